@@ -116,36 +116,46 @@ impl<W: Word> Symbols<'_, W> {
     #[inline(always)]
     fn hash(&self, least: usize, found: &mut Hashes) {
         let fold = |x: u64| x as u32 ^ ((x >> 32) as u32).wrapping_mul(FACTORS[4]);
+        let tag = |hash: u32| (hash ^ hash >> 8 ^ hash >> 16 ^ hash >> 24) as u8;
+        let short = |hash: u32| (hash >> (u32::BITS - HASH_BITS)) as u16;
         let n = self.n;
-        let hashes = &mut found.whole[..n];
+        let (hashes, tags) = (&mut found.whole[..n], &mut found.tags[..n]);
         if self.lengths.is_empty() {
-            for (hash, difference) in hashes.iter_mut().zip(self.differences) {
-                *hash = fold(difference.to_u64());
+            for i in 0..n {
+                hashes[i] = fold(self.differences[..n][i].to_u64());
+                tags[i] = tag(hashes[i]);
             }
         } else {
-            for ((hash, difference), length) in hashes.iter_mut().zip(self.differences).zip(self.lengths) {
-                *hash = fold(difference.to_u64()).wrapping_add(length.rotate_right(8));
+            for i in 0..n {
+                hashes[i] =
+                    fold(self.differences[..n][i].to_u64()).wrapping_add(self.lengths[..n][i].rotate_right(8));
+                tags[i] = tag(hashes[i]);
             }
         }
         let [a, b, c, d, e] = FACTORS;
         let d = if least > 3 { d } else { 0 };
         let times = u32::wrapping_mul;
-        for (tag, &hash) in found.tags.iter_mut().zip(&*hashes) {
-            *tag = (times(hash, a) >> (u32::BITS - u8::BITS)) as u8;
+        let of_four = |hashes: &[u32; 4]| {
+            let [first, second, third, fourth] = *hashes;
+            times(first, a)
+                .wrapping_add(times(second, b))
+                .wrapping_add(times(third, c))
+                .wrapping_add(times(fourth, d))
+        };
+        let to = &mut found.short[..n];
+        if least < 8 {
+            for i in 3..n {
+                to[i - 3] = short(of_four(&[hashes[i - 3], hashes[i - 2], hashes[i - 1], hashes[i]]));
+            }
+            // Behind the last four there is no copy but one of three.
+            to[n - 3] = short(hashes[n - 3]);
+            return;
         }
         for i in 3..n {
-            hashes[i - 3] = times(hashes[i - 3], a)
-                .wrapping_add(times(hashes[i - 2], b))
-                .wrapping_add(times(hashes[i - 1], c))
-                .wrapping_add(times(hashes[i], d));
+            hashes[i - 3] = of_four(&[hashes[i - 3], hashes[i - 2], hashes[i - 1], hashes[i]]);
         }
-        if least >= 8 {
-            for i in 4..n {
-                hashes[i - 4] = (hashes[i - 4] ^ hashes[i - 4] >> 15).wrapping_add(times(hashes[i], e));
-            }
-        }
-        for (to, &hash) in found.short.iter_mut().zip(&*hashes) {
-            *to = (hash >> (u32::BITS - HASH_BITS)) as u16;
+        for i in 4..n {
+            to[i - 4] = short((hashes[i - 4] ^ hashes[i - 4] >> 15).wrapping_add(times(hashes[i], e)));
         }
     }
 }
