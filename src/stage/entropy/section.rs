@@ -414,17 +414,19 @@ pub fn read<T: Number>(bytes: &[u8], numbers: &mut [T], work: &mut Work<T>, leve
         return Err(damage("numbers without codes"));
     }
     let (by_rank, ranks) = (&mut work.by_rank[..n_used], &mut work.symbols[..n_coded]);
+    let told = &mut work.codes[..n_coded];
     let reader = Reader::new(words);
     if marks.is_empty() && n_coded == numbers.len() {
         let n_read = read_rows(&codes, by_rank, reader, &mut work.table, ranks, numbers, level)?;
-        read_tails(&mut numbers[n_read..], &ranks[n_read..], by_rank, tails)?;
+        read_tails(&mut numbers[n_read..], &ranks[n_read..], by_rank, &mut told[n_read..], tails, level)?;
         return Ok(n_bytes);
     }
     let coded = &mut work.coded[..n_coded];
     let n_read = read_rows(&codes, by_rank, reader, &mut work.table, ranks, coded, level)?;
     let ends_coded = n_rows > 0 && !is_marked(n_rows - 1);
     let n_numbers = n_coded - if ends_coded { n_rows * LANES - numbers.len() } else { 0 };
-    read_tails(&mut coded[n_read.min(n_numbers)..n_numbers], &ranks[n_read..], by_rank, tails)?;
+    let rest = &mut coded[n_read.min(n_numbers)..n_numbers];
+    read_tails(rest, &ranks[n_read..], by_rank, &mut told[n_read..], tails, level)?;
     let mut coded = coded.chunks_exact(LANES);
     for (row, numbers) in numbers.chunks_mut(LANES).enumerate() {
         match if is_marked(row) { None } else { coded.next() } {
@@ -463,30 +465,42 @@ fn read_rows<T: Number>(
     Ok(n_numbers)
 }
 
-/// Makes numbers of the ranks of their symbols, which become something else, and their tails.
-fn read_tails<T: Number>(numbers: &mut [T], ranks: &[u16], by_rank: &mut [u16], tails: &[u8]) -> Result<()> {
-    // By rank what is above the tail, and how many bits that has, which is less than 32.
-    const LOG_BITS: u32 = 5;
+/// Bits of the number of a tail's, which is less than 32; above it is what is above the tail.
+pub const LOG_BITS: u32 = 5;
+
+/// Makes numbers of the ranks of their symbols, of which there are whole rows, and their tails. `told` becomes anything.
+fn read_tails<T: Number>(
+    numbers: &mut [T],
+    ranks: &[u16],
+    by_rank: &mut [u16],
+    told: &mut [u16],
+    tails: &[u8],
+    level: Level,
+) -> Result<()> {
     let mut any_bits = 0;
     for symbol in by_rank.iter_mut() {
         let (above, n_bits) = above_tail((*symbol).into());
         any_bits |= n_bits;
         *symbol = (above << LOG_BITS | n_bits) as u16;
     }
-    let mut at = 0;
+    look_up(by_rank, ranks, told, level);
+    let (mut n_read, mut at) = (0, 0);
     if any_bits == 0 {
-        for (number, &rank) in numbers.iter_mut().zip(ranks) {
-            *number = T::from_u32(u32::from(by_rank[usize::from(rank)]) >> LOG_BITS);
+        for (number, &told) in numbers.iter_mut().zip(&*told) {
+            *number = T::from_u32(u32::from(told) >> LOG_BITS);
         }
-    } else {
-        // Without branches: whether a number has a tail is hard to predict.
-        for (number, &rank) in numbers.iter_mut().zip(ranks) {
-            let told = u32::from(by_rank[usize::from(rank)]);
-            let n_bits = told % (1 << LOG_BITS);
-            let tail = peek_32(tails, at) & ((1 << n_bits) - 1);
-            *number = T::from_u32(told >> LOG_BITS << n_bits | tail);
-            at += n_bits as usize;
-        }
+        n_read = numbers.len();
+    }
+    #[cfg(target_arch = "x86_64")]
+    if let Some(avx512) = Avx512::at(level).filter(|_| any_bits > 0) {
+        (n_read, at) = simd::read_tails(avx512, told, tails, numbers);
+    }
+    // Without branches: whether a number has a tail is hard to predict.
+    for (number, &told) in numbers[n_read..].iter_mut().zip(&told[n_read..]) {
+        let n_bits = u32::from(told) % (1 << LOG_BITS);
+        let tail = peek_32(tails, at) & ((1 << n_bits) - 1);
+        *number = T::from_u32(u32::from(told) >> LOG_BITS << n_bits | tail);
+        at += n_bits as usize;
     }
     if at.div_ceil(8) == tails.len() { Ok(()) } else { Err(damage("other tails than it says")) }
 }

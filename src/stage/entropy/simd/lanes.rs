@@ -8,12 +8,16 @@ use std::arch::x86_64::*;
 
 use crate::cpu::level::features;
 use crate::stage::entropy::lanes::{Codes, LANES, MAX_BITS, Reader, WORD_BITS, WORD_BYTES, Writer};
+use crate::stage::entropy::section::LOG_BITS;
 use crate::stage::entropy::simd::{Avx512, avx512};
+use crate::stage::entropy::symbols::Number;
 
 /// Bytes of a vector.
 const VECTOR: usize = 64;
 /// Bits of codes that are looked up at once.
 const FIRST_BITS: u32 = 7;
+/// Words of a vector.
+const WORDS: usize = 16;
 /// Symbols of a table that is looked up in registers.
 const FEW: usize = 256;
 
@@ -33,6 +37,13 @@ pub fn read_bytes(_: Avx512, codes: &Codes, by_rank: &[u8; 256], reader: &mut Re
 pub fn write(_: Avx512, writer: &mut Writer, codes: &[u16], out: &mut [u8]) -> usize {
     // SAFETY: the token is proof of the instructions.
     unsafe { write_rows(writer, codes, out) }
+}
+
+/// Makes numbers of what is [told](LOG_BITS) of them, as long as there surely are enough bytes of tails; how many, and how many
+/// bits those had.
+pub fn read_tails<T: Number>(_: Avx512, told: &[u16], tails: &[u8], numbers: &mut [T]) -> (usize, usize) {
+    // SAFETY: the token is proof of the instructions.
+    unsafe { read_tails_by_vectors(told, tails, numbers) }
 }
 
 /// What a table has for symbols, of which there are whole rows.
@@ -193,6 +204,47 @@ fn look_up_rows(table: &[u16], symbols: &[u16], found: &mut [u16]) {
         let high = _mm512_mask_blend_epi16(is_odd, quarters[2], quarters[3]);
         *found = store(_mm512_mask_blend_epi16(_mm512_test_epi16_mask(row, bit_7), low, high));
     }
+}
+
+fn read_tails_by_vectors<T: Number>(told: &[u16], tails: &[u8], numbers: &mut [T]) -> (usize, usize) {
+    let (zero, one) = (_mm512_setzero_si512(), _mm512_set1_epi32(1));
+    let lengths = _mm512_set1_epi32((1 << LOG_BITS) - 1);
+    // The lowest byte of a word in all of its bytes, and the places of four bytes from there on; the fifth one follows.
+    let lowest = _mm512_set4_epi32(0x0c0c_0c0c, 0x0808_0808, 0x0404_0404, 0);
+    let (four, fifth) = (_mm512_set1_epi32(0x0302_0100), _mm512_set1_epi32(4));
+    let (mut n_read, mut at) = (0, 0);
+    for (told, numbers) in told.as_chunks::<WORDS>().0.iter().zip(numbers.as_chunks_mut::<WORDS>().0) {
+        // The tails of so many numbers have 58 bytes at most, and begin in the first one.
+        let Some(bytes) = tails.get(at / 8..at / 8 + VECTOR) else { break };
+        // SAFETY: there are as many bytes; what is told of the numbers is half a vector.
+        let (bytes, told) = unsafe {
+            (_mm512_loadu_si512(bytes.as_ptr().cast()), _mm256_loadu_si256(told.as_ptr().cast()))
+        };
+        let told = _mm512_cvtepu16_epi32(told);
+        let n_bits = _mm512_and_si512(told, lengths);
+        let mut ends = _mm512_add_epi32(n_bits, _mm512_alignr_epi32::<15>(n_bits, zero));
+        ends = _mm512_add_epi32(ends, _mm512_alignr_epi32::<14>(ends, zero));
+        ends = _mm512_add_epi32(ends, _mm512_alignr_epi32::<12>(ends, zero));
+        ends = _mm512_add_epi32(ends, _mm512_alignr_epi32::<8>(ends, zero));
+        let starts = _mm512_add_epi32(_mm512_sub_epi32(ends, n_bits), _mm512_set1_epi32(at as i32 % 8));
+        let places = _mm512_shuffle_epi8(_mm512_srli_epi32::<3>(starts), lowest);
+        let places = _mm512_add_epi32(places, four);
+        let low = _mm512_permutexvar_epi8(places, bytes);
+        let high = _mm512_permutexvar_epi8(_mm512_add_epi32(places, fifth), bytes);
+        let from_start = _mm512_shrdv_epi32(low, high, _mm512_and_si512(starts, _mm512_set1_epi32(7)));
+        let mask = _mm512_sub_epi32(_mm512_sllv_epi32(one, n_bits), one);
+        let above = _mm512_sllv_epi32(_mm512_srli_epi32::<LOG_BITS>(told), n_bits);
+        let row = _mm512_or_si512(above, _mm512_and_si512(from_start, mask));
+        let mut words = [0; WORDS];
+        // SAFETY: the words are as long as a vector.
+        unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), row) };
+        for lane in 0..WORDS {
+            numbers[lane] = T::from_u32(words[lane]);
+        }
+        at += _mm_extract_epi32::<3>(_mm512_extracti32x4_epi32::<3>(ends)) as usize;
+        n_read += WORDS;
+    }
+    (n_read, at)
 }
 
 });
