@@ -21,6 +21,9 @@ pub const WORD_BYTES: usize = 2;
 /// Longest code.
 pub const MAX_BITS: u32 = 14;
 
+/// Parts of the symbols, of which lengths are counted and put in order side by side, so that none waits for the one before.
+const PARTS: usize = 4;
+
 /// The codes of a block by their lengths. All are on top of 16 bits; by length and symbol they are in ascending order.
 pub struct Codes {
     /// Bits of the shortest and of the longest; 0 if there is at most one symbol, which then has a code without bits.
@@ -31,19 +34,30 @@ pub struct Codes {
     pub limits: [u16; LANES],
     /// By length, what is added to the bits of a code to get its rank.
     pub offsets: [u16; LANES],
+    /// How many there are of each length, in each part and in what is left of equal parts.
+    per_length: [[u16; LANES]; PARTS + 1],
 }
 
 impl Codes {
     /// Codes of such lengths. `None` unless they leave nothing over; a single one has one bit here.
     pub fn new(lengths: &[u8]) -> Option<Self> {
-        let mut per_length = [0u32; LANES];
-        for &length in lengths {
-            *per_length[..=MAX_BITS as usize].get_mut(usize::from(length))? += 1;
+        if lengths.iter().fold(0, |longest, &length| longest.max(length)) > MAX_BITS as u8 {
+            return None;
         }
-        let mut codes = Self { shortest: 0, longest: 0, limits: [0; LANES], offsets: [0; LANES] };
+        let mut per_length = [[0; LANES]; PARTS + 1];
+        let size = lengths.len() / PARTS;
+        for i in 0..size {
+            for part in 0..PARTS {
+                per_length[part][usize::from(lengths[part * size + i]) % LANES] += 1;
+            }
+        }
+        for &length in &lengths[PARTS * size..] {
+            per_length[PARTS][usize::from(length) % LANES] += 1;
+        }
+        let mut codes = Self { shortest: 0, longest: 0, limits: [0; LANES], offsets: [0; LANES], per_length };
         let (mut code, mut rank) = (0u32, 0u32);
         for length in 1..=MAX_BITS {
-            let n = per_length[length as usize];
+            let n: u32 = per_length.iter().map(|per_length| u32::from(per_length[length as usize])).sum();
             code <<= 1;
             codes.offsets[length as usize] = rank.wrapping_sub(code) as u16;
             (code, rank) = (code + n, rank + n);
@@ -61,6 +75,31 @@ impl Codes {
             1 if codes.longest == 1 => Some(Self { shortest: 0, longest: 0, offsets: [0; LANES], ..codes }),
             _ => (code == 1 << MAX_BITS).then_some(codes),
         }
+    }
+
+    /// Writes the symbols that have codes of these lengths, the lowest of which is given, by length and symbol to the start of
+    /// `by_rank`; how many those are. Others follow them.
+    pub fn rank(&self, lengths: &[u8], lowest: usize, by_rank: &mut [u16]) -> usize {
+        let mut next = [[0; LANES]; PARTS + 1];
+        let (mut rank, mut n) = (0, 0);
+        for length in (1..=MAX_BITS as usize).chain([0]) {
+            n = if length == 0 { rank } else { 0 };
+            for (next, per_length) in next.iter_mut().zip(&self.per_length) {
+                next[length] = rank;
+                rank += per_length[length];
+            }
+        }
+        let mut put = |part: usize, i: usize| {
+            let next = &mut next[part][usize::from(lengths[i]) % LANES];
+            by_rank[usize::from(*next)] = (lowest + i) as u16;
+            *next += 1;
+        };
+        let size = lengths.len() / PARTS;
+        for i in 0..size {
+            (0..PARTS).for_each(|part| put(part, part * size + i));
+        }
+        (PARTS * size..lengths.len()).for_each(|i| put(PARTS, i));
+        n.into()
     }
 
     /// The length of the code that these bits begin with.

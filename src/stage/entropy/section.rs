@@ -185,7 +185,7 @@ impl Coding {
         let lengths = &work.lengths[self.lowest..end];
         let all = Codes::new(lengths).expect("codes of lengths made here");
         self.longest = all.longest;
-        let n_used = rank(lengths, self.lowest, &mut work.by_rank);
+        let n_used = all.rank(lengths, self.lowest, &mut work.by_rank);
         for (rank, &symbol) in work.by_rank[..n_used].iter().enumerate() {
             let length = u32::from(work.lengths[usize::from(symbol)]);
             let code = (rank as u16).wrapping_sub(all.offsets[length as usize]);
@@ -344,23 +344,6 @@ pub fn whole(quarters: [u16; 4]) -> u32 {
     quarters.iter().map(|&count| u32::from(count)).sum()
 }
 
-/// Writes the symbols that have codes, of which the lowest is given, by length and symbol, to the start of `by_rank`; how many those are.
-fn rank(lengths: &[u8], lowest: usize, by_rank: &mut [u16]) -> usize {
-    let mut next = [0; LANES];
-    for &length in lengths {
-        next[usize::from(length) + 1] += 1;
-    }
-    (next[0], next[1]) = (0, 0);
-    for length in 1..LANES {
-        next[length] += next[length - 1];
-    }
-    for (symbol, &length) in (lowest..).zip(lengths).filter(|&(_, &length)| length > 0) {
-        by_rank[next[usize::from(length)]] = symbol as u16;
-        next[usize::from(length)] += 1;
-    }
-    next[LANES - 1]
-}
-
 /// What a table has for symbols, of which there are whole rows.
 fn look_up(table: &[u16], symbols: &[u16], found: &mut [u16], level: Level) {
     #[cfg(target_arch = "x86_64")]
@@ -407,7 +390,7 @@ pub fn read<T: Number>(bytes: &[u8], numbers: &mut [T], work: &mut Work<T>, leve
     of_symbols.fill(0);
     read_lengths(lengths, of_symbols)?;
     let codes = Codes::new(of_symbols).ok_or_else(|| damage("codes that overlap or leave something over"))?;
-    let n_used = rank(of_symbols, lowest, &mut work.by_rank);
+    let n_used = codes.rank(of_symbols, lowest, &mut work.by_rank);
     let is_marked = |row: usize| marks.get(row / 8).is_some_and(|byte| byte >> (row % 8) & 1 == 1);
     let n_coded = LANES * (0..n_rows).filter(|&row| !is_marked(row)).count();
     if n_used == 0 && n_coded > 0 {

@@ -39,8 +39,7 @@ pub fn write(_: Avx512, writer: &mut Writer, codes: &[u16], out: &mut [u8]) -> u
     unsafe { write_rows(writer, codes, out) }
 }
 
-/// Makes numbers of what is [told](LOG_BITS) of them, as long as there surely are enough bytes of tails; how many, and how many
-/// bits those had.
+/// Makes numbers, as many as fill vectors, of what is [told](LOG_BITS) of them; how many, and the bits of their tails.
 pub fn read_tails<T: Number>(_: Avx512, told: &[u16], tails: &[u8], numbers: &mut [T]) -> (usize, usize) {
     // SAFETY: the token is proof of the instructions.
     unsafe { read_tails_by_vectors(told, tails, numbers) }
@@ -214,11 +213,12 @@ fn read_tails_by_vectors<T: Number>(told: &[u16], tails: &[u8], numbers: &mut [T
     let (four, fifth) = (_mm512_set1_epi32(0x0302_0100), _mm512_set1_epi32(4));
     let (mut n_read, mut at) = (0, 0);
     for (told, numbers) in told.as_chunks::<WORDS>().0.iter().zip(numbers.as_chunks_mut::<WORDS>().0) {
-        // The tails of so many numbers have 58 bytes at most, and begin in the first one.
-        let Some(bytes) = tails.get(at / 8..at / 8 + VECTOR) else { break };
-        // SAFETY: there are as many bytes; what is told of the numbers is half a vector.
+        // The tails of so many numbers have 58 bytes at most, and begin in the first one. Behind the end there are zeros.
+        let bytes = tails.get(at / 8..).unwrap_or_default();
+        let there = if bytes.len() < VECTOR { (1 << bytes.len()) - 1 } else { u64::MAX };
+        // SAFETY: only bytes that are there are loaded; what is told of the numbers is half a vector.
         let (bytes, told) = unsafe {
-            (_mm512_loadu_si512(bytes.as_ptr().cast()), _mm256_loadu_si256(told.as_ptr().cast()))
+            (_mm512_maskz_loadu_epi8(there, bytes.as_ptr().cast()), _mm256_loadu_si256(told.as_ptr().cast()))
         };
         let told = _mm512_cvtepu16_epi32(told);
         let n_bits = _mm512_and_si512(told, lengths);
