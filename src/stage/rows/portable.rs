@@ -35,11 +35,15 @@ impl Keys for Portable {
 
     #[inline(always)]
     fn n_same_bytes(self, a: &[u8; LANES], b: &[u8; LANES]) -> u32 {
-        let mut flags = [0; LANES];
-        for i in 0..LANES {
-            flags[i] = u8::from(a[i] != b[i]);
+        let (mut n, parts) = (0, a.as_chunks().0.iter().zip(b.as_chunks().0));
+        for (a, b) in parts {
+            let n_same = (u64::from_le_bytes(*a) ^ u64::from_le_bytes(*b)).trailing_zeros() / u8::BITS;
+            n += n_same;
+            if n_same < 8 {
+                break;
+            }
         }
-        mask_of(&flags).trailing_zeros()
+        n
     }
 }
 
