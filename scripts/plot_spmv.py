@@ -27,15 +27,16 @@ def draw(axes, title, rows):
         points = [(float(row["nnz a row"]), quotient(row)) for row in here]
         if points:
             axes.plot(*zip(*points), marker, label=f"{dtype}, {values} values", fillstyle="none" if values == "coded" else "full")
-    above = {}
-    for row in rows:
-        at = row["matrix"].split(", one")[0].split(", seven")[0].split(", smooth")[0]
-        if row["values"] == "plain":
-            above[at] = max(above.get(at, (0, 0)), (quotient(row), float(row["nnz a row"])))
-    for name, (height, per_row) in above.items():
-        axes.annotate(name, (per_row, height), textcoords="offset points", xytext=(3, 5), fontsize=7)
+    # Names in turn above the upper and below the lower point of a matrix, so that neighbours have room.
+    plain = [row for row in rows if row["values"] == "plain"]
+    names = sorted({row["matrix"]: float(row["nnz a row"]) for row in plain}.items(), key=lambda pair: pair[1])
+    for i, (name, per_row) in enumerate(names):
+        heights = [quotient(row) for row in plain if row["matrix"] == name]
+        at, offset, side = (max(heights), 6, "bottom") if i % 2 else (min(heights), -6, "top")
+        axes.annotate(name, (per_row, at), textcoords="offset points", xytext=(0, offset), ha="center", va=side, fontsize=7)
     axes.axhline(1, color="gray", linewidth=0.8)
     axes.set(title=title, xlabel="elements in a row, mean", ylabel="times the speed of the best other", xscale="log", yscale="log")
+    axes.margins(x=0.15, y=0.1)
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_formatter("{x:g}")
     axes.xaxis.set_major_formatter("{x:g}")
