@@ -312,6 +312,22 @@ fn columns_of_64_bits_come_back() {
     assert!(sparse::decode::<i32, f64>(&matrix, 0..100, &Pool::new(1)).is_err());
 }
 
+/// Codes that could be short, at steps that are further apart than their offsets can tell.
+#[test]
+fn clusters_far_from_each_other_come_back() {
+    let clusters = |n: i64, far: i64| (0..n).chain(far..far + n).collect::<Vec<_>>();
+    for far in [1 << 31, (1 << 32) - 1, 1 << 32, (1 << 32) + 1, 1 << 33, 1 << 40] {
+        // A long row, and short ones of which a third has the second cluster only.
+        let short = (0..64).map(|r| if r % 3 == 0 { vec![far + r, far + r + 1] } else { clusters(4 + r % 5, far) });
+        let rows: Vec<Vec<i64>> = std::iter::once(clusters(2000, far)).chain(short).collect();
+        let own = Own::of(1 << 41, rows, |i| i as f64);
+        let matrix = own.compress(ValueChoice::Plain);
+        let matrix = Matrix::from_frame(matrix.frame(), &Pool::new(1)).unwrap();
+        let found = sparse::decode::<i64, f64>(&matrix, 0..65, &Pool::new(1)).unwrap();
+        assert!((found.columns, found.values) == (own.columns.clone(), own.values.clone()), "{far}");
+    }
+}
+
 #[test]
 fn tables_of_too_large_matrices_are_refused() {
     use gridz::sparse::layout::counted;

@@ -25,7 +25,7 @@ pub const LANES: usize = 32;
 pub const WINDOW: usize = 3840;
 /// Most steps of a slice.
 pub const MAX_STEPS: usize = 255;
-/// Most steps of a slice of a long row.
+/// Most elements that a lane has in a slice of a long row; its steps may be some more, where lanes wait.
 pub const LONG_STEPS: usize = 128;
 /// Sides of blocks.
 pub const BLOCKS: [usize; 7] = [1, 2, 3, 4, 5, 6, 8];

@@ -3,7 +3,7 @@
 //! An *item* is what has columns of its own: a lane, or with blocks a node, whose block columns are the first columns of its
 //! blocks. With the item's origin (its row) taken away or not, the columns of all items at a step are an offset and codes from it,
 //! in so many bytes as the largest one needs. Which columns are at a step is free, as long as each item's come in their order, and
-//! there are three ways, of which the one with the fewest bytes is taken:
+//! there are three ways, of which, as far as they take few more steps, the one with the fewest bytes is taken:
 //!
 //! - column k of each item at step k;
 //! - steps whose codes need no more than so many bytes: items whose next column is too far away wait for a later step. The lanes of a long row have
@@ -120,7 +120,7 @@ impl Packer {
         self.fill(n_steps, n_codes, packed);
     }
 
-    /// Writes steps and codes, of which all but the steps is decided.
+    /// Writes steps and codes; base, width, flags and the step of each column are decided.
     fn fill(&self, n_steps: usize, n_codes: usize, packed: &mut Packed) {
         let is_relative = packed.flags & RELATIVE != 0;
         let (base, width) = (packed.base, usize::from(packed.width));
@@ -135,6 +135,7 @@ impl Packer {
             }
         }
         for (step, low) in packed.steps.iter_mut().zip(&lows) {
+            debug_assert!(width == 8 || low.wrapping_sub(base as i64) as u64 <= u64::from(u32::MAX), "an offset");
             // A width of 8 has no room for mistakes: its offsets are 0.
             step.offset = if width == 8 { 0 } else { low.wrapping_sub(base as i64) as u32 };
         }
@@ -160,7 +161,7 @@ impl Packer {
         self.columns_of(item).iter().map(move |column| column.wrapping_sub(origin) as i64)
     }
 
-    /// The most steps of a way by which only codes shrink, where there must be `n`.
+    /// How many steps a way may have that only makes codes smaller, where `n` would do.
     fn most(n: usize) -> usize {
         (n + (n / 8).max(2)).min(MAX_STEPS)
     }
@@ -173,7 +174,7 @@ impl Packer {
         let most = (1u64 << (8 * width)) - 1;
         let n_steps = match items {
             Items::Rows => self.limit_rows(most, most_steps, is_relative, base as i64, &mut tried),
-            Items::Lanes => self.limit_lanes(most, most_steps, &mut tried),
+            Items::Lanes => self.limit_lanes(most, most_steps, base as i64, &mut tried),
         };
         self.tried = tried;
         n_steps
@@ -213,7 +214,7 @@ impl Packer {
     }
 
     /// Of the lanes of a long row: its elements in their order, where each step ends before the first that is too far from others.
-    fn limit_lanes(&self, most: u64, most_steps: usize, places: &mut [u8]) -> Option<usize> {
+    fn limit_lanes(&self, most: u64, most_steps: usize, base: i64, places: &mut [u8]) -> Option<usize> {
         let start = |lane: usize| if lane == 0 { 0 } else { self.ends[lane - 1] };
         let (mut step, mut low, mut high) = (0, i64::MAX, i64::MIN);
         for k in 0..self.columns_of(0).len() {
@@ -224,7 +225,8 @@ impl Packer {
                 let fits = higher.wrapping_sub(lower) as u64 <= most;
                 (low, high) = if fits { (lower, higher) } else { (column, column) };
                 step += usize::from(!fits);
-                if step >= most_steps {
+                // Offsets have 32 bits.
+                if step >= most_steps || low.wrapping_sub(base) as u64 > u64::from(u32::MAX) {
                     return None;
                 }
                 places[start(lane) + k] = step as u8;

@@ -171,7 +171,9 @@ impl<'a, I: Index, T: Element> Coder<'a, I, T> {
     pub fn long(&mut self, row: usize) -> Result<Part<T>> {
         let mut part = Part::default();
         let columns = self.csr.row(row);
-        part.values.extend(try_vec::<T>(columns.len().next_multiple_of(LANES), "values")?);
+        // Where lanes wait, slices have an eighth more steps at most, or two.
+        let n_waiting = columns.len() / 8 + 2 * LANES * columns.len().div_ceil(LANES * LONG_STEPS);
+        part.values = try_vec::<T>(columns.len().next_multiple_of(LANES) + n_waiting, "values")?;
         let mut start = self.csr.starts[row].get() as usize;
         for columns in columns.chunks(LANES * LONG_STEPS) {
             self.packer.clear();

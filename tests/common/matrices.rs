@@ -151,6 +151,8 @@ impl MatrixInput {
                     (0..n).map(|i| 3 * i + if i * 7 > n { 100_000 * (i * 7 / n).min(3) } else { 0 }).collect();
                 (1 << 20, rows)
             }
+            // The same with steps too far apart for their offsets.
+            "far_clusters" => (1 << 34, vec![(0..n).chain((1 << 33)..(1 << 33) + n).collect()]),
             // Columns far from each other: codes of 4 bytes, and of 8.
             "wide" => {
                 let (n_cols, mut rows) = (1 << 20, Vec::new());

@@ -68,7 +68,7 @@ fn matrices(n: i64) -> Vec<(String, Own)> {
         })
         .collect();
     all.push(("any".into(), Own::of(wide, any.into_iter())));
-    // Rows of so many elements that their kernel is another one, in two bands far from each other, so that codes are kept short.
+    // Rows of so many elements that their kernel is another one, in two bands far from each other, so that some codes are kept short.
     let bands: Vec<Vec<i64>> = (0..n)
         .map(|r| {
             let n_near = random(&mut state, 24);
