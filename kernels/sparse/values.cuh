@@ -1,8 +1,8 @@
 // The values of a slice, however they are kept: those of a step are 32, one for each lane. They are loaded first, as what memory has (Kept),
 // and made values later: loads of several steps are under way at a time. kAhead is how many, kBlockAhead how many elements of a row where
 // steps are of blocks, kCtas how many CTAs share the registers of a multiprocessor: measured on sm_90, where plain values gain from more
-// CTAs, and others from more loads. Rows of many elements with codes of their own (Deep) wait for loads that wait for others more often, and
-// gain from more loads again. What is read once is told to leave the caches first, so that the vector stays.
+// CTAs, and others from more loads. Where rows have many elements with codes of their own (PlainDeep), most loads wait for those of codes, so more
+// of them are under way. What is read once is told to leave the caches first, so that the vector stays.
 
 #pragma once
 
