@@ -13,9 +13,9 @@
 //! block, in place of each element, and a step is a step of blocks, of `b` elements a row.
 //!
 //! A window is [`WINDOW`] rows. Where its rows, taken as they come, would leave too many lanes without elements, they (nodes, with
-//! blocks) are taken in another order, by length. Rows that are much longer than others are *long*: these have
-//! slices of their own, in which the 32 lanes take the elements of one row in turn, and their 32 sums are added in a fixed
-//! order.
+//! blocks) are taken in another order, by length, in parts of the window where that takes few more steps. Rows that are much
+//! longer than others are *long*: these have slices of their own, in which the 32 lanes take the elements of one row in turn, and
+//! their 32 sums are added in a fixed order.
 
 use crate::error::{Error, Result};
 

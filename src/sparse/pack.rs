@@ -157,8 +157,11 @@ impl Packer {
 
     /// An item's columns, from its origin on or not.
     fn distances(&self, item: usize, is_relative: bool) -> impl Iterator<Item = i64> {
-        let origin = if is_relative { self.origins[item] } else { 0 };
-        self.columns_of(item).iter().map(move |column| column.wrapping_sub(origin) as i64)
+        self.columns_of(item).iter().map(move |&column| self.distance(item, column, is_relative))
+    }
+
+    fn distance(&self, item: usize, column: u64, is_relative: bool) -> i64 {
+        column.wrapping_sub(if is_relative { self.origins[item] } else { 0 }) as i64
     }
 
     /// How many steps a way may have that only makes codes smaller, where `n` would do.
@@ -194,23 +197,23 @@ impl Packer {
         for (next, item) in next.iter_mut().zip(0..n_items) {
             *next = if item == 0 { 0 } else { self.ends[item - 1] };
         }
-        let column = |item: usize, at: usize| {
-            self.columns[at].wrapping_sub(if is_relative { self.origins[item] } else { 0 }) as i64
-        };
-        for step in 0..=most_steps {
+        let column = |item: usize, at: usize| self.distance(item, self.columns[at], is_relative);
+        let mut n_steps = 0;
+        loop {
             let there = (0..n_items).filter(|&item| next[item] < self.ends[item]);
-            let Some(low) = there.map(|item| column(item, next[item])).min() else { return Some(step) };
-            if step == most_steps || low.wrapping_sub(base) as u64 > u64::from(u32::MAX) {
+            let Some(low) = there.map(|item| column(item, next[item])).min() else { return Some(n_steps) };
+            // Offsets have 32 bits.
+            if n_steps == most_steps || low.wrapping_sub(base) as u64 > u64::from(u32::MAX) {
                 return None;
             }
             for item in 0..n_items {
                 if next[item] < self.ends[item] && column(item, next[item]).wrapping_sub(low) as u64 <= most {
-                    places[next[item]] = step as u8;
+                    places[next[item]] = n_steps as u8;
                     next[item] += 1;
                 }
             }
+            n_steps += 1;
         }
-        None
     }
 
     /// Of the lanes of a long row: its elements in their order, where each step ends before the first that is too far from others.
@@ -237,25 +240,19 @@ impl Packer {
         (step <= most_steps).then_some(step)
     }
 
-    /// The items that have a column at a step, with it.
-    fn at_step(&self, k: usize, relative: bool) -> impl Iterator<Item = (usize, i64)> {
-        (0..self.origins.len()).filter_map(move |item| {
-            let &column = self.columns_of(item).get(k)?;
-            Some((item, column.wrapping_sub(if relative { self.origins[item] } else { 0 }) as i64))
-        })
-    }
-
-    /// The smallest column of all, and the bytes that codes from the smallest one of each step need.
-    fn spans(&self, n_steps: usize, relative: bool) -> Spans {
-        let (mut lows, mut widest) = ([i64::MAX, i64::MIN], 0);
-        for k in 0..n_steps {
-            let (mut low, mut high) = (i64::MAX, i64::MIN);
-            for (_, column) in self.at_step(k, relative) {
-                (low, high) = (low.min(column), high.max(column));
+    /// The smallest column of all, and the bytes that codes from the smallest one of each step need, where none waits.
+    fn spans(&self, n_steps: usize, is_relative: bool) -> Spans {
+        let mut steps = [[i64::MAX, i64::MIN]; MAX_STEPS];
+        for item in 0..self.origins.len() {
+            for ([low, high], column) in steps.iter_mut().zip(self.distances(item, is_relative)) {
+                (*low, *high) = ((*low).min(column), (*high).max(column));
             }
+        }
+        let (mut lows, mut widest) = ([i64::MAX, i64::MIN], 0);
+        for [low, high] in &steps[..n_steps] {
             // Columns are below 2^63, and so are rows, so differences are not above 2^64.
-            widest = widest.max(high.wrapping_sub(low) as u64);
-            lows = [lows[0].min(low), lows[1].max(low)];
+            widest = widest.max(high.wrapping_sub(*low) as u64);
+            lows = [lows[0].min(*low), lows[1].max(*low)];
         }
         if n_steps == 0 {
             return Spans { base: 0, width: 0 };

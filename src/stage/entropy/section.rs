@@ -448,7 +448,7 @@ fn read_rows<T: Number>(
     Ok(n_numbers)
 }
 
-/// Bits of the number of a tail's, which is less than 32; above it is what is above the tail.
+/// Bits that tell how many bits a tail has, which are fewer than 32; above them is what is above the tail.
 pub const LOG_BITS: u32 = 5;
 
 /// Makes numbers of the ranks of their symbols, of which there are whole rows, and their tails. `told` becomes anything.
