@@ -16,14 +16,15 @@ from numcodecs.compat import ensure_contiguous_ndarray, ensure_ndarray
 
 import gridz
 from gridz._elements import codec_of_chunks
+from gridz._missing import refuse_mask
 from gridz.arrays import as_numbers
 
 
 class Gridz(Codec):
     """Compresses arrays, whose shape and type it needs, so it is the first codec, or the only one.
 
-    `codec` is a `gridz.Codec` or its text form; None is the default lossless one. Zarr v2 does not tell its codecs
-    the fill value: with a bound, name it in the codec, `szp,abs=1e-3,fill=-999`. Raises `gridz.UnsupportedJob` for
+    `codec` is a `gridz.Codec` or its text form; None is the default lossless one. Zarr v2 does not pass the
+    fill value to codecs: name it in a lossy codec, `szp,abs=1e-3,fill=-999`. Raises `gridz.UnsupportedJob` for
     `rel=`.
     """
 
@@ -34,6 +35,7 @@ class Gridz(Codec):
 
     def encode(self, buf) -> bytes:
         """The frame of an array, or of any buffer, of one axis and more."""
+        refuse_mask(buf, "the chunk")
         array = as_numbers(ensure_ndarray(buf))
         # Zarr hands over chunks in order "F" as they lie in memory, and wants them back so.
         is_fortran = array.flags.f_contiguous and not array.flags.c_contiguous
