@@ -17,13 +17,13 @@ REFERENCES = (
 """Attributes (CF, UGRID) that name coordinates and what describes these. `ancillary_variables` names data."""
 
 NAMES = (
-    "axis", "positive", "_CoordinateAxisType", "units", "standard_name", "grid_mapping_name", "cf_role",
+    "axis", "_CoordinateAxisType", "units", "standard_name", "grid_mapping_name", "cf_role",
     "flag_values", "flag_masks", "scale_factor", "add_offset", "_Unsigned",
 )  # fmt: skip
-"""Attributes that describe the variable that has them."""
+"""Attributes that describe the variable that has them. (`positive` is not one: fluxes have it, too.)"""
 
 UNITS = re.compile(
-    r"\s*(degrees?_?(north|south|east|west|[NSEW])|(common_)?\w+\s+since\s+\S.*)\s*", re.IGNORECASE | re.DOTALL
+    r"\s*(degrees?_?([NSEW]|(?i:north|south|east|west))|\w+\s+(?i:since)\s+\S.*)\s*", re.DOTALL
 )
 """Degrees of latitude and longitude, and times since a date."""
 
@@ -31,7 +31,7 @@ STANDARD_NAMES = re.compile(
     r"\s*((grid_)?(latitude|longitude)|time|forecast_period|forecast_reference_time|projection_[xyz]_(angular_)?coordinate|"
     r"(atmosphere|ocean)_\w*coordinate(_formula_terms)?|model_level_number|region|area_type)\s*"
 )
-"""Standard names of coordinates. Height, depth and pressure may be data as well: `positive` and `axis` mark those."""
+"""Standard names of coordinates. Height, depth and pressure may be data as well: `axis` marks those."""
 
 
 def coordinates(variables: Mapping[str, Mapping]) -> dict[str, str]:
@@ -49,28 +49,28 @@ def coordinates(variables: Mapping[str, Mapping]) -> dict[str, str]:
             for name in _names(attributes.get(key)):
                 named = _resolved(path, name, variables)
                 if named is not None and named != path:
-                    found.setdefault(named, f"coordinate: named in {key} of {path}")
+                    found.setdefault(named, f"a coordinate (named in {key} of {path})")
     return found
 
 
 def why_not_lossy(attributes: Mapping, dtype) -> str | None:
     """Why a bound on the stored numbers is no bound on the values that readers see, or None."""
     if "scale_factor" in attributes or "add_offset" in attributes:
-        return "packed values (scale_factor, add_offset): the bound would be one of the packed numbers"
+        return "packed values (scale_factor, add_offset), because it would bound the packed numbers"
     if is_read_as_unsigned(attributes, dtype):
-        return "integers that readers take as those of the other sign (_Unsigned)"
+        return "integers that readers take as unsigned or signed ones (_Unsigned)"
     return None
 
 
 def _why(attributes: Mapping) -> str | None:
-    for key in ("axis", "positive", "_CoordinateAxisType", "grid_mapping_name", "cf_role"):
+    for key in ("axis", "_CoordinateAxisType", "grid_mapping_name", "cf_role"):
         if _text(attributes.get(key)).strip():
-            return f"coordinate: it has the attribute {key}"
+            return f"a coordinate (it has the attribute {key})"
     for key, pattern in (("units", UNITS), ("standard_name", STANDARD_NAMES)):
         if pattern.fullmatch(_text(attributes.get(key))):
-            return f"coordinate: its {key} is {_text(attributes[key]).strip()!r}"
+            return f"a coordinate ({key} {_text(attributes[key]).strip()!r})"
     if "flag_values" in attributes or "flag_masks" in attributes:
-        return "flags: its values are names (flag_values, flag_masks)"
+        return "flags (flag_values, flag_masks)"
     return None
 
 

@@ -136,10 +136,15 @@ def of_attributes(attributes: Mapping, dtype, *fills) -> Missing:
 
 def of_dataset(dataset) -> Missing:
     """The elements that an `h5py.Dataset` names: the fill value that its user defined, and netCDF's attributes."""
+    return of_attributes(attributes_of(dataset, NAMES), dataset.dtype, *user_fill(dataset))
+
+
+def user_fill(dataset) -> list:
+    """The fill value that the user of an `h5py.Dataset` defined, if any."""
     from h5py import h5d
 
-    chosen = dataset.id.get_create_plist().fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED
-    return of_attributes(attributes_of(dataset, NAMES), dataset.dtype, *([dataset.fillvalue] if chosen else []))
+    is_defined = dataset.id.get_create_plist().fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED
+    return [dataset.fillvalue] if is_defined else []
 
 
 NAMES = ("_FillValue", "missing_value", "valid_min", "valid_max", "valid_range", "_Unsigned")

@@ -69,7 +69,7 @@ def quality(
     memory. Raises `UnsupportedJob` for elements that are no numbers.
     """
     codec = parse(bound) if isinstance(bound, str) else bound
-    original, decoded, missing = without_masks(original, decoded, codec, (fill, valid_min, valid_max))
+    original, decoded, missing = without_masks(original, decoded, codec, fill, valid_min, valid_max)
     a, b = memory_of(original), memory_of(decoded)
     if (a.dtype, a.shape) != (b.dtype, b.shape):
         raise InvalidArgument(
@@ -93,7 +93,7 @@ def quality(
     return Quality(figures, a.shape)
 
 
-def without_masks(original, decoded, codec, named: tuple) -> tuple:
+def without_masks(original, decoded, codec, *named) -> tuple:
     """Both arrays without masks, and the elements that are missing in them."""
     original, decoded = as_given(original), as_given(decoded)
     dtype = memory_of(unmasked(original)).dtype

@@ -51,6 +51,11 @@ class Range:
         numbers = np.concatenate([valid.real, valid.imag]) if valid.dtype.kind == "c" else valid
         self._samples.append(numbers[np.isfinite(numbers)].astype("f8"))
 
+    def join(self, other: Range) -> None:
+        """Adds another part, which was measured by itself."""
+        self.minimum, self.maximum = min(self.minimum, other.minimum), max(self.maximum, other.maximum)
+        self._samples += other._samples
+
     def check(self, name: str, dataset: str | None = None) -> None:
         """Raises `InvalidArgument` if outliers make the range; `name` is that of the array, `dataset` the path that
         `gridz repack` knows it by."""

@@ -19,6 +19,7 @@ import numpy as np
 
 from gridz._elements import box_and_rest
 from gridz._h5_functions import NAMES
+from gridz._missing import Missing, filled, of_attributes, of_codec, of_dataset, refuse_mask, user_fill
 from gridz._native import check, context, ffi, lib, struct
 from gridz.arrays import detail_of
 from gridz.device import memory_of
@@ -57,6 +58,9 @@ class DatasetPart:
 def write(dset, array, start=None, *, progress: Progress = False, threads=None, memory_limit: int = 0) -> None:
     """Writes an array to a dataset, or with `start`, a place along each axis, to the box of its size that begins there.
 
+    Masked elements of a masked array become the fill value of the dataset (HDF5's, `_FillValue` or `missing_value`). Raises
+    `InvalidArgument` if it has none that its codec keeps, or if an element that is not masked has that value.
+
     `array` is what NumPy can look at, any strides; a contiguous array in memory of a GPU; or a dask array, whose blocks are
     computed and written one after the other. `progress` is True for a bar, or a function that is given the bytes that are
     done and their total, and ends the call by returning False. `threads`: None for all. `memory_limit`: about how many
@@ -68,11 +72,13 @@ def write(dset, array, start=None, *, progress: Progress = False, threads=None, 
             done = 0
             for place, block in _blocks(array):
                 first = [a + b for a, b in zip(start or (0,) * len(place), place)]
-                _move(lib.gridz_h5_write_by, dset, np.asarray(block.compute()), first, _Bar(False), threads, memory_limit)
+                values = _without_mask(dset, np.asanyarray(block.compute()))
+                _move(lib.gridz_h5_write_by, dset, values, first, _Bar(False), threads, memory_limit)
                 done += block.nbytes
                 bar.tell(done, array.nbytes)
             return
-        array = array if hasattr(array, "__cuda_array_interface__") else np.asarray(array)
+        if not hasattr(array, "__cuda_array_interface__"):
+            array = _without_mask(dset, np.asanyarray(array))
         _move(lib.gridz_h5_write_by, dset, array, start, bar, threads, memory_limit)
 
 
@@ -86,7 +92,8 @@ def read(dset, out=None, start=None, count=None, *, progress: Progress = False, 
         first = start or (0,) * dset.ndim
         shape = tuple(count) if count is not None else tuple(n - a for n, a in zip(dset.shape, first))
         out = np.empty(shape, dset.dtype)
-    elif count is not None and tuple(count) != tuple(out.shape):
+    refuse_mask(out, "out")
+    if count is not None and tuple(count) != tuple(out.shape):
         raise InvalidArgument(f"out has the shape {tuple(out.shape)}, count says {tuple(count)}; leave count out")
     with _Bar(progress, "read") as bar:
         _move(lib.gridz_h5_read_by, dset, out, start, bar, threads, memory_limit)
@@ -113,6 +120,7 @@ def read_progressive(
     first, end = _box(dset, start, count)
     step = 1 << max(int(level or 0), 0)
     shape = tuple(-(-b // step) - -(-a // step) for a, b in zip(first, end))
+    refuse_mask(out, "out")
     if out is None:
         out = np.empty(shape, dset.dtype)
     elif tuple(out.shape) != shape:
@@ -217,6 +225,30 @@ class _Blocks:
         # dask puts indices of the user's together with its own: steps, integers and lists come too.
         box, rest = box_and_rest(index, self.shape)
         return read(dset, start=[part.start for part in box], count=[part.stop - part.start for part in box])[rest]
+
+
+def _without_mask(dset, array: np.ndarray) -> np.ndarray:
+    """The elements for a dataset, with its fill value where they are masked."""
+    if not isinstance(array, np.ma.MaskedArray):
+        return np.asarray(array)
+    if not np.ma.is_masked(array):
+        return array.data
+    from gridz.filters import stored_codec
+
+    missing, codec = of_dataset(dset), stored_codec(dset)
+    fills = missing.fills
+    if codec is not None and not codec.is_lossless:
+        kept = of_codec(codec, dset.dtype) | of_attributes({}, dset.dtype, *user_fill(dset))
+        fills = tuple(fill for fill in fills if fill in kept.fills)
+    if not fills:
+        why = f"names no fill value{' that its codec keeps' if missing.fills else ''}"
+        raise InvalidArgument(
+            f"{dset.name} {why}, so the mask of the array would be lost; create the dataset with fillvalue=, "
+            f"or give array.filled(…)"
+        )
+    value = np.frombuffer(fills[0], dset.dtype)[0]
+    plain = np.ma.array(array.astype(dset.dtype), fill_value=value)
+    return filled(plain, Missing(dset.dtype, fills[:1]))[0]
 
 
 def _move(function, dset, array, start, bar: _Bar, threads, memory_limit) -> None:
