@@ -93,6 +93,33 @@ def quality(
     return Quality(figures, a.shape)
 
 
+class Statistics:
+    """The errors of an array whose parts were compared one after the other."""
+
+    def __init__(self):
+        self._n, self._squares, self._largest_error = 0, 0.0, 0.0
+        self._minimum, self._maximum = np.inf, -np.inf
+
+    def add(self, part: Quality) -> None:
+        """Adds the comparison of a part. Parts without numbers count nothing."""
+        if not part.numbers:
+            return
+        self._n += part.numbers
+        self._squares += part.l2_error**2
+        self._largest_error = max(self._largest_error, part.largest_error)
+        self._minimum, self._maximum = min(self._minimum, part.minimum), max(self._maximum, part.maximum)
+
+    def figures(self) -> dict[str, float]:
+        """`minimum`, `maximum`, `largest_error` and `psnr` of the array; nothing if no part had numbers."""
+        if not self._n:
+            return {}
+        rmse = np.sqrt(self._squares / self._n)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            psnr = float(20 * np.log10(np.float64(self._maximum - self._minimum) / rmse))
+        ends = {"minimum": self._minimum, "maximum": self._maximum}
+        return {**ends, "largest_error": self._largest_error, "psnr": psnr}
+
+
 def without_masks(original, decoded, codec, *named) -> tuple:
     """Both arrays without masks, and the elements that are missing in them."""
     original, decoded = as_given(original), as_given(decoded)

@@ -85,8 +85,9 @@ class GridzCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
     def _codec_for(self, chunk_spec) -> gridz.Codec:
         """The codec with the fill value of the array."""
         codec, dtype = gridz.parse(self.codec), chunk_spec.dtype.to_native_dtype()
-        has_fill = dtype.kind in "iufc" and chunk_spec.fill_value != 0
-        return of_attributes({}, dtype, *[chunk_spec.fill_value] * has_fill).kept_by(codec)
+        if dtype.kind not in "iufc" or chunk_spec.fill_value == 0:
+            return codec
+        return of_attributes({}, dtype, chunk_spec.fill_value).kept_by(codec)
 
     def _encode_sync(self, chunk_array, chunk_spec):
         array = chunk_array.as_numpy_array()
