@@ -6,13 +6,8 @@ import numpy as np
 
 from gridz._codecs import Codec
 from gridz._codecs import codec as codec_of
-from gridz.arrays import as_numbers, bound_of
+from gridz.arrays import bound_of_elements, number_dtype
 from gridz.errors import UnsupportedJob
-
-
-def number_dtype(dtype) -> np.dtype:
-    """The type of the numbers that elements consist of: int64 for dates and durations, uint8 for bool."""
-    return as_numbers(np.empty(0, dtype)).dtype
 
 
 def codec_of_chunks(codec, host: str) -> Codec:
@@ -31,8 +26,8 @@ def check_job(codec: Codec, dtype, rank: int) -> None:
 
     Dates and bool are numbers for lossless codecs only: NaT and truth are not within a bound.
     """
-    dtype = number_dtype(dtype) if codec.is_lossless else dtype
-    bound_of(np.empty((1,) * rank, dtype), codec)
+    dtype = number_dtype(dtype) if codec.is_lossless else np.dtype(dtype)
+    bound_of_elements(dtype, (1,) * rank, codec)
 
 
 def box_and_rest(selection, shape: tuple[int, ...]) -> tuple[tuple[slice, ...], tuple]:

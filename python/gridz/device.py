@@ -28,7 +28,10 @@ def memory_of(array, writable: bool = False) -> Memory:
     if not isinstance(array, np.ndarray):
         if hasattr(array, "__cuda_array_interface__"):
             return _on_gpu(array)
-        array = _on_host(array)
+        given, array = array, _on_host(array)
+        if writable and not np.may_share_memory(array, _on_host(given)):
+            what = type(given).__name__
+            raise InvalidArgument(f"NumPy has only a copy of this {what}, which is lost; give np.empty(shape, dtype)")
     if writable and not (array.flags.c_contiguous and array.flags.writeable):
         raise InvalidArgument("the destination must be contiguous, in C order, and writable; give np.empty(shape, dtype)")
     if isinstance(array, np.ma.MaskedArray):
@@ -41,9 +44,11 @@ def memory_of(array, writable: bool = False) -> Memory:
 
 def _on_host(array) -> np.ndarray:
     """NumPy's view of something else."""
+    if isinstance(array, np.generic):  # the buffer of a date is of bytes
+        return np.asarray(array)
     try:
         return np.asarray(memoryview(array))
-    except TypeError:
+    except (TypeError, ValueError):  # no buffer, or elements that buffers have no format for, such as dates
         pass
     if hasattr(array, "__array_interface__") or hasattr(array, "__array__") or not hasattr(array, "__dlpack__"):
         try:

@@ -23,7 +23,7 @@ from gridz._missing import Missing, filled, of_attributes, of_codec, of_dataset,
 from gridz._native import check, context, ffi, lib, struct
 from gridz.arrays import detail_of
 from gridz.device import memory_of
-from gridz.errors import Cancelled, InvalidArgument
+from gridz.errors import Cancelled, InvalidArgument, UnsupportedJob
 
 Progress = Union[bool, Callable[[int, int], object]]
 """True for a bar, or a function that is given the bytes that are done and their total."""
@@ -72,13 +72,13 @@ def write(dset, array, start=None, *, progress: Progress = False, threads=None, 
             done = 0
             for place, block in _blocks(array):
                 first = [a + b for a, b in zip(start or (0,) * len(place), place)]
-                values = _without_mask(dset, np.asanyarray(block.compute()))
+                values = _without_overlap(_without_mask(dset, np.asanyarray(block.compute())))
                 _move(lib.gridz_h5_write_by, dset, values, first, _Bar(False), threads, memory_limit)
                 done += block.nbytes
                 bar.tell(done, array.nbytes)
             return
         if not hasattr(array, "__cuda_array_interface__"):
-            array = _without_mask(dset, np.asanyarray(array))
+            array = _without_overlap(_without_mask(dset, np.asanyarray(array)))
         _move(lib.gridz_h5_write_by, dset, array, start, bar, threads, memory_limit)
 
 
@@ -128,7 +128,7 @@ def read_progressive(
     address, dtype, strides = _memory(dset, out, True)
     info = struct("gridz_h5_part_info")
     with _Bar(progress, "read") as bar, _locked() as h5py:
-        kind = h5py.h5t.py_create(dtype)
+        kind = _h5_type(h5py, dtype)
         options = _Options(bar, threads, memory_limit, strides)
         args = dset.id.id, kind.id, *_lists(first, end), detail, value, address, info, options.pointer
         bar.check(lib.gridz_h5_read_progressive_by(_functions().pointer, *args))
@@ -259,7 +259,7 @@ def _move(function, dset, array, start, bar: _Bar, threads, memory_limit) -> Non
     if start is not None:
         box = [ffi.new("uint64_t[]", [int(n) for n in numbers] or [0]) for numbers in (start, array.shape)]
     with _locked() as h5py:
-        kind = h5py.h5t.py_create(dtype)
+        kind = _h5_type(h5py, dtype)
         options = _Options(bar, threads, memory_limit, strides)
         bar.check(function(_functions().pointer, dset.id.id, kind.id, *box, address, options.pointer))
 
@@ -279,6 +279,25 @@ def _memory(dset, array, is_read: bool):
     if dtype.hasobject or h5py.check_dtype(vlen=dset.dtype) is not None:
         raise InvalidArgument(f"{dset.name} has elements of variable length or Python's objects; use dset[...] for those")
     return address, dtype, strides
+
+
+def _h5_type(h5py, dtype: np.dtype):
+    """HDF5's type for elements in memory. Raises `UnsupportedJob` for dates and Unicode text, for which it has none."""
+    try:
+        return h5py.h5t.py_create(dtype)
+    except (TypeError, ValueError):
+        remedy = 'array.view("i8")' if dtype.kind in "mM" else 'np.char.encode(array, "utf-8")'
+        raise UnsupportedJob(f"HDF5 has no type for elements of {dtype}; give {remedy}") from None
+
+
+def _without_overlap(array: np.ndarray) -> np.ndarray:
+    """The array, or a copy if elements share memory (`np.broadcast_to`), which the library refuses."""
+    end, axes = array.itemsize, [(abs(stride), n) for stride, n in zip(array.strides, array.shape) if n > 1]
+    for stride, extent in sorted(axes):
+        if stride < end:
+            return array.copy()
+        end += stride * (extent - 1)
+    return array
 
 
 def _check_shape(dset, shape, start) -> None:

@@ -87,20 +87,21 @@ def xarray_encoding(
 def to_netcdf(dataset, path, mode="w", *, group=None, encoding=None, unlimited_dims=None) -> None:
     """Writes a dataset as `dataset.to_netcdf(engine="netcdf4")` does, with gridz where `encoding` says so.
 
-    `path` is that of a file; buffers are refused. `encoding` is of `xarray_encoding`, for either of the netCDF engines. `mode` "a" adds variables; those that the
+    `path` is that of a file: netCDF writes no other ones, so a buffer or None is refused with `InvalidArgument`.
+    `encoding` is of `xarray_encoding`, for either of the netCDF engines. `mode` "a" adds variables; those that the
     file has keep their filters. The format is NETCDF4. Arrays of dask are computed by dask's threads, also where a
     cluster is there: its processes could not write to the file that is open here.
     """
-    if not isinstance(path, (str, os.PathLike)):
-        raise InvalidArgument(
-            f"to_netcdf writes to the path of a file, not to a {type(path).__name__}; for a buffer use "
-            f'dataset.to_netcdf(buffer, engine="h5netcdf", encoding=encoding)'
-        )
     from xarray.backends.common import ArrayWriter
 
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise InvalidArgument(
+            f"path is of type {type(path).__name__}; give the path of a file, and read that file if you need its bytes"
+        )
+    path = os.path.expanduser(os.fsdecode(path))
     if unlimited_dims is None:
         unlimited_dims = dataset.encoding.get("unlimited_dims")
-    store, writer = _store_class().open(os.fspath(path), mode=mode, group=group), ArrayWriter()
+    store, writer = _store_class().open(path, mode=mode, group=group), ArrayWriter()
     try:
         dataset.dump_to_store(store, writer=writer, encoding=encoding, unlimited_dims=unlimited_dims)
         if dataset.chunks:

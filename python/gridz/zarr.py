@@ -25,10 +25,9 @@ import numpy as np
 from zarr.abc.codec import ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin
 
 import gridz
-from gridz._elements import box_and_rest, check_job, codec_of_chunks, number_dtype
+from gridz._elements import box_and_rest, check_job, codec_of_chunks
 from gridz._missing import of_attributes, refuse_mask
-from gridz._native import DTYPES
-from gridz.arrays import as_numbers
+from gridz.arrays import as_numbers, number_dtype
 
 NAME = "gridz"
 """The codec's name in `zarr.json`."""
@@ -118,7 +117,7 @@ def _decoded(frame: np.ndarray, chunk_spec, selection=()):
     dtype = chunk_spec.dtype.to_native_dtype()
     info = gridz.inspect(frame)
     # The byte order is the frame's: `zarr.json` has none.
-    if info.shape != chunk_spec.shape or info.dtype.newbyteorder("=") != _stored_as(dtype):
+    if info.shape != chunk_spec.shape or info.dtype.newbyteorder("=") != number_dtype(dtype).newbyteorder("="):
         raise gridz.Corrupt(
             f"the chunk holds {info.dtype} {info.shape}, but its array says {dtype} {chunk_spec.shape}; "
             f"was the file moved here from another array?"
@@ -131,9 +130,3 @@ def _decoded(frame: np.ndarray, chunk_spec, selection=()):
     order = "<" if info.dtype.kind == "V" else info.dtype.byteorder
     made = numbers.view(dtype.newbyteorder(order))[rest]
     return chunk_spec.prototype.nd_buffer.from_numpy_array(np.asarray(made))
-
-
-def _stored_as(dtype: np.dtype) -> np.dtype:
-    """The type, in this machine's byte order, that a frame says for elements of `dtype`: opaque if it is no number."""
-    dtype = number_dtype(dtype).newbyteorder("=")
-    return dtype if dtype in DTYPES.values() else np.dtype(f"V{dtype.itemsize}")

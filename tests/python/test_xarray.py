@@ -1,5 +1,7 @@
 """xarray's datasets by all engines, and filters of netCDF4-python's variables."""
 
+import io
+
 import h5py
 import netCDF4
 import numpy as np
@@ -13,6 +15,23 @@ from gridz.filters import stored_codec
 from gridz.xarray import CHUNK_BYTES, to_netcdf, xarray_encoding
 
 ENGINES = ["h5netcdf", "netcdf4", "zarr2", "zarr3"]
+
+
+def test_to_netcdf_writes_files_only(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    dataset = xarray.Dataset({"x": (("t", "y"), np.ones((10, 40)))})
+    with open(tmp_path / "open", "wb") as opened:
+        for path in (io.BytesIO(), None, memoryview(bytearray(9)), bytearray(9), opened, opened.fileno(), dataset):
+            with pytest.raises(gridz.InvalidArgument, match="give the path of a file"):
+                to_netcdf(dataset, path, encoding=xarray_encoding(dataset))
+    assert [path.name for path in tmp_path.iterdir()] == ["open"]
+    paths = ["a.nc", b"b.nc", tmp_path / "c.nc", "~/d.nc"]
+    for path in paths:
+        to_netcdf(dataset, path, encoding=xarray_encoding(dataset))
+    for name in "abcd":
+        with h5py.File(tmp_path / f"{name}.nc") as file:
+            assert stored_codec(file["x"]) is not None and (file["x"][...] == 1).all()
 
 
 @pytest.fixture
