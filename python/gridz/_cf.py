@@ -75,8 +75,8 @@ def _why(attributes: Mapping) -> str | None:
 
 
 def _names(value) -> list[str]:
-    """The names in an attribute such as `lat lon` or `area: cell_area`: all but the words before colons."""
-    return [name for name in _text(value).split() if not name.endswith(":")]
+    """The words in an attribute such as `lat lon`, `area: cell_area` or `crs: x y`; those that name nothing do no harm."""
+    return [name.rstrip(":") for name in _text(value).split()]
 
 
 def _resolved(path: str, name: str, variables: Mapping) -> str | None:

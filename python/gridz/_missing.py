@@ -45,7 +45,7 @@ class Missing:
             return codec
         whole = of_codec(codec, self.dtype) | self
         # NaN and infinities come back bit for bit from every codec.
-        fills = [fill for fill in whole.fills if np.isfinite(self._value(fill))]
+        fills = [fill for fill in whole.fills if self.is_number(fill)]
         if len(fills) > MOST:
             texts = ", ".join(map(self.text, fills))
             raise InvalidArgument(
@@ -94,6 +94,10 @@ class Missing:
             return number_text(value)
         return f"0x{np.array(value, self.dtype.newbyteorder('<')).tobytes()[::-1].hex()}"
 
+    def is_number(self, element: bytes) -> bool:
+        """True if an element is finite."""
+        return bool(np.isfinite(self._value(element)))
+
     def _value(self, element: bytes):
         return np.frombuffer(element, self.dtype)[0]
 
@@ -115,8 +119,8 @@ def of_attributes(attributes: Mapping, dtype, *fills) -> Missing:
     """The elements that netCDF's attributes name, and `fills`, which the host has elsewhere.
 
     `_FillValue` and `missing_value` are scalars or arrays; `valid_range` counts before `valid_min` and `valid_max`.
-    Values of another type are cast as readers do. Ignored are texts, numbers that are no elements of the type, NaN and
-    infinities (which every codec keeps), and limits for complex numbers.
+    Values of another type are cast as readers do. Ignored are texts, numbers that are no elements of the type, and limits
+    for complex numbers.
     """
     dtype = np.dtype(dtype)
     if dtype.kind not in "iufc":
@@ -233,7 +237,7 @@ def _read_as(attributes: Mapping, dtype: np.dtype) -> np.dtype:
 
 def _element(value, dtype: np.dtype, reads_as: np.dtype) -> bytes | None:
     """The element of a type that a number stands for, or None."""
-    if getattr(value, "dtype", np.dtype(object)).kind not in "iufc" or not np.isfinite(value):
+    if getattr(value, "dtype", np.dtype(object)).kind not in "iufc":
         return None
     if dtype.kind != "c" and value.dtype.kind == "c":
         if value.imag:
@@ -242,12 +246,12 @@ def _element(value, dtype: np.dtype, reads_as: np.dtype) -> bytes | None:
     if dtype.kind in "iu":
         for kind in dict.fromkeys((dtype, reads_as)):
             limits = np.iinfo(kind)
-            if value == int(value) and limits.min <= int(value) <= limits.max:
+            if np.isfinite(value) and value == int(value) and limits.min <= int(value) <= limits.max:
                 return np.array(int(value), kind).tobytes()
         return None
     with np.errstate(over="ignore"):
         element = np.array(value).astype(dtype)
-    return element.tobytes() if np.isfinite(element) else None
+    return element.tobytes() if np.isfinite(element) or not np.isfinite(value) else None
 
 
 def _limit(value, dtype: np.dtype, inward: int) -> bytes | None:

@@ -293,12 +293,15 @@ def _check_patterns(globs, paths: Mapping[int, list[str]]) -> None:
         if any(_matches(path, glob) for path in every):
             continue
         inside = [path for path in every if path.startswith(f"/{glob.strip('/')}/")]
-        names = {path.rpartition("/")[2]: path for path in reversed(every)}
-        near = difflib.get_close_matches(f"/{glob.strip('/')}", every, 1) or difflib.get_close_matches(glob, names, 1)
+        whole = {path.lower(): path for path in reversed(every)}
+        names = {path.rpartition("/")[2].lower(): path for path in reversed(every)}
+        text, is_path = glob.strip("/").lower(), "/" in glob
+        near = difflib.get_close_matches(f"/{text}", whole, 1) if is_path else []
+        near = [whole[path] for path in near] or [names[name] for name in difflib.get_close_matches(text, names, 1)]
         if inside:
             hint = f"it is a group: /{glob.strip('/')}/* matches its datasets"
         elif near:
-            hint = f"did you mean {names.get(near[0], near[0])}?"
+            hint = f"did you mean {near[0]}?"
         else:
             hint = f"the file has {', '.join(every[:5])}{' and others' if len(every) > 5 else ''}" if every else "it has none"
         raise gridz.InvalidArgument(f"{glob!r} (--dataset) matches no dataset of the file; {hint}")

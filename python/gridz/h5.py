@@ -239,15 +239,18 @@ def _without_mask(dset, array: np.ndarray) -> np.ndarray:
     fills = missing.fills
     if codec is not None and not codec.is_lossless:
         kept = of_codec(codec, dset.dtype) | of_attributes({}, dset.dtype, *user_fill(dset))
-        fills = tuple(fill for fill in fills if fill in kept.fills)
+        fills = tuple(fill for fill in fills if fill in kept.fills or not kept.is_number(fill))
     if not fills:
         why = f"names no fill value{' that its codec keeps' if missing.fills else ''}"
         raise InvalidArgument(
             f"{dset.name} {why}, so the mask of the array would be lost; create the dataset with fillvalue=, "
             f"or give array.filled(…)"
         )
-    value = np.frombuffer(fills[0], dset.dtype)[0]
-    plain = np.ma.array(array.astype(dset.dtype), fill_value=value)
+    if not np.can_cast(array.dtype, dset.dtype, "same_kind"):
+        raise InvalidArgument(
+            f"a masked array of {array.dtype} for {dset.name}, which has {dset.dtype}: give array.astype({str(dset.dtype)!r})"
+        )
+    plain = np.ma.array(array.astype(dset.dtype), fill_value=np.frombuffer(fills[0], dset.dtype)[0])
     return filled(plain, Missing(dset.dtype, fills[:1]))[0]
 
 
