@@ -140,7 +140,7 @@ def of_attributes(attributes: Mapping, dtype, *fills) -> Missing:
 
 def of_dataset(dataset) -> Missing:
     """The elements that an `h5py.Dataset` names: the fill value that its user defined, and netCDF's attributes."""
-    return of_attributes(attributes_of(dataset, NAMES), dataset.dtype, *user_fill(dataset))
+    return of_attributes(attributes_of(dataset, NAMES), dataset.dtype.base, *user_fill(dataset))
 
 
 def user_fill(dataset) -> list:

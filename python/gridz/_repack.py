@@ -11,7 +11,7 @@ import difflib
 import fnmatch
 import os
 import pathlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Callable, Iterator, Mapping
 
 import h5py
@@ -19,26 +19,19 @@ import numpy as np
 from h5py import h5d, h5f, h5g, h5l, h5o, h5t, h5z
 
 import gridz
-<<<<<<< HEAD
 from gridz import _cf
+from gridz._chunks import boxes_of, compared_boxes, is_dense
 from gridz._codecs import listed
-from gridz._libhdf5 import address_of, holds, lock
+from gridz._elements import check_job
+from gridz._libhdf5 import address_of, lock, numbers_of
 from gridz._missing import Missing, attributes_of, of_codec, of_dataset, of_values, user_fill
+from gridz._names import bytes_of, shown, text_of
 from gridz._output import replacing
 from gridz._quality import Statistics
 from gridz._ranges import Range, check_rel
-from gridz._tree import Copy, access_by_descriptor, create_like
-from gridz.bench import box_of, chunks_for
-=======
-from gridz._chunks import boxes_of, compared_boxes, is_dense
-from gridz._elements import check_job
-from gridz._libhdf5 import lock, numbers_of
-from gridz._names import bytes_of, shown
-from gridz._output import replacing
 from gridz._tree import PROBLEMS, Copy, access_by_descriptor, create_like, datasets_of, open_file, reason_of
 from gridz._verify import fill_is_same, is_as_encoded, is_in_file, is_kept
 from gridz.bench import chunks_for
->>>>>>> refs/heads/tools
 from gridz.filters import stored_codec
 
 SMALLEST = 4 << 10
@@ -112,19 +105,11 @@ def repack(
     """
     source = pathlib.Path(source)
     target = source if target is None else pathlib.Path(target)
-<<<<<<< HEAD
     with contextlib.ExitStack() as stack:
-        file = stack.enter_context(h5py.File(source, "r"))
+        file = stack.enter_context(open_file(source))
         job = _Job(file, codec, datasets or {}, chunk, listed(fill), force, threads, progress)
         descriptor, name = stack.enter_context(replacing(target))
         stack.enter_context(lock)
-=======
-    with open_file(source) as file, replacing(target) as (descriptor, name), lock:
-        job = _Job(codec, datasets or {}, chunk, threads, progress)
-        for found in datasets_of(file.id):
-            if found.id is not None:
-                job.check(found.path, found.dataset)
->>>>>>> refs/heads/tools
         written = create_like(name, file.id)
         try:
             Copy(file.id, written, job.make).run()
@@ -134,15 +119,10 @@ def repack(
         with open(source, "rb") as stream:
             os.pwrite(descriptor, stream.read(n), 0)
         with h5py.File(h5f.open(name.encode(), h5f.ACC_RDONLY, access_by_descriptor())) as copy:
-<<<<<<< HEAD
-            done = (_verified(file[path], copy[path], made, threads) for path, made in job.done.items())
-            return [replace(dataset, reason=job.reasons.get(dataset.path)) for dataset in done]
-=======
             return [
-                _verified(path, file[bytes_of(path)], copy[bytes_of(path)], made, threads)
+                _verified(path, file[bytes_of(path)], copy[bytes_of(path)], made, job.reasons.get(path), threads)
                 for path, made in job.done.items()
             ]
->>>>>>> refs/heads/tools
 
 
 class _Job:
@@ -160,14 +140,19 @@ class _Job:
         self._threads, self._progress = threads, progress
         self._paths = _paths_of(file)
         _check_patterns(self._datasets, self._paths)
-        first = {paths[0]: attributes_of(file[paths[0]], (*_cf.REFERENCES, *_cf.NAMES)) for paths in self._paths.values()}
-        self._coordinates = _cf.coordinates(first)
+        attributes = {}
+        for found in datasets_of(file.id):
+            if found.id is not None:
+                self._check(found.path, found.dataset)
+                path = self._paths[address_of(found.id)][0]
+                attributes[path] = attributes_of(found.dataset, (*_cf.REFERENCES, *_cf.NAMES))
+        self._coordinates = _cf.coordinates(attributes)
         self.done: dict[str, gridz.Codec | None] = {}
         self.reasons: dict[str, str] = {}
 
-    def check(self, path: str, dataset: h5py.Dataset) -> None:
-        """Raises, before the work begins, for a codec that cannot compress the dataset that a pattern names."""
-        codec = self._named(path)
+    def _check(self, path: str, dataset: h5py.Dataset) -> None:
+        """Raises for a codec that cannot compress the dataset that a pattern names."""
+        codec = self._named(dataset.id)[1]
         if isinstance(codec, gridz.Codec) and _is_array(dataset):
             try:
                 check_job(codec, numbers_of(dataset.id.get_type()).base, dataset.ndim)
@@ -220,7 +205,6 @@ class _Job:
                 found = glob, codec
         return found
 
-<<<<<<< HEAD
     def _choice(self, dataset: h5py.Dataset, glob: str, named) -> tuple[gridz.Codec | None, str | None]:
         """The codec of a dataset, or None; and the reason, where that is not the one that was given."""
         if named == KEEP:
@@ -235,9 +219,9 @@ class _Job:
             return codec, None
         paths = self._paths[address_of(dataset.id)]
         is_its_name = named and not any(letter in glob for letter in "*?[")
-        why_not = _cf.why_not_lossy(attributes_of(dataset, _cf.NAMES), dataset.dtype)
+        why_not = _cf.why_not_lossy(attributes_of(dataset, _cf.NAMES), dataset.dtype.base)
         if why_not and is_its_name:
-            raise gridz.UnsupportedJob(f"{paths[0]}: {codec} is not for {why_not}; use a lossless codec")
+            raise gridz.UnsupportedJob(f"{shown(paths[0])}: {codec} is not for {why_not}; use a lossless codec")
         if not why_not and not is_its_name:
             is_scale = h5py.h5ds.is_scale(dataset.id)
             why_not = "a coordinate (dimension scale)" if is_scale else self._coordinates.get(paths[0])
@@ -247,16 +231,10 @@ class _Job:
 
     def _why_kept(self, dataset: h5py.Dataset) -> str | None:
         """Why a dataset that no pattern names is copied unchanged, or None."""
-        if dataset.dtype.kind not in "iufcb":
-            return "no numbers"
+        if dataset.dtype.subdtype:
+            return "elements are arrays"
         if dataset.nbytes < SMALLEST:
             return "small"
-=======
-    def _converts(self, dataset: h5py.Dataset) -> bool:
-        """Whether a dataset that no pattern names is converted."""
-        if dataset.dtype.subdtype or dataset.nbytes < SMALLEST:
-            return False
->>>>>>> refs/heads/tools
         stored = stored_codec(dataset)
         if stored is not None:
             is_wanted = self._is_chosen and stored.is_lossless and stored != self._codec
@@ -271,21 +249,21 @@ class _Job:
         """The codec with the missing elements of a dataset, and with a bound by its range."""
         if codec.is_lossless:
             return codec
-        fills = []
+        dtype, fills = dataset.dtype.base, []
         for value in self._fills:
             with contextlib.suppress(gridz.InvalidArgument):  # no element of this type
-                fills += of_values(dataset.dtype, value).fills
-        codec = (of_dataset(dataset) | Missing(dataset.dtype, tuple(fills))).kept_by(codec, path)
+                fills += of_values(dtype, value).fills
+        codec = (of_dataset(dataset) | Missing(dtype, tuple(fills))).kept_by(codec, shown(path))
         if codec.mode != "rel":
             return codec
-        measured, n = Range(of_codec(codec, dataset.dtype), dataset.size), 0
+        measured, n = Range(of_codec(codec, dtype), dataset.size), 0
         for start, count in boxes(dataset):
             measured.add(gridz.h5.read(dataset, start=start, count=count, threads=self._threads))
             n += int(np.prod(count))
         if n < dataset.size and not user_fill(dataset):
-            measured.add(np.asarray([dataset.fillvalue], dataset.dtype))
+            measured.add(np.asarray([dataset.fillvalue], dtype))
         if not self._force:
-            measured.check(path, path)
+            measured.check(shown(path), shown(path))
         return codec.bounded_by(measured.minimum, measured.maximum)
 
     def _chunks(self, dataset: h5py.Dataset) -> tuple:
@@ -309,11 +287,12 @@ def _paths_of(file: h5py.File) -> dict[int, list[str]]:
         for name in names:
             if group.links.get_info(name).type != h5l.TYPE_HARD:
                 continue
-            item, place = h5o.open(group, name), f"{path}/{name.decode(errors='surrogateescape')}"
-            if isinstance(item, h5d.DatasetID):
-                found.setdefault(address_of(item), []).append(place)
-            elif isinstance(item, h5g.GroupID) and address_of(item) not in seen:
-                groups.append((place, item))
+            with contextlib.suppress(*PROBLEMS):  # `datasets_of` reports objects that cannot be opened
+                item, place = h5o.open(group, name), f"{path}/{text_of(name)}"
+                if isinstance(item, h5d.DatasetID):
+                    found.setdefault(address_of(item), []).append(place)
+                elif isinstance(item, h5g.GroupID) and address_of(item) not in seen:
+                    groups.append((place, item))
     return found
 
 
@@ -342,7 +321,7 @@ def _check_patterns(globs, paths: Mapping[int, list[str]]) -> None:
             hint = f"did you mean {near[0]}?"
         else:
             hint = f"the file has {', '.join(every[:5])}{' and others' if len(every) > 5 else ''}" if every else "it has none"
-        raise gridz.InvalidArgument(f"{glob!r} (--dataset) matches no dataset of the file; {hint}")
+        raise gridz.InvalidArgument(f"{shown(glob)!r} (--dataset) matches no dataset of the file; {shown(hint)}")
 
 
 def _is_array(dataset: h5py.Dataset) -> bool:
@@ -370,75 +349,33 @@ def _copy(before: h5py.Dataset, after: h5py.Dataset, threads) -> None:
         gridz.h5.write(after, gridz.h5.read(before, start=start, count=count, threads=threads), start, threads=threads)
 
 
-<<<<<<< HEAD
-def _verified(before: h5py.Dataset, after: h5py.Dataset, codec: gridz.Codec | None, threads) -> Repacked:
-=======
-def _range_of(dataset: h5py.Dataset, fill) -> tuple[float, float]:
-    """The range of the finite numbers that are not a fill value: the codec's, HDF5's, or netCDF's."""
-    fill = _fill_of(dataset) if fill is None else fill
-    if fill is None and "_FillValue" in dataset.attrs:
-        fill = np.ravel(dataset.attrs["_FillValue"])[0]
-    ends = [gridz.range_of(gridz.h5.read(dataset, start=start, count=count), fill) for start, count in boxes(dataset)]
-    return min(a for a, _ in ends), max(b for _, b in ends)
-
-
-def _verified(path: str, before: h5py.Dataset, after: h5py.Dataset, codec: gridz.Codec | None, threads) -> Repacked:
->>>>>>> refs/heads/tools
+def _verified(path: str, before: h5py.Dataset, after: h5py.Dataset, codec, reason: str | None, threads) -> Repacked:
     """Compares a dataset with its copy: stored bytes if they were copied, otherwise elements. Raises `Corrupt`."""
     statistics = Statistics()
     sizes = [dataset.id.get_storage_size() for dataset in (before, after)]
-<<<<<<< HEAD
-    if codec is None and holds(before.id.get_type(), h5t.VLEN, h5t.REFERENCE):
-        same = True  # what is stored are places in the file
-    elif codec is None and before.chunks:
-        same = all(before.id.read_direct_chunk(c) == after.id.read_direct_chunk(c) for c in _chunk_offsets(before))
-    elif _is_array(before):
-        same = all(_is_same(before, after, box, codec, threads, statistics) for box in boxes(before))
-    else:
-        same = True  # no elements, or none in this file
-    if not same:
-        how = f" with {codec}" if codec else ""
-        raise gridz.Corrupt(f"{before.name} does not come back as it was{how}; the file is as it was")
-    n_bytes = before.nbytes if before.shape is not None else 0
-    return Repacked(before.name, codec and str(codec), n_bytes, *sizes, **statistics.figures())
-=======
     how = f" with {codec}" if codec else ""
     try:
         same = fill_is_same(before.id, after.id)
         if codec is None:
             same = same and is_kept(before.id, after.id)
         elif codec.mode in ("rms", "rate", "precision", "expert"):
-            same = same and is_as_encoded(before, after, threads)
+            same = same and is_as_encoded(before, after, threads, statistics)
         else:
-            same = same and all(_is_same(before, after, box, codec, threads) for box in compared_boxes(before.id, after.id))
+            boxes_ = compared_boxes(before.id, after.id)
+            same = same and all(_is_same(before, after, box, codec, threads, statistics) for box in boxes_)
     except PROBLEMS as error:
         text = f"{shown(path)}: the copy{how} cannot be compared with the original: {reason_of(error)}"
         raise gridz.HostError(text) from error
     if not same:
         raise gridz.Corrupt(f"{shown(path)}: the copy{how} differs from the original, so no file was written")
     n_bytes = before.size * before.id.get_type().get_size() if before.shape is not None else 0
-    return Repacked(path, codec and str(codec), n_bytes, *sizes)
->>>>>>> refs/heads/tools
+    return Repacked(path, codec and str(codec), n_bytes, *sizes, reason, **statistics.figures())
 
 
 def _is_same(before, after, box, codec, threads, statistics: Statistics) -> bool:
     a, b = (gridz.h5.read(dataset, start=box[0], count=box[1], threads=threads) for dataset in (before, after))
     if codec.is_lossless:
         return a.tobytes() == b.tobytes()
-<<<<<<< HEAD
     quality = gridz.quality(a, b, codec)
     statistics.add(quality)
     return quality.ok and of_codec(codec, a.dtype).is_kept(a, b)
-
-
-def _chunk_offsets(dataset: h5py.Dataset) -> Iterator[tuple]:
-    return (dataset.id.get_chunk_info(i).chunk_offset for i in range(dataset.id.get_num_chunks()))
-=======
-    return gridz.quality(a, b, codec, fill=_fill_of(before)).ok
-
-
-def _fill_of(dataset: h5py.Dataset):
-    """The fill value that somebody has chosen, or None."""
-    chosen = dataset.id.get_create_plist().fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED
-    return dataset.fillvalue if chosen else None
->>>>>>> refs/heads/tools
