@@ -102,18 +102,17 @@ def test_limits_of_another_type_hold_for_readers_that_compare_in_either():
 
 @pytest.mark.parametrize("codec", LOSSY)
 def test_hdf5_by_attributes_alone(tmp_path, codec):
-    """Types, byte orders, forms of attributes; what is masked may be all there is in common."""
     forms = [
         lambda attributes, fills: attributes.create("missing_value", fills, dtype="f8"),
         lambda attributes, fills: attributes.create("missing_value", fills, dtype="f4"),
         lambda attributes, fills: attributes.update(_FillValue=np.float64(fills[0]), missing_value=np.array(fills[1:], "f8")),
     ]
-    types = ["f4", ">f4", "f8"] + ["f2"] * codec.startswith("szp") + ["c8"] * codec.startswith("szp,abs")
+    types = ["f4", ">f4", "f8"] + ["f2"] * codec.startswith("szp")
     n = 0
     with h5py.File(tmp_path / "a.h5", "w") as file:
         for dtype in types:
             for i, form in enumerate(forms):
-                fills = (0, -999, 60000) if dtype == "f2" else (0, -999, 1e20)
+                fills = (0, -999, 60000) if dtype == "f2" else (0, -999, float(np.float32(1e20)))
                 made = file.create_dataset(f"{dtype[-2:]}{i}{dtype[0]}", data=with_fills(dtype, *fills)[0], chunks=(50, 200))
                 form(made.attrs, fills)
                 n += 1
@@ -123,7 +122,8 @@ def test_hdf5_by_attributes_alone(tmp_path, codec):
         missing = sum(check_kept(one[name][...], two[name][...]) for name in one)
         assert missing == n * MASK.sum()
         for d in done:
-            assert 270 <= d.minimum < d.maximum <= 290 and 0 < d.largest_error < 0.5 and d.psnr > 30
+            assert 270 <= d.minimum < d.maximum <= 290 and 0 <= d.largest_error < 0.5 and d.psnr > 30
+            assert d.largest_error > 0 or "f2" in d.path  # whose steps are wider than some bounds
 
 
 @pytest.mark.parametrize("codec", ["szp,abs=4", "szp,rel=1e-2"])
@@ -327,7 +327,7 @@ def test_writing_masked_arrays(tmp_path, codec):
     options = dict(gridz.codec(codec)) if codec else {}
     with h5py.File(tmp_path / "x.h5", "w") as file:
         for i, fill in enumerate((-999, 0, np.nan)):
-            for array in (masked("f8"), masked("f4"), dask.array.from_array(masked("f8"), chunks=(30, 200))):
+            for array in (masked("f8"), masked("f4"), dask.array.from_array(masked("f8"), chunks=(50, 200))):
                 made = file.create_dataset(f"{i}{array.dtype}{type(array)}", FIELD.shape, "f8", chunks=(50, 200), fillvalue=fill, **options)
                 gridz.h5.write(made, array)
                 np.testing.assert_array_equal(made[...][MASK], np.full(MASK.sum(), fill))
