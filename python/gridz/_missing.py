@@ -6,6 +6,7 @@ Each host has one function here that collects them: `of_attributes` (netCDF, xar
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 from typing import Mapping
 
@@ -59,10 +60,9 @@ class Missing:
 
     def mask(self, array: np.ndarray) -> np.ndarray:
         """True where an element of this type is missing."""
-        found = np.zeros(array.shape, bool)
-        bits = _bits(array)
+        found, words = np.zeros(array.shape, bool), _words(array)
         for fill in self.fills:
-            found |= (bits == np.frombuffer(fill, bits.dtype)).all(-1)
+            found |= _all(word == own for word, own in zip(words, np.frombuffer(fill, words[0].dtype)))
         if self.valid_min is not None:
             found |= array < self._value(self.valid_min)
         if self.valid_max is not None:
@@ -71,10 +71,11 @@ class Missing:
 
     def is_kept(self, original: np.ndarray, decoded: np.ndarray) -> bool:
         """True if the same elements are missing in both arrays, with the same bits."""
+        if not self.fills and self.valid_min is None and self.valid_max is None:
+            return True
         missing = self.mask(original)
-        if not np.array_equal(missing, self.mask(decoded)):
-            return False
-        return np.array_equal(_bits(original)[missing], _bits(decoded)[missing])
+        same = _all(a == b for a, b in zip(_words(original), _words(decoded)))
+        return np.array_equal(missing, self.mask(decoded)) and bool((same | ~missing).all())
 
     def set_options(self, options) -> list:
         """Sets the fields of a C struct that name missing elements; returns the memory that they point to."""
@@ -276,7 +277,13 @@ def _first(value):
     return numbers[0] if len(numbers) == 1 else None
 
 
-def _bits(array: np.ndarray) -> np.ndarray:
-    """The bits of each element, along a new last axis."""
+def _words(array: np.ndarray) -> list[np.ndarray]:
+    """The bits of each element as unsigned integers: one array for each of the words that an element has."""
     size = next(size for size in (8, 4, 2, 1) if array.dtype.itemsize % size == 0)
-    return np.ascontiguousarray(array).reshape(*array.shape, 1).view(f"u{size}")
+    words = np.ascontiguousarray(array).reshape(*array.shape, 1).view(f"u{size}")
+    return [words[..., i] for i in range(words.shape[-1])]
+
+
+def _all(conditions) -> np.ndarray:
+    """Where all of several conditions are true."""
+    return functools.reduce(np.logical_and, conditions)

@@ -44,7 +44,7 @@ class Range:
         least, greatest = range_within(part, self._missing)
         self.minimum, self.maximum = min(self.minimum, least), max(self.maximum, greatest)
         n = -(-SAMPLE * part.size // max(self._n_elements or part.size, 1))
-        flat = part.reshape(-1)
+        flat = np.asarray(part).reshape(-1)
         if n < flat.size:
             flat = flat[self._random.integers(0, flat.size, n)]
         valid = flat[~self._missing.mask(flat)]

@@ -123,7 +123,8 @@ def test_hdf5_by_attributes_alone(tmp_path, codec):
         assert missing == n * MASK.sum()
         for d in done:
             assert 270 <= d.minimum < d.maximum <= 290 and 0 <= d.largest_error < 0.5 and d.psnr > 30
-            assert d.largest_error > 0 or "f2" in d.path  # whose steps are wider than some bounds
+            # Steps of f2 are wider than some bounds; and szp may keep whole blocks with many fill values exactly.
+            assert d.largest_error > 0 or "f2" in d.path or "level=max" in codec
 
 
 @pytest.mark.parametrize("codec", ["szp,abs=4", "szp,rel=1e-2"])
