@@ -124,7 +124,7 @@ def _short(codec: str) -> str:
 
 def _reasons(datasets: list, before: str) -> str:
     """How many datasets have each reason, after a text; nothing if there are none."""
-    counts = collections.Counter(d.reason.partition(" (")[0] for d in datasets if d.reason)
+    counts = collections.Counter(d.reason.partition(" (")[0].removeprefix("a ") for d in datasets if d.reason)
     return before + ", ".join(f"{n} {reason}" for reason, n in counts.items()) if counts else ""
 
 
