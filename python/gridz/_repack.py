@@ -138,22 +138,20 @@ class _Job:
         of_values("f8", [value for value in fills if not str(value).startswith("0x")])  # refuses texts
         self._chunk, self._fills, self._force = chunk, fills, force
         self._threads, self._progress = threads, progress
-        self._paths = _paths_of(file)
+        self._paths, attributes = _paths_of(file)
         _check_patterns(self._datasets, self._paths)
-        attributes = {}
+        self._coordinates = _cf.coordinates(attributes)
         for found in datasets_of(file.id):
             if found.id is not None:
                 self._check(found.path, found.dataset)
-                path = self._paths[address_of(found.id)][0]
-                attributes[path] = attributes_of(found.dataset, (*_cf.REFERENCES, *_cf.NAMES))
-        self._coordinates = _cf.coordinates(attributes)
         self.done: dict[str, gridz.Codec | None] = {}
         self.reasons: dict[str, str] = {}
 
     def _check(self, path: str, dataset: h5py.Dataset) -> None:
         """Raises for a codec that cannot compress the dataset that a pattern names."""
-        codec = self._named(dataset.id)[1]
-        if isinstance(codec, gridz.Codec) and _is_array(dataset):
+        glob, named = self._named(dataset.id)
+        codec = self._choice(dataset, glob, named)[0] if named else None
+        if codec is not None:
             try:
                 check_job(codec, numbers_of(dataset.id.get_type()).base, dataset.ndim)
             except gridz.Error as error:
@@ -275,13 +273,18 @@ class _Job:
         return chunks_for(dataset.shape, dataset.dtype.itemsize)
 
 
-def _paths_of(file: h5py.File) -> dict[int, list[str]]:
-    """All paths of each dataset, by its address in the file; of hard links to a group the first one counts."""
-    found: dict[int, list[str]] = {}
+def _paths_of(file: h5py.File) -> tuple[dict[int, list[str]], dict[str, dict]]:
+    """All paths of each dataset, by its address in the file; and the attributes that make coordinates, of each dataset by
+    its first path, and of groups, whose paths end in a slash. Of hard links to a group the first one counts."""
+    paths: dict[int, list[str]] = {}
+    attributes = {}
     seen, groups = set(), [("", h5g.open(file.id, b"/"))]
     while groups:
         path, group = groups.pop()
+        if address_of(group) in seen:
+            continue
         seen.add(address_of(group))
+        attributes[f"{path}/"] = attributes_of(h5py.Group(group), _cf.REFERENCES)
         names: list[bytes] = []
         group.links.iterate(names.append)
         for name in names:
@@ -289,11 +292,13 @@ def _paths_of(file: h5py.File) -> dict[int, list[str]]:
                 continue
             with contextlib.suppress(*PROBLEMS):  # `datasets_of` reports objects that cannot be opened
                 item, place = h5o.open(group, name), f"{path}/{text_of(name)}"
-                if isinstance(item, h5d.DatasetID):
-                    found.setdefault(address_of(item), []).append(place)
-                elif isinstance(item, h5g.GroupID) and address_of(item) not in seen:
+                if isinstance(item, h5g.GroupID):
                     groups.append((place, item))
-    return found
+                elif isinstance(item, h5d.DatasetID):
+                    paths.setdefault(address_of(item), []).append(place)
+                    if len(paths[address_of(item)]) == 1:
+                        attributes[place] = attributes_of(h5py.Dataset(item), (*_cf.REFERENCES, *_cf.NAMES))
+    return paths, attributes
 
 
 def _matches(path: str, glob: str) -> bool:

@@ -25,6 +25,7 @@ from gridz._names import shown, text_of
 from gridz._native import check, context, ffi, lib, struct
 from gridz.arrays import detail_of
 from gridz.device import memory_of
+from gridz.filters import stored_codec
 from gridz.errors import Cancelled, InvalidArgument, UnsupportedJob
 
 Progress = Union[bool, Callable[[int, int], object]]
@@ -250,8 +251,6 @@ def _without_mask(dset, array: np.ndarray) -> np.ndarray:
         return np.asarray(array)
     if not np.ma.is_masked(array):
         return array.data
-    from gridz.filters import stored_codec
-
     missing, codec = of_dataset(dset), stored_codec(dset)
     fills = missing.fills
     if codec is not None and not codec.is_lossless:
