@@ -143,14 +143,14 @@ class Copy:
 
     @contextlib.contextmanager
     def _naming(self, path: str) -> Iterator[None]:
-        """Puts the file and the path into the text of errors of HDF5."""
+        """Puts the file and the path into the text of errors."""
         try:
             yield
-        except PROBLEMS as error:
-            if isinstance(error, Error) and not isinstance(error, HostError):
-                raise  # names them already
-            file = text_of(self._source.name)
-            raise HostError(f"{shown(file)}: {shown(path)} cannot be copied: {reason_of(error)}") from error
+        except (Error, *PROBLEMS) as error:
+            if isinstance(error, Error) and shown(path) in str(error):
+                raise
+            kind, file = type(error) if isinstance(error, Error) else HostError, shown(text_of(self._source.name))
+            raise kind(f"{file}: {shown(path)} cannot be copied: {reason_of(error)}") from error
 
     def _note(self, path: str, original, copied) -> None:
         self.places[address_of(original)] = copied

@@ -8,7 +8,9 @@ import pathlib
 import click
 
 import gridz
-from gridz.cli.common import EXIT, Command, bytes_text, extents_of, fail, json_option, print_json, table
+from gridz.cli.common import (
+    EXIT, Command, bytes_text, check_is_hdf5, extents_of, fail, json_option, print_json, say, table,
+)  # fmt: skip
 from gridz.cli.raw import force_option, threads_option
 
 
@@ -82,19 +84,7 @@ def command(source, target, codec, rel, rules, chunk, force, threads, as_json) -
     rows = [(d.path, d.codec, bytes_text(d.bytes_before), bytes_text(d.bytes_after)) for d in changed]
     if rows:
         table(("dataset", "codec", "before", "after"), rows)
-    click.echo(
+    say(
         f"{target}: {bytes_text(before)} became {bytes_text(after)}; {len(changed)} datasets compressed, "
         f"{len(done) - len(changed)} kept as they were; all read back and compared"
     )
-
-
-def check_is_hdf5(path: pathlib.Path) -> None:
-    """Ends the command if a file is of another format."""
-    import h5py
-
-    if h5py.is_hdf5(path):
-        return
-    with open(path, "rb") as stream:
-        is_classic = stream.read(3) == b"CDF"
-    remedy = f"nccopy -k nc4 {path} NEW.nc makes it netCDF-4" if is_classic else "give a file of HDF5 or netCDF-4"
-    fail(f"{path} is {'netCDF-3' if is_classic else 'no HDF5 file, or a damaged one'}", remedy, EXIT.FILE)
