@@ -112,7 +112,7 @@ class _Job:
         codec = self._named(path)
         if isinstance(codec, gridz.Codec) and _is_array(dataset):
             try:
-                check_job(codec, numbers_of(dataset.id.get_type()).base, dataset.ndim)
+                check_job(codec, np.empty((), numbers_of(dataset.id.get_type())).dtype, dataset.ndim)
             except gridz.Error as error:
                 raise gridz.UnsupportedJob(f"{shown(path)} cannot be compressed with {codec}: {error}") from None
 
@@ -204,7 +204,7 @@ def _copy(before: h5py.Dataset, after: h5py.Dataset, threads) -> None:
         for start, count in boxes_of(before.id, after.chunks):
             part = gridz.h5.read(before, start=start, count=count, threads=threads)
             gridz.h5.write(after, part, start, threads=threads)
-    except gridz.Error as error:
+    except (gridz.Corrupt, gridz.HostError) as error:
         from gridz._report import problems
 
         for damage in problems(Found("", before.id), threads):
@@ -218,7 +218,7 @@ def _range_of(dataset: h5py.Dataset, fill) -> tuple[float, float]:
     if fill is None and "_FillValue" in dataset.attrs:
         fill = np.ravel(dataset.attrs["_FillValue"])[0]
     ends = [gridz.range_of(gridz.h5.read(dataset, start=start, count=count), fill) for start, count in boxes(dataset)]
-    return min(a for a, _ in ends), max(b for _, b in ends)
+    return min((a for a, _ in ends), default=np.inf), max((b for _, b in ends), default=-np.inf)
 
 
 def _verified(path: str, before: h5py.Dataset, after: h5py.Dataset, codec: gridz.Codec | None, threads) -> Repacked:
