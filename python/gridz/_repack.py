@@ -29,7 +29,7 @@ from gridz._names import bytes_of, shown, text_of
 from gridz._output import replacing
 from gridz._quality import Statistics
 from gridz._ranges import Range, check_rel
-from gridz._tree import PROBLEMS, Copy, access_by_descriptor, create_like, datasets_of, open_file, reason_of
+from gridz._tree import PROBLEMS, Copy, Found, access_by_descriptor, create_like, datasets_of, open_file, reason_of
 from gridz._verify import fill_is_same, is_as_encoded, is_in_file, is_kept
 from gridz.bench import chunks_for
 from gridz.filters import stored_codec
@@ -153,7 +153,7 @@ class _Job:
         codec = self._choice(dataset, glob, named)[0] if named else None
         if codec is not None:
             try:
-                check_job(codec, numbers_of(dataset.id.get_type()).base, dataset.ndim)
+                check_job(codec, np.empty((), numbers_of(dataset.id.get_type())).dtype, dataset.ndim)
             except gridz.Error as error:
                 raise gridz.UnsupportedJob(f"{shown(path)} cannot be compressed with {codec}: {error}") from None
 
@@ -233,7 +233,10 @@ class _Job:
             return "elements are arrays"
         if dataset.nbytes < SMALLEST:
             return "small"
-        stored = stored_codec(dataset)
+        try:
+            stored = stored_codec(dataset)
+        except gridz.Error:
+            return "compressed by a newer gridz"
         if stored is not None:
             is_wanted = self._is_chosen and stored.is_lossless and stored != self._codec
             return None if is_wanted else "compressed by gridz"
@@ -346,19 +349,27 @@ def boxes(dataset: h5py.Dataset) -> Iterator[tuple[tuple, tuple]]:
 
 
 def _copy(before: h5py.Dataset, after: h5py.Dataset, threads) -> None:
-    """Copies the stored elements of a dataset."""
-    if is_dense(before.id):
-        gridz.h5.copy(before, after, threads=threads)
-        return
-    for start, count in boxes_of(before.id, after.chunks):
-        gridz.h5.write(after, gridz.h5.read(before, start=start, count=count, threads=threads), start, threads=threads)
+    """Copies the stored elements of a dataset. Raises `Corrupt`, with the chunk, if some cannot be decoded."""
+    try:
+        if is_dense(before.id):
+            gridz.h5.copy(before, after, threads=threads)
+            return
+        for start, count in boxes_of(before.id, after.chunks):
+            part = gridz.h5.read(before, start=start, count=count, threads=threads)
+            gridz.h5.write(after, part, start, threads=threads)
+    except (gridz.Corrupt, gridz.HostError) as error:
+        from gridz._report import problems
+
+        for damage in problems(Found("", before.id), threads):
+            raise gridz.Corrupt(f"chunk {damage['start']}: {damage['error']}") from error
+        raise
 
 
 def _verified(path: str, before: h5py.Dataset, after: h5py.Dataset, codec, reason: str | None, threads) -> Repacked:
     """Compares a dataset with its copy: stored bytes if they were copied, otherwise elements. Raises `Corrupt`."""
     statistics = Statistics()
     sizes = [dataset.id.get_storage_size() for dataset in (before, after)]
-    how = f" with {codec}" if codec else ""
+    name, how = f"{shown(before.file.filename)}: {shown(path)}", f" with {codec}" if codec else ""
     try:
         same = fill_is_same(before.id, after.id)
         if codec is None:
@@ -369,10 +380,9 @@ def _verified(path: str, before: h5py.Dataset, after: h5py.Dataset, codec, reaso
             boxes_ = compared_boxes(before.id, after.id)
             same = same and all(_is_same(before, after, box, codec, threads, statistics) for box in boxes_)
     except PROBLEMS as error:
-        text = f"{shown(path)}: the copy{how} cannot be compared with the original: {reason_of(error)}"
-        raise gridz.HostError(text) from error
+        raise gridz.HostError(f"{name}: the copy{how} cannot be compared with the original: {reason_of(error)}") from error
     if not same:
-        raise gridz.Corrupt(f"{shown(path)}: the copy{how} differs from the original, so no file was written")
+        raise gridz.Corrupt(f"{name}: the copy{how} differs from the original, so no file was written")
     n_bytes = before.size * before.id.get_type().get_size() if before.shape is not None else 0
     return Repacked(path, codec and str(codec), n_bytes, *sizes, reason, **statistics.figures())
 
