@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import pathlib
+
+from gridz._output import replacing
 
 
 def new_figure(size):
@@ -19,5 +22,10 @@ def new_figure(size):
             buffer = io.BytesIO()
             self.savefig(buffer, format="png", dpi=100)
             return buffer.getvalue()
+
+        def save(self, path, dpi: int) -> None:
+            """Writes the figure to a file, in the format of its suffix, that appears when it is complete."""
+            with replacing(path) as (_, name):
+                self.savefig(name, dpi=dpi, format=pathlib.Path(path).suffix[1:].lower() or "png")
 
     return Shown(figsize=size, layout="constrained")

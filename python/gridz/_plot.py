@@ -59,7 +59,7 @@ def plot(original, decoded="szp,rel=1e-3", bound=None, *, index=None, path=None)
     _draw_histogram(axes[3], error[np.isfinite(error)], limit, has_bound=bound is not None)
     axes[3].set_title(f"errors, PSNR {quality.psnr:.1f} dB", fontsize=9)
     if path is not None:
-        figure.savefig(path, dpi=150)
+        figure.save(path, dpi=150)
     return figure
 
 
@@ -86,7 +86,7 @@ def plot_rate(original, codecs=None, bounds=(1e-1, 1e-2, 1e-3, 1e-4, 1e-5), *, p
         ax.grid(alpha=0.3)
         ax.legend()
     if path is not None:
-        figure.savefig(path, dpi=150)
+        figure.save(path, dpi=150)
     return figure
 
 

@@ -7,7 +7,6 @@ Numbers go through the bulk layer, chunk by chunk on all threads; everything els
 from __future__ import annotations
 
 import fnmatch
-import itertools
 import os
 import pathlib
 from dataclasses import dataclass
@@ -18,17 +17,18 @@ import numpy as np
 from h5py import h5d, h5f, h5t, h5z
 
 import gridz
-from gridz._libhdf5 import holds, lock
+from gridz._chunks import boxes_of, compared_boxes, is_dense
+from gridz._elements import check_job
+from gridz._libhdf5 import lock, numbers_of
+from gridz._names import bytes_of, shown
 from gridz._output import replacing
-from gridz._tree import Copy, access_by_descriptor, create_like
-from gridz.bench import box_of, chunks_for
+from gridz._tree import PROBLEMS, Copy, access_by_descriptor, create_like, datasets_of, open_file, reason_of
+from gridz._verify import fill_is_same, is_as_encoded, is_in_file, is_kept
+from gridz.bench import chunks_for
 from gridz.filters import stored_codec
 
 SMALLEST = 4 << 10
 """Bytes below which a dataset stays as it is, unless it is named: an index of chunks takes as much."""
-
-BOX_BYTES = 64 << 20
-"""What is read at once to measure and to compare."""
 
 LOSSLESS = {1, 2, 3, 4, 307, 32000, 32001, 32004, 32008, 32015}
 """Filters that change no value: deflate, shuffle, fletcher32, szip, bzip2, LZF, Blosc, LZ4, Bitshuffle, Zstandard."""
@@ -77,8 +77,11 @@ def repack(
     """
     source = pathlib.Path(source)
     target = source if target is None else pathlib.Path(target)
-    with h5py.File(source, "r") as file, replacing(target) as (descriptor, name), lock:
+    with open_file(source) as file, replacing(target) as (descriptor, name), lock:
         job = _Job(codec, datasets or {}, chunk, threads, progress)
+        for found in datasets_of(file.id):
+            if found.id is not None:
+                job.check(found.path, found.dataset)
         written = create_like(name, file.id)
         try:
             Copy(file.id, written, job.make).run()
@@ -88,7 +91,10 @@ def repack(
         with open(source, "rb") as stream:
             os.pwrite(descriptor, stream.read(n), 0)
         with h5py.File(h5f.open(name.encode(), h5f.ACC_RDONLY, access_by_descriptor())) as copy:
-            return [_verified(file[path], copy[path], made, threads) for path, made in job.done.items()]
+            return [
+                _verified(path, file[bytes_of(path)], copy[bytes_of(path)], made, threads)
+                for path, made in job.done.items()
+            ]
 
 
 class _Job:
@@ -100,6 +106,15 @@ class _Job:
         self._datasets = {glob: KEEP if c == KEEP else gridz.codec(c) for glob, c in datasets.items()}
         self._chunk, self._threads, self._progress = chunk, threads, progress
         self.done: dict[str, gridz.Codec | None] = {}
+
+    def check(self, path: str, dataset: h5py.Dataset) -> None:
+        """Raises, before the work begins, for a codec that cannot compress the dataset that a pattern names."""
+        codec = self._named(path)
+        if isinstance(codec, gridz.Codec) and _is_array(dataset):
+            try:
+                check_job(codec, numbers_of(dataset.id.get_type()).base, dataset.ndim)
+            except gridz.Error as error:
+                raise gridz.UnsupportedJob(f"{shown(path)} cannot be compressed with {codec}: {error}") from None
 
     def make(self, path: str, original: h5d.DatasetID, kind: h5t.TypeID, file) -> h5d.DatasetID | None:
         """The dataset in the new file, of the type `kind` there, with all elements; None if it is to stay as it is."""
@@ -132,7 +147,7 @@ class _Job:
                 raise gridz.UnsupportedJob(f"{path} cannot be compressed with {codec}: {error}") from None
             return None
         if original.get_storage_size():  # without, all elements are the fill value
-            gridz.h5.copy(dataset, h5py.Dataset(made), threads=self._threads)
+            _copy(dataset, h5py.Dataset(made), self._threads)
             if not named and made.get_storage_size() > original.get_storage_size():
                 return None
         self.done[path] = codec
@@ -147,7 +162,7 @@ class _Job:
 
     def _converts(self, dataset: h5py.Dataset) -> bool:
         """Whether a dataset that no pattern names is converted."""
-        if dataset.dtype.kind not in "iufcb" or dataset.nbytes < SMALLEST:
+        if dataset.dtype.subdtype or dataset.nbytes < SMALLEST:
             return False
         stored = stored_codec(dataset)
         if stored is not None:
@@ -165,11 +180,9 @@ class _Job:
 
 
 def _is_array(dataset: h5py.Dataset) -> bool:
-    """Whether a dataset can be compressed at all: stored in this file, of axes, no pointers or references within."""
-    if not dataset.shape or not dataset.size or holds(dataset.id.get_type(), h5t.VLEN, h5t.REFERENCE):
-        return False
-    create = dataset.id.get_create_plist()
-    return create.get_layout() != h5d.VIRTUAL and not create.get_external_count()
+    """Whether a dataset can be compressed at all: some numbers, along axes, stored in this file."""
+    is_numbers = dataset.shape and dataset.size and numbers_of(dataset.id.get_type()) is not None
+    return bool(is_numbers) and is_in_file(dataset.id)
 
 
 def _filters(dataset: h5py.Dataset) -> list[int]:
@@ -178,11 +191,17 @@ def _filters(dataset: h5py.Dataset) -> list[int]:
 
 
 def boxes(dataset: h5py.Dataset) -> Iterator[tuple[tuple, tuple]]:
-    """First element and extents of the boxes, of whole chunks and about `BOX_BYTES`, that make up a dataset."""
-    chunks = dataset.chunks or chunks_for(dataset.shape, dataset.dtype.itemsize)
-    box = [part.stop - part.start for part in box_of(dataset.shape, dataset.dtype.itemsize, chunks, BOX_BYTES)]
-    for start in itertools.product(*(range(0, n, step) for n, step in zip(dataset.shape, box))):
-        yield start, tuple(min(n - a, step) for a, n, step in zip(start, dataset.shape, box))
+    """First element and extents of the boxes that hold the stored elements of a dataset."""
+    return boxes_of(dataset.id)
+
+
+def _copy(before: h5py.Dataset, after: h5py.Dataset, threads) -> None:
+    """Copies the stored elements of a dataset."""
+    if is_dense(before.id):
+        gridz.h5.copy(before, after, threads=threads)
+        return
+    for start, count in boxes_of(before.id, after.chunks):
+        gridz.h5.write(after, gridz.h5.read(before, start=start, count=count, threads=threads), start, threads=threads)
 
 
 def _range_of(dataset: h5py.Dataset, fill) -> tuple[float, float]:
@@ -194,26 +213,30 @@ def _range_of(dataset: h5py.Dataset, fill) -> tuple[float, float]:
     return min(a for a, _ in ends), max(b for _, b in ends)
 
 
-def _verified(before: h5py.Dataset, after: h5py.Dataset, codec: gridz.Codec | None, threads) -> Repacked:
+def _verified(path: str, before: h5py.Dataset, after: h5py.Dataset, codec: gridz.Codec | None, threads) -> Repacked:
     """Compares a dataset with its copy: stored bytes if they were copied, otherwise elements. Raises `Corrupt`."""
     sizes = [dataset.id.get_storage_size() for dataset in (before, after)]
-    if codec is None and holds(before.id.get_type(), h5t.VLEN, h5t.REFERENCE):
-        same = True  # what is stored are places in the file
-    elif codec is None and before.chunks:
-        same = all(before.id.read_direct_chunk(c) == after.id.read_direct_chunk(c) for c in _chunk_offsets(before))
-    elif _is_array(before):
-        same = all(_is_same(before, after, box, codec, threads) for box in boxes(before))
-    else:
-        same = True  # no elements, or none in this file
+    how = f" with {codec}" if codec else ""
+    try:
+        same = fill_is_same(before.id, after.id)
+        if codec is None:
+            same = same and is_kept(before.id, after.id)
+        elif codec.mode in ("rms", "rate", "precision", "expert"):
+            same = same and is_as_encoded(before, after, threads)
+        else:
+            same = same and all(_is_same(before, after, box, codec, threads) for box in compared_boxes(before.id, after.id))
+    except PROBLEMS as error:
+        text = f"{shown(path)}: the copy{how} cannot be compared with the original: {reason_of(error)}"
+        raise gridz.HostError(text) from error
     if not same:
-        how = f" with {codec}" if codec else ""
-        raise gridz.Corrupt(f"{before.name} does not come back as it was{how}; the file is as it was")
-    return Repacked(before.name, codec and str(codec), before.nbytes if before.shape is not None else 0, *sizes)
+        raise gridz.Corrupt(f"{shown(path)}: the copy{how} differs from the original, so no file was written")
+    n_bytes = before.size * before.id.get_type().get_size() if before.shape is not None else 0
+    return Repacked(path, codec and str(codec), n_bytes, *sizes)
 
 
 def _is_same(before, after, box, codec, threads) -> bool:
     a, b = (gridz.h5.read(dataset, start=box[0], count=box[1], threads=threads) for dataset in (before, after))
-    if codec is None or codec.is_lossless:
+    if codec.is_lossless:
         return a.tobytes() == b.tobytes()
     return gridz.quality(a, b, codec, fill=_fill_of(before)).ok
 
@@ -222,7 +245,3 @@ def _fill_of(dataset: h5py.Dataset):
     """The fill value that somebody has chosen, or None."""
     chosen = dataset.id.get_create_plist().fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED
     return dataset.fillvalue if chosen else None
-
-
-def _chunk_offsets(dataset: h5py.Dataset) -> Iterator[tuple]:
-    return (dataset.id.get_chunk_info(i).chunk_offset for i in range(dataset.id.get_num_chunks()))

@@ -182,4 +182,4 @@ def _draw(found, path: pathlib.Path) -> None:
             if axis is not row[0]:
                 axis.set_yticklabels([])
         row[0].set_title(f"{part.part}, {part.values.dtype}\ntimes smaller", fontsize=10)
-    figure.savefig(path, dpi=120)
+    figure.save(path, dpi=120)

@@ -95,7 +95,7 @@ def open_array(path: pathlib.Path, dtype, shape) -> np.ndarray:
 @contextlib.contextmanager
 def new_file(path: pathlib.Path, force: bool) -> Iterator:
     """A file to write to, which gets its name when all is written; without `force` no file is replaced."""
-    if path.exists() and not force:
+    if path.is_file() and not force:
         fail(f"{path} exists", "choose another name with -o, or replace it with --force", EXIT.FILE)
     with replacing(path) as (descriptor, _), os.fdopen(os.dup(descriptor), "wb") as file:
         yield file

@@ -68,7 +68,7 @@ def command(source, target, codec, rel, rules, chunk, force, threads, as_json) -
     """
     if codec and rel is not None:
         fail("--codec and --rel say both what to compress with", "keep one", EXIT.USAGE)
-    if target.exists() and not force and not os.path.samefile(source, target):
+    if target.is_file() and not force and not os.path.samefile(source, target):
         fail(f"{target} exists", "choose another name, or replace it with --force", EXIT.FILE)
     check_is_hdf5(source)
     before = source.stat().st_size
