@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import os
 from collections import Counter
 
 import h5py
@@ -17,6 +18,7 @@ from h5py import h5, h5a, h5d, h5f, h5g, h5i, h5l, h5o, h5p, h5s, h5t
 _lib = ctypes.CDLL(h5py.h5.__file__)
 _hid = ctypes.c_int64
 DEFAULT = _hid(0)
+KINDS = {h5g.GroupID: "groups", h5d.DatasetID: "datasets"}
 ROWS_BYTES = 64 << 20
 """About the bytes of elements that are read at once."""
 
@@ -38,7 +40,7 @@ class Walk:
 
     def compare(self, a, b) -> Walk:
         """Compares the files of two paths."""
-        self._files = [h5f.open(bytes(path), h5f.ACC_RDONLY) for path in (a, b)]
+        self._files = [h5f.open(os.fsencode(path), h5f.ACC_RDONLY) for path in (a, b)]
         self._seen: list[dict] = [{}, {}]
         self._references: list[tuple] = []
         try:
@@ -70,7 +72,7 @@ class Walk:
             seen[address] = place
         if not self._same(place, "kind of object", type(one).__name__, type(two).__name__):
             return
-        self.counts[type(one).__name__] += 1
+        self.counts[KINDS.get(type(one), "named types")] += 1
         self._same(place, "comment", *(_comment(item) for item in (one, two)))
         if isinstance(one, h5g.GroupID):
             self._same(place, "properties", *(_group_properties(group) for group in (one, two)))
