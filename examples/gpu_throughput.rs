@@ -85,6 +85,9 @@ fn measure(
         value: 0.0,
         flags: 0,
         fill_value: ptr::null(),
+        n_fill_values: 0,
+        valid_min: ptr::null(),
+        valid_max: ptr::null(),
     };
     let dtype = match dtype {
         "f32" => DType::F32,

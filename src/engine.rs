@@ -33,7 +33,8 @@ mod progressive;
 mod region;
 mod traffic;
 
-pub use crate::codec::fill::{Fill, MAX_FILL_BYTES};
+pub use crate::codec::fill::Fill;
+pub use crate::codec::missing::{Elements as MissingElements, MAX_FILLS, MAX_MISSING_WORDS, Missing};
 pub use crate::codec::mode::Mode;
 pub use crate::codec::registry::STORED;
 pub use crate::codec::request::Request;

@@ -67,9 +67,9 @@ pub mod stage;
 pub mod types;
 
 pub use engine::{
-    BlockCounts, Context, Detail, Fill, FrameInfo, Mode, PartInfo, Prepared, Promise, Request, Verify, array_bytes,
-    compress, compress_bound, count_blocks, decompress, decompress_progressive, decompress_region, device, inspect,
-    inspect_progressive, store,
+    BlockCounts, Context, Detail, Fill, FrameInfo, Missing, Mode, PartInfo, Prepared, Promise, Request, Verify,
+    array_bytes, compress, compress_bound, count_blocks, decompress, decompress_progressive, decompress_region,
+    device, inspect, inspect_progressive, store,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use settings::{Backend, CpuLevel};

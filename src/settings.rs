@@ -5,9 +5,10 @@
 
 use std::collections::BTreeSet;
 use std::env::{self, VarError};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Write;
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
 use std::sync::Mutex;
 
 use once_cell::race::OnceBox;
@@ -112,7 +113,13 @@ pub fn checked() -> Result<&'static Settings> {
     // A race cell instead of a lock: a lock held by another thread at the moment of a fork would stay
     // locked in the child for ever.
     static SETTINGS: OnceBox<Result<Settings>> = OnceBox::new();
-    SETTINGS.get_or_init(|| Box::new(parse(|name| env::var(name)))).as_ref().map_err(Clone::clone)
+    let read = || {
+        // The first use of the library: what descriptor 2 is now is noted.
+        let _ = stderr();
+        guard_panic_messages();
+        Box::new(parse(|name| env::var(name)))
+    };
+    SETTINGS.get_or_init(read).as_ref().map_err(Clone::clone)
 }
 
 /// The settings, with the defaults where they are not usable.
@@ -127,13 +134,50 @@ pub fn log(level: LogLevel, line: impl FnOnce() -> String) {
     }
 }
 
-/// Prints one line to stderr, if that is open. `eprintln!` would panic where it is closed, and would
+/// Prints one line to stderr, if there is one. `eprintln!` would panic where it is closed, and would
 /// take a lock, which a forked child may find taken for ever.
 pub fn print(line: &str) {
-    if let Ok(stderr) = std::io::stderr().as_fd().try_clone_to_owned() {
+    if let Some(mut stderr) = stderr() {
         // One write, so that lines of several processes do not mix.
-        let _ = File::from(stderr).write_all(format!("gridz: {line}\n").as_bytes());
+        let _ = stderr.write_all(format!("gridz: {line}\n").as_bytes());
     }
+}
+
+/// The process's stderr. `None` if descriptor 2 is closed, or has become another file: a program that is started without a
+/// stderr gets descriptor 2 for the first file that it opens then, and text would overwrite that file's data.
+///
+/// Three signs of that are known: descriptor 2 was closed when this library was first used; it is closed on exec, which
+/// an inherited one cannot be; or it is a file that can be read and written, as HDF5 opens its files and nobody redirects output.
+fn stderr() -> Option<File> {
+    static WAS_OPEN: OnceBox<bool> = OnceBox::new();
+    let stderr = std::io::stderr().as_fd().try_clone_to_owned().ok().map(File::from);
+    let was_open = *WAS_OPEN.get_or_init(|| Box::new(stderr.is_some()));
+    stderr
+        .filter(|file| was_open && is_stderr(file, &fs::read_to_string("/proc/self/fdinfo/2").unwrap_or_default()))
+}
+
+/// Whether a file on descriptor 2 can be the process's stderr, given what the system says of the descriptor.
+fn is_stderr(file: &File, info: &str) -> bool {
+    const ACCESS: u32 = 3;
+    const WRITE_ONLY: u32 = 1;
+    const CLOSE_ON_EXEC: u32 = 0o2_000_000;
+    let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
+    let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
+    let holds_data = file.metadata().is_ok_and(|of| of.is_file() || of.file_type().is_block_device());
+    match flags {
+        Some(flags) => flags & CLOSE_ON_EXEC == 0 && (!holds_data || flags & ACCESS == WRITE_ONLY),
+        None => !holds_data,
+    }
+}
+
+/// Makes panics print nothing where there is no stderr, and otherwise what they printed before.
+fn guard_panic_messages() {
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if stderr().is_some() {
+            print(panic);
+        }
+    }));
 }
 
 /// Most distinct lines that [`warn`] prints in one process.
@@ -244,6 +288,28 @@ fn leading_number(value: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Of each kind of file that descriptor 2 may have become, and of those that stderr may be.
+    #[test]
+    fn stderr_is_told_from_data() {
+        let log = tempfile::tempfile().unwrap();
+        let terminal = File::open("/dev/null").unwrap();
+        for (file, flags, expected) in [
+            (&log, "0100001", true),
+            (&log, "0102001", true),
+            (&log, "0100002", false),
+            (&log, "0100000", false),
+            (&log, "02100001", false),
+            (&terminal, "0100002", true),
+            (&terminal, "0100001", true),
+            (&terminal, "02100002", false),
+        ] {
+            let info = format!("pos:\t0\nflags:\t{flags}\nmnt_id:\t29\n");
+            assert_eq!(is_stderr(file, &info), expected, "{flags}");
+        }
+        assert!(!is_stderr(&log, "") && is_stderr(&terminal, ""));
+        assert!(stderr().is_some());
+    }
 
     fn with(vars: &[(&str, &str)]) -> Result<Settings> {
         parse(|name| {

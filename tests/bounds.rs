@@ -138,7 +138,7 @@ fn range(dtype: DType, raw: &[u8], fill: Option<&[u8]>) -> f64 {
     let parts = dtype.size().unwrap() as usize / n;
     let (mut wholes, mut floats) = (Vec::new(), Vec::new());
     for (i, bytes) in raw.chunks_exact(n).enumerate() {
-        let is_fill = fill.is_some_and(|fill| fill.iter().any(|&b| b != 0) && bytes == &fill[i % parts * n..][..n]);
+        let is_fill = fill.is_some_and(|fill| bytes == &fill[i % parts * n..][..n]);
         match number(dtype, bytes) {
             _ if is_fill => {}
             Number::Whole(x) => wholes.push(x),

@@ -15,7 +15,7 @@ use gridz::cpu::level::Level;
 use gridz::cpu::pool::Pool;
 use gridz::format::checksum::Sums;
 use gridz::settings::CpuLevel;
-use gridz::{Array, ByteOrder, Context, DType, Error, Fill, Mode, Result, Shape};
+use gridz::{Array, ByteOrder, Context, DType, Error, Mode, Result, Shape};
 use proptest::prelude::*;
 
 /// Memory whose pages before and behind cannot be accessed. The bytes in use end at the second of them, or begin
@@ -110,14 +110,17 @@ impl Case {
                 for &mode in entry.modes {
                     let values: &[_] = match mode {
                         Mode::Lossless | Mode::Expert => &[(0.0, None)],
-                        Mode::Rate => &[(7.3, None), (2.0, Some(Fill::Whole(0x3f)))],
+                        Mode::Rate => &[(7.3, None), (2.0, Some("63"))],
                         Mode::Precision => &[(13.0, None)],
-                        Mode::Abs => &[(1e-3, None), (40.0, Some(Fill::Whole(0x3f))), (1e6, None)],
+                        Mode::Abs => &[(1e-3, None), (40.0, Some("63")), (1e6, None)],
                         _ => &[(1e-3, None)],
                     };
                     for &(value, fill) in values {
                         let mut terms = terms;
-                        (terms.mode, terms.value, terms.fill) = (mode, value, fill);
+                        (terms.mode, terms.value) = (mode, value);
+                        if let Some(fill) = fill {
+                            terms.missing.add(fill.parse().unwrap()).unwrap();
+                        }
                         for (value, extra) in terms.extras.iter_mut().zip(entry.extras) {
                             *value = extra.default;
                         }

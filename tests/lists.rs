@@ -75,7 +75,7 @@ fn headers_have_the_constants_of_the_registry() {
 fn texts_name_the_codecs_of_the_registry() {
     says("README.md", &format!("| `[codec]`, `[codec, 0]` | {} |", codecs()));
     for codec in CODECS {
-        let versions: Vec<String> = codec.reads.iter().map(u8::to_string).collect();
+        let versions: Vec<String> = codec.reads.iter().map(|(version, _)| version.to_string()).collect();
         says("src/format/SPEC.md", &format!("| `{}` | {} | {} |", codec.name, codec.id, versions.join(", ")));
         says("tests/hosts/support.py", &codec.name.to_uppercase());
         says("tests/installed/abi.c", &format!("\"{}\"", codec.name));

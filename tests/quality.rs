@@ -1,5 +1,6 @@
 //! The report of `quality::compare` against the plainest formulas, on small arrays.
 
+use gridz::codec::missing::Elements;
 use gridz::quality::{Bound, Report, compare};
 use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Mode, Shape};
 use proptest::prelude::*;
@@ -8,8 +9,15 @@ fn array(dtype: DType, extents: &[u64]) -> Array {
     Array::new(dtype, ByteOrder::NATIVE, Shape::new(extents).unwrap()).unwrap()
 }
 
+/// One fill value, or none.
+fn missing(array: &Array, fill: Option<&[u8]>) -> Elements {
+    let mut missing = Elements::none(array.element_size().into());
+    fill.into_iter().for_each(|fill| missing.add(fill).unwrap());
+    missing
+}
+
 fn report_of(array: &Array, original: &[u8], decoded: &[u8], bound: Bound, fill: Option<&[u8]>) -> Report {
-    compare(array, original, decoded, bound, fill, &Context::default()).unwrap()
+    compare(array, original, decoded, bound, &missing(array, fill), &Context::default()).unwrap()
 }
 
 fn bytes<const N: usize, T: Copy>(numbers: &[T], to: impl Fn(T) -> [u8; N]) -> Vec<u8> {
@@ -141,7 +149,7 @@ fn the_number_of_threads_changes_nothing() {
     let array = array(DType::F64, &[9, 100, 1000]);
     let of = |threads| {
         let context = Context::new(Some(threads), None).unwrap();
-        compare(&array, &x, &y, Bound::Rel(1e-3), None, &context).unwrap()
+        compare(&array, &x, &y, Bound::Rel(1e-3), &missing(&array, None), &context).unwrap()
     };
     let one = of(1);
     check_plainly(&one, &a, &b);
@@ -240,6 +248,11 @@ fn what_is_no_number_counts_apart() {
     assert_eq!(counts(&report), [1, 2, 4, 4]);
     assert_eq!((report.largest_error, report.range, report.error_over_bound), (0.5, 0.0, 0.5));
     assert!(report.psnr == f64::NEG_INFINITY && report.correlation.is_nan());
+    // Elements outside of a valid range are missing too, and must be the same.
+    let mut range = Elements::none(4);
+    range.set_limit(0, &(-500f32).to_ne_bytes()).unwrap();
+    let by_range = compare(&array, &x, &y, Bound::Abs(1.0), &range, &Context::default()).unwrap();
+    assert_eq!(counts(&by_range), [1, 4, 4, 2]);
     // Without a fill value, these are numbers.
     let report = report_of(&array, &x, &y, Bound::None, None);
     assert_eq!(counts(&report), [4, 0, 4, 4]);
@@ -343,17 +356,21 @@ fn all_types_and_orders_are_numbers() {
 #[test]
 fn what_cannot_be_compared_is_refused() {
     let context = Context::default();
-    let kind = |array: &Array, a: &[u8], b: &[u8], bound, fill| {
-        compare(array, a, b, bound, fill, &context).unwrap_err().kind()
+    let kind = |array: &Array, a: &[u8], b: &[u8], bound| {
+        compare(array, a, b, bound, &missing(array, None), &context).unwrap_err().kind()
     };
     let floats = array(DType::F32, &[2]);
-    assert_eq!(kind(&floats, &[0; 8], &[0; 7], Bound::None, None), ErrorKind::InvalidArgument);
-    assert_eq!(kind(&floats, &[0; 9], &[0; 8], Bound::None, None), ErrorKind::InvalidArgument);
-    assert_eq!(kind(&floats, &[0; 8], &[0; 8], Bound::None, Some(&[0; 3])), ErrorKind::InvalidArgument);
+    assert_eq!(kind(&floats, &[0; 8], &[0; 7], Bound::None), ErrorKind::InvalidArgument);
+    assert_eq!(kind(&floats, &[0; 9], &[0; 8], Bound::None), ErrorKind::InvalidArgument);
+    let mut range = Elements::none(8);
+    range.set_limit(0, &[0; 8]).unwrap();
+    let complex = array(DType::C64, &[1]);
+    let error = compare(&complex, &[0; 8], &[0; 8], Bound::None, &range, &context).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     let integers = array(DType::I16, &[2]);
-    assert_eq!(kind(&integers, &[0; 4], &[0; 4], Bound::Pwrel(0.1), None), ErrorKind::UnsupportedJob);
+    assert_eq!(kind(&integers, &[0; 4], &[0; 4], Bound::Pwrel(0.1)), ErrorKind::UnsupportedJob);
     let opaque = Array::bytes(4).unwrap();
-    assert_eq!(kind(&opaque, &[0; 4], &[0; 4], Bound::None, None), ErrorKind::UnsupportedJob);
+    assert_eq!(kind(&opaque, &[0; 4], &[0; 4], Bound::None), ErrorKind::UnsupportedJob);
 
     assert_eq!(Bound::new(Mode::Lossless, 0.0), Ok(Bound::None));
     assert_eq!(Bound::new(Mode::Pwrel, 0.5), Ok(Bound::Pwrel(0.5)));

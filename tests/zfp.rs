@@ -141,8 +141,8 @@ fn bounds_are_kept() {
                 let (input, request) = (Input::new(rule, dtype, extents), request(text));
                 let frame = compress(&input.array(), &request, &input.bytes(), &Context::default());
                 let back = decompress(&frame, &Context::default()).unwrap();
-                let fill = request.fill_bytes(&input.array()).unwrap();
-                let fill = fill.as_ref().map(|fill| &fill[..dtype.size().unwrap() as usize]);
+                let missing = request.missing_elements(&input.array()).unwrap();
+                let fill = missing.fills().next();
                 assert_kept(dtype, &input.bytes(), &back, Bound::Absolute(request.value()), fill);
             }
         }

@@ -4,7 +4,7 @@ use gridz::quality::{self, Bound};
 use gridz::{Array, Context, Mode, Request};
 
 /// Fails if it is not the same or, where the request has a bound, an element is not within that. Of modes that bound no
-/// error it is what no codec may change that is looked at: fill values, NaN and infinities.
+/// error it is what no codec may change that is looked at: missing elements, NaN and infinities.
 pub fn check(
     array: &Array,
     original: &[u8],
@@ -19,9 +19,8 @@ pub fn check(
             mode @ (Mode::Abs | Mode::Rel | Mode::Pwrel) => Bound::new(mode, request.value())?,
             _ => Bound::None,
         };
-        let fill = request.fill_bytes(array)?;
-        let fill = fill.as_ref().map(|bytes| &bytes[..array.element_size() as usize]);
-        let report = quality::compare(array, original, decoded, bound, fill, &Context::new(None, None)?)?;
+        let missing = request.missing_elements(array)?;
+        let report = quality::compare(array, original, decoded, bound, &missing, &Context::new(None, None)?)?;
         let mismatches = report.fill_mismatches + report.nan_mismatches + report.infinity_mismatches;
         if mismatches == 0 && (bound == Bound::None || report.error_over_bound <= 1.0) {
             return Ok(());

@@ -4,6 +4,7 @@
 
 mod blocks;
 
+use gridz::codec::missing::Elements;
 use gridz::codec::zfp::Zfp;
 use gridz::codec::zfp::numbers::{Numbers, REVERSIBLE};
 use gridz::codec::zfp::params::{Asked, are_possible, bounded};
@@ -49,8 +50,13 @@ fuzz_target!(|data: &[u8]| {
         return;
     }
     let has_fill = with & 64 != 0 && mode != Mode::Lossless;
-    let fill = has_fill.then(|| std::array::from_fn(|i| if i < size { w.wrapping_mul(i as u8) | 1 } else { 0 }));
-    let params = Asked { mode, value, numbers, fill }.to_params(size);
+    let mut missing = Elements::none(size as u64);
+    if has_fill {
+        let fills: [[u8; 8]; 2] = [0, 1].map(|k| std::array::from_fn(|i| w.wrapping_mul(i as u8) | k));
+        // One fill value, or several.
+        fills[..1 + usize::from(w & 1)].iter().for_each(|fill| missing.add(&fill[..size]).unwrap());
+    }
+    let params = Asked { mode, value, numbers, missing }.to_params();
     let Ok(layout) = Zfp.layout(dtype, &shape, &params) else { return };
 
     let pool = Pool::new(1);

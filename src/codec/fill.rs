@@ -52,7 +52,7 @@ impl Fill {
     }
 
     /// A number. In text all NaN are one, and whole numbers have no -0.
-    fn number(number: f64) -> Self {
+    pub(super) fn number(number: f64) -> Self {
         let is_whole = number.fract() == 0.0 && is_within(number) && number.to_bits() != (-0f64).to_bits();
         match is_whole {
             true => Self::Whole(number as i128),
@@ -138,8 +138,18 @@ fn narrow(value: f64, exponent_bits: i32, mantissa_bits: i32) -> Option<u128> {
 impl FromStr for Fill {
     type Err = Error;
 
-    /// A number, or after `0x` the bits of an element, two digits for each byte, most significant first.
     fn from_str(text: &str) -> Result<Self> {
+        Self::parse("fill", text)
+    }
+}
+
+impl Fill {
+    /// The value of a parameter: a number, or after `0x` the bits of an element, two digits for each byte, most significant
+    /// first.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for other text.
+    pub fn parse(name: &str, text: &str) -> Result<Self> {
         if let Some(digits) = text.strip_prefix("0x") {
             let n_bytes = digits.len() / 2;
             let is_element = digits.len() % 2 == 0
@@ -159,8 +169,8 @@ impl FromStr for Fill {
             return Ok(Self::number(number));
         }
         Err(Error::invalid(format!(
-            "fill={text}: fill is followed by a number, such as fill=-999, or by the bits of an element, such as \
-             fill=0x7fc00001"
+            "{name}={text}: {name} is followed by a number, such as {name}=-999, or by the bits of an element, such as \
+             {name}=0x7fc00001"
         )))
     }
 }

@@ -6,7 +6,7 @@ use std::any::TypeId;
 use std::mem::MaybeUninit;
 
 /// Words of the largest value that can be kept.
-const WORDS: usize = 24;
+const WORDS: usize = 48;
 
 /// A value of some plain type, in place.
 #[derive(Clone, Copy)]

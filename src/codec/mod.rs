@@ -14,6 +14,7 @@ pub mod huffman;
 mod kept;
 pub mod lorenzo;
 pub mod mgard;
+pub mod missing;
 pub mod mode;
 pub mod ndzip;
 pub mod registry;
@@ -60,7 +61,7 @@ pub struct Plan {
 }
 
 /// Most bytes of parameters of the codecs that there are; a frame has room for 255.
-const MAX_PARAMS: usize = 63;
+const MAX_PARAMS: usize = 191;
 
 /// A codec's parameters in a frame, in place.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -76,12 +77,21 @@ impl Params {
     /// These parameters.
     ///
     /// # Panics
-    /// If there are more than 63 bytes: no codec takes so many.
+    /// If there are more than 191 bytes: no codec takes so many.
     pub fn new(params: &[u8]) -> Self {
         let mut this = Self::NONE;
-        this.bytes[..params.len()].copy_from_slice(params);
-        this.n_bytes = params.len() as u8;
+        this.push(params);
         this
+    }
+
+    /// Adds parameters.
+    ///
+    /// # Panics
+    /// If there are more than 191 bytes then.
+    pub fn push(&mut self, params: &[u8]) {
+        let start = usize::from(self.n_bytes);
+        self.bytes[start..start + params.len()].copy_from_slice(params);
+        self.n_bytes += params.len() as u8;
     }
 }
 
@@ -234,7 +244,7 @@ pub trait Codec: Sync {
     /// `Corrupt` if this codec cannot have written such a frame.
     fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<Kept>;
 
-    /// Version of the payload of frames with these parameters.
+    /// Version of the payload and parameters of frames with these parameters.
     fn version(&self, _params: &[u8]) -> u8 {
         1
     }

@@ -15,8 +15,8 @@ pub struct Entry {
     pub name: &'static str,
     /// What it is for, in one line.
     pub about: &'static str,
-    /// The versions that it reads: every one that a release wrote.
-    pub reads: &'static [u8],
+    /// The versions that it reads, every one that a release wrote, and the format version of their frames.
+    pub reads: &'static [(u8, u8)],
     /// Its levels. The first one is what 0 stands for in this version; files never name 0. Empty: the codec has none.
     pub levels: &'static [Level],
     /// What it may be asked to do to the values.
@@ -26,8 +26,8 @@ pub struct Entry {
     /// Whether elements can move on from what they were, where a mode is not lossless, each time that other elements beside
     /// them are written anew.
     pub drifts: bool,
-    /// Whether it treats fill values in a way of their own. Others are not told of any, nor is anybody asked for one.
-    pub wants_fill: bool,
+    /// Whether it keeps missing elements apart (`missing`). Others, which are lossless, are given none.
+    pub wants_missing: bool,
     /// Most raw bytes one payload byte can stand for: bounds what a reader without other knowledge
     /// of the array's size may allocate.
     pub max_expansion: u64,
@@ -44,6 +44,11 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// The format version of frames with a version of this codec; `None` if it does not read that.
+    pub fn format_of(&self, version: u8) -> Option<u8> {
+        self.reads.iter().find(|(known, _)| *known == version).map(|&(_, format)| format)
+    }
+
     /// The numbers of its levels; only 0 if it has none.
     pub fn level_numbers(&self) -> impl Iterator<Item = u16> {
         let none = self.levels.is_empty().then_some(0);
@@ -86,12 +91,12 @@ const LOSSLESS: Entry = Entry {
     id: STORED,
     name: "",
     about: "",
-    reads: &[1],
+    reads: &[(1, 5)],
     levels: &[],
     modes: &[Mode::Lossless],
     extras: &[],
     drifts: false,
-    wants_fill: false,
+    wants_missing: false,
     max_expansion: 0,
     dtypes: &[],
     verbatim: false,
@@ -127,7 +132,7 @@ pub static CODECS: &[Entry] = &[
         id: 2,
         name: "lorenzo",
         about: "integers and floats of 1 to 8 bytes: fast, dense, or max for archives",
-        reads: &[1, 2],
+        reads: &[(1, 5), (2, 5)],
         levels: &[
             Level { number: 1, name: "fast" },
             Level { number: 2, name: "dense" },
@@ -142,6 +147,7 @@ pub static CODECS: &[Entry] = &[
     Entry {
         id: 3,
         name: "szp",
+        reads: &[(1, 5), (2, 6)],
         about: "numbers of all types, each within a bound of what it was, however often they are rewritten",
         levels: &[
             Level { number: 1, name: "fast" },
@@ -149,7 +155,7 @@ pub static CODECS: &[Entry] = &[
             Level { number: 3, name: "max" },
         ],
         modes: &[Mode::Abs, Mode::Rel, Mode::Pwrel],
-        wants_fill: true,
+        wants_missing: true,
         max_expansion: 1 << 18,
         dtypes: ALL_NUMBERS,
         codec: &szp::Szp,
@@ -159,12 +165,13 @@ pub static CODECS: &[Entry] = &[
     Entry {
         id: 4,
         name: "zfp",
+        reads: &[(1, 5), (2, 6)],
         about: "the stream of libzfp, for floats and integers of 32 and 64 bits; drifts where parts are rewritten",
         levels: &[Level { number: 1, name: "fast" }],
         modes: &[Mode::Lossless, Mode::Abs, Mode::Rel, Mode::Rate, Mode::Precision, Mode::Expert],
         extras: zfp::params::EXTRAS,
         drifts: true,
-        wants_fill: true,
+        wants_missing: true,
         max_expansion: 16384,
         dtypes: &[DType::I32, DType::I64, DType::F32, DType::F64],
         codec: &zfp::Zfp,
@@ -175,12 +182,13 @@ pub static CODECS: &[Entry] = &[
     Entry {
         id: 5,
         name: "mgard",
+        reads: &[(1, 5), (2, 6)],
         about: "floats, predicted from coarser grids of them, within a bound or a mean of squares; drifts where parts are rewritten",
         levels: &[Level { number: 1, name: "fast" }],
         modes: &[Mode::Abs, Mode::Rel, Mode::Rms],
         extras: mgard::params::EXTRAS,
         drifts: true,
-        wants_fill: true,
+        wants_missing: true,
         max_expansion: 1 << 16,
         dtypes: &[DType::F32, DType::F64],
         codec: &mgard::Mgard,

@@ -7,17 +7,18 @@
 //! | where | form |
 //! |---|---|
 //! | cd_values of HDF5 | nothing, `[codec]`, `[codec, 0]`, `[codec, 0, level]` |
-//! | likewise, with a mode | `[codec, mode, low, high]`, `[codec, mode, low, high, level, extra …]` |
+//! | likewise, with a mode | `[codec, mode, low, high]`, `[codec, mode, low, high, level, extra …, missing …]` |
 //! | C | the fields of `gridz_options`, or text in its field `codec` |
-//! | text | `lorenzo`, `lorenzo,level=dense`, `szp,abs=1e-3,level=2,fill=-999` |
+//! | text | `lorenzo`, `lorenzo,level=dense`, `szp,abs=1e-3,level=2,fill=-999,fill=1e20,valid_min=0` |
 //!
-//! Where it is not text, the fill value comes with the array: from a pointer in C, from the dataset's property list in
-//! HDF5. Where every element comes back as it is, nobody has a use for one; there it may be given, and is left out.
+//! Fill values and the valid range ([`Missing`]) may also come with the array: from pointers in C, and HDF5's fill value from
+//! the dataset's property list. A lossless codec needs none of them; there they may be given, and are left out.
 
 use std::fmt;
 use std::str::FromStr;
 
-use crate::codec::fill::{Fill, MAX_FILL_BYTES, shortest};
+use crate::codec::fill::{Fill, shortest};
+use crate::codec::missing::{Elements, LIMITS, Missing};
 use crate::codec::mode::Mode;
 use crate::codec::registry::{self, Entry, Extra, Level};
 use crate::codec::terms::{MAX_EXTRAS, Terms};
@@ -49,7 +50,8 @@ impl Request {
         Self::check(entry, mode, value, level)
     }
 
-    /// The same with words for the codec's extras; those that are missing at the end are the defaults.
+    /// The same with words for the codec's extras, of which the last ones may be left out: they have their defaults then.
+    /// After all of them there may be words for missing elements.
     ///
     /// # Errors
     /// As [`Request::with_mode`].
@@ -58,7 +60,7 @@ impl Request {
     }
 
     fn and_words(mut self, words: &[u32]) -> Result<Self> {
-        let mut rest = words;
+        let (mut rest, mode) = (words, self.mode());
         for (value, extra) in self.terms.extras.iter_mut().zip(self.entry.extras) {
             (*value, rest) = match (extra.is_whole, rest) {
                 (true, &[word, ref rest @ ..]) => (f64::from(word as i32), rest),
@@ -66,21 +68,45 @@ impl Request {
                 _ => break,
             };
             check_extra(self.entry, extra, *value)?;
+            if *value != extra.default {
+                check_extra_mode(self.entry, extra, mode)?;
+            }
         }
-        if !rest.is_empty() {
+        let Some(missing) = Missing::of_words(rest) else {
             let (name, n) = (self.name(), words.len());
             let known: usize = self.entry.extras.iter().map(Extra::n_words).sum();
-            let text = format!("{name} has {known} words of extras behind the level, not {n}");
+            let text = format!(
+                "{n} words follow the level: {name} has {known} words of extras, and the rest are no fill values and limits"
+            );
             return Err(Error::unsupported(text));
+        };
+        let missing = missing?;
+        if self.wants_missing() {
+            self.terms.missing = missing;
         }
         Ok(self)
     }
 
-    /// The codec's extras as words: all of them, or none if they are what they are where nobody says anything.
+    /// The codec's extras as words: all of them, or none if all have their defaults.
     pub fn extra_words(&self) -> impl Iterator<Item = u32> {
-        let extras = || self.entry.extras.iter().zip(self.terms.extras);
-        let n_said = if extras().all(|(extra, value)| extra.default == value) { 0 } else { MAX_EXTRAS };
-        extras().take(n_said).flat_map(|(extra, value)| {
+        let is_default = self.extras_with_values().all(|(extra, value)| extra.default == value);
+        self.all_extra_words().take(if is_default { 0 } else { usize::MAX })
+    }
+
+    /// Words for the codec's extras and missing elements, as a user's cd_values have them after the level.
+    pub fn words_after_level(&self) -> impl Iterator<Item = u32> {
+        let missing = self.terms.missing;
+        let extras: Vec<u32> =
+            if missing.is_none() { self.extra_words().collect() } else { self.all_extra_words().collect() };
+        extras.into_iter().chain(missing.words().collect::<Vec<u32>>())
+    }
+
+    fn extras_with_values(&self) -> impl Iterator<Item = (&'static Extra, f64)> {
+        self.entry.extras.iter().zip(self.terms.extras)
+    }
+
+    fn all_extra_words(&self) -> impl Iterator<Item = u32> {
+        self.extras_with_values().flat_map(|(extra, value)| {
             let bits = value.to_bits();
             let words = if extra.is_whole { [value as i32 as u32, 0] } else { [bits as u32, (bits >> 32) as u32] };
             words.into_iter().take(extra.n_words())
@@ -135,7 +161,7 @@ impl Request {
     fn parse(codecs: &'static [Entry], text: &str) -> Result<Self> {
         let mut parts = text.split(',').map(str::trim);
         let entry = named(codecs, parts.next().unwrap_or_default())?;
-        let (mut mode, mut level, mut fill, mut extras) = (None, None, None, [None; MAX_EXTRAS]);
+        let (mut mode, mut level, mut missing, mut extras) = (None, None, Missing::NONE, [None; MAX_EXTRAS]);
         for part in parts {
             let (key, value) = part.split_once('=').map_or((part, None), |(key, value)| (key, Some(value)));
             let number = |text: &str| {
@@ -144,8 +170,15 @@ impl Request {
                 text.parse::<f64>().map_err(wrong)
             };
             let extra = entry.extras.iter().position(|extra| extra.name == key);
+            let limit = LIMITS.iter().position(|&name| name == key);
             let (what, is_new) = match (key, value, extra, Mode::from_name(key)) {
-                ("fill", Some(value), ..) => ("fill", fill.replace(value.parse::<Fill>()?).is_none()),
+                ("fill", Some(value), ..) => {
+                    missing.add(Fill::parse(key, value)?)?;
+                    ("fill", true)
+                }
+                (_, Some(value), ..) if let Some(which) = limit => {
+                    (key, missing.limit(which, Fill::parse(key, value)?))
+                }
                 ("level", Some(value), ..) => ("level", level.replace(level_of(entry, value)?).is_none()),
                 (_, Some(value), Some(i), _) => {
                     let value = number(value)?;
@@ -163,10 +196,14 @@ impl Request {
         }
         let (mode, value) = mode.unwrap_or((Mode::Lossless, 0.0));
         let mut request = Self::check(entry, mode.id().into(), value, level.unwrap_or(0))?;
-        for (value, given) in request.terms.extras.iter_mut().zip(extras) {
-            *value = given.unwrap_or(*value);
+        for (i, given) in extras.into_iter().enumerate() {
+            let Some(given) = given else { continue };
+            check_extra_mode(entry, &entry.extras[i], mode)?;
+            request.terms.extras[i] = given;
         }
-        request.terms.fill = fill.filter(|_| request.wants_fill());
+        if request.wants_missing() {
+            request.terms.missing = missing;
+        }
         Ok(request)
     }
 
@@ -204,7 +241,7 @@ impl Request {
         for (value, extra) in extras.iter_mut().zip(entry.extras) {
             *value = extra.default;
         }
-        Ok(Self { entry, terms: Terms { mode, value, level, extras, fill: None } })
+        Ok(Self { entry, terms: Terms { mode, value, level, extras, missing: Missing::NONE } })
     }
 
     /// The codec's number.
@@ -242,60 +279,72 @@ impl Request {
         self.entry.drifts && self.mode() != Mode::Lossless
     }
 
-    /// Whether the codec has a use for a fill value: not where every element comes back as it is.
-    pub fn wants_fill(&self) -> bool {
-        self.entry.wants_fill && self.mode() != Mode::Lossless
+    /// Whether the codec keeps missing elements apart: not where every element comes back bit for bit.
+    pub fn wants_missing(&self) -> bool {
+        self.entry.wants_missing && self.mode() != Mode::Lossless
     }
 
-    /// The fill value, as far as the codec wants one.
-    pub fn fill(&self) -> Option<Fill> {
-        self.terms.fill
+    /// The missing elements, as far as the codec keeps them apart.
+    pub fn missing(&self) -> &Missing {
+        &self.terms.missing
     }
 
-    /// The same with a fill value, in place of what it had: the bytes of one element of `array` as its owner has it.
-    /// Nothing changes for a codec that wants none.
+    /// The same with one more fill value: the bytes of one element of `array` as its owner has it. Nothing changes for a codec
+    /// that keeps no missing elements apart.
     ///
     /// # Errors
-    /// `InvalidArgument` if those are not as many as an element has, or more than a number has.
-    pub fn with_fill(mut self, array: &Array, element: &[u8]) -> Result<Self> {
-        if self.wants_fill() {
-            let (n_bytes, size) = (element.len(), array.element_size());
-            if n_bytes as u64 != u64::from(size) {
-                return Err(Error::invalid(format!(
-                    "a fill value of {n_bytes} bytes for elements of {size}; give the bytes of one element"
-                )));
-            }
-            let mut bytes = [0; MAX_FILL_BYTES];
-            let bytes = match bytes.get_mut(..element.len()) {
-                Some(bytes) => {
-                    bytes.copy_from_slice(element);
-                    in_other_order(array, bytes);
-                    &*bytes
-                }
-                None => element,
-            };
-            self.terms.fill = Some(Fill::of_bytes(array.dtype(), bytes)?);
+    /// `InvalidArgument` if those are not as many as an element has, or more than a number has; `UnsupportedJob` if there are
+    /// too many.
+    pub fn with_fill(self, array: &Array, element: &[u8]) -> Result<Self> {
+        if !self.wants_missing() {
+            return Ok(self);
         }
+        let mut elements = Elements::none(array.element_size().into());
+        elements.add(element)?;
+        self.with_elements(array, &elements)
+    }
+
+    /// The same with more missing elements, of `array` as its owner has them. Nothing changes for a codec that keeps no missing
+    /// elements apart.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for limits that the request has already, or that are no numbers; `UnsupportedJob` for too many fill
+    /// values.
+    pub fn with_elements(mut self, array: &Array, elements: &Elements) -> Result<Self> {
+        if !self.wants_missing() {
+            return Ok(self);
+        }
+        let (dtype, little) = (array.dtype(), in_other_order(array, *elements));
+        let known = self.terms.missing.of_type(dtype, array.element_size().into());
+        let known = known.elements(dtype, array.element_size().into())?;
+        for fill in little.fills().filter(|fill| known.fills().all(|known| known != *fill)) {
+            self.terms.missing.add(Fill::of_bytes(dtype, fill)?)?;
+        }
+        for (which, (limit, known)) in little.limits().into_iter().zip(known.limits()).enumerate() {
+            let Some(limit) = limit.filter(|&limit| known != Some(limit)) else { continue };
+            let number = Fill::of_bytes(dtype, limit)?;
+            if !self.terms.missing.limit(which, number) {
+                let text = format!("{self} has another {}, {number}; keep one", LIMITS[which]);
+                return Err(Error::invalid(text));
+            }
+        }
+        self.terms.missing.elements(dtype, array.element_size().into())?;
         Ok(self)
     }
 
-    /// The same without its fill value if that is no element of this array: it was of another.
-    pub fn with_fill_of(mut self, array: &Array) -> Self {
-        self.terms.fill =
-            self.terms.fill.filter(|fill| fill.bits(array.dtype(), array.element_size().into()).is_ok());
+    /// The same without missing elements that are none of this array: they were of another one.
+    pub fn with_missing_of(mut self, array: &Array) -> Self {
+        self.terms.missing = self.terms.missing.of_type(array.dtype(), array.element_size().into());
         self
     }
 
-    /// The bytes of the fill value as one element of `array`, as its owner has it; those behind its size are 0.
+    /// The missing elements of `array` as its owner has them.
     ///
     /// # Errors
-    /// `InvalidArgument` if no such element is that.
-    pub fn fill_bytes(&self, array: &Array) -> Result<Option<[u8; MAX_FILL_BYTES]>> {
-        let Some(fill) = self.terms.fill else { return Ok(None) };
-        let mut bytes = fill.bits(array.dtype(), array.element_size().into())?.to_le_bytes();
-        let size = bytes.len().min(array.element_size() as usize);
-        in_other_order(array, &mut bytes[..size]);
-        Ok(Some(bytes))
+    /// `InvalidArgument` if no such elements are that.
+    pub fn missing_elements(&self, array: &Array) -> Result<Elements> {
+        let elements = self.terms.missing.elements(array.dtype(), array.element_size().into())?;
+        Ok(in_other_order(array, elements))
     }
 
     /// Whether a dataset of such elements can be made by a filter of HDF5, which sees one chunk at a time, and sees
@@ -380,7 +429,7 @@ impl fmt::Display for Request {
         let mut extras =
             self.entry.extras.iter().zip(self.terms.extras).filter(|(extra, value)| extra.default != *value);
         extras.try_for_each(|(extra, value)| write!(f, ",{}={}", extra.name, shortest(value)))?;
-        self.terms.fill.map_or(Ok(()), |fill| write!(f, ",fill={fill}"))
+        write!(f, "{}", self.terms.missing)
     }
 }
 
@@ -405,10 +454,11 @@ fn float(low: u32, high: u32) -> f64 {
     f64::from_bits(u64::from(low) | u64::from(high) << 32)
 }
 
-/// Between the order of `array` and little-endian: an element's numbers, each by itself.
-fn in_other_order(array: &Array, element: &mut [u8]) {
-    if let (ByteOrder::Big, Some(size)) = (array.order(), array.dtype().number_size()) {
-        element.chunks_mut(size as usize).for_each(<[u8]>::reverse);
+/// Between the order of `array` and little-endian: each number of the elements by itself.
+fn in_other_order(array: &Array, elements: Elements) -> Elements {
+    match (array.order(), array.dtype().number_size()) {
+        (ByteOrder::Big, Some(size)) => elements.swapped(size),
+        _ => elements,
     }
 }
 
@@ -420,6 +470,18 @@ fn check_extra(entry: &Entry, extra: &Extra, value: f64) -> Result<()> {
         false => "a finite number",
     };
     Err(Error::invalid(format!("{}: {} must be {what}, not {value}", entry.name, extra.name)))
+}
+
+/// Refuses a parameter that means nothing in a mode.
+fn check_extra_mode(entry: &Entry, extra: &Extra, mode: Mode) -> Result<()> {
+    if extra.modes.contains(&mode) {
+        return Ok(());
+    }
+    let modes: Vec<&str> = extra.modes.iter().map(|mode| mode.name()).collect();
+    let (codec, name, mode, modes) = (entry.name, extra.name, mode.name(), modes.join(" or "));
+    Err(Error::invalid(format!(
+        "{codec}: {name} is a parameter of mode {modes}, not of {mode}; add {modes}, or leave {name} out"
+    )))
 }
 
 fn elements(dtype: DType) -> String {
@@ -457,8 +519,9 @@ fn unknown_key(entry: &Entry, part: &str) -> Error {
     let levels: Vec<&str> = entry.levels.iter().map(|level| level.name).collect();
     let level = (!levels.is_empty()).then(|| format!("level={}", levels.join("|")));
     let extras = entry.extras.iter().map(|extra| format!("{}=NUMBER", extra.name));
-    let fill = entry.wants_fill.then(|| "fill=NUMBER".to_owned());
-    let known: Vec<String> = values.chain(level).chain(extras).chain(fill).collect();
+    let missing = ["fill", LIMITS[0], LIMITS[1]].map(|name| format!("{name}=NUMBER"));
+    let missing = missing.into_iter().filter(|_| entry.wants_missing);
+    let known: Vec<String> = values.chain(level).chain(extras).chain(missing).collect();
     Error::invalid(format!("{}: \"{part}\" means nothing; known are {}", entry.name, known.join(", ")))
 }
 
@@ -511,10 +574,10 @@ mod tests {
             Entry { id: 77, name, modes, levels, dtypes: &[DType::F32, DType::F64], codec: &Echo, ..*stored }
         };
         const EXTRAS: &[Extra] = &[
-            Extra { name: "minexp", default: -1074.0, is_whole: true },
-            Extra { name: "s", default: 0.0, is_whole: false },
+            Extra { name: "minexp", default: -1074.0, is_whole: true, modes: &Mode::ALL },
+            Extra { name: "s", default: 0.0, is_whole: false, modes: &Mode::ALL },
         ];
-        let any = Entry { extras: EXTRAS, wants_fill: true, ..entry("any", &Mode::ALL, LEVELS) };
+        let any = Entry { extras: EXTRAS, wants_missing: true, ..entry("any", &Mode::ALL, LEVELS) };
         vec![any, entry("flat", &[Mode::Abs, Mode::Rms], &[])]
     });
 
@@ -576,14 +639,16 @@ mod tests {
         assert_eq!(plain.and_words(&[7]).unwrap(), parse("any,rms=1e-3,minexp=7").unwrap());
         for wrong in [&[1, 0][..], &[1, 0, 0, 0]] {
             let said = plain.and_words(wrong).unwrap_err().to_string();
-            assert_eq!(said, format!("any has 3 words of extras behind the level, not {}", wrong.len()));
+            assert!(
+                said.starts_with(&format!("{} words follow the level: any has 3 words of extras", wrong.len()))
+            );
         }
         assert!(plain.and_words(&[1, 0, 0x7ff0_0000]).is_err(), "infinite");
     }
 
-    /// A codec that has no use for a fill value may be given one, in every host alike.
+    /// A codec that keeps no missing elements apart may be given some, in every host alike.
     #[test]
-    fn fill_values_are_kept_where_they_are_wanted() {
+    fn missing_elements_are_kept_where_they_are_wanted() {
         let shape = || Shape::new(&[3]).unwrap();
         let array_of = |dtype| Array::new(dtype, ByteOrder::Little, shape()).unwrap();
         let big = Array::new(DType::I16, ByteOrder::Big, shape()).unwrap();
@@ -592,26 +657,64 @@ mod tests {
         let with = any.with_fill(&big, &element).unwrap();
         assert_eq!(with.to_string(), "any,abs=1,level=dense,fill=-9999");
         assert_eq!(parse("any,abs=1,fill=-9999").unwrap(), with);
-        assert_eq!(with.fill_bytes(&big).unwrap().unwrap()[..3], [element[0], element[1], 0]);
-        assert!(any != with && any.fill_bytes(&big).unwrap().is_none());
-        // Another one takes its place; one of another array goes.
-        assert_eq!(with.with_fill(&big, &[0, 7]).unwrap(), parse("any,abs=1,fill=7").unwrap());
-        assert_eq!(with.with_fill_of(&array_of(DType::F32)), with);
-        assert_eq!(with.with_fill_of(&array_of(DType::U8)), any);
+        assert_eq!(with.missing_elements(&big).unwrap().fills().collect::<Vec<_>>(), [element]);
+        assert!(any != with && any.missing_elements(&big).unwrap().is_none());
+        // Others are added; those of another array go.
+        let more = with.with_fill(&big, &[0, 7]).unwrap().with_fill(&big, &element).unwrap();
+        assert_eq!(more, parse("any,abs=1,fill=-9999,fill=7").unwrap());
+        assert_eq!(with.with_missing_of(&array_of(DType::F32)), with);
+        assert_eq!(more.with_missing_of(&array_of(DType::U8)), parse("any,abs=1,fill=7").unwrap());
+        let limited = parse("any,abs=1,valid_max=300,valid_min=-.5,fill=0").unwrap();
+        assert_eq!(limited.to_string(), "any,abs=1,level=dense,fill=0,valid_min=-0.5,valid_max=300");
+        let limits = limited.missing_elements(&array_of(DType::F32)).unwrap();
+        assert_eq!(any.with_elements(&array_of(DType::F32), &limits).unwrap(), limited);
+        let error =
+            parse("any,abs=1,valid_min=1").unwrap().with_elements(&array_of(DType::F32), &limits).unwrap_err();
+        assert!(error.context().ends_with("has another valid_min, -0.5; keep one"), "{error}");
         let complex = Array::new(DType::C64, ByteOrder::Big, shape()).unwrap();
         let element = [0x3f, 0x80, 0, 0, 0xc0, 0, 0, 1];
         let with = any.with_fill(&complex, &element).unwrap();
         assert_eq!(with.to_string(), "any,abs=1,level=dense,fill=0xc00000013f800000");
-        assert_eq!(with.fill_bytes(&complex).unwrap().unwrap()[..8], element);
+        assert_eq!(with.missing_elements(&complex).unwrap().fills().next().unwrap(), element);
         for wrong in [&[0; 3][..], &[0; 17], &[]] {
             assert_eq!(any.with_fill(&big, wrong).unwrap_err().kind(), ErrorKind::InvalidArgument);
             assert_eq!(flat.with_fill(&big, wrong).unwrap(), flat);
         }
-        assert!(parse("any,abs=1,fill=.5").unwrap().fill_bytes(&big).is_err());
-        assert_eq!(parse("any,fill=.5").unwrap(), parse("any").unwrap(), "lossless");
+        assert!(parse("any,abs=1,fill=.5").unwrap().missing_elements(&big).is_err());
+        assert_eq!(parse("any,fill=.5,valid_min=0").unwrap(), parse("any").unwrap(), "lossless");
         assert_eq!(parse("any").unwrap().with_fill(&big, &[0; 17]).unwrap(), parse("any").unwrap());
         assert_eq!(parse("flat,abs=1,fill=-999").unwrap(), flat);
         assert_eq!("lorenzo,fill=1e20".parse::<Request>().unwrap(), Request::default());
+    }
+
+    /// With missing elements all extras are there, so that it is clear where they end.
+    #[test]
+    fn missing_elements_follow_the_extras() {
+        let text = "any,abs=1,s=2,fill=-999,fill=0x7fc00001,fill=18446744073709551615,valid_min=-.5,valid_max=1e30";
+        let request = parse(text).unwrap();
+        let words: Vec<u32> = request.words_after_level().collect();
+        assert_eq!(words[..3], [-1074i32 as u32, 0, 0x4000_0000]);
+        assert_eq!(parse("any,abs=1").unwrap().and_words(&words).unwrap(), request);
+        let plain = parse("any,abs=1,fill=0").unwrap();
+        assert_eq!(plain.words_after_level().count(), 3 + 3);
+        assert_eq!(parse("any,abs=1").unwrap().words_after_level().count(), 0);
+        assert_eq!(parse("flat,abs=1").unwrap().and_words(&[1, 0, 0]).unwrap(), parse("flat,abs=1").unwrap());
+    }
+
+    #[test]
+    fn a_parameter_of_another_mode_is_refused() {
+        for text in ["zfp,maxprec=10", "zfp,lossless,maxprec=64", "zfp,rate=8,minbits=3", "zfp,abs=1,minexp=-1074"]
+        {
+            let error = text.parse::<Request>().unwrap_err();
+            assert!(error.context().contains("is a parameter of mode expert, not of"), "{error}");
+        }
+        let error = "mgard,abs=1e-3,s=-1".parse::<Request>().unwrap_err();
+        assert_eq!(error.to_string(), "mgard: s is a parameter of mode rms, not of abs; add rms, or leave s out");
+        assert!(Request::with_extras(4, 3, 8.0, 0, &[1, 300, 20]).is_err(), "words of another mode");
+        assert!(Request::with_extras(4, 3, 8.0, 0, &[1, 16658, 64]).is_ok(), "the defaults");
+        assert!(
+            "zfp,expert,maxprec=10".parse::<Request>().is_ok() && "mgard,rms=1,s=-1".parse::<Request>().is_ok()
+        );
     }
 
     #[test]
@@ -644,11 +747,16 @@ mod tests {
             ("any,s=nan", "any: s must be a finite number, not NaN"),
             ("any,s=1,s=1", "names a second s, s=1"),
             ("flat,abs=1,s=1", "flat: \"s=1\" means nothing"),
-            ("any,x=1", "level=dense|max, minexp=NUMBER, s=NUMBER, fill=NUMBER"),
+            (
+                "any,x=1",
+                "level=dense|max, minexp=NUMBER, s=NUMBER, fill=NUMBER, valid_min=NUMBER, valid_max=NUMBER",
+            ),
             ("any,fill", "any: \"fill\" means nothing"),
             ("any,fill=none", "fill=none: fill is followed by a number, such as fill=-999"),
             ("flat,abs=1,fill=none", "fill=none: fill is followed by a number"),
-            ("any,fill=1,fill=1", "names a second fill, fill=1"),
+            ("any,valid_min=1,valid_min=1", "names a second valid_min, valid_min=1"),
+            ("any,abs=1,valid_max", "any: \"valid_max\" means nothing"),
+            ("any,abs=1,valid_max=x", "valid_max=x: valid_max is followed by a number, such as valid_max=-999"),
             ("any,abs=1,abs=1", "names a second mode, abs=1"),
             ("any,abs=1,rms=1", "names a second mode, rms=1"),
             ("any,level=2,level=2", "names a second level, level=2"),
@@ -742,9 +850,12 @@ mod tests {
                 let text = request.to_string();
                 let back = parse(&text).unwrap();
                 prop_assert_eq!(back, request);
-                let bytes = back.fill_bytes(&array).unwrap();
-                prop_assert_eq!(bytes.is_some(), mode > 0);
-                prop_assert!(bytes.is_none_or(|bytes| bytes[..size] == fill[..size]));
+                let missing = back.missing_elements(&array).unwrap();
+                prop_assert_eq!(missing.fills().len(), usize::from(mode > 0));
+                prop_assert!(missing.fills().all(|bytes| bytes == &fill[..size]));
+                let words: Vec<u32> = request.words_after_level().collect();
+                let plain = Request::check(&CODECS[0], mode, if has_value { value } else { 0.0 }, level).unwrap();
+                prop_assert_eq!(plain.and_words(&words).unwrap(), request);
                 prop_assert_eq!(back.value().to_bits(), request.value().to_bits());
                 prop_assert_eq!(back.to_string(), text);
             }

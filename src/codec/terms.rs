@@ -3,7 +3,7 @@
 //! This knows no codec. `request.rs` makes terms of what people and programs write, as the codec's entry in the
 //! registry allows, and the codec makes its plan of them.
 
-use crate::codec::fill::Fill;
+use crate::codec::missing::Missing;
 use crate::codec::mode::Mode;
 
 /// Most extras that a codec has.
@@ -18,6 +18,8 @@ pub struct Extra {
     pub default: f64,
     /// A whole number of 32 bits, one word; else a float64, two words.
     pub is_whole: bool,
+    /// The modes that it belongs to.
+    pub modes: &'static [Mode],
 }
 
 impl Extra {
@@ -38,13 +40,13 @@ pub struct Terms {
     pub level: u16,
     /// One number for each of the codec's extras, in the order of its entry; the rest is 0.
     pub extras: [f64; MAX_EXTRAS],
-    /// The value that stands where there is no data, if there is one and the codec wants it.
-    pub fill: Option<Fill>,
+    /// The elements that are missing, if the codec keeps those apart.
+    pub missing: Missing,
 }
 
 impl Terms {
     /// Every bit of every value, at a level.
     pub fn lossless(level: u16) -> Self {
-        Self { mode: Mode::Lossless, value: 0.0, level, extras: [0.0; MAX_EXTRAS], fill: None }
+        Self { mode: Mode::Lossless, value: 0.0, level, extras: [0.0; MAX_EXTRAS], missing: Missing::NONE }
     }
 }

@@ -80,10 +80,10 @@ pub fn array_bytes(frame: &[u8], expected: Option<u64>) -> Result<u64> {
 /// The codec of a frame.
 pub(super) fn entry_of(header: &Header) -> Result<&'static Entry> {
     let (codec, version) = (header.codec, header.codec_version);
-    registry::find(codec).filter(|entry| entry.reads.contains(&version)).ok_or_else(|| {
+    registry::find(codec).filter(|entry| entry.format_of(version) == Some(header.format)).ok_or_else(|| {
         let ours = crate::VERSION;
         let text =
-            format!("codec {codec} version {version} is unknown to gridz {ours}; a newer gridz may read this data");
+            format!("codec {codec} version {version} in format {} is unknown to gridz {ours}; a newer gridz may read this data", header.format);
         Error::new(ErrorKind::UnsupportedFormat, text)
     })
 }

@@ -341,7 +341,7 @@ pub(super) struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// With a fill value if it is that of an array.
+    /// With the missing elements of an array, if there is one.
     ///
     /// # Safety
     /// The caller's promise, as [`ptr`] states it.
@@ -353,11 +353,11 @@ impl<'a> Options<'a> {
         // SAFETY: the same promise, for what the struct points to.
         let (codec, context) = unsafe { (ptr::text(c.codec), ptr::context(c.context)) };
         let (mut request, verify) = (convert::request(&c, codec)?, convert::verify(&c)?);
-        if let Some(array) = array.filter(|_| request.wants_fill()) {
-            // SAFETY: the same promise, for one element.
-            let element =
-                unsafe { ptr::optional_bytes("fill_value", c.fill_value, array.element_size() as usize)? };
-            request = convert::with_fill(request, array, element)?;
+        if let Some(array) = array.filter(|_| request.wants_missing()) {
+            // SAFETY: the same promise, for elements of the array's type.
+            let missing =
+                unsafe { ptr::missing(array, c.fill_value, c.n_fill_values, [c.valid_min, c.valid_max])? };
+            request = request.with_elements(array, &missing)?;
         }
         Ok(Self { request, verify, context })
     }

@@ -13,9 +13,9 @@ use crate::ffi::status::gridz_status;
 use crate::hdf5::cd::{self, Values};
 
 /// Turns a request in text form, such as `"lorenzo,level=dense"` or `"szp,abs=1e-3"`, into what `H5Pset_filter`, h5repack's
-/// UD and `nc_def_var_filter` take: `*n_values` cd_values, for which `values` has room for `capacity` (16 are always enough).
+/// UD and `nc_def_var_filter` take: `*n_values` cd_values, for which `values` has room for `capacity` (64 are always enough).
 ///
-/// A fill value has no place there, since the filter takes that of the dataset.
+/// Fill values and the valid range of the text are among them; the filter adds the fill value of the dataset's property list.
 ///
 /// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB`, `DST_TOO_SMALL` with the needed capacity in `*n_values`.
 #[unsafe(no_mangle)]
@@ -33,19 +33,13 @@ pub unsafe extern "C" fn gridz_cd_values(
         let request = request.ok_or_else(|| Error::invalid("request is NULL; give its text".to_owned()))?;
         let text = request.to_str().map_err(|_| Error::invalid("the request is no UTF-8".to_owned()))?;
         let request: Request = text.parse()?;
-        if let Some(fill) = request.fill() {
-            return Err(Error::invalid(format!(
-                "\"{text}\": the filter takes the fill value of the dataset; set {fill} there (H5Pset_fill_value) and \
-                 leave fill= out"
-            )));
-        }
         copy(&cd::user_words(&request), room, n_values)
     })
 }
 
 /// Turns cd_values of the filter, a user's or those stored with a dataset, into a request in text form. The text ends with a
 /// 0 byte, and with it has at most `capacity` bytes, for which there is room at `text`; `*text_bytes` becomes how many they
-/// are. 256 are enough for all codecs of this version.
+/// are. 1024 are enough for all codecs of this version.
 ///
 /// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB`, `CORRUPT`, `UNSUPPORTED_FORMAT` for values of a later version,
 /// `DST_TOO_SMALL` with the needed bytes in `*text_bytes`.

@@ -41,17 +41,6 @@ pub fn request(c: &gridz_options, codec: Option<&CStr>) -> Result<Request> {
     Request::by_name(codec.map(CStr::to_string_lossy).as_deref(), c.mode, c.value, c.level)
 }
 
-/// The same with the fill value that C points to, an element of `array`, if it does.
-pub fn with_fill(request: Request, array: &Array, element: Option<&[u8]>) -> Result<Request> {
-    match (element, request.fill()) {
-        (None, _) => Ok(request),
-        (Some(_), Some(fill)) => {
-            Err(Error::invalid(format!("fill_value is set, but codec has a fill value too, fill={fill}; keep one")))
-        }
-        (Some(element), None) => request.with_fill(array, element),
-    }
-}
-
 /// How many codecs there are.
 pub fn codec_count() -> usize {
     CODECS.len()
@@ -321,21 +310,6 @@ mod tests {
         assert!(modes.iter().all(|&(mode, c)| u32::from(mode.id()) == c));
         assert_eq!(dtypes.map(|(dtype, _)| dtype), DType::ALL);
         assert!(dtypes.iter().all(|&(dtype, c)| u32::from(dtype.id()) == c));
-    }
-
-    #[test]
-    fn a_fill_value_is_given_once() {
-        let array = Array::new(DType::I16, ByteOrder::Big, Shape::new(&[9]).unwrap()).unwrap();
-        let request = Request::for_tests("any,abs=1").unwrap();
-        let with = with_fill(request, &array, Some(&[0xd8, 0xf1])).unwrap();
-        assert_eq!(with, Request::for_tests("any,abs=1,fill=-9999").unwrap());
-        assert_eq!(with_fill(request, &array, None).unwrap(), request);
-        assert_eq!(with_fill(with, &array, None).unwrap(), with);
-        let error = with_fill(with, &array, Some(&[0, 0])).unwrap_err();
-        assert!(
-            error.context().contains("fill_value is set, but codec has a fill value too, fill=-9999"),
-            "{error}"
-        );
     }
 
     #[test]

@@ -12,13 +12,14 @@ use std::ptr::{self, NonNull};
 use std::slice;
 
 use crate::engine::device::{Destination, DeviceSlice, Source, StreamHandle, gpu_of_pointer};
+use crate::engine::{MAX_FILLS, MissingElements};
 use crate::error::{Error, Result};
 use crate::ffi::types::{
     gridz_array, gridz_block_counts, gridz_cci_info, gridz_codec, gridz_context, gridz_context_options, gridz_csr,
     gridz_frame_info, gridz_h5_function, gridz_h5_options, gridz_h5_part_info, gridz_options, gridz_part_info,
     gridz_progress, gridz_quality_options, gridz_quality_report,
 };
-use crate::types::MAX_RANK;
+use crate::types::{Array, MAX_RANK};
 
 /// A struct of the API whose first field is `size_t struct_size`, by which an old program and a new
 /// library, or the other way round, know how much of it the other side has.
@@ -199,6 +200,37 @@ pub unsafe fn bytes<'a>(name: &str, from: *const c_void, n_bytes: usize) -> Resu
 pub unsafe fn optional_bytes<'a>(name: &str, from: *const c_void, n_bytes: usize) -> Result<Option<&'a [u8]>> {
     // SAFETY: the same promise.
     (!from.is_null()).then(|| unsafe { bytes(name, from, n_bytes) }).transpose()
+}
+
+/// The missing elements that C points to: fill values, one after the other, and the limits of the valid range.
+///
+/// # Safety
+/// The caller's promise.
+pub unsafe fn missing(
+    array: &Array,
+    fill_value: *const c_void,
+    n_fill_values: usize,
+    [valid_min, valid_max]: [*const c_void; 2],
+) -> Result<MissingElements> {
+    let size = array.element_size() as usize;
+    let mut missing = MissingElements::none(size as u64);
+    if n_fill_values > MAX_FILLS || (n_fill_values > 0 && fill_value.is_null()) {
+        return Err(Error::invalid(format!(
+            "n_fill_values is {n_fill_values}: it must be 0 to {MAX_FILLS}, and 0 if fill_value is NULL"
+        )));
+    }
+    // SAFETY: the same promise.
+    let fills = unsafe { optional_bytes("fill_value", fill_value, n_fill_values.max(1) * size)? };
+    for fill in fills.into_iter().flat_map(|fills| fills.chunks_exact(size)) {
+        missing.add(fill)?;
+    }
+    for (which, (name, from)) in [("valid_min", valid_min), ("valid_max", valid_max)].into_iter().enumerate() {
+        // SAFETY: the same promise.
+        if let Some(limit) = unsafe { optional_bytes(name, from, size)? } {
+            missing.set_limit(which, limit)?;
+        }
+    }
+    Ok(missing)
 }
 
 /// A source, in host memory or that of a GPU.

@@ -4,7 +4,7 @@
 
 use std::ffi::c_void;
 
-use crate::engine::Context;
+use crate::engine::{Context, MissingElements};
 use crate::error::{Error, Result};
 use crate::ffi::api::read_array;
 use crate::ffi::convert;
@@ -19,8 +19,8 @@ use crate::types::Array;
 /// where they are, whether they keep a bound, and the figures that codecs are compared by.
 ///
 /// `original` and `decoded` are two arrays such as `array` says, of `original_bytes` and `decoded_bytes` bytes, which are the
-/// same number, in host memory; any codec may have made the second one. What is not finite, or a fill value, in one of
-/// them counts in the mismatches only. Working memory is less than 1 MiB for each thread that works. The report
+/// same number, in host memory; any codec may have made the second one. Elements that are not finite, or missing, in one of
+/// them count in the mismatches only. Working memory is less than 1 MiB for each thread that works. The report
 /// does not depend on the number of threads.
 ///
 /// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for opaque elements, for `GRIDZ_MODE_PWREL` with integers, for modes that
@@ -46,9 +46,9 @@ pub unsafe extern "C" fn gridz_quality(
             )
         };
         // SAFETY: the same promises.
-        let Asked { bound, fill, context } = unsafe { Asked::read(options, &array)? };
+        let Asked { bound, missing, context } = unsafe { Asked::read(options, &array)? };
         let of_process = Context::default();
-        let found = quality::compare(&array, original, decoded, bound, fill, context.unwrap_or(&of_process))?;
+        let found = quality::compare(&array, original, decoded, bound, &missing, context.unwrap_or(&of_process))?;
         let struct_size = report.n_bytes();
         report.write(&convert::quality_report(&found, struct_size));
         Ok(())
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn gridz_quality(
 /// Finds the smallest and the largest number of an array, in order to make a bound of the range, or to put those of several
 /// processes together (of all minima the smallest, of all maxima the largest).
 ///
-/// `data` is an array such as `array` says, of `data_bytes` bytes, in host memory. What is not finite, and fill values, do not
+/// `data` is an array such as `array` says, of `data_bytes` bytes, in host memory. Elements that are not finite, or missing, do not
 /// count. 64-bit integers that a double cannot hold are rounded to inside of the range, where `*minimum` may become larger than
 /// `*maximum`. Without any numbers `*minimum` is
 /// infinity and `*maximum` minus infinity. Of the options `mode` and `value` are 0.
@@ -84,12 +84,12 @@ pub unsafe extern "C" fn gridz_range(
             )
         };
         // SAFETY: the same promises.
-        let Asked { bound, fill, context } = unsafe { Asked::read(options, &array)? };
+        let Asked { bound, missing, context } = unsafe { Asked::read(options, &array)? };
         if bound != Bound::None {
             return Err(Error::invalid("mode and value mean nothing here; set them to 0"));
         }
         let of_process = Context::default();
-        let [least, most] = quality::range(&array, data, fill, context.unwrap_or(&of_process))?;
+        let [least, most] = quality::range(&array, data, &missing, context.unwrap_or(&of_process))?;
         minimum.write(least);
         maximum.write(most);
         Ok(())
@@ -107,24 +107,25 @@ pub unsafe extern "C" fn gridz_relative_bound(minimum: f64, maximum: f64, value:
 /// What the options say.
 struct Asked<'a> {
     bound: Bound,
-    fill: Option<&'a [u8]>,
+    missing: MissingElements,
     context: Option<&'a Context>,
 }
 
 impl Asked<'_> {
-    /// With the fill value of an array.
+    /// With the missing elements of an array.
     ///
     /// # Safety
     /// The caller's promise, as [`ptr`] states it.
     unsafe fn read(from: *const gridz_quality_options, array: &Array) -> Result<Self> {
         // SAFETY: the same promise.
         let Some(c) = (unsafe { ptr::read_optional(from)? }) else {
-            return Ok(Self { bound: Bound::None, fill: None, context: None });
+            let missing = MissingElements::none(array.element_size().into());
+            return Ok(Self { bound: Bound::None, missing, context: None });
         };
-        let element_bytes = array.element_size() as usize;
+        let limits = [c.valid_min, c.valid_max];
         // SAFETY: the same promise, for what the struct points to.
-        let (fill, context) =
-            unsafe { (ptr::optional_bytes("fill_value", c.fill_value, element_bytes)?, ptr::context(c.context)) };
-        Ok(Self { bound: convert::bound(&c)?, fill, context: context.map(|context| &context.0) })
+        let (missing, context) =
+            unsafe { (ptr::missing(array, c.fill_value, c.n_fill_values, limits)?, ptr::context(c.context)) };
+        Ok(Self { bound: convert::bound(&c)?, missing, context: context.map(|context| &context.0) })
     }
 }

@@ -181,12 +181,20 @@ pub struct gridz_options {
     pub value: f64,
     /// 0 or `GRIDZ_FLAG_SKIP_CHECKSUM`.
     pub flags: u64,
-    /// The value that stands in the array where there is no data, such as -999: one element of the array's type, size
-    /// and byte order, in host memory. NULL = none. A codec that keeps an error bound gives such elements back bit for
-    /// bit. Codecs that give back every element so have no use for it: it may be set, and is not read. In a request in
-    /// text form it is written `fill=-999`, and this is NULL. Read during the call only, and not by `gridz_decompress`
-    /// and `gridz_decompress_region`.
+    /// The fill values, which mark elements without data, such as -999: `n_fill_values` elements of the array's type, size
+    /// and byte order, one after the other, in host memory. NULL = none. A codec with an error bound returns elements
+    /// that equal one of them bit for bit, and decodes no other element to one of them. Lossless codecs return every
+    /// element bit for bit, and do not read this. In text form fill values are written `fill=-999,fill=1e20`; both
+    /// may be given. Read during the call only, and not by `gridz_decompress` and `gridz_decompress_region`.
     pub fill_value: *const c_void,
+    /// How many fill values there are, at most 8. 0 = one, if `fill_value` is not NULL.
+    pub n_fill_values: usize,
+    /// The smallest and the largest valid number: elements outside of that range are treated like fill values. Each is one
+    /// element of the array's type, size and byte order, in host memory; NULL = no limit. Not for complex
+    /// elements. In text form `valid_min=0` and `valid_max=350`.
+    pub valid_min: *const c_void,
+    /// See `valid_min`.
+    pub valid_max: *const c_void,
 }
 
 /// What `gridz_context_create` is to make. All zero except `struct_size` means the defaults.
@@ -348,7 +356,7 @@ pub struct gridz_block_counts {
     pub exact: u64,
 }
 
-/// What `gridz_quality` is to compare with. All zero except `struct_size` means no bound and no fill value, and so does
+/// What `gridz_quality` is to compare with. All zero except `struct_size` means no bound and no missing elements, and so does
 /// NULL in place of the struct.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
@@ -363,9 +371,16 @@ pub struct gridz_quality_options {
     pub reserved: u32,
     /// The number that belongs to `mode`; 0 for `GRIDZ_MODE_LOSSLESS`.
     pub value: f64,
-    /// The value that stands in the array where there is no data: one element of the array's type, size and byte order,
-    /// in host memory. NULL = none. Read during the call only.
+    /// The fill values, which mark elements without data: `n_fill_values` elements of the array's type, size and byte order,
+    /// one after the other, in host memory. NULL = none. Read during the call only.
     pub fill_value: *const c_void,
+    /// How many fill values there are, at most 8. 0 = one, if `fill_value` is not NULL.
+    pub n_fill_values: usize,
+    /// The smallest and the largest valid number, each one element of the array's type, size and byte order, in host memory;
+    /// NULL = no limit. Elements outside of that range are treated like fill values.
+    pub valid_min: *const c_void,
+    /// See `valid_min`.
+    pub valid_max: *const c_void,
 }
 
 /// How close an array is to the original. Numbers are elements, or the two parts of each complex one. An index is that
@@ -381,7 +396,8 @@ pub struct gridz_quality_report {
     /// Numbers that are finite, and not fill values, in both arrays. All that follows is about them, but for the three
     /// mismatches.
     pub numbers: u64,
-    /// Elements that are the fill value, bit for bit, in one of the arrays only.
+    /// Elements that are missing, that is fill values or outside of the valid range, in one of the arrays, and not the same in
+    /// the other one.
     pub fill_mismatches: u64,
     /// Numbers that are NaN in one array, and not the same NaN, bit for bit, in the other.
     pub nan_mismatches: u64,

@@ -9,8 +9,10 @@ use crate::types::{Array, ByteOrder, DType, MAX_RANK, Shape};
 
 /// First four bytes of every frame.
 pub const MAGIC: [u8; 4] = *b"GRDZ";
-/// Version of the frame that this library writes, and the only one that it reads. Versions 1 to 4 were never released.
-pub const FORMAT_VERSION: u8 = 5;
+/// Newest version of the frame. Frames have the lowest one that can hold them, from [`OLDEST_FORMAT`] on.
+pub const FORMAT_VERSION: u8 = 6;
+/// Oldest version that this library reads. Versions before it were never released.
+const OLDEST_FORMAT: u8 = 5;
 /// Bytes before the extents.
 const FIXED_BYTES: usize = 40;
 /// Header lengths are multiples of this.
@@ -29,6 +31,8 @@ pub const PAYLOAD_FIELDS: std::ops::Range<usize> = 16..32;
 /// A frame header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header<'a> {
+    /// Version of the frame.
+    pub format: u8,
     /// Codec of the payload.
     pub codec: u8,
     /// Version of that codec's payload.
@@ -73,7 +77,7 @@ impl<'a> Header<'a> {
         let dst = &mut dst[..self.n_bytes()];
         dst.fill(0);
         dst[0..4].copy_from_slice(&MAGIC);
-        dst[4] = FORMAT_VERSION;
+        dst[4] = self.format;
         dst[5] = self.codec;
         dst[6] = self.codec_version;
         dst[7] = if self.array.order() == ByteOrder::Big { FLAG_BIG_ENDIAN } else { 0 };
@@ -109,15 +113,15 @@ impl<'a> Header<'a> {
             return Err(Error::corrupt("not a gridz frame: it does not begin with GRDZ"));
         }
         let fixed: &[u8; FIXED_BYTES] = frame.first_chunk().ok_or_else(cut)?;
-        if (1..FORMAT_VERSION).contains(&fixed[4]) {
+        if (1..OLDEST_FORMAT).contains(&fixed[4]) {
             return Err(Error::new(
                 ErrorKind::UnsupportedFormat,
                 "the frame was written by a version before 0.1.0, which no release reads; write the data again",
             ));
         }
-        if fixed[4] != FORMAT_VERSION {
+        if !(OLDEST_FORMAT..=FORMAT_VERSION).contains(&fixed[4]) {
             return Err(unsupported(format!(
-                "frame format {} is unknown; this version of gridz reads format {FORMAT_VERSION}",
+                "frame format {} is unknown; this version of gridz reads formats {OLDEST_FORMAT} to {FORMAT_VERSION}",
                 fixed[4]
             )));
         }
@@ -162,6 +166,7 @@ impl<'a> Header<'a> {
             return Err(Error::corrupt("a frame of elements without a byte order is marked big-endian"));
         }
         Ok(Self {
+            format: fixed[4],
             codec: fixed[5],
             codec_version: fixed[6],
             fold,
@@ -189,6 +194,7 @@ mod tests {
     fn sample(params: &[u8]) -> Header<'_> {
         let shape = Shape::new(&[3, 5, 1 << 40]).unwrap();
         Header {
+            format: FORMAT_VERSION,
             codec: 9,
             codec_version: 2,
             fold: Fold::Flat,
@@ -244,7 +250,7 @@ mod tests {
             (4, 2, ErrorKind::UnsupportedFormat),
             (4, 3, ErrorKind::UnsupportedFormat),
             (4, 4, ErrorKind::UnsupportedFormat),
-            (4, 6, ErrorKind::UnsupportedFormat),
+            (4, 7, ErrorKind::UnsupportedFormat),
             (7, 3, ErrorKind::UnsupportedFormat),
             (8, 200, ErrorKind::UnsupportedFormat),
             (10, 2, ErrorKind::UnsupportedFormat),

@@ -6,26 +6,32 @@
 //! dataset's record: what was chosen (so a later default never changes an old dataset) and what a chunk is (so encoding
 //! needs no question to libhdf5).
 
-use crate::engine::{MAX_EXTRAS, MAX_FILL_BYTES, Mode, Request};
+use crate::engine::{MAX_EXTRAS, MAX_MISSING_WORDS, MissingElements, Mode, Request};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{Array, ByteOrder, DType, MAX_RANK, Shape};
 
 /// First word of a record: "GZ" above the version of the layout.
 pub const RECORD_MAGIC: u32 = 0x475a_0000;
-/// Version of the record that this library writes, and the newest it reads.
-pub const RECORD_VERSION: u32 = 1;
+/// Version of the record that this library writes, and the newest it reads. Version 1 has no checksum at its end.
+pub const RECORD_VERSION: u32 = 2;
 /// Words before the extents.
 const FIXED_WORDS: usize = 6;
+/// Bytes of the longest element that can be a fill value.
+const MAX_ELEMENT_BYTES: u32 = 16;
 /// Most words of a codec's extras.
 const MAX_EXTRA_WORDS: usize = 2 * MAX_EXTRAS;
-/// Longest record: the extents, the element size of a shuffle, a fill value, the count of extras and those.
-pub const MAX_WORDS: usize = FIXED_WORDS + 2 * MAX_RANK + 1 + MAX_FILL_BYTES / 4 + 1 + MAX_EXTRA_WORDS;
+/// Longest record: the extents, the element size of a shuffle, the count of extras and those, missing elements, a checksum.
+pub const MAX_WORDS: usize = FIXED_WORDS + 2 * MAX_RANK + 1 + 1 + MAX_EXTRA_WORDS + MAX_MISSING_WORDS + 1;
 /// In the last byte of word 2: HDF5's shuffle runs before gridz, with the element size that follows the extents.
 const IS_SHUFFLED: u8 = 1;
 /// There too: behind that, a fill value, the bytes of one element in whole words.
 const HAS_FILL: u8 = 2;
 /// There too: behind that, a count of words, and so many words for the codec's extras.
 const HAS_EXTRAS: u8 = 4;
+/// There too, in place of [`HAS_FILL`]: after the extras, several fill values or a valid range. A word says how many fill
+/// values there are, and in bits 8 and 9 whether there are a least and a greatest valid element; these elements follow, each in
+/// whole words.
+const HAS_MISSING: u8 = 8;
 
 /// What a filter's cd_values say.
 #[allow(clippy::large_enum_variant)] // one at a time, on the stack
@@ -62,7 +68,7 @@ impl Values {
     }
 }
 
-/// A request as the shortest words that a user can write for it. Its fill value has no place there.
+/// A request as the shortest words that a user can write for it.
 pub fn user_words(request: &Request) -> Vec<u32> {
     let (mode, level) = (request.mode(), u32::from(request.level()));
     let mut words = vec![request.codec().into(), mode.id().into()];
@@ -71,7 +77,7 @@ pub fn user_words(request: &Request) -> Vec<u32> {
     }
     words.push(level);
     if mode != Mode::Lossless {
-        words.extend(request.extra_words());
+        words.extend(request.words_after_level());
     }
     words
 }
@@ -80,11 +86,21 @@ fn halves(word: u64) -> [u32; 2] {
     [word as u32, (word >> 32) as u32]
 }
 
-/// Whether a record that cannot be read may say that the chunks are shuffled again after decoding. Its bit for that
-/// is where it is in every version.
-pub fn may_be_shuffled(words: &[u32]) -> bool {
-    words.first().is_some_and(|first| first & 0xffff_0000 == RECORD_MAGIC)
-        && words.get(2).is_none_or(|layout| layout.to_le_bytes()[3] & IS_SHUFFLED != 0)
+/// Whether words that cannot be read may be a record of chunks that are to be shuffled again after decoding. A record of a
+/// later version says so in the bit that every version has for that. Damaged words may say anything: they are a damaged record
+/// unless they begin with the number of a codec, as a user's do.
+pub fn may_be_shuffled(words: &[u32], error: &Error) -> bool {
+    let is_record = words.first().is_some_and(|first| first & 0xffff_0000 == RECORD_MAGIC);
+    let is_shuffled = || words.get(2).is_none_or(|layout| layout.to_le_bytes()[3] & IS_SHUFFLED != 0);
+    match error.kind() {
+        ErrorKind::UnsupportedFormat if is_record => is_shuffled(),
+        _ => is_record || words.first().is_some_and(|&first| first > u32::from(u8::MAX)),
+    }
+}
+
+/// The checksum of a record's words before it.
+fn check_of(words: &[u32]) -> u32 {
+    words.iter().fold(0, |crc, word| crc32c::crc32c_append(crc, &word.to_le_bytes()))
 }
 
 /// What is kept with a dataset. A later version may have noted more than this one understands; the description
@@ -99,8 +115,8 @@ pub struct Record {
     array: Array,
     /// Element size of the shuffle filter that runs before ours.
     shuffle: Option<u32>,
-    /// The bytes of the fill value, an element as the file has it, and zeros.
-    fill: Option<[u8; MAX_FILL_BYTES]>,
+    /// The missing elements, as the file has them.
+    missing: MissingElements,
     /// Words of the codec's extras, and how many they are.
     extras: [u32; MAX_EXTRA_WORDS],
     n_extras: usize,
@@ -113,16 +129,16 @@ impl Record {
     /// element size.
     ///
     /// # Errors
-    /// `InvalidArgument` if the request's fill value is none of the array's elements.
+    /// `InvalidArgument` if the request's missing elements are none of the array's.
     pub fn new(request: &Request, array: Array, shuffle: Option<u32>) -> Result<Self> {
-        let fill = request.fill_bytes(&array)?;
+        let missing = request.missing_elements(&array)?;
         let (codec, mode, level) = (request.codec(), request.mode().id(), request.level());
         let (mut extras, mut n_extras) = ([0; MAX_EXTRA_WORDS], 0);
         for (to, word) in extras.iter_mut().zip(request.extra_words()) {
             (*to, n_extras) = (word, n_extras + 1);
         }
         let value = request.value().to_bits();
-        Ok(Self { codec, mode, level, value, array, shuffle, fill, extras, n_extras, has_more: false })
+        Ok(Self { codec, mode, level, value, array, shuffle, missing, extras, n_extras, has_more: false })
     }
 
     /// One chunk of the dataset.
@@ -146,17 +162,19 @@ impl Record {
         }
         // What this version does not take, a later one did.
         let extras = &self.extras[..self.n_extras];
-        let fill = self.fill.as_ref().map(|bytes| &bytes[..self.array.element_size() as usize]);
         Request::with_extras(codec, mode, f64::from_bits(self.value), level, extras)
-            .and_then(|request| fill.map_or(Ok(request), |fill| request.with_fill(&self.array, fill)))
+            .and_then(|request| request.with_elements(&self.array, &self.missing))
             .map_err(|error| needs_newer(error.context()))
     }
 
     fn parse(words: &[u32]) -> Result<Self> {
         let damaged = |what: &str| Error::corrupt(format!("damaged filter values of a gridz dataset: {what}"));
-        if words[0] != RECORD_MAGIC | RECORD_VERSION {
-            return Err(needs_newer(&format!("filter values of version {}", words[0] & 0xffff)));
-        }
+        let words = match (words[0] & 0xffff, words) {
+            (1, _) => words,
+            (RECORD_VERSION, [words @ .., check]) if *check == check_of(words) => words,
+            (RECORD_VERSION, _) => return Err(damaged("their checksum does not match")),
+            (version, _) => return Err(needs_newer(&format!("filter values of version {version}"))),
+        };
         let &[_, what, layout, element_size, value_low, value_high, ref rest @ ..] = words else {
             return Err(damaged("too few"));
         };
@@ -186,34 +204,61 @@ impl Record {
             (_, [size, rest @ ..]) => (Some(*size), rest),
         };
         let value = u64::from(value_low) | u64::from(value_high) << 32;
-        let (fill, more) = match flags & HAS_FILL {
-            0 => (&[][..], more),
-            _ => more
-                .split_at_checked(element_size.div_ceil(4) as usize)
-                .ok_or_else(|| damaged("no whole fill value"))?,
+        let mut missing = MissingElements::none(element_size.into());
+        // Longer elements than a number has are a later version's matter.
+        let is_number = element_size <= MAX_ELEMENT_BYTES;
+        let element = |words: &mut &[u32]| -> Result<[u8; MAX_ELEMENT_BYTES as usize]> {
+            let cut = || damaged("no whole fill value or limit");
+            let (these, rest) = words.split_at_checked(element_size.div_ceil(4) as usize).ok_or_else(cut)?;
+            *words = rest;
+            let mut bytes = [0; MAX_ELEMENT_BYTES as usize];
+            for (to, word) in bytes.chunks_exact_mut(4).zip(these) {
+                to.copy_from_slice(&word.to_le_bytes());
+            }
+            if is_number && bytes[element_size as usize..].iter().any(|&byte| byte != 0) {
+                return Err(damaged("a fill value or limit that is longer than an element"));
+            }
+            Ok(bytes)
         };
-        let mut fill_bytes = [0; MAX_FILL_BYTES];
-        for (to, word) in fill_bytes.chunks_exact_mut(4).zip(fill) {
-            to.copy_from_slice(&word.to_le_bytes());
-        }
-        if fill.len() <= MAX_FILL_BYTES / 4 && fill_bytes.iter().skip(element_size as usize).any(|&byte| byte != 0)
-        {
-            return Err(damaged("a fill value that is longer than an element"));
+        let mut more = more;
+        if flags & HAS_FILL != 0 {
+            let bytes = element(&mut more)?;
+            if is_number {
+                missing.add(&bytes[..element_size as usize])?;
+            }
         }
         // What an unknown flag stands for comes first, and nobody knows how long that is.
-        let is_known = flags & !(IS_SHUFFLED | HAS_FILL | HAS_EXTRAS) == 0 && fill.len() <= MAX_FILL_BYTES / 4;
-        let fill = (is_known && !fill.is_empty()).then_some(fill_bytes);
+        let is_known = flags & !(IS_SHUFFLED | HAS_FILL | HAS_EXTRAS | HAS_MISSING) == 0
+            && (is_number || flags & (HAS_FILL | HAS_MISSING) == 0);
         let no_extras = || damaged("fewer extras of the codec than their count says");
-        let (found, more) = match more {
+        let (found, mut more) = match more {
             _ if flags & HAS_EXTRAS == 0 || !is_known => (&[][..], more),
             [] | [0, ..] => return Err(no_extras()),
             [n, rest @ ..] => rest.split_at_checked(*n as usize).ok_or_else(no_extras)?,
         };
         let (mut extras, n_extras) = ([0; MAX_EXTRA_WORDS], found.len().min(MAX_EXTRA_WORDS));
         extras[..n_extras].copy_from_slice(&found[..n_extras]);
+        if flags & HAS_MISSING != 0 && is_known {
+            let wrong = || damaged("no list of fill values and limits");
+            let (&count, rest) = more.split_first().ok_or_else(wrong)?;
+            let [n_fills, limits, 0, 0] = count.to_le_bytes() else { return Err(wrong()) };
+            if limits > 3 || (n_fills < 2 && limits == 0) || flags & HAS_FILL != 0 {
+                return Err(wrong());
+            }
+            more = rest;
+            for _ in 0..n_fills {
+                missing.add(&element(&mut more)?[..element_size as usize])?;
+            }
+            for which in (0..2).filter(|which| limits >> which & 1 == 1) {
+                missing.set_limit(which, &element(&mut more)?[..element_size as usize])?;
+            }
+            if missing.fills().len() != usize::from(n_fills) {
+                return Err(damaged("the same fill value twice"));
+            }
+        }
         let has_more = !is_known || !more.is_empty() || found.len() > n_extras;
         let level = u16::from_le_bytes(level);
-        Ok(Self { codec, mode, level, value, array, shuffle, fill, extras, n_extras, has_more })
+        Ok(Self { codec, mode, level, value, array, shuffle, missing, extras, n_extras, has_more })
     }
 
     /// The words to store.
@@ -224,7 +269,12 @@ impl Record {
         let extras = &self.extras[..self.n_extras];
         let has_extras = if extras.is_empty() { 0 } else { HAS_EXTRAS };
         let flag = |is_set: bool, flag| if is_set { flag } else { 0 };
-        let flags = has_extras | flag(self.shuffle.is_some(), IS_SHUFFLED) | flag(self.fill.is_some(), HAS_FILL);
+        let (n_fills, limits) = (self.missing.fills().len(), self.missing.limits());
+        let has_list = n_fills > 1 || limits != [None; 2];
+        let flags = has_extras
+            | flag(self.shuffle.is_some(), IS_SHUFFLED)
+            | flag(n_fills == 1 && !has_list, HAS_FILL)
+            | flag(has_list, HAS_MISSING);
         let mut words = Words { words: [0; MAX_WORDS], len: 0 };
         words.push(&[
             RECORD_MAGIC | RECORD_VERSION,
@@ -237,16 +287,20 @@ impl Record {
             words.push(&halves(extent));
         }
         words.push(self.shuffle.as_slice());
-        if let Some(fill) = &self.fill {
-            let size = self.array.element_size() as usize;
-            for word in fill[..size.next_multiple_of(4)].as_chunks().0 {
-                words.push(&[u32::from_le_bytes(*word)]);
-            }
+        if !has_list {
+            self.missing.fills().for_each(|fill| words.push_element(fill));
         }
         if has_extras != 0 {
             words.push(&[extras.len() as u32]);
             words.push(extras);
         }
+        if has_list {
+            let [has_least, has_most] = limits.map(|limit| u8::from(limit.is_some()));
+            words.push(&[u32::from_le_bytes([n_fills as u8, has_least | has_most << 1, 0, 0])]);
+            self.missing.in_params().for_each(|element| words.push_element(element));
+        }
+        let check = check_of(&words);
+        words.push(&[check]);
         words
     }
 }
@@ -266,6 +320,15 @@ impl Words {
     fn push(&mut self, words: &[u32]) {
         self.words[self.len..self.len + words.len()].copy_from_slice(words);
         self.len += words.len();
+    }
+
+    /// The bytes of an element, and zeros, as whole words.
+    fn push_element(&mut self, element: &[u8]) {
+        for bytes in element.chunks(4) {
+            let mut word = [0; 4];
+            word[..bytes.len()].copy_from_slice(bytes);
+            self.push(&[u32::from_le_bytes(word)]);
+        }
     }
 }
 
@@ -289,6 +352,44 @@ mod tests {
         Values::parse(words).unwrap_err()
     }
 
+    /// The words of a record before its checksum.
+    fn unchecked(words: &[u32]) -> Vec<u32> {
+        words[..words.len() - 1].to_vec()
+    }
+
+    /// Words with a checksum.
+    fn checked(words: &[u32]) -> Vec<u32> {
+        [words, &[check_of(words)]].concat()
+    }
+
+    /// Whatever bit of a record is wrong, the record is: chunks are never shuffled otherwise than they were.
+    #[test]
+    fn a_wrong_bit_is_noticed() {
+        for shuffle in [None, Some(4)] {
+            let words = Record::new(&Request::default(), array(&[90, 90]), shuffle).unwrap().words();
+            for bit in 0..32 * words.len() {
+                let mut wrong = words.to_vec();
+                wrong[bit / 32] ^= 1 << (bit % 32);
+                let error = error(&wrong);
+                let is_version = bit < 16;
+                let expected = if is_version { ErrorKind::UnsupportedFormat } else { ErrorKind::Corrupt };
+                // The upper half of word 0 says that this is a record.
+                assert!(error.kind() == expected || (16..32).contains(&bit), "bit {bit}: {error}");
+                assert!(may_be_shuffled(&wrong, &error) || (is_version && shuffle.is_none()), "bit {bit}");
+            }
+        }
+        assert!(!may_be_shuffled(&[77, 0], &Error::unsupported("a codec of a later version")));
+    }
+
+    #[test]
+    fn a_record_of_version_1_is_read() {
+        let record = Record::new(&Request::default(), array(&[90, 90]), Some(4)).unwrap();
+        let mut words = unchecked(&record.words());
+        words[0] = RECORD_MAGIC | 1;
+        let Values::Record(back) = Values::parse(&words).unwrap() else { panic!("{words:?}") };
+        assert_eq!(back, record);
+    }
+
     #[test]
     fn extras_are_in_a_record_where_somebody_says_something() {
         let words_of = |text: &str| {
@@ -296,7 +397,7 @@ mod tests {
             let words = Record::new(&request, array(&[90, 90]), None).unwrap().words();
             let Values::Record(back) = Values::parse(&words).unwrap() else { panic!("{words:?}") };
             assert_eq!(back.request().unwrap(), request);
-            words.to_vec()
+            unchecked(&words)
         };
         let expert = words_of("zfp,expert,maxbits=300,minexp=-20");
         assert_eq!(expert[expert.len() - 5..], [4, 1, 300, 64, -20i32 as u32]);
@@ -344,22 +445,65 @@ mod tests {
             for (shuffle, n_extras) in [(None, 0), (Some(12), MAX_EXTRA_WORDS)] {
                 let extras = [5; MAX_EXTRA_WORDS].map(|word| if n_extras > 0 { word } else { 0 });
                 let record = Record { extras, n_extras, ..Record::new(&request, array, shuffle).unwrap() };
-                let found = record.words();
+                let found = unchecked(&record.words());
                 let (before, after) = (8 + shuffle.iter().len(), if n_extras > 0 { 1 + n_extras } else { 0 });
                 assert_eq!(found[before..found.len() - after], *words);
                 assert_eq!(found[2] >> 24 & 2, 2);
-                let Values::Record(back) = Values::parse(&found).unwrap() else { panic!("{found:?}") };
+                let Values::Record(back) = Values::parse(&checked(&found)).unwrap() else { panic!("{found:?}") };
                 assert_eq!(back, record);
                 for n in 1..found.len() {
-                    assert!(Values::parse(&found[..n]).is_err(), "{n} of {} words", found.len());
+                    assert!(Values::parse(&checked(&found[..n])).is_err(), "{n} of {} words", found.len());
                 }
             }
         }
         // A codec of this version that is told of one has no use for it.
         let array = array(&[4]);
-        let record =
-            Record { fill: Some([1; MAX_FILL_BYTES]), ..Record::new(&Request::default(), array, None).unwrap() };
+        let mut missing = MissingElements::none(4);
+        missing.add(&[1; 4]).unwrap();
+        let record = Record { missing, ..Record::new(&Request::default(), array, None).unwrap() };
         assert_eq!(record.request().unwrap(), Request::default());
+    }
+
+    #[test]
+    fn lists_of_missing_elements_have_their_place() {
+        let array = array(&[7]);
+        let text = "any,abs=1,minexp=7,fill=-999,fill=0,fill=0x7fc00001,valid_min=-5,valid_max=300";
+        let mut n_tried = 0;
+        for (text, head) in [
+            (text, 0x0303),
+            ("any,abs=1,fill=-999,fill=1e20", 2),
+            ("any,abs=1,valid_min=0", 0x100),
+            ("any,abs=1,fill=7,valid_max=0", 0x201),
+        ] {
+            let request = Request::for_tests(text).unwrap();
+            for shuffle in [None, Some(4)] {
+                let record = Record::new(&request, array, shuffle).unwrap();
+                let words = unchecked(&record.words());
+                assert_eq!(words[2] >> 24 & 10, 8);
+                let n_elements = (head & 0xff) + (head >> 8 & 1) + (head >> 9);
+                assert_eq!(words[words.len() - 1 - n_elements as usize], head);
+                let Values::Record(back) = Values::parse(&checked(&words)).unwrap() else { panic!("{words:?}") };
+                assert_eq!(back, record);
+                // The codec of tests is not in the table, so the request is made here.
+                let again = Request::for_tests("any,abs=1").unwrap().with_elements(&array, &back.missing).unwrap();
+                assert_eq!(again.missing_elements(&array).unwrap(), request.missing_elements(&array).unwrap());
+                for n in 1..words.len() {
+                    assert!(Values::parse(&checked(&words[..n])).is_err(), "{n} of {} words", words.len());
+                }
+                for (at, value) in [(0, 9), (0, 0x404), (0, 1), (0, 0), (1, words[words.len() - 1])] {
+                    let at = words.len() - 1 - n_elements as usize + at;
+                    let mut wrong = words.to_vec();
+                    wrong[at] = value;
+                    let is_same = words == wrong;
+                    let found = Values::parse(&checked(&wrong)).and_then(|values| values.request());
+                    assert!(is_same || found.is_err() || n_elements == 1, "{wrong:?}");
+                    n_tried += u32::from(!is_same);
+                }
+            }
+        }
+        assert!(n_tried >= 36, "{n_tried}");
+        let wrong = Request::for_tests("any,abs=1,valid_min=5,valid_max=4").unwrap();
+        assert!(Record::new(&wrong, array, None).unwrap_err().context().contains("no element is valid"));
     }
 
     /// Bits are an element of one size. Opaque elements have any, so the size has to be compared as well.
@@ -375,27 +519,27 @@ mod tests {
 
     #[test]
     fn records_of_later_versions_are_named_as_such() {
-        let good = Record::new(&Request::default(), array(&[4, 5]), None).unwrap().words().to_vec();
+        let good = unchecked(&Record::new(&Request::default(), array(&[4, 5]), None).unwrap().words());
         let mut words = good.clone();
-        words[0] = RECORD_MAGIC | 2;
+        words[0] = RECORD_MAGIC | 3;
         assert_eq!(error(&words).kind(), ErrorKind::UnsupportedFormat);
-        for (at, value) in [(1, 0x0101), (2, 0x0802_010b), (2, 0x0c02_010b), (4, 1), (5, 1), (10, 0)] {
+        for (at, value) in [(1, 0x0101), (2, 0x1002_010b), (2, 0x1802_010b), (4, 1), (5, 1), (10, 0)] {
             let mut words = [&good[..], &[0][..usize::from(at == 10)]].concat();
             words[at] = value;
-            let Values::Record(record) = Values::parse(&words).unwrap() else { panic!("word {at}") };
+            let Values::Record(record) = Values::parse(&checked(&words)).unwrap() else { panic!("word {at}") };
             assert_eq!(*record.array(), array(&[4, 5]), "word {at}");
             assert_eq!(record.request().unwrap_err().kind(), ErrorKind::UnsupportedFormat, "word {at}");
         }
         for (at, value) in [(2, 0x0002_020b), (2, 0x0002_00ff), (2, 0x0021_010b), (3, 8), (7, u32::MAX)] {
             let mut words = good.clone();
             words[at] = value;
-            assert_eq!(error(&words).kind(), ErrorKind::Corrupt, "word {at}");
+            assert_eq!(error(&checked(&words)).kind(), ErrorKind::Corrupt, "word {at}");
         }
         // More extras than anybody has, and fewer than there are to be.
         for (last, is_damaged) in [(vec![9; 10], false), (vec![2, 0], true), (vec![0], true), (vec![], true)] {
             let mut words = [&good[..], &last].concat();
             words[2] |= 4 << 24;
-            let found = Values::parse(&words).and_then(|values| values.request());
+            let found = Values::parse(&checked(&words)).and_then(|values| values.request());
             let kind = if is_damaged { ErrorKind::Corrupt } else { ErrorKind::UnsupportedFormat };
             assert_eq!(found.unwrap_err().kind(), kind, "{words:?}");
         }
@@ -404,20 +548,20 @@ mod tests {
             let mut words = [&good[..], last].concat();
             words[2] = words[2] & !0xff | u32::from(DType::F64.id()) | 2 << 24;
             words[3] = 8;
-            assert_eq!(error(&words).kind(), ErrorKind::Corrupt, "{words:?}");
+            assert_eq!(error(&checked(&words)).kind(), ErrorKind::Corrupt, "{words:?}");
         }
         for (last, is_damaged) in [(0xd8f1, false), (0x1_d8f1, true)] {
             let mut words = [&good[..], &[last]].concat();
             words[2] = words[2] & !0xff | u32::from(DType::I16.id()) | 2 << 24;
             words[3] = 2;
-            assert_eq!(Values::parse(&words).is_err(), is_damaged, "{words:?}");
+            assert_eq!(Values::parse(&checked(&words)).is_err(), is_damaged, "{words:?}");
         }
         // One of a length that nobody has: the elements are described, and no more is known.
         for n in [16, 17, 64] {
             let mut words = [&good[..], &[7; 16][..n / 4 + usize::from(n == 17)]].concat();
             words[2] = (words[2] & !0xffff) | 2 << 24;
             words[3] = n as u32;
-            let Values::Record(record) = Values::parse(&words).unwrap() else { panic!("{words:?}") };
+            let Values::Record(record) = Values::parse(&checked(&words)).unwrap() else { panic!("{words:?}") };
             assert_eq!(record.array().element_size(), n as u32);
             assert_eq!(record.request().is_err(), n > 16, "{n}");
         }
@@ -425,11 +569,11 @@ mod tests {
         for last in [&[][..], &[0]] {
             let mut words = [&good[..], last].concat();
             words[2] |= 1 << 24;
-            assert_eq!(error(&words).kind(), ErrorKind::Corrupt, "{words:?}");
+            assert_eq!(error(&checked(&words)).kind(), ErrorKind::Corrupt, "{words:?}");
         }
         let mut words = good.clone();
         words[1] = 200;
-        let error = Values::parse(&words).unwrap().request().unwrap_err();
+        let error = Values::parse(&checked(&words)).unwrap().request().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::UnsupportedFormat);
         assert!(
             error.context().contains("codec 200 is unknown") && error.context().contains("a newer gridz"),

@@ -94,7 +94,7 @@ impl Dataset {
                 )));
             }
             // The codec may refuse such chunks.
-            engine::compress_bound(&array, &request.with_fill_of(&array))?;
+            engine::compress_bound(&array, &request.with_missing_of(&array))?;
         }
         check_frame_fits(api, &array)?;
         Ok(Self { request, array, flags, before })
@@ -127,16 +127,17 @@ impl Dataset {
 /// The request with the fill value that the user has set in `dcpl`, if there is one and the codec wants it. If there is
 /// none, that of a record remains, if the chunks are of its type.
 pub(super) fn with_fill(api: &Api, dcpl: Hid, dtype: Hid, array: &Array, request: Request) -> Result<Request> {
-    if !request.wants_fill() {
+    if !request.wants_missing() {
         return Ok(request);
     }
+    let request = request.with_missing_of(array);
     let unknown = || {
         let text =
             "whether the dataset has a fill value, which its codec must know; use a program with a shared libhdf5";
         host(text)
     };
     if !api.has_fill(dcpl).ok_or_else(unknown)? {
-        return Ok(request.with_fill_of(array));
+        return Ok(request);
     }
     let n_bytes = api.size(dtype).ok_or_else(unknown)?;
     let mut bytes = try_vec(n_bytes, "a fill value")?;

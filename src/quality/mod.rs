@@ -16,7 +16,7 @@ use std::ops::Range;
 
 use crate::cpu::float::Ieee;
 use crate::cpu::pool::Pool;
-use crate::engine::{Context, Mode};
+use crate::engine::{Context, MissingElements, Mode};
 use crate::error::{Error, Result, try_vec};
 use crate::types::{Array, DType, Shape};
 use moments::Scales;
@@ -76,9 +76,9 @@ impl Bound {
 pub struct Report {
     /// Elements of the array.
     pub elements: u64,
-    /// Numbers that are finite and not fill in both arrays: those that everything below is about but the mismatches.
+    /// Numbers that are finite and not missing in both arrays: those that everything below is about but the mismatches.
     pub numbers: u64,
-    /// Elements that are the fill value, bit for bit, in one array only.
+    /// Elements that are missing in one array, and not the same in the other one.
     pub fill_mismatches: u64,
     /// Numbers that are NaN in one array, and not the same NaN in the other.
     pub nan_mismatches: u64,
@@ -120,21 +120,23 @@ pub struct Report {
     pub ssim_3d: f64,
 }
 
-/// Whether memory, which has names, and a fill value are an array's.
-fn check(array: &Array, memory: &[(&str, &[u8])], fill: Option<&[u8]>) -> Result<()> {
+/// Whether memory, which has names, is an array's, and its elements can be missing in such a way.
+fn check(array: &Array, memory: &[(&str, &[u8])], missing: &MissingElements) -> Result<()> {
     for (name, bytes) in memory {
         if bytes.len() as u64 != array.n_bytes() {
             let (n, need) = (bytes.len(), array.n_bytes());
             return Err(Error::invalid(format!("{name} has {n} bytes, but the array has {need}")));
         }
     }
-    if fill.is_some_and(|fill| fill.len() != array.element_size() as usize) {
-        return Err(Error::invalid(format!("a fill value is one element, {} bytes", array.element_size())));
+    let has_range = missing.limits() != [None; 2];
+    if has_range && matches!(array.dtype(), DType::C64 | DType::C128 | DType::Opaque) {
+        let name = array.dtype().name();
+        return Err(Error::invalid(format!("a valid range of {name} elements, which have no order; leave it out")));
     }
     Ok(())
 }
 
-/// Compares two arrays; `fill` is an element in the array's order.
+/// Compares two arrays; missing elements are in the array's byte order.
 ///
 /// # Errors
 /// `InvalidArgument` for lengths that are not the array's, `UnsupportedJob` for elements that are no numbers and for a
@@ -144,10 +146,10 @@ pub fn compare(
     original: &[u8],
     decoded: &[u8],
     bound: Bound,
-    fill: Option<&[u8]>,
+    missing: &MissingElements,
     context: &Context,
 ) -> Result<Report> {
-    check(array, &[("original", original), ("decoded", decoded)], fill)?;
+    check(array, &[("original", original), ("decoded", decoded)], missing)?;
     use DType::*;
     let dtype = array.dtype();
     let is_float = matches!(dtype, F16 | Bf16 | F32 | F64 | C64 | C128);
@@ -159,7 +161,7 @@ pub fn compare(
         _ => None,
     };
     let parts = if matches!(dtype, C64 | C128) { 2 } else { 1 };
-    let pair = Pair { bytes: [original, decoded], order: array.order(), parts, fill, pwrel };
+    let pair = Pair { bytes: [original, decoded], order: array.order(), parts, missing, pwrel };
     let comparison = Comparison { pair, shape: array.shape(), bound, pool: context.pool() };
     with_numbers_of(dtype, comparison)
 }

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::engine::MissingElements;
 use crate::quality::exact::Exact;
 use crate::quality::moments::{Moments, Scales};
 use crate::quality::number::{Kind, Number};
@@ -19,20 +20,20 @@ pub struct Pair<'a> {
     pub order: ByteOrder,
     /// Numbers in an element: 2 in complex ones.
     pub parts: usize,
-    /// The element that stands where there is no data, in that order.
-    pub fill: Option<&'a [u8]>,
+    /// The missing elements, in that order.
+    pub missing: &'a MissingElements,
     /// A bound on errors by the number's own magnitude.
     pub pwrel: Option<f64>,
 }
 
 /// What two numbers of the same place are to each other.
 enum Match<N> {
-    /// Both are finite and neither is in a fill value.
+    /// Both are finite and neither is missing.
     Numbers(N, N),
     /// They are the same, but nothing to compute with.
     Same,
-    /// A fill value in one of the two.
-    FillDiffers,
+    /// One of the two is missing, and the other is not the same.
+    MissingDiffers,
     /// One is NaN, and the other is not the same NaN.
     NanDiffers,
     /// One is infinite, and the other is not the same.
@@ -47,7 +48,7 @@ pub type Place<E> = Option<(E, usize)>;
 pub struct Findings<N> {
     /// Numbers that were compared.
     pub numbers: u64,
-    /// Elements that are the fill value in one array only.
+    /// Elements that are missing in one array, and not the same in the other one.
     pub fill_mismatches: u64,
     /// Numbers with a NaN that is not the same.
     pub nan_mismatches: u64,
@@ -77,6 +78,14 @@ struct Block {
     places: [usize; BLOCK],
 }
 
+/// Whether an element is missing; the limits of a valid range are numbers of one part.
+pub fn is_missing<N: Number>(missing: &MissingElements, element: &[u8], order: ByteOrder) -> bool {
+    let [least, most] = missing.limits().map(|limit| limit.map(|bytes| N::at(bytes, 0, order)));
+    missing.fills().any(|fill| fill == element)
+        || least.is_some_and(|least| N::at(element, 0, order).is_below(least))
+        || most.is_some_and(|most| most.is_below(N::at(element, 0, order)))
+}
+
 impl Pair<'_> {
     /// The numbers at a place.
     #[inline(always)]
@@ -85,23 +94,25 @@ impl Pair<'_> {
         [N::at(a, place, self.order), N::at(b, place, self.order)]
     }
 
-    /// Of the numbers at a place, whether they are in a fill value.
+    /// Whether the element of the numbers at a place is missing in one of the arrays, and whether it is the same in both.
     #[inline(always)]
-    fn are_fill<N: Number>(&self, place: usize) -> [bool; 2] {
-        let Some(fill) = self.fill else { return [false, false] };
-        let [a, b] = self.bytes;
+    fn is_missing<N: Number>(&self, place: usize) -> Option<bool> {
+        if self.missing.is_none() {
+            return None;
+        }
         let element_bytes = N::BYTES * self.parts;
         let start = place / self.parts * element_bytes;
-        [a[start..start + element_bytes] == *fill, b[start..start + element_bytes] == *fill]
+        let [a, b] = self.bytes.map(|bytes| &bytes[start..start + element_bytes]);
+        [a, b].iter().any(|element| is_missing::<N>(self.missing, element, self.order)).then(|| a == b)
     }
 
     #[inline(always)]
     fn look_at<N: Number>(&self, place: usize) -> Match<N> {
         let [a, b] = self.at::<N>(place);
-        match self.are_fill::<N>(place) {
-            [true, true] => return Match::Same,
-            [false, false] => {}
-            _ => return Match::FillDiffers,
+        match self.is_missing::<N>(place) {
+            Some(true) => return Match::Same,
+            Some(false) => return Match::MissingDiffers,
+            None => {}
         }
         let is_same = || a.bits() == b.bits();
         match [a.kind(), b.kind()] {
@@ -143,7 +154,7 @@ impl Pair<'_> {
                     }
                     Match::Same => {}
                     // Of an element, not of each of its parts.
-                    Match::FillDiffers => found.fill_mismatches += u64::from(place.is_multiple_of(self.parts)),
+                    Match::MissingDiffers => found.fill_mismatches += u64::from(place.is_multiple_of(self.parts)),
                     Match::NanDiffers => found.nan_mismatches += 1,
                     Match::InfinityDiffers => found.infinity_mismatches += 1,
                 }

@@ -3,24 +3,25 @@
 use std::ops::Range;
 
 use crate::cpu::float::Ieee;
-use crate::engine::Context;
+use crate::engine::{Context, MissingElements};
 use crate::error::Result;
 use crate::quality::exact::Exact;
 use crate::quality::number::{Kind, Number, Task, with_numbers_of};
+use crate::quality::pair::is_missing;
 use crate::quality::{PIECE, check, pieces};
 use crate::types::{Array, ByteOrder, DType};
 
-/// The smallest and the largest number of an array, of complex elements of all their parts; what is not finite, and elements
-/// that are `fill`, do not count. Numbers that a f64 cannot hold are rounded to inside of the range. Without numbers
+/// The smallest and the largest number of an array, of complex elements of all their parts. Elements that are not
+/// finite, or missing, do not count. Numbers that a f64 cannot hold are rounded to inside of the range. Without numbers
 /// `[∞, −∞]`.
 ///
 /// # Errors
 /// `InvalidArgument` for lengths that are not the array's, `UnsupportedJob` for elements that are no numbers, `OutOfMemory`.
-pub fn range(array: &Array, bytes: &[u8], fill: Option<&[u8]>, context: &Context) -> Result<[f64; 2]> {
-    check(array, &[("data", bytes)], fill)?;
+pub fn range(array: &Array, bytes: &[u8], missing: &MissingElements, context: &Context) -> Result<[f64; 2]> {
+    check(array, &[("data", bytes)], missing)?;
     let parts = if matches!(array.dtype(), DType::C64 | DType::C128) { 2 } else { 1 };
     let n_elements = array.shape().n_elements() as usize;
-    with_numbers_of(array.dtype(), Look { bytes, order: array.order(), parts, fill, n_elements, context })
+    with_numbers_of(array.dtype(), Look { bytes, order: array.order(), parts, missing, n_elements, context })
 }
 
 /// `value` times the range, both rounded down, so that no error within that is more than `value` times the true range; 0,
@@ -34,7 +35,7 @@ struct Look<'a> {
     bytes: &'a [u8],
     order: ByteOrder,
     parts: usize,
-    fill: Option<&'a [u8]>,
+    missing: &'a MissingElements,
     n_elements: usize,
     context: &'a Context,
 }
@@ -63,7 +64,8 @@ impl Look<'_> {
         let bytes = &self.bytes[elements.start * size..elements.end * size];
         let mut extremes: Option<[N; 2]> = None;
         for i in 0..elements.len() {
-            if self.fill.is_some_and(|fill| fill == &bytes[i * size..(i + 1) * size]) {
+            let element = &bytes[i * size..(i + 1) * size];
+            if !self.missing.is_none() && is_missing::<N>(self.missing, element, self.order) {
                 continue;
             }
             for part in 0..self.parts {
@@ -90,10 +92,16 @@ mod tests {
     use crate::types::Shape;
 
     fn found(dtype: DType, order: ByteOrder, bytes: &[u8], fill: Option<&[u8]>) -> [f64; 2] {
+        let mut missing = MissingElements::none(dtype.size().unwrap().into());
+        fill.map(|fill| missing.add(fill).unwrap());
+        within(dtype, order, bytes, &missing)
+    }
+
+    fn within(dtype: DType, order: ByteOrder, bytes: &[u8], missing: &MissingElements) -> [f64; 2] {
         let n = bytes.len() as u64 / u64::from(dtype.size().unwrap());
         let array = Array::new(dtype, order, Shape::new(&[n]).unwrap()).unwrap();
-        let ranges =
-            [1, 3].map(|threads| range(&array, bytes, fill, &Context::new(Some(threads), None).unwrap()).unwrap());
+        let ranges = [1, 3]
+            .map(|threads| range(&array, bytes, missing, &Context::new(Some(threads), None).unwrap()).unwrap());
         assert_eq!(ranges[0], ranges[1]);
         ranges[0]
     }
@@ -108,6 +116,12 @@ mod tests {
             assert_eq!(found(DType::F32, order, &bytes, None), [-999.0, 3.0]);
             assert_eq!(found(DType::F32, order, &bytes, Some(&of(-999.0))), [-2.5, 3.0]);
             assert_eq!(found(DType::C64, order, &bytes, None), [-999.0, 3.0]);
+            let mut missing = MissingElements::none(4);
+            missing.set_limit(0, &of(-500.0)).unwrap();
+            assert_eq!(within(DType::F32, order, &bytes, &missing), [-2.5, 3.0]);
+            missing.set_limit(1, &of(3.0)).unwrap();
+            missing.add(&of(-2.5)).unwrap();
+            assert_eq!(within(DType::F32, order, &bytes, &missing), [1.0, 3.0]);
         }
         assert_eq!(
             found(DType::F32, ByteOrder::Little, &f32::NAN.to_le_bytes(), None),
@@ -121,7 +135,7 @@ mod tests {
             (0..3_000_000u32).flat_map(|i| (i.wrapping_mul(7919) % 3_000_017).to_le_bytes()).collect();
         let expected = (0..3_000_000u32).map(|i| i.wrapping_mul(7919) % 3_000_017);
         let (least, most) = (expected.clone().min().unwrap(), expected.max().unwrap());
-        assert_eq!(found(DType::U32, ByteOrder::Little, &many, None), [least.into(), most.into()]);
+        assert_eq!(found(DType::U32, ByteOrder::Little, &many, None), [f64::from(least), f64::from(most)]);
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub(crate) mod element;
 pub(crate) mod entropy;
 pub(crate) mod exceptions;
 pub(crate) mod marks;
+pub(crate) mod missing;
 pub(crate) mod octets;
 pub(crate) mod pack;
 pub(crate) mod predict;

@@ -4,6 +4,7 @@ use crate::cpu::level::Level;
 use crate::cpu::pool::Pool;
 use crate::error::{Result, try_vec};
 use crate::stage::element::Element;
+use crate::stage::missing::Missing;
 use crate::stage::quantise::Numbers;
 use crate::stage::rows::{LANES, RowWord, Rows, Task, at_level, first_lanes};
 
@@ -21,14 +22,13 @@ pub struct Ranger<'a> {
 
 impl Ranger<'_> {
     /// The bound that `value` times the range of the elements in `bytes` is, both rounded down; 0 if there is no range.
-    /// What is not finite, or has the word of its part of the fill value, does not count; `fills` are those of all parts.
+    /// Elements that are not finite or missing do not count; `missing` are the words of each part of the elements.
     ///
     /// # Errors
     /// `OutOfMemory`.
-    pub fn bound<W: RowWord>(&self, bytes: &[u8], fills: Option<&[W]>, value: f64) -> Result<f64> {
+    pub fn bound<W: RowWord>(&self, bytes: &[u8], missing: Option<&[Missing<W>]>, value: f64) -> Result<f64> {
         let n_pieces = self.pool.pieces(bytes.len() as u64).max(1);
-        let fills = fills.map(|fills| std::array::from_fn(|i| fills[i % fills.len()]));
-        let look = |bytes| at_level(self.level, Look { ranger: self, bytes, fills });
+        let look = |bytes| at_level(self.level, Look { ranger: self, bytes, missing });
         let range = if n_pieces == 1 {
             look(bytes)
         } else {
@@ -50,8 +50,8 @@ impl Ranger<'_> {
 struct Look<'a, W> {
     ranger: &'a Ranger<'a>,
     bytes: &'a [u8],
-    /// What does not count in each lane.
-    fills: Option<[W; LANES]>,
+    /// What does not count, of each part; parts alternate among the lanes.
+    missing: Option<&'a [Missing<W>]>,
 }
 
 impl<W: RowWord> Task<W> for Look<'_, W> {
@@ -75,8 +75,14 @@ impl<W: RowWord> Task<W> for Look<'_, W> {
             };
             let (places, are_finite) = numbers.places(s, row);
             let mut counting = are_finite & first_lanes(n);
-            if let Some(fills) = &self.fills {
-                counting &= s.larger(s.xor(row, s.load(fills)), W::default());
+            match self.missing {
+                None => {}
+                Some([missing]) => counting &= missing.present(s, row),
+                Some(parts) => {
+                    // Two: real parts are in the even lanes.
+                    let present = parts.iter().enumerate().map(|(i, part)| part.present(s, row) & 0x5555_5555 << i);
+                    counting &= present.fold(0, |all, present| all | present);
+                }
             }
             least = s.select(counting, s.min_signed(least, places), least);
             most = s.select(counting, s.max_signed(most, places), most);

@@ -100,8 +100,8 @@ pub fn mgard(mode: Mode, value: f64) -> Request {
 
 /// What a request asks of its codec.
 pub fn terms(spec: &Request) -> Terms {
-    let (mode, value, fill) = (spec.mode(), spec.value(), spec.fill());
-    Terms { mode, value, fill, extras: spec.extras(), ..Terms::lossless(spec.level()) }
+    let (mode, value, missing) = (spec.mode(), spec.value(), *spec.missing());
+    Terms { mode, value, missing, extras: spec.extras(), ..Terms::lossless(spec.level()) }
 }
 
 /// Whether there are kernels that make frames of such arrays; some codecs have only those that read them.

@@ -122,7 +122,11 @@ impl<'s> Batch<'s> {
         let is_text = self.spec.mode() == Mode::Expert || has_extras;
         let text = if is_text { self.spec.to_string() } else { self.spec.name().into() };
         let codec = CString::new(text).expect("a name");
-        let fill = self.spec.fill_bytes(&self.array).expect("a fill value of the array").filter(|_| !is_text);
+        let missing = self.spec.missing_elements(&self.array).expect("missing elements of the array");
+        let fills: Vec<u8> = missing.fills().flatten().copied().collect();
+        let n_fills = if is_text { 0 } else { missing.fills().len() };
+        let limits =
+            missing.limits().map(|limit| limit.filter(|_| !is_text).map_or(ptr::null(), |limit| limit.as_ptr()));
         let options = gridz_options {
             struct_size: size_of::<gridz_options>(),
             context: ptr::null(),
@@ -131,7 +135,10 @@ impl<'s> Batch<'s> {
             level: if is_text { 0 } else { self.spec.level().into() },
             value: if is_text { 0.0 } else { self.spec.value() },
             flags,
-            fill_value: fill.as_ref().map_or(ptr::null(), |fill| fill.as_ptr().cast()),
+            fill_value: if n_fills == 0 { ptr::null() } else { fills.as_ptr().cast() },
+            n_fill_values: n_fills,
+            valid_min: limits[0].cast(),
+            valid_max: limits[1].cast(),
         };
         call(&raw const array, &raw const options)
     }

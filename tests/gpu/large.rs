@@ -105,6 +105,7 @@ fn more_than_4_gib_that_are_stored() {
         summer.add(&piece[..(array.n_bytes() - start).min(PIECE as u64) as usize], start);
     }
     let expected = Header {
+        format: 5,
         codec: 0,
         codec_version: 1,
         fold: gridz::format::fold::Fold::Merge,

@@ -62,6 +62,9 @@ impl Box {
             value: 0.0,
             flags,
             fill_value: ptr::null(),
+            n_fill_values: 0,
+            valid_min: ptr::null(),
+            valid_max: ptr::null(),
         };
         let (mut n_bytes, rank) = (0, self.start.len() as u32);
         let (start, count) = (self.start.as_ptr(), self.count.as_ptr());

@@ -9,7 +9,7 @@
 
 use crate::codec::mgard::grid::{Grid, MAX_RANK, Step};
 use crate::codec::mgard::real::Real;
-use crate::codec::mgard::refine::{cubic, linear, near};
+use crate::codec::mgard::refine::{Marked, cubic, linear, near};
 use crate::stage::entropy::log::log;
 use crate::stage::word::Word;
 
@@ -46,8 +46,8 @@ pub struct Sampler<'a, T: Real> {
     /// The bin of the finest level, and its inverse.
     pub bin: T,
     pub inverse: T,
-    /// The word of the fill value; else of some NaN.
-    pub fill: T::Word,
+    /// The elements that are missing.
+    pub missing: Marked<T>,
 }
 
 /// What is left of samples without predictions from nodes, by linear and by cubic predictions, and how many samples that are.
@@ -138,7 +138,7 @@ impl<T: Real> Sampler<'_, T> {
     fn sample(&self, place: usize, step: usize, along: usize, last: usize) -> Option<[u64; 3]> {
         let element = |place: usize| {
             let element = T::of(self.array[place]);
-            (element.size() <= T::MAX && element.to_word() != self.fill).then_some(element)
+            self.missing.is_ordinary(element).then_some(element)
         };
         let rounded = |place: usize| {
             let element = element(place)?;

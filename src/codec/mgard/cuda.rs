@@ -106,7 +106,7 @@ fn by_cpu(direction: Direction, chunk: &Chunk) -> Option<Answer> {
     let text = match (direction, &chunk.asked) {
         (Direction::Decompress, _) => None,
         (_, asked) if asked.s != 0.0 => Some("mgard: norms other than s=0 are measured by the CPU"),
-        _ => None,
+        (_, asked) => asked.missing.why_not_on_gpu(),
     };
     text.map(|text| Answer::NotHere(text.into()))
 }
@@ -165,7 +165,8 @@ impl Launches {
             // Arrays are smaller than 16 GiB.
             extents: grid.extents.map(|extent| extent as u32),
             value: asked.value.to_bits(),
-            fill: if is_long { chunk.fill::<f64>() } else { chunk.fill::<f32>().into() },
+            // One is all that kernels know (`by_cpu`); a NaN is no ordinary element anyway.
+            fill: asked.missing.first_fill().unwrap_or(u64::MAX >> (64 - 8 * word_bytes)),
             mode: asked.mode.id().into(),
             n_levels: grid.n_levels(),
             n_blocks: n_blocks as u32,

@@ -10,7 +10,7 @@ use crate::codec::mgard::numbers::{self, Arrays};
 use crate::codec::mgard::params::MAX_LAYERS;
 use crate::codec::mgard::payload::{self, Head, Layer};
 use crate::codec::mgard::real::Real;
-use crate::codec::mgard::refine::{Errors, Limit, Refine, Watch};
+use crate::codec::mgard::refine::{Errors, Limit, Marked, Refine, Watch};
 use crate::codec::mgard::walk::{self, Memory};
 use crate::codec::mode::Mode;
 use crate::codec::{Encoded, Job};
@@ -59,8 +59,8 @@ pub fn encode<T: Real>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> 
     walk::at_least(exact_before, n_words)?;
     let [exact, exact_before] = [&exact[..n_words], &exact_before[..n_words]];
     exact_before.iter().for_each(|word| word.store(0, Ordering::Relaxed));
-    let fill = chunk.fill::<T>();
-    let mut coder = Coder::<T> { chunk, job, array, fill, grids, numbers, values, exact, exact_before };
+    let missing = Marked::new(chunk.missing::<T>().as_ref());
+    let mut coder = Coder::<T> { chunk, job, array, missing, grids, numbers, values, exact, exact_before };
 
     let mut plan = coder.plan(src)?;
     let (n_head, n_all) = (payload::head_bytes(&chunk.grid, asked.n_layers), chunk.payload_bound() as usize);
@@ -118,8 +118,7 @@ struct Coder<'a, T: Real> {
     chunk: &'a Chunk,
     job: &'a Job<'a>,
     array: &'a [T::Bytes],
-    /// The word of the fill value; else of some NaN.
-    fill: T::Word,
+    missing: Marked<T>,
     grids: &'a mut [Vec<T::Bytes>; 2],
     numbers: &'a mut Vec<T::Bytes>,
     values: &'a mut Vec<T::Bytes>,
@@ -157,7 +156,7 @@ impl<T: Real> Coder<'_, T> {
             grid: *grid,
             bin,
             inverse: bin.inverse(),
-            fill: self.fill,
+            missing: self.missing,
         };
         if k == 0 {
             (*grid, layers[k].cubic) = sampler.choose();
@@ -170,16 +169,11 @@ impl<T: Real> Coder<'_, T> {
     /// The absolute bound that the value of mode rel is for this array.
     fn relative_bound(&self, src: &[u8]) -> Result<f64> {
         let Chunk { dtype, asked, .. } = *self.chunk;
+        let missing = self.chunk.missing::<T>();
         let element = self.chunk.element()?;
         let numbers = quantise::Numbers::of(dtype);
         let ranger = Ranger { pool: self.job.pool, level: self.job.level, element, numbers };
-        let fill = asked.fill.map(T::Word::from_u64);
-        ranger.bound(src, fill.as_ref().map(std::slice::from_ref), asked.value)
-    }
-
-    /// Whether an element is finite, and no fill value.
-    fn is_ordinary(&self, x: T) -> bool {
-        x.size() <= T::MAX && x.to_word() != self.fill
+        ranger.bound(src, missing.as_ref().map(std::slice::from_ref), asked.value)
     }
 
     /// An ordinary element in the middle of some: all others are seen from it, so it must be none of a few wild ones. 0 if
@@ -190,11 +184,11 @@ impl<T: Real> Coder<'_, T> {
         let (mut some, mut n_some) = ([T::ZERO; MIDDLE_OF], 0);
         for i in 0..MIDDLE_OF {
             some[n_some] = element(Place::number(i).digit(n));
-            n_some += usize::from(self.is_ordinary(some[n_some]));
+            n_some += usize::from(self.missing.is_ordinary(some[n_some]));
         }
         let some = &mut some[..n_some];
         some.sort_unstable_by(|a, b| a.to_f64().total_cmp(&b.to_f64()));
-        let any = || (0..n).map(element).find(|&x| self.is_ordinary(x)).unwrap_or(T::ZERO);
+        let any = || (0..n).map(element).find(|&x| self.missing.is_ordinary(x)).unwrap_or(T::ZERO);
         some.get(some.len() / 2).copied().unwrap_or_else(any)
     }
 
@@ -202,14 +196,14 @@ impl<T: Real> Coder<'_, T> {
     /// it need not be kept exactly: without exact elements coarser grids need fewer bytes.
     fn first(&self, middle: T, bound: T) -> T {
         let first = T::of(self.array[0]);
-        let is_near = self.is_ordinary(first) && (first - middle).size() < bound * T::CODES;
+        let is_near = self.missing.is_ordinary(first) && (first - middle).size() < bound * T::CODES;
         if self.chunk.asked.n_layers > 1 && is_near { first } else { middle }
     }
 
     /// The size of the largest ordinary element that may have a code with this bound.
     fn largest(&self, middle: T, bound: T) -> T {
         let largest = |piece: &[T::Bytes]| {
-            at_level(self.job.level, Largest { piece, middle, farthest: bound * T::CODES, fill: self.fill })
+            at_level(self.job.level, Largest { piece, middle, farthest: bound * T::CODES, missing: self.missing })
         };
         let n_pieces = self.job.pool.pieces(size_of_val(self.array) as u64);
         if n_pieces == 1 {
@@ -226,7 +220,7 @@ impl<T: Real> Coder<'_, T> {
         self.exact.iter().for_each(|word| word.store(0, Ordering::Relaxed));
         let is_any = self.exact_before.iter().any(|word| word.load(Ordering::Relaxed) != 0);
         let exact_before = is_any.then_some(self.exact_before);
-        let limit = Limit { bound: limit(head.layers[k].bound), fill: self.fill };
+        let limit = Limit { bound: limit(head.layers[k].bound), missing: self.missing };
         let watch = Watch { array: self.array, exact_before, limit, exact: self.exact, units };
         let first = T::of(T::put(T::Word::from_u64(head.first)));
         let mut errors = watch.begin(first);
@@ -354,20 +348,18 @@ impl Plan {
     }
 }
 
-/// The size of the largest of those elements that are not farther from the middle than something, and no fill values.
+/// The size of the largest of those elements that are not farther from the middle than something, and not missing.
 struct Largest<'a, T: Real> {
     piece: &'a [T::Bytes],
     middle: T,
     farthest: T,
-    fill: T::Word,
+    missing: Marked<T>,
 }
 
-impl<T: Real> Task<T::Word> for Largest<'_, T> {
-    type Output = T;
-
+impl<T: Real> Largest<'_, T> {
     #[inline(always)]
-    fn run<S: Rows<T::Word>>(self, _: S) -> T {
-        let Self { piece, middle, farthest, fill } = self;
+    fn find<const MANY: bool>(self) -> T {
+        let Self { piece, middle, farthest, missing } = self;
         let mut largest = [T::ZERO; LANES];
         let mut at = 0;
         while at < piece.len() {
@@ -377,7 +369,7 @@ impl<T: Real> Task<T::Word> for Largest<'_, T> {
             while lane < n {
                 let x = T::of(row[lane]);
                 // Not so of what is not finite.
-                let is_counted = (x - middle).size() < farthest && x.to_word() != fill;
+                let is_counted = (x - middle).size() < farthest && !missing.has::<MANY>(x);
                 let size = if is_counted { x.size() } else { T::ZERO };
                 largest[lane] = if size > largest[lane] { size } else { largest[lane] };
                 lane += 1;
@@ -385,6 +377,15 @@ impl<T: Real> Task<T::Word> for Largest<'_, T> {
             at += LANES;
         }
         largest.into_iter().fold(T::ZERO, |a, b| if b > a { b } else { a })
+    }
+}
+
+impl<T: Real> Task<T::Word> for Largest<'_, T> {
+    type Output = T;
+
+    #[inline(always)]
+    fn run<S: Rows<T::Word>>(self, _: S) -> T {
+        if self.missing.are_many() { self.find::<true>() } else { self.find::<false>() }
     }
 }
 

@@ -32,7 +32,7 @@ use crate::format::checksum::Sums;
 use crate::format::fold::Fold;
 use crate::format::region::FoldedRegion;
 use crate::stage::element::Element;
-use crate::stage::word::Word;
+use crate::stage::missing::Missing;
 use crate::types::{Array, DType, Shape};
 use grid::{Grid, MAX_RANK};
 use params::Asked;
@@ -72,7 +72,7 @@ impl Codec for Mgard {
             let text = "mgard: chunks must have less than 16 GiB; use smaller ones";
             return Decision::Refuse(Error::unsupported(text));
         };
-        let params = asked.to_params(array.element_size() as usize);
+        let params = asked.to_params();
         Decision::Take(Plan { fold, params, bound: chunk.payload_bound(), layout: Kept::new(chunk) })
     }
 
@@ -86,6 +86,10 @@ impl Codec for Mgard {
         let chunk = asked.and_then(|asked| Chunk::new(dtype, shape, asked));
         let wrong = || Error::corrupt("mgard cannot have written a chunk of this type, size or parameters");
         chunk.map(Kept::new).ok_or_else(wrong)
+    }
+
+    fn version(&self, params: &[u8]) -> u8 {
+        if Asked::missing_code(params) == 0 { 1 } else { 2 }
     }
 
     fn encode(&self, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
@@ -169,9 +173,10 @@ impl Chunk {
         Element::of(self.dtype).ok_or_else(|| Error::corrupt("an mgard chunk of elements that are no floats"))
     }
 
-    /// The word of the fill value; else that of a NaN, which is no ordinary element anyway.
-    fn fill<T: Real>(&self) -> T::Word {
-        self.asked.fill.map_or(T::Word::low_mask(T::Word::BITS), T::Word::from_u64)
+    /// The missing words, if there are any.
+    fn missing<T: Real>(&self) -> Option<Missing<T::Word>> {
+        let missing = &self.asked.missing;
+        (!missing.is_none()).then(|| missing.of_part(self.dtype, 0, 1))
     }
 
     /// Most bytes of layer 0; where it would have more the array is stored.

@@ -1,10 +1,13 @@
 //! What a frame says of the parameters, and what may be asked for.
 //!
 //! ```text
-//! u8 mode | u8 level | u8 layers - 1 | u8 0 | f32 s | f64 value | the fill value, one element, if there is one
+//! u8 mode | u8 level | u8 layers - 1 | u8 code of the missing elements | f32 s | f64 value | missing elements
 //! ```
+//!
+//! Version 1 has none, or one fill value that is not zero, and the code 0 ([`Elements::code`]).
 
 use crate::codec::Params;
+use crate::codec::missing::Elements;
 use crate::codec::mode::Mode;
 use crate::codec::terms::{Extra, Terms};
 use crate::error::{Error, Result};
@@ -12,16 +15,14 @@ use crate::types::DType;
 
 /// The only level so far: interpolation.
 pub const FAST: u8 = 1;
-/// Bytes in front of a fill value.
+/// Bytes in front of the missing elements.
 const FIXED_BYTES: usize = 16;
 /// Where the number of layers is, less 1.
 const LAYERS_AT: usize = 2;
-/// Where a byte is that is always 0.
-const RESERVED_AT: usize = 3;
+/// Where the code of the missing elements is.
+const MISSING_AT: usize = 3;
 /// Where s is.
 const S_AT: std::ops::Range<usize> = 4..8;
-/// Most bytes of a fill value.
-const MAX_FILL_BYTES: usize = 8;
 /// Most layers.
 pub const MAX_LAYERS: usize = 8;
 /// By how many powers of two the bound of a layer is larger than that of the next one.
@@ -31,8 +32,10 @@ const LAYER_BITS: usize = 3;
 const LEAST_S: f64 = -2.0;
 
 /// How many layers an array becomes, of which a reader may take the first ones; and by which norm errors are measured.
-pub const EXTRAS: &[Extra] =
-    &[Extra { name: "layers", default: 1.0, is_whole: true }, Extra { name: "s", default: 0.0, is_whole: false }];
+pub const EXTRAS: &[Extra] = &[
+    Extra { name: "layers", default: 1.0, is_whole: true, modes: &[Mode::Abs, Mode::Rel, Mode::Rms] },
+    Extra { name: "s", default: 0.0, is_whole: false, modes: &[Mode::Rms] },
+];
 
 /// What was asked for, as a frame has it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -45,8 +48,8 @@ pub struct Asked {
     pub n_layers: usize,
     /// What norm is bounded in mode rms (`norm.rs`), not above 0; else 0.
     pub s: f32,
-    /// The bits of the fill value, if there is one; not 0.
-    pub fill: Option<u64>,
+    /// The missing elements, little-endian.
+    pub missing: Elements,
 }
 
 impl Asked {
@@ -60,9 +63,6 @@ impl Asked {
         if !(1.0..=MAX_LAYERS as f64).contains(&layers) {
             return Err(Error::unsupported(format!("mgard: layers must be from 1 to {MAX_LAYERS}, not {layers}")));
         }
-        if s != 0.0 && terms.mode != Mode::Rms {
-            return Err(Error::unsupported(format!("mgard: s={s} is of mode rms, and only of that")));
-        }
         if s > 0.0 {
             let text = format!(
                 "mgard: s must be from {LEAST_S} to 0, not {s}; differences of neighbours are off by about twice \
@@ -73,30 +73,34 @@ impl Asked {
         if !(LEAST_S..=0.0).contains(&s) {
             return Err(Error::unsupported(format!("mgard: s must be from {LEAST_S} to 0, not {s}")));
         }
-        let size = dtype.size().unwrap_or_default().into();
-        // Every element may become zero.
-        let fill = terms.fill.map(|fill| fill.bits(dtype, size)).transpose()?.filter(|&bits| bits != 0);
-        let fill = fill.map(|bits| bits as u64);
+        let missing = terms.missing.elements(dtype, dtype.size().unwrap_or_default().into())?;
         // A zero has no sign.
         let s = if s == 0.0 { 0.0 } else { s as f32 };
-        Ok(Self { mode: terms.mode, value: terms.value, n_layers: layers as usize, s, fill })
+        Ok(Self { mode: terms.mode, value: terms.value, n_layers: layers as usize, s, missing })
     }
 
     /// As a frame has it.
-    pub fn to_params(self, element_bytes: usize) -> Params {
-        let mut bytes = [0; FIXED_BYTES + MAX_FILL_BYTES];
+    pub fn to_params(self) -> Params {
+        let mut bytes = [0; FIXED_BYTES];
         (bytes[0], bytes[1], bytes[LAYERS_AT]) = (self.mode.id(), FAST, self.n_layers as u8 - 1);
+        bytes[MISSING_AT] = self.missing.code();
         bytes[S_AT].copy_from_slice(&self.s.to_le_bytes());
-        bytes[8..FIXED_BYTES].copy_from_slice(&self.value.to_le_bytes());
-        bytes[FIXED_BYTES..].copy_from_slice(&self.fill.unwrap_or(0).to_le_bytes());
-        Params::new(&bytes[..FIXED_BYTES + if self.fill.is_some() { element_bytes } else { 0 }])
+        bytes[8..].copy_from_slice(&self.value.to_le_bytes());
+        let mut params = Params::new(&bytes);
+        self.missing.in_params().for_each(|element| params.push(element));
+        params
+    }
+
+    /// The code of the missing elements of such parameters.
+    pub fn missing_code(params: &[u8]) -> u8 {
+        params.get(MISSING_AT).copied().unwrap_or_default()
     }
 
     /// Whether a later version of the codec has written these parameters.
     pub fn is_later(params: &[u8]) -> bool {
         let is_other = |at: usize, known: u8| params.get(at).is_some_and(|&byte| byte != known);
         let has_more = params.get(LAYERS_AT).is_some_and(|&last| usize::from(last) >= MAX_LAYERS);
-        has_more || is_other(1, FAST) || is_other(RESERVED_AT, 0)
+        has_more || is_other(1, FAST)
     }
 
     /// What a value of the whole frame is for layer `k`.
@@ -106,31 +110,15 @@ impl Asked {
 
     /// What a frame says, of elements of so many bytes if that is known; `None` if the codec cannot have written that.
     pub fn of_params(params: &[u8], element_bytes: Option<usize>) -> Option<Self> {
-        let (fixed, fill) = params.split_first_chunk::<FIXED_BYTES>()?;
+        let (fixed, missing) = params.split_first_chunk::<FIXED_BYTES>()?;
+        let missing = Elements::of_params(fixed[MISSING_AT], missing, element_bytes)?;
         let mode =
             Mode::from_id(fixed[0].into()).filter(|mode| matches!(mode, Mode::Abs | Mode::Rel | Mode::Rms))?;
         let value = f64::from_le_bytes(*fixed.last_chunk()?);
         let s = f32::from_le_bytes(*fixed[S_AT].first_chunk()?);
         let is_norm = mode == Mode::Rms && s < 0.0 && f64::from(s) >= LEAST_S;
-        let is_sound = value.is_finite()
-            && value > 0.0
-            && (is_norm || s.to_bits() == 0)
-            && (fill.is_empty() || element_bytes.unwrap_or(fill.len()) == fill.len())
-            && fill.len() <= MAX_FILL_BYTES;
-        if !is_sound || Self::is_later(params) {
-            return None;
-        }
-        let mut bytes = [0; MAX_FILL_BYTES];
-        bytes[..fill.len()].copy_from_slice(fill);
-        let bits = u64::from_le_bytes(bytes);
-        // A fill value of zero is none.
+        let is_sound = value.is_finite() && value > 0.0 && (is_norm || s.to_bits() == 0) && !Self::is_later(params);
         let n_layers = usize::from(fixed[LAYERS_AT]) + 1;
-        ((bits == 0) == fill.is_empty()).then_some(Self {
-            mode,
-            value,
-            n_layers,
-            s,
-            fill: (bits != 0).then_some(bits),
-        })
+        is_sound.then_some(Self { mode, value, n_layers, s, missing })
     }
 }

@@ -23,6 +23,7 @@ pub trait Real:
     const ZERO: Self;
     /// The largest finite one.
     const MAX: Self;
+    const INFINITY: Self;
     const HALF: Self;
     /// The weights of near and of far neighbours where four predict.
     const NEAR: Self;
@@ -67,6 +68,7 @@ macro_rules! real {
             const WORDS: DType = $words;
             const ZERO: Self = 0.0;
             const MAX: Self = <$float>::MAX;
+            const INFINITY: Self = <$float>::INFINITY;
             const HALF: Self = 0.5;
             const NEAR: Self = 0.5625;
             const FAR: Self = 0.0625;

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::codec::mgard::grid::Step;
 use crate::codec::mgard::numbers::{Array, InBlocks};
 use crate::codec::mgard::real::Real;
+use crate::stage::missing::{MAX_FILLS, Missing};
 use crate::stage::rows::{Rows, Task};
 use crate::stage::word::Word;
 
@@ -317,23 +318,89 @@ impl<T: Real> Task<T::Word> for Decode<'_, T> {
     }
 }
 
+/// The elements that are missing, in a form for loops that become vectors: there are always as many comparisons.
+#[derive(Clone, Copy)]
+pub struct Marked<T: Real> {
+    /// The words of fill values; NaN, which is no ordinary element anyway, if there are none. The last ones may repeat.
+    fills: [T::Word; MAX_FILLS],
+    /// The valid range.
+    least: T,
+    most: T,
+    /// Whether all that matters is the first fill value.
+    is_one: bool,
+}
+
+impl<T: Real> Marked<T> {
+    /// The missing elements of a chunk.
+    pub fn new(missing: Option<&Missing<T::Word>>) -> Self {
+        let mut fills = [T::Word::low_mask(T::Word::BITS); MAX_FILLS];
+        let mut range = [T::ZERO - T::INFINITY, T::INFINITY];
+        let Some(missing) = missing else { return Self { fills, least: range[0], most: range[1], is_one: true } };
+        if let Some(&first) = missing.fills().first() {
+            fills = [first; MAX_FILLS];
+            fills[..missing.fills().len()].copy_from_slice(missing.fills());
+        }
+        for (to, word) in range.iter_mut().zip(missing.range()) {
+            *to = word.map_or(*to, |word| T::of(T::put(word)));
+        }
+        let is_one = missing.fills().len() <= 1 && !missing.has_range();
+        Self { fills, least: range[0], most: range[1], is_one }
+    }
+
+    /// Whether an element is missing: if not `MANY`, one of those with the first fill value.
+    #[inline(always)]
+    pub fn has<const MANY: bool>(&self, x: T) -> bool {
+        let word = x.to_word();
+        if !MANY {
+            return word == self.fills[0];
+        }
+        let mut has = x < self.least || x > self.most;
+        let mut k = 0;
+        while k < MAX_FILLS {
+            has |= word == self.fills[k];
+            k += 1;
+        }
+        has
+    }
+
+    /// Whether an element is finite and not missing.
+    #[inline(always)]
+    pub fn is_ordinary(&self, x: T) -> bool {
+        x.size() <= T::MAX && if self.is_one { !self.has::<false>(x) } else { !self.has::<true>(x) }
+    }
+
+    /// Whether [`Marked::has`] must look at more than the first fill value.
+    pub fn are_many(&self) -> bool {
+        !self.is_one
+    }
+}
+
 /// What an element may come back as.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Limit<T: Real> {
     /// Errors must be smaller.
     pub bound: T,
-    /// The word of the fill value; else of some NaN.
-    pub fill: T::Word,
+    /// The elements that are missing: they do not come back, and nothing else comes back as one of them.
+    pub missing: Marked<T>,
 }
 
 impl<T: Real> Limit<T> {
     /// Whether an element may come back as `back`.
     #[inline(always)]
-    pub fn is_kept(&self, element: T, back: T, n_bins: T) -> bool {
+    fn is_kept<const MANY: bool>(&self, element: T, back: T, n_bins: T) -> bool {
         (element - back).size() < self.bound
             && n_bins.size() < T::CODES
-            && element.to_word() != self.fill
-            && back.to_word() != self.fill
+            && !self.missing.has::<MANY>(element)
+            && !self.missing.has::<MANY>(back)
+    }
+
+    /// The same for one element.
+    fn keeps(&self, element: T, back: T) -> bool {
+        if self.missing.are_many() {
+            self.is_kept::<true>(element, back, T::ZERO)
+        } else {
+            self.is_kept::<false>(element, back, T::ZERO)
+        }
     }
 }
 
@@ -372,11 +439,11 @@ impl<T: Real> Watch<'_, T> {
             return Errors::default();
         }
         let element = T::of(self.array[0]);
-        let is_kept = self.limit.is_kept(element, first, T::ZERO);
+        let is_kept = self.limit.keeps(element, first);
         if !is_kept {
             self.mark(0);
         }
-        let measure = |scale| measure(&self.limit, scale, &[element], &[first], is_kept.into());
+        let measure = |scale| measure_with(&self.limit, scale, &[element], &[first], is_kept.into());
         self.units.map_or_else(Errors::default, measure)
     }
 
@@ -439,12 +506,16 @@ impl<T: Real> Task<T::Word> for Encode<'_, T> {
                 if let Some(exact) = watch.exact_before {
                     hide(exact, Runs::new(refine, unit, at, n), elements);
                 }
-                let n_kept = quantise(&refine.rule, &watch.limit, elements, new, codes);
+                let n_kept = if watch.limit.missing.are_many() {
+                    quantise::<T, true>(&refine.rule, &watch.limit, elements, new, codes)
+                } else {
+                    quantise::<T, false>(&refine.rule, &watch.limit, elements, new, codes)
+                };
                 if n_kept < n {
                     mark_exact(refine, watch, unit, at, elements, new);
                 }
                 if let Some(scale) = watch.units {
-                    errors = errors.plus(measure(&watch.limit, scale, elements, new, n_kept));
+                    errors = errors.plus(measure_with(&watch.limit, scale, elements, new, n_kept));
                 }
                 if !is_last {
                     refine.store(unit, at, new, these);
@@ -459,7 +530,7 @@ impl<T: Real> Task<T::Word> for Encode<'_, T> {
 
 /// Makes numbers of elements; what was predicted of them becomes what a decoder makes of those. How many are not kept exactly.
 #[inline(always)]
-fn quantise<T: Real>(
+fn quantise<T: Real, const MANY: bool>(
     rule: &Rule<T>,
     limit: &Limit<T>,
     elements: &[T],
@@ -475,7 +546,7 @@ fn quantise<T: Real>(
         let n_bins = (elements[k] - predicted) * rule.inverse;
         let (whole, code) = n_bins.nearest();
         let back = predicted + whole * rule.bin;
-        let is_kept = limit.is_kept(elements[k], back, n_bins);
+        let is_kept = limit.is_kept::<MANY>(elements[k], back, n_bins);
         codes[k] = T::put(if is_kept { code } else { <T::Word as Word>::ZERO });
         new[k] = if is_kept { back } else { predicted };
         n_kept = n_kept.plus(<T::Word as Word>::from_u64(is_kept.into()));
@@ -491,7 +562,7 @@ fn mark_exact<T: Real>(refine: &Refine<T>, watch: &Watch<T>, unit: usize, start:
     let mut k = 0;
     while let Some(Run { place, stride, n }) = runs.next() {
         for i in 0..n {
-            if !watch.limit.is_kept(elements[k], new[k], T::ZERO) {
+            if !watch.limit.keeps(elements[k], new[k]) {
                 watch.mark(place + i * stride);
             }
             k += 1;
@@ -501,13 +572,29 @@ fn mark_exact<T: Real>(refine: &Refine<T>, watch: &Watch<T>, unit: usize, start:
 
 /// Adds up the squares of errors.
 #[inline(always)]
-fn measure<T: Real>(limit: &Limit<T>, scale: T, elements: &[T], new: &[T], n_kept: usize) -> Errors {
+fn measure_with<T: Real>(limit: &Limit<T>, scale: T, elements: &[T], new: &[T], n_kept: usize) -> Errors {
+    if limit.missing.are_many() {
+        measure::<T, true>(limit, scale, elements, new, n_kept)
+    } else {
+        measure::<T, false>(limit, scale, elements, new, n_kept)
+    }
+}
+
+#[inline(always)]
+fn measure<T: Real, const MANY: bool>(
+    limit: &Limit<T>,
+    scale: T,
+    elements: &[T],
+    new: &[T],
+    n_kept: usize,
+) -> Errors {
     let n = new.len();
     let elements = &elements[..n];
     let mut squares = 0u64;
     let mut k = 0;
     while k < n {
-        let error = if limit.is_kept(elements[k], new[k], T::ZERO) { elements[k] - new[k] } else { T::ZERO };
+        let error =
+            if limit.is_kept::<MANY>(elements[k], new[k], T::ZERO) { elements[k] - new[k] } else { T::ZERO };
         // Below 2^15, so that the squares of a tile are below 2^39.
         let size = (error * scale).nearest().1.to_u64().div_ceil(2);
         squares += size * size;

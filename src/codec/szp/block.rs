@@ -17,6 +17,7 @@ use crate::stage::blocks::source::{AheadOfSource, BlockWords, Source};
 use crate::stage::blocks::target::{Buffered, Direct, Finish, Line, Target};
 use crate::stage::element::Element;
 use crate::stage::exceptions::{ALIGNMENT, Holes, Marks, Others, others_bytes, place, write_others};
+use crate::stage::missing::Missing;
 use crate::stage::predict::{self, ANY, LineSums, MAX_ORDER, Orders};
 use crate::stage::quantise::{Coded, Quantiser};
 use crate::stage::rows::{CACHE_LINE, LANES, RowSink, Rows, first_lanes};
@@ -89,8 +90,8 @@ pub struct Coding<W> {
     pub element: Element,
     /// How those become codes; `None` if all elements are kept exactly.
     pub quantiser: Option<Quantiser<W>>,
-    /// The words of the parts of the fill value.
-    pub fills: Option<[W; MAX_PARTS]>,
+    /// The missing words of each part of the elements.
+    pub missing: Option<[Missing<W>; MAX_PARTS]>,
 }
 
 /// The elements of a block that are kept exactly.
@@ -146,6 +147,11 @@ impl<W: Word> Coding<W> {
         self.quantiser.map_or(word, |quantiser| quantiser.code_of(word))
     }
 
+    /// The missing words of a part of the elements.
+    pub fn missing_of(&self, part: usize) -> Option<&Missing<W>> {
+        self.missing.as_ref().map(|missing| &missing[part % MAX_PARTS])
+    }
+
     /// The word that a code stands for.
     pub fn value(&self, code: W) -> W {
         self.quantiser.map_or(code, |quantiser| quantiser.value_of(code))
@@ -157,24 +163,22 @@ struct Words<'a, W> {
     words: &'a [W],
     first: W,
     shape: [usize; 3],
-    /// What may only stand where it stood.
-    fill: Option<W>,
+    /// Its missing words, if there are any.
+    missing: Option<&'a Missing<W>>,
 }
 
-/// The codes of a row of words, beside what may only stand where it stood.
+/// The codes of a row of words: missing ones have none, and no other may come back as one of those.
 #[inline(always)]
 pub fn code_row<W: Word, S: Rows<W>>(
     s: S,
     quantiser: &Quantiser<W>,
     row: S::Row,
-    fill: Option<W>,
+    missing: Option<&Missing<W>>,
 ) -> Coded<S::Row> {
     let mut coded = quantiser.code(s, row);
-    if let Some(fill) = fill {
-        let fill = s.splat(fill);
-        coded.are_coded &= s.larger(s.xor(row, fill), W::default());
-        // Nothing else may become the fill value.
-        coded.are_within &= s.larger(s.xor(quantiser.value(s, coded.codes), fill), W::default());
+    if let Some(missing) = missing {
+        coded.are_coded &= missing.present(s, row);
+        coded.are_within &= missing.present(s, quantiser.value(s, coded.codes));
     }
     coded
 }
@@ -189,7 +193,7 @@ fn quantise<W: Word, S: Rows<W>>(
     codes: &mut [W],
     exceptions: &mut Exceptions<W>,
 ) -> Option<W> {
-    let Words { words, first, shape, fill } = *block;
+    let Words { words, first, shape, missing } = *block;
     let n = shape[0] * shape[1] * shape[2];
     exceptions.restart(n);
     let quantiser = coding.quantiser?;
@@ -200,7 +204,7 @@ fn quantise<W: Word, S: Rows<W>>(
     let mut at = 0;
     while at < n {
         let row = s.plus(s.load(&words[at..]), base);
-        let coded = code_row(s, &quantiser, row, fill);
+        let coded = code_row(s, &quantiser, row, missing);
         let lanes = first_lanes(n - at);
         let uncoded = lanes & !coded.are_coded;
         let others = lanes & coded.are_coded & !coded.are_within;
@@ -268,8 +272,8 @@ pub fn encode<W: Word, S: Rows<W>, P: Packing<W>>(
     if block.range[0] == block.range[1] {
         return constant(block.first, unit, out);
     }
-    let fill = coding.fills.map(|fills| fills[source.part % MAX_PARTS]);
-    let of_block = Words { words, first: block.first, shape, fill };
+    let missing = coding.missing_of(source.part);
+    let of_block = Words { words, first: block.first, shape, missing };
     let first_code = quantise(s, coding, &of_block, codes, exceptions);
     let (v, words, first, kind) = match first_code {
         Some(first) => (codes, &*words, first, exceptions.flags()),

@@ -56,6 +56,9 @@ impl GpuCodec for Szp {
     /// A relative bound is found by a pass of its own, in the working memory that compression goes on with.
     fn passes(&self, direction: Direction, chunks: &Chunks) -> Answer {
         let chunk: &Chunk = chunks.layout.get();
+        if let (Direction::Compress, Some(why_not)) = (direction, chunk.asked.missing.why_not_on_gpu()) {
+            return Answer::NotHere(why_not.into());
+        }
         let of_word = usize::from(chunk.element.word_bits() == 64);
         let n_blocks = chunk.layout.n_blocks() as u64;
         let is_short = chunk.element.bytes < 4;
@@ -155,8 +158,12 @@ fn passes(chunks: &Chunks, direction: Direction, fatbin: &'static str, names: Na
     extents[3 - from.len()..].copy_from_slice(from);
     let asked = &chunk.asked;
     let fills = match chunk.element.word_bits() {
-        64 => chunk.fills::<u64>(),
-        _ => chunk.fills::<u32>().map(|fills| fills.map(u64::from)),
+        64 => {
+            chunk.missing::<u64>().map(|parts| parts.map(|part| part.fills().first().copied().unwrap_or_default()))
+        }
+        _ => chunk
+            .missing::<u32>()
+            .map(|parts| parts.map(|part| part.fills().first().map_or(0, |&fill| fill.into()))),
     };
     let kind = u8::from(fills.is_some()) | u8::from(chunk.layout.parts() > 1) << 1;
     let (times, tile_bytes) = if asked.level == Level::Max {

@@ -29,6 +29,7 @@ use crate::stage::blocks::source::Source;
 use crate::stage::blocks::target::Target;
 use crate::stage::element::Element;
 use crate::stage::entropy::contexts;
+use crate::stage::missing::Missing;
 use crate::stage::octets::Widths;
 use crate::stage::quantise::{Numbers, Quantiser};
 use crate::stage::range::Ranger;
@@ -53,10 +54,10 @@ impl Codec for Szp {
     fn plan(&self, array: &Array, terms: &Terms) -> Decision {
         let refuse = |text: String| Decision::Refuse(Error::unsupported(text));
         let (dtype, name) = (array.dtype(), array.dtype().name());
-        let (number, parts) = dtype.parts();
-        let Some(element) = Element::of(number) else {
+        let (number, _) = dtype.parts();
+        if Element::of(number).is_none() {
             return refuse(format!("szp does not take {name} elements; use a lossless codec"));
-        };
+        }
         if terms.mode == Mode::Pwrel && Quantiser::<u64>::relative(number, terms.value).is_none() {
             return refuse(format!("szp, pwrel: {name} elements are integers; use abs"));
         }
@@ -71,7 +72,7 @@ impl Codec for Szp {
                 Err(error) => return Decision::Refuse(error),
             };
             if let Some(chunk) = Chunk::new(dtype, &shape, asked) {
-                let (bound, params) = (chunk.layout.payload_bound(), asked.to_params(element.bytes * parts));
+                let (bound, params) = (chunk.layout.payload_bound(), asked.to_params());
                 return Decision::Take(Plan { fold, params, bound, layout: Kept::new(chunk) });
             }
         }
@@ -88,6 +89,10 @@ impl Codec for Szp {
         let element = Element::of(number).ok_or_else(wrong)?;
         let asked = Asked::of_params(params, Some(element.bytes * parts)).ok_or_else(wrong)?;
         Chunk::new(dtype, shape, asked).map(Kept::new).ok_or_else(wrong)
+    }
+
+    fn version(&self, params: &[u8]) -> u8 {
+        if Asked::missing_code(params) == 0 { 1 } else { 2 }
     }
 
     fn encode(&self, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
@@ -174,14 +179,11 @@ impl Chunk {
         Some(Self { layout, element: Element::of(number)?, number, asked })
     }
 
-    /// The words of the parts of the fill value; that of elements of one part is the first.
-    fn fills<W: Word>(&self) -> Option<[W; MAX_PARTS]> {
-        let mut words = [W::default(); MAX_PARTS];
-        self.asked.fill.map(|bytes| {
-            let n = self.layout.parts();
-            self.element.load(&bytes[..n * self.element.bytes], &mut words[..n]);
-            words
-        })
+    /// The missing words of each part of the elements; those of elements of one part are the first.
+    fn missing<W: Word>(&self) -> Option<[Missing<W>; MAX_PARTS]> {
+        let (missing, n_parts) = (&self.asked.missing, self.layout.parts());
+        (!missing.is_none())
+            .then(|| std::array::from_fn(|part| missing.of_part(self.number, part % n_parts, n_parts)))
     }
 
     /// The bound in force that a payload begins with.
@@ -243,7 +245,7 @@ impl<W: RowWord> Coder<W> {
             _ if bound > 0.0 => Quantiser::absolute(chunk.number, bound),
             _ => None,
         };
-        Self { chunk: *chunk, coding: Coding { element: chunk.element, quantiser, fills: chunk.fills() } }
+        Self { chunk: *chunk, coding: Coding { element: chunk.element, quantiser, missing: chunk.missing() } }
     }
 }
 
@@ -253,8 +255,8 @@ fn encode<W: RowWord>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> R
     let bound = if mode == Mode::Rel {
         let numbers = Numbers::of(chunk.number);
         let ranger = Ranger { pool: job.pool, level: job.level, element: chunk.element, numbers };
-        let fills = chunk.fills::<W>();
-        ranger.bound(src, fills.as_ref().map(|fills| &fills[..chunk.layout.parts()]), value)?
+        let missing = chunk.missing::<W>();
+        ranger.bound(src, missing.as_ref().map(|missing| &missing[..chunk.layout.parts()]), value)?
     } else {
         value
     };

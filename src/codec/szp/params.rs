@@ -1,11 +1,13 @@
 //! szp's choices for a whole array: the quantiser, the size of its blocks, and what a frame says of them.
 //!
 //! ```text
-//! u8 b | u8 logarithm of a unit | u8 mode | u8 level | f64 value | the fill value, one element, if there is one
+//! u8 b | u8 logarithm of a unit | u8 mode | u8 level + 4 · code of the missing elements | f64 value | missing elements
 //! ```
+//!
+//! Version 1 has none, or one fill value that is not zero, and the code 0 ([`Elements::code`]).
 
 use crate::codec::Params;
-use crate::codec::fill::MAX_FILL_BYTES;
+use crate::codec::missing::Elements;
 use crate::codec::mode::Mode;
 use crate::codec::terms::Terms;
 use crate::error::Result;
@@ -66,9 +68,11 @@ impl Level {
 
 /// Logarithms of units that the format knows: blocks begin at multiples of these.
 pub const LOG2_UNITS: std::ops::RangeInclusive<u8> = 2..=4;
-/// Where the level is.
+/// Where the level is, and above it the code of the missing elements.
 const AT_LEVEL: usize = 3;
-/// Bytes in front of a fill value.
+/// Bits of the level there.
+const LEVEL_BITS: u32 = 2;
+/// Bytes in front of the missing elements.
 const FIXED_BYTES: usize = 12;
 
 /// What was asked for, as a frame has it.
@@ -78,8 +82,8 @@ pub struct Asked {
     pub mode: Mode,
     /// The value, above 0.
     pub value: f64,
-    /// The bytes of the fill value, not all zero, and zeros.
-    pub fill: Option<[u8; MAX_FILL_BYTES]>,
+    /// The missing elements, little-endian.
+    pub missing: Elements,
     /// The logarithm of a unit.
     pub log2_unit: u8,
     /// What is done with blocks.
@@ -92,51 +96,45 @@ impl Asked {
     /// # Errors
     /// `InvalidArgument` for a fill value that no element can be.
     pub fn new(terms: &Terms, dtype: DType, log2_unit: u8) -> Result<Self> {
-        let size = dtype.size().unwrap_or_default().into();
-        // What is zero has a code anyway, and everything may become zero.
-        let fill = terms.fill.map(|fill| fill.bits(dtype, size)).transpose()?.filter(|&bits| bits != 0);
-        let fill = fill.map(u128::to_le_bytes);
-        Ok(Self { mode: terms.mode, value: terms.value, fill, log2_unit, level: Level::of(terms.level) })
+        let missing = terms.missing.elements(dtype, dtype.size().unwrap_or_default().into())?;
+        Ok(Self { mode: terms.mode, value: terms.value, missing, log2_unit, level: Level::of(terms.level) })
     }
 
     /// Whether parameters have a level that only a later version knows.
     pub fn is_later(params: &[u8]) -> bool {
-        params.get(AT_LEVEL).is_some_and(|&id| Level::ALL.iter().all(|level| level.id() != id))
+        let is_known = |id: u8| Level::ALL.iter().any(|level| level.id() == id % (1 << LEVEL_BITS));
+        params.get(AT_LEVEL).is_some_and(|&id| !is_known(id))
+    }
+
+    /// The code of the missing elements of such parameters.
+    pub fn missing_code(params: &[u8]) -> u8 {
+        params.get(AT_LEVEL).map_or(0, |byte| byte >> LEVEL_BITS)
     }
 
     /// As a frame has it.
-    pub fn to_params(self, element_bytes: usize) -> Params {
-        let mut bytes = [0; FIXED_BYTES + MAX_FILL_BYTES];
+    pub fn to_params(self) -> Params {
+        let mut bytes = [0; FIXED_BYTES];
         bytes[..3].copy_from_slice(&[self.level.log2_size(), self.log2_unit, self.mode.id()]);
-        bytes[AT_LEVEL] = self.level.id();
-        bytes[4..FIXED_BYTES].copy_from_slice(&self.value.to_le_bytes());
-        bytes[FIXED_BYTES..].copy_from_slice(&self.fill.unwrap_or_default());
-        Params::new(&bytes[..FIXED_BYTES + if self.fill.is_some() { element_bytes } else { 0 }])
+        bytes[AT_LEVEL] = self.level.id() | self.missing.code() << LEVEL_BITS;
+        bytes[4..].copy_from_slice(&self.value.to_le_bytes());
+        let mut params = Params::new(&bytes);
+        self.missing.in_params().for_each(|element| params.push(element));
+        params
     }
 
     /// What a frame says, of elements of so many bytes if that is known; `None` if the codec cannot have written that.
     pub fn of_params(params: &[u8], element_bytes: Option<usize>) -> Option<Self> {
-        let (fixed, fill) = params.split_first_chunk::<FIXED_BYTES>()?;
+        let (fixed, missing) = params.split_first_chunk::<FIXED_BYTES>()?;
         let &[log2_size, log2_unit, mode, id, ref value @ ..] = fixed;
+        let missing = Elements::of_params(id >> LEVEL_BITS, missing, element_bytes)?;
+        let id = id % (1 << LEVEL_BITS);
         let level = Level::ALL.into_iter().find(|level| (level.log2_size(), level.id()) == (log2_size, id))?;
         let mode = Mode::from_id(mode.into()).filter(|mode| matches!(mode, Mode::Abs | Mode::Rel | Mode::Pwrel))?;
         let value = f64::from_le_bytes(*value.first_chunk()?);
         let is_sound = LOG2_UNITS.contains(&log2_unit)
-            && (fill.is_empty() || element_bytes.unwrap_or(fill.len()) == fill.len())
-            && fill.len() <= MAX_FILL_BYTES
             && value.is_finite()
             && value > 0.0
             && (mode != Mode::Pwrel || value < 1.0);
-        if !is_sound {
-            return None;
-        }
-        let mut bytes = [0; MAX_FILL_BYTES];
-        bytes[..fill.len()].copy_from_slice(fill);
-        let is_zero = bytes == [0; MAX_FILL_BYTES];
-        if is_zero != fill.is_empty() {
-            return None;
-        }
-        let fill = (!is_zero).then_some(bytes);
-        Some(Self { mode, value, fill, log2_unit, level })
+        is_sound.then_some(Self { mode, value, missing, log2_unit, level })
     }
 }

@@ -53,6 +53,9 @@ impl GpuCodec for Zfp {
     /// The range for a relative bound, the stream, what is behind it, and the array instead, which all work in the memory of the first.
     fn passes(&self, direction: Direction, chunks: &Chunks) -> Answer {
         let chunk: &Chunk = chunks.layout.get();
+        if let (Direction::Compress, Some(why_not)) = (direction, chunk.asked.missing.why_not_on_gpu()) {
+            return Answer::NotHere(why_not.into());
+        }
         let n_sections = chunk.layout.n_sections() as u64;
         Answer::Run(match direction {
             Direction::Compress => {
@@ -126,16 +129,18 @@ fn passes(chunks: &Chunks, kernels: &[ByShape; 2], n_tiles: u64, Part { first_ti
     extents[4 - from.len()..].copy_from_slice(from);
     let (asked, numbers) = (&chunk.asked, &chunk.asked.numbers);
     let is_float = matches!(chunk.dtype, DType::F32 | DType::F64);
+    // One is all that kernels know (`by_cpu`).
+    let fill = asked.missing.first_fill();
     let args = Cut {
         extents,
         value: if matches!(asked.mode, Mode::Abs | Mode::Rel) { asked.value.to_bits() } else { 0 },
-        fill: asked.fill.map_or(0, u64::from_le_bytes),
+        fill: fill.unwrap_or_default(),
         // A layout has fewer than 2^32.
         n_blocks: chunk.layout.n_blocks() as u32,
         how: u32::from_le_bytes([
             asked.mode.id(),
             numbers.maxprec as u8,
-            asked.fill.is_some().into(),
+            u8::from(fill.is_some()),
             is_float.into(),
         ]),
         bits: numbers.minbits | numbers.maxbits << 16,

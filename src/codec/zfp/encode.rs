@@ -24,6 +24,7 @@ use crate::cpu::pool::{Pool, lock};
 use crate::error::Result;
 use crate::format::checksum::Sums;
 use crate::stage::element::Element;
+use crate::stage::missing::Missing;
 use crate::stage::quantise;
 use crate::stage::range::Ranger;
 use crate::stage::sums::{Prefetch, sums_of};
@@ -42,14 +43,14 @@ const BEHIND: usize = 8 << 10;
 pub fn encode<T: Checked>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
     let _ieee = Ieee::begin();
     let Chunk { layout, asked, .. } = chunk;
-    let fill = chunk.fill::<T>();
+    let missing = chunk.missing::<T>();
     let bound = match asked.mode {
         Mode::Abs => Some(asked.value),
-        Mode::Rel => Some(relative_bound::<T>(chunk, job, src, fill)?),
+        Mode::Rel => Some(relative_bound::<T>(chunk, job, src, missing.as_ref())?),
         _ => None,
     };
     let numbers = if asked.mode == Mode::Rel { bounded(bound.unwrap_or_default()) } else { asked.numbers };
-    let rules = Rules::<T>::new(layout, numbers, job.level, bound, fill);
+    let rules = Rules::<T>::new(layout, numbers, job.level, bound, missing.as_ref());
     let places = Places::new(layout);
     let alone = Pool::new(1);
     let pool = if job.pool.pieces(src.len() as u64) == 1 { &alone } else { job.pool };
@@ -106,11 +107,16 @@ fn take_turn<'d>(made: Result<Kept<Work>>, joined: &mut Result<Joined<'d>>) -> O
 }
 
 /// The absolute bound that the value of mode rel is for this array.
-fn relative_bound<T: Checked>(chunk: &Chunk, job: &Job, src: &[u8], fill: Option<T::Word>) -> Result<f64> {
+fn relative_bound<T: Checked>(
+    chunk: &Chunk,
+    job: &Job,
+    src: &[u8],
+    missing: Option<&Missing<T::Word>>,
+) -> Result<f64> {
     let Some(element) = Element::of(chunk.dtype) else { return Ok(0.0) };
     let numbers = quantise::Numbers::of(chunk.dtype);
     let ranger = Ranger { pool: job.pool, level: job.level, element, numbers };
-    ranger.bound(src, fill.as_ref().map(std::slice::from_ref), chunk.asked.value)
+    ranger.bound(src, missing.map(std::slice::from_ref), chunk.asked.value)
 }
 
 /// Most bits of a block.

@@ -32,7 +32,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::checksum::Sums;
 use crate::format::fold::Fold;
 use crate::format::region::FoldedRegion;
-use crate::stage::word::Word;
+use crate::stage::missing::Missing;
 use crate::types::{Array, DType, Shape};
 use layout::{Layout, MAX_RANK, Tail};
 use numbers::Numbers;
@@ -79,7 +79,7 @@ impl Codec for Zfp {
         }
         match Chunk::new(dtype, &shape, asked) {
             Some(chunk) if chunk.can_shrink() => {
-                let params = asked.to_params(array.element_size() as usize);
+                let params = asked.to_params();
                 Decision::Take(Plan { fold, params, bound: array.n_bytes(), layout: Kept::new(chunk) })
             }
             None if !is_lossless => Decision::Refuse(Error::unsupported(
@@ -99,6 +99,10 @@ impl Codec for Zfp {
         let asked = is_sound.then(|| Asked::of_params(params, dtype, shape.extents().len())).flatten();
         let chunk = asked.and_then(|asked| Chunk::new(dtype, shape, asked)).filter(Chunk::can_shrink);
         chunk.map(Kept::new).ok_or_else(wrong)
+    }
+
+    fn version(&self, params: &[u8]) -> u8 {
+        if Asked::missing_code(params) == 0 { 1 } else { 2 }
     }
 
     fn encode(&self, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
@@ -169,9 +173,10 @@ impl Chunk {
         self.asked.numbers.minbits < self.layout.block_elements() as u32 * element_bits
     }
 
-    /// The word of the fill value.
-    fn fill<T: Checked>(&self) -> Option<T::Word> {
-        self.asked.fill.map(|bytes| T::Word::read(&bytes))
+    /// The missing words, if there are any.
+    fn missing<T: Checked>(&self) -> Option<Missing<T::Word>> {
+        let missing = &self.asked.missing;
+        (!missing.is_none()).then(|| missing.of_part(self.dtype, 0, 1))
     }
 
     /// How blocks are cut where this bound is in force.

@@ -1,10 +1,14 @@
 //! What a frame says of the parameters, and what may be asked for.
 //!
 //! ```text
-//! u8 mode | u8 0 | u16 minbits | u16 maxbits | u8 maxprec | u8 0 | i16 minexp | u16 0 | f64 value | the fill value, one element, if there is one
+//! u8 mode | u8 code of the missing elements | u16 minbits | u16 maxbits | u8 maxprec | u8 0 | i16 minexp | u16 0 | f64 value |
+//! missing elements
 //! ```
+//!
+//! Version 1 has none, or one fill value that is not zero, and the code 0 ([`Elements::code`]).
 
 use crate::codec::Params;
+use crate::codec::missing::{Elements, Missing};
 use crate::codec::mode::Mode;
 use crate::codec::terms::{Extra, Terms};
 use crate::codec::zfp::block::Scalar;
@@ -13,22 +17,26 @@ use crate::codec::zfp::numbers::{Numbers, REVERSIBLE};
 use crate::error::{Error, Result};
 use crate::types::DType;
 
-/// Bytes in front of a fill value.
+/// Bytes in front of the missing elements.
 const FIXED_BYTES: usize = 20;
+/// Where the code of the missing elements is.
+const MISSING_AT: usize = 1;
 /// Where the bytes are that are always 0.
-const RESERVED: [usize; 4] = [1, 7, 10, 11];
-/// Most bytes of a fill value.
-const MAX_FILL_BYTES: usize = 8;
+const RESERVED: [usize; 3] = [7, 10, 11];
 /// Exponents that the lowest plane that is kept can have.
 const MINEXPS: std::ops::RangeInclusive<i32> = Numbers::DEFAULT.minexp..=1023;
 
 /// The numbers of mode expert, in the order of their words in cd_values.
 pub const EXTRAS: &[Extra] = &[
-    Extra { name: "minbits", default: Numbers::DEFAULT.minbits as f64, is_whole: true },
-    Extra { name: "maxbits", default: Numbers::DEFAULT.maxbits as f64, is_whole: true },
-    Extra { name: "maxprec", default: Numbers::DEFAULT.maxprec as f64, is_whole: true },
-    Extra { name: "minexp", default: Numbers::DEFAULT.minexp as f64, is_whole: true },
+    expert_number("minbits", Numbers::DEFAULT.minbits as f64),
+    expert_number("maxbits", Numbers::DEFAULT.maxbits as f64),
+    expert_number("maxprec", Numbers::DEFAULT.maxprec as f64),
+    expert_number("minexp", Numbers::DEFAULT.minexp as f64),
 ];
+
+const fn expert_number(name: &'static str, default: f64) -> Extra {
+    Extra { name, default, is_whole: true, modes: &[Mode::Expert] }
+}
 
 /// What was asked for, as a frame has it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -39,8 +47,8 @@ pub struct Asked {
     pub value: f64,
     /// How blocks are cut; with a relative bound as if there were no bound.
     pub numbers: Numbers,
-    /// The bytes of the fill value, not all zero, and zeros.
-    pub fill: Option<[u8; MAX_FILL_BYTES]>,
+    /// The missing elements, little-endian; none in mode lossless.
+    pub missing: Elements,
 }
 
 impl Asked {
@@ -49,24 +57,14 @@ impl Asked {
     /// # Errors
     /// `UnsupportedJob` for what zfp cannot do, `InvalidArgument` for a fill value that no element can be.
     pub fn new(terms: &Terms, dtype: DType, rank: usize) -> Result<Self> {
-        let &Terms { mode, value, extras, fill, .. } = terms;
+        let &Terms { mode, value, extras, missing, .. } = terms;
         let (mode_name, name) = (mode.name(), dtype.name());
         if matches!(mode, Mode::Abs | Mode::Rel) && !is_float(dtype) {
             return Err(Error::unsupported(format!(
                 "zfp, {mode_name}: of {name} elements, which are integers, zfp keeps no bound; use szp, or rate or precision"
             )));
         }
-        let numbers = if mode == Mode::Expert {
-            expert(extras)
-        } else {
-            let others = EXTRAS.iter().zip(extras).find(|(extra, given)| extra.default != *given);
-            if let Some((extra, _)) = others {
-                let text =
-                    format!("zfp, {mode_name}: {} belongs to mode expert; leave it out, or use that", extra.name);
-                return Err(Error::unsupported(text));
-            }
-            numbers_of(mode, value, dtype, rank)
-        };
+        let numbers = if mode == Mode::Expert { expert(extras) } else { numbers_of(mode, value, dtype, rank) };
         let Some(numbers) = numbers.filter(|numbers| are_possible(mode, numbers, dtype)) else {
             let n = block_elements(rank);
             let (least, most) = (least_maxbits(dtype), Numbers::DEFAULT.maxbits);
@@ -89,25 +87,29 @@ impl Asked {
                 ),
             }));
         };
-        let size = dtype.size().unwrap_or_default().into();
-        let fill = fill.map(|fill| fill.bits(dtype, size)).transpose()?;
-        // Every element may become zero, and what is lossless keeps all.
-        let fill = fill.filter(|&bits| bits != 0 && mode != Mode::Lossless);
-        Ok(Self { mode, value, numbers, fill: fill.map(|bits| (bits as u64).to_le_bytes()) })
+        let missing = if mode == Mode::Lossless { Missing::NONE } else { missing };
+        let missing = missing.elements(dtype, dtype.size().unwrap_or_default().into())?;
+        Ok(Self { mode, value, numbers, missing })
     }
 
     /// As a frame has it.
-    pub fn to_params(self, element_bytes: usize) -> Params {
-        let mut bytes = [0; FIXED_BYTES + MAX_FILL_BYTES];
+    pub fn to_params(self) -> Params {
+        let mut bytes = [0; FIXED_BYTES];
         let Numbers { minbits, maxbits, maxprec, minexp } = self.numbers;
-        bytes[0] = self.mode.id();
+        (bytes[0], bytes[MISSING_AT]) = (self.mode.id(), self.missing.code());
         bytes[2..4].copy_from_slice(&(minbits as u16).to_le_bytes());
         bytes[4..6].copy_from_slice(&(maxbits as u16).to_le_bytes());
         bytes[6] = maxprec as u8;
         bytes[8..10].copy_from_slice(&(minexp as i16).to_le_bytes());
-        bytes[12..FIXED_BYTES].copy_from_slice(&self.value.to_le_bytes());
-        bytes[FIXED_BYTES..].copy_from_slice(&self.fill.unwrap_or_default());
-        Params::new(&bytes[..FIXED_BYTES + if self.fill.is_some() { element_bytes } else { 0 }])
+        bytes[12..].copy_from_slice(&self.value.to_le_bytes());
+        let mut params = Params::new(&bytes);
+        self.missing.in_params().for_each(|element| params.push(element));
+        params
+    }
+
+    /// The code of the missing elements of such parameters.
+    pub fn missing_code(params: &[u8]) -> u8 {
+        params.get(MISSING_AT).copied().unwrap_or_default()
     }
 
     /// Whether a later version of the codec has written these parameters.
@@ -125,8 +127,9 @@ impl Asked {
 
     /// What a frame says of an array of a type with so many axes; `None` if the codec cannot have written that.
     pub fn of_params(params: &[u8], dtype: DType, rank: usize) -> Option<Self> {
-        let (fixed, fill) = params.split_first_chunk::<FIXED_BYTES>()?;
+        let (fixed, missing) = params.split_first_chunk::<FIXED_BYTES>()?;
         let (mode, value) = Self::mode_of(params)?;
+        let missing = Elements::of_params(fixed[MISSING_AT], missing, Some(dtype.size()? as usize))?;
         let pair = |at: usize| [fixed[at], fixed[at + 1]];
         let numbers = Numbers {
             minbits: u16::from_le_bytes(pair(2)).into(),
@@ -141,17 +144,9 @@ impl Asked {
             _ => false,
         };
         let is_as_asked = mode == Mode::Expert || numbers_of(mode, value, dtype, rank) == Some(numbers);
-        if !is_sound || !is_as_asked || !are_possible(mode, &numbers, dtype) {
-            return None;
-        }
-        let has_fill = !fill.is_empty();
-        let mut bytes = [0; MAX_FILL_BYTES];
-        if has_fill && (mode == Mode::Lossless || fill.len() as u32 != dtype.size()?) {
-            return None;
-        }
-        bytes[..fill.len()].copy_from_slice(fill);
-        let fill = has_fill.then_some(bytes);
-        if fill == Some([0; MAX_FILL_BYTES]) { None } else { Some(Self { mode, value, numbers, fill }) }
+        let is_needed = missing.is_none() || mode != Mode::Lossless;
+        let is_sound = is_sound && is_as_asked && is_needed && are_possible(mode, &numbers, dtype);
+        is_sound.then_some(Self { mode, value, numbers, missing })
     }
 }
 

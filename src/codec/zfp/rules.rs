@@ -7,6 +7,7 @@ use crate::codec::zfp::exceptions::Found;
 use crate::codec::zfp::layout::{Block, Layout};
 use crate::codec::zfp::numbers::Numbers;
 use crate::cpu::level::Level;
+use crate::stage::missing::Missing;
 use crate::stage::rows::RowWord;
 use crate::stage::word::Word;
 
@@ -86,17 +87,17 @@ pub struct Rules<'a, T: Checked> {
     tiny: T::Word,
     /// The bound that is kept, if one is.
     bound: Option<T>,
-    fill: Option<T::Word>,
+    missing: Option<&'a Missing<T::Word>>,
 }
 
 impl<'a, T: Checked> Rules<'a, T> {
-    /// For blocks that are cut by these numbers, a bound that is to be kept, and a fill value.
+    /// For blocks that are cut by these numbers, a bound that is to be kept, and missing words.
     pub fn new(
         layout: &'a Layout,
         numbers: Numbers,
         level: Level,
         bound: Option<f64>,
-        fill: Option<T::Word>,
+        missing: Option<&'a Missing<T::Word>>,
     ) -> Self {
         let limit = match bound {
             _ if !T::IS_FLOAT => T::Word::from_u64(1) << (T::Word::BITS - 1),
@@ -105,7 +106,7 @@ impl<'a, T: Checked> Rules<'a, T> {
             // Infinity.
             None => T::power(T::BIAS + 1).word(),
         };
-        Self { layout, numbers, level, limit, tiny: tiny_limit::<T>(), bound: bound.map(T::bound), fill }
+        Self { layout, numbers, level, limit, tiny: tiny_limit::<T>(), bound: bound.map(T::bound), missing }
     }
 
     /// What an element is measured by.
@@ -122,7 +123,21 @@ impl<'a, T: Checked> Rules<'a, T> {
     /// Whether an element is left out of the stream.
     #[inline(always)]
     fn is_left_out(&self, element: T) -> bool {
-        Self::measure(element) >= self.limit || self.fill == Some(element.word())
+        Self::measure(element) >= self.limit || self.is_missing(element)
+    }
+
+    #[inline(always)]
+    fn is_missing(&self, element: T) -> bool {
+        self.missing.is_some_and(|missing| missing.has(element.word()))
+    }
+
+    /// Whether any of some elements is missing.
+    #[inline(always)]
+    fn has_missing(&self, elements: &[T]) -> bool {
+        let Some(missing) = self.missing else { return false };
+        let has = |fill: T::Word| elements.iter().fold(false, |any, element| any | (element.word() == fill));
+        missing.fills().iter().any(|&fill| has(fill))
+            || missing.has_range() && elements.iter().fold(false, |any, element| any | missing.has(element.word()))
     }
 
     /// Whether elements are those of a block that is coded as zeros.
@@ -148,13 +163,12 @@ impl<'a, T: Checked> Rules<'a, T> {
         }
         let replaced = &mut scratch.replaced[..elements.len()];
         // One look at all elements; most groups need no other.
-        let (mut least, mut most, mut has_fill) = (!T::Word::default(), T::Word::default(), false);
+        let (mut least, mut most) = (!T::Word::default(), T::Word::default());
         for &element in elements {
             let measure = Self::measure(element);
             (least, most) = (least.min(measure), most.max(measure));
-            has_fill |= self.fill == Some(element.word());
         }
-        let has_left_out = most >= self.limit || has_fill;
+        let has_left_out = most >= self.limit || self.has_missing(elements);
         let mut coded = elements;
         if has_left_out {
             self.replace(blocks, elements, replaced);
@@ -172,7 +186,7 @@ impl<'a, T: Checked> Rules<'a, T> {
                 .for_each(|tiny| tiny.fill(T::default()));
             coded = replaced;
         }
-        if self.bound.is_none() && self.fill.is_none() {
+        if self.bound.is_none() && self.missing.is_none() {
             let n_bits = encode(self.level, rank, numbers, coded, out);
             if has_left_out || has_tiny {
                 self.find(blocks, elements, [coded, coded], found, start);
@@ -182,8 +196,9 @@ impl<'a, T: Checked> Rules<'a, T> {
         let decoded = &mut scratch.decoded[..elements.len()];
         let n_bits = encode_checked(self.level, rank, numbers, coded, out, decoded);
         let all = elements.iter().zip(coded).zip(&*decoded);
-        let has_exceptions =
-            all.fold(false, |any, ((&element, &coded), &value)| any | self.is_off(element, coded, value));
+        let has_exceptions = all
+            .fold(false, |any, ((&element, &coded), &value)| any | self.is_off(element, coded, value))
+            || self.has_missing(decoded);
         // What is padding here may be none of them; that is looked at where there may be some.
         if has_left_out || has_exceptions {
             self.find(blocks, elements, [coded, decoded], found, start);
@@ -194,12 +209,11 @@ impl<'a, T: Checked> Rules<'a, T> {
     /// Whether an element that is not left out is not what a decoder makes of it, or may not be that.
     #[inline(always)]
     fn is_off(&self, element: T, coded: T, decoded: T) -> bool {
-        let is_off = match self.bound {
+        match self.bound {
             Some(bound) => !element.is_within(decoded, bound),
             // It has become 0 in a tiny block.
             None => element.magnitude() != T::Word::default() && coded.magnitude() == T::Word::default(),
-        };
-        is_off | (self.fill == Some(decoded.word()))
+        }
     }
 
     /// Writes the elements of blocks as they are coded: those that are left out like the one before them in their block that
@@ -226,7 +240,9 @@ impl<'a, T: Checked> Rules<'a, T> {
     fn find(&self, blocks: &[Block], elements: &[T], [coded, decoded]: [&[T]; 2], found: &mut Found, start: usize) {
         let n = self.layout.block_elements();
         for (i, &element) in elements.iter().enumerate() {
-            let is_exception = self.is_left_out(element) || self.is_off(element, coded[i], decoded[i]);
+            let is_exception = self.is_left_out(element)
+                || self.is_off(element, coded[i], decoded[i])
+                || self.is_missing(decoded[i]);
             if is_exception && blocks[i / n].has(i % n) {
                 found.push(start + i, element.word());
             }

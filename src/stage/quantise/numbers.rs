@@ -36,7 +36,19 @@ impl Numbers {
         (s.xor(words, s.splat(turned)), u32::MAX)
     }
 
+    /// Whether elements are floats.
+    pub fn is_float(self) -> bool {
+        Float::of(self.dtype).is_some()
+    }
+
+    /// The place of a word in the order of numbers, as a signed integer.
+    #[inline(always)]
+    pub fn place<W: Word>(self, word: W) -> W {
+        self.at_place(word) // which is its own inverse
+    }
+
     /// The word at a place.
+    #[inline(always)]
     pub fn at_place<W: Word>(self, place: W) -> W {
         let top = W::from_u64(1) << (W::BITS - 1);
         match self.dtype {

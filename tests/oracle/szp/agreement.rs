@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use gridz::codec::fill::Fill;
+use gridz::codec::missing::Missing;
 use gridz::codec::mode::Mode;
 use gridz::codec::registry;
 use gridz::codec::{Decision, Job, Terms};
@@ -28,8 +29,11 @@ fn dtypes() -> &'static [DType] {
 fn payload(dtype: DType, extents: &[u64], bound: &Bound, raw: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let codec = registry::find(3).unwrap().codec;
     let array = Array::new(dtype, ByteOrder::Little, Shape::new(extents).unwrap()).unwrap();
-    let fill = bound.fill.as_ref().map(|fill| Fill::of_bytes(dtype, fill).unwrap());
-    let terms = Terms { mode: bound.mode, value: bound.value, fill, ..Terms::lossless(1) };
+    let mut missing = Missing::NONE;
+    if let Some(fill) = &bound.fill {
+        missing.add(Fill::of_bytes(dtype, fill).unwrap()).unwrap();
+    }
+    let terms = Terms { mode: bound.mode, value: bound.value, missing, ..Terms::lossless(1) };
     let plan = match codec.plan(&array, &terms) {
         Decision::Take(plan) => plan,
         other => panic!("{other:?}"),

@@ -15,8 +15,8 @@ mod weights;
 
 use crate::codec::BlockCounts;
 use crate::codec::szp::block::{
-    CONST, Coding, FEW, HOLES, MAX_PARTS, OTHERS, RAW, RAW_HEAD, Values, WORDS, code_row, constant, decode_plain,
-    newer, no_codes, write_raw,
+    CONST, Coding, FEW, HOLES, OTHERS, RAW, RAW_HEAD, Values, WORDS, code_row, constant, decode_plain, newer,
+    no_codes, write_raw,
 };
 use crate::cpu::kept::{Keep, Kept, at_least};
 use crate::cpu::level::Level;
@@ -29,6 +29,7 @@ use crate::stage::entropy::frequencies::{self, LOG2_TOTAL};
 use crate::stage::entropy::rans::{Decoder, Encoder, put_words};
 use crate::stage::entropy::{steps, tables};
 use crate::stage::exceptions::{ALIGNMENT, place, take};
+use crate::stage::missing::Missing;
 use crate::stage::rows::{LANES, Rows, first_lanes, mask_of};
 use crate::stage::word::Word;
 use scan::{CONTEXTS, Cells, Coder, HOLE_SIZE, MAX_SIZE, Step, scan};
@@ -125,7 +126,7 @@ struct Numbers<W> {
 fn quantise<W: Word, S: Rows<W>>(
     s: S,
     coding: &Coding<W>,
-    fill: Option<W>,
+    missing: Option<&Missing<W>>,
     words: &[W],
     first: W,
     codes: &mut [W],
@@ -138,7 +139,7 @@ fn quantise<W: Word, S: Rows<W>>(
     let (mut n_uncoded, mut n_others) = (0, 0);
     for at in (0..n).step_by(LANES) {
         let row = s.plus(s.load(&words[at..]), first_row);
-        let coded = code_row(s, &quantiser, row, fill);
+        let coded = code_row(s, &quantiser, row, missing);
         s.store(coded.codes, &mut codes[at..]);
         let exact = first_lanes(n - at) & !(coded.are_coded & coded.are_within);
         for lane in (0..LANES).filter(|lane| exact >> lane & 1 != 0) {
@@ -195,8 +196,7 @@ pub fn encode<W: Word, S: Rows<W>>(
     if block.range[0] == block.range[1] {
         return constant(block.first, unit, out);
     }
-    let fill = coding.fills.map(|fills| fills[source.part % MAX_PARTS]);
-    let quantised = quantise(s, coding, fill, words, block.first, codes, kinds);
+    let quantised = quantise(s, coding, coding.missing_of(source.part), words, block.first, codes, kinds);
     let (of, flags, in_rows) = match &quantised {
         Some(of) => {
             let others = if of.n_others > 0 { OTHERS } else { 0 };

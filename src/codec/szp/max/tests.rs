@@ -1,8 +1,10 @@
 use super::*;
+use crate::codec::szp::MAX_PARTS;
 use crate::codec::szp::params;
 use crate::cpu::level::Level;
 use crate::stage::blocks::layout::Form;
-use crate::stage::quantise::Quantiser;
+use crate::stage::missing::Missing;
+use crate::stage::quantise::{self, Quantiser};
 use crate::stage::rows::{RowWord, Task, at_level};
 use crate::types::{DType, Shape};
 
@@ -45,7 +47,16 @@ impl<W: RowWord> Case<W> {
         let mut elements = vec![0; words.len() * element.bytes];
         element.store(&words, &mut elements);
         let quantiser = Quantiser::absolute(dtype, bound);
-        Self { shape, elements, coding: Coding { element, quantiser, fills: fill.map(|fill| [fill; MAX_PARTS]) } }
+        Self {
+            shape,
+            elements,
+            coding: Coding {
+                element,
+                quantiser,
+                missing: fill
+                    .map(|fill| [Missing::new(quantise::Numbers::of(dtype), &[fill], [None; 2]); MAX_PARTS]),
+            },
+        }
     }
 
     fn layout(&self) -> Layout {
@@ -64,8 +75,10 @@ impl<W: RowWord> Case<W> {
             let Some(quantiser) = self.coding.quantiser else { continue };
             let coded = quantiser.code(crate::stage::rows::Portable, [*word; LANES]);
             let value = quantiser.value_of(coded.codes[0]);
-            let fill = self.coding.fills.map(|fills| fills[0]);
-            if coded.are_coded & coded.are_within & 1 == 1 && fill != Some(value) && fill != Some(*word) {
+            let missing = self.coding.missing_of(0);
+            if coded.are_coded & coded.are_within & 1 == 1
+                && missing.is_none_or(|missing| !missing.has(value) && !missing.has(*word))
+            {
                 *word = value;
             }
         }
