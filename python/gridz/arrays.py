@@ -97,8 +97,8 @@ def bound_of(array, codec: Codec | str | None = None) -> int:
 
 def bound_of_elements(dtype: np.dtype, shape: tuple[int, ...], codec: Codec) -> int:
     """As `bound_of`, without an array. Types that a frame does not record are opaque bytes here."""
-    described, n_bytes = array_of(dtype, shape), ffi.new("size_t *")
-    check(lib.gridz_compress_bound(described.pointer, _options(codec, ffi.NULL).pointer, n_bytes))
+    described, options, n_bytes = array_of(dtype, shape), _options(codec, ffi.NULL), ffi.new("size_t *")
+    check(lib.gridz_compress_bound(described.pointer, options.pointer, n_bytes))
     return n_bytes[0]
 
 
