@@ -4,20 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from gridz._codecs import Codec, number_text, parse
+from gridz._codecs import Codec
 from gridz._codecs import codec as codec_of
 from gridz.arrays import bound_of_elements, number_dtype
 from gridz.errors import UnsupportedJob
-
-
-def with_fill(codec: Codec, fill, dtype) -> Codec:
-    """The codec with a fill value of the host's, where that matters: not for lossless codecs, which need none, nor
-    for NaN and infinities, which every codec keeps. A fill value that the codec names itself stays."""
-    if codec.is_lossless or codec.fill is not None or not isinstance(fill, (np.number, int, float, complex)):
-        return codec
-    if not np.isfinite(fill):
-        return codec
-    return parse(f"{codec},fill={number_text(np.asarray(fill, dtype)[()])}")
 
 
 def codec_of_chunks(codec, host: str) -> Codec:

@@ -9,6 +9,8 @@ from h5py import h5d, h5t
 import gridz
 from gridz._chunks import boxes_of, cells_of, chunks_of, has_chunks
 from gridz._libhdf5 import call, content_of, elements, holds, id_of, pointer
+from gridz._missing import of_codec
+from gridz._quality import Statistics
 from gridz.filters import stored_codec
 
 ROUNDING = 1 + 1e-9
@@ -54,12 +56,14 @@ def _box_is_same(before: h5d.DatasetID, after: h5d.DatasetID, start: tuple, coun
         return content_of(a, before.get_type()) == content_of(b, after.get_type())
 
 
-def is_as_encoded(before: h5py.Dataset, after: h5py.Dataset, threads) -> bool:
+def is_as_encoded(before: h5py.Dataset, after: h5py.Dataset, threads, statistics: Statistics) -> bool:
     """Whether each chunk holds what its codec makes of the original: for modes that promise no bound of each element.
 
     Chunks are compressed once more and decompressed; in mode rms (with s=0) the errors are compared with the bound, too.
     """
     codec, shape = stored_codec(after), np.array(after.shape)
+    named = {"fill": codec.fills, "valid_min": codec.valid_min, "valid_max": codec.valid_max}
+    missing = of_codec(codec, after.dtype.base)
     stored = {chunk.chunk_offset: chunk.filter_mask for chunk in chunks_of(after.id)}
     for start in sorted(stored.keys() | cells_of(before.id, after.chunks)):
         count = tuple(np.minimum(after.chunks, shape - start).tolist())
@@ -72,9 +76,10 @@ def is_as_encoded(before: h5py.Dataset, after: h5py.Dataset, threads) -> bool:
         chunk = np.full((*after.chunks, *original.shape[after.ndim :]), after.fillvalue, original.dtype)
         chunk[inside] = original
         decoded = gridz.decompress(gridz.compress(chunk, codec, threads=threads), threads=threads).reshape(chunk.shape)
-        if decoded[inside].tobytes() != copy.tobytes():
+        if decoded[inside].tobytes() != copy.tobytes() or not missing.is_kept(original, copy):
             return False
+        statistics.add(gridz.quality(original, copy, **named))
         if codec.mode == "rms" and not codec.extras.get("s"):
-            if gridz.quality(chunk, decoded, fill=codec.fill, threads=threads).rmse > codec.value * ROUNDING:
+            if gridz.quality(chunk, decoded, **named, threads=threads).rmse > codec.value * ROUNDING:
                 return False
     return True

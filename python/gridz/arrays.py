@@ -14,7 +14,8 @@ import numpy as np
 
 from gridz import _codecs as codecs
 from gridz._native import DTYPES, MODES, array_of, check, context, ffi, is_recorded, lib, struct, text
-from gridz._codecs import Codec, fill_element
+from gridz._codecs import Codec
+from gridz._missing import Missing, as_given, of_values, unmasked, with_mask
 from gridz.device import Memory, memory_of
 from gridz.errors import Corrupt, InvalidArgument, UnsupportedJob
 
@@ -59,21 +60,28 @@ class PartInfo:
     """The first bytes of the frame that are needed."""
 
 
-def compress(array, codec: Codec | str | None = None, *, threads: int | None = None, out=None):
+def compress(array, codec: Codec | str | None = None, *, threads: int | None = None, out=None, force: bool = False):
     """Compresses an array to a frame, as `bytes`.
 
     `codec` is a codec or its text form; None is the default lossless one. `rel=` bounds are of the range of this array;
-    the frame says what absolute bound that is (`inspect(frame).bound`). What is not contiguous is copied first; the
-    frame has the elements in C order. Raises `UnsupportedJob` for types that a frame does not record: bool, dates,
-    strings, records, long double, bfloat16.
-    `threads`: None is all that `GRIDZ_THREADS` or the machine has.
+    the frame says what absolute bound that is (`inspect(frame).bound`). Raises `InvalidArgument` if outliers make that
+    range, such as a fill value that is not named; `force` accepts them (arrays on a GPU are not examined). An array that
+    is not contiguous is copied first; the frame has the elements in C order. Raises `UnsupportedJob` for types that a
+    frame does not record: bool, dates, strings, records, long double, bfloat16. `threads`: None is all that
+    `GRIDZ_THREADS` or the machine has.
+
+    Masked elements of a masked array become its `fill_value`, or the codec's fill value if that names others, and come
+    back as that: `numpy.ma.masked_equal(decompress(frame), value)` has the mask again. An element that is not masked and
+    has this value is refused.
 
     With `out`, a writable contiguous buffer in memory of the host or a GPU, the frame goes there and its length in bytes
     is returned; `bound_of(array, codec)` bytes are always enough.
     """
-    codec = codecs.codec(codec)
+    array, codec = with_mask(array, codecs.codec(codec))
     memory = memory_of(array)
     _check_is_recorded(memory.dtype, codec)
+    if codec.mode == "rel" and not force and not memory.on_gpu and memory.dtype.kind in "iufc":
+        codec.bounded_for(memory.array)
     described, ctx = array_of(memory.dtype, memory.shape), context(threads)
     options, n_bytes = _options(codec, ctx), ffi.new("size_t *")
     if out is not None:
@@ -90,14 +98,16 @@ def compress(array, codec: Codec | str | None = None, *, threads: int | None = N
 
 def bound_of(array, codec: Codec | str | None = None) -> int:
     """The bytes that are always enough for `compress(array, codec, out=…)`."""
-    codec, memory = codecs.codec(codec), memory_of(array)
+    array, codec = with_mask(array, codecs.codec(codec))
+    memory = memory_of(array)
     _check_is_recorded(memory.dtype, codec)
     return bound_of_elements(memory.dtype, memory.shape, codec)
 
 
 def bound_of_elements(dtype: np.dtype, shape: tuple[int, ...], codec: Codec) -> int:
     """As `bound_of`, without an array. Types that a frame does not record are opaque bytes here."""
-    described, options, n_bytes = array_of(dtype, shape), _options(codec, ffi.NULL), ffi.new("size_t *")
+    described, n_bytes = array_of(dtype, shape), ffi.new("size_t *")
+    options = _options(codec, ffi.NULL)  # its text must outlive the call
     check(lib.gridz_compress_bound(described.pointer, options.pointer, n_bytes))
     return n_bytes[0]
 
@@ -237,16 +247,27 @@ def _mode_name(number: int) -> str:
     return names.get(number, f"mode {number} of a newer gridz")
 
 
-def range_of(array, fill=None) -> tuple[float, float]:
-    """The smallest and the largest finite number of an array in host memory that is not the fill value; infinity and minus
-    infinity if there is none."""
+def range_of(array, fill=None, *, valid_min=None, valid_max=None) -> tuple[float, float]:
+    """The smallest and the largest valid number of an array in host memory; infinity and minus infinity if it has none.
+
+    Valid numbers are finite, not masked, not equal to `fill` (a value or a sequence of values), and neither below
+    `valid_min` nor above `valid_max`.
+    """
+    array = as_given(array)
+    missing = of_values(memory_of(unmasked(array)).dtype, fill, valid_min, valid_max)
+    if isinstance(array, np.ma.MaskedArray):
+        array = array.compressed()
+    return range_within(array, missing)
+
+
+def range_within(array, missing: Missing) -> tuple[float, float]:
+    """As `range_of`, without masks."""
     memory = memory_of(array)
     described, ends = array_of(memory.dtype, memory.shape), ffi.new("double[2]")
     options = struct("gridz_quality_options")
-    if fill is not None:
-        element = ffi.from_buffer(fill_element(fill, memory.dtype))
-        options.fill_value = element
+    kept = missing.set_options(options)
     check(lib.gridz_range(described.pointer, memory.pointer, memory.n_bytes, ends, ends + 1, options))
+    del kept
     return ends[0], ends[1]
 
 

@@ -15,10 +15,10 @@ from gridz.errors import DeviceError, InvalidArgument
 
 
 class Memory:
-    """The bytes of an array in C order. `pointer` is good as long as this object lives."""
+    """The bytes of an array in C order. `pointer` is valid while this object, which holds the array, lives."""
 
     def __init__(self, owner, address: int, dtype: np.dtype, shape: tuple[int, ...], on_gpu: bool):
-        self._owner, self.dtype, self.shape, self.on_gpu = owner, dtype, shape, on_gpu
+        self.array, self.dtype, self.shape, self.on_gpu = owner, dtype, shape, on_gpu
         self.n_bytes = int(np.prod(shape, dtype=np.uint64)) * dtype.itemsize
         self.pointer = ffi.cast("void *", address)
 
@@ -34,6 +34,10 @@ def memory_of(array, writable: bool = False) -> Memory:
             raise InvalidArgument(f"NumPy has only a copy of this {what}, which is lost; give np.empty(shape, dtype)")
     if writable and not (array.flags.c_contiguous and array.flags.writeable):
         raise InvalidArgument("the destination must be contiguous, in C order, and writable; give np.empty(shape, dtype)")
+    if isinstance(array, np.ma.MaskedArray):
+        raise InvalidArgument(
+            "a masked array is not supported here, because its mask would be lost; give array.filled(…), or array.data"
+        )
     contiguous = array if array.flags.c_contiguous else np.ascontiguousarray(array).reshape(array.shape)
     return Memory(contiguous, contiguous.ctypes.data, contiguous.dtype, contiguous.shape, False)
 
@@ -48,7 +52,7 @@ def _on_host(array) -> np.ndarray:
         pass
     if hasattr(array, "__array_interface__") or hasattr(array, "__array__") or not hasattr(array, "__dlpack__"):
         try:
-            found = np.asarray(array)
+            found = np.asanyarray(array)
         except (TypeError, ValueError) as error:  # such as torch's bfloat16, which NumPy has not
             raise InvalidArgument(f"NumPy cannot look at this {type(array).__name__}: {error}") from error
         if found.dtype.hasobject:

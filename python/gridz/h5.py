@@ -20,6 +20,7 @@ import numpy as np
 
 from gridz._elements import box_and_rest
 from gridz._h5_functions import NAMES
+from gridz._missing import Missing, filled, of_attributes, of_codec, of_dataset, refuse_mask, user_fill
 from gridz._names import shown, text_of
 from gridz._native import check, context, ffi, lib, struct
 from gridz.arrays import detail_of
@@ -59,6 +60,9 @@ class DatasetPart:
 def write(dset, array, start=None, *, progress: Progress = False, threads=None, memory_limit: int = 0) -> None:
     """Writes an array to a dataset, or with `start`, a place along each axis, to the box of its size that begins there.
 
+    Masked elements of a masked array become the fill value of the dataset (HDF5's, `_FillValue` or `missing_value`). Raises
+    `InvalidArgument` if it has none that its codec keeps, or if an element that is not masked has that value.
+
     `array` is what NumPy can look at, any strides; a contiguous array in memory of a GPU; or a dask array, whose blocks are
     computed and written one after the other. `progress` is True for a bar, or a function that is given the bytes that are
     done and their total, and ends the call by returning False. `threads`: None for all. `memory_limit`: about how many
@@ -70,11 +74,13 @@ def write(dset, array, start=None, *, progress: Progress = False, threads=None, 
             done = 0
             for place, block in _blocks(array):
                 first = [a + b for a, b in zip(_box(dset, start, None)[0], place)]
-                _move(lib.gridz_h5_write_by, dset, np.asarray(block.compute()), first, _Bar(False), threads, memory_limit)
+                values = _without_overlap(_without_mask(dset, np.asanyarray(block.compute())))
+                _move(lib.gridz_h5_write_by, dset, values, first, _Bar(False), threads, memory_limit)
                 done += block.nbytes
                 bar.tell(done, array.nbytes)
             return
-        array = array if hasattr(array, "__cuda_array_interface__") else _without_overlap(np.asarray(array))
+        if not hasattr(array, "__cuda_array_interface__"):
+            array = _without_overlap(_without_mask(dset, np.asanyarray(array)))
         _move(lib.gridz_h5_write_by, dset, array, start, bar, threads, memory_limit)
 
 
@@ -87,7 +93,8 @@ def read(dset, out=None, start=None, count=None, *, progress: Progress = False, 
     if out is None:
         first, end = _box(dset, start, count)
         out = np.empty([b - a for a, b in zip(first, end)], dset.dtype)
-    elif count is not None and (*_integers(count, "count"), *dset.dtype.shape) != tuple(out.shape):
+    refuse_mask(out, "out")
+    if count is not None and (*_integers(count, "count"), *dset.dtype.shape) != tuple(out.shape):
         raise InvalidArgument(f"out has the shape {tuple(out.shape)}, count says {tuple(count)}; leave count out")
     with _Bar(progress, "read") as bar:
         _move(lib.gridz_h5_read_by, dset, out, start, bar, threads, memory_limit)
@@ -114,6 +121,7 @@ def read_progressive(
     first, end = _box(dset, start, count)
     step = 1 << max(int(level or 0), 0)
     shape = tuple(-(-b // step) - -(-a // step) for a, b in zip(first, end))
+    refuse_mask(out, "out")
     if out is None:
         out = np.empty(shape, dset.dtype)
     elif tuple(out.shape) != shape:
@@ -234,6 +242,33 @@ class _Blocks:
         return read(dset, start=[part.start for part in own], count=[part.stop - part.start for part in own])[
             (..., *inner)
         ][rest]
+
+
+def _without_mask(dset, array: np.ndarray) -> np.ndarray:
+    """The elements for a dataset, with its fill value where they are masked."""
+    if not isinstance(array, np.ma.MaskedArray):
+        return np.asarray(array)
+    if not np.ma.is_masked(array):
+        return array.data
+    from gridz.filters import stored_codec
+
+    missing, codec = of_dataset(dset), stored_codec(dset)
+    fills = missing.fills
+    if codec is not None and not codec.is_lossless:
+        kept = of_codec(codec, dset.dtype.base) | of_attributes({}, dset.dtype.base, *user_fill(dset))
+        fills = tuple(fill for fill in fills if fill in kept.fills or not kept.is_number(fill))
+    if not fills:
+        why = f"names no fill value{' that its codec keeps' if missing.fills else ''}"
+        raise InvalidArgument(
+            f"{_name_of(dset)} {why}, so the mask of the array would be lost; create the dataset with fillvalue=, "
+            f"or give array.filled(…)"
+        )
+    if not np.can_cast(array.dtype, dset.dtype.base, "same_kind"):
+        raise InvalidArgument(
+            f"a masked array of {array.dtype} for {_name_of(dset)}, which has {dset.dtype.base}: give array.astype({str(dset.dtype.base)!r})"
+        )
+    plain = np.ma.array(array.astype(dset.dtype.base), fill_value=np.frombuffer(fills[0], dset.dtype.base)[0])
+    return filled(plain, Missing(dset.dtype.base, fills[:1]))[0]
 
 
 def _move(function, dset, array, start, bar: _Bar, threads, memory_limit) -> None:

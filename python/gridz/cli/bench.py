@@ -53,8 +53,9 @@ SMALLEST = 64 << 10
 @click.option(
     "--png", type=click.Path(dir_okay=False, path_type=pathlib.Path), help="Draw ratios and speeds to this file."
 )
+@click.option("--force", is_flag=True, help="Accept --rel above 0.1, and ranges that outliers make.")
 @json_option
-def command(source, names, dtype, shape, codecs, bulk, abs_bound, rel_bound, sample, repeats, png, as_json) -> None:
+def command(source, names, dtype, shape, codecs, bulk, abs_bound, rel_bound, sample, repeats, png, force, as_json) -> None:
     """Measure the codecs of gridz, and of HDF5 and hdf5plugin, on the data in FILE.
 
     FILE is an HDF5 or netCDF-4 file, a .npy file, or a raw array. All goes through h5py to a file
@@ -73,7 +74,7 @@ def command(source, names, dtype, shape, codecs, bulk, abs_bound, rel_bound, sam
     for name, array in _arrays(source, names, dtype, shape):
         part = bench.sample_of(name, array, sample << 20)
         results = []
-        for candidate in bench.candidates(part.values, codecs, abs_bound, rel_bound, bulk):
+        for candidate in bench.candidates(part, codecs, abs_bound, rel_bound, bulk, force):
             results.append(bench.measure(part, candidate, repeats))
         found.append((part, results))
         if not as_json:

@@ -114,7 +114,7 @@ def new_file(path: pathlib.Path, force: bool) -> Iterator:
 @click.option("--codec", metavar="CODEC", help="What to compress with, such as lorenzo,level=dense or szp,abs=1e-3.")
 @array_options
 @click.option("--verify", is_flag=True, help="Decompress again and compare before the file is written.")
-@force_option
+@click.option("--force", is_flag=True, help="Replace the output if it exists; accept ranges that outliers make.")
 @threads_option
 @json_option
 def compress(source, output, codec, dtype, shape, verify, force, threads, as_json) -> None:
@@ -129,7 +129,7 @@ def compress(source, output, codec, dtype, shape, verify, force, threads, as_jso
     with new_file(output, force) as file:
         room = np.empty(n_bytes, np.uint8)
         start = time.perf_counter()
-        frame = room[: gridz.compress(array, codec, threads=threads, out=room)]
+        frame = room[: gridz.compress(array, codec, threads=threads, out=room, force=force)]
         seconds = time.perf_counter() - start
         checked = _verify(array, frame, codec, threads) if verify else {}
         file.write(frame)
