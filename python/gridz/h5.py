@@ -312,7 +312,7 @@ def _h5_type(h5py, dtype: np.dtype):
     try:
         return h5py.h5t.py_create(dtype)
     except (TypeError, ValueError):
-        remedy = 'array.view("i8")' if dtype.kind in "mM" else 'np.char.encode(array, "utf-8")'
+        remedy = 'array.view("i8")' if dtype.base.kind in "mM" else 'np.char.encode(array, "utf-8")'
         raise UnsupportedJob(f"HDF5 has no type for elements of {dtype}; give {remedy}") from None
 
 
