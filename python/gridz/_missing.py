@@ -279,8 +279,8 @@ def _limit(value, dtype: np.dtype, inward: int) -> bytes | None:
 def _numbers(value) -> list:
     """The numbers of an attribute, also if they are in lists of variable length."""
     if isinstance(value, np.ndarray) and value.dtype.hasobject:
-        return [number for item in value.ravel() for number in _numbers(item)]
-    return [] if value is None else [item for item in np.ravel(value) if getattr(item, "dtype", np.dtype("S")).kind in "iufc"]
+        return [number for item in value.ravel() if isinstance(item, np.ndarray) for number in _numbers(item)]
+    return [] if value is None else [item for item in np.ravel(value) if isinstance(item, np.number)]
 
 
 def _words(array: np.ndarray) -> list[np.ndarray]:

@@ -199,6 +199,7 @@ def test_netcdf_with_filling_switched_off(tmp_path, codec):
         assert masked == 4 * MASK.sum()  # netCDF4 itself does not apply "double", which is no float32
 
 
+@pytest.mark.filterwarnings("ignore:WARNING. missing_value")
 def test_netcdf4_variables_and_their_attributes(tmp_path):
     array = with_fills("f4", 1e20, -999, 0)[0]
     with netCDF4.Dataset(tmp_path / "x.nc", "w") as nc:
