@@ -15,6 +15,7 @@ import numpy as np
 from gridz._codecs import Codec, fill_element, listed, number_text, parse
 from gridz._native import ffi
 from gridz.errors import InvalidArgument
+from gridz.filters import stored_codec
 
 MOST = 8
 """Fill values that a codec keeps."""
@@ -96,8 +97,9 @@ class Missing:
         return f"0x{np.array(value, self.dtype.newbyteorder('<')).tobytes()[::-1].hex()}"
 
     def is_number(self, element: bytes) -> bool:
-        """True if an element is finite."""
-        return bool(np.isfinite(self._value(element)))
+        """True if an element, or a part of a complex one, is finite."""
+        value = self._value(element)
+        return bool(np.isfinite(value.real) or (self.dtype.kind == "c" and np.isfinite(value.imag)))
 
     def _value(self, element: bytes):
         return np.frombuffer(element, self.dtype)[0]
@@ -120,8 +122,8 @@ def of_attributes(attributes: Mapping, dtype, *fills) -> Missing:
     """The elements that netCDF's attributes name, and `fills`, which the host has elsewhere.
 
     `_FillValue` and `missing_value` are scalars or arrays; `valid_range` counts before `valid_min` and `valid_max`.
-    Values of another type are cast as readers do. Ignored are texts, numbers that are no elements of the type, and limits
-    for complex numbers.
+    Values of another type are cast as readers do. Texts, numbers that are no elements of the type, and limits for complex
+    numbers are ignored.
     """
     dtype = np.dtype(dtype)
     if dtype.kind not in "iufc":
@@ -140,8 +142,11 @@ def of_attributes(attributes: Mapping, dtype, *fills) -> Missing:
 
 
 def of_dataset(dataset) -> Missing:
-    """The elements that an `h5py.Dataset` names: the fill value that its user defined, and netCDF's attributes."""
-    return of_attributes(attributes_of(dataset, NAMES), dataset.dtype.base, *user_fill(dataset))
+    """The elements that an `h5py.Dataset` names: by the fill value that its user defined, by netCDF's attributes, and by
+    the request of the lossy codec that it is stored with."""
+    found = of_attributes(attributes_of(dataset, NAMES), dataset.dtype.base, *user_fill(dataset))
+    stored = stored_codec(dataset)
+    return found if stored is None or stored.is_lossless else found | of_codec(stored, found.dtype)
 
 
 def user_fill(dataset) -> list:
@@ -231,8 +236,8 @@ def refuse_mask(array, what: str) -> None:
 
 def _read_as(attributes: Mapping, dtype: np.dtype) -> np.dtype:
     """The type as which readers take the elements: `_Unsigned` says so for integers of netCDF-3's types."""
-    told = np.ravel(attributes.get("_Unsigned", ""))[:1].astype(str)
-    kind = {"true": "u", "false": "i"}.get("".join(told).lower())
+    unsigned = np.ravel(attributes.get("_Unsigned", ""))[:1].astype(str)
+    kind = {"true": "u", "false": "i"}.get("".join(unsigned).lower())
     return np.dtype(f"{dtype.byteorder}{kind}{dtype.itemsize}") if kind and dtype.kind in "iu" else dtype
 
 

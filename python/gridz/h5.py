@@ -25,6 +25,7 @@ from gridz._names import shown, text_of
 from gridz._native import check, context, ffi, lib, struct
 from gridz.arrays import detail_of
 from gridz.device import memory_of
+from gridz.filters import stored_codec
 from gridz.errors import Cancelled, InvalidArgument, UnsupportedJob
 
 Progress = Union[bool, Callable[[int, int], object]]
@@ -250,8 +251,6 @@ def _without_mask(dset, array: np.ndarray) -> np.ndarray:
         return np.asarray(array)
     if not np.ma.is_masked(array):
         return array.data
-    from gridz.filters import stored_codec
-
     missing, codec = of_dataset(dset), stored_codec(dset)
     fills = missing.fills
     if codec is not None and not codec.is_lossless:
@@ -265,7 +264,8 @@ def _without_mask(dset, array: np.ndarray) -> np.ndarray:
         )
     if not np.can_cast(array.dtype, dset.dtype.base, "same_kind"):
         raise InvalidArgument(
-            f"a masked array of {array.dtype} for {_name_of(dset)}, which has {dset.dtype.base}: give array.astype({str(dset.dtype.base)!r})"
+            f"{_name_of(dset)} has {dset.dtype.base}, the masked array {array.dtype}; "
+            f"give array.astype({str(dset.dtype.base)!r})"
         )
     plain = np.ma.array(array.astype(dset.dtype.base), fill_value=np.frombuffer(fills[0], dset.dtype.base)[0])
     return filled(plain, Missing(dset.dtype.base, fills[:1]))[0]
@@ -313,7 +313,7 @@ def _h5_type(h5py, dtype: np.dtype):
     try:
         return h5py.h5t.py_create(dtype)
     except (TypeError, ValueError):
-        remedy = 'array.view("i8")' if dtype.kind in "mM" else 'np.char.encode(array, "utf-8")'
+        remedy = 'array.view("i8")' if dtype.base.kind in "mM" else 'np.char.encode(array, "utf-8")'
         raise UnsupportedJob(f"HDF5 has no type for elements of {dtype}; give {remedy}") from None
 
 
