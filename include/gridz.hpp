@@ -129,9 +129,14 @@ struct Options {
     // What the codec may do to the values, and the number that goes with it.
     gridz_mode mode = GRIDZ_MODE_LOSSLESS;
     double value = 0;
-    // The value that stands where there is no data: one element of the array's type, which must outlive the call; nullptr =
-    // none. Codecs that give back every element bit for bit have no use for it.
+    // Fill values, which mark elements without data: `n_fill_values` elements of the array's type, one after the other, which
+    // must outlive the call; nullptr = none. 0 stands for one. Lossless codecs do not read them.
     const void *fill_value = nullptr;
+    std::size_t n_fill_values = 0;
+    // The smallest and the largest valid number, one element each; nullptr = no limit. Elements outside are treated like fill
+    // values.
+    const void *valid_min = nullptr;
+    const void *valid_max = nullptr;
 
     gridz_options c() const noexcept
     {
@@ -144,6 +149,9 @@ struct Options {
         options.context = context ? context->get() : nullptr;
         options.flags = skip_checksum ? GRIDZ_FLAG_SKIP_CHECKSUM : 0;
         options.fill_value = fill_value;
+        options.n_fill_values = n_fill_values;
+        options.valid_min = valid_min;
+        options.valid_max = valid_max;
         return options;
     }
 };

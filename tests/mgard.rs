@@ -282,11 +282,37 @@ fn what_mgard_cannot_do_is_refused_with_a_reason() {
     for (text, said) in [
         ("mgard,rms=1,s=1", "differences of neighbours are off by about twice"),
         ("mgard,rms=1,s=-2.5", "s must be from -2 to 0"),
-        ("mgard,abs=1,s=-1", "is of mode rms"),
     ] {
         assert_refused(&array(DType::F32, &[10]), text, said);
     }
     assert_no_request("mgard,abs=1,layers=1.5", "layers must be a whole number");
+    assert_no_request("mgard,abs=1,s=-1", "s is a parameter of mode rms, not of abs");
+}
+
+/// Squares of errors of such a size are zero, or infinite.
+#[test]
+fn means_are_kept_where_squares_underflow_or_overflow() {
+    let input = Input::new("walk", DType::F64, &[64, 64]);
+    let numbers: Vec<f64> = values_of(DType::F64, &input.bytes()).collect();
+    let largest = numbers.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
+    let mut n_changed = 0;
+    for (dtype, exponents) in [
+        (DType::F64, &[-306, -300, -250, -200, -170, -165, -160, -154, -100, 100, 154, 200, 290][..]),
+        (DType::F32, &[-36, -30, -22, -10, 20, 30]),
+    ] {
+        for &exponent in exponents {
+            for s in ["", ",s=-0.5", ",s=-1", ",s=-2"] {
+                let value = 10f64.powi(exponent);
+                let raw = bytes_of(dtype, numbers.iter().map(|x| x / largest * 300.0 * value));
+                let request = request(&format!("mgard,rms={value:e}{s}"));
+                let (_, decoded) = check(&array(dtype, &[64, 64]), &request, &raw);
+                let root = root_of_mean(dtype, &raw, &decoded, (value, None));
+                assert!(root <= 1.0 + 1e-12, "{request}: {root} times the value");
+                n_changed += u32::from(root > 0.0);
+            }
+        }
+    }
+    assert!(n_changed > 50, "{n_changed} of 76 are not lossless");
 }
 
 // ---- layers and levels ----------------------------------------------------------------------------

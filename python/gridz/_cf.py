@@ -37,13 +37,14 @@ STANDARD_NAMES = re.compile(
 def coordinates(variables: Mapping[str, Mapping]) -> dict[str, str]:
     """The coordinates among variables, by their paths, and why they are.
 
-    `variables` maps paths, `/group/name`, to attributes. A name in an attribute belongs to the variable's group, or to the
+    `variables` maps paths, `/group/name`, to attributes; paths of groups, which may name coordinates, too, end in a slash.
+    A name in an attribute belongs to the variable's group, or to the
     nearest one above that has it.
     """
     found = {}
     for path, attributes in variables.items():
         why = _why(attributes)
-        if why:
+        if why and not path.endswith("/"):
             found[path] = why
         for key in REFERENCES:
             for name in _names(attributes.get(key)):

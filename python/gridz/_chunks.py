@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import math
 from typing import Iterator
@@ -9,6 +10,8 @@ from typing import Iterator
 import numpy as np
 from h5py import h5d, h5s
 
+from gridz._codecs import FILTER_ID
+from gridz._libhdf5 import call, id_of
 from gridz.bench import box_of, chunks_for
 
 BOX_BYTES = 64 << 20
@@ -29,6 +32,18 @@ def chunks_of(dataset: h5d.DatasetID) -> list:
 def has_chunks(dataset: h5d.DatasetID) -> bool:
     """Whether a dataset is stored in chunks."""
     return dataset.get_create_plist().get_layout() == h5d.CHUNKED
+
+
+def frames_of(dataset: h5d.DatasetID) -> list:
+    """The stored chunks that are frames of gridz: no other filter has worked on them."""
+    create = dataset.get_create_plist()
+    if [create.get_filter(i)[0] for i in range(create.get_nfilters())] != [FILTER_ID]:
+        return []
+    options, extents = ctypes.c_uint(), create.get_chunk()
+    call("H5Pget_chunk_opts", id_of(create), ctypes.byref(options))
+    skips_edges = options.value & 2  # H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS
+    is_whole = lambda start: all(a + c <= n for a, c, n in zip(start, extents, dataset.shape))
+    return [c for c in chunks_of(dataset) if c.filter_mask == 0 and (not skips_edges or is_whole(c.chunk_offset))]
 
 
 def boxes_of(dataset: h5d.DatasetID, chunks=None, limit: int = BOX_BYTES) -> Iterator[tuple[tuple, tuple]]:

@@ -8,6 +8,11 @@ import pathlib
 from gridz._output import replacing
 
 
+def format_of(path) -> str:
+    """The format of a picture by the suffix of its file."""
+    return pathlib.Path(path).suffix[1:].lower() or "png"
+
+
 def new_figure(size):
     """A figure of `size` inches. Raises `ModuleNotFoundError`, which names the remedy, without matplotlib."""
     try:
@@ -26,6 +31,6 @@ def new_figure(size):
         def save(self, path, dpi: int) -> None:
             """Writes the figure to a file, in the format of its suffix, that appears when it is complete."""
             with replacing(path) as (_, name):
-                self.savefig(name, dpi=dpi, format=pathlib.Path(path).suffix[1:].lower() or "png")
+                self.savefig(name, dpi=dpi, format=format_of(path))
 
     return Shown(figsize=size, layout="constrained")

@@ -15,6 +15,7 @@ import numpy as np
 from gridz._codecs import Codec, fill_element, listed, number_text, parse
 from gridz._native import ffi
 from gridz.errors import InvalidArgument
+from gridz.filters import stored_codec
 
 MOST = 8
 """Fill values that a codec keeps."""
@@ -140,8 +141,11 @@ def of_attributes(attributes: Mapping, dtype, *fills) -> Missing:
 
 
 def of_dataset(dataset) -> Missing:
-    """The elements that an `h5py.Dataset` names: the fill value that its user defined, and netCDF's attributes."""
-    return of_attributes(attributes_of(dataset, NAMES), dataset.dtype.base, *user_fill(dataset))
+    """The elements that an `h5py.Dataset` names: by the fill value that its user defined, by netCDF's attributes, and in
+    the request of a lossy codec of gridz that it is stored with."""
+    found = of_attributes(attributes_of(dataset, NAMES), dataset.dtype.base, *user_fill(dataset))
+    stored = stored_codec(dataset)
+    return found if stored is None or stored.is_lossless else found | of_codec(stored, found.dtype)
 
 
 def user_fill(dataset) -> list:

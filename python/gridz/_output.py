@@ -16,6 +16,11 @@ import secrets
 import stat
 from typing import Iterator, NoReturn, Optional, Tuple
 
+from gridz.errors import HostError
+
+FULL = 64 << 10
+"""Free bytes below which a failed write is explained by them; HDF5 does not pass the system's reason on."""
+
 KINDS = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device",
          stat.S_IFDIR: "a folder"}  # fmt: skip
 """Outputs that are refused, by their type in `st_mode`."""
@@ -39,7 +44,14 @@ def replacing(path) -> Iterator[Tuple[int, str]]:
     try:
         if old:
             _take_attributes(descriptor, place, old)
-        yield descriptor, f"/proc/self/fd/{descriptor}" if name is None else str(hidden)
+        try:
+            yield descriptor, f"/proc/self/fd/{descriptor}" if name is None else str(hidden)
+        except (OSError, HostError) as error:
+            device = os.fstatvfs(descriptor)
+            if device.f_bavail * device.f_frsize < FULL:
+                text = "no space is left on the device of the output; free some, or write to another one"
+                raise OSError(errno.ENOSPC, text, str(place)) from error
+            raise
         _check_is_unchanged(place, old)
         os.fsync(descriptor)
         if name is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -97,7 +98,7 @@ class Statistics:
     """The errors of an array whose parts were compared one after the other."""
 
     def __init__(self):
-        self._n, self._squares, self._largest_error = 0, 0.0, 0.0
+        self._n, self._l2_error, self._largest_error = 0, 0.0, 0.0
         self._minimum, self._maximum = np.inf, -np.inf
 
     def add(self, part: Quality) -> None:
@@ -105,7 +106,7 @@ class Statistics:
         if not part.numbers:
             return
         self._n += part.numbers
-        self._squares += part.l2_error**2
+        self._l2_error = math.hypot(self._l2_error, part.l2_error)  # squares may overflow
         self._largest_error = max(self._largest_error, part.largest_error)
         self._minimum, self._maximum = min(self._minimum, part.minimum), max(self._maximum, part.maximum)
 
@@ -113,9 +114,9 @@ class Statistics:
         """`minimum`, `maximum`, `largest_error` and `psnr` of the array; nothing if no part had numbers."""
         if not self._n:
             return {}
-        rmse = np.sqrt(self._squares / self._n)
+        rmse = np.float64(self._l2_error / math.sqrt(self._n))
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            psnr = float(20 * np.log10(np.float64(self._maximum - self._minimum) / rmse))
+            psnr = float(20 * np.log10((self._maximum - self._minimum) / rmse))
         ends = {"minimum": self._minimum, "maximum": self._maximum}
         return {**ends, "largest_error": self._largest_error, "psnr": psnr}
 

@@ -8,6 +8,7 @@ lead to another file; those stay as they are.
 from __future__ import annotations
 
 import ctypes
+from typing import Callable
 
 import h5py
 import numpy as np
@@ -20,10 +21,10 @@ OBJECT, REGION = 2, 3
 
 
 class References:
-    """Re-points references of the file `source` by `places`: from the address of an object to its copy."""
+    """Re-points references of the file `source`; `copy_of` gives the copy of the object at an address, or None."""
 
-    def __init__(self, source: h5py.h5f.FileID, places: dict):
-        self._source, self._places = source, places
+    def __init__(self, source: h5py.h5f.FileID, copy_of: Callable):
+        self._source, self._copy_of = source, copy_of
 
     def repoint(self, elements: np.ndarray, kind: h5t.TypeID) -> None:
         """Re-points all references within `elements`, rows of bytes of the type `kind`, in place."""
@@ -61,7 +62,7 @@ class References:
         elements[...] = np.stack([repoint(np.ascontiguousarray(row)) for row in different])[places.reshape(-1)]
 
     def _object(self, reference: np.ndarray) -> np.ndarray:
-        copied = self._places.get(int(reference.view(np.uint64)[0]))
+        copied = self._copy_of(int(reference.view(np.uint64)[0]))
         address = 0 if copied is None else address_of(copied)
         return np.array([address], np.uint64).view(np.uint8)
 
@@ -72,7 +73,7 @@ class References:
         region, here = ctypes.c_int(1), pointer(reference)  # H5R_DATASET_REGION
         with made("H5Oclose", "H5Rdereference2", id_of(self._source), ctypes.c_int64(0), region, here) as target:
             address = address_of(_wrapped(target))
-        copied = self._places.get(address)
+        copied = self._copy_of(address)
         if copied is not None:
             with made("H5Sclose", "H5Rget_region", id_of(self._source), region, here) as space:
                 call("H5Rcreate", pointer(copy), id_of(copied), b".", region, space)
@@ -89,7 +90,7 @@ class References:
             return
         kind, copy = call("H5Rget_type", here), np.zeros_like(reference)
         with made("H5Oclose", "H5Ropen_object", here, DEFAULT, DEFAULT) as target:
-            copied = self._places.get(address_of(_wrapped(target)))
+            copied = self._copy_of(address_of(_wrapped(target)))
         if copied is not None:
             to = id_of(copied), b"."
             if kind == OBJECT:

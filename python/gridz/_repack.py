@@ -29,7 +29,7 @@ from gridz._names import bytes_of, shown, text_of
 from gridz._output import replacing
 from gridz._quality import Statistics
 from gridz._ranges import Range, check_rel
-from gridz._tree import PROBLEMS, Copy, access_by_descriptor, create_like, datasets_of, open_file, reason_of
+from gridz._tree import PROBLEMS, Copy, Found, access_by_descriptor, create_like, datasets_of, open_file, reason_of
 from gridz._verify import fill_is_same, is_as_encoded, is_in_file, is_kept
 from gridz.bench import chunks_for
 from gridz.filters import stored_codec
@@ -138,24 +138,22 @@ class _Job:
         of_values("f8", [value for value in fills if not str(value).startswith("0x")])  # refuses texts
         self._chunk, self._fills, self._force = chunk, fills, force
         self._threads, self._progress = threads, progress
-        self._paths = _paths_of(file)
+        self._paths, attributes = _paths_of(file)
         _check_patterns(self._datasets, self._paths)
-        attributes = {}
+        self._coordinates = _cf.coordinates(attributes)
         for found in datasets_of(file.id):
             if found.id is not None:
                 self._check(found.path, found.dataset)
-                path = self._paths[address_of(found.id)][0]
-                attributes[path] = attributes_of(found.dataset, (*_cf.REFERENCES, *_cf.NAMES))
-        self._coordinates = _cf.coordinates(attributes)
         self.done: dict[str, gridz.Codec | None] = {}
         self.reasons: dict[str, str] = {}
 
     def _check(self, path: str, dataset: h5py.Dataset) -> None:
         """Raises for a codec that cannot compress the dataset that a pattern names."""
-        codec = self._named(dataset.id)[1]
-        if isinstance(codec, gridz.Codec) and _is_array(dataset):
+        glob, named = self._named(dataset.id)
+        codec = self._choice(dataset, glob, named)[0] if named else None
+        if codec is not None:
             try:
-                check_job(codec, numbers_of(dataset.id.get_type()).base, dataset.ndim)
+                check_job(codec, np.empty((), numbers_of(dataset.id.get_type())).dtype, dataset.ndim)
             except gridz.Error as error:
                 raise gridz.UnsupportedJob(f"{shown(path)} cannot be compressed with {codec}: {error}") from None
 
@@ -235,7 +233,10 @@ class _Job:
             return "elements are arrays"
         if dataset.nbytes < SMALLEST:
             return "small"
-        stored = stored_codec(dataset)
+        try:
+            stored = stored_codec(dataset)
+        except gridz.Error:
+            return "compressed by a newer gridz"
         if stored is not None:
             is_wanted = self._is_chosen and stored.is_lossless and stored != self._codec
             return None if is_wanted else "compressed by gridz"
@@ -275,13 +276,18 @@ class _Job:
         return chunks_for(dataset.shape, dataset.dtype.itemsize)
 
 
-def _paths_of(file: h5py.File) -> dict[int, list[str]]:
-    """All paths of each dataset, by its address in the file; of hard links to a group the first one counts."""
-    found: dict[int, list[str]] = {}
+def _paths_of(file: h5py.File) -> tuple[dict[int, list[str]], dict[str, dict]]:
+    """All paths of each dataset, by its address in the file; and the attributes that make coordinates, of each dataset by
+    its first path, and of groups, whose paths end in a slash. Of hard links to a group the first one counts."""
+    paths: dict[int, list[str]] = {}
+    attributes = {}
     seen, groups = set(), [("", h5g.open(file.id, b"/"))]
     while groups:
         path, group = groups.pop()
+        if address_of(group) in seen:
+            continue
         seen.add(address_of(group))
+        attributes[f"{path}/"] = attributes_of(h5py.Group(group), _cf.REFERENCES)
         names: list[bytes] = []
         group.links.iterate(names.append)
         for name in names:
@@ -289,11 +295,13 @@ def _paths_of(file: h5py.File) -> dict[int, list[str]]:
                 continue
             with contextlib.suppress(*PROBLEMS):  # `datasets_of` reports objects that cannot be opened
                 item, place = h5o.open(group, name), f"{path}/{text_of(name)}"
-                if isinstance(item, h5d.DatasetID):
-                    found.setdefault(address_of(item), []).append(place)
-                elif isinstance(item, h5g.GroupID) and address_of(item) not in seen:
+                if isinstance(item, h5g.GroupID):
                     groups.append((place, item))
-    return found
+                elif isinstance(item, h5d.DatasetID):
+                    paths.setdefault(address_of(item), []).append(place)
+                    if len(paths[address_of(item)]) == 1:
+                        attributes[place] = attributes_of(h5py.Dataset(item), (*_cf.REFERENCES, *_cf.NAMES))
+    return paths, attributes
 
 
 def _matches(path: str, glob: str) -> bool:
@@ -341,19 +349,27 @@ def boxes(dataset: h5py.Dataset) -> Iterator[tuple[tuple, tuple]]:
 
 
 def _copy(before: h5py.Dataset, after: h5py.Dataset, threads) -> None:
-    """Copies the stored elements of a dataset."""
-    if is_dense(before.id):
-        gridz.h5.copy(before, after, threads=threads)
-        return
-    for start, count in boxes_of(before.id, after.chunks):
-        gridz.h5.write(after, gridz.h5.read(before, start=start, count=count, threads=threads), start, threads=threads)
+    """Copies the stored elements of a dataset. Raises `Corrupt`, with the chunk, if some cannot be decoded."""
+    try:
+        if is_dense(before.id):
+            gridz.h5.copy(before, after, threads=threads)
+            return
+        for start, count in boxes_of(before.id, after.chunks):
+            part = gridz.h5.read(before, start=start, count=count, threads=threads)
+            gridz.h5.write(after, part, start, threads=threads)
+    except (gridz.Corrupt, gridz.HostError) as error:
+        from gridz._report import problems
+
+        for damage in problems(Found("", before.id), threads):
+            raise gridz.Corrupt(f"chunk {damage['start']}: {damage['error']}") from error
+        raise
 
 
 def _verified(path: str, before: h5py.Dataset, after: h5py.Dataset, codec, reason: str | None, threads) -> Repacked:
     """Compares a dataset with its copy: stored bytes if they were copied, otherwise elements. Raises `Corrupt`."""
     statistics = Statistics()
     sizes = [dataset.id.get_storage_size() for dataset in (before, after)]
-    how = f" with {codec}" if codec else ""
+    name, how = f"{shown(before.file.filename)}: {shown(path)}", f" with {codec}" if codec else ""
     try:
         same = fill_is_same(before.id, after.id)
         if codec is None:
@@ -364,10 +380,9 @@ def _verified(path: str, before: h5py.Dataset, after: h5py.Dataset, codec, reaso
             boxes_ = compared_boxes(before.id, after.id)
             same = same and all(_is_same(before, after, box, codec, threads, statistics) for box in boxes_)
     except PROBLEMS as error:
-        text = f"{shown(path)}: the copy{how} cannot be compared with the original: {reason_of(error)}"
-        raise gridz.HostError(text) from error
+        raise gridz.HostError(f"{name}: the copy{how} cannot be compared with the original: {reason_of(error)}") from error
     if not same:
-        raise gridz.Corrupt(f"{shown(path)}: the copy{how} differs from the original, so no file was written")
+        raise gridz.Corrupt(f"{name}: the copy{how} differs from the original, so no file was written")
     n_bytes = before.size * before.id.get_type().get_size() if before.shape is not None else 0
     return Repacked(path, codec and str(codec), n_bytes, *sizes, reason, **statistics.figures())
 

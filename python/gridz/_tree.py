@@ -21,7 +21,7 @@ from h5py import h5, h5a, h5d, h5f, h5g, h5l, h5o, h5p, h5s, h5t
 
 from gridz._chunks import BOX_BYTES, boxes_of, chunks_of
 from gridz._libhdf5 import DEFAULT, address_of, call, elements, holds, id_of, made, pointer, room_for
-from gridz._names import shown, text_of
+from gridz._names import bytes_of, shown, text_of
 from gridz._references import References
 from gridz.errors import Error, HostError
 
@@ -49,10 +49,10 @@ def open_file(path) -> h5py.File:
 
 @dataclass(frozen=True)
 class Found:
-    """A dataset that a walk has found, or the object that could not be opened, and why."""
+    """An object that a walk has found, or one that could not be opened, and why."""
 
     path: str
-    id: h5d.DatasetID | None
+    id: h5d.DatasetID | h5g.GroupID | h5t.TypeID | None
     error: str = ""
 
     @property
@@ -62,7 +62,12 @@ class Found:
 
 
 def datasets_of(file: h5f.FileID) -> Iterator[Found]:
-    """All datasets that hard links lead to, each once, whatever their names and types; depth first, in the links' order."""
+    """All datasets, whatever their names and types, and what could not be opened."""
+    return (found for found in objects_of(file) if found.id is None or isinstance(found.id, h5d.DatasetID))
+
+
+def objects_of(file: h5f.FileID) -> Iterator[Found]:
+    """All objects that hard links lead to, each once; depth first, in the order of the links."""
     seen, stack = set(), [("", None, b"/")]
     while stack:
         path, parent, name = stack.pop()
@@ -71,9 +76,8 @@ def datasets_of(file: h5f.FileID) -> Iterator[Found]:
             if address_of(opened) in seen:
                 continue
             seen.add(address_of(opened))
-            if isinstance(opened, h5d.DatasetID):
-                yield Found(path, opened)
-            elif isinstance(opened, h5g.GroupID):
+            yield Found(path or "/", opened)
+            if isinstance(opened, h5g.GroupID):
                 links = [link for link in _names_of_links(opened) if opened.links.get_info(link).type == h5l.TYPE_HARD]
                 stack.extend((f"{path}/{text_of(link)}", opened, link) for link in reversed(links))
         except PROBLEMS as error:
@@ -99,6 +103,7 @@ def create_like(path: str, source: h5f.FileID) -> h5f.FileID:
     root = h5g.open(source, b"/").get_create_plist()  # which the file's own list does not tell of
     create.set_link_creation_order(root.get_link_creation_order())
     create.set_attr_creation_order(root.get_attr_creation_order())
+    create.set_obj_track_times(root.get_obj_track_times())
     versions = {0: h5f.LIBVER_EARLIEST, 1: h5f.LIBVER_EARLIEST, 2: h5f.LIBVER_V18}
     newest = getattr(h5f, "LIBVER_V110", h5f.LIBVER_LATEST)
     access.set_libver_bounds(versions.get(_superblock_version(source), newest), h5f.LIBVER_LATEST)
@@ -126,7 +131,9 @@ class Copy:
     def __init__(self, source: h5f.FileID, target: h5f.FileID, make: Maker):
         self._source, self._target, self._make = source, target, make
         self.places, self._objects = {}, []
-        self._references = References(source, self.places)
+        self._paths, self._unwalked, self._begun = None, set(), set()
+        self._references = References(source, self.places.get)
+        self._fill_references = References(source, self._made_ahead)
 
     def run(self) -> None:
         """Copies links and objects, then attributes and references."""
@@ -143,14 +150,14 @@ class Copy:
 
     @contextlib.contextmanager
     def _naming(self, path: str) -> Iterator[None]:
-        """Puts the file and the path into the text of errors of HDF5."""
+        """Puts the file and the path into the text of errors."""
         try:
             yield
-        except PROBLEMS as error:
-            if isinstance(error, Error) and not isinstance(error, HostError):
-                raise  # names them already
-            file = text_of(self._source.name)
-            raise HostError(f"{shown(file)}: {shown(path)} cannot be copied: {reason_of(error)}") from error
+        except (Error, *PROBLEMS) as error:
+            if isinstance(error, Error) and shown(path) in str(error):
+                raise
+            kind, file = type(error) if isinstance(error, Error) else HostError, shown(text_of(self._source.name))
+            raise kind(f"{file}: {shown(path)} cannot be copied: {reason_of(error)}") from error
 
     def _note(self, path: str, original, copied) -> None:
         self.places[address_of(original)] = copied
@@ -184,7 +191,10 @@ class Copy:
         if is_new and not isinstance(original, h5d.DatasetID):
             made_like = self._type if isinstance(original, h5t.TypeID) else self._group
             self._note(path, original, made_like(original))
-        h5o.link(self.places[address_of(original)], copied, name, lcpl=link)
+        address = address_of(original)
+        h5o.link(self.places[address], copied, name, lcpl=link)
+        is_new |= address in self._unwalked
+        self._unwalked.discard(address)
         return original if is_new else None
 
     def _group(self, original: h5g.GroupID) -> h5g.GroupID:
@@ -217,15 +227,7 @@ class Copy:
 
     def _dataset(self, path: str, original: h5d.DatasetID, group, name: bytes, link) -> bool:
         """Makes the copy of a dataset; whether it has its link already."""
-        kind = original.get_type()
-        copied = self._make(path, original, self.type_of(original), self._target)
-        if copied is None:
-            try:
-                layout = self.type_of(original), original.get_space(), original.get_create_plist()
-                copied = h5d.create(self._target, None, *layout)
-                self._stored(original, copied)
-            except PROBLEMS:  # a filter is missing, which H5Ocopy does not need
-                copied = None
+        copied = self._without_link(path, original)
         if copied is not None:
             self._note(path, original, copied)
             return False
@@ -234,6 +236,50 @@ class Copy:
         h5o.copy(original, b".", group, name, how, link)
         self._note(path, original, h5d.open(group, name))
         return True
+
+    def _without_link(self, path: str, original: h5d.DatasetID) -> h5d.DatasetID | None:
+        """The copy of a dataset; None if only H5Ocopy can make it, since a filter is missing."""
+        self._begun.add(address_of(original))
+        copied = self._make(path, original, self.type_of(original), self._target)
+        if copied is not None:
+            return copied
+        try:
+            layout = self.type_of(original), original.get_space(), self._creation_list(original)
+            copied = h5d.create(self._target, None, *layout)
+            self._stored(original, copied)
+            return copied
+        except PROBLEMS:
+            return None
+
+    def _creation_list(self, original: h5d.DatasetID) -> h5p.PropDCID:
+        """The properties of a dataset, with references in its fill value re-pointed."""
+        create, kind = original.get_create_plist(), original.get_type()
+        if holds(kind, h5t.REFERENCE) and create.fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED:
+            space = h5s.create(h5s.SCALAR)
+            with room_for(1, kind, space) as element:
+                call("H5Pget_fill_value", id_of(create), id_of(kind), pointer(element))
+                self._fill_references.repoint(element, kind)
+                call("H5Pset_fill_value", id_of(create), id_of(kind), pointer(element))
+        return create
+
+    def _made_ahead(self, address: int):
+        """The copy of an object, which is made now if its first link is still to come: HDF5 takes a fill value only
+        when the dataset is made. None, as for objects without a link, if it refers to a dataset that is being made."""
+        if address not in self.places and address not in self._begun:
+            if self._paths is None:
+                self._paths = {address_of(found.id): found.path for found in objects_of(self._source) if found.id}
+            path = self._paths.get(address)
+            if path is None:
+                return None
+            original = h5o.open(self._source, bytes_of(path))
+            if isinstance(original, h5d.DatasetID):
+                copied = self._without_link(path, original)
+            else:
+                copied = (self._type if isinstance(original, h5t.TypeID) else self._group)(original)
+                self._unwalked.add(address)
+            if copied is not None:
+                self._note(path, original, copied)
+        return self.places.get(address)
 
     def _stored(self, original: h5d.DatasetID, copied: h5d.DatasetID) -> None:
         """Copies what a dataset has in the file: stored chunks byte for byte. References come later."""

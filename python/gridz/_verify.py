@@ -7,7 +7,7 @@ import numpy as np
 from h5py import h5d, h5t
 
 import gridz
-from gridz._chunks import boxes_of, cells_of, chunks_of, has_chunks
+from gridz._chunks import boxes_of, cells_of, chunks_of, frames_of, has_chunks
 from gridz._libhdf5 import call, content_of, elements, holds, id_of, pointer
 from gridz._missing import of_codec
 from gridz._quality import Statistics
@@ -63,12 +63,13 @@ def is_as_encoded(before: h5py.Dataset, after: h5py.Dataset, threads, statistics
     """
     codec, shape = stored_codec(after), np.array(after.shape)
     named = {"fill": codec.fills, "valid_min": codec.valid_min, "valid_max": codec.valid_max}
-    missing = of_codec(codec, after.dtype.base)
-    stored = {chunk.chunk_offset: chunk.filter_mask for chunk in chunks_of(after.id)}
-    for start in sorted(stored.keys() | cells_of(before.id, after.chunks)):
+    missing = of_codec(codec, np.empty((), after.dtype).dtype)
+    frames = {chunk.chunk_offset for chunk in frames_of(after.id)}
+    stored = {chunk.chunk_offset for chunk in chunks_of(after.id)}
+    for start in sorted(stored | cells_of(before.id, after.chunks)):
         count = tuple(np.minimum(after.chunks, shape - start).tolist())
         original, copy = (gridz.h5.read(d, start=start, count=count, threads=threads) for d in (before, after))
-        if stored.get(start, 1):  # stored without the filter, or not at all
+        if start not in frames:  # stored without the filter, or not at all
             if original.tobytes() != copy.tobytes():
                 return False
             continue

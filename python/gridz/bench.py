@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import gridz
+from gridz._libhdf5 import numbers_of
 from gridz._missing import Missing, of_dataset
 from gridz._ranges import check_rel
 
@@ -88,7 +89,10 @@ def sample_of(name: str, array, limit: int) -> Sample:
     given = getattr(array, "chunks", None)
     chunks = given or chunks_for(array.shape, array.dtype.itemsize)
     box = box_of(array.shape, array.dtype.itemsize, chunks, limit)
-    values = np.ascontiguousarray(array[box])
+    if isinstance(array, np.ndarray):
+        values = np.ascontiguousarray(array[box])
+    else:
+        values = gridz.h5.read(array, start=[s.start for s in box], count=[s.stop - s.start for s in box])
     whole = values.shape == tuple(array.shape)
     index = ", ".join(f"{s.start}:{s.stop}" if s.stop - s.start < n else ":" for s, n in zip(box, array.shape))
     chunks = tuple(min(chunk, extent) for chunk, extent in zip(chunks, values.shape))
@@ -98,8 +102,11 @@ def sample_of(name: str, array, limit: int) -> Sample:
 
 
 def is_measurable(array) -> bool:
-    """Whether an array or dataset holds numbers, and some."""
-    return array.dtype.kind in "fiuc" and len(array.shape) > 0 and math.prod(array.shape) > 0
+    """Whether an array or dataset holds numbers, and some. Complex numbers in HDF5 are compounds, which no codec takes."""
+    if not array.shape or math.prod(array.shape) == 0:
+        return False
+    dtype = array.dtype if isinstance(array, np.ndarray) else numbers_of(array.id.get_type())
+    return dtype is not None and dtype.kind in "fiuc"
 
 
 def candidates(
@@ -128,6 +135,8 @@ def candidates(
     mine = [bounded(text) for text in texts]
     if not mine:
         for info in gridz.codecs():
+            if values.dtype.newbyteorder("=") not in info.dtypes or values.dtype.kind == "c":
+                continue
             # zfp has no bounds of integers.
             keeps_bound = "abs" in info.modes and not (info.name == "zfp" and values.dtype.kind in "iu")
             modes = ["lossless"] * ("lossless" in info.modes) + [f"abs={abs_bound!r}"] * (

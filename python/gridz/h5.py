@@ -25,6 +25,7 @@ from gridz._names import shown, text_of
 from gridz._native import check, context, ffi, lib, struct
 from gridz.arrays import detail_of
 from gridz.device import memory_of
+from gridz.filters import stored_codec
 from gridz.errors import Cancelled, InvalidArgument, UnsupportedJob
 
 Progress = Union[bool, Callable[[int, int], object]]
@@ -94,7 +95,7 @@ def read(dset, out=None, start=None, count=None, *, progress: Progress = False, 
         first, end = _box(dset, start, count)
         out = np.empty([b - a for a, b in zip(first, end)], dset.dtype)
     refuse_mask(out, "out")
-    if count is not None and (*_integers(count, "count"), *dset.dtype.shape) != tuple(out.shape):
+    if count is not None and (*_integers(count, "count"), *_inner(dset).shape) != tuple(out.shape):
         raise InvalidArgument(f"out has the shape {tuple(out.shape)}, count says {tuple(count)}; leave count out")
     with _Bar(progress, "read") as bar:
         _move(lib.gridz_h5_read_by, dset, out, start, bar, threads, memory_limit)
@@ -206,7 +207,7 @@ def read_dask(dset, chunks=None):
 
     blocks = _Blocks(dset)
     if chunks is None:
-        previous = dset.chunks and (*dset.chunks, *dset.dtype.shape)
+        previous = dset.chunks and (*dset.chunks, *_inner(dset).shape)
         chunks = dask.array.core.normalize_chunks(
             "auto", blocks.shape, limit="128MiB", dtype=blocks.dtype, previous_chunks=previous
         )
@@ -219,7 +220,7 @@ class _Blocks:
 
     def __init__(self, dset):
         self.file, self.name = str(pathlib.Path(dset.file.filename).resolve()), dset.name
-        self.shape, self.dtype = (*dset.shape, *dset.dtype.shape), dset.dtype.base
+        self.shape, self.dtype = (*dset.shape, *_inner(dset).shape), _inner(dset).dtype
         self.ndim = len(self.shape)
         self._open = dset
 
@@ -250,8 +251,6 @@ def _without_mask(dset, array: np.ndarray) -> np.ndarray:
         return np.asarray(array)
     if not np.ma.is_masked(array):
         return array.data
-    from gridz.filters import stored_codec
-
     missing, codec = of_dataset(dset), stored_codec(dset)
     fills = missing.fills
     if codec is not None and not codec.is_lossless:
@@ -288,7 +287,7 @@ def _memory(dset, array, is_read: bool):
     """Where an array for a dataset is, the type of its elements, and its strides, or None if it is contiguous."""
     import h5py
 
-    inner = dset.dtype.shape
+    inner = _inner(dset).shape
     if hasattr(array, "__cuda_array_interface__"):
         memory, strides = memory_of(array), None
         address, dtype = memory.pointer, memory.dtype
@@ -305,7 +304,7 @@ def _memory(dset, array, is_read: bool):
         raise InvalidArgument(
             f"{_name_of(dset)} has elements of variable length or Python's objects; use dset[...] for those"
         )
-    return address, np.dtype((dtype, inner)), strides
+    return address, _elements_of(dset.dtype, dtype), strides
 
 
 def _h5_type(h5py, dtype: np.dtype):
@@ -332,7 +331,7 @@ def _check_shape(dset, shape, start) -> tuple:
 
     HDF5 has no broadcasting here, and the library cannot see the end of the array.
     """
-    inner, name = dset.dtype.shape, _name_of(dset)
+    inner, name = _inner(dset).shape, _name_of(dset)
     own = tuple(shape)[: len(shape) - len(inner)]
     if tuple(shape)[len(own) :] != inner:
         raise InvalidArgument(f"elements of {name} are arrays {inner}, with which the array's shape {tuple(shape)} must end")
@@ -345,6 +344,19 @@ def _check_shape(dset, shape, start) -> tuple:
         n = len(_integers(start, "start"))
         raise InvalidArgument(f"start has {n} and the array {len(own)} axes, {name} has {dset.ndim}")
     return own
+
+
+def _inner(dset) -> np.ndarray:
+    """One element as NumPy has it: with axes if elements are arrays, also arrays of arrays."""
+    return np.empty((), dset.dtype)
+
+
+def _elements_of(kind: np.dtype, number: np.dtype) -> np.dtype:
+    """The type of elements in memory: that of the dataset, with numbers of another type."""
+    if kind.subdtype is None:
+        return number
+    base, shape = kind.subdtype
+    return np.dtype((_elements_of(base, number), shape))
 
 
 def _name_of(dset) -> str:

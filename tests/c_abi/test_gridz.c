@@ -528,11 +528,11 @@ static void test_struct_sizes(void)
     /* Programs were compiled with these sizes: a struct may grow at its end and change in no other way. */
     if (sizeof(void *) == 8) {
         CHECK(sizeof(gridz_array) == 32 && offsetof(gridz_array, extents) == 24);
-        CHECK(sizeof(gridz_options) == 56 && offsetof(gridz_options, fill_value) == 48);
+        CHECK(sizeof(gridz_options) == 80 && offsetof(gridz_options, fill_value) == 48);
         CHECK(sizeof(gridz_context_options) == 24 && offsetof(gridz_context_options, memory_limit) == 16);
         CHECK(sizeof(gridz_frame_info) == 328 && offsetof(gridz_frame_info, bound) == 320);
         CHECK(sizeof(gridz_block_counts) == 104 && offsetof(gridz_block_counts, exact) == 96);
-        CHECK(sizeof(gridz_quality_options) == 40 && offsetof(gridz_quality_options, fill_value) == 32);
+        CHECK(sizeof(gridz_quality_options) == 64 && offsetof(gridz_quality_options, fill_value) == 32);
         CHECK(sizeof(gridz_quality_report) == 184 && offsetof(gridz_quality_report, ssim_3d) == 176);
     }
 }
@@ -781,8 +781,8 @@ static void test_codecs(void)
 /* Text to cd_values and back, with the room that they have. */
 static void test_cd_values(void)
 {
-    uint32_t values[16];
-    char text[256];
+    uint32_t values[64];
+    char text[1024];
     size_t n = 0, bytes = 0;
     for (size_t i = 0; i < gridz_codec_count(); i++) {
         gridz_codec codec = {.struct_size = sizeof codec};
@@ -802,7 +802,12 @@ static void test_cd_values(void)
     CHECK_OK(gridz_cd_text(NULL, 0, text, sizeof text, &bytes));
     CHECK(strcmp(text, "lorenzo,level=fast") == 0);
     CHECK_FAILS(gridz_cd_values(NULL, values, 16, &n), GRIDZ_ERROR_INVALID_ARGUMENT, "request is NULL");
-    CHECK_FAILS(gridz_cd_values("szp,abs=1,fill=-999", values, 16, &n), GRIDZ_ERROR_INVALID_ARGUMENT, "H5Pset_fill_value");
+    /* Fill values and limits are among them, each in three words if a double has it. */
+    CHECK_OK(gridz_cd_values("szp,abs=1,fill=-999,fill=0,valid_max=300", values, COUNT(values), &n));
+    CHECK(n == 5 + 3 * 3);
+    CHECK_OK(gridz_cd_text(values, n, text, sizeof text, &bytes));
+    CHECK(strcmp(text, "szp,abs=1,level=fast,fill=-999,fill=0,valid_max=300") == 0);
+    CHECK_FAILS(gridz_cd_values("zfp,maxprec=10", values, 16, &n), GRIDZ_ERROR_INVALID_ARGUMENT, "mode expert");
     CHECK_FAILS(gridz_cd_values("zip", values, 16, &n), GRIDZ_ERROR_UNSUPPORTED_JOB, "1 ndzip");
     CHECK_FAILS(gridz_cd_values("\xff", values, 16, &n), GRIDZ_ERROR_INVALID_ARGUMENT, "UTF-8");
     CHECK_FAILS(gridz_cd_values("ndzip", NULL, 16, &n), GRIDZ_ERROR_INVALID_ARGUMENT, "NULL");

@@ -121,6 +121,11 @@ impl Xorshift {
         self.0 ^= self.0 << 17;
         self.0
     }
+
+    /// A number below `n`.
+    pub fn below(&mut self, n: u64) -> u64 {
+        (self.next() >> 11) % n
+    }
 }
 
 /// The bit patterns of an array, `bits` wide, in C order.

@@ -158,9 +158,19 @@ def spec_of(frame):
     return codec, 0
 
 
+def record(*words):
+    """The words of a record: these, after the word that it begins with, and before its checksum."""
+    words, crc = (0x475A0002, *words), 0xFFFFFFFF
+    for byte in np.array(words, "<u4").tobytes():
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return (*words, crc ^ 0xFFFFFFFF)
+
+
 def spec_in(values):
     """Codec and level in stored cd_values; lorenzo's level 0 is fast."""
-    assert values[0] == 0x475A0001, "not a record"
+    assert tuple(values) == record(*values[1:-1]), "not a record"
     codec, mode, level = values[1] & 0xFF, values[1] >> 8 & 0xFF, values[1] >> 16
     assert mode == 0
     return codec, FAST if (codec, level) == (LORENZO, 0) else level

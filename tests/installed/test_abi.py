@@ -15,7 +15,10 @@ from support import ROOT, VERSION, WARNINGS, functions_of
 HEADERS = sorted((ROOT / "tests/abi").glob("gridz-*.h"))
 STRUCTS = {
     "gridz_array": ["struct_size", "dtype", "byte_order", "element_size", "rank", "extents"],
-    "gridz_options": ["struct_size", "context", "codec", "mode", "level", "value", "flags", "fill_value"],
+    "gridz_options": [
+        "struct_size", "context", "codec", "mode", "level", "value", "flags", "fill_value", "n_fill_values",
+        "valid_min", "valid_max",
+    ],
     "gridz_codec": [
         "struct_size", "name", "description", "level_names", "level_numbers", "n_levels", "id", "modes", "dtypes",
         "backends", "reserved",
@@ -33,7 +36,7 @@ STRUCTS = {
         "value", "bound",
     ],
     "gridz_quality_options": [
-        "struct_size", "context", "mode", "reserved", "value", "fill_value",
+        "struct_size", "context", "mode", "reserved", "value", "fill_value", "n_fill_values", "valid_min", "valid_max",
     ],
     "gridz_quality_report": [
         "struct_size", "elements", "numbers", "fill_mismatches", "nan_mismatches", "infinity_mismatches",

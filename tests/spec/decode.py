@@ -43,6 +43,8 @@ TYPES = [
     ("complex64", 8, 4),
     ("complex128", 16, 8),
 ]
+MISSING = {3: lambda p: p[3] >> 2 if len(p) > 3 else 0, 4: lambda p: p[1] if len(p) > 1 else 0, 5: lambda p: p[3] if len(p) > 3 else 0}
+"""The code of the missing elements in the parameters of codecs with a bound."""
 Header = namedtuple(
     "Header",
     "magic version codec codec_version flags dtype rank fold n_parameters element_size"
@@ -69,9 +71,12 @@ def decode(frame):
     padding = source.take(-source.at % 16)
     check(crc32c(frame[:32] + bytes(4) + frame[36 : source.at]) == header.header_checksum, "header checksum")
 
-    known(header.version == 5, "format version")
+    known(header.version in (5, 6), "format version")
     known(header.codec in CODECS, "codec")
-    known(header.codec_version == (2 if header.codec == 2 and header.n_parameters != 1 else 1), "codec version")
+    has_list = header.codec in MISSING and MISSING[header.codec](parameters) > 0
+    is_second = has_list or header.codec == 2 and header.n_parameters != 1
+    known(header.codec_version == (2 if is_second else 1), "codec version")
+    known(header.version == (6 if has_list else 5), "format version of this codec version")
     known(header.flags <= 1, "flags")
     known(header.dtype < len(TYPES), "element type")
     known(header.fold <= 1, "fold")

@@ -10,7 +10,7 @@ import numpy as np
 import szp
 import szp_dense
 from lorenzo import block_shape
-from parts import Bytes, check, checksum, fold, known
+from parts import Bytes, check, check_missing, checksum, fold, known
 
 RANK, EXPANSION = 4, 1 << 16
 TYPES = {"float32": ("<f4", "<u4", 1.5 * 2.0**23), "float64": ("<f8", "<u8", 1.5 * 2.0**52)}
@@ -96,13 +96,13 @@ def walk(before, first, shape, steps, layer, previous, numbers):
 
 def read_parameters(parameters, element):
     """Mode, value, and the number of layers."""
-    check(len(parameters) in (16, 16 + element.itemsize), "parameters")
-    mode, level, further, zero, s, value = struct.unpack("<BBBBfd", parameters[:16])
-    known(level == 1 and further < MAX_LAYERS and zero == 0, "parameters")
+    check(len(parameters) >= 16, "parameters")
+    mode, level, further, code, s, value = struct.unpack("<BBBBfd", parameters[:16])
+    known(level == 1 and further < MAX_LAYERS, "parameters")
     check(mode in (ABS, REL, RMS), "mode")
     check(mode == RMS and -2 <= s < 0 or not any(parameters[4:8]), "s")
     check(0 < value < math.inf, "value")
-    check(len(parameters) == 16 or any(parameters[16:]), "fill value")
+    check_missing(code, parameters[16:], element.itemsize)
     return mode, value, further + 1
 
 

@@ -40,6 +40,18 @@ class Bytes:
         return len(self.data) - self.at
 
 
+def check_missing(code, elements, size):
+    """The missing elements behind the fixed parameters: with their code, and the bytes of an element."""
+    if code == 0:
+        check(elements == b"" or len(elements) == size and any(elements), "fill value")
+        return
+    n_fills, n_limits = code & 15, (code >> 4 & 1) + (code >> 5 & 1)
+    check(code < 64 and n_fills <= 8 and len(elements) == size * (n_fills + n_limits), "missing elements")
+    fills = [elements[size * i : size * (i + 1)] for i in range(n_fills)]
+    check(len(set(fills)) == n_fills, "the same fill value twice")
+    check(n_limits > 0 or n_fills > 1 or not any(fills[0]), "missing elements of version 1")
+
+
 def fold(extents, mode, rank):
     """The extents that a codec of rank `rank` sees."""
     n = math.prod(extents)

@@ -9,7 +9,7 @@ import numpy as np
 import szp_dense
 import szp_max
 from lorenzo import ELEMENTS, block_shape, fields, integrate, marked
-from parts import Bytes, check, checksum, known
+from parts import Bytes, check, check_missing, checksum, known
 
 RANK, EXPANSION = 3, 1 << 18
 PARTS = {"complex64": "float32", "complex128": "float64"}
@@ -29,13 +29,14 @@ def decode(dtype, extents, parameters, payload):
     n_parts, dtype = (2, PARTS[dtype]) if dtype in PARTS else (1, dtype)
     check(dtype in ELEMENTS and 0 not in extents, "element type or extents")
     array = np.empty([1] * (3 - len(extents)) + extents + [n_parts], ELEMENTS[dtype])
-    check(len(parameters) in (12, 12 + n_parts * array.itemsize), "parameters")
+    check(len(parameters) >= 12, "parameters")
     log2, log2_unit, mode, level, value = struct.unpack("<4Bd", parameters[:12])
+    level, code = level & 3, level >> 2
     known(level in SIZES, "parameters")
     check(log2 == SIZES[level] and 2 <= log2_unit <= 4, "size of blocks or units")
     check(mode in (ABS, REL) or mode == PWREL and dtype in FLOATS, "mode")
     check(0 < value < (1 if mode == PWREL else math.inf), "value")
-    check(len(parameters) == 12 or any(parameters[12:]), "fill value")
+    check_missing(code, parameters[12:], n_parts * array.itemsize)
 
     source, unit = Bytes(payload), 1 << log2_unit
     (bound,) = struct.unpack("<d", source.take(8))

@@ -10,7 +10,7 @@ from collections import namedtuple
 import numpy as np
 
 from lorenzo import coded_marks
-from parts import Bytes, check, known
+from parts import Bytes, check, check_missing, known
 
 RANK, EXPANSION = 4, 16384
 LOSSLESS, ABS, REL, RATE, PRECISION, EXPERT = 0, 1, 2, 3, 4, 7
@@ -62,9 +62,9 @@ def numbers_of(kind, d, mode, value):
 def read_parameters(kind, d, parameters):
     """Mode, value and numbers."""
     size = kind.w // 8
-    check(len(parameters) in (20, 20 + size), "parameters")
-    mode, zero, minbits, maxbits, maxprec, zero2, minexp, zero3, value = struct.unpack("<BBHHBBhHd", parameters[:20])
-    known(zero == zero2 == zero3 == 0, "parameters")
+    check(len(parameters) >= 20, "parameters")
+    mode, code, minbits, maxbits, maxprec, zero, minexp, zero2, value = struct.unpack("<BBHHBBhHd", parameters[:20])
+    known(zero == zero2 == 0, "parameters")
     check(mode in (LOSSLESS, ABS, REL, RATE, PRECISION, EXPERT), "mode")
     check(kind.is_float or mode not in (ABS, REL), "mode of integers")
     if mode in (LOSSLESS, EXPERT):
@@ -76,7 +76,8 @@ def read_parameters(kind, d, parameters):
     check(minbits <= maxbits and (kind.b + 1 if kind.is_float else 1) <= maxbits <= 16658, "bits of blocks")
     check(1 <= maxprec <= 64 and minbits < 4**d * kind.w, "planes or bits of blocks")
     check(mode == LOSSLESS or -1074 <= minexp <= 1023, "exponent")
-    check(len(parameters) == 20 or any(parameters[20:]) and mode != LOSSLESS, "fill value")
+    check(len(parameters) == 20 or mode != LOSSLESS, "missing elements of a lossless array")
+    check_missing(code, parameters[20:], size)
     return mode, value, numbers
 
 

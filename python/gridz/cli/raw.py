@@ -18,7 +18,7 @@ import numpy as np
 import gridz
 from gridz._native import is_recorded
 from gridz._output import replacing
-from gridz.cli.common import EXIT, Command, bytes_text, extents_of, fail, json_option, print_json
+from gridz.cli.common import EXIT, Command, bytes_text, extents_of, fail, json_option, print_json, say
 
 SUFFIX = ".gridz"
 
@@ -213,7 +213,7 @@ def _tell(document: dict, as_json: bool) -> None:
         return
     size = f"{bytes_text(document['array_bytes'])}, frame {bytes_text(document['frame_bytes'])}"
     shape = "x".join(map(str, document["shape"])) or "scalar"
-    click.echo(
+    say(
         f"{document['output']}: {document['codec']}, {document['dtype']} {shape}, {size}, "
         f"ratio {document['ratio']:.3f}, {document['GB_per_s']:.2f} GB/s"
     )
@@ -223,4 +223,4 @@ def _tell(document: dict, as_json: bool) -> None:
             if "psnr" in document
             else ""
         )
-        click.echo(f"verified: {document['verified']}{error}")
+        say(f"verified: {document['verified']}{error}")

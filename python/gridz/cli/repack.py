@@ -10,7 +10,9 @@ import click
 
 import gridz
 from gridz._native import MODES
-from gridz.cli.common import EXIT, Command, bytes_text, extents_of, fail, json_option, print_json, table
+from gridz.cli.common import (
+    EXIT, Command, bytes_text, check_is_hdf5, extents_of, fail, json_option, print_json, say, table,
+)  # fmt: skip
 from gridz.cli.raw import threads_option
 
 
@@ -101,7 +103,7 @@ def command(source, target, codec, rel, rules, chunk, fills, force, threads, as_
     if changed:
         table(("dataset", "codec", "before", "after", "range", "largest error", "PSNR"), [_row(d) for d in changed])
     exact = [d for d in changed if d.reason]
-    click.echo(
+    say(
         f"{target}: {bytes_text(before)} became {bytes_text(after)}; {len(changed)} datasets compressed"
         f"{_reasons(exact, ', bit for bit: ')}, {len(kept)} kept as they were{_reasons(kept, ': ')}; "
         f"all read back and compared with {reference}"
@@ -124,17 +126,5 @@ def _short(codec: str) -> str:
 
 def _reasons(datasets: list, before: str) -> str:
     """How many datasets have each reason, after a text; nothing if there are none."""
-    counts = collections.Counter(d.reason.partition(" (")[0] for d in datasets if d.reason)
+    counts = collections.Counter(d.reason.partition(" (")[0].removeprefix("a ") for d in datasets if d.reason)
     return before + ", ".join(f"{n} {reason}" for reason, n in counts.items()) if counts else ""
-
-
-def check_is_hdf5(path: pathlib.Path) -> None:
-    """Ends the command if a file is of another format."""
-    import h5py
-
-    if h5py.is_hdf5(path):
-        return
-    with open(path, "rb") as stream:
-        is_classic = stream.read(3) == b"CDF"
-    remedy = f"nccopy -k nc4 {path} NEW.nc makes it netCDF-4" if is_classic else "give a file of HDF5 or netCDF-4"
-    fail(f"{path} is {'netCDF-3' if is_classic else 'no HDF5 file, or a damaged one'}", remedy, EXIT.FILE)

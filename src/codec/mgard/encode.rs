@@ -261,7 +261,7 @@ impl<T: Real> Coder<'_, T> {
             wider.set_bins::<T>(k, half, (half + unit.min(half)).min(f64::MAX), [finer, finest]);
             let units = units::<T>(wider.head.layers[k].bins[0]);
             let errors = self.walk(&wider.head, k, Some(units))?;
-            let root = if s == 0.0 { root(errors, units) } else { self.norm(errors.n)? };
+            let root = if s == 0.0 { root(errors, units) } else { self.norm(errors.n, value)? };
             let next = half * (value / root * if root <= value { 0.9995 } else { 0.998 }).clamp(least, 8.0);
             if root <= value && best.as_ref().is_none_or(|&(of_best, _)| half > of_best) {
                 best = Some((half, wider));
@@ -297,8 +297,10 @@ impl<T: Real> Coder<'_, T> {
         Ok(())
     }
 
-    /// The norm of the errors after a walk, and a little more; `n` elements are not exact.
-    fn norm(&self, n: u64) -> Result<f64> {
+    /// The norm of the errors after a walk, and a little more; `n` elements are not exact. Errors are about as large as `value`:
+    /// they are scaled by its power of two, so that their squares neither underflow nor overflow.
+    fn norm(&self, n: u64, value: f64) -> Result<f64> {
+        let scale = power_of_2(-exponent(value).clamp(-1022, 1022));
         let mut errors = try_vec(self.array.len(), "the errors of a chunk")?;
         let nodes = &self.grids[self.chunk.grid.n_steps(0) % 2];
         let exact = |i: usize| {
@@ -306,10 +308,11 @@ impl<T: Real> Coder<'_, T> {
             (now | before) >> (i % 32) & 1 == 1
         };
         errors.extend(self.array.iter().zip(nodes).enumerate().map(|(i, (&element, &node))| {
-            if exact(i) { 0.0 } else { T::of(element).to_f64() - T::of(node).to_f64() }
+            if exact(i) { 0.0 } else { (T::of(element).to_f64() - T::of(node).to_f64()) * scale }
         }));
         let square = norm::square(errors, self.chunk.grid.extents, self.chunk.asked.s.into())?;
-        Ok((square / n.max(1) as f64).sqrt() * (1.0 + ROUNDED_NORM))
+        // Among the subnormal numbers the quotient is rounded.
+        Ok(((square / n.max(1) as f64).sqrt() * (1.0 + ROUNDED_NORM) / scale).next_up())
     }
 
     /// Whether a layer that was walked has elements which it does not keep, but those before did; only these are marked from now on.
