@@ -97,8 +97,9 @@ class Missing:
         return f"0x{np.array(value, self.dtype.newbyteorder('<')).tobytes()[::-1].hex()}"
 
     def is_number(self, element: bytes) -> bool:
-        """True if an element is finite."""
-        return bool(np.isfinite(self._value(element)))
+        """True if an element, or a part of a complex one, is finite."""
+        value = self._value(element)
+        return bool(np.isfinite(value.real) or np.isfinite(value.imag))
 
     def _value(self, element: bytes):
         return np.frombuffer(element, self.dtype)[0]
