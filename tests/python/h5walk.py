@@ -31,10 +31,10 @@ def _call(name: str, *arguments, result=ctypes.c_int):
 
 @dataclasses.dataclass
 class Walk:
-    """A comparison of two files. `codecs` maps the path of each dataset that has another storage to the largest
-    absolute error of its elements, 0 if there is none."""
+    """A comparison of two files. `bounds` maps a path of each dataset whose storage has changed to the largest absolute
+    error that its elements may have, 0 for none."""
 
-    codecs: dict[str, float]
+    bounds: dict[str, float]
     counts: Counter = dataclasses.field(default_factory=Counter)
     differences: list[str] = dataclasses.field(default_factory=list)
 
@@ -43,6 +43,8 @@ class Walk:
         self._files = [h5f.open(os.fsencode(path), h5f.ACC_RDONLY) for path in (a, b)]
         self._seen: list[dict] = [{}, {}]
         self._references: list[tuple] = []
+        opened = ((h5o.open(self._files[0], os.fsencode(path)), bound) for path, bound in self.bounds.items())
+        self._bounds = {h5o.get_info(dataset).addr: bound for dataset, bound in opened}
         try:
             blocks = [open(path, "rb").read(f.get_create_plist().get_userblock()) for path, f in zip((a, b), self._files)]
             self._same("", "user block", *blocks)
@@ -135,7 +137,8 @@ class Walk:
     # ---- datasets -------------------------------------------------------------------------------
 
     def _dataset(self, place: str, one: h5d.DatasetID, two: h5d.DatasetID) -> None:
-        converted = place in self.codecs
+        bound = self._bounds.get(h5o.get_info(one).addr)
+        converted = bound is not None
         lists = [dataset.get_create_plist() for dataset in (one, two)]
         if not self._shapes(place, one, two):
             return
@@ -156,9 +159,10 @@ class Walk:
             self.counts["datasets compared as stored"] += 1
             return
         self.counts["datasets compared"] += 1
-        self._elements(place, one, two, kinds)
+        self._fills = _fills(one) if bound else None
+        self._elements(place, one, two, kinds, bound or 0.0)
 
-    def _elements(self, place: str, one, two, kinds) -> None:
+    def _elements(self, place: str, one, two, kinds, bound: float) -> None:
         space = one.get_space()
         shape, size = (space.shape if space.get_simple_extent_type() == h5s.SIMPLE else ()), kinds[0].get_size()
         if not space.get_simple_extent_npoints():
@@ -175,7 +179,7 @@ class Walk:
             for dataset, kind, room in zip((one, two), kinds, rooms):
                 assert _call("H5Dread", dataset, kind, memory, space, DEFAULT, room) >= 0, place
             self.counts["elements"] += n
-            self._values(place, kinds, n, rooms, self.codecs.get(place, 0.0))
+            self._values(place, kinds, n, rooms, bound)
 
     # ---- elements -------------------------------------------------------------------------------
 
@@ -212,7 +216,11 @@ class Walk:
                 self._values(place, [parent, parent], lengths[0], rooms, 0.0)
 
     def _within(self, place: str, one: np.ndarray, two: np.ndarray, bound: float) -> None:
-        """Finite numbers are within the bound, all others are the same bits."""
+        """Finite numbers are within the bound, all others and the missing elements are the same bits."""
+        missing = [np.isin(array, self._fills) for array in (one, two)]
+        self.counts["missing elements"] += int(missing[0].sum())
+        self._same(place, "places of missing elements", True, np.array_equal(*missing))
+        self._same(place, "missing elements", one[missing[0]].tobytes(), two[missing[0]].tobytes())
         finite = np.isfinite(one)
         self.counts["elements within a bound"] += int(finite.sum())
         wide = [array[finite].astype("c32" if array.dtype.kind == "c" else "g") for array in (one, two)]
@@ -251,6 +259,17 @@ def _split(kind, offset: int, plain: np.ndarray, special: list) -> None:
         special.append((offset, kind))
     else:
         plain[offset : offset + kind.get_size()] = True
+
+
+def _fills(dataset: h5d.DatasetID) -> np.ndarray:
+    """The numbers that mark missing elements: the fill values of the user, in HDF5 and in the attributes of netCDF."""
+    dataset, found = h5py.Dataset(dataset), []
+    if dataset.id.get_create_plist().fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED:
+        found.append(dataset.fillvalue)
+    for name in ("_FillValue", "missing_value"):
+        value = np.asarray(dataset.attrs.get(name, []))
+        found += value.ravel().tolist() if value.dtype.kind in "iufc" else []
+    return np.array(found, dataset.dtype)
 
 
 def _bytes(name) -> bytes:
