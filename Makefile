@@ -28,6 +28,8 @@ WHEEL_VENV := .venv-wheel/complete
 ADIOS2_VENV := .venv-adios2/complete
 # Beside the newest, those that have the operators of before: the files of their Python packages, whatever Python is here.
 ADIOS2_BEFORE := 2.9.0 2.11.0.1014
+# The source distributions of packages that bring HDF5 and netCDF files for their tests.
+CORPUS := target/corpus/complete
 # What wheels are built for: systems with this glibc or a newer one.
 WHEEL_TARGET := x86_64-unknown-linux-gnu
 WHEEL_GLIBC := 2.28
@@ -168,7 +170,7 @@ test-adios2: need-nvcc build need-test-packages $(ADIOS2_VENV) ## the operator o
 	env -u HDF5_PLUGIN_PATH .venv-adios2/bin/python -m pytest -q tests/adios2
 
 .PHONY: test-python
-test-python: need-nvcc build need-test-packages $(WHEEL_VENV) ## the Python package and the command, installed from a wheel
+test-python: need-nvcc build need-test-packages $(WHEEL_VENV) $(CORPUS) ## the Python package and the command, installed from a wheel
 	rm -rf target/wheels/here .venv-python
 	GRIDZ_LIBRARY=$(LIBRARY) .venv-wheel/bin/python -m build --wheel --no-isolation --outdir target/wheels/here
 	python3 -m venv .venv-python
@@ -251,6 +253,14 @@ $(WHEEL_VENV): requirements-wheel.txt
 	@scripts/need.sh python3 python3-venv
 	python3 -m venv --clear .venv-wheel
 	.venv-wheel/bin/pip --quiet --disable-pip-version-check install --requirement requirements-wheel.txt
+	@touch $@
+
+# pip asks each of them what it needs, for which that of netCDF4 looks for the libraries.
+$(CORPUS): requirements-corpus.txt $(WHEEL_VENV)
+	@scripts/need.sh pkg-config libhdf5-dev libnetcdf-dev
+	rm -rf target/corpus && mkdir -p target/corpus
+	.venv-wheel/bin/pip --quiet --disable-pip-version-check download --no-deps --dest target/corpus --requirement requirements-corpus.txt \
+	    --no-binary "$$(sed -n 's/==.*//p' requirements-corpus.txt | paste -sd,)"
 	@touch $@
 
 $(ADIOS2_VENV): requirements-adios2.txt

@@ -33,19 +33,20 @@ class Codec(Mapping):
 
     def __init__(self, text: str):
         """Reads the text form. Raises `InvalidArgument` or `UnsupportedJob`, saying what is allowed."""
-        *parts, self.fill = _without_fill(text)
-        canonical = _text_of(_values_of(",".join(parts)))
-        self.name, *settings = canonical.split(",")
+        self._text = _canonical(text)
+        self.name, *settings = self._text.split(",")
         self.mode, self.value, self.level, self.extras = "lossless", 0.0, None, {}
+        self.fills, self.valid_min, self.valid_max = (), None, None
         for setting in settings:
             key, _, value = setting.partition("=")
             if key in MODES:
                 self.mode, self.value = key, float(value or 0)
-            elif key == "level":
-                self.level = value
+            elif key == "fill":
+                self.fills += (value,)
+            elif key in ("level", "valid_min", "valid_max"):
+                setattr(self, key, value)
             else:
                 self.extras[key] = float(value)
-        self._text = canonical if self.fill is None else f"{canonical},fill={self.fill}"
 
     def __str__(self) -> str:
         return self._text
@@ -80,27 +81,33 @@ class Codec(Mapping):
                 f"{self}: a dataset is compressed chunk by chunk, so the range of the whole must be known before; use "
                 f"codec.bounded_for(array), which measures it and gives the codec with abs=, or give abs= yourself"
             )
-        if self.fill is not None and not self.is_lossless:
-            raise InvalidArgument(
-                f"{self}: in HDF5 the fill value is that of the dataset; leave fill= out and create the dataset with "
-                f"fillvalue={self.fill}"
-            )
-        return _values_of(str(self).partition(",fill=")[0])
+        return _values_of(self._text)
 
-    def bounded_for(self, array) -> Codec:
-        """The same codec with a bound for this array: `rel=` becomes `abs=`, `rel` times the range of the finite values
-        that are not the fill value. Every other codec is its own answer.
+    def bounded_for(self, array, *, force: bool = False) -> Codec:
+        """The codec with an absolute bound for this array: `rel=` becomes `abs=`, `rel` times the range of the valid
+        numbers. The masked elements of a masked array become a fill value of the codec. Other codecs are unchanged.
 
-        A range of 0, which no bound is for, gives the smallest normal number.
+        A range of 0, for which no bound exists, gives the smallest normal number. Raises `InvalidArgument` if outliers,
+        such as a fill value that is not named, make the range; `force` accepts them.
         """
-        if self.mode != "rel":
+        if self.is_lossless:
             return self
-        from gridz.arrays import range_of
+        from gridz._missing import of_codec, with_mask
+        from gridz._ranges import Range
+        from gridz.device import memory_of
 
-        return self.bounded_by(*range_of(array, fill=self.fill))
+        array, codec = with_mask(array, self)
+        if codec.mode != "rel":
+            return codec
+        memory = memory_of(array)
+        measured = Range(of_codec(codec, memory.dtype))
+        measured.add(memory.array)
+        if not force:
+            measured.check("the array")
+        return codec.bounded_by(measured.minimum, measured.maximum)
 
     def bounded_by(self, minimum: float, maximum: float) -> Codec:
-        """As `bounded_for`, by the ends of the range: for arrays that are not in memory as a whole."""
+        """As `bounded_for`, from the ends of the range: for arrays that do not fit in memory."""
         if self.mode != "rel":
             return self
         bound = lib.gridz_relative_bound(minimum, maximum, self.value) or float(np.finfo(float).tiny)
@@ -110,7 +117,9 @@ class Codec(Mapping):
     def get_config(self) -> dict[str, Any]:
         """The arguments with which the class of its name makes it again: `{"abs": 0.001, "level": "fast"}`."""
         mode = {} if self.mode == "lossless" else {self.mode: self.value or True}
-        rest = {"level": self.level, "fill": self.fill, **self.extras}
+        fill = self.fills[0] if len(self.fills) == 1 else self.fills or None
+        limits = {"valid_min": self.valid_min, "valid_max": self.valid_max}
+        rest = {"level": self.level, "fill": fill, **limits, **self.extras}
         return {**mode, **{key: value for key, value in rest.items() if value is not None}}
 
     @classmethod
@@ -183,53 +192,51 @@ def codecs() -> list[CodecInfo]:
     return found
 
 
+def _canonical(request: str) -> str:
+    return _text_of(_values_of(request))
+
+
 def _values_of(request: str) -> tuple[int, ...]:
-    values, n = ffi.new("uint32_t[64]"), ffi.new("size_t *")
+    values, n = ffi.new("uint32_t[256]"), ffi.new("size_t *")
     check(lib.gridz_cd_values(request.encode(), values, len(values), n))
     return tuple(values[0 : n[0]])
 
 
 def _text_of(values: tuple[int, ...]) -> str:
-    chars, n = ffi.new("char[1024]"), ffi.new("size_t *")
+    chars, n = ffi.new("char[2048]"), ffi.new("size_t *")
     check(lib.gridz_cd_text(ffi.new("uint32_t[]", values), len(values), chars, len(chars), n))
     return text(chars)
-
-
-def _without_fill(request: str) -> list:
-    """The parts of a text but its fill value, and that one, or None."""
-    parts = [part.strip() for part in request.split(",")]
-    fills = [part[len("fill=") :] for part in parts if part.startswith("fill=")]
-    if len(fills) > 1:
-        raise InvalidArgument(f'"{request}" names a second fill; keep one')
-    for fill in fills:
-        if not re.fullmatch(r"0x([0-9a-fA-F]{2}){1,16}|[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|[-+]?inf|nan", fill):
-            raise InvalidArgument(
-                f'"{request}": fill is followed by a number, such as fill=-999, or the bits of an element, such as '
-                f"fill=0x7fc00001"
-            )
-    return [part for part in parts if not part.startswith("fill=")] + [fills[0] if fills else None]
 
 
 def _class_of(name: str) -> type[Codec]:
     """The class of a codec of the library, which is called as its text form is written."""
 
-    def __init__(self, level: str | int | None = None, *, fill=None, **settings):
+    def __init__(self, level: str | int | None = None, *, fill=None, valid_min=None, valid_max=None, **settings):
         parts = [name]
         for key, value in settings.items():
             if value is not None:
                 parts.append(key if value is True else f"{key}={number_text(value)}")
         if level is not None:
             parts.append(f"level={level}")
-        if fill is not None:
-            parts.append(f"fill={number_text(fill)}")
+        parts += [f"fill={number_text(value)}" for value in listed(fill)]
+        limits = ("valid_min", valid_min), ("valid_max", valid_max)
+        parts += [f"{key}={number_text(limit)}" for key, limit in limits if limit is not None]
         Codec.__init__(self, ",".join(parts))
 
     __init__.__doc__ = (
-        f"`{name}` with a level by its name or number, a mode by its name with its value (such as `abs=1e-3`), and the "
-        f"value that stands where there is no data. `gridz.codecs()` tells which it takes."
+        f"`{name}` with a level (name or number) and a mode with its value, such as `abs=1e-3`. `fill` is the value, or "
+        f"a sequence of values, that marks missing data; elements below `valid_min` or above `valid_max` are missing, "
+        f"too. Missing elements come back bit for bit. `gridz.codecs()` lists levels and modes."
     )
     doc = f"The codec `{name}` of the library."
     return type(name.capitalize(), (Codec,), {"__init__": __init__, "__doc__": doc, "__module__": "gridz"})
+
+
+def listed(fill) -> list:
+    """The fill values that a caller gave: none, one, or a sequence."""
+    if fill is None:
+        return []
+    return list(fill) if isinstance(fill, (list, tuple, np.ndarray)) and np.ndim(fill) else [fill]
 
 
 def number_text(value) -> str:
@@ -244,16 +251,26 @@ def number_text(value) -> str:
 def fill_element(fill, dtype: np.dtype) -> bytes:
     """The bytes of one element, in its own byte order, that is a fill value: a number, or its text."""
     fill_text = number_text(np.asarray(fill, dtype)[()] if isinstance(fill, complex) else fill)
-    if fill_text.startswith("0x"):
-        bits = bytes.fromhex(fill_text[2:])[::-1]
-        if len(bits) != dtype.itemsize:
-            raise InvalidArgument(f"fill={fill_text} has {len(bits)} bytes, elements of {dtype} have {dtype.itemsize}")
-        return np.frombuffer(bits, dtype.newbyteorder("<")).astype(dtype).tobytes()
-    number = int(fill_text) if re.fullmatch(r"[-+]?\d+", fill_text) else float(fill_text)
-    if dtype.kind in "iu" and number == int(number):
+    try:
+        if fill_text.startswith("0x"):
+            number = bytes.fromhex(fill_text[2:])[::-1]
+        else:
+            number = int(fill_text) if re.fullmatch(r"[-+]?\d+", fill_text) else float(fill_text)
+    except ValueError:
+        raise InvalidArgument(
+            f"fill={fill_text} is no number; give one, such as -999, or the bits of an element, such as 0x7fc00001"
+        ) from None
+    if isinstance(number, bytes):
+        if len(number) != dtype.itemsize:
+            raise InvalidArgument(
+                f"fill={fill_text} has {len(number)} bytes, elements of {dtype} have {dtype.itemsize}"
+            )
+        return np.frombuffer(number, dtype.newbyteorder("<")).astype(dtype).tobytes()
+    if dtype.kind in "iu" and np.isfinite(number) and number == int(number):
         number = int(number)
     try:
-        return np.array(number, dtype).tobytes()
+        with np.errstate(over="ignore"):
+            return np.array(number, dtype).tobytes()
     except (OverflowError, ValueError):
         raise InvalidArgument(f"fill={fill_text} is no element of {dtype}") from None
 

@@ -4,25 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from gridz._codecs import Codec, number_text, parse
+from gridz._codecs import Codec
 from gridz._codecs import codec as codec_of
-from gridz.arrays import as_numbers, bound_of
+from gridz.arrays import bound_of_elements, number_dtype
 from gridz.errors import UnsupportedJob
-
-
-def number_dtype(dtype) -> np.dtype:
-    """The type of the numbers that elements consist of: int64 for dates and durations, uint8 for bool."""
-    return as_numbers(np.empty(0, dtype)).dtype
-
-
-def with_fill(codec: Codec, fill, dtype) -> Codec:
-    """The codec with a fill value of the host's, where that matters: not for lossless codecs, which need none, nor
-    for NaN and infinities, which every codec keeps. A fill value that the codec names itself stays."""
-    if codec.is_lossless or codec.fill is not None or not isinstance(fill, (np.number, int, float, complex)):
-        return codec
-    if not np.isfinite(fill):
-        return codec
-    return parse(f"{codec},fill={number_text(np.asarray(fill, dtype)[()])}")
 
 
 def codec_of_chunks(codec, host: str) -> Codec:
@@ -41,8 +26,8 @@ def check_job(codec: Codec, dtype, rank: int) -> None:
 
     Dates and bool are numbers for lossless codecs only: NaT and truth are not within a bound.
     """
-    dtype = number_dtype(dtype) if codec.is_lossless else dtype
-    bound_of(np.empty((1,) * rank, dtype), codec)
+    dtype = number_dtype(dtype) if codec.is_lossless else np.dtype(dtype)
+    bound_of_elements(dtype, (1,) * rank, codec)
 
 
 def box_and_rest(selection, shape: tuple[int, ...]) -> tuple[tuple[slice, ...], tuple]:

@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 import io
+import pathlib
+
+from gridz._output import replacing
+
+
+def format_of(path) -> str:
+    """The format of a picture by the suffix of its file."""
+    return pathlib.Path(path).suffix[1:].lower() or "png"
 
 
 def new_figure(size):
@@ -19,5 +27,10 @@ def new_figure(size):
             buffer = io.BytesIO()
             self.savefig(buffer, format="png", dpi=100)
             return buffer.getvalue()
+
+        def save(self, path, dpi: int) -> None:
+            """Writes the figure to a file, in the format of its suffix, that appears when it is complete."""
+            with replacing(path) as (_, name):
+                self.savefig(name, dpi=dpi, format=format_of(path))
 
     return Shown(figsize=size, layout="constrained")

@@ -65,9 +65,13 @@ class Owner:
 
 def number_of(dtype: np.dtype) -> int:
     """The library's number for a type of elements; types that it does not know are opaque bytes."""
-    if dtype.name == "bfloat16":
-        return lib.GRIDZ_DTYPE_BF16
     return _NUMBERS.get(dtype.newbyteorder("="), lib.GRIDZ_DTYPE_OPAQUE)
+
+
+def is_recorded(dtype: np.dtype) -> bool:
+    """Whether a frame records this type: numbers of the library, and opaque bytes without fields."""
+    is_bytes = dtype.type is np.void and dtype.names is None and dtype.itemsize > 0
+    return is_bytes or dtype.newbyteorder("=") in _NUMBERS
 
 
 def is_big(dtype: np.dtype) -> bool:

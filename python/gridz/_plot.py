@@ -9,6 +9,8 @@ import numpy as np
 import gridz
 from gridz._codecs import Codec
 from gridz._figure import new_figure
+from gridz._missing import as_given
+from gridz._quality import without_masks
 
 GREY = "0.75"
 """Where there is no number."""
@@ -20,30 +22,34 @@ POINTS = 4000
 """Lines of more points are drawn as the least and the largest value of each stretch."""
 
 
-def plot(original, decoded="szp,rel=1e-3", bound=None, *, index=None, path=None):
+def plot(original, decoded="szp,rel=1e-3", bound=None, *, index=None, path=None, force=False):
     """Original, decoded, error and the errors' histogram beside each other: a matplotlib Figure.
 
     `decoded` is a codec, or its text, through which the array goes here, or an array that came back from somewhere, and
     `bound` is then its bound, as for `gridz.quality`. Of more than two axes the last two are shown, at `index`, a place
-    along each of the others; None is the middle. The histogram is of the whole array. What is not finite, and the
-    fill value of a codec, is grey; errors above an absolute bound are magenta. `path` saves the figure. Raises
-    `ModuleNotFoundError` without matplotlib.
+    along each of the others; None is the middle. The histogram is of the whole array. Elements that are not finite, are
+    masked, or that the codec names as missing (`szp,rel=1e-3,fill=-999`) are grey; errors above an absolute bound are
+    magenta. `path` saves the figure. Raises `ModuleNotFoundError` without matplotlib, and `InvalidArgument` if outliers
+    make the range that `rel=` is a part of, unless `force` is set.
     """
-    original = np.asarray(original)
+    original = as_given(original)
+    original = original if isinstance(original, np.ma.MaskedArray) else np.asarray(original)
     if original.dtype.kind not in "fiu" or not original.size or not original.ndim:
         what = f"{original.dtype} {original.shape}"
         raise gridz.InvalidArgument(f"{what} cannot be plotted; give an array of real numbers")
     figure = new_figure((16, 3.8))
     title = "decoded"
     if isinstance(decoded, (str, Codec)):
-        bound = gridz.codec(decoded).bounded_for(original)
+        bound = gridz.codec(decoded).bounded_for(original, force=force)
         frame = gridz.compress(original, bound)
         decoded, ratio = gridz.decompress(frame), original.nbytes / len(frame)
         how = f", {bound.mode} {bound.value:.3g}" if bound.value else ""
         title = f"{bound.name}{how}\n{ratio:.1f} times smaller"
+    bound = gridz.parse(bound) if isinstance(bound, str) else bound
+    quality = gridz.quality(original, decoded, bound)
+    original, decoded, missing = without_masks(original, decoded, bound)
     decoded = np.asarray(decoded)
-    quality = gridz.quality(original, decoded, bound, fill=bound.fill if isinstance(bound, Codec) else None)
-    hidden = ~np.isfinite(original) | (original == float(bound.fill) if _fill_is_number(bound) else False)
+    hidden = ~np.isfinite(original) | missing.mask(original)
     with np.errstate(invalid="ignore"):
         error = np.where(hidden, np.nan, decoded.astype("f8") - original.astype("f8"))
     limit = _limit(bound, quality)
@@ -59,25 +65,27 @@ def plot(original, decoded="szp,rel=1e-3", bound=None, *, index=None, path=None)
     _draw_histogram(axes[3], error[np.isfinite(error)], limit, has_bound=bound is not None)
     axes[3].set_title(f"errors, PSNR {quality.psnr:.1f} dB", fontsize=9)
     if path is not None:
-        figure.savefig(path, dpi=150)
+        figure.save(path, dpi=150)
     return figure
 
 
-def plot_rate(original, codecs=None, bounds=(1e-1, 1e-2, 1e-3, 1e-4, 1e-5), *, path=None):
+def plot_rate(original, codecs=None, bounds=(1e-1, 1e-2, 1e-3, 1e-4, 1e-5), *, fill=None, path=None, force=False):
     """How much smaller an array becomes, over the bound and over the PSNR: a matplotlib Figure.
 
-    `codecs` are names of codecs that take `rel=`; None for all. `bounds` are parts of the array's range. `path` saves
-    the figure. Raises `ModuleNotFoundError` without matplotlib.
+    `codecs` are names of codecs that take `rel=`; None for all. `bounds` are parts of the range of the array's valid
+    numbers: those that are neither masked nor equal to `fill`, a value or a sequence of them. `path` saves the figure.
+    Raises `ModuleNotFoundError` without matplotlib, and `InvalidArgument` if outliers make the range, unless `force` is
+    set.
     """
-    original = np.asarray(original)
     figure = new_figure((9, 3.8))
     by_bound, by_psnr = figure.subplots(1, 2)
     for name in codecs or [info.name for info in gridz.codecs() if "rel" in info.modes]:
         ratios, psnrs = [], []
         for bound in bounds:
-            frame = gridz.compress(original, f"{name},rel={bound!r}")
-            ratios.append(original.nbytes / len(frame))
-            psnrs.append(gridz.quality(original, gridz.decompress(frame)).psnr)
+            codec = gridz.CLASSES[name](rel=bound, fill=fill).bounded_for(original, force=force)
+            frame = gridz.compress(original, codec)
+            ratios.append(gridz.inspect(frame).array_bytes / len(frame))
+            psnrs.append(gridz.quality(original, gridz.decompress(frame), codec).psnr)
         by_bound.plot(bounds, ratios, marker="o", label=name)
         by_psnr.plot(psnrs, ratios, marker="o", label=name)
     by_bound.set(xscale="log", xlabel="bound / range", ylabel="times smaller")
@@ -86,12 +94,8 @@ def plot_rate(original, codecs=None, bounds=(1e-1, 1e-2, 1e-3, 1e-4, 1e-5), *, p
         ax.grid(alpha=0.3)
         ax.legend()
     if path is not None:
-        figure.savefig(path, dpi=150)
+        figure.save(path, dpi=150)
     return figure
-
-
-def _fill_is_number(bound) -> bool:
-    return isinstance(bound, Codec) and bound.fill is not None and not bound.fill.startswith("0x")
 
 
 def _limit(bound, quality) -> float:

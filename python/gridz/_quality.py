@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from gridz._codecs import Codec, fill_element, parse
+from gridz._codecs import Codec, parse
+from gridz._missing import as_given, filled, of_codec, of_values, unmasked
 from gridz._native import MODES, array_of, check, context, ffi, lib, struct
 from gridz._spectrum import spectrum_difference
 from gridz.device import memory_of
@@ -55,38 +57,81 @@ class Quality:
 
 
 def quality(
-    original, decoded, bound: float | Codec | str | None = None, *, fill=None, spectrum: bool = False, threads=None
-) -> Quality:
+    original, decoded, bound: float | Codec | str | None = None, *,
+    fill=None, valid_min=None, valid_max=None, spectrum: bool = False, threads=None,
+) -> Quality:  # fmt: skip
     """Compares an array with its original, of the same shape and type, both in host memory.
 
-    `bound` is an absolute bound, or a codec or its text form, whose mode, value and fill value count. `spectrum` also
+    `bound` is an absolute bound, or a codec or its text form: its mode, value and missing elements count. `fill` is a fill
+    value or a sequence of them, and what is below `valid_min` or above `valid_max` is missing, too. Masked elements of a
+    masked array have its fill value, or the first one that is named, and must be equal in both arrays. `spectrum` also
     compares the power at each wavenumber: `spectrum_difference` is the largest relative difference, of the waves along
     the last axes, three at most, that have a millionth of the strongest ones' power; it takes about ten times the arrays'
     memory. Raises `UnsupportedJob` for elements that are no numbers.
     """
+    codec = parse(bound) if isinstance(bound, str) else bound
+    original, decoded, missing = without_masks(original, decoded, codec, fill, valid_min, valid_max)
     a, b = memory_of(original), memory_of(decoded)
     if (a.dtype, a.shape) != (b.dtype, b.shape):
         raise InvalidArgument(
             f"the original has {a.dtype} {a.shape}, the other array {b.dtype} {b.shape}; they must be the same"
         )
-    codec = parse(bound) if isinstance(bound, str) else bound
     mode, value = ("abs", float(codec)) if isinstance(codec, (int, float, np.number)) else ("lossless", 0.0)
     if isinstance(codec, Codec):
-        mode, value, fill = codec.mode, codec.value, codec.fill if fill is None else fill
+        mode, value = codec.mode, codec.value
     described, ctx = array_of(a.dtype, a.shape), context(threads)
     options = struct("gridz_quality_options", context=ctx, mode=MODES[mode], value=value)
-    if fill is not None:
-        element = ffi.from_buffer(fill_element(fill, a.dtype))
-        options.fill_value = element
+    kept = missing.set_options(options)
     report = struct("gridz_quality_report")
     check(lib.gridz_quality(described.pointer, a.pointer, a.n_bytes, b.pointer, b.n_bytes, report, options))
+    del kept
     fields = [name for name, _ in ffi.typeof("gridz_quality_report").fields if name != "struct_size"]
     figures = {name: getattr(report, name) for name in fields}
     figures["spectrum_difference"] = np.nan
     if spectrum:
-        first, second = np.asarray(original), np.asarray(decoded)
-        hidden = ~(np.isfinite(first) & np.isfinite(second))
-        if fill is not None:
-            hidden |= first == np.frombuffer(fill_element(fill, a.dtype), a.dtype)[0]
-        figures["spectrum_difference"] = spectrum_difference(first, second, hidden)
+        hidden = ~(np.isfinite(a.array) & np.isfinite(b.array)) | missing.mask(a.array)
+        figures["spectrum_difference"] = spectrum_difference(a.array, b.array, hidden)
     return Quality(figures, a.shape)
+
+
+class Statistics:
+    """The errors of an array whose parts were compared one after the other."""
+
+    def __init__(self):
+        self._n, self._l2_error, self._largest_error = 0, 0.0, 0.0
+        self._minimum, self._maximum = np.inf, -np.inf
+
+    def add(self, part: Quality) -> None:
+        """Adds the comparison of a part. Parts without numbers count nothing."""
+        if not part.numbers:
+            return
+        self._n += part.numbers
+        self._l2_error = math.hypot(self._l2_error, part.l2_error)  # squares may overflow
+        self._largest_error = max(self._largest_error, part.largest_error)
+        self._minimum, self._maximum = min(self._minimum, part.minimum), max(self._maximum, part.maximum)
+
+    def figures(self) -> dict[str, float]:
+        """`minimum`, `maximum`, `largest_error` and `psnr` of the array; nothing if no part had numbers."""
+        if not self._n:
+            return {}
+        rmse = np.float64(self._l2_error / math.sqrt(self._n))
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            psnr = float(20 * np.log10((self._maximum - self._minimum) / rmse))
+        ends = {"minimum": self._minimum, "maximum": self._maximum}
+        return {**ends, "largest_error": self._largest_error, "psnr": psnr}
+
+
+def without_masks(original, decoded, codec, *named) -> tuple:
+    """Both arrays without masks, and the elements that are missing in them."""
+    original, decoded = as_given(original), as_given(decoded)
+    dtype = memory_of(unmasked(original)).dtype
+    missing = of_values(dtype, *named)
+    if isinstance(codec, Codec) and (codec.fills or codec.valid_min or codec.valid_max):
+        missing = missing | of_codec(codec, dtype)
+    if isinstance(original, np.ma.MaskedArray):
+        original, missing = filled(original, missing)
+    if isinstance(decoded, np.ma.MaskedArray):
+        if decoded.dtype != dtype:
+            raise InvalidArgument(f"the original has {dtype}, the other array {decoded.dtype}; they must be the same")
+        decoded, missing = filled(decoded, missing)
+    return original, decoded, missing

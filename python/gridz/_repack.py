@@ -6,8 +6,9 @@ Numbers go through the bulk layer, chunk by chunk on all threads; everything els
 
 from __future__ import annotations
 
+import contextlib
+import difflib
 import fnmatch
-import itertools
 import os
 import pathlib
 from dataclasses import dataclass
@@ -15,20 +16,26 @@ from typing import Callable, Iterator, Mapping
 
 import h5py
 import numpy as np
-from h5py import h5d, h5f, h5t, h5z
+from h5py import h5d, h5f, h5g, h5l, h5o, h5t, h5z
 
 import gridz
-from gridz._libhdf5 import holds, lock
+from gridz import _cf
+from gridz._chunks import boxes_of, compared_boxes, is_dense
+from gridz._codecs import listed
+from gridz._elements import check_job
+from gridz._libhdf5 import address_of, lock, numbers_of
+from gridz._missing import Missing, attributes_of, of_codec, of_dataset, of_values, user_fill
+from gridz._names import bytes_of, shown, text_of
 from gridz._output import replacing
-from gridz._tree import Copy, access_by_descriptor, create_like
-from gridz.bench import box_of, chunks_for
+from gridz._quality import Statistics
+from gridz._ranges import Range, check_rel
+from gridz._tree import PROBLEMS, Copy, Found, access_by_descriptor, create_like, datasets_of, open_file, reason_of
+from gridz._verify import fill_is_same, is_as_encoded, is_in_file, is_kept
+from gridz.bench import chunks_for
 from gridz.filters import stored_codec
 
 SMALLEST = 4 << 10
 """Bytes below which a dataset stays as it is, unless it is named: an index of chunks takes as much."""
-
-BOX_BYTES = 64 << 20
-"""What is read at once to measure and to compare."""
 
 LOSSLESS = {1, 2, 3, 4, 307, 32000, 32001, 32004, 32008, 32015}
 """Filters that change no value: deflate, shuffle, fletcher32, szip, bzip2, LZF, Blosc, LZ4, Bitshuffle, Zstandard."""
@@ -42,13 +49,23 @@ KEEP = "keep"
 
 @dataclass(frozen=True)
 class Repacked:
-    """What became of a dataset: its path, the codec's text (None: as it was), stored bytes before and after."""
+    """One dataset of a repacked file."""
 
     path: str
     codec: str | None
+    """The codec's text; None: the dataset was copied unchanged."""
     array_bytes: int
     bytes_before: int
+    """Stored bytes in the original."""
     bytes_after: int
+    reason: str | None = None
+    """Why the dataset was copied unchanged, or why its codec is lossless where a lossy one was given."""
+    minimum: float | None = None
+    """Of a lossy codec: the smallest valid number of the original; the same holds for the following."""
+    maximum: float | None = None
+    largest_error: float | None = None
+    psnr: float | None = None
+    """Peak signal-to-noise ratio, 20 log10(range / root mean square error), in dB."""
 
 
 def repack(
@@ -58,27 +75,41 @@ def repack(
     *,
     datasets: Mapping[str, object] | None = None,
     chunk: str | tuple = KEEP,
+    fill=None,
+    force: bool = False,
     threads: int | None = None,
     progress: Callable[[str], object] | None = None,
 ) -> list[Repacked]:
     """Copies an HDF5 file to `target` (None: in its place) with its numbers compressed by a codec, or its text.
 
-    A codec with a bound is for floats that are no dimension scales; other numbers, and all if there is none, get the
-    default lossless codec; `rel=` is of each dataset's range. `datasets` maps patterns (`/group/*`, or `name*` anywhere)
-    to the codec of what they match, or to "keep"; the last one that matches counts. A dataset that none matches stays
-    as it is if it is small, is no array of numbers, would become larger, or went through a filter that is not known or
-    may have changed values; with no codec given, what gridz has compressed stays too. `chunk`: "keep" those there are
-    (arrays without chunks get some), "auto" for new ones, or a shape for datasets of its rank. `progress` is told the
-    path of each dataset.
+    A lossy codec is for floats that are no coordinates; other numbers get the default lossless codec. Coordinates are
+    dimension scales, and by the CF conventions datasets that an attribute such as `coordinates` or `bounds` names,
+    and those with `axis`, units such as degrees_north, or a standard name such as latitude. `rel=` is relative to the
+    range of each dataset's valid numbers. Missing elements come back bit for bit: those that have HDF5's fill value,
+    `_FillValue`, `missing_value` or a value of `fill` (one or a sequence), or lie outside of `valid_min`, `valid_max`
+    or `valid_range`.
+
+    `datasets` maps patterns to the codec of the datasets that match, or to "keep"; the last match counts. A pattern
+    with a slash matches paths (`/group/*`), one without matches names in every group (`name*`). A coordinate gets a
+    lossy codec only from its own name or path. A dataset that no pattern matches is copied unchanged if it is small,
+    is no array of numbers, would become larger, or went through a filter that is unknown or may have changed values;
+    with no codec given, also if gridz has compressed it. `chunk`: "keep" (arrays without chunks get some), "auto" for
+    new ones, or a shape for datasets of its rank. `progress` is called with the path of each dataset.
+
+    Raises `InvalidArgument` for a pattern that matches nothing, and unless `force` is set, for `rel=` above 0.1 and
+    for a range that outliers make.
 
     Everything else is kept: links, attributes, types, references, order, user block. The new file replaces `target`
-    when all of it was read back and compared; after an error, or if the process is killed, there is the old one. Raises
-    `gridz.Error`, and OSError for files. References to what nothing links to become null.
+    when all of it was read back and compared; after an error, or if the process is killed, there is the old one.
+    Raises `gridz.Error`, and OSError for files. References to what nothing links to become null.
     """
     source = pathlib.Path(source)
     target = source if target is None else pathlib.Path(target)
-    with h5py.File(source, "r") as file, replacing(target) as (descriptor, name), lock:
-        job = _Job(codec, datasets or {}, chunk, threads, progress)
+    with contextlib.ExitStack() as stack:
+        file = stack.enter_context(open_file(source))
+        job = _Job(file, codec, datasets or {}, chunk, listed(fill), force, threads, progress)
+        descriptor, name = stack.enter_context(replacing(target))
+        stack.enter_context(lock)
         written = create_like(name, file.id)
         try:
             Copy(file.id, written, job.make).run()
@@ -88,32 +119,56 @@ def repack(
         with open(source, "rb") as stream:
             os.pwrite(descriptor, stream.read(n), 0)
         with h5py.File(h5f.open(name.encode(), h5f.ACC_RDONLY, access_by_descriptor())) as copy:
-            return [_verified(file[path], copy[path], made, threads) for path, made in job.done.items()]
+            return [
+                _verified(path, file[bytes_of(path)], copy[bytes_of(path)], made, job.reasons.get(path), threads)
+                for path, made in job.done.items()
+            ]
 
 
 class _Job:
-    """What is asked for, and what was done."""
+    """The request, and the result for each dataset."""
 
-    def __init__(self, codec, datasets: Mapping[str, object], chunk, threads, progress):
+    def __init__(self, file: h5py.File, codec, datasets: Mapping, chunk, fills: list, force: bool, threads, progress):
         self._is_chosen = codec is not None
         self._codec = gridz.codec(codec)
         self._datasets = {glob: KEEP if c == KEEP else gridz.codec(c) for glob, c in datasets.items()}
-        self._chunk, self._threads, self._progress = chunk, threads, progress
+        for given in (self._codec, *self._datasets.values()):
+            if given != KEEP:
+                check_rel(given, force)
+        of_values("f8", [value for value in fills if not str(value).startswith("0x")])  # refuses texts
+        self._chunk, self._fills, self._force = chunk, fills, force
+        self._threads, self._progress = threads, progress
+        self._paths, attributes = _paths_of(file)
+        _check_patterns(self._datasets, self._paths)
+        self._coordinates = _cf.coordinates(attributes)
+        for found in datasets_of(file.id):
+            if found.id is not None:
+                self._check(found.path, found.dataset)
         self.done: dict[str, gridz.Codec | None] = {}
+        self.reasons: dict[str, str] = {}
+
+    def _check(self, path: str, dataset: h5py.Dataset) -> None:
+        """Raises for a codec that cannot compress the dataset that a pattern names."""
+        glob, named = self._named(dataset.id)
+        codec = self._choice(dataset, glob, named)[0] if named else None
+        if codec is not None:
+            try:
+                check_job(codec, np.empty((), numbers_of(dataset.id.get_type())).dtype, dataset.ndim)
+            except gridz.Error as error:
+                raise gridz.UnsupportedJob(f"{shown(path)} cannot be compressed with {codec}: {error}") from None
 
     def make(self, path: str, original: h5d.DatasetID, kind: h5t.TypeID, file) -> h5d.DatasetID | None:
-        """The dataset in the new file, of the type `kind` there, with all elements; None if it is to stay as it is."""
+        """The dataset in the new file, of the type `kind` there, with all elements; None to copy it unchanged."""
         if self._progress:
             self._progress(path)
+        dataset, glob, named = h5py.Dataset(original), *self._named(original)
+        codec, reason = self._choice(dataset, glob, named)
         self.done[path] = None
-        dataset, named = h5py.Dataset(original), self._named(path)
-        if named == KEEP or not _is_array(dataset) or not (named or self._converts(dataset)):
+        if reason:
+            self.reasons[path] = reason
+        if codec is None:
             return None
-        codec = named or self._codec
-        if not named and not codec.is_lossless and (dataset.dtype.kind not in "fc" or h5py.h5ds.is_scale(original)):
-            codec = gridz.codec(None)
-        if codec.mode == "rel":
-            codec = codec.bounded_by(*_range_of(dataset, codec.fill))
+        codec = self._with_missing(path, dataset, codec)
         create = original.get_create_plist()
         for filter_id in _filters(dataset):
             if not h5z.filter_avail(filter_id) and filter_id != H5Z_ZFP:
@@ -130,30 +185,87 @@ class _Job:
         except (OSError, ValueError, RuntimeError) as error:
             if named:
                 raise gridz.UnsupportedJob(f"{path} cannot be compressed with {codec}: {error}") from None
+            self.reasons[path] = f"not compressible ({error})"
             return None
         if original.get_storage_size():  # without, all elements are the fill value
-            gridz.h5.copy(dataset, h5py.Dataset(made), threads=self._threads)
+            _copy(dataset, h5py.Dataset(made), self._threads)
             if not named and made.get_storage_size() > original.get_storage_size():
+                self.reasons[path] = "not smaller"
                 return None
         self.done[path] = codec
         return made
 
-    def _named(self, path: str):
-        found = None
+    def _named(self, original: h5d.DatasetID) -> tuple[str, object]:
+        """The last pattern that matches a dataset, and its codec or "keep"; None for both if none does."""
+        found = "", None
         for glob, codec in self._datasets.items():
-            if fnmatch.fnmatchcase(path if glob.startswith("/") else path.rpartition("/")[2], glob):
-                found = codec
+            if any(_matches(path, glob) for path in self._paths[address_of(original)]):
+                found = glob, codec
         return found
 
-    def _converts(self, dataset: h5py.Dataset) -> bool:
-        """Whether a dataset that no pattern names is converted."""
-        if dataset.dtype.kind not in "iufcb" or dataset.nbytes < SMALLEST:
-            return False
-        stored = stored_codec(dataset)
+    def _choice(self, dataset: h5py.Dataset, glob: str, named) -> tuple[gridz.Codec | None, str | None]:
+        """The codec of a dataset, or None; and the reason, where that is not the one that was given."""
+        if named == KEEP:
+            return None, f"kept ({glob})"
+        if not _is_array(dataset):
+            return None, "no array of numbers in this file"
+        why_kept = None if named else self._why_kept(dataset)
+        if why_kept:
+            return None, why_kept
+        codec = named or self._codec
+        if codec.is_lossless:
+            return codec, None
+        paths = self._paths[address_of(dataset.id)]
+        is_its_name = any(glob in (path, path[1:], path.rpartition("/")[2]) for path in paths)
+        why_not = _cf.why_not_lossy(attributes_of(dataset, _cf.NAMES), dataset.dtype.base)
+        if why_not and is_its_name:
+            raise gridz.UnsupportedJob(f"{shown(paths[0])}: {codec} is not for {why_not}; use a lossless codec")
+        if not why_not and not is_its_name:
+            is_scale = h5py.h5ds.is_scale(dataset.id)
+            why_not = "a coordinate (dimension scale)" if is_scale else self._coordinates.get(paths[0])
+        if not why_not and not named and dataset.dtype.kind not in "fc":
+            why_not = "no floats"
+        return (gridz.codec(None), why_not) if why_not else (codec, None)
+
+    def _why_kept(self, dataset: h5py.Dataset) -> str | None:
+        """Why a dataset that no pattern names is copied unchanged, or None."""
+        if dataset.dtype.subdtype:
+            return "elements are arrays"
+        if dataset.nbytes < SMALLEST:
+            return "small"
+        try:
+            stored = stored_codec(dataset)
+        except gridz.Error:
+            return "compressed by a newer gridz"
         if stored is not None:
-            return self._is_chosen and stored.is_lossless and stored != self._codec
+            is_wanted = self._is_chosen and stored.is_lossless and stored != self._codec
+            return None if is_wanted else "compressed by gridz"
         filters = set(_filters(dataset))
-        return filters <= LOSSLESS and all(h5z.filter_avail(number) for number in filters)
+        if not filters <= LOSSLESS:
+            return f"filter {min(filters - LOSSLESS)}"
+        is_readable = all(h5z.filter_avail(number) for number in filters)
+        return None if is_readable else "a filter that is not available"
+
+    def _with_missing(self, path: str, dataset: h5py.Dataset, codec: gridz.Codec) -> gridz.Codec:
+        """The codec with the missing elements of a dataset, and with a bound by its range."""
+        if codec.is_lossless:
+            return codec
+        dtype, fills = dataset.dtype.base, []
+        for value in self._fills:
+            with contextlib.suppress(gridz.InvalidArgument):  # no element of this type
+                fills += of_values(dtype, value).fills
+        codec = (of_dataset(dataset) | Missing(dtype, tuple(fills))).kept_by(codec, shown(path))
+        if codec.mode != "rel":
+            return codec
+        measured, n = Range(of_codec(codec, dtype), dataset.size), 0
+        for start, count in boxes(dataset):
+            measured.add(gridz.h5.read(dataset, start=start, count=count, threads=self._threads))
+            n += int(np.prod(count))
+        if n < dataset.size and not user_fill(dataset):
+            measured.add(np.asarray([dataset.fillvalue], dtype))
+        if not self._force:
+            measured.check(shown(path), shown(path))
+        return codec.bounded_by(measured.minimum, measured.maximum)
 
     def _chunks(self, dataset: h5py.Dataset) -> tuple:
         if isinstance(self._chunk, tuple) and len(self._chunk) == dataset.ndim:
@@ -164,12 +276,67 @@ class _Job:
         return chunks_for(dataset.shape, dataset.dtype.itemsize)
 
 
+def _paths_of(file: h5py.File) -> tuple[dict[int, list[str]], dict[str, dict]]:
+    """All paths of each dataset, by its address in the file; and attributes of each dataset, by its first path, and of
+    groups, whose paths end in a slash. Of hard links to a group the first one counts."""
+    paths: dict[int, list[str]] = {}
+    attributes = {}
+    seen, groups = set(), [("", h5g.open(file.id, b"/"))]
+    while groups:
+        path, group = groups.pop()
+        if address_of(group) in seen:
+            continue
+        seen.add(address_of(group))
+        attributes[f"{path}/"] = attributes_of(h5py.Group(group), _cf.REFERENCES)
+        names: list[bytes] = []
+        group.links.iterate(names.append)
+        for name in names:
+            if group.links.get_info(name).type != h5l.TYPE_HARD:
+                continue
+            with contextlib.suppress(*PROBLEMS):  # `datasets_of` reports objects that cannot be opened
+                item, place = h5o.open(group, name), f"{path}/{text_of(name)}"
+                if isinstance(item, h5g.GroupID):
+                    groups.append((place, item))
+                elif isinstance(item, h5d.DatasetID):
+                    paths.setdefault(address_of(item), []).append(place)
+                    if len(paths[address_of(item)]) == 1:
+                        attributes[place] = attributes_of(h5py.Dataset(item), (*_cf.REFERENCES, *_cf.NAMES))
+    return paths, attributes
+
+
+def _matches(path: str, glob: str) -> bool:
+    """True if a pattern matches a path: as a whole if the pattern has a slash, otherwise the name at its end."""
+    text = path if "/" in glob else path.rpartition("/")[2]
+    glob = glob if glob.startswith("/") or "/" not in glob else f"/{glob}"
+    return text == glob or fnmatch.fnmatchcase(text, glob)
+
+
+def _check_patterns(globs, paths: Mapping[int, list[str]]) -> None:
+    """Raises `InvalidArgument` for a pattern that matches no dataset."""
+    every = [path for several in paths.values() for path in several]
+    for glob in globs:
+        if any(_matches(path, glob) for path in every):
+            continue
+        inside = [path for path in every if path.startswith(f"/{glob.strip('/')}/")]
+        whole = {path.lower(): path for path in reversed(every)}
+        names = {path.rpartition("/")[2].lower(): path for path in reversed(every)}
+        text, is_path = glob.strip("/").lower(), "/" in glob
+        near = difflib.get_close_matches(f"/{text}", whole, 1) if is_path else []
+        near = [whole[path] for path in near] or [names[name] for name in difflib.get_close_matches(text, names, 1)]
+        if inside:
+            hint = f"it is a group: /{glob.strip('/')}/* matches its datasets"
+        elif near:
+            hint = f"did you mean {near[0]}?"
+        else:
+            more = f" and {len(every) - 5} more" if len(every) > 5 else ""
+            hint = f"the file has {', '.join(every[:5])}{more}" if every else "the file has none"
+        raise gridz.InvalidArgument(f"{shown(glob)!r} (--dataset) matches no dataset of the file; {shown(hint)}")
+
+
 def _is_array(dataset: h5py.Dataset) -> bool:
-    """Whether a dataset can be compressed at all: stored in this file, of axes, no pointers or references within."""
-    if not dataset.shape or not dataset.size or holds(dataset.id.get_type(), h5t.VLEN, h5t.REFERENCE):
-        return False
-    create = dataset.id.get_create_plist()
-    return create.get_layout() != h5d.VIRTUAL and not create.get_external_count()
+    """Whether a dataset can be compressed at all: some numbers, along axes, stored in this file."""
+    is_numbers = dataset.shape and dataset.size and numbers_of(dataset.id.get_type()) is not None
+    return bool(is_numbers) and is_in_file(dataset.id)
 
 
 def _filters(dataset: h5py.Dataset) -> list[int]:
@@ -178,51 +345,53 @@ def _filters(dataset: h5py.Dataset) -> list[int]:
 
 
 def boxes(dataset: h5py.Dataset) -> Iterator[tuple[tuple, tuple]]:
-    """First element and extents of the boxes, of whole chunks and about `BOX_BYTES`, that make up a dataset."""
-    chunks = dataset.chunks or chunks_for(dataset.shape, dataset.dtype.itemsize)
-    box = [part.stop - part.start for part in box_of(dataset.shape, dataset.dtype.itemsize, chunks, BOX_BYTES)]
-    for start in itertools.product(*(range(0, n, step) for n, step in zip(dataset.shape, box))):
-        yield start, tuple(min(n - a, step) for a, n, step in zip(start, dataset.shape, box))
+    """First element and extents of the boxes that hold the stored elements of a dataset."""
+    return boxes_of(dataset.id)
 
 
-def _range_of(dataset: h5py.Dataset, fill) -> tuple[float, float]:
-    """The range of the finite numbers that are not a fill value: the codec's, HDF5's, or netCDF's."""
-    fill = _fill_of(dataset) if fill is None else fill
-    if fill is None and "_FillValue" in dataset.attrs:
-        fill = np.ravel(dataset.attrs["_FillValue"])[0]
-    ends = [gridz.range_of(gridz.h5.read(dataset, start=start, count=count), fill) for start, count in boxes(dataset)]
-    return min(a for a, _ in ends), max(b for _, b in ends)
+def _copy(before: h5py.Dataset, after: h5py.Dataset, threads) -> None:
+    """Copies the stored elements of a dataset. Raises `Corrupt`, with the chunk, if some cannot be decoded."""
+    try:
+        if is_dense(before.id):
+            gridz.h5.copy(before, after, threads=threads)
+            return
+        for start, count in boxes_of(before.id, after.chunks):
+            part = gridz.h5.read(before, start=start, count=count, threads=threads)
+            gridz.h5.write(after, part, start, threads=threads)
+    except (gridz.Corrupt, gridz.HostError) as error:
+        from gridz._report import problems
+
+        for damage in problems(Found("", before.id), threads):
+            raise gridz.Corrupt(f"chunk {damage['start']}: {damage['error']}") from error
+        raise
 
 
-def _verified(before: h5py.Dataset, after: h5py.Dataset, codec: gridz.Codec | None, threads) -> Repacked:
+def _verified(path: str, before: h5py.Dataset, after: h5py.Dataset, codec, reason: str | None, threads) -> Repacked:
     """Compares a dataset with its copy: stored bytes if they were copied, otherwise elements. Raises `Corrupt`."""
+    statistics = Statistics()
     sizes = [dataset.id.get_storage_size() for dataset in (before, after)]
-    if codec is None and holds(before.id.get_type(), h5t.VLEN, h5t.REFERENCE):
-        same = True  # what is stored are places in the file
-    elif codec is None and before.chunks:
-        same = all(before.id.read_direct_chunk(c) == after.id.read_direct_chunk(c) for c in _chunk_offsets(before))
-    elif _is_array(before):
-        same = all(_is_same(before, after, box, codec, threads) for box in boxes(before))
-    else:
-        same = True  # no elements, or none in this file
+    name, how = f"{shown(before.file.filename)}: {shown(path)}", f" with {codec}" if codec else ""
+    try:
+        same = fill_is_same(before.id, after.id)
+        if codec is None:
+            same = same and is_kept(before.id, after.id)
+        elif codec.mode in ("rms", "rate", "precision", "expert"):
+            same = same and is_as_encoded(before, after, threads, statistics)
+        else:
+            boxes_ = compared_boxes(before.id, after.id)
+            same = same and all(_is_same(before, after, box, codec, threads, statistics) for box in boxes_)
+    except PROBLEMS as error:
+        raise gridz.HostError(f"{name}: the copy{how} cannot be compared with the original: {reason_of(error)}") from error
     if not same:
-        how = f" with {codec}" if codec else ""
-        raise gridz.Corrupt(f"{before.name} does not come back as it was{how}; the file is as it was")
-    return Repacked(before.name, codec and str(codec), before.nbytes if before.shape is not None else 0, *sizes)
+        raise gridz.Corrupt(f"{name}: the copy{how} differs from the original, so no file was written")
+    n_bytes = before.size * before.id.get_type().get_size() if before.shape is not None else 0
+    return Repacked(path, codec and str(codec), n_bytes, *sizes, reason, **statistics.figures())
 
 
-def _is_same(before, after, box, codec, threads) -> bool:
+def _is_same(before, after, box, codec, threads, statistics: Statistics) -> bool:
     a, b = (gridz.h5.read(dataset, start=box[0], count=box[1], threads=threads) for dataset in (before, after))
-    if codec is None or codec.is_lossless:
+    if codec.is_lossless:
         return a.tobytes() == b.tobytes()
-    return gridz.quality(a, b, codec, fill=_fill_of(before)).ok
-
-
-def _fill_of(dataset: h5py.Dataset):
-    """The fill value that somebody has chosen, or None."""
-    chosen = dataset.id.get_create_plist().fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED
-    return dataset.fillvalue if chosen else None
-
-
-def _chunk_offsets(dataset: h5py.Dataset) -> Iterator[tuple]:
-    return (dataset.id.get_chunk_info(i).chunk_offset for i in range(dataset.id.get_num_chunks()))
+    quality = gridz.quality(a, b, codec)
+    statistics.add(quality)
+    return quality.ok and of_codec(codec, a.dtype).is_kept(a, b)

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import math
 from typing import Iterator
 
 import h5py
 import numpy as np
+from h5py import h5d, h5t, h5z
 
 import gridz
-from gridz._repack import H5Z_ZFP, boxes
+from gridz._chunks import boxes_of, chunks_of, frames_of, has_chunks
+from gridz._libhdf5 import elements, holds, numbers_of
+from gridz._repack import H5Z_ZFP
+from gridz._tree import PROBLEMS, Found, reason_of
+from gridz._verify import is_in_file
 from gridz._zfp_header import mode_of
 from gridz.filters import stored_codec
 
@@ -24,44 +30,75 @@ NAMES = {
     gridz.FILTER_ID: "gridz",
 }  # fmt: skip
 
-
-def datasets(file: h5py.File) -> list[h5py.Dataset]:
-    """All datasets that are linked in a file, each once."""
-    found: list[h5py.Dataset] = []
-    file.visititems(lambda _, item: found.append(item) if isinstance(item, h5py.Dataset) else None)
-    return found
+ERRORS = (gridz.Error, *PROBLEMS)
+"""What a damaged or unusual dataset may raise, which must not keep the others from being listed."""
 
 
-def chunks_of(dataset: h5py.Dataset) -> Iterator:
-    """h5py's `StoreInfo` of each stored chunk: `chunk_offset`, `filter_mask`, `byte_offset`, `size`."""
-    return (dataset.id.get_chunk_info(i) for i in range(dataset.id.get_num_chunks())) if dataset.chunks else iter(())
+def describe(found: Found) -> dict:
+    """A dataset in words and numbers. Blocks and bound are of at most `SAMPLE` chunks, if gridz has compressed it.
 
-
-def describe(dataset: h5py.Dataset) -> dict:
-    """A dataset in words and numbers. Blocks and bound are of at most `SAMPLE` chunks, if gridz has compressed it."""
-    create = dataset.id.get_create_plist()
-    filters = [create.get_filter(i) for i in range(create.get_nfilters())]
-    numbers = [number for number, *_ in filters]
-    codec, stored = stored_codec(dataset), dataset.id.get_storage_size()
-    chunks = list(chunks_of(dataset))
-    sizes = [chunk.size for chunk in chunks]
-    n_bytes = dataset.nbytes if dataset.shape is not None else 0
-    document = {
-        "path": dataset.name,
-        "shape": dataset.shape,
-        "dtype": str(dataset.dtype),
-        "chunk": dataset.chunks,
-        "codec": codec and str(codec),
-        "filters": [_name_of(number, cd_values) for number, _, cd_values, _ in filters],
-        "array_bytes": n_bytes,
-        "stored_bytes": stored,
-        "ratio": n_bytes / stored if stored else None,
-    }
-    if sizes:
-        document["chunk_bytes"] = {"min": min(sizes), "median": int(np.median(sizes)), "max": max(sizes)}
-    if codec is not None and numbers == [gridz.FILTER_ID]:
-        document.update(_frames(dataset, [chunk for chunk in chunks if chunk.filter_mask == 0]))
+    What cannot be found out is None, and "error" says why.
+    """
+    document: dict = {"path": found.path, "shape": None, "dtype": None, "chunk": None, "codec": None, "filters": []}
+    document.update({"array_bytes": None, "stored_bytes": None, "ratio": None})
+    if found.id is None:
+        return {**document, "error": found.error}
+    try:
+        for part in _described(found.id):
+            document.update(part)
+    except ERRORS as error:
+        document["error"] = reason_of(error)
     return document
+
+
+def _described(dataset: h5d.DatasetID) -> Iterator[dict]:
+    """The parts of the description, those first that always work."""
+    kind, create = dataset.get_type(), dataset.get_create_plist()
+    shape = h5py.Dataset(dataset).shape
+    n_bytes = math.prod(shape) * kind.get_size() if shape is not None else 0
+    yield {"shape": shape, "dtype": type_text(kind), "chunk": create.get_chunk() if has_chunks(dataset) else None}
+    filters = [create.get_filter(i) for i in range(create.get_nfilters())]
+    yield {"filters": [_name_of(number, cd_values) for number, _, cd_values, _ in filters]}
+    stored, has_pointers = dataset.get_storage_size(), holds(kind, h5t.VLEN)  # what these lead to is stored elsewhere
+    ratio = n_bytes / stored if stored and not has_pointers and is_in_file(dataset) else None
+    yield {"array_bytes": n_bytes, "stored_bytes": stored, "ratio": ratio}
+    codec = stored_codec(h5py.Dataset(dataset))
+    yield {"codec": codec and str(codec)}
+    chunks = chunks_of(dataset)
+    sizes = [chunk.size for chunk in chunks]
+    if sizes:
+        yield {"chunk_bytes": {"min": min(sizes), "median": int(np.median(sizes)), "max": max(sizes)}}
+    if codec is not None and len(filters) == 1:
+        yield _frames(dataset, frames_of(dataset))
+
+
+def type_text(kind: h5t.TypeID) -> str:
+    """The type of elements: NumPy's name for numbers, words for what NumPy lacks or has no short name for."""
+    found, size = kind.get_class(), kind.get_size()
+    if found == h5t.ARRAY:
+        return f"{type_text(kind.get_super())} {'x'.join(map(str, kind.get_array_dims()))}"
+    if found == h5t.VLEN:
+        return f"sequences of {type_text(kind.get_super())}"
+    if found == h5t.STRING:
+        return "string" if kind.is_variable_str() else f"S{size}"
+    if found == h5t.REFERENCE:
+        return "reference"
+    if found == h5t.OPAQUE:
+        tag = kind.get_tag().decode(errors="backslashreplace")
+        return f"opaque, {size} bytes{f', {tag}' if tag else ''}"
+    try:
+        if found not in (h5t.BITFIELD, h5t.TIME) and kind.dtype.itemsize == size and kind.dtype.names is None:
+            return str(kind.dtype)
+    except (TypeError, ValueError, RuntimeError):
+        pass
+    if found == h5t.COMPOUND:
+        members = (
+            f"{kind.get_member_name(i).decode(errors='surrogateescape')}: {type_text(kind.get_member_type(i))}"
+            for i in range(kind.get_nmembers())
+        )
+        return f"{{{', '.join(members)}}}"
+    name = {h5t.INTEGER: "integer", h5t.FLOAT: "float", h5t.BITFIELD: "bits", h5t.TIME: "time", h5t.ENUM: "enumeration"}
+    return f"{name.get(found, f'class {found}')}, {size} bytes"
 
 
 def _name_of(number: int, cd_values) -> str:
@@ -70,23 +107,32 @@ def _name_of(number: int, cd_values) -> str:
     return f"{NAMES.get(number, number)} {mode}".rstrip()
 
 
-def _frames(dataset: h5py.Dataset, chunks: list) -> dict:
-    """What the frames of some chunks, evenly chosen, tell of themselves; of `mgard`, also what there is to read of them."""
+def _frames(dataset: h5d.DatasetID, chunks: list) -> dict:
+    """What the frames of some chunks, evenly chosen, say; of `mgard`, also which parts of them can be read alone.
+
+    "stored_chunks" counts the frames that hold their elements uncompressed. Blocks are of codecs that have several kinds.
+    """
     blocks: collections.Counter = collections.Counter()
-    bounds, parts, sample = [], [], chunks[:: math.ceil(len(chunks) / SAMPLE) or 1]
+    bounds, parts, n_stored, sample = [], [], 0, chunks[:: math.ceil(len(chunks) / SAMPLE) or 1]
     for chunk in sample:
-        frame = dataset.id.read_direct_chunk(chunk.chunk_offset)[1]
-        blocks.update(gridz.inspect_blocks(frame))
-        info = gridz.inspect(frame)
-        bounds.append(info.bound)
-        if info.codec == "mgard":
-            parts.append(gridz.inspect_parts(frame))
+        try:
+            frame = dataset.read_direct_chunk(chunk.chunk_offset)[1]
+            info = gridz.inspect(frame)
+            bounds.append(info.bound)
+            n_stored += info.codec == "stored"
+            if info.codec == "mgard":
+                parts.append(gridz.inspect_parts(frame))
+            with contextlib.suppress(gridz.UnsupportedJob):  # all blocks of this codec are of one kind
+                blocks.update(gridz.inspect_blocks(frame))
+        except ERRORS as error:
+            raise gridz.Corrupt(f"chunk {chunk.chunk_offset}: {reason_of(error)}") from error
     bound = max((bound for bound in bounds if bound is not None), default=None)
     read_less = {
         "layers": [_part(part, "bound") for part in zip(*(layers for layers, _ in parts))],
         "levels": [_part(part, "shape") for part in zip(*(levels for _, levels in parts))],
     }
-    return {"sampled_chunks": len(sample), "blocks": dict(blocks), "bound": bound, **(read_less if parts else {})}
+    counts = {"sampled_chunks": len(sample), "stored_chunks": n_stored, "blocks": dict(blocks)}
+    return {**counts, "bound": bound, **(read_less if parts else {})}
 
 
 def _part(chunks: tuple, what: str) -> dict:
@@ -94,24 +140,55 @@ def _part(chunks: tuple, what: str) -> dict:
     return {"bytes": sum(part.frame_bytes for part in chunks), what: max(getattr(part, what) for part in chunks)}
 
 
-def damage(dataset: h5py.Dataset, threads: int | None = None) -> Iterator[dict]:
-    """Reads all of a dataset and yields where that fails: the first element of the chunk, or box, and the error."""
-    parts: list = []
-    if dataset.chunks:
-        create = dataset.id.get_create_plist()
-        direct = [create.get_filter(i)[0] for i in range(create.get_nfilters())] == [gridz.FILTER_ID]
-        for chunk in chunks_of(dataset):
-            is_frame = direct and chunk.filter_mask == 0
-            parts.append((chunk.chunk_offset, dataset.chunks, is_frame))
-    elif dataset.shape and dataset.size:
-        parts = [(start, count, False) for start, count in boxes(dataset)]
-    elif dataset.shape == ():
-        parts = [((), (), False)]
+def missing_filters(dataset: h5d.DatasetID) -> list[str]:
+    """Filters that are needed to read a dataset and are not available, in words."""
+    create = dataset.get_create_plist()
+    numbers = [create.get_filter(i)[0] for i in range(create.get_nfilters())]
+    if numbers == [H5Z_ZFP] and numbers_of(dataset.get_type()) is not None:
+        return []  # gridz.h5 reads these
+    # Chunks may have been stored without a filter, as their masks say.
+    skipped = [chunk.filter_mask for chunk in chunks_of(dataset)]
+    needed = [n for i, n in enumerate(numbers) if not all(mask >> i & 1 for mask in skipped)]
+    return [f"{NAMES.get(n, 'filter')} ({n})" for n in needed if not h5z.filter_avail(n)]
+
+
+def problems(found: Found, threads: int | None = None) -> Iterator[dict]:
+    """Reads all of a dataset and yields what cannot be read: "path", "start" (the first element of the chunk or box, or
+    None), "error", and "missing", True if this machine lacks a filter or a file, False if the data is damaged."""
+    problem = {"path": found.path, "start": None, "missing": False}
+    if found.id is None:
+        yield {**problem, "error": found.error}
+        return
+    try:
+        missing = missing_filters(found.id)
+        parts = [] if missing else list(_parts(found.id))
+    except ERRORS as error:
+        yield {**problem, "error": reason_of(error)}
+        return
+    if missing:
+        text = f"needs {' and '.join(missing)}, which is not available here; install its plugin or name its folder in"
+        yield {**problem, "missing": True, "error": f"{text} HDF5_PLUGIN_PATH"}
     for start, count, is_frame in parts:
         try:
             if is_frame:
-                gridz.decompress(dataset.id.read_direct_chunk(start)[1], threads=threads)
+                gridz.decompress(found.id.read_direct_chunk(start)[1], threads=threads)
+            elif numbers_of(found.id.get_type()) is not None and start:
+                gridz.h5.read(found.dataset, start=start, count=count, threads=threads)
             else:
-                dataset[tuple(slice(a, a + n) for a, n in zip(start, count))]
-        except (gridz.Error, OSError, RuntimeError, ValueError) as error:
-            yield {"path": dataset.name, "start": start, "error": " ".join(str(error).split())}
+                with elements(found.id, start, count):
+                    pass
+        except ERRORS as error:
+            outside = found.id.get_create_plist().get_external_count() > 0
+            text = f"{reason_of(error)}{'; its elements are in external files' if outside else ''}"
+            yield {**problem, "start": start, "missing": outside, "error": text}
+
+
+def _parts(dataset: h5d.DatasetID) -> Iterator[tuple[tuple, tuple, bool]]:
+    """First element and extents of all that is stored, chunk by chunk, and whether that is a frame of gridz."""
+    if not has_chunks(dataset):
+        yield from ((start, count, False) for start, count in boxes_of(dataset))
+        return
+    extents, frames = dataset.get_create_plist().get_chunk(), {chunk.chunk_offset for chunk in frames_of(dataset)}
+    for chunk in chunks_of(dataset):
+        start = chunk.chunk_offset
+        yield start, tuple(min(c, n - a) for c, n, a in zip(extents, dataset.shape, start)), start in frames

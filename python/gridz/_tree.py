@@ -9,20 +9,92 @@ none.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
-from typing import Callable
+import errno
+import os
+from dataclasses import dataclass
+from typing import Callable, Iterator
 
+import h5py
 from h5py import h5, h5a, h5d, h5f, h5g, h5l, h5o, h5p, h5s, h5t
 
-from gridz._libhdf5 import DEFAULT, address_of, call, holds, id_of, made, pointer, room_for
+from gridz._chunks import BOX_BYTES, boxes_of, chunks_of
+from gridz._libhdf5 import DEFAULT, address_of, call, elements, holds, id_of, made, pointer, room_for
+from gridz._names import bytes_of, shown, text_of
 from gridz._references import References
+from gridz.errors import Error, HostError
 
 WITHOUT_ATTRIBUTES = h5o.COPY_WITHOUT_ATTR_FLAG
 ELEMENTS_AT_ONCE = 1 << 16
-"""Of references, copied at once."""
+"""About how many elements with pointers or references are copied at once."""
 
 Maker = Callable[[str, h5d.DatasetID, h5t.TypeID, h5f.FileID], "h5d.DatasetID | None"]
 """Makes the copy of a dataset, at a path, of a type, in a file, without a link; or None, if it stays as it is."""
+
+PROBLEMS = (OSError, ValueError, RuntimeError, TypeError, KeyError, HostError)
+"""What h5py and `call` raise for what HDF5 cannot do, or NumPy lacks."""
+
+
+def open_file(path) -> h5py.File:
+    """Opens a file for reading. Errors have the file's name as `filename`, and a remedy where another program has it."""
+    try:
+        return h5py.File(path, "r")
+    except OSError as error:
+        text = reason_of(error)
+        if error.errno in (errno.EAGAIN, errno.EACCES) and "lock" in text:
+            text = "another program has the file open for writing; close it there, or set HDF5_USE_FILE_LOCKING=FALSE"
+        raise OSError(error.errno, text, os.fspath(path)) from None
+
+
+@dataclass(frozen=True)
+class Found:
+    """An object that a walk has found, or one that could not be opened, and why."""
+
+    path: str
+    id: h5d.DatasetID | h5g.GroupID | h5t.TypeID | None
+    error: str = ""
+
+    @property
+    def dataset(self) -> h5py.Dataset:
+        """As h5py's users know it."""
+        return h5py.Dataset(self.id)
+
+
+def datasets_of(file: h5f.FileID) -> Iterator[Found]:
+    """All datasets, whatever their names and types, and what could not be opened."""
+    return (found for found in objects_of(file) if found.id is None or isinstance(found.id, h5d.DatasetID))
+
+
+def objects_of(file: h5f.FileID) -> Iterator[Found]:
+    """All objects that hard links lead to, each once; depth first, in the order of the links."""
+    seen, stack = set(), [("", None, b"/")]
+    while stack:
+        path, parent, name = stack.pop()
+        try:
+            opened = h5o.open(parent or file, name)
+            if address_of(opened) in seen:
+                continue
+            seen.add(address_of(opened))
+            yield Found(path or "/", opened)
+            if isinstance(opened, h5g.GroupID):
+                links = [link for link in _names_of_links(opened) if opened.links.get_info(link).type == h5l.TYPE_HARD]
+                stack.extend((f"{path}/{text_of(link)}", opened, link) for link in reversed(links))
+        except PROBLEMS as error:
+            yield Found(path or "/", None, reason_of(error))
+
+
+def reason_of(error: Exception) -> str:
+    """The text of an error, in one line; KeyError quotes its own."""
+    return " ".join(str(error.args[0] if isinstance(error, KeyError) and error.args else error).split())
+
+
+def _names_of_links(group: h5g.GroupID) -> list[bytes]:
+    """In the order in which they were made, if the group keeps that, or of names."""
+    tracked = group.get_create_plist().get_link_creation_order() & h5p.CRT_ORDER_TRACKED
+    names: list[bytes] = []
+    group.links.iterate(names.append, idx_type=h5.INDEX_CRT_ORDER if tracked else h5.INDEX_NAME, order=h5.ITER_INC)
+    return names
 
 
 def create_like(path: str, source: h5f.FileID) -> h5f.FileID:
@@ -31,6 +103,7 @@ def create_like(path: str, source: h5f.FileID) -> h5f.FileID:
     root = h5g.open(source, b"/").get_create_plist()  # which the file's own list does not tell of
     create.set_link_creation_order(root.get_link_creation_order())
     create.set_attr_creation_order(root.get_attr_creation_order())
+    create.set_obj_track_times(root.get_obj_track_times())
     versions = {0: h5f.LIBVER_EARLIEST, 1: h5f.LIBVER_EARLIEST, 2: h5f.LIBVER_V18}
     newest = getattr(h5f, "LIBVER_V110", h5f.LIBVER_LATEST)
     access.set_libver_bounds(versions.get(_superblock_version(source), newest), h5f.LIBVER_LATEST)
@@ -58,51 +131,71 @@ class Copy:
     def __init__(self, source: h5f.FileID, target: h5f.FileID, make: Maker):
         self._source, self._target, self._make = source, target, make
         self.places, self._objects = {}, []
-        self._references = References(source, self.places)
+        self._paths, self._unwalked, self._begun = None, set(), set()
+        self._references = References(source, self.places.get)
+        self._fill_references = References(source, self._made_ahead)
 
     def run(self) -> None:
         """Copies links and objects, then attributes and references."""
         roots = [h5g.open(file, b"/") for file in (self._source, self._target)]
-        self._note(*roots)
+        self._note("/", *roots)
         groups = [("", *roots)]
         while groups:
             groups.extend(self._links(*groups.pop()))
-        for original, copied in self._objects:
-            self._attributes(original, copied)
-            is_stored = isinstance(original, h5d.DatasetID) and original.get_storage_size()
-            if is_stored and holds(original.get_type(), h5t.REFERENCE):
-                self._elements(original, copied)
+        for path, original, copied in self._objects:
+            self._attributes(path, original, copied)
+            if isinstance(original, h5d.DatasetID) and holds(original.get_type(), h5t.REFERENCE):
+                with self._naming(path):
+                    self._elements(original, copied)
 
-    def _note(self, original, copied) -> None:
+    @contextlib.contextmanager
+    def _naming(self, path: str) -> Iterator[None]:
+        """Puts the file and the path into the text of errors."""
+        try:
+            yield
+        except (Error, *PROBLEMS) as error:
+            if isinstance(error, Error) and shown(path) in str(error):
+                raise
+            kind, file = type(error) if isinstance(error, Error) else HostError, shown(text_of(self._source.name))
+            raise kind(f"{file}: {shown(path)} cannot be copied: {reason_of(error)}") from error
+
+    def _note(self, path: str, original, copied) -> None:
         self.places[address_of(original)] = copied
-        self._objects.append((original, copied))
+        self._objects.append((path, original, copied))
 
     def _links(self, path: str, group: h5g.GroupID, copied: h5g.GroupID) -> list:
         """Copies the links of a group with the objects that they are the first to name; the groups among those."""
-        tracked = group.get_create_plist().get_link_creation_order() & h5p.CRT_ORDER_TRACKED
-        index = h5.INDEX_CRT_ORDER if tracked else h5.INDEX_NAME
-        names, found = [], []
-        group.links.iterate(names.append, idx_type=index, order=h5.ITER_INC)
+        with self._naming(path or "/"):
+            names = _names_of_links(group)
+        found = []
         for name in names:
-            info = group.links.get_info(name)
-            if info.type != h5l.TYPE_HARD:
-                call("H5Lcopy", id_of(group), name, id_of(copied), name, DEFAULT, DEFAULT)
-                continue
-            link = h5p.create(h5p.LINK_CREATE)
-            link.set_char_encoding(info.cset)
-            original = h5o.open(group, name)
-            address = address_of(original)
-            place = f"{path}/{name.decode(errors='surrogateescape')}"
-            is_new = address not in self.places
-            if is_new and isinstance(original, h5d.DatasetID) and self._dataset(place, original, copied, name, link):
-                continue
-            if is_new and not isinstance(original, h5d.DatasetID):
-                made_like = self._type if isinstance(original, h5t.TypeID) else self._group
-                self._note(original, made_like(original))
-            h5o.link(self.places[address], copied, name, lcpl=link)
-            if is_new and isinstance(original, h5g.GroupID):
-                found.append((place, original, self.places[address]))
+            place = f"{path}/{text_of(name)}"
+            with self._naming(place):
+                original = self._link(place, group, copied, name)
+                if isinstance(original, h5g.GroupID):
+                    found.append((place, original, self.places[address_of(original)]))
         return found
+
+    def _link(self, path: str, group: h5g.GroupID, copied: h5g.GroupID, name: bytes):
+        """Copies one link, and the object if this is the first link to it, which is returned then."""
+        info = group.links.get_info(name)
+        if info.type != h5l.TYPE_HARD:
+            call("H5Lcopy", id_of(group), name, id_of(copied), name, DEFAULT, DEFAULT)
+            return None
+        link = h5p.create(h5p.LINK_CREATE)
+        link.set_char_encoding(info.cset)
+        original = h5o.open(group, name)
+        is_new = address_of(original) not in self.places
+        if is_new and isinstance(original, h5d.DatasetID) and self._dataset(path, original, copied, name, link):
+            return original
+        if is_new and not isinstance(original, h5d.DatasetID):
+            made_like = self._type if isinstance(original, h5t.TypeID) else self._group
+            self._note(path, original, made_like(original))
+        address = address_of(original)
+        h5o.link(self.places[address], copied, name, lcpl=link)
+        is_new |= address in self._unwalked
+        self._unwalked.discard(address)
+        return original if is_new else None
 
     def _group(self, original: h5g.GroupID) -> h5g.GroupID:
         # The list of an open group has the places of its links in the file, which HDF5 would take over.
@@ -129,28 +222,64 @@ class Copy:
         if not kind.committed():
             return kind
         if address_of(kind) not in self.places:
-            self._note(kind, self._type(kind))
+            self._note("a committed type without a link", kind, self._type(kind))
         return self.places[address_of(kind)]
 
     def _dataset(self, path: str, original: h5d.DatasetID, group, name: bytes, link) -> bool:
         """Makes the copy of a dataset; whether it has its link already."""
-        kind = original.get_type()
-        copied = self._make(path, original, self.type_of(original), self._target)
-        if copied is None:
-            try:
-                layout = self.type_of(original), original.get_space(), original.get_create_plist()
-                copied = h5d.create(self._target, None, *layout)
-                self._stored(original, copied)
-            except ValueError:  # a filter is not there
-                copied = None
+        copied = self._without_link(path, original)
         if copied is not None:
-            self._note(original, copied)
+            self._note(path, original, copied)
             return False
         how = h5p.create(h5p.OBJECT_COPY)
         how.set_copy_object(WITHOUT_ATTRIBUTES)
         h5o.copy(original, b".", group, name, how, link)
-        self._note(original, h5d.open(group, name))
+        self._note(path, original, h5d.open(group, name))
         return True
+
+    def _without_link(self, path: str, original: h5d.DatasetID) -> h5d.DatasetID | None:
+        """The copy of a dataset; None if only H5Ocopy can make it, since a filter is missing."""
+        self._begun.add(address_of(original))
+        copied = self._make(path, original, self.type_of(original), self._target)
+        if copied is not None:
+            return copied
+        try:
+            layout = self.type_of(original), original.get_space(), self._creation_list(original)
+            copied = h5d.create(self._target, None, *layout)
+            self._stored(original, copied)
+            return copied
+        except PROBLEMS:
+            return None
+
+    def _creation_list(self, original: h5d.DatasetID) -> h5p.PropDCID:
+        """The properties of a dataset, with references in its fill value re-pointed."""
+        create, kind = original.get_create_plist(), original.get_type()
+        if holds(kind, h5t.REFERENCE) and create.fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED:
+            space = h5s.create(h5s.SCALAR)
+            with room_for(1, kind, space) as element:
+                call("H5Pget_fill_value", id_of(create), id_of(kind), pointer(element))
+                self._fill_references.repoint(element, kind)
+                call("H5Pset_fill_value", id_of(create), id_of(kind), pointer(element))
+        return create
+
+    def _made_ahead(self, address: int):
+        """The copy of an object, which is made now if its first link is still to come: HDF5 takes a fill value only
+        when the dataset is made. None, as for objects without a link, if it refers to a dataset that is being made."""
+        if address not in self.places and address not in self._begun:
+            if self._paths is None:
+                self._paths = {address_of(found.id): found.path for found in objects_of(self._source) if found.id}
+            path = self._paths.get(address)
+            if path is None:
+                return None
+            original = h5o.open(self._source, bytes_of(path))
+            if isinstance(original, h5d.DatasetID):
+                copied = self._without_link(path, original)
+            else:
+                copied = (self._type if isinstance(original, h5t.TypeID) else self._group)(original)
+                self._unwalked.add(address)
+            if copied is not None:
+                self._note(path, original, copied)
+        return self.places.get(address)
 
     def _stored(self, original: h5d.DatasetID, copied: h5d.DatasetID) -> None:
         """Copies what a dataset has in the file: stored chunks byte for byte. References come later."""
@@ -158,47 +287,41 @@ class Copy:
         if not original.get_storage_size() or create.get_external_count() or holds(kind, h5t.REFERENCE):
             return
         if create.get_layout() == h5d.CHUNKED and not holds(kind, h5t.VLEN):
-            for i in range(original.get_num_chunks()):
-                place = original.get_chunk_info(i).chunk_offset
-                mask, stored = original.read_direct_chunk(place)
-                copied.write_direct_chunk(place, stored, mask)
+            for chunk in chunks_of(original):
+                mask, stored = original.read_direct_chunk(chunk.chunk_offset)
+                copied.write_direct_chunk(chunk.chunk_offset, stored, mask)
         elif create.get_layout() != h5d.VIRTUAL:
             self._elements(original, copied)
 
-    def _attributes(self, original, copied) -> None:
+    def _attributes(self, path: str, original, copied) -> None:
         for i in range(h5a.get_num_attrs(original)):
             # Where the order is not kept, this is the order of names.
-            attribute = h5a.open(original, index=i, index_type=h5.INDEX_CRT_ORDER, order=h5.ITER_INC)
-            kind, space = self.type_of(attribute), attribute.get_space()
-            with made("H5Pclose", "H5Aget_create_plist", id_of(attribute)) as create:
-                new = "H5Acreate2", id_of(copied), _name_of(attribute), id_of(kind), id_of(space), create, DEFAULT
-                n = space.get_simple_extent_npoints()
-                with made("H5Aclose", *new) as written, room_for(n, kind, space) as room:
-                    if len(room):
-                        memory = attribute.get_type()
-                        call("H5Aread", id_of(attribute), id_of(memory), pointer(room))
-                        self._references.repoint(room, memory)
-                        call("H5Awrite", written, id_of(memory), pointer(room))
+            with self._naming(path):
+                attribute = h5a.open(original, index=i, index_type=h5.INDEX_CRT_ORDER, order=h5.ITER_INC)
+            name = _name_of(attribute)
+            with self._naming(f"{path}, attribute {text_of(name)},"):
+                self._attribute(attribute, name, copied)
+
+    def _attribute(self, attribute: h5a.AttrID, name: bytes, copied) -> None:
+        kind, space = self.type_of(attribute), attribute.get_space()
+        with made("H5Pclose", "H5Aget_create_plist", id_of(attribute)) as create:
+            new = "H5Acreate2", id_of(copied), name, id_of(kind), id_of(space), create, DEFAULT
+            n = space.get_simple_extent_npoints()
+            with made("H5Aclose", *new) as written, room_for(n, kind, space) as room:
+                if len(room):
+                    memory = attribute.get_type()
+                    call("H5Aread", id_of(attribute), id_of(memory), pointer(room))
+                    self._references.repoint(room, memory)
+                    call("H5Awrite", written, id_of(memory), pointer(room))
 
     def _elements(self, original: h5d.DatasetID, copied: h5d.DatasetID) -> None:
-        """Copies the elements in the type of the file, some rows at once, and re-points references within."""
-        shape, kind = original.shape, original.get_type()
-        if original.get_space().get_simple_extent_type() == h5s.NULL or 0 in shape:
-            return
-        row = 1
-        for extent in shape[1:]:
-            row *= extent
-        n, step = (shape or (1,))[0], max(1, ELEMENTS_AT_ONCE // row)
-        for first in range(0, n, step):
-            count = (min(step, n - first), *shape[1:]) if shape else ()
-            memory = h5s.create_simple(count) if shape else h5s.create(h5s.SCALAR)
-            place = original.get_space()
-            if shape:
-                place.select_hyperslab((first, *[0] * (len(shape) - 1)), count)
-            with room_for(memory.get_simple_extent_npoints(), kind, memory) as room:
-                arguments = id_of(kind), id_of(memory), id_of(place), DEFAULT, pointer(room)
-                call("H5Dread", id_of(original), *arguments)
-                self._references.repoint(room, kind)
+        """Copies the stored elements in the type of the file and re-points references within."""
+        kind = original.get_type()
+        has_pointers = holds(kind, h5t.VLEN, h5t.REFERENCE)
+        limit = ELEMENTS_AT_ONCE * kind.get_size() if has_pointers else BOX_BYTES
+        for start, count in boxes_of(original, limit=limit):
+            with elements(original, start, count) as (rows, arguments):
+                self._references.repoint(rows, kind)
                 call("H5Dwrite", id_of(copied), *arguments)
 
 

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from gridz import _codecs as codecs
-from gridz._native import DTYPES, MODES, array_of, check, context, ffi, lib, struct, text
-from gridz._codecs import Codec, fill_element
+from gridz._native import DTYPES, MODES, array_of, check, context, ffi, is_recorded, lib, struct, text
+from gridz._codecs import Codec
+from gridz._missing import Missing, as_given, of_values, unmasked, with_mask
 from gridz.device import Memory, memory_of
-from gridz.errors import Corrupt, InvalidArgument
+from gridz.errors import Corrupt, InvalidArgument, UnsupportedJob
 
 
 @dataclass(frozen=True)
@@ -59,18 +60,28 @@ class PartInfo:
     """The first bytes of the frame that are needed."""
 
 
-def compress(array, codec: Codec | str | None = None, *, threads: int | None = None, out=None):
+def compress(array, codec: Codec | str | None = None, *, threads: int | None = None, out=None, force: bool = False):
     """Compresses an array to a frame, as `bytes`.
 
     `codec` is a codec or its text form; None is the default lossless one. `rel=` bounds are of the range of this array;
-    the frame says what absolute bound that is (`inspect(frame).bound`). What is not contiguous is copied first.
-    `threads`: None is all that `GRIDZ_THREADS` or the machine has.
+    the frame says what absolute bound that is (`inspect(frame).bound`). Raises `InvalidArgument` if outliers make that
+    range, such as a fill value that is not named; `force` accepts them (arrays on a GPU are not examined). An array that
+    is not contiguous is copied first; the frame has the elements in C order. Raises `UnsupportedJob` for types that a
+    frame does not record: bool, dates, strings, records, long double, bfloat16. `threads`: None is all that
+    `GRIDZ_THREADS` or the machine has.
+
+    Masked elements of a masked array become its `fill_value`, or the codec's fill value if that names others, and come
+    back as that: `numpy.ma.masked_equal(decompress(frame), value)` has the mask again. An element that is not masked and
+    has this value is refused.
 
     With `out`, a writable contiguous buffer in memory of the host or a GPU, the frame goes there and its length in bytes
     is returned; `bound_of(array, codec)` bytes are always enough.
     """
-    codec = codecs.codec(codec)
+    array, codec = with_mask(array, codecs.codec(codec))
     memory = memory_of(array)
+    _check_is_recorded(memory.dtype, codec)
+    if codec.mode == "rel" and not force and not memory.on_gpu and memory.dtype.kind in "iufc":
+        codec.bounded_for(memory.array)
     described, ctx = array_of(memory.dtype, memory.shape), context(threads)
     options, n_bytes = _options(codec, ctx), ffi.new("size_t *")
     if out is not None:
@@ -87,11 +98,30 @@ def compress(array, codec: Codec | str | None = None, *, threads: int | None = N
 
 def bound_of(array, codec: Codec | str | None = None) -> int:
     """The bytes that are always enough for `compress(array, codec, out=…)`."""
+    array, codec = with_mask(array, codecs.codec(codec))
     memory = memory_of(array)
-    described, n_bytes = array_of(memory.dtype, memory.shape), ffi.new("size_t *")
-    options = _options(codecs.codec(codec), ffi.NULL)
+    _check_is_recorded(memory.dtype, codec)
+    return bound_of_elements(memory.dtype, memory.shape, codec)
+
+
+def bound_of_elements(dtype: np.dtype, shape: tuple[int, ...], codec: Codec) -> int:
+    """As `bound_of`, without an array. Types that a frame does not record are opaque bytes here."""
+    described, n_bytes = array_of(dtype, shape), ffi.new("size_t *")
+    options = _options(codec, ffi.NULL)  # its text must outlive the call
     check(lib.gridz_compress_bound(described.pointer, options.pointer, n_bytes))
     return n_bytes[0]
+
+
+def _check_is_recorded(dtype: np.dtype, codec: Codec) -> None:
+    """Raises `UnsupportedJob` for a type that would be lost in a frame."""
+    if dtype.hasobject or not dtype.itemsize or is_recorded(dtype):
+        return  # `array_of` and the library refuse objects and elements without bytes
+    view = number_dtype(dtype)
+    view = f'"V{view.itemsize}"' if view.kind == "V" else f"np.{view.name}"
+    remedy = f"compress array.view({view}) and view the decompressed array with the original dtype"
+    if not codec.is_lossless:
+        remedy = f"convert it to numbers, such as array.astype(np.float32), or use a lossless codec and {remedy}"
+    raise UnsupportedJob(f"a frame records numbers and opaque bytes, but not elements of type {dtype}; {remedy}")
 
 
 def inspect(frame) -> FrameInfo:
@@ -217,27 +247,49 @@ def _mode_name(number: int) -> str:
     return names.get(number, f"mode {number} of a newer gridz")
 
 
-def range_of(array, fill=None) -> tuple[float, float]:
-    """The smallest and the largest finite number of an array in host memory that is not the fill value; infinity and minus
-    infinity if there is none."""
+def range_of(array, fill=None, *, valid_min=None, valid_max=None) -> tuple[float, float]:
+    """The smallest and the largest valid number of an array in host memory; infinity and minus infinity if it has none.
+
+    Valid numbers are finite, not masked, not equal to `fill` (a value or a sequence of values), and neither below
+    `valid_min` nor above `valid_max`.
+    """
+    array = as_given(array)
+    missing = of_values(memory_of(unmasked(array)).dtype, fill, valid_min, valid_max)
+    if isinstance(array, np.ma.MaskedArray):
+        array = array.compressed()
+    return range_within(array, missing)
+
+
+def range_within(array, missing: Missing) -> tuple[float, float]:
+    """As `range_of`, without masks."""
     memory = memory_of(array)
     described, ends = array_of(memory.dtype, memory.shape), ffi.new("double[2]")
     options = struct("gridz_quality_options")
-    if fill is not None:
-        element = ffi.from_buffer(fill_element(fill, memory.dtype))
-        options.fill_value = element
+    kept = missing.set_options(options)
     check(lib.gridz_range(described.pointer, memory.pointer, memory.n_bytes, ends, ends + 1, options))
+    del kept
     return ends[0], ends[1]
 
 
-def as_numbers(array: np.ndarray) -> np.ndarray:
-    """A view of dates, times and booleans as the integers that they are, which codecs take; other arrays as they are.
-
-    A frame has no such types, so whoever keeps the type elsewhere, as Zarr does, looks at the result as that again.
-    """
+def number_dtype(dtype) -> np.dtype:
+    """The type that a frame records for elements of `dtype`: int64 for dates and durations, uint8 for bool, unsigned
+    integers for types that extend NumPy (bfloat16), opaque bytes for strings, records and long double."""
+    dtype = np.dtype(dtype)
+    if dtype.hasobject or not dtype.itemsize or is_recorded(dtype):
+        return dtype
+    if dtype.isbuiltin == 2 and dtype.itemsize in (1, 2, 4, 8):
+        return np.dtype(f"u{dtype.itemsize}")
     kinds = {"b": "u1", "m": "i8", "M": "i8"}
-    kind = kinds.get(array.dtype.kind)
-    return array if kind is None else array.view(np.dtype(kind).newbyteorder(array.dtype.byteorder))
+    return np.dtype(kinds.get(dtype.kind, f"V{dtype.itemsize}")).newbyteorder(dtype.byteorder)
+
+
+def as_numbers(array: np.ndarray) -> np.ndarray:
+    """A view of an array as elements of `number_dtype`.
+
+    A host that records the type elsewhere, as Zarr does, views the decompressed array with that type.
+    """
+    dtype = number_dtype(array.dtype)
+    return array if dtype == array.dtype else array.view(dtype)
 
 
 class _Options:

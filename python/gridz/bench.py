@@ -15,6 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 import gridz
+from gridz._libhdf5 import numbers_of
+from gridz._missing import Missing, of_dataset
+from gridz._ranges import check_rel
 
 CHUNK_BYTES = 4 << 20
 """About how large chunks are that are chosen here."""
@@ -32,6 +35,8 @@ class Sample:
     chunks: tuple
     chunks_are_given: bool
     """Whether the chunks are those of the dataset."""
+    missing: Missing
+    """The elements that mark missing data, as the dataset says."""
 
 
 @dataclass
@@ -84,34 +89,54 @@ def sample_of(name: str, array, limit: int) -> Sample:
     given = getattr(array, "chunks", None)
     chunks = given or chunks_for(array.shape, array.dtype.itemsize)
     box = box_of(array.shape, array.dtype.itemsize, chunks, limit)
-    values = np.ascontiguousarray(array[box])
+    if isinstance(array, np.ndarray):
+        values = np.ascontiguousarray(array[box])
+    else:
+        values = gridz.h5.read(array, start=[s.start for s in box], count=[s.stop - s.start for s in box])
     whole = values.shape == tuple(array.shape)
     index = ", ".join(f"{s.start}:{s.stop}" if s.stop - s.start < n else ":" for s, n in zip(box, array.shape))
     chunks = tuple(min(chunk, extent) for chunk, extent in zip(chunks, values.shape))
-    return Sample(name, name if whole else f"{name}[{index}]", tuple(array.shape), values, chunks, given is not None)
+    missing = of_dataset(array) if hasattr(array, "attrs") else Missing(values.dtype)
+    part = name if whole else f"{name}[{index}]"
+    return Sample(name, part, tuple(array.shape), values, chunks, given is not None, missing)
 
 
 def is_measurable(array) -> bool:
-    """Whether an array or dataset holds numbers, and some."""
-    return array.dtype.kind in "fiuc" and len(array.shape) > 0 and math.prod(array.shape) > 0
+    """Whether an array or dataset holds numbers, and some. Complex numbers in HDF5 are compounds, which no codec takes."""
+    if not array.shape or math.prod(array.shape) == 0:
+        return False
+    dtype = array.dtype if isinstance(array, np.ndarray) else numbers_of(array.id.get_type())
+    return dtype is not None and dtype.kind in "fiuc"
 
 
 def candidates(
-    values: np.ndarray,
+    sample: Sample,
     texts=(),
     abs_bound: float | None = None,
     rel_bound: float | None = None,
     bulk: bool = False,
+    force: bool = False,
 ) -> list[Candidate]:
     """What is measured: the codecs of `texts`, or all of gridz and of the other packages that are installed.
 
-    A bound adds the codecs that keep one; `rel_bound` is of the range of `values`. `bulk` adds each codec of gridz in bulk.
+    A bound adds the codecs that keep one; `rel_bound` is a part of the range of the sample's valid numbers. `bulk` adds
+    each codec of gridz in bulk. Raises `InvalidArgument` for `rel=` above 0.1 and for ranges that outliers make, unless
+    `force` is set.
     """
+    values = sample.values
+
+    def bounded(text: str) -> gridz.Codec:
+        codec = gridz.codec(text)
+        check_rel(codec, force)
+        return sample.missing.kept_by(codec, sample.name).bounded_for(values, force=force)
+
     if rel_bound is not None:
-        abs_bound = gridz.codec(f"szp,rel={rel_bound!r}").bounded_for(values).value
-    mine = [gridz.codec(text).bounded_for(values) for text in texts]
+        abs_bound = bounded(f"szp,rel={rel_bound!r}").value
+    mine = [bounded(text) for text in texts]
     if not mine:
         for info in gridz.codecs():
+            if values.dtype.newbyteorder("=") not in info.dtypes or values.dtype.kind == "c":
+                continue
             # zfp has no bounds of integers.
             keeps_bound = "abs" in info.modes and not (info.name == "zfp" and values.dtype.kind in "iu")
             modes = ["lossless"] * ("lossless" in info.modes) + [f"abs={abs_bound!r}"] * (
@@ -120,7 +145,7 @@ def candidates(
             for mode in modes:
                 for level in info.levels or (None,):
                     parts = [info.name, mode if mode != "lossless" else "", f"level={level}" if level else ""]
-                    mine.append(gridz.parse(",".join(filter(None, parts))))
+                    mine.append(bounded(",".join(filter(None, parts))))
     found = [
         Candidate(f"gridz {codec}" + ", bulk" * in_bulk, dict(codec), codec.is_lossless, in_bulk)
         for codec in mine

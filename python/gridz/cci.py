@@ -19,7 +19,7 @@ import scipy.sparse
 from scipy.sparse.linalg import LinearOperator
 
 from gridz._native import check, context, ffi, lib, struct
-from gridz.errors import InvalidArgument
+from gridz.errors import InvalidArgument, UnsupportedJob
 
 VALUES = {
     name[len("GRIDZ_CCI_VALUES_") :].lower(): getattr(lib, name)
@@ -68,10 +68,13 @@ class Matrix(LinearOperator):
     def multiply(self, x, semiring: str = "plus_times", transposed: bool = False) -> np.ndarray:
         """A x, or Aᵀ x, for a vector or an array of several, one in each column (up to 256), in a semiring.
 
-        `x` is converted to the matrix's type.
+        `x` is converted to the matrix's type. Raises `UnsupportedJob` for an `x` that has no real numbers.
         """
         if semiring not in SEMIRINGS:
             raise InvalidArgument(f"semiring {semiring!r} is none of {', '.join(SEMIRINGS)}")
+        x = np.asarray(x)
+        if x.dtype.kind not in "biuf":
+            raise UnsupportedJob(f"x has elements of type {x.dtype}; give real numbers, such as x.real and then x.imag")
         x = np.ascontiguousarray(x, self.dtype)
         n_out, n_in = self.shape[::-1] if transposed else self.shape
         if x.ndim not in (1, 2) or x.shape[0] != n_in:
@@ -132,7 +135,10 @@ class Matrix(LinearOperator):
 
 
 def compress(matrix, values: str = "best", threads: int | None = None) -> Matrix:
-    """Compresses a SciPy sparse matrix or array of float32 or float64; other types become float64.
+    """Compresses a SciPy sparse matrix or array of float32 or float64; other real types become float64.
+
+    Raises `UnsupportedJob` for values that float64 does not represent: complex numbers, integers beyond 2^53, long
+    double.
 
     `values` is one of `VALUES`. CSR and CSC are taken as they are; other formats are converted to CSR, which adds up what is
     stored twice. `threads` is for this and for the products of the result.
@@ -148,11 +154,16 @@ def compress(matrix, values: str = "best", threads: int | None = None) -> Matrix
 
 def _create(starts, indices, data, shape, layout: str, values: str, threads: int | None) -> Matrix:
     """A matrix of three arrays."""
+    if not (starts.ndim == indices.ndim == data.ndim == 1 and len(starts) and len(indices) == len(data)):
+        raise InvalidArgument(
+            f"indptr has the shape {starts.shape}, indices {indices.shape} and data {data.shape}; "
+            f"they must be vectors, indices and data of one length"
+        )
+    if starts.dtype.kind not in "iu" or indices.dtype.kind not in "iu":
+        raise InvalidArgument(f"indptr and indices are integers; {starts.dtype} and {indices.dtype} were given")
     index = np.int32 if starts.dtype == indices.dtype == np.int32 else np.int64
     starts, indices = np.ascontiguousarray(starts, index), np.ascontiguousarray(indices, index)
-    data = np.ascontiguousarray(data, np.float32 if data.dtype == np.float32 else np.float64)
-    if not len(starts) or len(indices) != len(data):
-        raise InvalidArgument(f"{len(starts)} starts, {len(indices)} indices and {len(data)} values are no matrix")
+    data = _as_floats(data)
     pointers = [ffi.cast("void *", array.ctypes.data) for array in (starts, indices, data)]
     described = struct(
         "gridz_csr",
@@ -169,6 +180,23 @@ def _create(starts, indices, data, shape, layout: str, values: str, threads: int
     made = ffi.new("gridz_cci **")
     check(lib.gridz_cci_create(described, VALUES[values], context(threads), made))
     return Matrix(made[0], threads)
+
+
+def _as_floats(data: np.ndarray) -> np.ndarray:
+    """Values as float32 if they are that, otherwise as float64. Raises `UnsupportedJob` if that would change one."""
+    if data.dtype.kind not in "biuf" or data.dtype.itemsize > 8:
+        raise UnsupportedJob(
+            f"a compressed matrix holds float32 or float64, which cannot represent {data.dtype}; "
+            f"compress matrix.real and matrix.imag for complex numbers, or round long double by matrix.astype(np.float64)"
+        )
+    if data.dtype.kind in "iu" and data.dtype.itemsize == 8 and data.size:
+        worst = max(int(data.max()), int(data.min()), key=abs)
+        if abs(worst) > 1 << 53:
+            raise UnsupportedJob(
+                f"the value {worst} of type {data.dtype} is beyond 2^53, up to which float64 represents every integer; "
+                f"matrix.astype(np.float64) rounds it"
+            )
+    return np.ascontiguousarray(data, np.float32 if data.dtype.newbyteorder("=") == np.float32 else np.float64)
 
 
 def loads(frame, threads: int | None = None) -> Matrix:

@@ -15,10 +15,10 @@ from gridz.errors import DeviceError, InvalidArgument
 
 
 class Memory:
-    """The bytes of an array in C order. `pointer` is good as long as this object lives."""
+    """The bytes of an array in C order. `pointer` is valid while this object, which holds the array, lives."""
 
     def __init__(self, owner, address: int, dtype: np.dtype, shape: tuple[int, ...], on_gpu: bool):
-        self._owner, self.dtype, self.shape, self.on_gpu = owner, dtype, shape, on_gpu
+        self.array, self.dtype, self.shape, self.on_gpu = owner, dtype, shape, on_gpu
         self.n_bytes = int(np.prod(shape, dtype=np.uint64)) * dtype.itemsize
         self.pointer = ffi.cast("void *", address)
 
@@ -28,22 +28,31 @@ def memory_of(array, writable: bool = False) -> Memory:
     if not isinstance(array, np.ndarray):
         if hasattr(array, "__cuda_array_interface__"):
             return _on_gpu(array)
-        array = _on_host(array)
+        given, array = array, _on_host(array)
+        if writable and not np.may_share_memory(array, _on_host(given)):
+            what = type(given).__name__
+            raise InvalidArgument(f"NumPy has only a copy of this {what}, which is lost; give np.empty(shape, dtype)")
     if writable and not (array.flags.c_contiguous and array.flags.writeable):
         raise InvalidArgument("the destination must be contiguous, in C order, and writable; give np.empty(shape, dtype)")
+    if isinstance(array, np.ma.MaskedArray):
+        raise InvalidArgument(
+            "a masked array is not supported here, because its mask would be lost; give array.filled(…), or array.data"
+        )
     contiguous = array if array.flags.c_contiguous else np.ascontiguousarray(array).reshape(array.shape)
     return Memory(contiguous, contiguous.ctypes.data, contiguous.dtype, contiguous.shape, False)
 
 
 def _on_host(array) -> np.ndarray:
     """NumPy's view of something else."""
+    if isinstance(array, np.generic):  # the buffer of a date is of bytes
+        return np.asarray(array)
     try:
         return np.asarray(memoryview(array))
-    except TypeError:
+    except (TypeError, ValueError):  # no buffer, or elements that buffers have no format for, such as dates
         pass
     if hasattr(array, "__array_interface__") or hasattr(array, "__array__") or not hasattr(array, "__dlpack__"):
         try:
-            found = np.asarray(array)
+            found = np.asanyarray(array)
         except (TypeError, ValueError) as error:  # such as torch's bfloat16, which NumPy has not
             raise InvalidArgument(f"NumPy cannot look at this {type(array).__name__}: {error}") from error
         if found.dtype.hasobject:

@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import functools
 import itertools
+import operator
 import pathlib
 from dataclasses import dataclass
 from typing import Callable, Union
@@ -19,10 +20,13 @@ import numpy as np
 
 from gridz._elements import box_and_rest
 from gridz._h5_functions import NAMES
+from gridz._missing import Missing, filled, of_attributes, of_codec, of_dataset, refuse_mask, user_fill
+from gridz._names import shown, text_of
 from gridz._native import check, context, ffi, lib, struct
 from gridz.arrays import detail_of
 from gridz.device import memory_of
-from gridz.errors import Cancelled, InvalidArgument
+from gridz.filters import stored_codec
+from gridz.errors import Cancelled, InvalidArgument, UnsupportedJob
 
 Progress = Union[bool, Callable[[int, int], object]]
 """True for a bar, or a function that is given the bytes that are done and their total."""
@@ -57,6 +61,9 @@ class DatasetPart:
 def write(dset, array, start=None, *, progress: Progress = False, threads=None, memory_limit: int = 0) -> None:
     """Writes an array to a dataset, or with `start`, a place along each axis, to the box of its size that begins there.
 
+    Masked elements of a masked array become the fill value of the dataset (HDF5's, `_FillValue` or `missing_value`). Raises
+    `InvalidArgument` if it has none that its codec keeps, or if an element that is not masked has that value.
+
     `array` is what NumPy can look at, any strides; a contiguous array in memory of a GPU; or a dask array, whose blocks are
     computed and written one after the other. `progress` is True for a bar, or a function that is given the bytes that are
     done and their total, and ends the call by returning False. `threads`: None for all. `memory_limit`: about how many
@@ -67,12 +74,14 @@ def write(dset, array, start=None, *, progress: Progress = False, threads=None, 
             _check_shape(dset, array.shape, start)
             done = 0
             for place, block in _blocks(array):
-                first = [a + b for a, b in zip(start or (0,) * len(place), place)]
-                _move(lib.gridz_h5_write_by, dset, np.asarray(block.compute()), first, _Bar(False), threads, memory_limit)
+                first = [a + b for a, b in zip(_box(dset, start, None)[0], place)]
+                values = _without_overlap(_without_mask(dset, np.asanyarray(block.compute())))
+                _move(lib.gridz_h5_write_by, dset, values, first, _Bar(False), threads, memory_limit)
                 done += block.nbytes
                 bar.tell(done, array.nbytes)
             return
-        array = array if hasattr(array, "__cuda_array_interface__") else np.asarray(array)
+        if not hasattr(array, "__cuda_array_interface__"):
+            array = _without_overlap(_without_mask(dset, np.asanyarray(array)))
         _move(lib.gridz_h5_write_by, dset, array, start, bar, threads, memory_limit)
 
 
@@ -83,10 +92,10 @@ def read(dset, out=None, start=None, count=None, *, progress: Progress = False, 
     dataset's, and HDF5 converts then. The rest is as for `write`.
     """
     if out is None:
-        first = start or (0,) * dset.ndim
-        shape = tuple(count) if count is not None else tuple(n - a for n, a in zip(dset.shape, first))
-        out = np.empty(shape, dset.dtype)
-    elif count is not None and tuple(count) != tuple(out.shape):
+        first, end = _box(dset, start, count)
+        out = np.empty([b - a for a, b in zip(first, end)], dset.dtype)
+    refuse_mask(out, "out")
+    if count is not None and (*_integers(count, "count"), *_inner(dset).shape) != tuple(out.shape):
         raise InvalidArgument(f"out has the shape {tuple(out.shape)}, count says {tuple(count)}; leave count out")
     with _Bar(progress, "read") as bar:
         _move(lib.gridz_h5_read_by, dset, out, start, bar, threads, memory_limit)
@@ -113,6 +122,7 @@ def read_progressive(
     first, end = _box(dset, start, count)
     step = 1 << max(int(level or 0), 0)
     shape = tuple(-(-b // step) - -(-a // step) for a, b in zip(first, end))
+    refuse_mask(out, "out")
     if out is None:
         out = np.empty(shape, dset.dtype)
     elif tuple(out.shape) != shape:
@@ -120,7 +130,7 @@ def read_progressive(
     address, dtype, strides = _memory(dset, out, True)
     info = struct("gridz_h5_part_info")
     with _Bar(progress, "read") as bar, _locked() as h5py:
-        kind = h5py.h5t.py_create(dtype)
+        kind = _h5_type(h5py, dtype)
         options = _Options(bar, threads, memory_limit, strides)
         args = dset.id.id, kind.id, *_lists(first, end), detail, value, address, info, options.pointer
         bar.check(lib.gridz_h5_read_progressive_by(_functions().pointer, *args))
@@ -148,11 +158,19 @@ def _part(info) -> DatasetPart:
 
 def _box(dset, start, count) -> tuple[list[int], list[int]]:
     """Where a box begins and ends."""
-    first = [int(n) for n in start] if start is not None else [0] * dset.ndim
-    size = [int(n) for n in count] if count is not None else [n - a for n, a in zip(dset.shape, first)]
+    first = _integers(start, "start") if start is not None else [0] * dset.ndim
+    size = _integers(count, "count") if count is not None else [n - a for n, a in zip(dset.shape, first)]
     if not len(first) == len(size) == dset.ndim or min(first + size, default=0) < 0:
-        raise InvalidArgument(f"start {first} and count {size} are no box of {dset.name}, which has the shape {dset.shape}")
+        raise InvalidArgument(f"start {first} and count {size} are no box of {_name_of(dset)}, which has the shape {dset.shape}")
     return first, [a + n for a, n in zip(first, size)]
+
+
+def _integers(numbers, name: str) -> list[int]:
+    """A place or extents along each axis, from any sequence of integers, or from one integer for one axis."""
+    try:
+        return [operator.index(n) for n in np.atleast_1d(np.asarray(numbers, object)).tolist()]
+    except TypeError:
+        raise InvalidArgument(f"{name}={numbers!r}: give one integer for each axis") from None
 
 
 def _lists(first, end):
@@ -187,11 +205,14 @@ def read_dask(dset, chunks=None):
     """
     import dask.array
 
+    blocks = _Blocks(dset)
     if chunks is None:
+        previous = dset.chunks and (*dset.chunks, *_inner(dset).shape)
         chunks = dask.array.core.normalize_chunks(
-            "auto", dset.shape, limit="128MiB", dtype=dset.dtype, previous_chunks=dset.chunks
+            "auto", blocks.shape, limit="128MiB", dtype=blocks.dtype, previous_chunks=previous
         )
-    return dask.array.from_array(_Blocks(dset), chunks=chunks, name=False, asarray=False, meta=np.empty((0,) * dset.ndim, dset.dtype))
+    meta = np.empty((0,) * blocks.ndim, blocks.dtype)
+    return dask.array.from_array(blocks, chunks=chunks, name=False, asarray=False, meta=meta)
 
 
 class _Blocks:
@@ -199,7 +220,8 @@ class _Blocks:
 
     def __init__(self, dset):
         self.file, self.name = str(pathlib.Path(dset.file.filename).resolve()), dset.name
-        self.shape, self.dtype, self.ndim = dset.shape, dset.dtype, dset.ndim
+        self.shape, self.dtype = (*dset.shape, *_inner(dset).shape), _inner(dset).dtype
+        self.ndim = len(self.shape)
         self._open = dset
 
     def __getstate__(self):
@@ -216,18 +238,48 @@ class _Blocks:
     def _read(self, dset, index):
         # dask puts indices of the user's together with its own: steps, integers and lists come too.
         box, rest = box_and_rest(index, self.shape)
-        return read(dset, start=[part.start for part in box], count=[part.stop - part.start for part in box])[rest]
+        # Elements that are arrays are read whole: their axes follow those of the dataset.
+        own, inner = box[: dset.ndim], box[dset.ndim :]
+        return read(dset, start=[part.start for part in own], count=[part.stop - part.start for part in own])[
+            (..., *inner)
+        ][rest]
+
+
+def _without_mask(dset, array: np.ndarray) -> np.ndarray:
+    """The elements for a dataset, with its fill value where they are masked."""
+    if not isinstance(array, np.ma.MaskedArray):
+        return np.asarray(array)
+    if not np.ma.is_masked(array):
+        return array.data
+    missing, codec = of_dataset(dset), stored_codec(dset)
+    fills = missing.fills
+    if codec is not None and not codec.is_lossless:
+        kept = of_codec(codec, dset.dtype.base) | of_attributes({}, dset.dtype.base, *user_fill(dset))
+        fills = tuple(fill for fill in fills if fill in kept.fills or not kept.is_number(fill))
+    if not fills:
+        why = f"names no fill value{' that its codec keeps' if missing.fills else ''}"
+        raise InvalidArgument(
+            f"{_name_of(dset)} {why}, so the mask of the array would be lost; create the dataset with fillvalue=, "
+            f"or give array.filled(…)"
+        )
+    if not np.can_cast(array.dtype, dset.dtype.base, "same_kind"):
+        raise InvalidArgument(
+            f"{_name_of(dset)} has {dset.dtype.base}, the masked array {array.dtype}; "
+            f"give array.astype({str(dset.dtype.base)!r})"
+        )
+    plain = np.ma.array(array.astype(dset.dtype.base), fill_value=np.frombuffer(fills[0], dset.dtype.base)[0])
+    return filled(plain, Missing(dset.dtype.base, fills[:1]))[0]
 
 
 def _move(function, dset, array, start, bar: _Bar, threads, memory_limit) -> None:
     """What reading and writing have in common."""
-    _check_shape(dset, array.shape, start)
+    shape = _check_shape(dset, array.shape, start)
     address, dtype, strides = _memory(dset, array, function is lib.gridz_h5_read_by)
     box = [ffi.NULL, ffi.NULL]
     if start is not None:
-        box = [ffi.new("uint64_t[]", [int(n) for n in numbers] or [0]) for numbers in (start, array.shape)]
+        box = [ffi.new("uint64_t[]", numbers or [0]) for numbers in (_integers(start, "start"), list(shape))]
     with _locked() as h5py:
-        kind = h5py.h5t.py_create(dtype)
+        kind = _h5_type(h5py, dtype)
         options = _Options(bar, threads, memory_limit, strides)
         bar.check(function(_functions().pointer, dset.id.id, kind.id, *box, address, options.pointer))
 
@@ -236,6 +288,7 @@ def _memory(dset, array, is_read: bool):
     """Where an array for a dataset is, the type of its elements, and its strides, or None if it is contiguous."""
     import h5py
 
+    inner = _inner(dset).shape
     if hasattr(array, "__cuda_array_interface__"):
         memory, strides = memory_of(array), None
         address, dtype = memory.pointer, memory.dtype
@@ -243,21 +296,75 @@ def _memory(dset, array, is_read: bool):
         if is_read and not array.flags.writeable:
             raise InvalidArgument("out is read-only; give an array that can be written")
         address, dtype = ffi.cast("void *", array.ctypes.data), array.dtype
-        strides = None if array.flags.c_contiguous else array.strides
+        strides = None if array.flags.c_contiguous else array.strides[: dset.ndim]
+        if strides and array.strides[dset.ndim :] != np.empty(inner, dtype).strides:
+            raise InvalidArgument(
+                f"elements of {_name_of(dset)} are arrays {inner}, which must be contiguous in the memory of the array"
+            )
     if dtype.hasobject or h5py.check_dtype(vlen=dset.dtype) is not None:
-        raise InvalidArgument(f"{dset.name} has elements of variable length or Python's objects; use dset[...] for those")
-    return address, dtype, strides
-
-
-def _check_shape(dset, shape, start) -> None:
-    """HDF5 has no broadcasting here, and the library cannot see the end of the array."""
-    if start is None and tuple(shape) != tuple(dset.shape):
         raise InvalidArgument(
-            f"the array has the shape {tuple(shape)}, {dset.name} has {tuple(dset.shape)}; "
+            f"{_name_of(dset)} has elements of variable length or Python's objects; use dset[...] for those"
+        )
+    return address, _elements_of(dset.dtype, dtype), strides
+
+
+def _h5_type(h5py, dtype: np.dtype):
+    """HDF5's type for elements in memory. Raises `UnsupportedJob` for dates and Unicode text, for which it has none."""
+    try:
+        return h5py.h5t.py_create(dtype)
+    except (TypeError, ValueError):
+        remedy = 'array.view("i8")' if dtype.base.kind in "mM" else 'np.char.encode(array, "utf-8")'
+        raise UnsupportedJob(f"HDF5 has no type for elements of {dtype}; give {remedy}") from None
+
+
+def _without_overlap(array: np.ndarray) -> np.ndarray:
+    """The array, or a copy if elements share memory (`np.broadcast_to`), which the library refuses."""
+    end, axes = array.itemsize, [(abs(stride), n) for stride, n in zip(array.strides, array.shape) if n > 1]
+    for stride, extent in sorted(axes):
+        if stride < end:
+            return array.copy()
+        end += stride * (extent - 1)
+    return array
+
+
+def _check_shape(dset, shape, start) -> tuple:
+    """The extents of the array along the dataset's axes. Those of elements that are arrays follow them.
+
+    HDF5 has no broadcasting here, and the library cannot see the end of the array.
+    """
+    inner, name = _inner(dset).shape, _name_of(dset)
+    own = tuple(shape)[: len(shape) - len(inner)]
+    if tuple(shape)[len(own) :] != inner:
+        raise InvalidArgument(f"elements of {name} are arrays {inner}, with which the array's shape {tuple(shape)} must end")
+    if start is None and own != tuple(dset.shape):
+        raise InvalidArgument(
+            f"the array has the shape {tuple(shape)}, {name} has {(*dset.shape, *inner)}; "
             f"for a part of the dataset give start=, the place of the first element"
         )
-    if start is not None and not len(start) == len(shape) == dset.ndim:
-        raise InvalidArgument(f"start has {len(start)} and the array {len(shape)} axes, {dset.name} has {dset.ndim}")
+    if start is not None and not len(_integers(start, "start")) == len(own) == dset.ndim:
+        n = len(_integers(start, "start"))
+        raise InvalidArgument(f"start has {n} and the array {len(own)} axes, {name} has {dset.ndim}")
+    return own
+
+
+def _inner(dset) -> np.ndarray:
+    """One element as NumPy has it: with axes if elements are arrays, also arrays of arrays."""
+    return np.empty((), dset.dtype)
+
+
+def _elements_of(kind: np.dtype, number: np.dtype) -> np.dtype:
+    """The type of elements in memory: that of the dataset, with numbers of another type."""
+    if kind.subdtype is None:
+        return number
+    base, shape = kind.subdtype
+    return np.dtype((_elements_of(base, number), shape))
+
+
+def _name_of(dset) -> str:
+    """A dataset's path for messages."""
+    import h5py
+
+    return shown(text_of(h5py.h5i.get_name(dset.id) or b"the dataset"))
 
 
 def _blocks(array):

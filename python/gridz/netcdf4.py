@@ -16,7 +16,9 @@ import ctypes
 import functools
 
 import gridz
+from gridz._cf import why_not_lossy
 from gridz._elements import check_job
+from gridz._missing import of_attributes
 
 _TOO_LATE = (-39, -123)  # NC_EINDEFINE and NC_ELATEDEF of netcdf.h: data have been written
 
@@ -26,8 +28,9 @@ def set_filter(variable, codec: gridz.Codec | str | None = None) -> None:
 
     The file's format is NETCDF4 (in NETCDF4_CLASSIC netCDF4-python ends the definition of a variable itself, before
     it can be called; h5netcdf and nccopy are the way there) and the variable has a dimension. `codec` is a
-    `gridz.Codec` or its text form; None is the default lossless one. Values equal to the variable's `_FillValue` come
-    back bit for bit. Raises `gridz.InvalidArgument` for variables that cannot have a filter, `gridz.UnsupportedJob`
+    `gridz.Codec` or its text form; None is the default lossless one. Missing elements come back bit for bit: those that
+    the variable's attributes name at this time (`_FillValue`, `missing_value`, `valid_min`, `valid_max`, `valid_range`),
+    so set these before. Raises `gridz.InvalidArgument` for variables that cannot have a filter, `gridz.UnsupportedJob`
     for elements that the codec does not take and for `rel=`, and `gridz.HostError` for what netCDF refuses.
     """
     codec = gridz.codec(codec)
@@ -44,6 +47,7 @@ def set_filter(variable, codec: gridz.Codec | str | None = None) -> None:
         raise gridz.UnsupportedJob(
             f"{variable.name}: elements of variable length cannot be compressed; leave it as it is"
         )
+    codec = _with_missing(variable, codec)
     values = codec.filter_options
     check_job(codec, variable.dtype, variable.ndim)
     gridz.register()
@@ -57,6 +61,15 @@ def set_filter(variable, codec: gridz.Codec | str | None = None) -> None:
         why = library.nc_strerror(ctypes.c_int(status)).decode()
         hint = "; set the filter right after createVariable, before data are written" if status in _TOO_LATE else ""
         raise gridz.HostError(f"{variable.name}: netCDF does not take the filter: {why} ({status}){hint}")
+
+
+def _with_missing(variable, codec: gridz.Codec) -> gridz.Codec:
+    """The codec that keeps the elements that the variable's attributes name; HDF5's fill value the filter itself adds."""
+    attributes = {name: variable.getncattr(name) for name in variable.ncattrs()}
+    why_not = why_not_lossy(attributes, variable.dtype)
+    if why_not and not codec.is_lossless:
+        raise gridz.UnsupportedJob(f"{variable.name}: {codec} is not for {why_not}; use a lossless codec")
+    return of_attributes(attributes, variable.dtype).kept_by(codec, variable.name)
 
 
 @functools.lru_cache(maxsize=1)

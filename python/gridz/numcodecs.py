@@ -15,15 +15,16 @@ from numcodecs.abc import Codec
 from numcodecs.compat import ensure_contiguous_ndarray, ensure_ndarray
 
 import gridz
-from gridz._elements import codec_of_chunks
+from gridz._elements import check_job, codec_of_chunks
+from gridz._missing import refuse_mask
 from gridz.arrays import as_numbers
 
 
 class Gridz(Codec):
     """Compresses arrays, whose shape and type it needs, so it is the first codec, or the only one.
 
-    `codec` is a `gridz.Codec` or its text form; None is the default lossless one. Zarr v2 does not tell its codecs
-    the fill value: with a bound, name it in the codec, `szp,abs=1e-3,fill=-999`. Raises `gridz.UnsupportedJob` for
+    `codec` is a `gridz.Codec` or its text form; None is the default lossless one. Zarr v2 does not pass the
+    fill value to codecs: name it in a lossy codec, `szp,abs=1e-3,fill=-999`. Raises `gridz.UnsupportedJob` for
     `rel=`.
     """
 
@@ -33,8 +34,15 @@ class Gridz(Codec):
         self.codec = str(codec_of_chunks(codec, "Gridz"))
 
     def encode(self, buf) -> bytes:
-        """The frame of an array, or of any buffer, of one axis and more."""
-        array = as_numbers(ensure_ndarray(buf))
+        """The frame of an array, or of any buffer, of one axis and more.
+
+        As for every codec of numcodecs, an array in order "F" is encoded as it is in memory, so `decode` returns its
+        transpose. Raises `gridz.UnsupportedJob` for elements that the codec does not take.
+        """
+        refuse_mask(buf, "the chunk")
+        array = ensure_ndarray(buf)
+        check_job(gridz.parse(self.codec), array.dtype, array.ndim)
+        array = as_numbers(array)
         # Zarr hands over chunks in order "F" as they lie in memory, and wants them back so.
         is_fortran = array.flags.f_contiguous and not array.flags.c_contiguous
         return gridz.compress(array.T if is_fortran else array, self.codec)

@@ -15,11 +15,14 @@ with `HDF5_PLUGIN_PATH`, Zarr stores where gridz is installed.
 from __future__ import annotations
 
 import math
+import os
 
 import numpy as np
 
 import gridz
-from gridz._elements import with_fill
+from gridz._cf import coordinates, why_not_lossy
+from gridz._missing import Missing, of_attributes, of_codec
+from gridz._ranges import Range, check_rel
 from gridz.errors import InvalidArgument
 
 ENGINES = ("h5netcdf", "netcdf4", "zarr")
@@ -32,14 +35,15 @@ _KEPT = ("dtype", "_FillValue", "missing_value", "scale_factor", "add_offset", "
 
 
 def xarray_encoding(
-    dataset, codec="lorenzo", engine="h5netcdf", chunks="auto", per_variable=None, zarr_format=3
+    dataset, codec="lorenzo", engine="h5netcdf", chunks="auto", per_variable=None, zarr_format=3, *, force=False
 ) -> dict:
     """The encoding of all variables of numbers or dates, for `dataset.to_netcdf`, `to_netcdf` and `dataset.to_zarr`.
 
-    `codec` is a `gridz.Codec` or its text form. One with a bound is for data variables of floats (or complex numbers)
-    only: coordinates, bounds of cells, integers and what is packed by `scale_factor` get the default lossless codec.
-    `rel=` is made `abs=` by the range of each variable, which is read for that. Fill values (`_FillValue`,
-    `missing_value`) come back bit for bit.
+    `codec` is a `gridz.Codec` or its text form. A lossy one is for data variables of floats (or complex numbers) only:
+    coordinates (also by the CF conventions: bounds of cells, variables in degrees_north, …), flags, integers and values
+    packed by `scale_factor` get the default lossless codec. `rel=` becomes `abs=` by the range of each variable's valid
+    numbers, which is measured. Missing elements (`_FillValue`, `missing_value`, outside of `valid_min`, `valid_max` or
+    `valid_range`) come back bit for bit.
 
     `engine` is "h5netcdf", "netcdf4" or "zarr", the last with `zarr_format` 2 or 3. `chunks`: "auto" makes chunks of
     1 to 4 MiB, long along all axes, inside those of dask (with "zarr", dask's own); a dict gives extents by the names
@@ -47,7 +51,8 @@ def xarray_encoding(
     the names of variables, None for one that is not to be compressed.
 
     What the variables' encodings say about their values (`dtype`, `units`, …) is taken over. Raises
-    `gridz.InvalidArgument` for unknown names, and for a codec with a bound in `per_variable` where it cannot be.
+    `gridz.InvalidArgument` for unknown names, for a lossy codec in `per_variable` where it cannot be, and, unless
+    `force` is set, for `rel=` above 0.1 and for ranges that outliers make.
     """
     if engine not in ENGINES:
         raise InvalidArgument(f"engine={engine!r}; give one of {', '.join(ENGINES)}")
@@ -59,7 +64,7 @@ def xarray_encoding(
         raise InvalidArgument(
             f"per_variable names {unknown[0]!r}; the dataset has {', '.join(map(str, dataset.variables))}"
         )
-    exact = {*dataset.coords, *_bounds(dataset)}
+    exact = _exact(dataset)
     encoding = {}
     for name, variable in dataset.variables.items():
         if variable.dtype.kind not in "biufcmM" or not variable.ndim or not variable.size:
@@ -67,10 +72,13 @@ def xarray_encoding(
         kept = {key: variable.encoding[key] for key in _KEPT if variable.encoding.get(key) is not None}
         wanted = gridz.codec(chosen.get(name, codec)) if chosen.get(name, codec) is not None else None
         if wanted is not None and not wanted.is_lossless:
-            why_not = _why_not(variable, name in exact)
+            why_not = exact.get(name) or _why_not(variable)
             if why_not and name in chosen:
                 raise InvalidArgument(f"{name}: {wanted} is not for {why_not}; give a lossless codec")
-            wanted = gridz.codec(None) if why_not else _bounded(variable, name, wanted, kept)
+            wanted = gridz.codec(None) if why_not else _bounded(variable, name, wanted, force)
+            if not why_not and "_FillValue" not in _described(variable) and "missing_value" in kept:
+                # xarray would add a _FillValue of NaN, and later refuse the pair.
+                kept["_FillValue"] = np.ravel(kept["missing_value"])[0]
         extents = _chunks_of(variable, chunks, engine)
         encoding[name] = kept | _storage(wanted, extents, engine, zarr_format)
     return encoding
@@ -79,15 +87,21 @@ def xarray_encoding(
 def to_netcdf(dataset, path, mode="w", *, group=None, encoding=None, unlimited_dims=None) -> None:
     """Writes a dataset as `dataset.to_netcdf(engine="netcdf4")` does, with gridz where `encoding` says so.
 
+    `path` is that of a file: netCDF writes no other ones, so a buffer or None is refused with `InvalidArgument`.
     `encoding` is of `xarray_encoding`, for either of the netCDF engines. `mode` "a" adds variables; those that the
     file has keep their filters. The format is NETCDF4. Arrays of dask are computed by dask's threads, also where a
     cluster is there: its processes could not write to the file that is open here.
     """
     from xarray.backends.common import ArrayWriter
 
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise InvalidArgument(
+            f"path is of type {type(path).__name__}; give the path of a file, and read that file if you need its bytes"
+        )
+    path = os.path.expanduser(os.fsdecode(path))
     if unlimited_dims is None:
         unlimited_dims = dataset.encoding.get("unlimited_dims")
-    store, writer = _store_class().open(str(path), mode=mode, group=group), ArrayWriter()
+    store, writer = _store_class().open(path, mode=mode, group=group), ArrayWriter()
     try:
         dataset.dump_to_store(store, writer=writer, encoding=encoding, unlimited_dims=unlimited_dims)
         if dataset.chunks:
@@ -120,52 +134,56 @@ def _store_class() -> type:
     return Store
 
 
-def _bounds(dataset) -> set:
-    """The data variables that hold the bounds of cells: they belong to coordinates."""
-    described = [{**variable.attrs, **variable.encoding} for variable in dataset.variables.values()]
-    return {told[key] for told in described for key in ("bounds", "climatology") if key in told}
+def _exact(dataset) -> dict:
+    """The coordinates, by xarray and by the CF conventions, and why they are."""
+    paths = {f"/{name}": name for name in dataset.variables}
+    described = {path: _described(dataset.variables[name]) for path, name in paths.items()}
+    by_xarray = {name: "a coordinate (of the dataset)" for name in dataset.coords}
+    return {paths[path]: why for path, why in coordinates(described).items()} | by_xarray
 
 
-def _why_not(variable, is_exact: bool) -> str | None:
-    """Why a bound is not for this variable, or None."""
+def _described(variable) -> dict:
+    """What attributes and encoding say about a variable."""
+    return {**variable.attrs, **variable.encoding}
+
+
+def _why_not(variable) -> str | None:
+    """Why a lossy codec is not for the values of this variable, or None."""
     stored = np.dtype(variable.encoding.get("dtype", variable.dtype))
-    if is_exact:
-        return "coordinates and bounds of cells, which name places"
     if stored.kind not in "fc" or variable.dtype.kind not in "fc":
         return f"values that are stored as {stored}"
-    if "scale_factor" in variable.encoding or "add_offset" in variable.encoding:
-        return "packed values, of which it would bound the packed numbers"
-    return None
+    return why_not_lossy(_described(variable), stored)
 
 
-def _bounded(variable, name, codec, kept: dict) -> gridz.Codec:
-    """The codec with the variable's fill value, which goes into `kept` too, and with a bound by its range."""
-    told = {**variable.attrs, **variable.encoding}
-    stored = np.dtype(variable.encoding.get("dtype", variable.dtype))
-    named = (told[key] for key in ("_FillValue", "missing_value") if told.get(key) is not None)
-    fills = {fill for values in named for fill in np.ravel(values).astype(stored).tolist() if fill == fill}
-    if len(fills) > 1:
-        raise InvalidArgument(
-            f"{name}: _FillValue and missing_value name several values, {sorted(fills)}, and a codec with a bound "
-            f'keeps one; give per_variable={{"{name}": "lorenzo"}}, or make them the same'
-        )
-    if fills:
-        codec = with_fill(codec, *fills, stored)
-        if "_FillValue" not in variable.attrs:
-            kept["_FillValue"] = stored.type(*fills)
-    return codec.bounded_for(_ends(variable, codec.fill)) if codec.mode == "rel" else codec
+def _bounded(variable, name, codec, force: bool) -> gridz.Codec:
+    """The codec with the variable's missing elements, and with a bound by its range."""
+    described, stored = _described(variable), np.dtype(variable.encoding.get("dtype", variable.dtype))
+    codec = of_attributes(described, stored).kept_by(codec, name)
+    if codec.mode != "rel":
+        return codec
+    check_rel(codec, force)
+    measured = _measured(variable.data, of_codec(codec, variable.dtype) | of_attributes(described, variable.dtype))
+    if not force:
+        measured.check(name)
+    return codec.bounded_by(measured.minimum, measured.maximum)
 
 
-def _ends(variable, fill) -> np.ndarray:
-    """The values, or of an array of dask, which may not fit the memory, the smallest and the largest one."""
-    data = variable.data
-    if not hasattr(data, "dask") or data.dtype.kind == "c":
-        return np.asarray(data)
-    import dask.array
+def _measured(data, missing: Missing) -> Range:
+    """The range of a variable's values; the blocks of a dask array are measured in parallel."""
 
-    numbers = dask.array.isfinite(data) if fill is None else dask.array.isfinite(data) & (data != data.dtype.type(fill))
-    least, greatest = dask.array.where(numbers, data, np.inf).min(), dask.array.where(numbers, data, -np.inf).max()
-    return np.array(dask.compute(least, greatest), data.dtype)
+    def part(block) -> Range:
+        found = Range(missing, data.size)
+        found.add(np.asarray(block))
+        return found
+
+    if not hasattr(data, "dask"):
+        return part(data)
+    import dask
+
+    found = Range(missing)
+    for block in dask.compute(*map(dask.delayed(part), data.to_delayed().ravel())):
+        found.join(block)
+    return found
 
 
 def _chunks_of(variable, chunks, engine: str) -> tuple | None:
@@ -192,12 +210,7 @@ def _storage(codec, extents, engine: str, zarr_format: int) -> dict:
         sizes = {} if extents is None else {"chunksizes": extents}
         if codec is None:
             return sizes
-        plain = gridz.parse(str(codec).partition(",fill=")[0])  # in HDF5 the fill value is the dataset's
-        return sizes | {
-            "compression": plain["compression"],
-            "compression_opts": plain["compression_opts"],
-            "shuffle": False,
-        }
+        return sizes | dict(codec) | {"shuffle": False}
     sizes = {} if extents is None else {"chunks": extents}
     if codec is None:
         return sizes | {"compressors": None}

@@ -25,9 +25,9 @@ import numpy as np
 from zarr.abc.codec import ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin
 
 import gridz
-from gridz._elements import box_and_rest, check_job, codec_of_chunks, number_dtype, with_fill
-from gridz._native import DTYPES
-from gridz.arrays import as_numbers
+from gridz._elements import box_and_rest, check_job, codec_of_chunks
+from gridz._missing import of_attributes, refuse_mask
+from gridz.arrays import as_numbers, number_dtype
 
 NAME = "gridz"
 """The codec's name in `zarr.json`."""
@@ -37,9 +37,9 @@ NAME = "gridz"
 class GridzCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
     """Compresses each chunk with a codec of gridz.
 
-    `codec` is a `gridz.Codec` or its text form; None is the default lossless one. With a bound (`szp`) the fill value
-    of the array comes back bit for bit, or the one that the codec names (`fill=`); 0, which Zarr sets where nobody
-    names one, does not count. Raises `gridz.UnsupportedJob` for `rel=`, since one chunk does not know the range of the
+    `codec` is a `gridz.Codec` or its text form; None is the default lossless one. Lossy codecs keep the fill value of the
+    array bit for bit, and all missing elements that the codec names (`fill=`, `valid_min=`, `valid_max=`). A fill value
+    of 0, Zarr's default, does not count unless the codec names it. Raises `gridz.UnsupportedJob` for `rel=`, since one chunk does not know the range of the
     array, and when an array is created of elements that the codec does not take.
     """
 
@@ -84,11 +84,13 @@ class GridzCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
     def _codec_for(self, chunk_spec) -> gridz.Codec:
         """The codec with the fill value of the array."""
         codec, dtype = gridz.parse(self.codec), chunk_spec.dtype.to_native_dtype()
-        has_fill = dtype.kind in "iufc" and chunk_spec.fill_value != 0
-        return with_fill(codec, chunk_spec.fill_value, dtype) if has_fill else codec
+        if dtype.kind not in "iufc" or chunk_spec.fill_value == 0:
+            return codec
+        return of_attributes({}, dtype, chunk_spec.fill_value).kept_by(codec)
 
     def _encode_sync(self, chunk_array, chunk_spec):
         array = chunk_array.as_numpy_array()
+        refuse_mask(array, "the chunk")
         if array.dtype.kind in "UV":  # opaque: the frame does not say their byte order, nor does `zarr.json`
             array = array.astype(array.dtype.newbyteorder("<"), copy=False)
         frame = gridz.compress(as_numbers(array), self._codec_for(chunk_spec))
@@ -115,7 +117,7 @@ def _decoded(frame: np.ndarray, chunk_spec, selection=()):
     dtype = chunk_spec.dtype.to_native_dtype()
     info = gridz.inspect(frame)
     # The byte order is the frame's: `zarr.json` has none.
-    if info.shape != chunk_spec.shape or info.dtype.newbyteorder("=") != _stored_as(dtype):
+    if info.shape != chunk_spec.shape or info.dtype.newbyteorder("=") != number_dtype(dtype).newbyteorder("="):
         raise gridz.Corrupt(
             f"the chunk holds {info.dtype} {info.shape}, but its array says {dtype} {chunk_spec.shape}; "
             f"was the file moved here from another array?"
@@ -128,9 +130,3 @@ def _decoded(frame: np.ndarray, chunk_spec, selection=()):
     order = "<" if info.dtype.kind == "V" else info.dtype.byteorder
     made = numbers.view(dtype.newbyteorder(order))[rest]
     return chunk_spec.prototype.nd_buffer.from_numpy_array(np.asarray(made))
-
-
-def _stored_as(dtype: np.dtype) -> np.dtype:
-    """The type, in this machine's byte order, that a frame says for elements of `dtype`: opaque if it is no number."""
-    dtype = number_dtype(dtype).newbyteorder("=")
-    return dtype if dtype in DTYPES.values() else np.dtype(f"V{dtype.itemsize}")

@@ -50,6 +50,36 @@ def test_products_are_those_of_scipy(dtype, layout):
     assert part.shape == (150, 700) and (part != a[100:250]).nnz == 0
 
 
+def test_what_cannot_be_represented_is_refused():
+    eye = sp.eye_array(3, format="csr")
+    refused, unsigned = 0, np.array([1, 2**63, 2], "u8")
+    for layout in ("csr", "csc", "coo"):
+        beyond = [1, 2**53 + 1, 0], [0, -(2**53) - 1, 1], unsigned
+        for values in ([1 + 2j, 1, 1], np.ones(3, "c8"), np.ones(3, "g"), *beyond):
+            with pytest.raises(gridz.UnsupportedJob, match="represent"):
+                gridz.cci.compress(sp.diags_array(np.asarray(values), dtype=np.asarray(values).dtype).asformat(layout))
+            refused += 1
+        for values in ([1, 2**53, -(2**53)], np.array([1, 0, 1], bool), np.ones(3, "f4"), np.ones(3, "u1")):
+            a = sp.diags_array(np.asarray(values), dtype=np.asarray(values).dtype).asformat(layout)
+            back = gridz.cci.compress(a).tocsr()
+            assert (back != a.tocsr()).nnz == 0 and (back.dtype == "f4") == (a.dtype == "f4")
+    assert refused == 18
+    for values in (np.zeros(3, "M8[s]"), np.array(["1", "2", "3"]), np.array([1, 2, None]), np.zeros(3, [("a", "f8")])):
+        with pytest.raises(gridz.UnsupportedJob, match="cannot represent"):
+            gridz.cci._create(eye.indptr, eye.indices, values, eye.shape, "csr", "best", None)
+    starts, indices, data = eye.indptr, eye.indices, eye.data
+    for arrays in [(starts, indices + 0.5, data), (starts, indices, np.ones((3, 2))), (starts[:0], indices, data)]:
+        with pytest.raises(gridz.InvalidArgument, match="indptr"):
+            gridz.cci._create(*arrays, eye.shape, "csr", "best", None)
+    swapped = gridz.cci._create(starts, indices, data.astype(">f4"), eye.shape, "csr", "best", None)
+    assert swapped.dtype == np.float32 and (swapped.tocsr() != eye).nnz == 0
+    c = gridz.cci.compress(eye)
+    for x in (np.ones(3) * 1j, np.zeros(3, "M8[s]"), np.array(["1", "2", "3"])):
+        for product in (c.multiply, c.matvec):
+            with pytest.raises(gridz.UnsupportedJob, match="give real numbers"):
+                product(x)
+
+
 def test_conjugate_gradients_converge_as_with_scipy():
     a = laplace(20)
     c = gridz.cci.compress(a)

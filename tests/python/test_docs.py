@@ -23,7 +23,7 @@ def test_block(tmp_path, block):
 
 
 def test_there_are_some():
-    assert len(BLOCKS) == 16
+    assert len(BLOCKS) == 17
 
 
 def test_tutorial(tmp_path, monkeypatch):

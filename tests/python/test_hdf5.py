@@ -36,6 +36,21 @@ def test_every_order_of_imports(tmp_path, order):
     )
 
 
+def test_types_that_hdf5_lacks():
+    with h5py.File("x", "w", driver="core", backing_store=False) as file:
+        dset = file.create_dataset("x", (2,), "i8")
+        for dtype, remedy in [("M8[s]", "view"), ("m8[D]", "view"), ("U3", "encode")]:
+            array = np.zeros(2, dtype)
+            with pytest.raises(gridz.UnsupportedJob, match=remedy):
+                gridz.h5.write(dset, array)
+            with pytest.raises(gridz.UnsupportedJob, match=remedy):
+                gridz.h5.read(dset, array)
+        with pytest.raises(gridz.InvalidArgument, match="objects"):
+            gridz.h5.write(dset, np.array([1, None]))
+        gridz.h5.write(dset, [3, 4])
+        assert dset[...].tolist() == [3, 4]
+
+
 def test_datasets(tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as file:
         for codec in (gridz.Lorenzo("dense"), gridz.Ndzip(), gridz.Szp(abs=1e-3), gridz.Szp(pwrel=1e-4)):

@@ -4,6 +4,7 @@ import json
 import pickle
 
 import h5py
+import ml_dtypes
 import numcodecs
 import numpy as np
 import pytest
@@ -48,6 +49,14 @@ def test_a_bound_and_the_fill_value(tmp_path):
     got = array[...]
     assert 0 < np.abs(got - data).max() <= 1e-3
     np.testing.assert_array_equal(got == -999, data == -999)
+
+
+@pytest.mark.parametrize("dtype", ["b1", "M8[s]", "S4", ml_dtypes.bfloat16])
+def test_a_bound_is_for_numbers(dtype):
+    with pytest.raises(gridz.UnsupportedJob, match="opaque"):
+        Gridz("szp,abs=1").encode(np.zeros(9, dtype))
+    frame = Gridz().encode(np.zeros(9, dtype))
+    assert (Gridz().decode(frame).view(dtype) == np.zeros(9, dtype)).all()
 
 
 def test_buffers_and_destinations():

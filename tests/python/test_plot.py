@@ -26,6 +26,15 @@ def test_planes(tmp_path):
     assert (tmp_path / "x.png").read_bytes()[:4] == b"\x89PNG" and figure._repr_png_()[:4] == b"\x89PNG"
 
 
+def test_order_of_memory_does_not_matter():
+    shown = [gridz.plot(a, "szp,abs=0.25").axes[:3] for a in (T, np.asfortranarray(T), T[::-1].copy()[::-1])]
+    for axes in shown[1:]:
+        assert all(np.array_equal(a.images[0].get_array(), b.images[0].get_array()) for a, b in zip(axes, shown[0]))
+    for dtype in ("g", "?", "M8[s]"):
+        with pytest.raises((gridz.InvalidArgument, gridz.UnsupportedJob)):
+            gridz.plot(np.zeros((9, 9), dtype))
+
+
 def test_lines_and_arrays_that_came_back():
     a = T[0, 0]
     figure = gridz.plot(a, a + np.float32(0.5), bound=1.0)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import pathlib
+import sys
 from typing import Iterator
 
 import click
 
-from gridz._figure import new_figure
-from gridz.cli.common import EXIT, Command, bytes_text, fail, json_option, print_json, table
+import gridz
+from gridz._figure import format_of, new_figure
+from gridz._output import replacing
+from gridz.cli.common import EXIT, Command, Failure, bytes_text, fail, json_option, print_json, say, table
 from gridz.cli.raw import array_options, open_array
 
 SMALLEST = 64 << 10
@@ -53,8 +57,9 @@ SMALLEST = 64 << 10
 @click.option(
     "--png", type=click.Path(dir_okay=False, path_type=pathlib.Path), help="Draw ratios and speeds to this file."
 )
+@click.option("--force", is_flag=True, help="Accept --rel above 0.1, and ranges that outliers make.")
 @json_option
-def command(source, names, dtype, shape, codecs, bulk, abs_bound, rel_bound, sample, repeats, png, as_json) -> None:
+def command(source, names, dtype, shape, codecs, bulk, abs_bound, rel_bound, sample, repeats, png, force, as_json) -> None:
     """Measure the codecs of gridz, and of HDF5 and hdf5plugin, on the data in FILE.
 
     FILE is an HDF5 or netCDF-4 file, a .npy file, or a raw array. All goes through h5py to a file
@@ -69,41 +74,55 @@ def command(source, names, dtype, shape, codecs, bulk, abs_bound, rel_bound, sam
         raise click.UsageError(
             "--abs and --rel are for the codecs that are chosen here; with --codec write szp,abs=1e-3"
         )
-    found = []
-    for name, array in _arrays(source, names, dtype, shape):
-        part = bench.sample_of(name, array, sample << 20)
-        results = []
-        for candidate in bench.candidates(part.values, codecs, abs_bound, rel_bound, bulk):
-            results.append(bench.measure(part, candidate, repeats))
-        found.append((part, results))
-        if not as_json:
-            _print(part, results, bench.advice(part, results))
-    if not found:
-        fail(f"{source} has no dataset of numbers", "name a file that has some", EXIT.DATA)
-    if png:
-        _draw(found, png)
+    with contextlib.ExitStack() as stack:
+        picture = stack.enter_context(replacing(png))[1] if png else None
+        found, failed, code = [], [], EXIT.FINE
+        for name, array, why in _arrays(source, names, dtype, shape):
+            try:
+                part = None if why else bench.sample_of(name, array, sample << 20)
+            except (gridz.Error, OSError) as error:
+                why = Failure(str(error), EXIT.DATA)
+            if why:
+                failed.append((name, why.message))
+                code = EXIT.MISSING if why.exit_code == EXIT.MISSING and code != EXIT.DATA else EXIT.DATA
+                say(f"gridz: {source}: {name}: not measured: {why.message}", file=sys.stderr)
+                continue
+            results = []
+            for candidate in bench.candidates(part, codecs, abs_bound, rel_bound, bulk, force):
+                results.append(bench.measure(part, candidate, repeats))
+            found.append((part, results))
+            if not as_json:
+                _print(part, results, bench.advice(part, results))
+        if not found and not failed:
+            fail(f"{source} has no dataset of numbers", "name a file that has some", EXIT.DATA)
+        if picture and found:
+            _draw(found, picture, format_of(png))
     if as_json:
-        print_json(
-            [
-                {
-                    "dataset": part.name,
-                    "part": part.part,
-                    "dtype": part.values.dtype.str,
-                    "shape": part.shape,
-                    "chunks": part.chunks,
-                    "sample_bytes": part.values.nbytes,
-                    "results": [dataclasses.asdict(result) for result in results],
-                    "advice": bench.advice(part, results),
-                }
-                for part, results in found
-            ]
-        )
+        measured = [
+            {
+                "dataset": part.name,
+                "part": part.part,
+                "dtype": part.values.dtype.str,
+                "shape": part.shape,
+                "chunks": part.chunks,
+                "sample_bytes": part.values.nbytes,
+                "results": [dataclasses.asdict(result) for result in results],
+                "advice": bench.advice(part, results),
+            }
+            for part, results in found
+        ]
+        print_json([*measured, *({"dataset": name, "error": error} for name, error in failed)])
+    if failed:
+        raise SystemExit(int(code))
 
 
 def _arrays(source: pathlib.Path, names, dtype, shape) -> Iterator:
-    """The arrays of a file, by name: those asked for, or all that hold numbers."""
+    """Name and array of those asked for, or of all that hold numbers, and None or the reason why it cannot be read."""
     import h5py
 
+    from gridz._names import bytes_of
+    from gridz._report import missing_filters
+    from gridz._tree import datasets_of, open_file
     from gridz.bench import is_measurable
 
     if source.suffix == ".npy" or dtype is not None or not h5py.is_hdf5(source):
@@ -111,32 +130,31 @@ def _arrays(source: pathlib.Path, names, dtype, shape) -> Iterator:
             fail(f"{source} is no HDF5 file, so it has no datasets", "leave out --dataset", EXIT.USAGE)
         array = open_array(source, dtype, shape)
         if is_measurable(array):
-            yield source.name, array
+            yield source.name, array, None
         return
-    with h5py.File(source, "r") as file:
-        if not names:
-            names = _large_enough(file)
-        for name in names:
-            if not isinstance(file.get(name), h5py.Dataset):
+    with open_file(source) as file:
+        named = {name: file.get(bytes_of(name)) for name in names}
+        for name, dataset in named.items():
+            if not isinstance(dataset, h5py.Dataset):
                 fail(f"{source} has no dataset {name!r}", "h5ls -r lists them", EXIT.USAGE)
-            if not is_measurable(file[name]):
+            if not is_measurable(dataset):
                 fail(f"{name} holds no numbers, or none yet", "name another dataset", EXIT.USAGE)
-            yield name, file[name]
+        all_found = [] if names else list(datasets_of(file.id))
+        for found in all_found:
+            if found.id is None:
+                yield found.path[1:], None, Failure(found.error, EXIT.DATA)
+        for name, dataset in (named or _large_enough(all_found)).items():
+            missing = " and ".join(missing_filters(dataset.id))
+            yield name, dataset, Failure(f"needs {missing}, not available here", EXIT.MISSING) if missing else None
 
 
-def _large_enough(file) -> list:
-    """The names of the datasets of numbers that are large enough to be timed; or of the largest one."""
-    import h5py
-
+def _large_enough(all_found: list) -> dict:
+    """The datasets of numbers that are large enough to be timed, by name; or the largest one."""
     from gridz.bench import is_measurable
 
-    sizes = {}
-    file.visititems(
-        lambda name, item: (
-            sizes.update({name: item.nbytes}) if isinstance(item, h5py.Dataset) and is_measurable(item) else None
-        )
-    )
-    return [name for name, size in sizes.items() if size >= SMALLEST] or sorted(sizes, key=sizes.get)[-1:]
+    datasets = {found.path[1:]: found.dataset for found in all_found if found.id and is_measurable(found.dataset)}
+    large = {name: dataset for name, dataset in datasets.items() if dataset.nbytes >= SMALLEST}
+    return large or dict(sorted(datasets.items(), key=lambda item: item[1].nbytes)[-1:])
 
 
 def _print(part, results, sentences) -> None:
@@ -147,12 +165,12 @@ def _print(part, results, sentences) -> None:
         else [r.label, "", "", "", r.error]
         for r in results
     ]
-    click.echo(f"{part.part}: {part.values.dtype}, {bytes_text(part.values.nbytes)}, chunks {chunks}")
+    say(f"{part.part}: {part.values.dtype}, {bytes_text(part.values.nbytes)}, chunks {chunks}")
     table(["codec", "ratio", "write GB/s", "read GB/s", "max error"], rows)
     click.echo("".join(f"- {sentence}\n" for sentence in sentences))
 
 
-def _draw(found, path: pathlib.Path) -> None:
+def _draw(found, path: str, picture_format: str) -> None:
     """Bars of ratio and of the speeds of writing and reading, a row for each dataset."""
     most = max(len(results) for _, results in found)
     try:
@@ -182,4 +200,4 @@ def _draw(found, path: pathlib.Path) -> None:
             if axis is not row[0]:
                 axis.set_yticklabels([])
         row[0].set_title(f"{part.part}, {part.values.dtype}\ntimes smaller", fontsize=10)
-    figure.savefig(path, dpi=120)
+    figure.savefig(path, dpi=120, format=picture_format)

@@ -6,9 +6,8 @@ import pathlib
 
 import click
 
-from gridz.cli.common import EXIT, Command, json_option, print_json
+from gridz.cli.common import EXIT, Command, check_is_hdf5, json_option, print_json, say
 from gridz.cli.raw import threads_option
-from gridz.cli.repack import check_is_hdf5
 
 
 @click.command(cls=Command, examples=["gridz check run.h5", "gridz check run.h5 --json | jq .damaged"])
@@ -16,20 +15,26 @@ from gridz.cli.repack import check_is_hdf5
 @threads_option
 @json_option
 def command(path, threads, as_json) -> None:
-    """Read every chunk of every dataset of FILE, and tell which are damaged: exit code 1 if any is."""
-    import h5py
+    """Read every chunk of every dataset of FILE, and report which are damaged: exit code 1 if any is.
 
-    from gridz._report import damage, datasets
+    A dataset whose filter is not available here is reported once and cannot be checked: exit code 4 if nothing is damaged.
+    """
+    from gridz._report import problems
+    from gridz._tree import datasets_of, open_file
 
     check_is_hdf5(path)
-    with h5py.File(path, "r") as file:
-        found = datasets(file)
-        damaged = [place for dataset in found for place in damage(dataset, threads)]
+    with open_file(path) as file:
+        found = list(datasets_of(file.id))
+        all_problems = [problem for dataset in found for problem in problems(dataset, threads)]
+    missing, damaged = ([p for p in all_problems if p["missing"] == kind] for kind in (True, False))
     if as_json:
-        print_json({"file": str(path), "datasets": len(found), "damaged": damaged})
+        print_json({"file": str(path), "datasets": len(found), "damaged": damaged, "missing": missing})
     else:
-        for place in damaged:
-            click.echo(f"{place['path']}, from element {place['start']} on: {place['error']}")
-        click.echo(f"{path}: {len(found)} datasets read, {len(damaged)} parts damaged")
-    if damaged:
-        raise SystemExit(int(EXIT.DATA))
+        for problem in damaged + missing:
+            place = f", from element {problem['start']} on" if problem["start"] is not None else ""
+            say(f"{path}: {problem['path']}{place}: {problem['error']}")
+        unread = len({problem["path"] for problem in missing})
+        skipped = f", {unread} datasets not checked" if unread else ""
+        say(f"{path}: {len(found) - unread} datasets read, {len(damaged)} parts damaged{skipped}")
+    if damaged or missing:
+        raise SystemExit(int(EXIT.DATA if damaged else EXIT.MISSING))

@@ -16,6 +16,7 @@ from __future__ import annotations
 import enum
 import json
 import math
+import pathlib
 import re
 import sys
 from typing import Any, NoReturn, Optional, Sequence, Tuple
@@ -23,6 +24,7 @@ from typing import Any, NoReturn, Optional, Sequence, Tuple
 import click
 
 import gridz
+from gridz._names import shown
 
 
 class EXIT(enum.IntEnum):
@@ -43,7 +45,12 @@ class Failure(click.ClickException):
         self.exit_code = int(code)
 
     def show(self, file=None) -> None:
-        click.echo(f"gridz: {self.message}", file=file or sys.stderr)
+        say(f"gridz: {self.message}", file=file or sys.stderr)
+
+
+def say(line: str, file=None) -> None:
+    """Prints one line, in which names cannot steer the terminal."""
+    click.echo(shown(line), file=file)
 
 
 def fail(problem: str, remedy: str = "", code: int = EXIT.DATA) -> NoReturn:
@@ -80,14 +87,17 @@ class Command(click.Command):
         try:
             return super().invoke(ctx)
         except gridz.Error as error:
-            fail(str(error), code=exit_code_of(error))
+            text, file = str(error), ctx.params.get("source") or ctx.params.get("path")
+            is_about_file = file is not None and not isinstance(error, gridz.InvalidArgument)
+            fail(f"{file}: {text}" if is_about_file and shown(str(file)) not in text else text, code=exit_code_of(error))
         except ModuleNotFoundError as error:
             fail(f"the package {error.name} is missing", f"pip install {error.name}", EXIT.MISSING)
         except BrokenPipeError:
             raise  # the reader of the pipe has gone: click ends quietly
         except OSError as error:
             # h5py puts everything into the text; the operating system has the file's name apart
-            reason = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+            name = error.filename.decode(errors="replace") if isinstance(error.filename, bytes) else error.filename
+            reason = f"{name}: {error.strerror}" if name and error.strerror else str(error)
             fail(reason, code=EXIT.FILE)
 
 
@@ -99,8 +109,12 @@ def json_option(function):
 
 
 def print_json(document: Any) -> None:
-    """Prints a document as JSON. Infinities and NaN, which JSON lacks, become null; numpy's numbers become Python's."""
-    click.echo(json.dumps(_plain(document), indent=2, ensure_ascii=False))
+    """Prints a document as JSON. Infinities and NaN, which JSON lacks, become null; numpy's numbers become Python's.
+
+    Characters that could steer a terminal are escaped. Bytes of names that are no UTF-8 are lone surrogates, as in Python.
+    """
+    text = json.dumps(_plain(document), indent=2, ensure_ascii=False)
+    click.echo("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
 
 
 def _plain(value: Any) -> Any:
@@ -125,18 +139,38 @@ def bytes_text(n: float) -> str:
     return f"{n / 1024**power:.1f} {' KMGT'[power]}iB"
 
 
+NUMBER = re.compile(r"-?(\d[\d.,]*([eE][-+]?\d+)?|inf|nan)( ?[KMGT]?i?B)?|")
+"""Cells of columns that are aligned to the right."""
+
+
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> None:
     """Prints a table on stdout, numbers to the right. Nothing is cut off, however narrow the terminal is."""
-    from rich.console import Console
-    from rich.table import Table
+    from rich.cells import cell_len
 
-    grid = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
-    for i, name in enumerate(columns):
-        numeric = all(not isinstance(row[i], str) or not row[i] or row[i][0] in "-0123456789" for row in rows)
-        grid.add_column(name, justify="right" if rows and numeric else "left", no_wrap=True)
-    for row in rows:
-        grid.add_row(*(str(cell) for cell in row))
-    Console(width=10_000, highlight=False, markup=False).print(grid)
+    lines = [list(columns), *([shown(str(cell)) for cell in row] for row in rows)]
+    widths = [max(cell_len(line[i]) for line in lines) for i in range(len(columns))]
+    is_number = [bool(rows) and all(NUMBER.fullmatch(line[i]) for line in lines[1:]) for i in range(len(columns))]
+    if title:
+        say(title)
+    for line in lines:
+        cells = []
+        for cell, width, right in zip(line, widths, is_number):
+            space = " " * (width - cell_len(cell))
+            cells.append(space + cell if right else cell + space)
+        text = "  ".join(cells).rstrip()
+        click.echo(click.style(text, bold=True) if line is lines[0] else text)
+
+
+def check_is_hdf5(path: pathlib.Path) -> None:
+    """Ends the command if a file is of another format."""
+    import h5py
+
+    with open(path, "rb") as stream:
+        is_classic = stream.read(3) == b"CDF"
+    if h5py.is_hdf5(path):
+        return
+    remedy = f"nccopy -k nc4 {path} NEW.nc makes it netCDF-4" if is_classic else "give a file of HDF5 or netCDF-4"
+    fail(f"{path} is {'netCDF-3' if is_classic else 'no HDF5 file, or a damaged one'}", remedy, EXIT.FILE)
 
 
 def extents_of(text: str) -> Optional[Tuple[int, ...]]:

@@ -16,8 +16,9 @@ import click
 import numpy as np
 
 import gridz
+from gridz._native import is_recorded
 from gridz._output import replacing
-from gridz.cli.common import EXIT, Command, bytes_text, extents_of, fail, json_option, print_json
+from gridz.cli.common import EXIT, Command, bytes_text, extents_of, fail, json_option, print_json, say
 
 SUFFIX = ".gridz"
 
@@ -40,8 +41,8 @@ def dtype_of(name: str) -> np.dtype:
         dtype = np.dtype(in_numpy)
     except TypeError:
         raise click.BadParameter(f"{name!r} is no type of elements; give one such as f32, f64, i16, uint8, <f4 or >f4")
-    if dtype.hasobject or dtype.itemsize == 0:
-        raise click.BadParameter(f"{name!r} is no type with a fixed size; give one such as f32 or S8")
+    if not is_recorded(dtype):
+        raise click.BadParameter(f"a frame does not record {name!r}; give f32, u8 or the like, or V12 for 12 opaque bytes")
     # NumPy's names say nothing of the order and mean this machine's; raw files are little-endian nearly always.
     return dtype if name[0] in "<>=|" else dtype.newbyteorder("<")
 
@@ -94,7 +95,7 @@ def open_array(path: pathlib.Path, dtype, shape) -> np.ndarray:
 @contextlib.contextmanager
 def new_file(path: pathlib.Path, force: bool) -> Iterator:
     """A file to write to, which gets its name when all is written; without `force` no file is replaced."""
-    if path.exists() and not force:
+    if path.is_file() and not force:
         fail(f"{path} exists", "choose another name with -o, or replace it with --force", EXIT.FILE)
     with replacing(path) as (descriptor, _), os.fdopen(os.dup(descriptor), "wb") as file:
         yield file
@@ -113,7 +114,7 @@ def new_file(path: pathlib.Path, force: bool) -> Iterator:
 @click.option("--codec", metavar="CODEC", help="What to compress with, such as lorenzo,level=dense or szp,abs=1e-3.")
 @array_options
 @click.option("--verify", is_flag=True, help="Decompress again and compare before the file is written.")
-@force_option
+@click.option("--force", is_flag=True, help="Replace the output if it exists; accept ranges that outliers make.")
 @threads_option
 @json_option
 def compress(source, output, codec, dtype, shape, verify, force, threads, as_json) -> None:
@@ -121,10 +122,14 @@ def compress(source, output, codec, dtype, shape, verify, force, threads, as_jso
     codec = gridz.codec(codec)
     array = open_array(source, dtype, shape)
     output = output or source.with_name(source.name + SUFFIX)
+    try:
+        n_bytes = gridz.bound_of(array, codec)
+    except gridz.UnsupportedJob as error:
+        fail(f"{source}: {error}", code=EXIT.USAGE)
     with new_file(output, force) as file:
-        room = np.empty(gridz.bound_of(array, codec), np.uint8)
+        room = np.empty(n_bytes, np.uint8)
         start = time.perf_counter()
-        frame = room[: gridz.compress(array, codec, threads=threads, out=room)]
+        frame = room[: gridz.compress(array, codec, threads=threads, out=room, force=force)]
         seconds = time.perf_counter() - start
         checked = _verify(array, frame, codec, threads) if verify else {}
         file.write(frame)
@@ -208,7 +213,7 @@ def _tell(document: dict, as_json: bool) -> None:
         return
     size = f"{bytes_text(document['array_bytes'])}, frame {bytes_text(document['frame_bytes'])}"
     shape = "x".join(map(str, document["shape"])) or "scalar"
-    click.echo(
+    say(
         f"{document['output']}: {document['codec']}, {document['dtype']} {shape}, {size}, "
         f"ratio {document['ratio']:.3f}, {document['GB_per_s']:.2f} GB/s"
     )
@@ -218,4 +223,4 @@ def _tell(document: dict, as_json: bool) -> None:
             if "psnr" in document
             else ""
         )
-        click.echo(f"verified: {document['verified']}{error}")
+        say(f"verified: {document['verified']}{error}")

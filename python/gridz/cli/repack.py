@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import collections
 import os
 import pathlib
 
 import click
 
 import gridz
-from gridz.cli.common import EXIT, Command, bytes_text, extents_of, fail, json_option, print_json, table
-from gridz.cli.raw import force_option, threads_option
+from gridz._native import MODES
+from gridz.cli.common import (
+    EXIT, Command, bytes_text, check_is_hdf5, extents_of, fail, json_option, print_json, say, table,
+)  # fmt: skip
+from gridz.cli.raw import threads_option
 
 
 def rule_of(text: str) -> tuple[str, str]:
@@ -35,6 +39,7 @@ def chunk_of(text: str):
     examples=[
         "gridz repack run.h5 small.h5                                    # bit for bit",
         "gridz repack run.nc run.nc --rel 1e-4                           # in place, floats within 1e-4 of their range",
+        "gridz repack run.nc small.nc --rel 1e-4 --fill 1e20             # 1e20 marks missing data, bit for bit",
         "gridz repack run.h5 small.h5 --dataset '/fields/*=szp,abs=1e-3' --dataset 'mask*=keep'",
     ],
 )
@@ -48,7 +53,8 @@ def chunk_of(text: str):
     metavar="GLOB=CODEC",
     multiple=True,
     callback=lambda ctx, option, values: dict(rule_of(value) for value in values),
-    help="Codec of the datasets that match, or keep to leave them; may be repeated, the last match counts.",
+    help="Codec of the datasets that match, or keep to leave them; may be repeated, the last match counts. GLOB is a "
+    "path if it has a slash, otherwise a name anywhere in the file.",
 )
 @click.option(
     "--chunk",
@@ -57,44 +63,68 @@ def chunk_of(text: str):
     callback=lambda ctx, option, value: chunk_of(value),
     help="Extents of the chunks, for datasets of that rank; keep is the default.",
 )
-@force_option
+@click.option(
+    "--fill",
+    "fills",
+    metavar="VALUE",
+    multiple=True,
+    help="A value that marks missing data, besides those that the file names; may be repeated.",
+)
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Replace NEW if it exists; accept --rel above 0.1, and ranges that outliers make.",
+)
 @threads_option
 @json_option
-def command(source, target, codec, rel, rules, chunk, force, threads, as_json) -> None:
+def command(source, target, codec, rel, rules, chunk, fills, force, threads, as_json) -> None:
     """Compress the datasets of FILE, HDF5 or netCDF-4, to NEW, which may be FILE itself.
 
-    Bounds are for floats that are no coordinates; the rest is bit for bit. Links, attributes, types, references and
-    dimensions are kept. NEW gets its name when everything was read back and compared.
+    Bounds are for floats that are no coordinates (dimension scales, and by the CF conventions); the rest is bit for bit.
+    So are missing data: fill values, _FillValue, missing_value, and elements outside of valid_range. Links, attributes,
+    types, references and dimensions are kept. NEW gets its name when everything was read back and compared.
     """
     if codec and rel is not None:
         fail("--codec and --rel say both what to compress with", "keep one", EXIT.USAGE)
-    if target.exists() and not force and not os.path.samefile(source, target):
+    if target.is_file() and not force and not os.path.samefile(source, target):
         fail(f"{target} exists", "choose another name, or replace it with --force", EXIT.FILE)
     check_is_hdf5(source)
     before = source.stat().st_size
     codec = f"szp,rel={rel!r}" if rel is not None else codec
-    done = gridz.repack(source, target, codec, datasets=rules, chunk=chunk, threads=threads)
+    reference = f"{source}, before it was replaced" if target.exists() and os.path.samefile(source, target) else source
+    settings = {"datasets": rules, "chunk": chunk, "fill": fills, "force": force, "threads": threads}
+    done = gridz.repack(source, target, codec, **settings)
     after = target.stat().st_size
     if as_json:
-        print_json({"bytes_before": before, "bytes_after": after, "datasets": [vars(dataset) for dataset in done]})
+        sizes = {"bytes_before": before, "bytes_after": after}
+        print_json({**sizes, "compared_with": str(reference), "datasets": [vars(dataset) for dataset in done]})
         return
-    changed = [d for d in done if d.codec is not None]
-    rows = [(d.path, d.codec, bytes_text(d.bytes_before), bytes_text(d.bytes_after)) for d in changed]
-    if rows:
-        table(("dataset", "codec", "before", "after"), rows)
-    click.echo(
-        f"{target}: {bytes_text(before)} became {bytes_text(after)}; {len(changed)} datasets compressed, "
-        f"{len(done) - len(changed)} kept as they were; all read back and compared"
+    changed, kept = [d for d in done if d.codec is not None], [d for d in done if d.codec is None]
+    if changed:
+        table(("dataset", "codec", "before", "after", "range", "largest error", "PSNR"), [_row(d) for d in changed])
+    exact = [d for d in changed if d.reason]
+    say(
+        f"{target}: {bytes_text(before)} became {bytes_text(after)}; {len(changed)} datasets compressed"
+        f"{_reasons(exact, ', bit for bit: ')}, {len(kept)} kept as they were{_reasons(kept, ': ')}; "
+        f"all read back and compared with {reference}"
     )
 
 
-def check_is_hdf5(path: pathlib.Path) -> None:
-    """Ends the command if a file is of another format."""
-    import h5py
+def _row(done) -> tuple:
+    """The cells of a dataset; errors are empty for lossless codecs."""
+    cells = done.path, _short(done.codec), bytes_text(done.bytes_before), bytes_text(done.bytes_after)
+    if done.largest_error is None:
+        return (*cells, "", "", "")
+    return (*cells, f"{done.minimum:.4g} … {done.maximum:.4g}", f"{done.largest_error:.4g}", f"{done.psnr:.4g} dB")
 
-    if h5py.is_hdf5(path):
-        return
-    with open(path, "rb") as stream:
-        is_classic = stream.read(3) == b"CDF"
-    remedy = f"nccopy -k nc4 {path} NEW.nc makes it netCDF-4" if is_classic else "give a file of HDF5 or netCDF-4"
-    fail(f"{path} is {'netCDF-3' if is_classic else 'no HDF5 file, or a damaged one'}", remedy, EXIT.FILE)
+
+def _short(codec: str) -> str:
+    """A codec's text with four digits of its bound."""
+    parts = [part.split("=") for part in codec.split(",")]
+    return ",".join("=".join([key, *(f"{float(v):.4g}" if key in MODES else v for v in value)]) for key, *value in parts)
+
+
+def _reasons(datasets: list, before: str) -> str:
+    """How many datasets have each reason, after a text; nothing if there are none."""
+    counts = collections.Counter(d.reason.partition(" (")[0].removeprefix("a ") for d in datasets if d.reason)
+    return before + ", ".join(f"{n} {reason}" for reason, n in counts.items()) if counts else ""
