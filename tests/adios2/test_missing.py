@@ -69,7 +69,8 @@ def test_missing_elements_are_kept(tmp_path, gridz):
                         shape = SHAPES[len(cases) % len(SHAPES)]
                         array, fills, limits = masked(rng, dtype, shape)
                         parts = [request, *(f"fill={text(fill)}" for fill in fills)]
-                        parts += [f"{key}={text(limit)}" for key, limit in zip(("valid_min", "valid_max"), limits or ())]
+                        keys = ("valid_min", "valid_max")
+                        parts += [f"{key}={text(limit)}" for key, limit in zip(keys, limits or ())]
                         name = f"{len(cases)}: {','.join(parts)} of {dtype}"
                         variable = writer.define(name, dtype, shape, {"gridz": ",".join(parts)})
                         cases[name] = variable, array, fills, limits

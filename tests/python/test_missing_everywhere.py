@@ -137,7 +137,7 @@ def case(rng, codec: str, mode: str, request: str, dtype, shape: tuple) -> Case:
 
 
 def near(fill, relative: float) -> np.ndarray:
-    """Elements beside a fill value: some within a bound of 0.5, or within a relative one, and the next ones of the type."""
+    """Elements beside a fill value: some within a bound, 0.5 or `relative`, and the adjacent ones of the type."""
     dtype = fill.dtype
     if dtype.kind in "iu":
         ends = np.iinfo(dtype)
@@ -261,7 +261,8 @@ def netcdf4(found, folder):
         for i, c in enumerate(found):
             order = "big" if c.array.dtype.byteorder == ">" else "little"
             fill = c.fills[0] if i % 3 else False  # where netCDF writes no fill value
-            made = file.createVariable(f"v{i}", c.array.dtype, names, chunksizes=c.chunks, fill_value=fill, endian=order)
+            options = {"chunksizes": c.chunks, "fill_value": fill, "endian": order}
+            made = file.createVariable(f"v{i}", c.array.dtype, names, **options)
             made.setncatts(c.attributes())
             if not i % 3:
                 made.setncattr("missing_value", c.fills)
@@ -338,7 +339,7 @@ def test_missing_elements_are_kept(tmp_path, host, shape):
     for c, decoded in zip(found, host(found, tmp_path), strict=True):
         what = f"{c.text} of {c.array.dtype}"
         # Zarr and xarray choose the byte order.
-        assert (decoded.shape, decoded.dtype) in [(c.array.shape, c.array.dtype.newbyteorder(order)) for order in "=S"], what
+        assert decoded.shape == c.array.shape and decoded.dtype.newbyteorder("=") == c.array.dtype.newbyteorder("="), what
         decoded = decoded.astype(c.array.dtype)
         missing = c.missing(c.array)
         elements[c.codec, c.mode] += c.array.size
