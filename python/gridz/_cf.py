@@ -28,7 +28,7 @@ UNITS = re.compile(
 """Degrees of latitude and longitude, and times since a date."""
 
 STANDARD_NAMES = re.compile(
-    r"\s*((grid_)?(latitude|longitude)|time|forecast_period|forecast_reference_time|projection_[xyz]_(angular_)?coordinate|"
+    r"\s*((grid_)?(latitude|longitude)|time|forecast_(period|reference_time)|projection_[xyz]_(angular_)?coordinate|"
     r"(atmosphere|ocean)_\w*coordinate(_formula_terms)?|model_level_number|region|area_type)\s*"
 )
 """Standard names of coordinates. Height, depth and pressure may be data as well: `axis` marks those."""
@@ -37,9 +37,8 @@ STANDARD_NAMES = re.compile(
 def coordinates(variables: Mapping[str, Mapping]) -> dict[str, str]:
     """The coordinates among variables, by their paths, and why they are.
 
-    `variables` maps paths, `/group/name`, to attributes; paths of groups, which may name coordinates, too, end in a slash.
-    A name in an attribute belongs to the variable's group, or to the
-    nearest one above that has it.
+    `variables` maps paths, `/group/name`, to attributes. Groups may name coordinates, too; their paths end in a slash. A
+    name in an attribute is looked up in the variable's group, and then in the groups above.
     """
     found = {}
     for path, attributes in variables.items():
@@ -76,7 +75,7 @@ def _why(attributes: Mapping) -> str | None:
 
 
 def _names(value) -> list[str]:
-    """The words in an attribute such as `lat lon`, `area: cell_area` or `crs: x y`; those that name nothing do no harm."""
+    """The words in an attribute such as `lat lon`, `area: cell_area` or `crs: x y`. Some may name no variable."""
     return [name.rstrip(":") for name in _text(value).split()]
 
 

@@ -118,7 +118,8 @@ def numbers_of(kind: h5t.TypeID) -> np.dtype | None:
         return None
     try:
         dtype = kind.dtype
-        is_same = kind.equal(h5t.py_create(dtype))
+        # Numbers of one byte have a byte order too.
+        is_same = any(kind.equal(known) for known in (h5t.py_create(dtype), h5t.STD_I8BE, h5t.STD_U8BE))
     except (TypeError, ValueError, RuntimeError):
         return None
     return dtype if is_same and number_of(dtype) != lib.GRIDZ_DTYPE_OPAQUE else None

@@ -99,7 +99,7 @@ class Missing:
     def is_number(self, element: bytes) -> bool:
         """True if an element, or a part of a complex one, is finite."""
         value = self._value(element)
-        return bool(np.isfinite(value.real) or np.isfinite(value.imag))
+        return bool(np.isfinite(value.real) or (self.dtype.kind == "c" and np.isfinite(value.imag)))
 
     def _value(self, element: bytes):
         return np.frombuffer(element, self.dtype)[0]
@@ -122,28 +122,29 @@ def of_attributes(attributes: Mapping, dtype, *fills) -> Missing:
     """The elements that netCDF's attributes name, and `fills`, which the host has elsewhere.
 
     `_FillValue` and `missing_value` are scalars or arrays; `valid_range` counts before `valid_min` and `valid_max`.
-    Values of another type are cast as readers do. Ignored are texts, numbers that are no elements of the type, and limits
-    for complex numbers.
+    Values of another type are cast as readers do. Texts, numbers that are no elements of the type, and limits for complex
+    numbers are ignored.
     """
     dtype = np.dtype(dtype)
     if dtype.kind not in "iufc":
         return Missing(dtype)
     values = [*fills, attributes.get("_FillValue"), attributes.get("missing_value")]
     reads_as = _read_as(attributes, dtype)
-    elements = (_element(value, dtype, reads_as) for group in values if group is not None for value in np.ravel(group))
+    elements = (_element(value, dtype, reads_as) for group in values for value in _numbers(group))
     found = Missing(dtype, tuple(dict.fromkeys(element for element in elements if element is not None)))
     if dtype.kind == "c" or reads_as != dtype:  # limits of unsigned numbers are no range of signed ones
         return found
-    limits = [_first(attributes.get("valid_min")), _first(attributes.get("valid_max"))]
-    both = np.ravel(attributes.get("valid_range", ()))
-    if both.size == 2:
-        limits = [both[0], both[1]]
-    return replace(found, valid_min=_limit(limits[0], dtype, 1), valid_max=_limit(limits[1], dtype, -1))
+    limits = [_numbers(attributes.get(name)) for name in ("valid_min", "valid_max")]
+    both = _numbers(attributes.get("valid_range"))
+    if len(both) == 2:
+        limits = [both[:1], both[1:]]
+    least, most = (limit[0] if len(limit) == 1 else None for limit in limits)
+    return replace(found, valid_min=_limit(least, dtype, 1), valid_max=_limit(most, dtype, -1))
 
 
 def of_dataset(dataset) -> Missing:
-    """The elements that an `h5py.Dataset` names: by the fill value that its user defined, by netCDF's attributes, and in
-    the request of a lossy codec of gridz that it is stored with."""
+    """The elements that an `h5py.Dataset` names: by the fill value that its user defined, by netCDF's attributes, and by
+    the request of the lossy codec that it is stored with."""
     found = of_attributes(attributes_of(dataset, NAMES), dataset.dtype.base, *user_fill(dataset))
     stored = stored_codec(dataset)
     return found if stored is None or stored.is_lossless else found | of_codec(stored, found.dtype)
@@ -168,7 +169,7 @@ def attributes_of(item, names) -> dict:
         try:
             if name in item.attrs:
                 found[name] = item.attrs[name]
-        except (OSError, TypeError, ValueError, RuntimeError):  # of a type that NumPy lacks
+        except (OSError, TypeError, ValueError, RuntimeError, KeyError):  # of a type that NumPy lacks
             continue
     return found
 
@@ -215,7 +216,8 @@ def filled(array: np.ma.MaskedArray, named: Missing) -> tuple[np.ndarray, Missin
         raise InvalidArgument(f"a masked array with fields, {array.dtype}, is not supported; give array.filled(…)")
     if not np.ma.is_masked(array):
         return array.data, named
-    own = np.asarray(array.fill_value, array.dtype).tobytes()
+    with np.errstate(over="ignore"):  # float16 has no 1e20, NumPy's default: infinity
+        own = np.asarray(array.fill_value).astype(array.dtype).tobytes()
     element = own if own in named.fills or not named.fills else named.fills[0]
     value, mask = np.frombuffer(element, array.dtype)[0], np.ma.getmaskarray(array)
     n = np.count_nonzero(~mask & ((array.data == value) | ((array.data != array.data) & bool(value != value))))
@@ -236,15 +238,13 @@ def refuse_mask(array, what: str) -> None:
 
 def _read_as(attributes: Mapping, dtype: np.dtype) -> np.dtype:
     """The type as which readers take the elements: `_Unsigned` says so for integers of netCDF-3's types."""
-    told = np.ravel(attributes.get("_Unsigned", ""))[:1].astype(str)
-    kind = {"true": "u", "false": "i"}.get("".join(told).lower())
+    unsigned = np.ravel(attributes.get("_Unsigned", ""))[:1].astype(str)
+    kind = {"true": "u", "false": "i"}.get("".join(unsigned).lower())
     return np.dtype(f"{dtype.byteorder}{kind}{dtype.itemsize}") if kind and dtype.kind in "iu" else dtype
 
 
 def _element(value, dtype: np.dtype, reads_as: np.dtype) -> bytes | None:
     """The element of a type that a number stands for, or None."""
-    if getattr(value, "dtype", np.dtype(object)).kind not in "iufc":
-        return None
     if dtype.kind != "c" and value.dtype.kind == "c":
         if value.imag:
             return None
@@ -262,7 +262,7 @@ def _element(value, dtype: np.dtype, reads_as: np.dtype) -> bytes | None:
 
 def _limit(value, dtype: np.dtype, inward: int) -> bytes | None:
     """A limit as an element of the type: the nearest one inside of the valid range; None if that is no limit."""
-    if getattr(value, "dtype", np.dtype(object)).kind not in "iuf" or not np.isfinite(value):
+    if value is None or value.dtype.kind == "c" or not np.isfinite(value):
         return None
     if dtype.kind in "iu":
         whole = int(np.ceil(value) if inward > 0 else np.floor(value))
@@ -276,10 +276,11 @@ def _limit(value, dtype: np.dtype, inward: int) -> bytes | None:
     return element.tobytes() if np.isfinite(element) else None
 
 
-def _first(value):
-    """The only number of an attribute, or None."""
-    numbers = np.ravel(value) if value is not None else ()
-    return numbers[0] if len(numbers) == 1 else None
+def _numbers(value) -> list:
+    """The numbers of an attribute, also if they are in lists of variable length."""
+    if isinstance(value, np.ndarray) and value.dtype.hasobject:
+        return [number for item in value.ravel() if isinstance(item, np.ndarray) for number in _numbers(item)]
+    return [] if value is None else [item for item in np.ravel(value) if isinstance(item, np.number)]
 
 
 def _words(array: np.ndarray) -> list[np.ndarray]:

@@ -1,7 +1,7 @@
 """The range of the valid numbers of an array, and whether outliers make it.
 
-A bound of `rel=` is a part of this range. One 1e20 among temperatures makes the bound larger than all temperatures, so a
-range that outliers make is refused until the caller names them, gives an absolute bound, or insists.
+A bound of `rel=` is a part of this range. One 1e20 among temperatures makes the bound larger than all temperatures. So
+a range that outliers make is refused until the caller names them, gives an absolute bound, or sets `force`.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Range:
             fill, bound = " ".join(f"--fill {v}" for v in values) + f" ({fill})", f"--dataset {dataset}=szp,abs=…"
             force = "--force (force=True)"
         raise InvalidArgument(
-            f"{name}: outliers make the range {self.minimum:.6g} to {self.maximum:.6g}, of which rel= is a part: "
+            f"{name}: outliers make the range {self.minimum:.6g} to {self.maximum:.6g}, which rel= is relative to: "
             f"{', '.join(shares[:3])}{more}. If they mark missing data, name them with {fill}; otherwise give an "
             f"absolute bound with {bound}, or accept the range with {force}"
         )
@@ -120,7 +120,7 @@ def _is_outlier(value: float, share: float, count: int, others: np.ndarray) -> b
         if others.size:
             low, high = min(low, others[0]), max(high, _quantiles(others)[1])
     distance = max(low - value, value - high)
-    if low == high:  # the others are constant: only magnitudes tell data and fill value apart
+    if low == high:  # only magnitudes distinguish a constant from a fill value
         return bool(abs(value) > 1e15 if low == 0 else distance > 1e3 * abs(low))
     is_repeated = share >= MANY and count > 2
     return bool(distance > (FAR_REPEATED if is_repeated else FAR) * (high - low))

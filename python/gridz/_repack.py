@@ -82,26 +82,26 @@ def repack(
 ) -> list[Repacked]:
     """Copies an HDF5 file to `target` (None: in its place) with its numbers compressed by a codec, or its text.
 
-    A lossy codec is for floats (and complex numbers) that are no coordinates; other numbers get the default lossless
-    codec. Coordinates are dimension scales and what the CF conventions call so: named in an attribute such as
-    `coordinates` or `bounds`, with `axis`, units such as degrees_north, or a standard name such as latitude. `rel=` is a
-    part of the range of each dataset's valid numbers. Missing elements come back bit for bit: those that have HDF5's fill
-    value, `_FillValue` or `missing_value`, or lie outside of `valid_min`, `valid_max` or `valid_range`, and those that
-    have a value of `fill` (one or a sequence).
+    A lossy codec is for floats that are no coordinates; other numbers get the default lossless codec. Coordinates are
+    dimension scales, and by the CF conventions datasets that an attribute such as `coordinates` or `bounds` names,
+    and those with `axis`, units such as degrees_north, or a standard name such as latitude. `rel=` is relative to the
+    range of each dataset's valid numbers. Missing elements come back bit for bit: those that have HDF5's fill value,
+    `_FillValue`, `missing_value` or a value of `fill` (one or a sequence), or lie outside of `valid_min`, `valid_max`
+    or `valid_range`.
 
-    `datasets` maps patterns to the codec of the datasets that match, or to "keep"; the last match counts. A pattern with
-    a slash is one of paths (`/group/*`), others are of names anywhere (`name*`); a coordinate gets a lossy codec only
-    from a pattern without wildcards. A dataset that no pattern matches is copied unchanged if it is small, is no array of
-    numbers, would become larger, or went through a filter that is unknown or may have changed values; with no codec
-    given, also if gridz has compressed it. `chunk`: "keep" (arrays without chunks get some), "auto" for new ones, or a
-    shape for datasets of its rank. `progress` is called with the path of each dataset.
+    `datasets` maps patterns to the codec of the datasets that match, or to "keep"; the last match counts. A pattern
+    with a slash matches paths (`/group/*`), one without matches names in every group (`name*`). A coordinate gets a
+    lossy codec only from its own name or path. A dataset that no pattern matches is copied unchanged if it is small,
+    is no array of numbers, would become larger, or went through a filter that is unknown or may have changed values;
+    with no codec given, also if gridz has compressed it. `chunk`: "keep" (arrays without chunks get some), "auto" for
+    new ones, or a shape for datasets of its rank. `progress` is called with the path of each dataset.
 
-    Raises `InvalidArgument`, before anything is written, for a pattern that matches nothing and for `rel=` above 0.1, and
-    later for a range that outliers make; `force` accepts the last two.
+    Raises `InvalidArgument` for a pattern that matches nothing, and unless `force` is set, for `rel=` above 0.1 and
+    for a range that outliers make.
 
     Everything else is kept: links, attributes, types, references, order, user block. The new file replaces `target`
-    when all of it was read back and compared; after an error, or if the process is killed, there is the old one. Raises
-    `gridz.Error`, and OSError for files. References to what nothing links to become null.
+    when all of it was read back and compared; after an error, or if the process is killed, there is the old one.
+    Raises `gridz.Error`, and OSError for files. References to what nothing links to become null.
     """
     source = pathlib.Path(source)
     target = source if target is None else pathlib.Path(target)
@@ -216,7 +216,7 @@ class _Job:
         if codec.is_lossless:
             return codec, None
         paths = self._paths[address_of(dataset.id)]
-        is_its_name = named and not any(letter in glob for letter in "*?[")
+        is_its_name = any(glob in (path, path[1:], path.rpartition("/")[2]) for path in paths)
         why_not = _cf.why_not_lossy(attributes_of(dataset, _cf.NAMES), dataset.dtype.base)
         if why_not and is_its_name:
             raise gridz.UnsupportedJob(f"{shown(paths[0])}: {codec} is not for {why_not}; use a lossless codec")
@@ -277,8 +277,8 @@ class _Job:
 
 
 def _paths_of(file: h5py.File) -> tuple[dict[int, list[str]], dict[str, dict]]:
-    """All paths of each dataset, by its address in the file; and the attributes that make coordinates, of each dataset by
-    its first path, and of groups, whose paths end in a slash. Of hard links to a group the first one counts."""
+    """All paths of each dataset, by its address in the file; and attributes of each dataset, by its first path, and of
+    groups, whose paths end in a slash. Of hard links to a group the first one counts."""
     paths: dict[int, list[str]] = {}
     attributes = {}
     seen, groups = set(), [("", h5g.open(file.id, b"/"))]
@@ -328,7 +328,8 @@ def _check_patterns(globs, paths: Mapping[int, list[str]]) -> None:
         elif near:
             hint = f"did you mean {near[0]}?"
         else:
-            hint = f"the file has {', '.join(every[:5])}{' and others' if len(every) > 5 else ''}" if every else "it has none"
+            more = f" and {len(every) - 5} more" if len(every) > 5 else ""
+            hint = f"the file has {', '.join(every[:5])}{more}" if every else "the file has none"
         raise gridz.InvalidArgument(f"{shown(glob)!r} (--dataset) matches no dataset of the file; {shown(hint)}")
 
 

@@ -264,7 +264,8 @@ def _without_mask(dset, array: np.ndarray) -> np.ndarray:
         )
     if not np.can_cast(array.dtype, dset.dtype.base, "same_kind"):
         raise InvalidArgument(
-            f"a masked array of {array.dtype} for {_name_of(dset)}, which has {dset.dtype.base}: give array.astype({str(dset.dtype.base)!r})"
+            f"{_name_of(dset)} has {dset.dtype.base}, the masked array {array.dtype}; "
+            f"give array.astype({str(dset.dtype.base)!r})"
         )
     plain = np.ma.array(array.astype(dset.dtype.base), fill_value=np.frombuffer(fills[0], dset.dtype.base)[0])
     return filled(plain, Missing(dset.dtype.base, fills[:1]))[0]

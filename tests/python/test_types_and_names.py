@@ -100,6 +100,7 @@ TYPES = {
     "strings": h5t.py_create(np.dtype("S5")),
     "one double": h5t.IEEE_F64LE,
     "one short, big-endian": h5t.STD_I16BE,
+    "one byte, big-endian": h5t.STD_I8BE,
 }
 if hasattr(h5t, "COMPLEX_IEEE_F32LE"):
     TYPES["complex of HDF5 2"] = h5t.COMPLEX_IEEE_F32LE

@@ -80,9 +80,9 @@ def chunk_of(text: str):
 def command(source, target, codec, rel, rules, chunk, fills, force, threads, as_json) -> None:
     """Compress the datasets of FILE, HDF5 or netCDF-4, to NEW, which may be FILE itself.
 
-    Bounds are for floats that are no coordinates (dimension scales, and by the CF conventions); the rest is bit for bit,
-    and so are missing data: fill values, _FillValue, missing_value and what lies outside of valid_range. Links,
-    attributes, types, references and dimensions are kept. NEW gets its name when everything was read back and compared.
+    Bounds are for floats that are no coordinates (dimension scales, and by the CF conventions); the rest is bit for bit.
+    So are missing data: fill values, _FillValue, missing_value, and elements outside of valid_range. Links, attributes,
+    types, references and dimensions are kept. NEW gets its name when everything was read back and compared.
     """
     if codec and rel is not None:
         fail("--codec and --rel say both what to compress with", "keep one", EXIT.USAGE)
@@ -120,8 +120,8 @@ def _row(done) -> tuple:
 
 def _short(codec: str) -> str:
     """A codec's text with four digits of its bound."""
-    parts = (part.partition("=") for part in codec.split(","))
-    return ",".join(f"{key}={float(value):.4g}" if key in MODES and value else f"{key}{is_}{value}" for key, is_, value in parts)
+    parts = [part.split("=") for part in codec.split(",")]
+    return ",".join("=".join([key, *(f"{float(v):.4g}" if key in MODES else v for v in value)]) for key, *value in parts)
 
 
 def _reasons(datasets: list, before: str) -> str:
