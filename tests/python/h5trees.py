@@ -2,7 +2,7 @@
 
 import h5py
 import numpy as np
-from h5py import h5, h5a, h5p
+
 
 
 def make(path, seed):
