@@ -32,12 +32,14 @@ class Missing:
     valid_max: bytes | None = None
 
     def __or__(self, other: Missing) -> Missing:
-        """The fill values of both; the limits of this one where it has any."""
+        """The elements that are missing by either: all fill values, and the narrower valid range."""
+        least = [limit for limit in (self.valid_min, other.valid_min) if limit is not None]
+        most = [limit for limit in (self.valid_max, other.valid_max) if limit is not None]
         return replace(
             self,
             fills=tuple(dict.fromkeys((*self.fills, *other.fills))),
-            valid_min=other.valid_min if self.valid_min is None else self.valid_min,
-            valid_max=other.valid_max if self.valid_max is None else self.valid_max,
+            valid_min=max(least, key=self._value, default=None),
+            valid_max=min(most, key=self._value, default=None),
         )
 
     def kept_by(self, codec: Codec, name: str = "") -> Codec:
@@ -130,15 +132,16 @@ def of_attributes(attributes: Mapping, dtype, *fills) -> Missing:
         return Missing(dtype)
     values = [*fills, attributes.get("_FillValue"), attributes.get("missing_value")]
     reads_as = _read_as(attributes, dtype)
-    elements = (_element(value, dtype, reads_as) for group in values if group is not None for value in np.ravel(group))
+    elements = (_element(value, dtype, reads_as) for group in values for value in _numbers(group))
     found = Missing(dtype, tuple(dict.fromkeys(element for element in elements if element is not None)))
     if dtype.kind == "c" or reads_as != dtype:  # limits of unsigned numbers are no range of signed ones
         return found
-    limits = [_first(attributes.get("valid_min")), _first(attributes.get("valid_max"))]
-    both = np.ravel(attributes.get("valid_range", ()))
-    if both.size == 2:
-        limits = [both[0], both[1]]
-    return replace(found, valid_min=_limit(limits[0], dtype, 1), valid_max=_limit(limits[1], dtype, -1))
+    limits = [_numbers(attributes.get(name)) for name in ("valid_min", "valid_max")]
+    both = _numbers(attributes.get("valid_range"))
+    if len(both) == 2:
+        limits = [both[:1], both[1:]]
+    least, most = (limit[0] if len(limit) == 1 else None for limit in limits)
+    return replace(found, valid_min=_limit(least, dtype, 1), valid_max=_limit(most, dtype, -1))
 
 
 def of_dataset(dataset) -> Missing:
@@ -168,7 +171,7 @@ def attributes_of(item, names) -> dict:
         try:
             if name in item.attrs:
                 found[name] = item.attrs[name]
-        except (OSError, TypeError, ValueError, RuntimeError):  # of a type that NumPy lacks
+        except (OSError, TypeError, ValueError, RuntimeError, KeyError):  # of a type that NumPy lacks
             continue
     return found
 
@@ -215,7 +218,8 @@ def filled(array: np.ma.MaskedArray, named: Missing) -> tuple[np.ndarray, Missin
         raise InvalidArgument(f"a masked array with fields, {array.dtype}, is not supported; give array.filled(…)")
     if not np.ma.is_masked(array):
         return array.data, named
-    own = np.asarray(array.fill_value, array.dtype).tobytes()
+    with np.errstate(over="ignore"):  # float16 has no 1e20, NumPy's default: infinity
+        own = np.asarray(array.fill_value).astype(array.dtype).tobytes()
     element = own if own in named.fills or not named.fills else named.fills[0]
     value, mask = np.frombuffer(element, array.dtype)[0], np.ma.getmaskarray(array)
     n = np.count_nonzero(~mask & ((array.data == value) | ((array.data != array.data) & bool(value != value))))
@@ -243,8 +247,6 @@ def _read_as(attributes: Mapping, dtype: np.dtype) -> np.dtype:
 
 def _element(value, dtype: np.dtype, reads_as: np.dtype) -> bytes | None:
     """The element of a type that a number stands for, or None."""
-    if getattr(value, "dtype", np.dtype(object)).kind not in "iufc":
-        return None
     if dtype.kind != "c" and value.dtype.kind == "c":
         if value.imag:
             return None
@@ -262,7 +264,7 @@ def _element(value, dtype: np.dtype, reads_as: np.dtype) -> bytes | None:
 
 def _limit(value, dtype: np.dtype, inward: int) -> bytes | None:
     """A limit as an element of the type: the nearest one inside of the valid range; None if that is no limit."""
-    if getattr(value, "dtype", np.dtype(object)).kind not in "iuf" or not np.isfinite(value):
+    if value is None or value.dtype.kind == "c" or not np.isfinite(value):
         return None
     if dtype.kind in "iu":
         whole = int(np.ceil(value) if inward > 0 else np.floor(value))
@@ -276,10 +278,11 @@ def _limit(value, dtype: np.dtype, inward: int) -> bytes | None:
     return element.tobytes() if np.isfinite(element) else None
 
 
-def _first(value):
-    """The only number of an attribute, or None."""
-    numbers = np.ravel(value) if value is not None else ()
-    return numbers[0] if len(numbers) == 1 else None
+def _numbers(value) -> list:
+    """The numbers of an attribute, also if they are in lists of variable length."""
+    if isinstance(value, np.ndarray) and value.dtype.hasobject:
+        return [number for item in value.ravel() if isinstance(item, np.ndarray) for number in _numbers(item)]
+    return [] if value is None else [item for item in np.ravel(value) if isinstance(item, np.number)]
 
 
 def _words(array: np.ndarray) -> list[np.ndarray]:

@@ -118,7 +118,8 @@ class Array(ctypes.Structure):
 class Options(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_size_t), ("context", ctypes.c_void_p), ("codec", ctypes.c_char_p),
                 ("mode", ctypes.c_uint32), ("level", ctypes.c_uint32), ("value", ctypes.c_double),
-                ("flags", ctypes.c_uint64), ("fill_value", ctypes.c_void_p)]  # fmt: skip
+                ("flags", ctypes.c_uint64), ("fill_value", ctypes.c_void_p), ("n_fill_values", ctypes.c_size_t),
+                ("valid_min", ctypes.c_void_p), ("valid_max", ctypes.c_void_p)]  # fmt: skip
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """What differs between two HDF5 files: links, objects, types, creation properties, attributes and elements.
 
-The walk calls the C functions of h5py's libhdf5. Elements are read in the type of the file and compared as bytes, so that
-it needs neither NumPy's types nor anything of gridz. Padding between the members of compounds does not count.
+The walk calls the C functions of h5py's libhdf5. It reads elements in the type of the file and compares their bytes, so
+it needs neither NumPy's types nor gridz. Padding between the members of compounds is ignored.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _hid = ctypes.c_int64
 DEFAULT = _hid(0)
 KINDS = {h5g.GroupID: "groups", h5d.DatasetID: "datasets"}
 ROWS_BYTES = 64 << 20
-"""About the bytes of elements that are read at once."""
+"""About how many bytes of elements are read at once."""
 
 
 def _call(name: str, *arguments, result=ctypes.c_int):
@@ -31,10 +31,10 @@ def _call(name: str, *arguments, result=ctypes.c_int):
 
 @dataclasses.dataclass
 class Walk:
-    """A comparison of two files. `codecs` maps the path of each dataset that has another storage to the largest
-    absolute error of its elements, 0 if there is none."""
+    """A comparison of two files. `bounds` maps a path of each dataset whose storage has changed to the largest absolute
+    error that its elements may have, 0 for none."""
 
-    codecs: dict[str, float]
+    bounds: dict[str, float]
     counts: Counter = dataclasses.field(default_factory=Counter)
     differences: list[str] = dataclasses.field(default_factory=list)
 
@@ -43,9 +43,10 @@ class Walk:
         self._files = [h5f.open(os.fsencode(path), h5f.ACC_RDONLY) for path in (a, b)]
         self._seen: list[dict] = [{}, {}]
         self._references: list[tuple] = []
+        opened = ((h5o.open(self._files[0], os.fsencode(path)), bound) for path, bound in self.bounds.items())
+        self._bounds = {h5o.get_info(dataset).addr: bound for dataset, bound in opened}
         try:
-            blocks = [open(path, "rb").read(f.get_create_plist().get_userblock()) for path, f in zip((a, b), self._files)]
-            self._same("", "user block", *blocks)
+            self._same("", "user block", *(_user_block(path, file) for path, file in zip((a, b), self._files)))
             self._object("/", *(h5g.open(file, b"/") for file in self._files))
             for place, kind, *raw in self._references:
                 self._same(place, "reference", *(self._target(i, kind, value) for i, value in enumerate(raw)))
@@ -128,14 +129,15 @@ class Walk:
         committed = [bool(kind.committed()) for kind in (one, two)]
         if self._same(place, "named type", *committed) and committed[0]:
             names = [seen.get(h5o.get_info(kind).addr) for seen, kind in zip(self._seen, (one, two))]
-            if names != [None, None]:  # one that no link leads to, or that comes later
+            if names != [None, None]:  # both None: a type without a link, or with a later one
                 self._same(place, "name of the type", *names)
         return is_same
 
     # ---- datasets -------------------------------------------------------------------------------
 
     def _dataset(self, place: str, one: h5d.DatasetID, two: h5d.DatasetID) -> None:
-        converted = place in self.codecs
+        bound = self._bounds.get(h5o.get_info(one).addr)
+        converted = bound is not None
         lists = [dataset.get_create_plist() for dataset in (one, two)]
         if not self._shapes(place, one, two):
             return
@@ -156,9 +158,10 @@ class Walk:
             self.counts["datasets compared as stored"] += 1
             return
         self.counts["datasets compared"] += 1
-        self._elements(place, one, two, kinds)
+        self._fills = _fills(one) if bound else None
+        self._elements(place, one, two, kinds, bound or 0.0)
 
-    def _elements(self, place: str, one, two, kinds) -> None:
+    def _elements(self, place: str, one, two, kinds, bound: float) -> None:
         space = one.get_space()
         shape, size = (space.shape if space.get_simple_extent_type() == h5s.SIMPLE else ()), kinds[0].get_size()
         if not space.get_simple_extent_npoints():
@@ -175,7 +178,7 @@ class Walk:
             for dataset, kind, room in zip((one, two), kinds, rooms):
                 assert _call("H5Dread", dataset, kind, memory, space, DEFAULT, room) >= 0, place
             self.counts["elements"] += n
-            self._values(place, kinds, n, rooms, self.codecs.get(place, 0.0))
+            self._values(place, kinds, n, rooms, bound)
 
     # ---- elements -------------------------------------------------------------------------------
 
@@ -197,7 +200,7 @@ class Walk:
                 self._pointer(f"{place}[{i}]", kind, *raw)
 
     def _pointer(self, place: str, kind, one: bytes, two: bytes) -> None:
-        """Compares two elements that lead to others."""
+        """Compares two elements that are pointers or references."""
         self.counts["pointers"] += 1
         if kind.get_class() == h5t.REFERENCE:
             self._references.append((place, kind, one, two))
@@ -205,14 +208,18 @@ class Walk:
             texts = [ctypes.cast(int.from_bytes(raw, "little"), ctypes.c_char_p).value for raw in (one, two)]
             self._same(place, "text", *texts)
         else:
-            lengths, places = zip(*((int.from_bytes(raw[:8], "little"), int.from_bytes(raw[8:16], "little")) for raw in (one, two)))
+            lengths, places = zip(*(np.frombuffer(raw, np.uint64).tolist() for raw in (one, two)))  # hvl_t
             if self._same(place, "length", *lengths) and lengths[0]:
                 parent = kind.get_super()
                 rooms = [ctypes.string_at(start, lengths[0] * parent.get_size()) for start in places]
                 self._values(place, [parent, parent], lengths[0], rooms, 0.0)
 
     def _within(self, place: str, one: np.ndarray, two: np.ndarray, bound: float) -> None:
-        """Finite numbers are within the bound, all others are the same bits."""
+        """Finite numbers are within the bound, all others and the missing elements are the same bits."""
+        missing = [np.isin(array, self._fills) for array in (one, two)]
+        self.counts["missing elements"] += int(missing[0].sum())
+        self._same(place, "places of missing elements", True, np.array_equal(*missing))
+        self._same(place, "missing elements", one[missing[0]].tobytes(), two[missing[0]].tobytes())
         finite = np.isfinite(one)
         self.counts["elements within a bound"] += int(finite.sum())
         wide = [array[finite].astype("c32" if array.dtype.kind == "c" else "g") for array in (one, two)]
@@ -223,8 +230,8 @@ class Walk:
             self.differences.append(f"{place}: an error of {largest}, and the bound is {bound}")
 
     def _target(self, i: int, kind, raw: bytes):
-        """What a reference in file `i` leads to: the path of the object, and the selection of a region. What no link
-        leads to becomes null in a copy."""
+        """The target of a reference in file `i`: the path of the object, and the selection of a region. In a copy,
+        references to objects without a link are null."""
         if not any(raw):
             return "null"
         is_region, room = kind.get_size() == 12, ctypes.create_string_buffer(raw)
@@ -237,8 +244,13 @@ class Walk:
         return path, _selection(region)
 
 
+def _user_block(path, file: h5f.FileID) -> bytes:
+    with open(path, "rb") as stream:
+        return stream.read(file.get_create_plist().get_userblock())
+
+
 def _split(kind, offset: int, plain: np.ndarray, special: list) -> None:
-    """Marks the bytes of an element that are compared as such, and lists the parts that lead elsewhere."""
+    """Marks the bytes of an element that are compared directly, and lists its pointers and references."""
     of = kind.get_class()
     if of == h5t.COMPOUND:
         for i in range(kind.get_nmembers()):
@@ -251,6 +263,17 @@ def _split(kind, offset: int, plain: np.ndarray, special: list) -> None:
         special.append((offset, kind))
     else:
         plain[offset : offset + kind.get_size()] = True
+
+
+def _fills(dataset: h5d.DatasetID) -> np.ndarray:
+    """The numbers that mark missing elements: the fill values of the user, in HDF5 and in the attributes of netCDF."""
+    dataset, found = h5py.Dataset(dataset), []
+    if dataset.id.get_create_plist().fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED:
+        found.append(dataset.fillvalue)
+    for name in ("_FillValue", "missing_value"):
+        value = np.asarray(dataset.attrs.get(name, []))
+        found += value.ravel().tolist() if value.dtype.kind in "iufc" else []
+    return np.array(found, dataset.dtype)
 
 
 def _bytes(name) -> bytes:

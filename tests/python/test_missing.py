@@ -12,7 +12,7 @@ from click.testing import CliRunner
 import gridz
 import gridz.netcdf4
 from gridz._cf import coordinates
-from gridz._missing import of_attributes, of_codec
+from gridz._missing import of_attributes, of_codec, of_dataset
 from gridz._ranges import outliers
 from gridz.cli import main
 from gridz.filters import stored_codec
@@ -85,6 +85,22 @@ def test_attributes(dtype, attributes, fills, least, most):
     assert found.fills == tuple(np.array(fill, dtype).tobytes() for fill in fills)
     limits = [None if limit is None else np.array(limit, dtype).tobytes() for limit in (least, most)]
     assert [found.valid_min, found.valid_max] == limits
+
+
+def test_attributes_of_unusual_types(tmp_path):
+    lists = np.empty(1, object)
+    lists[0] = np.array([-999.0, 5.0])
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        made = file.create_dataset("x", data=FIELD, fillvalue=np.nan)
+        made.attrs.create("missing_value", lists, dtype=h5py.vlen_dtype("f8"))
+        made.attrs["_FillValue"] = np.longdouble(1e20)
+        made.attrs["valid_min"], made.attrs["valid_max"] = h5py.Empty("f8"), "many"
+        found = of_dataset(made)
+    assert [np.frombuffer(fill)[0] for fill in found.fills[1:]] == [1e20, -999, 5] and np.isnan(
+        np.frombuffer(found.fills[0])
+    )
+    assert found.valid_min is found.valid_max is None
+    assert len(found.kept_by(gridz.Szp(abs=1, fill=[7, 5])).fills) == 4  # NaN needs no place in a request
 
 
 def test_limits_of_another_type_hold_for_readers_that_compare_in_either():
@@ -183,6 +199,7 @@ def test_netcdf_with_filling_switched_off(tmp_path, codec):
         assert masked == 4 * MASK.sum()  # netCDF4 itself does not apply "double", which is no float32
 
 
+@pytest.mark.filterwarnings("ignore:WARNING. missing_value")
 def test_netcdf4_variables_and_their_attributes(tmp_path):
     array = with_fills("f4", 1e20, -999, 0)[0]
     with netCDF4.Dataset(tmp_path / "x.nc", "w") as nc:
@@ -279,6 +296,12 @@ def test_masks_in_memory(dtype, codec):
 
 
 def test_masks_of_lossless_codecs_and_integers():
+    half = masked("f2")
+    assert np.isinf(gridz.decompress(gridz.compress(half, "szp,abs=1"))[MASK]).all()  # NumPy's 1e20 as float16
+    large = (np.arange(MASK.size, dtype="u8") + 2**63).reshape(MASK.shape)
+    large[MASK] = 2**64 - 1
+    back = gridz.decompress(gridz.compress(large, gridz.Szp(abs=10, fill=[2**64 - 1, 0])))
+    assert ((back == 2**64 - 1) == MASK).all() and (back != large).any()
     array = masked("i2", fill_value=-7)
     assert (gridz.decompress(gridz.compress(array)) == array.filled()).all()
     assert (gridz.decompress(gridz.compress(array, "szp,abs=3"))[MASK] == -7).all()
@@ -445,6 +468,17 @@ def test_outliers_stop_ranges_everywhere(tmp_path):
     assert "no number" in run("repack", source, target, "--force", "--fill", "x", code=2)
 
 
+def test_bench_leaves_out_missing_elements(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("t", data=with_fills("f8", 1e20, -999)[0], chunks=(50, 200)).attrs["missing_value"] = [
+            1e20,
+            -999,
+        ]
+    (shown,) = json.loads(run("bench", tmp_path / "a.h5", "--rel", "1e-3", "--repeats", 1, "--json"))
+    lossy = [result for result in shown["results"] if "fill=" in result["label"]]
+    assert len(lossy) >= 5 and all(0 <= result["max_error"] <= 0.02 and not result["error"] for result in lossy)
+
+
 def test_a_large_relative_bound_is_forced(tmp_path):
     source, target = tmp_path / "a.h5", tmp_path / "b.h5"
     with h5py.File(source, "w") as file:
@@ -594,6 +628,8 @@ def test_requests_name_missing_elements():
     )
     assert type(codec)(**codec.get_config()) == codec
     assert len(of_codec(codec, "f4").fills) == 3
+    both = of_attributes({"valid_range": [-1e4, 5], "_FillValue": 0.0}, ">f4").kept_by(codec)
+    assert len(both.fills) == 3 and (float(both.valid_min), float(both.valid_max)) == (-1000, 5)
     assert gridz.range_of(np.array([-2e3, -999, -7, 0, 5, 1e20]), codec.fills, valid_min=-1e3) == (-7, 5)
     with pytest.raises(gridz.Error):
         gridz.Szp(abs=1e-3, fill=list(range(9)))

@@ -1,8 +1,8 @@
 """Missing elements come back bit for bit from every host, lossy codec, level, mode and type.
 
-Arrays are random fields with random masks of several fill values at once: 0, -999, 1e20, NaN with a payload, the ends of
-the type. Other elements lie near the fill values, some within the bound. What counts is the definition in docs/bounds.md:
-an element is missing if it equals a fill value bit for bit, or lies outside of the valid range.
+Arrays are random fields with random masks of several fill values at once: 0, -999, 1e20, NaN with a payload, the limits
+of the type. Other elements lie near the fill values, some within the bound. An element is missing, as docs/bounds.md
+defines it, if it equals a fill value bit for bit, or lies outside of the valid range.
 """
 
 import collections
@@ -27,10 +27,12 @@ from gridz.zarr import GridzCodec
 SHAPES = [(7201,), (60, 120), (11, 24, 27), (5, 8, 12, 15)]
 """Chunks are half as long along the first axis, so that one of an odd extent reaches beyond the end."""
 
-MODES = {"abs": "abs=0.5", "rel": "rel=1e-2", "pwrel": "pwrel=1e-2", "rms": "rms=0.5", "rate": "rate=9", "precision": "precision=14",
-         "expert": "expert,maxbits=900,maxprec=18,minexp=-8"}  # fmt: skip
+MODES = {
+    "abs": "abs=0.5", "rel": "rel=1e-2", "pwrel": "pwrel=1e-2", "rms": "rms=0.5", "rate": "rate=9",
+    "precision": "precision=14", "expert": "expert,maxbits=900,maxprec=18,minexp=-8",
+}  # fmt: skip
 EXTRAS = {("mgard", "abs"): ["layers=3"], ("mgard", "rms"): ["s=-1"]}
-"""Requests of more parameters that are tried as well."""
+"""Additional parameters, which are tried as well."""
 
 SEED = int(os.environ.get("MISSING_SEED", 0))
 
@@ -135,7 +137,7 @@ def case(rng, codec: str, mode: str, request: str, dtype, shape: tuple) -> Case:
 
 
 def near(fill, relative: float) -> np.ndarray:
-    """Elements beside a fill value: some within a bound of 0.5, or within a relative one, and the next ones of the type."""
+    """Elements beside a fill value: some within a bound, 0.5 or `relative`, and the adjacent ones of the type."""
     dtype = fill.dtype
     if dtype.kind in "iu":
         ends = np.iinfo(dtype)
@@ -143,23 +145,24 @@ def near(fill, relative: float) -> np.ndarray:
     steps = np.array([-1.7, -1, -0.3, 0.3, 1, 1.7], "g") * (abs(np.asarray(fill, "c32")) * relative or 0.5)
     with np.errstate(over="ignore"):  # infinities are among them
         found = (np.asarray(fill, "c32" if dtype.kind == "c" else "g") + steps).astype(dtype)
-        return found if dtype.kind == "c" else np.append(found, [*np.nextafter(fill, np.array([-np.inf, np.inf], dtype)), -fill])
+        next_ones = np.nextafter(fill, np.array([-np.inf, np.inf], dtype))
+        return found if dtype.kind == "c" else np.append(found, [*next_ones, -fill])
 
 
 def cases(types, shape: tuple, seed: int) -> list[Case]:
-    """A case for each codec, level, mode and type that go together."""
+    """A case for each codec, level, mode and type that can be combined."""
     rng, found = np.random.default_rng(seed), []
     for info in gridz.codecs():
-        for mode, level in itertools.product(sorted(set(info.modes) - {"lossless"}), info.levels):
-            for extra, dtype in itertools.product(["", *EXTRAS.get((info.name, mode), [])], types):
-                request = ",".join(filter(None, [info.name, MODES[mode], f"level={level}", extra]))
-                if takes(info, mode, np.dtype(dtype)):
+        for mode, level, dtype in itertools.product(sorted(set(info.modes) - {"lossless"}), info.levels, types):
+            if takes(info, mode, np.dtype(dtype)):
+                for extra in ["", *EXTRAS.get((info.name, mode), [])]:
+                    request = ",".join(filter(None, [info.name, MODES[mode], f"level={level}", extra]))
                     found.append(case(rng, info.name, mode, request, dtype, shape))
     return found
 
 
 def takes(info, mode: str, dtype: np.dtype) -> bool:
-    """As docs/bounds.md, zfp.md and mgard.md say; the library agrees."""
+    """True for types that docs/bounds.md, zfp.md and mgard.md name. Asserts that the library agrees."""
     for_floats = mode == "pwrel" or info.name == "zfp" and mode in ("abs", "rel")
     expected = dtype.newbyteorder("=") in info.dtypes and not (dtype.kind in "iu" and for_floats)
     try:
@@ -191,16 +194,17 @@ def c_api(found, folder):
             options.valid_min, options.valid_max = limits
         check(lib.gridz_compress_bound(described.pointer, options, length))
         frame = np.empty(length[0], np.uint8)
-        check(lib.gridz_compress(described.pointer, array, len(array), ffi.from_buffer(frame), frame.nbytes, length, options))
+        room = ffi.from_buffer(frame), frame.nbytes, length
+        check(lib.gridz_compress(described.pointer, array, len(array), *room, options))
         decoded.append(gridz.decompress(frame[: length[0]]))
     return decoded
 
 
 def plain(found, path, attributes: bool):
-    """A file that is not compressed, as others write it."""
+    """Writes an uncompressed file, with or without the attributes of missing elements."""
     with h5py.File(path, "w") as file:
         for i, c in enumerate(found):
-            # HDF5's own fill value, the attribute of netCDF, or both.
+            # By turns HDF5's own fill value, the attribute of netCDF, and both.
             fill = c.fills[0] if attributes and i % 3 else None
             dataset = file.create_dataset(f"v{i}", data=c.array, chunks=c.chunks, fillvalue=fill)
             if attributes:
@@ -257,7 +261,8 @@ def netcdf4(found, folder):
         for i, c in enumerate(found):
             order = "big" if c.array.dtype.byteorder == ">" else "little"
             fill = c.fills[0] if i % 3 else False  # where netCDF writes no fill value
-            made = file.createVariable(f"v{i}", c.array.dtype, names, chunksizes=c.chunks, fill_value=fill, endian=order)
+            options = {"chunksizes": c.chunks, "fill_value": fill, "endian": order}
+            made = file.createVariable(f"v{i}", c.array.dtype, names, **options)
             made.setncatts(c.attributes())
             if not i % 3:
                 made.setncattr("missing_value", c.fills)
@@ -333,8 +338,9 @@ def test_missing_elements_are_kept(tmp_path, host, shape):
     problems, elements, n_missing = [], collections.Counter(), collections.Counter()
     for c, decoded in zip(found, host(found, tmp_path), strict=True):
         what = f"{c.text} of {c.array.dtype}"
-        assert (decoded.shape, decoded.dtype.newbyteorder("=")) == (c.array.shape, c.array.dtype.newbyteorder("=")), what
-        decoded = decoded.astype(c.array.dtype)  # Zarr and xarray choose the byte order
+        # Zarr and xarray choose the byte order.
+        assert decoded.shape == c.array.shape and decoded.dtype.newbyteorder("=") == c.array.dtype.newbyteorder("="), what
+        decoded = decoded.astype(c.array.dtype)
         missing = c.missing(c.array)
         elements[c.codec, c.mode] += c.array.size
         n_missing[c.codec, c.mode] += int(missing.sum())
@@ -355,7 +361,7 @@ def test_number_of_elements():
 
 
 def out_of_bound(c: Case, decoded: np.ndarray, missing: np.ndarray):
-    """What the mode does not allow of the other elements."""
+    """The differences of the other elements that the mode does not allow."""
     valid = ~missing & np.isfinite(c.array)
     if not same_bits(c.array, decoded)[~missing & ~np.isfinite(c.array)].all():
         yield "NaN or infinity changed"
