@@ -385,6 +385,19 @@ def test_missing_filters_are_one_line_each(tmp_path):
     assert "plain: float64" in measured.stdout and "zfp: float64" in measured.stdout
 
 
+def test_texts_whose_filter_is_missing_are_named(tmp_path):
+    pytest.importorskip("hdf5plugin")
+    path = tmp_path / "a.h5"
+    for kind, data in ("h5py.string_dtype()", "['a'] * 90"), ("h5py.ref_dtype", "[f['x'].ref] * 90"):
+        made = f"import h5py, hdf5plugin; f = h5py.File({str(path)!r}, 'w'); f['x'] = 1\n"
+        made += f"f.create_dataset('t', data={data}, dtype={kind}, chunks=(9,), **hdf5plugin.Zstd())"
+        subprocess.run([sys.executable, "-c", made], check=True)
+        command = [sys.executable, "-m", "gridz", "repack", path, tmp_path / "b.h5"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 4 and f"gridz: {path}: /t needs Zstandard (32015)" in done.stderr, done.stderr
+        assert os.listdir(tmp_path) == ["a.h5"]
+
+
 def test_external_files_that_are_missing_are_no_damage(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("outside", (4,), "f8", external=[(str(tmp_path / "raw.bin"), 0, 32)])
