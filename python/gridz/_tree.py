@@ -1,10 +1,9 @@
-"""A whole HDF5 file to a new one: everything but the elements of the datasets that somebody else writes.
+"""Copies a whole HDF5 file to a new one: everything but the elements of the datasets that the caller writes.
 
-First the links are walked from the root, in the order in which they were made where the file keeps it, and each object
-is made when its first link comes; further links to it become links to its copy. Then, when all objects are there, the
-attributes are copied, and the elements that hold references, which are re-pointed. Of datasets that stay as they are
-the stored chunks go byte for byte. Where a filter is missing, which H5Dcreate refuses, H5Ocopy must do, which needs
-none.
+First the links are walked from the root, in the order of their creation if the file keeps that. An object is created at
+its first link; further links to it become links to its copy. An object that a fill value refers to is created earlier.
+When all objects exist, the attributes are copied, and the elements that hold references, which are re-pointed. Datasets
+that stay unchanged are copied chunk by chunk, byte for byte; by H5Ocopy if H5Dcreate refuses a missing filter.
 """
 
 from __future__ import annotations
@@ -22,8 +21,9 @@ from h5py import h5, h5a, h5d, h5f, h5g, h5l, h5o, h5p, h5s, h5t
 from gridz._chunks import BOX_BYTES, boxes_of, chunks_of
 from gridz._libhdf5 import DEFAULT, address_of, call, elements, holds, id_of, made, pointer, room_for
 from gridz._names import bytes_of, shown, text_of
+from gridz._pipeline import missing_filters
 from gridz._references import References
-from gridz.errors import Error, HostError
+from gridz.errors import Error, HostError, MissingFilter
 
 WITHOUT_ATTRIBUTES = h5o.COPY_WITHOUT_ATTR_FLAG
 ELEMENTS_AT_ONCE = 1 << 16
@@ -37,7 +37,7 @@ PROBLEMS = (OSError, ValueError, RuntimeError, TypeError, KeyError, HostError)
 
 
 def open_file(path) -> h5py.File:
-    """Opens a file for reading. Errors have the file's name as `filename`, and a remedy where another program has it."""
+    """Opens a file for reading. Errors name the file, and the remedy if another program has it open for writing."""
     try:
         return h5py.File(path, "r")
     except OSError as error:
@@ -107,7 +107,7 @@ def create_like(path: str, source: h5f.FileID) -> h5f.FileID:
     versions = {0: h5f.LIBVER_EARLIEST, 1: h5f.LIBVER_EARLIEST, 2: h5f.LIBVER_V18}
     newest = getattr(h5f, "LIBVER_V110", h5f.LIBVER_LATEST)
     access.set_libver_bounds(versions.get(_superblock_version(source), newest), h5f.LIBVER_LATEST)
-    return h5f.create(path.encode(), h5f.ACC_TRUNC, fcpl=create, fapl=access)
+    return h5f.create(os.fsencode(path), h5f.ACC_TRUNC, fcpl=create, fapl=access)
 
 
 def access_by_descriptor() -> h5p.PropFAID:
@@ -145,6 +145,7 @@ class Copy:
         for path, original, copied in self._objects:
             self._attributes(path, original, copied)
             if isinstance(original, h5d.DatasetID) and holds(original.get_type(), h5t.REFERENCE):
+                _need_filters(path, original)
                 with self._naming(path):
                     self._elements(original, copied)
 
@@ -233,7 +234,11 @@ class Copy:
             return False
         how = h5p.create(h5p.OBJECT_COPY)
         how.set_copy_object(WITHOUT_ATTRIBUTES)
-        h5o.copy(original, b".", group, name, how, link)
+        try:
+            h5o.copy(original, b".", group, name, how, link)
+        except PROBLEMS:
+            _need_filters(path, original)
+            raise
         self._note(path, original, h5d.open(group, name))
         return True
 
@@ -263,8 +268,8 @@ class Copy:
         return create
 
     def _made_ahead(self, address: int):
-        """The copy of an object, which is made now if its first link is still to come: HDF5 takes a fill value only
-        when the dataset is made. None, as for objects without a link, if it refers to a dataset that is being made."""
+        """The copy of an object, which is created now if the walk has not reached it: HDF5 takes a fill value only when
+        a dataset is created. None, as for objects without a link, if it refers to a dataset that is being made."""
         if address not in self.places and address not in self._begun:
             if self._paths is None:
                 self._paths = {address_of(found.id): found.path for found in objects_of(self._source) if found.id}
@@ -323,6 +328,13 @@ class Copy:
             with elements(original, start, count) as (rows, arguments):
                 self._references.repoint(rows, kind)
                 call("H5Dwrite", id_of(copied), *arguments)
+
+
+def _need_filters(path: str, dataset: h5d.DatasetID) -> None:
+    """Raises for a missing filter, without which elements that hold addresses cannot be copied."""
+    missing = missing_filters(dataset)
+    if missing:
+        raise MissingFilter(f"{shown(path)} {missing}")
 
 
 def _name_of(attribute: h5a.AttrID) -> bytes:

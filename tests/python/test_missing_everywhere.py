@@ -145,8 +145,9 @@ def near(fill, relative: float) -> np.ndarray:
     steps = np.array([-1.7, -1, -0.3, 0.3, 1, 1.7], "g") * (abs(np.asarray(fill, "c32")) * relative or 0.5)
     with np.errstate(over="ignore"):  # infinities are among them
         found = (np.asarray(fill, "c32" if dtype.kind == "c" else "g") + steps).astype(dtype)
-        next_ones = np.nextafter(fill, np.array([-np.inf, np.inf], dtype))
-        return found if dtype.kind == "c" else np.append(found, [*next_ones, -fill])
+        if dtype.kind == "c":
+            return found
+        return np.append(found, [*np.nextafter(fill, np.array([-np.inf, np.inf], dtype)), -fill])
 
 
 def cases(types, shape: tuple, seed: int) -> list[Case]:

@@ -59,7 +59,9 @@ SMALLEST = 64 << 10
 )
 @click.option("--force", is_flag=True, help="Accept --rel above 0.1, and ranges that outliers make.")
 @json_option
-def command(source, names, dtype, shape, codecs, bulk, abs_bound, rel_bound, sample, repeats, png, force, as_json) -> None:
+def command(
+    source, names, dtype, shape, codecs, bulk, abs_bound, rel_bound, sample, repeats, png, force, as_json
+) -> None:
     """Measure the codecs of gridz, and of HDF5 and hdf5plugin, on the data in FILE.
 
     FILE is an HDF5 or netCDF-4 file, a .npy file, or a raw array. All goes through h5py to a file
@@ -121,7 +123,7 @@ def _arrays(source: pathlib.Path, names, dtype, shape) -> Iterator:
     import h5py
 
     from gridz._names import bytes_of
-    from gridz._report import missing_filters
+    from gridz._pipeline import missing_filters
     from gridz._tree import datasets_of, open_file
     from gridz.bench import is_measurable
 
@@ -144,8 +146,8 @@ def _arrays(source: pathlib.Path, names, dtype, shape) -> Iterator:
             if found.id is None:
                 yield found.path[1:], None, Failure(found.error, EXIT.DATA)
         for name, dataset in (named or _large_enough(all_found)).items():
-            missing = " and ".join(missing_filters(dataset.id))
-            yield name, dataset, Failure(f"needs {missing}, not available here", EXIT.MISSING) if missing else None
+            missing = missing_filters(dataset.id)
+            yield name, dataset, Failure(missing, EXIT.MISSING) if missing else None
 
 
 def _large_enough(all_found: list) -> dict:
