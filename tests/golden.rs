@@ -550,14 +550,38 @@ fn cases() -> Vec<Case> {
         zfp("rate=8", "rate_f64_rank_0", "pi", DType::F64, &[]),
         zfp("abs=1e-3", "abs_f32_no_elements", "zero", DType::F32, &[0, 3]),
         // Format version 6: lists of missing elements.
-        bounded("abs=1e-2,fill=-999,fill=0,fill=0x7fc00001", "f32_three_fills", "field_gaps", DType::F32, &[20, 30, 40]),
+        bounded(
+            "abs=1e-2,fill=-999,fill=0,fill=0x7fc00001",
+            "f32_three_fills",
+            "field_gaps",
+            DType::F32,
+            &[20, 30, 40],
+        ),
         bounded("abs=8,fill=0", "i32_fill_zero", "walk", DType::I32, &[5000]),
-        bounded("abs=1e-2,fill=-999,valid_min=-0.5,valid_max=20", "f32_valid_range", "field_gaps", DType::F32, &[64, 65]),
+        bounded(
+            "abs=1e-2,fill=-999,valid_min=-0.5,valid_max=20",
+            "f32_valid_range",
+            "field_gaps",
+            DType::F32,
+            &[64, 65],
+        ),
         bounded("abs=2,fill=0,valid_max=200", "u8_fill_zero_and_limit", "field", DType::U8, &[100, 60]),
         bounded("pwrel=1e-2,fill=-999,valid_min=0", "pwrel_f16_limit", "field_scales", DType::F16, &[60, 70]),
         bounded("rel=1e-3,fill=-999,fill=1", "complex64_two_fills", "field_gaps", DType::C64, &[40, 50]),
-        bounded_dense("abs=1e-2,fill=-999,fill=0,valid_max=20", "dense_f32_missing", "field_gaps", DType::F32, &[9, 20, 30]),
-        bounded_max("abs=1e-2,fill=-999,fill=0,valid_max=20", "max_f32_missing", "field_gaps", DType::F32, &[9, 20, 30]),
+        bounded_dense(
+            "abs=1e-2,fill=-999,fill=0,valid_max=20",
+            "dense_f32_missing",
+            "field_gaps",
+            DType::F32,
+            &[9, 20, 30],
+        ),
+        bounded_max(
+            "abs=1e-2,fill=-999,fill=0,valid_max=20",
+            "max_f32_missing",
+            "field_gaps",
+            DType::F32,
+            &[9, 20, 30],
+        ),
         Case {
             terms: "abs=1e-2,fill=-999,fill=1e20,valid_min=-5",
             ..big("szp", "f64_missing_big_endian", "field_gaps", DType::F64, &[64, 65])
