@@ -340,7 +340,8 @@ def test_missing_elements_are_kept(tmp_path, host, shape):
     for c, decoded in zip(found, host(found, tmp_path), strict=True):
         what = f"{c.text} of {c.array.dtype}"
         # Zarr and xarray choose the byte order.
-        assert decoded.shape == c.array.shape and decoded.dtype.newbyteorder("=") == c.array.dtype.newbyteorder("="), what
+        assert decoded.shape == c.array.shape, what
+        assert decoded.dtype.newbyteorder("=") == c.array.dtype.newbyteorder("="), what
         decoded = decoded.astype(c.array.dtype)
         missing = c.missing(c.array)
         elements[c.codec, c.mode] += c.array.size
@@ -364,7 +365,8 @@ def test_number_of_elements():
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_negative_zeros(dtype):
     """-0 has other bits than a fill value of 0, so that it does not become one; predictions of -0 are the hard case."""
-    arrays = [np.full((20, 50), -0.0), np.where(np.arange(1000) % 7 == 3, 0.3, -0.0), np.array([-0.0, 5, -0.0, 0, -5] * 200)]
+    mixed = np.where(np.arange(1000) % 7 == 3, 0.3, -0.0)
+    arrays = [np.full((20, 50), -0.0), mixed, np.array([-0.0, 5, -0.0, 0, -5] * 200)]
     tried = 0
     for info, array in itertools.product(gridz.codecs(), arrays):
         for mode, level in itertools.product(set(info.modes) - {"lossless"}, info.levels):
