@@ -18,9 +18,11 @@ fn requests() -> Vec<Request> {
             texts.push(format!("szp,{mode},level={level}"));
         }
     }
-    let zfp = ["abs=0.5", "abs=1e-3", "rel=1e-3", "rate=9.5", "rate=3", "precision=14", "expert,minbits=20,maxbits=300"];
+    let zfp =
+        ["abs=0.5", "abs=1e-3", "rel=1e-3", "rate=9.5", "rate=3", "precision=14", "expert,minbits=20,maxbits=300"];
     texts.extend(zfp.map(|mode| format!("zfp,{mode}")));
-    let mgard = ["abs=0.5", "abs=1e-3", "rel=1e-3", "rms=1e-2", "abs=1e-3,layers=3", "rms=1e-2,layers=2", "rms=1e-2,s=-1"];
+    let mgard =
+        ["abs=0.5", "abs=1e-3", "rel=1e-3", "rms=1e-2", "abs=1e-3,layers=3", "rms=1e-2,layers=2", "rms=1e-2,s=-1"];
     texts.extend(mgard.map(|mode| format!("mgard,{mode}")));
     texts.iter().map(|text| text.parse().unwrap()).collect()
 }
@@ -73,7 +75,8 @@ fn draw_missing(random: &mut Xorshift, dtype: DType, raw: &[u8]) -> Elements {
     for _ in 0..random.below(MAX_FILLS as u64 + 1) {
         missing.add(&draw_fill(random, raw, size)).unwrap();
     }
-    let mut ordered: Vec<&[u8]> = raw.chunks_exact(size).filter(|bytes| float(dtype, &bytes[..part_bytes(dtype)]).is_finite()).collect();
+    let mut ordered: Vec<&[u8]> =
+        raw.chunks_exact(size).filter(|bytes| float(dtype, &bytes[..part_bytes(dtype)]).is_finite()).collect();
     if is_ordered(dtype) && ordered.len() > 1 && random.below(2) == 0 {
         ordered.sort_by(|a, b| float(dtype, a).total_cmp(&float(dtype, b)));
         let [low, high] = [ordered.len() / 5, ordered.len() * 9 / 10].map(|at| ordered[at]);
@@ -144,7 +147,14 @@ fn missing_elements_come_back_and_no_others_become_missing() {
     assert!(n_seen > 200, "{n_seen} of codecs, modes, levels and types");
 }
 
-fn check(random: &mut Xorshift, request: &Request, dtype: DType, round: usize, contexts: &[Context], counts: &mut Counts) {
+fn check(
+    random: &mut Xorshift,
+    request: &Request,
+    dtype: DType,
+    round: usize,
+    contexts: &[Context],
+    counts: &mut Counts,
+) {
     let size = dtype.size().unwrap() as usize;
     let extents: &[u64] = [&[4000][..], &[50, 61], &[13, 14, 15], &[1, 7000]][round % 4];
     let generator = GENERATORS[random.below(GENERATORS.len() as u64) as usize];
@@ -160,9 +170,14 @@ fn check(random: &mut Xorshift, request: &Request, dtype: DType, round: usize, c
         ByteOrder::Little => bytes.to_vec(),
         ByteOrder::Big => bytes.chunks(part_bytes(dtype)).flat_map(|number| number.iter().rev()).copied().collect(),
     };
-    let in_order = if array.order() == ByteOrder::Big { missing.swapped(part_bytes(dtype) as u32) } else { missing };
+    let in_order =
+        if array.order() == ByteOrder::Big { missing.swapped(part_bytes(dtype) as u32) } else { missing };
     let asked = request.with_elements(&array, &in_order).unwrap();
-    assert_eq!(asked.to_string().parse::<Request>().unwrap().missing_elements(&array).unwrap(), in_order, "{asked}");
+    assert_eq!(
+        asked.to_string().parse::<Request>().unwrap().missing_elements(&array).unwrap(),
+        in_order,
+        "{asked}"
+    );
     let what = format!("{asked} {array:?} {generator}");
     let original = swapped(&raw);
     let frame = compress(&array, &asked, &original, &contexts[0]);

@@ -38,7 +38,7 @@ enum Status : s32 { kOk = 0, kCorrupt = 200, kTruncated = 201, kUnsupportedForma
 // (extents, folded for it, and what it cuts a chunk into), a struct of whole words of 8 bytes that its host side fills.
 // Pointers are device pointers, strides are bytes from chunk to chunk. The pass says what it finds in scratch
 // (src/codec/gpu.rs).
-constexpr u32 kMaxOwnBytes = 128;
+constexpr u32 kMaxOwnBytes = 256;
 
 template <typename Own>
 struct CompressArgs {

@@ -118,7 +118,7 @@ struct Chooser {
             const W word = array[share * kShare + i];
             const F x = float_of(word);
             // Not so of what is not finite.
-            if (size_of(x - middle) < farthest && word != static_cast<W>(own.fill) && size_of(x) > largest) largest = size_of(x);
+            if (size_of(x - middle) < farthest && size_of(x) > largest && !own.missing.has(word, kFloatType<W>)) largest = size_of(x);
         }
         const W all = warp_max_unsigned(bits_of(largest));
         if (lane_id() == 0) shared.largest[threadIdx.x / kWarp] = all;
@@ -192,9 +192,8 @@ __device__ __forceinline__ void mgard_find_range(const CompressArgs<Chunk>& args
     __shared__ RangeShared<W> shared;
     const Chunk& own = args.own;
     const u32 shares = (own.elements() - 1) / kRangeElements + 1;
-    const W fill = static_cast<W>(own.fill);
     const RangeChunks<W> chunks{static_cast<const char*>(args.src), args.src_stride, args.n_chunks, shares, own.elements(), kFloatType<W>,
-                                Element(args.encoded), (args.flags & kSwapBytes) != 0, own.fill != static_cast<W>(~W(0)), fill, fill};
+                                Element(args.encoded), (args.flags & kSwapBytes) != 0, own.missing, own.missing};
     RangeFinder<W>(chunks, shared).run([&](u32 number) -> RangeScratch& { return zeroed_of(args, number).range; });
 }
 

@@ -88,8 +88,8 @@ struct Array {
     __device__ __forceinline__ W operator[](u32 i) const { return swaps ? swapped_bytes(elements[i]) : elements[i]; }
 };
 
-// Whether an element is finite, and no fill value.
+// Whether an element is finite, and not missing.
 template <typename W>
 __device__ __forceinline__ bool is_ordinary(const Chunk& own, W word) {
-    return size_of(float_of(word)) <= Real<W>::kMax && word != static_cast<W>(own.fill);
+    return size_of(float_of(word)) <= Real<W>::kMax && !own.missing.has(word, kFloatType<W>);
 }

@@ -11,6 +11,7 @@
 #include "../common/types.cuh"
 #include "../common/warp.cuh"
 #include "../stage/boxes.cuh"
+#include "../stage/missing.cuh"
 
 constexpr u32 kAxes = 4;
 constexpr u32 kMostLevels = 33, kMostSteps = kMostLevels + kAxes;
@@ -37,7 +38,7 @@ __device__ __forceinline__ constexpr u32 aligned_up(u32 n, u32 to) { return (n +
 struct Chunk {
     u32 extents[kAxes];  // slowest first, with leading ones; they multiply to less than 2^32
     u64 value;           // bits of what was asked for
-    u64 fill;            // the word of the fill value, else of a NaN
+    Missing missing;
     u32 mode, n_levels;
     u32 n_blocks;        // of numbers, at most: how many depends on the order of the axes
     u32 n_pieces;
@@ -69,7 +70,7 @@ struct Chunk {
         return n_bytes + n_bytes / 32 + 4096;
     }
 };
-static_assert(sizeof(Chunk) == 120 && offsetof(Chunk, numbers) == 56, "src/codec/mgard/cuda.rs has the same struct");
+static_assert(sizeof(Chunk) == 200 && offsetof(Chunk, numbers) == 136, "src/codec/mgard/cuda.rs has the same struct");
 
 // Division by a number from 1 on, of numbers below 2^32.
 struct Divisor {

@@ -35,12 +35,11 @@ struct RefineWriter {
         Plan& plan;
         CompressZeroed& zeroed;
         const Array<W> array;
-        const W fill;
         const u32 layer;
 
         __device__ __forceinline__ Way(const CompressArgs<Chunk>& args, RefineShared& shared, u32 chunk)
             : args(args), shared(shared), own(args.own), work(work_of<W>(args, chunk)), plan(work.plan()), zeroed(zeroed_of(args, chunk)), array(args, chunk),
-              fill(static_cast<W>(args.own.fill)), layer(layer_of<kLayered>(plan)) {}
+              layer(layer_of<kLayered>(plan)) {}
 
         __device__ __forceinline__ u32 n_words() const { return work.n_words_of_marks(); }
         __device__ __forceinline__ bool is_measured() const { return own.mode == kRms; }
@@ -120,9 +119,10 @@ struct RefineWriter {
             atomicOr(work.marks() + element / 32, 1u << element % 32);
             zeroed.has_exact = 1;
         }
+        __device__ __forceinline__ bool is_missing(W word) const { return own.missing.has(word, kFloatType<W>); }
         // Whether an element may come back so.
         __device__ __forceinline__ bool is_kept(W element, F back, F n_bins, F limit) const {
-            return size_of(float_of(element) - back) < limit && size_of(n_bins) < Real<W>::kCodes && element != fill && bits_of(back) != fill;
+            return size_of(float_of(element) - back) < limit && size_of(n_bins) < Real<W>::kCodes && !(own.missing.any() && (is_missing(element) || is_missing(bits_of(back))));
         }
         // In units.
         __device__ __forceinline__ u32 size_of_error(F error, F units) const {
@@ -182,7 +182,8 @@ struct RefineWriter {
                     W code;
                     const F back = expected + nearest<W>(n_bins, code) * bin;
                     const bool has_code = is_kept(element, back, n_bins, limit);
-                    const F made = has_code ? back : expected;
+                    // A decoder adds 0 to the prediction, which makes 0 of -0.
+                    const F made = has_code ? back : expected + F(0);
                     numbers[to_numbers[i]] = has_code ? code : W(0);
                     if (has_after) after[to[i] + step.inner] = bits_of(made);
                     const bool keeps = has_code || is_kept(element, made, F(0), limit);

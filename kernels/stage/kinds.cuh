@@ -5,7 +5,7 @@
 #include "words.cuh"
 
 // Types of elements.
-enum Type : u32 { kU8 = 1, kU16 = 2, kU32 = 3, kU64 = 4, kI8 = 5, kF16 = 9, kBf16 = 10, kF32 = 11, kF64 = 12 };
+enum Type : u32 { kU8 = 1, kU16 = 2, kU32 = 3, kU64 = 4, kI8 = 5, kI32 = 7, kI64 = 8, kF16 = 9, kBf16 = 10, kF32 = 11, kF64 = 12 };
 __device__ __forceinline__ bool is_float(u32 type) { return type >= kF16; }
 __device__ __forceinline__ u32 fraction_bits_of(u32 type) { return type == kF16 ? 10 : type == kBf16 ? 7 : type == kF32 ? 23 : 52; }
 __device__ __forceinline__ u32 bits_of_type(u32 type) {
@@ -15,6 +15,9 @@ __device__ __forceinline__ u32 bits_of_type(u32 type) {
 // The type of floats of as many bits as a word.
 template <typename W>
 constexpr u32 kFloatType = sizeof(W) == 8 ? kF64 : kF32;
+// And that of integers with a sign.
+template <typename W>
+constexpr u32 kIntegerType = sizeof(W) == 8 ? kI64 : kI32;
 
 // The float of a word, and back: that of a narrower one is computed with as binary32.
 __device__ __forceinline__ float widened(u32 type, u32 word) {

@@ -1,49 +1,18 @@
 // The range of an array's numbers, by which a relative bound becomes an absolute one: a pass before compression, which leaves what
-// it finds in the working memory of that. Numbers that are not finite, or have the word of the fill value, do not count.
+// it finds in the working memory of that. Numbers that are not finite, or missing, do not count.
 
 #pragma once
 
 #include "../common/elements.cuh"
 #include "../common/warp.cuh"
 #include "kinds.cuh"
+#include "missing.cuh"
 #include "words.cuh"
 
 // Of a chunk, zeroed: places in the order of the numbers, as integers without sign.
 struct RangeScratch {
     u64 most, before_least;  // the greatest, and the complement of the least
     u32 has_any, reserved;
-};
-
-// The places of words in the order of their numbers.
-template <typename W>
-struct Places {
-    const u32 type, bits;
-    const W size_mask, last_finite, top;
-
-    __device__ __forceinline__ explicit Places(u32 type)
-        : type(type), bits(bits_of_type(type)), size_mask(low_bits(W(), bits - 1)),
-          last_finite(is_float(type) ? (low_bits(W(), bits - 1 - fraction_bits_of(type)) << fraction_bits_of(type)) - 1 : 0),
-          top(is_float(type) || !(type == kU32 || type == kU64) ? kTopBit<W> : 0) {}
-
-    __device__ __forceinline__ bool is_finite(W word) const { return !is_float(type) || (word & size_mask) <= last_finite; }
-    // As an integer without sign.
-    __device__ __forceinline__ W place(W word) const {
-        const W signs = is_float(type) ? shifted_signed(word, Word<W>::kBits - 1) & ~kTopBit<W> : 0;
-        return (word ^ signs) ^ top;
-    }
-    __device__ __forceinline__ W word(W place) const {
-        const W signed_place = place ^ top;
-        return is_float(type) && signed_place >> (Word<W>::kBits - 1) ? signed_place ^ ~kTopBit<W> : signed_place;
-    }
-    // The difference of two numbers, rounded down.
-    __device__ __forceinline__ double difference(W most, W least) const {
-        if (is_float(type)) return __dsub_rd(static_cast<double>(widened(type, most)), static_cast<double>(widened(type, least)));
-        // What is without sign in words of 64 bits has the right difference modulo 2^64.
-        const bool is_signed = !(type == kU32 || type == kU64);
-        const u64 a = is_signed && sizeof(W) == 4 ? static_cast<u64>(static_cast<s64>(static_cast<s32>(most))) : static_cast<u64>(most);
-        const u64 b = is_signed && sizeof(W) == 4 ? static_cast<u64>(static_cast<s64>(static_cast<s32>(least))) : static_cast<u64>(least);
-        return __ull2double_rd(a - b);
-    }
 };
 
 // a · b, rounded down, for numbers that are not below 0.
@@ -76,9 +45,9 @@ template <typename W>
 struct Extremes {
     W most = 0, before_least = 0;  // places; of the least the complement. Both are 0 only where there are no numbers
 
-    // All finite numbers that are not the fill value.
-    __device__ __forceinline__ void add(const Places<W>& places, W word, bool has_fill, W fill) {
-        if (!places.is_finite(word) || (has_fill && word == fill)) return;
+    // All finite numbers that are not missing.
+    __device__ __forceinline__ void add(const Places<W>& places, W word, const Missing& missing) {
+        if (!places.is_finite(word) || missing.has(word, places)) return;
         add_finite(places, word);
     }
     __device__ __forceinline__ void add_finite(const Places<W>& places, W word) {
@@ -112,8 +81,8 @@ struct RangeChunks {
     u64 elements;  // of a chunk
     u32 type;
     Element element;
-    bool swaps, has_fill;
-    W even_fill, odd_fill;  // of numbers with such places
+    bool swaps;
+    const Missing &even, &odd;  // of numbers with such places
 };
 
 // The shares of a CTA. Of one chunk they are far from each other, of several they follow each other, so that a CTA tells few chunks what
@@ -130,7 +99,7 @@ struct RangeFinder {
 
     __device__ __forceinline__ RangeFinder(const RangeChunks<W>& chunks, RangeShared<W>& shared) : chunks(chunks), shared(shared), places(chunks.type) {}
 
-    __device__ __forceinline__ W fill_of(u32 part) const { return part % 2 ? chunks.odd_fill : chunks.even_fill; }
+    __device__ __forceinline__ const Missing& missing_of(u32 part) const { return part % 2 ? chunks.odd : chunks.even; }
 
     struct Share {
         const char* from;
@@ -152,7 +121,7 @@ struct RangeFinder {
         for (u32 k = 0; k < kUnits; ++k) units[k] = reinterpret_cast<const uint4*>(share.from)[k * kRangeThreads + threadIdx.x];
     }
     __device__ __forceinline__ void look(const uint4 (&units)[kUnits], Extremes<u32>& extremes) const {
-        if (likely(chunks.type == kF32 && !chunks.has_fill)) {
+        if (likely(chunks.type == kF32 && !chunks.even.any())) {
             FloatExtremes floats;
 #pragma unroll
             for (u32 k = 0; k < kUnits; ++k) floats.add(units[k].x), floats.add(units[k].y), floats.add(units[k].z), floats.add(units[k].w);
@@ -171,7 +140,7 @@ struct RangeFinder {
             W words[Word<W>::kPerUnit];
             split(units[k], words);
 #pragma unroll
-            for (u32 i = 0; i < Word<W>::kPerUnit; ++i) extremes.add(places, words[i], chunks.has_fill, fill_of(i));
+            for (u32 i = 0; i < Word<W>::kPerUnit; ++i) extremes.add(places, words[i], missing_of(i));
         }
     }
 
@@ -202,7 +171,7 @@ struct RangeFinder {
                 look(units, extremes);
             } else {
                 for (u32 i = threadIdx.x; i < own.n; i += kRangeThreads) {
-                    extremes.add(places, load_element<W>(own.from + i * chunks.element.bytes, chunks.element, chunks.swaps), chunks.has_fill, fill_of(i));
+                    extremes.add(places, load_element<W>(own.from + i * chunks.element.bytes, chunks.element, chunks.swaps), missing_of(i));
                 }
             }
             if (is_last || next.chunk != own.chunk) tell(range_of(own.chunk), extremes);

@@ -309,8 +309,8 @@ struct BlockCodes {
     __device__ __forceinline__ u32 load_any(bool are_codes) const {
         const Finder elements = this->elements();
         const char* const array = this->array();
-        const W fill = static_cast<W>(part_of(args.own, tile.index) == 0 ? args.own.fills[0] : args.own.fills[1]);
-        const EachElement<W> each{shared.quantiser, elements, array, element, (args.flags & kSwapBytes) != 0, args.own.has_fill(), fill, shared.box.m};
+        const Missing& missing = args.own.missing[part_of(args.own, tile.index) == 0 ? 0 : 1];
+        const EachElement<W> each{shared.quantiser, elements, array, element, (args.flags & kSwapBytes) != 0, args.own.has_missing(), missing, shared.box.m};
         W first_word;
         const W first = each.first(are_codes, first_word);
         if (threadIdx.x == 0) shared.first_word = first_word, shared.first_code = first;

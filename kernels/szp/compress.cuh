@@ -349,9 +349,9 @@ struct SzpCompressor {
 
     // The numbers of any block, codes or words, one by one. Of codes, marks for those that are not there, or not within the bound.
     template <bool kRows>
-    __device__ __forceinline__ u32 load_any(const Finder& elements, const char* array, const Numbers<W, kRows>& numbers, bool are_codes, W fill) const {
+    __device__ __forceinline__ u32 load_any(const Finder& elements, const char* array, const Numbers<W, kRows>& numbers, bool are_codes, const Missing& missing) const {
         using N = typename Numbers<W, kRows>::N;
-        const EachElement<W> each{shared.quantiser, elements, array, element, (args.flags & kSwapBytes) != 0, args.own.has_fill(), fill, shared.box.m};
+        const EachElement<W> each{shared.quantiser, elements, array, element, (args.flags & kSwapBytes) != 0, args.own.has_missing(), missing, shared.box.m};
         W first_word;
         const W first = each.first(are_codes, first_word);
         if (threadIdx.x == 0) shared.first_word = first_word, shared.first_code = first;
@@ -619,7 +619,7 @@ struct SzpCompressor {
         const Numbers<W, kRows> numbers(shared);
         const Finder elements(args.own, box);
         const char* const array = source(tile.chunk, tile.index);
-        const W fill = static_cast<W>(part(tile.index) == 0 ? args.own.fills[0] : args.own.fills[1]);
+        const Missing& missing = args.own.missing[part(tile.index) == 0 ? 0 : 1];
         const u32 m = box.m, t = threadIdx.x, log_unit = args.own.log_unit();
         if (t < 72) shared.n_of_length[t] = 0;
         const bool has_codes = shared.quantiser.kind != Quantised::kNothing;
@@ -630,7 +630,7 @@ struct SzpCompressor {
             if (unlikely(found & kFar)) __syncthreads();
         }
         if (unlikely(found & kFar)) {
-            found = share(load_any<kRows>(elements, array, numbers, has_codes, fill));
+            found = share(load_any<kRows>(elements, array, numbers, has_codes, missing));
             if (sizeof(N) < sizeof(W) && found & kFar) return false;
         }
         if (unlikely(!(found & kWordsDiffer))) return make_const(tile, made, shared.first_word);
@@ -647,7 +647,7 @@ struct SzpCompressor {
             header = kHasWords;
             if (has_codes) {
                 __syncthreads();
-                found = share(load_any<kRows>(elements, array, numbers, false, fill));
+                found = share(load_any<kRows>(elements, array, numbers, false, missing));
                 if (sizeof(N) < sizeof(W) && found & kFar) return false;
             }
         }

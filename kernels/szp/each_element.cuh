@@ -12,8 +12,8 @@ struct EachElement {
     const Finder& elements;
     const char* const array;
     const Element& element;
-    const bool swaps, has_fill;
-    const W fill;
+    const bool swaps, has_missing;
+    const Missing& missing;
     const u32 m;
 
     __device__ __forceinline__ W word(u32 i) const { return load_element<W>(elements.find(array, i, element.bytes), element, swaps); }
@@ -36,7 +36,7 @@ struct EachElement {
                 const W word = this->word(i);
                 W number = word;
                 if (are_codes) {
-                    const Coded<W> coded = has_fill ? quantiser.code_beside(fill, word) : quantiser.code(word);
+                    const Coded<W> coded = has_missing ? quantiser.code_beside(missing, word) : quantiser.code(word);
                     number = coded.code;
                     is_uncoded = !coded.is_coded, is_beyond = coded.is_coded && !coded.is_within;
                 }

@@ -8,6 +8,7 @@
 #include "../common/types.cuh"
 #include "../common/warp.cuh"
 #include "../stage/groups.cuh"
+#include "../stage/missing.cuh"
 
 constexpr u32 kLogBlock = 12;
 constexpr u32 kElements = 1 << kLogBlock;
@@ -34,18 +35,18 @@ enum Mode : u32 { kAbs = 1, kRel = 2, kPwrel = 5 };
 struct Chunk {
     u64 extents[3];  // slowest first, with leading ones
     u32 n_blocks;    // clipped ones too
-    u32 how;         // log2 of a unit; mode; 1 if there is a fill value, 2 more for complex elements; type of a part: a byte each
+    u32 how;         // log2 of a unit; mode; 1 if there are missing elements, 2 more for complex elements; type of a part: a byte each
     u64 value;       // bits of what was asked for
-    u64 fills[2];    // the words of the parts of the fill value
+    Missing missing[2];  // of the parts; of elements of one part both are the same
     u32 n_times;     // level max: times of a block, at most,
     u32 n_cells;     // and cells that are kept of it (max_view.cuh)
 
     __device__ __forceinline__ u32 log_unit() const { return how & 0xff; }
     __device__ __forceinline__ u32 mode() const { return how >> 8 & 0xff; }
-    __device__ __forceinline__ bool has_fill() const { return how >> 16 & 1; }
+    __device__ __forceinline__ bool has_missing() const { return how >> 16 & 1; }
     // Of the parts of an element, 1 or 2: for each box of the array there are so many blocks.
     __device__ __forceinline__ u32 log_parts() const { return how >> 17 & 1; }
-    // Whether elements have one part, and none is a fill value.
+    // Whether elements have one part, and none is missing.
     __device__ __forceinline__ bool has_plain_elements() const { return (how >> 16 & 0xff) == 0; }
     __device__ __forceinline__ u32 dtype() const { return how >> 24; }
     __device__ __forceinline__ u64 elements() const { return extents[0] * extents[1] * extents[2]; }
@@ -61,7 +62,7 @@ struct Chunk {
         return (kHeadBytes + 8ull * n_blocks + unit - 1) / unit * unit;
     }
 };
-static_assert(sizeof(Chunk) == 64 && offsetof(Chunk, value) == 32, "src/codec/szp/cuda.rs has the same struct");
+static_assert(sizeof(Chunk) == 224 && offsetof(Chunk, value) == 32, "src/codec/szp/cuda.rs has the same struct");
 
 __device__ __forceinline__ constexpr u32 aligned_up(u32 n, u32 to) { return (n + to - 1) / to * to; }
 __device__ __forceinline__ u32 units_of(u32 n_bytes, u32 log_unit) { return (n_bytes + (1u << log_unit) - 1) >> log_unit; }

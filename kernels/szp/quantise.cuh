@@ -127,11 +127,12 @@ struct Quantiser {
         if (kind == Quantised::kRelative) return relative_code(word);
         return {0, false, false};
     }
-    // Where a fill value has no code, and nothing else may become it.
-    __device__ __forceinline__ Coded<W> code_beside(W fill, W word) const {
+    // Where missing elements have no code, and no other may become one of them.
+    __device__ __forceinline__ Coded<W> code_beside(const Missing& missing, W word) const {
+        const Places<W> places(type);
         Coded<W> coded = code(word);
-        coded.is_coded &= word != fill;
-        coded.is_within &= value(coded.code) != fill;
+        coded.is_coded &= !missing.has(word, places);
+        coded.is_within &= !missing.has(value(coded.code), places);
         return coded;
     }
     __device__ __forceinline__ W value(W code) const {

@@ -29,11 +29,9 @@ template <typename W, u32 kLog>
 __device__ __forceinline__ void find_range(const CompressArgs<Chunk>& args) {
     extern __shared__ __align__(128) unsigned char bytes[];
     const Chunk& chunk = args.own;
-    const W fill = static_cast<W>(chunk.fills[0]);
     // Blocks are as many as shares, or more where they are clipped.
     constexpr u32 kShares = (1u << kLog) / kRangeElements;
     const RangeChunks<W> chunks{static_cast<const char*>(args.src), args.src_stride, args.n_chunks, chunk.n_blocks * kShares, chunk.elements() << chunk.log_parts(),
-                                chunk.dtype(), chunk.part(args.encoded), (args.flags & kSwapBytes) != 0, chunk.has_fill(), fill,
-                                chunk.log_parts() > 0 ? static_cast<W>(chunk.fills[1]) : fill};
+                                chunk.dtype(), chunk.part(args.encoded), (args.flags & kSwapBytes) != 0, chunk.missing[0], chunk.missing[1]};
     RangeFinder<W>(chunks, *reinterpret_cast<RangeShared<W>*>(bytes)).run([&](u32 number) -> RangeScratch& { return range_scratch(args)[number]; });
 }

@@ -16,27 +16,36 @@ constexpr s32 kSureExponents = sizeof(W) == 8 ? 48 : 19;
 template <typename W>
 struct LeftOut {
     W limit;   // magnitudes from it on, of floats; not more than that of infinity
-    W fill;
+    const Missing& missing;
     W bound;   // rounded down to the type
     s32 minexp;
-    bool is_float, has_fill, has_bound;
+    bool is_float, has_missing, has_bound;
 
     __device__ __forceinline__ LeftOut(const Chunk& chunk, const Bound& in_force)
-        : limit(Floats<W>::kInfinity), fill(static_cast<W>(chunk.fill)), bound(rounded_down(in_force.bits, W())), minexp(in_force.minexp),
-          is_float(chunk.is_float()), has_fill(chunk.has_fill()), has_bound(chunk.has_bound()) {
+        : limit(Floats<W>::kInfinity), missing(chunk.missing), bound(rounded_down(in_force.bits, W())), minexp(in_force.minexp),
+          is_float(chunk.is_float()), has_missing(chunk.missing.any()), has_bound(chunk.has_bound()) {
         const s32 exponent = minexp + static_cast<s32>(Floats<W>::kFraction) + 2;
         if (has_bound && exponent <= Floats<W>::kBias) limit = max(power_of_two<W>(exponent), W{1});
     }
+    __device__ __forceinline__ bool is_missing(W word) const { return has_missing && missing.has(word, is_float ? kFloatType<W> : kIntegerType<W>); }
     __device__ __forceinline__ bool has(W word) const {
         const bool is_large = is_float ? (word & Floats<W>::kMagnitude) >= limit : ((word ^ word << 1) & kTopBit<W>) != 0;
-        return is_large || (has_fill && word == fill);
+        return is_large || is_missing(word);
     }
     // Whether an element that is coded is not what a decoder makes of it, or may not be that.
     __device__ __forceinline__ bool differs(W word, W decoded, bool is_tiny) const {
         const bool is_off = has_bound ? !is_near(word, decoded, bound) : is_tiny && (word & Floats<W>::kMagnitude) != 0;
-        return is_off || (has_fill && decoded == fill);
+        return is_off || is_missing(decoded);
     }
 };
+
+// Whether an element of a block may be decoded to a missing one, by the magnitude that all in it are below.
+template <typename W>
+__device__ __forceinline__ bool may_become_missing(const Missing& missing, W limit) {
+    bool may_be = missing.has_range;
+    for (u32 i = 0; i < missing.n_fills; ++i) may_be |= (static_cast<W>(missing.fills[i]) & Floats<W>::kMagnitude) < limit;
+    return may_be;
+}
 
 // The words of a block, or of a cube of one. Padding has those of the elements that it is a copy of.
 template <typename W, u32 kRank, typename Grid>
@@ -170,9 +179,9 @@ __device__ __forceinline__ bool encode_lossy(Writer& writer, u32 table, u32 own,
     };
     measure();
     bool has_left_out = left_out.is_float ? all >= left_out.limit : (all & kTopBit<W>) != 0;
-    if (unlikely(left_out.has_fill)) {
+    if (unlikely(left_out.has_missing)) {
 #pragma unroll
-        for (u32 i = 0; i < kOwnNumbers<kRank>; ++i) has_left_out |= v[i] == left_out.fill;
+        for (u32 i = 0; i < kOwnNumbers<kRank>; ++i) has_left_out |= left_out.is_missing(v[i]);
     }
     has_left_out = any_of_block<kRank>(has_left_out);
     if (unlikely(any_of_warp<kRank>(has_left_out))) {
@@ -197,7 +206,7 @@ __device__ __forceinline__ bool encode_lossy(Writer& writer, u32 table, u32 own,
             is_suspect |= max(e, left_out.minexp) > F::kBias;
             may_overflow = above == -1 && all >> (F::kFraction - 1) & 1;
         }
-        if (left_out.has_fill) is_suspect |= e >= F::kBias || (left_out.fill & F::kMagnitude) < power_of_two<W>(e + 1);
+        if (left_out.has_missing) is_suspect |= e >= F::kBias || may_become_missing(left_out.missing, power_of_two<W>(e + 1));
         const s32 wanted = is_tiny ? 0 : above + 2 * static_cast<s32>(kRank) + 2;
         precision = static_cast<u32>(max(0, min(wanted, static_cast<s32>(chunk.max_precision()))));
         writer.put(precision ? 2 * static_cast<u32>(e + F::kBias) + 1 : 0, precision ? F::kExponentBits + 1 : 1);
@@ -206,7 +215,7 @@ __device__ __forceinline__ bool encode_lossy(Writer& writer, u32 table, u32 own,
 #pragma unroll
         for (u32 i = 0; i < kOwnNumbers<kRank>; ++i) v[i] = scaled_up(v[i], scale);
     } else {
-        is_suspect |= left_out.has_fill;
+        is_suspect |= left_out.has_missing;
         precision = min(precision, chunk.max_precision());
     }
     numbers_of_block<W, kRank, Lossy>(writer, v);

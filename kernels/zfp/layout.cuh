@@ -7,6 +7,7 @@
 #include "../common/elements.cuh"
 #include "../common/types.cuh"
 #include "../common/warp.cuh"
+#include "../stage/missing.cuh"
 #include "numbers.cuh"
 #include "transform.cuh"
 
@@ -29,9 +30,9 @@ enum Mode : u32 { kLossless = 0, kAbs = 1, kRel = 2, kRate = 3, kPrecision = 4, 
 struct Chunk {
     u64 extents[4];   // slowest first, with leading ones
     u64 value;        // bits of what was asked for in modes abs and rel; in others 0
-    u64 fill;         // the word of the fill value
+    Missing missing;
     u32 n_blocks;     // those cut short, too
-    u32 how;          // mode, maxprec, 1 if there is a fill value, 1 if elements are floats: a byte each
+    u32 how;          // mode, maxprec, 0, 1 if elements are floats: a byte each
     u32 bits;         // minbits, and maxbits from bit 16 on
     s32 minexp;       // not in mode rel
     u32 first_tile;   // of a region
@@ -39,7 +40,6 @@ struct Chunk {
 
     __device__ __forceinline__ u32 mode() const { return how & 0xff; }
     __device__ __forceinline__ u32 max_precision() const { return how >> 8 & 0xff; }
-    __device__ __forceinline__ bool has_fill() const { return how >> 16 & 0xff; }
     __device__ __forceinline__ bool is_float() const { return how >> 24; }
     __device__ __forceinline__ u32 min_bits() const { return bits & 0xffff; }
     __device__ __forceinline__ u32 max_bits() const { return bits >> 16; }
@@ -47,7 +47,7 @@ struct Chunk {
     __device__ __forceinline__ bool has_bound() const { return mode() == kAbs || mode() == kRel; }
     __device__ __forceinline__ u64 elements() const { return extents[0] * extents[1] * extents[2] * extents[3]; }
 };
-static_assert(sizeof(Chunk) == 72 && offsetof(Chunk, value) == 32, "src/codec/zfp/cuda.rs has the same struct");
+static_assert(sizeof(Chunk) == 152 && offsetof(Chunk, value) == 32, "src/codec/zfp/cuda.rs has the same struct");
 
 // Bytes of the payload's sections of a chunk, in order; `sections` are those of 8192 elements in blocks.
 template <u32 kRank>

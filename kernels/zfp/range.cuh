@@ -12,9 +12,8 @@ __device__ __forceinline__ void zfp_find_range(const CompressArgs<Chunk>& args) 
     // A section has no more elements than two shares, so that there are not too many of these.
     static_assert(kSectionElements == 2 * kRangeElements, "the host counts sections");
     const u32 shares = static_cast<u32>((chunk.elements() + kRangeElements - 1) / kRangeElements);
-    const W fill = static_cast<W>(chunk.fill);
     const RangeChunks<W> chunks{static_cast<const char*>(args.src), args.src_stride, args.n_chunks, shares, chunk.elements(), kFloatType<W>,
-                                Element(args.encoded), (args.flags & kSwapBytes) != 0, chunk.has_fill(), fill, fill};
+                                Element(args.encoded), (args.flags & kSwapBytes) != 0, chunk.missing, chunk.missing};
     ChunkState* const states = ScratchView::chunks(args.scratch);
     RangeFinder<W>(chunks, *reinterpret_cast<RangeShared<W>*>(shared_bytes)).run([&](u32 number) -> RangeScratch& { return states[number].range; });
 }

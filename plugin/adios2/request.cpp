@@ -1,6 +1,7 @@
 #include "request.hpp"
 
 #include <charconv>
+#include <sstream>
 #include <stdexcept>
 
 namespace gridz_adios2 {
@@ -65,6 +66,11 @@ Request::Request(const adios2::Params &parameters)
             backend = value;
         } else if (key == "device") {
             gpu = value;
+        } else if (key == "fill") {
+            // ADIOS2 has each key once, so several fill values are words of one parameter.
+            std::istringstream fills(value);
+            for (std::string fill; fills >> fill;)
+                terms += ",fill=" + fill;
         } else {
             // Whatever codecs know, now and later; gridz tells what it does not know.
             terms += value.empty() ? "," + key : "," + key + "=" + value;

@@ -36,6 +36,7 @@ from gridz.errors import (
     Error,
     HostError,
     InvalidArgument,
+    MissingFilter,
     OutOfMemory,
     Truncated,
     UnsupportedFormat,
@@ -64,7 +65,7 @@ __all__ = [
     *_LATER,
     "FILTERS", "FILTER_ID", "PLUGIN_PATH", "Codec", "CodecInfo", "FrameInfo", "PartInfo", "bound_of", "codec", "codecs",
     "compress", "decompress", "decompress_progressive", "decompress_region", "from_filter_options", "get_filters", "inspect",
-    "inspect_blocks", "inspect_parts", "parse", "range_of", "register", "Error", "Cancelled", "Corrupt", "DeviceError", "HostError", "InvalidArgument", "OutOfMemory",
+    "inspect_blocks", "inspect_parts", "parse", "range_of", "register", "Error", "Cancelled", "Corrupt", "DeviceError", "HostError", "InvalidArgument", "MissingFilter", "OutOfMemory",
     "Truncated", "UnsupportedFormat", "UnsupportedJob",
 ]  # fmt: skip
 

@@ -29,7 +29,10 @@ def new_figure(size):
             return buffer.getvalue()
 
         def save(self, path, dpi: int) -> None:
-            """Writes the figure to a file, in the format of its suffix, that appears when it is complete."""
+            """Writes the figure to a file, in the format of its suffix, that appears when it is complete; or to a stream."""
+            if hasattr(path, "write"):
+                self.savefig(path, dpi=dpi)
+                return
             with replacing(path) as (_, name):
                 self.savefig(name, dpi=dpi, format=format_of(path))
 

@@ -32,12 +32,14 @@ class Missing:
     valid_max: bytes | None = None
 
     def __or__(self, other: Missing) -> Missing:
-        """The fill values of both; the limits of this one where it has any."""
+        """The elements that are missing by either: all fill values, and the narrower valid range."""
+        least = [limit for limit in (self.valid_min, other.valid_min) if limit is not None]
+        most = [limit for limit in (self.valid_max, other.valid_max) if limit is not None]
         return replace(
             self,
             fills=tuple(dict.fromkeys((*self.fills, *other.fills))),
-            valid_min=other.valid_min if self.valid_min is None else self.valid_min,
-            valid_max=other.valid_max if self.valid_max is None else self.valid_max,
+            valid_min=max(least, key=self._value, default=None),
+            valid_max=min(most, key=self._value, default=None),
         )
 
     def kept_by(self, codec: Codec, name: str = "") -> Codec:

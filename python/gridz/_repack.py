@@ -27,6 +27,7 @@ from gridz._libhdf5 import address_of, lock, numbers_of
 from gridz._missing import Missing, attributes_of, of_codec, of_dataset, of_values, user_fill
 from gridz._names import bytes_of, shown, text_of
 from gridz._output import replacing
+from gridz._pipeline import filters_of, missing_filters
 from gridz._quality import Statistics
 from gridz._ranges import Range, check_rel
 from gridz._tree import PROBLEMS, Copy, Found, access_by_descriptor, create_like, datasets_of, open_file, reason_of
@@ -39,9 +40,6 @@ SMALLEST = 4 << 10
 
 LOSSLESS = {1, 2, 3, 4, 307, 32000, 32001, 32004, 32008, 32015}
 """Filters that change no value: deflate, shuffle, fletcher32, szip, bzip2, LZF, Blosc, LZ4, Bitshuffle, Zstandard."""
-
-H5Z_ZFP = 32013
-"""A filter whose chunks the bulk layer reads itself."""
 
 KEEP = "keep"
 """In place of a codec, or of a chunk's shape: as it is in the source."""
@@ -170,12 +168,10 @@ class _Job:
             return None
         codec = self._with_missing(path, dataset, codec)
         create = original.get_create_plist()
-        for filter_id in _filters(dataset):
-            if not h5z.filter_avail(filter_id) and filter_id != H5Z_ZFP:
-                raise gridz.UnsupportedJob(
-                    f"{path} is compressed by filter {filter_id}, which is not here; name its plugin's folder in "
-                    f"HDF5_PLUGIN_PATH, or leave the dataset as it is"
-                )
+        missing = missing_filters(original)
+        if missing:
+            raise gridz.MissingFilter(f"{shown(path)} {missing}, or copy the dataset unchanged: --dataset PATH=keep")
+        for filter_id in filters_of(original):
             create.remove_filter(filter_id)
         create.set_chunk(self._chunks(dataset))
         create.set_alloc_time(h5d.ALLOC_TIME_INCR)
@@ -236,11 +232,11 @@ class _Job:
         try:
             stored = stored_codec(dataset)
         except gridz.Error:
-            return "compressed by a newer gridz"
+            return "filter values of gridz that this version cannot read"
         if stored is not None:
             is_wanted = self._is_chosen and stored.is_lossless and stored != self._codec
             return None if is_wanted else "compressed by gridz"
-        filters = set(_filters(dataset))
+        filters = set(filters_of(dataset.id))
         if not filters <= LOSSLESS:
             return f"filter {min(filters - LOSSLESS)}"
         is_readable = all(h5z.filter_avail(number) for number in filters)
@@ -337,11 +333,6 @@ def _is_array(dataset: h5py.Dataset) -> bool:
     """Whether a dataset can be compressed at all: some numbers, along axes, stored in this file."""
     is_numbers = dataset.shape and dataset.size and numbers_of(dataset.id.get_type()) is not None
     return bool(is_numbers) and is_in_file(dataset.id)
-
-
-def _filters(dataset: h5py.Dataset) -> list[int]:
-    create = dataset.id.get_create_plist()
-    return [create.get_filter(i)[0] for i in range(create.get_nfilters())]
 
 
 def boxes(dataset: h5py.Dataset) -> Iterator[tuple[tuple, tuple]]:

@@ -9,12 +9,12 @@ from typing import Iterator
 
 import h5py
 import numpy as np
-from h5py import h5d, h5t, h5z
+from h5py import h5d, h5t
 
 import gridz
 from gridz._chunks import boxes_of, chunks_of, frames_of, has_chunks
 from gridz._libhdf5 import elements, holds, numbers_of
-from gridz._repack import H5Z_ZFP
+from gridz._pipeline import H5Z_ZFP, NAMES, missing_filters
 from gridz._tree import PROBLEMS, Found, reason_of
 from gridz._verify import is_in_file
 from gridz._zfp_header import mode_of
@@ -22,13 +22,6 @@ from gridz.filters import stored_codec
 
 SAMPLE = 64
 """Chunks of a dataset whose frames are looked into."""
-
-NAMES = {
-    1: "gzip", 2: "shuffle", 3: "fletcher32", 4: "szip", 5: "nbit", 6: "scaleoffset", 307: "bzip2", 32000: "LZF",
-    32001: "Blosc", 32004: "LZ4", 32008: "Bitshuffle", 32013: "ZFP", 32015: "Zstandard", 32017: "SZ",
-    32018: "FCIDECOMP", 32022: "Granular BitRound", 32023: "SZ3", 32026: "Blosc2", 32028: "SPERR",
-    gridz.FILTER_ID: "gridz",
-}  # fmt: skip
 
 ERRORS = (gridz.Error, *PROBLEMS)
 """What a damaged or unusual dataset may raise, which must not keep the others from being listed."""
@@ -140,18 +133,6 @@ def _part(chunks: tuple, what: str) -> dict:
     return {"bytes": sum(part.frame_bytes for part in chunks), what: max(getattr(part, what) for part in chunks)}
 
 
-def missing_filters(dataset: h5d.DatasetID) -> list[str]:
-    """Filters that are needed to read a dataset and are not available, in words."""
-    create = dataset.get_create_plist()
-    numbers = [create.get_filter(i)[0] for i in range(create.get_nfilters())]
-    if numbers == [H5Z_ZFP] and numbers_of(dataset.get_type()) is not None:
-        return []  # gridz.h5 reads these
-    # Chunks may have been stored without a filter, as their masks say.
-    skipped = [chunk.filter_mask for chunk in chunks_of(dataset)]
-    needed = [n for i, n in enumerate(numbers) if not all(mask >> i & 1 for mask in skipped)]
-    return [f"{NAMES.get(n, 'filter')} ({n})" for n in needed if not h5z.filter_avail(n)]
-
-
 def problems(found: Found, threads: int | None = None) -> Iterator[dict]:
     """Reads all of a dataset and yields what cannot be read: "path", "start" (the first element of the chunk or box, or
     None), "error", and "missing", True if this machine lacks a filter or a file, False if the data is damaged."""
@@ -166,8 +147,7 @@ def problems(found: Found, threads: int | None = None) -> Iterator[dict]:
         yield {**problem, "error": reason_of(error)}
         return
     if missing:
-        text = f"needs {' and '.join(missing)}, which is not available here; install its plugin or name its folder in"
-        yield {**problem, "missing": True, "error": f"{text} HDF5_PLUGIN_PATH"}
+        yield {**problem, "missing": True, "error": missing}
     for start, count, is_frame in parts:
         try:
             if is_frame:

@@ -22,8 +22,9 @@ from h5py import h5, h5a, h5d, h5f, h5g, h5l, h5o, h5p, h5s, h5t
 from gridz._chunks import BOX_BYTES, boxes_of, chunks_of
 from gridz._libhdf5 import DEFAULT, address_of, call, elements, holds, id_of, made, pointer, room_for
 from gridz._names import bytes_of, shown, text_of
+from gridz._pipeline import missing_filters
 from gridz._references import References
-from gridz.errors import Error, HostError
+from gridz.errors import Error, HostError, MissingFilter
 
 WITHOUT_ATTRIBUTES = h5o.COPY_WITHOUT_ATTR_FLAG
 ELEMENTS_AT_ONCE = 1 << 16
@@ -145,6 +146,7 @@ class Copy:
         for path, original, copied in self._objects:
             self._attributes(path, original, copied)
             if isinstance(original, h5d.DatasetID) and holds(original.get_type(), h5t.REFERENCE):
+                _need_filters(path, original)
                 with self._naming(path):
                     self._elements(original, copied)
 
@@ -233,7 +235,11 @@ class Copy:
             return False
         how = h5p.create(h5p.OBJECT_COPY)
         how.set_copy_object(WITHOUT_ATTRIBUTES)
-        h5o.copy(original, b".", group, name, how, link)
+        try:
+            h5o.copy(original, b".", group, name, how, link)
+        except PROBLEMS:
+            _need_filters(path, original)
+            raise
         self._note(path, original, h5d.open(group, name))
         return True
 
@@ -323,6 +329,13 @@ class Copy:
             with elements(original, start, count) as (rows, arguments):
                 self._references.repoint(rows, kind)
                 call("H5Dwrite", id_of(copied), *arguments)
+
+
+def _need_filters(path: str, dataset: h5d.DatasetID) -> None:
+    """Raises for a missing filter, without which elements that hold addresses cannot be copied."""
+    missing = missing_filters(dataset)
+    if missing:
+        raise MissingFilter(f"{shown(path)} {missing}")
 
 
 def _name_of(attribute: h5a.AttrID) -> bytes:

@@ -18,6 +18,10 @@ class UnsupportedJob(Error, ValueError):
     """A legal request that this version, or the codec, cannot fulfil."""
 
 
+class MissingFilter(UnsupportedJob):
+    """A dataset cannot be read since this machine lacks one of its HDF5 filters."""
+
+
 class Cancelled(Error):
     """The call was ended by the function that is told of the progress."""
 

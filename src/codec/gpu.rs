@@ -9,6 +9,8 @@ use std::borrow::Cow;
 use crate::codec::Kept;
 use crate::cuda::KernelStruct;
 use crate::format::region::{self, FoldedRegion, Places};
+use crate::stage::missing::{MAX_FILLS, Missing};
+use crate::stage::word::Word;
 use crate::types::{Array, MAX_RANK, Shape};
 
 /// What GPUs transfer at least.
@@ -228,7 +230,36 @@ pub enum Scratch {
 }
 
 /// Most bytes of a codec's own arguments.
-const MAX_ARGS: usize = 128;
+const MAX_ARGS: usize = 256;
+
+crate::kernel_struct! {
+    /// The missing elements of a chunk, or of one part of complex ones (`Missing` in `kernels/stage/missing.cuh`).
+    pub struct MissingArgs, size 88 {
+        fills: [u64; MAX_FILLS],
+        least: u64,
+        span: u64,
+        n_fills: u32,
+        has_range: u32,
+    }
+}
+
+impl MissingArgs {
+    /// What kernels are told of them.
+    pub fn new<W: Word>(missing: Option<&Missing<W>>) -> Self {
+        let mut args = Self { fills: [0; MAX_FILLS], least: 0, span: 0, n_fills: 0, has_range: 0 };
+        let Some(missing) = missing else { return args };
+        for (to, fill) in args.fills.iter_mut().zip(missing.fills()) {
+            *to = fill.to_u64();
+        }
+        args.n_fills = missing.fills().len() as u32;
+        if let Some((least, span)) = missing.places() {
+            // Kernels count places without sign.
+            let top = W::from_u64(1) << (W::BITS - 1);
+            (args.least, args.span, args.has_range) = ((least ^ top).to_u64(), span.to_u64(), 1);
+        }
+        args
+    }
+}
 
 /// Bytes of a struct of the codec's own: `own` in the kernel's argument struct in `kernels/common/types.cuh`. What a chunk is
 /// like, such as its extents, of as many axes as the codec folds to.

@@ -242,18 +242,6 @@ impl Elements {
         [0, 1].map(|which| self.has_limit[which].then(|| &self.bytes[LIMITS_AT + which][..self.size()]))
     }
 
-    /// Why kernels leave it to the CPU to compress: they know one fill value.
-    pub fn why_not_on_gpu(&self) -> Option<&'static str> {
-        let is_one = self.n_fills <= 1 && self.has_limit == [false; 2];
-        (!is_one).then_some("several fill values, and valid ranges, are kept by the CPU")
-    }
-
-    /// The little-endian bits of the first fill value.
-    pub fn first_fill(&self) -> Option<u64> {
-        let bits = |bytes: &[u8]| bytes.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte));
-        self.fills().next().map(bits)
-    }
-
     /// Adds a fill value, unless it is one already.
     ///
     /// # Errors

@@ -56,6 +56,12 @@ impl<W: Word> Missing<W> {
         self.valid.is_some()
     }
 
+    /// The place of the least valid number in the order of numbers, a signed integer, and the number of places from there to the
+    /// greatest one.
+    pub fn places(&self) -> Option<(W, W)> {
+        self.valid.map(|valid| (valid.least, valid.span))
+    }
+
     /// The words of its limits, where it has them.
     pub fn range(&self) -> [Option<W>; 2] {
         let top = W::from_u64(1) << (W::BITS - 1);

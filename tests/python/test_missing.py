@@ -628,6 +628,8 @@ def test_requests_name_missing_elements():
     )
     assert type(codec)(**codec.get_config()) == codec
     assert len(of_codec(codec, "f4").fills) == 3
+    both = of_attributes({"valid_range": [-1e4, 5], "_FillValue": 0.0}, ">f4").kept_by(codec)
+    assert len(both.fills) == 3 and (float(both.valid_min), float(both.valid_max)) == (-1000, 5)
     assert gridz.range_of(np.array([-2e3, -999, -7, 0, 5, 1e20]), codec.fills, valid_min=-1e3) == (-7, 5)
     with pytest.raises(gridz.Error):
         gridz.Szp(abs=1e-3, fill=list(range(9)))

@@ -233,6 +233,26 @@ def test_read_only_files_are_refused(tmp_path):
         gridz.repack(path)
 
 
+def test_a_full_device_is_named(tmp_path):
+    np.save(tmp_path / "a.npy", np.random.default_rng(0).normal(size=400_000))
+    (tmp_path / "a.gridz").write_bytes(gridz.compress(np.zeros(400_000)))
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = np.load(tmp_path / "a.npy")
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode:
+        skip("a small file system needs the right to mount one")
+    try:
+        for args in (["repack", "a.h5"], ["compress", "a.npy", "-o"], ["decompress", "a.gridz", "-o"]):
+            command = [sys.executable, "-m", "gridz", args[0], tmp_path / args[1], *args[2:], folder / "out"]
+            done = subprocess.run(command, capture_output=True, text=True)
+            assert done.returncode == 3 and f"{folder / 'out'}: no space is left" in done.stderr, done.stderr
+            assert os.listdir(folder) == []
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
 def test_hard_links_are_refused(tmp_path):
     path = make(tmp_path / "a.h5")
     os.link(path, tmp_path / "b.h5")

@@ -211,7 +211,7 @@ def test_a_filter_that_is_not_here(tmp_path):
         stored = [[file["z"].id.read_direct_chunk((place,)) for place in (0, 4000, 8000)] for file in (one, two)]
         assert stored[0] == stored[1] and two[two["z"].attrs["t"]] == two["t"]
     done = subprocess.run([*command, "--force", "--dataset", "z=ndzip"], capture_output=True, text=True)
-    assert done.returncode == 2 and "filter 32015, which is not here; name its plugin's folder" in done.stderr
+    assert done.returncode == 4 and "/z needs Zstandard (32015), which is not available here; install the plugin" in done.stderr
 
 
 WRITE_ZFP = """

@@ -123,7 +123,11 @@ def layouts():
     yield "contiguous, not written", h5p.create(h5p.DATASET_CREATE), 0
 
 
-def make_types(path):
+CONVENTIONS = (b"units", b"_FillValue", b"axis", b"missing_value", b"coordinates", b"valid_range", b"standard_name", b"bounds", b"valid_min")
+"""Attributes that netCDF gives a meaning, but here elements of any type."""
+
+
+def make_types(path, attributes=CONVENTIONS):
     """A file with all types in all layouts, of random bytes; the number of its datasets."""
     rng, made = np.random.default_rng(3), 0
     with h5py.File(path, "w", libver="latest") as file:
@@ -137,6 +141,9 @@ def make_types(path):
                     place.select_hyperslab((0,), (n,))
                     dataset.write(h5s.create_simple((n,)), place, data, mtype=kind)
                 made += 1
+            for name in (b"any", *attributes[made // 7 % 3 :: 3]):
+                attribute = h5py.h5a.create(dataset, name, kind, h5s.create_simple((3,)))
+                attribute.write(np.frombuffer(rng.bytes(3 * kind.get_size()), np.uint8).copy(), mtype=kind)
         kind = h5t.IEEE_F64LE
         for name, space in (("null", h5s.create(h5s.NULL)), ("scalar", h5s.create(h5s.SCALAR)), ("none", h5s.create_simple((0, 4)))):
             h5d.create(file.id, name.encode(), kind, space)
@@ -156,6 +163,18 @@ def make_types(path):
     return made
 
 
+def attributes(owner):
+    """Names, types and bytes."""
+    found = []
+    for i in range(h5py.h5a.get_num_attrs(owner)):
+        attribute = h5py.h5a.open(owner, index=i)
+        kind = attribute.get_type()
+        rows = np.zeros(attribute.get_space().get_simple_extent_npoints() * kind.get_size(), np.uint8)
+        attribute.read(rows, mtype=kind)
+        found.append((attribute.name, h5t.TypeID.encode(kind), rows.tobytes()))
+    return found
+
+
 def stored(path):
     """For each dataset: its type, its elements by H5Dread in that type, padding included, and which chunks are stored."""
     found = {}
@@ -173,7 +192,7 @@ def stored(path):
             chunked = name.rpartition("/")[2] in ("chunks", "some chunks", "no chunks", "gzip")
             infos = [item.id.get_chunk_info(i) for i in range(item.id.get_num_chunks())] if chunked else []
             places = sorted(info.chunk_offset for info in infos)
-            found[name] = (h5t.TypeID.encode(kind), rows.tobytes(), places)
+            found[name] = (h5t.TypeID.encode(kind), rows.tobytes(), places, attributes(item.id))
 
         file.visititems(note)
     return found
@@ -185,6 +204,7 @@ def test_every_type_and_layout(tmp_path):
     assert made == len(TYPES) * 7 + 10
     before = stored(source)
     assert len(before) == len(TYPES) * 7 + 4
+    assert sum(len(names) for *_, names in before.values()) == len(TYPES) * 4
     for rules in ({}, {"*": "lorenzo"}, {"*": "stored"}, {"*": "keep"}):
         done = gridz.repack(source, target, datasets=rules)
         assert len(done) == made and stored(target) == before, rules
@@ -203,7 +223,7 @@ def test_every_type_and_layout(tmp_path):
 @pytest.mark.parametrize("rule", ["szp,abs=1e-3", "zfp,rate=8"])
 def test_lossy_rules_are_for_numbers_only(tmp_path, rule):
     source, target = tmp_path / "a.h5", tmp_path / "b.h5"
-    make_types(source)
+    make_types(source, attributes=())
     before = stored(source)
     kept = {name for name in before if name.partition("/")[0] not in ("one double", "array", "plain", "none", "scalar")}
     done = gridz.repack(source, target, datasets={"*": "keep", "/one double/*": rule, "/array/*": rule, "plain": rule})
@@ -363,6 +383,19 @@ def test_missing_filters_are_one_line_each(tmp_path):
     measured = gridz_command("bench", path, "--codec", "lorenzo", "--repeats", "1")
     assert measured.returncode == 4 and "/a.h5: z: not measured: needs Zstandard" in measured.stderr
     assert "plain: float64" in measured.stdout and "zfp: float64" in measured.stdout
+
+
+def test_texts_whose_filter_is_missing_are_named(tmp_path):
+    pytest.importorskip("hdf5plugin")
+    path = tmp_path / "a.h5"
+    for kind, data in ("h5py.string_dtype()", "['a'] * 90"), ("h5py.ref_dtype", "[f['x'].ref] * 90"):
+        made = f"import h5py, hdf5plugin; f = h5py.File({str(path)!r}, 'w'); f['x'] = 1\n"
+        made += f"f.create_dataset('t', data={data}, dtype={kind}, chunks=(9,), **hdf5plugin.Zstd())"
+        subprocess.run([sys.executable, "-c", made], check=True)
+        command = [sys.executable, "-m", "gridz", "repack", path, tmp_path / "b.h5"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 4 and f"gridz: {path}: /t needs Zstandard (32015)" in done.stderr, done.stderr
+        assert os.listdir(tmp_path) == ["a.h5"]
 
 
 def test_external_files_that_are_missing_are_no_damage(tmp_path):

@@ -121,7 +121,7 @@ def _arrays(source: pathlib.Path, names, dtype, shape) -> Iterator:
     import h5py
 
     from gridz._names import bytes_of
-    from gridz._report import missing_filters
+    from gridz._pipeline import missing_filters
     from gridz._tree import datasets_of, open_file
     from gridz.bench import is_measurable
 
@@ -144,8 +144,8 @@ def _arrays(source: pathlib.Path, names, dtype, shape) -> Iterator:
             if found.id is None:
                 yield found.path[1:], None, Failure(found.error, EXIT.DATA)
         for name, dataset in (named or _large_enough(all_found)).items():
-            missing = " and ".join(missing_filters(dataset.id))
-            yield name, dataset, Failure(f"needs {missing}, not available here", EXIT.MISSING) if missing else None
+            missing = missing_filters(dataset.id)
+            yield name, dataset, Failure(missing, EXIT.MISSING) if missing else None
 
 
 def _large_enough(all_found: list) -> dict:

@@ -62,6 +62,8 @@ def exit_code_of(error: gridz.Error) -> EXIT:
     """The exit code for an error of the library, by its class."""
     if isinstance(error, (gridz.Corrupt, gridz.UnsupportedFormat)):
         return EXIT.DATA
+    if isinstance(error, gridz.MissingFilter):
+        return EXIT.MISSING
     if isinstance(error, (gridz.InvalidArgument, gridz.UnsupportedJob)):
         return EXIT.USAGE
     if isinstance(error, (gridz.DeviceError, gridz.OutOfMemory)):

@@ -1,7 +1,8 @@
 //! mgard on a GPU: the kernels in `kernels/mgard`.
 
 use crate::codec::gpu::{
-    Answer, Args, Chunks, Direction, GpuCodec, Kernel, MOST_THEN, Names, Pass, Passes, Rounds, Scratch, names,
+    Answer, Args, Chunks, Direction, GpuCodec, Kernel, MOST_THEN, MissingArgs, Names, Pass, Passes, Rounds,
+    Scratch, names,
 };
 use crate::codec::mgard::grid::{Grid, MAX_RANK};
 use crate::codec::mgard::numbers::Arrays;
@@ -80,10 +81,10 @@ const TAKEN_BYTES: u64 = 1 << 16;
 
 crate::kernel_struct! {
     /// A chunk, and where in its working memory what passes leave for each other is (`Chunk` in `kernels/mgard/layout.cuh`).
-    struct Told, size 120 {
+    struct Told, size 200 {
         extents: [u32; MAX_RANK],
         value: u64,
-        fill: u64,
+        missing: MissingArgs,
         mode: u32,
         n_levels: u32,
         n_blocks: u32,
@@ -106,7 +107,7 @@ fn by_cpu(direction: Direction, chunk: &Chunk) -> Option<Answer> {
     let text = match (direction, &chunk.asked) {
         (Direction::Decompress, _) => None,
         (_, asked) if asked.s != 0.0 => Some("mgard: norms other than s=0 are measured by the CPU"),
-        (_, asked) => asked.missing.why_not_on_gpu(),
+        _ => None,
     };
     text.map(|text| Answer::NotHere(text.into()))
 }
@@ -165,8 +166,11 @@ impl Launches {
             // Arrays are smaller than 16 GiB.
             extents: grid.extents.map(|extent| extent as u32),
             value: asked.value.to_bits(),
-            // One is all that kernels know (`by_cpu`); a NaN is no ordinary element anyway.
-            fill: asked.missing.first_fill().unwrap_or(u64::MAX >> (64 - 8 * word_bytes)),
+            missing: if is_long {
+                MissingArgs::new(chunk.missing::<f64>().as_ref())
+            } else {
+                MissingArgs::new(chunk.missing::<f32>().as_ref())
+            },
             mode: asked.mode.id().into(),
             n_levels: grid.n_levels(),
             n_blocks: n_blocks as u32,

@@ -548,7 +548,8 @@ fn quantise<T: Real, const MANY: bool>(
         let back = predicted + whole * rule.bin;
         let is_kept = limit.is_kept::<MANY>(elements[k], back, n_bins);
         codes[k] = T::put(if is_kept { code } else { <T::Word as Word>::ZERO });
-        new[k] = if is_kept { back } else { predicted };
+        // A decoder adds 0 to the prediction, which makes 0 of -0.
+        new[k] = if is_kept { back } else { predicted + T::ZERO };
         n_kept = n_kept.plus(<T::Word as Word>::from_u64(is_kept.into()));
         k += 1;
     }

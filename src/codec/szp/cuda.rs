@@ -1,12 +1,15 @@
 //! szp on a GPU: the kernels in `kernels/szp`.
 
-use crate::codec::gpu::{Answer, Chunks, Direction, GpuCodec, Kernel, Names, Pass, Passes, names};
+use crate::codec::gpu::{Answer, Chunks, Direction, GpuCodec, Kernel, MissingArgs, Names, Pass, Passes, names};
 use crate::codec::mode::Mode;
+use crate::codec::szp::block::MAX_PARTS;
 use crate::codec::szp::max::View;
 use crate::codec::szp::params::Level;
 use crate::codec::szp::{Chunk, Szp};
 use crate::format::region::FoldedRegion;
+use crate::stage::missing::Missing;
 use crate::stage::rows::LANES;
+use crate::stage::word::Word;
 
 /// By the bits of a word: 32 or 64.
 const COMPRESS: [Names; 2] = [names!("szp_compress_u32"), names!("szp_compress_u64")];
@@ -41,12 +44,12 @@ const MAX: &str = "szp_max";
 
 crate::kernel_struct! {
     /// The array, with leading ones, and what was asked for (`Chunk` in `kernels/szp/layout.cuh`).
-    struct Asked, size 64 {
+    struct Asked, size 224 {
         extents: [u64; 3],
         n_blocks: u32,
         how: u32,
         value: u64,
-        fills: [u64; 2],
+        missing: [MissingArgs; 2],
         n_times: u32,
         n_cells: u32,
     }
@@ -56,9 +59,6 @@ impl GpuCodec for Szp {
     /// A relative bound is found by a pass of its own, in the working memory that compression goes on with.
     fn passes(&self, direction: Direction, chunks: &Chunks) -> Answer {
         let chunk: &Chunk = chunks.layout.get();
-        if let (Direction::Compress, Some(why_not)) = (direction, chunk.asked.missing.why_not_on_gpu()) {
-            return Answer::NotHere(why_not.into());
-        }
         let of_word = usize::from(chunk.element.word_bits() == 64);
         let n_blocks = chunk.layout.n_blocks() as u64;
         let is_short = chunk.element.bytes < 4;
@@ -157,15 +157,11 @@ fn passes(chunks: &Chunks, direction: Direction, fatbin: &'static str, names: Na
     let (mut extents, from) = ([1; 3], chunks.shape.extents());
     extents[3 - from.len()..].copy_from_slice(from);
     let asked = &chunk.asked;
-    let fills = match chunk.element.word_bits() {
-        64 => {
-            chunk.missing::<u64>().map(|parts| parts.map(|part| part.fills().first().copied().unwrap_or_default()))
-        }
-        _ => chunk
-            .missing::<u32>()
-            .map(|parts| parts.map(|part| part.fills().first().map_or(0, |&fill| fill.into()))),
+    let missing = match chunk.element.word_bits() {
+        64 => args_of(chunk.missing::<u64>()),
+        _ => args_of(chunk.missing::<u32>()),
     };
-    let kind = u8::from(fills.is_some()) | u8::from(chunk.layout.parts() > 1) << 1;
+    let kind = u8::from(!asked.missing.is_none()) | u8::from(chunk.layout.parts() > 1) << 1;
     let (times, tile_bytes) = if asked.level == Level::Max {
         let times = Times::of(chunk);
         (times, times.tile_bytes(direction, chunk.element.word_bits() as usize / 8))
@@ -179,10 +175,15 @@ fn passes(chunks: &Chunks, direction: Direction, fatbin: &'static str, names: Na
         n_blocks: chunk.layout.n_blocks() as u32,
         how: u32::from_le_bytes(how),
         value: asked.value.to_bits(),
-        fills: fills.unwrap_or_default(),
+        missing,
         n_times: times.n_times as u32,
         n_cells: times.n_cells as u32,
     };
     let passes = Passes::one(fatbin, Kernel::Always(names), [n_tiles, 0], &args, chunk.layout.table_bytes() as u64);
     Passes { first: Pass { tile_bytes, ..passes.first }, ..passes }
+}
+
+/// What kernels are told of missing elements.
+fn args_of<W: Word>(missing: Option<[Missing<W>; MAX_PARTS]>) -> [MissingArgs; MAX_PARTS] {
+    std::array::from_fn(|part| MissingArgs::new(missing.as_ref().map(|missing| &missing[part])))
 }

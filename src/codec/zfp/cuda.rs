@@ -1,7 +1,8 @@
 //! zfp on a GPU: the kernels in `kernels/zfp`.
 
 use crate::codec::gpu::{
-    Answer, Args, Chunks, Direction, GpuCodec, Kernel, MOST_THEN, Names, Pass, Passes, Rounds, Scratch, names,
+    Answer, Args, Chunks, Direction, GpuCodec, Kernel, MOST_THEN, MissingArgs, Names, Pass, Passes, Rounds,
+    Scratch, names,
 };
 use crate::codec::mode::Mode;
 use crate::codec::zfp::layout::{MAX_RANK, SIDE};
@@ -36,10 +37,10 @@ const STORE: Names = names!("zfp_store");
 
 crate::kernel_struct! {
     /// The array, with leading ones, and how blocks are cut (`Chunk` in `kernels/zfp/layout.cuh`).
-    struct Cut, size 72 {
+    struct Cut, size 152 {
         extents: [u64; 4],
         value: u64,
-        fill: u64,
+        missing: MissingArgs,
         n_blocks: u32,
         how: u32,
         bits: u32,
@@ -53,9 +54,6 @@ impl GpuCodec for Zfp {
     /// The range for a relative bound, the stream, what is behind it, and the array instead, which all work in the memory of the first.
     fn passes(&self, direction: Direction, chunks: &Chunks) -> Answer {
         let chunk: &Chunk = chunks.layout.get();
-        if let (Direction::Compress, Some(why_not)) = (direction, chunk.asked.missing.why_not_on_gpu()) {
-            return Answer::NotHere(why_not.into());
-        }
         let n_sections = chunk.layout.n_sections() as u64;
         Answer::Run(match direction {
             Direction::Compress => {
@@ -129,20 +127,19 @@ fn passes(chunks: &Chunks, kernels: &[ByShape; 2], n_tiles: u64, Part { first_ti
     extents[4 - from.len()..].copy_from_slice(from);
     let (asked, numbers) = (&chunk.asked, &chunk.asked.numbers);
     let is_float = matches!(chunk.dtype, DType::F32 | DType::F64);
-    // One is all that kernels know (`by_cpu`).
-    let fill = asked.missing.first_fill();
+    let missing = match chunk.dtype {
+        DType::F32 => MissingArgs::new(chunk.missing::<f32>().as_ref()),
+        DType::F64 => MissingArgs::new(chunk.missing::<f64>().as_ref()),
+        DType::I32 => MissingArgs::new(chunk.missing::<i32>().as_ref()),
+        _ => MissingArgs::new(chunk.missing::<i64>().as_ref()),
+    };
     let args = Cut {
         extents,
         value: if matches!(asked.mode, Mode::Abs | Mode::Rel) { asked.value.to_bits() } else { 0 },
-        fill: fill.unwrap_or_default(),
+        missing,
         // A layout has fewer than 2^32.
         n_blocks: chunk.layout.n_blocks() as u32,
-        how: u32::from_le_bytes([
-            asked.mode.id(),
-            numbers.maxprec as u8,
-            u8::from(fill.is_some()),
-            is_float.into(),
-        ]),
+        how: u32::from_le_bytes([asked.mode.id(), numbers.maxprec as u8, 0, is_float.into()]),
         bits: numbers.minbits | numbers.maxbits << 16,
         // In two's complement.
         minexp: numbers.minexp as u32,

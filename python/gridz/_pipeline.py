@@ -1,0 +1,42 @@
+"""Filters of datasets: their names, and which of them are missing on this machine."""
+
+from __future__ import annotations
+
+from h5py import h5d, h5z
+
+from gridz._chunks import chunks_of
+from gridz._codecs import FILTER_ID
+from gridz._libhdf5 import numbers_of
+
+H5Z_ZFP = 32013
+"""A filter whose chunks the bulk layer reads itself."""
+
+NAMES = {
+    1: "gzip", 2: "shuffle", 3: "fletcher32", 4: "szip", 5: "nbit", 6: "scaleoffset", 307: "bzip2", 32000: "LZF",
+    32001: "Blosc", 32004: "LZ4", 32008: "Bitshuffle", 32013: "ZFP", 32015: "Zstandard", 32017: "SZ",
+    32018: "FCIDECOMP", 32022: "Granular BitRound", 32023: "SZ3", 32026: "Blosc2", 32028: "SPERR",
+    FILTER_ID: "gridz",
+}  # fmt: skip
+
+
+def filters_of(dataset: h5d.DatasetID) -> list[int]:
+    """The numbers of a dataset's filters, in the order in which they encode."""
+    create = dataset.get_create_plist()
+    return [create.get_filter(i)[0] for i in range(create.get_nfilters())]
+
+
+def missing_filters(dataset: h5d.DatasetID) -> str:
+    """Which filters are needed to read a dataset and are not available, and the remedy; "" if there are none."""
+    numbers = filters_of(dataset)
+    if numbers == [H5Z_ZFP] and numbers_of(dataset.get_type()) is not None:
+        return ""
+    # Chunks may have been stored without a filter, as their masks say.
+    skipped = [chunk.filter_mask for chunk in chunks_of(dataset)]
+    needed = [n for i, n in enumerate(numbers) if not all(mask >> i & 1 for mask in skipped)]
+    missing = [f"{NAMES.get(n, 'filter')} ({n})" for n in needed if not h5z.filter_avail(n)]
+    if not missing:
+        return ""
+    return (
+        f"needs {' and '.join(missing)}, which is not available here; install the plugin or name its folder in "
+        f"HDF5_PLUGIN_PATH"
+    )
