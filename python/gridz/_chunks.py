@@ -49,8 +49,8 @@ def frames_of(dataset: h5d.DatasetID) -> list:
 def boxes_of(dataset: h5d.DatasetID, chunks=None, limit: int = BOX_BYTES) -> Iterator[tuple[tuple, tuple]]:
     """First element and extents of the boxes, of whole chunks and about `limit` bytes, that hold what is stored.
 
-    `chunks` are the extents of the chunks of another dataset, whose borders the boxes keep instead. Boxes in which not all
-    chunks are stored come chunk by chunk.
+    `chunks` are the extents of the chunks of another dataset, to whose borders the boxes are aligned instead. A box in
+    which not all chunks are stored is split into its stored chunks.
     """
     space, shape, itemsize = dataset.get_space(), dataset.shape, dataset.get_type().get_size()
     if space.get_simple_extent_type() == h5s.NULL or 0 in shape or not dataset.get_storage_size():

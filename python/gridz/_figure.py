@@ -29,7 +29,7 @@ def new_figure(size):
             return buffer.getvalue()
 
         def save(self, path, dpi: int) -> None:
-            """Writes the figure to a file, in the format of its suffix, that appears when it is complete; or to a stream."""
+            """Writes the figure to a stream, or to a file in the format of its suffix."""
             if hasattr(path, "write"):
                 self.savefig(path, dpi=dpi)
                 return

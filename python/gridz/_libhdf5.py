@@ -106,8 +106,8 @@ def padded(kind: h5t.TypeID) -> bool:
 
 
 def numbers_of(kind: h5t.TypeID) -> np.dtype | None:
-    """The NumPy type of elements that are numbers, or arrays of numbers, of a type that gridz and NumPy have bit for bit;
-    None for all others."""
+    """The NumPy type of elements that are numbers, or arrays of numbers; None for all others, and for number types that
+    gridz or NumPy lacks, or represents in other bits."""
     found = kind.get_class()
     if found == h5t.ARRAY:
         base = numbers_of(kind.get_super())
@@ -150,7 +150,10 @@ def content_of(rows: np.ndarray, kind: h5t.TypeID) -> list:
     if found == h5t.ARRAY:
         return content_of(np.ascontiguousarray(rows).reshape(-1, kind.get_super().get_size()), kind.get_super())
     if found == h5t.STRING:
-        return [address and ctypes.string_at(address) for address in np.ascontiguousarray(rows).view(np.uint64)[:, 0].tolist()]
+        return [
+            address and ctypes.string_at(address)
+            for address in np.ascontiguousarray(rows).view(np.uint64)[:, 0].tolist()
+        ]
     if found == h5t.VLEN:
         size = kind.get_super().get_size()
         places = np.ascontiguousarray(rows).view(np.uint64).tolist()  # hvl_t: length and address

@@ -14,7 +14,7 @@ def bytes_of(name: str) -> bytes:
 
 
 def shown(text: str) -> str:
-    """A text for terminals: control characters, line breaks, marks of direction and bytes that are no UTF-8 are escaped."""
+    """A text for terminals: control characters, line breaks, marks of direction, bytes other than UTF-8 are escaped."""
     return "".join(character if character.isprintable() else _escaped(character) for character in text)
 
 

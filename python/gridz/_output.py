@@ -1,8 +1,8 @@
 """Output files that appear under their name only when they are complete; until then the old file stays.
 
-On Linux the new file has no name while it is written (`O_TMPFILE`), so a killed process leaves nothing behind. File
-systems without that (NFS, some FUSE ones) get a hidden file in the same folder, `.NAME.XXXXXXXX`, which a killed process
-does leave.
+On Linux the new file has no name while it is written (`O_TMPFILE`), so a killed process leaves nothing. File systems
+without that (NFS, some FUSE ones) get a hidden file in the same folder, `.NAME.XXXXXXXX`, which a killed process
+leaves.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ KINDS = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a dev
 def replacing(path) -> Iterator[Tuple[int, str]]:
     """A file descriptor, open for reading and writing, and a path by which it can be opened again.
 
-    When the block ends, the file and its folder are flushed to the disk and the file takes the place of `path`; symbolic
-    links are followed. When the block raises, `path` is unchanged. A file that is replaced passes on its owner, group,
-    mode, ACL and extended attributes before the block begins. Raises OSError before the block begins if `path` is no
-    regular file (it is never replaced), cannot be written, has more than one hard link, or has attributes that cannot be
-    kept; and after it if the file at `path` was changed meanwhile.
+    When the block ends, the file is flushed to the disk and takes the place of `path` (symbolic links are followed), and
+    the folder is flushed. When the block raises, `path` is unchanged. A file that is replaced passes on its owner, group,
+    mode, ACL and extended attributes before the block begins. Raises OSError, before the block begins, if `path` is not
+    a regular file, cannot be written, has more than one hard link, or has attributes that cannot be kept; after the
+    block, if the file at `path` was changed meanwhile.
     """
     old = _replaced(path)
     place = pathlib.Path(os.path.realpath(path))
@@ -85,7 +85,9 @@ def _replaced(path) -> Optional[os.stat_result]:
         kind = KINDS.get(stat.S_IFMT(old.st_mode), "no regular file")
         _refuse(errno.EINVAL, f"this is {kind}, which gridz does not replace; name a regular file", path)
     if old.st_nlink > 1:
-        text = f"the file has {old.st_nlink} hard links, and the other names would keep the old data; choose another name"
+        text = (
+            f"the file has {old.st_nlink} hard links, and the other names would keep the old data; choose another name"
+        )
         _refuse(errno.EMLINK, text, path)
     try:  # the system's answer for permissions, read-only file systems, immutable and append-only files
         os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC))
@@ -156,7 +158,7 @@ def _attributes_of(file) -> dict:
 
 
 def _check_is_unchanged(place: pathlib.Path, old: Optional[os.stat_result]) -> None:
-    """Refuses to replace what somebody else has written or protected meanwhile."""
+    """Refuses to replace a file that another process has written or protected meanwhile."""
     try:
         now = os.stat(place)
     except FileNotFoundError:

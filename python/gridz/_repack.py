@@ -116,7 +116,7 @@ def repack(
         n = file.userblock_size
         with open(source, "rb") as stream:
             os.pwrite(descriptor, stream.read(n), 0)
-        with h5py.File(h5f.open(name.encode(), h5f.ACC_RDONLY, access_by_descriptor())) as copy:
+        with h5py.File(h5f.open(os.fsencode(name), h5f.ACC_RDONLY, access_by_descriptor())) as copy:
             return [
                 _verified(path, file[bytes_of(path)], copy[bytes_of(path)], made, job.reasons.get(path), threads)
                 for path, made in job.done.items()
@@ -372,7 +372,8 @@ def _verified(path: str, before: h5py.Dataset, after: h5py.Dataset, codec, reaso
             boxes_ = compared_boxes(before.id, after.id)
             same = same and all(_is_same(before, after, box, codec, threads, statistics) for box in boxes_)
     except PROBLEMS as error:
-        raise gridz.HostError(f"{name}: the copy{how} cannot be compared with the original: {reason_of(error)}") from error
+        text = f"{name}: the copy{how} cannot be compared with the original: {reason_of(error)}"
+        raise gridz.HostError(text) from error
     if not same:
         raise gridz.Corrupt(f"{name}: the copy{how} differs from the original, so no file was written")
     n_bytes = before.size * before.id.get_type().get_size() if before.shape is not None else 0

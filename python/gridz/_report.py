@@ -101,9 +101,9 @@ def _name_of(number: int, cd_values) -> str:
 
 
 def _frames(dataset: h5d.DatasetID, chunks: list) -> dict:
-    """What the frames of some chunks, evenly chosen, say; of `mgard`, also which parts of them can be read alone.
+    """The facts in the frames of some evenly chosen chunks; of `mgard`, also the parts that can be read alone.
 
-    "stored_chunks" counts the frames that hold their elements uncompressed. Blocks are of codecs that have several kinds.
+    "stored_chunks" counts frames of uncompressed elements. Blocks are of codecs that have several kinds.
     """
     blocks: collections.Counter = collections.Counter()
     bounds, parts, n_stored, sample = [], [], 0, chunks[:: math.ceil(len(chunks) / SAMPLE) or 1]
@@ -129,7 +129,7 @@ def _frames(dataset: h5d.DatasetID, chunks: list) -> dict:
 
 
 def _part(chunks: tuple, what: str) -> dict:
-    """The same part of some chunks: the bytes of all, and the largest of what else is told."""
+    """The same part of some chunks: the bytes of all, and the largest of the other figure."""
     return {"bytes": sum(part.frame_bytes for part in chunks), what: max(getattr(part, what) for part in chunks)}
 
 

@@ -1,10 +1,9 @@
-"""A whole HDF5 file to a new one: everything but the elements of the datasets that somebody else writes.
+"""Copies a whole HDF5 file to a new one: everything but the elements of the datasets that the caller writes.
 
-First the links are walked from the root, in the order in which they were made where the file keeps it, and each object
-is made when its first link comes; further links to it become links to its copy. Then, when all objects are there, the
-attributes are copied, and the elements that hold references, which are re-pointed. Of datasets that stay as they are
-the stored chunks go byte for byte. Where a filter is missing, which H5Dcreate refuses, H5Ocopy must do, which needs
-none.
+First the links are walked from the root, in the order of their creation if the file keeps that. An object is created at
+its first link; further links to it become links to its copy. An object that a fill value refers to is created earlier.
+When all objects exist, the attributes are copied, and the elements that hold references, which are re-pointed. Datasets
+that stay unchanged are copied chunk by chunk, byte for byte; by H5Ocopy if H5Dcreate refuses a missing filter.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ PROBLEMS = (OSError, ValueError, RuntimeError, TypeError, KeyError, HostError)
 
 
 def open_file(path) -> h5py.File:
-    """Opens a file for reading. Errors have the file's name as `filename`, and a remedy where another program has it."""
+    """Opens a file for reading. Errors name the file, and the remedy if another program has it open for writing."""
     try:
         return h5py.File(path, "r")
     except OSError as error:
@@ -108,7 +107,7 @@ def create_like(path: str, source: h5f.FileID) -> h5f.FileID:
     versions = {0: h5f.LIBVER_EARLIEST, 1: h5f.LIBVER_EARLIEST, 2: h5f.LIBVER_V18}
     newest = getattr(h5f, "LIBVER_V110", h5f.LIBVER_LATEST)
     access.set_libver_bounds(versions.get(_superblock_version(source), newest), h5f.LIBVER_LATEST)
-    return h5f.create(path.encode(), h5f.ACC_TRUNC, fcpl=create, fapl=access)
+    return h5f.create(os.fsencode(path), h5f.ACC_TRUNC, fcpl=create, fapl=access)
 
 
 def access_by_descriptor() -> h5p.PropFAID:
@@ -269,8 +268,8 @@ class Copy:
         return create
 
     def _made_ahead(self, address: int):
-        """The copy of an object, which is made now if its first link is still to come: HDF5 takes a fill value only
-        when the dataset is made. None, as for objects without a link, if it refers to a dataset that is being made."""
+        """The copy of an object, which is created now if the walk has not reached it: HDF5 takes a fill value only when
+        a dataset is created. None, as for objects without a link, if it refers to a dataset that is being made."""
         if address not in self.places and address not in self._begun:
             if self._paths is None:
                 self._paths = {address_of(found.id): found.path for found in objects_of(self._source) if found.id}

@@ -24,7 +24,7 @@ def is_in_file(dataset: h5d.DatasetID) -> bool:
 
 
 def fill_is_same(before: h5d.DatasetID, after: h5d.DatasetID) -> bool:
-    """Whether what stands where nothing was written is the same."""
+    """Whether both have the same fill value, which elements that were never written have."""
     return _fill(before) == _fill(after)
 
 
@@ -57,9 +57,9 @@ def _box_is_same(before: h5d.DatasetID, after: h5d.DatasetID, start: tuple, coun
 
 
 def is_as_encoded(before: h5py.Dataset, after: h5py.Dataset, threads, statistics: Statistics) -> bool:
-    """Whether each chunk holds what its codec makes of the original: for modes that promise no bound of each element.
+    """Whether each chunk is the codec's result for the original: for modes that promise no bound of each element.
 
-    Chunks are compressed once more and decompressed; in mode rms (with s=0) the errors are compared with the bound, too.
+    Chunks are compressed once more and decompressed; in mode rms (with s=0) the errors are compared with the bound.
     """
     codec, shape = stored_codec(after), np.array(after.shape)
     named = {"fill": codec.fills, "valid_min": codec.valid_min, "valid_max": codec.valid_max}

@@ -335,7 +335,7 @@ def _check_shape(dset, shape, start) -> tuple:
     inner, name = _inner(dset).shape, _name_of(dset)
     own = tuple(shape)[: len(shape) - len(inner)]
     if tuple(shape)[len(own) :] != inner:
-        raise InvalidArgument(f"elements of {name} are arrays {inner}, with which the array's shape {tuple(shape)} must end")
+        raise InvalidArgument(f"elements of {name} are arrays {inner}; the array's shape {tuple(shape)} must end with that")
     if start is None and own != tuple(dset.shape):
         raise InvalidArgument(
             f"the array has the shape {tuple(shape)}, {name} has {(*dset.shape, *inner)}; "

@@ -5,7 +5,7 @@ import sys
 
 import h5py
 import numpy as np
-from h5py import h5p, h5s, h5t
+from h5py import h5p, h5s
 
 H5 = ctypes.CDLL(h5py.h5d.__file__)
 DEFAULT, SIZE = ctypes.c_int64(0), 64
@@ -66,7 +66,8 @@ def shown(row):
     target = h5py.h5i.wrap_identifier(new("H5Ropen_object", at(row), DEFAULT, DEFAULT).value)
     text = h5py.h5i.get_name(target).decode()
     if kind == REGION:
-        return f"region {h5s.SpaceID(new('H5Ropen_region', at(row), DEFAULT, DEFAULT).value).get_select_bounds()} of {text}"
+        part = h5s.SpaceID(new("H5Ropen_region", at(row), DEFAULT, DEFAULT).value)
+        return f"region {part.get_select_bounds()} of {text}"
     if kind == ATTRIBUTE:
         name = ctypes.create_string_buffer(99)
         call("H5Rget_attr_name", at(row), name, ctypes.c_size_t(99))

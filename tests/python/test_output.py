@@ -141,7 +141,11 @@ def test_attributes_are_passed_on_before_the_block(tmp_path, way):
     set_or_skip(path, ACCESS, NAMED)
     if os.geteuid() == 0:
         os.chown(path, 4242, 4343)
-        set_or_skip(tmp_path, "system.posix_acl_default", acl((1, 7, NOBODY), (2, 7, 77), (4, 7, NOBODY), (16, 7, NOBODY), (32, 7, NOBODY)))
+        set_or_skip(
+            tmp_path,
+            "system.posix_acl_default",
+            acl((1, 7, NOBODY), (2, 7, 77), (4, 7, NOBODY), (16, 7, NOBODY), (32, 7, NOBODY)),
+        )
     facts = lambda file: (os.stat(file)[:1] + os.stat(file)[4:6], {n: os.getxattr(file, n) for n in os.listxattr(file)})
     before = facts(path)
     with replacing(path) as (descriptor, name):
@@ -208,7 +212,11 @@ def test_what_cannot_be_kept_is_refused_before_the_work(tmp_path):
         finally:
             os._exit(code)
     assert os.waitpid(pid, 0)[1] == 0
-    assert os.stat(path)[:7] == before[:7] and os.stat(path).st_ctime_ns == before.st_ctime_ns and os.listdir(tmp_path) == ["a.h5"]
+    assert (
+        os.stat(path)[:7] == before[:7]
+        and os.stat(path).st_ctime_ns == before.st_ctime_ns
+        and os.listdir(tmp_path) == ["a.h5"]
+    )
 
 
 def test_files_that_cannot_be_written_are_refused_before_the_work(tmp_path):
@@ -280,6 +288,12 @@ def test_what_was_changed_meanwhile_is_not_replaced(tmp_path, way):
 
 
 def test_errors_leave_the_old_file_and_nothing_else(tmp_path, way):
+    folder = tmp_path / os.fsdecode(b"latin \xe9")
+    folder.mkdir()
+    gridz.repack(make(folder / "a.h5"), folder / "b.h5")
+    assert reads(folder / "b.h5") and sorted(os.listdir(folder)) == ["a.h5", "b.h5"]
+    tmp_path = tmp_path / "empty"
+    tmp_path.mkdir()
     path = tmp_path / ("long name " * 25)[:250]
     path.write_bytes(b"old")
     with pytest.raises(KeyboardInterrupt), replacing(path) as (descriptor, name):

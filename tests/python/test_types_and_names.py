@@ -1,4 +1,4 @@
-"""Datasets whatever their types, layouts and names: `info`, `check`, `repack` and `bench` list, read and keep them all."""
+"""Datasets of any type, layout and name: `info`, `check`, `repack` and `bench` list, read and keep them all."""
 
 import json
 import os
@@ -123,7 +123,17 @@ def layouts():
     yield "contiguous, not written", h5p.create(h5p.DATASET_CREATE), 0
 
 
-CONVENTIONS = (b"units", b"_FillValue", b"axis", b"missing_value", b"coordinates", b"valid_range", b"standard_name", b"bounds", b"valid_min")
+CONVENTIONS = (
+    b"units",
+    b"_FillValue",
+    b"axis",
+    b"missing_value",
+    b"coordinates",
+    b"valid_range",
+    b"standard_name",
+    b"bounds",
+    b"valid_min",
+)
 """Attributes that netCDF gives a meaning, but here elements of any type."""
 
 
@@ -145,7 +155,11 @@ def make_types(path, attributes=CONVENTIONS):
                 attribute = h5py.h5a.create(dataset, name, kind, h5s.create_simple((3,)))
                 attribute.write(np.frombuffer(rng.bytes(3 * kind.get_size()), np.uint8).copy(), mtype=kind)
         kind = h5t.IEEE_F64LE
-        for name, space in (("null", h5s.create(h5s.NULL)), ("scalar", h5s.create(h5s.SCALAR)), ("none", h5s.create_simple((0, 4)))):
+        for name, space in (
+            ("null", h5s.create(h5s.NULL)),
+            ("scalar", h5s.create(h5s.SCALAR)),
+            ("none", h5s.create_simple((0, 4))),
+        ):
             h5d.create(file.id, name.encode(), kind, space)
             made += 1
         file["named type"] = np.dtype([("x", "i4"), ("y", "f8")])
@@ -176,7 +190,7 @@ def attributes(owner):
 
 
 def stored(path):
-    """For each dataset: its type, its elements by H5Dread in that type, padding included, and which chunks are stored."""
+    """For each dataset its type, its elements by H5Dread in that type (with padding), and which chunks are stored."""
     found = {}
     with h5py.File(path) as file:
 
@@ -184,7 +198,11 @@ def stored(path):
             if not isinstance(item, h5py.Dataset) or item.is_virtual or item.shape is None:
                 return
             kind = item.id.get_type()
-            if kind.get_class() in (h5t.VLEN, h5t.REFERENCE) or kind.get_class() == h5t.STRING and kind.is_variable_str():
+            if (
+                kind.get_class() in (h5t.VLEN, h5t.REFERENCE)
+                or kind.get_class() == h5t.STRING
+                and kind.is_variable_str()
+            ):
                 return
             rows = np.zeros(item.size * kind.get_size(), np.uint8)
             if item.size:
@@ -283,13 +301,19 @@ def test_modes(tmp_path, codec, chunk):
     source, target, rng = tmp_path / "a.h5", tmp_path / "b.h5", np.random.default_rng(0)
     x = rng.normal(size=(20, 33, 40)).cumsum(0)
     with h5py.File(source, "w") as file:
-        for name, dtype, options in [("f4", "f4", {}), ("f8", ">f8", {"fillvalue": -999.0}), ("plain", "f4", {"chunks": None})]:
+        for name, dtype, options in [
+            ("f4", "f4", {}),
+            ("f8", ">f8", {"fillvalue": -999.0}),
+            ("plain", "f4", {"chunks": None}),
+        ]:
             file.create_dataset(name, (20, 33, 40), dtype, **{"chunks": (8, 16, 16), **options})[...] = x
         file.create_dataset("sparse", (64, 64, 64), "f4", chunks=(8, 16, 16))[9:30, 5:20, 20] = 7
         file["text"] = "kept"
     out = json.loads(run("repack", source, target, "--dataset", f"*={codec}", "--chunk", chunk, "--json").stdout)
     done = {d["path"]: d["codec"] for d in out["datasets"]}
-    assert done.pop("/text") is None and len(done) == 4 and all(c.startswith(codec.split(",")[0]) for c in done.values())
+    assert (
+        done.pop("/text") is None and len(done) == 4 and all(c.startswith(codec.split(",")[0]) for c in done.values())
+    )
     with h5py.File(source) as one, h5py.File(target) as two:
         for path in done:
             error = np.abs(one[path][...].astype("f8") - two[path][...])
@@ -315,7 +339,9 @@ def test_what_was_never_written_takes_no_time_and_no_space(tmp_path):
         file.create_dataset("one", (4096, 2048, 1024), "f8", chunks=(16, 64, 64))[17, 100, 100] = 3
         file.create_dataset("texts", (1 << 33,), h5py.string_dtype(), chunks=(1000,))[5_000_000] = "x"
     reads = []
-    counted = lambda function: lambda *args, **kwargs: reads.append(np.prod(kwargs.get("count") or 0)) or function(*args, **kwargs)
+    counted = lambda function: (
+        lambda *args, **kwargs: reads.append(np.prod(kwargs.get("count") or 0)) or function(*args, **kwargs)
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gridz.h5, "read", counted(gridz.h5.read))
         for codec in (None, "szp,abs=1e-3", "szp,rel=1e-3", "zfp,rate=8"):
@@ -329,7 +355,7 @@ def test_what_was_never_written_takes_no_time_and_no_space(tmp_path):
     assert "3 datasets read" in run("check", target).stdout and "texts" in run("info", target).stdout
 
 
-NAMES = [b"temp\xe9rature", b"gr\xfcn", "a\x1b[31mRED\x1b]0;owned\x07".encode(), b"line\nfake: all read back and compared",
+NAMES = [b"temp\xe9rature", b"gr\xfcn", b"a\x1b[31mRED\x1b]0;owned\x07", b"line\nfake: all read back and compared",
          "\x9b31m".encode(), "\u202egpj.exe".encode(), b"\xff\xfe", b"tab\there", "日本 é".encode()]  # fmt: skip
 
 
@@ -346,11 +372,14 @@ def test_names_are_kept_and_never_steer_a_terminal(tmp_path):
     for arguments, code in [
         (["info", source], 0), (["check", source], 0), (["repack", source, target], 0), (["info", target, "--json"], 0),
         (["repack", source, target], 3), (["bench", source, "--codec", "lorenzo", "--repeats", "1"], 0),
-        (["bench", source, "--dataset", "a\x1b[31mb"], 2), (["repack", source, target, "--force", "--dataset", "*=szp,pwrel=2"], 2),
+        (["bench", source, "--dataset", "a\x1b[31mb"], 2),
+        (["repack", source, target, "--force", "--dataset", "*=szp,pwrel=2"], 2),
         (["info", tmp_path / "no\x1b[31m"], 2), (["repack", source, tmp_path / "no\x1b[31m" / "c"], 3),
         (["repack", source, target, "--force", "--json"], 0), (["check", target, "--json"], 0),
     ]:  # fmt: skip
-        done = subprocess.run([*python, *arguments], capture_output=True, env={**os.environ, "PYTHONIOENCODING": "utf-8"})
+        done = subprocess.run(
+            [*python, *arguments], capture_output=True, env={**os.environ, "PYTHONIOENCODING": "utf-8"}
+        )
         assert done.returncode == code, (arguments, done.stderr)
         text = (done.stdout + done.stderr).decode()  # is UTF-8
         bad = [c for c in text if not c.isprintable() and c != "\n"]
@@ -369,17 +398,22 @@ def test_missing_filters_are_one_line_each(tmp_path):
     pytest.importorskip("hdf5plugin")
     path = tmp_path / "a.h5"
     made = f"import h5py, hdf5plugin, numpy as np; f = h5py.File({str(path)!r}, 'w'); x = np.arange(9000.0)\n"
-    made += "for n, o in (('z', hdf5plugin.Zstd()), ('b', hdf5plugin.Bitshuffle())): f.create_dataset(n, data=x, chunks=(100,), **o)\n"
+    made += "for n, o in (('z', hdf5plugin.Zstd()), ('b', hdf5plugin.Bitshuffle())):\n"
+    made += "    f.create_dataset(n, data=x, chunks=(100,), **o)\n"
     made += "f['plain'] = x; f.create_dataset('empty', (9,), 'f4', chunks=(3,), **hdf5plugin.Zstd())\n"
     made += "f.create_dataset('zfp', data=x, chunks=(900,), **hdf5plugin.Zfp(reversible=True))"
     subprocess.run([sys.executable, "-c", made], check=True)
     gridz_command = lambda *args: subprocess.run([sys.executable, "-m", "gridz", *args], capture_output=True, text=True)
     checked = gridz_command("check", path)
-    assert checked.returncode == 4 and checked.stdout.count("\n") == 3 and checked.stdout.count("Zstandard (32015)") == 1
+    assert (
+        checked.returncode == 4 and checked.stdout.count("\n") == 3 and checked.stdout.count("Zstandard (32015)") == 1
+    )
     assert "3 datasets read, 0 parts damaged, 2 datasets not checked" in checked.stdout and not checked.stderr
     document = json.loads(gridz_command("check", path, "--json").stdout)
     assert [p["path"] for p in document["missing"]] == ["/b", "/z"] and document["damaged"] == []
-    assert gridz_command("info", path).returncode == 0 and gridz_command("repack", path, tmp_path / "b.h5").returncode == 0
+    assert (
+        gridz_command("info", path).returncode == 0 and gridz_command("repack", path, tmp_path / "b.h5").returncode == 0
+    )
     measured = gridz_command("bench", path, "--codec", "lorenzo", "--repeats", "1")
     assert measured.returncode == 4 and "/a.h5: z: not measured: needs Zstandard" in measured.stderr
     assert "plain: float64" in measured.stdout and "zfp: float64" in measured.stdout
@@ -412,10 +446,13 @@ def test_external_files_that_are_missing_are_no_damage(tmp_path):
 
 def test_files_that_are_open_elsewhere_are_named(tmp_path):
     path = tmp_path / "a.h5"
-    code = f"import h5py, sys; f = h5py.File({str(path)!r}, 'w'); f['x'] = 1; f.flush(); print(1, flush=True); sys.stdin.read()"
+    code = f"import h5py, sys; f = h5py.File({str(path)!r}, 'w'); f['x'] = 1; f.flush()\n"
+    code += "print(1, flush=True); sys.stdin.read()"
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writer:
         writer.stdout.readline()
-        said = [run(*args, code=3).stderr for args in (["info", path], ["check", path], ["repack", path, tmp_path / "b"])]
+        said = [
+            run(*args, code=3).stderr for args in (["info", path], ["check", path], ["repack", path, tmp_path / "b"])
+        ]
         writer.stdin.close()
     assert all(text.startswith(f"gridz: {path}: another program has the file open for writing") for text in said)
 

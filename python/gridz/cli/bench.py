@@ -59,7 +59,9 @@ SMALLEST = 64 << 10
 )
 @click.option("--force", is_flag=True, help="Accept --rel above 0.1, and ranges that outliers make.")
 @json_option
-def command(source, names, dtype, shape, codecs, bulk, abs_bound, rel_bound, sample, repeats, png, force, as_json) -> None:
+def command(
+    source, names, dtype, shape, codecs, bulk, abs_bound, rel_bound, sample, repeats, png, force, as_json
+) -> None:
     """Measure the codecs of gridz, and of HDF5 and hdf5plugin, on the data in FILE.
 
     FILE is an HDF5 or netCDF-4 file, a .npy file, or a raw array. All goes through h5py to a file

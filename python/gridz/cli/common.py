@@ -91,7 +91,9 @@ class Command(click.Command):
         except gridz.Error as error:
             text, file = str(error), ctx.params.get("source") or ctx.params.get("path")
             is_about_file = file is not None and not isinstance(error, gridz.InvalidArgument)
-            fail(f"{file}: {text}" if is_about_file and shown(str(file)) not in text else text, code=exit_code_of(error))
+            fail(
+                f"{file}: {text}" if is_about_file and shown(str(file)) not in text else text, code=exit_code_of(error)
+            )
         except ModuleNotFoundError as error:
             fail(f"the package {error.name} is missing", f"pip install {error.name}", EXIT.MISSING)
         except BrokenPipeError:
@@ -111,9 +113,9 @@ def json_option(function):
 
 
 def print_json(document: Any) -> None:
-    """Prints a document as JSON. Infinities and NaN, which JSON lacks, become null; numpy's numbers become Python's.
+    """Prints a document as JSON. Infinities and NaN, which JSON lacks, become null; NumPy's numbers become Python's.
 
-    Characters that could steer a terminal are escaped. Bytes of names that are no UTF-8 are lone surrogates, as in Python.
+    Characters that could steer a terminal are escaped. Bytes other than UTF-8 are lone surrogates, as in Python.
     """
     text = json.dumps(_plain(document), indent=2, ensure_ascii=False)
     click.echo("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
