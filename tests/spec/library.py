@@ -37,6 +37,9 @@ class Options(ctypes.Structure):
         ("value", ctypes.c_double),
         ("flags", ctypes.c_uint64),
         ("fill_value", ctypes.c_void_p),
+        ("n_fill_values", ctypes.c_size_t),
+        ("valid_min", ctypes.c_void_p),
+        ("valid_max", ctypes.c_void_p),
     ]
 
 
