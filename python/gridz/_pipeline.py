@@ -21,8 +21,13 @@ NAMES = {
 
 def filters_of(dataset: h5d.DatasetID) -> list[int]:
     """The numbers of a dataset's filters, in the order in which they encode."""
+    return [number for number, *_ in pipeline_of(dataset)]
+
+
+def pipeline_of(dataset: h5d.DatasetID) -> list[tuple]:
+    """Number, flags and values of each filter."""
     create = dataset.get_create_plist()
-    return [create.get_filter(i)[0] for i in range(create.get_nfilters())]
+    return [create.get_filter(i)[:3] for i in range(create.get_nfilters())]
 
 
 def missing_filters(dataset: h5d.DatasetID) -> str:

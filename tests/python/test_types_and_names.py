@@ -419,6 +419,38 @@ def test_missing_filters_are_one_line_each(tmp_path):
     assert "plain: float64" in measured.stdout and "zfp: float64" in measured.stdout
 
 
+def test_values_of_filters_are_kept(tmp_path):
+    """Filters of hdf5plugin that compute their values when a dataset is created, with values of other versions."""
+    pytest.importorskip("hdf5plugin")
+    code = """
+import gridz, h5py, hdf5plugin, numpy as np, sys
+from h5py import h5d, h5p, h5s, h5t
+options = {"blosc": hdf5plugin.Blosc(), "blosc2": hdf5plugin.Blosc2(), "bitshuffle": hdf5plugin.Bitshuffle(),
+           "zfp": hdf5plugin.Zfp(accuracy=1e-3), "sz3": hdf5plugin.SZ3(absolute=1e-3), "gzip": {"compression": "gzip"}}
+with h5py.File(sys.argv[1], "w") as file:
+    for name, made_by in options.items():
+        file.create_dataset(name, data=np.arange(9000.0), chunks=(1000,), **made_by)
+data = open(sys.argv[1], "rb").read()
+with h5py.File(sys.argv[1]) as file:
+    number, flags, values, _ = file["blosc"].id.get_create_plist().get_filter(0)
+old = np.array(values, "<u4").tobytes()
+assert data.count(old) == 1
+open(sys.argv[1], "wb").write(data.replace(old, np.array([3, 10, *values[2:]], "<u4").tobytes()))
+done = gridz.repack(sys.argv[1], sys.argv[2], datasets={"*": "keep"})
+same = 0
+with h5py.File(sys.argv[1]) as one, h5py.File(sys.argv[2]) as two:
+    for name in options:
+        a, b = one[name], two[name]
+        lists = [d.id.get_create_plist() for d in (a, b)]
+        assert lists[0].get_filter(0) == lists[1].get_filter(0), name
+        assert a[...].tobytes() == b[...].tobytes()
+        same += 1
+print(same)
+"""
+    command = [sys.executable, "-c", code, tmp_path / "a.h5", tmp_path / "b.h5"]
+    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "6\n"
+
+
 def test_texts_whose_filter_is_missing_are_named(tmp_path):
     pytest.importorskip("hdf5plugin")
     path = tmp_path / "a.h5"
