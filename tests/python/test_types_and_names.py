@@ -40,6 +40,14 @@ def small_float():
     return kind
 
 
+def bfloat16():
+    kind = h5t.IEEE_F32LE.copy()
+    kind.set_fields(15, 7, 8, 0, 7)
+    kind.set_precision(16)
+    kind.set_size(2)
+    return kind
+
+
 def integer(size, precision=None, base=h5t.STD_I64LE):
     kind = base.copy()
     kind.set_size(max(size, 8))
@@ -80,6 +88,8 @@ TYPES = {
     "float 128": quad(),
     "float 32 of another bias": small_float(),
     "long double": h5t.NATIVE_LDOUBLE,
+    "bfloat16": bfloat16(),
+    "one half": h5t.IEEE_F16BE,
     "integer 24": integer(3),
     "integer 24 big-endian": integer(3, base=h5t.STD_I64BE),
     "integer 20 in 32": integer(4, 20),
