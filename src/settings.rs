@@ -147,7 +147,7 @@ pub fn print(line: &str) {
 /// stderr gets descriptor 2 for the first file that it opens then, and text would overwrite that file's data.
 ///
 /// Three signs of that are known: descriptor 2 was closed when this library was first used; it is closed on exec, which
-/// an inherited one cannot be; or it is a file that can be read and written, as HDF5 opens its files and nobody redirects output.
+/// an inherited one cannot be; or it is a file opened for reading and writing, which HDF5 does and a redirection of output does not.
 fn stderr() -> Option<File> {
     static WAS_OPEN: OnceBox<bool> = OnceBox::new();
     let stderr = std::io::stderr().as_fd().try_clone_to_owned().ok().map(File::from);

@@ -549,6 +549,50 @@ fn cases() -> Vec<Case> {
         grids("rms=1e-2,s=-0.5,layers=2", "norm_layers_f64", "field_nan", DType::F64, &[40, 50]),
         zfp("rate=8", "rate_f64_rank_0", "pi", DType::F64, &[]),
         zfp("abs=1e-3", "abs_f32_no_elements", "zero", DType::F32, &[0, 3]),
+        // Format version 6: lists of missing elements.
+        bounded(
+            "abs=1e-2,fill=-999,fill=0,fill=0x7fc00001",
+            "f32_three_fills",
+            "field_gaps",
+            DType::F32,
+            &[20, 30, 40],
+        ),
+        bounded("abs=8,fill=0", "i32_fill_zero", "walk", DType::I32, &[5000]),
+        bounded(
+            "abs=1e-2,fill=-999,valid_min=-0.5,valid_max=20",
+            "f32_valid_range",
+            "field_gaps",
+            DType::F32,
+            &[64, 65],
+        ),
+        bounded("abs=2,fill=0,valid_max=200", "u8_fill_zero_and_limit", "field", DType::U8, &[100, 60]),
+        bounded("pwrel=1e-2,fill=-999,valid_min=0", "pwrel_f16_limit", "field_scales", DType::F16, &[60, 70]),
+        bounded("rel=1e-3,fill=-999,fill=1", "complex64_two_fills", "field_gaps", DType::C64, &[40, 50]),
+        bounded_dense(
+            "abs=1e-2,fill=-999,fill=0,valid_max=20",
+            "dense_f32_missing",
+            "field_gaps",
+            DType::F32,
+            &[9, 20, 30],
+        ),
+        bounded_max(
+            "abs=1e-2,fill=-999,fill=0,valid_max=20",
+            "max_f32_missing",
+            "field_gaps",
+            DType::F32,
+            &[9, 20, 30],
+        ),
+        Case {
+            terms: "abs=1e-2,fill=-999,fill=1e20,valid_min=-5",
+            ..big("szp", "f64_missing_big_endian", "field_gaps", DType::F64, &[64, 65])
+        },
+        zfp("abs=1e-2,fill=-999,fill=0,valid_max=20", "abs_f32_missing", "field_gaps", DType::F32, &[20, 30, 40]),
+        zfp("rel=1e-4,fill=0,valid_min=-1", "rel_f64_missing", "field_gaps", DType::F64, &[90, 91]),
+        zfp("rate=9,fill=0", "rate_f32_fill_zero", "field_gaps", DType::F32, &[90, 61]),
+        zfp("precision=20,fill=0,fill=5", "precision_i32_fills", "walk", DType::I32, &[5000]),
+        grids("abs=1e-2,fill=-999,fill=0,valid_max=20", "abs_f32_missing", "field_gaps", DType::F32, &[20, 30, 40]),
+        grids("rms=1e-3,fill=0,valid_min=-1", "rms_f64_missing", "field_gaps", DType::F64, &[90, 91]),
+        grids("abs=1e-3,layers=3,fill=0,fill=-999", "layers_f32_fills", "field_gaps", DType::F32, &[20, 33, 37]),
     ]
 }
 
@@ -580,6 +624,18 @@ fn moved(i: usize, by: i32) -> Vec<u8> {
         let end = u32::from_le_bytes(entry.try_into().unwrap());
         entry.copy_from_slice(&end.wrapping_add_signed(by).to_le_bytes());
     })
+}
+
+/// A frame of szp with two fill values, which stand at byte 68, after `change` and with a right header checksum.
+fn missing(change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let input = Input::new("field_gaps", DType::F32, &[90, 91]);
+    let request = request("szp", 0, "abs=1e-2,fill=-999,fill=7");
+    let mut frame = compress(&input.array(), &request, &input.bytes(), &Context::default());
+    assert_eq!((frame[4], frame[6], frame[11], frame[59]), (6, 2, 20, 2 << 2));
+    assert_eq!(frame[68..72], (-999f32).to_le_bytes());
+    change(&mut frame);
+    repair(&mut frame);
+    frame
 }
 
 fn header_only(extents: [u64; 3], payload_bytes: u64) -> Vec<u8> {
@@ -1115,6 +1171,23 @@ fn other_rejects() -> Vec<Damage> {
             let mut frame = good();
             *frame.last_mut().unwrap() ^= 0x80;
             frame
+        }),
+        ("missing_in_format_5", UnsupportedFormat, || missing(|frame| frame[4] = 5)),
+        ("missing_in_version_1", UnsupportedFormat, || missing(|frame| frame[6] = 1)),
+        ("missing_fill_twice", Corrupt, || missing(|frame| frame.copy_within(68..72, 72))),
+        ("missing_more_than_there_are", Corrupt, || missing(|frame| frame[59] = 3 << 2)),
+        ("missing_nine_fills", Corrupt, || missing(|frame| frame[59] = 9 << 2)),
+        ("missing_one_fill_in_version_2", Corrupt, || {
+            missing(|frame| {
+                (frame[59], frame[11]) = (1 << 2, 16);
+                frame[72..76].fill(0);
+            })
+        }),
+        ("fill_of_zero_in_version_1", Corrupt, || {
+            missing(|frame| {
+                (frame[4], frame[6], frame[59], frame[11]) = (5, 1, 0, 16);
+                frame[68..76].fill(0);
+            })
         }),
         ("table_cut", Truncated, || changed(|frame| frame.truncate(HEADER + 7))),
         ("table_decreases", Corrupt, || moved(1, -2000)),

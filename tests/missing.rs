@@ -52,7 +52,7 @@ fn is_missing(dtype: DType, missing: &Elements, element: &[u8]) -> bool {
         || limits[1].is_some_and(|most| is_below(most, number(dtype, element)))
 }
 
-/// Elements of which some fill values are made: those of the array, 0, -0, the largest and the least, NaN, infinity.
+/// A fill value: an element of the array, 0, -0, a large number, or all bits set.
 fn draw_fill(random: &mut Xorshift, raw: &[u8], size: usize) -> Vec<u8> {
     let n = raw.len() / size;
     let mut element = raw[random.below(n as u64) as usize * size..][..size].to_vec();

@@ -33,7 +33,7 @@ def replacing(path) -> Iterator[Tuple[int, str]]:
     When the block ends, the file is flushed to the disk and takes the place of `path` (symbolic links are followed), and
     the folder is flushed. When the block raises, `path` is unchanged. A file that is replaced passes on its owner, group,
     mode, ACL and extended attributes before the block begins. Raises OSError, before the block begins, if `path` is not
-    a regular file, cannot be written, has more than one hard link, or has attributes that cannot be kept; after the
+    a regular file, cannot be written, or has attributes that cannot be kept; after the
     block, if the file at `path` was changed meanwhile.
     """
     old = _replaced(path)
@@ -84,11 +84,6 @@ def _replaced(path) -> Optional[os.stat_result]:
     if not stat.S_ISREG(old.st_mode):
         kind = KINDS.get(stat.S_IFMT(old.st_mode), "no regular file")
         _refuse(errno.EINVAL, f"this is {kind}, which gridz does not replace; name a regular file", path)
-    if old.st_nlink > 1:
-        text = (
-            f"the file has {old.st_nlink} hard links, and the other names would keep the old data; choose another name"
-        )
-        _refuse(errno.EMLINK, text, path)
     try:  # the system's answer for permissions, read-only file systems, immutable and append-only files
         os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC))
     except OSError as error:

@@ -244,7 +244,7 @@ crate::kernel_struct! {
 }
 
 impl MissingArgs {
-    /// What kernels are told of them.
+    /// The arguments for kernels.
     pub fn new<W: Word>(missing: Option<&Missing<W>>) -> Self {
         let mut args = Self { fills: [0; MAX_FILLS], least: 0, span: 0, n_fills: 0, has_range: 0 };
         let Some(missing) = missing else { return args };

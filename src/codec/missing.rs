@@ -319,8 +319,8 @@ impl Elements {
         self.fills().chain(self.limits().into_iter().flatten())
     }
 
-    /// What a frame says in its fixed parameters and after them, of elements of so many bytes if that is known; `None` if no
-    /// codec can have written that.
+    /// The missing elements of a frame: the code from its fixed parameters, the bytes after those, and the bytes of an element if
+    /// known. `None` if no codec can have written that.
     pub fn of_params(code: u8, bytes: &[u8], element_bytes: Option<usize>) -> Option<Self> {
         let (n_fills, has_limit) = match code {
             0 => (usize::from(!bytes.is_empty()), [false; 2]),

@@ -50,8 +50,8 @@ impl Request {
         Self::check(entry, mode, value, level)
     }
 
-    /// The same with words for the codec's extras, of which the last ones may be left out: they have their defaults then.
-    /// After all of them there may be words for missing elements.
+    /// The same with words for the codec's extras, and after all of those for missing elements. Extras that are missing at the end
+    /// have their defaults.
     ///
     /// # Errors
     /// As [`Request::with_mode`].

@@ -1,5 +1,6 @@
 //! szp and mgard: bounds of all modes, fill values, and elements that have no code or are not within their bound.
 
+use gridz::codec::missing::Elements;
 use gridz::codec::mode::Mode;
 use gridz::{Array, ByteOrder, DType, Request};
 
@@ -111,20 +112,37 @@ fn spec(dtype: DType, array: &Array, fill: f64, random: &mut Random) -> Request 
     } else {
         szp(mode, value, random.pick(&[1, 2, 3]))
     };
-    if random.once_in(2) {
-        return spec;
-    }
-    let (number, parts) = dtype.parts();
-    // Complex fill values have two parts, which need not be equal.
-    let mut bytes = Vec::new();
-    for part in 0..parts {
-        let mut part = element(number, fill + if part > 0 { random.pick(&[0.0, 1.0]) } else { 0.0 });
+    if random.once_in(2) { spec } else { with_missing(&spec, array, fill, random) }
+}
+
+/// A request with this fill value, with others too, or with a valid range.
+pub fn with_missing(spec: &Request, array: &Array, fill: f64, random: &mut Random) -> Request {
+    let (number, parts) = array.dtype().parts();
+    let in_order = |mut bytes: Vec<u8>| {
         if array.order() == ByteOrder::Big {
-            part.reverse();
+            bytes.reverse();
         }
-        bytes.extend_from_slice(&part);
+        bytes
+    };
+    let mut missing = Elements::none(array.element_size().into());
+    let n_more = if random.once_in(2) { 0 } else { 1 + random.below(7) };
+    let more: Vec<f64> =
+        (0..n_more).map(|_| random.pick(&[0.0, -99.0, 1.0, 2.0, 37.0, 37.5, 1e30, f64::NAN])).collect();
+    for fill in std::iter::once(fill).chain(more) {
+        // Complex fill values have two parts, which need not be equal.
+        let part = |part: usize| fill + if part > 0 { random.pick(&[0.0, 1.0]) } else { 0.0 };
+        let bytes: Vec<u8> = (0..parts).map(part).flat_map(|part| in_order(element(number, part))).collect();
+        missing.add(&bytes).unwrap();
     }
-    spec.with_fill(array, &bytes).unwrap()
+    if parts == 1 && random.once_in(3) {
+        let limits = [random.pick(&[0.0, 1.0]), random.pick(&[2.0, 40.0])];
+        for which in 0..2 {
+            if random.once_in(2) {
+                missing.set_limit(which, &in_order(element(number, limits[which]))).unwrap();
+            }
+        }
+    }
+    spec.with_elements(array, &missing).unwrap()
 }
 
 /// Extents: often those whose blocks have paths of their own.

@@ -5,7 +5,7 @@ use gridz::{ByteOrder, DType, Mode, Request};
 
 use crate::arrays::{self, Kind, Random, array};
 use crate::batch::{Batch, Layout};
-use crate::bounded::{element, hard, is_float};
+use crate::bounded::{element, hard, is_float, with_missing};
 use crate::driver::Stream;
 use crate::{has_gpu, n_cases};
 
@@ -57,11 +57,7 @@ fn blocks_that_are_cut() {
         let fill = random.pick(&[-99.0, 0.0, 1.0, 37.0]);
         let mut spec = spec(dtype, &mut random);
         if random.once_in(2) {
-            let mut bytes = element(dtype, fill);
-            if order == ByteOrder::Big {
-                bytes.reverse();
-            }
-            spec = spec.with_fill(&array, &bytes).unwrap();
+            spec = with_missing(&spec, &array, fill, &mut random);
         }
         let n_chunks = random.pick(&[1, 1, 1, 2, 7]);
         let shift = if random.once_in(4) { random.below(4) } else { 0 };

@@ -6,7 +6,7 @@ use gridz::{Array, ByteOrder, DType, Request};
 
 use crate::arrays::{self, Random, array};
 use crate::batch::{Batch, Layout};
-use crate::bounded::element;
+use crate::bounded::{element, with_missing};
 use crate::common::{compress, compresses_on_gpu};
 use crate::driver::Stream;
 use crate::hostile::head_check;
@@ -109,11 +109,7 @@ fn frames_of_layers() {
         let n_layers = random.pick(&[2, 2, 3, 4, 8]);
         let spec: Request = format!("mgard,{}={value:?},layers={n_layers}", mode.name()).parse().unwrap();
         let fill: f64 = random.pick(&[-99.0, 1.0, 0.25]);
-        let mut bytes = element(dtype, fill);
-        if order == ByteOrder::Big {
-            bytes.reverse();
-        }
-        let spec = if random.once_in(2) { spec.with_fill(&array, &bytes).unwrap() } else { spec };
+        let spec = if random.once_in(2) { with_missing(&spec, &array, fill, &mut random) } else { spec };
         assert!(compresses_on_gpu(&array, &spec), "{spec:?}");
         let n_chunks = random.pick(&[1, 1, 2, 5]);
         let layout = Layout { has_workspace: random.once_in(2), ..Layout::of(n_chunks) };

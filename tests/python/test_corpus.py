@@ -12,6 +12,8 @@ import subprocess
 import tarfile
 
 import gridz
+import h5py
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from gridz.cli import main
@@ -107,3 +109,64 @@ def test_classic_netcdf_is_refused_with_a_remedy_that_works(tmp_path, corpus):
         walk = h5walk.Walk(codecs).compare(netcdf4, target)
         assert not walk.differences, (source.name, walk.differences)
         target.unlink()
+
+
+def make_small(path, changed: str = "") -> None:
+    """A file with one object of each kind; `changed` names the one that differs."""
+    pick = lambda name, usual, other: other if name == changed else usual  # noqa: E731
+    padded = np.dtype({"names": ["a", "b"], "formats": ["i1", "f8"], "offsets": [0, 8], "itemsize": 16})
+    with h5py.File(path, "w", track_order=True, userblock_size=pick("user block", 0, 512)) as file:
+        for name in pick("order of links", "xy", "yx"):
+            file.create_group(name)
+        file["x"].attrs["text"] = pick("attribute", "ab", "ac")
+        file["x"].attrs["number"] = np.array(5, pick("type of an attribute", "i4", "i8"))
+        file["x/soft"] = h5py.SoftLink(pick("soft link", "/x", "/y"))
+        file["x/external"] = h5py.ExternalLink("other.h5", pick("external link", "/x", "/y"))
+        file["x/hard"] = file[pick("hard link", "/x", "/y")]
+        values = np.arange(40.0)
+        values[7] += pick("element", 0, 1e-9)
+        fill = pick("fill value", -9.0, 0.0)
+        limits = {"chunks": (pick("chunks", 10, 20),), "maxshape": (pick("extents", 40, 80),)}
+        file.create_dataset("d", data=values, fillvalue=fill, **limits)
+        texts = [b"a", pick("element of variable length", b"bc", b"b")]
+        file.create_dataset("texts", data=texts, dtype=h5py.string_dtype("ascii"))
+        rows = np.zeros(3, padded)
+        rows["b"][2] = pick("member", 1, 2)
+        file["rows"] = rows
+        file["references"] = np.array([file[pick("reference", "x", "y")].ref], h5py.ref_dtype)
+        region = file["d"].regionref[2 : pick("region", 5, 6)]
+        file["regions"] = np.array([region], h5py.regionref_dtype)
+        file["type"] = np.dtype(pick("named type", "f4", "f8"))
+        file.create_dataset("typed", (2,), file["type"] if pick("name of a type", 1, 0) else "f4")
+        file.create_dataset("z", data=values, compression="gzip", compression_opts=pick("filter", 1, 2))
+
+
+CHANGES = [
+    "user block", "order of links", "attribute", "type of an attribute", "soft link", "external link", "hard link",
+    "element", "fill value", "chunks", "extents", "element of variable length", "member", "reference", "region",
+    "named type", "name of a type", "filter",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("changed", ["", *CHANGES])
+def test_the_comparison_finds_each_difference(tmp_path, changed):
+    make_small(tmp_path / "a.h5")
+    make_small(tmp_path / "b.h5", changed)
+    found = h5walk.Walk({}).compare(tmp_path / "a.h5", tmp_path / "b.h5").differences
+    assert bool(found) == bool(changed), found
+
+
+@pytest.mark.parametrize("bound, changed, finds", [
+    (0.0, 7, "elements"), (0.5, 7, None), (0.4, 7, "an error of 0.5"), (9.0, 3, "missing"), (99.0, 5, "missing"),
+])  # fmt: skip
+def test_the_comparison_knows_bounds_and_missing_elements(tmp_path, bound, changed, finds):
+    """Element 3 has the fill value in the first file. In the second one it has not, or element 5 has it too."""
+    data = np.arange(40.0)
+    data[3] = -9
+    other = data.copy()
+    other[changed] = {3: -8, 5: -9, 7: 7.5}[changed]
+    for name, values in (("a", data), ("b", other)):
+        with h5py.File(tmp_path / f"{name}.h5", "w") as file:
+            file.create_dataset("d", data=values, fillvalue=-9.0)
+    found = h5walk.Walk({"/d": bound}).compare(tmp_path / "a.h5", tmp_path / "b.h5").differences
+    assert found == [] if finds is None else finds in found[0]

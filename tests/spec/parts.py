@@ -41,7 +41,7 @@ class Bytes:
 
 
 def check_missing(code, elements, size):
-    """The missing elements behind the fixed parameters: with their code, and the bytes of an element."""
+    """Checks the missing elements after the fixed parameters, given their code and the bytes of an element."""
     if code == 0:
         check(elements == b"" or len(elements) == size and any(elements), "fill value")
         return

@@ -183,7 +183,7 @@ fn passes(chunks: &Chunks, direction: Direction, fatbin: &'static str, names: Na
     Passes { first: Pass { tile_bytes, ..passes.first }, ..passes }
 }
 
-/// What kernels are told of missing elements.
+/// The missing elements of each part, as arguments for kernels.
 fn args_of<W: Word>(missing: Option<[Missing<W>; MAX_PARTS]>) -> [MissingArgs; MAX_PARTS] {
     std::array::from_fn(|part| MissingArgs::new(missing.as_ref().map(|missing| &missing[part])))
 }
