@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
+
 from h5py import h5d, h5z
 
 from gridz._chunks import chunks_of
 from gridz._codecs import FILTER_ID
-from gridz._libhdf5 import numbers_of
+from gridz._libhdf5 import call, id_of, lock, numbers_of
 
 H5Z_ZFP = 32013
 """A filter whose chunks the bulk layer reads itself."""
@@ -21,8 +23,24 @@ NAMES = {
 
 def filters_of(dataset: h5d.DatasetID) -> list[int]:
     """The numbers of a dataset's filters, in the order in which they encode."""
-    create = dataset.get_create_plist()
-    return [create.get_filter(i)[0] for i in range(create.get_nfilters())]
+    return [number for number, *_ in pipeline_of(dataset)]
+
+
+def pipeline_of(dataset: h5d.DatasetID) -> list[tuple[int, int, tuple]]:
+    """Number, flags and values of each filter. Old versions of h5py (such as 3.8) read only 16 values."""
+    create, found = dataset.get_create_plist(), []
+    for i in range(create.get_nfilters()):
+        flags, n, config = ctypes.c_uint(), ctypes.c_size_t(MOST_VALUES), ctypes.c_uint()
+        values = (ctypes.c_uint * MOST_VALUES)()
+        arguments = ctypes.byref(flags), ctypes.byref(n), values, ctypes.c_size_t(0), None, ctypes.byref(config)
+        with lock:
+            number = call("H5Pget_filter2", id_of(create), ctypes.c_uint(i), *arguments)
+        found.append((number, flags.value, tuple(values[: n.value])))
+    return found
+
+
+MOST_VALUES = 256
+"""HDF5 takes no more."""
 
 
 def missing_filters(dataset: h5d.DatasetID) -> str:

@@ -30,6 +30,7 @@ from gridz._output import replacing
 from gridz._pipeline import filters_of, missing_filters
 from gridz._quality import Statistics
 from gridz._ranges import Range, check_rel
+from gridz._report import problems, type_text
 from gridz._tree import PROBLEMS, Copy, Found, access_by_descriptor, create_like, datasets_of, open_file, reason_of
 from gridz._verify import fill_is_same, is_as_encoded, is_in_file, is_kept
 from gridz.bench import chunks_for
@@ -203,9 +204,7 @@ class _Job:
         """The codec of a dataset, or None; and the reason, where that is not the one that was given."""
         if named == KEEP:
             return None, f"kept ({glob})"
-        if not _is_array(dataset):
-            return None, "no array of numbers in this file"
-        why_kept = None if named else self._why_kept(dataset)
+        why_kept = _why_no_array(dataset) or (None if named else self._why_kept(dataset))
         if why_kept:
             return None, why_kept
         codec = named or self._codec
@@ -329,10 +328,14 @@ def _check_patterns(globs, paths: Mapping[int, list[str]]) -> None:
         raise gridz.InvalidArgument(f"{shown(glob)!r} (--dataset) matches no dataset of the file; {shown(hint)}")
 
 
-def _is_array(dataset: h5py.Dataset) -> bool:
-    """Whether a dataset can be compressed at all: some numbers, along axes, stored in this file."""
-    is_numbers = dataset.shape and dataset.size and numbers_of(dataset.id.get_type()) is not None
-    return bool(is_numbers) and is_in_file(dataset.id)
+def _why_no_array(dataset: h5py.Dataset) -> str | None:
+    """Why a dataset cannot be compressed at all, or None: it has numbers, along axes, stored in this file."""
+    if not dataset.shape or not dataset.size:
+        return "scalar or empty"
+    if not is_in_file(dataset.id):
+        return "elements in other files"
+    kind = dataset.id.get_type()
+    return None if numbers_of(kind) is not None else f"no numbers ({type_text(kind)})"
 
 
 def boxes(dataset: h5py.Dataset) -> Iterator[tuple[tuple, tuple]]:
@@ -350,8 +353,6 @@ def _copy(before: h5py.Dataset, after: h5py.Dataset, threads) -> None:
             part = gridz.h5.read(before, start=start, count=count, threads=threads)
             gridz.h5.write(after, part, start, threads=threads)
     except (gridz.Corrupt, gridz.HostError) as error:
-        from gridz._report import problems
-
         for damage in problems(Found("", before.id), threads):
             raise gridz.Corrupt(f"chunk {damage['start']}: {damage['error']}") from error
         raise

@@ -14,7 +14,7 @@ from h5py import h5d, h5t
 import gridz
 from gridz._chunks import boxes_of, chunks_of, frames_of, has_chunks
 from gridz._libhdf5 import elements, holds, numbers_of
-from gridz._pipeline import H5Z_ZFP, NAMES, missing_filters
+from gridz._pipeline import H5Z_ZFP, NAMES, missing_filters, pipeline_of
 from gridz._tree import PROBLEMS, Found, reason_of
 from gridz._verify import is_in_file
 from gridz._zfp_header import mode_of
@@ -50,8 +50,8 @@ def _described(dataset: h5d.DatasetID) -> Iterator[dict]:
     shape = h5py.Dataset(dataset).shape
     n_bytes = math.prod(shape) * kind.get_size() if shape is not None else 0
     yield {"shape": shape, "dtype": type_text(kind), "chunk": create.get_chunk() if has_chunks(dataset) else None}
-    filters = [create.get_filter(i) for i in range(create.get_nfilters())]
-    yield {"filters": [_name_of(number, cd_values) for number, _, cd_values, _ in filters]}
+    filters = pipeline_of(dataset)
+    yield {"filters": [_name_of(number, cd_values) for number, _, cd_values in filters]}
     stored, has_pointers = dataset.get_storage_size(), holds(kind, h5t.VLEN)  # what these lead to is stored elsewhere
     ratio = n_bytes / stored if stored and not has_pointers and is_in_file(dataset) else None
     yield {"array_bytes": n_bytes, "stored_bytes": stored, "ratio": ratio}

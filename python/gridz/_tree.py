@@ -21,7 +21,7 @@ from h5py import h5, h5a, h5d, h5f, h5g, h5l, h5o, h5p, h5s, h5t
 from gridz._chunks import BOX_BYTES, boxes_of, chunks_of
 from gridz._libhdf5 import DEFAULT, address_of, call, elements, holds, id_of, made, pointer, room_for
 from gridz._names import bytes_of, shown, text_of
-from gridz._pipeline import missing_filters
+from gridz._pipeline import missing_filters, pipeline_of
 from gridz._references import References
 from gridz.errors import Error, HostError, MissingFilter
 
@@ -243,7 +243,7 @@ class Copy:
         return True
 
     def _without_link(self, path: str, original: h5d.DatasetID) -> h5d.DatasetID | None:
-        """The copy of a dataset; None if only H5Ocopy can make it, since a filter is missing."""
+        """The copy of a dataset; None if only H5Ocopy can make it, because of its filters."""
         self._begun.add(address_of(original))
         copied = self._make(path, original, self.type_of(original), self._target)
         if copied is not None:
@@ -251,6 +251,9 @@ class Copy:
         try:
             layout = self.type_of(original), original.get_space(), self._creation_list(original)
             copied = h5d.create(self._target, None, *layout)
+            # A filter may compute its values anew when a dataset is created; chunks need those that they were written by.
+            if pipeline_of(copied) != pipeline_of(original):
+                return None
             self._stored(original, copied)
             return copied
         except PROBLEMS:

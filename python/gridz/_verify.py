@@ -11,6 +11,7 @@ from gridz._chunks import boxes_of, cells_of, chunks_of, frames_of, has_chunks
 from gridz._libhdf5 import call, content_of, elements, holds, id_of, pointer
 from gridz._missing import of_codec
 from gridz._quality import Statistics
+from gridz._pipeline import pipeline_of
 from gridz.filters import stored_codec
 
 ROUNDING = 1 + 1e-9
@@ -39,10 +40,12 @@ def _fill(dataset: h5d.DatasetID):
 
 
 def is_kept(before: h5d.DatasetID, after: h5d.DatasetID) -> bool:
-    """Whether a dataset that was not compressed anew has the same stored bytes; or the same elements, where these are
-    in another place of the file. References are not compared."""
+    """Whether a dataset that was copied unchanged has the same filters and stored bytes; or the same elements, if it
+    holds addresses. References are not compared."""
     if not is_in_file(before):
         return True
+    if pipeline_of(before) != pipeline_of(after):
+        return False
     if has_chunks(before) and not holds(before.get_type(), h5t.VLEN, h5t.REFERENCE):
         chunks = [{c.chunk_offset: c.filter_mask for c in chunks_of(dataset)} for dataset in (before, after)]
         return chunks[0] == chunks[1] and all(

@@ -139,9 +139,6 @@ def from_filter_options(filter_id: int | str, filter_options) -> Codec:
 
 def stored_codec(dataset) -> Codec | None:
     """The codec of an `h5py.Dataset`, or None if it is not compressed by gridz."""
-    plist = dataset.id.get_create_plist()
-    for i in range(plist.get_nfilters()):
-        number, _, values, _ = plist.get_filter(i)
-        if number == FILTER_ID:
-            return Codec.from_filter_options(values)
-    return None
+    from gridz._pipeline import pipeline_of
+
+    return next((Codec.from_filter_options(v) for number, _, v in pipeline_of(dataset.id) if number == FILTER_ID), None)

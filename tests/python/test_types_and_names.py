@@ -40,6 +40,14 @@ def small_float():
     return kind
 
 
+def bfloat16():
+    kind = h5t.IEEE_F32LE.copy()
+    kind.set_fields(15, 7, 8, 0, 7)
+    kind.set_precision(16)
+    kind.set_size(2)
+    return kind
+
+
 def integer(size, precision=None, base=h5t.STD_I64LE):
     kind = base.copy()
     kind.set_size(max(size, 8))
@@ -80,6 +88,8 @@ TYPES = {
     "float 128": quad(),
     "float 32 of another bias": small_float(),
     "long double": h5t.NATIVE_LDOUBLE,
+    "bfloat16": bfloat16(),
+    "one half": h5t.IEEE_F16BE,
     "integer 24": integer(3),
     "integer 24 big-endian": integer(3, base=h5t.STD_I64BE),
     "integer 20 in 32": integer(4, 20),
@@ -417,6 +427,38 @@ def test_missing_filters_are_one_line_each(tmp_path):
     measured = gridz_command("bench", path, "--codec", "lorenzo", "--repeats", "1")
     assert measured.returncode == 4 and "/a.h5: z: not measured: needs Zstandard" in measured.stderr
     assert "plain: float64" in measured.stdout and "zfp: float64" in measured.stdout
+
+
+def test_values_of_filters_are_kept(tmp_path):
+    """Filters of hdf5plugin that compute their values when a dataset is created, with values of other versions."""
+    pytest.importorskip("hdf5plugin")
+    code = """
+import gridz, h5py, hdf5plugin, numpy as np, sys
+from h5py import h5d, h5p, h5s, h5t
+options = {"blosc": hdf5plugin.Blosc(), "blosc2": hdf5plugin.Blosc2(), "bitshuffle": hdf5plugin.Bitshuffle(),
+           "zfp": hdf5plugin.Zfp(accuracy=1e-3), "sz3": hdf5plugin.SZ3(absolute=1e-3), "gzip": {"compression": "gzip"}}
+with h5py.File(sys.argv[1], "w") as file:
+    for name, made_by in options.items():
+        file.create_dataset(name, data=np.arange(9000.0), chunks=(1000,), **made_by)
+data = open(sys.argv[1], "rb").read()
+with h5py.File(sys.argv[1]) as file:
+    number, flags, values, _ = file["blosc"].id.get_create_plist().get_filter(0)
+old = np.array(values, "<u4").tobytes()
+assert data.count(old) == 1
+open(sys.argv[1], "wb").write(data.replace(old, np.array([3, 10, *values[2:]], "<u4").tobytes()))
+done = gridz.repack(sys.argv[1], sys.argv[2], datasets={"*": "keep"})
+same = 0
+with h5py.File(sys.argv[1]) as one, h5py.File(sys.argv[2]) as two:
+    for name in options:
+        a, b = one[name], two[name]
+        lists = [d.id.get_create_plist() for d in (a, b)]
+        assert lists[0].get_filter(0) == lists[1].get_filter(0), name
+        assert a[...].tobytes() == b[...].tobytes()
+        same += 1
+print(same)
+"""
+    command = [sys.executable, "-c", code, tmp_path / "a.h5", tmp_path / "b.h5"]
+    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "6\n"
 
 
 def test_texts_whose_filter_is_missing_are_named(tmp_path):
