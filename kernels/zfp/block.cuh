@@ -39,11 +39,12 @@ struct LeftOut {
     }
 };
 
-// Whether an element of a block may be decoded to a missing one, by the magnitude that all in it are below.
+// Whether an element of a block may be decoded to a missing one, by the magnitude that decoded elements have at most: few planes may round
+// to just that.
 template <typename W>
 __device__ __forceinline__ bool may_become_missing(const Missing& missing, W limit) {
     bool may_be = missing.has_range;
-    for (u32 i = 0; i < missing.n_fills; ++i) may_be |= (static_cast<W>(missing.fills[i]) & Floats<W>::kMagnitude) < limit;
+    for (u32 i = 0; i < missing.n_fills; ++i) may_be |= (static_cast<W>(missing.fills[i]) & Floats<W>::kMagnitude) <= limit;
     return may_be;
 }
 

@@ -69,6 +69,8 @@ Request::Request(const adios2::Params &parameters)
         } else if (key == "fill") {
             // ADIOS2 has each key once, so several fill values are words of one parameter.
             std::istringstream fills(value);
+            if (value.find_first_not_of(" \t\n") == std::string::npos)
+                throw std::invalid_argument("fill has no value; give numbers, such as fill=-999, or leave it out");
             for (std::string fill; fills >> fill;)
                 terms += ",fill=" + fill;
         } else {

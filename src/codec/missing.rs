@@ -60,9 +60,11 @@ impl Missing {
         Ok(())
     }
 
-    /// Sets the least (0) or the greatest (1) valid number; whether there was none.
+    /// Sets the least (0) or the greatest (1) valid number, if there is none; whether there was none.
     pub fn limit(&mut self, which: usize, number: Fill) -> bool {
-        self.limits[which].replace(number).is_none()
+        let is_new = self.limits[which].is_none();
+        self.limits[which].get_or_insert(number);
+        is_new
     }
 
     /// The same without the values that no element of this type has: they were of another array.
@@ -103,7 +105,7 @@ impl Missing {
         }
         if let [Some(least), Some(most)] = self.limits
             && let [Some(low), Some(high)] = elements.limits()
-            && place_of(dtype, low) > place_of(dtype, high)
+            && !is_ordered(dtype, low, high)
         {
             return Err(Error::invalid(format!(
                 "valid_min={least} is above valid_max={most}: no element is valid; correct them, or leave them out"
@@ -276,6 +278,10 @@ impl Elements {
             return Ok(());
         }
         let (n_bytes, size) = (element.len(), self.size);
+        if size == 0 {
+            let text = format!("{name}: elements of this size cannot be missing; use a lossless codec");
+            return Err(Error::unsupported(text));
+        }
         Err(Error::invalid(format!(
             "{name} has {n_bytes} bytes, and one of {size} is needed; give one element of the array"
         )))
@@ -352,13 +358,14 @@ fn word_of<W: Word>(number: DType, bytes: &[u8]) -> W {
     word[0]
 }
 
-/// The place of a number in the order of its type.
-fn place_of(number: DType, bytes: &[u8]) -> i64 {
-    let numbers = Numbers::of(number);
-    match bytes.len() {
-        8 => numbers.place(word_of::<u64>(number, bytes)).to_i64(),
-        _ => numbers.place(word_of::<u32>(number, bytes)).to_i64(),
+/// Whether a valid range has numbers: by its limits, which are numbers of this type.
+fn is_ordered(number: DType, low: &[u8], high: &[u8]) -> bool {
+    fn has_low<W: Word>(number: DType, low: &[u8], high: &[u8]) -> bool {
+        // Numbers that are not above `high`, which is all that a range without its lower limit has.
+        let below = words::Missing::<W>::new(Numbers::of(number), &[], [None, Some(word_of(number, high))]);
+        !below.has(word_of(number, low))
     }
+    if low.len() == 8 { has_low::<u64>(number, low, high) } else { has_low::<u32>(number, low, high) }
 }
 
 #[cfg(test)]
@@ -371,7 +378,9 @@ mod tests {
             missing.add(fill.parse().unwrap()).unwrap();
         }
         for (which, limit) in limits.into_iter().enumerate() {
-            limit.map(|limit| assert!(missing.limit(which, limit.parse().unwrap())));
+            if let Some(limit) = limit {
+                assert!(missing.limit(which, limit.parse().unwrap()));
+            }
         }
         missing
     }
@@ -427,10 +436,7 @@ mod tests {
                     assert_eq!(elements.code() == 0, is_plain);
                     n_lists += usize::from(!is_plain);
                     for code in (0..=255).filter(|&code| code != elements.code()) {
-                        assert_eq!(
-                            Elements::of_params(code, &bytes, size).is_some_and(|other| other == elements),
-                            false
-                        );
+                        assert!(Elements::of_params(code, &bytes, size) != Some(elements));
                     }
                 }
             }
@@ -449,7 +455,11 @@ mod tests {
         assert!(error([Some("-1"), Some("-2")], DType::I32, 4).contains("no element is valid"));
         assert!(error([Some("nan"), None], DType::F64, 8).contains("valid_min=NaN: NaN is no limit"));
         assert!(error([None, Some("300")], DType::U8, 1).contains("valid_max=300: not a value of uint8"));
-        assert!(missing(&[], [Some("-5"), Some("4")]).elements(DType::I32, 4).is_ok());
+        for (dtype, size) in [(DType::I32, 4), (DType::F16, 2), (DType::F64, 8), (DType::I64, 8), (DType::I8, 1)] {
+            assert!(missing(&[], [Some("-5"), Some("4")]).elements(dtype, size).is_ok());
+            assert!(missing(&[], [Some("-5"), Some("-5")]).elements(dtype, size).is_ok());
+        }
+        assert!(missing(&[], [Some("0"), Some("-0")]).elements(DType::F32, 4).is_ok());
         let mut many = missing(&["1", "2", "3", "4", "5", "6", "7", "8"], [None; 2]);
         assert!(many.add("8".parse().unwrap()).is_ok() && many.add("9".parse().unwrap()).is_err());
     }

@@ -214,10 +214,15 @@ pub unsafe fn missing(
 ) -> Result<MissingElements> {
     let size = array.element_size() as usize;
     let mut missing = MissingElements::none(size as u64);
-    if n_fill_values > MAX_FILLS || (n_fill_values > 0 && fill_value.is_null()) {
-        return Err(Error::invalid(format!(
-            "n_fill_values is {n_fill_values}: it must be 0 to {MAX_FILLS}, and 0 if fill_value is NULL"
-        )));
+    if n_fill_values > 0 && fill_value.is_null() {
+        let text = format!("n_fill_values is {n_fill_values}, but fill_value is NULL; set both, or neither");
+        return Err(Error::invalid(text));
+    }
+    if n_fill_values > MAX_FILLS {
+        let text = format!(
+            "n_fill_values is {n_fill_values}; a codec keeps {MAX_FILLS}: give fewer, or use a lossless codec"
+        );
+        return Err(Error::invalid(text));
     }
     // SAFETY: the same promise.
     let fills = unsafe { optional_bytes("fill_value", fill_value, n_fill_values.max(1) * size)? };

@@ -6,7 +6,7 @@
 //! dataset's record: what was chosen (so a later default never changes an old dataset) and what a chunk is (so encoding
 //! needs no question to libhdf5).
 
-use crate::engine::{MAX_EXTRAS, MAX_MISSING_WORDS, MissingElements, Mode, Request};
+use crate::engine::{MAX_EXTRAS, MAX_FILLS, MAX_MISSING_WORDS, MissingElements, Mode, Request};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{Array, ByteOrder, DType, MAX_RANK, Shape};
 
@@ -24,11 +24,11 @@ const MAX_EXTRA_WORDS: usize = 2 * MAX_EXTRAS;
 pub const MAX_WORDS: usize = FIXED_WORDS + 2 * MAX_RANK + 1 + 1 + MAX_EXTRA_WORDS + MAX_MISSING_WORDS + 1;
 /// In the last byte of word 2: HDF5's shuffle runs before gridz, with the element size that follows the extents.
 const IS_SHUFFLED: u8 = 1;
-/// There too: behind that, a fill value, the bytes of one element in whole words.
+/// In the same byte: a fill value follows, the bytes of one element in whole words.
 const HAS_FILL: u8 = 2;
-/// There too: behind that, a count of words, and so many words for the codec's extras.
+/// In the same byte: a count of words follows, and that many words for the codec's extras.
 const HAS_EXTRAS: u8 = 4;
-/// There too, in place of [`HAS_FILL`]: after the extras, several fill values or a valid range. A word says how many fill
+/// In the same byte, in place of [`HAS_FILL`]: after the extras, several fill values or a valid range follow. A word says how many fill
 /// values there are, and in bits 8 and 9 whether there are a least and a greatest valid element; these elements follow, each in
 /// whole words.
 const HAS_MISSING: u8 = 8;
@@ -205,7 +205,7 @@ impl Record {
         };
         let value = u64::from(value_low) | u64::from(value_high) << 32;
         let mut missing = MissingElements::none(element_size.into());
-        // Longer elements than a number has are a later version's matter.
+        // This version has no missing elements longer than a number; a later one may.
         let is_number = element_size <= MAX_ELEMENT_BYTES;
         let element = |words: &mut &[u32]| -> Result<[u8; MAX_ELEMENT_BYTES as usize]> {
             let cut = || damaged("no whole fill value or limit");
@@ -227,7 +227,7 @@ impl Record {
                 missing.add(&bytes[..element_size as usize])?;
             }
         }
-        // What an unknown flag stands for comes first, and nobody knows how long that is.
+        // The words of an unknown flag come first, and their number is unknown.
         let is_known = flags & !(IS_SHUFFLED | HAS_FILL | HAS_EXTRAS | HAS_MISSING) == 0
             && (is_number || flags & (HAS_FILL | HAS_MISSING) == 0);
         let no_extras = || damaged("fewer extras of the codec than their count says");
@@ -242,6 +242,9 @@ impl Record {
             let wrong = || damaged("no list of fill values and limits");
             let (&count, rest) = more.split_first().ok_or_else(wrong)?;
             let [n_fills, limits, 0, 0] = count.to_le_bytes() else { return Err(wrong()) };
+            if usize::from(n_fills) > MAX_FILLS {
+                return Err(needs_newer(&format!("{n_fills} fill values, more than this version has room for,")));
+            }
             if limits > 3 || (n_fills < 2 && limits == 0) || flags & HAS_FILL != 0 {
                 return Err(wrong());
             }

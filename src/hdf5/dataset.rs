@@ -76,7 +76,8 @@ impl Dataset {
         if n_values > values.len() {
             return Err(Error::invalid(format!("{n_values} cd_values are more than gridz has a meaning for")));
         }
-        let request = Values::parse(values)?.request()?;
+        let values = Values::parse(values)?;
+        let request = values.request()?;
         let extents = api.extents(space).ok_or_else(|| host("the extents of the chunks"))?;
         let array = chunk(api, dtype, &extents)?;
         let size = api.size(dtype).ok_or_else(|| host("the size of the datatype"))?;
@@ -85,6 +86,8 @@ impl Dataset {
             Before::Other(_) => Array::bytes(array.n_bytes())?,
             _ => array,
         };
+        // Those of a record may be another array's; what the user names must be of this one.
+        let request = if let Values::Record(_) = values { request.with_missing_of(&array) } else { request };
         request.check_dataset(array.dtype(), before.name().as_deref())?;
         if request.mode() != Mode::Lossless {
             if is_enumeration(api, dtype) {
@@ -94,7 +97,7 @@ impl Dataset {
                 )));
             }
             // The codec may refuse such chunks.
-            engine::compress_bound(&array, &request.with_missing_of(&array))?;
+            engine::compress_bound(&array, &request)?;
         }
         check_frame_fits(api, &array)?;
         Ok(Self { request, array, flags, before })
@@ -124,13 +127,11 @@ impl Dataset {
     }
 }
 
-/// The request with the fill value that the user has set in `dcpl`, if there is one and the codec wants it. If there is
-/// none, that of a record remains, if the chunks are of its type.
+/// The request with the fill value that the user has set in `dcpl`, if there is one and the codec keeps missing elements.
 pub(super) fn with_fill(api: &Api, dcpl: Hid, dtype: Hid, array: &Array, request: Request) -> Result<Request> {
     if !request.wants_missing() {
         return Ok(request);
     }
-    let request = request.with_missing_of(array);
     let unknown = || {
         let text =
             "whether the dataset has a fill value, which its codec must know; use a program with a shared libhdf5";

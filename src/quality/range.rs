@@ -93,7 +93,7 @@ mod tests {
 
     fn found(dtype: DType, order: ByteOrder, bytes: &[u8], fill: Option<&[u8]>) -> [f64; 2] {
         let mut missing = MissingElements::none(dtype.size().unwrap().into());
-        fill.map(|fill| missing.add(fill).unwrap());
+        fill.into_iter().for_each(|fill| missing.add(fill).unwrap());
         within(dtype, order, bytes, &missing)
     }
 

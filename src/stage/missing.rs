@@ -35,12 +35,14 @@ impl<W: Word> Missing<W> {
         missing.fills[..fills.len()].copy_from_slice(fills);
         if limits.iter().any(Option::is_some) {
             let top = W::from_u64(1) << (W::BITS - 1);
-            let least = limits[0].map_or(top, |word| numbers.place(word));
-            let most = limits[1].map_or(!top, |word| numbers.place(word));
             // Zeros of both signs are the same number, with two places.
-            let is_float = numbers.is_float();
-            let least = if is_float && least == W::default() { !W::default() } else { least };
-            let most = if is_float && most == !W::default() { W::default() } else { most };
+            let zeros = numbers.negative_zero().map(|negative| [negative, W::default()]);
+            let place = |word: W, which: usize| {
+                let zero = zeros.filter(|zeros| zeros.contains(&word)).map(|zeros| zeros[which]);
+                numbers.place(zero.unwrap_or(word))
+            };
+            let least = limits[0].map_or(top, |word| place(word, 0));
+            let most = limits[1].map_or(!top, |word| place(word, 1));
             missing.valid = Some(Valid { numbers, least, span: most.minus(least) });
         }
         missing
@@ -149,6 +151,20 @@ mod tests {
             }
         }
         assert!(n_missing > 500, "{n_missing}");
+        // Words of narrow floats are filled up with their sign.
+        for dtype in [DType::F16, DType::Bf16] {
+            let [zero, negative, two, minus_two] = [0, !0x7fff, 0x4000, 0x4000 | !0x7fff];
+            let above = Missing::new(Numbers::of(dtype), &[], [Some(zero), None]);
+            let below = Missing::new(Numbers::of(dtype), &[], [None, Some(negative)]);
+            assert_eq!(
+                [zero, negative, two, minus_two].map(|word: u32| above.has(word)),
+                [false, false, false, true]
+            );
+            assert_eq!(
+                [zero, negative, two, minus_two].map(|word: u32| below.has(word)),
+                [false, false, true, false]
+            );
+        }
         let unsigned = Missing::new(Numbers::of(DType::U32), &[], [Some(7), Some(u32::MAX - 1)]);
         let signed = Missing::new(Numbers::of(DType::I32), &[], [Some(-7i32 as u32), Some(9)]);
         assert_eq!(

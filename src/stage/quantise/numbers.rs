@@ -36,9 +36,9 @@ impl Numbers {
         (s.xor(words, s.splat(turned)), u32::MAX)
     }
 
-    /// Whether elements are floats.
-    pub fn is_float(self) -> bool {
-        Float::of(self.dtype).is_some()
+    /// The word of -0, if elements are floats.
+    pub fn negative_zero<W: Word>(self) -> Option<W> {
+        Float::of(self.dtype).map(|float| !W::low_mask(float.bits().1 - 1))
     }
 
     /// The place of a word in the order of numbers, as a signed integer.
