@@ -136,9 +136,9 @@ pub fn with_missing(spec: &Request, array: &Array, fill: f64, random: &mut Rando
     }
     if parts == 1 && random.once_in(3) {
         let limits = [random.pick(&[0.0, 1.0]), random.pick(&[2.0, 40.0])];
-        for which in 0..2 {
+        for (which, limit) in limits.into_iter().enumerate() {
             if random.once_in(2) {
-                missing.set_limit(which, &in_order(element(number, limits[which]))).unwrap();
+                missing.set_limit(which, &in_order(element(number, limit))).unwrap();
             }
         }
     }

@@ -73,6 +73,29 @@ fn blocks_that_are_cut() {
     }
 }
 
+/// With few planes, elements below 2^k come back as -2^k: it must be none of the fill values.
+#[test]
+fn blocks_that_decode_to_their_limit() {
+    if !has_gpu("blocks_that_decode_to_their_limit") {
+        return;
+    }
+    let stream = Stream::new();
+    let mut random = Random::new(53);
+    for (dtype, fill) in [(DType::F32, -2.0), (DType::F64, -2.0), (DType::F32, 2.0)] {
+        for extents in [&[16_000][..], &[128, 125], &[20, 40, 20]] {
+            for text in ["zfp,rate=4", "zfp,precision=2", "zfp,precision=4"] {
+                let array = array(dtype, ByteOrder::Little, extents);
+                let spec = text.parse::<Request>().unwrap().with_fill(&array, &element(dtype, fill)).unwrap();
+                let n = array.shape().n_elements();
+                let chunk: Vec<u8> =
+                    (0..n).flat_map(|_| element(dtype, random.pick(&[0.75, -0.75, 0.5, -0.5, 0.9]))).collect();
+                Batch::new(&stream, array, &spec, Layout::of(1))
+                    .check(&[chunk], &format!("{spec} {dtype:?} {extents:?}"));
+            }
+        }
+    }
+}
+
 /// Chunks of which the header alone is longer than what they take when they are stored.
 #[test]
 fn chunks_of_a_few_elements() {
