@@ -101,7 +101,7 @@ fn spoil(random: &mut Xorshift, raw: &mut [u8], size: usize, missing: &Elements)
     let period = 2 + random.below(60) as usize;
     for (i, element) in raw.chunks_exact_mut(size).enumerate() {
         let fill = &fills[i / 7 % fills.len()];
-        if i / period % 3 == 0 {
+        if (i / period).is_multiple_of(3) {
             element.copy_from_slice(fill);
         } else if random.below(40) == 0 {
             element.copy_from_slice(fill);
