@@ -159,8 +159,8 @@ def spec_of(frame):
 
 
 def record(*words):
-    """The words of a record: these, after the word that it begins with, and before its checksum."""
-    words, crc = (0x475A0002, *words), 0xFFFFFFFF
+    """The words of a record: these, after the word that it begins with, and before its checksum, which a flag announces."""
+    words, crc = (0x475A0001, words[0], words[1] | 1 << 28, *words[2:]), 0xFFFFFFFF
     for byte in np.array(words, "<u4").tobytes():
         crc ^= byte
         for _ in range(8):
