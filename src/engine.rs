@@ -34,7 +34,7 @@ mod region;
 mod traffic;
 
 pub use crate::codec::fill::Fill;
-pub use crate::codec::missing::{Elements as MissingElements, MAX_FILLS, MAX_MISSING_WORDS, Missing};
+pub use crate::codec::missing::{MAX_FILLS, MAX_MISSING_WORDS, Missing, MissingElements};
 pub use crate::codec::mode::Mode;
 pub use crate::codec::registry::STORED;
 pub use crate::codec::request::Request;

@@ -6,7 +6,7 @@ mod common;
 use common::bounds::{Bound, Number, assert_kept, number, part_bytes};
 use common::generate::{GENERATORS, Input, Xorshift};
 use common::{assert_same_bytes, compress, decompress, takes};
-use gridz::codec::missing::{Elements, MAX_FILLS};
+use gridz::codec::missing::{MAX_FILLS, MissingElements};
 use gridz::codec::registry::CODECS;
 use gridz::{Array, ByteOrder, Context, CpuLevel, DType, Mode, Request};
 
@@ -40,7 +40,7 @@ fn float(dtype: DType, bytes: &[u8]) -> f64 {
 }
 
 /// Whether an element is missing, by the definition.
-fn is_missing(dtype: DType, missing: &Elements, element: &[u8]) -> bool {
+fn is_missing(dtype: DType, missing: &MissingElements, element: &[u8]) -> bool {
     let limits = missing.limits().map(|limit| limit.map(|limit| number(dtype, limit)));
     let is_below = |a: Number, b: Number| match (a, b) {
         (Number::Whole(a), Number::Whole(b)) => a < b,
@@ -69,9 +69,9 @@ fn draw_fill(random: &mut Xorshift, raw: &[u8], size: usize) -> Vec<u8> {
     element
 }
 
-fn draw_missing(random: &mut Xorshift, dtype: DType, raw: &[u8]) -> Elements {
+fn draw_missing(random: &mut Xorshift, dtype: DType, raw: &[u8]) -> MissingElements {
     let size = dtype.size().unwrap() as usize;
-    let mut missing = Elements::none(size as u64);
+    let mut missing = MissingElements::none(size as u64);
     for _ in 0..random.below(MAX_FILLS as u64 + 1) {
         missing.add(&draw_fill(random, raw, size)).unwrap();
     }
@@ -93,7 +93,7 @@ fn draw_missing(random: &mut Xorshift, dtype: DType, raw: &[u8]) -> Elements {
 }
 
 /// Masks: fill values in parts of the array, and elsewhere values near them.
-fn spoil(random: &mut Xorshift, raw: &mut [u8], size: usize, missing: &Elements) {
+fn spoil(random: &mut Xorshift, raw: &mut [u8], size: usize, missing: &MissingElements) {
     let fills: Vec<Vec<u8>> = missing.fills().map(<[u8]>::to_vec).collect();
     if fills.is_empty() {
         return;

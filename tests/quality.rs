@@ -1,6 +1,6 @@
 //! The report of `quality::compare` against the plainest formulas, on small arrays.
 
-use gridz::codec::missing::Elements;
+use gridz::codec::missing::MissingElements;
 use gridz::quality::{Bound, Report, compare};
 use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Mode, Shape};
 use proptest::prelude::*;
@@ -10,8 +10,8 @@ fn array(dtype: DType, extents: &[u64]) -> Array {
 }
 
 /// One fill value, or none.
-fn missing(array: &Array, fill: Option<&[u8]>) -> Elements {
-    let mut missing = Elements::none(array.element_size().into());
+fn missing(array: &Array, fill: Option<&[u8]>) -> MissingElements {
+    let mut missing = MissingElements::none(array.element_size().into());
     fill.into_iter().for_each(|fill| missing.add(fill).unwrap());
     missing
 }
@@ -248,8 +248,8 @@ fn what_is_no_number_counts_apart() {
     assert_eq!(counts(&report), [1, 2, 4, 4]);
     assert_eq!((report.largest_error, report.range, report.error_over_bound), (0.5, 0.0, 0.5));
     assert!(report.psnr == f64::NEG_INFINITY && report.correlation.is_nan());
-    // Elements outside of a valid range are missing too, and must be the same.
-    let mut range = Elements::none(4);
+    // MissingElements outside of a valid range are missing too, and must be the same.
+    let mut range = MissingElements::none(4);
     range.set_limit(0, &(-500f32).to_ne_bytes()).unwrap();
     let by_range = compare(&array, &x, &y, Bound::Abs(1.0), &range, &Context::default()).unwrap();
     assert_eq!(counts(&by_range), [1, 4, 4, 2]);
@@ -362,7 +362,7 @@ fn what_cannot_be_compared_is_refused() {
     let floats = array(DType::F32, &[2]);
     assert_eq!(kind(&floats, &[0; 8], &[0; 7], Bound::None), ErrorKind::InvalidArgument);
     assert_eq!(kind(&floats, &[0; 9], &[0; 8], Bound::None), ErrorKind::InvalidArgument);
-    let mut range = Elements::none(8);
+    let mut range = MissingElements::none(8);
     range.set_limit(0, &[0; 8]).unwrap();
     let complex = array(DType::C64, &[1]);
     let error = compare(&complex, &[0; 8], &[0; 8], Bound::None, &range, &context).unwrap_err();

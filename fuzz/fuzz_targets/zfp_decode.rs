@@ -4,7 +4,7 @@
 
 mod blocks;
 
-use gridz::codec::missing::Elements;
+use gridz::codec::missing::MissingElements;
 use gridz::codec::zfp::Zfp;
 use gridz::codec::zfp::numbers::{Numbers, REVERSIBLE};
 use gridz::codec::zfp::params::{Asked, are_possible, bounded};
@@ -50,7 +50,7 @@ fuzz_target!(|data: &[u8]| {
         return;
     }
     let has_fill = with & 64 != 0 && mode != Mode::Lossless;
-    let mut missing = Elements::none(size as u64);
+    let mut missing = MissingElements::none(size as u64);
     if has_fill {
         let fills: [[u8; 8]; 2] = [0, 1].map(|k| std::array::from_fn(|i| w.wrapping_mul(i as u8) | k));
         // One fill value, or several.

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use crate::codec::Kept;
 use crate::cuda::KernelStruct;
 use crate::format::region::{self, FoldedRegion, Places};
-use crate::stage::missing::{MAX_FILLS, Missing};
+use crate::stage::missing::{MAX_FILLS, MissingWords};
 use crate::stage::word::Word;
 use crate::types::{Array, MAX_RANK, Shape};
 
@@ -245,7 +245,7 @@ crate::kernel_struct! {
 
 impl MissingArgs {
     /// The arguments for kernels.
-    pub fn new<W: Word>(missing: Option<&Missing<W>>) -> Self {
+    pub fn new<W: Word>(missing: Option<&MissingWords<W>>) -> Self {
         let mut args = Self { fills: [0; MAX_FILLS], least: 0, span: 0, n_fills: 0, has_range: 0 };
         let Some(missing) = missing else { return args };
         for (to, fill) in args.fills.iter_mut().zip(missing.fills()) {

@@ -5,7 +5,7 @@
 //! returns missing elements bit for bit, decodes no other element to a missing one, and leaves them out of ranges and
 //! predictions.
 //!
-//! [`Missing`] is that of a request, which may know no element type yet; [`Elements`] are the same for one type, as codecs,
+//! [`Missing`] is that of a request, which may know no element type yet; [`MissingElements`] are the same for one type, as codecs,
 //! frames and datasets have them.
 
 use std::fmt;
@@ -13,8 +13,8 @@ use std::fmt;
 use crate::codec::fill::{Fill, MAX_FILL_BYTES};
 use crate::error::{Error, Result};
 use crate::stage::element::Element;
-use crate::stage::missing as words;
 pub use crate::stage::missing::MAX_FILLS;
+use crate::stage::missing::MissingWords;
 use crate::stage::quantise::Numbers;
 use crate::stage::word::Word;
 use crate::types::DType;
@@ -83,8 +83,8 @@ impl Missing {
     ///
     /// # Errors
     /// `InvalidArgument` for values that no element has, and for a valid range without numbers.
-    pub fn elements(&self, dtype: DType, element_size: u64) -> Result<Elements> {
-        let mut elements = Elements::none(element_size);
+    pub fn elements(&self, dtype: DType, element_size: u64) -> Result<MissingElements> {
+        let mut elements = MissingElements::none(element_size);
         for fill in self.fills() {
             elements.add(&fill.bits(dtype, element_size)?.to_le_bytes()[..elements.size()])?;
         }
@@ -209,7 +209,7 @@ const LIMITS_AT: usize = MAX_FILLS;
 /// The fill values and the valid range of an array, as elements of its type, little-endian or as the array's owner has
 /// them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Elements {
+pub struct MissingElements {
     /// Bytes of an element; 0 for such as cannot be missing.
     size: u8,
     n_fills: u8,
@@ -217,7 +217,7 @@ pub struct Elements {
     bytes: [[u8; MAX_FILL_BYTES]; MAX_FILLS + 2],
 }
 
-impl Elements {
+impl MissingElements {
     /// No missing ones.
     pub fn none(element_size: u64) -> Self {
         let size = u8::try_from(element_size).ok().filter(|&size| usize::from(size) <= MAX_FILL_BYTES);
@@ -297,14 +297,14 @@ impl Elements {
     }
 
     /// The missing words of one of `n_parts` parts of the elements, each a number of this type. Little-endian.
-    pub fn of_part<W: Word>(&self, number: DType, part: usize, n_parts: usize) -> words::Missing<W> {
+    pub fn of_part<W: Word>(&self, number: DType, part: usize, n_parts: usize) -> MissingWords<W> {
         let n_bytes = self.size() / n_parts;
         let word = |bytes: &[u8]| word_of(number, &bytes[part * n_bytes..][..n_bytes]);
         let mut fills = [W::default(); MAX_FILLS];
         for (to, fill) in fills.iter_mut().zip(self.fills()) {
             *to = word(fill);
         }
-        words::Missing::new(
+        MissingWords::new(
             Numbers::of(number),
             &fills[..self.n_fills.into()],
             self.limits().map(|limit| limit.map(word)),
@@ -362,7 +362,7 @@ fn word_of<W: Word>(number: DType, bytes: &[u8]) -> W {
 fn is_ordered(number: DType, low: &[u8], high: &[u8]) -> bool {
     fn has_low<W: Word>(number: DType, low: &[u8], high: &[u8]) -> bool {
         // Numbers that are not above `high`, which is all that a range without its lower limit has.
-        let below = words::Missing::<W>::new(Numbers::of(number), &[], [None, Some(word_of(number, high))]);
+        let below = MissingWords::<W>::new(Numbers::of(number), &[], [None, Some(word_of(number, high))]);
         !below.has(word_of(number, low))
     }
     if low.len() == 8 { has_low::<u64>(number, low, high) } else { has_low::<u32>(number, low, high) }
@@ -427,24 +427,24 @@ mod tests {
                     let elements = missing.elements(dtype, size).unwrap();
                     let bytes: Vec<u8> = elements.in_params().flatten().copied().collect();
                     let size = Some(size as usize);
-                    assert_eq!(Elements::of_params(elements.code(), &bytes, size), Some(elements));
+                    assert_eq!(MissingElements::of_params(elements.code(), &bytes, size), Some(elements));
                     assert_eq!(
-                        Elements::of_params(elements.code(), &bytes, None).map(|e| e.code()),
+                        MissingElements::of_params(elements.code(), &bytes, None).map(|e| e.code()),
                         Some(elements.code())
                     );
                     let is_plain = limits == [None; 2] && (fills.is_empty() || fills == ["7"]);
                     assert_eq!(elements.code() == 0, is_plain);
                     n_lists += usize::from(!is_plain);
                     for code in (0..=255).filter(|&code| code != elements.code()) {
-                        assert!(Elements::of_params(code, &bytes, size) != Some(elements));
+                        assert!(MissingElements::of_params(code, &bytes, size) != Some(elements));
                     }
                 }
             }
         }
         assert_eq!(n_lists, 4 * 18 + 3);
-        assert_eq!(Elements::of_params(2, &[1, 0, 1, 0], Some(2)), None, "the same fill value twice");
-        assert_eq!(Elements::of_params(0, &[0, 0], Some(2)), None, "zero in the first form");
-        assert_eq!(Elements::of_params(1, &[1, 0], Some(2)), None, "another in the second");
+        assert_eq!(MissingElements::of_params(2, &[1, 0, 1, 0], Some(2)), None, "the same fill value twice");
+        assert_eq!(MissingElements::of_params(0, &[0, 0], Some(2)), None, "zero in the first form");
+        assert_eq!(MissingElements::of_params(1, &[1, 0], Some(2)), None, "another in the second");
     }
 
     #[test]

@@ -18,7 +18,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::codec::fill::{Fill, shortest};
-use crate::codec::missing::{Elements, LIMITS, Missing};
+use crate::codec::missing::{LIMITS, Missing, MissingElements};
 use crate::codec::mode::Mode;
 use crate::codec::registry::{self, Entry, Extra, Level};
 use crate::codec::terms::{MAX_EXTRAS, Terms};
@@ -299,7 +299,7 @@ impl Request {
         if !self.wants_missing() {
             return Ok(self);
         }
-        let mut elements = Elements::none(array.element_size().into());
+        let mut elements = MissingElements::none(array.element_size().into());
         elements.add(element)?;
         self.with_elements(array, &elements)
     }
@@ -310,7 +310,7 @@ impl Request {
     /// # Errors
     /// `InvalidArgument` for limits that the request has already, or that are no numbers; `UnsupportedJob` for too many fill
     /// values.
-    pub fn with_elements(mut self, array: &Array, elements: &Elements) -> Result<Self> {
+    pub fn with_elements(mut self, array: &Array, elements: &MissingElements) -> Result<Self> {
         if !self.wants_missing() {
             return Ok(self);
         }
@@ -342,7 +342,7 @@ impl Request {
     ///
     /// # Errors
     /// `InvalidArgument` if no such elements are that.
-    pub fn missing_elements(&self, array: &Array) -> Result<Elements> {
+    pub fn missing_elements(&self, array: &Array) -> Result<MissingElements> {
         let elements = self.terms.missing.elements(array.dtype(), array.element_size().into())?;
         Ok(in_other_order(array, elements))
     }
@@ -455,7 +455,7 @@ fn float(low: u32, high: u32) -> f64 {
 }
 
 /// Between the order of `array` and little-endian: each number of the elements by itself.
-fn in_other_order(array: &Array, elements: Elements) -> Elements {
+fn in_other_order(array: &Array, elements: MissingElements) -> MissingElements {
     match (array.order(), array.dtype().number_size()) {
         (ByteOrder::Big, Some(size)) => elements.swapped(size),
         _ => elements,

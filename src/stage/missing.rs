@@ -12,7 +12,7 @@ pub const MAX_FILLS: usize = 8;
 
 /// The missing elements of an array, or of one part of its complex elements.
 #[derive(Debug, Clone, Copy)]
-pub struct Missing<W> {
+pub struct MissingWords<W> {
     n_fills: usize,
     fills: [W; MAX_FILLS],
     valid: Option<Valid<W>>,
@@ -28,7 +28,7 @@ struct Valid<W> {
     span: W,
 }
 
-impl<W: Word> Missing<W> {
+impl<W: Word> MissingWords<W> {
     /// Elements with these words, at most [`MAX_FILLS`], and those below and above the limits of the valid range.
     pub fn new(numbers: Numbers, fills: &[W], limits: [Option<W>; 2]) -> Self {
         let mut missing = Self { n_fills: fills.len(), fills: [W::default(); MAX_FILLS], valid: None };
@@ -103,7 +103,7 @@ mod tests {
     use crate::types::DType;
 
     struct Present<'a> {
-        missing: &'a Missing<u32>,
+        missing: &'a MissingWords<u32>,
         words: [u32; LANES],
     }
 
@@ -130,7 +130,7 @@ mod tests {
                     .filter(|most| most.is_none_or(|most| least.is_none_or(|least| least <= most)))
                 {
                     let bits = [least, most].map(|limit| limit.map(f32::to_bits));
-                    let missing = Missing::new(Numbers::of(DType::F32), &fills[..n_fills], bits);
+                    let missing = MissingWords::new(Numbers::of(DType::F32), &fills[..n_fills], bits);
                     for level in Level::all() {
                         let present = at_level(level, Present { missing: &missing, words });
                         for (lane, &word) in words.iter().enumerate() {
@@ -154,8 +154,8 @@ mod tests {
         // Words of narrow floats are filled up with their sign.
         for dtype in [DType::F16, DType::Bf16] {
             let [zero, negative, two, minus_two] = [0, !0x7fff, 0x4000, 0x4000 | !0x7fff];
-            let above = Missing::new(Numbers::of(dtype), &[], [Some(zero), None]);
-            let below = Missing::new(Numbers::of(dtype), &[], [None, Some(negative)]);
+            let above = MissingWords::new(Numbers::of(dtype), &[], [Some(zero), None]);
+            let below = MissingWords::new(Numbers::of(dtype), &[], [None, Some(negative)]);
             assert_eq!(
                 [zero, negative, two, minus_two].map(|word: u32| above.has(word)),
                 [false, false, false, true]
@@ -165,8 +165,8 @@ mod tests {
                 [false, false, true, false]
             );
         }
-        let unsigned = Missing::new(Numbers::of(DType::U32), &[], [Some(7), Some(u32::MAX - 1)]);
-        let signed = Missing::new(Numbers::of(DType::I32), &[], [Some(-7i32 as u32), Some(9)]);
+        let unsigned = MissingWords::new(Numbers::of(DType::U32), &[], [Some(7), Some(u32::MAX - 1)]);
+        let signed = MissingWords::new(Numbers::of(DType::I32), &[], [Some(-7i32 as u32), Some(9)]);
         assert_eq!(
             [6, 7, 1 << 31, u32::MAX - 1, u32::MAX].map(|word| unsigned.has(word)),
             [true, false, false, false, true]

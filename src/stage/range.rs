@@ -4,7 +4,7 @@ use crate::cpu::level::Level;
 use crate::cpu::pool::Pool;
 use crate::error::{Result, try_vec};
 use crate::stage::element::Element;
-use crate::stage::missing::Missing;
+use crate::stage::missing::MissingWords;
 use crate::stage::quantise::Numbers;
 use crate::stage::rows::{LANES, RowWord, Rows, Task, at_level, first_lanes};
 
@@ -26,7 +26,7 @@ impl Ranger<'_> {
     ///
     /// # Errors
     /// `OutOfMemory`.
-    pub fn bound<W: RowWord>(&self, bytes: &[u8], missing: Option<&[Missing<W>]>, value: f64) -> Result<f64> {
+    pub fn bound<W: RowWord>(&self, bytes: &[u8], missing: Option<&[MissingWords<W>]>, value: f64) -> Result<f64> {
         let n_pieces = self.pool.pieces(bytes.len() as u64).max(1);
         let look = |bytes| at_level(self.level, Look { ranger: self, bytes, missing });
         let range = if n_pieces == 1 {
@@ -51,7 +51,7 @@ struct Look<'a, W> {
     ranger: &'a Ranger<'a>,
     bytes: &'a [u8],
     /// What does not count, of each part; parts alternate among the lanes.
-    missing: Option<&'a [Missing<W>]>,
+    missing: Option<&'a [MissingWords<W>]>,
 }
 
 impl<W: RowWord> Task<W> for Look<'_, W> {

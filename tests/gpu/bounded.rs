@@ -1,6 +1,6 @@
 //! szp and mgard: bounds of all modes, fill values, and elements that have no code or are not within their bound.
 
-use gridz::codec::missing::Elements;
+use gridz::codec::missing::MissingElements;
 use gridz::codec::mode::Mode;
 use gridz::{Array, ByteOrder, DType, Request};
 
@@ -124,7 +124,7 @@ pub fn with_missing(spec: &Request, array: &Array, fill: f64, random: &mut Rando
         }
         bytes
     };
-    let mut missing = Elements::none(array.element_size().into());
+    let mut missing = MissingElements::none(array.element_size().into());
     let n_more = if random.once_in(2) { 0 } else { 1 + random.below(7) };
     let more: Vec<f64> =
         (0..n_more).map(|_| random.pick(&[0.0, -99.0, 1.0, 2.0, 37.0, 37.5, 1e30, f64::NAN])).collect();

@@ -32,7 +32,7 @@ use crate::format::checksum::Sums;
 use crate::format::fold::Fold;
 use crate::format::region::FoldedRegion;
 use crate::stage::element::Element;
-use crate::stage::missing::Missing;
+use crate::stage::missing::MissingWords;
 use crate::types::{Array, DType, Shape};
 use grid::{Grid, MAX_RANK};
 use params::Asked;
@@ -174,7 +174,7 @@ impl Chunk {
     }
 
     /// The missing words, if there are any.
-    fn missing<T: Real>(&self) -> Option<Missing<T::Word>> {
+    fn missing<T: Real>(&self) -> Option<MissingWords<T::Word>> {
         let missing = &self.asked.missing;
         (!missing.is_none()).then(|| missing.of_part(self.dtype, 0, 1))
     }

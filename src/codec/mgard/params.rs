@@ -4,10 +4,10 @@
 //! u8 mode | u8 level | u8 layers - 1 | u8 code of the missing elements | f32 s | f64 value | missing elements
 //! ```
 //!
-//! Version 1 has none, or one fill value that is not zero, and the code 0 ([`Elements::code`]).
+//! Version 1 has none, or one fill value that is not zero, and the code 0 ([`MissingElements::code`]).
 
 use crate::codec::Params;
-use crate::codec::missing::Elements;
+use crate::codec::missing::MissingElements;
 use crate::codec::mode::Mode;
 use crate::codec::terms::{Extra, Terms};
 use crate::error::{Error, Result};
@@ -49,7 +49,7 @@ pub struct Asked {
     /// What norm is bounded in mode rms (`norm.rs`), not above 0; else 0.
     pub s: f32,
     /// The missing elements, little-endian.
-    pub missing: Elements,
+    pub missing: MissingElements,
 }
 
 impl Asked {
@@ -111,7 +111,7 @@ impl Asked {
     /// What a frame says, of elements of so many bytes if that is known; `None` if the codec cannot have written that.
     pub fn of_params(params: &[u8], element_bytes: Option<usize>) -> Option<Self> {
         let (fixed, missing) = params.split_first_chunk::<FIXED_BYTES>()?;
-        let missing = Elements::of_params(fixed[MISSING_AT], missing, element_bytes)?;
+        let missing = MissingElements::of_params(fixed[MISSING_AT], missing, element_bytes)?;
         let mode =
             Mode::from_id(fixed[0].into()).filter(|mode| matches!(mode, Mode::Abs | Mode::Rel | Mode::Rms))?;
         let value = f64::from_le_bytes(*fixed.last_chunk()?);

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::codec::mgard::grid::Step;
 use crate::codec::mgard::numbers::{Array, InBlocks};
 use crate::codec::mgard::real::Real;
-use crate::stage::missing::{MAX_FILLS, Missing};
+use crate::stage::missing::{MAX_FILLS, MissingWords};
 use crate::stage::rows::{Rows, Task};
 use crate::stage::word::Word;
 
@@ -332,7 +332,7 @@ pub struct Marked<T: Real> {
 
 impl<T: Real> Marked<T> {
     /// The missing elements of a chunk.
-    pub fn new(missing: Option<&Missing<T::Word>>) -> Self {
+    pub fn new(missing: Option<&MissingWords<T::Word>>) -> Self {
         let mut fills = [T::Word::low_mask(T::Word::BITS); MAX_FILLS];
         let mut range = [T::ZERO - T::INFINITY, T::INFINITY];
         let Some(missing) = missing else { return Self { fills, least: range[0], most: range[1], is_one: true } };

@@ -17,7 +17,7 @@ use crate::stage::blocks::source::{AheadOfSource, BlockWords, Source};
 use crate::stage::blocks::target::{Buffered, Direct, Finish, Line, Target};
 use crate::stage::element::Element;
 use crate::stage::exceptions::{ALIGNMENT, Holes, Marks, Others, others_bytes, place, write_others};
-use crate::stage::missing::Missing;
+use crate::stage::missing::MissingWords;
 use crate::stage::predict::{self, ANY, LineSums, MAX_ORDER, Orders};
 use crate::stage::quantise::{Coded, Quantiser};
 use crate::stage::rows::{CACHE_LINE, LANES, RowSink, Rows, first_lanes};
@@ -91,7 +91,7 @@ pub struct Coding<W> {
     /// How those become codes; `None` if all elements are kept exactly.
     pub quantiser: Option<Quantiser<W>>,
     /// The missing words of each part of the elements.
-    pub missing: Option<[Missing<W>; MAX_PARTS]>,
+    pub missing: Option<[MissingWords<W>; MAX_PARTS]>,
 }
 
 /// The elements of a block that are kept exactly.
@@ -148,7 +148,7 @@ impl<W: Word> Coding<W> {
     }
 
     /// The missing words of a part of the elements.
-    pub fn missing_of(&self, part: usize) -> Option<&Missing<W>> {
+    pub fn missing_of(&self, part: usize) -> Option<&MissingWords<W>> {
         self.missing.as_ref().map(|missing| &missing[part % MAX_PARTS])
     }
 
@@ -164,7 +164,7 @@ struct Words<'a, W> {
     first: W,
     shape: [usize; 3],
     /// Its missing words, if there are any.
-    missing: Option<&'a Missing<W>>,
+    missing: Option<&'a MissingWords<W>>,
 }
 
 /// The codes of a row of words: missing ones have none, and no other may come back as one of those.
@@ -173,7 +173,7 @@ pub fn code_row<W: Word, S: Rows<W>>(
     s: S,
     quantiser: &Quantiser<W>,
     row: S::Row,
-    missing: Option<&Missing<W>>,
+    missing: Option<&MissingWords<W>>,
 ) -> Coded<S::Row> {
     let mut coded = quantiser.code(s, row);
     if let Some(missing) = missing {

@@ -7,7 +7,7 @@ use crate::codec::szp::max::View;
 use crate::codec::szp::params::Level;
 use crate::codec::szp::{Chunk, Szp};
 use crate::format::region::FoldedRegion;
-use crate::stage::missing::Missing;
+use crate::stage::missing::MissingWords;
 use crate::stage::rows::LANES;
 use crate::stage::word::Word;
 
@@ -184,6 +184,6 @@ fn passes(chunks: &Chunks, direction: Direction, fatbin: &'static str, names: Na
 }
 
 /// The missing elements of each part, as arguments for kernels.
-fn args_of<W: Word>(missing: Option<[Missing<W>; MAX_PARTS]>) -> [MissingArgs; MAX_PARTS] {
+fn args_of<W: Word>(missing: Option<[MissingWords<W>; MAX_PARTS]>) -> [MissingArgs; MAX_PARTS] {
     std::array::from_fn(|part| MissingArgs::new(missing.as_ref().map(|missing| &missing[part])))
 }

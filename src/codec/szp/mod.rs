@@ -29,7 +29,7 @@ use crate::stage::blocks::source::Source;
 use crate::stage::blocks::target::Target;
 use crate::stage::element::Element;
 use crate::stage::entropy::contexts;
-use crate::stage::missing::Missing;
+use crate::stage::missing::MissingWords;
 use crate::stage::octets::Widths;
 use crate::stage::quantise::{Numbers, Quantiser};
 use crate::stage::range::Ranger;
@@ -180,7 +180,7 @@ impl Chunk {
     }
 
     /// The missing words of each part of the elements; those of elements of one part are the first.
-    fn missing<W: Word>(&self) -> Option<[Missing<W>; MAX_PARTS]> {
+    fn missing<W: Word>(&self) -> Option<[MissingWords<W>; MAX_PARTS]> {
         let (missing, n_parts) = (&self.asked.missing, self.layout.parts());
         (!missing.is_none())
             .then(|| std::array::from_fn(|part| missing.of_part(self.number, part % n_parts, n_parts)))

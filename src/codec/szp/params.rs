@@ -4,10 +4,10 @@
 //! u8 b | u8 logarithm of a unit | u8 mode | u8 level + 4 · code of the missing elements | f64 value | missing elements
 //! ```
 //!
-//! Version 1 has none, or one fill value that is not zero, and the code 0 ([`Elements::code`]).
+//! Version 1 has none, or one fill value that is not zero, and the code 0 ([`MissingElements::code`]).
 
 use crate::codec::Params;
-use crate::codec::missing::Elements;
+use crate::codec::missing::MissingElements;
 use crate::codec::mode::Mode;
 use crate::codec::terms::Terms;
 use crate::error::Result;
@@ -57,7 +57,7 @@ impl Level {
         }
     }
 
-    /// Elements of a block's rows: where rows are coded side by side, the shorter they are the longer lanes wait for the row before.
+    /// MissingElements of a block's rows: where rows are coded side by side, the shorter they are the longer lanes wait for the row before.
     pub fn row(self) -> usize {
         match self {
             Self::Fast | Self::Dense => ROW,
@@ -83,7 +83,7 @@ pub struct Asked {
     /// The value, above 0.
     pub value: f64,
     /// The missing elements, little-endian.
-    pub missing: Elements,
+    pub missing: MissingElements,
     /// The logarithm of a unit.
     pub log2_unit: u8,
     /// What is done with blocks.
@@ -126,7 +126,7 @@ impl Asked {
     pub fn of_params(params: &[u8], element_bytes: Option<usize>) -> Option<Self> {
         let (fixed, missing) = params.split_first_chunk::<FIXED_BYTES>()?;
         let &[log2_size, log2_unit, mode, id, ref value @ ..] = fixed;
-        let missing = Elements::of_params(id >> LEVEL_BITS, missing, element_bytes)?;
+        let missing = MissingElements::of_params(id >> LEVEL_BITS, missing, element_bytes)?;
         let id = id % (1 << LEVEL_BITS);
         let level = Level::ALL.into_iter().find(|level| (level.log2_size(), level.id()) == (log2_size, id))?;
         let mode = Mode::from_id(mode.into()).filter(|mode| matches!(mode, Mode::Abs | Mode::Rel | Mode::Pwrel))?;

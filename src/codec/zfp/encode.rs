@@ -24,7 +24,7 @@ use crate::cpu::pool::{Pool, lock};
 use crate::error::Result;
 use crate::format::checksum::Sums;
 use crate::stage::element::Element;
-use crate::stage::missing::Missing;
+use crate::stage::missing::MissingWords;
 use crate::stage::quantise;
 use crate::stage::range::Ranger;
 use crate::stage::sums::{Prefetch, sums_of};
@@ -111,7 +111,7 @@ fn relative_bound<T: Checked>(
     chunk: &Chunk,
     job: &Job,
     src: &[u8],
-    missing: Option<&Missing<T::Word>>,
+    missing: Option<&MissingWords<T::Word>>,
 ) -> Result<f64> {
     let Some(element) = Element::of(chunk.dtype) else { return Ok(0.0) };
     let numbers = quantise::Numbers::of(chunk.dtype);

@@ -32,7 +32,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::checksum::Sums;
 use crate::format::fold::Fold;
 use crate::format::region::FoldedRegion;
-use crate::stage::missing::Missing;
+use crate::stage::missing::MissingWords;
 use crate::types::{Array, DType, Shape};
 use layout::{Layout, MAX_RANK, Tail};
 use numbers::Numbers;
@@ -174,7 +174,7 @@ impl Chunk {
     }
 
     /// The missing words, if there are any.
-    fn missing<T: Checked>(&self) -> Option<Missing<T::Word>> {
+    fn missing<T: Checked>(&self) -> Option<MissingWords<T::Word>> {
         let missing = &self.asked.missing;
         (!missing.is_none()).then(|| missing.of_part(self.dtype, 0, 1))
     }

@@ -5,10 +5,10 @@
 //! missing elements
 //! ```
 //!
-//! Version 1 has none, or one fill value that is not zero, and the code 0 ([`Elements::code`]).
+//! Version 1 has none, or one fill value that is not zero, and the code 0 ([`MissingElements::code`]).
 
 use crate::codec::Params;
-use crate::codec::missing::{Elements, Missing};
+use crate::codec::missing::{Missing, MissingElements};
 use crate::codec::mode::Mode;
 use crate::codec::terms::{Extra, Terms};
 use crate::codec::zfp::block::Scalar;
@@ -48,7 +48,7 @@ pub struct Asked {
     /// How blocks are cut; with a relative bound as if there were no bound.
     pub numbers: Numbers,
     /// The missing elements, little-endian; none in mode lossless.
-    pub missing: Elements,
+    pub missing: MissingElements,
 }
 
 impl Asked {
@@ -129,7 +129,7 @@ impl Asked {
     pub fn of_params(params: &[u8], dtype: DType, rank: usize) -> Option<Self> {
         let (fixed, missing) = params.split_first_chunk::<FIXED_BYTES>()?;
         let (mode, value) = Self::mode_of(params)?;
-        let missing = Elements::of_params(fixed[MISSING_AT], missing, Some(dtype.size()? as usize))?;
+        let missing = MissingElements::of_params(fixed[MISSING_AT], missing, Some(dtype.size()? as usize))?;
         let pair = |at: usize| [fixed[at], fixed[at + 1]];
         let numbers = Numbers {
             minbits: u16::from_le_bytes(pair(2)).into(),

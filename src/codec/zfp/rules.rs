@@ -7,7 +7,7 @@ use crate::codec::zfp::exceptions::Found;
 use crate::codec::zfp::layout::{Block, Layout};
 use crate::codec::zfp::numbers::Numbers;
 use crate::cpu::level::Level;
-use crate::stage::missing::Missing;
+use crate::stage::missing::MissingWords;
 use crate::stage::rows::RowWord;
 use crate::stage::word::Word;
 
@@ -87,7 +87,7 @@ pub struct Rules<'a, T: Checked> {
     tiny: T::Word,
     /// The bound that is kept, if one is.
     bound: Option<T>,
-    missing: Option<&'a Missing<T::Word>>,
+    missing: Option<&'a MissingWords<T::Word>>,
 }
 
 impl<'a, T: Checked> Rules<'a, T> {
@@ -97,7 +97,7 @@ impl<'a, T: Checked> Rules<'a, T> {
         numbers: Numbers,
         level: Level,
         bound: Option<f64>,
-        missing: Option<&'a Missing<T::Word>>,
+        missing: Option<&'a MissingWords<T::Word>>,
     ) -> Self {
         let limit = match bound {
             _ if !T::IS_FLOAT => T::Word::from_u64(1) << (T::Word::BITS - 1),

@@ -29,7 +29,7 @@ use crate::stage::entropy::frequencies::{self, LOG2_TOTAL};
 use crate::stage::entropy::rans::{Decoder, Encoder, put_words};
 use crate::stage::entropy::{steps, tables};
 use crate::stage::exceptions::{ALIGNMENT, place, take};
-use crate::stage::missing::Missing;
+use crate::stage::missing::MissingWords;
 use crate::stage::rows::{LANES, Rows, first_lanes, mask_of};
 use crate::stage::word::Word;
 use scan::{CONTEXTS, Cells, Coder, HOLE_SIZE, MAX_SIZE, Step, scan};
@@ -126,7 +126,7 @@ struct Numbers<W> {
 fn quantise<W: Word, S: Rows<W>>(
     s: S,
     coding: &Coding<W>,
-    missing: Option<&Missing<W>>,
+    missing: Option<&MissingWords<W>>,
     words: &[W],
     first: W,
     codes: &mut [W],

@@ -3,7 +3,7 @@ use crate::codec::szp::MAX_PARTS;
 use crate::codec::szp::params;
 use crate::cpu::level::Level;
 use crate::stage::blocks::layout::Form;
-use crate::stage::missing::Missing;
+use crate::stage::missing::MissingWords;
 use crate::stage::quantise::{self, Quantiser};
 use crate::stage::rows::{RowWord, Task, at_level};
 use crate::types::{DType, Shape};
@@ -54,7 +54,7 @@ impl<W: RowWord> Case<W> {
                 element,
                 quantiser,
                 missing: fill
-                    .map(|fill| [Missing::new(quantise::Numbers::of(dtype), &[fill], [None; 2]); MAX_PARTS]),
+                    .map(|fill| [MissingWords::new(quantise::Numbers::of(dtype), &[fill], [None; 2]); MAX_PARTS]),
             },
         }
     }
