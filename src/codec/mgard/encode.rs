@@ -311,8 +311,9 @@ impl<T: Real> Coder<'_, T> {
             if exact(i) { 0.0 } else { (T::of(element).to_f64() - T::of(node).to_f64()) * scale }
         }));
         let square = norm::square(errors, self.chunk.grid.extents, self.chunk.asked.s.into())?;
-        // Among the subnormal numbers the quotient is rounded.
-        Ok(((square / n.max(1) as f64).sqrt() * (1.0 + ROUNDED_NORM) / scale).next_up())
+        let norm = (square / n.max(1) as f64).sqrt() * (1.0 + ROUNDED_NORM) / scale;
+        // Only subnormal quotients are rounded.
+        Ok(if norm < f64::MIN_POSITIVE { norm.next_up() } else { norm })
     }
 
     /// Whether a layer that was walked has elements which it does not keep, but those before did; only these are marked from now on.
