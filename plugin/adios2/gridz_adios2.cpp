@@ -20,6 +20,9 @@
 #include <utility>
 #include <vector>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <gridz.hpp>
 
 #include "device.hpp"
@@ -32,6 +35,10 @@ namespace {
 
 using adios2::DataType;
 using adios2::Dims;
+
+// Whether the process has a stderr when ADIOS2 loads this plugin. Without one, descriptor 2 becomes the next file that is opened,
+// which may be ADIOS2's own.
+const bool has_stderr = fcntl(STDERR_FILENO, F_GETFD) != -1;
 
 struct Element {
     gridz_dtype dtype;
@@ -192,7 +199,7 @@ private:
             static std::mutex mutex;
             static std::set<std::string> told;
             const std::lock_guard<std::mutex> lock(mutex);
-            if (told.size() < 100 && told.insert(error.what()).second)
+            if (has_stderr && told.size() < 100 && told.insert(error.what()).second)
                 std::fprintf(stderr, "gridz_adios2: %s\n", error.what());
             throw;
         }
