@@ -118,7 +118,7 @@ struct Chooser {
             const W word = array[share * kShare + i];
             const F x = float_of(word);
             // Not so of what is not finite.
-            if (size_of(x - middle) < farthest && size_of(x) > largest && !own.missing.has(word, kFloatType<W>)) largest = size_of(x);
+            if (size_of(x - middle) < farthest && size_of(x) > largest && !(own.missing.any() && is_missing(own, word))) largest = size_of(x);
         }
         const W all = warp_max_unsigned(bits_of(largest));
         if (lane_id() == 0) shared.largest[threadIdx.x / kWarp] = all;

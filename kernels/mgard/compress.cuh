@@ -88,8 +88,18 @@ struct Array {
     __device__ __forceinline__ W operator[](u32 i) const { return swaps ? swapped_bytes(elements[i]) : elements[i]; }
 };
 
+// Whether an element is missing. Comparisons one after the other take fewer registers than a loop where there are many loads under way, and
+// more where there are few.
+template <bool kUnrolls = false, typename W>
+__device__ __forceinline__ bool is_missing(const Chunk& own, W word) {
+    bool is_fill = false;
+#pragma unroll(kUnrolls ? kMaxFills : 1)
+    for (u32 i = 0; i < kMaxFills; ++i) is_fill |= word == static_cast<W>(own.missing.fills[i]);
+    return is_fill || float_of(word) < float_of(static_cast<W>(own.least)) || float_of(word) > float_of(static_cast<W>(own.most));
+}
+
 // Whether an element is finite, and not missing.
 template <typename W>
 __device__ __forceinline__ bool is_ordinary(const Chunk& own, W word) {
-    return size_of(float_of(word)) <= Real<W>::kMax && !own.missing.has(word, kFloatType<W>);
+    return size_of(float_of(word)) <= Real<W>::kMax && !(own.missing.any() && is_missing(own, word));
 }

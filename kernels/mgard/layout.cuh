@@ -39,6 +39,7 @@ struct Chunk {
     u32 extents[kAxes];  // slowest first, with leading ones; they multiply to less than 2^32
     u64 value;           // bits of what was asked for
     Missing missing;
+    u64 least, most;     // the words of the limits of the valid range, or of infinities
     u32 mode, n_levels;
     u32 n_blocks;        // of numbers, at most: how many depends on the order of the axes
     u32 n_pieces;
@@ -70,7 +71,7 @@ struct Chunk {
         return n_bytes + n_bytes / 32 + 4096;
     }
 };
-static_assert(sizeof(Chunk) == 200 && offsetof(Chunk, numbers) == 136, "src/codec/mgard/cuda.rs has the same struct");
+static_assert(sizeof(Chunk) == 216 && offsetof(Chunk, numbers) == 152, "src/codec/mgard/cuda.rs has the same struct");
 
 // Division by a number from 1 on, of numbers below 2^32.
 struct Divisor {

@@ -119,10 +119,9 @@ struct RefineWriter {
             atomicOr(work.marks() + element / 32, 1u << element % 32);
             zeroed.has_exact = 1;
         }
-        __device__ __forceinline__ bool is_missing(W word) const { return own.missing.has(word, kFloatType<W>); }
         // Whether an element may come back so.
         __device__ __forceinline__ bool is_kept(W element, F back, F n_bins, F limit) const {
-            return size_of(float_of(element) - back) < limit && size_of(n_bins) < Real<W>::kCodes && !(own.missing.any() && (is_missing(element) || is_missing(bits_of(back))));
+            return size_of(float_of(element) - back) < limit && size_of(n_bins) < Real<W>::kCodes && !(own.missing.any() && (is_missing<!kLayered>(own, element) || is_missing<!kLayered>(own, bits_of(back))));
         }
         // In units.
         __device__ __forceinline__ u32 size_of_error(F error, F units) const {

@@ -246,7 +246,8 @@ crate::kernel_struct! {
 impl MissingArgs {
     /// The arguments for kernels.
     pub fn new<W: Word>(missing: Option<&MissingWords<W>>) -> Self {
-        let mut args = Self { fills: [0; MAX_FILLS], least: 0, span: 0, n_fills: 0, has_range: 0 };
+        // Words of all ones are NaN, which kernels for floats may compare with always.
+        let mut args = Self { fills: [u64::MAX; MAX_FILLS], least: 0, span: 0, n_fills: 0, has_range: 0 };
         let Some(missing) = missing else { return args };
         for (to, fill) in args.fills.iter_mut().zip(missing.fills()) {
             *to = fill.to_u64();

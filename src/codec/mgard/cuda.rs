@@ -6,9 +6,11 @@ use crate::codec::gpu::{
 };
 use crate::codec::mgard::grid::{Grid, MAX_RANK};
 use crate::codec::mgard::numbers::Arrays;
+use crate::codec::mgard::real::Real;
 use crate::codec::mgard::{Chunk, Mgard, exact, payload};
 use crate::codec::mode::Mode;
 use crate::format::region::FoldedRegion;
+use crate::stage::word::Word;
 use crate::types::DType;
 
 /// By the bits of a word: 32 or 64.
@@ -81,10 +83,12 @@ const TAKEN_BYTES: u64 = 1 << 16;
 
 crate::kernel_struct! {
     /// A chunk, and where in its working memory what passes leave for each other is (`Chunk` in `kernels/mgard/layout.cuh`).
-    struct Told, size 200 {
+    struct Told, size 216 {
         extents: [u32; MAX_RANK],
         value: u64,
         missing: MissingArgs,
+        least: u64,
+        most: u64,
         mode: u32,
         n_levels: u32,
         n_blocks: u32,
@@ -162,15 +166,14 @@ impl Launches {
             _ => (if is_made { 2.min(n_layers - 1) } else { n_layers }, 2),
         };
         let when = |is: bool, n_bytes: u64| if is { n_bytes } else { 0 };
+        let (missing, [least, most]) = if is_long { missing_of::<f64>(chunk) } else { missing_of::<f32>(chunk) };
         let told = Told {
             // Arrays are smaller than 16 GiB.
             extents: grid.extents.map(|extent| extent as u32),
             value: asked.value.to_bits(),
-            missing: if is_long {
-                MissingArgs::new(chunk.missing::<f64>().as_ref())
-            } else {
-                MissingArgs::new(chunk.missing::<f32>().as_ref())
-            },
+            missing,
+            least,
+            most,
             mode: asked.mode.id().into(),
             n_levels: grid.n_levels(),
             n_blocks: n_blocks as u32,
@@ -257,6 +260,15 @@ impl Launches {
         let then = [(&by.numbers, n_read), (refine, self.n_refined()), (&by.exact, n_pieces.into())];
         self.passes(DECOMPRESS, (&by.heads, 1), then.into_iter().chain(last))
     }
+}
+
+/// The missing elements, and the words of the limits of the valid range.
+fn missing_of<T: Real>(chunk: &Chunk) -> (MissingArgs, [u64; 2]) {
+    let missing = chunk.missing::<T>();
+    let infinities = [T::ZERO - T::INFINITY, T::INFINITY].map(|limit| limit.to_word().to_u64());
+    let limits = missing.map_or([None; 2], |missing| missing.range());
+    let words = [0, 1].map(|which| limits[which].map_or(infinities[which], |word| word.to_u64()));
+    (MissingArgs::new(missing.as_ref()), words)
 }
 
 /// Blocks of numbers that a payload may have, with any order of the axes; at least one.
