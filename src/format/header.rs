@@ -9,7 +9,7 @@ use crate::types::{Array, ByteOrder, DType, MAX_RANK, Shape};
 
 /// First four bytes of every frame.
 pub const MAGIC: [u8; 4] = *b"GRDZ";
-/// Newest version of the frame. Frames have the lowest one that can hold them, from [`OLDEST_FORMAT`] on.
+/// Newest version of the frame. Frames have the lowest one that can hold them, from 5 on.
 pub const FORMAT_VERSION: u8 = 6;
 /// Oldest version that this library reads. Versions before it were never released.
 const OLDEST_FORMAT: u8 = 5;
