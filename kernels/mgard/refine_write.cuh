@@ -13,7 +13,8 @@ struct RefineShared {
     u32 n_measured[kWalkThreads / kWarp];
 };
 
-template <typename W, bool kLayered>
+// kLists: there are several fill values, or a valid range.
+template <typename W, bool kLayered, bool kLists>
 struct RefineWriter {
     using F = Float<W>;
     using Bins = ::Bins<W, kLayered>;
@@ -35,11 +36,12 @@ struct RefineWriter {
         Plan& plan;
         CompressZeroed& zeroed;
         const Array<W> array;
+        const W fill;  // the first one; NaN, which is kept by no layer anyway, if there is none
         const u32 layer;
 
         __device__ __forceinline__ Way(const CompressArgs<Chunk>& args, RefineShared& shared, u32 chunk)
             : args(args), shared(shared), own(args.own), work(work_of<W>(args, chunk)), plan(work.plan()), zeroed(zeroed_of(args, chunk)), array(args, chunk),
-              layer(layer_of<kLayered>(plan)) {}
+              fill(static_cast<W>(args.own.missing.fills[0])), layer(layer_of<kLayered>(plan)) {}
 
         __device__ __forceinline__ u32 n_words() const { return work.n_words_of_marks(); }
         __device__ __forceinline__ bool is_measured() const { return own.mode == kRms; }
@@ -119,9 +121,10 @@ struct RefineWriter {
             atomicOr(work.marks() + element / 32, 1u << element % 32);
             zeroed.has_exact = 1;
         }
+        __device__ __forceinline__ bool is_missing(W word) const { return kLists ? ::is_missing<!kLayered>(own, word) : word == fill; }
         // Whether an element may come back so.
         __device__ __forceinline__ bool is_kept(W element, F back, F n_bins, F limit) const {
-            return size_of(float_of(element) - back) < limit && size_of(n_bins) < Real<W>::kCodes && !(own.missing.any() && (is_missing<!kLayered>(own, element) || is_missing<!kLayered>(own, bits_of(back))));
+            return size_of(float_of(element) - back) < limit && size_of(n_bins) < Real<W>::kCodes && !is_missing(element) && !is_missing(bits_of(back));
         }
         // In units.
         __device__ __forceinline__ u32 size_of_error(F error, F units) const {
@@ -210,8 +213,8 @@ struct RefineWriter {
     };
 };
 
-template <typename W, bool kLayered>
+template <typename W, bool kLayered, bool kLists>
 __device__ __forceinline__ void mgard_refine_write(const CompressArgs<Chunk>& args) {
     __shared__ RefineShared shared;
-    RefineWriter<W, kLayered>{args, shared}.run();
+    RefineWriter<W, kLayered, kLists>{args, shared}.run();
 }

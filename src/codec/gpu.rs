@@ -260,6 +260,11 @@ impl MissingArgs {
         }
         args
     }
+
+    /// Whether there are several fill values, or a valid range.
+    pub fn are_many(&self) -> bool {
+        self.n_fills > 1 || self.has_range != 0
+    }
 }
 
 /// Bytes of a struct of the codec's own: `own` in the kernel's argument struct in `kernels/common/types.cuh`. What a chunk is

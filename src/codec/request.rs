@@ -670,7 +670,10 @@ mod tests {
         assert_eq!(any.with_elements(&array_of(DType::F32), &limits).unwrap(), limited);
         let error =
             parse("any,abs=1,valid_min=1").unwrap().with_elements(&array_of(DType::F32), &limits).unwrap_err();
-        assert_eq!(error.to_string(), "any,abs=1,level=dense,valid_min=1 has another valid_min, -0.5; keep one");
+        assert_eq!(
+            error.to_string(),
+            "any,abs=1,level=dense,fill=0,valid_min=1 has another valid_min, -0.5; keep one"
+        );
         let complex = Array::new(DType::C64, ByteOrder::Big, shape()).unwrap();
         let element = [0x3f, 0x80, 0, 0, 0xc0, 0, 0, 1];
         let with = any.with_fill(&complex, &element).unwrap();

@@ -26,7 +26,8 @@ struct Read {
 /// The passes that compress, of which some are others if there are several layers.
 struct Write {
     choose: OfWord,
-    refine: OfWord,
+    /// With one fill value at most, and with several or a valid range.
+    refine: [OfWord; 2],
     exact: OfWord,
     place: OfWord,
 }
@@ -36,13 +37,19 @@ const COUNT: OfWord = [names!("mgard_count_u32"), names!("mgard_count_u64")];
 const STRING: OfWord = [names!("mgard_string_u32"), names!("mgard_string_u64")];
 const WRITE: Write = Write {
     choose: [names!("mgard_choose_u32"), names!("mgard_choose_u64")],
-    refine: [names!("mgard_refine_u32"), names!("mgard_refine_u64")],
+    refine: [
+        [names!("mgard_refine_u32"), names!("mgard_refine_u64")],
+        [names!("mgard_refine_lists_u32"), names!("mgard_refine_lists_u64")],
+    ],
     exact: [names!("mgard_exact_u32"), names!("mgard_exact_u64")],
     place: [names!("mgard_place_u32"), names!("mgard_place_u64")],
 };
 const WRITE_LAYERS: Write = Write {
     choose: [names!("mgard_layers_choose_u32"), names!("mgard_layers_choose_u64")],
-    refine: [names!("mgard_layers_refine_u32"), names!("mgard_layers_refine_u64")],
+    refine: [
+        [names!("mgard_layers_refine_u32"), names!("mgard_layers_refine_u64")],
+        [names!("mgard_layers_refine_lists_u32"), names!("mgard_layers_refine_lists_u64")],
+    ],
     exact: [names!("mgard_layers_exact_u32"), names!("mgard_layers_exact_u64")],
     place: [names!("mgard_layers_place_u32"), names!("mgard_layers_place_u64")],
 };
@@ -239,7 +246,7 @@ impl Launches {
         let first = if is_relative { &RANGE } else { &FIRST };
         let choose = is_relative.then_some((&FIRST, pieces)).into_iter().chain([(&by.choose, pieces)]);
         let layer = [
-            (&by.refine, self.n_refined()),
+            (&by.refine[usize::from(self.told.missing.are_many())], self.n_refined()),
             (&COUNT, tiles),
             (&STRING, tiles),
             (&by.exact, pieces),
