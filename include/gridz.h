@@ -1109,6 +1109,7 @@ gridz_status gridz_codec_info(size_t index,
 /// UD and `nc_def_var_filter` take: `*n_values` cd_values, for which `values` has room for `capacity` (64 are always enough).
 ///
 /// Fill values and the valid range of the text are among them; the filter adds the fill value of the dataset's property list.
+/// h5repack takes 20 values at most; requests with more than four fill values and limits may have more.
 ///
 /// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB`, `DST_TOO_SMALL` with the needed capacity in `*n_values`.
 gridz_status gridz_cd_values(const char *request,

@@ -22,7 +22,7 @@ const EDGES: &[(&str, &[&str], bool)] = &[
     ("cpu", &[], true),
     ("cuda", &[], true),
     ("stage", &["cpu"], true),
-    ("codec", &["cpu", "cuda"], true),
+    ("codec", &["stage", "cpu", "cuda"], true),
     ("codec/* definition", &["codec", "stage"], true),
     ("codec/*", &["codec", "stage", "cpu", "cuda"], true),
     ("registry", &["codec", "codec/*"], true),

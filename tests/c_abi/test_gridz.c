@@ -931,7 +931,7 @@ static void test_damaged_frames(void)
     }
     CHECK(unnoticed > 0);
 
-    frame[4] = 6; /* the format version */
+    frame[4] = 7; /* the format version */
     CHECK_STATUS(gridz_inspect(frame, small_frame_bytes, &info), GRIDZ_ERROR_UNSUPPORTED_FORMAT);
     random_bytes(frame, small_frame_bytes, 1);
     CHECK_FAILS(gridz_inspect(frame, small_frame_bytes, &info), GRIDZ_ERROR_CORRUPT, "not a gridz frame");
