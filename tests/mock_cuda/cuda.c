@@ -321,13 +321,13 @@ CUresult cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t
     const char *name = function;
     CALLED();
     *offset = 0;
-    /* Of the codecs' own, 8 bytes of stored, 16 of huffman and cci, 64 of szp, 72 of zfp, 120 of mgard and 32 of the others. */
+    /* Of the codecs' own, 8 bytes of stored, 16 of huffman and cci, 224 of szp, 152 of zfp, 216 of mgard and 32 of the others. */
     size_t own = strncmp(name, "stored_", 7) == 0    ? 8
                  : strncmp(name, "huffman_", 8) == 0 ? 16
                  : strncmp(name, "cci_", 4) == 0     ? 16
-                 : strncmp(name, "mgard_", 6) == 0   ? 120
-                 : strncmp(name, "szp_", 4) == 0     ? 64
-                 : strncmp(name, "zfp_", 4) == 0     ? 72
+                 : strncmp(name, "mgard_", 6) == 0   ? 216
+                 : strncmp(name, "szp_", 4) == 0     ? 224
+                 : strncmp(name, "zfp_", 4) == 0     ? 152
                                                      : 32;
     int is_region = strstr(name, "_region") != NULL;
     *n_bytes = strncmp(name, "packing_", 8) == 0 ? 64
