@@ -49,6 +49,8 @@ module gridz
     real(c_double) :: value = 0
     integer(c_int64_t) :: flags = 0
     type(c_ptr) :: fill_value = c_null_ptr
+    integer(c_size_t) :: n_fill_values = 0
+    type(c_ptr) :: valid_min = c_null_ptr, valid_max = c_null_ptr
   end type
   type, bind(c) :: info_t
     integer(c_size_t) :: struct_size = 0

@@ -315,12 +315,20 @@ typedef struct gridz_options {
     double value;
     /// 0 or `GRIDZ_FLAG_SKIP_CHECKSUM`.
     uint64_t flags;
-    /// The value that stands in the array where there is no data, such as -999: one element of the array's type, size
-    /// and byte order, in host memory. NULL = none. A codec that keeps an error bound gives such elements back bit for
-    /// bit. Codecs that give back every element so have no use for it: it may be set, and is not read. In a request in
-    /// text form it is written `fill=-999`, and this is NULL. Read during the call only, and not by `gridz_decompress`
-    /// and `gridz_decompress_region`.
+    /// The fill values, which mark elements without data, such as -999: `n_fill_values` elements of the array's type, size
+    /// and byte order, one after the other, in host memory. NULL = none. A codec with an error bound returns elements
+    /// that equal one of them bit for bit, and decodes no other element to one of them. Lossless codecs return every
+    /// element bit for bit, and do not read this. In text form fill values are written `fill=-999,fill=1e20`; both
+    /// may be given. Read during the call only, and not by `gridz_decompress` and `gridz_decompress_region`.
     const void *fill_value;
+    /// How many fill values there are, at most 8. 0 = one, if `fill_value` is not NULL.
+    size_t n_fill_values;
+    /// The smallest and the largest valid number: elements outside of that range are treated like fill values. Each is one
+    /// element of the array's type, size and byte order, in host memory; NULL = no limit. Not for complex
+    /// elements. In text form `valid_min=0` and `valid_max=350`.
+    const void *valid_min;
+    /// See `valid_min`.
+    const void *valid_max;
 } gridz_options;
 
 /// What comes of a part of a frame of `mgard`.
@@ -483,7 +491,8 @@ typedef struct gridz_quality_report {
     /// Numbers that are finite, and not fill values, in both arrays. All that follows is about them, but for the three
     /// mismatches.
     uint64_t numbers;
-    /// Elements that are the fill value, bit for bit, in one of the arrays only.
+    /// Elements that are missing, that is fill values or outside of the valid range, in one of the arrays, and not the same in
+    /// the other one.
     uint64_t fill_mismatches;
     /// Numbers that are NaN in one array, and not the same NaN, bit for bit, in the other.
     uint64_t nan_mismatches;
@@ -530,7 +539,7 @@ typedef struct gridz_quality_report {
     double ssim_3d;
 } gridz_quality_report;
 
-/// What `gridz_quality` is to compare with. All zero except `struct_size` means no bound and no fill value, and so does
+/// What `gridz_quality` is to compare with. All zero except `struct_size` means no bound and no missing elements, and so does
 /// NULL in place of the struct.
 typedef struct gridz_quality_options {
     /// `sizeof(gridz_quality_options)`.
@@ -543,9 +552,16 @@ typedef struct gridz_quality_options {
     uint32_t reserved;
     /// The number that belongs to `mode`; 0 for `GRIDZ_MODE_LOSSLESS`.
     double value;
-    /// The value that stands in the array where there is no data: one element of the array's type, size and byte order,
-    /// in host memory. NULL = none. Read during the call only.
+    /// The fill values, which mark elements without data: `n_fill_values` elements of the array's type, size and byte order,
+    /// one after the other, in host memory. NULL = none. Read during the call only.
     const void *fill_value;
+    /// How many fill values there are, at most 8. 0 = one, if `fill_value` is not NULL.
+    size_t n_fill_values;
+    /// The smallest and the largest valid number, each one element of the array's type, size and byte order, in host memory;
+    /// NULL = no limit. Elements outside of that range are treated like fill values.
+    const void *valid_min;
+    /// See `valid_min`.
+    const void *valid_max;
 } gridz_quality_options;
 
 /// A sparse matrix in rows (CSR) or columns (CSC).
@@ -1090,9 +1106,10 @@ gridz_status gridz_codec_info(size_t index,
                               struct gridz_codec *codec);
 
 /// Turns a request in text form, such as `"lorenzo,level=dense"` or `"szp,abs=1e-3"`, into what `H5Pset_filter`, h5repack's
-/// UD and `nc_def_var_filter` take: `*n_values` cd_values, for which `values` has room for `capacity` (16 are always enough).
+/// UD and `nc_def_var_filter` take: `*n_values` cd_values, for which `values` has room for `capacity` (64 are always enough).
 ///
-/// A fill value has no place there, since the filter takes that of the dataset.
+/// Fill values and the valid range of the text are among them; the filter adds the fill value of the dataset's property list.
+/// h5repack takes 20 values at most; requests with more than four fill values and limits may have more.
 ///
 /// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB`, `DST_TOO_SMALL` with the needed capacity in `*n_values`.
 gridz_status gridz_cd_values(const char *request,
@@ -1102,7 +1119,7 @@ gridz_status gridz_cd_values(const char *request,
 
 /// Turns cd_values of the filter, a user's or those stored with a dataset, into a request in text form. The text ends with a
 /// 0 byte, and with it has at most `capacity` bytes, for which there is room at `text`; `*text_bytes` becomes how many they
-/// are. 256 are enough for all codecs of this version.
+/// are. 1024 are enough for all codecs of this version.
 ///
 /// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB`, `CORRUPT`, `UNSUPPORTED_FORMAT` for values of a later version,
 /// `DST_TOO_SMALL` with the needed bytes in `*text_bytes`.
@@ -1116,8 +1133,8 @@ gridz_status gridz_cd_text(const uint32_t *values,
 /// where they are, whether they keep a bound, and the figures that codecs are compared by.
 ///
 /// `original` and `decoded` are two arrays such as `array` says, of `original_bytes` and `decoded_bytes` bytes, which are the
-/// same number, in host memory; any codec may have made the second one. What is not finite, or a fill value, in one of
-/// them counts in the mismatches only. Working memory is less than 1 MiB for each thread that works. The report
+/// same number, in host memory; any codec may have made the second one. Elements that are not finite, or missing, in one of
+/// them count in the mismatches only. Working memory is less than 1 MiB for each thread that works. The report
 /// does not depend on the number of threads.
 ///
 /// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for opaque elements, for `GRIDZ_MODE_PWREL` with integers, for modes that
@@ -1133,7 +1150,7 @@ gridz_status gridz_quality(const struct gridz_array *array,
 /// Finds the smallest and the largest number of an array, in order to make a bound of the range, or to put those of several
 /// processes together (of all minima the smallest, of all maxima the largest).
 ///
-/// `data` is an array such as `array` says, of `data_bytes` bytes, in host memory. What is not finite, and fill values, do not
+/// `data` is an array such as `array` says, of `data_bytes` bytes, in host memory. Elements that are not finite, or missing, do not
 /// count. 64-bit integers that a double cannot hold are rounded to inside of the range, where `*minimum` may become larger than
 /// `*maximum`. Without any numbers `*minimum` is
 /// infinity and `*maximum` minus infinity. Of the options `mode` and `value` are 0.

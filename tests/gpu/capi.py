@@ -39,6 +39,9 @@ class Options(ctypes.Structure):
         ("value", c_double),
         ("flags", c_uint64),
         ("fill_value", c_void_p),
+        ("n_fill_values", c_size_t),
+        ("valid_min", c_void_p),
+        ("valid_max", c_void_p),
     ]
 
 
