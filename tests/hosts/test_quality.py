@@ -28,6 +28,9 @@ class Options(ctypes.Structure):
         ("reserved", c_uint32),
         ("value", c_double),
         ("fill_value", c_void_p),
+        ("n_fill_values", c_size_t),
+        ("valid_min", c_void_p),
+        ("valid_max", c_void_p),
     ]
 
 
