@@ -16,6 +16,7 @@ from support import (
     STORED,
     frames,
     python,
+    record,
     same,
     smooth,
     spec_in,
@@ -79,15 +80,15 @@ def test_what_is_stored(tmp_path, values, spec):
     create(tmp_path / "x.h5", values)
     stored = stored_values(tmp_path / "x.h5")
     assert spec_in(stored) == spec
-    assert stored[2:] == (11 | 2 << 16, 4, 0, 0, 64, 0, 64, 0)
+    assert stored == record(stored[1], 11 | 2 << 16, 4, 0, 0, 64, 0, 64, 0)
     # It names the codec, not the default, and storing it again changes nothing, nor does any number of times.
     create(tmp_path / "y.h5", stored)
     assert stored_values(tmp_path / "y.h5") == stored
     # These codecs have no use for a fill value.
-    create(tmp_path / "y.h5", (*stored[:2], stored[2] | 2 << 24, *stored[3:], 0xC479C000))
+    create(tmp_path / "y.h5", record(stored[1], stored[2] | 2 << 24, *stored[3:-1], 0xC479C000))
     assert stored_values(tmp_path / "y.h5") == stored
     create(tmp_path / "z.h5", stored, chunks=(32, 128))
-    assert stored_values(tmp_path / "z.h5") == (*stored[:6], 32, 0, 128, 0)
+    assert stored_values(tmp_path / "z.h5") == record(*stored[1:6], 32, 0, 128, 0)
     create(tmp_path / "again.h5", stored_values(tmp_path / "z.h5"))
     assert stored_values(tmp_path / "again.h5") == stored
     for path in ("y.h5", "z.h5", "again.h5"):
@@ -112,7 +113,7 @@ def test_values_of_one_dataset_for_another_type(tmp_path):
             data = smooth(">i2", (3, 50, 70))
             file.create_dataset("x", data=data, chunks=(2, 50, 50), compression=GRIDZ, compression_opts=values)
         stored = stored_values(tmp_path / "y.h5")
-        assert stored == (*values[:2], 6 | 1 << 8 | 3 << 16, 2, 0, 0, 2, 0, 50, 0, 50, 0)
+        assert stored == record(values[1], 6 | 1 << 8 | 3 << 16, 2, 0, 0, 2, 0, 50, 0, 50, 0)
         with h5py.File(tmp_path / "y.h5") as file:
             same(file["x"][()], data)
             expected = (codec, level) if takes(codec, ">i2") else (STORED, 0)
