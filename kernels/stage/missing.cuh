@@ -42,7 +42,7 @@ constexpr u32 kMaxFills = 8;
 
 // What the host says of the missing elements, or of one part of complex ones.
 struct Missing {
-    u64 fills[kMaxFills];  // words; those that there are not are all ones
+    u64 fills[kMaxFills];  // words; unused ones have all bits set
     u64 least, span;       // the place of the least valid number, and how many more there are up to that of the greatest
     u32 n_fills, has_range;
 
