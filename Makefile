@@ -21,6 +21,8 @@ PLUGIN := target/plugin/libh5gridz.so
 PYTHON := .venv/bin/python
 # For all that links HDF5.
 CARGO_HDF5 := scripts/serial_hdf5.sh cargo
+# In tests the library is built with the dependencies of the Rust tests, so that both share one build.
+WITH_TESTS := $(if $(filter test%,$(MAKECMDGOALS)),--test layers)
 # The virtual environments, complete: of the tests, with the CUDA compiler, with what builds wheels, and with ADIOS2.
 VENV := .venv/complete
 CUDA_VENV := .venv-cuda/complete
@@ -63,7 +65,7 @@ FOLDERS = PREFIX=$(call quoted,$(PREFIX)) PLUGINDIR=$(call quoted,$(PLUGINDIR)) 
 .PHONY: build
 build: need-rust ## (default) build target/plugin/libh5gridz.so and target/release/libgridz.so
 	@scripts/need.sh gcc libc6-dev  # cargo links with the C compiler
-	cargo build --locked --release --lib
+	$(if $(WITH_TESTS),$(CARGO_HDF5),cargo) build --locked --release --lib $(WITH_TESTS)
 	@scripts/native_static_libs.sh > target/release/native-static-libs.$$$$ && \
 	    mv target/release/native-static-libs.$$$$ target/release/native-static-libs
 	@ln -sf libgridz.so target/release/libgridz.so.0  # what programs ask for that are linked with it
@@ -146,9 +148,13 @@ test-side-by-side: need-rust need-nvcc need-test-packages $(VENV)
 	printf '%s\n' $(SIDE_BY_SIDE) | xargs -P 2 -I SUITE bash -c \
 	    '$(MAKE) SUITE > target/SUITE.log 2>&1; status=$$?; cat target/SUITE.log; exit $$status'
 
+# The library is compiled twice: once as its unit tests, with overflow checks and debug assertions, and once as it is shipped, for
+# all other tests.
 .PHONY: test-rust
 test-rust: need-rust need-test-packages need-nvcc ## the Rust tests, with the C API's C programs
-	$(CARGO_HDF5) test --locked
+	$(CARGO_HDF5) test --locked --lib
+	$(CARGO_HDF5) test --locked --release --test '*'
+	$(CARGO_HDF5) test --locked --release --doc
 
 .PHONY: test-plugin
 test-plugin: need-nvcc build need-test-packages ## the .so alone, as installed, with h5repack, h5dump and h5diff

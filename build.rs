@@ -45,13 +45,18 @@ fn main() {
     }
 }
 
-/// Compiles the kernels and writes `fatbins.rs`, which `src/cuda/modules.rs` includes.
+/// Kernels that only tests use: the library does not hold them.
+const FOR_TESTS: &str = "selftest";
+
+/// Compiles the kernels and writes `fatbins.rs`, which `src/cuda/modules.rs` includes, and `fatbin_for_tests.rs`, which
+/// `tests/common/selftest.rs` includes.
 fn kernels() -> Result<(), String> {
     println!("cargo:rerun-if-changed=kernels");
     for name in ["GRIDZ_CUDA", "GRIDZ_CUDA_ARCHS", "GRIDZ_CUDA_CHECK", "NVCC", "NVCC_APPEND_FLAGS", "CUDA_HOME"] {
         println!("cargo:rerun-if-env-changed={name}");
     }
     let out = PathBuf::from(variable("OUT_DIR"));
+    let mut for_tests = "None".to_owned();
     let mut fatbins = String::new();
     let mut table = String::new();
     if let Some(nvcc) = choose_nvcc()? {
@@ -60,6 +65,10 @@ fn kernels() -> Result<(), String> {
         compile_all(&nvcc, &sources, fatbin_of)?;
         for source in &sources {
             let name = source.file_stem().and_then(|stem| stem.to_str()).ok_or("a kernel file has an odd name")?;
+            if name == FOR_TESTS {
+                for_tests = format!("Some(include_bytes!(\"{name}.fatbin\"))");
+                continue;
+            }
             let (constant, n_bytes) = (name.to_uppercase(), size(&fatbin_of(source))?);
             writeln!(
                 fatbins,
@@ -70,7 +79,9 @@ fn kernels() -> Result<(), String> {
         }
     }
     let code = format!("{fatbins}static FATBINS: &[Fatbin] = &[\n{table}];\n");
-    fs::write(out.join("fatbins.rs"), code).map_err(text)
+    fs::write(out.join("fatbins.rs"), code).map_err(text)?;
+    let code = format!("static {}: Option<&[u8]> = {for_tests};\n", FOR_TESTS.to_uppercase());
+    fs::write(out.join("fatbin_for_tests.rs"), code).map_err(text)
 }
 
 /// The compiler, or `None` where the library is to be built without kernels.

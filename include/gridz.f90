@@ -21,6 +21,7 @@ module gridz
   integer(c_int32_t), parameter, public :: GRIDZ_ERROR_INVALID_ARGUMENT = 100
   integer(c_int32_t), parameter, public :: GRIDZ_ERROR_DST_TOO_SMALL = 101
   integer(c_int32_t), parameter, public :: GRIDZ_ERROR_UNSUPPORTED_JOB = 102
+  integer(c_int32_t), parameter, public :: GRIDZ_ERROR_CANCELLED = 103
   integer(c_int32_t), parameter, public :: GRIDZ_ERROR_CORRUPT = 200
   integer(c_int32_t), parameter, public :: GRIDZ_ERROR_TRUNCATED = 201
   integer(c_int32_t), parameter, public :: GRIDZ_ERROR_UNSUPPORTED_FORMAT = 202

@@ -638,6 +638,7 @@ typedef struct gridz_h5_function {
 
 /// Is told of the bytes of the array that are done, and how many there are, after every chunk or box, by the thread that
 /// called gridz. Anything but 0 ends the call. The function must return, may not change the array, and may not use the dataset.
+/// A C++ exception must not leave it: catch it inside, return 1, and rethrow it after the call.
 typedef int32_t (*gridz_progress)(void *data, uint64_t done, uint64_t total);
 
 /// How to move a dataset. All zero except `struct_size` means the defaults, and so does NULL in place of the struct.

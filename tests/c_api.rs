@@ -46,6 +46,15 @@ fn library() -> PathBuf {
 
 /// Compiles a C program against the shared library, with sanitizers.
 fn compile(source: &str) -> PathBuf {
+    let sanitizers = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"];
+    let program = compile_with(source, &sanitizers);
+    let symbols = succeed(Command::new("nm").arg(&program));
+    assert!(symbols.contains("__asan_init"), "{} was built without AddressSanitizer", program.display());
+    program
+}
+
+/// Compiles a C program against the shared library.
+fn compile_with(source: &str, options: &[&str]) -> PathBuf {
     let source = root().join(source);
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(source.file_stem().unwrap());
     let library = library();
@@ -59,7 +68,7 @@ fn compile(source: &str) -> PathBuf {
     succeed(
         Command::new("cc")
             .args(["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1", "-g", "-pthread"])
-            .args(["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"])
+            .args(options)
             .arg("-I")
             .arg(root().join("include"))
             .arg(&source)
@@ -68,8 +77,6 @@ fn compile(source: &str) -> PathBuf {
             .args(["-lm", "-o"])
             .arg(&program),
     );
-    let symbols = succeed(Command::new("nm").arg(&program));
-    assert!(symbols.contains("__asan_init"), "{} was built without AddressSanitizer", program.display());
     program
 }
 
@@ -103,6 +110,25 @@ fn the_c_test_passes_under_sanitizers() {
 fn the_c_test_of_sparse_matrices_passes_under_sanitizers() {
     let printed = succeed(&mut clean(&compile("tests/c_abi/test_cci.c")));
     assert_eq!(printed, "all 5 tests of sparse matrices passed\n");
+}
+
+/// Children that are forked while other threads are in calls, and small calls that ask the system for nothing.
+#[test]
+fn small_calls_survive_forks_and_need_no_system_calls() {
+    let program = compile_with("tests/c_abi/test_fork.c", &["-std=c11"]);
+    let n_forks = if std::env::var_os("GRIDZ_ALL_CASES").is_some() { 20_000 } else { 2_000 };
+    for backend in ["auto", "cpu"] {
+        let threads = [("GRIDZ_BACKEND", backend), ("GRIDZ_THREADS", "1")];
+        let printed = succeed(clean(&program).args(["forks", &n_forks.to_string()]).envs(threads));
+        let expected = format!("{n_forks} children: 0 crashed, 0 hung, 0 wrong; the threads made as many calls\n");
+        assert_eq!(printed, expected, "{backend}");
+        let printed = succeed(clean(&program).args(["calls", "1000"]).envs(threads));
+        assert_eq!(printed, "2000 calls asked the system for nothing but memory\n", "{backend}");
+    }
+    // A test that cannot fail is none: the filter ends a process that opens a file.
+    let output = run(clean(&program).arg("forbidden"));
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&output.status), Some(31), "{output:?}");
+    println!("{}", succeed(clean(&program).arg("time")).trim_end());
 }
 
 #[test]

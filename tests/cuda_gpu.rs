@@ -3,12 +3,12 @@
 #![allow(unsafe_code, reason = "fork, and kernels")]
 
 mod mock_cuda;
+#[path = "common/selftest.rs"]
+mod selftest;
 
 use std::ffi::c_void;
 
-use gridz::cuda::{
-    Device, DeviceBuffer, DeviceSlice, Fatbin, Function, Grid, KernelStruct, Stream, gpu_of_pointer,
-};
+use gridz::cuda::{Device, DeviceBuffer, DeviceSlice, Function, Grid, KernelStruct, Stream, gpu_of_pointer};
 use gridz::format::checksum::checksum;
 use gridz::{ErrorKind, Result, settings};
 use mock_cuda::{Args, Info, with_driver};
@@ -18,7 +18,7 @@ fn device() -> &'static Device {
 }
 
 fn kernel(name: &'static str) -> Function {
-    device().module(Fatbin::find("selftest").unwrap()).unwrap().function(name).unwrap()
+    device().module(selftest::fatbin()).unwrap().function(name).unwrap()
 }
 
 fn launch(name: &'static str, grid: Grid, stream: &Stream, args: &Args) -> Result<()> {
@@ -50,7 +50,7 @@ fn structs_are_the_same_on_both_sides() {
 #[test]
 #[ignore = "needs a GPU"]
 fn the_kernels_tell_of_themselves() {
-    let module = device().module(Fatbin::find("selftest").unwrap()).unwrap();
+    let module = device().module(selftest::fatbin()).unwrap();
     let info: Info = module.global("selftest_info").unwrap();
     assert_eq!(info, Info { threads: 128, shared_bytes: 0 });
     let stream = device().stream().unwrap();
@@ -310,7 +310,7 @@ fn frame_of_words(words: &[u32], encoded: &Form, stored: &Form) -> Vec<u8> {
 #[ignore = "needs a GPU"]
 fn ordered_frames_are_complete_and_stored_where_they_must_be() {
     let stream = device().stream().unwrap();
-    let module = device().module(Fatbin::find("selftest").unwrap()).unwrap();
+    let module = device().module(selftest::fatbin()).unwrap();
     let (encoded, stored) = (Form::new(64), Form::new(48));
     let (mut n_encoded, mut n_stored) = (0, 0);
     for (name, info) in

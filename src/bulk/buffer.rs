@@ -1,6 +1,7 @@
 //! Memory for chunks on their way.
 #![allow(unsafe_code, reason = "memory of the C heap")]
 
+use std::arch::asm;
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
@@ -44,10 +45,11 @@ impl Buffer {
         } else {
             huge(n_bytes)
         };
-        // As with memory that comes through the C API (see `ffi/ptr.rs`), the compiler may not know that nobody has
-        // written there yet, and the engine reads nothing that it has not written.
-        let start = std::hint::black_box(start);
         let start = NonNull::new(start.cast()).ok_or_else(|| Error::out_of_memory(n_bytes as u64, "chunk"))?;
+        // From here on the bytes count as initialised: an asm block that may write memory, as this one may, stands for
+        // one that has written arbitrary bytes to it. The block is empty, so their values are those that are there.
+        // SAFETY: it reads one register and does nothing.
+        unsafe { asm!("/* {0} */", in(reg) start.as_ptr(), options(nostack, preserves_flags)) };
         Ok(Self { start, n_bytes })
     }
 

@@ -6,7 +6,6 @@
 
 pub mod cci;
 #[doc(hidden)]
-pub mod counts;
 pub mod fill;
 pub mod foreign;
 pub mod gpu;

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::ops::Range;
 use std::ptr;
 
-use cudarc::driver::sys::{self, CUdeviceptr};
+use crate::cuda::sys::{self, CUdeviceptr};
 
 use crate::cuda::slice::DeviceSlice;
 use crate::cuda::stream::Stream;

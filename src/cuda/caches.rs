@@ -10,7 +10,7 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use cudarc::driver::sys::{self, CUmemoryPool, CUstream};
+use crate::cuda::sys::{self, CUmemoryPool, CUstream};
 
 use crate::cuda::context::{DriverContext, Handle};
 use crate::error::Result;
@@ -39,14 +39,14 @@ impl MemoryPool {
         }
         // SAFETY: a struct of integers, enums that have a 0, and a pointer that may be null.
         let mut properties: sys::CUmemPoolProps = unsafe { std::mem::zeroed() };
-        properties.allocType = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
-        properties.location.type_ = sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
-        properties.location.id = context.gpu.ordinal as i32;
+        properties.alloc_type = sys::CU_MEM_ALLOCATION_TYPE_PINNED;
+        properties.location_type = sys::CU_MEM_LOCATION_TYPE_DEVICE;
+        properties.location_id = context.gpu.ordinal as i32;
         let mut raw = ptr::null_mut();
         // SAFETY: writes one handle.
         context.check(unsafe { sys::cuMemPoolCreate(&raw mut raw, &raw const properties) }, "no memory pool")?;
         let mut threshold = cache_bytes();
-        let attribute = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+        let attribute = sys::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
         // SAFETY: reads one u64.
         let code = unsafe { sys::cuMemPoolSetAttribute(raw, attribute, (&raw mut threshold).cast::<c_void>()) };
         if let Err(error) = context.check(code, "the memory pool takes no limit") {
@@ -78,7 +78,7 @@ impl OwnStream {
     /// The context is current.
     fn new(context: &'static DriverContext) -> Result<Self> {
         let mut raw = ptr::null_mut();
-        let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+        let flags = sys::CU_STREAM_NON_BLOCKING;
         // SAFETY: writes one handle; the context is current.
         context.check(unsafe { sys::cuStreamCreate(&raw mut raw, flags) }, "no stream can be made")?;
         Ok(Self { context, raw: Handle(raw) })

@@ -9,7 +9,7 @@ use std::fmt::Display;
 use std::marker::PhantomData;
 use std::ptr;
 
-use cudarc::driver::sys::{self, CUcontext, CUresult};
+use crate::cuda::sys::{self, CUcontext, CUresult};
 use once_cell::race::OnceBox;
 
 use crate::cuda::error::{check, is_fatal};

@@ -8,7 +8,7 @@
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use cudarc::driver::sys::{self, CUcontext};
+use crate::cuda::sys::{self, CUcontext};
 use once_cell::race::OnceBox;
 
 use crate::cuda::caches::{MemoryPool, Streams};

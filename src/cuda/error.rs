@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char};
 use std::fmt::Display;
 use std::ptr;
 
-use cudarc::driver::sys::{self, CUresult};
+use crate::cuda::sys::{self, CUresult};
 
 use crate::error::{Error, Result};
 
@@ -13,12 +13,12 @@ use crate::error::{Error, Result};
 ///
 /// Device memory that is used up is `OutOfMemory`, everything else `Device`.
 pub(super) fn check(code: CUresult, what: impl Display) -> Result<()> {
-    if code == CUresult::CUDA_SUCCESS {
+    if code == CUresult::SUCCESS {
         return Ok(());
     }
     let text = format!("{what}: {}", describe(code));
     Err(match code {
-        CUresult::CUDA_ERROR_OUT_OF_MEMORY => Error::new(crate::error::ErrorKind::OutOfMemory, text),
+        CUresult::OUT_OF_MEMORY => Error::new(crate::error::ErrorKind::OutOfMemory, text),
         _ => Error::device(text),
     })
 }
@@ -26,9 +26,8 @@ pub(super) fn check(code: CUresult, what: impl Display) -> Result<()> {
 /// Whether the context is beyond use after this error: every later call on it would fail, and what
 /// kernels wrote may be wrong.
 pub(super) fn is_fatal(code: CUresult) -> bool {
-    // By number: a newer driver may return codes that the bindings have no name for.
     matches!(
-        code as u32,
+        code.0,
         4            // the driver is shutting down
         | 46         // device unavailable
         | 201        // invalid context: the application has reset or destroyed it
@@ -56,6 +55,6 @@ fn describe(code: CUresult) -> String {
     };
     match (text(sys::cuGetErrorName), text(sys::cuGetErrorString)) {
         (Some(name), Some(meaning)) => format!("{name} ({meaning})"),
-        _ => format!("CUDA error {}", code as u32),
+        _ => format!("CUDA error {}", code.0),
     }
 }

@@ -4,7 +4,7 @@
 use std::ptr;
 use std::time::Duration;
 
-use cudarc::driver::sys::{self, CUevent, CUevent_flags, CUresult};
+use crate::cuda::sys::{self, CUevent, CUresult};
 
 use crate::cuda::context::{DriverContext, Handle};
 use crate::cuda::device::Device;
@@ -23,7 +23,7 @@ impl Device {
     /// # Errors
     /// `Device`, `OutOfMemory`.
     pub fn event(&'static self) -> Result<Event> {
-        Event::new(&self.context, CUevent_flags::CU_EVENT_DISABLE_TIMING)
+        Event::new(&self.context, sys::CU_EVENT_DISABLE_TIMING)
     }
 
     /// An event that also notes the time.
@@ -31,16 +31,16 @@ impl Device {
     /// # Errors
     /// `Device`, `OutOfMemory`.
     pub fn timed_event(&'static self) -> Result<Event> {
-        Event::new(&self.context, CUevent_flags::CU_EVENT_DEFAULT)
+        Event::new(&self.context, sys::CU_EVENT_DEFAULT)
     }
 }
 
 impl Event {
-    fn new(context: &'static DriverContext, flags: CUevent_flags) -> Result<Self> {
+    fn new(context: &'static DriverContext, flags: u32) -> Result<Self> {
         let _entered = context.enter()?;
         let mut raw = ptr::null_mut();
         // SAFETY: writes one handle; the context is current.
-        context.check(unsafe { sys::cuEventCreate(&raw mut raw, flags as u32) }, "no event can be made")?;
+        context.check(unsafe { sys::cuEventCreate(&raw mut raw, flags) }, "no event can be made")?;
         Ok(Self { context, raw: Handle(raw) })
     }
 
@@ -68,7 +68,7 @@ impl Event {
         let _entered = self.context.enter()?;
         // SAFETY: the event is alive.
         match unsafe { sys::cuEventQuery(self.raw.0) } {
-            CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+            CUresult::NOT_READY => Ok(false),
             code => {
                 self.context.check(code, "work on a stream failed").inspect_err(|_| self.context.settle())?;
                 Ok(true)

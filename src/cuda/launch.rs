@@ -4,7 +4,7 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use cudarc::driver::sys;
+use crate::cuda::sys;
 
 use crate::cuda::modules::Function;
 use crate::cuda::stream::Stream;

@@ -2,7 +2,7 @@
 //!
 //! libcuda is loaded when the first function here asks for it, never at load time; where it is missing,
 //! too old or fails, everything here returns an error of kind `Device` that says why, and gridz works on
-//! the CPU. Nothing here knows a codec, and nothing else in gridz knows cudarc.
+//! the CPU. Nothing here knows a codec, and nothing else in gridz calls the driver.
 //!
 //! - [`gpus`], [`is_active`], [`gpu_of_pointer`]: what there is; no context is made.
 //! - [`Device`]: one context on one GPU, chosen by [`Device::choose`] or [`Device::current`].
@@ -11,7 +11,7 @@
 //! - [`Fatbin`], [`Module`], [`Function`]: kernels. [`Function::launch`] starts one with the bytes of a struct that
 //!   [`kernel_struct!`](crate::kernel_struct) defines.
 //!
-//! Inside, each uses only those before it: `error`, `slice`, `kernel_struct`; `probe`, what there is; `context`, one
+//! Inside, each uses only those before it: `sys`, the functions; `loaded`; `error`, `slice`, `kernel_struct`; `probe`, what there is; `context`, one
 //! context; `caches` and `pinned`; `modules`; `device`, all of a context; `event`, `stream`, `buffer`, `launch`.
 //!
 //! A codec's compression reads like this, with nothing that waits for the GPU before the end:
@@ -42,11 +42,13 @@ mod error;
 mod event;
 pub mod kernel_struct;
 mod launch;
+mod loaded;
 mod modules;
 mod pinned;
 mod probe;
 mod slice;
 mod stream;
+mod sys;
 
 pub use buffer::DeviceBuffer;
 pub use context::Entered;

@@ -7,7 +7,7 @@ use std::ptr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use cudarc::driver::sys::{self, CUfunction, CUfunction_attribute, CUjit_option, CUmodule, CUresult};
+use crate::cuda::sys::{self, CUfunction, CUmodule, CUresult};
 
 use crate::cuda::caches::lock;
 use crate::cuda::context::{DriverContext, Handle};
@@ -140,7 +140,7 @@ impl Module {
     fn load(context: &'static DriverContext, fatbin: &Fatbin) -> Result<Self> {
         // Where PTX is compiled for the GPU, this is where the compiler says what is wrong.
         let mut log = vec![0u8; 4096];
-        let mut options = [CUjit_option::CU_JIT_ERROR_LOG_BUFFER, CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
+        let mut options = [sys::CU_JIT_ERROR_LOG_BUFFER, sys::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
         let mut values = [log.as_mut_ptr().cast::<c_void>(), ptr::without_provenance_mut(log.len() - 1)];
         let mut raw = ptr::null_mut();
         // SAFETY: the image is a whole fatbin; options, values and log are as long as they say.
@@ -193,10 +193,10 @@ impl Module {
         let mut none = (0, 0);
         // SAFETY: writes two numbers.
         let second = unsafe { sys::cuFuncGetParamInfo(raw, 1, &raw mut none.0, &raw mut none.1) };
-        if second != CUresult::CUDA_ERROR_INVALID_VALUE {
+        if second != CUresult::INVALID_VALUE {
             return Err(Error::device(format!("{what}: it has more than one argument")));
         }
-        let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK;
+        let attribute = sys::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK;
         // SAFETY: writes one number.
         self.context.check(unsafe { sys::cuFuncGetAttribute(&raw mut max_threads, attribute, raw) }, &what)?;
         Ok(Kernel {
@@ -291,7 +291,7 @@ impl Function {
         if shared_bytes <= allowed.load(Ordering::Relaxed).max(48 << 10) {
             return Ok(());
         }
-        let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        let attribute = sys::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         // SAFETY: no pointers but the kernel's handle, which is of this device.
         let code = unsafe { sys::cuFuncSetAttribute(self.kernel.raw.0, attribute, shared_bytes as i32) };
         let name = self.kernel.name;

@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
 use std::sync::Mutex;
 
-use cudarc::driver::sys;
+use crate::cuda::sys;
 
 use crate::cuda::caches::{cache_bytes, lock};
 use crate::cuda::context::DriverContext;

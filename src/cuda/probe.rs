@@ -1,18 +1,18 @@
 //! Is there a GPU that gridz can use, and whose memory does a pointer name?
 //!
 //! Nothing here creates a context. CUDA does not survive a fork, so the process that first calls the driver through
-//! gridz is noted, and its children have no GPU. No lock of ours could be left locked in a child for ever; cudarc's, of
-//! the first look-up of the library, is taken by [`look_up`] alone, and a child forked within that has no GPU either.
+//! gridz is noted, and its children have no GPU. No lock is taken that a fork could leave held in the child.
 #![allow(unsafe_code, reason = "calls the CUDA driver")]
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use cudarc::driver::sys::{self, CUdevice_attribute, CUpointer_attribute, CUresult};
 use once_cell::race::OnceBox;
 
 use crate::cuda::error::check;
+use crate::cuda::loaded;
+use crate::cuda::sys::{self, CUresult};
 use crate::error::{Error, Result};
 
 /// The oldest driver, as CUDA numbers them: that of CUDA 13.0, 580.
@@ -61,12 +61,7 @@ impl Gpu {
 /// `Device`: no driver, too old a driver, no GPU, or a forked process.
 pub fn gpus() -> Result<&'static [Gpu]> {
     static GPUS: OnceBox<Result<Vec<Gpu>>> = OnceBox::new();
-    static IS_DRIVER_THERE: OnceBox<bool> = OnceBox::new();
-    // Before anything else: cudarc panics where there is no library.
-    // SAFETY: opens and closes libcuda, whose initialisers are made for that.
-    if !*IS_DRIVER_THERE.get_or_init(|| Box::new(unsafe { sys::is_culib_present() })) {
-        return Err(Error::device("no NVIDIA driver is installed: libcuda.so.1 is not found"));
-    }
+    sys::load()?;
     claim_process()?;
     GPUS.get_or_init(|| Box::new(probe())).as_deref().map_err(Clone::clone)
 }
@@ -96,28 +91,11 @@ pub(super) fn check_process() -> Result<()> {
     }
 }
 
-/// Looks the two functions up that are called before a process is noted, which cudarc does behind a lock. False in a
-/// child that was forked while its parent did that, and where the lock may stay taken.
-fn look_up() -> bool {
-    static LOOKER: AtomicU32 = AtomicU32::new(0);
-    static IS_DONE: AtomicBool = AtomicBool::new(false);
-    if IS_DONE.load(Ordering::Acquire) {
-        return true;
-    }
-    let this = std::process::id();
-    if LOOKER.compare_exchange(0, this, Ordering::Relaxed, Ordering::Relaxed).is_err_and(|looker| looker != this) {
-        return false;
-    }
-    let _ = (current_context(), gpu_of_address(0));
-    IS_DONE.store(true, Ordering::Release);
-    true
-}
-
 fn probe() -> Result<Vec<Gpu>> {
     let mut version = 0;
     // SAFETY: writes one integer; may be called before cuInit.
-    check(unsafe { sys::cuDriverGetVersion(&raw mut version) }, "the CUDA driver does not tell its version")?;
-    // Before any younger function: a missing one would panic.
+    check(unsafe { sys::cuDriverGetVersion(&raw mut version) }, "the CUDA driver does not report its version")?;
+    // Before any younger function, which an old driver lacks.
     if version < MIN_DRIVER {
         let (major, minor) = (version / 1000, version % 1000 / 10);
         return Err(Error::device(format!(
@@ -151,23 +129,22 @@ fn describe(ordinal: c_int) -> Result<Gpu> {
         check(unsafe { sys::cuDeviceGetAttribute(&raw mut value, attribute, device) }, &what)?;
         Ok(value as u32)
     };
-    use CUdevice_attribute as A;
     Ok(Gpu {
         ordinal: ordinal as u32,
         name: String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned(),
         capability: (
-            attribute(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
-            attribute(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+            attribute(sys::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+            attribute(sys::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
         ),
-        multiprocessors: attribute(A::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
-        has_memory_pools: attribute(A::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? != 0,
+        multiprocessors: attribute(sys::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+        has_memory_pools: attribute(sys::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? != 0,
     })
 }
 
 /// Whether the program itself uses CUDA on this thread: libcuda is loaded and a context is current.
 /// Asking loads and starts nothing.
 pub fn is_active() -> bool {
-    is_loaded() && check_process().is_ok() && look_up() && current_context().is_some()
+    is_usable() && current_context().is_some()
 }
 
 /// The context that is current on this thread. The driver must be there.
@@ -175,70 +152,62 @@ pub(super) fn current_context() -> Option<sys::CUcontext> {
     let mut context = ptr::null_mut();
     // SAFETY: writes one pointer; before cuInit it returns an error.
     let code = unsafe { sys::cuCtxGetCurrent(&raw mut context) };
-    (code == CUresult::CUDA_SUCCESS && !context.is_null()).then_some(context)
+    (code == CUresult::SUCCESS && !context.is_null()).then_some(context)
 }
 
 /// The GPU whose memory `pointer` names; `None` for memory that the CPU can read, which includes
 /// managed and pinned memory. Asking loads and starts nothing.
 pub fn gpu_of_pointer(pointer: *const c_void) -> Option<u32> {
-    if !is_loaded() || check_process().is_err() || !look_up() {
+    if !is_usable() {
         return None;
     }
-    use CUpointer_attribute as A;
     let address = pointer as sys::CUdeviceptr;
-    let is_device = attribute(A::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address)
-        == Some(sys::CUmemorytype::CU_MEMORYTYPE_DEVICE as u64)
-        && attribute(A::CU_POINTER_ATTRIBUTE_IS_MANAGED, address) == Some(0);
+    let is_device = attribute(sys::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) == Some(sys::CU_MEMORYTYPE_DEVICE)
+        && attribute(sys::CU_POINTER_ATTRIBUTE_IS_MANAGED, address) == Some(0);
     if is_device { gpu_of_address(address) } else { None }
 }
 
 /// Whether all of `bytes` is pinned, by one allocation or registration. Asking loads and starts nothing.
 pub fn is_pinned(bytes: &[u8]) -> bool {
     let Some(last) = bytes.last() else { return false };
-    if !is_loaded() || check_process().is_err() || !look_up() {
+    if !is_usable() {
         return false;
     }
-    use CUpointer_attribute as A;
     let [first, last] = [bytes.as_ptr(), last].map(|byte| byte as sys::CUdeviceptr);
-    let is_host = |address| {
-        attribute(A::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address)
-            == Some(sys::CUmemorytype::CU_MEMORYTYPE_HOST as u64)
-    };
-    let begin = |address| attribute(A::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address);
+    let is_host =
+        |address| attribute(sys::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) == Some(sys::CU_MEMORYTYPE_HOST);
+    let begin = |address| attribute(sys::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address);
     is_host(first) && is_host(last) && begin(first) == begin(last)
 }
 
 /// The GPU to which memory that the driver knows belongs. The driver must be there.
 pub(crate) fn gpu_of_address(address: sys::CUdeviceptr) -> Option<u32> {
-    attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address).map(|ordinal| ordinal as u32)
+    attribute(sys::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address).map(|ordinal| ordinal as u32)
 }
 
 /// The context in which memory was allocated; `None` for memory of a pool, which has none. The driver must be
 /// there.
 pub(super) fn context_of_address(address: sys::CUdeviceptr) -> Option<sys::CUcontext> {
-    let context = attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_CONTEXT, address)?;
+    let context = attribute(sys::CU_POINTER_ATTRIBUTE_CONTEXT, address)?;
     (context != 0).then(|| ptr::without_provenance_mut(context as usize))
 }
 
 /// Whether kernels of the current context can use an address as it is. The driver must be there.
 pub(super) fn is_reached(address: sys::CUdeviceptr) -> bool {
-    attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_POINTER, address) == Some(address)
+    attribute(sys::CU_POINTER_ATTRIBUTE_DEVICE_POINTER, address) == Some(address)
 }
 
 /// An attribute of memory that is a pointer, an integer or a byte; `None` if the driver does not know the memory
 /// or the attribute.
-fn attribute(attribute: CUpointer_attribute, address: sys::CUdeviceptr) -> Option<u64> {
+fn attribute(attribute: c_uint, address: sys::CUdeviceptr) -> Option<u64> {
     let mut value = 0u64;
     // SAFETY: writes at most 8 bytes, little-endian as every machine with CUDA; the address is looked up, not
     // followed.
     let code = unsafe { sys::cuPointerGetAttribute((&raw mut value).cast::<c_void>(), attribute, address) };
-    (code == CUresult::CUDA_SUCCESS).then_some(value)
+    (code == CUresult::SUCCESS).then_some(value)
 }
 
-fn is_loaded() -> bool {
-    // SAFETY: only asks for a library that is loaded already; the handle is given back.
-    unsafe {
-        let library = libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
-        !library.is_null() && libc::dlclose(library) == 0
-    }
+/// Whether the program has loaded libcuda, and this process may call it.
+fn is_usable() -> bool {
+    loaded::is_libcuda_loaded() && check_process().is_ok() && sys::load().is_ok()
 }

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use cudarc::driver::sys::CUdeviceptr;
+use crate::cuda::sys::CUdeviceptr;
 
 use crate::error::{Error, ErrorKind, Result};
 

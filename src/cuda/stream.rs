@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::ptr;
 use std::sync::Arc;
 
-use cudarc::driver::sys::{self, CUstream};
+use crate::cuda::sys::{self, CUstream};
 
 use crate::cuda::caches::OwnStream;
 use crate::cuda::context::Handle;

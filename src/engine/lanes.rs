@@ -90,10 +90,11 @@ impl Streams {
     }
 }
 
-impl Drop for Streams {
-    fn drop(&mut self) {
+impl Streams {
+    /// Waits until no work of theirs uses any memory.
+    fn settle(&self) {
         for stream in [&self.bring, &self.work, &self.fetch] {
-            // If it fails, nothing goes on all the same.
+            // If it fails, the context is lost and nothing runs on.
             let _ = stream.synchronize();
         }
     }
@@ -195,6 +196,13 @@ pub struct Lane {
     ring: Vec<Place>,
     slots: Room,
     busy: Busy,
+}
+
+impl Drop for Lane {
+    /// Before any field is dropped: pinned memory goes back to a cache that all threads share.
+    fn drop(&mut self) {
+        self.streams.settle();
+    }
 }
 
 impl Lane {

@@ -2,7 +2,7 @@
 
 use crate::codec::registry::{self, Entry};
 use crate::codec::request::Request;
-use crate::codec::{Decision, Kept, Params, Plan, counts};
+use crate::codec::{Decision, Kept, Params, Plan};
 use crate::engine::frame::{self, stored_bytes};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::fold::Fold;
@@ -32,7 +32,6 @@ impl Prepared {
     /// # Errors
     /// `InvalidArgument` if so many bytes cannot be addressed; what the codec refuses.
     pub fn new(array: &Array, request: &Request) -> Result<Self> {
-        counts::a_plan();
         let prepared = match request.entry.codec.plan(array, &request.terms) {
             Decision::Take(plan) => Self::planned(array, request.entry, &plan),
             Decision::Store => Self::stored(array),

@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "functions that C calls")]
 #![allow(clippy::missing_safety_doc, reason = "these comments are the C manual; its head states the promises")]
 
-use std::ffi::{CStr, c_void};
+use std::ffi::c_void;
 
 use crate::bulk::{Progress, Tally};
 use crate::engine::device::{self, Destination, DeviceSlice, Source};
@@ -191,13 +191,7 @@ unsafe fn library(functions: *const gridz_h5_function) -> Result<Library<'static
         return unsafe { Library::of_program() };
     }
     // SAFETY: the same promise.
-    let functions = unsafe { ptr::functions(functions)? };
-    let find = |name: &CStr| {
-        let found = functions.iter().find(|(known, address)| *known == name && !address.is_null());
-        found.map(|&(_, address)| address)
-    };
-    // SAFETY: the same promise.
-    unsafe { Library::new(&find) }
+    unsafe { Library::of_table(&ptr::functions(functions)?) }
 }
 
 /// What a call says of a box and its memory.

@@ -7,8 +7,8 @@
 
 #![allow(unsafe_code)] // dladdr, dlsym and the functions found
 
-use std::cell::OnceCell;
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::collections::HashMap;
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::mem::MaybeUninit;
 
 use elf::ElfBytes;
@@ -362,6 +362,9 @@ pub(super) fn ok(status: c_int) -> Option<()> {
 }
 
 /// The libhdf5 whose code contains `address`; `None` if its functions cannot be found.
+///
+/// A library that was found stays loaded. One whose functions are not found may be unloaded, and another may be loaded
+/// at its address: that is remembered of the main program only.
 pub fn calling_library(address: *const c_void) -> Option<&'static Api> {
     /// An append-only list: no lock that a fork could leave locked.
     struct Known {
@@ -373,15 +376,26 @@ pub fn calling_library(address: *const c_void) -> Option<&'static Api> {
 
     let object = Object::containing(address)?;
     let mut list = &KNOWN;
-    loop {
-        let known = list.get_or_init(|| {
-            Box::new(Known { base: object.base as usize, api: object.resolve(), next: OnceBox::new() })
-        });
+    while let Some(known) = list.get() {
         if known.base == object.base as usize {
             return known.api.as_ref();
         }
         list = &known.next;
     }
+    let api = object.resolve();
+    if api.is_none() && !object.is_main_program() {
+        return None;
+    }
+    let mut new = Box::new(Known { base: object.base as usize, api, next: OnceBox::new() });
+    // Another thread may have appended an entry meanwhile, also one of this very object.
+    while let Err(back) = list.set(new) {
+        let known = list.get()?;
+        if known.base == object.base as usize {
+            return known.api.as_ref();
+        }
+        (new, list) = (back, &known.next);
+    }
+    list.get()?.api.as_ref()
 }
 
 /// A loaded executable or library.
@@ -398,18 +412,14 @@ impl Object {
         if info.dli_fname.is_null() {
             return None;
         }
-        // SAFETY: a string of the dynamic linker that lives as long as the object, whose code is
-        // calling us; `resolve`, which runs within that call, is the only user.
+        // SAFETY: a string of the dynamic linker that lives as long as the object. The address is one of a function
+        // that calls us or that we may call, so the object outlives this value, which is used within that call only.
         let path = unsafe { CStr::from_ptr(info.dli_fname) };
         Some(Self { base: info.dli_fbase, path })
     }
 
     fn resolve(&self) -> Option<Api> {
-        // The main program has no name to the dynamic linker, but symbols if it exports them.
-        let name = if self.is_main_program() { std::ptr::null() } else { self.path.as_ptr() };
-        // SAFETY: null or a string; with RTLD_NOLOAD this only counts one more user of what is loaded,
-        // which keeps the functions we remember in memory.
-        let handle = unsafe { libc::dlopen(name, libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+        let handle = self.handle();
         if !handle.is_null() {
             // SAFETY: a valid handle; the lookup accepts symbols of the calling object only, which is a
             // libhdf5, since it has called our callback.
@@ -419,9 +429,17 @@ impl Object {
             }
         }
         // A program with libhdf5 linked in statically, unless it was stripped.
-        let symbols = self.is_main_program().then(|| StaticSymbols::read(self)).flatten()?;
+        let symbols = self.is_main_program().then(StaticSymbols::of_program).flatten()?;
         // SAFETY: the addresses are those of the calling program's own symbols.
         unsafe { Api::resolve(&|name| symbols.find(name)) }.ok()
+    }
+
+    /// A handle that is never closed, so the object stays loaded; null if the dynamic loader does not know its name.
+    fn handle(&self) -> *mut c_void {
+        // The main program has no name to the dynamic linker, but symbols if it exports them.
+        let name = if self.is_main_program() { std::ptr::null() } else { self.path.as_ptr() };
+        // SAFETY: null or a string; with RTLD_NOLOAD this only counts one more user of what is loaded.
+        unsafe { libc::dlopen(name, libc::RTLD_LAZY | libc::RTLD_NOLOAD) }
     }
 
     fn is_main_program(&self) -> bool {
@@ -440,55 +458,62 @@ impl Object {
     }
 }
 
-/// The functions of the program, by their names: those of the libraries that all of it can use, and its own.
-#[derive(Default)]
-pub struct Program {
-    symbols: OnceCell<Option<StaticSymbols>>,
+/// The address of a function that any part of the program can use.
+pub(super) fn shared_function(name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: a string.
+    let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    (!address.is_null()).then_some(address)
 }
 
-impl Program {
-    /// The address of a function.
-    pub fn find(&self, name: &CStr) -> Option<*mut c_void> {
-        // SAFETY: a string.
-        let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-        if !address.is_null() {
-            return Some(address);
-        }
+/// The address of a function that is linked into the program statically.
+pub(super) fn static_function(name: &CStr) -> Option<*mut c_void> {
+    StaticSymbols::of_program()?.find(name)
+}
+
+/// The address of a function of the library, or of the program, that contains the function at `beside`.
+pub(super) fn function_beside(beside: *const c_void, name: &CStr) -> Option<*mut c_void> {
+    let object = Object::containing(beside)?;
+    let handle = object.handle();
+    let exported = (!handle.is_null()).then(|| object.exported(handle, name)).flatten();
+    exported.or_else(|| if object.is_main_program() { static_function(name) } else { None })
+}
+
+/// The functions of HDF5 in the symbol table of the running program's file, which is read once per process.
+struct StaticSymbols(HashMap<CString, usize>);
+
+impl StaticSymbols {
+    fn of_program() -> Option<&'static Self> {
+        static SYMBOLS: OnceBox<Option<StaticSymbols>> = OnceBox::new();
         let read = || {
             // SAFETY: takes any number.
             let program_headers = unsafe { libc::getauxval(libc::AT_PHDR) };
-            Object::containing(program_headers as *const c_void).and_then(|main| StaticSymbols::read(&main))
+            Object::containing(program_headers as *const c_void).and_then(|main| Self::read(&main))
         };
-        self.symbols.get_or_init(read).as_ref()?.find(name)
+        SYMBOLS.get_or_init(|| Box::new(read())).as_ref()
     }
-}
 
-/// The symbol table in the file of the running program.
-struct StaticSymbols {
-    file: Vec<u8>,
-    /// What to add to an address in the file.
-    bias: u64,
-}
-
-impl StaticSymbols {
     fn read(main_program: &Object) -> Option<Self> {
         // Not the path the dynamic linker knows: that is whatever the program was told as its name.
         let file = std::fs::read("/proc/self/exe").ok()?;
         let elf = ElfBytes::<NativeEndian>::minimal_parse(&file).ok()?;
         let first = elf.segments()?.iter().filter(|segment| segment.p_type == PT_LOAD).map(|s| s.p_vaddr).min()?;
-        let bias = (main_program.base as u64).wrapping_sub(first & !0xfff);
-        Some(Self { file, bias })
+        let bias = (main_program.base as usize).wrapping_sub((first & !0xfff) as usize);
+        let (symbols, names) = elf.symbol_table().ok()??;
+        let defined = symbols.iter().filter(|symbol| symbol.st_value != 0 && !symbol.is_undefined());
+        let of_hdf5 = defined.filter_map(|symbol| {
+            let name = names.get_raw(symbol.st_name as usize).ok().filter(|name| name.starts_with(b"H5"))?;
+            Some((CString::new(name).ok()?, bias.wrapping_add(symbol.st_value as usize)))
+        });
+        // The first of several symbols of one name, as a search from the start would find it.
+        let mut addresses = HashMap::new();
+        of_hdf5.for_each(|(name, address)| {
+            addresses.entry(name).or_insert(address);
+        });
+        Some(Self(addresses))
     }
 
     fn find(&self, name: &CStr) -> Option<*mut c_void> {
-        let elf = ElfBytes::<NativeEndian>::minimal_parse(&self.file).ok()?;
-        let (symbols, names) = elf.symbol_table().ok()??;
-        let symbol = symbols.iter().find(|symbol| {
-            symbol.st_value != 0
-                && !symbol.is_undefined()
-                && names.get_raw(symbol.st_name as usize).is_ok_and(|found| found == name.to_bytes())
-        })?;
-        Some(self.bias.wrapping_add(symbol.st_value) as *mut c_void)
+        self.0.get(name).map(|&address| std::ptr::with_exposed_provenance_mut(address))
     }
 }
 

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 
 use super::abi::{self, Hid};
 use super::descriptor::Files;
-use super::dl::{Api, Program, ok};
+use super::dl::{self, Api, ok};
 use super::functions::{Find, functions};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -155,6 +155,27 @@ impl<'f> Library<'f> {
         }
     }
 
+    /// The library of a table of functions that was compiled into the caller's program. Functions that a later gridz
+    /// needs and the table lacks are looked up in the library that contains the table's.
+    ///
+    /// # Errors
+    /// As for [`Library::new`].
+    ///
+    /// # Safety
+    /// The addresses are null or of the functions of these names of one initialised libhdf5, which stays loaded for `'f`.
+    pub unsafe fn of_table(functions: &[(&CStr, *mut c_void)]) -> Result<Self> {
+        let known = functions.iter().filter(|(_, address)| !address.is_null());
+        let beside = known.clone().map(|(_, address)| *address).next();
+        let find = |name: &CStr| match known.clone().find(|(known, _)| *known == name) {
+            Some((_, address)) => Some(*address),
+            // One that is in the table as null is not there.
+            None if functions.iter().any(|(known, _)| *known == name) => None,
+            None => dl::function_beside(beside?, name),
+        };
+        // SAFETY: the same promise.
+        unsafe { Self::new(&find) }
+    }
+
     /// The library that the program is linked with.
     ///
     /// # Errors
@@ -163,9 +184,12 @@ impl<'f> Library<'f> {
     /// # Safety
     /// Functions of the program with names of libhdf5 are those of one initialised libhdf5, which stays loaded for `'f`.
     pub unsafe fn of_program() -> Result<Self> {
-        let program = Program::default();
+        // The program's file is read only if a function that is needed is not found otherwise: it may be large.
         // SAFETY: the same promise.
-        unsafe { Self::new(&|name| program.find(name)) }
+        unsafe {
+            Self::new(&dl::shared_function)
+                .or_else(|_| Self::new(&|name| dl::shared_function(name).or_else(|| dl::static_function(name))))
+        }
     }
 
     /// A function failed just now: what its error stack says of that first. The stack does not last, since closing an id clears it.

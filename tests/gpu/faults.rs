@@ -4,7 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use cudarc::driver::sys::{CUresult, cuCtxSynchronize};
-use gridz::cuda::{Device, Fatbin, Grid, KernelStruct};
+use gridz::cuda::{Device, Grid, KernelStruct};
 use gridz::settings::{self, Backend};
 use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Result};
 
@@ -90,7 +90,7 @@ fn a_lost_device() {
         let (gpu, auto) = (gpu(), auto());
         let device = Device::choose(settings::checked().unwrap()).unwrap();
         let stream = device.stream().unwrap();
-        let trap = device.module(Fatbin::find("selftest").unwrap()).unwrap().function("selftest_trap").unwrap();
+        let trap = device.module(crate::selftest::fatbin()).unwrap().function("selftest_trap").unwrap();
         let args = Args { dst: 0, n_words: 0, extents: [0; 3], value: 1, other: 0 };
         let one = Grid { ctas: 1, threads: 1, shared_bytes: 0 };
         // SAFETY: the kernel touches no memory.

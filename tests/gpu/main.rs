@@ -10,6 +10,8 @@
 mod common;
 #[path = "../mock_cuda/mod.rs"]
 mod mock_cuda;
+#[path = "../common/selftest.rs"]
+mod selftest;
 
 mod arrays;
 mod batch;

@@ -17,7 +17,7 @@ mod runs;
 
 use std::marker::PhantomData;
 
-use crate::codec::{Codec, Decision, Encoded, Job, Kept, Plan, Terms, counts};
+use crate::codec::{Codec, Decision, Encoded, Job, Kept, Plan, Terms};
 use crate::cpu::level::Level;
 use crate::error::{Error, Result};
 use crate::format::checksum::Sums;
@@ -110,7 +110,6 @@ struct Chunk {
 impl Chunk {
     /// `None` if the codec cannot have written it.
     fn new(dtype: DType, shape: &Shape, params: &[u8]) -> Option<Self> {
-        counts::a_layout();
         let element = element(dtype)?;
         let (layout, has_codes) = params::layout(shape, element.bytes, params)?;
         Some(Self { layout, element, has_codes })

@@ -10,7 +10,7 @@ pub mod params;
 
 use std::marker::PhantomData;
 
-use crate::codec::{BlockCounts, Codec, Decision, Encoded, Job, Kept, Params, Plan, Terms, counts};
+use crate::codec::{BlockCounts, Codec, Decision, Encoded, Job, Kept, Params, Plan, Terms};
 use crate::cpu::level::Level;
 use crate::error::{Error, Result};
 use crate::format::checksum::Sums;
@@ -117,7 +117,6 @@ struct Chunk {
 impl Chunk {
     /// `None` if the codec cannot have written it.
     fn new(dtype: DType, shape: &Shape, params: &[u8]) -> Option<Self> {
-        counts::a_layout();
         let &[b] = params else { return None };
         let element = element(dtype)?;
         let layout = params::layout(shape, element.bytes, b)?;

@@ -1,7 +1,6 @@
 //! Where everything is in a payload of lorenzo: blocks of 2^12 to 2^14 elements, at level max of 2^16 to 2^18, that begin at
 //! multiples of 16 bytes.
 
-use crate::codec::counts;
 use crate::codec::lorenzo::max;
 use crate::stage::blocks::ROW;
 use crate::stage::blocks::layout::{Form, Layout};
@@ -18,7 +17,6 @@ const LOG2_ROWS_MAX: u8 = 11;
 /// The layout of an array of rank 1 to 3 for the parameter b. `None` if there are no elements, b is unknown, or a
 /// payload could pass what the table can tell.
 pub fn new(shape: &Shape, element_bytes: usize, b: u8) -> Option<Layout> {
-    counts::a_layout();
     // Bytes of the header of RAW blocks, and rows.
     let (block_head, row) = match b {
         b if LOG2_SIZES.contains(&b) => (UNIT, ROW),

@@ -25,7 +25,7 @@ mod refine;
 mod walk;
 
 use crate::codec::mode::Mode;
-use crate::codec::{BlockCounts, Codec, Decision, Encoded, Job, Kept, Plan, Progressive, Promise, Terms, counts};
+use crate::codec::{BlockCounts, Codec, Decision, Encoded, Job, Kept, Plan, Progressive, Promise, Terms};
 use crate::cpu::float::Ieee;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::checksum::Sums;
@@ -162,7 +162,6 @@ struct Chunk {
 impl Chunk {
     /// `None` if there are no elements, or too many.
     fn new(dtype: DType, shape: &Shape, asked: Asked) -> Option<Self> {
-        counts::a_layout();
         let grid = Grid::new(shape)?;
         let n_bytes = grid.n_nodes().checked_mul(dtype.size()? as usize)?;
         (n_bytes < MOST_BYTES).then_some(Self { grid, dtype, asked })

@@ -11,7 +11,6 @@
 
 use std::ops::Range;
 
-use crate::codec::counts;
 use crate::format::region::FoldedRegion;
 use crate::types::{DType, Shape};
 
@@ -37,7 +36,6 @@ impl Layout {
     /// The layout of an array of rank 1 to 3; `None` if a stream of it could pass the 32-bit offsets
     /// of the table.
     pub fn new(shape: &Shape, dtype: DType) -> Option<Self> {
-        counts::a_layout();
         let sides = match shape.rank() {
             1 => [1, 1, 4096],
             2 => [1, 64, 64],

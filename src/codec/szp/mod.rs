@@ -16,7 +16,7 @@ pub mod params;
 use std::marker::PhantomData;
 
 use crate::codec::mode::Mode;
-use crate::codec::{BlockCounts, Codec, Decision, Encoded, Job, Kept, Plan, Promise, Terms, counts};
+use crate::codec::{BlockCounts, Codec, Decision, Encoded, Job, Kept, Plan, Promise, Terms};
 use crate::cpu::float::Ieee;
 use crate::cpu::level::Level;
 use crate::error::{Error, ErrorKind, Result};
@@ -173,7 +173,6 @@ struct Chunk {
 impl Chunk {
     /// `None` if there are no elements, or a payload could pass what the table can tell.
     fn new(dtype: DType, shape: &Shape, asked: Asked) -> Option<Self> {
-        counts::a_layout();
         let number = dtype.parts().0;
         let layout = layout(dtype, shape, asked.log2_unit, asked.level)?;
         Some(Self { layout, element: Element::of(number)?, number, asked })

@@ -27,7 +27,7 @@ mod rules;
 mod scatter;
 
 use crate::codec::mode::Mode;
-use crate::codec::{BlockCounts, Codec, Decision, Encoded, Job, Kept, Plan, Promise, Terms, counts};
+use crate::codec::{BlockCounts, Codec, Decision, Encoded, Job, Kept, Plan, Promise, Terms};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::checksum::Sums;
 use crate::format::fold::Fold;
@@ -163,7 +163,6 @@ struct Chunk {
 impl Chunk {
     /// `None` if there are no elements, or too many blocks.
     fn new(dtype: DType, shape: &Shape, asked: Asked) -> Option<Self> {
-        counts::a_layout();
         Some(Self { layout: Layout::new(shape)?, dtype, asked })
     }
 
