@@ -524,3 +524,32 @@ pub struct Call {
     /// How.
     pub dxpl: Hid,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hdf5_sys::h5::H5open;
+
+    #[test]
+    fn functions_that_a_table_lacks_are_those_of_its_library() {
+        let open = (c"H5open", H5open as *mut c_void);
+        // SAFETY: the one libhdf5 of this program.
+        let of = |table: &[(&CStr, *mut c_void)]| unsafe { Library::of_table(table) };
+        assert!(of(&[open]).is_ok());
+        for (table, missing) in [
+            // An entry without an address is a function that the program's libhdf5 does not have.
+            (&[open, (c"H5Dwrite", std::ptr::null_mut())][..], "H5Dwrite is not among"),
+            (&[], "H5get_libversion is not among"),
+        ] {
+            let error = of(table).err().expect("a function is missing");
+            assert!(error.context().starts_with(missing), "{error}");
+        }
+    }
+
+    #[test]
+    fn shared_functions_are_not_looked_up_in_the_programs_file() {
+        assert!(dl::shared_function(c"H5open").is_some() && dl::static_function(c"H5open").is_none());
+        // SAFETY: the one libhdf5 of this program.
+        assert!(unsafe { Library::of_program() }.is_ok());
+    }
+}
