@@ -9,8 +9,8 @@ SHELL := /bin/bash
 
 # Here, and in all that these stand on, it is an error to have no CUDA kernels; in tests also to have
 # kernels that keep registers in memory.
-cuda wheel test lint test-rust test-plugin test-side-by-side test-hosts test-installed test-adios2 test-python test-demo test-emulated emulated: export GRIDZ_CUDA := require
-test lint test-rust test-plugin test-side-by-side test-hosts test-installed test-adios2 test-python test-demo test-emulated emulated: export GRIDZ_CUDA_CHECK := 1
+cuda wheel test lint test-unit test-rust test-plugin test-side-by-side test-hosts test-installed test-spec test-adios2 test-python test-demo test-emulated emulated: export GRIDZ_CUDA := require
+test lint test-unit test-rust test-plugin test-side-by-side test-hosts test-installed test-spec test-adios2 test-python test-demo test-emulated emulated: export GRIDZ_CUDA_CHECK := 1
 
 # Everything lands in target/, whatever the caller's cargo settings are.
 export CARGO_TARGET_DIR := $(CURDIR)/target
@@ -22,7 +22,7 @@ PYTHON := .venv/bin/python
 # For all that links HDF5.
 CARGO_HDF5 := scripts/serial_hdf5.sh cargo
 # In tests the library is built with the dependencies of the Rust tests, so that both share one build.
-WITH_TESTS := $(if $(filter test%,$(MAKECMDGOALS)),--test layers)
+WITH_TESTS := $(if $(filter test% release-check,$(MAKECMDGOALS)),--test layers)
 # The virtual environments, complete: of the tests, with the CUDA compiler, with what builds wheels, and with ADIOS2.
 VENV := .venv/complete
 CUDA_VENV := .venv-cuda/complete
@@ -125,10 +125,10 @@ bench: build $(VENV) ## measure the codecs (cargo bench) and the filter in h5py 
 
 # ---- tests -------------------------------------------------------------------------------------
 
-ALL_TESTS := lint test-rust test-side-by-side test-goldens
-# Each of these keeps one core busy, those that do so for long come first. The first one compiles the library for itself, and
-# the second one meanwhile the one that all others use.
-SIDE_BY_SIDE := test-fuzz test-installed test-spec test-emulated test-hosts test-python test-adios2 test-plugin test-demo
+ALL_TESTS := test-side-by-side test-goldens
+# Each of these keeps one core busy, and those that take long come first. The first one compiles the library as it is shipped,
+# which the later ones use; the second and the third one do not.
+SIDE_BY_SIDE := test-rust lint test-unit test-hosts test-installed test-emulated test-python test-spec test-adios2 test-plugin test-demo
 .PHONY: test
 test: test-begin need-nvcc $(ALL_TESTS) ## run everything; installs what it needs
 	@cat target/skips.log
@@ -148,11 +148,14 @@ test-side-by-side: need-rust need-nvcc need-test-packages $(VENV)
 	printf '%s\n' $(SIDE_BY_SIDE) | xargs -P 2 -I SUITE bash -c \
 	    '$(MAKE) SUITE > target/SUITE.log 2>&1; status=$$?; cat target/SUITE.log; exit $$status'
 
-# The library is compiled twice: once as its unit tests, with overflow checks and debug assertions, and once as it is shipped, for
-# all other tests.
-.PHONY: test-rust
-test-rust: need-rust need-test-packages need-nvcc ## the Rust tests, with the C API's C programs
+# The library is compiled twice: as its unit tests, with overflow checks and debug assertions, and as it is shipped, for all
+# other tests.
+.PHONY: test-unit
+test-unit: need-rust need-test-packages need-nvcc ## the Rust unit tests, with overflow checks and debug assertions
 	$(CARGO_HDF5) test --locked --lib
+
+.PHONY: test-rust
+test-rust: need-rust need-test-packages need-nvcc ## the other Rust tests, with the C API's C programs
 	$(CARGO_HDF5) test --locked --release --test '*'
 	$(CARGO_HDF5) test --locked --release --doc
 
@@ -191,10 +194,6 @@ test-spec: build $(VENV) ## the golden frames and damaged ones, decoded by a sec
 test-demo: need-nvcc build need-test-packages ## the demo, small
 	FILE= N=32 examples/demo/run.sh
 
-.PHONY: test-fuzz
-test-fuzz: need-rust need-test-packages ## every fuzz target for 15 seconds
-	fuzz/run.sh 15
-
 .PHONY: fuzz
 fuzz: need-rust need-test-packages ## every fuzz target for SECONDS_EACH=600 seconds
 	fuzz/run.sh $(SECONDS_EACH)
@@ -213,7 +212,9 @@ test-goldens: ## that no committed golden file was ever changed
 
 .PHONY: release-check
 release-check: export GRIDZ_ALL_CASES := 1
-release-check: test emulated ## everything that a release needs: the tests, GPU results of these very kernels, the wheel in PYTHONS, the crate
+release-check: test emulated ## everything that a release needs: all tests in full, GPU results of these very kernels, the wheel in PYTHONS, the crate
+	$(CARGO_HDF5) test --locked
+	fuzz/run.sh 60
 	scripts/check_gpu_results.sh
 	$(MAKE) wheel
 	tests/python/matrix.sh target/wheels/gridz-*-$(WHEEL_PLATFORM).whl $(PYTHONS)
@@ -226,6 +227,8 @@ lint: need-test-packages need-nvcc ## formatting, clippy and documentation, warn
 	cargo fmt --check
 	$(CARGO_HDF5) clippy --locked --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO_HDF5) doc --locked --no-deps
+	@# Only whether the fuzz targets compile, for which libFuzzer need not.
+	CUSTOM_LIBFUZZER_PATH=none/libfuzzer.a GRIDZ_CUDA=off CARGO_TARGET_DIR=fuzz/target cargo clippy --locked --manifest-path fuzz/Cargo.toml -- -D warnings
 
 # ---- what they stand on ------------------------------------------------------------------------
 

@@ -144,8 +144,8 @@ pub(crate) fn with_last<R>(read: impl Fn(&CStr) -> R) -> R {
 /// Runs `body`; a panic becomes [`ErrorKind::Internal`]. Every entry point that C can call goes
 /// through here, because a panic that reaches C aborts the host process.
 pub(crate) fn guarded<R>(body: impl FnOnce() -> Result<R>) -> Result<R> {
-    // Unwind safety: all state behind our entry points is either owned by the call or lock-free and
-    // valid at every step, so nothing half-made can be seen afterwards.
+    // Unwind safety: state behind our entry points is owned by the call, lock-free and valid at every step, or in a
+    // mutex whose holders leave it valid wherever they may panic. So nothing half-made can be seen afterwards.
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| Err(from_panic(panic.as_ref())))
 }
 

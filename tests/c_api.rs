@@ -123,7 +123,7 @@ fn small_calls_survive_forks_and_need_no_system_calls() {
         let expected = format!("{n_forks} children: 0 crashed, 0 hung, 0 wrong; the threads made as many calls\n");
         assert_eq!(printed, expected, "{backend}");
         let printed = succeed(clean(&program).args(["calls", "1000"]).envs(threads));
-        assert_eq!(printed, "2000 calls asked the system for nothing but memory\n", "{backend}");
+        assert_eq!(printed, "small calls: 2000 asked the system for nothing but memory\n", "{backend}");
     }
     // A test that cannot fail is none: the filter ends a process that opens a file.
     let output = run(clean(&program).arg("forbidden"));

@@ -19,7 +19,7 @@ if [[ ${SANITIZE:-0} == 1 ]]; then
 fi
 tests/emulator/build.sh "$out"
 out=$(cd "$out" && pwd)
-test=$(cargo test --locked --no-run --test gpu --message-format=json | python3 -c '
+test=$(cargo test --locked --release --no-run --test gpu --message-format=json | python3 -c '
 import json, sys
 built = [json.loads(line) for line in sys.stdin]
 print(next(one["executable"] for one in built if one.get("executable") and one["target"]["name"] == "gpu"))')
