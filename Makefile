@@ -43,6 +43,8 @@ WHEEL_PLATFORM := manylinux_2_28_x86_64
 FILE ?=
 # make demo N=256: cells per side of the demo's simulation.
 N ?= 128
+# make regress BASE=v0.1.0: the revision to compare with.
+BASE ?= HEAD~1
 # make fuzz SECONDS_EACH=3600: how long each fuzz target runs.
 SECONDS_EACH ?= 600
 # make release-check PYTHONS="python3.9 python3.13": the Pythons in which the wheel is tried.
@@ -122,6 +124,11 @@ bench: build $(VENV) ## measure the codecs (cargo bench) and the filter in h5py 
 	@scripts/need.sh libhdf5-dev pkg-config
 	$(CARGO_HDF5) bench --locked
 	$(PYTHON) scripts/bench_filter.py
+
+.PHONY: regress
+regress: need-rust $(VENV) ## compare frame sizes and speeds with those of a revision, BASE=HEAD~1; fails if they are worse
+	@scripts/need.sh gcc libc6-dev
+	$(PYTHON) scripts/regress $(call quoted,$(BASE))
 
 # ---- tests -------------------------------------------------------------------------------------
 
