@@ -49,7 +49,7 @@ struct HuffmanWriter {
         }
         if (head.tail_bytes == 0) return;
         __syncthreads();
-        if (warp_id() == 0) write_tails(words, 8 * tails);
+        if (warp_id() == 0) write_tails(words, block.n_units * (kUnitBytes / 4), 8 * tails);
     }
 
     __device__ __forceinline__ bool is_left_out(u32 row) const { return shared.marks[row / 32] >> row % 32 & 1; }
@@ -98,14 +98,15 @@ struct HuffmanWriter {
     __device__ __forceinline__ void copy_bytes(u32 at, const u32* from, u32 n) const {
         for (u32 i = lane_id(); i < n; i += kWarp) block.bytes[at + i] = static_cast<unsigned char>(from[i / 4] >> i % 4 * 8);
     }
-    // Adds the tails from bit `at` of the block on, by a warp. Zeros, which rows that are left out have, have none.
-    __device__ __forceinline__ void write_tails(u32* words, u32 at) const {
+    // Adds the tails from bit `at` of the block on, by a warp. The block has `n_words` words. Zeros have no tails, and rows that are left out are zeros.
+    __device__ __forceinline__ void write_tails(u32* words, u32 n_words, u32 at) const {
 #pragma unroll 1
         for (u32 row = 0; row < n_rows; ++row) {
             const u32 i = row * kRow + lane_id(), number = numbers.number(i, are_differences), n = i < numbers.m ? Symbol::tail_bits(Symbol::of(number)) : 0;
             if (!__any_sync(kAllLanes, n > 0)) continue;
             const u32 through = warp_inclusive_sum(n), first = at + through - n, tail = number & low_bits(0u, n);
-            if (n > 0) {
+            // Numbers that have changed since they were counted may have longer tails than there is room for.
+            if (n > 0 && likely(first + n <= 32 * n_words)) {
                 atomicOr(words + first / 32, tail << first % 32);
                 const u32 behind = __funnelshift_l(tail, 0, first);
                 if (behind) atomicOr(words + first / 32 + 1, behind);

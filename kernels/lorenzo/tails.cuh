@@ -56,6 +56,8 @@ struct Tails {
         constexpr u32 kAtOnce = 4;  // rows whose loads are under way
         const u32 group = threadIdx.x / kWarp, below = lanes_below(), first = group * kGroup + lane_id();
         u32 to = shared_address(stage) + begin + before(shared.tail_words, group) * static_cast<u32>(sizeof(W));
+        // The array may have changed since the tails were counted: nothing is written after the end of the room for them.
+        const u32 end = shared_address(stage) + begin + shared.tail_bytes;
         W string = 0;  // what is not yet a word
         u32 filled = 0;
         const typename BlockLoader<B>::Finder elements(loader);
@@ -84,7 +86,8 @@ struct Tails {
                 const u32 full = __ballot_sync(kAllLanes, is_full);
                 string = all;
                 if (is_full) {
-                    store_shared(to + __popc(full & below) * static_cast<u32>(sizeof(W)), all);
+                    const u32 at = to + __popc(full & below) * static_cast<u32>(sizeof(W));
+                    if (likely(at + static_cast<u32>(sizeof(W)) <= end)) store_shared(at, all);
                     // What is left of the tail.
                     filled -= kBits;
                     string = filled > 0 ? tail >> (n - filled) : 0;
@@ -93,7 +96,7 @@ struct Tails {
             }
         }
         const u32 at = 8 * (begin + word_bytes()) + before(shared.tail_bits, group) + warp_inclusive_sum(filled) - filled;
-        if (filled > 0) add_bits(shared_address(stage), at, string);
+        if (filled > 0 && likely(at + filled <= 8 * (begin + shared.tail_bytes))) add_bits(shared_address(stage), at, string);
     }
 
     // The sum of the groups' counts before a group.

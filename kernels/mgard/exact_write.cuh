@@ -195,7 +195,8 @@ struct PieceWriter {
 #pragma unroll
         for (u32 k = 0; k < kOwnWords; ++k) {
 #pragma unroll 1
-            for (u32 left = own[k]; left != 0; left &= left - 1, ++at) {
+            // If elements have changed since they were measured, holes may have become others.
+            for (u32 left = own[k]; left != 0 && at < n; left &= left - 1, ++at) {
                 const u32 i = 32 * (kOwnWords * threadIdx.x + k) + __ffs(left) - 1;
                 places[at + 1] = static_cast<unsigned short>(i);
                 const u64 bits = word(i);

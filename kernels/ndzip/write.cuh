@@ -56,7 +56,9 @@ struct WriterWarps {
     __device__ __forceinline__ u32 place(u32 n, const SizedTile& tile) const {
         const u32 before = frames.look_back(tile.chunk, tile.index), end = before + tile.words;
         if (lane == 0 && writer == 0) {
-            frames.publish_end(tile.chunk, tile.index, end);
+            // Tiles of a chunk that is written again keep their places: CTAs decide by the sum of all lengths how the chunk is written, and must all
+            // see the same one, also if the source has changed and this length is another one.
+            if (likely(tile.kind == kFirst)) frames.publish_end(tile.chunk, tile.index, end);
             const u32 n_elements = min((tile.index + 1) * kTileBlocks<W>, layout.n_blocks) * kBlock;
             shared.progress[n % kSizedSlots] = Progress{tile.chunk, end < n_elements};
         }

@@ -189,6 +189,7 @@ __device__ __forceinline__ void pack(unsigned char* packed, unsigned char* bitma
             n_again += __popc(twice);
         }
         __syncwarp();
-        at = again + (n + 7) / 8 * 8, n = n_again, bits = widths.e2;
+        // There is room for as many as were counted: numbers of a dictionary are made again, from an array that may have changed.
+        at = again + (n + 7) / 8 * 8, n = min(n_again, widths.n2), bits = widths.e2;
     }
 }

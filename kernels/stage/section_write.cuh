@@ -140,10 +140,11 @@ struct LaneWriter {
     u32 bits, count;  // of the lane, on top
     const u32 longest, from_here;  // lanes from this one on
     unsigned short* const words;
+    const u32 n_words;
     u32 end;  // words that are still to be written
 
     __device__ __forceinline__ LaneWriter(u32 count, u32 longest, unsigned short* words, u32 n_words)
-        : bits(0), count(count), longest(longest), from_here(~lanes_below()), words(words), end(n_words) {}
+        : bits(0), count(count), longest(longest), from_here(~lanes_below()), words(words), n_words(n_words), end(n_words) {}
 
     // Puts a code in front of each lane's bits, and writes the words that are cut off behind.
     __device__ __forceinline__ void put(u32 code) {
@@ -151,7 +152,7 @@ struct LaneWriter {
         const bool is_full = count + length >= kCodeWordBits + longest;
         const u32 full = __ballot_sync(kAllLanes, is_full);
         if (is_full) {
-            words[end - __popc(full & from_here)] = static_cast<unsigned short>(bits >> (32 - count));
+            store(end - __popc(full & from_here), bits >> (32 - count));
             count -= kCodeWordBits;
         }
         end -= __popc(full);
@@ -161,6 +162,10 @@ struct LaneWriter {
     // Writes the words that a reader takes before the first row.
     __device__ __forceinline__ void finish() {
         const u32 left = __ballot_sync(kAllLanes, count > 0);
-        if (count > 0) words[end - __popc(left & from_here)] = static_cast<unsigned short>(bits >> kCodeWordBits);
+        if (count > 0) store(end - __popc(left & from_here), bits >> kCodeWordBits);
+    }
+    // Stores a word. Numbers that have changed since they were counted may have more words than there is room for: `end` wraps around then.
+    __device__ __forceinline__ void store(u32 at, u32 word) const {
+        if (likely(at < n_words)) words[at] = static_cast<unsigned short>(word);
     }
 };

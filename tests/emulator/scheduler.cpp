@@ -1,7 +1,7 @@
 // The threads of a CTA, one after the other: see cuda.h. x86-64 only.
 //
 // GRIDZ_EMULATOR_ORDER=backward runs CTAs, warps and lanes in the other order, GRIDZ_EMULATOR_FILL=n is the byte that shared
-// memory begins with (205).
+// memory begins with (205). emulator_change() lets memory change while kernels run.
 
 #include "cuda.h"
 
@@ -95,6 +95,30 @@ void fail(const char* what) {
     std::abort();
 }
 
+// Memory that changes while kernels read it: now and then a part of it becomes what it is in one of its variants, which follow each other.
+struct Changing {
+    unsigned char* memory;
+    const unsigned char* variants;
+    std::size_t n_bytes;
+    u32 n_variants;
+    u64 state;  // of a generator of random numbers
+    u64 n_changes;
+};
+static Changing changing;
+
+static void change_some() {
+    constexpr u64 kSeldom = 16;
+    Changing& c = changing;
+    if (c.n_bytes == 0) return;
+    const auto random = [&] { return c.state ^= c.state << 13, c.state ^= c.state >> 7, c.state ^= c.state << 17, c.state >> 11; };
+    if (random() % kSeldom != 0) return;
+    // A few bytes as often as nearly all.
+    const std::size_t first = random() % c.n_bytes, most = c.n_bytes >> random() % 20, n = random() % (most + 1);
+    const std::size_t n_here = n < c.n_bytes - first ? n : c.n_bytes - first;
+    std::memcpy(c.memory + first, c.variants + random() % c.n_variants * c.n_bytes + first, n_here);
+    ++c.n_changes;
+}
+
 void yield() { emulator_switch(&fibers[threadIdx.x].stack, scheduler); }
 void note_progress() { has_progressed = true; }
 
@@ -182,6 +206,7 @@ static bool run_warp(u32 warp, bool is_backward) {
             const u32 thread = warp * kLanes + (is_backward ? kLanes - 1 - i : i);
             if (fibers[thread].is_done) continue;
             threadIdx.x = thread;
+            change_some();
             emulator_switch(&scheduler, fibers[thread].stack);
         }
         has_run |= has_progressed;
@@ -207,6 +232,15 @@ static void run_cta(unsigned char* stacks, u32 n_shared, bool is_backward, u32 f
 }
 
 }  // namespace emulator
+
+// From now on memory changes while kernels of this library run, until it is told that 0 bytes do; returns how often it has changed since it was
+// told before.
+extern "C" unsigned long long emulator_change(void* memory, const void* variants, std::size_t n_bytes, unsigned n_variants, unsigned long long seed) {
+    using namespace emulator;
+    const u64 n_changes = changing.n_changes;
+    changing = {static_cast<unsigned char*>(memory), static_cast<const unsigned char*>(variants), n_bytes, n_variants, seed | 1, 0};
+    return n_changes;
+}
 
 // Runs a kernel, as cuLaunchKernel. By one thread of the machine at a time.
 extern "C" void emulator_launch(emulator::Kernel kernel, unsigned n_ctas, unsigned n_threads, unsigned n_shared, const void* arguments) {

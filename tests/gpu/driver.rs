@@ -237,6 +237,13 @@ impl<'s> Memory<'s> {
         check(unsafe { sys::cuMemcpyDtoDAsync_v2(self.address(to), self.address(from), n_bytes, self.stream.0) });
     }
 
+    /// Gives the copy of `n_bytes` to other memory to the stream, and nothing else.
+    pub fn copy_to(&self, from: usize, other: &Memory, to: usize, n_bytes: usize) {
+        assert!(from + n_bytes <= self.n_bytes && to + n_bytes <= other.n_bytes);
+        // SAFETY: inside of both, by the line above.
+        check(unsafe { sys::cuMemcpyDtoDAsync_v2(other.address(to), self.address(from), n_bytes, self.stream.0) });
+    }
+
     pub fn read_into(&self, at: usize, bytes: &mut [u8]) {
         assert!(at + bytes.len() <= self.n_bytes);
         self.read_raw(self.address(at), bytes);

@@ -17,6 +17,7 @@ mod arrays;
 mod batch;
 mod boundaries;
 mod bounded;
+mod changing;
 mod chunks;
 mod codes;
 mod cut;

@@ -272,10 +272,14 @@ static void open_libraries(void) {
     if (files != NULL) closedir(files);
 }
 
-/* What has this name in a library, and which; NULL if none has it. */
-static void *find(const char *name, struct library **library) {
+static void open_libraries_once(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, open_libraries);
+}
+
+/* What has this name in a library, and which; NULL if none has it. */
+static void *find(const char *name, struct library **library) {
+    open_libraries_once();
     for (size_t i = 0; i < n_libraries; i++) {
         void *found = dlsym(libraries[i].handle, name);
         if (found != NULL) {
@@ -284,6 +288,21 @@ static void *find(const char *name, struct library **library) {
         }
     }
     return NULL;
+}
+
+/*
+ * Memory changes while kernels for the CPU run, to parts of n_variants variants of it, which follow each other; until n_bytes is 0.
+ * Returns how often it has changed since the call before.
+ */
+unsigned long long mock_cuda_change(void *memory, const void *variants, size_t n_bytes, unsigned n_variants, unsigned long long seed) {
+    typedef unsigned long long change_function(void *, const void *, size_t, unsigned, unsigned long long);
+    unsigned long long n_changes = 0;
+    open_libraries_once();
+    for (size_t i = 0; i < n_libraries; i++) {
+        change_function *change = (change_function *)dlsym(libraries[i].handle, "emulator_change");
+        if (change != NULL) n_changes += change(memory, variants, n_bytes, n_variants, seed);
+    }
+    return n_changes;
 }
 
 CUresult cuModuleGetFunction(void **function, void *module, const char *name) {

@@ -134,6 +134,26 @@ pub fn count(name: &CStr) -> i32 {
     count(name.as_ptr())
 }
 
+/// Lets memory of the mock change while kernels for the CPU run, to parts of `variants`, which follow each other and have
+/// `n_bytes` each; until `n_bytes` is 0. Returns how often it has changed since the call before, `None` with a real driver.
+///
+/// # Safety
+/// Both stay allocated until then, and no other thread uses `memory` while a kernel runs.
+pub unsafe fn change(memory: *mut u8, variants: &[u8], n_bytes: usize, seed: u64) -> Option<u64> {
+    type Change = extern "C" fn(*mut c_void, *const c_void, usize, u32, u64) -> u64;
+    // SAFETY: the library stays loaded; the names are strings.
+    let found = unsafe {
+        libc::dlsym(libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW), c"mock_cuda_change".as_ptr())
+    };
+    if found.is_null() {
+        return None;
+    }
+    // SAFETY: the mock's function of that type.
+    let change = unsafe { std::mem::transmute::<*mut c_void, Change>(found) };
+    let n_variants = variants.len().checked_div(n_bytes).unwrap_or(0);
+    Some(change(memory.cast(), variants.as_ptr().cast(), n_bytes, n_variants as u32, seed))
+}
+
 /// The application resets a device, as cudaDeviceReset does.
 pub fn application_resets(device: c_int) {
     // SAFETY: the mock's function of that type.
