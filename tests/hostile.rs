@@ -174,6 +174,43 @@ fn samples() -> Vec<Sample> {
     samples
 }
 
+/// What [`gridz::array_bytes`] lets a frame of unknown origin claim is hardly more than zeros need: a larger expansion would let hostile
+/// frames claim memory that no writer can justify.
+#[test]
+fn expansions_are_those_of_zeros() {
+    // Tables and blocks are much longer than the heads of payloads.
+    const N: u64 = 1 << 23;
+    let mut n_checked = 0;
+    for entry in CODECS {
+        let spec: Request = match entry.name {
+            "stored" => continue,
+            "szp" => "szp,abs=1,level=max".parse().unwrap(),
+            "zfp" => "zfp,abs=1".parse().unwrap(),
+            "mgard" => "mgard,abs=1".parse().unwrap(),
+            "lorenzo" => "lorenzo,level=max".parse().unwrap(),
+            name => name.parse().unwrap(),
+        };
+        let dtype = [DType::F64, DType::U64, DType::U32].into_iter().find(|dtype| takes(&spec, *dtype)).unwrap();
+        let dtype = if entry.dtypes.contains(&dtype) { dtype } else { *entry.dtypes.last().unwrap() };
+        let input = Input::new("zero", dtype, &[N]);
+        let frame = compress(&input.array(), &spec, &input.bytes(), &serial());
+        assert_eq!(frame[5], entry.id, "{spec}");
+        let payload = frame.len() - header_bytes(1, usize::from(frame[11]));
+        let expansion = input.array().n_bytes() / payload as u64;
+        println!("{spec} {dtype:?}: {expansion} of {}", entry.max_expansion);
+        assert!(expansion <= entry.max_expansion, "{spec}: {expansion} is more than the registry says");
+        // A block of zeros of mgard has 4 bytes; there are none that have fewer, but a table without blocks says nothing.
+        let least = if entry.name == "szp" { entry.max_expansion * 9 / 10 } else { entry.max_expansion / 2 };
+        assert!(
+            expansion >= least,
+            "{spec}: {expansion} is much less than the {} of the registry",
+            entry.max_expansion
+        );
+        n_checked += 1;
+    }
+    assert_eq!(n_checked, CODECS.len() - 1);
+}
+
 /// Decompresses both ways, counting memory; returns what the checksum says.
 fn attack(frame: &[u8], dst: &mut [u8]) -> gridz::Result<usize> {
     let context = serial();

@@ -63,6 +63,10 @@ enum class RowLength : u32 { k32, kBlock };
 // So many bytes of a dictionary are in shared memory at a time.
 constexpr u32 kEntryBytes = 2048;
 
+// Units of 16 bytes that no block has more of: the 32 strings of HUFF have up to 64 KiB each, and everything else of a block of 2^14 elements
+// together has less than another 2 MiB. A longer block is damaged; its bytes would not fit 32 bits.
+constexpr u32 kMostUnits = (4u << 20) / kUnitBytes;
+
 // Blocks of 2^kLog elements. A thread has a segment of every 4096 elements.
 template <typename W, u32 kLog>
 struct DecompressShared {
@@ -196,7 +200,7 @@ struct Decompressor : DecompressTile<Blocks> {
         const u64 table_end = table_bytes(args.own.n_blocks);
         const u64 need = table_end + static_cast<u64>(end) * kUnitBytes;
         const bool is_last = block + 1 == args.own.n_blocks;
-        const bool is_corrupt = (end <= begin) | (is_last & (need < n_bytes));
+        const bool is_corrupt = (end <= begin) | (end - begin > kMostUnits) | (is_last & (need < n_bytes));
         u32 damage = is_corrupt ? kMarkCorrupt : need > n_bytes ? kMarkTruncated : 0;
         const u32 n_units = damage ? 0 : end - begin;
         const u64 first = table_end + static_cast<u64>(begin) * kUnitBytes;
@@ -447,6 +451,8 @@ struct Decompressor : DecompressTile<Blocks> {
             return 0;
         }
         const bool is_dict = plan.map == kDict;
+        // No more entries than elements; a block with a dictionary has no mask.
+        if (is_dict && words.y >> 16 > m) return kMarkCorrupt;
         const u32 deltas = is_dict ? ((words.y >> 16) - 1) * (words.x >> 16 & 0xff) : 0;  // bits
         const u32 skipped = begin + (deltas + 63) / 64 * 8;
         if (skipped > block_bytes) return kMarkCorrupt;

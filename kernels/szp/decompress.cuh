@@ -61,7 +61,8 @@ struct SzpDecompressor : BlockTile<W, kLogBlock, kSzpThreads, kPart, SzpDecompre
         // A longer block is damaged, or of a later version.
         const bool is_staged = extent.n_bytes <= Shared::kMostBytes;
         const unsigned char* const source = reinterpret_cast<const unsigned char*>(payload) + extent.first;
-        const u32 n_bytes = static_cast<u32>(extent.n_bytes), offset = static_cast<u32>(extent.first) % kUnitBytes;
+        // Of a block that is too long, any number that is: its own may not fit 32 bits.
+        const u32 n_bytes = static_cast<u32>(min(extent.n_bytes, u64{Shared::kMostBytes} + kUnitBytes)), offset = static_cast<u32>(extent.first) % kUnitBytes;
         Sums sums;
         if (t == kSzpThreads - 1) Tile::prepare(extent);
         if (likely(is_staged)) {

@@ -55,6 +55,9 @@ struct DecodeShared {
     CtaSums<kZfpWarps> sums;
 };
 
+// What the u16 lengths of its groups allow a section to have.
+constexpr u32 kMostSectionBits = kGroups * 0xffff;
+
 // Where the sections of a CTA are in the stream, and the thread's group in them.
 struct OwnBits {
     u64 start, end;  // of all sections
@@ -97,7 +100,8 @@ __device__ __forceinline__ OwnBits find_bits(const Sections<kRank>& sections, co
     bool is_sound = found.start <= found.end && found.end <= tail.bits && (last + 1 < sections.sections() || found.end == tail.bits);
     if (section <= last) {
         const u64 before = section ? ends[section - 1] : 0, end = ends[section];
-        is_sound &= before <= end && before >= found.start && end <= found.end;
+        // No section is longer than its groups can be, also where the lengths of groups do not matter: so words and places of a CTA fit 32 bits.
+        is_sound &= before <= end && before >= found.start && end <= found.end && end - before <= kMostSectionBits;
         if (__any_sync(kAllLanes, is_wanted)) is_sound &= end - before == all;
         found.own = before + through - found.n_own;
     }

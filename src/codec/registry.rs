@@ -156,7 +156,7 @@ pub static CODECS: &[Entry] = &[
         ],
         modes: &[Mode::Abs, Mode::Rel, Mode::Pwrel],
         wants_missing: true,
-        max_expansion: 1 << 18,
+        max_expansion: 1 << 16,
         dtypes: ALL_NUMBERS,
         codec: &szp::Szp,
         gpu: Some(&szp::Szp),

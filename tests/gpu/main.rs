@@ -30,6 +30,7 @@ mod large;
 mod layers;
 mod parts;
 mod regions;
+mod resealed;
 mod shapes;
 mod sparse;
 mod streams;

@@ -6,9 +6,11 @@ use gridz::cpu::level::Level;
 use gridz::cpu::pool::Pool;
 use gridz::cuda::Device;
 use gridz::sparse::element::{Element, Semiring};
-use gridz::sparse::{self, Csr, ValueChoice};
+use gridz::sparse::frame::seal;
+use gridz::sparse::{self, Csr, Matrix, ValueChoice};
 
-use crate::has_gpu;
+use crate::arrays::Random;
+use crate::{has_gpu, n_cases};
 
 struct Own {
     n_cols: u64,
@@ -92,9 +94,13 @@ fn check<T: Element + std::fmt::Debug>(name: &str, own: &Own, values: &[T], choi
         columns: &own.columns,
         values,
     };
-    let pool = Pool::new(2);
-    let matrix = sparse::compress(&csr, choice, &pool).unwrap();
-    let head = matrix.head();
+    let matrix = sparse::compress(&csr, choice, &Pool::new(2)).unwrap();
+    check_product::<T>(name, &matrix);
+}
+
+/// The GPU's product has the bits of the CPU's.
+fn check_product<T: Element + std::fmt::Debug>(name: &str, matrix: &Matrix) {
+    let (head, pool) = (matrix.head(), Pool::new(2));
     let bytes = |vector: &[T]| {
         let mut bytes = vec![0; size_of_val(vector)];
         bytes.chunks_exact_mut(T::BYTES).zip(vector).for_each(|(to, one)| one.write(to));
@@ -102,7 +108,7 @@ fn check<T: Element + std::fmt::Debug>(name: &str, own: &Own, values: &[T], choi
     };
     let x: Vec<T> = (0..head.n_cols).map(|i| if i % 3 == 0 { T::ONE } else { T::ONE.plus(T::ONE) }).collect();
     let mut want = vec![T::default(); head.n_rows as usize];
-    sparse::multiply(&matrix, Semiring::PlusTimes, &x, &mut want, Level::best(), &pool).unwrap();
+    sparse::multiply(matrix, Semiring::PlusTimes, &x, &mut want, Level::best(), &pool).unwrap();
 
     let device = Device::choose(gridz::settings::checked().unwrap()).unwrap();
     let stream = device.stream().unwrap();
@@ -112,14 +118,14 @@ fn check<T: Element + std::fmt::Debug>(name: &str, own: &Own, values: &[T], choi
     stream.copy_in(to.all(), &vec![0xee; size_of_val(&want[..])]).unwrap();
     for _ in 0..2 {
         // SAFETY: both live until the copy below has waited for the stream.
-        unsafe { sparse::multiply_on_gpu(&matrix, from.all(), to.all(), Some(stream.handle())).unwrap() };
+        unsafe { sparse::multiply_on_gpu(matrix, from.all(), to.all(), Some(stream.handle())).unwrap() };
     }
     let mut found = vec![0; size_of_val(&want[..])];
     stream.copy_out(to.all(), &mut found).unwrap();
     assert!(found == bytes(&want), "{name}, values {:?}", head.codec);
     if head.n_rows > 0 {
         // SAFETY: as above.
-        let short = unsafe { sparse::multiply_on_gpu(&matrix, from.all(), from.all(), None) };
+        let short = unsafe { sparse::multiply_on_gpu(matrix, from.all(), from.all(), None) };
         assert!(head.n_rows == head.n_cols || short.is_err());
     }
 }
@@ -151,4 +157,52 @@ fn products_have_the_bits_of_the_cpu() {
         check::<f32>(&name, &own, &[], ValueChoice::Constant);
     }
     println!("sparse matrices: {:?}", start.elapsed());
+}
+
+/// Matrices whose tables are damaged under a right checksum: what the checks of [`Matrix::from_frame`] let through has the same
+/// product on both sides.
+#[test]
+fn damaged_matrices() {
+    if !has_gpu("sparse::damaged_matrices") {
+        return;
+    }
+    let (mut random, pool) = (Random::new(31), Pool::new(1));
+    let (mut n_read, mut n_refused) = (0, 0);
+    for (name, own) in matrices(300) {
+        let values: Vec<f64> = (0..own.columns.len()).map(|i| (i * i % 13) as f64).collect();
+        let csr = Csr {
+            n_rows: own.starts.len() as u64 - 1,
+            n_cols: own.n_cols,
+            starts: &own.starts,
+            columns: &own.columns,
+            values: &values,
+        };
+        for choice in [ValueChoice::Plain, ValueChoice::Dictionary, ValueChoice::Blocks] {
+            let matrix = sparse::compress(&csr, choice, &pool).unwrap();
+            let good = &matrix.frame()[..matrix.frame_bytes()];
+            // The head stays unchanged: it has the lengths of the vectors.
+            let start = gridz::sparse::frame::HEADER_BYTES;
+            for _ in 0..n_cases(40) {
+                let mut bad = good.to_vec();
+                if good.len() == start {
+                    continue;
+                }
+                for _ in 0..random.pick(&[1, 1, 2, 4]) {
+                    let most = random.pick(&[64, 400, good.len()]).min(good.len() - start);
+                    let at = start + random.below(most);
+                    bad[at] = if random.once_in(2) { bad[at] ^ 1 << random.below(8) } else { random.word() as u8 };
+                }
+                seal(&mut bad);
+                match Matrix::from_frame(&bad, &pool) {
+                    Ok(matrix) => {
+                        check_product::<f64>(&format!("{name}, damaged"), &matrix);
+                        n_read += 1;
+                    }
+                    Err(_) => n_refused += 1,
+                }
+            }
+        }
+    }
+    println!("{n_refused} refused, {n_read} multiplied, as by the CPU");
+    assert!(n_read > 0 && n_refused > 0, "{n_refused} refused, {n_read} multiplied");
 }

@@ -43,6 +43,9 @@ use params::{Asked, LOG2_UNITS, MAX_RANK};
 /// Bytes in front of a payload's table: the bound in force.
 const HEAD_BYTES: usize = 8;
 
+/// Bytes that a block may have beside words for all its elements.
+const MOST_AROUND_WORDS: usize = 16;
+
 /// The codec.
 pub struct Szp;
 
@@ -246,6 +249,17 @@ impl<W: RowWord> Coder<W> {
         };
         Self { chunk: *chunk, coding: Coding { element: chunk.element, quantiser, missing: chunk.missing() } }
     }
+
+    /// Checks that a block has at most the words of a whole one and [`MOST_AROUND_WORDS`] bytes more. A GPU has room
+    /// for that many; writers store longer blocks raw.
+    #[inline(always)]
+    fn check_length(&self, block: &[u8]) -> Result<()> {
+        let most = self.chunk.layout.blocks.block_elements() * W::BYTES + MOST_AROUND_WORDS;
+        if block.len() <= most {
+            return Ok(());
+        }
+        Err(Error::corrupt(format!("an szp block has {} bytes instead of at most {most}", block.len())))
+    }
 }
 
 fn encode<W: RowWord>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
@@ -347,6 +361,7 @@ impl<W: RowWord, P: Packing<W>> BlockCoder<W> for Packed<'_, W, P> {
         bytes: &[u8],
         target: &mut Target,
     ) -> Result<()> {
+        self.coder.check_length(bytes)?;
         block::decode(s, work, &self.coder.coding, self.layout().unit(), shape, bytes, target)
     }
 }
@@ -407,6 +422,7 @@ impl<W: RowWord> BlockCoder<W> for Max<'_, W> {
         bytes: &[u8],
         target: &mut Target,
     ) -> Result<()> {
+        self.coder.check_length(bytes)?;
         max::decode(s, work, &self.coder.coding, self.layout().unit(), shape, bytes, target)
     }
 }

@@ -20,6 +20,8 @@ const WHOLE: [[u8; MAX_RANK]; MAX_RANK + 1] = [[1; 4], [1, 1, 1, 4], [1, 1, 4, 4
 pub const SECTION_ELEMENTS: usize = GROUP * GROUPS_PER_SECTION;
 /// Groups of a section.
 pub const GROUPS_PER_SECTION: usize = 32;
+/// Bits that the u16 lengths of its groups allow a section to have.
+pub const MOST_SECTION_BITS: u64 = GROUPS_PER_SECTION as u64 * u16::MAX as u64;
 /// Bytes of the tail.
 pub const TAIL_BYTES: usize = 24;
 /// All parts of a payload begin at multiples of this.

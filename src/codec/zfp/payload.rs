@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::codec::zfp::exceptions::{ALIGNMENT, Exceptions};
-use crate::codec::zfp::layout::{GROUPS_PER_SECTION, Layout, Parts, TAIL_BYTES, Tail};
+use crate::codec::zfp::layout::{GROUPS_PER_SECTION, Layout, MOST_SECTION_BITS, Parts, TAIL_BYTES, Tail};
 use crate::codec::zfp::numbers::Numbers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::stage::word::Word;
@@ -54,15 +54,18 @@ impl<'p> Payload<'p> {
         };
         let n_bits = match this.fixed_bits {
             Some(bits) => Some(layout.n_blocks() as u64 * u64::from(bits)),
-            None => last_of_rising(this.ends.iter().map(|&end| u64::from_le_bytes(end))),
+            None => last_of_rising(this.ends.iter().map(|&end| u64::from_le_bytes(end)), MOST_SECTION_BITS),
         };
         let n_sections = layout.n_sections();
         let n_units = match tail.n_units {
             0 => Some(0),
-            _ => last_of_rising(this.exception_ends[..n_sections].iter().map(|&end| u32::from_le_bytes(end))),
+            _ => last_of_rising(
+                this.exception_ends[..n_sections].iter().map(|&end| u64::from(u32::from_le_bytes(end))),
+                u64::from(u32::MAX),
+            ),
         };
-        if n_bits != Some(tail.n_bits) || n_units != Some(tail.n_units) {
-            return Err(Error::corrupt("the ends in a zfp payload fall, or do not lead to its end"));
+        if n_bits != Some(tail.n_bits) || n_units != Some(u64::from(tail.n_units)) {
+            return Err(Error::corrupt("the ends in a zfp payload fall, leap, or do not lead to its end"));
         }
         Ok(this)
     }
@@ -116,7 +119,7 @@ impl<'p> Payload<'p> {
     }
 }
 
-/// The last of some ends, none of which is below the one before; `None` if one is.
-fn last_of_rising<N: Copy + Default + PartialOrd>(mut ends: impl Iterator<Item = N>) -> Option<N> {
-    ends.try_fold(N::default(), |last, end| (end >= last).then_some(end))
+/// Returns the last of some ends; `None` if one is below the one before, or above it by more than `most`.
+fn last_of_rising(mut ends: impl Iterator<Item = u64>, most: u64) -> Option<u64> {
+    ends.try_fold(0, |last, end| (end >= last && end - last <= most).then_some(end))
 }

@@ -1,0 +1,372 @@
+//! Damage that decoders have to find: blocks are damaged and sealed again, so that all checksums are right. The GPU
+//! accepts such a frame exactly when the CPU does, and reads the same.
+//!
+//! `GRIDZ_GPU_CASES` is the number of frames for each request and type, also if it is larger than the default.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use gridz::format::checksum::{Sums, checksum};
+use gridz::format::header::header_bytes;
+use gridz::{Array, ByteOrder, DType, Request, Verify};
+
+use crate::arrays::{self, Kind, Random, array};
+use crate::batch::{Batch, CORRUPT, Layout, SKIP_CHECKSUM, TRUNCATED, UNSUPPORTED};
+use crate::common::repair::repair;
+use crate::common::{assert_same_bytes, compress, takes};
+use crate::driver::Stream;
+use crate::{cpu, has_gpu};
+
+/// Every codec, level and mode that the GPU reads, with a type of each class.
+const REQUESTS: [(&str, &[DType]); 22] = [
+    ("stored", &[DType::U8]),
+    ("ndzip", &[DType::F32, DType::F64]),
+    ("lorenzo,level=fast", &[DType::F32, DType::F64, DType::I16, DType::U64]),
+    ("lorenzo,level=dense", &[DType::F32, DType::F64, DType::U8, DType::I32]),
+    ("huffman", &[DType::U8, DType::U16, DType::I32]),
+    ("cci,level=fast", &[DType::U32, DType::I64]),
+    ("cci,level=dense", &[DType::I32, DType::U64]),
+    ("szp,abs=1e-3", &[DType::F32, DType::F64, DType::C64]),
+    ("szp,abs=3", &[DType::U8, DType::I64]),
+    ("szp,pwrel=1e-3", &[DType::F16, DType::F64]),
+    ("szp,rel=1e-4,level=dense", &[DType::F32, DType::F64, DType::U16]),
+    ("szp,rel=1e-4,level=max", &[DType::F32, DType::F64, DType::I16]),
+    ("zfp,lossless", &[DType::F32, DType::F64, DType::I32, DType::I64]),
+    ("zfp,abs=1e-3", &[DType::F32, DType::F64]),
+    ("zfp,rel=1e-4", &[DType::F32]),
+    ("zfp,rate=9.5", &[DType::F64, DType::I32]),
+    ("zfp,precision=14", &[DType::F32]),
+    ("zfp,expert,minbits=20,maxbits=300", &[DType::F64]),
+    ("mgard,abs=1e-3", &[DType::F32, DType::F64]),
+    ("mgard,rel=1e-4", &[DType::F64]),
+    ("mgard,rms=1e-2", &[DType::F32]),
+    ("mgard,abs=1e-3,layers=3", &[DType::F32, DType::F64]),
+];
+
+/// Frames of a call.
+const AT_ONCE: usize = 64;
+
+/// How many frames of a request and type are damaged.
+fn n_frames() -> usize {
+    std::env::var("GRIDZ_GPU_CASES").map_or(1000, |n| n.parse().expect("GRIDZ_GPU_CASES is a number"))
+}
+
+/// The table in front of a payload's blocks: each entry has the block's end, in units from the end of the table, and its check.
+#[derive(Debug, Clone, Copy)]
+struct Table {
+    /// Where in the payload the first entry is, and the first block.
+    entries: usize,
+    blocks: usize,
+    n: usize,
+    unit: usize,
+}
+
+impl Table {
+    /// That of a sound frame, if its payload has one; `None` for codecs whose blocks have no checks.
+    fn of(frame: &[u8], payload: &[u8]) -> Option<Self> {
+        let (entries, unit, behind) = match frame[5] {
+            2 | 6 | 7 => (0, 16, 0),
+            // The logarithm of a unit is the second byte of the parameters, which follow the extents.
+            3 => (8, 1 << frame[40 + 8 * usize::from(frame[9]) + 1], 0),
+            5 => return Self::of_mgard(payload),
+            _ => return None,
+        };
+        Self::find(payload, entries, behind, unit, unit)
+    }
+
+    /// Of a payload of one layer: after a head with a bin for each level and the bytes of exact elements.
+    fn of_mgard(payload: &[u8]) -> Option<Self> {
+        (0..33).find_map(|n_levels| {
+            let head = 32 + 8 * (n_levels + 1);
+            let n_exact = u64::from_le_bytes(payload.get(head - 8..head)?.try_into().unwrap());
+            Self::find(payload, head, usize::try_from(n_exact).ok()?, 4, 4)
+        })
+    }
+
+    /// The one whose last block ends `behind` bytes before the payload, where blocks begin at multiples of `alignment`.
+    fn find(payload: &[u8], entries: usize, behind: usize, unit: usize, alignment: usize) -> Option<Self> {
+        let end =
+            |i: usize| payload.get(entries + 8 * i..)?.first_chunk().map(|&end| u32::from_le_bytes(end) as usize);
+        (1..=payload.len() / 8).find_map(|n| {
+            let blocks = (entries + 8 * n).next_multiple_of(alignment);
+            let is_end = end(n - 1)?.checked_mul(unit)?.checked_add(blocks)?.checked_add(behind)? == payload.len();
+            let rises = (1..n).all(|i| end(i - 1) <= end(i));
+            (is_end && rises).then_some(Self { entries, blocks, n, unit })
+        })
+    }
+
+    fn end(&self, payload: &[u8], i: usize) -> usize {
+        let at = self.entries + 8 * i;
+        let end = u32::from_le_bytes(payload[at..at + 4].try_into().unwrap());
+        self.blocks.saturating_add((end as usize).saturating_mul(self.unit))
+    }
+
+    /// Bytes of block `i` in the payload, as far as the table makes sense.
+    fn block(&self, payload: &[u8], i: usize) -> Option<std::ops::Range<usize>> {
+        let start = if i == 0 { self.blocks } else { self.end(payload, i - 1) };
+        let end = self.end(payload, i);
+        (start <= end && end <= payload.len()).then_some(start..end)
+    }
+
+    /// Makes the checks of all blocks right.
+    fn seal(&self, payload: &mut [u8]) {
+        for i in 0..self.n {
+            let Some(block) = self.block(payload, i) else { continue };
+            let n_bytes = block.len() as u64;
+            let check = Sums::of(&payload[block.clone()], block.start as u64).checksum(n_bytes) as u32;
+            payload[self.entries + 8 * i + 4..][..4].copy_from_slice(&check.to_le_bytes());
+        }
+    }
+}
+
+/// Makes all checks of a frame right, as far as it is what its table says.
+fn seal(frame: &mut [u8], header: usize, table: Option<Table>) {
+    let n_bytes = (frame.len() - header) as u64;
+    frame[16..24].copy_from_slice(&n_bytes.to_le_bytes());
+    if let Some(table) = table {
+        table.seal(&mut frame[header..]);
+    }
+    repair(frame);
+}
+
+/// A frame that is damaged in a way that decoders may or may not mind, under right checks; no longer than `room`.
+fn damaged(good: &[u8], header: usize, table: Option<Table>, room: usize, random: &mut Random) -> Vec<u8> {
+    let mut frame = good.to_vec();
+    let payload = frame.len() - header;
+    // Where what is damaged begins, and how many bytes it has.
+    let (start, length) = match table {
+        Some(table) if !random.once_in(6) => {
+            let block = table.block(&good[header..], random.below(table.n)).expect("a block of a sound frame");
+            (header + block.start, block.len())
+        }
+        _ => (header, payload),
+    };
+    if length == 0 {
+        return frame;
+    }
+    // Blocks and payloads begin with the fields that describe the rest; those of zfp are at the end.
+    let at = |random: &mut Random| {
+        let most = random.pick(&[16, 40, 200, length]).min(length);
+        let place = random.below(most);
+        start + if random.once_in(5) { length - 1 - place } else { place }
+    };
+    for _ in 0..random.pick(&[1, 1, 1, 2, 5]) {
+        let place = at(random);
+        match random.below(10) {
+            0..3 => frame[place] ^= 1 << random.below(8),
+            3 => frame[place] = frame[place].wrapping_add(random.pick(&[1, 255])),
+            4 => frame[place] = random.word() as u8,
+            5 => {
+                // A small number, or one at a limit.
+                let small = random.below(70) as u16;
+                let word: u16 = random.pick(&[0, 1, small, 4095, 4096, 4097, 8192, 8193, 0x7fff, 0x8000, 0xffff]);
+                let place = place / 2 * 2;
+                if place + 2 <= start + length {
+                    frame[place..place + 2].copy_from_slice(&word.to_le_bytes());
+                }
+            }
+            6 => {
+                let place = place / 4 * 4;
+                let small = random.below(5000) as u32;
+                let any = random.word() as u32;
+                let word = random.pick(&[0, 1, small, u32::MAX, 1 << 31, any]);
+                if place + 4 <= start + length {
+                    frame[place..place + 4].copy_from_slice(&word.to_le_bytes());
+                }
+            }
+            7 => {
+                // What another block, or another part of this one, has there.
+                let from = header + random.below(payload);
+                let n = random.pick(&[4, 16, 64]).min(start + length - place).min(frame.len() - from);
+                let part = frame[from..from + n].to_vec();
+                frame[place..place + n].copy_from_slice(&part);
+            }
+            8 => {
+                // From here on zeros, or anything.
+                let end = (place + random.pick(&[4, 32, 1000])).min(start + length);
+                let any = random.once_in(2);
+                frame[place..end].fill_with(|| if any { random.word() as u8 } else { 0 });
+            }
+            _ => {
+                // Longer or shorter by a unit, at the end of the block; then the table must say so.
+                let (unit, end) = (table.map_or(8, |table| table.unit), start + length);
+                let grows = random.once_in(2);
+                if grows && frame.len() + unit <= room {
+                    frame.splice(end..end, vec![0; unit]);
+                } else if !grows && length >= 2 * unit {
+                    frame.drain(end - unit..end);
+                } else {
+                    continue;
+                }
+                if let Some(table) = table {
+                    move_ends(&mut frame[header..], table, end - header, grows);
+                }
+                break;
+            }
+        }
+    }
+    seal(&mut frame, header, table);
+    frame
+}
+
+/// Moves the ends of blocks from the one on that ended at byte `end` of the payload, by a unit forward or backward.
+fn move_ends(payload: &mut [u8], table: Table, end: usize, grows: bool) {
+    for i in 0..table.n {
+        if table.end(payload, i) < end {
+            continue;
+        }
+        let at = table.entries + 8 * i;
+        let old = u32::from_le_bytes(payload[at..at + 4].try_into().unwrap());
+        let new = if grows { old.wrapping_add(1) } else { old.wrapping_sub(1) };
+        payload[at..at + 4].copy_from_slice(&new.to_le_bytes());
+    }
+}
+
+/// Whether all checksums of a frame are right, so that a decoder sees it.
+fn is_sealed(frame: &[u8], header: usize, table: Option<Table>) -> bool {
+    let payload = &frame[header..];
+    let of_blocks = table.is_none_or(|table| {
+        (0..table.n).all(|i| {
+            let check = &payload[table.entries + 8 * i + 4..][..4];
+            table.block(payload, i).is_none_or(|block| {
+                let n_bytes = block.len() as u64;
+                Sums::of(&payload[block.clone()], block.start as u64).checksum(n_bytes) as u32
+                    == u32::from_le_bytes(check.try_into().unwrap())
+            })
+        })
+    });
+    of_blocks && frame[24..32] == checksum(payload).to_le_bytes()
+}
+
+/// What the CPU makes of frames of `array`, on all cores.
+fn by_cpu(array: &Array, frames: &[Vec<u8>], verify: Verify) -> Vec<Option<Vec<u8>>> {
+    let (next, n_threads) = (AtomicUsize::new(0), thread::available_parallelism().map_or(1, usize::from));
+    let mut all: Vec<Option<Vec<u8>>> = vec![None; frames.len()];
+    let work = || {
+        let (context, mut done) = (gridz::Context::new(Some(1), None).unwrap(), Vec::new());
+        let context = context.on(gridz::settings::Backend::Cpu, None).unwrap();
+        loop {
+            let i = next.fetch_add(1, Ordering::Relaxed);
+            let Some(frame) = frames.get(i) else { return done };
+            let mut back = vec![0; array.n_bytes() as usize];
+            let result = gridz::decompress(frame, &mut back, verify, &context);
+            done.push((i, result.ok().map(|_| back)));
+        }
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..n_threads.min(16)).map(|_| scope.spawn(work)).collect();
+        for (i, result) in workers.into_iter().flat_map(|worker| worker.join().unwrap()) {
+            all[i] = result;
+        }
+    });
+    all
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    /// Frames whose checksums are all right.
+    sealed: usize,
+    refused: usize,
+    read: usize,
+}
+
+fn content(array: &Array, codec: &str, random: &mut Random) -> Vec<u8> {
+    if codec == "cci" {
+        let generator = random.pick(&["stencil", "mesh", "columns", "pointers", "patches"]);
+        return arrays::bytes(array, Kind::Rule(generator), random);
+    }
+    let kinds = [
+        "wave",
+        "few",
+        "islands",
+        "gaps",
+        "decimals",
+        "decimal_gaps",
+        "jumps",
+        "uneven",
+        "ripples",
+        "steps",
+        "special",
+    ];
+    let kind = if random.once_in(3) { Kind::Mixed } else { Kind::Rule(random.pick(&kinds)) };
+    arrays::bytes(array, kind, random)
+}
+
+fn check(spec: &Request, dtype: DType, random: &mut Random) -> Seen {
+    let (stream, mut seen, n) = (Stream::new(), Seen::default(), n_frames());
+    for round in 0..n.div_ceil(AT_ONCE) {
+        let extents = random.pick(&[&[5000][..], &[80, 70], &[17, 20, 33], &[4100], &[3, 5, 18, 20]]);
+        let order = if random.once_in(8) { ByteOrder::Big } else { ByteOrder::Little };
+        let array = array(dtype, order, extents);
+        let goods: Vec<Vec<u8>> =
+            (0..4).map(|_| compress(&array, spec, &content(&array, spec.name(), random), &cpu())).collect();
+        let layout = Layout { slot_gap: 0, ..Layout::of(AT_ONCE.min(n)) };
+        let batch = Batch::new(&stream, array, spec, layout);
+        let mut tables = Vec::new();
+        let frames: Vec<Vec<u8>> = (0..batch.n_chunks)
+            .map(|_| {
+                let good = &goods[random.below(goods.len())];
+                let header = header_bytes(array.shape().rank(), usize::from(good[11]));
+                let table = Table::of(good, &good[header..]);
+                let frame = damaged(good, header, table, batch.bound, random);
+                tables.push((header, table));
+                frame
+            })
+            .collect();
+        seen.sealed +=
+            frames.iter().zip(&tables).filter(|(frame, (header, table))| is_sealed(frame, *header, *table)).count();
+        batch.write_frames(&frames);
+        for (verify, flags) in [(Verify::Checksum, 0), (Verify::Structure, SKIP_CHECKSUM)] {
+            batch.poison_results();
+            batch.submit_decompress(flags);
+            let (statuses, back) = (batch.read_statuses(), batch.back.read_all());
+            for (i, (status, expected)) in statuses.into_iter().zip(by_cpu(&array, &frames, verify)).enumerate() {
+                let what = format!("{spec} {dtype:?} {order:?} {extents:?}, round {round}, frame {i}, {verify:?}");
+                let is_right = if expected.is_some() {
+                    status == 0
+                } else {
+                    [CORRUPT, TRUNCATED, UNSUPPORTED].contains(&status)
+                };
+                if !is_right {
+                    let path = std::env::temp_dir().join("gridz-resealed-frame");
+                    std::fs::write(&path, &frames[i]).unwrap();
+                    panic!(
+                        "{what}: status {status}, CPU reads it: {}; the frame is in {}",
+                        expected.is_some(),
+                        path.display()
+                    );
+                }
+                match expected {
+                    Some(expected) => {
+                        assert_same_bytes(batch.chunk(&back, i), &expected, &what);
+                        seen.read += 1;
+                    }
+                    None => seen.refused += 1,
+                }
+            }
+            batch.assert_guards(&format!("{spec} {dtype:?} {extents:?}"));
+        }
+    }
+    seen
+}
+
+#[test]
+fn damage_under_right_checksums() {
+    if !has_gpu("damage_under_right_checksums") {
+        return;
+    }
+    let mut random = Random::new(77);
+    for (text, dtypes) in REQUESTS {
+        let spec: Request = text.parse().unwrap();
+        for &dtype in dtypes {
+            assert!(takes(&spec, dtype), "{text} {dtype:?}");
+            let seen = check(&spec, dtype, &mut random);
+            println!("{text} {dtype:?}: {seen:?}");
+            let n = n_frames().div_ceil(AT_ONCE) * AT_ONCE.min(n_frames());
+            assert_eq!(seen.refused + seen.read, 2 * n, "{text} {dtype:?}");
+            // Some ends in a table are before the ones before them; then there are no blocks to be sealed.
+            assert!(seen.sealed * 10 >= 9 * n, "{text} {dtype:?}: {seen:?}");
+            assert!(n < 100 || (seen.refused > 0 && seen.read > 0), "{text} {dtype:?}: {seen:?}");
+        }
+    }
+}
