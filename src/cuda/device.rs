@@ -159,7 +159,9 @@ impl Device {
     /// `Device`.
     pub fn reaches(&self, memory: DeviceSlice) -> Result<bool> {
         let _entered = self.enter()?;
-        Ok(probe::is_reached(memory.address()))
+        // The driver knows single addresses: memory that it knows at both ends may still have a gap.
+        let last = memory.address() + memory.n_bytes().saturating_sub(1);
+        Ok(probe::is_reached(memory.address()) && probe::is_reached(last))
     }
 
     /// The device of a context of the application.

@@ -140,7 +140,7 @@ impl PreparedBatch {
 
     /// Bytes of a slot that are a frame's.
     fn slot_bytes(&self) -> u64 {
-        self.prepared.bound().next_multiple_of(FRAME_ALIGNMENT)
+        self.prepared.bound()
     }
 }
 

@@ -44,7 +44,7 @@ pub fn by_threads(
 ) -> Result<u64> {
     let pool = context.pool();
     let alone = context.of_one_thread()?;
-    let most = (prepared.bound() as usize).next_multiple_of(FRAME_ALIGNMENT as usize);
+    let most = prepared.bound() as usize;
     let (mut next, mut end) = (0, 0);
     while next < chunks.n_chunks {
         let room = &mut dst[end..];

@@ -19,7 +19,7 @@ use crate::settings::Backend;
 use crate::types::Array;
 
 /// Bytes that [`compress`] needs as destination: no chunk of this array, whatever its values, takes
-/// more while it is being compressed. The result itself is never longer than the raw bytes and the
+/// more while it is being compressed. A multiple of 16. The result itself is never longer than the raw bytes and the
 /// header.
 ///
 /// # Errors

@@ -108,7 +108,7 @@ pub fn compress(
         Attempt::Done(procedure) => procedure,
         Attempt::NotHere(reason) => return Ok(Attempt::NotHere(reason)),
     };
-    let slot_bytes = prepared.bound().next_multiple_of(FRAME_ALIGNMENT);
+    let slot_bytes = prepared.bound();
     let stream = device.stream()?;
     let working = Working(Some(&stream));
     // SAFETY: the source lives as long as the call, behind which the work does not go on.

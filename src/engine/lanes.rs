@@ -370,7 +370,7 @@ impl<'p> CompressLane<'p> {
                 (origin.slice(0..all_bytes)?, array_bytes)
             }
         };
-        let slot_bytes = prepared.bound().next_multiple_of(FRAME_ALIGNMENT);
+        let slot_bytes = prepared.bound();
         let slots = slots.of(&streams.work, n_chunks * slot_bytes)?;
         let tables = tables.of(&streams.work, 8 * (2 * n_chunks + 1))?;
         let packed = result.of(&streams.work, n_chunks * most_packed_bytes(&prepared.array))?;

@@ -4,6 +4,7 @@ use crate::codec::registry::{self, Entry};
 use crate::codec::request::Request;
 use crate::codec::{Decision, Kept, Params, Plan};
 use crate::engine::frame::{self, stored_bytes};
+use crate::engine::launch::FRAME_ALIGNMENT;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::fold::Fold;
 use crate::format::header::{FORMAT_VERSION, Header, header_bytes};
@@ -22,7 +23,8 @@ pub struct Prepared {
     pub(super) shape: Shape,
     /// The codec's layout.
     pub(super) layout: Kept,
-    /// Most bytes of a frame while it is being made.
+    /// Most bytes of a frame while it is being made, rounded up to a multiple of [`FRAME_ALIGNMENT`]: what a kernel
+    /// needs as destination.
     bound: u64,
 }
 
@@ -53,6 +55,8 @@ impl Prepared {
         let &Plan { fold, params, bound, layout } = plan;
         let shape = codec_shape(array, entry, fold);
         let bound = stored_bytes(array).max(header_bytes(array.shape().rank(), params.len()) as u64 + bound);
+        // `new` refuses a bound that is too large.
+        let bound = bound.checked_next_multiple_of(FRAME_ALIGNMENT).unwrap_or(bound);
         Self { array: *array, entry, fold, params, shape, layout, bound }
     }
 

@@ -62,8 +62,7 @@ pub unsafe extern "C" fn gridz_async_workspace_bytes(
 ///   size, which divides `src_stride`. With one chunk `src_stride` means nothing; else it is at least
 ///   the size of an array. Fastest if all rows begin at multiples of 16 bytes.
 /// - `dst`: slots for frames, aligned to 16 bytes. `dst_stride` is a multiple of 16 and, also with
-///   one chunk, at least the bound of `gridz_compress_bound`: that bound rounded up to a multiple of
-///   16 is the smallest. The last slot needs so many bytes too.
+///   one chunk, at least the bound of `gridz_compress_bound`. The last slot needs that many bytes too.
 /// - `frame_bytes`: `n_chunks` lengths, in GPU memory, aligned to 8 bytes.
 /// - `workspace`: `workspace_bytes` bytes of GPU memory, at least what `gridz_async_workspace_bytes`
 ///   says, aligned to 8 bytes, better 256. Calls on different streams need one each; calls on one
