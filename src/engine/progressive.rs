@@ -6,7 +6,8 @@ use zerocopy::FromZeros;
 
 use crate::codec::{Detail, Part, Progressive, Promise};
 use crate::cuda::Device;
-use crate::engine::chunk::{decompress_from, start_of, through_host};
+use crate::engine::backend::{self, Attempt};
+use crate::engine::chunk::{decompress, decompress_from, start_of, through_host};
 use crate::engine::context::Context;
 use crate::engine::frame::{Verify, check_destination, check_payload, entry_of};
 use crate::engine::memory::{Destination, Source, device_of};
@@ -14,6 +15,7 @@ use crate::engine::prepared::Prepared;
 use crate::engine::{cpu, log};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::header::Header;
+use crate::settings::Backend;
 use crate::types::Shape;
 
 /// First bytes of a frame in memory of a GPU that are looked at: more than heads have. If they are too few, so many times as many.
@@ -98,7 +100,8 @@ pub fn inspect_progressive(frame: &[u8], detail: Detail) -> Result<PartInfo> {
 /// it is read.
 ///
 /// # Errors
-/// As [`inspect_progressive`]; `DstTooSmall` if it does not fit, `OutOfMemory`.
+/// As [`inspect_progressive`]; `DstTooSmall` if it does not fit, `OutOfMemory`; `Device` where a GPU is required and there is
+/// none.
 pub fn decompress_progressive(
     frame: &[u8],
     detail: Detail,
@@ -106,15 +109,26 @@ pub fn decompress_progressive(
     verify: Verify,
     context: &Context,
 ) -> Result<PartInfo> {
+    let settings = context.settings()?;
+    backend::check(settings)?;
     let begin = Instant::now();
     let cut = Cut::parse(frame)?;
     let (part, info) = cut.part(detail)?;
     check_destination(dst.len() as u64, info.n_bytes)?;
+    let is_all = part.level == 0 && part.layers == part.n_layers;
+    if settings.backend == Backend::Cuda {
+        if is_all {
+            // Bytes may follow the frame.
+            decompress(&frame[..frame.len().min(info.frame_bytes as usize)], dst, verify, context)?;
+            return Ok(info);
+        }
+        let reason = "there are no kernels for levels and layers of a frame";
+        backend::or_cpu(settings, Ok(Attempt::<()>::NotHere(reason.into())))?;
+    }
     let dst = &mut dst[..info.n_bytes as usize];
     let (header, prepared) = (&cut.header, &cut.prepared);
     let job = cpu::job(prepared, verify, context)?;
     let sums = cut.codec.decode_part(&job, cut.payload, header.payload_bytes, &part, dst)?;
-    let is_all = part.level == 0 && part.layers == part.n_layers;
     let payload = &cut.payload[..part.n_bytes as usize];
     cpu::check_sums((is_all && verify == Verify::Checksum).then_some(sums), payload, header.payload_checksum)?;
     if prepared.is_swapped() {

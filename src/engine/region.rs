@@ -5,12 +5,14 @@
 
 use std::time::Instant;
 
+use crate::codec::registry::STORED;
+use crate::cuda::Device;
 use crate::engine::backend;
 use crate::engine::chunk::{start_of, through_host};
 use crate::engine::context::Context;
 use crate::engine::frame::{Verify, check_destination, check_payload, entry_of};
 use crate::engine::launch::Procedure;
-use crate::engine::memory::{Destination, Source, device_of};
+use crate::engine::memory::{Destination, Source};
 use crate::engine::prepared::Prepared;
 use crate::engine::{cpu, gpu, log};
 use crate::error::Result;
@@ -26,7 +28,7 @@ use crate::settings::Backend;
 ///
 /// # Errors
 /// `InvalidArgument` if the region is not one of the array, `DstTooSmall` if it does not fit, `Truncated`, `Corrupt`,
-/// `UnsupportedFormat`, `OutOfMemory`.
+/// `UnsupportedFormat`, `OutOfMemory`; `Device` where a GPU is required and fails.
 pub fn decompress_region(
     frame: &[u8],
     start: &[u64],
@@ -52,10 +54,9 @@ pub fn decompress_region_from(
     context: &Context,
 ) -> Result<usize> {
     let settings = context.settings()?;
-    let device = device_of(&frame, &dst)?;
-    device.map_or(Ok(()), |device| context.check_device(device))?;
+    let memory_of = context.device_of(&frame, &dst)?;
     let mut header_bytes = [0; MAX_HEADER_BYTES];
-    let header = Header::parse(start_of(device, frame, &mut header_bytes)?)?;
+    let header = Header::parse(start_of(memory_of, frame, &mut header_bytes)?)?;
     let (array, entry) = (&header.array, entry_of(&header)?);
     check_payload(&header, frame.n_bytes() - header.n_bytes() as u64)?;
     let region = Region::new(array.shape(), start, count)?;
@@ -67,7 +68,14 @@ pub fn decompress_region_from(
     }
     let prepared = Prepared::of(&header)?;
     let begin = Instant::now();
-    let by_gpu = match device.filter(|_| settings.backend != Backend::Cpu) {
+    let device = match memory_of {
+        Some(_) if settings.backend == Backend::Cpu => None,
+        Some(device) => Some(device),
+        // All of the frame would be copied for a part of the array: only if a GPU is required.
+        None if settings.backend == Backend::Cuda && entry.id != STORED => Some(Device::in_turn(settings)?),
+        None => None,
+    };
+    let by_gpu = match device {
         None => None,
         Some(device) => {
             let procedure = Procedure::region(&prepared, &region, verify);
@@ -81,7 +89,7 @@ pub fn decompress_region_from(
             let work = |frame: &[u8], dst: &mut [u8]| {
                 by_cpu(&header, &prepared, frame, &region, &mut dst[..n_bytes as usize], verify, context)
             };
-            through_host(device, frame, dst, n_bytes, context, work)?;
+            through_host(memory_of, frame, dst, n_bytes, context, work)?;
             log::CPU
         }
     };

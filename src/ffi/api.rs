@@ -19,10 +19,10 @@ use crate::types::Array;
 
 /// Finds the destination size that compressing an array needs, whatever its values are.
 ///
-/// `*bound` becomes the bytes that `gridz_compress` may write on the way, for these `options`; rounded
-/// up to a multiple of 16, it is the smallest `dst_stride` of `gridz_compress_async`. The frame that
-/// it leaves is never longer than the array and a header of 40 + 8 * `rank` bytes, rounded up to a
-/// multiple of 16.
+/// `*bound` becomes the bytes that `gridz_compress` may write on the way, for these `options`: a
+/// multiple of 16, and the smallest `dst_stride` of `gridz_compress_async`. The frame that it leaves
+/// is never longer than the array and a header of 40 + 8 * `rank` bytes, rounded up to a multiple of
+/// 16.
 ///
 /// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB`.
 #[unsafe(no_mangle)]
@@ -119,8 +119,8 @@ pub unsafe extern "C" fn gridz_decompress(
 /// The elements go to the start of `dst`, which has `dst_capacity` bytes, in C order and in the byte order they had,
 /// and their size in bytes to `*dst_bytes`. `rank` is that of the array in the frame; `start` and `count` are in
 /// elements, slowest-varying axis first. All else is as for `gridz_decompress`, but where both buffers are in host memory
-/// the CPU works, on the calling thread. Where one of them is memory of a GPU, that works, in one launch;
-/// `gridz_decompress_region_async` does not wait.
+/// the CPU works, on the calling thread, unless the GPU is required (`GRIDZ_BACKEND=cuda`, or a context's backend). Where
+/// one of them is memory of a GPU, that works, in one launch; `gridz_decompress_region_async` does not wait.
 ///
 /// Only the blocks that the region touches are decoded. Of `lorenzo` these are compared with their checksums, and damage
 /// in other blocks is not seen. Blocks of `ndzip` have none, so the whole payload is read and compared with its own, which takes
@@ -165,7 +165,8 @@ pub unsafe extern "C" fn gridz_decompress_region(
 /// `detail` is one of `GRIDZ_DETAIL_*` and `value` the number that belongs to it. `frame` may be cut: `frame_bytes` is at
 /// least the `frame_bytes` that `gridz_inspect_progressive` tells for the same detail. What comes back goes to the start of
 /// `dst`, which has `dst_capacity` bytes, in C order and in the byte order that it had.
-/// Either may be memory of a GPU, of which no more than that is copied where the CPU decompresses.
+/// Either may be memory of a GPU. A GPU decompresses whole frames only; for a part the CPU copies the bytes that it needs.
+/// If a GPU is required, the call fails where no GPU is available, and warns where the CPU decompresses.
 ///
 /// The blocks that are read are compared with their checks, and with the frame's checksum if all of it is read.
 ///
