@@ -10,7 +10,7 @@ use gridz::cuda::{Device, Fatbin, gpu_of_pointer, gpus, is_active};
 use gridz::ffi::api::{gridz_decompress, gridz_last_error};
 use gridz::ffi::status::GRIDZ_ERROR_DEVICE;
 use gridz::settings::Backend;
-use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Request, Shape, Verify, engine, settings};
+use gridz::{Array, ByteOrder, Context, DType, Detail, ErrorKind, Request, Shape, Verify, engine, settings};
 use mock_cuda::without_driver;
 
 fn round_trip(context: &Context) {
@@ -53,6 +53,18 @@ fn who_demands_the_gpu_is_told_why_there_is_none() {
         );
         assert_eq!(Context::default().on(Backend::Cuda, None).unwrap_err(), error);
         round_trip(&Context::default().on(Backend::Cpu, None).unwrap());
+
+        // So it is with parts of frames.
+        let array = Array::new(DType::F32, ByteOrder::Little, Shape::new(&[64, 64]).unwrap()).unwrap();
+        let (request, values) = ("mgard,abs=1".parse::<Request>().unwrap(), [0; 64 * 64 * 4]);
+        let mut frame = vec![0; gridz::compress_bound(&array, &request).unwrap() as usize];
+        let by_cpu = Context::default().on(Backend::Cpu, None).unwrap();
+        let n_bytes = gridz::compress(&array, &request, &values, &mut frame, &by_cpu).unwrap();
+        let (frame, mut dst, context) = (&frame[..n_bytes], [0; 64 * 64 * 4], Context::default());
+        let region = gridz::decompress_region(frame, &[0, 0], &[2, 2], &mut dst, Verify::Checksum, &context);
+        assert_eq!(region.unwrap_err(), error);
+        let part = gridz::decompress_progressive(frame, Detail::Level(1), &mut dst, Verify::Checksum, &context);
+        assert_eq!(part.unwrap_err(), error);
 
         // C has somebody to tell, so it does not get the CPU instead.
         let mut n_bytes = 0;

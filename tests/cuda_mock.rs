@@ -14,7 +14,9 @@ use gridz::cuda::{
 };
 use gridz::engine::device::{Destination, Source};
 use gridz::settings::Backend;
-use gridz::{Array, ByteOrder, Context, DType, Error, ErrorKind, Request, Result, Shape, Verify, engine, settings};
+use gridz::{
+    Array, ByteOrder, Context, DType, Detail, Error, ErrorKind, Request, Result, Shape, Verify, engine, settings,
+};
 use mock_cuda::{Args, Info, application_resets, application_uses, count, with_mock};
 
 const ARGS: Args = Args { dst: 1, n_words: 2, extents: [3, 4, 5], value: 6, other: 7 };
@@ -265,6 +267,40 @@ fn demanding_the_gpu_is_fine_where_there_is_one() {
         Ok(_) => with_mock(TEST, &[("GRIDZ_BACKEND", "cuda")], || engine::check_backend().unwrap()),
         Err(error) => skip(TEST, &error.to_string()),
     }
+}
+
+/// Parts of frames in host memory, by a GPU that is required: it decodes regions, and whole frames. There are no kernels for levels.
+#[test]
+fn a_required_gpu_does_parts_of_frames() {
+    const TEST: &str = "a_required_gpu_does_parts_of_frames";
+    if let Err(error) = Fatbin::find("mgard") {
+        return skip(TEST, &error.to_string());
+    }
+    with_mock(TEST, &[], || {
+        let array = Array::new(DType::F32, ByteOrder::Little, Shape::new(&[60, 70]).unwrap()).unwrap();
+        let values: Vec<u8> = (0..60u32 * 70).flat_map(|i| (i as f32).sqrt().to_le_bytes()).collect();
+        let request: Request = "mgard,abs=1e-3".parse().unwrap();
+        let mut frame = vec![0; gridz::compress_bound(&array, &request).unwrap() as usize];
+        let by_cpu = Context::new(Some(1), None).unwrap().on(Backend::Cpu, None).unwrap();
+        let n_bytes = gridz::compress(&array, &request, &values, &mut frame, &by_cpu).unwrap();
+        let (frame, mut dst) = (&frame[..n_bytes], vec![0; values.len()]);
+        let launches = |work: &mut dyn FnMut()| {
+            let before = count(c"launches");
+            work();
+            count(c"launches") - before
+        };
+        let region = |dst: &mut [u8], context: &Context| {
+            gridz::decompress_region(frame, &[1, 2], &[10, 20], dst, Verify::Checksum, context).unwrap();
+        };
+        let part = |detail: Detail, dst: &mut [u8], context: &Context| {
+            gridz::decompress_progressive(frame, detail, dst, Verify::Checksum, context).unwrap();
+        };
+        assert_eq!(launches(&mut || region(&mut dst, &by_cpu)), 0);
+        let by_gpu = Context::new(Some(1), None).unwrap().on(Backend::Cuda, None).unwrap();
+        assert!(launches(&mut || region(&mut dst, &by_gpu)) > 0, "the CPU has done a region");
+        assert!(launches(&mut || part(Detail::Level(0), &mut dst, &by_gpu)) > 0, "the CPU has done all of a frame");
+        assert_eq!(launches(&mut || part(Detail::Level(1), &mut dst, &by_gpu)), 0);
+    });
 }
 
 /// 4 MiB of floats, through the default codec and back.

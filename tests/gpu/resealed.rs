@@ -193,7 +193,10 @@ fn damaged(good: &[u8], header: usize, table: Option<Table>, room: usize, random
                 let grows = random.once_in(2);
                 if grows && frame.len() + unit <= room {
                     frame.splice(end..end, vec![0; unit]);
-                } else if !grows && length >= 2 * unit {
+                } else if !grows
+                    && length >= 2 * unit
+                    && end - unit >= header + table.map_or(0, |table| table.blocks)
+                {
                     frame.drain(end - unit..end);
                 } else {
                     continue;
