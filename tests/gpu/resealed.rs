@@ -373,3 +373,42 @@ fn damage_under_right_checksums() {
         }
     }
 }
+
+/// A dictionary of lorenzo has as many entries as the block has elements at most; all have index 0 here.
+#[test]
+fn dictionaries_of_all_sizes() {
+    if !has_gpu("dictionaries_of_all_sizes") {
+        return;
+    }
+    const M: u32 = 4096;
+    let stream = Stream::new();
+    let array = array(DType::F32, ByteOrder::Little, &[u64::from(M)]);
+    let spec: Request = "lorenzo,level=fast".parse().unwrap();
+    let zeros = compress(&array, &spec, &vec![0; 4 * M as usize], &cpu());
+    let header = header_bytes(1, usize::from(zeros[11]));
+    let sizes = [0, 1, 2, M - 1, M, M + 1, 8192, 0xffff];
+    let frames: Vec<Vec<u8>> = sizes
+        .iter()
+        .map(|n_entries| {
+            // The table; SPLIT with a dictionary whose entries are all the base; groups of numbers without bits.
+            let block = [[0x22, n_entries << 16, 7.5f32.to_bits(), 0], [0; 4], [0; 4]].concat();
+            let mut frame = zeros[..header].to_vec();
+            let words = [3, 0, 0, 0].into_iter().chain(block);
+            frame.extend(words.flat_map(u32::to_le_bytes));
+            seal(&mut frame, header, Some(Table { entries: 0, blocks: 16, n: 1, unit: 16 }));
+            frame
+        })
+        .collect();
+    let batch = Batch::new(&stream, array, &spec, Layout::of(frames.len()));
+    batch.write_frames(&frames);
+    for (verify, flags) in [(Verify::Checksum, 0), (Verify::Structure, SKIP_CHECKSUM)] {
+        batch.submit_decompress(flags);
+        let (statuses, expected) = (batch.read_statuses(), by_cpu(&array, &frames, verify));
+        for ((n, status), expected) in sizes.into_iter().zip(statuses).zip(&expected) {
+            assert_eq!(expected.is_some(), (1..=M).contains(&n), "{n} entries, by the CPU");
+            assert_eq!(status, if expected.is_some() { 0 } else { CORRUPT }, "{n} entries");
+        }
+        let back = batch.back.read_all();
+        assert_same_bytes(batch.chunk(&back, 4), expected[4].as_ref().unwrap(), "as many entries as elements");
+    }
+}
