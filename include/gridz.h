@@ -582,8 +582,9 @@ typedef struct gridz_csr {
     uint32_t layout;
     /// 0.
     uint32_t reserved;
-    /// Where each row (column) starts among the elements, from 0, and at the end `nnz`: one more than rows (columns). All
-    /// three are aligned for their elements, and in host memory.
+    /// Where each row (column) starts among the elements, from 0, and at the end `nnz`: one more than rows (columns). The
+    /// library cannot see the length of this memory; the caller ensures it. All three are aligned for their elements, and in
+    /// host memory.
     const void *starts;
     /// The column (row) of each element.
     const void *indices;
@@ -1176,6 +1177,8 @@ double gridz_relative_bound(double minimum,
 /// `csr` describes it in rows or columns and is not needed afterwards. The elements of a row keep their order, also where
 /// columns do not ascend or come twice. `values` is one of `GRIDZ_CCI_VALUES_*`. `context` may be NULL.
 ///
+/// Working memory is in proportion to the elements, plus 16 bytes for every 3840 rows; the frame has at least 1 byte a row.
+///
 /// Errors: `INVALID_ARGUMENT` for what is no matrix, or values that are not as `values` says, `UNSUPPORTED_JOB` for other types,
 /// for memory of a GPU, and for more elements than one frame can have, which are more than 10^11, `OUT_OF_MEMORY`.
 gridz_status gridz_cci_create(const struct gridz_csr *csr,
@@ -1202,9 +1205,11 @@ gridz_status gridz_cci_frame(const struct gridz_cci *cci,
 
 /// A sparse matrix from its frame, which is in host memory and not needed afterwards. `context` may be NULL.
 ///
-/// Any bytes may be passed: all tables are checked, and a damaged or hostile frame gives an error.
+/// Any bytes may be passed: all tables are checked, and a damaged or hostile frame gives an error. Time and memory are in
+/// proportion to `frame_bytes`, regardless of the rows and elements that the frame claims.
 ///
-/// Errors: `INVALID_ARGUMENT`, `CORRUPT`, `TRUNCATED`, `UNSUPPORTED_FORMAT`, `UNSUPPORTED_JOB` for memory of a GPU, `OUT_OF_MEMORY`.
+/// Errors: `INVALID_ARGUMENT`, `CORRUPT`, `TRUNCATED`, `UNSUPPORTED_FORMAT`, `UNSUPPORTED_JOB` for memory of a GPU and for slices that share
+/// codes, which no version of gridz writes, `OUT_OF_MEMORY`.
 gridz_status gridz_cci_open(const void *frame,
                             size_t frame_bytes,
                             const struct gridz_context *context,

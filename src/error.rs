@@ -166,6 +166,15 @@ pub(crate) fn try_vec<T>(n: usize, what: &str) -> Result<Vec<T>> {
     Ok(items)
 }
 
+/// Makes room for `n` more items in a vector.
+///
+/// # Errors
+/// `OutOfMemory`.
+pub(crate) fn try_reserve<T>(items: &mut Vec<T>, n: usize, what: &str) -> Result<()> {
+    let bytes = (n as u64).saturating_mul(size_of::<T>() as u64);
+    items.try_reserve(n).map_err(|_| Error::out_of_memory(bytes, what))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

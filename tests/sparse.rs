@@ -6,9 +6,10 @@ mod common;
 use common::matrices::{mesh, stencil};
 use gridz::cpu::level::Level;
 use gridz::cpu::pool::Pool;
+use gridz::error::ErrorKind;
 use gridz::sparse::element::{Element, Semiring};
 use gridz::sparse::frame::{HEADER_BYTES, seal};
-use gridz::sparse::{self, Csr, Matrix, OwnCsr, ValueChoice};
+use gridz::sparse::{self, Csr, Matrix, ValueChoice};
 use proptest::prelude::*;
 
 /// A matrix in rows, with memory of its own.
@@ -336,17 +337,70 @@ fn tables_of_too_large_matrices_are_refused() {
     assert!(counted((1usize << 33) / 32).is_ok());
 }
 
+/// A matrix that is given in columns has the frame of its rows, also where most windows of rows have no elements.
 #[test]
-fn the_transpose_of_a_matrix_is_its_columns() {
-    let (n, rows) = mesh(500, 1, 300);
-    let own = Own::of(n, rows, |i| i as f64);
-    let csr = own.csr();
-    let back = OwnCsr::transpose(&csr).unwrap();
-    let twice = OwnCsr::transpose(&back.view()).unwrap();
-    assert_eq!(
-        (twice.view().starts, twice.view().columns, twice.view().values),
-        (csr.starts, csr.columns, csr.values)
-    );
+fn columns_have_the_frame_of_their_rows() {
+    let (n, dense) = mesh(9000, 1, 300);
+    // Of 20 windows of rows three have elements.
+    let far = |i: i64| [2, 7 * 3840 + 11, 7 * 3840 + 10, 19 * 3840 + 5].map(|row| row + i % 3).to_vec();
+    let few: Vec<Vec<i64>> = (0..200).map(|i| if i == 40 { vec![] } else { far(i) }).collect();
+    let long: Vec<Vec<i64>> = (0..2000).map(|i| vec![i % 5, 40_000]).collect();
+    let mut n_empty = 0;
+    for (n, columns) in
+        [(n, dense), (20 * 3840, few.clone()), (20 * 3840 - 5000, few[40..41].to_vec()), (50_000, long)]
+    {
+        let given = Own::of(n, columns, |i| value(2, i));
+        let mut rows = vec![vec![]; n as usize];
+        for column in 0..given.starts.len() - 1 {
+            given.row(column).for_each(|(row, value)| rows[row].push((column as i64, value)));
+        }
+        n_empty += rows.chunks(3840).filter(|rows| rows.iter().all(Vec::is_empty)).count();
+        let values: Vec<f64> = rows.iter().flatten().map(|&(_, value)| value).collect();
+        let n_cols = given.starts.len() as u64 - 1;
+        let columns_of = |row: Vec<(i64, f64)>| row.into_iter().map(|(column, _)| column).collect();
+        let own = Own::of(n_cols, rows.into_iter().map(columns_of).collect(), |i| values[i]);
+        for choice in [ValueChoice::Best, ValueChoice::Plain, ValueChoice::Blocks] {
+            for pool in [1, 3].map(Pool::new) {
+                let found = sparse::compress_transposed(&given.csr(), choice, &pool).unwrap();
+                assert!(found.frame() == own.compress(choice).frame(), "{n} rows, {choice:?}");
+                let again = Matrix::from_frame(found.frame(), &pool).unwrap();
+                let back = sparse::decode::<i64, f64>(&again, 0..n, &pool).unwrap();
+                assert_eq!((&back.starts, &back.columns), (&own.starts, &own.columns));
+                assert_eq!(bits(&back.values), bits(&own.values));
+            }
+        }
+    }
+    // Of 20 windows, of 19, and of 14, in which one row is long.
+    assert_eq!(n_empty, 17 + 19 + 12);
+}
+
+/// Rows of more windows than one thread decodes at a time, from and to any row.
+#[test]
+fn rows_of_many_windows_are_decoded() {
+    let n_rows = 40 * 3840 + 17;
+    let rows: Vec<Vec<i64>> =
+        (0..n_rows).map(|r| if r % 7 == 0 { vec![r % 50, r % 50 + 3] } else { vec![] }).collect();
+    let own = Own::of(60, rows, |i| value(0, i));
+    let matrix = own.compress(ValueChoice::Plain);
+    let pool = Pool::new(3);
+    for (first, end) in [(0, n_rows), (1, n_rows - 1), (3839, 3841), (16 * 3840, 33 * 3840), (100_000, 100_000)] {
+        let (start, stop) = (own.starts[first as usize], own.starts[end as usize]);
+        let found = sparse::decode::<i32, f64>(&matrix, first as u64..end as u64, &pool).unwrap();
+        assert!(
+            found
+                .columns
+                .iter()
+                .map(|&column| i64::from(column))
+                .eq(own.columns[start as usize..stop as usize].iter().copied())
+        );
+        assert_eq!(bits(&found.values), bits(&own.values[start as usize..stop as usize]));
+        let starts = own.starts[first as usize..=end as usize].iter().map(|at| at - start);
+        assert!(found.starts.iter().map(|&start| i64::from(start)).eq(starts), "rows {first} to {end}");
+    }
+    let mut starts = [0i64; 3];
+    let room = sparse::Room { starts: &mut starts, columns: &mut [0; 3], values: &mut [0.0; 0] };
+    let error = sparse::decode_to::<i64, f64>(&matrix, 0..2, room, &pool).unwrap_err();
+    assert!(error.context().contains("columns has room for 3, but these rows need 2"), "{error}");
 }
 
 #[test]
@@ -359,7 +413,7 @@ fn what_is_no_matrix_is_refused() {
         assert!(error.context().contains(part), "{error}");
     };
     refuse(3, &[0, 1], &[0], "one more than rows");
-    refuse(3, &[0, 2, 1], &[0], "starts behind");
+    refuse(3, &[0, 2, 1], &[0], "row 1 starts at 2 and ends at 1");
     refuse(3, &[0, 1, 3], &[0, 1], "from 0 to 3");
     refuse(3, &[1, 1, 2], &[0, 1], "from 1 to 2");
     refuse(3, &[0, 1, 2], &[0, 3], "column 3");
@@ -458,6 +512,31 @@ fn damage_is_seen() {
         }
         assert!(!use_frame(&[&frame[..], &[0]].concat()));
     }
+}
+
+/// What a header claims is compared with the bytes of the frame before memory is allocated for it.
+#[test]
+fn headers_that_claim_too_much_are_refused() {
+    let own = Own::of(3, vec![vec![0, 2]; 100], |_| 1f32);
+    let good = own.compress(ValueChoice::Plain).frame().to_vec();
+    let mut refused = 0;
+    // Rows, elements, and the entries of all tables.
+    for field in [8, 24, 32, 40, 48, 56, 64, 72, 80, 88] {
+        for claim in [1u64 << 40, 1 << 61, u64::MAX] {
+            let mut frame = good.clone();
+            frame[field..field + 8].copy_from_slice(&claim.to_le_bytes());
+            seal(&mut frame);
+            let error = Matrix::from_frame(&frame, &Pool::new(1)).unwrap_err();
+            assert!(matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Truncated), "{field}: {error}");
+            refused += 1;
+        }
+    }
+    assert_eq!(refused, 30);
+    // Columns without elements cost nothing.
+    let mut frame = good;
+    frame[16..24].copy_from_slice(&u64::MAX.to_le_bytes());
+    seal(&mut frame);
+    assert_eq!(Matrix::from_frame(&frame, &Pool::new(1)).unwrap().head().n_cols, u64::MAX);
 }
 
 /// Code reads element 0 of the vector for lanes without an element, so there must be one.

@@ -13,12 +13,14 @@ use crate::ffi::status::gridz_status;
 use crate::ffi::types::*;
 use crate::sparse::csr::Index;
 use crate::sparse::element::{Element, Semiring};
-use crate::sparse::{self, Csr, Matrix, OwnCsr, ValueChoice};
+use crate::sparse::{self, Csr, Matrix, ValueChoice};
 
 /// Compresses a sparse matrix, which `*cci` then holds, until `gridz_cci_destroy`.
 ///
 /// `csr` describes it in rows or columns and is not needed afterwards. The elements of a row keep their order, also where
 /// columns do not ascend or come twice. `values` is one of `GRIDZ_CCI_VALUES_*`. `context` may be NULL.
+///
+/// Working memory is in proportion to the elements, plus 16 bytes for every 3840 rows; the frame has at least 1 byte a row.
 ///
 /// Errors: `INVALID_ARGUMENT` for what is no matrix, or values that are not as `values` says, `UNSUPPORTED_JOB` for other types,
 /// for memory of a GPU, and for more elements than one frame can have, which are more than 10^11, `OUT_OF_MEMORY`.
@@ -117,9 +119,11 @@ pub unsafe extern "C" fn gridz_cci_frame(
 
 /// A sparse matrix from its frame, which is in host memory and not needed afterwards. `context` may be NULL.
 ///
-/// Any bytes may be passed: all tables are checked, and a damaged or hostile frame gives an error.
+/// Any bytes may be passed: all tables are checked, and a damaged or hostile frame gives an error. Time and memory are in
+/// proportion to `frame_bytes`, regardless of the rows and elements that the frame claims.
 ///
-/// Errors: `INVALID_ARGUMENT`, `CORRUPT`, `TRUNCATED`, `UNSUPPORTED_FORMAT`, `UNSUPPORTED_JOB` for memory of a GPU, `OUT_OF_MEMORY`.
+/// Errors: `INVALID_ARGUMENT`, `CORRUPT`, `TRUNCATED`, `UNSUPPORTED_FORMAT`, `UNSUPPORTED_JOB` for memory of a GPU and for slices that share
+/// codes, which no version of gridz writes, `OUT_OF_MEMORY`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_cci_open(
     frame: *const c_void,
@@ -315,9 +319,7 @@ unsafe fn create<I: Index, T: Element>(c: &gridz_csr, choice: ValueChoice, conte
     if c.layout == GRIDZ_CCI_ROWS {
         return sparse::compress(&csr, choice, context.pool());
     }
-    csr.check()?;
-    let turned = OwnCsr::transpose(&csr)?;
-    sparse::compress(&turned.view(), choice, context.pool())
+    sparse::compress_transposed(&csr, choice, context.pool())
 }
 
 /// What a product is asked for.
@@ -375,21 +377,23 @@ impl Rows<'_> {
         values: *mut c_void,
     ) -> Result<()> {
         let Self { matrix, rows, nnz, context } = self;
-        let n_rows = rows.end.saturating_sub(rows.start);
-        let found = sparse::decode::<I, T>(matrix, rows, context.pool())?;
-        if found.columns.len() as u64 != nnz {
-            let n = found.columns.len();
+        let n = sparse::count(matrix, rows.clone())?;
+        if n != nnz {
             return Err(Error::invalid(format!(
-                "these rows have {n} elements, not {nnz}; gridz_cci_count tells them"
+                "nnz is {nnz}, but rows {} to {} have {n} elements; gridz_cci_count counts them",
+                rows.start, rows.end
             )));
         }
-        let n_values = if values.is_null() { 0 } else { found.values.len() };
+        let n_values = if values.is_null() { 0 } else { n as usize };
         // SAFETY: the same promise.
-        unsafe {
-            ptr::items_mut::<I>("starts", starts, n_rows as usize + 1)?.copy_from_slice(&found.starts);
-            ptr::items_mut::<I>("columns", columns, found.columns.len())?.copy_from_slice(&found.columns);
-            ptr::items_mut::<T>("values", values, n_values)?.copy_from_slice(&found.values[..n_values]);
-        }
+        let to = unsafe {
+            sparse::Room {
+                starts: ptr::items_mut::<I>("starts", starts, (rows.end - rows.start) as usize + 1)?,
+                columns: ptr::items_mut::<I>("columns", columns, n as usize)?,
+                values: ptr::items_mut::<T>("values", values, n_values)?,
+            }
+        };
+        sparse::decode_to(matrix, rows, to, context.pool())?;
         Ok(())
     }
 }

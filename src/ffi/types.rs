@@ -553,8 +553,9 @@ pub struct gridz_csr {
     pub layout: u32,
     /// 0.
     pub reserved: u32,
-    /// Where each row (column) starts among the elements, from 0, and at the end `nnz`: one more than rows (columns). All
-    /// three are aligned for their elements, and in host memory.
+    /// Where each row (column) starts among the elements, from 0, and at the end `nnz`: one more than rows (columns). The
+    /// library cannot see the length of this memory; the caller ensures it. All three are aligned for their elements, and in
+    /// host memory.
     pub starts: *const c_void,
     /// The column (row) of each element.
     pub indices: *const c_void,

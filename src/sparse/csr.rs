@@ -1,7 +1,10 @@
 //! Matrices that come in: compressed rows.
 
+use std::ops::Range;
+
 use crate::error::{Error, Result, try_vec};
 use crate::sparse::element::Element;
+use crate::sparse::layout::{WINDOW, counted_rows};
 
 /// What row starts and columns are counted in.
 pub trait Index: Copy + Send + Sync {
@@ -72,11 +75,13 @@ impl<I: Index, T: Element> Csr<'_, I, T> {
         let (first, last) = (self.starts[0].get(), self.starts[self.starts.len() - 1].get());
         if first != 0 || last != n as u64 {
             return wrong(format!(
-                "row starts go from {first} to {last}, but must go from 0 to {n}, the number of columns"
+                "row starts go from {} to {}, but must go from 0 to {n}, the number of columns",
+                first as i64, last as i64
             ));
         }
         if let Some(r) = self.starts.windows(2).position(|pair| pair[0].get() > pair[1].get()) {
-            return wrong(format!("row {r} starts behind where row {} does", r + 1));
+            let [this, next] = [self.starts[r].get(), self.starts[r + 1].get()].map(|start| start as i64);
+            return wrong(format!("row {r} starts at {this} and ends at {next}; row starts must ascend"));
         }
         if let Some(at) = self.columns.iter().position(|column| column.get() >= self.n_cols) {
             let column = self.columns[at].get() as i64;
@@ -85,16 +90,93 @@ impl<I: Index, T: Element> Csr<'_, I, T> {
         Ok(())
     }
 
-    /// Number of elements of a row.
-    #[inline(always)]
-    pub fn len(&self, row: usize) -> usize {
-        (self.starts[row + 1].get() - self.starts[row].get()) as usize
+    /// The rows that a frame is built from; the matrix has been checked.
+    pub(super) fn source(&self) -> Source<'_, I, T> {
+        let &Self { n_rows, n_cols, starts, columns, values } = self;
+        Source { n_rows, n_cols, starts: Starts::Rows(starts), columns, values }
+    }
+}
+
+/// Where the rows of a [`Source`] start among its elements.
+#[derive(Debug, Clone, Copy)]
+enum Starts<'a, I> {
+    /// The start of each row, and the number of elements.
+    Rows(&'a [I]),
+    /// The start of each window, and the number of elements; and the row of each element in its window. Rows without elements
+    /// take no memory.
+    Windows(&'a [usize], &'a [u16]),
+}
+
+/// Rows from which a frame is built.
+#[derive(Debug, Clone, Copy)]
+pub struct Source<'a, I, T> {
+    /// Number of rows.
+    pub n_rows: u64,
+    /// Number of columns.
+    pub n_cols: u64,
+    starts: Starts<'a, I>,
+    /// The column of each element.
+    pub columns: &'a [I],
+    /// The value of each element. Empty: all are 1.
+    pub values: &'a [T],
+}
+
+impl<'a, I: Index, T: Element> Source<'a, I, T> {
+    /// Number of windows.
+    pub fn n_windows(&self) -> usize {
+        (self.n_rows as usize).div_ceil(WINDOW)
+    }
+
+    /// Rows of a window.
+    pub fn rows_of(&self, window: usize) -> Range<usize> {
+        window * WINDOW..(self.n_rows as usize).min((window + 1) * WINDOW)
+    }
+
+    /// Whether no row of a window has an element.
+    pub fn is_empty(&self, window: usize) -> bool {
+        let rows = self.rows_of(window);
+        match self.starts {
+            Starts::Rows(starts) => starts[rows.start].get() == starts[rows.end].get(),
+            Starts::Windows(starts, _) => starts[window] == starts[window + 1],
+        }
+    }
+
+    /// Writes the start of each row of a window, and the end of the last one.
+    pub fn starts_of(&self, window: usize, to: &mut Vec<usize>) {
+        let rows = self.rows_of(window);
+        to.clear();
+        match self.starts {
+            Starts::Rows(starts) => {
+                to.extend(starts[rows.start..=rows.end].iter().map(|start| start.get() as usize))
+            }
+            Starts::Windows(starts, of_elements) => {
+                let end = starts[window + 1];
+                let mut at = starts[window];
+                for row in 0..rows.len() {
+                    to.push(at);
+                    at += of_elements[at..end].iter().take_while(|&&one| usize::from(one) == row).count();
+                }
+                to.push(end);
+            }
+        }
+    }
+
+    /// Elements of a row.
+    pub fn range(&self, row: usize) -> Range<usize> {
+        match self.starts {
+            Starts::Rows(starts) => starts[row].get() as usize..starts[row + 1].get() as usize,
+            Starts::Windows(starts, of_elements) => {
+                let (window, row) = (row / WINDOW, (row % WINDOW) as u16);
+                let own = &of_elements[starts[window]..starts[window + 1]];
+                let before = |limit: u16| starts[window] + own.partition_point(|&one| one < limit);
+                before(row)..before(row + 1)
+            }
+        }
     }
 
     /// Columns of a row.
-    #[inline(always)]
-    pub fn row(&self, row: usize) -> &[I] {
-        &self.columns[self.starts[row].get() as usize..self.starts[row + 1].get() as usize]
+    pub fn row(&self, row: usize) -> &'a [I] {
+        &self.columns[self.range(row)]
     }
 
     /// An element's value.
@@ -104,61 +186,128 @@ impl<I: Index, T: Element> Csr<'_, I, T> {
     }
 }
 
-/// A matrix in rows with memory of its own.
+/// The transpose of a matrix. Its memory is in proportion to the elements, plus 8 bytes for each window of its rows.
 #[derive(Debug)]
-pub struct OwnCsr<I, T> {
+pub struct Transpose<I, T> {
     n_rows: u64,
     n_cols: u64,
-    starts: Vec<I>,
+    /// The start of each window, and the number of elements.
+    starts: Vec<usize>,
+    /// The row of each element in its window.
+    rows: Vec<u16>,
     columns: Vec<I>,
     values: Vec<T>,
 }
 
-impl<I: Index, T: Element> OwnCsr<I, T> {
-    /// The transpose of a matrix that has been checked: what its columns are, as rows. Elements of a row come in the order of
-    /// the rows that they were in.
+impl<I: Index, T: Element> Transpose<I, T> {
+    /// Transposes a matrix that has been checked. Elements of a row keep the order of the rows that they come from.
     ///
     /// # Errors
-    /// `OutOfMemory`; `InvalidArgument` if it has more rows than an index can count.
-    pub fn transpose(of: &Csr<I, T>) -> Result<Self> {
-        if of.n_rows > I::MAX {
+    /// `OutOfMemory`; `InvalidArgument` for more rows than an index can count; `UnsupportedJob` for more columns than a frame can
+    /// have rows.
+    pub fn of(csr: &Csr<I, T>) -> Result<Self> {
+        if csr.n_rows > I::MAX {
             return Err(Error::invalid(format!(
-                "{} rows are more than the type of the indices can count",
-                of.n_rows
+                "{} rows are more than the type of the indices can count; give indices of 64 bits",
+                csr.n_rows
             )));
         }
-        let n_cols = usize::try_from(of.n_cols).unwrap_or(usize::MAX);
-        let mut starts = try_vec(n_cols.saturating_add(1), "row starts")?;
-        starts.resize(n_cols + 1, 0u64);
-        for column in of.columns {
-            starts[column.get() as usize + 1] += 1;
+        // Before anything is allocated.
+        counted_rows(csr.n_cols)?;
+        let n_windows = (csr.n_cols as usize).div_ceil(WINDOW);
+        let window_of = |column: &I| column.get() as usize / WINDOW;
+        let mut starts = try_vec(n_windows + 1, "window starts")?;
+        starts.resize(n_windows + 1, 0);
+        for column in csr.columns {
+            starts[window_of(column) + 1] += 1;
         }
-        for i in 0..n_cols {
-            starts[i + 1] += starts[i];
+        for window in 0..n_windows {
+            starts[window + 1] += starts[window];
         }
-        let mut columns = try_vec(of.columns.len(), "columns")?;
-        columns.resize(of.columns.len(), I::of(0));
-        let mut values = try_vec(of.values.len(), "values")?;
-        values.resize(of.values.len(), T::default());
-        let mut next = starts.clone();
-        for row in 0..of.n_rows as usize {
-            let start = of.starts[row].get() as usize;
-            for (i, column) in of.row(row).iter().enumerate() {
-                let to = &mut next[column.get() as usize];
-                columns[*to as usize] = I::of(row as u64);
-                if let Some(value) = values.get_mut(*to as usize) {
-                    *value = of.values[start + i];
+        let n = csr.columns.len();
+        let mut rows = zeroed(n, 0u16)?;
+        let mut columns = zeroed(n, I::of(0))?;
+        let mut values = zeroed(csr.values.len(), T::default())?;
+        // While elements are placed, the entry of each window is where its next one goes.
+        for row in 0..csr.n_rows as usize {
+            for at in csr.starts[row].get() as usize..csr.starts[row + 1].get() as usize {
+                let column = &csr.columns[at];
+                let to = &mut starts[window_of(column)];
+                rows[*to] = (column.get() % WINDOW as u64) as u16;
+                columns[*to] = I::of(row as u64);
+                if let Some(value) = values.get_mut(*to) {
+                    *value = csr.values[at];
                 }
                 *to += 1;
             }
         }
-        let starts = starts.into_iter().map(I::of).collect();
-        Ok(Self { n_rows: of.n_cols, n_cols: of.n_rows, starts, columns, values })
+        // Each entry is now the start of the window after its own.
+        starts.copy_within(..n_windows, 1);
+        starts[0] = 0;
+        let mut sorter = Sorter { rows: Vec::new(), columns: Vec::new(), values: Vec::new() };
+        for window in starts.windows(2) {
+            let own = window[0]..window[1];
+            let values = if values.is_empty() { &mut [][..] } else { &mut values[own.clone()] };
+            sorter.sort(&mut rows[own.clone()], &mut columns[own], values)?;
+        }
+        Ok(Self { n_rows: csr.n_cols, n_cols: csr.n_rows, starts, rows, columns, values })
     }
 
-    /// To look at.
-    pub fn view(&self) -> Csr<'_, I, T> {
-        let Self { n_rows, n_cols, starts, columns, values } = self;
-        Csr { n_rows: *n_rows, n_cols: *n_cols, starts, columns, values }
+    /// The rows that a frame is built from.
+    pub(super) fn source(&self) -> Source<'_, I, T> {
+        let Self { n_rows, n_cols, starts, rows, columns, values } = self;
+        Source { n_rows: *n_rows, n_cols: *n_cols, starts: Starts::Windows(starts, rows), columns, values }
     }
+}
+
+fn zeroed<T: Clone>(n: usize, value: T) -> Result<Vec<T>> {
+    let mut made = try_vec(n, "the transpose of a matrix")?;
+    made.resize(n, value);
+    Ok(made)
+}
+
+/// Sorts the elements of windows by their rows; its memory is used again for the next window.
+#[derive(Debug)]
+struct Sorter<I, T> {
+    rows: Vec<u16>,
+    columns: Vec<I>,
+    values: Vec<T>,
+}
+
+impl<I: Index, T: Element> Sorter<I, T> {
+    /// Sorts elements by their rows. Elements of one row keep their order.
+    fn sort(&mut self, rows: &mut [u16], columns: &mut [I], values: &mut [T]) -> Result<()> {
+        if rows.is_sorted() {
+            return Ok(());
+        }
+        refill(&mut self.rows, rows)?;
+        refill(&mut self.columns, columns)?;
+        refill(&mut self.values, values)?;
+        let mut next = [0usize; WINDOW + 1];
+        for &row in &self.rows {
+            next[usize::from(row) + 1] += 1;
+        }
+        for row in 0..WINDOW {
+            next[row + 1] += next[row];
+        }
+        for (i, &row) in self.rows.iter().enumerate() {
+            let to = &mut next[usize::from(row)];
+            rows[*to] = row;
+            columns[*to] = self.columns[i];
+            if let Some(value) = values.get_mut(*to) {
+                *value = self.values[i];
+            }
+            *to += 1;
+        }
+        Ok(())
+    }
+}
+
+/// Makes a vector a copy of `from`.
+fn refill<T: Copy>(to: &mut Vec<T>, from: &[T]) -> Result<()> {
+    let out_of_memory = |_| Error::out_of_memory(size_of_val(from) as u64, "the transpose of a matrix");
+    to.clear();
+    to.try_reserve_exact(from.len()).map_err(out_of_memory)?;
+    to.extend_from_slice(from);
+    Ok(())
 }

@@ -271,3 +271,11 @@ pub fn counted(n: usize) -> Result<u32> {
         )),
     }
 }
+
+/// Refuses more rows than a frame can have, whose slices are counted in 32 bits.
+///
+/// # Errors
+/// `UnsupportedJob`.
+pub fn counted_rows(n_rows: u64) -> Result<()> {
+    counted(usize::try_from(n_rows.div_ceil(LANES as u64)).unwrap_or(usize::MAX)).map(|_| ())
+}

@@ -31,12 +31,12 @@ mod walk;
 mod wide;
 mod window;
 
-pub use csr::{Csr, OwnCsr};
+pub use csr::Csr;
 pub use frame::Head;
 pub use gpu::multiply_on_gpu;
 pub use matrix::Matrix;
 pub use product::multiply;
-pub use rows::{Rows, count, decode};
+pub use rows::{Room, Rows, count, decode, decode_to};
 pub use turned::multiply_transposed;
 pub use values::ValueChoice;
 pub use wide::{MAX_VECTORS, multiply_wide};
@@ -47,13 +47,30 @@ use crate::error::Result;
 /// Compresses a matrix.
 ///
 /// # Errors
-/// Those of [`build::build`].
+/// Those of [`Csr::check`] and [`build::build`].
 pub fn compress<I: csr::Index, T: element::Element>(
     csr: &Csr<I, T>,
     choice: ValueChoice,
     pool: &Pool,
 ) -> Result<Matrix> {
-    let (head, frame) = build::build(csr, choice, pool)?;
+    csr.check()?;
+    let (head, frame) = build::build(&csr.source(), choice, pool)?;
+    Matrix::new(head, frame)
+}
+
+/// Compresses the transpose of a matrix: the rows of `csr` are the columns of the result. Elements of a row have the order of the rows of
+/// `csr`.
+///
+/// # Errors
+/// Those of [`Csr::check`], [`csr::Transpose::of`] and [`build::build`].
+pub fn compress_transposed<I: csr::Index, T: element::Element>(
+    csr: &Csr<I, T>,
+    choice: ValueChoice,
+    pool: &Pool,
+) -> Result<Matrix> {
+    csr.check()?;
+    let transpose = csr::Transpose::of(csr)?;
+    let (head, frame) = build::build(&transpose.source(), choice, pool)?;
     Matrix::new(head, frame)
 }
 

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use crate::cpu::pages::fetch_ahead;
-use crate::error::{Error, Result, try_vec};
+use crate::error::{Error, Result, try_reserve, try_vec};
 use crate::sparse::element::Element;
 use crate::sparse::frame::View;
 use crate::sparse::layout::{LANES, Slice, ValueBlock, ValueCodec};
@@ -328,7 +328,17 @@ impl<T: Element> Chosen<T> {
     }
 
     /// Writes the values of slices, each so many.
-    pub fn write(&self, values: &[T], to: &mut Vec<u8>) {
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn write(&self, values: &[T], to: &mut Vec<u8>) -> Result<()> {
+        let bytes = match self.codec {
+            ValueCodec::Plain => T::BYTES,
+            ValueCodec::Constant | ValueCodec::Blocks => 0,
+            ValueCodec::Dictionary8 => 1,
+            ValueCodec::Dictionary16 => 2,
+        };
+        try_reserve(to, values.len() * bytes, "values")?;
         match self.codec {
             ValueCodec::Plain => write_all(values, to),
             ValueCodec::Constant | ValueCodec::Blocks => {}
@@ -337,6 +347,7 @@ impl<T: Element> Chosen<T> {
                 to.extend(values.iter().flat_map(|value| (self.number(*value) as u16).to_le_bytes()));
             }
         }
+        Ok(())
     }
 
     /// The number of a value; what stands where no element is may have none.
@@ -360,7 +371,15 @@ pub const NUMBERS_UNIT: usize = 8;
 pub const NUMBER_BYTES: [u8; 7] = [0, 1, 2, 3, 4, 6, 8];
 
 /// Codes the values of a slice as a block; those where no element is are anything. `present` says which are.
-pub fn write_block<T: Element>(values: &[T], present: impl Fn(usize) -> bool, to: &mut Vec<u8>) -> ValueBlock {
+///
+/// # Errors
+/// `OutOfMemory`.
+pub fn write_block<T: Element>(
+    values: &[T],
+    present: impl Fn(usize) -> bool,
+    to: &mut Vec<u8>,
+) -> Result<ValueBlock> {
+    try_reserve(to, NUMBERS_UNIT, "values")?;
     to.resize(to.len().next_multiple_of(NUMBERS_UNIT), 0);
     let (mut low, mut high, mut any) = (u64::MAX, 0, false);
     let bits = |i: usize| values[i].bits();
@@ -368,7 +387,7 @@ pub fn write_block<T: Element>(values: &[T], present: impl Fn(usize) -> bool, to
         (low, high, any) = (low.min(bits(i)), high.max(bits(i)), true);
     }
     if !any {
-        return ValueBlock { first: 0, at: to.len() as u64, width: 0, shift: 0 };
+        return Ok(ValueBlock { first: 0, at: to.len() as u64, width: 0, shift: 0 });
     }
     let all = (0..values.len()).filter(|&i| present(i)).fold(0, |all, i| all | (bits(i) - low));
     let shift = if all == 0 { 0 } else { all.trailing_zeros() as u8 };
@@ -378,9 +397,10 @@ pub fn write_block<T: Element>(values: &[T], present: impl Fn(usize) -> bool, to
         width => width,
     };
     let block = ValueBlock { first: low, at: to.len() as u64, width, shift };
+    try_reserve(to, values.len() * usize::from(width) + NUMBERS_UNIT, "values")?;
     for i in 0..values.len() {
         let number = if present(i) { (bits(i) - low) >> shift } else { 0 };
         to.extend(&number.to_le_bytes()[..usize::from(width)]);
     }
-    block
+    Ok(block)
 }

@@ -1,9 +1,11 @@
 //! Codes a window of rows: in which order, which of them are long, and their slices.
 
-use crate::error::{Result, try_vec};
-use crate::sparse::csr::{Csr, Index};
+use std::ops::Range;
+
+use crate::error::{Result, try_reserve, try_vec};
+use crate::sparse::csr::{Index, Source};
 use crate::sparse::element::Element;
-use crate::sparse::layout::{BLOCKED, IN_ORDER, LANES, LONG_STEPS, MAX_STEPS, Slice, Step, WINDOW};
+use crate::sparse::layout::{BLOCKED, CODE_UNIT, IN_ORDER, LANES, LONG_STEPS, MAX_STEPS, Slice, Step};
 use crate::sparse::pack::{Items, Packed, Packer, full_flag, lanes_of_nodes};
 
 /// What rows become: slices that count their steps, codes, values and order from the beginning of the part.
@@ -44,24 +46,42 @@ const NEAR_STEPS: usize = 8;
 
 /// Codes rows of one matrix.
 pub struct Coder<'a, I, T> {
-    csr: &'a Csr<'a, I, T>,
+    source: &'a Source<'a, I, T>,
     plan: Plan,
     packer: Packer,
     packed: Packed,
+    /// The first row of the window.
+    first: usize,
+    /// The start of each of its rows, and the end of the last one.
+    starts: Vec<usize>,
 }
 
 impl<'a, I: Index, T: Element> Coder<'a, I, T> {
     /// For a matrix that has been checked.
-    pub fn new(csr: &'a Csr<'a, I, T>, plan: Plan) -> Self {
-        Self { csr, plan, packer: Packer::default(), packed: Packed::default() }
+    pub fn new(source: &'a Source<'a, I, T>, plan: Plan) -> Self {
+        let (packer, packed) = (Packer::default(), Packed::default());
+        Self { source, plan, packer, packed, first: 0, starts: Vec::new() }
     }
 
-    /// Codes the window that begins at row `first`.
-    pub fn window(&mut self, first: usize) -> Result<Part<T>> {
+    /// Elements of a row of the window.
+    fn range(&self, row: usize) -> Range<usize> {
+        self.starts[row - self.first]..self.starts[row - self.first + 1]
+    }
+
+    /// Columns of a row of the window.
+    fn row(&self, row: usize) -> &'a [I] {
+        &self.source.columns[self.range(row)]
+    }
+
+    /// Codes a window.
+    pub fn window(&mut self, window: usize) -> Result<Part<T>> {
         let block = self.plan.block;
-        let n_rows = (self.csr.n_rows as usize - first).min(WINDOW);
+        let Range { start: first, end } = self.source.rows_of(window);
+        let n_rows = end - first;
+        self.first = first;
+        self.source.starts_of(window, &mut self.starts);
         let mut part = Part::default();
-        let lens: Vec<usize> = (first..first + n_rows).map(|row| self.csr.len(row)).collect();
+        let lens: Vec<usize> = self.starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
         // The longest row of each node, which are taken together.
         let of_node = |node: &u16| {
             let start = usize::from(*node) * block;
@@ -109,7 +129,7 @@ impl<'a, I: Index, T: Element> Coder<'a, I, T> {
                 .collect();
             let place = ((first + i) / LANES) as u32;
             let order_at = if keeps { IN_ORDER } else { (i / block) as u32 };
-            self.slice(&mut part, &rows, i % block, place, order_at);
+            self.slice(&mut part, &rows, i % block, place, order_at)?;
         }
         if !keeps {
             part.order = order;
@@ -118,8 +138,15 @@ impl<'a, I: Index, T: Element> Coder<'a, I, T> {
     }
 
     /// Codes a slice: the rows of its lanes, the first at place `phase` of its node.
-    fn slice(&mut self, part: &mut Part<T>, rows: &[Option<usize>], phase: usize, place: u32, order_at: u32) {
-        let (csr, block) = (self.csr, self.plan.block);
+    fn slice(
+        &mut self,
+        part: &mut Part<T>,
+        rows: &[Option<usize>],
+        phase: usize,
+        place: u32,
+        order_at: u32,
+    ) -> Result<()> {
+        let (source, block) = (self.source, self.plan.block);
         let is_blocked = block > 1 && self.has_blocks(rows, phase);
         let side = if is_blocked { block } else { 1 };
         self.packer.clear();
@@ -130,13 +157,13 @@ impl<'a, I: Index, T: Element> Coder<'a, I, T> {
                 let sub = (phase + lane) % block;
                 let row = rows[lane];
                 let origin = row.map_or(0, |row| row - sub);
-                let columns = row.map_or(&[][..], |row| csr.row(row));
+                let columns = row.map_or(&[][..], |row| self.row(row));
                 self.packer.item(origin as u64, columns.iter().step_by(block).map(|column| column.get()));
                 lane += block - sub;
             }
         } else {
             for row in rows {
-                let columns = row.map_or(&[][..], |row| csr.row(row));
+                let columns = row.map_or(&[][..], |row| self.row(row));
                 self.packer.item(row.unwrap_or(0) as u64, columns.iter().map(|column| column.get()));
             }
         }
@@ -149,32 +176,34 @@ impl<'a, I: Index, T: Element> Coder<'a, I, T> {
             }
         }
         let values_at = part.values.len() / LANES;
-        part.values.resize(part.values.len() + steps.len() * side * LANES, T::default());
+        let n_values = steps.len() * side * LANES;
+        try_reserve(&mut part.values, n_values, "values")?;
+        part.values.resize(part.values.len() + n_values, T::default());
         let values = &mut part.values[values_at * LANES..];
         for (lane, row) in rows.iter().enumerate() {
             let Some(row) = *row else { continue };
-            let start = csr.starts[row].get() as usize;
+            let range = self.range(row);
             let item = if is_blocked { (phase + lane) / block } else { lane };
-            for i in 0..csr.len(row) {
+            for (i, at) in range.enumerate() {
                 let step = self.packer.step_of(item, i / side);
-                values[(step * side + i % side) * LANES + lane] = csr.value(start + i);
+                values[(step * side + i % side) * LANES + lane] = source.value(at);
             }
         }
         let flags = if is_blocked { BLOCKED } else { 0 };
         self.finish(
             part,
             Slice { place, values_at: values_at as u32, order_at, flags, n_lanes: rows.len() as u8, ..EMPTY },
-        );
+        )
     }
 
     /// Codes a long row: slices whose lanes take its elements in turn.
     pub fn long(&mut self, row: usize) -> Result<Part<T>> {
         let mut part = Part::default();
-        let columns = self.csr.row(row);
+        let Range { mut start, end } = self.source.range(row);
+        let columns = &self.source.columns[start..end];
         // Where lanes wait, slices have an eighth more steps at most, or two.
         let n_waiting = columns.len() / 8 + 2 * LANES * columns.len().div_ceil(LANES * LONG_STEPS);
         part.values = try_vec::<T>(columns.len().next_multiple_of(LANES) + n_waiting, "values")?;
-        let mut start = self.csr.starts[row].get() as usize;
         for columns in columns.chunks(LANES * LONG_STEPS) {
             self.packer.clear();
             for lane in 0..LANES {
@@ -182,24 +211,29 @@ impl<'a, I: Index, T: Element> Coder<'a, I, T> {
             }
             self.packer.pack(LANES, self.plan.step_bytes, Items::Lanes, &mut self.packed);
             let values_at = part.values.len() / LANES;
-            part.values.resize(part.values.len() + self.packed.steps.len() * LANES, T::default());
+            let n_values = self.packed.steps.len() * LANES;
+            try_reserve(&mut part.values, n_values, "values")?;
+            part.values.resize(part.values.len() + n_values, T::default());
             let values = &mut part.values[values_at * LANES..];
             for i in 0..columns.len() {
                 let lane = i % LANES;
-                values[self.packer.step_of(lane, i / LANES) * LANES + lane] = self.csr.value(start + i);
+                values[self.packer.step_of(lane, i / LANES) * LANES + lane] = self.source.value(start + i);
             }
             start += columns.len();
             self.finish(
                 &mut part,
                 Slice { values_at: values_at as u32, order_at: IN_ORDER, n_lanes: LANES as u8, ..EMPTY },
-            );
+            )?;
         }
         Ok(part)
     }
 
     /// Adds what has been packed.
-    fn finish(&mut self, part: &mut Part<T>, slice: Slice) {
+    fn finish(&mut self, part: &mut Part<T>, slice: Slice) -> Result<()> {
         let packed = &self.packed;
+        try_reserve(&mut part.slices, 1, "slices")?;
+        try_reserve(&mut part.codes, packed.codes.len() + CODE_UNIT, "codes")?;
+        try_reserve(&mut part.steps, packed.steps.len(), "steps")?;
         let codes_at = crate::sparse::frame::pad_codes(&mut part.codes);
         part.slices.push(Slice {
             base: packed.base,
@@ -211,6 +245,7 @@ impl<'a, I: Index, T: Element> Coder<'a, I, T> {
         });
         part.codes.extend(&packed.codes);
         part.steps.extend(&packed.steps);
+        Ok(())
     }
 
     /// Whether all rows of each node have the same columns, in runs of a block's side.
@@ -218,10 +253,10 @@ impl<'a, I: Index, T: Element> Coder<'a, I, T> {
         let block = self.plan.block;
         (0..rows.len()).all(|lane| {
             let Some(row) = rows[lane] else { return true };
-            let columns = self.csr.row(row);
+            let columns = self.row(row);
             let same = (phase + lane).is_multiple_of(block)
                 || lane == 0
-                || rows[lane - 1].is_some_and(|above| are_same(self.csr.row(above), columns));
+                || rows[lane - 1].is_some_and(|above| are_same(self.row(above), columns));
             same && (lane > 0 && !(phase + lane).is_multiple_of(block) || are_runs(columns, block))
         })
     }
@@ -264,21 +299,21 @@ fn n_long(order: &[u16], block: usize, len: impl Fn(&u16) -> usize) -> usize {
 }
 
 /// The side of a matrix's blocks: the largest of which most of its elements are in.
-pub fn find_block<I: Index, T: Element>(csr: &Csr<I, T>, sides: &[usize]) -> usize {
+pub fn find_block<I: Index, T: Element>(source: &Source<I, T>, sides: &[usize]) -> usize {
     /// Rows that are looked at, in this many places.
     const PLACES: usize = 64;
     let fits = |side: usize| {
-        let n_nodes = csr.n_rows as usize / side;
+        let n_nodes = source.n_rows as usize / side;
         let (mut all, mut inside) = (0usize, 0usize);
         let stride = (n_nodes / (PLACES * 8)).max(1);
         for node in (0..n_nodes).step_by(stride) {
-            let first = csr.row(node * side);
-            let same = (1..side).all(|sub| are_same(first, csr.row(node * side + sub)));
+            let first = source.row(node * side);
+            let same = (1..side).all(|sub| are_same(first, source.row(node * side + sub)));
             all += first.len();
             inside += if same && are_runs(first, side) { first.len() } else { 0 };
         }
         all > 0 && inside * 10 >= all * 9
     };
-    let mut sides = sides.iter().rev().filter(|&&side| side > 1 && csr.n_rows.is_multiple_of(side as u64));
+    let mut sides = sides.iter().rev().filter(|&&side| side > 1 && source.n_rows.is_multiple_of(side as u64));
     sides.find(|&&side| fits(side)).copied().unwrap_or(1)
 }

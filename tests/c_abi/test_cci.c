@@ -166,7 +166,7 @@ static void test_descriptions(void)
         CHECK_FAILS(gridz_cci_create(&csr, GRIDZ_CCI_VALUES_BEST, NULL, &cci), status, words);     \
         CHECK(cci == NULL);                                                                        \
     } while (0)
-    REFUSED(csr.starts = DOWN, GRIDZ_ERROR_INVALID_ARGUMENT, "row 1 starts behind");
+    REFUSED(csr.starts = DOWN, GRIDZ_ERROR_INVALID_ARGUMENT, "row 1 starts at");
     REFUSED(csr.starts = LATE, GRIDZ_ERROR_INVALID_ARGUMENT, "from 1 to 6");
     REFUSED(csr.starts = SHORT, GRIDZ_ERROR_INVALID_ARGUMENT, "from 0 to 5");
     REFUSED(csr.starts = NULL, GRIDZ_ERROR_INVALID_ARGUMENT, "starts");
