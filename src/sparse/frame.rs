@@ -288,6 +288,11 @@ impl<'a> View<'a> {
         &self.steps[slice.steps_at as usize..][..usize::from(slice.n_steps)]
     }
 
+    /// The steps of all slices.
+    pub fn all_steps(&self) -> &'a [[u8; STEP_BYTES]] {
+        self.steps
+    }
+
     /// The order of nodes from a place on.
     #[inline(always)]
     pub fn order(&self, at: usize) -> &'a [[u8; 2]] {

@@ -15,7 +15,7 @@ pub struct Columns<'a> {
     /// The code of each lane where several have the same: with blocks.
     shared: Option<[u8; LANES]>,
     /// What is added to the columns of each lane.
-    origins: [u64; LANES],
+    pub origins: [u64; LANES],
     /// Columns of a step, one behind the other, for each lane.
     pub side: usize,
     /// Lanes have columns one behind the other.
