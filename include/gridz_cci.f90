@@ -206,8 +206,15 @@ contains
     type(c_ptr) :: made
 
     status = GRIDZ_ERROR_INVALID_ARGUMENT
-    if (csr%n_rows < 0 .or. n_indices /= n_values .or. n_across < 0) then
-      gridz_found = 'starts must be one more than rows, indices as many as values, and n_cols not negative'
+    if (csr%n_rows < 0) then
+      gridz_found = 'starts is empty; it must be one more than rows'
+      return
+    else if (n_indices /= n_values) then
+      write (gridz_found, '(a,i0,a,i0,a)') 'indices has ', n_indices, ' elements, but values has ', n_values, &
+          '; they must be as many'
+      return
+    else if (n_across < 0) then
+      write (gridz_found, '(a,i0,a)') 'n_cols is ', n_across, '; it must not be negative'
       return
     end if
     csr%struct_size = c_sizeof(csr)

@@ -403,7 +403,10 @@ private:
         const std::uint64_t n_starts = layout == GRIDZ_CCI_ROWS ? n_rows : n_cols;
         if (starts.size() == 0 || starts.size() - 1 != n_starts || indices.size() != values.size())
             throw Error(GRIDZ_ERROR_INVALID_ARGUMENT,
-                        "starts must be one more than rows (or columns), and indices as many as values");
+                        (std::to_string(starts.size()) + " starts for " + std::to_string(n_starts) + " rows (or columns), " +
+                            std::to_string(indices.size()) + " indices and " + std::to_string(values.size()) +
+                            " values; starts must be one more than rows, and indices as many as values")
+                            .c_str());
         gridz_csr csr{};
         csr.struct_size = sizeof csr;
         csr.n_rows = n_rows;

@@ -140,16 +140,35 @@ def compress(matrix, values: str = "best", threads: int | None = None) -> Matrix
     Raises `UnsupportedJob` for values that float64 does not represent: complex numbers, integers beyond 2^53, long
     double.
 
-    `values` is one of `VALUES`. CSR and CSC are taken as they are; other formats are converted to CSR, which adds up what is
-    stored twice. `threads` is for this and for the products of the result.
+    `values` is one of `VALUES`. CSR and CSC are taken as they are; SciPy converts other formats to CSR, or to CSC if there are
+    more rows than columns and elements, and then adds up elements that are stored twice. `threads` is for this and for the products
+    of the result.
     """
     if values not in VALUES:
         raise InvalidArgument(f"values={values!r} is none of {', '.join(VALUES)}")
     if not scipy.sparse.issparse(matrix) or len(matrix.shape) != 2:
         raise InvalidArgument(f"{type(matrix).__name__} is no sparse matrix; give scipy.sparse.csr_array(array)")
     if matrix.format not in ("csr", "csc"):
-        matrix = matrix.tocsr()
+        matrix = _converted(matrix)
     return _create(matrix.indptr, matrix.indices, matrix.data, matrix.shape, matrix.format, values, threads)
+
+
+def _converted(matrix):
+    """A matrix of another format in CSR or CSC. SciPy's conversions do not check indices, so those are checked here."""
+    if matrix.format == "coo":
+        for name, indices, n in zip(("row", "column"), matrix.coords, matrix.shape):
+            if indices.shape != matrix.data.shape:
+                raise InvalidArgument(f"the {name} indices have the shape {indices.shape}, but data {matrix.data.shape}")
+            if len(indices) and not (0 <= indices.min() and indices.max() < n):
+                worst = indices.min() if indices.min() < 0 else indices.max()
+                raise InvalidArgument(f"{name} {worst} is outside a matrix of shape {matrix.shape}")
+    elif matrix.format == "bsr":
+        try:
+            matrix.check_format(full_check=True)
+        except ValueError as error:
+            raise InvalidArgument(f"the arrays of the bsr matrix do not fit together: {error}") from error
+    # The row starts of CSR would take more memory than the elements.
+    return matrix.tocsc() if matrix.shape[0] > max(matrix.shape[1], matrix.nnz) else matrix.tocsr()
 
 
 def _create(starts, indices, data, shape, layout: str, values: str, threads: int | None) -> Matrix:
@@ -158,6 +177,14 @@ def _create(starts, indices, data, shape, layout: str, values: str, threads: int
         raise InvalidArgument(
             f"indptr has the shape {starts.shape}, indices {indices.shape} and data {data.shape}; "
             f"they must be vectors, indices and data of one length"
+        )
+    if len(shape) != 2 or not all(0 <= n < 1 << 63 for n in shape):
+        raise InvalidArgument(f"the shape is {shape}; it must be two numbers, rows and columns, from 0 to 2^63 - 1")
+    # The library takes a pointer to the starts and reads as many as the shape says.
+    major, name = (shape[0], "rows") if layout == "csr" else (shape[1], "columns")
+    if len(starts) != major + 1:
+        raise InvalidArgument(
+            f"indptr has {len(starts)} starts, but the {major} {name} of a {layout} matrix of shape {tuple(shape)} need {major + 1}"
         )
     if starts.dtype.kind not in "iu" or indices.dtype.kind not in "iu":
         raise InvalidArgument(f"indptr and indices are integers; {starts.dtype} and {indices.dtype} were given")
@@ -227,17 +254,28 @@ def read_h5(file, group: str | None = None, values: str = "best", threads: int |
         if not found and "indptr" not in file:
             raise InvalidArgument(f"{file.name} has no X and no matrix; name the group, one of {', '.join(file)}")
         group = found[0] if found else "."
-    told = file[group]
-    if not isinstance(told, h5py.Group) or any(name not in told for name in ("data", "indices", "indptr")):
+    members = file[group]
+    if not isinstance(members, h5py.Group) or any(name not in members for name in ("data", "indices", "indptr")):
         raise InvalidArgument(f"{group} is no sparse matrix: it must be a group with data, indices and indptr")
-    attributes = told.attrs
+    attributes = members.attrs
     shape = attributes.get("shape", attributes.get("h5sparse_shape"))
     if shape is None:
-        if "shape" not in told:
+        if not isinstance(members.get("shape"), h5py.Dataset):
             raise InvalidArgument(f"{group} has no shape, neither as an attribute nor as a dataset")
-        shape = told["shape"][()]
+        shape = members["shape"][()]
+    numbers = np.asarray(shape)
+    if numbers.dtype.kind not in "iu" or numbers.shape != (2,):
+        raise InvalidArgument(f"the shape of {group} is {shape}; it must be two integers, rows and columns")
     kind = attributes.get("encoding-type", attributes.get("h5sparse_format", "csc_matrix"))
-    kind = kind.decode() if isinstance(kind, bytes) else str(kind)
-    layout = "csr" if kind.startswith("csr") else "csc"
-    arrays = [told[name][()] for name in ("indptr", "indices", "data")]
-    return _create(*arrays, tuple(int(n) for n in shape), layout, values, threads)
+    kind = kind.decode(errors="replace") if isinstance(kind, bytes) else str(kind)
+    layout = kind.removesuffix("_matrix")
+    if layout not in ("csr", "csc"):
+        raise InvalidArgument(f"{group} has the encoding {kind!r}; it must be csr_matrix or csc_matrix")
+    arrays = []
+    for name in ("indptr", "indices", "data"):
+        dataset = members[name]
+        if not isinstance(dataset, h5py.Dataset) or dataset.ndim != 1 or dataset.dtype.kind not in "biufc":
+            described = f"a dataset of shape {dataset.shape} and type {dataset.dtype}" if isinstance(dataset, h5py.Dataset) else "a group"
+            raise InvalidArgument(f"{name} of {group} is {described}; it must be a vector of numbers")
+        arrays.append(dataset[()])
+    return _create(*arrays, tuple(int(n) for n in numbers), layout, values, threads)

@@ -2,6 +2,8 @@
 
 import pathlib
 import pickle
+import subprocess
+import sys
 
 import anndata
 import h5py
@@ -155,6 +157,145 @@ def test_wrong_arguments_say_so():
         broken = sp.csr_array((np.ones(1), np.array([0]), np.array([0, 1])), shape=(1, 5))
         broken.indices[0] = 9
         gridz.cci.compress(broken)
+
+
+@pytest.mark.parametrize("n", [1000, 100_000_000])
+@pytest.mark.parametrize("layout", ["csr", "csc"])
+def test_starts_that_do_not_fit_the_shape_are_refused(layout, n):
+    starts, indices, data = np.arange(4, dtype="i4"), np.arange(3, dtype="i4"), np.ones(3)
+    name, shape = ("rows", (n, 3)) if layout == "csr" else ("columns", (3, n))
+    with h5py.File("m", "w", driver="core", backing_store=False) as file:
+        group = file.create_group("X")
+        group.attrs["encoding-type"] = f"{layout}_matrix"
+        group.attrs["shape"] = np.array(shape)
+        group["data"], group["indices"], group["indptr"] = data, indices, starts
+        with pytest.raises(gridz.InvalidArgument, match=f"4 starts, but the {n} {name}"):
+            gridz.cci.read_h5(file)
+    made = (sp.csr_array if layout == "csr" else sp.csc_array)((3, 3))
+    made.indptr, made.indices, made.data = starts, indices, data
+    made._shape = shape
+    with pytest.raises(gridz.InvalidArgument, match=f"4 starts, but the {n} {name}"):
+        gridz.cci.compress(made)
+
+
+def test_arrays_that_do_not_fit_together_are_refused():
+    eye = sp.eye_array(4, format="csr")
+    starts, indices, data, refused = eye.indptr, eye.indices, eye.data, 0
+    for arrays, shape, words in [
+        ((starts[:-1], indices, data), (4, 4), "4 starts, but the 4 rows"),
+        ((np.append(starts, 4), indices, data), (4, 4), "6 starts, but the 4 rows"),
+        ((starts, indices[:-1], data), (4, 4), "one length"),
+        ((starts, indices, data[:-1]), (4, 4), "one length"),
+        ((starts.reshape(1, -1), indices, data), (4, 4), "vectors"),
+        ((starts * 1.0, indices, data), (4, 4), "integers"),
+        ((starts, indices, data), (-4, 4), "from 0 to"),
+        ((starts, indices, data), (4, 1 << 64), "from 0 to"),
+        ((starts, indices, data), (4,), "two numbers"),
+        ((starts - 1, indices, data), (4, 4), "go from -1 to 3"),
+        ((starts[[0, 2, 1, 3, 4]], indices, data), (4, 4), "row 1 starts at 2 and ends at 1"),
+        ((np.array([0, -5, 2, 3, 4]), indices, data), (4, 4), "row 1 starts at -5 and ends at 2"),
+        ((starts.astype("u8") + np.uint64(1 << 63), indices, data), (4, 4), "row starts go from"),
+        ((starts, -indices, data), (4, 4), "column -1"),
+    ]:
+        with pytest.raises(gridz.InvalidArgument, match=words):
+            gridz.cci._create(*arrays, shape, "csr", "best", None)
+        refused += 1
+    coo = eye.tocoo()
+    for axis, worst in [(0, 4), (0, -1), (1, 1 << 20)]:
+        broken = coo.copy()
+        broken.coords[axis][2] = worst
+        with pytest.raises(gridz.InvalidArgument, match=f"{('row', 'column')[axis]} {worst} is outside"):
+            gridz.cci.compress(broken)
+        refused += 1
+    bsr = sp.bsr_array(eye, blocksize=(2, 2))
+    for change in ({"indptr": bsr.indptr[:-1]}, {"indices": bsr.indices + 7}):
+        broken = bsr.copy()
+        vars(broken).update(change)
+        with pytest.raises(gridz.InvalidArgument, match="bsr"):
+            gridz.cci.compress(broken)
+        refused += 1
+    assert refused == 19
+
+
+def test_groups_that_are_no_matrix_are_refused():
+    refused = 0
+    with h5py.File("m", "w", driver="core", backing_store=False) as file:
+
+        def group(shape=np.array([3, 3]), kind="csr_matrix", **changes):
+            nonlocal refused
+            refused += 1
+            made = file.create_group(str(refused))
+            if shape is not None:
+                made.attrs["shape"] = shape
+            made.attrs["encoding-type"] = kind
+            arrays = {"data": np.ones(3), "indices": np.arange(3), "indptr": np.arange(4)} | changes
+            for name, array in arrays.items():
+                made.create_group(name) if array is None else made.create_dataset(name, data=array)
+            return made.name
+
+        for name, words in [
+            (group(shape=np.array([3, 3, 3])), "two integers"),
+            (group(shape=3), "two integers"),
+            (group(shape="3x3"), "two integers"),
+            (group(shape=np.array([3.0, 3.0])), "two integers"),
+            (group(shape=np.array([-3, 3])), "from 0 to"),
+            (group(shape=None), "no shape"),
+            (group(shape=np.array([3, 4]), kind="csc_matrix"), "4 starts, but the 4 columns"),
+            (group(kind="array"), "'array'"),
+            (group(data=None), "data of .* is a group"),
+            (group(indptr=np.int64(3)), "indptr of .* shape \\(\\)"),
+            (group(indices=np.zeros((3, 1), int)), "indices of .* shape \\(3, 1\\)"),
+            (group(data=["1", "2", "3"]), "data of .* type object"),
+            (group(indptr=np.arange(4.0)), "integers"),
+            (group(data=np.ones(2)), "one length"),
+        ]:
+            with pytest.raises(gridz.InvalidArgument, match=words):
+                gridz.cci.read_h5(file, name)
+        good = group()
+        assert gridz.cci.read_h5(file, good).nnz == 3
+    assert refused == 15
+
+
+HYPERSPARSE = """
+import resource, sys
+import numpy as np, scipy.sparse as sp, gridz, gridz.cci
+n, layout = int(sys.argv[1]), sys.argv[2]
+made = sp.coo_array((np.arange(1.0, 4), ([0, n - 1, n // 2], [0, 0, 0])), shape=(n, 1))
+if layout == "csc":
+    made = sp.csc_array((made.data, np.array([0, n - 1, n // 2]), np.array([0, 3])), shape=(n, 1))
+try:
+    c = gridz.cci.compress(made)
+    c = gridz.cci.loads(c.tobytes())
+    part = c.rows(n // 2 - 5000, n // 2 + 5000)
+    assert c.nnz == 3 and c.shape == (n, 1) and part.nnz == 1 and part.data[0] == 3.0
+    assert np.array_equal(np.flatnonzero(np.diff(part.indptr)), [5000])
+    assert c.nbytes < 1.6 * n
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+except gridz.OutOfMemory as error:
+    assert n > 1 << 30
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+@pytest.mark.parametrize("layout", ["csc", "coo"])
+def test_few_elements_in_many_rows_take_little_memory(layout):
+    n = 1 << 27
+    run = [sys.executable, "-c", HYPERSPARSE, str(n), layout]
+    printed = subprocess.run(run, capture_output=True, text=True, check=True).stdout
+    # The frame has 1.5 bytes for each row and is there three times: made, as bytes, and read again.
+    assert 576 < int(printed) < 900, f"{printed} MiB"
+
+
+def test_more_rows_than_a_frame_has_are_refused_before_memory_is_taken():
+    few, first = np.zeros(1, "i8"), np.array([0, 1])
+    refused = 0
+    for n in (1 << 38, 1 << 62):
+        with pytest.raises(gridz.UnsupportedJob, match="too large for one frame"):
+            gridz.cci.compress(sp.csc_array((np.ones(1), few, first), shape=(n, 1)))
+        refused += 1
+    # Columns without elements cost nothing.
+    wide = gridz.cci.compress(sp.csr_array((np.ones(1), few, first), shape=(1, 1 << 62)))
+    assert refused == 2 and wide.nbytes < 1000 and wide.nnz == 1
 
 
 @pytest.mark.parametrize("layout", ["csr", "csc"])
