@@ -448,7 +448,8 @@ typedef struct gridz_context_options {
     /// everything else takes none, except that where the CPU takes over from a GPU each of array,
     /// or region, and frame may be copied to the host. GPU
     /// memory, up to 100 MiB of pinned memory for each GPU, and 1 MiB for each thread that works are not counted; where
-    /// many chunks go through GPUs, a batch for each has at most an eighth of the limit, all together. 0 = no limit.
+    /// many chunks go through GPUs, a batch for each has at most an eighth of the limit, all together. The GPU memory of `mgard` is up
+    /// to 6 times the array to compress, and layers + 3.2 times to decompress. 0 = no limit.
     uint64_t memory_limit;
 } gridz_context_options;
 
