@@ -45,6 +45,19 @@ impl Buffer {
         } else {
             huge(n_bytes)
         };
+        Self::of(start, n_bytes)
+    }
+
+    /// `n_bytes` zeros. Where the C heap gets them from the system, no page takes memory before it is used.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn zeroed(n_bytes: usize) -> Result<Self> {
+        // SAFETY: calloc takes any size. One byte at least, so that null always means failure.
+        Self::of(unsafe { libc::calloc(n_bytes.max(1), 1) }, n_bytes)
+    }
+
+    fn of(start: *mut c_void, n_bytes: usize) -> Result<Self> {
         let start = NonNull::new(start.cast()).ok_or_else(|| Error::out_of_memory(n_bytes as u64, "chunk"))?;
         // From here on the bytes count as initialised: an asm block that may write memory, as this one may, stands for
         // one that has written arbitrary bytes to it. The block is empty, so their values are those that are there.

@@ -52,22 +52,21 @@ pub fn inspect(frame: &[u8]) -> Result<FrameInfo> {
     })
 }
 
-/// Bytes to allocate for the array in `frame`, which may be damaged or hostile and must not choose
-/// that freely: at most `expected`, the bytes its owner knows it should have, or, where nobody knows,
-/// what a payload of its length can expand to.
+/// Bytes to allocate for the array in `frame`, which may be damaged or hostile and must not choose that freely: at most what a payload of
+/// its length can expand to, and at most `expected`, the bytes that its owner expects. A `stored` frame may be longer than that, since a
+/// filter that ran before may have made the chunk longer.
 ///
 /// # Errors
-/// As [`inspect`]; `Corrupt` if the frame asks for more, `UnsupportedFormat` if its codec is unknown.
+/// As [`inspect`]; `Corrupt` if the frame asks for more or bytes follow it, `Truncated` if its end is missing, `UnsupportedFormat` if
+/// its codec is unknown.
 pub fn array_bytes(frame: &[u8], expected: Option<u64>) -> Result<u64> {
     let header = Header::parse(frame)?;
     let entry = entry_of(&header)?;
-    let payload_bytes = header.frame_bytes()?.min(frame.len() as u64) - header.n_bytes() as u64;
-    let possible = payload_bytes.saturating_mul(entry.max_expansion);
+    check_payload(&header, (frame.len() as u64).saturating_sub(header.n_bytes() as u64))?;
+    let possible = header.payload_bytes.saturating_mul(entry.max_expansion);
     let limit = match expected {
-        // A filter that ran before may have made the chunk longer; that costs no more than the payload.
-        Some(expected) if entry.id == STORED => expected.max(possible),
-        Some(expected) => expected,
-        None => possible,
+        Some(expected) if entry.id != STORED => expected.min(possible),
+        _ => possible,
     };
     let n_bytes = header.array.n_bytes();
     if n_bytes > limit {

@@ -254,10 +254,12 @@ fn decode(values: &[u32], frame: &[u8], verify: Verify) -> Result<(Buffer, usize
         let text = format!("a frame of {n_bytes} bytes in place of a chunk of {}", expected.unwrap_or(0));
         return Err(Error::corrupt(text));
     }
-    // The bytes may be fewer than a chunk then, but never the buffer, unless nothing has so much memory.
-    let whole = n_bytes.max(expected.unwrap_or(0));
-    let mut chunk = Buffer::new(whole as usize).or_else(|_| Buffer::new(n_bytes as usize))?;
-    chunk.bytes()[n_bytes as usize..].fill(0);
+    // The bytes may be fewer than a chunk then, but never the buffer. The length of the chunk is a number of the file, so the rest of
+    // the buffer is memory that is not touched.
+    let mut chunk = match expected {
+        Some(expected) if expected > n_bytes => Buffer::zeroed(expected as usize)?,
+        _ => Buffer::new(n_bytes as usize)?,
+    };
     on_any_backend(|context| engine::decompress(frame, chunk.bytes(), verify, context))?;
     if let Some(size) = record.as_ref().and_then(shuffled).filter(|_| !as_it_came) {
         let mut again = Buffer::new(chunk.bytes().len())?;
