@@ -1,25 +1,52 @@
 //! Memory that threads keep from one call to the next, so that calls for small chunks neither allocate nor clear any.
+//!
+//! A thread keeps at most [`MOST_BYTES`] until it ends or [`release`] is called; the least recently used object is dropped first.
 
 use std::any::Any;
 use std::cell::RefCell;
 
 use crate::error::{Error, Result};
 
+/// Bytes that a thread keeps in all. Less would make every call for an array of 16 MB by `mgard` wait for new pages.
+pub const MOST_BYTES: usize = 64 << 20;
+
 thread_local! {
-    /// What this thread has kept, at most one of each type.
-    static ALL: RefCell<Vec<Box<dyn Any>>> = const { RefCell::new(Vec::new()) };
+    /// What this thread has kept, at most one of each type, the least recently used first.
+    static ALL: RefCell<Vec<One>> = const { RefCell::new(Vec::new()) };
+}
+
+/// An object that is kept.
+struct One {
+    n_bytes: usize,
+    memory: Box<dyn Any>,
 }
 
 /// What a thread may keep.
 pub trait Keep: Default + 'static {
-    /// Whether it is not too large for that.
-    fn is_small(&self) -> bool {
-        true
+    /// An object with more bytes is not kept.
+    const MOST_BYTES: usize = MOST_BYTES;
+
+    /// The bytes that it owns, nearly.
+    fn n_bytes(&self) -> usize;
+}
+
+impl<T: 'static> Keep for Vec<T> {
+    fn n_bytes(&self) -> usize {
+        bytes_of(self)
     }
 }
 
-impl<T: 'static> Keep for Vec<T> {}
-impl<T: 'static> Keep for Option<T> {}
+/// Bytes of a vector's memory.
+pub fn bytes_of<T>(memory: &Vec<T>) -> usize {
+    memory.capacity() * size_of::<T>()
+}
+
+/// Frees what the calling thread has kept.
+pub fn release() {
+    // Dropped when nothing is borrowed any more.
+    let all = ALL.try_with(|all| std::mem::take(&mut *all.borrow_mut()));
+    drop(all);
+}
 
 /// Makes a vector for a block at least so long; what is new in it is zero.
 ///
@@ -39,10 +66,10 @@ pub struct Kept<T: Keep>(Option<Box<T>>);
 impl<T: Keep> Kept<T> {
     /// That of this thread.
     pub fn take() -> Self {
-        let take = |all: &RefCell<Vec<Box<dyn Any>>>| {
+        let take = |all: &RefCell<Vec<One>>| {
             let mut all = all.borrow_mut();
-            let at = all.iter().position(|one| one.is::<T>())?;
-            all.swap_remove(at).downcast().ok()
+            let at = all.iter().position(|one| one.memory.is::<T>())?;
+            all.remove(at).memory.downcast().ok()
         };
         // At the end of a thread there may be nothing kept any more.
         Self(Some(ALL.try_with(take).ok().flatten().unwrap_or_default()))
@@ -65,13 +92,21 @@ impl<T: Keep> std::ops::DerefMut for Kept<T> {
 
 impl<T: Keep> Drop for Kept<T> {
     fn drop(&mut self) {
-        let Some(memory) = self.0.take().filter(|memory| memory.is_small()) else { return };
+        let Some(memory) = self.0.take() else { return };
+        let n_bytes = memory.n_bytes();
+        if n_bytes > T::MOST_BYTES.min(MOST_BYTES) {
+            return;
+        }
         let _ = ALL.try_with(|all| {
             let mut all = all.borrow_mut();
-            // Two that were in use at a time: one is enough.
-            if !all.iter().any(|one| one.is::<T>()) {
-                all.push(memory);
+            // Two that were in use at a time: one is enough. Without memory for the list, nothing is kept.
+            if all.iter().any(|one| one.memory.is::<T>()) || all.try_reserve(1).is_err() {
+                return;
             }
+            while n_bytes + all.iter().map(|one| one.n_bytes).sum::<usize>() > MOST_BYTES {
+                all.remove(0);
+            }
+            all.push(One { n_bytes, memory });
         });
     }
 }
@@ -80,15 +115,30 @@ impl<T: Keep> Drop for Kept<T> {
 mod tests {
     use super::*;
 
+    /// Owns nothing, and says that it owns this many bytes.
     #[derive(Default)]
-    struct Large {
-        bytes: Vec<u8>,
+    struct Sized<const N: u8> {
+        size: usize,
     }
 
-    impl Keep for Large {
-        fn is_small(&self) -> bool {
-            self.bytes.len() < 10
+    impl<const N: u8> Keep for Sized<N> {
+        fn n_bytes(&self) -> usize {
+            self.size
         }
+    }
+
+    /// What this thread keeps of three sizes; 0 for those that it does not keep.
+    fn kept() -> [usize; 3] {
+        ALL.with(|all| {
+            let all = all.borrow();
+            let of =
+                |find: fn(&dyn Any) -> Option<usize>| all.iter().find_map(|one| find(&*one.memory)).unwrap_or(0);
+            [
+                of(|one| one.downcast_ref::<Sized<0>>().map(|one| one.size)),
+                of(|one| one.downcast_ref::<Sized<1>>().map(|one| one.size)),
+                of(|one| one.downcast_ref::<Sized<2>>().map(|one| one.size)),
+            ]
+        })
     }
 
     #[test]
@@ -105,10 +155,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_large_is_not_kept() {
-        for (n, kept) in [(20, 0), (9, 9)] {
-            Kept::<Large>::take().bytes.resize(n, 0);
-            assert_eq!(Kept::<Large>::take().bytes.len(), kept);
-        }
+    fn a_thread_keeps_no_more_than_its_limit() {
+        let (half, all) = (MOST_BYTES / 2, MOST_BYTES);
+        Kept::<Sized<0>>::take().size = half;
+        Kept::<Sized<1>>::take().size = half;
+        assert_eq!(kept(), [half, half, 0]);
+        // The least recently used is dropped.
+        drop(Kept::<Sized<0>>::take());
+        Kept::<Sized<2>>::take().size = 1;
+        assert_eq!(kept(), [half, 0, 1]);
+        Kept::<Sized<1>>::take().size = all;
+        assert_eq!(kept(), [0, all, 0]);
+        Kept::<Sized<2>>::take().size = all + 1;
+        assert_eq!(kept(), [0, all, 0]);
+        release();
+        assert_eq!(kept(), [0, 0, 0]);
     }
 }

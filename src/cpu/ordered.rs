@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::cpu::kept::{Keep, Kept};
+use crate::cpu::kept::{Keep, Kept, bytes_of};
 use crate::cpu::pool::{Pool, lock, none_yet};
 
 /// Scratch memory that a thread keeps between calls, at most.
@@ -226,8 +226,10 @@ struct Scratch {
 }
 
 impl Keep for Scratch {
-    fn is_small(&self) -> bool {
-        self.bytes.len() <= KEPT_BYTES
+    const MOST_BYTES: usize = KEPT_BYTES;
+
+    fn n_bytes(&self) -> usize {
+        bytes_of(&self.bytes)
     }
 }
 

@@ -22,6 +22,24 @@ pub fn ask_for_huge(memory: &mut [MaybeUninit<u8>]) {
     let _ = n_bytes;
 }
 
+/// Whether the system has memory of this size for the process. Memory that the heap has already is not counted, since the heap may not
+/// share it with new threads.
+pub fn can_map(n_bytes: usize) -> bool {
+    #[cfg(unix)]
+    {
+        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping, at an address that the system chooses.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), n_bytes, access, kind, -1, 0) };
+        // SAFETY: this mapping, of which nothing has been used.
+        start != libc::MAP_FAILED && unsafe { libc::munmap(start, n_bytes) } == 0
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = n_bytes;
+        true
+    }
+}
+
 /// Begins to read what comes a page behind some bytes that are read in order. CPUs that read ahead by themselves stop where a page ends, look less
 /// far while gathers are under way, and some do not look at loads with masks.
 #[inline(always)]

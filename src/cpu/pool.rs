@@ -14,12 +14,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use once_cell::race::OnceBox;
 use rayon::{Scope, ThreadPool, ThreadPoolBuilder};
 
+use crate::cpu::kept;
+use crate::cpu::pages::can_map;
 use crate::settings;
 
 /// Chunks of fewer raw bytes are done by the calling thread: waking the workers costs more.
 const PARALLEL_BYTES: u64 = 1 << 20;
 /// The same where the work on a byte takes several times as long.
 const PARALLEL_BYTES_SLOW: u64 = PARALLEL_BYTES / 4;
+/// Memory that must be available for each thread that is started: its stack of 2 MiB, and its variables and heap.
+const THREAD_BYTES: usize = 3 << 20;
 /// Pieces per worker, so that one slow worker does not hold up the rest.
 const PIECES_PER_WORKER: usize = 4;
 
@@ -39,6 +43,8 @@ struct ProcessPool {
     next: OnceBox<ProcessPool>,
 }
 
+static GLOBAL: OnceBox<Pool> = OnceBox::new();
+
 impl Pool {
     /// A pool of `threads` workers; 1 means that the calling thread does everything.
     pub fn new(threads: usize) -> Self {
@@ -52,8 +58,17 @@ impl Pool {
 
     /// The pool of this process, with `GRIDZ_THREADS` workers or a fair share of the machine.
     pub fn global() -> &'static Pool {
-        static GLOBAL: OnceBox<Pool> = OnceBox::new();
         GLOBAL.get_or_init(|| Box::new(Pool::new(settings::or_default().threads.unwrap_or_else(fair_share))))
+    }
+
+    /// Has every worker of this process's global pool call `work` once it is idle. Starts no worker and waits for none.
+    pub fn when_idle(work: fn()) {
+        let Some(pool) = GLOBAL.get() else { return };
+        let pid = std::process::id();
+        let mut entries = std::iter::successors(pool.first.get(), |entry| entry.next.get());
+        if let Some(workers) = entries.find(|entry| entry.pid == pid).and_then(|entry| entry.workers.as_ref()) {
+            workers.spawn_broadcast(move |_| work());
+        }
     }
 
     /// Number of pieces into which work on `raw_bytes` is best cut; 1 means serial.
@@ -175,9 +190,20 @@ fn help<'s>(scope: &Scope<'s>, step: &'s (dyn Fn() -> bool + Sync)) {
 
 impl ProcessPool {
     fn start(pid: u32, threads: usize) -> Self {
+        let serially = |why: &dyn std::fmt::Display| {
+            settings::log(settings::LogLevel::Info, || format!("working serially: no threads ({why})"));
+        };
+        // A new thread that gets no memory for its thread-local variables or its signal stack ends the process, so memory for all
+        // threads must be available before the first one starts.
+        if !can_map(threads.saturating_mul(THREAD_BYTES)) {
+            serially(&"there is no memory for them");
+            return Self { pid, workers: None, next: OnceBox::new() };
+        }
         let built = ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("gridz-{i}")).build();
-        if let Err(error) = &built {
-            settings::log(settings::LogLevel::Info, || format!("working serially: no threads ({error})"));
+        match &built {
+            // Before the caller uses the memory, all workers have theirs.
+            Ok(workers) => drop(workers.broadcast(|_| kept::release())),
+            Err(error) => serially(error),
         }
         Self { pid, workers: built.ok(), next: OnceBox::new() }
     }
@@ -261,6 +287,20 @@ mod tests {
             assert!(done[2].load(Ordering::Relaxed) < 1500);
         });
         assert_eq!(done.map(|done| done.into_inner()), [200, 200, 2000]);
+    }
+
+    #[test]
+    fn idle_workers_of_the_process_are_called() {
+        static CALLED: AtomicUsize = AtomicUsize::new(0);
+        let pool = Pool::global();
+        let n_workers = pool.workers().map_or(0, |_| pool.threads());
+        Pool::when_idle(|| {
+            CALLED.fetch_add(1, Ordering::Relaxed);
+        });
+        while CALLED.load(Ordering::Relaxed) < n_workers {
+            std::thread::yield_now();
+        }
+        assert_eq!(CALLED.load(Ordering::Relaxed), n_workers);
     }
 
     #[test]

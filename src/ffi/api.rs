@@ -302,15 +302,24 @@ pub unsafe extern "C" fn gridz_context_destroy(context: *mut gridz_context) {
     guard_or((), || drop(unsafe { ptr::take_back(context) }));
 }
 
-/// Gives back what gridz keeps for later calls and no call uses now: memory of GPUs, pinned memory, streams.
+/// Gives back what gridz keeps for later calls and no call uses now: memory of GPUs, pinned memory, streams, and working memory of
+/// threads.
 ///
 /// Of each GPU context there are at most 1 GiB of GPU memory and 1 GiB of pinned memory, both divided by the MPI ranks
 /// on the node, or what `GRIDZ_CACHE_MIB` says, and 64 streams; GPU memory above that goes back when a call next waits for the GPU.
+/// A thread keeps at most 64 MiB of working memory until it ends. This call frees the working memory of the calling thread before
+/// it returns, and that of the worker threads of the process once they are idle. Other threads of the program call it for
+/// themselves, and the threads of a context keep theirs until `gridz_context_destroy`.
+///
 /// May be called at any time, also while other calls run; it starts nothing, and a later call takes anew what it needs. Kernels
-/// stay loaded, since CUDA graphs of the program may hold them, and so do the threads of contexts, with up to 2 MiB each.
+/// stay loaded, since CUDA graphs of the program may hold them, and so do the threads of contexts.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_release_caches() {
-    guard_or((), engine::release_caches);
+    guard_or((), || {
+        crate::cpu::kept::release();
+        crate::cpu::pool::Pool::when_idle(crate::cpu::kept::release);
+        engine::release_caches();
+    });
 }
 
 /// The name of a status, spelt as in this header. Never NULL; lives as long as the process.

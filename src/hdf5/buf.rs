@@ -2,36 +2,44 @@
 
 #![allow(unsafe_code)] // raw buffers of the C heap
 
-use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
 use crate::bulk::Buffer;
+use crate::cpu::kept::{Keep, Kept};
 use crate::error::{Error, Result};
 
-/// Largest buffer that a thread keeps.
-const KEPT_BYTES: usize = 64 << 20;
-
-thread_local! {
-    /// The buffer in which this thread makes frames. The heap would give pages of megabytes back after every chunk, and
-    /// the next chunk would wait for new ones: with chunks of 4 MiB longer than it takes to compress them.
-    static KEPT: Cell<Option<Buffer>> = const { Cell::new(None) };
+/// The buffer in which a thread makes frames. The heap would give pages of megabytes back after every chunk, and the next
+/// chunk would wait for new ones: with chunks of 4 MiB longer than it takes to compress them.
+#[derive(Default)]
+pub struct FrameBuffer {
+    buffer: Option<Buffer>,
 }
 
-/// At least `n_bytes` bytes: the buffer that this thread keeps, if that is large enough.
-///
-/// # Errors
-/// `OutOfMemory`.
-pub fn kept(n_bytes: usize) -> Result<Buffer> {
-    // At the end of a thread there may be nothing kept any more.
-    let kept = KEPT.try_with(Cell::take).ok().flatten();
-    kept.filter(|kept| kept.n_bytes() >= n_bytes).map_or_else(|| Buffer::new(n_bytes), Ok)
+impl Keep for FrameBuffer {
+    fn n_bytes(&self) -> usize {
+        self.buffer.as_ref().map_or(0, Buffer::n_bytes)
+    }
 }
 
-/// Keeps it for the thread's next frame, unless it is very large.
-fn keep(buffer: Buffer) {
-    if buffer.n_bytes() <= KEPT_BYTES {
-        let _ = KEPT.try_with(|kept| kept.set(Some(buffer)));
+impl FrameBuffer {
+    /// A buffer of at least `n_bytes` bytes: that of this thread, if it is large enough.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn take(n_bytes: usize) -> Result<Kept<Self>> {
+        let mut kept = Kept::<Self>::take();
+        if kept.n_bytes() < n_bytes {
+            // The old one goes first.
+            kept.buffer = None;
+            kept.buffer = Some(Buffer::new(n_bytes)?);
+        }
+        Ok(kept)
+    }
+
+    /// Its bytes.
+    pub fn bytes(&mut self) -> &mut [u8] {
+        self.buffer.as_mut().map_or(&mut [], Buffer::bytes)
     }
 }
 
@@ -70,13 +78,14 @@ impl HostBuffer {
     }
 
     /// Hands the first `n_bytes` of `frame` to libhdf5: in its own buffer where they fit, else in place of that.
-    pub fn put(self, mut frame: Buffer, n_bytes: usize) {
-        if n_bytes > self.n_valid {
+    pub fn put(self, mut frame: Kept<FrameBuffer>, n_bytes: usize) {
+        if n_bytes > self.n_valid
+            && let Some(frame) = frame.buffer.take()
+        {
             return self.replace(frame);
         }
         // SAFETY: the buffer has more bytes than these, which are ours until the call returns; `frame` is another one.
         unsafe { self.buffer.read().cast::<u8>().copy_from_nonoverlapping(frame.bytes().as_ptr(), n_bytes) };
-        keep(frame);
     }
 
     /// Hands `new` to libhdf5 instead of the old buffer, which is freed.

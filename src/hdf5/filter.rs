@@ -17,12 +17,13 @@
 use std::ffi::{CStr, c_int, c_uint, c_void};
 
 use super::abi::{self, FilterClass, Hid};
-use super::buf::{self, HostBuffer};
+use super::buf::{FrameBuffer, HostBuffer};
 use super::cd::{self, Record, Values};
 use super::dataset::{Before, Dataset};
 use super::dl::{self, Api, Callback};
 use super::{report, shuffle};
 use crate::bulk::Buffer;
+use crate::cpu::kept::Kept;
 use crate::engine::device::{Destination, Source};
 use crate::engine::{self, Context, Prepared, Request, Verify};
 use crate::error::{Error, ErrorKind, Result, guarded};
@@ -193,7 +194,7 @@ unsafe extern "C" fn filter(
 }
 
 /// A buffer that begins with the frame of `chunk`, and the frame's length.
-fn encode(values: &[u32], chunk: &[u8]) -> Result<(Buffer, usize)> {
+fn encode(values: &[u32], chunk: &[u8]) -> Result<(Kept<FrameBuffer>, usize)> {
     // Values that cannot be used were refused at creation; should they come all the same, the chunk is
     // bytes. So is one that is not what the values describe, because another filter changed it.
     let record = match Values::parse(values) {
@@ -225,9 +226,9 @@ fn encode(values: &[u32], chunk: &[u8]) -> Result<(Buffer, usize)> {
     compress(&Array::bytes(chunk.len() as u64)?, &stored, chunk)
 }
 
-fn compress(array: &Array, request: &Request, chunk: &[u8]) -> Result<(Buffer, usize)> {
+fn compress(array: &Array, request: &Request, chunk: &[u8]) -> Result<(Kept<FrameBuffer>, usize)> {
     let prepared = Prepared::new(array, request)?;
-    let mut frame = buf::kept(prepared.bound() as usize)?;
+    let mut frame = FrameBuffer::take(prepared.bound() as usize)?;
     let n_bytes = on_any_backend(|context| {
         prepared.compress(Source::Host(chunk), Destination::Host(frame.bytes()), context)
     })?;
@@ -357,6 +358,30 @@ mod tests {
             // SAFETY: made above.
             unsafe { H5Pclose(dcpl) };
         }
+    }
+
+    /// The length of the chunk in the cd_values is a number of the file: HDF5 gets a buffer of that length, but only the bytes of
+    /// the frame take memory.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_record_of_a_large_chunk_takes_no_memory() {
+        let resident = || {
+            let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+            pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+        };
+        let (n, large) = (4096, 1usize << 30);
+        let stored = Request::new(u32::from(engine::STORED), 0).unwrap();
+        let chunk: Vec<u8> = (0..n).map(|i| i as u8).collect();
+        let (mut frame, n_frame) = compress(&Array::bytes(n as u64).unwrap(), &stored, &chunk).unwrap();
+        let frame = &frame.bytes()[..n_frame];
+        let array = Array::new(DType::F32, ByteOrder::Little, Shape::new(&[large as u64 / 4]).unwrap()).unwrap();
+        let words = Record::new(&Request::default(), array, None).unwrap().words();
+        let before = resident();
+        let (mut back, n_back) = decode(&words, frame, Verify::Checksum).unwrap();
+        let taken = resident().saturating_sub(before);
+        assert!(taken < 64 << 20, "{taken} bytes are resident");
+        assert_eq!((n_back, back.n_bytes()), (n, large));
+        assert!(back.bytes()[..n] == chunk && back.bytes()[large - n..].iter().all(|&byte| byte == 0));
     }
 
     /// Whatever bytes come, shuffled or not (HDF5 leaves a shuffle out where it fails), the same bytes go back.

@@ -10,7 +10,7 @@ use crate::codec::cci::literals::{self, fold_sign};
 use crate::codec::cci::params::{ELEMENTS_PER_RUN, RAW_HEAD, SYMBOLS_PER, UNIT};
 use crate::codec::cci::repeats::{self, Repeat};
 use crate::codec::cci::runs;
-use crate::cpu::kept::Kept;
+use crate::cpu::kept::{Keep, Kept, bytes_of};
 use crate::cpu::level::Level;
 use crate::error::{Error, ErrorKind, Result, try_vec};
 use crate::stage::entropy::lanes::LANES;
@@ -56,6 +56,24 @@ struct Memory<W> {
     /// Lists of what tells copies, or repeats.
     told: [Vec<u32>; 4],
     lists: lists::Work,
+}
+
+impl<W: Word> Keep for Option<Memory<W>> {
+    fn n_bytes(&self) -> usize {
+        let of = |memory: &Memory<W>| {
+            let Memory { elements, symbols, differences, numbers, starts, lengths, literal_lengths, .. } = memory;
+            let of_words = [elements, symbols, differences, numbers, starts].map(bytes_of).iter().sum::<usize>();
+            let of_copies = bytes_of(&memory.copies) + bytes_of(&memory.literal_copies) + bytes_of(&memory.repeats);
+            let of_lists = memory.told.each_ref().map(bytes_of).iter().sum::<usize>() + memory.lists.n_bytes();
+            of_words
+                + of_copies
+                + of_lists
+                + bytes_of(lengths)
+                + bytes_of(literal_lengths)
+                + memory.hashes.n_bytes()
+        };
+        self.as_ref().map_or(0, of)
+    }
 }
 
 impl<W: Word> Work<W> {

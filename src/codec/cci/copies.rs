@@ -40,6 +40,12 @@ impl Hashes {
     pub fn new() -> Result<Self> {
         Ok(Self { whole: zeros()?, short: zeros()?, tags: zeros()? })
     }
+
+    /// Bytes of the memory.
+    pub fn n_bytes(&self) -> usize {
+        let Self { whole, short, tags } = self;
+        size_of_val(&**whole) + size_of_val(&**short) + size_of_val(&**tags)
+    }
 }
 
 fn zeros<T: Clone + Default, const N: usize>() -> Result<Box<[T; N]>> {

@@ -6,6 +6,7 @@
 //!
 //! 32 numbers of w bits are w words of 32 bits, so rows of 32 begin at words, whatever their widths are.
 
+use crate::cpu::kept::bytes_of;
 use crate::cpu::level::Level;
 use crate::error::{Error, Result, try_vec};
 use crate::stage::entropy::lanes::LANES;
@@ -40,6 +41,11 @@ impl Work {
         let mut numbers = try_vec(n, "a block")?;
         numbers.resize(n, 0);
         Ok(Self { numbers, section: section::Work::new(n)? })
+    }
+
+    /// Bytes of the memory.
+    pub fn n_bytes(&self) -> usize {
+        bytes_of(&self.numbers) + self.section.n_bytes()
     }
 }
 

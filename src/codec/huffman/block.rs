@@ -6,7 +6,7 @@
 
 use crate::codec::BlockCounts;
 use crate::codec::huffman::params::UNIT;
-use crate::cpu::kept::Kept;
+use crate::cpu::kept::{Keep, Kept, bytes_of};
 use crate::cpu::level::Level;
 use crate::error::{Error, ErrorKind, Result, try_vec};
 use crate::stage::entropy::lanes::LANES;
@@ -25,6 +25,14 @@ const SAMPLE_EVERY: usize = 8;
 
 /// Memory for the work on blocks, one after the other. The thread keeps it; what is in it does not matter.
 pub struct Work<T: Number>(Kept<Option<Memory<T>>>);
+
+impl<T: Number> Keep for Option<Memory<T>> {
+    fn n_bytes(&self) -> usize {
+        let of =
+            |memory: &Memory<T>| bytes_of(&memory.numbers) + bytes_of(&memory.sample) + memory.section.n_bytes();
+        self.as_ref().map_or(0, of)
+    }
+}
 
 struct Memory<T> {
     /// Whole rows of numbers, and those of the sample.

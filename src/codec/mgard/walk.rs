@@ -6,7 +6,7 @@ use crate::codec::Job;
 use crate::codec::mgard::grid::Grid;
 use crate::codec::mgard::real::Real;
 use crate::codec::mgard::refine::{Decode, Encode, Errors, Numbers, Refine, Watch};
-use crate::cpu::kept::Keep;
+use crate::cpu::kept::{Keep, bytes_of};
 use crate::error::{Error, Result, try_vec};
 use crate::stage::rows::at_level;
 use zerocopy::FromZeros;
@@ -31,15 +31,10 @@ impl<T: Real> Default for Memory<T> {
     }
 }
 
-/// Nodes and numbers that are kept, at most: those of a chunk of some four million elements.
-const MOST_KEPT: usize = 1 << 23;
-
 impl<T: Real> Keep for Memory<T> {
-    fn is_small(&self) -> bool {
-        // There is memory for marks before there is any for these.
-        let [even, odd] = &self.grids;
-        even.len() + odd.len() + self.numbers.len() + self.values.len() <= MOST_KEPT
-            && self.exact.len() + self.exact_before.len() <= MOST_KEPT / 32
+    fn n_bytes(&self) -> usize {
+        let Self { grids: [even, odd], numbers, values, exact, exact_before } = self;
+        [even, odd, numbers, values].map(bytes_of).iter().sum::<usize>() + bytes_of(exact) + bytes_of(exact_before)
     }
 }
 

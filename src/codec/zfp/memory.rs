@@ -2,7 +2,7 @@
 
 use crate::codec::zfp::exceptions::Found;
 use crate::codec::zfp::index::Index;
-use crate::cpu::kept::Keep;
+use crate::cpu::kept::{Keep, bytes_of};
 
 /// Bytes that a thread keeps of each kind, at most.
 const KEPT_BYTES: usize = 2 << 20;
@@ -21,13 +21,17 @@ pub struct Work {
 }
 
 impl Keep for Index {
-    fn is_small(&self) -> bool {
-        self.n_bytes() <= KEPT_BYTES
+    const MOST_BYTES: usize = KEPT_BYTES;
+
+    fn n_bytes(&self) -> usize {
+        Index::n_bytes(self)
     }
 }
 
 impl Keep for Work {
-    fn is_small(&self) -> bool {
-        self.stream.capacity() + self.index.n_bytes() <= KEPT_BYTES
+    const MOST_BYTES: usize = KEPT_BYTES;
+
+    fn n_bytes(&self) -> usize {
+        bytes_of(&self.stream) + Index::n_bytes(&self.index)
     }
 }

@@ -9,7 +9,7 @@
 //! row are known before any of its numbers is, and a reader has to know no more than the last 4096 numbers. Contexts that are
 //! alike share a table.
 
-use crate::cpu::kept::{Keep, Kept, at_least};
+use crate::cpu::kept::{Keep, Kept, at_least, bytes_of};
 use crate::cpu::level::Level;
 use crate::error::{Error, Result};
 use crate::stage::entropy::frequencies::{LOG2_TOTAL, count};
@@ -46,7 +46,12 @@ struct Memory {
     slots: Vec<u32>,
 }
 
-impl Keep for Memory {}
+impl Keep for Memory {
+    fn n_bytes(&self) -> usize {
+        let Self { sizes, symbols, string, ranges, slots } = self;
+        bytes_of(sizes) + bytes_of(symbols) + bytes_of(string) + bytes_of(ranges) + bytes_of(slots)
+    }
+}
 
 /// The work on blocks, one after the other.
 pub struct Work {

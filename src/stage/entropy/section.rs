@@ -7,6 +7,7 @@
 //! Numbers come in rows of 32. Rows of zeros may be marked and left out. The last row is filled up with copies of the last
 //! number. Codes have 11 bits at most if there are few symbols, else up to 14.
 
+use crate::cpu::kept::bytes_of;
 use crate::cpu::level::Level;
 use crate::error::{Error, Result, try_vec};
 use crate::stage::bits::{self, peek_32};
@@ -77,6 +78,14 @@ impl<T: Number> Work<T> {
             by_rank: filled(T::SYMBOLS)?,
             table: Table::new()?,
         })
+    }
+
+    /// Bytes of the memory, without the table.
+    pub fn n_bytes(&self) -> usize {
+        let Self { coded, symbols, codes, quarters, counts, code_of, lengths, halves, by_rank, table: _ } = self;
+        let of_symbols = [symbols, codes, code_of, by_rank].map(bytes_of).iter().sum::<usize>();
+        let of_counts = bytes_of(quarters) + bytes_of(counts) + bytes_of(lengths) + bytes_of(halves);
+        bytes_of(coded) + of_symbols + of_counts
     }
 }
 

@@ -19,7 +19,7 @@ use std::ops::Range;
 
 use crate::codec::BlockCounts;
 use crate::codec::lorenzo::layout::UNIT;
-use crate::cpu::kept::{Keep, Kept, at_least};
+use crate::cpu::kept::{Keep, Kept, at_least, bytes_of};
 use crate::error::{Error, Result, try_vec};
 use crate::stage::blocks::layout::Layout;
 use crate::stage::blocks::payload::BlockCoder;
@@ -71,7 +71,16 @@ pub struct Work<W> {
     models: Vec<Models>,
 }
 
-impl<W: Word> Keep for Work<W> {}
+impl<W: Word> Keep for Work<W> {
+    fn n_bytes(&self) -> usize {
+        let Self { words, ranks, numbers, tails, masked, values, planes, rows, above, coded, tables, models } =
+            self;
+        let of_elements = bytes_of(words) + bytes_of(ranks) + bytes_of(tails) + bytes_of(masked) + bytes_of(values);
+        let of_numbers = [numbers, planes, rows].map(bytes_of).iter().sum::<usize>();
+        let of_rows = bytes_of(above) + bytes_of(coded);
+        of_elements + of_numbers + of_rows + bytes_of(&tables.one) + bytes_of(&tables.two) + bytes_of(models)
+    }
+}
 
 impl<W: Word> Work<W> {
     /// Has room for a block of this shape.

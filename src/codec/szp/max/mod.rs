@@ -18,7 +18,7 @@ use crate::codec::szp::block::{
     CONST, Coding, FEW, HOLES, OTHERS, RAW, RAW_HEAD, Values, WORDS, code_row, constant, decode_plain, newer,
     no_codes, write_raw,
 };
-use crate::cpu::kept::{Keep, Kept, at_least};
+use crate::cpu::kept::{Keep, Kept, at_least, bytes_of};
 use crate::cpu::level::Level;
 use crate::error::{Error, Result};
 use crate::stage::blocks::layout::Layout;
@@ -80,7 +80,14 @@ struct Memory<W> {
     slots: Vec<u32>,
 }
 
-impl<W: Word> Keep for Memory<W> {}
+impl<W: Word> Keep for Memory<W> {
+    fn n_bytes(&self) -> usize {
+        let Self { words, codes, kinds, numbers, sizes, left, symbols, string, samples, slots } = self;
+        let of_words = [words, codes, numbers, sizes, left].map(bytes_of).iter().sum::<usize>();
+        let of_symbols = bytes_of(kinds) + bytes_of(symbols) + bytes_of(string);
+        of_words + of_symbols + bytes_of(samples) + bytes_of(slots)
+    }
+}
 
 impl<W: Word> Work<W> {
     /// For encoding, or only for decoding, the blocks of a layout.
