@@ -1,5 +1,7 @@
 //! Damaged and hostile frames: an error, never a panic, never wrong data under
 //! [`Verify::Checksum`], and never more memory than the caller's destination justifies.
+//!
+//! Every test counts the cases that reached its target, the decoder of a codec in most of them, and asserts that count.
 
 #![allow(unsafe_code)] // the counting allocator
 
@@ -8,14 +10,23 @@ mod common;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use common::generate::{GENERATORS, Input, noise};
-use common::{assert_same_bytes, cases, compress, decompress, lossy_specs, one_in, repair::repair, takes};
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+use std::time::Instant;
+
+use common::damage::{self, Answers, frame_of, is_possible, requests};
+use common::decoder::{Decoder, Stage};
+use common::generate::{GENERATORS, Input, Xorshift, noise};
+use common::repair::{repair, reseal};
+use common::{assert_same_bytes, decompress, one_in};
 use gridz::codec::registry::{self, CODECS};
-use gridz::format::header::{MAGIC, MAX_HEADER_BYTES, header_bytes};
-use gridz::hdf5::cd::{RECORD_MAGIC, RECORD_VERSION, Values};
-use gridz::{Context, DType, ErrorKind, Mode, Request, Verify};
-use proptest::prelude::*;
-use proptest::sample::Index;
+use gridz::codec::{Detail, Progressive};
+use gridz::cpu::level::Level;
+use gridz::cpu::pool::Pool;
+use gridz::format::checksum::Sums;
+use gridz::format::header::{FORMAT_VERSION, MAGIC, header_bytes};
+use gridz::hdf5::cd::{RECORD_MAGIC, RECORD_VERSION, Record, Values};
+use gridz::{Context, DType, ErrorKind, Request, Verify};
 
 // ---- counting allocations -------------------------------------------------------------------------
 
@@ -79,6 +90,8 @@ fn allowance(frame: &[u8], dst_bytes: usize) -> usize {
     // The first byte of the parameters of szp says how large its blocks are.
     let log2_size = frame.get(9).and_then(|&rank| frame.get(40 + 8 * usize::from(rank)));
     let work = match frame.get(5) {
+        // At level max the models of a block, and for each element of one its word, number, tail, value and differences.
+        Some(2) if frame.get(6) == Some(&2) => (1 << 20) + 160 * dst_bytes.min(1 << 18),
         Some(2) => 8 * (3 * ((1 << 14) + 64) + 16),
         Some(3) if log2_size == Some(&16) => 8 * (4 * ((1 << 16) + 64) + 16) + 2 * (1 << 16) + 128 + (12 << 12),
         Some(3) => 8 * (4 * ((1 << 12) + 64) + 16) + (8 << 12),
@@ -101,76 +114,93 @@ struct Sample {
 }
 
 fn sample(spec: &Request, input: &Input) -> Sample {
-    let frame = compress(&input.array(), spec, &input.bytes(), &serial());
+    let frame = frame_of(spec, input, &serial());
     let array = decompress(&frame, &serial()).unwrap();
     Sample { frame, array }
 }
 
-/// Workers would allocate where nobody counts.
+/// A context without worker threads, whose allocations would not be counted.
 fn serial() -> Context {
     Context::new(Some(1), None).unwrap()
 }
 
-/// One for each codec and, if it is not lossless, mode.
-fn requests() -> impl Iterator<Item = Request> {
-    CODECS.iter().filter_map(|entry| Request::new(entry.id.into(), 0).ok()).chain(lossy_specs())
+/// Bytes of a frame's header.
+fn header_of(frame: &[u8]) -> usize {
+    header_bytes(frame[9], usize::from(frame[11]))
 }
 
-/// Frames with fewer elements, since its blocks take longer.
-fn zfp_samples(spec: &Request) -> Vec<Sample> {
-    let mut samples = Vec::new();
-    for (dtype, extents) in [
-        (DType::F32, &[300][..]),
-        (DType::F64, &[20, 21]),
-        (DType::F32, &[6, 7, 8]),
-        (DType::F64, &[4, 5, 3, 6]),
-        (DType::I32, &[17, 20]),
-        (DType::I64, &[200]),
-    ] {
-        for generator in ["wave", "field_nan"] {
-            if takes(spec, dtype) {
-                samples.push(sample(spec, &Input::new(generator, dtype, extents)));
-            }
-        }
-    }
-    samples
+/// Number of random cases of a test: `all` with `GRIDZ_ALL_CASES=1`, else a share of them.
+fn n_cases(all: u64) -> u64 {
+    all.div_ceil(one_in() as u64)
 }
 
-/// One small frame per codec, type and rank, and a few with more blocks.
+/// One small frame per request, type and rank, and a few with more blocks. Requests for missing elements and for levels
+/// have fewer shapes.
 fn samples() -> Vec<Sample> {
-    let mut samples = Vec::new();
+    let (mut samples, mut kinds) = (Vec::new(), BTreeSet::new());
+    let mut add = |spec: &Request, rule: &str, dtype: DType, extents: &[u64]| {
+        let input = Input::new(rule, dtype, extents);
+        if is_possible(spec, &input.array()) {
+            let sample = sample(spec, &input);
+            kinds.insert((sample.frame[4], sample.frame[5], sample.frame[6], spec.level(), spec.mode().id()));
+            samples.push(sample);
+        }
+    };
     for spec in requests() {
+        // The blocks of zfp take longer.
         if spec.name() == "zfp" {
-            samples.extend(zfp_samples(&spec));
+            for (dtype, extents) in [
+                (DType::F32, &[300][..]),
+                (DType::F64, &[20, 21]),
+                (DType::F32, &[6, 7, 8]),
+                (DType::F64, &[4, 5, 3, 6]),
+                (DType::I32, &[17, 20]),
+                (DType::I64, &[200]),
+            ] {
+                add(&spec, "wave", dtype, extents);
+                add(&spec, "field_nan", dtype, extents);
+            }
+            continue;
+        }
+        for dtype in DType::ALL {
+            add(&spec, "ramp", dtype, &[20, 30]);
+        }
+        add(&spec, "zero", DType::F32, &[0, 3]);
+        if !spec.missing().is_none() || spec.level() > 1 {
+            add(&spec, "field", DType::F32, &[33, 20]);
+            add(&spec, "wave", DType::F64, &[6, 7, 8, 5]);
             continue;
         }
         for dtype in [DType::F32, DType::F64] {
             for extents in [&[4099][..], &[64, 65], &[16, 16, 17]] {
-                samples.push(sample(&spec, &Input::new("one", dtype, extents)));
-                samples.push(sample(&spec, &Input::new("ramp", dtype, extents)));
+                add(&spec, "one", dtype, extents);
+                add(&spec, "ramp", dtype, extents);
             }
-            samples.push(sample(&spec, &Input::new("wave", dtype, &[130, 129])));
-            samples.push(sample(&spec, &Input::new("wave", dtype, &[3, 16, 33, 17])));
-            samples.push(sample(&spec, &Input::new("ramp", dtype, &[3, 5])));
-            // As many pieces of the destination as there can be; and planes that are smaller than what describes them.
-            if takes(&spec, DType::U8) {
-                samples.push(sample(&spec, &Input::new("one", DType::U8, &[1 << 16, 2, 2])));
-            }
-            samples.push(sample(&spec, &Input::new("one", dtype, &[16, 160, 16])));
+            add(&spec, "wave", dtype, &[130, 129]);
+            add(&spec, "wave", dtype, &[3, 16, 33, 17]);
+            add(&spec, "ramp", dtype, &[3, 5]);
+            add(&spec, "one", dtype, &[16, 160, 16]);
         }
-        if spec.mode() == Mode::Lossless {
-            samples.push(sample(&spec, &Input::new("random", DType::Opaque, &[5, 5])));
-        }
-        if takes(&spec, DType::C64) {
-            samples.push(sample(&spec, &Input::new("wave", DType::C64, &[20, 30])));
-            samples.push(sample(&spec, &Input::new("special", DType::F16, &[20, 30])));
-        }
-        if takes(&spec, DType::I16) {
-            samples.push(sample(&spec, &Input::new("walk", DType::I16, &[33])));
-        }
-        samples.push(sample(&spec, &Input::new("zero", DType::F32, &[0, 3])));
+        // The most pieces of a destination, and planes that are smaller than their description.
+        add(&spec, "one", DType::U8, &[1 << 16, 2, 2]);
+        add(&spec, "mesh", DType::U32, &[4099]);
+        add(&spec, "random", DType::Opaque, &[5, 5]);
+        add(&spec, "special", DType::F16, &[20, 30]);
+        add(&spec, "walk", DType::I16, &[33]);
     }
-    assert!(samples.iter().any(|sample| sample.frame[5] != registry::STORED));
+    // Every codec at every level in every mode, and every version of a codec with the format version of its frames.
+    for entry in CODECS {
+        for (level, mode) in
+            entry.level_numbers().flat_map(|level| entry.modes.iter().map(move |mode| (level, mode)))
+        {
+            let is_of = |kind: &&(u8, u8, u8, u16, u8)| (kind.1, kind.3, kind.4) == (entry.id, level, mode.id());
+            assert!(kinds.iter().any(|kind| is_of(&kind)), "{} at level {level}, {mode:?}", entry.name);
+        }
+        for &(version, format) in entry.reads {
+            let is_of = |kind: &(u8, u8, u8, u16, u8)| (kind.0, kind.1, kind.2) == (format, entry.id, version);
+            assert!(kinds.iter().any(is_of), "{} version {version} in format {format}", entry.name);
+        }
+    }
     samples
 }
 
@@ -212,7 +242,9 @@ fn expansions_are_those_of_zeros() {
     assert_eq!(n_checked, CODECS.len() - 1);
 }
 
-/// Decompresses both ways, counting memory; returns what the checksum says.
+static SAMPLES: LazyLock<Vec<Sample>> = LazyLock::new(samples);
+
+/// Decompresses with both kinds of verification, counting memory; returns the result under [`Verify::Checksum`].
 fn attack(frame: &[u8], dst: &mut [u8]) -> gridz::Result<usize> {
     let context = serial();
     let (info, n_bytes) = allocated(|| gridz::inspect(frame));
@@ -226,8 +258,9 @@ fn attack(frame: &[u8], dst: &mut [u8]) -> gridz::Result<usize> {
         let (decoded, n_bytes) = allocated(|| gridz::decompress(frame, dst, verify, &context));
         assert!(
             n_bytes <= allowance(frame, dst.len()),
-            "{n_bytes} bytes allocated for a destination of {}",
-            dst.len()
+            "{n_bytes} bytes allocated for a destination of {} by codec {:?}",
+            dst.len(),
+            frame.get(5)
         );
         if let Err(error) = &decoded {
             assert_ne!(error.kind(), ErrorKind::Internal, "{error}");
@@ -240,7 +273,7 @@ fn attack(frame: &[u8], dst: &mut [u8]) -> gridz::Result<usize> {
     result.unwrap()
 }
 
-/// Of places in frame `i` those in its header, and of the others one in so many, not the same ones in every frame.
+/// Of places in frame `i` those in its header, and of the others one in `one_in`, not the same ones in every frame.
 fn tried(places: impl Iterator<Item = usize>, header: usize, i: usize) -> impl Iterator<Item = usize> {
     let are_tried = move |&(k, place): &(usize, usize)| place < header || (i + k).is_multiple_of(one_in());
     places.enumerate().filter(are_tried).map(|(_, place)| place)
@@ -248,60 +281,85 @@ fn tried(places: impl Iterator<Item = usize>, header: usize, i: usize) -> impl I
 
 #[test]
 fn every_truncation_is_an_error() {
-    for (i, Sample { frame, array }) in samples().into_iter().enumerate() {
+    let (mut n_in_headers, mut n_in_payloads) = (0, 0);
+    for (i, Sample { frame, array }) in SAMPLES.iter().enumerate() {
         let mut dst = vec![0; array.len()];
         let step = frame.len() / 3000 + 1;
         let lengths = (0..frame.len()).filter(|n| *n < 1500 || n % step == 0 || frame.len() - n < 100);
-        for n in tried(lengths, header_bytes(frame[9], 0), i) {
+        for n in tried(lengths, header_of(frame), i) {
             assert_eq!(attack(&frame[..n], &mut dst).unwrap_err().kind(), ErrorKind::Truncated, "{n} bytes");
+            *if n < header_of(frame) { &mut n_in_headers } else { &mut n_in_payloads } += 1;
         }
-        assert_eq!(attack(&frame, &mut dst), Ok(array.len()));
-        assert_same_bytes(&dst, &array, "the whole frame");
+        assert_eq!(attack(frame, &mut dst), Ok(array.len()));
+        assert_same_bytes(&dst, array, "the whole frame");
     }
+    println!("{n_in_headers} cuts in headers, {n_in_payloads} in payloads of {} frames", SAMPLES.len());
+    assert!(n_in_headers > 40 * SAMPLES.len() && n_in_payloads > 100 * SAMPLES.len() / one_in());
 }
 
 #[test]
 fn every_flipped_bit_is_an_error() {
-    for (i, Sample { frame, array }) in samples().into_iter().enumerate() {
+    let (mut n_in_headers, mut n_decoded) = (0, 0);
+    for (i, Sample { frame, array }) in SAMPLES.iter().enumerate() {
         let mut dst = vec![0; array.len()];
         let mut flipped = frame.clone();
         // All bits of small frames; of larger ones those of the header, table and first heads, and a
-        // bit of every so many of the rest, at changing places.
+        // share of the others, at changing places.
         let step = frame.len() / 250 + 1;
         let bits = (0..frame.len() * 8).filter(|bit| *bit < 700 * 8 || bit % (8 * step + 1) == 0);
-        for bit in tried(bits, 8 * header_bytes(frame[9], 0), i) {
+        for bit in tried(bits, 8 * header_of(frame), i) {
             flipped[bit / 8] ^= 1 << (bit % 8);
             assert!(attack(&flipped, &mut dst).is_err(), "bit {bit} of a frame of {} bytes", frame.len());
+            match Decoder::of(&flipped) {
+                Ok(_) => n_decoded += 1,
+                Err(_) => n_in_headers += 1,
+            }
             flipped[bit / 8] ^= 1 << (bit % 8);
         }
     }
+    println!("{n_in_headers} bits refused in headers, {n_decoded} given to decoders");
+    assert!(n_in_headers >= 8 * 48 * SAMPLES.len() && n_decoded > 300 * SAMPLES.len() / one_in());
 }
 
 /// A destination that is too small is refused before anything is written to it.
 #[test]
 fn a_small_destination_stays_as_it_is() {
-    for Sample { frame, array } in samples().into_iter().filter(|sample| !sample.array.is_empty()) {
+    let mut n_refused = 0;
+    for Sample { frame, array } in SAMPLES.iter().filter(|sample| !sample.array.is_empty()) {
         for n in [0, array.len() / 2, array.len() - 1] {
             let mut dst = noise(n);
             let need = array.len() as u64;
-            assert_eq!(attack(&frame, &mut dst).unwrap_err().kind(), ErrorKind::DstTooSmall { need });
+            assert_eq!(attack(frame, &mut dst).unwrap_err().kind(), ErrorKind::DstTooSmall { need });
             assert_same_bytes(&dst, &noise(n), "the small destination");
+            n_refused += 1;
         }
     }
+    assert!(n_refused > 3 * 400, "{n_refused} small destinations");
 }
 
 /// A header may claim any size: nothing is allocated for it.
 #[test]
 fn claimed_sizes_allocate_nothing() {
+    let (mut n_claims, mut n_decoders) = (0, 0);
     for spec in requests() {
-        let mut frame = sample(&spec, &Input::new("ramp", DType::F32, &[1, 1, 4100])).frame;
+        let dtypes = [DType::F32, DType::I32];
+        let Some(dtype) =
+            dtypes.into_iter().find(|&dtype| is_possible(&spec, &Input::new("ramp", dtype, &[9]).array()))
+        else {
+            panic!("{spec} takes neither float32 nor int32")
+        };
+        // The first rule that the codec does not store.
+        let frames = GENERATORS.iter().map(|rule| sample(&spec, &Input::new(rule, dtype, &[1, 1, 4100])).frame);
+        let frame = frames.into_iter().find(|frame| frame[5] == spec.codec());
+        let mut frame = frame.unwrap_or_else(|| panic!("{spec}: all are stored"));
         for extents in [[1 << 20, 1 << 20, 1 << 20], [1 << 60, 1, 1], [0, 1 << 62, 1], [1, 64, 1 << 24]] {
             for (field, extent) in frame[40..64].chunks_mut(8).zip(extents) {
                 field.copy_from_slice(&u64::to_le_bytes(extent));
             }
             repair(&mut frame);
+            n_decoders += u64::from(Decoder::of(&frame).is_ok());
             assert!(attack(&frame, &mut [0; 4096]).is_err());
-            // A region knows no size of the whole.
+            // The destination of a region says nothing of the size of the whole.
             let (start, count, mut one, context) = ([0, 0, 5], [1; 3], [0; 4], serial());
             let decode = || gridz::decompress_region(&frame, &start, &count, &mut one, Verify::Checksum, &context);
             let (region, n_bytes) = allocated(decode);
@@ -314,119 +372,438 @@ fn claimed_sizes_allocate_nothing() {
                 let n_bytes = gridz::array_bytes(&frame, expected);
                 assert!(n_bytes.is_err() || claimed < 1 << 30, "{extents:?}: {n_bytes:?}");
             }
+            n_claims += 1;
         }
     }
+    println!("{n_claims} claims, {n_decoders} of them with a layout");
+    assert!(n_claims == 4 * requests().len() as u64 && 5 * n_decoders > n_claims);
 }
 
-/// A small frame: cheap enough to be attacked many thousand times.
-fn some_sample() -> impl Strategy<Value = Sample> {
-    let spec = prop::sample::select(requests().collect::<Vec<_>>());
-    let dtype = prop::sample::select(vec![DType::F32, DType::F64, DType::I16, DType::C64, DType::Opaque]);
-    let extents = prop::sample::select(vec![
-        vec![4096],
-        vec![8200],
-        vec![64, 64],
-        vec![70, 130],
-        vec![16, 16, 16],
-        vec![16, 35, 17],
-        vec![2, 8, 17, 16],
-        vec![],
-        vec![9],
-    ]);
-    let all = (spec, prop::sample::select(&GENERATORS[..]), dtype, extents);
-    all.prop_map(|(spec, generator, dtype, extents)| {
-        let dtype = if takes(&spec, dtype) { dtype } else { DType::F32 };
-        sample(&spec, &Input::new(generator, dtype, &extents))
-    })
-}
-
-impl std::fmt::Debug for Sample {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:?}", gridz::inspect(&self.frame))
+/// The checks that [`reseal`] writes are those of the encoders; without them a damaged block is refused for its check alone.
+#[test]
+fn resealed_frames_have_the_checks_of_encoders() {
+    let mut with_checks = BTreeSet::new();
+    for Sample { frame, array } in SAMPLES.iter() {
+        let mut sealed = frame.clone();
+        reseal(&mut sealed);
+        assert_same_bytes(&sealed, frame, "a resealed frame without damage");
+        let mut damaged = frame.clone();
+        let Some(last) = damaged.get_mut(header_of(frame)..).and_then(<[u8]>::last_mut) else { continue };
+        *last ^= 0x55;
+        repair(&mut damaged);
+        let repaired = attack(&damaged, &mut vec![0; array.len()]);
+        reseal(&mut damaged);
+        let resealed = attack(&damaged, &mut vec![0; array.len()]);
+        let is_of_check = |result: &gridz::Result<usize>| {
+            result.as_ref().is_err_and(|error| error.context().contains("check does not match"))
+        };
+        assert!(!is_of_check(&resealed), "{resealed:?}");
+        if is_of_check(&repaired) {
+            with_checks.insert(frame[5]);
+        }
     }
+    let names: Vec<_> = with_checks.iter().map(|&id| registry::find(id).unwrap().name).collect();
+    assert_eq!(names, ["lorenzo", "szp", "mgard", "huffman", "cci"]);
 }
 
-/// Values that programs trip over.
-fn edge_value() -> impl Strategy<Value = u8> {
-    prop_oneof![any::<u8>(), prop::sample::select(vec![0, 1, 2, 0x7f, 0x80, 0xff])]
+// ---- random frames --------------------------------------------------------------------------------
+
+/// Counts how far the frames of a test come.
+#[derive(Debug, Default)]
+struct Reach {
+    cases: u64,
+    header: u64,
+    frame: u64,
+    parameters: u64,
+    decoder: u64,
+    accepted: u64,
+    codecs: BTreeSet<u8>,
 }
 
-proptest! {
-    #![proptest_config(cases(2000))]
-
-    /// The header is as some writer could have made it, so the checks behind the checksums must hold.
-    #[test]
-    fn a_changed_header_under_right_checksums(
-        sample in some_sample(),
-        changes in prop::collection::vec((5..72usize, edge_value()), 1..4),
-    ) {
-        let mut frame = sample.frame;
-        for (at, value) in changes {
-            if let Some(byte) = frame.get_mut(at) {
-                *byte = value;
+impl Reach {
+    fn attack(&mut self, frame: &[u8], dst: &mut [u8]) {
+        self.cases += 1;
+        let is_accepted = attack(frame, dst).is_ok();
+        match Decoder::of(frame) {
+            Err(Stage::Header) => self.header += 1,
+            Err(Stage::Frame) => self.frame += 1,
+            Err(Stage::Parameters) => self.parameters += 1,
+            Ok(decoder) => {
+                self.decoder += 1;
+                self.codecs.insert(decoder.entry.id);
             }
         }
-        repair(&mut frame);
-        let _ = attack(&frame, &mut vec![0; sample.array.len()]);
+        self.accepted += u64::from(is_accepted);
+        assert!(!is_accepted || Decoder::of(frame).is_ok(), "a frame was decoded that reaches no decoder");
     }
 
-    #[test]
-    fn a_changed_payload_under_right_checksums(
-        sample in some_sample(),
-        changes in prop::collection::vec((any::<Index>(), edge_value()), 1..6),
-        near_the_start in any::<bool>(),
-        length in prop::option::of(any::<Index>()),
-    ) {
-        let mut frame = sample.frame;
-        let header_bytes = header_bytes(frame[9], 0);
-        if let Some(length) = length {
-            frame.truncate(header_bytes + length.index(frame.len() - header_bytes + 1));
+    /// Asserts that the decoders of all codecs were reached by at least this percentage of the cases.
+    fn assert(&self, what: &str, percent: u64) {
+        println!("{what}: {self:?}");
+        assert!(100 * self.decoder >= percent * self.cases, "{what}: {self:?}");
+        assert!(self.accepted < self.decoder, "{what}: {self:?}");
+        assert_eq!(self.codecs.len(), CODECS.len(), "{what}: {self:?}");
+    }
+}
+
+/// A byte of the values that programs trip over.
+fn edge_byte(random: &mut Xorshift) -> u8 {
+    let edges = [0, 1, 2, 0x7f, 0x80, 0xff];
+    if random.below(2) == 0 { random.next() as u8 } else { edges[random.below(edges.len() as u64) as usize] }
+}
+
+fn one_of<'a, T>(items: &'a [T], random: &mut Xorshift) -> &'a T {
+    &items[random.below(items.len() as u64) as usize]
+}
+
+/// A random small frame, of a codec that is chosen first.
+fn some_sample(random: &mut Xorshift) -> Sample {
+    static REQUESTS: LazyLock<Vec<Request>> = LazyLock::new(requests);
+    let extents =
+        [&[4096][..], &[8200], &[64, 64], &[70, 130], &[16, 16, 16], &[16, 35, 17], &[2, 8, 17, 16], &[], &[9]];
+    let entry = one_of(CODECS, random);
+    let of_codec: Vec<&Request> = REQUESTS.iter().filter(|spec| spec.codec() == entry.id).collect();
+    loop {
+        let spec = one_of(&of_codec, random);
+        let dtype = *one_of(entry.dtypes, random);
+        let input = Input::new(*one_of(&GENERATORS, random), dtype, *one_of(&extents, random));
+        if is_possible(spec, &input.array()) {
+            return sample(spec, &input);
         }
-        let end = if near_the_start { frame.len().min(header_bytes + 600) } else { frame.len() };
-        for (at, value) in changes {
-            if end > header_bytes {
-                let at = header_bytes + at.index(end - header_bytes);
-                frame[at] = value;
+    }
+}
+
+/// Runs `n_cases(all)` cases, and prints the number of a case that fails: the seed of [`Xorshift::new`] that repeats it.
+fn for_cases(all: u64, case: impl Fn(&mut Xorshift, &mut Reach)) -> Reach {
+    struct Report(u64);
+    impl Drop for Report {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                eprintln!("failed in the case with seed {}", self.0);
             }
         }
-        let payload_bytes = (frame.len() - header_bytes) as u64;
-        frame[16..24].copy_from_slice(&payload_bytes.to_le_bytes());
-        repair(&mut frame);
-        let _ = attack(&frame, &mut vec![0; sample.array.len()]);
     }
+    let mut reach = Reach::default();
+    for seed in 0..n_cases(all) {
+        let report = Report(seed);
+        case(&mut Xorshift::new(seed), &mut reach);
+        drop(report);
+    }
+    reach
+}
 
-    #[test]
-    fn bytes_of_any_kind(mut bytes in prop::collection::vec(edge_value(), 0..600), magic in any::<bool>()) {
-        if magic && bytes.len() >= 12 {
-            bytes[..4].copy_from_slice(&MAGIC);
-            (bytes[4], bytes[5], bytes[6], bytes[9], bytes[11]) = (1, bytes[5] % 3, 1, bytes[9] % 5, 0);
-            repair(&mut bytes);
+/// Another writer could have made the header, so every check after its checksum must hold.
+#[test]
+fn a_changed_header_under_right_checksums() {
+    let reach = for_cases(8000, |random, reach| {
+        let Sample { mut frame, array } = some_sample(random);
+        for _ in 0..1 + random.below(3) {
+            let at = 4 + random.below(header_of(&frame).min(frame.len()) as u64 - 4) as usize;
+            frame[at] = edge_byte(random);
         }
-        prop_assert!(MAX_HEADER_BYTES < 600, "longer inputs are needed to reach the payload");
-        let _ = attack(&bytes, &mut [0; 1 << 14]);
-    }
+        // Half of the frames have the length that the header says.
+        if random.below(2) == 0 {
+            let n_bytes = frame.len().saturating_sub(header_of(&frame)) as u64;
+            frame[16..24].copy_from_slice(&n_bytes.to_le_bytes());
+        }
+        repair(&mut frame);
+        reach.attack(&frame, &mut vec![0; array.len()]);
+    });
+    // Most changes are refused by the header's own checks, which is the target; some reach a decoder.
+    reach.assert("changed headers", 5);
+    assert!(10 * reach.header > reach.cases && reach.frame > 0 && reach.parameters > 0, "{reach:?}");
+}
 
-    /// Files and users give the filter's cd_values: only the forms that exist are taken.
-    #[test]
-    fn cd_values_of_any_kind(
-        mut words in prop::collection::vec(prop_oneof![any::<u32>(), 0..16u32], 0..=256),
-        stored in any::<bool>(),
-    ) {
-        if stored && !words.is_empty() {
-            words[0] = RECORD_MAGIC | RECORD_VERSION;
+#[test]
+fn a_changed_payload_under_right_checksums() {
+    let reach = for_cases(8000, |random, reach| {
+        let Sample { mut frame, array } = some_sample(random);
+        let header = header_of(&frame);
+        if random.below(2) == 0 {
+            frame.truncate(header + random.below((frame.len() - header) as u64 + 1) as usize);
+        }
+        let near_the_start = random.below(2) == 0;
+        let end = if near_the_start { frame.len().min(header + 600) } else { frame.len() };
+        for _ in 0..1 + random.below(5) {
+            if end > header {
+                frame[header + random.below((end - header) as u64) as usize] = edge_byte(random);
+            }
+        }
+        let n_bytes = (frame.len() - header) as u64;
+        frame[16..24].copy_from_slice(&n_bytes.to_le_bytes());
+        reseal(&mut frame);
+        reach.attack(&frame, &mut vec![0; array.len()]);
+    });
+    reach.assert("changed payloads", 100);
+    assert!(10 * reach.accepted > reach.cases, "{reach:?}");
+}
+
+/// Any bytes, with or without a header that a writer could have made.
+#[test]
+fn bytes_of_any_kind() {
+    let reach = for_cases(16_000, |random, reach| {
+        let mut bytes: Vec<u8> = (0..random.below(600)).map(|_| edge_byte(random)).collect();
+        match random.below(4) {
+            // Magic and checksums are right; the fields have random valid values.
+            0 if bytes.len() >= 40 => {
+                bytes[..4].copy_from_slice(&MAGIC);
+                bytes[4] = FORMAT_VERSION - random.below(2) as u8;
+                let entry = one_of(CODECS, random);
+                (bytes[5], bytes[6]) = (entry.id, one_of(entry.reads, random).0);
+                let dtype = *one_of(&DType::ALL, random);
+                (bytes[7], bytes[8]) = (0, dtype.id());
+                (bytes[9], bytes[10]) = (random.below(4) as u8, random.below(2) as u8);
+                bytes[11] = *one_of(&[0, 0, 1, 2, 5, 12, 16, 20], random);
+                bytes[12..16].copy_from_slice(&dtype.size().unwrap_or(5).to_le_bytes());
+                let params = 40 + 8 * usize::from(bytes[9]);
+                let end = header_of(&bytes);
+                bytes.resize(bytes.len().max(end), 0);
+                for extent in bytes[40..params].chunks_mut(8) {
+                    extent.copy_from_slice(&random.below(20).to_le_bytes());
+                }
+                let n_params = usize::from(bytes[11]);
+                bytes[params + n_params..end].fill(0);
+                bytes[36..40].fill(0);
+                let n_bytes = bytes.len().saturating_sub(header_of(&bytes)) as u64;
+                bytes[16..24].copy_from_slice(&n_bytes.to_le_bytes());
+                repair(&mut bytes);
+            }
+            1 | 2 => {
+                let Sample { mut frame, .. } = some_sample(random);
+                frame.truncate(header_of(&frame));
+                frame.append(&mut bytes);
+                let n_bytes = (frame.len() - header_of(&frame)) as u64;
+                frame[16..24].copy_from_slice(&n_bytes.to_le_bytes());
+                reseal(&mut frame);
+                bytes = frame;
+            }
+            _ => (),
+        }
+        reach.attack(&bytes, &mut [0; 1 << 18]);
+    });
+    reach.assert("any bytes", 40);
+    assert!(reach.header > 0 && reach.frame > 0 && reach.parameters > 0, "{reach:?}");
+}
+
+/// Files and users give the filter's cd_values: only the forms that exist are taken.
+#[test]
+fn cd_values_of_any_kind() {
+    let (mut n_users, mut n_records, mut n_later, mut n_refused) = (0, 0, 0, 0);
+    // Records of every codec, to be changed here and there.
+    let records: Vec<Vec<u32>> = requests()
+        .iter()
+        .filter_map(|spec| {
+            let array = Input::new("ramp", DType::F32, &[20, 30]).array();
+            is_possible(spec, &array).then(|| Record::new(spec, array, None).unwrap().words().to_vec())
+        })
+        .collect();
+    for seed in 0..n_cases(16_000) {
+        let mut random = Xorshift::new(seed);
+        let mut words: Vec<u32> = (0..random.below(257))
+            .map(|_| if random.below(2) == 0 { random.next() as u32 } else { random.below(16) as u32 })
+            .collect();
+        match random.below(4) {
+            0 if !words.is_empty() => words[0] = RECORD_MAGIC | RECORD_VERSION,
+            1 => {
+                words = one_of(&records, &mut random).clone();
+                for _ in 0..random.below(3) {
+                    let at = random.below(words.len() as u64) as usize;
+                    words[at] ^= 1 << random.below(32);
+                }
+                words.truncate(words.len() - usize::from(random.below(8) == 0));
+            }
+            2 => {
+                words.truncate(random.below(6) as usize);
+                words.iter_mut().for_each(|word| *word %= 9);
+            }
+            _ => (),
         }
         match Values::parse(&words) {
             Ok(Values::User(_)) => {
-                // Without a value, and with one and a level and extras behind it.
+                // Without a value, or with one, a level and extras.
                 let has_value = words.len() >= 4 && words[1] != 0;
-                prop_assert!(has_value || matches!(words[..], [] | [_] | [_, 0] | [_, 0, _]));
+                assert!(has_value || matches!(words[..], [] | [_] | [_, 0] | [_, 0, _]), "seed {seed}: {words:?}");
+                n_users += 1;
             }
-            // What a later version added is described, but not written.
+            // A record of a later version is described, but not written.
             Ok(Values::Record(record)) if record.request().is_err() => {
-                prop_assert!(record.words().len() <= words.len());
+                assert!(record.words().len() <= words.len(), "seed {seed}: {words:?}");
+                n_later += 1;
             }
-            Ok(Values::Record(record)) => prop_assert_eq!(record.words().len(), words.len()),
-            Err(error) => prop_assert!(error.context().len() > 10),
+            Ok(Values::Record(record)) => {
+                assert_eq!(record.words().len(), words.len(), "seed {seed}: {words:?}");
+                n_records += 1;
+            }
+            Err(error) => {
+                assert!(error.context().len() > 10, "seed {seed}: {error}");
+                n_refused += 1;
+            }
         }
     }
+    println!(
+        "cd_values: {n_users} of users, {n_records} records, {n_later} of later versions, {n_refused} refused"
+    );
+    assert!(n_users > 100 && n_records > 100 && n_later > 0 && n_refused > 1000);
+}
+
+// ---- resealed payloads ----------------------------------------------------------------------------
+
+/// Results of resealed frames of one codec and level.
+#[derive(Debug, Default)]
+struct Tally {
+    cases: u64,
+    decoded: u64,
+    accepted: u64,
+    only_checks: u64,
+    boxes: u64,
+    parts: u64,
+    most_bytes: usize,
+    slowest_ms: u128,
+    answers: Answers,
+}
+
+/// Damages frames of a codec and level, reseals them, and gives the payloads to the decoders of all CPU levels, which must
+/// agree on whether they accept each payload, and on every value.
+fn resealed(name: &str, level: u16) {
+    let entry = CODECS.iter().find(|entry| entry.name == name).unwrap();
+    let samples = damage::samples(entry, level, &serial());
+    let wanted = if one_in() == 1 { 100_000 } else { 2_000 };
+    let (pool, begin) = (Pool::new(1), Instant::now());
+    let mut tally = Tally::default();
+    let (mut first, mut other, mut again) = (Vec::new(), Vec::new(), Vec::new());
+    while tally.decoded < wanted {
+        let seed = tally.cases;
+        tally.cases += 1;
+        assert!(tally.cases < 2 * wanted, "{name} level {level}: {tally:?}");
+        let mut random = Xorshift::new(seed);
+        let some = |random: &mut Xorshift| one_of(&samples[..], random).as_slice();
+        let frame = damage::damaged(some(&mut random), some(&mut random), &mut random);
+        let Ok(decoder) = Decoder::of(&frame) else { continue };
+        tally.decoded += 1;
+        let what = format!("{name} level {level}, seed {seed}");
+        let n_bytes = decoder.array.n_bytes() as usize;
+        first.resize(n_bytes, 0);
+        other.resize(n_bytes, 0);
+        again.resize(n_bytes, 0);
+        let start = Instant::now();
+        let mut decode = |level, verify, dst: &mut [u8]| {
+            dst.fill(0x5a);
+            let (result, n_bytes) = allocated(|| decoder.decode(&pool, level, verify, dst));
+            tally.most_bytes = tally.most_bytes.max(n_bytes);
+            assert!(n_bytes <= allowance(&frame, dst.len()), "{what}: {n_bytes} bytes for {}", dst.len());
+            result
+        };
+        let result = decode(Level::PORTABLE, true, &mut first);
+        for level in Level::all().skip(1) {
+            let same = decode(level, true, &mut other);
+            assert_eq!(same, result, "{what}: {level:?}");
+            assert!(result.is_err() || other == first, "{what}: other values at {level:?}");
+        }
+        let levels: Vec<Level> = Level::all().collect();
+        let unchecked = decode(*one_of(&levels, &mut random), false, &mut again);
+        tally.slowest_ms = tally.slowest_ms.max(start.elapsed().as_millis());
+        match &result {
+            Ok(sums) => {
+                assert_eq!(*sums, Sums::of(decoder.payload, 0), "{what}");
+                assert!(unchecked.is_ok() && again == first, "{what}: other values without checks");
+                tally.accepted += 1;
+                tally.answers.add("accepted");
+            }
+            Err(error) => {
+                assert!(
+                    matches!(
+                        error.kind(),
+                        ErrorKind::Corrupt | ErrorKind::Truncated | ErrorKind::UnsupportedFormat
+                    ),
+                    "{what}: {error}"
+                );
+                let is_of_check = error.context().contains("check does not match");
+                tally.only_checks += u64::from(is_of_check);
+                assert!(unchecked.is_err() || is_of_check, "{what}: {error}, but not without checks");
+                tally.answers.add(error.context());
+            }
+        }
+        // The engine gives the decoder's answer: `Decoder::of` is right about what it reaches.
+        if seed % 16 == 0 {
+            let by_engine = gridz::decompress(&frame, &mut other, Verify::Checksum, &serial());
+            assert_eq!(by_engine.map(drop), result.clone().map(drop), "{what}");
+        }
+        if decoder.shape.n_elements() > 0 {
+            let ((part, got, expected), n_bytes) =
+                allocated(|| damage::decode_box(&decoder, &pool, &mut random, true, &first));
+            // The box and the expected elements are the test's own.
+            assert!(n_bytes <= allowance(&frame, first.len()) + 8 * first.len() + 4096, "{what}: {n_bytes}");
+            if result.is_ok() {
+                assert!(part.is_ok() && got == expected, "{what}: a box has other values, {:?}", part.err());
+                tally.boxes += 1;
+            }
+        }
+        let job = decoder.job(&pool, Level::best(), true);
+        if let Some(counts) = decoder.entry.codec.count_blocks(&job, decoder.payload) {
+            assert!(counts.is_ok() || result.is_err() || entry.name == "zfp", "{what}: {counts:?}");
+        }
+        if let Some(progressive) = decoder.entry.codec.progressive() {
+            let detail = [Detail::Level(random.below(5) as u32), Detail::Layers(1 + random.below(3) as u32)];
+            tally.parts += u64::from(read_part(&decoder, progressive, *one_of(&detail, &mut random)));
+        }
+    }
+    let seconds = begin.elapsed().as_secs_f64();
+    let Tally { cases, decoded, accepted, only_checks, boxes, parts, most_bytes, slowest_ms, answers } = &tally;
+    println!(
+        "{name} level {level}: seeds 0 to {cases} of {} frames, {decoded} decoded, {accepted} accepted, {only_checks} refused by a check \
+         only, {boxes} boxes, {parts} parts compared; at most {most_bytes} bytes and {slowest_ms} ms a case; {seconds:.1} s",
+        samples.len()
+    );
+    for (answer, n) in &answers.0 {
+        println!("  {n:6} {answer}");
+    }
+    // Nearly all damage is of payloads, and nearly all resealed blocks pass their checks.
+    assert!(10 * decoded >= 9 * cases && 20 * only_checks <= *decoded, "{name} level {level}: {tally:?}");
+    assert!(*accepted > 0 && (accepted < decoded) && *boxes > 0, "{name} level {level}: {tally:?}");
+    assert!(name != "mgard" || *parts > 0, "{tally:?}");
+}
+
+/// Reads a part of a payload, from all bytes and from those that the part needs: both give the same. Whether that is a part.
+fn read_part(decoder: &Decoder, progressive: &dyn Progressive, detail: Detail) -> bool {
+    let (pool, n_all) = (Pool::new(1), decoder.payload.len() as u64);
+    let job = decoder.job(&pool, Level::best(), true);
+    let Ok(part) = progressive.part(&decoder.layout, decoder.payload, n_all, detail) else { return false };
+    let nodes = decoder.shape.extents().iter().map(|n| n.div_ceil(1 << part.level) as usize);
+    let mut dst = vec![0; nodes.product::<usize>() * decoder.array.element_size() as usize];
+    let whole = progressive.decode_part(&job, decoder.payload, n_all, &part, &mut dst);
+    let mut again = vec![0; dst.len()];
+    let cut = progressive.decode_part(&job, &decoder.payload[..part.n_bytes as usize], n_all, &part, &mut again);
+    assert_eq!(whole, cut);
+    assert!(whole.is_err() || dst == again);
+    whole.is_ok()
+}
+
+macro_rules! resealed {
+    ($($test:ident: $name:literal $level:literal,)*) => {
+        $(#[test]
+        fn $test() {
+            resealed($name, $level);
+        })*
+
+        #[test]
+        fn resealed_payloads_are_of_every_codec_and_level() {
+            let all = CODECS.iter().flat_map(|entry| entry.level_numbers().map(move |level| (entry.name, level)));
+            assert_eq!(BTreeSet::from([$(($name, $level)),*]), all.collect());
+        }
+    };
+}
+resealed! {
+    resealed_stored: "stored" 0,
+    resealed_ndzip: "ndzip" 0,
+    resealed_lorenzo_fast: "lorenzo" 1,
+    resealed_lorenzo_dense: "lorenzo" 2,
+    resealed_lorenzo_max: "lorenzo" 3,
+    resealed_szp_fast: "szp" 1,
+    resealed_szp_dense: "szp" 2,
+    resealed_szp_max: "szp" 3,
+    resealed_zfp: "zfp" 1,
+    resealed_mgard: "mgard" 1,
+    resealed_huffman: "huffman" 0,
+    resealed_cci_fast: "cci" 1,
+    resealed_cci_dense: "cci" 2,
 }

@@ -2,6 +2,8 @@
 #![allow(dead_code)] // each test program uses its own part
 
 pub mod bounds;
+pub mod damage;
+pub mod decoder;
 pub mod fields;
 pub mod generate;
 pub mod golden;
@@ -14,6 +16,8 @@ pub mod repair;
 pub mod vectors;
 pub mod zfp;
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -157,6 +161,36 @@ pub fn cases(all: u32) -> ProptestConfig {
     let cases = all.div_ceil(one_in() as u32);
     let failure_persistence = Some(Box::new(FileFailurePersistence::WithSource("regressions")) as Box<_>);
     ProptestConfig { cases, failure_persistence, ..ProptestConfig::default() }
+}
+
+/// Counts of the cases of a test, by what they reached: a generator whose cases miss their target makes its test fail.
+#[derive(Debug, Default)]
+pub struct Tally(RefCell<BTreeMap<&'static str, u64>>);
+
+impl Tally {
+    /// Counts one case of `what`; every case of a test is one of `cases`.
+    pub fn add(&self, what: &'static str) {
+        *self.0.borrow_mut().entry(what).or_default() += 1;
+    }
+
+    /// [`Tally::add`] if `is_so`.
+    pub fn add_if(&self, what: &'static str, is_so: bool) {
+        if is_so {
+            self.add(what);
+        }
+    }
+
+    /// Prints the counts and asserts that at least `percent` % of the cases are counted as `what`.
+    #[track_caller]
+    pub fn assert(&self, what: &'static str, percent: u64) {
+        let counts = self.0.borrow();
+        println!("{what}: {counts:?}");
+        let of = |what| counts.get(what).copied().unwrap_or(0);
+        assert!(
+            of("cases") > 0 && 100 * of(what) >= percent * of("cases"),
+            "less than {percent} % {what}: {counts:?}"
+        );
+    }
 }
 
 pub fn sha256(bytes: &[u8]) -> String {
