@@ -5,7 +5,7 @@ mod common;
 
 use common::bounds::{Bound, assert_kept, part_bytes};
 use common::generate::{GENERATORS, Input};
-use common::{assert_no_request, assert_refused, assert_same_bytes, cases, compress, decompress};
+use common::{Tally, assert_no_request, assert_refused, assert_same_bytes, cases, compress, decompress};
 use gridz::codec::registry;
 use gridz::{Array, ByteOrder, Context, CpuLevel, DType, Mode, Request, Shape};
 use proptest::prelude::*;
@@ -89,11 +89,10 @@ fn extents() -> impl Strategy<Value = Vec<u64>> {
     })
 }
 
-proptest! {
-    #![proptest_config(cases(500))]
-
-    #[test]
-    fn bounds_are_kept_and_kept_again(
+#[test]
+fn bounds_are_kept_and_kept_again() {
+    let tally = Tally::default();
+    proptest!(cases(500), |(
         dtype in prop::sample::select(types()),
         mode in prop::sample::select(&[Mode::Abs, Mode::Abs, Mode::Pwrel, Mode::Rel][..]),
         value in value(),
@@ -101,7 +100,8 @@ proptest! {
         spoilt in spoilt(),
         has_fill in any::<bool>(),
         extents in extents(),
-    ) {
+    )| {
+        tally.add("cases");
         prop_assume!(mode != Mode::Pwrel || is_float(dtype) && value < 1.0);
         let input = Input::new(generator, dtype, &extents);
         let (array, mut raw) = (input.array(), input.bytes());
@@ -114,6 +114,8 @@ proptest! {
         }
         let frame = compress(&array, &request, &raw, &Context::default());
         let decoded = decompress(&frame, &Context::default()).unwrap();
+        tally.add_if("packed", frame[5] == request.codec());
+        tally.add_if("changed", decoded != raw);
         for context in contexts() {
             assert_same_bytes(&compress(&array, &request, &raw, &context), &frame, &format!("{request:?} {array:?}"));
             assert_same_bytes(&decompress(&frame, &context).unwrap(), &decoded, &format!("{request:?} {array:?}"));
@@ -128,7 +130,9 @@ proptest! {
             let again = decompress(&compress(&array, &request, &decoded, &Context::default()), &Context::default());
             assert_same_bytes(&again.unwrap(), &decoded, &format!("{request:?} {array:?}, again"));
         }
-    }
+    });
+    tally.assert("packed", 40);
+    tally.assert("changed", 20);
 }
 
 /// The range of the finite numbers of an array, each part of the fill value left out.

@@ -4,7 +4,7 @@
 mod common;
 
 use common::generate::{GENERATORS, Input};
-use common::{assert_same_bytes, cases, compress, lossy_specs, specs, takes};
+use common::{Tally, assert_same_bytes, cases, compress, lossy_specs, specs, takes};
 use gridz::device::{Chunks, Destination, Source, compress_chunks, decompress_chunks, packed_bound};
 use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Request, Result, Shape, Verify};
 use proptest::prelude::*;
@@ -74,23 +74,25 @@ fn f32s(extents: &[u64]) -> Array {
     Array::new(DType::F32, ByteOrder::Little, Shape::new(extents).unwrap()).unwrap()
 }
 
-proptest! {
-    #![proptest_config(cases(120))]
-
-    #[test]
-    fn frames_are_packed_one_by_one(
+#[test]
+fn frames_are_packed_one_by_one() {
+    let tally = Tally::default();
+    proptest!(cases(120), |(
         spec in 0usize..20,
         dtype in 0usize..20,
         extents in prop::collection::vec(1u64..40, 0..4),
         n_chunks in 0usize..40,
         gap in 0u64..30,
         threads in 1usize..6,
-    ) {
+    )| {
+        tally.add("cases");
         let specs: Vec<Request> = specs().chain(lossy_specs()).collect();
         let request = specs[spec % specs.len()];
         let dtypes: Vec<DType> = DType::ALL.into_iter().filter(|&dtype| takes(&request, dtype)).collect();
         let case = Case::new(request, dtypes[dtype % dtypes.len()], &extents, n_chunks, gap);
         let (packed, lengths) = case.wanted();
+        tally.add_if("several frames", n_chunks > 1 && case.chunks.array.n_bytes() > 0);
+        tally.add_if("packed", request.codec() != 0 && packed.get(5) == Some(&request.codec()));
         let context = context(threads);
         // Exactly enough, a little more, and enough for anything.
         for capacity in [packed.len(), packed.len() + 100, case.bound()] {
@@ -106,7 +108,9 @@ proptest! {
         if request.mode() == gridz::Mode::Lossless {
             assert_same_bytes(&back, &case.raw, "arrays");
         }
-    }
+    });
+    tally.assert("several frames", 50);
+    tally.assert("packed", 20);
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod common;
 
 use common::generate::{GENERATORS, Input, Xorshift};
 use common::vectors::vectors;
-use common::{assert_same_bytes, cases, one_in, skip};
+use common::{Tally, assert_same_bytes, cases, one_in, skip};
 use std::sync::LazyLock;
 
 use gridz::codec::registry::{CODECS, Entry};
@@ -191,8 +191,8 @@ impl Case {
 }
 
 impl Case {
-    /// Decodes a payload that may be anything by all levels.
-    fn judge(&self, payload: &[u8], n_bytes: usize, verify: bool) {
+    /// Decodes a payload that may be anything by all levels. Returns whether they accept it.
+    fn judge(&self, payload: &[u8], n_bytes: usize, verify: bool) -> bool {
         let mut stream = Guarded::new(payload, At::End);
         let mut verdicts: Vec<std::result::Result<(Sums, Vec<u8>), Error>> = Vec::new();
         for way in ways(n_bytes) {
@@ -207,6 +207,7 @@ impl Case {
                 _ => panic!("{}: {:?} and {:?}", self.what, verdict.as_ref().err(), verdicts[0].as_ref().err()),
             }
         }
+        verdicts[0].is_ok()
     }
 }
 
@@ -244,16 +245,23 @@ fn arrays_for_two_threads_by_every_level() {
         let n_bytes = extents.iter().product::<u64>() as usize * dtype.size().unwrap() as usize;
         let raw: Vec<u8> =
             (0..n_bytes as u32).map(|i| ((i / 64).wrapping_mul(0x9e37_79b9) >> (i % 32)) as u8).collect();
+        let tally = Tally::default();
         for case in Case::all(dtype, extents, "for threads") {
+            tally.add("cases");
             let Some(payload) = case.check(&raw, At::End) else { continue };
+            tally.add("payloads");
             for i in 0..12 / one_in() {
                 let mut damaged = payload.clone();
                 let at = i * 0x9e37_79b9 % damaged.len();
                 damaged[at] ^= 1 << (i % 8);
-                case.judge(&damaged, raw.len(), i % 2 == 0);
+                let is_accepted = case.judge(&damaged, raw.len(), i % 2 == 0);
+                tally.add(if is_accepted { "accepted" } else { "refused" });
             }
             case.judge(&payload[..payload.len() - 16], raw.len(), true);
         }
+        tally.assert("payloads", 50);
+        tally.assert("accepted", 5);
+        tally.assert("refused", 50);
     }
 }
 
@@ -288,72 +296,11 @@ fn extents() -> impl Strategy<Value = Vec<u64>> {
     ]
 }
 
-proptest! {
-    #![proptest_config(cases(400))]
-
-    #[test]
-    fn every_array(
-        dtype in dtypes(),
-        extents in extents(),
-        generator in prop::sample::select(&GENERATORS[..]),
-        seed in any::<u32>(),
-        at_start in any::<bool>(),
-    ) {
-        let input = Input { seed: u64::from(seed), ..Input::new(generator, dtype, &extents) };
-        let at = if at_start { At::Start } else { At::End };
-        for case in Case::all(dtype, &extents, generator) {
-            case.check(&input.bytes(), at);
-        }
-    }
-
-    /// Heads and columns of every kind: random bits, of which fewer and fewer are left from group to group.
-    #[test]
-    fn every_pattern_of_columns(
-        dtype in prop::sample::select(vec![DType::F32, DType::F64]),
-        extents in prop::sample::select(vec![vec![8192u64], vec![64, 128], vec![16, 16, 32]]),
-        seed in any::<u32>(),
-    ) {
-        let mut random = Xorshift::new(u64::from(seed));
-        let size = dtype.size().unwrap() as usize;
-        let raw: Vec<u8> = (0..8192)
-            .flat_map(|_| {
-                let bits = random.next();
-                let kept = random.next() & random.next() & random.next();
-                (bits & kept >> (bits % 64)).to_le_bytes()[..size].to_vec()
-            })
-            .collect();
-        for case in Case::all(dtype, &extents, "sparse bits") {
-            case.check(&raw, At::End);
-        }
-    }
-
-    /// Widths and patches of every kind: noise of some bits with now and then a longer number, on a slope.
-    #[test]
-    fn every_pattern_of_lengths(
-        dtype in dtypes(),
-        extents in prop::sample::select(vec![vec![8192u64], vec![64, 128], vec![16, 16, 32], vec![12, 13, 27]]),
-        seed in any::<u32>(),
-        often in 0..64u32,
-        seldom in 0..64u32,
-        slope in 0..50u64,
-    ) {
-        let mut random = Xorshift::new(u64::from(seed));
-        let size = dtype.size().unwrap() as usize;
-        let n: u64 = extents.iter().product();
-        let raw: Vec<u8> = (0..n)
-            .flat_map(|i| {
-                let bits = if random.next().is_multiple_of(11) { seldom } else { often };
-                (i * slope).wrapping_add(random.next() >> bits).to_le_bytes().repeat(2)[..size].to_vec()
-            })
-            .collect();
-        for case in Case::all(dtype, &extents, "lengths") {
-            case.check(&raw, At::Start);
-        }
-    }
-
-    /// The same verdict on damaged payloads, and nothing accessed outside.
-    #[test]
-    fn damage_is_judged_alike(
+/// The same verdict on damaged payloads, and nothing accessed outside.
+#[test]
+fn damage_is_judged_alike() {
+    let tally = Tally::default();
+    proptest!(cases(400), |(
         dtype in dtypes(),
         extents in extents(),
         generator in prop::sample::select(vec!["wave", "walk", "special"]),
@@ -361,7 +308,8 @@ proptest! {
         n_flips in 1..6usize,
         cut in prop::option::of(0..100_000usize),
         verify in any::<bool>(),
-    ) {
+    )| {
+        tally.add("cases");
         for case in Case::all(dtype, &extents, "damaged") {
             let input = Input { seed: u64::from(seed), ..Input::new(generator, dtype, &extents) };
             let raw = input.bytes();
@@ -378,19 +326,102 @@ proptest! {
             if let Some(cut) = cut {
                 payload.truncate(cut);
             }
-            case.judge(&payload, raw.len(), verify);
+            let is_accepted = case.judge(&payload, raw.len(), verify);
+            tally.add(if is_accepted { "accepted" } else { "refused" });
+            tally.add_if("refused without checks", !is_accepted && !verify);
         }
-    }
+    });
+    tally.assert("accepted", 50);
+    tally.assert("refused", 200);
+    tally.assert("refused without checks", 50);
+}
+
+/// Widths and patches of every kind: noise of some bits with now and then a longer number, on a slope.
+#[test]
+fn every_pattern_of_lengths() {
+    let tally = Tally::default();
+    proptest!(cases(400), |(
+        dtype in dtypes(),
+        extents in prop::sample::select(vec![vec![8192u64], vec![64, 128], vec![16, 16, 32], vec![12, 13, 27]]),
+        seed in any::<u32>(),
+        often in 0..64u32,
+        seldom in 0..64u32,
+        slope in 0..50u64,
+    )| {
+        tally.add("cases");
+        let mut random = Xorshift::new(u64::from(seed));
+        let size = dtype.size().unwrap() as usize;
+        let n: u64 = extents.iter().product();
+        let raw: Vec<u8> = (0..n)
+            .flat_map(|i| {
+                let bits = if random.next().is_multiple_of(11) { seldom } else { often };
+                (i * slope).wrapping_add(random.next() >> bits).to_le_bytes().repeat(2)[..size].to_vec()
+            })
+            .collect();
+        for case in Case::all(dtype, &extents, "lengths") {
+            tally.add_if("packed", case.check(&raw, At::Start).is_some_and(|payload| payload.len() < raw.len()));
+        }
+    });
+    tally.assert("packed", 200);
+}
+
+/// Heads and columns of every kind: random bits, fewer and fewer from group to group.
+#[test]
+fn every_pattern_of_columns() {
+    let tally = Tally::default();
+    proptest!(cases(400), |(
+        dtype in prop::sample::select(vec![DType::F32, DType::F64]),
+        extents in prop::sample::select(vec![vec![8192u64], vec![64, 128], vec![16, 16, 32]]),
+        seed in any::<u32>(),
+    )| {
+        tally.add("cases");
+        let mut random = Xorshift::new(u64::from(seed));
+        let size = dtype.size().unwrap() as usize;
+        let raw: Vec<u8> = (0..8192)
+            .flat_map(|_| {
+                let bits = random.next();
+                let kept = random.next() & random.next() & random.next();
+                (bits & kept >> (bits % 64)).to_le_bytes()[..size].to_vec()
+            })
+            .collect();
+        for case in Case::all(dtype, &extents, "sparse bits") {
+            tally.add_if("packed", case.check(&raw, At::End).is_some_and(|payload| payload.len() < raw.len()));
+        }
+    });
+    tally.assert("packed", 200);
+}
+
+#[test]
+fn every_array() {
+    let tally = Tally::default();
+    proptest!(cases(400), |(
+        dtype in dtypes(),
+        extents in extents(),
+        generator in prop::sample::select(&GENERATORS[..]),
+        seed in any::<u32>(),
+        at_start in any::<bool>(),
+    )| {
+        tally.add("cases");
+        let input = Input { seed: u64::from(seed), ..Input::new(generator, dtype, &extents) };
+        let at = if at_start { At::Start } else { At::End };
+        for case in Case::all(dtype, &extents, generator) {
+            tally.add_if("packed", case.check(&input.bytes(), at).is_some_and(|payload| payload.len() < input.bytes().len()));
+        }
+    });
+    tally.assert("packed", 200);
 }
 
 /// Elements and payloads at any address.
 #[test]
 fn nothing_needs_to_be_aligned() {
+    let tally = Tally::default();
     for dtype in [DType::F32, DType::F64, DType::U16] {
         for extents in [&[9000u64][..], &[70, 130], &[17, 34, 35]] {
             for case in Case::all(dtype, extents, "unaligned") {
                 let raw = Input::new("walk", dtype, extents).bytes();
+                tally.add("cases");
                 let Some(payload) = case.check(&raw, At::End) else { continue };
+                tally.add("payloads");
                 let mut expected = vec![0; raw.len()];
                 case.decode((Level::PORTABLE, &Pool::new(1)), &payload, &mut expected, true).unwrap();
                 for (level, shift) in
@@ -412,6 +443,7 @@ fn nothing_needs_to_be_aligned() {
             }
         }
     }
+    tally.assert("payloads", 80);
 }
 
 /// Levels and threads together, through the engine.

@@ -4,7 +4,7 @@ mod common;
 
 use common::bounds::{Bound, Number, assert_kept, number};
 use common::generate::{GENERATORS, Input};
-use common::{assert_no_request, assert_refused, assert_same_bytes, cases, compress, decompress};
+use common::{Tally, assert_no_request, assert_refused, assert_same_bytes, cases, compress, decompress};
 use gridz::codec::registry::STORED;
 use gridz::format::fold::Fold;
 use gridz::format::header::{Header, header_bytes};
@@ -115,11 +115,10 @@ fn value() -> impl Strategy<Value = f64> {
     ]
 }
 
-proptest! {
-    #![proptest_config(cases(400))]
-
-    #[test]
-    fn bounds_and_means_are_kept(
+#[test]
+fn bounds_and_means_are_kept() {
+    let tally = Tally::default();
+    proptest!(cases(400), |(
         dtype in prop::sample::select(&[DType::F32, DType::F64][..]),
         mode in prop::sample::select(&["abs", "rel", "rms"][..]),
         value in value(),
@@ -127,13 +126,16 @@ proptest! {
         seed in any::<u64>(),
         has_fill in any::<bool>(),
         extents in extents(),
-    ) {
+    )| {
+        tally.add("cases");
         let input = Input::new(generator, dtype, &extents);
         let (array, mut raw) = (input.array(), input.bytes());
         spoil(dtype, &mut raw, seed);
         let fill = has_fill.then_some(-999.0);
         let request = request(&format!("mgard,{mode}={value}{}", if has_fill { ",fill=-999" } else { "" }));
         let (frame, decoded) = check(&array, &request, &raw);
+        tally.add_if("packed", frame[5] == MGARD);
+        tally.add_if("changed", decoded != raw);
         let fill_bytes = fill.map(|fill| bytes_of(dtype, std::iter::once(fill)));
         let bound = match mode {
             "abs" => value,
@@ -149,7 +151,9 @@ proptest! {
         if let Some(promised) = gridz::inspect(&frame).unwrap().promise.and_then(|promise| promise.bound) {
             assert_kept(dtype, &raw, &decoded, Bound::Absolute(promised), fill_bytes.as_deref());
         }
-    }
+    });
+    tally.assert("packed", 40);
+    tally.assert("changed", 20);
 }
 
 /// A smooth field with noise.
@@ -420,11 +424,10 @@ fn check_parts(array: &Array, raw: &[u8], frame: &[u8], decoded: &[u8], (value, 
     }
 }
 
-proptest! {
-    #![proptest_config(cases(200))]
-
-    #[test]
-    fn each_layer_comes_closer(
+#[test]
+fn each_layer_comes_closer() {
+    let tally = Tally::default();
+    proptest!(cases(200), |(
         dtype in prop::sample::select(&[DType::F32, DType::F64][..]),
         mode in prop::sample::select(&["abs", "rel", "rms"][..]),
         (value, n_layers) in (value(), 1u32..=8),
@@ -432,7 +435,8 @@ proptest! {
         seed in any::<u64>(),
         (has_fill, big_endian) in any::<(bool, bool)>(),
         extents in extents(),
-    ) {
+    )| {
+        tally.add("cases");
         let input = Input { big_endian: false, ..Input::new(generator, dtype, &extents) };
         let mut raw = input.bytes();
         spoil(dtype, &mut raw, seed);
@@ -441,6 +445,8 @@ proptest! {
             request(&format!("mgard,{mode}={value},layers={n_layers}{}", if has_fill { ",fill=-999" } else { "" }));
         let (frame, decoded) = check(&input.array(), &request, &raw);
         if frame[5] == MGARD {
+            tally.add("packed");
+            tally.add_if("several layers", n_layers > 1);
             check_parts(&input.array(), &raw, &frame, &decoded, (value, fill));
             if big_endian {
                 let array = Array::new(dtype, ByteOrder::Big, *input.array().shape()).unwrap();
@@ -456,11 +462,14 @@ proptest! {
             prop_assert!(error.to_string().contains("mgard"), "{}", error);
             prop_assert_eq!(error.kind(), ErrorKind::UnsupportedJob);
         }
-    }
+    });
+    tally.assert("packed", 40);
+    tally.assert("several layers", 30);
 }
 
 #[test]
 fn layers_of_arrays_of_all_kinds() {
+    let tally = Tally::default();
     for dtype in [DType::F32, DType::F64] {
         for extents in [&[][..], &[1], &[2], &[3], &[65, 65, 65], &[300, 300], &[140_000], &[17, 3, 9, 30]] {
             let array = array(dtype, extents);
@@ -479,13 +488,16 @@ fn layers_of_arrays_of_all_kinds() {
             }) {
                 let request = request(&format!("mgard,{terms},layers=4"));
                 let frame = compress(&array, &request, &raw, &Context::default());
+                tally.add("cases");
                 if frame[5] == MGARD {
+                    tally.add("packed");
                     let decoded = decompress(&frame, &Context::default()).unwrap();
                     check_parts(&array, &raw, &frame, &decoded, (request.value(), None));
                 }
             }
         }
     }
+    tally.assert("packed", 25);
 }
 
 /// What is asked for is in the notations of all hosts, and frames of one layer say nothing of layers.
@@ -535,6 +547,7 @@ fn damage_in_a_part_is_seen() {
     for detail in [Detail::Level(1), Detail::Level(2), Detail::Layers(1), Detail::Layers(2), Detail::Layers(3)] {
         let (info, _) = part(&frame, detail);
         let n = info.frame_bytes as usize;
+        let tally = Tally::default();
         for at in (0..n).step_by(if n > 2000 { 37 } else { 1 }) {
             let mut damaged = frame[..n].to_vec();
             damaged[at] ^= 1 << (at % 8);
@@ -543,6 +556,9 @@ fn damage_in_a_part_is_seen() {
                 gridz::decompress_progressive(&damaged, detail, &mut dst, Verify::Checksum, &Context::default());
             // Blocks of finer grids may be needed for the bytes of the table only.
             assert!(read.is_err() || info.level > 0, "{detail:?}: byte {at} of {n}");
+            tally.add("cases");
+            tally.add_if("refused by the decoder", read.is_err() && gridz::inspect(&damaged).is_ok());
         }
+        tally.assert("refused by the decoder", 40);
     }
 }

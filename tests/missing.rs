@@ -128,7 +128,7 @@ fn missing_elements_come_back_and_no_others_become_missing() {
         .filter_map(|level| Context::default().with_level(level).ok())
         .chain([Context::new(Some(3), None).unwrap()])
         .collect();
-    let mut n_seen = 0;
+    let (mut n_seen, mut all) = (0, Counts::default());
     for request in requests() {
         let entry = CODECS.iter().find(|entry| entry.name == request.name()).unwrap();
         for &dtype in entry.dtypes.iter().filter(|&&dtype| takes(&request, dtype)) {
@@ -140,11 +140,19 @@ fn missing_elements_come_back_and_no_others_become_missing() {
             let text = format!("{request} {}: {elements} elements, {missing} missing", dtype.name());
             assert!(elements > 5000 && missing > 200, "{text}");
             n_seen += 1;
-            // Over all rounds, what this is about must have been there.
+            all.near += near;
+            all.with_range += with_range;
+            all.lossy += lossy;
             println!("{text}, {near} near, {with_range} rounds with a range, {lossy} changed");
         }
     }
     assert!(n_seen > 200, "{n_seen} of codecs, modes, levels and types");
+    let Counts { near, with_range, lossy, .. } = all;
+    println!("{near} elements near a fill value, {with_range} rounds with a range, {lossy} elements changed");
+    assert!(
+        near > 10_000 && with_range > n_seen / 4 && lossy > 100_000,
+        "{near} near, {with_range} ranges, {lossy} changed"
+    );
 }
 
 fn check(

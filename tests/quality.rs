@@ -1,5 +1,8 @@
 //! The report of `quality::compare` against the plainest formulas, on small arrays.
 
+mod common;
+
+use common::Tally;
 use gridz::codec::missing::MissingElements;
 use gridz::quality::{Bound, Report, compare};
 use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Mode, Shape};
@@ -394,26 +397,12 @@ fn exceeds(x: i64, y: i64, bound: i64) -> bool {
     (i128::from(x) - i128::from(y)).abs() > i128::from(bound)
 }
 
-proptest! {
-    /// Whole numbers of at most 53 bits, times a power of two: integers know whether the bound is kept.
-    #[test]
-    fn a_bound_is_kept_or_broken_as_integers_say(
-        x in -(1i64 << 53)..1 << 53,
-        y in -(1i64 << 53)..1 << 53,
-        off in -2i64..=2,
-        exponent in -500i32..500,
-    ) {
-        let bound = ((x - y).abs() + off).clamp(1, 1 << 53);
-        let scale = 2f64.powi(exponent);
-        let report = of_f64(&[x as f64 * scale], &[y as f64 * scale], &[1], Bound::Abs(bound as f64 * scale));
-        prop_assert_eq!(report.error_over_bound > 1.0, exceeds(x, y, bound));
-        let sum = (report.largest_error / scale) as i128 + (report.largest_error_rest / scale) as i128;
-        prop_assert_eq!(sum, (i128::from(x) - i128::from(y)).abs());
-    }
-
-    /// The same of products: value = v · 2^-30 and numbers of 53 bits.
-    #[test]
-    fn a_relative_bound_too(x in 1i64 << 30..1 << 53, v in 1i64..1 << 30, off in -2i64..=2) {
+/// The same of products: value = v · 2^-30 and numbers of 53 bits.
+#[test]
+fn a_relative_bound_too() {
+    let tally = Tally::default();
+    proptest!(ProptestConfig::default(), |(x in 1i64 << 30..1 << 53, v in 1i64..1 << 30, off in -2i64..=2)| {
+        tally.add("cases");
         let error = ((i128::from(x) * i128::from(v)) >> 30) as i64 + off;
         let y = x - error;
         prop_assume!(y.abs() < 1 << 53);
@@ -421,5 +410,31 @@ proptest! {
         let report = of_f64(&[x as f64], &[y as f64], &[1], Bound::Pwrel(value));
         let is_broken = i128::from(error.abs()) << 30 > i128::from(x) * i128::from(v);
         prop_assert_eq!(report.error_over_bound > 1.0, is_broken);
-    }
+        tally.add(if is_broken { "broken" } else { "kept" });
+    });
+    tally.assert("broken", 10);
+    tally.assert("kept", 10);
+}
+
+/// Whole numbers of at most 53 bits, times a power of two: integers know whether the bound is kept.
+#[test]
+fn a_bound_is_kept_or_broken_as_integers_say() {
+    let tally = Tally::default();
+    proptest!(ProptestConfig::default(), |(
+        x in -(1i64 << 53)..1 << 53,
+        y in -(1i64 << 53)..1 << 53,
+        off in -2i64..=2,
+        exponent in -500i32..500,
+    )| {
+        tally.add("cases");
+        let bound = ((x - y).abs() + off).clamp(1, 1 << 53);
+        let scale = 2f64.powi(exponent);
+        let report = of_f64(&[x as f64 * scale], &[y as f64 * scale], &[1], Bound::Abs(bound as f64 * scale));
+        prop_assert_eq!(report.error_over_bound > 1.0, exceeds(x, y, bound));
+        tally.add(if exceeds(x, y, bound) { "broken" } else { "kept" });
+        let sum = (report.largest_error / scale) as i128 + (report.largest_error_rest / scale) as i128;
+        prop_assert_eq!(sum, (i128::from(x) - i128::from(y)).abs());
+    });
+    tally.assert("broken", 10);
+    tally.assert("kept", 10);
 }

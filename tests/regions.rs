@@ -2,8 +2,10 @@
 
 mod common;
 
+use common::decoder::Decoder;
 use common::generate::{GENERATORS, Input};
-use common::{assert_same_bytes, cases, compress, decompress, lossy_specs, ndzip, one_in, specs, takes};
+use common::repair::reseal;
+use common::{Tally, assert_same_bytes, cases, compress, decompress, lossy_specs, ndzip, one_in, specs, takes};
 use gridz::{BlockCounts, Context, DType, ErrorKind, Mode, Request, Verify};
 use proptest::prelude::*;
 
@@ -42,22 +44,24 @@ fn region() -> impl Strategy<Value = (Vec<u64>, Vec<u64>, Vec<u64>)> {
     )
 }
 
-proptest! {
-    #![proptest_config(cases(600))]
-
-    #[test]
-    fn regions_are_the_elements_of_the_array(
+#[test]
+fn regions_are_the_elements_of_the_array() {
+    let tally = Tally::default();
+    proptest!(cases(600), |(
         spec in prop::sample::select(specs().chain(lossy_specs()).collect::<Vec<_>>()),
         dtype in prop::sample::select(&DType::ALL[..]),
         big_endian in any::<bool>(),
         generator in prop::sample::select(&GENERATORS[..]),
         (extents, start, count) in region(),
-    ) {
+    )| {
+        tally.add("cases");
         prop_assume!(takes(&spec, dtype));
         let input = Input { big_endian, ..Input::new(generator, dtype, &extents) };
         let (array, raw) = (input.array(), input.bytes());
         let frame = compress(&array, &spec, &raw, &Context::default());
         let whole = decompress(&frame, &Context::default()).unwrap();
+        tally.add_if("packed", frame[5] == spec.codec() && spec.codec() != 0);
+        tally.add_if("parts of arrays", count != extents && count.iter().all(|&n| n > 0));
         prop_assert!(whole == raw || spec.mode() != Mode::Lossless);
         let expected = elements(&whole, &extents, &start, &count, array.element_size() as usize);
         for verify in [Verify::Checksum, Verify::Structure] {
@@ -67,7 +71,9 @@ proptest! {
             assert_same_bytes(&dst[..n], &expected, &format!("{spec:?} {array:?} {start:?} {count:?}"));
             prop_assert_eq!(&dst[n..], [0xa5; 3]);
         }
-    }
+    });
+    tally.assert("packed", 20);
+    tally.assert("parts of arrays", 20);
 }
 
 fn sample(spec: &Request) -> (Vec<u8>, Vec<u8>) {
@@ -194,20 +200,33 @@ fn thin_regions_of_high_rank() {
 #[test]
 fn damaged_frames_are_errors_or_other_elements() {
     for spec in specs() {
+        let tally = Tally::default();
         let (frame, _) = sample(&spec);
         let mut dst = vec![0; 10 * 20 * 30 * 4];
         for at in (0..frame.len()).step_by(one_in() * (frame.len() / 3000 + 1)) {
             for verify in [Verify::Checksum, Verify::Structure] {
                 let mut damaged = frame.clone();
                 damaged[at] ^= 0x55;
-                let _ = gridz::decompress_region(
-                    &damaged,
-                    &[5; 3],
-                    &[10, 20, 30],
-                    &mut dst,
-                    verify,
-                    &Context::default(),
-                );
+                // Without comparison of checks, a resealed frame is decoded like the other one.
+                for is_resealed in [false, true].into_iter().take(1 + usize::from(verify == Verify::Checksum)) {
+                    if is_resealed {
+                        reseal(&mut damaged);
+                    }
+                    let region = gridz::decompress_region(
+                        &damaged,
+                        &[5; 3],
+                        &[10, 20, 30],
+                        &mut dst,
+                        verify,
+                        &Context::default(),
+                    );
+                    tally.add("cases");
+                    tally.add_if("decoded", Decoder::of(&damaged).is_ok());
+                    tally.add_if("accepted", region.is_ok());
+                    if let Err(error) = region {
+                        assert_ne!(error.kind(), ErrorKind::Internal, "{spec} byte {at}: {error}");
+                    }
+                }
                 let cut = &frame[..at];
                 assert!(
                     gridz::decompress_region(cut, &[5; 3], &[10, 20, 30], &mut dst, verify, &Context::default())
@@ -215,6 +234,8 @@ fn damaged_frames_are_errors_or_other_elements() {
                 );
             }
         }
+        tally.assert("decoded", 80);
+        tally.assert("accepted", 1);
     }
 }
 

@@ -5,7 +5,7 @@ mod common;
 use std::sync::LazyLock;
 
 use common::generate::{GENERATORS, Input};
-use common::{assert_same_bytes, cases, compress, decompress, ndzip, specs};
+use common::{Tally, assert_same_bytes, cases, compress, decompress, ndzip, specs};
 use gridz::codec::registry;
 use gridz::format::header::header_bytes;
 use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Request, Shape, Verify};
@@ -93,21 +93,23 @@ fn dtype() -> impl Strategy<Value = DType> {
     prop_oneof![Just(DType::F32), Just(DType::F64), prop::sample::select(&DType::ALL[..])]
 }
 
-proptest! {
-    #![proptest_config(cases(1500))]
-
-    #[test]
-    fn every_array(
+#[test]
+fn every_array() {
+    let tally = Tally::default();
+    proptest!(cases(1500), |(
         spec in prop::sample::select(specs().collect::<Vec<_>>()),
         dtype in dtype(),
         big_endian in any::<bool>(),
         extents in extents(),
         generator in prop::sample::select(&GENERATORS[..]),
         seed in any::<u32>(),
-    ) {
+    )| {
+        tally.add("cases");
         let input = Input { big_endian, seed: u64::from(seed), ..Input::new(generator, dtype, &extents) };
-        check(&spec, &input.array(), &input.bytes());
-    }
+        let frame = check(&spec, &input.array(), &input.bytes());
+        tally.add_if("packed", frame[5] == spec.codec() && spec.codec() != registry::STORED);
+    });
+    tally.assert("packed", 20);
 }
 
 /// The pairs that random choice could leave out.

@@ -3,7 +3,10 @@
 
 mod common;
 
+use common::damage::Answers;
+use common::generate::Xorshift;
 use common::matrices::{mesh, stencil};
+use common::{Tally, one_in};
 use gridz::cpu::level::Level;
 use gridz::cpu::pool::Pool;
 use gridz::error::ErrorKind;
@@ -502,6 +505,7 @@ fn any_number_of_vectors() {
 
 #[test]
 fn damage_is_seen() {
+    let mut n_damaged = 0;
     for frame in frames() {
         assert!(use_frame(&frame));
         for at in (0..frame.len()).step_by(frame.len() / 97 + 1) {
@@ -509,9 +513,11 @@ fn damage_is_seen() {
             damaged[at] ^= 0x10;
             assert!(!use_frame(&damaged), "byte {at} of {}", frame.len());
             assert!(!use_frame(&frame[..at]), "cut at {at}");
+            n_damaged += 1;
         }
         assert!(!use_frame(&[&frame[..], &[0]].concat()));
     }
+    assert!(n_damaged >= 6 * 90, "{n_damaged} damaged frames");
 }
 
 /// What a header claims is compared with the bytes of the frame before memory is allocated for it.
@@ -584,16 +590,108 @@ fn rows_of_a_node_may_differ() {
     assert!(use_frame(&frame));
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+/// Small matrices of every kind of table, whose frames are damaged and resealed: 100000 with `GRIDZ_ALL_CASES=1`. All
+/// levels make the same products of those that are accepted.
+#[test]
+fn resealed_matrices() {
+    let mut samples = Vec::new();
+    for (b, far, kinds) in [(1, false, 0..6), (3, false, 0..6), (1, true, 0..2)] {
+        let (n, mut rows) = if far { stencil(4, 1, true) } else { mesh(120, b, 30) };
+        for kind in kinds {
+            // One with a long row.
+            if kind == 5 {
+                rows[10] = (0..n as i64).cycle().take(600).collect();
+            }
+            let own = Own::of(n, rows.clone(), |i| value(kind, i) as f32);
+            samples.push(own.compress(ValueChoice::Best).frame().to_vec());
+        }
+    }
+    let wanted = if one_in() == 1 { 100_000 } else { 2_000 };
+    let (mut n_cases, mut n_reached, mut n_accepted, mut answers) = (0, 0, 0, Answers::default());
+    while n_reached < wanted {
+        let mut random = Xorshift::new(n_cases);
+        n_cases += 1;
+        let mut frame = samples[random.below(samples.len() as u64) as usize].clone();
+        for _ in 0..1 + random.below(3) {
+            // Half of the damage is of the tables, which follow the header.
+            let range = match random.below(8) {
+                0 => 4..HEADER_BYTES - 24,
+                1..5 => HEADER_BYTES..frame.len().min(HEADER_BYTES + 600),
+                _ => HEADER_BYTES..frame.len(),
+            };
+            let at = range.start + random.below(range.len() as u64) as usize;
+            match random.below(4) {
+                0 => frame[at] ^= 1 << random.below(8),
+                1 => frame[at] = [0, 1, 0x7f, 0x80, 0xff][random.below(5) as usize],
+                2 => frame[at] = frame[at].wrapping_add(random.below(3) as u8).wrapping_sub(1),
+                _ => {
+                    let from = HEADER_BYTES + random.below((frame.len() - HEADER_BYTES) as u64) as usize;
+                    let n = (1 + random.below(32) as usize).min(frame.len() - at.max(from));
+                    frame.copy_within(from..from + n, at);
+                }
+            }
+        }
+        if random.below(16) == 0 {
+            frame.truncate(HEADER_BYTES + random.below((frame.len() - HEADER_BYTES) as u64) as usize);
+        }
+        seal(&mut frame);
+        let refused = Matrix::from_frame(&frame, &Pool::new(1)).err();
+        answers.add(refused.as_ref().map_or("accepted", |error| error.context()));
+        // The checksums are right, so this text is of the tables.
+        if refused.as_ref().is_none_or(|error| error.context().starts_with("a sparse matrix is damaged")) {
+            n_reached += 1;
+        }
+        assert_eq!(use_frame(&frame), refused.is_none(), "seed {}", n_cases - 1);
+        n_accepted += u64::from(refused.is_none());
+    }
+    println!("seeds 0 to {n_cases}: {n_reached} reached the checks of tables, {n_accepted} accepted");
+    answers.0.iter().for_each(|(answer, n)| println!("  {n:6} {answer}"));
+    assert!(4 * n_reached > n_cases && 20 * n_accepted > n_reached && n_accepted < n_reached);
+}
 
-    /// Frames whose checksums are right but whose tables are not: an error or a matrix, never a panic or a wild read.
-    #[test]
-    fn hostile_tables_do_no_harm(
+/// Rows of any lengths and columns.
+#[test]
+fn any_matrix() {
+    let tally = Tally::default();
+    proptest!(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() }, |(
+        n_cols in 1..400i64,
+        lengths in prop::collection::vec(prop_oneof![8 => 0..9usize, 2 => 0..70usize, 1 => 0..700usize], 0..200),
+        spread in 1..400i64,
+        sorted in any::<bool>(),
+        kind in 0..6usize,
+        seed in any::<u64>(),
+    )| {
+        tally.add("cases");
+        let mut state = seed;
+        let mut random = || {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) as i64
+        };
+        let rows: Vec<Vec<i64>> = lengths.iter().enumerate().map(|(r, &n)| {
+            let mut row: Vec<i64> = (0..n).map(|_| (r as i64 + random() % spread) % n_cols).collect();
+            if sorted {
+                row.sort_unstable();
+            }
+            row
+        }).collect();
+        let matrix = check_both(n_cols as u64, &rows, kind, ValueChoice::Best);
+        tally.add_if("elements", matrix.head().nnz > 0);
+        tally.add_if("long rows", matrix.head().n_long > 0);
+    });
+    tally.assert("elements", 50);
+    tally.assert("long rows", 2);
+}
+
+/// Frames whose checksums are right but whose tables are not: an error or a matrix, never a panic or a wild read.
+#[test]
+fn hostile_tables_do_no_harm() {
+    let tally = Tally::default();
+    proptest!(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() }, |(
         which in 0..6usize,
         changes in prop::collection::vec((any::<prop::sample::Index>(), 0..4u8, any::<u32>()), 1..4),
         in_header in any::<bool>(),
-    ) {
+    )| {
+        tally.add("cases");
         static FRAMES: std::sync::OnceLock<Vec<Vec<u8>>> = std::sync::OnceLock::new();
         let mut frame = FRAMES.get_or_init(frames)[which].clone();
         for (at, how, word) in changes {
@@ -610,31 +708,13 @@ proptest! {
             frame[at..at + 4].copy_from_slice(&new.to_le_bytes());
         }
         seal(&mut frame);
-        use_frame(&frame);
-    }
-
-    /// Rows of any lengths and columns.
-    #[test]
-    fn any_matrix(
-        n_cols in 1..400i64,
-        lengths in prop::collection::vec(prop_oneof![8 => 0..9usize, 2 => 0..70usize, 1 => 0..700usize], 0..200),
-        spread in 1..400i64,
-        sorted in any::<bool>(),
-        kind in 0..6usize,
-        seed in any::<u64>(),
-    ) {
-        let mut state = seed;
-        let mut random = || {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (state >> 33) as i64
-        };
-        let rows: Vec<Vec<i64>> = lengths.iter().enumerate().map(|(r, &n)| {
-            let mut row: Vec<i64> = (0..n).map(|_| (r as i64 + random() % spread) % n_cols).collect();
-            if sorted {
-                row.sort_unstable();
-            }
-            row
-        }).collect();
-        check_both(n_cols as u64, &rows, kind, ValueChoice::Best);
-    }
+        let is_accepted = use_frame(&frame);
+        tally.add_if("accepted", is_accepted);
+        // The checksums are right, so this text is of the tables.
+        let refused = Matrix::from_frame(&frame, &Pool::new(1)).err();
+        let is_of_tables = refused.is_some_and(|error| error.context().starts_with("a sparse matrix is damaged"));
+        tally.add_if("refused by the tables", is_of_tables);
+    });
+    tally.assert("accepted", 5);
+    tally.assert("refused by the tables", 30);
 }
