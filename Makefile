@@ -22,7 +22,7 @@ PYTHON := .venv/bin/python
 # For all that links HDF5.
 CARGO_HDF5 := scripts/serial_hdf5.sh cargo
 # In tests the library is built with the dependencies of the Rust tests, so that both share one build.
-WITH_TESTS := $(if $(filter test% release-check,$(MAKECMDGOALS)),--test layers)
+WITH_TESTS := $(if $(filter test% release-check,$(MAKECMDGOALS)),--test api)
 # The virtual environments, complete: of the tests, with the CUDA compiler, with what builds wheels, and with ADIOS2.
 VENV := .venv/complete
 CUDA_VENV := .venv-cuda/complete

@@ -38,7 +38,7 @@ pack() { # FOLDER BUILD...
     cd "$(dirname "$0")/.."
     mkdir -p "$folder/shared/vectors"
     for build in "$@"; do
-        program=$(GRIDZ_CUDA=require GRIDZ_CUDA_ARCHS=$build cargo test --locked --no-run --test gpu --message-format=json |
+        program=$(GRIDZ_CUDA=require GRIDZ_CUDA_ARCHS=$build cargo test --locked --release --no-run --test gpu --message-format=json |
             sed -n 's/.*"name":"gpu".*"executable":"\([^"]*\)".*/\1/p')
         [[ -n $program ]] || { echo "gpu_suites.sh: cargo names no test program for $build" >&2 && exit 1; }
         cp "$program" "$folder/gpu_test.$build"

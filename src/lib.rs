@@ -28,7 +28,7 @@
 //! ```
 //!
 //! Layers, each using only those below it: `ffi`, `hdf5`, `bulk`, `quality` and `sparse`, `engine`, `codec`, `stage`, `cpu` and `cuda`; everything
-//! may use `format`, `types`, `error` and `settings`. `tests/layers.rs` holds them to it.
+//! may use `format`, `types`, `error` and `settings`. `tests/api/layers.rs` holds them to it.
 //!
 //! `unsafe` is allowed in the files and folders of this list and nowhere else: `hdf5/{abi,descriptor,dl,functions,library,bulk,buf,filter}.rs`, `ffi/`,
 //! `codec/kept.rs`, `codec/ndzip/simd/`, `codec/zfp/{decode,scatter}.rs`, `codec/zfp/block/simd/`, `stage/rows/`, `stage/entropy/simd/`, `stage/sums.rs`, `cpu/{copy,float,pages,shared}.rs`, `cuda/`,

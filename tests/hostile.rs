@@ -18,7 +18,7 @@ use common::damage::{self, Answers, frame_of, is_possible, requests};
 use common::decoder::{Decoder, Stage};
 use common::generate::{GENERATORS, Input, Xorshift, noise};
 use common::repair::{repair, reseal};
-use common::{assert_same_bytes, decompress, one_in};
+use common::{assert_same_bytes, compress, decompress, one_in, takes};
 use gridz::codec::registry::{self, CODECS};
 use gridz::codec::{Detail, Progressive};
 use gridz::cpu::level::Level;

@@ -95,7 +95,7 @@ struct SelftestWords {
     u32 n_tiles;
     u32 reserved;
 };
-static_assert(sizeof(SelftestWords) == 16, "tests/cuda_gpu.rs has the same struct");
+static_assert(sizeof(SelftestWords) == 16, "tests/cuda/device.rs has the same struct");
 
 constexpr u32 kSelftestThreads = 128;
 

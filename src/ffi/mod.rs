@@ -10,7 +10,7 @@
 //! - `convert`: C's descriptions become the engine's
 //!
 //! The doc comments of `types`, `status`, `api`, `batch`, `cci`, `cd_values`, `chunks`, `codecs`, `hdf5` and `quality` are the C manual: cbindgen copies them
-//! into `include/gridz.h`, and `tests/c_api.rs` keeps that file fresh.
+//! into `include/gridz.h`, and `tests/api/c_api.rs` keeps that file fresh.
 
 #![allow(non_camel_case_types, reason = "the types are spelt as in C")]
 

@@ -15,7 +15,7 @@ test_program() { # NAME: builds it and prints its path
         sed -n 's/.*"name":"'"$1"'".*"executable":"\([^"]*\)".*/\1/p'
 }
 gpu_test=$(test_program gpu)
-cuda_test=$(test_program cuda_gpu)
+cuda_test=$(test_program cuda)
 mkdir -p "$folder/plugin" "$folder/shared/vectors"
 cp "$gpu_test" "$folder/gpu_test"
 cp "$cuda_test" "$folder/cuda_test"

@@ -35,7 +35,7 @@ def sha256(*arrays):
 
 
 def vector(n, dtype):
-    """The x of tests/sparse_golden.rs."""
+    """The x of tests/codecs/sparse_golden.rs."""
     i = np.arange(n)
     return np.where(i % 11 == 3, 0.0, i * 37 % 101 / 7 * np.where(i % 3 == 1, -1, 1)).astype(dtype)
 

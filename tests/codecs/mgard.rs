@@ -1,10 +1,9 @@
 //! mgard: bounds and means of squares are kept, whatever the array is, with the same bytes everywhere.
 
-mod common;
 
-use common::bounds::{Bound, Number, assert_kept, number};
-use common::generate::{GENERATORS, Input};
-use common::{Tally, assert_no_request, assert_refused, assert_same_bytes, cases, compress, decompress};
+use crate::common::bounds::{Bound, Number, assert_kept, number};
+use crate::common::generate::{GENERATORS, Input};
+use crate::common::{Tally, assert_no_request, assert_refused, assert_same_bytes, cases, compress, decompress};
 use gridz::codec::registry::STORED;
 use gridz::format::fold::Fold;
 use gridz::format::header::{Header, header_bytes};

@@ -1,8 +1,7 @@
 //! The report of `quality::compare` against the plainest formulas, on small arrays.
 
-mod common;
 
-use common::Tally;
+use crate::common::Tally;
 use gridz::codec::missing::MissingElements;
 use gridz::quality::{Bound, Report, compare};
 use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Mode, Shape};

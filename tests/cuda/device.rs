@@ -1,24 +1,21 @@
 //! `cuda` on a real GPU, with the kernels of `kernels/common/selftest.cu`. Ignored where there may be none:
-//! `cargo test --test cuda_gpu -- --ignored` runs it, and fails without one.
+//! `cargo test --test cuda -- --ignored device::` runs it, and fails without one.
 #![allow(unsafe_code, reason = "fork, and kernels")]
 
-mod mock_cuda;
-#[path = "common/selftest.rs"]
-mod selftest;
 
 use std::ffi::c_void;
 
 use gridz::cuda::{Device, DeviceBuffer, DeviceSlice, Function, Grid, KernelStruct, Stream, gpu_of_pointer};
 use gridz::format::checksum::checksum;
 use gridz::{ErrorKind, Result, settings};
-use mock_cuda::{Args, Info, with_driver};
+use crate::mock_cuda::{Args, Info, with_driver};
 
 fn device() -> &'static Device {
     Device::choose(settings::checked().unwrap()).unwrap()
 }
 
 fn kernel(name: &'static str) -> Function {
-    device().module(selftest::fatbin()).unwrap().function(name).unwrap()
+    device().module(crate::selftest::fatbin()).unwrap().function(name).unwrap()
 }
 
 fn launch(name: &'static str, grid: Grid, stream: &Stream, args: &Args) -> Result<()> {
@@ -50,7 +47,7 @@ fn structs_are_the_same_on_both_sides() {
 #[test]
 #[ignore = "needs a GPU"]
 fn the_kernels_tell_of_themselves() {
-    let module = device().module(selftest::fatbin()).unwrap();
+    let module = device().module(crate::selftest::fatbin()).unwrap();
     let info: Info = module.global("selftest_info").unwrap();
     assert_eq!(info, Info { threads: 128, shared_bytes: 0 });
     let stream = device().stream().unwrap();
@@ -99,7 +96,7 @@ fn copies_and_kernels_keep_their_order() {
 #[test]
 #[ignore = "needs a GPU"]
 fn memory_that_is_used_up_is_an_error_and_comes_back() {
-    with_driver("memory_that_is_used_up_is_an_error_and_comes_back", || {
+    with_driver("device::memory_that_is_used_up_is_an_error_and_comes_back", || {
         let stream = device().stream().unwrap();
         let mut all: Vec<DeviceBuffer> = Vec::new();
         let error = loop {
@@ -131,7 +128,7 @@ fn pointers_tell_whose_they_are() {
 #[test]
 #[ignore = "needs a GPU"]
 fn a_lost_device_says_so_at_once() {
-    with_driver("a_lost_device_says_so_at_once", || {
+    with_driver("device::a_lost_device_says_so_at_once", || {
         let stream = device().stream().unwrap();
         let buffer = stream.alloc(64).unwrap();
         let args = |value| Args { dst: 0, n_words: 0, extents: [0; 3], value, other: 0 };
@@ -150,7 +147,7 @@ fn a_lost_device_says_so_at_once() {
 #[test]
 #[ignore = "needs a GPU"]
 fn a_forked_child_has_no_gpu() {
-    with_driver("a_forked_child_has_no_gpu", || {
+    with_driver("device::a_forked_child_has_no_gpu", || {
         let stream = device().stream().unwrap();
         let buffer = stream.alloc(64).unwrap();
         // SAFETY: the child looks at errors and ends without any work at exit.
@@ -310,7 +307,7 @@ fn frame_of_words(words: &[u32], encoded: &Form, stored: &Form) -> Vec<u8> {
 #[ignore = "needs a GPU"]
 fn ordered_frames_are_complete_and_stored_where_they_must_be() {
     let stream = device().stream().unwrap();
-    let module = device().module(selftest::fatbin()).unwrap();
+    let module = device().module(crate::selftest::fatbin()).unwrap();
     let (encoded, stored) = (Form::new(64), Form::new(48));
     let (mut n_encoded, mut n_stored) = (0, 0);
     for (name, info) in

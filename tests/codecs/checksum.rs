@@ -3,12 +3,11 @@
 //! Every family of damages is also given to the sums of format version 1, whose weights were 1 and the position:
 //! those it must fool, or the family would show nothing.
 
-mod common;
 
 use std::time::Instant;
 
-use common::generate::{Input, Xorshift};
-use common::{compress, decompress, shared, specs};
+use crate::common::generate::{Input, Xorshift};
+use crate::common::{compress, decompress, shared, specs};
 use gridz::format::checksum::{self, LANES, WEIGHTS, key};
 use gridz::format::header::Header;
 use gridz::{Array, Context, DType, ErrorKind, Request, Shape};

@@ -2,7 +2,6 @@
 
 #![allow(unsafe_code, reason = "calls the C API")]
 
-mod mock_cuda;
 
 use std::ffi::CStr;
 
@@ -11,7 +10,7 @@ use gridz::ffi::api::{gridz_decompress, gridz_last_error};
 use gridz::ffi::status::GRIDZ_ERROR_DEVICE;
 use gridz::settings::Backend;
 use gridz::{Array, ByteOrder, Context, DType, Detail, ErrorKind, Request, Shape, Verify, engine, settings};
-use mock_cuda::without_driver;
+use crate::mock_cuda::without_driver;
 
 fn round_trip(context: &Context) {
     let array = Array::new(DType::F32, ByteOrder::Little, Shape::new(&[64, 64]).unwrap()).unwrap();
@@ -25,7 +24,7 @@ fn round_trip(context: &Context) {
 
 #[test]
 fn everything_is_on_the_cpu() {
-    without_driver("everything_is_on_the_cpu", &[], || {
+    without_driver("absent::everything_is_on_the_cpu", &[], || {
         for _ in 0..2 {
             let error = gpus().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Device);
@@ -89,7 +88,7 @@ fn who_demands_the_gpu_is_told_why_there_is_none() {
 
 #[test]
 fn who_demands_the_cpu_has_it() {
-    without_driver("who_demands_the_cpu_has_it", &[("GRIDZ_BACKEND", "cpu"), ("GRIDZ_DEVICE", "7")], || {
+    without_driver("absent::who_demands_the_cpu_has_it", &[("GRIDZ_BACKEND", "cpu"), ("GRIDZ_DEVICE", "7")], || {
         engine::check_backend().unwrap();
         round_trip(&Context::default());
     });
@@ -98,7 +97,7 @@ fn who_demands_the_cpu_has_it() {
 /// A variable with a bad value is an error in Rust as in C; only readers may take the default instead.
 #[test]
 fn a_bad_variable_is_an_error() {
-    without_driver("a_bad_variable_is_an_error", &[("GRIDZ_BACKEND", "gpu")], || {
+    without_driver("absent::a_bad_variable_is_an_error", &[("GRIDZ_BACKEND", "gpu")], || {
         let array = Array::bytes(3).unwrap();
         let mut frame = [0; 100];
         let mut check =

@@ -2,18 +2,17 @@
 //!
 //! `golden/v5_matrices/` holds the frames: they are read to the same rows, have the same product, and of those with the same input the writer
 //! still makes the last one, byte for byte; the others are what earlier writers made. `golden/v5_matrices_reject/` holds those that must be refused, and how. Files are only ever added: by
-//! `cargo test --test sparse_golden -- --ignored bless`, which leaves existing ones alone.
+//! `cargo test --test codecs -- --ignored sparse_golden::bless`, which leaves existing ones alone.
 
-mod common;
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use common::golden::{Reject, assert_refused, assert_same_files, folder, manifest, write_manifest};
-use common::matrices::{MatrixInput, Rows};
-use common::matrix_rejects::rejects;
-use common::{assert_same_bytes, sha256};
+use crate::common::golden::{Reject, assert_refused, assert_same_files, folder, manifest, write_manifest};
+use crate::common::matrices::{MatrixInput, Rows};
+use crate::common::matrix_rejects::rejects;
+use crate::common::{assert_same_bytes, sha256};
 use gridz::cpu::level::Level;
 use gridz::cpu::pool::Pool;
 use gridz::sparse::element::{Element, Semiring};
@@ -380,7 +379,7 @@ fn bless() {
         add(&v5, &file, &frame);
         rows.push(Golden { file, writer, frame_sha256, rows_sha256, product_sha256, input });
     }
-    let head = "Frames of sparse matrices that are read for ever; written and explained by tests/sparse_golden.rs.";
+    let head = "Frames of sparse matrices that are read for ever; written and explained by tests/codecs/sparse_golden.rs.";
     write_manifest(&v5, head, &rows);
 
     let reject = folder(REJECTS);
@@ -393,7 +392,7 @@ fn bless() {
             rows.push(Reject { file, error: format!("{kind:?}") });
         }
     }
-    let head = "Frames of sparse matrices that must be refused; written and explained by tests/sparse_golden.rs.";
+    let head = "Frames of sparse matrices that must be refused; written and explained by tests/codecs/sparse_golden.rs.";
     write_manifest(&reject, head, &rows);
 }
 

@@ -2,11 +2,10 @@
 
 #![allow(unsafe_code)] // pages that cannot be accessed
 
-mod common;
 
-use common::generate::{GENERATORS, Input, Xorshift};
-use common::vectors::vectors;
-use common::{Tally, assert_same_bytes, cases, one_in, skip};
+use crate::common::generate::{GENERATORS, Input, Xorshift};
+use crate::common::vectors::vectors;
+use crate::common::{Tally, assert_same_bytes, cases, one_in, skip};
 use std::sync::LazyLock;
 
 use gridz::codec::registry::{CODECS, Entry};
@@ -454,13 +453,13 @@ fn frames_are_the_same() {
         let (array, raw) = (input.array(), input.bytes());
         let context =
             |level: Level, threads| Context::new(Some(threads), None).unwrap().with_level(level.kind()).unwrap();
-        for spec in common::specs() {
-            let want = common::compress(&array, &spec, &raw, &context(Level::PORTABLE, 1));
+        for spec in crate::common::specs() {
+            let want = crate::common::compress(&array, &spec, &raw, &context(Level::PORTABLE, 1));
             for (level, threads) in Level::all().flat_map(|level| [(level, 1), (level, 3)]) {
                 let context = context(level, threads);
                 let what = format!("{spec:?} {level:?}, {threads} threads");
-                assert_same_bytes(&common::compress(&array, &spec, &raw, &context), &want, &what);
-                assert_same_bytes(&common::decompress(&want, &context).unwrap(), &raw, &what);
+                assert_same_bytes(&crate::common::compress(&array, &spec, &raw, &context), &want, &what);
+                assert_same_bytes(&crate::common::decompress(&want, &context).unwrap(), &raw, &what);
             }
         }
     }

@@ -1,10 +1,9 @@
 //! Many chunks at once on the CPU: their packed frames are those of one by one, whatever the number of threads, the gaps
 //! between arrays and the room there is.
 
-mod common;
 
-use common::generate::{GENERATORS, Input};
-use common::{Tally, assert_same_bytes, cases, compress, lossy_specs, specs, takes};
+use crate::common::generate::{GENERATORS, Input};
+use crate::common::{Tally, assert_same_bytes, cases, compress, lossy_specs, specs, takes};
 use gridz::device::{Chunks, Destination, Source, compress_chunks, decompress_chunks, packed_bound};
 use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Request, Result, Shape, Verify};
 use proptest::prelude::*;

@@ -1,11 +1,10 @@
 //! What goes in comes out, for every codec, element type, byte order, shape and kind of values.
 
-mod common;
 
 use std::sync::LazyLock;
 
-use common::generate::{GENERATORS, Input};
-use common::{Tally, assert_same_bytes, cases, compress, decompress, ndzip, specs};
+use crate::common::generate::{GENERATORS, Input};
+use crate::common::{Tally, assert_same_bytes, cases, compress, decompress, ndzip, specs};
 use gridz::codec::registry;
 use gridz::format::header::header_bytes;
 use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Request, Shape, Verify};
@@ -225,7 +224,7 @@ fn more_than_2_to_the_32_words_are_stored() {
     }
 }
 
-/// `cargo test --release --test roundtrip -- --ignored a_chunk_over_4_gib`
+/// `cargo test --release --test codecs -- --ignored roundtrip::a_chunk_over_4_gib`
 #[test]
 #[ignore = "needs 14 GiB of memory and a minute"]
 fn a_chunk_over_4_gib() {

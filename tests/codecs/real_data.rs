@@ -1,17 +1,16 @@
 //! Scientific arrays: each one comes back, and takes exactly the bytes that `sizes.toml` says.
 //!
 //! A change of a size is a decision. After one:
-//! `cargo test --test real_data -- --ignored bless`
+//! `cargo test --test codecs -- --ignored real_data::bless`
 
-mod common;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::bounds::{Bound, assert_kept};
-use common::real::arrays;
-use common::{assert_same_bytes, compress, decompress, ndzip, shared, specs, takes};
+use crate::common::bounds::{Bound, assert_kept};
+use crate::common::real::arrays;
+use crate::common::{assert_same_bytes, compress, decompress, ndzip, shared, specs, takes};
 use gridz::format::header::header_bytes;
 use gridz::{ByteOrder, Context, Mode, Request};
 use serde_json::Value;

@@ -1,11 +1,10 @@
 //! A region of a chunk is the same elements as those of the whole array, for every codec.
 
-mod common;
 
-use common::decoder::Decoder;
-use common::generate::{GENERATORS, Input};
-use common::repair::reseal;
-use common::{Tally, assert_same_bytes, cases, compress, decompress, lossy_specs, ndzip, one_in, specs, takes};
+use crate::common::decoder::Decoder;
+use crate::common::generate::{GENERATORS, Input};
+use crate::common::repair::reseal;
+use crate::common::{Tally, assert_same_bytes, cases, compress, decompress, lossy_specs, ndzip, one_in, specs, takes};
 use gridz::{BlockCounts, Context, DType, ErrorKind, Mode, Request, Verify};
 use proptest::prelude::*;
 

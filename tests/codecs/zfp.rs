@@ -1,12 +1,11 @@
 //! zfp: streams of libzfp in whole payloads, and what is kept exactly beside them.
 
-mod common;
 
-use common::bounds::{Bound, assert_kept};
-use common::fields::FIELDS;
-use common::generate::Input;
-use common::zfp::{Vector, vectors};
-use common::{assert_no_request, assert_refused, assert_same_bytes, compress, decompress, repair::repair, sha256};
+use crate::common::bounds::{Bound, assert_kept};
+use crate::common::fields::FIELDS;
+use crate::common::generate::Input;
+use crate::common::zfp::{Vector, vectors};
+use crate::common::{assert_no_request, assert_refused, assert_same_bytes, compress, decompress, repair::repair, sha256};
 use gridz::codec::registry::{self, find};
 use gridz::codec::{Decision, Job, Plan};
 use gridz::cpu::level::Level;
@@ -16,7 +15,7 @@ use gridz::{Array, BlockCounts, ByteOrder, Context, DType, ErrorKind, Request, S
 /// The payload of an array, even where it is longer than the array, and the array that it is decoded to.
 fn payload(array: &Array, request: &Request, raw: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let codec = find(request.codec()).unwrap().codec;
-    let Decision::Take(Plan { fold, layout, .. }) = codec.plan(array, &common::terms(request)) else {
+    let Decision::Take(Plan { fold, layout, .. }) = codec.plan(array, &crate::common::terms(request)) else {
         panic!("{request} does not take {array:?}")
     };
     let (shape, pool) = (fold.apply(array.shape(), codec.max_rank()), Pool::new(1));

@@ -5,16 +5,15 @@
 //! the writer chooses otherwise within the format, `only_read` for the old frame and a new one beside
 //! it), and the decoder must read them, but for those that are `withdrawn`: of a layout that was changed before it was
 //! released. `golden/v5_reject/` holds frames that must be refused, and how.
-//! Files are only ever added: by `cargo test --test golden -- --ignored bless`, which leaves existing
+//! Files are only ever added: by `cargo test --test codecs -- --ignored golden::bless`, which leaves existing
 //! ones alone.
 
-mod common;
 
 use std::fs;
 
-use common::generate::{Input, noise};
-use common::golden::{Reject, assert_refused, assert_same_files, folder, manifest, write_manifest};
-use common::{assert_same_bytes, compress, decompress, repair::repair, sha256};
+use crate::common::generate::{Input, noise};
+use crate::common::golden::{Reject, assert_refused, assert_same_files, folder, manifest, write_manifest};
+use crate::common::{assert_same_bytes, compress, decompress, repair::repair, sha256};
 use gridz::codec::Job;
 use gridz::codec::registry::{self, CODECS};
 use gridz::cpu::level::Level;
@@ -1242,7 +1241,7 @@ fn bless() {
             input,
         });
     }
-    write_manifest(&v5, "Frames that decode for ever; written and explained by tests/golden.rs.", &rows);
+    write_manifest(&v5, "Frames that decode for ever; written and explained by tests/codecs/golden.rs.", &rows);
 
     let reject = folder("v5_reject");
     let mut rows: Vec<Reject> = manifest(&reject);
@@ -1254,5 +1253,5 @@ fn bless() {
             rows.push(Reject { file, error: format!("{kind:?}") });
         }
     }
-    write_manifest(&reject, "Frames that must be refused; written and explained by tests/golden.rs.", &rows);
+    write_manifest(&reject, "Frames that must be refused; written and explained by tests/codecs/golden.rs.", &rows);
 }

@@ -1,9 +1,8 @@
 //! Blocks of zfp: against streams of libzfp, and every level against the definition.
 
-mod common;
 
-use common::zfp::{self, Vector, vectors};
-use common::{assert_same_bytes, sha256};
+use crate::common::zfp::{self, Vector, vectors};
+use crate::common::{assert_same_bytes, sha256};
 use gridz::codec::zfp::block::{BitWriter, GROUP, Value, decode, encode, encode_checked};
 use gridz::codec::zfp::numbers::{Numbers, REVERSIBLE};
 use gridz::cpu::level::Level;

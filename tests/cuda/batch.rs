@@ -2,13 +2,11 @@
 //! refused, and that nothing waits. The mock computes nothing; `tests/gpu` compares frames.
 #![allow(unsafe_code, reason = "addresses that are no memory")]
 
-mod common;
-mod mock_cuda;
 
 use std::ffi::c_void;
 use std::ptr;
 
-use common::skip;
+use crate::common::skip;
 use gridz::cuda::{Device, DeviceBuffer, DeviceSlice, Fatbin, Stream};
 use gridz::engine::device::{
     self, Batch, BatchMemory, Chunks, Destination, Source, StreamHandle, async_workspace_bytes, compress_async,
@@ -16,7 +14,7 @@ use gridz::engine::device::{
 };
 use gridz::settings::Backend;
 use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Result, Shape, Verify, settings};
-use mock_cuda::{application_uses, count, with_mock};
+use crate::mock_cuda::{application_uses, count, with_mock};
 
 /// Runs `body` where the library has kernels to give to the mock.
 #[track_caller]
@@ -57,7 +55,7 @@ struct Buffers<'s> {
 impl<'s> Buffers<'s> {
     fn new(stream: &Stream<'s>) -> Self {
         let array = array();
-        let slot = gridz::compress_bound(&array, &common::ndzip()).unwrap().next_multiple_of(16);
+        let slot = gridz::compress_bound(&array, &crate::common::ndzip()).unwrap().next_multiple_of(16);
         let batch = Batch { array, n_chunks: N, array_stride: array.n_bytes(), frame_stride: slot };
         let alloc = |n_bytes| stream.alloc(n_bytes).unwrap();
         let (arrays, frames) = (alloc(N as u64 * array.n_bytes()), alloc(N as u64 * slot));
@@ -74,13 +72,13 @@ impl<'s> Buffers<'s> {
     }
 
     fn compress(&self, memory: &BatchMemory, stream: StreamHandle, context: &Context) -> Result<()> {
-        compress_async(&self.batch, memory, &common::ndzip(), stream, context)
+        compress_async(&self.batch, memory, &crate::common::ndzip(), stream, context)
     }
 
     fn both(&self, memory: &BatchMemory, stream: StreamHandle) -> Result<()> {
         self.compress(memory, stream, &Context::default())?;
         let statuses = self.told.slice(8 * N as u64..12 * N as u64)?;
-        let (spec, context) = (common::ndzip(), Context::default());
+        let (spec, context) = (crate::common::ndzip(), Context::default());
         decompress_async(&self.batch, memory, statuses, &spec, Verify::Checksum, stream, &context)
     }
 }
@@ -96,10 +94,10 @@ use ErrorKind::{Device as Gpu, InvalidArgument, UnsupportedJob};
 
 #[test]
 fn nothing_waits() {
-    with_kernels("nothing_waits", &[], || {
+    with_kernels("batch::nothing_waits", &[], || {
         let stream = choose().stream().unwrap();
         let buffers = Buffers::new(&stream);
-        let workspace = async_workspace_bytes(&array(), N, &common::ndzip(), handle(&stream), &Context::default());
+        let workspace = async_workspace_bytes(&array(), N, &crate::common::ndzip(), handle(&stream), &Context::default());
         assert_eq!(workspace.unwrap(), WORKSPACE);
         let waits = [c"cuStreamSynchronize", c"cuMemcpyDtoH_v2", c"cuMemcpyDtoHAsync_v2", c"cuMemcpyHtoDAsync_v2"];
         let once =
@@ -117,7 +115,7 @@ fn nothing_waits() {
 
 #[test]
 fn the_default_stream_is_that_of_the_memory_or_the_current_context() {
-    with_kernels("the_default_stream_is_that_of_the_memory_or_the_current_context", &[], || {
+    with_kernels("batch::the_default_stream_is_that_of_the_memory_or_the_current_context", &[], || {
         let stream = choose().stream().unwrap();
         let buffers = Buffers::new(&stream);
         // SAFETY: the default streams live as long as the process.
@@ -131,7 +129,7 @@ fn the_default_stream_is_that_of_the_memory_or_the_current_context() {
 
 #[test]
 fn wrong_memory_is_refused() {
-    with_kernels("wrong_memory_is_refused", &[], || {
+    with_kernels("batch::wrong_memory_is_refused", &[], || {
         let stream = choose().stream().unwrap();
         let buffers = Buffers::new(&stream);
         let compress = |memory: &BatchMemory| buffers.compress(memory, handle(&stream), &Context::default());
@@ -152,7 +150,7 @@ fn wrong_memory_is_refused() {
         assert_eq!(count(c"launches"), 0);
 
         let many = |n_chunks| {
-            async_workspace_bytes(&array(), n_chunks, &common::ndzip(), handle(&stream), &Context::default())
+            async_workspace_bytes(&array(), n_chunks, &crate::common::ndzip(), handle(&stream), &Context::default())
         };
         let most = i32::MAX as usize / 16;
         assert_eq!(many(most).unwrap(), 64 + most as u64 * 144);
@@ -165,12 +163,12 @@ fn wrong_memory_is_refused() {
 #[test]
 fn a_batch_needs_the_gpu() {
     let env = [("GRIDZ_BACKEND", "cpu")];
-    with_mock("a_batch_needs_the_gpu", &env, || {
+    with_mock("batch::a_batch_needs_the_gpu", &env, || {
         let stream = choose().stream().unwrap();
         let buffers = Buffers::new(&stream);
         let parts = ["GRIDZ_BACKEND=cpu", "gridz_compress"];
         assert_error(buffers.both(&buffers.memory(None), handle(&stream)), Gpu, &parts);
-        let workspace = async_workspace_bytes(&array(), 1, &common::ndzip(), handle(&stream), &Context::default());
+        let workspace = async_workspace_bytes(&array(), 1, &crate::common::ndzip(), handle(&stream), &Context::default());
         assert_error(workspace, Gpu, &parts);
     });
 }
@@ -178,7 +176,7 @@ fn a_batch_needs_the_gpu() {
 #[test]
 fn a_context_is_for_its_gpu() {
     let env = [("MOCK_CUDA_DEVICES", "2")];
-    with_kernels("a_context_is_for_its_gpu", &env, || {
+    with_kernels("batch::a_context_is_for_its_gpu", &env, || {
         let on = |gpu| Context::default().on(Backend::Cuda, Some(gpu)).unwrap();
         let stream = choose().stream().unwrap();
         let buffers = Buffers::new(&stream);
@@ -188,7 +186,7 @@ fn a_context_is_for_its_gpu() {
         assert_error(buffers.compress(&memory, handle(&stream), &on(1)), InvalidArgument, &parts);
         let src = Source::Device(buffers.arrays.slice(0..array().n_bytes()).unwrap());
         let compress = |context: &Context| {
-            device::compress(&array(), &common::ndzip(), src, Destination::Device(buffers.frames.all()), context)
+            device::compress(&array(), &crate::common::ndzip(), src, Destination::Device(buffers.frames.all()), context)
         };
         compress(&on(0)).unwrap();
         assert_error(compress(&on(1)), InvalidArgument, &parts);
@@ -197,7 +195,7 @@ fn a_context_is_for_its_gpu() {
 
 #[test]
 fn memory_belongs_to_its_context() {
-    with_mock("memory_belongs_to_its_context", &[("MOCK_CUDA_DEVICES", "2")], || {
+    with_mock("batch::memory_belongs_to_its_context", &[("MOCK_CUDA_DEVICES", "2")], || {
         // SAFETY: never followed; the mock knows whose they would be.
         let at = |address| unsafe { DeviceSlice::from_raw(ptr::without_provenance::<c_void>(address), 1) };
         let (pool, second, other) = (at(16), at(1040), at(2064));
@@ -228,7 +226,7 @@ fn calls_may_fail() {
         "cuMemsetD8Async:1",
         "cuLaunchKernel:1",
     ] {
-        with_kernels("calls_may_fail", &[("MOCK_CUDA_FAIL", fail)], || {
+        with_kernels("batch::calls_may_fail", &[("MOCK_CUDA_FAIL", fail)], || {
             let fail = std::env::var("MOCK_CUDA_FAIL").unwrap();
             let code = fail.split(':').nth(1).unwrap();
             let kind = if code == "2" { ErrorKind::OutOfMemory } else { Gpu };
@@ -249,20 +247,20 @@ fn calls_may_fail() {
 /// Chunks in GPU memory go to its kernels, whatever their type and wherever they begin.
 #[test]
 fn kernels_do_everything() {
-    with_kernels("kernels_do_everything", &[], || {
+    with_kernels("batch::kernels_do_everything", &[], || {
         let stream = choose().stream().unwrap();
         let shape = Shape::new(&[10, 10, 100]).unwrap();
         for (dtype, order) in
             [(DType::F32, ByteOrder::Big), (DType::F64, ByteOrder::Little), (DType::I16, ByteOrder::Big)]
         {
             let array = Array::new(dtype, order, shape).unwrap();
-            let bound = gridz::compress_bound(&array, &common::ndzip()).unwrap();
+            let bound = gridz::compress_bound(&array, &crate::common::ndzip()).unwrap();
             let (src, dst) = (stream.alloc(array.n_bytes() + 1).unwrap(), stream.alloc(bound + 31).unwrap());
             for shift in [0, 1] {
                 let src = Source::Device(src.slice(shift..shift + array.n_bytes()).unwrap());
                 let dst = Destination::Device(dst.slice(shift..shift + bound).unwrap());
                 let launches = count(c"launches");
-                device::compress(&array, &common::ndzip(), src, dst, &Context::default()).unwrap();
+                device::compress(&array, &crate::common::ndzip(), src, dst, &Context::default()).unwrap();
                 assert_eq!(count(c"launches"), launches + 1, "{array:?}");
             }
         }
@@ -273,15 +271,15 @@ fn kernels_do_everything() {
 /// With threads to copy, chunks in host memory go through pinned memory in pieces of 8 MiB, and all of them arrive.
 #[test]
 fn large_chunks_are_copied_in_pieces() {
-    with_kernels("large_chunks_are_copied_in_pieces", &[], || {
+    with_kernels("batch::large_chunks_are_copied_in_pieces", &[], || {
         let shape = Shape::new(&[(41 << 20) / 4 + 1]).unwrap();
         let array = Array::new(DType::F32, ByteOrder::Little, shape).unwrap();
         let on = |backend| Context::new(Some(2), None).unwrap().on(backend, None).unwrap();
         let zeros = vec![0; array.n_bytes() as usize];
-        let mut frame = vec![0; gridz::compress_bound(&array, &common::ndzip()).unwrap() as usize];
-        gridz::compress(&array, &common::ndzip(), &zeros, &mut frame, &on(Backend::Cuda)).unwrap();
+        let mut frame = vec![0; gridz::compress_bound(&array, &crate::common::ndzip()).unwrap() as usize];
+        gridz::compress(&array, &crate::common::ndzip(), &zeros, &mut frame, &on(Backend::Cuda)).unwrap();
         assert_eq!((count(c"cuMemcpyHtoDAsync_v2"), count(c"pinned_buffers")), (6, 6));
-        let n = gridz::compress(&array, &common::ndzip(), &zeros, &mut frame, &on(Backend::Cpu)).unwrap();
+        let n = gridz::compress(&array, &crate::common::ndzip(), &zeros, &mut frame, &on(Backend::Cpu)).unwrap();
         // The mock's memory is zero, and so is what its kernels seem to decompress.
         let mut back = vec![1; zeros.len()];
         let before = count(c"cuMemcpyDtoHAsync_v2");
@@ -312,7 +310,7 @@ fn through_lanes(is_pinned: bool, workers: Workers, n_chunks: usize, damaged: Op
     let (mut frames, mut lengths) = (vec![0; bound], vec![0; chunks.n_chunks]);
     let cpu = Context::new(Some(2), None)?.on(Backend::Cpu, None)?;
     let dst = Destination::Host(&mut frames);
-    compress_chunks(&chunks, &common::ndzip(), Source::Host(&zeros), dst, &mut lengths, &cpu)?;
+    compress_chunks(&chunks, &crate::common::ndzip(), Source::Host(&zeros), dst, &mut lengths, &cpu)?;
     // Batches of three chunks.
     let gpu = Context::new(Some(3), Some(8 * 3 * array().n_bytes()))?;
     let gpu = match workers {
@@ -354,7 +352,7 @@ fn assert_nothing_is_left() {
 
 #[test]
 fn many_chunks_go_through_lanes() {
-    with_kernels("many_chunks_go_through_lanes", &[], || {
+    with_kernels("batch::many_chunks_go_through_lanes", &[], || {
         for (is_pinned, launches) in [(false, 14), (true, 28)] {
             through_lanes(is_pinned, Workers::OneGpu, 20, None).unwrap();
             // Seven batches, each moved to slots and decompressed.
@@ -368,7 +366,7 @@ fn many_chunks_go_through_lanes() {
 #[test]
 fn lanes_of_several_gpus_share_the_work() {
     let env = [("MOCK_CUDA_DEVICES", "3")];
-    with_kernels("lanes_of_several_gpus_share_the_work", &env, || {
+    with_kernels("batch::lanes_of_several_gpus_share_the_work", &env, || {
         // They share the memory: batches of one chunk.
         for (is_pinned, launches) in [(false, 40), (true, 80)] {
             through_lanes(is_pinned, Workers::AllGpus, 20, None).unwrap();
@@ -384,7 +382,7 @@ fn lanes_of_several_gpus_share_the_work() {
 /// find what is damaged there. The mock's GPU does everything at once, and may be done before a thread has come.
 #[test]
 fn the_cpu_works_beside_the_gpu() {
-    with_kernels("the_cpu_works_beside_the_gpu", &[], || {
+    with_kernels("batch::the_cpu_works_beside_the_gpu", &[], || {
         application_uses(0);
         through_lanes(true, Workers::Any, 150, None).unwrap();
         assert!(count(c"launches") > 0);
@@ -412,7 +410,7 @@ fn lanes_may_fail() {
         "cuEventElapsedTime_v2:1:2",
     ];
     for fail in fails {
-        with_kernels("lanes_may_fail", &[("MOCK_CUDA_FAIL", fail)], || {
+        with_kernels("batch::lanes_may_fail", &[("MOCK_CUDA_FAIL", fail)], || {
             let fail = std::env::var("MOCK_CUDA_FAIL").unwrap();
             let error = through_lanes(false, Workers::OneGpu, 20, None).expect_err(&fail);
             assert!(matches!(error.kind(), Gpu | ErrorKind::OutOfMemory), "{fail}: {error}");

@@ -1,12 +1,11 @@
 //! Sparse matrices against the plainest loops, bit for bit, at every level of instructions and several numbers of threads;
 //! and frames that were damaged.
 
-mod common;
 
-use common::damage::Answers;
-use common::generate::Xorshift;
-use common::matrices::{mesh, stencil};
-use common::{Tally, one_in};
+use crate::common::damage::Answers;
+use crate::common::generate::Xorshift;
+use crate::common::matrices::{mesh, stencil};
+use crate::common::{Tally, one_in};
 use gridz::cpu::level::Level;
 use gridz::cpu::pool::Pool;
 use gridz::error::ErrorKind;

@@ -164,7 +164,7 @@ fn header_is_fresh() {
     assert!(
         read("include/gridz.h") == header(),
         "include/gridz.h is not what src/ffi says; write it anew with\n\
-         cargo test --test c_api -- --ignored bless_header"
+         cargo test --test api -- --ignored bless_header"
     );
 }
 

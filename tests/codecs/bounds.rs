@@ -1,11 +1,10 @@
 //! Error bounds are kept: for all types, in any part of an array, however often it is rewritten, and with the same bytes
 //! everywhere.
 
-mod common;
 
-use common::bounds::{Bound, assert_kept, part_bytes};
-use common::generate::{GENERATORS, Input};
-use common::{Tally, assert_no_request, assert_refused, assert_same_bytes, cases, compress, decompress};
+use crate::common::bounds::{Bound, assert_kept, part_bytes};
+use crate::common::generate::{GENERATORS, Input};
+use crate::common::{Tally, assert_no_request, assert_refused, assert_same_bytes, cases, compress, decompress};
 use gridz::codec::registry;
 use gridz::{Array, ByteOrder, Context, CpuLevel, DType, Mode, Request, Shape};
 use proptest::prelude::*;
@@ -137,7 +136,7 @@ fn bounds_are_kept_and_kept_again() {
 
 /// The range of the finite numbers of an array, each part of the fill value left out.
 fn range(dtype: DType, raw: &[u8], fill: Option<&[u8]>) -> f64 {
-    use common::bounds::{Number, number};
+    use crate::common::bounds::{Number, number};
     let n = part_bytes(dtype);
     let parts = dtype.size().unwrap() as usize / n;
     let (mut wholes, mut floats) = (Vec::new(), Vec::new());

@@ -1,9 +1,8 @@
 //! What is special about cci: rows that repeat, runs, rows that begin anew, and numbers at the ends of their types.
 
-mod common;
 
-use common::generate::{Input, Xorshift};
-use common::{Tally, assert_same_bytes, cases, compress, decompress};
+use crate::common::generate::{Input, Xorshift};
+use crate::common::{Tally, assert_same_bytes, cases, compress, decompress};
 use gridz::codec::registry;
 use gridz::{Array, ByteOrder, Context, CpuLevel, DType, Request, Shape};
 use proptest::prelude::*;

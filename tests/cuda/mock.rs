@@ -2,13 +2,11 @@
 //! is still allocated afterwards, and that nothing crashes.
 #![allow(unsafe_code, reason = "fork, and the mock's functions")]
 
-mod common;
-mod mock_cuda;
 
 use std::ffi::c_void;
 use std::sync::OnceLock;
 
-use common::skip;
+use crate::common::skip;
 use gridz::cuda::{
     Device, Fatbin, Function, Grid, KernelStruct, Stream, gpu_of_pointer, gpus, is_active, release_caches,
 };
@@ -17,7 +15,7 @@ use gridz::settings::Backend;
 use gridz::{
     Array, ByteOrder, Context, DType, Detail, Error, ErrorKind, Request, Result, Shape, Verify, engine, settings,
 };
-use mock_cuda::{Args, Info, application_resets, application_uses, count, with_mock};
+use crate::mock_cuda::{Args, Info, application_resets, application_uses, count, with_mock};
 
 const ARGS: Args = Args { dst: 1, n_words: 2, extents: [3, 4, 5], value: 6, other: 7 };
 const GRID: Grid = Grid { ctas: 10, threads: 128, shared_bytes: 0 };
@@ -108,7 +106,7 @@ use ErrorKind::{Device as Gpu, Internal, InvalidArgument, OutOfMemory};
 
 #[test]
 fn a_working_gpu_works() {
-    with_mock("a_working_gpu_works", &[], || {
+    with_mock("mock::a_working_gpu_works", &[], || {
         assert!(!is_active());
         let device = choose().unwrap();
         assert_eq!((device.gpu().name.as_str(), device.gpu().capability), ("Mock 0", (9, 0)));
@@ -136,7 +134,7 @@ fn a_working_gpu_works() {
 
 #[test]
 fn ranks_share_the_memory() {
-    with_mock("ranks_share_the_memory", &[("OMPI_COMM_WORLD_LOCAL_SIZE", "4")], || {
+    with_mock("mock::ranks_share_the_memory", &[("OMPI_COMM_WORLD_LOCAL_SIZE", "4")], || {
         let device = choose().unwrap();
         job(device).unwrap();
         assert_eq!(count(c"threshold_mib"), 256);
@@ -151,7 +149,7 @@ fn ranks_share_the_memory() {
 
 #[test]
 fn threads_share_one_context() {
-    with_mock("threads_share_one_context", &[], || {
+    with_mock("mock::threads_share_one_context", &[], || {
         let barrier = std::sync::Barrier::new(8);
         std::thread::scope(|scope| {
             for _ in 0..8 {
@@ -172,7 +170,7 @@ fn threads_share_one_context() {
 
 #[test]
 fn the_applications_context_is_shared() {
-    with_mock("the_applications_context_is_shared", &[("MOCK_CUDA_DEVICES", "2")], || {
+    with_mock("mock::the_applications_context_is_shared", &[("MOCK_CUDA_DEVICES", "2")], || {
         application_uses(1);
         assert!(is_active());
         let device = choose().unwrap();
@@ -187,7 +185,7 @@ fn the_applications_context_is_shared() {
 #[test]
 fn the_devices_number_wins() {
     let env = [("MOCK_CUDA_DEVICES", "3"), ("GRIDZ_DEVICE", "2")];
-    with_mock("the_devices_number_wins", &env, || {
+    with_mock("mock::the_devices_number_wins", &env, || {
         application_uses(1);
         let device = choose().unwrap();
         assert_eq!(device.gpu().ordinal, 2);
@@ -199,7 +197,7 @@ fn the_devices_number_wins() {
 #[test]
 fn all_devices_take_turns() {
     let env = [("MOCK_CUDA_DEVICES", "3"), ("GRIDZ_DEVICE", "all")];
-    with_mock("all_devices_take_turns", &env, || {
+    with_mock("mock::all_devices_take_turns", &env, || {
         let settings = settings::checked().unwrap();
         let ordinals = |devices: &[&Device]| devices.iter().map(|device| device.gpu().ordinal).collect::<Vec<_>>();
         let turns: Vec<_> = (0..4).map(|_| Device::in_turn(settings).unwrap()).collect();
@@ -212,7 +210,7 @@ fn all_devices_take_turns() {
 #[test]
 fn no_device_of_all_can_be_used() {
     let env = [("MOCK_CUDA_DEVICES", "2"), ("MOCK_CUDA_FAIL", "cuDevicePrimaryCtxRetain:2")];
-    with_mock("no_device_of_all_can_be_used", &env, || {
+    with_mock("mock::no_device_of_all_can_be_used", &env, || {
         assert_error(Device::all().map(drop), OutOfMemory, &["GPU 0", "no context", "MOCK_ERROR_2"]);
     });
 }
@@ -222,7 +220,7 @@ fn no_device_of_all_can_be_used() {
 fn a_bad_device_does_not_stop_the_others() {
     let fail = "cuDevicePrimaryCtxRetain:2:2";
     let env = [("MOCK_CUDA_DEVICES", "2"), ("GRIDZ_DEVICE", "all"), ("MOCK_CUDA_FAIL", fail)];
-    with_mock("a_bad_device_does_not_stop_the_others", &env, || {
+    with_mock("mock::a_bad_device_does_not_stop_the_others", &env, || {
         let settings = settings::checked().unwrap();
         let ordinals: Vec<_> = (0..2).map(|_| Device::in_turn(settings).unwrap().gpu().ordinal).collect();
         assert_eq!(ordinals, [0, 0]);
@@ -232,7 +230,7 @@ fn a_bad_device_does_not_stop_the_others() {
 #[test]
 fn a_device_that_does_not_exist_is_an_error() {
     let env = [("MOCK_CUDA_DEVICES", "2"), ("GRIDZ_DEVICE", "2")];
-    with_mock("a_device_that_does_not_exist_is_an_error", &env, || {
+    with_mock("mock::a_device_that_does_not_exist_is_an_error", &env, || {
         assert_error(choose(), InvalidArgument, &["no GPU 2", "0 to 1", "GRIDZ_DEVICE"]);
         assert_eq!(count(c"contexts"), 0);
     });
@@ -241,14 +239,14 @@ fn a_device_that_does_not_exist_is_an_error() {
 #[test]
 fn ranks_spread_over_the_gpus() {
     let env = [("MOCK_CUDA_DEVICES", "2"), ("SLURM_LOCALID", "3")];
-    with_mock("ranks_spread_over_the_gpus", &env, || {
+    with_mock("mock::ranks_spread_over_the_gpus", &env, || {
         assert_eq!(choose().unwrap().gpu().ordinal, 1);
     });
 }
 
 #[test]
 fn pointers_tell_whose_they_are() {
-    with_mock("pointers_tell_whose_they_are", &[], || {
+    with_mock("mock::pointers_tell_whose_they_are", &[], || {
         let pointer = |address| std::ptr::without_provenance::<c_void>(address);
         // Nothing is loaded yet, and asking does not load it.
         assert_eq!(gpu_of_pointer(pointer(16)), None);
@@ -262,7 +260,7 @@ fn pointers_tell_whose_they_are() {
 
 #[test]
 fn demanding_the_gpu_is_fine_where_there_is_one() {
-    const TEST: &str = "demanding_the_gpu_is_fine_where_there_is_one";
+    const TEST: &str = "mock::demanding_the_gpu_is_fine_where_there_is_one";
     match Fatbin::find("ndzip") {
         Ok(_) => with_mock(TEST, &[("GRIDZ_BACKEND", "cuda")], || engine::check_backend().unwrap()),
         Err(error) => skip(TEST, &error.to_string()),
@@ -272,7 +270,7 @@ fn demanding_the_gpu_is_fine_where_there_is_one() {
 /// Parts of frames in host memory, by a GPU that is required: it decodes regions, and whole frames. There are no kernels for levels.
 #[test]
 fn a_required_gpu_does_parts_of_frames() {
-    const TEST: &str = "a_required_gpu_does_parts_of_frames";
+    const TEST: &str = "mock::a_required_gpu_does_parts_of_frames";
     if let Err(error) = Fatbin::find("mgard") {
         return skip(TEST, &error.to_string());
     }
@@ -334,24 +332,24 @@ fn the_cpu_takes_over() {
 #[test]
 fn the_cpu_takes_over_from_kernels_that_do_not_load() {
     let env = [("MOCK_CUDA_FAIL", "cuModuleLoadDataEx:209")];
-    with_mock("the_cpu_takes_over_from_kernels_that_do_not_load", &env, the_cpu_takes_over);
+    with_mock("mock::the_cpu_takes_over_from_kernels_that_do_not_load", &env, the_cpu_takes_over);
 }
 
 #[test]
 fn the_cpu_takes_over_from_a_full_gpu() {
     let env = [("MOCK_CUDA_FAIL", "cuMemAllocFromPoolAsync:2")];
-    with_mock("the_cpu_takes_over_from_a_full_gpu", &env, the_cpu_takes_over);
+    with_mock("mock::the_cpu_takes_over_from_a_full_gpu", &env, the_cpu_takes_over);
 }
 
 #[test]
 fn the_cpu_takes_over_from_a_lost_gpu() {
     let env = [("MOCK_CUDA_FAIL", "cuMemcpyHtoDAsync_v2:719")];
-    with_mock("the_cpu_takes_over_from_a_lost_gpu", &env, the_cpu_takes_over);
+    with_mock("mock::the_cpu_takes_over_from_a_lost_gpu", &env, the_cpu_takes_over);
 }
 
 #[test]
 fn wrong_launches_are_refused() {
-    with_mock("wrong_launches_are_refused", &[("MOCK_CUDA_DEVICES", "2")], || {
+    with_mock("mock::wrong_launches_are_refused", &[("MOCK_CUDA_DEVICES", "2")], || {
         let device = choose().unwrap();
         let module = device.module(fatbin()).unwrap();
         assert_error(module.function("other"), Gpu, &["kernel other of selftest", "MOCK_ERROR_500"]);
@@ -388,14 +386,14 @@ fn wrong_launches_are_refused() {
 
 #[test]
 fn no_device() {
-    with_mock("no_device", &[("MOCK_CUDA_DEVICES", "0")], || {
+    with_mock("mock::no_device", &[("MOCK_CUDA_DEVICES", "0")], || {
         assert_error(choose(), Gpu, &["shows no GPU"]);
     });
 }
 
 #[test]
 fn an_old_driver() {
-    with_mock("an_old_driver", &[("MOCK_CUDA_VERSION", "12090")], || {
+    with_mock("mock::an_old_driver", &[("MOCK_CUDA_VERSION", "12090")], || {
         assert_error(choose(), Gpu, &["CUDA 12.9", "driver 580"]);
         assert_eq!(count(c"cuInit"), 0);
     });
@@ -403,12 +401,12 @@ fn an_old_driver() {
 
 #[test]
 fn a_newer_driver() {
-    with_mock("a_newer_driver", &[("MOCK_CUDA_VERSION", "14020")], || job(choose().unwrap()).unwrap());
+    with_mock("mock::a_newer_driver", &[("MOCK_CUDA_VERSION", "14020")], || job(choose().unwrap()).unwrap());
 }
 
 #[test]
 fn an_old_gpu() {
-    with_mock("an_old_gpu", &[("MOCK_CUDA_CAPABILITY", "70")], || {
+    with_mock("mock::an_old_gpu", &[("MOCK_CUDA_CAPABILITY", "70")], || {
         assert_eq!(gpus().unwrap().len(), 1);
         assert_error(choose(), Gpu, &["compute capability 7.0", "7.5"]);
         application_uses(0);
@@ -419,12 +417,12 @@ fn an_old_gpu() {
 
 #[test]
 fn the_oldest_gpu() {
-    with_mock("the_oldest_gpu", &[("MOCK_CUDA_CAPABILITY", "75")], || job(choose().unwrap()).unwrap());
+    with_mock("mock::the_oldest_gpu", &[("MOCK_CUDA_CAPABILITY", "75")], || job(choose().unwrap()).unwrap());
 }
 
 #[test]
 fn no_memory_pools() {
-    with_mock("no_memory_pools", &[("MOCK_CUDA_NO_POOLS", "1")], || {
+    with_mock("mock::no_memory_pools", &[("MOCK_CUDA_NO_POOLS", "1")], || {
         assert_error(choose(), Gpu, &["stream-ordered memory"]);
         assert_eq!(count(c"contexts"), 0);
     });
@@ -432,7 +430,7 @@ fn no_memory_pools() {
 
 #[test]
 fn a_driver_that_does_not_start() {
-    with_mock("a_driver_that_does_not_start", &[("MOCK_CUDA_FAIL", "cuInit:100")], || {
+    with_mock("mock::a_driver_that_does_not_start", &[("MOCK_CUDA_FAIL", "cuInit:100")], || {
         let error = assert_error(choose(), Gpu, &["MOCK_ERROR_100 (as told by the test)"]);
         assert_eq!(gpus().unwrap_err(), error);
         assert_eq!(count(c"cuInit"), 1);
@@ -441,7 +439,7 @@ fn a_driver_that_does_not_start() {
 
 #[test]
 fn no_context() {
-    with_mock("no_context", &[("MOCK_CUDA_FAIL", "cuDevicePrimaryCtxRetain:2")], || {
+    with_mock("mock::no_context", &[("MOCK_CUDA_FAIL", "cuDevicePrimaryCtxRetain:2")], || {
         assert_error(choose(), OutOfMemory, &["GPU 0 (Mock 0) gives no context", "MOCK_ERROR_2 "]);
         assert_eq!(count(c"contexts"), 0);
     });
@@ -450,7 +448,7 @@ fn no_context() {
 #[test]
 fn a_context_that_does_not_work_is_released() {
     let env = [("MOCK_CUDA_FAIL", "cuCtxGetId:1")];
-    with_mock("a_context_that_does_not_work_is_released", &env, || {
+    with_mock("mock::a_context_that_does_not_work_is_released", &env, || {
         assert_error(choose(), Gpu, &["MOCK_ERROR_1 "]);
         assert_eq!((count(c"cuDevicePrimaryCtxRetain"), count(c"contexts")), (1, 0));
     });
@@ -458,7 +456,7 @@ fn a_context_that_does_not_work_is_released() {
 
 #[test]
 fn kernels_that_do_not_load() {
-    with_mock("kernels_that_do_not_load", &[("MOCK_CUDA_FAIL", "cuModuleLoadDataEx:209")], || {
+    with_mock("mock::kernels_that_do_not_load", &[("MOCK_CUDA_FAIL", "cuModuleLoadDataEx:209")], || {
         let device = choose().unwrap();
         for _ in 0..2 {
             assert_error(device.module(fatbin()), Gpu, &["selftest", "what the compiler says", "MOCK_ERROR_209"]);
@@ -471,7 +469,7 @@ fn kernels_that_do_not_load() {
 #[test]
 fn kernels_are_tried_again_after_lack_of_memory() {
     let env = [("MOCK_CUDA_FAIL", "cuModuleLoadDataEx:2")];
-    with_mock("kernels_are_tried_again_after_lack_of_memory", &env, || {
+    with_mock("mock::kernels_are_tried_again_after_lack_of_memory", &env, || {
         let device = choose().unwrap();
         for _ in 0..2 {
             assert_error(device.module(fatbin()), OutOfMemory, &["MOCK_ERROR_2 "]);
@@ -483,7 +481,7 @@ fn kernels_are_tried_again_after_lack_of_memory() {
 #[test]
 fn a_pool_that_takes_no_limit_is_destroyed() {
     let env = [("MOCK_CUDA_FAIL", "cuMemPoolSetAttribute:1")];
-    with_mock("a_pool_that_takes_no_limit_is_destroyed", &env, || {
+    with_mock("mock::a_pool_that_takes_no_limit_is_destroyed", &env, || {
         assert_error(job(choose().unwrap()), Gpu, &["MOCK_ERROR_1 "]);
         assert_eq!((count(c"cuMemPoolCreate"), count(c"pools")), (1, 0));
         assert_clean();
@@ -567,7 +565,7 @@ fn every_call_may_fail() {
 #[test]
 fn memory_that_cannot_be_freed_is_noted() {
     let env = [("MOCK_CUDA_FAIL", "cuMemFreeAsync:700")];
-    with_mock("memory_that_cannot_be_freed_is_noted", &env, || {
+    with_mock("mock::memory_that_cannot_be_freed_is_noted", &env, || {
         let device = choose().unwrap();
         let stream = device.stream().unwrap();
         drop(stream.alloc(100).unwrap());
@@ -580,7 +578,7 @@ fn memory_that_cannot_be_freed_is_noted() {
 #[test]
 fn memory_is_kept_after_a_failed_copy() {
     for fail in ["cuEventSynchronize:1", "cuStreamSynchronize:1", "cuEventQuery:1"] {
-        with_mock("memory_is_kept_after_a_failed_copy", &[("MOCK_CUDA_FAIL", fail)], || {
+        with_mock("mock::memory_is_kept_after_a_failed_copy", &[("MOCK_CUDA_FAIL", fail)], || {
             let device = choose().unwrap();
             let stream = device.stream().unwrap();
             let buffer = stream.alloc(1000).unwrap();
@@ -605,7 +603,7 @@ fn memory_is_kept_after_a_failed_copy() {
 /// Where an error ends a call that has given the caller's memory to kernels, they are waited for.
 #[test]
 fn no_work_goes_on_behind_a_call_that_fails() {
-    const TEST: &str = "no_work_goes_on_behind_a_call_that_fails";
+    const TEST: &str = "mock::no_work_goes_on_behind_a_call_that_fails";
     if let Err(error) = Fatbin::find("ndzip") {
         return skip(TEST, &error.to_string());
     }
@@ -627,7 +625,7 @@ fn no_work_goes_on_behind_a_call_that_fails() {
 /// A pipeline keeps buffers without borrowing the stream that made them.
 #[test]
 fn buffers_keep_their_stream() {
-    with_mock("buffers_keep_their_stream", &[], || {
+    with_mock("mock::buffers_keep_their_stream", &[], || {
         let buffers: Vec<_> = (0..3).map(|_| choose().unwrap().stream().unwrap().alloc(100).unwrap()).collect();
         // The streams are in use as long as the buffers are.
         release_caches();
@@ -640,7 +638,7 @@ fn buffers_keep_their_stream() {
 
 #[test]
 fn no_more_is_kept_than_was_asked_for() {
-    with_mock("no_more_is_kept_than_was_asked_for", &[("GRIDZ_CACHE_MIB", "3")], || {
+    with_mock("mock::no_more_is_kept_than_was_asked_for", &[("GRIDZ_CACHE_MIB", "3")], || {
         let device = choose().unwrap();
         let buffers: Vec<_> = (0..4).map(|_| device.pinned(1 << 20).unwrap()).collect();
         drop(buffers);
@@ -650,7 +648,7 @@ fn no_more_is_kept_than_was_asked_for() {
 
 #[test]
 fn caches_are_released() {
-    with_mock("caches_are_released", &[], || {
+    with_mock("mock::caches_are_released", &[], || {
         release_caches();
         assert_eq!(count(c"init"), 0, "nothing starts CUDA here");
         let device = choose().unwrap();
@@ -668,7 +666,7 @@ fn caches_are_released() {
 /// What was in a context that the program has reset is gone, and the driver crashes where it is told to destroy it.
 #[test]
 fn a_device_that_was_reset_is_found_anew() {
-    with_mock("a_device_that_was_reset_is_found_anew", &[], || {
+    with_mock("mock::a_device_that_was_reset_is_found_anew", &[], || {
         let device = choose().unwrap();
         job(device).unwrap();
         application_resets(0);
@@ -686,7 +684,7 @@ fn a_device_that_was_reset_is_found_anew() {
 
 #[test]
 fn idle_streams_are_bounded() {
-    with_mock("idle_streams_are_bounded", &[], || {
+    with_mock("mock::idle_streams_are_bounded", &[], || {
         let device = choose().unwrap();
         let streams: Vec<_> = (0..100).map(|_| device.stream().unwrap()).collect();
         assert_eq!(count(c"streams"), 100);
@@ -697,7 +695,7 @@ fn idle_streams_are_bounded() {
 
 #[test]
 fn events_without_time_tell_none() {
-    with_mock("events_without_time_tell_none", &[], || {
+    with_mock("mock::events_without_time_tell_none", &[], || {
         let device = choose().unwrap();
         let [timed, untimed] = [device.timed_event().unwrap(), device.event().unwrap()];
         assert_error(timed.time_since(&untimed), Gpu, &["MOCK_ERROR_400"]);
@@ -724,7 +722,7 @@ fn in_fork(body: impl FnOnce() -> bool) -> bool {
 
 #[test]
 fn a_child_of_a_process_that_used_cuda_has_no_gpu() {
-    with_mock("a_child_of_a_process_that_used_cuda_has_no_gpu", &[], || {
+    with_mock("mock::a_child_of_a_process_that_used_cuda_has_no_gpu", &[], || {
         let device = choose().unwrap();
         job(device).unwrap();
         let stream = device.stream().unwrap();
@@ -752,7 +750,7 @@ fn a_child_of_a_process_that_used_cuda_has_no_gpu() {
 
 #[test]
 fn a_child_forked_before_has_its_own() {
-    with_mock("a_child_forked_before_has_its_own", &[], || {
+    with_mock("mock::a_child_forked_before_has_its_own", &[], || {
         assert!(!is_active());
         assert!(in_fork(|| choose().and_then(job).is_ok()));
         job(choose().unwrap()).unwrap();

@@ -1,10 +1,9 @@
 //! ndzip payloads against the published implementation.
 
-mod common;
 
-use common::ndzip::{decode, encode};
-use common::vectors::vectors;
-use common::{assert_same_bytes, compress, decompress, generate::Input, sha256};
+use crate::common::ndzip::{decode, encode};
+use crate::common::vectors::vectors;
+use crate::common::{assert_same_bytes, compress, decompress, generate::Input, sha256};
 use gridz::cpu::pool::Pool;
 use gridz::{Array, ByteOrder, Context, DType, Shape};
 use serde::Deserialize;
@@ -52,7 +51,7 @@ enum Source {
 /// known by their hash.
 #[test]
 fn rebuilt_reference_vectors() {
-    let vectors: Rebuilt = toml::from_str(include_str!("vectors.toml")).unwrap();
+    let vectors: Rebuilt = toml::from_str(include_str!("../vectors.toml")).unwrap();
     let count = |source| vectors.vector.iter().filter(|vector| vector.source == source).count();
     assert!(count(Source::Reference) >= 22, "only {} rows of the reference", count(Source::Reference));
     assert!(count(Source::Oracle) >= 20, "only {} rows of the oracle", count(Source::Oracle));
@@ -80,11 +79,11 @@ fn threads_do_not_change_a_byte() {
         let input = Input::new("walk", dtype, extents);
         let raw = input.bytes();
         let array = Array::new(dtype, ByteOrder::Little, Shape::new(extents).unwrap()).unwrap();
-        let serial = compress(&array, &common::ndzip(), &raw, &Context::new(Some(1), None).unwrap());
-        assert_eq!(gridz::inspect(&serial).unwrap().codec, common::ndzip().codec());
+        let serial = compress(&array, &crate::common::ndzip(), &raw, &Context::new(Some(1), None).unwrap());
+        assert_eq!(gridz::inspect(&serial).unwrap().codec, crate::common::ndzip().codec());
         for threads in [2, 3, 7] {
             let context = Context::new(Some(threads), None).unwrap();
-            let frame = compress(&array, &common::ndzip(), &raw, &context);
+            let frame = compress(&array, &crate::common::ndzip(), &raw, &context);
             assert_same_bytes(&frame, &serial, &format!("{threads} threads {extents:?}"));
             assert_same_bytes(
                 &decompress(&frame, &context).unwrap(),

@@ -1,0 +1,25 @@
+//! Codecs and frames on the CPU: bytes, values, bounds and regions, the golden frames, and the second encoders in
+//! `oracle`.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod bounds;
+mod cci;
+mod checksum;
+mod chunks;
+mod float_state;
+mod golden;
+mod levels;
+mod lists;
+mod mgard;
+mod missing;
+mod quality;
+mod real_data;
+mod regions;
+mod roundtrip;
+mod sparse;
+mod sparse_golden;
+mod vectors;
+mod zfp;
+mod zfp_blocks;

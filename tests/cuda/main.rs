@@ -1,0 +1,13 @@
+//! `src/cuda` and the calls on it, with a mock driver, without one, and on a real GPU.
+
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../mock_cuda/mod.rs"]
+mod mock_cuda;
+#[path = "../common/selftest.rs"]
+mod selftest;
+
+mod absent;
+mod batch;
+mod device;
+mod mock;
