@@ -103,7 +103,7 @@ fn shapes(random: &mut Random, is_large: bool) -> Vec<u64> {
 #[derive(Debug, Default)]
 struct Seen {
     calls: u64,
-    /// Frames that are those of no content that the source had as a whole.
+    /// Frames of the first round that are those of no content that the source had as a whole.
     mixed: u64,
     refused: u64,
 }
@@ -162,8 +162,11 @@ fn check(spec: &Request, dtype: DType, seed: u64, n_rounds: u64, changes: &Atomi
             assert!(n_bytes as usize <= batch.bound, "{what}: chunk {i} has {n_bytes} of {} bytes", batch.bound);
             assert!(is_poison(&slot[batch.bound..]), "{what}: written behind slot {i}");
             let frame = &slot[..n_bytes as usize];
-            let of_one = contents.iter().any(|chunks| compress(&array, spec, &chunks[i], &cpu()) == frame);
-            seen.mixed += u64::from(!of_one);
+            // Once, because the CPU takes longest.
+            if round == 0 {
+                let of_one = contents.iter().any(|chunks| compress(&array, spec, &chunks[i], &cpu()) == frame);
+                seen.mixed += u64::from(!of_one);
+            }
         }
         seen.calls += 1;
         batch.assert_guards(&what);
@@ -188,8 +191,9 @@ fn sources_that_change() {
         return;
     }
     assert!(MAX_HEADER_BYTES < 4096, "a slot's gap is longer than headers");
-    let n_rounds = n_cases(10);
+    let n_rounds = n_cases(5);
     let changes = AtomicU64::new(0);
+    let (mut n_kinds, mut n_mixed) = (0, 0);
     for (seed, (text, dtypes)) in REQUESTS.into_iter().enumerate() {
         let spec: Request = text.parse().unwrap();
         for &dtype in dtypes {
@@ -197,12 +201,11 @@ fn sources_that_change() {
             let seen = check(&spec, dtype, 100 + seed as u64, n_rounds, &changes);
             println!("{text} {dtype:?}: {seen:?}");
             assert_eq!(seen.calls, n_rounds, "{text} {dtype:?}");
-            // With few rounds it may be that the contents before and after are all that a kernel has met.
-            assert!(
-                seen.mixed > 0 || n_rounds < 4,
-                "{text} {dtype:?}: the source has not changed in time: {seen:?}"
-            );
+            n_kinds += 1;
+            n_mixed += seen.mixed;
         }
     }
-    assert!(changes.into_inner() > 0);
+    // Nearly all frames are of a source that has changed; there are two for each kind.
+    assert!(n_mixed >= n_kinds, "{n_mixed} of {n_kinds} kinds");
+    assert!(changes.into_inner() >= n_kinds * n_rounds);
 }

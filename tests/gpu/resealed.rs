@@ -44,7 +44,7 @@ const REQUESTS: [(&str, &[DType]); 22] = [
 ];
 
 /// Frames of a call.
-const AT_ONCE: usize = 64;
+const AT_ONCE: usize = 512;
 
 /// How many frames of a request and type are damaged.
 fn n_frames() -> usize {
