@@ -11,7 +11,7 @@ import szp_max
 from lorenzo import ELEMENTS, block_shape, fields, integrate, marked
 from parts import Bytes, check, check_missing, checksum, known
 
-RANK, EXPANSION = 3, 1 << 18
+RANK, EXPANSION = 3, 1 << 16
 PARTS = {"complex64": "float32", "complex128": "float64"}
 # P
 FLOATS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
@@ -53,6 +53,7 @@ def decode(dtype, extents, parameters, payload):
         check(begin <= end, "table")
         start = source.at
         content = source.take(unit * (end - begin))
+        check(len(content) <= ((8 if array.itemsize == 8 else 4) << log2) + 16, "length of a block")
         check(checksum(content, start) % (1 << 32) == low, "check of a block")
         box = array[(*(slice(at, at + s) for at, s in zip(corner, side)), part)]
         box[...] = decode_block(codes, array.dtype, box.shape, content, unit, level).reshape(box.shape)
