@@ -5,7 +5,6 @@
 //! never needs the writer's heuristics.
 
 pub mod cci;
-#[doc(hidden)]
 pub mod fill;
 pub mod foreign;
 pub mod gpu;
