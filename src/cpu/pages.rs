@@ -30,7 +30,7 @@ pub fn can_map(n_bytes: usize) -> bool {
         let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: a new mapping, at an address that the system chooses.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), n_bytes, access, kind, -1, 0) };
-        // SAFETY: this mapping, of which nothing has been used.
+        // SAFETY: this mapping, which nothing has used.
         start != libc::MAP_FAILED && unsafe { libc::munmap(start, n_bytes) } == 0
     }
     #[cfg(not(unix))]
