@@ -1,7 +1,6 @@
 //! Whole datasets in a store that is memory: what is written is read, whatever boxes, strides and threads, and a store
 //! that fails or dawdles does no more harm than it must.
 
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -1,7 +1,6 @@
 //! Error bounds are kept: for all types, in any part of an array, however often it is rewritten, and with the same bytes
 //! everywhere.
 
-
 use crate::common::bounds::{Bound, assert_kept, part_bytes};
 use crate::common::generate::{GENERATORS, Input};
 use crate::common::{Tally, assert_no_request, assert_refused, assert_same_bytes, cases, compress, decompress};

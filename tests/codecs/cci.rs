@@ -1,6 +1,5 @@
 //! What is special about cci: rows that repeat, runs, rows that begin anew, and numbers at the ends of their types.
 
-
 use crate::common::generate::{Input, Xorshift};
 use crate::common::{Tally, assert_same_bytes, cases, compress, decompress};
 use gridz::codec::registry;

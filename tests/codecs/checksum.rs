@@ -3,7 +3,6 @@
 //! Every family of damages is also given to the sums of format version 1, whose weights were 1 and the position:
 //! those it must fool, or the family would show nothing.
 
-
 use std::time::Instant;
 
 use crate::common::generate::{Input, Xorshift};

@@ -1,7 +1,6 @@
 //! Many chunks at once on the CPU: their packed frames are those of one by one, whatever the number of threads, the gaps
 //! between arrays and the room there is.
 
-
 use crate::common::generate::{GENERATORS, Input};
 use crate::common::{Tally, assert_same_bytes, cases, compress, lossy_specs, specs, takes};
 use gridz::device::{Chunks, Destination, Source, compress_chunks, decompress_chunks, packed_bound};

@@ -8,7 +8,6 @@
 //! Files are only ever added: by `cargo test --test codecs -- --ignored golden::bless`, which leaves existing
 //! ones alone.
 
-
 use std::fs;
 
 use crate::common::generate::{Input, noise};

@@ -2,7 +2,6 @@
 
 #![allow(unsafe_code)] // pages that cannot be accessed
 
-
 use crate::common::generate::{GENERATORS, Input, Xorshift};
 use crate::common::vectors::vectors;
 use crate::common::{Tally, assert_same_bytes, cases, one_in, skip};

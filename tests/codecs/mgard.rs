@@ -1,6 +1,5 @@
 //! mgard: bounds and means of squares are kept, whatever the array is, with the same bytes everywhere.
 
-
 use crate::common::bounds::{Bound, Number, assert_kept, number};
 use crate::common::generate::{GENERATORS, Input};
 use crate::common::{Tally, assert_no_request, assert_refused, assert_same_bytes, cases, compress, decompress};

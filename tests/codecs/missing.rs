@@ -1,7 +1,6 @@
 //! Missing elements come back bit for bit, and no other element becomes a missing one: with fill values of all kinds, several at
 //! once, and valid ranges; for every codec with a bound, mode, level and type, with the same bytes everywhere.
 
-
 use crate::common::bounds::{Bound, Number, assert_kept, number, part_bytes};
 use crate::common::generate::{GENERATORS, Input, Xorshift};
 use crate::common::{assert_same_bytes, compress, decompress, takes};

@@ -1,6 +1,5 @@
 //! The report of `quality::compare` against the plainest formulas, on small arrays.
 
-
 use crate::common::Tally;
 use gridz::codec::missing::MissingElements;
 use gridz::quality::{Bound, Report, compare};

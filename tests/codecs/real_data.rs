@@ -3,7 +3,6 @@
 //! A change of a size is a decision. After one:
 //! `cargo test --test codecs -- --ignored real_data::bless`
 
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

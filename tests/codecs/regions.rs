@@ -1,10 +1,11 @@
 //! A region of a chunk is the same elements as those of the whole array, for every codec.
 
-
 use crate::common::decoder::Decoder;
 use crate::common::generate::{GENERATORS, Input};
 use crate::common::repair::reseal;
-use crate::common::{Tally, assert_same_bytes, cases, compress, decompress, lossy_specs, ndzip, one_in, specs, takes};
+use crate::common::{
+    Tally, assert_same_bytes, cases, compress, decompress, lossy_specs, ndzip, one_in, specs, takes,
+};
 use gridz::{BlockCounts, Context, DType, ErrorKind, Mode, Request, Verify};
 use proptest::prelude::*;
 

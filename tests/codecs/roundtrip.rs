@@ -1,6 +1,5 @@
 //! What goes in comes out, for every codec, element type, byte order, shape and kind of values.
 
-
 use std::sync::LazyLock;
 
 use crate::common::generate::{GENERATORS, Input};

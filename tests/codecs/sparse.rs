@@ -1,7 +1,6 @@
 //! Sparse matrices against the plainest loops, bit for bit, at every level of instructions and several numbers of threads;
 //! and frames that were damaged.
 
-
 use crate::common::damage::Answers;
 use crate::common::generate::Xorshift;
 use crate::common::matrices::{mesh, stencil};

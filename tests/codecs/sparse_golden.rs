@@ -4,7 +4,6 @@
 //! still makes the last one, byte for byte; the others are what earlier writers made. `golden/v5_matrices_reject/` holds those that must be refused, and how. Files are only ever added: by
 //! `cargo test --test codecs -- --ignored sparse_golden::bless`, which leaves existing ones alone.
 
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -379,7 +378,8 @@ fn bless() {
         add(&v5, &file, &frame);
         rows.push(Golden { file, writer, frame_sha256, rows_sha256, product_sha256, input });
     }
-    let head = "Frames of sparse matrices that are read for ever; written and explained by tests/codecs/sparse_golden.rs.";
+    let head =
+        "Frames of sparse matrices that are read for ever; written and explained by tests/codecs/sparse_golden.rs.";
     write_manifest(&v5, head, &rows);
 
     let reject = folder(REJECTS);
@@ -392,7 +392,8 @@ fn bless() {
             rows.push(Reject { file, error: format!("{kind:?}") });
         }
     }
-    let head = "Frames of sparse matrices that must be refused; written and explained by tests/codecs/sparse_golden.rs.";
+    let head =
+        "Frames of sparse matrices that must be refused; written and explained by tests/codecs/sparse_golden.rs.";
     write_manifest(&reject, head, &rows);
 }
 

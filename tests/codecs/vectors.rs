@@ -1,6 +1,5 @@
 //! ndzip payloads against the published implementation.
 
-
 use crate::common::ndzip::{decode, encode};
 use crate::common::vectors::vectors;
 use crate::common::{assert_same_bytes, compress, decompress, generate::Input, sha256};

@@ -1,11 +1,12 @@
 //! zfp: streams of libzfp in whole payloads, and what is kept exactly beside them.
 
-
 use crate::common::bounds::{Bound, assert_kept};
 use crate::common::fields::FIELDS;
 use crate::common::generate::Input;
 use crate::common::zfp::{Vector, vectors};
-use crate::common::{assert_no_request, assert_refused, assert_same_bytes, compress, decompress, repair::repair, sha256};
+use crate::common::{
+    assert_no_request, assert_refused, assert_same_bytes, compress, decompress, repair::repair, sha256,
+};
 use gridz::codec::registry::{self, find};
 use gridz::codec::{Decision, Job, Plan};
 use gridz::cpu::level::Level;

@@ -1,6 +1,5 @@
 //! Blocks of zfp: against streams of libzfp, and every level against the definition.
 
-
 use crate::common::zfp::{self, Vector, vectors};
 use crate::common::{assert_same_bytes, sha256};
 use gridz::codec::zfp::block::{BitWriter, GROUP, Value, decode, encode, encode_checked};

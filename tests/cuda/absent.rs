@@ -2,15 +2,14 @@
 
 #![allow(unsafe_code, reason = "calls the C API")]
 
-
 use std::ffi::CStr;
 
+use crate::mock_cuda::without_driver;
 use gridz::cuda::{Device, Fatbin, gpu_of_pointer, gpus, is_active};
 use gridz::ffi::api::{gridz_decompress, gridz_last_error};
 use gridz::ffi::status::GRIDZ_ERROR_DEVICE;
 use gridz::settings::Backend;
 use gridz::{Array, ByteOrder, Context, DType, Detail, ErrorKind, Request, Shape, Verify, engine, settings};
-use crate::mock_cuda::without_driver;
 
 fn round_trip(context: &Context) {
     let array = Array::new(DType::F32, ByteOrder::Little, Shape::new(&[64, 64]).unwrap()).unwrap();
@@ -88,10 +87,14 @@ fn who_demands_the_gpu_is_told_why_there_is_none() {
 
 #[test]
 fn who_demands_the_cpu_has_it() {
-    without_driver("absent::who_demands_the_cpu_has_it", &[("GRIDZ_BACKEND", "cpu"), ("GRIDZ_DEVICE", "7")], || {
-        engine::check_backend().unwrap();
-        round_trip(&Context::default());
-    });
+    without_driver(
+        "absent::who_demands_the_cpu_has_it",
+        &[("GRIDZ_BACKEND", "cpu"), ("GRIDZ_DEVICE", "7")],
+        || {
+            engine::check_backend().unwrap();
+            round_trip(&Context::default());
+        },
+    );
 }
 
 /// A variable with a bad value is an error in Rust as in C; only readers may take the default instead.

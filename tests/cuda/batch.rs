@@ -2,11 +2,11 @@
 //! refused, and that nothing waits. The mock computes nothing; `tests/gpu` compares frames.
 #![allow(unsafe_code, reason = "addresses that are no memory")]
 
-
 use std::ffi::c_void;
 use std::ptr;
 
 use crate::common::skip;
+use crate::mock_cuda::{application_uses, count, with_mock};
 use gridz::cuda::{Device, DeviceBuffer, DeviceSlice, Fatbin, Stream};
 use gridz::engine::device::{
     self, Batch, BatchMemory, Chunks, Destination, Source, StreamHandle, async_workspace_bytes, compress_async,
@@ -14,7 +14,6 @@ use gridz::engine::device::{
 };
 use gridz::settings::Backend;
 use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Result, Shape, Verify, settings};
-use crate::mock_cuda::{application_uses, count, with_mock};
 
 /// Runs `body` where the library has kernels to give to the mock.
 #[track_caller]
@@ -97,7 +96,8 @@ fn nothing_waits() {
     with_kernels("batch::nothing_waits", &[], || {
         let stream = choose().stream().unwrap();
         let buffers = Buffers::new(&stream);
-        let workspace = async_workspace_bytes(&array(), N, &crate::common::ndzip(), handle(&stream), &Context::default());
+        let workspace =
+            async_workspace_bytes(&array(), N, &crate::common::ndzip(), handle(&stream), &Context::default());
         assert_eq!(workspace.unwrap(), WORKSPACE);
         let waits = [c"cuStreamSynchronize", c"cuMemcpyDtoH_v2", c"cuMemcpyDtoHAsync_v2", c"cuMemcpyHtoDAsync_v2"];
         let once =
@@ -168,7 +168,8 @@ fn a_batch_needs_the_gpu() {
         let buffers = Buffers::new(&stream);
         let parts = ["GRIDZ_BACKEND=cpu", "gridz_compress"];
         assert_error(buffers.both(&buffers.memory(None), handle(&stream)), Gpu, &parts);
-        let workspace = async_workspace_bytes(&array(), 1, &crate::common::ndzip(), handle(&stream), &Context::default());
+        let workspace =
+            async_workspace_bytes(&array(), 1, &crate::common::ndzip(), handle(&stream), &Context::default());
         assert_error(workspace, Gpu, &parts);
     });
 }
@@ -186,7 +187,13 @@ fn a_context_is_for_its_gpu() {
         assert_error(buffers.compress(&memory, handle(&stream), &on(1)), InvalidArgument, &parts);
         let src = Source::Device(buffers.arrays.slice(0..array().n_bytes()).unwrap());
         let compress = |context: &Context| {
-            device::compress(&array(), &crate::common::ndzip(), src, Destination::Device(buffers.frames.all()), context)
+            device::compress(
+                &array(),
+                &crate::common::ndzip(),
+                src,
+                Destination::Device(buffers.frames.all()),
+                context,
+            )
         };
         compress(&on(0)).unwrap();
         assert_error(compress(&on(1)), InvalidArgument, &parts);

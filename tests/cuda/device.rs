@@ -2,13 +2,12 @@
 //! `cargo test --test cuda -- --ignored device::` runs it, and fails without one.
 #![allow(unsafe_code, reason = "fork, and kernels")]
 
-
 use std::ffi::c_void;
 
+use crate::mock_cuda::{Args, Info, with_driver};
 use gridz::cuda::{Device, DeviceBuffer, DeviceSlice, Function, Grid, KernelStruct, Stream, gpu_of_pointer};
 use gridz::format::checksum::checksum;
 use gridz::{ErrorKind, Result, settings};
-use crate::mock_cuda::{Args, Info, with_driver};
 
 fn device() -> &'static Device {
     Device::choose(settings::checked().unwrap()).unwrap()

@@ -2,11 +2,11 @@
 //! is still allocated afterwards, and that nothing crashes.
 #![allow(unsafe_code, reason = "fork, and the mock's functions")]
 
-
 use std::ffi::c_void;
 use std::sync::OnceLock;
 
 use crate::common::skip;
+use crate::mock_cuda::{Args, Info, application_resets, application_uses, count, with_mock};
 use gridz::cuda::{
     Device, Fatbin, Function, Grid, KernelStruct, Stream, gpu_of_pointer, gpus, is_active, release_caches,
 };
@@ -15,7 +15,6 @@ use gridz::settings::Backend;
 use gridz::{
     Array, ByteOrder, Context, DType, Detail, Error, ErrorKind, Request, Result, Shape, Verify, engine, settings,
 };
-use crate::mock_cuda::{Args, Info, application_resets, application_uses, count, with_mock};
 
 const ARGS: Args = Args { dst: 1, n_words: 2, extents: [3, 4, 5], value: 6, other: 7 };
 const GRID: Grid = Grid { ctas: 10, threads: 128, shared_bytes: 0 };
