@@ -1,7 +1,8 @@
 #!/bin/bash
 # fuzz/run.sh SECONDS [TARGET...]: every fuzz target, or those named, for so many seconds each, from the
-# golden frames on. Prints how often each ran; fails on the first crash and leaves its input in
-# fuzz/artifacts. Works with stable Rust.
+# golden frames on. Prints how often each ran, how many inputs reached the code under test and how many it
+# accepted. Fails on the first crash, whose input it leaves in fuzz/artifacts, and if no input was reached or
+# accepted. Works with stable Rust.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -32,10 +33,11 @@ seed() {
     for frame in $(find "tests/golden/$folder" "tests/golden/${folder}_reject" -name '*.gridz' -size -40k); do
         name=$(tr / _ <<< "${frame#tests/golden/}")
         case $target in
-        # The last byte chooses between the frame as it is and one with its header completed.
+        # The last byte chooses between the frame unchanged, with its header completed, and with the checks of its blocks too.
         frame)
             { cat "$frame"; printf '\0'; } > "$corpus/$name.0"
             { cat "$frame"; printf '\1'; } > "$corpus/$name.1"
+            { cat "$frame"; printf '\3'; } > "$corpus/$name.3"
             ;;
         # One byte of flags, three of extents, then the payload: 1-D, as the frames after their header.
         ndzip_decode)
@@ -98,7 +100,7 @@ seed() {
 }
 
 fuzz() {
-    local target=$1 log=$CARGO_TARGET_DIR/$1.log runs
+    local target=$1 log=$CARGO_TARGET_DIR/$1.log runs reached accepted
     seed "$target"
     if ! cargo fuzz run --sanitizer none "$target" -- -max_total_time="$seconds" -max_len=40000 \
         -print_final_stats=1 > "$log" 2>&1; then
@@ -107,7 +109,14 @@ fuzz() {
         return 1
     fi
     runs=$(awk '/^stat::number_of_executed_units:/ { print $2 }' "$log")
-    echo "fuzz $target: ${runs:?no count of executions in $log} executions in $seconds s, no crash"
+    read -r reached accepted <<< "$(sed -n 's/^reach: \([0-9]*\) inputs .*, \([0-9]*\) accepted$/\1 \2/p' "$log" | tail -n 1)"
+    if [ "${reached:-0}" = 0 ] || [ "${accepted:-0}" = 0 ]; then
+        echo "fuzz $target: FAILED: of $runs inputs ${reached:-none} reached the code under test and" \
+            "${accepted:-none} were accepted; the target or its seeds no longer fit the format" >&2
+        return 1
+    fi
+    echo "fuzz $target: ${runs:?no count of executions in $log} executions in $seconds s, $reached reached the code" \
+        "under test, $accepted accepted, no crash"
 }
 
 # Two at a time.

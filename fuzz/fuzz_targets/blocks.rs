@@ -12,6 +12,8 @@ use gridz::format::fold::Fold;
 use gridz::format::region::Region;
 use gridz::{DType, Shape};
 
+use crate::reach::REACH;
+
 static SERIAL: LazyLock<Pool> = LazyLock::new(|| Pool::new(1));
 
 /// The extents of a folded array, from any three bytes.
@@ -77,6 +79,7 @@ pub fn decode(
     let layout = codec.layout(dtype, shape, params).unwrap();
     let job = |level| Job { dtype, shape: *shape, layout: &layout, pool: &SERIAL, level, verify: false };
     let mut array = vec![0; shape.n_elements() as usize * size];
+    REACH.reached();
     let result = codec.decode(&job(Level::PORTABLE), payload, &mut array);
     for level in Level::all() {
         let mut same = vec![0; array.len()];
@@ -84,6 +87,7 @@ pub fn decode(
         assert!(result.is_err() || same == array, "{level:?}");
     }
     let sums = result.ok()?;
+    REACH.accepted();
     assert_eq!(sums, Sums::of(payload, 0));
 
     // A box from one corner, and one to the other.

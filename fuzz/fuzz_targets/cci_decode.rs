@@ -2,6 +2,7 @@
 #![no_main]
 
 mod blocks;
+mod reach;
 
 use gridz::codec::cci::{Cci, params};
 use gridz::{DType, Shape};

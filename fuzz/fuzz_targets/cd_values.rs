@@ -1,8 +1,11 @@
 //! Any words as the filter's cd_values; what is accepted as a record must be spelled that way.
 #![no_main]
 
+mod reach;
+
 use gridz::hdf5::cd::{RECORD_MAGIC, RECORD_VERSION, Values};
 use libfuzzer_sys::fuzz_target;
+use reach::REACH;
 
 fuzz_target!(|data: &[u8]| {
     let mut words: Vec<u32> =
@@ -11,11 +14,15 @@ fuzz_target!(|data: &[u8]| {
     if data.len() % 4 == 2 && !words.is_empty() {
         words[0] = RECORD_MAGIC | RECORD_VERSION;
     }
+    if words.first() == Some(&(RECORD_MAGIC | RECORD_VERSION)) {
+        REACH.reached();
+    }
     match Values::parse(&words) {
         // The text of a request says the same.
         Ok(Values::User(request)) => assert_eq!(request.to_string().parse(), Ok(request)),
         // The words that would be stored for the same chunk: set_local changes nothing the second time.
         Ok(Values::Record(record)) => {
+            REACH.accepted();
             let again = record.words();
             let Ok(Values::Record(back)) = Values::parse(&again) else { panic!("{words:?} {:?}", &again[..]) };
             assert_eq!(back.array(), record.array());

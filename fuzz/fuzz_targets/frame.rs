@@ -2,6 +2,10 @@
 //! behind magic and checksums are reached.
 #![no_main]
 
+#[path = "../../tests/common/decoder.rs"]
+#[allow(dead_code, reason = "this target only asks whether there is a decoder")]
+mod decoder;
+mod reach;
 #[path = "../../tests/common/repair.rs"]
 mod repair;
 
@@ -11,6 +15,7 @@ use gridz::codec::registry;
 use gridz::format::header::{FORMAT_VERSION, MAGIC, header_bytes};
 use gridz::{Context, ErrorKind, Verify};
 use libfuzzer_sys::fuzz_target;
+use reach::REACH;
 
 /// Larger arrays are refused like too small a destination.
 const MOST_BYTES: u64 = 1 << 20;
@@ -22,10 +27,13 @@ fuzz_target!(|data: &[u8]| {
     let mut frame = bytes.to_vec();
     if mode & 1 != 0 && frame.len() >= 40 {
         frame[..4].copy_from_slice(&MAGIC);
-        frame[4] = FORMAT_VERSION;
+        // The format version of the frame's codec version: a frame with another one is refused.
+        let format = registry::find(frame[5]).and_then(|entry| entry.format_of(frame[6]));
+        frame[4] = format.unwrap_or(FORMAT_VERSION);
         let payload_bytes = frame.len().saturating_sub(header_bytes(frame[9], usize::from(frame[11])));
         frame[16..24].copy_from_slice(&(payload_bytes as u64).to_le_bytes());
-        repair::repair(&mut frame);
+        // The checks of blocks are left as they are in half of the inputs.
+        if mode & 2 == 0 { repair::repair(&mut frame) } else { repair::reseal(&mut frame) }
     }
     let info = gridz::inspect(&frame);
     let n_bytes = info.as_ref().map_or(64, |info| info.array.n_bytes());
@@ -34,6 +42,9 @@ fuzz_target!(|data: &[u8]| {
         assert!(justified == n_bytes && justified <= max_expansion * frame.len() as u64);
     }
     let mut dst = vec![0; n_bytes.min(MOST_BYTES) as usize];
+    if n_bytes <= MOST_BYTES && decoder::Decoder::of(&frame).is_ok() {
+        REACH.reached();
+    }
     let checked = gridz::decompress(&frame, &mut dst, Verify::Checksum, &SERIAL);
     let array = dst.clone();
     let unchecked = gridz::decompress(&frame, &mut dst, Verify::Structure, &SERIAL);
@@ -44,6 +55,7 @@ fuzz_target!(|data: &[u8]| {
         }
     }
     if checked.is_ok() {
+        REACH.accepted();
         assert!(unchecked.is_ok() && dst == array);
     }
 });

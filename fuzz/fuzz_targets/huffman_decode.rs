@@ -2,6 +2,7 @@
 #![no_main]
 
 mod blocks;
+mod reach;
 
 use gridz::codec::huffman::{Huffman, params};
 use gridz::{DType, Shape};

@@ -2,6 +2,7 @@
 #![no_main]
 
 mod blocks;
+mod reach;
 
 use gridz::codec::lorenzo::{Lorenzo, layout};
 use gridz::{DType, Shape};

@@ -3,6 +3,7 @@
 #![no_main]
 
 mod blocks;
+mod reach;
 
 use gridz::codec::mgard::Mgard;
 use gridz::codec::{Codec, Detail, Job, Kept, Progressive};

@@ -2,6 +2,8 @@
 //! its heads, which must decode.
 #![no_main]
 
+mod reach;
+
 use std::sync::LazyLock;
 
 use gridz::codec::ndzip::{Ndzip, layout::Layout};
@@ -11,6 +13,7 @@ use gridz::cpu::pool::Pool;
 use gridz::format::checksum::Sums;
 use gridz::{DType, Shape};
 use libfuzzer_sys::fuzz_target;
+use reach::REACH;
 
 static SERIAL: LazyLock<Pool> = LazyLock::new(|| Pool::new(1));
 
@@ -31,6 +34,7 @@ fuzz_target!(|data: &[u8]| {
     let job = |level| Job { dtype, shape, layout: &layout, pool: &SERIAL, level, verify: true };
     let n_bytes = shape.n_elements() as usize * dtype.size().unwrap() as usize;
     let mut array = vec![0; n_bytes];
+    REACH.reached();
     let result = Ndzip.decode(&job(Level::PORTABLE), &payload, &mut array);
     for level in Level::all() {
         let mut same = vec![0; n_bytes];
@@ -41,6 +45,7 @@ fuzz_target!(|data: &[u8]| {
         Ok(sums) => assert_eq!(sums, Sums::of(&payload, 0)),
         Err(error) => return assert!(!is_complete, "{error}"),
     }
+    REACH.accepted();
     // Other encoders may have made other streams of this array, but ours must come back.
     let mut stream = vec![0; Layout::new(&shape, dtype).unwrap().payload_bound() as usize];
     let encoded = Ndzip.encode(&job(Level::best()), &array, &mut stream).unwrap();

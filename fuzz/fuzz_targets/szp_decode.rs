@@ -2,6 +2,7 @@
 #![no_main]
 
 mod blocks;
+mod reach;
 
 use gridz::codec::szp::Szp;
 use gridz::codec::szp::layout;

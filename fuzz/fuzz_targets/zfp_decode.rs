@@ -3,6 +3,7 @@
 #![no_main]
 
 mod blocks;
+mod reach;
 
 use gridz::codec::missing::MissingElements;
 use gridz::codec::zfp::Zfp;
