@@ -466,7 +466,8 @@ fn some_sample(random: &mut Xorshift) -> Sample {
     loop {
         let spec = one_of(&of_codec, random);
         let dtype = *one_of(entry.dtypes, random);
-        let input = Input::new(*one_of(&GENERATORS, random), dtype, *one_of(&extents, random));
+        let (generator, extents) = (*one_of(&GENERATORS, random), *one_of(&extents, random));
+        let input = Input::new(generator, dtype, extents);
         if is_possible(spec, &input.array()) {
             return sample(spec, &input);
         }

@@ -103,7 +103,7 @@ unsafe extern "C" {
 extern "C" fn before_fork() {
     READERS.fetch_add(FORK, Ordering::Acquire);
     for _ in 0..MAX_TURNS {
-        if READERS.load(Ordering::Acquire) % FORK == 0 {
+        if READERS.load(Ordering::Acquire).is_multiple_of(FORK) {
             break;
         }
         thread::yield_now();

@@ -7,7 +7,7 @@
 //! one that an old driver lacks returns [`CUresult::NOT_FOUND`].
 //! The table of functions is kept in a lock-free cell, so a fork cannot leave a lock held.
 #![allow(unsafe_code, reason = "calls the CUDA driver")]
-#![allow(non_camel_case_types, non_snake_case, reason = "the names of cuda.h")]
+#![allow(non_camel_case_types, non_snake_case, clippy::too_many_arguments, reason = "names and types of cuda.h")]
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
