@@ -58,6 +58,7 @@ class Matrix:
         self.table = take(self.dtype, head.n_table)
         self.blocks = take("u1", 16 * (n_all if head.codec == BLOCKS else 0)).reshape(-1, 16)
         self.codes = take("u1", head.code_bytes)
+        self.n_code_bytes = 0
         self.bytes = take("u1", head.value_bytes)
         if head.codec in (DICTIONARY_8, DICTIONARY_16):
             width = head.codec - DICTIONARY_8 + 1
@@ -91,6 +92,8 @@ class Matrix:
         node = (phase + lane) // head.b if is_blocked else lane
         n_codes = (phase + LANES - 1) // head.b + 1 if is_blocked else LANES
         codes = numbers(self.codes, LANES * each.codes_at, each.width, each.n_steps * n_codes)
+        self.n_code_bytes += codes.size * each.width
+        check(self.n_code_bytes <= self.head.code_bytes, "slices that share codes")
         columns = np.array([each.base], "u8") + steps[:, :1].astype("u8") + codes.reshape(-1, n_codes)[:, node]
         if each.flags & RELATIVE:
             start = rows - (phase + lane) % head.b if is_blocked else rows
