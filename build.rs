@@ -195,6 +195,9 @@ fn compile(nvcc: &Path, source: &Path, fatbin: &Path, n_threads: usize) -> Resul
         args.push(format!("-gencode=arch=compute_{number},code={arch}"));
     }
     let (kept_fatbin, kept_report) = kept(nvcc, source, &args, fatbin)?;
+    // Builds of two profiles at a time compile it once.
+    let lock = fs::File::create(kept_fatbin.with_extension("lock")).map_err(text)?;
+    lock.lock().map_err(text)?;
     let report = match fs::read_to_string(&kept_report) {
         Ok(report) => {
             fs::copy(&kept_fatbin, fatbin).map_err(|error| format!("{}: {error}", kept_fatbin.display()))?;
