@@ -5,6 +5,7 @@ use std::arch::asm;
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
+use crate::cpu::kept::{Keep, Kept};
 use crate::cpu::pages::{HUGE_FROM, HUGE_PAGE, ask_for_huge};
 use crate::error::{Error, Result};
 
@@ -89,5 +90,45 @@ impl Drop for Buffer {
     fn drop(&mut self) {
         // SAFETY: from malloc, freed once.
         unsafe { libc::free(self.start.as_ptr().cast()) };
+    }
+}
+
+/// A buffer in which a thread makes frames, and which it keeps for the next one. The heap would give pages of megabytes back
+/// after every chunk, and the next chunk would wait for new ones: with chunks of 4 MiB longer than it takes to compress them.
+pub struct FrameBuffer(Kept<Idle>);
+
+/// The buffer between two frames.
+#[derive(Default)]
+struct Idle(Option<Buffer>);
+
+impl Keep for Idle {
+    fn n_bytes(&self) -> usize {
+        self.0.as_ref().map_or(0, Buffer::n_bytes)
+    }
+}
+
+impl FrameBuffer {
+    /// At least `n_bytes` bytes: the buffer that the thread has kept, if it is large enough.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn new(n_bytes: usize) -> Result<Self> {
+        let mut idle = Kept::<Idle>::take();
+        if idle.n_bytes() < n_bytes {
+            // The old one goes first.
+            idle.0 = None;
+            idle.0 = Some(Buffer::new(n_bytes)?);
+        }
+        Ok(Self(idle))
+    }
+
+    /// Its bytes.
+    pub fn bytes(&mut self) -> &mut [u8] {
+        self.0.0.as_mut().map_or(&mut [], Buffer::bytes)
+    }
+
+    /// The buffer itself, which the thread does not keep then; `None` if it has no bytes.
+    pub fn take_buffer(&mut self) -> Option<Buffer> {
+        self.0.0.take()
     }
 }

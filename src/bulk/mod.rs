@@ -22,7 +22,7 @@ mod store;
 mod transfer;
 
 pub use crate::cpu::shared::SharedBytes;
-pub use buffer::Buffer;
+pub use buffer::{Buffer, FrameBuffer};
 pub use grid::{Grid, n_levels};
 pub use placement::Placement;
 pub use progressive::{FrameCoder, PartReader, Place, ReadAt, Tally};

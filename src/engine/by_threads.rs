@@ -3,9 +3,8 @@
 use crate::cpu::ordered;
 use crate::engine::context::Context;
 use crate::engine::cpu;
-use crate::engine::frame::{Verify, check_payload};
+use crate::engine::frame::{FRAME_ALIGNMENT, Verify, check_payload};
 use crate::engine::lanes::most_packed_bytes;
-use crate::engine::launch::FRAME_ALIGNMENT;
 use crate::engine::list::{Chunks, of_frame, other_array, too_small};
 use crate::engine::prepared::Prepared;
 use crate::error::{ErrorKind, Result, try_vec};

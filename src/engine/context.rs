@@ -1,8 +1,9 @@
 //! What a caller brings along: threads, memory, and where to work.
 
+use crate::cpu::kept;
 use crate::cpu::level::Level;
 use crate::cpu::pool::Pool;
-use crate::cuda::Device;
+use crate::cuda::{self, Device};
 use crate::engine::backend;
 use crate::engine::memory::{self, Destination, Source};
 use crate::error::{Error, ErrorKind, Result, try_vec};
@@ -25,6 +26,14 @@ pub fn check_environment() -> Result<()> {
 pub fn check_backend() -> Result<()> {
     check_environment()?;
     backend::check(settings::checked()?)
+}
+
+/// Frees memory that is kept for later calls: that of GPUs, that of the calling thread, and that of each worker thread of the
+/// process once it is idle.
+pub fn release_caches() {
+    kept::release();
+    Pool::when_idle(kept::release);
+    cuda::release_caches();
 }
 
 /// What threads that work side by side may take, where nobody has set a limit: else they do one thing together.

@@ -6,6 +6,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::header::{Header, header_bytes};
 use crate::types::Array;
 
+/// Frames begin at multiples of this.
+pub const FRAME_ALIGNMENT: u64 = 16;
+
 /// What a frame says about itself.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FrameInfo {

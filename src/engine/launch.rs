@@ -61,8 +61,6 @@ const SWAP_BYTES: u32 = 1;
 /// The payload's checksum is not compared.
 const SKIP_CHECKSUM: u32 = 2;
 
-/// Frames begin at multiples of this.
-pub const FRAME_ALIGNMENT: u64 = 16;
 /// Working memory of a pass begins at multiples of this.
 const SCRATCH_ALIGNMENT: u64 = 256;
 /// Most tiles of a launch: kernels count them in 31 bits.

@@ -3,8 +3,8 @@
 
 use std::ops::Range;
 
+use crate::engine::frame::FRAME_ALIGNMENT;
 use crate::engine::lanes::most_packed_bytes;
-use crate::engine::launch::FRAME_ALIGNMENT;
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::Array;
 

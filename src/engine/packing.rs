@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "starts kernels")]
 
 use crate::cuda::{DeviceSlice, Fatbin, Grid, KernelStruct, Stream};
-use crate::engine::launch::FRAME_ALIGNMENT;
+use crate::engine::frame::FRAME_ALIGNMENT;
 use crate::error::{Error, Result};
 
 crate::kernel_struct! {

@@ -3,8 +3,7 @@
 use crate::codec::registry::{self, Entry};
 use crate::codec::request::Request;
 use crate::codec::{Decision, Kept, Params, Plan};
-use crate::engine::frame::{self, stored_bytes};
-use crate::engine::launch::FRAME_ALIGNMENT;
+use crate::engine::frame::{self, FRAME_ALIGNMENT, stored_bytes};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::fold::Fold;
 use crate::format::header::{FORMAT_VERSION, Header, header_bytes};

@@ -10,8 +10,8 @@ use std::sync::Mutex;
 
 use crate::cpu::pool::{Pool, lock};
 use crate::engine::ferry::{self, Fleet};
+use crate::engine::frame::FRAME_ALIGNMENT;
 use crate::engine::lanes::{CompressLane, DEPTH, DecompressLane, Lane, LoadFn, Origin, Target, UnloadFn};
-use crate::engine::launch::FRAME_ALIGNMENT;
 use crate::engine::pace::Pace;
 use crate::error::Result;
 

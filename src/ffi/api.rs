@@ -315,11 +315,7 @@ pub unsafe extern "C" fn gridz_context_destroy(context: *mut gridz_context) {
 /// stay loaded, since CUDA graphs of the program may hold them, and so do the threads of contexts.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_release_caches() {
-    guard_or((), || {
-        crate::cpu::kept::release();
-        crate::cpu::pool::Pool::when_idle(crate::cpu::kept::release);
-        engine::release_caches();
-    });
+    guard_or((), engine::release_caches);
 }
 
 /// The name of a status, spelt as in this header. Never NULL; lives as long as the process.

@@ -5,43 +5,8 @@
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-use crate::bulk::Buffer;
-use crate::cpu::kept::{Keep, Kept};
+use crate::bulk::{Buffer, FrameBuffer};
 use crate::error::{Error, Result};
-
-/// The buffer in which a thread makes frames. The heap would give pages of megabytes back after every chunk, and the next
-/// chunk would wait for new ones: with chunks of 4 MiB longer than it takes to compress them.
-#[derive(Default)]
-pub struct FrameBuffer {
-    buffer: Option<Buffer>,
-}
-
-impl Keep for FrameBuffer {
-    fn n_bytes(&self) -> usize {
-        self.buffer.as_ref().map_or(0, Buffer::n_bytes)
-    }
-}
-
-impl FrameBuffer {
-    /// A buffer of at least `n_bytes` bytes: that of this thread, if it is large enough.
-    ///
-    /// # Errors
-    /// `OutOfMemory`.
-    pub fn take(n_bytes: usize) -> Result<Kept<Self>> {
-        let mut kept = Kept::<Self>::take();
-        if kept.n_bytes() < n_bytes {
-            // The old one goes first.
-            kept.buffer = None;
-            kept.buffer = Some(Buffer::new(n_bytes)?);
-        }
-        Ok(kept)
-    }
-
-    /// Its bytes.
-    pub fn bytes(&mut self) -> &mut [u8] {
-        self.buffer.as_mut().map_or(&mut [], Buffer::bytes)
-    }
-}
 
 /// The buffer in libhdf5's hands during one call of the filter.
 pub struct HostBuffer {
@@ -78,11 +43,11 @@ impl HostBuffer {
     }
 
     /// Hands the first `n_bytes` of `frame` to libhdf5: in its own buffer where they fit, else in place of that.
-    pub fn put(self, mut frame: Kept<FrameBuffer>, n_bytes: usize) {
+    pub fn put(self, mut frame: FrameBuffer, n_bytes: usize) {
         if n_bytes > self.n_valid
-            && let Some(frame) = frame.buffer.take()
+            && let Some(buffer) = frame.take_buffer()
         {
-            return self.replace(frame);
+            return self.replace(buffer);
         }
         // SAFETY: the buffer has more bytes than these, which are ours until the call returns; `frame` is another one.
         unsafe { self.buffer.read().cast::<u8>().copy_from_nonoverlapping(frame.bytes().as_ptr(), n_bytes) };

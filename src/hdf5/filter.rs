@@ -17,13 +17,12 @@
 use std::ffi::{CStr, c_int, c_uint, c_void};
 
 use super::abi::{self, FilterClass, Hid};
-use super::buf::{FrameBuffer, HostBuffer};
+use super::buf::HostBuffer;
 use super::cd::{self, Record, Values};
 use super::dataset::{Before, Dataset};
 use super::dl::{self, Api, Callback};
 use super::{report, shuffle};
-use crate::bulk::Buffer;
-use crate::cpu::kept::Kept;
+use crate::bulk::{Buffer, FrameBuffer};
 use crate::engine::device::{Destination, Source};
 use crate::engine::{self, Context, Prepared, Request, Verify};
 use crate::error::{Error, ErrorKind, Result, guarded};
@@ -194,7 +193,7 @@ unsafe extern "C" fn filter(
 }
 
 /// A buffer that begins with the frame of `chunk`, and the frame's length.
-fn encode(values: &[u32], chunk: &[u8]) -> Result<(Kept<FrameBuffer>, usize)> {
+fn encode(values: &[u32], chunk: &[u8]) -> Result<(FrameBuffer, usize)> {
     // Values that cannot be used were refused at creation; should they come all the same, the chunk is
     // bytes. So is one that is not what the values describe, because another filter changed it.
     let record = match Values::parse(values) {
@@ -226,9 +225,9 @@ fn encode(values: &[u32], chunk: &[u8]) -> Result<(Kept<FrameBuffer>, usize)> {
     compress(&Array::bytes(chunk.len() as u64)?, &stored, chunk)
 }
 
-fn compress(array: &Array, request: &Request, chunk: &[u8]) -> Result<(Kept<FrameBuffer>, usize)> {
+fn compress(array: &Array, request: &Request, chunk: &[u8]) -> Result<(FrameBuffer, usize)> {
     let prepared = Prepared::new(array, request)?;
-    let mut frame = FrameBuffer::take(prepared.bound() as usize)?;
+    let mut frame = FrameBuffer::new(prepared.bound() as usize)?;
     let n_bytes = on_any_backend(|context| {
         prepared.compress(Source::Host(chunk), Destination::Host(frame.bytes()), context)
     })?;
