@@ -21,8 +21,8 @@ PLUGIN := target/plugin/libh5gridz.so
 PYTHON := .venv/bin/python
 # For all that links HDF5.
 CARGO_HDF5 := scripts/serial_hdf5.sh cargo
-# In tests the library is built with the dependencies of the Rust tests, so that both share one build.
-WITH_TESTS := $(if $(filter test% release-check,$(MAKECMDGOALS)),--test api)
+# In tests the library is built with the dependencies of the Rust tests, so that both share one build, also where a test runs make.
+export BUILD_WITH_TESTS := $(or $(if $(filter test% release-check,$(MAKECMDGOALS)),--test api),$(BUILD_WITH_TESTS))
 # The virtual environments, complete: of the tests, with the CUDA compiler, with what builds wheels, and with ADIOS2.
 VENV := .venv/complete
 CUDA_VENV := .venv-cuda/complete
@@ -67,7 +67,7 @@ FOLDERS = PREFIX=$(call quoted,$(PREFIX)) PLUGINDIR=$(call quoted,$(PLUGINDIR)) 
 .PHONY: build
 build: need-rust ## (default) build target/plugin/libh5gridz.so and target/release/libgridz.so
 	@scripts/need.sh gcc libc6-dev  # cargo links with the C compiler
-	$(if $(WITH_TESTS),$(CARGO_HDF5),cargo) build --locked --release --lib $(WITH_TESTS)
+	$(if $(BUILD_WITH_TESTS),$(CARGO_HDF5),cargo) build --locked --release --lib $(BUILD_WITH_TESTS)
 	@scripts/native_static_libs.sh > target/release/native-static-libs.$$$$ && \
 	    mv target/release/native-static-libs.$$$$ target/release/native-static-libs
 	@ln -sf libgridz.so target/release/libgridz.so.0  # what programs ask for that are linked with it

@@ -40,7 +40,7 @@ fn everything_is_on_the_cpu() {
 
 #[test]
 fn who_demands_the_gpu_is_told_why_there_is_none() {
-    let name = "who_demands_the_gpu_is_told_why_there_is_none";
+    let name = "absent::who_demands_the_gpu_is_told_why_there_is_none";
     without_driver(name, &[("GRIDZ_BACKEND", "cuda")], || {
         let error = engine::check_backend().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Device);

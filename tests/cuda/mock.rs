@@ -491,7 +491,7 @@ fn a_pool_that_takes_no_limit_is_destroyed() {
 /// not lost by an error that it survives.
 #[test]
 fn every_call_may_fail() {
-    let name = "every_call_may_fail";
+    let name = "mock::every_call_may_fail";
     // How often a job calls each.
     let functions = [
         ("cuCtxPushCurrent_v2", 1),
