@@ -448,7 +448,8 @@ typedef struct gridz_context_options {
     /// everything else takes none, except that where the CPU takes over from a GPU each of array,
     /// or region, and frame may be copied to the host. GPU
     /// memory, up to 100 MiB of pinned memory for each GPU, and 1 MiB for each thread that works are not counted; where
-    /// many chunks go through GPUs, a batch for each has at most an eighth of the limit, all together. 0 = no limit.
+    /// many chunks go through GPUs, a batch for each has at most an eighth of the limit, all together. The GPU memory of `mgard` is up
+    /// to 6 times the array to compress, and layers + 3.2 times to decompress. 0 = no limit.
     uint64_t memory_limit;
 } gridz_context_options;
 
@@ -582,8 +583,9 @@ typedef struct gridz_csr {
     uint32_t layout;
     /// 0.
     uint32_t reserved;
-    /// Where each row (column) starts among the elements, from 0, and at the end `nnz`: one more than rows (columns). All
-    /// three are aligned for their elements, and in host memory.
+    /// Where each row (column) starts among the elements, from 0, and at the end `nnz`: one more than rows (columns). The
+    /// library cannot see the length of this memory; the caller ensures it. All three are aligned for their elements, and in
+    /// host memory.
     const void *starts;
     /// The column (row) of each element.
     const void *indices;
@@ -638,6 +640,7 @@ typedef struct gridz_h5_function {
 
 /// Is told of the bytes of the array that are done, and how many there are, after every chunk or box, by the thread that
 /// called gridz. Anything but 0 ends the call. The function must return, may not change the array, and may not use the dataset.
+/// A C++ exception must not leave it: catch it inside, return 1, and rethrow it after the call.
 typedef int32_t (*gridz_progress)(void *data, uint64_t done, uint64_t total);
 
 /// How to move a dataset. All zero except `struct_size` means the defaults, and so does NULL in place of the struct.
@@ -705,10 +708,10 @@ extern "C" {
 
 /// Finds the destination size that compressing an array needs, whatever its values are.
 ///
-/// `*bound` becomes the bytes that `gridz_compress` may write on the way, for these `options`; rounded
-/// up to a multiple of 16, it is the smallest `dst_stride` of `gridz_compress_async`. The frame that
-/// it leaves is never longer than the array and a header of 40 + 8 * `rank` bytes, rounded up to a
-/// multiple of 16.
+/// `*bound` becomes the bytes that `gridz_compress` may write on the way, for these `options`: a
+/// multiple of 16, and the smallest `dst_stride` of `gridz_compress_async`. The frame that it leaves
+/// is never longer than the array and a header of 40 + 8 * `rank` bytes, rounded up to a multiple of
+/// 16.
 ///
 /// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB`.
 gridz_status gridz_compress_bound(const struct gridz_array *array,
@@ -760,8 +763,8 @@ gridz_status gridz_decompress(const void *frame,
 /// The elements go to the start of `dst`, which has `dst_capacity` bytes, in C order and in the byte order they had,
 /// and their size in bytes to `*dst_bytes`. `rank` is that of the array in the frame; `start` and `count` are in
 /// elements, slowest-varying axis first. All else is as for `gridz_decompress`, but where both buffers are in host memory
-/// the CPU works, on the calling thread. Where one of them is memory of a GPU, that works, in one launch;
-/// `gridz_decompress_region_async` does not wait.
+/// the CPU works, on the calling thread, unless the GPU is required (`GRIDZ_BACKEND=cuda`, or a context's backend). Where
+/// one of them is memory of a GPU, that works, in one launch; `gridz_decompress_region_async` does not wait.
 ///
 /// Only the blocks that the region touches are decoded. Of `lorenzo` these are compared with their checksums, and damage
 /// in other blocks is not seen. Blocks of `ndzip` have none, so the whole payload is read and compared with its own, which takes
@@ -786,7 +789,8 @@ gridz_status gridz_decompress_region(const void *frame,
 /// `detail` is one of `GRIDZ_DETAIL_*` and `value` the number that belongs to it. `frame` may be cut: `frame_bytes` is at
 /// least the `frame_bytes` that `gridz_inspect_progressive` tells for the same detail. What comes back goes to the start of
 /// `dst`, which has `dst_capacity` bytes, in C order and in the byte order that it had.
-/// Either may be memory of a GPU, of which no more than that is copied where the CPU decompresses.
+/// Either may be memory of a GPU. A GPU decompresses whole frames only; for a part the CPU copies the bytes that it needs.
+/// If a GPU is required, the call fails where no GPU is available, and warns where the CPU decompresses.
 ///
 /// The blocks that are read are compared with their checks, and with the frame's checksum if all of it is read.
 ///
@@ -846,12 +850,17 @@ gridz_status gridz_context_create(const struct gridz_context_options *options,
 /// Ends a context. No call may be using it, and none may use it afterwards. NULL is ignored.
 void gridz_context_destroy(struct gridz_context *context);
 
-/// Gives back what gridz keeps for later calls and no call uses now: memory of GPUs, pinned memory, streams.
+/// Gives back what gridz keeps for later calls and no call uses now: memory of GPUs, pinned memory, streams, and working memory of
+/// threads.
 ///
 /// Of each GPU context there are at most 1 GiB of GPU memory and 1 GiB of pinned memory, both divided by the MPI ranks
 /// on the node, or what `GRIDZ_CACHE_MIB` says, and 64 streams; GPU memory above that goes back when a call next waits for the GPU.
+/// A thread keeps at most 64 MiB of working memory until it ends. This call frees the working memory of the calling thread before
+/// it returns, and that of the worker threads of the process once they are idle. Other threads of the program call it for
+/// themselves, and the threads of a context keep theirs until `gridz_context_destroy`.
+///
 /// May be called at any time, also while other calls run; it starts nothing, and a later call takes anew what it needs. Kernels
-/// stay loaded, since CUDA graphs of the program may hold them, and so do the threads of contexts, with up to 2 MiB each.
+/// stay loaded, since CUDA graphs of the program may hold them, and so do the threads of contexts.
 void gridz_release_caches(void);
 
 /// The name of a status, spelt as in this header. Never NULL; lives as long as the process.
@@ -902,8 +911,7 @@ gridz_status gridz_async_workspace_bytes(const struct gridz_array *array,
 ///   size, which divides `src_stride`. With one chunk `src_stride` means nothing; else it is at least
 ///   the size of an array. Fastest if all rows begin at multiples of 16 bytes.
 /// - `dst`: slots for frames, aligned to 16 bytes. `dst_stride` is a multiple of 16 and, also with
-///   one chunk, at least the bound of `gridz_compress_bound`: that bound rounded up to a multiple of
-///   16 is the smallest. The last slot needs so many bytes too.
+///   one chunk, at least the bound of `gridz_compress_bound`. The last slot needs that many bytes too.
 /// - `frame_bytes`: `n_chunks` lengths, in GPU memory, aligned to 8 bytes.
 /// - `workspace`: `workspace_bytes` bytes of GPU memory, at least what `gridz_async_workspace_bytes`
 ///   says, aligned to 8 bytes, better 256. Calls on different streams need one each; calls on one
@@ -1175,6 +1183,8 @@ double gridz_relative_bound(double minimum,
 /// `csr` describes it in rows or columns and is not needed afterwards. The elements of a row keep their order, also where
 /// columns do not ascend or come twice. `values` is one of `GRIDZ_CCI_VALUES_*`. `context` may be NULL.
 ///
+/// Working memory is in proportion to the elements, plus 16 bytes for every 3840 rows; the frame has at least 1 byte a row.
+///
 /// Errors: `INVALID_ARGUMENT` for what is no matrix, or values that are not as `values` says, `UNSUPPORTED_JOB` for other types,
 /// for memory of a GPU, and for more elements than one frame can have, which are more than 10^11, `OUT_OF_MEMORY`.
 gridz_status gridz_cci_create(const struct gridz_csr *csr,
@@ -1201,9 +1211,11 @@ gridz_status gridz_cci_frame(const struct gridz_cci *cci,
 
 /// A sparse matrix from its frame, which is in host memory and not needed afterwards. `context` may be NULL.
 ///
-/// Any bytes may be passed: all tables are checked, and a damaged or hostile frame gives an error.
+/// Any bytes may be passed: all tables are checked, and a damaged or hostile frame gives an error. Time and memory are in
+/// proportion to `frame_bytes`, regardless of the rows and elements that the frame claims.
 ///
-/// Errors: `INVALID_ARGUMENT`, `CORRUPT`, `TRUNCATED`, `UNSUPPORTED_FORMAT`, `UNSUPPORTED_JOB` for memory of a GPU, `OUT_OF_MEMORY`.
+/// Errors: `INVALID_ARGUMENT`, `CORRUPT`, `TRUNCATED`, `UNSUPPORTED_FORMAT`, `UNSUPPORTED_JOB` for memory of a GPU and for slices that share
+/// codes, which no version of gridz writes, `OUT_OF_MEMORY`.
 gridz_status gridz_cci_open(const void *frame,
                             size_t frame_bytes,
                             const struct gridz_context *context,
