@@ -248,6 +248,9 @@ __device__ __forceinline__ bool unpack_patches(const unsigned char* sections, co
         const u32 n_twice = __popc(own.twice);
         own.before_twice = warp_inclusive_sum(n_twice) - n_twice;
         if (__shfl_sync(kAllLanes, own.before_twice + n_twice, kWarp - 1) != group.n2) return false;
+        // No mark follows that of the last patched number in its byte.
+        const u32 n_behind = (0 - group.n1) % 8;
+        if (n_behind > 0 && strings.load(strings.marks + group.n1, n_behind, 0u) != 0) return false;
     }
     const auto of_row = [&](u32 row) {
         return RowPatches{__shfl_sync(kAllLanes, own.numbers, row), __shfl_sync(kAllLanes, own.twice, row),
