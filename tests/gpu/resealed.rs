@@ -412,3 +412,40 @@ fn dictionaries_of_all_sizes() {
         assert_same_bytes(batch.chunk(&back, 4), expected[4].as_ref().unwrap(), "as many entries as elements");
     }
 }
+
+/// In a group with 5 patched numbers, the bits of the last byte that say which of them are patched twice are 0 from the
+/// sixth on.
+#[test]
+fn marks_after_the_last_patched_number() {
+    if !has_gpu("marks_after_the_last_patched_number") {
+        return;
+    }
+    let stream = Stream::new();
+    let array = array(DType::F32, ByteOrder::Little, &[4096]);
+    let spec: Request = "lorenzo,level=fast".parse().unwrap();
+    let zeros = compress(&array, &spec, &vec![0; 4 * 4096], &cpu());
+    let header = header_bytes(1, usize::from(zeros[11]));
+    let frames: Vec<Vec<u8>> = (0..8)
+        .map(|behind| {
+            // SPLIT; the first of four groups has numbers of no bits, of which 5 are patched with a bit and one with another.
+            let heads = [2, 0, 0, 0, 0x0001_0100, 0x0001_0005, 0, 0, 0, 0, 0, 0];
+            let mut rows = [0; 32];
+            rows[0] = 0b11111;
+            let strings = [0b10101 | (0b100 | behind << 5) << 8 | 1 << 16, 0, 0, 0];
+            let block = [&heads[..], &rows, &strings].concat();
+            let mut frame = zeros[..header].to_vec();
+            let words = [block.len() as u32 / 4, 0, 0, 0].into_iter().chain(block);
+            frame.extend(words.flat_map(u32::to_le_bytes));
+            seal(&mut frame, header, Some(Table { entries: 0, blocks: 16, n: 1, unit: 16 }));
+            frame
+        })
+        .collect();
+    let batch = Batch::new(&stream, array, &spec, Layout::of(frames.len()));
+    batch.write_frames(&frames);
+    batch.submit_decompress(0);
+    let (statuses, expected) = (batch.read_statuses(), by_cpu(&array, &frames, Verify::Checksum));
+    let is_read: Vec<bool> = expected.iter().map(Option::is_some).collect();
+    assert_eq!(is_read, [true, false, false, false, false, false, false, false], "by the CPU");
+    assert_eq!(statuses, [0].into_iter().chain([CORRUPT; 7]).collect::<Vec<_>>());
+    assert_same_bytes(batch.chunk(&batch.back.read_all(), 0), expected[0].as_ref().unwrap(), "no mark is wrong");
+}
