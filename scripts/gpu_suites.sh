@@ -6,8 +6,8 @@
 # gpu_suites.sh run [BUILD...]: in that folder, on that machine: runs every suite with every build. Prints a table in Markdown, for
 # docs/results/. Fails if a test fails, if a suite runs no test, or if a test is in no suite.
 #
-# A BUILD is one architecture of build.rs: sm_90 is machine code, the others are PTX, which the driver compiles for the GPU of the
-# machine. So a newer GPU runs the code paths of older ones.
+# A BUILD names one architecture of build.rs. sm_90 is machine code. The others are PTX, which the driver compiles for the
+# installed GPU, so a newer GPU runs the code paths of older ones.
 #
 #   GRIDZ_GPU_CASES=n   random cases of a test (60)
 #   SECONDS_EACH=n      time for a suite, with what the driver compiles (900)

@@ -11,7 +11,7 @@
 //! - [`Fatbin`], [`Module`], [`Function`]: kernels. [`Function::launch`] starts one with the bytes of a struct that
 //!   [`kernel_struct!`](crate::kernel_struct) defines.
 //!
-//! Inside, each uses only those before it: `sys`, the functions; `loaded`; `error`, `slice`, `kernel_struct`; `probe`, what there is; `context`, one
+//! Inside, each module uses only those before it: `sys`, the driver's functions; `loaded`; `error`, `slice`, `kernel_struct`; `probe`, the GPUs; `context`, one
 //! context; `caches` and `pinned`; `modules`; `device`, all of a context; `event`, `stream`, `buffer`, `launch`.
 //!
 //! A codec's compression reads like this, with nothing that waits for the GPU before the end:

@@ -28,8 +28,8 @@ pub fn check_backend() -> Result<()> {
     backend::check(settings::checked()?)
 }
 
-/// Frees memory that is kept for later calls: that of GPUs, that of the calling thread, and that of each worker thread of the
-/// process once it is idle.
+/// Frees memory that is kept for later calls: GPU memory, the calling thread's memory, and the memory of each worker thread
+/// once the thread is idle.
 pub fn release_caches() {
     kept::release();
     Pool::when_idle(kept::release);

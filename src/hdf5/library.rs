@@ -168,7 +168,7 @@ impl<'f> Library<'f> {
         let beside = known.clone().map(|(_, address)| *address).next();
         let find = |name: &CStr| match known.clone().find(|(known, _)| *known == name) {
             Some((_, address)) => Some(*address),
-            // One that is in the table as null is not there.
+            // A null entry means that the program's HDF5 lacks the function.
             None if functions.iter().any(|(known, _)| *known == name) => None,
             None => dl::function_beside(beside?, name),
         };

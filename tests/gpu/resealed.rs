@@ -374,6 +374,14 @@ fn damage_under_right_checksums() {
     }
 }
 
+/// A frame of lorenzo with this header and one block, under right checks.
+fn of_one_block(header: &[u8], block: &[u32]) -> Vec<u8> {
+    let words = [block.len() as u32 / 4, 0, 0, 0].into_iter().chain(block.iter().copied());
+    let mut frame: Vec<u8> = header.iter().copied().chain(words.flat_map(u32::to_le_bytes)).collect();
+    seal(&mut frame, header.len(), Some(Table { entries: 0, blocks: 16, n: 1, unit: 16 }));
+    frame
+}
+
 /// A dictionary of lorenzo has as many entries as the block has elements at most; all have index 0 here.
 #[test]
 fn dictionaries_of_all_sizes() {
@@ -392,11 +400,7 @@ fn dictionaries_of_all_sizes() {
         .map(|n_entries| {
             // The table; SPLIT with a dictionary whose entries are all the base; groups of numbers without bits.
             let block = [[0x22, n_entries << 16, 7.5f32.to_bits(), 0], [0; 4], [0; 4]].concat();
-            let mut frame = zeros[..header].to_vec();
-            let words = [3, 0, 0, 0].into_iter().chain(block);
-            frame.extend(words.flat_map(u32::to_le_bytes));
-            seal(&mut frame, header, Some(Table { entries: 0, blocks: 16, n: 1, unit: 16 }));
-            frame
+            of_one_block(&zeros[..header], &block)
         })
         .collect();
     let batch = Batch::new(&stream, array, &spec, Layout::of(frames.len()));
@@ -427,17 +431,13 @@ fn marks_after_the_last_patched_number() {
     let header = header_bytes(1, usize::from(zeros[11]));
     let frames: Vec<Vec<u8>> = (0..8)
         .map(|behind| {
-            // SPLIT; the first of four groups has numbers of no bits, of which 5 are patched with a bit and one with another.
+            // SPLIT. In the first of four groups numbers have no packed bits; 5 are patched with one bit, one of these with another.
             let heads = [2, 0, 0, 0, 0x0001_0100, 0x0001_0005, 0, 0, 0, 0, 0, 0];
             let mut rows = [0; 32];
             rows[0] = 0b11111;
             let strings = [0b10101 | (0b100 | behind << 5) << 8 | 1 << 16, 0, 0, 0];
             let block = [&heads[..], &rows, &strings].concat();
-            let mut frame = zeros[..header].to_vec();
-            let words = [block.len() as u32 / 4, 0, 0, 0].into_iter().chain(block);
-            frame.extend(words.flat_map(u32::to_le_bytes));
-            seal(&mut frame, header, Some(Table { entries: 0, blocks: 16, n: 1, unit: 16 }));
-            frame
+            of_one_block(&zeros[..header], &block)
         })
         .collect();
     let batch = Batch::new(&stream, array, &spec, Layout::of(frames.len()));
