@@ -1,4 +1,4 @@
-//! Link arguments of the shared library, and the CUDA kernels.
+//! The CUDA kernels.
 //!
 //! Every `kernels/<folder>/<name>.cu` becomes one fatbin that the library embeds as `<name>`. Nothing but
 //! nvcc 13 is needed for that, no GPU and no driver. Where there is none the library works on the CPU
@@ -31,14 +31,6 @@ const SHARED: [&str; 2] = ["kernels/common", "kernels/stage"];
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    // libhdf5 unloads its plugins in H5close while our worker threads may still be alive; code that
-    // a live thread runs must stay mapped.
-    if env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
-        println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
-        // Programs ask for this name at run time. It grows with every release that programs compiled for the one
-        // before cannot use; cargo sets none.
-        println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libgridz.so.0");
-    }
     if let Err(error) = kernels() {
         println!("cargo::error={error}");
         exit(1);
@@ -48,7 +40,7 @@ fn main() {
 /// Kernels that only tests use: the library does not hold them.
 const FOR_TESTS: &str = "selftest";
 
-/// Compiles the kernels and writes `fatbins.rs`, which `src/cuda/modules.rs` includes, and `fatbin_for_tests.rs`, which
+/// Compiles the kernels and writes `fatbins.rs`, which `src/kernels.rs` includes, and `fatbin_for_tests.rs`, which
 /// `tests/common/selftest.rs` includes.
 fn kernels() -> Result<(), String> {
     println!("cargo:rerun-if-changed=kernels");
@@ -75,7 +67,7 @@ fn kernels() -> Result<(), String> {
                 "static {constant}: Aligned<[u8; {n_bytes}]> = Aligned(*include_bytes!(\"{name}.fatbin\"));"
             )
             .map_err(text)?;
-            writeln!(table, "    Fatbin {{ name: \"{name}\", image: &{constant}.0 }},").map_err(text)?;
+            writeln!(table, "    Fatbin::embedded(\"{name}\", &{constant}.0),").map_err(text)?;
         }
     }
     let code = format!("{fatbins}static FATBINS: &[Fatbin] = &[\n{table}];\n");

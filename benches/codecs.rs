@@ -4,9 +4,9 @@
 //! simulation output. For files of your own use the example `throughput`.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use gridz::codec::registry::CODECS;
-use gridz::cpu::level::Level;
 use gridz::{Array, ByteOrder, Context, DType, Request, Shape, Verify};
+use gridz_codecs::codec::registry::CODECS;
+use gridz_codecs::cpu::level::Level;
 
 const EXTENTS: [u64; 3] = [64, 128, 128];
 

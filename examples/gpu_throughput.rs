@@ -24,13 +24,13 @@ use std::ptr;
 use std::time::Instant;
 
 use driver::{Memory, Stream};
-use gridz::ffi::api::gridz_last_error;
-use gridz::ffi::batch::{
+use gridz::{Array, ByteOrder, Context, DType, Request, Shape, Verify};
+use gridz_capi::api::gridz_last_error;
+use gridz_capi::batch::{
     gridz_async_workspace_bytes, gridz_compress_async, gridz_decompress_async, gridz_decompress_region_async,
 };
-use gridz::ffi::types::{GRIDZ_FLAG_SKIP_CHECKSUM, gridz_array, gridz_options};
-use gridz::settings::Backend;
-use gridz::{Array, ByteOrder, Context, DType, Request, Shape, Verify};
+use gridz_capi::types::{GRIDZ_FLAG_SKIP_CHECKSUM, gridz_array, gridz_options};
+use gridz_codecs::settings::Backend;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -38,7 +38,7 @@ const WARM_UPS: usize = 3;
 const ROUNDS: usize = 25;
 
 fn main() -> Result<(), Failure> {
-    gridz::cuda::gpus()?;
+    gridz_cuda::gpus()?;
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match &arguments[..] {

@@ -12,9 +12,9 @@ mod kept;
 
 use std::time::Instant;
 
-use gridz::cpu::level::Level;
-use gridz::settings::{Backend, CpuLevel};
 use gridz::{Array, ByteOrder, Context, DType, Request, Shape, Verify};
+use gridz_codecs::cpu::level::Level;
+use gridz_codecs::settings::{Backend, CpuLevel};
 
 type Failure = Box<dyn std::error::Error>;
 

@@ -5,8 +5,7 @@
 //!
 //! An [`Array`] says what a chunk is and a [`Request`] what to compress it with, and a [`Context`] brings threads and
 //! memory along. [`compress`] and [`decompress`] do one chunk in host memory; [`Prepared`] does many of one kind, and
-//! [`device`] those in the memory of a GPU. Everything else in this crate is its inside: public for its own tests and
-//! tools, and free to change.
+//! [`device`] those in the memory of a GPU.
 //!
 //! ```
 //! use gridz::{Array, ByteOrder, Context, DType, Request, Shape, Verify};
@@ -27,53 +26,59 @@
 //! # }
 //! ```
 //!
-//! Layers, each using only those below it: `ffi`, `hdf5`, `bulk`, `quality` and `sparse`, `engine`, `codec`, `stage`, `cpu` and `cuda`; everything
-//! may use `format`, `types`, `error` and `settings`. `tests/api/layers.rs` holds them to it.
-//!
-//! `unsafe` is allowed in the files and folders of this list and nowhere else: `hdf5/{abi,descriptor,dl,functions,library,bulk,buf,filter}.rs`, `ffi/`,
-//! `codec/kept.rs`, `codec/ndzip/simd/`, `codec/zfp/{decode,scatter}.rs`, `codec/zfp/block/simd/`, `stage/rows/`, `stage/entropy/simd/`, `stage/sums.rs`, `cpu/{copy,float,pages,shared}.rs`, `cuda/`,
-//! `engine/{batch,boxes,by_lanes,ferry,gpu,lanes,launch,packing,traffic}.rs`, `bulk/{buffer,placement,transfer}.rs`, `sparse/{gpu,level,product,sums,turned,values,wide}.rs`, `sparse/simd/`. That is what C calls and what calls C, what gives memory to GPUs or to several threads, the state of
-//! arithmetic, and vector instructions with the loads and stores between them.
+//! Modules, each using only those before it: `frame`, `memory` and `backend` know one thing each; [`Prepared`] is the state
+//! of a request that does not depend on the data; `context` holds the caller's threads and settings; `cpu` and `gpu` do the
+//! work (`form`, `launch` and `ferry` for the latter); `chunk`, `region`, `progressive` and `batch` are the calls. `chunks`
+//! handles a `list` of many chunks at once, `by_threads` or `by_lanes`: on GPUs by `lanes`, scheduled by `traffic`, with
+//! `packing`, `pace` and `boxes`. `log` writes the debug lines.
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("gridz is for 64-bit machines: sizes in its format are");
 
-#[doc(hidden)]
-pub mod bulk;
-#[doc(hidden)]
-pub mod codec;
-#[doc(hidden)]
-pub mod cpu;
-#[doc(hidden)]
-pub mod cuda;
-#[doc(hidden)]
-pub mod engine;
-#[doc(hidden)]
-pub mod error;
-#[doc(hidden)]
-pub mod ffi;
-pub mod format;
-#[doc(hidden)]
-pub mod hdf5;
-#[doc(hidden)]
-pub mod quality;
-#[doc(hidden)]
-pub mod settings;
-#[doc(hidden)]
-pub mod sparse;
-#[doc(hidden)]
-pub mod stage;
-#[doc(hidden)]
-pub mod types;
+mod backend;
+mod batch;
+mod boxes;
+mod by_lanes;
+mod by_threads;
+mod chunk;
+mod chunks;
+mod context;
+mod cpu;
+pub mod device;
+mod ferry;
+mod foreign;
+mod form;
+mod frame;
+mod gpu;
+mod kernels;
+mod lanes;
+mod launch;
+mod list;
+mod log;
+mod memory;
+mod pace;
+mod packing;
+mod prepared;
+mod progressive;
+mod region;
+mod traffic;
 
-pub use engine::{
-    BlockCounts, Context, Detail, Fill, FrameInfo, Missing, Mode, PartInfo, Prepared, Promise, Request, Verify,
-    array_bytes, compress, compress_bound, count_blocks, decompress, decompress_progressive, decompress_region,
-    device, inspect, inspect_progressive, store,
-};
-pub use error::{Error, ErrorKind, Result};
-pub use settings::{Backend, CpuLevel};
-pub use types::{Array, ByteOrder, DType, MAX_RANK, Shape};
-
-/// Version of this library.
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+pub use crate::chunk::{compress, compress_bound, count_blocks, decompress, store};
+pub use crate::context::{Context, check_backend, check_environment, release_caches};
+pub use crate::foreign::ForeignChunks;
+pub use crate::frame::{FrameInfo, Verify, array_bytes, inspect, stored_bytes};
+pub use crate::prepared::Prepared;
+pub use crate::progressive::{PartInfo, decompress_progressive, inspect_progressive};
+pub use crate::region::decompress_region;
+pub use gridz_codecs::VERSION;
+pub use gridz_codecs::codec::fill::Fill;
+pub use gridz_codecs::codec::missing::{MAX_FILLS, MAX_MISSING_WORDS, Missing, MissingElements};
+pub use gridz_codecs::codec::mode::Mode;
+pub use gridz_codecs::codec::registry::STORED;
+pub use gridz_codecs::codec::request::Request;
+pub use gridz_codecs::codec::terms::MAX_EXTRAS;
+pub use gridz_codecs::codec::{BlockCounts, Detail, Promise};
+pub use gridz_codecs::error::{Error, ErrorKind, Result};
+pub use gridz_codecs::format;
+pub use gridz_codecs::settings::{Backend, CpuLevel};
+pub use gridz_codecs::types::{Array, ByteOrder, DType, MAX_RANK, Shape};

@@ -19,14 +19,14 @@ use common::decoder::{Decoder, Stage};
 use common::generate::{GENERATORS, Input, Xorshift, noise};
 use common::repair::{repair, reseal};
 use common::{assert_same_bytes, compress, decompress, one_in, takes};
-use gridz::codec::registry::{self, CODECS};
-use gridz::codec::{Detail, Progressive};
-use gridz::cpu::level::Level;
-use gridz::cpu::pool::Pool;
-use gridz::format::checksum::Sums;
-use gridz::format::header::{FORMAT_VERSION, MAGIC, header_bytes};
-use gridz::hdf5::cd::{RECORD_MAGIC, RECORD_VERSION, Record, Values};
 use gridz::{Context, DType, ErrorKind, Request, Verify};
+use gridz_codecs::codec::registry::{self, CODECS};
+use gridz_codecs::codec::{Detail, Progressive};
+use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::pool::Pool;
+use gridz_codecs::format::checksum::Sums;
+use gridz_codecs::format::header::{FORMAT_VERSION, MAGIC, header_bytes};
+use gridz_dataset::hdf5::cd::{RECORD_MAGIC, RECORD_VERSION, Record, Values};
 
 // ---- counting allocations -------------------------------------------------------------------------
 

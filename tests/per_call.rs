@@ -9,11 +9,11 @@ use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 
 use common::{compresses_on_gpu, lossy_specs, skip, specs, specs_of_gpus};
-use gridz::codec::registry;
-use gridz::cuda::{Device, Fatbin};
-use gridz::engine::device::{Batch, BatchMemory, async_workspace_bytes, compress_async, decompress_async};
-use gridz::settings::{self, Backend};
+use gridz::device::{Batch, BatchMemory, async_workspace_bytes, compress_async, decompress_async};
 use gridz::{Array, ByteOrder, Context, DType, Mode, Request, Shape, Verify};
+use gridz_codecs::codec::registry;
+use gridz_codecs::settings::{self, Backend};
+use gridz_cuda::Device;
 use mock_cuda::with_mock;
 
 /// Counts what the calling thread allocates.
@@ -112,7 +112,7 @@ fn chunks_of_hdf5() {
     let class = unsafe { &*H5PLget_plugin_info() };
     for spec in specs() {
         let array = array_for(&spec);
-        let words = gridz::hdf5::cd::Record::new(&spec, array, None).unwrap().words();
+        let words = gridz_dataset::hdf5::cd::Record::new(&spec, array, None).unwrap().words();
         let run = |flags: u32, bytes: &[u8]| {
             // SAFETY: a buffer of malloc with its size, as libhdf5 passes it.
             unsafe {
@@ -155,7 +155,7 @@ fn chunks_of_hdf5() {
 #[test]
 fn calls_of_the_gpu() {
     const TEST: &str = "calls_of_the_gpu";
-    if let Err(error) = Fatbin::find("ndzip") {
+    if let Err(error) = gridz::device::kernels("ndzip") {
         return skip(TEST, &error.to_string());
     }
     with_mock(TEST, &[], || {

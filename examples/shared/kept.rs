@@ -1,7 +1,7 @@
 //! Whether what came back is what was asked for.
 
-use gridz::quality::{self, Bound};
 use gridz::{Array, Context, Mode, Request};
+use gridz_quality::Bound;
 
 /// Fails if it is not the same or, where the request has a bound, an element is not within that. Of modes that bound no
 /// error it is what no codec may change that is looked at: missing elements, NaN and infinities.
@@ -20,7 +20,7 @@ pub fn check(
             _ => Bound::None,
         };
         let missing = request.missing_elements(array)?;
-        let report = quality::compare(array, original, decoded, bound, &missing, &Context::new(None, None)?)?;
+        let report = gridz_quality::compare(array, original, decoded, bound, &missing, &Context::new(None, None)?)?;
         let mismatches = report.fill_mismatches + report.nan_mismatches + report.infinity_mismatches;
         if mismatches == 0 && (bound == Bound::None || report.error_over_bound <= 1.0) {
             return Ok(());

@@ -4,12 +4,12 @@
 
 use std::sync::LazyLock;
 
-use gridz::codec::{Codec, Job};
-use gridz::cpu::level::Level;
-use gridz::cpu::pool::Pool;
-use gridz::format::checksum::Sums;
-use gridz::format::fold::Fold;
-use gridz::format::region::Region;
+use gridz_codecs::codec::{Codec, Job};
+use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::pool::Pool;
+use gridz_codecs::format::checksum::Sums;
+use gridz_codecs::format::fold::Fold;
+use gridz_codecs::format::region::Region;
 use gridz::{DType, Shape};
 
 use crate::reach::REACH;

@@ -4,7 +4,7 @@
 mod blocks;
 mod reach;
 
-use gridz::codec::cci::{Cci, params};
+use gridz_codecs::codec::cci::{Cci, params};
 use gridz::{DType, Shape};
 use libfuzzer_sys::fuzz_target;
 

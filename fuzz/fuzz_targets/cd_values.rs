@@ -3,7 +3,7 @@
 
 mod reach;
 
-use gridz::hdf5::cd::{RECORD_MAGIC, RECORD_VERSION, Values};
+use gridz_dataset::hdf5::cd::{RECORD_MAGIC, RECORD_VERSION, Values};
 use libfuzzer_sys::fuzz_target;
 use reach::REACH;
 

@@ -11,8 +11,8 @@ mod repair;
 
 use std::sync::LazyLock;
 
-use gridz::codec::registry;
-use gridz::format::header::{FORMAT_VERSION, MAGIC, header_bytes};
+use gridz_codecs::codec::registry;
+use gridz_codecs::format::header::{FORMAT_VERSION, MAGIC, header_bytes};
 use gridz::{Context, ErrorKind, Verify};
 use libfuzzer_sys::fuzz_target;
 use reach::REACH;

@@ -4,7 +4,7 @@
 mod blocks;
 mod reach;
 
-use gridz::codec::huffman::{Huffman, params};
+use gridz_codecs::codec::huffman::{Huffman, params};
 use gridz::{DType, Shape};
 use libfuzzer_sys::fuzz_target;
 

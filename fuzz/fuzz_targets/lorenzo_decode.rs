@@ -4,7 +4,7 @@
 mod blocks;
 mod reach;
 
-use gridz::codec::lorenzo::{Lorenzo, layout};
+use gridz_codecs::codec::lorenzo::{Lorenzo, layout};
 use gridz::{DType, Shape};
 use libfuzzer_sys::fuzz_target;
 

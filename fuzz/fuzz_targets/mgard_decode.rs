@@ -5,10 +5,10 @@
 mod blocks;
 mod reach;
 
-use gridz::codec::mgard::Mgard;
-use gridz::codec::{Codec, Detail, Job, Kept, Progressive};
-use gridz::cpu::level::Level;
-use gridz::cpu::pool::Pool;
+use gridz_codecs::codec::mgard::Mgard;
+use gridz_codecs::codec::{Codec, Detail, Job, Kept, Progressive};
+use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::pool::Pool;
 use gridz::{DType, Mode, Shape};
 use libfuzzer_sys::fuzz_target;
 

@@ -6,11 +6,11 @@ mod reach;
 
 use std::sync::LazyLock;
 
-use gridz::codec::ndzip::{Ndzip, layout::Layout};
-use gridz::codec::{Codec, Job};
-use gridz::cpu::level::Level;
-use gridz::cpu::pool::Pool;
-use gridz::format::checksum::Sums;
+use gridz_codecs::codec::ndzip::{Ndzip, layout::Layout};
+use gridz_codecs::codec::{Codec, Job};
+use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::pool::Pool;
+use gridz_codecs::format::checksum::Sums;
 use gridz::{DType, Shape};
 use libfuzzer_sys::fuzz_target;
 use reach::REACH;

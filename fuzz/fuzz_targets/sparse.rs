@@ -5,11 +5,11 @@ mod reach;
 
 use std::sync::LazyLock;
 
-use gridz::cpu::level::Level;
-use gridz::cpu::pool::Pool;
-use gridz::sparse::element::{Element, Semiring};
-use gridz::sparse::frame::{HEADER_BYTES, seal};
-use gridz::sparse::{self, Matrix};
+use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::pool::Pool;
+use gridz_sparse::element::{Element, Semiring};
+use gridz_sparse::frame::{HEADER_BYTES, seal};
+use gridz_sparse::{Matrix};
 use libfuzzer_sys::fuzz_target;
 use reach::REACH;
 
@@ -20,13 +20,13 @@ fn use_all<T: Element>(matrix: &Matrix) {
     let (x, mut y) = (vec![T::ONE; head.n_cols as usize], vec![T::ONE; head.n_rows as usize]);
     let mut z = x.clone();
     for level in Level::all() {
-        sparse::multiply(matrix, Semiring::PlusTimes, &x, &mut y, level, &SERIAL).unwrap();
-        sparse::multiply_transposed(matrix, Semiring::MinPlus, 1, &y, &mut z, level, &SERIAL).unwrap();
+        gridz_sparse::multiply(matrix, Semiring::PlusTimes, &x, &mut y, level, &SERIAL).unwrap();
+        gridz_sparse::multiply_transposed(matrix, Semiring::MinPlus, 1, &y, &mut z, level, &SERIAL).unwrap();
     }
     let (x, mut y) = (vec![T::ONE; x.len() * 3], vec![T::ONE; y.len() * 3]);
-    sparse::multiply_wide(matrix, Semiring::PlusTimes, 3, &x, &mut y, Level::best(), &SERIAL).unwrap();
-    let rows = sparse::decode::<i64, T>(matrix, 0..head.n_rows, &SERIAL).unwrap();
-    assert_eq!(rows.columns.len() as u64, sparse::count(matrix, 0..head.n_rows).unwrap());
+    gridz_sparse::multiply_wide(matrix, Semiring::PlusTimes, 3, &x, &mut y, Level::best(), &SERIAL).unwrap();
+    let rows = gridz_sparse::decode::<i64, T>(matrix, 0..head.n_rows, &SERIAL).unwrap();
+    assert_eq!(rows.columns.len() as u64, gridz_sparse::count(matrix, 0..head.n_rows).unwrap());
 }
 
 fuzz_target!(|bytes: &[u8]| {

@@ -4,9 +4,9 @@
 mod blocks;
 mod reach;
 
-use gridz::codec::szp::Szp;
-use gridz::codec::szp::layout;
-use gridz::codec::szp::params::Level;
+use gridz_codecs::codec::szp::Szp;
+use gridz_codecs::codec::szp::layout;
+use gridz_codecs::codec::szp::params::Level;
 use gridz::{DType, Mode, Shape};
 use libfuzzer_sys::fuzz_target;
 

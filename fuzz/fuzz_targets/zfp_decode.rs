@@ -5,13 +5,13 @@
 mod blocks;
 mod reach;
 
-use gridz::codec::missing::MissingElements;
-use gridz::codec::zfp::Zfp;
-use gridz::codec::zfp::numbers::{Numbers, REVERSIBLE};
-use gridz::codec::zfp::params::{Asked, are_possible, bounded};
-use gridz::codec::{Codec, Job};
-use gridz::cpu::level::Level;
-use gridz::cpu::pool::Pool;
+use gridz_codecs::codec::missing::MissingElements;
+use gridz_codecs::codec::zfp::Zfp;
+use gridz_codecs::codec::zfp::numbers::{Numbers, REVERSIBLE};
+use gridz_codecs::codec::zfp::params::{Asked, are_possible, bounded};
+use gridz_codecs::codec::{Codec, Job};
+use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::pool::Pool;
 use gridz::{DType, Mode, Shape};
 use libfuzzer_sys::fuzz_target;
 

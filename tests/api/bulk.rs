@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gridz::bulk::{Buffer, ChunkCoder, ChunkStore, Covers, Encoded, Placement, Selection, Transfer};
 use gridz::device::{Destination, Source};
 use gridz::{Array, ByteOrder, Context, DType, Error, ErrorKind, Prepared, Request, Result, Shape, Verify};
+use gridz_dataset::bulk::{Buffer, ChunkCoder, ChunkStore, Covers, Encoded, Placement, Selection, Transfer};
 use proptest::prelude::*;
 
 /// Chunks by their first elements.

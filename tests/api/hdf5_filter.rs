@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use gridz::hdf5::cd::Values;
 use gridz::{Array, ByteOrder, Context, DType, Request, Shape, Verify};
+use gridz_dataset::hdf5::cd::Values;
 use hdf5_sys::h5::{H5is_library_threadsafe, H5open, herr_t, hsize_t};
 use hdf5_sys::h5d::*;
 use hdf5_sys::h5e::{H5E_DEFAULT, H5E_direction_t, H5E_error2_t, H5Eset_auto2, H5Ewalk2};

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gridz::codec::registry::CODECS;
+use gridz_codecs::codec::registry::CODECS;
 
 /// What every layer above may use.
 const BASE: [&str; 4] = ["error", "types", "settings", "format"];
@@ -511,7 +511,7 @@ fn the_checker_allows_the_rest() {
 #[test]
 fn the_checker_sees_circles() {
     let file = |name: &str, text: &str| (name.to_owned(), text.to_owned());
-    let lib = file("lib.rs", "pub use engine::Context;");
+    let lib = file("lib.rs", "pub use gridz::Context;");
     let face = file("engine.rs", "mod a; mod b; pub use crate::engine::a::Context;");
     let circle_of = |a: &str, b: &str| {
         let sources = [lib.clone(), face.clone(), file("engine/a.rs", a), file("engine/b.rs", b)];

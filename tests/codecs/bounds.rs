@@ -4,8 +4,8 @@
 use crate::common::bounds::{Bound, assert_kept, part_bytes};
 use crate::common::generate::{GENERATORS, Input};
 use crate::common::{Tally, assert_no_request, assert_refused, assert_same_bytes, cases, compress, decompress};
-use gridz::codec::registry;
 use gridz::{Array, ByteOrder, Context, CpuLevel, DType, Mode, Request, Shape};
+use gridz_codecs::codec::registry;
 use proptest::prelude::*;
 
 fn request(text: &str) -> Request {

@@ -2,8 +2,8 @@
 
 use crate::common::generate::{Input, Xorshift};
 use crate::common::{Tally, assert_same_bytes, cases, compress, decompress};
-use gridz::codec::registry;
 use gridz::{Array, ByteOrder, Context, CpuLevel, DType, Request, Shape};
+use gridz_codecs::codec::registry;
 use proptest::prelude::*;
 
 const TYPES: [DType; 4] = [DType::U32, DType::U64, DType::I32, DType::I64];

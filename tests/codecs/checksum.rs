@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use crate::common::generate::{Input, Xorshift};
 use crate::common::{compress, decompress, shared, specs};
-use gridz::format::checksum::{self, LANES, WEIGHTS, key};
-use gridz::format::header::Header;
 use gridz::{Array, Context, DType, ErrorKind, Request, Shape};
+use gridz_codecs::format::checksum::{self, LANES, WEIGHTS, key};
+use gridz_codecs::format::header::Header;
 
 // ---- what is compared ------------------------------------------------------------------------------
 

@@ -13,13 +13,13 @@ use std::fs;
 use crate::common::generate::{Input, noise};
 use crate::common::golden::{Reject, assert_refused, assert_same_files, folder, manifest, write_manifest};
 use crate::common::{assert_same_bytes, compress, decompress, repair::repair, sha256};
-use gridz::codec::Job;
-use gridz::codec::registry::{self, CODECS};
-use gridz::cpu::level::Level;
-use gridz::cpu::pool::Pool;
-use gridz::format::checksum::Sums;
-use gridz::format::fold::Fold;
 use gridz::{Context, DType, ErrorKind, Request, Verify};
+use gridz_codecs::codec::Job;
+use gridz_codecs::codec::registry::{self, CODECS};
+use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::pool::Pool;
+use gridz_codecs::format::checksum::Sums;
+use gridz_codecs::format::fold::Fold;
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]

@@ -7,13 +7,13 @@ use crate::common::vectors::vectors;
 use crate::common::{Tally, assert_same_bytes, cases, one_in, skip};
 use std::sync::LazyLock;
 
-use gridz::codec::registry::{CODECS, Entry};
-use gridz::codec::{Decision, Encoded, Job, Plan, Terms};
-use gridz::cpu::level::Level;
-use gridz::cpu::pool::Pool;
-use gridz::format::checksum::Sums;
-use gridz::settings::CpuLevel;
 use gridz::{Array, ByteOrder, Context, DType, Error, Mode, Result, Shape};
+use gridz_codecs::codec::registry::{CODECS, Entry};
+use gridz_codecs::codec::{Decision, Encoded, Job, Plan, Terms};
+use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::pool::Pool;
+use gridz_codecs::format::checksum::Sums;
+use gridz_codecs::settings::CpuLevel;
 use proptest::prelude::*;
 
 /// Memory whose pages before and behind cannot be accessed. The bytes in use end at the second of them, or begin

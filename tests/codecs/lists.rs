@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use gridz::Mode;
-use gridz::codec::registry::CODECS;
+use gridz_codecs::codec::registry::CODECS;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

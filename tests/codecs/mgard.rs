@@ -3,12 +3,12 @@
 use crate::common::bounds::{Bound, Number, assert_kept, number};
 use crate::common::generate::{GENERATORS, Input};
 use crate::common::{Tally, assert_no_request, assert_refused, assert_same_bytes, cases, compress, decompress};
-use gridz::codec::registry::STORED;
-use gridz::format::fold::Fold;
-use gridz::format::header::{Header, header_bytes};
 use gridz::{
     Array, ByteOrder, Context, CpuLevel, DType, Detail, ErrorKind, Mode, PartInfo, Request, Shape, Verify,
 };
+use gridz_codecs::codec::registry::STORED;
+use gridz_codecs::format::fold::Fold;
+use gridz_codecs::format::header::{Header, header_bytes};
 use proptest::prelude::*;
 
 /// The codec's number.

@@ -4,9 +4,9 @@
 use crate::common::bounds::{Bound, Number, assert_kept, number, part_bytes};
 use crate::common::generate::{GENERATORS, Input, Xorshift};
 use crate::common::{assert_same_bytes, compress, decompress, takes};
-use gridz::codec::missing::{MAX_FILLS, MissingElements};
-use gridz::codec::registry::CODECS;
 use gridz::{Array, ByteOrder, Context, CpuLevel, DType, Mode, Request};
+use gridz_codecs::codec::missing::{MAX_FILLS, MissingElements};
+use gridz_codecs::codec::registry::CODECS;
 
 /// Requests of every codec, mode and level.
 fn requests() -> Vec<Request> {

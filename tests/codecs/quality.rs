@@ -1,9 +1,9 @@
 //! The report of `quality::compare` against the plainest formulas, on small arrays.
 
 use crate::common::Tally;
-use gridz::codec::missing::MissingElements;
-use gridz::quality::{Bound, Report, compare};
 use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Mode, Shape};
+use gridz_codecs::codec::missing::MissingElements;
+use gridz_quality::{Bound, Report, compare};
 use proptest::prelude::*;
 
 fn array(dtype: DType, extents: &[u64]) -> Array {

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use crate::common::bounds::{Bound, assert_kept};
 use crate::common::real::arrays;
 use crate::common::{assert_same_bytes, compress, decompress, ndzip, shared, specs, takes};
-use gridz::format::header::header_bytes;
 use gridz::{ByteOrder, Context, Mode, Request};
+use gridz_codecs::format::header::header_bytes;
 use serde_json::Value;
 
 /// Frame bytes by codec and file.

@@ -133,7 +133,7 @@ fn of_ndzip_all_is_compared_and_little_decoded() {
     let context = Context::default();
     let frame = compress(&input.array(), &ndzip(), &raw, &context);
     // Heads of the last of eight blocks, of whose 4096 words the table has the ends; then the border.
-    let header = gridz::format::header::header_bytes(3, 0);
+    let header = gridz_codecs::format::header::header_bytes(3, 0);
     let begin = u32::from_le_bytes(frame[header + 24..header + 28].try_into().unwrap()) as usize;
     let read = |frame: &[u8], start: [u64; 3], verify: Verify| {
         let mut dst = vec![0; 4 * 4 * 4 * 4];

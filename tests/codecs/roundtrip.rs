@@ -4,9 +4,9 @@ use std::sync::LazyLock;
 
 use crate::common::generate::{GENERATORS, Input};
 use crate::common::{Tally, assert_same_bytes, cases, compress, decompress, ndzip, specs};
-use gridz::codec::registry;
-use gridz::format::header::header_bytes;
 use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Request, Shape, Verify};
+use gridz_codecs::codec::registry;
+use gridz_codecs::format::header::header_bytes;
 use proptest::prelude::*;
 
 /// Most elements of a randomly chosen array.

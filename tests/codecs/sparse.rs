@@ -5,12 +5,12 @@ use crate::common::damage::Answers;
 use crate::common::generate::Xorshift;
 use crate::common::matrices::{mesh, stencil};
 use crate::common::{Tally, one_in};
-use gridz::cpu::level::Level;
-use gridz::cpu::pool::Pool;
-use gridz::error::ErrorKind;
-use gridz::sparse::element::{Element, Semiring};
-use gridz::sparse::frame::{HEADER_BYTES, seal};
-use gridz::sparse::{self, Csr, Matrix, ValueChoice};
+use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::pool::Pool;
+use gridz_codecs::error::ErrorKind;
+use gridz_sparse::element::{Element, Semiring};
+use gridz_sparse::frame::{HEADER_BYTES, seal};
+use gridz_sparse::{Csr, Matrix, ValueChoice};
 use proptest::prelude::*;
 
 /// A matrix in rows, with memory of its own.
@@ -40,7 +40,7 @@ impl<T: Element + std::fmt::Debug> Own<T> {
     }
 
     fn compress(&self, choice: ValueChoice) -> Matrix {
-        sparse::compress(&self.csr(), choice, &Pool::new(1)).unwrap()
+        gridz_sparse::compress(&self.csr(), choice, &Pool::new(1)).unwrap()
     }
 
     /// Row `r`, in order.
@@ -125,20 +125,24 @@ fn check<T: Number>(own: &Own<T>, choice: ValueChoice) -> Matrix {
     let n_cols = own.n_cols as usize;
     let pools = [1, 3].map(Pool::new);
     let frame = matrix.frame().to_vec();
-    assert_eq!(sparse::compress(&own.csr(), choice, &pools[1]).unwrap().frame(), frame, "threads change nothing");
+    assert_eq!(
+        gridz_sparse::compress(&own.csr(), choice, &pools[1]).unwrap().frame(),
+        frame,
+        "threads change nothing"
+    );
     let again = Matrix::from_frame(&frame, &pools[1]).unwrap();
     assert_eq!(again.frame(), frame);
 
     for rows in [0..n_rows, n_rows / 3..n_rows / 2, n_rows..n_rows] {
         let rows = rows.start as u64..rows.end as u64;
-        let found = sparse::decode::<i64, T>(&matrix, rows.clone(), &pools[0]).unwrap();
+        let found = gridz_sparse::decode::<i64, T>(&matrix, rows.clone(), &pools[0]).unwrap();
         let (start, end) = (own.starts[rows.start as usize], own.starts[rows.end as usize]);
         assert_eq!(found.columns, own.columns[start as usize..end as usize]);
         assert_eq!(bits(&found.values), bits(&own.values[start as usize..end as usize]));
         let starts: Vec<i64> =
             own.starts[rows.start as usize..=rows.end as usize].iter().map(|at| at - start).collect();
         assert_eq!(found.starts, starts);
-        assert_eq!(sparse::count(&matrix, rows).unwrap(), (end - start) as u64);
+        assert_eq!(gridz_sparse::count(&matrix, rows).unwrap(), (end - start) as u64);
     }
 
     let view = again.view();
@@ -159,10 +163,10 @@ fn check<T: Number>(own: &Own<T>, choice: ValueChoice) -> Matrix {
         for pool in &pools {
             for level in Level::all() {
                 let mut y = vec![T::INFINITY; n_rows];
-                sparse::multiply(&matrix, ring, &first, &mut y, level, pool).unwrap();
+                gridz_sparse::multiply(&matrix, ring, &first, &mut y, level, pool).unwrap();
                 assert_eq!(bits(&y), bits(&want_first), "{ring:?} at {level:?}");
                 let mut y = vec![T::INFINITY; n_rows * n];
-                sparse::multiply_wide(&matrix, ring, n, &x, &mut y, level, pool).unwrap();
+                gridz_sparse::multiply_wide(&matrix, ring, n, &x, &mut y, level, pool).unwrap();
                 assert_eq!(bits(&y), bits(&want), "{ring:?} at {level:?}");
             }
         }
@@ -174,9 +178,9 @@ fn check<T: Number>(own: &Own<T>, choice: ValueChoice) -> Matrix {
         let mut found = Vec::new();
         for (level, pool) in Level::all().flat_map(|level| pools.iter().map(move |pool| (level, pool))) {
             let mut y = vec![T::ONE; n_cols * n];
-            sparse::multiply_transposed(&matrix, ring, n, &x, &mut y, level, pool).unwrap();
+            gridz_sparse::multiply_transposed(&matrix, ring, n, &x, &mut y, level, pool).unwrap();
             let mut z = vec![T::ONE; n_cols];
-            sparse::multiply_transposed(&matrix, ring, 1, &first, &mut z, level, pool).unwrap();
+            gridz_sparse::multiply_transposed(&matrix, ring, 1, &first, &mut z, level, pool).unwrap();
             assert_eq!(bits(&z), bits(&y.iter().step_by(n).copied().collect::<Vec<_>>()), "{ring:?} at {level:?}");
             if found.is_empty() {
                 found = y.clone();
@@ -244,7 +248,7 @@ fn stencils_have_no_codes() {
     for (b, far) in [(1, true), (1, false), (2, true), (3, false), (4, false), (5, false)] {
         let (n, rows) = stencil(17 - 2 * b, b, far);
         let matrix = check_both(n, &rows, 0, ValueChoice::Plain);
-        let kinds = sparse::kinds(&matrix);
+        let kinds = gridz_sparse::kinds(&matrix);
         assert_eq!(matrix.head().block as i64, b);
         assert!(kinds.by_distance * 10 > matrix.head().nnz * 7, "{kinds:?}");
     }
@@ -255,7 +259,7 @@ fn meshes_have_a_code_for_each_block() {
     for b in [2, 3, 4, 6, 8] {
         let (n, rows) = mesh(9000 / b, b, 300);
         let matrix = check_both(n, &rows, 0, ValueChoice::Plain);
-        let kinds = sparse::kinds(&matrix);
+        let kinds = gridz_sparse::kinds(&matrix);
         assert_eq!(matrix.head().block as i64, b);
         assert!(kinds.blocked * 10 > matrix.head().nnz * 9, "{kinds:?}");
         assert!(matrix.head().n_order > 0, "rows of many lengths take another order");
@@ -264,7 +268,7 @@ fn meshes_have_a_code_for_each_block() {
 
 #[test]
 fn values_are_kept_in_every_way() {
-    use gridz::sparse::layout::ValueCodec;
+    use gridz_sparse::layout::ValueCodec;
     let (n, rows) = mesh(4500, 1, 300);
     for (kind, codec) in [
         (0, ValueCodec::Plain),
@@ -279,7 +283,7 @@ fn values_are_kept_in_every_way() {
         check_both(n, &rows, kind, ValueChoice::Blocks);
     }
     let own = Own::of(n, rows, |i| value(0, i));
-    sparse::compress(&own.csr(), ValueChoice::Constant, &Pool::new(1)).unwrap_err();
+    gridz_sparse::compress(&own.csr(), ValueChoice::Constant, &Pool::new(1)).unwrap_err();
 }
 
 #[test]
@@ -309,9 +313,9 @@ fn columns_of_64_bits_come_back() {
     let own = Own::of(i64::MAX as u64, rows, |i| i as f64);
     let matrix = own.compress(ValueChoice::Best);
     let matrix = Matrix::from_frame(matrix.frame(), &Pool::new(1)).unwrap();
-    let found = sparse::decode::<i64, f64>(&matrix, 0..100, &Pool::new(1)).unwrap();
+    let found = gridz_sparse::decode::<i64, f64>(&matrix, 0..100, &Pool::new(1)).unwrap();
     assert_eq!((found.columns, found.values), (own.columns.clone(), own.values.clone()));
-    assert!(sparse::decode::<i32, f64>(&matrix, 0..100, &Pool::new(1)).is_err());
+    assert!(gridz_sparse::decode::<i32, f64>(&matrix, 0..100, &Pool::new(1)).is_err());
 }
 
 /// Codes that could be short, at steps that are further apart than their offsets can tell.
@@ -325,14 +329,14 @@ fn clusters_far_from_each_other_come_back() {
         let own = Own::of(1 << 41, rows, |i| i as f64);
         let matrix = own.compress(ValueChoice::Plain);
         let matrix = Matrix::from_frame(matrix.frame(), &Pool::new(1)).unwrap();
-        let found = sparse::decode::<i64, f64>(&matrix, 0..65, &Pool::new(1)).unwrap();
+        let found = gridz_sparse::decode::<i64, f64>(&matrix, 0..65, &Pool::new(1)).unwrap();
         assert!((found.columns, found.values) == (own.columns.clone(), own.values.clone()), "{far}");
     }
 }
 
 #[test]
 fn tables_of_too_large_matrices_are_refused() {
-    use gridz::sparse::layout::counted;
+    use gridz_sparse::layout::counted;
     assert!(counted((1 << 32) - 2).is_ok() && counted((1 << 32) - 1).is_err());
     // More than 2^32 elements are fine: values are counted by the 32.
     assert!(counted((1usize << 33) / 32).is_ok());
@@ -362,10 +366,10 @@ fn columns_have_the_frame_of_their_rows() {
         let own = Own::of(n_cols, rows.into_iter().map(columns_of).collect(), |i| values[i]);
         for choice in [ValueChoice::Best, ValueChoice::Plain, ValueChoice::Blocks] {
             for pool in [1, 3].map(Pool::new) {
-                let found = sparse::compress_transposed(&given.csr(), choice, &pool).unwrap();
+                let found = gridz_sparse::compress_transposed(&given.csr(), choice, &pool).unwrap();
                 assert!(found.frame() == own.compress(choice).frame(), "{n} rows, {choice:?}");
                 let again = Matrix::from_frame(found.frame(), &pool).unwrap();
-                let back = sparse::decode::<i64, f64>(&again, 0..n, &pool).unwrap();
+                let back = gridz_sparse::decode::<i64, f64>(&again, 0..n, &pool).unwrap();
                 assert_eq!((&back.starts, &back.columns), (&own.starts, &own.columns));
                 assert_eq!(bits(&back.values), bits(&own.values));
             }
@@ -386,7 +390,7 @@ fn rows_of_many_windows_are_decoded() {
     let pool = Pool::new(3);
     for (first, end) in [(0, n_rows), (1, n_rows - 1), (3839, 3841), (16 * 3840, 33 * 3840), (100_000, 100_000)] {
         let (start, stop) = (own.starts[first as usize], own.starts[end as usize]);
-        let found = sparse::decode::<i32, f64>(&matrix, first as u64..end as u64, &pool).unwrap();
+        let found = gridz_sparse::decode::<i32, f64>(&matrix, first as u64..end as u64, &pool).unwrap();
         assert!(
             found
                 .columns
@@ -399,8 +403,8 @@ fn rows_of_many_windows_are_decoded() {
         assert!(found.starts.iter().map(|&start| i64::from(start)).eq(starts), "rows {first} to {end}");
     }
     let mut starts = [0i64; 3];
-    let room = sparse::Room { starts: &mut starts, columns: &mut [0; 3], values: &mut [0.0; 0] };
-    let error = sparse::decode_to::<i64, f64>(&matrix, 0..2, room, &pool).unwrap_err();
+    let room = gridz_sparse::Room { starts: &mut starts, columns: &mut [0; 3], values: &mut [0.0; 0] };
+    let error = gridz_sparse::decode_to::<i64, f64>(&matrix, 0..2, room, &pool).unwrap_err();
     assert!(error.context().contains("columns has room for 3, but these rows need 2"), "{error}");
 }
 
@@ -410,7 +414,7 @@ fn what_is_no_matrix_is_refused() {
     let refuse = |n_cols: u64, starts: &[i32], columns: &[i32], part: &str| {
         let values = vec![1f32; columns.len()];
         let csr = Csr { n_rows: 2, n_cols, starts, columns, values: &values };
-        let error = sparse::compress(&csr, ValueChoice::Best, &pool).unwrap_err();
+        let error = gridz_sparse::compress(&csr, ValueChoice::Best, &pool).unwrap_err();
         assert!(error.context().contains(part), "{error}");
     };
     refuse(3, &[0, 1], &[0], "one more than rows");
@@ -420,7 +424,7 @@ fn what_is_no_matrix_is_refused() {
     refuse(3, &[0, 1, 2], &[0, 3], "column 3");
     refuse(3, &[0, 1, 2], &[0, -1], "column -1");
     let csr = Csr { n_rows: 1, n_cols: 1, starts: &[0, 1], columns: &[0], values: &[1f32, 2.0] };
-    assert!(sparse::compress(&csr, ValueChoice::Best, &pool).is_err());
+    assert!(gridz_sparse::compress(&csr, ValueChoice::Best, &pool).is_err());
 }
 
 /// A frame of every kind of table.
@@ -460,19 +464,19 @@ fn use_all<T: Number>(matrix: &Matrix, pool: &Pool) {
     let x: Vec<T> = (0..head.n_cols as usize).map(|i| T::element(i % 16)).collect();
     let mut y = vec![T::default(); head.n_rows as usize];
     let products = Level::all().map(|level| {
-        sparse::multiply(matrix, Semiring::PlusTimes, &x, &mut y, level, pool).unwrap();
+        gridz_sparse::multiply(matrix, Semiring::PlusTimes, &x, &mut y, level, pool).unwrap();
         // The bits of NaN depend on the order of a sum.
         y.iter().map(|y| if y.number().is_nan() { 0 } else { y.bits() }).collect::<Vec<_>>()
     });
     let products: Vec<_> = products.collect();
     assert!(products.iter().all(|product| *product == products[0]), "instructions change nothing");
-    let rows = sparse::decode::<i64, T>(matrix, 0..head.n_rows, pool).unwrap();
-    assert_eq!(rows.columns.len() as u64, sparse::count(matrix, 0..head.n_rows).unwrap());
+    let rows = gridz_sparse::decode::<i64, T>(matrix, 0..head.n_rows, pool).unwrap();
+    assert_eq!(rows.columns.len() as u64, gridz_sparse::count(matrix, 0..head.n_rows).unwrap());
     for level in Level::all() {
         for n in [1, 3] {
             let (mut x, mut y) = (vec![T::ONE; head.n_cols as usize * n], vec![T::ONE; head.n_rows as usize * n]);
-            sparse::multiply_transposed(matrix, Semiring::PlusTimes, n, &y, &mut x, level, pool).unwrap();
-            sparse::multiply_wide(matrix, Semiring::MinPlus, n, &x, &mut y, level, pool).unwrap();
+            gridz_sparse::multiply_transposed(matrix, Semiring::PlusTimes, n, &y, &mut x, level, pool).unwrap();
+            gridz_sparse::multiply_wide(matrix, Semiring::MinPlus, n, &x, &mut y, level, pool).unwrap();
         }
     }
 }
@@ -483,19 +487,28 @@ fn any_number_of_vectors() {
     rows[77] = (0..n_cols as i64).collect();
     let own = Own::of(n_cols, rows, |i| value(0, i));
     let (matrix, pool) = (own.compress(ValueChoice::Plain), Pool::new(3));
-    for n in [1, 2, 4, 5, 7, 8, 11, 16, 33, sparse::MAX_VECTORS] {
+    for n in [1, 2, 4, 5, 7, 8, 11, 16, 33, gridz_sparse::MAX_VECTORS] {
         let x: Vec<f64> = (0..n_cols as usize * n).map(f64::element).collect();
         let mut y = vec![0.0; x.len()];
         let mut transposed = y.clone();
-        sparse::multiply_wide(&matrix, Semiring::PlusTimes, n, &x, &mut y, Level::best(), &pool).unwrap();
-        sparse::multiply_transposed(&matrix, Semiring::PlusTimes, n, &x, &mut transposed, Level::best(), &pool)
-            .unwrap();
+        gridz_sparse::multiply_wide(&matrix, Semiring::PlusTimes, n, &x, &mut y, Level::best(), &pool).unwrap();
+        gridz_sparse::multiply_transposed(
+            &matrix,
+            Semiring::PlusTimes,
+            n,
+            &x,
+            &mut transposed,
+            Level::best(),
+            &pool,
+        )
+        .unwrap();
         for j in [0, n / 2, n - 1] {
             let one = |all: &[f64]| all.iter().skip(j).step_by(n).copied().collect::<Vec<_>>();
             let mut want = vec![0.0; n_cols as usize];
-            sparse::multiply(&matrix, Semiring::PlusTimes, &one(&x), &mut want, Level::PORTABLE, &pool).unwrap();
+            gridz_sparse::multiply(&matrix, Semiring::PlusTimes, &one(&x), &mut want, Level::PORTABLE, &pool)
+                .unwrap();
             assert_eq!(bits(&one(&y)), bits(&want), "vector {j} of {n}");
-            sparse::multiply_transposed(
+            gridz_sparse::multiply_transposed(
                 &matrix,
                 Semiring::PlusTimes,
                 1,

@@ -12,12 +12,12 @@ use crate::common::golden::{Reject, assert_refused, assert_same_files, folder, m
 use crate::common::matrices::{MatrixInput, Rows};
 use crate::common::matrix_rejects::rejects;
 use crate::common::{assert_same_bytes, sha256};
-use gridz::cpu::level::Level;
-use gridz::cpu::pool::Pool;
-use gridz::sparse::element::{Element, Semiring};
-use gridz::sparse::frame::step;
-use gridz::sparse::layout::{BLOCKED, FULL, IN_ORDER, RELATIVE, ValueCodec, WINDOW};
-use gridz::sparse::{self, Matrix};
+use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::pool::Pool;
+use gridz_sparse::Matrix;
+use gridz_sparse::element::{Element, Semiring};
+use gridz_sparse::frame::step;
+use gridz_sparse::layout::{BLOCKED, FULL, IN_ORDER, RELATIVE, ValueCodec, WINDOW};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]
@@ -63,7 +63,7 @@ fn rows_bytes<T: Element>(starts: &[i64], columns: &[i64], values: &[T]) -> Vec<
 }
 
 fn decoded<T: Element>(matrix: &Matrix, pool: &Pool) -> Vec<u8> {
-    let rows = sparse::decode::<i64, T>(matrix, 0..matrix.head().n_rows, pool).unwrap();
+    let rows = gridz_sparse::decode::<i64, T>(matrix, 0..matrix.head().n_rows, pool).unwrap();
     rows_bytes(&rows.starts, &rows.columns, &rows.values)
 }
 
@@ -82,7 +82,7 @@ fn product<T: Element>(matrix: &Matrix, level: Level, pool: &Pool) -> Vec<u8> {
     };
     let x: Vec<T> = (0..matrix.head().n_cols).map(element).collect();
     let mut y = vec![T::INFINITY; matrix.head().n_rows as usize];
-    sparse::multiply(matrix, Semiring::PlusTimes, &x, &mut y, level, pool).unwrap();
+    gridz_sparse::multiply(matrix, Semiring::PlusTimes, &x, &mut y, level, pool).unwrap();
     let nan =
         if T::BYTES == 8 { f64::NAN.to_bits() & !(1 << 63) } else { u64::from(f32::NAN.to_bits() & !(1 << 31)) };
     let is_nan = |y: &T| y.partial_cmp(y).is_none();

@@ -3,8 +3,8 @@
 use crate::common::ndzip::{decode, encode};
 use crate::common::vectors::vectors;
 use crate::common::{assert_same_bytes, compress, decompress, generate::Input, sha256};
-use gridz::cpu::pool::Pool;
 use gridz::{Array, ByteOrder, Context, DType, Shape};
+use gridz_codecs::cpu::pool::Pool;
 use serde::Deserialize;
 
 #[test]

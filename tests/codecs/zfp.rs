@@ -7,11 +7,11 @@ use crate::common::zfp::{Vector, vectors};
 use crate::common::{
     assert_no_request, assert_refused, assert_same_bytes, compress, decompress, repair::repair, sha256,
 };
-use gridz::codec::registry::{self, find};
-use gridz::codec::{Decision, Job, Plan};
-use gridz::cpu::level::Level;
-use gridz::cpu::pool::Pool;
 use gridz::{Array, BlockCounts, ByteOrder, Context, DType, ErrorKind, Request, Shape, Verify};
+use gridz_codecs::codec::registry::{self, find};
+use gridz_codecs::codec::{Decision, Job, Plan};
+use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::pool::Pool;
 
 /// The payload of an array, even where it is longer than the array, and the array that it is decoded to.
 fn payload(array: &Array, request: &Request, raw: &[u8]) -> (Vec<u8>, Vec<u8>) {

@@ -2,9 +2,9 @@
 
 use crate::common::zfp::{self, Vector, vectors};
 use crate::common::{assert_same_bytes, sha256};
-use gridz::codec::zfp::block::{BitWriter, GROUP, Value, decode, encode, encode_checked};
-use gridz::codec::zfp::numbers::{Numbers, REVERSIBLE};
-use gridz::cpu::level::Level;
+use gridz_codecs::codec::zfp::block::{BitWriter, GROUP, Value, decode, encode, encode_checked};
+use gridz_codecs::codec::zfp::numbers::{Numbers, REVERSIBLE};
+use gridz_codecs::cpu::level::Level;
 
 fn elements<T: Value>(raw: &[u8]) -> Vec<T> {
     raw.chunks_exact(T::BYTES).map(T::read).collect()

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use gridz::codec::registry::{self, CODECS, Entry};
-use gridz::cpu::level::Level;
-use gridz::cpu::pool::Pool;
-use gridz::format::checksum::Sums;
-use gridz::format::fold::Fold;
-use gridz::format::region::Region;
 use gridz::{Array, DType, Mode, Request, Result};
+use gridz_codecs::codec::registry::{self, CODECS, Entry};
+use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::pool::Pool;
+use gridz_codecs::format::checksum::Sums;
+use gridz_codecs::format::fold::Fold;
+use gridz_codecs::format::region::Region;
 
 use super::compress;
 use super::decoder::Decoder;
@@ -128,7 +128,7 @@ fn edge(random: &mut Xorshift, n_bits: u32, old: u64, n: usize) -> u64 {
 pub fn damaged(frame: &[u8], other: &[u8], random: &mut Xorshift) -> Vec<u8> {
     let mut bytes = frame.to_vec();
     let (rank, n_params) = (usize::from(frame[9]), usize::from(frame[11]));
-    let header = gridz::format::header::header_bytes(frame[9], n_params);
+    let header = gridz_codecs::format::header::header_bytes(frame[9], n_params);
     let n = frame.len() - header;
     // A place in the payload, often near its start, where heads and tables are.
     let place = |random: &mut Xorshift, n: usize| match random.below(3) {
@@ -186,7 +186,7 @@ pub fn damaged(frame: &[u8], other: &[u8], random: &mut Xorshift) -> Vec<u8> {
         }
         _ => {
             // The first bytes of one payload, then the bytes of another one.
-            let of_other = gridz::format::header::header_bytes(other[9], usize::from(other[11]));
+            let of_other = gridz_codecs::format::header::header_bytes(other[9], usize::from(other[11]));
             let at = random.below(n as u64 + 1) as usize;
             let rest = other.get(of_other + at..).unwrap_or_default();
             bytes.truncate(header + at);

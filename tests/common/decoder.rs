@@ -1,12 +1,12 @@
 //! Whether a frame reaches the decoder of its codec, and that decoder. The fuzz targets use this file too.
 
-use gridz::codec::registry::{self, Entry};
-use gridz::codec::{Job, Kept};
-use gridz::cpu::level::Level;
-use gridz::cpu::pool::Pool;
-use gridz::format::checksum::Sums;
-use gridz::format::header::Header;
 use gridz::{Array, Result, Shape};
+use gridz_codecs::codec::registry::{self, Entry};
+use gridz_codecs::codec::{Job, Kept};
+use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::pool::Pool;
+use gridz_codecs::format::checksum::Sums;
+use gridz_codecs::format::header::Header;
 
 /// How far a frame comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

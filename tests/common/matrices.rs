@@ -1,7 +1,7 @@
 //! Sparse matrices by a rule.
 
-use gridz::sparse::element::Element;
-use gridz::sparse::{self, Csr, Matrix, ValueChoice};
+use gridz_sparse::element::Element;
+use gridz_sparse::{Csr, Matrix, ValueChoice};
 use serde::{Deserialize, Serialize};
 
 use super::generate::Xorshift;
@@ -209,10 +209,10 @@ impl<T: Element> Rows<T> {
         Self { n_cols, starts, values: (0..columns.len()).map(value).collect(), columns, choice: input.choice() }
     }
 
-    pub fn compress(&self, pool: &gridz::cpu::pool::Pool) -> Matrix {
+    pub fn compress(&self, pool: &gridz_codecs::cpu::pool::Pool) -> Matrix {
         let Self { n_cols, starts, columns, values, choice } = self;
         let csr = Csr { n_rows: starts.len() as u64 - 1, n_cols: *n_cols, starts, columns, values };
-        sparse::compress(&csr, *choice, pool).unwrap()
+        gridz_sparse::compress(&csr, *choice, pool).unwrap()
     }
 }
 

@@ -1,10 +1,10 @@
 //! Frames of sparse matrices that are sound but for what their names say.
 
 use gridz::ErrorKind::{self, Corrupt, Truncated, UnsupportedFormat};
-use gridz::cpu::pool::Pool;
-use gridz::sparse::Matrix;
-use gridz::sparse::frame::{HEADER_BYTES, Places, seal};
-use gridz::sparse::layout::IN_ORDER;
+use gridz_codecs::cpu::pool::Pool;
+use gridz_sparse::Matrix;
+use gridz_sparse::frame::{HEADER_BYTES, Places, seal};
+use gridz_sparse::layout::IN_ORDER;
 
 use super::matrices::{MatrixInput, Rows};
 

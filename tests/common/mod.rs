@@ -22,10 +22,10 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use gridz::codec::gpu::{Answer, Chunks, Direction};
-use gridz::codec::registry::{self, CODECS};
-use gridz::codec::{Decision, Terms};
 use gridz::{Array, Context, DType, ErrorKind, Mode, Request, Verify};
+use gridz_codecs::codec::gpu::{Answer, Chunks, Direction};
+use gridz_codecs::codec::registry::{self, CODECS};
+use gridz_codecs::codec::{Decision, Terms};
 use proptest::test_runner::{Config as ProptestConfig, FileFailurePersistence};
 use sha2::{Digest, Sha256};
 

@@ -1,11 +1,11 @@
 //! The ndzip codec without frame, folding or fallback to `stored`.
 
-use gridz::codec::ndzip::{Ndzip, layout::Layout};
-use gridz::codec::{Codec, Job};
-use gridz::cpu::level::Level;
-use gridz::cpu::pool::Pool;
-use gridz::format::checksum::Sums;
 use gridz::{DType, Result, Shape};
+use gridz_codecs::codec::ndzip::{Ndzip, layout::Layout};
+use gridz_codecs::codec::{Codec, Job};
+use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::pool::Pool;
+use gridz_codecs::format::checksum::Sums;
 
 pub fn encode(dtype: DType, extents: &[u64], raw: &[u8], pool: &Pool) -> Vec<u8> {
     let shape = Shape::new(extents).unwrap();

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use gridz::codec::registry;
-use gridz::codec::{cci, huffman, lorenzo, szp};
-use gridz::format::checksum::{Sums, checksum};
-use gridz::format::header::{Header, header_bytes};
+use gridz_codecs::codec::registry;
+use gridz_codecs::codec::{cci, huffman, lorenzo, szp};
+use gridz_codecs::format::checksum::{Sums, checksum};
+use gridz_codecs::format::header::{Header, header_bytes};
 
 /// Bytes of an entry of a table: the end of a block and its check.
 const ENTRY: usize = 8;

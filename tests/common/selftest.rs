@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use gridz::cuda::Fatbin;
+use gridz_cuda::Fatbin;
 
 include!(concat!(env!("OUT_DIR"), "/fatbin_for_tests.rs"));
 

@@ -1,8 +1,8 @@
 //! Whole arrays as zfp streams, block by block, and the streams of libzfp, which are not part of the project.
 
-use gridz::codec::zfp::block::{self, BitWriter, Value};
-use gridz::codec::zfp::numbers::{Numbers, REVERSIBLE};
-use gridz::cpu::level::Level;
+use gridz_codecs::codec::zfp::block::{self, BitWriter, Value};
+use gridz_codecs::codec::zfp::numbers::{Numbers, REVERSIBLE};
+use gridz_codecs::cpu::level::Level;
 use serde::Deserialize;
 
 use super::{sha256, shared};

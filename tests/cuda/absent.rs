@@ -5,11 +5,12 @@
 use std::ffi::CStr;
 
 use crate::mock_cuda::without_driver;
-use gridz::cuda::{Device, Fatbin, gpu_of_pointer, gpus, is_active};
-use gridz::ffi::api::{gridz_decompress, gridz_last_error};
-use gridz::ffi::status::GRIDZ_ERROR_DEVICE;
-use gridz::settings::Backend;
-use gridz::{Array, ByteOrder, Context, DType, Detail, ErrorKind, Request, Shape, Verify, engine, settings};
+use gridz::{Array, ByteOrder, Context, DType, Detail, ErrorKind, Request, Shape, Verify};
+use gridz_capi::api::{gridz_decompress, gridz_last_error};
+use gridz_capi::status::GRIDZ_ERROR_DEVICE;
+use gridz_codecs::settings;
+use gridz_codecs::settings::Backend;
+use gridz_cuda::{Device, Fatbin, gpu_of_pointer, gpus, is_active};
 
 fn round_trip(context: &Context) {
     let array = Array::new(DType::F32, ByteOrder::Little, Shape::new(&[64, 64]).unwrap()).unwrap();
@@ -33,7 +34,7 @@ fn everything_is_on_the_cpu() {
             assert!(!is_active());
             assert_eq!(gpu_of_pointer((&raw const error).cast()), None);
         }
-        engine::check_backend().unwrap();
+        gridz::check_backend().unwrap();
         round_trip(&Context::default());
     });
 }
@@ -42,7 +43,7 @@ fn everything_is_on_the_cpu() {
 fn who_demands_the_gpu_is_told_why_there_is_none() {
     let name = "absent::who_demands_the_gpu_is_told_why_there_is_none";
     without_driver(name, &[("GRIDZ_BACKEND", "cuda")], || {
-        let error = engine::check_backend().unwrap_err();
+        let error = gridz::check_backend().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Device);
         let text = error.context();
         assert!(
@@ -91,7 +92,7 @@ fn who_demands_the_cpu_has_it() {
         "absent::who_demands_the_cpu_has_it",
         &[("GRIDZ_BACKEND", "cpu"), ("GRIDZ_DEVICE", "7")],
         || {
-            engine::check_backend().unwrap();
+            gridz::check_backend().unwrap();
             round_trip(&Context::default());
         },
     );
@@ -118,14 +119,14 @@ fn a_bad_variable_is_an_error() {
 
 #[test]
 fn kernels_that_are_not_there_are_errors() {
-    let error = Fatbin::find("nonsense").unwrap_err();
+    let error = gridz::device::kernels("nonsense").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Device);
     assert!(error.context().contains("CUDA kernels"), "{error}");
     // `make test` builds with them.
     if std::env::var_os("GRIDZ_CUDA").is_some_and(|value| value == "require") {
-        Fatbin::find("ndzip").unwrap();
+        gridz::device::kernels("ndzip").unwrap();
         // Only tests have these.
-        assert!(Fatbin::find("selftest").is_err());
+        assert!(gridz::device::kernels("selftest").is_err());
     }
 }
 

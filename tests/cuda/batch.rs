@@ -7,18 +7,19 @@ use std::ptr;
 
 use crate::common::skip;
 use crate::mock_cuda::{application_uses, count, with_mock};
-use gridz::cuda::{Device, DeviceBuffer, DeviceSlice, Fatbin, Stream};
-use gridz::engine::device::{
+use gridz::device::{
     self, Batch, BatchMemory, Chunks, Destination, Source, StreamHandle, async_workspace_bytes, compress_async,
     compress_chunks, decompress_async, decompress_chunks, packed_bound,
 };
-use gridz::settings::Backend;
-use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Result, Shape, Verify, settings};
+use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Result, Shape, Verify};
+use gridz_codecs::settings;
+use gridz_codecs::settings::Backend;
+use gridz_cuda::{Device, DeviceBuffer, DeviceSlice, Stream};
 
 /// Runs `body` where the library has kernels to give to the mock.
 #[track_caller]
 fn with_kernels(test: &str, env: &[(&str, &str)], body: impl FnOnce()) {
-    match Fatbin::find("ndzip") {
+    match gridz::device::kernels("ndzip") {
         Ok(_) => with_mock(test, env, body),
         Err(error) => skip(test, &error.to_string()),
     }

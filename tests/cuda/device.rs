@@ -5,9 +5,10 @@
 use std::ffi::c_void;
 
 use crate::mock_cuda::{Args, Info, with_driver};
-use gridz::cuda::{Device, DeviceBuffer, DeviceSlice, Function, Grid, KernelStruct, Stream, gpu_of_pointer};
-use gridz::format::checksum::checksum;
-use gridz::{ErrorKind, Result, settings};
+use gridz::{ErrorKind, Result};
+use gridz_codecs::format::checksum::checksum;
+use gridz_codecs::settings;
+use gridz_cuda::{Device, DeviceBuffer, DeviceSlice, Function, Grid, KernelStruct, Stream, gpu_of_pointer};
 
 fn device() -> &'static Device {
     Device::choose(settings::checked().unwrap()).unwrap()
@@ -204,7 +205,7 @@ fn looking_back_adds_up() {
     }
 }
 
-gridz::kernel_struct! {
+gridz_codecs::kernel_struct! {
     /// `FrameForm` in `kernels/common/types.cuh`.
     struct Form, size 1080 {
         n_bytes: u32,

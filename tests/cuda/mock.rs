@@ -7,13 +7,12 @@ use std::sync::OnceLock;
 
 use crate::common::skip;
 use crate::mock_cuda::{Args, Info, application_resets, application_uses, count, with_mock};
-use gridz::cuda::{
+use gridz::device::{Destination, Source};
+use gridz::{Array, ByteOrder, Context, DType, Detail, Error, ErrorKind, Request, Result, Shape, Verify};
+use gridz_codecs::settings;
+use gridz_codecs::settings::Backend;
+use gridz_cuda::{
     Device, Fatbin, Function, Grid, KernelStruct, Stream, gpu_of_pointer, gpus, is_active, release_caches,
-};
-use gridz::engine::device::{Destination, Source};
-use gridz::settings::Backend;
-use gridz::{
-    Array, ByteOrder, Context, DType, Detail, Error, ErrorKind, Request, Result, Shape, Verify, engine, settings,
 };
 
 const ARGS: Args = Args { dst: 1, n_words: 2, extents: [3, 4, 5], value: 6, other: 7 };
@@ -260,8 +259,8 @@ fn pointers_tell_whose_they_are() {
 #[test]
 fn demanding_the_gpu_is_fine_where_there_is_one() {
     const TEST: &str = "mock::demanding_the_gpu_is_fine_where_there_is_one";
-    match Fatbin::find("ndzip") {
-        Ok(_) => with_mock(TEST, &[("GRIDZ_BACKEND", "cuda")], || engine::check_backend().unwrap()),
+    match gridz::device::kernels("ndzip") {
+        Ok(_) => with_mock(TEST, &[("GRIDZ_BACKEND", "cuda")], || gridz::check_backend().unwrap()),
         Err(error) => skip(TEST, &error.to_string()),
     }
 }
@@ -270,7 +269,7 @@ fn demanding_the_gpu_is_fine_where_there_is_one() {
 #[test]
 fn a_required_gpu_does_parts_of_frames() {
     const TEST: &str = "mock::a_required_gpu_does_parts_of_frames";
-    if let Err(error) = Fatbin::find("mgard") {
+    if let Err(error) = gridz::device::kernels("mgard") {
         return skip(TEST, &error.to_string());
     }
     with_mock(TEST, &[], || {
@@ -603,7 +602,7 @@ fn memory_is_kept_after_a_failed_copy() {
 #[test]
 fn no_work_goes_on_behind_a_call_that_fails() {
     const TEST: &str = "mock::no_work_goes_on_behind_a_call_that_fails";
-    if let Err(error) = Fatbin::find("ndzip") {
+    if let Err(error) = gridz::device::kernels("ndzip") {
         return skip(TEST, &error.to_string());
     }
     with_mock(TEST, &[("MOCK_CUDA_FAIL", "cuMemcpyDtoHAsync_v2:1")], || {
@@ -614,7 +613,7 @@ fn no_work_goes_on_behind_a_call_that_fails() {
         let (src, dst) = (stream.alloc(array.n_bytes()).unwrap(), stream.alloc(bound).unwrap());
         let (src, dst) = (Source::Device(src.all()), Destination::Device(dst.all()));
         let required = Context::default().on(Backend::Cuda, None).unwrap();
-        assert_error(engine::device::compress(&array, &ndzip, src, dst, &required), Gpu, &["MOCK_ERROR_1"]);
+        assert_error(gridz::device::compress(&array, &ndzip, src, dst, &required), Gpu, &["MOCK_ERROR_1"]);
         assert_eq!((count(c"launches"), count(c"cuStreamSynchronize")), (1, 1));
     });
 }

@@ -3,14 +3,14 @@
 use std::ffi::{CStr, CString, c_void};
 use std::ptr;
 
-use gridz::codec::mode::Mode;
-use gridz::codec::registry;
-use gridz::ffi::api::gridz_last_error;
-use gridz::ffi::batch::{
+use gridz::{Array, ByteOrder, Request};
+use gridz_capi::api::gridz_last_error;
+use gridz_capi::batch::{
     gridz_async_workspace_bytes, gridz_compress_async, gridz_decompress_async, gridz_decompress_region_async,
 };
-use gridz::ffi::types::{gridz_array, gridz_options};
-use gridz::{Array, ByteOrder, Request};
+use gridz_capi::types::{gridz_array, gridz_options};
+use gridz_codecs::codec::mode::Mode;
+use gridz_codecs::codec::registry;
 
 use crate::common::{assert_same_bytes, compress, compresses_on_gpu, decompress};
 use crate::cpu;

@@ -1,8 +1,8 @@
 //! szp and mgard: bounds of all modes, fill values, and elements that have no code or are not within their bound.
 
-use gridz::codec::missing::MissingElements;
-use gridz::codec::mode::Mode;
 use gridz::{Array, ByteOrder, DType, Request};
+use gridz_codecs::codec::missing::MissingElements;
+use gridz_codecs::codec::mode::Mode;
 
 use crate::arrays::{self, Kind, Random, array};
 use crate::batch::{Batch, Layout};

@@ -6,8 +6,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use gridz::format::header::MAX_HEADER_BYTES;
 use gridz::{Array, ByteOrder, DType, Request};
+use gridz_codecs::format::header::MAX_HEADER_BYTES;
 
 use crate::arrays::{self, Kind, Random, array};
 use crate::batch::{Batch, CORRUPT, Layout, TRUNCATED, UNSUPPORTED};

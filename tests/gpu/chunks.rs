@@ -3,12 +3,12 @@
 
 use std::ffi::CStr;
 
-use gridz::cuda::{Device, DeviceSlice, PinnedBuffer};
 use gridz::device::{Chunks, Destination, Source, compress_chunks, decompress_chunks, packed_bound};
-use gridz::ffi::api::gridz_last_error;
-use gridz::ffi::chunks::{gridz_pack_async, gridz_unpack_async};
-use gridz::settings::{self, Backend};
 use gridz::{ByteOrder, Context, ErrorKind, Mode, Request, Verify};
+use gridz_capi::api::gridz_last_error;
+use gridz_capi::chunks::{gridz_pack_async, gridz_unpack_async};
+use gridz_codecs::settings::{self, Backend};
+use gridz_cuda::{Device, DeviceSlice, PinnedBuffer};
 
 use crate::arrays::{self, Kind, Random, array};
 use crate::common::{assert_same_bytes, compresses_on_gpu, specs_of_gpus};

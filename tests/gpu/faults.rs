@@ -4,9 +4,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use cudarc::driver::sys::{CUresult, cuCtxSynchronize};
-use gridz::cuda::{Device, Grid, KernelStruct};
-use gridz::settings::{self, Backend};
 use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Result};
+use gridz_codecs::settings::{self, Backend};
+use gridz_cuda::{Device, Grid, KernelStruct};
 
 use crate::arrays::{self, Kind, Random};
 use crate::common::{assert_same_bytes, compress};

@@ -1,11 +1,11 @@
 //! Damaged and foreign frames: refused exactly when the CPU refuses them, and nothing else is harmed.
 
-use gridz::codec::Decision;
-use gridz::codec::mode::Mode;
-use gridz::codec::registry::{self, STORED};
-use gridz::format::checksum::checksum;
-use gridz::format::header::{Header, header_bytes};
 use gridz::{Array, ByteOrder, DType, Request, Shape, Verify};
+use gridz_codecs::codec::Decision;
+use gridz_codecs::codec::mode::Mode;
+use gridz_codecs::codec::registry::{self, STORED};
+use gridz_codecs::format::checksum::checksum;
+use gridz_codecs::format::header::{Header, header_bytes};
 
 use crate::arrays::{self, Kind, Random, array};
 use crate::batch::{Batch, CORRUPT, Layout, SKIP_CHECKSUM, TRUNCATED, UNSUPPORTED};

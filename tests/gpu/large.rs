@@ -1,10 +1,10 @@
 //! Chunks of more than 4 GiB. They are filled on the device by pieces whose length divides no power of two, so
 //! that an address or length cut to 32 bits shows.
 
-use gridz::cpu::level::Level;
-use gridz::format::header::Header;
-use gridz::stage::sums::{Prefetch, Summer};
 use gridz::{Array, ByteOrder, DType, Request};
+use gridz_codecs::cpu::level::Level;
+use gridz_codecs::format::header::Header;
+use gridz_codecs::stage::sums::{Prefetch, Summer};
 
 use crate::arrays::{self, Kind, Random, array};
 use crate::batch::{Batch, Layout};
@@ -87,7 +87,7 @@ fn check(array: &Array, spec: &Request) {
 
 fn all_cores() -> gridz::Context {
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(16));
-    gridz::Context::new(Some(threads), None).unwrap().on(gridz::settings::Backend::Cpu, None).unwrap()
+    gridz::Context::new(Some(threads), None).unwrap().on(gridz_codecs::settings::Backend::Cpu, None).unwrap()
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn more_than_4_gib_that_are_stored() {
         format: 5,
         codec: 0,
         codec_version: 1,
-        fold: gridz::format::fold::Fold::Merge,
+        fold: gridz_codecs::format::fold::Fold::Merge,
         array,
         params: &[],
         payload_bytes: array.n_bytes(),

@@ -1,8 +1,8 @@
 //! mgard with several layers: frames of the GPU are those of the CPU, in all modes, and what layers are there for happens in them.
 
-use gridz::codec::mode::Mode;
-use gridz::format::header::header_bytes;
 use gridz::{Array, ByteOrder, DType, Request};
+use gridz_codecs::codec::mode::Mode;
+use gridz_codecs::format::header::header_bytes;
 
 use crate::arrays::{self, Random, array};
 use crate::batch::{Batch, Layout};

@@ -37,8 +37,8 @@ mod streams;
 mod waiting;
 
 use gridz::Context;
-use gridz::cuda::gpus;
-use gridz::settings::Backend;
+use gridz_codecs::settings::Backend;
+use gridz_cuda::gpus;
 
 /// A context that works on the CPU.
 pub fn cpu() -> Context {

@@ -1,8 +1,8 @@
 //! Parts of frames: what comes of frames in memory of a GPU, or goes there, is what comes from the host's to the host's.
 
-use gridz::cuda::DeviceSlice;
 use gridz::device::{Destination, Source, count_blocks, decompress_progressive, inspect_progressive};
 use gridz::{ByteOrder, Context, DType, Detail, ErrorKind, Request, Verify};
+use gridz_cuda::DeviceSlice;
 
 use crate::arrays::{self, Kind, Random, array};
 use crate::common::{assert_same_bytes, compress};

@@ -3,10 +3,10 @@
 use std::ffi::{CStr, c_void};
 use std::ptr;
 
-use gridz::codec::registry;
-use gridz::ffi::api::{gridz_decompress_region, gridz_last_error};
-use gridz::ffi::types::gridz_options;
 use gridz::{Array, ByteOrder, DType, Request, Verify};
+use gridz_capi::api::{gridz_decompress_region, gridz_last_error};
+use gridz_capi::types::gridz_options;
+use gridz_codecs::codec::registry;
 
 use crate::arrays::{self, Kind, Random, array};
 use crate::batch::{Batch, CORRUPT, Layout, SKIP_CHECKSUM, TRUNCATED, UNSUPPORTED};

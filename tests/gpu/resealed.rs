@@ -6,9 +6,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use gridz::format::checksum::{Sums, checksum};
-use gridz::format::header::header_bytes;
 use gridz::{Array, ByteOrder, DType, Request, Verify};
+use gridz_codecs::format::checksum::{Sums, checksum};
+use gridz_codecs::format::header::header_bytes;
 
 use crate::arrays::{self, Kind, Random, array};
 use crate::batch::{Batch, CORRUPT, Layout, SKIP_CHECKSUM, TRUNCATED, UNSUPPORTED};
@@ -247,7 +247,7 @@ fn by_cpu(array: &Array, frames: &[Vec<u8>], verify: Verify) -> Vec<Option<Vec<u
     let mut all: Vec<Option<Vec<u8>>> = vec![None; frames.len()];
     let work = || {
         let (context, mut done) = (gridz::Context::new(Some(1), None).unwrap(), Vec::new());
-        let context = context.on(gridz::settings::Backend::Cpu, None).unwrap();
+        let context = context.on(gridz_codecs::settings::Backend::Cpu, None).unwrap();
         loop {
             let i = next.fetch_add(1, Ordering::Relaxed);
             let Some(frame) = frames.get(i) else { return done };

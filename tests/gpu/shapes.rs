@@ -1,8 +1,8 @@
 //! Batches of all shapes, contents and places in memory.
 
-use gridz::codec::mode::Mode;
-use gridz::codec::registry;
 use gridz::{Array, ByteOrder, DType, Request, Shape};
+use gridz_codecs::codec::mode::Mode;
+use gridz_codecs::codec::registry;
 
 use crate::arrays::{self, Kind, Random, array};
 use crate::batch::{Batch, Layout};

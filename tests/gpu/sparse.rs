@@ -2,12 +2,12 @@
 
 use std::time::Instant;
 
-use gridz::cpu::level::Level;
-use gridz::cpu::pool::Pool;
-use gridz::cuda::Device;
-use gridz::sparse::element::{Element, Semiring};
-use gridz::sparse::frame::seal;
-use gridz::sparse::{self, Csr, Matrix, ValueChoice};
+use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::pool::Pool;
+use gridz_cuda::Device;
+use gridz_sparse::element::{Element, Semiring};
+use gridz_sparse::frame::seal;
+use gridz_sparse::{Csr, Matrix, ValueChoice};
 
 use crate::arrays::Random;
 use crate::{has_gpu, n_cases};
@@ -94,7 +94,7 @@ fn check<T: Element + std::fmt::Debug>(name: &str, own: &Own, values: &[T], choi
         columns: &own.columns,
         values,
     };
-    let matrix = sparse::compress(&csr, choice, &Pool::new(2)).unwrap();
+    let matrix = gridz_sparse::compress(&csr, choice, &Pool::new(2)).unwrap();
     check_product::<T>(name, &matrix);
 }
 
@@ -108,9 +108,9 @@ fn check_product<T: Element + std::fmt::Debug>(name: &str, matrix: &Matrix) {
     };
     let x: Vec<T> = (0..head.n_cols).map(|i| if i % 3 == 0 { T::ONE } else { T::ONE.plus(T::ONE) }).collect();
     let mut want = vec![T::default(); head.n_rows as usize];
-    sparse::multiply(matrix, Semiring::PlusTimes, &x, &mut want, Level::best(), &pool).unwrap();
+    gridz_sparse::multiply(matrix, Semiring::PlusTimes, &x, &mut want, Level::best(), &pool).unwrap();
 
-    let device = Device::choose(gridz::settings::checked().unwrap()).unwrap();
+    let device = Device::choose(gridz_codecs::settings::checked().unwrap()).unwrap();
     let stream = device.stream().unwrap();
     let (from, to) =
         (stream.alloc(size_of_val(&x[..]) as u64).unwrap(), stream.alloc(size_of_val(&want[..]) as u64).unwrap());
@@ -118,14 +118,14 @@ fn check_product<T: Element + std::fmt::Debug>(name: &str, matrix: &Matrix) {
     stream.copy_in(to.all(), &vec![0xee; size_of_val(&want[..])]).unwrap();
     for _ in 0..2 {
         // SAFETY: both live until the copy below has waited for the stream.
-        unsafe { sparse::multiply_on_gpu(matrix, from.all(), to.all(), Some(stream.handle())).unwrap() };
+        unsafe { gridz_sparse::multiply_on_gpu(matrix, from.all(), to.all(), Some(stream.handle())).unwrap() };
     }
     let mut found = vec![0; size_of_val(&want[..])];
     stream.copy_out(to.all(), &mut found).unwrap();
     assert!(found == bytes(&want), "{name}, values {:?}", head.codec);
     if head.n_rows > 0 {
         // SAFETY: as above.
-        let short = unsafe { sparse::multiply_on_gpu(matrix, from.all(), from.all(), None) };
+        let short = unsafe { gridz_sparse::multiply_on_gpu(matrix, from.all(), from.all(), None) };
         assert!(head.n_rows == head.n_cols || short.is_err());
     }
 }
@@ -178,10 +178,10 @@ fn damaged_matrices() {
             values: &values,
         };
         for choice in [ValueChoice::Plain, ValueChoice::Dictionary, ValueChoice::Blocks] {
-            let matrix = sparse::compress(&csr, choice, &pool).unwrap();
+            let matrix = gridz_sparse::compress(&csr, choice, &pool).unwrap();
             let good = &matrix.frame()[..matrix.frame_bytes()];
             // The head stays unchanged: it has the lengths of the vectors.
-            let start = gridz::sparse::frame::HEADER_BYTES;
+            let start = gridz_sparse::frame::HEADER_BYTES;
             for _ in 0..n_cases(40) {
                 let mut bad = good.to_vec();
                 if good.len() == start {

@@ -3,11 +3,11 @@
 use std::ffi::{CStr, c_void};
 use std::ptr;
 
-use gridz::codec::mode::Mode;
-use gridz::codec::registry::CODECS;
-use gridz::ffi::api::{gridz_compress, gridz_decompress, gridz_last_error};
-use gridz::ffi::types::gridz_array;
 use gridz::{Array, ByteOrder, DType, ErrorKind, Request, Verify};
+use gridz_capi::api::{gridz_compress, gridz_decompress, gridz_last_error};
+use gridz_capi::types::gridz_array;
+use gridz_codecs::codec::mode::Mode;
+use gridz_codecs::codec::registry::CODECS;
 
 use crate::arrays::{self, Kind, Random, array};
 use crate::common::generate::Input;
@@ -104,7 +104,7 @@ fn damaged_frames() {
         let input = Input::new("walk", dtype, extents);
         let (array, raw) = (input.array(), input.bytes());
         let frame = compress(&array, &crate::common::ndzip(), &raw, &cpu());
-        let start = gridz::format::header::header_bytes(array.shape().rank(), 0);
+        let start = gridz_codecs::format::header::header_bytes(array.shape().rank(), 0);
         for i in 0..100 {
             let mut damaged = frame.clone();
             // The table and the heads first: what a decoder might use as a length.

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-gridz::kernel_struct! {
+gridz_codecs::kernel_struct! {
     /// The arguments of the kernels in `kernels/common/selftest.cu`.
     pub struct Args, size 48 {
         /// Memory of `n_words` words.

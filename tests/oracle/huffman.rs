@@ -1,10 +1,10 @@
 //! A second encoder of `huffman`, written from `SPEC.md` and nothing else; a lane's words are found by playing the reader.
 
-use gridz::codec::huffman::Huffman as Codec;
-use gridz::codec::{Codec as _, Decision, Job, Terms};
-use gridz::cpu::level::Level;
-use gridz::cpu::pool::Pool;
 use gridz::{Array, ByteOrder, DType, Shape};
+use gridz_codecs::codec::huffman::Huffman as Codec;
+use gridz_codecs::codec::{Codec as _, Decision, Job, Terms};
+use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::pool::Pool;
 use proptest::prelude::*;
 
 use crate::common::generate::{GENERATORS, Input};

@@ -15,7 +15,7 @@ use common::generate::{GENERATORS, Input};
 use common::vectors::vectors;
 use common::{assert_same_bytes, cases, sha256};
 use gridz::DType;
-use gridz::cpu::pool::Pool;
+use gridz_codecs::cpu::pool::Pool;
 use ndzip::Ndzip;
 use proptest::prelude::*;
 

@@ -7,12 +7,12 @@ mod sparse;
 
 use std::collections::BTreeMap;
 
-use gridz::codec::lorenzo::Lorenzo as Codec;
-use gridz::codec::{Codec as _, Decision, Job, Terms};
-use gridz::cpu::level::Level;
-use gridz::cpu::pool::Pool;
-use gridz::format::fold::Fold;
 use gridz::{Array, ByteOrder, DType, Shape};
+use gridz_codecs::codec::lorenzo::Lorenzo as Codec;
+use gridz_codecs::codec::{Codec as _, Decision, Job, Terms};
+use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::pool::Pool;
+use gridz_codecs::format::fold::Fold;
 use proptest::prelude::*;
 
 use super::{CONST, DICT, HUFF, Lorenzo, RAW, SPARSE, SPLIT, data, without_checks};

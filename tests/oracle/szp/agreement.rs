@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use gridz::codec::fill::Fill;
-use gridz::codec::missing::Missing;
-use gridz::codec::mode::Mode;
-use gridz::codec::registry;
-use gridz::codec::{Decision, Job, Terms};
-use gridz::cpu::level::Level;
-use gridz::cpu::pool::Pool;
-use gridz::format::fold::Fold;
 use gridz::{Array, ByteOrder, DType, Shape};
+use gridz_codecs::codec::fill::Fill;
+use gridz_codecs::codec::missing::Missing;
+use gridz_codecs::codec::mode::Mode;
+use gridz_codecs::codec::registry;
+use gridz_codecs::codec::{Decision, Job, Terms};
+use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::pool::Pool;
+use gridz_codecs::format::fold::Fold;
 use proptest::prelude::*;
 
 use super::{Bound, CONST, HOLES, OTHERS, RAW, Szp, WORDS};

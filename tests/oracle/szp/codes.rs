@@ -1,7 +1,7 @@
 //! Codes of elements, and what they stand for. Words and codes are in two's complement in i64.
 
 use gridz::DType;
-use gridz::codec::mode::Mode;
+use gridz_codecs::codec::mode::Mode;
 
 use crate::lorenzo::wrap;
 

@@ -8,7 +8,7 @@ mod range;
 mod widths;
 
 use gridz::DType;
-use gridz::codec::mode::Mode;
+use gridz_codecs::codec::mode::Mode;
 
 use crate::lorenzo::predict::{Block, Orders, Rows, Rule};
 use crate::lorenzo::{Element, bit_length, bits, folded, marks, sides, wrap};

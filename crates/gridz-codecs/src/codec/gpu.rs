@@ -1,0 +1,327 @@
+//! Codecs on a GPU: kernels that make and read whole frames, for batches of chunks of one type and shape.
+//!
+//! A codec answers with [`Passes`]: the kernels that do it, one after the other, and what each is told beside the
+//! memory of the batch. Starting them is the engine's work, and the same for all. `kernels/README.md` has the rules for
+//! both sides.
+
+use std::borrow::Cow;
+
+use crate::codec::Kept;
+use crate::format::region::{self, FoldedRegion, Places};
+use crate::kernel_struct::KernelStruct;
+use crate::stage::missing::{MAX_FILLS, MissingWords};
+use crate::stage::word::Word;
+use crate::types::{Array, MAX_RANK, Shape};
+
+/// What GPUs transfer at least.
+pub const SECTOR: u64 = 32;
+
+/// What passes do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// Arrays become frames.
+    Compress,
+    /// Frames become arrays.
+    Decompress,
+}
+
+/// A codec's kernels.
+pub trait GpuCodec: Sync {
+    /// What is to be done for chunks like `chunks`.
+    fn passes(&self, direction: Direction, chunks: &Chunks) -> Answer;
+
+    /// To decompress no more than a region: passes whose kernels also get a [`Region`], which has three axes.
+    /// `compares`: checksums, too.
+    fn region(&self, chunks: &Chunks, region: &FoldedRegion, compares: bool) -> Answer;
+}
+
+/// Most levels of the places of a region: those of an array of the largest rank, and two for axes of 1.
+const MAX_LEVELS: usize = MAX_RANK + 2;
+
+crate::kernel_struct! {
+    /// `Level` in `kernels/common/region.cuh`.
+    struct Level, size 32 {
+        stride: u64,
+        start: u64,
+        count: u64,
+        inner: u64,
+    }
+
+    /// A region as kernels know it (`Region` there).
+    pub struct Region, size 1200 {
+        extents: [u64; 3],
+        first: [u64; 3],
+        end: [u64; 3],
+        count: [u64; 3],
+        levels_of: [u32; 4],
+        levels: [Level; MAX_LEVELS],
+    }
+}
+
+impl From<&FoldedRegion> for Region {
+    fn from(region: &FoldedRegion) -> Self {
+        let axes = region.last_three();
+        let mut to = Self {
+            extents: axes.each_ref().map(Places::extent),
+            first: axes.each_ref().map(|axis| axis.span().start),
+            end: axes.each_ref().map(|axis| axis.span().end),
+            count: axes.each_ref().map(Places::count),
+            levels_of: [0; 4],
+            levels: [Level { stride: 1, start: 0, count: 0, inner: 1 }; MAX_LEVELS],
+        };
+        let mut n = 0;
+        for (k, axis) in axes.iter().enumerate() {
+            for &region::Level { stride, start, count, inner } in axis.levels() {
+                to.levels[n] = Level { stride, start, count, inner };
+                n += 1;
+            }
+            to.levels_of[k + 1] = n as u32;
+        }
+        to
+    }
+}
+
+/// Chunks of one type and shape, as the codec sees them.
+#[derive(Debug, Clone, Copy)]
+pub struct Chunks<'a> {
+    /// Type and extents, as the owner sees them.
+    pub array: &'a Array,
+    /// Folded extents.
+    pub shape: &'a Shape,
+    /// The codec's layout.
+    pub layout: &'a Kept,
+}
+
+/// What a codec's kernels can do.
+#[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "passes are values: no call allocates for one")]
+pub enum Answer {
+    /// This.
+    Run(Passes),
+    /// Nothing, because compression cannot make such chunks smaller: they are stored. The CPU would find the same.
+    Incompressible,
+    /// There are no kernels for it, for the reason that is told: the CPU has to do it, and writes what it writes.
+    NotHere(Cow<'static, str>),
+}
+
+/// Most passes after the first one.
+pub const MOST_THEN: usize = 9;
+
+/// One pass or several, which follow each other without the host.
+#[derive(Debug, Clone)]
+pub struct Passes {
+    /// The folder of `kernels/` where they are.
+    pub fatbin: &'static str,
+    /// First bytes of a payload that decompression reads, however long the frame is: every sound one has so many.
+    pub table_bytes: u64,
+    /// The first pass.
+    pub first: Pass,
+    /// Those after it, without gaps. In place, so that a call that only gives work to a stream allocates nothing.
+    pub then: [Option<Pass>; MOST_THEN],
+    /// Which of those are repeated together, and how often they are done.
+    pub rounds: Rounds,
+}
+
+/// Passes after the first one that follow each other several times, each time in the same memory: what that has changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rounds {
+    /// The first of them, and how many these are.
+    pub start: usize,
+    pub n_passes: usize,
+    /// How often they are done.
+    pub n: usize,
+}
+
+impl Rounds {
+    /// Nothing is repeated.
+    pub const NONE: Self = Self { start: 0, n_passes: 0, n: 0 };
+}
+
+impl Passes {
+    /// One pass of one kernel in zeroed memory, which is enough for most codecs.
+    pub fn one<A: KernelStruct>(
+        fatbin: &'static str,
+        kernel: Kernel,
+        units: [u64; 2],
+        args: &A,
+        table_bytes: u64,
+    ) -> Self {
+        let first = Pass { kernel, units, args: Args::new(args), scratch: Scratch::Zeroed, tile_bytes: 0 };
+        Self { fatbin, table_bytes, first, then: [None; MOST_THEN], rounds: Rounds::NONE }
+    }
+
+    /// The same, with others after the first pass that go on in its memory.
+    pub fn then(mut self, others: impl IntoIterator<Item = Pass>) -> Self {
+        for (to, pass) in self.then.iter_mut().zip(others) {
+            *to = Some(Pass { scratch: Scratch::Of(0), ..pass });
+        }
+        self
+    }
+}
+
+/// One launch.
+#[derive(Debug, Clone, Copy)]
+pub struct Pass {
+    /// What is launched.
+    pub kernel: Kernel,
+    /// What a chunk is cut into: numbers of units, of two kinds. A tile is so many units of one kind as the kernel
+    /// says; a chunk has one at least.
+    pub units: [u64; 2],
+    /// Arguments of the codec's own.
+    pub args: Args,
+    /// Working memory, of which the kernel says how much it needs.
+    pub scratch: Scratch,
+    /// Bytes of it for each tile, not zeroed, that it does not say, as they depend on the array.
+    pub tile_bytes: u64,
+}
+
+/// Names of a kernel and of its `LaunchInfo`.
+pub type Names = (&'static str, &'static str);
+
+/// The [`Names`] of a kernel whose own name is this.
+macro_rules! names {
+    ($kernel:literal) => {
+        ($kernel, concat!($kernel, "_info"))
+    };
+}
+pub(crate) use names;
+
+/// Which kernel a pass is.
+#[derive(Debug, Clone, Copy)]
+pub enum Kernel {
+    /// This one.
+    Always(Names),
+    /// One of two, which need as much working memory.
+    ByRows {
+        /// Bytes of a row.
+        row_bytes: u64,
+        /// The one for arrays whose rows all begin at multiples of [`SECTOR`] bytes.
+        aligned: Names,
+        /// The one for all others.
+        unaligned: Names,
+    },
+}
+
+impl Kernel {
+    /// Its names for arrays at `address`, or at several addresses combined by OR.
+    pub fn names(&self, address: u64) -> Names {
+        match *self {
+            Kernel::Always(names) => names,
+            Kernel::ByRows { row_bytes, aligned, unaligned } => {
+                if (address | row_bytes).is_multiple_of(SECTOR) {
+                    aligned
+                } else {
+                    unaligned
+                }
+            }
+        }
+    }
+}
+
+/// What a pass finds in its working memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scratch {
+    /// Zeros, but for the part that the kernel says need not be.
+    Zeroed,
+    /// Anything.
+    AsItIs,
+    /// What pass number `.0` before it, counted from 0, has left in its own, which is that memory.
+    Of(usize),
+}
+
+/// Most bytes of a codec's own arguments.
+const MAX_ARGS: usize = 256;
+
+crate::kernel_struct! {
+    /// The missing elements of a chunk, or of one part of complex ones (`Missing` in `kernels/stage/missing.cuh`).
+    pub struct MissingArgs, size 88 {
+        fills: [u64; MAX_FILLS],
+        least: u64,
+        span: u64,
+        n_fills: u32,
+        has_range: u32,
+    }
+}
+
+impl MissingArgs {
+    /// The arguments for kernels.
+    pub fn new<W: Word>(missing: Option<&MissingWords<W>>) -> Self {
+        // Words of all ones are NaN, which kernels for floats may compare with always.
+        let mut args = Self { fills: [u64::MAX; MAX_FILLS], least: 0, span: 0, n_fills: 0, has_range: 0 };
+        let Some(missing) = missing else { return args };
+        for (to, fill) in args.fills.iter_mut().zip(missing.fills()) {
+            *to = fill.to_u64();
+        }
+        args.n_fills = missing.fills().len() as u32;
+        if let Some((least, span)) = missing.places() {
+            // Kernels count places without sign.
+            let top = W::from_u64(1) << (W::BITS - 1);
+            (args.least, args.span, args.has_range) = ((least ^ top).to_u64(), span.to_u64(), 1);
+        }
+        args
+    }
+
+    /// Whether there are several fill values, or a valid range.
+    pub fn are_many(&self) -> bool {
+        self.n_fills > 1 || self.has_range != 0
+    }
+}
+
+/// Bytes of a struct of the codec's own: `own` in the kernel's argument struct in `kernels/common/types.cuh`. What a chunk is
+/// like, such as its extents, of as many axes as the codec folds to.
+#[derive(Clone, Copy)]
+pub struct Args {
+    n_bytes: usize,
+    bytes: [u8; MAX_ARGS],
+}
+
+impl Args {
+    /// The bytes of `args`.
+    pub fn new<A: KernelStruct>(args: &A) -> Self {
+        const { assert!(size_of::<A>() <= MAX_ARGS && size_of::<A>().is_multiple_of(8), "whole words, not too many") };
+        let mut bytes = [0; MAX_ARGS];
+        bytes[..size_of::<A>()].copy_from_slice(args.as_bytes());
+        Self { n_bytes: size_of::<A>(), bytes }
+    }
+
+    /// Those bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.n_bytes]
+    }
+}
+
+impl std::fmt::Debug for Args {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.bytes().fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::fold::Fold;
+
+    #[test]
+    fn kernels_find_the_levels_where_they_look() {
+        assert_eq!(std::mem::offset_of!(Region, levels_of), 96);
+        assert_eq!(std::mem::offset_of!(Region, levels), 112);
+        let extents = [3; MAX_RANK];
+        let most = region::Region::new(&Shape::new(&extents).unwrap(), &[0; MAX_RANK], &[2; MAX_RANK]).unwrap();
+        for (fold, levels_of) in [(Fold::Merge, [0, 30, 31, 32]), (Fold::Flat, [0, 1, 2, 34])] {
+            let region = Region::from(&most.folded(fold, 3));
+            assert_eq!(region.levels_of, levels_of);
+            let Level { stride, count, inner, .. } = region.levels[region.levels_of[3] as usize - 1];
+            assert_eq!((stride, count, inner), (1, 2, 1));
+        }
+    }
+
+    #[test]
+    fn rows_begin_at_sectors_or_not() {
+        let kernel = |row_bytes| Kernel::ByRows { row_bytes, aligned: names!("a"), unaligned: names!("u") };
+        for (row_bytes, address, name) in
+            [(64, 0, "a"), (64, 4096 | 32, "a"), (64, 4096 | 16, "u"), (48, 4096, "u"), (64, 1, "u")]
+        {
+            assert_eq!(kernel(row_bytes).names(address).0, name, "{row_bytes} {address}");
+        }
+    }
+}

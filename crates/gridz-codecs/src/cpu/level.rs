@@ -1,0 +1,111 @@
+//! Which instructions the CPU has.
+//!
+//! A [`Level`] can only be had by asking the CPU, so code for its instructions may be called wherever
+//! one is at hand.
+
+use crate::error::{Error, Result};
+use crate::settings::CpuLevel;
+
+/// Instructions that this CPU has. A larger level includes the smaller ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Level(CpuLevel);
+
+impl Level {
+    /// What every CPU has.
+    pub const PORTABLE: Self = Self(CpuLevel::Scalar);
+
+    /// The levels of this CPU, the best one last.
+    pub fn all() -> impl DoubleEndedIterator<Item = Self> {
+        [CpuLevel::Scalar, CpuLevel::Avx2, CpuLevel::Avx512].into_iter().filter(|&level| is_here(level)).map(Self)
+    }
+
+    /// The best level of this CPU.
+    pub fn best() -> Self {
+        Self::all().next_back().unwrap_or(Self::PORTABLE)
+    }
+
+    /// The level `wanted`, or the best one.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the CPU does not have it.
+    pub fn choose(wanted: Option<CpuLevel>) -> Result<Self> {
+        match wanted {
+            None => Ok(Self::best()),
+            Some(level) if is_here(level) => Ok(Self(level)),
+            Some(level) => {
+                let (name, best) = (level.name(), Self::best().kind().name());
+                let text =
+                    format!("GRIDZ_CPU_LEVEL={name} is not possible on this CPU, whose best level is {best}");
+                Err(Error::invalid(text))
+            }
+        }
+    }
+
+    /// Which level it is.
+    pub fn kind(self) -> CpuLevel {
+        self.0
+    }
+}
+
+/// The instructions of a level, the one list of them: `features!(avx2 => then! { … })` is
+/// `then! { ["avx2" …] … }`.
+#[cfg(target_arch = "x86_64")]
+#[macro_export]
+macro_rules! features {
+    (avx2 => $then:ident! { $($rest:tt)* }) => {
+        $then! { ["avx2" "bmi1" "bmi2" "lzcnt" "pclmulqdq" "popcnt"] $($rest)* }
+    };
+    // Ice Lake, Zen 4 and newer. Older CPUs with AVX-512 lack the last five and take AVX2.
+    (avx512 => $then:ident! { $($rest:tt)* }) => {
+        $then! {
+            ["avx2" "bmi1" "bmi2" "lzcnt" "pclmulqdq" "popcnt" "avx512f" "avx512bw" "avx512cd" "avx512dq" "avx512vl"
+             "avx512vbmi" "avx512vbmi2" "avx512bitalg" "avx512vpopcntdq" "gfni"]
+            $($rest)*
+        }
+    };
+}
+#[cfg(target_arch = "x86_64")]
+pub use crate::features;
+
+/// The standard library asks the CPU once and remembers the answer without a lock.
+#[cfg(target_arch = "x86_64")]
+fn is_here(level: CpuLevel) -> bool {
+    macro_rules! has_all {
+        ([$($feature:tt)*]) => { $(std::arch::is_x86_feature_detected!($feature))&&* };
+    }
+    match level {
+        CpuLevel::Scalar => true,
+        CpuLevel::Avx2 => features!(avx2 => has_all! {}),
+        CpuLevel::Avx512 => features!(avx512 => has_all! {}),
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn is_here(level: CpuLevel) -> bool {
+    level == CpuLevel::Scalar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_those_of_the_cpu() {
+        let all: Vec<Level> = Level::all().collect();
+        assert_eq!(all[0], Level::PORTABLE);
+        assert!(all.is_sorted());
+        assert_eq!(Level::choose(None).unwrap(), *all.last().unwrap());
+        for wanted in [CpuLevel::Scalar, CpuLevel::Avx2, CpuLevel::Avx512] {
+            match Level::choose(Some(wanted)) {
+                Ok(level) => assert!(all.contains(&level) && level.kind() == wanted),
+                Err(error) => {
+                    assert!(!all.iter().any(|level| level.kind() == wanted));
+                    assert!(
+                        error.context().contains(&format!("GRIDZ_CPU_LEVEL={} is not possible", wanted.name())),
+                        "{error}"
+                    );
+                }
+            }
+        }
+    }
+}

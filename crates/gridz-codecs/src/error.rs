@@ -1,0 +1,195 @@
+//! The one error type, the message a C caller reads back, and the wall that panics do not cross.
+
+use std::any::Any;
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::ffi::{CStr, CString};
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// What went wrong, in terms of whose fault it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The caller passed something that no version of gridz accepts.
+    InvalidArgument,
+    /// The bytes are not a frame, or were damaged after they were written.
+    Corrupt,
+    /// The bytes are the beginning of a frame whose end is missing.
+    Truncated,
+    /// A well-formed frame of a format, codec or type that this version does not know.
+    UnsupportedFormat,
+    /// A legal request that this version or this codec cannot carry out.
+    UnsupportedJob,
+    /// The destination is too small; `need` bytes would do.
+    DstTooSmall {
+        /// Bytes the destination must have.
+        need: u64,
+    },
+    /// The caller ended the call.
+    Cancelled,
+    /// Memory could not be had, or the context's memory limit forbids it.
+    OutOfMemory,
+    /// The GPU or its driver is missing, too old, or failed.
+    Device,
+    /// The host library (HDF5) refused something gridz needs from it.
+    Host,
+    /// A defect of gridz itself.
+    Internal,
+}
+
+impl ErrorKind {
+    /// Its number, by which C functions and kernels tell it: in families of a hundred, never changed and never used
+    /// again. 0 is success.
+    pub const fn status(self) -> i32 {
+        match self {
+            Self::InvalidArgument => 100,
+            Self::DstTooSmall { .. } => 101,
+            Self::UnsupportedJob => 102,
+            Self::Cancelled => 103,
+            Self::Corrupt => 200,
+            Self::Truncated => 201,
+            Self::UnsupportedFormat => 202,
+            Self::OutOfMemory => 300,
+            Self::Device => 301,
+            Self::Host => 400,
+            Self::Internal => 900,
+        }
+    }
+
+    /// The kind that a kernel tells, which looks at frames only.
+    pub fn of_kernel(status: i32) -> Option<Self> {
+        [Self::Corrupt, Self::Truncated, Self::UnsupportedFormat].into_iter().find(|kind| kind.status() == status)
+    }
+}
+
+/// An error with a text meant for the person who has to act on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error {
+    kind: ErrorKind,
+    context: Cow<'static, str>,
+}
+
+/// Result with gridz's [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// An error of `kind`; `context` names the problem and, where there is one, the remedy.
+    pub fn new(kind: ErrorKind, context: impl Into<Cow<'static, str>>) -> Self {
+        Self { kind, context: context.into() }
+    }
+
+    /// The caller's mistake.
+    pub fn invalid(context: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::InvalidArgument, context)
+    }
+
+    /// A legal request that cannot be fulfilled.
+    pub fn unsupported(context: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::UnsupportedJob, context)
+    }
+
+    /// Damaged bytes.
+    pub fn corrupt(context: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::Corrupt, context)
+    }
+
+    /// No GPU, or one that failed.
+    pub fn device(context: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::Device, context)
+    }
+
+    /// Memory for `what` could not be had.
+    pub fn out_of_memory(bytes: u64, what: &str) -> Self {
+        Self::new(ErrorKind::OutOfMemory, format!("no memory for {bytes} bytes of {what}"))
+    }
+
+    /// What kind of error this is.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// The text without the kind's name.
+    pub fn context(&self) -> &str {
+        &self.context
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.context)
+    }
+}
+
+impl std::error::Error for Error {}
+
+thread_local! {
+    static LAST_ERROR: RefCell<Option<CString>> = const { RefCell::new(None) };
+}
+
+/// Keeps `error` as the calling thread's last error. In the last moments of a thread, when its
+/// variables are gone already, there is no place to keep it, and it is dropped.
+pub fn set_last(error: &Error) {
+    let text: Vec<u8> = error.context().bytes().filter(|&b| b != 0).collect();
+    let _ = LAST_ERROR.try_with(|last| *last.borrow_mut() = CString::new(text).ok());
+}
+
+/// Calls `read` with the calling thread's last error, empty if there was none. The text lives until
+/// the next error of the same thread.
+pub fn with_last<R>(read: impl Fn(&CStr) -> R) -> R {
+    let kept = LAST_ERROR.try_with(|last| read(last.borrow().as_deref().unwrap_or(c"")));
+    kept.unwrap_or_else(|_| read(c""))
+}
+
+/// Runs `body`; a panic becomes [`ErrorKind::Internal`]. Every entry point that C can call goes
+/// through here, because a panic that reaches C aborts the host process.
+pub fn guarded<R>(body: impl FnOnce() -> Result<R>) -> Result<R> {
+    // Unwind safety: state behind our entry points is owned by the call, lock-free and valid at every step, or in a
+    // mutex whose holders leave it valid wherever they may panic. So nothing half-made can be seen afterwards.
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| Err(from_panic(panic.as_ref())))
+}
+
+fn from_panic(panic: &(dyn Any + Send)) -> Error {
+    let text = panic
+        .downcast_ref::<&str>()
+        .map(|s| (*s).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned());
+    Error::new(ErrorKind::Internal, format!("defect in gridz, please report it: {text}"))
+}
+
+/// An empty vector with room for `n` items of `what`, or an error instead of an abort.
+pub fn try_vec<T>(n: usize, what: &str) -> Result<Vec<T>> {
+    let mut items = Vec::new();
+    let bytes = (n as u64).saturating_mul(size_of::<T>() as u64);
+    items.try_reserve_exact(n).map_err(|_| Error::out_of_memory(bytes, what))?;
+    Ok(items)
+}
+
+/// Makes room for `n` more items in a vector.
+///
+/// # Errors
+/// `OutOfMemory`.
+pub fn try_reserve<T>(items: &mut Vec<T>, n: usize, what: &str) -> Result<()> {
+    let bytes = (n as u64).saturating_mul(size_of::<T>() as u64);
+    items.try_reserve(n).map_err(|_| Error::out_of_memory(bytes, what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_becomes_an_error_with_its_text() {
+        let error = guarded::<()>(|| panic!("block {} is odd", 3)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Internal);
+        assert!(error.context().ends_with("block 3 is odd"), "{error}");
+    }
+
+    #[test]
+    fn the_last_error_is_kept_without_nul_bytes() {
+        with_last(|text| assert_eq!(text, c""));
+        set_last(&Error::invalid("a\0b"));
+        with_last(|text| assert_eq!(text, c"ab"));
+    }
+}

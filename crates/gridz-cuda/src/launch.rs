@@ -1,0 +1,71 @@
+//! The one place that starts kernels.
+#![allow(unsafe_code, reason = "calls the CUDA driver")]
+
+use std::ffi::c_void;
+use std::ptr;
+
+use crate::sys;
+
+use crate::modules::Function;
+use crate::stream::Stream;
+use gridz_codecs::error::{Error, ErrorKind, Result};
+
+/// How many CTAs of how many threads a kernel gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grid {
+    /// CTAs, in one dimension.
+    pub ctas: u32,
+    /// Threads per CTA, in one dimension.
+    pub threads: u32,
+    /// Dynamic shared memory per CTA.
+    pub shared_bytes: u32,
+}
+
+/// Most CTAs in one dimension.
+const MAX_CTAS: u32 = i32::MAX as u32;
+
+impl Function {
+    /// Starts the kernel on `stream`, in the background. What goes wrong while it runs is told by the
+    /// stream's next calls.
+    ///
+    /// `args` are the bytes of the kernel's one argument.
+    ///
+    /// # Errors
+    /// `Internal` for arguments of another size than the kernel's, a grid that is no grid, or a stream of another
+    /// device; `Device`.
+    ///
+    /// # Safety
+    /// What the kernel does with these arguments on this grid touches only memory that is meant for it, and that lives
+    /// until the stream has done the work.
+    pub unsafe fn launch(&self, grid: Grid, stream: &Stream, args: &[u8]) -> Result<()> {
+        let _entered = self.context.enter()?;
+        let (name, max_threads) = (self.kernel.name, self.kernel.max_threads);
+        let Grid { ctas, threads, shared_bytes } = grid;
+        let is_grid = (1..=MAX_CTAS).contains(&ctas) && (1..=max_threads).contains(&threads);
+        if !is_grid || !ptr::eq(&raw const stream.device().context, self.context) {
+            let text = format!("defect in gridz, please report it: {name} cannot start with {grid:?}");
+            return Err(Error::new(ErrorKind::Internal, text));
+        }
+        self.kernel.check_args(args.len())?;
+        self.allow_shared(shared_bytes)?;
+        let mut params = [args.as_ptr().cast::<c_void>().cast_mut()];
+        // SAFETY: kernel and stream are of the device whose context is current. The kernel has one argument of exactly
+        // so many bytes, as checked above, which the driver copies now; the rest is the caller's promise.
+        let code = unsafe {
+            sys::cuLaunchKernel(
+                self.kernel.raw.0,
+                ctas,
+                1,
+                1,
+                threads,
+                1,
+                1,
+                shared_bytes,
+                stream.raw(),
+                params.as_mut_ptr(),
+                ptr::null_mut(),
+            )
+        };
+        self.context.check(code, format_args!("the kernel {name} does not start"))
+    }
+}

@@ -1,0 +1,51 @@
+//! Device memory by its address.
+#![allow(unsafe_code, reason = "who names memory by an address answers for it")]
+
+use std::ffi::c_void;
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use crate::sys::CUdeviceptr;
+
+use gridz_codecs::error::{Error, ErrorKind, Result};
+
+/// Part of some device memory.
+#[derive(Debug, Clone, Copy)]
+pub struct DeviceSlice<'a> {
+    address: CUdeviceptr,
+    n_bytes: u64,
+    owner: PhantomData<&'a ()>,
+}
+
+impl DeviceSlice<'_> {
+    /// A caller's device memory.
+    ///
+    /// # Safety
+    /// `pointer` names `n_bytes` bytes that the device can reach and that live as long as the result, and
+    /// what is done with it on a stream.
+    pub unsafe fn from_raw(pointer: *const c_void, n_bytes: u64) -> Self {
+        Self { address: pointer as CUdeviceptr, n_bytes, owner: PhantomData }
+    }
+
+    /// Its bytes.
+    pub fn n_bytes(&self) -> u64 {
+        self.n_bytes
+    }
+
+    /// Its address, for the arguments of kernels.
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// A part.
+    ///
+    /// # Errors
+    /// `Internal` if it is not inside.
+    pub fn slice(self, range: Range<u64>) -> Result<Self> {
+        if range.start > range.end || range.end > self.n_bytes {
+            let text = format!("defect in gridz, please report it: {range:?} of {} GPU bytes", self.n_bytes);
+            return Err(Error::new(ErrorKind::Internal, text));
+        }
+        Ok(Self { address: self.address + range.start, n_bytes: range.end - range.start, owner: PhantomData })
+    }
+}

@@ -1,0 +1,364 @@
+//! From an array in memory to a store, and back.
+#![allow(unsafe_code, reason = "threads write parts of one memory")]
+
+use std::sync::Mutex;
+
+use crate::bulk::buffer::Buffer;
+use crate::bulk::pipeline;
+use crate::bulk::placement::Placement;
+use crate::bulk::selection::{Covers, Part, Selection};
+use crate::bulk::store::{ChunkCoder, ChunkStore, Encoded};
+use gridz::Context;
+use gridz::device::{ChunkRoom, Destination, DeviceSlice, Source};
+use gridz_codecs::cpu::pool::{Pool, lock};
+use gridz_codecs::cpu::shared::SharedBytes;
+use gridz_codecs::error::{Error, ErrorKind, Result};
+
+/// Is told how many bytes of the array are done and how many there are, after every chunk; false ends the transfer.
+pub type Progress<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
+
+/// Tasks under way for each thread: one that it works on, and one that waits, for it or for its turn in the store.
+const TASKS_PER_THREAD: usize = 2;
+/// Of tasks that take so many bytes there is one more than threads: their buffers are in no cache when they are used again, and
+/// each new one has pages that nobody has touched.
+const LARGE_TASK_BYTES: usize = 32 << 20;
+
+/// A transfer of a selection.
+pub struct Transfer<'a> {
+    /// What of the dataset.
+    pub selection: &'a Selection,
+    /// Where in memory.
+    pub placement: &'a Placement,
+    /// What chunks look like in the store.
+    pub coder: &'a dyn ChunkCoder,
+    /// One element, as chunks have it, that stands where nothing was written. `None`: when reading, what is in memory stays
+    /// there; when writing, zeros.
+    pub fill: Option<&'a [u8]>,
+    /// Threads.
+    pub context: &'a Context,
+    /// Most bytes of buffers, but always enough for one chunk.
+    pub memory_limit: u64,
+}
+
+/// Buffers that are used again, the last one first, which may still be in a cache.
+#[derive(Default)]
+struct Buffers(Mutex<Vec<Buffer>>);
+
+impl Buffers {
+    /// A buffer of at least `n_bytes`, with anything in it.
+    fn take(&self, n_bytes: usize) -> Result<Buffer> {
+        let kept = lock(&self.0).pop().filter(|kept| kept.n_bytes() >= n_bytes);
+        kept.map_or_else(|| Buffer::new(n_bytes), Ok)
+    }
+
+    fn put(&self, buffer: Buffer) {
+        lock(&self.0).push(buffer);
+    }
+}
+
+/// How the work is split among threads.
+struct Split<'a> {
+    pool: &'a Pool,
+    /// For the work on one chunk.
+    context: &'a Context,
+    window: usize,
+}
+
+/// A chunk on its way to the store.
+struct Outgoing {
+    part: Part,
+    /// What was there, if some of its elements stay.
+    before: Option<(Encoded, Buffer)>,
+}
+
+/// A chunk on its way from the store.
+struct Incoming {
+    part: Part,
+    /// What is there, if it was written.
+    encoded: Option<Encoded>,
+    bytes: Buffer,
+}
+
+/// The caller's function has ended a transfer.
+pub fn cancelled() -> Error {
+    Error::new(ErrorKind::Cancelled, "the progress function ended the transfer; what came before is done")
+}
+
+impl Transfer<'_> {
+    /// Bytes of a chunk.
+    fn chunk_bytes(&self) -> usize {
+        self.selection.chunk().iter().product::<u64>() as usize * self.placement.element_bytes()
+    }
+
+    /// Bytes of `part`.
+    fn bytes_of(&self, part: &Part) -> u64 {
+        part.n_elements() * self.placement.element_bytes() as u64
+    }
+
+    fn total_bytes(&self) -> u64 {
+        match self.selection.n_chunks() {
+            0 => 0,
+            _ => self.selection.count().iter().product::<u64>() * self.placement.element_bytes() as u64,
+        }
+    }
+
+    /// Many chunks are worked on side by side, each by one thread; few of them one after the other, each by all threads.
+    /// `alone` is the context of one thread, and a task takes so many bytes.
+    fn split<'a>(&'a self, alone: &'a Context, bytes_of_task: usize) -> Split<'a> {
+        let all = self.context.pool();
+        let affordable = (self.memory_limit / bytes_of_task.max(1) as u64).max(1) as usize;
+        let is_large = bytes_of_task > LARGE_TASK_BYTES;
+        let wanted = if is_large { all.threads() + 1 } else { all.threads() * TASKS_PER_THREAD };
+        let window = wanted.min(affordable);
+        if window > all.threads() / 2 && all.threads() > 1 && self.selection.n_chunks() >= window as u64 {
+            Split { pool: all, context: alone, window }
+        } else {
+            Split { pool: alone.pool(), context: self.context, window: 1 }
+        }
+    }
+
+    /// Writes the selection from `memory`, which is as the placement says.
+    ///
+    /// # Errors
+    /// Those of the store and of the coder; `OutOfMemory`; `Cancelled`. The chunks before the one that failed are in the store.
+    pub fn write(&self, store: &mut dyn ChunkStore, memory: Source, progress: Progress) -> Result<()> {
+        let (chunk_bytes, bound) = (self.chunk_bytes(), self.coder.bound());
+        let alone = self.context.of_one_thread()?;
+        let Split { pool, context, window } = self.split(&alone, chunk_bytes + 2 * bound);
+        let (chunks, encoded) = (Buffers::default(), Buffers::default());
+        let store = std::cell::RefCell::new(store);
+        let (mut parts, mut done) = (self.selection.parts(), 0);
+        let begin = || {
+            let Some(part) = parts.next() else { return Ok(None) };
+            let mut before = None;
+            if part.covers() == Covers::Part {
+                let mut bytes = encoded.take(0)?;
+                let found = store.borrow_mut().read(part.chunk(), &mut bytes)?;
+                before = found.map(|found| (found, bytes));
+            }
+            Ok(Some(Outgoing { part, before }))
+        };
+        let work = |Outgoing { part, mut before }: Outgoing| {
+            let mut out = encoded.take(bound)?;
+            let n_bytes = match memory {
+                Source::Host(memory) => self.encode(&part, &mut before, memory, out.bytes(), context, &chunks)?,
+                Source::Device(memory) => {
+                    self.encode_on_device(&part, &mut before, memory, out.bytes(), context, &chunks)?
+                }
+            };
+            before.into_iter().for_each(|(_, bytes)| encoded.put(bytes));
+            Ok((part, out, n_bytes))
+        };
+        let finish = |(part, mut out, n_bytes): (Part, Buffer, usize)| {
+            store.borrow_mut().write(part.chunk(), &out.bytes()[..n_bytes])?;
+            encoded.put(out);
+            done += self.bytes_of(&part);
+            if progress(done, self.total_bytes()) { Ok(()) } else { Err(cancelled()) }
+        };
+        pipeline::run(pool, window, begin, work, finish)
+    }
+
+    /// The encoded bytes of the chunk of `part`, made at the start of `out`.
+    fn encode(
+        &self,
+        part: &Part,
+        before: &mut Option<(Encoded, Buffer)>,
+        memory: &[u8],
+        out: &mut [u8],
+        context: &Context,
+        chunks: &Buffers,
+    ) -> Result<usize> {
+        let chunk_bytes = self.chunk_bytes();
+        if let Some(at) = self.placement.contiguous(part)
+            && part.covers() == Covers::Whole
+        {
+            return self.coder.encode(Source::Host(&memory[at..at + chunk_bytes]), out, context);
+        }
+        let mut buffer = chunks.take(chunk_bytes)?;
+        let chunk = &mut buffer.bytes()[..chunk_bytes];
+        self.restore(part, before, chunk, context)?;
+        self.placement.gather(part, memory, chunk);
+        let n_bytes = self.coder.encode(Source::Host(chunk), out, context)?;
+        chunks.put(buffer);
+        Ok(n_bytes)
+    }
+
+    /// The same of an array in the memory of a GPU, which only encoded bytes leave.
+    fn encode_on_device(
+        &self,
+        part: &Part,
+        before: &mut Option<(Encoded, Buffer)>,
+        memory: DeviceSlice,
+        out: &mut [u8],
+        context: &Context,
+        chunks: &Buffers,
+    ) -> Result<usize> {
+        let (chunk_bytes, is_whole) = (self.chunk_bytes(), part.covers() == Covers::Whole);
+        if let Some(at) = self.placement.contiguous(part).filter(|_| is_whole) {
+            let chunk = memory.slice(at as u64..(at + chunk_bytes) as u64)?;
+            return self.coder.encode(Source::Device(chunk), out, context);
+        }
+        let copy = self.placement.box_of(part).ok_or_else(swapped)?;
+        let room = ChunkRoom::new(memory, chunk_bytes, context)?;
+        if !is_whole {
+            let mut buffer = chunks.take(chunk_bytes)?;
+            self.restore(part, before, &mut buffer.bytes()[..chunk_bytes], context)?;
+            room.write(&buffer.bytes()[..chunk_bytes])?;
+            chunks.put(buffer);
+        }
+        room.gather(&copy)?;
+        self.coder.encode(Source::Device(room.chunk()), out, context)
+    }
+
+    /// What of the chunk of `part` stays.
+    fn restore(
+        &self,
+        part: &Part,
+        before: &mut Option<(Encoded, Buffer)>,
+        chunk: &mut [u8],
+        context: &Context,
+    ) -> Result<()> {
+        match before {
+            Some((found, bytes)) => {
+                self.coder.decode(found.mask, &bytes.bytes()[..found.n_bytes], chunk, context)?;
+            }
+            None if part.covers() != Covers::Whole => fill_with(chunk, self.fill),
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Reads the selection to `memory`, which is as the placement says.
+    ///
+    /// # Errors
+    /// As for [`Transfer::write`]. After an error, what of the memory has been written is unspecified.
+    pub fn read(&self, store: &mut dyn ChunkStore, memory: Destination, progress: Progress) -> Result<()> {
+        let chunk_bytes = self.chunk_bytes();
+        let alone = self.context.of_one_thread()?;
+        let Split { pool, context, window } = self.split(&alone, chunk_bytes + self.coder.bound());
+        let (chunks, buffers) = (Buffers::default(), Buffers::default());
+        let memory = match memory {
+            Destination::Host(memory) => Memory::Host(SharedBytes::new(memory)),
+            Destination::Device(memory) => Memory::Device(memory),
+        };
+        let (mut parts, mut done) = (self.selection.parts(), 0);
+        let begin = || {
+            let Some(part) = parts.next() else { return Ok(None) };
+            let mut bytes = buffers.take(0)?;
+            let encoded = store.read(part.chunk(), &mut bytes)?;
+            Ok(Some(Incoming { part, encoded, bytes }))
+        };
+        let work = |Incoming { part, encoded, mut bytes }: Incoming| {
+            let found = encoded.map(|Encoded { mask, n_bytes }| (mask, &bytes.bytes()[..n_bytes]));
+            match &memory {
+                Memory::Host(memory) => self.decode(&part, found, memory, context, &chunks)?,
+                Memory::Device(memory) => self.decode_on_device(&part, found, *memory, context, &chunks)?,
+            }
+            Ok((part, bytes))
+        };
+        let finish = |(part, bytes): (Part, Buffer)| {
+            buffers.put(bytes);
+            done += self.bytes_of(&part);
+            if progress(done, self.total_bytes()) { Ok(()) } else { Err(cancelled()) }
+        };
+        pipeline::run(pool, window, begin, work, finish)
+    }
+
+    /// Makes `part` of the encoded bytes of its chunk, if there are any.
+    fn decode(
+        &self,
+        part: &Part,
+        found: Option<(u32, &[u8])>,
+        memory: &SharedBytes,
+        context: &Context,
+        chunks: &Buffers,
+    ) -> Result<()> {
+        let Some((mask, encoded)) = found else {
+            if let Some(element) = self.fill {
+                // SAFETY: the parts of a selection have no element in common, elements of a placement no byte, and each part is
+                // worked on once.
+                unsafe { self.placement.fill(part, element, memory) };
+            }
+            return Ok(());
+        };
+        let chunk_bytes = self.chunk_bytes();
+        if let Some(at) = self.placement.contiguous(part)
+            && part.covers() == Covers::Whole
+        {
+            // SAFETY: as above.
+            let chunk = unsafe { memory.part(at..at + chunk_bytes) };
+            return self.coder.decode(mask, encoded, chunk, context);
+        }
+        let mut buffer = chunks.take(chunk_bytes)?;
+        let chunk = &mut buffer.bytes()[..chunk_bytes];
+        self.coder.decode(mask, encoded, chunk, context)?;
+        // SAFETY: as above.
+        unsafe { self.placement.scatter(part, chunk, memory) };
+        chunks.put(buffer);
+        Ok(())
+    }
+
+    /// The same in the memory of a GPU, to which only encoded bytes go.
+    fn decode_on_device(
+        &self,
+        part: &Part,
+        found: Option<(u32, &[u8])>,
+        memory: DeviceSlice,
+        context: &Context,
+        chunks: &Buffers,
+    ) -> Result<()> {
+        if found.is_none() && self.fill.is_none() {
+            return Ok(());
+        }
+        let chunk_bytes = self.chunk_bytes();
+        if let (Some((mask, encoded)), Some(at), Covers::Whole) =
+            (found, self.placement.contiguous(part), part.covers())
+        {
+            let chunk = memory.slice(at as u64..(at + chunk_bytes) as u64)?;
+            if self.coder.decode_on_device(mask, encoded, chunk, context)? {
+                return Ok(());
+            }
+        }
+        let copy = self.placement.box_of(part).ok_or_else(swapped)?;
+        let room = ChunkRoom::new(memory, chunk_bytes, context)?;
+        let is_there = match found {
+            Some((mask, encoded)) => self.coder.decode_on_device(mask, encoded, room.chunk(), context)?,
+            None => false,
+        };
+        if !is_there {
+            let mut buffer = chunks.take(chunk_bytes)?;
+            let chunk = &mut buffer.bytes()[..chunk_bytes];
+            match found {
+                Some((mask, encoded)) => self.coder.decode(mask, encoded, chunk, context)?,
+                None => fill_with(chunk, self.fill),
+            }
+            room.write(chunk)?;
+            chunks.put(buffer);
+        }
+        room.scatter(&copy)
+    }
+}
+
+/// The memory that several threads write.
+enum Memory<'m> {
+    Host(SharedBytes<'m>),
+    Device(DeviceSlice<'m>),
+}
+
+fn swapped() -> Error {
+    Error::new(
+        ErrorKind::UnsupportedJob,
+        "the elements have another byte order in the file, and the array is in the memory of a GPU; give the memory type of \
+         the file's byte order, or copy the array to the host first",
+    )
+}
+
+/// Writes `element`, or zeros, all over `chunk`.
+fn fill_with(chunk: &mut [u8], element: Option<&[u8]>) {
+    match element {
+        Some(element) if element.iter().any(|&byte| byte != 0) => {
+            chunk.chunks_exact_mut(element.len()).for_each(|place| place.copy_from_slice(element));
+        }
+        _ => chunk.fill(0),
+    }
+}

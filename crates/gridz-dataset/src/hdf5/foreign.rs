@@ -1,0 +1,43 @@
+//! The chunks of a dataset that a filter of others has written, which gridz can read without it. They are never written.
+
+use super::dl::PipelineEntry;
+use crate::bulk::ChunkCoder;
+use gridz::device::Source;
+use gridz::{Context, ForeignChunks};
+use gridz_codecs::error::{Error, Result};
+
+/// The one filter of a dataset.
+pub struct ForeignFilter(ForeignChunks);
+
+impl ForeignFilter {
+    /// `None`: gridz cannot decode chunks of `chunk_bytes` that these filters have written.
+    pub fn new(pipeline: &[PipelineEntry], chunk_bytes: u64) -> Option<Self> {
+        let [filter] = pipeline else { return None };
+        let values = filter.values.get(..filter.n_values)?;
+        let chunks = ForeignChunks::new(filter.id, values)?.ok()?;
+        (chunks.n_bytes() == chunk_bytes).then_some(Self(chunks))
+    }
+}
+
+impl ChunkCoder for ForeignFilter {
+    fn bound(&self) -> usize {
+        self.0.bound() as usize
+    }
+
+    fn encode(&self, _chunk: Source, _encoded: &mut [u8], _context: &Context) -> Result<usize> {
+        Err(Error::unsupported("gridz reads the chunks of this filter, and does not write them"))
+    }
+
+    fn decode(&self, mask: u32, stored: &[u8], chunk: &mut [u8], context: &Context) -> Result<()> {
+        if mask & 1 == 0 {
+            return self.0.decode(stored, chunk, context);
+        }
+        // The filter has left this one as it was.
+        if stored.len() != chunk.len() {
+            let text = format!("a chunk of {} bytes in place of one of {}", stored.len(), chunk.len());
+            return Err(Error::corrupt(text));
+        }
+        chunk.copy_from_slice(stored);
+        Ok(())
+    }
+}

@@ -1,0 +1,111 @@
+//! Sparse matrices that stay compressed in memory, and products that decode their columns while they are used.
+//!
+//! After O. S. Lawlor, "In-memory data compression for sparse matrices", IA3 2013, with another layout: one that
+//! vectors of CPUs and warps of GPUs decode with next to no instructions. The format is in `SPEC.md`, "Sparse matrices".
+//!
+//! - `layout`: the tables, and how rows lie in them; `frame`, `bytes`: all tables in one piece of memory
+//! - `csr`, `pack`, `window`, `values`, `build`: from rows to a frame
+//! - `matrix`, `check`, `walk`: a frame that can be used
+//! - `element`, `access`, `level`, `product`, `sums`, `simd`, `wide`, `turned`, `rows`, `gpu`: what is done with it
+
+mod access;
+pub mod build;
+mod bytes;
+mod check;
+pub mod csr;
+pub mod element;
+pub mod frame;
+mod gpu;
+pub mod layout;
+mod level;
+mod matrix;
+mod pack;
+mod product;
+mod rows;
+#[cfg(target_arch = "x86_64")]
+mod simd;
+mod sums;
+mod turned;
+mod values;
+mod walk;
+mod wide;
+mod window;
+
+pub use csr::Csr;
+pub use frame::Head;
+pub use gpu::multiply_on_gpu;
+pub use matrix::Matrix;
+pub use product::multiply;
+pub use rows::{Room, Rows, count, decode, decode_to};
+pub use turned::multiply_transposed;
+pub use values::ValueChoice;
+pub use wide::{MAX_VECTORS, multiply_wide};
+
+use gridz_codecs::cpu::pool::Pool;
+use gridz_codecs::error::Result;
+
+/// Compresses a matrix.
+///
+/// # Errors
+/// Those of [`Csr::check`] and [`build::build`].
+pub fn compress<I: csr::Index, T: element::Element>(
+    csr: &Csr<I, T>,
+    choice: ValueChoice,
+    pool: &Pool,
+) -> Result<Matrix> {
+    csr.check()?;
+    let (head, frame) = build::build(&csr.source(), choice, pool)?;
+    Matrix::new(head, frame)
+}
+
+/// Compresses the transpose of a matrix: the rows of `csr` are the columns of the result. Elements of a row have the order of the rows of
+/// `csr`.
+///
+/// # Errors
+/// Those of [`Csr::check`], [`csr::Transpose::of`] and [`build::build`].
+pub fn compress_transposed<I: csr::Index, T: element::Element>(
+    csr: &Csr<I, T>,
+    choice: ValueChoice,
+    pool: &Pool,
+) -> Result<Matrix> {
+    csr.check()?;
+    let transpose = csr::Transpose::of(csr)?;
+    let (head, frame) = build::build(&transpose.source(), choice, pool)?;
+    Matrix::new(head, frame)
+}
+
+/// What the columns of a matrix became.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Kinds {
+    /// Elements whose columns have no codes.
+    pub by_distance: u64,
+    /// Elements in blocks with a code for each.
+    pub blocked: u64,
+    /// Elements with codes of 1 or 2 bytes.
+    pub short: u64,
+    /// Elements whose columns stayed as they were, in 4 or 8 bytes.
+    pub plain: u64,
+    /// Elements of long rows, which are in the counts above too.
+    pub long: u64,
+}
+
+/// Counts elements by how their columns are kept.
+pub fn kinds(matrix: &Matrix) -> Kinds {
+    let view = matrix.view();
+    let mut kinds = Kinds::default();
+    for i in 0..view.n_slices() {
+        let slice = view.slice(i);
+        let n = rows::slice_count(&view, i, u32::MAX);
+        let to = match slice.width {
+            0 => &mut kinds.by_distance,
+            _ if slice.has(layout::BLOCKED) => &mut kinds.blocked,
+            1 | 2 => &mut kinds.short,
+            _ => &mut kinds.plain,
+        };
+        *to += n;
+        if i >= matrix.head().n_slices {
+            kinds.long += n;
+        }
+    }
+    kinds
+}

@@ -1,0 +1,171 @@
+//! A sparse matrix in memory: its frame, whose tables have been checked.
+
+use std::ops::Range;
+use std::sync::{Mutex, OnceLock};
+
+use crate::bytes::Bytes;
+use crate::check;
+use crate::element::Element;
+use crate::frame::{self, Head, Places, View};
+use crate::gpu::OnGpu;
+use crate::layout::{LANES, WINDOW};
+use crate::walk::{Walk, walk_columns};
+use gridz_codecs::cpu::pool::Pool;
+use gridz_codecs::error::{Error, Result, try_vec};
+
+/// A sparse matrix. Several threads may use it at a time.
+#[derive(Debug)]
+pub struct Matrix {
+    head: Head,
+    places: Places,
+    frame: Bytes,
+    /// The first slice of each window, and the end.
+    windows: Vec<usize>,
+    /// The columns of each window, from the first to the last, once they were asked for.
+    column_ranges: OnceLock<Vec<Range<u64>>>,
+    /// Copies of the frame.
+    on_gpus: Mutex<Vec<OnGpu>>,
+}
+
+impl Matrix {
+    /// Copies of the frame in the memory of GPUs.
+    pub(super) fn on_gpus(&self) -> &Mutex<Vec<OnGpu>> {
+        &self.on_gpus
+    }
+
+    /// Of a frame that was just made.
+    pub(super) fn new(head: Head, frame: Bytes) -> Result<Self> {
+        let places = head.places()?;
+        let n_windows = (head.n_rows as usize).div_ceil(WINDOW);
+        let mut windows = try_vec(n_windows + 1, "windows")?;
+        let view = View::new(&head, &places, frame.get());
+        let mut slice = 0;
+        for window in 0..n_windows {
+            windows.push(slice);
+            while slice < head.n_slices && view.slice(slice).place as usize / (WINDOW / LANES) == window {
+                slice += 1;
+            }
+        }
+        windows.push(slice);
+        Ok(Self { head, places, frame, windows, column_ranges: OnceLock::new(), on_gpus: Mutex::default() })
+    }
+
+    /// Of a frame from anywhere.
+    ///
+    /// # Errors
+    /// `Corrupt`, `Truncated`, `UnsupportedFormat`, `OutOfMemory`.
+    pub fn from_frame(bytes: &[u8], pool: &Pool) -> Result<Self> {
+        let head = Head::read(bytes)?;
+        let places = head.places()?;
+        frame::check_sums(bytes, places.frame_bytes)?;
+        check::tables(&View::new(&head, &places, bytes), pool)?;
+        let mut frame = Bytes::zeroed(bytes.len())?;
+        frame.get_mut().copy_from_slice(bytes);
+        Self::new(head, frame)
+    }
+
+    /// What its header says.
+    pub fn head(&self) -> &Head {
+        &self.head
+    }
+
+    /// Its frame.
+    pub fn frame(&self) -> &[u8] {
+        self.frame.get()
+    }
+
+    /// Bytes of its frame, which are all that it takes of memory but for 8 or 24 bytes for each window.
+    pub fn frame_bytes(&self) -> usize {
+        self.places.frame_bytes
+    }
+
+    /// Where its tables are.
+    pub fn places(&self) -> &Places {
+        &self.places
+    }
+
+    /// Its tables.
+    #[inline]
+    pub fn view(&self) -> View<'_> {
+        View::new(&self.head, &self.places, self.frame.get())
+    }
+
+    /// The slices of some windows.
+    pub fn slices_of(&self, windows: Range<usize>) -> Range<usize> {
+        self.windows[windows.start]..self.windows[windows.end]
+    }
+
+    /// The columns of each window's elements, from the first to behind the last. They are looked for once.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn column_ranges(&self, pool: &Pool) -> Result<&[Range<u64>]> {
+        if let Some(ranges) = self.column_ranges.get() {
+            return Ok(ranges);
+        }
+        let view = self.view();
+        let n_windows = self.windows.len() - 1;
+        let mut windows = try_vec(n_windows, "windows")?;
+        windows.extend(0..n_windows);
+        let ranges = pool.map(windows, |window| {
+            let (mut first, mut end) = (u64::MAX, 0);
+            for i in self.slices_of(window..window + 1) {
+                walk_columns(&view, i, &mut |Walk { column, .. }| {
+                    first = first.min(column);
+                    end = end.max(column + 1);
+                });
+            }
+            if first < end { first..end } else { 0..0 }
+        });
+        Ok(self.column_ranges.get_or_init(|| ranges))
+    }
+
+    /// Whether two vectors, with so many elements each where so many are needed, are of this matrix.
+    ///
+    /// # Errors
+    /// `InvalidArgument`.
+    pub fn check_vectors<T: Element>(&self, x: (usize, u64), y: (usize, u64)) -> Result<()> {
+        if T::DTYPE != self.head.dtype {
+            let (own, theirs) = (self.head.dtype.name(), T::DTYPE.name());
+            return Err(Error::invalid(format!("the matrix has {own} values, the vectors {theirs}")));
+        }
+        for (name, (n, need)) in [("x", x), ("y", y)] {
+            if n as u64 != need {
+                let text = format!("{name} has {n} elements; with this matrix it must have {need}");
+                return Err(Error::invalid(text));
+            }
+        }
+        Ok(())
+    }
+
+    /// Windows in about `n` pieces with as many values each.
+    pub fn pieces(&self, n: usize) -> Vec<Range<usize>> {
+        let n_windows = self.windows.len() - 1;
+        let view = self.view();
+        let values_at = |window: usize| match self.windows[window] {
+            slice if slice < view.n_slices() => view.slice(slice).values_at as usize,
+            _ => usize::MAX,
+        };
+        let total = match self.head.n_slices {
+            0 => 0,
+            n => {
+                let last = view.slice(n - 1);
+                last.values_at as usize + last.value_steps(self.head.block)
+            }
+        };
+        let mut pieces = Vec::with_capacity(n);
+        let mut start = 0;
+        for piece in 1..=n {
+            let wanted = (total as u128 * piece as u128 / n as u128) as usize;
+            let mut end = start;
+            while end < n_windows && (piece == n || values_at(end) < wanted) {
+                end += 1;
+            }
+            if end > start {
+                pieces.push(start..end);
+            }
+            start = end;
+        }
+        pieces
+    }
+}

@@ -1,0 +1,216 @@
+//! y = Aᵀ x: every element adds to the place of its column.
+//!
+//! Windows are cut into parts, which depend on the matrix only; each part has a vector of its own, of the columns from its first one to its
+//! last, and these are put together in their order. Within a part elements come slice by slice and step by step. So y does not depend on
+//! the number of threads.
+#![allow(unsafe_code, reason = "columns have been compared with the vector's length when the matrix was made")]
+
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use crate::access::{AnyValues, with_any_values};
+use crate::element::{Element, Ring, Semiring, with_ring};
+use crate::frame::View;
+use crate::layout::LANES;
+use crate::level::{Task, at_level};
+use crate::matrix::Matrix;
+use crate::values::Values;
+use crate::walk::{Columns, lanes_of};
+use crate::wide::{add_products, lengths};
+use gridz_codecs::cpu::float::Ieee;
+use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::pool::Pool;
+use gridz_codecs::error::{Result, try_vec};
+
+/// Most parts.
+const MAX_PARTS: usize = 32;
+/// Elements of the matrix for each element of the parts' vectors, at least.
+const ELEMENTS_A_COLUMN: u64 = 8;
+
+struct Turned<'a, T, R> {
+    matrix: &'a Matrix,
+    n: usize,
+    x: &'a [T],
+    y: &'a mut [T],
+    level: Level,
+    pool: &'a Pool,
+    ring: PhantomData<R>,
+}
+
+impl<T: Element, R: Ring<T>> Turned<'_, T, R> {
+    fn run(self, values: AnyValues<T>) -> Result<()> {
+        let Self { matrix, n, x, y, level, pool, ring } = self;
+        let (view, head) = (matrix.view(), *matrix.head());
+        let part = |windows: Range<usize>, columns: &Range<usize>, y: &mut [T]| {
+            let _ieee = Ieee::begin();
+            for i in matrix.slices_of(windows) {
+                let slice = view.slice(i);
+                let mut rows = [0; LANES];
+                for (at, row) in rows.iter_mut().zip(view.rows(&slice)) {
+                    *at = row as usize;
+                }
+                let first = columns.start;
+                at_level(level, Add::<T, R> { view, values, i, n, x, rows, first, y: &mut *y, ring });
+            }
+        };
+        y.fill(R::zero());
+        // The first part adds to the result itself.
+        let mut result = Some(&mut *y);
+        let parts = parts(matrix, pool)?.into_iter().map(|(windows, columns)| (windows, columns, result.take()));
+        let others = pool.map(parts.collect(), |(windows, columns, result)| -> Result<(Range<usize>, Vec<T>)> {
+            let own = columns.start * n..columns.end * n;
+            let mut made = Vec::new();
+            match result {
+                Some(y) => part(windows, &columns, &mut y[own]),
+                None => {
+                    made = try_vec(own.len(), "a part of the result")?;
+                    made.resize(own.len(), R::zero());
+                    part(windows, &columns, &mut made);
+                }
+            }
+            Ok((columns, made))
+        });
+        let _ieee = Ieee::begin();
+        for other in others {
+            let (columns, made) = other?;
+            for (to, one) in y[columns.start * n..].iter_mut().zip(made) {
+                *to = R::add(*to, one);
+            }
+        }
+        for i in 0..head.n_long {
+            let long = view.long(i);
+            for slice in 0..long.n as usize {
+                let i = head.n_slices + long.first as usize + slice;
+                let rows = [long.row as usize; LANES];
+                at_level(level, Add::<T, R> { view, values, i, n, x, rows, first: 0, y: &mut *y, ring });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Windows in parts, with the columns of each.
+fn parts(matrix: &Matrix, pool: &Pool) -> Result<Vec<(Range<usize>, Range<usize>)>> {
+    let of_windows = matrix.column_ranges(pool)?;
+    let with_columns = |windows: Range<usize>| {
+        let own = of_windows[windows.clone()].iter().filter(|columns| !columns.is_empty());
+        let start = own.clone().map(|columns| columns.start).min().unwrap_or(0);
+        let end = own.map(|columns| columns.end).max().unwrap_or(0);
+        (windows, start as usize..end as usize)
+    };
+    let cut = |n_parts: usize| matrix.pieces(n_parts).into_iter().map(with_columns).collect::<Vec<_>>();
+    // Vectors of parts must be small beside their elements.
+    let pays = |parts: &Vec<(Range<usize>, Range<usize>)>| {
+        let n_own: u64 = parts.iter().skip(1).map(|(_, columns)| columns.len() as u64).sum();
+        n_own <= matrix.head().nnz / ELEMENTS_A_COLUMN
+    };
+    Ok((2..=MAX_PARTS).rev().map(cut).find(pays).unwrap_or_else(|| cut(1)))
+}
+
+/// Adds the elements of slice `i`, whose lanes have these rows, to a vector that begins with column `first`.
+struct Add<'a, T, R> {
+    view: View<'a>,
+    values: AnyValues<'a, T>,
+    i: usize,
+    n: usize,
+    x: &'a [T],
+    rows: [usize; LANES],
+    first: usize,
+    y: &'a mut [T],
+    ring: PhantomData<R>,
+}
+
+impl<T: Element, R: Ring<T>> Task for Add<'_, T, R> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { view, values, i, n, x, rows, first, y, ring: _ } = self;
+        let slice = view.slice(i);
+        let (columns, of) = (Columns::new(&view, &slice), values.of_slice(i, &slice));
+        // With one vector, what each lane multiplies by.
+        let own = rows.map(|row| if n == 1 { x[row] } else { T::default() });
+        for k in 0..columns.n_steps() {
+            let (mask, at) = columns.step(k);
+            let at = at.map(|column| (column as usize).wrapping_sub(first));
+            for j in 0..columns.side {
+                let values = &values.step(of, k * columns.side + j);
+                if n > 1 {
+                    let (from, at) = (|lane: usize| rows[lane] * n, |lane: usize| (at[lane] + j) * n);
+                    // SAFETY: columns of elements have been checked and are the part's, and rows have been checked.
+                    unsafe { add_products::<T, R>(n, mask, values, (x, from), (y, at)) };
+                    continue;
+                }
+                if columns.are_consecutive
+                    && let Some(x) = x.get(rows[0]..).and_then(|x| x.first_chunk())
+                    && let Some(to) = y.get_mut(at[0]..).and_then(|y| y.first_chunk_mut())
+                {
+                    add_row::<T, R>(mask, values, x, to);
+                    continue;
+                }
+                // SAFETY: columns of elements have been checked, all of a block, and are the part's.
+                unsafe { add_anywhere::<T, R>(mask, values, &own, &at, &mut y[j..]) };
+            }
+        }
+    }
+}
+
+/// Adds the products of lanes with columns one behind the other.
+#[inline(always)]
+fn add_row<T: Element, R: Ring<T>>(mask: u32, values: &[T; LANES], x: &[T; LANES], to: &mut [T; LANES]) {
+    for lane in 0..LANES {
+        let sum = R::add(to[lane], R::multiply(values[lane], x[lane]));
+        to[lane] = if mask >> lane & 1 != 0 { sum } else { to[lane] };
+    }
+}
+
+/// Adds the products of lanes to these columns, one after the other, since several may have the same.
+///
+/// # Safety
+/// There are these columns, of all lanes of the mask.
+// Scalar code, and apart: else compilers move what lanes multiply by from place to place at every step.
+#[inline(never)]
+unsafe fn add_anywhere<T: Element, R: Ring<T>>(
+    mask: u32,
+    values: &[T; LANES],
+    x: &[T; LANES],
+    columns: &[usize; LANES],
+    to: &mut [T],
+) {
+    // Two loops, of which the first need not look for lanes.
+    if mask == u32::MAX {
+        for lane in 0..LANES {
+            // SAFETY: the promise.
+            let to = unsafe { to.get_unchecked_mut(columns[lane]) };
+            *to = R::add(*to, R::multiply(values[lane], x[lane]));
+        }
+        return;
+    }
+    for lane in lanes_of(mask) {
+        // SAFETY: the promise.
+        let to = unsafe { to.get_unchecked_mut(columns[lane]) };
+        *to = R::add(*to, R::multiply(values[lane], x[lane]));
+    }
+}
+
+/// Y = Aᵀ X in a semiring, with `n` vectors side by side.
+///
+/// # Errors
+/// `InvalidArgument` for vectors of other lengths or another type, `OutOfMemory`.
+pub fn multiply_transposed<T: Element>(
+    matrix: &Matrix,
+    semiring: Semiring,
+    n: usize,
+    x: &[T],
+    y: &mut [T],
+    level: Level,
+    pool: &Pool,
+) -> Result<()> {
+    let [n_rows, n_cols] = lengths(matrix, n)?;
+    matrix.check_vectors::<T>((x.len(), n_rows), (y.len(), n_cols))?;
+    let view = matrix.view();
+    with_ring!(semiring, R => {
+        let work = Turned { matrix, n, x, y, level, pool, ring: PhantomData::<R> };
+        with_any_values(&view, |values| work.run(values))
+    })
+}

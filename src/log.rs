@@ -1,0 +1,47 @@
+//! What `GRIDZ_LOG=debug` tells of chunks.
+
+use std::time::{Duration, Instant};
+
+use crate::lanes::Busy;
+use crate::pace::Pace;
+use gridz_codecs::settings::{self, LogLevel};
+use gridz_codecs::types::Array;
+
+/// The back ends' names, as in `GRIDZ_BACKEND`.
+pub const CPU: &str = "cpu";
+pub const CUDA: &str = "cuda";
+
+/// One line for one chunk, if they are wanted.
+pub fn chunk(done: &str, array: &Array, codec: &str, (from, to): (u64, u64), begin: Instant, backend: &str) {
+    settings::log(LogLevel::Debug, || {
+        let ms = begin.elapsed().as_secs_f64() * 1e3;
+        let (dtype, shape) = (array.dtype().name(), array.shape());
+        format!("{done} {dtype} {shape:?} by {codec}: {from} -> {to} bytes in {ms:.3} ms on {backend}")
+    });
+}
+
+/// One line for many chunks.
+pub fn chunks(done: &str, n_chunks: usize, (from, to): (u64, u64), begin: Instant, backend: &str) {
+    settings::log(LogLevel::Debug, || {
+        let ms = begin.elapsed().as_secs_f64() * 1e3;
+        format!("{done} {n_chunks} chunks: {from} -> {to} bytes in {ms:.3} ms on {backend}")
+    });
+}
+
+/// One line for how many of the chunks others did beside.
+pub fn also(backend: &str, n_chunks: u64) {
+    settings::log(LogLevel::Debug, || format!("{n_chunks} of the chunks by {backend}"));
+}
+
+/// One line for how long each lane's streams worked, and the size of the batches at the end.
+pub fn busy(lanes: impl Iterator<Item = Busy>, pace: &Pace) {
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    for Busy { bring, work, fetch } in lanes {
+        settings::log(LogLevel::Debug, || {
+            let (bring, work, fetch, n) = (ms(bring), ms(work), ms(fetch), pace.n_chunks());
+            format!(
+                "copies to the GPU {bring:.3} ms, kernels {work:.3} ms, copies back {fetch:.3} ms; {n} chunks a batch"
+            )
+        });
+    }
+}
