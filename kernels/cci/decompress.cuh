@@ -1,9 +1,9 @@
 // Decompression in one pass: one CTA per block (stage/flat_tile.cuh).
 //
 //   1. All threads sum up the bytes of the block, and read its lists to scratch (lists.cuh).
-//   2. The first warp generates the symbols: 32 literals at a time, by prefix sums over the warp; then
-//      copies, whose symbols do not depend on each other. Where a copy overlaps its own output, the
-//      number of rounds gives the increment.
+//   2. The first warp generates the symbols: 32 literals at a time, by prefix sums over the warp;
+//      then copies, whose symbols do not depend on each other. Where a copy overlaps its own
+//      output, the number of rounds gives the increment.
 //   3. All threads store the symbols; or the first warp expands runs, one per lane.
 
 #pragma once

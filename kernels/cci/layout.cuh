@@ -7,7 +7,7 @@
 constexpr u32 kRawHead = 16, kCodedHead = 24;  // bytes before the elements, and before the lists
 constexpr u32 kLogMostElements = 16;           // of a block
 constexpr u32 kMostElements = 1u << kLogMostElements;
-// a block has at most symbols / kSymbolsPer copies and rows, and copies / kSymbolsPer repeats
+// A block has at most symbols / kSymbolsPer copies and rows, and copies / kSymbolsPer repeats.
 constexpr u32 kSymbolsPer = 4;
 constexpr u32 kElementsPerRun = 2;
 

@@ -10,11 +10,11 @@
 //   2. It encodes the tile, or at least computes the length, and publishes the length as soon as
 //      possible: other CTAs wait for it.
 //   3. A warp looks back for the tile's position: the sum of all lengths before it (place).
-//   4. The CTA writes the encoded tile to that position, its table entries, and anything else that no
-//      other CTA writes. It adds what it writes to the checksum (checksum.cuh).
-//   5. Warps add their sums to the chunk's totals and count the parts of tiles that they have finished
-//      (count). The warp that counts the last part of a chunk writes the header and the frame's length
-//      (complete).
+//   4. The CTA writes the encoded tile to that position, its table entries, and anything else that
+//      no other CTA writes. It adds what it writes to the checksum (checksum.cuh).
+//   5. Warps add their sums to the chunk's totals and count the parts of tiles that they have
+//      finished (count). The warp that counts the last part of a chunk writes the header and the
+//      frame's length (complete).
 //
 // A chunk that does not shrink is stored instead, but this is known only when its last tile has a
 // position. If the chunk has already been written in the wrong form, it is put on a rewrite list.
@@ -172,7 +172,7 @@ struct OrderedFrames {
         return args.encoded.n_bytes + layout.payload_bytes(sum) >= args.stored.n_bytes + layout.raw_bytes();
     }
 
-    // Called by a warp: adds the sums of `parts` parts of a chunk's tiles; `n_stored` of them were stored.
+    // Called by a warp: adds the sums of `parts` parts of a chunk's tiles, `n_stored` of them stored.
     // Lane 0 passes the sums and gets the number of parts done so far.
     __device__ __forceinline__ u32 count(TileKind kind, u32 chunk, Sums sums, u32 parts, u32 n_stored) const {
         ChunkScratch& mine = chunks[chunk];

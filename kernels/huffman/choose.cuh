@@ -1,7 +1,7 @@
 // The first pass of compression. A CTA reads a block three times.
 //
-//   1. Are all elements equal? Which rows are zeros? In one of eight rows, symbols are counted, with and
-//      without differences: which is better?
+//   1. Are all elements equal? Which rows are zeros? In one of eight rows, symbols are counted,
+//      with and without differences: which is better?
 //   2. Symbols are counted, and codes built (stage/section_write.cuh).
 //   3. Code lengths are added up, lane by lane. Then the length of the block is known.
 //

@@ -1,6 +1,7 @@
 // Decompression in one pass: one CTA a block (stage/flat_tile.cuh).
 //
-//   1. All threads sum up the bytes of the block, and build the table of its codes (stage/section.cuh).
+//   1. All threads sum up the bytes of the block, and build the table of its codes
+//      (stage/section.cuh).
 //   2. The first warp decodes the numbers, a row of 32 at a time, adds up differences, and stores
 //      elements. The other warp waits.
 

@@ -47,7 +47,7 @@ __device__ __forceinline__ HuffmanBlock<T>* huffman_blocks(const CompressArgs<Fl
 template <typename T>
 struct BlockNumbers {
     using Symbol = Symbols<T>;
-    // elements that are loaded together, all of one row
+    // Elements that are loaded together, all of one row.
     static constexpr u32 kUnit = kUnitBytes / sizeof(T), kRowUnits = kRow / kUnit;
 
     const T* const elements;

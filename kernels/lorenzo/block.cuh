@@ -57,7 +57,7 @@ struct Codes<B, true> {
     HuffState<W, B::kThreads> huff;
     u32 t;                               // common trailing zeros of the words
     W lowest[B::kGroups], highest[B::kGroups];
-    // entries of a dictionary with `from` low bits, and with each larger number of them
+    // Entries of a dictionary with `from` low bits, and with each larger number of them.
     u32 from, entries[12], top;
     u32 n_distinct;
     u32 n_entries, low;                  // entries of the dictionary, and bits below them

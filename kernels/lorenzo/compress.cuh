@@ -2,23 +2,23 @@
 // 4096 elements at a time (`fast`), or of 8192 (`dense`); several CTAs run per multiprocessor. For
 // every block:
 //
-//   1. Copy its words to shared memory (load.cuh). All threads compute the OR and the AND of the words
-//      and examine samples: a frequent word may be masked (mask_choice.cuh). Trailing zeros common to all
-//      words are shifted out; the results are the numbers of the map BITS (maps.cuh).
-//   2. Predict some rows with each candidate for the orders; the bits of their residuals are the costs
-//      (orders.cuh). If exponents differ, try the numbers of the map FIXED as well, in the other buffer.
-//      If samples are decimal fractions, try DECIMAL. If signs differ, or exponents differ more, try CUT
-//      (tails.cuh).
-//   3. Write residuals to the other buffer (stage/differences.cuh). A warp computes eight rows at a time
-//      in registers: those of its group if the block has whole planes; otherwise each row separately.
-//      Masked numbers are replaced by their prediction before, and omitted afterwards.
-//   4. Each warp builds a histogram of the residuals' bit lengths of its group in shared memory. Then lane
-//      k knows how many are longer than k bits, and the cost of width k (stage/widths.cuh). If few
-//      residuals are not 0, SPARSE may be shorter.
-//   5. Publish the size of the block. Write the mask, and groups (stage/pack.cuh) or sparse numbers, to a
-//      stage in the place of the numbers.
-//   6. The first warp looks back for the block's position. All threads copy the stage to the payload and
-//      sum it up.
+//   1. Copy its words to shared memory (load.cuh). All threads compute the OR and the AND of the
+//      words and examine samples: a frequent word may be masked (mask_choice.cuh). Trailing zeros
+//      common to all words are shifted out; the results are the numbers of the map BITS (maps.cuh).
+//   2. Predict some rows with each candidate for the orders; the bits of their residuals are the
+//      costs (orders.cuh). If exponents differ, try the numbers of the map FIXED as well, in the
+//      other buffer. If samples are decimal fractions, try DECIMAL. If signs differ, or exponents
+//      differ more, try CUT (tails.cuh).
+//   3. Write residuals to the other buffer (stage/differences.cuh). A warp computes eight rows at a
+//      time in registers: those of its group if the block has whole planes; otherwise each row
+//      separately. Masked numbers are replaced by their prediction before, and omitted afterwards.
+//   4. Each warp builds a histogram of the residuals' bit lengths of its group in shared memory.
+//      Then lane k knows how many are longer than k bits, and the cost of width k
+//      (stage/widths.cuh). If few residuals are not 0, SPARSE may be shorter.
+//   5. Publish the size of the block. Write the mask, and groups (stage/pack.cuh) or sparse
+//      numbers, to a stage in the place of the numbers.
+//   6. The first warp looks back for the block's position. All threads copy the stage to the
+//      payload and sum it up.
 //
 // At level dense, before the size is known, codes for the lengths of residuals are built (HUFF,
 // stage/huff_write.cuh); words may get a dictionary (DICT, dictionary.cuh); and the neighbors of

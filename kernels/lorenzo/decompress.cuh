@@ -1,13 +1,13 @@
 // Decompression in one pass, one CTA per block. Many resident CTAs per multiprocessor hide each
 // other's latency.
 //
-//   1. The table gives the block's position. If it is plausible, the block's bytes are copied to shared
-//      memory (the stage) and summed up for the block checksum and the payload checksum. If the frame
-//      is stored, the CTA copies its share of the bytes instead.
-//   2. Each warp unpacks rows of a group, undoes the zigzag coding, adds up along y within its rows, and
-//      writes them to shared memory (the tile).
-//   3. Each thread adds up a segment of a row, then columns along z, and stores the elements, 16 bytes at
-//      a time where rows allow.
+//   1. The table gives the block's position. If it is plausible, the block's bytes are copied to
+//      shared memory (the stage) and summed up for the block checksum and the payload checksum. If
+//      the frame is stored, the CTA copies its share of the bytes instead.
+//   2. Each warp unpacks rows of a group, undoes the zigzag coding, adds up along y within its
+//      rows, and writes them to shared memory (the tile).
+//   3. Each thread adds up a segment of a row, then columns along z, and stores the elements, 16
+//      bytes at a time where rows allow.
 //
 // Blocks whose rows are not of 32 elements are added up in the tile, axis by axis, by one routine
 // for all shapes. One warp decodes HUFF while the others wait. Only blocks of up to 4096 elements
@@ -145,7 +145,7 @@ struct Decompressor : DecompressTile<Blocks> {
     static constexpr u32 kBlock = 1u << kLog;
     static constexpr u32 kThreads = Shared::kThreads, kWarps = Shared::kWarps;
     static constexpr u32 kRows = kBlock / kRow;
-    // rows that a warp processes at a time: 32 of u32, 16 of u64
+    // Rows that a warp processes at a time: 32 of u32, 16 of u64.
     static constexpr u32 kWarpRows = 4096 / kRow / kWarps;
     static constexpr u32 kStepRows = kWarpRows * kWarps;
     static constexpr u32 kSegment = Segment<W>::kNumbers, kUnits = kSegmentBytes / kUnitBytes;

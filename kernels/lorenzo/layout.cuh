@@ -5,9 +5,8 @@
 //
 // In shared memory, the numbers of a block are in segments of 128 bytes, 32 of u32 or 16 of u64. 16
 // bytes of padding follow each segment; in blocks that may have HUFF, 16 more follow every eight
-// segments. This avoids most bank conflicts for three patterns: threads that read adjacent words,
-// threads that read adjacent segments 16 bytes at a time, and threads that write the runs of HUFF,
-// which are 8 rows apart.
+// segments. This avoids most bank conflicts of three access patterns: reads of adjacent words, reads
+// of adjacent segments 16 bytes at a time, and writes of the runs of HUFF, which are 8 rows apart.
 
 #pragma once
 

@@ -4,11 +4,12 @@
 //
 // The tiles of a chunk are first those of blocks, then those of the border. For every tile of
 // blocks, the compute warps:
-//   1. wait for its copy to shared memory (the slot), read it and difference it: this determines the
-//      heads, and so the size;
-//   2. start the copy of the next tile into the slot, publish the size, and pass the tile to the writer
-//      warps;
-//   3. transpose, and write heads and columns, in the format of the payload, to a stage in shared memory.
+//   1. wait for its copy to shared memory (the slot), read it and difference it: this determines
+//      the heads, and so the size;
+//   2. start the copy of the next tile into the slot, publish the size, and pass the tile to the
+//      writer warps;
+//   3. transpose, and write heads and columns, in the format of the payload, to a stage in shared
+//      memory.
 // Meanwhile each writer warp looks back for the position of the tile, and one of them writes the
 // offset table. Then they copy the stage to the payload and add it to the checksum. The compute
 // warps copy tiles of the border as soon as the chunk's last block has a position. Each warp counts

@@ -1,14 +1,15 @@
 // Decompression in one pass. A CTA decodes one block with 128 threads for f32 and 256 for f64, or
 // as many elements of the border. Many resident CTAs per multiprocessor hide each other's latency.
 //
-//   1. The offset table gives the block's position. If it is plausible, the block's words are copied to
-//      shared memory (the stage) and added to the checksum. If the frame is stored, the CTA copies its
-//      share of the bytes instead.
-//   2. The heads give the positions of every thread's columns. If their number matches the table, each
-//      thread reads its columns and transposes them. It then has a line of residuals, and adds it up
-//      along x.
-//   3. The lines pass through shared memory (in the place of the stage) twice, so that each thread adds up
-//      columns along y, then z. Then it stores its elements, 8 bytes at a time if rows allow.
+//   1. The offset table gives the block's position. If it is plausible, the block's words are
+//      copied to shared memory (the stage) and added to the checksum. If the frame is stored, the
+//      CTA copies its share of the bytes instead.
+//   2. The heads give the positions of every thread's columns. If their number matches the table,
+//      each thread reads its columns and transposes them. It then has a line of residuals, and adds
+//      it up along x.
+//   3. The lines pass through shared memory (in the place of the stage) twice, so that each thread
+//      adds up columns along y, then z. Then it stores its elements, 8 bytes at a time if rows
+//      allow.
 //
 // All data is validated before use: the table's entries before they become addresses. Positions of
 // columns follow from heads whose set bits have been counted to match the block.
@@ -30,8 +31,8 @@
 
 // A CTA decodes kBlocks blocks, each by the threads of one part. In three dimensions, a block of
 // f32 has rows of 64 bytes. If they are not aligned to sectors of 32 bytes, the rows of two
-// adjacent blocks are stored together: this avoids some of the sectors that are written in two
-// parts. Where rows are aligned, it costs slightly more.
+// adjacent blocks are stored together. Then fewer sectors are written in two parts. Where rows are
+// aligned, this costs slightly more.
 template <typename W, u32 kBlocks>
 constexpr u32 kDecompressThreads = Type<W>::kLines * kBlocks;
 

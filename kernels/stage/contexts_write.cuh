@@ -367,7 +367,7 @@ struct StringWriter {
     using W = typename Coding::Word;
     using Entry = ContextEntry<Coding>;
     using Writer = ContextWriter<Coding>;
-    // rows loaded together; rows from a load to its prefetch
+    // Rows loaded together; rows from a load to its prefetch.
     static constexpr u32 kRow = kWarp, kAhead = 8, kFetched = 4 * kAhead;
     static_assert(2 * (kAhead * Writer::kRowWords + Writer::kZeros) + kStateBytes <= kStringRowsBytes, "there is room");
 

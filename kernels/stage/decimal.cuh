@@ -30,10 +30,10 @@ __device__ __forceinline__ double value_of_float(u64 word) { return __longlong_a
 template <typename W>
 __device__ __forceinline__ bool decimal_of_float(W word, double power, s64& v) {
     const double product = __dmul_rn(value_of_float(word), power), rounded = rint(product);
-    // The product of a multiple deviates from the integer by less than half of this: by two
-    // roundings to float64, or one to float32, which is not subnormal for e up to 22. Few other
-    // floats are that near, and only these need the division. The result does not depend on this
-    // test.
+    // The product of a multiple deviates from the integer by less than half of this. The deviation
+    // stems from two roundings to float64, or one to float32, which is not subnormal for e up to 22.
+    // Few other floats are that near, and only these need the division. The result does not depend
+    // on this test.
     constexpr double kNear = sizeof(W) == 4 ? 1.0 / (1 << 23) : 1.0 / (1ll << 51);
     v = 0;
     if (!(fabs(rounded) < 4 * kDecimalLimit<W>) || fabs(__dsub_rn(product, rounded)) > __dmul_rn(fabs(product), kNear)) return false;

@@ -3,8 +3,8 @@
 //
 //   1. A warp reads the code lengths, 32 half bytes at a time. The number of preceding fifteens
 //      determines the meaning of a half byte.
-//   2. Codes are ordered by length and symbol. All threads fill a table, indexed by the next bits, that
-//      gives the code that they begin with.
+//   2. Codes are ordered by length and symbol. All threads fill a table, indexed by the next bits,
+//      that gives the code that they begin with.
 //   3. The warp takes the words of the lanes and looks up codes, row by row. The next words are in
 //      shared memory, and the words after them are in flight to registers, as in contexts.cuh.
 //

@@ -10,7 +10,7 @@
 
 constexpr u32 kDirectBits = 11;                 // numbers with fewer bits are their own symbols
 constexpr u32 kDirectSymbols = 1 << kDirectBits;
-// bits after the highest one that the symbol of a larger number includes
+// Bits after the highest one that the symbol of a larger number includes.
 constexpr u32 kHeadBits = 2;
 constexpr u32 kMostCodeBits = 14;
 constexpr u32 kCodeWordBits = 16;               // bits of a lane's word
