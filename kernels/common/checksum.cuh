@@ -149,7 +149,7 @@ struct UnitSums {
     }
 };
 
-// A bijection in which every input bit affects all output bits (the finalizer of SplitMix64).
+// A bijection that spreads every bit over the word (the finalizer of SplitMix64).
 __device__ __forceinline__ u64 mix(u64 x) {
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
     x = (x ^ x >> 27) * 0x94d049bb133111ebu;

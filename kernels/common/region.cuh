@@ -1,9 +1,9 @@
 // A region of an array: which elements are decompressed, and their positions in the output. The
 // twin of src/format/region.rs.
 //
-// An array is viewed with three axes, and each may be several merged axes. Then a box of the array
-// covers places on the merged axis that are in order but not contiguous. In the output, the
-// region's elements are contiguous.
+// An array is viewed with three axes, one of which may consist of several merged axes. Then a box of
+// the array covers places on the merged axis that are in order but not contiguous. In the output,
+// the region's elements are contiguous.
 
 #pragma once
 

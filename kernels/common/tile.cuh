@@ -77,8 +77,8 @@ struct DecompressTile {
     }
 
     // Counts the CTA's tile. Thread 0 returns the number of tiles that the slot had counted before.
-    // A barrier must follow all sums and reports of other threads. The stores of the CTA's output
-    // need not have completed.
+    // Before the call, a barrier must follow all sums and reports of other threads. The stores of
+    // the CTA's output need not have completed.
     __device__ __forceinline__ u32 count() const { return threadIdx.x == 0 ? slot()->count(0, 1) : 0; }
 
     // The last CTA of a slot adds the slot to the chunk's totals. The last CTA of the chunk checks
