@@ -1,5 +1,5 @@
-// The compute warps of a compressing CTA: they read tiles, encode their blocks, and write them to a stage. See the head of
-// compress.cuh.
+// The compute warps of a compressing CTA: they read tiles, encode their blocks, and write them to a
+// stage. See the head of compress.cuh.
 
 #pragma once
 
@@ -20,7 +20,7 @@ struct ComputeWarps {
 
     __device__ __forceinline__ bool has_blocks(const Drawn& tile) const { return tile.kind < kStart && tile.index < frames.n_placed; }
 
-    // Finds the tile's blocks.
+    // Locates the tile's blocks.
     __device__ __forceinline__ Tile with_blocks(const Drawn& drawn) const {
         Tile tile{drawn, {0, 0}};
         if (!has_blocks(tile)) return tile;
@@ -30,20 +30,21 @@ struct ComputeWarps {
         return tile;
     }
 
-    // Starts the copy of a tile into the slot, if it has blocks. Adjacent threads copy adjacent kBytes of a row and, in three
-    // dimensions, of the same row of the second block, which mostly follows in memory.
+    // Starts the copy of a tile into the slot, if it has blocks. Adjacent threads copy adjacent
+    // pieces of kBytes of a row. In three dimensions they continue with the same row of the second
+    // block, which mostly follows in memory.
     template <u32 kBytes>
     __device__ __forceinline__ void copy_tile(const Tile& tile, u32 slot) const {
         if (!has_blocks(tile)) return;
         constexpr u32 kBlocks = kTileBlocks<W>, kX = Sides<kRank>::kX, kY = Sides<kRank>::kY;
         constexpr u32 kElements = kBytes / Type<W>::kBytes;
         constexpr u32 kCopies = kTileBytes / kBytes / kComputeThreads;
-        // Of rows of 128 bytes, two CTAs side by side spare memory a way.
+        // For rows of 128 bytes, the hint of 256 bytes lets two adjacent CTAs share a memory access.
         constexpr Fetch kFetch = kRank == 3 && kBlocks == 1 ? Fetch::k256Bytes : Fetch::k128Bytes;
         const u32 t = threadIdx.x;
         const W* src = source(tile.chunk);
-        // So many threads copy a row, or the same row of both blocks; so many rows at a time. In one dimension
-        // a "row" is what all threads copy at a time.
+        // Threads per row (or per row of both blocks); rows at a time. In one dimension, a "row" is
+        // what all threads copy at a time.
         constexpr u32 kRowThreads = kRank == 1 ? kComputeThreads : kX / kElements;
         constexpr u32 kRowBytes = kRowThreads * kBytes;
         constexpr u32 kBeside = kRank == 3 ? kBlocks : 1;
@@ -58,8 +59,8 @@ struct ComputeWarps {
         const u32 to = swizzled<128>(beside * kBlock * Type<W>::kBytes + row * kRowBytes + x * kBytes);
 #pragma unroll
         for (u32 i = 0; i < kCopies; ++i) {
-            // Rows before those of this step. A step is whole planes or part of one. If the second block is
-            // missing its place gets the first again.
+            // Rows before those of this step. A step is whole planes or part of one. If the second
+            // block does not exist, its place receives the first one again.
             const u32 rows = i * kRows;
             const bool in_second = kRank < 3 && rows >= kBlockRows;
             const u64 skip = kRank == 3 ? rows / kY * plane_bytes + rows % kY * row_bytes : rows % kBlockRows * row_bytes;
@@ -86,16 +87,18 @@ struct ComputeWarps {
 
         if (lane_id() == 0) shared.untold[warp] = Untold{0, 0, kFirst, 0, 0, 0};
         __syncwarp();
-        u32 n = 0;  // tiles handed to the writer warps
+        u32 n = 0;  // tiles passed to the writer warps
         bool is_copied = false;
         for (u32 k = 0;; ++k) {
-            // A tile is drawn as late as possible, so that no other waits for one that nobody works on.
+            // A tile is taken as late as possible, so that no other tile waits for one that is not
+            // worked on.
             const Tile& tile = shared.tiles[k % 2];
             Tile& next = shared.tiles[(k + 1) % 2];
             const TileKind kind = tile.kind;
             const u32 chunk = tile.chunk, index = tile.index;
             if (unlikely(!has_blocks(tile) || (kind == kAgain && frames.is_stored(frames.await_sum(chunk))))) {
-                // Behind the last tile others wait for what is not told here.
+                // After the last tile, other CTAs wait for the sums that this warp has not counted
+                // yet.
                 if (kind > kStart || !is_of(kind, chunk)) tell();
                 if (kind < kStart) {
                     copy_tile_as_it_is(kind, chunk, index);
@@ -134,7 +137,7 @@ struct ComputeWarps {
             const bool is_narrow = Type<W>::kParts == 1 && !__any_sync(kAllLanes, head & ~kNarrowBits);
             head |= square[0] | square[16];
             if (Type<W>::kParts == 2) head |= __shfl_xor_sync(kAllLanes, head, 2);
-            // The last tile may have no second block.
+            // The last tile may lack the second block.
             const bool whole = index * kTileBlocks<W> + kTileBlocks<W> <= layout.n_blocks;
             const bool present = warp < kWarpsPerBlock || whole;
             if (!present) head = 0;
@@ -142,11 +145,11 @@ struct ComputeWarps {
             u32 at = Part<W>::columns_before(__popc(head), in_warp);
             if (lane_id() == 0) shared.warp_columns[warp] = in_warp;
             if (kAsyncCopy && t == 0) next = with_blocks(frames.locate(drawn));
-            // Now the slot has been read, too.
+            // This barrier also ensures that the slot has been read.
             barrier_sync(kComputeBarrier, kComputeThreads);
 
             if (kAsyncCopy && likely(aligned)) copy_tile<kUnitBytes>(next, slot);
-            // Words of the blocks; the thread's columns begin at word `at` of the tile.
+            // Sizes of the blocks in words. The thread's columns begin at word `at` of the tile.
             u32 first_words = Type<W>::kHeads, words = kTileBlocks<W> == 2 && whole ? 2 * Type<W>::kHeads : Type<W>::kHeads;
 #pragma unroll
             for (u32 w = 0; w < kComputeWarps; ++w) {
@@ -160,7 +163,7 @@ struct ComputeWarps {
             if (t == 0 && kind == kFirst) frames.publish(chunk, index, words);
             const bool stored = kind == kFirst && guess_stored(n, chunk, words >= (whole ? kTileBlocks<W> : 1) * kBlock);
             hand_over(n, SizedTile{kind, chunk, index, first_words, words, stored});
-            // Many small copies would hold the size up.
+            // Many small copies would delay the size.
             if (kAsyncCopy && unlikely(!aligned)) copy_tile<Type<W>::kBytes>(next, slot);
 
             if (likely(!stored)) {
@@ -200,7 +203,8 @@ struct ComputeWarps {
             shared.full_gates[n % kStages].arrive();
             ++n;
             if (!kAsyncCopy) {
-                // Only now that this tile's stage is free the next may be drawn: its size will be known at once.
+                // Take the next tile only now that this tile's stage is free: then its size will be
+                // known soon.
                 await_stage(n);
                 if (t == 0) next = with_blocks(frames.locate(frames.draw()));
                 barrier_sync(kComputeBarrier, kComputeThreads);
@@ -208,7 +212,7 @@ struct ComputeWarps {
         }
     }
 
-    // Gives the n-th tile to the writer warps.
+    // Passes the n-th tile to the writer warps.
     __device__ __forceinline__ void hand_over(u32 n, const SizedTile& tile) {
         if (threadIdx.x != 0) return;
         shared.sized[n % kSizedSlots] = tile;
@@ -231,7 +235,8 @@ struct ComputeWarps {
         barrier_sync(kComputeBarrier, kComputeThreads);
     }
 
-    // A tile that needs no arithmetic, by the compute warps: of the border, or of a chunk that is known to be stored.
+    // Copies a tile that needs no arithmetic: of the border, or of a chunk that is known to be
+    // stored. Called by the compute warps.
     __device__ __forceinline__ void copy_tile_as_it_is(TileKind kind, u32 chunk, u32 index) const {
         constexpr u32 kElements = kTileBlocks<W> * kBlock;
         const u32 words = frames.await_sum(chunk);
@@ -245,7 +250,7 @@ struct ComputeWarps {
             copy_border<kComputeThreads, Towards::kPayload>(layout, const_cast<W*>(source(chunk)), reinterpret_cast<W*>(frames.payload(chunk)), base, first,
                                                 min(layout.n_border - first, kElements), frames.args.flags & kSwapBytes, sums);
         }
-        // The warp keeps its sums, to tell them later.
+        // The warp keeps its sums and counts them later.
         sums.a = warp_sum(sums.a);
         sums.b = warp_sum(sums.b);
         Untold& untold = shared.untold[threadIdx.x / kWarp];
@@ -260,20 +265,20 @@ struct ComputeWarps {
         __syncwarp();
     }
 
-    // Whether what the warp has not told yet is of this chunk.
+    // True if the warp's uncounted parts belong to this chunk.
     __device__ __forceinline__ bool is_of(TileKind kind, u32 chunk) const {
         const Untold& untold = shared.untold[threadIdx.x / kWarp];
         return untold.chunk == chunk && untold.kind == kind;
     }
 
-    // Copies what a tile has to copy of a stored frame.
+    // Copies a tile's share of a stored frame.
     __device__ __forceinline__ void copy_stored_tile(u32 chunk, u32 index, Sums& sums) const {
         const StoredRange range(layout.raw_bytes(), index);
         unsigned char* const array = reinterpret_cast<unsigned char*>(const_cast<W*>(source(chunk)));
         copy_stored<StoredCopy<kComputeThreads, 2, Towards::kPayload, Pieces::kWords>>(threadIdx.x, array, frames.stored_payload(chunk), range.first, range.n, sums);
     }
 
-    // Copies that to a stage. Words at the end that are no unit remain.
+    // Copies that share to a stage, except for words at the end that do not fill a unit.
     __device__ __forceinline__ void stage_stored_tile(u32 stage, u32 chunk, u32 index) const {
         const StoredRange range(layout.raw_bytes(), index);
         const char* const from = reinterpret_cast<const char*>(source(chunk)) + range.first;
@@ -289,14 +294,14 @@ struct ComputeWarps {
         wait_copies();
     }
 
-    // Whether the n-th tile, which by itself does not get smaller if `grows`, will probably be stored. The writer warps
-    // are done with the tile that had the stage before the stage of the last one.
+    // Guesses whether the n-th tile will be stored; `grows`: the tile by itself does not shrink.
+    // The writer warps have finished tile n - 3, whose stage has been reused since.
     __device__ __forceinline__ bool guess_stored(u32 n, u32 chunk, bool grows) const {
         const Progress& progress = shared.progress[(n - 3) % kSizedSlots];
         return n >= 3 && progress.chunk == chunk ? !progress.is_smaller : grows;
     }
 
-    // Tells what the warp has not told yet.
+    // Counts the warp's uncounted parts.
     __device__ __forceinline__ void tell() const {
         Untold& untold = shared.untold[threadIdx.x / kWarp];
         const Untold told = untold;

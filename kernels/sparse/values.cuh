@@ -1,8 +1,12 @@
-// The values of a slice, however they are kept: those of a step are 32, one for each lane. They are loaded first, as what memory has (Kept),
-// and made values later: loads of several steps are under way at a time. kAhead is how many, kBlockAhead how many elements of a row where
-// steps are of blocks, kCtas how many CTAs share the registers of a multiprocessor: measured on sm_90, where plain values gain from more
-// CTAs, and others from more loads. Where rows have many elements with codes of their own (PlainDeep), most loads wait for those of codes, so more
-// of them are under way. What is read once is told to leave the caches first, so that the vector stays.
+// The values of a slice, in any encoding. A step has 32 of them, one per lane. They are first
+// loaded as stored in memory (Kept) and decoded later, so that loads of several steps are in flight
+// at a time. kAhead is the number of these steps; for steps of blocks, kBlockAhead is the number of
+// elements of a row. kCtas is the number of CTAs that share the registers of a multiprocessor.
+// These were measured on sm_90, where plain values gain from more CTAs, other encodings from more
+// loads. PlainDeep is for rows with many elements that have codes of their own: most loads wait for
+// loads of codes, so more of them are in flight.
+// Data that is read once is loaded with an evict-first hint (__ldcs), so that the vector stays in
+// the caches.
 
 #pragma once
 
@@ -50,8 +54,8 @@ struct Dictionary {
     __device__ __forceinline__ T value(Kept number) const { return __ldg(table + number); }
 };
 
-// Numbers of 0 to 8 bytes, which are not aligned: of the words that they are in, those are loaded that there are. At each step they
-// begin at the same byte of a word, since a step has a multiple of 32 bytes.
+// Numbers of 0 to 8 bytes, not aligned. Loads only the words that contain bytes of the number. In
+// each step they begin at the same byte of a word, since a step has a multiple of 32 bytes.
 template <typename T>
 struct Blocks {
     static constexpr u32 kWords = sizeof(T) / 4;

@@ -1,12 +1,14 @@
-// Marks, a bit for each of many numbers, read: from what is coded of them to words of 32 bits in shared memory, which say of
-// any number whether it is marked, and how many before it are.
+// Reads marks, a bitmap over many numbers. Decodes them to words of 32 bits in shared memory, which
+// say for any number whether it is marked and how many marked numbers precede it.
 //
-// Coded are a bit for each word, set if the word is not 0; four bits for each of those words, one a byte, set if the byte is
-// not 0; and these bytes. So counts of bits say where a word's bytes are. Every warp finds all counts by itself, with three
-// scans, and then makes 32 words at a time without waiting for other warps.
+// The coded bitmap has two levels: one bit per word, set if the word is not 0; four bits for each
+// of those words, one per byte, set if the byte is not 0; and these bytes. So counts of bits locate
+// a word's bytes. Every warp computes all counts by itself, with three scans. Then it decodes 32
+// words at a time without waiting for other warps.
 //
-// Changes, each of which is a mark XOR the one a distance before it, are undone in few steps: the string becomes itself XOR
-// itself shifted by the distance, then by twice as much, and so on, as long as anything is left of it.
+// Marks may be coded as changes: each mark XOR the mark a distance before it. Few steps undo this:
+// XOR the string with itself shifted by the distance, then by twice the distance, and so on, until
+// the shift exceeds the string.
 
 #pragma once
 
@@ -15,16 +17,17 @@
 #include "words.cuh"
 
 constexpr u32 kMarksPerWord = 32;
-constexpr u32 kSparseHeader = 4;  // bytes in front of the marks of sparse numbers
+constexpr u32 kSparseHeader = 4;  // bytes before the marks of sparse numbers
 
-// How many bits are set in the words of the lanes before, and in all.
+// Number of bits set in the words of the preceding lanes, and in all words.
 __device__ __forceinline__ u32 bits_before(u32 word, u32& all) {
     const u32 n = __popc(word), through = warp_inclusive_sum(n);
     all = __shfl_sync(kAllLanes, through, kWarp - 1);
     return through - n;
 }
 
-// Strings of coded marks of up to kNumbers numbers, by a warp: of the first and the second string lane j has the words j, j + 32, ….
+// Coded marks of up to kNumbers numbers, held by a warp. Lane j has the words j, j + 32, … of the
+// first and the second string.
 template <u32 kNumbers = 1 << 14>
 struct CodedMarks {
     static constexpr u32 kStringWord = 32, kMarksWords = kNumbers / kMarksPerWord;
@@ -32,14 +35,14 @@ struct CodedMarks {
     static constexpr u32 kSecond = (4 * kMarksWords + kStringWord * kWarp - 1) / (kStringWord * kWarp);
 
     const u32* string;
-    u32 n_words;                                     // of the marks
-    u32 words[kFirst], words_before[kFirst];         // which words are not 0; how many of them are before
-    u32 bytes[kSecond], bytes_before[kSecond];       // which bytes of these are not 0
-    u32 values;                                      // where these bytes begin
-    u32 n_bytes;                                     // of all strings
+    u32 n_words;                                     // in the bitmap
+    u32 words[kFirst], words_before[kFirst];         // nonzero words; number of them before
+    u32 bytes[kSecond], bytes_before[kSecond];       // nonzero bytes of these words; number before
+    u32 values;                                      // byte offset of these bytes
+    u32 n_bytes;                                     // total of all strings
     bool is_sound;
 
-    // Marks of n numbers, of which there are `available` bytes from `from`, which is aligned to 4.
+    // Reads the marks of n numbers from `available` bytes at `from`, which is aligned to 4.
     __device__ __forceinline__ CodedMarks(const unsigned char* from, u32 available, u32 n)
         : string(reinterpret_cast<const u32*>(from)), n_words((n + kMarksPerWord - 1) / kMarksPerWord), values(0), n_bytes((n_words + 7) / 8),
           is_sound(n_bytes <= available) {
@@ -64,18 +67,19 @@ struct CodedMarks {
         is_sound = n_bytes <= available;
     }
 
-    // Word i of a string of n bits, which begins at bit `at`.
+    // Word i of a string of n bits that begins at bit `at`.
     __device__ __forceinline__ u32 load(u32 at, u32 n, u32 i) const {
         return i * 32 < n ? load_bits(string, at + i * 32, min(n - i * 32, 32u), 0u) : 0;
     }
-    // A sum, and how many bits are set in the words of the lanes before. The sum grows by those of all.
+    // `sum` plus the bits set in the words of the preceding lanes. Adds the bits of all lanes to
+    // `sum`.
     static __device__ __forceinline__ u32 before(u32 word, u32& sum) {
         u32 all;
         const u32 n = sum + bits_before(word, all);
         sum += all;
         return n;
     }
-    // What lane i % 32 has in place i / 32.
+    // Element i / 32 of the array of lane i % 32.
     template <u32 kN>
     static __device__ __forceinline__ u32 of_lane(const u32 (&of_all)[kN], u32 i) {
         u32 value = 0;
@@ -87,10 +91,10 @@ struct CodedMarks {
         return value;
     }
 
-    // Word 32·i + j of the marks, by lane j.
+    // Word 32·i + j of the bitmap, in lane j.
     __device__ __forceinline__ u32 word(u32 i) const {
         const u32 present = of_lane(words, i);
-        // The word's four bits are in a lane's words of the second string.
+        // The word's four bits are in some lane's words of the second string.
         const u32 number = of_lane(words_before, i) + __popc(present & lanes_below());
         const u32 fours = of_lane(bytes, number / 8), fours_before = of_lane(bytes_before, number / 8);
         if (!(present >> lane_id() & 1)) return 0;
@@ -108,24 +112,26 @@ struct CodedMarks {
     }
 };
 
-// Marks of up to kNumbers numbers in shared memory, by all kThreads threads of a CTA.
+// A bitmap of up to kNumbers numbers in shared memory. Called by all kThreads threads of a CTA.
 template <u32 kNumbers, u32 kThreads>
 struct Marks {
     static constexpr u32 kWords = kNumbers / kMarksPerWord, kWarps = kThreads / kWarp;
 
     u32 words[kWords];
-    unsigned short before[kWords];  // how many are marked before a word's
+    unsigned short before[kWords];  // marked numbers before a word's first
 
     static __device__ __forceinline__ u32 n_words(u32 n) { return (n + kMarksPerWord - 1) / kMarksPerWord; }
 
-    // Word i of the marks of n numbers; is false if numbers behind the last one are marked.
+    // Sets word i of the bitmap of n numbers. Returns false if numbers past the last one are
+    // marked.
     __device__ __forceinline__ bool put(u32 i, u32 n, u32 word) {
         const u32 possible = low_bits(0u, min(n - i * kMarksPerWord, kMarksPerWord));
         words[i] = word & possible;
         return (word & ~possible) == 0;
     }
 
-    // Reads coded marks, or words as they are. Both are false in some thread if numbers behind the last one are marked.
+    // Reads coded marks, or words stored verbatim. Both return false in some thread if numbers past
+    // the last one are marked.
     template <u32 kMost>
     __device__ __forceinline__ bool read(const CodedMarks<kMost>& coded, u32 n) {
         static_assert(kNumbers <= kMost, "what a warp has of coded marks");
@@ -144,7 +150,7 @@ struct Marks {
         return is_sound;
     }
 
-    // Undoes changes over this distance.
+    // Undoes the coding as changes over `distance`.
     __device__ __forceinline__ void undo_changes(u32 n, u32 distance) {
         constexpr u32 kOwn = (kWords + kThreads - 1) / kThreads;
 #pragma unroll 1
@@ -168,7 +174,8 @@ struct Marks {
         }
     }
 
-    // Counts the marks of n numbers. Is true, in all threads, if there are `expected` ones, and if `is_sound` is true in all.
+    // Computes `before`. Returns true in all threads if `expected` numbers are marked and
+    // `is_sound` is true in all threads.
     __device__ __forceinline__ bool count(u32 n, u32 expected, bool is_sound) {
         __syncthreads();
         if (threadIdx.x < kWarp) {
@@ -186,7 +193,7 @@ struct Marks {
         return __syncthreads_and(is_sound);
     }
 
-    // Whether number 32·i + j is marked, in lane j, and how many before it are.
+    // Whether number 32·i + j is marked, in lane j, and the number of marked ones before it.
     __device__ __forceinline__ bool has(u32 i) const { return words[i] >> lane_id() & 1; }
     __device__ __forceinline__ u32 n_before(u32 i) const { return before[i] + __popc(words[i] & lanes_below()); }
 };

@@ -1,6 +1,7 @@
-// Marks, written: what marks.cuh reads. A thread has a word of them, or several next to each other, so that all threads of the CTA have as
-// many as there can be. How many words, bytes and marks are before its own says where everything of it is. Threads share the words that
-// they write, so all is added to zeros.
+// Writes marks in the format that marks.cuh reads. Each thread has one word of the bitmap, or
+// several adjacent ones, so that the CTA's threads cover the longest bitmap. The numbers of
+// preceding words, bytes and marks give the position of all its output. Threads share output words,
+// so everything is added to zeros by OR.
 
 #pragma once
 
@@ -9,8 +10,8 @@
 #include "../common/warp.cuh"
 #include "pack.cuh"
 
-// The word of marks of the thread's 32 numbers, where a warp has those of a group: `f` says of a number whether it is marked. Numbers
-// behind the last one may be marked, too.
+// The bitmap word of the thread's 32 numbers, where each warp has the numbers of a group.
+// `f(number)` says whether a number is marked. Numbers past the last one may be marked, too.
 template <typename W, typename F>
 __device__ __forceinline__ u32 own_marks(const W* numbers, F f) {
     const W* const group = numbers + threadIdx.x / kWarp * kGroup + lane_id();
@@ -23,19 +24,20 @@ __device__ __forceinline__ u32 own_marks(const W* numbers, F f) {
     return own;
 }
 
-// The word that word i of marks becomes when each mark is XORed with that of the number `distance` before it.
+// Codes word i of the marks as changes: XORs each mark with that of the number `distance` before
+// it.
 __device__ __forceinline__ u32 changed_marks(const u32* words, u32 distance, u32 i = threadIdx.x) {
     const u32 whole = distance / 32;
     const u32 low = i > whole ? words[i - whole - 1] : 0, high = i >= whole ? words[i - whole] : 0;
     return words[i] ^ __funnelshift_l(low, high, distance);
 }
 
-// By all kThreads threads of a CTA, each of which has kOwn words.
+// Used by all kThreads threads of a CTA, each with kOwn words.
 template <u32 kThreads, u32 kOwn = 1>
 struct WrittenMarks {
     static constexpr bool kFew = kThreads * kOwn <= 128;
     static_assert(kThreads * kOwn <= 4096, "what fits the fields of a sum");
-    // Fields: words that are not 0, their bytes that are not 0, marks.
+    // Fields: nonzero words, nonzero bytes of them, marks.
     using Sum = std::conditional_t<kFew, u32, u64>;
     static constexpr u32 kBytesAt = kFew ? 8 : 16, kMarksAt = kFew ? 18 : 32;
 
@@ -43,7 +45,7 @@ struct WrittenMarks {
     u32 n_words;
     Sum before, all;
 
-    // The thread's words of so many that there are; others are 0. There is a barrier.
+    // `own`: the thread's words; those past `n_words` are 0. Contains a barrier.
     __device__ __forceinline__ WrittenMarks(const u32 (&own)[kOwn], u32 n_words, Sum (&totals)[kThreads / kWarp]) : n_words(n_words) {
         Sum sum = 0;
 #pragma unroll
@@ -59,7 +61,7 @@ struct WrittenMarks {
             all += totals[w];
         }
     }
-    // The highest bit of each byte that is not 0.
+    // The highest bit of each nonzero byte.
     static __device__ __forceinline__ u32 nonzero(u32 word) { return (((word & 0x7f7f7f7fu) + 0x7f7f7f7fu) | word) & 0x80808080u; }
     static __device__ __forceinline__ Sum sum_of(u32 word) {
         return static_cast<Sum>(word != 0) | static_cast<Sum>(__popc(nonzero(word))) << kBytesAt | static_cast<Sum>(__popc(word)) << kMarksAt;
@@ -72,7 +74,7 @@ struct WrittenMarks {
     __device__ __forceinline__ u32 values_at() const { return presence_bytes() + (words_of(all) + 1) / 2; }
     __device__ __forceinline__ u32 n_bytes() const { return values_at() + bytes_of(all); }
 
-    // Adds the marks to zeros from byte `at` of shared memory that is aligned to words.
+    // Adds the marks to zeros in word-aligned shared memory, from byte `at` on.
     __device__ __forceinline__ void write(unsigned char* to, u32 at) const {
         const u32 to_words = shared_address(to);
         if (kOwn == 1) {
