@@ -28,10 +28,10 @@
 // last sweep.
 struct Tries {
     double half, best_half;  // half a bin of the finest level, now and for the best bins
-    double unit;             // that rounding may add to an error
+    double unit;             // amount that rounding may add to an error
     u32 has_best;
     u32 n_ways;              // number of sweeps after which the search ends, once decided
-    u64 squares, n_measured; // of errors, in units; and the number of elements with an error
+    u64 squares, n_measured; // of errors, in units; number of elements measured
     double units;            // of an error of 1
 };
 

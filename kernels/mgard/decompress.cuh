@@ -10,8 +10,8 @@
 #include "../common/tile.cuh"
 #include "walk.cuh"
 
-// Scratch of all passes. First come the zeroed data of all chunks' tiles (common/tile.cuh), and
-// these. Then comes the scratch of each chunk.
+// Scratch of all passes. First comes zeroed data: that of all chunks' tiles (common/tile.cuh), then
+// these structs. Then comes the scratch of each chunk.
 struct DecompressZeroed {
     WalkCounters walk;
     Sums exact[kMostLayers];  // of sections of exact elements, if there are several layers

@@ -88,8 +88,8 @@ struct PieceWriter {
         __syncthreads();
         return shared.n_equal;
     }
-    // The word of which each bit is the majority's. If most elements have the same word, it is that
-    // word. Has a barrier.
+    // The word that has the majority's value of each bit. If most elements have the same word, it
+    // is that word. Has a barrier.
     __device__ __forceinline__ W likely_word() const {
         for_words([&](u32, W word, bool is_mine) {
             u32 own[sizeof(W) / 4] = {};
@@ -131,8 +131,8 @@ struct PieceWriter {
                 hole = likely_word();
                 n_holes = mark_holes(hole);
             }
-            // A single hole is shorter as an outlier. Without a majority, no word is worth being
-            // the hole.
+            // A single hole is shorter as an outlier. If no word has the majority, there are no
+            // holes.
             if (n_holes < 2 || 2 * n_holes <= n) n_holes = 0;
             info.hole = hole, info.n_holes = n_holes, info.n_others = n - n_holes, info.n_bytes = 4;
             if (n_holes > 0) {

@@ -121,8 +121,7 @@ struct Layer {
     // predict
     u64 predicts, cubic;
     u64 n_exact;               // bytes of the section of exact elements
-    // payload offsets of its table, and of that section; in compression, the latter only with
-    // several layers
+    // payload offsets of its table, and of that section; in compression, only with several layers
     u64 start, exact_at;
     u32 exact_check, reserved;
 };

@@ -7,7 +7,7 @@
 #include "../stage/contexts.cuh"
 #include "decompress.cuh"
 
-constexpr u32 kMostTablesBytes = 2048;  // and of the head and states of a block
+constexpr u32 kMostTablesBytes = 2048;  // with the head and states of a block
 
 template <typename W>
 struct NumbersShared {

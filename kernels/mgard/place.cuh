@@ -39,8 +39,8 @@ struct Placer {
     __device__ __forceinline__ u64 start(const Plan& plan) const { return kLayered ? (plan.layers[plan.layer].start - own.head_bytes()) / kUnit : 0; }
     // Units of a tile.
     __device__ __forceinline__ u64 length(const Plan& plan, const Work<W>& work, u32 index) const {
-        // A chunk that is stored gets more than the stored array takes. Layers after the first add
-        // nothing to that.
+        // A chunk that is to be stored publishes more than the stored array takes. Further layers
+        // add nothing to that.
         if (plan.is_stored) return index == 0 && layer_of<kLayered>(plan) == 0 ? (static_cast<u64>(own.elements()) * sizeof(W) + 4096) / kUnit : 0;
         const u64 table = index == 0 ? table_units(plan) : 0;
         if (index < own.n_blocks) return table + (index < plan.n_blocks ? made_block(work, NumberBlock(plan, index), index).n_units : 0);

@@ -198,7 +198,7 @@ struct Beside {
         const W* const at = before + node.index;
         own = *at, next = at[has_next ? step.inner : 0];
         before_own = after_next = 0;
-        // This is the same for all nodes.
+        // The condition is the same for all nodes.
         if (is_cubic) before_own = *(at - (are_four ? step.inner : 0)), after_next = at[are_four ? 2 * step.inner : 0];
     }
     __device__ __forceinline__ F prediction() const {

@@ -34,7 +34,7 @@ struct BlockPlan {
     __device__ __forceinline__ u32 marks() const { return holes + sizeof(W) + kAlignment; }
 
     // Reads a block of m elements with `n_bytes` bytes, at least one unit. Returns the damage, or
-    // 0. Blocks with entropy codes have no widths; their last offset is that of the codes.
+    // 0. In blocks with entropy codes, which have no widths, these begin where the groups would.
     __device__ __forceinline__ u32 read(const unsigned char* block, u32 n_bytes, u32 log_unit, u32 m, u32 element_bytes, bool has_codes, bool has_widths) {
         const u32* const words = reinterpret_cast<const u32*>(block);
         const u32 start = words[0];

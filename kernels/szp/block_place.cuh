@@ -21,7 +21,7 @@ struct BlockPlacer {
 
     const CompressArgs<Chunk>& args;
     PlaceShared& shared;
-    const Element element;  // of one part
+    const Element element;  // one part of an element
     const OrderedFrames<FrameLayout> frames;
 
     __device__ __forceinline__ BlockPlacer(const CompressArgs<Chunk>& args, PlaceShared& shared)

@@ -155,7 +155,7 @@ struct BlockTile : DecompressTile<Chunk> {
         bool is_checked = true;
         if (threadIdx.x == 0) is_checked = add_sums(extent, end, check);
         u32 damage = extent.damage;
-        // A block that is too long gets another length that is too long.
+        // The length of a block that is too long is limited to one that is still too long.
         const u32 n_bytes = static_cast<u32>(min(extent.n_bytes, u64{Shared::kMostBytes} + kUnitBytes));
         auto plan = typename Shared::Plan();
         plan.header = kConstBlock, plan.base = 0, plan.n_others = 0;

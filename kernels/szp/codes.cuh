@@ -147,7 +147,7 @@ struct BlockCodes {
     const CompressArgs<Chunk>& args;
     Shared& shared;
     const BlockOfAll tile;
-    const Element element;  // of one part
+    const Element element;  // one part of an element
     Block& block;
 
     __device__ __forceinline__ BlockCodes(const CompressArgs<Chunk>& args, Shared& shared)

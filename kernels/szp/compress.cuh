@@ -63,8 +63,8 @@ template <typename W>
 struct SzpCompressor {
     using Shared = SzpShared<W>;
     static constexpr u32 kPerUnit = Word<W>::kPerUnit;
-    // 64-bit codes with fewer bits than this fit 32 bits in all differences whose orders add up to
-    // this.
+    // 64-bit codes below 2^kNarrowBits in magnitude fit 32 bits in all differences whose orders add
+    // up to kNarrowOrders or less.
     static constexpr u32 kNarrowBits = 19, kNarrowOrders = 10;
 
     // The lengths or widths of a thread's four groups, one byte each.
@@ -72,7 +72,7 @@ struct SzpCompressor {
 
     const CompressArgs<Chunk>& args;
     Shared& shared;
-    const Element element;  // of one part
+    const Element element;  // one part of an element
     const OrderedFrames<FrameLayout> frames;
 
     __device__ __forceinline__ SzpCompressor(const CompressArgs<Chunk>& args, Shared& shared)
@@ -606,7 +606,7 @@ struct SzpCompressor {
             if (threadIdx.x >= kSzpThreads - kWarp) of.place(of.shared.kept[after(turn)]);
             if (threadIdx.x == kSzpThreads - 2 * kWarp) of.find_next();
         }
-        // Called by every warp, while the first one chooses the widths.
+        // Called by every warp. The first one calls it after it has chosen the widths.
         __device__ __forceinline__ void copy() const {
             constexpr u32 kThreads = kSzpThreads - 2 * kWarp;
             const u32 thread = threadIdx.x - kWarp;

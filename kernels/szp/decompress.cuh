@@ -67,8 +67,8 @@ struct SzpDecompressor : BlockTile<W, kLogBlock, kSzpThreads, kPart, SzpDecompre
         // A longer block is damaged, or from a later version.
         const bool is_staged = extent.n_bytes <= Shared::kMostBytes;
         const unsigned char* const source = reinterpret_cast<const unsigned char*>(payload) + extent.first;
-        // A block that is too long gets another length that is too long: its own may not fit 32
-        // bits.
+        // The length of a block that is too long is limited to one that is still too long: its own
+        // may not fit 32 bits.
         const u32 n_bytes = static_cast<u32>(min(extent.n_bytes, u64{Shared::kMostBytes} + kUnitBytes)), offset = static_cast<u32>(extent.first) % kUnitBytes;
         Sums sums;
         if (t == kSzpThreads - 1) Tile::prepare(extent);
@@ -335,7 +335,7 @@ struct SzpDecompressor : BlockTile<W, kLogBlock, kSzpThreads, kPart, SzpDecompre
             for (u32 i = 0; i < kOctet; ++i) v[k][i] += before[i];
         }
     }
-    // Prefix sums along a line, of which a thread has 32 numbers. Has a barrier.
+    // Prefix sums along a line. A thread has 32 numbers. Has a barrier.
     __device__ __forceinline__ void add_up_line(u32 (&v)[4][kOctet]) const {
         const u32 warp = threadIdx.x / kWarp;
 #pragma unroll

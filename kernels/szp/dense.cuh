@@ -34,7 +34,8 @@ struct DenseShared {
     CtaSums<kDenseWarps> sums;
     Plan plan;
     u32 n_read;           // bytes of the block
-    // a phase each time the first warp has read some rows, and the second one has summed them
+    // `read` completes when the first warp has read some rows, `followed` when the second one has
+    // summed them
     Gate read, followed;
     W of_warps[kDenseWarps];  // sums
 };
@@ -212,7 +213,7 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
         }
     }
 
-    // Prefix sums along a line, of which each warp has a part. Has barriers.
+    // Prefix sums along a line. Each warp has a part of it. Has barriers.
     __device__ __forceinline__ void add_up_line(const Places& places) const {
         const u32 m = shared.box.m, n_rows = (m + kRow - 1) / kRow, share = (n_rows + kDenseWarps - 1) / kDenseWarps * kRow;
         const u32 begin = min(threadIdx.x / kWarp * share, m), end = min(begin + share, m);

@@ -119,7 +119,8 @@ struct MaxScan {
         W of_north[4] = {}, of_up[3] = {}, of_up_north[3] = {}, of_up_south[3] = {}, next[3] = {};
         u32 north_sizes[3] = {}, up_sizes[2] = {}, up_south_size = 0, next_sizes[2] = {};
         u32 row = lane, x = 0 - view.lag * lane, cell = lane, time_cell = 0;
-        // Each iteration ends with a copy of the loads in flight, which waits for them.
+        // Each iteration of the loop ends with a copy of the loads in flight, which waits for them.
+        // Unrolling makes that rarer.
 #pragma unroll Coder::kTogether
         for (u32 time = 0; time < n_times; ++time) {
             const bool begins = x == 0 && row < view.n_rows;
@@ -138,7 +139,8 @@ struct MaxScan {
                 __syncwarp();
             }
             if (kNear) {
-                // Distance to the lane before in time; the last lane is one time farther.
+                // Cells back to the number that the lane before made. The last lane made it one
+                // time earlier.
                 const u32 behind = (lane > 0 ? view.lag - 1 : view.lag) * kWarp;
                 const u32 at = time_cell + (time_cell < behind ? kCells : 0) - behind + (lane + kWarp - 1) % kWarp;
                 of_north[3] = cells.numbers[at], north_sizes[2] = cells.sizes[at];

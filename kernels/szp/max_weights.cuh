@@ -34,8 +34,7 @@ struct WeightsChooser {
         u32 counts[kHalf];            // how often a sample counts
         u32 taken[kSamples / 32];     // marks of elements that are samples
         u32 n_samples;                // all
-        // of products; column 0 has those with the number, the others are used up to the diagonal
-        // only
+        // of products: those with the number in column 0, all other ones up to the diagonal only
         u64 sums[kTaps][kTaps];
         union {
             double factors[kRowKinds][kTaps][kFactorStride];

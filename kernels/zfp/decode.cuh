@@ -63,7 +63,7 @@ struct SharedWords {
         const u32 at = address + 4 * min(place / 32, n_words);
         return __funnelshift_r(load_shared_4(at), load_shared_4(at + 4), place);
     }
-    // Whether the thread has another block; the place is that of its bits.
+    // Whether the thread has another block.
     __device__ __forceinline__ bool goes_on(bool has_next, u32, u32) const { return has_next; }
 };
 // A stream in global memory. Zeros follow it.
@@ -75,8 +75,8 @@ struct GlobalWords {
     __device__ __forceinline__ uint4 load(u32 i) const { return make_uint4(word(i), word(i + 1), word(i + 2), word(i + 3)); }
     __device__ __forceinline__ u32 pair(u32 place) const { return __funnelshift_r(word(place / 32), word(place / 32 + 1), place); }
 };
-// A stream of which each thread has the next words in shared memory: its window. Other words are
-// read from global memory. After the end follow up to three words of other data, which only damaged
+// A stream in global memory. Each thread has its next words in shared memory: its window. Other
+// words are read directly. After the end follow up to three words of other data, which only damaged
 // streams reach.
 struct WindowWords {
     static constexpr u32 kUnits = 16, kWords = 4 * kUnits;

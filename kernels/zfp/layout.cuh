@@ -37,7 +37,7 @@ struct Chunk {
     u32 bits;         // minbits, and maxbits from bit 16 on
     s32 minexp;       // not in mode rel
     u32 first_tile;   // of a region
-    // of a region, 1: CTAs exist only from this tile to the last one that it touches
+    // 1 for a region: CTAs exist only from `first_tile` to the last tile that it touches
     u32 is_part;
 
     __device__ __forceinline__ u32 mode() const { return how & 0xff; }

@@ -107,7 +107,7 @@ __device__ __forceinline__ void put_line_planes(Writer& writer, u32 table, u32 o
     }
 }
 
-// A plane of which only the first `n` bits exist.
+// A plane that is cut off after its first `n` bits.
 __device__ __forceinline__ u32 cut_line_plane(u32 bits, u32 n, u32 coded) {
     u32 at = min(coded, n), plane = bits & low_bits(0u, at);
     while (at < n && coded < 4 && bits >> at++ & 1) {
