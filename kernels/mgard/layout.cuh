@@ -17,12 +17,13 @@
 
 constexpr u32 kAxes = 4;
 constexpr u32 kMostLevels = 33, kMostSteps = kMostLevels + kAxes;
-// numbers of all steps up to a grid of this many nodes are coded together
+// Numbers of all steps up to a grid of this many nodes are coded together.
 constexpr u32 kFrontNodes = 1 << 12;
 constexpr u32 kLogNumbers = 16;             // of a block, at most
 constexpr u32 kHeadBytes = 32;              // before the bins
 constexpr u32 kMostLayers = 8, kLayerBits = 3;                           // a layer's bound is the next one's, times 1 << kLayerBits
-// description of the first of several layers; of each other one, without bins; check of all
+// kFirstLayerBytes: description of the first of several layers. kLayerBytes: of each other one,
+// without bins. kCheckBytes: check of all descriptions.
 constexpr u32 kFirstLayerBytes = 24, kLayerBytes = 48, kCheckBytes = 8;
 constexpr u32 kEntryBytes = 8;              // of a block in the table
 constexpr u32 kBlockHead = 4;               // of a block: its kind
@@ -49,10 +50,10 @@ struct Chunk {
     u32 n_pieces;
     u32 n_layers;
     u32 n_tiles;         // that get a place in the payload in compression
-    // of all steps, and more with several layers (Work); the grid before the last step, and every
-    // second one before that; and the other grids
+    // `numbers`: those of all steps, and more with several layers (Work). `near`: the grid before
+    // the last step, and every second one before that. `far`: the other grids.
     u64 numbers, near, far;
-    // a bit for each exact element; with several layers also for those of the layers before
+    // A bit for each exact element; with several layers also for those of the layers before.
     u64 marks;
     u64 pieces;              // descriptions of the pieces
     u64 blocks;              // that are made
@@ -117,11 +118,12 @@ struct NumbersOf {
 struct Layer {
     double bound;
     double bins[kMostLevels];  // the finest level first
-    // a bit for each step that predicts from nodes, and for each cubic one; all steps of layer 0
-    // predict
+    // A bit for each step that predicts from nodes, and for each cubic one; all steps of layer 0
+    // predict.
     u64 predicts, cubic;
     u64 n_exact;               // bytes of the section of exact elements
-    // payload offsets of its table, and of that section; in compression, only with several layers
+    // Payload offsets of its table, and of that section. In compression, only set with several
+    // layers.
     u64 start, exact_at;
     u32 exact_check, reserved;
 };

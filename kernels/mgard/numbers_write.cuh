@@ -19,7 +19,7 @@ struct alignas(8) MadeBlock {
     u32 front_bytes;           // of the head and the tables
     u32 string, string_bytes;  // its offset, and its bytes with the states
     u32 reserved[3];
-    // by keys: the first slot of the symbol and, in the upper half, its frequency
+    // By keys: the first slot of the symbol and, in the upper half, its frequency.
     u32 ranges[NumberCoding<W>::kKeys];
 
     __device__ __forceinline__ unsigned short* entries() { return reinterpret_cast<unsigned short*>(this + 1); }
@@ -46,7 +46,7 @@ struct BlockOfAll {
 };
 
 constexpr u32 kCountThreads = 256;
-// numbers that are counted together, and by one thread
+// Numbers that are counted together, and by one thread.
 constexpr u32 kCountRound = 4096, kCountPer = kCountRound / kCountThreads;
 
 template <typename W>

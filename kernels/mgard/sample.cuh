@@ -4,7 +4,7 @@
 
 #include "compress.cuh"
 
-// levels that are sampled; coarser ones are treated like the last one
+// Number of levels that are sampled. Coarser ones are treated like the last one.
 constexpr u32 kSampledLevels = 3;
 constexpr u32 kSampleEvery = 1 << 10, kLeastSamples = 1 << 6, kMostSamples = 1 << 10;
 

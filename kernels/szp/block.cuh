@@ -23,10 +23,10 @@ struct BlockPlan {
     u32 n_widths;
     u32 table[2];  // the widths, one byte each, padded with 0xff
     W base;
-    // offset of the holes section; bytes of its bitmap; number of holes
+    // Offset of the holes section; bytes of its bitmap; number of holes.
     u32 holes, marks_bytes, n_holes;
     bool are_marks_coded;
-    // offset of the outliers section, number of outliers, offset of their elements
+    // Offset of the outliers section, number of outliers, offset of their elements.
     u32 others, n_others, other_elements;
     u32 index, octets;                     // offsets of the entries and of the groups
 

@@ -47,7 +47,7 @@ struct SzpShared {
     u32 totals[kSzpWarps];
     u32 marks_totals[kSzpWarps];
     u32 n_of_length[72];     // groups of each length
-    // the width that a group of this length gets, and its table entry in the upper half
+    // The width that a group of this length gets, and its table entry in the upper half.
     u32 width_of_length[72];
     alignas(8) unsigned char table[kMaxWidths];
     u32 n_widths, octet_bytes;

@@ -9,7 +9,7 @@
 
 constexpr u32 kLargeElements = 1 << 16;
 static_assert(kLogDense == 16 && kLogMax == 16, "so many elements");
-// words; the last ones are 0, so that all threads have equally many
+// Words of a bitmap. The last ones are 0, so that all threads have equally many.
 constexpr u32 kLargeMarks = kLargeElements / 32 / 8 * 9;
 
 // Results of the passes for a block.

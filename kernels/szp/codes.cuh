@@ -229,7 +229,7 @@ struct BlockCodes {
     template <typename N, u32 kN>
     __device__ __forceinline__ u32 load_near() const {
         using F = Float<W>;
-        // loads issued together, while those before are handled
+        // Loads issued together, while those before are handled.
         constexpr u32 kBatch = 4, kApart = kN * kThreads;
         const Quantiser<W>& quantiser = shared.quantiser;
         const F step = quantiser.steps[0], inverse = quantiser.inverses[0], bound = quantiser.bound, limit = quantiser.near_limit;

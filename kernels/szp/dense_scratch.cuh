@@ -18,11 +18,11 @@ using DenseCoding = Coding<W, kNumberContexts, 0>;
 template <typename W>
 struct alignas(256) DenseBlock {
     BlockInfo<W> info;
-    // by keys: the first slot of the symbol and, in the upper half, its frequency
+    // By keys: the first slot of the symbol and, in the upper half, its frequency.
     u32 ranges[DenseCoding<W>::kKeys];
     BlockMarks marks;
     alignas(16) unsigned short entries[kLargeElements];  // ContextEntry
-    // at least those whose entry lacks bits of the tail
+    // Residuals, at least those whose entry lacks bits of the tail.
     alignas(16) W residuals[kLargeElements];
     alignas(16) W codes[kLargeElements + kStringRowsBytes / sizeof(W)];
 

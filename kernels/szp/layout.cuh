@@ -16,10 +16,10 @@ constexpr u32 kLogBlock = 12;
 constexpr u32 kElements = 1 << kLogBlock;
 constexpr u32 kLogDense = 16;   // the same for level dense
 constexpr u32 kLogMax = 16;     // and for level max
-// its rows have up to 128 elements, or more if the other axes leave room
+// Rows of level max have up to 128 elements, or more if the other axes leave room.
 constexpr u32 kLogMaxRow = 7;
 constexpr u32 kScratchAlignment = 256;  // of scratch that is not zeroed
-// a thread has a row of 32 numbers, or 32 consecutive numbers
+// A thread has a row of 32 numbers, or 32 consecutive numbers.
 constexpr u32 kSzpThreads = kElements / kRow;
 constexpr u32 kSzpWarps = kSzpThreads / kWarp;
 constexpr u32 kHeadBytes = 8;   // before the table
@@ -39,8 +39,8 @@ enum Mode : u32 { kAbs = 1, kRel = 2, kPwrel = 5 };
 struct Chunk {
     u64 extents[3];  // slowest first, with leading ones
     u32 n_blocks;    // clipped ones too
-    // one byte each: log2 of a unit; mode; 1 if there are missing elements, plus 2 for complex
-    // elements; type of a part
+    // One byte each: log2 of a unit; mode; 1 if there are missing elements, plus 2 for complex
+    // elements; type of a part.
     u32 how;
     u64 value;       // bits of the requested value
     Missing missing[2];  // of the parts; equal for elements of one part

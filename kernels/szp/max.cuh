@@ -138,7 +138,7 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
 
     // Decodes numbers and makes elements of them. All it needs for each is in registers.
     struct Coder {
-        // times that are unrolled together
+        // kTogether: times that are unrolled together.
         static constexpr u32 kPer = Word<W>::kPerUnit, kTogether = 1;
 
         const MaxDecompressor& block;

@@ -118,7 +118,7 @@ struct MaxRows {
     const W* const codes;
     unsigned short* const entries;
     W* const residuals;
-    // size pairs of lanes, for as many rows as a plane has, by their places in it
+    // Size pairs of lanes, for as many rows as a plane has, by their places in it.
     u32* const sizes;
 
     __device__ __forceinline__ void run() const {

@@ -26,7 +26,7 @@ struct alignas(256) MaxBlock {
     MaxWeights weights;
     BlockMarks marks;
     u32 counts[MaxCoding<W>::kKeys];  // occurrences, by keys
-    // by keys: the first slot of the symbol and, in the upper half, its frequency
+    // By keys: the first slot of the symbol and, in the upper half, its frequency.
     u32 ranges[MaxCoding<W>::kKeys];
     alignas(16) unsigned char start[kFrontBytes];
     alignas(16) W codes[kLargeElements + kStringRowsBytes / sizeof(W)];

@@ -18,7 +18,7 @@ struct WeightsChooser {
     static constexpr u32 kSamples = 1 << 10, kHalf = kSamples / 2;
     static constexpr u32 kStride = kHalf + 1;  // so that taps are in different banks
     static constexpr s32 kLimit = 1 << 19;        // larger differences count as this
-    // distances between samples differ: golden section, in parts of 2^16
+    // Distances between samples differ: golden section, in parts of 2^16.
     static constexpr u32 kGolden = 40503;
     static constexpr u32 kCounts = 1 << 20, kLittleSpread = 1 << 4, kLittleLeft = 1 << 2;
     static constexpr u32 kOptions = 8;            // weights, and seven orders of differences
@@ -29,12 +29,13 @@ struct WeightsChooser {
 
     // In shared memory.
     struct State {
-        // differences from the number before: of the number itself, then of its neighbors
+        // Differences from the number before: of the number itself, then of its neighbors.
         s32 samples[kTaps][kStride];
         u32 counts[kHalf];            // how often a sample counts
         u32 taken[kSamples / 32];     // marks of elements that are samples
         u32 n_samples;                // all
-        // of products: those with the number in column 0, all other ones up to the diagonal only
+        // Sums of products: those with the number in column 0, all other ones up to the diagonal
+        // only.
         u64 sums[kTaps][kTaps];
         union {
             double factors[kRowKinds][kTaps][kFactorStride];

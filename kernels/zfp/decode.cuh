@@ -80,7 +80,7 @@ struct GlobalWords {
 // streams reach.
 struct WindowWords {
     static constexpr u32 kUnits = 16, kWords = 4 * kUnits;
-    // from one thread to the next: so they are in different banks
+    // Words from one thread's window to the next, so that windows begin in different banks.
     static constexpr u32 kStride = kWords + 1;
 
     GlobalWords stream;  // begins with a unit

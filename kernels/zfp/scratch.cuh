@@ -10,7 +10,7 @@
 
 // State of a section.
 struct Section {
-    // the word shared with the section before: number of sections that added bits, and these bits
+    // The word shared with the section before: number of sections that added bits, and these bits.
     u64 border;
     u64 end;              // bits of the stream up to its end
     u32 is_suspect;       // it may have exceptions
@@ -20,7 +20,7 @@ struct Section {
 
 struct ChunkState {
     Totals stream;   // sums of the stream
-    // sums of the rest, without the ends of exceptions; counts CTAs of the second pass
+    // Sums of the rest, without the ends of exceptions; counts CTAs of the second pass.
     Totals rest;
     Totals ends;     // sums of the ends of exceptions
     Totals stored;   // sums of a payload that is the array
