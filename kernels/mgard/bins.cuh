@@ -1,4 +1,5 @@
-// Bins, and how they are found where the mean of squares counts. The twin of `Coder::widen` and `Plan::bin` in encode.rs.
+// Quantization bins, and the search for them in mode rms. The counterpart of `Coder::widen` and
+// `Plan::bin` in encode.rs.
 
 #pragma once
 
@@ -6,11 +7,11 @@
 
 constexpr double kFiner = 1.5, kFinest = 4.0;
 constexpr u32 kTries = 4;
-constexpr double kLargestError = 8.0;  // times the value
-constexpr double kUnits = 32768.0;     // of an error of a whole bin
+constexpr double kLargestError = 8.0;  // times the requested value
+constexpr double kUnits = 32768.0;     // for an error of a whole bin
 constexpr double kRounded = 0.511;
 
-// Those of a layer, by one thread.
+// The bins of a layer. Used by one thread.
 template <typename W, bool kLayered>
 struct Bins {
     const Chunk& own;
@@ -18,20 +19,20 @@ struct Bins {
     Tries& tries;
     const u32 layer;
 
-    // What a value of the whole is for the layer.
+    // The value for the layer that corresponds to a value for the whole.
     __device__ __forceinline__ double of_layer(double value) const {
         if (!kLayered) return value;
         return fmin(value * static_cast<double>(u64{1} << kLayerBits * (own.n_layers - 1 - layer)), Real<u64>::kMax);
     }
     __device__ __forceinline__ double asked_of_all() const { return __longlong_as_double(static_cast<s64>(own.value)); }
     __device__ __forceinline__ double asked() const { return of_layer(asked_of_all()); }
-    // The bound, or the value if it is that of a mean.
+    // The bound; in mode rms the requested value.
     __device__ __forceinline__ double bound(const RangeScratch& range) const {
         return own.mode == kRel ? of_layer(bound_of_range<W>(range, kFloatType<W>, asked_of_all())) : asked();
     }
-    // Half a bin, so that errors are within a bound where rounding adds up to a unit.
+    // Half a bin, such that errors are within a bound if rounding adds up to a unit.
     static __device__ __forceinline__ double within(double bound, double unit) { return fmax(bound - unit, bound / 2); }
-    // Sets the bins, of which the finest level has those with this half.
+    // Sets the bins. Those of the finest level have this half.
     __device__ __forceinline__ void set(double half, double bound, double finer) const {
         Layer& to = plan.layers[layer];
         double factor = 1;
@@ -43,17 +44,17 @@ struct Bins {
         if (own.n_levels == 0) to.bins[0] = 0;
         to.bound = bound;
     }
-    // What errors must be smaller than: of errors below the smallest number there is only that of none.
+    // Errors must be smaller than this. Below the smallest number, the only error is 0.
     static __device__ __forceinline__ Float<W> limit(const Layer& of) { return fmax(rounded_down(of.bound, W()), float_of(W(1))); }
 
-    // Begins with the bins of a bound, of which a unit of rounding is taken.
+    // Starts with the bins of a bound, reduced by a unit of rounding.
     __device__ __forceinline__ void begin(double bound, double unit) const {
         tries.unit = unit, tries.n_ways = own.mode == kRms ? 0 : 1;
         set(within(bound, unit), bound, 1.0);
     }
-    // Goes on with wider ones.
+    // Continues with wider bins, in mode rms.
     __device__ __forceinline__ void widen() const {
-        // Those of errors that are equally likely in a bin.
+        // Uniformly distributed errors in bins with this half have the requested RMS.
         if (own.mode == kRms) attempt(asked() * 1.7320508075688772);
     }
     __device__ __forceinline__ void attempt(double half) const {
@@ -63,10 +64,10 @@ struct Bins {
         set(half, fmin(half + fmin(tries.unit, half), Real<u64>::kMax), n_axes > 1 ? kFiner : 1.0);
         tries.units = rounded_down(kUnits / static_cast<double>(rounded_down(plan.layers[layer].bins[0], W())), W());
     }
-    // Decides how it goes on behind a way, of which so many were gone before.
+    // Decides how to continue after a sweep. `n_before`: number of sweeps before it.
     __device__ __forceinline__ void decide(u32 n_before) const {
         const double value = asked(), half = tries.half;
-        // Others have added to these.
+        // Other CTAs have added to these.
         const volatile Tries& found = tries;
         const double mean = __ull2double_rn(found.squares) / __ull2double_rn(max(static_cast<u64>(found.n_measured), u64{1}));
         const double root = (sqrt(mean) + kRounded) / tries.units;
@@ -79,13 +80,13 @@ struct Bins {
         next = fmin(next, kLargestError * value);
         if (!ends && next != half) return attempt(next);
         if (tries.has_best && tries.best_half == half) {
-            // It was this one.
+            // The current bins are the best ones.
             tries.n_ways = n_before + 1;
             return;
         }
         tries.n_ways = n_before + 2;
         if (tries.has_best) return attempt(tries.best_half);
-        // Where each error is below the value, the mean is.
+        // If each error is below the value, so is the RMS.
         set(within(value, tries.unit), value, 1.0);
         tries.units = 0, tries.squares = tries.n_measured = 0;
     }

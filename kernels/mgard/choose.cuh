@@ -1,7 +1,10 @@
-// What an encoder decides before it begins. The twin of `Coder::plan` in encode.rs, and of what it chooses for layer 0.
+// Decisions of the encoder before it starts. The counterpart of `Coder::plan` in encode.rs, and of
+// its choices for layer 0.
 //
-// First it needs an element in the middle of some. Only if none of these is ordinary, all CTAs look for the first one that is. Then they look for
-// the largest one that may have a code, each in shares of the array, and the CTA that has looked at the last share of a chunk decides on all else.
+// First it needs the median of some elements. Only if none of these is ordinary, all CTAs search
+// for the first element that is. Then they search for the largest element that may have a code.
+// CTAs search the array in shares. The CTA that has searched the last share of a chunk decides
+// everything else.
 
 #pragma once
 
@@ -9,13 +12,13 @@
 #include "sample.cuh"
 
 constexpr u32 kChooseThreads = 256;
-constexpr u32 kShare = 16384;     // elements that a CTA looks at together
-constexpr u32 kMiddleOf = 63;     // elements that are looked at to find one in the middle
+constexpr u32 kShare = 16384;     // elements that a CTA searches together
+constexpr u32 kMiddleOf = 63;     // elements that are sampled to find the median
 
 struct ChooseShared {
-    u64 middle;            // the word
+    u64 middle;            // its word
     u32 has_middle;
-    u32 chunk;             // of which that is
+    u32 chunk;             // chunk that it belongs to
     u32 is_last;
     u64 largest[kChooseThreads / kWarp];
     Costs costs[kAxes * kSampledLevels];
@@ -23,7 +26,7 @@ struct ChooseShared {
 
 constexpr u32 kNoChunk = ~0u;
 
-// The shares of an array.
+// Number of shares of an array.
 __device__ __forceinline__ u32 shares_of(const Chunk& own) { return (own.elements() - 1) / kShare + 1; }
 
 template <typename W, bool kLayered>
@@ -41,7 +44,8 @@ struct Chooser {
     __device__ __forceinline__ Chooser(const CompressArgs<Chunk>& args, ChooseShared& shared, u32 chunk)
         : args(args), shared(shared), chunk(chunk), own(args.own), array(args, chunk), zeroed(zeroed_of(args, chunk)), work(work_of<W>(args, chunk)), plan(work.plan()) {}
 
-    // Finds the element in the middle of some, if there is an ordinary one among them. By all threads; barriers.
+    // Finds the median of some elements, if there is an ordinary one among them. Called by all
+    // threads; has barriers.
     __device__ __forceinline__ void find_middle() const {
         if (shared.chunk == chunk) return;
         __syncthreads();
@@ -78,7 +82,8 @@ struct Chooser {
         __syncthreads();
     }
 
-    // Looks in a share for the first ordinary element, unless there is one among some. By all threads; barriers.
+    // Searches a share for the first ordinary element, unless there is a median. Called by all
+    // threads; has barriers.
     __device__ __forceinline__ void find_first(u32 share) const {
         find_middle();
         if (likely(shared.has_middle)) return;
@@ -91,14 +96,15 @@ struct Chooser {
         if (lane_id() == 0 && first != ~0u) atomicMax(reinterpret_cast<unsigned long long*>(&zeroed.before_first), static_cast<unsigned long long>(n - first));
     }
 
-    // The word that all others are seen from.
+    // The reference word, from which other elements are measured.
     __device__ __forceinline__ W first_word() const {
         if (likely(shared.has_middle)) return static_cast<W>(shared.middle);
         return zeroed.before_first > 0 ? array[static_cast<u32>(own.elements() - zeroed.before_first)] : W(0);
     }
     __device__ __forceinline__ Bins<W, kLayered> bins() const { return Bins<W, kLayered>{own, plan, zeroed.tries, 0}; }
     __device__ __forceinline__ double bound() const { return bins().bound(zeroed.range); }
-    // What the first element is predicted to be. With several layers that is the element itself, unless it is a wild one.
+    // The predicted value of the first element. With several layers it is the element itself,
+    // unless that is far off.
     __device__ __forceinline__ W predicted_first(double bound) const {
         const W middle = first_word();
         if (!kLayered) return middle;
@@ -107,7 +113,8 @@ struct Chooser {
         return is_near ? first : middle;
     }
 
-    // Looks in a share for the largest element that may have a code; who has looked at the last share chooses. By all threads; barriers.
+    // Searches a share for the largest element that may have a code. The CTA that has searched the
+    // last share chooses. Called by all threads; has barriers.
     __device__ __forceinline__ void find_largest(u32 share) const {
         find_middle();
         const F middle = float_of(first_word()), farthest = rounded_down(bound(), W()) * Real<W>::kCodes;
@@ -117,7 +124,7 @@ struct Chooser {
         for (u32 i = threadIdx.x; i < end; i += kChooseThreads) {
             const W word = array[share * kShare + i];
             const F x = float_of(word);
-            // Not so of what is not finite.
+            // False for elements that are not finite.
             if (size_of(x - middle) < farthest && size_of(x) > largest && !(own.missing.any() && is_missing(own, word))) largest = size_of(x);
         }
         const W all = warp_max_unsigned(bits_of(largest));
@@ -135,11 +142,11 @@ struct Chooser {
         if (shared.is_last) choose();
     }
 
-    // Chooses all. By all threads; barriers.
+    // Makes all choices. Called by all threads; has barriers.
     __device__ __forceinline__ void choose() const {
         if (threadIdx.x == 0) {
             const double size = float_of(static_cast<W>(*static_cast<volatile u64*>(&zeroed.largest)));
-            // What rounding may add to an error, about.
+            // Approximately what rounding may add to an error.
             const s32 exponent = static_cast<s32>(static_cast<u64>(__double_as_longlong(size)) >> 52) - 1023 - static_cast<s32>(Real<W>::kFraction);
             const double unit = size == 0 || exponent <= -1023 ? 0.0 : __longlong_as_double(static_cast<s64>(exponent + 1023) << 52);
             const double bound = this->bound();
@@ -157,10 +164,11 @@ struct Chooser {
         __syncthreads();
     }
 
-    // The order of axes and which steps are cubic, from the costs. By a warp.
+    // Chooses the order of axes and the cubic steps, from the costs. Called by one warp.
     __device__ __forceinline__ void decide() const {
         if (lane_id() == 0) {
-            // Of axes, the lower cost of a sample, in 2^-16 of its unit; where they are the same, the first axis comes last.
+            // For each axis, the lower cost of a sample, in 2^-16 of its unit. On a tie, the first
+            // axis comes last.
             u64 each[kAxes];
             for (u32 axis = 0; axis < kAxes; ++axis) {
                 const Costs& of = shared.costs[axis * kSampledLevels];
@@ -176,11 +184,11 @@ struct Chooser {
         }
         __syncwarp();
         Planner{own, plan}.run();
-        // A step's own predictions follow from its axis and level.
+        // A step's own predictions depend on its axis and level.
         const u64 cubic = steps_that(plan, shared.costs, is_cubic);
         if (lane_id() == 0) {
             plan.layers[0].cubic = cubic;
-            // Where not all blocks may fit, the array is stored.
+            // If there may be no room for all blocks, the array is stored.
             const u64 most_bytes = own.head_bytes() + static_cast<u64>(kEntryBytes + kBlockHead) * plan.n_blocks + static_cast<u64>(sizeof(W)) * (own.elements() - 1);
             plan.is_stored = most_bytes > own.payload_bound(sizeof(W));
         }
@@ -205,7 +213,7 @@ __device__ __forceinline__ void look_at_shares(const CompressArgs<Chunk>& args, 
     __syncthreads();
     const u32 shares = shares_of(args.own);
     const u64 n = static_cast<u64>(shares) * args.n_chunks;
-    // Those of a CTA follow each other where there are several chunks, so that it looks for the middle of few.
+    // With several chunks, a CTA has consecutive shares, so that it needs the median of only a few.
     const u64 first = n * blockIdx.x / gridDim.x, end = n * (blockIdx.x + 1) / gridDim.x;
     for (u64 i = first; i < end; ++i) {
         look(Chooser<W, kLayered>(args, shared, static_cast<u32>(i / shares)), static_cast<u32>(i % shares));

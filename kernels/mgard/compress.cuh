@@ -1,16 +1,22 @@
 // Compression, in passes:
 //
-//   1. choose.cuh, in mode rel: the range of the array, by which the bound is known.
-//   2. choose.cuh, two passes: an element in the middle, and what is chosen: bins, the order of axes, which steps are cubic.
-//   3. refine_write.cuh: step by step from the first element to the array, each number by what a decoder has; of a mean of squares several times.
-//   4. numbers_write.cuh, two passes: a CTA a block counts its numbers in their contexts, and makes the tables; then a warp writes the string.
-//   5. exact_write.cuh: a CTA a piece finds out what of it is kept exactly, and how many bytes that takes.
-//   6. place.cuh: everything gets its place in the payload by the protocol of common/ordered_frames.cuh.
+//   1. choose.cuh, in mode rel: the range of the array, which determines the bound.
+//   2. choose.cuh, two passes: the median, and all choices: bins, the order of axes, the cubic
+//      steps.
+//   3. refine_write.cuh: step by step from the first element to the array. Each number is relative
+//      to the values that a decoder has. Mode rms repeats this several times.
+//   4. numbers_write.cuh, two passes: a CTA per block counts its numbers in their contexts and
+//      builds the tables; then a warp writes the string.
+//   5. exact_write.cuh: a CTA per piece finds its exact elements, and the bytes that they take.
+//   6. place.cuh: everything gets its place in the payload by the protocol of
+//      common/ordered_frames.cuh.
 //
-// Of several layers, passes 3 to 6 follow each other once for each. Behind them is one more (layers_write.cuh), which chooses for the next layer; at the end the head
-// is written. Memory is that of one layer, but for what the layer before has of the array.
+// With several layers, passes 3 to 6 run once for each. One more pass follows them
+// (layers_write.cuh), which makes the choices for the next layer. At the end the head is written.
+// Scratch is that of one layer, plus the values that the layer before has for the array.
 //
-// What passes leave for each other is in the chunks' working memory (layout.cuh), but for what has to be zeroed first.
+// Data that passes share is in the chunks' scratch (layout.cuh), except for data that must be
+// zeroed first.
 
 #pragma once
 
@@ -18,24 +24,25 @@
 #include "../stage/range.cuh"
 #include "walk.cuh"
 
-// How a chunk's bins are found where the mean of squares counts, between two ways; and what the last way has found.
+// State of the search for a chunk's bins in mode rms, between two sweeps; and the results of the
+// last sweep.
 struct Tries {
-    double half, best_half;  // of a bin of the finest level, and of those that were best
-    double unit;             // that rounding may add to an error
+    double half, best_half;  // half a bin of the finest level, now and for the best bins
+    double unit;             // amount that rounding may add to an error
     u32 has_best;
-    u32 n_ways;              // after which the last one is done, if that is decided already
-    u64 squares, n_measured; // errors, in units, and how many elements have one
+    u32 n_ways;              // number of sweeps after which the search ends, once decided
+    u64 squares, n_measured; // of errors, in units; number of elements measured
     double units;            // of an error of 1
 };
 
-// Of a chunk, zeroed.
+// Scratch of a chunk, zeroed.
 struct CompressZeroed {
     RangeScratch range;
-    u64 before_first;   // the number of elements less that of the first ordinary one, if that is asked for
-    u64 largest;        // bits of the size of the largest element that counts
-    u32 n_looked;       // shares of the array that were looked at for it
-    u32 has_exact;      // whether any element is kept exactly
-    u32 has_exact_before, reserved;  // by the layers before
+    u64 before_first;   // number of elements minus the index of the first ordinary one, if needed
+    u64 largest;        // bits of the magnitude of the largest element that counts
+    u32 n_looked;       // shares of the array that were searched for it
+    u32 has_exact;      // whether any element is stored exactly
+    u32 has_exact_before, reserved;  // the same, by the layers before
     WalkCounters walk;
     Tries tries;
     Sums exact[kMostLayers];  // of sections of exact elements, if there are several layers
@@ -45,7 +52,8 @@ struct CompressZeroed {
 template <bool kLayered>
 __device__ __forceinline__ u32 layer_of(const Plan& plan) { return kLayered ? plan.layer : 0; }
 
-// How long things of a frame are, for ordered_frames.cuh. Lengths are in units; that of the first tile has the table, too.
+// Lengths of a frame's parts, for ordered_frames.cuh, in units. That of the first tile includes the
+// table.
 struct FrameLayout {
     using Own = Chunk;
     using Sum = u64;
@@ -58,7 +66,7 @@ struct FrameLayout {
     __device__ __forceinline__ u64 payload_bytes(u64 units) const { return own.head_bytes() + units * kUnit; }
 };
 
-// Scratch of all passes: that of the protocol, then what is zeroed besides.
+// Scratch of all passes: that of the protocol, then other zeroed data.
 __device__ __forceinline__ u64 protocol_bytes(const CompressArgs<Chunk>& args) {
     return sizeof(FramesScratch) + args.n_chunks * (sizeof(ChunkScratch) + u64{8} * args.own.n_tiles);
 }
@@ -88,8 +96,8 @@ struct Array {
     __device__ __forceinline__ W operator[](u32 i) const { return swaps ? swapped_bytes(elements[i]) : elements[i]; }
 };
 
-// Whether an element is missing. Comparisons one after the other take fewer registers than a loop where there are many loads under way, and
-// more where there are few.
+// Whether an element is missing. Unrolled comparisons take fewer registers than a loop if many
+// loads are in flight, and more if few are.
 template <bool kUnrolls = false, typename W>
 __device__ __forceinline__ bool is_missing(const Chunk& own, W word) {
     bool is_fill = false;

@@ -1,6 +1,8 @@
-// Decompression, in passes: the head of a payload is read and all that follows from it is planned, by a warp a chunk; numbers are decoded,
-// by a warp a block (numbers_read.cuh), and become elements step by step (below), layer by layer; then elements that are kept exactly get to their
-// places (exact_read.cuh). Where a region is wanted, the array is in the working memory, and what is wanted of it is copied at the end.
+// Decompression, in passes. A warp per chunk reads the head of its payload, and plans everything
+// that depends on it. A warp per block decodes numbers (numbers_read.cuh). The numbers become
+// elements step by step (below), layer by layer. Then exact elements are put into their places
+// (exact_read.cuh). For a region, the array is in scratch, and the wanted part of it is copied at
+// the end.
 
 #pragma once
 
@@ -8,7 +10,8 @@
 #include "../common/tile.cuh"
 #include "walk.cuh"
 
-// Scratch of all passes: zeroed are those of the tiles of all chunks (common/tile.cuh), then these. Then the chunks' own.
+// Scratch of all passes. First comes zeroed data: that of all chunks' tiles (common/tile.cuh), then
+// these structs. Then comes the scratch of each chunk.
 struct DecompressZeroed {
     WalkCounters walk;
     Sums exact[kMostLayers];  // of sections of exact elements, if there are several layers
@@ -24,12 +27,12 @@ __device__ __forceinline__ Work<W> work_of(const DecompressArgs<Chunk>& args, u3
     const u64 zeroed_bytes = args.n_chunks * (kDecompressScratch + sizeof(DecompressZeroed)) + sizeof(Visits);
     return Work<W>{::work_of(args.scratch, zeroed_bytes, args.own, chunk), args.own};
 }
-// How to launch a pass.
+// Launch parameters of a pass.
 constexpr LaunchInfo decompress_launch(u32 threads, u32 shared_bytes, u32 persistent) {
     return LaunchInfo{threads, shared_bytes, persistent, 1, sizeof(Visits), kDecompressScratch + sizeof(DecompressZeroed), 0};
 }
 
-// Where the array of a chunk is: that of the caller, or if only a region is wanted, one in the working memory.
+// Place of a chunk's array: that of the caller, or for a region one in scratch.
 template <typename W, bool kPart>
 __device__ __forceinline__ W* array_of(const DecompressArgs<Chunk>& args, u32 chunk) {
     return kPart ? reinterpret_cast<W*>(work_of<W>(args, chunk).array()) : reinterpret_cast<W*>(static_cast<char*>(args.dst) + chunk * args.dst_stride);
@@ -46,7 +49,7 @@ struct Frame {
           n_bytes(frame_bytes - args.encoded.n_bytes), payload(frame + args.encoded.n_bytes) {}
 };
 
-// Reads the head of a payload, and plans. By a warp.
+// Reads the head of a payload, and makes the plan. Called by one warp.
 template <typename W>
 struct HeadReader {
     const DecompressArgs<Chunk>& args;
@@ -74,7 +77,7 @@ struct HeadReader {
         if (!is_stored && damage == 0) damage = read(own);
         if (lane == 0) plan.damage = damage;
     }
-    // What is wrong with it.
+    // Reads the head. Returns the damage, or 0.
     __device__ __forceinline__ u32 read(const Chunk& own) const {
         const u32 lane = lane_id(), head_bytes = own.head_bytes();
         const u32* const words = reinterpret_cast<const u32*>(frame.payload);
@@ -94,7 +97,7 @@ struct HeadReader {
         if (lane == 0) plan.first = number(8), plan.order = order;
         __syncwarp();
         Planner{own, plan}.run();
-        // Without blocks nobody else looks at what is between.
+        // Without blocks, no other code checks the bytes in between.
         const u64 table_bytes = static_cast<u64>(kEntryBytes) * plan.n_blocks;
         u32 damage = 0;
         for (u32 layer = 0; layer < own.n_layers; ++layer) {
@@ -103,7 +106,8 @@ struct HeadReader {
         }
         return damage;
     }
-    // Reads what is told of a layer, which begins at a byte of the payload, and goes behind it. Whether it is sound, of the lane's share.
+    // Reads the description of a layer, whose data begins at byte `at` of the payload, and moves
+    // `at` past that data. Returns whether the lane's share is sound.
     __device__ __forceinline__ bool read_layer(const Chunk& own, u32 number_of_layer, u64& at) const {
         Layer& layer = plan.layers[number_of_layer];
         const bool is_only = own.n_layers == 1, is_first = number_of_layer == 0;
@@ -112,7 +116,7 @@ struct HeadReader {
         const u64 n_bytes = is_only ? left - min(n_exact, left) : number(told + 8), check = is_only ? 0 : number(told + 16);
         const u64 bound_bits = number(is_only ? 0 : told);
         const double bound = __longlong_as_double(static_cast<s64>(bound_bits));
-        // All sections are of whole words.
+        // All sections consist of whole words.
         bool is_sound = n_exact <= left && n_bytes <= left - n_exact && (n_exact | n_bytes) % kUnit == 0 && is_finite(bound);
         is_sound &= check <= ~0u && (n_exact > 0 || check == 0);
         if (own.mode == kAbs) {
@@ -132,7 +136,7 @@ struct HeadReader {
         at += min(left, n_bytes + n_exact);
         return is_sound;
     }
-    // The check of so many words.
+    // The check of `n` words.
     static __device__ __forceinline__ u64 check_of(const u32* words, u32 n) {
         Sums sums;
         for (u32 i = lane_id(); i < n; i += kWarp) sums.add(i, words[i]);
@@ -140,13 +144,13 @@ struct HeadReader {
     }
 };
 
-// By CTAs of a warp: a chunk each, as long as there are more.
+// Called by CTAs of one warp. A CTA takes one chunk after another.
 template <typename W, bool kPart>
 __device__ __forceinline__ void mgard_read_heads(const DecompressArgs<Chunk>& args) {
     for (u32 chunk = blockIdx.x; chunk < args.n_chunks; chunk += gridDim.x) {
         const HeadReader<W> reader(args, chunk);
         reader.run();
-        // What ways lead to where there are no steps.
+        // Without steps, the first element is the whole result.
         const Plan& plan = reader.plan;
         if (lane_id() == 0 && plan.damage == 0 && !plan.is_stored) {
             const W word = static_cast<W>(plan.first);
@@ -155,11 +159,12 @@ __device__ __forceinline__ void mgard_read_heads(const DecompressArgs<Chunk>& ar
     }
 }
 
-// Numbers become elements. With several layers the way is gone for each: what the layers before have of the array is in one place and what it becomes in
-// another by turns, at the end where it is to be.
+// Makes elements of the numbers. With several layers, there is a sweep for each. One array has the
+// result of the layers before, another one receives the new result, and they swap roles. The last
+// result is in the destination.
 template <typename W, bool kPart, bool kLayered>
 struct Refiner {
-    // Those of layers take more registers.
+    // Layers take more registers.
     static constexpr u32 kBatch = kLayered ? 2 : ::kBatch<W>;
 
     const DecompressArgs<Chunk>& args;
@@ -171,7 +176,7 @@ struct Refiner {
     __device__ __forceinline__ void refine_chunk(u32 chunk) const {
         const Work<W> work = work_of<W>(args, chunk);
         const Plan& plan = work.plan();
-        // What is damaged is not refined: nobody needs it.
+        // Damaged chunks are not refined, as their result is not used.
         if (plan.is_stored || args.statuses[chunk] != kOk) return;
         WalkCounters& counters = zeroed_of(args, chunk).walk;
         const u32 n_steps = plan.n_steps, n_tiles = plan.n_tiles, n_layers = kLayered ? args.own.n_layers : 1;
@@ -199,13 +204,13 @@ struct Refiner {
                     refine_tile<false>(work, plan, layer, step, tile, layers, work.before(plan, step + 1));
                 }
             });
-            // Nobody waits for the last step of the last layer.
+            // No CTA waits for the last step of the last layer.
             if (number + 1 == n_steps && layer + 1 == n_layers) continue;
             __syncthreads();
             if (threadIdx.x == 0) add_release(&counters.n_done, 1);
         }
     }
-    // `layers` is what those before have of the array.
+    // `layers`: the array as the layers before decode it.
     template <bool kIsLast>
     __device__ __forceinline__ void refine_tile(const Work<W>& work, const Plan& plan, u32 layer, u32 number, u32 tile, const W* layers, W* after) const {
         const Step& step = shared.step;
@@ -215,7 +220,7 @@ struct Refiner {
         const W* const before = work.before(plan, number);
         const W* const numbers = work.numbers(layer) + step.first_number;
         const Float<W> bin = rounded_down(of.bins[step.level], W());
-        // How far predictions may be from what the layers before have.
+        // Maximum distance of predictions from the values of the layers before.
         const Float<W> reach = kLayered && layer > 0 ? rounded_down(plan.layers[layer - 1].bins[step.level], W()) * Float<W>(0.5) : Float<W>(0);
         const u32 first = tile * kTileNodes + threadIdx.x;
 #pragma unroll 1
@@ -223,7 +228,7 @@ struct Refiner {
             Node nodes[kBatch];
             Beside<W> beside[kBatch];
             W codes[kBatch], had[kBatch];
-            // All loads are under way together. Behind the last node is that one again.
+            // All loads are in flight together. Past the last node, that node repeats.
 #pragma unroll
             for (u32 i = 0; i < kBatch; ++i) {
                 nodes[i] = Node(step, min(first + (k + i) * kWalkThreads, step.n_nodes - 1));
@@ -250,7 +255,7 @@ __device__ __forceinline__ void mgard_refine(const DecompressArgs<Chunk>& args) 
     Refiner<W, kPart, kLayered>{args, shared}.run();
 }
 
-// Copies what is wanted of an array that is decoded. A CTA copies a share of a chunk.
+// Copies the wanted part of a decoded array. A CTA copies a share of a chunk.
 template <typename W>
 __device__ __forceinline__ void mgard_take(const RegionArgs<Chunk>& args) {
     constexpr u32 kThreads = 256;

@@ -1,4 +1,5 @@
-// Elements that are kept exactly get to their places: by a CTA a piece of the array. The twin of exact.rs, which says what is written.
+// Puts exact elements into their places: a CTA per piece of the array. The counterpart of exact.rs,
+// which describes the format.
 
 #pragma once
 
@@ -27,7 +28,7 @@ struct ExactReader {
     __device__ __forceinline__ void run() const {
         if (plan.is_stored) return;
         const s32 status = args.statuses[chunk];
-        // Pieces may change it, but only to others that are not 0.
+        // Other pieces may change it meanwhile, but never to 0.
         if (!__syncthreads_and(status == kOk)) return;
 #pragma unroll 1
         for (u32 number = 0; number < args.own.n_layers; ++number) {
@@ -38,19 +39,19 @@ struct ExactReader {
             __syncthreads();
         }
     }
-    // Whether the elements of a layer have their check, if they have one and it counts.
+    // Whether the exact elements of a layer match their check, if there is one and it counts.
     __device__ __forceinline__ bool is_checked(const Layer& layer, u32 number) const {
         if (args.own.n_layers == 1 || args.flags & kSkipChecksum) return true;
         const Sums& sums = zeroed_of(args, chunk).exact[number];
         return static_cast<u32>(checksum_of(sums.a, sums.b, layer.n_exact)) == layer.exact_check;
     }
-    // Of several statuses the first one in their order counts.
+    // Of several statuses, the lowest number counts.
     __device__ __forceinline__ void report(Status own) const {
         s32* const status = args.statuses + chunk;
         if (atomicCAS(status, s32{kOk}, s32{own}) != kOk) atomicMin(status, s32{own});
     }
 
-    // Bytes of pieces before the thread's CTA's. By all threads; barriers.
+    // Bytes of all pieces before this CTA's one. Called by all threads; has a barrier.
     __device__ __forceinline__ u64 bytes_before(const u32* table) const {
         u64 sum = 0;
         for (u32 i = threadIdx.x; i < piece; i += kExactThreads) sum += table[i];
@@ -61,7 +62,7 @@ struct ExactReader {
         for (u32 w = 0; w < kExactThreads / kWarp; ++w) all += shared.sums[w];
         return all;
     }
-    // Puts the piece's elements; the same in all threads.
+    // Puts the piece's elements into the array. Returns the same status in all threads.
     __device__ __forceinline__ Status read(const Layer& layer) const {
         const char* const section = Frame(args, chunk).payload + layer.exact_at;
         const u32* const table = reinterpret_cast<const u32*>(section);
@@ -85,7 +86,8 @@ struct ExactReader {
     __device__ __forceinline__ W* array() const { return array_of<W, kPart>(args, chunk) + piece * kPiece; }
     __device__ __forceinline__ W in_array(W word) const { return args.flags & kSwapBytes ? swapped_bytes(word) : word; }
 
-    // Puts the holes that are told of from byte `at` on, and goes behind them. Whether they are sound, in all threads.
+    // Puts the holes that are described from byte `at` on, and moves `at` past them. Returns, in
+    // all threads, whether they are sound.
     __device__ __forceinline__ bool put_holes(const unsigned char* from, u32 n_bytes, u32 m, u32& at) const {
         if (n_bytes - at < sizeof(W) + 4) return false;
         const W hole = load_word<W>(from + at);
@@ -113,7 +115,7 @@ struct ExactReader {
         at += aligned_up(marks_bytes, 4);
         return true;
     }
-    // The same with others.
+    // The same for outliers.
     __device__ __forceinline__ bool put_others(const unsigned char* from, u32 n_bytes, u32 m, u32& at) const {
         if (n_bytes - at < 4) return false;
         const unsigned short* const places = reinterpret_cast<const unsigned short*>(from + at);

@@ -1,5 +1,5 @@
-// Elements that are kept exactly: by a CTA a piece of the array. First it is found out what there is and how many bytes that takes; it is written when its place
-// is known (place.cuh). The twin of exact.rs.
+// Exact elements: a CTA per piece of the array. It first finds them, and the bytes that they take.
+// They are written once their place is known (place.cuh). The counterpart of exact.rs.
 
 #pragma once
 
@@ -9,7 +9,7 @@
 constexpr u32 kExactThreads = 256, kExactWarps = kExactThreads / kWarp;
 constexpr u32 kPieceWords = kPiece / 32, kOwnWords = kPieceWords / kExactThreads;
 
-// What a piece has.
+// Contents of a piece.
 struct PieceInfo {
     u64 hole;
     u32 n_holes, n_others;
@@ -21,7 +21,7 @@ static_assert(sizeof(PieceInfo) == 24, "src/codec/mgard/cuda.rs leaves so much")
 struct ExactShared {
     using Marks = WrittenMarks<kExactThreads, kOwnWords>;
 
-    // Behind the last ones are zeros.
+    // Zeros follow the last ones.
     u32 exact[kPieceWords + 1], holes[kPieceWords + 1];
     u32 coded[kPieceWords + kPieceWords / 4];
     typename Marks::Sum totals[kExactWarps];
@@ -45,7 +45,7 @@ struct PieceWriter {
     __device__ __forceinline__ u32 n_words() const { return (m + 31) / 32; }
     __device__ __forceinline__ W word(u32 i) const { return array[start + i]; }
 
-    // Brings the marks; how many elements are kept. By all threads; barriers.
+    // Loads the marks. Returns the number of exact elements. Called by all threads; has barriers.
     __device__ __forceinline__ u32 load() const {
         if (threadIdx.x == 0) shared.n_marked = shared.n_equal = 0, shared.first = ~0u, shared.exact[kPieceWords] = shared.holes[kPieceWords] = 0;
         if (threadIdx.x < 64) shared.counts[threadIdx.x] = 0;
@@ -61,7 +61,8 @@ struct PieceWriter {
         __syncthreads();
         return shared.n_marked;
     }
-    // Calls `f(i, word, mine)` for each word of marks that is not 0, by warps: whether the lane's element is marked.
+    // Calls `f(i, word, mine)` for each word of marks that is not 0, by one warp each. `mine`:
+    // whether the lane's element is marked.
     template <typename F>
     __device__ __forceinline__ void for_words(F f) const {
 #pragma unroll 1
@@ -72,7 +73,7 @@ struct PieceWriter {
             f(i, is_mine ? word(32 * i + lane_id()) : W(0), is_mine);
         }
     }
-    // Marks the elements with a word; how many these are. Barriers.
+    // Marks the exact elements that equal a word. Returns their number. Has barriers.
     __device__ __forceinline__ u32 mark_holes(W hole) const {
         for (u32 i = threadIdx.x; i < kPieceWords; i += kExactThreads) shared.holes[i] = 0;
         if (threadIdx.x == 0) shared.n_equal = 0;
@@ -87,7 +88,8 @@ struct PieceWriter {
         __syncthreads();
         return shared.n_equal;
     }
-    // The word whose bits most have: that which most have, if there is one. Barriers.
+    // The word that has the majority's value of each bit. If most elements have the same word, it
+    // is that word. Has a barrier.
     __device__ __forceinline__ W likely_word() const {
         for_words([&](u32, W word, bool is_mine) {
             u32 own[sizeof(W) / 4] = {};
@@ -106,7 +108,7 @@ struct PieceWriter {
         for (u32 b = 0; b < 8 * sizeof(W); ++b) word |= static_cast<W>(2 * shared.counts[b] > shared.n_marked) << b;
         return word;
     }
-    // What is written of the marks of holes, if they are coded. A barrier.
+    // The marks of holes in coded form. Has a barrier.
     __device__ __forceinline__ Marks changes() const {
         u32 own[kOwnWords];
 #pragma unroll
@@ -118,7 +120,7 @@ struct PieceWriter {
     }
     __device__ __forceinline__ u32 others_bytes(u32 n) const { return aligned_up(2 + 2 * n, 4) + n * static_cast<u32>(sizeof(W)); }
 
-    // Finds out what the piece has. By all threads; barriers.
+    // Measures the contents of the piece. Called by all threads; has barriers.
     __device__ __forceinline__ void measure(PieceInfo& to) const {
         PieceInfo info = {};
         const u32 n = load();
@@ -129,7 +131,8 @@ struct PieceWriter {
                 hole = likely_word();
                 n_holes = mark_holes(hole);
             }
-            // One alone is shorter as one of the others, and of several kinds none is more than the others.
+            // A single hole is shorter as an outlier. If no word has the majority, there are no
+            // holes.
             if (n_holes < 2 || 2 * n_holes <= n) n_holes = 0;
             info.hole = hole, info.n_holes = n_holes, info.n_others = n - n_holes, info.n_bytes = 4;
             if (n_holes > 0) {
@@ -142,17 +145,18 @@ struct PieceWriter {
         if (threadIdx.x == 0) to = info;
     }
 
-    // Adds the marks of a piece to those of the layers before, if these have any, for the next layers.
+    // For the next layers, adds the marks of a piece to those of the layers before, if there are
+    // any.
     __device__ __forceinline__ void keep(u32* before, bool has_before) const {
         for (u32 i = threadIdx.x; i < n_words(); i += kExactThreads) before[i] = (has_before ? before[i] : 0) | marks[i];
     }
 
-    // Writes a piece that was measured. By all threads; barriers.
+    // Writes a measured piece. Called by all threads; has barriers.
     __device__ __forceinline__ void write(const PieceInfo& info, u32* to) const {
         load();
         mark_holes(static_cast<W>(info.hole));
         if (info.n_holes == 0) {
-            // Others may have the word, too.
+            // Outliers may have that word, too.
             for (u32 i = threadIdx.x; i < kPieceWords; i += kExactThreads) shared.holes[i] = 0;
         }
         __syncthreads();
@@ -195,7 +199,7 @@ struct PieceWriter {
 #pragma unroll
         for (u32 k = 0; k < kOwnWords; ++k) {
 #pragma unroll 1
-            // If elements have changed since they were measured, holes may have become others.
+            // If elements changed after they were measured, holes may have become outliers.
             for (u32 left = own[k]; left != 0 && at < n; left &= left - 1, ++at) {
                 const u32 i = 32 * (kOwnWords * threadIdx.x + k) + __ffs(left) - 1;
                 places[at + 1] = static_cast<unsigned short>(i);
@@ -225,7 +229,7 @@ __device__ __forceinline__ void mgard_measure_exact(const CompressArgs<Chunk>& a
     writer.measure(info);
     if (kLayered) writer.keep(work.marks_before() + piece * kPieceWords, zeroed.has_exact_before);
     if (threadIdx.x > 0) return;
-    // The table, too.
+    // Includes the table.
     const u32 n_bytes = info.n_bytes + (piece == 0 ? 4 * n_pieces : 0);
     if (n_bytes > 0) atomicAdd(reinterpret_cast<unsigned long long*>(&plan.layers[layer_of<kLayered>(plan)].n_exact), static_cast<unsigned long long>(n_bytes));
 }

@@ -1,5 +1,5 @@
-// Several layers: what is chosen for the next one when one is written, how the tiles of one are placed, and the head, which is written at the end. The twin of
-// `encode` in encode.rs.
+// Several layers: the choices for the next layer once one is written, the places of a layer's
+// tiles, and the head, which is written at the end. The counterpart of `encode` in encode.rs.
 
 #pragma once
 
@@ -29,7 +29,7 @@ struct NextLayer {
     __device__ __forceinline__ NextLayer(const CompressArgs<Chunk>& args, NextShared& shared, u32 chunk)
         : args(args), shared(shared), chunk(chunk), own(args.own), work(work_of<W>(args, chunk)), plan(work.plan()), zeroed(zeroed_of(args, chunk)) {}
 
-    // By all threads; barriers.
+    // Called by all threads; has barriers.
     __device__ __forceinline__ void run() const {
         if (threadIdx.x == 0) shared.goes_on = begin();
         if (threadIdx.x < kAxes * kSampledLevels) shared.costs[threadIdx.x] = Costs{};
@@ -48,7 +48,8 @@ struct NextLayer {
     }
     __device__ __forceinline__ Bins bins(u32 layer) const { return Bins{own, plan, zeroed.tries, layer}; }
 
-    // Ends a layer and begins the next one, if there is one. By one thread.
+    // Ends a layer and begins the next one. Returns whether there is one to write. Called by one
+    // thread.
     __device__ __forceinline__ bool begin() const {
         const u32 number = plan.layer + 1;
         plan.layer = number;
@@ -58,7 +59,7 @@ struct NextLayer {
         if (number == own.n_layers) return false;
         Layer& layer = plan.layers[number];
         layer.start = before.exact_at + before.n_exact, layer.n_exact = 0;
-        // Where there are as many bytes as the array has it is stored.
+        // If there are as many bytes as in the array, it is stored.
         plan.is_stored = layer.start >= static_cast<u64>(own.elements()) * sizeof(W);
         if (plan.is_stored) return false;
         plan.block_units = 0;
@@ -70,17 +71,17 @@ struct NextLayer {
     }
 };
 
-// The number of the first head, if all tiles of layers come before all heads.
+// The number of the first head, if the tiles of all layers come before all heads.
 __device__ __forceinline__ u32 first_head(const CompressArgs<Chunk>& args) { return args.n_chunks * (args.own.n_tiles - 1); }
 
-// By CTAs, a chunk each.
+// Run by one CTA per chunk.
 template <typename W>
 __device__ __forceinline__ void mgard_next_layer(const CompressArgs<Chunk>& args) {
     __shared__ NextShared shared;
     if (blockIdx.x == 0 && threadIdx.x == 0) {
         Visits& visits = visits_of(args);
         visits.next = visits.next_placed = 0;
-        // Those that are drawn last are the heads; behind them are the tiles of chunks that are stored.
+        // The heads are drawn last. After them come the tiles of chunks that are stored.
         static_cast<FramesScratch*>(args.scratch)->next_tile = first_head(args);
     }
     NextLayer<W>(args, shared, blockIdx.x).run();
@@ -93,7 +94,7 @@ struct LayerPlacer : Placer<W, true> {
 
     __device__ __forceinline__ LayerPlacer(const CompressArgs<Chunk>& args, PlaceShared& shared) : Base(args, shared) {}
 
-    // Places the tiles of a layer. By all threads.
+    // Places the tiles of a layer. Called by all threads.
     __device__ __forceinline__ void run_layer() const {
         const u32 n = this->n_tiles(), n_all = n * args.n_chunks;
         for (;;) {
@@ -105,12 +106,13 @@ struct LayerPlacer : Placer<W, true> {
             if (shared.drawn[0].kind == kNone) return;
             const u32 chunk = shared.drawn[0].chunk;
             const Sums all = this->put(shared.drawn[0]);
-            // The head completes it.
+            // The head completes the chunk.
             if (threadIdx.x < kWarp) frames.count(kFirst, chunk, all, 1, 0);
         }
     }
 
-    // Writes the heads of all chunks, and stores what has to be. By all threads.
+    // Writes the heads of all chunks, and stores the chunks that must be stored. Called by all
+    // threads.
     __device__ __forceinline__ void run_heads() const {
         for (;;) {
             if (threadIdx.x == kPlaceThreads - 1) shared.drawn[0].number = frames.draw();
@@ -125,7 +127,7 @@ struct LayerPlacer : Placer<W, true> {
         }
         frames.template run_again<kPlaceThreads>(shared.drawn[0], shared.sums);
     }
-    // Writes the head of a chunk; its sums, in the first thread. Barriers.
+    // Writes the head of a chunk. Returns its sums, in the first thread. Has a barrier.
     __device__ __forceinline__ Sums put_head(u32 chunk) const {
         const Plan& plan = work_of<W>(args, chunk).plan();
         const CompressZeroed& zeroed = zeroed_of(args, chunk);

@@ -1,12 +1,13 @@
-// The numbers of a payload, decoded: by a warp a block, in contexts of those near them (stage/contexts.cuh). They go to their places in the order of
-// nodes. What else there is in the payload is summed up on the way.
+// Decodes the numbers of a payload: a warp per block, in contexts of nearby numbers
+// (stage/contexts.cuh). They are stored in the order of nodes. The rest of the payload is summed on
+// the way.
 
 #pragma once
 
 #include "../stage/contexts.cuh"
 #include "decompress.cuh"
 
-constexpr u32 kMostTablesBytes = 2048;  // and head and states of a block
+constexpr u32 kMostTablesBytes = 2048;  // with the head and states of a block
 
 template <typename W>
 struct NumbersShared {
@@ -41,7 +42,7 @@ struct NumbersReader : DecompressTile<Chunk> {
         add(shared.sums, sums, damage);
         finish(count(), !(kPart && plan.is_stored));
     }
-    // Sums up words [first, first + n) of the payload.
+    // Sums words [first, first + n) of the payload.
     __device__ __forceinline__ void sum_up(u64 first, u64 n, Sums& sums) const {
         const u32* const words = reinterpret_cast<const u32*>(payload) + first;
         StridedSums<kWarp> word_sums(first + threadIdx.x);
@@ -49,7 +50,7 @@ struct NumbersReader : DecompressTile<Chunk> {
         for (u64 i = threadIdx.x; i < n; i += kWarp) word_sums.add(words[i]);
         word_sums.finish(first + threadIdx.x, sums);
     }
-    // The head, by the first tile, and a share of the exact elements.
+    // Sums the head, in the first tile, and a share of the exact elements.
     __device__ __forceinline__ void sum_up_rest(Sums& sums) const {
         if (tile == 0) sum_up(0, args.own.head_bytes() / 4, sums);
 #pragma unroll 1
@@ -62,7 +63,7 @@ struct NumbersReader : DecompressTile<Chunk> {
             if (args.own.n_layers > 1) add_exact(layer, own);
         }
     }
-    // Sums of exact elements have a check of their own.
+    // The exact elements of a layer have a check of their own.
     __device__ __forceinline__ void add_exact(u32 layer, const Sums& own) const {
         const u64 a = warp_sum(own.a), b = warp_sum(own.b);
         Sums& all = zeroed_of(args, chunk).exact[layer];
@@ -71,7 +72,7 @@ struct NumbersReader : DecompressTile<Chunk> {
         atomicAdd(reinterpret_cast<unsigned long long*>(&all.b), static_cast<unsigned long long>(b));
     }
 
-    // Decodes a block of a layer; what is wrong with it.
+    // Decodes a block of a layer. Returns the damage, or 0.
     __device__ __forceinline__ u32 read_block(const Layer& layer, u32 block, Sums& sums) const {
         const u32 entry_word = static_cast<u32>(layer.start / 4) + kEntryBytes / 4 * block;
         // Further layers begin at any word, so entries are read word by word.
@@ -81,7 +82,7 @@ struct NumbersReader : DecompressTile<Chunk> {
         const u64 first = static_cast<u64>(begin) * kUnit, last = static_cast<u64>(end) * kUnit;
         if (last < first || last > blocks_bytes || (block + 1 == plan.n_blocks && last != blocks_bytes)) return kMarkCorrupt;
         const NumberBlock box(plan, block);
-        // More bytes than the longest tables and numbers take are not even summed up.
+        // A block longer than the longest tables and numbers is not even summed.
         if (last - first > static_cast<u64>(box.m) * (sizeof(W) + 1) + kMostTablesBytes) return kMarkCorrupt;
         Sums own;
         sum_up((blocks_at + first) / 4, (last - first) / 4, own);
@@ -114,7 +115,7 @@ struct NumbersReader : DecompressTile<Chunk> {
         }
         return aligned_up(kBlockHead + n_read, kUnit) == n_bytes ? 0 : kMarkCorrupt;
     }
-    // Bytes of numbers in contexts, or 0 if they are damaged.
+    // Decodes numbers in contexts. Returns their bytes, or 0 if they are damaged.
     __device__ __forceinline__ u32 decode_numbers(const NumberBlock& block, W* numbers, const unsigned char* source, u32 n_bytes) const {
         shared.tables.template read<kWarp>(source, n_bytes);
         if (!shared.tables.is_sound) return 0;

@@ -1,5 +1,6 @@
-// The blocks of numbers, in two passes: a CTA counts the numbers of a block in their contexts, and makes the tables (stage/contexts_write.cuh); then a
-// warp writes the string, and it is known how long the block is. The twin of `EncodeBlock` in numbers.rs.
+// Writes the blocks of numbers, in two passes. A CTA counts the numbers of a block in their
+// contexts, and builds the tables (stage/contexts_write.cuh). Then a warp writes the string, after
+// which the block's length is known. The counterpart of `EncodeBlock` in numbers.rs.
 
 #pragma once
 
@@ -10,15 +11,16 @@
 template <typename W>
 using NumberCoding = Coding<W, kNumberContexts, 0>;
 
-// A block that is made, in the working memory. Behind it are an entry for each number, then bytes: what is before the string grows from their start, the
-// string from their end downwards.
+// A block that has been made, in scratch. It is followed by an entry for each number, then by
+// bytes. The front of the block grows up from their start, the string down from their end.
 template <typename W>
 struct alignas(8) MadeBlock {
     u32 kind, n_units;
     u32 front_bytes;           // of the head and the tables
-    u32 string, string_bytes;  // where it is, and its bytes, with the states
+    u32 string, string_bytes;  // its offset, and its bytes with the states
     u32 reserved[3];
-    u32 ranges[NumberCoding<W>::kKeys];  // by keys, the first slot of the symbol and, in the upper half, its frequency
+    // By keys: the first slot of the symbol and, in the upper half, its frequency.
+    u32 ranges[NumberCoding<W>::kKeys];
 
     __device__ __forceinline__ unsigned short* entries() { return reinterpret_cast<unsigned short*>(this + 1); }
     __device__ __forceinline__ unsigned char* bytes(u32 m) { return reinterpret_cast<unsigned char*>(this + 1) + aligned_up(2 * m, kUnitBytes); }
@@ -26,7 +28,7 @@ struct alignas(8) MadeBlock {
     // Bytes for front and string.
     static __device__ __forceinline__ u32 room(u32 m) { return aligned_up(m * static_cast<u32>(sizeof(W)), kUnitBytes) + kStringRowsBytes - kStringEndBytes; }
 };
-// Bytes of a block beside those for each number, of which there are more the longer words are.
+// Bytes of a block besides those for each number. Longer words need more.
 template <typename W>
 constexpr u32 kMadeBytes = sizeof(MadeBlock<W>) + kStringRowsBytes + 4 * kUnitBytes;
 static_assert(kMadeBytes<u32> == 6336 && kMadeBytes<u64> == 9408, "src/codec/mgard/cuda.rs leaves so much");
@@ -36,7 +38,7 @@ __device__ __forceinline__ MadeBlock<W>& made_block(const Work<W>& work, const N
     const u64 of_numbers = block.n_before * (sizeof(W) + sizeof(unsigned short)) / kUnitBytes * kUnitBytes;
     return *reinterpret_cast<MadeBlock<W>*>(work.start + work.own.blocks + static_cast<u64>(index) * kMadeBytes<W> + of_numbers);
 }
-// A block, by its number among those that all chunks may have.
+// A block, by its number among the possible blocks of all chunks.
 struct BlockOfAll {
     u32 chunk, index;
 
@@ -44,11 +46,13 @@ struct BlockOfAll {
 };
 
 constexpr u32 kCountThreads = 256;
-constexpr u32 kCountRound = 4096, kCountPer = kCountRound / kCountThreads;  // numbers that are counted together, and by a thread
+// Numbers that are counted together, and by one thread.
+constexpr u32 kCountRound = 4096, kCountPer = kCountRound / kCountThreads;
 
 template <typename W>
 struct CountShared {
-    // Sizes of the last numbers; before the first ones are zeros. Others are written while those of a round are looked at.
+    // Sizes of the last numbers; zeros before the first ones. The next sizes are written while
+    // those of a round are read.
     static constexpr u32 kSizes = 1 << 14;
     static_assert(kFarthest + 2 * kCountRound <= kSizes, "what is near is kept");
 

@@ -1,5 +1,6 @@
-// The last pass of compression: blocks and pieces of exact elements get their places by the protocol of common/ordered_frames.cuh, and are written there. Tiles
-// are the blocks that there may be, then the pieces. Of several layers the pass is done once for each, and tiles are those of all layers and the head
+// Last pass of compression: blocks and pieces of exact elements get their places by the protocol of
+// common/ordered_frames.cuh, and are written there. Tiles are the possible blocks, then the pieces.
+// With several layers the pass runs once for each; tiles are then those of all layers, and the head
 // (layers_write.cuh).
 
 #pragma once
@@ -30,14 +31,16 @@ struct Placer {
         frames.run<kPlaceThreads>(shared.drawn, shared.sums, [](const Drawn&) {}, [&](const Drawn& tile) { return put(tile); });
     }
 
-    // Of the layer: tiles of a chunk, units of the table of blocks, bytes of exact elements, and units of the payload before it, without the head.
+    // Of the layer: tiles of a chunk, units of the table of blocks, bytes of exact elements, and
+    // units of the payload before it, without the head.
     __device__ __forceinline__ u32 n_tiles() const { return own.n_blocks + own.n_pieces; }
     static __device__ __forceinline__ u64 table_units(const Plan& plan) { return static_cast<u64>(kEntryBytes / kUnit) * plan.n_blocks; }
     static __device__ __forceinline__ u64 n_exact(const Plan& plan) { return plan.layers[layer_of<kLayered>(plan)].n_exact; }
     __device__ __forceinline__ u64 start(const Plan& plan) const { return kLayered ? (plan.layers[plan.layer].start - own.head_bytes()) / kUnit : 0; }
     // Units of a tile.
     __device__ __forceinline__ u64 length(const Plan& plan, const Work<W>& work, u32 index) const {
-        // Where it is stored, more than that takes. Behind the first layer there was more already.
+        // A chunk that is to be stored publishes more than the stored array takes. Further layers
+        // add nothing to that.
         if (plan.is_stored) return index == 0 && layer_of<kLayered>(plan) == 0 ? (static_cast<u64>(own.elements()) * sizeof(W) + 4096) / kUnit : 0;
         const u64 table = index == 0 ? table_units(plan) : 0;
         if (index < own.n_blocks) return table + (index < plan.n_blocks ? made_block(work, NumberBlock(plan, index), index).n_units : 0);
@@ -45,7 +48,7 @@ struct Placer {
         return n_exact(plan) == 0 ? 0 : (piece == 0 ? own.n_pieces : 0) + piece_info(work, piece).n_bytes / kUnit;
     }
 
-    // Puts a tile of the layer to its place; the sums of that.
+    // Writes a tile of the layer to its place. Returns the sums of that.
     __device__ __forceinline__ Sums put(const Drawn& tile) const {
         const u32 chunk = tile.chunk, index = tile.index;
         const Work<W> work = work_of<W>(args, chunk);
@@ -60,7 +63,7 @@ struct Placer {
         __syncthreads();
         const u64 before = shared.before;
         Sums sums, entries;
-        // What does not fit is stored in the end.
+        // Chunks that do not fit are stored in the end.
         if (!plan.is_stored && own.head_bytes() + (before + length) * kUnit <= own.payload_bound(sizeof(W)) * (kLayered ? 2 : 1)) {
             if (index >= own.n_blocks) {
                 put_piece(plan, work, chunk, index - own.n_blocks, before, sums);
@@ -84,7 +87,8 @@ struct Placer {
     }
     __device__ __forceinline__ u32* payload(u32 chunk) const { return reinterpret_cast<u32*>(frames.payload(chunk)); }
 
-    // Writes a block; the sums of its entry in the table, in the first thread. Barriers.
+    // Writes a block. Returns the sums of its entry in the table, in the first thread. Has
+    // barriers.
     __device__ __forceinline__ Sums put_block(const Plan& plan, const Work<W>& work, u32 chunk, u32 index, u64 before, Sums& sums) const {
         const NumberBlock block(plan, index);
         const MadeBlock<W>& made = made_block(work, block, index);
@@ -133,7 +137,7 @@ struct Placer {
             return half(level < own.n_levels ? bits(plan.layers[0].bins[own.n_levels - 1 - level]) : plan.layers[0].n_exact);
         });
     }
-    // Writes a piece, and its entry; and adds up what is written. Barriers.
+    // Writes a piece and its entry, and adds their sums. Has barriers.
     __device__ __forceinline__ void put_piece(const Plan& plan, const Work<W>& work, u32 chunk, u32 piece, u64 before, Sums& sums) const {
         if (n_exact(plan) == 0) return;
         const PieceInfo info = piece_info(work, piece);

@@ -1,12 +1,13 @@
-// The steps of a grid, and the arrays that their numbers are: by one warp. The twin of grid.rs and of Arrays in numbers.rs.
+// The steps of a grid, and the arrays of their numbers, made by one warp. The counterpart of
+// grid.rs and of Arrays in numbers.rs.
 
 #pragma once
 
 #include "layout.cuh"
 
-constexpr u32 kTileNodes = 2048;  // nodes before a step that a CTA refines together
+constexpr u32 kTileNodes = 2048;  // nodes, counted before a step, that a CTA refines together
 
-// Makes all that follows from the order of axes, which is in the plan.
+// Computes everything that depends on the order of axes, which is in the plan.
 struct Planner {
     const Chunk& own;
     Plan& plan;
@@ -15,7 +16,7 @@ struct Planner {
     // Nodes along an axis at a level.
     __device__ __forceinline__ u32 extent(u32 axis, u32 level) const { return static_cast<u32>(static_cast<u64>(own.extents[axis] - 1) >> level) + 1; }
 
-    // By a warp.
+    // Called by one warp.
     __device__ __forceinline__ void run() const {
         const u32 lane = lane_id(), n = own.n_levels * kAxes;
         u32 n_steps = 0;
@@ -55,18 +56,18 @@ struct Planner {
         step.n_nodes = outer * step.n_before * inner, step.n_new = outer * (step.n / 2) * inner;
         step.of_inner.set(inner), step.of_before.set(step.n_before);
     }
-    // Where the numbers of each step begin, and its tiles; and the arrays. By one thread.
+    // Sets the first number and the first tile of each step, and the arrays. Called by one thread.
     __device__ __forceinline__ void number_steps(u32 n_steps) const {
         u32 first_number = 0, n_tiles = 0, n_front = 0, n_arrays = 0, n_blocks = 0;
 #pragma unroll 1
         for (u32 i = 0; i < n_steps; ++i) {
             Step& step = plan.steps[i];
             const bool is_front = step.n_nodes + step.n_new <= kFrontNodes;
-            // All of the front are one tile.
+            // All steps of the front are one tile.
             step.first_number = first_number, step.first_tile = is_front ? 0 : n_tiles;
             first_number += step.n_new, n_front += is_front;
             n_tiles = is_front ? 1 : n_tiles + (step.n_nodes - 1) / kTileNodes + 1;
-            // The last one of the front has the numbers of all.
+            // The last step of the front has the numbers of all of them.
             if (is_front && i + 1 < n_steps && plan.steps[i + 1].n_nodes + plan.steps[i + 1].n_new <= kFrontNodes) continue;
             NumbersOf& of = plan.arrays[n_arrays++];
             of.first_block = n_blocks;
@@ -81,7 +82,8 @@ struct Planner {
         }
         plan.n_front = n_front, plan.n_arrays = n_arrays, plan.n_blocks = n_blocks, plan.n_tiles = n_tiles;
     }
-    // The new nodes of a step along three axes: those of one go, then the first ones are one.
+    // The new nodes of a step along three axes: axes with one node are dropped, then the first two
+    // are merged.
     __device__ __forceinline__ void merge(const Step& step, u64 (&extents)[3]) const {
         u64 last[kAxes] = {1, 1, 1, 1};
 #pragma unroll

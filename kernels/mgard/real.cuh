@@ -1,4 +1,5 @@
-// Floats of both widths, one operation of IEEE 754 at a time, and predictions. The twin of real.rs and of the predictions in refine.rs.
+// Floats of both widths, in single operations of IEEE 754, and predictions. The counterpart of
+// real.rs and of the predictions in refine.rs.
 
 #pragma once
 
@@ -10,7 +11,7 @@ template <>
 struct Real<u32> {
     static constexpr float kMax = 3.402823466e38f;
     static constexpr u32 kFraction = 23;
-    // Whole numbers have codes if they are smaller; and floats of this size are whole numbers.
+    // Integers below kCodes have codes. Floats of the size of kMiddle are integers.
     static constexpr float kCodes = 1 << 22, kMiddle = 12582912.0f;
 };
 template <>
@@ -27,7 +28,7 @@ __device__ __forceinline__ F inverse_of(F x) {
     return size_of(inverse) <= Real<decltype(bits_of(x))>::kMax ? inverse : F(0);
 }
 
-// The whole number nearest to x, which is below kCodes, and its code: 0, -1, 1, -2, …
+// The integer nearest to x, which is below kCodes, and its code: 0, -1, 1, -2, …
 template <typename W>
 __device__ __forceinline__ Float<W> nearest(Float<W> x, W& code) {
     constexpr Float<W> kMiddle = Real<W>::kMiddle;
@@ -35,19 +36,20 @@ __device__ __forceinline__ Float<W> nearest(Float<W> x, W& code) {
     code = zigzag(static_cast<W>(bits_of(shifted) - bits_of(kMiddle)));
     return shifted - kMiddle;
 }
-// The whole number with a code.
+// The integer with a code.
 template <typename W>
 __device__ __forceinline__ Float<W> whole(W code) {
     constexpr Float<W> kMiddle = Real<W>::kMiddle;
     return float_of(static_cast<W>(bits_of(kMiddle) + unzigzag(code))) - kMiddle;
 }
 
-// A prediction or a node, or 0 where it is no finite number: of damage, or where sums of large numbers are infinite.
+// A prediction or a node, or 0 if it is not finite, because of damage or because sums of large
+// numbers are infinite.
 template <typename F>
 __device__ __forceinline__ F ordinary(F x) {
     return size_of(x) <= Real<decltype(bits_of(x))>::kMax ? x : F(0);
 }
-// What is nearest to a prediction of all that is not farther than `reach` from a value.
+// The value nearest to a prediction that is within `reach` of another value.
 template <typename F>
 __device__ __forceinline__ F near(F predicted, F value, F reach) {
     const F least = value - reach, most = value + reach, above = predicted < least ? least : predicted;

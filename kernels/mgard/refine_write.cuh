@@ -1,11 +1,12 @@
-// Elements become numbers, step by step: each new node is predicted from what a decoder has; of several layers, also from what the layer before has of the array. The
-// twin of refine.rs.
+// Makes numbers of elements, step by step. Each new node is predicted from values that a decoder
+// has. With several layers, the prediction also uses the layer before's values for the array. The
+// counterpart of refine.rs.
 
 #pragma once
 
 #include "bins.cuh"
 
-constexpr u32 kClearedWords = 8192;  // of marks, by a tile before the first step
+constexpr u32 kClearedWords = 8192;  // words of marks that a tile before the first step clears
 
 struct RefineShared {
     WalkShared walk;
@@ -18,7 +19,7 @@ template <typename W, bool kLayered, bool kLists>
 struct RefineWriter {
     using F = Float<W>;
     using Bins = ::Bins<W, kLayered>;
-    // Those of layers take more registers.
+    // Layers take more registers.
     static constexpr u32 kBatch = kLayered ? 2 : ::kBatch<W>;
 
     const CompressArgs<Chunk>& args;
@@ -36,7 +37,7 @@ struct RefineWriter {
         Plan& plan;
         CompressZeroed& zeroed;
         const Array<W> array;
-        const W fill;  // the first one; NaN, which is kept by no layer anyway, if there is none
+        const W fill;  // the first one; if there is none, NaN, which no layer can code anyway
         const u32 layer;
 
         __device__ __forceinline__ Way(const CompressArgs<Chunk>& args, RefineShared& shared, u32 chunk)
@@ -45,7 +46,7 @@ struct RefineWriter {
 
         __device__ __forceinline__ u32 n_words() const { return work.n_words_of_marks(); }
         __device__ __forceinline__ bool is_measured() const { return own.mode == kRms; }
-        // Whether the layers before keep any element exactly, and whether they do this one.
+        // Whether the layers before store any element exactly, and whether they store this one.
         __device__ __forceinline__ bool has_exact_before() const { return kLayered && zeroed.has_exact_before; }
         __device__ __forceinline__ bool is_exact_before(u32 element) const { return work.marks_before()[element / 32] >> element % 32 & 1; }
 
@@ -78,28 +79,28 @@ struct RefineWriter {
                             refine_tile<false>(step, tile);
                         }
                     });
-                    // Nobody waits for the last step, unless something is decided then.
+                    // No CTA waits for the last step, unless a decision is made then.
                     if (number + 1 == n_steps && !is_measured()) continue;
                 }
                 __syncthreads();
                 if (threadIdx.x == 0) end_tile(n_before + n_tiles);
             }
         }
-        // Counts a tile; the last one of a way decides how it goes on.
+        // Counts a tile. The last tile of a sweep decides how to continue.
         __device__ __forceinline__ void end_tile(u32 of_way) const {
             __threadfence();
             const u32 n_done = atomicAdd(&zeroed.walk.n_done, 1) + 1;
             if (n_done % of_way != 0 || !is_measured()) return;
             __threadfence();
             const u32 n_before = n_done / of_way - 1;
-            // It may be that all ways were gone.
+            // The number of sweeps may already be known.
             if (zeroed.tries.n_ways == 0) Bins{own, plan, zeroed.tries, layer}.decide(n_before);
             if (zeroed.tries.n_ways != n_before + 1) zeroed.has_exact = 0;
-            // There are no more decisions behind the last one.
+            // No decisions follow the last one.
             add_release(&zeroed.walk.n_decided, zeroed.tries.n_ways > 0 ? kTries + 1 : 1);
         }
 
-        // Clears some marks; the first tile begins with the first element.
+        // Clears some marks. The first tile also handles the first element.
         __device__ __forceinline__ void begin(u32 tile) const {
             const u32 end = min(n_words() - tile * kClearedWords, kClearedWords);
             u32* const marks = work.marks() + tile * kClearedWords;
@@ -122,11 +123,11 @@ struct RefineWriter {
             zeroed.has_exact = 1;
         }
         __device__ __forceinline__ bool is_missing(W word) const { return kLists ? ::is_missing<!kLayered>(own, word) : word == fill; }
-        // Whether an element may come back so.
+        // Whether an element may be decoded to `back`.
         __device__ __forceinline__ bool is_kept(W element, F back, F n_bins, F limit) const {
             return size_of(float_of(element) - back) < limit && size_of(n_bins) < Real<W>::kCodes && !is_missing(element) && !is_missing(bits_of(back));
         }
-        // In units.
+        // Magnitude of an error, in units.
         __device__ __forceinline__ u32 size_of_error(F error, F units) const {
             W code;
             nearest<W>(error * units, code);
@@ -148,7 +149,7 @@ struct RefineWriter {
             const Layer& of = plan.layers[layer];
             const F bin = rounded_down(of.bins[step.level], W()), inverse = inverse_of(bin), limit = Bins::limit(of), units = is_measured() ? static_cast<F>(zeroed.tries.units) : F(0);
             const bool is_further = kLayered && layer > 0, predicts = !is_further || of.predicts >> number & 1, is_cubic = of.cubic >> number & 1 && predicts;
-            // How far predictions may be from what the layer before has.
+            // Maximum distance of predictions from the values of the layer before.
             const F reach = is_further ? rounded_down(plan.layers[layer - 1].bins[step.level], W()) * F(0.5) : F(0);
             const W* const values = is_further ? work.values(layer - 1) : nullptr;
             const bool hides = is_further && has_exact_before();
@@ -161,7 +162,8 @@ struct RefineWriter {
                 W elements[kBatch], had[kBatch];
                 u32 to[kBatch], places[kBatch], to_numbers[kBatch];
                 bool has_new[kBatch];
-                // All loads are under way together. Behind the last node is that one again, without a new one.
+                // All loads are in flight together. Past the last node, that node repeats, without
+                // a new one.
 #pragma unroll
                 for (u32 i = 0; i < kBatch; ++i) {
                     const u32 index = first + (k + i) * kWalkThreads;
@@ -170,7 +172,8 @@ struct RefineWriter {
                     to[i] = kIsLast && !kLayered ? 0 : node.after(step), to_numbers[i] = node.number(step), places[i] = has_new[i] ? node.element(step) : 0;
                     elements[i] = array[places[i]];
                     had[i] = is_further ? values[places[i]] : W(0);
-                    // No layer keeps a NaN, nor what another one keeps.
+                    // No layer codes a NaN, so this hides elements that the layers before store
+                    // exactly.
                     if (hides && is_exact_before(places[i])) elements[i] = ~W(0);
                 }
 #pragma unroll
@@ -184,7 +187,7 @@ struct RefineWriter {
                     W code;
                     const F back = expected + nearest<W>(n_bins, code) * bin;
                     const bool has_code = is_kept(element, back, n_bins, limit);
-                    // A decoder adds 0 to the prediction, which makes 0 of -0.
+                    // A decoder adds 0 to the prediction, which turns -0 into 0.
                     const F made = has_code ? back : expected + F(0);
                     numbers[to_numbers[i]] = has_code ? code : W(0);
                     if (has_after) after[to[i] + step.inner] = bits_of(made);
@@ -198,11 +201,12 @@ struct RefineWriter {
             }
             if (is_measured()) measure(squares, n_measured);
         }
-        // Adds up what all threads have measured. Barriers.
+        // Adds up the measurements of all threads. Has barriers.
         __device__ __forceinline__ void measure(u64 squares, u32 n) const {
             const u32 warp = threadIdx.x / kWarp;
             squares = warp_sum(squares), n = warp_sum(n);
-            // The first thread may still add up those of a tile before: in the front nothing else is between tiles of a step.
+            // The first thread may still add up those of the tile before: in the front, nothing
+            // else separates tiles of a step.
             __syncthreads();
             if (lane_id() == 0) shared.squares[warp] = squares, shared.n_measured[warp] = n;
             __syncthreads();

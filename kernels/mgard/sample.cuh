@@ -1,13 +1,14 @@
-// Samples of the finest levels, by which it is chosen what steps predict from. The twin of choose.rs.
+// Samples of the finest levels, which determine how steps predict. The counterpart of choose.rs.
 
 #pragma once
 
 #include "compress.cuh"
 
-constexpr u32 kSampledLevels = 3; // levels that are sampled; those above are like the last one
+// Number of levels that are sampled. Coarser ones are treated like the last one.
+constexpr u32 kSampledLevels = 3;
 constexpr u32 kSampleEvery = 1 << 10, kLeastSamples = 1 << 6, kMostSamples = 1 << 10;
 
-// A place in [0, 1), in 2^-64, of which digits of any bases can be taken.
+// A place in [0, 1), in units of 2^-64, from which digits of any bases can be taken.
 struct Place {
     u64 rest;
 
@@ -19,14 +20,15 @@ struct Place {
     }
 };
 
-// What predictions leave of samples along an axis at a level; in a further layer also what is left without any.
+// Costs of the residuals of samples along an axis at a level, with each prediction; in a further
+// layer also without prediction.
 struct Costs {
     u64 nothing, linear, cubic;
     u32 n, reserved;
 };
 
-// Looks at samples, by all kThreads threads. In a further layer `values` are what the layers before have of the array, and `reach` is how far predictions may be from
-// them.
+// Evaluates samples. Called by all kThreads threads. In a further layer, `values` is the array of
+// the layers before, and `reach` is the maximum distance of predictions from it.
 template <typename W, u32 kThreads, bool kFurther>
 struct Sampler {
     using F = Float<W>;
@@ -39,7 +41,8 @@ struct Sampler {
     const F reach;
 
     __device__ __forceinline__ u32 n_samples(u32 level) const { return min(max(own.elements() / kSampleEvery, kLeastSamples), kMostSamples) >> level; }
-    // Adds up costs with bins of such a length: each warp takes 32 samples of an axis and level at a time.
+    // Adds up costs with bins of this length. Each warp takes 32 samples of an axis and level at a
+    // time.
     __device__ __forceinline__ void run(F bin) const {
         const F inverse = inverse_of(bin);
         u32 strides[kAxes], n_units = 0;
@@ -78,7 +81,8 @@ struct Sampler {
         }
     }
     __device__ __forceinline__ u32 units_of(u32 level) const { return (n_samples(level) + kWarp - 1) / kWarp; }
-    // What is left of a node by linear and by cubic predictions, and without any; false if it is no ordinary number, or is beside such.
+    // Costs of a node with linear and with cubic predictions, and without prediction. Returns false
+    // if the node or one of its neighbors is not an ordinary number.
     __device__ __forceinline__ bool cost(u32 place, u32 step, u32 along, u32 last, F bin, F inverse, u32 (&costs)[kCosts]) const {
         bool are_ordinary = true;
         const auto element = [&](u32 place) {
@@ -119,7 +123,7 @@ struct Sampler {
     }
 };
 
-// A bit for each step whose costs are such. By a warp.
+// A bit for each step whose costs satisfy `are`. Called by one warp.
 template <typename F>
 __device__ __forceinline__ u64 steps_that(const Plan& plan, const Costs (&costs)[kAxes * kSampledLevels], F are) {
     u64 steps = 0;

@@ -1,12 +1,15 @@
-// The way from the first element to the array, step by step, by all CTAs of a launch.
+// Traversal from the first element to the array, step by step, by all CTAs of a launch.
 //
-// A step needs all nodes of the one before. So a chunk's work is cut into tiles, in the order of steps, and CTAs draw these by a counter: who has one
-// of a step waits until all tiles before that step are done. A CTA does its tiles in their order and waits for tiles before them only, so nothing depends on how many
-// CTAs there are or which of them are resident. The first steps, whose grids are small, are one tile. Where there are several chunks, CTAs go from one to the next, and each is
-// visited often enough that none is left to one CTA at the end.
+// A step needs all nodes of the step before. So a chunk's work is cut into tiles, in the order of
+// steps, and CTAs draw tiles by a counter. A CTA that has a tile of a step waits until all tiles
+// before that step are done. A CTA does its tiles in their order and waits for earlier tiles only.
+// So progress does not depend on the number of CTAs, or on which of them are resident. The first
+// steps, which have small grids, are one tile. With several chunks, CTAs go from one to the next.
+// Each chunk is visited often enough that none is left to a single CTA at the end.
 //
-// An encoder may go the way several times, with other bins. Its way begins with tiles of a stage before the first step. A decoder goes it once for each layer; an encoder
-// has a launch for each.
+// One traversal is a sweep (`way`). An encoder may make several sweeps, with different bins. Each
+// of them begins with tiles of a stage before the first step. A decoder makes one sweep for each
+// layer; an encoder has one launch for each.
 
 #pragma once
 
@@ -19,18 +22,18 @@ constexpr u32 kPerThread = kTileNodes / kWalkThreads;
 template <typename W>
 constexpr u32 kBatch = sizeof(W) == 4 ? 4 : 2;
 
-// Of a chunk, zeroed. Counters that many look at are apart.
+// Zeroed scratch of a chunk. Counters that many CTAs access are kept apart.
 struct WalkCounters {
-    u32 next;      // tile that nobody has
+    u32 next;      // tile to be drawn
     u32 reserved[31];
     u32 n_done;    // tiles
-    u32 n_decided; // ways after which it is decided how it goes on
+    u32 n_decided; // sweeps after which the decision how to continue has been made
     u32 reserved2[30];
 };
-// Of all chunks, zeroed.
+// Zeroed scratch of all chunks.
 struct Visits {
     u32 next;
-    u32 next_placed;  // tile, of several layers that are written
+    u32 next_placed;  // tile, if several layers are written
     u32 reserved[30];
 };
 
@@ -38,12 +41,12 @@ constexpr u32 kNoStep = ~0u, kStageBefore = ~0u - 1;
 
 struct WalkShared {
     Step step;
-    u32 loaded;        // the step that this is, or kNoStep
-    u32 way;           // that of the last tile
+    u32 loaded;        // its number, or kNoStep
+    u32 way;           // sweep of the last tile
     u32 visit;
-    u32 number, tile;  // of the step that was drawn, and its tile
-    u32 needed;        // so many tiles must be done first
-    u32 first_tiles[kMostSteps + 1];  // of all steps, and behind the last one
+    u32 number, tile;  // step that was drawn, and its tile
+    u32 needed;        // number of tiles that must be done first
+    u32 first_tiles[kMostSteps + 1];  // of all steps, and the end of the last one
 };
 
 __device__ __forceinline__ u32 load_acquire(const u32* p) {
@@ -56,13 +59,13 @@ __device__ __forceinline__ void wait_a_little() {
     __nanosleep(100);
 #endif
 }
-// What was stored before is seen by who sees this.
+// A thread that sees this also sees everything stored before it.
 __device__ __forceinline__ void add_release(u32* p, u32 n) {
     __threadfence();
     atomicAdd(p, n);
 }
 
-// Calls `work(chunk)` for each chunk, as often as CTAs may help, by all threads.
+// Calls `work(chunk)` for each chunk, as often as CTAs may help. Called by all threads.
 template <typename F>
 __device__ __forceinline__ void visit_chunks(WalkShared& shared, Visits& visits, u32 n_chunks, F work) {
     const u64 n_visits = static_cast<u64>(n_chunks) * (2 * ((gridDim.x + n_chunks - 1) / n_chunks) + 1);
@@ -76,17 +79,18 @@ __device__ __forceinline__ void visit_chunks(WalkShared& shared, Visits& visits,
     }
 }
 
-// Begins with a chunk. By all threads, then a barrier.
+// Begins a chunk. Called by all threads; a barrier must follow.
 __device__ __forceinline__ void begin_walk(WalkShared& shared, const Plan& plan) {
     if (threadIdx.x <= plan.n_steps) shared.first_tiles[threadIdx.x] = threadIdx.x < plan.n_steps ? plan.steps[threadIdx.x].first_tile : plan.n_tiles;
     if (threadIdx.x == 0) shared.loaded = kNoStep, shared.way = 0;
 }
 
-// The next tile of a chunk's way. A CTA may draw it while it works on the one before.
+// Draws the next tile of a chunk's sweeps. A CTA may draw it while it works on the one before.
 __device__ __forceinline__ u32 draw_tile(WalkCounters& counters) { return atomicAdd(&counters.next, 1); }
 
-// Where a tile is that was drawn: its step and tile, or kNoStep if there are no more. By one thread. `n_before`: tiles of the stage before the
-// first step; `n_ways`: how often the way may be gone. `is_over(way)` is asked before a way that is not the first one; it may wait.
+// Finds a tile that was drawn: its step and tile, or kNoStep if there are no more. Called by one
+// thread. `n_before`: tiles of the stage before the first step. `n_ways`: maximum number of sweeps.
+// `is_over(way)` is asked before every sweep but the first; it may wait.
 template <typename IsOver>
 __device__ __forceinline__ void locate_tile(WalkShared& shared, u32 n_tiles, u32 drawn, u32 n_before, u32 n_ways, IsOver is_over) {
     const u32 of_way = n_before + n_tiles;
@@ -107,11 +111,11 @@ __device__ __forceinline__ void locate_tile(WalkShared& shared, u32 n_tiles, u32
     while (shared.first_tiles[step + 1] <= tile) ++step;
     const u32 first = shared.first_tiles[step];
     shared.number = step, shared.tile = tile - first;
-    // Who has done a tile of this step need not wait again.
+    // A CTA that has done a tile of this step need not wait again.
     if (step != shared.loaded) shared.needed = way * of_way + n_before + first;
 }
 
-// Copies a step to shared memory, if another one is there. By all threads; barriers.
+// Copies a step to shared memory, unless it is there already. Called by all threads; has barriers.
 __device__ __forceinline__ void load_step(WalkShared& shared, const Plan& plan, u32 step) {
     if (shared.loaded == step) return;
     __syncthreads();
@@ -122,7 +126,8 @@ __device__ __forceinline__ void load_step(WalkShared& shared, const Plan& plan, 
     __syncthreads();
 }
 
-// Does the tile that was located: `refine(step, tile)` refines a tile of a step. By all threads; barriers.
+// Does the tile that was located: `refine(step, tile)` refines a tile of a step. Called by all
+// threads; has barriers.
 template <typename F>
 __device__ __forceinline__ void do_tile(WalkShared& shared, const Plan& plan, const WalkCounters& counters, F refine) {
     const u32 number = shared.number, tile = shared.tile, needed = shared.needed;
@@ -143,7 +148,7 @@ __device__ __forceinline__ void do_tile(WalkShared& shared, const Plan& plan, co
     }
 }
 
-// A node before a step, and what is beside it along the step's axis.
+// A node before a step, and the new node that follows it along the step's axis.
 struct Node {
     u32 outer, pair, inner;  // its place
     u32 index;               // among the nodes before the step
@@ -154,7 +159,7 @@ struct Node {
         outer = step.of_before.divide(row, pair);
     }
     __device__ __forceinline__ bool has_new(const Step& step) const { return 2 * pair + 1 < step.n; }
-    // The place of the new node behind it among the new ones, and of the node itself after the step.
+    // Index of the new node among the new ones, and of the node itself after the step.
     __device__ __forceinline__ u32 number(const Step& step) const { return (outer * (step.n / 2) + pair) * step.inner + inner; }
     __device__ __forceinline__ u32 after(const Step& step) const { return (outer * step.n + 2 * pair) * step.inner + inner; }
     // The place of the new node in the array.
@@ -179,8 +184,8 @@ struct Node {
     }
 };
 
-// The nodes that predict the new one behind a node. All are loaded, of those that there are none the node itself, so that many loads are under way
-// together.
+// The nodes that predict the new one after a node. All are loaded, so that many loads are in flight
+// together. The node itself replaces those that do not exist.
 template <typename W>
 struct Beside {
     using F = Float<W>;
@@ -193,7 +198,7 @@ struct Beside {
         const W* const at = before + node.index;
         own = *at, next = at[has_next ? step.inner : 0];
         before_own = after_next = 0;
-        // The same for all nodes.
+        // The condition is the same for all nodes.
         if (is_cubic) before_own = *(at - (are_four ? step.inner : 0)), after_next = at[are_four ? 2 * step.inner : 0];
     }
     __device__ __forceinline__ F prediction() const {

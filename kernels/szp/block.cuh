@@ -1,4 +1,4 @@
-// What the header of a block says, and where its sections are. Nothing of it is used before it is checked.
+// The header of a block, and the places of its sections. Everything is checked before it is used.
 
 #pragma once
 
@@ -7,7 +7,8 @@
 #include "../stage/words.cuh"
 #include "layout.cuh"
 
-// What is wrong with a block that begins with this word and has no numbers: all elements are as they are, in so many bytes, or all are the same.
+// Checks a block without numbers that begins with this word: raw elements of `raw_bytes` bytes, or
+// one constant. Returns the damage, or 0.
 template <typename W>
 __device__ __forceinline__ u32 plain_damage(u32 start, u32 raw_bytes, u32 n_bytes, u32 log_unit) {
     if (start != kRawBlock && start != kConstBlock) return kMarkUnsupported;
@@ -20,18 +21,20 @@ struct BlockPlan {
     u32 header;
     u32 x, y, z;  // orders
     u32 n_widths;
-    u32 table[2];  // the widths, a byte each; behind them bytes of ones
+    u32 table[2];  // the widths, one byte each, padded with 0xff
     W base;
-    u32 holes, marks_bytes, n_holes;  // where the holes' section begins; bytes of the marks; how many there are
+    // Offset of the holes section; bytes of its bitmap; number of holes.
+    u32 holes, marks_bytes, n_holes;
     bool are_marks_coded;
-    u32 others, n_others, other_elements;  // where the section is, how many there are, and where the elements are
-    u32 index, octets;                     // where entries and groups are
+    // Offset of the outliers section, number of outliers, offset of their elements.
+    u32 others, n_others, other_elements;
+    u32 index, octets;                     // offsets of the entries and of the groups
 
     __device__ __forceinline__ bool is_plain() const { return header & kRawBlock; }
     __device__ __forceinline__ u32 marks() const { return holes + sizeof(W) + kAlignment; }
 
-    // Reads a block of m elements with `n_bytes` bytes, at least one unit; is what is wrong with it. Blocks with entropy codes have no widths,
-    // and `octets` is where these begin.
+    // Reads a block of m elements with `n_bytes` bytes, at least one unit. Returns the damage, or
+    // 0. In blocks with entropy codes, which have no widths, these begin where the groups would.
     __device__ __forceinline__ u32 read(const unsigned char* block, u32 n_bytes, u32 log_unit, u32 m, u32 element_bytes, bool has_codes, bool has_widths) {
         const u32* const words = reinterpret_cast<const u32*>(block);
         const u32 start = words[0];
@@ -73,7 +76,8 @@ struct BlockPlan {
         return octets > n_bytes ? kMarkCorrupt : 0;
     }
 
-    // Whether widths ascend, and the last one is at most that of a word. What is read by others does not depend on it.
+    // Whether the widths ascend, and the last one is at most that of a word. No other read depends
+    // on this.
     __device__ __forceinline__ bool is_table_sound() const {
         bool is_sound = true;
         u32 before = 0;
@@ -87,8 +91,8 @@ struct BlockPlan {
     }
     __device__ __forceinline__ u32 longest() const { return (n_widths > 4 ? table[1] : table[0]) >> (n_widths - 1) % 4 * 8 & 0xff; }
 
-    // The widths of four groups with these entries: a byte each, of ones where there is no
-    // such entry.
+    // The widths of four groups with these entries, one byte each. Entries that do not exist give
+    // 0xff.
     __device__ __forceinline__ u32 widths_of(u32 entries) const {
         const u32 n = index_bits(n_widths), up = 4 - n, mask = low_bits(0u, n);
         const u32 selector = (entries & mask) | (entries << up & mask << 4) | (entries << 2 * up & mask << 8) | (entries << 3 * up & mask << 12);

@@ -1,5 +1,5 @@
-// The last pass of compression with blocks of 65536 elements, at any level: they get their places by the protocol of common/ordered_frames.cuh, and
-// are copied there.
+// Last pass of compression with blocks of 65536 elements, at any level: finds the places of the
+// blocks by the protocol of common/ordered_frames.cuh, and copies them there.
 
 #pragma once
 
@@ -21,7 +21,7 @@ struct BlockPlacer {
 
     const CompressArgs<Chunk>& args;
     PlaceShared& shared;
-    const Element element;  // a part of one
+    const Element element;  // one part of an element
     const OrderedFrames<FrameLayout> frames;
 
     __device__ __forceinline__ BlockPlacer(const CompressArgs<Chunk>& args, PlaceShared& shared)
@@ -35,7 +35,7 @@ struct BlockPlacer {
         frames.run<kPlaceThreads>(shared.drawn, shared.sums, prepare, [&](const Drawn& tile) { return put(tile); });
     }
 
-    // Puts a block to its place; the sums of that.
+    // Copies a block to its place. Returns the sums of its bytes.
     __device__ __forceinline__ Sums put(const Drawn& tile) const {
         const u32 chunk = tile.chunk, index = tile.index;
         const Block& block = Level::block(args, chunk * args.own.n_blocks + index);

@@ -1,5 +1,5 @@
-// A block of a frame that is decompressed, by one CTA: where it is, whether its checks are right, its exceptions, and where its elements
-// go. The same for blocks of all sizes and kinds.
+// A block of a frame in decompression, handled by one CTA: its location, its checks, its
+// exceptions, and the places of its elements. Used for blocks of all sizes and kinds.
 
 #pragma once
 
@@ -16,8 +16,8 @@
 #include "layout.cuh"
 #include "quantise.cuh"
 
-// Blocks have up to 2^kLog elements. In shared memory are box, quantiser, sums and marks. kPart: only the elements of a region are
-// stored, from the arguments of region.cuh.
+// Blocks have up to 2^kLog elements. Shared memory holds box, quantizer, sums and marks. kPart:
+// stores only the elements of a region, given by the arguments of region.cuh.
 template <typename W, u32 kLog, u32 kThreads, bool kPart, typename Shared, u32 kLogRow = ::kLogRow>
 struct BlockTile : DecompressTile<Chunk> {
     using Plan = BlockPlan<W>;
@@ -28,17 +28,18 @@ struct BlockTile : DecompressTile<Chunk> {
     __device__ __forceinline__ BlockTile(const DecompressArgs<Chunk>& args, Shared& shared)
         : DecompressTile<Chunk>(args), shared(shared), block(kPart ? touched_block() : tile) {}
 
-    // A part of an element, and where that of the first element is.
+    // A part of an element, and the address of the first element's part.
     __device__ __forceinline__ Element part() const { return args.own.part(args.encoded); }
     __device__ __forceinline__ char* dst() const { return array + (block & ((1u << args.own.log_parts()) - 1)) * part().bytes; }
 
     __device__ __forceinline__ const uint2* table() const { return reinterpret_cast<const uint2*>(payload + kHeadBytes); }
 
-    // Decodes the tile's block by `decode(begin, end, check)`, which is told what the table says of it, and ends the tile; or copies a share of
-    // a frame that is stored.
+    // Decodes the tile's block by `decode(begin, end, check)`, which gets the block's table entry,
+    // and ends the tile. If the frame is stored, copies a share of it instead.
     template <typename Decode>
     __device__ __forceinline__ void run(Decode decode) {
-        // Header and table can be read whatever the frame's length is, so all these loads are under way together.
+        // Header and table can be read whatever the frame's length is, so all these loads are in
+        // flight together.
         const u32 begin = block ? table()[block - 1].x : 0;
         const uint2 entry = table()[block];
         const bool stored = is_stored(args.stored, frame);
@@ -53,7 +54,7 @@ struct BlockTile : DecompressTile<Chunk> {
         finish(count());
     }
 
-    // The same for a tile of a region.
+    // run() for a tile of a region.
     template <typename Decode>
     __device__ __forceinline__ void run_part(Decode decode) {
         const bool stored = is_stored(args.stored, frame);
@@ -77,17 +78,18 @@ struct BlockTile : DecompressTile<Chunk> {
         const u32 log_parts = args.own.log_parts(), box = touched_box(region(), args.own.extents, kLog, tile >> log_parts, kLogRow);
         return box == kNoBlock ? kNoBlock : box << log_parts | (tile & ((1u << log_parts) - 1));
     }
-    // Of a region, blocks have been checked, not the payload.
+    // For a region, the blocks have been checked, but not the payload.
     __device__ __forceinline__ void finish(u32 n_before) const { DecompressTile<Chunk>::finish(n_before, !kPart); }
 
-    // The bound in force, and whether it can be that.
+    // The bound in force, and whether it is a possible one.
     __device__ __forceinline__ double bound(bool& is_sound) const {
         const u64 bits = *reinterpret_cast<const u64*>(payload);
         is_sound = args.own.mode() == kRel ? bits < 0x7ff0000000000000ull || bits == u64{1} << 63 : bits == args.own.value;
         return __longlong_as_double(static_cast<s64>(bits));
     }
 
-    // Where the table says that a block is, in units [begin, end), and what is wrong with that.
+    // Location of a block that the table places in units [begin, end), and the damage found in
+    // that.
     struct Extent {
         double bound;  // in force
         u64 first, n_bytes;
@@ -103,12 +105,13 @@ struct BlockTile : DecompressTile<Chunk> {
         return Extent{in_force, first, damage ? 0 : last - first, damage};
     }
     __device__ __forceinline__ bool is_last() const { return block + 1 == args.own.n_blocks; }
-    // Finds the box of the block, and prepares the quantiser. By one thread, before a barrier.
+    // Finds the box of the block, and prepares the quantizer. Called by one thread, before a
+    // barrier.
     __device__ __forceinline__ void prepare(const Extent& extent) const {
         shared.box = find_box(args.own.extents, kLog, block >> args.own.log_parts(), kLogRow);
         shared.quantiser.set(args.own, extent.bound);
     }
-    // Sums up the bytes of a block, by all threads.
+    // Sums the bytes of a block. Called by all threads.
     __device__ __forceinline__ void sum_up(const Extent& extent, Sums& sums) const {
         const u64 first = extent.first / 4 + threadIdx.x;
         const u32* const words = reinterpret_cast<const u32*>(payload + extent.first);
@@ -117,8 +120,8 @@ struct BlockTile : DecompressTile<Chunk> {
         for (u64 word = threadIdx.x; word < extent.n_bytes / 4; word += kThreads) word_sums.add(words[word]);
         word_sums.finish(first, sums);
     }
-    // Adds the sums that all threads have shared, before a barrier, and those of the table, and tells what is wrong; is whether the check of the
-    // block is right. By the first thread.
+    // Adds the sums that all threads shared before a barrier, and those of the table, and reports
+    // damage. Returns whether the block's check is right. Called by the first thread.
     __device__ __forceinline__ bool add_sums(const Extent& extent, u32 end, u32 check) const {
         Sums sums = shared.sums.sum();
         const bool is_checked = static_cast<u32>(checksum_of(sums.a, sums.b, extent.n_bytes)) == check;
@@ -131,13 +134,15 @@ struct BlockTile : DecompressTile<Chunk> {
             for (u64 word = table_word + 2ull * args.own.n_blocks; word < args.own.table_bytes() / 4; ++word) sums.add(word, words[word]);
         }
         slot()->add(sums);
-        // What is cut off has no check.
+        // A truncated block has no check.
         report(extent.damage ? extent.damage : !is_checked && !(args.flags & kSkipChecksum) ? kMarkCorrupt : 0);
         return is_checked;
     }
 
-    // Decodes the block that the table says is in units [begin, end), where one CTA does that on its own: `read(plan, source, n_bytes)` reads the plan, which
-    // is in shared memory then, and is what is wrong; `decode(source, n_bytes)` makes the elements of a block that has numbers. By all threads.
+    // Decodes the block that the table places in units [begin, end), for a CTA that does only this.
+    // `read(plan, source, n_bytes)` reads the plan and returns the damage; the plan is in shared
+    // memory afterwards. `decode(source, n_bytes)` makes the elements of a block with numbers.
+    // Called by all threads.
     template <typename Read, typename Decode>
     __device__ __forceinline__ void decode_block(u32 begin, u32 end, u32 check, Read read, Decode decode) const {
         const Extent extent = this->extent(begin, end);
@@ -150,7 +155,7 @@ struct BlockTile : DecompressTile<Chunk> {
         bool is_checked = true;
         if (threadIdx.x == 0) is_checked = add_sums(extent, end, check);
         u32 damage = extent.damage;
-        // Of a block that is too long, any number that is.
+        // The length of a block that is too long is limited to one that is still too long.
         const u32 n_bytes = static_cast<u32>(min(extent.n_bytes, u64{Shared::kMostBytes} + kUnitBytes));
         auto plan = typename Shared::Plan();
         plan.header = kConstBlock, plan.base = 0, plan.n_others = 0;
@@ -158,10 +163,10 @@ struct BlockTile : DecompressTile<Chunk> {
             damage = read(plan, source, n_bytes);
             if (damage == 0 && extent.n_bytes > Shared::kMostBytes) damage = kMarkCorrupt;
             if (damage == 0 && plan.header == kConstBlock) plan.base = load_word<W>(source + kAlignment);
-            // A block that a later version has written is none that is damaged, if its check is right.
+            // A block from a later version does not count as damaged if its check is right.
             if (threadIdx.x == 0) report(damage == kMarkUnsupported && !is_checked ? kMarkCorrupt : damage);
         }
-        // In shared memory, where it takes no registers.
+        // In shared memory it takes no registers.
         if (threadIdx.x == 0) shared.plan = plan;
         __syncthreads();
         if (unlikely(damage)) return finish(count());
@@ -178,14 +183,15 @@ struct BlockTile : DecompressTile<Chunk> {
         finish(count());
     }
 
-    // Whether the places of other exceptions ascend, and are places. No such place is used.
+    // Checks that the places of outliers ascend and are in the block. Invalid places are never
+    // used.
     __device__ __forceinline__ void check_others(const Plan& plan, const unsigned char* block, u32 m) const {
         const unsigned short* const places = reinterpret_cast<const unsigned short*>(block + plan.others);
         bool is_sound = true;
         for (u32 i = threadIdx.x + 1; i <= plan.n_others; i += kThreads) is_sound &= places[i] < m && (i == 1 || places[i] > places[i - 1]);
         if (!is_sound) report(kMarkCorrupt);
     }
-    // Stores the other exceptions, from the frame.
+    // Stores the outliers, from the frame.
     __device__ __forceinline__ void put_others(const Plan& plan, const unsigned char* block) const {
         const Element element = part();
         const unsigned short* const places = reinterpret_cast<const unsigned short*>(block + plan.others);
@@ -194,7 +200,7 @@ struct BlockTile : DecompressTile<Chunk> {
             if (place < shared.box.m) store_place(place, element, load_unaligned(block + plan.other_elements + i * element.bytes, element));
         }
     }
-    // The word of an element that is aligned to 4 bytes at most.
+    // The word of an element that may be aligned to 4 bytes only.
     static __device__ __forceinline__ W load_unaligned(const unsigned char* from, const Element& element) {
         return sizeof(W) == 8 ? load_word<W>(from) : load_element<W>(from, element, false);
     }
@@ -202,7 +208,8 @@ struct BlockTile : DecompressTile<Chunk> {
     __device__ __forceinline__ W hole_of(const Plan& plan, const unsigned char* source) const {
         return load_word<W>(source + plan.holes);
     }
-    // Which elements are holes. Is false, in all threads, if that is damaged, which is reported.
+    // Reads which elements are holes. Returns false, in all threads, if that is damaged, which is
+    // reported.
     __device__ __forceinline__ bool read_holes(const Plan& plan, const unsigned char* source) const {
         const Box& box = shared.box;
         const unsigned char* const from = source + plan.marks();
@@ -222,7 +229,7 @@ struct BlockTile : DecompressTile<Chunk> {
         return is_sound;
     }
 
-    // Stores the elements of any box, or those of a region, by the words of their numbers.
+    // Stores the elements of any box, or those in the region. `word_of(i)` is the word of number i.
     template <typename F>
     __device__ __forceinline__ void store_elements(F word_of) const {
         const Element element = part();

@@ -1,7 +1,9 @@
-// Elements of a block of 65536 become codes, in scratch, or words, both less the first one: what all levels with such blocks begin with. By a CTA.
+// Elements of a block of 65536 become codes, or words, in scratch, minus the first one. All levels
+// with such blocks start with this. Done by a CTA.
 //
-// Where all are in the first zone of the quantiser, that takes one product; else they are quantised one by one, and those that have no code, or
-// are not within the bound, are marked: these are exceptions. A thread has several words of the marks, which are in scratch.
+// If all elements are in the first zone of the quantizer, this takes one product each. Otherwise
+// they are quantized one by one. Those that have no code, or violate the bound, are marked as
+// exceptions. A thread has several words of the marks, which are in scratch.
 
 #pragma once
 
@@ -10,7 +12,7 @@
 #include "each_element.cuh"
 #include "payload_write.cuh"
 
-// What the threads have in common.
+// Shared memory of the threads.
 template <typename W, u32 kThreadsOfAll>
 struct CodesShared {
     static constexpr u32 kThreads = kThreadsOfAll, kWarps = kThreads / kWarp;
@@ -37,15 +39,17 @@ struct LargeExceptions {
     const bool swaps;
 
     __device__ __forceinline__ W word(u32 i) const { return load_element<W>(elements.find(array, i, element.bytes), element, swaps); }
-    // Those of the 32 numbers of a word that exist.
+    // Mask of the existing ones among the 32 numbers of a word of marks.
     __device__ __forceinline__ u32 existing(u32 word) const { return low_bits(0u, min(shared.box.m - min(shared.box.m, 32 * word), 32u)); }
     __device__ __forceinline__ u32 n_words() const { return (shared.box.m + 31) / 32; }
 
-    // Gives each element without a code that of another one, and marks holes and others; is false, in all threads, if the block is to
-    // have words instead. Barriers.
+    // Gives each element without a code the code of another one, and marks holes and outliers
+    // (`others`). Returns false, in all threads, if the block must have words instead. Has
+    // barriers.
     __device__ __forceinline__ bool find() const {
         const u32 t = threadIdx.x, warp = t / kWarp, lane = lane_id(), m = shared.box.m;
-        // The last before the thread's words that has a code, plus 1; the first of all; and the first without one.
+        // The last number up to the thread's words that has a code, plus 1; the first with a code;
+        // and the first without one.
         u32 through = 0, first_coded = kNone, first_uncoded = kNone;
 #pragma unroll
         for (u32 k = kOwn; k-- > 0;) {
@@ -107,7 +111,8 @@ struct LargeExceptions {
         __syncthreads();
         return true;
     }
-    // Calls `f(n, i)` for all other exceptions, of which i is the number of the element, and so many are before it. A barrier.
+    // Calls `f(n, i)` for every outlier: i is the index of the element, n that of the outlier. Has
+    // a barrier.
     using Marks = WrittenMarks<kThreads, kOwn>;
     template <typename F>
     __device__ __forceinline__ void for_others(F f) const {
@@ -122,15 +127,15 @@ struct LargeExceptions {
             for (u32 left = block.marks.others[kOwn * threadIdx.x + k]; left != 0; left &= left - 1, ++n) f(n, 32 * (kOwn * threadIdx.x + k) + __ffs(left) - 1);
         }
     }
-    // The frame has its elements at multiples of 4 bytes only.
+    // In the frame, its elements are only aligned to 4 bytes.
     __device__ __forceinline__ void store_exact(unsigned char* to, u32 word) const { store_element(to, element, false, word); }
     __device__ __forceinline__ void store_exact(unsigned char* to, u64 word) const {
         reinterpret_cast<u32*>(to)[0] = static_cast<u32>(word), reinterpret_cast<u32*>(to)[1] = static_cast<u32>(word >> 32);
     }
 };
 
-// Codes may be kept with 16 bits: those of all CTAs are then in the cache of the second level, from where they are read two times or more. What is
-// read or written once is told to leave that first.
+// Codes may be stored with 16 bits. Those of all CTAs then fit the L2 cache, from which they are
+// read twice or more. Data that is read or written once is marked to be evicted first.
 using Short = short;
 
 template <typename W, typename Level, typename SharedOfAll>
@@ -142,20 +147,21 @@ struct BlockCodes {
     const CompressArgs<Chunk>& args;
     Shared& shared;
     const BlockOfAll tile;
-    const Element element;  // a part of one
+    const Element element;  // one part of an element
     Block& block;
 
     __device__ __forceinline__ BlockCodes(const CompressArgs<Chunk>& args, Shared& shared)
         : args(args), shared(shared), tile(args.own, blockIdx.x), element(args.own.part(args.encoded)), block(Level::block(args, blockIdx.x)) {}
 
-    // By one thread, before a barrier.
+    // Called by one thread, before a barrier.
     __device__ __forceinline__ void prepare() const {
         shared.box.set(find_box(args.own.extents, Level::kLog, tile.index >> args.own.log_parts(), Level::kLogRow), Level::kLog);
         shared.quantiser.set(args.own, bound_of<W>(args, tile.chunk));
         shared.n_holes = shared.n_others = 0;
     }
-    // The codes of the block, or words, in scratch, and what its header says of them; or the block is constant, which is told there. N is W, or Short,
-    // of which codes are then where that is enough; what is said has kAreShort in addition. Barriers.
+    // Stores the block's codes or words to scratch and returns its header flags, or kEnded for a
+    // constant block, which is recorded. N is W, or Short for codes of 16 bits where those are
+    // enough; the result then contains kAreShort. Has barriers.
     static constexpr u32 kEnded = ~0u, kAreShort = 1u << 31;
     template <typename N>
     __device__ __forceinline__ u32 load() const {
@@ -176,7 +182,7 @@ struct BlockCodes {
         if (has_codes) share(load_any(false));
         return kHasWords;
     }
-    // Beside what is found of elements: some codes are wider than Short.
+    // In addition to Found: some codes are wider than Short.
     static constexpr u32 kShortLimit = 1u << 15, kWide = 1u << 31;
     // Codes in the first zone of float32 are all below 2^14.
     template <typename N>
@@ -184,7 +190,7 @@ struct BlockCodes {
     template <typename N>
     __device__ __forceinline__ N* codes() const { return reinterpret_cast<N*>(block.codes); }
 
-    // What is made anew where it is needed, so that it takes no registers meanwhile.
+    // Made again where needed, so that it takes no registers meanwhile.
     __device__ __forceinline__ Finder elements() const { return Finder(args.own, shared.box); }
     __device__ __forceinline__ const char* array() const {
         return static_cast<const char*>(args.src) + tile.chunk * args.src_stride + part_of(args.own, tile.index) * element.bytes;
@@ -192,13 +198,13 @@ struct BlockCodes {
     __device__ __forceinline__ LargeExceptions<W, Shared, Block> exceptions() const {
         return LargeExceptions<W, Shared, Block>{shared, block, elements(), array(), element, (args.flags & kSwapBytes) != 0};
     }
-    // Ends a block whose elements all have this word.
+    // Ends a block whose elements are all this word.
     __device__ __forceinline__ u32 end_constant(W word) const {
         if (threadIdx.x == 0) block.info.header = kConstBlock, block.info.word = word;
         return kEnded;
     }
 
-    // What all threads have found; barriers.
+    // ORs `found` over all threads. Has barriers.
     __device__ __forceinline__ u32 share(u32 found) const {
         found = warp_or(found);
         if (threadIdx.x == 0) shared.found = 0;
@@ -210,24 +216,26 @@ struct BlockCodes {
         return found;
     }
 
-    // Whether rows are whole units, which can be loaded.
+    // Whether rows consist of whole, aligned units, which can be loaded.
     __device__ __forceinline__ bool has_units() const {
         const u64 start = reinterpret_cast<u64>(array()) + shared.box.start * sizeof(W), next_row = args.own.extents[2] * sizeof(W);
         return shared.box.sx % Word<W>::kPerUnit == 0 && (start | (shared.box.is_line() ? 0 : next_row)) % kUnitBytes == 0 && !(args.flags & kSwapBytes);
     }
-    // The codes of a block, less the first one, if all elements are in the first zone; else it is told that one is not, or not a number of type N.
-    // Barriers.
+    // Stores the codes of a block, minus the first one. The result contains kFar if an element is
+    // not in the first zone, and kWide if a code does not fit N. Has barriers.
     template <typename N>
     __device__ __forceinline__ u32 load_near() const { return share(has_units() ? load_near<N, Word<W>::kPerUnit>() : load_near<N, 1>()); }
-    // By so many elements at a time.
+    // load_near() with `kN` elements at a time.
     template <typename N, u32 kN>
     __device__ __forceinline__ u32 load_near() const {
         using F = Float<W>;
-        constexpr u32 kBatch = 4, kApart = kN * kThreads;  // loads together, while those before are looked at
+        // Loads issued together, while those before are handled.
+        constexpr u32 kBatch = 4, kApart = kN * kThreads;
         const Quantiser<W>& quantiser = shared.quantiser;
         const F step = quantiser.steps[0], inverse = quantiser.inverses[0], bound = quantiser.bound, limit = quantiser.near_limit;
         const bool swaps = kN == 1 && args.flags & kSwapBytes;
-        // Added to a small number it makes that whole; its bits are then those of the sum.
+        // Adding this rounds a small number to an integer, whose bits are then the low bits of the
+        // sum.
         const F magic = sizeof(W) == 8 ? static_cast<F>(6755399441055744.0) : static_cast<F>(12582912.0f);
         const u32 m = shared.box.m;
         const Finder elements = this->elements();
@@ -281,7 +289,7 @@ struct BlockCodes {
         const bool are_wide = kMayBeWide<N> && widths >= 2 * kShortLimit;
         return (words_differ ? kWordsDiffer : 0) | (codes_differ ? kCodesDiffer : 0) | (is_near ? 0 : kFar) | (are_wide ? kWide : 0);
     }
-    // Stores codes that follow each other.
+    // Stores consecutive codes.
     template <u32 kN>
     static __device__ __forceinline__ void store(W* to, const u32 (&codes)[kN]) {
         W words[kN];
@@ -305,7 +313,8 @@ struct BlockCodes {
     }
     static __device__ __forceinline__ W sign_extended(u32 code) { return static_cast<W>(static_cast<s64>(static_cast<s32>(code))); }
 
-    // The numbers of any block, codes or words, one by one. Of codes, marks for those that are not there, or not within the bound.
+    // Stores the numbers of any block, codes or words, one by one. For codes, marks elements that
+    // have no code or violate the bound.
     __device__ __forceinline__ u32 load_any(bool are_codes) const {
         const Finder elements = this->elements();
         const char* const array = this->array();

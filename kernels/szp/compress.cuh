@@ -1,31 +1,42 @@
-// Compression in one pass, by the protocol of common/ordered_frames.cuh: one CTA a block of 4096 elements at a time, many CTAs per
-// multiprocessor. Nearly all blocks of floats have small numbers: these are made two in a word, and residuals stay in registers
-// (narrow.cuh), also of clipped boxes whose rows are not too many and not longer than 32. The steps below are of the others; 4 and 5 are of
-// both, but the stage of small numbers lies behind them:
-//   1. Its words become codes in registers, and these go to shared memory (quantise.cuh). Where all elements are in the first zone of the
-//      quantiser, that takes one product; else words are quantised one by one, and those that have no code, or are not within the
-//      bound, are marked (exceptions.cuh).
+// Compression in one pass, by the protocol of common/ordered_frames.cuh. A CTA makes one block of
+// 4096 elements at a time; many CTAs share a multiprocessor.
+//
+// Nearly all blocks of floats have small codes. These use narrow.cuh: two codes in a word, and
+// residuals that stay in registers. It also handles clipped boxes, if they do not have too many
+// rows and no row is longer than 32. All other blocks use the steps below. Steps 4 and 5 are common
+// to both, but blocks of small codes have their staging buffers elsewhere.
+//   1. Words become codes in registers, which are stored to shared memory (quantise.cuh). If all
+//      elements are in the first zone of the quantizer, this takes one product each. Otherwise
+//      words are quantized one by one. Those that have no code, or violate the bound, are marked
+//      (exceptions.cuh).
 //   2. Some rows are predicted with each candidate for the orders (orders.cuh).
-//   3. A thread has a row of 32 numbers: it differences them in registers, with the rows before, and counts in shared memory how many
-//      groups of eight have each length.
-//   4. The first warp chooses the widths, and the size of the block is published; meanwhile the others clear the stage, which takes the
-//      place of the numbers. A scan says where groups begin, and threads add their groups to the stage (octets.cuh).
-//   5. A warp looks back for the place of the block, when all are likely to have told their lengths; then the stage is copied to the payload
-//      and summed up, and the block is counted.
+//   3. A thread has a row of 32 numbers. It differences them in registers, using the rows before.
+//      In shared memory it counts how many groups of eight have each length.
+//   4. The first warp chooses the widths, and the block's size is published. Meanwhile the other
+//      warps clear the stage, the block's staging buffer, which overlays the numbers. A prefix sum
+//      gives the start of each group, and threads add their groups to the stage (octets.cuh).
+//   5. A warp looks back for the block's place, at a time when all earlier blocks have probably
+//      published their lengths. Then the stage is copied to the payload and summed for the
+//      checksum, and the block is counted.
 //
-// Who looks back at once waits for the slowest of all blocks before. So small blocks are kept in their stages while the next ones are made, and
-// each step of 5 is of another block and done by warps that would wait at a barrier: while orders of 2 are tried, a block is placed, and the next
-// one is drawn; while the first warp chooses widths, the others copy the block that is placed, and count the one before. As soon as a length is
-// published, what the next block loads is fetched to the L2 cache. A block of another kind takes all shared memory, so what is kept goes to
-// the payload before.
+// A CTA that looks back at once waits for the slowest of all earlier blocks. So blocks of small
+// codes stay in their stages while the next ones are made. Each part of step 5 handles another
+// block and runs on warps that would otherwise wait at a barrier:
+//   - While orders of 2 are tried, one block is placed and the next one is drawn.
+//   - While the first warp chooses widths, the others copy the placed block and count the one
+//     before it.
 //
-// A CTA waits for blocks before those only whose length it has published, and has none that it has drawn but does not work on while it
-// waits, except behind them: so whoever is first of all never waits.
+// Once a length is published, the input of the next block is prefetched to the L2 cache. A block of
+// another kind takes all shared memory, so the pending blocks are written to the payload first.
 //
-// Blocks whose rows are not of 32 elements are differenced row by row (stage/differences.cuh), to a buffer of their own; as are those with
-// numbers that may need 64 bits.
+// A CTA only waits for blocks that precede one whose length it has already published. While it
+// waits, it holds no drawn but unfinished block, except later ones. So the CTA with the first
+// unfinished block never waits.
 //
-// A relative bound is found by a pass before (range.cuh).
+// Blocks whose rows do not have 32 elements are differenced row by row (stage/differences.cuh), to
+// a separate buffer. So are blocks with numbers that may need 64 bits.
+//
+// A separate pass before this one finds a relative bound (range.cuh).
 
 #pragma once
 
@@ -52,15 +63,16 @@ template <typename W>
 struct SzpCompressor {
     using Shared = SzpShared<W>;
     static constexpr u32 kPerUnit = Word<W>::kPerUnit;
-    // Codes of 64 bits that are smaller than this stay in 32 bits in all differences of such orders together.
+    // 64-bit codes below 2^kNarrowBits in magnitude fit 32 bits in all differences whose orders add
+    // up to kNarrowOrders or less.
     static constexpr u32 kNarrowBits = 19, kNarrowOrders = 10;
 
-    // The lengths or widths of a thread's four groups, a byte each.
+    // The lengths or widths of a thread's four groups, one byte each.
     using Four = u32;
 
     const CompressArgs<Chunk>& args;
     Shared& shared;
-    const Element element;  // a part of one
+    const Element element;  // one part of an element
     const OrderedFrames<FrameLayout> frames;
 
     __device__ __forceinline__ SzpCompressor(const CompressArgs<Chunk>& args, Shared& shared)
@@ -83,20 +95,21 @@ struct SzpCompressor {
         flush_all(turn);
         frames.run_again<kSzpThreads>(shared.drawn, shared.kept[0].sums);
     }
-    // Blocks of small numbers are kept in turn: while one is made, the second before it is placed and copied, and the third is counted. Other
-    // blocks are copied as soon as they are made, in a turn of their own.
+    // Pending blocks of small codes take turns. While one is made, the second before it is placed
+    // and copied, and the third before it is counted. Other blocks are copied as soon as they are
+    // made, in a turn of their own.
     static constexpr u32 kTurns = 3, kNow = kTurns;
     static __device__ __forceinline__ u32 after(u32 turn) { return turn + 1 == kTurns ? 0 : turn + 1; }
 
-    // Draws the next block, by one thread.
+    // Draws the next block. Called by one thread.
     __device__ __forceinline__ void find_next() const {
         const Drawn next = frames.locate(frames.draw());
         shared.next = next, shared.is_found = 1;
         if (likely(next.kind == kFirst)) shared.next_box.set(shared.grid.box(args.own.extents, next.index >> args.own.log_parts()), kLogBlock);
     }
-    // What all threads have to know of the next block, by the last warp.
+    // Publishes the next block to all threads. Called by the last warp.
     __device__ __forceinline__ void begin() const {
-        // What the last thread has written before is read by all, and before it writes again.
+        // All lanes read the last lane's earlier writes, before it writes again.
         __syncwarp();
         const bool is_found = shared.is_found;
         __syncwarp();
@@ -123,15 +136,15 @@ struct SzpCompressor {
         if (shared.narrow_misses >= kMiss) --shared.narrow_misses;
     }
 
-    // What a block becomes.
+    // The form of a block.
     struct Made {
-        u32 header = 0;  // of plain ones
+        u32 header = 0;  // of plain blocks
         u32 n_units;
-        W word;      // of a constant one
-        u32 stage;   // of others: where it is, in the buffers
+        W word;      // of a constant block
+        u32 stage;   // of other blocks: offset in the buffers
     };
 
-    // Makes the frame's block. By all threads.
+    // Makes the frame's block. Called by all threads.
     __device__ __forceinline__ void encode(const Drawn& tile, u32 turn) const {
         const RowBox& box = shared.box;
         const bool has_rows = box.sx == kRow || box.is_line();
@@ -142,7 +155,7 @@ struct SzpCompressor {
             if (likely(is_made && !(made.header & kRawBlock))) return;
             __syncthreads();
         }
-        // What was kept is where this block is to be made.
+        // This block is made in the memory of the pending ones.
         flush_all(turn);
         if (has_rows && unlikely(!is_made)) {
             is_made = make<true>(tile, made);
@@ -154,7 +167,7 @@ struct SzpCompressor {
         flush(kNow, turn, made);
     }
 
-    // Has the next block fetched to the L2 cache: a thread has a row.
+    // Prefetches the next block to the L2 cache: one row per thread.
     static constexpr u32 kLine = 128;
     __device__ __forceinline__ void fetch_next() const {
         const RowBox& box = shared.next_box;
@@ -168,20 +181,21 @@ struct SzpCompressor {
         for (u32 i = 0; i < kRow * sizeof(W); i += kLine) fetch(row + min(i, (box.sx - 1) * static_cast<u32>(sizeof(W))));
     }
 
-    // Notes a block that is made, by one thread.
+    // Records a block that has been made. Called by one thread.
     __device__ __forceinline__ void keep(u32 to, const Drawn& tile, const Made& made) const {
         Kept& kept = shared.kept[to];
         kept.exists = 1, kept.chunk = tile.chunk, kept.index = tile.index, kept.n_units = made.n_units, kept.stage = made.stage;
     }
-    // Finds the place of a block that is kept, by a warp.
+    // Finds the place of a pending block. Called by one warp.
     __device__ __forceinline__ void place(Kept& kept) const {
         if (!kept.exists) return;
         const u32 before = frames.place(kept.chunk, kept.index, kept.n_units);
         if (lane_id() == 0) kept.before = before;
     }
-    // Places, copies and counts a block that is kept, and counts the one before. By all threads, behind a barrier.
+    // Places, copies and counts pending block `last`, and counts the one before it. Called by all
+    // threads, after a barrier.
     __device__ __forceinline__ void flush(u32 last, u32 before, const Made& made) const {
-        // Without it there is none before either.
+        // If this one does not exist, neither does the one before.
         if (!shared.kept[last].exists) return;
         if (threadIdx.x < kWarp) place(shared.kept[last]);
         if (threadIdx.x / kWarp == 1) settle(shared.kept[before]);
@@ -192,13 +206,13 @@ struct SzpCompressor {
         settle(shared.kept[last]);
     }
 
-    // The same of all that are kept in this turn.
+    // Flushes all pending blocks.
     __device__ __forceinline__ void flush_all(u32 turn) const {
 #pragma unroll 1
         for (u32 last = after(turn); last != turn; last = after(last)) flush(last, turn, Made());
     }
 
-    // Copies what a block becomes to the payload, and shares the sums; by so many threads.
+    // Copies a block to the payload and shares its sums. `kThreads` threads take part.
     template <u32 kThreads>
     __device__ __forceinline__ void copy(u32 thread, Kept& kept, const Made& made) const {
         const u32 log_unit = args.own.log_unit(), n_bytes = kept.n_units << log_unit;
@@ -232,7 +246,7 @@ struct SzpCompressor {
         }
         kept.sums.share(sums);
     }
-    // Writes the table's entry of a block whose sums are shared, and counts it. By a warp.
+    // Writes the table's entry of a block whose sums are shared, and counts it. Called by one warp.
     __device__ __forceinline__ void settle(Kept& kept) const {
         if (!kept.exists) return;
         const u32 chunk = kept.chunk, block = kept.index;
@@ -245,11 +259,12 @@ struct SzpCompressor {
         if (lane_id() == 0) kept.exists = 0;
     }
 
-    // Which part of the elements a block has, and the array from that of the first one on.
+    // Index of the part of the elements that a block holds, and the array from that part's first
+    // byte on.
     __device__ __forceinline__ u32 part(u32 index) const { return part_of(args.own, index); }
     __device__ __forceinline__ const char* source(u32 chunk, u32 index) const { return frames.source(chunk) + part(index) * element.bytes; }
 
-    // What all threads have found; a barrier.
+    // ORs `found` over all threads. Has a barrier.
     __device__ __forceinline__ u32 share(u32 found) const {
         found = warp_or(found);
         if (lane_id() == 0) shared.found[threadIdx.x / kWarp] = found;
@@ -258,11 +273,13 @@ struct SzpCompressor {
         return all.x | all.y | all.z | all.w;
     }
 
-    // Rows of which all threads load so many elements each.
+    // Rows that all threads load at once, with `kN` elements each.
     template <u32 kN>
     static constexpr u32 kRowsOf = kSzpThreads / (kRow / kN);
-    // The numbers of a block, less the first one, if all elements are in the first zone; else it is told that one is not.
-    static constexpr u32 kBatch = sizeof(W) == 4 ? 4 : 8;  // loads under way, as many as registers allow
+    // Stores the codes of a block, minus the first one. If an element is not in the first zone, the
+    // result contains kFar.
+    // loads in flight, as many as registers allow
+    static constexpr u32 kBatch = sizeof(W) == 4 ? 4 : 8;
     __device__ __forceinline__ bool may_be_near() const {
         return shared.quantiser.near_limit > Float<W>(0) && args.own.has_plain_elements() && (shared.box.sz == 1 || shared.box.sy >= kRowsOf<1>);
     }
@@ -271,7 +288,7 @@ struct SzpCompressor {
         const bool is_aligned = (static_cast<u32>(reinterpret_cast<u64>(start)) | next_row) % kUnitBytes == 0 && !(args.flags & kSwapBytes);
         return likely(is_aligned) ? load_near_by<kPerUnit>(start, numbers) : load_near_by<1>(start, numbers);
     }
-    // The same, by so many elements at a time.
+    // load_near() with `kN` elements at a time.
     template <u32 kN>
     __device__ __forceinline__ u32 load_near_by(const char* start, const Numbers<W, true>& numbers) const {
         using F = Float<W>;
@@ -280,7 +297,8 @@ struct SzpCompressor {
         const Quantiser<W>& quantiser = shared.quantiser;
         const F step = quantiser.steps[0], inverse = quantiser.inverses[0], bound = quantiser.bound, limit = quantiser.near_limit;
         const bool swaps = args.flags & kSwapBytes;
-        // Added to a small number it makes that whole; its bits are then those of the sum.
+        // Adding this rounds a small number to an integer, whose bits are then the low bits of the
+        // sum.
         const F magic = sizeof(W) == 8 ? static_cast<F>(6755399441055744.0) : static_cast<F>(12582912.0f);
         const W first_word = load_element<W>(start, element, swaps);
         const u32 first = static_cast<u32>(bits_of(float_of(first_word) * inverse + magic));
@@ -291,7 +309,8 @@ struct SzpCompressor {
         u32 y;
         const u32 z = box.planes.divide(own_row, y);
         const char* from = start + z * plane_bytes + y * row_bytes + x * kN * sizeof(W);
-        // Where a plane has as many rows as are loaded at once, or there is one, all are as far from each other.
+        // If a plane has as many rows as are loaded at once, or there is only one plane, all loads
+        // are equally far apart.
         const bool is_even = height == kRowsAtOnce || box.sz == 1;
         const u64 next_rows = height == kRowsAtOnce ? plane_bytes : kRowsAtOnce * row_bytes, next_plane = plane_bytes - height * row_bytes;
         bool is_near = true;
@@ -302,7 +321,7 @@ struct SzpCompressor {
             W words[kBatch][kN];
 #pragma unroll
             for (u32 k = 0; k < kBatch; ++k) {
-                // In place of rows that there are not it is the first one.
+                // The first row replaces rows that do not exist.
                 const char* const at = row + k * kRowsAtOnce < n_rows ? from : start + x * kN * sizeof(W);
                 if (kN == 1) {
                     words[k][0] = *reinterpret_cast<const W*>(at);
@@ -311,7 +330,7 @@ struct SzpCompressor {
                 }
                 from += next_rows;
                 if (kN == 1) {
-                    // Planes are as high as that, so there is one at most that ends.
+                    // A plane has at least this many rows, so at most one plane ends.
                     y += kRowsAtOnce;
                     const bool ends = !is_even && y >= height;
                     y -= ends ? height : 0;
@@ -347,7 +366,8 @@ struct SzpCompressor {
     }
     static __device__ __forceinline__ W sign_extended(u32 code) { return static_cast<W>(static_cast<s64>(static_cast<s32>(code))); }
 
-    // The numbers of any block, codes or words, one by one. Of codes, marks for those that are not there, or not within the bound.
+    // Stores the numbers of any block, codes or words, one by one. For codes, marks elements that
+    // have no code or violate the bound.
     template <bool kRows>
     __device__ __forceinline__ u32 load_any(const Finder& elements, const char* array, const Numbers<W, kRows>& numbers, bool are_codes, const Missing& missing) const {
         using N = typename Numbers<W, kRows>::N;
@@ -362,16 +382,16 @@ struct SzpCompressor {
         });
     }
 
-    // Blocks of small numbers (narrow.cuh). Not tried for a while where they are not small.
+    // Blocks of small codes (narrow.cuh). After repeated misses they are not tried for a while.
     static constexpr u32 kMiss = 8, kMostMisses = 15;
     __device__ __forceinline__ bool may_be_narrow() const {
         const RowBox& box = shared.box;
-        // Where the limit is finite no product of a code and the step is infinite.
+        // With a finite limit, no product of a code and the step is infinite.
         const Float<W> limit = shared.quantiser.near_limit, most = rounded_down(__longlong_as_double(0x7fefffffffffffffll), W());
         const bool has_rows = box.is_line() ? box.m == kElements : box.sx <= kRow && box.sz * box.sy <= kNarrowRows && (box.sz == 1 || box.sy >= kRowsOf<1>);
         return limit > Float<W>(0) && limit <= most && args.own.has_plain_elements() && has_rows && shared.narrow_misses < kMiss;
     }
-    // Their numbers, and the bits of all sizes from bit kSizesAt on.
+    // Stores their codes. The result has the OR of all magnitudes from bit kSizesAt on.
     static constexpr u32 kSizesAt = 16;
     __device__ __forceinline__ u32 load_narrow(const char* start, const NarrowNumbers<W>& numbers) const {
         constexpr u32 kRows = kRowsOf<kPerUnit>;
@@ -382,10 +402,10 @@ struct SzpCompressor {
         return likely(is_aligned && is_whole) ? load_narrow_whole(start, numbers) : load_narrow_any(start, numbers);
     }
 
-    // From one row to the next.
+    // Bytes from one row to the next.
     __device__ __forceinline__ u64 row_bytes() const { return (shared.box.is_line() ? kRow : args.own.extents[2]) * sizeof(W); }
 
-    // Makes numbers of elements, and notes what they have in common.
+    // Quantizes elements and collects the properties of all of them.
     struct NarrowMaker {
         using F = Float<W>;
         const F step, inverse, bound, limit;
@@ -397,7 +417,8 @@ struct SzpCompressor {
 
         __device__ __forceinline__ explicit NarrowMaker(const Quantiser<W>& quantiser)
             : step(quantiser.steps[0]), inverse(quantiser.inverses[0]), bound(quantiser.bound), limit(quantiser.near_limit) {}
-        // Added to a small number it makes that whole; its bits are then those of the sum.
+        // Adding this rounds a small number to an integer, whose bits are then the low bits of the
+        // sum.
         static __device__ __forceinline__ F magic() { return sizeof(W) == 8 ? static_cast<F>(6755399441055744.0) : static_cast<F>(12582912.0f); }
         __device__ __forceinline__ void begin(W word, Shared& shared) {
             first_word = word;
@@ -405,13 +426,13 @@ struct SzpCompressor {
             zero = first - 0x8000;
             if (threadIdx.x == 0) shared.first_word = word, shared.first_code = sign_extended(first - static_cast<u32>(bits_of(magic())));
         }
-        // As a number of 16 bits without sign, 2^15 more.
+        // The element's code minus the first one, as an unsigned 16-bit number with a bias of 2^15.
         __device__ __forceinline__ u32 number(W word) {
             const F value = float_of(word), whole = value * inverse + magic();
-            // The product is exact, so it may be left unrounded.
+            // The product is exact, so it need not be rounded.
             is_near &= (size_of(less_product(value, whole - magic(), step)) <= bound) & (size_of(value) < limit);
             const u32 number = static_cast<u32>(bits_of(whole)) - zero;
-            // Words of 32 bits have fewer codes in the first zone than that.
+            // 32-bit words have fewer codes than that in the first zone.
             if (sizeof(W) == 8) is_near &= number < 0x10000;
             words_differ |= word ^ first_word;
             return number;
@@ -434,7 +455,7 @@ struct SzpCompressor {
         static __device__ __forceinline__ double less_product(double x, double n, double step) { return __fma_rn(-n, step, x); }
     };
 
-    // Of a whole block whose rows are aligned, all loads under way together.
+    // Loads a full block with aligned rows. All loads are in flight together.
     __device__ __forceinline__ u32 load_narrow_whole(const char* start, const NarrowNumbers<W>& numbers) const {
         constexpr u32 kPerRow = kRow / kPerUnit, kRows = kRowsOf<kPerUnit>, kLoads = kNarrowRows / kRows;
         static_assert(kRows % 8 == 0, "octets of rows that are so far from each other are in the same places of them");
@@ -464,14 +485,14 @@ struct SzpCompressor {
         }
         return maker.found();
     }
-    // Of any block, one element at a time; a warp has a row.
+    // Loads any block, one element at a time; a warp has a row.
     __device__ __forceinline__ u32 load_narrow_any(const char* start, const NarrowNumbers<W>& numbers) const {
         constexpr u32 kLoads = 8;
         const RowBox& box = shared.box;
         const bool swaps = args.flags & kSwapBytes;
         const u32 n_rows = box.n_rows(), height = box.sz == 1 ? kNarrowRows : box.sy;
         const u64 row_bytes = this->row_bytes(), plane_bytes = args.own.extents[1] * row_bytes;
-        // Behind the end of a row it is its last element.
+        // Lanes past the end of a row repeat its last element.
         const u32 own_row = threadIdx.x / kWarp, x = min(lane_id(), box.sx - 1);
         const char* from = start + own_row * row_bytes + x * sizeof(W);
         u32 y = own_row;
@@ -483,7 +504,7 @@ struct SzpCompressor {
             W words[kLoads];
 #pragma unroll
             for (u32 k = 0; k < kLoads; ++k) {
-                // In place of rows that there are not it is the first one.
+                // The first element replaces rows that do not exist.
                 words[k] = *reinterpret_cast<const W*>(row + k * kSzpWarps < n_rows ? from : start);
                 y += kSzpWarps;
                 const bool ends = y >= height;
@@ -499,7 +520,7 @@ struct SzpCompressor {
         return maker.found();
     }
 
-    // Whether any number of the thread's row is not 0.
+    // kCodesDiffer if any number of the thread's row is not 0. Has a barrier.
     __device__ __forceinline__ u32 have_codes(const NarrowNumbers<W>& numbers) const {
         u32 found = 0;
         for (u32 x = 0; x < min(shared.box.sx, kRow) && threadIdx.x < shared.box.n_rows(); ++x) {
@@ -509,13 +530,14 @@ struct SzpCompressor {
         return found;
     }
 
-    // As make; also false if numbers are not small.
+    // Like make(); also returns false if the codes are not small.
     __device__ __forceinline__ bool make_narrow(const Drawn& tile, Made& made, u32 turn) const {
         const RowBox& box = shared.box;
         const NarrowNumbers<W> numbers(shared);
         const u32 m = box.m, t = threadIdx.x, n_rows = box.n_rows();
         const Keep keeper{*this, tile, made, turn};
-        // Numbers of 16 bits, then the stages: as long as such numbers, what is before them, and a unit.
+        // 16-bit numbers, then the stages. A stage has room for such numbers, the front of the
+        // block, and one unit.
         constexpr u32 kNumberBytes = kElements * 2, kStageBytes = kNumberBytes + 512;
         static_assert(kNumberBytes + kTurns * kStageBytes <= sizeof shared.buffers && kMaxWidths * kOctets / 16 + 64 <= kStageBytes - kNumberBytes, "stages fit");
         const u32 stage = kNumberBytes + turn * kStageBytes;
@@ -540,7 +562,7 @@ struct SzpCompressor {
             row.clear();
         }
         if (unlikely(box.sx < kRow)) {
-            // Rows become shorter: a thread gets 32 numbers that follow each other.
+            // Joins the short rows, so that each thread gets 32 consecutive numbers.
             unsigned short* const line = reinterpret_cast<unsigned short*>(reinterpret_cast<unsigned char*>(shared.buffers) + stage);
 #pragma unroll
             for (u32 i = 0; i < kPairs; ++i) {
@@ -572,18 +594,19 @@ struct SzpCompressor {
             }
         }
     };
-    // What is done beside making a block: one that is kept is placed and copied, the one before that is counted, the next one is drawn.
+    // Work done while a block is made: a pending block is placed and copied, the one before it is
+    // counted, and the next one is drawn.
     struct Keep {
         const SzpCompressor& of;
         const Drawn& tile;
         const Made& made;
         const u32 turn;
-        // By the last two warps, while the others look at orders.
+        // Called by the last two warps, while the other warps try orders.
         __device__ __forceinline__ void place() const {
             if (threadIdx.x >= kSzpThreads - kWarp) of.place(of.shared.kept[after(turn)]);
             if (threadIdx.x == kSzpThreads - 2 * kWarp) of.find_next();
         }
-        // By each warp, while the first one chooses the widths.
+        // Called by every warp. The first one calls it after it has chosen the widths.
         __device__ __forceinline__ void copy() const {
             constexpr u32 kThreads = kSzpThreads - 2 * kWarp;
             const u32 thread = threadIdx.x - kWarp;
@@ -595,7 +618,7 @@ struct SzpCompressor {
             before.sums.clear();
             if (threadIdx.x >= kWarp) of.settle(of.shared.kept[turn]);
         }
-        // When the length is published.
+        // Called once the length is published.
         __device__ __forceinline__ void go_on() const {
             if (threadIdx.x == 0) of.keep(turn, tile, made), of.shared.kept[turn].exists = !made.header;
             of.fetch_next();
@@ -611,7 +634,8 @@ struct SzpCompressor {
         __device__ __forceinline__ void write(unsigned char*, u32) const {}
     };
 
-    // Makes a block as far as its stage, and publishes its size; is false, in all threads, if its numbers are too large for that. Barriers.
+    // Makes a block in its stage and publishes its size. Returns false, in all threads, if its
+    // numbers are too large for that. Has barriers.
     template <bool kRows>
     __device__ __forceinline__ bool make(const Drawn& tile, Made& made) const {
         using N = typename Numbers<W, kRows>::N;
@@ -658,7 +682,7 @@ struct SzpCompressor {
         if (sizeof(N) < sizeof(W) && orders.z + orders.y + orders.x > kNarrowOrders) return false;
         const Residuals<kRows> residuals{shared};
         const Four lengths = make_residuals(residuals, numbers, base, orders);
-        // Numbers of 32 bits, and exceptions, take no more than half as many bytes again.
+        // 32-bit numbers with exceptions take at most 1.5 times the bytes of the numbers.
         constexpr u32 n_stage_bytes = sizeof(N) < sizeof(W) ? kElements * sizeof(N) / 2 * 3 : sizeof(Buffer<W>);
         made.stage = 0, made.header = header;
         const W start = shared.first_code + (sizeof(N) < sizeof(W) ? sign_extended(static_cast<u32>(base)) : static_cast<W>(base));
@@ -666,8 +690,9 @@ struct SzpCompressor {
         return true;
     }
 
-    // What follows when it is known how long groups are: publishes the block's size and makes its stage, to which `add` adds
-    // the thread's groups, of these widths, from an address on. `keeper` does what else there is to do meanwhile. Barriers.
+    // Completes a block whose group lengths are known: publishes its size and makes its stage.
+    // `add` adds the thread's groups, with the given widths, from an address on. `keeper` does
+    // other work meanwhile. Has barriers.
     template <u32 kStageBytes, u32 kLongest, typename Exceptions, typename Add, typename Keeper>
     __device__ __forceinline__ void finish(const Drawn& tile, Made& made, const Orders& orders, W start, Four lengths, const Exceptions& exceptions, Add add,
                                            Keeper keeper) const {
@@ -731,7 +756,7 @@ struct SzpCompressor {
         add(widths, at);
     }
     __device__ __forceinline__ u32 load_rows(const char* start, const Numbers<W, true>& numbers) const { return load_near(start, numbers); }
-    // The same as load_near in a box of other rows, of which a warp has some.
+    // load_near() for a box with rows of other lengths; a warp has some of them.
     __device__ __forceinline__ u32 load_rows(const char* start, const Numbers<W, false>& numbers) const {
         using F = Float<W>;
         constexpr u32 kBatch = 4;
@@ -779,7 +804,7 @@ struct SzpCompressor {
         return (words_differ ? kWordsDiffer : 0) | (codes_differ ? kCodesDiffer : 0) | (is_near ? 0 : kFar);
     }
 
-    // A block of elements that are all the same.
+    // Makes a block whose elements are all equal.
     __device__ __forceinline__ bool make_const(const Drawn& tile, Made& made, W word) const {
         made.header = kConstBlock, made.word = word;
         made.n_units = word == 0 ? 0 : units_of(kAlignment + sizeof(W), args.own.log_unit());
@@ -787,7 +812,8 @@ struct SzpCompressor {
         return true;
     }
 
-    // What is left of numbers, in the other buffer. Of rows a thread has its own, 16 bytes at a time next to those of other threads.
+    // Residuals, in the other buffer. A thread has its own row; its 16-byte pieces are interleaved
+    // with those of the other threads.
     template <bool kRows, typename = void>
     struct Residuals {
         Shared& shared;
@@ -842,7 +868,7 @@ struct SzpCompressor {
         Four lengths = 0;
         if (likely((o.z | o.y | o.x) <= 1)) {
             const u32 keeps = 0 - o.x;
-            // What is before along y, along z, and along both.
+            // Whether there is a row before along y, and along z, for these orders.
             const bool has_y = o.y > 0 && y > 0, has_z = o.z > 0 && z > 0;
             u32 before = box.is_line() && row > 0 ? numbers[row * kRow - 1] - base : 0;
 #pragma unroll 1
@@ -868,7 +894,7 @@ struct SzpCompressor {
             return lengths;
         }
         Carries carries;
-        // Of a line what is before the row.
+        // On a line, the first group is the last one of the row before.
 #pragma unroll 1
         for (u32 c = box.is_line() && row > 0 ? 0 : 1; c < 5; ++c) {
             u32 d[kOctet];
@@ -891,7 +917,7 @@ struct SzpCompressor {
         } else {
             differences.for_residuals(numbers.at, base, o, 0, 1, [&](u32 i, W r) { residuals[i] = r; });
         }
-        // Numbers that are missing in the last group.
+        // Zeros complete the last group.
         if (threadIdx.x < aligned_up(box.m, kOctet) - box.m) residuals[box.m + threadIdx.x] = 0;
         __syncthreads();
         Four lengths = 0;

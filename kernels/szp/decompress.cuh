@@ -1,16 +1,22 @@
-// Decompression in one pass: one CTA a block of 4096 elements, many CTAs per multiprocessor hide each other's waiting.
+// Decompression in one pass: one CTA per block of 4096 elements. Many CTAs per multiprocessor hide
+// each other's latency.
 //
-//   1. The table says where the block is; its bytes are copied to shared memory (the stage) and summed up for the check and the
-//      checksum. If the frame is stored, the CTA copies as many bytes instead.
-//   2. A thread has four entries of groups, and so four widths; a scan says where groups begin.
-//   3. A thread unpacks four groups, in registers: of four rows that follow each other or, of a line, 32 numbers. It adds them up
-//      along x and y with those of other threads, and writes them to shared memory (the tile), in place of the stage.
-//   4. A thread adds up a column along z, makes words of the codes, and stores them, 16 bytes at a time where rows allow.
+//   1. The table says where the block is. Its bytes are copied to shared memory (the stage) and
+//      summed for the block's check and the checksum. If the frame is stored, the CTA copies as
+//      many raw bytes instead.
+//   2. A thread reads the entries of four groups, and so their widths. A prefix sum gives the start
+//      of each group.
+//   3. A thread unpacks four groups in registers: from four consecutive rows or, on a line, 32
+//      consecutive numbers. Threads compute prefix sums along x and y together, and write the
+//      results to shared memory (the tile), which replaces the stage.
+//   4. A thread computes prefix sums along a column in z, makes words of the codes, and stores
+//      them, 16 bytes at a time where the rows allow it.
 //
-// Blocks whose rows are not of 32 elements, and those with holes or numbers that may need 64 bits, are added up in the tile, axis by
-// axis, by one body for all. Numbers of 64 bits are read from the frame.
+// Blocks without rows of 32 elements, and those with holes or with numbers that may need 64 bits,
+// are summed in the tile, axis by axis, by common code. 64-bit numbers are read from the frame.
 //
-// Of a region there is a CTA for each block from the first to the last that it touches, which stores the elements that are wanted, one by one.
+// For a region there is one CTA per block, from the first to the last block that it touches. The
+// CTA stores the wanted elements one by one.
 
 #pragma once
 
@@ -19,20 +25,20 @@
 
 template <typename W>
 struct SzpDecompressShared {
-    // The longest block, from any place in a unit of 16 bytes on, and what is read behind it.
+    // The longest block, at any offset within a 16-byte unit, and the bytes that are read after it.
     static constexpr u32 kMostBytes = kElements * sizeof(W) + kUnitBytes;
     static constexpr u32 kStageBytes = kMostBytes + 3 * kUnitBytes;
 
-    alignas(128) unsigned char stage[kStageBytes];  // then the tile
+    alignas(128) unsigned char stage[kStageBytes];  // later the tile
     Quantiser<W> quantiser;
     Box box;
     CtaSums<kSzpWarps> sums;
     u32 totals[kSzpWarps];             // bytes of a warp's groups
-    u32 carries[kSzpWarps][kRow];      // what a warp's numbers add up to
+    u32 carries[kSzpWarps][kRow];      // sums of a warp's numbers
     Marks<kElements, kSzpThreads> marks;
 };
 
-// kPart: only the elements of a region are stored, from the arguments of region.cuh.
+// kPart: stores only the elements of a region, given by the arguments of region.cuh.
 template <typename W, bool kPart = false>
 struct SzpDecompressor : BlockTile<W, kLogBlock, kSzpThreads, kPart, SzpDecompressShared<W>> {
     using Shared = SzpDecompressShared<W>;
@@ -54,14 +60,15 @@ struct SzpDecompressor : BlockTile<W, kLogBlock, kSzpThreads, kPart, SzpDecompre
         }
     }
 
-    // The block that the table says is in units [begin, end).
+    // Decodes the block that the table places in units [begin, end).
     __device__ __forceinline__ void decode_block(u32 begin, u32 end, u32 check) {
         const u32 t = threadIdx.x, log_unit = args.own.log_unit();
         const typename Tile::Extent extent = Tile::extent(begin, end);
-        // A longer block is damaged, or of a later version.
+        // A longer block is damaged, or from a later version.
         const bool is_staged = extent.n_bytes <= Shared::kMostBytes;
         const unsigned char* const source = reinterpret_cast<const unsigned char*>(payload) + extent.first;
-        // Of a block that is too long, any number that is: its own may not fit 32 bits.
+        // The length of a block that is too long is limited to one that is still too long: its own
+        // may not fit 32 bits.
         const u32 n_bytes = static_cast<u32>(min(extent.n_bytes, u64{Shared::kMostBytes} + kUnitBytes)), offset = static_cast<u32>(extent.first) % kUnitBytes;
         Sums sums;
         if (t == kSzpThreads - 1) Tile::prepare(extent);
@@ -90,7 +97,7 @@ struct SzpDecompressor : BlockTile<W, kLogBlock, kSzpThreads, kPart, SzpDecompre
             if (damage == 0 && !plan.is_plain()) damage = find_groups(plan, stage, n_bytes, log_unit, m, four_widths, start);
             if (damage == 0 && plan.n_others > 0) Tile::check_others(plan, stage, m);
             if (t == 2 * kWarp && damage == 0 && !plan.is_plain() && !plan.is_table_sound()) report(kMarkCorrupt);
-            // A block that a later version has written is none that is damaged, if its check is right.
+            // A block from a later version does not count as damaged if its check is right.
             if (t == 0) report(damage == kMarkUnsupported && !is_checked ? kMarkCorrupt : damage);
         }
         if (unlikely(damage)) {
@@ -115,9 +122,10 @@ struct SzpDecompressor : BlockTile<W, kLogBlock, kSzpThreads, kPart, SzpDecompre
         finish(count());
     }
 
-    // Copies bytes of the payload from `from`, a multiple of a unit of 16 bytes, to the stage, and adds up those of the block.
+    // Copies payload bytes from `from`, a multiple of 16, to the stage, and adds up those of the
+    // block.
     __device__ __forceinline__ void stage_block(u64 from, u32 offset, u32 n_bytes, Sums& sums) const {
-        // Nothing is there to be read where nothing is wanted.
+        // If no bytes are wanted, there may be none to read.
         const u32 end = offset + n_bytes, n_units = n_bytes ? (end + kUnitBytes - 1) / kUnitBytes : 0, to = shared_address(shared.stage);
         const char* const source = payload + from;
         const u64 available = Tile::n_bytes - from;
@@ -146,7 +154,8 @@ struct SzpDecompressor : BlockTile<W, kLogBlock, kSzpThreads, kPart, SzpDecompre
         unit_sums.finish(sums);
     }
 
-    // The widths of the thread's four groups, and where they begin. A barrier.
+    // Finds the widths of the thread's four groups and the start of the first one. Returns the
+    // damage, or 0. Has a barrier.
     __device__ __forceinline__ u32 find_groups(const Plan& plan, const unsigned char* stage, u32 n_bytes, u32 log_unit, u32 m, u32& four_widths, u32& start) const {
         const u32 n_groups = (m + kOctet - 1) / kOctet, bits = index_bits(plan.n_widths);
         const u32 at = (shared_address(stage) + plan.index) * 8 + 4 * threadIdx.x * bits;
@@ -164,17 +173,17 @@ struct SzpDecompressor : BlockTile<W, kLogBlock, kSzpThreads, kPart, SzpDecompre
         return units_of(plan.octets + all, log_unit) << log_unit == n_bytes ? 0 : kMarkCorrupt;
     }
 
-    // Numbers become the elements of the array.
+    // Makes the array's elements from the numbers.
     __device__ __forceinline__ void decode_numbers(Plan& plan, const unsigned char* source, u32 offset, u32 four_widths, u32 start) {
         const Box& box = shared.box;
         const bool is_line = box.sz * box.sy == 1;
-        // Sums of differences of order 1 of so few bits, and the base, stay in 32 bits.
+        // Prefix sums of order-1 differences of at most this many bits, plus the base, fit 32 bits.
         const bool is_narrow = sizeof(W) == 4 || (plan.longest() <= 16 && !(plan.header & kHasWords) && static_cast<u64>(plan.base) + (1u << 29) < 1u << 30);
         const bool is_high = !plan_is_low(plan), has_rows = box.sx == kRow && (plan.z == 0 || box.sz == 1 || (box.sy % 8 == 0 && (box.sy & (box.sy - 1)) == 0));
         const bool is_fast = !kPart && args.own.log_parts() == 0 && likely((is_line || has_rows) && is_narrow && !(plan.header & kHasHoles) && !is_high);
         W* const numbers = reinterpret_cast<W*>(shared.stage);
         if (sizeof(W) == 4 || likely(is_fast)) {
-            // Of a box a thread has a column of groups in four rows, else groups that follow each other.
+            // In a box, a thread has a column of groups in four rows, else consecutive groups.
             const bool by_columns = is_fast && !is_line;
             u32 v[4][kOctet];
             read(by_columns, offset, four_widths, start, v);
@@ -229,8 +238,8 @@ struct SzpDecompressor : BlockTile<W, kLogBlock, kSzpThreads, kPart, SzpDecompre
 
     static __device__ __forceinline__ bool plan_is_low(const Plan& plan) { return (plan.x | plan.y | plan.z) <= 1; }
 
-    // The numbers of four groups: those that the thread knows the widths of, or a column of groups in the four rows that four threads
-    // know them of.
+    // Unpacks four groups: the thread's own ones, or a column of groups in four rows. The widths of
+    // those rows are spread over four threads.
     __device__ __forceinline__ void read(bool by_columns, u32 offset, u32 four_widths, u32 start, u32 (&v)[4][kOctet]) const {
         const u32 stage = shared_address(shared.stage) + offset;
         u32 at[4], widths[4];
@@ -254,8 +263,9 @@ struct SzpDecompressor : BlockTile<W, kLogBlock, kSzpThreads, kPart, SzpDecompre
         OctetReader::read(at, widths, v);
     }
 
-    // Where 16 bytes of the tile are: so that threads that write groups, and those that read rows, meet few bank conflicts.
-    // `y` is the row's number in its plane, or in all.
+    // Place of a 16-byte chunk of the tile. The swizzle avoids most bank conflicts, for threads
+    // that write groups and for threads that read rows. `y` is the row's index in its plane, or
+    // among all rows.
     __device__ __forceinline__ static u32 chunk_at(u32 row, u32 y, u32 chunk) { return row * kRowBytes + (chunk ^ (y & 7) ^ (y >> 2 & 1)) * kUnitBytes; }
     __device__ __forceinline__ void put_octet(u32 row, u32 y, u32 column, const u32 (&v)[kOctet]) const {
         const u32 at = chunk_at(row, y, 2 * column);
@@ -263,7 +273,7 @@ struct SzpDecompressor : BlockTile<W, kLogBlock, kSzpThreads, kPart, SzpDecompre
         *reinterpret_cast<uint4*>(shared.stage + (at ^ kUnitBytes)) = join(v + 4);
     }
 
-    // Adds up along rows, of which four threads have a part each.
+    // Prefix sums along rows. Four threads share a row.
     static __device__ __forceinline__ void add_up_x(u32 (&v)[4][kOctet]) {
         const u32 column = lane_id() % 4;
 #pragma unroll
@@ -280,7 +290,8 @@ struct SzpDecompressor : BlockTile<W, kLogBlock, kSzpThreads, kPart, SzpDecompre
             for (u32 i = 0; i < kOctet; ++i) v[k][i] += before;
         }
     }
-    // Along y in planes of so many times four rows, a power of two, or in one plane. Barriers, where planes are more than a warp's.
+    // Prefix sums along y, in planes of `height` times four rows, a power of two, or in one plane.
+    // Has barriers if a plane spans several warps.
     __device__ __forceinline__ void add_up_y(u32 (&v)[4][kOctet], u32 height) const {
         const u32 own = threadIdx.x / 4, warp = threadIdx.x / kWarp;
         const u32 in_plane = height == kSinglePlane ? own : own & (height - 1), in_warp = min(in_plane, own % 8);
@@ -324,7 +335,7 @@ struct SzpDecompressor : BlockTile<W, kLogBlock, kSzpThreads, kPart, SzpDecompre
             for (u32 i = 0; i < kOctet; ++i) v[k][i] += before[i];
         }
     }
-    // Along a line, of which a thread has 32 numbers. A barrier.
+    // Prefix sums along a line. A thread has 32 numbers. Has a barrier.
     __device__ __forceinline__ void add_up_line(u32 (&v)[4][kOctet]) const {
         const u32 warp = threadIdx.x / kWarp;
 #pragma unroll
@@ -342,10 +353,10 @@ struct SzpDecompressor : BlockTile<W, kLogBlock, kSzpThreads, kPart, SzpDecompre
     struct Lines {
         u32 a, b, c;
     };
-    // Adds up along any axis of any box: `n_lines` lines of `length` numbers, `distance` apart.
+    // Prefix sums along any axis of any box: `n_lines` lines of `length` numbers, `distance` apart.
     __device__ __forceinline__ void add_up_axis(W* numbers, u32 order, u32 length, u32 distance, u32 n_lines, Lines lines) const {
         const SmallDivisor divisor(lines.a);
-        // So many adjacent threads share a line.
+        // Number of adjacent threads that share a line.
         u32 sharers = 1;
         while (sharers < kWarp && 2 * sharers * n_lines <= kSzpThreads && 2 * sharers <= length) sharers *= 2;
         const u32 share = (length + sharers - 1) / sharers, mine = threadIdx.x % sharers;
@@ -374,7 +385,7 @@ struct SzpDecompressor : BlockTile<W, kLogBlock, kSzpThreads, kPart, SzpDecompre
         }
     }
 
-    // Stores the codes of the tile: rows of 32.
+    // Stores the elements of the tile's codes, which are rows of 32.
     __device__ __forceinline__ void store_codes(const Plan& plan) const {
         const Box& box = shared.box;
         const u32 element_bytes = Element(args.encoded).bytes;
@@ -389,7 +400,6 @@ struct SzpDecompressor : BlockTile<W, kLogBlock, kSzpThreads, kPart, SzpDecompre
         }
     }
 
-    // The word of a code.
     __device__ __forceinline__ W word_of(u32 code, const Plan& plan) const {
         const W number = static_cast<W>(static_cast<s64>(static_cast<s32>(code)));
         return plan.header & kHasWords ? number : shared.quantiser.value(number);
@@ -398,18 +408,20 @@ struct SzpDecompressor : BlockTile<W, kLogBlock, kSzpThreads, kPart, SzpDecompre
         return sizeof(W) == 8 ? static_cast<Float<W>>(__int2double_rn(static_cast<s32>(code))) : static_cast<Float<W>>(__int2float_rn(static_cast<s32>(code)));
     }
 
-    // Adds up along z and stores kN adjacent elements of a row at a time. A line is seen as rows of 32, and maybe some more elements.
+    // Computes prefix sums along z and stores kN adjacent elements of a row at a time. A line is
+    // treated as rows of 32, plus a rest of fewer elements.
     template <u32 kN>
     __device__ __forceinline__ void store_rows(const Plan& plan) const {
         const Box& box = shared.box;
         const Element element = part();
         const bool is_line = box.sz * box.sy == 1, swaps = args.flags & kSwapBytes;
-        // Without differences along z all planes are one for the tile, and yet go to their places.
+        // Without differences along z, the tile treats all planes as one. They still go to their
+        // own places in the array.
         const u32 depth = is_line ? 1 : box.sz, height = is_line ? box.m / kRow : box.sy;
         const u64 row = (is_line ? kRow : args.own.extents[2]) * element.bytes, plane = args.own.extents[1] * row;
         char* const to = array + box.start * element.bytes;
         constexpr u32 kPerRow = kRow / kN;
-        // Elements of the first zone are their codes times a step.
+        // Elements in the first zone are their codes times a step.
         const bool is_near = shared.quantiser.near_limit > Float<W>(0) && !(plan.header & kHasWords);
         const Float<W> step = shared.quantiser.steps[0], limit = is_near ? shared.quantiser.starts[1] : Float<W>(0);
         const u32 base = static_cast<u32>(plan.base);
@@ -433,7 +445,7 @@ struct SzpDecompressor : BlockTile<W, kLogBlock, kSzpThreads, kPart, SzpDecompre
         for (u32 column = threadIdx.x; column < height * kPerRow; column += kSzpThreads) {
             const u32 y = column / kPerRow, x = column % kPerRow * kN;
             char* const first = to + y * row + x * element.bytes;
-            // What the next plane is added to.
+            // The prefix sum so far along z.
             u32 before[kN];
 #pragma unroll
             for (u32 i = 0; i < kN; ++i) before[i] = base;
@@ -460,7 +472,7 @@ struct SzpDecompressor : BlockTile<W, kLogBlock, kSzpThreads, kPart, SzpDecompre
                     }
                 }
             }
-            // Others are looked up, one by one.
+            // Values outside the first zone are looked up, one by one.
             if (likely(greatest < limit)) continue;
 #pragma unroll 1
             for (u32 i = 0; i < kN; ++i) {

@@ -1,12 +1,16 @@
-// Decompression at level dense: one CTA a block of 65536 elements.
+// Decompression at level dense: one CTA per block of 65536 elements.
 //
-//   1. All threads sum up the bytes of the block, and make the tables of its contexts (stage/contexts.cuh).
-//   2. The first warp reads the numbers, 32 at a time. They go to the places of their elements in the array, as words, or where elements have
-//      fewer bytes, or not all are wanted, to scratch.
-//   3. Behind it the second warp adds them up there along x and y, if rows have 32 numbers; else all threads do so afterwards.
-//   4. All threads add them up along z, and make elements of them.
+//   1. All threads sum the bytes of the block and build the tables of its contexts
+//      (stage/contexts.cuh).
+//   2. The first warp reads the numbers, 32 at a time. It stores them as words at their elements'
+//      places in the array. If elements are shorter than words, or only some are wanted, it stores
+//      them in scratch.
+//   3. If rows have 32 numbers, the second warp follows it and computes prefix sums along x and y
+//      in place. Otherwise all threads do that afterwards.
+//   4. All threads compute prefix sums along z and make elements of the results.
 //
-// A step of 32 numbers depends on the one before, so 2 takes nearly all the time, and nothing else is done there.
+// Each step of 32 numbers depends on the one before. So step 2 takes nearly all the time, and its
+// loop contains nothing else.
 
 #pragma once
 
@@ -30,11 +34,13 @@ struct DenseShared {
     CtaSums<kDenseWarps> sums;
     Plan plan;
     u32 n_read;           // bytes of the block
-    Gate read, followed;  // as often as the first warp has read some rows, and the second one has added them up
+    // `read` completes when the first warp has read some rows, `followed` when the second one has
+    // summed them
+    Gate read, followed;
     W of_warps[kDenseWarps];  // sums
 };
 
-// kInArray: elements have as many bytes as words, and all are wanted. kPart: as in block_tile.cuh.
+// kInArray: elements are as long as words, and all are wanted. kPart: as in block_tile.cuh.
 template <typename W, bool kInArray, bool kPart = false>
 struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseShared<W>> {
     static_assert(!kInArray || !kPart, "a region has no places for other elements");
@@ -44,7 +50,7 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
     using Tile::args, Tile::payload, Tile::shared;
     using Tile::count, Tile::finish, Tile::part, Tile::report, Tile::store_elements;
 
-    // What a thread has at a time, where it has to find the places of a region, too.
+    // Numbers per thread at a time. With a region, each also needs its place there.
     static constexpr u32 kBatch = kPart ? 1 : 4, kColumnBatch = kPart ? 1 : 32 / sizeof(W);
 
     using Tile::Tile;
@@ -61,18 +67,18 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
             Tile::run(decode);
         }
     }
-    // What is wrong with the front of a block.
+    // Reads and checks the front of a block. Returns the damage, or 0.
     __device__ __forceinline__ u32 read_plan(Plan& plan, const unsigned char* source, u32 n_bytes) const {
         const u32 m = shared.box.m, damage = plan.read(source, n_bytes, args.own.log_unit(), m, part().bytes, shared.quantiser.kind != Quantised::kNothing, false);
         if (damage == 0 && plan.n_others > 0) Tile::check_others(plan, source, m);
         return damage;
     }
 
-    // Where the numbers of the box are.
+    // Where the numbers of the box are stored.
     struct Places {
         W* first;
-        u64 row, plane;  // from one to the next, in words
-        u32 step;        // from number to number
+        u64 row, plane;  // words from one to the next
+        u32 step;        // words from number to number
 
         __device__ __forceinline__ W* at(u32 z, u32 y, u32 x) const { return first + (z * plane + y * row + x * step); }
     };
@@ -88,7 +94,7 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
         return Places{first, box.sx, static_cast<u64>(box.sy) * box.sx, 1};
     }
 
-    // Sums of differences of every order, of which there are some.
+    // Prefix sums of each order that the differences have.
     struct Running {
         W sums[kMaxOrder] = {};
         __device__ __forceinline__ W add(u32 order, W number) {
@@ -101,7 +107,7 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
         }
     };
 
-    // Numbers become the elements of the array.
+    // Makes the array's elements from the numbers.
     __device__ __forceinline__ void decode_numbers(const unsigned char* source, u32 n_bytes) {
         if (threadIdx.x == 0) shared.read.init(kWarp), shared.followed.init(kWarp);
         shared.tables.template read<kDenseThreads>(source + shared.plan.octets, n_bytes - shared.plan.octets);
@@ -129,8 +135,8 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
         if (shared.plan.n_others > 0) Tile::put_others(shared.plan, source);
     }
 
-    // Reads all numbers of the block, to their places; is how many bytes the block has, without the zeros at its end, or 0 if it is damaged. By
-    // the first warp.
+    // Reads all numbers of the block and stores them. Returns the bytes of the block without the
+    // zeros at its end, or 0 if it is damaged. Called by the first warp.
     __device__ __forceinline__ u32 read_numbers(const unsigned char* source, u32 n_bytes, bool is_followed) const {
         const Box& box = shared.box;
         const u32 start = shared.plan.octets + shared.tables.n_bytes;
@@ -164,16 +170,18 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
         const u32 n_read = reader.n_bytes();
         return n_read ? shared.plan.octets + shared.tables.n_bytes + n_read : 0;
     }
-    // The first warp has read some more rows, for the time `round`. It is never two rounds ahead of the second one.
+    // Signals that the first warp has read the rows of `round`. It is never two rounds ahead of the
+    // second warp.
     __device__ __forceinline__ void tell(u32 round) const {
         if (round > 0) shared.followed.wait(round - 1);
         shared.read.arrive();
     }
 
-    // How many planes differences along y see: without those along z all are one.
+    // Number of planes that differences along y see: without differences along z, all planes count
+    // as one.
     __device__ __forceinline__ u32 n_planes() const { return shared.plan.z > 0 ? shared.box.sz : 1; }
 
-    // Adds up along x and y, in any box. Barriers.
+    // Prefix sums along x and y, in any box. Has barriers.
     __device__ __forceinline__ void add_up() const {
         const Box& box = shared.box;
         const Places places = this->places();
@@ -190,7 +198,7 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
         });
     }
 
-    // Adds up along lines of so many numbers, of which a thread has some.
+    // Prefix sums along lines of `length` numbers. A thread has some lines.
     template <typename F>
     __device__ __forceinline__ void add_up(u32 order, u32 n_lines, u32 length, F at) const {
         if (order == 0) return;
@@ -205,7 +213,7 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
         }
     }
 
-    // Adds up along a line, of which each warp has a part. Barriers.
+    // Prefix sums along a line. Each warp has a part of it. Has barriers.
     __device__ __forceinline__ void add_up_line(const Places& places) const {
         const u32 m = shared.box.m, n_rows = (m + kRow - 1) / kRow, share = (n_rows + kDenseWarps - 1) / kDenseWarps * kRow;
         const u32 begin = min(threadIdx.x / kWarp * share, m), end = min(begin + share, m);
@@ -235,7 +243,7 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
         }
     }
 
-    // Adds up along x and y in rows of 32, as soon as they are read. By the second warp.
+    // Prefix sums along x and y in rows of 32, as soon as they are read. Called by the second warp.
     __device__ __forceinline__ void add_up_rows() const {
         const u32 order_x = shared.plan.x, order_y = shared.plan.y, n_rows = shared.box.m / kRow, height = n_rows / n_planes();
         const Places places = this->places();
@@ -273,7 +281,7 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
         }
     }
 
-    // Adds up along z, and makes elements of the sums.
+    // Prefix sums along z; makes elements of the results.
     __device__ __forceinline__ void finish_numbers(const unsigned char* source) const {
         const Box& box = shared.box;
         if (shared.plan.header & kHasHoles && !Tile::read_holes(shared.plan, source)) return;
@@ -323,13 +331,13 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
             finish_some(source, codes, n, at, advance, number);
         }
     }
-    // Makes elements of n codes, less the base, of which code i is that of number `number(i)` of the block. The first one is at `at`, and number i
-    // where `advance(at, i)` then goes.
+    // Makes elements of n codes that lack the base. Code i is number `number(i)` of the block. The
+    // first one is stored at `at`; `advance(at, i)` moves `at` to that of code i.
     template <typename Advance, typename Number>
     __device__ __forceinline__ void finish_some(const unsigned char* source, W (&codes)[kColumnBatch], u32 n, W* at, Advance advance, Number number) const {
         const bool has_holes = shared.plan.header & kHasHoles, is_words = shared.plan.header & kHasWords;
         const W base = shared.plan.base;
-        // Elements of the first zone are their codes times a step.
+        // Elements in the first zone are their codes times a step.
         const bool is_near = shared.quantiser.near_limit > Float<W>(0) && !is_words && !has_holes;
         const Float<W> step = shared.quantiser.steps[0], limit = is_near ? shared.quantiser.starts[1] : Float<W>(0);
         Float<W> greatest = 0;
@@ -347,7 +355,8 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
             }
             return;
         }
-        // Others are looked up, one by one, by what the compiler does not keep in registers meanwhile.
+        // Other codes are looked up, one by one. Hiding the address keeps the compiler from holding
+        // the fields used here in registers meanwhile.
         u64 address = reinterpret_cast<u64>(&shared);
         keep(address);
         const Shared& shared = *reinterpret_cast<const Shared*>(address);

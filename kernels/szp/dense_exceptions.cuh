@@ -1,23 +1,25 @@
-// Elements of a block of level dense that are kept exactly, as it writes them: marks of holes, and places and elements of others.
+// Elements of a block of level dense that are stored exactly, in its format: marks of holes, and
+// places and elements of outliers.
 
 #pragma once
 
 #include "codes.cuh"
 #include "dense_scratch.cuh"
 
-// As many as registers allow, several times per multiprocessor.
+// As many as registers allow, with several CTAs per multiprocessor.
 template <typename W>
 constexpr u32 kPredictThreads = sizeof(W) == 4 ? 384 : 256;
 constexpr u32 kPredictCtas = 2;
 constexpr u32 kMostCandidates = 8;  // for the orders, at a time
 
-// What the threads of the first pass have in common.
+// Shared memory of the first pass.
 template <typename W>
 struct DensePredictShared : CodesShared<W, kPredictThreads<W>> {
     static constexpr u32 kSizes = 1 << 14, kLow = 4;
 
     union {
-        // Of the last numbers; before the first ones are zeros. Where rows are of 32 numbers, of two rows in a word.
+        // Sizes of the last numbers; zeros before the first ones. With rows of 32 numbers, a word
+        // has sizes of two rows.
         unsigned char sizes[kSizes];
         u32 size_pairs[kSizes / 2];
         u32 marks[kLargeMarks];  // coded
@@ -33,13 +35,13 @@ struct DenseExceptions : LargeExceptions<W, DensePredictShared<W>, DenseBlock<W>
     using Exceptions = LargeExceptions<W, DensePredictShared<W>, DenseBlock<W>>;
     using Exceptions::shared, Exceptions::block, Exceptions::element, Exceptions::kThreads, Exceptions::kOwn;
 
-    // Finds out how marks of holes are written. Barriers.
+    // Chooses the form of the marks of holes. Has barriers.
     __device__ __forceinline__ void measure() const {
         const u32 coded_bytes = changes().n_bytes(), plain_bytes = this->n_words() * 4;
         if (threadIdx.x == 0) shared.marks_bytes = min(coded_bytes, plain_bytes), shared.are_marks_coded = coded_bytes <= plain_bytes;
         __syncthreads();
     }
-    // What is written of the marks of holes, if they are coded. A barrier.
+    // The marks of holes in coded form. Has a barrier.
     __device__ __forceinline__ typename Exceptions::Marks changes() const {
         u32 own[kOwn];
 #pragma unroll
@@ -56,7 +58,7 @@ struct DenseExceptions : LargeExceptions<W, DensePredictShared<W>, DenseBlock<W>
     __device__ __forceinline__ u32 others_bytes() const { return shared.n_others ? places_bytes() + aligned_up(shared.n_others * element.bytes, kAlignment) : 0; }
     __device__ __forceinline__ u32 n_bytes() const { return holes_bytes() + others_bytes(); }
 
-    // Writes both. Barriers.
+    // Writes both sections. Has barriers.
     __device__ __forceinline__ void write(unsigned char* to) const {
         if (shared.n_holes > 0) write_holes(to);
         if (shared.n_others > 0) write_others(to + holes_bytes());

@@ -1,12 +1,16 @@
-// The first pass of compression at level dense: by one CTA, a block of 65536 elements becomes numbers, of which little is left.
+// First pass of compression at level dense: one CTA turns a block of 65536 elements into small
+// residuals.
 //
 //   1. Elements become codes or words, in scratch (codes.cuh).
-//   2. Some rows are predicted with each candidate for the orders. Low orders are tried all together, in one pass over these rows, and others with
-//      all that do not depend on each other.
-//   3. Rows are differenced, some at a time: what is left is kept, and how large it is goes to shared memory. Then each of these numbers is
-//      counted in its context, of which sizes before it tell, and becomes an entry of half a word in scratch. Whole numbers go there only where
-//      an entry has not all that is to be written.
-//   4. The tables of contexts are made, and the front of the block is written (stage/contexts_write.cuh).
+//   2. Some rows are predicted with each candidate for the orders. One pass over these rows tries
+//      all low orders together. Other candidates are tried together if they do not depend on each
+//      other.
+//   3. Rows are differenced, some at a time. The residuals are stored, and their sizes go to shared
+//      memory. Then each residual is counted in its context, which depends on earlier sizes, and
+//      becomes a half-word entry in scratch. The full residual is stored there only if its entry
+//      lacks some of its bits.
+//   4. The tables of contexts are built and the front of the block is written
+//      (stage/contexts_write.cuh).
 
 #pragma once
 
@@ -23,7 +27,8 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
     static constexpr u32 kThreads = Shared::kThreads, kWarps = Shared::kWarps, kSymbols = Coding::kSymbols;
     using Tables = ContextTablesMaker<Coding, kThreads>;
     using Codes::args, Codes::shared, Codes::block;
-    // Pieces that are differenced at a time, and the sizes that are kept: of numbers near those that are counted, of these, and of the next ones.
+    // Pieces that are differenced at a time. Sizes that are kept: of numbers near those being
+    // counted, of these, and of the next ones.
     static constexpr u32 kPieces = 16 * kWarps, kSizes = Shared::kSizes;
     static_assert(kFarthest + 2 * kPieces * kRow <= kSizes, "what is near is kept");
 
@@ -52,7 +57,7 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
     __device__ __forceinline__ N* codes() const { return Codes::template codes<N>(); }
     template <typename N>
     __device__ __forceinline__ void predict(Orders& orders, W& base) const {
-        // A row behind the last number can be read.
+        // One row after the last number may be read.
         if (threadIdx.x < kRow) codes<N>()[shared.box.m + threadIdx.x] = 0;
         __syncthreads();
         choose<N>(orders, base);
@@ -63,7 +68,7 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
     static __device__ __forceinline__ bool is_possible(const RowBox& box, const Orders& o) {
         return (o.z == 0 || box.sz > 1) && (o.y == 0 || box.sy > 1) && (o.x == 0 || box.sx > 1) && greatest(o) <= kMaxOrder;
     }
-    // The bits of the numbers that are looked at, after a prediction: the lane's share.
+    // The lane's share of a prediction's cost: the bits of the sampled residuals.
     template <typename N>
     __device__ __forceinline__ u32 cost(W base, const Orders& o) const {
         const Sample sample(shared.box.n_existing_rows());
@@ -71,26 +76,29 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
         Differences<W, kWarps>{shared.box}.for_residuals(codes<N>(), base, o, sample.first, sample.step, [&](u32, W r) { cost += bit_length(r); });
         return cost;
     }
-    // Orders below this have their costs in a table, as soon as they are known, and so has that of order 3 along all axes that there are.
+    // Orders below kLow have a table of known costs. It also has that of order 3 along all existing
+    // axes.
     static constexpr u32 kLow = Shared::kLow, kFew = kLow - 1;
     __device__ __forceinline__ bool has_short_rows() const { return !shared.box.is_line() && shared.box.sx <= kRow; }
     static __device__ __forceinline__ Orders cubic(const RowBox& box) { return Orders{box.sz > 1 ? 3u : 0u, box.sy > 1 ? 3u : 0u, box.sx > 1 ? 3u : 0u}; }
     static __device__ __forceinline__ u32 greatest(const Orders& o) { return max(max(o.z, o.y), o.x); }
     static __device__ __forceinline__ u32 place_of(const Orders& o) { return (o.z * kLow + o.y) * kLow + o.x; }
-    // `known`: all orders below that.
+    // `known`: costs of all orders below this are known.
     __device__ __forceinline__ bool is_known(const Orders& o, u32 known) const {
         return known > 0 && (greatest(o) < known || (greatest(o) < kLow && place_of(o) == place_of(cubic(shared.box))));
     }
 
-    // Finds the costs of all orders below kFew along every axis, or else of those that are not known then, if rows have 32 numbers at most: a row
-    // and those before it, in four planes, are differenced step by step. Then a barrier.
+    // Finds the costs of all orders below kFew along every axis (kAll: those still unknown then),
+    // if rows have at most 32 numbers. A row and those before it, in four planes, are differenced
+    // step by step. The caller adds a barrier.
     template <typename N, bool kAll>
     __device__ __forceinline__ void find_low_costs(W middle) const {
         const RowBox& box = shared.box;
         const Sample sample(box.n_existing_rows());
         const Orders cube = cubic(box);
         const u32 lane = lane_id(), plane = box.sy * box.sx;
-        // Of two orders along x in a word: a lane's share of a cost is below 2^16. Of numbers of no bits there are never so many.
+        // Costs of two orders along x share a word: a lane's share of a cost is below 2^16. The
+        // bias kMany keeps costs positive, as fewer than kMany numbers have no bits.
         constexpr u32 kMany = 1 << 12;
         u32 costs[kLow][kLow][kLow / 2], n = kMany;
 #pragma unroll
@@ -101,7 +109,8 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
             u32 y;
             const u32 z = box.planes.divide(row, y);
             const N* const at = codes<N>() + row * box.sx + lane;
-            // Without differences along z all planes are one, and what is before a plane is in it.
+            // Without differences along z, all planes count as one, and so contain the rows before
+            // a plane.
             W v[kLow][kLow];
 #pragma unroll
             for (u32 k = 0; k < kLow; ++k) {
@@ -124,7 +133,7 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
                         for (u32 ox = 0; ox < kLow; ++ox) {
                             if (!kAll && are_few && ox == kFew) break;
                             const W different = oz + oy + ox == 0 ? r - middle : r;
-                            // One bit is counted for each row below.
+                            // One bit per row is counted below, through `n`.
                             if (kAll || are_few || ox == 0 || ox == kFew) costs[oz][oy][ox / 2] += (zigzag_length(different) - 1) << ox % 2 * 16;
                             const W left = __shfl_up_sync(kAllLanes, r, 1);
                             if (lane > 0) r -= left;
@@ -158,8 +167,9 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
         }
     }
 
-    // Finds the costs of so many candidates, of which `orders_of` tells those that are possible; is the least cost, and which candidate is the
-    // first that has it. A lane has a candidate. `round` counts from 0. Barriers.
+    // Finds the costs of `n` candidates. `orders_of` says which of them are possible. Returns the
+    // least cost; `best` is the first candidate that has it. A lane has a candidate. `round` counts
+    // from 0. Has barriers.
     template <typename N, typename F>
     __device__ __forceinline__ u32 try_all(u32 n, u32& round, u32& known, W middle, F orders_of, u32& best) const {
         u32* const costs = shared.costs[round % 3];
@@ -173,7 +183,7 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
             __syncthreads();
         }
         if (unknown) {
-            // Those of the next round; all have read what was there.
+            // Clears the costs of the next round. All threads have read the old ones.
             ++round;
             if (threadIdx.x < kMostCandidates) shared.costs[round % 3][threadIdx.x] = 0;
 #pragma unroll 1
@@ -191,7 +201,8 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
         return least;
     }
 
-    // The 33rd of 64 samples in the order of the numbers, which are less `first`: the greatest that at most 32 are less than. By all threads of a warp.
+    // The 33rd of 64 sorted samples: the greatest that at most 32 samples are less than. Numbers
+    // lack `first`, and so does the result. Called by all threads of a warp.
     template <typename N>
     __device__ __forceinline__ W middle(W first) const {
         constexpr u32 kSamples = 64;
@@ -213,7 +224,7 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
         return (found ^ kTopBit<W>) - first;
     }
 
-    // Chooses orders, and the base beside the first number. Barriers.
+    // Chooses the orders, and the base relative to the first number. Has barriers.
     template <typename N>
     __device__ __forceinline__ void choose(Orders& best, W& base) const {
         const RowBox& box = shared.box;
@@ -221,7 +232,7 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
         if (has_short_rows()) find_low_costs<N, false>(middle);
         u32 known = has_short_rows() ? kFew : 0;
         __syncthreads();
-        // 0 or 1 on each axis, then 3 where the block has an extent.
+        // Order 0 or 1 on each axis, then 3 on all axes where the block has an extent.
         constexpr u32 kFirst = 6, kAlongZ = 0x30, kAlongY = 0x2c, kAlongX = 0x3a;
         const auto first = [&](u32 c, Orders& o) {
             o = c == kFirst ? cubic(box) : Orders{kAlongZ >> c & 1, kAlongY >> c & 1, kAlongX >> c & 1};
@@ -259,7 +270,7 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
         base = greatest(best) == 0 ? middle : 0;
     }
 
-    // Differences all rows, and counts what is left of numbers in their contexts. Barriers.
+    // Differences all rows and counts the residuals in their contexts. Has barriers.
     template <typename N>
     __device__ __forceinline__ void difference(const Orders& o, W base) const {
         const RowBox& box = shared.box;
@@ -268,7 +279,7 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
         for (u32 i = threadIdx.x; i < kSizes / 2; i += kThreads) shared.size_pairs[i] = 0;
         __syncthreads();
         if (box.is_line() || (box.sx == kRow && box.sy % kStep == 0)) return difference_rows<N>(tables, o, base);
-        // Pieces of rows, of 32 numbers at most.
+        // Pieces of rows, with at most 32 numbers each.
         const SmallDivisor pieces((box.sx + kRow - 1) / kRow);
         const u32 n_pieces = pieces.divisor * box.sz * box.sy;
         u32 begin = 0;
@@ -286,7 +297,7 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
         }
         __syncthreads();
     }
-    // By all warps.
+    // Called by all warps.
     template <typename N>
     __device__ __forceinline__ void difference_pieces(u32 first, u32 end, const SmallDivisor& pieces, const Orders& o, W base) const {
         const RowBox& box = shared.box;
@@ -303,8 +314,8 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
             shared.sizes[i % kSizes] = static_cast<unsigned char>(ContextReader<W>::size_of_number(r));
         }
     }
-    // Finds the contexts of numbers [begin, end), and counts these. Others may be differenced meanwhile, so many that what is near the first one
-    // is still there.
+    // Finds the contexts of numbers [begin, end) and counts them. The next pieces may be
+    // differenced meanwhile: sizes near the first number are still kept then.
     __device__ __forceinline__ void count(const Tables& tables, u32 begin, u32 end) const {
         const Near near(shared.box);
 #pragma unroll 2
@@ -319,9 +330,9 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
         }
     }
 
-    // The same in a box of rows of 32 numbers, of which a warp has some that follow each other, or of a line, which is seen as such rows. Steps of
-    // them are in one plane. What is kept of a number until it is counted takes half a word, so that two rows are handled with one instruction
-    // where that is possible.
+    // The same in a box with rows of 32 numbers, where a warp has consecutive rows, or on a line,
+    // treated as such rows. The rows of a step are in one plane. Until it is counted, a number's
+    // data takes half a word, so that one instruction handles two rows where possible.
     static constexpr u32 kOwnRows = kPieces / kWarps, kStep = 4, kPairs = kStep / 2;
     template <typename N>
     __device__ __forceinline__ void difference_rows(const Tables& tables, const Orders& orders, W base) const {
@@ -331,7 +342,7 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
         const u32 lane = lane_id(), n_rows = box.n_existing_rows(), plane = box.sy * kRow, m = box.m;
         const u32 oz = uniform(orders.z), oy = uniform(orders.y), ox = uniform(orders.x), height = oz > 0 ? uniform(box.sy) : ~0u;
         const bool is_last = lane == kRow - 1, is_below = near.below != near.plane;
-        // The warp's rows, which are on their way while those before are counted.
+        // The warp's rows, loaded while those before are counted.
         W own[kOwnRows];
         const auto load = [&](u32 first) {
             const N* const from = codes<N>() + first * kRow + lane;
@@ -347,14 +358,14 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
         load(first);
 #pragma unroll 1
         for (u32 round = 0; round < n_rows; round += kPieces, first += kPieces) {
-            // Of two rows in a word: entries in a context, and how large the numbers are.
+            // Two rows per word: entries in a context, and sizes of numbers.
             u32 entries[kOwnRows / 2] = {}, sizes[kOwnRows / 2] = {};
             u32* const to_sizes = shared.size_pairs + first / 2 * kRow % (kSizes / 2) + lane;
             if (first < n_rows) {
                 u32 y = first, z = 0;
                 if (oz > 0) z = box.planes.divide(first, y);
-                // The row before the first one, less those before it, for every order along y; of a line the last number before the first row, for
-                // every order.
+                // For every order along y: the row before the first one, minus those before it. On
+                // a line, for every order: the last number before the first row.
                 W above[kMaxOrder] = {};
                 if (is_line && first > 0) {
                     W v[1] = {static_cast<W>(codes<N>()[first * kRow - kRow + lane])};
@@ -405,7 +416,7 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
             }
             load(first + kPieces);
             __syncthreads();
-            // Sizes so many rows before the first ones of the warp.
+            // Sizes `rows` rows before the warp's first ones.
             const auto pair_before = [&](u32 rows) { return shared.size_pairs[(first * kRow - rows * kRow) / 2 % (kSizes / 2) + lane]; };
             u32 two = pair_before(2), next = near.plane ? pair_before(near.plane / kRow) : 0;
             unsigned short* const to = block.entries + first * kRow + lane;
@@ -436,7 +447,8 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
         }
         __syncthreads();
     }
-    // Zero, without which the compiler would choose between it and what is there for every row.
+    // Zero, hidden from the compiler. Otherwise it would select between zero and the old value for
+    // every row.
     static __device__ __forceinline__ W nothing() {
         u32 zero = 0;
         asm volatile("" : "+r"(zero));
@@ -444,9 +456,9 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
     }
     static __device__ __forceinline__ u32 magnitude(u32 v) { return static_cast<u32>(max(static_cast<s32>(v), static_cast<s32>(0 - v))); }
     static __device__ __forceinline__ u64 magnitude(u64 v) { return static_cast<u64>(max(static_cast<s64>(v), static_cast<s64>(0 - v))); }
-    // What is the same in all lanes, which the compiler does not see.
+    // A value that is equal in all lanes, in a form that the compiler recognizes.
     static __device__ __forceinline__ u32 uniform(u32 n) { return __shfl_sync(kAllLanes, n, 0); }
-    // Differences rows that follow each other along z, of which the first one is at `from`.
+    // Differences consecutive rows along z. The first one is at `from`.
     template <typename N, u32 kRows>
     static __device__ __forceinline__ void difference_z(W (&v)[kRows], const N* from, u32 plane, u32 order, u32 z) {
 #pragma unroll 1
@@ -457,7 +469,8 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
             for (u32 k = 0; k < kRows; ++k) v[k] += factor * static_cast<W>(from[k * kRow]);
         }
     }
-    // The same along y, behind a row that is differenced for every order below this one; then it is the last one of these.
+    // The same along y, after a row that is differenced for every order below this one. Afterwards
+    // `above` has the last of these rows.
     template <u32 kRows>
     static __device__ __forceinline__ void difference_y(W (&v)[kRows], u32 order, W (&above)[kMaxOrder]) {
 #pragma unroll
@@ -478,7 +491,7 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
             for (u32 k = 0; k < kStep; ++k) v[k] += __shfl_up_sync(kAllLanes, v[k], 1) * not_first;
         }
     }
-    // Differences rows of a line, behind another row, of which the last number counts.
+    // Differences rows of a line. Of the row before them, only the last number counts.
     template <u32 kRows>
     static __device__ __forceinline__ void difference_line(W (&v)[kRows], u32 order, W (&before)[kMaxOrder]) {
         const u32 lane = lane_id();
@@ -495,7 +508,7 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
         }
     }
 
-    // Writes all that is before the string. Barriers.
+    // Writes everything before the string. Has barriers.
     __device__ __forceinline__ void write_front(u32 header, const Orders& orders, W base) const {
         unsigned char* const front = block.front();
         const u32 t = threadIdx.x, exceptions_at = kAlignment + sizeof(W);

@@ -1,7 +1,8 @@
-// What the passes that compress at level dense leave for each other of a block, in scratch; and how they are launched.
+// Scratch data of a block that the passes of compression at level dense share; and their launch
+// parameters.
 //
-//   1. dense_predict.cuh, a CTA a block: numbers, what they are predicted by, and the tables of their contexts.
-//   2. dense_write.cuh, a warp a block: the string.
+//   1. dense_predict.cuh, a CTA per block: residuals, and the tables of their contexts.
+//   2. dense_write.cuh, a warp per block: the string.
 //   3. block_place.cuh: its place in the payload.
 
 #pragma once
@@ -12,14 +13,17 @@
 template <typename W>
 using DenseCoding = Coding<W, kNumberContexts, 0>;
 
-// In scratch. Bytes behind each other: the front of the block grows from the start of `codes`, the string from its end downwards.
+// In scratch. As contiguous bytes, the front of the block grows up from the start of `codes`, the
+// string down from its end.
 template <typename W>
 struct alignas(256) DenseBlock {
     BlockInfo<W> info;
-    u32 ranges[DenseCoding<W>::kKeys];  // by keys, the first slot of the symbol and, in the upper half, its frequency
+    // By keys: the first slot of the symbol and, in the upper half, its frequency.
+    u32 ranges[DenseCoding<W>::kKeys];
     BlockMarks marks;
     alignas(16) unsigned short entries[kLargeElements];  // ContextEntry
-    alignas(16) W residuals[kLargeElements];             // those at least of which an entry has not all bits of the tail
+    // Residuals, at least those whose entry lacks bits of the tail.
+    alignas(16) W residuals[kLargeElements];
     alignas(16) W codes[kLargeElements + kStringRowsBytes / sizeof(W)];
 
     static constexpr u32 kFrontAndString = sizeof(W) * kLargeElements + kStringRowsBytes - kStringEndBytes;
@@ -27,7 +31,7 @@ struct alignas(256) DenseBlock {
     __device__ __forceinline__ const unsigned char* front() const { return reinterpret_cast<const unsigned char*>(codes); }
 };
 
-// The level, for what is the same of several.
+// Properties of the level, for code that several levels share.
 template <typename W>
 struct DenseLevel {
     using Block = DenseBlock<W>;

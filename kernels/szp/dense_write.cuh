@@ -1,4 +1,5 @@
-// The second pass of compression at level dense: a warp writes the string of a block, and then it is known how long the block is.
+// Second pass of compression at level dense: a warp writes the string of a block. Then the block's
+// length is known.
 
 #pragma once
 

@@ -1,4 +1,5 @@
-// The elements of any block become numbers one by one: codes or words, less the first one. By all threads of a CTA.
+// Converts the elements of any block to numbers one by one: codes or words, minus the first one.
+// Called by all threads of a CTA.
 
 #pragma once
 
@@ -23,8 +24,9 @@ struct EachElement {
         return are_codes ? quantiser.code(first_word).code : first_word;
     }
 
-    // Calls `put(i, number)`, which tells what it finds as bits, for each; of codes there are so many words of marks for those that have none, and
-    // for those that are not within the bound. Is what is found, by the thread.
+    // Calls `put(i, number)` for each element, which returns findings as bits. For codes, also
+    // writes two bitmaps of `n_marks` words each: elements that have no code, and elements that
+    // violate the bound. Returns the thread's findings.
     template <u32 kWarps, typename Put>
     __device__ __forceinline__ u32 load(bool are_codes, W first_word, W first, u32* uncoded, u32* others, u32 n_marks, Put put) const {
         u32 found = 0;

@@ -1,4 +1,5 @@
-// Elements of a block that are kept exactly: holes, which have all the same word, and others. By all threads of a CTA.
+// Elements of a block that are stored exactly: holes, which all have the same word, and outliers
+// (`others`). Called by all threads of a CTA.
 
 #pragma once
 
@@ -6,7 +7,7 @@
 #include "../stage/marks_write.cuh"
 #include "numbers.cuh"
 
-// Elements by their numbers, or one part of each.
+// Finds elements by their numbers, or one part of each.
 struct Finder {
     const Chunk& chunk;
     const RowBox& box;
@@ -14,7 +15,7 @@ struct Finder {
 
     __device__ __forceinline__ Finder(const Chunk& chunk, const RowBox& box) : chunk(chunk), box(box), rows(box.is_line() ? kRow : box.sx) {}
 
-    // `array` begins with the part of the first element; a part has so many bytes.
+    // `array` begins with the part of the first element; a part has `part_bytes` bytes.
     __device__ __forceinline__ const char* find(const char* array, u32 i, u32 part_bytes) const {
         const u64 next_row = box.is_line() ? kRow : chunk.extents[2];
         u32 x, y;
@@ -37,12 +38,13 @@ struct SzpExceptions {
 
     __device__ __forceinline__ W word(u32 i) const { return load_element<W>(elements.find(array, i, element.bytes), element, swaps); }
 
-    // Gives each element without a code that of another one, and marks holes and others; is false, in all threads, if the block is to
-    // have words instead. Barriers.
+    // Gives each element without a code the code of another one, and marks holes and outliers.
+    // Returns false, in all threads, if the block must have words instead. Has barriers.
     __device__ __forceinline__ bool find() const {
         const u32 t = threadIdx.x, warp = t / kWarp, lane = lane_id(), m = shared.box.m;
         const u32 exist = low_bits(0u, min(m - min(m, 32 * t), 32u)), uncoded = shared.uncoded[t], coded = exist & ~uncoded;
-        // The last before the thread's that has a code, plus 1; the first of all; and the first without one.
+        // The last number up to the thread's word that has a code, plus 1; the first with a code;
+        // and the first without one.
         u32 through = coded ? 32 * t + 32 - __clz(coded) : 0;
 #pragma unroll
         for (u32 step = 1; step < kWarp; step *= 2) {
@@ -112,7 +114,7 @@ struct SzpExceptions {
         return shared.n_others ? aligned_up(2 + 2 * shared.n_others, kAlignment) + aligned_up(shared.n_others * element.bytes, kAlignment) : 0;
     }
 
-    // Adds both to zeros, from byte `at` of the stage on. Barriers.
+    // Adds both sections to zeros, from byte `at` of the stage on. Has barriers.
     __device__ __forceinline__ void write(unsigned char* stage, u32 at) const {
         const u32 t = threadIdx.x, m = shared.box.m, n_words = (m + 31) / 32;
         const u32 exist = low_bits(0u, min(m - min(m, 32 * t), 32u));

@@ -1,8 +1,10 @@
-// Decompression at level max: one warp a block of 65536 elements.
+// Decompression at level max: one warp per block of 65536 elements.
 //
-//   1. The bytes of the block are summed up, and the tables of its contexts made (stage/rans.cuh).
-//   2. Numbers are decoded, 32 of as many rows at a time (max_scan.cuh), and become elements at once.
-//   3. Elements that are kept exactly are put into their places.
+//   1. The bytes of the block are summed, and the tables of its contexts are built
+//      (stage/rans.cuh).
+//   2. Numbers are decoded, 32 at a time, from as many rows (max_scan.cuh). They become elements at
+//      once.
+//   3. Elements that are stored exactly are put into their places.
 
 #pragma once
 
@@ -10,14 +12,15 @@
 #include "block_tile.cuh"
 #include "max_scan.cuh"
 
-// What the header of a block says, and where its sections are.
+// The header of a block, and the places of its sections.
 template <typename W>
 struct MaxPlan {
     u32 header, n_holes, n_others;
-    u32 others, weights;  // where these are
+    u32 others, weights;  // their offsets
     W base, hole;
 
-    // Reads a block of m elements with `n_bytes` bytes, at least one unit; is what is wrong with it.
+    // Reads a block of m elements with `n_bytes` bytes, at least one unit. Returns the damage, or
+    // 0.
     __device__ __forceinline__ u32 read(const unsigned char* block, u32 n_bytes, u32 log_unit, u32 m, u32 element_bytes, bool has_codes) {
         constexpr u32 kKnown = 2 * kHasWeights - 1 | kHasWords | kHasHoles | kHasOthers;
         const u32* const words = reinterpret_cast<const u32*>(block);
@@ -63,7 +66,7 @@ struct MaxShared {
     Plan plan;
 };
 
-// kInArray: elements have as many bytes as words, and all are wanted. kPart: as in block_tile.cuh.
+// kInArray: elements are as long as words, and all are wanted. kPart: as in block_tile.cuh.
 template <typename W, bool kInArray, bool kPart = false>
 struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogMaxRow> {
     static_assert(!kInArray || !kPart, "a region has no places for other elements");
@@ -90,22 +93,22 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
             Tile::run(decode);
         }
     }
-    // What is wrong with the front of a block.
+    // Reads and checks the front of a block. Returns the damage, or 0.
     __device__ __forceinline__ u32 read_plan(Plan& plan, const unsigned char* source, u32 n_bytes) const {
         return plan.read(source, n_bytes, args.own.log_unit(), shared.box.m, part().bytes, shared.quantiser.kind != Quantised::kNothing);
     }
 
-    // Marks of other exceptions, a bit for each element, and behind them the cells that are kept, in scratch.
+    // In scratch: marks of outliers, a bit for each element, then the kept cells.
     static constexpr u32 kMarks = (1u << kLogMax) / 32;
     __device__ __forceinline__ u32* scratch() const {
-        // Behind what was zeroed, at a multiple of what the host aligns it to.
+        // After the zeroed part, at a multiple of the host's alignment.
         static_assert(kDecompressScratch % kScratchAlignment == 0, "nothing is between");
         char* const all = static_cast<char*>(args.scratch) + static_cast<u64>(args.n_chunks) * kDecompressScratch;
         const u64 n_bytes = 4 * kMarks + KeptCells<W>::n_bytes(args.own.n_cells);
         return reinterpret_cast<u32*>(all + (static_cast<u64>(Tile::chunk) * Tile::tiles + Tile::tile) * n_bytes);
     }
 
-    // Numbers become the elements of the array; whether the block is sound.
+    // Makes the array's elements from the numbers. Returns whether the block is sound.
     __device__ __forceinline__ bool decode_numbers(const unsigned char* source, u32 n_bytes) {
         const MaxView view(shared.box);
         const u32 header = shared.plan.header, weights = shared.plan.weights;
@@ -130,12 +133,13 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
         return is_sound;
     }
 
-    // What a lane has found: holes, and other exceptions above them.
+    // Counts of a lane: holes, and above them outliers.
     static constexpr u32 kHoleFound = 1, kOtherFound = 1 << 16;
 
-    // Decodes numbers, which become elements. What is asked of each is in registers.
+    // Decodes numbers and makes elements of them. All it needs for each is in registers.
     struct Coder {
-        static constexpr u32 kPer = Word<W>::kPerUnit, kTogether = 1;  // times that are made together
+        // kTogether: times that are unrolled together.
+        static constexpr u32 kPer = Word<W>::kPerUnit, kTogether = 1;
 
         const MaxDecompressor& block;
         Reader reader;
@@ -144,9 +148,9 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
         const bool has_places, has_units, swaps;  // where elements are in the array: see below
         const u32 log_step;
         const W base;
-        const Float<W> step, limit;  // elements up to the limit are their codes times a step
-        W* place = nullptr;          // of the lane's row in the array, if rows are those of the array
-        W before[kPer - 1] = {};     // words of elements that are not stored yet
+        const Float<W> step, limit;  // elements below the limit are their codes times a step
+        W* place = nullptr;          // of the lane's row, if the view's rows are those of the array
+        W before[kPer - 1] = {};     // words of elements not yet stored
         u32 found = 0;
 
         __device__ __forceinline__ Coder(const MaxDecompressor& block, const MaxView& view, const Reader& reader, u32* marks)
@@ -182,7 +186,7 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
         }
         __device__ __forceinline__ void put(const MaxStep<W>& at, W word) const {
             if (kInArray && has_units) {
-                // A unit at a time, and what is left at the end of a row.
+                // One unit at a time, then the rest at the end of a row.
                 if (at.x % kPer == kPer - 1) {
                     W words[kPer];
 #pragma unroll
@@ -203,7 +207,7 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
             }
         }
     };
-    // Whether the rows that are seen, or the parts of a line, are together in the array.
+    // Whether the view's rows, or the parts of a line, are contiguous in the array.
     __device__ __forceinline__ bool has_places(const MaxView& view) const {
         return kInArray && (view.is_line() ? shared.box.sz * shared.box.sy == 1 : view.length == shared.box.sx);
     }
@@ -211,20 +215,20 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
         const Box& box = shared.box;
         u64 first = static_cast<u64>(row) * length;
         if (length == box.sx) {
-            // Planes of one or two rows are seen as one plane.
+            // The view joins planes of one or two rows to one plane.
             u32 y = box.sy == 1 ? 0 : row & 1;
             const u32 z = box.sy < 3 ? row >> (box.sy - 1) : shared.cells.planes.divide(row, y);
             first = (z * args.own.extents[1] + y) * args.own.extents[2];
         }
         return reinterpret_cast<W*>(Tile::dst()) + ((box.start + first) << args.own.log_parts());
     }
-    // Whether rows begin at multiples of units there, and are all as long.
+    // Whether rows begin at multiples of a unit in the array, and all have the same length.
     __device__ __forceinline__ bool has_units(const MaxView& view) const {
         const u64 first = reinterpret_cast<u64>(Tile::dst()) + shared.box.start * sizeof(W), next_row = (view.is_line() ? view.length : args.own.extents[2]) * sizeof(W);
         const bool are_whole = !view.is_line() || shared.box.m % view.length == 0;
         return args.own.log_parts() == 0 && are_whole && (first | next_row) % kUnitBytes == 0;
     }
-    // Smaller elements are their codes times the first step.
+    // Elements below this are their codes times the first step.
     __device__ __forceinline__ Float<W> limit() const {
         return shared.quantiser.near_limit > Float<W>(0) && !(shared.plan.header & kHasWords) ? shared.quantiser.starts[1] : Float<W>(0);
     }
@@ -232,7 +236,7 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
     static __device__ __forceinline__ float signed_float(u32 code) { return __int2float_rn(static_cast<s32>(code)); }
     static __device__ __forceinline__ double signed_float(u64 code) { return __ll2double_rn(static_cast<s64>(code)); }
 
-    // Stores other exceptions, which come in the order of their places.
+    // Stores the outliers, which are in the order of their places.
     __device__ __forceinline__ void put_others(const u32* marks, const unsigned char* source) const {
         __syncwarp();
         const Element element = part();
@@ -263,6 +267,6 @@ __device__ __forceinline__ void szp_max_decompress_region(const RegionArgs<Chunk
     MaxDecompressor<W, false, true>(args, *reinterpret_cast<MaxShared<W>*>(shared)).run();
 }
 
-// What a block has in scratch depends on the array: the host adds it.
+// The scratch bytes of a block depend on the array; the host adds them.
 template <typename W>
 constexpr LaunchInfo kMaxInfo = {kWarp, sizeof(MaxShared<W>), 0, 1, 0, kDecompressScratch, 0};

@@ -1,7 +1,9 @@
-// The second pass of compression at level max: a warp finds what is left of numbers, in which contexts. Each becomes an entry of half a word, in the
-// order in which they will be read, and is counted. Blocks of short rows without exceptions are done row by row (max_rows.cuh). Where there are exceptions, whose
-// numbers are what is expected of them, and in lines and long rows, a warp goes the way that decompression goes (max_scan.cuh); codes are loaded one
-// time before they are needed.
+// Second pass of compression at level max: a warp finds the residuals and their contexts. Each
+// residual becomes a half-word entry, in the order of decompression, and is counted.
+//
+// Blocks of short rows without exceptions are handled row by row (max_rows.cuh). For lines, long
+// rows, and blocks with exceptions, a warp follows the order of decompression (max_scan.cuh).
+// Exceptions get their expected numbers. Codes are loaded one time before they are needed.
 
 #pragma once
 
@@ -27,12 +29,12 @@ struct MaxFinder {
 
     // Finds entries.
     struct Coder {
-        static constexpr u32 kTogether = 2;  // times that are made together
+        static constexpr u32 kTogether = 2;  // times that are unrolled together
 
         const MaxView& view;
-        const u32 m, period;  // elements; times from row to row of a lane
+        const u32 m, period;  // elements; times from one row of a lane to its next
         const W* const codes;
-        const BlockMarks* const marks;  // of exceptions, if there are some
+        const BlockMarks* const marks;  // of exceptions, or null
         unsigned short* const entries;
         W* const residuals;
         u32* const counts;
@@ -76,20 +78,21 @@ struct MaxFinder {
         unsigned short* const entries = Level::entries(args.own, block);
         W* const residuals = Level::residuals(block);
         if (block.is_by_rows(view)) {
-            // It has sizes in place of cells.
+            // Memory of the cells holds sizes here.
             u32* const sizes = reinterpret_cast<u32*>(cells.numbers);
             counted(block, shared.rows.weights, shared.rows.counts, [&] { Rows{shared.rows, view, fraction, block.codes, entries, residuals, sizes}.run(); });
         } else {
             counted(block, shared.scan.cells.weights, shared.scan.counts, [&] {
                 const BlockMarks* const marks = block.has_exceptions ? &block.marks : nullptr;
                 Coder coder{view, box.m, view.is_line() ? ~0u : view.row_step(), block.codes, marks, entries, residuals, shared.scan.counts, 0};
-                // Of a line all lanes begin at once, of rows the first one.
+                // On a line all lanes begin at once, in rows only the first one.
                 if (view.is_line() || lane_id() == 0) coder.load(lane_id(), 0);
                 MaxScan<W, Coder>{shared.scan.cells, cells, view, box.m, fraction}.run(coder);
             });
         }
     }
-    // Loads the weights, finds, and stores the counts: 0 of contexts behind those that are counted.
+    // Loads the weights, calls `find`, and stores the counts. Contexts after the counted ones get
+    // 0.
     template <u32 kCounts, typename Find>
     static __device__ __forceinline__ void counted(typename Level::Block& block, MaxWeights& weights, u32 (&counts)[kCounts], Find find) {
         const u32 lane = lane_id();

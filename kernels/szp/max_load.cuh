@@ -1,5 +1,6 @@
-// The first pass of compression at level max: by one CTA, elements become codes or words (codes.cuh), the weights are chosen that predict them
-// (max_weights.cuh), and what is before the tables is written.
+// First pass of compression at level max, by one CTA: makes codes or words of the elements
+// (codes.cuh), chooses the weights that predict them (max_weights.cuh), and writes the block's part
+// before the tables.
 
 #pragma once
 
@@ -44,7 +45,7 @@ struct MaxLoader : BlockCodes<W, MaxLevel<W>, MaxLoadShared<W>> {
             store(front, header | weights_header);
             store(front + kAlignment, shared.first_code);
             if (shared.n_holes) store(front + holes, shared.hole), store(front + holes + sizeof(W), shared.n_holes);
-            // Zeros behind sections come first.
+            // The zeros that pad sections are written first.
             if (n_others) store(front + weights - kAlignment, 0u), store(front + others, n_others);
             if (weights_bytes) store(front + weights + weights_bytes - kAlignment, 0u);
             block.info.header = 0, block.info.front_bytes = weights + weights_bytes;

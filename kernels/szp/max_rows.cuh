@@ -1,24 +1,27 @@
-// The second pass of compression at level max where all elements of a block have codes: all numbers are known, so that none waits for another one, as
-// each does in decompression (max_scan.cuh). A warp takes row after row, a lane some elements side by side: first what is left of them, then their
-// contexts, from how much is left near them. Rows follow each other in registers: what was a row is then the row before. Those of the plane before
-// are loaded again. All is loaded a row before it is needed, and nothing is done with it until then.
+// Second pass of compression at level max, for blocks in which all elements have codes. All numbers
+// are known. So no number waits for another one, as each does in decompression (max_scan.cuh).
 //
-// Entries are in the order of decompression, in which a lane has every 32nd row. On their way there they are in shared memory; as soon as a row is
-// done, the times are written at which no later row has an element.
+// A warp takes row after row; a lane has some adjacent elements. It first finds their residuals,
+// then their contexts, from the sizes of residuals near them. Rows move through registers: each row
+// becomes the row before. Rows of the plane before are loaded again. All data is loaded one row
+// before it is needed, and not used until then.
+//
+// Entries are in the order of decompression, in which a lane has every 32nd row. They pass through
+// shared memory. Once a row is done, the times at which no later row has an element are written.
 
 #pragma once
 
 #include "max_scratch.cuh"
 
-// Numbers of a row that a lane needs: some before its own, its own, and one behind.
+// Numbers of a row that a lane needs: some before its own, its own, and one after.
 template <typename W, u32 kOwn, u32 kBefore>
 struct MaxNumbers {
     W of[kBefore + kOwn + 1] = {};
 
-    // Of the row behind `last`, from the lane's own ones. What is behind a row's end is like its last number; what is in front of it is like the first
-    // number of the row before.
+    // Sets the numbers of the row after `last` from the lane's own ones. Numbers past a row's end
+    // equal its last number. Numbers before it equal the first number of the row before.
     __device__ __forceinline__ void follow(const MaxNumbers& last, const W (&own)[kOwn]) {
-        // Of the first lane, which all that have neighbours in front of the row need.
+        // From the first lane, for all lanes with neighbors before the row.
         const W front = kOwn < kBefore ? __shfl_sync(kAllLanes, last.of[kBefore], 0) : last.of[kBefore];
 #pragma unroll
         for (u32 i = 0; i < kOwn; ++i) of[kBefore + i] = own[i];
@@ -33,7 +36,7 @@ struct MaxNumbers {
     }
 };
 
-// Words of a lane, at a multiple of their bytes, or of a unit if they have more.
+// Words of a lane, aligned to all their bytes, or to a unit if they have more.
 template <typename W, u32 n>
 struct alignas(n * sizeof(W) < kUnitBytes ? n * sizeof(W) : kUnitBytes) MaxWords {
     W of[n];
@@ -52,7 +55,8 @@ __device__ __forceinline__ void store_words(W* to, const W (&from)[n]) {
     *reinterpret_cast<MaxWords<W, n>*>(to) = words;
 }
 
-// Sizes of what is left of these, in pairs of half words, so that two are added at a time; and those of two before and behind.
+// Sizes of the residuals of these numbers, in pairs of half words, so that two are added at a time;
+// and those of the two numbers before and after.
 template <u32 kPairs>
 struct MaxSizes {
     u32 of[kPairs + 2] = {};
@@ -64,22 +68,23 @@ struct MaxSizes {
         for (u32 i = 0; i < kPairs; ++i) of[1 + i] = own[i];
         of[kPairs + 1] = lane_id() == kWarp - 1 ? 0 : behind;
     }
-    // A pair, and those one or two elements before it and one behind.
+    // A pair, those one or two elements before it, and that one element after it.
     __device__ __forceinline__ u32 at(u32 pair) const { return of[1 + pair]; }
     __device__ __forceinline__ u32 one_before(u32 pair) const { return of[pair] >> 16 | of[1 + pair] << 16; }
     __device__ __forceinline__ u32 two_before(u32 pair) const { return of[pair]; }
     __device__ __forceinline__ u32 one_behind(u32 pair) const { return of[1 + pair] >> 16 | of[2 + pair] << 16; }
 };
-// A sum has sizes of neighbours, 11 times the largest one at most.
+// A sum adds sizes of neighbors, at most 11 times the largest one.
 static_assert(11 * kLargestMaxSize < 1 << 16, "half a word has a sum");
 
-// Entries on their way, in shared memory. A ring has those of every 16th row, one row behind the other: when one begins, most of the one before is
-// written. It takes most where rows are of 125 elements: all of these and 61 that are left.
+// Entries that wait in shared memory until they are written. A ring has those of every 16th row,
+// one row after another. When a row begins, most of the one before it has been written. Rows of 125
+// elements need the most room: all of these and 61 left over.
 struct MaxRings {
     static constexpr u32 kRings = 16, kLength = 192;
     static_assert(kLength % 4 == 0, "entries of a lane are stored together");
 
-    // Whether a row has room beside what is left of the last two of its ring.
+    // Whether a row fits beside the rest of the last two rows of its ring.
     static constexpr bool has_room(u32 length) {
         const u32 written = kRings * MaxView::lag_of(length);
         return (length <= written || 2 * length - written <= kLength) && (length <= 2 * written || 3 * length - 2 * written <= kLength);
@@ -88,7 +93,7 @@ struct MaxRings {
 
     unsigned short of[kRings * kLength];
 
-    // From a place in a ring, no farther than there are entries.
+    // A place in a ring, wrapped once if it is past the end.
     static __device__ __forceinline__ u32 wrapped(u32 place) { return min(place, place - kLength); }
     __device__ __forceinline__ unsigned short& entry(u32 ring, u32 place) { return of[ring % kRings * kLength + wrapped(place)]; }
 };
@@ -113,18 +118,20 @@ struct MaxRows {
     const W* const codes;
     unsigned short* const entries;
     W* const residuals;
-    u32* const sizes;  // pairs of lanes, of as many rows as a plane has, by their places in it
+    // Size pairs of lanes, for as many rows as a plane has, by their places in it.
+    u32* const sizes;
 
     __device__ __forceinline__ void run() const {
         if (view.length <= 2 * kWarp) return view.is_deep() ? rows<2, true>() : rows<2, false>();
         view.is_deep() ? rows<4, true>() : rows<4, false>();
     }
 
-    // Whether a lane's own elements are at a multiple of their bytes.
+    // Whether a lane's own elements are aligned to all their bytes.
     template <u32 kOwn>
     __device__ __forceinline__ bool are_aligned() const { return view.length % kOwn == 0; }
 
-    // A lane's own codes of a row, on their way; of lanes behind its end the last one is the row's last.
+    // Loads a lane's own codes of a row. In lanes past its end, the last code is the row's last
+    // one.
     template <u32 kOwn>
     __device__ __forceinline__ void load(u32 row, W (&own)[kOwn]) const {
         const W* const from = codes + row * view.length;
@@ -140,9 +147,9 @@ struct MaxRows {
     template <u32 kOwn, bool kDeep>
     __device__ __forceinline__ void rows() const {
         constexpr u32 kPairs = kOwn / 2, kBefore = 3, kBeforeAbove = 1;
-        constexpr u32 kAhead = 4;  // codes are fetched so many rows before
+        constexpr u32 kAhead = 4;  // codes are prefetched this many rows ahead
         const u32 lane = lane_id(), n_rows = view.n_rows, per_plane = view.per_plane, length = view.length, x = kOwn * lane;
-        // Which of the lane's own elements there are, as masks of pairs.
+        // Masks of pairs: which of the lane's own elements exist.
         u32 inside[kPairs];
 #pragma unroll
         for (u32 i = 0; i < kPairs; ++i) inside[i] = (x + 2 * i < length ? 0xffff : 0) | (x + 2 * i + 1 < length ? 0xffff0000 : 0);
@@ -151,11 +158,11 @@ struct MaxRows {
         MaxSizes<kPairs> own_sizes, north_sizes, up_sizes;
         u32 south_sizes[kPairs] = {};
         W weights[kTaps];
-        // What is on its way: of the next row, and of that behind it in the plane before.
+        // Loads in flight: the next row, and the row after it in the plane before.
         W next[kOwn], next_south[kOwn] = {};
         u32 next_sizes[kPairs] = {};
         load(0, next);
-        // Of the row: its place in its plane, its kind, and where it begins in its ring.
+        // Of the row: its place in its plane, its kind, and its start in its ring.
         u32 y = 0, kind = ~0u, begin = 0;
         Writing writing{entries + lane, 0, length};
 #pragma unroll 1
@@ -178,7 +185,7 @@ struct MaxRows {
             kind = view.kind(row, y);
             if (kind != last_kind) shared.weights.load(kind, weights);
 
-            // What is left.
+            // Residuals.
             W left[kOwn];
             W all = 0;
             u32 distances[kOwn], of_left[kOwn], pairs[kPairs];
@@ -204,7 +211,7 @@ struct MaxRows {
             north_sizes = own_sizes, own_sizes.set(pairs);
             if (kDeep) store_words(sizes + (y * kWarp + lane) * kPairs, pairs);
 
-            // In which contexts.
+            // Contexts.
             u32 found[kOwn];
 #pragma unroll
             for (u32 i = 0; i < kOwn; ++i) {
@@ -217,19 +224,19 @@ struct MaxRows {
                 if (x + i < length) atomicAdd(&shared.counts[key], 1u);
                 found[i] = Entry::with_key(left[i], key);
             }
-            // Other lanes may still read what is overwritten.
+            // Other lanes may still read entries that are overwritten here.
             __syncwarp();
             put(row, begin + x, found);
             __syncwarp();
             if (lane == row % kWarp) writing.begin = begin, writing.x = 0;
-            // Until the next row begins, or all is done.
+            // Up to the start of the next row, or to the end of this last one.
             write(writing, row + 1 == n_rows ? length : view.lag + (row % kWarp == kWarp - 1));
             if (row % MaxRings::kRings == MaxRings::kRings - 1) begin = MaxRings::wrapped(begin + length);
             if (++y == per_plane) y = 0;
         }
     }
 
-    // All of a lane's numbers, where an entry has not all of one.
+    // Stores all of a lane's numbers, if an entry lacks bits of any of them.
     template <u32 kOwn>
     __device__ __forceinline__ void store_residuals(u32 at, const W (&left)[kOwn]) const {
         if (are_aligned<kOwn>()) {
@@ -258,12 +265,13 @@ struct MaxRows {
             }
         }
     }
-    // What a lane writes next: where to, and from which place of its last row, which begins there in its ring.
+    // A lane's next output: the destination, and the place in its last row, which starts at `begin`
+    // in its ring.
     struct Writing {
         unsigned short* to;
         u32 begin, x;
     };
-    // Writes so many times.
+    // Writes `n_times` times.
     __device__ __forceinline__ void write(Writing& writing, u32 n_times) const {
         constexpr u32 kTogether = MaxView::lag_of(1 << kLogMaxRow) + 1;
 #pragma unroll 1

@@ -1,10 +1,11 @@
-// The way through a block of level max, which both directions share: 32 lanes predict their numbers, and tell in which context what is left of
-// them is coded. The twin of src/codec/szp/max/scan.rs.
+// Traversal of a block of level max, shared by both directions: 32 lanes predict their numbers and
+// find the contexts of the residuals. The counterpart of src/codec/szp/max/scan.rs.
 //
-// What a lane needs of its own row, of the row before, and of the plane before, follows it from element to element, in registers: at each time
-// there is one more of each row. That of the row before is in shared memory, which has the last few times; if rows are long, and that of the plane
-// before, it is in scratch, from where it is on its way one time earlier. There a time has 32 cells side by side, of which the oldest are
-// replaced.
+// A lane needs data of its own row, of the row before, and of the plane before. This data moves
+// along in registers: at each time (step), one more element of each row is added. Data of the row
+// before is in shared memory, which holds the last few times. If rows are long, it is in scratch,
+// like data of the plane before, and is loaded one time earlier. In scratch, each time has 32
+// adjacent cells, which replace the oldest ones.
 
 #pragma once
 
@@ -13,7 +14,7 @@
 // In shared memory.
 template <typename W>
 struct MaxCells {
-    // Times that are kept for the row after each, if it is no more than one less behind.
+    // Times that are kept for the row after each. Its lag must be smaller.
     static constexpr u32 kTimes = 6, kCells = kTimes * kWarp;
 
     W numbers[kCells];
@@ -22,22 +23,22 @@ struct MaxCells {
     SmallDivisor planes = SmallDivisor(1);  // by the rows of a plane
 };
 
-// What is kept of a block in scratch.
+// Cells of a block that are kept in scratch.
 template <typename W>
 struct KeptCells {
     W* numbers;
     unsigned short* sizes;
     u32 n_cells;
 
-    // Bytes of so many cells. src/codec/szp/cuda.rs knows them, too.
+    // Bytes of `n_cells` cells. src/codec/szp/cuda.rs has the same formula.
     static __device__ __forceinline__ u64 n_bytes(u32 n_cells) { return n_cells * (sizeof(W) + sizeof(unsigned short)); }
     __device__ __forceinline__ KeptCells(char* memory, u32 n_cells)
         : numbers(reinterpret_cast<W*>(memory)), sizes(reinterpret_cast<unsigned short*>(numbers + n_cells)), n_cells(n_cells) {}
-    // The place of a cell that is so far from place `at`, no farther than there are cells.
+    // The cell that is `before` cells before `at`, at most once around.
     __device__ __forceinline__ u32 place(u32 at, u32 before) const { return min(at - before, at - before + n_cells); }
 };
 
-// The next element of a lane, if it takes part: where it is, what is expected of its number, and in which context.
+// The next element of a lane, if it takes part: its place, its expected number, and its context.
 template <typename W>
 struct MaxStep {
     bool takes_part;
@@ -46,14 +47,15 @@ struct MaxStep {
     u32 context;
 };
 
-// A number, and the size of what was left of it.
+// A number, and the size of its residual.
 template <typename W>
 struct SizedNumber {
     W number;
     u32 size;
 };
 
-// The coder makes of a step what its number is, and is told when a row begins; in all lanes at once.
+// `coder.code()` returns the number of a step; it is called in all lanes at once. `coder.begin()`
+// is called in a lane when a row begins.
 template <typename W, typename Coder>
 struct MaxScan {
     MaxCells<W>& cells;
@@ -69,7 +71,7 @@ struct MaxScan {
 
     __device__ __forceinline__ W half() const { return static_cast<W>(1u << fraction >> 1); }
 
-    // 32 parts of a line.
+    // Scans a line, in 32 parts.
     __device__ __forceinline__ void line(Coder& coder) const {
         const u32 first = lane_id() * view.length;
         W weights[kTaps], before[kTaps] = {};
@@ -96,7 +98,8 @@ struct MaxScan {
     template <bool kDeep, bool kNear>
     __device__ __forceinline__ void rows(Coder& coder) const {
         constexpr bool kKeeps = kDeep || !kNear;
-        // Cells are fetched so many times before they are needed: two rows of a plane are at least as far apart.
+        // Cells are prefetched this many times before they are needed. Two rows of a plane are at
+        // least as far apart.
         constexpr u32 kCells = MaxCells<W>::kCells, kAhead = 4;
         const u32 lane = lane_id(), row_step = view.row_step(), n_times = view.n_times();
         for (u32 i = lane; i < kCells; i += kWarp) cells.numbers[i] = 0, cells.sizes[i] = 0;
@@ -105,17 +108,19 @@ struct MaxScan {
             for (u32 i = lane; i < kept.n_cells; i += kWarp) kept.numbers[i] = 0, kept.sizes[i] = 0;
         }
         __syncwarp();
-        // Cells back to the same element in the rows before, and in the plane before.
+        // Distance in cells to the same element in the rows before, and in the plane before.
         const u32 north = row_step, up = row_step * view.per_plane, up_north = up + row_step, up_south = up - row_step;
-        // Of the row: weights, numbers before this one, and that in front of the row.
+        // Of the row: weights, the numbers before this one, and the number in front of the row.
         W weights[kTaps] = {}, west[3] = {}, front = 0;
         u32 west_sizes[2] = {};
-        // Of the row before: from two before to the one behind. And of three rows of the plane before: from the one before to the one behind. What
-        // comes next of these is on its way.
+        // Of the row before: from two elements before to one after. Of three rows of the plane
+        // before: from one element before to one after. The next elements of these are loads in
+        // flight.
         W of_north[4] = {}, of_up[3] = {}, of_up_north[3] = {}, of_up_south[3] = {}, next[3] = {};
         u32 north_sizes[3] = {}, up_sizes[2] = {}, up_south_size = 0, next_sizes[2] = {};
         u32 row = lane, x = 0 - view.lag * lane, cell = lane, time_cell = 0;
-        // At the end of a loop what is on its way is copied, and waited for.
+        // Each iteration of the loop ends with a copy of the loads in flight, which waits for them.
+        // Unrolling makes that rarer.
 #pragma unroll Coder::kTogether
         for (u32 time = 0; time < n_times; ++time) {
             const bool begins = x == 0 && row < view.n_rows;
@@ -134,14 +139,15 @@ struct MaxScan {
                 __syncwarp();
             }
             if (kNear) {
-                // The lane before is so many times behind, and the last lane one more.
+                // Cells back to the number that the lane before made. The last lane made it one
+                // time earlier.
                 const u32 behind = (lane > 0 ? view.lag - 1 : view.lag) * kWarp;
                 const u32 at = time_cell + (time_cell < behind ? kCells : 0) - behind + (lane + kWarp - 1) % kWarp;
                 of_north[3] = cells.numbers[at], north_sizes[2] = cells.sizes[at];
             }
             if (kDeep) {
                 of_up[2] = next[0], of_up_north[2] = next[1], of_up_south[2] = next[2], up_sizes[1] = next_sizes[0], up_south_size = next_sizes[1];
-                // As far as it was kept long ago, it comes from memory.
+                // Cells that were written long ago come from device memory.
                 const u32 at_up = kept.place(cell, up - 2 * kWarp), later = kept.place(cell, up_south - kAhead * kWarp);
                 fetch(kept.numbers + later), fetch(kept.sizes + later);
                 next[0] = kept.numbers[at_up], next_sizes[0] = kept.sizes[at_up];
@@ -159,7 +165,7 @@ struct MaxScan {
             sum += weights[2] * west[2] + weights[1] * west[1] + weights[0] * west[0];
             u32 sizes = 2 * west_sizes[0] + west_sizes[1] + 2 * north_sizes[1] + north_sizes[0] + north_sizes[2];
             if (kDeep) sizes += 2 * up_sizes[0] + up_sizes[1] + up_south_size;
-            // What comes next, before all that waits for this number.
+            // Prepares the next element, before anything that waits for this number.
 #pragma unroll
             for (u32 i = 0; i < 3; ++i) of_north[i] = of_north[i + 1];
             north_sizes[0] = north_sizes[1], north_sizes[1] = north_sizes[2];
@@ -175,7 +181,7 @@ struct MaxScan {
             const bool takes_part = x < view.length && row < view.n_rows;
             const Expected<W> expected(west[0], sum, fraction);
             const SizedNumber<W> coded = coder.code(MaxStep<W>{takes_part, time, row, x, expected, max_context(sizes, expected.distance, fraction)});
-            // What is behind a row is its last number.
+            // Past a row's end, its last number repeats.
             const W number = takes_part ? coded.number : west[0];
             const u32 size = takes_part ? coded.size : 0;
             if (kNear) cells.numbers[time_cell + lane] = number, cells.sizes[time_cell + lane] = static_cast<unsigned short>(size);

@@ -1,8 +1,9 @@
-// What the passes that compress at level max leave for each other of a block, in scratch; and how they are launched.
+// Scratch data of a block that the passes of compression at level max share; and their launch
+// parameters.
 //
-//   1. max_load.cuh, a CTA a block: codes, weights, and what is before the tables.
-//   2. max_find.cuh, a warp a block: what is left of codes, in its contexts.
-//   3. max_write.cuh, a warp a block: the tables of contexts, and the string.
+//   1. max_load.cuh, a CTA per block: codes, weights, and the part before the tables.
+//   2. max_find.cuh, a warp per block: residuals of codes, in their contexts.
+//   3. max_write.cuh, a warp per block: the tables of contexts, and the string.
 //   4. block_place.cuh: its place in the payload.
 
 #pragma once
@@ -13,30 +14,34 @@
 template <typename W>
 using MaxCoding = Coding<W, kMaxContexts, kNoNumbers>;
 
-// In scratch. The front of the block grows from its start, the string from the end of `codes` downwards.
+// In scratch. The front of the block grows up from its start, the string down from the end of
+// `codes`.
 template <typename W>
 struct alignas(256) MaxBlock {
-    // Elements that are kept exactly are no more than an eighth; and room for all else.
+    // Room for exact elements, which are at most an eighth, and for all other parts.
     static constexpr u32 kFrontBytes = sizeof(W) * kLargeElements / 8 + 4096;
 
     BlockInfo<W> info;
     u32 has_weights, has_exceptions;
     MaxWeights weights;
     BlockMarks marks;
-    u32 counts[MaxCoding<W>::kKeys];  // by keys, how often they come
-    u32 ranges[MaxCoding<W>::kKeys];  // and the first slot of the symbol and, in the upper half, its frequency
+    u32 counts[MaxCoding<W>::kKeys];  // occurrences, by keys
+    // By keys: the first slot of the symbol and, in the upper half, its frequency.
+    u32 ranges[MaxCoding<W>::kKeys];
     alignas(16) unsigned char start[kFrontBytes];
     alignas(16) W codes[kLargeElements + kStringRowsBytes / sizeof(W)];
 
     static constexpr u32 kFrontAndString = kFrontBytes + sizeof(W) * kLargeElements + kStringRowsBytes - kStringEndBytes;
-    // Whether what is left of numbers is found row by row (max_rows.cuh), and is in that order where entries have not all of it.
+    // Whether residuals are found row by row (max_rows.cuh). Those that do not fit their entries
+    // are then in that order.
     __device__ __forceinline__ bool is_by_rows(const MaxView& view) const { return !view.is_line() && view.length <= 1 << kLogMaxRow && !has_exceptions; }
     __device__ __forceinline__ unsigned char* front() { return start; }
     __device__ __forceinline__ const unsigned char* front() const { return start; }
 };
 
-// Behind a block, as many as the host says: an entry for each lane at each time, numbers as long as words where an entry has not all of one, and
-// cells. src/codec/szp/cuda.rs knows how many bytes those are.
+// A block is followed by an entry for each lane at each time, by words for residuals that do not
+// fit their entries, and by cells. The host gives their numbers; src/codec/szp/cuda.rs has the same
+// formula for their bytes.
 template <typename W>
 struct MaxLevel {
     using Block = MaxBlock<W>;

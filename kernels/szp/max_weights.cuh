@@ -1,8 +1,9 @@
-// The weights of the neighbours that predict a block's numbers: those of least squares, or those that make differences. The twin of
-// src/codec/szp/max/weights.rs, which says why. By a CTA; some steps by a warp of it each.
+// Weights of the neighbors that predict a block's numbers: from least squares, or those of
+// differences. The counterpart of src/codec/szp/max/weights.rs, which gives the reasons. Done by a
+// CTA; some steps run on one of its warps each.
 //
-// All sums are of whole numbers, so their order does not matter; systems are solved in single operations of binary64, in the order that
-// SPEC.md gives them.
+// All sums are of integers, so their order does not matter. Linear systems are solved in single
+// operations of binary64, in the order given by SPEC.md.
 
 #pragma once
 
@@ -12,39 +13,44 @@
 template <u32 kThreads>
 struct WeightsChooser {
     static constexpr u32 kWarps = kThreads / kWarp;
-    // Elements that are sampled at most; every second sample is tried, which decides whether weights are used. Those that are tried and those that
-    // are not are in shared memory in turn.
+    // Maximum number of sampled elements. Every second sample is tried, which decides whether
+    // weights are used. Shared memory holds either the tried samples or the other ones.
     static constexpr u32 kSamples = 1 << 10, kHalf = kSamples / 2;
     static constexpr u32 kStride = kHalf + 1;  // so that taps are in different banks
     static constexpr s32 kLimit = 1 << 19;        // larger differences count as this
-    static constexpr u32 kGolden = 40503;         // samples are at distances that differ: the golden section, in parts of 2^16
+    // Distances between samples differ: golden section, in parts of 2^16.
+    static constexpr u32 kGolden = 40503;
     static constexpr u32 kCounts = 1 << 20, kLittleSpread = 1 << 4, kLittleLeft = 1 << 2;
     static constexpr u32 kOptions = 8;            // weights, and seven orders of differences
     static constexpr u32 kLengths = 32, kSpreads = 32;
-    // Products of a tap with four others, each of a part of the samples by a thread.
+    // A thread multiplies a tap with four others, over a part of the samples.
     static constexpr u32 kFour = 4, kProducts = 39, kParts = 4;
     static constexpr u32 kFactorStride = kTaps + 1;
 
     // In shared memory.
     struct State {
-        s32 samples[kTaps][kStride];  // what a number, which comes first, and its neighbours have above the one before it
+        // Differences from the number before: of the number itself, then of its neighbors.
+        s32 samples[kTaps][kStride];
         u32 counts[kHalf];            // how often a sample counts
         u32 taken[kSamples / 32];     // marks of elements that are samples
         u32 n_samples;                // all
-        u64 sums[kTaps][kTaps];       // of products, those with the number first; the others below the diagonal only
+        // Sums of products: those with the number in column 0, all other ones up to the diagonal
+        // only.
+        u64 sums[kTaps][kTaps];
         union {
             double factors[kRowKinds][kTaps][kFactorStride];
             u32 tables[kOptions][kSpreads * kLengths / 2];  // how often bit lengths occur, two in a word
         };
         u64 costs[kOptions];
         MaxWeights weights;
-        u32 header;                   // what that of the block says of them
+        u32 header;                   // the bits for them in the block's header
     };
     State& state;
     const MaxView& view;
     const u32 n_elements;
 
-    // Those that suit some numbers best, and what the header says of them, are in the state then. By all threads; barriers.
+    // Finds the weights that suit these numbers best, and the header bits for them, and stores both
+    // in the state. Called by all threads; has barriers.
     template <typename W>
     __device__ __forceinline__ void run(const W* numbers) const {
         const u32 sampled = view.n_kinds() == 1 ? 0 : view.is_deep() ? 3 : 1, warp = warp_id();
@@ -102,12 +108,12 @@ struct WeightsChooser {
         return static_cast<s32>(min(max(static_cast<s64>(difference), static_cast<s64>(-kLimit)), static_cast<s64>(kLimit)));
     }
 
-    // The element that may be a sample.
+    // Index of the element that may be sample i.
     __device__ __forceinline__ u32 place(u32 i) const {
         const u32 step = (n_elements + kSamples - 1) / kSamples;
         return i * step + (i * kGolden % (1u << 16) * step >> 16);
     }
-    // Marks elements that have all neighbours of their kind within the block. A barrier.
+    // Marks elements that have all neighbors of their kind within the block. Has barriers.
     __device__ __forceinline__ void find_samples(u32 sampled) const {
         if (threadIdx.x == 0) state.n_samples = 0;
         __syncthreads();
@@ -119,7 +125,7 @@ struct WeightsChooser {
         }
         __syncthreads();
     }
-    // Takes the differences of every second sample. A barrier.
+    // Loads the differences of every second sample. Has a barrier.
     template <typename W>
     __device__ __forceinline__ void take(const W* numbers, u32 first) const {
         const u32 lane = lane_id(), n_taps = view.is_line() || view.is_deep() ? kTaps : kPlaneTaps;
@@ -150,7 +156,7 @@ struct WeightsChooser {
         for (u32 tap = 1; tap < kTaps; ++tap) spread += static_cast<u32>(abs(state.samples[tap][s]));
         return spread;
     }
-    // What weights leave of a sample.
+    // The residual of a sample with these weights.
     __device__ __forceinline__ s64 left(u32 s, const short (&weights)[kTaps], u32 fraction) const {
         s64 sum = (1 << fraction) >> 1;
 #pragma unroll
@@ -158,7 +164,8 @@ struct WeightsChooser {
         return state.samples[0][s] - (sum >> fraction);
     }
 
-    // How often n samples count. What was predicted badly counts less, and what has neighbours that differ much.
+    // Sets how often n samples count. Badly predicted samples count less, and so do samples whose
+    // neighbors differ much.
     __device__ __forceinline__ void weigh(u32 n, bool are_known, u32 sampled) const {
 #pragma unroll 1
         for (u32 s = threadIdx.x; s < n; s += kThreads) {
@@ -168,7 +175,7 @@ struct WeightsChooser {
         }
     }
 
-    // Adds up products of taps, of n samples.
+    // Adds up products of taps over n samples.
     __device__ __forceinline__ void multiply(u32 n) const {
 #pragma unroll 1
         for (u32 job = threadIdx.x; job < kParts * kProducts; job += kThreads) {
@@ -189,7 +196,8 @@ struct WeightsChooser {
         }
     }
 
-    // Sets the weights of a kind of rows to those of least squares, if there are some. By a warp.
+    // Sets the weights of a kind of rows by least squares, if there is a solution. Called by one
+    // warp.
     __device__ __forceinline__ void solve(u32 kind) const {
         const u32 lane = lane_id(), present = view.present(kind) & ((view.is_line() || view.is_deep() ? 1u << kTaps : 1u << kPlaneTaps) - 2), n = __popc(present);
         // The lane's neighbour.
@@ -205,7 +213,8 @@ struct WeightsChooser {
             factor[i][lane] = sum;
         }
         double x = lane < n ? static_cast<double>(static_cast<s64>(state.sums[tap][0])) : 0.0;
-        // The factor of Cholesky, column by column: a lane has a row. And the solution forwards.
+        // Computes the Cholesky factor column by column; a lane has a row. Includes the forward
+        // substitution.
         for (u32 k = 0; k < n; ++k) {
             __syncwarp();
             const double square = factor[k][k];
@@ -228,19 +237,19 @@ struct WeightsChooser {
             for (u32 k = i + 1; k < n; ++k) sum -= __shfl_sync(kAllLanes, product, k);
             if (lane == i) x = sum / factor[i][i];
         }
-        // Out of range, or not a number, it becomes the nearest one, or 0.
+        // Clamps a weight that is out of range; NaN becomes 0.
         const s32 weight = x == x ? __double2int_rn(x * static_cast<double>(1 << kWeightBits)) : 0;
         if (lane < n) state.weights.of[kind][tap] = static_cast<short>(min(max(weight, -32768), 32767));
     }
 
-    // Sixteen times the logarithm of a number above 0, to the base of 2, rounded down: between powers of two on a line.
+    // 16 · log2(number), for a number above 0, rounded down. It is linear between powers of two.
     static __device__ __forceinline__ u32 log(u32 number) {
         const u32 whole = bit_length(number) - 1;
         return 16 * whole + ((number << (31 - whole) << 1) >> 28);
     }
     static __device__ __forceinline__ u32 of_count(u32 n) { return n > 0 ? n * log(n) : 0; }
-    // What n samples would take: bit lengths of what is left in classes by how much neighbours differ, and the bits below the highest
-    // one. By a warp.
+    // Cost of n samples in 1/16 bits: the entropy of residuals' bit lengths, in classes by how much
+    // neighbors differ, plus the bits below the highest one. Called by one warp.
     __device__ __forceinline__ void find_cost(u32 option, u32 n, u32 sampled) const {
         const u32 lane = lane_id();
         u32* const table = state.tables[option];
@@ -260,7 +269,7 @@ struct WeightsChooser {
         __syncwarp();
         u32 total = 0, apart = 0;
         for (u32 i = 0; i < kLengths / 2; ++i) {
-            // Lanes at different words: those of the same place in all classes are in one bank.
+            // Lanes read different words, as the same place in all classes is in one bank.
             const u32 two = table[lane * (kLengths / 2) + (i + lane) % (kLengths / 2)];
             total += (two & 0xffff) + (two >> 16), apart += of_count(two & 0xffff) + of_count(two >> 16);
         }
@@ -268,10 +277,10 @@ struct WeightsChooser {
         const u32 cost = warp_sum(together > apart ? together - apart : 0) + 16 * warp_sum(below);
         if (lane == 0) state.costs[option] = cost;
     }
-    // By one thread.
+    // Chooses the cheapest option. Called by one thread.
     __device__ __forceinline__ void choose(u32 n_tried) const {
         const u64 per_sample = n_elements / n_tried;
-        // Weights are to be written.
+        // Weights also cost the bits that store them.
         u64 best = state.costs[0] * per_sample + 8 * 16 * 2 * view.n_weights();
         state.header = kHasWeights;
         for (u32 orders = 1; orders < kOptions; ++orders) {

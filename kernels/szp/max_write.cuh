@@ -1,5 +1,5 @@
-// The third pass of compression at level max: a warp makes the tables of contexts, writes the string of a block, and then it is known how long the
-// block is.
+// Third pass of compression at level max: a warp builds the tables of contexts and writes the
+// string of a block. Then the block's length is known.
 
 #pragma once
 
@@ -11,8 +11,9 @@ union MaxWriteShared {
     typename ContextWriter<MaxCoding<W>>::Ranges ranges;
 };
 
-// Where what is left of a number is, by the place of its entry: there, or in the order of rows. Blocks by rows have fewer than 2^16 times. Where a lane
-// has nothing at a time, nothing is left, and the place may be any.
+// Place of an entry's residual: the place of the entry, or that in the order of rows. Blocks by
+// rows have fewer than 2^16 times. If a lane has nothing at a time, there is no residual, and any
+// place will do.
 struct ResidualPlaces {
     const MaxView view;
     const bool is_by_rows;

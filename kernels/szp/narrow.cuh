@@ -1,38 +1,40 @@
-// Blocks whose numbers are small: two numbers in a word, half the memory, and nearly half the instructions.
+// Blocks of small codes: two numbers in a word, half the memory, and nearly half the instructions.
 //
-// Numbers are codes less the first of the block, of at most 13 bits with their sign, so that all their differences of order 1 along three
-// axes fit 16 bits. A word of two of them is seen as one integer, low + 65536·high: sums of such words with any factors are right in both
-// halves, as long as what comes out fits. Added to kZeros the halves are without sign, and can be taken apart.
+// Numbers are codes minus the block's first code. They have at most 13 bits with their sign, so all
+// their differences of order 1 along three axes fit 16 bits. A word of two numbers is one integer,
+// low + 65536·high. Sums of such words with any factors are right in both halves, as long as the
+// results fit. Adding kZeros makes the halves unsigned, so that they can be unpacked.
 //
-// Rows are of 32 numbers in shared memory, 64 bytes; those of clipped boxes are shorter, and followed by anything. A thread has a row. A whole
-// line is seen as such rows, before each of which is the one before.
+// A row has 32 numbers, 64 bytes, in shared memory. Rows of clipped boxes are shorter and end in
+// arbitrary values. A thread has a row. A full line is treated as such rows, each preceded by the
+// row before.
 
 #pragma once
 
 #include "../stage/pack.cuh"
 #include "block_work.cuh"
 
-constexpr u32 kZeros = 0x80008000u;     // two numbers that are 0
-constexpr u32 kMostNarrow = 1 << 12;    // sizes of numbers are less
+constexpr u32 kZeros = 0x80008000u;     // two biased numbers that are 0
+constexpr u32 kMostNarrow = 1 << 12;    // magnitudes of numbers are below this
 constexpr u32 kPairs = kRow / 2;        // words of a row
 constexpr u32 kNarrowRows = kElements / kRow;
 
-// Ones in those halves whose top bit is set, else zeros.
+// All ones in those halves whose top bit is set, else zeros.
 __device__ __forceinline__ u32 spread_signs(u32 pair) {
     u32 signs;
     asm("prmt.b32 %0, %1, 0, 0xbb99;" : "=r"(signs) : "r"(pair));
     return signs;
 }
-// Two numbers without sign, small if the pair's are: as zigzag.
+// Zigzag: two unsigned numbers, small if the magnitudes of the pair's numbers are small.
 __device__ __forceinline__ u32 zigzag_pair(u32 pair) { return (pair << 1 & 0xfffefffeu) ^ ~spread_signs(pair); }
-// The pair that begins with the second number of the one before.
+// The pair that starts with the second number of `before`.
 __device__ __forceinline__ u32 pair_between(u32 before, u32 pair) { return __funnelshift_l(before, pair, 16); }
-// How long the longest of eight numbers without sign is.
+// Bit length of the longest of eight unsigned numbers.
 __device__ __forceinline__ u32 longest_of(const u32 (&pairs)[4]) {
     const u32 any = pairs[0] | pairs[1] | pairs[2] | pairs[3];
     return bit_length((any | any >> 16) & 0xffff);
 }
-// The pairs of an octet that has only so many numbers: others become 0.
+// Keeps the first `n` numbers of a group of eight and zeroes the rest.
 __device__ __forceinline__ void cut_octet(u32 (&pairs)[4], s32 n) {
 #pragma unroll
     for (s32 i = 0; i < 4; ++i) pairs[i] = 2 * i + 1 < n ? pairs[i] : 2 * i < n ? pairs[i] & 0xffff : 0;
@@ -43,7 +45,7 @@ struct NarrowNumbers {
     static constexpr u32 kRowBytes = kRow * 2;
     unsigned char* const at;
     __device__ __forceinline__ explicit NarrowNumbers(SzpShared<W>& shared) : at(reinterpret_cast<unsigned char*>(shared.buffers[0].words)) {}
-    // Eight numbers of a row: neighbours in a column meet no bank conflicts.
+    // Eight numbers of a row, swizzled so that vertical neighbors have no bank conflicts.
     __device__ __forceinline__ uint4& octet(u32 row, u32 c) const {
         return *reinterpret_cast<uint4*>(at + row * kRowBytes + (c ^ (row >> 1 & 3)) * kUnitBytes);
     }
@@ -54,11 +56,11 @@ struct NarrowNumbers {
 #pragma unroll
         for (u32 i = 0; i < 4; ++i) pairs[i] += factor * other[i];
     }
-    // A number, as it is stored: 2^15 more.
+    // A number as it is stored, with a bias of 2^15.
     __device__ __forceinline__ unsigned short& number(u32 row, u32 x) const { return reinterpret_cast<unsigned short*>(&octet(row, x / kOctet))[x % kOctet]; }
 };
 
-// Orders for such a block: as SzpOrders. A lane has an octet of a row.
+// Chooses orders for such a block, like SzpOrders. A lane has eight numbers of a row.
 template <typename W>
 struct NarrowOrders {
     static constexpr u32 kForms = 4;  // nothing, y, z, both: each with and without differences along x
@@ -87,14 +89,15 @@ struct NarrowOrders {
         task.z = box.planes.divide(task.row, task.y);
         return task;
     }
-    // What numbers behind the end of a row add is nothing.
+    // Numbers past the end of a row cost nothing.
     __device__ __forceinline__ u32 cost_of(u32 (&pairs)[4], const Task& task) const {
 #pragma unroll
         for (u32 i = 0; i < 4; ++i) pairs[i] = zigzag_pair(pairs[i]);
         if (unlikely(box.sx < kRow)) cut_octet(pairs, static_cast<s32>(box.sx) - static_cast<s32>(task.c * kOctet));
         return task.exists ? longest_of(pairs) : 0;
     }
-    // By all lanes, of which neighbours have neighbouring octets of a row. `before`: the pair before a row.
+    // Called by all lanes; adjacent lanes have adjacent groups of a row. `before`: the pair before
+    // a row.
     __device__ __forceinline__ void difference_x(u32 (&pairs)[4], u32 c, u32 before) const {
         u32 left = __shfl_up_sync(kAllLanes, pairs[3], 1);
         if (c == 0) left = before;
@@ -103,14 +106,14 @@ struct NarrowOrders {
         pairs[0] = pairs[0] - pair_between(left, pairs[0]) + kZeros;
     }
 
-    // Costs of all candidates whose orders are 0 or 1, but the first.
+    // Costs of all candidates whose orders are 0 or 1, except the first.
     __device__ __forceinline__ void first_costs() const {
         const u32 n_forms = box.sz > 1 ? kForms : box.is_line() ? 1 : kForms / 2, n = n_forms * n_tasks;
 #pragma unroll 1
         for (u32 first = threadIdx.x - lane_id(); first < n; first += kSzpThreads) {
             const u32 i = first + lane_id(), form = (i >= n_tasks) + (i >= 2 * n_tasks) + (i >= 3 * n_tasks);
             Task own = task(i - form * n_tasks);
-            // Without differences along z the planes are one.
+            // Without differences along z, all planes count as one.
             const bool has_y = form & 1 && (form & 2 ? own.y : own.row) > 0, has_z = form & 2 && own.z > 0;
             u32 pairs[4];
             numbers.load(own.row, own.c, pairs);
@@ -132,11 +135,12 @@ struct NarrowOrders {
         }
     }
 
-    // Adds the warp's share of the cost of order 2 or 3 along all these axes. `most` has the bits of all sizes.
+    // Adds the warp's share of the cost of order `kOrder` along the axes of `o`. `most` is the OR
+    // of all magnitudes.
     template <u32 kOrder>
     __device__ __forceinline__ void add_cost(u32 to, const Orders& o, u32 most, u32 first_warp) const {
         static_assert(kOrder == 2 || kOrder == 3, "what others are is not known here");
-        // In such boxes octets behind each other are in the same places of their rows.
+        // If box.sy is a multiple of 8, rows that follow each other along z have the same swizzle.
         const bool is_small = ((2 * most + 1) << (o.z + o.y)) <= 0xffff && (o.z == 0 || box.sy % 8 == 0);
 #pragma unroll 1
         for (u32 first = (threadIdx.x / kWarp + kSzpWarps - first_warp) % kSzpWarps * kWarp; first < n_tasks; first += kSzpThreads) {
@@ -145,7 +149,7 @@ struct NarrowOrders {
             u32 d[kOctet] = {};
             if (likely(is_small)) {
                 u32 pairs[4] = {}, of_z[kOrder + 1], places[kOrder + 1], all_z = 0, factors = 0;
-                // Rows that there are not add nothing.
+                // Rows that do not exist add nothing.
 #pragma unroll
                 for (u32 i = 0; i <= kOrder; ++i) {
                     const bool exists = i <= min(o.z, own.z);
@@ -183,7 +187,7 @@ struct NarrowOrders {
                 }
                 __syncwarp();
             }
-            // What is before the row, in each of its differences.
+            // The number before the row, for each order of differences.
             u32 before[3] = {};
             if (unlikely(box.is_line()) && own.row > 0) {
                 const uint4 last = numbers.octet(own.row - 1, 3);
@@ -209,12 +213,13 @@ struct NarrowOrders {
             if (lane_id() == 0) atomicAdd(&shared.narrow_costs[to], sum);
         }
     }
-    // The factors of differences.
+    // Factor i of a difference of this order: a binomial coefficient with its sign.
     template <u32 kOrder>
     static __device__ __forceinline__ constexpr u32 factor_of(u32 i) {
         return i == 0 ? 1 : i == 1 ? 0 - kOrder : i == 2 ? (kOrder == 2 ? 1 : 3) : ~0u;
     }
-    // Adds the numbers of pairs, of so many zeros, times a factor.
+    // Unpacks the numbers of pairs, which contain `zeros` biases, and adds them to `d` times a
+    // factor.
     static __device__ __forceinline__ void take_apart(const u32 (&pairs)[4], u32 zeros, u32 factor, u32 (&d)[kOctet]) {
 #pragma unroll
         for (u32 k = 0; k < 4; ++k) {
@@ -223,7 +228,8 @@ struct NarrowOrders {
         }
     }
 
-    // The fifth of eight samples in the order of the numbers, and the cost without differences, by one warp.
+    // Finds the fifth of eight sorted samples, and the cost without differences. Called by one
+    // warp.
     __device__ __forceinline__ void middle_cost() const {
         constexpr u32 kSamples = 8;
         const u32 j = lane_id() % kSamples, place = j * box.m / kSamples;
@@ -251,8 +257,9 @@ struct NarrowOrders {
         if (lane_id() == 0) shared.narrow_middle = between, shared.narrow_costs[kForms] = cost;
     }
 
-    // Chooses orders, and the base beside the first number; is false, in all threads, if they are not narrow. Where it is true the last two
-    // warps have called `keeper.place()` meanwhile. Barriers.
+    // Chooses the orders, and the base relative to the first number. Returns false, in all threads,
+    // if the search needs orders that are not tried here. If it returns true, the last two warps
+    // have called `keeper.place()` meanwhile. Has barriers.
     template <typename Keeper>
     __device__ __forceinline__ bool choose(u32 most, Orders& best, u32& base, const Keeper& keeper) const {
         constexpr u32 kCubicAt = kForms + 1, kHigherAt = kForms + 2;
@@ -261,7 +268,7 @@ struct NarrowOrders {
         add_cost<3>(kCubicAt, cubic, most, 1);
         first_costs();
         __syncthreads();
-        // In the order of the writer's candidates; of those that are as good the first one is chosen.
+        // In the order of the writer's candidates; on a tie the first one wins.
         const uint4 forms = *reinterpret_cast<const uint4*>(shared.narrow_costs);
         const bool has_z = box.sz > 1, has_y = box.sy > 1, has_x = box.sx > 1;
         u32 key = shared.narrow_costs[kForms] << 4;
@@ -294,12 +301,12 @@ struct NarrowOrders {
             __syncthreads();
             if (shared.narrow_costs[kHigherAt + 1] >= lowest) return true;
         }
-        // Nobody looks at order 4 here.
+        // Order 4 is not tried here.
         return false;
     }
 };
 
-// What is left of a thread's row, without sign.
+// The residuals of a thread's row; unsigned once differenced.
 template <typename W>
 struct NarrowRow {
     u32 pairs[kPairs];
@@ -349,7 +356,7 @@ struct NarrowRow {
 #pragma unroll
             for (u32 i = 0; i < kPairs; ++i) pairs[i] += (1 - factors) * kZeros;
         }
-        // What is before the row, and before its differences; of those no more are asked for.
+        // The pair before the row, and its first differences. Higher orders do not occur here.
         u32 before = kZeros, next_before = kZeros;
         if (unlikely(box.is_line()) && row > 0) {
             const uint4 last = numbers.octet(row - 1, 3);
@@ -379,14 +386,14 @@ __device__ __forceinline__ void add_bytes(u32 low, u32 high, u32 at) {
     if (second) or_shared(to + 4, second);
     if (third) or_shared(to + 8, third);
 }
-// Adds an octet of so many bits, at most 16, a number: as add_octet.
+// Like add_octet(), for a group of numbers with `width` bits each, at most 16.
 __device__ __forceinline__ void add_narrow_octet(u32 a, u32 b, u32 c, u32 d, u32 width, u32 at) {
     if (width > 8) {
         add_bytes(__byte_perm(a, b, 0x6420), __byte_perm(c, d, 0x6420), at);
         a = a >> 8 & 0x00ff00ffu, b = b >> 8 & 0x00ff00ffu, c = c >> 8 & 0x00ff00ffu, d = d >> 8 & 0x00ff00ffu;
         at += 8, width -= 8;
     }
-    // The upper number of a pair comes right behind the lower one, then the second pair behind the first.
+    // The upper number of a pair directly follows the lower one; the second pair follows the first.
     const u32 one = 1u << width, up = one - 0x10000u, two = one * one;
     const u32 first = (a + (a >> 16) * up) + (b + (b >> 16) * up) * two, second = (c + (c >> 16) * up) + (d + (d >> 16) * up) * two;
     add_bytes(first | __funnelshift_lc(0, second, 4 * width), __funnelshift_lc(second, 0, 4 * width), at);

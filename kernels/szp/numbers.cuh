@@ -1,7 +1,7 @@
-// The numbers of a block while it is compressed: codes, or words, less the first of them.
+// The numbers of a block during compression: codes or words, minus the first one.
 //
-// Blocks of rows of 32 numbers, and lines, which are seen as such rows, have numbers of 32 bits, and a thread has a row. Those of all
-// other blocks have the bits of a word.
+// Blocks with rows of 32 numbers, and lines, which are treated as such rows, have 32-bit numbers; a
+// thread has a row. All other blocks have numbers with the bits of a word.
 
 #pragma once
 
@@ -20,7 +20,7 @@ struct Numbers<W, true> {
     static constexpr u32 kRowBytes = kRow * sizeof(u32);
     unsigned char* const at;
     __device__ __forceinline__ explicit Numbers(SzpShared<W>& shared) : at(reinterpret_cast<unsigned char*>(shared.buffers[0].words)) {}
-    // 16 bytes of a row: neighbours in a column meet no bank conflicts.
+    // 16 bytes of a row, swizzled so that vertical neighbors have no bank conflicts.
     __device__ __forceinline__ uint4& chunk(u32 row, u32 chunk) const {
         return *reinterpret_cast<uint4*>(at + row * kRowBytes + (chunk ^ (row & 7)) * kUnitBytes);
     }
@@ -33,15 +33,15 @@ struct RowDifferences {
     const Numbers<W, true> numbers;
     const RowBox& box;
 
-    // kN numbers of a row, 4 or 8, from `first` on, a multiple of that.
+    // Loads kN numbers of a row, 4 or 8, from `first` on, a multiple of kN.
     template <u32 kN>
     __device__ __forceinline__ void load(u32 row, u32 first, u32 (&v)[kN]) const {
-        // A pair of chunks stays a pair.
+        // The swizzle keeps a pair of chunks together.
         unsigned char* const at = reinterpret_cast<unsigned char*>(&numbers.chunk(row, first / 4));
         split(*reinterpret_cast<const uint4*>(at), v);
         if (kN == 8) split(*reinterpret_cast<const uint4*>(numbers.at + ((at - numbers.at) ^ kUnitBytes)), v + kN - 4);
     }
-    // The same, added with a factor.
+    // Adds such numbers, times a factor.
     template <u32 kN>
     __device__ __forceinline__ void add(u32 row, u32 first, u32 factor, u32 (&v)[kN]) const {
         u32 other[kN];
@@ -49,7 +49,7 @@ struct RowDifferences {
 #pragma unroll
         for (u32 i = 0; i < kN; ++i) v[i] += factor * other[i];
     }
-    // The same, less the base, differenced along z and y.
+    // Loads such numbers minus the base, differenced along z and y.
     template <u32 kN>
     __device__ __forceinline__ void load_zy(u32 row, u32 z, u32 y, u32 first, const Orders& o, u32 base, u32 (&v)[kN]) const {
         load(row, first, v);
@@ -71,14 +71,16 @@ struct RowDifferences {
             for (u32 i = 0; i < kN; ++i) v[i] -= base;
         }
     }
-    // The plane of a row, and its place there, as these orders see the box.
+    // The plane of a row, and its place there. Without differences along z, all planes count as
+    // one.
     __device__ __forceinline__ u32 place(u32 row, const Orders& o, u32& y) const {
         y = row;
         return o.z > 0 ? box.planes.divide(row, y) : 0;
     }
 };
 
-// Differences along x, one octet after the other: what the one before ended with, for every order.
+// Differences along x, one group after another. `last` has the end of the group before, for every
+// order.
 struct Carries {
     u32 last[kMaxOrder] = {};
 

@@ -1,11 +1,11 @@
-// Groups of eight numbers, written: the widths that a block has, and its groups' bytes.
+// Writes groups of eight numbers: chooses the widths of a block, and writes its groups' bytes.
 
 #pragma once
 
 #include "../stage/pack.cuh"
 #include "block_work.cuh"
 
-// The width after 32·slot + lane, or ~0 if there is none.
+// The next present width after 32·slot + lane, or ~0 if there is none.
 template <u32 kSlots>
 __device__ __forceinline__ u32 next_width(const u32 (&present)[kSlots], u32 slot, u32 lane) {
     u32 next = ~0u;
@@ -17,8 +17,9 @@ __device__ __forceinline__ u32 next_width(const u32 (&present)[kSlots], u32 slot
     return next;
 }
 
-// Chooses the widths for groups of which is known how many have each length, by the rule of the format's writer: the width without
-// which the groups are least longer is left out, again and again. By a warp. No length is more than kLongest.
+// Chooses the widths, given how many groups have each length, by the rule of the format's writer.
+// It repeatedly removes the width whose removal lengthens the groups the least. Called by one warp.
+// No length is more than kLongest.
 template <u32 kLongest, typename W>
 __device__ __forceinline__ void choose_table(SzpShared<W>& shared, u32 n_groups) {
     // A lane has widths lane, lane + 32, lane + 64.
@@ -54,7 +55,8 @@ __device__ __forceinline__ void choose_table(SzpShared<W>& shared, u32 n_groups)
             if (present[k] >> lane & 1 && next != ~0u) key = min(key, counts[k] * (next - k * 32 - lane) << 8 | (k * 32 + lane));
         }
         key = warp_min_unsigned(key);
-        // What the next one costs, none of the others costs less: is there any number of widths that may be better?
+        // Each further removal costs at least as much as this one. Could any smaller number of
+        // widths still be better?
         const auto may_be_better = [&](u32 fewer) {
             return fewer < n && n_bytes + (n - fewer) * (key >> 8) + fewer + (n_groups * index_bits(fewer) + 7) / 8 < best;
         };
@@ -90,7 +92,7 @@ __device__ __forceinline__ void choose_table(SzpShared<W>& shared, u32 n_groups)
     }
     if (lane == 0) shared.n_widths = best_n, shared.octet_bytes = best_bytes;
 }
-// Adds a group with numbers of so many bits to zeros in shared memory, from byte `at` on.
+// Adds a group of numbers with `width` bits each to zeros in shared memory, from byte `at` on.
 template <typename N>
 __device__ __forceinline__ void add_octet(const N (&r)[kOctet], u32 width, u32 at) {
 #pragma unroll

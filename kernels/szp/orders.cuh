@@ -1,5 +1,6 @@
-// The orders of differences that make the groups of a block shortest, as the rules of the format's writer find them: some rows are
-// predicted with each candidate, and of every eight numbers the longest counts. By all threads of a CTA.
+// Finds the orders of differences that make the groups of a block shortest, by the rules of the
+// format's writer. Some rows are predicted with each candidate; of every eight numbers the longest
+// counts. Called by all threads of a CTA.
 
 #pragma once
 
@@ -28,12 +29,14 @@ struct SzpOrders {
         return !(missing >> c & 1);
     }
 
-    // Whether there are planes, and rows that lie behind each other in these are in the same places of shared memory.
+    // Whether there are planes, and rows that follow each other along z have the same swizzle in
+    // shared memory.
     __device__ __forceinline__ bool is_even() const { return shared.box.sz > 1 && shared.box.sy % 8 == 0; }
 
     using Sample = RowSample<13>;
 
-    // The fifth of eight samples in the order of the numbers, which are less `first`. By all threads of a warp.
+    // The fifth of eight sorted samples. Numbers lack `first`, and so does the result. Called by
+    // all threads of a warp.
     __device__ __forceinline__ N middle(N first) const {
         constexpr u32 kSamples = 8;
         const u32 j = lane_id() % kSamples;
@@ -47,7 +50,7 @@ struct SzpOrders {
         return __shfl_sync(kAllLanes, own, __ffs(__ballot_sync(kAllLanes, rank == kSamples / 2)) - 1);
     }
 
-    // Chooses orders, and the base beside the first number. Barriers.
+    // Chooses the orders, and the base relative to the first number. Has barriers.
     __device__ __forceinline__ void choose(N first, Orders& best, N& base) const {
         if (threadIdx.x >= kSzpThreads - kWarp) {
             const N own = middle(first);
@@ -77,13 +80,13 @@ struct SzpOrders {
         u32 order = max(max(best.z, best.y), best.x);
         base = order == 0 ? static_cast<N>(shared.middle) : 0;
         if (order == 0) return;
-        // That of orders 2 and 3 in all directions may be known.
+        // The costs of orders 2 and 3 along all axes may be known.
         const bool are_known = kRows && is_even() && best.z > 0 && best.y > 0 && best.x > 0;
 #pragma unroll 1
         while (order < kMaxOrder) {
             ++order;
             const Orders o{best.z > 0 ? order : 0, best.y > 0 ? order : 0, best.x > 0 ? order : 0};
-            // Two places in turn: nobody reads the one any more that is written.
+            // Two places in turn: no thread still reads the one that is written.
             u32 place = kHigher + order % 2;
             if (are_known && order <= 3) {
                 place = order == 2 ? kQuadratic : kCubic;
@@ -130,7 +133,8 @@ struct SzpOrders {
         return warp_sum(cost);
     }
 
-    // The warp's share of the costs of all candidates but the last, in a box of rows of less than 32.
+    // The warp's share of the costs of all candidates but the last, in a box with rows of at most
+    // 32.
     __device__ __forceinline__ void short_costs() const { short_costs(numbers); }
     __device__ __forceinline__ void short_costs(const Numbers<W, true>&) const {}
     __device__ __forceinline__ void short_costs(const Numbers<W, false>& numbers) const {
@@ -144,7 +148,7 @@ struct SzpOrders {
             const u32 row = sample.first + i * sample.step;
             u32 y;
             const u32 z = box.planes.divide(row, y);
-            // Numbers that there are not are zeros.
+            // Numbers that do not exist are zeros.
             const W* const at = numbers.at + row * box.sx + x;
             const W own = *at, above = row > 0 ? *(at - box.sx) : 0, behind = z > 0 ? *(at - box.sy * box.sx) : 0;
             const W both = z > 0 && y > 0 ? *(at - box.sy * box.sx - box.sx) : 0;
@@ -212,19 +216,19 @@ struct SzpOrders {
         d[3] -= d[2], d[2] -= d[1], d[1] -= d[0];
         if (chunk > 0) d[0] -= left;
     }
-    // A number as long as the longest of these, without signs.
+    // A number with the bit length of the longest of these in zigzag form.
     static __device__ __forceinline__ u32 lengths_of(const u32 (&d)[4]) {
         u32 any = 0;
 #pragma unroll
         for (u32 i = 0; i < 4; ++i) any |= d[i] ^ d[i] << 1;
         return any;
     }
-    // The bits of the longest of eight numbers, of which two threads have half each.
+    // The bits of the longest of eight numbers. Two threads have half of them each.
     static __device__ __forceinline__ u32 cost_of_pair(u32 any, bool exists) {
         any |= __shfl_xor_sync(kAllLanes, any, 1);
         return exists && lane_id() % 2 == 0 ? bit_length(any) : 0;
     }
-    // The same of two candidates: of the first one in even lanes, of the other in odd ones.
+    // The same for two candidates: even lanes return the first cost, odd lanes the other one.
     static __device__ __forceinline__ u32 cost_of_two(const u32 (&d)[4], u32 other, bool exists) {
         const bool is_odd = lane_id() % 2;
         const u32 own = lengths_of(d), any = (is_odd ? other : own) | __shfl_xor_sync(kAllLanes, is_odd ? own : other, 1);
@@ -237,7 +241,7 @@ struct SzpOrders {
         share_cost(odd, both >> 16);
     }
 
-    // The warp's share of the costs of orders 2 and 3 along all axes, in a box that is even.
+    // The warp's share of the costs of orders 2 and 3 along all axes, if is_even().
     __device__ __forceinline__ void high_costs() const { high_costs(numbers); }
     __device__ __forceinline__ void high_costs(const Numbers<W, false>&) const {}
     __device__ __forceinline__ void high_costs(const Numbers<W, true>& numbers) const {
@@ -277,7 +281,7 @@ struct SzpOrders {
         share_two(kCubic, kQuadratic, costs);
     }
 
-    // The cost without differences, by one warp.
+    // The cost without differences. Called by one warp.
     __device__ __forceinline__ void middle_cost(N between) const { middle_cost(between, numbers); }
     __device__ __forceinline__ void middle_cost(W, const Numbers<W, false>&) const {}
     __device__ __forceinline__ void middle_cost(u32 between, const Numbers<W, true>& numbers) const {
@@ -309,7 +313,7 @@ struct SzpOrders {
             const u32 wanted = first + lane_id(), task = min(wanted, 8 * sample.n - 1), row = sample.first + task / 8 * sample.step, chunk = task % 8;
             u32 y;
             const u32 z = box.planes.divide(row, y);
-            // Numbers that there are not are zeros.
+            // Numbers that do not exist are zeros.
             u32 d[4], above[4] = {}, e[4] = {}, both[4] = {};
             differences.load(row, 4 * chunk, d);
             if (row > 0) differences.load(row - 1, 4 * chunk, above);

@@ -1,4 +1,4 @@
-// What is the same of blocks of all sizes when they go to the payload.
+// Writes blocks of all sizes to the payload.
 
 #pragma once
 
@@ -7,7 +7,7 @@
 #include "exceptions.cuh"
 #include "range.cuh"
 
-// Which part of the elements a block has.
+// Index of the part of the elements that a block holds.
 __device__ __forceinline__ u32 part_of(const Chunk& own, u32 index) { return index & ((1u << own.log_parts()) - 1); }
 
 // Word i of a block without numbers, of m elements.
@@ -31,8 +31,8 @@ __device__ __forceinline__ u32 plain_word(u32 header, W constant, u32 i, const F
     return word;
 }
 
-// Writes the table's entry of a block with these sums, and what else there is in front of the blocks if it is the first or the last one; adds
-// all that to the sums. By one thread.
+// Writes the table entry of a block with these sums. With the first block it also writes the bound,
+// with the last one the zeros after the table. Adds all of these to the sums. Called by one thread.
 template <typename W>
 __device__ __forceinline__ void add_entry(const OrderedFrames<FrameLayout>& frames, u32 chunk, u32 block, u32 before, u32 n_units, Sums& sums) {
     const Chunk& own = frames.args.own;

@@ -1,5 +1,6 @@
-// Quantisers: words become codes, and these become words within a bound. The twin of src/stage/quantise.rs, which says how and
-// why; operation by operation the same arithmetic.
+// Quantizers: map words to codes, and codes to words within a bound. The counterpart of
+// src/stage/quantise.rs, which explains how and why. The arithmetic is the same, operation by
+// operation.
 
 #pragma once
 
@@ -17,7 +18,7 @@ constexpr u32 kZones = 4;
 
 enum class Quantised : u32 { kNothing, kUniform, kWhole, kRelative };
 
-// A word as it is quantised.
+// A quantized word.
 template <typename W>
 struct Coded {
     W code;
@@ -28,21 +29,23 @@ struct Coded {
 template <typename W>
 struct Quantiser {
     using F = Float<W>;
-    static constexpr u32 kCountingBits = 8 * sizeof(W) - 2;  // of a code's size
+    static constexpr u32 kCountingBits = 8 * sizeof(W) - 2;  // of a code's magnitude
 
     Quantised kind;
     u32 type;
-    // Floats with an absolute bound: where zones begin, their steps, the inverses of these, and the codes of the starts.
+    // Floats with an absolute bound: starts of the zones, their steps, the inverses of the steps,
+    // and the codes of the starts.
     F starts[kZones], steps[kZones], inverses[kZones];
     W firsts[kZones];
     F most, bound;
-    F near_limit;  // smaller elements of a word's bits are in the first zone, and not at its end
-    // Integers, and floats with a bound of their own: places to either side, and all that become one.
+    F near_limit;  // smaller elements with a word's bits are in the first zone, and not at its end
+    // Integers, and floats with a pointwise relative bound: values to either side that share a
+    // code, all values that share it, and the first multiple.
     W half, whole, first;
-    W greatest, least_size;  // integers: the greatest, and the size of the least
+    W greatest, least_size;  // integers: the greatest, and the magnitude of the least
     bool is_far;             // the step is more than any word
 
-    // By one thread.
+    // Called by one thread.
     __device__ __forceinline__ void set(const Chunk& chunk, double bound) {
         type = chunk.dtype();
         kind = Quantised::kNothing;
@@ -75,7 +78,7 @@ struct Quantiser {
         is_far = half >> (8 * sizeof(W) - 1);
     }
 
-    // The n highest bits of what is left of a step with so many significant ones.
+    // The n highest bits of a step that has `length` significant bits.
     static __device__ __forceinline__ F cut(F all, u32 length, u32 n) {
         const u32 cleared = length - min(length, n);
         return float_of(static_cast<W>(bits_of(all) >> cleared << cleared));
@@ -107,12 +110,12 @@ struct Quantiser {
             firsts[k] = is_finite ? firsts[k - 1] + whole_of(steps_to(starts[k], starts[k - 1], steps[k - 1], inverses[k - 1], k - 1)) + 1
                                   : static_cast<W>(1) << kCountingBits;
         }
-        // Of float64 also so small that differences of codes fit 32 bits.
+        // For float64, also small enough that differences of codes fit 32 bits.
         if (type > kBf16) near_limit = starts[1] - F(2) * steps[0];
         if (sizeof(W) == 8) near_limit = fmin(near_limit, steps[0] * F(1 << 18));
     }
 
-    // The number of steps from the start of a zone that a magnitude is nearest to.
+    // The number of steps, from the start of a zone, that is nearest to a magnitude.
     static __device__ __forceinline__ F steps_to(F size, F start, F step, F inverse, u32 zone) {
         const F rest = size - start;
         const F n = rint(rest * inverse);
@@ -127,7 +130,7 @@ struct Quantiser {
         if (kind == Quantised::kRelative) return relative_code(word);
         return {0, false, false};
     }
-    // Where missing elements have no code, and no other may become one of them.
+    // Like code(), but missing elements have no code, and no other element may become one of them.
     __device__ __forceinline__ Coded<W> code_beside(const Missing& missing, W word) const {
         const Places<W> places(type);
         Coded<W> coded = code(word);

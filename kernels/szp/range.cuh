@@ -1,5 +1,5 @@
-// The range of an array (stage/range.cuh), for a relative bound: where the pass that finds it leaves it, behind the working memory of
-// compression.
+// The range of an array (stage/range.cuh), for a relative bound. The pass that finds it stores it
+// after the scratch of compression.
 
 #pragma once
 
@@ -7,7 +7,7 @@
 #include "../stage/range.cuh"
 #include "layout.cuh"
 
-// As ordered_launch.
+// Like ordered_launch(), with a RangeScratch for each chunk.
 constexpr LaunchInfo szp_launch(u32 threads, u32 shared_bytes) {
     return LaunchInfo{threads, shared_bytes, 1, 1, sizeof(FramesScratch), sizeof(ChunkScratch) + sizeof(RangeScratch), sizeof(u64)};
 }
@@ -24,12 +24,12 @@ __device__ __forceinline__ double bound_of(const CompressArgs<Chunk>& args, u32 
     return args.own.mode() == kRel ? bound_of_range<W>(range_scratch(args)[chunk], args.own.dtype(), value) : value;
 }
 
-// Of chunks of blocks of 2^kLog elements.
+// For chunks with blocks of 2^kLog elements.
 template <typename W, u32 kLog>
 __device__ __forceinline__ void find_range(const CompressArgs<Chunk>& args) {
     extern __shared__ __align__(128) unsigned char bytes[];
     const Chunk& chunk = args.own;
-    // Blocks are as many as shares, or more where they are clipped.
+    // There are as many blocks as shares, or more where blocks are clipped.
     constexpr u32 kShares = (1u << kLog) / kRangeElements;
     const RangeChunks<W> chunks{static_cast<const char*>(args.src), args.src_stride, args.n_chunks, chunk.n_blocks * kShares, chunk.elements() << chunk.log_parts(),
                                 chunk.dtype(), chunk.part(args.encoded), (args.flags & kSwapBytes) != 0, chunk.missing[0], chunk.missing[1]};

@@ -2,7 +2,7 @@
 
 #include "max.cuh"
 
-// The last one is how many CTAs per multiprocessor registers are limited for.
+// kCtas: CTAs per multiprocessor that registers are limited for.
 #define MAX_DECOMPRESS(name, Word, kInArray, kCtas)                                              \
     extern "C" __global__ void __launch_bounds__(kWarp, kCtas)                                     \
         szp_max_decompress_##name(const __grid_constant__ DecompressArgs<Chunk> args) {          \

@@ -5,7 +5,8 @@
 #include "max_load.cuh"
 #include "max_write.cuh"
 
-// The last one is how many CTAs per multiprocessor registers are limited for, where each is a warp.
+// kWarpCtas: CTAs per multiprocessor that registers are limited for, in passes with CTAs of one
+// warp.
 #define MAX_COMPRESS(name, Word, kWarpCtas)                                                                                               \
     BLOCKS_PASS(szp_max_range_##name, MaxBlock<Word>, kRangeThreads, 4, RangeShared<Word>, 1, find_range<Word, kLogMax>)                  \
     BLOCKS_PASS(szp_max_load_##name, MaxBlock<Word>, kMaxLoadThreads<Word>, kMaxLoadCtas, MaxLoadShared<Word>, 0, szp_max_load<Word>)     \

@@ -1,4 +1,5 @@
-// Elements of a section that have another word than its blocks: holes, which all have the same, and others. By all threads of a CTA.
+// Elements of a section whose words differ from those in its blocks: holes, which all have the same
+// word, and outliers (`others`). Called by all threads of a CTA.
 //
 //   u16 holes, u16 others, u16 bytes of the marks of each | hole | its marks | marks of the others | their words
 
@@ -31,20 +32,21 @@ struct PlacedElement {
     }
 };
 
-// Marks as they are coded: a thread has two words. What is before a thread's own, and in all.
+// Marks in coded form: a thread has two words. Also the counts before a thread's own words, and in
+// all.
 struct OwnMarks {
     static constexpr u32 kBytesAt = 16;
 
     u32 words[kOwnMarkWords];
     u32 nonzero, bytes_before, n_bytes_nonzero, n_nonzero;
 
-    // Bytes of a word that are not 0, a bit each.
+    // A bit for each byte of a word that is not 0.
     static __device__ __forceinline__ u32 bytes_of(u32 word) {
         const u32 high = (((word & 0x7f7f7f7fu) + 0x7f7f7f7fu) | word) & 0x80808080u;
         return (high >> 7 & 1) | (high >> 14 & 2) | (high >> 21 & 4) | (high >> 28 & 8);
     }
 
-    // Barriers.
+    // Has barriers.
     __device__ __forceinline__ OwnMarks(const u32 (&own)[kOwnMarkWords], u32 (&totals)[kZfpWarps]) {
         u32 count = 0;
 #pragma unroll
@@ -69,7 +71,7 @@ struct OwnMarks {
     __device__ __forceinline__ u32 values_at() const { return kPresence + (n_nonzero + 1) / 2; }
     __device__ __forceinline__ u32 n_bytes() const { return values_at() + n_bytes_nonzero; }
 
-    // Adds them to zeros in shared memory, from a byte that is aligned to words.
+    // Adds the coded marks to zeros in shared memory, from a byte that is aligned to words.
     __device__ __forceinline__ void write(u32* to) const {
         const u32 address = shared_address(to);
         u32 n = nonzero, value = values_at() + bytes_before;
@@ -88,7 +90,7 @@ struct OwnMarks {
     }
 };
 
-// What is made of the exceptions of a section: all but the words of the others is in shared memory.
+// Exceptions of a section in compression. All but the words of outliers is in shared memory.
 template <typename W>
 struct ExceptionShared {
     u32 holes[kMarkWords], others[kMarkWords];
@@ -101,7 +103,7 @@ struct ExceptionShared {
 template <typename W, u32 kRank>
 struct WrittenExceptions {
     u32 n_holes = 0, n_others = 0, others_before = 0;
-    u32 head_bytes = 0;  // of what is in shared memory
+    u32 head_bytes = 0;  // bytes in shared memory
 
     __device__ __forceinline__ u32 units() const { return (head_bytes + n_others * static_cast<u32>(sizeof(W))) / 4; }
 
@@ -120,8 +122,8 @@ struct WrittenExceptions {
         return all;
     }
 
-    // Of a section whose exceptions are marked in `others`, which then has those that are not holes. `load` gives the word of the element at
-    // a place. Barriers, the first at once.
+    // Makes the exceptions of a section, which are marked in `others`. Afterwards `others` only has
+    // outliers. `load` returns the word of the element at a place. Has barriers, the first at once.
     template <typename Load>
     __device__ __forceinline__ void make(ExceptionShared<W>& shared, Load load) {
         const u32 t = threadIdx.x;
@@ -159,7 +161,7 @@ struct WrittenExceptions {
             const u32 i = kOwnMarkWords * t + k;
             changes[k] = holes[k] ^ __funnelshift_l(i ? shared.holes[i - 1] : 0, holes[k], 1);
         }
-        // There always is a hole.
+        // There is always a hole.
         u32 at = kExceptionHead + sizeof(W);
         const u32 of_holes = write_marks(shared, at, changes, holes);
         const u32 of_others = n_others ? write_marks(shared, at, others, others) : 0;
@@ -172,7 +174,7 @@ struct WrittenExceptions {
         head_bytes = at;
         __syncthreads();
     }
-    // Marks from byte `at` on, which goes on; what the head says of them.
+    // Writes marks from byte `at` on, and moves `at` past them. Returns their field of the head.
     static __device__ __forceinline__ u32 write_marks(ExceptionShared<W>& shared, u32& at, const u32 (&coded)[kOwnMarkWords], const u32 (&plain)[kOwnMarkWords]) {
         const OwnMarks marks(coded, shared.totals);
         const u32 n_bytes = marks.n_bytes();
@@ -187,7 +189,7 @@ struct WrittenExceptions {
         at += kPlainMarks;
         return kPlainMarks;
     }
-    // To the payload, from word `first` on, summed up.
+    // Writes the exceptions to the payload, from word `first` on, and sums them.
     template <typename Load>
     __device__ __forceinline__ void write(const ExceptionShared<W>& shared, u32* payload, u64 first, Load load, Sums& sums) const {
         const u32 t = threadIdx.x;
@@ -209,14 +211,14 @@ struct WrittenExceptions {
     }
 };
 
-// The exceptions of a section, read.
+// Exceptions of a section in decompression.
 template <typename W>
 struct ReadShared {
     Marks<kSectionElements, kZfpThreads> holes, others;
 };
 
-// Puts the exceptions of a section, `n_words` words, to their elements by `store(place, word)`, which is false for padding. Is false, in all
-// threads, if they are damaged. Barriers, the first at once.
+// Stores the exceptions of a section, `n_words` words, by `store(place, word)`, which returns false
+// for padding. Returns false, in all threads, if they are damaged. Has barriers, the first at once.
 template <typename W, typename Store>
 __device__ __forceinline__ bool apply_exceptions(ReadShared<W>& shared, const u32* words, u32 n_words, Store store) {
     __syncthreads();
