@@ -3,7 +3,7 @@
 //!
 //! Workers take the items in order. The place of an output is known once all outputs before it have
 //! been *measured*. If it is known, the output is made there. Otherwise it is made in scratch
-//! memory of the thread, small enough to stay in its cache, and copied as soon as its place is
+//! memory of the thread, small enough to stay in its cache. It is copied as soon as its place is
 //! known; several threads can copy at once. The first unfinished item never waits, so there is
 //! always progress, however few workers really run.
 

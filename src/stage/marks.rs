@@ -2,9 +2,8 @@
 //! close together.
 //!
 //! The bits form words of 32. One string says which words are not zero, another which bytes of
-//! these words are not zero; these bytes follow. If the marks are those of rows that lie above each
-//! other, each row is first XORed with the one before it: borders of regions move little from row
-//! to row.
+//! these words are not zero; these bytes follow. Marks of rows that lie above each other are first
+//! XORed, each row with the one before it: borders of regions move little from row to row.
 
 use crate::error::{Error, Result};
 use crate::stage::rows::first_lanes;

@@ -353,7 +353,8 @@ mod tests {
     #[test]
     fn zeros_take_a_table_of_one() {
         assert_eq!(round_trip(&[0u32; 4096]), 1);
-        // One of 512 groups is longer: the entries take 64 bytes, and the numbers of this group one byte.
+        // One of 512 groups is longer: the entries take 64 bytes, and the numbers of this group one
+        // byte.
         let mut numbers = [0u32; 4096];
         numbers[100] = 1;
         assert_eq!(round_trip(&numbers), 2 + 64 + 1);

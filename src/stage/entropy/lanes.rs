@@ -1,7 +1,7 @@
 //! Lanes: 32 interleaved bit strings; each row of 32 codes appends one code to every string.
 //!
 //! Strings are cut into 16-bit words, highest bit first. The words of all lanes form one stream, in
-//! the order in which a decoder needs them: before each row, every lane with fewer bits than the
+//! the order in which a decoder needs them. Before each row, every lane with fewer bits than the
 //! longest code takes the next word, lane 0 first. So a warp, or a vector of 32 numbers, decodes a
 //! row in lockstep and reads the words sequentially.
 //!

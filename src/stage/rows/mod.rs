@@ -6,7 +6,7 @@
 //! uses, so all operations are safe.
 //!
 //! A loop is written once, as a [`Task`] over any kind of row, and [`at_level`] compiles it for
-//! each level: everything in it is inlined into a function with the level's instructions. So tasks
+//! each level. Everything in it is inlined into a function with the level's instructions. So tasks
 //! are plain loops. Iterators and closures would be compiled separately, without those
 //! instructions.
 
@@ -281,9 +281,11 @@ pub trait Rows<W: Word>: Keys {
         }
         self.load(&words)
     }
-    /// Multiplies floats by a power of ten and rounds them to integers. `None` unless all integers
-    /// in the lanes of the mask are smaller than `limit` and the floats nearest to their quotients
-    /// by the power are the original ones, bit for bit. Other lanes of the result are arbitrary.
+    /// Multiplies floats by a power of ten and rounds them to integers. Other lanes than those of
+    /// the mask are arbitrary.
+    ///
+    /// `None` unless, in all lanes of the mask, the integer is smaller than `limit` and the float
+    /// nearest to its quotient by the power is the original one, bit for bit.
     #[inline(always)]
     fn to_multiples(self, mask: u32, floats: Self::Row, power: f64, limit: f64) -> Option<Self::Row> {
         let mut words = [W::default(); LANES];
