@@ -63,10 +63,10 @@ pub trait BlockCoder<W: RowWord>: Sync {
     ) -> Result<()>;
 }
 
-/// Raw bytes of a piece if several threads encode. It is still in the cache when it is copied to
-/// its place and summed.
+/// Raw bytes of a piece if several threads encode. A piece is still in the cache when it is copied
+/// to its place and summed.
 const PIECE_BYTES: usize = 256 << 10;
-/// The same for slow work, which uses threads in smaller chunks, too.
+/// The same for slow work, which uses threads for smaller chunks, too.
 const PIECE_BYTES_SLOW: usize = PIECE_BYTES / 4;
 
 /// Encodes and decodes payloads.
@@ -126,9 +126,9 @@ impl<W: RowWord, C: BlockCoder<W>> Worker<'_, W, C> {
         Ok((data_start + n_bytes, all))
     }
 
-    /// Encodes blocks from `first_block` on, one for each entry of the table. `start` is their
-    /// place in the payload, if that is known. Then it completes the entries and returns the sums
-    /// of the blocks. Otherwise it stores ends that count from the start of `out`.
+    /// Encodes blocks from `first_block` on, one for each entry of the table. If their offset after
+    /// the table is known (`start`), completes the entries and returns the sums of the blocks.
+    /// Otherwise the entries receive only the ends, counted from the start of `out`.
     fn encode_piece(
         &self,
         src: &[u8],

@@ -141,7 +141,7 @@ impl<const MOST: usize> Tree<MOST> {
         std::iter::from_fn(move || {
             let start = usize::from(self.taken[first]);
             let leaves = start..end;
-            // The nodes before the first one of this level took that many nodes, which are deeper.
+            // The nodes before the first one of this level took this many nodes, which are deeper.
             (first, end) = (2 * first - start, start);
             (leaves.end > 0).then_some(leaves)
         })
