@@ -1,5 +1,5 @@
-//! The state of floating-point arithmetic. Programs may call from threads that round in
-//! other directions, or that flush small numbers to zero. Every program does the latter that has loaded a
+//! The state of floating-point arithmetic. Programs may call from threads that round in other
+//! directions, or that flush small numbers to zero. Every program does the latter that has loaded a
 //! library built for speed (`-ffast-math`). The encoded bytes must not depend on this state. Only
 //! x86-64 has such a state here; on other machines nothing is changed.
 
