@@ -1,14 +1,15 @@
-//! Copies that do not go through the cache.
+//! Copies that bypass the cache.
 //!
-//! A store to memory that is not in the cache first reads what is there. Where much is written that nobody reads soon, that
-//! is a third of all that goes over the memory bus, and what was in the cache is lost; streaming stores do neither.
+//! A store to memory that is not in the cache first reads the old contents. If much is written that
+//! is not read soon, these reads are a third of the traffic on the memory bus, and the cache loses
+//! its contents. Streaming stores avoid both.
 #![allow(unsafe_code, reason = "streaming stores are intrinsics")]
 
-/// Memory of which so many bytes are written does not stay in a cache anyway.
+/// If at least this many bytes are written, they do not stay in a cache anyway.
 pub const LARGE_BYTES: usize = 64 << 20;
 
-/// Copies `src` to `dst`, which has as many bytes. Other threads see it after [`settle`] on this one and what else makes them
-/// wait for each other.
+/// Copies `src` to `dst`, which has the same length. Another thread sees the copy after [`settle`]
+/// on this thread, followed by the usual synchronization of the two threads.
 ///
 /// # Panics
 /// If the lengths differ.
@@ -26,10 +27,11 @@ pub fn stream(src: &[u8], dst: &mut [u8]) {
         let mut lines = rest_of_dst.chunks_exact_mut(LINE);
         for (dst, src) in lines.by_ref().zip(rest_of_src.chunks_exact(LINE)) {
             let (dst, src) = (dst.as_mut_ptr().cast::<__m128i>(), src.as_ptr().cast::<__m128i>());
-            // SAFETY: both have a line of four such words, and that of `dst` begins at a multiple of a line's size. Every x86-64
-            // has these instructions.
+            // SAFETY: both are a line of four such words, and the line of `dst` is aligned. Every
+            // x86-64 has these instructions.
             unsafe {
-                // One by one: closures that a build does not inline cost more than the copy.
+                // Written out, because closures that a build does not inline cost more than the
+                // copy.
                 let (a, b) = (_mm_loadu_si128(src), _mm_loadu_si128(src.add(1)));
                 let (c, d) = (_mm_loadu_si128(src.add(2)), _mm_loadu_si128(src.add(3)));
                 _mm_stream_si128(dst, a);
@@ -45,7 +47,7 @@ pub fn stream(src: &[u8], dst: &mut [u8]) {
     dst.copy_from_slice(src);
 }
 
-/// Puts what this thread has streamed in order with what it stores next.
+/// Orders this thread's streaming stores before its next stores.
 pub fn settle() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every x86-64 has this instruction.

@@ -1,24 +1,25 @@
-//! The state of floating-point arithmetic: threads are used by programs that round in other directions, or that flush
-//! small numbers to zero, as every program does that has loaded a library built for speed (`-ffast-math`). What is coded
-//! must not depend on it. Only x86-64 has such a state here; on other machines nothing is changed.
+//! The state of floating-point arithmetic. Programs may call from threads that round in other
+//! directions, or that flush small numbers to zero. Every program does the latter that has loaded a
+//! library built for speed (`-ffast-math`). The encoded bytes must not depend on this state. Only
+//! x86-64 has such a state here; on other machines nothing is changed.
 
 #![allow(unsafe_code)] // the register of the state
 
-/// Arithmetic as IEEE 754 has it, to nearest and with subnormal numbers, while this lives.
+/// While this lives, arithmetic is that of IEEE 754: rounding to nearest, with subnormal numbers.
 pub struct Ieee {
     #[cfg(target_arch = "x86_64")]
     before: u32,
 }
 
-/// All exceptions masked, none seen, to nearest, nothing flushed.
+/// All exceptions masked, no flag set, rounding to nearest, no flushing to zero.
 #[cfg(target_arch = "x86_64")]
 const DEFAULT: u32 = 0x1f80;
-/// The exceptions that have been seen; they change nothing.
+/// The flags of past exceptions; they have no effect.
 #[cfg(target_arch = "x86_64")]
 const SEEN: u32 = 0x3f;
 
 impl Ieee {
-    /// Changes the state of this thread if it is another one.
+    /// Sets this thread's state to the default, unless it is that already.
     #[inline]
     pub fn begin() -> Self {
         #[cfg(target_arch = "x86_64")]
@@ -35,7 +36,7 @@ impl Ieee {
 }
 
 impl Drop for Ieee {
-    /// Puts the state back.
+    /// Restores the state.
     #[inline]
     fn drop(&mut self) {
         #[cfg(target_arch = "x86_64")]
@@ -68,12 +69,13 @@ mod tests {
 
     #[test]
     fn the_state_is_the_default_one_and_put_back() {
-        // Rounding up and flushing results and operands to zero; and each alone, and rounding down.
+        // Rounding up with results and operands flushed to zero; then each alone, and rounding
+        // down.
         for hostile in [0xdfc0, 0x5f80, 0x9f80, 0x1fc0, 0x3f80] {
             let before = state();
             set_state(hostile);
             let ieee = Ieee::begin();
-            // Results are used here, so that they are not computed later.
+            // The results are used here, so that they are not computed later.
             let sum = black_box(black_box(1f32) + black_box(1e-20));
             let small = black_box(black_box(1e-38f32) * black_box(0.5));
             drop(ieee);

@@ -1,32 +1,35 @@
-//! Memory that threads keep from one call to the next, so that calls for small chunks neither allocate nor clear any.
+//! Memory that threads cache from one call to the next, so that calls for small chunks neither
+//! allocate nor clear memory.
 //!
-//! A thread keeps at most [`MOST_BYTES`] until it ends or [`release`] is called; the least recently used object is dropped first.
+//! A thread caches at most [`MOST_BYTES`], until it ends or calls [`release`]. The least recently
+//! used object is dropped first.
 
 use std::any::Any;
 use std::cell::RefCell;
 
 use crate::error::{Error, Result};
 
-/// Bytes that a thread keeps in all. Less would make every call for an array of 16 MB by `mgard` wait for new pages.
+/// Maximum bytes that a thread caches. With less, every call for an array of 16 MB by `mgard` would
+/// wait for new pages.
 pub const MOST_BYTES: usize = 64 << 20;
 
 thread_local! {
-    /// What this thread has kept, at most one of each type, the least recently used first.
+    /// This thread's cache: at most one object of each type, the least recently used one first.
     static ALL: RefCell<Vec<One>> = const { RefCell::new(Vec::new()) };
 }
 
-/// An object that is kept.
+/// A cached object.
 struct One {
     n_bytes: usize,
     memory: Box<dyn Any>,
 }
 
-/// What a thread may keep.
+/// A type whose objects a thread may cache.
 pub trait Keep: Default + 'static {
-    /// An object with more bytes is not kept.
+    /// Larger objects are not cached.
     const MOST_BYTES: usize = MOST_BYTES;
 
-    /// The bytes that it owns, nearly.
+    /// Approximate number of bytes that it owns.
     fn n_bytes(&self) -> usize;
 }
 
@@ -41,14 +44,14 @@ pub fn bytes_of<T>(memory: &Vec<T>) -> usize {
     memory.capacity() * size_of::<T>()
 }
 
-/// Frees what the calling thread has kept.
+/// Frees the calling thread's cache.
 pub fn release() {
-    // Dropped when nothing is borrowed any more.
+    // Dropped after the borrow has ended.
     let all = ALL.try_with(|all| std::mem::take(&mut *all.borrow_mut()));
     drop(all);
 }
 
-/// Makes a vector for a block at least so long; what is new in it is zero.
+/// Extends a vector for a block to at least `n` elements; the new ones have the default value.
 ///
 /// # Errors
 /// `OutOfMemory`.
@@ -60,18 +63,19 @@ pub fn at_least<T: Clone + Default>(memory: &mut Vec<T>, n: usize) -> Result<()>
     Ok(())
 }
 
-/// What this thread has kept of a type, with anything in it, until it is kept again; or what there is of it by default.
+/// This thread's cached object of a type, with arbitrary contents, or the default object. Dropping
+/// it returns it to the cache.
 pub struct Kept<T: Keep>(Option<Box<T>>);
 
 impl<T: Keep> Kept<T> {
-    /// That of this thread.
+    /// Takes the object from this thread's cache.
     pub fn take() -> Self {
         let take = |all: &RefCell<Vec<One>>| {
             let mut all = all.borrow_mut();
             let at = all.iter().position(|one| one.memory.is::<T>())?;
             all.remove(at).memory.downcast().ok()
         };
-        // At the end of a thread there may be nothing kept any more.
+        // At the end of a thread the cache may be gone already.
         Self(Some(ALL.try_with(take).ok().flatten().unwrap_or_default()))
     }
 }
@@ -99,7 +103,8 @@ impl<T: Keep> Drop for Kept<T> {
         }
         let _ = ALL.try_with(|all| {
             let mut all = all.borrow_mut();
-            // Two that were in use at a time: one is enough. Without memory for the list, nothing is kept.
+            // If two were in use at once, one is enough. If there is no memory for the list,
+            // nothing is cached.
             if all.iter().any(|one| one.memory.is::<T>()) || all.try_reserve(1).is_err() {
                 return;
             }
@@ -115,7 +120,7 @@ impl<T: Keep> Drop for Kept<T> {
 mod tests {
     use super::*;
 
-    /// Owns nothing, and says that it owns this many bytes.
+    /// Owns no memory, but reports this many bytes.
     #[derive(Default)]
     struct Sized<const N: u8> {
         size: usize,
@@ -127,7 +132,8 @@ mod tests {
         }
     }
 
-    /// What this thread keeps of three sizes; 0 for those that it does not keep.
+    /// The sizes that this thread has cached for three types; 0 for a type that is not in the
+    /// cache.
     fn kept() -> [usize; 3] {
         ALL.with(|all| {
             let all = all.borrow();

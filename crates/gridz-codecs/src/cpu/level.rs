@@ -1,7 +1,7 @@
 //! Which instructions the CPU has.
 //!
-//! A [`Level`] can only be had by asking the CPU, so code for its instructions may be called wherever
-//! one is at hand.
+//! A [`Level`] is made only after the CPU was checked, so code that has one may use its
+//! instructions.
 
 use crate::error::{Error, Result};
 use crate::settings::CpuLevel;
@@ -11,7 +11,7 @@ use crate::settings::CpuLevel;
 pub struct Level(CpuLevel);
 
 impl Level {
-    /// What every CPU has.
+    /// The level that every CPU has.
     pub const PORTABLE: Self = Self(CpuLevel::Scalar);
 
     /// The levels of this CPU, the best one last.
@@ -47,7 +47,7 @@ impl Level {
     }
 }
 
-/// The instructions of a level, the one list of them: `features!(avx2 => then! { … })` is
+/// The only list of the levels' instructions: `features!(avx2 => then! { … })` expands to
 /// `then! { ["avx2" …] … }`.
 #[cfg(target_arch = "x86_64")]
 #[macro_export]
@@ -67,7 +67,8 @@ macro_rules! features {
 #[cfg(target_arch = "x86_64")]
 pub use crate::features;
 
-/// The standard library asks the CPU once and remembers the answer without a lock.
+/// Whether the CPU has a level. The standard library checks it once and caches the answer without a
+/// lock.
 #[cfg(target_arch = "x86_64")]
 fn is_here(level: CpuLevel) -> bool {
     macro_rules! has_all {

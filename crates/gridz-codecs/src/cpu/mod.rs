@@ -1,4 +1,4 @@
-//! What the CPU offers: its instructions and worker threads.
+//! The CPU's instructions, worker threads and memory.
 
 pub mod copy;
 pub mod float;

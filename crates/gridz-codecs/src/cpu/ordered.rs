@@ -1,10 +1,11 @@
-//! Outputs that follow each other without gaps, made by several threads though nobody knows their lengths
-//! beforehand ([`concatenate`]), and whatever else has to be done in order ([`in_turn`]).
+//! Concatenates outputs that several threads make, although their lengths are not known beforehand
+//! ([`concatenate`]), and does other work in order ([`in_turn`]).
 //!
-//! Workers take the items in order. Whose place is known, since all outputs before it have been *measured*,
-//! makes its output there. The others make theirs in memory of their own, small enough to stay in their
-//! cache, and copy it when its place is known, side by side. The first item that is not done never waits, so
-//! there is always progress, however few workers really run.
+//! Workers take the items in order. The place of an output is known once all outputs before it have
+//! been *measured*. If it is known, the output is made there. Otherwise it is made in scratch
+//! memory of the thread, small enough to stay in its cache. It is copied as soon as its place is
+//! known; several threads can copy at once. The first unfinished item never waits, so there is
+//! always progress, however few workers really run.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -13,15 +14,16 @@ use std::time::Duration;
 use crate::cpu::kept::{Keep, Kept, bytes_of};
 use crate::cpu::pool::{Pool, lock, none_yet};
 
-/// Scratch memory that a thread keeps between calls, at most.
+/// Maximum scratch memory that a thread caches between calls.
 const KEPT_BYTES: usize = 2 << 20;
 
-/// Makes the output of every item, one behind the other from the start of `out`, and returns their bytes
-/// and what else was made of them, in order.
+/// Makes the outputs of all items, contiguous from the start of `out`. Returns their bytes, and the
+/// results of `place` in the order of the items.
 ///
-/// `make` writes the output of an item, of at most `most_bytes`, to the start of the slice that it gets, and
-/// returns its length and what else it makes; it is told where in `out` that is, if that is known already. `place` is
-/// told where it is, sees the output while it is in the cache, and makes the result of all that.
+/// `make` writes the output of an item, at most `most_bytes`, to the start of its slice. Its second
+/// argument is the offset of the output in `out`, if that is known already. It returns the output's
+/// length and a value for `place`. `place` receives the item, this value, the offset and the
+/// output, which is still in the cache.
 ///
 /// # Panics
 /// If `make` or `place` panics, or the outputs are longer than `out` or `most_bytes`.
@@ -50,11 +52,11 @@ pub fn concatenate<I: Send, M, R: Send>(
     let queue = Mutex::new(items.into_iter().enumerate());
     let results = Mutex::new(none_yet(n_items));
     let line = Line::new((0, out));
-    // One item; false if none is left, or the turn of this one never comes.
+    // Does one item; false if none is left, or if the turn of this one never comes.
     let step = || {
         let next = lock(&queue).next();
         let Some((index, mut item)) = next else { return false };
-        // Without memory for it, outputs are made in their places, one after the other.
+        // Without scratch memory, outputs are made in their places, one after the other.
         let scratch = if line.is_turn_of(index) { None } else { Scratch::with(most_bytes) };
         let (start, made, output): (_, _, &[u8]);
         match scratch {
@@ -93,9 +95,9 @@ pub fn concatenate<I: Send, M, R: Send>(
     (line.end(), results)
 }
 
-/// Makes something of each of so many items, side by side, and lets `turn` do with each, in the order of the items, what
-/// cannot be done side by side: it gets what is common to all of them. What that leaves to be done `finish` does,
-/// side by side again. Returns what is common.
+/// Calls `make` for each of `n_items` items, in parallel. `turn` then does the sequential part of
+/// each item: it is called in the order of the items, with exclusive access to `common`. `finish`
+/// does the remaining work, in parallel again. Returns `common`.
 ///
 /// # Panics
 /// If one of these panics.
@@ -135,11 +137,11 @@ pub fn in_turn<S: Send, M, T>(
     line.common.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Items that wait for their turns, and what is whose turn it is.
+/// A ticket lock: items wait for their turns, and the item whose turn it is may use `common`.
 struct Line<S> {
-    /// Whose turn it is.
+    /// The item whose turn it is.
     turn: AtomicUsize,
-    /// Somebody has panicked, so some turn never comes.
+    /// A thread has panicked, so some turn never comes.
     is_broken: AtomicBool,
     common: Mutex<S>,
 }
@@ -149,7 +151,8 @@ impl<S> Line<S> {
         Self { turn: AtomicUsize::new(0), is_broken: AtomicBool::new(false), common: Mutex::new(common) }
     }
 
-    /// Calls `step`, which does one item and says whether there was one, until there is none, on so many threads.
+    /// Calls `step` on `n_workers` threads until it returns false. `step` does one item, and
+    /// returns false if there was none.
     fn share(&self, pool: &Pool, n_workers: usize, step: impl Fn() -> bool + Sync)
     where
         S: Send,
@@ -167,39 +170,41 @@ impl<S> Line<S> {
         self.turn.load(Ordering::Acquire) == index
     }
 
-    /// Waits for that. False if it never comes.
+    /// Waits for the turn of item `index`. False if it never comes.
     fn await_turn(&self, index: usize) -> bool {
         let mut n_spins = 0;
         while !self.is_turn_of(index) {
             if self.is_broken.load(Ordering::Relaxed) {
                 return false;
             }
-            // The one before is mostly nearly done; if its thread does not run, it soon gets this one's time.
+            // The item before is usually almost done. If its thread does not run, it soon gets this
+            // thread's time.
             n_spins += 1;
             match n_spins {
                 0..50 => std::hint::spin_loop(),
                 50..10_000 => std::thread::yield_now(),
-                // It may have a lower priority, to which nothing is yielded.
+                // That thread may have a lower priority, so that it gets no time by yielding.
                 _ => std::thread::sleep(Duration::from_micros(50)),
             }
         }
         true
     }
 
-    /// The end of the turn of item `index`.
+    /// Ends the turn of item `index`.
     fn end_turn(&self, index: usize) {
         self.turn.store(index + 1, Ordering::Release);
     }
 }
 
-/// Where the next output begins, and the output from there on.
+/// The start of the next output, and `out` from there on.
 impl<'a> Line<(usize, &'a mut [u8])> {
-    /// Both, for whose turn it is, who then gives back what is behind its own.
+    /// Takes both. The caller's turn must have come; it then gives back the part after its own
+    /// output.
     fn take_rest(&self) -> (usize, &'a mut [u8]) {
         std::mem::take(&mut *lock(&self.common))
     }
 
-    /// The end of the turn of item `index`.
+    /// Gives back the rest of `out`, and ends the turn of item `index`.
     fn give_back(&self, index: usize, start: usize, rest: &'a mut [u8]) {
         *lock(&self.common) = (start, rest);
         self.end_turn(index);
@@ -210,7 +215,7 @@ impl<'a> Line<(usize, &'a mut [u8])> {
     }
 }
 
-/// Tells the others, unless it is forgotten, that its thread has panicked.
+/// Unless it is forgotten, its drop reports to the other threads that this one has panicked.
 struct BreakLine<'a>(&'a AtomicBool);
 
 impl Drop for BreakLine<'_> {
@@ -219,7 +224,7 @@ impl Drop for BreakLine<'_> {
     }
 }
 
-/// A thread's scratch memory, with anything in it.
+/// Scratch memory of a thread, with arbitrary contents.
 #[derive(Default)]
 struct Scratch {
     bytes: Vec<u8>,
@@ -234,7 +239,7 @@ impl Keep for Scratch {
 }
 
 impl Scratch {
-    /// `None` if there is no memory.
+    /// Scratch memory of at least `n_bytes`; `None` if there is not enough memory.
     fn with(n_bytes: usize) -> Option<Kept<Self>> {
         let mut scratch = Kept::<Self>::take();
         let bytes = &mut scratch.bytes;
@@ -282,7 +287,7 @@ mod tests {
         }
     }
 
-    /// What runs while a panic unwinds the caller's stack works like anything else.
+    /// Calls by destructors work normally while a panic unwinds the caller's stack.
     #[test]
     fn a_caller_that_unwinds_is_served() {
         struct Last;

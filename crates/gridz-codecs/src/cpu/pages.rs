@@ -1,29 +1,31 @@
-//! Advice about memory that is read from its beginning to its end: to the system, and to the CPU.
+//! Advice to the system and the CPU about memory that is read sequentially.
 #![allow(unsafe_code, reason = "advice to the system and the CPU")]
 
 use std::mem::MaybeUninit;
 
-/// Pages that Linux has beside the small ones, on machines with pages of 4 KiB.
+/// Bytes of a huge page of Linux, on machines with pages of 4 KiB.
 pub const HUGE_PAGE: usize = 2 << 20;
-/// Memory of so many bytes should be made of them.
+/// Memory of at least this many bytes should consist of huge pages.
 pub const HUGE_FROM: usize = 2 * HUGE_PAGE;
 
-/// Asks the system to make memory that nobody has touched of huge pages, where it gives them to those who ask: they are made, and
-/// zeroed, in fewer steps, and a CPU that reads them in order is not stopped at the end of every small one.
+/// Asks the system to use huge pages for memory that has not been touched yet, where it does so on
+/// request. They are mapped and zeroed in fewer steps, and a CPU that reads them sequentially does
+/// not stop at the end of every small page.
 pub fn ask_for_huge(memory: &mut [MaybeUninit<u8>]) {
     let before = memory.as_ptr().align_offset(HUGE_PAGE);
     let n_bytes = memory.len().saturating_sub(before) & !(HUGE_PAGE - 1);
     #[cfg(target_os = "linux")]
     if n_bytes > 0 {
-        // SAFETY: memory that we were lent, whole pages of it. It is advice: whether it is taken changes no byte.
+        // SAFETY: whole pages of memory that is borrowed mutably. The advice changes no byte,
+        // whether or not it is taken.
         unsafe { libc::madvise(memory.as_mut_ptr().add(before).cast(), n_bytes, libc::MADV_HUGEPAGE) };
     }
     #[cfg(not(target_os = "linux"))]
     let _ = n_bytes;
 }
 
-/// Whether the system has memory of this size for the process. Memory that the heap has already is not counted, since the heap may not
-/// share it with new threads.
+/// Whether the system can map this much memory for the process. Memory that the heap already has is
+/// not counted, since the heap may not share it with new threads.
 pub fn can_map(n_bytes: usize) -> bool {
     #[cfg(unix)]
     {
@@ -40,17 +42,19 @@ pub fn can_map(n_bytes: usize) -> bool {
     }
 }
 
-/// Begins to read what comes a page behind some bytes that are read in order. CPUs that read ahead by themselves stop where a page ends, look less
-/// far while gathers are under way, and some do not look at loads with masks.
+/// Prefetches the bytes one page after some bytes that are read sequentially. CPUs that prefetch by
+/// themselves stop at the end of a page and look less far ahead during gathers; some ignore masked
+/// loads.
 #[inline(always)]
 pub fn fetch_ahead(bytes: &[u8]) {
-    /// A page.
+    /// Bytes of a page.
     #[cfg(target_arch = "x86_64")]
     const AHEAD: usize = 4096;
     #[cfg(target_arch = "x86_64")]
     for line in (0..bytes.len()).step_by(64) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: every x86-64 has this instruction, which reads nothing that the program sees, at any address.
+        // SAFETY: every x86-64 has this instruction, which has no visible effect and accepts any
+        // address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(AHEAD + line).cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]

@@ -1,11 +1,14 @@
 //! Worker threads that survive a fork of the host process.
 //!
 //! A forked child inherits the memory of its parent's pool but none of its threads, so work handed
-//! to that pool would wait for ever. Each process therefore appends a pool of its own to a lock-free
-//! list the first time it has enough work, and leaves its ancestors' entries alone. Nothing that outlives
-//! a call is locked, because a lock held by another thread during the fork stays locked in the child.
-//! A process is known by its number; one that inherits a used pool *and* has its ancestor's number (the
-//! first process of a new pid namespace, forked by the first of another) is taken for it.
+//! to that pool would wait for ever. Therefore each process appends its own pool to a lock-free
+//! list the first time it has enough work, and leaves its ancestors' entries alone. Nothing that
+//! outlives a call is locked, because a lock held by another thread during the fork stays locked in
+//! the child.
+//!
+//! A process is identified by its pid. So a process is mistaken for its ancestor if it inherits a
+//! used pool *and* has the ancestor's pid. That happens if the first process of a pid namespace
+//! forks the first process of another.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,11 +21,12 @@ use crate::cpu::kept;
 use crate::cpu::pages::can_map;
 use crate::settings;
 
-/// Chunks of fewer raw bytes are done by the calling thread: waking the workers costs more.
+/// Smaller chunks of raw bytes are done by the calling thread: waking the workers would cost more.
 const PARALLEL_BYTES: u64 = 1 << 20;
-/// The same where the work on a byte takes several times as long.
+/// The same limit for work that takes several times as long for each byte.
 const PARALLEL_BYTES_SLOW: u64 = PARALLEL_BYTES / 4;
-/// Memory that must be available for each thread that is started: its stack of 2 MiB, and its variables and heap.
+/// Memory that must be available for each new thread: its stack of 2 MiB, and its variables and
+/// heap.
 const THREAD_BYTES: usize = 3 << 20;
 /// Pieces per worker, so that one slow worker does not hold up the rest.
 const PIECES_PER_WORKER: usize = 4;
@@ -61,7 +65,8 @@ impl Pool {
         GLOBAL.get_or_init(|| Box::new(Pool::new(settings::or_default().threads.unwrap_or_else(fair_share))))
     }
 
-    /// Has every worker of this process's global pool call `work` once it is idle. Starts no worker and waits for none.
+    /// Makes every worker of this process's global pool call `work` once it is idle. Starts no
+    /// worker and waits for none.
     pub fn when_idle(work: fn()) {
         let Some(pool) = GLOBAL.get() else { return };
         let pid = std::process::id();
@@ -76,7 +81,7 @@ impl Pool {
         self.pieces_from(PARALLEL_BYTES, raw_bytes)
     }
 
-    /// The same for work that goes at a quarter of the usual speed.
+    /// Like [`Pool::pieces`], for work at a quarter of the usual speed.
     pub fn pieces_of_slow(&self, raw_bytes: u64) -> usize {
         self.pieces_from(PARALLEL_BYTES_SLOW, raw_bytes)
     }
@@ -88,11 +93,11 @@ impl Pool {
         self.threads * PIECES_PER_WORKER
     }
 
-    /// Calls `work` on every item, which are begun in order, and returns the results in order. If there are
-    /// several items, workers help the calling thread, which begins at once.
+    /// Calls `work` on every item and returns the results in order. Items are begun in order. If
+    /// there are several, workers help the calling thread, which begins at once.
     pub fn map<I: Send, R: Send>(&self, items: Vec<I>, work: impl Fn(I) -> R + Sync) -> Vec<R> {
         let n_items = items.len();
-        // Asking for the workers starts them, so one item must not ask.
+        // Asking for the workers starts them, so do not ask for a single item.
         if n_items < 2 || self.workers().is_none() {
             return items.into_iter().map(work).collect();
         }
@@ -108,8 +113,8 @@ impl Pool {
         done.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().flatten().collect()
     }
 
-    /// Calls `step`, which does one item of `n_items` and says whether there was one, until there is none, on the
-    /// calling thread, which begins at once, and on workers.
+    /// Calls `step` until it returns false, on the calling thread, which begins at once, and on
+    /// workers. `step` does one item of `n_items`, and returns false if there was none.
     pub(super) fn share(&self, n_items: usize, step: &(dyn Fn() -> bool + Sync)) {
         let Some(workers) = self.workers() else {
             while step() {}
@@ -123,9 +128,10 @@ impl Pool {
         });
     }
 
-    /// Runs `lead` on the calling thread, which calls for a worker with the function that it gets: if not all are there
-    /// already, one comes and calls `step`, which does one item and says whether there was one, until there is none.
-    /// Where there are no workers nobody comes; `lead` must be able to do everything itself.
+    /// Runs `lead` on the calling thread. `lead` may call its argument to request one more worker,
+    /// unless all are helping already. That worker calls `step` until it returns false; `step` does
+    /// one item, and returns false if there was none. Without workers, requests have no effect, so
+    /// `lead` must be able to do everything itself.
     pub fn lead<R>(&self, step: &(dyn Fn() -> bool + Sync), lead: impl FnOnce(&dyn Fn()) -> R) -> R {
         let Some(workers) = self.workers() else { return lead(&|| {}) };
         let n_called = &AtomicUsize::new(0);
@@ -160,13 +166,13 @@ impl Pool {
 }
 
 thread_local! {
-    /// A worker is helping some caller.
+    /// True while this worker helps a caller.
     static IS_HELPING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A worker's part of what callers share. Between two items it makes room for another caller's helper, which does one
-/// item and leaves: it waits its turn again, so nobody waits for more than an item of somebody else, and no more than
-/// two helpers are on one stack.
+/// A worker's part of shared work. Between two items it yields to a helper of another caller. That
+/// does one item, leaves and waits for its turn again. So no caller waits for more than one item of
+/// another caller, and there are at most two helpers on one stack.
 fn help<'s>(scope: &Scope<'s>, step: &'s (dyn Fn() -> bool + Sync)) {
     if IS_HELPING.get() {
         if step() {
@@ -174,7 +180,7 @@ fn help<'s>(scope: &Scope<'s>, step: &'s (dyn Fn() -> bool + Sync)) {
         }
         return;
     }
-    /// Also when a step panics.
+    /// Clears the flag, also if a step panics.
     struct Leave;
     impl Drop for Leave {
         fn drop(&mut self) {
@@ -193,15 +199,15 @@ impl ProcessPool {
         let serially = |why: &dyn std::fmt::Display| {
             settings::log(settings::LogLevel::Info, || format!("working serially: no threads ({why})"));
         };
-        // A new thread that gets no memory for its thread-local variables or its signal stack ends the process, so memory for all
-        // threads must be available before the first one starts.
+        // A new thread that gets no memory for its thread-local variables or its signal stack ends
+        // the process. So memory for all threads must be available before the first one starts.
         if !can_map(threads.saturating_mul(THREAD_BYTES)) {
             serially(&"there is no memory for them");
             return Self { pid, workers: None, next: OnceBox::new() };
         }
         let built = ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("gridz-{i}")).build();
         match &built {
-            // Before the caller uses the memory, all workers have theirs.
+            // Makes all workers allocate their memory before the caller can use it up.
             Ok(workers) => drop(workers.broadcast(|_| kept::release())),
             Err(error) => serially(error),
         }
@@ -218,13 +224,13 @@ impl Drop for ProcessPool {
     }
 }
 
-/// Places for so many results, which workers find in any order.
+/// Empty places for `n_items` results, which arrive in any order.
 pub(super) fn none_yet<R>(n_items: usize) -> Vec<Option<R>> {
     std::iter::repeat_with(|| None).take(n_items).collect()
 }
 
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What a panic leaves behind is not used: the panic goes on to the caller.
+    // The state that a panic leaves is not used: the panic propagates to the caller.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -263,8 +269,8 @@ mod tests {
         });
     }
 
-    /// Two callers have all the workers when a third comes, whose work takes longer: a worker that helps it too is not
-    /// kept from those who came first.
+    /// Two callers have all the workers when a third one arrives, whose work takes longer. A worker
+    /// that helps the third caller, too, must not make the first two wait.
     #[test]
     fn nobody_waits_for_the_end_of_anothers_work() {
         use std::time::Duration;

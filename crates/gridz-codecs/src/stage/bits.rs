@@ -1,4 +1,4 @@
-//! Bit strings: fields behind each other, the lowest bit first.
+//! Bit strings: consecutive fields, the lowest bit first.
 
 /// Writes fields to the start of some bytes.
 pub struct Writer<'a> {
@@ -10,7 +10,7 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// A string at the start of `out`.
+    /// Starts a string at the start of `out`.
     #[inline(always)]
     pub fn new(out: &'a mut [u8]) -> Self {
         Self { out, waiting: 0, n_waiting: 0, n_bytes: 0 }
@@ -32,7 +32,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The same without a branch that depends on the field, for those of many lengths. Bytes behind the string are overwritten.
+    /// Like [`Writer::push`], but without a branch that depends on the field; for fields of many
+    /// lengths. Overwrites bytes after the string.
     #[inline(always)]
     pub fn push_any(&mut self, value: u64, n_bits: u32) {
         let Some(place) = self.out[self.n_bytes..].first_chunk_mut() else { return self.push(value, n_bits) };
@@ -46,7 +47,7 @@ impl<'a> Writer<'a> {
         self.n_bytes += 8 * usize::from(is_full);
     }
 
-    /// Fills the last byte up with zeros; bytes of the string.
+    /// Pads the last byte with zeros; returns the bytes of the string.
     #[inline(always)]
     pub fn finish(self) -> usize {
         let n_rest = self.n_waiting.div_ceil(8) as usize;
@@ -61,10 +62,10 @@ pub fn string_bytes(n: usize, n_bits: u32) -> usize {
     (n * n_bits as usize).div_ceil(8)
 }
 
-/// Bits that [`window`] has at least.
+/// Minimum number of bits in a [`window`].
 pub const WINDOW_BITS: u32 = 57;
 
-/// The next bits from bit `at` on; bits behind the end are zero.
+/// The next bits from bit `at` on; bits past the end are zero.
 #[inline(always)]
 pub fn window(bytes: &[u8], at: usize) -> u64 {
     match bytes.get(at / 8..at / 8 + 8) {
@@ -73,14 +74,14 @@ pub fn window(bytes: &[u8], at: usize) -> u64 {
     }
 }
 
-/// As [`window`], at the end.
+/// [`window`] at the end of the bytes.
 #[cold]
 #[inline(never)]
 fn last_window(bytes: &[u8], at: usize) -> u64 {
     peek(bytes, at)
 }
 
-/// The 64 bits from bit `at` on; bits behind the end are zero.
+/// The 64 bits from bit `at` on; bits past the end are zero.
 #[inline(always)]
 pub fn peek(bytes: &[u8], at: usize) -> u64 {
     let (start, shift) = (at / 8, at % 8);
@@ -94,7 +95,7 @@ pub fn peek(bytes: &[u8], at: usize) -> u64 {
     (u128::from_le_bytes(window) >> shift) as u64
 }
 
-/// The 32 bits from bit `at` on; bits behind the end are zero.
+/// The 32 bits from bit `at` on; bits past the end are zero.
 #[inline(always)]
 pub fn peek_32(bytes: &[u8], at: usize) -> u32 {
     match bytes.get(at / 8..at / 8 + 8) {

@@ -1,21 +1,21 @@
-//! How elements become words.
+//! Conversion of elements to words.
 
 use crate::stage::word::Word;
 use crate::types::DType;
 
-/// How an element is made a word.
+/// How elements of a type become words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Element {
     /// Bytes of an element.
     pub bytes: usize,
-    /// Elements narrower than a word are filled up with their top bit.
+    /// True if elements narrower than a word are sign-extended.
     is_signed: bool,
-    /// It is an f32 or f64.
+    /// True for f32 and f64.
     pub is_float: bool,
 }
 
 impl Element {
-    /// For a type of element, if it is one of numbers with one part.
+    /// For a type of number with one part; `None` for other types.
     pub fn of(dtype: DType) -> Option<Self> {
         use DType::*;
         let (bytes, is_signed) = match dtype {
@@ -30,7 +30,7 @@ impl Element {
         Some(Self { bytes, is_signed, is_float: matches!(dtype, F32 | F64) })
     }
 
-    /// Whether words have the top bit of elements that are narrower.
+    /// Whether elements narrower than a word are sign-extended.
     #[inline(always)]
     pub fn is_signed(self) -> bool {
         self.is_signed
@@ -41,7 +41,7 @@ impl Element {
         if self.bytes == 8 { 64 } else { 32 }
     }
 
-    /// Makes words of the elements in `bytes`, one for each place in `words`.
+    /// Converts elements in `bytes` to words until `words` is full.
     #[inline(always)]
     pub fn load<W: Word>(self, bytes: &[u8], words: &mut [W]) {
         match (self.bytes, self.is_signed) {
@@ -54,7 +54,7 @@ impl Element {
         }
     }
 
-    /// Makes elements of words, as many as there are of these.
+    /// Converts all words to elements.
     #[inline(always)]
     pub fn store<W: Word>(self, words: &[W], bytes: &mut [u8]) {
         match self.bytes {

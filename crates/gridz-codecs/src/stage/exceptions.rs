@@ -1,33 +1,35 @@
-//! Elements that are kept exactly: holes, which all have one word, and others, with a word each.
+//! Exceptions: elements that are stored exactly. Holes all have the same word; each other exception
+//! has its own.
 //!
-//! A fill value or NaN may cover half of a block: only marks are kept for it, which are coded as changes from row to row.
-//! All other elements that have no code, or would not be within the bound, are few: a place and the element of each.
+//! A fill value or NaN may cover half of a block. Only marks are stored for it, encoded as changes
+//! from row to row. All other elements that have no code, or would not come back within the bound,
+//! are few: each is stored with its place.
 
 use crate::error::{Error, Result};
 use crate::stage::element::Element;
 use crate::stage::marks;
 use crate::stage::word::Word;
 
-/// Marks of blocks of all levels that have exceptions.
+/// Marks for the blocks of every level that has exceptions.
 pub type Marks = marks::Marks<{ (1 << 16) / 32 }>;
 
-/// Sections of a block are filled up with zeros to a multiple of this.
+/// Sections of a block are padded with zeros to a multiple of this.
 pub const ALIGNMENT: usize = 4;
-/// Set in the bytes of marks that are coded.
+/// Flag in the byte count of marks: the marks are encoded.
 const CODED: u16 = 1 << 15;
 
 fn damage() -> Error {
     Error::corrupt("the exceptions of a block are not what it says")
 }
 
-/// The next bytes, with the zeros behind them.
+/// Takes the next `n` bytes, and skips their padding.
 pub fn take<'b>(bytes: &mut &'b [u8], n: usize) -> Result<&'b [u8]> {
     let (section, rest) = bytes.split_at_checked(n.next_multiple_of(ALIGNMENT)).ok_or_else(damage)?;
     *bytes = rest;
     Ok(&section[..n])
 }
 
-/// The place of the next bytes, behind which zeros are written.
+/// Takes the room for the next `n` bytes, and writes their padding.
 pub fn place<'b>(out: &mut &'b mut [u8], n: usize) -> &'b mut [u8] {
     let (section, rest) = std::mem::take(out).split_at_mut(n.next_multiple_of(ALIGNMENT));
     *out = rest;
@@ -42,15 +44,15 @@ pub struct Holes<W> {
     pub word: W,
     /// Where they are.
     pub marks: Marks,
-    /// What is written of the marks, if they are coded: changes from row to row or, in a block of one row, they
-    /// themselves.
+    /// The marks that are written if they are encoded: changes from row to row or, in a block of
+    /// one row, the marks themselves.
     coded: Option<Marks>,
     /// Bytes of the marks.
     marks_bytes: usize,
 }
 
 impl<W: Word> Holes<W> {
-    /// Holes in a block whose rows are so long, if there are several.
+    /// Holes in a block; `row` is the length of its rows, if there are several.
     pub fn new(word: W, marks: Marks, row: Option<usize>) -> Self {
         let changes = row.map_or_else(|| marks.clone(), |row| marks.changes(row));
         let (plain_bytes, coded_bytes) = (4 * marks.words().len(), changes.n_bytes());
@@ -58,12 +60,12 @@ impl<W: Word> Holes<W> {
         Self { word, marks, coded: is_coded.then_some(changes), marks_bytes: coded_bytes.min(plain_bytes) }
     }
 
-    /// Bytes of what is written.
+    /// Bytes that [`Holes::write`] writes.
     pub fn n_bytes(&self) -> usize {
         W::BYTES + ALIGNMENT + self.marks_bytes.next_multiple_of(ALIGNMENT)
     }
 
-    /// Writes them, with the zeros behind them.
+    /// Writes the holes with their padding.
     pub fn write(&self, out: &mut &mut [u8]) {
         self.word.write(place(out, W::BYTES));
         let head = place(out, ALIGNMENT);
@@ -81,8 +83,8 @@ impl<W: Word> Holes<W> {
         }
     }
 
-    /// The word and the marks of holes at the start of `bytes`, which become what is behind them, of a block with `n`
-    /// elements whose rows are so long, if there are several.
+    /// Reads the word and the marks of holes from the start of `bytes`, and advances `bytes`. The
+    /// block has `n` elements; `row` is the length of its rows, if there are several.
     ///
     /// # Errors
     /// `Corrupt`.
@@ -103,12 +105,12 @@ impl<W: Word> Holes<W> {
     }
 }
 
-/// Bytes of so many other exceptions.
+/// Bytes of `n` other exceptions.
 pub fn others_bytes(n: usize, element: Element) -> usize {
     (2 + 2 * n).next_multiple_of(ALIGNMENT) + (n * element.bytes).next_multiple_of(ALIGNMENT)
 }
 
-/// Writes the other exceptions of a block, given by the words of all its elements.
+/// Writes the other exceptions of a block; `word` returns the word of any element.
 pub fn write_others<W: Word>(marks: &Marks, word: impl Fn(usize) -> W, element: Element, out: &mut &mut [u8]) {
     let n = marks.count();
     let places = place(out, 2 + 2 * n);
@@ -129,7 +131,8 @@ pub struct Others<'b> {
 }
 
 impl<'b> Others<'b> {
-    /// Those at the start of `bytes`, which become what is behind them, of a block with `n` elements.
+    /// Reads the other exceptions of a block with `n` elements from the start of `bytes`, and
+    /// advances `bytes`.
     ///
     /// # Errors
     /// `Corrupt`.
@@ -152,7 +155,7 @@ impl<'b> Others<'b> {
         self.places.as_chunks().0.iter().map(|&place| usize::from(u16::from_le_bytes(place)))
     }
 
-    /// Their places, and their bytes.
+    /// The place and the bytes of each exception.
     pub fn elements(&self, element: Element) -> impl Iterator<Item = (usize, &'b [u8])> {
         self.places().zip(self.elements.chunks_exact(element.bytes))
     }

@@ -1,8 +1,9 @@
-//! Marks: a bit for each number of a block, and how few of them, or those that lie together, become few bytes.
+//! Marks: a bitmap of a block's numbers, encoded in few bytes if few bits are set, or if they are
+//! close together.
 //!
-//! The bits are seen as words of 32. A string says which words have any bit set, another which bytes of those have, and
-//! these bytes follow. Where marks are those of rows that lie above each other, each row is xored with the one before it
-//! first: borders of regions move little from row to row.
+//! The bits form words of 32. One string says which words are not zero, another which bytes of
+//! these words are not zero; these bytes follow. Marks of rows that lie above each other are first
+//! XORed, each row with the one before it: borders of regions move little from row to row.
 
 use crate::error::{Error, Result};
 use crate::stage::rows::first_lanes;
@@ -10,7 +11,7 @@ use crate::stage::rows::first_lanes;
 /// Words of the marks of most blocks, which have up to 2^14 numbers.
 const FEW_WORDS: usize = (1 << 14) / 32;
 
-/// Marks of up to 32·`WORDS` numbers; those behind the last number are zero.
+/// Marks of up to 32·`WORDS` numbers; bits after the last number are zero.
 #[derive(Clone)]
 pub struct Marks<const WORDS: usize = FEW_WORDS> {
     words: [u32; WORDS],
@@ -18,44 +19,42 @@ pub struct Marks<const WORDS: usize = FEW_WORDS> {
 }
 
 impl<const WORDS: usize> Marks<WORDS> {
-    /// No number of `n` is marked.
+    /// Marks for `n` numbers, all of them unmarked.
     pub fn new(n: usize) -> Self {
         Self { words: [0; WORDS], n }
     }
 
-    /// The same for other numbers.
+    /// Clears the marks, for `n` numbers.
     #[inline(always)]
     pub fn restart(&mut self, n: usize) {
         self.n = n;
         self.words_mut().fill(0);
     }
 
-    /// The words.
     #[inline(always)]
     pub fn words(&self) -> &[u32] {
         &self.words[..self.n.div_ceil(32)]
     }
 
-    /// The words, to be changed.
     #[inline(always)]
     pub fn words_mut(&mut self) -> &mut [u32] {
         &mut self.words[..self.n.div_ceil(32)]
     }
 
-    /// The marks of 32 numbers from this one on.
+    /// The marks of 32 numbers from number `at` on.
     #[inline(always)]
     pub fn window(&self, at: usize) -> u32 {
         let word = |i: usize| u64::from(self.words.get(i).copied().unwrap_or(0));
         ((word(at / 32) | word(at / 32 + 1) << 32) >> (at % 32)) as u32
     }
 
-    /// The numbers of word `k` that are not marked.
+    /// The unmarked numbers of word `k`.
     #[inline(always)]
     pub fn others(&self, k: usize) -> u32 {
         !self.words[k] & first_lanes(self.n - 32 * k)
     }
 
-    /// The numbers that are marked, in order.
+    /// The marked numbers in ascending order.
     #[inline(always)]
     pub fn marked(&self) -> impl Iterator<Item = u32> {
         self.words().iter().enumerate().flat_map(|(k, &word)| {
@@ -68,7 +67,7 @@ impl<const WORDS: usize> Marks<WORDS> {
         })
     }
 
-    /// The first number that is not marked, if there is one.
+    /// The first unmarked number, if any.
     #[inline(always)]
     pub fn first_other(&self) -> Option<usize> {
         let mut k = 0;
@@ -82,13 +81,13 @@ impl<const WORDS: usize> Marks<WORDS> {
         None
     }
 
-    /// How many numbers are marked.
+    /// Number of marked numbers.
     #[inline(always)]
     pub fn count(&self) -> usize {
         self.words().iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// The marks, each xored with the one so many numbers before it.
+    /// The marks, each XORed with the one `distance` numbers before it.
     pub fn changes(&self, distance: usize) -> Self {
         let mut changes = self.clone();
         for (i, word) in changes.words_mut().iter_mut().enumerate() {
@@ -102,7 +101,7 @@ impl<const WORDS: usize> Marks<WORDS> {
     pub fn undo_changes(&mut self, distance: usize) {
         for i in 0..self.words().len() {
             let mut word = self.words[i] ^ self.before(i, distance);
-            // Bits that come from the same word.
+            // Bits that depend on earlier bits of the same word.
             let mut step = distance;
             while step < 32 {
                 word ^= word << step;
@@ -113,7 +112,7 @@ impl<const WORDS: usize> Marks<WORDS> {
         self.clear_end();
     }
 
-    /// The bits `distance` before those of a word, of words before it only.
+    /// The bits `distance` before those of word `i`, as far as they are in earlier words.
     #[inline(always)]
     fn before(&self, i: usize, distance: usize) -> u32 {
         let at = 32 * i as isize - distance as isize;
@@ -133,7 +132,7 @@ impl<const WORDS: usize> Marks<WORDS> {
         }
     }
 
-    /// Bytes of the marks.
+    /// Bytes of the encoded marks.
     pub fn n_bytes(&self) -> usize {
         let (mut n_words, mut n_bytes) = (0, 0);
         for word in self.words() {
@@ -143,7 +142,7 @@ impl<const WORDS: usize> Marks<WORDS> {
         self.words().len().div_ceil(8) + n_words.div_ceil(2) + n_bytes
     }
 
-    /// Writes them to the start of `out`.
+    /// Encodes the marks to the start of `out`.
     pub fn write(&self, out: &mut [u8]) {
         let (presence, rest) = out.split_at_mut(self.words().len().div_ceil(8));
         presence.fill(0);
@@ -167,7 +166,8 @@ impl<const WORDS: usize> Marks<WORDS> {
         }
     }
 
-    /// Marks of `n` numbers at the start of `bytes`, as [`Marks::write`] writes them, and their bytes.
+    /// Decodes the marks of `n` numbers from the start of `bytes`, as [`Marks::write`] writes them;
+    /// also returns their bytes.
     ///
     /// # Errors
     /// `Corrupt`.
@@ -194,7 +194,8 @@ impl<const WORDS: usize> Marks<WORDS> {
         Ok((marks, presence.len() + nibbles.len() + at))
     }
 
-    /// Marks of `n` numbers at the start of `bytes`, word by word, and their bytes.
+    /// Reads the marks of `n` numbers from the start of `bytes`, word by word; also returns their
+    /// bytes.
     ///
     /// # Errors
     /// `Corrupt`.
@@ -209,7 +210,7 @@ impl<const WORDS: usize> Marks<WORDS> {
         Ok((marks, n_bytes))
     }
 
-    /// No mark is behind the last number.
+    /// Checks that no number after the last one is marked.
     fn check_end(&self) -> Result<()> {
         match self.words().last() {
             Some(last) if last & !first_lanes(self.n - 32 * (self.words().len() - 1)) != 0 => Err(damage()),

@@ -1,13 +1,15 @@
-//! Missing elements as words: those that a codec with a bound keeps bit for bit, and that no other element may become.
+//! Missing elements as words: a codec with a bound keeps them bit for bit, and no other element may
+//! become one of them.
 //!
-//! An element is missing if it has the bits of a fill value, or lies outside of the valid range. Which fill values and which
-//! range an array has is the request's matter (`codec::missing`); here they are words of one element type.
+//! An element is missing if it has the bits of a fill value, or if it is outside of the valid
+//! range. The request defines the fill values and the range of an array (`codec::missing`); here
+//! they are words of one element type.
 
 use crate::stage::quantise::Numbers;
 use crate::stage::rows::Rows;
 use crate::stage::word::Word;
 
-/// Most fill values of an array.
+/// Maximum fill values of an array.
 pub const MAX_FILLS: usize = 8;
 
 /// The missing elements of an array, or of one part of its complex elements.
@@ -29,7 +31,8 @@ struct Valid<W> {
 }
 
 impl<W: Word> MissingWords<W> {
-    /// Elements with these words, at most [`MAX_FILLS`], and those below and above the limits of the valid range.
+    /// The elements with these words, at most [`MAX_FILLS`], and those below and above the limits
+    /// of the valid range.
     pub fn new(numbers: Numbers, fills: &[W], limits: [Option<W>; 2]) -> Self {
         let mut missing = Self { n_fills: fills.len(), fills: [W::default(); MAX_FILLS], valid: None };
         missing.fills[..fills.len()].copy_from_slice(fills);
@@ -58,13 +61,13 @@ impl<W: Word> MissingWords<W> {
         self.valid.is_some()
     }
 
-    /// The place of the least valid number in the order of numbers, a signed integer, and the number of places from there to the
-    /// greatest one.
+    /// The place of the least valid number in the order of numbers, a signed integer; and the
+    /// number of places from there to the greatest valid number.
     pub fn places(&self) -> Option<(W, W)> {
         self.valid.map(|valid| (valid.least, valid.span))
     }
 
-    /// The words of its limits, where it has them.
+    /// The words of the valid range's limits, where it has limits.
     pub fn range(&self) -> [Option<W>; 2] {
         let top = W::from_u64(1) << (W::BITS - 1);
         self.valid.map_or([None; 2], |Valid { numbers, least, span }| {
@@ -151,7 +154,7 @@ mod tests {
             }
         }
         assert!(n_missing > 500, "{n_missing}");
-        // Words of narrow floats are filled up with their sign.
+        // Words of narrow floats are sign-extended.
         for dtype in [DType::F16, DType::Bf16] {
             let [zero, negative, two, minus_two] = [0, !0x7fff, 0x4000, 0x4000 | !0x7fff];
             let above = MissingWords::new(Numbers::of(dtype), &[], [Some(zero), None]);

@@ -1,8 +1,9 @@
-//! What several codecs are made of. A stage knows no codec and no frame.
+//! Building blocks of codecs. A stage depends on no codec and no frame.
 //!
-//! Elements become words (`element`, `word`); the words of a block are rows of 32 (`blocks`, `rows`); differences along its
-//! axes are small numbers (`predict`), which are packed with as many bits as they need (`pack`, `bits`) or get codes
-//! (`entropy`). [`sums`] are those of the checksum of what is written.
+//! Elements become words (`element`, `word`); the words of a block form rows of 32 (`blocks`,
+//! `rows`). Differences along its axes are small numbers (`predict`). These are packed with as many
+//! bits as they need (`pack`, `bits`), or entropy-coded (`entropy`). [`sums`] computes the sums for
+//! the checksum of the output.
 
 pub mod bits;
 pub mod blocks;

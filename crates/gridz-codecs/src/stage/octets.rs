@@ -1,11 +1,14 @@
-//! Octets: numbers packed in groups of eight, each with as many bits as its longest number.
+//! Octets: numbers packed in groups of eight, each with as many bits as the longest number of its
+//! group.
 //!
-//! Eight numbers of w bits are w bytes, so groups begin at bytes and nothing is left over. A group has few numbers, so a long
-//! one costs little and needs no patch. What widths cost beside that is kept small by a table: up to eight widths in a
-//! block, and for each group which of them. A width that few groups need is left out, and they take the next one.
+//! Eight numbers of w bits are w bytes, so groups begin at bytes and no bits are unused. A group
+//! has few numbers, so a long one costs little and needs no patch. A table keeps the cost of the
+//! widths small: a block has up to eight widths, and each group an index of one of them. A width
+//! that few groups need is left out, and these groups take the next one.
 //!
-//! The bytes of a group are ⌈w / 8⌉ parts: the low bytes of its numbers, their next bytes, and so on, and at last the bits
-//! that are left of each. So all but the last part are plain bytes, and that is a bit string of up to 64 bits.
+//! The bytes of a group are ⌈w / 8⌉ parts: the low bytes of its numbers, their next bytes, and so
+//! on. The last part is the remaining bits of each number. So all parts but the last are plain
+//! bytes, and that is a bit string of up to 64 bits.
 
 use crate::error::{Error, Result};
 use crate::stage::bits::string_bytes;
@@ -14,13 +17,13 @@ use crate::stage::word::Word;
 
 /// Numbers of a group.
 pub const OCTET: usize = 8;
-/// Most groups of a block.
+/// Maximum groups of a block.
 const MAX_GROUPS: usize = LENGTHS;
-/// Most widths of a block.
+/// Maximum widths of a block.
 const MAX_WIDTHS: usize = 8;
-/// Most bits of a number.
+/// Maximum bits of a number.
 const LONGEST: usize = 64;
-/// Entries of tables for every length.
+/// Entries of tables that are indexed by a length.
 const TABLE: usize = 128;
 /// Groups that are looked up at once.
 const PER_LOOK_UP: usize = 64;
@@ -29,12 +32,12 @@ const PER_ROW: usize = LANES / OCTET;
 
 /// The widths of a block's groups.
 pub struct Widths {
-    /// Those that there are, in ascending order.
+    /// The widths in use, in ascending order.
     table: [u8; MAX_WIDTHS],
     n_table: usize,
-    /// Which of them a group has.
+    /// The table entry of each group.
     entries: [u8; MAX_GROUPS],
-    /// And the widths themselves, with zeros behind the last one up to a whole row.
+    /// The width of each group, followed by zeros up to a whole row.
     of_groups: [u8; MAX_GROUPS],
     n_groups: usize,
     /// Bytes of all groups.
@@ -42,20 +45,20 @@ pub struct Widths {
 }
 
 impl Widths {
-    /// Room for any.
+    /// Empty, with room for any block.
     pub fn new() -> Self {
         let none = [0; MAX_GROUPS];
         Self { table: [0; MAX_WIDTHS], n_table: 0, entries: none, of_groups: none, n_groups: 0, n_bytes: 0 }
     }
 
-    /// Chooses the widths of `n` numbers, which zeros follow up to whole rows.
+    /// Chooses the widths of `n` numbers; zeros pad them to whole rows.
     #[inline(always)]
     pub fn choose<W: Word, S: Rows<W>>(&mut self, s: S, numbers: &[W], n: usize) {
         let n_groups = n.div_ceil(OCTET);
         let rows = n_groups.next_multiple_of(PER_ROW);
         self.of_groups.fill(0);
         s.octet_lengths(&numbers[..rows * OCTET], &mut self.of_groups[..rows]);
-        // The last ones are of no length.
+        // The last counts are for lengths that do not occur.
         let mut counts = [0u32; LONGEST + 8];
         let (mut before, mut length) = (n_groups as u64, 0);
         while before > 0 {
@@ -81,17 +84,18 @@ impl Widths {
         self.clear_end(groups);
     }
 
-    /// What is behind the last group has no bits.
+    /// Clears the entries and widths after the last group.
     #[inline(always)]
     fn clear_end(&mut self, groups: usize) {
         self.entries[self.n_groups..groups].fill(0);
         self.of_groups[self.n_groups..groups].fill(0);
     }
 
-    /// Chooses the table for so many groups of every length, and returns the entry of each length.
+    /// Chooses the table, given the number of groups of every length; returns the entry of each
+    /// length.
     #[inline(always)]
     fn choose_table(&mut self, counts: &[u32; LONGEST + 8]) -> [u8; TABLE] {
-        // The widths that there are, and how many groups have each.
+        // The widths in use, and how many groups have each.
         let (mut widths, mut n_of, mut n) = ([0u8; LONGEST + 1], [0u32; LONGEST + 1], 0);
         let mut n_bytes = 0;
         let mut width = 0;
@@ -117,7 +121,7 @@ impl Widths {
             if n == 1 {
                 break;
             }
-            // The one without which the groups are least longer.
+            // The width that costs the fewest bytes if it is left out.
             let (mut least, mut which) = (u32::MAX, 0);
             for i in 0..n - 1 {
                 let more = n_of[i] * u32::from(widths[i + 1] - widths[i]);
@@ -142,7 +146,6 @@ impl Widths {
         entry_of
     }
 
-    /// The table.
     pub fn table(&self) -> &[u8] {
         &self.table[..self.n_table]
     }
@@ -152,12 +155,12 @@ impl Widths {
         string_bytes(self.n_groups, index_bits(self.n_table))
     }
 
-    /// Bytes of the entries of the groups of `n` numbers, in a table of so many widths.
+    /// Bytes of the entries for the groups of `n` numbers, if the table has `n_table` widths.
     pub fn bytes_of_index(n_table: usize, n: usize) -> usize {
         string_bytes(n.div_ceil(OCTET), index_bits(n_table))
     }
 
-    /// Writes which entry each group has to `out`, which has exactly as many bytes.
+    /// Writes the entry of each group to `out`, which has exactly [`Widths::index_bytes`].
     #[inline(always)]
     pub fn write_index<W: Word, S: Rows<W>>(&self, s: S, out: &mut [u8]) {
         let n_bits = index_bits(self.n_table);
@@ -179,10 +182,11 @@ impl Widths {
         }
     }
 
-    /// Those of `n` numbers, of a table and the entries of the groups.
+    /// Reads the widths of `n` numbers from a table and the entries of the groups.
     ///
     /// # Errors
-    /// `Corrupt` for a table that is not in order, or an entry that is not there.
+    /// `Corrupt` for a table that is not in ascending order or exceeds the bits of a word, or for
+    /// an entry that is not in it.
     #[inline(always)]
     pub fn read<W: Word, S: Rows<W>>(&mut self, s: S, table: &[u8], index: &[u8], n: usize) -> Result<()> {
         let (mut is_in_order, mut i) = (true, 1);
@@ -240,7 +244,8 @@ impl Widths {
         Ok(())
     }
 
-    /// Packs the numbers to `out`, which has exactly as many bytes as the groups. A line of `ahead` is fetched for each row.
+    /// Packs the numbers to `out`, which has exactly the bytes of the groups. Prefetches a line of
+    /// `ahead` for each row.
     #[inline(always)]
     pub fn pack<W: Word, S: Rows<W>>(&self, s: S, numbers: &[W], mut out: &mut [u8], ahead: &mut impl Ahead) {
         let mut k = 0;
@@ -260,8 +265,8 @@ impl Widths {
         }
     }
 
-    /// The numbers packed in `bytes`, which has exactly as many bytes as the groups, row by row; zeros are behind the last
-    /// one.
+    /// Unpacks the numbers in `bytes`, which has exactly the bytes of the groups, row by row. Zeros
+    /// follow the last number.
     #[inline(always)]
     pub fn unpack<W: Word, S: Rows<W>>(&self, s: S, mut bytes: &[u8], sink: &mut impl RowSink<W, S>) {
         let mut k = 0;
@@ -290,7 +295,7 @@ impl Widths {
     }
 }
 
-/// Bits of an entry's number.
+/// Bits of an index of the table.
 fn index_bits(n_table: usize) -> u32 {
     (n_table.max(1) - 1).checked_ilog2().map_or(0, |log| log + 1)
 }
@@ -348,7 +353,8 @@ mod tests {
     #[test]
     fn zeros_take_a_table_of_one() {
         assert_eq!(round_trip(&[0u32; 4096]), 1);
-        // One group in 512 is longer: an entry each takes 64 bytes, a byte more for each 512.
+        // One of 512 groups is longer: the entries take 64 bytes, and the numbers of this group one
+        // byte.
         let mut numbers = [0u32; 4096];
         numbers[100] = 1;
         assert_eq!(round_trip(&numbers), 2 + 64 + 1);

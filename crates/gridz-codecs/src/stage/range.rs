@@ -1,4 +1,4 @@
-//! The range of an array's elements, by which a relative bound becomes an absolute one.
+//! The range of an array's elements, which turns a relative bound into an absolute one.
 
 use crate::cpu::level::Level;
 use crate::cpu::pool::Pool;
@@ -8,7 +8,7 @@ use crate::stage::missing::MissingWords;
 use crate::stage::quantise::Numbers;
 use crate::stage::rows::{LANES, RowWord, Rows, Task, at_level, first_lanes};
 
-/// Where elements are looked at, and how.
+/// Finds the range of elements.
 pub struct Ranger<'a> {
     /// Workers for large arrays.
     pub pool: &'a Pool,
@@ -16,13 +16,14 @@ pub struct Ranger<'a> {
     pub level: Level,
     /// How elements become words.
     pub element: Element,
-    /// What numbers these are.
+    /// The order of the elements' numbers.
     pub numbers: Numbers,
 }
 
 impl Ranger<'_> {
-    /// The bound that `value` times the range of the elements in `bytes` is, both rounded down; 0 if there is no range.
-    /// Elements that are not finite or missing do not count; `missing` are the words of each part of the elements.
+    /// The absolute bound: `value` times the range of the elements in `bytes`, both rounded down; 0
+    /// if there is no range. Elements that are not finite, or missing, are ignored. `missing` has
+    /// the words of each part of the elements.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -46,11 +47,11 @@ impl Ranger<'_> {
     }
 }
 
-/// The least and the greatest place of numbers, in the order of the numbers.
+/// Finds the least and the greatest place of numbers, in the order of the numbers.
 struct Look<'a, W> {
     ranger: &'a Ranger<'a>,
     bytes: &'a [u8],
-    /// What does not count, of each part; parts alternate among the lanes.
+    /// The elements to ignore, for each part; parts alternate among the lanes.
     missing: Option<&'a [MissingWords<W>]>,
 }
 
@@ -79,7 +80,7 @@ impl<W: RowWord> Task<W> for Look<'_, W> {
                 None => {}
                 Some([missing]) => counting &= missing.present(s, row),
                 Some(parts) => {
-                    // Two: real parts are in the even lanes.
+                    // Two parts: real parts are in the even lanes.
                     let present = parts.iter().enumerate().map(|(i, part)| part.present(s, row) & 0x5555_5555 << i);
                     counting &= present.fold(0, |all, present| all | present);
                 }

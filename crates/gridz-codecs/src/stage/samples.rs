@@ -1,19 +1,19 @@
-//! Samples of a block's values: what the values are like, at the cost of a few.
+//! Samples of a block's values: a cheap estimate of their properties.
 
 use crate::stage::rows::{LANES, Rows};
 use crate::stage::word::Word;
 
-/// Of the samples, every so many are looked at where fewer are enough.
+/// Where few samples are enough, only every fourth is examined.
 const STEP: usize = 4;
-/// Samples of small blocks of which the middle is taken.
+/// Number of samples for the median of small blocks.
 pub const FEW: usize = LANES / STEP;
 
-/// The values numbered ⌊j · n / 32⌋ of n.
+/// The values at indices ⌊j · n / 32⌋ of n values.
 #[derive(Clone, Copy)]
 pub struct Samples<W>(pub [W; LANES]);
 
 impl<W: Word> Samples<W> {
-    /// Samples of all of `values`, of which there is at least one.
+    /// Samples `values`, which has at least one.
     #[inline(always)]
     pub fn new(values: &[W]) -> Self {
         let mut samples = [W::default(); LANES];
@@ -25,7 +25,8 @@ impl<W: Word> Samples<W> {
         Self(samples)
     }
 
-    /// A value that is near the middle of all, which are signed numbers, each less `base`: that of `N` of them.
+    /// The median of `N` samples, which is near that of all values. Values are signed numbers,
+    /// stored less `base`.
     #[inline(always)]
     pub fn middle<const N: usize>(values: &[W], base: W) -> W {
         let mut few = [W::default(); N];
@@ -34,7 +35,7 @@ impl<W: Word> Samples<W> {
             few[i] = values[i * values.len() / N].plus(base);
             i += 1;
         }
-        // Sorted by insertion without branches: each goes past those that are larger.
+        // Insertion sort without branches: each value moves past those that are larger.
         let mut i = 1;
         while i < N {
             let mut j = i;
@@ -47,7 +48,7 @@ impl<W: Word> Samples<W> {
         few[N / 2].minus(base)
     }
 
-    /// The value that most samples have, of some of them, and how many.
+    /// The most frequent one of some of the samples, and how many of all samples have this value.
     #[inline(always)]
     pub fn most_frequent<S: Rows<W>>(&self, s: S) -> (W, u32) {
         let all = s.load(&self.0);

@@ -1,7 +1,9 @@
-//! The payload checksum's sums with the best instructions there are, see `format::checksum`.
+//! Computes the sums of the payload checksum with the best instructions of the CPU, see
+//! `format::checksum`.
 //!
-//! Vectors multiply every other word, so even and odd lanes are summed apart: a row of 64 bytes takes two
-//! multiplications, two additions and a shift for each register. The keys of a group of rows are made at once.
+//! Vectors multiply every other word, so even and odd lanes are summed separately. A row of 64
+//! bytes takes two multiplications, two additions and a shift for each register. The keys of a
+//! group of rows are computed at once.
 
 #![allow(unsafe_code)] // vector instructions, and their loads and stores
 
@@ -17,22 +19,22 @@ pub struct Summer {
     lanes: LaneSums,
 }
 
-/// Whether the CPU is told to fetch what follows the bytes that are summed, as much as those.
+/// Whether to prefetch the bytes that follow the summed bytes, as many as these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Prefetch {
-    /// It follows soon, to be read or to be written, after work elsewhere.
+    /// The bytes that follow are read or written soon, after other work.
     Following,
-    /// Nothing follows, or the CPU foresees it.
+    /// Nothing follows, or the CPU prefetches it by itself.
     Nothing,
 }
 
 impl Summer {
-    /// Nothing summed so far, by the instructions of `level`.
+    /// Starts with empty sums and uses the instructions of `level`.
     pub fn new(level: Level, prefetch: Prefetch) -> Self {
         Self { level, prefetch, lanes: LaneSums::default() }
     }
 
-    /// Adds `bytes`, which are in the payload from byte `start` on, a multiple of 4.
+    /// Adds `bytes`, which are at byte `start` of the payload, a multiple of 4.
     pub fn add(&mut self, bytes: &[u8], start: u64) {
         let cut = Cut::of(bytes, start);
         match self.level.kind() {
@@ -46,17 +48,17 @@ impl Summer {
         }
     }
 
-    /// The sums of all that was added.
+    /// The sums of all bytes added.
     pub fn sums(&self) -> Sums {
         Sums::from_lanes(&self.lanes)
     }
 }
 
-/// Rows whose keys are made at once.
+/// Rows whose keys are computed at once.
 const GROUP: usize = 16;
 
-/// Sums bytes that come block by block while they are in the cache: after each block up to the last complete row, or the last
-/// complete group of rows; these do not end where blocks do.
+/// Sums bytes block by block while they are in the cache. After each block it sums up to the last
+/// complete row, or the last complete group of rows. Rows and groups need not end where blocks do.
 pub struct Follower {
     summer: Summer,
     start: u64,
@@ -64,16 +66,18 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// For bytes that are in the payload from byte `start` on, a multiple of 4; the first `n_summed` are left out.
+    /// For bytes from byte `start` of the payload on, a multiple of 4; the first `n_summed` are
+    /// left out.
     pub fn new(level: Level, prefetch: Prefetch, start: u64, n_summed: usize) -> Self {
         Self { summer: Summer::new(level, prefetch), start, n_summed }
     }
 
-    /// There are `bytes` now.
+    /// Sums the complete rows or groups of `bytes`, which are all bytes so far.
     pub fn follow(&mut self, bytes: &[u8]) {
         let step = match self.summer.prefetch {
             Prefetch::Following => GROUP * ROW_BYTES,
-            // The CPU fetches what is behind the last bytes that are read, so these must be the last ones there are.
+            // The CPU prefetches the bytes after the last ones read, so these must be the last ones
+            // available.
             Prefetch::Nothing => ROW_BYTES,
         };
         let in_step = (self.start + bytes.len() as u64) % step as u64;
@@ -83,7 +87,7 @@ impl Follower {
         }
     }
 
-    /// The sums of `bytes`, which are all.
+    /// Returns the sums of `bytes`, which are complete now.
     pub fn finish(mut self, bytes: &[u8]) -> Sums {
         self.sum(bytes);
         self.summer.sums()
@@ -95,14 +99,15 @@ impl Follower {
     }
 }
 
-/// The sums of `bytes`, which are in the payload from byte `start` on, a multiple of 4.
+/// The sums of `bytes`, which are at byte `start` of the payload, a multiple of 4.
 pub fn sums_of(level: Level, prefetch: Prefetch, bytes: &[u8], start: u64) -> Sums {
     let mut summer = Summer::new(level, prefetch);
     summer.add(bytes, start);
     summer.sums()
 }
 
-/// The body of a level, whose module has a register's type, bytes and operations.
+/// The code of a level's module, which defines the type, the bytes and the operations of a
+/// register.
 #[cfg(target_arch = "x86_64")]
 macro_rules! add {
     ($features:literal) => {
@@ -132,7 +137,7 @@ macro_rules! add {
                 }
             }
 
-            /// Adds words of a row, of which the first is in lane `first`.
+            /// Adds some words of a row, from lane `first` on.
             #[inline]
             #[target_feature(enable = $features)]
             fn add_some(&mut self, bytes: &[u8], first: usize, key: u32) {
@@ -145,7 +150,7 @@ macro_rules! add {
             }
         }
 
-        /// As [`Cut::add`].
+        /// Vector version of [`Cut::add`].
         #[target_feature(enable = $features)]
         pub fn add(lanes: &mut LaneSums, cut: &Cut, prefetch: Prefetch) {
             match prefetch {
@@ -174,7 +179,7 @@ macro_rules! add {
                 }
                 number = number.wrapping_add(GROUP as u32);
             }
-            // With the row that is cut the rest is at most a group.
+            // With the partial last row, the rest is at most a group.
             if !(rest.is_empty() && cut.tail.is_empty()) {
                 let keys = keys_from(number);
                 for (row, &key) in rest.iter().zip(&keys) {
@@ -222,7 +227,7 @@ macro_rules! add {
         }
     };
 }
-/// Numbers of words.
+/// Indices of words.
 #[cfg(target_arch = "x86_64")]
 const COUNT: [u32; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
 
@@ -239,7 +244,8 @@ mod avx512 {
 
     const BYTES: usize = 64;
 
-    /// Loads those words of a row from lane `at` on that are in lanes from `first` to below `end`; others are zeros.
+    /// Loads the words of a row from lane `at` on, if they are in lanes `first..end`; the others
+    /// are zeros.
     ///
     /// # Safety
     /// The words in these lanes can be read.
@@ -268,7 +274,8 @@ mod avx2 {
 
     const BYTES: usize = 32;
 
-    /// Loads those words of a row from lane `at` on that are in lanes from `first` to below `end`; others are zeros.
+    /// Loads the words of a row from lane `at` on, if they are in lanes `first..end`; the others
+    /// are zeros.
     ///
     /// # Safety
     /// The words in these lanes can be read.

@@ -22,18 +22,16 @@ pub trait Word:
     + Shr<u32, Output = Self>
 {
     const ZERO: Self;
-    /// Bits of a word.
     const BITS: u32;
-    /// Bytes of a word.
     const BYTES: usize = Self::BITS as usize / 8;
     /// Bits of the fraction field of a float of this size.
     const FRACTION_BITS: u32;
 
     /// The low bits of `x`.
     fn from_u64(x: u64) -> Self;
-    /// The word, filled up with zeros.
+    /// The word, zero-extended.
     fn to_u64(self) -> u64;
-    /// The word, filled up with its top bit.
+    /// The word, sign-extended.
     fn to_i64(self) -> i64;
     /// The value of the float whose bits these are.
     fn to_float(self) -> f64;
@@ -43,28 +41,24 @@ pub trait Word:
     fn read(bytes: &[u8]) -> Self;
     /// Writes the word to the start of `bytes`.
     fn write(self, bytes: &mut [u8]);
-    /// Sum.
     fn plus(self, other: Self) -> Self;
-    /// Difference.
     fn minus(self, other: Self) -> Self;
-    /// Product.
     fn times(self, other: Self) -> Self;
     /// Upper half of the whole product.
     fn high_product(self, other: Self) -> Self;
-    /// Shift to the right, filled up with the top bit.
+    /// Arithmetic shift to the right.
     fn shift_signed(self, n: u32) -> Self;
-    /// Number of zero bits above the highest one.
     fn leading_zeros(self) -> u32;
-    /// Number of zero bits below the lowest one.
     fn trailing_zeros(self) -> u32;
     /// The smaller and the larger of two words in two's complement.
     fn min_max_signed(self, other: Self) -> (Self, Self);
 
-    /// The quantiser of floats of this width, see [`Uniform`].
+    /// The quantizer of floats of this width, see [`Uniform`].
     fn uniform(float: Float, bound: f64) -> Option<Uniform<Self>>;
-    /// Quantises a row: the lanes that have a code, and those that come back within the bound.
+    /// Quantizes a row; returns the lanes that have a code, and those that come back within the
+    /// bound.
     fn codes(uniform: &Uniform<Self>, lanes: &mut [Self; LANES]) -> (u32, u32);
-    /// The inverse of [`Word::codes`].
+    /// Converts codes back to elements, see [`Word::codes`].
     fn values(uniform: &Uniform<Self>, lanes: &mut [Self; LANES]);
 
     /// 0 for 0, else 1 + the index of the highest set bit.

@@ -1,7 +1,7 @@
-//! Where everything is: blocks in the array, blocks in the payload.
+//! The geometry of blocks: their places in the array and in the payload.
 //!
-//! Blocks have up to 2^b elements. A table of their ends is in front of them, so that each can be found, and checked, alone.
-//! Where elements have two parts there are two blocks for each box of the array, one behind the other.
+//! Blocks have up to 2^b elements. A table of their ends precedes them, so that each can be found
+//! and checked alone. If elements have two parts, each box of the array has two consecutive blocks.
 //!
 //! ```text
 //! head | table: u32 end in units, u32 check of each block | zeros to a unit | blocks
@@ -11,22 +11,22 @@ use crate::stage::blocks::Blocks;
 use crate::stage::blocks::table::ENTRY;
 use crate::types::Shape;
 
-/// What a codec's payloads have in common.
+/// Properties common to all payloads of a codec.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Form {
     /// Bytes in front of the table.
     pub head_bytes: usize,
     /// Blocks begin at multiples of this in the payload; a power of two.
     pub unit: usize,
-    /// Elements of a row of a block, at most, unless other axes leave their share to x; a power of two.
+    /// Maximum elements of a block's row, unless other axes leave their share to x; a power of two.
     pub row: usize,
-    /// Most bytes of a block beside its elements as they are.
+    /// Maximum bytes of a block in addition to its raw elements.
     pub block_head: usize,
-    /// Parts of an element, which have blocks of their own.
+    /// Parts of an element; each part has its own blocks.
     pub parts: usize,
 }
 
-/// Geometry of one folded array: its blocks, and the bytes of them.
+/// Geometry of one folded array: its blocks and their bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     /// The boxes of the array.
@@ -36,8 +36,9 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout of an array of rank 1 to 3 in blocks of up to 2^b parts of so many bytes. `None` if there are no elements,
-    /// or a payload could pass what the table can tell.
+    /// The layout of an array of rank 1 to 3, in blocks of up to 2^b parts of `part_bytes` each.
+    /// `None` if there are no elements, or if the end of a payload could exceed the u32 in the
+    /// table.
     pub fn new(shape: &Shape, part_bytes: usize, b: u8, form: Form) -> Option<Self> {
         let layout = Self { blocks: Blocks::new(shape, 1 << b, form.row)?, part_bytes, form };
         let units = layout.payload_bound() / form.unit as u64;
@@ -67,17 +68,17 @@ impl Layout {
         self.form.head_bytes
     }
 
-    /// Bytes of head and table with its zeros: where the blocks begin.
+    /// Bytes of the head and the padded table, after which the blocks begin.
     pub fn table_bytes(&self) -> usize {
         (self.form.head_bytes + self.n_blocks() * ENTRY).next_multiple_of(self.form.unit)
     }
 
-    /// Most bytes of a block with `n` elements.
+    /// Maximum bytes of a block with `n` elements.
     pub fn block_bound(&self, n: usize) -> usize {
         (self.form.block_head + n * self.part_bytes).next_multiple_of(self.form.unit)
     }
 
-    /// Most bytes of a payload.
+    /// Maximum bytes of a payload.
     pub fn payload_bound(&self) -> u64 {
         let mut bytes = self.table_bytes() as u64;
         for (n_blocks, [sz, sy, sx]) in self.blocks.kinds() {

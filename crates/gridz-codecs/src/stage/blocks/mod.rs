@@ -1,8 +1,8 @@
-//! Blocks: boxes that an array is cut into, which know nothing of each other.
+//! Blocks: independent boxes that an array is cut into.
 //!
-//! The shape of blocks follows the array, so that thin arrays have full blocks too; those at the upper borders are clipped.
-//! Blocks with the same leading coordinates are a strip. [`source`] brings a block's elements into rows, [`target`]
-//! takes them back to their places.
+//! The shape of blocks follows the array, so that blocks of thin arrays are full, too. Blocks at
+//! the upper borders are clipped. Blocks with the same leading coordinates are a strip. [`source`]
+//! loads a block's elements into rows, [`target`] stores them in their places.
 
 pub mod layout;
 pub mod payload;
@@ -33,13 +33,13 @@ impl Block {
         self.shape.iter().product()
     }
 
-    /// The place behind it on an axis.
+    /// The end of the box on an axis, exclusive.
     #[inline(always)]
     pub fn end(&self, axis: usize) -> usize {
         self.origin[axis] + self.shape[axis]
     }
 
-    /// The number, within the box, of the element at a place in the array.
+    /// The index, within the box, of the element at a place in the array.
     #[inline(always)]
     pub fn place(&self, [z, y, x]: [usize; 3]) -> usize {
         let ([oz, oy, ox], [_, sy, sx]) = (self.origin, self.shape);
@@ -50,7 +50,7 @@ impl Block {
 /// The blocks of one array with three axes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Blocks {
-    /// Extents, with ones in front.
+    /// Extents, padded with ones in front.
     extents: [usize; 3],
     /// Extents of a block.
     sides: [usize; 3],
@@ -59,8 +59,9 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// The blocks of up to `size` elements in rows of up to `row`, unless other axes leave their share to x, both powers of two: of an array of
-    /// rank 0 to 3 with elements. `None` for other arrays.
+    /// Cuts an array of rank 0 to 3 into blocks of up to `size` elements, in rows of up to `row`;
+    /// both are powers of two. Rows are longer if other axes leave their share to x. `None` for
+    /// arrays of higher rank or without elements.
     pub fn new(shape: &Shape, size: usize, row: usize) -> Option<Self> {
         if shape.n_elements() == 0 {
             return None;
@@ -80,15 +81,15 @@ impl Blocks {
         self.extents.iter().product()
     }
 
-    /// Elements of the blocks before one.
+    /// Number of elements in the blocks before this one.
     #[inline(always)]
     pub fn elements_before(&self, block: &Block) -> usize {
         let ([z, y, x], [sz, sy, _], [_, ey, ex]) = (block.origin, block.shape, self.extents);
         z * ey * ex + sz * (y * ex + sy * x)
     }
 
-    /// Where element `index` of the array is if those of each block are behind each other, and how many elements that follow it in
-    /// a row do so there, itself included.
+    /// The position of element `index` of the array if the elements of each block are contiguous.
+    /// Also returns how many elements of its row are contiguous there, from this one on.
     #[inline(always)]
     pub fn place(&self, index: usize) -> (usize, usize) {
         let ([_, ey, ex], [_, side_y, side_x]) = (self.extents, self.sides);
@@ -105,7 +106,7 @@ impl Blocks {
         self.counts.iter().product()
     }
 
-    /// Most elements of a block.
+    /// Maximum elements of a block.
     pub fn block_elements(&self) -> usize {
         (0..3).map(|k| self.sides[k].min(self.extents[k])).product()
     }
@@ -131,12 +132,13 @@ impl Blocks {
         along(0).flat_map(move |z| along(1).flat_map(move |y| along(2).map(move |x| (z * n1 + y) * n2 + x)))
     }
 
-    /// From the first to behind the last of these blocks along each axis.
+    /// Along each axis, the range from the first of these blocks to the end of the last.
     pub fn touched(&self, region: &FoldedRegion) -> [Range<u64>; 3] {
         [0, 1, 2].map(|k| region.last_three()[k].touched(self.sides[k] as u64))
     }
 
-    /// How many blocks there are of each shape: along an axis whole ones and perhaps a clipped one, so of eight kinds at most.
+    /// How many blocks have each shape. Along an axis there are whole blocks and perhaps a clipped
+    /// one, so there are at most eight shapes.
     pub fn kinds(&self) -> impl Iterator<Item = (usize, [usize; 3])> {
         let along = [0, 1, 2].map(|k| {
             let (n, side) = (self.extents[k], self.sides[k]);
@@ -167,8 +169,9 @@ impl Blocks {
         self.sides[2]
     }
 
-    /// Elements of every band, with the number of the strip it belongs to, in the order of the array. A strip's
-    /// elements are one contiguous band, or one for each plane where others have rows in these.
+    /// Number of elements of every band, with the number of its strip, in the order of the array. A
+    /// strip is one contiguous band, or one for each plane if other strips have rows in these
+    /// planes.
     pub fn bands(&self) -> impl Iterator<Item = (usize, usize)> {
         let ([n0, n1, n2], [s0, s1, s2]) = (self.extents, self.sides);
         let per_slab = self.n_strips() / self.counts[0];
@@ -176,7 +179,7 @@ impl Blocks {
             1 if n0 == 1 => (n2 - strip * s2).min(s2),
             _ => (n1 - strip * s1).min(s1) * n2,
         };
-        // So many planes are in a band.
+        // Planes of a band.
         let planes = if per_slab == 1 { s0 } else { 1 };
         (0..n0).step_by(planes).flat_map(move |z| {
             let planes = planes.min(n0 - z);
@@ -184,19 +187,19 @@ impl Blocks {
         })
     }
 
-    /// Bands of a strip, at most.
+    /// Maximum bands of a strip.
     pub fn bands_per_strip(&self) -> usize {
         if self.band_plane().is_some() { 1 } else { self.sides[0] }
     }
 
-    /// Elements from one plane of a strip's band to the next, if that has several.
+    /// Elements from one plane of a strip's band to the next, if the band has several.
     pub fn band_plane(&self) -> Option<usize> {
         (self.n_strips() == self.counts[0]).then_some(self.extents[1] * self.extents[2])
     }
 }
 
-/// The block shape for an array: rows of `row`, and the rest shared evenly between rows and planes; an axis that is shorter than its share leaves
-/// it to the others.
+/// The block shape for an array: rows of `row`, and the rest shared evenly between rows and planes.
+/// An axis that is shorter than its share leaves the remainder to the other axes.
 fn sides([dz, dy, dx]: [usize; 3], size: usize, row: usize) -> [usize; 3] {
     let up_to = |n: usize, limit: usize| if n >= limit { limit } else { n.next_power_of_two() };
     if dz == 1 && dy == 1 {

@@ -1,5 +1,5 @@
-//! Payloads of blocks that know nothing of each other: a chunk is cut into pieces for threads, and a table tells where
-//! each block is and what its check is. The bytes do not depend on how many threads there were.
+//! Payloads of independent blocks. A chunk is cut into pieces for threads, and a table has the
+//! place and the check of each block. The bytes do not depend on the number of threads.
 
 use std::marker::PhantomData;
 
@@ -22,23 +22,25 @@ use crate::stage::sums::{Prefetch, sums_of};
 pub trait BlockCoder<W: RowWord>: Sync {
     /// The codec's name, for messages.
     const NAME: &'static str;
-    /// Memory for the work on blocks, one after the other.
+    /// Scratch memory, reused from block to block.
     type Work;
 
-    /// Where everything is.
+    /// The geometry of the blocks.
     fn layout(&self) -> &Layout;
     /// How elements become words.
     fn element(&self) -> Element;
-    /// Whether its work takes several times as long as usual, so that threads pay in smaller chunks.
+    /// Whether coding takes several times as long as usual, so that threads pay off in smaller
+    /// chunks.
     fn is_slow(&self) -> bool {
         false
     }
-    /// Some of that memory.
+    /// Allocates scratch memory.
     ///
     /// # Errors
     /// `OutOfMemory`.
     fn work(&self) -> Result<Self::Work>;
-    /// Encodes the block of this shape to the start of `out`, which has room for any; bytes of the result, whole units.
+    /// Encodes a block of this shape to the start of `out`, which has room for any block. Returns
+    /// the bytes, a multiple of the unit.
     fn encode<S: Rows<W>>(
         &self,
         s: S,
@@ -61,12 +63,13 @@ pub trait BlockCoder<W: RowWord>: Sync {
     ) -> Result<()>;
 }
 
-/// Raw bytes of a piece where several threads encode: it is in the cache when it is copied to its place and summed.
+/// Raw bytes of a piece if several threads encode. A piece is still in the cache when it is copied
+/// to its place and summed.
 const PIECE_BYTES: usize = 256 << 10;
-/// The same of slow work, which begins with smaller chunks.
+/// The same for slow work, which uses threads for smaller chunks, too.
 const PIECE_BYTES_SLOW: usize = PIECE_BYTES / 4;
 
-/// Who works on a payload, and how.
+/// Encodes and decodes payloads.
 pub struct Worker<'a, W: RowWord, C: BlockCoder<W>> {
     /// The coder of its blocks.
     pub coder: &'a C,
@@ -74,14 +77,15 @@ pub struct Worker<'a, W: RowWord, C: BlockCoder<W>> {
     pub pool: &'a Pool,
     /// Instructions that may be used.
     pub level: Level,
-    /// Whether the checks of blocks are compared.
+    /// Whether to verify the checks of blocks.
     pub verify: bool,
-    /// The words of blocks.
+    /// The type of the blocks' words.
     pub word: PhantomData<W>,
 }
 
 impl<W: RowWord, C: BlockCoder<W>> Worker<'_, W, C> {
-    /// Encodes `src` into `dst`, of which the head is written already; the payload's bytes and their sums.
+    /// Encodes `src` into `dst`, where the head is written already. Returns the payload's bytes and
+    /// their sums.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -122,8 +126,9 @@ impl<W: RowWord, C: BlockCoder<W>> Worker<'_, W, C> {
         Ok((data_start + n_bytes, all))
     }
 
-    /// Encodes blocks from `first_block` on, one for each entry of the table. If it is known where in the payload they are,
-    /// the entries are completed, and the sums of the blocks returned; else the ends count from the start of `out`.
+    /// Encodes blocks from `first_block` on, one for each entry of the table. If their offset after
+    /// the table is known (`start`), completes the entries and returns the sums of the blocks.
+    /// Otherwise the entries receive only the ends, counted from the start of `out`.
     fn encode_piece(
         &self,
         src: &[u8],
@@ -140,7 +145,7 @@ impl<W: RowWord, C: BlockCoder<W>> Worker<'_, W, C> {
             let [z, y, x] = block.origin;
             (z * plane + y * row + x) * size * parts
         };
-        // The elements of a block, where they are only parts.
+        // Room for one part of a block's elements, if elements have several parts.
         let mut part = self.bytes_of_block(parts > 1)?;
         let mut end = 0;
         let mut all = Sums::default();
@@ -172,7 +177,7 @@ impl<W: RowWord, C: BlockCoder<W>> Worker<'_, W, C> {
         Ok((end, start.map(|_| all)))
     }
 
-    /// How the table is written.
+    /// The writer of the table's entries.
     fn entries(&self) -> Writer {
         let layout = self.coder.layout();
         Writer { level: self.level, unit: layout.unit(), at: layout.table_bytes() }
@@ -244,7 +249,7 @@ impl<W: RowWord, C: BlockCoder<W>> Worker<'_, W, C> {
         Ok(all)
     }
 
-    /// Into how many pieces so many bytes are best cut.
+    /// The best number of pieces for this number of bytes.
     fn n_pieces(&self, n_bytes: u64) -> usize {
         if self.coder.is_slow() { self.pool.pieces_of_slow(n_bytes) } else { self.pool.pieces(n_bytes) }
     }
@@ -263,7 +268,8 @@ impl<W: RowWord, C: BlockCoder<W>> Worker<'_, W, C> {
         Ok(bytes)
     }
 
-    /// Memory for decoding: the coder's, and where elements have parts those of a block.
+    /// Memory for decoding: the coder's and, if elements have several parts, room for one part of a
+    /// block.
     fn work(&self) -> Result<(C::Work, Vec<u8>)> {
         Ok((self.coder.work()?, self.bytes_of_block(self.coder.layout().parts() > 1)?))
     }
@@ -307,10 +313,10 @@ impl<W: RowWord, C: BlockCoder<W>> Worker<'_, W, C> {
         Ok(sums)
     }
 
-    /// Decodes the blocks that a region touches.
+    /// Decodes the blocks that overlap a region.
     ///
     /// # Errors
-    /// As [`Worker::decode`].
+    /// Those of [`Worker::decode`].
     pub fn decode_region(&self, payload: &[u8], region: &FoldedRegion, dst: &mut [u8]) -> Result<()> {
         let sections = self.sections(payload)?;
         let blocks = &self.coder.layout().blocks;
@@ -329,10 +335,10 @@ impl<W: RowWord, C: BlockCoder<W>> Worker<'_, W, C> {
         Ok(())
     }
 
-    /// What `look` says of the bytes of every block and its shape.
+    /// Calls `look` with the bytes and the shape of every block.
     ///
     /// # Errors
-    /// As [`Worker::decode`]; those of `look`.
+    /// Those of [`Worker::decode`] and of `look`.
     pub fn for_blocks(&self, payload: &[u8], mut look: impl FnMut(&[u8], [usize; 3]) -> Result<()>) -> Result<()> {
         let sections = self.sections(payload)?;
         for index in 0..self.coder.layout().n_blocks() {
@@ -353,7 +359,8 @@ impl<W: RowWord, C: BlockCoder<W>> Worker<'_, W, C> {
         Ok(Sections { front, table: Table::new(C::NAME, entries, blocks, front.len(), layout.unit())? })
     }
 
-    /// The bytes of a block, and their sums, which are compared with its check.
+    /// The bytes of a block, and their sums. Compares the sums with the block's check if `verify`
+    /// is set.
     fn block<'p>(&self, sections: &Sections<'p>, index: usize) -> Result<(&'p [u8], Sums)> {
         sections.table.block(index, self.level, self.verify)
     }
@@ -401,7 +408,8 @@ struct Sections<'a> {
     table: Table<'a>,
 }
 
-/// The blocks that share their leading coordinates, and where their elements go: a band per plane.
+/// The blocks with the same leading coordinates, and the destination of their elements: one band,
+/// or one for each plane.
 struct Strip<'a> {
     number: usize,
     bands: Vec<&'a mut [u8]>,

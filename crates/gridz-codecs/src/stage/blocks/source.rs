@@ -1,25 +1,25 @@
-//! Where a block's elements come from.
+//! Loads a block's elements.
 
 use crate::stage::element::Element;
 use crate::stage::rows::{Ahead, CACHE_LINE, LANES, Rows, first_lanes};
 use crate::stage::word::Word;
 
-/// Where the elements of a block are.
+/// The location of a block's elements.
 pub struct Source<'a> {
     /// The array from the block's first element on.
     pub bytes: &'a [u8],
-    /// The same for the next block.
+    /// The array from the next block's first element on.
     pub next: &'a [u8],
     /// Elements from one row to the next.
     pub row: usize,
     /// Elements from one plane to the next.
     pub plane: usize,
-    /// Which part of the elements of the array these are.
+    /// Which part of the array's elements these are.
     pub part: usize,
 }
 
 impl Source<'_> {
-    /// Copies the elements of a block of this shape to the start of `out`, as they are.
+    /// Copies the elements of a block of this shape unchanged to the start of `out`.
     pub fn copy(&self, [sz, sy, sx]: [usize; 3], element: Element, out: &mut [u8]) {
         for (r, out) in out.chunks_exact_mut(sx * element.bytes).take(sz * sy).enumerate() {
             let at = (r / sy * self.plane + r % sy * self.row) * element.bytes;
@@ -27,7 +27,7 @@ impl Source<'_> {
         }
     }
 
-    /// Copies one of so many parts of the elements of a block of this shape to the start of `out`.
+    /// Copies part `i` of `parts` of the elements of a block of this shape to the start of `out`.
     pub fn copy_part(&self, [sz, sy, sx]: [usize; 3], part_bytes: usize, [i, parts]: [usize; 2], out: &mut [u8]) {
         let size = part_bytes * parts;
         for (r, out) in out.chunks_exact_mut(sx * part_bytes).take(sz * sy).enumerate() {
@@ -40,9 +40,10 @@ impl Source<'_> {
     }
 }
 
-/// The rows of the next block, which has the shape of this one at most.
+/// Prefetches the rows of the next block, whose shape is at most this one's.
 pub struct AheadOfSource {
-    /// The end of the next line to be fetched: its start may be the end of the row before.
+    /// The last byte of the next line to prefetch. The first byte may be in the same cache line as
+    /// the end of the row before.
     at: *const u8,
     /// Bytes from one row to the next, and from the last row of a plane to the next plane.
     row: usize,
@@ -53,9 +54,9 @@ pub struct AheadOfSource {
 }
 
 impl AheadOfSource {
-    /// A part of the rows: so many lines of each from this one on.
+    /// Prefetches a part of each row: one line, or two for words of 64 bits, from number `line` on.
     pub fn new(source: &Source, [sz, sy, _]: [usize; 3], element: Element, line: usize) -> Self {
-        // One row is as long as many rows of lanes, which follow each other.
+        // A single row is treated as many rows of lanes, which are contiguous.
         let row = if sz * sy == 1 { LANES } else { source.row };
         let [row, plane] = [row, source.plane].map(|n| n * element.bytes);
         let at = source.next.as_ptr().wrapping_add((line + 1) * CACHE_LINE - 1);
@@ -79,9 +80,9 @@ impl Ahead for AheadOfSource {
     }
 }
 
-/// What the words of a block have in common.
+/// Properties of a block's words.
 pub struct BlockWords<W> {
-    /// That of the first element.
+    /// The word of the first element.
     pub first: W,
     /// Bits that are set in any of them.
     pub all: W,
@@ -90,10 +91,11 @@ pub struct BlockWords<W> {
 }
 
 impl<W: Word> BlockWords<W> {
-    /// Writes the words of the block's elements, less the first, to `words`, and looks at them.
+    /// Writes the words of the block's elements, less the first, to `words`. Returns the properties
+    /// of the words.
     #[inline(always)]
     pub fn load<S: Rows<W>>(s: S, source: &Source, shape: [usize; 3], element: Element, words: &mut [W]) -> Self {
-        // Rows and planes that follow each other in the array too are one.
+        // Merge rows and planes that are contiguous in the array, too.
         let [mut nz, mut ny, mut nx] = shape;
         if nx == source.row {
             (ny, nx) = (1, ny * nx);
@@ -108,7 +110,8 @@ impl<W: Word> BlockWords<W> {
         }
     }
 
-    /// As [`BlockWords::load`]. `IS_WHOLE` if elements are words and whole rows of lanes.
+    /// [`BlockWords::load`] after merging. `IS_WHOLE`: elements are as wide as words, and rows are
+    /// whole rows of lanes.
     #[inline(always)]
     fn load_rows<S: Rows<W>, const IS_WHOLE: bool>(
         s: S,
@@ -144,7 +147,7 @@ impl<W: Word> BlockWords<W> {
     }
 }
 
-/// A row of `n` elements, and `fill` behind them.
+/// Loads a row of `n` elements, followed by `fill`.
 #[inline(always)]
 fn load_row<W: Word, S: Rows<W>>(s: S, bytes: &[u8], n: usize, element: Element, fill: S::Row) -> S::Row {
     let row = if bytes.len() >= LANES * element.bytes {

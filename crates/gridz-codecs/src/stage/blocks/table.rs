@@ -1,4 +1,5 @@
-//! The table in front of blocks: for each of them a u32, where it ends, in units behind the table, and a u32, its check.
+//! The table that precedes blocks. It has two u32 for each block: its end, in units after the
+//! table, and its check.
 
 use crate::cpu::level::Level;
 use crate::error::{Error, Result};
@@ -9,23 +10,23 @@ use crate::stage::word::Word;
 /// Bytes of an entry.
 pub const ENTRY: usize = 8;
 
-/// Where an entry says that its block ends, in bytes.
+/// The end of an entry's block, in bytes.
 fn end_of(entry: &[u8], unit: usize) -> usize {
     u32::read(entry) as usize * unit
 }
 
-/// Where the last of some entries says that its block ends, in bytes; 0 if there are none.
+/// The end of the last entry's block, in bytes; 0 if there are no entries.
 pub fn end_of_last(entries: &[u8], unit: usize) -> usize {
     entries.last_chunk::<ENTRY>().map_or(0, |entry| end_of(entry, unit))
 }
 
-/// The check of a block, or another part of a payload, of so many bytes with these sums: half of the checksum of a payload without
-/// other words.
+/// The check of a block, or of another part of a payload, with this many bytes and these sums: half
+/// of a payload's checksum, computed from these sums alone.
 pub fn check_of(sums: Sums, n_bytes: usize) -> u32 {
     sums.checksum(n_bytes as u64) as u32
 }
 
-/// A table that is written, of blocks that begin at multiples of `unit`.
+/// Writes the table of blocks that begin at multiples of `unit`.
 #[derive(Clone, Copy)]
 pub struct Writer {
     /// Instructions that may be used.
@@ -37,12 +38,13 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Notes in an entry that its block ends so many bytes behind the first one of the same piece.
+    /// Stores the end of an entry's block, in bytes from the start of the first block of its piece.
     pub fn note(&self, entry: &mut [u8], end: usize) {
         ((end / self.unit) as u32).write(entry);
     }
 
-    /// Completes the entries of a piece, in which ends are noted, whose bytes are `start` behind the table; the sums of these.
+    /// Completes the entries of a piece, in which the ends are stored already. `bytes` are the
+    /// piece's blocks, which begin `start` bytes after the table. Returns their sums.
     pub fn finish(&self, entries: &mut [u8], start: usize, bytes: &[u8]) -> Sums {
         let (mut first, mut all) = (0, Sums::default());
         for entry in entries.chunks_exact_mut(ENTRY) {
@@ -53,7 +55,8 @@ impl Writer {
         all
     }
 
-    /// Writes the entry of a block with these bytes, which are `start` behind the table, and returns their sums.
+    /// Writes the entry of a block with these bytes, which begin `start` bytes after the table.
+    /// Returns their sums.
     pub fn complete(&self, entry: &mut [u8], start: usize, bytes: &[u8]) -> Sums {
         let sums = sums_of(self.level, Prefetch::Following, bytes, (self.at + start) as u64);
         self.note(entry, start + bytes.len());
@@ -75,7 +78,8 @@ pub struct Table<'p> {
 }
 
 impl<'p> Table<'p> {
-    /// Checks the ends of all blocks, so that each can be sliced. The blocks begin `at` in the payload, at multiples of `unit`.
+    /// Checks the ends of all blocks, so that each can be sliced. The blocks begin at byte `at` of
+    /// the payload, and at multiples of `unit`.
     ///
     /// # Errors
     /// `Corrupt`.
@@ -97,7 +101,8 @@ impl<'p> Table<'p> {
         Ok(Self { entries, blocks, at, unit, name })
     }
 
-    /// The bytes of a block, and their sums, which are compared with its check if that is asked for.
+    /// The bytes of a block, and their sums. If `verify` is set, compares the sums with the block's
+    /// check.
     ///
     /// # Errors
     /// `Corrupt`.

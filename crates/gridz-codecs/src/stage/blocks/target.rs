@@ -1,24 +1,24 @@
-//! Where a block's elements go, row by row as they are known.
+//! Stores a block's elements, row by row as soon as they are known.
 
 use crate::stage::element::Element;
 use crate::stage::predict::{Plane, Sink};
 use crate::stage::rows::{CACHE_LINE, LANES, RowSink, Rows};
 use crate::stage::word::Word;
 
-/// Where the elements of a block go.
+/// The destination of a block's elements.
 pub struct Target<'t, 'a> {
-    /// The planes, each as far as there are rows of the block, or all in one.
+    /// One band for each plane, which has the rows of the block, or one for all planes.
     pub bands: &'t mut [&'a mut [u8]],
-    /// In that case, elements from one plane to the next.
+    /// With one band for all planes, the elements from one plane to the next.
     pub plane: Option<usize>,
-    /// Elements before the block's first one in each.
+    /// Elements before the block's first one in each band.
     pub offset: usize,
     /// Elements from one row to the next.
     pub row: usize,
 }
 
 impl Target<'_, '_> {
-    /// The band of row y of plane z, and the elements before the row in it.
+    /// The band of row y of plane z, and the number of elements before the row in the band.
     #[inline(always)]
     fn place(&self, z: usize, y: usize) -> (usize, usize) {
         let in_plane = y * self.row + self.offset;
@@ -42,14 +42,14 @@ impl Target<'_, '_> {
         &mut self.bands[band][start * element_bytes..]
     }
 
-    /// Writes the elements of a block of this shape, which are all of `elements`, as they are.
+    /// Writes the elements of a block of this shape, which are all of `elements`, unchanged.
     pub fn copy(&mut self, elements: &[u8], [_, sy, sx]: [usize; 3], element_bytes: usize) {
         for (r, row) in elements.chunks_exact(sx * element_bytes).enumerate() {
             self.row(r / sy, r % sy, element_bytes)[..row.len()].copy_from_slice(row);
         }
     }
 
-    /// Writes one of so many parts of the elements of a block of this shape.
+    /// Writes part `i` of `parts` of the elements of a block of this shape.
     pub fn store_part(&mut self, part: &[u8], [sz, sy, sx]: [usize; 3], part_bytes: usize, [i, parts]: [usize; 2]) {
         let size = part_bytes * parts;
         for (r, part) in part.chunks_exact(sx * part_bytes).take(sz * sy).enumerate() {
@@ -60,10 +60,11 @@ impl Target<'_, '_> {
         }
     }
 
-    /// Writes the elements of a block of this shape, given their words, behind which there is room for a row.
+    /// Writes the elements of a block of this shape, given their words. `words` has room for one
+    /// more row.
     #[inline(always)]
     pub fn store<W: Word, S: Rows<W>>(&mut self, s: S, words: &[W], shape: [usize; 3], element: Element) {
-        // Rows and planes that follow each other in the array too are one.
+        // Merge rows and planes that are contiguous in the array, too.
         let [mut nz, mut ny, mut nx] = shape;
         if nx == self.row {
             (ny, nx) = (1, ny * nx);
@@ -115,13 +116,13 @@ fn store_row<W: Word, S: Rows<W>>(s: S, words: &[W], n: usize, out: &mut [u8], e
     }
 }
 
-/// What is still to be done with a block's rows until they are words.
+/// The last conversion of a block's rows, which results in words.
 pub trait Finish<W: Word, S: Rows<W>> {
-    /// The words of a row.
+    /// Converts a row to words.
     fn words(&self, s: S, row: S::Row) -> S::Row;
 }
 
-/// They are shifted to the left by so many bits.
+/// Shifts words to the left by this number of bits.
 pub struct Shifted(pub u32);
 
 impl<W: Word, S: Rows<W>> Finish<W, S> for Shifted {
@@ -131,11 +132,11 @@ impl<W: Word, S: Rows<W>> Finish<W, S> for Shifted {
     }
 }
 
-/// The places of a line's elements, which are as long as words.
+/// Stores a line of elements that are as wide as words.
 pub struct Line<'a, F> {
-    /// Those that are left.
+    /// The room that is left.
     pub bytes: &'a mut [u8],
-    /// What makes them words.
+    /// Converts rows to words.
     pub finish: F,
 }
 
@@ -157,21 +158,21 @@ impl<W: Word, S: Rows<W>, F: Finish<W, S>> RowSink<W, S> for Line<'_, F> {
     }
 }
 
-/// Planes of elements that are as long as words.
+/// Stores planes of elements that are as wide as words.
 pub struct Direct<'s, 't, 'a, F> {
-    /// Where the block goes.
+    /// The block's destination.
     pub target: &'s mut Target<'t, 'a>,
     /// The extents of the block.
     pub shape: [usize; 3],
-    /// What makes them words.
+    /// Converts rows to words.
     pub finish: F,
 }
 
-/// How far ahead places are fetched into the cache. Not a whole block, because rows whose distance is a power of two share
-/// few places in it.
+/// How far ahead destinations are prefetched. This is less than a block, because rows at distances
+/// of a power of two share few places in the cache.
 const PLANES_AHEAD: usize = 3;
 const ROWS_AHEAD: usize = 8;
-/// The same where all lines follow each other.
+/// The same for contiguous lines.
 const LINES_AHEAD: usize = 16;
 
 impl<W: Word, S: Rows<W>, F: Finish<W, S>> Sink<W, S> for Direct<'_, '_, '_, F> {
@@ -183,7 +184,7 @@ impl<W: Word, S: Rows<W>, F: Finish<W, S>> Sink<W, S> for Direct<'_, '_, '_, F> 
     #[inline(always)]
     fn plane(&mut self, z: usize) -> DirectPlane<'_, F> {
         let [sz, sy, sx] = self.shape;
-        // At the end of the block the next one's, which is beside it.
+        // At the end of the block, prefetch the next one, which is beside it.
         let (rows_ahead, planes_ahead) = if sz > 1 { (0, z + PLANES_AHEAD) } else { (ROWS_AHEAD, 0) };
         let (band, start) = self.target.place(planes_ahead % sz, 0);
         let start = (start + planes_ahead / sz * sx) * W::BYTES;
@@ -200,14 +201,15 @@ impl<W: Word, S: Rows<W>, F: Finish<W, S>> Sink<W, S> for Direct<'_, '_, '_, F> 
     }
 }
 
-/// A plane of it.
+/// A plane of [`Direct`].
 pub struct DirectPlane<'p, F> {
     bytes: &'p mut [u8],
-    /// Where the next row begins.
+    /// Offset of the next row.
     at: usize,
-    /// From one row to the next.
+    /// Bytes from one row to the next.
     row_bytes: usize,
-    /// The end of the first line of a plane to be fetched, which may be this one, in rows ahead then.
+    /// The last byte of the first line of the plane to prefetch. That may be this plane, from
+    /// `rows_ahead` rows on.
     ahead: *const u8,
     rows_ahead: usize,
     sy: usize,
@@ -238,9 +240,9 @@ impl<W: Word, S: Rows<W>, F: Finish<W, S>> Plane<W, S> for DirectPlane<'_, F> {
     }
 }
 
-/// Rows behind each other.
+/// Stores rows contiguously.
 pub struct Buffered<'s, W> {
-    /// Room for them, and for a row behind them.
+    /// Room for them, and for one more row.
     pub words: &'s mut [W],
     /// The extents of the block.
     pub shape: [usize; 3],
@@ -259,7 +261,7 @@ impl<W: Word, S: Rows<W>> Sink<W, S> for Buffered<'_, W> {
     }
 }
 
-/// A plane of it.
+/// A plane of [`Buffered`].
 pub struct BufferedPlane<'p, W> {
     words: &'p mut [W],
     sx: usize,
@@ -268,7 +270,7 @@ pub struct BufferedPlane<'p, W> {
 impl<W: Word, S: Rows<W>> Plane<W, S> for BufferedPlane<'_, W> {
     #[inline(always)]
     fn put(&mut self, s: S, y: usize, row: S::Row) {
-        // What is behind the row is written again with the next.
+        // The next row overwrites the lanes after this row.
         s.store(row, &mut self.words[y * self.sx..]);
     }
 }

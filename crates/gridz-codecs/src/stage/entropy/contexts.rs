@@ -1,13 +1,13 @@
-//! The numbers of a block by rANS, each in a context of numbers before it.
+//! The numbers of a block by rANS, each in a context formed by numbers before it.
 //!
 //! ```text
 //! tables | states | string
 //! ```
 //!
-//! Numbers come in rows of 32, one for each lane. The context of a number is the bit length of a sum of numbers near it that
-//! are in rows before its own: of those above it and, where there are planes, in the plane before. So all contexts of a
-//! row are known before any of its numbers is, and a reader has to know no more than the last 4096 numbers. Contexts that are
-//! alike share a table.
+//! Numbers are coded in rows of 32, one for each lane. A number's context is the bit length of a
+//! sum of nearby numbers in earlier rows: those above it and, if there are planes, those in the
+//! plane before. So all contexts of a row are known before any of its numbers, and a reader needs
+//! only the last 4096 numbers. Similar contexts share a table.
 
 use crate::cpu::kept::{Keep, Kept, at_least, bytes_of};
 use crate::cpu::level::Level;
@@ -18,31 +18,32 @@ use crate::stage::entropy::{steps, tables};
 use crate::stage::rows::{LANES, RowSink, Rows, first_lanes};
 use crate::stage::word::Word;
 
-/// Contexts of numbers.
+/// Number of contexts.
 pub const CONTEXTS: usize = 12;
-/// Larger numbers are like this one to numbers near them.
+/// Larger sizes are clamped to this.
 const LARGEST: u32 = u8::MAX as u32;
-/// Bytes of tables, at most.
+/// Maximum bytes of the tables.
 const TABLES_BYTES: usize = tables::tables_bytes(CONTEXTS);
-/// Symbols with their contexts above them are below this.
+/// A symbol with its context above it is below this.
 const IN_CONTEXTS: usize = CONTEXTS.next_power_of_two() << u8::BITS;
-/// Sizes that are added up; some places near a number count more than once.
+/// Number of sizes that are added up; some neighbors count more than once.
 const NEAR: usize = 8;
-/// Nothing that is farther away is near.
+/// Maximum distance of a neighbor.
 const FARTHEST: usize = 1 << 12;
 
-/// Memory that a thread keeps. What is in it does not matter.
+/// Scratch memory cached by a thread; its contents are arbitrary.
 #[derive(Default)]
 struct Memory {
-    /// Half of each number, rounded up, behind zeros in place of all that may be asked for before the first one.
+    /// Half of each number, rounded up. Zeros precede them for all neighbors before the first
+    /// number.
     sizes: Vec<u8>,
     /// Symbols and, above them, their contexts.
     symbols: Vec<u16>,
-    /// The words of the string end with this memory.
+    /// The string ends at the end of this memory.
     string: Vec<u16>,
-    /// The ranges of symbols with their contexts.
+    /// Slot ranges of symbols, indexed by context and symbol.
     ranges: Vec<u32>,
-    /// Entries of the slots of all contexts.
+    /// Slot entries of all contexts.
     slots: Vec<u32>,
 }
 
@@ -53,7 +54,7 @@ impl Keep for Memory {
     }
 }
 
-/// The work on blocks, one after the other.
+/// Encoder or decoder of blocks, one after the other.
 pub struct Work {
     memory: Kept<Memory>,
     /// Where the string begins.
@@ -64,7 +65,8 @@ pub struct Work {
 }
 
 impl Work {
-    /// For blocks of up to `n` numbers: to encode those that take no more than so many bytes, or only to decode.
+    /// Allocates memory for blocks of up to `n` numbers: to encode those of at most `n_bytes`, or
+    /// only to decode.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -83,13 +85,13 @@ impl Work {
     }
 }
 
-/// Which numbers are near another one in a block of some shape: their distances from it.
+/// The neighbors of a number in a block of some shape, as distances before it.
 struct Near([usize; NEAR]);
 
 impl Near {
     fn new([sz, sy, sx]: [usize; 3]) -> Self {
         let length = if sz * sy == 1 || sx > FARTHEST / 2 { LANES } else { sx };
-        // What is less than a row before it is not known to all lanes.
+        // Not all lanes know numbers that are less than a row before.
         let up = length * LANES.div_ceil(length);
         let known = |distance: usize, other: usize| if distance >= LANES { distance } else { other };
         let beside = known(up - 1, up);
@@ -101,7 +103,7 @@ impl Near {
         Self([up, up, up + 1, beside, 2 * up, plane, plane, below])
     }
 
-    /// Puts zeros in front of the sizes of a block's numbers; how many.
+    /// Puts zeros in front of the sizes of a block's numbers; returns how many.
     fn put_front(&self, sizes: &mut [u8]) -> usize {
         let farthest = self.0.into_iter().fold(0, usize::max);
         sizes[..farthest].fill(0);
@@ -125,7 +127,7 @@ impl Near {
     }
 }
 
-/// Takes the sizes of a row of numbers.
+/// Stores the sizes of a row of numbers.
 #[inline(always)]
 fn put_sizes<W: Word>(numbers: &[W; LANES], sizes: &mut [u8]) {
     let sizes: &mut [u8; LANES] = sizes.first_chunk_mut().expect("a row");
@@ -136,7 +138,8 @@ fn put_sizes<W: Word>(numbers: &[W; LANES], sizes: &mut [u8]) {
 }
 
 impl Work {
-    /// Encodes numbers, which fill a block of this shape; the bytes that takes, or `None` if they are too many.
+    /// Encodes the numbers of a block of this shape. Returns the byte count, or `None` if it is too
+    /// large.
     #[inline(always)]
     pub fn encode<W: Word, S: Rows<W>>(&mut self, s: S, numbers: &[W], shape: [usize; 3]) -> Option<usize> {
         let n = shape[0] * shape[1] * shape[2];
@@ -182,14 +185,15 @@ impl Work {
         Some(self.tables_bytes + 2 * n_words)
     }
 
-    /// Writes what was encoded last to `out`, which has exactly as many bytes.
+    /// Writes the block that was encoded last to `out`, which has exactly that byte count.
     pub fn write(&self, out: &mut [u8]) {
         let (tables, string) = out.split_at_mut(self.tables_bytes);
         tables.copy_from_slice(&self.tables[..self.tables_bytes]);
         put_words(&self.memory.string[self.start..], string);
     }
 
-    /// Decodes what [`Work::encode`] made of the numbers of such a block, at the start of `bytes`; how many bytes those are.
+    /// Decodes the numbers of a block of this shape from the start of `bytes`, as [`Work::encode`]
+    /// wrote them. Returns the byte count.
     ///
     /// # Errors
     /// `Corrupt`.
@@ -255,7 +259,7 @@ mod tests {
         [15, 1, 4096],
     ];
 
-    /// Numbers with room for a row behind them, of some lengths here and others there.
+    /// Numbers of varying bit lengths, followed by room for a row.
     fn numbers(shape: [usize; 3], most_bits: u32) -> Vec<u64> {
         let n: usize = shape.iter().product();
         let number = |i: usize| {
@@ -274,7 +278,7 @@ mod tests {
         }
     }
 
-    /// Encodes at all levels to the same bytes, decodes these at all, and returns them.
+    /// Encodes at all levels to the same bytes, decodes these at all levels, and returns them.
     fn check<W: Word + std::fmt::Debug>(numbers: &[W], shape: [usize; 3]) -> Vec<u8> {
         let n: usize = shape.iter().product();
         let mut strings = Level::all().map(|level| {
@@ -311,7 +315,7 @@ mod tests {
 
     #[test]
     fn contexts_are_worth_their_tables() {
-        // Half of the planes are zeros, the others have numbers of five bits.
+        // Half of the planes are zeros; in the rest, numbers have five bits.
         let shape = [16, 32, 32];
         let number = |i: usize| if i / 1024 % 8 < 4 { 0 } else { (i as u32).wrapping_mul(0x9e37_79b9) >> 27 };
         let numbers: Vec<u32> = (0..16 * 1024 + LANES).map(number).collect();

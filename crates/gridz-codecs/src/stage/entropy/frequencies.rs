@@ -1,39 +1,41 @@
-//! How often the symbols of a context occur, in parts of 2^10, and how a table of that is written.
+//! The frequencies of a context's symbols, in units of 2^-10, and the format of their table.
 //!
-//! One symbol, the most frequent one, has what the others leave. Those keep four significant bits: a share that is wrong by
-//! 1/16 costs less than the bits that would tell it.
+//! The most frequent symbol has the rest that the others leave. The others keep four significant
+//! bits: a share that is wrong by 1/16 costs less than the bits that would correct it.
 
 use crate::error::{Error, Result};
 use crate::stage::bits::{Writer, peek};
 
-/// The logarithm of all parts.
+/// Base-2 logarithm of the sum of all frequencies.
 pub const LOG2_TOTAL: u32 = 10;
 const TOTAL: u32 = 1 << LOG2_TOTAL;
-/// Symbols of a context, at most.
+/// Maximum symbols of a context.
 pub const MAX_SYMBOLS: usize = 132;
-/// Bits of a number of symbols, and of the length of a frequency.
+/// Bits of the field for a symbol or a number of symbols, and of the field for a frequency's bit
+/// length.
 const SYMBOL_BITS: u32 = 8;
 const LENGTH_BITS: u32 = 4;
-/// Bits of a frequency that are kept below its highest one.
+/// Bits stored of a frequency below its highest one.
 const KEPT: u32 = 3;
-/// Of the logarithm of a frequency with [`KEPT`] bits, the part that these tell, in 1/256 of a bit.
+/// The fraction of a frequency's base-2 logarithm, by its [`KEPT`] bits, in 1/256 of a bit.
 const LOG2_256THS: [u32; 1 << KEPT] = [0, 44, 82, 118, 150, 179, 207, 232];
-/// Most bits of a context's table.
+/// Maximum bits of a context's table.
 pub const TABLE_BITS: usize = 2 * SYMBOL_BITS as usize + MAX_SYMBOLS * (LENGTH_BITS + KEPT) as usize;
 
-/// What no symbol is.
+/// Marks a slot without symbol.
 pub const NO_SYMBOL: u8 = u8::MAX;
-/// In the entry of a slot: where the frequency and the distance from its first slot are, above the symbol.
+/// In a slot's entry, the shifts of the frequency and of the slot's distance from the symbol's
+/// first slot. The symbol is in the bits below.
 pub const FREQUENCY_AT: u32 = 8;
 pub const DISTANCE_AT: u32 = FREQUENCY_AT + FREQUENCY_BITS;
-/// Bits of a frequency there.
+/// Bits of the frequency in a slot's entry.
 pub const FREQUENCY_BITS: u32 = 12;
 
-/// The frequencies of a context's symbols: all zero, or [`TOTAL`] together.
+/// The frequencies of a context's symbols. All are zero, or their sum is [`TOTAL`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frequencies {
     of: [u16; MAX_SYMBOLS],
-    /// The symbol that has what the others leave.
+    /// The symbol that has the rest that the others leave.
     rest: u8,
 }
 
@@ -41,14 +43,14 @@ fn length(frequency: u16) -> u32 {
     u16::BITS - frequency.leading_zeros()
 }
 
-/// The significant bits that are kept.
+/// Clears all but the significant bits that are kept.
 fn cut(frequency: u32) -> u16 {
     let below = length(frequency as u16).saturating_sub(KEPT + 1);
     (frequency >> below << below) as u16
 }
 
 impl Frequencies {
-    /// For symbols that occur so often.
+    /// Computes the frequencies of symbols with these counts.
     pub fn new(counts: &[u32; MAX_SYMBOLS]) -> Self {
         let total: u64 = counts.iter().map(|&n| u64::from(n)).sum();
         let mut of = [0; MAX_SYMBOLS];
@@ -72,12 +74,12 @@ impl Frequencies {
         Self { of, rest: rest as u8 }
     }
 
-    /// Whether there are any.
+    /// Whether the context has any symbols.
     fn are_any(&self) -> bool {
         self.of[usize::from(self.rest)] > 0
     }
 
-    /// About how many bits the table and symbols that occur so often take.
+    /// Estimates the bits of the table and of symbols with these counts.
     pub fn bits(&self, counts: &[u32; MAX_SYMBOLS]) -> u64 {
         let (mut table, mut symbols) = (2 * SYMBOL_BITS, 0);
         for (&frequency, &n) in self.of.iter().zip(counts).filter(|&(&frequency, _)| frequency > 0) {
@@ -114,7 +116,8 @@ impl Frequencies {
         }
     }
 
-    /// The table at bit `at` of some bytes, which becomes that behind it; bits behind the end are zero.
+    /// Reads the table at bit `at` of some bytes and moves `at` past it. Bits past the end are
+    /// zero.
     ///
     /// # Errors
     /// `Corrupt`.
@@ -156,7 +159,7 @@ impl Frequencies {
         Ok(Self { of, rest: rest as u8 })
     }
 
-    /// The first slot of each symbol and, in the upper half, its frequency.
+    /// Slot ranges: the first slot of each symbol and, in the upper half, its frequency.
     pub fn ranges(&self) -> [u32; MAX_SYMBOLS] {
         let mut start = 0;
         self.of.map(|frequency| {
@@ -176,16 +179,16 @@ impl Frequencies {
             }
             left = rest;
         }
-        // In a context without symbols.
+        // A context without symbols.
         left.fill(NO_SYMBOL.into());
     }
 }
 
-/// How often each symbol is in each context. Symbols have their contexts above them; what is below `IN_CONTEXTS` then, a power
-/// of two, but in none of the contexts, does not count.
+/// Builds the histogram of symbols in each context. A symbol has its context in the bits above it.
+/// Of values below the power of two `IN_CONTEXTS`, those that are in no context are ignored.
 #[inline(never)] // the vector instructions of the caller are of no use here
 pub fn count<const CONTEXTS: usize, const IN_CONTEXTS: usize>(symbols: &[u16]) -> [[u32; MAX_SYMBOLS]; CONTEXTS] {
-    // Symbols next to each other are often the same: with two tables none waits for the count before.
+    // Neighboring symbols are often equal: with two tables, no increment waits for the one before.
     let mut counts = [[0; IN_CONTEXTS]; 2];
     let (pairs, last) = symbols.as_chunks();
     for &[first, second] in pairs {
@@ -199,13 +202,14 @@ pub fn count<const CONTEXTS: usize, const IN_CONTEXTS: usize>(symbols: &[u16]) -
     std::array::from_fn(|context| std::array::from_fn(|symbol| sum(context << u8::BITS | symbol)))
 }
 
-/// The symbol of a slot, its frequency and the slot's distance from its first one.
+/// Splits a slot's entry: the symbol, its frequency, and the slot's distance from the symbol's
+/// first slot.
 #[inline(always)]
 pub fn entry(slot: u32) -> (u8, u32, u32) {
     (slot as u8, slot >> FREQUENCY_AT & ((1 << FREQUENCY_BITS) - 1), slot >> DISTANCE_AT)
 }
 
-/// The first one of the largest numbers.
+/// Index of the first of the largest numbers.
 fn first_largest<T: Ord>(numbers: &[T]) -> usize {
     (1..numbers.len()).fold(0, |best, i| if numbers[i] > numbers[best] { i } else { best })
 }
@@ -260,7 +264,7 @@ mod tests {
         let read = |bytes: &[u8]| Frequencies::read(bytes, &mut 0);
         assert!(read(&[MAX_SYMBOLS as u8 + 1, 0]).is_err());
         assert!(read(&[3, 3]).is_err());
-        // A length of 11, and two halves beside the rest.
+        // A length of 11, and two frequencies of one half beside the rest.
         assert!(read(&[2, 0, 0x0b]).is_err());
         assert!(read(&[2, 0, 0x0a]).is_ok());
         assert!(read(&[3, 0, 0x0a, 0x05]).is_err());
@@ -285,7 +289,8 @@ mod tests {
                 .map(|symbol| -f64::from(counts[symbol]) * share(symbol).log2())
                 .sum();
             let bits = frequencies.bits(&counts) as f64;
-            // That of the most frequent symbol is cut, too, and it needs no length.
+            // The estimate truncates the most frequent symbol's frequency, too, and counts a length
+            // that is not written.
             assert!((bits - table - symbols).abs() < 0.03 * symbols + 16.0, "{bits} {table} {symbols}");
         }
     }

@@ -2,36 +2,37 @@
 
 use std::ops::Range;
 
-/// Longest codes that can be asked for.
+/// Largest `max_bits` allowed.
 pub const MAX_BITS: u32 = 16;
-/// Most symbols that a code can have.
+/// Maximum symbols of a code.
 pub const MAX_SYMBOLS: usize = 4096;
-/// So many symbols are few.
+/// For up to this many symbols, less memory is cleared.
 const FEW: usize = 256;
 
-/// Code lengths up to `max_bits` for symbols that occur so often, fewer than 2^32 times together; 0 for those that do not.
+/// Code lengths, up to `max_bits`, of symbols with these counts; 0 for symbols that do not occur.
+/// The sum of the counts is below 2^32.
 ///
-/// The two lightest nodes are merged until one is left; of equally light ones the older, and leaves are
-/// older than merged nodes, in the order of the symbols. If a code gets too long, all counts are halved
-/// (rounded up) and everything is done again.
+/// The two lightest nodes are merged until one is left. Of equally light nodes the older one is
+/// taken; leaves are older than merged nodes, and ordered by symbol. If a code gets too long, all
+/// counts are halved (rounded up) and everything starts over.
 pub fn lengths<const SYMBOLS: usize>(counts: &[u32; SYMBOLS], max_bits: u32) -> [u8; SYMBOLS] {
     let mut lengths = [0; SYMBOLS];
     set_lengths::<SYMBOLS>(counts, max_bits, &mut lengths);
     lengths
 }
 
-/// The same for up to `MOST` symbols: sets the lengths of those that occur.
+/// Like [`lengths`], for up to `MOST` symbols: sets the lengths of those that occur.
 pub fn set_lengths<const MOST: usize>(counts: &[u32], max_bits: u32, lengths: &mut [u8]) {
     const { assert!(MOST <= MAX_SYMBOLS) };
     let n = counts.iter().filter(|&&count| count > 0).count();
     assert!(max_bits <= MAX_BITS && n <= 1 << max_bits, "a code for every symbol");
-    // Where few symbols occur it takes as long to clear memory for all as to make the codes.
+    // If few symbols occur, clearing memory for all takes as long as building the codes.
     if n <= FEW { set::<FEW>(counts, max_bits, lengths) } else { set::<MOST>(counts, max_bits, lengths) }
 }
 
-/// Sets the lengths of symbols that have counts, which are `MOST` at most.
+/// Sets the lengths of the symbols that occur, which are at most `MOST`.
 fn set<const MOST: usize>(counts: &[u32], max_bits: u32, lengths: &mut [u8]) {
-    // Counts with their symbols below.
+    // Counts, with their symbols in the lower half.
     let mut memory = [[0; MOST]; 3];
     let [leaves, sorted, spare] = &mut memory;
     let mut n = 0;
@@ -50,7 +51,8 @@ fn set<const MOST: usize>(counts: &[u32], max_bits: u32, lengths: &mut [u8]) {
     let mut weights = [0; MOST];
     let weights = &mut weights[..n];
     let mut tree = Tree::<MOST>::default();
-    // Halving leaves lighter leaves before heavier ones. Which symbols they are only matters when the tree is found.
+    // Halving never changes the order of leaves by weight. Their symbols matter only once the tree
+    // is found.
     let mut n_halvings = 0;
     let halved = |leaf: u64, n_halvings: u32| (((leaf >> 32) - 1) >> n_halvings) + 1;
     loop {
@@ -70,13 +72,13 @@ fn set<const MOST: usize>(counts: &[u32], max_bits: u32, lengths: &mut [u8]) {
     }
 }
 
-/// Sorts leaves by count; equal ones stay in their order. They are dealt out digit by digit, without comparisons, whose
-/// results nothing could foresee.
+/// Sorts leaves by count; the sort is stable. It is a radix sort: branches on comparisons would be
+/// unpredictable.
 fn sort(leaves: &[u64], sorted: &mut [u64], spare: &mut [u64]) {
     const DIGIT_BITS: u32 = 8;
     let all = leaves.iter().fold(0, |all, leaf| all | leaf);
     let n_digits = (all >> 32).checked_ilog2().map_or(0, |bits| bits / DIGIT_BITS + 1);
-    // The last digit is dealt to `sorted`.
+    // The last pass writes to `sorted`.
     let (mut from, mut to) = if n_digits % 2 == 0 { (sorted, spare) } else { (spare, sorted) };
     from.copy_from_slice(leaves);
     for shift in (0..n_digits).map(|digit| 32 + digit * DIGIT_BITS) {
@@ -96,8 +98,8 @@ fn sort(leaves: &[u64], sorted: &mut [u64], spare: &mut [u64]) {
     }
 }
 
-/// Leaves that are merged until one node is left. Nodes come into being by weight, so they are taken in their turn, as are
-/// leaves, and what is taken later is never deeper.
+/// A tree that merges leaves until one node is left. Nodes are created in order of weight. So nodes
+/// and leaves are both taken in order, and a node or leaf taken later is never deeper.
 struct Tree<const MOST: usize> {
     /// Leaves that were taken before each node was made.
     taken: [u16; MOST],
@@ -111,10 +113,10 @@ impl<const MOST: usize> Default for Tree<MOST> {
 }
 
 impl<const MOST: usize> Tree<MOST> {
-    /// Merges leaves of these weights, which ascend.
+    /// Merges leaves of these weights, which are in ascending order.
     fn merge(&mut self, leaves: &[u32]) {
         self.n_leaves = leaves.len();
-        // Nothing weighs as much as what is not there.
+        // A node that does not exist has the largest weight.
         let mut nodes = [u32::MAX; MOST];
         let weight = |of: &[u32], i: usize| of.get(i).copied().unwrap_or(u32::MAX);
         let mut leaf = 0;
@@ -123,7 +125,8 @@ impl<const MOST: usize> Tree<MOST> {
             let merged = 2 * node - leaf;
             let of_leaves = [weight(leaves, leaf), weight(leaves, leaf + 1)];
             let of_nodes = [weight(&nodes, merged), weight(&nodes, merged + 1)];
-            // Two leaves, two nodes, or one of each; that is as good as random, so there are no branches.
+            // Two leaves, two nodes, or one of each: that is unpredictable, so there are no
+            // branches.
             let sum = |a: u32, b: u32| a.saturating_add(b);
             nodes[node] = sum(of_leaves[0], of_leaves[1])
                 .min(sum(of_nodes[0], of_nodes[1]))
@@ -132,21 +135,21 @@ impl<const MOST: usize> Tree<MOST> {
         }
     }
 
-    /// The leaves of each depth from 1 on.
+    /// The range of leaves at each depth from 1 on.
     fn levels(&self) -> impl Iterator<Item = Range<usize>> {
         let (mut first, mut end) = (self.n_leaves.saturating_sub(2), self.n_leaves);
         std::iter::from_fn(move || {
             let start = usize::from(self.taken[first]);
             let leaves = start..end;
-            // Before the first node of this level so many nodes were taken: those are deeper.
+            // The nodes before the first one of this level took this many nodes, which are deeper.
             (first, end) = (2 * first - start, start);
             (leaves.end > 0).then_some(leaves)
         })
     }
 }
 
-/// The codes for code lengths up to `max_bits`, first bit lowest, with their symbols and lengths; `None` if they overlap or are
-/// longer. They are given out in the order of length and, in each length, of the symbol, and come in that order.
+/// Assigns codes to symbols: yields symbol, code (first bit lowest) and length, in the order of
+/// length and symbol. `None` if codes overlap or a length exceeds `max_bits`.
 pub fn codes<const SYMBOLS: usize>(
     lengths: &[u8; SYMBOLS],
     max_bits: u32,
@@ -156,7 +159,7 @@ pub fn codes<const SYMBOLS: usize>(
     for &length in lengths {
         *per_length[..=max_bits as usize].get_mut(usize::from(length))? += 1;
     }
-    // The first code of each length, and its place among all.
+    // The first code of each length, and its index among all codes.
     let mut code = 0;
     let mut next = [0; MAX_BITS as usize + 1];
     let mut places = [0; MAX_BITS as usize + 1];

@@ -1,45 +1,48 @@
-//! Lanes: rows of 32 codes, each of which goes on with the string of its lane.
+//! Lanes: 32 interleaved bit strings; each row of 32 codes appends one code to every string.
 //!
-//! Strings are cut into words of 16 bits, highest bit first, and the words of all lanes are one stream, in the order in
-//! which a decoder needs them: before each row, every lane that has fewer bits than the longest code takes the next word,
-//! lane 0 first. So a row is decoded in lockstep by a warp of a GPU, or as a vector of 32 numbers, and the words are read
-//! one behind the other.
+//! Strings are cut into 16-bit words, highest bit first. The words of all lanes form one stream, in
+//! the order in which a decoder needs them. Before each row, every lane with fewer bits than the
+//! longest code takes the next word, lane 0 first. So a warp, or a vector of 32 numbers, decodes a
+//! row in lockstep and reads the words sequentially.
 //!
-//! Who writes words in this order does not know yet what is in them. So an encoder goes backwards, from the last row to the
-//! first, and has in each lane the bits that a decoder would have there. A code is put in front of them; where the decoder
-//! must have taken a word just before, that is cut off behind first. How many bits a lane begins with is chosen so that
-//! none are left when the first row is done.
+//! A forward encoder would not know the contents of a word when its turn comes. So the encoder runs
+//! backwards, from the last row to the first. Each of its lanes holds the bits that a decoder's
+//! lane would hold. It prepends a code to these bits; where the decoder must have taken a word just
+//! before, it first cuts that word off at the end. The initial number of bits in a lane is chosen
+//! so that none are left after the first row.
 
 use crate::error::{Result, try_vec};
 
-/// Lanes, and numbers of a row.
+/// Number of lanes, and of codes in a row.
 pub const LANES: usize = 32;
-/// Bits of a word.
 pub const WORD_BITS: u32 = 16;
-/// Bytes of a word.
 pub const WORD_BYTES: usize = 2;
-/// Longest code.
+/// Bits of the longest code allowed.
 pub const MAX_BITS: u32 = 14;
 
-/// Parts of the symbols, of which lengths are counted and put in order side by side, so that none waits for the one before.
+/// Code lengths are counted and sorted in this many independent parts of the symbols, so that no
+/// step waits for the one before.
 const PARTS: usize = 4;
 
-/// The codes of a block by their lengths. All are on top of 16 bits; by length and symbol they are in ascending order.
+/// The canonical codes of a block by length. Codes are left-aligned in 16 bits; they ascend by
+/// length and symbol.
 pub struct Codes {
-    /// Bits of the shortest and of the longest; 0 if there is at most one symbol, which then has a code without bits.
+    /// Lengths of the shortest and the longest code. Both are 0 if there is at most one symbol,
+    /// whose code then has no bits.
     pub shortest: u32,
-    /// See there.
     pub longest: u32,
-    /// By length, what no code up to that length begins with: bits from here on. Of the longest it does not count.
+    /// By length: the first 16-bit value above all codes of up to that length. Not used for the
+    /// longest length.
     pub limits: [u16; LANES],
-    /// By length, what is added to the bits of a code to get its rank.
+    /// By length: what to add to a code's bits to get its rank.
     pub offsets: [u16; LANES],
-    /// How many there are of each length, in each part and in what is left of equal parts.
+    /// Number of codes of each length, in each of the equal parts and in the remainder.
     per_length: [[u16; LANES]; PARTS + 1],
 }
 
 impl Codes {
-    /// Codes of such lengths. `None` unless they leave nothing over; a single one has one bit here.
+    /// Builds the codes of these lengths. `None` if a length exceeds [`MAX_BITS`] or the code is
+    /// not complete. A single symbol must have length 1.
     pub fn new(lengths: &[u8]) -> Option<Self> {
         if lengths.iter().fold(0, |longest, &length| longest.max(length)) > MAX_BITS as u8 {
             return None;
@@ -77,8 +80,8 @@ impl Codes {
         }
     }
 
-    /// Writes the symbols that have codes of these lengths, the lowest of which is given, by length and symbol to the start of
-    /// `by_rank`; how many those are. Others follow them.
+    /// Writes the symbols that have codes to the start of `by_rank`, by length and symbol; returns
+    /// their number. `lengths` starts with symbol `lowest`. The symbols without codes follow.
     pub fn rank(&self, lengths: &[u8], lowest: usize, by_rank: &mut [u16]) -> usize {
         let mut next = [[0; LANES]; PARTS + 1];
         let (mut rank, mut n) = (0, 0);
@@ -102,7 +105,7 @@ impl Codes {
         n.into()
     }
 
-    /// The length of the code that these bits begin with.
+    /// Length of the code at the start of these bits.
     #[inline(always)]
     pub fn length(&self, bits: u16) -> u32 {
         let mut length = self.shortest;
@@ -113,37 +116,37 @@ impl Codes {
     }
 }
 
-/// A code that is written, on top of 16 bits: behind it there is a one that tells where it ends.
+/// A left-aligned code followed by a one bit, which marks its end.
 #[inline(always)]
 pub fn ended(code: u16, length: u32) -> u16 {
     code | 1 << (WORD_BITS - 1 - length)
 }
 
-/// The code of these 16 bits, and its length.
+/// Splits an [`ended`] code into the left-aligned code and its length.
 #[inline(always)]
 pub fn code_of(ended: u16) -> (u16, u32) {
     (ended & ended.wrapping_sub(1), WORD_BITS - 1 - ended.trailing_zeros())
 }
 
-/// The lanes of a stream that is read.
+/// Reads the lanes of a stream.
 pub struct Reader<'a> {
     /// The words, little-endian.
     pub stream: &'a [u8],
-    /// Bytes that are taken.
+    /// Bytes taken so far.
     pub at: usize,
-    /// The bits of each lane, on top of zeros.
+    /// Unread bits of each lane, left-aligned above zeros.
     pub bits: [u32; LANES],
-    /// And their number.
+    /// Number of unread bits of each lane.
     pub counts: [u32; LANES],
 }
 
 impl<'a> Reader<'a> {
-    /// Before the first row.
+    /// Starts before the first row.
     pub fn new(stream: &'a [u8]) -> Self {
         Self { stream, at: 0, bits: [0; LANES], counts: [0; LANES] }
     }
 
-    /// Reads the ranks of whole rows. Words behind the end are zero.
+    /// Reads the ranks of whole rows. Words past the end are read as zero.
     pub fn read(&mut self, codes: &Codes, table: &mut Table, ranks: &mut [u16]) {
         let few = ranks.len() < table.lengths.len() / 2;
         if few {
@@ -162,7 +165,7 @@ impl<'a> Reader<'a> {
                 let (bits, count) = (self.bits[lane], self.counts[lane]);
                 let next = self.stream.get(self.at..self.at + WORD_BYTES);
                 let next = next.map_or(0, |word| u16::from_le_bytes([word[0], word[1]]));
-                // As likely as not, so there is no branch.
+                // About as likely as not, so there is no branch.
                 let takes = u32::from(count < codes.longest);
                 let bits = bits | (takes * u32::from(next)).wrapping_shl(WORD_BITS.wrapping_sub(count));
                 let count = count + takes * WORD_BITS;
@@ -177,19 +180,19 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether the words that are taken are those of the stream.
+    /// Whether exactly the words of the stream were taken.
     pub fn is_done(&self) -> bool {
         self.at == self.stream.len()
     }
 }
 
-/// Memory for the lengths of codes by their bits.
+/// Lookup table of code lengths by the bits that follow.
 pub struct Table {
     lengths: Vec<u8>,
 }
 
 impl Table {
-    /// Such memory.
+    /// Allocates the table.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -199,7 +202,7 @@ impl Table {
         Ok(Self { lengths })
     }
 
-    /// The length for each of as many bits as the longest code has.
+    /// Fills in the code length for each value of `codes.longest` bits.
     fn fill(&mut self, codes: &Codes) -> &[u8] {
         let shift = WORD_BITS - codes.longest;
         let lengths = &mut self.lengths[..1 << codes.longest];
@@ -217,40 +220,42 @@ impl Table {
     }
 }
 
-/// The lanes of a stream that is written, from its end on.
+/// Writes the lanes of a stream, from its end backwards.
 pub struct Writer {
-    /// The bits of each lane, on top.
+    /// Bits of each lane, left-aligned. The bits below them are arbitrary.
     pub bits: [u32; LANES],
-    /// And their number. What is below them does not matter.
+    /// Number of bits of each lane.
     pub counts: [u32; LANES],
     /// Bits of the longest code.
     pub longest: u32,
 }
 
 impl Writer {
-    /// Behind the last row, for lanes with so many bits altogether, and in the last row.
+    /// Starts after the last row. `lane_bits` has the bits of each lane in all rows, `last` those
+    /// in the last row.
     pub fn new(lane_bits: &[u32; LANES], last: &[u32; LANES], longest: u32) -> Self {
         let counts = std::array::from_fn(|lane| {
-            // When the last row is read there are from the longest code on, so that all bits together fill words.
+            // When a decoder reads the last row, each lane has at least `longest` bits. The count
+            // is chosen so that the lane's bits fill whole words.
             let before = lane_bits[lane] - last[lane];
             longest + (longest + before).wrapping_neg() % WORD_BITS - last[lane]
         });
         Self { bits: [0; LANES], counts, longest }
     }
 
-    /// Words that are written if the lanes have so many bits.
+    /// Number of words written for lanes with these numbers of bits.
     pub fn n_words(&self, lane_bits: &[u32; LANES]) -> usize {
         lane_bits.iter().zip(self.counts).map(|(n, count)| ((n + count) / WORD_BITS) as usize).sum()
     }
 
-    /// Puts rows of codes, which tell where they [end](ended), in front, and writes the words that are cut off to the end of
-    /// `out`; returns where they begin.
+    /// Prepends rows of codes in the form of [`ended`]. Writes full words to the end of `out`;
+    /// returns where they begin.
     pub fn write(&mut self, codes: &[u16], out: &mut [u8]) -> usize {
         let mut end = out.len();
         for codes in codes.chunks_exact(LANES).rev() {
             for lane in (0..LANES).rev() {
                 let ((code, length), bits, count) = (code_of(codes[lane]), self.bits[lane], self.counts[lane]);
-                // As likely as not, so there is no branch.
+                // About as likely as not, so there is no branch.
                 let is_full = u32::from(count + length >= WORD_BITS + self.longest);
                 if let Some((_, word)) = out[..end].split_last_chunk_mut() {
                     *word = ((bits >> ((32 - count) % 32)) as u16).to_le_bytes();
@@ -264,7 +269,8 @@ impl Writer {
         end
     }
 
-    /// Writes the words that a decoder has taken before the first row, to the end of `out`; returns where they begin.
+    /// Writes the words that a decoder takes before the first row to the end of `out`; returns
+    /// where they begin.
     pub fn finish(self, out: &mut [u8]) -> usize {
         let mut end = out.len();
         for lane in (0..LANES).rev().filter(|&lane| self.counts[lane] > 0) {

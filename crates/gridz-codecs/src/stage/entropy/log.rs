@@ -1,9 +1,9 @@
-//! Logarithms in whole numbers, the same on every machine.
+//! Integer logarithms, the same on every machine.
 
-/// That of 2: logarithms are in sixteenths of a bit.
+/// Logarithm of 2: logarithms are in sixteenths of a bit.
 pub const LOG_OF_2: u64 = 16;
 
-/// That of a number above 0, rounded down: between powers of two on a line.
+/// Logarithm of a number above 0, rounded down, with linear interpolation between powers of two.
 pub fn log(number: u64) -> u64 {
     let whole = number.ilog2();
     let below = number << (63 - whole) << 1 >> 60;
@@ -18,7 +18,7 @@ mod tests {
     fn logarithms_are_rounded_down() {
         for number in (1..5000).chain([u64::from(u32::MAX), u64::MAX]) {
             let exact = LOG_OF_2 as f64 * (number as f64).log2();
-            // A line is below the logarithm, but not by much.
+            // The interpolation is below the logarithm, but not by much.
             assert!((exact - 2.5..=exact).contains(&(log(number) as f64)), "{number}");
         }
         assert_eq!([1, 2, 3, 1 << 20].map(log), [0, 16, 24, 320]);

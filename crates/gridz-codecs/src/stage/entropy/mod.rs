@@ -1,10 +1,15 @@
-//! Entropy coding: what comes often is short.
+//! Entropy coding: frequent symbols get short codes.
 //!
-//! Numbers become symbols, with the bits that these do not tell ([`symbols`]); symbols have canonical Huffman codes
-//! ([`huffman`]), and these are the strings of 32 lanes ([`lanes`]). [`section`] is all of it, for the numbers of a block.
-//! Where a symbol is worth less than a bit, or has several distributions, there is rANS ([`rans`]) with tables of
-//! [`frequencies`], which contexts share where they are alike ([`tables`]): of numbers in [`steps`], and of those of a block in [`contexts`]. Single bits whose likelihoods are learnt
-//! on the way go to a range coder ([`range`], [`model`]).
+//! Numbers become symbols, plus the bits that a symbol does not determine ([`symbols`]). Symbols
+//! get canonical Huffman codes ([`huffman`]), which form the bit strings of 32 lanes ([`lanes`]).
+//! [`section`] combines these for the numbers of a block.
+//!
+//! Where a symbol is worth less than a bit, or has several distributions, rANS ([`rans`]) is used
+//! with tables of [`frequencies`]. Similar contexts share a table ([`tables`]). [`steps`] codes
+//! numbers this way, [`contexts`] the numbers of a block.
+//!
+//! A range coder ([`range`]) codes bits and symbols with adaptive probabilities ([`model`],
+//! [`symbol`]).
 
 pub mod contexts;
 pub mod frequencies;

@@ -1,12 +1,12 @@
-//! Models of bits: probabilities that follow what was seen.
+//! Adaptive models of bits.
 
 use crate::stage::entropy::range::Coder;
 
-/// By how many bits a model has seen, up to the last: it moves by 2^-n of the way. Those behind the last let it be found
-/// without a look at the bounds.
+/// Adaptation rates by the number of bits seen so far: the model moves by 2^-n of the distance. The
+/// final rate is repeated up to a power of two, so that an index needs no bounds check.
 const RATES: [u8; 16] = [1, 2, 2, 3, 3, 3, 4, 4, 4, 4, 4, 5, 5, 5, 5, 5];
 
-/// The probability that a bit is 1, in 2^-16, by what it was before.
+/// Probability that a bit is 1, in units of 2^-16, adapted to the bits before it.
 #[derive(Debug, Clone, Copy)]
 pub struct Model {
     p: u16,
@@ -14,7 +14,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// Of bits that nothing is known of.
+    /// Initial state: 0 and 1 are equally likely.
     pub const NEW: Self = Self { p: 1 << 15, n_seen: 0 };
 
     #[inline(always)]

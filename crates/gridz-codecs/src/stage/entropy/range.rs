@@ -1,30 +1,35 @@
-//! A binary range coder, beside a string of bits that have no model.
+//! A binary range coder, combined with a string of plain bits, which have no model.
 //!
-//! Both share one piece of memory: coded words of 32 bits from the front on, plain words of 64 bits from the back on.
+//! Both share one piece of memory: coded 32-bit words from the front, plain 64-bit words from the
+//! back.
 
 use crate::stage::rows::{KEYS, Keys};
 
-/// Below this, the range is scaled up.
+/// The range is scaled up when it is below this.
 const LEAST_RANGE: u64 = 1 << 32;
-/// Bytes that end the coded words.
+/// Bytes of the words that end the coded string.
 pub const END_BYTES: usize = 8;
 
-/// One direction of coding.
+/// A range encoder or decoder. A decoder ignores the value passed in.
 pub trait Coder {
-    /// Whether all so far had room, or was there; otherwise nothing that follows matters.
+    /// Whether everything so far had room (encoder) or was present (decoder). If not, all further
+    /// results are meaningless.
     fn is_sound(&self) -> bool;
-    /// Codes a bit that is 1 with a probability of p / 2^16, where p is 1 to 2^16 − 1, and answers it.
+    /// Codes a bit and returns it. It is 1 with a probability of p / 2^16, where p is 1 to 2^16 −
+    /// 1.
     fn bit(&mut self, p: u32, bit: bool) -> bool;
-    /// Codes a symbol below 16, whose frequencies start at these, out of 2^16, and answers it.
+    /// Codes a symbol below 16 and returns it. `starts` are the cumulative frequencies, out of
+    /// 2^16.
     fn symbol<K: Keys>(&mut self, k: K, starts: &[u16; KEYS], symbol: usize) -> usize;
-    /// Codes the low `n` bits of a number without a model, where `n` is up to 64, and answers them. Other bits are 0.
+    /// Codes the low `n` bits of a number without a model, where `n` is up to 64. Returns them; the
+    /// other bits are 0.
     fn plain(&mut self, n: u32, bits: u64) -> u64;
 }
 
-/// Writes to some memory. Once that is full, nothing is written any more.
+/// Writes to some memory. Once that is full, it writes nothing more.
 pub struct Encoder<'a> {
     out: &'a mut [u8],
-    /// Where the next coded word goes, and where the last plain one is.
+    /// Positions of the next coded word and of the last plain word.
     front: usize,
     back: usize,
     is_full: bool,
@@ -35,13 +40,14 @@ pub struct Encoder<'a> {
 }
 
 impl<'a> Encoder<'a> {
-    /// Into this memory.
+    /// Encodes into `out`.
     pub fn new(out: &'a mut [u8]) -> Self {
         let back = out.len();
         Self { out, front: 0, back, is_full: false, low: 0, range: u64::MAX, bits: 0, n_bits: 0 }
     }
 
-    /// Ends both strings. Bytes of the coded one and of the plain one; `None` if there was not enough memory.
+    /// Ends both strings. Returns the bytes of the coded and of the plain one; `None` if the memory
+    /// was too small.
     pub fn finish(mut self) -> Option<(usize, usize)> {
         for _ in 0..END_BYTES / 4 {
             self.put_coded();
@@ -52,7 +58,7 @@ impl<'a> Encoder<'a> {
         (!self.is_full).then_some((self.front, self.out.len() - self.back))
     }
 
-    /// Bits written so far, nearly.
+    /// Approximate bits written so far.
     pub fn n_bits(&self) -> u64 {
         if self.is_full { u64::MAX } else { 8 * (self.front + self.out.len() - self.back) as u64 }
     }
@@ -78,7 +84,7 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    /// Adds one to what is coded already, as a number of many words.
+    /// Propagates a carry into the coded words.
     #[cold]
     fn carry(&mut self) {
         for byte in self.out[..self.front].iter_mut().rev() {
@@ -98,7 +104,7 @@ impl Coder for Encoder<'_> {
     #[inline(always)]
     fn bit(&mut self, p: u32, bit: bool) -> bool {
         let bound = (self.range >> 16) * u64::from(p);
-        // Most bits cannot be foreseen by a processor.
+        // Branch-free: most bits are unpredictable.
         let zero = u64::from(bit).wrapping_sub(1);
         let (low, overflows) = self.low.overflowing_add(bound & zero);
         self.low = low;
@@ -117,7 +123,7 @@ impl Coder for Encoder<'_> {
     fn symbol<K: Keys>(&mut self, _: K, starts: &[u16; KEYS], symbol: usize) -> usize {
         let unit = self.range >> 16;
         let start = unit * u64::from(starts[symbol]);
-        // The last one has what is left.
+        // The last symbol has the rest of the range.
         let end = starts.get(symbol + 1).map_or(self.range, |&next| unit * u64::from(next));
         let (low, overflows) = self.low.overflowing_add(start);
         self.low = low;
@@ -146,12 +152,12 @@ impl Coder for Encoder<'_> {
     }
 }
 
-/// Reads what an [`Encoder`] wrote. Behind the ends there are zeros.
+/// Reads the output of an [`Encoder`]. Bytes past the ends are read as zeros.
 pub struct Decoder<'a> {
     bytes: &'a [u8],
     front: usize,
     back: usize,
-    /// Words that were read where there are none.
+    /// Number of words read past the ends.
     n_missing: usize,
     code: u64,
     range: u64,
@@ -206,7 +212,7 @@ impl Coder for Decoder<'_> {
     fn bit(&mut self, p: u32, _: bool) -> bool {
         let bound = (self.range >> 16) * u64::from(p);
         let bit = self.code < bound;
-        // Most bits cannot be foreseen by a processor.
+        // Branch-free: most bits are unpredictable.
         let zero = u64::from(bit).wrapping_sub(1);
         self.code -= bound & zero;
         self.range = (bound ^ zero).wrapping_add(zero & self.range.wrapping_add(1));
@@ -221,7 +227,7 @@ impl Coder for Decoder<'_> {
     fn symbol<K: Keys>(&mut self, k: K, starts: &[u16; KEYS], _: usize) -> usize {
         let unit = self.range >> 16;
         let value = (self.code / unit).min(u64::from(u16::MAX)) as u16;
-        // The first one starts at 0.
+        // The first symbol starts at 0, so at least one start is not above `value`.
         let symbol = k.not_above(starts, value) as usize - 1;
         let start = unit * u64::from(starts[symbol]);
         let end = starts.get(symbol + 1).map_or(self.range, |&next| unit * u64::from(next));
@@ -251,7 +257,7 @@ impl Coder for Decoder<'_> {
     }
 }
 
-/// So many ones, up to 64.
+/// The lowest `n` bits set, for `n` up to 64.
 #[inline(always)]
 fn low_bits(n: u32) -> u64 {
     u64::MAX.checked_shr(64 - n).unwrap_or(0)
@@ -261,7 +267,7 @@ fn low_bits(n: u32) -> u64 {
 mod tests {
     use super::*;
 
-    /// Bits and numbers of all lengths, by one coder.
+    /// Codes bits and numbers of all lengths; returns how many results are as expected.
     fn all<C: Coder>(coder: &mut C, n: u64) -> u64 {
         let mut x = 1u64;
         let mut sum = 0;

@@ -1,8 +1,10 @@
-//! Interleaved asymmetric numeral systems (rANS): 32 states, one for each lane, which share a string of u16.
+//! Interleaved asymmetric numeral systems (rANS): 32 states, one for each lane, share a stream of
+//! u16, the *string*.
 //!
-//! A step brings a symbol, with up to six plain bits behind it, or only plain bits, to every lane that takes part. Then
-//! each state that is below 2^16 takes the next u16, in the order of lanes: once a step, since a symbol and six bits
-//! leave something of any state. Encoders do all of it backwards.
+//! In a step, every lane that takes part codes a symbol with up to six plain bits after it, or only
+//! plain bits. Then each state below 2^16 takes the next u16, in the order of lanes. One u16 for
+//! each step is enough, since a symbol and six bits take at most 16 bits from a state. Encoders run
+//! backwards.
 
 use crate::cpu::level::Level;
 use crate::error::{Error, Result};
@@ -11,11 +13,11 @@ use crate::stage::entropy::frequencies::{LOG2_TOTAL, entry};
 use crate::stage::entropy::simd::{Avx512, rans as simd};
 use crate::stage::rows::LANES;
 
-/// Bytes of the states in front of the string.
+/// Bytes of the states, which precede the string.
 pub const STATE_BYTES: usize = 4 * LANES;
-/// States are never below this, which an encoder begins with.
+/// States are never below this; encoders start with it.
 pub const LOWEST: u32 = 1 << 16;
-/// Plain bits of a step, at most; and of one that has symbols.
+/// Maximum plain bits of a step, and of a step with symbols.
 pub const MAX_BITS: u32 = 16;
 pub const BITS_WITH_SYMBOL: u32 = MAX_BITS - LOG2_TOTAL;
 
@@ -29,7 +31,7 @@ pub struct Decoder<'a> {
 }
 
 impl<'a> Decoder<'a> {
-    /// For states and string at the start of `bytes`.
+    /// Starts with the states and the string at the start of `bytes`.
     ///
     /// # Errors
     /// `Corrupt`.
@@ -50,8 +52,9 @@ impl<'a> Decoder<'a> {
         })
     }
 
-    /// The symbols of the lanes that take part. The slots of a lane's context begin at `contexts`. The step ends with
-    /// [`Decoder::bits`], or with [`Decoder::refill`] where none follow.
+    /// Reads the symbols of the lanes that take part. `contexts` has the first slot of each lane's
+    /// context. The caller must end the step with [`Decoder::bits`], or with [`Decoder::refill`] if
+    /// no bits follow.
     #[inline(always)]
     pub fn symbols(&mut self, slots: &[u32], contexts: &[u32; LANES], lanes: u32) -> [u8; LANES] {
         #[cfg(target_arch = "x86_64")]
@@ -70,7 +73,8 @@ impl<'a> Decoder<'a> {
         symbols
     }
 
-    /// So many bits for each lane, up to [`MAX_BITS`], or [`BITS_WITH_SYMBOL`] behind symbols, to the end of a step.
+    /// Reads `n` bits for each lane, up to [`MAX_BITS`], or up to [`BITS_WITH_SYMBOL`] after
+    /// symbols. Ends the step.
     #[inline(always)]
     pub fn bits(&mut self, n: &[u32; LANES]) -> [u32; LANES] {
         #[cfg(target_arch = "x86_64")]
@@ -88,14 +92,14 @@ impl<'a> Decoder<'a> {
         bits
     }
 
-    /// One for every lane, if the string has as many left.
+    /// The next word for every lane, if the string has that many left.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     fn next_words(&self) -> Option<(Avx512, &'a [u8; 2 * LANES])> {
         Some((self.avx512?, self.string.get(self.at..)?.first_chunk()?))
     }
 
-    /// Ends a step.
+    /// Ends a step: refills states from the string.
     #[inline(always)]
     pub fn refill(&mut self) {
         #[cfg(target_arch = "x86_64")]
@@ -117,7 +121,8 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Bytes of states and string, at the end of which all must be as the encoder began.
+    /// Returns the bytes of states and string. All states must have returned to the encoder's
+    /// initial state.
     ///
     /// # Errors
     /// `Corrupt`.
@@ -127,18 +132,18 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// Writes symbols and bits, the last ones first, from the end of some memory.
+/// Writes symbols and bits backwards, from the end of its memory.
 pub struct Encoder<'a> {
     states: [u32; LANES],
     string: &'a mut [u16],
-    /// Where the string begins; behind the end of the memory if that did not suffice.
+    /// Index where the string begins; it wraps beyond the end of the memory if that is too small.
     at: usize,
     #[cfg(target_arch = "x86_64")]
     avx512: Option<Avx512>,
 }
 
 impl<'a> Encoder<'a> {
-    /// An empty string.
+    /// Starts an empty string at the end of `string`.
     #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables, reason = "other CPUs have one level"))]
     pub fn new(string: &'a mut [u16], level: Level) -> Self {
         Self {
@@ -150,9 +155,9 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    /// Puts the symbols of the lanes that take part in front, and behind each so many bits, up to [`BITS_WITH_SYMBOL`],
-    /// which other lanes have not. Of a symbol, `ranges` has the first slot and, in the upper half, the frequency, which
-    /// is not 0; those of other lanes do not matter.
+    /// Prepends the symbols of the lanes that take part, each followed by `n` bits, up to
+    /// [`BITS_WITH_SYMBOL`]. Other lanes have no bits. `ranges` has each symbol's first slot and,
+    /// in the upper half, its frequency, which is not 0. The ranges of other lanes are ignored.
     #[inline(always)]
     pub fn symbols(&mut self, ranges: &[u32; LANES], lanes: u32, bits: &[u32; LANES], n: &[u32; LANES]) {
         #[cfg(target_arch = "x86_64")]
@@ -168,7 +173,7 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    /// Puts so many bits of each lane in front, up to [`MAX_BITS`].
+    /// Prepends `n` bits of each lane, up to [`MAX_BITS`].
     #[inline(always)]
     pub fn bits(&mut self, bits: &[u32; LANES], n: &[u32; LANES]) {
         #[cfg(target_arch = "x86_64")]
@@ -182,7 +187,8 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    /// The state, of which half is moved to the string if it is not below the limit.
+    /// Returns the state. If it is not below the limit, its lower half is first moved to the
+    /// string.
     #[inline(always)]
     fn drained(&mut self, lane: usize, limit: u64) -> u32 {
         let state = self.states[lane];
@@ -196,7 +202,7 @@ impl<'a> Encoder<'a> {
         state >> 16
     }
 
-    /// Puts the states in front; the words of all, or `None` if there was no room for them.
+    /// Prepends the states; returns all words, or `None` if the memory is too small.
     pub fn finish(self) -> Option<&'a [u16]> {
         let start = self.at.checked_sub(STATE_BYTES / 2)?;
         let words = self.string.get_mut(start..)?;
@@ -207,14 +213,14 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// The room for a word of every lane, if there is as much in front of place `at`.
+/// Room for a word of every lane in front of index `at`, if there is that much.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn room(string: &mut [u16], at: usize) -> Option<&mut [u16; LANES]> {
     string.get_mut(..at)?.last_chunk_mut()
 }
 
-/// Writes words to as many bytes.
+/// Writes words as little-endian bytes.
 pub fn put_words(words: &[u16], out: &mut [u8]) {
     for (out, word) in out.chunks_exact_mut(2).zip(words) {
         out.copy_from_slice(&word.to_le_bytes());
@@ -230,10 +236,10 @@ mod tests {
     use super::*;
     use crate::stage::entropy::frequencies::{Frequencies, MAX_SYMBOLS};
 
-    /// Of a lane at a step: whether it takes part, context, symbol, and bits with their number in front.
+    /// A lane in a step: whether it takes part, context, symbol, number of bits, bits.
     type Part = (bool, usize, u8, u32, u32);
 
-    /// Bits of a number, and how many, that are with its symbol, or that follow.
+    /// Bits and their number for each lane: those in the symbol's step, or those that follow.
     fn bits_of(step: &[Part; LANES], is_with_symbol: bool) -> ([u32; LANES], [u32; LANES]) {
         let n = |part: &Part| part.3.min(BITS_WITH_SYMBOL);
         let of = |part: &Part| match (part.0, is_with_symbol) {
@@ -248,7 +254,7 @@ mod tests {
         (0..LANES).fold(0, |lanes, lane| lanes | u32::from(step[lane].0) << lane)
     }
 
-    /// Some steps: symbols of two contexts, or bits, for lanes that are left out now and then.
+    /// Encodes some steps: symbols of two contexts, and bits, with some lanes left out.
     fn string(n_steps: usize) -> (Vec<u8>, impl Fn(usize, usize) -> Part, Vec<u32>) {
         let of = |step: usize, lane: usize| {
             let mixed = (step * 0x9e37 + lane * 0x79b9) ^ (step * lane);
@@ -341,7 +347,7 @@ mod tests {
         let (bytes, _, slots) = string(40);
         for at in 0..bytes.len() {
             assert!(read(&bytes[..at], 40, &slots, |_, _, _| ()).is_err());
-            // Plain bits may be others: what comes of this is only not to be a panic.
+            // Damaged plain bits may go unnoticed; this must only not panic.
             let mut other = bytes.clone();
             other[at] ^= 1 << (at % 8);
             let _ = read(&other, 40, &slots, |_, _, _| ());

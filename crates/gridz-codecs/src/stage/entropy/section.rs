@@ -1,11 +1,12 @@
-//! A section: the numbers of a block as codes and tails.
+//! A section: the numbers of a block as Huffman codes and tails.
 //!
 //! ```text
-//! head, 12 bytes | words of the lanes | marks | lengths of the codes | tails
+//! head, 12 bytes | words of the lanes | bitmap of zero rows | code lengths | tails
 //! ```
 //!
-//! Numbers come in rows of 32. Rows of zeros may be marked and left out. The last row is filled up with copies of the last
-//! number. Codes have 11 bits at most if there are few symbols, else up to 14.
+//! Numbers are coded in rows of 32. Rows of zeros may be flagged in a bitmap and omitted. The last
+//! coded row is padded with copies of the last number. Codes have at most 11 bits if few symbols
+//! are used, else up to 14.
 
 use crate::cpu::kept::bytes_of;
 use crate::cpu::level::Level;
@@ -19,43 +20,45 @@ use crate::stage::entropy::simd::{Avx512, lanes as simd};
 use crate::stage::entropy::symbols::{Number, above_tail, any_symbol, have_tails, symbol, tail_bits};
 use crate::stage::rows::{Rows, Task, at_level};
 
-/// Most numbers of a block: then its words can be counted in 16 bits.
+/// Maximum numbers in a block. It ensures that 16 bits can count the block's words.
 pub const MAX_NUMBERS: usize = 1 << 16;
 const MAX_ROWS: usize = MAX_NUMBERS / LANES;
-/// Bits that codes have at most if there are few symbols …
+/// Longest code if few symbols are used …
 const FEW_BITS: u32 = 11;
-/// … and how many more than to count the symbols otherwise.
+/// … and otherwise, how many bits longer than the logarithm of the number of used symbols.
 const MORE_BITS: u32 = 3;
-/// Bytes of the head.
 const HEAD_BYTES: usize = 12;
-/// In the last field of the head: there are marks. Below it is how many bytes the tails have.
+/// Flag in the head's last field: the bitmap of zero rows is present. The bits below are the byte
+/// count of the tails.
 const MARKED: u32 = 1 << 31;
-/// Among code lengths, each half a byte: the next half byte is a number of symbols without code, less the fewest.
+/// Escape among the 4-bit code lengths: the next 4 bits are the length of a run of symbols without
+/// a code, minus `LEAST_GAP`.
 const GAP: u8 = 15;
 const LEAST_GAP: usize = 3;
 
-/// Memory for the work on blocks, one after the other.
+/// Scratch memory, reused from block to block.
 pub struct Work<T> {
-    /// Those of the numbers that are coded, in whole rows, where they are read.
+    /// Numbers of the coded rows, padded to whole rows; used for reading.
     coded: Vec<T>,
-    /// Symbols of these, or the ranks of their codes.
+    /// Symbols of the coded numbers; when reading, the ranks of their codes.
     symbols: Vec<u16>,
-    /// Codes of these, which tell where they end.
+    /// Codes of the coded numbers in the form of [`ended`]; when reading, scratch memory.
     codes: Vec<u16>,
-    /// How often each symbol comes, in quarters and as a whole, its code, and the length of that.
+    /// For each symbol: four partial counts, the total count, the code in the form of [`ended`],
+    /// and the code length.
     quarters: Vec<[u16; 4]>,
     counts: Vec<u32>,
     code_of: Vec<u16>,
     lengths: Vec<u8>,
-    /// Half bytes that tell the lengths.
+    /// 4-bit values that encode the code lengths.
     halves: Vec<u8>,
-    /// Symbols by the ranks of their codes.
+    /// Symbols in the order of the ranks of their codes.
     by_rank: Vec<u16>,
     table: Table,
 }
 
 impl<T: Number> Work<T> {
-    /// For blocks of up to `n` numbers.
+    /// Allocates memory for blocks of up to `n` numbers.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -89,7 +92,7 @@ impl<T: Number> Work<T> {
     }
 }
 
-/// Writes half bytes that tell the lengths of codes, of neighbouring symbols; how many those are.
+/// Encodes the code lengths of consecutive symbols as 4-bit values; returns the number of values.
 fn halve(lengths: &[u8], halves: &mut [u8]) -> usize {
     let (mut at, mut n) = (0, 0);
     while at < lengths.len() {
@@ -110,12 +113,12 @@ fn halve(lengths: &[u8], halves: &mut [u8]) -> usize {
 pub struct Coding {
     lowest: usize,
     n_symbols: usize,
-    /// Half bytes of their lengths.
+    /// Number of 4-bit values that encode the code lengths.
     n_halves: usize,
-    /// A bit for each row, set if it is left out.
+    /// One bit for each row, set if the row is all zeros.
     marks: [u32; MAX_ROWS / 32],
     mark_bytes: usize,
-    /// Numbers in the rows that are coded, and how many of them are not copies of the last one.
+    /// Numbers in the coded rows, with and without the padding.
     n_coded: usize,
     n_numbers: usize,
     longest: u32,
@@ -125,8 +128,9 @@ pub struct Coding {
 }
 
 impl Coding {
-    /// Looks at `n` numbers, at least one and as many as there is memory for. They are at the start of whole rows, which
-    /// then begin with those that are coded.
+    /// Chooses the coding of the first `n` numbers of `rows`: at least one, and at most as many as
+    /// `work` has memory for. `rows` consists of whole rows. Afterwards it begins with the numbers
+    /// that are coded.
     #[inline(always)]
     pub fn choose<T: Number>(rows: &mut [T], n: usize, work: &mut Work<T>, level: Level) -> Self {
         let n_rows = n.div_ceil(LANES);
@@ -137,7 +141,8 @@ impl Coding {
             marks[row / 32] |= u32::from(is_zero) << (row % 32);
             n_marked += usize::from(is_zero);
         }
-        // A zero takes at least a bit.
+        // Omit zero rows if that pays: a zero takes at least one bit, a row in the bitmap exactly
+        // one.
         let is_marked = LANES * n_marked > n_rows;
         let mut n_coded = n;
         if is_marked {
@@ -187,7 +192,7 @@ impl Coding {
         coding
     }
 
-    /// Makes the codes of the coded numbers, and counts what they take.
+    /// Builds the codes of the coded numbers and counts their bits and words.
     #[inline(always)]
     fn make_codes<T: Number>(&mut self, work: &mut Work<T>, level: Level) {
         let end = self.lowest + self.n_symbols;
@@ -221,8 +226,8 @@ impl Coding {
         self.n_halves.div_ceil(2)
     }
 
-    /// Writes the numbers that were looked at, the last ones with this memory, to `out`, which has exactly
-    /// [`Coding::n_bytes`].
+    /// Writes the section to `out`, which has exactly [`Coding::n_bytes`]. `rows` and `work` are
+    /// those of the call of [`Coding::choose`]; no other block may have used `work` since.
     pub fn write<T: Number>(&self, rows: &[T], work: &Work<T>, level: Level, out: &mut [u8]) {
         let (head, rest) = out.split_at_mut(HEAD_BYTES);
         let fields = [self.lowest, self.n_symbols, self.length_bytes(), self.n_words];
@@ -251,7 +256,7 @@ impl Coding {
     }
 }
 
-/// Writes the symbols of numbers; the least one, and what is above all.
+/// Writes the symbols of numbers; returns the lowest symbol and one more than the highest.
 struct Symbols<'a, T> {
     numbers: &'a [T],
     symbols: &'a mut [u16],
@@ -297,10 +302,10 @@ impl<T: Number> Task<u32> for Tails<'_, T> {
     }
 }
 
-/// Appends the tails of a row: of two numbers, or of four, together.
+/// Appends the tails of a row, four at a time, or two at a time if four do not fit in 64 bits.
 #[inline(always)]
 fn put_tails<T: Number>(row: &[T; LANES], writer: &mut bits::Writer) {
-    // Often only few numbers are so large; the first difference of a block is one.
+    // Often only few numbers have tails, such as the first difference of a block.
     if !have_tails(row) {
         return;
     }
@@ -330,13 +335,13 @@ fn put_tails<T: Number>(row: &[T; LANES], writer: &mut bits::Writer) {
     }
 }
 
-/// The lengths of the last row, of which there is one.
+/// Code lengths of the last row, or zeros if there are no rows.
 fn last_row(codes: &[u16]) -> [u32; LANES] {
     codes.last_chunk().map_or([0; LANES], |last: &[u16; LANES]| last.map(|code| code_of(code).1))
 }
 
-/// Counts symbols: by place, of every four, since those next to each other are often the same, and none is to wait for the count
-/// before.
+/// Builds the histogram of symbols. Every fourth symbol uses the same partial count: neighbors are
+/// often equal, and no increment should wait for the one before.
 #[inline(never)] // the vector instructions of the caller are of no use here
 pub fn count(symbols: &[impl Copy + Into<usize>], quarters: &mut [[u16; 4]]) {
     let (fours, rest) = symbols.as_chunks::<4>();
@@ -348,12 +353,12 @@ pub fn count(symbols: &[impl Copy + Into<usize>], quarters: &mut [[u16; 4]]) {
     rest.iter().for_each(|&symbol| quarters[symbol.into()][0] += 1);
 }
 
-/// The sum of counts.
+/// Sum of a symbol's partial counts.
 pub fn whole(quarters: [u16; 4]) -> u32 {
     quarters.iter().map(|&count| u32::from(count)).sum()
 }
 
-/// What a table has for symbols, of which there are whole rows.
+/// Looks up symbols, in whole rows, in `table`.
 fn look_up(table: &[u16], symbols: &[u16], found: &mut [u16], level: Level) {
     #[cfg(target_arch = "x86_64")]
     if let Some(avx512) = Avx512::at(level) {
@@ -362,7 +367,7 @@ fn look_up(table: &[u16], symbols: &[u16], found: &mut [u16], level: Level) {
     found.iter_mut().zip(symbols).for_each(|(found, &symbol)| *found = table[usize::from(symbol)]);
 }
 
-/// Writes the words of rows of codes, which fill `out`.
+/// Writes the words of whole rows of codes; they fill `out` exactly.
 fn write_words(mut writer: Writer, codes: &[u16], level: Level, out: &mut [u8]) {
     #[cfg(target_arch = "x86_64")]
     if let Some(avx512) = Avx512::at(level) {
@@ -374,7 +379,8 @@ fn write_words(mut writer: Writer, codes: &[u16], level: Level, out: &mut [u8]) 
     writer.finish(&mut out[..end]);
 }
 
-/// Reads numbers, at least one and as many as there is memory for, from the start of `bytes`; how many bytes those are.
+/// Reads a section at the start of `bytes`; returns its byte count. There is at least one number,
+/// and at most as many as `work` has memory for.
 ///
 /// # Errors
 /// `Corrupt` if the bytes end early or contradict each other.
@@ -429,7 +435,8 @@ pub fn read<T: Number>(bytes: &[u8], numbers: &mut [T], work: &mut Work<T>, leve
     Ok(n_bytes)
 }
 
-/// Reads the ranks of whole rows, or the numbers, of which that is how many; of those there are no ranks.
+/// Reads the ranks of whole rows. May write the first numbers directly instead, without their
+/// ranks; returns how many.
 fn read_rows<T: Number>(
     codes: &Codes,
     by_rank: &[u16],
@@ -457,10 +464,12 @@ fn read_rows<T: Number>(
     Ok(n_numbers)
 }
 
-/// Bits that tell how many bits a tail has, which are fewer than 32; above them is what is above the tail.
+/// Width of the field for a tail's bit count, which is below 32. The bits above the field are the
+/// number without its tail.
 pub const LOG_BITS: u32 = 5;
 
-/// Makes numbers of the ranks of their symbols, of which there are whole rows, and their tails. `told` becomes anything.
+/// Builds numbers from the ranks of their symbols, in whole rows, and from their tails. Overwrites
+/// `by_rank` and `told`.
 fn read_tails<T: Number>(
     numbers: &mut [T],
     ranks: &[u16],
@@ -497,7 +506,7 @@ fn read_tails<T: Number>(
     if at.div_ceil(8) == tails.len() { Ok(()) } else { Err(damage("other tails than it says")) }
 }
 
-/// Reads the lengths of codes from half bytes, all of which must be needed.
+/// Reads code lengths from 4-bit values. No byte may be left over.
 fn read_lengths(bytes: &[u8], lengths: &mut [u8]) -> Result<()> {
     let mut halves = bytes.iter().flat_map(|byte| [byte % 16, byte / 16]);
     let mut n_read = 0_usize;
@@ -535,7 +544,7 @@ mod tests {
         (x ^ x >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
     }
 
-    /// Numbers whose lengths fall off, so that short ones come often.
+    /// Numbers of varying bit lengths; short ones are frequent.
     fn falling<T: Number>(n: usize, spread: u64) -> Vec<T> {
         (0..n).map(|i| T::from_u32((noise(i) >> 32 >> (noise(i + n) % spread)) as u32)).collect()
     }
@@ -631,7 +640,7 @@ mod tests {
         }
     }
 
-    /// Whatever is damaged, all levels read the same, or find the damage.
+    /// For any damage, all levels read the same numbers, or all report an error.
     #[test]
     fn damage_is_the_same_to_all() {
         fn check<T: Number>(numbers: &[T]) {
@@ -661,7 +670,7 @@ mod tests {
 
     #[test]
     fn tails_must_be_there() {
-        // A single symbol of all numbers, which has a tail.
+        // All numbers have the same symbol, which has a tail.
         let bytes = [0, 8, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1];
         let (mut work, mut back) = (Work::new(40).unwrap(), [0_u16; 40]);
         for level in Level::all() {

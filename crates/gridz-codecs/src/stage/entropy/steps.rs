@@ -1,18 +1,19 @@
-//! Numbers as steps of rANS: symbols of all lanes, and the bits that these do not tell.
+//! Numbers as rANS steps: a symbol for every lane, and the bits that the symbols do not determine.
 //!
-//! Numbers below 8 have symbols of their own. Of a larger one the symbol tells the length and the second highest bit; the
-//! bits below, its *tail*, follow as they are, the lowest ones first: those that a step with symbols has room for in the
-//! same step, others in steps of their own.
+//! Numbers below 8 are their own symbols. The symbol of a larger number determines its bit length
+//! and its second highest bit. The bits below are its *tail*, which is stored uncoded, lowest bits
+//! first. The step of the symbols also codes as many tail bits as it has room for; further steps
+//! code the others.
 
 use crate::stage::entropy::rans::{BITS_WITH_SYMBOL, Decoder, Encoder, MAX_BITS};
 use crate::stage::rows::{LANES, Rows};
 use crate::stage::word::Word;
 
-/// So many numbers have symbols of their own.
+/// Numbers below this are their own symbols.
 const OWN: u32 = 8;
-/// The first symbol of others, which have a tail.
+/// The first symbol of numbers that have a tail.
 const LONG: u8 = OWN as u8;
-/// The length of the shortest of those.
+/// Bit length of the shortest number that has a tail.
 const LONG_BITS: u32 = OWN.ilog2() + 1;
 
 /// The symbols of numbers.
@@ -37,8 +38,8 @@ fn tail_bits(symbol: u8) -> u32 {
     if symbol >= LONG { u32::from(symbol - LONG) / 2 + LONG_BITS - 2 } else { 0 }
 }
 
-/// Puts numbers of the lanes that take part in front: `symbols` are theirs, which have these `ranges` of slots. Those of
-/// other lanes are 0.
+/// Prepends the numbers of the lanes that take part. `symbols` are the symbols of the numbers,
+/// `ranges` the slot ranges of the symbols. The symbols of other lanes are 0.
 #[inline(always)]
 pub fn write<W: Word>(
     encoder: &mut Encoder,
@@ -51,7 +52,7 @@ pub fn write<W: Word>(
         lengths[lane] = tail_bits(symbols[lane]);
         longest = longest.max(lengths[lane]);
     }
-    // The last part comes first.
+    // The last part is encoded first.
     for i in (0..longest.saturating_sub(BITS_WITH_SYMBOL).div_ceil(MAX_BITS)).rev() {
         let start = BITS_WITH_SYMBOL + i * MAX_BITS;
         let (mut bits, mut n_bits) = ([0; LANES], [0; LANES]);
@@ -71,8 +72,9 @@ pub fn write<W: Word>(
     encoder.symbols(ranges, lanes, &bits, &n_bits);
 }
 
-/// The numbers that have these symbols, which the decoder has just read, with their tails. `None` if one of them, or a
-/// symbol that is none, has more bits than a word; the decoder can then read nothing more.
+/// Completes the numbers of these symbols, which the decoder has just read, with their tails.
+/// `None` if a symbol is invalid or its number has more bits than a word; the decoder cannot be
+/// used any more.
 #[inline(always)]
 pub fn numbers<W: Word>(decoder: &mut Decoder, symbols: &[u8; LANES]) -> Option<[W; LANES]> {
     let mut numbers = [W::ZERO; LANES];

@@ -1,25 +1,26 @@
-//! Models of symbols below 16: frequencies that follow what was seen.
+//! Adaptive models of symbols below 16.
 
 use crate::stage::entropy::range::Coder;
 use crate::stage::rows::{KEYS, Keys};
 
-/// Symbols that there are.
 pub const SYMBOLS: usize = KEYS;
 /// The sum of the frequencies.
 const ALL: u16 = 1 << 15;
-/// By how many symbols a model has seen, up to the last: it moves by 2^-n of the way, rounded up.
+/// Adaptation rates by the number of symbols seen so far, up to the last: the model moves by 2^-n
+/// of the distance, rounded up.
 const RATES: [u8; 32] =
     [1, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 5, 5, 5, 5, 5, 5, 5, 5, 6];
 
-/// Where the frequencies of symbols start, one behind the other. None is below 1.
+/// Cumulative frequencies: where each symbol's range starts. No frequency is below 1.
 #[derive(Debug, Clone, Copy)]
 pub struct Symbols {
     starts: [u16; SYMBOLS],
     n_seen: u16,
 }
 
-/// What the starts of frequencies move to with each symbol, so that all others have a frequency of 1; and ones where they grow,
-/// in which the way is negated to be rounded up there, too.
+/// For each symbol, the starts to move to, where all other symbols have a frequency of 1; and a
+/// mask of the starts that grow. There the distance is negated before it is shifted, so that it is
+/// rounded up, too.
 const WITH: [[[u16; SYMBOLS]; 2]; SYMBOLS] = {
     let mut with = [[[0; SYMBOLS]; 2]; SYMBOLS];
     let mut i = 0;
@@ -34,10 +35,10 @@ const WITH: [[[u16; SYMBOLS]; 2]; SYMBOLS] = {
 };
 
 impl Symbols {
-    /// Of symbols that nothing is known of.
+    /// Initial state: all symbols are equally likely.
     pub const NEW: Self = Self::of([ALL / SYMBOLS as u16; SYMBOLS]);
 
-    /// With these frequencies at first.
+    /// Initial state with these frequencies.
     pub const fn of(frequencies: [u16; SYMBOLS]) -> Self {
         let mut starts = [0; SYMBOLS];
         let mut k = 1;
@@ -94,7 +95,7 @@ mod tests {
     use crate::stage::entropy::range::{Decoder, Encoder};
     use crate::stage::rows::Portable;
 
-    /// Codes symbols by one model and by two; those that came back.
+    /// Codes symbols by one model and by two in turn; returns the results.
     fn all<C: Coder>(coder: &mut C, symbols: &[usize]) -> Vec<usize> {
         let [mut a, mut b, mut c] = [Symbols::NEW; 3];
         let code = |(i, &symbol): (usize, &usize)| {

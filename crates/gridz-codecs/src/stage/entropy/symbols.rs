@@ -1,8 +1,9 @@
 //! Symbols of numbers of 8, 16 and 32 bits.
 //!
-//! A number below 2^11 is its own symbol. Of larger ones the symbol tells the bit length and the two bits below the highest
-//! one, which are the *head*; the bits below, the *tail*, follow the code as they are. So an alphabet has never more than
-//! 2132 symbols, and what is lost by not coding tails is little: of numbers so long they are nearly random.
+//! A number below 2^11 is its own symbol. The symbol of a larger number determines its bit length
+//! and the two bits below the highest one, its *head*. The bits below, its *tail*, follow the code
+//! uncoded. So an alphabet never has more than 2132 symbols. Uncoded tails cost little: in such
+//! long numbers these bits are nearly random.
 
 use std::ops::BitOr;
 
@@ -10,40 +11,38 @@ use crate::stage::entropy::huffman;
 
 /// Numbers with fewer bits are their own symbols.
 const DIRECT_BITS: u32 = 11;
-/// Symbols of those.
+/// How many numbers are their own symbols.
 const DIRECT: usize = 1 << DIRECT_BITS;
-/// Bits below the highest one of which the symbol tells.
+/// Bits below the highest one that the symbol determines.
 const HEAD_BITS: u32 = 2;
 
-/// Symbols of numbers of so many bits.
+/// Number of symbols for numbers of `bits` bits.
 const fn n_symbols(bits: u32) -> usize {
     if bits <= DIRECT_BITS { 1 << bits } else { DIRECT + (((bits - DIRECT_BITS) as usize) << HEAD_BITS) }
 }
 
-/// A number without sign.
+/// An unsigned integer.
 pub trait Number: Copy + Default + Eq + BitOr<Output = Self> + Send + Sync + std::fmt::Debug + 'static {
-    /// Bits of it.
     const BITS: u32;
-    /// Bytes of it.
     const BYTES: usize = Self::BITS as usize / 8;
-    /// Symbols that there are.
+    /// Size of the alphabet.
     const SYMBOLS: usize = n_symbols(Self::BITS);
     /// A counter for each symbol.
     type Counts: AsRef<[u32]> + AsMut<[u32]>;
 
-    /// No symbol at all.
+    /// Counters that are all 0.
     fn no_counts() -> Self::Counts;
-    /// Sets the lengths of codes for the symbols that occur, so often as these counts say.
+    /// Sets the code lengths of the symbols that occur, given all counts.
     fn set_lengths(counts: &[u32], max_bits: u32, lengths: &mut [u8]);
-    /// The low bits.
+    /// The low bits of `value`.
     fn from_u32(value: u32) -> Self;
-    /// With zeros above.
+    /// The number, zero-extended.
     fn to_u32(self) -> u32;
-    /// The number in little-endian bytes, as many as it has.
+    /// Reads little-endian bytes.
     fn read(bytes: &[u8]) -> Self;
-    /// Writes it to as many bytes.
+    /// Writes little-endian bytes.
     fn write(self, bytes: &mut [u8]);
-    /// The numbers themselves, if they are bytes.
+    /// The same memory, if the numbers are bytes.
     fn as_bytes_mut(numbers: &mut [Self]) -> Option<&mut [u8]>;
 }
 
@@ -90,7 +89,7 @@ macro_rules! numbers {
 
 numbers!(u8: Some; u16: |_| None; u32: |_| None);
 
-/// The symbol of a number, and the bits of its tail.
+/// The symbol of a number, and the bit count of its tail.
 #[inline(always)]
 pub fn symbol<T: Number>(number: T) -> (usize, u32) {
     let value = number.to_u32();
@@ -99,12 +98,12 @@ pub fn symbol<T: Number>(number: T) -> (usize, u32) {
     }
     let length = 32 - value.leading_zeros();
     let tail_bits = length - 1 - HEAD_BITS;
-    // The highest bit is always there, and only the head differs.
+    // The highest bit is always set, and only the head differs.
     let head = (value >> tail_bits) as usize & ((1 << HEAD_BITS) - 1);
     (DIRECT + (((length - 1 - DIRECT_BITS) as usize) << HEAD_BITS) + head, tail_bits)
 }
 
-/// The same without branches: of numbers some of which have tails, that is hard to predict.
+/// Like [`symbol`], but without branches: if only some numbers have tails, that is hard to predict.
 #[inline(always)]
 pub fn any_symbol<T: Number>(number: T) -> (u32, u32) {
     let value = number.to_u32();
@@ -126,7 +125,7 @@ pub fn have_tails<T: Number>(row: &[T]) -> bool {
     symbol(row.iter().fold(T::default(), |any, &number| any | number)).1 > 0
 }
 
-/// What is above the tail in the numbers of a symbol, and the bits of the tail.
+/// The bits above the tail, and the bit count of the tail, of a symbol's numbers.
 pub fn above_tail(symbol: usize) -> (u32, u32) {
     let Some(class) = symbol.checked_sub(DIRECT) else { return (symbol as u32, 0) };
     let length = DIRECT_BITS + 1 + (class >> HEAD_BITS) as u32;
@@ -134,7 +133,7 @@ pub fn above_tail(symbol: usize) -> (u32, u32) {
     (1 << HEAD_BITS | head as u32, length - 1 - HEAD_BITS)
 }
 
-/// The bits of the tails of numbers whose symbols occur so often.
+/// Total bits of the tails of numbers whose symbols have these counts.
 pub fn tail_bits(counts: &[u32]) -> usize {
     let with_tails = counts.iter().enumerate().skip(DIRECT);
     with_tails.map(|(symbol, &n)| n as usize * above_tail(symbol).1 as usize).sum()

@@ -1,17 +1,20 @@
-//! The tables of contexts: of each a bit, set if it has the table of the next context, and else its own frequencies. Contexts that
-//! are alike share a table, where that takes fewer bits; the last one has its own.
+//! The frequency tables of contexts. Each context has a bit, set if it uses the table of the next
+//! context; otherwise its own frequencies follow. Adjacent contexts share a table where that takes
+//! fewer bits. The last context has its own.
 
 use crate::error::{Error, Result};
 use crate::stage::bits::{Writer, peek};
 use crate::stage::entropy::frequencies::{Frequencies, LOG2_TOTAL, MAX_SYMBOLS, TABLE_BITS};
 
-/// Bytes of the tables of so many contexts, at most, and those that a writer may use behind them.
+/// Maximum bytes of the tables of `contexts` contexts, with the bytes that a writer may overwrite
+/// after them.
 pub const fn tables_bytes(contexts: usize) -> usize {
     (contexts * (TABLE_BITS + 1)).div_ceil(8) + 8
 }
 
-/// Writes the tables of contexts whose symbols occur so often; their bytes. Counts of contexts that share a table come together in the
-/// last one of them. `ranges`, 2^8 of each context, become those of symbols.
+/// Writes the tables of contexts whose symbols have these counts; returns their byte count. The
+/// counts of contexts that share a table are added up in the last of them. `ranges`, 2^8 for each
+/// context, receives the slot ranges of symbols.
 pub fn write<const CONTEXTS: usize>(
     counts: &mut [[u32; MAX_SYMBOLS]; CONTEXTS],
     ranges: &mut [u32],
@@ -50,7 +53,7 @@ pub fn write<const CONTEXTS: usize>(
     writer.finish()
 }
 
-/// Fills the slots of all contexts, and returns how many bytes their tables have.
+/// Fills the slots of all contexts; returns the byte count of their tables.
 ///
 /// # Errors
 /// `Corrupt`.

@@ -1,10 +1,11 @@
 //! Packing: numbers of a fixed width per group, with two levels of patches.
 //!
-//! Most numbers of a group are short and a few are long. So all are packed with as many bits as most of
-//! them need; a bitmap marks those that need more, which get some, and of these again a bitmap marks the few that need
-//! more still. 1024 numbers are 32 rows of 32 lanes. Each lane is packed for itself and
-//! the lanes' words lie side by side, so that packing is the same few shifts for a whole row: no number ever moves to
-//! another lane of a register, or to another thread of a GPU. (The same idea: Afroozeh, Boncz: "The FastLanes
+//! Most numbers of a group are short and a few are long. So all are packed with as many bits as
+//! most of them need. A bitmap marks the numbers that need more, which get some more bits. Of
+//! these, a second bitmap marks the few that need still more. A group's 1024 numbers are 32 rows of
+//! 32 lanes. Each lane is packed separately, and the words of the lanes are interleaved, so that
+//! packing is the same few shifts for a whole row. No number ever moves to another lane of a
+//! register, or to another thread of a GPU. (The same idea: Afroozeh, Boncz: "The FastLanes
 //! Compression Layout", VLDB 2023.)
 
 mod patches;
@@ -21,12 +22,12 @@ pub use write::Coding;
 
 /// Numbers of a group.
 pub const GROUP: usize = 1024;
-/// Most groups of a block.
+/// Maximum groups of a block.
 const MAX_GROUPS: usize = (1 << 14) / GROUP;
 /// Bytes of a group's header.
 const HEADER: usize = 8;
 
-/// The widths of a group and how many numbers need more than the first and than the first two of them.
+/// The widths of a group, and how many numbers exceed the first width, and the first two together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Group {
     width: u32,
@@ -69,13 +70,14 @@ impl Group {
         if self.patch > 0 { 4 * n.div_ceil(LANES) } else { 0 }
     }
 
-    /// All patches fit bytes.
+    /// Whether all patches fit in bytes.
     #[inline(always)]
     fn has_narrow_patches(&self) -> bool {
         self.patch + self.second_patch <= 8
     }
 
-    /// Bytes of its patches: the bits of the first level, the bitmap of the second level, the bits of that.
+    /// Bytes of its patches: the bits of the first level, the bitmap and the bits of the second
+    /// level.
     #[inline(always)]
     fn patch_bytes(&self) -> [usize; 3] {
         let bitmap = if self.second_patch > 0 { string_bytes(self.n_patched, 1) } else { 0 };
@@ -83,7 +85,7 @@ impl Group {
     }
 }
 
-/// Bytes of the packed bits of so many rows. Words of 64 bits may end in half a word.
+/// Bytes of the packed bits of `rows` rows. With words of 64 bits, the last ones may be half words.
 #[inline(always)]
 fn packed_bytes(rows: usize, width: u32) -> usize {
     4 * LANES * (rows * width as usize).div_ceil(32)
@@ -93,20 +95,19 @@ fn damage(what: &str) -> Error {
     Error::corrupt(format!("packed numbers have {what}"))
 }
 
-/// Memory for the work on a group. What is in it does not matter. Aligned for the lengths, which are written and read by
-/// whole lines of the cache.
+/// Scratch memory for a group; its contents are arbitrary. It is aligned for the lengths, which are
+/// accessed by whole cache lines.
 #[repr(align(64))]
 pub struct Scratch<W> {
     lengths: [u8; LENGTHS],
     /// Patches and second patches.
     bytes: [Patches<u8>; 2],
     words: [Patches<W>; 2],
-    /// Packed words behind which none are left.
+    /// A copy of the last packed words, followed by padding.
     last: read::LastWords,
 }
 
 impl<W: Word> Scratch<W> {
-    /// Some memory.
     pub fn new() -> Self {
         Self {
             lengths: [0; LENGTHS],
@@ -134,7 +135,7 @@ mod tests {
         let mut back = vec![W::from_u64(u64::MAX); padded.len()];
         assert_eq!(read(Portable, &out, n, &mut back, &mut Scratch::new()).unwrap(), out.len());
         assert_eq!(back[..n], *numbers);
-        // What is behind the numbers does not matter.
+        // The bytes after the numbers may have any value.
         for more in [1, 15, 127, 128, 255, 256, 600] {
             let longer = [&out[..], &vec![0xff; more]].concat();
             back.fill(W::default());
@@ -232,8 +233,8 @@ mod tests {
         }
     }
 
-    /// Few bits have no meaning, those that fill strings up. Where damage to the others is not seen, other numbers come back,
-    /// and nothing is read behind the bytes.
+    /// Few bits have no meaning: the padding of strings. If damage to other bits is not detected,
+    /// other numbers are read, but nothing past the end of the bytes.
     #[test]
     fn damaged_numbers_are_errors_or_other_numbers() {
         let numbers: Vec<u32> = (0..1500).map(|i| (noise(i) >> (33 + i % 29)) as u32).collect();

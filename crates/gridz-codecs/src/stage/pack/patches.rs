@@ -1,29 +1,33 @@
-//! The patches of a group: bytes where all fit these, which nearly all do, or else words.
+//! The patches of a group: bytes if all of them fit, which is nearly always so, else words.
 
 use crate::stage::bits::{Writer, peek};
 use crate::stage::pack::GROUP;
 use crate::stage::rows::{LANES, Rows};
 use crate::stage::word::Word;
 
-/// A group's patches, and room for a row behind them.
+/// A group's patches, followed by room for a row.
 pub type Patches<P> = [P; GROUP + LANES];
 
-/// One of them: the bits of a number from some bit on. Masks are those of [`Rows`].
+/// A patch: the bits of a number from some bit on. Masks are those of [`Rows`].
 pub trait Patch<W: Word, S: Rows<W>>: Copy + Default {
-    /// Puts the patches of numbers behind each other: what is above their `width` low bits, fewer than a word has. Up
-    /// to 32 patches are overwritten; that holds for [`Patch::squeeze`], too.
+    /// Compresses the patches of the numbers in a mask, which are the bits above their `width` low
+    /// bits; `width` is below the bits of a word. May overwrite 32 patches, as may
+    /// [`Patch::squeeze`].
     fn squeeze_above(s: S, mask: u32, numbers: S::Row, width: u32, to: &mut [Self]);
-    /// The next patches in the lanes of a mask, zeros elsewhere. 32 patches must be there; that holds for the others, too.
+    /// Expands the next patches to the lanes of a mask, with zeros elsewhere. `from` has at least
+    /// 32 patches, also in the other functions.
     fn spread(s: S, mask: u32, from: &[Self]) -> S::Row;
-    /// Which of 32 patches have more than `width` bits.
+    /// Mask of the first 32 patches that have more than `width` bits.
     fn longer(s: S, patches: &[Self], width: u32) -> u32;
-    /// Puts the patches of a mask behind each other.
+    /// Compresses the patches of a mask.
     fn squeeze(s: S, mask: u32, from: &[Self], to: &mut [Self]);
-    /// Adds the bits of the next patches to those of a mask.
+    /// Combines the patches of a mask by OR with the next patches of `from`.
     fn add_spread(s: S, mask: u32, from: &[Self], to: &mut [Self]);
-    /// Writes the `width` bits from bit `shift` on of the first `n` patches, which zeros follow.
+    /// Writes `width` bits of each of the first `n` patches, from bit `shift` on. Zeros follow
+    /// these patches.
     fn write_string(s: S, out: &mut [u8], patches: &Patches<Self>, n: usize, shift: u32, width: u32);
-    /// Reads `n` fields of `width` bits, at least one, to bit `shift` of patches, and anything behind them.
+    /// Reads `n` fields of `width` bits, at least one, to bit `shift` of patches. The patches after
+    /// them become arbitrary.
     fn read_string(s: S, string: &[u8], patches: &mut Patches<Self>, n: usize, shift: u32, width: u32);
 }
 
@@ -52,7 +56,8 @@ impl<W: Word, S: Rows<W>> Patch<W, S> for u8 {
     fn write_string(s: S, out: &mut [u8], patches: &Patches<u8>, n: usize, shift: u32, width: u32) {
         let mut to = 0;
         for eight in patches[..n.next_multiple_of(8)].as_chunks::<8>().0 {
-            // Eight patches are as many bytes as a patch has bits; the zeros behind them are written over.
+            // Eight patches are as many bytes as a patch has bits. The next ones overwrite the
+            // zeros after these bytes.
             let bits = s.gather_bits(u64::from_le_bytes(*eight) >> shift, width);
             let out = out.get_mut(to..).unwrap_or_default();
             match out.first_chunk_mut() {
@@ -77,13 +82,13 @@ impl<W: Word, S: Rows<W>> Patch<W, S> for u8 {
     }
 }
 
-/// Writes as many of the lowest bytes as there is room for.
+/// Writes the lowest bytes until `out` is full.
 #[inline(never)]
 pub fn write_start(bits: u64, out: &mut [u8]) {
     out.copy_from_slice(&bits.to_le_bytes()[..out.len()]);
 }
 
-/// Fewer than eight bytes, and zeros.
+/// Fewer than eight bytes, padded with zeros.
 #[inline(never)]
 pub fn last_bytes(rest: &[u8]) -> u64 {
     let mut bytes = [0; 8];
@@ -146,7 +151,8 @@ impl<W: Word, S: Rows<W>> Patch<W, S> for W {
     }
 }
 
-/// Writes `width` bits, at least one, from bit `shift` on of patches: of `N` at a time, which have no more than 64.
+/// Writes `width` bits, at least one, of each patch from bit `shift` on. Joins `N` patches at a
+/// time, which have at most 64 bits together.
 #[inline(always)]
 fn write_fields<W: Word, const N: usize>(out: &mut [u8], patches: &[W], shift: u32, width: u32) {
     let mask = W::low_mask(width);

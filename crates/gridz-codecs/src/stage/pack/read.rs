@@ -1,4 +1,4 @@
-//! Groups, back to rows of numbers.
+//! Unpacks groups to rows of numbers.
 
 use crate::error::Result;
 use crate::stage::pack::patches::{Patch, Patches, last_bytes};
@@ -6,11 +6,12 @@ use crate::stage::pack::{GROUP, Group, HEADER, MAX_GROUPS, Scratch, damage};
 use crate::stage::rows::{LANES, RowSink, Rows, first_lanes};
 use crate::stage::word::Word;
 
-/// Reads `n` numbers, at most those of a block, from the start of `bytes`, and returns how many bytes those are. The
-/// numbers' rows go to `sink`; what is behind the last number of the last row is anything.
+/// Reads `n` numbers, at most those of a block, from the start of `bytes`; returns their bytes.
+/// Passes the rows of numbers to `sink`. The lanes after the last number are arbitrary.
 ///
 /// # Errors
-/// `Corrupt` if the bytes end early or contradict each other. Then the sink may have got rows of anything, or none.
+/// `Corrupt` if the bytes end early or contradict each other. The sink may then have received
+/// arbitrary rows.
 #[inline(always)]
 pub fn read_rows<W: Word, S: Rows<W>>(
     s: S,
@@ -31,7 +32,7 @@ pub fn read_rows<W: Word, S: Rows<W>>(
         n_packed += group.packed_bytes(size(g));
         n_bitmaps += group.bitmap_bytes(size(g));
     }
-    // Each with all that is behind it.
+    // Each slice extends to the end of the bytes.
     let mut packed = rest;
     let mut bitmaps = packed.get(n_packed..).ok_or_else(early)?;
     let mut strings = bitmaps.get(n_bitmaps..).ok_or_else(early)?;
@@ -58,10 +59,10 @@ pub fn read_rows<W: Word, S: Rows<W>>(
     Ok(bytes.len() - strings.len())
 }
 
-/// As [`read_rows`], into `numbers`, which has room for whole rows.
+/// Like [`read_rows`], but stores to `numbers`, which has room for whole rows.
 ///
 /// # Errors
-/// Its errors.
+/// Those of [`read_rows`].
 #[inline(always)]
 pub fn read<W: Word, S: Rows<W>>(
     s: S,
@@ -73,7 +74,7 @@ pub fn read<W: Word, S: Rows<W>>(
     read_rows(s, bytes, n, scratch, &mut Stored(numbers))
 }
 
-/// Rows that go to memory.
+/// A sink that stores rows in memory.
 struct Stored<'a, W>(&'a mut [W]);
 
 impl<W: Word, S: Rows<W>> RowSink<W, S> for Stored<'_, W> {
@@ -88,7 +89,7 @@ impl<W: Word, S: Rows<W>> RowSink<W, S> for Stored<'_, W> {
 /// The packed bits of a group.
 #[derive(Clone, Copy)]
 struct Packed<'a> {
-    /// They and all that is behind them.
+    /// The packed bits and everything after them.
     bytes: &'a [u8],
     n_bytes: usize,
     width: u32,
@@ -96,7 +97,8 @@ struct Packed<'a> {
     n: usize,
 }
 
-/// The last rows of packed words: at most a whole one, half words made whole, and zeros.
+/// A copy of the last packed words: at most a whole row and a row of half words, made whole,
+/// followed by zeros.
 pub type LastWords = [u8; 3 * LANES * size_of::<u64>()];
 
 /// Unpacks a group.
@@ -113,12 +115,13 @@ fn unpack<W: Word, S: Rows<W>>(
     let row_bytes = LANES * W::BYTES;
     let n_whole = n_bytes / row_bytes;
     let has_half = n_bytes % row_bytes > 0;
-    // What begins in so many rows of words can be read, since there is another row behind each.
+    // Numbers that begin in this many rows of words can be read, because each of these rows has
+    // another one after it.
     let n_pairs = if has_half { n_whole } else { bytes.len() / row_bytes }.saturating_sub(1);
     let n_direct = n_rows.min((n_pairs * W::BITS as usize).div_ceil(width.max(1) as usize));
     unpack_rows(s, bytes, 0, width, n_direct, patches, sink);
     if n_direct < n_rows {
-        // The rest is taken from a copy, in which half words are whole and zeros follow.
+        // The rest is read from a copy, in which half words are made whole and zeros follow.
         last.fill(0);
         let (whole, half) = bytes[n_pairs * row_bytes..n_bytes].split_at((n_whole - n_pairs) * row_bytes);
         last[..whole.len()].copy_from_slice(whole);
@@ -130,7 +133,7 @@ fn unpack<W: Word, S: Rows<W>>(
     }
 }
 
-/// Unpacks rows whose numbers begin with this bit of the words and lie behind each other.
+/// Unpacks contiguous rows of numbers, which begin with this bit of the words.
 #[inline(always)]
 fn unpack_rows<W: Word, S: Rows<W>>(
     s: S,
@@ -145,11 +148,12 @@ fn unpack_rows<W: Word, S: Rows<W>>(
     let row_bytes = LANES * W::BYTES;
     let zero = s.splat(W::default());
     let (mut low, mut high) = (zero, zero);
-    // Where the numbers before began.
+    // The row of words in which the numbers before began.
     let mut before = 0;
     for row in 0..n_rows {
-        // Without branches, which nobody could foresee: of the words in which they begin and of the next ones, which give
-        // nothing where they are not needed, and may be anything then.
+        // Branches would be unpredictable, so always combine the words in which the numbers begin
+        // with the next words. These contribute nothing where they are not needed, and may then be
+        // arbitrary.
         let from = bit / W::BITS as usize;
         let words = &words[from * row_bytes..][..2 * row_bytes];
         low = if row == 0 { s.load_bytes(words) } else { s.reload_bytes(words, from != before, high, low) };
@@ -161,13 +165,13 @@ fn unpack_rows<W: Word, S: Rows<W>>(
     }
 }
 
-/// What is done with the patches while a group is unpacked.
+/// Handles the patches while a group is unpacked.
 trait Patching<W: Word, S: Rows<W>> {
-    /// The next row of a group, given its low bits.
+    /// Completes the next row of a group, given its low bits.
     fn row(&mut self, s: S, low_bits: S::Row) -> S::Row;
 }
 
-/// There are none.
+/// There are no patches.
 struct Unpatched;
 
 impl<W: Word, S: Rows<W>> Patching<W, S> for Unpatched {
@@ -177,9 +181,9 @@ impl<W: Word, S: Rows<W>> Patching<W, S> for Unpatched {
     }
 }
 
-/// They are added.
+/// Adds the patches.
 struct Patched<'a, P> {
-    /// The marks of the next rows, a u32 for each.
+    /// The bitmap of the next rows, a u32 for each.
     bitmap: &'a [u8],
     patches: &'a Patches<P>,
     width: u32,
@@ -192,14 +196,16 @@ impl<W: Word, S: Rows<W>, P: Patch<W, S>> Patching<W, S> for Patched<'_, P> {
         let (mask, rest) = self.bitmap.split_at(4);
         let mask = u32::read(mask);
         self.bitmap = rest;
-        // Before a row there are no more patches than numbers, but the compiler does not know.
+        // There are never more patches than numbers before a row, but the compiler does not know
+        // that.
         let from = &self.patches[self.n.min(GROUP)..];
         self.n += mask.count_ones() as usize;
         s.or(low_bits, s.shift_left(P::spread(s, mask, from), self.width))
     }
 }
 
-/// Unpacks a group, of whose patches the strings begin with `string`; false if the marks do not fit it.
+/// Unpacks a group; the strings of its patches start at `string`. False if the marks do not match
+/// the group.
 #[inline(always)]
 #[expect(clippy::too_many_arguments)]
 fn unpack_patched<W: Word, S: Rows<W>, P: Patch<W, S>>(
@@ -212,7 +218,7 @@ fn unpack_patched<W: Word, S: Rows<W>, P: Patch<W, S>>(
     patches: &mut [Patches<P>; 2],
     sink: &mut impl RowSink<W, S>,
 ) -> bool {
-    // Nothing is behind the last number.
+    // No number after the last one may be marked.
     let last_row = (packed.n - 1) / LANES;
     let has_more = u32::read(&bitmap[4 * last_row..]) & !first_lanes(packed.n - last_row * LANES) != 0;
     if has_more || !read_patches(s, group, patches, string) {
@@ -223,7 +229,8 @@ fn unpack_patched<W: Word, S: Rows<W>, P: Patch<W, S>>(
     patched.n == group.n_patched
 }
 
-/// Reads the patches of a group from the start of `string`; false if the marks do not fit the group.
+/// Reads the patches of a group from the start of `string`. False if the marks do not match the
+/// group.
 #[inline(always)]
 fn read_patches<W: Word, S: Rows<W>, P: Patch<W, S>>(
     s: S,
@@ -244,7 +251,7 @@ fn read_patches<W: Word, S: Rows<W>, P: Patch<W, S>>(
             Some(mask) => u32::from_le_bytes(*mask),
             None => last_bytes(marks) as u32,
         };
-        // Nothing is behind the last number.
+        // No number after the last one may be marked.
         if mask & !first_lanes(group.n_patched - at) != 0 || n > group.n_patched_twice {
             return false;
         }

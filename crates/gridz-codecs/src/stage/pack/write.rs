@@ -1,4 +1,4 @@
-//! The widths of groups, and how these are packed.
+//! Chooses the widths of groups, and packs these.
 
 use crate::stage::bits::string_bytes;
 use crate::stage::pack::patches::{Patch, Patches, write_start};
@@ -10,8 +10,8 @@ use crate::stage::word::Word;
 const ROUNDS: usize = 3;
 
 impl Group {
-    /// The best widths for a group of `n` numbers, of which `above[k]` are longer than k bits, for k from `shortest` up
-    /// to `longest`, which all are no longer than.
+    /// Chooses the widths for a group of `n` numbers. `above[k]` of them are longer than k bits,
+    /// for k from `shortest` to `longest`, which no number exceeds.
     #[inline(always)]
     fn choose(n: usize, above: &[u32; 65], shortest: u32, longest: u32) -> Self {
         let rows = n.div_ceil(LANES);
@@ -20,7 +20,7 @@ impl Group {
         let (mut width, mut second) = (longest, longest);
         for _ in 0..ROUNDS {
             let before = best;
-            // What does not depend on the first width.
+            // The part that does not depend on the first width.
             let rest = match second < longest {
                 true => string_bytes(count(second), longest - second),
                 false => 0,
@@ -44,7 +44,7 @@ impl Group {
                 (best, second) = if bytes < best { (bytes, k2) } else { (best, second) };
             }
             if best == before {
-                break; // and so would be the next round
+                break; // the next round would not improve it either
             }
         }
         let is_patched = width < longest;
@@ -63,13 +63,14 @@ pub struct Coding {
     groups: [Group; MAX_GROUPS],
     n: usize,
     n_bytes: usize,
-    /// How many numbers are not zero, unless these are more than 15 of 16 in any group, and their bits.
+    /// How many numbers are not zero, unless more than 15 of 16 are so in any group; and the bits
+    /// of the longest number.
     n_nonzero: Option<usize>,
     longest: u32,
 }
 
 impl Coding {
-    /// Looks at `n` numbers, which the rest of their last row follows, zeros.
+    /// Chooses the coding of `n` numbers; zeros pad their last row.
     #[inline(always)]
     pub fn choose<W: Word, S: Rows<W>>(s: S, numbers: &[W], n: usize, scratch: &mut Scratch<W>) -> Self {
         let groups = [Group::default(); MAX_GROUPS];
@@ -97,14 +98,15 @@ impl Coding {
         self.n_bytes
     }
 
-    /// How many numbers are not zero, and the bits of the longest, unless these are more than 15 of 16 in any group.
+    /// How many numbers are not zero, and the bits of the longest. `None` if more than 15 of 16 are
+    /// not zero in any group.
     #[inline(always)]
     pub fn nonzero(&self) -> Option<(usize, u32)> {
         self.n_nonzero.map(|n| (n, self.longest))
     }
 
-    /// Writes the numbers that were looked at to `out`, which has exactly [`Coding::n_bytes`]. A line of `ahead` is
-    /// fetched for each row.
+    /// Writes the numbers that [`Coding::choose`] saw to `out`, which has exactly
+    /// [`Coding::n_bytes`]. Prefetches a line of `ahead` for each row.
     #[inline(always)]
     pub fn write<W: Word, S: Rows<W>>(
         &self,
@@ -144,8 +146,8 @@ impl Coding {
     }
 }
 
-/// Chooses the widths of a group of `n` numbers, which zeros follow up to whole rows; the longest length, and how many
-/// numbers are not zero, unless these are more than 15 of 16.
+/// Chooses the widths of a group of `n` numbers, which zeros pad to whole rows. Returns the longest
+/// length, and how many numbers are not zero, unless these are more than 15 of 16.
 #[inline(always)]
 fn widths<W: Word, S: Rows<W>>(
     s: S,
@@ -159,7 +161,7 @@ fn widths<W: Word, S: Rows<W>>(
     }
     let longest = s.lengths(numbers, lengths);
     let mut above = [0; 65];
-    // With fewer bits than that nearly all would be patched.
+    // With fewer bits, nearly all numbers would be patched.
     let mut shortest = longest;
     while shortest > 0 {
         let start = shortest.saturating_sub(8);
@@ -178,13 +180,13 @@ fn widths<W: Word, S: Rows<W>>(
     (longest, (shortest == 0).then_some(above[0] as usize))
 }
 
-/// What is done with the patches while a group is packed.
+/// Handles the patches while a group is packed.
 trait Patching<W: Word, S: Rows<W>> {
-    /// The next row of the group.
+    /// Handles the next row of the group.
     fn row(&mut self, s: S, row: S::Row);
 }
 
-/// There are none.
+/// There are no patches.
 struct Unpatched;
 
 impl<W: Word, S: Rows<W>> Patching<W, S> for Unpatched {
@@ -192,9 +194,9 @@ impl<W: Word, S: Rows<W>> Patching<W, S> for Unpatched {
     fn row(&mut self, _: S, _: S::Row) {}
 }
 
-/// They are marked, and put behind each other.
+/// Marks the patches and stores them contiguously.
 struct Patched<'a, P> {
-    /// The marks of the next rows, a u32 for each.
+    /// The bitmap of the rows, a u32 for each.
     bitmap: &'a mut [u8],
     patches: &'a mut Patches<P>,
     width: u32,
@@ -255,7 +257,8 @@ fn pack<W: Word, S: Rows<W>>(
     }
 }
 
-/// Packs numbers, marks those longer than the group's width in `bitmap`, and writes what is above it.
+/// Packs numbers, marks those longer than the group's width in `bitmap`, and writes their bits
+/// above this width.
 #[inline(always)]
 fn write_patched<W: Word, S: Rows<W>, P: Patch<W, S>>(
     s: S,
@@ -268,7 +271,7 @@ fn write_patched<W: Word, S: Rows<W>, P: Patch<W, S>>(
     let mut rows = Patched { bitmap, patches, width: group.width, row: 0, n: 0 };
     pack(s, numbers, group.width, packed, &mut rows, ahead);
     let n = rows.n;
-    // Where another row would be read.
+    // Up to a row of patches is read after the last one.
     patches[n..n + LANES].fill(P::default());
     let [first, marks, _] = group.patch_bytes();
     let (first, rest) = string.split_at_mut(first);

@@ -1,26 +1,26 @@
-//! Which orders suit a block.
+//! Chooses the orders for a block.
 
 use crate::stage::marks::Marks;
 use crate::stage::predict::{MAX_ORDER, Orders, Prediction, plane_rows};
 use crate::stage::rows::{LANES, Rows, first_lanes};
 use crate::stage::word::Word;
 
-/// Of the rows of which one in so many is looked at, this is the first …
+/// If rows are sampled, the index of the first one …
 const SAMPLED: usize = 8;
-/// … unless there are fewer rows than this: then all are.
+/// … but with fewer rows than this, all are examined.
 const SAMPLE_FROM: usize = 34;
 
-/// What numbers take, as an estimate sees it.
+/// An estimate of the bits that numbers take.
 pub trait Cost<W: Word> {
-    /// Of so many rows one is looked at.
+    /// One in this many rows is sampled.
     const SAMPLE_EVERY: usize;
     /// How many orders up to 1 are tried first.
     const N_FIRST: usize;
 
-    /// How many times the bits of a word are counted for a row of lanes of which those of a mask count.
+    /// Number of words whose bits are counted for a row of lanes, where those of a mask count.
     fn units(mask: u32) -> usize;
 
-    /// Adds those bits that the numbers of the mask, in unsigned form, do not need.
+    /// Adds the bits that the unsigned numbers of the mask do not need.
     fn plus_missing<S: Rows<W>>(s: S, missing: S::Sum, mask: u32, numbers: S::Row) -> S::Sum;
 }
 
@@ -65,38 +65,38 @@ const FIRST: [Orders; 8] = [[0, 0, 0], [0, 0, 1], [0, 1, 0], [0, 1, 1], [1, 0, 1
 
 /// The numbers of a block less the first of them.
 pub struct Numbers<'a, W> {
-    /// The numbers, and room for a row behind them. The first is zero.
+    /// The numbers, followed by room for a row. The first number is zero.
     pub v: &'a [W],
     /// The extents of the block.
     pub shape: [usize; 3],
-    /// What is subtracted from numbers that are coded as they are.
+    /// Subtracted from numbers that are coded without differences.
     pub middle: W,
-    /// Whether all rows are looked at, however many there are.
+    /// Whether all rows are examined, however many there are.
     pub in_full: bool,
-    /// Numbers that do not count, whose differences will be zero; then no order is above 1.
+    /// Numbers that do not count because their differences will be zero. Then no order is above 1.
     pub masked: Option<&'a Marks>,
 }
 
 impl<W: Word> Numbers<'_, W> {
-    /// The first of `n_rows` rows that is looked at, and from one to the next.
+    /// The first of `n_rows` rows that is sampled, and the step to the next.
     #[inline(always)]
     fn sample<C: Cost<W>>(&self, n_rows: usize) -> (usize, usize) {
         if self.in_full || n_rows < SAMPLE_FROM { (0, 1) } else { (SAMPLED, C::SAMPLE_EVERY) }
     }
 
-    /// Orders along axes that are there.
+    /// Whether orders are 0 on all axes of extent 1.
     #[inline(always)]
     fn is_possible(&self, [z, y, x]: Orders) -> bool {
         (z == 0 || self.shape[0] > 1) && (y == 0 || self.shape[1] > 1) && (x == 0 || self.shape[2] > 1)
     }
 
-    /// The middle where numbers are coded as they are, else the first number, which is zero.
+    /// `middle` if numbers are coded without differences, else the first number, which is zero.
     #[inline(always)]
     fn base(&self, orders: Orders) -> W {
         if orders == [0; 3] { self.middle } else { W::default() }
     }
 
-    /// Of the numbers from `at` on, those of these lanes that count.
+    /// The lanes of a mask whose numbers count; the numbers begin at `at`.
     #[inline(always)]
     fn counting(&self, at: usize, lanes: u32) -> u32 {
         match self.masked {
@@ -112,7 +112,8 @@ impl<W: Word> Numbers<'_, W> {
     }
 }
 
-/// Chooses the prediction of a block. With `search`, orders of which none is that of another axis are tried too.
+/// Chooses the prediction of a block. With `search`, also tries orders that differ from axis to
+/// axis.
 #[inline(always)]
 pub fn choose<W: Word, S: Rows<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>, search: bool) -> Prediction<W> {
     let shape = numbers.shape;
@@ -137,7 +138,7 @@ pub fn choose<W: Word, S: Rows<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>, searc
     }
     let order = best.orders[0].max(best.orders[1]).max(best.orders[2]);
     if order > 0 {
-        // All orders are that, or none.
+        // Each order is either this or 0.
         let [uz, uy, ux] = best.orders.map(|o| u8::from(o > 0));
         for order in order + 1..=MAX_ORDER {
             let other = numbers.estimate::<_, C>(s, [uz * order, uy * order, ux * order]);
@@ -171,13 +172,13 @@ pub fn choose<W: Word, S: Rows<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>, searc
     }
 }
 
-/// What is measured of numbers, row by row.
+/// A measure of numbers, computed row by row.
 pub trait Measure<W: Word> {
     /// The measure of each number.
     fn of<S: Rows<W>>(&self, s: S, row: S::Row) -> S::Row;
 }
 
-/// The sum of a measure over those of the numbers that are looked at, and that count.
+/// The sum of a measure over the sampled numbers that count.
 #[inline(always)]
 pub fn measure<W: Word, S: Rows<W>>(s: S, numbers: &Numbers<W>, measure: &impl Measure<W>) -> u64 {
     let Numbers { v, shape: [sz, sy, sx], .. } = *numbers;
@@ -204,7 +205,7 @@ pub fn measure<W: Word, S: Rows<W>>(s: S, numbers: &Numbers<W>, measure: &impl M
     sum
 }
 
-/// Adds the bits that the unsigned forms of the differences of a mask have not.
+/// Adds the bits that the unsigned differences of a mask do not need.
 #[inline(always)]
 fn plus_missing_bits<W: Word, S: Rows<W>, C: Cost<W>>(
     s: S,
@@ -215,13 +216,13 @@ fn plus_missing_bits<W: Word, S: Rows<W>, C: Cost<W>>(
     C::plus_missing(s, missing, mask, s.zigzag(differences))
 }
 
-/// The bits of so many words of which these are missing.
+/// The bits of `units` words, less the missing ones.
 #[inline(always)]
 fn present_bits<W: Word, S: Rows<W>>(s: S, units: usize, missing: S::Sum) -> u64 {
     units as u64 * u64::from(W::BITS) - s.total(missing)
 }
 
-/// [`cost`] of the orders up to 1 that are always tried, for blocks whose rows are no longer than a row of lanes.
+/// [`cost`] of the first orders up to 1, for blocks with rows no longer than a row of lanes.
 #[inline(always)]
 fn first_costs<W: Word, S: Rows<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>) -> [u64; 8] {
     let Numbers { v, shape: [sz, sy, sx], .. } = *numbers;
@@ -242,7 +243,7 @@ fn first_costs<W: Word, S: Rows<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>) -> [
         let both = if number >= sy && !is_first_row { s.load(&v[at - sy * sx - sx..]) } else { zero };
         let along_y = s.minus(this, above);
         let along_z = s.minus(this, behind);
-        // In a plane for itself, its first row has none above.
+        // Within its plane, the first row has no row above.
         let above_in_plane = if is_first_row { zero } else { s.minus(above, both) };
         let along_zy = s.minus(along_z, above_in_plane);
         let differences = [
@@ -269,7 +270,8 @@ fn first_costs<W: Word, S: Rows<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>) -> [
     costs
 }
 
-/// What the sampled numbers take after a prediction. The base is zero unless the orders are.
+/// Estimated bits of the sampled numbers after a prediction. The base is zero unless all orders are
+/// zero.
 #[inline(always)]
 fn cost<W: Word, S: Rows<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>, orders: Orders, base: W) -> u64 {
     let Numbers { v, shape, .. } = *numbers;
@@ -282,7 +284,8 @@ fn cost<W: Word, S: Rows<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>, orders: Ord
         while run < sx.div_ceil(LANES) {
             let at = run * LANES;
             let mut this = s.minus(s.load(&v[at..]), base);
-            // Of the run before, the last lanes are right, as many as are needed.
+            // Only the last lanes of the run before get correct differences, but as many as are
+            // needed.
             let mut before = s.splat(W::default());
             if run > 0 {
                 before = s.load(&v[at - LANES..]);
@@ -300,7 +303,7 @@ fn cost<W: Word, S: Rows<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>, orders: Ord
     }
     let rows = plane_rows(shape, orders);
     let (factors_z, factors_y) = (binomials(orders[0]), binomials(orders[1]));
-    // Differences along x of what is before this row of lanes, if anything can be.
+    // Differences along x of the row of lanes before this one, for rows of several.
     let mut before = [zero; MAX_ORDER as usize];
     let is_short = sx <= LANES;
     let (mut number, step) = numbers.sample::<C>(sz * sy);
@@ -347,17 +350,17 @@ fn cost<W: Word, S: Rows<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>, orders: Ord
     present_bits(s, units, missing)
 }
 
-/// A row of numbers and those before it.
+/// A row of numbers and the rows before it.
 struct Before<'a, W> {
     v: &'a [W],
     at: usize,
-    /// Planes and rows before it, and how far apart they are.
+    /// How many planes and rows are before it, and their distances.
     n: [usize; 2],
     distances: [usize; 2],
 }
 
 impl<W: Word> Before<'_, W> {
-    /// The row so many planes and rows before, if there is one.
+    /// The row that is `planes` planes and `rows` rows before, if it exists.
     #[inline(always)]
     fn row<S: Rows<W>>(&self, s: S, [planes, rows]: [usize; 2]) -> Option<S::Row> {
         if planes > self.n[0] || rows > self.n[1] {
@@ -366,7 +369,7 @@ impl<W: Word> Before<'_, W> {
         Some(s.load(&self.v[self.at - planes * self.distances[0] - rows * self.distances[1]..]))
     }
 
-    /// The sum of those rows that there are.
+    /// The sum of the rows that exist.
     #[inline(always)]
     fn sum<S: Rows<W>, const N: usize>(&self, s: S, places: [[usize; 2]; N]) -> S::Row {
         let mut sum = s.splat(W::default());
@@ -378,7 +381,7 @@ impl<W: Word> Before<'_, W> {
         sum
     }
 
-    /// The sum less those rows that there are.
+    /// The sum less the rows that exist.
     #[inline(always)]
     fn subtract<S: Rows<W>, const N: usize>(&self, s: S, mut sum: S::Row, places: [[usize; 2]; N]) -> S::Row {
         for &place in &places {
@@ -389,7 +392,8 @@ impl<W: Word> Before<'_, W> {
         sum
     }
 
-    // Coefficients are products of those along z and y: 1, −2, 1 or 1, −3, 3, −1. So there are three without signs.
+    // Coefficients are products of those along z and y: 1, −2, 1 or 1, −3, 3, −1. So there are
+    // three magnitudes.
 
     /// The difference of order 2 along z and y.
     #[inline(always)]
@@ -412,7 +416,8 @@ impl<W: Word> Before<'_, W> {
     }
 }
 
-/// Binomial coefficients with alternating signs: what an element and those before it contribute to differences.
+/// Binomial coefficients with alternating signs: the factors of an element and of those before it
+/// in a difference.
 #[inline(always)]
 fn binomials(order: u8) -> [i64; MAX_ORDER as usize + 1] {
     let order = i64::from(order);
@@ -430,7 +435,7 @@ mod tests {
     use crate::stage::predict::tests::{noise, padded};
     use crate::stage::rows::{Nothing, Portable};
 
-    /// The estimate without sampling is what the passes give.
+    /// Without sampling, the estimate equals the bits of the actual differences.
     #[test]
     fn rows_are_estimated_as_they_are_coded() {
         for shape in [[1, 1, 100], [1, 7, 32], [3, 4, 5], [4, 8, 32], [2, 3, 1], [1, 1, 1050], [2, 3, 100]] {
@@ -451,7 +456,7 @@ mod tests {
         }
     }
 
-    /// The same costs as one by one.
+    /// The costs are the same as one by one.
     #[test]
     fn first_orders_are_estimated_together() {
         for shape in [[1, 7, 32], [3, 4, 5], [4, 8, 32], [8, 16, 32], [2, 3, 1]] {

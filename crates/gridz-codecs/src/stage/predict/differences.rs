@@ -1,13 +1,13 @@
-//! Differences, by which numbers become small.
+//! Differences, which make numbers small.
 
 use crate::stage::predict::starts::Starts;
 use crate::stage::predict::{MAX_ORDER, Orders, SHORT, plane_rows, strides, work_words};
 use crate::stage::rows::{Ahead, LANES, Rows, first_lanes};
 use crate::stage::word::Word;
 
-/// Makes unsigned differences of the numbers `v` less `base`, in `v` or in `spare`, whichever is returned. There is room for a
-/// row behind the block in both. The base is zero unless the orders are. `work` is used if it is long enough. Lines of
-/// `ahead` are fetched meanwhile.
+/// Computes the unsigned differences of the numbers `v` less `base`, in `v` or in `spare`, and
+/// returns that slice. Both have room for one more row after the block. The base is zero unless all
+/// orders are zero. `work` is used if it is long enough. Prefetches lines of `ahead` meanwhile.
 #[inline(always)]
 #[expect(clippy::too_many_arguments)]
 pub fn apply<'a, W: Word, S: Rows<W>>(
@@ -70,8 +70,8 @@ pub fn apply<'a, W: Word, S: Rows<W>>(
     v
 }
 
-/// As [`apply`] for any orders but 0 in one pass. Whole rows are replaced; shorter ones, which overlap when they are loaded
-/// and stored, go to `spare`.
+/// [`apply`] for any orders but 0, in one pass. Whole rows are replaced. Shorter rows go to
+/// `spare`, because they overlap when they are loaded and stored.
 #[inline(always)]
 fn rows_of_differences<W: Word, S: Rows<W>>(
     s: S,
@@ -96,7 +96,7 @@ fn rows_of_differences<W: Word, S: Rows<W>>(
         let at = number * shape[2];
         let mut t = s.load(&v[at..]);
         for level in 0..oz {
-            // What this was in the plane before.
+            // The same value in the plane before.
             let work = &mut work[(level * n_rows + y) * LANES..];
             let before = if z == 0 { zero } else { s.load(work) };
             s.store(t, work);
@@ -117,8 +117,8 @@ fn rows_of_differences<W: Word, S: Rows<W>>(
     }
 }
 
-/// As [`apply`] for orders up to 1 and blocks whose rows are no longer than a row of lanes: all in one pass. Whole rows are
-/// replaced; shorter ones, which overlap when they are loaded and stored, go to `spare`.
+/// [`apply`] for orders up to 1 and rows no longer than a row of lanes, in one pass. Whole rows are
+/// replaced. Shorter rows go to `spare`, because they overlap when they are loaded and stored.
 #[inline(always)]
 fn row_differences<W: Word, S: Rows<W>, A: Ahead, const IS_WHOLE: bool>(
     s: S,
@@ -141,7 +141,7 @@ fn row_differences<W: Word, S: Rows<W>, A: Ahead, const IS_WHOLE: bool>(
     }
 }
 
-/// [`row_differences`] for orders of 1 where `Z`, `Y` and `X`, else 0.
+/// [`row_differences`] for orders of 1 on the axes whose constant is set, else 0.
 #[inline(always)]
 fn one_pass<W: Word, S: Rows<W>, A: Ahead, const IS_WHOLE: bool, const Z: bool, const Y: bool, const X: bool>(
     s: S,
@@ -158,7 +158,8 @@ fn one_pass<W: Word, S: Rows<W>, A: Ahead, const IS_WHOLE: bool, const Z: bool, 
     let n: usize = shape.iter().product();
     let mut n_done = 0;
     while n_done < n {
-        // Where they are replaced, the last plane first, so that nothing is replaced that is still needed.
+        // Rows are replaced from the last plane on, so that no row is replaced while it is still
+        // needed.
         let start = if IS_WHOLE { n - n_done - n_rows * row } else { n_done };
         let mut above = zero;
         for y in 0..n_rows {
@@ -181,7 +182,7 @@ fn one_pass<W: Word, S: Rows<W>, A: Ahead, const IS_WHOLE: bool, const Z: bool, 
             if IS_WHOLE {
                 s.store(t, &mut v[at..]);
             } else {
-                // What is behind the row is written again with the next.
+                // The next row overwrites the lanes after this row.
                 s.store(t, &mut spare[at..]);
             }
         }
@@ -189,12 +190,12 @@ fn one_pass<W: Word, S: Rows<W>, A: Ahead, const IS_WHOLE: bool, const Z: bool, 
     }
 }
 
-/// Subtracts from the numbers from `start` to `end` those `distance` before them.
+/// Subtracts from each number from `start` to `end` the one `distance` before it.
 #[inline(always)]
 fn differences<W: Word, S: Rows<W>>(s: S, v: &mut [W], start: usize, end: usize, distance: usize) {
     let mut at = end;
     while at > start {
-        // From the end on, so that nothing is replaced that is still needed.
+        // From the end on, so that no number is replaced while it is still needed.
         let n = (at - start).min(LANES);
         at -= n;
         let before = s.keep(first_lanes(n), s.load(&v[at - distance..]));

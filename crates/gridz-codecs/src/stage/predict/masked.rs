@@ -1,16 +1,17 @@
-//! Differences of blocks of which some numbers are masked.
+//! Differences of blocks with masked numbers.
 //!
-//! A masked number is what its prediction says, so its difference is zero and need not be kept. What the prediction says
-//! depends on other masked numbers before it: rows are done one after the other.
+//! A masked number equals its prediction, so its difference is zero and is not stored. The
+//! prediction depends on masked numbers before it, so rows are done one after the other.
 
 use crate::stage::marks::Marks;
 use crate::stage::predict::{Orders, plane_rows, strides};
 use crate::stage::rows::{Ahead, LANES, Rows, first_lanes};
 use crate::stage::word::Word;
 
-/// Writes the unsigned differences of those numbers less `base` that are not masked behind each other to `r`, and returns
-/// how many there are. Numbers go to `predicted` too, masked ones as their predictions. No order is above 1. There is room
-/// for a row behind the block everywhere. Lines of `ahead` are fetched meanwhile.
+/// Writes the unsigned differences of the unmasked numbers less `base` contiguously to `r`; returns
+/// how many there are. Writes all numbers to `predicted`, masked ones as their predictions. No
+/// order is above 1. All slices have room for one more row after the block. Prefetches lines of
+/// `ahead` meanwhile.
 #[inline(always)]
 #[expect(clippy::too_many_arguments)]
 pub fn apply_masked<W: Word, S: Rows<W>>(
@@ -50,7 +51,7 @@ pub fn apply_masked<W: Word, S: Rows<W>>(
                 }
             }
             let u = s.minus(s.load(&v[at..]), above);
-            // Where a number is masked there is no difference to the one before.
+            // A masked number has no difference from the one before.
             let (u, differences) = if ox {
                 let u = s.fill_forward(marks, u, before);
                 (u, s.minus(u, s.predecessors(u, before)))
@@ -58,7 +59,7 @@ pub fn apply_masked<W: Word, S: Rows<W>>(
                 (s.keep(!marks, u), u)
             };
             before = u;
-            // What is behind the row is written again with the next.
+            // The next row overwrites the lanes after this row.
             s.store(s.plus(u, above), &mut predicted[at..]);
             let coded = lanes & !marks;
             s.squeeze(coded, s.zigzag(differences), &mut r[n..]);

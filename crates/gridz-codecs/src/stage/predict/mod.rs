@@ -1,12 +1,14 @@
-//! Prediction: differences along the axes, as often as an order for each axis says.
+//! Prediction: differences along the axes, taken as often as the order of each axis says.
 //!
-//! Order 1 on every axis is the Lorenzo predictor, which subtracts from each number the corner values
-//! of the cube before it with alternating signs; order 2 and more do the same again, as for polynomials of higher
-//! degree. Since differences along different axes commute, a block is predicted by plain passes over its rows.
+//! Order 1 on every axis is the Lorenzo predictor. It subtracts from each number the corner values
+//! of the cube before it with alternating signs. Higher orders repeat this, as for polynomials of
+//! higher degree. Differences along different axes commute, so a block is predicted by plain passes
+//! over its rows.
 //!
-//! Which orders suit a block is estimated on some of its rows by the bits that the differences would
-//! take, each for itself or in groups of eight. Smooth arrays of f64 gain from orders as high as 5, noisy ones from order 1 or 0; so after a few orders that are
-//! good for most arrays the estimate follows the direction in which it improves.
+//! The orders are chosen by an estimate on some rows of the block: the bits that the differences
+//! would take, each on its own or in groups of eight. Smooth arrays of f64 gain from orders up to
+//! 5, noisy ones from order 1 or 0. So a few orders that are good for most arrays are tried first;
+//! then the search follows the direction in which the estimate improves.
 
 mod choice;
 mod differences;
@@ -23,7 +25,7 @@ pub use sums::{ANY, LineSums, Plane, Sink, is_in_rows, undo, undo_rows};
 
 /// Largest order on an axis.
 pub const MAX_ORDER: u8 = 7;
-/// Rows of fewer elements are not worth a row of lanes each.
+/// Rows with fewer elements are not worth a row of lanes each.
 const SHORT: usize = 8;
 
 /// Orders along z, y and x.
@@ -32,33 +34,33 @@ pub type Orders = [u8; 3];
 /// A prediction of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prediction<W> {
-    /// How often differences are taken.
+    /// How often differences are taken along each axis.
     pub orders: Orders,
-    /// What is subtracted from every number beforehand, in addition to the first one.
+    /// Subtracted from every number beforehand, in addition to the first one.
     pub base: W,
-    /// Estimated bits of the sampled numbers, or of a number in each group of them.
+    /// Estimated bits of the sampled numbers, or of one number in each of their groups.
     pub cost: u64,
 }
 
 impl<W: Word> Prediction<W> {
-    /// None yet.
+    /// No prediction yet.
     pub const NONE: Self = Self { orders: [0; 3], base: W::ZERO, cost: u64::MAX };
 }
 
-/// Elements from a number to the one before it along y and along z. Without differences along z all rows are one
-/// sequence, and what is before along z is never asked for.
+/// Elements from a number to the one before it along y and along z. Without differences along z all
+/// rows are one sequence, and the second result is not used.
 #[inline(always)]
 fn strides([_, sy, sx]: [usize; 3]) -> (usize, usize) {
     (sx, sy * sx)
 }
 
-/// Rows of a plane as a prediction sees the block.
+/// Rows of a plane; without differences along z, all rows are one plane.
 #[inline(always)]
 fn plane_rows([sz, sy, _]: [usize; 3], [oz, ..]: Orders) -> usize {
     if oz == 0 { sz * sy } else { sy }
 }
 
-/// Words that are needed to take differences along z, or to undo them, row by row: planes of whole rows.
+/// Words needed to take or undo differences along z row by row: planes of whole rows.
 #[inline(always)]
 fn work_words([_, sy, _]: [usize; 3], [oz, ..]: Orders) -> usize {
     usize::from(oz) * sy * LANES
@@ -69,7 +71,7 @@ pub mod tests {
     use super::*;
     use crate::stage::rows::{Nothing, Portable, RowSink};
 
-    /// Numbers with room for a row behind them.
+    /// Numbers followed by room for a row.
     pub fn padded<W: Word>(v: &[W]) -> Vec<W> {
         [v, &[W::default(); LANES]].concat()
     }
@@ -137,7 +139,7 @@ pub mod tests {
         }
     }
 
-    /// All of `sums`, which has the numbers of a line less `base`.
+    /// The output of [`LineSums`] for the differences of a line of numbers less `base`.
     fn line<const ORDER: usize>(r: &[u32], orders: Orders, base: u32) -> Vec<u32> {
         let mut out = Collected(vec![]);
         let mut sums = LineSums::<_, _, ORDER>::new(Portable, orders, base, &mut out);

@@ -1,18 +1,18 @@
-//! Where rows start, for passes that take no notice of rows otherwise.
+//! Row starts, for passes that otherwise ignore rows.
 
 use crate::stage::rows::LANES;
 
-/// Where rows of the block start among every 32 numbers.
+/// Finds the row starts in every 32 numbers.
 pub struct Starts {
     row: usize,
-    /// The next 32 numbers begin in a row, this far from its start.
+    /// Where in their row the next 32 numbers begin.
     offset: usize,
-    /// Every multiple of the length of a row.
+    /// A bit for every multiple of the row length.
     multiples: u64,
 }
 
 impl Starts {
-    /// From the first number of the block on.
+    /// Starts with the first number of the block.
     #[inline(always)]
     pub fn new(row: usize) -> Self {
         let mut multiples = 0;
@@ -24,7 +24,7 @@ impl Starts {
         Self { row, offset: 0, multiples }
     }
 
-    /// Those among the next numbers.
+    /// Mask of the row starts in the next 32 numbers.
     #[inline(always)]
     pub fn next(&mut self) -> u32 {
         let first = if self.offset == 0 { 0 } else { self.row - self.offset };

@@ -1,28 +1,29 @@
-//! Sums, by which differences become numbers again.
+//! Sums, which turn differences back into numbers.
 
 use crate::stage::predict::starts::Starts;
 use crate::stage::predict::{MAX_ORDER, Orders, SHORT, plane_rows, strides, work_words};
 use crate::stage::rows::{LANES, RowSink, Rows, first_lanes};
 use crate::stage::word::Word;
 
-/// Where the rows of a block go as their numbers are known.
+/// Receives the rows of a block as soon as their numbers are known.
 pub trait Sink<W: Word, S: Rows<W>> {
     /// A plane of the block.
     type Plane<'p>: Plane<W, S>
     where
         Self: 'p;
 
-    /// Plane z, which is the next one.
+    /// Plane z; planes are requested in order.
     fn plane(&mut self, z: usize) -> Self::Plane<'_>;
 }
 
-/// A plane of it.
+/// Receives the rows of a plane.
 pub trait Plane<W: Word, S: Rows<W>> {
-    /// Row y, which is the next one; only as many lanes count as the block's rows have.
+    /// Takes row y; rows arrive in order. Only as many lanes count as the block's rows have
+    /// numbers.
     fn put(&mut self, s: S, y: usize, row: S::Row);
 }
 
-/// Whether [`undo_rows`] can be used, which needs planes of whole rows for orders along z.
+/// Whether [`undo_rows`] can be used. For orders along z it needs planes of whole rows as `work`.
 #[inline(always)]
 pub fn is_in_rows(shape: [usize; 3], orders: Orders, work: usize) -> bool {
     (SHORT..=LANES).contains(&shape[2]) && work_words(shape, orders) <= work
@@ -87,7 +88,7 @@ fn sum_rows<W: Word, S: Rows<W>, K: Sink<W, S>, const Z: usize, const Y: usize, 
                 t = s.plus(t, base);
             }
             for level in 0..oz {
-                // The sums of the plane before; the last ones begin with the base.
+                // The sums of the plane before; the last order starts with the base.
                 let work = &mut work[(level * sy + y) * LANES..];
                 let first = if level + 1 == oz { base } else { zero };
                 t = s.plus(t, if z == 0 { first } else { s.load(work) });
@@ -98,11 +99,11 @@ fn sum_rows<W: Word, S: Rows<W>, K: Sink<W, S>, const Z: usize, const Y: usize, 
     }
 }
 
-/// In place of an order that only a block's header says.
+/// Stands for an order that is only known from a block's header.
 pub const ANY: usize = MAX_ORDER as usize;
 
-/// The inverse of [`apply`](super::apply) for a block of one row, whose rows of lanes are summed up on their way.
-/// `ORDER` is the order along x or [`ANY`].
+/// The inverse of [`apply`](super::apply) for a block of one row: sums up rows of lanes and passes
+/// them on. `ORDER` is the order along x or [`ANY`].
 pub struct LineSums<'a, R, T, const ORDER: usize> {
     order: usize,
     /// The last sum of every order in all lanes.
@@ -112,7 +113,8 @@ pub struct LineSums<'a, R, T, const ORDER: usize> {
 }
 
 impl<'a, R: Copy, T, const ORDER: usize> LineSums<'a, R, T, ORDER> {
-    /// Along axes on which there is nothing before, orders change nothing.
+    /// Starts a row. Orders along the other axes change nothing, because nothing is before the row
+    /// there.
     #[inline(always)]
     pub fn new<W: Word, S: Rows<W, Row = R>>(s: S, [.., order]: Orders, base: W, to: &'a mut T) -> Self {
         let order = if ORDER == ANY { usize::from(order) } else { ORDER };
@@ -133,7 +135,8 @@ impl<W: Word, S: Rows<W>, T: RowSink<W, S>, const ORDER: usize> RowSink<W, S> fo
     }
 }
 
-/// The inverse of [`apply`](super::apply) for any block, in `r`, which has room for a row behind it.
+/// The inverse of [`apply`](super::apply) for any block, in place in `r`, which has room for one
+/// more row.
 #[inline(always)]
 pub fn undo<W: Word, S: Rows<W>>(s: S, r: &mut [W], shape: [usize; 3], orders: Orders, base: W) {
     let n: usize = shape.iter().product();
@@ -171,7 +174,8 @@ fn unzigzag<W: Word, S: Rows<W>>(s: S, r: &mut [W], n: usize) {
     }
 }
 
-/// Adds to the first `n` numbers, but for the first `distance`, those that far before them.
+/// Adds to each of the first `n` numbers the one `distance` before it; the first `distance` numbers
+/// have none.
 #[inline(always)]
 fn sums<W: Word, S: Rows<W>>(s: S, v: &mut [W], n: usize, distance: usize) {
     match distance {
@@ -198,8 +202,8 @@ fn sums<W: Word, S: Rows<W>>(s: S, v: &mut [W], n: usize, distance: usize) {
     }
 }
 
-/// [`sums`] of all numbers, whose number is a multiple of `N`. Sums are not read back from memory, which would take longer
-/// than adding does.
+/// [`sums`] of all numbers, whose count is a multiple of `N`. Keeps the sums in registers, because
+/// reading them back from memory would take longer than the additions.
 #[inline(always)]
 fn short_sums<W: Word, const N: usize>(v: &mut [W]) {
     let mut sums = [W::default(); N];
@@ -211,7 +215,7 @@ fn short_sums<W: Word, const N: usize>(v: &mut [W]) {
     }
 }
 
-/// Adds to every number of `n` all that are before it in its row.
+/// Adds to each of `n` numbers all that are before it in its row.
 #[inline(always)]
 fn neighbour_sums<W: Word, S: Rows<W>>(s: S, v: &mut [W], n: usize, row: usize) {
     let mut starts = Starts::new(row);

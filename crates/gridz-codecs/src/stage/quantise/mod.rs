@@ -1,20 +1,24 @@
-//! Quantisers: elements become whole numbers, their codes, and these become elements within a bound of them.
+//! Quantizers: elements become integers, their codes, and codes become elements within a bound of
+//! the original ones.
 //!
-//! A code depends on the element and on what was asked for, on nothing else, and the element that a code stands for has
-//! that code again, or none, and then it stays as it is. So an array can be decoded and encoded as often as one likes, whole or in parts, and no element is
-//! ever further from what it was at first than the bound. (The idea of cuSZp and others, to predict whole numbers, without
-//! their loss: Huang et al., "cuSZp", SC '23.)
+//! A code depends only on the element and on the requested bound. The element that a code stands
+//! for has the same code again, or it has none and then stays unchanged. So an array can be decoded
+//! and encoded any number of times, whole or in parts, and no element ever differs from the
+//! original one by more than the bound. (Predicting integers is the idea of cuSZp and other
+//! compressors, here without their loss: Huang et al., "cuSZp", SC '23.)
 //!
-//! [`Uniform`] is for floats: multiples of a step of nearly twice the bound. Where elements are large in steps, a product of
-//! a float's precision would be rounded by so much that the bound would be broken; so there steps have fewer significant bits the
-//! larger elements are, and all multiples are exact. [`Whole`] is for integers. [`Relative`] is for bounds in units of the
-//! element: it takes the bits of a float as an integer, which is near enough to its logarithm.
+//! [`Uniform`] is for floats: multiples of a step of nearly twice the bound. If an element is many
+//! steps large, a product in the float's precision would be rounded so much that it breaks the
+//! bound. So the larger the elements, the fewer significant bits the step has, and all multiples
+//! are exact. [`Whole`] is for integers. [`Relative`] is for bounds relative to the element: it
+//! takes the bits of a float as an integer, which is near enough to its logarithm.
 //!
-//! A quantiser also says which elements have a code, and which of those are within the bound. All arithmetic is that of IEEE
-//! 754 in the element's format, or in binary32 for narrower ones, one operation at a time.
+//! A quantizer also reports which elements have a code, and which of those come back within the
+//! bound. All arithmetic is that of IEEE 754 in the element's format, or in binary32 for narrower
+//! ones, one operation at a time.
 //!
-//! Here all of it is written for rows of lanes as arrays, without branches within a row, so that compilers make vector
-//! instructions of it. With AVX-512 floats of 32 and 64 bits have code of their own.
+//! This code is written for rows of lanes as arrays, without branches within a row, so that
+//! compilers vectorize it. With AVX-512, floats of 32 and 64 bits have code of their own.
 
 mod numbers;
 mod relative;
@@ -32,7 +36,8 @@ use crate::stage::rows::{LANES, Portable, Rows, mask_of};
 use crate::stage::word::Word;
 use crate::types::DType;
 
-/// What a quantiser makes of a row: the codes, which elements have one, and which of those come back within the bound.
+/// A quantized row: the codes, which elements have one, and which of those come back within the
+/// bound.
 pub struct Coded<R> {
     /// The codes, in two's complement; zeros where there is none.
     pub codes: R,
@@ -42,7 +47,7 @@ pub struct Coded<R> {
     pub are_within: u32,
 }
 
-/// A quantiser of words, as elements become words.
+/// A quantizer of elements, which are given as words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantiser<W> {
     /// Floats with an absolute bound.
@@ -54,7 +59,7 @@ pub enum Quantiser<W> {
 }
 
 impl<W: Word> Quantiser<W> {
-    /// For elements of a type with numbers of one part, and an absolute bound above 0. `None` if no element has a code.
+    /// For elements of one part and an absolute bound above 0. `None` if no element has a code.
     pub fn absolute(dtype: DType, bound: f64) -> Option<Self> {
         Float::of(dtype).map_or_else(
             || Some(Self::Whole(Whole::new(dtype, bound))),
@@ -62,12 +67,13 @@ impl<W: Word> Quantiser<W> {
         )
     }
 
-    /// For floats, and a bound between 0 and 1 in units of each of them. `None` for other elements.
+    /// For floats, with a bound between 0 and 1 relative to each of them. `None` for other
+    /// elements.
     pub fn relative(dtype: DType, bound: f64) -> Option<Self> {
         Float::of(dtype).map(|float| Self::Relative(Relative::new(float, bound)))
     }
 
-    /// Quantises a row.
+    /// Quantizes a row.
     #[inline(always)]
     pub fn code<S: Rows<W>>(&self, s: S, words: S::Row) -> Coded<S::Row> {
         match self {
@@ -134,7 +140,7 @@ fn lanes_set<W: Word>(words: &[W; LANES]) -> u32 {
     mask_of(&flags)
 }
 
-/// How numbers are divided by one that is odd: by a product, whose upper half is the quotient or one less.
+/// Division by an odd number: the upper half of a product, shifted, is the quotient or one less.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Divisor<W> {
     divisor: W,
@@ -143,17 +149,19 @@ struct Divisor<W> {
 }
 
 impl<W: Word> Divisor<W> {
-    /// For an odd number of which twice as much fits a word.
+    /// For an odd divisor; twice the divisor must fit in a word.
     fn new(divisor: W) -> Self {
         let shift = divisor.bit_length() - 1;
         let factor = (1u128 << (W::BITS + shift)) / u128::from(divisor.to_u64());
         Self { divisor, factor: W::from_u64(factor.min(W::low_mask(W::BITS).to_u64().into()) as u64), shift }
     }
 
-    /// A quotient, which may be one less than the right one, and the remainder of that, which is less than twice the divisor.
+    /// Returns a quotient, which may be one too small, and its remainder, which is less than twice
+    /// the divisor.
     ///
-    /// Let the factor be (2^(BITS + shift) − e) / divisor, where e is less than the divisor (or 1 if that is 1). Then the
-    /// product is less than the true one by n · e / divisor, which by 2^(BITS + shift) is less than 1.
+    /// Let the factor be (2^(BITS + shift) − e) / divisor, where e is less than the divisor (or 1
+    /// if the divisor is 1). Then the product is less than the exact one by n · e / divisor.
+    /// Divided by 2^(BITS + shift), that is less than 1.
     #[inline(always)]
     fn divide(&self, n: W) -> (W, W) {
         let quotient = n.high_product(self.factor) >> self.shift;
@@ -175,7 +183,7 @@ pub enum Float {
 }
 
 impl Float {
-    /// That of a type's elements.
+    /// The format of a type's elements, if they are floats.
     fn of(dtype: DType) -> Option<Self> {
         match dtype {
             DType::F16 => Some(Self::F16),
@@ -186,13 +194,13 @@ impl Float {
         }
     }
 
-    /// Narrower than a word, and so computed with as binary32.
+    /// Whether elements are narrower than a word, so that arithmetic is in binary32.
     #[inline(always)]
     pub fn is_narrow(self) -> bool {
         matches!(self, Self::F16 | Self::Bf16)
     }
 
-    /// Bits of the fraction field, and of the whole.
+    /// Bits of the fraction field, and of the whole float.
     fn bits(self) -> (u32, u32) {
         match self {
             Self::F16 => (10, 16),

@@ -7,14 +7,14 @@ use crate::stage::rows::Rows;
 use crate::stage::word::Word;
 use crate::types::DType;
 
-/// What words say of numbers: which are finite, and their order.
+/// The numbers that words stand for: which are finite, and their order.
 #[derive(Debug, Clone, Copy)]
 pub struct Numbers {
     dtype: DType,
 }
 
 impl Numbers {
-    /// Of elements with one part.
+    /// For elements with one part.
     pub fn of(dtype: DType) -> Self {
         Self { dtype }
     }
@@ -27,7 +27,7 @@ impl Numbers {
             let (fraction_bits, bits) = float.bits();
             let sizes = s.and(words, s.splat(W::low_mask(bits - 1)));
             let last_finite = (W::low_mask(bits - 1 - fraction_bits) << fraction_bits).minus(W::from_u64(1));
-            // What is negative is in the opposite order.
+            // The bits of negative numbers are in the opposite order.
             let signs = s.and(s.shift_right_signed(words, W::BITS - 1), s.splat(W::low_mask(W::BITS - 1)));
             return (s.xor(words, signs), !s.larger(sizes, last_finite));
         }
@@ -58,7 +58,8 @@ impl Numbers {
         }
     }
 
-    /// The difference of two numbers, the larger one first, rounded down to a float, the largest one if it is too much.
+    /// The difference of two numbers, the larger one first, rounded down to a float; the largest
+    /// float if it overflows.
     pub fn difference_down<W: Word>(self, most: W, least: W) -> f64 {
         let Some(float) = Float::of(self.dtype) else {
             let integers = Integers::of(self.dtype);
@@ -75,7 +76,7 @@ impl Numbers {
         if nearest.is_infinite() {
             return f64::MAX;
         }
-        // What was rounded off (Knuth, TAOCP vol. 2, 4.2.2, theorem B).
+        // The rounding error (Knuth, TAOCP vol. 2, 4.2.2, theorem B).
         let b_part = a - nearest;
         let a_part = nearest + b_part;
         let rest = (a - a_part) + (b_part - b);

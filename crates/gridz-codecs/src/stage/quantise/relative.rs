@@ -1,18 +1,18 @@
-//! Floats of which only every so many are used, by their bits.
+//! Floats with a relative bound: only every n-th float is used, in the order of their bits.
 
 use super::{Divisor, Float, lanes_set};
 use crate::stage::rows::LANES;
 use crate::stage::word::Word;
 
-/// The bits of a float as an integer, its place, become a multiple of an odd number.
+/// Rounds the place of a float, which is its bits as an integer, to a multiple of an odd number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Relative<W> {
-    /// So many places to either side become one float.
+    /// This many places to either side are rounded to the same float.
     half: W,
     step: Divisor<W>,
-    /// What the least code above 0 stands for, as a multiple.
+    /// The multiple that the least code above 0 stands for.
     first: W,
-    /// The sign of an element, and what is above it.
+    /// The sign bit of an element, and all bits above it.
     signs: W,
     /// The places of the least normal float and of infinity.
     normal: W,
@@ -35,11 +35,12 @@ impl<W: Word> Relative<W> {
         }
     }
 
-    /// Elements, of whose bits there may be copies above, become codes; the lanes of those that have one.
+    /// Converts elements to codes; returns the lanes of those that have one. The bits above an
+    /// element may be copies of its sign.
     #[inline(always)]
     pub fn codes(&self, lanes: &mut [W; LANES]) -> u32 {
         let [zero, one, all] = [W::default(), W::from_u64(1), !W::default()];
-        // The sign of an element: the lowest of these bits.
+        // The sign bit of an element is the lowest of these bits.
         let top = self.signs & !(self.signs << 1);
         let mut are_coded = [all; LANES];
         let mut some_are_not = zero;
@@ -63,7 +64,7 @@ impl<W: Word> Relative<W> {
         if some_are_not == zero { u32::MAX } else { lanes_set(&are_coded) }
     }
 
-    /// Codes become elements, with their top bit above them.
+    /// Converts codes to elements, which are sign-extended.
     #[inline(always)]
     pub fn values(&self, lanes: &mut [W; LANES]) {
         let before = self.first.minus(W::from_u64(1));

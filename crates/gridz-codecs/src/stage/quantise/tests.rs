@@ -4,7 +4,7 @@ use super::*;
 use crate::cpu::level::Level;
 use crate::stage::rows::{Portable, RowWord, Task, at_level};
 
-/// Codes and values of rows of words: the codes, the lanes, and the words that come back.
+/// Quantizes rows of words and converts the codes back.
 struct There<'a, W> {
     quantiser: &'a Quantiser<W>,
     words: &'a [W],
@@ -40,7 +40,7 @@ impl<W: Word> Task<W> for There<'_, W> {
     }
 }
 
-/// What is seen of words, on every level alike.
+/// The results for words, which must be the same on every level.
 fn see<W: RowWord + std::fmt::Debug>(quantiser: &Quantiser<W>, words: &[W]) -> Seen<W> {
     let seen = There { quantiser, words }.run(Portable);
     for level in Level::all() {
@@ -68,7 +68,7 @@ const FLOATS: [DType; 4] = [DType::F16, DType::Bf16, DType::F32, DType::F64];
 const WHOLE: [DType; 8] =
     [DType::U8, DType::U16, DType::U32, DType::U64, DType::I8, DType::I16, DType::I32, DType::I64];
 
-/// A float of a type as a number, by another way than the quantiser's.
+/// Converts a float of a type to a number, independently of the quantizer.
 fn number(dtype: DType, word: u64) -> f64 {
     let (fraction_bits, bits) = Float::of(dtype).unwrap().bits();
     let exponent_bits = bits - 1 - fraction_bits;
@@ -99,7 +99,7 @@ fn is_near(a: f64, b: f64, bound: f64) -> bool {
     size < bound || size == bound && rest <= 0.0
 }
 
-/// Words of a type: its special ones, those near multiples of a bound, and any.
+/// Words of a type: special ones, ones near multiples of a bound, and random ones.
 fn words_of<W: Word>(dtype: DType, bound: f64, n: u64) -> Vec<W> {
     let bits = 8 * dtype.size().unwrap();
     let extend = |x: u64| {
@@ -127,7 +127,7 @@ fn words_of<W: Word>(dtype: DType, bound: f64, n: u64) -> Vec<W> {
     words
 }
 
-/// Codes keep the bound, and what they stand for has them again.
+/// Checks that values are within the bound and have the same codes again.
 fn keeps_its_bound<W: RowWord + std::fmt::Debug>(dtype: DType, bound: f64, words: &[W]) -> usize {
     let Some(quantiser) = Quantiser::absolute(dtype, bound) else { return 0 };
     let seen = see(&quantiser, words);
@@ -183,7 +183,7 @@ fn bounds_are_kept_and_nothing_drifts() {
     }
 }
 
-/// Every float of two bytes, and all integers of one and two, at bounds of all kinds.
+/// Checks every float of two bytes, and all integers of one and two, at bounds of all kinds.
 #[test]
 fn all_narrow_elements_keep_their_bounds() {
     let words: Vec<u32> = (0..1u32 << 16).collect();
@@ -191,7 +191,7 @@ fn all_narrow_elements_keep_their_bounds() {
     for i in 0..60u64 {
         let bound = 2f64.powi(i as i32 - 30) * (1.0 + (noise(i) % 1000) as f64 / 1000.0);
         for dtype in [DType::F16, DType::Bf16] {
-            // Of elements that are larger there are fewer than steps.
+            // Larger elements are farther apart than steps.
             let most = bound * if dtype == DType::F16 { 2048.0 } else { 256.0 };
             let small: Vec<u32> =
                 signed.iter().copied().filter(|&word| number(dtype, word.into()).abs() < most).collect();
@@ -199,7 +199,8 @@ fn all_narrow_elements_keep_their_bounds() {
             padded.resize(small.len().next_multiple_of(LANES), 0);
             let within = keeps_its_bound(dtype, bound, &padded);
             keeps_its_bound(dtype, bound, &signed);
-            // Subnormal ones are not as exact as their bound, and the largest may become too large.
+            // Subnormal elements are not as exact as the bound, and the largest values may
+            // overflow.
             assert!(
                 within * 100 > small.len() * 99 || !(1e-6..1e4).contains(&bound),
                 "{dtype:?} {bound}: {within} of {}",
@@ -212,7 +213,7 @@ fn all_narrow_elements_keep_their_bounds() {
     }
 }
 
-/// Words of f32 from one on in so many steps.
+/// Checks every `step`-th word of f32 from `first` on.
 fn patterns(quantiser: &Quantiser<u32>, bound: f64, first: u64, step: u64) -> u64 {
     let mut exact = 0;
     let words: Vec<u32> = (first..1 << 32).step_by(step as usize).map(|word| word as u32).collect();
@@ -244,7 +245,7 @@ fn patterns_of_f32_keep_their_bounds() {
     }
 }
 
-/// All of them: some minutes for each bound.
+/// All patterns; this takes some minutes for each bound.
 #[test]
 #[ignore = "takes long; for releases"]
 fn every_pattern_of_f32_keeps_its_bounds() {
@@ -295,7 +296,7 @@ fn relative_bounds_are_kept() {
     }
 }
 
-/// The same for bounds relative to each element.
+/// Like [`keeps_its_bound`], for bounds relative to each element.
 fn keeps_its_relative_bound<W: RowWord + std::fmt::Debug>(dtype: DType, bound: f64) {
     let quantiser = Quantiser::relative(dtype, bound).unwrap();
     let (fraction_bits, bits) = Float::of(dtype).unwrap().bits();
@@ -313,7 +314,7 @@ fn keeps_its_relative_bound<W: RowWord + std::fmt::Debug>(dtype: DType, bound: f
             continue;
         }
         let (code, value) = (seen.codes[i], seen.values[i]);
-        // What became subnormal has no code any more, and stays as it is.
+        // A value that became subnormal has no code any more and stays unchanged.
         assert!(!again.is_coded(i) || again.codes[i] == code, "{dtype:?} {bound} {word:x?}");
         if code == W::default() {
             assert_eq!((word, value), (W::default(), W::default()));
@@ -321,7 +322,7 @@ fn keeps_its_relative_bound<W: RowWord + std::fmt::Debug>(dtype: DType, bound: f
         }
         let [x, y] = [word, value].map(|word| number(dtype, word.to_u64()));
         if x.abs() > 1e-250 {
-            // The product and what was rounded off.
+            // The product and its rounding error.
             let (error, product) = ((x - y).abs(), bound * x.abs());
             let rest = bound.mul_add(x.abs(), -product);
             let is_kept = error < product || error == product && rest >= 0.0;
@@ -330,7 +331,7 @@ fn keeps_its_relative_bound<W: RowWord + std::fmt::Debug>(dtype: DType, bound: f
     }
 }
 
-/// Codes of integers, and what they stand for, by the definition.
+/// Checks the codes and values of integers against the definition.
 fn whole_numbers_are_the_defined_ones<W: RowWord + std::fmt::Debug>(dtype: DType, bound: u64) {
     let integers = Integers::of(dtype);
     let quantiser = Quantiser::<W>::absolute(dtype, bound as f64).unwrap();

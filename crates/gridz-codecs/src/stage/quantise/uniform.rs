@@ -1,37 +1,40 @@
-//! Floats as steps of nearly twice the bound.
+//! Floats as multiples of a step of nearly twice the bound.
 
 use super::{Float, lanes_set};
 use crate::stage::rows::LANES;
 use crate::stage::word::Word;
 
-/// Zones of magnitude with a step each.
+/// Number of zones of magnitude, each with its own step.
 pub const ZONES: usize = 4;
-/// Significant bits of the step in each zone. With so many more bits as an element has, it counts steps.
+/// Significant bits of the step in each zone. The other bits of an element's precision count steps.
 const STEP_BITS: [u32; ZONES] = [10, 6, 3, 1];
 
-/// Floats as steps from the start of a zone. Floats are kept as their bits.
+/// Quantizes floats to steps from the start of a zone. Here, floats are stored as their bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Uniform<W> {
     /// The format of the elements.
     pub float: Float,
-    /// The magnitude with which each zone begins, the first one with 0; infinite if no float is in it.
+    /// The magnitude at which each zone starts; the first one starts at 0. Infinite if no float is
+    /// in the zone.
     pub starts: [W; ZONES],
-    /// From one magnitude of a zone to the next.
+    /// The step from one magnitude of a zone to the next.
     pub steps: [W; ZONES],
     /// The floats nearest to 1 / step.
     pub inverses: [W; ZONES],
-    /// The codes of the starts; larger than any that counts if no float is in the zone.
+    /// The codes of the starts. If no float is in the zone, it is larger than any valid code.
     pub firsts: [W; ZONES],
-    /// So many steps have no code, as a float. From here on all elements are multiples of the last step.
+    /// From this number of steps on, as a float, there is no code: all larger elements are
+    /// multiples of the last step.
     pub most: W,
     /// The bound, rounded down to a float.
     pub bound: W,
 }
 
-/// So many top bits of a code's magnitude do not count, so that it is a number in any arithmetic.
+/// This many top bits of a code's magnitude are ignored, so that it is a valid number in any
+/// arithmetic.
 pub const SPARE_BITS: u32 = 2;
 
-/// The quantiser of words of one width.
+/// The quantizer of words of one width.
 macro_rules! uniform {
     (
         $module:ident, $word:ty, $signed:ty, $float:ty, $towards_zero:expr, $number:expr,
@@ -41,7 +44,7 @@ macro_rules! uniform {
             use super::*;
 
             impl Uniform<$word> {
-                /// For a bound above 0; `None` if there are no such steps.
+                /// For a bound above 0; `None` if such steps do not exist.
                 pub fn new(float: Float, bound: f64) -> Option<Self> {
                     let all: $float = $towards_zero(2.0 * bound * (1.0 - STEP_MARGIN));
                     let length = (all.to_bits() & ((1 << (<$float>::MANTISSA_DIGITS - 1)) - 1)
@@ -77,7 +80,8 @@ macro_rules! uniform {
                     Some(this)
                 }
 
-                /// Elements become codes: the lanes of those that have one, and of those that come back within the bound.
+                /// Converts elements to codes; returns the lanes that have one, and those that come
+                /// back within the bound.
                 #[inline(always)]
                 pub fn codes(&self, lanes: &mut [$word; LANES]) -> (u32, u32) {
                     if !self.float.is_narrow() {
@@ -101,7 +105,7 @@ macro_rules! uniform {
                             k += 1;
                         }
                         let steps = zone.steps_to(size);
-                        // It is not if it is no number.
+                        // False for NaN.
                         let is_coded = steps < most;
                         let code = counted(steps).wrapping_add(zone.first);
                         let code = if x[i] < 0.0 { code.wrapping_neg() } else { code };
@@ -125,7 +129,8 @@ macro_rules! uniform {
                     (lanes_set(&are_coded), lanes_set(&are_within))
                 }
 
-                /// [`Uniform::codes`] if all elements are within the bound of one in the first zone, and are no narrower than a word.
+                /// [`Uniform::codes`] if all elements are in the first zone and come back within
+                /// the bound. Elements must be as wide as a word.
                 #[inline(always)]
                 fn first_codes(&self, lanes: &[$word; LANES]) -> Option<[$word; LANES]> {
                     let Zone { inverse, step, end, .. } = self.zone(0);
@@ -147,7 +152,7 @@ macro_rules! uniform {
                     (some_are_not == 0).then_some(codes)
                 }
 
-                /// Codes become elements.
+                /// Converts codes to elements.
                 #[inline(always)]
                 pub fn values(&self, lanes: &mut [$word; LANES]) {
                     if !self.float.is_narrow() {
@@ -175,11 +180,13 @@ macro_rules! uniform {
                     $narrow(self.float, &values, lanes);
                 }
 
-                /// [`Uniform::values`] if all codes are in the first zone, and elements are no narrower than a word.
+                /// [`Uniform::values`] if all codes are in the first zone. Elements must be as wide
+                /// as a word.
                 #[inline(always)]
                 fn first_values(&self, lanes: &[$word; LANES]) -> Option<[$word; LANES]> {
                     let Zone { step, end, .. } = self.zone(0);
-                    // The bits of 2^n and of a smaller whole number are those of their sum.
+                    // The bits of 2^n combined by OR with a smaller integer are the bits of their
+                    // sum.
                     let limit = self.firsts[1].min(1 << (<$float>::MANTISSA_DIGITS - 1));
                     let mut values = [0; LANES];
                     let mut some_are_not = 0;
@@ -223,30 +230,32 @@ macro_rules! uniform {
             }
 
             impl Zone {
-                /// The number of steps from the start that a magnitude is nearest to.
+                /// The number of steps from the start that is nearest to a magnitude.
                 #[inline(always)]
                 fn steps_to(&self, size: $float) -> $float {
                     let rest = size - self.start;
                     let product = rest * self.inverse;
-                    // Floats that are larger are whole numbers.
+                    // Larger floats are integers already.
                     let steps = if product < WHOLE { product + WHOLE - WHOLE } else { product };
-                    // Large numbers of steps may be rounded to the next one; all of this is exact. In the first zone there are none.
+                    // A large number of steps may be off by one; all of this is exact. It does not
+                    // happen in the first zone.
                     let (error, half) = (rest - steps * self.step, self.step * 0.5);
                     let half = if self.start > 0.0 { half } else { <$float>::INFINITY };
                     steps + if error > half { 1.0 } else { 0.0 } - if error < -half { 1.0 } else { 0.0 }
                 }
 
-                /// The magnitude so many steps from the start.
+                /// The magnitude that is this number of steps from the start.
                 #[inline(always)]
                 fn value(&self, steps: $float) -> $float {
                     lesser(steps * self.step + self.start, self.end)
                 }
             }
 
-            /// From here on floats are whole numbers, up to twice that every one.
+            /// From here on, all floats are integers; up to twice this, all integers are floats.
             const WHOLE: $float = (1 as $word << (<$float>::MANTISSA_DIGITS - 1)) as $float;
 
-            /// A whole number, which is below four times [`WHOLE`], without a conversion for which there may be no instruction.
+            /// Converts an integer below four times [`WHOLE`], without a conversion instruction,
+            /// which may not exist.
             #[inline(always)]
             fn counted(x: $float) -> $word {
                 let fraction = (1 << (<$float>::MANTISSA_DIGITS - 1)) - 1;
@@ -256,7 +265,7 @@ macro_rules! uniform {
                 if x < WHOLE { small } else { large }
             }
 
-            /// The lesser of two numbers, the second one if one of them is none.
+            /// The lesser of two numbers; the second one if either is NaN.
             #[inline(always)]
             fn lesser(a: $float, b: $float) -> $float {
                 if a < b { a } else { b }
@@ -288,7 +297,7 @@ fn to_bits(_: Float, x: &[f64; LANES], words: &mut [u64; LANES]) {
     }
 }
 
-/// Numbers that need not be rounded.
+/// These numbers need not be rounded.
 #[inline(always)]
 fn as_they_are(_: Float, _: &mut [f64; LANES]) {}
 
@@ -318,7 +327,7 @@ fn widen_row(float: Float, words: &[u32; LANES], x: &mut [f32; LANES]) {
     }
 }
 
-/// The elements that are nearest to numbers, which are not NaN, of two equally near ones the even one.
+/// The elements nearest to numbers that are not NaN; ties go to the even one.
 #[inline(always)]
 fn narrow_row(float: Float, x: &[f32; LANES], words: &mut [u32; LANES]) {
     let mut i = 0;
@@ -344,7 +353,7 @@ fn narrow_row(float: Float, x: &[f32; LANES], words: &mut [u32; LANES]) {
     }
 }
 
-/// Numbers become those that there are in a format.
+/// Rounds numbers to those of a format.
 #[inline(always)]
 fn round_row(float: Float, x: &mut [f32; LANES]) {
     if float.is_narrow() {
@@ -354,7 +363,7 @@ fn round_row(float: Float, x: &mut [f32; LANES]) {
     }
 }
 
-/// A word that is a float, as an f32.
+/// Converts a word to an f32.
 pub fn widen(float: Float, word: u32) -> f32 {
     let mut x = [0.0; LANES];
     widen_row(float, &[word; LANES], &mut x);
@@ -367,10 +376,11 @@ fn towards_zero(x: f64) -> f32 {
     if f64::from(nearest) > x { nearest.next_down() } else { nearest }
 }
 
-/// Steps are less than twice the bound by this part of it: where a number of them is small, it need not be the nearest.
+/// Steps are less than twice the bound by this fraction of it. So a small number of steps need not
+/// be the nearest one.
 const STEP_MARGIN: f64 = 1.0 / 1024.0;
 
-/// The bits of the f32 that a binary16 float is.
+/// Converts the bits of a binary16 float to those of an f32.
 #[inline(always)]
 fn half_bits(word: u32) -> u32 {
     let (sign, size) = ((word & 0x8000) << 16, word & 0x7fff);
@@ -381,14 +391,14 @@ fn half_bits(word: u32) -> u32 {
     sign | if size < 0x1f << 10 { finite } else { infinite }
 }
 
-/// The bits of an f32 without the sign, shifted to the right. What is lost rounds: half a last place is added, and a bit more
-/// where that makes an odd number.
+/// Shifts the bits of an f32 without the sign to the right, and rounds to nearest, ties to even. It
+/// adds half a last place less one bit, and that bit, too, if the truncated result is odd.
 #[inline(always)]
 fn rounded_bits(size: u32, n: u32) -> u32 {
     (size + ((1 << (n - 1)) - 1) + (size >> n & 1)) >> n
 }
 
-/// The sign of an f32, in all bits from that of a narrow float on.
+/// The sign of an f32, in all bits from the sign bit of a narrow float on.
 #[inline(always)]
 fn narrow_sign(bits: u32) -> u32 {
     (bits as i32 >> 16) as u32 & 0xffff_8000
@@ -398,7 +408,7 @@ fn narrow_sign(bits: u32) -> u32 {
 #[inline(always)]
 pub fn narrow_half(bits: u32) -> u32 {
     let size = bits & 0x7fff_ffff;
-    // Adding 2^23 rounds to a whole number.
+    // Adding 2^23 rounds to an integer.
     let subnormal = (f32::from_bits(size) * 16_777_216.0 + 8_388_608.0).to_bits() & 0x7f_ffff;
     let normal = rounded_bits(size, 13).wrapping_sub((127 - 15) << 10).min(0x1f << 10);
     narrow_sign(bits) | if size < (127 - 14) << 23 { subnormal } else { normal }

@@ -11,12 +11,11 @@ pub struct Integers {
     /// The smallest and the largest one.
     pub least: i128,
     pub most: i128,
-    /// Bits of a word that is an element without a sign, else 0.
+    /// Bits of an element if it is unsigned and as wide as a word, else 0.
     unsigned_bits: u32,
 }
 
 impl Integers {
-    /// Those of a type.
     pub fn of(dtype: DType) -> Self {
         let bits = 8 * dtype.size().map_or(8, u32::from);
         let is_unsigned = matches!(dtype, DType::U8 | DType::U16 | DType::U32 | DType::U64);
@@ -25,7 +24,7 @@ impl Integers {
         Self { least, most, unsigned_bits: if is_unsigned && bits >= 32 { bits } else { 0 } }
     }
 
-    /// The number that a word or a code is, which is filled up with its top bit.
+    /// The number that a sign-extended word or code stands for.
     pub fn number(&self, word: i64) -> i128 {
         match self.unsigned_bits {
             0 => word.into(),
@@ -35,13 +34,13 @@ impl Integers {
     }
 }
 
-/// Integers as multiples of twice a whole number and one.
+/// Integers as multiples of 2 · bound + 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Whole<W> {
     /// The bound as a whole number.
     bound: u64,
     integers: Integers,
-    /// How it is done in words; `None` where that has too few bits.
+    /// The arithmetic in words; `None` if it needs more bits than a word.
     in_words: Option<InWords<W>>,
 }
 
@@ -59,7 +58,7 @@ impl<W: Word> Whole<W> {
         Self { bound, integers, in_words }
     }
 
-    /// Elements become codes.
+    /// Converts elements to codes.
     #[inline(always)]
     pub fn codes(&self, lanes: &mut [W; LANES]) {
         match &self.in_words {
@@ -68,7 +67,7 @@ impl<W: Word> Whole<W> {
         }
     }
 
-    /// Codes become elements.
+    /// Converts codes to elements.
     #[inline(always)]
     pub fn values(&self, lanes: &mut [W; LANES]) {
         match &self.in_words {
@@ -92,21 +91,21 @@ impl<W: Word> Whole<W> {
     fn far_values(&self, lanes: &mut [W; LANES]) {
         let Integers { least, most, .. } = self.integers;
         for lane in lanes {
-            // What passes i128 passes the type too.
+            // A product that overflows i128 exceeds the type, too.
             let value = self.integers.number(lane.to_i64()).saturating_mul(2 * i128::from(self.bound) + 1);
             *lane = W::from_u64(value.clamp(least, most) as u64);
         }
     }
 }
 
-/// The same as magnitudes in words.
+/// The same arithmetic with magnitudes in words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct InWords<W> {
     half: W,
     step: Divisor<W>,
-    /// All bits if words have signs.
+    /// All bits are set if words have signs.
     signs: W,
-    /// The largest magnitudes: above 0, and below.
+    /// The largest magnitudes of positive and of negative numbers.
     limits: [W; 2],
 }
 
@@ -114,7 +113,8 @@ impl<W: Word> InWords<W> {
     #[inline(always)]
     fn codes(&self, lanes: &mut [W; LANES]) {
         let one = W::from_u64(1);
-        // From here on it is the next multiple that is nearest, and the one after that.
+        // With remainders above these, the nearest multiple is the next one, and the one after
+        // that.
         let [next, last] = [self.half, self.half.plus(self.step.divisor)];
         let mut i = 0;
         while i < LANES {

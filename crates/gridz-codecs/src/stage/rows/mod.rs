@@ -1,12 +1,14 @@
-//! Rows of 32 words: the operations of which the loops of stages consist.
+//! Rows of 32 words: the operations that the loops of stages consist of.
 //!
-//! Numbers are packed in rows of 32 lanes, and most blocks have rows of 32 elements, so a row is the natural vector.
-//! [`Portable`] keeps it in an array and leaves the rest to the compiler; `simd` has registers for it. Who has a value
-//! that implements [`Rows`] has proof that the CPU can do what it stands for, so all operations are safe.
+//! Numbers are packed in rows of 32 lanes, and most blocks have rows of 32 elements, so a row is
+//! the natural vector. [`Portable`] is an array and leaves vectorization to the compiler; `simd`
+//! uses registers. A value that implements [`Rows`] is proof that the CPU has the instructions it
+//! uses, so all operations are safe.
 //!
-//! Loops are written once, as a [`Task`] over any kind of row, and compiled for each level by [`at_level`]: everything in
-//! them is inlined into a function that has the level's instructions. That is why they are plain loops without iterators
-//! and closures, which would be compiled apart, without them.
+//! A loop is written once, as a [`Task`] over any kind of row, and [`at_level`] compiles it for
+//! each level. Everything in it is inlined into a function with the level's instructions. So tasks
+//! are plain loops. Iterators and closures would be compiled separately, without those
+//! instructions.
 
 mod portable;
 #[cfg(target_arch = "x86_64")]
@@ -30,7 +32,7 @@ pub const LANES: usize = 32;
 /// Bit lengths that are counted together.
 pub const LENGTHS: usize = 1024;
 
-/// Bytes of four groups of eight numbers at most, and eight more.
+/// Maximum bytes of four groups of eight numbers, plus eight.
 pub const OCTETS_ROOM: usize = LANES * 8 + 8;
 
 /// The first `n` of 32 lanes.
@@ -39,9 +41,10 @@ pub fn first_lanes(n: usize) -> u32 {
     if n < LANES { (1 << n) - 1 } else { u32::MAX }
 }
 
-/// The mask with the bits of the lanes whose flags are 1 instead of 0. Shifts of the flags would say the same, but compilers
-/// load their results by masks with AVX-512, and where a mask is always empty nothing ever brings the page of such constants to
-/// memory: then the CPU takes several hundred cycles for each such load.
+/// Mask of the lanes whose flags are 1; all other flags are 0. Shifts of the flags would have the
+/// same result. But with AVX-512, compilers turn them into masked loads of constants. If a mask is
+/// always empty, the page of the constants is never faulted in, and each such load costs the CPU
+/// several hundred cycles.
 #[inline(always)]
 pub fn mask_of(flags: &[u8; LANES]) -> u32 {
     let mut mask = 0;
@@ -53,7 +56,7 @@ pub fn mask_of(flags: &[u8; LANES]) -> u32 {
     mask
 }
 
-/// A row of fields of a bit string, `N` of which a window has.
+/// Unpacks a row of bit fields, `N` from each window.
 #[inline(always)]
 fn fields<W: Word, const N: usize>(from: &[u8], width: u32) -> [W; LANES] {
     let mut row = [W::default(); LANES];
@@ -68,21 +71,20 @@ fn fields<W: Word, const N: usize>(from: &[u8], width: u32) -> [W; LANES] {
     row
 }
 
-/// Words with rows of every level.
+/// Words that have rows at every level.
 #[cfg(not(target_arch = "x86_64"))]
 pub trait RowWord: Word {}
 #[cfg(not(target_arch = "x86_64"))]
 impl<W: Word> RowWord for W {}
 
-/// Work that any kind of row can do.
+/// A computation that runs with any kind of row.
 pub trait Task<W: Word> {
-    /// What comes of it.
     type Output;
-    /// Does it. Everything is to be inlined.
+    /// Runs the task. Implementations must inline everything.
     fn run<S: Rows<W>>(self, s: S) -> Self::Output;
 }
 
-/// Does a task with the instructions of a level, and with arithmetic as IEEE 754 has it.
+/// Runs a task with the instructions of a level and with IEEE 754 arithmetic.
 #[allow(unsafe_code)] // functions that need instructions
 pub fn at_level<W: RowWord, T: Task<W>>(level: Level, task: T) -> T::Output {
     let _ieee = Ieee::begin();
@@ -97,20 +99,20 @@ pub fn at_level<W: RowWord, T: Task<W>>(level: Level, task: T) -> T::Output {
     }
 }
 
-/// Where rows go to, one after the other.
+/// Receives rows, one after the other.
 pub trait RowSink<W: Word, S: Rows<W>> {
     /// Takes the next row.
     fn take(&mut self, s: S, row: S::Row);
 }
 
-/// Something to be fetched into the cache, line by line, while other things are done: of many lines at once the CPU
+/// Prefetches data line by line during other work: if many lines were requested at once, the CPU
 /// would wait for the first ones.
 pub trait Ahead {
-    /// Fetches the next line.
+    /// Prefetches the next line.
     fn fetch<W: Word, S: Rows<W>>(&mut self, s: S);
 }
 
-/// Nothing to be fetched.
+/// Prefetches nothing.
 pub struct Nothing;
 
 impl Ahead for Nothing {
@@ -118,14 +120,14 @@ impl Ahead for Nothing {
     fn fetch<W: Word, S: Rows<W>>(&mut self, _: S) {}
 }
 
-/// Bytes from one line of the cache to the next.
+/// Bytes of a cache line.
 pub const CACHE_LINE: usize = 64;
 
-/// A one in every so many bits.
+/// A one in every 8, 16 or 32 bits.
 const EACH_8: u64 = u64::MAX / 0xff;
 const EACH_16: u64 = u64::MAX / 0xffff;
 const EACH_32: u64 = u64::MAX / 0xffff_ffff;
-/// The lower one of every two fields of so many bits.
+/// The lower one of every two fields of 8, 16 or 32 bits.
 const LOWER_8: u64 = EACH_16 * 0xff;
 const LOWER_16: u64 = EACH_32 * 0xffff;
 const LOWER_32: u64 = 0xffff_ffff;
@@ -137,16 +139,16 @@ fn longest(widths: [u8; LANES / 8]) -> usize {
     a.max(b).max(c.max(d)).into()
 }
 
-/// Keys of which the least is looked for.
+/// Number of keys that are searched at once.
 pub const KEYS: usize = 16;
 
 /// Operations on keys, and on bytes.
 pub trait Keys: Copy {
-    /// The least one.
+    /// The smallest key.
     fn least(self, keys: &[u16; KEYS]) -> u16;
-    /// How many are not above one.
+    /// Number of keys that are not above `most`.
     fn not_above(self, keys: &[u16; KEYS], most: u16) -> u32;
-    /// How many bytes are the same, up to the first ones that are not.
+    /// Length of the common prefix in bytes.
     fn n_same_bytes(self, a: &[u8; LANES], b: &[u8; LANES]) -> u32;
 }
 
@@ -154,7 +156,7 @@ pub trait Keys: Copy {
 pub trait Rows<W: Word>: Keys {
     /// 32 words.
     type Row: Copy;
-    /// Parts of a sum.
+    /// Partial sums.
     type Sum: Copy;
 
     /// A word in all lanes.
@@ -163,16 +165,17 @@ pub trait Rows<W: Word>: Keys {
     fn load(self, from: &[W]) -> Self::Row;
     /// Writes the first 32 words.
     fn store(self, row: Self::Row, to: &mut [W]);
-    /// A row from its bytes, the lowest of each word first.
+    /// Loads a row from little-endian bytes.
     fn load_bytes(self, from: &[u8]) -> Self::Row;
-    /// As [`Rows::load_bytes`], where a register has the same row already: `next` if `is_next`, else `last`.
+    /// Like [`Rows::load_bytes`], for a row that is already in registers: `next` if `is_next`, else
+    /// `last`.
     #[inline(always)]
     fn reload_bytes(self, from: &[u8], _is_next: bool, _next: Self::Row, _last: Self::Row) -> Self::Row {
         self.load_bytes(from)
     }
-    /// The bytes of a row.
+    /// Writes the little-endian bytes of a row.
     fn store_bytes(self, row: Self::Row, to: &mut [u8]);
-    /// The bytes of the first `n` words only.
+    /// Writes only the bytes of the first `n` words.
     #[inline(always)]
     fn store_some_bytes(self, row: Self::Row, n: usize, to: &mut [u8]) {
         let mut words = [W::default(); LANES];
@@ -182,7 +185,7 @@ pub trait Rows<W: Word>: Keys {
         }
     }
 
-    /// The words of the first 32 elements.
+    /// Loads the first 32 elements as words.
     #[inline(always)]
     fn load_elements(self, element: Element, from: &[u8]) -> Self::Row {
         if element.bytes == W::BYTES {
@@ -192,7 +195,7 @@ pub trait Rows<W: Word>: Keys {
         element.load(&from[..LANES * element.bytes], &mut words);
         self.load(&words)
     }
-    /// Writes the elements of 32 words.
+    /// Writes 32 words as elements.
     #[inline(always)]
     fn store_elements(self, row: Self::Row, element: Element, to: &mut [u8]) {
         if element.bytes == W::BYTES {
@@ -212,20 +215,21 @@ pub trait Rows<W: Word>: Keys {
     fn times(self, a: Self::Row, factor: W) -> Self::Row;
     /// Products of words.
     fn products(self, a: Self::Row, b: Self::Row) -> Self::Row;
-    /// Shifts by up to as many bits as a word has.
+    /// Shifts by `n` bits, at most the bits of a word.
     fn shift_left(self, a: Self::Row, n: u32) -> Self::Row;
     /// Shifts by fewer bits than a word has.
     fn shift_right(self, a: Self::Row, n: u32) -> Self::Row;
     fn shift_right_signed(self, a: Self::Row, n: u32) -> Self::Row;
-    /// Shifts of every word by its own number of bits; all bits are shifted out by as many as a word has, or more.
+    /// Shifts every word by its own number of bits. Shifts by the bits of a word, or more, result
+    /// in 0.
     fn shift_left_each(self, a: Self::Row, n: Self::Row) -> Self::Row;
     fn shift_right_each(self, a: Self::Row, n: Self::Row) -> Self::Row;
-    /// `a`, and the bits of `b` shifted to the left by fewer bits than a word has.
+    /// `a` combined by OR with `b` shifted left, by fewer bits than a word has.
     #[inline(always)]
     fn or_shifted(self, a: Self::Row, b: Self::Row, n: u32) -> Self::Row {
         self.or(a, self.shift_left(b, n))
     }
-    /// The low words of double words, shifted by fewer bits than a word has.
+    /// The low words of double words that are shifted right by fewer bits than a word has.
     #[inline(always)]
     fn shift_pair_right(self, low: Self::Row, high: Self::Row, n: u32) -> Self::Row {
         self.or(self.shift_right(low, n), self.shift_left(high, W::BITS - n))
@@ -234,31 +238,31 @@ pub trait Rows<W: Word>: Keys {
     fn max_signed(self, a: Self::Row, b: Self::Row) -> Self::Row;
     /// Zero bits above the highest one.
     fn leading_zeros(self, a: Self::Row) -> Self::Row;
-    /// A sum of nothing.
+    /// The sum 0.
     fn no_sum(self) -> Self::Sum;
-    /// Adds the zero bits above the highest one of each word of a mask.
+    /// Adds the leading zeros of the words of a mask.
     fn plus_leading_zeros(self, sum: Self::Sum, mask: u32, a: Self::Row) -> Self::Sum;
-    /// Adds the zero bits above the highest one of every eight words: those that all of them have.
+    /// Adds, for every eight words, the leading zeros that all of them have.
     fn plus_octet_zeros(self, sum: Self::Sum, a: Self::Row) -> Self::Sum;
     /// The whole sum.
     fn total(self, sum: Self::Sum) -> u64;
-    /// Which words are larger than `limit`, without signs.
+    /// Mask of the words larger than `limit`, as unsigned numbers.
     fn larger(self, a: Self::Row, limit: W) -> u32;
-    /// The words of a mask, zeros elsewhere.
+    /// The words in the lanes of a mask, zeros elsewhere.
     fn keep(self, mask: u32, a: Self::Row) -> Self::Row;
     /// The words of `a` in the lanes of a mask, those of `b` elsewhere.
     #[inline(always)]
     fn select(self, mask: u32, a: Self::Row, b: Self::Row) -> Self::Row {
         self.or(self.keep(mask, a), self.keep(!mask, b))
     }
-    /// In every lane the word of the lane before; in the first one the last word of `before`.
+    /// Moves every word up by one lane; the first lane gets the last word of `before`.
     fn predecessors(self, a: Self::Row, before: Self::Row) -> Self::Row;
-    /// Every word plus all words before it.
+    /// Prefix sums: every word plus all words before it.
     fn running_sums(self, a: Self::Row) -> Self::Row;
     /// The last word in all lanes.
     fn last(self, a: Self::Row) -> Self::Row;
-    /// In the lanes of a mask the word of the nearest lane before that is not in it or, if there is none, the last word
-    /// of `before`.
+    /// Replaces the words in the lanes of a mask, each by the word of the nearest lane before it
+    /// that is not in the mask. If there is none, the last word of `before` is used.
     #[inline(always)]
     fn fill_forward(self, mask: u32, a: Self::Row, before: Self::Row) -> Self::Row {
         if mask == 0 {
@@ -277,8 +281,11 @@ pub trait Rows<W: Word>: Keys {
         }
         self.load(&words)
     }
-    /// Floats times a power of ten, rounded to integers, if all of a mask are smaller than `limit` then and the floats
-    /// nearest to their quotients by the power, to the last bit. Other lanes become anything.
+    /// Multiplies floats by a power of ten and rounds them to integers. Other lanes than those of
+    /// the mask are arbitrary.
+    ///
+    /// `None` unless, in all lanes of the mask, the integer is smaller than `limit` and the float
+    /// nearest to its quotient by the power is the original one, bit for bit.
     #[inline(always)]
     fn to_multiples(self, mask: u32, floats: Self::Row, power: f64, limit: f64) -> Option<Self::Row> {
         let mut words = [W::default(); LANES];
@@ -308,7 +315,7 @@ pub trait Rows<W: Word>: Keys {
         self.load(&words)
     }
 
-    /// Writes the words of a mask behind each other; up to 32 words are overwritten.
+    /// Compresses: writes the words of a mask contiguously. May overwrite 32 words of `to`.
     #[inline(always)]
     fn squeeze(self, mask: u32, a: Self::Row, to: &mut [W]) {
         let mut words = [W::default(); LANES];
@@ -319,7 +326,8 @@ pub trait Rows<W: Word>: Keys {
             rest &= rest - 1;
         }
     }
-    /// The first words in the lanes of a mask, zeros elsewhere. 32 words must be there.
+    /// Expands: puts the first words in the lanes of a mask, zeros elsewhere. `from` has at least
+    /// 32 words.
     #[inline(always)]
     fn spread(self, mask: u32, from: &[W]) -> Self::Row {
         let mut words = [W::default(); LANES];
@@ -330,8 +338,8 @@ pub trait Rows<W: Word>: Keys {
         }
         self.load(&words)
     }
-    /// Fields of `width` bits behind each other, from the first byte on. A word has at least 7 bits more, and there are as
-    /// many bytes as a row of words has.
+    /// Unpacks contiguous fields of `width` bits, from the first byte on. A word has at least 7
+    /// bits more than a field, and `from` has at least the bytes of a row of words.
     #[inline(always)]
     fn fields(self, from: &[u8], width: u32) -> Self::Row {
         match width {
@@ -340,14 +348,15 @@ pub trait Rows<W: Word>: Keys {
             _ => self.load(&fields::<W, 1>(from, width)),
         }
     }
-    /// Writes the bit lengths of whole rows, up to [`LENGTHS`] numbers, in any order; the largest one.
+    /// Writes the bit lengths of whole rows, at most [`LENGTHS`] numbers, in any order; returns the
+    /// largest length.
     #[inline(always)]
     fn lengths(self, numbers: &[W], lengths: &mut [u8; LENGTHS]) -> u32 {
         let all_bits = self.splat(W::from_u64(W::BITS.into()));
         let mut any = self.splat(W::default());
         let mut at = 0;
         while at < numbers.len() {
-            // Those of as many rows as a word has bytes are put together in a row.
+            // Combine the lengths of as many rows as a word has bytes in one row.
             let mut bytes = self.splat(W::default());
             let mut shift = 0;
             let mut row = at;
@@ -363,10 +372,11 @@ pub trait Rows<W: Word>: Keys {
         }
         self.any(any).bit_length()
     }
-    /// How many bytes, all below 128, are larger than `limit`, than one more, and so on.
+    /// Numbers of bytes larger than `limit`, than `limit` + 1, and so on. All bytes are below 128.
     #[inline(always)]
     fn counts_larger(self, bytes: &[u8; LENGTHS], limit: u8) -> [u64; 8] {
-        // Next lengths are often the same: several tables, so that none waits for the count before.
+        // Neighboring lengths are often equal: with several tables, no increment waits for the one
+        // before.
         let mut counts = [[0u16; 128]; 4];
         for four in bytes.as_chunks::<4>().0 {
             for (counts, &byte) in counts.iter_mut().zip(four) {
@@ -383,7 +393,7 @@ pub trait Rows<W: Word>: Keys {
         }
         sums
     }
-    /// As [`Rows::squeeze`] of the bytes from bit `start` on.
+    /// Like [`Rows::squeeze`], for the byte of each word from bit `start` on.
     #[inline(always)]
     fn squeeze_bytes_of(self, mask: u32, a: Self::Row, start: u32, to: &mut [u8]) {
         let mut words = [W::default(); LANES];
@@ -394,7 +404,7 @@ pub trait Rows<W: Word>: Keys {
             rest &= rest - 1;
         }
     }
-    /// As [`Rows::spread`] of bytes as words.
+    /// Like [`Rows::spread`], from bytes to words.
     #[inline(always)]
     fn spread_low_bytes(self, mask: u32, from: &[u8]) -> Self::Row {
         let mut words = [W::default(); LANES];
@@ -405,7 +415,7 @@ pub trait Rows<W: Word>: Keys {
         }
         self.load(&words)
     }
-    /// Which of the first 32 bytes are larger than `limit`.
+    /// Mask of the first 32 bytes that are larger than `limit`.
     #[inline(always)]
     fn larger_bytes(self, bytes: &[u8], limit: u8) -> u32 {
         let mut flags = [0; LANES];
@@ -414,7 +424,7 @@ pub trait Rows<W: Word>: Keys {
         }
         mask_of(&flags)
     }
-    /// As [`Rows::squeeze`] of the first 32 bytes.
+    /// Like [`Rows::squeeze`], for the first 32 bytes.
     #[inline(always)]
     fn squeeze_bytes(self, mask: u32, bytes: &[u8], to: &mut [u8]) {
         let mut rest = mask;
@@ -423,7 +433,7 @@ pub trait Rows<W: Word>: Keys {
             rest &= rest - 1;
         }
     }
-    /// Adds bits of the next bytes to those of a mask.
+    /// Combines the bytes of a mask by OR with the next bytes of `from`.
     #[inline(always)]
     fn spread_bytes(self, mask: u32, from: &[u8], to: &mut [u8]) {
         let mut rest = mask;
@@ -432,10 +442,10 @@ pub trait Rows<W: Word>: Keys {
             rest &= rest - 1;
         }
     }
-    /// The lowest `n` bits, at most 8, of each of eight bytes behind each other.
+    /// Packs the lowest `n` bits of each of eight bytes; `n` is at most 8.
     #[inline(always)]
     fn gather_bits(self, bytes: u64, n: u32) -> u64 {
-        // Two fields become one, three times: the upper ones come down.
+        // Three times, join every two fields by shifting the upper one down.
         let ones = bytes & (EACH_8 * u64::low_mask(n));
         let upper = ones & !LOWER_8;
         let twos = ones & LOWER_8 | upper >> (8 - n);
@@ -444,7 +454,7 @@ pub trait Rows<W: Word>: Keys {
         let upper = fours & !LOWER_32;
         fours & LOWER_32 | upper >> (32 - 4 * n)
     }
-    /// The inverse of [`Rows::gather_bits`]: `n` bits each in eight bytes.
+    /// The inverse of [`Rows::gather_bits`]: unpacks `n` bits to each of eight bytes.
     #[inline(always)]
     fn scatter_bits(self, bits: u64, n: u32) -> u64 {
         let lower = u64::low_mask(4 * n);
@@ -454,7 +464,7 @@ pub trait Rows<W: Word>: Keys {
         let lower = EACH_16 * u64::low_mask(n);
         twos & lower | (twos & (lower << n)) << (8 - n)
     }
-    /// Quantises floats.
+    /// Quantizes floats.
     #[inline(always)]
     fn codes(self, uniform: &Uniform<W>, floats: Self::Row) -> Coded<Self::Row> {
         let mut lanes = lanes_of(self, floats);
@@ -468,7 +478,7 @@ pub trait Rows<W: Word>: Keys {
         W::values(uniform, &mut lanes);
         self.load(&lanes)
     }
-    /// The bit lengths of the longest of every eight numbers of whole rows.
+    /// Writes the bit length of the longest of every eight numbers, in whole rows.
     #[inline(always)]
     fn octet_lengths(self, numbers: &[W], lengths: &mut [u8]) {
         let mut g = 0;
@@ -483,15 +493,17 @@ pub trait Rows<W: Word>: Keys {
             g += 1;
         }
     }
-    /// Replaces bytes below 128, of which there are a multiple of 64, by what a table has for them.
+    /// Replaces bytes below 128 by their entries in a table. The number of bytes is a multiple of
+    /// 64.
     #[inline(always)]
     fn look_up(self, table: &[u8; 128], bytes: &mut [u8]) {
         for byte in bytes {
             *byte = table[usize::from(*byte) % 128];
         }
     }
-    /// Writes four groups of eight numbers, each in as many bytes as its width, see [`octets`](crate::stage::octets). There is
-    /// room for [`OCTETS_ROOM`] bytes, which are anything behind those.
+    /// Packs four groups of eight numbers, each into as many bytes as its width in bits, see
+    /// [`octets`](crate::stage::octets). `out` has room for [`OCTETS_ROOM`] bytes; those after the
+    /// packed ones are arbitrary.
     #[inline(always)]
     fn pack_octets(self, row: Self::Row, widths: [u8; LANES / 8], out: &mut [u8]) {
         let words = lanes_of(self, row);
@@ -518,7 +530,7 @@ pub trait Rows<W: Word>: Keys {
             g += 1;
         }
     }
-    /// The numbers of four groups; [`OCTETS_ROOM`] bytes are there.
+    /// Unpacks four groups of eight numbers. `from` has at least [`OCTETS_ROOM`] bytes.
     #[inline(always)]
     fn unpack_octets(self, widths: [u8; LANES / 8], from: &[u8]) -> Self::Row {
         let mut parts = [[0; LANES]; 8];
@@ -547,7 +559,7 @@ pub trait Rows<W: Word>: Keys {
         }
         self.load(&words)
     }
-    /// Tells the CPU that this byte, if there is one, will be used.
+    /// Prefetches a byte; its address may be invalid.
     #[inline(always)]
     fn prefetch(self, _byte: *const u8) {}
 
@@ -603,7 +615,7 @@ mod tests {
     use super::*;
     use crate::types::DType;
 
-    /// Rows as what every CPU computes of them.
+    /// The results of all operations for two rows.
     struct Computed<'a, W> {
         words: &'a [W; 2 * LANES],
         mask: u32,
@@ -640,7 +652,7 @@ mod tests {
                 s.store(row, &mut row_words);
                 all.push(row_words);
             }
-            // Groups of eight of any width, packed behind each other and unpacked again.
+            // Groups of eight numbers of any width, packed and unpacked.
             let numbers = s.shift_right(a, mask.count_ones() % W::BITS);
             let mut lengths = [0; LANES / 8];
             let mut plain = [W::default(); LANES];
@@ -674,7 +686,7 @@ mod tests {
         }
     }
 
-    /// Some decimal numbers, and some that are not.
+    /// Checks decimal numbers with some other number among them.
     fn check<W: RowWord + std::fmt::Debug>(not_decimal: &[f64]) {
         for mask in [0, 1, 1 << 31, 0xffff, 0xffff_0000, 0x8421_1248, !0x10, u32::MAX] {
             for &other in [0.5].iter().chain(not_decimal) {

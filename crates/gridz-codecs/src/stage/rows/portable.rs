@@ -3,11 +3,11 @@
 use crate::stage::rows::{KEYS, Keys, LANES, Rows, mask_of};
 use crate::stage::word::Word;
 
-/// What every CPU can do.
+/// The kind of row that every CPU supports.
 #[derive(Clone, Copy)]
 pub struct Portable;
 
-/// A row of what `$word` is for every lane `$lane`.
+/// A row with the value of `$word` for every lane `$lane`.
 macro_rules! each {
     ($lane:ident => $word:expr) => {{
         let mut row = [W::default(); LANES];

@@ -1,6 +1,7 @@
-//! Lanes with AVX-512: those of a row are the 32 numbers of a vector. The definitions are in `lanes` and `section`.
+//! Lanes with AVX-512: the 32 lanes of a row are the 32 16-bit elements of a vector. `lanes` and
+//! `section` define the results.
 //!
-//! What is in a lane, up to 32 bits, are two numbers: the 16 bits on top and those below.
+//! The up to 32 bits of a lane are in two vectors: the upper 16 bits and the lower 16 bits.
 
 #![allow(unsafe_code)] // vector instructions, and their loads and stores
 
@@ -14,38 +15,39 @@ use crate::stage::entropy::symbols::Number;
 
 /// Bytes of a vector.
 const VECTOR: usize = 64;
-/// Bits of codes that are looked up at once.
+/// First bits of a code, by which short code lengths are looked up at once.
 const FIRST_BITS: u32 = 7;
-/// Words of a vector.
+/// 32-bit words of a vector.
 const WORDS: usize = 16;
-/// Symbols of a table that is looked up in registers.
+/// Entries of a table that is looked up in registers.
 const FEW: usize = 256;
 
-/// Reads the ranks of as many whole rows as there surely are words for, and returns how many numbers those are.
+/// Reads the ranks of whole rows while the stream surely has enough words; returns their number.
 pub fn read(_: Avx512, codes: &Codes, reader: &mut Reader, ranks: &mut [u16]) -> usize {
-    // SAFETY: the token is proof of the instructions; the ranks are as many numbers.
+    // SAFETY: the token is proof of the instructions; `ranks` has room for `ranks.len()` numbers.
     unsafe { read_rows::<false>(codes, &[0; 256], reader, ranks.as_mut_ptr().cast(), ranks.len()) }
 }
 
-/// The same, for bytes that stand at these ranks in `by_rank`.
+/// Like [`read`], but writes the bytes that `by_rank` has for the ranks.
 pub fn read_bytes(_: Avx512, codes: &Codes, by_rank: &[u8; 256], reader: &mut Reader, bytes: &mut [u8]) -> usize {
-    // SAFETY: the token is proof of the instructions; the bytes are as many.
+    // SAFETY: the token is proof of the instructions; `bytes` has room for `bytes.len()` numbers.
     unsafe { read_rows::<true>(codes, by_rank, reader, bytes.as_mut_ptr(), bytes.len()) }
 }
 
-/// Puts as many rows of codes in front as `codes` has, and returns where in `out` the words begin that were cut off.
+/// Prepends the rows of `codes`. Writes full words to the end of `out`; returns where they begin.
 pub fn write(_: Avx512, writer: &mut Writer, codes: &[u16], out: &mut [u8]) -> usize {
     // SAFETY: the token is proof of the instructions.
     unsafe { write_rows(writer, codes, out) }
 }
 
-/// Makes numbers, as many as fill vectors, of what is [told](LOG_BITS) of them; how many, and the bits of their tails.
+/// Builds numbers from `told` entries, see [`LOG_BITS`], by whole vectors; returns their number and
+/// the bits of their tails.
 pub fn read_tails<T: Number>(_: Avx512, told: &[u16], tails: &[u8], numbers: &mut [T]) -> (usize, usize) {
     // SAFETY: the token is proof of the instructions.
     unsafe { read_tails_by_vectors(told, tails, numbers) }
 }
 
-/// What a table has for symbols, of which there are whole rows.
+/// Looks up symbols, in whole rows, in `table`.
 pub fn look_up(_: Avx512, table: &[u16], symbols: &[u16], found: &mut [u16]) {
     // SAFETY: the token is proof of the instructions.
     unsafe { look_up_rows(table, symbols, found) }
@@ -77,10 +79,10 @@ fn store(vector: __m512i) -> [u16; LANES] {
     numbers
 }
 
-/// To ranks, or to bytes.
+/// Reads ranks, or bytes if `TO_BYTES`.
 ///
 /// # Safety
-/// There is memory for so many numbers at `out`.
+/// `out` has room for `n` bytes if `TO_BYTES`, else for `n` ranks of 16 bits.
 unsafe fn read_rows<const TO_BYTES: bool>(
     codes: &Codes,
     by_rank: &[u8; 256],
@@ -94,12 +96,12 @@ unsafe fn read_rows<const TO_BYTES: bool>(
     let word_bits = _mm512_set1_epi16(WORD_BITS as i16);
     let offsets = load(&codes.offsets);
     let one = _mm512_set1_epi16(1);
-    // The lengths by the first bits, of all codes that have no more; one bit more for all others.
+    // Code lengths by the first bits; one bit more than these for longer codes.
     let starts: [u8; 2 * VECTOR] = std::array::from_fn(|first| {
         let last_bits = ((first as u32 + 1) << (WORD_BITS - FIRST_BITS)) - 1;
         codes.length(last_bits as u16).min(FIRST_BITS + 1) as u8
     });
-    // SAFETY: that is two vectors.
+    // SAFETY: the array is as long as two vectors.
     let starts = unsafe { [0, VECTOR].map(|at| _mm512_loadu_si512(starts[at..].as_ptr().cast())) };
     let mut limits = [_mm512_setzero_si512(); MAX_BITS as usize];
     let mut n_limits = 0;
@@ -107,14 +109,14 @@ unsafe fn read_rows<const TO_BYTES: bool>(
         limits[n_limits] = _mm512_set1_epi16(codes.limits[length as usize] as i16);
         n_limits += 1;
     }
-    // SAFETY: the table is four vectors.
+    // SAFETY: the table is as long as four vectors.
     let bytes: [__m512i; 4] =
         std::array::from_fn(|i| unsafe { _mm512_loadu_si512(by_rank[VECTOR * i..].as_ptr().cast()) });
     let mut n_read = 0;
     while n_read + LANES <= n {
         let Some(next) = reader.stream.get(reader.at..reader.at + VECTOR) else { break };
         let takes = _mm512_cmplt_epu16_mask(counts, longest);
-        // SAFETY: there are as many bytes.
+        // SAFETY: `next` is as long as a vector.
         let words = unsafe { _mm512_maskz_expand_epi16(takes, _mm512_loadu_si512(next.as_ptr().cast())) };
         reader.at += WORD_BYTES * takes.count_ones() as usize;
         let top = _mm512_or_si512(high, _mm512_srlv_epi16(words, counts));
@@ -157,7 +159,7 @@ fn write_rows(writer: &mut Writer, codes: &[u16], out: &mut [u8]) -> usize {
     for codes in codes.as_chunks().0.iter().rev() {
         let ended = load(codes);
         let before = _mm512_sub_epi16(ended, one);
-        // As many ones as there are bits below the one behind the code.
+        // A one for each bit below the one that marks the code's end.
         let below = _mm512_andnot_si512(ended, before);
         let (codes, lengths) =
             (_mm512_and_si512(ended, before), _mm512_sub_epi16(most, _mm512_popcnt_epi16(below)));
@@ -168,7 +170,7 @@ fn write_rows(writer: &mut Writer, codes: &[u16], out: &mut [u8]) -> usize {
         let n_words = are_full.count_ones();
         let start = end - WORD_BYTES * n_words as usize;
         let place = out[start..end].as_mut_ptr();
-        // SAFETY: only the words are stored, and so many bytes are there.
+        // SAFETY: only the words are stored, and the range has room for them.
         unsafe { _mm512_mask_storeu_epi16(place.cast(), _bzhi_u32(u32::MAX, n_words), words) };
         end = start;
         counts = _mm512_mask_sub_epi16(next, are_full, next, word_bits);
@@ -208,15 +210,17 @@ fn look_up_rows(table: &[u16], symbols: &[u16], found: &mut [u16]) {
 fn read_tails_by_vectors<T: Number>(told: &[u16], tails: &[u8], numbers: &mut [T]) -> (usize, usize) {
     let (zero, one) = (_mm512_setzero_si512(), _mm512_set1_epi32(1));
     let lengths = _mm512_set1_epi32((1 << LOG_BITS) - 1);
-    // The lowest byte of a word in all of its bytes, and the places of four bytes from there on; the fifth one follows.
+    // `lowest` copies a word's lowest byte to all of its bytes. Adding `four` gives the indices of
+    // four bytes from there on; adding `fifth` moves the first index to the fifth byte.
     let lowest = _mm512_set4_epi32(0x0c0c_0c0c, 0x0808_0808, 0x0404_0404, 0);
     let (four, fifth) = (_mm512_set1_epi32(0x0302_0100), _mm512_set1_epi32(4));
     let (mut n_read, mut at) = (0, 0);
     for (told, numbers) in told.as_chunks::<WORDS>().0.iter().zip(numbers.as_chunks_mut::<WORDS>().0) {
-        // The tails of so many numbers have 58 bytes at most, and begin in the first one. Behind the end there are zeros.
+        // The tails of 16 numbers have at most 58 bytes and begin in the first byte. Bytes past the
+        // end are zeros.
         let bytes = tails.get(at / 8..).unwrap_or_default();
         let there = if bytes.len() < VECTOR { (1 << bytes.len()) - 1 } else { u64::MAX };
-        // SAFETY: only bytes that are there are loaded; what is told of the numbers is half a vector.
+        // SAFETY: the mask selects only bytes of `bytes`; `told` is as long as half a vector.
         let (bytes, told) = unsafe {
             (_mm512_maskz_loadu_epi8(there, bytes.as_ptr().cast()), _mm256_loadu_si256(told.as_ptr().cast()))
         };

@@ -11,13 +11,13 @@ use crate::settings::CpuLevel;
 pub struct Avx512(());
 
 impl Avx512 {
-    /// `None` if it has not, or may not use it.
+    /// `None` if the CPU lacks AVX-512 or must not use it.
     pub fn at(level: Level) -> Option<Self> {
         (level.kind() == CpuLevel::Avx512).then_some(Self(()))
     }
 }
 
-/// Functions with its instructions.
+/// Compiles functions with AVX-512.
 macro_rules! avx512 {
     (one [$($feature:tt)*] $function:item) => { #[target_feature($(enable = $feature),*)] $function };
     ($features:tt $($function:item)*) => { $(avx512! { one $features $function })* };

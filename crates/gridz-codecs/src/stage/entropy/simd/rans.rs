@@ -1,4 +1,4 @@
-//! Steps of rANS with AVX-512: the 32 states are two vectors. The definitions are in `rans`.
+//! rANS steps with AVX-512: two vectors hold the 32 states. `rans` defines the results.
 
 #![allow(unsafe_code)] // vector instructions, and their loads and stores
 
@@ -13,7 +13,7 @@ use crate::stage::rows::LANES;
 /// Lanes of a vector.
 const HALF: usize = 16;
 
-/// As [`Decoder::symbols`](crate::stage::entropy::rans::Decoder::symbols).
+/// AVX-512 version of [`Decoder::symbols`](crate::stage::entropy::rans::Decoder::symbols).
 #[inline(always)]
 pub fn symbols(
     _: Avx512,
@@ -27,14 +27,16 @@ pub fn symbols(
     unsafe { take_symbols(states, slots, contexts, lanes) }
 }
 
-/// As [`Decoder::refill`](crate::stage::entropy::rans::Decoder::refill); and how many of the next words were taken.
+/// AVX-512 version of [`Decoder::refill`](crate::stage::entropy::rans::Decoder::refill). Returns
+/// how many of the next words were taken.
 #[inline(always)]
 pub fn refill(_: Avx512, states: &mut [u32; LANES], next: &[u8; 2 * LANES]) -> usize {
     // SAFETY: the token is proof of the instructions.
     unsafe { refill_states(states, next) }
 }
 
-/// As [`Decoder::bits`](crate::stage::entropy::rans::Decoder::bits); and how many of the next words were taken.
+/// AVX-512 version of [`Decoder::bits`](crate::stage::entropy::rans::Decoder::bits). Also returns
+/// how many of the next words were taken.
 #[inline(always)]
 pub fn bits(
     _: Avx512,
@@ -46,7 +48,8 @@ pub fn bits(
     unsafe { take_bits(states, next, n) }
 }
 
-/// As [`Encoder::symbols`](crate::stage::entropy::rans::Encoder::symbols); and how many words were put to the end of `before`.
+/// AVX-512 version of [`Encoder::symbols`](crate::stage::entropy::rans::Encoder::symbols). Returns
+/// how many words were written at the end of `before`.
 #[inline(always)]
 pub fn put_symbols(
     _: Avx512,
@@ -59,7 +62,8 @@ pub fn put_symbols(
     unsafe { write_symbols(states, before, symbols, bits) }
 }
 
-/// As [`Encoder::bits`](crate::stage::entropy::rans::Encoder::bits); and how many words were put to the end of `before`.
+/// AVX-512 version of [`Encoder::bits`](crate::stage::entropy::rans::Encoder::bits). Returns how
+/// many words were written at the end of `before`.
 #[inline(always)]
 pub fn put_bits(
     _: Avx512,
@@ -89,7 +93,7 @@ fn store(vectors: [__m512i; 2], numbers: &mut [u32; LANES]) {
 }
 
 /// # Safety
-/// There is a slot.
+/// `slots` is not empty.
 #[inline]
 unsafe fn take_symbols(
     states: &mut [u32; LANES],
@@ -106,7 +110,7 @@ unsafe fn take_symbols(
     for half in 0..2 {
         let state = vectors[half];
         let slot = _mm512_add_epi32(contexts[half], _mm512_and_si512(state, below));
-        // SAFETY: no slot is looked up behind the last one.
+        // SAFETY: the index is clamped to the last slot.
         let entry = unsafe { _mm512_i32gather_epi32::<4>(_mm512_min_epu32(slot, last), slots.as_ptr().cast()) };
         // SAFETY: half of the symbols are as long as this vector.
         unsafe { _mm_storeu_si128(symbols[HALF * half..].as_mut_ptr().cast(), _mm512_cvtepi32_epi8(entry)) };
@@ -146,14 +150,14 @@ fn take_bits(states: &mut [u32; LANES], next: &[u8; 2 * LANES], n: &[u32; LANES]
     (bits, n_words)
 }
 
-/// Gives the next words to the states that are too low; how many those are.
+/// Refills the states that are too low with the next words; returns their number.
 #[inline]
 fn fill(states: &mut [__m512i; 2], next: &[u8; 2 * LANES]) -> usize {
     let lowest = _mm512_set1_epi32(LOWEST as i32);
     let low = [0, 1].map(|half| _mm512_cmplt_epu32_mask(states[half], lowest));
     let n_first = low[0].count_ones() as usize;
     for (half, at) in [0, n_first].into_iter().enumerate() {
-        // SAFETY: from up to 16 words on, that is 16 words more.
+        // SAFETY: `at` is at most 16, so 16 of the 32 words are left.
         let words = unsafe { _mm256_loadu_si256(next[2 * at..].as_ptr().cast()) };
         let words = _mm512_maskz_expand_epi32(low[half], _mm512_cvtepu16_epi32(words));
         let higher = _mm512_slli_epi32::<16>(states[half]);
@@ -162,7 +166,7 @@ fn fill(states: &mut [__m512i; 2], next: &[u8; 2 * LANES]) -> usize {
     n_first + low[1].count_ones() as usize
 }
 
-/// Moves the lower halves of states to the end of some words.
+/// Moves the lower halves of full states to the end of `before`; returns their number.
 #[inline]
 fn drain(states: &mut [__m512i; 2], full: [__mmask16; 2], before: &mut [u16; LANES]) -> usize {
     let mut n_words = 0;
@@ -171,7 +175,7 @@ fn drain(states: &mut [__m512i; 2], full: [__mmask16; 2], before: &mut [u16; LAN
         let n = full[half].count_ones() as usize;
         n_words += n;
         let place = before[LANES - n_words..].as_mut_ptr();
-        // SAFETY: so many words are there, and no more are stored.
+        // SAFETY: there is room for `n` words at `place`, and no more are stored.
         unsafe { _mm256_mask_storeu_epi16(place.cast(), _bzhi_u32(u32::MAX, n as u32) as __mmask16, words) };
         states[half] = _mm512_mask_srli_epi32::<16>(states[half], full[half], states[half]);
     }
@@ -199,7 +203,8 @@ fn write_symbols(
     let n_words = drain(&mut vectors, full, before);
     for half in 0..2 {
         let with_bits = _mm512_or_si512(_mm512_sllv_epi32(vectors[half], n[half]), bits[half]);
-        // Quotients below 2^22 of numbers of 32 bits: rounded, they never reach the next whole number.
+        // Quotients below 2^22 of 32-bit numbers: rounded to f64, they never reach the next
+        // integer.
         let quarters = [0, 1].map(|quarter| {
             let part = |vector| if quarter == 0 {
                 _mm512_castsi512_si256(vector)

@@ -1,6 +1,6 @@
-//! AVX2: four or eight registers for a row.
+//! AVX2: a row is four or eight registers.
 //!
-//! Words are squeezed together and spread out by the portable code: there are no instructions for it.
+//! The portable code compresses and expands words, since AVX2 has no instructions for it.
 
 use std::arch::x86_64::*;
 
@@ -18,7 +18,7 @@ impl Token for Avx2 {
     }
 }
 
-/// A count for the shifts of all lanes.
+/// A shift count for all lanes.
 ///
 /// # Safety
 /// The CPU must have AVX2.
@@ -42,7 +42,7 @@ unsafe fn shift_right_signed_32(a: __m256i, n: u32) -> __m256i {
 unsafe fn shift_right_signed_64(a: __m256i, n: u32) -> __m256i {
     // SAFETY: the caller's promise.
     unsafe {
-        // Where the sign comes to lie.
+        // The position of the sign bit after the shift.
         let sign = _mm256_srl_epi64(_mm256_set1_epi64x(i64::MIN), count(n));
         _mm256_sub_epi64(_mm256_xor_si256(_mm256_srl_epi64(a, count(n)), sign), sign)
     }
@@ -64,7 +64,7 @@ unsafe fn max_64(a: __m256i, b: __m256i) -> __m256i {
     unsafe { _mm256_blendv_epi8(b, a, _mm256_cmpgt_epi64(a, b)) }
 }
 
-/// Products, of which the upper halves of the factors contribute only to the upper half.
+/// Products modulo 2^64: the upper halves of the factors contribute only to the upper half.
 ///
 /// # Safety
 /// The CPU must have AVX2.
@@ -78,8 +78,8 @@ unsafe fn products_64(a: __m256i, b: __m256i) -> __m256i {
     }
 }
 
-/// Bit lengths: the exponents of floats. Only the highest bit and those two and more below it are kept, so that no
-/// float is rounded up.
+/// Bit lengths, from the exponents of floats. The bit below the highest one is cleared first, so
+/// that no float is rounded up to the next power of two.
 ///
 /// # Safety
 /// The CPU must have AVX2.
@@ -88,7 +88,7 @@ unsafe fn lengths_32(a: __m256i) -> __m256i {
     // SAFETY: the caller's promise.
     unsafe {
         let floats = _mm256_cvtepi32_ps(_mm256_andnot_si256(_mm256_srli_epi32::<1>(a), a));
-        // Numbers that look negative have 32 bits, and so has the float −2^31 or a bit more.
+        // Numbers with the top bit set become negative floats; the blend gives them 32 bits.
         let exponents = _mm256_srli_epi32::<24>(_mm256_slli_epi32::<1>(_mm256_castps_si256(floats)));
         let lengths = _mm256_max_epi32(_mm256_sub_epi32(exponents, _mm256_set1_epi32(126)), _mm256_setzero_si256());
         _mm256_blendv_epi8(lengths, _mm256_set1_epi32(32), _mm256_srai_epi32::<31>(a))
@@ -117,7 +117,7 @@ unsafe fn leading_zeros_64(a: __m256i) -> __m256i {
     }
 }
 
-/// The zero bits above the longest of every eight words; zeros in the last lanes.
+/// Leading zeros of the longest of every eight words; zeros in the last lanes.
 ///
 /// # Safety
 /// The CPU must have AVX2.
@@ -125,7 +125,8 @@ unsafe fn leading_zeros_64(a: __m256i) -> __m256i {
 unsafe fn octet_zeros_32([a, b, c, d]: [__m256i; 4]) -> __m256i {
     // SAFETY: the caller's promise.
     unsafe {
-        // Of every register two words in each half, then one, then one in all.
+        // Combines the words of each register by OR: to two in each half, to one in each half, and
+        // to one.
         let ab = _mm256_or_si256(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
         let cd = _mm256_or_si256(_mm256_unpacklo_epi32(c, d), _mm256_unpackhi_epi32(c, d));
         let all = _mm256_or_si256(_mm256_unpacklo_epi64(ab, cd), _mm256_unpackhi_epi64(ab, cd));
@@ -135,7 +136,7 @@ unsafe fn octet_zeros_32([a, b, c, d]: [__m256i; 4]) -> __m256i {
     }
 }
 
-/// As [`octet_zeros_32`].
+/// [`octet_zeros_32`] for 64-bit words.
 ///
 /// # Safety
 /// The CPU must have AVX2.
@@ -145,7 +146,7 @@ unsafe fn octet_zeros_64([a, b, c, d, e, f, g, h]: [__m256i; 8]) -> __m256i {
     unsafe {
         let (a, b) = (_mm256_or_si256(a, b), _mm256_or_si256(c, d));
         let (c, d) = (_mm256_or_si256(e, f), _mm256_or_si256(g, h));
-        // Of every pair one word in each half, then one in all.
+        // Combines the words of each pair of registers by OR: to one in each half, and to one.
         let ab = _mm256_or_si256(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
         let cd = _mm256_or_si256(_mm256_unpacklo_epi64(c, d), _mm256_unpackhi_epi64(c, d));
         let any =
@@ -154,7 +155,7 @@ unsafe fn octet_zeros_64([a, b, c, d, e, f, g, h]: [__m256i; 8]) -> __m256i {
     }
 }
 
-/// The operations for a type of word, of which a register has `$lanes` and a row needs `$n`.
+/// The operations for a type of word. A register has `$lanes` words, a row has `$n` registers.
 macro_rules! level {
     (
         $word:ty, $n:literal, $lanes:literal, $bytes:literal, $set1:ident, $add:ident, $sub:ident, $mul:ident,
@@ -240,7 +241,7 @@ macro_rules! level {
                 for i in 0..$n {
                     // SAFETY: the token is proof of the instructions.
                     let lanes = unsafe {
-                        // There are only comparisons of signed numbers.
+                        // AVX2 compares only signed numbers.
                         let sign = 1 << (<$word>::BITS - 1);
                         let a = _mm256_xor_si256(a[i], $set1(sign as _));
                         $movemask($cast($cmpgt(a, $set1((limit ^ sign) as _))))
@@ -363,7 +364,7 @@ unsafe fn bits_32() -> __m256i {
     unsafe { _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128) }
 }
 
-/// As [`bits_32`].
+/// [`bits_32`] for 64-bit words.
 ///
 /// # Safety
 /// The CPU must have AVX2.

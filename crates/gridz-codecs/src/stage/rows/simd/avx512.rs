@@ -1,4 +1,4 @@
-//! AVX-512 with VBMI and VBMI2: two or four registers for a row.
+//! AVX-512 with VBMI and VBMI2: a row is two or four registers.
 
 use std::arch::asm;
 use std::arch::x86_64::*;
@@ -20,9 +20,9 @@ impl Token for Avx512 {
     }
 }
 
-/// Squeezing words together and spreading them out, others being zero. The instruction waits for the old value of its
-/// destination even where that is not used, so a compiler's choice of register would chain rows together that
-/// have nothing to do with each other. Here the destination is the source.
+/// Compresses words (`squeeze`), or expands them with zeros elsewhere (`spread`). The instruction
+/// waits for the old value of its destination even if that is not used. So the compiler's choice of
+/// a register could chain unrelated rows together. Here the destination is the source.
 macro_rules! in_place {
     ($visibility:vis $name:ident, $instruction:literal, $mask:ty, $vector:ty, $class:ident) => {
         #[inline]
@@ -61,7 +61,7 @@ unsafe fn narrow_32(row: [__m512i; 2]) -> __m256i {
     unsafe { _mm256_set_m128i(_mm512_cvtepi32_epi8(row[1]), _mm512_cvtepi32_epi8(row[0])) }
 }
 
-/// As [`narrow_32`].
+/// [`narrow_32`] for 64-bit words.
 ///
 /// # Safety
 /// The CPU must have AVX-512.
@@ -75,7 +75,7 @@ unsafe fn narrow_64(row: [__m512i; 4]) -> __m256i {
     }
 }
 
-/// Bytes as words.
+/// Zero-extends bytes to words.
 ///
 /// # Safety
 /// The CPU must have AVX-512.
@@ -88,7 +88,7 @@ unsafe fn widen_32(bytes: __m256i) -> [__m512i; 2] {
     }
 }
 
-/// As [`widen_32`].
+/// [`widen_32`] for 64-bit words.
 ///
 /// # Safety
 /// The CPU must have AVX-512.
@@ -106,7 +106,7 @@ unsafe fn widen_64(bytes: __m256i) -> [__m512i; 4] {
     }
 }
 
-/// The lowest bytes of 64 words, in any order; what is above them is zero.
+/// The lowest bytes of 64 words, in any order. The bits above these bytes must be zero.
 ///
 /// # Safety
 /// The CPU must have AVX-512.
@@ -119,7 +119,7 @@ unsafe fn low_bytes_32(words: [__m512i; 4]) -> __m512i {
     }
 }
 
-/// As [`low_bytes_32`].
+/// [`low_bytes_32`] for 64-bit words.
 ///
 /// # Safety
 /// The CPU must have AVX-512.
@@ -135,7 +135,7 @@ unsafe fn low_bytes_64(words: [__m512i; 8]) -> __m512i {
     }
 }
 
-/// Values times a power, rounded to integers, of which none is −0; and which are smaller than `limit`.
+/// Values times a power, rounded to integers without −0, and a mask of those smaller than `limit`.
 ///
 /// # Safety
 /// The CPU must have AVX-512.
@@ -150,7 +150,7 @@ unsafe fn rounded(values: __m512d, power: f64, limit: f64) -> (__m512d, __mmask8
     }
 }
 
-/// Multiples as [`Rows::to_multiples`] makes them, and which floats are such.
+/// [`Rows::to_multiples`] for a register, and a mask of the floats that are multiples.
 ///
 /// # Safety
 /// The CPU must have AVX-512.
@@ -168,7 +168,7 @@ unsafe fn multiples_32(floats: __m512i, power: f64, limit: f64) -> (__m512i, __m
     }
 }
 
-/// As [`multiples_32`].
+/// [`multiples_32`] for 64-bit words.
 ///
 /// # Safety
 /// The CPU must have AVX-512.
@@ -195,7 +195,7 @@ unsafe fn floats_32(multiples: __m512i, power: f64) -> __m512i {
     }
 }
 
-/// As [`floats_32`].
+/// [`floats_32`] for 64-bit words.
 ///
 /// # Safety
 /// The CPU must have AVX-512.
@@ -205,7 +205,7 @@ unsafe fn floats_64(multiples: __m512i, power: f64) -> __m512i {
     unsafe { _mm512_castpd_si512(_mm512_div_pd(_mm512_cvtepi64_pd(multiples), _mm512_set1_pd(power))) }
 }
 
-/// The floats of 32 bits nearest to quotients.
+/// Quotients, rounded to 32-bit floats.
 ///
 /// # Safety
 /// The CPU must have AVX-512.
@@ -219,7 +219,7 @@ unsafe fn quotients_32(low: __m512d, high: __m512d, power: f64) -> __m512i {
     }
 }
 
-/// A register of two halves.
+/// Joins two halves to a register.
 ///
 /// # Safety
 /// The CPU must have AVX-512.
@@ -229,8 +229,9 @@ unsafe fn join(low: __m256i, high: __m256i) -> __m512i {
     unsafe { _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high) }
 }
 
-/// Bit k of each of eight neighbouring bytes says whether a length is larger than `limit` + k. Transposed, byte k has
-/// these bits, so the ones in it are what is to be counted.
+/// [`Rows::counts_larger`]. Each length becomes a byte: bit k is set if the length is larger than
+/// `limit` + k. Eight such bytes are transposed, so that byte k has bit k of all eight. The ones in
+/// it are counted.
 ///
 /// # Safety
 /// The CPU must have AVX-512 with VBMI, BITALG and GFNI.
@@ -238,7 +239,7 @@ unsafe fn join(low: __m256i, high: __m256i) -> __m512i {
 unsafe fn counts_larger(bytes: &[u8; LENGTHS], limit: u8) -> [u64; 8] {
     // SAFETY: the caller's promise; a register has 64 bytes.
     unsafe {
-        // The lowest bits, as many as the length is larger than `limit`.
+        // As many low bits as the length exceeds `limit` by, at most eight.
         let marks =
             _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 3, 7, 15, 31, 63, 127, -1, -1, -1, -1, -1, -1, -1, -1));
         let fifteen = _mm512_set1_epi8(15);
@@ -246,11 +247,12 @@ unsafe fn counts_larger(bytes: &[u8; LENGTHS], limit: u8) -> [u64; 8] {
         for bytes in bytes.as_chunks::<64>().0 {
             let above = _mm512_subs_epu8(_mm512_loadu_si512(bytes.as_ptr().cast()), _mm512_set1_epi8(limit as i8));
             let marks = _mm512_shuffle_epi8(marks, _mm512_min_epu8(above, fifteen));
-            // The product of the unit vectors with a matrix, whose first row is the last byte, is its columns.
+            // The product of a matrix with the unit vectors is its columns. The matrix's first row
+            // is the last byte.
             let columns = _mm512_gf2p8affine_epi64_epi8::<0>(_mm512_set1_epi64(0x0102_0408_1020_4080), marks);
             counts = _mm512_add_epi8(counts, _mm512_popcnt_epi8(columns));
         }
-        // Byte k of all eight words behind each other.
+        // Gathers byte k of all eight words in word k.
         let words = _mm512_permutexvar_epi8(_mm512_loadu_si512(COLUMNS.as_ptr().cast()), counts);
         let sums = _mm512_sad_epu8(words, _mm512_setzero_si512());
         let mut result = [0; 8];
@@ -273,7 +275,7 @@ const COLUMNS: [u8; 64] = {
 /// A one in every byte.
 const BYTES: u64 = 0x0101_0101_0101_0101;
 
-/// The operations for a type of word, of which a register has `$lanes` and a row needs `$n`.
+/// The operations for a type of word. A register has `$lanes` words, a row has `$n` registers.
 macro_rules! level {
     (
         $word:ty, $n:literal, $lanes:literal, $mask:ty, $set1:ident, $add:ident, $sub:ident, $mul:ident, $sll:ident,
@@ -339,7 +341,8 @@ macro_rules! level {
                 for a in &mut a {
                     // SAFETY: the token is proof of the instructions.
                     *a = unsafe {
-                        // All bits but the top one are inverted if that is set, which was the lowest one.
+                        // After the rotation the lowest bit is the top bit. If it is set, invert
+                        // all other bits.
                         let turned = $ror::<1>(*a);
                         let sign = $sra(turned, $set1(<$word>::BITS as _));
                         $ternary::<{ 0xf0 ^ (0xcc & 0xaa) }>(turned, sign, $set1((<$word>::MAX >> 1) as _))
@@ -354,8 +357,9 @@ macro_rules! level {
                 let mut lanes = first_lanes(n);
                 let mut at = to.as_mut_ptr();
                 for row in row {
-                    // SAFETY: the token is proof of the instructions; only the first `n` words are written, for which
-                    // there is room, and an address is not used without its lanes.
+                    // SAFETY: the token is proof of the instructions; only the first `n` words are
+                    // written, and `to` has room for them. An address whose lanes are all masked
+                    // out is not accessed.
                     unsafe { $store(at.cast(), lanes as $mask, row) };
                     at = at.wrapping_add(64);
                     lanes = lanes >> ($lanes - 1) >> 1;
@@ -372,8 +376,8 @@ macro_rules! level {
             }
             #[inline(always)]
             fn reload_bytes(self, _: &[u8], is_next: bool, next: Self::Row, mut last: Self::Row) -> Self::Row {
-                // Rows that begin anywhere are in more than one line of the cache for each register, so that loading
-                // them takes longer.
+                // A row at any address has registers that cross a cache line, so loading it takes
+                // longer.
                 let mask = (is_next as $mask).wrapping_neg();
                 for i in 0..$n {
                     // SAFETY: the token is proof of the instructions.
@@ -399,7 +403,7 @@ macro_rules! level {
             }
             #[inline(always)]
             fn fill_forward(self, mask: u32, mut a: Self::Row, before: Self::Row) -> Self::Row {
-                /// Of every lane the bits of those up to it.
+                /// For every lane, the bits of all lanes up to it.
                 const UP_TO: [$word; $lanes] = {
                     let mut table = [1; $lanes];
                     let mut i = 1;
@@ -485,7 +489,8 @@ macro_rules! level {
             fn running_sums(self, mut a: Self::Row) -> Self::Row {
                 // SAFETY: the token is proof of the instructions.
                 unsafe {
-                    // Step by step for all registers, so that none waits for its own last step.
+                    // Each step handles all registers, so that no register waits for its own last
+                    // step.
                     let zero = _mm512_setzero_si512();
                     for a in &mut a {
                         *a = $add(*a, $align::<{ $lanes - 1 }>(*a, zero));
@@ -521,8 +526,9 @@ macro_rules! level {
                 let mut n = 0;
                 for (i, a) in a.into_iter().enumerate() {
                     let present = (mask >> (i * $lanes)) as $mask;
-                    // SAFETY: the token is proof of the instructions; before each register at most as many words have
-                    // been written as the registers before it have.
+                    // SAFETY: the token is proof of the instructions; `n` is at most the number of
+                    // words in the registers before this one, so the store ends within the 32
+                    // words.
                     unsafe { _mm512_storeu_si512(to.add(n).cast(), $squeeze(present, a)) };
                     n += present.count_ones() as usize;
                 }
@@ -530,8 +536,8 @@ macro_rules! level {
             #[inline(always)]
             fn spread(self, mask: u32, from: &[$word]) -> Self::Row {
                 let from = from[..LANES].as_ptr();
-                // SAFETY: the token is proof of the instructions; before each register at most as many words have
-                // been read as the registers before it have.
+                // SAFETY: the token is proof of the instructions; `n` is at most the number of
+                // words in the registers before this one, so the load ends within the 32 words.
                 unsafe {
                     let mut row = [_mm512_setzero_si512(); $n];
                     let mut n = 0;
@@ -556,8 +562,8 @@ macro_rules! level {
                 };
                 let from = &from[..LANES * $bytes];
                 assert!(width <= <$word>::BITS - 7, "a field and what is before it in its first byte fit a word");
-                // SAFETY: the token is proof of the instructions; the fields for a register take up to as many bytes as
-                // that has less eight, so the last register begins that long before the end.
+                // SAFETY: the token is proof of the instructions. The fields for a register have at
+                // most as many bytes as a register, so all loads end within the bytes of a row.
                 unsafe {
                     let bits = $mul(_mm512_loadu_si512(LANE.as_ptr().cast()), $set1(width as _));
                     let first_bytes = $mul($srl(bits, $set1(3)), $set1(0x0101_0101_0101_0101_u64 as _));
@@ -702,7 +708,8 @@ macro_rules! level {
             #[inline(always)]
             fn pack_octets(self, row: Self::Row, widths: [u8; LANES / 8], out: &mut [u8]) {
                 let out = out[..OCTETS_ROOM].as_mut_ptr();
-                // SAFETY: the token is proof of the instructions; no register's bytes are more than it has.
+                // SAFETY: the token is proof of the instructions; each register's packed bytes are
+                // at most 64.
                 unsafe {
                     if octets::are_up_to(widths, 8) {
                         return _mm256_storeu_si256(out.cast(), octets::pack_one(widths, $narrow(row)));
@@ -718,7 +725,8 @@ macro_rules! level {
             #[inline(always)]
             fn unpack_octets(self, widths: [u8; LANES / 8], from: &[u8]) -> Self::Row {
                 let from = from[..OCTETS_ROOM].as_ptr();
-                // SAFETY: the token is proof of the instructions; no register's bytes are more than it has.
+                // SAFETY: the token is proof of the instructions; each register's packed bytes are
+                // at most 64.
                 unsafe {
                     if octets::are_up_to(widths, 8) {
                         return $widen(octets::unpack_one(widths, _mm256_loadu_si256(from.cast())));

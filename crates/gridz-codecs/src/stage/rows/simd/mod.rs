@@ -15,14 +15,14 @@ use crate::stage::word::Word;
 use avx2::Avx2;
 use avx512::Avx512;
 
-/// What can be had only where the CPU has the instructions of a level.
+/// Proof that the CPU has the instructions of a level.
 trait Token: Sized {
     /// # Safety
     /// The CPU has the instructions.
     unsafe fn new() -> Self;
 }
 
-/// Words with rows of every level.
+/// Words that have rows at every level.
 pub trait SimdWord: Word {
     #[expect(private_bounds)]
     type Avx2: Rows<Self> + Token;
@@ -87,7 +87,7 @@ macro_rules! rows {
 }
 use rows;
 
-/// The compiler takes one key after the other.
+/// Vector code for [`Keys`], because the compiler would process the keys one by one.
 macro_rules! keys {
     ($level:ty) => {
         impl Keys for $level {
@@ -155,10 +155,11 @@ use each;
 
 macro_rules! level {
     ([$($feature:tt)*] $name:ident, $rows:ident) => {
-        /// Does a task with rows of the level.
+        /// Runs a task with rows of the level.
         #[target_feature($(enable = $feature),*)]
         pub fn $name<W: SimdWord, T: Task<W>>(task: T) -> T::Output {
-            // SAFETY: who calls this has seen to the features, which are the level's.
+            // SAFETY: a call of this function requires the features, which are the level's
+            // instructions.
             task.run(unsafe { W::$rows::new() })
         }
     };

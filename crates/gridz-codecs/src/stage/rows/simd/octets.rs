@@ -1,15 +1,17 @@
-//! Groups of eight numbers with AVX-512: what is packed lies in the eight bytes of a quadword each, and the bytes that it takes
-//! are squeezed together, or spread out, by one instruction for all groups.
+//! Groups of eight numbers with AVX-512. Each group is packed within the eight bytes of a quadword.
+//! For all groups at once, one instruction then compresses the bytes that are used, or expands
+//! them.
 
 use std::arch::x86_64::*;
 
 use super::avx512::{spread_8, spread_wide_8, squeeze_8, squeeze_wide_8};
 
-/// Of a width up to 8 as many low bits.
+/// For widths up to 8, a byte with that many low bits set.
 const LOW_BITS: [i8; 16] = [0, 1, 3, 7, 15, 31, 63, 127, -1, 0, 0, 0, 0, 0, 0, 0];
-/// What a width is multiplied by in every sixteen bits for the first bits of eight fields.
+/// Times a width in every 16 bits, this is the first bit of each of eight fields, a byte each.
 const FIRST_BITS: i64 = 0x0706_0504_0302_0100;
-/// Byte g in each byte, or in the lower of every two, of quadword g, where no byte is the one that is not there.
+/// Shuffles that copy byte g to each byte of quadword g, or to the lower of every two. The index −1
+/// results in zero.
 const IN_ALL: [i8; 64] = spread_out(1);
 const IN_EVEN: [i8; 64] = spread_out(2);
 
@@ -23,7 +25,7 @@ const fn spread_out(step: usize) -> [i8; 64] {
     table
 }
 
-/// The least of every eight bytes becomes the lowest of them.
+/// Puts the least of every eight bytes in the lowest one.
 ///
 /// # Safety
 /// The CPU must have AVX-512.
@@ -51,7 +53,8 @@ unsafe fn low_bits(widths: __m128i) -> __m128i {
     unsafe { _mm_shuffle_epi8(_mm_loadu_si128(LOW_BITS.as_ptr().cast()), widths) }
 }
 
-/// Eight bytes of four groups become as many bits of each as the group's width, and these bytes follow each other.
+/// Packs four groups of eight bytes: each byte to as many low bits as the width of its group. The
+/// bytes of the groups follow each other.
 ///
 /// # Safety
 /// The CPU must have AVX-512 with VBMI and VBMI2.
@@ -103,7 +106,8 @@ pub unsafe fn unpack_one(widths: [u8; 4], bytes: __m256i) -> __m256i {
     }
 }
 
-/// Byte p of the words of a group becomes quadword p of it, and the inverse, for words of so many bytes.
+/// Permutation that moves byte p of a group's words to quadword p of the group, and its inverse,
+/// for words of `word_bytes` bytes.
 const fn transposed(word_bytes: usize) -> [[u8; 64]; 2] {
     let (mut there, mut back) = ([0; 64], [0; 64]);
     let mut i = 0;
@@ -117,10 +121,11 @@ const fn transposed(word_bytes: usize) -> [[u8; 64]; 2] {
     [there, back]
 }
 
-/// By the bytes of a word: 4 or 8.
+/// For words of 4 and of 8 bytes.
 const TRANSPOSED: [[[u8; 64]; 2]; 2] = [transposed(4), transposed(8)];
 
-/// Bits of the parts of a register's groups, which are those from number `group` on: a byte each.
+/// Bit widths of the byte parts of a register's groups, from number `group` on; a byte for each
+/// part.
 ///
 /// # Safety
 /// The CPU must have AVX-512 with VBMI and VBMI2.
@@ -138,7 +143,8 @@ unsafe fn of_parts<const WORD_BYTES: usize>(widths: [u8; 4], group: usize) -> __
     }
 }
 
-/// As [`pack_one`] for the groups of a register, from number `group` on, of any width; and their bytes.
+/// Like [`pack_one`], for the groups of a register from number `group` on, which may have any
+/// width. Also returns the number of packed bytes.
 ///
 /// # Safety
 /// The CPU must have AVX-512 with VBMI and VBMI2.
@@ -152,7 +158,7 @@ pub unsafe fn pack<const WORD_BYTES: usize>(widths: [u8; 4], group: usize, words
         let bytes = _mm512_permutexvar_epi8(order, words);
         let all = _mm512_broadcastq_epi64(widths);
         let even = _mm512_shuffle_epi8(all, _mm512_loadu_si512(IN_EVEN.as_ptr().cast()));
-        // Bits that a part does not have are cut off at the end: there is nothing in them, but above the last part.
+        // Bits above a part's width are zero. Those in parts of width 0 are dropped at the end.
         let pairs = _mm512_or_si512(
             _mm512_and_si512(bytes, _mm512_set1_epi16(0xff)),
             _mm512_sllv_epi16(_mm512_srli_epi16::<8>(bytes), even),

@@ -1,5 +1,5 @@
-//! Quantising floats with AVX-512, see [`Uniform`], and the way back: a register of numbers at a time, with arithmetic for the
-//! first zone alone where all of them are in it.
+//! Quantizes floats with AVX-512 and converts them back, see [`Uniform`], a register at a time. If
+//! all its numbers are in the first zone, it does only that zone's arithmetic.
 
 use std::arch::x86_64::*;
 
@@ -23,7 +23,7 @@ macro_rules! quantise {
                 unsafe { to_floats(set1(word as _)) }
             }
 
-            /// What a table has for each zone.
+            /// Looks up each zone in a table.
             ///
             /// # Safety
             /// The CPU must have AVX-512.
@@ -43,7 +43,7 @@ macro_rules! quantise {
                 unsafe { set1(word as _) }
             }
 
-            /// The zones of a register of numbers.
+            /// Parameters of the zones of a register's numbers.
             struct Found {
                 start: $vector,
                 end: $vector,
@@ -52,7 +52,7 @@ macro_rules! quantise {
                 first: __m512i,
             }
 
-            /// Looks zones up by their numbers.
+            /// Looks up the parameters of zones by the zones' numbers.
             ///
             /// # Safety
             /// The CPU must have AVX-512.
@@ -72,7 +72,8 @@ macro_rules! quantise {
                 }
             }
 
-            /// The codes of floats, which of these have one, and which of those are within the bound.
+            /// Quantizes floats: the codes, a mask of the floats that have one, and a mask of those
+            /// that are also within the bound.
             ///
             /// # Safety
             /// The CPU must have AVX-512.
