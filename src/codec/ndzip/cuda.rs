@@ -6,7 +6,7 @@ use crate::codec::ndzip::layout::Layout;
 use crate::format::region::FoldedRegion;
 use crate::types::{DType, Shape};
 
-/// By type and rank.
+/// Kernels by type and rank.
 const COMPRESS: [[Names; 3]; 2] = [
     [names!("ndzip_compress_f32_1d"), names!("ndzip_compress_f32_2d"), names!("ndzip_compress_f32_3d")],
     [names!("ndzip_compress_f64_1d"), names!("ndzip_compress_f64_2d"), names!("ndzip_compress_f64_3d")],
