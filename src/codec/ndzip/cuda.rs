@@ -6,7 +6,7 @@ use crate::codec::ndzip::layout::Layout;
 use crate::format::region::FoldedRegion;
 use crate::types::{DType, Shape};
 
-/// Kernels by type and rank.
+/// By type and rank.
 const COMPRESS: [[Names; 3]; 2] = [
     [names!("ndzip_compress_f32_1d"), names!("ndzip_compress_f32_2d"), names!("ndzip_compress_f32_3d")],
     [names!("ndzip_compress_f64_1d"), names!("ndzip_compress_f64_2d"), names!("ndzip_compress_f64_3d")],
@@ -46,8 +46,8 @@ impl Blocks {
 }
 
 impl GpuCodec for Ndzip {
-    /// Tiles are the blocks that the region touches, then its elements in the border, then parts of the payload, which
-    /// has the only checksum that there is.
+    /// Tiles are the blocks that the region touches, then the region's elements in the border, then
+    /// parts of the payload. The payload has the only checksum.
     fn region(&self, chunks: &Chunks, region: &FoldedRegion, compares: bool) -> Answer {
         let &Chunks { array, shape, layout } = chunks;
         let layout: &Layout = layout.get();
