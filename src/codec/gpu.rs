@@ -169,7 +169,7 @@ impl Passes {
 /// One launch.
 #[derive(Debug, Clone, Copy)]
 pub struct Pass {
-    /// What is launched.
+    /// The kernel to launch.
     pub kernel: Kernel,
     /// A chunk's numbers of units, of two kinds. The kernel determines how many units of one kind
     /// make a tile; a chunk has at least one tile.

@@ -126,12 +126,12 @@ pub struct Job<'a> {
     pub verify: bool,
 }
 
-/// Bytes of a payload and their checksum sums.
+/// Length of a payload and its checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Encoded {
     /// Payload bytes at the start of the destination.
     pub n_bytes: usize,
-    /// Sums over those bytes.
+    /// Checksum of those bytes.
     pub sums: Sums,
 }
 
@@ -225,7 +225,7 @@ pub trait Progressive: Sync {
     fn part(&self, layout: &Kept, payload: &[u8], n_all: u64, detail: Detail) -> Result<Part>;
 
     /// Decodes the result of [`Progressive::part`] into `dst`, which has exactly its bytes, and
-    /// returns the checksum sums of the bytes that were read.
+    /// returns the checksum of the bytes that were read.
     ///
     /// # Errors
     /// As [`Codec::decode`].
@@ -262,8 +262,8 @@ pub trait Codec: Sync {
     fn encode(&self, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded>;
 
     /// Decodes `payload` into `dst`, which has exactly the bytes of the array, and returns the
-    /// checksum sums of the payload. `payload` is untrusted: it is checked before it is used. After
-    /// an error the contents of `dst` are unspecified.
+    /// checksum of the payload. `payload` is untrusted: it is checked before it is used. After an
+    /// error the contents of `dst` are unspecified.
     ///
     /// # Errors
     /// `Corrupt` or `Truncated` for bytes this codec cannot have written, `OutOfMemory`.
@@ -288,8 +288,8 @@ pub trait Codec: Sync {
 
     /// Decodes the elements of `region`, a part of the job's shape, into `dst`, which has exactly
     /// their bytes. Decodes only the blocks that the region touches. As [`Codec::decode`], except
-    /// that it computes the payload's checksum sums only if `job` asks for verification and blocks
-    /// have no checksums of their own.
+    /// that it computes the payload's checksum only if `job` asks for verification and blocks have
+    /// no checksums of their own.
     fn decode_region(
         &self,
         job: &Job,

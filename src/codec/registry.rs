@@ -60,12 +60,11 @@ impl Entry {
     }
 }
 
-/// One level of a codec: how much it does to save bytes.
+/// One effort level of a codec.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Level {
     /// Its number, from 1.
     pub number: u16,
-    /// Its name.
     pub name: &'static str,
 }
 

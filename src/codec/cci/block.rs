@@ -22,7 +22,7 @@ use crate::stage::word::Word;
 /// Block kinds: raw elements, or coded lists.
 const RAW: u8 = 0;
 const CODED: u8 = 1;
-/// Flags.
+/// Flags of a coded block.
 const HAS_RUNS: u8 = 1;
 const HAS_ROWS: u8 = 2;
 /// Bytes of the head, before the lists.

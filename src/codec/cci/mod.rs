@@ -37,10 +37,9 @@ use crate::stage::rows::{RowWord, Rows};
 use crate::types::{Array, DType, Shape};
 use block::Work;
 
-/// The codec.
 pub struct Cci;
 
-/// Does something with the worker for a job's words.
+/// Runs code with the worker for a job's words.
 macro_rules! with_worker {
     ($job:expr, |$worker:ident| $what:expr) => {{
         let coder = Coder { chunk: *$job.layout.get(), level: $job.level };
@@ -103,7 +102,7 @@ fn element(dtype: DType) -> Option<Element> {
     Element::of(dtype).filter(|_| matches!(dtype, U32 | U64 | I32 | I64))
 }
 
-/// What all blocks of a chunk have in common.
+/// The common data of a chunk's blocks.
 #[derive(Clone, Copy)]
 struct Chunk {
     layout: Layout,

@@ -70,7 +70,7 @@ pub fn expand<W: Word>(firsts: &[W], lengths: &[u32], out: &mut [u8]) -> Result<
         }
         let mut next = first;
         while at < end {
-            // The next run overwrites what lies beyond this one.
+            // The next run overwrites the positions beyond this one.
             if let Some(to) = out.get_mut(at * W::BYTES..(at + AT_ONCE) * W::BYTES) {
                 for i in 0..AT_ONCE {
                     next.plus(steps[i]).write(&mut to[i * W::BYTES..(i + 1) * W::BYTES]);

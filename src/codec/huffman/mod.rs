@@ -28,7 +28,6 @@ use crate::stage::rows::Rows;
 use crate::types::{Array, DType, Shape};
 use block::Work;
 
-/// The codec.
 pub struct Huffman;
 
 impl Codec for Huffman {
@@ -107,7 +106,7 @@ fn element(dtype: DType) -> Option<Element> {
     Element::of(dtype).filter(|_| matches!(dtype, U8 | U16 | U32 | I8 | I16 | I32))
 }
 
-/// What all blocks of a chunk have in common.
+/// The common data of a chunk's blocks.
 #[derive(Clone, Copy)]
 struct Chunk {
     layout: Layout,

@@ -218,9 +218,9 @@ fn others(masked: Option<&Marks>, k: usize, n: usize) -> u32 {
     }
 }
 
-/// Combines `n` numbers with the tails at the start of `bytes` to floats, and returns the bytes of
-/// the tails. Masked numbers become arbitrary. `v` is padded by a row, and each of `spare` has room
-/// for as many numbers and two rows.
+/// Joins `n` numbers with the tails at the start of `bytes` to floats, and returns the bytes of the
+/// tails. Masked numbers become arbitrary. `v` is padded by a row, and each of `spare` has room for
+/// as many numbers and two rows.
 ///
 /// # Errors
 /// `Corrupt` for numbers that are too large, or if the bytes end early.

@@ -28,7 +28,8 @@ pub enum Meaning<W> {
     /// Differences of an integer map: the map's parameter, orders and base, and whether a mask
     /// precedes them.
     Differences { map: u8, unit: u16, orders: Orders, base: W, is_masked: bool },
-    /// Indices into a dictionary, with t.
+    /// Indices into a dictionary. The number is the shift: the trailing zero bits that all words
+    /// share.
     Dictionary(u16, dict::Fields<W>),
 }
 

@@ -39,7 +39,6 @@ use crate::types::{Array, DType, Shape};
 use block::Work;
 use params::Mode;
 
-/// The codec.
 pub struct Lorenzo;
 
 /// Runs code with the worker for a job's words and level.
@@ -125,7 +124,7 @@ impl Codec for Lorenzo {
     }
 }
 
-/// What all blocks of a chunk have in common.
+/// The common data of a chunk's blocks.
 #[derive(Clone, Copy)]
 struct Chunk {
     layout: Layout,

@@ -21,7 +21,7 @@ use crate::stage::word::Word;
 use zerocopy::FromZeros;
 
 /// Decodes a payload into `dst`, which has exactly the bytes of the array, and returns the
-/// payload's checksum sums.
+/// payload's checksum.
 ///
 /// # Errors
 /// `Corrupt`, `Truncated`, `UnsupportedFormat` or `OutOfMemory`.
@@ -30,9 +30,9 @@ pub fn decode<T: Real>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8])
     decode_part::<T>(chunk, job, &payload, (0, payload.head.n_layers), dst)
 }
 
-/// Decodes into `dst`, which has exactly the bytes of the result, and returns the checksum sums of
-/// the bytes read. Level 0 is the array, from the first `n_layers` layers; a coarser level is its
-/// grid, from layer 0.
+/// Decodes into `dst`, which has exactly the bytes of the result, and returns the checksum of the
+/// bytes read. Level 0 is the array, from the first `n_layers` layers; a coarser level is its grid,
+/// from layer 0.
 ///
 /// # Errors
 /// As [`decode`].

@@ -46,7 +46,6 @@ const FRONT_BYTES: u64 = 1 << 12;
 /// Arrays must be smaller: the table of numbers counts units of four bytes in 32 bits.
 const MOST_BYTES: usize = 1 << 34;
 
-/// The codec.
 pub struct Mgard;
 
 impl Codec for Mgard {

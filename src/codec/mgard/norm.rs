@@ -1,18 +1,18 @@
 //! Norms of arrays of errors in which coarse components weigh more than fine ones.
 //!
-//! Let Q_l e be the least-squares approximation of an array e by arrays that are linear between the
-//! nodes of the grid of level l, and constant after the last ones. The components Q_l e - Q_(l+1) e
-//! of an array are orthogonal, so the squares of their norms add up to that of the array. The norm
-//! s weighs the square of level l by 4^(-s·l). With s = 0 it is the root mean square. With s = -1
-//! it is at least 2^l times the norm of Q_l e, so means over regions of 2^l elements along each
-//! axis are that much more accurate. (These are the norms of Ainsworth, Tugluk, Whitney, Klasky,
-//! "Multilevel techniques for compression and reduction of scientific data - quantitative control
-//! of accuracy in derived quantities", 2019, with sums for integrals.)
+//! Let Q_l e be the least-squares approximation of an array e by piecewise linear arrays: linear
+//! between the nodes of the grid of level l, and constant after the last ones. The components Q_l e
+//! - Q_(l+1) e of an array are orthogonal, so the squares of their norms add up to that of the
+//! array. The norm s weighs the square of level l by 4^(-s·l). With s = 0 it is the root mean
+//! square. With s = -1 it is at least 2^l times the norm of Q_l e, so means over regions of 2^l
+//! elements along each axis are that much more accurate. (These are the norms of Ainsworth, Tugluk,
+//! Whitney, Klasky, "Multilevel techniques for compression and reduction of scientific data -
+//! quantitative control of accuracy in derived quantities", 2019, with sums for integrals.)
 //!
 //! An array of level l has coefficients c, those of its nodes, and equals P c. The approximation of
-//! e has c = M^-1 b with the moments b = Pᵀe and the masses M = PᵀP, and the square of its norm is
-//! bᵀ M^-1 b. Moments and masses of a level are computed from those of the next finer one, along
-//! one axis after the other. The masses of an axis are tridiagonal.
+//! e has c = M^-1 b with the moments b = Pᵀe and the masses M = PᵀP. The square of its norm is bᵀ
+//! M^-1 b. Moments and masses of a level are computed from those of the next finer one, along one
+//! axis after the other. The masses of an axis are tridiagonal.
 
 use crate::codec::mgard::grid::MAX_RANK;
 use crate::error::{Result, try_vec};

@@ -206,7 +206,7 @@ impl<W: Word> Work<W> {
 }
 
 /// Encodes all numbers to the start of `out`, which is at offset `at` of the payload. Returns the
-/// bytes of table and blocks, and their checksum sums.
+/// bytes of table and blocks, and their checksum.
 ///
 /// # Errors
 /// `OutOfMemory`.
@@ -302,7 +302,7 @@ impl<'p> Coded<'p> {
         Ok(Self { entries, at, table: Table::new("mgard", of_arrays, blocks, at + n_table, UNIT)? })
     }
 
-    /// Decodes all numbers, those of each block contiguous. Returns the checksum sums of table and
+    /// Decodes all numbers, those of each block contiguous. Returns the checksum of table and
     /// blocks.
     ///
     /// # Errors

@@ -29,7 +29,7 @@ pub const MAX_LAYERS: usize = 8;
 /// The bound of a layer is larger than that of the next one by this power of two.
 const LAYER_BITS: usize = 3;
 
-/// The least s.
+/// The smallest s.
 const LEAST_S: f64 = -2.0;
 
 /// `layers`: the number of layers, of which a reader may read the first ones. `s`: the norm that

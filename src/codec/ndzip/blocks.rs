@@ -68,7 +68,7 @@ fn prefetch(rows: usize) -> Prefetch {
     if rows > 1 { Prefetch::Following } else { Prefetch::Nothing }
 }
 
-/// Bytes of a piece and, if its position in the payload is known, its checksum sums.
+/// Bytes of a piece and, if its position in the payload is known, its checksum.
 pub type Encoded = (usize, Option<Sums>);
 
 /// Encodes a piece.
@@ -94,7 +94,7 @@ pub fn encode<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: u
     (end, follower.map(|follower| follower.finish(&piece.out[..end])))
 }
 
-/// Decodes blocks and returns the checksum sums of consecutive ones.
+/// Decodes blocks and returns the checksum of consecutive ones.
 #[inline(always)]
 pub fn decode<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: usize>(
     level: Level,

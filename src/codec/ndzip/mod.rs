@@ -29,7 +29,6 @@ use blocks::{Part, Piece, Places, Portable, Strip};
 use layout::{BLOCK, Layout};
 use word::FloatWord;
 
-/// The codec.
 pub struct Ndzip;
 
 impl Codec for Ndzip {
@@ -117,7 +116,7 @@ fn encode<W: Coded>(layout: &Layout, job: &Job, src: &[u8], dst: &mut [u8]) -> R
     Ok(Encoded { n_bytes: table.len() + end, sums: of_table.plus(of_blocks).plus(of_border) })
 }
 
-/// Encodes all blocks by several threads, and returns their bytes and sums.
+/// Encodes all blocks with several threads, and returns their bytes and checksum.
 fn encode_pieces<W: Coded>(
     layout: &Layout,
     job: &Job,

@@ -2,7 +2,8 @@
 //!
 //! Encoding a block of 4096 words:
 //! 1. take the bit patterns and rotate them left by one, so the sign is the lowest bit;
-//! 2. integer Lorenzo transform: along each axis, every word loses its predecessor (mod 2^BITS);
+//! 2. integer Lorenzo transform: along each axis, subtract from every word its predecessor (mod
+//!    2^BITS);
 //! 3. where the top bit is then set, invert the other bits: small negative numbers get leading zeros;
 //! 4. cut the words into groups of BITS; a group is a square bit matrix: transpose it, so that word c
 //!    holds bit BITS−1−c of every element, the first element highest;

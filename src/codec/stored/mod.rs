@@ -14,7 +14,6 @@ use crate::format::region::FoldedRegion;
 use crate::stage::sums::{Prefetch, Summer};
 use crate::types::{Array, DType, MAX_RANK, Shape};
 
-/// The codec.
 pub struct Stored;
 
 /// Bytes copied and hashed at a time, so that hashing finds them in the cache.

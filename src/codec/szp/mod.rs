@@ -48,7 +48,6 @@ const HEAD_BYTES: usize = 8;
 /// Most bytes of a block in addition to one word per element.
 const MOST_AROUND_WORDS: usize = 16;
 
-/// The codec.
 pub struct Szp;
 
 impl Codec for Szp {
@@ -166,7 +165,7 @@ pub fn layout(dtype: DType, shape: &Shape, log2_unit: u8, level: params::Level) 
     Layout::new(shape, Element::of(number)?.bytes, level.log2_size(), form)
 }
 
-/// What all blocks of a chunk have in common.
+/// The common data of a chunk's blocks.
 #[derive(Clone, Copy)]
 struct Chunk {
     layout: Layout,

@@ -22,7 +22,7 @@ use crate::stage::sums::{Prefetch, sums_of};
 use crate::stage::word::Word;
 
 /// Decodes a payload into `dst`, which has exactly the bytes of the array, and returns the
-/// payload's checksum sums.
+/// payload's checksum.
 ///
 /// # Errors
 /// `Corrupt`, `Truncated` or `OutOfMemory`.

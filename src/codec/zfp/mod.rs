@@ -40,7 +40,6 @@ use numbers::Numbers;
 use params::{Asked, bounded};
 use rules::Checked;
 
-/// The codec.
 pub struct Zfp;
 
 /// Calls a function with the type of the elements of a chunk.

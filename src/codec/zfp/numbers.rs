@@ -3,7 +3,7 @@
 /// The minimum exponent that marks lossless streams.
 pub const REVERSIBLE: i32 = -1075;
 
-/// The truncation of blocks: the parameters behind every mode of a zfp stream.
+/// The truncation of blocks: the parameters of a zfp stream that represent every mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Numbers {
     /// Least bits of a block.

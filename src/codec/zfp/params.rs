@@ -153,7 +153,7 @@ impl Asked {
     }
 }
 
-/// Whether elements are floats.
+/// True if elements are floats.
 fn is_float(dtype: DType) -> bool {
     matches!(dtype, DType::F32 | DType::F64)
 }

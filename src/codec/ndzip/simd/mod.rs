@@ -1,11 +1,12 @@
 //! Codes blocks with vector instructions: one body for every level, type and rank.
 //!
 //! The steps are those of `scalar`, but a group goes through all of them in registers. Encoding
-//! loads the group's elements, rotates them, and subtracts the predecessors along x (one lane to
-//! the left), y (the row above, still in a register or nearby) and z (the previous plane, held in a
-//! small array). Then it folds the signs, transposes the bits, and writes the nonzero columns
-//! consecutively. Decoding reverses the steps, with prefix sums instead of differences. So each
-//! element and each column of a block is touched once; only the heads are held back.
+//! loads the group's elements, rotates them, and subtracts the predecessors. They are one lane to
+//! the left along x, the row above along y (still in a register or nearby), and the previous plane
+//! along z (held in a small array). Then encoding folds the signs, transposes the bits, and writes
+//! the nonzero columns consecutively. Decoding reverses the steps, with prefix sums instead of
+//! differences. So each element and each column of a block is touched once; only the heads are held
+//! back.
 //!
 //! Lanes are compressed in a register, and the whole register is stored. The next store, or the
 //! next block, overwrites what lies after the last column. In the same way, whole registers are
