@@ -34,8 +34,7 @@ impl Fill {
     /// number converts to the same element.
     ///
     /// # Errors
-    /// `InvalidArgument` if the number of bytes is not that of the type, or exceeds that of every
-    /// number.
+    /// `InvalidArgument` if the number of bytes is wrong for the type, or too large for any number.
     pub fn of_bytes(dtype: DType, bytes: &[u8]) -> Result<Self> {
         let n_bytes = bytes.len();
         if !(1..=MAX_FILL_BYTES).contains(&n_bytes) || dtype.size().is_some_and(|size| size as usize != n_bytes) {

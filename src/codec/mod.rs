@@ -214,8 +214,8 @@ pub struct Part {
     pub promise: Promise,
 }
 
-/// Codecs whose payloads can be decoded from a prefix. A payload has `n_all` bytes, of which only
-/// the first ones may be available.
+/// Codecs whose payloads can be decoded from a prefix. The whole payload has `n_all` bytes;
+/// `payload` may be truncated.
 pub trait Progressive: Sync {
     /// Resolves a detail for a payload.
     ///

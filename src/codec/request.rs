@@ -297,7 +297,7 @@ impl Request {
     /// the codec does not store missing elements separately.
     ///
     /// # Errors
-    /// `InvalidArgument` if the number of bytes is not that of an element, or exceeds that of every
+    /// `InvalidArgument` if the number of bytes is wrong for an element, or too large for any
     /// number; `UnsupportedJob` for too many fill values.
     pub fn with_fill(self, array: &Array, element: &[u8]) -> Result<Self> {
         if !self.wants_missing() {

@@ -297,8 +297,8 @@ fn field(entry: Entry, at: u32) -> u32 {
 /// The entries for the next bits, in one context.
 type Table = [Entry; 1 << MAX_BITS];
 
-/// Builds the table for codes of these lengths. Returns the number of entries that belong to
-/// numbers of which two may not fit a window, or `None` if codes overlap.
+/// Builds the table for codes of these lengths. Returns the number of entries for long numbers (two
+/// may not fit a window), or `None` if codes overlap.
 fn fill(table: &mut Table, lengths: &[u8; MAX_SYMBOLS]) -> Option<u32> {
     // Codes are ordered by length. For short codes a small table suffices; longer ones start from
     // copies of it.

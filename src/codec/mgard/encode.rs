@@ -28,7 +28,7 @@ use crate::stage::word::Word;
 
 /// Ratio of the bins of consecutive levels, and limit of the total ratio: coarser levels get
 /// shorter bins. Applies if the mean square error counts and there are several axes. Few nodes have
-/// these bins, and all others are predicted from them.
+/// these bins, and the rest is predicted from them.
 const FINER: f64 = 1.5;
 const FINEST: f64 = 4.0;
 /// Number of walks that measure errors to find the largest bins for a mean square error.
@@ -221,7 +221,8 @@ impl<T: Real> Coder<'_, T> {
     }
 
     /// Performs all steps of a layer and computes their numbers, those of each step in the order of
-    /// its nodes. If `units` is given, returns the errors in units of which 1.0 has `units`.
+    /// its nodes. If `units` is given, returns the errors, measured such that 1.0 has `units`
+    /// units.
     fn walk(&mut self, head: &Head, k: usize, units: Option<T>) -> Result<Errors> {
         let (grid, n) = (&head.grid, self.array.len());
         self.exact.iter().for_each(|word| word.store(0, Ordering::Relaxed));

@@ -190,7 +190,7 @@ impl Chunk {
         self.room() * if self.asked.n_layers > 1 { 2 } else { 1 }
     }
 
-    /// Parses a payload of `n_all` bytes, of which only the first ones may be available.
+    /// Parses a payload of `n_all` bytes; `payload` may be truncated.
     fn parse<'p, T: Real>(&self, payload: &'p [u8], n_all: u64) -> Result<Payload<'p>> {
         let _ieee = Ieee::begin();
         let Asked { mode, value, n_layers, .. } = self.asked;

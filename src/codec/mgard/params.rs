@@ -32,7 +32,7 @@ const LAYER_BITS: usize = 3;
 /// The smallest s.
 const LEAST_S: f64 = -2.0;
 
-/// `layers`: the number of layers, of which a reader may read the first ones. `s`: the norm that
+/// `layers`: the number of layers; a reader may read only the first ones. `s`: the norm that
 /// measures errors.
 pub const EXTRAS: &[Extra] = &[
     Extra { name: "layers", default: 1.0, is_whole: true, modes: &[Mode::Abs, Mode::Rel, Mode::Rms] },

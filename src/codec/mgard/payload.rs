@@ -154,9 +154,8 @@ pub struct Payload<'p> {
 }
 
 impl<'p> Payload<'p> {
-    /// Parses a payload of `n_all` bytes, of which only the first ones may be available. It belongs
-    /// to an array with this grid, except for the order of its axes, and with such words and
-    /// `n_layers` layers.
+    /// Parses a payload of `n_all` bytes; `bytes` may be truncated. It belongs to an array with
+    /// this grid, except for the order of its axes, and with such words and `n_layers` layers.
     ///
     /// # Errors
     /// `Corrupt`, `Truncated`, or `UnsupportedFormat`.

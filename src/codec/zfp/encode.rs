@@ -125,8 +125,8 @@ fn relative_bound<T: Checked>(
 /// Most bits of a block.
 fn most_bits<T: Scalar>(layout: &Layout, numbers: &Numbers) -> usize {
     let (n, planes) = (layout.block_elements(), T::Word::BITS as usize);
-    // Every element in every plane, and the flags that tell for every plane and every element
-    // whether more follows. Before them come two flags, an exponent and a number of planes.
+    // Every element in every plane, and flags for every plane and every element, which say whether
+    // more follows. Before them come two flags, an exponent and a number of planes.
     let all = (n + 1) * planes + n + (2 + T::EXPONENT_BITS + T::PLANES_BITS) as usize;
     all.max(numbers.minbits as usize).min(numbers.maxbits as usize)
 }

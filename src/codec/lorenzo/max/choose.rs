@@ -19,24 +19,24 @@ use crate::stage::word::Word;
 
 /// Largest order along z: each order needs a plane of numbers in memory.
 const MOST_ALONG_Z: u8 = 3;
-/// Approximate number of elements of the part for trials: at least this, and this fraction of the
-/// block. The third constant has its minimum extents.
+/// Approximate number of elements of the part for trials: at least `TRIED`, and one in `TRIED_PART`
+/// of the block. `LEAST_TRIED` has its minimum extents.
 const TRIED: usize = 1 << 12;
 const TRIED_PART: usize = 64;
 const LEAST_TRIED: [usize; 3] = [4, 4, 512];
 /// Number of samples to find a word to mask.
 const SAMPLES: usize = 256;
-/// A word may be masked if at least this fraction of the elements have it.
+/// A word may be masked if at least one in this many elements has it.
 const MASKED_PART: usize = 64;
 /// Words are ranked if there are at least this many elements per distinct word.
 const LEAST_REPEATS: usize = 3;
-/// Looking back is used if it helps at least this fraction of the elements.
+/// Looking back is used if it helps at least one in this many elements.
 const LOOKING_BACK_PART: usize = 32;
-/// If it helps at least this fraction, coarser maps are not tried.
+/// If it helps at least one in this many elements, coarser maps are not tried.
 const LOOKING_BACK_MOSTLY: usize = 8;
-/// Predictions are active if they are the best for at least this fraction of the elements.
+/// Predictions are active if they are the best for at least one in this many elements.
 const ACTIVE_PART: u32 = 12;
-/// This fraction of the floats may have bits below the lowest unit that is tried.
+/// One in this many floats may have bits below the lowest unit that is tried.
 const UNITS_PART: u32 = 256;
 /// Number of samples to test whether there are many distinct words.
 const RANK_SAMPLES: usize = 4096;
@@ -324,8 +324,8 @@ fn digits_of<W: Word>(words: &[W], masked: &[bool]) -> Option<u32> {
         .filter(|&digits| are_decimal(digits, 1))
 }
 
-/// Exponents at which to cut floats: that of the lowest bits of nearly all, and that of the largest
-/// float.
+/// Exponents at which to cut floats: first by the lowest bits of nearly all floats, then by the
+/// largest float.
 #[inline(always)]
 fn units_of<W: Word>(words: &[W], masked: &[bool]) -> [Option<u32>; 2] {
     let mut counts = [0u32; 2 << 11];

@@ -24,8 +24,8 @@ pub const LOOKBACK: usize = 11;
 const LOG2_N: u32 = 4;
 pub const LANES: usize = 1 << LOG2_N;
 const _: () = assert!(LANES == KEYS && N <= LANES);
-/// Bits of a key other than the prediction's number, which is in the low bits. As a score this is
-/// above every sum of two scores, each of which is at most 2^10.
+/// Bits of a key other than the prediction's number, which is in the low bits. As a score this
+/// exceeds the sum of any two scores; a score is at most 2^10.
 const INACTIVE: u16 = u16::MAX << LOG2_N;
 
 /// Number of weighted neighbors; and of those in the same row, if the block has only one row.

@@ -2,9 +2,9 @@
 //!
 //! The transposition has three steps. Bytes are gathered until eight consecutive bytes are the same
 //! byte of eight neighboring elements. The 8×8 bits in them are transposed by exchanging
-//! off-diagonal sub-matrices. Then the bytes, each of which is now a part of one column, are
-//! assembled to columns by the same byte exchange as in the first step. Bytes are held in an order
-//! (the first element's last) in which rows and columns of bits are numbered the same way.
+//! off-diagonal sub-matrices. Each byte is now a part of one column. The bytes are assembled to
+//! columns by the same byte exchange as in the first step. Bytes are held in an order (the first
+//! element's last) in which rows and columns of bits are numbered the same way.
 //!
 //! AVX2 has no instruction to compress or expand lanes. Words are permuted instead, with indices
 //! from a table that is addressed by the mask of the selected words.

@@ -2,7 +2,7 @@
 //!
 //! Transposition: `gf2p8affineqb` transposes the 8×8 bits in every eight bytes. So bytes are
 //! gathered until eight consecutive bytes are the same byte of eight neighboring elements. Their
-//! bits are transposed. Then the bytes, each of which is now a part of one column, are assembled to
+//! bits are transposed. Each byte is now a part of one column. Finally the bytes are assembled to
 //! columns. Gathering and assembling are byte permutations of one or two registers.
 
 use std::arch::asm;

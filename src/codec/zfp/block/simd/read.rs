@@ -50,7 +50,7 @@ impl Stream {
         Self { at, end, seen: 0, next: highest, lowest }
     }
 
-    /// Skips the leading planes without a 1, each of which is a single 0 bit.
+    /// Skips the leading planes without a 1. Each of them is a single 0 bit.
     #[inline(always)]
     pub fn skip_zeros(&mut self, bytes: &[u8]) {
         let most = (self.next - self.lowest).min(WINDOW_BITS);
