@@ -33,7 +33,8 @@ const WEIGHTS: usize = 12;
 const STEPS: usize = 8;
 /// The learning rate of weights: 2^-7.
 const PACE: f64 = 0.0078125;
-/// Errors above this, relative to the features' norm, do not change weights.
+/// Limit of the squared error, relative to the squared norm of the features. Larger errors do not
+/// change weights.
 const LARGEST: f64 = 1048576.0;
 
 /// The values so far, row by row, each row followed by a zero. Leading zeros substitute neighbors
