@@ -136,7 +136,7 @@ impl Form {
     }
 }
 
-/// Scaled floats are smaller, if a decoder can restore every bit from them.
+/// Chooses scaled floats, which need fewer bits, if a decoder can restore every bit from them.
 #[inline(always)]
 fn choose_reversible<T: Scalar>(block: &[T], e: i32) -> Form {
     let (form, power, back) = if e == -T::BIAS {

@@ -386,7 +386,7 @@ impl<T: Convert<Word: Lane>, const R: usize> Machine<T> for Avx512<R> {
 
     #[inline(always)]
     unsafe fn store(digits: [__m512i; R], words: &mut [T::Word; BUNDLE]) {
-        // SAFETY: R registers are as long as a bundle.
+        // SAFETY: the caller's promise; R registers are as long as a bundle.
         unsafe { std::ptr::from_mut(words).cast::<[__m512i; R]>().write_unaligned(digits) }
     }
 
