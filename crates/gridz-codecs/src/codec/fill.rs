@@ -1,4 +1,5 @@
-//! Fill values: what stands in an array where there is no data, such as the -999 of a land mask.
+//! Fill values: the element that an array stores where it has no data, such as the -999 of a land
+//! mask.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -10,14 +11,16 @@ use crate::types::DType;
 /// Most bytes of an element that can be a fill value.
 pub const MAX_FILL_BYTES: usize = 16;
 
-/// A fill value. Text knows no element type, so it may be a number that becomes an element when the array is known.
+/// A fill value. Request text has no element type, so the value may be a number that is converted
+/// to an element once the array is known.
 #[derive(Debug, Clone, Copy)]
 pub enum Fill {
-    /// A whole number.
+    /// An integer.
     Whole(i128),
-    /// A number that is not whole, or beyond those; an element is the nearest one that its type has.
+    /// A number that is not an integer, or is beyond the range of `Whole`. Its element is the
+    /// nearest value of the type.
     Number(f64),
-    /// The bits of an element of so many bytes.
+    /// The bits of an element of `n_bytes` bytes.
     Bits {
         /// Its bytes, 1 to 16.
         n_bytes: u8,
@@ -27,10 +30,11 @@ pub enum Fill {
 }
 
 impl Fill {
-    /// An element of this type by its little-endian bytes. It is a number if a number of that type says the same.
+    /// Converts the little-endian bytes of an element of this type. The result is a number if a
+    /// number converts to the same element.
     ///
     /// # Errors
-    /// `InvalidArgument` for another number of bytes than the type's, or more than any number has.
+    /// `InvalidArgument` if the number of bytes is wrong for the type, or too large for any number.
     pub fn of_bytes(dtype: DType, bytes: &[u8]) -> Result<Self> {
         let n_bytes = bytes.len();
         if !(1..=MAX_FILL_BYTES).contains(&n_bytes) || dtype.size().is_some_and(|size| size as usize != n_bytes) {
@@ -51,7 +55,7 @@ impl Fill {
         Ok(if as_number.bits(dtype, n_bytes as u64).is_ok_and(|same| same == bits) { as_number } else { as_bits })
     }
 
-    /// A number. In text all NaN are one, and whole numbers have no -0.
+    /// Converts a number. All NaNs become the same, and -0 is not an integer.
     pub(super) fn number(number: f64) -> Self {
         let is_whole = number.fract() == 0.0 && is_within(number) && number.to_bits() != (-0f64).to_bits();
         match is_whole {
@@ -60,11 +64,11 @@ impl Fill {
         }
     }
 
-    /// The element of this type and so many bytes that it is, as one little-endian integer. Of complex ones a number is the
-    /// real part.
+    /// Converts the value to an element of this type and size, as one little-endian integer. For
+    /// complex types, a number is the real part.
     ///
     /// # Errors
-    /// `InvalidArgument` if no element of the type is that.
+    /// `InvalidArgument` if no element of the type has this value.
     pub fn bits(&self, dtype: DType, element_size: u64) -> Result<u128> {
         let wrong = |why: &str| {
             let text = format!("fill={self}: {why} {}; give one of that type, or leave it out", dtype.name());
@@ -77,7 +81,8 @@ impl Fill {
             Self::Whole(number) => number as f64,
             Self::Number(number) => number,
         };
-        // What is rounded again, to fewer bits, and what is a whole number.
+        // The number that is then rounded to a narrower float, and the integer, if the value is
+        // one.
         let (to_narrow, whole) = match *self {
             Self::Whole(whole) => (rounded_to_odd(whole), Some(whole)),
             _ => (number, (number == 0.0).then_some(0)),
@@ -102,8 +107,9 @@ impl Fill {
     }
 }
 
-/// A float64 beside a whole number, or that number. It is odd where it is not the number, so that it lies between the same
-/// narrower floats: rounding it to one of those is as good as rounding the number.
+/// Converts an integer to a float64 by rounding to odd: an inexact result is odd, so that it lies
+/// between the same narrower floats as the integer. Rounding it again, to a narrower float, gives
+/// the same result as rounding the integer.
 fn rounded_to_odd(whole: i128) -> f64 {
     let nearest = whole as f64;
     let bits = nearest.to_bits();
@@ -114,8 +120,8 @@ fn rounded_to_odd(whole: i128) -> f64 {
     }
 }
 
-/// The bits of the nearest IEEE number with such fields, of two equally near ones the even one. `None` if it is finite
-/// and passes the largest.
+/// The bits of the nearest IEEE number with these field widths, ties to even. Returns `None` if
+/// `value` is finite and exceeds the largest such number.
 fn narrow(value: f64, exponent_bits: i32, mantissa_bits: i32) -> Option<u128> {
     let infinity = ((1u64 << exponent_bits) - 1) << mantissa_bits;
     let sign = u64::from(value.is_sign_negative()) << (exponent_bits + mantissa_bits);
@@ -127,7 +133,8 @@ fn narrow(value: f64, exponent_bits: i32, mantissa_bits: i32) -> Option<u128> {
         let least_exponent = 2 - (1 << (exponent_bits - 1));
         let exponent = (value.abs().to_bits() >> 52) as i32 - 1023;
         let unit = exponent.max(least_exponent) - mantissa_bits;
-        // Powers of two, whose products are exact: of a float64 that is not far below the least number.
+        // The factor is a power of two that float64 represents, because `unit` is only a little
+        // below the least exponent. So the product is exact.
         let n_units = (value.abs() * 2f64.powi(-unit)).round_ties_even() as u64;
         let below = (unit + mantissa_bits - least_exponent) as u64;
         Some(n_units + (below << mantissa_bits)).filter(|&bits| bits < infinity)?
@@ -144,8 +151,8 @@ impl FromStr for Fill {
 }
 
 impl Fill {
-    /// The value of a parameter: a number, or after `0x` the bits of an element, two digits for each byte, most significant
-    /// first.
+    /// Parses the value of a parameter: a number, or `0x` and the bits of an element, two digits
+    /// per byte, most significant first.
     ///
     /// # Errors
     /// `InvalidArgument` for other text.
@@ -163,7 +170,7 @@ impl Fill {
         {
             return Ok(Self::Whole(number));
         } else if let Ok(number) = text.parse::<f64>()
-            // What has digits is infinite only if it is too large.
+            // Text with digits is infinite only if the number is too large.
             && (number.is_finite() || !text.bytes().any(|byte| byte.is_ascii_digit()))
         {
             return Ok(Self::number(number));
@@ -176,7 +183,7 @@ impl Fill {
 }
 
 impl fmt::Display for Fill {
-    /// The text, which comes back to the same.
+    /// Text that parses to the same value.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Whole(number) => {
@@ -202,12 +209,12 @@ impl PartialEq for Fill {
     }
 }
 
-/// Whether a number is one that an `i128` has, if it is whole.
+/// True if a number, if it is an integer, fits an `i128`.
 fn is_within(number: f64) -> bool {
     number.abs() < 2f64.powi(127)
 }
 
-/// A number as people want to read it. Both forms come back to the same bits.
+/// The shorter text of a number, plain or scientific. Both parse to the same bits.
 pub fn shortest(value: f64) -> String {
     let (plain, scientific) = (value.to_string(), format!("{value:e}"));
     if plain.len() <= scientific.len() { plain } else { scientific }
@@ -267,7 +274,8 @@ mod tests {
         assert!(error.context().starts_with("fill=1e20: not a value of int64; give one of that type"), "{error}");
     }
 
-    /// A whole number is rounded once: by way of a float64 it would be rounded to between two float32, and then down.
+    /// A whole number is rounded once. Rounding to float64 first would give the middle between two
+    /// float32, which would then be rounded down.
     #[test]
     fn whole_numbers_are_rounded_once() {
         let text = "1152921573326323713"; // 2^60 + 2^36 + 1
@@ -275,14 +283,16 @@ mod tests {
         assert_eq!(bits(text, DType::F32), Some(nearest.to_bits().into()));
     }
 
-    /// What is too large for a float64 is no fill value, as 1e39 is none of float32.
+    /// A number that is too large for a float64 is not a fill value, just as 1e39 is not one of
+    /// float32.
     #[test]
     fn a_number_beyond_all_is_not_infinity() {
         assert!("1e400".parse::<Fill>().is_err() && "-1e400".parse::<Fill>().is_err());
         assert!("-inf".parse::<Fill>().is_ok());
     }
 
-    /// The text of an element is its value or its bits, never a whole number that happens to be rounded to it.
+    /// The text of an element is its value or its bits, never an integer that happens to round to
+    /// it.
     #[test]
     fn bits_of_floats_are_no_whole_numbers() {
         for (dtype, bits, text) in [(DType::F16, 0x7777u16, "0x7777"), (DType::Bf16, 0x468d, "0x468d")] {
@@ -298,7 +308,8 @@ mod tests {
             random ^= random << 13;
             random ^= random >> 7;
             random ^= random << 17;
-            // All float64, and such as are near the float32: between two of them, at the ends.
+            // All float64, and values near float32: between two of them, and at the ends of the
+            // range.
             let value = match i % 3 {
                 0 => f64::from_bits(random),
                 1 => f64::from(f32::from_bits(random as u32)) * (1.0 + (random >> 60) as f64 * 2f64.powi(-27)),

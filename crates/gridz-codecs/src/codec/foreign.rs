@@ -1,26 +1,26 @@
-//! HDF5 filters of others, whose chunks a codec can decode without them.
+//! Third-party HDF5 filters whose chunks a codec can decode without the filter itself.
 
 use crate::codec::Kept;
 use crate::cpu::level::Level;
 use crate::error::Result;
 
-/// What the cd_values of a filter say of the chunks of a dataset.
+/// The chunk geometry that a filter's cd_values describe.
 #[derive(Debug, Clone, Copy)]
 pub struct Described {
-    /// Bytes of the elements of a chunk, which are little-endian.
+    /// Bytes of a chunk's elements, which are little-endian.
     pub n_bytes: u64,
-    /// Most bytes that the filter makes of them.
+    /// Most bytes of an encoded chunk.
     pub bound: u64,
     /// The codec's layout.
     pub layout: Kept,
 }
 
-/// A filter of others.
+/// A third-party filter.
 pub trait Foreign: Sync {
-    /// Its number in HDF5.
+    /// Its HDF5 filter number.
     fn filter_id(&self) -> i32;
 
-    /// What its cd_values, as they are in a file, say.
+    /// Interprets cd_values as stored in a file.
     ///
     /// # Errors
     /// `Corrupt` or `UnsupportedFormat`.

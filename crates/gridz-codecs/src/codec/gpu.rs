@@ -1,8 +1,9 @@
-//! Codecs on a GPU: kernels that make and read whole frames, for batches of chunks of one type and shape.
+//! Codecs on a GPU: kernels that write and read whole frames, for batches of chunks of one type and
+//! shape.
 //!
-//! A codec answers with [`Passes`]: the kernels that do it, one after the other, and what each is told beside the
-//! memory of the batch. Starting them is the engine's work, and the same for all. `kernels/README.md` has the rules for
-//! both sides.
+//! A codec answers with [`Passes`]: the kernels to launch, in order, and their arguments other than
+//! the batch's memory. The engine launches them, in the same way for all codecs.
+//! `kernels/README.md` has the rules for both sides.
 
 use std::borrow::Cow;
 
@@ -13,10 +14,10 @@ use crate::stage::missing::{MAX_FILLS, MissingWords};
 use crate::stage::word::Word;
 use crate::types::{Array, MAX_RANK, Shape};
 
-/// What GPUs transfer at least.
+/// Smallest memory transaction of a GPU, in bytes.
 pub const SECTOR: u64 = 32;
 
-/// What passes do.
+/// The direction of a codec's passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// Arrays become frames.
@@ -27,15 +28,16 @@ pub enum Direction {
 
 /// A codec's kernels.
 pub trait GpuCodec: Sync {
-    /// What is to be done for chunks like `chunks`.
+    /// The passes for chunks like `chunks`.
     fn passes(&self, direction: Direction, chunks: &Chunks) -> Answer;
 
-    /// To decompress no more than a region: passes whose kernels also get a [`Region`], which has three axes.
-    /// `compares`: checksums, too.
+    /// The passes that decompress only a region. Their kernels also get a [`Region`], which has
+    /// three axes. `compares`: they must verify checksums.
     fn region(&self, chunks: &Chunks, region: &FoldedRegion, compares: bool) -> Answer;
 }
 
-/// Most levels of the places of a region: those of an array of the largest rank, and two for axes of 1.
+/// Most levels of a region's positions: the axes of an array of the largest rank, and two for axes
+/// of extent 1.
 const MAX_LEVELS: usize = MAX_RANK + 2;
 
 crate::kernel_struct! {
@@ -47,7 +49,7 @@ crate::kernel_struct! {
         inner: u64,
     }
 
-    /// A region as kernels know it (`Region` there).
+    /// A region in the form that kernels use (`Region` there).
     pub struct Region, size 1200 {
         extents: [u64; 3],
         first: [u64; 3],
@@ -81,10 +83,10 @@ impl From<&FoldedRegion> for Region {
     }
 }
 
-/// Chunks of one type and shape, as the codec sees them.
+/// Chunks of one type and shape, as their codec sees them.
 #[derive(Debug, Clone, Copy)]
 pub struct Chunks<'a> {
-    /// Type and extents, as the owner sees them.
+    /// The caller's type and extents.
     pub array: &'a Array,
     /// Folded extents.
     pub shape: &'a Shape,
@@ -92,53 +94,58 @@ pub struct Chunks<'a> {
     pub layout: &'a Kept,
 }
 
-/// What a codec's kernels can do.
+/// Whether a codec's kernels support a request.
 #[derive(Debug, Clone)]
 #[expect(clippy::large_enum_variant, reason = "passes are values: no call allocates for one")]
 pub enum Answer {
-    /// This.
+    /// They do, with these passes.
     Run(Passes),
-    /// Nothing, because compression cannot make such chunks smaller: they are stored. The CPU would find the same.
+    /// Compression cannot make such chunks smaller; they are stored. The CPU comes to the same
+    /// result.
     Incompressible,
-    /// There are no kernels for it, for the reason that is told: the CPU has to do it, and writes what it writes.
+    /// No kernel supports this, for the given reason. The CPU must do it; it produces the same
+    /// bytes.
     NotHere(Cow<'static, str>),
 }
 
 /// Most passes after the first one.
 pub const MOST_THEN: usize = 9;
 
-/// One pass or several, which follow each other without the host.
+/// One or several passes, which run without the host in between.
 #[derive(Debug, Clone)]
 pub struct Passes {
-    /// The folder of `kernels/` where they are.
+    /// The folder of `kernels/` that contains them.
     pub fatbin: &'static str,
-    /// First bytes of a payload that decompression reads, however long the frame is: every sound one has so many.
+    /// Bytes at the start of a payload that decompression reads unconditionally; every valid
+    /// payload has that many.
     pub table_bytes: u64,
     /// The first pass.
     pub first: Pass,
-    /// Those after it, without gaps. In place, so that a call that only gives work to a stream allocates nothing.
+    /// The later passes, without gaps. Stored inline, so that a call that only enqueues work
+    /// allocates nothing.
     pub then: [Option<Pass>; MOST_THEN],
-    /// Which of those are repeated together, and how often they are done.
+    /// The later passes that are repeated as a group, and how often.
     pub rounds: Rounds,
 }
 
-/// Passes after the first one that follow each other several times, each time in the same memory: what that has changes.
+/// A group of consecutive later passes that runs several times in the same memory, whose contents
+/// carry over from one round to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rounds {
-    /// The first of them, and how many these are.
+    /// The index of the first pass of the group, and the number of its passes.
     pub start: usize,
     pub n_passes: usize,
-    /// How often they are done.
+    /// The number of rounds.
     pub n: usize,
 }
 
 impl Rounds {
-    /// Nothing is repeated.
+    /// No repetition.
     pub const NONE: Self = Self { start: 0, n_passes: 0, n: 0 };
 }
 
 impl Passes {
-    /// One pass of one kernel in zeroed memory, which is enough for most codecs.
+    /// One pass of one kernel in zeroed memory, which most codecs need.
     pub fn one<A: KernelStruct>(
         fatbin: &'static str,
         kernel: Kernel,
@@ -150,7 +157,7 @@ impl Passes {
         Self { fatbin, table_bytes, first, then: [None; MOST_THEN], rounds: Rounds::NONE }
     }
 
-    /// The same, with others after the first pass that go on in its memory.
+    /// Appends passes that continue in the memory of the first pass.
     pub fn then(mut self, others: impl IntoIterator<Item = Pass>) -> Self {
         for (to, pass) in self.then.iter_mut().zip(others) {
             *to = Some(Pass { scratch: Scratch::Of(0), ..pass });
@@ -162,23 +169,24 @@ impl Passes {
 /// One launch.
 #[derive(Debug, Clone, Copy)]
 pub struct Pass {
-    /// What is launched.
+    /// The kernel to launch.
     pub kernel: Kernel,
-    /// What a chunk is cut into: numbers of units, of two kinds. A tile is so many units of one kind as the kernel
-    /// says; a chunk has one at least.
+    /// A chunk's numbers of units, of two kinds. The kernel determines how many units of one kind
+    /// make a tile; a chunk has at least one tile.
     pub units: [u64; 2],
-    /// Arguments of the codec's own.
+    /// The codec's own arguments.
     pub args: Args,
-    /// Working memory, of which the kernel says how much it needs.
+    /// Initial contents of the working memory. The kernel reports its size.
     pub scratch: Scratch,
-    /// Bytes of it for each tile, not zeroed, that it does not say, as they depend on the array.
+    /// Additional working memory for each tile, in bytes and not zeroed. The kernel cannot report
+    /// it, because it depends on the array.
     pub tile_bytes: u64,
 }
 
 /// Names of a kernel and of its `LaunchInfo`.
 pub type Names = (&'static str, &'static str);
 
-/// The [`Names`] of a kernel whose own name is this.
+/// The [`Names`] of the kernel with this name.
 macro_rules! names {
     ($kernel:literal) => {
         ($kernel, concat!($kernel, "_info"))
@@ -186,24 +194,24 @@ macro_rules! names {
 }
 pub(crate) use names;
 
-/// Which kernel a pass is.
+/// The kernel of a pass.
 #[derive(Debug, Clone, Copy)]
 pub enum Kernel {
-    /// This one.
+    /// Always the same one.
     Always(Names),
-    /// One of two, which need as much working memory.
+    /// One of two kernels, which need the same amount of working memory.
     ByRows {
         /// Bytes of a row.
         row_bytes: u64,
-        /// The one for arrays whose rows all begin at multiples of [`SECTOR`] bytes.
+        /// For arrays whose rows all begin at multiples of [`SECTOR`] bytes.
         aligned: Names,
-        /// The one for all others.
+        /// For all other arrays.
         unaligned: Names,
     },
 }
 
 impl Kernel {
-    /// Its names for arrays at `address`, or at several addresses combined by OR.
+    /// Returns the names for arrays at `address`, or at several addresses combined by OR.
     pub fn names(&self, address: u64) -> Names {
         match *self {
             Kernel::Always(names) => names,
@@ -218,14 +226,14 @@ impl Kernel {
     }
 }
 
-/// What a pass finds in its working memory.
+/// Initial contents of a pass's working memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scratch {
-    /// Zeros, but for the part that the kernel says need not be.
+    /// Zeros, except for the part that the kernel declares as uninitialized.
     Zeroed,
-    /// Anything.
+    /// Uninitialized.
     AsItIs,
-    /// What pass number `.0` before it, counted from 0, has left in its own, which is that memory.
+    /// The memory of pass number `.0` (from 0), with the contents that it left.
     Of(usize),
 }
 
@@ -233,7 +241,8 @@ pub enum Scratch {
 const MAX_ARGS: usize = 256;
 
 crate::kernel_struct! {
-    /// The missing elements of a chunk, or of one part of complex ones (`Missing` in `kernels/stage/missing.cuh`).
+    /// The missing elements of a chunk, or of one part of complex elements (`Missing` in
+    /// `kernels/stage/missing.cuh`).
     pub struct MissingArgs, size 88 {
         fills: [u64; MAX_FILLS],
         least: u64,
@@ -244,9 +253,9 @@ crate::kernel_struct! {
 }
 
 impl MissingArgs {
-    /// The arguments for kernels.
+    /// Converts missing words to kernel arguments.
     pub fn new<W: Word>(missing: Option<&MissingWords<W>>) -> Self {
-        // Words of all ones are NaN, which kernels for floats may compare with always.
+        // A word of all ones is NaN, so kernels for floats may always compare with it.
         let mut args = Self { fills: [u64::MAX; MAX_FILLS], least: 0, span: 0, n_fills: 0, has_range: 0 };
         let Some(missing) = missing else { return args };
         for (to, fill) in args.fills.iter_mut().zip(missing.fills()) {
@@ -254,21 +263,22 @@ impl MissingArgs {
         }
         args.n_fills = missing.fills().len() as u32;
         if let Some((least, span)) = missing.places() {
-            // Kernels count places without sign.
+            // Kernels compare positions as unsigned numbers.
             let top = W::from_u64(1) << (W::BITS - 1);
             (args.least, args.span, args.has_range) = ((least ^ top).to_u64(), span.to_u64(), 1);
         }
         args
     }
 
-    /// Whether there are several fill values, or a valid range.
+    /// True if there are several fill values, or a valid range.
     pub fn are_many(&self) -> bool {
         self.n_fills > 1 || self.has_range != 0
     }
 }
 
-/// Bytes of a struct of the codec's own: `own` in the kernel's argument struct in `kernels/common/types.cuh`. What a chunk is
-/// like, such as its extents, of as many axes as the codec folds to.
+/// Bytes of a codec's own argument struct: `own` in the kernel's argument struct in
+/// `kernels/common/types.cuh`. It describes the chunk, for example its extents on the codec's
+/// folded axes.
 #[derive(Clone, Copy)]
 pub struct Args {
     n_bytes: usize,
@@ -276,7 +286,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// The bytes of `args`.
+    /// Copies the bytes of `args`.
     pub fn new<A: KernelStruct>(args: &A) -> Self {
         const { assert!(size_of::<A>() <= MAX_ARGS && size_of::<A>().is_multiple_of(8), "whole words, not too many") };
         let mut bytes = [0; MAX_ARGS];
@@ -284,7 +294,6 @@ impl Args {
         Self { n_bytes: size_of::<A>(), bytes }
     }
 
-    /// Those bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.n_bytes]
     }

@@ -1,14 +1,14 @@
-//! What a codec knows of an array once it has looked at its type and extents, for the engine to carry from the plan to
-//! the work: without memory of its own, and without the engine's knowing the type.
+//! A codec's per-shape state. It is type-erased and stored inline, so that the engine can carry it
+//! from planning to execution without allocating.
 #![allow(unsafe_code, reason = "a value in bytes, which is read as what it was written as")]
 
 use std::any::TypeId;
 use std::mem::MaybeUninit;
 
-/// Words of the largest value that can be kept.
+/// Words of the largest value that fits.
 const WORDS: usize = 48;
 
-/// A value of some plain type, in place.
+/// A value of some plain type, stored inline.
 #[derive(Clone, Copy)]
 pub struct Kept {
     id: TypeId,
@@ -16,7 +16,7 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Keeps `value`.
+    /// Stores `value`.
     pub fn new<T: Copy + Send + Sync + 'static>(value: T) -> Self {
         const { assert!(size_of::<T>() <= 8 * WORDS && align_of::<T>() <= 8, "too large to be kept") };
         let mut words = [MaybeUninit::uninit(); WORDS];
@@ -25,10 +25,10 @@ impl Kept {
         Self { id: TypeId::of::<T>(), words }
     }
 
-    /// The value.
+    /// Returns the value.
     ///
     /// # Panics
-    /// If it is of another type: a codec is given what it has made itself.
+    /// If the value has another type. A codec must get the state that it made itself.
     pub fn get<T: Copy + 'static>(&self) -> &T {
         assert!(self.id == TypeId::of::<T>(), "a codec is given what another one has kept");
         // SAFETY: `new` wrote a value of this type there.

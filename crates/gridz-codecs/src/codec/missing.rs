@@ -1,12 +1,12 @@
-//! Missing data: how an array marks elements without a value, in the ways of netCDF and CF.
+//! Missing data: how an array marks elements without a value, following netCDF and CF.
 //!
-//! An element is missing if it equals one of the *fill values* bit for bit (HDF5's fill value, `_FillValue`,
-//! `missing_value`), or lies outside of the *valid range* (`valid_min`, `valid_max`, `valid_range`). A codec with a bound
-//! returns missing elements bit for bit, decodes no other element to a missing one, and leaves them out of ranges and
-//! predictions.
+//! An element is missing if it equals one of the *fill values* bit for bit (HDF5's fill value,
+//! `_FillValue`, `missing_value`), or lies outside the *valid range* (`valid_min`, `valid_max`,
+//! `valid_range`). A lossy codec restores missing elements bit for bit, and decodes no other
+//! element to a missing one. It excludes missing elements from ranges and predictions.
 //!
-//! [`Missing`] is that of a request, which may know no element type yet; [`MissingElements`] are the same for one type, as codecs,
-//! frames and datasets have them.
+//! [`Missing`] belongs to a request, whose element type may be unknown. [`MissingElements`] is the
+//! same for a known type, as codecs, frames and datasets use it.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ use crate::stage::quantise::Numbers;
 use crate::stage::word::Word;
 use crate::types::DType;
 
-/// The limits of the valid range by their names in text form.
+/// The names of the valid range's limits in request text.
 pub const LIMITS: [&str; 2] = ["valid_min", "valid_max"];
 
 /// The fill values and the valid range of a request.
@@ -33,22 +33,22 @@ impl Missing {
     /// No element is missing.
     pub const NONE: Self = Self { fills: [None; MAX_FILLS], limits: [None; 2] };
 
-    /// Whether no element is missing.
+    /// True if no element is missing.
     pub fn is_none(&self) -> bool {
         *self == Self::NONE
     }
 
-    /// The fill values, each once.
+    /// The distinct fill values.
     pub fn fills(&self) -> impl Iterator<Item = Fill> {
         self.fills.iter().copied().flatten()
     }
 
-    /// The least and the greatest valid number.
+    /// The smallest and the largest valid number.
     pub fn limits(&self) -> [Option<Fill>; 2] {
         self.limits
     }
 
-    /// Adds a fill value, unless it is one already.
+    /// Adds a fill value, unless it is present already.
     ///
     /// # Errors
     /// `UnsupportedJob` for more than [`MAX_FILLS`].
@@ -60,14 +60,15 @@ impl Missing {
         Ok(())
     }
 
-    /// Sets the least (0) or the greatest (1) valid number, if there is none; whether there was none.
+    /// Sets the smallest (0) or the largest (1) valid number, unless it is set already. Returns
+    /// true if it was not set.
     pub fn limit(&mut self, which: usize, number: Fill) -> bool {
         let is_new = self.limits[which].is_none();
         self.limits[which].get_or_insert(number);
         is_new
     }
 
-    /// The same without the values that no element of this type has: they were of another array.
+    /// Removes the values that no element of this type can have; they belonged to another array.
     pub fn of_type(mut self, dtype: DType, element_size: u64) -> Self {
         let is_element = |fill: &Option<Fill>| fill.is_some_and(|fill| fill.bits(dtype, element_size).is_ok());
         let fills = self.fills;
@@ -79,10 +80,11 @@ impl Missing {
         self
     }
 
-    /// The same for elements of a type.
+    /// Converts the values to elements of a type.
     ///
     /// # Errors
-    /// `InvalidArgument` for values that no element has, and for a valid range without numbers.
+    /// `InvalidArgument` for values that no element can have, and for a valid range that contains
+    /// no number.
     pub fn elements(&self, dtype: DType, element_size: u64) -> Result<MissingElements> {
         let mut elements = MissingElements::none(element_size);
         for fill in self.fills() {
@@ -114,14 +116,15 @@ impl Missing {
         Ok(elements)
     }
 
-    /// As words of a user's cd_values: a head, whose lowest byte says what the value is (1 a fill value, 2 valid_min, 3
-    /// valid_max), the next one how it is written, and then the value.
+    /// Encodes the values as words of a user's cd_values. Each value has a head: its lowest byte is
+    /// the kind of value (1 fill value, 2 valid_min, 3 valid_max), and the next byte is the form in
+    /// which the value follows.
     pub fn words(&self) -> impl Iterator<Item = u32> {
         let fills = self.fills().map(|fill| (1, fill));
         let limits = self.limits.into_iter().zip(2..).filter_map(|(limit, what)| limit.map(|limit| (what, limit)));
         fills.chain(limits).flat_map(|(what, value)| {
             let (form, bits, n_words) = match value {
-                // Most whole numbers are float64 too, which are shorter.
+                // Most integers are exact as float64, which is shorter.
                 Fill::Whole(number) if Fill::number(number as f64) == value => {
                     (FLOAT, u128::from((number as f64).to_bits()), 2)
                 }
@@ -134,7 +137,7 @@ impl Missing {
         })
     }
 
-    /// What [`Missing::words`] makes; `None` for other words.
+    /// Decodes the words of [`Missing::words`]. Returns `None` for other words.
     pub fn of_words(mut words: &[u32]) -> Option<Result<Self>> {
         let mut missing = Self::NONE;
         while let &[head, ref rest @ ..] = words {
@@ -170,12 +173,13 @@ impl Missing {
     }
 }
 
-/// Forms of values in words: a float64, a 128-bit integer, and, added to the number of bytes, the bits of an element.
+/// Forms of values in words: a float64; a 128-bit integer; and the bits of an element, with the
+/// number of bytes added.
 const FLOAT: u32 = 0;
 const WHOLE: u32 = 1;
 const BITS: u32 = 16;
 
-/// Most words that [`Missing::words`] makes.
+/// Most words of [`Missing::words`].
 pub const MAX_MISSING_WORDS: usize = (MAX_FILLS + 2) * 5;
 
 impl fmt::Display for Missing {
@@ -203,14 +207,14 @@ fn is_nan(dtype: DType, bits: u128) -> bool {
     }
 }
 
-/// Where limits are among the elements.
+/// Index of the limits among the elements.
 const LIMITS_AT: usize = MAX_FILLS;
 
-/// The fill values and the valid range of an array, as elements of its type, little-endian or as the array's owner has
-/// them.
+/// The fill values and the valid range of an array, as elements of its type, in little-endian or in
+/// the array's byte order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MissingElements {
-    /// Bytes of an element; 0 for such as cannot be missing.
+    /// Bytes of an element; 0 for types whose elements cannot be missing.
     size: u8,
     n_fills: u8,
     has_limit: [bool; 2],
@@ -218,14 +222,14 @@ pub struct MissingElements {
 }
 
 impl MissingElements {
-    /// No missing ones.
+    /// No missing elements.
     pub fn none(element_size: u64) -> Self {
         let size = u8::try_from(element_size).ok().filter(|&size| usize::from(size) <= MAX_FILL_BYTES);
         let bytes = [[0; MAX_FILL_BYTES]; MAX_FILLS + 2];
         Self { size: size.unwrap_or_default(), n_fills: 0, has_limit: [false; 2], bytes }
     }
 
-    /// Whether no element is missing.
+    /// True if no element is missing.
     pub fn is_none(&self) -> bool {
         self.n_fills == 0 && self.has_limit == [false; 2]
     }
@@ -239,15 +243,16 @@ impl MissingElements {
         self.bytes[..self.n_fills.into()].iter().map(|bytes| &bytes[..self.size()])
     }
 
-    /// The least and the greatest valid element.
+    /// The smallest and the largest valid element.
     pub fn limits(&self) -> [Option<&[u8]>; 2] {
         [0, 1].map(|which| self.has_limit[which].then(|| &self.bytes[LIMITS_AT + which][..self.size()]))
     }
 
-    /// Adds a fill value, unless it is one already.
+    /// Adds a fill value, unless it is present already.
     ///
     /// # Errors
-    /// `UnsupportedJob` for more than [`MAX_FILLS`], `InvalidArgument` for another number of bytes than an element's.
+    /// `UnsupportedJob` for more than [`MAX_FILLS`], `InvalidArgument` if the number of bytes is
+    /// not that of an element.
     pub fn add(&mut self, element: &[u8]) -> Result<()> {
         self.check("a fill value", element)?;
         if self.fills().any(|known| known == element) {
@@ -262,10 +267,10 @@ impl MissingElements {
         Ok(())
     }
 
-    /// Sets the least (0) or the greatest (1) valid element.
+    /// Sets the smallest (0) or the largest (1) valid element.
     ///
     /// # Errors
-    /// `InvalidArgument` for another number of bytes than an element's.
+    /// `InvalidArgument` if the number of bytes is not that of an element.
     pub fn set_limit(&mut self, which: usize, element: &[u8]) -> Result<()> {
         self.check(LIMITS[which], element)?;
         self.bytes[LIMITS_AT + which][..element.len()].copy_from_slice(element);
@@ -287,7 +292,7 @@ impl MissingElements {
         )))
     }
 
-    /// The same with the bytes of every number in opposite order.
+    /// Reverses the bytes of every number.
     pub fn swapped(mut self, number_size: u32) -> Self {
         let size = self.size();
         for bytes in &mut self.bytes {
@@ -296,7 +301,8 @@ impl MissingElements {
         self
     }
 
-    /// The missing words of one of `n_parts` parts of the elements, each a number of this type. Little-endian.
+    /// The missing words of one of `n_parts` parts of the elements, whose numbers are of this type.
+    /// The elements must be little-endian.
     pub fn of_part<W: Word>(&self, number: DType, part: usize, n_parts: usize) -> MissingWords<W> {
         let n_bytes = self.size() / n_parts;
         let word = |bytes: &[u8]| word_of(number, &bytes[part * n_bytes..][..n_bytes]);
@@ -311,8 +317,9 @@ impl MissingElements {
         )
     }
 
-    /// What the fixed parameters of a frame say: 0 if the first version of the codec's parameters has room for these (none, or
-    /// one fill value that is not zero), else the number of fill values, and bits 4 and 5 for the limits.
+    /// The code in the fixed parameters of a frame. It is 0 if version 1 of the codec's parameters
+    /// can represent the missing elements (none, or one nonzero fill value). Otherwise it is the
+    /// number of fill values, with bits 4 and 5 for the limits.
     pub fn code(&self) -> u8 {
         let is_plain = self.has_limit == [false; 2]
             && (self.n_fills == 0 || self.n_fills == 1 && self.bytes[0] != [0; MAX_FILL_BYTES]);
@@ -320,13 +327,14 @@ impl MissingElements {
         if is_plain { 0 } else { self.n_fills | has_least << 4 | has_most << 5 }
     }
 
-    /// The elements that follow the fixed parameters: fill values, then limits.
+    /// The elements that follow a frame's fixed parameters: fill values, then limits.
     pub fn in_params(&self) -> impl Iterator<Item = &[u8]> {
         self.fills().chain(self.limits().into_iter().flatten())
     }
 
-    /// The missing elements of a frame: the code from its fixed parameters, the bytes after those, and the bytes of an element if
-    /// known. `None` if no codec can have written that.
+    /// Decodes the missing elements of a frame from the code in its fixed parameters and the bytes
+    /// after those. `element_bytes` is the element size, if known. Returns `None` if no codec can
+    /// have written them.
     pub fn of_params(code: u8, bytes: &[u8], element_bytes: Option<usize>) -> Option<Self> {
         let (n_fills, has_limit) = match code {
             0 => (usize::from(!bytes.is_empty()), [false; 2]),
@@ -358,10 +366,10 @@ fn word_of<W: Word>(number: DType, bytes: &[u8]) -> W {
     word[0]
 }
 
-/// Whether a valid range has numbers: by its limits, which are numbers of this type.
+/// True if the valid range between these limits, which are numbers of this type, is not empty.
 fn is_ordered(number: DType, low: &[u8], high: &[u8]) -> bool {
     fn has_low<W: Word>(number: DType, low: &[u8], high: &[u8]) -> bool {
-        // Numbers that are not above `high`, which is all that a range without its lower limit has.
+        // Numbers that are not above `high`: a range with an upper limit only.
         let below = MissingWords::<W>::new(Numbers::of(number), &[], [None, Some(word_of(number, high))]);
         !below.has(word_of(number, low))
     }

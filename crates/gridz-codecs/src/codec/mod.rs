@@ -1,8 +1,8 @@
-//! Codecs: what turns the bytes of one chunk into a payload and back.
+//! Codecs: each turns the bytes of one chunk into a payload and back.
 //!
 //! A codec is one folder here, one entry in [`registry`], one section of `SPEC.md` and its goldens.
-//! It knows nothing of frames, HDF5 or C. Planning (pure, cheap) is apart from encoding, so a decoder
-//! never needs the writer's heuristics.
+//! It is independent of frames, HDF5 and C. Planning (pure, cheap) is separate from encoding, so a
+//! decoder never needs the writer's heuristics.
 
 pub mod cci;
 pub mod fill;
@@ -34,34 +34,36 @@ use crate::format::region::FoldedRegion;
 use crate::types::{Array, DType, Shape};
 
 #[expect(clippy::large_enum_variant, reason = "there is one at a time, and it is taken apart at once")]
-/// What a codec answers when it is asked to encode arrays of some type and extents.
+/// A codec's answer to the request to encode arrays of a given type and extents.
 #[derive(Debug, Clone)]
 pub enum Decision {
-    /// It encodes them so.
+    /// The codec encodes them with this plan.
     Take(Plan),
-    /// They are no data of its kind: they are `stored`.
+    /// The codec does not support such data; it is `stored`.
     Store,
-    /// They cannot be encoded as was asked, and to store them is not what was meant. The text is for who asked.
+    /// The request is invalid for this array. Storing it raw would hide the error. The text is for
+    /// the user.
     Refuse(Error),
 }
 
-/// What a codec decides before it sees the data.
+/// A codec's decisions, made before it sees the data.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
     /// How the extents are folded.
     pub fold: Fold,
     /// Parameters for the frame header.
     pub params: Params,
-    /// Most payload bytes that encoding can write.
+    /// Most bytes of a payload.
     pub bound: u64,
-    /// The codec's layout of such arrays: what [`Codec::layout`] answers for the folded shape and the parameters.
+    /// The codec's layout of such arrays: the result of [`Codec::layout`] for the folded shape and
+    /// the parameters.
     pub layout: Kept,
 }
 
-/// Most bytes of parameters of the codecs that there are; a frame has room for 255.
+/// Most bytes of parameters that any current codec has; a frame has room for 255.
 const MAX_PARAMS: usize = 191;
 
-/// A codec's parameters in a frame, in place.
+/// A codec's parameters in a frame, stored inline.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Params {
     n_bytes: u8,
@@ -72,20 +74,20 @@ impl Params {
     /// No parameters.
     pub const NONE: Self = Self { n_bytes: 0, bytes: [0; MAX_PARAMS] };
 
-    /// These parameters.
+    /// Copies these parameters.
     ///
     /// # Panics
-    /// If there are more than 191 bytes: no codec takes so many.
+    /// If there are more than 191 bytes; no codec has that many.
     pub fn new(params: &[u8]) -> Self {
         let mut this = Self::NONE;
         this.push(params);
         this
     }
 
-    /// Adds parameters.
+    /// Appends parameters.
     ///
     /// # Panics
-    /// If there are more than 191 bytes then.
+    /// If there are then more than 191 bytes.
     pub fn push(&mut self, params: &[u8]) {
         let start = usize::from(self.n_bytes);
         self.bytes[start..start + params.len()].copy_from_slice(params);
@@ -107,179 +109,187 @@ impl std::fmt::Debug for Params {
     }
 }
 
-/// One chunk as a codec sees it.
+/// One chunk as its codec sees it.
 #[derive(Debug, Clone, Copy)]
 pub struct Job<'a> {
     /// Element type.
     pub dtype: DType,
     /// Folded extents, at most [`Codec::max_rank`] of them.
     pub shape: Shape,
-    /// Where everything is: from [`Plan`] or [`Codec::layout`].
+    /// Positions of everything: from [`Plan`] or [`Codec::layout`].
     pub layout: &'a Kept,
     /// Workers for large chunks.
     pub pool: &'a Pool,
-    /// Instructions that may be used. They do not change the payload.
+    /// The CPU level to use. It does not change the payload.
     pub level: Level,
-    /// Whether checks that are part of a payload are compared when it is decoded.
+    /// True if decoding verifies the checksums that are part of a payload.
     pub verify: bool,
 }
 
-/// Bytes of a payload and their checksum sums.
+/// Length of a payload and its checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Encoded {
     /// Payload bytes at the start of the destination.
     pub n_bytes: usize,
-    /// Sums over those bytes.
+    /// Checksum of those bytes.
     pub sums: Sums,
 }
 
-/// How many blocks of a payload are coded in which way.
+/// Counts of the blocks of a payload, by the way they are coded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BlockCounts {
     /// All blocks.
     pub all: u64,
-    /// Those that hold their elements as they are.
+    /// Blocks that store their elements verbatim.
     pub raw: u64,
-    /// Those of a single value.
+    /// Blocks of a single value.
     pub constant: u64,
-    /// Those with numbers of fixed widths.
+    /// Blocks of numbers with fixed widths.
     pub packed: u64,
-    /// Those with an entropy code.
+    /// Blocks with an entropy code.
     pub entropy: u64,
-    /// Of those with numbers: those in which floats are multiples of a power of two.
+    /// Of the blocks of numbers: those whose floats are multiples of a power of two.
     pub fixed_point: u64,
-    /// Of the packed ones: those with a dictionary.
+    /// Of the packed blocks: those with a dictionary.
     pub dictionary: u64,
-    /// Those with the few of their numbers that are not zero.
+    /// Blocks that list only their few nonzero numbers.
     pub sparse: u64,
-    /// Of those with numbers: those in which floats are decimal fractions.
+    /// Of the blocks of numbers: those whose floats are decimal fractions.
     pub decimal: u64,
-    /// Those of the cut map of lorenzo, with tails.
+    /// Blocks of lorenzo's cut map, with tails.
     pub cut: u64,
-    /// Of those with numbers: those that leave out elements with a fill value.
+    /// Of the blocks of numbers: those that omit elements with a fill value.
     pub masked: u64,
-    /// Elements, of complex ones parts, that a codec with a bound keeps exactly in blocks of several values.
+    /// Elements (of complex arrays: parts) that a lossy codec stores exactly, in blocks of several
+    /// values.
     pub exact: u64,
 }
 
-/// What a frame promises of its elements.
+/// A frame's guarantee for its elements.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Promise {
-    /// What the codec was allowed to do.
+    /// What the codec was allowed to do to the values.
     pub mode: Mode,
-    /// The number that belongs to the mode; 0 if none does.
+    /// The mode's parameter; 0 if it has none.
     pub value: f64,
-    /// The largest absolute error that there can be: `None` if there is no such bound, or it is not known from what was
-    /// given of the frame.
+    /// The largest possible absolute error. `None` if there is no such bound, or if the available
+    /// bytes of the frame do not contain it.
     pub bound: Option<f64>,
 }
 
 impl Promise {
-    /// Every bit.
+    /// Every bit is preserved.
     pub const LOSSLESS: Self = Self { mode: Mode::Lossless, value: 0.0, bound: Some(0.0) };
-    /// Nothing: the frame is not known.
+    /// No guarantee: the frame is unknown.
     pub const NONE: Self = Self { mode: Mode::Expert, value: 0.0, bound: None };
 }
 
 /// How much of a frame to read.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Detail {
-    /// The grid of a level, every 2^level-th element along each axis, from the first layer. Level 0 is the array.
+    /// The grid of a level, from the first layer: every 2^level-th element along each axis. Level 0
+    /// is the array.
     Level(u32),
-    /// So many layers, the first ones.
+    /// This many layers, from the first.
     Layers(u32),
-    /// As few layers as have a bound that is not above this, or such a root mean square where that was asked for; all if
-    /// none has.
+    /// The fewest layers whose error bound (root mean square in mode `rms`) is at most this; all
+    /// layers if none qualifies.
     Error(f64),
 }
 
-/// What a [`Detail`] is of one payload.
+/// The result of a [`Detail`] for one payload.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Part {
-    /// The level of the grid, 0 for the array, and how many there are above that.
+    /// The level of the grid that is decoded; 0 is the array.
     pub level: u32,
-    /// Levels above that of the array.
+    /// The number of levels above the array's.
     pub n_levels: u32,
     /// Layers that are read.
     pub layers: u32,
-    /// Layers that there are.
+    /// All layers of the payload.
     pub n_layers: u32,
-    /// The first bytes of the payload that are needed.
+    /// The number of leading bytes of the payload that are needed.
     pub n_bytes: u64,
-    /// What holds for what comes back.
+    /// The guarantee for the decoded elements.
     pub promise: Promise,
 }
 
-/// What codecs do whose payloads need not be read to their end. A payload has `n_all` bytes, of which there may be the
-/// first ones only.
+/// Codecs whose payloads can be decoded from a prefix. The whole payload has `n_all` bytes;
+/// `payload` may be truncated.
 pub trait Progressive: Sync {
-    /// What a detail is of a payload.
+    /// Resolves a detail for a payload.
     ///
     /// # Errors
-    /// `InvalidArgument` for what there is not, `Corrupt`, `Truncated`, `UnsupportedFormat`.
+    /// `InvalidArgument` for a detail that the payload does not offer, `Corrupt`, `Truncated`,
+    /// `UnsupportedFormat`.
     fn part(&self, layout: &Kept, payload: &[u8], n_all: u64, detail: Detail) -> Result<Part>;
 
-    /// Decodes what [`Progressive::part`] has told into `dst`, which has exactly its bytes, and returns the sums of what
-    /// was read.
+    /// Decodes the result of [`Progressive::part`] into `dst`, which has exactly its bytes, and
+    /// returns the checksum of the bytes that were read.
     ///
     /// # Errors
     /// As [`Codec::decode`].
     fn decode_part(&self, job: &Job, payload: &[u8], n_all: u64, part: &Part, dst: &mut [u8]) -> Result<Sums>;
 }
 
-/// A compression method. Implementations are stateless; all methods may run at the same time.
+/// A compression method. Implementations are stateless; all methods may run concurrently.
 pub trait Codec: Sync {
     /// The largest rank the codec works on; the engine folds arrays down to it.
     fn max_rank(&self) -> usize;
 
-    /// How to encode such an array on these terms, which the codec's entry in the registry has.
+    /// Plans how to encode such an array on these terms. The codec's registry entry must allow the
+    /// terms.
     fn plan(&self, array: &Array, terms: &Terms) -> Decision;
 
-    /// What the codec has to know of arrays of this type and folded shape to decode their payloads, for which a frame
-    /// has these parameters.
+    /// The state that decoding needs for arrays of this type and folded shape, whose frame has
+    /// these parameters.
     ///
     /// # Errors
     /// `Corrupt` if this codec cannot have written such a frame.
     fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<Kept>;
 
-    /// Version of the payload and parameters of frames with these parameters.
+    /// Version of the payload and parameters, for frames with these parameters.
     fn version(&self, _params: &[u8]) -> u8 {
         1
     }
 
-    /// Encodes `src` into `dst`, which has at least [`Plan::bound`] bytes. Where the result is as long as `src` or longer
-    /// the engine stores the chunk instead, and what is in `dst` need not be it.
+    /// Encodes `src` into `dst`, which has at least [`Plan::bound`] bytes. If the result is as long
+    /// as `src` or longer, the engine stores the chunk instead; then the contents of `dst` are
+    /// unspecified.
     ///
     /// # Errors
-    /// `OutOfMemory` only: every array that was planned can be encoded.
+    /// `OutOfMemory` only: every planned array can be encoded.
     fn encode(&self, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded>;
 
-    /// Decodes `payload` into `dst`, which has exactly the bytes of the array, and returns the sums of
-    /// the payload. `payload` may be anything: it is checked before it is used. After an error the
-    /// contents of `dst` are unspecified.
+    /// Decodes `payload` into `dst`, which has exactly the bytes of the array, and returns the
+    /// checksum of the payload. `payload` is untrusted: it is checked before it is used. After an
+    /// error the contents of `dst` are unspecified.
     ///
     /// # Errors
     /// `Corrupt` or `Truncated` for bytes this codec cannot have written, `OutOfMemory`.
     fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums>;
 
-    /// What frames with these parameters promise, of whose payload there may be as little as nothing; it has so many bytes.
+    /// The guarantee of a frame with these parameters. `payload` may be truncated or empty;
+    /// `n_bytes` is its full length.
     fn promise(&self, _params: &[u8], _payload: &[u8], _n_bytes: u64) -> Promise {
         Promise::LOSSLESS
     }
 
-    /// How less than a whole payload is read. `None`: it cannot be.
+    /// The interface for reading a prefix of a payload. `None`: the codec has none.
     fn progressive(&self) -> Option<&dyn Progressive> {
         None
     }
 
-    /// Counts the blocks of a payload by how they are coded. `None`: the codec has no kinds of blocks.
+    /// Counts the blocks of a payload by how they are coded. `None`: the codec has no kinds of
+    /// blocks.
     fn count_blocks(&self, _job: &Job, _payload: &[u8]) -> Option<Result<BlockCounts>> {
         None
     }
 
-    /// Decodes the elements of `region`, which are some of the job's shape, into `dst`, which has exactly their bytes, and
-    /// no more blocks than it touches. As [`Codec::decode`], but the sums of the payload are made only where `job` asks for
-    /// checks and blocks have none of their own.
+    /// Decodes the elements of `region`, a part of the job's shape, into `dst`, which has exactly
+    /// their bytes. Decodes only the blocks that the region touches. As [`Codec::decode`], except
+    /// that it computes the payload's checksum only if `job` asks for verification and blocks have
+    /// no checksums of their own.
     fn decode_region(
         &self,
         job: &Job,

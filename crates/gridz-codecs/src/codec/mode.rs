@@ -1,20 +1,22 @@
-//! Modes: what a codec may do to the values, and what the number is that goes with it.
+//! Modes: what a codec may do to the values, and the meaning of the mode's parameter.
 
-/// What a codec may do to the values. The numbers are in cd_values and in C, the names everywhere else.
+/// What a codec may do to the values. cd_values and the C API use the numbers; everything else uses
+/// the names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Mode {
-    /// Every bit of every value comes back.
+    /// Every bit of every value is preserved.
     Lossless = 0,
     /// The value is the largest absolute error.
     Abs = 1,
-    /// The value is the largest error, in units of the array's range (largest less smallest value).
+    /// The value is the largest error, relative to the array's range (largest minus smallest
+    /// value).
     Rel = 2,
     /// The value is the number of bits per value.
     Rate = 3,
     /// The value is the number of bit planes.
     Precision = 4,
-    /// The value is the largest error, in units of the element's own magnitude.
+    /// The value is the largest error, relative to each element's own magnitude.
     Pwrel = 5,
     /// The value is the root mean square error.
     Rms = 6,
@@ -27,22 +29,22 @@ impl Mode {
     pub const ALL: [Self; 8] =
         [Self::Lossless, Self::Abs, Self::Rel, Self::Rate, Self::Precision, Self::Pwrel, Self::Rms, Self::Expert];
 
-    /// The mode of that number.
+    /// The mode with this number.
     pub fn from_id(id: u32) -> Option<Self> {
         Self::ALL.get(usize::try_from(id).ok()?).copied()
     }
 
-    /// The mode of that name.
+    /// The mode with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|mode| mode.name() == name)
     }
 
-    /// Its number.
+    /// Its number in cd_values and in C.
     pub fn id(self) -> u8 {
         self as u8
     }
 
-    /// Its name.
+    /// Its name in request text.
     pub fn name(self) -> &'static str {
         match self {
             Self::Lossless => "lossless",
@@ -56,7 +58,7 @@ impl Mode {
         }
     }
 
-    /// Whether a number goes with it.
+    /// True if the mode has a parameter.
     pub fn has_value(self) -> bool {
         !matches!(self, Self::Lossless | Self::Expert)
     }

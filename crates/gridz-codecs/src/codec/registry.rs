@@ -13,38 +13,42 @@ pub struct Entry {
     pub id: u8,
     /// Name, the same in every interface.
     pub name: &'static str,
-    /// What it is for, in one line.
+    /// Purpose, in one line.
     pub about: &'static str,
-    /// The versions that it reads, every one that a release wrote, and the format version of their frames.
+    /// The versions that it can read, that is, every version that a release wrote, each with the
+    /// format version of its frames.
     pub reads: &'static [(u8, u8)],
-    /// Its levels. The first one is what 0 stands for in this version; files never name 0. Empty: the codec has none.
+    /// Its levels. Level 0 of a request means the first one; files never contain 0. Empty: the
+    /// codec has no levels.
     pub levels: &'static [Level],
-    /// What it may be asked to do to the values.
+    /// The modes that it supports.
     pub modes: &'static [Mode],
-    /// Its parameters beside those, in the order of their words in cd_values.
+    /// Its further parameters, in the order of their words in cd_values.
     pub extras: &'static [Extra],
-    /// Whether elements can move on from what they were, where a mode is not lossless, each time that other elements beside
-    /// them are written anew.
+    /// True if, in lossy modes, an element can change a little further each time that the elements
+    /// next to it are rewritten.
     pub drifts: bool,
-    /// Whether it keeps missing elements apart (`missing`). Others, which are lossless, are given none.
+    /// True if it stores missing elements separately (`missing`). Other codecs are lossless and get
+    /// none.
     pub wants_missing: bool,
     /// Most raw bytes one payload byte can stand for: bounds what a reader without other knowledge
     /// of the array's size may allocate.
     pub max_expansion: u64,
-    /// Element types it encodes; chunks of others are kept as `stored`.
+    /// Element types it encodes; arrays of other types are `stored`.
     pub dtypes: &'static [DType],
-    /// Takes the array's bytes as they are: no folding, no byte swap.
+    /// True if it takes the array's bytes verbatim: no folding, no byte swap.
     pub verbatim: bool,
     /// The implementation.
     pub codec: &'static dyn Codec,
     /// Its kernels, if it has any.
     pub gpu: Option<&'static dyn GpuCodec>,
-    /// A filter of others in HDF5, if it decodes the chunks of one.
+    /// The third-party HDF5 filter whose chunks it decodes, if any.
     pub foreign: Option<&'static dyn Foreign>,
 }
 
 impl Entry {
-    /// The format version of frames with a version of this codec; `None` if it does not read that.
+    /// The format version of frames with a version of this codec. `None` if the codec cannot read
+    /// that version.
     pub fn format_of(&self, version: u8) -> Option<u8> {
         self.reads.iter().find(|(known, _)| *known == version).map(|&(_, format)| format)
     }
@@ -56,12 +60,11 @@ impl Entry {
     }
 }
 
-/// One level of a codec: how much it does to save bytes.
+/// One effort level of a codec.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Level {
     /// Its number, from 1.
     pub number: u16,
-    /// Its name.
     pub name: &'static str,
 }
 
@@ -85,8 +88,8 @@ const ALL_NUMBERS: &[DType] = &[
 /// Integers and floats.
 const NUMBERS: &[DType] = ALL_NUMBERS.split_at(12).0;
 
-/// What is the same for most codecs, which are lossless. An entry has its own id, name, description, expansion, types and
-/// implementation.
+/// The common values of most codecs, which are lossless. Each entry sets its own id, name,
+/// description, expansion, types and implementation.
 const LOSSLESS: Entry = Entry {
     id: STORED,
     name: "",
@@ -220,8 +223,8 @@ pub static CODECS: &[Entry] = &[
 
 /// The codec that every chunk can fall back to.
 pub const STORED: u8 = 0;
-/// The lossless codec used where none is named. Datasets keep the codec this stood for when they
-/// were created.
+/// The lossless codec used if a request names none. Datasets keep the codec that was the default
+/// when they were created.
 pub const DEFAULT: u8 = 2;
 
 /// The entry of codec `id`.
@@ -234,7 +237,7 @@ pub fn stored(array: &Array) -> (&'static Entry, Plan) {
     (find(STORED).expect("stored is in the table"), stored::plan(array))
 }
 
-/// `0 stored, 1 ndzip, …`: for messages.
+/// `0 stored, 1 ndzip, …`, for messages.
 pub fn available() -> String {
     let names: Vec<String> = CODECS.iter().map(|entry| format!("{} {}", entry.id, entry.name)).collect();
     names.join(", ")
@@ -264,7 +267,8 @@ mod tests {
                     let mut extras = [0.0; MAX_EXTRAS];
                     extras.iter_mut().zip(entry.extras).for_each(|(value, extra)| *value = extra.default);
                     let terms = Terms { mode, value, extras, ..Terms::lossless(level) };
-                    // Integers have no relative bounds, and none by zfp.
+                    // No codec supports relative bounds for integers, and zfp supports no bounds
+                    // for them.
                     let is_refused =
                         mode == Mode::Pwrel || entry.name == "zfp" && matches!(mode, Mode::Abs | Mode::Rel);
                     matches!(entry.codec.plan(&array, &terms), Decision::Take(_))

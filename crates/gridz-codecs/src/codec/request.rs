@@ -1,18 +1,19 @@
-//! Requests: what a chunk is to be compressed with.
+//! Requests: the codec and its parameters for compressing a chunk.
 //!
-//! A request is a codec and terms: a mode with its value, a level, and the extras of the codec. Every host has its own
-//! way to write one down, and all of them come here, so that everywhere the same is allowed and the same is said about
-//! everything else:
+//! A request is a codec and terms: a mode with its parameter, a level, and the codec's extras.
+//! Every host has its own form of a request. All forms are converted here, so the same requests are
+//! accepted everywhere, with the same error messages:
 //!
 //! | where | form |
 //! |---|---|
 //! | cd_values of HDF5 | nothing, `[codec]`, `[codec, 0]`, `[codec, 0, level]` |
-//! | likewise, with a mode | `[codec, mode, low, high]`, `[codec, mode, low, high, level, extra …, missing …]` |
+//! | the same, with a mode | `[codec, mode, low, high]`, `[codec, mode, low, high, level, extra …, missing …]` |
 //! | C | the fields of `gridz_options`, or text in its field `codec` |
 //! | text | `lorenzo`, `lorenzo,level=dense`, `szp,abs=1e-3,level=2,fill=-999,fill=1e20,valid_min=0` |
 //!
-//! Fill values and the valid range ([`Missing`]) may also come with the array: from pointers in C, and HDF5's fill value from
-//! the dataset's property list. A lossless codec needs none of them; there they may be given, and are left out.
+//! Fill values and the valid range ([`Missing`]) may also come from the array: from pointers in C,
+//! and HDF5's fill value from the dataset's property list. A lossless codec does not need them;
+//! they are accepted and ignored.
 
 use std::fmt;
 use std::str::FromStr;
@@ -25,7 +26,8 @@ use crate::codec::terms::{MAX_EXTRAS, Terms};
 use crate::error::{Error, Result};
 use crate::types::{Array, ByteOrder, DType};
 
-/// What to compress with. Level and codec are never "the default", but what that stands for.
+/// The codec and its parameters for compression. Codec and level are always resolved, never "the
+/// default".
 #[derive(Clone, Copy)]
 pub struct Request {
     pub entry: &'static Entry,
@@ -33,7 +35,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Codec `codec`, lossless, at `level`, where 0 is the codec's default.
+    /// A lossless request for codec `codec` at `level`; level 0 is the codec's default.
     ///
     /// # Errors
     /// As [`Request::with_mode`].
@@ -41,17 +43,17 @@ impl Request {
         Self::with_mode(codec, Mode::Lossless.id().into(), 0.0, level)
     }
 
-    /// A request in numbers.
+    /// A request given as numbers.
     ///
     /// # Errors
-    /// `UnsupportedJob` or `InvalidArgument`, saying what is allowed.
+    /// `UnsupportedJob` or `InvalidArgument`, with the allowed values.
     pub fn with_mode(codec: u32, mode: u32, value: f64, level: u32) -> Result<Self> {
         let entry = u8::try_from(codec).ok().and_then(registry::find).ok_or_else(|| unknown_codec(&codec))?;
         Self::check(entry, mode, value, level)
     }
 
-    /// The same with words for the codec's extras, and after all of those for missing elements. Extras that are missing at the end
-    /// have their defaults.
+    /// As [`Request::with_mode`], with words for the codec's extras, followed by words for missing
+    /// elements. Extras omitted at the end have their defaults.
     ///
     /// # Errors
     /// As [`Request::with_mode`].
@@ -93,7 +95,8 @@ impl Request {
         self.all_extra_words().take(if is_default { 0 } else { usize::MAX })
     }
 
-    /// Words for the codec's extras and missing elements, as a user's cd_values have them after the level.
+    /// Words for the codec's extras and missing elements, as they follow the level in a user's
+    /// cd_values.
     pub fn words_after_level(&self) -> impl Iterator<Item = u32> {
         let missing = self.terms.missing;
         let extras: Vec<u32> =
@@ -113,8 +116,8 @@ impl Request {
         })
     }
 
-    /// The same with the codec's name, or `None` for the default codec. In place of the name there may be a whole
-    /// request in text form; then the numbers are 0.
+    /// As [`Request::with_mode`], with the codec's name, or `None` for the default codec. The name
+    /// may also be a whole request in text form; then the numbers must be 0.
     ///
     /// # Errors
     /// As [`Request::with_mode`].
@@ -132,7 +135,7 @@ impl Request {
         Self::check(entry, mode, value, level)
     }
 
-    /// A request in a user's cd_values.
+    /// Parses a request from a user's cd_values.
     ///
     /// # Errors
     /// As [`Request::with_mode`].
@@ -157,7 +160,7 @@ impl Request {
         }
     }
 
-    /// A request in words that C or a person wrote, of the codecs in a table.
+    /// Parses request text, for the codecs in a table.
     fn parse(codecs: &'static [Entry], text: &str) -> Result<Self> {
         let mut parts = text.split(',').map(str::trim);
         let entry = named(codecs, parts.next().unwrap_or_default())?;
@@ -207,7 +210,7 @@ impl Request {
         Ok(request)
     }
 
-    /// The one place that decides what may be asked of a codec.
+    /// Checks a request: the only place that decides whether a codec supports it.
     fn check(entry: &'static Entry, mode: u32, value: f64, level: u32) -> Result<Self> {
         let Entry { name, modes, .. } = entry;
         let use_ = || {
@@ -259,7 +262,7 @@ impl Request {
         self.terms.mode
     }
 
-    /// The number that belongs to the mode; 0 if none does.
+    /// The mode's parameter; 0 if it has none.
     pub fn value(&self) -> f64 {
         self.terms.value
     }
@@ -269,32 +272,33 @@ impl Request {
         self.terms.level
     }
 
-    /// One number for each of the codec's extras, in the order of its entry; the rest is 0.
+    /// One number per extra, in the order of the codec's entry; the rest is 0.
     pub fn extras(&self) -> [f64; MAX_EXTRAS] {
         self.terms.extras
     }
 
-    /// Whether elements can move on from what they were each time that others beside them are written anew.
+    /// True if an element can change a little further each time that the elements next to it are
+    /// rewritten.
     pub fn drifts(&self) -> bool {
         self.entry.drifts && self.mode() != Mode::Lossless
     }
 
-    /// Whether the codec keeps missing elements apart: not where every element comes back bit for bit.
+    /// True if the codec stores missing elements separately. Lossless modes do not need to.
     pub fn wants_missing(&self) -> bool {
         self.entry.wants_missing && self.mode() != Mode::Lossless
     }
 
-    /// The missing elements, as far as the codec keeps them apart.
+    /// The missing elements; none if the codec does not store them separately.
     pub fn missing(&self) -> &Missing {
         &self.terms.missing
     }
 
-    /// The same with one more fill value: the bytes of one element of `array` as its owner has it. Nothing changes for a codec
-    /// that keeps no missing elements apart.
+    /// Adds one fill value: the bytes of one element of `array`, in its byte order. Does nothing if
+    /// the codec does not store missing elements separately.
     ///
     /// # Errors
-    /// `InvalidArgument` if those are not as many as an element has, or more than a number has; `UnsupportedJob` if there are
-    /// too many.
+    /// `InvalidArgument` if the number of bytes is wrong for an element, or too large for any
+    /// number; `UnsupportedJob` for too many fill values.
     pub fn with_fill(self, array: &Array, element: &[u8]) -> Result<Self> {
         if !self.wants_missing() {
             return Ok(self);
@@ -304,12 +308,12 @@ impl Request {
         self.with_elements(array, &elements)
     }
 
-    /// The same with more missing elements, of `array` as its owner has them. Nothing changes for a codec that keeps no missing
-    /// elements apart.
+    /// Adds missing elements of `array`, in its byte order. Does nothing if the codec does not
+    /// store missing elements separately.
     ///
     /// # Errors
-    /// `InvalidArgument` for limits that the request has already, or that are no numbers; `UnsupportedJob` for too many fill
-    /// values.
+    /// `InvalidArgument` for limits that the request already has, or that are not numbers;
+    /// `UnsupportedJob` for too many fill values.
     pub fn with_elements(mut self, array: &Array, elements: &MissingElements) -> Result<Self> {
         if !self.wants_missing() {
             return Ok(self);
@@ -332,26 +336,26 @@ impl Request {
         Ok(self)
     }
 
-    /// The same without missing elements that are none of this array: they were of another one.
+    /// Removes the missing elements that `array` cannot have; they belonged to another array.
     pub fn with_missing_of(mut self, array: &Array) -> Self {
         self.terms.missing = self.terms.missing.of_type(array.dtype(), array.element_size().into());
         self
     }
 
-    /// The missing elements of `array` as its owner has them.
+    /// The missing elements as elements of `array`, in its byte order.
     ///
     /// # Errors
-    /// `InvalidArgument` if no such elements are that.
+    /// `InvalidArgument` if the array cannot have such elements.
     pub fn missing_elements(&self, array: &Array) -> Result<MissingElements> {
         let elements = self.terms.missing.elements(array.dtype(), array.element_size().into())?;
         Ok(in_other_order(array, elements))
     }
 
-    /// Whether a dataset of such elements can be made by a filter of HDF5, which sees one chunk at a time, and sees
-    /// what `before`, the filter before it, makes of that.
+    /// Checks that HDF5's filter can write a dataset of such elements. The filter sees one chunk at
+    /// a time, in the form in which the previous filter `before`, if any, leaves it.
     ///
     /// # Errors
-    /// `UnsupportedJob` for a bound that could not be kept.
+    /// `UnsupportedJob` for a bound that could not be guaranteed.
     pub fn check_dataset(&self, dtype: DType, before: Option<&str>) -> Result<()> {
         if self.mode() == Mode::Lossless {
             return Ok(());
@@ -381,8 +385,8 @@ impl Request {
         Ok(())
     }
 
-    /// Why chunks of this type will be kept as they are whatever their values, and what helps; `None` if the codec
-    /// encodes them.
+    /// The reason why chunks of this type will be stored verbatim, whatever their values, and the
+    /// remedy. `None` if the codec encodes them.
     pub fn why_stored(&self, dtype: DType) -> Option<String> {
         let takes = |entry: &Entry| entry.dtypes.contains(&dtype);
         if takes(self.entry) {
@@ -449,12 +453,12 @@ fn named(codecs: &'static [Entry], name: &str) -> Result<&'static Entry> {
     codecs.iter().find(|entry| entry.name == name).ok_or_else(|| unknown_codec(&format_args!("\"{name}\"")))
 }
 
-/// Two words of cd_values as a number.
+/// Combines two words of cd_values to a float64.
 fn float(low: u32, high: u32) -> f64 {
     f64::from_bits(u64::from(low) | u64::from(high) << 32)
 }
 
-/// Between the order of `array` and little-endian: each number of the elements by itself.
+/// Converts elements between the byte order of `array` and little-endian, each number separately.
 fn in_other_order(array: &Array, elements: MissingElements) -> MissingElements {
     match (array.order(), array.dtype().number_size()) {
         (ByteOrder::Big, Some(size)) => elements.swapped(size),
@@ -472,7 +476,7 @@ fn check_extra(entry: &Entry, extra: &Extra, value: f64) -> Result<()> {
     Err(Error::invalid(format!("{}: {} must be {what}, not {value}", entry.name, extra.name)))
 }
 
-/// Refuses a parameter that means nothing in a mode.
+/// Rejects a parameter that has no meaning in a mode.
 fn check_extra_mode(entry: &Entry, extra: &Extra, mode: Mode) -> Result<()> {
     if extra.modes.contains(&mode) {
         return Ok(());
@@ -538,7 +542,7 @@ mod tests {
     use crate::format::region::FoldedRegion;
     use crate::types::Shape;
 
-    /// A codec that only tells what it is asked.
+    /// A codec that only reports its request.
     struct Echo;
 
     impl Codec for Echo {
@@ -566,7 +570,7 @@ mod tests {
         }
     }
 
-    /// A table with a codec that takes everything, as no codec of this version does.
+    /// A table with a codec that supports everything, unlike any real codec.
     static CODECS: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         const LEVELS: &[Level] = &[Level { number: 2, name: "dense" }, Level { number: 7, name: "max" }];
         let entry = |name, modes, levels| {
@@ -639,7 +643,7 @@ mod tests {
         assert!(plain.and_words(&[1, 0, 0x7ff0_0000]).is_err(), "infinite");
     }
 
-    /// A codec that keeps no missing elements apart may be given some, in every host alike.
+    /// Every host may pass missing elements to a codec that does not store them separately.
     #[test]
     fn missing_elements_are_kept_where_they_are_wanted() {
         let shape = || Shape::new(&[3]).unwrap();
@@ -652,7 +656,7 @@ mod tests {
         assert_eq!(parse("any,abs=1,fill=-9999").unwrap(), with);
         assert_eq!(with.missing_elements(&big).unwrap().fills().collect::<Vec<_>>(), [element]);
         assert!(any != with && any.missing_elements(&big).unwrap().is_none());
-        // Others are added; those of another array go.
+        // Further fill values are added; those that belong to another array are removed.
         let more = with.with_fill(&big, &[0, 7]).unwrap().with_fill(&big, &element).unwrap();
         assert_eq!(more, parse("any,abs=1,fill=-9999,fill=7").unwrap());
         assert_eq!(with.with_missing_of(&array_of(DType::F32)), with);
@@ -683,7 +687,7 @@ mod tests {
         assert_eq!("lorenzo,fill=1e20".parse::<Request>().unwrap(), Request::default());
     }
 
-    /// With missing elements all extras are there, so that it is clear where they end.
+    /// With missing elements, all extras are written, so that their end is unambiguous.
     #[test]
     fn missing_elements_follow_the_extras() {
         let text = "any,abs=1,s=2,fill=-999,fill=0x7fc00001,fill=18446744073709551615,valid_min=-.5,valid_max=1e30";

@@ -1,51 +1,51 @@
-//! Terms: what a request asks of its codec.
+//! Terms: the parameters of a request for its codec.
 //!
-//! This knows no codec. `request.rs` makes terms of what people and programs write, as the codec's entry in the
-//! registry allows, and the codec makes its plan of them.
+//! This module is independent of any codec. `request.rs` builds terms from user text and options,
+//! within the limits of the codec's registry entry. The codec builds its plan from them.
 
 use crate::codec::missing::Missing;
 use crate::codec::mode::Mode;
 
-/// Most extras that a codec has.
+/// Most extras of a codec.
 pub const MAX_EXTRAS: usize = 4;
 
-/// A parameter of one codec alone: a number.
+/// A numeric parameter that only one codec has.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Extra {
-    /// Its name in text.
+    /// Name in request text.
     pub name: &'static str,
-    /// What it is where nobody says anything.
+    /// Value if the request does not give one.
     pub default: f64,
-    /// A whole number of 32 bits, one word; else a float64, two words.
+    /// True: a 32-bit integer, one word in cd_values. False: a float64, two words.
     pub is_whole: bool,
-    /// The modes that it belongs to.
+    /// Modes that accept it.
     pub modes: &'static [Mode],
 }
 
 impl Extra {
-    /// Its words in cd_values.
+    /// Its number of words in cd_values.
     pub fn n_words(&self) -> usize {
         if self.is_whole { 1 } else { 2 }
     }
 }
 
-/// What a codec is asked for: nothing that its entry in the registry does not have.
+/// The parameters of a codec. They hold nothing that the codec's registry entry does not list.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Terms {
-    /// What it may do to the values.
+    /// What the codec may do to the values.
     pub mode: Mode,
-    /// The number that belongs to the mode; 0 if none does.
+    /// The mode's parameter; 0 if none does.
     pub value: f64,
-    /// The level; 0 only if the codec has none.
+    /// The effort level; 0 only if the codec has none.
     pub level: u16,
-    /// One number for each of the codec's extras, in the order of its entry; the rest is 0.
+    /// One number per extra, in the order of the codec's entry; the rest is 0.
     pub extras: [f64; MAX_EXTRAS],
-    /// The elements that are missing, if the codec keeps those apart.
+    /// The missing elements, if the codec stores those separately.
     pub missing: Missing,
 }
 
 impl Terms {
-    /// Every bit of every value, at a level.
+    /// Lossless, at a level.
     pub fn lossless(level: u16) -> Self {
         Self { mode: Mode::Lossless, value: 0.0, level, extras: [0.0; MAX_EXTRAS], missing: Missing::NONE }
     }

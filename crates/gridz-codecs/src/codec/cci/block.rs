@@ -1,4 +1,4 @@
-//! One block.
+//! Encodes and decodes one block.
 //!
 //! ```text
 //! u8 kind | u8 flags | u16 0 | u32 runs | u32 copies | u32 repeats | u64 base | lists | zeros to a unit
@@ -19,29 +19,30 @@ use crate::stage::entropy::symbols::{Number, symbol, tail_bits};
 use crate::stage::rows::Rows;
 use crate::stage::word::Word;
 
-/// Kinds: elements as they are, or what they are made of.
+/// Block kinds: raw elements, or coded lists.
 const RAW: u8 = 0;
 const CODED: u8 = 1;
-/// Flags.
+/// Flags of a coded block.
 const HAS_RUNS: u8 = 1;
 const HAS_ROWS: u8 = 2;
-/// Bytes in front of the lists.
+/// Bytes of the head, before the lists.
 const HEAD: usize = 24;
-/// Symbols behind the last one that there is room for.
+/// Padding after the last symbol.
 const ROOM: usize = LANES;
-/// Of so many rows of 32 symbols one is looked at to see how many bits they take.
+/// The estimate of literal bits samples one of this many rows of 32 symbols.
 const SAMPLE_EVERY: usize = 8;
-/// Copies are to have as many symbols as take so many bits, which a copy seems to take itself: without entropy codes, and with them …
+/// Estimated bits of one copy: without entropy codes, and with them. A copy must be long enough
+/// that its symbols would take more.
 const COPY_BITS: [u64; 2] = [48, 28];
-/// … but not fewer or more than these.
+/// Limits of the minimum copy length.
 const LEAST_LENGTHS: std::ops::RangeInclusive<u64> = 3..=32;
 
-/// Memory for the work on blocks, one after the other. The thread keeps it; what is in it does not matter.
+/// Scratch memory for blocks, cached per thread. Its contents between blocks are arbitrary.
 pub struct Work<W: Word>(Kept<Option<Memory<W>>>);
 
 struct Memory<W> {
     elements: Vec<W>,
-    /// The base, and symbols behind it.
+    /// The base, then the symbols.
     symbols: Vec<W>,
     lengths: Vec<u32>,
     differences: Vec<W>,
@@ -49,11 +50,11 @@ struct Memory<W> {
     copies: Vec<Copy>,
     literal_copies: Vec<Copy>,
     repeats: Vec<Repeat>,
-    /// Of literal symbols.
+    /// Numbers of the literal symbols.
     numbers: Vec<W>,
     starts: Vec<W>,
     literal_lengths: Vec<u32>,
-    /// Lists of what tells copies, or repeats.
+    /// The lists that describe copies, or repeats.
     told: [Vec<u32>; 4],
     lists: lists::Work,
 }
@@ -77,7 +78,7 @@ impl<W: Word> Keep for Option<Memory<W>> {
 }
 
 impl<W: Word> Work<W> {
-    /// For blocks of up to `n` elements.
+    /// Allocates for blocks of up to `n` elements.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -100,7 +101,8 @@ impl<W: Word> Work<W> {
                 literal_copies: filled(most)?,
                 repeats: filled(most)?,
                 numbers: filled(n + LANES)?,
-                // Of symbols that begin no row one more is written, and a row is read.
+                // One start more than needed is written for symbols that begin no row, and starts
+                // are read in whole rows.
                 starts: filled(most + LANES)?,
                 literal_lengths: filled(n)?,
                 told: [filled(most)?, filled(most)?, filled(most)?, filled(most)?],
@@ -115,7 +117,8 @@ impl<W: Word> Work<W> {
     }
 }
 
-/// Encodes elements to the start of `out`, which has room for any; bytes of the result, whole units.
+/// Encodes elements to the start of `out`, which has room for any block. Returns the bytes of the
+/// result, a multiple of the unit.
 #[inline(always)]
 pub fn encode<W: Word, S: Rows<W>>(
     s: S,
@@ -137,7 +140,7 @@ pub fn encode<W: Word, S: Rows<W>>(
     raw_end
 }
 
-/// Encodes elements to the start of `out`, if they fit.
+/// Encodes elements to the start of `out`. Returns `None` if they do not fit.
 #[inline(always)]
 fn try_encode<W: Word, S: Rows<W>>(
     s: S,
@@ -222,7 +225,8 @@ fn try_encode<W: Word, S: Rows<W>>(
     Some(end)
 }
 
-/// How many symbols copies are to have at least: as many as take as many bits as a copy, as a sample says.
+/// The minimum length of a copy: the number of literal symbols that, by a sample, take as many bits
+/// as one copy.
 #[inline(always)]
 fn least_length<W: Word>(all: Symbols<W>, has_rows: bool, has_codes: bool) -> usize {
     let mut counts = <u32 as Number>::no_counts();
@@ -240,7 +244,7 @@ fn least_length<W: Word>(all: Symbols<W>, has_rows: bool, has_codes: bool) -> us
             for difference in row {
                 counts[symbol(number(difference).to_u64().min(u64::from(u32::MAX)) as u32).0] += 1;
             }
-            // What runs take beside their first elements.
+            // The lengths of runs add these bits to those of their first elements.
             bits += lengths.iter().map(|&length| u64::from(u32::BITS - length.leading_zeros())).sum::<u64>();
         } else {
             let any = row.iter().fold(W::ZERO, |any, difference| any | number(difference));
@@ -259,7 +263,7 @@ fn least_length<W: Word>(all: Symbols<W>, has_rows: bool, has_codes: bool) -> us
     least.clamp(*LEAST_LENGTHS.start(), *LEAST_LENGTHS.end()) as usize
 }
 
-/// Decodes a block to elements that fill `out`.
+/// Decodes a block into elements that fill `out`.
 ///
 /// # Errors
 /// `Corrupt`, or `UnsupportedFormat` for blocks that only a later version can have written.

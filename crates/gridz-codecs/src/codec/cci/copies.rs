@@ -1,39 +1,41 @@
-//! Copies: symbols with the same differences, in the same order, as symbols before.
+//! Copies: sequences of symbols whose differences equal those of earlier symbols in the same order.
 //!
-//! What is found is what LZ77 finds, of differences. With these, elements are copied as well: where differences are the same,
-//! what is added to each element that is copied is the same, too. A copy may copy what it makes itself: a row that
-//! comes many times is one copy.
+//! The search is that of LZ77, on differences. Equal differences allow elements to be copied as
+//! well: every element of a copy differs from its source by the same constant. A copy may overlap
+//! its own output, so a row that repeats many times is one copy.
 
 use crate::codec::cci::params::SYMBOLS_PER;
 use crate::error::{Error, Result, try_vec};
 use crate::stage::rows::{LANES, Rows};
 use crate::stage::word::Word;
 
-/// Symbols that are copied at once, some of which may be behind the copy: there is room for so many behind all.
+/// Symbols that are copied at once. The last of them may lie beyond the copy, so the buffer is
+/// padded by this many.
 pub const AT_ONCE: usize = 16;
-/// Symbols of a block, at most.
+/// Most symbols of a block.
 const MOST: usize = 1 << u16::BITS;
 /// Bits of a hash.
 const HASH_BITS: u32 = 13;
-/// Symbols at the end of a copy that can be found later.
+/// Positions at the end of each copy that are entered into the hash table.
 const FOUND_AT_END: usize = 16;
-/// Symbols without a copy after which the next one is left out when copies are looked for.
+/// After this many symbols without a copy, the search begins to skip symbols.
 const PATIENCE: usize = 128;
-/// Most symbols that are left out.
+/// Most symbols that are skipped at a time.
 const MOST_LEFT_OUT: usize = 7;
-/// Odd numbers that the symbols of a hash are multiplied with.
+/// Odd factors of the hash, one per symbol.
 const FACTORS: [u32; 5] = [0x9e37_79b1, 0x85eb_ca77, 0xc2b2_ae3d, 0x27d4_eb2f, 0x1656_67b1];
 
-/// Hashes of symbols. All have room for the places of 16 bits, so that these need not be compared with it.
+/// Hashes of symbols. Each array has an entry for every 16-bit position, which makes bounds checks
+/// unnecessary.
 pub struct Hashes {
     whole: Box<[u32; MOST]>,
     short: Box<[u16; MOST]>,
-    /// Of one symbol, and room for a row.
+    /// Tags of single symbols, padded by a row.
     tags: Box<[u8; MOST + LANES]>,
 }
 
 impl Hashes {
-    /// Memory for them.
+    /// Allocates the arrays.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -41,7 +43,7 @@ impl Hashes {
         Ok(Self { whole: zeros()?, short: zeros()?, tags: zeros()? })
     }
 
-    /// Bytes of the memory.
+    /// Bytes that this memory occupies.
     pub fn n_bytes(&self) -> usize {
         let Self { whole, short, tags } = self;
         size_of_val(&**whole) + size_of_val(&**short) + size_of_val(&**tags)
@@ -57,16 +59,17 @@ fn zeros<T: Clone + Default, const N: usize>() -> Result<Box<[T; N]>> {
 /// One copy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Copy {
-    /// Literal symbols before it, behind the copy before.
+    /// Literal symbols between the previous copy and this one.
     pub literals: u32,
-    /// How far before it what it copies begins.
+    /// Distance, in symbols, back to the start of the source.
     pub distance: u32,
-    /// Symbols that it makes.
+    /// Number of symbols that it makes.
     pub length: u32,
 }
 
 impl Copy {
-    /// The four numbers that tell it. Rows often begin with a literal and are as long as one that is all literals, and copies often end
+    /// The four numbers that describe the copy in a frame. They are chosen to be small or constant:
+    /// rows often begin with a literal and are as long as an all-literal one, and copies often end
     /// with a row.
     #[inline(always)]
     pub fn numbers(self) -> [u32; 4] {
@@ -76,7 +79,7 @@ impl Copy {
         [literals, more << 1 ^ sign, (length + 1) / distance, (length + 1) % distance]
     }
 
-    /// The copy of these numbers. `None` if there is none.
+    /// Builds the copy that these numbers describe. Returns `None` if they are impossible.
     #[inline(always)]
     pub fn of([literals, distance, rounds, rest]: [u32; 4]) -> Option<Self> {
         let more = (distance >> 1 ^ (distance & 1).wrapping_neg()) as i32;
@@ -88,22 +91,23 @@ impl Copy {
     }
 }
 
-/// Symbols: differences and, if there are runs, their lengths.
+/// Symbols: differences and, if the block has runs, their lengths.
 #[derive(Clone, Copy)]
 pub struct Symbols<'a, W> {
-    /// How many.
+    /// Number of symbols.
     pub n: usize,
-    /// A difference each, and any [`LANES`] words behind them.
+    /// One difference per symbol, followed by [`LANES`] arbitrary words.
     pub differences: &'a [W],
-    /// And a length each, or none at all.
+    /// One length per symbol, or empty.
     pub lengths: &'a [u32],
 }
 
 impl<W: Word> Symbols<'_, W> {
-    /// How many symbols from two places on, the first of which is before the second, are the same.
+    /// Length of the match between the symbols from `from` on and those from `to` on; `from` is
+    /// below `to`.
     #[inline(always)]
     fn n_same<S: Rows<W>>(&self, s: S, from: usize, to: usize) -> usize {
-        // A row at once: where it ends is hard to predict.
+        // Compare a whole row at once: the end of the match is hard to predict.
         let row = s.xor(s.load(&self.differences[from..]), s.load(&self.differences[to..]));
         let mut n = (s.larger(row, W::ZERO).trailing_zeros() as usize).min(self.n - to);
         if n == LANES {
@@ -118,7 +122,8 @@ impl<W: Word> Symbols<'_, W> {
             && (self.lengths.is_empty() || self.lengths[from] == self.lengths[to])
     }
 
-    /// Writes of each symbol a tag, and a hash of as many symbols from it on as copies have at least: of 3, 4 or 8.
+    /// Computes a tag of each symbol, and a hash of the `least` symbols that begin there; `least`
+    /// is 3, 4 or 8.
     #[inline(always)]
     fn hash(&self, least: usize, found: &mut Hashes) {
         let fold = |x: u64| x as u32 ^ ((x >> 32) as u32).wrapping_mul(FACTORS[4]);
@@ -153,7 +158,7 @@ impl<W: Word> Symbols<'_, W> {
             for i in 3..n {
                 to[i - 3] = short(of_four(&[hashes[i - 3], hashes[i - 2], hashes[i - 1], hashes[i]]));
             }
-            // Behind the last four there is no copy but one of three.
+            // A copy that begins after this position can only have three symbols.
             to[n - 3] = short(hashes[n - 3]);
             return;
         }
@@ -175,7 +180,8 @@ fn n_same<T: std::marker::Copy + PartialEq>(from: &[T], to: &[T]) -> usize {
     n + from[n..].iter().zip(&to[n..]).take_while(|(a, b)| a == b).count()
 }
 
-/// Finds copies of at least so many symbols, and writes them to the start of `copies`; how many there are.
+/// Finds copies of at least `least` symbols and writes them to the start of `copies`. Returns their
+/// number.
 #[inline(always)]
 pub fn find<W: Word, S: Rows<W>>(
     s: S,
@@ -191,7 +197,8 @@ pub fn find<W: Word, S: Rows<W>>(
     }
     symbols.hash(hashed, hashes);
     let tags = |at: u16| hashes.tags[usize::from(at)..].first_chunk().expect("tags of a row");
-    // Where symbols with a hash were last; those of the first one are found even if they are others.
+    // Last position of each hash. Position 0 is also found by other hashes, which the comparison
+    // rejects.
     let mut last = [0_u16; 1 << HASH_BITS];
     let (mut at, mut n_copies, mut end_of_last, mut n_missed) = (1, 0, 0, 1);
     let most = n / SYMBOLS_PER;
@@ -199,14 +206,14 @@ pub fn find<W: Word, S: Rows<W>>(
         let place = at as u16;
         let from =
             std::mem::replace(&mut last[usize::from(hashes.short[usize::from(place)]) % (1 << HASH_BITS)], place);
-        // The end of the last copy is only to be found later.
+        // Positions within the last copy are only entered into the table.
         let is_behind = at >= end_of_last;
-        // One branch that is hard to predict, not one for each symbol.
+        // One branch that is hard to predict, instead of one per symbol.
         if is_behind && s.n_same_bytes(tags(from), tags(place)) as usize >= least {
             let from = usize::from(from);
             let mut length = symbols.n_same(s, from, at);
             if length >= least {
-                // What was left out may be part of it.
+                // Extend the copy backwards over skipped symbols.
                 let (mut start, distance) = (at, at - from);
                 while start > end_of_last && start > distance && symbols.is_same(start - 1 - distance, start - 1) {
                     (start, length) = (start - 1, length + 1);
@@ -228,10 +235,10 @@ pub fn find<W: Word, S: Rows<W>>(
     n_copies
 }
 
-/// How many of `m` symbols are literal.
+/// Counts the literal symbols among `m` symbols.
 ///
 /// # Errors
-/// `Corrupt` if a copy is not possible.
+/// `Corrupt` if a copy is impossible.
 pub fn check(copies: &[Copy], m: usize) -> Result<usize> {
     let (mut at, mut n_literals) = (0_u64, 0_u64);
     for copy in copies {
@@ -248,14 +255,15 @@ pub fn check(copies: &[Copy], m: usize) -> Result<usize> {
     Ok((n_literals + m as u64 - at) as usize)
 }
 
-/// Copies symbols to `at`, in which `all[0]` is the base and the first symbol is `all[1]`. Behind the symbols there is room.
+/// Copies symbols to `at`. `all[0]` is the base, and the first symbol is `all[1]`. The buffer is
+/// padded after the symbols.
 #[inline(always)]
 pub fn copy<W: Word>(all: &mut [W], at: usize, copy: Copy) {
     let (mut distance, length) = (copy.distance as usize, copy.length as usize);
     let end = at + length;
     let mut added = all[at - 1].minus(all[at - 1 - distance]);
     let mut at = at;
-    // What a copy makes is as far from what it makes a round later.
+    // The output of a copy repeats with its distance, so the distance may be doubled.
     while distance < AT_ONCE && at < end {
         let until = end.min(at + distance);
         while at < until {
@@ -274,7 +282,7 @@ pub fn copy<W: Word>(all: &mut [W], at: usize, copy: Copy) {
     }
 }
 
-/// Copies lengths of runs to `at`. Behind them there is room.
+/// Copies lengths of runs to `at`. The buffer is padded after them.
 #[inline(always)]
 pub fn copy_lengths(all: &mut [u32], at: usize, copy: Copy) {
     let (mut distance, end) = (copy.distance as usize, at + copy.length as usize);

@@ -1,10 +1,11 @@
-//! cci on a GPU: the kernels in `kernels/cci`. They decompress; to find copies is left to the CPU.
+//! cci on a GPU: the kernels in `kernels/cci`. They only decompress; searching for copies is left
+//! to the CPU.
 
 use crate::codec::cci::{Cci, Chunk};
 use crate::codec::gpu::{Answer, Chunks, Direction, GpuCodec, Kernel, Names, Passes, names};
 use crate::format::region::FoldedRegion;
 
-/// For elements of four and of eight bytes.
+/// Kernels for elements of four and of eight bytes.
 type OfBytes = [Names; 2];
 const DECOMPRESS: OfBytes = [names!("cci_decompress_u32"), names!("cci_decompress_u64")];
 const REGION: OfBytes = [names!("cci_region_u32"), names!("cci_region_u64")];
@@ -29,7 +30,7 @@ impl GpuCodec for Cci {
         }
     }
 
-    /// Blocks have checks of their own.
+    /// Blocks have their own checksums.
     fn region(&self, chunks: &Chunks, region: &FoldedRegion, _compares: bool) -> Answer {
         let chunk: &Chunk = chunks.layout.get();
         let touched = chunk.layout.blocks.touched(region);
@@ -37,14 +38,14 @@ impl GpuCodec for Cci {
     }
 }
 
-/// One pass over so many blocks.
+/// One pass over `n_tiles` blocks.
 fn one(chunks: &Chunks, names: &OfBytes, n_tiles: u64) -> Passes {
     let &Chunk { layout, element, has_codes } = chunks.layout.get();
-    // Of a single block, which may be shorter, any that is not too small.
+    // A single block may be shorter; then the next power of two does.
     let log2_block = layout.blocks.block_elements().next_power_of_two().ilog2();
     let args = Indices {
         n: chunks.shape.n_elements(),
-        // A layout has fewer than 2^32.
+        // A layout has fewer than 2^32 blocks.
         n_blocks: layout.blocks.n_blocks() as u32,
         how: log2_block | u32::from(has_codes) << 8,
     };

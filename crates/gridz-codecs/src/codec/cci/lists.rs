@@ -1,10 +1,12 @@
-//! Lists of numbers: as many bits for all, for each 32, or an entropy code.
+//! Lists of numbers, in one of three forms: one width for all, one width per 32 numbers, or an
+//! entropy code.
 //!
 //! ```text
 //! u8 form | u8 width | u8 words of the least number | u8 0 | the least number, widths | fields, or a section | zeros to 4 bytes
 //! ```
 //!
-//! 32 numbers of w bits are w words of 32 bits, so rows of 32 begin at words, whatever their widths are.
+//! 32 numbers of w bits take w 32-bit words, so each row of 32 begins at a word, whatever the
+//! widths are.
 
 use crate::cpu::kept::bytes_of;
 use crate::cpu::level::Level;
@@ -14,25 +16,25 @@ use crate::stage::entropy::section::{self, Coding};
 use crate::stage::rows::Rows;
 use crate::stage::word::Word;
 
-/// Forms.
+/// The forms of a list.
 const FIXED: u8 = 0;
 const ROWS: u8 = 1;
 const CODES: u8 = 2;
-/// Bytes of a head; lists are multiples of that.
+/// Bytes of a list's head. The length of a list is a multiple of this.
 const HEAD: usize = 4;
 const WORD_BYTES: usize = 4;
-/// With fewer numbers an entropy code is not worth its table.
+/// Shorter lists do not pay for the table of an entropy code.
 const LEAST_CODES: usize = 64;
 
-/// Memory for the work on lists.
+/// Scratch memory for lists.
 pub struct Work {
-    /// Numbers of a section, in whole rows.
+    /// Numbers of a section, padded to whole rows.
     numbers: Vec<u32>,
     section: section::Work<u32>,
 }
 
 impl Work {
-    /// For lists of up to `n` numbers.
+    /// Allocates for lists of up to `n` numbers.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -43,28 +45,28 @@ impl Work {
         Ok(Self { numbers, section: section::Work::new(n)? })
     }
 
-    /// Bytes of the memory.
+    /// Bytes that this memory occupies.
     pub fn n_bytes(&self) -> usize {
         bytes_of(&self.numbers) + self.section.n_bytes()
     }
 }
 
-/// Where lists go, one behind the other.
+/// Writes consecutive lists.
 pub struct Writer<'a> {
-    /// Memory for the work on them.
+    /// Scratch memory.
     pub work: &'a mut Work,
-    /// Instructions that may be used.
+    /// CPU level to use.
     pub level: Level,
-    /// Whether there may be entropy codes.
+    /// True if lists may have an entropy code.
     pub has_codes: bool,
-    /// Where they go.
+    /// Destination.
     pub out: &'a mut [u8],
-    /// Bytes that are written.
+    /// Bytes written so far.
     pub n_bytes: usize,
 }
 
 impl Writer<'_> {
-    /// Writes a list. `None`, and nothing is to be written any more, if there is no room for it.
+    /// Writes a list. Returns `None` if it does not fit; nothing more may be written then.
     #[inline(always)]
     pub fn put<W: Word>(&mut self, numbers: &[W]) -> Option<()> {
         let n = numbers.len();
@@ -91,7 +93,7 @@ impl Writer<'_> {
             let all = &mut self.work.numbers[..n.next_multiple_of(LANES)];
             let coding = Coding::choose(all, n, &mut self.work.section, self.level);
             let n_bytes = coding.n_bytes();
-            // Where it saves little, the time that it takes is not worth it.
+            // A small gain is not worth the time that an entropy code takes.
             if n_bytes + n_bytes / 32 < shortest {
                 let at = self.take([CODES, 0, 0, 0], n_bytes)?;
                 let out = &mut self.out[at];
@@ -120,7 +122,7 @@ impl Writer<'_> {
         Some(())
     }
 
-    /// Writes a head; where so many bytes behind it go, which are filled up to whole words.
+    /// Writes a head, and returns the range of the following `n_bytes`, rounded up to whole words.
     fn take(&mut self, head: [u8; HEAD], n_bytes: usize) -> Option<std::ops::Range<usize>> {
         let start = self.n_bytes + HEAD;
         let end = start + n_bytes.next_multiple_of(WORD_BYTES);
@@ -130,10 +132,10 @@ impl Writer<'_> {
     }
 }
 
-/// Words of a row, and some behind them that are zero.
+/// Words of a row, followed by some zero words.
 type RowWords = [u32; 2 * LANES + 4];
 
-/// Writes how much more than `least` up to 32 numbers are, in so many bits; what is behind them.
+/// Writes up to 32 numbers as `width`-bit differences from `least`. Returns the rest of `out`.
 #[inline(always)]
 fn put_row<'o, W: Word>(row: &[W], least: W, width: u32, out: &'o mut [u8]) -> &'o mut [u8] {
     let mut bytes = [0; 8 * LANES + 8];
@@ -147,7 +149,7 @@ fn put_row<'o, W: Word>(row: &[W], least: W, width: u32, out: &'o mut [u8]) -> &
     rest
 }
 
-/// Writes how much more than `least` numbers are, N together, which have no more than 64 bits.
+/// Writes numbers as differences from `least`, N at a time, which together have at most 64 bits.
 #[inline(always)]
 fn put_together<W: Word, const N: usize>(row: &[W], least: W, width: u32, bytes: &mut [u8; 8 * LANES + 8]) {
     let (mut waiting, mut n_bits, mut at) = (0_u64, 0, 0);
@@ -157,7 +159,7 @@ fn put_together<W: Word, const N: usize>(row: &[W], least: W, width: u32, bytes:
         if n_bits >= u64::BITS {
             bytes[at..at + 8].copy_from_slice(&waiting.to_le_bytes());
             (at, n_bits) = (at + 8, n_bits - u64::BITS);
-            // Of a value of which all bits were put nothing is left.
+            // Nothing remains of a value whose bits were all written.
             waiting = value.checked_shr(n - n_bits).unwrap_or(0);
         }
     };
@@ -175,13 +177,13 @@ fn put_together<W: Word, const N: usize>(row: &[W], least: W, width: u32, bytes:
     bytes[at..at + 8].copy_from_slice(&waiting.to_le_bytes());
 }
 
-/// Reads rows of up to 32 numbers.
+/// Reads a row of up to 32 numbers.
 trait ReadRow<W>: Copy {
-    /// Reads how much more than `least` they are, in so many bits each, from the first bytes of all that there are.
+    /// Reads `width`-bit differences from the start of `bytes`, and adds `least` to each.
     fn read(self, bytes: &[u8], width: u32, least: W, row: &mut [W]);
 }
 
-/// With the instructions of a level.
+/// Reads rows with the vector instructions of a CPU level.
 #[derive(Clone, Copy)]
 struct ByRows<S>(S);
 
@@ -198,7 +200,7 @@ impl<W: Word, S: Rows<W>> ReadRow<W> for ByRows<S> {
     }
 }
 
-/// With any.
+/// Reads rows with portable code.
 #[derive(Clone, Copy)]
 struct OneByOne;
 
@@ -209,7 +211,7 @@ impl<W: Word> ReadRow<W> for OneByOne {
     }
 }
 
-/// Reads up to 32 numbers of so many bits.
+/// Reads up to 32 numbers of `width` bits and adds `least`.
 #[inline(always)]
 fn read_row<W: Word>(bytes: &[u8], width: u32, least: W, row: &mut [W]) {
     let from = &bytes[..row_bytes(width, row.len())];
@@ -227,13 +229,13 @@ fn read_row<W: Word>(bytes: &[u8], width: u32, least: W, row: &mut [W]) {
     }
 }
 
-/// Bytes of a row of so many numbers of `width` bits.
+/// Bytes of a row of `n` numbers of `width` bits.
 #[inline(always)]
 fn row_bytes(width: u32, n: usize) -> usize {
     WORD_BYTES * (width as usize * n).div_ceil(8 * WORD_BYTES)
 }
 
-/// Field i of so many bits.
+/// Field `i` of `width` bits.
 #[inline(always)]
 fn field<W: Word>(words: &RowWords, i: u32, width: u32) -> W {
     let (k, shift) = ((i * width / 32) as usize % (2 * LANES), i * width % 32);
@@ -244,7 +246,8 @@ fn field<W: Word>(words: &RowWords, i: u32, width: u32) -> W {
     W::from_u64(bits) & W::low_mask(width)
 }
 
-/// Reads a row of up to 16 bits a number: of a width that is known, shifts and places are, too. Never inlined: it is long.
+/// Reads a row of numbers of up to 16 bits. Each width has its own code, so that shifts and
+/// positions are constants. Never inlined, because it is long.
 #[inline(never)]
 fn unpack<W: Word>(words: &RowWords, width: u32, least: W, row: &mut [W; LANES]) {
     macro_rules! of_width {
@@ -258,20 +261,20 @@ fn unpack<W: Word>(words: &RowWords, width: u32, least: W, row: &mut [W; LANES])
     of_width!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16);
 }
 
-/// Where lists are, one behind the other.
+/// Reads consecutive lists.
 pub struct Reader<'a, 'b> {
-    /// Memory for the work on them.
+    /// Scratch memory.
     pub work: &'a mut Work,
-    /// Instructions that may be used.
+    /// CPU level to use.
     pub level: Level,
-    /// Whether there may be entropy codes.
+    /// True if lists may have an entropy code.
     pub has_codes: bool,
-    /// What has not been read.
+    /// The bytes that have not been read.
     pub bytes: &'b [u8],
 }
 
 impl Reader<'_, '_> {
-    /// Reads a list of numbers, all of which are overwritten.
+    /// Reads a list of numbers and overwrites all of `numbers`.
     ///
     /// # Errors
     /// `Corrupt`.
@@ -280,7 +283,7 @@ impl Reader<'_, '_> {
         self.take_by(OneByOne, numbers)
     }
 
-    /// The same in rows: of long lists of words.
+    /// As [`Self::take`], with vector instructions: for long lists of words.
     ///
     /// # Errors
     /// `Corrupt`.
@@ -304,7 +307,8 @@ impl Reader<'_, '_> {
                 all[..n_least].copy_from_slice(least);
                 let least = u64::from_le_bytes(all);
                 let most = W::low_mask(width.into()).to_u64();
-                // No sum has more bits than a number, so none needs to be looked at where even the largest one has not.
+                // No sum has more bits than a number can have if even the largest possible sum has
+                // not; then no check per number is needed.
                 let is_small = least.checked_add(most).is_some_and(|most| most <= W::low_mask(W::BITS).to_u64());
                 for row in numbers.chunks_mut(LANES) {
                     let behind = rest.get(row_bytes(width.into(), row.len())..).ok_or_else(early)?;

@@ -1,14 +1,16 @@
-//! Literal symbols: the numbers of those that no copy makes.
+//! Literal symbols: the numbers of the symbols that no copy makes.
 //!
-//! A difference with its sign; or, where elements mostly ascend, in rows, a difference above 0, or 0 for what begins a row. That is told
-//! by how much more it is than what began the row before, which says less than the difference to the end of that row.
+//! Without rows, a number is the difference with its sign folded in. With rows, where elements
+//! mostly ascend, a number is a difference above 0, or 0 at the start of a row. The first element
+//! of a row is coded in another list, relative to the first element of the previous row; that
+//! difference is smaller than the one to the end of the previous row.
 
 use crate::codec::cci::params::SYMBOLS_PER;
 use crate::stage::entropy::lanes::LANES;
 use crate::stage::rows::{Rows, first_lanes};
 use crate::stage::word::Word;
 
-/// The number without sign of a number with one.
+/// Maps a signed number to an unsigned one (zigzag).
 #[inline(always)]
 pub fn fold_sign<W: Word>(number: W) -> W {
     number.plus(number) ^ number.shift_signed(W::BITS - 1)
@@ -20,54 +22,56 @@ pub fn unfold_sign<W: Word>(number: W) -> W {
     number >> 1 ^ W::ZERO.minus(number & W::from_u64(1))
 }
 
-/// The same of a row of numbers.
+/// [`unfold_sign`] for a row of numbers.
 #[inline(always)]
 fn unfold_row<W: Word, S: Rows<W>>(s: S, row: S::Row) -> S::Row {
     let signs = s.minus(s.splat(W::ZERO), s.and(row, s.splat(W::from_u64(1))));
     s.xor(s.shift_right(row, 1), signs)
 }
 
-/// Whether symbols with these differences are better seen as rows: if there are not too many.
+/// True if symbols with these differences are better coded as rows; they must not begin too many.
 #[inline(always)]
 pub fn have_rows<W: Word>(differences: &[W]) -> bool {
     let one = W::from_u64(1);
     let (mut n_falling, mut any_other) = (0_u32, false);
     for &difference in differences {
-        // Not above 0.
+        // The difference is not above 0.
         n_falling += u32::from((difference.minus(one) | difference) >> (W::BITS - 1) == one);
         any_other |= difference != differences[0];
     }
     any_other && SYMBOLS_PER * n_falling as usize <= differences.len()
 }
 
-/// Whether a difference begins a row.
+/// True if a difference begins a row.
 #[inline(always)]
 pub fn begins_row<W: Word>(difference: W) -> bool {
     difference.to_i64() <= 0
 }
 
-/// Symbols that are made one by one.
+/// Below this number of symbols, they are read one by one.
 const FEW: usize = 8;
 
 /// Writes literal symbols.
 pub struct Writer<'a, W> {
-    /// Whether there are rows.
+    /// True if the block has rows.
     pub has_rows: bool,
-    /// Where their numbers go, and the starts of rows, behind which there is room for [`LANES`].
+    /// Destination of the numbers, padded by [`LANES`].
     pub numbers: &'a mut [W],
-    /// See there.
+    /// Destination of the row starts, padded by [`LANES`].
     pub starts: &'a mut [W],
-    /// How many there are of both.
+    /// How many of each have been written.
     pub n: [usize; 2],
 }
 
 impl<W: Word> Writer<'_, W> {
-    /// Takes the first `n` literal symbols with their differences. There are [`LANES`] more of both, or anything.
+    /// Writes the numbers of the first `n` literal symbols. Both slices are readable for [`LANES`]
+    /// more elements, whose values are arbitrary.
     #[inline(always)]
     pub fn put<S: Rows<W>>(&mut self, s: S, symbols: &[W], differences: &[W], n: usize) {
         let one = s.splat(W::from_u64(1));
         let mut at = 0;
-        // Whole rows, of which what is too much is written over: between copies there are any number of literals.
+        // Write whole rows. The next row overwrites the excess: the number of literals between
+        // copies is arbitrary.
         while at < n {
             let row = s.load(&differences[at..]);
             let to = &mut self.numbers[self.n[0] + at..];
@@ -86,7 +90,8 @@ impl<W: Word> Writer<'_, W> {
         self.n[0] += n;
     }
 
-    /// How many numbers and starts there are. These become what they are more than those before, the first one than `start`.
+    /// Replaces the row starts by their differences, the first one from `start`. Returns the counts
+    /// of numbers and starts.
     #[inline(always)]
     pub fn finish(self, start: W) -> [usize; 2] {
         let mut start = start;
@@ -100,20 +105,20 @@ impl<W: Word> Writer<'_, W> {
 
 /// Reads literal symbols.
 pub struct Reader<'a, W> {
-    /// Whether there are rows.
+    /// True if the block has rows.
     pub has_rows: bool,
-    /// The numbers that are left, and [`LANES`] words more.
+    /// The numbers not yet read, and [`LANES`] more words.
     pub numbers: &'a [W],
-    /// The starts of rows, as many as there are zeros among the numbers, and [`LANES`] words more.
+    /// The row starts, one per zero among the numbers, and [`LANES`] more words.
     pub starts: &'a [W],
-    /// How many of them are taken.
+    /// How many of the starts have been used.
     pub n_starts: usize,
-    /// What the last row began with.
+    /// First element of the last row.
     pub start: W,
 }
 
 impl<W: Word> Reader<'_, W> {
-    /// What the next row begins with. Never part of the loop: most symbols begin none.
+    /// First element of the next row. Kept out of the loop, because most symbols begin no row.
     #[cold]
     #[inline(never)]
     fn next_row(&mut self) -> W {
@@ -122,8 +127,8 @@ impl<W: Word> Reader<'_, W> {
         self.start
     }
 
-    /// Makes `n` symbols, which are not more than are left; the first one follows `last`. There is room for [`LANES`] more, which become
-    /// anything.
+    /// Decodes `n` symbols, at most as many as remain; the first one follows `last`. Up to
+    /// [`LANES`] words after them in `to` become arbitrary.
     #[inline(always)]
     pub fn take<S: Rows<W>>(&mut self, s: S, last: W, n: usize, to: &mut [W]) {
         let (numbers, rest) = self.numbers.split_at(n);
@@ -147,7 +152,7 @@ impl<W: Word> Reader<'_, W> {
         }
     }
 
-    /// The same in rows of the CPU's.
+    /// As [`Self::take`], with vector instructions.
     #[inline(always)]
     fn take_rows<S: Rows<W>>(&mut self, s: S, last: W, n: usize, to: &mut [W]) {
         let (mut last, mut start) = (s.splat(last), s.splat(self.start));

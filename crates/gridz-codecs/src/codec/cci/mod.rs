@@ -1,10 +1,15 @@
-//! `cci`: indices, such as the column indices and row pointers of sparse matrices; after CCI (Lawlor, 2013).
+//! `cci`: indices, such as the column indices and row pointers of sparse matrices; after CCI
+//! (Lawlor, 2013).
 //!
-//! Rows of a matrix are much like rows before them. A chunk is one row of numbers, cut into blocks that know nothing of each
-//! other. In a block, columns that follow each other may be runs (`runs`); what is then left are differences, of which those
-//! that came before in the same order are copied (`copies`), and the others are in lists with fixed widths or an entropy code
-//! (`lists`). Where rows begin differences say little, so what begins a row is told by where the row before began (`literals`).
-//! To copy is to add a constant to elements before, many at a time. `block` is all of it.
+//! Rows of such a matrix resemble earlier rows. A chunk is one sequence of numbers, cut into
+//! independent blocks. A block is encoded in these steps; `block` runs them all:
+//!
+//! - `runs`: elements that ascend by 1 may become runs;
+//! - `copies`: what remains are differences. A sequence of differences that occurred before is
+//!   copied; copying adds a constant to earlier elements, many at a time;
+//! - `literals`: differences say little where a matrix row begins, so its first element is coded
+//!   relative to the first element of the previous row;
+//! - `lists`: the remaining differences are stored in lists with fixed widths or an entropy code.
 
 mod block;
 mod copies;
@@ -32,10 +37,9 @@ use crate::stage::rows::{RowWord, Rows};
 use crate::types::{Array, DType, Shape};
 use block::Work;
 
-/// The codec.
 pub struct Cci;
 
-/// Does something with the worker for a job's words.
+/// Runs code with the worker for a job's words.
 macro_rules! with_worker {
     ($job:expr, |$worker:ident| $what:expr) => {{
         let coder = Coder { chunk: *$job.layout.get(), level: $job.level };
@@ -57,7 +61,7 @@ impl Codec for Cci {
     fn plan(&self, array: &Array, terms: &Terms) -> Decision {
         let (fold, params) = (Fold::Merge, params::choose(terms.level));
         match Chunk::new(array.dtype(), &fold.apply(array.shape(), params::MAX_RANK), &params) {
-            // No indices, or too many.
+            // The array has no indices, or too many.
             None => Decision::Store,
             Some(chunk) => {
                 let bound = chunk.layout.payload_bound();
@@ -98,17 +102,17 @@ fn element(dtype: DType) -> Option<Element> {
     Element::of(dtype).filter(|_| matches!(dtype, U32 | U64 | I32 | I64))
 }
 
-/// What all blocks of a chunk have in common.
+/// The common data of a chunk's blocks.
 #[derive(Clone, Copy)]
 struct Chunk {
     layout: Layout,
     element: Element,
-    /// Numbers may have an entropy code.
+    /// True if lists may have an entropy code.
     has_codes: bool,
 }
 
 impl Chunk {
-    /// `None` if the codec cannot have written it.
+    /// Returns `None` if the codec cannot have written such a chunk.
     fn new(dtype: DType, shape: &Shape, params: &[u8]) -> Option<Self> {
         let element = element(dtype)?;
         let (layout, has_codes) = params::layout(shape, element.bytes, params)?;
@@ -116,7 +120,7 @@ impl Chunk {
     }
 }
 
-/// A chunk, and the instructions that may be used for it.
+/// A chunk and the CPU level to use for it.
 struct Coder {
     chunk: Chunk,
     level: Level,

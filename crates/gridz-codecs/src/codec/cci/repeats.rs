@@ -1,29 +1,30 @@
-//! Repeats: copies that are the same, in the same order, as copies before. Regular grids have rows, and planes, of them.
+//! Repeats: sequences of copies that equal earlier sequences of copies. Regular grids have repeated
+//! rows and planes.
 
 use crate::codec::cci::copies::Copy;
 use crate::codec::cci::params::SYMBOLS_PER;
 use crate::error::{Error, Result};
 
-/// With fewer copies there are no repeats.
+/// With fewer copies, no repeats are sought.
 const LEAST_COPIES: usize = 16;
-/// Copies of a repeat, at least: as many as there may be copies for each.
+/// Minimum copies of a repeat. A block may have one repeat per this many copies.
 const LEAST_LENGTH: usize = SYMBOLS_PER;
-/// Bits of a hash.
+/// Bits of a hash of two copies.
 const HASH_BITS: u32 = 10;
 
 /// One repeat.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Repeat {
-    /// Copies before it that none makes, behind the repeat before.
+    /// Literal copies (copies that no repeat makes) between the previous repeat and this one.
     pub literals: u32,
-    /// Copies that it makes.
+    /// Number of copies that it makes.
     pub length: u32,
-    /// How far before it what it repeats begins.
+    /// Distance, in copies, back to the start of the repeated sequence.
     pub distance: u32,
 }
 
-/// Finds repeats, and writes them to the start of `repeats` and the copies that none makes to the start of `literals`; how many
-/// those are. There are none if they make less than half of the copies.
+/// Finds repeats. Writes them to the start of `repeats` and the literal copies to the start of
+/// `literals`, and returns both counts. Finds none if repeats make less than half of the copies.
 pub fn find(copies: &[Copy], repeats: &mut [Repeat], literals: &mut [Copy]) -> (usize, usize) {
     let n = copies.len();
     let (mut at, mut n_repeats, mut end_of_last, mut n_literals) = (0, 0, 0, 0);
@@ -64,10 +65,10 @@ fn hash(two: &[Copy]) -> usize {
     (mixed >> (32 - HASH_BITS)) as usize
 }
 
-/// How many of `n` copies no repeat makes.
+/// Counts the literal copies among `n` copies.
 ///
 /// # Errors
-/// `Corrupt` if a repeat is not possible.
+/// `Corrupt` if a repeat is impossible.
 pub fn check(repeats: &[Repeat], n: usize) -> Result<usize> {
     let (mut at, mut n_literals) = (0_u64, 0_u64);
     for repeat in repeats {
@@ -83,7 +84,7 @@ pub fn check(repeats: &[Repeat], n: usize) -> Result<usize> {
         .ok_or_else(|| Error::corrupt("a cci block repeats more copies than it has"))
 }
 
-/// Makes all of the copies, at the end of which are those that no repeat makes.
+/// Builds all copies in place. On entry, the literal copies are at the end of `copies`.
 pub fn expand(repeats: &[Repeat], n_literals: usize, copies: &mut [Copy]) {
     let (mut at, mut from) = (0, copies.len() - n_literals);
     for repeat in repeats {
@@ -95,5 +96,5 @@ pub fn expand(repeats: &[Repeat], n_literals: usize, copies: &mut [Copy]) {
             at += 1;
         }
     }
-    // The rest is where it should be.
+    // The remaining literal copies are already in place.
 }

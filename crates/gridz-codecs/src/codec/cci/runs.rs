@@ -1,14 +1,15 @@
-//! Runs: elements each of which is the one before, plus 1. Of a run the first element and the length are kept.
+//! Runs: sequences of elements that ascend by 1. A run is stored as its first element and its
+//! length.
 
 use crate::error::{Error, Result};
 use crate::stage::entropy::lanes::LANES;
 use crate::stage::rows::Rows;
 use crate::stage::word::Word;
 
-/// Elements that are written at once, some of which may be behind the run.
+/// Elements that are written at once; the last of them may lie beyond the run.
 pub const AT_ONCE: usize = 16;
 
-/// Whether so many elements are better seen as runs.
+/// True if the elements are better coded as runs.
 #[inline(always)]
 pub fn pay<W: Word>(elements: &[W]) -> bool {
     let one = W::from_u64(1);
@@ -20,7 +21,7 @@ pub fn pay<W: Word>(elements: &[W]) -> bool {
     3 * n_following as usize >= 2 * elements.len()
 }
 
-/// Writes the first elements of the runs and their lengths, less 1; how many there are.
+/// Writes the first elements of the runs, and their lengths minus 1. Returns the number of runs.
 #[inline(always)]
 pub fn find<W: Word, S: Rows<W>>(s: S, elements: &[W], firsts: &mut [W], lengths: &mut [u32]) -> usize {
     let n = elements.len();
@@ -29,7 +30,7 @@ pub fn find<W: Word, S: Rows<W>>(s: S, elements: &[W], firsts: &mut [W], lengths
     let mut n_runs = 1;
     let mut at = 1;
     while at < n {
-        // Whole rows, of which few elements begin a run; at the end one by one.
+        // Take whole rows, in which few elements begin a run; at the end single elements.
         let begins = if at + LANES <= n {
             let differences = s.minus(s.load(&elements[at..]), s.load(&elements[at - 1..]));
             s.larger(s.xor(differences, s.splat(W::from_u64(1))), W::ZERO)
@@ -45,7 +46,7 @@ pub fn find<W: Word, S: Rows<W>>(s: S, elements: &[W], firsts: &mut [W], lengths
         }
         at += if at + LANES <= n { LANES } else { 1 };
     }
-    // Where runs begin becomes how long they are.
+    // Replace the start of each run by its length.
     for i in 1..n_runs {
         lengths[i - 1] = lengths[i] - lengths[i - 1] - 1;
     }
@@ -53,10 +54,10 @@ pub fn find<W: Word, S: Rows<W>>(s: S, elements: &[W], firsts: &mut [W], lengths
     n_runs
 }
 
-/// Writes the elements of runs to `out`, which they fill.
+/// Writes the elements of runs to `out`, which they must fill.
 ///
 /// # Errors
-/// `Corrupt` if the runs have another number of elements.
+/// `Corrupt` if the runs have a different number of elements.
 #[inline(always)]
 pub fn expand<W: Word>(firsts: &[W], lengths: &[u32], out: &mut [u8]) -> Result<()> {
     let steps: [W; AT_ONCE] = std::array::from_fn(|i| W::from_u64(i as u64));
@@ -69,7 +70,7 @@ pub fn expand<W: Word>(firsts: &[W], lengths: &[u32], out: &mut [u8]) -> Result<
         }
         let mut next = first;
         while at < end {
-            // What is behind the run is written over by the next one.
+            // The next run overwrites the positions beyond this one.
             if let Some(to) = out.get_mut(at * W::BYTES..(at + AT_ONCE) * W::BYTES) {
                 for i in 0..AT_ONCE {
                     next.plus(steps[i]).write(&mut to[i * W::BYTES..(i + 1) * W::BYTES]);

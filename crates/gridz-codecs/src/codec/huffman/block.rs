@@ -1,4 +1,4 @@
-//! One block: its numbers, or their differences, as a section of codes.
+//! Encodes and decodes one block: its numbers, or their differences, as a section of codes.
 //!
 //! ```text
 //! u8 kind | u8 differences | u16 0 | the elements, the one element, or a section
@@ -14,16 +14,16 @@ use crate::stage::entropy::log::{LOG_OF_2, log};
 use crate::stage::entropy::section::{self, Coding};
 use crate::stage::entropy::symbols::{Number, symbol, tail_bits};
 
-/// Kinds: elements as they are, one element that all are, codes.
+/// Block kinds: raw elements, one element that all equal, codes.
 const RAW: u8 = 0;
 const CONST: u8 = 1;
 const CODES: u8 = 2;
 /// Bytes of a header.
 const HEADER: usize = 4;
-/// Of so many rows one is looked at to see whether differences are better.
+/// The choice between numbers and differences samples one of this many rows.
 const SAMPLE_EVERY: usize = 8;
 
-/// Memory for the work on blocks, one after the other. The thread keeps it; what is in it does not matter.
+/// Scratch memory for blocks, cached per thread. Its contents between blocks are arbitrary.
 pub struct Work<T: Number>(Kept<Option<Memory<T>>>);
 
 impl<T: Number> Keep for Option<Memory<T>> {
@@ -35,14 +35,14 @@ impl<T: Number> Keep for Option<Memory<T>> {
 }
 
 struct Memory<T> {
-    /// Whole rows of numbers, and those of the sample.
+    /// Whole rows of numbers, and the rows of the sample.
     numbers: Vec<T>,
     sample: Vec<T>,
     section: section::Work<T>,
 }
 
 impl<T: Number> Work<T> {
-    /// For blocks of up to `n` numbers.
+    /// Allocates for blocks of up to `n` numbers.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -67,7 +67,7 @@ impl<T: Number> Work<T> {
     }
 }
 
-/// A number without sign that is small where a number with one is small. Bytes stay as they are.
+/// Maps a signed number to an unsigned one that is small if its magnitude is. Bytes are unchanged.
 #[inline(always)]
 fn fold_sign<T: Number>(number: u32) -> T {
     let sign = if number >> (T::BITS - 1) & 1 == 1 { u32::MAX } else { 0 };
@@ -81,7 +81,7 @@ fn unfold_sign<T: Number>(number: T) -> u32 {
     if T::BITS == 8 { number } else { number >> 1 ^ (number & 1).wrapping_neg() }
 }
 
-/// Where the elements of a block become numbers.
+/// Converts the elements of a block to numbers.
 #[derive(Clone, Copy)]
 struct Elements<'a> {
     bytes: &'a [u8],
@@ -89,7 +89,7 @@ struct Elements<'a> {
 }
 
 impl Elements<'_> {
-    /// Fills `numbers` with those of the elements from `first` on, or of their differences.
+    /// Fills `numbers` with the elements from `first` on, or with their differences.
     #[inline(always)]
     fn fill<T: Number>(self, numbers: &mut [T], first: usize, are_differences: bool) {
         let elements = |first: usize| self.bytes[first * T::BYTES..].chunks_exact(T::BYTES).map(T::read);
@@ -106,7 +106,7 @@ impl Elements<'_> {
         }
     }
 
-    /// The same, for differences of elements that have one before them.
+    /// Writes the differences of elements that all have a predecessor.
     #[inline(always)]
     fn put_differences<T: Number>(self, numbers: &mut [T], first: usize) {
         let elements = |first: usize| self.bytes[first * T::BYTES..].chunks_exact(T::BYTES).map(T::read);
@@ -115,14 +115,14 @@ impl Elements<'_> {
         }
     }
 
-    /// What their `n` numbers, or differences, take, in the units of [`log`], as a sample of them says: by how likely two are
-    /// the same symbol.
+    /// Estimated cost of the `n` numbers, or of their differences, in the units of [`log`]. The
+    /// estimate uses the probability that two elements of a sample have the same symbol.
     #[inline(always)]
     fn cost<T: Number>(self, n: usize, are_differences: bool, sample: &mut [T]) -> u64 {
         let mut end = 0;
         for first in (0..n).step_by(LANES * SAMPLE_EVERY) {
             match sample[end..].first_chunk_mut::<LANES>() {
-                // Of a known length it takes a few instructions.
+                // With a constant length, this compiles to a few instructions.
                 Some(row) if n - first >= LANES => self.fill(row, first, are_differences),
                 _ => self.fill(&mut sample[end..end + n - first], first, are_differences),
             }
@@ -136,7 +136,7 @@ impl Elements<'_> {
             section::count(bytes, &mut quarters);
             counts.iter_mut().zip(quarters).for_each(|(count, quarters)| *count = section::whole(quarters));
         } else {
-            // There are so many symbols that several tables of them are not worth it.
+            // With this many symbols, counting in several tables does not pay.
             sample.iter().for_each(|&number| counts[symbol(number).0] += 1);
         }
         let squares: u64 = counts.iter().map(|&count| u64::from(count) * u64::from(count)).sum();
@@ -145,7 +145,8 @@ impl Elements<'_> {
     }
 }
 
-/// Encodes elements to the start of `out`, which has room for any; bytes of the result, whole units.
+/// Encodes elements to the start of `out`, which has room for any block. Returns the bytes of the
+/// result, a multiple of the unit.
 #[inline(always)]
 pub fn encode<T: Number>(work: &mut Work<T>, level: Level, is_signed: bool, bytes: &[u8], out: &mut [u8]) -> usize {
     let n = bytes.len() / T::BYTES;
@@ -160,7 +161,8 @@ pub fn encode<T: Number>(work: &mut Work<T>, level: Level, is_signed: bool, byte
     }
     let elements = Elements { bytes, is_signed };
     let rows = &mut numbers[..n.next_multiple_of(LANES)];
-    // The first pass over memory, which is one behind the other. The sample finds the elements in the cache then.
+    // This first pass reads memory sequentially, so that the sample later finds the elements in the
+    // cache.
     elements.fill(&mut rows[..n], 0, false);
     let are_differences = elements.cost(n, true, sample) < elements.cost(n, false, sample);
     if are_differences {
@@ -182,7 +184,7 @@ pub fn encode<T: Number>(work: &mut Work<T>, level: Level, is_signed: bool, byte
     end
 }
 
-/// What is behind the header of a block, its kind, and whether it has differences.
+/// Returns the kind of a block, whether it has differences, and the bytes after its header.
 fn parse(bytes: &[u8]) -> Result<(u8, bool, &[u8])> {
     match bytes.split_first_chunk().ok_or_else(damage)? {
         (&[kind @ (RAW | CONST), 0, 0, 0], rest) => Ok((kind, false, rest)),
@@ -194,7 +196,7 @@ fn parse(bytes: &[u8]) -> Result<(u8, bool, &[u8])> {
     }
 }
 
-/// Decodes a block to elements that fill `out`.
+/// Decodes a block into elements that fill `out`.
 ///
 /// # Errors
 /// `Corrupt`, or `UnsupportedFormat` for blocks that only a later version can have written.
@@ -227,7 +229,7 @@ pub fn decode<T: Number>(
     if (HEADER + n_bytes).next_multiple_of(UNIT) == bytes.len() { Ok(()) } else { Err(damage()) }
 }
 
-/// Makes elements of numbers, or of differences.
+/// Converts numbers, or differences, back to elements.
 fn put<T: Number>(numbers: &[T], are_differences: bool, is_signed: bool, out: &mut [u8]) {
     let places = out.chunks_exact_mut(T::BYTES).zip(numbers);
     if are_differences {

@@ -4,13 +4,13 @@ use crate::codec::gpu::{Answer, Chunks, Direction, GpuCodec, Kernel, Names, Pass
 use crate::codec::huffman::{Chunk, Huffman};
 use crate::format::region::FoldedRegion;
 
-/// By the logarithm of an element's bytes.
+/// Kernels by the base-2 logarithm of an element's bytes.
 type OfBytes = [Names; 3];
-/// The passes that compress.
+/// The compression passes.
 const CHOOSE: OfBytes = [names!("huffman_choose_u8"), names!("huffman_choose_u16"), names!("huffman_choose_u32")];
 const WRITE: OfBytes = [names!("huffman_write_u8"), names!("huffman_write_u16"), names!("huffman_write_u32")];
 const PLACE: OfBytes = [names!("huffman_place_u8"), names!("huffman_place_u16"), names!("huffman_place_u32")];
-/// Those that decompress.
+/// The decompression passes.
 const DECOMPRESS: OfBytes =
     [names!("huffman_decompress_u8"), names!("huffman_decompress_u16"), names!("huffman_decompress_u32")];
 const REGION: OfBytes = [names!("huffman_region_u8"), names!("huffman_region_u16"), names!("huffman_region_u32")];
@@ -35,7 +35,7 @@ impl GpuCodec for Huffman {
         })
     }
 
-    /// Blocks have checks of their own.
+    /// Blocks have their own checksums.
     fn region(&self, chunks: &Chunks, region: &FoldedRegion, _compares: bool) -> Answer {
         let chunk: &Chunk = chunks.layout.get();
         let touched = chunk.layout.blocks.touched(region);
@@ -43,14 +43,14 @@ impl GpuCodec for Huffman {
     }
 }
 
-/// One pass over so many blocks.
+/// One pass over `n_tiles` blocks.
 fn one(chunks: &Chunks, names: &OfBytes, n_tiles: u64) -> Passes {
     let &Chunk { layout, element, is_signed } = chunks.layout.get();
-    // Of a single block, which may be shorter, any that is not too small.
+    // A single block may be shorter; then the next power of two does.
     let log2_block = layout.blocks.block_elements().next_power_of_two().ilog2();
     let args = Numbers {
         n: chunks.shape.n_elements(),
-        // A layout has fewer than 2^32.
+        // A layout has fewer than 2^32 blocks.
         n_blocks: layout.blocks.n_blocks() as u32,
         how: log2_block | u32::from(is_signed) << 8,
     };

@@ -1,8 +1,10 @@
-//! `huffman`: bytes and integers of up to 32 bits, by how often each comes; after Huffman-X of HPDR (Chen et al., 2023).
+//! `huffman`: bytes and integers of up to 32 bits, by the frequencies of their values; after
+//! Huffman-X of HPDR (Chen et al., 2023).
 //!
-//! For data that is neither smooth nor repeated: categories, counts, noise. A chunk is one row of numbers, cut into blocks
-//! that have codes of their own (`stage::entropy`). Where neighbours are alike, it is their differences that have codes
-//! (`block`). What Huffman-X does otherwise, with code books of 66 KB, one bit at a time, none of its streams needs.
+//! For data that is neither smooth nor repetitive: categories, counts, noise. A chunk is one
+//! sequence of numbers, cut into blocks with codes of their own (`stage::entropy`). Where neighbors
+//! are similar, their differences are coded instead (`block`). Unlike Huffman-X, no stream needs a
+//! code book of 66 KB that is read bit by bit.
 
 mod block;
 mod cuda;
@@ -26,7 +28,6 @@ use crate::stage::rows::Rows;
 use crate::types::{Array, DType, Shape};
 use block::Work;
 
-/// The codec.
 pub struct Huffman;
 
 impl Codec for Huffman {
@@ -39,7 +40,7 @@ impl Codec for Huffman {
         let Some(element) = element(array.dtype()) else { return Decision::Store };
         let b = params::log2_size(element.bytes);
         match Chunk::new(array.dtype(), &fold.apply(array.shape(), params::MAX_RANK), &[b]) {
-            // No numbers, or too many.
+            // The array has no numbers, or too many.
             None => Decision::Store,
             Some(chunk) => {
                 let bound = chunk.layout.payload_bound();
@@ -76,7 +77,7 @@ impl Codec for Huffman {
     fn count_blocks(&self, job: &Job, payload: &[u8]) -> Option<Result<BlockCounts>> {
         let chunk: &Chunk = job.layout.get();
         let mut counts = BlockCounts::default();
-        // What a block begins with is the same for all numbers.
+        // The header of a block is the same for all number types.
         let coder = Coder::<u8>::new(chunk, job);
         let looked = worker(&coder, job).for_blocks(payload, |bytes, _| block::count(bytes, &mut counts));
         Some(looked.map(|()| counts))
@@ -105,17 +106,17 @@ fn element(dtype: DType) -> Option<Element> {
     Element::of(dtype).filter(|_| matches!(dtype, U8 | U16 | U32 | I8 | I16 | I32))
 }
 
-/// What all blocks of a chunk have in common.
+/// The common data of a chunk's blocks.
 #[derive(Clone, Copy)]
 struct Chunk {
     layout: Layout,
     element: Element,
-    /// Whether small numbers may be negative.
+    /// True if elements are signed, so that small numbers may be negative.
     is_signed: bool,
 }
 
 impl Chunk {
-    /// `None` if the codec cannot have written it.
+    /// Returns `None` if the codec cannot have written such a chunk.
     fn new(dtype: DType, shape: &Shape, params: &[u8]) -> Option<Self> {
         let &[b] = params else { return None };
         let element = element(dtype)?;
@@ -124,7 +125,7 @@ impl Chunk {
     }
 }
 
-/// A chunk of such numbers, and what may be used for it.
+/// A chunk of such numbers, and the CPU level to use.
 struct Coder<T> {
     chunk: Chunk,
     level: Level,

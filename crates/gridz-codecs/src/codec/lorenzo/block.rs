@@ -1,4 +1,4 @@
-//! One block: the choice of what codes it best, and the way back.
+//! Encodes one block, choosing the shortest coding, and decodes it.
 
 use crate::codec::lorenzo::header::{self, BITS, CONST, CUT, DECIMAL, FIXED, HUFF, Meaning, RAW, SPARSE, SPLIT};
 use crate::codec::lorenzo::layout::UNIT;
@@ -19,21 +19,24 @@ use crate::stage::samples::{FEW, Samples};
 use crate::stage::sparse;
 use crate::stage::word::Word;
 
-/// Words of which buffers have a multiple, so that all begin with a line of the cache if one does: then no register is
-/// loaded from two lines.
+/// Buffer sizes are multiples of this many words, so that all buffers begin at a cache line if the
+/// first one does. Then no vector load crosses a line.
 const ALIGNMENT: usize = CACHE_LINE / size_of::<u32>();
 
-/// Orders are chosen once more, by all rows, if the sampled rows of so many elements have less than a bit.
+/// If the sampled rows of this many elements have less than one bit, the orders are chosen again
+/// with all rows.
 const FEW_BITS: usize = 256;
 
-/// Tails take time: where that counts, CUT must save this part of the bits.
+/// Tails cost time. Where time matters, CUT must save this fraction of the bits (1 /
+/// `LEAST_SAVING`).
 const LEAST_SAVING: u64 = 32;
 
-/// Buffers of a block.
+/// Scratch buffers of a block.
 const BUFFERS: usize = 5;
 
-/// A block's numbers while it is coded. Longer than the block by more than a row, so that whole rows can be read and
-/// written anywhere. The memory is kept by the thread; what is in it does not matter.
+/// Scratch memory for a block's numbers, cached per thread. Its contents between blocks are
+/// arbitrary. Buffers are more than a row longer than a block, so that whole rows can be read and
+/// written anywhere.
 pub struct Work<W: Word> {
     memory: Kept<Vec<W>>,
     /// Words of each buffer.
@@ -42,7 +45,7 @@ pub struct Work<W: Word> {
 }
 
 impl<W: Word> Work<W> {
-    /// For the blocks of a layout.
+    /// Allocates for the blocks of a layout.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -53,7 +56,7 @@ impl<W: Word> Work<W> {
         Ok(Self { memory, n, scratch: pack::Scratch::new() })
     }
 
-    /// Buffers, the first for the words of the block, which become what is coded of them.
+    /// The buffers. The first one has the words of the block, which the coding overwrites.
     #[inline(always)]
     fn buffers(&mut self) -> ([&mut [W]; BUFFERS], &mut pack::Scratch<W>) {
         let start = self.memory.as_ptr().align_offset(CACHE_LINE).min(ALIGNMENT);
@@ -65,7 +68,7 @@ impl<W: Word> Work<W> {
     }
 }
 
-/// Replaces differences to `first` by those of the same numbers shifted to the right.
+/// Replaces differences to `first` by the differences of the same numbers shifted to the right.
 #[inline(always)]
 fn shift_words<W: Word, S: Rows<W>>(s: S, words: &mut [W], n: usize, first: W, shift: u32) {
     let (first, base) = (s.splat(first), s.splat(first.shift_signed(shift)));
@@ -77,7 +80,7 @@ fn shift_words<W: Word, S: Rows<W>>(s: S, words: &mut [W], n: usize, first: W, s
     }
 }
 
-/// Subtracts the first number, which is returned, from all.
+/// Subtracts the first number from all numbers, and returns it.
 #[inline(always)]
 fn subtract_first<W: Word, S: Rows<W>>(s: S, v: &mut [W], n: usize) -> W {
     let base = v[0];
@@ -90,8 +93,8 @@ fn subtract_first<W: Word, S: Rows<W>>(s: S, v: &mut [W], n: usize) -> W {
     base
 }
 
-/// Encodes the block of this shape to the start of `out`, which has room for any; bytes of the result, a multiple of
-/// [`UNIT`].
+/// Encodes the block of this shape to the start of `out`, which has room for any block. Returns the
+/// bytes of the result, a multiple of [`UNIT`].
 #[inline(always)]
 pub fn encode<W: Word, S: Rows<W>>(
     s: S,
@@ -112,7 +115,7 @@ pub fn encode<W: Word, S: Rows<W>>(
         block.first.write(&mut out[8..]);
         return UNIT;
     }
-    // A dictionary is of all words.
+    // A dictionary covers all words, masked or not.
     let (dict_first, dict_shift) = (block.first, block.all.trailing_zeros());
     if is_dense {
         kept[..n].copy_from_slice(&words[..n]);
@@ -125,7 +128,8 @@ pub fn encode<W: Word, S: Rows<W>>(
     };
     let masked = mask.as_ref().map(|mask| &mask.marks);
     let chosen = choose(s, [words, fixed, decimals, cuts], &block, &samples, shape, element, masked, is_dense);
-    // Half of the next block is fetched now, the rest when the numbers are packed or made a dictionary of.
+    // Half of the next block is prefetched now, the rest while the numbers are packed or the
+    // dictionary is built.
     let ahead = |half: usize| AheadOfSource::new(source, shape, element, half * W::BYTES / 4);
     let orders = chosen.prediction.orders;
     let head = Head {
@@ -160,22 +164,23 @@ pub fn encode<W: Word, S: Rows<W>>(
     shortest.n_bytes
 }
 
-/// A block's numbers and what they are, chosen together with their prediction.
+/// A block's numbers, and their map and prediction, which are chosen together.
 struct Chosen<'a, W> {
-    /// The numbers, each less `base`.
+    /// The numbers, each minus `base`.
     numbers: &'a mut [W],
     base: W,
-    /// Room for as many, twice.
+    /// Two buffers of the same size.
     spare: [&'a mut [W]; 2],
     map: u8,
-    /// What the map says of all.
+    /// The map's parameter, common to all numbers.
     unit: u32,
     prediction: predict::Prediction<W>,
-    /// What is coded behind the numbers.
+    /// The bits to code after the numbers.
     tails: Option<cut::Tails<'a, W>>,
 }
 
-/// Chooses map and prediction. The first buffer has the words, each less the first, of which these are samples.
+/// Chooses map and prediction. The first buffer has the words, each minus the first; `samples` are
+/// samples of these.
 #[inline(always)]
 #[expect(clippy::too_many_arguments)]
 fn choose<'a, W: Word, S: Rows<W>>(
@@ -191,8 +196,8 @@ fn choose<'a, W: Word, S: Rows<W>>(
     let n = shape[0] * shape[1] * shape[2];
     let BlockWords { first, all, range: [lowest, highest] } = *block;
     let shift = all.trailing_zeros() % W::BITS;
-    // Words of one sign and exponent are the same numbers in BITS and FIXED, up to a constant. All have the bits on top that
-    // the smallest and the largest have in common.
+    // Words of one sign and exponent give the same numbers in BITS and FIXED, except for a
+    // constant. All words share the leading bits that the smallest and the largest have in common.
     let is_fixed_better = element.is_float && (lowest ^ highest) >> W::FRACTION_BITS != W::default();
     let unit = if is_fixed_better { map::to_fixed(s, words, n, samples, first, fixed) } else { None };
     let digits = if element.is_float { decimal::to_decimal(s, words, n, samples, first, decimals) } else { None };
@@ -240,7 +245,7 @@ fn choose<'a, W: Word, S: Rows<W>>(
         }
     };
     if is_dense && masked.is_none() && best.cost < (n / FEW_BITS) as u64 {
-        // The few bits that are left may all be in other rows.
+        // The few remaining bits may all be in rows that were not sampled.
         let middle = Samples::middle::<FEW>(&numbers[..n], base);
         best = predict::choose::<_, _, Each>(
             s,
@@ -251,7 +256,8 @@ fn choose<'a, W: Word, S: Rows<W>>(
     Chosen { numbers, base, spare, map, unit: map_unit, prediction: best, tails }
 }
 
-/// The differences that are coded, room for as many, and how many there are; zeros follow up to a row.
+/// The differences to code, a buffer of the same size, and their count. They are padded with zeros
+/// to a row.
 #[inline(always)]
 fn differences<'a, W: Word, S: Rows<W>>(
     s: S,
@@ -276,7 +282,7 @@ fn differences<'a, W: Word, S: Rows<W>>(
     (numbers, other, n_coded)
 }
 
-/// What is in front of coded differences, and behind them.
+/// The parts of a block before and after its coded differences.
 struct Head<'a, W> {
     meaning: Meaning<W>,
     mask: Option<&'a Mask<W>>,
@@ -289,22 +295,23 @@ impl<W: Word> Head<'_, W> {
         self.mask.map_or(0, Mask::n_bytes)
     }
 
-    /// Bytes of numbers that take so many, with mask and tails.
+    /// Bytes of the mask, `n_bytes` of numbers, and the tails.
     fn with(&self, n_bytes: usize) -> usize {
         let all = self.mask_bytes() + n_bytes;
         self.tails.as_ref().map_or(all, |tails| all.next_multiple_of(cut::ALIGNMENT) + tails.n_bytes)
     }
 }
 
-/// The shortest way found so far to code a block.
+/// The shortest coding of a block so far.
 struct Shortest<'a> {
-    /// Where it is, unless it is RAW, which is not written yet.
+    /// The coded block. If RAW is shortest, it is not written yet.
     out: &'a mut [u8],
     n_bytes: usize,
 }
 
 impl Shortest<'_> {
-    /// The place for a header and `need` bytes behind it, if that is shorter; what is behind them is zeros.
+    /// If a coding with `need` bytes after the header is shorter, returns the place for these bytes
+    /// and the header. The padding after them is zeroed.
     fn replace(&mut self, need: usize) -> Option<&mut [u8]> {
         let all = padded(need);
         if all >= self.n_bytes {
@@ -315,7 +322,8 @@ impl Shortest<'_> {
         Some(&mut self.out[..UNIT + need])
     }
 
-    /// The place for differences that a coder makes `n_bytes` of, behind header and mask, if that is shorter.
+    /// If coding the differences in `n_bytes` is shorter, writes header and mask, and returns the
+    /// place for the differences.
     #[inline(always)]
     fn replace_differences<W: Word, S: Rows<W>>(
         &mut self,
@@ -340,7 +348,7 @@ impl Shortest<'_> {
     }
 }
 
-/// Codes differences with HUFF. The shape is that of the block.
+/// Codes differences with HUFF. `shape` is that of the block.
 #[inline(always)]
 fn write_entropy<W: Word, S: Rows<W>>(
     s: S,
@@ -361,7 +369,7 @@ fn write_entropy<W: Word, S: Rows<W>>(
     }
 }
 
-/// Codes differences with each other coder that may be good for them.
+/// Codes differences with every other coder that may suit them.
 #[inline(always)]
 fn write_differences<W: Word, S: Rows<W>>(
     s: S,
@@ -385,7 +393,8 @@ fn write_differences<W: Word, S: Rows<W>>(
     }
 }
 
-/// Codes `n` words, each less `first`, with a dictionary of them without zero bits at the end that all have.
+/// Codes `n` words, each minus `first`, with a dictionary, omitting the zero bits that all have at
+/// the end.
 #[inline(always)]
 #[expect(clippy::too_many_arguments)]
 fn write_dictionary<W: Word, S: Rows<W>>(
@@ -414,17 +423,17 @@ fn write_dictionary<W: Word, S: Rows<W>>(
     }
 }
 
-/// Bytes of a block whose header so many bytes follow.
+/// Bytes of a block that has `n_bytes` bytes after its header.
 fn padded(n_bytes: usize) -> usize {
     UNIT + n_bytes.next_multiple_of(UNIT)
 }
 
-/// Writes the zeros behind them.
+/// Zeroes the padding after them.
 fn fill(out: &mut [u8], n_bytes: usize) {
     out[UNIT + n_bytes..padded(n_bytes)].fill(0);
 }
 
-/// Decodes the block of this shape in `bytes` to its place.
+/// Decodes the block of this shape in `bytes` to its position in the array.
 ///
 /// # Errors
 /// `Corrupt`, or `UnsupportedFormat` for blocks that only a later version can have written.
@@ -526,7 +535,7 @@ pub fn decode<W: Word, S: Rows<W>>(
     let Some((words, map, unit)) = left else { return Ok(()) };
     if map == FIXED {
         if let Some((_, marks)) = &mask {
-            // What is predicted for them may be beyond the type.
+            // The predictions of masked elements may be beyond the type.
             put_masked(s, W::default(), marks, words);
         }
         map::from_fixed(s, words, n, unit)?;
@@ -546,10 +555,11 @@ pub fn decode<W: Word, S: Rows<W>>(
     Ok(())
 }
 
-/// Puts numbers, of which there are `n`, to those places of `to` that are not masked, and zeros to the others.
+/// Expands lanes: writes the `n` numbers to the unmasked positions of `to`, and zeros to the
+/// others.
 #[inline(always)]
 fn spread<W: Word, S: Rows<W>>(s: S, masked: &Marks, numbers: &mut [W], n: usize, to: &mut [W]) {
-    // Where another row would be read.
+    // These would otherwise be read as another row.
     numbers[n..n + LANES].fill(W::default());
     let (mut from, mut k) = (0, 0);
     while k < masked.words().len() {
@@ -560,7 +570,7 @@ fn spread<W: Word, S: Rows<W>>(s: S, masked: &Marks, numbers: &mut [W], n: usize
     }
 }
 
-/// Gives the masked elements their word.
+/// Writes their word to the masked elements.
 #[inline(always)]
 fn put_masked<W: Word, S: Rows<W>>(s: S, word: W, masked: &Marks, words: &mut [W]) {
     let word = s.splat(word);

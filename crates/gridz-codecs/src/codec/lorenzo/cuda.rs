@@ -5,7 +5,8 @@ use crate::codec::lorenzo::layout::LOG2_SIZES;
 use crate::codec::lorenzo::{Chunk, Lorenzo, Mode};
 use crate::format::region::FoldedRegion;
 
-/// By the bits of a word, 32 or 64, and by the logarithm of a block's elements, of which no encoder has the last.
+/// Kernels by the bits of a word, 32 or 64, and by the base-2 logarithm of a block's elements. No
+/// encoder writes blocks of the last size.
 const COMPRESS: [[Names; 2]; 2] = [
     [names!("lorenzo_compress_u32_12"), names!("lorenzo_compress_u32_13")],
     [names!("lorenzo_compress_u64_12"), names!("lorenzo_compress_u64_13")],
@@ -21,7 +22,7 @@ const REGION: [[Names; 3]; 2] = [
 ];
 
 crate::kernel_struct! {
-    /// The array, with leading ones.
+    /// The array, with leading extents of 1.
     struct Blocks, size 32 {
         extents: [u64; 3],
         n_blocks: u32,
@@ -46,7 +47,7 @@ impl GpuCodec for Lorenzo {
         run(chunks, names, layout.blocks.n_blocks() as u64)
     }
 
-    /// Blocks have checks of their own.
+    /// Blocks have their own checksums.
     fn region(&self, chunks: &gpu::Chunks, region: &FoldedRegion, _compares: bool) -> Answer {
         let &Chunk { layout, element, b, .. } = chunks.layout.get();
         if Mode::of(b) == Mode::Max {
@@ -57,17 +58,17 @@ impl GpuCodec for Lorenzo {
     }
 }
 
-/// Level 3 is for CPUs.
+/// Level 3 has CPU code only.
 fn not_at_max() -> Answer {
     Answer::NotHere("lorenzo at level 3 has no kernels".into())
 }
 
-/// One pass over so many blocks.
+/// One pass over `n_tiles` blocks.
 fn run(chunks: &gpu::Chunks, names: Names, n_tiles: u64) -> Answer {
     let &Chunk { layout, .. } = chunks.layout.get();
     let (mut extents, from) = ([1; 3], chunks.shape.extents());
     extents[3 - from.len()..].copy_from_slice(from);
-    // A layout has fewer than 2^32.
+    // A layout has fewer than 2^32 blocks.
     let n_blocks = layout.blocks.n_blocks() as u32;
     let args = Blocks { extents, n_blocks, reserved: 0 };
     let (kernel, table_bytes) = (Kernel::Always(names), layout.table_bytes() as u64);

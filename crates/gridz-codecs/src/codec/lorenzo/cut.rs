@@ -1,10 +1,12 @@
-//! CUT: floats as multiples of a power of two that is as coarse as the largest of them allows, and the bits below it.
+//! CUT: floats as multiples of a power of two, and the bits below it. The power is the last bit of
+//! the largest float.
 //!
-//! Where values change sign or run through many powers of two, their bits as integers jump, and multiples of the
-//! smallest power in use would be too large. But the last bits of the small values are noise beside the change from
-//! one value to the next. So all are cut at the last bit of the largest one, predicted as the fixed-point numbers
-//! that remain, and what was cut off, the tails, is kept as it is. How long a tail is follows from the number alone:
-//! a decoder that knows the numbers knows where every tail is.
+//! If values change sign or span many powers of two, their bits as integers jump, and multiples of
+//! the smallest power in use would be too large. But the last bits of the small values are noise
+//! compared with the change from one value to the next. So all values are cut at the last bit of
+//! the largest one. The fixed-point numbers that remain are predicted, and the removed bits, the
+//! tails, are stored verbatim. The number alone determines the length of its tail, so a decoder
+//! that has the numbers can locate every tail.
 
 use crate::codec::lorenzo::map::{parts, special, with_signs};
 use crate::error::{Error, Result};
@@ -15,24 +17,25 @@ use crate::stage::predict::Measure;
 use crate::stage::rows::{LANES, Rows, first_lanes};
 use crate::stage::word::Word;
 
-/// Tails begin at multiples of so many bytes.
+/// Tails begin at multiples of this many bytes.
 pub const ALIGNMENT: usize = 8;
-/// Exponents that differ less are left to the other maps.
+/// Smaller differences of exponents are left to the other maps.
 const LEAST_SPAN: u32 = 2;
 
-/// The exponent of a float, which is that of its smallest multiple.
+/// The exponent of a float, in terms of its lowest bit.
 fn exponent<W: Word>(word: W) -> u32 {
     (((word << 1) >> (W::FRACTION_BITS + 1)).to_u64() as u32).max(1)
 }
 
-/// Whether words, of which this is the range, are worth cutting: they have two signs or several exponents.
+/// True if words with this range are worth cutting: they have both signs, or several exponents.
 fn is_uneven<W: Word>([lowest, highest]: [W; 2]) -> bool {
     (lowest ^ highest) >> (W::BITS - 1) != W::default()
         || exponent(lowest).abs_diff(exponent(highest)) >= LEAST_SPAN
 }
 
-/// Writes floats as multiples of 2^e to `v`, and returns e; `None` if that is not worth it. The floats are the first `n` of
-/// `words`, each less `base`, and have this range; there is room for a row behind them.
+/// Writes floats as multiples of 2^e to `v` and returns e, or `None` if that does not pay. The
+/// floats are the first `n` of `words`, each minus `base`, and have this range. Both buffers are
+/// padded by a row.
 #[inline(always)]
 pub fn to_cut<W: Word, S: Rows<W>>(
     s: S,
@@ -49,7 +52,7 @@ pub fn to_cut<W: Word, S: Rows<W>>(
     let (base, one) = (s.splat(base), s.splat(W::from_u64(1)));
     let mut at = 0;
     let unit = if (range[0] ^ range[1]) >> (W::BITS - 1) == W::default() {
-        // Floats of one sign are sorted as their words are, or the other way round.
+        // Floats of one sign have the order of their words, or the reverse.
         W::from_u64(exponent(range[0]).max(exponent(range[1])).into())
     } else {
         let mut largest = one;
@@ -58,7 +61,7 @@ pub fn to_cut<W: Word, S: Rows<W>>(
             let exponents = s.shift_right(s.plus(row, row), W::FRACTION_BITS + 1);
             largest = s.max_signed(largest, s.keep(first_lanes(n - at), exponents));
             at += LANES;
-            // Random bits show soon that they are no numbers.
+            // Random bits soon show that they are not numbers.
             if at == LANES && s.highest(largest).to_u64() == special {
                 return None;
             }
@@ -82,7 +85,7 @@ pub fn to_cut<W: Word, S: Rows<W>>(
     Some(unit.to_u64() as u32)
 }
 
-/// The bits of the tails of numbers less `base`.
+/// Measures the bits of the tails of numbers, each minus `base`.
 #[derive(Clone, Copy)]
 pub struct TailBits<W> {
     pub base: W,
@@ -94,7 +97,7 @@ impl<W: Word> Measure<W> for TailBits<W> {
     fn of<S: Rows<W>>(&self, s: S, row: S::Row) -> S::Row {
         let row = s.plus(row, s.splat(self.base));
         let sizes = with_signs(s, row, s.shift_right_signed(row, W::BITS - 1));
-        // As many zeros above a number as there would be above a bit more than all of a fraction.
+        // Leading zeros of a number beyond those of a significand with its implicit bit.
         let above = W::BITS - (W::FRACTION_BITS + 1);
         let below = s.minus(s.leading_zeros(sizes), s.splat(W::from_u64(above.into())));
         let bits = s.min_signed(below, s.splat(W::from_u64((self.unit - 1).into())));
@@ -104,20 +107,22 @@ impl<W: Word> Measure<W> for TailBits<W> {
     }
 }
 
-/// The tails of a block: 1024 elements are 32 rows of 32 lanes, and each lane has a string of its own, so that a row is
-/// appended to all strings by the same few shifts. A word that is full is written at once, behind those before it. So a
-/// reader finds the words of a lane in this order only from the last row to the first.
+/// The tails of a block. 1024 elements are 32 rows of 32 lanes, and each lane has its own bit
+/// string, so a few shifts append a row to all strings. A full word is written at once, after those
+/// written before. A reader can therefore find the words of a lane only in reverse, from the last
+/// row to the first.
 #[derive(Clone, Copy)]
 pub struct Tails<'a, W> {
-    /// The words of the strings, and what is left over.
+    /// The words of the strings, and the bits left over.
     string: &'a [W],
     /// Bytes of the tails.
     pub n_bytes: usize,
 }
 
 impl<'a, W: Word> Tails<'a, W> {
-    /// Those of the first `n` words, which become the tails, in numbers of this unit. The words are shifted to the right by
-    /// `shift` bits, and each is less `base`. There is room for two rows behind them, and as much in `spare`.
+    /// Extracts the tails of the first `n` words, which they overwrite; the numbers have this unit.
+    /// The words are shifted to the right by `shift` bits, each minus `base`. They are padded by
+    /// two rows, and so is `spare`.
     #[inline(always)]
     pub fn new<S: Rows<W>>(
         s: S,
@@ -150,7 +155,7 @@ impl<'a, W: Word> Tails<'a, W> {
                 let rest = s.shift_right_each(tails, s.minus(all_bits, n_waiting));
                 n_waiting = s.plus(n_waiting, n_bits);
                 let are_full = s.larger(n_waiting, W::from_u64((W::BITS - 1).into()));
-                // Words are written where they have been read already.
+                // The positions being written have already been read.
                 s.squeeze(are_full, string, &mut words[n_full..]);
                 n_full += are_full.count_ones() as usize;
                 string = s.select(are_full, rest, string);
@@ -166,7 +171,7 @@ impl<'a, W: Word> Tails<'a, W> {
         Self { string: words, n_bytes: n_full * W::BYTES + n_left.div_ceil(8) }
     }
 
-    /// Writes them to `out`, which has exactly their bytes.
+    /// Writes the tails to `out`, which has exactly their bytes.
     #[inline(always)]
     pub fn write<S: Rows<W>>(&self, s: S, out: &mut [u8]) {
         let mut at = 0;
@@ -182,7 +187,8 @@ impl<'a, W: Word> Tails<'a, W> {
     }
 }
 
-/// Writes fields, rows of them and of their bits in turn, as one bit string to words; its bits.
+/// Writes fields to words as one bit string and returns its bits. `rows` alternates a row of fields
+/// with a row of their widths.
 fn append_left_over<W: Word>(rows: &[W], string: &mut [W]) -> usize {
     let (mut waiting, mut n_waiting, mut n) = (W::default(), 0, 0);
     for rows in rows.chunks_exact(2 * LANES) {
@@ -202,7 +208,7 @@ fn append_left_over<W: Word>(rows: &[W], string: &mut [W]) -> usize {
     n * W::BITS as usize + n_waiting as usize
 }
 
-/// Those of `n` numbers of row `k` that are not masked.
+/// The lanes of row `k`, of `n` numbers, that are not masked.
 #[inline(always)]
 fn others(masked: Option<&Marks>, k: usize, n: usize) -> u32 {
     let all = first_lanes(n);
@@ -212,8 +218,9 @@ fn others(masked: Option<&Marks>, k: usize, n: usize) -> u32 {
     }
 }
 
-/// Makes floats of `n` numbers, behind which there is room for a row, and the tails at the start of `bytes`, and returns the
-/// bytes of these. Masked numbers become anything. There is room for as many numbers, and two rows, in each of `spare`.
+/// Joins `n` numbers with the tails at the start of `bytes` to floats, and returns the bytes of the
+/// tails. Masked numbers become arbitrary. `v` is padded by a row, and each of `spare` has room for
+/// as many numbers and two rows.
 ///
 /// # Errors
 /// `Corrupt` for numbers that are too large, or if the bytes end early.
@@ -256,7 +263,7 @@ pub fn from_cut<W: Word, S: Rows<W>>(
     let top_bit = s.splat(W::from_u64(1) << (W::BITS - 1));
     let all_bits = s.splat(W::from_u64(W::BITS.into()));
     let units = s.splat(W::from_u64((unit - 1).into()));
-    // How many words are in front of the group's end, and bits left over in front of the group.
+    // Words before the end of the group, and left-over bits before the group.
     let (mut n_words, mut n_before) = (0, 0);
     let mut start = 0;
     while start < n {
@@ -269,7 +276,7 @@ pub fn from_cut<W: Word, S: Rows<W>>(
         }
         let [full, left] = totals(s, sums);
         n_words += full;
-        // The last bits of the strings that are not read yet, at the top, and their number.
+        // The last unread bits of the strings, in the upper bits of a word, and their number.
         let mut n_waiting = s.and(sums, s.splat(W::from_u64((W::BITS - 1).into())));
         let mut string = read_left_over(s, left_over, n_before, n_waiting);
         n_before += left;
@@ -279,7 +286,7 @@ pub fn from_cut<W: Word, S: Rows<W>>(
             let n_bits = s.load(&lengths[at..]);
             let n_rest = s.minus(n_waiting, n_bits);
             let are_empty = s.larger(n_rest, W::low_mask(W::BITS - 1));
-            // As many as have been counted.
+            // As many words as were counted.
             from -= are_empty.count_ones() as usize;
             let next = s.spread(are_empty, &words[from..]);
             let tails =
@@ -289,7 +296,8 @@ pub fn from_cut<W: Word, S: Rows<W>>(
 
             let row = s.load(&v[at..]);
             let sizes = with_signs(s, row, s.shift_right_signed(row, W::BITS - 1));
-            // Without the tails, which are the words of the smallest.
+            // Floats without tails. The smallest ones are tails entirely, and their tails are the
+            // whole words.
             let exponents = s.shift_left(s.minus(units, n_bits), W::FRACTION_BITS);
             let floats = s.or(s.plus(s.shift_left_each(sizes, n_bits), exponents), s.and(row, top_bit));
             let floats = s.keep(s.larger(sizes, W::from_u64(1)), floats);
@@ -300,7 +308,7 @@ pub fn from_cut<W: Word, S: Rows<W>>(
     Ok(n_bytes)
 }
 
-/// How many words there are in strings of so many bits, and how many bits are left over.
+/// The number of whole words in strings of these lengths, and the number of bits left over.
 #[inline(always)]
 fn totals<W: Word, S: Rows<W>>(s: S, bits: S::Row) -> [usize; 2] {
     let mut lanes = [W::default(); LANES];
@@ -314,7 +322,7 @@ fn totals<W: Word, S: Rows<W>>(s: S, bits: S::Row) -> [usize; 2] {
     [n_full, n_left]
 }
 
-/// Words of their bytes.
+/// Reads words from their bytes.
 #[inline(always)]
 fn load_words<W: Word, S: Rows<W>>(s: S, bytes: &[u8], words: &mut [W]) {
     let rows = bytes.chunks_exact(LANES * W::BYTES);
@@ -330,7 +338,8 @@ fn load_words<W: Word, S: Rows<W>>(s: S, bytes: &[u8], words: &mut [W]) {
     }
 }
 
-/// What is left over in the lanes of a group, each at the top of a word, from bit `at` on.
+/// Reads the left-over bits of the lanes of a group, starting at bit `at`, to the upper bits of a
+/// word each.
 #[inline(always)]
 fn read_left_over<W: Word, S: Rows<W>>(s: S, string: &[u8], mut at: usize, bits: S::Row) -> S::Row {
     let (mut fields, mut n_bits) = ([W::default(); LANES], [W::default(); LANES]);
@@ -339,7 +348,7 @@ fn read_left_over<W: Word, S: Rows<W>>(s: S, string: &[u8], mut at: usize, bits:
         *field = W::from_u64(peek(string, at));
         at += bits.to_u64() as usize;
     }
-    // Whatever is above a field is shifted out.
+    // Bits above a field are shifted out.
     s.shift_left_each(s.load(&fields), s.minus(s.splat(W::from_u64(W::BITS.into())), bits))
 }
 
@@ -363,7 +372,7 @@ mod tests {
         out
     }
 
-    /// With room for two rows.
+    /// Pads by two rows.
     fn roomy<W: Word>(words: &[W]) -> Vec<W> {
         padded(&padded(words))
     }
@@ -372,7 +381,8 @@ mod tests {
         from_cut(Portable, v, n, masked, unit, bytes, [&mut roomy(v), &mut roomy(v)])
     }
 
-    /// The numbers of floats, which come back with their tails, and the bytes of these.
+    /// The numbers of floats, and the bytes of their tails. Checks that decoding restores the
+    /// floats.
     fn cut<W: Word + std::fmt::Debug>(words: &[W]) -> Option<(u32, Vec<i64>, usize)> {
         let n = words.len();
         let mut v = padded(words);

@@ -1,23 +1,23 @@
 //! DECIMAL: floats that are decimal numbers with few digits, as multiples of a power of ten.
 //!
-//! Such a number is the float nearest to k / 10^e. Division gives exactly that back, in the one precision that is used for
-//! both types: every operation is one of IEEE 754 and rounded to nearest, so all machines agree. Whether a block's floats
-//! are such numbers is asked of some of them first; most blocks answer with the first one.
+//! Such a number is the float nearest to k / 10^e. Division restores it exactly. Both types use the
+//! same precision, and every operation is one of IEEE 754 rounded to nearest, so all machines
+//! agree. A few samples of a block are tested first; most other blocks fail at the first one.
 
 use crate::stage::rows::{LANES, Rows, first_lanes};
 use crate::stage::samples::Samples;
 use crate::stage::word::Word;
 
-/// Largest e: the last power of ten that a float64 has exactly.
+/// Largest e: the last power of ten that a float64 represents exactly.
 pub const MAX_DIGITS: u32 = 22;
 
-/// Those of ten.
+/// Powers of ten.
 pub const POWERS: [f64; MAX_DIGITS as usize + 1] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19,
     1e20, 1e21, 1e22,
 ];
 
-/// The same as integers.
+/// Powers of ten as integers.
 const POWERS_OF_INTEGERS: [i64; 19] = {
     let mut powers = [1; 19];
     let mut e = 1;
@@ -28,18 +28,19 @@ const POWERS_OF_INTEGERS: [i64; 19] = {
     powers
 };
 
-/// What samples may be multiples of at most: with more digits any float would be a decimal number.
+/// Limit of samples as multiples: with more digits, any float would be a decimal number.
 fn limit<W: Word>() -> f64 {
     if W::BITS == 32 { (1u64 << 23) as f64 } else { (1u64 << 51) as f64 }
 }
 
-/// What all multiples are below.
+/// Exclusive limit of all multiples.
 pub fn most_multiple<W: Word>() -> f64 {
     4.0 * limit::<W>()
 }
 
-/// Writes floats as multiples of 10^-e to `v` and returns e; `None` if that cannot be. The floats are the first `n` of
-/// `words`, each less `base`, and these are samples of them; there is room for a row behind them.
+/// Writes floats as multiples of 10^-e to `v` and returns e, or `None` if that is impossible. The
+/// floats are the first `n` of `words`, each minus `base`, and `samples` are samples of these. Both
+/// buffers are padded by a row.
 #[inline(always)]
 pub fn to_decimal<W: Word, S: Rows<W>>(
     s: S,
@@ -57,7 +58,7 @@ pub fn to_decimal<W: Word, S: Rows<W>>(
         while at < n {
             let floats = s.plus(s.load(&words[at..]), base);
             let lanes = first_lanes(n - at);
-            // Blocks that cannot be mapped show that soon.
+            // Blocks that cannot be mapped soon show it.
             let Some(multiples) = s.to_multiples(lanes, floats, POWERS[e as usize], most_multiple::<W>()) else {
                 break;
             };
@@ -72,10 +73,10 @@ pub fn to_decimal<W: Word, S: Rows<W>>(
     None
 }
 
-/// The least e, from 1 on, with which all samples are multiples.
+/// The smallest e, from 1 on, for which all samples are multiples.
 #[inline(always)]
 fn least_digits<W: Word, S: Rows<W>>(s: S, samples: S::Row) -> Option<u32> {
-    // Without signs, floats are sorted as their words are, and NaN is behind the last one.
+    // Without signs, floats have the order of their words, and NaN follows the last one.
     let largest = s.highest(s.and(samples, s.splat(W::low_mask(W::BITS - 1)))).to_float();
     if !(0.0 < largest && largest < limit::<W>() && largest * POWERS[1] <= limit::<W>()) {
         return None;
@@ -84,7 +85,7 @@ fn least_digits<W: Word, S: Rows<W>>(s: S, samples: S::Row) -> Option<u32> {
     let multiples = s.to_multiples(u32::MAX, samples, POWERS[most as usize], most_multiple::<W>())?;
     let mut words = [W::default(); LANES];
     s.store(multiples, &mut words);
-    // So many zeros all end in.
+    // The number of trailing zeros that all multiples have.
     let mut n_zeros = most.min(POWERS_OF_INTEGERS.len() as u32 - 1);
     for word in words {
         let multiple = word.to_i64();
@@ -95,7 +96,7 @@ fn least_digits<W: Word, S: Rows<W>>(s: S, samples: S::Row) -> Option<u32> {
     (n_zeros < most).then(|| most - n_zeros)
 }
 
-/// Makes floats of the first `n` of `v`, multiples of 10^-`digits`. There is room for a row behind them.
+/// Converts the first `n` of `v`, multiples of 10^-`digits`, to floats. `v` is padded by a row.
 #[inline(always)]
 pub fn from_decimal<W: Word, S: Rows<W>>(s: S, v: &mut [W], n: usize, digits: u32) {
     let mut at = 0;

@@ -1,7 +1,7 @@
 //! DICT: a dictionary of a block's values, for data in which values repeat.
 //!
-//! An entry stands for all values that share its upper bits; a number is the index of the entry above the k lower bits.
-//! k = 0 gives a dictionary of all values.
+//! An entry represents all values with the same upper bits. A number is the index of the entry,
+//! followed by the k lower bits of the value. With k = 0, the dictionary contains all values.
 
 use crate::error::{Error, Result, try_vec};
 use crate::stage::bits::{Writer, peek, string_bytes};
@@ -9,15 +9,15 @@ use crate::stage::pack;
 use crate::stage::rows::{LANES, Nothing, Rows};
 use crate::stage::word::Word;
 
-/// Values looked at before all are.
+/// Values that are examined before all are.
 const SAMPLE: usize = 1024;
 /// Most entries.
 const MAX_ENTRIES: usize = u16::MAX as usize;
 
-/// What a block's header says of its dictionary.
+/// The fields of a block's header that describe its dictionary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fields<W> {
-    /// Lower bits of a value that are not in the dictionary.
+    /// Lower bits of a value that the dictionary does not contain.
     pub low_bits: u8,
     /// Bits of a delta.
     pub delta_bits: u8,
@@ -29,14 +29,14 @@ pub struct Fields<W> {
     pub base: W,
 }
 
-/// A block as a dictionary and numbers.
+/// A block coded as a dictionary and numbers.
 pub struct Coding<W> {
     pub fields: Fields<W>,
     deltas: Vec<u64>,
     indices: pack::Coding,
 }
 
-/// Bits of the indices of so many entries.
+/// Bits of an index among `n_entries` entries.
 fn index_bits(n_entries: usize) -> u32 {
     usize::BITS - (n_entries - 1).leading_zeros()
 }
@@ -47,7 +47,8 @@ fn sorted<W: Word>(values: &mut [W]) -> &[W] {
     values
 }
 
-/// How many entries values have that are sorted as signed numbers, for every k below the word's bits.
+/// For every k below the word's bits: the number of entries of `sorted`, which is sorted as signed
+/// numbers.
 fn entries_by_low_bits<W: Word>(sorted: &[W]) -> [usize; 64] {
     let mut lengths = [0; 65];
     sorted.windows(2).for_each(|pair| lengths[(pair[0] ^ pair[1]).bit_length() as usize] += 1);
@@ -60,14 +61,15 @@ fn entries_by_low_bits<W: Word>(sorted: &[W]) -> [usize; 64] {
     entries
 }
 
-/// The bytes of a dictionary's deltas.
+/// Bytes of a dictionary's deltas.
 fn delta_bytes<W>(fields: &Fields<W>) -> usize {
     string_bytes(usize::from(fields.n_entries) - 1, fields.delta_bits.into()).next_multiple_of(8)
 }
 
 impl<W: Word> Coding<W> {
-    /// A dictionary for `values` and what is left of them in `numbers`, which has room for whole rows. `None` where it is
-    /// not expected to take fewer than `limit` bytes; then anything is in `numbers`.
+    /// Builds a dictionary for `values` and writes the numbers that replace them to `numbers`,
+    /// which has room for whole rows. Returns `None` if the result is not expected to take fewer
+    /// than `limit` bytes; then the contents of `numbers` are arbitrary.
     #[inline(always)]
     pub fn choose<S: Rows<W>>(
         s: S,
@@ -102,7 +104,7 @@ impl<W: Word> Coding<W> {
             let n_entries = entries[k as usize];
             n_entries <= (n / 2).min(MAX_ENTRIES) && k + index_bits(n_entries) <= W::BITS
         };
-        // The largest of the best.
+        // Of several best ones, the largest k.
         let low_bits = (0..W::BITS).rev().filter(is_possible).min_by_key(|&k| cost(k))?;
         if cost(low_bits) >= 8 * limit {
             return None;
@@ -140,7 +142,7 @@ impl<W: Word> Coding<W> {
         delta_bytes(&self.fields) + self.indices.n_bytes()
     }
 
-    /// Writes them to `out`, which has exactly so many bytes.
+    /// Writes dictionary and numbers to `out`, which has exactly [`Self::n_bytes`] bytes.
     #[inline(always)]
     pub fn write<S: Rows<W>>(&self, s: S, numbers: &[W], scratch: &mut pack::Scratch<W>, out: &mut [u8]) {
         let (deltas, out) = out.split_at_mut(delta_bytes(&self.fields));
@@ -152,8 +154,8 @@ impl<W: Word> Coding<W> {
     }
 }
 
-/// Reads `n` values from the start of `bytes` into `values`, which has room for whole rows, and returns how many
-/// bytes those are.
+/// Reads `n` values from the start of `bytes` into `values`, which has room for whole rows. Returns
+/// the number of bytes read.
 ///
 /// # Errors
 /// `Corrupt` if the bytes end early or contradict each other.
@@ -227,7 +229,7 @@ mod tests {
         assert!(round_trip(&values).unwrap() < 4000 / 2);
         let values: Vec<u32> = (0..8192u32).map(|i| i.wrapping_mul(i) % 64 * 0x0123_4567).collect();
         assert!(round_trip(&values).unwrap() < 8192);
-        // All bits of the words, and all of one value.
+        // All bits of the words, and all words of one value.
         assert!(round_trip(&[0, u64::MAX, 0, u64::MAX, 1 << 63, 1 << 63, 5, 5]).is_some());
         assert!(round_trip(&vec![77u32; 100]).is_some());
     }

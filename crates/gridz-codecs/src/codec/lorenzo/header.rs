@@ -1,4 +1,4 @@
-//! The header of a block: what codes it, and what its numbers mean.
+//! The header of a block: its coder, and the meaning of its numbers.
 
 use crate::codec::BlockCounts;
 use crate::codec::lorenzo::layout::UNIT;
@@ -22,12 +22,14 @@ pub const CUT: u8 = 4;
 /// The bit of byte 3 that says that a mask follows.
 const MASKED: u8 = 1;
 
-/// What the numbers of a block mean.
+/// The meaning of a block's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meaning<W> {
-    /// Differences of an integer map: its parameter, orders and base; and whether a mask comes first.
+    /// Differences of an integer map: the map's parameter, orders and base, and whether a mask
+    /// precedes them.
     Differences { map: u8, unit: u16, orders: Orders, base: W, is_masked: bool },
-    /// Indices into a dictionary, with t.
+    /// Indices into a dictionary. The number is the shift: the trailing zero bits that all words
+    /// share.
     Dictionary(u16, dict::Fields<W>),
 }
 
@@ -53,7 +55,7 @@ pub fn emit<W: Word>(out: &mut [u8], coder: u8, meaning: Meaning<W>) {
     base.write(&mut out[8..]);
 }
 
-/// The coder and, where numbers follow, their meaning.
+/// Returns the coder and, if numbers follow, their meaning.
 pub fn parse<W: Word>(header: &[u8; UNIT]) -> Result<(u8, Option<Meaning<W>>, W)> {
     let newer = || {
         let text = "a lorenzo block is of a kind unknown to this version; a newer gridz may read this data";
@@ -106,10 +108,10 @@ pub fn parse<W: Word>(header: &[u8; UNIT]) -> Result<(u8, Option<Meaning<W>>, W)
 /// Counts a block by its kind.
 ///
 /// # Errors
-/// As [`parse`], though not for what depends on the bits of a word.
+/// As [`parse`], except for checks that depend on the bits of a word.
 pub fn count(bytes: &[u8], counts: &mut BlockCounts) -> Result<()> {
     let header = bytes.first_chunk().ok_or_else(|| Error::corrupt("a lorenzo block has no header"))?;
-    // Whatever W is, headers are alike but for the values in them.
+    // Headers of all word sizes differ only in the values in them.
     let (coder, meaning, _) = parse::<u64>(header)?;
     counts.all += 1;
     match coder {

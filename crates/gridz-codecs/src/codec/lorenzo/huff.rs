@@ -1,17 +1,18 @@
-//! HUFF: bit lengths by Huffman codes, the bits below them as they are.
+//! HUFF: bit lengths as Huffman codes, and the bits below the highest one verbatim.
 //!
-//! Numbers of like length follow each other, so a code depends on the two lengths before: four contexts have four codes.
-//! 32 lanes take parts of the block and have strings of their own, because decoding a string is a chain of
-//! dependent steps: a CPU follows several of them at once, and a GPU gives each to a thread. Runs of zeros take a bit.
+//! Numbers of similar length cluster, so a code depends on the two previous lengths: there are four
+//! contexts, each with a code of its own. The block is split among 32 lanes with a bit string each.
+//! Decoding one string is a chain of dependent steps; a CPU interleaves several strings, and a GPU
+//! gives each to a thread. A run of zeros takes one bit.
 
 use crate::error::{Error, Result};
 use crate::stage::bits::{WINDOW_BITS, Writer, peek, window};
 use crate::stage::entropy::huffman;
 use crate::stage::word::Word;
 
-/// Longest code.
+/// Bits of the longest code.
 const MAX_BITS: u32 = 10;
-/// Symbols: bit lengths.
+/// Symbols are bit lengths.
 const MAX_SYMBOLS: usize = 65;
 /// Numbers of a run.
 const RUN: usize = 32;
@@ -19,22 +20,22 @@ const LANES: usize = 32;
 const CONTEXTS: usize = 4;
 /// Most runs of a block.
 const MAX_RUNS: usize = (1 << 14) / RUN;
-/// Two numbers are taken from a window unless more entries than these, of all tables, are of numbers too long for that:
-/// with one in 32, half of all runs would be decoded twice.
+/// Two numbers are read per window, unless more table entries than this belong to numbers that are
+/// too long for that. If one in 32 numbers were too long, half of all runs would be decoded twice.
 const MANY_LONG: u32 = (CONTEXTS << MAX_BITS) as u32 / 128;
-/// Lanes decoded side by side.
+/// Lanes that are decoded side by side.
 const AT_ONCE: usize = 4;
 
-/// Symbols that a number can have, in all contexts: a key is `symbol` + `MAX_SYMBOLS` · `context`.
+/// The keys of all symbols in all contexts. A key is `symbol` + `MAX_SYMBOLS` · `context`.
 const KEYS: usize = CONTEXTS * MAX_SYMBOLS;
 
-/// Whether the numbers of a block come by columns: of short rows, neighbours along a row are often of other kinds, like
-/// the components of a vector.
+/// True if the numbers of a block are coded by columns. In short rows, neighbors along a row are
+/// often of different kinds, such as the components of a vector.
 pub fn is_by_columns(shape: [usize; 3], is_masked: bool) -> bool {
     shape[2] < RUN && shape[0] * shape[1] > 1 && !is_masked
 }
 
-/// Writes numbers, which lie in rows of `row`, by columns to the start of `out`.
+/// Transposes numbers with rows of `row` elements: writes them by columns to the start of `out`.
 pub fn to_columns<W: Word>(numbers: &[W], row: usize, out: &mut [W]) {
     for (x, column) in out.chunks_exact_mut(numbers.len() / row).take(row).enumerate() {
         for (number, row) in column.iter_mut().zip(numbers.chunks_exact(row)) {
@@ -52,22 +53,22 @@ pub fn from_columns<W: Word>(numbers: &[W], row: usize, out: &mut [W]) {
     }
 }
 
-/// The context after two symbols with this sum.
+/// The context after two symbols with this sum. `pivot` is the median symbol.
 #[inline(always)]
 fn context(sum: u32, pivot: u32) -> u32 {
-    // 0 below twice the pivot less 3, 1 below twice the pivot, 2 up to one more, 3 above
+    // 0 below 2 · pivot − 3, 1 below 2 · pivot, 2 up to 2 · pivot + 1, and 3 above.
     u32::from(sum + 3 >= 2 * pivot) + u32::from(sum >= 2 * pivot) + u32::from(sum > 2 * pivot + 1)
 }
 
-/// How some numbers will be coded.
+/// A plan for coding some numbers.
 pub struct Coding {
     n: usize,
     lowest: u8,
     highest: u8,
     pivot: u8,
-    /// Which runs are all zeros.
+    /// True for the runs that are all zeros.
     is_zero: [bool; MAX_RUNS],
-    /// Whether that is noted, and those have no codes.
+    /// True if a bitmap of these runs is written, and they have no codes.
     has_zero_runs: bool,
     lengths: [[u8; MAX_SYMBOLS]; CONTEXTS],
     lane_bytes: [usize; LANES],
@@ -76,7 +77,7 @@ pub struct Coding {
 }
 
 impl Coding {
-    /// Looks at numbers.
+    /// Plans how to code numbers.
     #[inline(always)]
     pub fn choose<W: Word>(numbers: &[W]) -> Self {
         let n = numbers.len();
@@ -88,7 +89,8 @@ impl Coding {
         }
         let mut is_zero = [false; MAX_RUNS];
         let mut n_zero_runs = 0;
-        // Next numbers often have the same length: several tables, so that none waits for the count before.
+        // Consecutive numbers often have the same length. With several tables, an increment need
+        // not wait for the previous one.
         let mut counts = [[0u16; MAX_SYMBOLS]; 4];
         for (is_zero, run) in is_zero.iter_mut().zip(symbols.chunks(RUN)) {
             let mut any = 0;
@@ -116,7 +118,7 @@ impl Coding {
             highest: 0,
             pivot,
             is_zero,
-            // A zero takes at least a bit.
+            // A zero takes at least one bit.
             has_zero_runs: RUN * n_zero_runs > n_runs,
             lengths: [[0; MAX_SYMBOLS]; CONTEXTS],
             lane_bytes: [0; LANES],
@@ -130,7 +132,7 @@ impl Coding {
         coding
     }
 
-    /// The numbers of a run have codes.
+    /// True if the numbers of a run have codes.
     #[inline(always)]
     fn is_coded(&self, run: usize) -> bool {
         !(self.has_zero_runs && self.is_zero[run])
@@ -186,12 +188,12 @@ impl Coding {
         length_bytes(self.lowest, self.highest)
     }
 
-    /// Bytes of the numbers.
+    /// Bytes of the encoded numbers.
     pub fn n_bytes(&self) -> usize {
         4 + self.zero_run_bytes() + self.length_bytes() + 2 * LANES + self.lane_bytes.iter().sum::<usize>()
     }
 
-    /// Writes the numbers that were looked at to `out`, which has exactly [`Coding::n_bytes`].
+    /// Writes the planned numbers to `out`, which has exactly [`Coding::n_bytes`].
     #[inline(always)]
     pub fn write<W: Word>(&self, numbers: &[W], out: &mut [u8]) {
         let (start, out) = out.split_at_mut(4);
@@ -246,8 +248,8 @@ impl Coding {
     }
 }
 
-/// The keys of a lane's numbers. Behind a run without codes all symbols are zeros, so what is said of its end needs
-/// nothing here.
+/// Computes the keys of a lane's numbers. After a run without codes, the history is as after zeros,
+/// because all its symbols are zeros; so such runs need no special case here.
 #[inline(always)]
 fn make_keys(keys: &mut [u16], symbols: &[u8], pivot: u8) {
     let mut history = [pivot; 2];
@@ -275,12 +277,12 @@ fn damage(what: &str) -> Error {
     Error::corrupt(format!("a lorenzo block has {what}"))
 }
 
-/// What the next bits of a string begin with, in fields of a byte: the lowest has the bits of code and tail, then come
-/// those of the code, those of the tail and the symbol. Of the sum of two entries the highest byte is the sum of their
-/// symbols.
+/// A decoding table entry, in fields of a byte. From the lowest byte on: bits of code and tail
+/// together, bits of the code, bits of the tail, and the symbol. The highest byte of the sum of two
+/// entries is the sum of their symbols.
 type Entry = u32;
 
-/// The entry of bits that are no code: a symbol that no number has, and more bits than there are in a word.
+/// The entry for invalid codes: a symbol that no number has, and more bits than a window has.
 const NO_CODE: Entry = 0x80 << SYMBOL | 64;
 const CODE_BITS: u32 = 8;
 const TAIL_BITS: u32 = 16;
@@ -292,13 +294,14 @@ fn field(entry: Entry, at: u32) -> u32 {
     entry >> at & 0xff
 }
 
-/// Entries for the next bits, in a context.
+/// The entries for the next bits, in one context.
 type Table = [Entry; 1 << MAX_BITS];
 
-/// Makes the table of codes of these lengths, and says how many entries are those of numbers of which a window may not
-/// have two; `None` if codes overlap.
+/// Builds the table for codes of these lengths. Returns the number of entries for long numbers (two
+/// may not fit a window), or `None` if codes overlap.
 fn fill(table: &mut Table, lengths: &[u8; MAX_SYMBOLS]) -> Option<u32> {
-    // Codes come by length. As long as they are short, a table of few bits is enough, of which copies make longer ones.
+    // Codes are ordered by length. For short codes a small table suffices; longer ones start from
+    // copies of it.
     let mut size = 64;
     table[..size].fill(NO_CODE);
     let mut n_long = 0;
@@ -326,25 +329,25 @@ fn fill(table: &mut Table, lengths: &[u8; MAX_SYMBOLS]) -> Option<u32> {
     Some(n_long)
 }
 
-/// What a block's strings are decoded with.
+/// Decodes the strings of a block.
 struct Decoder<'a> {
     strings: &'a [u8],
-    /// The tables, by the sum of the two symbols before.
+    /// The tables, indexed by the sum of the two previous symbols.
     contexts: [&'a Table; 256],
 }
 
-/// Where the decoding of a lane has got to.
+/// The decoding state of a lane.
 #[derive(Clone, Copy)]
 struct Lane {
-    /// The next bit, in all lanes' strings.
+    /// Index of the next bit in the strings of all lanes.
     at: usize,
-    /// The last entry, and the sum of it and the one before.
+    /// The last entry, and its sum with the one before.
     last: Entry,
     sum: Entry,
 }
 
 impl Decoder<'_> {
-    /// The entry of the next number of a lane, which begins with these bits.
+    /// Looks up the entry of a lane's next number, which begins with these bits.
     #[inline(always)]
     fn entry(&self, lane: &mut Lane, bits: u64) -> Entry {
         let table = self.contexts[(lane.sum >> SYMBOL) as usize];
@@ -359,7 +362,7 @@ impl Decoder<'_> {
         let bits = peek(self.strings, lane.at);
         let entry = self.entry(lane, bits);
         let tail = match W::BITS {
-            // A code and a tail of up to 31 bits are in a word.
+            // A code and a tail of up to 31 bits fit one word.
             32 => bits >> field(entry, CODE_BITS),
             _ => peek(self.strings, lane.at + field(entry, CODE_BITS) as usize),
         };
@@ -369,15 +372,15 @@ impl Decoder<'_> {
     }
 
     /// Decodes the next numbers of a lane.
-    #[inline(never)] // seldom needed, and in the way of the other loops' registers
+    #[inline(never)] // seldom needed, and inlining it would cost the other loops registers
     fn one_by_one<W: Word>(&self, lane: &mut Lane, all: &mut Entry, out: &mut [W]) {
         for number in out {
             *number = self.next(lane, all);
         }
     }
 
-    /// Decodes a whole run of some lanes side by side, with so many numbers for each word that is read. Runs that are
-    /// not coded are zeros; what is found for them is ignored.
+    /// Decodes one whole run of each of some lanes side by side, with `PER_WORD` numbers for each
+    /// word read. Runs that are not coded become zeros; their lookups are discarded.
     #[inline(always)]
     fn runs<W: Word, const PER_WORD: usize>(
         &self,
@@ -388,7 +391,8 @@ impl Decoder<'_> {
         numbers: &mut [W],
         found: &mut [Found; AT_ONCE],
     ) {
-        // Each step for all lanes before the next one, which waits for it: the CPU looks only so far ahead.
+        // Perform each step for all lanes before the next step, which depends on it: the CPU's
+        // lookahead is limited.
         let mut ends = *lanes;
         for i in 0..RUN / PER_WORD {
             let mut words = [0; AT_ONCE];
@@ -435,14 +439,13 @@ impl Decoder<'_> {
             if largest(&n_bits) <= WINDOW_BITS {
                 lanes[k] = ends[k];
             } else {
-                // Some are not in their word, or something is no code.
+                // Some numbers extend beyond their word, or a code is invalid.
                 self.one_by_one(&mut lanes[k], all, &mut numbers[runs[k] * RUN..][..RUN]);
             }
         }
     }
 }
 
-/// The largest of some numbers.
 #[inline(always)]
 fn largest(numbers: &[u32; RUN]) -> u32 {
     let mut largest = 0;
@@ -452,7 +455,7 @@ fn largest(numbers: &[u32; RUN]) -> u32 {
     largest
 }
 
-/// What was found out about the numbers of a run: their entries, and the words in which they begin.
+/// The decoded entries of a run, and the words in which its numbers begin.
 #[derive(Clone, Copy)]
 struct Found {
     words: [u64; RUN],
@@ -460,7 +463,7 @@ struct Found {
 }
 
 impl Found {
-    /// Cuts the numbers out of the words. Those are right that are in their words.
+    /// Extracts the numbers from the words. Numbers that extend beyond their word are wrong.
     #[inline(always)]
     fn numbers<W: Word, const PER_WORD: usize>(&self, out: &mut [W]) {
         for i in 0..RUN / PER_WORD {
@@ -474,7 +477,7 @@ impl Found {
         }
     }
 
-    /// Counts the bits of the numbers in each word, where they are more than was counted before.
+    /// Computes the bits of the numbers in each word, and updates the maximum.
     #[inline(always)]
     fn count<const PER_WORD: usize>(&self, most_bits: &mut [u32; RUN]) {
         for (i, most_bits) in most_bits[..RUN / PER_WORD].iter_mut().enumerate() {
@@ -487,7 +490,7 @@ impl Found {
     }
 }
 
-/// The number with this entry, whose tail these bits begin with.
+/// Builds the number with this entry; `bits` begins with its tail.
 #[inline(always)]
 fn number<W: Word>(bits: u64, entry: Entry) -> W {
     let tail_bits = field(entry, TAIL_BITS);
@@ -495,7 +498,7 @@ fn number<W: Word>(bits: u64, entry: Entry) -> W {
     (W::from_u64(bits) & !(!W::default() << tail_bits)) | top
 }
 
-/// Reads numbers from the start of `bytes` and returns how many bytes those are.
+/// Reads numbers from the start of `bytes`. Returns the number of bytes read.
 ///
 /// # Errors
 /// `Corrupt` if the bytes end early or contradict each other.
@@ -525,7 +528,7 @@ pub fn read<W: Word>(bytes: &[u8], numbers: &mut [W]) -> Result<usize> {
     for (sum, table) in decoder.contexts.iter_mut().enumerate() {
         *table = &tables[context(sum as u32, pivot) as usize];
     }
-    // The more entries a code has, the more often it comes.
+    // The number of entries of a code is proportional to its expected frequency.
     let are_short = W::BITS == 32 && n_long <= MANY_LONG;
     let mut all = 0;
     let mut found = [Found { words: [0; RUN], entries: [0; RUN] }; AT_ONCE];
@@ -547,7 +550,7 @@ pub fn read<W: Word>(bytes: &[u8], numbers: &mut [W]) -> Result<usize> {
         for step in 0..per_lane {
             let runs: [usize; AT_ONCE] = std::array::from_fn(|i| (quad * AT_ONCE + i) * per_lane + step);
             let is_coded = runs.map(|run| run < n_runs && !is_zero(run));
-            // All runs are whole.
+            // All four runs are whole.
             if (runs[AT_ONCE - 1] + 1) * RUN <= numbers.len() && is_coded.into_iter().any(|is_coded| is_coded) {
                 let lanes: &mut [Lane; AT_ONCE] = lanes.try_into().expect("as many lanes");
                 if are_short {
@@ -572,7 +575,7 @@ pub fn read<W: Word>(bytes: &[u8], numbers: &mut [W]) -> Result<usize> {
             }
         }
     }
-    // No other entry has the highest bit.
+    // No valid entry has the highest bit.
     if all >= NO_CODE || lanes.iter().zip(ends).any(|(lane, end)| lane.at > 8 * end) {
         return Err(damage("bits that are no code"));
     }
@@ -633,7 +636,7 @@ mod tests {
         assert!(round_trip(&vec![0u64; 8192]).len() < 110);
     }
 
-    /// The definition, number by number: the numbers and their bytes.
+    /// The definition, number by number. Returns the numbers and their bytes.
     fn by_definition<W: Word>(bytes: &[u8], n: usize) -> Option<(Vec<W>, usize)> {
         let n_runs = n.div_ceil(RUN);
         let (&[lowest, highest, pivot, flag], rest) = bytes.split_first_chunk()?;
@@ -684,7 +687,8 @@ mod tests {
         (end <= strings.len()).then_some((numbers, bytes.len() - strings.len() + end))
     }
 
-    /// Damages what these numbers become in many ways, and compares what is read with the definition.
+    /// Damages the encoding of these numbers in many ways, and compares the decoder with the
+    /// definition.
     fn damage<W: Word + std::fmt::Debug>(numbers: &[W]) {
         let out = round_trip(numbers);
         let mut back = vec![W::default(); numbers.len()];

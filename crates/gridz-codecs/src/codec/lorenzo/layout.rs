@@ -1,23 +1,24 @@
-//! Where everything is in a payload of lorenzo: blocks of 2^12 to 2^14 elements, at level max of 2^16 to 2^18, that begin at
-//! multiples of 16 bytes.
+//! The layout of lorenzo's payload: blocks of 2^12 to 2^14 elements, at level max of 2^16 to 2^18,
+//! which begin at multiples of 16 bytes.
 
 use crate::codec::lorenzo::max;
 use crate::stage::blocks::ROW;
 use crate::stage::blocks::layout::{Form, Layout};
 use crate::types::Shape;
 
-/// Blocks begin at multiples of this in the payload; also the bytes of a block's header in version 1.
+/// Blocks begin at multiples of this in the payload, in bytes. It is also the size of a block's
+/// header in version 1.
 pub const UNIT: usize = 16;
-/// Parameters b that version 1 knows, and version 2.
+/// Parameters b that version 1 allows; and those of version 2.
 pub const LOG2_SIZES: std::ops::RangeInclusive<u8> = 12..=14;
 pub const LOG2_SIZES_MAX: std::ops::RangeInclusive<u8> = 16..=18;
-/// The logarithm of a block's rows at level max, of an array of large extents.
+/// Base-2 logarithm of the number of a block's rows at level max, in an array of large extents.
 const LOG2_ROWS_MAX: u8 = 11;
 
-/// The layout of an array of rank 1 to 3 for the parameter b. `None` if there are no elements, b is unknown, or a
-/// payload could pass what the table can tell.
+/// The layout of an array of rank 1 to 3 for the parameter b. Returns `None` if the array is empty,
+/// b is unknown, or a payload could exceed what the block table can describe.
 pub fn new(shape: &Shape, element_bytes: usize, b: u8) -> Option<Layout> {
-    // Bytes of the header of RAW blocks, and rows.
+    // Bytes of the header of RAW blocks, and elements of a row.
     let (block_head, row) = match b {
         b if LOG2_SIZES.contains(&b) => (UNIT, ROW),
         b if LOG2_SIZES_MAX.contains(&b) => (max::HEADER_BYTES, 1 << b >> LOG2_ROWS_MAX),

@@ -1,20 +1,22 @@
-//! Maps: numbers in which neighbouring elements lie close together.
+//! Maps: convert elements to numbers that are close for neighboring elements.
 //!
-//! BITS takes an element's bits as an integer, without the zero bits at the end that all elements of the block
-//! share. FIXED takes a float's value as a multiple of a power of two, so that numbers do not jump in their
-//! rate of change where the exponent changes; it needs a block whose values are within a few powers of two.
+//! BITS uses an element's bits as an integer, without the trailing zero bits that all elements of
+//! the block share. FIXED uses a float's value as a multiple of a power of two, so that the slope
+//! of the numbers does not jump where the exponent changes. It requires that the values of a block
+//! span only a few powers of two.
 
 use crate::error::{Error, Result};
 use crate::stage::rows::{LANES, Rows, first_lanes};
 use crate::stage::samples::Samples;
 use crate::stage::word::Word;
 
-/// Rows after which it is looked whether a block can be mapped.
+/// A block is tested for being mappable once per this many rows.
 const LOOK_EVERY: usize = 8;
-/// More than any exponent.
+/// Above any exponent.
 const NO_UNIT: u64 = 0x7fff;
 
-/// The values of floats, without their signs, are `significands` · 2^`exponents` in units of the smallest subnormal · 2^−1.
+/// The absolute values of floats are `significands` · 2^`exponents`, in units of the smallest
+/// subnormal · 2^−1.
 #[inline(always)]
 pub fn parts<W: Word, S: Rows<W>>(s: S, words: S::Row) -> (S::Row, S::Row) {
     let fractions = s.and(words, s.splat(W::low_mask(W::FRACTION_BITS)));
@@ -29,8 +31,9 @@ pub fn special<W: Word>() -> u32 {
     (1 << (W::BITS - 1 - W::FRACTION_BITS)) - 1
 }
 
-/// Writes the values of floats as multiples of 2^e to `v` and returns e; `None` if that cannot be. The floats are the
-/// first `n` of `words`, each less `base`, and these are samples of them; there is room for a row behind them.
+/// Writes the values of floats as multiples of 2^e to `v` and returns e, or `None` if that is
+/// impossible. The floats are the first `n` of `words`, each minus `base`, and `samples` are
+/// samples of these. Both buffers are padded by a row.
 #[inline(always)]
 pub fn to_fixed<W: Word, S: Rows<W>>(
     s: S,
@@ -56,7 +59,7 @@ pub fn to_fixed<W: Word, S: Rows<W>>(
     Some(unit)
 }
 
-/// The largest e of which the floats are multiples of 2^e, if they are small enough multiples.
+/// The largest e for which all floats are multiples of 2^e, if the multiples are small enough.
 #[inline(always)]
 fn unit_of<W: Word, S: Rows<W>>(s: S, words: &[W], n: usize, samples: &Samples<W>, base: W) -> Option<u32> {
     let base = s.splat(base);
@@ -66,7 +69,7 @@ fn unit_of<W: Word, S: Rows<W>>(s: S, words: &[W], n: usize, samples: &Samples<W
     let no_unit = s.splat(W::from_u64(NO_UNIT));
     let (mut units, mut tops) = (no_unit, zero);
     let mut is_finite = true;
-    // Most blocks that cannot be mapped show that by samples, or soon.
+    // Most blocks that cannot be mapped show it by their samples, or soon.
     let mut row = s.load(&samples.0);
     let mut lanes = u32::MAX;
     let (mut at, mut n_rows) = (0, 0);
@@ -79,7 +82,7 @@ fn unit_of<W: Word, S: Rows<W>>(s: S, words: &[W], n: usize, samples: &Samples<W
         let lowest_bits = s.and(significands, s.minus(zero, significands));
         let below = s.minus(bits, s.leading_zeros(lowest_bits));
         let are_units = lanes & s.larger(significands, W::default());
-        // One too many, as exponents of lowest bits are at least 1.
+        // This is one more than the exponent of the lowest bit, which is at least 1.
         units = s.min_signed(units, s.select(are_units, s.plus(exponents, below), no_unit));
         let lengths = s.minus(bits, s.leading_zeros(significands));
         tops = s.max_signed(tops, s.keep(are_units, s.plus(exponents, lengths)));
@@ -101,13 +104,13 @@ fn unit_of<W: Word, S: Rows<W>>(s: S, words: &[W], n: usize, samples: &Samples<W
     (unit < NO_UNIT).then_some(unit as u32 - 1)
 }
 
-/// Numbers of these sizes, negative where `signs` is −1 instead of 0.
+/// Applies signs to magnitudes: a number is negative where `signs` is −1 instead of 0.
 #[inline(always)]
 pub fn with_signs<W: Word, S: Rows<W>>(s: S, sizes: S::Row, signs: S::Row) -> S::Row {
     s.minus(s.xor(sizes, signs), signs)
 }
 
-/// Makes floats of the first `n` of `v`, multiples of 2^`unit`. There is room for a row behind them.
+/// Converts the first `n` of `v`, multiples of 2^`unit`, to floats. `v` is padded by a row.
 ///
 /// # Errors
 /// `Corrupt` for values that are too large.
@@ -115,7 +118,8 @@ pub fn with_signs<W: Word, S: Rows<W>>(s: S, sizes: S::Row, signs: S::Row) -> S:
 pub fn from_fixed<W: Word, S: Rows<W>>(s: S, v: &mut [W], n: usize, unit: u32) -> Result<()> {
     let implicit = W::FRACTION_BITS + 1;
     let top_bit = s.splat(W::from_u64(1) << (W::BITS - 1));
-    // The exponent field, more by the bits of a significand, is that less the zeros above a size.
+    // The exponent field, plus the bits of a significand, is this minus the leading zeros of a
+    // magnitude.
     let most = s.splat(W::from_u64((unit + W::BITS).into()));
     let mut too_large = 0;
     let mut at = 0;

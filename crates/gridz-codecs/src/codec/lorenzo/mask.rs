@@ -1,4 +1,5 @@
-//! The mask of a block: elements that all have the same word, such as a fill value, NaN or zero, and are left out.
+//! The mask of a block: the elements that share one word, such as a fill value, NaN or zero, and
+//! are omitted.
 
 use crate::codec::lorenzo::layout::UNIT;
 use crate::error::{Error, ErrorKind, Result};
@@ -8,28 +9,28 @@ use crate::stage::rows::{LANES, Rows, first_lanes};
 use crate::stage::samples::Samples;
 use crate::stage::word::Word;
 
-/// Blocks of fewer elements have none.
+/// Blocks with fewer elements have no mask.
 const LEAST_ELEMENTS: usize = 64;
-/// So many samples have the word that is masked at least.
+/// At least this many samples must have the masked word.
 const LEAST_SAMPLES: u32 = 3;
 
 /// The masked elements of a block.
 pub struct Mask<W> {
     /// Their word.
     pub word: W,
-    /// Which they are.
+    /// Their bitmap.
     pub marks: Marks,
-    /// What is written of the marks, if they are coded: changes from row to row or, in a block of one row, they
-    /// themselves.
+    /// The bitmap as it is written, if it is coded: the changes from row to row or, in a block of
+    /// one row, the bitmap itself.
     coded: Option<Marks>,
-    /// Bytes of the marks.
+    /// Bytes of the bitmap.
     marks_bytes: usize,
     n_masked: usize,
 }
 
 impl<W: Word> Mask<W> {
-    /// The mask of a block of this shape, if it takes few bytes beside those of the elements that it masks. The `words`, of which
-    /// these are samples, are less `first`.
+    /// Chooses the mask of a block of this shape, if its bytes are few compared with those of the
+    /// elements that it masks. `words` are each minus `first`, and `samples` are samples of these.
     #[inline(always)]
     pub fn choose<S: Rows<W>>(
         s: S,
@@ -56,13 +57,14 @@ impl<W: Word> Mask<W> {
         (8 * mask.n_bytes() <= n_masked * element_bytes).then_some(mask)
     }
 
-    /// Bytes of the mask, with the zeros behind it.
+    /// Bytes of the mask, with its padding.
     pub fn n_bytes(&self) -> usize {
         UNIT + self.marks_bytes.next_multiple_of(UNIT)
     }
 
-    /// Replaces each masked word by the one before it that is not, or by the first one that is not; the first `n` of
-    /// `words`, which have room for a row behind them, are less `first` before, and less the new first word after that.
+    /// Replaces each masked word by the previous unmasked word or, at the start, by the first
+    /// unmasked one. The first `n` of `words` are relative to `first` before, and relative to the
+    /// new first word afterwards. They are padded by a row.
     #[inline(always)]
     pub fn fill<S: Rows<W>>(&self, s: S, words: &mut [W], n: usize, first: W) -> BlockWords<W> {
         let start = self.marks.first_other().expect("a word that is not masked");
@@ -78,7 +80,7 @@ impl<W: Word> Mask<W> {
             let row = s.fill_forward(!others, s.minus(s.load(&words[at..]), base), before);
             s.store(row, &mut words[at..]);
             before = row;
-            // Those that are filled in are there already.
+            // Filled-in words repeat words that are counted anyway.
             let row = s.plus(row, to_word);
             all = s.or(all, row);
             lowest = s.min_signed(lowest, row);
@@ -108,10 +110,10 @@ impl<W: Word> Mask<W> {
         }
     }
 
-    /// The word, the marks and the bytes of a mask at the start of `bytes`.
+    /// Returns the word, the bitmap and the bytes of a mask at the start of `bytes`.
     ///
     /// # Errors
-    /// `Corrupt`, or `UnsupportedFormat` for what only a later version can have written.
+    /// `Corrupt`, or `UnsupportedFormat` for a mask that only a later version can have written.
     pub fn read(bytes: &[u8], shape: [usize; 3]) -> Result<(W, Marks, usize)> {
         let damage = || Error::corrupt("the mask of a lorenzo block is not what it says");
         let n: usize = shape.iter().product();
@@ -136,7 +138,7 @@ impl<W: Word> Mask<W> {
     }
 }
 
-/// Marks of those values that are equal to one of them.
+/// A bitmap of the values that equal `value`.
 #[inline(always)]
 fn marks_of<W: Word, S: Rows<W>>(s: S, values: &[W], value: W) -> Marks {
     let mut marks = Marks::new(values.len());

@@ -1,12 +1,14 @@
 //! `lorenzo`: lossless compression of integers and floats, gridz's own.
 //!
-//! An array is cut into blocks that know nothing of each other. Elements that have all the same word may be left out
-//! (`mask`). Of a block's numbers (`map`, `decimal`) differences along the axes are taken (`stage::predict`), and these are
-//! coded by their lengths: `stage::pack` packs them, with patches for the long ones, `huff` gives each length a code, and
-//! `stage::sparse` keeps the few that are not zero. Two modes, `fast` and `dense`, choose among that differently (`params`,
-//! `block`); the decoder does not need to know. The third one, `max`, is another format, for archives (`max`).
+//! An array is split into independent blocks. Elements that share one word, such as a fill value,
+//! may be omitted (`mask`). The remaining elements become numbers (`map`, `decimal`), whose
+//! differences along the axes (`stage::predict`) are coded by their bit lengths. `stage::pack`
+//! packs them, with patches for outliers; `huff` gives each length a code; and `stage::sparse`
+//! lists the few nonzero ones. Two modes, `fast` and `dense`, choose among these differently
+//! (`params`, `block`); the decoder does not depend on the mode. The third one, `max`, is a
+//! different format, for archives (`max`).
 //!
-//! `stage::blocks` cuts a chunk into pieces for threads.
+//! `stage::blocks` splits a chunk into pieces for threads.
 
 mod block;
 mod cuda;
@@ -37,10 +39,9 @@ use crate::types::{Array, DType, Shape};
 use block::Work;
 use params::Mode;
 
-/// The codec.
 pub struct Lorenzo;
 
-/// Does something with the worker for a job's words and level.
+/// Runs code with the worker for a job's words and level.
 macro_rules! with_worker {
     ($job:expr, |$worker:ident| $what:expr) => {{
         let chunk: &Chunk = $job.layout.get();
@@ -73,7 +74,7 @@ impl Codec for Lorenzo {
     fn plan(&self, array: &Array, terms: &Terms) -> Decision {
         let (fold, params) = params::choose(array, terms.level);
         match Chunk::new(array.dtype(), &fold.apply(array.shape(), params::MAX_RANK), &params) {
-            // No numbers, or too many.
+            // The array has no numbers, or too many.
             None => Decision::Store,
             Some(chunk) => {
                 let bound = chunk.layout.payload_bound();
@@ -123,18 +124,19 @@ impl Codec for Lorenzo {
     }
 }
 
-/// What all blocks of a chunk have in common.
+/// The common data of a chunk's blocks.
 #[derive(Clone, Copy)]
 struct Chunk {
     layout: Layout,
     element: Element,
-    /// The parameters: the logarithm of a block's elements, and the period of planes, of rows or of elements.
+    /// The parameters: base-2 logarithm of a block's elements, and the period in planes, rows or
+    /// elements.
     b: u8,
     period: u32,
 }
 
 impl Chunk {
-    /// `None` if the codec cannot have written it.
+    /// Returns `None` if the codec cannot have written such a chunk.
     fn new(dtype: DType, shape: &Shape, params: &[u8]) -> Option<Self> {
         let (b, period) = match *params {
             [b] if layout::LOG2_SIZES.contains(&b) => (b, 0),

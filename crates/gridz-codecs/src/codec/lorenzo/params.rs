@@ -1,20 +1,20 @@
-//! lorenzo's choices for a whole array: how it is folded, and the size of its blocks.
+//! lorenzo's parameters of an array: its folding, and the block size.
 
 use crate::codec::Params;
 use crate::format::fold::Fold;
 use crate::types::{Array, MAX_RANK as ANY_RANK};
 
-/// Most axes the codec looks along.
+/// Most axes that the codec distinguishes.
 pub const MAX_RANK: usize = 3;
 
-/// What the encoder does; a decoder does not need to know.
+/// The encoder's strategy; a decoder does not depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// Blocks of 2^12 elements, SPLIT.
     Fast,
     /// Blocks of 2^13 elements, HUFF or DICT, a longer search for the prediction.
     Dense,
-    /// Blocks of 2^18 elements, with models that adapt.
+    /// Blocks of 2^18 elements, with adaptive models.
     Max,
 }
 
@@ -34,7 +34,7 @@ const DENSE_B: u8 = 13;
 const DENSE_MOST_B: u8 = 14;
 const MAX_B: u8 = 18;
 
-/// How an array is folded, and the parameters, at a level; 0 stands for 1.
+/// The folding of an array, and the parameters, at a level; 0 means 1.
 pub fn choose(array: &Array, level: u16) -> (Fold, Params) {
     let params = match level {
         ..=1 => Params::new(&[FAST_B]),
@@ -47,8 +47,8 @@ pub fn choose(array: &Array, level: u16) -> (Fold, Params) {
     (Fold::Merge, params)
 }
 
-/// The planes from one place to the same one along an axis that is folded away: the last extent that is merged with those
-/// before it. 0 if none is.
+/// The period, in planes, at which positions along a folded axis recur: the last extent that is
+/// merged with those before it. 0 if none is merged.
 fn period_of(array: &Array) -> u32 {
     let mut extents = [0; ANY_RANK];
     let mut rank = 0;

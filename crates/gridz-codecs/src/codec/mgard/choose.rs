@@ -1,11 +1,14 @@
-//! What an encoder chooses: the order of the axes, and what each step predicts from. Other choices are as good for a decoder.
+//! The encoder's choices: the order of the axes, and the prediction of each step. A decoder accepts
+//! any choice.
 //!
-//! Some nodes of the finest levels are predicted along each axis, from elements rounded to whole bins in place of what a decoder
-//! would have. The axis along which least is left is the last one of each level, since most nodes are predicted along that. Costs are whole
-//! numbers, so that they are the same on every back end.
+//! Some nodes of the finest levels are predicted along each axis, from elements rounded to whole
+//! bins, which approximate a decoder's values. The axis with the smallest residuals becomes the
+//! last one of each level, because most nodes are predicted along it. Costs are integers, so that
+//! they are the same on every back end.
 //!
-//! In a further layer the layers before tell within which bin an element is. Where their bins are shorter than predictions are off, that is all
-//! that can be known; where they are longer, because the array is smooth, predictions know more.
+//! In a further layer, the previous layers give the bin that contains an element. If their bins are
+//! shorter than the errors of predictions, predictions add nothing; if they are longer, because the
+//! array is smooth, predictions add information.
 
 use crate::codec::mgard::grid::{Grid, MAX_RANK, Step};
 use crate::codec::mgard::real::Real;
@@ -13,23 +16,25 @@ use crate::codec::mgard::refine::{Marked, cubic, linear, near};
 use crate::stage::entropy::log::log;
 use crate::stage::word::Word;
 
-/// Levels that are looked at; those above are like the last one.
+/// Levels that are sampled; coarser levels are treated as the last of these.
 const LEVELS: u32 = 3;
-/// Of so many elements one is looked at for the finest level, within these numbers; half as many for each level above.
+/// The finest level has one sample per this many elements, within these limits. Each coarser level
+/// has half as many.
 const SAMPLE_EVERY: usize = 1 << 10;
 const LEAST_SAMPLES: usize = 1 << 6;
 const MOST_SAMPLES: usize = 1 << 10;
 
-/// A place in [0, 1), in 2^-64, of which digits of any bases can be taken. Two that follow each other are far apart.
+/// A position in [0, 1), in units of 2^-64, from which digits to any bases can be extracted.
+/// Consecutive positions are far apart.
 pub struct Place(u64);
 
 impl Place {
-    /// Number `i`: multiples of the golden section.
+    /// Position `i`: a multiple of the golden ratio.
     pub fn number(i: usize) -> Self {
         Self((i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 
-    /// The next digit to a base.
+    /// Extracts the next digit to a base.
     pub fn digit(&mut self, base: usize) -> usize {
         let product = u128::from(self.0) * base as u128;
         self.0 = product as u64;
@@ -37,10 +42,10 @@ impl Place {
     }
 }
 
-/// What is looked at.
+/// The data that is sampled.
 pub struct Sampler<'a, T: Real> {
     pub array: &'a [T::Bytes],
-    /// What layers before have of it, and how near that is.
+    /// The values of the previous layers, and their maximum distance from the array.
     pub layers: Option<(&'a [T::Bytes], T)>,
     pub grid: Grid,
     /// The bin of the finest level, and its inverse.
@@ -50,7 +55,8 @@ pub struct Sampler<'a, T: Real> {
     pub missing: Marked<T>,
 }
 
-/// What is left of samples without predictions from nodes, by linear and by cubic predictions, and how many samples that are.
+/// Costs of the residuals of samples: without predictions from nodes, with linear, and with cubic
+/// predictions; and the number of samples.
 #[derive(Debug, Clone, Copy, Default)]
 struct Costs {
     nothing: u64,
@@ -68,33 +74,35 @@ impl Costs {
         self.cubic < self.linear
     }
 
-    /// The lower one of a sample, in 2^-16 of its unit.
+    /// The lower cost of the two predictions per sample, in units of 2^-16.
     fn each(&self) -> u64 {
         (self.linear.min(self.cubic) << 16).checked_div(self.n).unwrap_or(0)
     }
 }
 
-/// Those of each axis and level.
+/// The costs of each axis and level.
 type AllCosts = [[Costs; LEVELS as usize]; MAX_RANK];
 
-/// A bit for each step of a grid whose costs are such.
+/// A bit for each step of a grid whose costs satisfy `are`.
 fn steps_that(grid: Grid, costs: &AllCosts, are: impl Fn(&Costs) -> bool) -> u64 {
     let level = |step: &Step| step.level.min(LEVELS - 1) as usize;
     grid.steps().enumerate().map(|(i, step)| u64::from(are(&costs[step.axis][level(&step)])) << i).sum()
 }
 
 impl<T: Real> Sampler<'_, T> {
-    /// The grid with an order, and a bit for each step with cubic predictions.
+    /// Returns the grid with the best order of axes, and a bit for each step with cubic
+    /// predictions.
     pub fn choose(&self) -> (Grid, u64) {
         let costs = self.all_costs();
-        // Where there is nothing to choose, the first axis comes last: what follows it are whole rows.
+        // If all costs are equal, the first axis comes last: its nodes are whole rows.
         let mut order = [3, 2, 1, 0u8];
         order.sort_by_key(|&axis| std::cmp::Reverse(costs[usize::from(axis)][0].each()));
         let grid = Grid { order, ..self.grid };
         (grid, steps_that(grid, &costs, Costs::is_cubic))
     }
 
-    /// A bit for each step that is to predict in a further layer, and one for each with cubic predictions.
+    /// For a further layer: a bit for each step that predicts from nodes, and one for each with
+    /// cubic predictions.
     pub fn choose_further(&self) -> (u64, u64) {
         let costs = self.all_costs();
         (steps_that(self.grid, &costs, Costs::predicts), steps_that(self.grid, &costs, Costs::is_cubic))
@@ -104,7 +112,7 @@ impl<T: Real> Sampler<'_, T> {
         std::array::from_fn(|axis| std::array::from_fn(|level| self.costs(axis, level as u32)))
     }
 
-    /// What is left along an axis at a level.
+    /// The costs along an axis at a level.
     fn costs(&self, axis: usize, level: u32) -> Costs {
         let mut costs = Costs::default();
         let extents = self.grid.extents;
@@ -133,8 +141,9 @@ impl<T: Real> Sampler<'_, T> {
         costs
     }
 
-    /// What is left of the node `along` an axis, of which `last` is the last one, without predictions from nodes and with them. `None` if it is no ordinary
-    /// number, or is beside such.
+    /// The costs of node number `along` on an axis whose last node is `last`: without predictions
+    /// from nodes, with linear, and with cubic ones. Returns `None` if the node or one of its
+    /// neighbors is not an ordinary number.
     fn sample(&self, place: usize, step: usize, along: usize, last: usize) -> Option<[u64; 3]> {
         let element = |place: usize| {
             let element = T::of(self.array[place]);

@@ -13,9 +13,9 @@ use crate::format::region::FoldedRegion;
 use crate::stage::word::Word;
 use crate::types::DType;
 
-/// By the bits of a word: 32 or 64.
+/// Kernels by the bits of a word: 32 or 64.
 type OfWord = [Names; 2];
-/// The passes of a reader; steps are refined by one of two.
+/// The passes of a reader. `refine_layers` replaces `refine` if there are several layers.
 struct Read {
     heads: OfWord,
     numbers: OfWord,
@@ -23,10 +23,10 @@ struct Read {
     refine_layers: OfWord,
     exact: OfWord,
 }
-/// The passes that compress, of which some are others if there are several layers.
+/// The passes that compress; with several layers, some kernels differ.
 struct Write {
     choose: OfWord,
-    /// With one fill value at most, and with several or a valid range.
+    /// With at most one fill value; and with several, or a valid range.
     refine: [OfWord; 2],
     exact: OfWord,
     place: OfWord,
@@ -53,10 +53,10 @@ const WRITE_LAYERS: Write = Write {
     exact: [names!("mgard_layers_exact_u32"), names!("mgard_layers_exact_u64")],
     place: [names!("mgard_layers_place_u32"), names!("mgard_layers_place_u64")],
 };
-/// Those of several layers only: what goes on to the next one, and what writes the head.
+/// The passes for several layers only: one prepares the next layer, one writes the head.
 const NEXT: OfWord = [names!("mgard_layers_next_u32"), names!("mgard_layers_next_u64")];
 const HEADS: OfWord = [names!("mgard_layers_heads_u32"), names!("mgard_layers_heads_u64")];
-/// Those that decompress.
+/// The decompression passes.
 const READ: Read = Read {
     heads: [names!("mgard_decompress_heads_u32"), names!("mgard_decompress_heads_u64")],
     numbers: [names!("mgard_decompress_numbers_u32"), names!("mgard_decompress_numbers_u64")],
@@ -64,7 +64,7 @@ const READ: Read = Read {
     refine_layers: [names!("mgard_decompress_layers_u32"), names!("mgard_decompress_layers_u64")],
     exact: [names!("mgard_decompress_exact_u32"), names!("mgard_decompress_exact_u64")],
 };
-/// The same where a region is wanted, and the one that takes it.
+/// The decompression passes of a region, and the pass that copies it.
 const REGION: Read = Read {
     heads: [names!("mgard_region_heads_u32"), names!("mgard_region_heads_u64")],
     numbers: [names!("mgard_region_numbers_u32"), names!("mgard_region_numbers_u64")],
@@ -78,18 +78,21 @@ const TAKE: OfWord = [names!("mgard_region_take_u32"), names!("mgard_region_take
 const COMPRESS: &str = "mgard_compress";
 const DECOMPRESS: &str = "mgard";
 
-/// Bytes of a plan, and of what is told of a piece of exact elements (`kernels/mgard/layout.cuh`, `exact_write.cuh`).
+/// Bytes of a plan, and of the description of a piece of exact elements
+/// (`kernels/mgard/layout.cuh`, `exact_write.cuh`).
 const PLAN_BYTES: u64 = 16384;
 const PIECE_BYTES: u64 = 24;
-/// Parts of the working memory begin at multiples of this.
+/// Alignment of the parts of the working memory.
 const ALIGNMENT: u64 = 256;
-/// Nodes that a CTA refines together (`kTileNodes` in `kernels/mgard/plan.cuh`); the launch need not know them exactly.
+/// Nodes that a thread block refines together (`kTileNodes` in `kernels/mgard/plan.cuh`); the
+/// launch only needs an approximation.
 const TILE_NODES: u64 = 2048;
-/// Bytes of a region that a CTA takes, about.
+/// Approximate bytes of a region that a thread block copies.
 const TAKEN_BYTES: u64 = 1 << 16;
 
 crate::kernel_struct! {
-    /// A chunk, and where in its working memory what passes leave for each other is (`Chunk` in `kernels/mgard/layout.cuh`).
+    /// A chunk, and the offsets in its working memory of the data that passes leave for each other
+    /// (`Chunk` in `kernels/mgard/layout.cuh`).
     struct Told, size 216 {
         extents: [u32; MAX_RANK],
         value: u64,
@@ -113,7 +116,7 @@ crate::kernel_struct! {
     }
 }
 
-/// What is left to the CPU.
+/// The requests that are left to the CPU.
 fn by_cpu(direction: Direction, chunk: &Chunk) -> Option<Answer> {
     let text = match (direction, &chunk.asked) {
         (Direction::Decompress, _) => None,
@@ -136,7 +139,8 @@ impl GpuCodec for Mgard {
         })
     }
 
-    /// All elements may depend on all others, so all are decoded. The checksum is that of the whole payload.
+    /// Every element may depend on all others, so the whole array is decoded. The checksum covers
+    /// the whole payload.
     fn region(&self, chunks: &Chunks, region: &FoldedRegion, _compares: bool) -> Answer {
         let chunk: &Chunk = chunks.layout.get();
         let launches = Launches::new(chunk, Direction::Decompress, true);
@@ -145,7 +149,7 @@ impl GpuCodec for Mgard {
     }
 }
 
-/// What the launches for a chunk have in common.
+/// The common data of the launches for a chunk.
 struct Launches {
     told: Told,
     word_bytes: u64,
@@ -166,8 +170,10 @@ impl Launches {
             end = (end + n_bytes).next_multiple_of(ALIGNMENT);
             start
         };
-        // A reader has the numbers of all layers, and the array of every other one. A writer has numbers and marks of one, and what that
-        // and the one before have of the array; of the last one nobody needs that.
+        // A reader holds the numbers of all layers, and the array for every other one. A writer
+        // holds the numbers of one layer, the bitmaps of that layer and of all previous ones, and
+        // the values of that layer and of the previous one. The values of the last layer are not
+        // needed.
         let (n_arrays, n_marks) = match n_layers {
             1 => (0, 1),
             _ => (if is_made { 2.min(n_layers - 1) } else { n_layers }, 2),
@@ -188,7 +194,7 @@ impl Launches {
             n_layers: n_layers as u32,
             n_tiles: (n_layers * (n_blocks + n_pieces) + u64::from(n_layers > 1)) as u32,
             numbers: place((n_arrays + 1) * n * word_bytes),
-            // Two of three nodes were there before a step, at most.
+            // Before a step, at most two of three nodes exist.
             near: place((2 * n / 3 + 1) * word_bytes),
             far: place((4 * n / 9 + 1) * word_bytes),
             marks: place(when(is_made, n_marks * n.div_ceil(32) * 4)),
@@ -204,24 +210,24 @@ impl Launches {
         }
     }
 
-    /// The names of a pass for this chunk.
+    /// The kernel of a pass for this chunk.
     fn named(&self, names: &OfWord) -> Kernel {
         Kernel::Always(names[usize::from(self.word_bytes == 8)])
     }
 
-    /// About as many as there are tiles of all steps.
+    /// Approximate number of tiles of all steps.
     fn n_refined(&self) -> u64 {
         self.told.extents.iter().map(|&n| u64::from(n)).product::<u64>().div_ceil(TILE_NODES)
     }
 
-    /// Passes, each with its tiles for a chunk, that all go on in the memory of the first.
+    /// Passes, each with its number of tiles per chunk, that all share the memory of the first.
     fn passes<'a>(
         &self,
         fatbin: &'static str,
         (first, n_tiles): (&OfWord, u64),
         others: impl Iterator<Item = (&'a OfWord, u64)>,
     ) -> Passes {
-        // A tile has a share of the chunk's memory.
+        // Each tile provides a share of the chunk's memory.
         let n_tiles = n_tiles.max(1);
         let share = self.told.n_bytes.div_ceil(n_tiles);
         let pass = |names: &OfWord, n_tiles: u64, tile_bytes: u64| Pass {
@@ -237,7 +243,7 @@ impl Launches {
             .then(others.map(|(names, n_tiles)| pass(names, n_tiles, 0)))
     }
 
-    /// The passes that compress; `is_relative`: with a bound that is known by the range.
+    /// The passes that compress. `is_relative`: the bound depends on the range.
     fn write(&self, is_relative: bool) -> Passes {
         let Told { n_blocks, n_pieces, n_layers, n_tiles, .. } = self.told;
         let [tiles, pieces, all] = [n_blocks, n_pieces, n_tiles].map(u64::from);
@@ -259,7 +265,7 @@ impl Launches {
         Passes { rounds: if is_layered { rounds } else { Rounds::NONE }, ..passes }
     }
 
-    /// The passes that decompress, and one more.
+    /// The passes that decompress, and optionally one more.
     fn read(&self, by: &Read, last: Option<(&OfWord, u64)>) -> Passes {
         let Told { n_blocks, n_pieces, n_layers, .. } = self.told;
         let refine = if n_layers > 1 { &by.refine_layers } else { &by.refine };
@@ -278,12 +284,13 @@ fn missing_of<T: Real>(chunk: &Chunk) -> (MissingArgs, [u64; 2]) {
     (MissingArgs::new(missing.as_ref()), words)
 }
 
-/// Blocks of numbers that a payload may have, with any order of the axes; at least one.
+/// The maximum number of blocks of a payload over all orders of the axes; at least one.
 fn most_blocks(grid: Grid) -> u64 {
     let mut most = 1;
     let mut order = [0, 1, 2, 3];
     permute(&mut order, 0, &mut |order| {
-        // Where an axis of one node comes makes no difference: last ones only.
+        // The position of an axis with one node does not matter, so only orders with these axes
+        // last are tried.
         let is_first = order.windows(2).all(|pair| {
             let [of_first, of_second] = [pair[0], pair[1]].map(|axis| grid.extents[usize::from(axis)] > 1);
             of_first || (!of_second && pair[0] < pair[1])
@@ -295,7 +302,7 @@ fn most_blocks(grid: Grid) -> u64 {
     most
 }
 
-/// Calls `each` with every order of the axes from `from` on.
+/// Calls `each` with every permutation of the axes from index `from` on.
 fn permute(order: &mut [u8; MAX_RANK], from: usize, each: &mut impl FnMut(&[u8; MAX_RANK])) {
     if from == MAX_RANK {
         each(order);

@@ -1,5 +1,5 @@
-//! Decoding: all numbers, then step by step from the first element to the array, or to a coarser grid, and layer by layer; at the
-//! end the elements that are kept exactly.
+//! Decoding: reads all numbers, then refines step by step from the first element to the array, or
+//! to a coarser grid, layer by layer. Finally writes the elements that are stored exactly.
 
 use crate::codec::mgard::Chunk;
 use crate::codec::mgard::exact;
@@ -20,7 +20,8 @@ use crate::stage::sums::{Prefetch, sums_of};
 use crate::stage::word::Word;
 use zerocopy::FromZeros;
 
-/// Decodes a payload into `dst`, which has exactly the bytes of the array, and returns its sums.
+/// Decodes a payload into `dst`, which has exactly the bytes of the array, and returns the
+/// payload's checksum.
 ///
 /// # Errors
 /// `Corrupt`, `Truncated`, `UnsupportedFormat` or `OutOfMemory`.
@@ -29,8 +30,9 @@ pub fn decode<T: Real>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8])
     decode_part::<T>(chunk, job, &payload, (0, payload.head.n_layers), dst)
 }
 
-/// Decodes the grid of a level from layer 0, or the array, which is that of level 0, from some layers, into `dst`, which has exactly its
-/// bytes, and returns the sums of what was read of the payload.
+/// Decodes into `dst`, which has exactly the bytes of the result, and returns the checksum of the
+/// bytes read. Level 0 is the array, from the first `n_layers` layers; a coarser level is its grid,
+/// from layer 0.
 ///
 /// # Errors
 /// As [`decode`].
@@ -51,7 +53,7 @@ pub fn decode_part<T: Real>(
     let numbers = &mut memory.numbers[..arrays.n_numbers()];
     let mut sums = sums_of(job.level, Prefetch::Nothing, payload.front, 0);
     sums = sums.plus(coded.decode::<T>(&arrays, job, numbers)?);
-    // Layers are by turns in one array and in the other, the last one where all is to be.
+    // Layers alternate between two arrays, such that the last one is written to the destination.
     let mut other = std::mem::take(&mut memory.values);
     walk::at_least(&mut other, if n_layers > 1 { nodes.len() } else { 0 })?;
     for k in 0..n_layers {
@@ -85,8 +87,8 @@ pub fn decode_part<T: Real>(
     Ok(sums)
 }
 
-/// Takes the steps of a layer to the grid of a level, with the numbers that are in memory. `layers` is what those before it have of the
-/// array.
+/// Performs the steps of a layer up to the grid of a level, with the numbers in memory. `layers` is
+/// the result of the previous layers.
 fn take_steps<T: Real>(
     head: &Head,
     k: usize,
@@ -118,7 +120,7 @@ fn take_steps<T: Real>(
     Ok(())
 }
 
-/// As [`decode`], but only the elements of a region are wanted.
+/// As [`decode`], but returns only the elements of a region.
 ///
 /// # Errors
 /// As [`decode`].
@@ -129,7 +131,8 @@ pub fn decode_region<T: Real>(
     region: &FoldedRegion,
     dst: &mut [u8],
 ) -> Result<Sums> {
-    // What is said of a large array must have a table of its size, before there is memory for it.
+    // Before memory for a large array is allocated, the payload must have a table of the right
+    // size.
     let parsed = chunk.parse::<T>(payload, payload.len() as u64)?;
     parsed.numbers(0, &Arrays::new(parsed.head.grid))?;
     let n_bytes = chunk.grid.n_nodes() * size_of::<T>();
@@ -140,7 +143,7 @@ pub fn decode_region<T: Real>(
     Ok(sums)
 }
 
-/// Counts the blocks of numbers, and the elements that are kept exactly.
+/// Counts the blocks of numbers, and the elements that are stored exactly.
 ///
 /// # Errors
 /// As [`decode`].

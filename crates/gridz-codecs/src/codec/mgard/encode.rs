@@ -1,4 +1,5 @@
-//! Encoding: for each layer what the bound is and what the bins are, then step by step from the first element to the array.
+//! Encoding: for each layer, chooses bound and bins, then refines step by step from the first
+//! element to the array.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -25,27 +26,30 @@ use crate::stage::rows::{LANES, Rows, Task, at_level};
 use crate::stage::sums::{Prefetch, sums_of};
 use crate::stage::word::Word;
 
-/// By how much shorter than the finest one the bins of each level above are, and by how much at most, where the mean of squares
-/// counts and there are several axes: few nodes have these bins, and all others are predicted from them.
+/// Ratio of the bins of consecutive levels, and limit of the total ratio: coarser levels get
+/// shorter bins. Applies if the mean square error counts and there are several axes. Few nodes have
+/// these bins, and the rest is predicted from them.
 const FINER: f64 = 1.5;
 const FINEST: f64 = 4.0;
-/// Times that errors are measured to find the largest bins for a mean of squares.
+/// Number of walks that measure errors to find the largest bins for a mean square error.
 const TRIES: usize = 4;
 const TRIES_OF_NORMS: usize = 8;
-/// No error may be larger than so many times the root of the mean of squares: in a field of which nearly all is constant, what is not would be lost.
+/// Limit of a single error, relative to the requested root mean square. In a field that is nearly
+/// constant everywhere, the few other elements would otherwise be lost.
 const LARGEST_ERROR: f64 = 8.0;
-/// Units that an error of a whole bin has.
+/// Errors are measured in units; a whole bin has this many.
 const UNITS: f64 = 32768.0;
-/// By so many units the root of the mean of squares may be larger than that of errors in whole units.
+/// The true root mean square error can exceed that of errors rounded to whole units by at most this
+/// many units.
 const ROUNDED: f64 = 0.511;
 
-/// By such a part a norm may be larger than sums of rounded numbers tell.
+/// Relative margin by which a norm can exceed the one computed with rounding.
 const ROUNDED_NORM: f64 = 1e-9;
 
-/// So many elements are looked at to find one in the middle.
+/// Number of samples whose median is taken.
 const MIDDLE_OF: usize = 63;
 
-/// Encodes `src` into `dst`, which has at least as many bytes as are planned.
+/// Encodes `src` into `dst`, which has at least the planned number of bytes.
 ///
 /// # Errors
 /// `OutOfMemory`.
@@ -71,7 +75,8 @@ pub fn encode<T: Real>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> 
         coder.choose(&mut plan, k)?;
         coder.walk(&plan.head, k, None)?;
         let grid = plan.head.grid;
-        // What does not fit is stored; so much is what every writer has, once for layer 0 and twice for all.
+        // What does not fit is stored. Every writer has the same limits: one for layer 0, and twice
+        // that for all layers.
         let room = if k == 0 { chunk.room() as usize - n_head } else { rest.len() };
         let arrays = Arrays::new(grid);
         if (k > 0 && n_head + end >= src.len()) || end + arrays.most_bytes(size_of::<T>()) > room {
@@ -103,17 +108,17 @@ pub fn encode<T: Real>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> 
     Ok(Encoded { n_bytes: n_head + end, sums })
 }
 
-/// What is decided before a walk.
+/// The decisions made before a walk.
 #[derive(Clone, Copy)]
 struct Plan {
     head: Head,
-    /// The bound of the whole, or the value if it is that of a mean.
+    /// The bound of the whole payload; in mode rms, the value.
     of_all: f64,
-    /// What rounding may add to an error, about.
+    /// Approximate rounding error to expect.
     unit: f64,
 }
 
-/// A chunk that is encoded.
+/// The encoder of one chunk.
 struct Coder<'a, T: Real> {
     chunk: &'a Chunk,
     job: &'a Job<'a>,
@@ -127,7 +132,7 @@ struct Coder<'a, T: Real> {
 }
 
 impl<T: Real> Coder<'_, T> {
-    /// Decides on what belongs to no layer.
+    /// Makes the decisions that belong to no layer.
     fn plan(&self, src: &[u8]) -> Result<Plan> {
         let asked = self.chunk.asked;
         let of_all = if asked.mode == Mode::Rel { self.relative_bound(src)? } else { asked.value };
@@ -141,13 +146,14 @@ impl<T: Real> Coder<'_, T> {
         Ok(Plan { head, of_all, unit })
     }
 
-    /// Decides on the bins of a layer, and on what its steps predict from; that of layer 0 decides on the order of the axes, too.
+    /// Chooses a layer's bins and the predictions of its steps. For layer 0, also chooses the order
+    /// of the axes.
     fn choose(&mut self, plan: &mut Plan, k: usize) -> Result<()> {
         let bound = self.chunk.asked.of_layer(k, plan.of_all);
         plan.set_bins::<T>(k, within(bound, plan.unit), bound, [1.0; 2]);
         let Head { grid, layers, .. } = &mut plan.head;
         let bin = T::at_most(layers[k].bins[0]);
-        // The samples are of the finest levels, whose bins are as long as any.
+        // The samples are taken from the finest levels, whose bins are the longest.
         let reach = |k: usize| T::at_most(layers[k].bins[0]) * T::HALF;
         let before = (k > 0).then(|| (&self.values[..self.array.len()], reach(k - 1)));
         let sampler = Sampler {
@@ -166,7 +172,7 @@ impl<T: Real> Coder<'_, T> {
         if self.chunk.asked.mode == Mode::Rms { self.widen(plan, k, bound) } else { Ok(()) }
     }
 
-    /// The absolute bound that the value of mode rel is for this array.
+    /// Converts the value of mode rel to an absolute bound for this array.
     fn relative_bound(&self, src: &[u8]) -> Result<f64> {
         let Chunk { dtype, asked, .. } = *self.chunk;
         let missing = self.chunk.missing::<T>();
@@ -176,8 +182,8 @@ impl<T: Real> Coder<'_, T> {
         ranger.bound(src, missing.as_ref().map(std::slice::from_ref), asked.value)
     }
 
-    /// An ordinary element in the middle of some: all others are seen from it, so it must be none of a few wild ones. 0 if
-    /// there is none.
+    /// An ordinary element that is the median of some samples, or 0 if there is none. Magnitudes
+    /// are measured relative to it, so it must not be an outlier itself.
     fn middle(&self) -> T {
         let n = self.array.len();
         let element = |i: usize| T::of(self.array[i]);
@@ -192,15 +198,16 @@ impl<T: Real> Coder<'_, T> {
         some.get(some.len() / 2).copied().unwrap_or_else(any)
     }
 
-    /// What the first element is predicted to be. With several layers that is the element itself, unless it is a wild one, so that
-    /// it need not be kept exactly: without exact elements coarser grids need fewer bytes.
+    /// The prediction of the first element. With several layers it is the element itself, unless
+    /// that is an outlier. Then it need not be stored exactly, and coarse grids without exact
+    /// elements need fewer bytes.
     fn first(&self, middle: T, bound: T) -> T {
         let first = T::of(self.array[0]);
         let is_near = self.missing.is_ordinary(first) && (first - middle).size() < bound * T::CODES;
         if self.chunk.asked.n_layers > 1 && is_near { first } else { middle }
     }
 
-    /// The size of the largest ordinary element that may have a code with this bound.
+    /// The magnitude of the largest ordinary element that may have a code with this bound.
     fn largest(&self, middle: T, bound: T) -> T {
         let largest = |piece: &[T::Bytes]| {
             at_level(self.job.level, Largest { piece, middle, farthest: bound * T::CODES, missing: self.missing })
@@ -213,8 +220,9 @@ impl<T: Real> Coder<'_, T> {
         self.job.pool.map(pieces, largest).into_iter().fold(T::ZERO, |a, b| if b > a { b } else { a })
     }
 
-    /// Goes all steps of a layer, and finds their numbers, those of each in the order of its nodes. The errors, if they are measured
-    /// in units of which 1 has `units`.
+    /// Performs all steps of a layer and computes their numbers, those of each step in the order of
+    /// its nodes. If `units` is given, returns the errors, measured such that 1.0 has `units`
+    /// units.
     fn walk(&mut self, head: &Head, k: usize, units: Option<T>) -> Result<Errors> {
         let (grid, n) = (&head.grid, self.array.len());
         self.exact.iter().for_each(|word| word.store(0, Ordering::Relaxed));
@@ -244,17 +252,20 @@ impl<T: Real> Coder<'_, T> {
         Ok(errors)
     }
 
-    /// Looks for the largest bins of a layer whose errors have a root of the mean of squares that is not above the value. Bins for a
-    /// bound of every element are set, and may be best.
+    /// Searches for the largest bins of a layer whose root mean square error does not exceed the
+    /// value. On entry, the bins are those for a bound on every element; they remain if no larger
+    /// ones are found.
     fn widen(&mut self, plan: &mut Plan, k: usize, value: f64) -> Result<()> {
         let (unit, s) = (plan.unit, f64::from(self.chunk.asked.s));
         let n_axes = self.chunk.grid.extents.iter().filter(|&&n| n > 1).count();
         let finer = if n_axes > 1 { FINER } else { 1.0 };
-        // Coarse parts count more with other norms, and their bins are as much shorter.
+        // With other norms, coarse levels weigh more, and their bins are shorter by the same
+        // factor.
         let finer = finer.max(2f64.powf(-s));
         let finest = FINEST.max(2f64.powf(-s * f64::from(self.chunk.grid.n_levels())));
         let (tries, least) = if s == 0.0 { (TRIES, 0.125) } else { (TRIES_OF_NORMS, 0.0) };
-        // That of errors which are equally likely in a bin; then as measured, and a little below.
+        // Start with the bin whose errors, if uniformly distributed, have this root mean square.
+        // Then correct by the measurement, minus a small margin.
         let (mut half, mut best, mut too_wide) = (value * 3f64.sqrt(), None, f64::INFINITY);
         for _ in 0..tries {
             let mut wider = *plan;
@@ -278,7 +289,8 @@ impl<T: Real> Coder<'_, T> {
                 && !(kept < next && next < too_wide)
                 && too_wide.is_finite()
             {
-                // Norms are less even than means; so between what was right and what was not.
+                // Norms vary less smoothly than means, so try the middle of the accepted and the
+                // rejected bin.
                 next = (kept * too_wide).sqrt();
             }
             if next == half {
@@ -289,16 +301,18 @@ impl<T: Real> Coder<'_, T> {
         if let Some((_, wider)) = best {
             *plan = wider;
         } else if s != 0.0 {
-            // Where each error is below the value with the largest of all weights, the norm is.
+            // The norm is below the value if each error is below the value divided by the largest
+            // weight.
             let bound = value * 2f64.powf(s * f64::from(self.chunk.grid.n_levels()));
             plan.set_bins::<T>(k, within(bound, unit), bound, [1.0; 2]);
         }
-        // Where each error is below the value, the mean is.
+        // The root mean square is below the value if each error is.
         Ok(())
     }
 
-    /// The norm of the errors after a walk, and a little more; `n` elements are not exact. Errors are about as large as `value`:
-    /// they are scaled by its power of two, so that their squares neither underflow nor overflow.
+    /// An upper bound on the norm of the errors after a walk; `n` elements are not stored exactly.
+    /// Errors are about as large as `value`. They are scaled by its power of two, so that their
+    /// squares neither underflow nor overflow.
     fn norm(&self, n: u64, value: f64) -> Result<f64> {
         let scale = power_of_2(-exponent(value).clamp(-1022, 1022));
         let mut errors = try_vec(self.array.len(), "the errors of a chunk")?;
@@ -316,7 +330,8 @@ impl<T: Real> Coder<'_, T> {
         Ok(if norm < f64::MIN_POSITIVE { norm.next_up() } else { norm })
     }
 
-    /// Whether a layer that was walked has elements which it does not keep, but those before did; only these are marked from now on.
+    /// True if the layer just walked has elements that it must store exactly and that no earlier
+    /// layer has stored. From now on, only these are marked.
     fn has_exact(&self, k: usize) -> bool {
         let mut all = 0;
         for (word, before) in self.exact.iter().zip(self.exact_before) {
@@ -329,7 +344,7 @@ impl<T: Real> Coder<'_, T> {
         all != 0
     }
 
-    /// Keeps what a layer that was walked has for the next one.
+    /// Saves the result of the layer just walked for the next layer.
     fn keep_layer(&mut self) {
         for (word, before) in self.exact.iter().zip(self.exact_before) {
             before.fetch_or(word.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -339,8 +354,8 @@ impl<T: Real> Coder<'_, T> {
 }
 
 impl Plan {
-    /// Sets the bins of a layer, of which the finest level has those with this half and each one above has shorter ones, by a factor,
-    /// to a factor of all; and its bound.
+    /// Sets the bound and the bins of a layer. The finest level has bins with this half-width; each
+    /// coarser level has bins shorter by `finer`, in total by at most `finest`.
     fn set_bins<T: Real>(&mut self, k: usize, half: f64, bound: f64, [finer, finest]: [f64; 2]) {
         let mut factor = 1.0;
         let layer = &mut self.head.layers[k];
@@ -352,7 +367,8 @@ impl Plan {
     }
 }
 
-/// The size of the largest of those elements that are not farther from the middle than something, and not missing.
+/// The magnitude of the largest element that is not missing and is nearer to `middle` than
+/// `farthest`.
 struct Largest<'a, T: Real> {
     piece: &'a [T::Bytes],
     middle: T,
@@ -372,7 +388,7 @@ impl<T: Real> Largest<'_, T> {
             let mut lane = 0;
             while lane < n {
                 let x = T::of(row[lane]);
-                // Not so of what is not finite.
+                // The comparison is false for elements that are not finite.
                 let is_counted = (x - middle).size() < farthest && !missing.has::<MANY>(x);
                 let size = if is_counted { x.size() } else { T::ZERO };
                 largest[lane] = if size > largest[lane] { size } else { largest[lane] };
@@ -393,40 +409,41 @@ impl<T: Real> Task<T::Word> for Largest<'_, T> {
     }
 }
 
-/// The bin with this half: four times of it and more must be finite.
+/// The bin with this half-width. Four times its length and more must be finite.
 fn bin<T: Real>(half: f64) -> f64 {
     (2.0 * half).min(T::MAX.to_f64() / 16.0)
 }
 
-/// What errors must be smaller than for a bound.
+/// The limit that errors must stay below, for a bound.
 fn limit<T: Real>(bound: f64) -> T {
-    // Of errors below the smallest number there is only that of none.
+    // Below the smallest positive number there is only the error 0.
     let (bound, least) = (T::at_most(bound), T::of(T::put(T::Word::from_u64(1))));
     if bound < least { least } else { bound }
 }
 
-/// Units of errors that 1 has, by the finest bin.
+/// The number of error units in 1.0, from the finest bin.
 fn units<T: Real>(bin: f64) -> T {
     T::at_most(UNITS / bin)
 }
 
-/// The root of the mean of the squares of errors in such units, and a little more.
+/// An upper bound on the root mean square of errors, which are given in such units.
 fn root<T: Real>(errors: Errors, units: T) -> f64 {
     let mean = errors.squares as f64 / errors.n.max(1) as f64;
     (mean.sqrt() + ROUNDED) / units.to_f64()
 }
 
-/// Half a bin, so that errors are within a bound where rounding adds up to a unit; not less than half of the bound.
+/// The half-width of a bin that keeps errors within a bound if rounding adds up to `unit`; at least
+/// half of the bound.
 fn within(bound: f64, unit: f64) -> f64 {
     (bound - unit).max(bound / 2.0)
 }
 
-/// A power of two, or 0 if it is below the normal numbers.
+/// 2^`exponent`, or 0 if that is below the normal numbers.
 fn power_of_2(exponent: i32) -> f64 {
     if exponent > -1023 { f64::from_bits(((exponent + 1023) as u64) << 52) } else { 0.0 }
 }
 
-/// The exponent of a number above 0.
+/// The binary exponent of a number above 0.
 fn exponent<T: Real>(x: T) -> i32 {
     (x.to_f64().to_bits() >> 52) as i32 - 1023
 }

@@ -1,12 +1,14 @@
-//! Elements that are kept exactly: NaN, infinities, fill values, and what would not come back within the bound.
+//! Elements that are stored exactly: NaN, infinities, fill values, and elements that would not be
+//! decoded within the bound.
 //!
 //! ```text
 //! u32 bytes of each piece | pieces
 //! a piece: u16 flags | u16 0 | holes, if flag 1 | others, if flag 2
 //! ```
 //!
-//! The array is cut into pieces of 2^15 elements, one behind the other. Of the elements of a piece that are kept, those that
-//! have one word are holes, so a masked region is little more than its border; others have a place and a word each.
+//! The array is split into consecutive pieces of 2^15 elements. Within a piece, the stored elements
+//! that share one word are holes, so a masked region costs little more than its border. The other
+//! elements (outliers) have a position and a word each.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -18,21 +20,23 @@ use crate::stage::word::Word;
 
 /// Elements of a piece.
 const PIECE: usize = 1 << 15;
-/// What a piece has.
+/// Flags of a piece's sections.
 const HOLES: u16 = 1;
 const OTHERS: u16 = 2;
 
 /// Bytes of a table entry.
 const ENTRY: usize = 4;
 
-/// How long the rows of a piece of `n` elements are, if there are several: marks change little from row to row.
+/// Row length of a piece of `n` elements, if it has several rows. Bitmaps change little from row to
+/// row.
 fn rows(n: usize, row: usize) -> Option<usize> {
     (row < n).then_some(row)
 }
 
-/// The word that more than half of some have, if there is one; else any of them.
+/// The word that more than half of the words equal, if there is one; otherwise an arbitrary one of
+/// them.
 fn majority<W: Word>(words: impl Iterator<Item = W>) -> Option<W> {
-    // The vote of Boyer and Moore: words pair off with others.
+    // The Boyer–Moore majority vote: different words cancel in pairs.
     let mut lead = (None, 0usize);
     for word in words {
         lead = match lead {
@@ -44,18 +48,18 @@ fn majority<W: Word>(words: impl Iterator<Item = W>) -> Option<W> {
     lead.0
 }
 
-/// Pieces of an array with `n` elements.
+/// Number of pieces of an array with `n` elements.
 pub fn n_pieces(n: usize) -> usize {
     n.div_ceil(PIECE)
 }
 
-/// Bytes of their table.
+/// Bytes of the table of pieces.
 fn table_bytes(n: usize) -> usize {
     ENTRY * n_pieces(n)
 }
 
-/// Writes the elements that are marked, of an array with rows of `row` elements, to the start of `out`; bytes of it. `None` if
-/// that is too short.
+/// Writes the marked elements of an array with rows of `row` elements to the start of `out`.
+/// Returns the number of bytes, or `None` if `out` is too short.
 pub fn write<T: Real>(
     array: &[T::Bytes],
     row: usize,
@@ -77,7 +81,7 @@ pub fn write<T: Real>(
             .marked()
             .filter(|&at| word(at) == hole)
             .for_each(|at| holes.words_mut()[at as usize / 32] |= 1 << (at % 32));
-        // One alone is shorter as one of the others; and of several kinds none is more than the others.
+        // A single hole is shorter as an outlier, and without a majority word, holes do not pay.
         if holes.count() < 2 || 2 * holes.count() <= marks.count() {
             holes.restart(elements.len());
         }
@@ -103,15 +107,15 @@ pub fn write<T: Real>(
     Some(end)
 }
 
-/// What a piece has.
+/// The contents of a piece.
 struct Piece<'b, W> {
-    /// The word of holes, and where they are.
+    /// The word of the holes, and their bitmap.
     holes: Option<(W, Marks)>,
     others: Option<Others<'b>>,
 }
 
 impl<'b, W: Word> Piece<'b, W> {
-    /// Of a piece of `n` elements.
+    /// Parses a piece of `n` elements.
     fn parse(mut bytes: &'b [u8], n: usize, row: usize, element: Element) -> Result<Self> {
         let head = take(&mut bytes, ALIGNMENT)?;
         let flags = u16::from_le_bytes([head[0], head[1]]);
@@ -125,7 +129,7 @@ impl<'b, W: Word> Piece<'b, W> {
     }
 }
 
-/// The pieces of a section that have something: the first element and the number of them, and their bytes.
+/// The nonempty pieces of a section: index of the first element, number of elements, and bytes.
 fn pieces(section: &[u8], n: usize) -> Result<impl Iterator<Item = (usize, usize, &[u8])>> {
     let (table, rest) = section.split_at_checked(table_bytes(n)).ok_or_else(damage)?;
     let total: usize = table.chunks_exact(ENTRY).map(|entry| u32::read(entry) as usize).sum();
@@ -141,7 +145,8 @@ fn pieces(section: &[u8], n: usize) -> Result<impl Iterator<Item = (usize, usize
     }))
 }
 
-/// Calls `put` with the place and the bytes of each element of a section, of an array of `n_all` elements with rows of `row`.
+/// Calls `put` with the position and the bytes of each element of a section, for an array of
+/// `n_all` elements with rows of `row`.
 ///
 /// # Errors
 /// `Corrupt`, or `UnsupportedFormat` for pieces that only a later version can have written.
@@ -164,7 +169,7 @@ pub fn read<T: Real>(
     Ok(())
 }
 
-/// How many elements a section has, of an array of `n_all` elements with rows of `row`.
+/// Counts the elements of a section, for an array of `n_all` elements with rows of `row`.
 ///
 /// # Errors
 /// As [`read`].

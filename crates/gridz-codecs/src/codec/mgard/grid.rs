@@ -1,44 +1,47 @@
-//! Grids: an array seen coarser and coarser, and the steps back to it.
+//! Grids: coarser and coarser views of an array, and the steps that refine them.
 //!
-//! The grid of level l has every 2^l-th node of the array along each axis, so the coarsest one has a single node, the
-//! first element. A step makes a grid finer along one axis: it adds the nodes between those that there are. On the way from a
-//! level to the one below there is a step for each axis along which there are more, in an order that belongs to the payload:
-//! the last axis of it has most of the new nodes, so the array should be smoothest along that.
+//! The grid of level l has every 2^l-th node of the array along each axis, so the coarsest one has
+//! a single node, the first element. A step refines a grid along one axis: it adds a node between
+//! each two nodes. From each level to the next finer one there is a step for each axis along which
+//! there are new nodes. The payload determines the order of these axes. The last one adds the most
+//! nodes, so it should be the axis along which the array is smoothest.
 
 use crate::types::Shape;
 
-/// Most axes.
+/// Most axes of an array.
 pub const MAX_RANK: usize = 4;
-/// Most levels above that of the array, and most steps: extents multiply to no more than 2^32 elements.
+/// Most levels above the array's, and most steps: an array has at most 2^32 elements.
 pub const MAX_LEVELS: usize = 33;
 pub const MAX_STEPS: usize = MAX_LEVELS + MAX_RANK;
-/// The numbers of the first steps are coded together, up to a grid of so many nodes.
+/// The numbers of the first steps are coded together, up to a grid with this many nodes.
 const FRONT_NODES: usize = 1 << 12;
 
-/// An array with elements, and the order of its axes.
+/// The extents of a nonempty array, and the order of its axes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grid {
-    /// Extents, with ones in front.
+    /// Extents, padded with leading ones.
     pub extents: [usize; MAX_RANK],
-    /// The axes as steps take them.
+    /// The axes in the order of the steps.
     pub order: [u8; MAX_RANK],
 }
 
-/// A step.
+/// One refinement step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
     /// The axis along which the grid becomes finer.
     pub axis: usize,
-    /// The level of the nodes that are new.
+    /// The level of the new nodes.
     pub level: u32,
-    /// Extents after it.
+    /// Extents after the step.
     pub after: [usize; MAX_RANK],
-    /// Elements of the array from a node to the next along each axis, after it.
+    /// Strides in the array, in elements, between neighboring nodes along each axis, after the
+    /// step.
     pub strides: [usize; MAX_RANK],
 }
 
 impl Grid {
-    /// The grids of an array of rank 1 to 4. `None` if there are no elements, or more than 2^32.
+    /// The grids of an array of rank 1 to 4. Returns `None` if it is empty or has more than 2^32
+    /// elements.
     pub fn new(shape: &Shape) -> Option<Self> {
         let mut extents = [1; MAX_RANK];
         let rank = shape.extents().len();
@@ -49,27 +52,27 @@ impl Grid {
         (n <= 1 << 32).then_some(Self { extents, order: [0, 1, 2, 3] })
     }
 
-    /// The same with another order, if it has every axis.
+    /// The same grid with another order of axes. Returns `None` if an axis is missing.
     pub fn ordered(self, order: [u8; MAX_RANK]) -> Option<Self> {
         (0..MAX_RANK as u8).all(|axis| order.contains(&axis)).then_some(Self { order, ..self })
     }
 
-    /// Nodes of the finest grid.
+    /// Number of nodes of the finest grid.
     pub fn n_nodes(&self) -> usize {
         self.extents.iter().product()
     }
 
-    /// Levels above that of the array.
+    /// Number of levels above the array's.
     pub fn n_levels(&self) -> u32 {
         self.extents.iter().map(|&n| usize::BITS - (n - 1).leading_zeros()).max().unwrap_or(0)
     }
 
-    /// How many of the steps lead to the grid of a level.
+    /// Number of steps up to the grid of a level.
     pub fn n_steps(self, level: u32) -> usize {
         self.steps().take_while(|step| step.level >= level).count()
     }
 
-    /// Where in the grid of a level an element of the array is, if it is one of its nodes.
+    /// Index in the grid of a level of the element at `place`, if that is a node of it.
     pub fn node(&self, level: u32, place: usize) -> Option<usize> {
         let (mut rest, mut node, mut stride) = (place, 0, 1);
         for axis in (0..MAX_RANK).rev() {
@@ -84,12 +87,12 @@ impl Grid {
         Some(node)
     }
 
-    /// Nodes along an axis at a level.
+    /// Number of nodes along an axis at a level.
     pub fn extent(&self, axis: usize, level: u32) -> usize {
         ((self.extents[axis] - 1) >> level) + 1
     }
 
-    /// Elements of the array from an element to the next along each axis.
+    /// Strides of the array, in elements.
     pub fn strides(&self) -> [usize; MAX_RANK] {
         let mut strides = [1; MAX_RANK];
         for axis in (1..MAX_RANK).rev() {
@@ -107,43 +110,43 @@ impl Grid {
             let levels = [0, 1, 2, 3].map(|other| level + u32::from(place(other) > place(axis)));
             let after = [0, 1, 2, 3].map(|axis| self.extent(axis, levels[axis]));
             let strides = self.strides();
-            // An axis with one node has no next one.
+            // An axis with one node has no neighbors.
             let stride = |axis: usize| if after[axis] > 1 { strides[axis] << levels[axis] } else { 0 };
             Step { axis, level, after, strides: [0, 1, 2, 3].map(stride) }
         })
     }
 
-    /// How many of the steps have their numbers coded together.
+    /// Number of steps whose numbers are coded together.
     pub fn n_front(&self) -> usize {
         self.steps().take_while(|step| step.n_nodes() <= FRONT_NODES).count()
     }
 }
 
 impl Step {
-    /// Nodes after it.
+    /// Number of nodes after the step.
     pub fn n_nodes(&self) -> usize {
         self.after.iter().product()
     }
 
-    /// Along its axis: nodes after it, before it, and new ones.
+    /// Numbers of nodes along the step's axis: after it, before it, and new ones.
     pub fn along(&self) -> [usize; 3] {
         let n = self.after[self.axis];
         [n, n.div_ceil(2), n / 2]
     }
 
-    /// Nodes before the axis, and behind it.
+    /// Products of the extents before the step's axis, and after it.
     pub fn around(&self) -> [usize; 2] {
         [self.after[..self.axis].iter().product(), self.after[self.axis + 1..].iter().product()]
     }
 
-    /// The new nodes along each axis.
+    /// The number of new nodes along each axis.
     pub fn new_extents(&self) -> [usize; MAX_RANK] {
         let mut extents = self.after;
         extents[self.axis] /= 2;
         extents
     }
 
-    /// How many nodes are new.
+    /// Number of new nodes.
     pub fn n_new(&self) -> usize {
         self.new_extents().iter().product()
     }

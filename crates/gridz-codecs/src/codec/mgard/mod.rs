@@ -1,13 +1,14 @@
-//! `mgard`: a hierarchy of grids, each predicted from the coarser one, with a bound for every element or for the mean of
-//! squares.
+//! `mgard`: a hierarchy of grids, each predicted from the next coarser one, with a bound for every
+//! element or for the mean square error.
 //!
-//! `grid` says what the grids are, `refine` how one follows from the one before, and `numbers` how what is left is coded.
-//! Where several layers are asked for each further one does the same with what those before have left, and `part` tells how much a reader
-//! needs who takes less.
-//! `choose` looks for what is best to predict from; `encode` and `decode` do a chunk; `payload` says where everything is, and
-//! `exact` keeps the elements that no prediction is good enough for, and NaN and fill values.
+//! `grid` describes the grids, `refine` computes each grid from the previous one, and `numbers`
+//! codes the residuals. With several layers, each further layer codes what the previous layers have
+//! left; `part` determines how much a progressive reader needs. `choose` selects the predictions.
+//! `encode` and `decode` process a chunk, and `payload` is the layout of a payload. `exact` stores
+//! NaN, fill values and the elements that no prediction approximates well enough.
 //!
-//! What is decoded depends on all elements of a chunk. So arrays of which parts are rewritten drift from what they were.
+//! A decoded element depends on all elements of its chunk. So arrays drift if parts of them are
+//! rewritten.
 
 mod choose;
 mod cuda;
@@ -39,13 +40,12 @@ use params::Asked;
 use payload::Payload;
 use real::Real;
 
-/// Room for what a payload has beside numbers.
+/// Room for the bytes of a payload other than numbers.
 const FRONT_BYTES: u64 = 1 << 12;
 
-/// Arrays must be smaller: the table of their numbers counts bytes by four, in 32 bits.
+/// Arrays must be smaller: the table of numbers counts units of four bytes in 32 bits.
 const MOST_BYTES: usize = 1 << 34;
 
-/// The codec.
 pub struct Mgard;
 
 impl Codec for Mgard {
@@ -129,7 +129,7 @@ impl Codec for Mgard {
         })
     }
 
-    /// Every element may depend on all others of a chunk, so all are decoded.
+    /// Every element may depend on all others of its chunk, so the whole chunk is decoded.
     fn decode_region(
         &self,
         job: &Job,
@@ -146,12 +146,12 @@ impl Codec for Mgard {
     }
 }
 
-/// Whether mgard takes elements of a type.
+/// True if mgard supports elements of this type.
 fn is_float(dtype: DType) -> bool {
     matches!(dtype, DType::F32 | DType::F64)
 }
 
-/// What is known of a chunk before its elements are.
+/// The properties of a chunk that are known before its elements.
 #[derive(Clone, Copy)]
 struct Chunk {
     grid: Grid,
@@ -160,14 +160,14 @@ struct Chunk {
 }
 
 impl Chunk {
-    /// `None` if there are no elements, or too many.
+    /// Returns `None` if the array is empty or too large.
     fn new(dtype: DType, shape: &Shape, asked: Asked) -> Option<Self> {
         let grid = Grid::new(shape)?;
         let n_bytes = grid.n_nodes().checked_mul(dtype.size()? as usize)?;
         (n_bytes < MOST_BYTES).then_some(Self { grid, dtype, asked })
     }
 
-    /// How elements become words.
+    /// How elements map to words.
     fn element(&self) -> Result<Element> {
         Element::of(self.dtype).ok_or_else(|| Error::corrupt("an mgard chunk of elements that are no floats"))
     }
@@ -178,18 +178,19 @@ impl Chunk {
         (!missing.is_none()).then(|| missing.of_part(self.dtype, 0, 1))
     }
 
-    /// Most bytes of layer 0; where it would have more the array is stored.
+    /// Most bytes of layer 0; an array that needs more is stored.
     fn room(&self) -> u64 {
         let n_bytes = self.grid.n_nodes() as u64 * u64::from(self.dtype.size().unwrap_or_default());
         n_bytes + n_bytes / 32 + FRONT_BYTES
     }
 
-    /// Most bytes of a payload: there are further layers only behind fewer bytes than the array has.
+    /// Most bytes of a payload. A further layer is only written if the previous ones have fewer
+    /// bytes than the array.
     fn payload_bound(&self) -> u64 {
         self.room() * if self.asked.n_layers > 1 { 2 } else { 1 }
     }
 
-    /// The payload's parts. It has `n_all` bytes, of which there are the first ones.
+    /// Parses a payload of `n_all` bytes; `payload` may be truncated.
     fn parse<'p, T: Real>(&self, payload: &'p [u8], n_all: u64) -> Result<Payload<'p>> {
         let _ieee = Ieee::begin();
         let Asked { mode, value, n_layers, .. } = self.asked;

@@ -1,20 +1,23 @@
-//! The norms of an array of errors in which coarse parts count more than fine ones.
+//! Norms of arrays of errors in which coarse components weigh more than fine ones.
 //!
-//! Let Q_l e be what comes nearest to an array e, by least squares, of all arrays that are linear between the nodes of the grid of
-//! level l, and constant behind the last ones. The parts Q_l e - Q_(l+1) e of an array are orthogonal, so the squares of their norms add
-//! up to that of the array. The norm s counts that of level l 4^(-s·l) times: with s = 0 it is the root of the mean of squares; with
-//! s = -1 it is no less than 2^l times the norm of Q_l e, so means over regions of 2^l elements along each axis are known that much
-//! better. (These are the norms of Ainsworth, Tugluk, Whitney, Klasky, "Multilevel techniques for compression and reduction of
-//! scientific data - quantitative control of accuracy in derived quantities", 2019, with sums for integrals.)
+//! Let Q_l e be the least-squares approximation of an array e by piecewise linear arrays: linear
+//! between the nodes of the grid of level l, and constant after the last ones. The components Q_l e
+//! - Q_(l+1) e of an array are orthogonal, so the squares of their norms add up to that of the
+//! array. The norm s weighs the square of level l by 4^(-s·l). With s = 0 it is the root mean
+//! square. With s = -1 it is at least 2^l times the norm of Q_l e, so means over regions of 2^l
+//! elements along each axis are that much more accurate. (These are the norms of Ainsworth, Tugluk,
+//! Whitney, Klasky, "Multilevel techniques for compression and reduction of scientific data -
+//! quantitative control of accuracy in derived quantities", 2019, with sums for integrals.)
 //!
-//! An array of level l has coefficients c, those of its nodes, and is P c. Nearest to e is c = M^-1 b with the moments b = Pᵀe and the
-//! masses M = PᵀP, and the square of its norm is bᵀ M^-1 b. Moments and masses of a level follow from those of the finer one, along one
-//! axis after the other; the masses of an axis are tridiagonal.
+//! An array of level l has coefficients c, those of its nodes, and equals P c. The approximation of
+//! e has c = M^-1 b with the moments b = Pᵀe and the masses M = PᵀP. The square of its norm is bᵀ
+//! M^-1 b. Moments and masses of a level are computed from those of the next finer one, along one
+//! axis after the other. The masses of an axis are tridiagonal.
 
 use crate::codec::mgard::grid::MAX_RANK;
 use crate::error::{Result, try_vec};
 
-/// The square of the norm `s` of errors, times their number. They are used up.
+/// The square of the norm `s` of errors, times their number. Overwrites the errors.
 ///
 /// # Errors
 /// `OutOfMemory`.
@@ -46,21 +49,22 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// Number of nodes before an axis, and behind it.
+/// Products of the extents before an axis, and after it.
 fn around(extents: &[usize; MAX_RANK], axis: usize) -> [usize; 2] {
     [extents[..axis].iter().product(), extents[axis + 1..].iter().product()]
 }
 
-/// The part of node `i` that is of node `i / 2` of the coarser grid, of an axis with `n`; the rest is of the next one.
+/// The share of node `i` that goes to node `i / 2` of the coarser grid, on an axis with `n` nodes;
+/// the rest goes to the next node.
 fn share(i: usize, n: usize) -> f64 {
     if i % 2 == 1 && i + 1 < n { 0.5 } else { 1.0 }
 }
 
-/// Makes moments those of the grid that is coarser along an axis.
+/// Converts moments to those of the grid that is coarser along an axis.
 fn coarsen(moments: &mut Vec<f64>, extents: &mut [usize; MAX_RANK], axis: usize) {
     let ([outer, inner], n) = (around(extents, axis), extents[axis]);
     let m = n.div_ceil(2);
-    // What is written is never behind what is read next.
+    // A write never overtakes the next read.
     for line in 0..outer {
         for j in 0..m {
             for k in 0..inner {
@@ -80,7 +84,7 @@ fn coarsen(moments: &mut Vec<f64>, extents: &mut [usize; MAX_RANK], axis: usize)
     extents[axis] = m;
 }
 
-/// The masses of an axis: those of each node, and of each one with the next.
+/// The mass matrix of an axis: the diagonal, and the off-diagonal between each node and the next.
 struct Masses {
     own: Vec<f64>,
     next: Vec<f64>,
@@ -96,7 +100,7 @@ impl Masses {
         Ok(Self { own: zeros()?, next: zeros()? })
     }
 
-    /// Those of level 0.
+    /// The masses of level 0.
     fn of_elements(n: usize) -> Result<Self> {
         let mut masses = Self::zero(n)?;
         masses.own.fill(1.0);
@@ -117,7 +121,8 @@ impl Masses {
             if i + 1 == n {
                 break;
             }
-            // With the next node, which has the same neighbour on the left if this one is even.
+            // The off-diagonal with the next node, which has the same left neighbor in the coarser
+            // grid if this one is even.
             if i % 2 == 0 {
                 let left = share(i + 1, n);
                 coarser.own[j] += 2.0 * left * self.next[i];
@@ -132,7 +137,7 @@ impl Masses {
         Ok(coarser)
     }
 
-    /// Makes moments along an axis coefficients, by elimination.
+    /// Converts moments along an axis to coefficients, by Gaussian elimination.
     fn solve(&self, moments: &mut [f64], extents: &[usize; MAX_RANK], axis: usize) -> Result<()> {
         let ([outer, inner], n) = (around(extents, axis), extents[axis]);
         let Self { own: mut pivots, next: factors } = Self::zero(n)?;
@@ -183,7 +188,8 @@ mod tests {
         }
     }
 
-    /// What a coarse grid has itself counts as that of its level, and is orthogonal to what a finer one has beside it.
+    /// The components of a coarse grid weigh as its level, and are orthogonal to the additional
+    /// components of a finer grid.
     #[test]
     fn parts_have_the_weights_of_their_levels() {
         for n in [5, 8, 17, 30] {
@@ -199,14 +205,15 @@ mod tests {
             let nodes: Vec<f64> = (0..n.div_ceil(4)).map(|j| (j as f64 * 2.3 + 1.0).cos()).collect();
             let coarse = grid(&nodes);
             let square = dot(&coarse, &coarse);
-            // All of it is of level 2 or above.
+            // All components are of level 2 or above.
             assert!(of(&coarse, [1, 1, 1, n], -1.0) >= 16.0 * square * (1.0 - 1e-9), "{n}");
             assert!(of(&coarse, [1, 1, 1, n], 1.0) <= square / 16.0 * (1.0 + 1e-9), "{n}");
         }
         let constant = vec![3.0; 64];
         assert!(is_near(of(&constant, [1, 4, 4, 4], -1.0), 9.0 * 64.0 * 16.0));
         let rough: Vec<f64> = (0..64).map(|i| if i % 2 == 0 { 1.0 } else { -1.0 }).collect();
-        // By least squares with all columns of P. Most of what is not of the finest level is of the ends.
+        // By least squares with all columns of P. Most components outside of the finest level come
+        // from the ends.
         assert!(is_near(of(&rough, [1, 1, 1, 64], -1.0), 1.756_459_691_213_403_6 * 64.0));
     }
 }

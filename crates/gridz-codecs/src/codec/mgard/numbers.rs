@@ -1,13 +1,15 @@
-//! Numbers: what is left of the new nodes of all steps of a layer, in blocks that know nothing of each other, behind a table of them.
+//! Numbers: the residuals of the new nodes of all steps of a layer, in independent blocks that
+//! follow a table.
 //!
 //! ```text
 //! u32 end in units, u32 check of each block | blocks
 //! a block: u8 kind | u8 0 | u16 0 | numbers in contexts of those near them
 //! ```
 //!
-//! The numbers of the first steps are an array with one axis, those of each other step one with up to three. The blocks of one
-//! array follow those of the one before, so all of them can be coded side by side. An encoder has the numbers of an array in the order of
-//! its nodes; a decoder has those of a block behind each other, so that several threads write them.
+//! The numbers of the first steps are one array with one axis. The numbers of each later step are
+//! an array with up to three axes. The blocks of these arrays are consecutive, so all of them can
+//! be coded in parallel. An encoder has the numbers of an array in the order of its nodes. A
+//! decoder has the numbers of each block contiguous, so that several threads can write them.
 
 use crate::codec::mgard::grid::{Grid, MAX_STEPS};
 use crate::codec::mgard::payload::truncated;
@@ -28,42 +30,42 @@ use crate::stage::word::Word;
 use crate::types::Shape;
 use std::ops::Range;
 
-/// Kinds: words as they are, in contexts, all zero.
+/// Block kinds: raw words, coded with contexts, all zero.
 const RAW: u8 = 0;
 const CODED: u8 = 1;
 const ZEROS: u8 = 2;
 /// Bytes of a header.
 const HEADER: usize = 4;
-/// Blocks begin at multiples of this.
+/// Blocks begin at multiples of this, in bytes.
 pub const UNIT: usize = 4;
-/// Numbers of a block, at most.
+/// Most numbers of a block.
 const MOST: usize = 1 << 16;
 
-/// Numbers of one or several steps.
+/// The numbers of one or several steps.
 #[derive(Clone, Copy)]
 pub struct Array {
     blocks: Blocks,
-    /// Numbers and blocks of the arrays before it.
+    /// Counts of the numbers and blocks of the arrays before it.
     first_number: usize,
     first_block: usize,
 }
 
-/// The arrays of numbers of a layer, or the first of them.
+/// The arrays of numbers of a layer, or the first ones of them.
 #[derive(Clone, Copy)]
 pub struct Arrays {
     arrays: [Option<Array>; MAX_STEPS],
     n_arrays: usize,
     n_numbers: usize,
     n_blocks: usize,
-    /// Blocks of all, which the table has.
+    /// Blocks of all arrays of the layer; the table has an entry for each.
     n_in_table: usize,
 }
 
 /// A block of an array.
 struct Block {
-    /// Its numbers, where those of a block are behind each other.
+    /// Its numbers, in the order in which each block is contiguous.
     range: Range<usize>,
-    /// The first of them in the order of the nodes, and how far it is from one row and plane to the next there.
+    /// The first of them in the order of the nodes, and the strides of its rows and planes there.
     first: usize,
     row: usize,
     plane: usize,
@@ -73,7 +75,7 @@ struct Block {
 impl Arrays {
     const NONE: Self = Self { arrays: [None; MAX_STEPS], n_arrays: 0, n_numbers: 0, n_blocks: 0, n_in_table: 0 };
 
-    /// Those of the steps of a grid.
+    /// The arrays of all steps of a grid.
     pub fn new(grid: Grid) -> Self {
         let n_front = grid.n_front();
         let n_together: usize = grid.steps().take(n_front).map(|step| step.n_new()).sum();
@@ -85,7 +87,7 @@ impl Arrays {
         all
     }
 
-    /// Those that the first steps of a grid need.
+    /// The arrays that the first `n_steps` steps of a grid need.
     pub fn of_steps(grid: Grid, n_steps: usize) -> Self {
         let (all, n_front) = (Self::new(grid), grid.n_front());
         let n_arrays = if n_steps <= n_front { n_steps.min(1) } else { n_steps - n_front + n_front.min(1) };
@@ -97,7 +99,7 @@ impl Arrays {
         }
     }
 
-    /// Whether there are more.
+    /// True if the layer has more arrays.
     pub fn is_part(&self) -> bool {
         self.n_blocks < self.n_in_table
     }
@@ -113,12 +115,10 @@ impl Arrays {
         self.n_arrays += 1;
     }
 
-    /// All numbers.
     pub fn n_numbers(&self) -> usize {
         self.n_numbers
     }
 
-    /// All blocks.
     pub fn n_blocks(&self) -> usize {
         self.n_blocks
     }
@@ -133,7 +133,7 @@ impl Arrays {
         ENTRY * self.n_in_table
     }
 
-    /// Most bytes of table and blocks, of words of so many bytes.
+    /// Most bytes of table and blocks, for words of this size.
     pub fn most_bytes(&self, word_bytes: usize) -> usize {
         self.table_bytes() + HEADER * self.n_blocks + word_bytes * self.n_numbers
     }
@@ -149,7 +149,7 @@ impl Arrays {
         Block { range, first: first_number + z * plane + y * row + x, row, plane, shape: block.shape }
     }
 
-    /// Ranges of blocks with about so many numbers, or a few more.
+    /// Ranges of blocks that have about `n_numbers` numbers, or a few more.
     fn pieces(&self, n_numbers: usize) -> Result<Vec<Range<usize>>> {
         let mut pieces = try_vec(self.n_blocks, "bookkeeping")?;
         let (mut start, mut n) = (0, 0);
@@ -164,7 +164,7 @@ impl Arrays {
     }
 }
 
-/// Numbers that follow each other in the order of the nodes, as they are in blocks.
+/// Iterates over consecutive numbers in node order, as runs that are contiguous within blocks.
 pub struct InBlocks<'a> {
     array: &'a Array,
     at: usize,
@@ -172,13 +172,13 @@ pub struct InBlocks<'a> {
 }
 
 impl<'a> InBlocks<'a> {
-    /// `n` numbers of an array from `at` on.
+    /// The `n` numbers of an array from `at` on.
     #[inline(always)]
     pub fn new(array: &'a Array, at: usize, n: usize) -> Self {
         Self { array, at, end: at + n }
     }
 
-    /// The place of the next ones that are behind each other, and how many these are.
+    /// Returns the position and length of the next contiguous run.
     #[inline(always)]
     pub fn next(&mut self) -> Option<(usize, usize)> {
         if self.at == self.end {
@@ -191,7 +191,7 @@ impl<'a> InBlocks<'a> {
     }
 }
 
-/// Memory for the work on blocks, one after the other. The thread keeps it; what is in it does not matter.
+/// Scratch memory for blocks, cached per thread. Its contents between blocks are arbitrary.
 struct Work<W: Word> {
     words: Kept<Vec<W>>,
     contexts: contexts::Work,
@@ -205,8 +205,8 @@ impl<W: Word> Work<W> {
     }
 }
 
-/// Encodes all numbers to the start of `out`, which is from `at` on in the payload; the bytes of table and blocks, and their
-/// sums.
+/// Encodes all numbers to the start of `out`, which is at offset `at` of the payload. Returns the
+/// bytes of table and blocks, and their checksum.
 ///
 /// # Errors
 /// `OutOfMemory`.
@@ -219,7 +219,8 @@ pub fn encode<T: Real>(
 ) -> Result<(usize, Sums)> {
     let (table, data) = out.split_at_mut(arrays.table_bytes());
     let writer = Writer { level: job.level, unit: UNIT, at: at + table.len() };
-    // Encodes blocks to the start of `out`, and writes to the table where they end there.
+    // Encodes blocks to the start of `out`, and writes their ends to the table, relative to that
+    // start.
     let make = |range: Range<usize>, entries: &mut [u8], out: &mut [u8]| -> Result<usize> {
         let mut work = Work::<T::Word>::new(true, job.level)?;
         let mut end = 0;
@@ -265,15 +266,16 @@ pub fn encode<T: Real>(
     Ok((table.len() + n_bytes, all))
 }
 
-/// Table and blocks of a layer, or the first of these.
+/// The table and blocks of a layer, or the first blocks of it.
 pub struct Coded<'p> {
-    /// The bytes of the table, and where they begin in the payload.
+    /// The bytes of the table, and their offset in the payload.
     entries: &'p [u8],
     at: usize,
     table: Table<'p>,
 }
 
-/// Where in the payload the blocks of arrays end, of which there is the table at least from `at` on.
+/// The offset in the payload at which the blocks of these arrays end. `bytes` begins at offset `at`
+/// with the table, which must be complete.
 ///
 /// # Errors
 /// `Truncated`.
@@ -283,7 +285,8 @@ pub fn end_of_blocks(arrays: &Arrays, bytes: &[u8], at: usize) -> Result<usize> 
 }
 
 impl<'p> Coded<'p> {
-    /// Those that begin with `bytes`, from `at` on in the payload, and have `n_bytes`: each block of the arrays can be sliced.
+    /// Parses table and blocks at the start of `bytes`, which is at offset `at` of the payload.
+    /// They have `n_bytes` bytes in total. Afterwards each block of the arrays can be sliced.
     ///
     /// # Errors
     /// `Truncated` or `Corrupt`.
@@ -299,7 +302,8 @@ impl<'p> Coded<'p> {
         Ok(Self { entries, at, table: Table::new("mgard", of_arrays, blocks, at + n_table, UNIT)? })
     }
 
-    /// Decodes all numbers, those of each block behind each other, and returns the sums of table and blocks.
+    /// Decodes all numbers, those of each block contiguous. Returns the checksum of table and
+    /// blocks.
     ///
     /// # Errors
     /// `Corrupt`, `UnsupportedFormat` or `OutOfMemory`.
@@ -352,7 +356,8 @@ impl<'p> Coded<'p> {
     }
 }
 
-/// Encodes a block to the start of `out`, which has room for any; bytes of the result, whole units.
+/// Encodes a block to the start of `out`, which has room for any block. Returns the bytes of the
+/// result, a multiple of the unit.
 struct EncodeBlock<'a, T: Real> {
     work: &'a mut Work<T::Word>,
     block: &'a Block,
@@ -402,7 +407,7 @@ impl<T: Real> Task<T::Word> for EncodeBlock<'_, T> {
     }
 }
 
-/// Rows of numbers, behind each other.
+/// Stores rows of numbers consecutively.
 struct Words<'a, W> {
     words: &'a mut [W],
     at: usize,
@@ -456,7 +461,7 @@ impl<T: Real> Task<T::Word> for DecodeBlock<'_, '_, T> {
     }
 }
 
-/// The kind of a block, and what is behind its header.
+/// Returns the kind of a block and the bytes after its header.
 fn parse(bytes: &[u8]) -> Result<(u8, &[u8])> {
     match bytes.split_first_chunk().ok_or_else(damage)? {
         (&[kind @ (RAW | CODED | ZEROS), 0, 0, 0], rest) => Ok((kind, rest)),
@@ -481,7 +486,8 @@ mod tests {
             let grid = Grid::new(&Shape::new(extents).unwrap()).unwrap();
             let arrays = Arrays::new(grid);
             assert_eq!(arrays.n_numbers(), grid.n_nodes() - 1);
-            // Where each number is, in the order of the nodes: by its block, and by how numbers follow each other.
+            // Position of each number in node order: by its block, and by the runs of consecutive
+            // numbers.
             let mut places = vec![usize::MAX; arrays.n_numbers()];
             let mut end = 0;
             for index in 0..arrays.n_blocks {

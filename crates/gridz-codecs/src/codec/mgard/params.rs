@@ -1,10 +1,11 @@
-//! What a frame says of the parameters, and what may be asked for.
+//! The parameters of a frame, and the accepted requests.
 //!
 //! ```text
 //! u8 mode | u8 level | u8 layers - 1 | u8 code of the missing elements | f32 s | f64 value | missing elements
 //! ```
 //!
-//! Version 1 has none, or one fill value that is not zero, and the code 0 ([`MissingElements::code`]).
+//! Version 1 has no missing elements or one nonzero fill value, and the code 0
+//! ([`MissingElements::code`]).
 
 use crate::codec::Params;
 use crate::codec::missing::MissingElements;
@@ -15,49 +16,50 @@ use crate::types::DType;
 
 /// The only level so far: interpolation.
 pub const FAST: u8 = 1;
-/// Bytes in front of the missing elements.
+/// Bytes before the missing elements.
 const FIXED_BYTES: usize = 16;
-/// Where the number of layers is, less 1.
+/// Byte offset of the number of layers minus 1.
 const LAYERS_AT: usize = 2;
-/// Where the code of the missing elements is.
+/// Byte offset of the code of the missing elements.
 const MISSING_AT: usize = 3;
-/// Where s is.
+/// Byte range of s.
 const S_AT: std::ops::Range<usize> = 4..8;
 /// Most layers.
 pub const MAX_LAYERS: usize = 8;
-/// By how many powers of two the bound of a layer is larger than that of the next one.
+/// The bound of a layer is larger than that of the next one by this power of two.
 const LAYER_BITS: usize = 3;
 
-/// The least s.
+/// The smallest s.
 const LEAST_S: f64 = -2.0;
 
-/// How many layers an array becomes, of which a reader may take the first ones; and by which norm errors are measured.
+/// `layers`: the number of layers; a reader may read only the first ones. `s`: the norm that
+/// measures errors.
 pub const EXTRAS: &[Extra] = &[
     Extra { name: "layers", default: 1.0, is_whole: true, modes: &[Mode::Abs, Mode::Rel, Mode::Rms] },
     Extra { name: "s", default: 0.0, is_whole: false, modes: &[Mode::Rms] },
 ];
 
-/// What was asked for, as a frame has it.
+/// The request, as a frame stores it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Asked {
-    /// What the value means.
+    /// The meaning of the value.
     pub mode: Mode,
     /// The value, above 0.
     pub value: f64,
     /// 1 to [`MAX_LAYERS`].
     pub n_layers: usize,
-    /// What norm is bounded in mode rms (`norm.rs`), not above 0; else 0.
+    /// The norm that is bounded in mode rms (`norm.rs`), at most 0; 0 in other modes.
     pub s: f32,
     /// The missing elements, little-endian.
     pub missing: MissingElements,
 }
 
 impl Asked {
-    /// What terms ask for elements of a type.
+    /// Converts terms for elements of a type.
     ///
     /// # Errors
-    /// `UnsupportedJob` for a number of layers or an s that there cannot be, `InvalidArgument` for a fill value that no element can
-    /// be.
+    /// `UnsupportedJob` for an invalid number of layers or s, `InvalidArgument` for a fill value
+    /// that no element can have.
     pub fn new(terms: &Terms, dtype: DType) -> Result<Self> {
         let [layers, s, ..] = terms.extras;
         if !(1.0..=MAX_LAYERS as f64).contains(&layers) {
@@ -79,7 +81,7 @@ impl Asked {
         Ok(Self { mode: terms.mode, value: terms.value, n_layers: layers as usize, s, missing })
     }
 
-    /// As a frame has it.
+    /// Encodes the request as a frame's parameters.
     pub fn to_params(self) -> Params {
         let mut bytes = [0; FIXED_BYTES];
         (bytes[0], bytes[1], bytes[LAYERS_AT]) = (self.mode.id(), FAST, self.n_layers as u8 - 1);
@@ -91,24 +93,25 @@ impl Asked {
         params
     }
 
-    /// The code of the missing elements of such parameters.
+    /// The code of the missing elements in such parameters.
     pub fn missing_code(params: &[u8]) -> u8 {
         params.get(MISSING_AT).copied().unwrap_or_default()
     }
 
-    /// Whether a later version of the codec has written these parameters.
+    /// True if only a later version of the codec can have written these parameters.
     pub fn is_later(params: &[u8]) -> bool {
         let is_other = |at: usize, known: u8| params.get(at).is_some_and(|&byte| byte != known);
         let has_more = params.get(LAYERS_AT).is_some_and(|&last| usize::from(last) >= MAX_LAYERS);
         has_more || is_other(1, FAST)
     }
 
-    /// What a value of the whole frame is for layer `k`.
+    /// Converts a value for the whole frame to that for layer `k`.
     pub fn of_layer(&self, k: usize, value: f64) -> f64 {
         (value * (1u64 << (LAYER_BITS * (self.n_layers - 1 - k))) as f64).min(f64::MAX)
     }
 
-    /// What a frame says, of elements of so many bytes if that is known; `None` if the codec cannot have written that.
+    /// Decodes a frame's parameters. `element_bytes` is the element size, if known. Returns `None`
+    /// if the codec cannot have written them.
     pub fn of_params(params: &[u8], element_bytes: Option<usize>) -> Option<Self> {
         let (fixed, missing) = params.split_first_chunk::<FIXED_BYTES>()?;
         let missing = MissingElements::of_params(fixed[MISSING_AT], missing, element_bytes)?;

@@ -1,4 +1,4 @@
-//! Parts: what there is for a reader who takes less than all.
+//! Partial reads: levels and layers of a payload.
 
 use crate::codec::mgard::numbers::Arrays;
 use crate::codec::mgard::real::Real;
@@ -60,7 +60,7 @@ fn part<T: Real>(chunk: &Chunk, payload: &[u8], n_all: u64, detail: Detail) -> R
         }
     };
     let promise = match promised(layers - 1) {
-        // The mean is that of all elements.
+        // The mean is known for all elements only, not for those of a level.
         Promise { mode: Mode::Rms, bound: Some(bound), .. } if level > 0 => {
             Promise { mode: Mode::Abs, value: bound, bound: Some(bound) }
         }

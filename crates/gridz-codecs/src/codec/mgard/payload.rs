@@ -1,4 +1,4 @@
-//! What a payload has in front of its numbers, and where these are.
+//! The head of a payload, and the positions of its numbers.
 //!
 //! ```text
 //! f64 bound | the first value, 8 bytes | u8 axes in the order of steps, 4 | u32 0 |
@@ -10,7 +10,7 @@
 //! of each layer: table and blocks of numbers | exact elements
 //! ```
 //!
-//! So what few layers need is in front, and the head tells how much that is.
+//! So the bytes that few layers need come first, and the head gives their number.
 
 use crate::codec::mgard::grid::{Grid, MAX_LEVELS, MAX_RANK, Step};
 use crate::codec::mgard::numbers::{Arrays, Coded, UNIT, end_of_blocks};
@@ -22,33 +22,35 @@ use crate::format::checksum::Sums;
 use crate::stage::blocks::table::check_of;
 use crate::types::DType;
 
-/// Bytes in front of the bins.
+/// Bytes before the bins.
 const FIXED_BYTES: usize = 32;
-/// Bytes that tell of the first one of several layers, and of each further one beside bins.
+/// Bytes that describe the first of several layers; and each further one, in addition to its bins.
 const FIRST_LAYER_BYTES: usize = 24;
 const LAYER_BYTES: usize = 48;
-/// Bytes of the check of a head.
+/// Bytes of a head's checksum.
 const CHECK_BYTES: usize = 8;
 
-/// What is told of a layer.
+/// The description of a layer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Layer {
-    /// No error is larger after it.
+    /// The error bound after this layer.
     pub bound: f64,
-    /// A bit for each step that predicts from nodes, and for each whose predictions are cubic. All steps of layer 0 predict so.
+    /// A bit for each step that predicts from nodes, and a bit for each whose predictions are
+    /// cubic. In layer 0, all steps predict from nodes.
     pub predicts: u64,
     pub cubic: u64,
     /// The bins of the levels, the finest first.
     pub bins: [f64; MAX_LEVELS],
     /// Bytes of its table and blocks.
     pub n_bytes: usize,
-    /// Bytes of the elements that are exact from it on, and their check if there are several layers.
+    /// Bytes of the elements that are exact from this layer on, and their checksum if there are
+    /// several layers.
     pub n_exact: usize,
     pub exact_check: u32,
 }
 
 impl Layer {
-    /// One of which nothing is known yet.
+    /// A layer before anything is known.
     pub const NEW: Self = Self {
         bound: 0.0,
         predicts: u64::MAX,
@@ -59,7 +61,7 @@ impl Layer {
         exact_check: 0,
     };
 
-    /// Its bins, the coarsest level first, as a head has them.
+    /// Its bins, the coarsest level first, as the head stores them.
     fn bins(&self, n_levels: usize) -> impl Iterator<Item = u64> {
         self.bins[..n_levels].iter().rev().map(|bin| bin.to_bits())
     }
@@ -69,25 +71,26 @@ impl Layer {
         T::at_most(self.bins[step.level as usize])
     }
 
-    /// How far values may be from the array where it is not exact, as far as bins tell: half a bin of that level.
+    /// The maximum distance of values from the array, except where they are exact, as given by the
+    /// bins: half a bin of that level.
     pub fn reach<T: Real>(&self, step: &Step) -> T {
         self.bin::<T>(step) * T::HALF
     }
 }
 
-/// What is in front of the numbers.
+/// The bytes before the numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Head {
-    /// The bits of what the first element is predicted to be.
+    /// Bits of the prediction of the first element.
     pub first: u64,
     pub grid: Grid,
-    /// The layers, of which there are so many.
+    /// The layers; the first `n_layers` are used.
     pub layers: [Layer; MAX_LAYERS],
     pub n_layers: usize,
 }
 
 impl Head {
-    /// No error of the whole is larger.
+    /// The error bound of the whole payload.
     pub fn bound(&self) -> f64 {
         self.layers[self.n_layers - 1].bound
     }
@@ -104,7 +107,7 @@ impl Head {
         Rule::new(from, reach, layer.bin(step))
     }
 
-    /// Writes it to `out`, which has exactly its bytes.
+    /// Writes the head to `out`, which has exactly its bytes.
     pub fn write(&self, out: &mut [u8]) {
         out[..8].copy_from_slice(&self.bound().to_le_bytes());
         out[8..16].copy_from_slice(&self.first.to_le_bytes());
@@ -119,7 +122,7 @@ impl Head {
             of_any(layer).into_iter().chain(of_further).chain(layer.bins(n_levels))
         });
         let numbers = first.bins(n_levels).chain([first.n_exact as u64]).chain(of_any(first)).chain(further);
-        // Of one layer there is room for no more than its bins and exact elements.
+        // With a single layer, `out` has room for its bins and exact elements only.
         for (number, out) in numbers.zip(out[FIXED_BYTES..].chunks_exact_mut(8)) {
             out.copy_from_slice(&number.to_le_bytes());
         }
@@ -137,12 +140,12 @@ pub fn head_bytes(grid: &Grid, n_layers: usize) -> usize {
     FIXED_BYTES + bins + 8 + if n_layers > 1 { of_layers } else { 0 }
 }
 
-/// The check of a head without it.
+/// The checksum of a head, without its checksum field.
 fn check_of_head(head: &[u8]) -> u64 {
     check_of(Sums::of(head, 0), head.len()).into()
 }
 
-/// The parts of a payload, which may end early.
+/// The parts of a payload, which may be truncated.
 pub struct Payload<'p> {
     pub head: Head,
     /// The bytes of the head.
@@ -151,8 +154,8 @@ pub struct Payload<'p> {
 }
 
 impl<'p> Payload<'p> {
-    /// Of an array with this grid, but for the order of its axes, such words and so many layers. The payload has `n_all` bytes,
-    /// of which there are the first ones.
+    /// Parses a payload of `n_all` bytes; `bytes` may be truncated. It belongs to an array with
+    /// this grid, except for the order of its axes, and with such words and `n_layers` layers.
     ///
     /// # Errors
     /// `Corrupt`, `Truncated`, or `UnsupportedFormat`.
@@ -217,22 +220,22 @@ impl<'p> Payload<'p> {
         Ok(Self { head, front, bytes })
     }
 
-    /// Where a layer begins, with its table.
+    /// Byte offset of a layer, that is, of its table.
     fn start(&self, k: usize) -> usize {
         self.front.len() + self.head.layers[..k].iter().map(|layer| layer.n_bytes + layer.n_exact).sum::<usize>()
     }
 
-    /// Where the exact elements of a layer begin.
+    /// Byte offset of a layer's exact elements.
     pub fn exact_at(&self, k: usize) -> usize {
         self.start(k) + self.head.layers[k].n_bytes
     }
 
-    /// Bytes that so many layers need.
+    /// Bytes that the first `n_layers` layers need.
     pub fn end(&self, n_layers: usize) -> usize {
         self.start(n_layers)
     }
 
-    /// Bytes that the grid which is made with these arrays needs.
+    /// Bytes that the grid built from these arrays needs.
     ///
     /// # Errors
     /// `Truncated`.
@@ -250,7 +253,7 @@ impl<'p> Payload<'p> {
     /// `Truncated` or `Corrupt`.
     pub fn numbers(&self, k: usize, arrays: &Arrays) -> Result<Coded<'p>> {
         let at = self.start(k);
-        // What is behind the blocks of these arrays may be missing.
+        // The bytes after the blocks of these arrays may be missing.
         let end = self.exact_at(k).min(self.bytes.len());
         let bytes = self.bytes.get(at..end).ok_or_else(|| truncated("a layer"))?;
         Coded::parse(arrays, bytes, self.head.layers[k].n_bytes, at)
@@ -262,7 +265,7 @@ impl<'p> Payload<'p> {
     /// `Truncated`.
     pub fn exact(&self, k: usize) -> Result<&'p [u8]> {
         let (at, n_exact) = (self.exact_at(k), self.head.layers[k].n_exact);
-        // None are not missing where there are only some blocks.
+        // An empty section is not truncated, even if only some blocks are available.
         if n_exact == 0 {
             return Ok(&[]);
         }

@@ -1,5 +1,5 @@
-//! Floats of both widths, and what is done with them: one operation of IEEE 754 at a time, so that every back end has the
-//! same results.
+//! Floats of both widths and their operations. Each is a single operation of IEEE 754, so that
+//! every back end gets the same results.
 
 use std::ops::{Add, Mul, Sub};
 
@@ -12,49 +12,49 @@ use zerocopy::FromZeros;
 pub trait Real:
     Copy + Default + PartialOrd + Send + Sync + 'static + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self>
 {
-    /// A word of the same size.
+    /// The word of the same size.
     type Word: RowWord;
-    /// An element as it is in memory, little-endian.
+    /// The bytes of an element in memory, little-endian.
     type Bytes: FromZeros + Copy + Default + Send + Sync + 'static;
     /// The type whose elements are such words.
     const WORDS: DType;
     /// Bits of the fraction.
     const FRACTION_BITS: u32 = <Self::Word as Word>::FRACTION_BITS;
     const ZERO: Self;
-    /// The largest finite one.
+    /// The largest finite number.
     const MAX: Self;
     const INFINITY: Self;
     const HALF: Self;
-    /// The weights of near and of far neighbours where four predict.
+    /// The weights of near and of far neighbors in a cubic prediction.
     const NEAR: Self;
     const FAR: Self;
-    /// Whole numbers have codes if they are smaller.
+    /// Integers with a smaller magnitude have codes.
     const CODES: Self;
 
-    /// An element.
+    /// Converts the bytes of an element.
     fn of(bytes: Self::Bytes) -> Self;
-    /// The same in memory.
+    /// Converts to the bytes of an element.
     fn bytes(self) -> Self::Bytes;
-    /// All elements of an array.
+    /// The elements of an array.
     fn elements(array: &[u8]) -> &[Self::Bytes];
-    /// Those to be written.
+    /// The elements of an array, for writing.
     fn elements_mut(array: &mut [u8]) -> &mut [Self::Bytes];
-    /// A word in memory.
+    /// The bytes of a word.
     fn put(word: Self::Word) -> Self::Bytes;
-    /// A word from memory.
+    /// The word of bytes.
     fn word(bytes: Self::Bytes) -> Self::Word;
-    /// The largest one that is not above `x`, which is not negative.
+    /// The largest number that is not above `x`, which must not be negative.
     fn at_most(x: f64) -> Self;
-    /// The same number.
+    /// Converts without loss.
     fn to_f64(self) -> f64;
-    /// Without its sign.
+    /// The magnitude.
     fn size(self) -> Self;
-    /// Its bits.
+    /// The bits.
     fn to_word(self) -> Self::Word;
-    /// The whole number nearest to it, even if two are; and that as a code: 0, -1, 1, -2, … The number must be below
-    /// [`Real::CODES`], or anything comes out.
+    /// Rounds to the nearest integer (ties to even) and also returns it as a code: 0, -1, 1, -2, …
+    /// The magnitude must be below [`Real::CODES`]; otherwise the result is arbitrary.
     fn nearest(self) -> (Self, Self::Word);
-    /// The whole number with a code.
+    /// The integer of a code.
     fn whole(code: Self::Word) -> Self;
     /// 1 / x, or 0 if that is not finite.
     fn inverse(self) -> Self;
@@ -116,7 +116,7 @@ macro_rules! real {
             }
             #[inline(always)]
             fn nearest(self) -> (Self, Self::Word) {
-                // Floats of this size are whole numbers, all of them.
+                // Floats of this magnitude are integers.
                 const MIDDLE: $float = 1.5 * (1u64 << (<$float>::MANTISSA_DIGITS - 1)) as $float;
                 let shifted = self + MIDDLE;
                 let code = shifted.to_bits().wrapping_sub(MIDDLE.to_bits());

@@ -1,14 +1,16 @@
-//! Steps: new nodes are predicted from those on both sides of them along the step's axis, and what is left is a number of
-//! bins.
+//! Steps: new nodes are predicted from the nodes on both sides along the step's axis. The residual
+//! is a number of bins.
 //!
-//! An encoder predicts from what a decoder has, so that errors do not add up: each element is within half a bin of what it was, whatever
-//! became of its neighbours. (The hierarchy is that of MGARD: Ainsworth et al., "Multilevel techniques for
-//! compression and reduction of scientific data", 2018, one axis at a time and without the projection; to predict from what was
-//! decoded is the idea of SZ3: Zhao et al., "Optimizing error-bounded lossy compression for scientific data by dynamic
-//! spline interpolation", ICDE 2021.)
+//! An encoder predicts from the decoder's values, so errors do not accumulate: each element is
+//! within half a bin of its original value, whatever the errors of its neighbors. (The hierarchy is
+//! that of MGARD: Ainsworth et al., "Multilevel techniques for compression and reduction of
+//! scientific data", 2018, one axis at a time and without the projection. Prediction from decoded
+//! values is the idea of SZ3: Zhao et al., "Optimizing error-bounded lossy compression for
+//! scientific data by dynamic spline interpolation", ICDE 2021.)
 //!
-//! A step is cut into units, which know nothing of each other: a row where it is along the last axis, else a pair of nodes
-//! with all that is behind them. A unit's nodes are done in tiles, which stay in the cache of the first level.
+//! A step is split into independent units. Along the last axis a unit is a row; along another axis
+//! it is a pair of nodes with everything on the axes after it. A unit's nodes are processed in
+//! tiles, which fit the first-level cache.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,17 +22,17 @@ use crate::stage::missing::{MAX_FILLS, MissingWords};
 use crate::stage::rows::{Rows, Task};
 use crate::stage::word::Word;
 
-/// Nodes of a tile, at most.
+/// Most nodes of a tile.
 pub const TILE: usize = 512;
 
-/// What new nodes of a step are predicted from.
+/// The source of predictions of new nodes of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum From {
-    /// They are predicted to be what the layers before have.
+    /// The result of the previous layers.
     Layers,
-    /// The two nodes beside them.
+    /// The two neighbors.
     Two,
-    /// Four nodes, where there are so many.
+    /// Four nodes, where they exist.
     Four,
 }
 
@@ -38,31 +40,32 @@ pub enum From {
 #[derive(Debug, Clone, Copy)]
 pub struct Rule<T> {
     pub from: From,
-    /// In a further layer, how far predictions may be from what the layers before have.
+    /// In a further layer, the maximum distance of predictions from the result of the previous
+    /// layers.
     pub reach: T,
-    /// The length of a bin, and its inverse.
+    /// The length of a bin, and its reciprocal.
     pub bin: T,
     pub inverse: T,
 }
 
 impl<T: Real> Rule<T> {
-    /// Of bins of this length.
+    /// The rule for bins of this length.
     pub fn new(from: From, reach: T, bin: T) -> Self {
         Self { from, reach, bin, inverse: bin.inverse() }
     }
 }
 
-/// A step, the grid before it, and how it is done.
+/// A step, the grid before it, and its rule.
 pub struct Refine<'a, T: Real> {
     pub step: &'a Step,
     pub rule: Rule<T>,
     pub before: &'a [T::Bytes],
-    /// In a further layer, what the layers before have of the array.
+    /// In a further layer, the previous layers' result for the array.
     pub layers: Option<&'a [T::Bytes]>,
 }
 
 impl<T: Real> Refine<'_, T> {
-    /// Whether the step is along the last axis.
+    /// True if the step is along the last axis.
     #[inline(always)]
     fn is_along_rows(&self) -> bool {
         self.step.around()[1] == 1
@@ -74,7 +77,8 @@ impl<T: Real> Refine<'_, T> {
         if self.is_along_rows() { outer } else { outer * self.step.along()[1] }
     }
 
-    /// Where the nodes of a unit begin after the step, and where its new ones do among the new ones.
+    /// The indices of the first node of a unit after the step, and of its first new node among the
+    /// new ones.
     #[inline(always)]
     pub fn starts(&self, unit: usize) -> [usize; 2] {
         let [n, n_before, n_new] = self.step.along();
@@ -86,15 +90,15 @@ impl<T: Real> Refine<'_, T> {
         [(outer * n + 2 * pair) * inner, (outer * n_new + pair.min(n_new)) * inner]
     }
 
-    /// New nodes of a unit.
+    /// Number of new nodes of a unit.
     #[inline(always)]
     fn n_new(&self, unit: usize) -> usize {
         let [start, end] = [unit, unit + 1].map(|unit| self.starts(unit)[1]);
         end - start
     }
 
-    /// Predicts the new nodes of a unit from `start` on, which are not farther from what the layers before have than these are from
-    /// the array.
+    /// Predicts the new nodes of a unit from `start` on. In a further layer, predictions are
+    /// clamped to the error interval around the previous layers' result.
     #[inline(always)]
     fn predict(&self, unit: usize, start: usize, out: &mut [T]) {
         let Some(layers) = self.layers else {
@@ -155,11 +159,11 @@ impl<T: Real> Refine<'_, T> {
         }
     }
 
-    /// As [`Refine::predict_from_nodes`] in a row of nodes.
+    /// [`Refine::predict_from_nodes`] within a row of nodes.
     #[inline(always)]
     fn predict_along_row(&self, row: &[T::Bytes], start: usize, out: &mut [T]) {
         let n = out.len();
-        // The last node may have no next one.
+        // The last node may have no right neighbor.
         let inner = n.min(row.len() - 1 - start);
         if inner < n {
             out[inner] = T::of(row[row.len() - 1]);
@@ -173,7 +177,7 @@ impl<T: Real> Refine<'_, T> {
         if self.rule.from != From::Four {
             return;
         }
-        // Those with two nodes on each side.
+        // Nodes with two neighbors on each side.
         let first = usize::from(start == 0);
         let end = inner.min((row.len() - 1).saturating_sub(start + 1));
         if first >= end {
@@ -188,7 +192,8 @@ impl<T: Real> Refine<'_, T> {
         }
     }
 
-    /// Writes nodes of a unit from new node `start` on: those of before, and the new ones, after the step.
+    /// Writes nodes of a unit, from new node `start` on: the old nodes and the new ones, in the
+    /// order after the step.
     #[inline(always)]
     fn store(&self, unit: usize, start: usize, new: &[T], nodes: &mut [T::Bytes]) {
         let n = new.len();
@@ -224,13 +229,14 @@ impl<T: Real> Refine<'_, T> {
     }
 }
 
-/// A prediction or a node, or 0 where it is no finite number: of damage, or where sums of large numbers are infinite.
+/// Replaces numbers that are not finite by 0. They come from damaged data, or from sums of large
+/// numbers that overflow.
 #[inline(always)]
 pub fn ordinary<T: Real>(x: T) -> T {
     if x.size() <= T::MAX { x } else { T::ZERO }
 }
 
-/// What is nearest to a prediction of all that is not farther than `reach` from a value.
+/// Clamps a prediction to the values at most `reach` away from `value`.
 #[inline(always)]
 pub fn near<T: Real>(predicted: T, value: T, reach: T) -> T {
     let (least, most) = (value - reach, value + reach);
@@ -238,30 +244,30 @@ pub fn near<T: Real>(predicted: T, value: T, reach: T) -> T {
     if above > most { most } else { above }
 }
 
-/// Between two nodes, in the middle.
+/// Linear interpolation in the middle between two nodes.
 #[inline(always)]
 pub fn linear<T: Real>(a: T, b: T) -> T {
     ordinary(a * T::HALF + b * T::HALF)
 }
 
-/// The cubic through four nodes, in the middle.
+/// Cubic interpolation in the middle of four nodes.
 #[inline(always)]
 pub fn cubic<T: Real>(a: T, b: T, c: T, d: T) -> T {
     ordinary((b + c) * T::NEAR - (a + d) * T::FAR)
 }
 
-/// The numbers of a step, where those of each block are behind each other.
+/// The numbers of a step, with those of each block contiguous.
 #[derive(Clone, Copy)]
 pub struct Numbers<'a, T: Real> {
-    /// Those of all steps.
+    /// The numbers of all steps.
     pub all: &'a [T::Bytes],
-    /// The array that has them, from this one on.
+    /// The array that contains them, and the index of the first one in it.
     pub array: &'a Array,
     pub start: usize,
 }
 
 impl<T: Real> Numbers<'_, T> {
-    /// Brings those of new nodes from `at` on.
+    /// Copies the numbers of the new nodes from `at` on.
     #[inline(always)]
     pub fn bring(&self, at: usize, out: &mut [T::Bytes]) {
         let mut runs = InBlocks::new(self.array, self.start + at, out.len());
@@ -273,7 +279,7 @@ impl<T: Real> Numbers<'_, T> {
     }
 }
 
-/// Some units of a step that are decoded.
+/// Decodes some units of a step.
 pub struct Decode<'a, T: Real> {
     pub refine: &'a Refine<'a, T>,
     pub units: Range<usize>,
@@ -318,15 +324,16 @@ impl<T: Real> Task<T::Word> for Decode<'_, T> {
     }
 }
 
-/// The elements that are missing, in a form for loops that become vectors: there are always as many comparisons.
+/// The missing elements, in a form for vectorized loops: the number of comparisons is constant.
 #[derive(Clone, Copy)]
 pub struct Marked<T: Real> {
-    /// The words of fill values; NaN, which is no ordinary element anyway, if there are none. The last ones may repeat.
+    /// The words of fill values, the last one repeated as needed. Without fill values they are NaN,
+    /// which is never an ordinary element anyway.
     fills: [T::Word; MAX_FILLS],
     /// The valid range.
     least: T,
     most: T,
-    /// Whether all that matters is the first fill value.
+    /// True if only the first fill value must be compared.
     is_one: bool,
 }
 
@@ -347,7 +354,7 @@ impl<T: Real> Marked<T> {
         Self { fills, least: range[0], most: range[1], is_one }
     }
 
-    /// Whether an element is missing: if not `MANY`, one of those with the first fill value.
+    /// True if an element is missing. Without `MANY`, only the first fill value is compared.
     #[inline(always)]
     pub fn has<const MANY: bool>(&self, x: T) -> bool {
         let word = x.to_word();
@@ -363,29 +370,30 @@ impl<T: Real> Marked<T> {
         has
     }
 
-    /// Whether an element is finite and not missing.
+    /// True if an element is finite and not missing.
     #[inline(always)]
     pub fn is_ordinary(&self, x: T) -> bool {
         x.size() <= T::MAX && if self.is_one { !self.has::<false>(x) } else { !self.has::<true>(x) }
     }
 
-    /// Whether [`Marked::has`] must look at more than the first fill value.
+    /// True if [`Marked::has`] must compare more than the first fill value.
     pub fn are_many(&self) -> bool {
         !self.is_one
     }
 }
 
-/// What an element may come back as.
+/// The condition under which a decoded value is acceptable for an element.
 #[derive(Clone, Copy)]
 pub struct Limit<T: Real> {
-    /// Errors must be smaller.
+    /// Errors must be smaller than this.
     pub bound: T,
-    /// The elements that are missing: they do not come back, and nothing else comes back as one of them.
+    /// The missing elements. They have no acceptable decoded value, and no other element may decode
+    /// to one of them.
     pub missing: Marked<T>,
 }
 
 impl<T: Real> Limit<T> {
-    /// Whether an element may come back as `back`.
+    /// True if an element may decode to `back`.
     #[inline(always)]
     fn is_kept<const MANY: bool>(&self, element: T, back: T, n_bins: T) -> bool {
         (element - back).size() < self.bound
@@ -394,7 +402,7 @@ impl<T: Real> Limit<T> {
             && !self.missing.has::<MANY>(back)
     }
 
-    /// The same for one element.
+    /// As [`Self::is_kept`], for a single element.
     fn keeps(&self, element: T, back: T) -> bool {
         if self.missing.are_many() {
             self.is_kept::<true>(element, back, T::ZERO)
@@ -404,20 +412,20 @@ impl<T: Real> Limit<T> {
     }
 }
 
-/// What elements an encoder keeps within a bound, and what it has found.
+/// An encoder's error bound for elements, and the elements that violate it.
 pub struct Watch<'a, T: Real> {
     /// The array.
     pub array: &'a [T::Bytes],
-    /// A bit for each element that is exact by the layers before, if there are any.
+    /// A bit for each element that previous layers store exactly, if any.
     pub exact_before: Option<&'a [AtomicU32]>,
     pub limit: Limit<T>,
-    /// A bit for each element of the array that this layer does not keep.
+    /// A bit for each element of the array that this layer cannot approximate.
     pub exact: &'a [AtomicU32],
-    /// If errors are measured, how many units of them are 1.
+    /// If errors are measured: the number of error units in 1.0.
     pub units: Option<T>,
 }
 
-/// Makes elements NaN, which no layer keeps, where they are exact already.
+/// Replaces elements that are already stored exactly by NaN, which is never acceptable.
 #[inline(never)]
 fn hide<T: Real>(exact: &[AtomicU32], mut runs: Runs, elements: &mut [T]) {
     let mut k = 0;
@@ -432,7 +440,8 @@ fn hide<T: Real>(exact: &[AtomicU32], mut runs: Runs, elements: &mut [T]) {
 }
 
 impl<T: Real> Watch<'_, T> {
-    /// Marks the first element if it may not be what the way begins with; its error, if errors are measured.
+    /// Marks the first element if `first` is not acceptable for it. Returns its error if errors are
+    /// measured.
     pub fn begin(&self, first: T) -> Errors {
         let is_exact = |exact: &[AtomicU32]| exact[0].load(Ordering::Relaxed) & 1 == 1;
         if self.exact_before.is_some_and(is_exact) {
@@ -452,7 +461,7 @@ impl<T: Real> Watch<'_, T> {
     }
 }
 
-/// Errors that were measured: the sum of their squares, and how many elements have one.
+/// Measured errors: the sum of their squares, and the number of elements that have one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Errors {
     pub squares: u128,
@@ -460,18 +469,19 @@ pub struct Errors {
 }
 
 impl Errors {
-    /// Of two parts.
+    /// Adds the errors of two parts.
     pub fn plus(self, other: Self) -> Self {
         Self { squares: self.squares + other.squares, n: self.n + other.n }
     }
 }
 
-/// Some units of a step that are encoded.
+/// Encodes some units of a step.
 pub struct Encode<'a, T: Real> {
     pub refine: &'a Refine<'a, T>,
     pub watch: &'a Watch<'a, T>,
     pub units: Range<usize>,
-    /// The numbers of the new nodes, and the nodes after the step as a decoder has them; none where there are no more steps.
+    /// The numbers of the new nodes, and the decoder's values of the nodes after the step. There
+    /// are no nodes after the last step.
     pub numbers: &'a mut [T::Bytes],
     pub nodes: &'a mut [T::Bytes],
 }
@@ -528,7 +538,8 @@ impl<T: Real> Task<T::Word> for Encode<'_, T> {
     }
 }
 
-/// Makes numbers of elements; what was predicted of them becomes what a decoder makes of those. How many are not kept exactly.
+/// Quantizes elements. `new` contains the predictions and receives the decoder's values. Returns
+/// the number of elements that are not stored exactly.
 #[inline(always)]
 fn quantise<T: Real, const MANY: bool>(
     rule: &Rule<T>,
@@ -548,7 +559,7 @@ fn quantise<T: Real, const MANY: bool>(
         let back = predicted + whole * rule.bin;
         let is_kept = limit.is_kept::<MANY>(elements[k], back, n_bins);
         codes[k] = T::put(if is_kept { code } else { <T::Word as Word>::ZERO });
-        // A decoder adds 0 to the prediction, which makes 0 of -0.
+        // A decoder adds 0 to the prediction, which turns -0 into 0.
         new[k] = if is_kept { back } else { predicted + T::ZERO };
         n_kept = n_kept.plus(<T::Word as Word>::from_u64(is_kept.into()));
         k += 1;
@@ -556,7 +567,7 @@ fn quantise<T: Real, const MANY: bool>(
     n_kept.to_u64() as usize
 }
 
-/// Marks those of the elements that are not within the bound of what came of them.
+/// Marks the elements whose decoded values are not acceptable.
 #[inline(never)]
 fn mark_exact<T: Real>(refine: &Refine<T>, watch: &Watch<T>, unit: usize, start: usize, elements: &[T], new: &[T]) {
     let mut runs = Runs::new(refine, unit, start, new.len());
@@ -571,7 +582,7 @@ fn mark_exact<T: Real>(refine: &Refine<T>, watch: &Watch<T>, unit: usize, start:
     }
 }
 
-/// Adds up the squares of errors.
+/// Sums the squares of errors.
 #[inline(always)]
 fn measure_with<T: Real>(limit: &Limit<T>, scale: T, elements: &[T], new: &[T], n_kept: usize) -> Errors {
     if limit.missing.are_many() {
@@ -596,7 +607,7 @@ fn measure<T: Real, const MANY: bool>(
     while k < n {
         let error =
             if limit.is_kept::<MANY>(elements[k], new[k], T::ZERO) { elements[k] - new[k] } else { T::ZERO };
-        // Below 2^15, so that the squares of a tile are below 2^39.
+        // This is below 2^15, so the sum of squares of a tile is below 2^39.
         let size = (error * scale).nearest().1.to_u64().div_ceil(2);
         squares += size * size;
         k += 1;
@@ -604,7 +615,7 @@ fn measure<T: Real, const MANY: bool>(
     Errors { squares: squares.into(), n: n_kept as u64 }
 }
 
-/// Brings the elements of the new nodes of a unit from `start` on.
+/// Gathers the elements of the new nodes of a unit from `start` on.
 #[inline(always)]
 fn gather<T: Real>(refine: &Refine<T>, array: &[T::Bytes], unit: usize, start: usize, out: &mut [T]) {
     let mut runs = Runs::new(refine, unit, start, out.len());
@@ -627,7 +638,7 @@ fn gather<T: Real>(refine: &Refine<T>, array: &[T::Bytes], unit: usize, start: u
     }
 }
 
-/// Every `STRIDE`-th element.
+/// Copies every `STRIDE`-th element.
 #[inline(always)]
 fn copy<T: Real, const STRIDE: usize>(from: &[T::Bytes], out: &mut [T]) {
     let n = out.len();
@@ -639,29 +650,28 @@ fn copy<T: Real, const STRIDE: usize>(from: &[T::Bytes], out: &mut [T]) {
     }
 }
 
-/// Runs of new nodes of a unit, each at equal distances in the array.
+/// Runs of new nodes of a unit. The nodes of a run are equidistant in the array.
 struct Runs<'a> {
     step: &'a Step,
-    /// Where node 0 of the unit is.
+    /// Index of node 0 of the unit in the array.
     base: usize,
-    /// From one node to the next where all are in one run; else 0.
+    /// The stride between nodes if all are in one run; else 0.
     stride: usize,
-    /// New nodes still to come.
+    /// The range of new nodes not yet returned.
     at: usize,
     end: usize,
 }
 
-/// A run.
 struct Run {
-    /// The place of its first node.
+    /// The index of its first node in the array.
     place: usize,
-    /// Elements from one to the next.
+    /// The stride from one node to the next.
     stride: usize,
     n: usize,
 }
 
 impl<'a> Runs<'a> {
-    /// The runs of `n` new nodes of a unit from `start` on.
+    /// The runs of the `n` new nodes of a unit from `start` on.
     #[inline(always)]
     fn new<T: Real>(refine: &Refine<'a, T>, unit: usize, start: usize, n: usize) -> Self {
         let step = refine.step;
@@ -676,7 +686,7 @@ impl<'a> Runs<'a> {
             base += outer % after[before] * strides[before];
             outer /= after[before];
         }
-        // Behind the axis there may be others with one node.
+        // The axes after the step's axis may all have one node.
         Self { step, base, stride: if is_one { 2 * strides[axis] } else { 0 }, at: start, end: start + n }
     }
 

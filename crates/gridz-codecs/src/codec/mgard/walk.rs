@@ -1,4 +1,4 @@
-//! The way from the first element to the array, step by step, and the memory for it.
+//! The walk over all steps, from the first element to the array, and its scratch memory.
 
 use std::sync::atomic::AtomicU32;
 
@@ -11,15 +11,16 @@ use crate::error::{Error, Result, try_vec};
 use crate::stage::rows::at_level;
 use zerocopy::FromZeros;
 
-/// Memory that a thread keeps. What is in it does not matter.
+/// Scratch memory, cached per thread. Its contents between chunks are arbitrary.
 pub struct Memory<T: Real> {
     /// The grids before and after a step.
     pub grids: [Vec<T::Bytes>; 2],
     /// The numbers of all steps of a layer.
     pub numbers: Vec<T::Bytes>,
-    /// What several layers have of the array.
+    /// The combined values of the layers so far.
     pub values: Vec<T::Bytes>,
-    /// A bit for each element that a layer does not keep, and for each that none before does.
+    /// A bit for each element that this layer stores exactly, and for each that a previous layer
+    /// does.
     pub exact: Vec<AtomicU32>,
     pub exact_before: Vec<AtomicU32>,
 }
@@ -38,14 +39,14 @@ impl<T: Real> Keep for Memory<T> {
     }
 }
 
-/// Makes a vector at least so long; what is in it does not matter. New memory is the system's zeros, so threads that write to it
-/// first bring its pages, each some.
+/// Grows a vector to at least `n` elements; its contents are then arbitrary. New memory is zeroed
+/// pages of the system, so the threads that first write to it share the page faults.
 ///
 /// # Errors
 /// `OutOfMemory`.
 pub fn at_least<B: FromZeros>(memory: &mut Vec<B>, n: usize) -> Result<()> {
     if memory.len() < n {
-        // What there is goes first.
+        // Free the old memory first.
         *memory = Vec::new();
         let failed = |_| Error::out_of_memory((n * size_of::<B>()) as u64, "a chunk");
         *memory = B::new_vec_zeroed(n).map_err(failed)?;
@@ -53,14 +54,15 @@ pub fn at_least<B: FromZeros>(memory: &mut Vec<B>, n: usize) -> Result<()> {
     Ok(())
 }
 
-/// Makes memory enough for the nodes before each of the first steps of a grid, and, if they are `kept`, for those after the last one.
+/// Allocates memory for the nodes before each of the first steps of a grid and, if `kept`, for
+/// those after the last one.
 ///
 /// # Errors
 /// `OutOfMemory`.
 pub fn reserve<B: FromZeros>(grid: &Grid, n_steps: usize, kept: bool, grids: &mut [Vec<B>; 2]) -> Result<()> {
     let (mut most, mut last) = ([1, 1], 1);
     for (i, step) in grid.steps().take(n_steps).enumerate() {
-        // Before this step the nodes are in the one, after it in the other.
+        // Before this step the nodes are in one array, after it in the other.
         most[i % 2] = most[i % 2].max(last);
         last = step.n_nodes();
     }
@@ -71,20 +73,20 @@ pub fn reserve<B: FromZeros>(grid: &Grid, n_steps: usize, kept: bool, grids: &mu
     at_least(&mut grids[1], most[1])
 }
 
-/// Which array has the numbers of step `i`, which begin with that number of all, and where they begin in it.
+/// The array that has the numbers of step `i`, and the index of the first of them in it. `first` is
+/// their index among all numbers.
 pub fn array_of(grid: &Grid, i: usize, first: usize) -> (usize, usize) {
     let n_front = grid.n_front();
     if i < n_front { (0, first) } else { (i - n_front + usize::from(n_front > 0), 0) }
 }
 
-/// Into how many ranges of units the work on a step is cut.
+/// The number of ranges of units into which the work on a step is split.
 fn n_pieces<T: Real>(refine: &Refine<T>, job: &Job) -> usize {
-    // Threads come later than a small step is done; but where only steps of 4 MiB were for them, 16 threads needed twice as long for
-    // arrays of 4 MiB.
+    // Waking threads takes longer than a small step. But when only steps of at least 4 MiB used
+    // several threads, 16 threads needed twice as long for arrays of 4 MiB.
     job.pool.pieces_of_slow((refine.step.n_nodes() * size_of::<T>()) as u64).clamp(1, refine.n_units())
 }
 
-/// Decodes a step.
 ///
 /// # Errors
 /// `OutOfMemory`.
@@ -106,7 +108,7 @@ pub fn decode<T: Real>(refine: &Refine<T>, job: &Job, numbers: Numbers<T>, nodes
     Ok(())
 }
 
-/// Encodes a step; there are no `nodes` if it is the last one.
+/// Encodes a step. `nodes` is empty for the last step.
 ///
 /// # Errors
 /// `OutOfMemory`.

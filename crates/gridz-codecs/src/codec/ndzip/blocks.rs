@@ -1,7 +1,7 @@
-//! Runs of blocks: the loops around a [`Coder`], the same for every CPU level.
+//! Loops over consecutive blocks, generic over the [`Coder`]; the same for every CPU level.
 //!
-//! They are compiled once per level, because everything here is inlined into a function that has the
-//! level's instructions; the counting of heads becomes vector code that way.
+//! They are compiled once per level, because everything here is inlined into a function that
+//! enables the level's instructions. That also vectorizes the counting of the bits of heads.
 
 use crate::codec::ndzip::Sections;
 use crate::codec::ndzip::layout::{BLOCK, Layout};
@@ -14,37 +14,38 @@ use crate::format::region::FoldedRegion;
 use crate::stage::sums::{Follower, Prefetch};
 use crate::stage::word::Word;
 
-/// Some consecutive blocks to encode.
+/// Consecutive blocks to encode.
 pub struct Piece<'a> {
     pub first_block: usize,
-    /// Their part of the offset table; the ends count from the piece's own start.
+    /// Their part of the offset table. Ends are relative to the piece's own start.
     pub table: &'a mut [u8],
-    /// Room for their worst case.
+    /// Destination, large enough for the worst case.
     pub out: &'a mut [u8],
-    /// Where in the payload that is, if it is known already.
+    /// Byte offset of `out` in the payload, if it is already known.
     pub start: Option<usize>,
 }
 
-/// The blocks that share their leading coordinates, and where their elements go: a band per plane.
+/// The blocks that share their leading coordinates, and the destination of their elements: one band
+/// per plane.
 pub struct Strip<'a> {
     pub first_block: usize,
     pub bands: Vec<&'a mut [u8]>,
 }
 
-/// Where the elements of consecutive blocks go.
+/// Destination of the elements of decoded blocks.
 pub enum Places<'a> {
-    /// Of all blocks, to the array.
+    /// All blocks, to the whole array.
     Array(&'a mut [u8]),
-    /// Of those of consecutive strips.
+    /// The blocks of consecutive strips.
     Strips(Vec<Strip<'a>>),
-    /// Of those that a region touches, which need not be consecutive and are not summed up.
+    /// The blocks that a region touches. They need not be consecutive, and they are not hashed.
     Region(Part<'a>),
 }
 
-/// A region of the array, and where its elements go.
+/// A region of the array and its destination.
 pub struct Part<'a> {
     pub region: &'a FoldedRegion,
-    /// Room for a block.
+    /// Scratch room for one block.
     pub block: &'a mut [u8],
     pub dst: &'a mut [u8],
 }
@@ -52,22 +53,22 @@ pub struct Part<'a> {
 /// Codes single blocks with the sides `ROW`, `ROWS` and `PLANES`, x first.
 pub trait Coder<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: usize> {
     /// Encodes the block at the start of `src`, in an array with these strides in elements, to the
-    /// start of `out`, which has room for any block; bytes of the result.
+    /// start of `out`, which has room for any block. Returns the bytes of the result.
     fn encode(&mut self, src: &[u8], row: usize, plane: usize, out: &mut [u8]) -> usize;
 
-    /// Decodes the first `n_bytes` of `stream` to element `offset` of the bands, whose rows are `row`
-    /// elements apart, and returns true; or false if they are not as many as the heads say. What is
-    /// behind those bytes does not matter.
+    /// Decodes the first `n_bytes` of `stream` to element `offset` of the bands, whose rows are
+    /// `row` elements apart. Returns false if the heads describe a different number of bytes. The
+    /// bytes after `n_bytes` do not matter.
     fn decode(&mut self, stream: &[u8], n_bytes: usize, bands: &mut [&mut [u8]], offset: usize, row: usize)
     -> bool;
 }
 
-/// The bytes of blocks with one row follow each other as their elements do, which the CPU foresees.
+/// Blocks with one row are contiguous in memory, so the hardware prefetcher handles them.
 fn prefetch(rows: usize) -> Prefetch {
     if rows > 1 { Prefetch::Following } else { Prefetch::Nothing }
 }
 
-/// Bytes of a piece and, if it is known where it is in the payload, its sums.
+/// Bytes of a piece and, if its position in the payload is known, its checksum.
 pub type Encoded = (usize, Option<Sums>);
 
 /// Encodes a piece.
@@ -93,7 +94,7 @@ pub fn encode<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: u
     (end, follower.map(|follower| follower.finish(&piece.out[..end])))
 }
 
-/// Decodes blocks and returns the sums of those that are consecutive.
+/// Decodes blocks and returns the checksum of consecutive ones.
 #[inline(always)]
 pub fn decode<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: usize>(
     level: Level,
@@ -111,7 +112,7 @@ pub fn decode<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: u
     match places {
         Places::Array(_) if layout.n_blocks() == 0 => {}
         Places::Array(array) => {
-            // All blocks that begin in the same plane are a slab.
+            // A slab: all blocks that begin in the same plane.
             let slab = PLANES * plane;
             let mut number = 0;
             for slab_start in (0..layout.slabs() * slab).step_by(slab) {
@@ -149,7 +150,8 @@ pub fn decode<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: u
     Ok(follower.finish(&sections.blocks[..end]))
 }
 
-/// Decodes block `number`, which begins at byte `start` of the blocks, to element `offset` of the bands, and returns its end.
+/// Decodes block `number`, which begins at byte `start` of the blocks, to element `offset` of the
+/// bands. Returns the byte at which it ends.
 #[inline(always)]
 fn decode_next<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: usize>(
     coder: &mut impl Coder<W, ROW, ROWS, PLANES>,
@@ -167,7 +169,7 @@ fn decode_next<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: 
     Ok(end)
 }
 
-/// Whether a block has as many bytes as its heads say.
+/// True if a block has the number of bytes that its heads imply.
 #[inline(always)]
 pub fn has_its_columns<W: FloatWord>(block: &[u8]) -> bool {
     let heads = block[..W::GROUPS * W::BYTES].chunks_exact(W::BYTES);
@@ -175,7 +177,7 @@ pub fn has_its_columns<W: FloatWord>(block: &[u8]) -> bool {
     (W::GROUPS + n_columns) * W::BYTES == block.len()
 }
 
-/// The portable coder, with its working memory.
+/// The portable coder, with its scratch memory.
 pub struct Portable<W> {
     block: Block<W>,
     words: Words<W>,

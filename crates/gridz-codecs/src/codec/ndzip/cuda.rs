@@ -6,7 +6,7 @@ use crate::codec::ndzip::layout::Layout;
 use crate::format::region::FoldedRegion;
 use crate::types::{DType, Shape};
 
-/// By type and rank.
+/// Kernels by type and rank.
 const COMPRESS: [[Names; 3]; 2] = [
     [names!("ndzip_compress_f32_1d"), names!("ndzip_compress_f32_2d"), names!("ndzip_compress_f32_3d")],
     [names!("ndzip_compress_f64_1d"), names!("ndzip_compress_f64_2d"), names!("ndzip_compress_f64_3d")],
@@ -22,7 +22,7 @@ const REGION: [[Names; 3]; 2] = [
 const DECOMPRESS_F32_3D_UNALIGNED: Names = names!("ndzip_decompress_f32_3d_unaligned");
 
 crate::kernel_struct! {
-    /// The array, with leading ones.
+    /// The array, with leading extents of 1.
     struct Blocks, size 32 {
         extents: [u64; 3],
         n_blocks: u32,
@@ -30,10 +30,10 @@ crate::kernel_struct! {
     }
 }
 
-/// Elements outside of blocks that count as a block.
+/// Border elements that count as one block.
 const BORDER_BLOCK: u64 = 4096;
 
-/// Bytes of a payload that a tile of a region's kernel sums up.
+/// Bytes of a payload that a tile of the region kernel hashes.
 const SUMMED_BYTES: u64 = 32 << 10;
 
 impl Blocks {
@@ -46,8 +46,8 @@ impl Blocks {
 }
 
 impl GpuCodec for Ndzip {
-    /// Tiles are the blocks that the region touches, then its elements in the border, then parts of the payload, which
-    /// has the only checksum that there is.
+    /// Tiles are the blocks that the region touches, then the region's elements in the border, then
+    /// parts of the payload. The payload has the only checksum.
     fn region(&self, chunks: &Chunks, region: &FoldedRegion, compares: bool) -> Answer {
         let &Chunks { array, shape, layout } = chunks;
         let layout: &Layout = layout.get();

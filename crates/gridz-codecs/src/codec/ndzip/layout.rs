@@ -1,9 +1,10 @@
-//! Where everything is: blocks in the array, sections in the stream.
+//! Positions of blocks in the array and of sections in the stream.
 //!
 //! The array is cut into blocks of 4096 elements: 4096, 64×64 or 16×16×16 by rank. Only complete
-//! blocks are coded; the rest, the border, is kept as it is. Two axes are treated as three of which
-//! the first is 1, and one axis as the rows of a plane, one block each, and what is left behind the
-//! last row. That changes neither the order of the blocks nor that of the elements.
+//! blocks are coded; the rest, the border, is stored verbatim. Internally there are always three
+//! axes. An array with two axes has a first axis of 1. An array with one axis is a plane whose rows
+//! are one block each, plus the elements after the last complete row. That changes neither the
+//! order of the blocks nor that of the elements.
 //!
 //! ```text
 //! offset table: u32 end of each block in words | pad to a word | blocks | border elements
@@ -22,7 +23,7 @@ pub const BLOCK: usize = 4096;
 pub struct Layout {
     /// Elements of the array.
     n_elements: usize,
-    /// Extents of the array, or, if that has one axis, of its complete rows.
+    /// Extents of the array; for an array with one axis, those of its complete rows.
     extents: [usize; 3],
     /// Side lengths of a block.
     sides: [usize; 3],
@@ -57,22 +58,19 @@ impl Layout {
         Some(layout)
     }
 
-    /// Rank of the blocks.
+    /// Number of block sides above 1.
     pub fn rank(&self) -> usize {
         self.sides.iter().filter(|&&side| side > 1).count()
     }
 
-    /// Bytes of a word.
     pub fn word_bytes(&self) -> usize {
         self.word_bytes
     }
 
-    /// Elements of the array.
     pub fn n_elements(&self) -> usize {
         self.n_elements
     }
 
-    /// Complete blocks.
     pub fn n_blocks(&self) -> usize {
         self.blocks.iter().product()
     }
@@ -82,28 +80,28 @@ impl Layout {
         self.n_elements() - self.n_blocks() * BLOCK
     }
 
-    /// Groups, and so head words, of a block: it has as many elements per group as a word has bits.
+    /// Groups of a block, each with a head word; a group has as many elements as a word has bits.
     pub fn n_heads(&self) -> usize {
         BLOCK / (8 * self.word_bytes)
     }
 
-    /// Words of a block in which no column is zero.
+    /// Words of a block in which every column is nonzero: the maximum.
     pub fn max_block_words(&self) -> usize {
         self.n_heads() + BLOCK
     }
 
-    /// Bytes of the offset table with its pad.
+    /// Bytes of the offset table with its padding.
     pub fn table_bytes(&self) -> usize {
         (4 * self.n_blocks()).next_multiple_of(self.word_bytes)
     }
 
-    /// Most bytes of a payload. Tight.
+    /// Most bytes of a payload. This bound is tight.
     pub fn payload_bound(&self) -> u64 {
         let words = self.n_blocks() * self.max_block_words() + self.n_border();
         (self.table_bytes() + words * self.word_bytes) as u64
     }
 
-    /// Position of the first element of block `block` in the array.
+    /// Index of the first element of block `block` in the array.
     pub fn block_start(&self, block: usize) -> usize {
         let [_, n1, n2] = self.extents;
         let (b2, rest) = (block % self.blocks[2], block / self.blocks[2]);
@@ -111,7 +109,7 @@ impl Layout {
         (b0 * self.sides[0] * n1 + b1 * self.sides[1]) * n2 + b2 * self.sides[2]
     }
 
-    /// The array along its own axes: of each its extent, the side of a block, and the complete blocks.
+    /// For each of the array's own axes: extent, block side, and number of complete blocks.
     fn axes(&self) -> [(u64, u64, u64); 3] {
         let axes = |extents: [usize; 3], blocks: [usize; 3]| {
             [0, 1, 2].map(|k| (extents[k] as u64, self.sides[k] as u64, blocks[k] as u64))
@@ -122,7 +120,8 @@ impl Layout {
         }
     }
 
-    /// The complete blocks that have elements of a region, with the place where each begins.
+    /// The complete blocks that contain elements of a region, with the position at which each
+    /// begins.
     pub fn blocks_in(&self, region: &FoldedRegion) -> impl Iterator<Item = (usize, [u64; 3])> {
         let [z, y, x] = self.axes();
         let along = |k: usize, (_, side, n): (u64, u64, u64)| {
@@ -140,8 +139,8 @@ impl Layout {
         self.axes().map(|(_, side, _)| side)
     }
 
-    /// From the first to behind the last of the complete blocks along each axis that have elements of a region, and its
-    /// elements in the border.
+    /// The range of complete blocks along each axis that contain elements of a region, and the
+    /// number of the region's elements in the border.
     pub fn touched(&self, region: &FoldedRegion) -> ([Range<u64>; 3], u64) {
         let (axes, covered) = (self.axes(), self.covered());
         let blocks = [0, 1, 2].map(|k| {
@@ -152,13 +151,13 @@ impl Layout {
         (blocks, region.n_elements() - in_blocks)
     }
 
-    /// Places along each axis that blocks cover.
+    /// Positions along each axis that complete blocks cover.
     fn covered(&self) -> [u64; 3] {
         if self.n_blocks() == 0 { [0; 3] } else { self.axes().map(|(_, side, n)| side * n) }
     }
 
-    /// The elements of a region in the border, as runs of elements that follow each other there: the number of the first in
-    /// the border, its number in the region, and how many.
+    /// The elements of a region in the border, as runs that are contiguous there. Each run has the
+    /// index of its first element in the border, its index in the region, and its length.
     pub fn border_in(&self, region: &FoldedRegion) -> impl Iterator<Item = (u64, u64, u64)> {
         let [cz, cy, cx] = self.covered();
         let [_, (ny, ..), (nx, ..)] = self.axes();
@@ -170,7 +169,8 @@ impl Layout {
         };
         places(0).flat_map(move |(z, to_z)| {
             places(1).flat_map(move |(y, to_y)| {
-                // Where a row's elements begin in the border, and which of its places are there.
+                // Index in the border at which a row's elements begin, and the first x that lies in
+                // the border.
                 let (start, first) = match (z < cz, y < cy) {
                     (true, true) => (z * per_plane + y * (nx - cx), cx),
                     (true, false) => (z * per_plane + cy * (nx - cx) + (y - cy) * nx, 0),
@@ -182,33 +182,32 @@ impl Layout {
         })
     }
 
-    /// Elements from one row of a block to the next, and from one plane to the next.
+    /// Strides in elements from one row to the next, and from one plane to the next.
     pub fn strides(&self) -> (usize, usize) {
         (self.extents[2], self.extents[1] * self.extents[2])
     }
 
-    /// Slabs of blocks: those with the same first coordinate.
+    /// Slabs of blocks. A slab is the blocks with the same first coordinate.
     pub fn slabs(&self) -> usize {
         self.blocks[0]
     }
 
-    /// Blocks of one strip: those with the same first two coordinates.
+    /// Blocks of one strip. A strip is the blocks with the same first two coordinates.
     pub fn blocks_per_strip(&self) -> usize {
         self.blocks[2]
     }
 
-    /// Bands of one strip.
     pub fn bands_per_strip(&self) -> usize {
         self.sides[0]
     }
 
-    /// Elements of each of a strip's bands. A strip's elements are one contiguous band per plane.
+    /// Elements of each of a strip's bands. A strip consists of one contiguous band per plane.
     pub fn band_elements(&self) -> usize {
         self.sides[1] * self.extents[2]
     }
 
-    /// First element of every band that belongs to a strip, with the number of that strip, in the
-    /// order of the array.
+    /// First element of every band, with the number of the strip it belongs to, in the order of the
+    /// array.
     pub fn bands(&self) -> impl Iterator<Item = (usize, usize)> {
         let (_, plane) = self.strides();
         let (n_planes, n_bands) =
@@ -240,7 +239,7 @@ mod tests {
         Layout::new(&Shape::new(extents).unwrap(), dtype).unwrap()
     }
 
-    /// Blocks, by their bands, and border runs together are the array, each element once.
+    /// Bands of blocks and border runs together cover every element of the array exactly once.
     #[test]
     fn bands_blocks_and_border_cover_the_array_once() {
         for extents in [

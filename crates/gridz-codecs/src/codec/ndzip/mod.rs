@@ -2,10 +2,10 @@
 //! High-Throughput Parallel Lossless Compressor for Scientific Data", DCC 2021, and "ndzip-gpu",
 //! SC 2021), bit-identical to the published implementation.
 //!
-//! [`layout`] says where everything is, [`scalar`] codes one block and defines the codec, `simd` does
-//! the same with vector instructions, `blocks` runs either over many blocks, and this file cuts a
-//! chunk: into one piece for the calling thread, or into several for the workers. The bytes do not
-//! depend on how many pieces there were.
+//! [`layout`] describes the positions of everything, [`scalar`] codes one block and defines the
+//! codec, and `simd` does the same with vector instructions. `blocks` runs either over many blocks.
+//! This file splits a chunk: into one piece for the calling thread, or into several for the
+//! workers. The bytes do not depend on the number of pieces.
 
 mod blocks;
 mod cuda;
@@ -29,7 +29,6 @@ use blocks::{Part, Piece, Places, Portable, Strip};
 use layout::{BLOCK, Layout};
 use word::FloatWord;
 
-/// The codec.
 pub struct Ndzip;
 
 impl Codec for Ndzip {
@@ -78,7 +77,7 @@ impl Codec for Ndzip {
     }
 }
 
-/// Words for which there is code of every level.
+/// Words for which every CPU level has code.
 #[cfg(target_arch = "x86_64")]
 trait Coded: simd::SimdWord {}
 #[cfg(target_arch = "x86_64")]
@@ -88,7 +87,8 @@ trait Coded: FloatWord {}
 #[cfg(not(target_arch = "x86_64"))]
 impl<W: FloatWord> Coded for W {}
 
-/// Raw bytes of a piece where several threads encode: it is in the cache when it is copied to its place and summed.
+/// Raw bytes of a piece when several threads encode. It is small enough to remain in the cache
+/// until it is copied to its place and hashed.
 const PIECE_BYTES: usize = 256 << 10;
 
 fn encode<W: Coded>(layout: &Layout, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
@@ -116,7 +116,7 @@ fn encode<W: Coded>(layout: &Layout, job: &Job, src: &[u8], dst: &mut [u8]) -> R
     Ok(Encoded { n_bytes: table.len() + end, sums: of_table.plus(of_blocks).plus(of_border) })
 }
 
-/// Encodes all blocks by several threads, and returns their bytes and sums.
+/// Encodes all blocks with several threads, and returns their bytes and checksum.
 fn encode_pieces<W: Coded>(
     layout: &Layout,
     job: &Job,
@@ -132,7 +132,7 @@ fn encode_pieces<W: Coded>(
         let start = start.map(|start| layout.table_bytes() + start);
         encode_piece::<W>(job.level, layout, src, Piece { first_block: *first_block, table, out, start })
     };
-    // The ends of a piece's blocks count from the start of the data then.
+    // The piece's block ends become relative to the start of the data.
     let place = |(_, table): (usize, &mut [u8]), sums: Option<Sums>, start: usize, output: &[u8]| {
         let offset = (start / W::BYTES) as u32;
         for entry in table.chunks_exact_mut(4) {
@@ -158,16 +158,16 @@ fn encode_piece<W: Coded>(level: Level, layout: &Layout, src: &[u8], piece: Piec
     }
 }
 
-/// A payload whose sections lie where they must.
+/// A payload split into its sections.
 struct Sections<'a> {
     table: &'a [u8],
-    /// The blocks, and the border behind them.
+    /// The blocks, followed by the border.
     blocks: &'a [u8],
     border: &'a [u8],
 }
 
 impl<'a> Sections<'a> {
-    /// Finds the sections and checks the offset table, so that every block's words can be sliced.
+    /// Locates the sections and checks the offset table, so that every block's words can be sliced.
     fn parse<W: FloatWord>(layout: &Layout, payload: &'a [u8]) -> Result<Self> {
         let cut = || {
             let have = payload.len();
@@ -183,7 +183,7 @@ impl<'a> Sections<'a> {
             }
             last = end;
         }
-        // Below 2^32 words by the check of every length above, so no product overflows.
+        // The checks above keep every length below 2^32 words, so no product overflows.
         let (_, border) = rest.split_at_checked(last as usize * W::BYTES).ok_or_else(cut)?;
         if border.len() != layout.n_border() * W::BYTES {
             let (have, need) = (border.len(), layout.n_border() * W::BYTES);
@@ -192,7 +192,7 @@ impl<'a> Sections<'a> {
         Ok(Self { table, blocks: rest, border })
     }
 
-    /// Where block `block` starts and ends.
+    /// Byte offsets of the start and end of block `block`.
     fn block<W: FloatWord>(&self, block: usize) -> (usize, usize) {
         let end = |block: usize| u32::read(&self.table[4 * block..]) as usize * W::BYTES;
         (if block == 0 { 0 } else { end(block - 1) }, end(block))
@@ -229,8 +229,8 @@ fn decode<W: Coded>(layout: &Layout, job: &Job, payload: &[u8], dst: &mut [u8]) 
     decoded.into_iter().try_fold(sums, |sums, piece| Ok(sums.plus(piece?)))
 }
 
-/// Decodes the blocks that a region touches, and copies its elements from the border. Blocks have no checks, so it is the
-/// whole payload that is summed up.
+/// Decodes the blocks that a region touches, and copies its elements from the border. Blocks have
+/// no checksums of their own, so the checksum covers the whole payload.
 fn decode_region<W: Coded>(
     layout: &Layout,
     job: &Job,
@@ -250,7 +250,7 @@ fn decode_region<W: Coded>(
     Ok(job.verify.then(|| sums_of(job.level, Prefetch::Following, payload, 0)))
 }
 
-/// Cuts the destination into the bands of every strip.
+/// Splits the destination into the bands of every strip.
 fn strips_of<'a, W: FloatWord>(layout: &Layout, mut dst: &'a mut [u8]) -> Result<Vec<Strip<'a>>> {
     let n_strips = layout.n_blocks().checked_div(layout.blocks_per_strip()).unwrap_or(0);
     let mut strips: Vec<Strip> = try_vec(n_strips, "bookkeeping")?;

@@ -1,8 +1,9 @@
-//! One block, in portable code that compilers vectorise well. This file defines the codec.
+//! Codes one block, in portable code that compilers vectorize well. This file defines the codec.
 //!
 //! Encoding a block of 4096 words:
 //! 1. take the bit patterns and rotate them left by one, so the sign is the lowest bit;
-//! 2. integer Lorenzo transform: along each axis, every word loses its predecessor (mod 2^BITS);
+//! 2. integer Lorenzo transform: along each axis, subtract from every word its predecessor (mod
+//!    2^BITS);
 //! 3. where the top bit is then set, invert the other bits: small negative numbers get leading zeros;
 //! 4. cut the words into groups of BITS; a group is a square bit matrix: transpose it, so that word c
 //!    holds bit BITS−1−c of every element, the first element highest;
@@ -19,22 +20,22 @@ use crate::codec::ndzip::word::FloatWord;
 /// The words of one block in the order of its elements.
 pub type Block<W> = [W; BLOCK];
 
-/// Words of the largest encoded block, which has 128 heads. One word more than the columns that are
-/// there may be looked at, but not where all of them are.
+/// Words of the largest encoded block, which has 128 heads. Decoding may look at one word after the
+/// last nonzero column, unless all columns are nonzero.
 pub const WORDS: usize = BLOCK + 128;
-/// An encoded block: heads, columns, and room.
+/// An encoded block: heads, columns, and padding.
 pub type Words<W> = [W; WORDS];
 
-/// Groups transposed side by side.
+/// Groups that are transposed side by side.
 const LANES: usize = 4;
-/// The largest word.
+/// Bits of the largest word.
 const MAX_BITS: usize = 64;
 
 /// Words of several groups: `[i][lane]` is word i of group `lane`. Only the first BITS rows are used.
 type Groups<W> = [[W; LANES]; MAX_BITS];
 
-/// Steps 1 to 3 for the block whose first element is word 0 of `src`. `ROW`, `ROWS` and `PLANES` are
-/// the block's sides, x first; `row` and `plane` the strides of the array in elements.
+/// Performs steps 1 to 3 for the block whose first element is word 0 of `src`. `ROW`, `ROWS` and
+/// `PLANES` are the block's sides, x first; `row` and `plane` are the array's strides in elements.
 #[inline(always)]
 pub fn load<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: usize>(
     src: &[u8],
@@ -52,7 +53,7 @@ pub fn load<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: usi
             }
         }
     }
-    // Backwards, so that the predecessors are still as they were before the pass.
+    // Go backwards, so that each predecessor still has its value from before the pass.
     for words in block.chunks_exact_mut(ROW) {
         subtract_predecessors::<W, 1>(words);
     }
@@ -70,7 +71,7 @@ pub fn load<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: usi
     }
 }
 
-/// Steps 3 to 1 backwards: stores the block at word 0 of the bands `dst`, one per plane.
+/// Undoes steps 3 to 1, and stores the block at word `offset` of the bands `dst`, one per plane.
 #[inline(always)]
 pub fn store<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: usize>(
     block: &mut Block<W>,
@@ -103,13 +104,13 @@ pub fn store<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: us
     }
 }
 
-/// Step 3, its own inverse.
+/// Step 3, which is its own inverse.
 #[inline(always)]
 fn fold_sign<W: FloatWord>(word: W) -> W {
     word ^ (word.shift_signed(W::BITS - 1) & (!W::default() >> 1))
 }
 
-/// Every word from `STRIDE` on loses the word `STRIDE` before it.
+/// Subtracts from every word, from `STRIDE` on, the word `STRIDE` before it.
 #[inline(always)]
 fn subtract_predecessors<W: FloatWord, const STRIDE: usize>(words: &mut [W]) {
     if STRIDE == 1 {
@@ -126,7 +127,7 @@ fn subtract_predecessors<W: FloatWord, const STRIDE: usize>(words: &mut [W]) {
     }
 }
 
-/// Running sums: the inverse of [`subtract_predecessors`].
+/// Prefix sums: the inverse of [`subtract_predecessors`].
 #[inline(always)]
 fn add_predecessors<W: FloatWord, const STRIDE: usize>(words: &mut [W]) {
     for start in (STRIDE..words.len()).step_by(STRIDE) {
@@ -137,7 +138,7 @@ fn add_predecessors<W: FloatWord, const STRIDE: usize>(words: &mut [W]) {
     }
 }
 
-/// Steps 4 and 5: writes heads and columns to `out` and returns how many words they are.
+/// Steps 4 and 5: writes heads and columns to `out`. Returns the number of words.
 pub fn pack<W: FloatWord>(block: &Block<W>, out: &mut Words<W>) -> usize {
     let mut end = W::GROUPS;
     let mut groups: Groups<W> = [[W::default(); LANES]; MAX_BITS];
@@ -160,7 +161,7 @@ pub fn pack<W: FloatWord>(block: &Block<W>, out: &mut Words<W>) -> usize {
             if head == W::default() {
                 continue;
             }
-            // Every column is written, and the next one overwrites it if it was zero.
+            // Write every column. A zero column is overwritten by the next one.
             for row in &groups[..W::SIDE] {
                 out[end] = row[lane];
                 end += usize::from(row[lane] != W::default());
@@ -170,8 +171,8 @@ pub fn pack<W: FloatWord>(block: &Block<W>, out: &mut Words<W>) -> usize {
     end
 }
 
-/// Steps 5 and 4 backwards: `words` begins with a block's heads and has, after them, at least as many
-/// columns as the heads have ones, and one word more.
+/// Undoes steps 5 and 4. `words` has a block's heads, then at least as many columns as the heads
+/// have one bits, and one word more.
 pub fn unpack<W: FloatWord>(words: &Words<W>, block: &mut Block<W>) {
     let mut next = W::GROUPS;
     let mut groups: Groups<W> = [[W::default(); LANES]; MAX_BITS];

@@ -4,9 +4,9 @@ use crate::stage::word::Word;
 
 /// `u32` or `u64`.
 pub trait FloatWord: Word {
-    /// Words of a group, which are a square of bits.
+    /// Words of a group. A group is a square bit matrix.
     const SIDE: usize = Self::BITS as usize;
-    /// Groups, and so heads, of a block.
+    /// Groups of a block; each has one head word.
     const GROUPS: usize = super::layout::BLOCK / Self::SIDE;
 
     /// Rotation to the left by one bit.

@@ -1,7 +1,7 @@
-//! `stored`: the chunk's bytes as they are.
+//! `stored`: the chunk's bytes, verbatim.
 //!
-//! Used for elements no codec takes and for chunks no codec shrinks, so that every chunk has a frame
-//! and none grows by more than its header.
+//! Used for elements that no codec supports and for chunks that no codec shrinks. So every chunk
+//! has a frame, and none grows by more than its header.
 
 mod cuda;
 
@@ -14,10 +14,9 @@ use crate::format::region::FoldedRegion;
 use crate::stage::sums::{Prefetch, Summer};
 use crate::types::{Array, DType, MAX_RANK, Shape};
 
-/// The codec.
 pub struct Stored;
 
-/// Bytes copied and summed at a time, so that the sum finds them in cache.
+/// Bytes copied and hashed at a time, so that hashing finds them in the cache.
 const STEP_BYTES: usize = 1 << 16;
 
 impl Codec for Stored {
@@ -48,7 +47,7 @@ impl Codec for Stored {
         Ok(copy(job.level, payload, dst))
     }
 
-    /// Compares nothing: that would be to read everything.
+    /// Compares no checksum, because that would require reading everything.
     fn decode_region(
         &self,
         _job: &Job,
@@ -67,7 +66,7 @@ impl Codec for Stored {
     }
 }
 
-/// How any array is stored.
+/// The plan that stores any array.
 pub fn plan(array: &Array) -> Plan {
     Plan { fold: Fold::Merge, params: Params::NONE, bound: array.n_bytes(), layout: Kept::new(()) }
 }

@@ -1,11 +1,11 @@
-//! One block: codes or words, predicted and packed; and the elements that are kept exactly.
+//! One block: codes or words, predicted and packed; and the elements that are stored exactly.
 //!
 //! ```text
 //! u16 header | widths | base | holes | other exceptions | entries | octets
 //! u16 header | base | holes | other exceptions | numbers in contexts
 //! ```
 //!
-//! Every section begins at a multiple of four bytes. A block without bytes has elements whose words are 0.
+//! Every section begins at a multiple of four bytes. In a block of zero bytes, all words are 0.
 
 use crate::codec::BlockCounts;
 use crate::codec::szp::packing::Packing;
@@ -23,31 +23,34 @@ use crate::stage::quantise::{Coded, Quantiser};
 use crate::stage::rows::{CACHE_LINE, LANES, RowSink, Rows, first_lanes};
 use crate::stage::word::Word;
 
-/// Headers of blocks that are not predicted.
+/// Headers of blocks without prediction.
 pub const RAW: u16 = 1 << 15;
 pub const CONST: u16 = RAW | 1;
-/// In other headers: elements have words instead of codes; there are holes; there are other exceptions.
+/// Flags of other headers: elements have words instead of codes; there are holes; there are
+/// outliers ("other exceptions").
 pub const WORDS: u16 = 1 << 12;
 pub const HOLES: u16 = 1 << 13;
 pub const OTHERS: u16 = 1 << 14;
-/// Bits of an order.
+/// Bits of one prediction order.
 const ORDER_BITS: u16 = 3;
-/// Where the number of widths, less one, is, and its bits.
+/// Position and size of the bit field that holds the number of widths minus 1.
 const WIDTHS_AT: u16 = 9;
 const WIDTHS_BITS: u16 = 3;
-/// Of so many elements one may be another exception; with more the block has words.
+/// A block has at most one outlier per this many elements; otherwise it has words instead of codes.
 pub const FEW: usize = 8;
-/// Most bytes of a block beside its elements as they are.
+/// Most bytes of a raw block in addition to its elements.
 pub const RAW_HEAD: usize = ALIGNMENT;
 
-/// Words of which buffers have a multiple, so that all begin with a line of the cache if one does.
+/// Buffer sizes are multiples of this many words, so that all buffers begin at a cache line if the
+/// first one does.
 const LINE_WORDS: usize = CACHE_LINE / size_of::<u32>();
 /// Most parts of an element.
 pub const MAX_PARTS: usize = 2;
-/// Buffers of a block.
+/// Scratch buffers of a block.
 const BUFFERS: usize = 4;
 
-/// A block's numbers while it is coded. The memory is kept by the thread; what is in it does not matter.
+/// Scratch memory for a block's numbers, cached per thread. Its contents between blocks are
+/// arbitrary.
 pub struct Work<W: Word, P> {
     memory: Kept<Vec<W>>,
     /// Words of each buffer.
@@ -57,7 +60,7 @@ pub struct Work<W: Word, P> {
 }
 
 impl<W: Word, P: Packing<W>> Work<W, P> {
-    /// For encoding, or only for decoding, the blocks of a layout.
+    /// Allocates for encoding, or only for decoding, the blocks of a layout.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -78,39 +81,40 @@ impl<W: Word, P: Packing<W>> Work<W, P> {
     }
 }
 
-/// How long the rows of a block are, if there are several.
+/// The length of a block's rows, if it has several.
 fn rows_of([sz, sy, sx]: [usize; 3]) -> Option<usize> {
     (sz * sy > 1).then_some(sx)
 }
 
-/// How the elements of a chunk become codes.
+/// The quantization of a chunk's elements.
 #[derive(Clone, Copy)]
 pub struct Coding<W> {
-    /// How they become words.
+    /// How elements map to words.
     pub element: Element,
-    /// How those become codes; `None` if all elements are kept exactly.
+    /// How words map to codes; `None` if all elements are stored exactly.
     pub quantiser: Option<Quantiser<W>>,
     /// The missing words of each part of the elements.
     pub missing: Option<[MissingWords<W>; MAX_PARTS]>,
 }
 
-/// The elements of a block that are kept exactly.
+/// The elements of a block that are stored exactly: holes, which share one word, and outliers
+/// (`others`).
 struct Exceptions<W> {
-    /// Those that have no code.
+    /// Elements without a code.
     uncoded: Marks,
     holes: Option<Holes<W>>,
-    /// All others that are kept exactly, and their number.
+    /// Outliers: all other elements that are stored exactly, and their number.
     others: Marks,
     n_others: usize,
 }
 
 impl<W: Word> Exceptions<W> {
-    /// None.
+    /// No exceptions.
     fn new() -> Self {
         Self { uncoded: Marks::new(0), holes: None, others: Marks::new(0), n_others: 0 }
     }
 
-    /// None of a block with `n` elements.
+    /// Resets to no exceptions, for a block of `n` elements.
     #[inline(always)]
     fn restart(&mut self, n: usize) {
         self.uncoded.restart(n);
@@ -118,19 +122,19 @@ impl<W: Word> Exceptions<W> {
         (self.holes, self.n_others) = (None, 0);
     }
 
-    /// What a header says of them.
+    /// Their flags in a block's header.
     fn flags(&self) -> u16 {
         let holes = if self.holes.is_some() { HOLES } else { 0 };
         holes | if self.n_others > 0 { OTHERS } else { 0 }
     }
 
-    /// Bytes of what is written.
+    /// Bytes that [`Self::write`] writes.
     fn n_bytes(&self, element: Element) -> usize {
         self.holes.as_ref().map_or(0, Holes::n_bytes)
             + if self.n_others > 0 { others_bytes(self.n_others, element) } else { 0 }
     }
 
-    /// Writes them, given all words, which are less `first`.
+    /// Writes them. `words` are all words, each minus `first`.
     fn write(&self, words: &[W], first: W, element: Element, out: &mut &mut [u8]) {
         if let Some(holes) = &self.holes {
             holes.write(out);
@@ -142,7 +146,7 @@ impl<W: Word> Exceptions<W> {
 }
 
 impl<W: Word> Coding<W> {
-    /// The code of a word, 0 if it has none.
+    /// The code of a word; 0 if it has none.
     pub fn code(&self, word: W) -> W {
         self.quantiser.map_or(word, |quantiser| quantiser.code_of(word))
     }
@@ -152,22 +156,23 @@ impl<W: Word> Coding<W> {
         self.missing.as_ref().map(|missing| &missing[part % MAX_PARTS])
     }
 
-    /// The word that a code stands for.
+    /// The word that a code decodes to.
     pub fn value(&self, code: W) -> W {
         self.quantiser.map_or(code, |quantiser| quantiser.value_of(code))
     }
 }
 
-/// The words of a block, each less the first one.
+/// The words of a block, each minus the first one.
 struct Words<'a, W> {
     words: &'a [W],
     first: W,
     shape: [usize; 3],
-    /// Its missing words, if there are any.
+    /// The missing words of this part, if any.
     missing: Option<&'a MissingWords<W>>,
 }
 
-/// The codes of a row of words: missing ones have none, and no other may come back as one of those.
+/// Quantizes a row of words. Missing words get no code, and no other word gets a code that would
+/// decode to a missing word.
 #[inline(always)]
 pub fn code_row<W: Word, S: Rows<W>>(
     s: S,
@@ -183,8 +188,8 @@ pub fn code_row<W: Word, S: Rows<W>>(
     coded
 }
 
-/// Makes codes of words, each less the first one, which is returned; `None` if too many elements would have to be kept
-/// exactly. There is room for a row behind the block.
+/// Quantizes words. Returns the first code, which is subtracted from all codes. Returns `None` if
+/// too many elements would have to be stored exactly. `codes` is padded by a row.
 #[inline(always)]
 fn quantise<W: Word, S: Rows<W>>(
     s: S,
@@ -236,8 +241,9 @@ fn quantise<W: Word, S: Rows<W>>(
     (n_others * FEW <= n).then_some(first_code)
 }
 
-/// Gives what has no code that of the element before it or, at the front, of the first one that has one, which is number
-/// `start`. Codes are less `first`; then they are less the new first one, which is returned.
+/// Replaces the code of every element without one by its predecessor's code or, at the front, by
+/// the first code of the block, that of element `start`. On entry, codes are relative to `first`;
+/// on return, they are relative to the new first code, which is returned.
 #[inline(always)]
 fn fill_up<W: Word, S: Rows<W>>(s: S, codes: &mut [W], n: usize, uncoded: &Marks, start: usize, first: W) -> W {
     let base = codes[start];
@@ -254,7 +260,8 @@ fn fill_up<W: Word, S: Rows<W>>(s: S, codes: &mut [W], n: usize, uncoded: &Marks
     base.plus(first)
 }
 
-/// Encodes the block of this shape to the start of `out`, which has room for any; bytes of the result, a multiple of `unit`.
+/// Encodes the block of this shape to the start of `out`, which has room for any block. Returns the
+/// bytes of the result, a multiple of `unit`.
 #[inline(always)]
 pub fn encode<W: Word, S: Rows<W>, P: Packing<W>>(
     s: S,
@@ -284,7 +291,7 @@ pub fn encode<W: Word, S: Rows<W>, P: Packing<W>>(
     }
     let numbers = predict::Numbers { v, shape, middle: P::middle(&v[..n], first), in_full: false, masked: None };
     let predict::Prediction { orders, base, .. } = predict::choose::<_, _, P::Cost>(s, &numbers, P::SEARCHES);
-    // Half of the next block is fetched now, the rest when the numbers are packed.
+    // Half of the next block is prefetched now, the rest while the numbers are packed.
     let ahead = |half: usize| AheadOfSource::new(source, shape, element, half * W::BYTES / 4);
     let r = predict::apply(s, v, spare, other, shape, orders, base, &mut ahead(0));
     r[n..n + LANES].fill(W::default());
@@ -316,7 +323,7 @@ pub fn encode<W: Word, S: Rows<W>, P: Packing<W>>(
     n_bytes
 }
 
-/// A block with the elements as they are.
+/// Writes a block that stores its elements verbatim.
 pub fn write_raw(source: &Source, shape: [usize; 3], element: Element, out: &mut [u8]) {
     let n_bytes = shape.iter().product::<usize>() * element.bytes;
     out.fill(0);
@@ -324,7 +331,7 @@ pub fn write_raw(source: &Source, shape: [usize; 3], element: Element, out: &mut
     source.copy(shape, element, &mut out[RAW_HEAD..RAW_HEAD + n_bytes]);
 }
 
-/// A block whose elements all have this word.
+/// Writes a block whose elements all have this word. Returns its bytes.
 pub fn constant<W: Word>(word: W, unit: usize, out: &mut [u8]) -> usize {
     if word == W::default() {
         return 0;
@@ -336,7 +343,7 @@ pub fn constant<W: Word>(word: W, unit: usize, out: &mut [u8]) -> usize {
     n_bytes
 }
 
-/// Whether all of `n` numbers are 0.
+/// True if all of `n` numbers are 0.
 #[inline(always)]
 fn is_zero<W: Word, S: Rows<W>>(s: S, v: &[W], n: usize) -> bool {
     let mut at = 0;
@@ -349,7 +356,7 @@ fn is_zero<W: Word, S: Rows<W>>(s: S, v: &[W], n: usize) -> bool {
     true
 }
 
-/// Codes, or words as they are, become words.
+/// Converts codes, or unquantized words, to words.
 #[derive(Clone, Copy)]
 pub struct Values<W>(pub Option<Quantiser<W>>);
 
@@ -363,7 +370,7 @@ impl<W: Word, S: Rows<W>> Finish<W, S> for Values<W> {
     }
 }
 
-/// Decodes a block that has its elements as they are, or one word for all of them; the header of any other.
+/// Decodes a block that is raw or constant; returns the header of any other block.
 ///
 /// # Errors
 /// `Corrupt`, or `UnsupportedFormat` for headers that only a later version can have written.
@@ -405,7 +412,7 @@ pub fn decode_plain<W: Word, S: Rows<W>>(
     Ok(None)
 }
 
-/// Decodes the block of this shape in `bytes` to its place.
+/// Decodes the block of this shape in `bytes` to its position in the array.
 ///
 /// # Errors
 /// `Corrupt`, or `UnsupportedFormat` for blocks that only a later version can have written.
@@ -486,7 +493,7 @@ pub fn decode<W: Word, S: Rows<W>, P: Packing<W>>(
     Ok(())
 }
 
-/// Puts the other exceptions of a block of this shape to their places.
+/// Writes the outliers of a block of this shape to their positions.
 fn put_others(others: &Option<Others>, element: Element, [_, sy, sx]: [usize; 3], target: &mut Target) {
     for (at, bytes) in others.iter().flat_map(|others| others.elements(element)) {
         let row = target.row(at / sx / sy, at / sx % sy, element.bytes);
@@ -494,7 +501,7 @@ fn put_others(others: &Option<Others>, element: Element, [_, sy, sx]: [usize; 3]
     }
 }
 
-/// Rows of a block behind each other.
+/// Stores the rows of a block consecutively.
 struct Numbers<'a, W> {
     numbers: &'a mut [W],
     at: usize,
@@ -508,7 +515,7 @@ impl<W: Word, S: Rows<W>> RowSink<W, S> for Numbers<'_, W> {
     }
 }
 
-/// How many widths a block with this header has.
+/// The number of widths of a block with this header.
 fn widths_of<W: Word, P: Packing<W>>(header: u16) -> Result<usize> {
     P::table_bytes(header >> WIDTHS_AT & ((1 << WIDTHS_BITS) - 1)).ok_or_else(newer)
 }
@@ -522,7 +529,7 @@ pub fn no_codes() -> Error {
     Error::corrupt("an szp block has codes, and there is no bound for them")
 }
 
-/// Counts a block of this shape by how it is coded, and the elements that it keeps exactly.
+/// Counts a block of this shape by how it is coded, and the elements that it stores exactly.
 ///
 /// # Errors
 /// `Corrupt` or `UnsupportedFormat`.

@@ -11,21 +11,21 @@ use crate::stage::missing::MissingWords;
 use crate::stage::rows::LANES;
 use crate::stage::word::Word;
 
-/// By the bits of a word: 32 or 64.
+/// Kernels by the bits of a word: 32 or 64.
 const COMPRESS: [Names; 2] = [names!("szp_compress_u32"), names!("szp_compress_u64")];
 const RANGE: [Names; 2] = [names!("szp_range_u32"), names!("szp_range_u64")];
 const DECOMPRESS: [Names; 2] = [names!("szp_decompress_u32"), names!("szp_decompress_u64")];
 const REGION: [Names; 2] = [names!("szp_region_u32"), names!("szp_region_u64")];
-/// The passes that compress at level dense.
+/// The compression passes of level dense.
 const DENSE_RANGE: [Names; 2] = [names!("szp_dense_range_u32"), names!("szp_dense_range_u64")];
 const DENSE_PREDICT: [Names; 2] = [names!("szp_dense_predict_u32"), names!("szp_dense_predict_u64")];
 const DENSE_ENCODE: [Names; 2] = [names!("szp_dense_encode_u32"), names!("szp_dense_encode_u64")];
 const DENSE_PLACE: [Names; 2] = [names!("szp_dense_place_u32"), names!("szp_dense_place_u64")];
-/// Those that decompress, and that of elements with fewer bytes than a word.
+/// The decompression passes of level dense; elements shorter than a word have their own.
 const DENSE_DECOMPRESS: [Names; 2] = [names!("szp_dense_decompress_u32"), names!("szp_dense_decompress_u64")];
 const DENSE_DECOMPRESS_SHORT: Names = names!("szp_dense_decompress_short");
 const DENSE_REGION: [Names; 2] = [names!("szp_dense_region_u32"), names!("szp_dense_region_u64")];
-/// The same at level max.
+/// The passes of level max.
 const MAX_RANGE: [Names; 2] = [names!("szp_max_range_u32"), names!("szp_max_range_u64")];
 const MAX_LOAD: [Names; 2] = [names!("szp_max_load_u32"), names!("szp_max_load_u64")];
 const MAX_FIND: [Names; 2] = [names!("szp_max_find_u32"), names!("szp_max_find_u64")];
@@ -35,7 +35,7 @@ const MAX_DECOMPRESS: [Names; 2] = [names!("szp_max_decompress_u32"), names!("sz
 const MAX_DECOMPRESS_SHORT: Names = names!("szp_max_decompress_short");
 const MAX_REGION: [Names; 2] = [names!("szp_max_region_u32"), names!("szp_max_region_u64")];
 
-/// The modules of the kernels of a level.
+/// The kernel modules of the levels.
 const FAST: &str = "szp";
 const DENSE_COMPRESS: &str = "szp_dense_compress";
 const DENSE: &str = "szp_dense";
@@ -43,7 +43,7 @@ const MAX_COMPRESS: &str = "szp_max_compress";
 const MAX: &str = "szp_max";
 
 crate::kernel_struct! {
-    /// The array, with leading ones, and what was asked for (`Chunk` in `kernels/szp/layout.cuh`).
+    /// The array, with leading extents of 1, and the request (`Chunk` in `kernels/szp/layout.cuh`).
     struct Asked, size 224 {
         extents: [u64; 3],
         n_blocks: u32,
@@ -56,7 +56,8 @@ crate::kernel_struct! {
 }
 
 impl GpuCodec for Szp {
-    /// A relative bound is found by a pass of its own, in the working memory that compression goes on with.
+    /// A relative bound needs a pass that finds the range; it shares the working memory of
+    /// compression.
     fn passes(&self, direction: Direction, chunks: &Chunks) -> Answer {
         let chunk: &Chunk = chunks.layout.get();
         let of_word = usize::from(chunk.element.word_bits() == 64);
@@ -99,7 +100,7 @@ impl GpuCodec for Szp {
         })
     }
 
-    /// Blocks have checks of their own.
+    /// Blocks have their own checksums.
     fn region(&self, chunks: &Chunks, region: &FoldedRegion, _compares: bool) -> Answer {
         let chunk: &Chunk = chunks.layout.get();
         let of_word = usize::from(chunk.element.word_bits() == 64);
@@ -115,7 +116,8 @@ impl GpuCodec for Szp {
     }
 }
 
-/// What the memory for a block depends on at level max: times that it takes, and cells that are kept of it, of all blocks at most.
+/// The two numbers that determine the memory of a block at level max: time steps, and stored cells.
+/// Both are the maximum over all blocks.
 #[derive(Clone, Copy, Default)]
 struct Times {
     n_times: usize,
@@ -131,8 +133,9 @@ impl Times {
         })
     }
 
-    /// Bytes of a block's working memory that its kernels do not know: cells, and to decompress marks of elements, as `kernels/szp/max.cuh` has
-    /// them; to compress what follows a block in `MaxLevel` in `kernels/szp/max_scratch.cuh`.
+    /// Bytes of a block's working memory that its kernels cannot determine. When decompressing: the
+    /// cells, and bitmaps of elements (`kernels/szp/max.cuh`). When compressing: everything after a
+    /// block in `MaxLevel` (`kernels/szp/max_scratch.cuh`).
     fn tile_bytes(self, direction: Direction, word_bytes: usize) -> u64 {
         let cell_bytes = self.n_cells * (word_bytes + 2);
         let n_bytes = match direction {
@@ -143,7 +146,7 @@ impl Times {
     }
 }
 
-/// A pass that compresses all blocks, or that begins with that, and others after it that go on in its memory.
+/// The passes that compress all blocks: `first`, then `after` in the same memory.
 fn several(chunks: &Chunks, fatbin: &'static str, first: Names, after: &[Names]) -> Passes {
     let chunk: &Chunk = chunks.layout.get();
     let passes = passes(chunks, Direction::Compress, fatbin, first, chunk.layout.n_blocks() as u64);
@@ -151,7 +154,7 @@ fn several(chunks: &Chunks, fatbin: &'static str, first: Names, after: &[Names])
     passes.then(after.iter().map(|&names| Pass { kernel: Kernel::Always(names), ..first }))
 }
 
-/// One pass over so many blocks, by a kernel of such a module.
+/// One pass over `n_tiles` blocks, by a kernel of the module `fatbin`.
 fn passes(chunks: &Chunks, direction: Direction, fatbin: &'static str, names: Names, n_tiles: u64) -> Passes {
     let chunk: &Chunk = chunks.layout.get();
     let (mut extents, from) = ([1; 3], chunks.shape.extents());
@@ -171,7 +174,7 @@ fn passes(chunks: &Chunks, direction: Direction, fatbin: &'static str, names: Na
     let how = [asked.log2_unit, asked.mode.id(), kind, chunk.number.id()];
     let args = Asked {
         extents,
-        // A layout has fewer than 2^32.
+        // A layout has fewer than 2^32 blocks.
         n_blocks: chunk.layout.n_blocks() as u32,
         how: u32::from_le_bytes(how),
         value: asked.value.to_bits(),

@@ -1,11 +1,13 @@
 //! `szp`: error-bounded compression of numbers of all types, after cuSZp (Huang et al., SC '23).
 //!
-//! Elements become whole numbers, their codes, which stand for elements within the bound (`stage::quantise`); those of
-//! which no code does are kept exactly (`exceptions`). Codes are predicted in blocks as lorenzo predicts words
-//! (`stage::predict`), and what is left is packed (`packing`, `block`): in groups of eight (`stage::octets`), at level dense
-//! by entropy (`stage::entropy::contexts`); level max is another matter (`max`). A code depends on its
-//! element alone, so arrays can be rewritten in parts for ever without drifting. Of complex elements real and imaginary
-//! parts have blocks of their own.
+//! Elements are quantized to integer codes; a code stands for the elements within the bound
+//! (`stage::quantise`). Elements without a suitable code are stored exactly (`exceptions`). Codes
+//! are predicted in blocks as lorenzo predicts words (`stage::predict`), and the residuals are
+//! packed (`packing`, `block`). Level fast packs them in groups of eight (`stage::octets`); level
+//! dense uses an entropy code (`stage::entropy::contexts`). Level max works differently (`max`).
+//!
+//! A code depends on its element alone, so rewriting parts of an array any number of times causes
+//! no drift. Real and imaginary parts of complex elements are in separate blocks.
 
 mod block;
 mod cuda;
@@ -40,13 +42,12 @@ use block::{Coding, MAX_PARTS, RAW_HEAD, Work};
 use packing::Packing;
 use params::{Asked, LOG2_UNITS, MAX_RANK};
 
-/// Bytes in front of a payload's table: the bound in force.
+/// Bytes before a payload's table: the bound in force.
 const HEAD_BYTES: usize = 8;
 
-/// Bytes that a block may have beside words for all its elements.
+/// Most bytes of a block in addition to one word per element.
 const MOST_AROUND_WORDS: usize = 16;
 
-/// The codec.
 pub struct Szp;
 
 impl Codec for Szp {
@@ -155,40 +156,42 @@ impl Codec for Szp {
     }
 }
 
-/// Where everything is in payloads of such arrays, of rank 1 to 3, with units of 2^`log2_unit` bytes. `None` for other
-/// elements, if there are none, or if a payload could pass what the table can tell.
+/// The layout of payloads of such arrays, of rank 1 to 3, with units of 2^`log2_unit` bytes.
+/// Returns `None` for unsupported elements, for an empty array, or if a payload could exceed what
+/// the block table can describe.
 pub fn layout(dtype: DType, shape: &Shape, log2_unit: u8, level: params::Level) -> Option<Layout> {
     let (number, parts) = dtype.parts();
     let form = Form { head_bytes: HEAD_BYTES, unit: 1 << log2_unit, row: level.row(), block_head: RAW_HEAD, parts };
     Layout::new(shape, Element::of(number)?.bytes, level.log2_size(), form)
 }
 
-/// What all blocks of a chunk have in common.
+/// The common data of a chunk's blocks.
 #[derive(Clone, Copy)]
 struct Chunk {
     layout: Layout,
-    /// How a part of an element becomes a word, and what kind of number it is.
+    /// How a part of an element maps to a word, and the type of the part.
     element: Element,
     number: DType,
     asked: Asked,
 }
 
 impl Chunk {
-    /// `None` if there are no elements, or a payload could pass what the table can tell.
+    /// Returns `None` if the array is empty, or if a payload could exceed what the block table can
+    /// describe.
     fn new(dtype: DType, shape: &Shape, asked: Asked) -> Option<Self> {
         let number = dtype.parts().0;
         let layout = layout(dtype, shape, asked.log2_unit, asked.level)?;
         Some(Self { layout, element: Element::of(number)?, number, asked })
     }
 
-    /// The missing words of each part of the elements; those of elements of one part are the first.
+    /// The missing words of each part of the elements. Elements of one part use the first entry.
     fn missing<W: Word>(&self) -> Option<[MissingWords<W>; MAX_PARTS]> {
         let (missing, n_parts) = (&self.asked.missing, self.layout.parts());
         (!missing.is_none())
             .then(|| std::array::from_fn(|part| missing.of_part(self.number, part % n_parts, n_parts)))
     }
 
-    /// The bound in force that a payload begins with.
+    /// The bound in force, from the start of a payload.
     fn bound_of(&self, payload: &[u8]) -> Result<f64> {
         let bound = payload.first_chunk().ok_or_else(|| {
             let have = payload.len();
@@ -209,7 +212,7 @@ impl Chunk {
     }
 }
 
-/// Does something with the worker on a chunk's blocks, which are coded as its level says.
+/// Runs code with the worker for a chunk's blocks; the chunk's level selects how they are coded.
 macro_rules! with_blocks {
     ($coder:expr, $job:expr, $encodes:expr, |$worker:ident| $what:expr) => {{
         let (coder, job, encodes) = ($coder, $job, $encodes);
@@ -233,7 +236,7 @@ macro_rules! with_blocks {
     }};
 }
 
-/// A chunk and how its elements become codes.
+/// A chunk and the quantization of its elements.
 struct Coder<W> {
     chunk: Chunk,
     coding: Coding<W>,
@@ -250,8 +253,8 @@ impl<W: RowWord> Coder<W> {
         Self { chunk: *chunk, coding: Coding { element: chunk.element, quantiser, missing: chunk.missing() } }
     }
 
-    /// Checks that a block has at most the words of a whole one and [`MOST_AROUND_WORDS`] bytes more. A GPU has room
-    /// for that many; writers store longer blocks raw.
+    /// Checks that a block is no longer than the words of a whole block plus [`MOST_AROUND_WORDS`]
+    /// bytes. A GPU has room for that many; writers store longer blocks raw.
     #[inline(always)]
     fn check_length(&self, block: &[u8]) -> Result<()> {
         let most = self.chunk.layout.blocks.block_elements() * W::BYTES + MOST_AROUND_WORDS;
@@ -304,12 +307,12 @@ fn worker<'a, W: RowWord, C: BlockCoder<W>>(coder: &'a C, job: &Job<'a>) -> Work
     Worker { coder, pool: job.pool, level: job.level, verify: job.verify, word: PhantomData }
 }
 
-/// The blocks of a chunk, packed in one way.
+/// The blocks of a chunk, with one kind of packing.
 struct Packed<'a, W, P> {
     coder: &'a Coder<W>,
-    /// Whether blocks are to be encoded.
+    /// True if blocks are to be encoded.
     encodes: bool,
-    /// Instructions that may be used.
+    /// CPU level to use.
     level: Level,
     packing: PhantomData<fn() -> P>,
 }
@@ -369,9 +372,9 @@ impl<W: RowWord, P: Packing<W>> BlockCoder<W> for Packed<'_, W, P> {
 /// The blocks of a chunk at level max.
 struct Max<'a, W> {
     coder: &'a Coder<W>,
-    /// Whether blocks are to be encoded.
+    /// True if blocks are to be encoded.
     encodes: bool,
-    /// Instructions that may be used.
+    /// CPU level to use.
     level: Level,
 }
 

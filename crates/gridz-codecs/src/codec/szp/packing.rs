@@ -1,4 +1,5 @@
-//! How what is left of a block's numbers becomes bytes: in octets or, at level dense, in contexts.
+//! Packs the residuals of a block: in groups of eight with a width each or, at level dense, by an
+//! entropy code with contexts.
 
 use crate::cpu::level::Level;
 use crate::error::{Error, Result};
@@ -11,42 +12,42 @@ use crate::stage::rows::{Ahead, RowSink, Rows};
 use crate::stage::samples::{FEW, Samples};
 use crate::stage::word::Word;
 
-/// Samples of large blocks of which the middle is taken.
+/// Number of samples of large blocks whose median is taken.
 const MANY: usize = 64;
 
-/// A way to pack numbers, with the memory for it.
+/// A packing of numbers, with its scratch memory.
 pub trait Packing<W: Word>: Sized {
-    /// What numbers take, as prediction sees it.
+    /// The cost function that prediction minimizes.
     type Cost: Cost<W>;
-    /// Whether it is worth to look for better predictions.
+    /// True if a longer search for better predictions pays.
     const SEARCHES: bool;
-    /// Whether numbers have the symbols of an entropy code.
+    /// True if numbers have the symbols of an entropy code.
     const IS_ENTROPY: bool;
 
-    /// Memory for the blocks of a layout, for encoding or only for decoding.
+    /// Allocates for the blocks of a layout, for encoding or only for decoding.
     ///
     /// # Errors
     /// `OutOfMemory`.
     fn new(layout: &Layout, encodes: bool, level: Level) -> Result<Self>;
 
-    /// A value near the middle of numbers, each less `base`.
+    /// An approximate median of numbers, each minus `base`.
     fn middle(numbers: &[W], base: W) -> W;
 
-    /// Looks at the numbers of a block, which zeros follow up to a whole row. Bytes of what will be written behind the
-    /// exceptions, or `None` if the block is better left as it is.
+    /// Plans the packing of a block's numbers, which are padded with zeros to a whole row. Returns
+    /// the number of bytes that follow the exceptions, or `None` if the block is better stored raw.
     fn choose<S: Rows<W>>(&mut self, s: S, numbers: &[W], shape: [usize; 3]) -> Option<usize>;
 
-    /// Bytes behind the header of a block.
+    /// The bytes that follow a block's header.
     fn table(&self) -> &[u8];
 
-    /// Writes the numbers that were looked at. A line of `ahead` may be fetched for each row.
+    /// Writes the numbers that `choose` has planned. May prefetch one line by `ahead` for each row.
     fn write<S: Rows<W>>(&self, s: S, numbers: &[W], out: &mut [u8], ahead: &mut impl Ahead);
 
-    /// Bytes of the table of a block that has this number in its header; `None` if it cannot have that.
+    /// Bytes of the table of a block whose header has this number; `None` if the number is invalid.
     fn table_bytes(in_header: u16) -> Option<usize>;
 
-    /// Unpacks the numbers of a block, row by row, from a table and what is behind the exceptions, from the start of `bytes`
-    /// on; bytes of that.
+    /// Unpacks the numbers of a block, row by row. `table` is the block's table, and `bytes` begins
+    /// after the exceptions. Returns the number of bytes read.
     ///
     /// # Errors
     /// `Corrupt`.

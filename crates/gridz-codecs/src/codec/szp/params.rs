@@ -1,10 +1,11 @@
-//! szp's choices for a whole array: the quantiser, the size of its blocks, and what a frame says of them.
+//! szp's parameters of an array: the quantizer, the block size, and their encoding in a frame.
 //!
 //! ```text
 //! u8 b | u8 logarithm of a unit | u8 mode | u8 level + 4 · code of the missing elements | f64 value | missing elements
 //! ```
 //!
-//! Version 1 has none, or one fill value that is not zero, and the code 0 ([`MissingElements::code`]).
+//! Version 1 has no missing elements or one nonzero fill value, and the code 0
+//! ([`MissingElements::code`]).
 
 use crate::codec::Params;
 use crate::codec::missing::MissingElements;
@@ -14,24 +15,23 @@ use crate::error::Result;
 use crate::stage::blocks::ROW;
 use crate::types::DType;
 
-/// Most axes the codec looks along.
+/// Most axes that the codec distinguishes.
 pub const MAX_RANK: usize = 3;
-/// What is done with a block.
+/// How blocks are coded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
     /// Small blocks, predicted and packed.
     Fast,
-    /// Larger ones, in contexts.
+    /// Larger blocks, coded with contexts.
     Dense,
-    /// As large, with weights of their own.
+    /// Blocks of the same size, with adaptive weights of their own.
     Max,
 }
 
 impl Level {
-    /// All of them.
     const ALL: [Self; 3] = [Self::Fast, Self::Dense, Self::Max];
 
-    /// That of a request, which knows no others.
+    /// The level with this number of a request; other numbers are rejected earlier.
     fn of(number: u16) -> Self {
         match number {
             2 => Self::Dense,
@@ -40,7 +40,7 @@ impl Level {
         }
     }
 
-    /// What a frame says.
+    /// The id in a frame.
     fn id(self) -> u8 {
         match self {
             Self::Fast => 0,
@@ -49,7 +49,7 @@ impl Level {
         }
     }
 
-    /// The logarithm of a block's elements.
+    /// Base-2 logarithm of a block's elements.
     pub fn log2_size(self) -> u8 {
         match self {
             Self::Fast => 12,
@@ -57,7 +57,8 @@ impl Level {
         }
     }
 
-    /// MissingElements of a block's rows: where rows are coded side by side, the shorter they are the longer lanes wait for the row before.
+    /// Elements of a block's rows. Where rows are coded side by side, shorter rows make lanes wait
+    /// longer for the previous row.
     pub fn row(self) -> usize {
         match self {
             Self::Fast | Self::Dense => ROW,
@@ -66,52 +67,52 @@ impl Level {
     }
 }
 
-/// Logarithms of units that the format knows: blocks begin at multiples of these.
+/// Base-2 logarithms of units that the format allows. Blocks begin at multiples of a unit.
 pub const LOG2_UNITS: std::ops::RangeInclusive<u8> = 2..=4;
-/// Where the level is, and above it the code of the missing elements.
+/// Byte offset of the level; the code of the missing elements is in its upper bits.
 const AT_LEVEL: usize = 3;
-/// Bits of the level there.
+/// Bits of the level in that byte.
 const LEVEL_BITS: u32 = 2;
-/// Bytes in front of the missing elements.
+/// Bytes before the missing elements.
 const FIXED_BYTES: usize = 12;
 
-/// What was asked for, as a frame has it.
+/// The request, as a frame stores it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Asked {
-    /// What the value means.
+    /// The meaning of the value.
     pub mode: Mode,
     /// The value, above 0.
     pub value: f64,
     /// The missing elements, little-endian.
     pub missing: MissingElements,
-    /// The logarithm of a unit.
+    /// Base-2 logarithm of a unit.
     pub log2_unit: u8,
-    /// What is done with blocks.
+    /// How blocks are coded.
     pub level: Level,
 }
 
 impl Asked {
-    /// What terms ask for elements of a type.
+    /// Converts terms for elements of a type.
     ///
     /// # Errors
-    /// `InvalidArgument` for a fill value that no element can be.
+    /// `InvalidArgument` for a fill value that no element can have.
     pub fn new(terms: &Terms, dtype: DType, log2_unit: u8) -> Result<Self> {
         let missing = terms.missing.elements(dtype, dtype.size().unwrap_or_default().into())?;
         Ok(Self { mode: terms.mode, value: terms.value, missing, log2_unit, level: Level::of(terms.level) })
     }
 
-    /// Whether parameters have a level that only a later version knows.
+    /// True if the parameters have a level that only a later version has.
     pub fn is_later(params: &[u8]) -> bool {
         let is_known = |id: u8| Level::ALL.iter().any(|level| level.id() == id % (1 << LEVEL_BITS));
         params.get(AT_LEVEL).is_some_and(|&id| !is_known(id))
     }
 
-    /// The code of the missing elements of such parameters.
+    /// The code of the missing elements in such parameters.
     pub fn missing_code(params: &[u8]) -> u8 {
         params.get(AT_LEVEL).map_or(0, |byte| byte >> LEVEL_BITS)
     }
 
-    /// As a frame has it.
+    /// Encodes the request as a frame's parameters.
     pub fn to_params(self) -> Params {
         let mut bytes = [0; FIXED_BYTES];
         bytes[..3].copy_from_slice(&[self.level.log2_size(), self.log2_unit, self.mode.id()]);
@@ -122,7 +123,8 @@ impl Asked {
         params
     }
 
-    /// What a frame says, of elements of so many bytes if that is known; `None` if the codec cannot have written that.
+    /// Decodes a frame's parameters. `element_bytes` is the element size, if known. Returns `None`
+    /// if the codec cannot have written them.
     pub fn of_params(params: &[u8], element_bytes: Option<usize>) -> Option<Self> {
         let (fixed, missing) = params.split_first_chunk::<FIXED_BYTES>()?;
         let &[log2_size, log2_unit, mode, id, ref value @ ..] = fixed;

@@ -13,7 +13,7 @@ use crate::types::DType;
 /// Kernels by the rank, from 1 on, and the bits of a word, 32 or 64.
 type ByShape = [[Names; 2]; MAX_RANK];
 
-/// Kernels whose names begin so.
+/// The kernels whose names begin with this.
 macro_rules! by_shape {
     ($kernel:literal) => {
         by_shape!($kernel, "_1d" "_2d" "_3d" "_4d")
@@ -26,17 +26,18 @@ macro_rules! by_shape {
     };
 }
 
-/// The first pass of compression, decompression, and that of regions: lossy, lossless.
+/// The first pass of compression, of decompression, and of regions: lossy, lossless.
 const COMPRESS: [ByShape; 2] = [by_shape!("zfp_compress"), by_shape!("zfp_compress_lossless")];
 const DECOMPRESS: [ByShape; 2] = [by_shape!("zfp_decompress"), by_shape!("zfp_decompress_lossless")];
 const REGION: [ByShape; 2] = [by_shape!("zfp_region"), by_shape!("zfp_region_lossless")];
-/// The other passes of compression; the first of them only for relative bounds.
+/// The other passes of compression. Only relative bounds need the first of them.
 const RANGE: [Names; 2] = [names!("zfp_range_u32"), names!("zfp_range_u64")];
 const FINISH: ByShape = by_shape!("zfp_finish");
 const STORE: Names = names!("zfp_store");
 
 crate::kernel_struct! {
-    /// The array, with leading ones, and how blocks are cut (`Chunk` in `kernels/zfp/layout.cuh`).
+    /// The array, with leading extents of 1, and the truncation of blocks (`Chunk` in
+    /// `kernels/zfp/layout.cuh`).
     struct Cut, size 152 {
         extents: [u64; 4],
         value: u64,
@@ -51,7 +52,8 @@ crate::kernel_struct! {
 }
 
 impl GpuCodec for Zfp {
-    /// The range for a relative bound, the stream, what is behind it, and the array instead, which all work in the memory of the first.
+    /// Compression has passes for the range (relative bounds only), the stream, the bytes after it,
+    /// and storing the array instead. They share the memory of the first pass.
     fn passes(&self, direction: Direction, chunks: &Chunks) -> Answer {
         let chunk: &Chunk = chunks.layout.get();
         let n_sections = chunk.layout.n_sections() as u64;
@@ -71,7 +73,7 @@ impl GpuCodec for Zfp {
         })
     }
 
-    /// The checksum is that of the whole payload.
+    /// The checksum covers the whole payload.
     fn region(&self, chunks: &Chunks, region: &FoldedRegion, compares: bool) -> Answer {
         let chunk: &Chunk = chunks.layout.get();
         let (layout, per_tile) = (&chunk.layout, per_tile(chunk));
@@ -95,22 +97,22 @@ impl GpuCodec for Zfp {
     }
 }
 
-/// Sections of a CTA that decompresses.
+/// Sections that a thread block decompresses.
 fn per_tile(chunk: &Chunk) -> u64 {
     if chunk.asked.numbers.is_fixed() || chunk.layout.rank() == MAX_RANK { 1 } else { 4 }
 }
 
-/// The kernel of a chunk.
+/// The kernel for a chunk.
 fn named(kernels: &ByShape, chunk: &Chunk) -> Names {
     kernels[chunk.layout.rank() - 1][usize::from(is_long(chunk))]
 }
 
-/// Whether words have 64 bits.
+/// True if words have 64 bits.
 fn is_long(chunk: &Chunk) -> bool {
     matches!(chunk.dtype, DType::F64 | DType::I64)
 }
 
-/// From which tile on a pass works, and whether it leaves others out.
+/// The first tile that a pass processes, and whether it skips other tiles.
 struct Part {
     first_tile: u32,
     is_part: u32,
@@ -120,7 +122,7 @@ impl Part {
     const WHOLE: Self = Self { first_tile: 0, is_part: 0 };
 }
 
-/// One pass over so many tiles.
+/// One pass over `n_tiles` tiles.
 fn passes(chunks: &Chunks, kernels: &[ByShape; 2], n_tiles: u64, Part { first_tile, is_part }: Part) -> Passes {
     let chunk: &Chunk = chunks.layout.get();
     let (mut extents, from) = ([1; 4], chunks.shape.extents());
@@ -137,7 +139,7 @@ fn passes(chunks: &Chunks, kernels: &[ByShape; 2], n_tiles: u64, Part { first_ti
         extents,
         value: if matches!(asked.mode, Mode::Abs | Mode::Rel) { asked.value.to_bits() } else { 0 },
         missing,
-        // A layout has fewer than 2^32.
+        // A layout has fewer than 2^32 blocks.
         n_blocks: chunk.layout.n_blocks() as u32,
         how: u32::from_le_bytes([asked.mode.id(), numbers.maxprec as u8, 0, is_float.into()]),
         bits: numbers.minbits | numbers.maxbits << 16,

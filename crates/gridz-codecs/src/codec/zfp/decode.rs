@@ -1,4 +1,4 @@
-//! Decoding: sections know nothing of each other, and of a region only those groups are decoded that it touches.
+//! Decoding: sections are independent, and a region only needs the groups that it touches.
 #![allow(unsafe_code, reason = "threads write sections of one array, which have no element in common")]
 
 use std::marker::PhantomData;
@@ -21,7 +21,8 @@ use crate::format::region::FoldedRegion;
 use crate::stage::sums::{Prefetch, sums_of};
 use crate::stage::word::Word;
 
-/// Decodes a payload into `dst`, which has exactly the bytes of the array, and returns its sums.
+/// Decodes a payload into `dst`, which has exactly the bytes of the array, and returns the
+/// payload's checksum.
 ///
 /// # Errors
 /// `Corrupt`, `Truncated` or `OutOfMemory`.
@@ -30,7 +31,7 @@ pub fn decode<T: Value>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8]
     let n_pieces = job.pool.pieces(dst.len() as u64);
     let (n_sections, array) = (chunk.layout.n_sections(), Scatter::new(dst, &chunk.layout));
     let piece_bytes = payload.len().div_ceil(n_pieces).next_multiple_of(ROW_BYTES);
-    // Piece i of the sections, and piece i of the payload, which need not have much in common.
+    // Piece i of the sections, and piece i of the payload, which need not overlap much.
     let work = |piece: usize| {
         let _ieee = Ieee::begin();
         let sections = piece * n_sections / n_pieces..(piece + 1) * n_sections / n_pieces;
@@ -46,8 +47,8 @@ pub fn decode<T: Value>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8]
     job.pool.map(pieces, work).into_iter().try_fold(Sums::default(), |sums, of_piece| Ok(sums.plus(of_piece?)))
 }
 
-/// Decodes a stream without index into `dst`, which has exactly the bytes of the array, and returns the bits that it has,
-/// those that are missing included.
+/// Decodes a stream without an index into `dst`, which has exactly the bytes of the array. Returns
+/// the bits of the stream, including any that are missing.
 pub fn decode_stream<T: Value>(
     layout: &Layout,
     numbers: &Numbers,
@@ -63,14 +64,14 @@ pub fn decode_stream<T: Value>(
         let blocks = layout.blocks_of(group, &mut blocks);
         let elements = &mut elements[..blocks.len() * layout.block_elements()];
         decode_blocks(level, layout.rank(), numbers, stream, &mut at, elements);
-        // SAFETY: there is one thread.
+        // SAFETY: there is only one thread.
         unsafe { array.put(blocks, elements) };
     }
     at[0]
 }
 
-/// Decodes the blocks that a region touches, and copies its elements to `dst`. Blocks have no checks, so it is the whole
-/// payload that is summed up where checks are asked for.
+/// Decodes the blocks that a region touches, and copies its elements to `dst`. Blocks have no
+/// checksums of their own, so verification covers the whole payload.
 ///
 /// # Errors
 /// `Corrupt` or `Truncated`.
@@ -111,7 +112,7 @@ pub fn decode_region<T: Value>(
     Ok(job.verify.then(|| sums_of(job.level, Prefetch::Following, payload, 0)))
 }
 
-/// Counts the blocks, and the elements that are kept exactly.
+/// Counts the blocks, and the elements that are stored exactly.
 ///
 /// # Errors
 /// `Corrupt` or `Truncated`.
@@ -128,7 +129,7 @@ pub fn count<W: Word>(chunk: &Chunk, payload: &[u8]) -> Result<BlockCounts> {
 /// Most groups that are decoded side by side.
 const TOGETHER: usize = 16;
 
-/// What all sections have in common.
+/// The common data of all sections.
 struct Decoder<'p> {
     layout: &'p Layout,
     numbers: Numbers,
@@ -136,7 +137,7 @@ struct Decoder<'p> {
     payload: Payload<'p>,
 }
 
-/// A section whose index is checked.
+/// A section whose index has been checked.
 struct Section<'p, W> {
     number: usize,
     /// Its first bit in the stream.
@@ -152,14 +153,14 @@ impl<'p> Decoder<'p> {
         Ok(Self { layout, numbers, level, payload })
     }
 
-    /// Checks what there is of a section beside its blocks.
+    /// Checks the parts of a section other than its blocks.
     fn open<W: Word>(&self, number: usize) -> Result<Section<'p, W>> {
         let start = self.payload.section(number)?.start;
         Ok(Section { number, start, exceptions: self.payload.exceptions(number)? })
     }
 
-    /// Decodes the blocks of `S` groups of a section, side by side, with their exceptions. The first group begins at bit
-    /// `start`; where the last one ends.
+    /// Decodes the blocks of `S` groups of a section, side by side, with their exceptions. The
+    /// first group begins at bit `start`. Returns the bit at which the last one ends.
     #[inline(always)]
     fn groups<T: Value, const S: usize>(
         &self,
@@ -189,7 +190,7 @@ impl<'p> Decoder<'p> {
     }
 }
 
-/// Sections that are decoded to their places.
+/// Decodes sections to their positions in the array.
 struct Sections<'a, T> {
     decoder: &'a Decoder<'a>,
     array: &'a Scatter<'a>,
@@ -214,7 +215,7 @@ impl<T: Value> Task for Sections<'_, T> {
                 // The last group of the array may have fewer blocks.
                 let are_whole =
                     |n: usize| group + n <= groups.end && layout.group(group + n - 1).len() == layout.per_group();
-                // Of short blocks there are registers with a lane for each of so many sequences.
+                // For short blocks, vector registers have a lane for each of this many sequences.
                 let n_groups = if layout.rank() < 3 && are_whole(TOGETHER) {
                     TOGETHER
                 } else if are_whole(4) {

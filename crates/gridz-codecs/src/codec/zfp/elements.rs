@@ -1,24 +1,25 @@
-//! The elements of blocks: their places in the array, and the padding of what the array's end cuts off.
+//! The elements of blocks: their positions in the array, and the padding of blocks that the array's
+//! end cuts off.
 
 use crate::codec::zfp::block::{GROUP, Scalar, prefetch};
 use crate::codec::zfp::layout::{Block, Layout, MAX_RANK, SIDE};
 
-/// What is done with elements that follow each other in the array and in a group.
+/// An operation on elements that are contiguous both in the array and in a group.
 pub trait Transfer {
-    /// With `n` of them, from `at` on in the array, and from `place` on in the group. Others are wanted soon that are `ahead`
-    /// elements behind these, unless that is 0.
+    /// Processes `n` elements, from `at` on in the array and from `place` on in the group. Elements
+    /// `ahead` after these will be needed soon, unless `ahead` is 0.
     fn transfer(&mut self, at: usize, place: usize, n: usize, ahead: usize);
 }
 
-/// Where the elements of the blocks of an array are.
+/// Positions of the elements of an array's blocks.
 pub struct Places<'a> {
     layout: &'a Layout,
-    /// Where the rows of a whole block begin, from its first element on.
+    /// Offsets of the rows of a whole block from its first element.
     rows: [usize; GROUP / SIDE],
 }
 
 impl<'a> Places<'a> {
-    /// Those of an array with this layout.
+    /// The positions for an array with this layout.
     pub fn new(layout: &'a Layout) -> Self {
         let whole = layout.whole_block();
         let mut rows = [0; GROUP / SIDE];
@@ -26,15 +27,16 @@ impl<'a> Places<'a> {
         Self { layout, rows }
     }
 
-    /// Does something with all elements of the blocks of a group.
+    /// Applies an operation to all elements of the blocks of a group.
     #[inline(always)]
     pub fn each(&self, blocks: &[Block], mut with: impl Transfer) {
         if let (1, Some(first)) = (self.layout.rank(), blocks.first()) {
-            // All of them follow each other.
+            // In one dimension, all elements are contiguous.
             with.transfer(first.start, 0, blocks.iter().map(Block::row).sum(), 0);
             return;
         }
-        // So far on the next blocks have the same rows, of which there are more than a CPU keeps track of.
+        // The distance at which the next blocks use the same rows. There are more rows than a CPU's
+        // prefetcher tracks.
         let (n, ahead) = (self.layout.block_elements(), SIDE * self.layout.per_group());
         for (block, first) in blocks.iter().zip((0..).step_by(n)) {
             if self.layout.is_whole(block) {
@@ -48,7 +50,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// Brings the elements of the blocks of a group from the array, with padding.
+    /// Loads the elements of the blocks of a group from the array, with padding.
     #[inline(always)]
     pub fn load<T: Scalar>(&self, array: &[u8], blocks: &[Block], elements: &mut [T]) {
         self.each(blocks, Load { array, elements });
@@ -58,7 +60,7 @@ impl<'a> Places<'a> {
     }
 }
 
-/// Brings elements from the array.
+/// Loads elements from the array.
 struct Load<'a, T> {
     array: &'a [u8],
     elements: &'a mut [T],
@@ -70,7 +72,7 @@ impl<T: Scalar> Transfer for Load<'_, T> {
         let (bytes, elements) = (&self.array[at * T::BYTES..][..n * T::BYTES], &mut self.elements[place..][..n]);
         if n == SIDE {
             prefetch(bytes, ahead * T::BYTES);
-            // Read before any is written, so that it is one load and one store.
+            // Read all before writing any, so that this is one load and one store.
             let row: [T; SIDE] = std::array::from_fn(|i| T::read(&bytes[i * T::BYTES..]));
             elements.copy_from_slice(&row);
             return;
@@ -81,7 +83,7 @@ impl<T: Scalar> Transfer for Load<'_, T> {
     }
 }
 
-/// The rows of a block: where each begins in the array, and in the block.
+/// The rows of a block: the start of each in the array, and in the block.
 fn rows_of(layout: &Layout, block: &Block) -> impl Iterator<Item = (usize, usize)> {
     let (strides, start) = (layout.strides(), block.start);
     let [nw, nz, ny, _] = block.shape.map(usize::from);
@@ -95,7 +97,7 @@ fn rows_of(layout: &Layout, block: &Block) -> impl Iterator<Item = (usize, usize
     })
 }
 
-/// Fills up what is missing of a block along each axis, x first: element 1 with element 0, 2 with 1, and 3 with 0.
+/// Pads a clipped block along each axis, x first: element 1 with element 0, 2 with 1, and 3 with 0.
 #[inline(always)]
 pub fn pad<T: Scalar>(layout: &Layout, block: &Block, elements: &mut [T]) {
     if !layout.is_whole(block) {
@@ -108,7 +110,7 @@ fn pad_cut<T: Scalar>(layout: &Layout, block: &Block, elements: &mut [T]) {
     let n = layout.block_elements();
     for axis in (MAX_RANK - layout.rank()..MAX_RANK).rev() {
         let stride = SIDE.pow((MAX_RANK - 1 - axis) as u32);
-        // A line begins in the array as far as axes are concerned that are not padded yet.
+        // Along the axes that are not padded yet, a line must begin within the array.
         let mut begins = *block;
         begins.shape[axis..].fill(SIDE as u8);
         for start in (0..n).filter(|index| (index / stride).is_multiple_of(SIDE) && begins.has(*index)) {
@@ -119,11 +121,11 @@ fn pad_cut<T: Scalar>(layout: &Layout, block: &Block, elements: &mut [T]) {
     }
 }
 
-/// Writes elements to their bytes, one behind the other.
+/// Writes elements to consecutive bytes.
 #[inline(always)]
 pub fn store<T: Scalar>(elements: &[T], bytes: &mut [u8]) {
     if let Ok(row) = <[T; SIDE]>::try_from(elements) {
-        // Read before any is written, so that it is one load and one store.
+        // Read all before writing any, so that this is one load and one store.
         (0..SIDE).for_each(|i| row[i].write(&mut bytes[i * T::BYTES..]));
         return;
     }

@@ -1,5 +1,6 @@
-//! Encoding: several threads make streams of sections, each from bit 0 of its own memory on, and join them where the
-//! stream before ends. Index and exceptions are collected, because only the end of the stream tells where they go.
+//! Encoding: several threads encode sections, each to bit 0 of its own memory, and append them to
+//! the stream in order. Index and exceptions are collected, because their position depends on the
+//! end of the stream.
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -30,13 +31,15 @@ use crate::stage::range::Ranger;
 use crate::stage::sums::{Prefetch, sums_of};
 use crate::stage::word::Word;
 
-/// Sections that a thread encodes at a time: their stream is still in the cache when it is joined.
+/// Sections that a thread encodes at a time. Their stream is still in the cache when it is
+/// appended.
 const PER_PIECE: usize = 8;
 
-/// Room behind the stream of a piece: where there is so much, blocks are written without looking for its end.
+/// Spare bytes after the stream of a piece. With this much room, blocks are written without
+/// checking for the end.
 const BEHIND: usize = 8 << 10;
 
-/// Encodes `src` into `dst`. What takes more than that is told to be as long as `src`.
+/// Encodes `src` into `dst`. If the result does not fit, its length is reported as that of `src`.
 ///
 /// # Errors
 /// `OutOfMemory`.
@@ -57,7 +60,7 @@ pub fn encode<T: Checked>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) 
 
     let (sums, is_full) = (Mutex::new(Sums::default()), AtomicBool::new(false));
     let make = |piece: usize| {
-        // On its thread.
+        // Each thread sets its own floating-point mode.
         let _ieee = Ieee::begin();
         let mut work = Kept::<Work>::take();
         let is_vain = is_full.load(Ordering::Relaxed);
@@ -87,7 +90,7 @@ pub fn encode<T: Checked>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) 
     let whole = if is_full.into_inner() {
         None
     } else {
-        // The last word, as far as it has bits.
+        // The last, partial word.
         dst[start..].iter_mut().zip(waiting.to_le_bytes()).for_each(|(to, from)| *to = from);
         index.write(layout, numbers.is_fixed(), n_bits, bound, dst)
     };
@@ -96,7 +99,7 @@ pub fn encode<T: Checked>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) 
     Ok(Encoded { n_bytes, sums: sums.into_inner().unwrap_or_default().plus(of_rest) })
 }
 
-/// The place of a piece, if there is one.
+/// The place of a piece in the stream, if it fits.
 fn take_turn<'d>(made: Result<Kept<Work>>, joined: &mut Result<Joined<'d>>) -> Option<(Place<'d>, Kept<Work>)> {
     let Ok(so_far) = joined else { return None };
     let placed = made.and_then(|work| Ok(so_far.take(&work)?.map(|place| (place, work))));
@@ -106,7 +109,7 @@ fn take_turn<'d>(made: Result<Kept<Work>>, joined: &mut Result<Joined<'d>>) -> O
     })
 }
 
-/// The absolute bound that the value of mode rel is for this array.
+/// Converts the value of mode rel to an absolute bound for this array.
 fn relative_bound<T: Checked>(
     chunk: &Chunk,
     job: &Job,
@@ -122,13 +125,13 @@ fn relative_bound<T: Checked>(
 /// Most bits of a block.
 fn most_bits<T: Scalar>(layout: &Layout, numbers: &Numbers) -> usize {
     let (n, planes) = (layout.block_elements(), T::Word::BITS as usize);
-    // Every element in every plane, and what tells of every plane and every element whether there is more; in front of
-    // them two flags, an exponent and a number of planes.
+    // Every element in every plane, and flags for every plane and every element, which say whether
+    // more follows. Before them come two flags, an exponent and a number of planes.
     let all = (n + 1) * planes + n + (2 + T::EXPONENT_BITS + T::PLANES_BITS) as usize;
     all.max(numbers.minbits as usize).min(numbers.maxbits as usize)
 }
 
-/// Sections that are encoded one after the other.
+/// Encodes consecutive sections.
 struct Piece<'a, T: Checked> {
     rules: &'a Rules<'a, T>,
     places: &'a Places<'a>,

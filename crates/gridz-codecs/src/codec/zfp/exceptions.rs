@@ -1,12 +1,12 @@
-//! Elements of a section that have another word than its blocks: holes, which all have one word, and others, with a word
-//! each.
+//! Exceptions: elements of a section that the stream does not reproduce. They are holes, which
+//! share one word, and others (outliers), with a word each.
 //!
 //! ```text
 //! u16 holes | u16 others | u16 bytes of the holes' marks | u16 those of the others' | hole | marks | marks | words
 //! ```
 //!
-//! Every part begins at a multiple of four bytes. A land mask is coded as the changes from place to place, because neighbours in a
-//! block are neighbours in the array.
+//! Every part begins at a multiple of four bytes. The bitmap of a land mask is coded as changes
+//! from position to position, because neighbors in a block are neighbors in the array.
 
 use crate::codec::zfp::block::Scalar;
 use crate::codec::zfp::layout::{Block, SECTION_ELEMENTS};
@@ -14,24 +14,24 @@ use crate::error::{Error, Result};
 use crate::stage::marks::Marks;
 use crate::stage::word::Word;
 
-/// Parts are filled up with zeros to a multiple of this.
+/// Parts are padded with zeros to a multiple of this, in bytes.
 pub const ALIGNMENT: usize = 4;
-/// Bytes in front of the parts.
+/// Bytes before the parts.
 const HEAD_BYTES: usize = 8;
-/// Bytes of marks that are not coded.
+/// Bytes of a bitmap that is not coded.
 const PLAIN_BYTES: usize = SECTION_ELEMENTS / 8;
-/// Set in the bytes of marks that are coded.
+/// Flag in the length of a bitmap: the bitmap is coded.
 const CODED: u16 = 1 << 15;
 /// Most bytes of the exceptions of a section.
 const MOST_BYTES: usize = HEAD_BYTES + 8 + 2 * PLAIN_BYTES + 8 * SECTION_ELEMENTS;
-/// Places of a word of marks.
+/// Positions per word of a bitmap.
 const MARKS: usize = 32;
 
 fn damage() -> Error {
     Error::corrupt("the exceptions of a zfp section are not what it says")
 }
 
-/// The exceptions of a section, in order, as they are found.
+/// The exceptions of a section, in order, collected during encoding.
 #[derive(Default)]
 pub struct Found {
     places: Vec<u16>,
@@ -39,7 +39,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// Makes room for as many as a section has, none of which is found yet.
+    /// Clears the list and reserves memory for the most that a section can have.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -50,18 +50,18 @@ impl Found {
         reserve(&mut self.words, SECTION_ELEMENTS)
     }
 
-    /// The element at a place behind all others.
+    /// Appends the element at `place`, which must be after all previous ones.
     pub fn push<W: Word>(&mut self, place: usize, word: W) {
         self.places.push(place as u16);
         self.words.push(word.to_u64());
     }
 
-    /// How many there are.
+    /// Number of exceptions.
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Writes them behind `out`, if there are any.
+    /// Appends the encoded exceptions to `out`, if there are any.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -89,7 +89,7 @@ impl Found {
     }
 }
 
-/// Makes room for `n` more items.
+/// Reserves memory for `n` more items.
 ///
 /// # Errors
 /// `OutOfMemory`.
@@ -98,14 +98,15 @@ pub fn reserve<T>(items: &mut Vec<T>, n: usize) -> Result<()> {
     items.try_reserve(n).map_err(|_| Error::out_of_memory(n_bytes, "bookkeeping"))
 }
 
-/// Appends bytes that `write` writes to zeros, and zeros behind them.
+/// Appends `n` bytes, which `write` fills in, and zero padding.
 fn append(out: &mut Vec<u8>, n: usize, write: impl FnOnce(&mut [u8])) {
     let start = out.len();
     out.resize(start + n.next_multiple_of(ALIGNMENT), 0);
     write(&mut out[start..start + n]);
 }
 
-/// Appends marks as they are, or `coded` if that is shorter, and returns what the head says of them.
+/// Appends the bitmap `marks` verbatim, or `coded` if that is shorter. Returns its length field for
+/// the head.
 fn append_marks(out: &mut Vec<u8>, coded: &Marks, marks: &Marks) -> u16 {
     let n_bytes = coded.n_bytes();
     if n_bytes < PLAIN_BYTES {
@@ -126,12 +127,12 @@ pub struct Exceptions<'p, W> {
     holes: Marks,
     others: Marks,
     words: &'p [u8],
-    /// How many others are before each word of marks.
+    /// Number of outliers before each word of the bitmap.
     before: [u16; SECTION_ELEMENTS / MARKS],
 }
 
 impl<'p, W: Word> Exceptions<'p, W> {
-    /// Those of a section with so many places of blocks.
+    /// Reads the exceptions of a section whose blocks have `n_places` positions.
     ///
     /// # Errors
     /// `Corrupt`.
@@ -155,15 +156,16 @@ impl<'p, W: Word> Exceptions<'p, W> {
         Ok(Self { hole, holes, others, words, before })
     }
 
-    /// How many there are.
+    /// Number of exceptions.
     pub fn count(&self) -> u64 {
         (self.holes.count() + self.others.count()) as u64
     }
 
-    /// Puts those of a block into its elements, of which the first is at place `start` of the section.
+    /// Writes the exceptions of a block to its elements. `start` is the position in the section of
+    /// its first element.
     ///
     /// # Errors
-    /// `Corrupt` if padding is marked.
+    /// `Corrupt` if the bitmap marks padding.
     pub fn apply<T: Scalar<Word = W>>(&self, start: usize, block: &Block, elements: &mut [T]) -> Result<()> {
         for (k, elements) in elements.chunks_mut(MARKS).enumerate() {
             let start = start + k * MARKS;
@@ -183,7 +185,7 @@ impl<'p, W: Word> Exceptions<'p, W> {
         Ok(())
     }
 
-    /// The word of the other exception at a place that is marked.
+    /// The word of the outlier at a marked position.
     fn other(&self, place: usize) -> W {
         let below = self.others.words()[place / MARKS] & !(u32::MAX << (place % MARKS));
         let n = usize::from(self.before[place / MARKS]) + below.count_ones() as usize;
@@ -191,14 +193,14 @@ impl<'p, W: Word> Exceptions<'p, W> {
     }
 }
 
-/// The next bytes, with the zeros behind them.
+/// Takes the next `n` bytes and their zero padding.
 fn take<'p>(bytes: &mut &'p [u8], n: usize) -> Result<&'p [u8]> {
     let (part, rest) = bytes.split_at_checked(n.next_multiple_of(ALIGNMENT)).ok_or_else(damage)?;
     *bytes = rest;
     Ok(&part[..n])
 }
 
-/// The next marks, of so many elements that are in so many places; coded ones may be changes.
+/// Reads the next bitmap, of `n` elements in `n_places` positions. If coded, it may hold changes.
 fn read_marks(bytes: &mut &[u8], n: u16, field: u16, n_places: usize, are_changes: bool) -> Result<Marks> {
     if n == 0 {
         return if field == 0 { Ok(Marks::new(SECTION_ELEMENTS)) } else { Err(damage()) };
@@ -277,7 +279,7 @@ mod tests {
     fn what_is_a_hole_is_nothing_else() {
         let mut bytes = exceptions(64, |place| [Some(1), Some(2)].get(place).copied().flatten());
         assert_eq!(Exceptions::<u32>::read(&bytes, 64).unwrap().count(), 2);
-        // Coded marks of the others: the byte of the first word.
+        // The coded bitmap of the outliers: the byte of the first word.
         let at = bytes.iter().rposition(|&byte| byte == 2).unwrap();
         assert_eq!(bytes[at..], [2, 0, 0, 0]);
         let marks = bytes[..at].iter().rposition(|&byte| byte == 2).unwrap();

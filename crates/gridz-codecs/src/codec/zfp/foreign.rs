@@ -1,7 +1,7 @@
-//! Streams that H5Z-ZFP, HDF5 filter 32013, has written.
+//! Decodes streams written by H5Z-ZFP, HDF5 filter 32013.
 //!
-//! A chunk is a stream of zfp without header and index, cut off behind its last byte. The filter's cd_values are a word of
-//! versions and then zfp's own header, as a bit string of 32-bit words:
+//! A chunk is a stream of zfp without header and index, truncated after its last byte. The filter's
+//! cd_values are a word of versions, followed by zfp's own header as a bit string of 32-bit words:
 //!
 //! ```text
 //! 'z' 'f' 'p' | u8 version of the stream, 5 | 2 bits element type − 1 | 2 bits rank − 1 | 48 bits extents − 1, last axis first | mode
@@ -23,18 +23,18 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::types::{DType, Shape};
 
 const FILTER_ID: i32 = 32013;
-/// The version of the stream.
+/// Version of the stream.
 const VERSION: u64 = 5;
 /// Words of the cd_values up to the end of a short mode.
 const LEAST_WORDS: usize = 1 + 3;
-/// A mode that is followed by the four numbers.
+/// The mode that is followed by the four numbers.
 const LONG: u64 = 0xfff;
-/// Where the short modes begin that have a precision, that are reversible, and that have an accuracy.
+/// The first short modes with a precision, that are reversible, and with an accuracy.
 const PRECISION: u64 = 2048;
 const REVERSIBLE_MODE: u64 = 2176;
 const ACCURACY: u64 = 2177;
 
-/// What all chunks have in common.
+/// The common data of all chunks.
 #[derive(Clone, Copy)]
 struct Stream {
     layout: Layout,
@@ -72,7 +72,7 @@ impl Foreign for Zfp {
         let mode = if numbers.is_reversible() { Mode::Lossless } else { Mode::Expert };
         let shape = Shape::new(&extents[..rank])?;
         let layout = Layout::new(&shape).filter(|_| are_possible(mode, &numbers, dtype)).ok_or_else(wrong)?;
-        // A bit of each number and one more for each plane, and what stands before the planes.
+        // One bit per number and one more per plane, plus the bits before the planes.
         let most_bits = 65 * layout.block_elements() as u64 + 32;
         let block_bits = most_bits.min(numbers.maxbits.into()).max(numbers.minbits.into());
         Ok(Described {
@@ -98,13 +98,13 @@ impl Foreign for Zfp {
     }
 }
 
-/// The numbers of a header's mode.
+/// Reads the numbers of a header's mode.
 fn numbers(bits: &mut BitReader) -> Numbers {
     let default = Numbers::DEFAULT;
     match bits.take(12) {
         LONG => {
             let [minbits, maxbits, maxprec] = [15, 15, 7].map(|n| bits.take(n) as u32 + 1);
-            // Whatever is below the smallest float means that nothing may be lost.
+            // An exponent below that of the smallest float means that the stream is lossless.
             let minexp = (bits.take(15) as i32 - 16495).max(REVERSIBLE);
             Numbers { minbits, maxbits, maxprec, minexp }
         }
@@ -157,7 +157,7 @@ mod tests {
         }
         let later = [0x1010_5111, 0x0670_667a, 0x0200_010b, 0x1ff0_0070];
         assert_eq!(Foreign::describe(&Zfp, &later).unwrap_err().kind(), ErrorKind::UnsupportedFormat);
-        // Less than the bits of an exponent.
+        // Fewer than the bits of an exponent.
         assert!(Foreign::describe(&Zfp, &[0, 0x0570_667a, 0x0200_010b, 0x0010_0070]).is_err());
     }
 }

@@ -1,26 +1,27 @@
-//! What is behind the stream of a payload: where to find groups of blocks in it, and the exceptions.
+//! The data after the stream of a payload: an index of the groups of blocks in it, and the
+//! exceptions.
 
 use crate::codec::zfp::exceptions::{ALIGNMENT, reserve};
 use crate::codec::zfp::layout::{GROUPS_PER_SECTION, Layout, Parts, Tail};
 use crate::error::Result;
 
-/// What is behind the stream.
+/// The index and the exceptions.
 #[derive(Default)]
 pub struct Index {
-    /// Bits of sections, which become their ends.
+    /// Bits of each section; written as their ends.
     pub sections: Vec<u64>,
-    /// Bits of groups.
+    /// Bits of each group.
     pub groups: Vec<u16>,
-    /// Units of 4 bytes of the exceptions of sections, which become their ends.
+    /// Units of 4 bytes of each section's exceptions; written as their ends.
     pub units: Vec<u32>,
-    /// Those of all sections.
+    /// The exceptions of all sections.
     pub exceptions: Vec<u8>,
-    /// Elements that are exceptions.
+    /// Number of elements that are exceptions.
     pub n_exceptions: u64,
 }
 
 impl Index {
-    /// Nothing, with the same memory.
+    /// Removes all entries and retains the memory.
     pub fn clear(&mut self) {
         self.sections.clear();
         self.groups.clear();
@@ -29,7 +30,7 @@ impl Index {
         self.n_exceptions = 0;
     }
 
-    /// Makes room for so many sections, without their exceptions.
+    /// Reserves memory for `n_sections` sections, without their exceptions.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -39,7 +40,7 @@ impl Index {
         reserve(&mut self.units, n_sections)
     }
 
-    /// Appends that of the next sections.
+    /// Appends the index of the next sections.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -54,14 +55,14 @@ impl Index {
         Ok(())
     }
 
-    /// Bytes of the memory.
+    /// Bytes that this memory occupies.
     pub fn n_bytes(&self) -> usize {
         let ends = 8 * self.sections.capacity() + 4 * self.units.capacity();
         ends + 2 * self.groups.capacity() + self.exceptions.capacity()
     }
 
-    /// Writes it behind a stream of so many bits, with the tail; bytes of the payload. `None` if there is no room, or
-    /// exceptions pass what can be told.
+    /// Writes the index and the tail after a stream of `n_bits` bits. Returns the bytes of the
+    /// payload, or `None` if they do not fit or the exceptions exceed a 32-bit count.
     pub fn write(
         &self,
         layout: &Layout,
@@ -90,7 +91,7 @@ impl Index {
     }
 }
 
-/// Where each of some lengths ends, one behind the other.
+/// The end of each length in a sequence of lengths.
 fn ends<N: Copy + Default + std::ops::Add<Output = N>>(lengths: &[N]) -> impl Iterator<Item = N> {
     lengths.iter().scan(N::default(), |end, &length| {
         *end = *end + length;

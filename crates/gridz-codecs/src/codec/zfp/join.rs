@@ -1,5 +1,6 @@
-//! Streams of pieces, which begin at bit 0 of their own memory, behind each other in one stream. Where a piece goes takes
-//! only the lengths of those before it and the word in which it begins; its bits are moved without anybody waiting.
+//! Appends the streams of pieces, which begin at bit 0 of their own memory, to one stream. The
+//! position of a piece depends only on the lengths of the previous pieces and on the word in which
+//! it begins. So threads move its bits without waiting for each other.
 
 use crate::codec::zfp::block::bits::low_mask;
 use crate::codec::zfp::index::Index;
@@ -10,36 +11,36 @@ use crate::stage::bits;
 
 /// The payload so far.
 pub struct Joined<'d> {
-    /// Room behind the whole words of the stream.
+    /// The destination after the whole words of the stream.
     rest: &'d mut [u8],
-    /// Bits of the stream.
+    /// Bits of the stream so far.
     pub n_bits: u64,
-    /// Those of them that are no whole word yet.
+    /// The last bits, which do not fill a word yet.
     pub waiting: u64,
-    /// What is to be behind it.
+    /// The data that will follow the stream.
     pub index: Kept<Index>,
 }
 
-/// Where a piece's bits go.
+/// The place of a piece's bits in the stream.
 pub struct Place<'d> {
-    /// From their first word on, as far as words are whole.
+    /// The destination from the first word of the bits on, in whole words.
     pub bytes: &'d mut [u8],
-    /// Where in the payload that is.
+    /// Its offset in the payload.
     pub start: usize,
-    /// The bits in front of them in that word, and how many.
+    /// The bits before the piece in its first word, and their number.
     before: u64,
     n_before: usize,
 }
 
 impl<'d> Joined<'d> {
-    /// Nothing yet, in all of `dst`.
+    /// An empty stream in `dst`.
     pub fn new(dst: &'d mut [u8]) -> Self {
         let mut index = Kept::<Index>::take();
         index.clear();
         Self { rest: dst, n_bits: 0, waiting: 0, index }
     }
 
-    /// The place of the next piece; `None` if there is no room.
+    /// Reserves the place of the next piece. Returns `None` if it does not fit.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -70,7 +71,7 @@ impl Place<'_> {
     }
 }
 
-/// Word number `i` of a bit string that is `n_before` bits and then a stream.
+/// Word number `i` of the bit string that consists of `n_before` bits and then a stream.
 #[inline(always)]
 fn word(stream: &[u8], before: u64, n_before: usize, i: usize) -> u64 {
     match i {

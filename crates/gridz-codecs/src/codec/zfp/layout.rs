@@ -1,4 +1,5 @@
-//! Where everything is: blocks in the array, groups and sections of blocks, parts of a payload.
+//! Positions of blocks in the array, of groups and sections of blocks, and of the parts of a
+//! payload.
 //!
 //! ```text
 //! stream | ends of sections | lengths of groups | ends of exceptions | exceptions | tail
@@ -10,7 +11,7 @@ use crate::codec::zfp::block::GROUP;
 use crate::format::region::{AXES, FoldedRegion};
 use crate::types::Shape;
 
-/// Most axes the codec looks along.
+/// Most axes that the codec distinguishes.
 pub const MAX_RANK: usize = AXES;
 /// Elements of a whole block along an axis.
 pub const SIDE: usize = 4;
@@ -20,14 +21,14 @@ const WHOLE: [[u8; MAX_RANK]; MAX_RANK + 1] = [[1; 4], [1, 1, 1, 4], [1, 1, 4, 4
 pub const SECTION_ELEMENTS: usize = GROUP * GROUPS_PER_SECTION;
 /// Groups of a section.
 pub const GROUPS_PER_SECTION: usize = 32;
-/// Bits that the u16 lengths of its groups allow a section to have.
+/// Most bits of a section, given that the lengths of its groups are u16.
 pub const MOST_SECTION_BITS: u64 = GROUPS_PER_SECTION as u64 * u16::MAX as u64;
 /// Bytes of the tail.
 pub const TAIL_BYTES: usize = 24;
-/// All parts of a payload begin at multiples of this.
+/// All parts of a payload begin at multiples of this, in bytes.
 pub const UNIT: usize = 8;
 
-/// Elements of a block with so many axes.
+/// Elements of a block with `rank` axes.
 pub const fn block_elements(rank: usize) -> usize {
     SIDE.pow(rank as u32)
 }
@@ -35,7 +36,7 @@ pub const fn block_elements(rank: usize) -> usize {
 /// A block in the array.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Block {
-    /// The number of its first element in the array.
+    /// Index of its first element in the array.
     pub start: usize,
     /// Its elements along the axes, 1 to 4.
     pub shape: [u8; MAX_RANK],
@@ -51,7 +52,7 @@ impl Block {
         usize::from(self.shape[MAX_RANK - 1])
     }
 
-    /// Whether an element, by its index in a block with padding, is one of the array.
+    /// True if an element of the array, not padding, is at this index of the padded block.
     #[inline(always)]
     pub fn has(&self, index: usize) -> bool {
         let [w, z, y, x] = self.shape.map(usize::from);
@@ -59,19 +60,20 @@ impl Block {
     }
 }
 
-/// The blocks of one array, seen with as many axes as there can be.
+/// The blocks of one array, with extents padded to the largest rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
-    /// Axes that blocks have.
+    /// Rank of the blocks.
     rank: usize,
-    /// Extents, with ones in front.
+    /// Extents, padded with leading ones.
     extents: [usize; MAX_RANK],
     /// Blocks along each axis.
     counts: [usize; MAX_RANK],
 }
 
 impl Layout {
-    /// The layout of an array of rank 1 to 4. `None` for other ranks, if there are no elements, or 2^32 blocks and more.
+    /// The layout of an array of rank 1 to 4. Returns `None` for other ranks, for an empty array,
+    /// or for 2^32 blocks or more.
     pub fn new(shape: &Shape) -> Option<Self> {
         let rank = shape.extents().len();
         if shape.n_elements() == 0 || rank == 0 {
@@ -87,19 +89,18 @@ impl Layout {
         Some(layout)
     }
 
-    /// Axes that blocks have.
+    /// Rank of the blocks.
     #[inline(always)]
     pub fn rank(&self) -> usize {
         self.rank
     }
 
-    /// Elements of a block, with its padding.
+    /// Elements of a block, including padding.
     #[inline(always)]
     pub fn block_elements(&self) -> usize {
         block_elements(self.rank)
     }
 
-    /// Number of blocks.
     pub fn n_blocks(&self) -> usize {
         self.counts.iter().product()
     }
@@ -116,12 +117,10 @@ impl Layout {
         SECTION_ELEMENTS >> (2 * self.rank)
     }
 
-    /// Number of groups.
     pub fn n_groups(&self) -> usize {
         self.n_blocks().div_ceil(self.per_group())
     }
 
-    /// Number of sections.
     pub fn n_sections(&self) -> usize {
         self.n_blocks().div_ceil(self.per_section())
     }
@@ -144,7 +143,7 @@ impl Layout {
         start..(start + GROUPS_PER_SECTION).min(self.n_groups())
     }
 
-    /// Elements from one place to the next along each axis of the array.
+    /// Strides of the array, in elements.
     #[inline(always)]
     pub fn strides(&self) -> [usize; MAX_RANK] {
         let [_, nz, ny, nx] = self.extents;
@@ -157,18 +156,18 @@ impl Layout {
         WHOLE[self.rank].map(usize::from)
     }
 
-    /// A whole block, as the first one of an array.
+    /// A whole block, at the start of the array.
     pub fn whole_block(&self) -> Block {
         Block { start: 0, shape: WHOLE[self.rank] }
     }
 
-    /// Whether the array's end cuts nothing off a block.
+    /// True if the array's end does not clip the block.
     #[inline(always)]
     pub fn is_whole(&self, block: &Block) -> bool {
         block.shape == WHOLE[self.rank]
     }
 
-    /// The place in the array of the first element of block number `index`.
+    /// Position in the array of the first element of block number `index`.
     pub fn origin(&self, index: usize) -> [usize; MAX_RANK] {
         self.coordinates(index).map(|at| at * SIDE)
     }
@@ -185,12 +184,12 @@ impl Layout {
         Block { start, shape: std::array::from_fn(|axis| SIDE.min(self.extents[axis] - origin[axis]) as u8) }
     }
 
-    /// The blocks of a group, at the start of `to`.
+    /// Writes the blocks of a group to the start of `to`.
     pub fn blocks_of<'b>(&self, group: usize, to: &'b mut [Block; MOST_BLOCKS]) -> &'b [Block] {
         next(&mut self.blocks(self.group(group)), to)
     }
 
-    /// Blocks that follow each other.
+    /// Consecutive blocks.
     #[inline(always)]
     pub fn blocks(&self, range: Range<usize>) -> impl Iterator<Item = Block> {
         let mut at = self.coordinates(range.start);
@@ -207,7 +206,7 @@ impl Layout {
         })
     }
 
-    /// The blocks that have elements of a region, in order.
+    /// The blocks that contain elements of a region, in order.
     pub fn blocks_in(&self, region: &FoldedRegion) -> impl Iterator<Item = usize> {
         let [_, nz, ny, nx] = self.counts;
         let along = |axis: usize| region.axes[axis].blocks(SIDE as u64).map(|block| block as usize);
@@ -218,7 +217,8 @@ impl Layout {
         })
     }
 
-    /// Where the parts of a payload are whose stream has so many bits, and whose exceptions so many units of 4 bytes.
+    /// Positions of the parts of a payload whose stream has `n_bits` bits, and whose exceptions
+    /// have `n_units` units of 4 bytes.
     pub fn parts(&self, is_fixed: bool, n_bits: u64, n_units: u32) -> Parts {
         let stream = n_bits.div_ceil(64) * 8;
         let index = |n: usize, n_bytes: u64| (n as u64 * n_bytes).next_multiple_of(UNIT as u64);
@@ -232,7 +232,7 @@ impl Layout {
     }
 }
 
-/// The next of some blocks, as many as there is room for and there are, at the start of `to`.
+/// Writes the next blocks to the start of `to`, as many as are left and fit.
 #[inline(always)]
 pub fn next<'b>(blocks: &mut impl Iterator<Item = Block>, to: &'b mut [Block]) -> &'b [Block] {
     let mut n = 0;
@@ -243,10 +243,10 @@ pub fn next<'b>(blocks: &mut impl Iterator<Item = Block>, to: &'b mut [Block]) -
     &to[..n]
 }
 
-/// Where the parts of a payload begin, each of which ends where the next one begins.
+/// Offsets at which the parts of a payload begin. Each part ends where the next one begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parts {
-    /// The end of the stream, where the ends of sections begin.
+    /// End of the stream, where the ends of sections begin.
     pub stream: u64,
     /// The lengths of groups.
     pub groups: u64,
@@ -272,14 +272,14 @@ pub struct Tail {
     pub n_bits: u64,
     /// The bound in force; 0 without one.
     pub bound: f64,
-    /// Elements that are exceptions, as far as 32 bits tell.
+    /// Number of elements that are exceptions, saturated to 32 bits.
     pub n_exceptions: u32,
     /// Units of 4 bytes of the exceptions.
     pub n_units: u32,
 }
 
 impl Tail {
-    /// Its bytes.
+    /// Encodes the tail.
     pub fn to_bytes(self) -> [u8; TAIL_BYTES] {
         let mut bytes = [0; TAIL_BYTES];
         bytes[..8].copy_from_slice(&self.n_bits.to_le_bytes());
@@ -289,7 +289,7 @@ impl Tail {
         bytes
     }
 
-    /// That of a payload, if it is so long.
+    /// Decodes the tail of a payload, if it is long enough.
     pub fn of(payload: &[u8]) -> Option<Self> {
         let (words, _) = payload.last_chunk::<TAIL_BYTES>()?.as_chunks();
         let (n_exceptions, n_units) = words[2].split_at(4);

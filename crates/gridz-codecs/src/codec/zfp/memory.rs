@@ -1,20 +1,20 @@
-//! Memory that threads keep between calls, so that calls for small chunks allocate nothing.
+//! Memory that is cached per thread, so that calls for small chunks allocate nothing.
 
 use crate::codec::zfp::exceptions::Found;
 use crate::codec::zfp::index::Index;
 use crate::cpu::kept::{Keep, bytes_of};
 
-/// Bytes that a thread keeps of each kind, at most.
+/// Most bytes of each kind that a thread caches.
 const KEPT_BYTES: usize = 2 << 20;
 
-/// Some sections that are encoded.
+/// Encoded sections.
 #[derive(Default)]
 pub struct Work {
     /// Their blocks from bit 0 on, in a buffer that may be longer.
     pub stream: Vec<u8>,
-    /// Bits of them.
+    /// Number of their bits.
     pub n_bits: usize,
-    /// What is to be behind the stream of a payload.
+    /// Their part of the data after the stream.
     pub index: Index,
     /// The exceptions of the section that is being encoded.
     pub found: Found,

@@ -1,13 +1,14 @@
 //! `zfp`: blocks of 4 elements along each axis, by the stream of zfp (Lindstrom, "Fixed-Rate Compressed Floating-Point
 //! Arrays", TVCG 2014), bit for bit that of libzfp 1.0.
 //!
-//! `block` codes one block. Behind the stream is an index, which other decoders do not need, by which several threads and
-//! regions find their blocks (`layout`, `index`, `payload`); and there are the elements of which the stream would have
-//! another value than was asked for (`rules`, `exceptions`), so that bounds hold for every element, and fill values and
-//! NaN come back. `encode` and `decode` do a chunk.
+//! `block` codes one block. After the stream comes an index, which other decoders do not need;
+//! threads and region reads use it to locate blocks (`layout`, `index`, `payload`). It is followed
+//! by the elements that the stream would not reproduce as requested (`rules`, `exceptions`). So
+//! bounds hold for every element, and fill values and NaN are restored. `encode` and `decode`
+//! process a chunk.
 //!
-//! What is decoded depends on all elements of a block. So with a bound or a rate, arrays of which parts are rewritten drift
-//! from what they were.
+//! A decoded element depends on all elements of its block. So with a bound or a rate, arrays drift
+//! if parts of them are rewritten.
 
 pub mod block;
 mod cuda;
@@ -39,7 +40,6 @@ use numbers::Numbers;
 use params::{Asked, bounded};
 use rules::Checked;
 
-/// The codec.
 pub struct Zfp;
 
 /// Calls a function with the type of the elements of a chunk.
@@ -120,7 +120,7 @@ impl Codec for Zfp {
         let bound = match mode {
             Mode::Lossless => Some(0.0),
             Mode::Abs => Some(value),
-            // It is at the end.
+            // The bound is at the end of the payload.
             Mode::Rel if payload.len() as u64 == n_bytes => Tail::of(payload).map(|tail| tail.bound),
             _ => None,
         };
@@ -147,12 +147,12 @@ impl Codec for Zfp {
     }
 }
 
-/// Whether zfp takes elements of a type.
+/// True if zfp supports elements of this type.
 fn is_number(dtype: DType) -> bool {
     matches!(dtype, DType::I32 | DType::I64 | DType::F32 | DType::F64)
 }
 
-/// What all blocks of a chunk have in common.
+/// The common data of a chunk's blocks.
 #[derive(Clone, Copy)]
 struct Chunk {
     layout: Layout,
@@ -161,12 +161,12 @@ struct Chunk {
 }
 
 impl Chunk {
-    /// `None` if there are no elements, or too many blocks.
+    /// Returns `None` if the array is empty or has too many blocks.
     fn new(dtype: DType, shape: &Shape, asked: Asked) -> Option<Self> {
         Some(Self { layout: Layout::new(shape)?, dtype, asked })
     }
 
-    /// Whether a block may have fewer bits than its elements.
+    /// True if a block may have fewer bits than its elements.
     fn can_shrink(&self) -> bool {
         let element_bits = 8 * self.dtype.size().unwrap_or(0);
         self.asked.numbers.minbits < self.layout.block_elements() as u32 * element_bits
@@ -178,7 +178,7 @@ impl Chunk {
         (!missing.is_none()).then(|| missing.of_part(self.dtype, 0, 1))
     }
 
-    /// How blocks are cut where this bound is in force.
+    /// The truncation of blocks if this bound is in force.
     fn numbers_of(&self, bound: f64) -> Result<Numbers> {
         let Asked { mode, value, numbers, .. } = self.asked;
         let is_sound = match mode {

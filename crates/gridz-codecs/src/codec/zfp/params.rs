@@ -1,11 +1,12 @@
-//! What a frame says of the parameters, and what may be asked for.
+//! The parameters of a frame, and the accepted requests.
 //!
 //! ```text
 //! u8 mode | u8 code of the missing elements | u16 minbits | u16 maxbits | u8 maxprec | u8 0 | i16 minexp | u16 0 | f64 value |
 //! missing elements
 //! ```
 //!
-//! Version 1 has none, or one fill value that is not zero, and the code 0 ([`MissingElements::code`]).
+//! Version 1 has no missing elements or one nonzero fill value, and the code 0
+//! ([`MissingElements::code`]).
 
 use crate::codec::Params;
 use crate::codec::missing::{Missing, MissingElements};
@@ -17,16 +18,16 @@ use crate::codec::zfp::numbers::{Numbers, REVERSIBLE};
 use crate::error::{Error, Result};
 use crate::types::DType;
 
-/// Bytes in front of the missing elements.
+/// Bytes before the missing elements.
 const FIXED_BYTES: usize = 20;
-/// Where the code of the missing elements is.
+/// Byte offset of the code of the missing elements.
 const MISSING_AT: usize = 1;
-/// Where the bytes are that are always 0.
+/// Byte offsets of the bytes that are always 0.
 const RESERVED: [usize; 3] = [7, 10, 11];
-/// Exponents that the lowest plane that is kept can have.
+/// Valid exponents of the lowest coded bit plane.
 const MINEXPS: std::ops::RangeInclusive<i32> = Numbers::DEFAULT.minexp..=1023;
 
-/// The numbers of mode expert, in the order of their words in cd_values.
+/// The parameters of mode expert, in the order of their words in cd_values.
 pub const EXTRAS: &[Extra] = &[
     expert_number("minbits", Numbers::DEFAULT.minbits as f64),
     expert_number("maxbits", Numbers::DEFAULT.maxbits as f64),
@@ -38,24 +39,25 @@ const fn expert_number(name: &'static str, default: f64) -> Extra {
     Extra { name, default, is_whole: true, modes: &[Mode::Expert] }
 }
 
-/// What was asked for, as a frame has it.
+/// The request, as a frame stores it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Asked {
-    /// What the value means.
+    /// The meaning of the value.
     pub mode: Mode,
-    /// The value; 0 if there is none.
+    /// The value; 0 if the mode has none.
     pub value: f64,
-    /// How blocks are cut; with a relative bound as if there were no bound.
+    /// The truncation of blocks; with a relative bound, as if there were no bound.
     pub numbers: Numbers,
     /// The missing elements, little-endian; none in mode lossless.
     pub missing: MissingElements,
 }
 
 impl Asked {
-    /// What terms ask for arrays of a type with so many axes.
+    /// Converts terms for arrays of a type and rank.
     ///
     /// # Errors
-    /// `UnsupportedJob` for what zfp cannot do, `InvalidArgument` for a fill value that no element can be.
+    /// `UnsupportedJob` for requests that zfp does not support, `InvalidArgument` for a fill value
+    /// that no element can have.
     pub fn new(terms: &Terms, dtype: DType, rank: usize) -> Result<Self> {
         let &Terms { mode, value, extras, missing, .. } = terms;
         let (mode_name, name) = (mode.name(), dtype.name());
@@ -92,7 +94,7 @@ impl Asked {
         Ok(Self { mode, value, numbers, missing })
     }
 
-    /// As a frame has it.
+    /// Encodes the request as a frame's parameters.
     pub fn to_params(self) -> Params {
         let mut bytes = [0; FIXED_BYTES];
         let Numbers { minbits, maxbits, maxprec, minexp } = self.numbers;
@@ -107,17 +109,17 @@ impl Asked {
         params
     }
 
-    /// The code of the missing elements of such parameters.
+    /// The code of the missing elements in such parameters.
     pub fn missing_code(params: &[u8]) -> u8 {
         params.get(MISSING_AT).copied().unwrap_or_default()
     }
 
-    /// Whether a later version of the codec has written these parameters.
+    /// True if only a later version of the codec can have written these parameters.
     pub fn is_later(params: &[u8]) -> bool {
         RESERVED.iter().any(|&at| params.get(at).is_some_and(|&byte| byte != 0))
     }
 
-    /// What a frame says: the mode and the value alone, which need no array.
+    /// Decodes only mode and value, which do not depend on the array.
     pub fn mode_of(params: &[u8]) -> Option<(Mode, f64)> {
         let (fixed, _) = params.split_first_chunk::<FIXED_BYTES>()?;
         let mode = Mode::from_id(fixed[0].into())?;
@@ -125,7 +127,8 @@ impl Asked {
         Some((mode, value))
     }
 
-    /// What a frame says of an array of a type with so many axes; `None` if the codec cannot have written that.
+    /// Decodes a frame's parameters for arrays of a type and rank. Returns `None` if the codec
+    /// cannot have written them.
     pub fn of_params(params: &[u8], dtype: DType, rank: usize) -> Option<Self> {
         let (fixed, missing) = params.split_first_chunk::<FIXED_BYTES>()?;
         let (mode, value) = Self::mode_of(params)?;
@@ -150,12 +153,12 @@ impl Asked {
     }
 }
 
-/// Whether elements are floats.
+/// True if elements are floats.
 fn is_float(dtype: DType) -> bool {
     matches!(dtype, DType::F32 | DType::F64)
 }
 
-/// Fewest bits that a block may be cut to: what says that it has numbers, and their exponent.
+/// Fewest bits to which a block may be truncated: the flag for nonzero blocks, and their exponent.
 fn least_maxbits(dtype: DType) -> u32 {
     match dtype {
         DType::F32 => 1 + f32::EXPONENT_BITS,
@@ -164,14 +167,14 @@ fn least_maxbits(dtype: DType) -> u32 {
     }
 }
 
-/// Numbers of mode expert.
+/// The parameters of mode expert.
 fn expert(extras: [f64; 4]) -> Option<Numbers> {
     let [minbits, maxbits, maxprec, minexp] = extras.map(|extra| extra as i32);
     let bits = |bits: i32| u32::try_from(bits).ok();
     Some(Numbers { minbits: bits(minbits)?, maxbits: bits(maxbits)?, maxprec: bits(maxprec)?, minexp })
 }
 
-/// The numbers of another mode with this value.
+/// The parameters of another mode with this value.
 fn numbers_of(mode: Mode, value: f64, dtype: DType, rank: usize) -> Option<Numbers> {
     let default = Numbers::DEFAULT;
     Some(match mode {
@@ -190,16 +193,17 @@ fn numbers_of(mode: Mode, value: f64, dtype: DType, rank: usize) -> Option<Numbe
     })
 }
 
-/// The numbers with which errors are up to an absolute bound.
+/// The parameters that keep errors within an absolute bound.
 pub fn bounded(bound: f64) -> Numbers {
-    // The exponent field of a float64 is the whole part of its logarithm; below the normal numbers a plane is none too many.
+    // The exponent field of a float64 is the integer part of its logarithm. Below the normal
+    // numbers, the leading bit gives the exact plane.
     let exponent = (bound.to_bits() >> 52) as i32 - 1023;
     let subnormal = || bound.to_bits().checked_ilog2().map_or(0, |log2| log2 as i32) - 1074;
     let minexp = if exponent > -1023 { exponent } else { subnormal() };
     Numbers { minexp, ..Numbers::DEFAULT }
 }
 
-/// Whether blocks can be cut so.
+/// True if blocks can be truncated like this.
 pub fn are_possible(mode: Mode, numbers: &Numbers, dtype: DType) -> bool {
     let &Numbers { minbits, maxbits, maxprec, minexp } = numbers;
     minbits <= maxbits

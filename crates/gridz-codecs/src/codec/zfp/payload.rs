@@ -1,4 +1,4 @@
-//! A payload: its parts, as far as they are checked without decoding a block.
+//! A payload split into parts, checked as far as possible without decoding a block.
 
 use std::ops::Range;
 
@@ -8,14 +8,14 @@ use crate::codec::zfp::numbers::Numbers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::stage::word::Word;
 
-/// A payload whose parts lie where they must, and whose ends do not fall.
+/// A payload whose parts have valid positions, and whose section ends do not decrease.
 pub struct Payload<'p> {
-    /// The stream, in whole words.
+    /// The stream, padded to whole words.
     pub stream: &'p [u8],
     /// The last bytes.
     pub tail: Tail,
     layout: &'p Layout,
-    /// Bits of every block, where they are fixed.
+    /// Bits of every block, if they are fixed.
     fixed_bits: Option<u32>,
     ends: &'p [[u8; 8]],
     groups: &'p [[u8; 2]],
@@ -24,7 +24,7 @@ pub struct Payload<'p> {
 }
 
 impl<'p> Payload<'p> {
-    /// Finds the parts.
+    /// Locates the parts.
     ///
     /// # Errors
     /// `Truncated` or `Corrupt`.
@@ -40,7 +40,7 @@ impl<'p> Payload<'p> {
             let (have, need) = (payload.len(), at_tail + TAIL_BYTES as u64);
             return Err(Error::corrupt(format!("a zfp payload has {have} bytes instead of {need}")));
         }
-        // All of them are at most the length of the payload.
+        // All offsets are at most the length of the payload.
         let part = |from: u64, to: u64| &payload[from as usize..to as usize];
         let this = Self {
             stream: &payload[..stream as usize],
@@ -70,7 +70,7 @@ impl<'p> Payload<'p> {
         Ok(this)
     }
 
-    /// Where in the stream a section is, whose groups end where it ends.
+    /// The bit range of a section in the stream. Its groups must end where it ends.
     ///
     /// # Errors
     /// `Corrupt`.
@@ -88,7 +88,7 @@ impl<'p> Payload<'p> {
         Ok(start..end(section))
     }
 
-    /// Where in the stream a group of a section is that begins at bit `start`.
+    /// The bit range of a group of a section that begins at bit `start`.
     pub fn group(&self, group: usize, start: usize) -> Range<usize> {
         let first = group / GROUPS_PER_SECTION * GROUPS_PER_SECTION;
         let start = start + (first..group).map(|group| self.group_bits(group)).sum::<usize>();
@@ -119,7 +119,8 @@ impl<'p> Payload<'p> {
     }
 }
 
-/// Returns the last of some ends; `None` if one is below the one before, or above it by more than `most`.
+/// Returns the last of some ends. `None` if one is below its predecessor, or exceeds it by more
+/// than `most`.
 fn last_of_rising(mut ends: impl Iterator<Item = u64>, most: u64) -> Option<u64> {
     ends.try_fold(0, |last, end| (end >= last && end - last <= most).then_some(end))
 }

@@ -1,5 +1,5 @@
-//! What a writer does to a block before it is coded, and which elements it then keeps exactly: all for which the stream
-//! would have another value than was asked for.
+//! The writer's processing of a block before it is coded, and its choice of elements to store
+//! exactly: those that the stream would not reproduce as requested.
 
 use crate::codec::zfp::block::{BitWriter, GROUP, Scalar, Value, encode, encode_checked, tiny_limit};
 use crate::codec::zfp::elements::pad;
@@ -11,14 +11,14 @@ use crate::stage::missing::MissingWords;
 use crate::stage::rows::RowWord;
 use crate::stage::word::Word;
 
-/// Elements that are compared with what a decoder makes of them.
+/// Elements that can be compared with their decoded values.
 pub trait Checked: Value + Scalar<Word: RowWord> {
     /// Significant bits of a float.
     const SIGNIFICANT_BITS: i32;
 
-    /// A bound, rounded down to such a float.
+    /// Converts a bound, rounding down.
     fn bound(bound: f64) -> Self;
-    /// Whether the difference of two floats, rounded to such a float, is below a bound.
+    /// True if the difference of two floats, rounded to their type, is below a bound.
     fn is_within(self, other: Self, bound: Self) -> bool;
 }
 
@@ -61,16 +61,16 @@ macro_rules! integer {
 integer!(i32);
 integer!(i64);
 
-/// Memory for the work on blocks, one after the other; what is in it does not matter.
+/// Scratch memory for blocks. Its contents between blocks are arbitrary.
 pub struct Scratch<T> {
-    /// Elements as they are coded, where these are others.
+    /// The elements to code, if they differ from the original ones.
     replaced: [T; GROUP],
-    /// What a decoder makes of them.
+    /// The elements as a decoder restores them.
     decoded: [T; GROUP],
 }
 
 impl<T: Scalar> Scratch<T> {
-    /// Some of it.
+    /// Zeroed scratch memory.
     pub fn new() -> Self {
         Self { replaced: [T::default(); GROUP], decoded: [T::default(); GROUP] }
     }
@@ -81,17 +81,17 @@ pub struct Rules<'a, T: Checked> {
     layout: &'a Layout,
     numbers: Numbers,
     level: Level,
-    /// What elements are measured by that reaches this is left out.
+    /// Elements whose measure reaches this are left out of the stream.
     limit: T::Word,
-    /// Blocks without an element that reaches this are coded as zeros.
+    /// Blocks are coded as zeros if no element's measure reaches this.
     tiny: T::Word,
-    /// The bound that is kept, if one is.
+    /// The bound in force, if any.
     bound: Option<T>,
     missing: Option<&'a MissingWords<T::Word>>,
 }
 
 impl<'a, T: Checked> Rules<'a, T> {
-    /// For blocks that are cut by these numbers, a bound that is to be kept, and missing words.
+    /// The rules for blocks with these parameters, a bound to observe, and missing words.
     pub fn new(
         layout: &'a Layout,
         numbers: Numbers,
@@ -109,18 +109,18 @@ impl<'a, T: Checked> Rules<'a, T> {
         Self { layout, numbers, level, limit, tiny: tiny_limit::<T>(), bound: bound.map(T::bound), missing }
     }
 
-    /// What an element is measured by.
+    /// The quantity of an element that is compared with the limits.
     #[inline(always)]
     fn measure(element: T) -> T::Word {
         if T::IS_FLOAT {
             element.magnitude()
         } else {
-            // From −2^(W−2) on to below 2^(W−2) there are 2^(W−1) integers.
+            // There are 2^(W−1) integers from −2^(W−2) to below 2^(W−2).
             element.word().plus(T::Word::from_u64(1) << (T::Word::BITS - 2))
         }
     }
 
-    /// Whether an element is left out of the stream.
+    /// True if an element is left out of the stream.
     #[inline(always)]
     fn is_left_out(&self, element: T) -> bool {
         Self::measure(element) >= self.limit || self.is_missing(element)
@@ -131,7 +131,7 @@ impl<'a, T: Checked> Rules<'a, T> {
         self.missing.is_some_and(|missing| missing.has(element.word()))
     }
 
-    /// Whether any of some elements is missing.
+    /// True if any of the elements is missing.
     #[inline(always)]
     fn has_missing(&self, elements: &[T]) -> bool {
         let Some(missing) = self.missing else { return false };
@@ -140,14 +140,14 @@ impl<'a, T: Checked> Rules<'a, T> {
             || missing.has_range() && elements.iter().fold(false, |any, element| any | missing.has(element.word()))
     }
 
-    /// Whether elements are those of a block that is coded as zeros.
+    /// True if these are the elements of a block that is coded as zeros.
     #[inline(always)]
     fn is_tiny(&self, elements: &[T]) -> bool {
         T::IS_FLOAT && elements.iter().all(|element| element.magnitude() < self.tiny)
     }
 
-    /// Encodes the blocks of a group with their padding; their bits. Exceptions are found, of which the first place in the
-    /// section is `start`.
+    /// Encodes the blocks of a group, with their padding, and returns their bits. Records
+    /// exceptions; the group's first position in the section is `start`.
     #[inline(always)]
     pub fn encode(
         &self,
@@ -162,7 +162,7 @@ impl<'a, T: Checked> Rules<'a, T> {
             return encode(self.level, rank, numbers, elements, out);
         }
         let replaced = &mut scratch.replaced[..elements.len()];
-        // One look at all elements; most groups need no other.
+        // One pass over all elements; most groups need no other.
         let (mut least, mut most) = (!T::Word::default(), T::Word::default());
         for &element in elements {
             let measure = Self::measure(element);
@@ -199,25 +199,25 @@ impl<'a, T: Checked> Rules<'a, T> {
         let has_exceptions = all
             .fold(false, |any, ((&element, &coded), &value)| any | self.is_off(element, coded, value))
             || self.has_missing(decoded);
-        // What is padding here may be none of them; that is looked at where there may be some.
+        // Padding cannot be an exception. That is checked only if there may be exceptions.
         if has_left_out || has_exceptions {
             self.find(blocks, elements, [coded, decoded], found, start);
         }
         n_bits
     }
 
-    /// Whether an element that is not left out is not what a decoder makes of it, or may not be that.
+    /// True if the decoded value of an element that is in the stream is wrong, or might be.
     #[inline(always)]
     fn is_off(&self, element: T, coded: T, decoded: T) -> bool {
         match self.bound {
             Some(bound) => !element.is_within(decoded, bound),
-            // It has become 0 in a tiny block.
+            // It became 0 in a tiny block.
             None => element.magnitude() != T::Word::default() && coded.magnitude() == T::Word::default(),
         }
     }
 
-    /// Writes the elements of blocks as they are coded: those that are left out like the one before them in their block that
-    /// is not, or else like the first one that is not.
+    /// Writes the elements of blocks as they are to be coded. An element that is left out is
+    /// replaced by the previous coded element of its block, or else by the first one.
     #[inline(never)]
     fn replace(&self, blocks: &[Block], elements: &[T], replaced: &mut [T]) {
         let n = self.layout.block_elements();
@@ -235,7 +235,7 @@ impl<'a, T: Checked> Rules<'a, T> {
         }
     }
 
-    /// Finds the exceptions among the elements of blocks, which are coded so and decoded so.
+    /// Finds the exceptions among the elements of blocks, given their coded and decoded values.
     #[inline(never)]
     fn find(&self, blocks: &[Block], elements: &[T], [coded, decoded]: [&[T]; 2], found: &mut Found, start: usize) {
         let n = self.layout.block_elements();

@@ -1,4 +1,5 @@
-//! What is coded of a block, one thing after the other. Each is written once, for both directions.
+//! The sequence in which the parts of a block are coded. Each part is written once, for both
+//! directions.
 
 use crate::codec::lorenzo::max::domain::Domain;
 use crate::codec::lorenzo::max::header::Plan;
@@ -11,10 +12,10 @@ use crate::stage::entropy::range::Coder;
 use crate::stage::rows::Rows;
 use crate::stage::word::Word;
 
-/// What numbers are coded with.
+/// The models and buffers for coding numbers.
 pub struct Memory<'a> {
     pub models: &'a mut Models,
-    /// Behind zeros.
+    /// Preceded by zeros.
     pub values: &'a mut [f64],
     pub planes: &'a mut [i64],
     pub rows: &'a mut [i64],
@@ -23,14 +24,15 @@ pub struct Memory<'a> {
     pub tables: &'a mut Tables,
 }
 
-/// Codes which elements are masked.
+/// Codes the mask, that is, which elements are masked.
 #[inline(always)]
 pub fn code_mask<C: Coder>(coder: &mut C, masked: &mut [bool], [sz, sy, sx]: [usize; 3]) {
     let mut models = [Model::NEW; 512];
     for row in 0..sz * sy {
         let (n, u, far_n) = (row % sy > 0, row >= sy, row % sy > 1);
         let start = row * sx;
-        // The last three elements of this row; of the row to the north the elements up to the next place.
+        // The last three elements of this row; in the row to the north, the three up to the next
+        // position.
         let mut west = 0;
         let mut north = usize::from(n && masked[start - sx]);
         for x in 0..sx {
@@ -48,7 +50,7 @@ pub fn code_mask<C: Coder>(coder: &mut C, masked: &mut [bool], [sz, sy, sx]: [us
     }
 }
 
-/// Codes different words in ascending order.
+/// Codes distinct words in ascending order.
 #[inline(always)]
 pub fn code_words<W: Word, C: Coder>(coder: &mut C, words: &mut [W]) {
     let mut models = [Model::NEW; 128];
@@ -67,8 +69,8 @@ pub fn code_words<W: Word, C: Coder>(coder: &mut C, words: &mut [W]) {
     }
 }
 
-/// Codes the numbers of a block, as long as the coder is sound; how often each prediction was taken. Masked elements get
-/// some number.
+/// Codes the numbers of a block, until the coder fails. Returns how often each prediction was used.
+/// Masked elements get an arbitrary number.
 #[inline(always)]
 pub fn code_numbers<W: Word, S: Rows<W>, C: Coder, D: Domain>(
     (s, coder): (S, &mut C),
@@ -85,7 +87,7 @@ pub fn code_numbers<W: Word, S: Rows<W>, C: Coder, D: Domain>(
     let lorenzo = Lorenzo::new(plan.orders, shape, planes, rows);
     let looks_back = plan.looks_back && plan.active >> LOOKBACK & 1 == 1;
     let lookback = Lookback::new(tables, looks_back);
-    // A lag is of whole rows but in the only row that there is.
+    // A lag is a number of whole rows, except in a block with a single row.
     let values = Values { all: values, shape, lag: lag / sx };
     let places = if sz * sy == 1 { 1 } else { sx };
     let mut predictor = Predictor::new(s, values, &mut above[..places], plan.active, lorenzo, lookback);

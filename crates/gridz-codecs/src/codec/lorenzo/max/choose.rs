@@ -1,4 +1,5 @@
-//! What a writer chooses for a block: map, mask and predictions, by coding a part of it with each.
+//! A writer's choices for a block: map, mask and predictions. It codes a part of the block with
+//! each.
 
 use std::ops::Range;
 
@@ -16,32 +17,34 @@ use crate::stage::predict::{MAX_ORDER, Orders};
 use crate::stage::rows::Rows;
 use crate::stage::word::Word;
 
-/// Largest order along z: each is a plane of numbers to be kept.
+/// Largest order along z: each order needs a plane of numbers in memory.
 const MOST_ALONG_Z: u8 = 3;
-/// Elements of the part that is tried, about, and which part of the block it is; its extents, at least.
+/// Approximate number of elements of the part for trials: at least `TRIED`, and one in `TRIED_PART`
+/// of the block. `LEAST_TRIED` has its minimum extents.
 const TRIED: usize = 1 << 12;
 const TRIED_PART: usize = 64;
 const LEAST_TRIED: [usize; 3] = [4, 4, 512];
-/// Samples for a mask.
+/// Number of samples to find a word to mask.
 const SAMPLES: usize = 256;
-/// A word may be masked if so many elements have it at least, as a part of all.
+/// A word may be masked if at least one in this many elements has it.
 const MASKED_PART: usize = 64;
-/// Words are ranked if there are so many elements for each.
+/// Words are ranked if there are at least this many elements per distinct word.
 const LEAST_REPEATS: usize = 3;
-/// Looking back is worth it if it helps so many elements.
+/// Looking back is used if it helps at least one in this many elements.
 const LOOKING_BACK_PART: usize = 32;
-/// If it helps so many, maps that tell numbers apart less exactly are not tried.
+/// If it helps at least one in this many elements, coarser maps are not tried.
 const LOOKING_BACK_MOSTLY: usize = 8;
-/// Predictions take part that are taken for so many.
+/// Predictions are active if they are the best for at least one in this many elements.
 const ACTIVE_PART: u32 = 12;
-/// So many floats may have bits below the lowest unit that is tried.
+/// One in this many floats may have bits below the lowest unit that is tried.
 const UNITS_PART: u32 = 256;
-/// Samples that tell whether there are many different words.
+/// Number of samples to test whether there are many distinct words.
 const RANK_SAMPLES: usize = 4096;
-/// Samples for orders.
+/// Number of samples to choose orders.
 const ORDER_SAMPLES: usize = 512;
 
-/// The plan for the words of a block; their numbers, tails and mask are in `work` then. `scratch` has room for the block.
+/// Chooses the plan for the words of a block. Afterwards `work` has their numbers, tails and mask.
+/// `scratch` has room for the block.
 #[inline(always)]
 pub fn choose<W: Word, S: Rows<W>>(
     s: S,
@@ -104,9 +107,9 @@ pub fn choose<W: Word, S: Rows<W>>(
                 n_ranks: if map == RANKS { n_ranks as u32 } else { 0 },
                 ..bits
             };
-            // Of masked elements it was not asked whether they have a number.
+            // `to_numbers` skips masked elements, so their word is checked here.
             let all_have = frequent.is_none_or(|word| has_number(word, &plan));
-            // Whether a mask is good is seen with the first map.
+            // The first map decides whether the mask is used.
             let is_settled = map != BITS && all_have && mask != best.1.mask;
             if is_settled || mask.is_none() && !all_have || !to_numbers(work, elements.clone(), &plan, is_float) {
                 continue;
@@ -121,14 +124,14 @@ pub fn choose<W: Word, S: Rows<W>>(
             }
         }
     }
-    // Those of all bits are there.
+    // The numbers of the BITS map are already present.
     if best.1.map != BITS {
         to_numbers(work, 0..n, &best.1, is_float);
     }
     best.1
 }
 
-/// Whether a word has a number.
+/// True if the plan's map represents the word.
 fn has_number<W: Word>(word: W, plan: &Plan<W>) -> bool {
     match plan.map {
         CUT => map::cut(word, plan.unit).is_some(),
@@ -137,14 +140,15 @@ fn has_number<W: Word>(word: W, plan: &Plan<W>) -> bool {
     }
 }
 
-/// The part of a block that is tried: a box in its middle, which is copied behind the block.
+/// The part of a block for trials: a box in its middle, which is copied after the block.
 pub struct Part {
     origin: [usize; 3],
     shape: [usize; 3],
 }
 
 impl Part {
-    /// That of a block of this shape: short along the slow axes, so that it has whole rows if they are not long.
+    /// The part of a block of this shape. It is short along the slow axes, so that it has whole
+    /// rows unless they are long.
     pub fn of(shape: [usize; 3]) -> Self {
         let n = shape[0] * shape[1] * shape[2];
         let mut wanted = TRIED.max(n / TRIED_PART);
@@ -158,12 +162,12 @@ impl Part {
         Self { origin: [0, 1, 2].map(|k| (shape[k] - part[k]) / 2), shape: part }
     }
 
-    /// How many elements it has.
+    /// Number of elements.
     pub fn n_elements(&self) -> usize {
         self.shape[0] * self.shape[1] * self.shape[2]
     }
 
-    /// Copies the part; where it is then.
+    /// Copies the part to the space after the block, and returns its range there.
     fn copy<W: Word>(&self, work: &mut Work<W>, [sz, sy, sx]: [usize; 3]) -> Range<usize> {
         let ([z0, y0, x0], [pz, py, px]) = (self.origin, self.shape);
         let start = sz * sy * sx;
@@ -180,7 +184,7 @@ impl Part {
     }
 }
 
-/// The word that many elements have, if there is one.
+/// The most frequent word, if enough elements have it.
 fn frequent<W: Word>(words: &[W]) -> Option<W> {
     let n = words.len();
     let mut samples = [W::default(); SAMPLES];
@@ -189,13 +193,13 @@ fn frequent<W: Word>(words: &[W]) -> Option<W> {
     }
     samples.sort_unstable();
     let runs = samples.chunk_by(|a, b| a == b);
-    // Of equal ones the last.
+    // Of several equally frequent words, the last one.
     let word = runs.max_by_key(|run| run.len()).map(|run| run[0])?;
     let count = words.iter().filter(|&&other| other == word).count();
     (count * MASKED_PART >= n).then_some(word)
 }
 
-/// Puts the different words of a block in order; how many there are.
+/// Sorts the distinct words of a block. Returns their number.
 fn rank<W: Word>(work: &mut Work<W>, n: usize) -> usize {
     let ranks = &mut work.ranks[..n];
     let samples = n.min(RANK_SAMPLES);
@@ -221,7 +225,8 @@ fn rank<W: Word>(work: &mut Work<W>, n: usize) -> usize {
     n_ranks
 }
 
-/// The same of words that are near each other as integers, which need no sorting; `None` of others.
+/// [`rank`] for words that are close to each other as integers, which needs no sorting. Returns
+/// `None` for other words.
 fn rank_near<W: Word>(words: &[W], ranks: &mut [W], seen: &mut [u32]) -> Option<usize> {
     let (mut least, mut most) = (i64::MAX, i64::MIN);
     for word in words {
@@ -244,21 +249,22 @@ fn rank_near<W: Word>(words: &[W], ranks: &mut [W], seen: &mut [u32]) -> Option<
         n_negative += usize::from(integer < 0);
     }
     if n_ranks as u64 * 8 > n_between * 7 {
-        // Nearly all integers, so that ranks are no better than those.
+        // The words are nearly all of the integers in the range, so ranks are no better than the
+        // integers themselves.
         return Some(words.len());
     }
-    // As words, negative integers are the largest.
+    // As unsigned words, negative integers are the largest.
     ranks[..n_ranks].rotate_left(n_negative);
     Some(n_ranks)
 }
 
-/// Zero bits at the end of all words.
+/// The number of trailing zero bits that all words share.
 fn shift_of<W: Word>(words: &[W], is_float: bool) -> u32 {
     let all = words.iter().fold(W::default(), |all, &word| all | if is_float { map::order(word) } else { word });
     all.trailing_zeros().min(W::BITS - 1)
 }
 
-/// Makes numbers of the words; whether all have one.
+/// Converts the words to numbers. Returns true if all words have one.
 #[inline(always)]
 fn to_numbers<W: Word>(work: &mut Work<W>, elements: Range<usize>, plan: &Plan<W>, is_float: bool) -> bool {
     let ranks = &work.ranks[..plan.n_ranks as usize];
@@ -284,14 +290,14 @@ fn to_numbers<W: Word>(work: &mut Work<W>, elements: Range<usize>, plan: &Plan<W
     true
 }
 
-/// How many elements looking back helps, up to `enough`.
+/// Counts the elements that looking back helps, up to `enough`.
 #[inline(always)]
 fn helped<W: Word, D: Domain>(work: &mut Work<W>, n: usize, enough: usize, domain: &D) -> usize {
     let numbers = &work.numbers[..n];
     let mut lookback = Lookback::new(&mut work.tables, true);
     let (mut bits_else, mut n_helped) = (0, 0);
     for i in 1..n {
-        // The rest would not help enough, unless it is quite another.
+        // The remaining elements would not help enough, unless they are very different.
         let is_hopeless = i == n / 4 && n_helped * 4 * LOOKING_BACK_PART < n;
         if is_hopeless || n_helped >= enough {
             break;
@@ -306,7 +312,7 @@ fn helped<W: Word, D: Domain>(work: &mut Work<W>, n: usize, enough: usize, domai
     n_helped
 }
 
-/// Digits behind the point that all floats have at most.
+/// The smallest number of decimal places that represents all floats.
 #[inline(always)]
 fn digits_of<W: Word>(words: &[W], masked: &[bool]) -> Option<u32> {
     let n = words.len();
@@ -318,7 +324,8 @@ fn digits_of<W: Word>(words: &[W], masked: &[bool]) -> Option<u32> {
         .filter(|&digits| are_decimal(digits, 1))
 }
 
-/// Exponents to cut floats at: that of the lowest bits of nearly all, and that of the largest float.
+/// Exponents at which to cut floats: first by the lowest bits of nearly all floats, then by the
+/// largest float.
 #[inline(always)]
 fn units_of<W: Word>(words: &[W], masked: &[bool]) -> [Option<u32>; 2] {
     let mut counts = [0u32; 2 << 11];
@@ -340,19 +347,19 @@ fn units_of<W: Word>(words: &[W], masked: &[bool]) -> [Option<u32>; 2] {
         below += count;
         below <= n / UNITS_PART
     };
-    // With a lower one, numbers would have too many bits.
+    // With a lower exponent, numbers would have too many bits.
     let least = (highest + W::FRACTION_BITS + 1).saturating_sub(map::MOST_BITS).max(1);
     let lowest = counts.iter().take_while(is_below).count() as u32;
     [Some(lowest.max(least)).filter(|&lowest| lowest < highest), Some(highest)]
 }
 
-/// The highest orders.
+/// The maximum orders.
 pub fn most_orders(shape: [usize; 3]) -> Orders {
     let most = [MOST_ALONG_Z, MAX_ORDER, MAX_ORDER];
     [0, 1, 2].map(|k| if shape[k] > 1 { most[k] } else { 0 })
 }
 
-/// Orders of differences that leave few bits, by samples.
+/// Searches for orders of differences with few remaining bits, using samples.
 #[inline(always)]
 fn orders_of(numbers: &[i64], shape: [usize; 3]) -> Orders {
     let most = most_orders(shape);
@@ -389,7 +396,7 @@ fn orders_of(numbers: &[i64], shape: [usize; 3]) -> Orders {
     }
 }
 
-/// Bits that differences of these orders leave of some samples, if they are below `most`.
+/// Bits that remain of some samples after differences of these orders, if below `most`.
 #[inline(always)]
 fn cost_of(numbers: &[i64], [_, sy, sx]: [usize; 3], orders: Orders, most: u64) -> u64 {
     let [oz, oy, ox] = orders.map(usize::from);
@@ -420,7 +427,7 @@ fn cost_of(numbers: &[i64], [_, sy, sx]: [usize; 3], orders: Orders, most: u64) 
     cost
 }
 
-/// The predictions that there can be.
+/// The set of all predictions that are possible.
 fn all_active([sz, sy, sx]: [usize; 3], lag: usize, orders: Orders, looks_back: bool) -> u16 {
     let has_lag = lag > 0 && lag < sz * sy * sx;
     let has = [
@@ -440,7 +447,8 @@ fn all_active([sz, sy, sx]: [usize; 3], lag: usize, orders: Orders, looks_back: 
     has.into_iter().map(|(k, has)| u16::from(has) << k).sum()
 }
 
-/// Codes a part of the block: what it costs, in bits for all of it, and which predictions are worth it.
+/// Codes a part of the block. Returns the estimated cost of the whole block in bits, and the
+/// predictions that pay.
 #[inline(always)]
 fn tried<W: Word, S: Rows<W>>(
     s: S,
@@ -452,7 +460,8 @@ fn tried<W: Word, S: Rows<W>>(
     is_float: bool,
 ) -> (u64, u16) {
     let n_part = elements.len();
-    // There is only room for its share of what the best plan so far takes: where that is full, nothing more is coded.
+    // The buffer is limited to this part's share of the best cost so far. When it is full, coding
+    // stops.
     let room = (u128::from(most) * n_part as u128 / n as u128 / 8 + 8).min(scratch.len() as u128) as usize;
     let mut encoder = Encoder::new(&mut scratch[..room]);
     if plan.mask.is_some() {

@@ -1,14 +1,14 @@
-//! What numbers are worth: predictions are made of values.
+//! The values of numbers: predictions are computed from values.
 
-/// Numbers and their values.
+/// A mapping between numbers and their values.
 pub trait Domain {
-    /// The value of a number; never infinite or NaN.
+    /// The value of a number; always finite.
     fn value(&self, number: i64) -> f64;
     /// The number of the nearest value, or 0 if there is none.
     fn number(&self, value: f64) -> i64;
-    /// A coarse and a fine key of a number, for looking back.
+    /// A coarse and a fine hash key of a number, for looking back.
     fn keys(&self, number: i64) -> [u64; 2];
-    /// Whether numbers of different signs may be alike.
+    /// True if numbers of opposite sign may be similar.
     const IS_FLOAT: bool;
 }
 
@@ -34,7 +34,7 @@ impl Domain for Integers {
     }
 }
 
-/// Ordered words of float32, shifted to the right by so many bits.
+/// Ordered words of float32, shifted to the right by this many bits.
 pub struct Singles(pub u32);
 
 impl Domain for Singles {
@@ -59,7 +59,7 @@ impl Domain for Singles {
     }
 }
 
-/// Ordered words of float64, shifted to the right by so many bits.
+/// Ordered words of float64, shifted to the right by this many bits.
 pub struct Doubles(pub u32);
 
 impl Domain for Doubles {
@@ -83,14 +83,14 @@ impl Domain for Doubles {
     }
 }
 
-/// The same as `value as i64`, for which there are no vectors.
+/// Equivalent to `value as i64`, which has no vector instruction.
 #[inline(always)]
 fn truncated(value: f64) -> i64 {
     let word = value.to_bits();
-    // Of the lowest bit of the significand.
+    // The exponent of the lowest bit of the significand.
     let exponent = (word >> 52 & 0x7FF) as i64 - 1075;
     let significand = word & ((1 << 52) - 1) | 1 << 52;
-    // Of 53 bits nothing is left from there on.
+    // With larger shifts, nothing of the 53 bits remains.
     let size = (significand >> (-exponent).clamp(0, 63)) << exponent.clamp(0, 63);
     let sign = word as i64 >> 63;
     let number = (size as i64 ^ sign).wrapping_sub(sign);
@@ -98,19 +98,19 @@ fn truncated(value: f64) -> i64 {
     if exponent > 10 { beyond } else { number }
 }
 
-/// Makes the word of a float a number in the order of values, and back.
+/// Maps the word of a float to an integer with the order of the values; its own inverse.
 #[inline(always)]
 pub fn order_32(word: i32) -> i32 {
     word ^ (word >> 31 & i32::MAX)
 }
 
-/// The same of float64.
+/// [`order_32`] for float64.
 #[inline(always)]
 pub fn order_64(word: i64) -> i64 {
     word ^ (word >> 63 & i64::MAX)
 }
 
-/// An ordered word without its sign.
+/// The magnitude of an ordered word.
 #[inline(always)]
 fn size_of_word(number: i64) -> u64 {
     (number ^ (number >> 63)) as u64

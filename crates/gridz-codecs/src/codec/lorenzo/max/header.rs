@@ -13,39 +13,39 @@ pub const BYTES: usize = 32;
 
 const RAW: u8 = 0;
 const CONST: u8 = 1;
-/// A layout that was never released, which nothing reads.
+/// A layout that was never released; no decoder reads it.
 const WITHDRAWN: u8 = 2;
 const CODED: u8 = 3;
 
-/// What is coded.
+/// The content of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Header<W> {
-    /// The elements as they are.
+    /// The elements, verbatim.
     Raw,
-    /// One word.
+    /// A single word.
     Constant(W),
     /// Numbers.
     Coded(Plan<W>),
 }
 
-/// How numbers are coded.
+/// The coding of a block's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plan<W> {
     pub map: u8,
     /// BITS: the shift. CUT: the exponent. DECIMAL: digits.
     pub unit: u32,
-    /// The word of elements that are left out.
+    /// The word of masked elements.
     pub mask: Option<W>,
     pub looks_back: bool,
-    /// The predictions that take part.
+    /// The set of active predictions.
     pub active: u16,
     pub orders: Orders,
-    /// RANKS: how many there are.
+    /// RANKS: the number of distinct words.
     pub n_ranks: u32,
 }
 
 impl<W: Word> Header<W> {
-    /// Writes it.
+    /// Writes the header.
     pub fn emit(&self, out: &mut [u8]) {
         out[..BYTES].fill(0);
         match self {
@@ -70,10 +70,10 @@ impl<W: Word> Header<W> {
         }
     }
 
-    /// Reads it.
+    /// Parses a header.
     ///
     /// # Errors
-    /// `UnsupportedFormat` for what a later version may have written; `Corrupt`.
+    /// `UnsupportedFormat` for a header that a later version may have written; `Corrupt`.
     pub fn parse(header: &[u8; BYTES], is_float: bool) -> Result<Self> {
         let newer = || {
             let text = "a lorenzo block is of a kind unknown to this version; a newer gridz may read this data";

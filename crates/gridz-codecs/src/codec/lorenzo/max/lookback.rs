@@ -1,32 +1,34 @@
-//! Looking back: what followed the last place that was like this one.
+//! Looking back (a match model): predicts the number that followed the last similar position.
 
 use crate::codec::lorenzo::max::domain::Domain;
 use crate::codec::lorenzo::max::predict::{SCORE, left};
 use crate::stage::entropy::model::Model;
 use crate::stage::entropy::range::Coder;
 
-/// The logarithm of the places in a table.
+/// Base-2 logarithm of the entries of a table.
 pub const LOG2_PLACES: u32 = 16;
-/// A place is like another as long as it has so many bits less to code than without looking back.
+/// A match continues while its error has at least this many bits fewer than predictions without
+/// looking back.
 const LEAST_GAIN: u32 = 6;
-/// Lengths of repetitions that are told apart.
+/// Match lengths that have models of their own.
 const LENGTHS: usize = 16;
 
-/// Where numbers were, by themselves and by them and the one before; 1 more than the place, or 0.
+/// Hash tables of positions: by the number alone, and by the number and the previous one. An entry
+/// is the position plus 1, or 0.
 #[derive(Default)]
 pub struct Tables {
     pub one: Vec<u32>,
     pub two: Vec<u32>,
 }
 
-/// The state of a block.
+/// The match state of a block.
 pub struct Lookback<'a> {
     tables: &'a mut Tables,
     is_used: bool,
-    /// The place whose number is expected, and whether with the other sign.
+    /// The position whose number is expected, and whether with the opposite sign.
     place: Option<usize>,
     is_negated: bool,
-    /// Numbers that were exactly as expected, one after the other, and what came of the last ones.
+    /// The number of consecutive exact matches, and the results of the last comparisons.
     length: usize,
     history: usize,
     expected: i64,
@@ -35,7 +37,7 @@ pub struct Lookback<'a> {
 }
 
 impl<'a> Lookback<'a> {
-    /// For a block that looks back or does not.
+    /// The initial state; `is_used` is false for blocks that do not look back.
     pub fn new(tables: &'a mut Tables, is_used: bool) -> Self {
         if is_used {
             tables.one.fill(0);
@@ -54,13 +56,13 @@ impl<'a> Lookback<'a> {
         }
     }
 
-    /// The number that is expected, if there is one.
+    /// The expected number, if there is a match.
     #[inline(always)]
     pub fn prediction(&self) -> Option<i64> {
         self.place.map(|_| self.expected)
     }
 
-    /// Codes whether the number is exactly as expected.
+    /// Codes whether the number equals the expected one. Returns that.
     #[inline(always)]
     pub fn code<C: Coder>(&mut self, coder: &mut C, number: i64) -> bool {
         if self.place.is_none() {
@@ -72,7 +74,8 @@ impl<'a> Lookback<'a> {
         is_same
     }
 
-    /// Element `i` has this number, and so many bits, times [`SCORE`], were left lately without looking back.
+    /// Learns the number of element `i`. `bits_else` is the recent average of remaining bits
+    /// without looking back, times [`SCORE`].
     #[inline(always)]
     pub fn learn<D: Domain>(&mut self, domain: &D, numbers: &[i64], i: usize, bits_else: u32) {
         if !self.is_used {
@@ -99,7 +102,7 @@ impl<'a> Lookback<'a> {
         }
         (self.tables.one[one], self.tables.two[two]) = (i as u32 + 1, i as u32 + 1);
         if let Some(place) = self.place {
-            // Of a float with the other sign, ordered.
+            // The ordered word of a float with the opposite sign.
             self.expected = if self.is_negated { !numbers[place] } else { numbers[place] };
         }
     }

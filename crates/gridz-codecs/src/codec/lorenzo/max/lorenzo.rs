@@ -1,12 +1,13 @@
-//! Integer differences of any orders along the axes, one element at a time.
+//! Integer differences of arbitrary orders along the axes, one element at a time.
 
 use crate::stage::predict::Orders;
 
-/// The differences of the elements before, as far as the next ones need them.
+/// The differences of previous elements that later ones need.
 pub struct Lorenzo<'a> {
     orders: [usize; 3],
     sizes: [usize; 2],
-    /// Of the plane before, order after order; of the row before; and of the element before.
+    /// Differences of the previous plane, by order; of the previous row; and of the previous
+    /// element.
     planes: &'a mut [i64],
     rows: &'a mut [i64],
     here: [i64; 7],
@@ -14,12 +15,13 @@ pub struct Lorenzo<'a> {
 }
 
 impl<'a> Lorenzo<'a> {
-    /// Numbers of planes and of rows that are to be kept.
+    /// The lengths that `planes` and `rows` need.
     pub fn needs(orders: Orders, [_, sy, sx]: [usize; 3]) -> [usize; 2] {
         [usize::from(orders[0]) * sy * sx, usize::from(orders[1]) * sx]
     }
 
-    /// For a block of this shape; the memory has at least what it needs.
+    /// The initial state for a block of this shape. The buffers must have at least the lengths that
+    /// [`Self::needs`] returns.
     pub fn new(orders: Orders, [_, sy, sx]: [usize; 3], planes: &'a mut [i64], rows: &'a mut [i64]) -> Self {
         let [n_planes, n_rows] = Self::needs(orders, [1, sy, sx]);
         let (planes, rows) = (&mut planes[..n_planes], &mut rows[..n_rows]);
@@ -27,7 +29,7 @@ impl<'a> Lorenzo<'a> {
         Self { orders: orders.map(usize::from), sizes: [sy, sx], planes, rows, here: [0; 7], y: 0 }
     }
 
-    /// A row follows.
+    /// Starts a row.
     pub fn start_row(&mut self, y: usize) {
         self.here = [0; 7];
         self.y = y;
@@ -36,7 +38,7 @@ impl<'a> Lorenzo<'a> {
         }
     }
 
-    /// The number whose difference is 0.
+    /// The prediction: the number whose difference is 0.
     #[inline(always)]
     pub fn prediction(&self, x: usize) -> i64 {
         let [sy, sx] = self.sizes;
@@ -47,7 +49,7 @@ impl<'a> Lorenzo<'a> {
         for k in 0..self.orders[1] {
             sum = sum.wrapping_add(self.rows[k * sx + x]);
         }
-        // So few that vectors do not pay, which a slice would become.
+        // There are too few for vector code to pay, which slices would become.
         for (k, number) in self.here.iter().enumerate() {
             if k == self.orders[2] {
                 break;
@@ -57,7 +59,7 @@ impl<'a> Lorenzo<'a> {
         sum
     }
 
-    /// The number at `x` is known.
+    /// Learns the number at `x`.
     #[inline(always)]
     pub fn learn(&mut self, x: usize, number: i64) {
         let [sy, sx] = self.sizes;
@@ -77,7 +79,7 @@ impl<'a> Lorenzo<'a> {
     }
 }
 
-/// Keeps a number instead of the one before; the difference.
+/// Replaces a stored number, and returns the difference.
 #[inline(always)]
 fn replace(kept: &mut i64, number: i64) -> i64 {
     let difference = number.wrapping_sub(*kept);

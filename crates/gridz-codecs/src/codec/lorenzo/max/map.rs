@@ -1,4 +1,4 @@
-//! Maps: from words to numbers and back, and the bits of words that numbers do not have.
+//! Maps: convert words to numbers and back; and code the bits of words that numbers do not contain.
 
 use crate::codec::lorenzo::decimal::{POWERS, most_multiple};
 use crate::codec::lorenzo::map::special;
@@ -7,19 +7,19 @@ use crate::stage::entropy::model::Model;
 use crate::stage::entropy::range::Coder;
 use crate::stage::word::Word;
 
-/// The word itself, that of a float in the order of values, shifted to the right.
+/// The word itself, shifted to the right; for floats, in the order of values.
 pub const BITS: u8 = 0;
-/// A float as a multiple of a power of two, without what is below that.
+/// A float as a multiple of a power of two; the bits below it are its tail.
 pub const CUT: u8 = 1;
 /// A float as a multiple of a power of ten.
 pub const DECIMAL: u8 = 2;
-/// Which of the block's different words it is, in ascending order.
+/// The rank of the word among the block's distinct words, in ascending order.
 pub const RANKS: u8 = 3;
 
 /// Bits of the largest multiple of a power of two.
 pub const MOST_BITS: u32 = 62;
 
-/// The word of a float in the order of values; it is its own inverse.
+/// Maps the word of a float to the order of values; its own inverse.
 #[inline(always)]
 pub fn order<W: Word>(word: W) -> W {
     if W::BITS == 32 {
@@ -29,7 +29,7 @@ pub fn order<W: Word>(word: W) -> W {
     }
 }
 
-/// Significand, exponent and sign of a float: of those below the normal ones the exponent is 1.
+/// Significand, exponent and sign of a float. The exponent of subnormal numbers is 1.
 #[inline(always)]
 pub fn parts<W: Word>(word: W) -> (u64, u32, bool) {
     let fraction = word & W::low_mask(W::FRACTION_BITS);
@@ -38,7 +38,7 @@ pub fn parts<W: Word>(word: W) -> (u64, u32, bool) {
     (significand, field.max(1), word.to_i64() < 0)
 }
 
-/// Bits of the tail of a number that is not 0.
+/// Bits of the tail of a nonzero number.
 #[inline(always)]
 fn tail_bits<W: Word>(number: i64, unit: u32) -> u32 {
     let length = number.unsigned_abs().bit_length();
@@ -46,7 +46,8 @@ fn tail_bits<W: Word>(number: i64, unit: u32) -> u32 {
     unit.saturating_sub(exponent)
 }
 
-/// The number and the tail of a float as a multiple of a power of two; `None` if it has none.
+/// The number and the tail of a float as a multiple of a power of two. Returns `None` for
+/// infinities and NaN.
 #[inline(always)]
 pub fn cut<W: Word>(word: W, unit: u32) -> Option<(i64, u64)> {
     let (significand, exponent, is_negative) = parts(word);
@@ -63,12 +64,12 @@ pub fn cut<W: Word>(word: W, unit: u32) -> Option<(i64, u64)> {
         let down = unit - exponent;
         if down > W::FRACTION_BITS { (0, 0) } else { (significand >> down, significand & ((1 << down) - 1)) }
     };
-    // The tail of 0 is the word.
+    // The tail of 0 is the whole word.
     let tail = if size == 0 { word.to_u64() } else { tail };
     Some((if is_negative { -(size as i64) } else { size as i64 }, tail))
 }
 
-/// The float of a number and a tail; `None` if there is none.
+/// The float of a number and a tail, or `None` if there is none.
 #[inline(always)]
 pub fn uncut<W: Word>(number: i64, tail: u64, unit: u32) -> Option<W> {
     if number == 0 {
@@ -86,7 +87,7 @@ pub fn uncut<W: Word>(number: i64, tail: u64, unit: u32) -> Option<W> {
     Some(word | W::from_u64(u64::from(number < 0)) << (W::BITS - 1))
 }
 
-/// Models of whether a tail is 0, by the bits of the number.
+/// Models for whether a tail is 0, by the bits of the number.
 pub type TailModels = [Model; 65];
 
 /// Codes the tail of a number.
@@ -103,11 +104,11 @@ pub fn code_tail<W: Word, C: Coder>(
     if n > 0 && models[length].code(coder, tail != 0) { coder.plain(n, tail) } else { 0 }
 }
 
-/// A float as a multiple of 10^-`digits`; `None` if it is none.
+/// A float as a multiple of 10^-`digits`, or `None` if it is not one.
 #[inline(always)]
 pub fn decimal<W: Word>(word: W, digits: u32) -> Option<i64> {
     let multiple = word.to_float() * POWERS[digits as usize];
-    // NaN is none.
+    // NaN is not a multiple.
     if !multiple.is_finite() || multiple.abs() >= most_multiple::<W>() {
         return None;
     }
@@ -115,7 +116,7 @@ pub fn decimal<W: Word>(word: W, digits: u32) -> Option<i64> {
     (from_decimal::<W>(number, digits) == word).then_some(number)
 }
 
-/// The float of such a multiple.
+/// The float that is this multiple.
 #[inline(always)]
 pub fn from_decimal<W: Word>(number: i64, digits: u32) -> W {
     W::from_float(number as f64 / POWERS[digits as usize])

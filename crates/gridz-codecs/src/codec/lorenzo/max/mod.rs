@@ -1,9 +1,11 @@
-//! Level `max`: for archives. Elements are coded one after the other, by models that learn from those before.
+//! Level `max`: for archives. Codes elements sequentially, with models that adapt to the previous
+//! elements.
 //!
-//! A block's words become numbers (`map`). Each number is predicted in several ways (`predict`, `lorenzo`, `lookback`), the way
-//! that was best nearby is taken, and the difference is coded by its length, its sign and its bits (`residual`). What is coded
-//! is written once for both directions (`body`); what a writer chooses is in `choose`. All that is done for each element is
-//! inlined, so that it has the instructions of the level that it is called by.
+//! A block's words become numbers (`map`). Each number is predicted in several ways (`predict`,
+//! `lorenzo`, `lookback`), and the prediction that was best nearby is used. The difference is coded
+//! as its length, its sign and its bits (`residual`). The code for this is written once for both
+//! directions (`body`); `choose` has a writer's choices. All per-element code is inlined, so that
+//! it is compiled with the instructions of the caller's level.
 
 mod body;
 mod choose;
@@ -43,21 +45,22 @@ use residual::{Coded, Models};
 
 pub use header::BYTES as HEADER_BYTES;
 
-/// What all blocks of a chunk have in common.
+/// The common data of a chunk's blocks.
 #[derive(Clone, Copy)]
 pub struct Max {
     pub layout: Layout,
     pub element: Element,
-    /// Steps along the slowest axis from one period to the next; 0 if there is none.
+    /// The period, in steps along the slowest axis; 0 if there is none.
     pub period: u32,
 }
 
-/// Memory for the work on blocks, one after the other. Behind a block there is room for the part of it that is tried. The thread keeps it, some
-/// 14 MB if blocks were of the largest size; what is in it does not matter.
+/// Scratch memory for blocks, cached per thread; its contents between blocks are arbitrary. Buffers
+/// have room for a block followed by the part for trials. With blocks of the largest size, a thread
+/// caches about 14 MB.
 #[derive(Default)]
 pub struct Work<W> {
     words: Vec<W>,
-    /// The different words, in ascending order.
+    /// The distinct words, in ascending order.
     ranks: Vec<W>,
     numbers: Vec<i64>,
     tails: Vec<u64>,
@@ -83,7 +86,7 @@ impl<W: Word> Keep for Work<W> {
 }
 
 impl<W: Word> Work<W> {
-    /// Has room for a block of this shape.
+    /// Allocates for a block of this shape.
     fn prepare(&mut self, shape: [usize; 3]) -> Result<()> {
         let [sz, sy, sx] = shape;
         let n = sz * sy * sx;
@@ -93,20 +96,20 @@ impl<W: Word> Work<W> {
         at_least(&mut self.tails, with_part)?;
         at_least(&mut self.masked, with_part)?;
         at_least(&mut self.values, Values::needs(shape))?;
-        // One row has no rows around it.
+        // A single row has no rows around it.
         let places = if sz * sy == 1 { 1 } else { sx };
         at_least(&mut self.above, places)?;
         at_least(&mut self.coded, places)
     }
 
-    /// Has room for differences of these orders.
+    /// Allocates for differences of these orders.
     fn prepare_orders(&mut self, orders: Orders, shape: [usize; 3]) -> Result<()> {
         let [planes, rows] = Lorenzo::needs(orders, shape);
         at_least(&mut self.planes, planes)?;
         at_least(&mut self.rows, rows)
     }
 
-    /// Codes the numbers `range` of a block, which have a shape of their own.
+    /// Codes numbers of a block from `start` on, which have a shape of their own.
     #[inline(always)]
     fn code<S: Rows<W>, C: Coder>(
         &mut self,
@@ -133,7 +136,7 @@ impl<W: Word> Work<W> {
     }
 }
 
-/// Steps in elements.
+/// The period in elements.
 fn lag_of(shape: [usize; 3], period: u32) -> usize {
     let [_, sy, sx] = shape;
     let step = match shape {
@@ -141,7 +144,7 @@ fn lag_of(shape: [usize; 3], period: u32) -> usize {
         [1, ..] => sx,
         _ => sy * sx,
     };
-    // A period beyond the block is none.
+    // A period beyond the block has no effect.
     step.saturating_mul(period as usize)
 }
 
@@ -162,7 +165,7 @@ impl<W: RowWord> BlockCoder<W> for Max {
     }
 
     fn work(&self) -> Result<Kept<Work<W>>> {
-        // There is memory for the largest block before any is encoded, as that cannot fail.
+        // Allocate for the largest block first, because encoding a block cannot fail.
         let mut work = Kept::<Work<W>>::take();
         at_least(&mut work.tables.one, 1 << LOG2_PLACES)?;
         at_least(&mut work.tables.two, 1 << LOG2_PLACES)?;
@@ -267,7 +270,7 @@ impl<W: RowWord> BlockCoder<W> for Max {
     }
 }
 
-/// Codes all of a block.
+/// Codes a whole block.
 #[inline(always)]
 fn code<W: Word, S: Rows<W>, C: Coder>(
     s: S,
@@ -299,7 +302,7 @@ fn code_tails<W: Word, C: Coder>(work: &mut Work<W>, coder: &mut C, plan: &Plan<
     }
 }
 
-/// Makes words of numbers.
+/// Converts numbers to words.
 #[inline(always)]
 fn to_words<W: Word>(work: &mut Work<W>, plan: &Plan<W>, n: usize, is_float: bool) -> Result<()> {
     let Work { words, ranks, numbers, tails, masked, .. } = work;
@@ -326,7 +329,7 @@ fn to_words<W: Word>(work: &mut Work<W>, plan: &Plan<W>, n: usize, is_float: boo
 /// Counts a block by its kind.
 ///
 /// # Errors
-/// As [`Header::parse`], though not for what depends on the bits of a word.
+/// As [`Header::parse`], except for checks that depend on the bits of a word.
 pub fn count(bytes: &[u8], is_float: bool, counts: &mut BlockCounts) -> Result<()> {
     let head = bytes.first_chunk().ok_or_else(|| Error::corrupt("a lorenzo block has no header"))?;
     counts.all += 1;

@@ -1,7 +1,7 @@
-//! What the next number may be: several predictions, of which the one is taken that was best nearby.
+//! Predicts the next number in several ways, and selects the prediction that was best nearby.
 //!
-//! Predictions are made in float64, of the values of the elements before; every operation is a single one of IEEE 754, in
-//! this order, so all machines agree.
+//! Predictions are computed in float64 from the values of previous elements. Every operation is a
+//! single one of IEEE 754, in this order, so all machines agree.
 
 use crate::codec::lorenzo::max::domain::Domain;
 use crate::codec::lorenzo::max::lookback::Lookback;
@@ -9,64 +9,67 @@ use crate::codec::lorenzo::max::lorenzo::Lorenzo;
 use crate::stage::rows::{KEYS, Keys};
 use crate::stage::word::Word;
 
-/// Predictions.
+/// Number of predictions.
 pub const N: usize = 12;
-/// The element before, or what stands for it at the start of a row.
+/// The previous element, or its substitute at the start of a row.
 pub const BASE: usize = 0;
-/// Integer differences of any orders.
+/// Integer differences of arbitrary orders.
 pub const ORDERS: usize = 9;
-/// A sum of neighbours with weights that adapt.
+/// A sum of neighbors with adaptive weights.
 pub const WEIGHTED: usize = 10;
-/// What followed the last place like this one.
+/// The number that followed the last similar position.
 pub const LOOKBACK: usize = 11;
 
-/// N is at most 2^`LOG2_N`, and that are the lanes of what is done with all predictions at once.
+/// N is at most 2^`LOG2_N`, the number of lanes of operations on all predictions.
 const LOG2_N: u32 = 4;
 pub const LANES: usize = 1 << LOG2_N;
 const _: () = assert!(LANES == KEYS && N <= LANES);
-/// Bits of a key without the number of a prediction, which is below: more than any sum of two scores, each up to 2^10.
+/// Bits of a key other than the prediction's number, which is in the low bits. As a score this
+/// exceeds the sum of any two scores; a score is at most 2^10.
 const INACTIVE: u16 = u16::MAX << LOG2_N;
 
-/// Neighbours with weights, and how many of one row if there is no other.
+/// Number of weighted neighbors; and of those in the same row, if the block has only one row.
 const WEIGHTS: usize = 12;
 const STEPS: usize = 8;
-/// How far weights go towards what would have been right: 2^-7.
+/// The learning rate of weights: 2^-7.
 const PACE: f64 = 0.0078125;
-/// Larger errors, by the size of the features, do not change weights.
+/// Limit of the squared error, relative to the squared norm of the features. Larger errors do not
+/// change weights.
 const LARGEST: f64 = 1048576.0;
 
-/// The values so far, row by row with a zero behind each, and zeros in front: they stand for neighbours that do not exist.
+/// The values so far, row by row, each row followed by a zero. Leading zeros substitute neighbors
+/// that do not exist.
 pub struct Values<'a> {
     pub all: &'a mut [f64],
     pub shape: [usize; 3],
-    /// Rows back to the same place one period earlier; 0 if there is no period.
+    /// The period in rows; 0 if there is no period.
     pub lag: usize,
 }
 
 impl Values<'_> {
-    /// From one row to the next.
+    /// Distance from one row to the next.
     fn stride([_, _, sx]: [usize; 3]) -> usize {
         sx + 1
     }
 
-    /// Zeros in front: a row with a zero on each side, and as far as features reach.
+    /// Leading zeros: a row with a zero on each side, and the reach of features.
     fn zeros(shape: [usize; 3]) -> usize {
         Self::stride(shape) + STEPS + 1
     }
 
-    /// Values from a place on.
+    /// The `N` values from `place` on.
     #[inline(always)]
     fn at<const N: usize>(&self, place: usize) -> [f64; N] {
         *self.all[place..].first_chunk().expect("no neighbours behind the block")
     }
 
-    /// How many values a block needs.
+    /// Number of values that a block needs.
     pub fn needs(shape: [usize; 3]) -> usize {
         Self::zeros(shape) + shape[0] * shape[1] * Self::stride(shape)
     }
 }
 
-/// Where the rows around one row are in the values, and which of them exist.
+/// Positions in the values of the rows around a row, and which of these exist.
 struct Rows {
     here: usize,
     north: usize,
@@ -99,7 +102,7 @@ impl Rows {
     }
 }
 
-/// Between which places of a row there are features: 0 and 0 for those that there are not.
+/// The range of positions of a row at which each feature exists; 0 and 0 if it never does.
 #[derive(Clone, Copy)]
 struct Ends {
     from: [u32; WEIGHTS],
@@ -111,7 +114,7 @@ impl Ends {
         let [north, far_north, up, up_north, up_south, _] = rows.has;
         let sx = sx as u32;
         let none = (0, 0);
-        // One element before or behind, or as many as are in the way.
+        // Excluding the first or the last element, or as many as the feature reaches.
         let all = |exists: bool| if exists { (0, sx) } else { none };
         let before = |exists: bool, n: u32| if exists { (n, sx) } else { none };
         let behind = |exists: bool| if exists { (0, sx - 1) } else { none };
@@ -137,24 +140,24 @@ impl Ends {
     }
 }
 
-/// Scores are 16 times a number of bits.
+/// A score is a number of bits times 16.
 pub const SCORE: u32 = 16;
 
-/// The predictions of a block, and how good they are.
+/// The predictions of a block, and their scores.
 pub struct Predictor<'a, K> {
     k: K,
     values: Values<'a>,
     rows: Rows,
     ends: Ends,
-    /// Their own numbers, above them [`INACTIVE`] for those that do not take part.
+    /// The numbers of the predictions, OR [`INACTIVE`] for those that are not active.
     names: [u16; LANES],
-    /// Whether [`WEIGHTED`] does.
+    /// True if [`WEIGHTED`] is active.
     is_weighted: bool,
     weights: [f64; WEIGHTS],
     features: [f64; WEIGHTS],
     weighted: f64,
     numbers: [i64; LANES],
-    /// Of the predictions along the row, and of each place in the row before.
+    /// The scores of predictions along the row, and at each position of the previous row.
     scores: [u16; LANES],
     above: &'a mut [[u16; LANES]],
     pub lorenzo: Lorenzo<'a>,
@@ -165,16 +168,16 @@ pub struct Predictor<'a, K> {
 #[derive(Debug, Clone, Copy)]
 pub struct Best {
     pub number: i64,
-    /// Which it is.
+    /// Its index.
     pub which: usize,
-    /// Twice the bits that are expected to be left, times [`SCORE`].
+    /// Twice the expected number of remaining bits, times [`SCORE`].
     pub score: u32,
-    /// The second best one less this one.
+    /// The second best prediction minus this one.
     pub other: i64,
 }
 
 impl<'a, K: Keys> Predictor<'a, K> {
-    /// For a block. `above` is for a row.
+    /// The initial state for a block. `above` has room for a row.
     pub fn new(
         k: K,
         values: Values<'a>,
@@ -210,7 +213,7 @@ impl<'a, K: Keys> Predictor<'a, K> {
         }
     }
 
-    /// A row follows.
+    /// Starts a row.
     pub fn start_row(&mut self, z: usize, y: usize) {
         let has = self.rows.has;
         self.rows = Rows::new(&self.values, z, y);
@@ -220,7 +223,7 @@ impl<'a, K: Keys> Predictor<'a, K> {
         self.lorenzo.start_row(y);
     }
 
-    /// What the element at `x` may be.
+    /// The best prediction of the element at `x`.
     #[inline(always)]
     pub fn best<D: Domain>(&mut self, domain: &D, x: usize) -> Best {
         let near = self.near(x);
@@ -241,7 +244,7 @@ impl<'a, K: Keys> Predictor<'a, K> {
         values[7] = (((w + n) + u) - ((nw + uw) + un)) + unw;
         values[8] = (w + t) - tw;
         values[WEIGHTED] = self.weighted;
-        // A loop, since `map` is compiled for any processor.
+        // A loop, because `map` would be compiled for any processor.
         for (number, &value) in self.numbers.iter_mut().zip(&values) {
             *number = domain.number(value);
         }
@@ -268,7 +271,7 @@ impl<'a, K: Keys> Predictor<'a, K> {
         Best { number, which, score, other: self.numbers[other].wrapping_sub(number) }
     }
 
-    /// The number of the element at `x` is known.
+    /// Learns the number of the element at `x`.
     #[inline(always)]
     pub fn learn<D: Domain>(&mut self, domain: &D, x: usize, number: i64) {
         let place = x.min(self.above.len() - 1);
@@ -293,26 +296,26 @@ impl<'a, K: Keys> Predictor<'a, K> {
         }
     }
 
-    /// Element `i` of the block is known.
+    /// Learns element `i` of the block for looking back.
     #[inline(always)]
     pub fn look_back<D: Domain>(&mut self, domain: &D, numbers: &[i64], i: usize) {
         self.lookback.learn(domain, numbers, i, self.scores[BASE].into());
     }
 
-    /// The number of the element at `x` is known, and says nothing of predictions.
+    /// Records the number of the element at `x` without rating the predictions.
     #[inline(always)]
     pub fn note<D: Domain>(&mut self, domain: &D, x: usize, number: i64) {
         self.values.all[self.rows.here + x] = domain.value(number);
         self.lorenzo.learn(x, number);
     }
 
-    /// What stands for an element that is masked.
+    /// The number that substitutes a masked element.
     #[inline(always)]
     pub fn stand_in<D: Domain>(&mut self, domain: &D, x: usize) -> i64 {
         domain.number(self.base(x))
     }
 
-    /// What the value of the element at `x` is near to: 0 if nothing.
+    /// The value of the nearest previous element of the element at `x`, or 0 if there is none.
     #[inline(always)]
     fn base(&self, x: usize) -> f64 {
         let (all, rows) = (&*self.values.all, &self.rows);
@@ -325,7 +328,7 @@ impl<'a, K: Keys> Predictor<'a, K> {
         }
     }
 
-    /// The neighbours of the element at `x`.
+    /// The neighbors of the element at `x`.
     #[inline(always)]
     fn near(&self, x: usize) -> Near {
         let (values, rows) = (&self.values, &self.rows);
@@ -338,7 +341,8 @@ impl<'a, K: Keys> Predictor<'a, K> {
         }
     }
 
-    /// The prediction with weights for the element at `x`, of features that are differences of neighbours.
+    /// Computes the weighted prediction of the element at `x`. Its features are differences of
+    /// neighbors.
     #[inline(always)]
     fn weigh(&mut self, near: &Near, x: usize) {
         let (values, rows) = (&self.values, &self.rows);
@@ -354,7 +358,8 @@ impl<'a, K: Keys> Predictor<'a, K> {
             let less = [ww, www, base, base, base, base, base, base, base, base, base, base];
             std::array::from_fn(|k| of[k] - less[k])
         };
-        // In place they would be stored one by one, and loads of several would wait for that.
+        // Written in place, features would be stored one by one, and vector loads would stall on
+        // these stores.
         let mut features = [0.0; WEIGHTS];
         for k in 0..WEIGHTS {
             let is_there = x as u32 >= self.ends.from[k] && (x as u32) < self.ends.to[k];
@@ -365,8 +370,9 @@ impl<'a, K: Keys> Predictor<'a, K> {
     }
 }
 
-/// The values around one element, those of a row in their order: up to it, and around it to the north and above; 0 where
-/// there is none, but two and three before it there may be others.
+/// The values around one element, those of each row in order: up to the element, and around it in
+/// the rows to the north and above. Missing values are 0, except that the values two and three
+/// before may belong to other elements.
 struct Near {
     base: f64,
     here: [f64; 3],
@@ -375,7 +381,7 @@ struct Near {
     up_north: [f64; 2],
 }
 
-/// The sum of products, in four lanes.
+/// The dot product, in four lanes.
 #[inline(always)]
 fn dot(a: &[f64; WEIGHTS], b: &[f64; WEIGHTS]) -> f64 {
     let mut sums = [0.0; 4];

@@ -1,4 +1,5 @@
-//! How a number is coded once it is predicted: bits of the difference, its sign, its second highest bit.
+//! Codes a number given its prediction: the length of the difference, its sign, its second highest
+//! bit and the rest.
 
 use crate::codec::lorenzo::max::predict::{Best, SCORE};
 use crate::stage::entropy::model::{self, Model};
@@ -7,31 +8,32 @@ use crate::stage::entropy::symbol::{self, SYMBOLS, Symbols};
 use crate::stage::rows::Keys;
 use crate::stage::word::Word;
 
-/// The symbol of the expected length. The first and the last symbol stand for all lengths from there on.
+/// The symbol of the expected length. The first and the last symbol include all shorter and longer
+/// lengths.
 const AS_EXPECTED: u32 = 9;
 const LAST: u32 = SYMBOLS as u32 - 1;
-/// How frequent the symbols of lengths are in most data.
+/// Initial frequencies of the length symbols, typical of most data.
 const FREQUENCIES: [u16; SYMBOLS] =
     [32, 48, 80, 128, 256, 512, 1024, 1600, 2800, 4600, 6900, 7600, 4600, 1800, 500, 288];
-/// Scores that are told apart, in steps of half a bit.
+/// Number of score classes, in steps of half a bit.
 const SCORES: usize = 128;
-/// Scores below which no difference is expected.
+/// Scores below this mean that no difference is expected.
 const NO_SCORES: usize = SCORE as usize;
-/// Differences of lengths that are told apart.
+/// Number of classes of length differences.
 const NEAR: usize = 16;
-/// Bits of longer differences are not modelled.
+/// The bits of longer differences are not modeled.
 const MODELLED: u32 = 12;
-/// Bits of the largest difference, and one more.
+/// One more than the bits of the largest difference.
 const LENGTHS: usize = 65;
 
 /// The models of a block.
 pub struct Models {
-    /// Whether there is a difference where none is expected.
+    /// Models for whether there is a difference although none is expected.
     any_by_score: [Model; NO_SCORES],
     any_by_neighbours: [[Model; NEAR]; NEAR],
     by_score: [Symbols; SCORES],
     by_neighbours: [[Symbols; NEAR]; NEAR],
-    /// Of lengths far below the expected one, and far above, by that.
+    /// Models of lengths far below and far above the expected one, by the expected one.
     below: [Symbols; LENGTHS],
     above: [Symbols; LENGTHS],
     signs: [[[[Model; 3]; 3]; 3]; LENGTHS],
@@ -39,7 +41,7 @@ pub struct Models {
 }
 
 impl Models {
-    /// Models that know nothing.
+    /// Untrained models.
     pub const NEW: Self = Self {
         any_by_score: [Model::NEW; NO_SCORES],
         any_by_neighbours: [[Model::NEW; NEAR]; NEAR],
@@ -52,14 +54,14 @@ impl Models {
     };
 }
 
-/// What was coded around the next element.
+/// The coded differences around the next element.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Around {
     pub west: Coded,
     pub north: Coded,
 }
 
-/// Length and sign of a difference that was coded.
+/// Length and sign of a coded difference.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Coded {
     pub length: u8,
@@ -67,7 +69,7 @@ pub struct Coded {
     pub sign: u8,
 }
 
-/// Codes `number`, whose prediction is known.
+/// Codes `number`, given its prediction.
 #[inline(always)]
 pub fn code<K: Keys, C: Coder>(
     models: &mut Models,
@@ -85,7 +87,7 @@ pub fn code<K: Keys, C: Coder>(
     let model = &mut models.signs[length as usize][sign_of(best.other)][usize::from(around.west.sign)]
         [usize::from(around.north.sign)];
     let is_negative = model.code(coder, difference < 0);
-    // The highest bit is known.
+    // The highest bit is always 1.
     let mut bits = 1;
     let mut below = length - 1;
     if below > 0 && length <= MODELLED {
@@ -98,7 +100,7 @@ pub fn code<K: Keys, C: Coder>(
     (best.number.wrapping_add(difference), Coded { length: length as u8, sign: 1 + u8::from(is_negative) })
 }
 
-/// Codes the length of a difference, by what it is beside the expected one.
+/// Codes the length of a difference relative to the expected length.
 #[inline(always)]
 fn length<K: Keys, C: Coder>(
     models: &mut Models,
@@ -111,7 +113,7 @@ fn length<K: Keys, C: Coder>(
     let near = |length: u32| (length + NEAR as u32 / 2).saturating_sub(expected).min(NEAR as u32 - 1) as usize;
     let (west, north) = (near(around.west.length.into()), near(around.north.length.into()));
     if expected == 0 {
-        // In most such places there is no difference at all, which a processor foresees.
+        // In most of these cases there is no difference, which branch prediction handles well.
         let by_score = &mut models.any_by_score[best.score as usize % NO_SCORES];
         let by_neighbours = &mut models.any_by_neighbours[west][north];
         if !model::code_by_two(coder, by_score, by_neighbours, length > 0) {
@@ -133,7 +135,7 @@ fn length<K: Keys, C: Coder>(
     length.min(LENGTHS as u32 - 1)
 }
 
-/// Codes how much further it is to a length, in steps of which only the last one is not the largest.
+/// Codes the remaining distance to a length. All steps but the last have the maximum size.
 #[inline(always)]
 fn further<K: Keys, C: Coder>((k, coder): (K, &mut C), model: &mut Symbols, way: u32) -> u32 {
     let mut gone = 0;

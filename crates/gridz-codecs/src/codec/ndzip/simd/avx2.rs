@@ -1,13 +1,13 @@
 //! AVX2.
 //!
-//! Transposition: bytes are gathered until eight bytes are the same byte of eight neighbouring
-//! elements; the 8×8 bits in them are transposed by exchanging off-diagonal sub-matrices; and the
-//! bytes, now each a part of one column, are put together to columns, which is the same exchange of
-//! bytes again. Bytes are kept in such an order (the first element's last) that rows and columns of
-//! bits are counted the same way.
+//! The transposition has three steps. Bytes are gathered until eight consecutive bytes are the same
+//! byte of eight neighboring elements. The 8×8 bits in them are transposed by exchanging
+//! off-diagonal sub-matrices. Each byte is now a part of one column. The bytes are assembled to
+//! columns by the same byte exchange as in the first step. Bytes are held in an order (the first
+//! element's last) in which rows and columns of bits are numbered the same way.
 //!
-//! There is no instruction to squeeze words together or to spread them out, so the words are permuted
-//! with indices from a table, by the mask of those that are there.
+//! AVX2 has no instruction to compress or expand lanes. Words are permuted instead, with indices
+//! from a table that is addressed by the mask of the selected words.
 
 use std::arch::x86_64::*;
 
@@ -19,10 +19,11 @@ pub struct U32s;
 /// Words of f64.
 pub struct U64s;
 
-/// An index for a word that is not there.
+/// Index of a lane that no word goes to.
 const ABSENT: i8 = i8::MIN;
 
-/// For every mask of eight words: where the words that are there come from, when they are squeezed together.
+/// `SQUEEZE` compresses lanes: for every mask of eight words, the source lane of each selected
+/// word.
 const SQUEEZE: [[i8; 8]; 256] = {
     let mut table = [[0; 8]; 256];
     let mut mask = 0;
@@ -40,7 +41,8 @@ const SQUEEZE: [[i8; 8]; 256] = {
     table
 };
 
-/// For every mask of eight words: which of the squeezed words goes to each place, or [`ABSENT`].
+/// `SPREAD` expands lanes: for every mask of eight words, the packed word that goes to each lane,
+/// or [`ABSENT`].
 const SPREAD: [[i8; 8]; 256] = {
     let mut table = [[ABSENT; 8]; 256];
     let mut mask = 0;
@@ -58,7 +60,7 @@ const SPREAD: [[i8; 8]; 256] = {
     table
 };
 
-/// Every bit twice: the mask of 32-bit words for a mask of four 64-bit words.
+/// Every bit twice: converts a mask of four 64-bit words to one of 32-bit words.
 const TWICE: [u8; 16] = {
     let mut table = [0; 16];
     let mut mask = 0;
@@ -115,7 +117,7 @@ unsafe fn transpose_octets(r: [__m256i; 4]) -> [__m256i; 4] {
     }
 }
 
-/// Transposes the bytes of 4×4 in every 128 bits, and reverses both orders.
+/// Transposes the 4×4 bytes in every 128 bits, and reverses both orders.
 ///
 /// # Safety
 /// The CPU must have AVX2.
@@ -128,7 +130,7 @@ unsafe fn transpose_bytes_4x4(v: __m256i) -> __m256i {
     }
 }
 
-/// Transposes the bytes of the 8×8 in two registers, and reverses both orders.
+/// Transposes the 8×8 bytes in two registers, and reverses both orders.
 ///
 /// # Safety
 /// The CPU must have AVX2.
@@ -136,7 +138,7 @@ unsafe fn transpose_bytes_4x4(v: __m256i) -> __m256i {
 unsafe fn transpose_bytes_8x8(first: __m256i, second: __m256i) -> [__m256i; 2] {
     // SAFETY: the caller's promise.
     unsafe {
-        // Pairs of bytes of two rows, then of four rows in every half, then of eight.
+        // Collect pairs of bytes of two rows, then of four rows in every half, then of eight.
         let order = _mm_setr_epi8(15, 7, 14, 6, 13, 5, 12, 4, 11, 3, 10, 2, 9, 1, 8, 0);
         let order = _mm256_broadcastsi128_si256(order);
         let (first, second) = (_mm256_shuffle_epi8(first, order), _mm256_shuffle_epi8(second, order));
@@ -150,10 +152,10 @@ unsafe fn transpose_bytes_8x8(first: __m256i, second: __m256i) -> [__m256i; 2] {
     }
 }
 
-/// Writes those of eight 32-bit words that the mask has, and all eight places.
+/// Compresses lanes: writes the 32-bit words that the mask selects. It overwrites all eight places.
 ///
 /// # Safety
-/// The CPU must have AVX2; `*to` is good for writing a register.
+/// The CPU must have AVX2; `*to` must be valid for writing a register.
 #[inline(always)]
 unsafe fn squeeze(words: __m256i, present: u8, to: &mut *mut u8) {
     // SAFETY: the caller's promise; a row of the table has eight bytes.
@@ -164,10 +166,11 @@ unsafe fn squeeze(words: __m256i, present: u8, to: &mut *mut u8) {
     }
 }
 
-/// Reads as many 32-bit words as the mask has, into their places among zeros.
+/// Expands lanes: reads one 32-bit word per set bit of the mask, and puts it in that lane. Other
+/// lanes are zero.
 ///
 /// # Safety
-/// The CPU must have AVX2; `*from` is good for reading a register.
+/// The CPU must have AVX2; `*from` must be valid for reading a register.
 #[inline(always)]
 unsafe fn spread(present: u8, from: &mut *const u8) -> __m256i {
     // SAFETY: the caller's promise; a row of the table has eight bytes.
@@ -293,7 +296,7 @@ impl Lanes<u64> for U64s {
         }
         unsafe fn last(v: __m256i) -> __m256i { _mm256_permute4x64_epi64::<0xff>(v) }
         unsafe fn transpose(group: [__m256i; 16]) -> [__m256i; 16] {
-            // Byte planes of the same eight elements; [half of the planes][elements]
+            // Byte planes of the same eight elements: [half of the planes][elements]
             let mut octets = [[_mm256_setzero_si256(); 8]; 2];
             for i in 0..8 {
                 let planes = transpose_bytes_8x8(group[2 * i], group[2 * i + 1]);

@@ -1,9 +1,9 @@
 //! AVX-512 with VBMI, VBMI2 and GFNI.
 //!
-//! Transposition: `gf2p8affineqb` transposes the 8×8 bits in every eight bytes. So bytes are gathered
-//! until eight bytes are the same byte of eight neighbouring elements, their bits transposed, and the
-//! bytes, now each a part of one column, put together to columns. The gathering and the putting
-//! together are byte permutations of one or two registers.
+//! Transposition: `gf2p8affineqb` transposes the 8×8 bits in every eight bytes. So bytes are
+//! gathered until eight consecutive bytes are the same byte of eight neighboring elements. Their
+//! bits are transposed. Each byte is now a part of one column. Finally the bytes are assembled to
+//! columns. Gathering and assembling are byte permutations of one or two registers.
 
 use std::arch::asm;
 use std::arch::x86_64::*;
@@ -17,13 +17,13 @@ pub struct U64s;
 
 type Indices = [u8; 64];
 
-/// Byte `byte` of register `register` in the indices of a permutation of two registers.
+/// Index of byte `byte` of register `register` in a permutation of two registers.
 const fn byte_of(register: usize, byte: usize) -> u8 {
     (64 * register + byte) as u8
 }
 
-/// f32, gathering, for the upper and the lower half of the columns: from elements to octets of bytes.
-/// Octet q·4+m has byte 3−q, counted from the low end, of elements 8m to 8m+7.
+/// f32, gathering, for the upper and the lower half of the columns: from elements to groups of
+/// eight bytes. Group q·4+m has byte 3−q, counted from the low end, of elements 8m to 8m+7.
 const GATHER_32: [Indices; 2] = {
     let mut tables = [[0; 64]; 2];
     let mut i = 0;
@@ -35,7 +35,7 @@ const GATHER_32: [Indices; 2] = {
     tables
 };
 
-/// f32, putting together: column 8q+r has byte r of octet q·4+m as its byte 3−m.
+/// f32, assembling: byte 3−m of column 8q+r is byte r of group q·4+m.
 const SCATTER_32: Indices = {
     let mut table = [0; 64];
     let mut i = 0;
@@ -47,8 +47,8 @@ const SCATTER_32: Indices = {
     table
 };
 
-/// f64, first step, on registers 2i and 2i+1, for the upper and the lower half of the columns: octet 2q+s has byte
-/// 7−q of the eight elements in register 2i+s.
+/// f64, first step, on registers 2i and 2i+1, for the upper and the lower half of the columns:
+/// group 2q+s of eight bytes has byte 7−q of the eight elements in register 2i+s.
 const GATHER_64: [Indices; 2] = {
     let mut tables = [[0; 64]; 2];
     let mut i = 0;
@@ -60,8 +60,8 @@ const GATHER_64: [Indices; 2] = {
     tables
 };
 
-/// f64, second step, after the bits are transposed: from two such pairs to octets 4q+o of two values of q and the
-/// four registers o.
+/// f64, second step, after the bits are transposed: from two such pairs to groups 4q+o, for two
+/// values of q and the four registers o.
 const MERGE_64: [Indices; 2] = {
     let mut tables = [[0; 64]; 2];
     let mut i = 0;
@@ -73,7 +73,7 @@ const MERGE_64: [Indices; 2] = {
     tables
 };
 
-/// f64, last step: column r of one value of q has, as its byte 7−o, byte r of the octet of register o.
+/// f64, last step: for one value of q, byte 7−o of column r is byte r of the group of register o.
 const SCATTER_64: [Indices; 2] = {
     let mut tables = [[0; 64]; 2];
     let mut i = 0;
@@ -93,8 +93,8 @@ unsafe fn indices(table: &Indices) -> __m512i {
     unsafe { _mm512_loadu_si512(table.as_ptr().cast()) }
 }
 
-/// Transposes the bits of every eight bytes: byte r of the result has bit 7−r of every byte, the first byte's on
-/// top.
+/// Transposes the bits of every eight bytes: byte r of the result has bit 7−r of every byte, the
+/// first byte's as its highest bit.
 ///
 /// # Safety
 /// The CPU must have AVX-512 and GFNI.
@@ -104,9 +104,9 @@ unsafe fn transpose_bits(octets: __m512i) -> __m512i {
     unsafe { _mm512_gf2p8affine_epi64_epi8::<0>(_mm512_set1_epi64(0x0102_0408_1020_4080), octets) }
 }
 
-/// Squeezing words together and spreading them out, others being zero. The instruction waits for the old value of its
-/// destination even where that is not used, so a compiler's choice of register would chain groups together that
-/// have nothing to do with each other. Here the destination is the source.
+/// Compresses and expands lanes; unselected lanes become zero. The instruction depends on the old
+/// value of its destination even if that is not used. A compiler's choice of register could
+/// therefore chain unrelated groups together. Here the destination is the source.
 macro_rules! in_place {
     ($name:ident, $instruction:literal, $mask:ty) => {
         #[inline]
@@ -131,13 +131,14 @@ in_place!(squeeze_64, "vpcompressq", __mmask8);
 in_place!(spread_32, "vpexpandd", __mmask16);
 in_place!(spread_64, "vpexpandq", __mmask8);
 
-/// An operation of the trait, whose contract is that of the intrinsics.
+/// Defines an operation of the trait, whose contract is that of the intrinsics.
 macro_rules! lanes {
     ($(unsafe fn $name:ident($($arg:ident: $type:ty),*) -> $result:ty $body:block)*) => {
         $(
             #[inline(always)]
             unsafe fn $name($($arg: $type),*) -> $result {
-                // SAFETY: the trait's contract: the CPU has the instructions and pointers are good.
+                // SAFETY: the trait's contract: the CPU has the instructions, and pointers are
+                // valid.
                 unsafe { $body }
             }
         )*
@@ -168,7 +169,8 @@ impl Lanes<u32> for U32s {
         }
         unsafe fn predecessors(v: __m512i, before: __m512i) -> __m512i { _mm512_alignr_epi32::<15>(v, before) }
         unsafe fn running_sums(groups: &mut [[__m512i; 2]]) -> () {
-            // Step by step for all of them, so that none waits for its own last step.
+            // Apply each step to all vectors before the next step, so that the steps of one vector
+            // do not stall.
             let zero = _mm512_setzero_si512();
             for v in groups.as_flattened_mut() {
                 *v = _mm512_add_epi32(*v, _mm512_alignr_epi32::<15>(*v, zero));
@@ -237,7 +239,8 @@ impl Lanes<u64> for U64s {
         }
         unsafe fn predecessors(v: __m512i, before: __m512i) -> __m512i { _mm512_alignr_epi64::<7>(v, before) }
         unsafe fn running_sums(groups: &mut [[__m512i; 8]]) -> () {
-            // Step by step for all of them, so that none waits for its own last step.
+            // Apply each step to all vectors before the next step, so that the steps of one vector
+            // do not stall.
             let zero = _mm512_setzero_si512();
             for v in groups.as_flattened_mut() {
                 *v = _mm512_add_epi64(*v, _mm512_alignr_epi64::<7>(*v, zero));

@@ -1,4 +1,4 @@
-//! One block by vector instructions.
+//! Codes one block with vector instructions.
 
 use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
 use std::marker::PhantomData;
@@ -11,13 +11,14 @@ use crate::codec::ndzip::word::FloatWord;
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
-/// How far ahead elements are fetched: the CPU does not foresee accesses a row or a plane apart. Not a whole block,
-/// and only to the second level, because rows whose distance is a power of two share few places in a cache.
+/// How far ahead elements are prefetched: the CPU does not predict accesses a row or a plane apart.
+/// The distance is less than a block, and the target is the second-level cache: rows whose distance
+/// is a power of two share few sets of a cache.
 const PLANES_AHEAD: usize = 3;
 const ROWS_AHEAD: usize = 8;
 
-/// The plane, row and first element of the row to fetch when row `y` of plane `z` of a block is worked on; at the end
-/// of the block those of the next one.
+/// Plane, row and first element of the row to prefetch while row `y` of plane `z` of a block is
+/// processed. At the end of the block, they are those of the next block.
 #[inline(always)]
 fn row_ahead<const ROW: usize, const ROWS: usize, const PLANES: usize>(
     z: usize,
@@ -32,10 +33,11 @@ fn row_ahead<const ROW: usize, const ROWS: usize, const PLANES: usize>(
     }
 }
 
-/// Encodes the block at `src`; words written to `out`.
+/// Encodes the block at `src`. Returns the number of words written to `out`.
 ///
 /// # Safety
-/// The CPU has the level, `src` is good for reading the block's rows, and `out` for writing any block.
+/// The CPU must have the level; `src` must be valid for reading the block's rows, and `out` for
+/// writing any block.
 #[inline(always)]
 unsafe fn encode_block<W: FloatWord, L: Lanes<W>, const ROW: usize, const ROWS: usize, const PLANES: usize>(
     src: *const u8,
@@ -48,8 +50,8 @@ unsafe fn encode_block<W: FloatWord, L: Lanes<W>, const ROW: usize, const ROWS: 
     let at_once = size_of::<L::Batch>() / size_of::<L::Group>();
     let groups = W::GROUPS / PLANES;
     let mut masks = [W::default(); 128];
-    // SAFETY: the caller's promise. Elements: row y and plane z are below ROWS and PLANES. Columns: every group
-    // takes no more words than it has, so it ends within the largest block.
+    // SAFETY: the caller's promise. Elements: row y and plane z are below ROWS and PLANES. Columns:
+    // every group writes at most as many words as it has, so it ends within the largest block.
     unsafe {
         let mut to = out.add(W::GROUPS * W::BYTES);
         let mut before = L::plane_of_zeros();
@@ -92,7 +94,7 @@ unsafe fn encode_block<W: FloatWord, L: Lanes<W>, const ROW: usize, const ROWS: 
                 }
             }
         }
-        // A head has the bit of the first column at its top.
+        // The highest bit of a head is that of the first column.
         for (i, mask) in masks[..W::GROUPS].iter().enumerate() {
             out.add(i * W::BYTES).cast::<W>().write_unaligned(mask.reversed());
         }
@@ -103,8 +105,8 @@ unsafe fn encode_block<W: FloatWord, L: Lanes<W>, const ROW: usize, const ROWS: 
 /// Decodes the block at `stream` to word `offset` of the bands, given by their first bytes.
 ///
 /// # Safety
-/// The CPU has the level, `stream` is good for reading [`REGISTER`] bytes more than the heads say, and the bands
-/// for writing the block's rows.
+/// The CPU must have the level. `stream` must be valid for reading [`REGISTER`] bytes more than the
+/// heads imply, and the bands for writing the block's rows.
 #[inline(always)]
 unsafe fn decode_block<W: FloatWord, L: Lanes<W>, const ROW: usize, const ROWS: usize, const PLANES: usize>(
     stream: *const u8,
@@ -118,7 +120,8 @@ unsafe fn decode_block<W: FloatWord, L: Lanes<W>, const ROW: usize, const ROWS: 
     let groups = W::GROUPS / PLANES;
     let mut masks = [W::default(); 128];
     let planes: [*mut u8; PLANES] = std::array::from_fn(|z| bands[z].as_mut_ptr());
-    // SAFETY: the caller's promise. The masks have as many ones as the heads, so no group begins behind the block.
+    // SAFETY: the caller's promise. The masks have as many ones as the heads, so no group begins
+    // beyond the block.
     unsafe {
         for (i, mask) in masks[..W::GROUPS].iter_mut().enumerate() {
             *mask = stream.add(i * W::BYTES).cast::<W>().read_unaligned().reversed();
@@ -149,7 +152,7 @@ unsafe fn decode_block<W: FloatWord, L: Lanes<W>, const ROW: usize, const ROWS: 
                     let (y, k) = (t / per_row, t % per_row);
                     let mut sums = batch[i / per_group].as_ref()[i % per_group];
                     if per_row > 1 {
-                        // The sum of all vectors to the left is carried on without waiting for `sums`.
+                        // The sum of all vectors to the left is carried without waiting for `sums`.
                         let carried = if k == 0 { L::zero() } else { left };
                         left = L::plus(carried, L::last(sums));
                         sums = L::plus(carried, sums);
@@ -195,7 +198,8 @@ impl<W: FloatWord, L: Lanes<W>, const ROW: usize, const ROWS: usize, const PLANE
     fn encode(&mut self, src: &[u8], row: usize, plane: usize, out: &mut [u8]) -> usize {
         let n_elements = (PLANES - 1) * plane + (ROWS - 1) * row + ROW;
         assert!(src.len() >= n_elements * W::BYTES && out.len() >= (W::GROUPS + BLOCK) * W::BYTES);
-        // SAFETY: both are as long as that; who made the coder has seen to the level.
+        // SAFETY: the assertion above checks both lengths; the caller of `new` has promised the
+        // level.
         let n_words =
             unsafe { encode_block::<W, L, ROW, ROWS, PLANES>(src.as_ptr(), row, plane, out.as_mut_ptr()) };
         n_words * W::BYTES
@@ -219,12 +223,13 @@ impl<W: FloatWord, L: Lanes<W>, const ROW: usize, const ROWS: usize, const PLANE
         let stream = if stream.len() >= n_bytes + REGISTER {
             stream
         } else {
-            // The end of the payload is near: nothing behind it may be read.
+            // The payload ends soon, and nothing after its end may be read.
             copy = [0; WORDS * 8 + REGISTER];
             copy[..n_bytes].copy_from_slice(&stream[..n_bytes]);
             &copy
         };
-        // SAFETY: the block has the columns of its heads and the bands have its rows; who made the coder has seen to the level.
+        // SAFETY: the block has the columns of its heads, and the bands have its rows; the caller
+        // of `new` has promised the level.
         unsafe { decode_block::<W, L, ROW, ROWS, PLANES>(stream.as_ptr(), bands, offset, row) }
         true
     }

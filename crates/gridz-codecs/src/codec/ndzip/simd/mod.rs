@@ -1,17 +1,19 @@
-//! Blocks by vector instructions: one body for every level, type and rank.
+//! Codes blocks with vector instructions: one body for every level, type and rank.
 //!
-//! The steps are those of `scalar`, but a group goes through all of them in registers. Encoding loads
-//! the group's elements, rotates them, takes the differences to the predecessors along x (one lane to
-//! the left), y (the row above, still in a register or close by) and z (the plane before, kept in a
-//! small array), folds the signs, transposes the bits, and writes the columns that are not zero
-//! behind each other. Decoding goes the other way, with running sums instead of differences. So the
-//! elements and the columns of a block are touched once; between them only its heads wait.
+//! The steps are those of `scalar`, but a group goes through all of them in registers. Encoding
+//! loads the group's elements, rotates them, and subtracts the predecessors. They are one lane to
+//! the left along x, the row above along y (still in a register or nearby), and the previous plane
+//! along z (held in a small array). Then encoding folds the signs, transposes the bits, and writes
+//! the nonzero columns consecutively. Decoding reverses the steps, with prefix sums instead of
+//! differences. So each element and each column of a block is touched once; only the heads are held
+//! back.
 //!
-//! Columns are squeezed together in a register and the whole register is stored: what is behind the
-//! last column is overwritten by the next store, and by the block that follows. Likewise whole
-//! registers are loaded and then spread out.
+//! Lanes are compressed in a register, and the whole register is stored. The next store, or the
+//! next block, overwrites what lies after the last column. In the same way, whole registers are
+//! loaded and then expanded.
 //!
-//! [`block`] is that body; [`Lanes`] is what a level has to offer for one type of word: `avx512`, `avx2`.
+//! [`block`] is that body. [`Lanes`] is the set of vector operations of a level for one type of
+//! word: `avx512`, `avx2`.
 
 #![allow(unsafe_code)] // vector instructions, and their loads and stores
 
@@ -29,21 +31,21 @@ use crate::format::checksum::Sums;
 use crate::settings::CpuLevel;
 use block::Vectors;
 
-/// Bytes of the largest register: so much may be loaded where one word is.
+/// Bytes of the largest register: this much may be loaded where one word is.
 const REGISTER: usize = 64;
 
 /// Vectors of words of type `W`.
 ///
 /// # Safety
-/// Of all functions: the CPU must have the level, and pointers must be good for what is said to be
-/// read or written there; they need no alignment.
+/// For all functions: the CPU must have the level, and pointers must be valid for the documented
+/// reads and writes; they need no alignment.
 trait Lanes<W: FloatWord> {
     /// Some words in a register.
     type Vector: Copy;
     /// The words of a group in registers.
     type Group: Copy + AsRef<[Self::Vector]> + AsMut<[Self::Vector]>;
-    /// One, two or four groups, which are worked on side by side: every step waits for the one before, and the CPU
-    /// does not look far enough ahead to fill that time with the next group.
+    /// One, two or four groups, which are processed side by side. Every step depends on the
+    /// previous one, and the CPU does not look far enough ahead to overlap consecutive groups.
     type Batch: AsMut<[Self::Group]>;
     /// 256 words: a plane of a block with three axes.
     type Plane: AsMut<[Self::Vector]>;
@@ -63,19 +65,20 @@ trait Lanes<W: FloatWord> {
     unsafe fn rotated_right(v: Self::Vector) -> Self::Vector;
     /// Inverts all bits but the top one where that is set.
     unsafe fn fold_signs(v: Self::Vector) -> Self::Vector;
-    /// The predecessor of every word; that of the first is the last of `before`.
+    /// The predecessor of every word. The predecessor of the first word is the last word of
+    /// `before`.
     unsafe fn predecessors(v: Self::Vector, before: Self::Vector) -> Self::Vector;
-    /// In every vector, every word plus all words before it.
+    /// Prefix sums within every vector.
     unsafe fn running_sums(groups: &mut [Self::Group]);
-    /// The last word in all places.
+    /// The last word, in all lanes.
     unsafe fn last(v: Self::Vector) -> Self::Vector;
     /// The transpose of the group's bit matrix; its own inverse.
     unsafe fn transpose(group: Self::Group) -> Self::Group;
-    /// Writes the columns that are not zero to `*to`, moves that behind them, and returns a mask with
-    /// bit c for column c. As many words may be written as a group has.
+    /// Writes the nonzero columns to `*to`, and advances `*to` past them. Returns a mask with bit c
+    /// for column c. It may overwrite as many words as a group has.
     unsafe fn pack(columns: Self::Group, to: &mut *mut u8) -> W;
-    /// The columns of such a mask from `*from`, which is moved behind them. [`REGISTER`] bytes more
-    /// may be read.
+    /// Reads the columns that the mask names from `*from`, and advances `*from` past them. It may
+    /// read [`REGISTER`] bytes more.
     unsafe fn unpack(mask: W, from: &mut *const u8) -> Self::Group;
 }
 
@@ -86,19 +89,19 @@ pub struct Decoder(unsafe fn(Level, &Layout, &Sections, Places) -> Result<Sums>)
 
 impl Encoder {
     pub fn run(self, level: Level, layout: &Layout, src: &[u8], piece: Piece) -> Encoded {
-        // SAFETY: the function came with a `Level` that has its instructions.
+        // SAFETY: `encoder` selected the function for a `Level` that has its instructions.
         unsafe { self.0(level, layout, src, piece) }
     }
 }
 
 impl Decoder {
     pub fn run(self, level: Level, layout: &Layout, sections: &Sections, places: Places) -> Result<Sums> {
-        // SAFETY: the function came with a `Level` that has its instructions.
+        // SAFETY: `decoder` selected the function for a `Level` that has its instructions.
         unsafe { self.0(level, layout, sections, places) }
     }
 }
 
-/// Words with vectors of every level.
+/// Words that have vectors of every level.
 pub trait SimdWord: FloatWord {
     #[expect(private_bounds)]
     type Avx512: Lanes<Self>;
@@ -116,7 +119,7 @@ impl SimdWord for u64 {
     type Avx2 = avx2::U64s;
 }
 
-/// The encoder of a level for blocks of a rank, if that is more than portable code.
+/// The encoder of a level for blocks of a rank. `None`: use portable code.
 pub fn encoder<W: SimdWord>(level: Level, rank: usize) -> Option<Encoder> {
     Some(Encoder(match (level.kind(), rank) {
         (CpuLevel::Scalar, _) => return None,
@@ -129,7 +132,7 @@ pub fn encoder<W: SimdWord>(level: Level, rank: usize) -> Option<Encoder> {
     }))
 }
 
-/// The decoder of a level for blocks of a rank, if that is more than portable code.
+/// The decoder of a level for blocks of a rank. `None`: use portable code.
 pub fn decoder<W: SimdWord>(level: Level, rank: usize) -> Option<Decoder> {
     Some(Decoder(match (level.kind(), rank) {
         (CpuLevel::Scalar, _) => return None,
@@ -155,7 +158,7 @@ macro_rules! level {
                 src: &[u8],
                 piece: Piece,
             ) -> Encoded {
-                // SAFETY: who calls this has seen to the features, which are the level's.
+                // SAFETY: the caller has checked the features, which are those of the level.
                 let coder = unsafe { Vectors::<W, L>::new() };
                 blocks::encode::<W, ROW, ROWS, PLANES>(coder, layout, src, level, piece)
             }
@@ -167,7 +170,7 @@ macro_rules! level {
                 sections: &Sections,
                 places: Places,
             ) -> Result<Sums> {
-                // SAFETY: who calls this has seen to the features, which are the level's.
+                // SAFETY: the caller has checked the features, which are those of the level.
                 let coder = unsafe { Vectors::<W, L>::new() };
                 blocks::decode::<W, ROW, ROWS, PLANES>(level, coder, layout, sections, places)
             }

@@ -1,11 +1,13 @@
-//! Level max: blocks in which the codes before a code predict it with weights of their own, and rANS.
+//! Level max: predicts each code from previous codes with weights that are fitted to the block, and
+//! codes the residuals with rANS.
 //!
 //! ```text
 //! u16 header | u16 0 | base | holes | other exceptions | weights | tables | states | string
 //! ```
 //!
-//! Every section but the last begins at a multiple of four bytes. Elements without a code are symbols like others: what is
-//! left of a code has none then, and the code is what it was predicted to be.
+//! Every section but the last begins at a multiple of four bytes. Elements without a code have
+//! symbols of their own in the string. Such a symbol has no residual, so the code equals its
+//! prediction.
 
 mod scan;
 #[cfg(test)]
@@ -36,26 +38,27 @@ use scan::{CONTEXTS, Cells, Coder, HOLE_SIZE, MAX_SIZE, Step, scan};
 pub use view::View;
 use weights::{Differences, Neighbours, SAMPLES, SQUARES, Weights};
 
-/// Symbols of holes and of other exceptions.
+/// The symbols of holes and of outliers.
 const HOLE: u8 = 0;
 const OTHER: u8 = 1;
-/// That of 0, with which what is left of numbers begins.
+/// The symbol of 0, the first one of residuals.
 const ZERO: u8 = 2;
-/// In place of a symbol, with its context above it, where a lane has none.
+/// Used in place of a symbol and its context if a lane has none.
 const NO_SYMBOL: u16 = u16::MAX;
-/// Symbols with their contexts above them are below this; [`NO_SYMBOL`] is taken for one that there is not.
+/// Limit of symbols combined with their contexts in the upper bits. It also limits [`NO_SYMBOL`],
+/// which acts as an unused symbol.
 const IN_CONTEXTS: usize = CONTEXTS.next_power_of_two() << u8::BITS;
-/// Bits of a header that say how numbers are predicted.
+/// Bits of a header that describe the prediction.
 const HEAD: u16 = SQUARES | (SQUARES - 1);
 /// Most bytes of all tables.
 const TABLES_BYTES: usize = tables::tables_bytes(CONTEXTS);
 
-/// What an element is.
+/// Kinds of elements.
 const CODED: u8 = 0;
 const IS_HOLE: u8 = 1;
 const IS_OTHER: u8 = 2;
 
-/// Memory for the work on blocks, one after the other. The thread keeps it; what is in it does not matter.
+/// Scratch memory for blocks, cached per thread. Its contents between blocks are arbitrary.
 pub struct Work<W: Word> {
     memory: Kept<Memory<W>>,
     level: Level,
@@ -63,20 +66,21 @@ pub struct Work<W: Word> {
 
 #[derive(Default)]
 struct Memory<W> {
-    /// Words of elements, and their codes less the first one.
+    /// Words of elements, and their codes minus the first one.
     words: Vec<W>,
     codes: Vec<W>,
-    /// What elements are.
+    /// The kinds of elements.
     kinds: Vec<u8>,
-    /// Of each cell: the number, the size of what was left of it, that without sign, and symbol and context.
+    /// For each cell: the number, the magnitude of its residual, the residual as an unsigned
+    /// number, and symbol and context.
     numbers: Vec<W>,
     sizes: Vec<W>,
     left: Vec<W>,
     symbols: Vec<u16>,
-    /// The words of the string end with this memory.
+    /// The string grows down from the end of this buffer.
     string: Vec<u16>,
     samples: Vec<Differences>,
-    /// Entries of the slots of all contexts.
+    /// The decoding slots of all contexts.
     slots: Vec<u32>,
 }
 
@@ -90,7 +94,7 @@ impl<W: Word> Keep for Memory<W> {
 }
 
 impl<W: Word> Work<W> {
-    /// For encoding, or only for decoding, the blocks of a layout.
+    /// Allocates for encoding, or only for decoding, the blocks of a layout.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -118,17 +122,17 @@ impl<W: Word> Work<W> {
     }
 }
 
-/// How the numbers of a block came about.
+/// The properties of a block's numbers.
 struct Numbers<W> {
-    /// What all of them are less.
+    /// The value subtracted from all of them.
     base: W,
-    /// The word of holes.
+    /// The word of the holes.
     hole: Option<W>,
     n_others: usize,
 }
 
-/// Makes codes of words that are less `first`. `None` if too many elements would have to be kept exactly. There is room for
-/// a row behind all.
+/// Quantizes words, each minus `first`. Returns `None` if too many elements would have to be stored
+/// exactly. Buffers are padded by a row.
 #[inline(always)]
 fn quantise<W: Word, S: Rows<W>>(
     s: S,
@@ -183,7 +187,8 @@ fn quantise<W: Word, S: Rows<W>>(
     Some(Numbers { base: before, hole: hole.map(|hole| hole.plus(first)), n_others })
 }
 
-/// Encodes the block of this shape to the start of `out`, which has room for any; bytes of the result, a multiple of `unit`.
+/// Encodes the block of this shape to the start of `out`, which has room for any block. Returns the
+/// bytes of the result, a multiple of `unit`.
 #[inline(always)]
 pub fn encode<W: Word, S: Rows<W>>(
     s: S,
@@ -273,18 +278,18 @@ pub fn encode<W: Word, S: Rows<W>>(
     n_bytes
 }
 
-/// Finds the symbols of numbers.
+/// Determines the symbols of numbers.
 struct Finding<'a, W> {
-    /// The block's, with room for a row behind them.
+    /// The numbers of the block, padded by a row.
     values: &'a [W],
-    /// What elements are, if some of them are exceptions.
+    /// The kinds of elements, if some of them are exceptions.
     exceptions: Option<&'a [u8]>,
     left: &'a mut [W],
     symbols: &'a mut [u16],
 }
 
 impl<W: Word> Finding<'_, W> {
-    /// Which lanes have elements of this kind.
+    /// The lanes whose elements are of this kind.
     #[inline(always)]
     fn lanes_of<R>(&self, step: &Step<R>, kind: u8) -> u32 {
         let Some(kinds) = self.exceptions else { return 0 };
@@ -297,7 +302,7 @@ impl<W: Word, S: Rows<W>> Coder<W, S> for Finding<'_, W> {
     #[inline(always)]
     fn code(&mut self, s: S, step: &Step<S::Row>) -> (S::Row, S::Row) {
         let word = |n: u32| s.splat(W::from_u64(n.into()));
-        // Lanes without a number have a place, too, less than a row behind the block at most.
+        // Lanes without a number also have a position, less than a row beyond the block.
         let values: [W; LANES] = std::array::from_fn(|lane| self.values[step.places[lane] as usize]);
         let (holes, others) = (self.lanes_of(step, IS_HOLE), self.lanes_of(step, IS_OTHER));
         let numbers = s.select(holes | others, step.predicted, s.load(&values));
@@ -319,7 +324,7 @@ impl<W: Word, S: Rows<W>> Coder<W, S> for Finding<'_, W> {
     }
 }
 
-/// The sizes of what is left of numbers, and that as numbers without sign: 0, -1, 1, -2, …
+/// The magnitudes of residuals, and the residuals as unsigned numbers: 0, -1, 1, -2, …
 #[inline(always)]
 fn folded<W: Word, S: Rows<W>>(s: S, left: S::Row) -> (S::Row, S::Row) {
     let sign = s.shift_right_signed(left, W::BITS - 1);
@@ -333,7 +338,7 @@ fn at_most_max<W: Word, S: Rows<W>>(s: S, size: S::Row) -> S::Row {
     s.select(s.larger(size, max), s.splat(max), size)
 }
 
-/// Puts the symbols of a time and their tails in front of all that follow.
+/// Writes the symbols of a time step, and their tails, before those of all later steps.
 #[inline(always)]
 fn write_step<W: Word>(
     encoder: &mut Encoder,
@@ -348,7 +353,7 @@ fn write_step<W: Word>(
     steps::write(encoder, &of_numbers, left, (&of_lanes, lanes));
 }
 
-/// Decodes the block of this shape in `bytes` to its place.
+/// Decodes the block of this shape in `bytes` to its position in the array.
 ///
 /// # Errors
 /// `Corrupt`, or `UnsupportedFormat` for blocks that only a later version can have written.
@@ -406,18 +411,19 @@ pub fn decode<W: Word, S: Rows<W>>(
     Ok(())
 }
 
-/// What is in front of the weights.
+/// The sections before the weights.
 struct Front<'b, W> {
     base: W,
-    /// The word of holes, and how many there are.
+    /// The word of the holes, and their number.
     hole: W,
     n_holes: usize,
-    /// The elements of other exceptions.
+    /// The elements of the outliers.
     others: &'b [u8],
 }
 
 impl<'b, W: Word> Front<'b, W> {
-    /// That of a block that is not plain, at the start of `bytes`, which become what is behind it.
+    /// Reads the sections of a block that is neither raw nor constant from the start of `bytes`,
+    /// which becomes the rest.
     fn read(header: u16, bytes: &mut &'b [u8], element: Element) -> Result<Self> {
         let head = take(bytes, ALIGNMENT)?;
         let is_known = header & !(HEAD | WORDS | HOLES | OTHERS) == 0 && head[2..] == [0; 2];
@@ -443,7 +449,7 @@ impl<'b, W: Word> Front<'b, W> {
     }
 }
 
-/// Makes numbers of symbols.
+/// Decodes symbols to numbers.
 struct Reading<'a, W> {
     decoder: Decoder<'a>,
     slots: &'a [u32],
@@ -451,7 +457,7 @@ struct Reading<'a, W> {
     kinds: &'a mut [u8],
     n_holes: usize,
     n_others: usize,
-    /// Whether all symbols were some.
+    /// False once an invalid symbol was found.
     is_sound: bool,
 }
 
@@ -475,7 +481,7 @@ impl<W: Word, S: Rows<W>> Coder<W, S> for Reading<'_, W> {
                 [W::ZERO; LANES]
             }
         };
-        // Nothing is left of exceptions.
+        // Exceptions have no residual.
         let folded = s.keep(!exceptions, s.load(&numbers));
         let sign = s.minus(s.splat(W::ZERO), s.and(folded, s.splat(W::from_u64(1))));
         let left = s.xor(s.shift_right(folded, 1), sign);
@@ -502,7 +508,7 @@ impl<W: Word, S: Rows<W>> Coder<W, S> for Reading<'_, W> {
     }
 }
 
-/// Counts a block of this shape by how it is coded, and the elements that it keeps exactly.
+/// Counts a block of this shape by how it is coded, and the elements that it stores exactly.
 ///
 /// # Errors
 /// `Corrupt` or `UnsupportedFormat`.

@@ -1,57 +1,59 @@
-//! The way through a block, which encoder and decoder share: 32 lanes predict their numbers, and tell in which context
-//! what is left of them is coded.
+//! The traversal of a block, which encoder and decoder share. 32 lanes predict their numbers and
+//! determine the contexts in which the residuals are coded.
 
 use crate::codec::szp::max::view::{Kind, MARGIN, Schedule, View};
 use crate::codec::szp::max::weights::{Neighbours, TAPS, Weights};
 use crate::stage::rows::{LANES, Rows};
 use crate::stage::word::Word;
 
-/// Contexts of symbols.
+/// Number of contexts of symbols.
 pub const CONTEXTS: usize = 28;
-/// The size of what was left of a number is at most this …
+/// Limit of the magnitude of a residual, …
 pub const MAX_SIZE: u32 = (1 << 11) - 1;
-/// … and that of a hole.
+/// … and the magnitude that a hole counts as.
 pub const HOLE_SIZE: u32 = 1 << 15;
-/// With sums of sizes that are longer, how a prediction was rounded does not matter.
+/// For longer sums of magnitudes, the rounding error of a prediction does not matter.
 const ROUNDED_UP_TO: u32 = 5;
-/// Longer ones are in the same context.
+/// Longer sums share one context.
 const MAX_LENGTH: u32 = 12;
 const LONGER_AT: u32 = 3 * (ROUNDED_UP_TO + 1);
 const HOLES_AT: u32 = LONGER_AT + MAX_LENGTH - ROUNDED_UP_TO;
-/// In place of a size that is not looked at.
+/// Used in place of a neighbor that is not examined.
 const NOWHERE: (isize, u32) = (0, 0);
 
-/// The 32 numbers of a time.
+/// The 32 numbers of a time step.
 pub struct Step<R> {
-    /// How many times were before.
+    /// Number of previous time steps.
     pub time: usize,
     /// The lanes that have a number.
     pub lanes: u32,
-    /// Which number of the block that is.
+    /// The index of that number in the block.
     pub places: [u32; LANES],
-    /// What it is expected to be.
+    /// Its prediction.
     pub predicted: R,
-    /// All bits are set where that was rounded up: what is left has the other sign then.
+    /// All bits are set if the prediction was rounded up; then the residual has the opposite sign.
     pub signs: R,
     /// The context of its symbol.
     pub contexts: R,
 }
 
-/// What a coder makes of a step: the numbers, and the sizes of what was left of them. Lanes without one do not matter.
+/// A coder returns the numbers of a step and the magnitudes of their residuals. Lanes without a
+/// number do not matter.
 pub trait Coder<W: Word, S: Rows<W>> {
     /// Codes the numbers of a step.
     fn code(&mut self, s: S, step: &Step<S::Row>) -> (S::Row, S::Row);
 }
 
-/// Memory of a cell each.
+/// Buffers with one entry per cell.
 pub struct Cells<'a, W> {
     /// Numbers.
     pub numbers: &'a mut [W],
-    /// Sizes of what was left of them.
+    /// The magnitudes of their residuals.
     pub sizes: &'a mut [W],
 }
 
-/// Sizes that decide about the context: where they are, and how often they count in their sum.
+/// The neighbors whose magnitudes determine the context: their offsets, and their factors in the
+/// sum.
 fn near(view: &View) -> [(isize, u32); 8] {
     let cell = LANES as isize;
     if view.is_line() {
@@ -63,7 +65,6 @@ fn near(view: &View) -> [(isize, u32); 8] {
     [(-cell, 2), (-2 * cell, 1), (-row, 2), (-row - cell, 1), (-row + cell, 1), behind, beside, below]
 }
 
-/// Codes all numbers of a block.
 #[inline(always)]
 pub fn scan<W: Word, S: Rows<W>>(
     s: S,
@@ -122,14 +123,14 @@ pub fn scan<W: Word, S: Rows<W>>(
             contexts: contexts(s, sizes_near, sixths),
         };
         let (number, size) = coder.code(s, &step);
-        // What is behind a row is its last number.
+        // After the end of a row, its last number is repeated.
         s.store(s.select(schedule.lanes, number, before), &mut numbers[here..]);
         s.store(s.keep(schedule.lanes, size), &mut sizes[here..]);
         schedule.end();
     }
 }
 
-/// The contexts for sums of sizes, and distances of the predictions from their rounded values in sixths.
+/// The contexts for sums of magnitudes, and for the rounding errors of predictions in sixths.
 #[inline(always)]
 fn contexts<W: Word, S: Rows<W>>(s: S, sizes: S::Row, sixths: S::Row) -> S::Row {
     let word = |n: u32| W::from_u64(n.into());

@@ -10,7 +10,7 @@ use crate::types::{DType, Shape};
 
 const UNIT: usize = 4;
 
-/// A block that is a whole array, and how its elements become codes.
+/// A block that is a whole array, and the quantization of its elements.
 struct Case<W: Word> {
     shape: [usize; 3],
     elements: Vec<u8>,
@@ -66,7 +66,7 @@ impl<W: RowWord> Case<W> {
         Layout::new(&shape, self.coding.element.bytes, params::Level::Max.log2_size(), form).unwrap()
     }
 
-    /// What elements are to come back as.
+    /// The expected decoded elements.
     fn expected(&self) -> Vec<u8> {
         let element = self.coding.element;
         let mut words = vec![W::ZERO; self.elements.len() / element.bytes];
@@ -87,7 +87,7 @@ impl<W: RowWord> Case<W> {
         elements
     }
 
-    /// Encodes and decodes it at every level; the bytes of the block.
+    /// Encodes and decodes the case at every level. Returns the bytes of the block.
     fn check(&self) -> Vec<u8> {
         let layout = self.layout();
         let mut first: Option<Vec<u8>> = None;
@@ -112,7 +112,7 @@ impl<W: RowWord> Case<W> {
         first.unwrap()
     }
 
-    /// Damages of the block do not make decoding panic.
+    /// Checks that decoding a damaged block does not panic.
     fn attack(&self, bytes: &[u8]) {
         let layout = self.layout();
         let mut work = Work::new(&layout, false, Level::best()).unwrap();
@@ -148,7 +148,7 @@ fn mixed(i: usize) -> u32 {
     (x ^ x >> 15).wrapping_mul(0x85eb_ca6b)
 }
 
-/// A wave with a little noise, and a spike, NaN and holes where they are wanted.
+/// A wave with a little noise, and optionally a spike, NaN and holes.
 fn wave(i: usize, noise: f64, kind: usize) -> f64 {
     let value =
         (i as f64 / 31.0).sin() * 40.0 + (i as f64 / 977.0).cos() * 90.0 + f64::from(mixed(i) >> 24) * noise;

@@ -1,53 +1,55 @@
-//! How a block is seen: rows, which 32 lanes decode side by side, and where their numbers are in the meantime.
+//! The arrangement of a block as rows, which 32 lanes decode side by side, and the memory cells of
+//! their numbers.
 //!
-//! Row `r` belongs to lane `r % 32` and begins when the row before it is `lag` elements ahead, so that its neighbours in rows
-//! before are known. At each time every lane has one cell of memory. A row's cell is a fixed distance from that of the same
-//! place in any other row, whatever their lanes: so what lies in one direction from all 32 lanes is 32 cells side by side.
+//! Row `r` belongs to lane `r % 32`. It begins when the previous row is `lag` elements ahead, so
+//! that its neighbors in previous rows are known. At each time step, every lane has one memory
+//! cell. The cells of two rows at the same position are a fixed distance apart, whatever their
+//! lanes. So the neighbors of all 32 lanes in one direction are 32 adjacent cells.
 
 use crate::stage::rows::{LANES, first_lanes};
 
-/// Shorter rows are joined …
+/// Shorter rows are merged, …
 const MIN_LENGTH: usize = 16;
-/// … as are planes of fewer rows …
+/// … as are planes with fewer rows; …
 const MIN_PLANE: usize = 3;
-/// … and fewer rows are a line.
+/// … blocks with fewer rows become a line.
 const MIN_ROWS: usize = 8;
-/// A row begins so many elements behind the one before it, at least.
+/// Minimum number of elements by which a row trails the previous one.
 const MIN_LAG: usize = 2;
-/// Cells in front of a row that have its first neighbour's number.
+/// Cells before a row that contain the number of its first neighbor.
 pub const MARGIN: usize = 3;
 
-/// What is known of the place of a row, and so which neighbours it has.
+/// The position of a row, which determines its existing neighbors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// No row is before it.
+    /// No row precedes it.
     First = 0,
-    /// In the first plane.
+    /// It is in the first plane.
     Plane = 1,
-    /// The first one of another plane.
+    /// It is the first one of a later plane.
     Top = 2,
-    /// Between other rows of another plane.
+    /// It is between other rows of a later plane.
     Inner = 3,
-    /// The last one of another plane.
+    /// It is the last one of a later plane.
     Bottom = 4,
 }
 
-/// A block as rows.
+/// A block arranged as rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View {
     /// Elements of the block.
     pub n: usize,
     /// Elements of a row.
     pub length: usize,
-    /// Rows of a plane; all if there is one plane.
+    /// Rows of a plane; all rows if there is one plane.
     pub per_plane: usize,
     n_rows: usize,
-    /// 0 for a line: its 32 parts know nothing of each other.
+    /// 0 for a line, whose 32 parts are independent.
     lag: usize,
 }
 
 impl View {
-    /// A block of this shape.
+    /// Arranges a block of this shape.
     pub fn new([mut sz, mut sy, mut sx]: [usize; 3]) -> Self {
         let n = sz * sy * sx;
         if sx < MIN_LENGTH {
@@ -63,17 +65,17 @@ impl View {
         Self { n, length: sx, per_plane: sy, n_rows: sz * sy, lag }
     }
 
-    /// Whether rows are parts of a line.
+    /// True if rows are parts of a line.
     pub fn is_line(&self) -> bool {
         self.lag == 0
     }
 
-    /// Whether there are several planes.
+    /// True if there are several planes.
     pub fn is_deep(&self) -> bool {
         self.n_rows > self.per_plane
     }
 
-    /// Which kinds of rows there are.
+    /// The kinds of rows that occur.
     pub fn kinds(&self) -> &'static [Kind] {
         use Kind::{Bottom, First, Inner, Plane, Top};
         match (self.is_line(), self.is_deep()) {
@@ -83,7 +85,7 @@ impl View {
         }
     }
 
-    /// The kind of which samples are: that of most rows.
+    /// The kind of row that samples are taken from: the most frequent one.
     pub fn sampled(&self) -> Kind {
         match (self.is_line(), self.is_deep()) {
             (true, _) => Kind::First,
@@ -110,7 +112,7 @@ impl View {
         LANES * self.lag + 1
     }
 
-    /// Cells in front of those of time 0.
+    /// Cells before those of time step 0.
     pub fn front(&self) -> usize {
         match self.is_line() {
             true => LANES * MIN_LENGTH,
@@ -118,53 +120,55 @@ impl View {
         }
     }
 
-    /// When a row begins.
+    /// The time step at which a row begins.
     fn start(&self, row: usize) -> usize {
         self.lag * (row % LANES) + self.row_step() * (row / LANES)
     }
 
-    /// Steps until all are done.
+    /// Number of time steps.
     pub fn n_times(&self) -> usize {
         self.length + if self.is_line() { 0 } else { self.start(self.n_rows - 1) }
     }
 
-    /// Cells that a GPU keeps of the rows before, and of the plane before; as many as of whole times. Where it compresses row by row, it has sizes of the
-    /// rows of a plane in their place.
+    /// Cells that a GPU stores of the previous rows, and of the previous plane, rounded up to whole
+    /// time steps. When it compresses row by row, it stores magnitudes of the rows of a plane
+    /// instead.
     pub fn kept_cells(&self) -> usize {
         let rows = if self.is_deep() { self.per_plane + 1 } else { 1 };
         let n = if self.is_line() { 0 } else { rows * self.row_step() + 3 * LANES };
         n.max(4 * LANES).next_multiple_of(4 * LANES)
     }
 
-    /// All cells.
+    /// Number of all cells.
     pub fn n_cells(&self) -> usize {
         self.front() + LANES * self.n_times()
     }
 }
 
-/// Who does what at a time.
+/// The assignment of elements to lanes at a time step.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     view: View,
     time: usize,
-    /// The next row to begin and the next one to end.
+    /// The next row to begin, and the next one to end.
     next: usize,
     ending: usize,
     /// The lanes that have an element.
     pub lanes: u32,
-    /// The element that a lane has; of other lanes any one, or one less than a row behind the block.
+    /// The element of each lane. Lanes without one have an arbitrary index, less than a row beyond
+    /// the block.
     pub places: [u32; LANES],
 }
 
 impl Schedule {
-    /// Before the first step.
+    /// The state before the first step.
     pub fn new(view: View) -> Self {
         let part = |lane: usize| (lane * view.length) as u32;
         let places = if view.is_line() { std::array::from_fn(part) } else { [0; LANES] };
         Self { view, time: 0, next: 0, ending: 0, lanes: 0, places }
     }
 
-    /// Begins the next step; the row that begins with it, if any does.
+    /// Begins the next step. Returns the row that begins with it, if any.
     #[inline(always)]
     pub fn begin(&mut self) -> Option<usize> {
         let View { n, length, n_rows, .. } = self.view;
@@ -186,7 +190,6 @@ impl Schedule {
         Some(row)
     }
 
-    /// Ends a step.
     #[inline(always)]
     pub fn end(&mut self) {
         self.time += 1;
@@ -224,11 +227,12 @@ mod tests {
         {
             let view = View::new(shape);
             if !view.is_line() {
-                // A GPU reads what is one row farther than a plane back, or a row, and fetches what is two rows of a plane nearer four times before.
+                // A GPU reads one row farther than a plane back, or one row back. It prefetches
+                // what is two rows of a plane nearer, four steps ahead.
                 let farthest = view.row_step() * if view.is_deep() { view.per_plane + 1 } else { 1 };
                 assert!(view.kept_cells() >= farthest + LANES && view.kept_cells().is_multiple_of(4 * LANES));
                 assert!(!view.is_deep() || view.row_step() * (view.per_plane - 1) >= 4 * LANES);
-                // Or sizes of half a word, of as many elements a row as lanes have.
+                // Or magnitudes of half a word, with as many elements per row as lanes have.
                 let row_bytes = 2 * LANES * if view.length <= 2 * LANES { 2 } else { 4 };
                 assert!(!view.is_deep() || view.per_plane * row_bytes <= view.kept_cells() * (4 + 2));
             }
@@ -246,11 +250,11 @@ mod tests {
                     let cell = view.front() + LANES * x + view.row_step() * row;
                     assert_eq!(cell, view.front() + LANES * time + lane, "{shape:?}");
                     assert_eq!(cells[cell].replace(place), None);
-                    // What is in front of a row, and behind it.
+                    // The margin before a row is empty.
                     if !view.is_line() {
                         assert!((1..=MARGIN).all(|k| cells[cell - LANES * (x + k)].is_none()));
                     }
-                    // What is read of rows before is there.
+                    // The neighbors in previous rows are present.
                     if x > 0 {
                         assert_eq!(cells[cell - LANES], Some(place - 1));
                     }

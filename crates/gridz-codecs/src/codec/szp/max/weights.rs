@@ -1,4 +1,5 @@
-//! The weights of the neighbours that predict a number: those of least squares, or those that make differences.
+//! The weights of the neighbors that predict a number: a least-squares fit, or those that form
+//! differences.
 
 use crate::codec::szp::max::view::{Kind, MARGIN, View};
 use crate::error::{Error, Result};
@@ -6,38 +7,41 @@ use crate::stage::entropy::log::{LOG_OF_2, log};
 use crate::stage::rows::LANES;
 use crate::stage::word::Word;
 
-/// Neighbours of a number, at most.
+/// Most neighbors of a number.
 pub const TAPS: usize = 16;
-/// Neighbours where there is one plane.
+/// Neighbors of a number if there is one plane.
 const PLANE_TAPS: usize = 7;
-/// Kinds of rows.
+/// Number of kinds of rows.
 const KINDS: usize = 5;
-/// Bits of a weight below 1.
+/// Fraction bits of a weight.
 const FRACTION: u32 = 12;
-/// Of so many elements at most least squares are made; a part of them, those that are *tried*, decides whether these weights
-/// are used.
+/// Most samples of a least-squares fit. A part of them (one in `TRIED`) decides whether the fitted
+/// weights are used.
 pub const SAMPLES: usize = 1 << 10;
 const TRIED: usize = 2;
-/// Samples are at distances that differ, lest they be in a few columns: the golden section, in parts of 2^16.
+/// Samples are at varying distances, lest they fall in a few columns: the golden ratio in units of
+/// 2^-16.
 const GOLDEN: usize = 40503;
-/// So many samples are multiplied together.
+/// Number of samples whose products are summed together.
 const TOGETHER: usize = 32;
-/// Larger differences count as this.
+/// Larger differences are clamped to this.
 const LIMIT: i64 = 1 << 19;
-/// So often least squares are made of what is tried, before they are made of all samples.
+/// Number of fits to the part of the samples, before the fit to all samples.
 const ROUNDS: usize = 2;
-/// A sample counts as often as this divided by how much its neighbours differ and by what was left of it, both with a little
-/// more: a few codes tell nothing.
+/// A sample's weight in the fit is this, divided by the spread of its neighbors and by its
+/// residual. Both are increased by a constant, because differences of a few codes are not
+/// significant.
 const COUNTS: u64 = 1 << 20;
 const LITTLE_SPREAD: u64 = 1 << 4;
 const LITTLE_LEFT: u64 = 1 << 2;
-/// Bit lengths that are told apart, of what is left and of how much neighbours differ.
+/// Number of classes of bit lengths, of residuals and of the spread of neighbors.
 const LENGTHS: usize = 1 << 6;
 const SPREADS: usize = 1 << 5;
-/// In the head of a block: there are weights; otherwise below, the orders of differences along x, y and z.
+/// Flag in the head of a block: weights follow. Otherwise the bits below are the orders of
+/// differences along x, y and z.
 pub const SQUARES: u16 = 1 << 3;
 
-/// The distances of neighbours, in planes, rows and elements.
+/// The offsets of neighbors in planes, rows and elements.
 const NEIGHBOURS: [[isize; 3]; TAPS] = [
     [0, 0, -1],
     [0, 0, -2],
@@ -57,29 +61,30 @@ const NEIGHBOURS: [[isize; 3]; TAPS] = [
     [-1, 1, 1],
 ];
 
-/// Of a kind, which of them are in the block.
+/// For each kind of row, a bit for each of these neighbors that is in the block.
 const PRESENT: [u32; KINDS] = [0x0007, 0x007f, 0xe387, 0xffff, 0x1fff];
 
-/// What a number and its neighbours have above the one before it; the number comes first.
+/// The differences of a number and of its neighbors to the previous number. The number itself comes
+/// first.
 pub type Differences = [i32; TAPS];
 
-/// How neighbours are found.
+/// Positions of neighbors.
 pub struct Neighbours {
     view: View,
 }
 
 impl Neighbours {
-    /// Those of a block's numbers.
+    /// The neighbors of the numbers of a block.
     pub fn new(view: View) -> Self {
         Self { view }
     }
 
-    /// How many a number has.
+    /// Number of neighbors of a number.
     pub fn count(&self) -> usize {
         if self.view.is_line() || self.view.is_deep() { TAPS } else { PLANE_TAPS }
     }
 
-    /// Where neighbour `i` is, if rows and elements are so far apart.
+    /// The offset of neighbor `i`, for these strides of rows and elements.
     pub fn offset(&self, i: usize, row: usize, element: usize) -> isize {
         let (row, element) = (row as isize, element as isize);
         if self.view.is_line() {
@@ -89,7 +94,7 @@ impl Neighbours {
         (z * self.view.per_plane as isize + y) * row + x * element
     }
 
-    /// Takes differences of some numbers that have all neighbours of their kind within the block.
+    /// Collects the differences of some numbers whose neighbors are all within the block.
     #[inline(always)]
     fn sample<W: Word>(&self, numbers: &[W], samples: &mut Vec<Differences>) {
         let View { n, length, .. } = self.view;
@@ -117,30 +122,30 @@ impl Neighbours {
         }
     }
 
-    /// Those that numbers of a kind have, but for the one before them.
+    /// The neighbors that numbers of a kind have, except the previous number.
     fn present(&self, kind: Kind) -> impl Iterator<Item = usize> {
         let present = if self.view.is_line() { 0xffff } else { PRESENT[kind as usize] };
         (1..self.count()).filter(move |i| present >> i & 1 != 0)
     }
 }
 
-/// The weights of all kinds. That of the first neighbour is what the others leave of 1.
+/// The weights of all kinds. The weight of the first neighbor is 1 minus the sum of the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Weights {
     of: [[i16; TAPS]; KINDS],
-    /// Bits of a weight below 1.
+    /// Fraction bits of a weight.
     pub fraction: u32,
-    /// What the head of a block says of them.
+    /// Their description in the head of a block.
     pub head: u16,
 }
 
 impl Weights {
-    /// Those that make differences of these orders, 0 or 1, along x, y and z: bits 0 to 2.
+    /// The weights that form differences of these orders, 0 or 1, along x, y and z: bits 0 to 2.
     fn differences(neighbours: &Neighbours, orders: u16) -> Self {
         let mut of = [[0; TAPS]; KINDS];
         for &kind in neighbours.view.kinds().iter().filter(|_| !neighbours.view.is_line()) {
             let present: u32 = neighbours.present(kind).map(|i| 1 << i).sum();
-            // Along an axis without a neighbour there are no differences.
+            // An axis without a neighbor has no differences.
             let has = |i: u32| u16::from(present >> i & 1 != 0);
             let orders = orders & (1 | has(5) << 1 | has(8) << 2);
             for i in neighbours.present(kind) {
@@ -155,7 +160,7 @@ impl Weights {
         Self { of, fraction: 0, head: orders }
     }
 
-    /// Those that suit some numbers best.
+    /// Chooses the weights that suit some numbers best.
     #[inline(always)]
     pub fn choose<W: Word>(neighbours: &Neighbours, numbers: &[W], samples: &mut Vec<Differences>) -> Self {
         let view = &neighbours.view;
@@ -176,7 +181,8 @@ impl Weights {
             return Self::differences(neighbours, 1);
         }
         let cost = |weights: &Self| cost(tried(), &weights.of[sampled as usize], weights.fraction);
-        // Of all elements, as far as the samples tell; weights are to be written.
+        // The costs of all elements, extrapolated from the samples; fitted weights must also be
+        // written.
         let per_sample = (view.n / tried().len()) as u64;
         let mut best = (cost(&squares) * per_sample + 8 * LOG_OF_2 * squares.n_bytes(neighbours) as u64, squares);
         for orders in 1..8 {
@@ -189,13 +195,13 @@ impl Weights {
         best.1
     }
 
-    /// Bytes of what is written.
+    /// Bytes that [`Self::write`] writes.
     pub fn n_bytes(&self, neighbours: &Neighbours) -> usize {
         let weights = |&kind: &Kind| neighbours.present(kind).count();
         if self.head & SQUARES == 0 { 0 } else { 2 * neighbours.view.kinds().iter().map(weights).sum::<usize>() }
     }
 
-    /// Writes them.
+    /// Writes the weights.
     pub fn write(&self, neighbours: &Neighbours, out: &mut [u8]) {
         let kinds = neighbours.view.kinds().iter();
         let weights = kinds.flat_map(|&kind| neighbours.present(kind).map(move |i| self.of[kind as usize][i]));
@@ -204,7 +210,8 @@ impl Weights {
         }
     }
 
-    /// Those that a head tells of, with what is at the start of `bytes`; and the bytes of that.
+    /// Reads the weights that a head describes from the start of `bytes`. Returns them and the
+    /// bytes read.
     ///
     /// # Errors
     /// `Corrupt`.
@@ -226,8 +233,8 @@ impl Weights {
         Ok((weights, n_bytes))
     }
 
-    /// Gives a lane the weights of a kind: that of the first neighbour is such that all of them have the sum 0, as those of
-    /// differences from that neighbour do.
+    /// Sets a lane's weights to those of a kind. The first neighbor gets the negative sum of the
+    /// others, so that the sum applies to differences from that neighbor.
     #[inline(always)]
     pub fn give<W: Word>(&self, kind: Kind, lane: usize, weights: &mut [[W; LANES]; TAPS]) {
         let mut first = W::ZERO;
@@ -240,9 +247,10 @@ impl Weights {
     }
 }
 
-/// The sums of products of samples' differences. What was predicted badly, by weights that are known, counts less, since bits
-/// grow slower than squares. So does what has neighbours that differ much: much is left of it, in a context of its own,
-/// where a small part of it matters as much as where they are alike.
+/// The sums of products of the samples' differences. Samples that the known weights predict badly
+/// weigh less, because bits grow more slowly than squares. So do samples whose neighbors differ
+/// much. Their residuals are large and have a context of their own; there, a small fraction of a
+/// residual matters as much as it does where neighbors are similar.
 #[inline(always)]
 fn sums_of<'a>(samples: impl Iterator<Item = &'a Differences>, known: Option<&[i16; TAPS]>) -> [[i64; TAPS]; TAPS] {
     let (mut sums, mut n) = ([[0; TAPS]; TAPS], 0);
@@ -261,8 +269,8 @@ fn sums_of<'a>(samples: impl Iterator<Item = &'a Differences>, known: Option<&[i
     sums
 }
 
-/// Adds the products of some samples' differences, as often as these count: a row of sums at a time stays in registers. The
-/// first row, with those of the numbers themselves, is of no use.
+/// Adds the weighted products of some samples' differences. One row of sums at a time stays in
+/// registers. The first row, the products with the numbers themselves, is not needed.
 #[inline(always)]
 fn add_products(sums: &mut [[i64; TAPS]; TAPS], samples: &[(Differences, i32)]) {
     for (i, sums) in sums.iter_mut().enumerate().skip(1) {
@@ -281,21 +289,22 @@ fn difference<W: Word>(a: W, b: W) -> i32 {
     a.minus(b).to_i64().clamp(-LIMIT, LIMIT) as i32
 }
 
-/// What is left of a number.
+/// The residual of a number.
 #[inline(always)]
 fn left_of(d: &Differences, weights: &[i16; TAPS], fraction: u32) -> i64 {
     let sum: i64 = (1..TAPS).map(|i| i64::from(d[i]) * i64::from(weights[i])).sum();
     i64::from(d[0]) - ((sum + (1 << fraction >> 1)) >> fraction)
 }
 
-/// How much the neighbours of a number differ from the one before it.
+/// The spread of a number's neighbors: how much they differ from the previous number.
 #[inline(always)]
 fn spread(d: &Differences) -> u32 {
     d[1..].iter().map(|d| d.unsigned_abs()).sum()
 }
 
-/// What samples would take with such weights, in the units of [`log`]: bit lengths of what is left in classes by how much the
-/// neighbours differ, much as contexts have them, and the bits below the highest one.
+/// Estimated cost of the samples with these weights, in the units of [`log`]. Bit lengths of
+/// residuals are coded in classes by the spread of neighbors, similar to contexts. The bits below
+/// the highest one are added.
 #[inline(always)]
 fn cost<'a>(samples: impl Iterator<Item = &'a Differences>, weights: &[i16; TAPS], fraction: u32) -> u64 {
     let mut counts = [[0_u32; LENGTHS]; SPREADS];
@@ -309,13 +318,14 @@ fn cost<'a>(samples: impl Iterator<Item = &'a Differences>, weights: &[i16; TAPS
     }
     let of = |n: u32| if n > 0 { u64::from(n) * log(n.into()) } else { 0 };
     let of_class = |counts: &[u32; LENGTHS]| {
-        // What logarithms are rounded off by may make it less than nothing.
+        // Rounding of logarithms may make the difference negative.
         of(counts.iter().sum()).saturating_sub(counts.iter().map(|&n| of(n)).sum())
     };
     counts.iter().map(of_class).sum::<u64>() + LOG_OF_2 * below
 }
 
-/// Sets the weights of these neighbours to those of least squares, in single operations of binary64.
+/// Sets the weights of these neighbors to the least-squares solution, in single operations of
+/// binary64.
 fn solve(sums: &[[i64; TAPS]; TAPS], present: impl Iterator<Item = usize>, weights: &mut [i16; TAPS]) {
     let mut of = [0; TAPS];
     let mut n = 0;
@@ -323,7 +333,8 @@ fn solve(sums: &[[i64; TAPS]; TAPS], present: impl Iterator<Item = usize>, weigh
         of[n] = i;
         n += 1;
     }
-    // The factor of Cholesky, of the sums with a little more on the diagonal, so that there is one.
+    // The Cholesky factor of the sums. A small value is added to the diagonal, so that the factor
+    // exists.
     let mut factor = [[0.0; TAPS]; TAPS];
     let mut x = [0.0; TAPS];
     for i in 0..n {
@@ -357,7 +368,7 @@ fn solve(sums: &[[i64; TAPS]; TAPS], present: impl Iterator<Item = usize>, weigh
         x[i] = sum / factor[i][i];
     }
     for i in 0..n {
-        // Out of range, or not a number, it becomes the nearest one, or 0.
+        // Values out of range saturate, and NaN becomes 0.
         weights[of[i]] = (x[i] * f64::from(1 << FRACTION)).round_ties_even() as i16;
     }
 }
@@ -375,7 +386,7 @@ mod tests {
         for shape in [[1, 1, 5000], [1, 60, 80], [9, 20, 30]] {
             let view = View::new(shape);
             let neighbours = Neighbours::new(view);
-            // A wave that is rounded needs more than differences.
+            // Differences cannot predict a rounded wave.
             let number =
                 |i: usize| ((i as f64 / 40.0).sin() * 20.0 + (i as f64 / 700.0).cos() * 30.0).round() as i32 as u32;
             let numbers: Vec<u32> = (0..view.n).map(number).collect();

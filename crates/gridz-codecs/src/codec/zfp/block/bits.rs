@@ -1,4 +1,4 @@
-//! Bit strings in words of 64 bits, lowest bit first, as the bytes of little-endian words.
+//! Bit strings in 64-bit words, lowest bit first, stored as little-endian bytes.
 
 use crate::stage::bits;
 
@@ -8,41 +8,42 @@ pub fn low_mask(n: u32) -> u64 {
     if n == 0 { 0 } else { u64::MAX >> (64 - n) }
 }
 
-/// Writes bits behind each other. It writes nothing behind the end of its room, but counts on.
+/// Appends bits. Bits after the end of its buffer are discarded, but counted.
 pub struct BitWriter<'a> {
     words: &'a mut [[u8; 8]],
-    /// The word that is being filled.
+    /// The partial word.
     waiting: u64,
     position: usize,
 }
 
 impl<'a> BitWriter<'a> {
-    /// Writes to whole words of these bytes, from bit `start` on. Bits of its word below that are kept.
+    /// Writes to whole words of these bytes, from bit `start` on. Preserves the lower bits of the
+    /// first word.
     pub fn new(bytes: &'a mut [u8], start: usize) -> Self {
         let (words, _) = bytes.as_chunks_mut();
         let before = words.get(start / 64).map_or(0, |word| u64::from_le_bytes(*word));
         Self { words, waiting: before & low_mask(start as u32 % 64), position: start }
     }
 
-    /// Bits from the start of the room to the next bit.
+    /// Index of the next bit, from the start of the buffer.
     #[inline(always)]
     pub fn position(&self) -> usize {
         self.position
     }
 
-    /// Whether there was no room for some bits.
+    /// True if some bits did not fit.
     pub fn ran_out(&self) -> bool {
         self.position > 64 * self.words.len()
     }
 
-    /// Writes the lowest `n` ≤ 64 bits of `value`, which has no others.
+    /// Writes the lowest `n` ≤ 64 bits of `value`; its other bits must be zero.
     #[inline(always)]
     pub fn put(&mut self, value: u64, n: u32) {
         let before = self.position % 64;
         self.waiting |= value << before;
         if before + n as usize >= 64 {
             self.store();
-            // All bits of the value but those that did not fit; all of it fitted if the word was empty.
+            // The bits of the value that did not fit. None remain if the word was empty.
             self.waiting = value >> 1 >> (63 - before);
         }
         self.position += n as usize;
@@ -57,22 +58,22 @@ impl<'a> BitWriter<'a> {
         }
     }
 
-    /// Writes the word that is not full, with zeros behind the last bit.
+    /// Writes the partial word, padded with zeros.
     pub fn finish(mut self) {
         if !self.position.is_multiple_of(64) {
             self.store();
         }
     }
 
-    /// Whether there is as much room as [`BitWriter::in_room`] wants.
+    /// True if there is enough room for [`BitWriter::in_room`].
     pub fn has_room(&self) -> bool {
         self.words.len().saturating_sub(self.position / 64) >= ROOM
     }
 
-    /// Has a group of blocks written to a [`Room`]; the number of bits.
+    /// Lets `write` write a group of blocks to a [`Room`]. Returns the number of bits.
     ///
     /// # Panics
-    /// If there is no such room.
+    /// If [`BitWriter::has_room`] is false.
     #[inline(always)]
     pub fn in_room(&mut self, write: impl FnOnce(&mut Room)) -> u32 {
         let words = self.words[self.position / 64..].first_chunk_mut().expect("room for a group");
@@ -94,19 +95,20 @@ impl<'a> BitWriter<'a> {
     }
 }
 
-/// Words that a group of blocks never fills.
+/// Words that a group of blocks never exceeds.
 const ROOM: usize = 1024;
 
-/// Room for a group of blocks. Positions are counted from the word in which it begins. The bits of that word from the
-/// position on are zero, and what is in the words behind it does not matter: so bits are added to a word, and the words
-/// behind it written, without a decision.
+/// A buffer for a group of blocks. Positions are relative to the word in which the group begins.
+/// The bits of the current word from the position on are zero, and later words have arbitrary
+/// contents. So bits are added to the current word, and later words are overwritten, without
+/// branches.
 pub struct Room<'a> {
     words: &'a mut [[u8; 8]; ROOM],
     position: usize,
 }
 
 impl Room<'_> {
-    /// Bits from the start of the room to the next bit.
+    /// Index of the next bit, from the start of the buffer.
     #[inline(always)]
     pub fn position(&self) -> usize {
         self.position
@@ -122,7 +124,7 @@ impl Room<'_> {
         self.words[at % ROOM] = word.to_le_bytes();
     }
 
-    /// Writes the lowest `n` ≤ 64 bits of `value`, which has no others.
+    /// Writes the lowest `n` ≤ 64 bits of `value`; its other bits must be zero.
     #[inline(always)]
     pub fn put(&mut self, value: u64, n: u32) {
         let (at, before) = (self.position / 64, self.position % 64);
@@ -131,11 +133,13 @@ impl Room<'_> {
         self.position += n as usize;
     }
 
-    /// Writes eight strings of bits, the last one first, each in three words from word `at` on, in which the one before ends,
-    /// or which is behind that. The last bit is before `end`.
+    /// Writes eight bit strings, the last one first. String `i` is given as three words from word
+    /// `at[i]` on; that is the word in which the previous string ends, or a later one. The last bit
+    /// must be before `end`.
     #[inline(always)]
     pub fn put_eight(&mut self, at: &[u64; 8], bits: &[[u64; 8]; 3], end: usize) {
-        // The words of the string before are kept in registers: to read them again takes longer than all the rest.
+        // The words of the previous string stay in registers: reading them again would take longer
+        // than everything else.
         let mut last = self.position / 64;
         let mut words = [self.word(last), 0, 0];
         for i in (0..8).rev() {
@@ -153,7 +157,7 @@ impl Room<'_> {
         self.position = end;
     }
 
-    /// Takes bits from `end` on back, if there are any, or writes zeros up to `least`.
+    /// Removes the bits from `end` on, if any. Then writes zeros up to `least`.
     #[inline(always)]
     pub fn end_at(&mut self, end: usize, least: usize) {
         self.position = self.position.min(end);
@@ -164,13 +168,13 @@ impl Room<'_> {
         }
     }
 
-    /// All bytes, up to those of the word that is being filled.
+    /// All bytes, including those of the partial word.
     pub fn bytes(&self) -> &[u8] {
         &self.words.as_flattened()[..(self.position / 64 % ROOM + 1) * 8]
     }
 }
 
-/// Reads bits behind each other. Behind the end of the bytes all bits are zero.
+/// Reads consecutive bits. After the end of the bytes, all bits are zero.
 #[derive(Clone)]
 pub struct BitReader<'a> {
     bytes: &'a [u8],
@@ -183,19 +187,19 @@ impl<'a> BitReader<'a> {
         Self { bytes, position: start }
     }
 
-    /// Bits from the start of the bytes to the next bit.
+    /// Index of the next bit, from the start of the bytes.
     #[inline(always)]
     pub fn position(&self) -> usize {
         self.position
     }
 
-    /// The next 64 bits, which stay.
+    /// The next 64 bits, which are not consumed.
     #[inline(always)]
     pub fn peek(&self) -> u64 {
         bits::peek(self.bytes, self.position)
     }
 
-    /// Leaves `n` bits out.
+    /// Skips `n` bits.
     #[inline(always)]
     pub fn skip(&mut self, n: u32) {
         self.position += n as usize;

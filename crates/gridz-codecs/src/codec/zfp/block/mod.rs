@@ -1,10 +1,11 @@
-//! Blocks of a zfp stream: 4 to the power of the rank elements, and the bits they become.
+//! Blocks of a zfp stream: 4 to the power of the rank elements, and their encoding.
 //!
-//! The elements of a block become integers with one exponent for all of them, or are integers. A transform along each
-//! axis makes most of these small. Their digits to base −2, in an order in which the small ones come last, are written plane by
-//! plane from the top, until the planes or the bits that the block may have are used up; see `planes`. A reversible
-//! block has another transform, which loses nothing, and floats that do not survive to become integers are taken
-//! as their words.
+//! The elements of a block are integers, or are converted to integers with a common exponent. A
+//! transform along each axis makes most of them small. Their digits to base −2, ordered such that
+//! small numbers come last, are written bit plane by bit plane from the top. Coding ends when the
+//! planes or the bits that the block may have are used up; see `planes`. A reversible block has
+//! another, lossless transform. Floats that conversion to integers would change are coded as their
+//! words.
 //!
 //! `scalar` is the definition.
 
@@ -20,12 +21,12 @@ mod value;
 pub use self::bits::{BitReader, BitWriter};
 #[cfg(target_arch = "x86_64")]
 pub use self::simd::{Value, prefetch};
-/// Elements with registers at every level.
+/// Elements for which every level has vector code.
 #[cfg(not(target_arch = "x86_64"))]
 pub trait Value: Scalar {}
 #[cfg(not(target_arch = "x86_64"))]
 impl<T: Scalar> Value for T {}
-/// Tells the CPU that bytes are wanted soon that are `ahead` behind the start of these.
+/// Prefetches the bytes that are `ahead` after the start of these.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn prefetch(_: &[u8], _: usize) {}
 pub use self::value::{Scalar, tiny_limit};
@@ -34,17 +35,17 @@ use crate::codec::zfp::numbers::Numbers;
 use crate::cpu::level::Level;
 use crate::settings::CpuLevel;
 
-/// Elements of the blocks that are coded together at most.
+/// Most elements of the blocks that are coded together.
 pub const GROUP: usize = 256;
 
 /// Work that is compiled for each level.
 pub trait Task {
     type Output;
-    /// Does it. It is inlined, with all that is to have the instructions of the level.
+    /// Runs the task. It must be inlined, with everything that should use the level's instructions.
     fn run(self) -> Self::Output;
 }
 
-/// Does a task with the instructions of a level.
+/// Runs a task with the instructions of a level.
 pub fn at_level<T: Task>(level: Level, task: T) -> T::Output {
     match level.kind() {
         #[cfg(target_arch = "x86_64")]
@@ -55,15 +56,16 @@ pub fn at_level<T: Task>(level: Level, task: T) -> T::Output {
     }
 }
 
-/// Encodes blocks of 4^rank elements, which follow each other and are [`GROUP`] elements at most; the number of their
-/// bits. The rank is 1 to 4.
+/// Encodes consecutive blocks of 4^rank elements, at most [`GROUP`] elements in total. Returns the
+/// number of their bits. The rank is 1 to 4.
 ///
-/// Unless blocks are reversible, floats are finite and the magnitude of integers is below 2^(W−2), W being their bits.
+/// Unless blocks are reversible, floats must be finite, and the magnitude of integers must be below
+/// 2^(W−2), where W is their bits.
 pub fn encode<T: Value>(level: Level, rank: usize, numbers: &Numbers, blocks: &[T], out: &mut BitWriter) -> u32 {
     Encode { rank, numbers, blocks, out, decoded: None }.at(level)
 }
 
-/// As [`encode`], and what a decoder makes of the blocks.
+/// As [`encode`]; also writes the blocks as a decoder restores them.
 pub fn encode_checked<T: Value>(
     level: Level,
     rank: usize,
@@ -75,8 +77,9 @@ pub fn encode_checked<T: Value>(
     Encode { rank, numbers, blocks, out, decoded: Some(decoded) }.at(level)
 }
 
-/// Decodes such blocks, whatever the bits are: `S` sequences of as many blocks, side by side, each from bit `at` of the
-/// bytes on, which becomes where it ends. A step in a sequence waits for the one before, and a CPU has time for others.
+/// Decodes such blocks from arbitrary bits: `S` sequences of the same number of blocks, side by
+/// side. Sequence i begins at bit `at[i]`, which becomes the bit at which it ends. A step in a
+/// sequence depends on the previous one, and a CPU has time for other sequences meanwhile.
 pub fn decode<T: Value, const S: usize>(
     level: Level,
     rank: usize,
@@ -88,7 +91,6 @@ pub fn decode<T: Value, const S: usize>(
     Decode { rank, numbers, bytes, at, blocks }.at(level);
 }
 
-/// Blocks to be encoded.
 struct Encode<'a, 'b, T> {
     rank: usize,
     numbers: &'a Numbers,
@@ -106,7 +108,8 @@ impl<T: Value> Encode<'_, '_, T> {
         }
         #[cfg(target_arch = "x86_64")]
         if level.kind() == CpuLevel::Avx512 {
-            // With AVX-512 compilers make nothing better of this, and what they make of short blocks takes a quarter longer.
+            // With AVX-512, compilers generate no better code for this, and for short blocks code
+            // that takes a quarter longer.
             return simd::with_avx2(level, self);
         }
         at_level(level, self)
@@ -127,7 +130,6 @@ impl<T: Value> Task for Encode<'_, '_, T> {
     }
 }
 
-/// Blocks to be decoded.
 struct Decode<'a, T, const S: usize> {
     rank: usize,
     numbers: &'a Numbers,
@@ -143,13 +145,14 @@ impl<T: Value, const S: usize> Decode<'_, T, S> {
         if has_registers(level, self.numbers) {
             return simd::decode(level, self);
         }
-        // One sequence after the other, so the same code does any number of them.
+        // The sequences are decoded one after the other, so the same code handles any number of
+        // them.
         let Self { rank, numbers, bytes, at, blocks } = self;
         at_level(level, DecodeInTurn { rank, numbers, bytes, at, blocks });
     }
 }
 
-/// Sequences of blocks to be decoded one after the other.
+/// Sequences of blocks that are decoded one after the other.
 struct DecodeInTurn<'a, T> {
     rank: usize,
     numbers: &'a Numbers,
@@ -177,7 +180,7 @@ impl<T: Value> Task for DecodeInTurn<'_, T> {
     }
 }
 
-/// Whether blocks are worked on in registers of AVX-512, otherwise than the definition has it.
+/// True if blocks are processed in AVX-512 registers, by other code than the definition.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn has_registers(level: Level, numbers: &Numbers) -> bool {

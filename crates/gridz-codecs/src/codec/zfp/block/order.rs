@@ -1,6 +1,7 @@
-//! In which order the numbers of a block are coded: the smooth ones first. The places are indices in the block.
+//! The order in which the numbers of a block are coded: smooth components first. Entries are
+//! indices in the block.
 
-/// The order of numbers of a block of 4^rank.
+/// The order of the numbers of a block of 4^rank.
 pub const fn order(rank: u32) -> &'static [u8] {
     match rank {
         1 => &ONE_AXIS,

@@ -1,18 +1,19 @@
-//! The planes of a block: bit k of all its numbers, in words of 64 bits.
+//! The bit planes of a block: bit k of all its numbers, in 64-bit words.
 //!
-//! Planes are coded from the top. The number of places at the start of the block where a plane had a 1 so far, up to
-//! the last such place, is s: so many bits of a plane are written as they are. What is above them is nearly always 0, and
-//! is written as runs: a 1 and the zeros up to and with the next 1, or a 0 if there is no other. So a plane's code is
-//! as long as s, the zeros and twice the ones above it, and that 0; neither the last place's 1 nor the 0 behind it are
-//! written, as no other could come.
+//! Planes are coded from the top. Let s be the number of positions up to the last one at which a
+//! plane has had a 1 so far. The first s bits of a plane are written verbatim. The bits above them
+//! are nearly always 0 and are run-length coded: a 1 followed by the zeros up to and including the
+//! next 1, or a 0 if no 1 follows. So a plane's code has s bits, one for each zero and two for each
+//! one above s, and that final 0. Neither a 1 in the last position nor a 0 after it is written,
+//! because nothing else is possible there.
 
 use super::bits::{BitReader, BitWriter, low_mask};
 
-/// How far the coding of planes has come.
+/// State of the coding of a block's planes.
 pub struct Progress {
-    /// Places below which bits are written as they are.
+    /// Positions below which bits are written verbatim.
     pub seen: u32,
-    /// Bits that the block may still have.
+    /// Bits that the block may still use.
     pub left: u32,
 }
 
@@ -21,7 +22,7 @@ impl Progress {
         Self { seen: 0, left }
     }
 
-    /// So many bits of `n` as there are left; they are used up.
+    /// Takes `n` bits from the budget, or as many as are left.
     #[inline(always)]
     fn claim(&mut self, n: u32) -> u32 {
         let n = n.min(self.left);
@@ -30,7 +31,7 @@ impl Progress {
     }
 }
 
-/// The first place from `from` on with a 1.
+/// The first position from `from` on with a 1.
 #[inline(always)]
 fn next_one<const M: usize>(plane: &[u64; M], from: u32) -> Option<u32> {
     let first = (from / 64) as usize;
@@ -40,7 +41,7 @@ fn next_one<const M: usize>(plane: &[u64; M], from: u32) -> Option<u32> {
     Some(64 * i as u32 + word.trailing_zeros())
 }
 
-/// Writes a plane of `n` places. It becomes what a reader sees.
+/// Writes a plane of `n` positions. `plane` becomes what a reader decodes.
 #[inline(always)]
 pub fn write<const M: usize>(out: &mut BitWriter, plane: &mut [u64; M], n: u32, progress: &mut Progress) {
     let as_they_are = progress.claim(progress.seen);
@@ -58,7 +59,7 @@ pub fn write<const M: usize>(out: &mut BitWriter, plane: &mut [u64; M], n: u32, 
         };
         let mut zeros = next - progress.seen;
         if zeros < 62 && zeros + 1 < progress.left && next < n - 1 {
-            // Nearly always.
+            // This is nearly always the case.
             out.put(1 | 2 << zeros, zeros + 2);
             progress.left -= zeros + 1;
         } else {
@@ -69,7 +70,7 @@ pub fn write<const M: usize>(out: &mut BitWriter, plane: &mut [u64; M], n: u32, 
                 out.put(1, 1);
             }
         }
-        // Where the zeros are cut off a reader takes the 1 to be.
+        // If the zeros are truncated, a reader assumes the 1 there.
         written = progress.seen + zeros;
         plane[(written / 64) as usize] |= 1 << (written % 64);
         written += 1;
@@ -93,7 +94,8 @@ pub fn read<const M: usize>(bits: &mut BitReader, n: u32, progress: &mut Progres
         if bits.take(1) == 0 {
             break;
         }
-        // The next 1 is nowhere else if it does not come before the last place, or the end of the block.
+        // The next 1 must be at the last position if it does not occur before it or before the end
+        // of the block.
         let most = progress.left.min(n - 1 - progress.seen);
         let zeros = zeros_before_one(bits, most);
         progress.left -= zeros;
@@ -108,7 +110,7 @@ pub fn read<const M: usize>(bits: &mut BitReader, n: u32, progress: &mut Progres
     plane
 }
 
-/// Reads zeros up to a 1, which stays, but not more than `most`.
+/// Consumes zeros up to a 1, which is not consumed, but at most `most`.
 #[inline(always)]
 fn zeros_before_one(bits: &mut BitReader, most: u32) -> u32 {
     let mut zeros = 0;

@@ -1,4 +1,4 @@
-//! Blocks step by step: the definition.
+//! Codes blocks step by step: the definition.
 
 use super::bits::{BitReader, BitWriter, low_mask};
 use super::order::order;
@@ -8,19 +8,19 @@ use super::value::{Scalar, exponent, is_tiny, sortable};
 use crate::codec::zfp::numbers::Numbers;
 use crate::stage::word::Word;
 
-/// How the elements of a block are integers.
+/// How integers represent the elements of a block.
 #[derive(Clone, Copy)]
 pub enum Form {
-    /// All are zero: there are no planes.
+    /// All elements are zero; there are no planes.
     Zeros,
-    /// They are floats times a power of two, by the block's exponent.
+    /// Floats times a power of two, given by the block's exponent.
     Scaled(i32),
-    /// They are the elements' words.
+    /// The elements' words.
     Words,
 }
 
 impl Form {
-    /// The form in which a block is coded.
+    /// Chooses the form of a block.
     #[inline(always)]
     pub fn choose<T: Scalar>(rank: u32, numbers: &Numbers, block: &[T]) -> Self {
         if !T::IS_FLOAT {
@@ -33,7 +33,7 @@ impl Form {
         Self::lossy::<T>(rank, numbers, e)
     }
 
-    /// The form of a block that is not reversible, by the exponent of floats.
+    /// The form of a block that is not reversible, from the exponent of its floats.
     #[inline(always)]
     pub fn lossy<T: Scalar>(rank: u32, numbers: &Numbers, e: i32) -> Self {
         if !T::IS_FLOAT {
@@ -45,7 +45,7 @@ impl Form {
         }
     }
 
-    /// Planes of a block that is not reversible.
+    /// Number of planes of a block that is not reversible.
     #[inline(always)]
     pub fn lossy_planes<T: Scalar>(self, rank: u32, numbers: &Numbers) -> u32 {
         match self {
@@ -55,7 +55,7 @@ impl Form {
         }
     }
 
-    /// What a reader multiplies integers with.
+    /// The factor by which a reader multiplies integers.
     #[inline(always)]
     pub fn power<T: Scalar>(self) -> T {
         match self {
@@ -64,7 +64,7 @@ impl Form {
         }
     }
 
-    /// What tells a reader the form, and the number of bits of that.
+    /// The code of the form in the stream, and its number of bits.
     #[inline(always)]
     pub fn code<T: Scalar>(self, is_reversible: bool) -> (u64, u32) {
         let flag_bits = 1 + u32::from(is_reversible);
@@ -82,7 +82,7 @@ impl Form {
     /// Reads the form of a block.
     #[inline(always)]
     pub fn read<T: Scalar>(is_reversible: bool, bits: &mut BitReader) -> Self {
-        // All of it is in one look at the bits.
+        // A single peek covers all of the code.
         let (code, flag_bits) = (bits.peek(), 1 + u32::from(is_reversible));
         let (form, n_bits) = match code & 3 {
             _ if !T::IS_FLOAT => (Form::Words, 0),
@@ -97,7 +97,7 @@ impl Form {
         form
     }
 
-    /// Makes integers of elements.
+    /// Converts elements to integers.
     #[inline(always)]
     fn integers<T: Scalar>(self, block: &[T], integers: &mut [T::Word]) {
         match self {
@@ -116,7 +116,7 @@ impl Form {
         }
     }
 
-    /// Makes elements of integers.
+    /// Converts integers to elements.
     #[inline(always)]
     fn elements<T: Scalar>(self, integers: &[T::Word], block: &mut [T]) {
         match self {
@@ -136,7 +136,7 @@ impl Form {
     }
 }
 
-/// Scaled floats are smaller where a decoder gets every bit of them back.
+/// Chooses scaled floats, which need fewer bits, if a decoder can restore every bit from them.
 #[inline(always)]
 fn choose_reversible<T: Scalar>(block: &[T], e: i32) -> Form {
     let (form, power, back) = if e == -T::BIAS {
@@ -151,7 +151,7 @@ fn choose_reversible<T: Scalar>(block: &[T], e: i32) -> Form {
     if is_scaled { form } else { Form::Words }
 }
 
-/// Planes of a block that is not reversible; the exponent is that of floats.
+/// Number of planes of a block that is not reversible; `e` is the exponent of its floats.
 #[inline(always)]
 pub fn lossy_planes<T: Scalar>(rank: u32, numbers: &Numbers, e: i32) -> u32 {
     if !T::IS_FLOAT {
@@ -163,7 +163,7 @@ pub fn lossy_planes<T: Scalar>(rank: u32, numbers: &Numbers, e: i32) -> u32 {
     }
 }
 
-/// The transpose of 8×8 bits: bit r of byte j becomes bit j of byte r.
+/// Transposes 8×8 bits: bit r of byte j becomes bit j of byte r.
 #[inline(always)]
 fn transposed(mut bits: u64) -> u64 {
     for (n, mask) in [(7, 0x00aa_00aa_00aa_00aa), (14, 0x0000_cccc_0000_cccc), (28, 0xf0f0_f0f0)] {
@@ -190,7 +190,7 @@ fn eight_planes<W: Word, const N: usize, const M: usize>(digits: &[W; N], q: u32
     planes
 }
 
-/// Adds planes 8q to 8q + 7 to digits.
+/// ORs planes 8q to 8q + 7 into digits.
 #[inline(always)]
 fn add_planes<W: Word, const N: usize, const M: usize>(digits: &mut [W; N], q: u32, planes: &[[u64; M]; 8]) {
     for (m, eight) in digits.chunks_mut(8).enumerate() {
@@ -235,7 +235,7 @@ fn encode_block<T: Scalar, const N: usize, const M: usize>(
     let (code, n_bits) = form.code::<T>(numbers.is_reversible());
     out.put(code, n_bits);
 
-    // What a decoder sees of the digits.
+    // The digits that a decoder sees.
     let mut seen = [T::Word::default(); N];
     if !matches!(form, Form::Zeros) {
         let mut integers = [T::Word::default(); N];
@@ -329,7 +329,7 @@ fn decode_block<T: Scalar, const N: usize, const M: usize>(
     bits.skip(numbers.minbits.saturating_sub((bits.position() - start) as u32));
 }
 
-/// What a decoder makes of digits.
+/// Converts digits to elements, as a decoder does.
 #[inline(always)]
 fn elements_of<T: Scalar, const N: usize>(
     numbers: &Numbers,

@@ -1,11 +1,11 @@
-//! The transform of a block: what makes its numbers small but for the first ones.
+//! The transform of a block, which makes all but its first numbers small.
 
 use crate::stage::word::Word;
 
 /// A line of four numbers.
 type Line<W> = [W; 4];
 
-/// From values to coefficients, rounding on the way.
+/// From values to coefficients, with rounding.
 #[inline(always)]
 fn forward<W: Word>([mut x, mut y, mut z, mut w]: Line<W>) -> Line<W> {
     x = x.plus(w).shift_signed(1);
@@ -21,7 +21,7 @@ fn forward<W: Word>([mut x, mut y, mut z, mut w]: Line<W>) -> Line<W> {
     [x, y, z, w]
 }
 
-/// Back, as near as can be.
+/// The approximate inverse of [`forward`].
 #[inline(always)]
 fn backward<W: Word>([mut x, mut y, mut z, mut w]: Line<W>) -> Line<W> {
     y = y.plus(w.shift_signed(1));
@@ -37,7 +37,7 @@ fn backward<W: Word>([mut x, mut y, mut z, mut w]: Line<W>) -> Line<W> {
     [x, y, z, w]
 }
 
-/// From values to differences of differences.
+/// From values to higher-order differences.
 #[inline(always)]
 fn forward_reversible<W: Word>([x, mut y, mut z, mut w]: Line<W>) -> Line<W> {
     w = w.minus(z);
@@ -49,7 +49,7 @@ fn forward_reversible<W: Word>([x, mut y, mut z, mut w]: Line<W>) -> Line<W> {
     [x, y, z, w]
 }
 
-/// Back, exactly.
+/// The exact inverse of [`forward_reversible`].
 #[inline(always)]
 fn backward_reversible<W: Word>([x, mut y, mut z, mut w]: Line<W>) -> Line<W> {
     w = w.plus(z);
@@ -61,7 +61,7 @@ fn backward_reversible<W: Word>([x, mut y, mut z, mut w]: Line<W>) -> Line<W> {
     [x, y, z, w]
 }
 
-/// Replaces all lines along the axis along which elements are `stride` apart.
+/// Replaces all lines along the axis with this stride.
 #[inline(always)]
 fn along<W: Word>(block: &mut [W], stride: usize, lift: impl Fn(Line<W>) -> Line<W>) {
     for four in block.chunks_exact_mut(4 * stride) {
@@ -98,13 +98,13 @@ pub fn restore<W: Word>(block: &mut [W], rank: u32, is_reversible: bool) {
     }
 }
 
-/// A word with a 1 in every other place, from the second one on.
+/// A word in which every other bit is 1, from the second bit on.
 #[inline(always)]
 pub fn alternating<W: Word>() -> W {
     W::from_u64(0xaaaa_aaaa_aaaa_aaaa)
 }
 
-/// The digits of a number to base −2: small numbers of either sign have zeros on top.
+/// The digits of a number to base −2. Small numbers of either sign have leading zeros.
 #[inline(always)]
 pub fn to_negabinary<W: Word>(number: W) -> W {
     number.plus(alternating()) ^ alternating()

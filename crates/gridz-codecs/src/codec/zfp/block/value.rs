@@ -1,29 +1,29 @@
-//! What blocks have as elements, and how these become integers.
+//! The element types of blocks, and their conversion to integers.
 
 use crate::stage::word::Word;
 
 /// An element: `f32`, `f64`, `i32` or `i64`.
 pub trait Scalar: Copy + Default + PartialEq + Send + Sync + 'static {
-    /// The words of such elements, with which blocks are computed.
+    /// The word of such an element, in which blocks are computed.
     type Word: Word;
-    /// Whether it is a float.
+    /// True for floats.
     const IS_FLOAT: bool;
     /// Bits of the exponent of a block of floats.
     const EXPONENT_BITS: u32;
-    /// What is added to that exponent.
+    /// Bias of that exponent.
     const BIAS: i32;
-    /// Bits in which a reversible block has its number of planes.
+    /// Bits of the number of planes of a reversible block.
     const PLANES_BITS: u32;
 
-    /// Its bytes.
+    /// Bytes of an element.
     const BYTES: usize = Self::Word::BYTES;
 
-    /// The element with these bytes, the lowest first.
+    /// Reads an element from little-endian bytes.
     #[inline(always)]
     fn read(bytes: &[u8]) -> Self {
         Self::of_word(Self::Word::read(bytes))
     }
-    /// Writes the element's bytes.
+    /// Writes the element to little-endian bytes.
     #[inline(always)]
     fn write(self, bytes: &mut [u8]) {
         self.word().write(bytes);
@@ -32,13 +32,13 @@ pub trait Scalar: Copy + Default + PartialEq + Send + Sync + 'static {
     fn word(self) -> Self::Word;
     /// The element with a word.
     fn of_word(word: Self::Word) -> Self;
-    /// Of a float, the bits without the sign; of an integer, 0.
+    /// For floats, the bits without the sign; for integers, 0.
     fn magnitude(self) -> Self::Word;
-    /// Of a float, 2^exponent, rounded to such a float; it may be 0 or infinite.
+    /// For floats, 2^exponent, rounded to the type; it may be 0 or infinite.
     fn power(exponent: i32) -> Self;
-    /// The product with a power of two as an integer, cut off towards zero.
+    /// The product with a power of two as an integer, truncated towards zero.
     fn scaled(self, power: Self) -> Self::Word;
-    /// The integer as a float, times a power of two.
+    /// Converts an integer to a float and multiplies it by a power of two.
     fn of_scaled(number: Self::Word, power: Self) -> Self;
 }
 
@@ -130,8 +130,9 @@ macro_rules! integer {
 integer!(i32, u32, 5);
 integer!(i64, u64, 6);
 
-/// The exponent of a block of floats: e if its largest magnitude is f·2^e with 1/2 ≤ f < 1, but at least that of the
-/// smallest normal number, or −[`Scalar::BIAS`] if all are zero. Of integers, 0.
+/// The exponent of a block of floats. It is e if its largest magnitude is f·2^e with 1/2 ≤ f < 1,
+/// but at least that of the smallest normal number, or −[`Scalar::BIAS`] if all are zero. For
+/// integers, 0.
 #[inline(always)]
 pub fn exponent<T: Scalar>(block: &[T]) -> i32 {
     let mut largest = T::Word::default();
@@ -150,19 +151,19 @@ pub fn exponent_of<T: Scalar>(largest: T::Word) -> i32 {
     (largest >> (T::Word::BITS - 1 - T::EXPONENT_BITS)).to_u64() as i32 + 1 - T::BIAS
 }
 
-/// Whether a block with this exponent has no power of two that makes its floats integers: all elements of such a block
-/// are to be coded as 0, unless it is reversible.
+/// True if, for a block with this exponent, no power of two converts its floats to integers. All
+/// elements of such a block are coded as 0, unless it is reversible.
 #[inline(always)]
 pub fn is_tiny<T: Scalar>(exponent: i32) -> bool {
     T::IS_FLOAT && T::Word::BITS as i32 - 2 - exponent > T::BIAS
 }
 
-/// The smallest magnitude with which a block is not tiny, as `is_tiny` has it. Of integers, 0.
+/// The smallest magnitude of a block for which [`is_tiny`] is false. For integers, 0.
 pub fn tiny_limit<T: Scalar>() -> T::Word {
     if T::IS_FLOAT { T::power(T::Word::BITS as i32 - 3 - T::BIAS).word() } else { T::Word::default() }
 }
 
-/// Elements with the top bit set have their other bits inverted, so that words are in the order of values.
+/// Inverts the other bits of elements whose top bit is set, so that words have the order of values.
 #[inline(always)]
 pub fn sortable<T: Scalar>(word: T::Word) -> T::Word {
     if T::IS_FLOAT { word ^ (word.shift_signed(T::Word::BITS - 1) >> 1) } else { word }

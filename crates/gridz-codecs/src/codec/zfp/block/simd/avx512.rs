@@ -1,10 +1,11 @@
 //! Registers of AVX-512, with VBMI, VBMI2, VPOPCNTDQ and GFNI.
 //!
-//! A quarter of a bundle is one register of 32-bit words or two of 64-bit ones. Which axis the quarters differ in is
-//! changed by sorting even and odd lanes apart, twice; so lines are four registers, and the transform needs no shuffles.
+//! A quarter of a bundle is one register of 32-bit words, or two of 64-bit words. Separating even
+//! and odd lanes twice changes the axis in which the quarters differ. So lines are spread over four
+//! registers, and the transform itself needs no shuffles.
 //!
-//! Planes: bytes q of all numbers are gathered in the order of the numbers, and `gf2p8affineqb` transposes the 8×8 bits of
-//! every eight bytes, which gives the planes 8q to 8q + 7.
+//! Planes: bytes q of all numbers are gathered in the order of the numbers. `gf2p8affineqb`
+//! transposes the 8×8 bits of every eight bytes, which gives the planes 8q to 8q + 7.
 
 #![expect(clippy::needless_range_loop, reason = "registers of several arrays, by one number")]
 
@@ -21,7 +22,8 @@ use super::strings::{short_strings, strings_of_64, words};
 use super::{BUNDLE, LANES, Machine, ShortStrings, Strings};
 use crate::stage::word::Word;
 
-/// Where the number at a place of a plane is in a bundle, after the transform: its axes are in another order then.
+/// Index in a bundle, after the transform, of the number at a position of a plane. The transform
+/// changes the order of the axes.
 const fn source(rank: usize, place: usize) -> usize {
     match rank {
         1 => 16 * (place % 4) + place / 4,
@@ -34,13 +36,15 @@ const fn source(rank: usize, place: usize) -> usize {
     }
 }
 
-/// How bytes are gathered: the first byte of every number from pairs of registers, and which places come from which pair.
+/// Tables to gather bytes: the first byte of every number from pairs of registers, and the
+/// positions that each pair provides.
 struct Gather {
     bytes: Indices,
     pairs: [u64; 4],
 }
 
-/// Numbers of `width` bytes. Of every eight the last one comes first, as the transposition wants it.
+/// The tables for numbers of `width` bytes. Each eight are in reverse order, as the transposition
+/// requires.
 const fn gather(rank: usize, width: usize) -> Gather {
     let mut gather = Gather { bytes: [0; 64], pairs: [0; 4] };
     let mut i = 0;
@@ -53,7 +57,8 @@ const fn gather(rank: usize, width: usize) -> Gather {
     gather
 }
 
-/// How bytes come back, for each register: byte q of a number is in one of the registers q and q ^ 1.
+/// Tables to scatter bytes, one per register. Byte q of a number is in one of the registers q and q
+/// ^ 1.
 const fn scatter(rank: usize, width: usize) -> [Indices; 8] {
     let mut tables = [[0; 64]; 8];
     let mut place = 0;
@@ -90,7 +95,7 @@ static TABLES: Tables = Tables {
     ],
 };
 
-/// From eight by eight bytes to their transpose.
+/// Transposes eight by eight bytes.
 static TRANSPOSED: Indices = {
     let mut table = [0; 64];
     let mut i = 0;
@@ -101,7 +106,7 @@ static TRANSPOSED: Indices = {
     table
 };
 
-/// From planes to bytes as the transposition of bits wants them: the last plane first.
+/// From planes to the byte order that the bit transposition requires: the last plane first.
 static FROM_PLANES: Indices = {
     let mut table = [0; 64];
     let mut i = 0;
@@ -139,7 +144,8 @@ static PAIRS: [Indices; 2] = {
 /// From pairs of planes to eight planes, the last one first; the first eight, and the others.
 static MIXED: [[u64; 8]; 2] = [[11, 3, 10, 2, 9, 1, 8, 0], [15, 7, 14, 6, 13, 5, 12, 4]];
 
-/// From two words of each of four blocks, with 16 bits for a plane, to eight planes, the last one first.
+/// From two words of each of four blocks, with 16 bits per plane, to eight planes, the last one
+/// first.
 static OF_WORDS: [u16; 32] = {
     let mut table = [0; 32];
     let mut i = 0;
@@ -151,7 +157,8 @@ static OF_WORDS: [u16; 32] = {
     table
 };
 
-/// Transposes the bits of every eight bytes: byte r of the result has bit r of every byte, that of the last byte lowest.
+/// Transposes the bits of every eight bytes: byte r of the result has bit r of every byte, with
+/// that of the last byte lowest.
 ///
 /// # Safety
 /// The CPU must have AVX-512 and GFNI.
@@ -161,7 +168,7 @@ unsafe fn transposed_bits(bytes: __m512i) -> __m512i {
     unsafe { _mm512_gf2p8affine_epi64_epi8::<0>(_mm512_set1_epi64(0x8040_2010_0804_0201u64 as i64), bytes) }
 }
 
-/// AVX-512 for words of which `R` registers have a bundle.
+/// AVX-512 for words with which a bundle takes `R` registers.
 pub struct Avx512<const R: usize>;
 
 impl<T: Convert<Word: Lane>, const R: usize> Machine<T> for Avx512<R> {
@@ -317,7 +324,7 @@ impl<T: Convert<Word: Lane>, const R: usize> Machine<T> for Avx512<R> {
         // SAFETY: the caller's promise.
         unsafe {
             if RANK == 1 {
-                // 16 planes at a time, of which a block has a word.
+                // 16 planes at a time; they are one word of each block.
                 let per_block = T::Word::BYTES / 2;
                 for w in 0..per_block {
                     let of_blocks =
@@ -379,7 +386,7 @@ impl<T: Convert<Word: Lane>, const R: usize> Machine<T> for Avx512<R> {
 
     #[inline(always)]
     unsafe fn store(digits: [__m512i; R], words: &mut [T::Word; BUNDLE]) {
-        // SAFETY: as above.
+        // SAFETY: the caller's promise; R registers are as long as a bundle.
         unsafe { std::ptr::from_mut(words).cast::<[__m512i; R]>().write_unaligned(digits) }
     }
 

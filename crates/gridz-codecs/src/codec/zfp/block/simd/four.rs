@@ -1,4 +1,4 @@
-//! Blocks with four axes: four bundles, whose planes are words beside each other.
+//! Blocks with four axes: four bundles, whose planes are adjacent words.
 
 use super::super::bits::{BitReader, BitWriter};
 use super::super::order::order;
@@ -16,7 +16,7 @@ const BUNDLES: usize = GROUP / BUNDLE;
 /// The planes of a block, by bundles.
 type Planes = [[u64; 64]; BUNDLES];
 
-/// Encodes blocks with four axes; the number of their bits.
+/// Encodes blocks with four axes. Returns the number of their bits.
 ///
 /// # Safety
 /// The CPU must have the machine's level.
@@ -44,7 +44,8 @@ pub unsafe fn encode_4<T: Scalar, M: Machine<T>>(task: Encode<T>) -> u32 {
     (out.position() - start) as u32
 }
 
-/// Writes the planes of a block whose bits begin at `start`. They become what a reader sees.
+/// Writes the planes of a block whose bits begin at `start`. `planes` becomes what a reader
+/// decodes.
 ///
 /// # Safety
 /// The CPU must have the machine's level.
@@ -91,7 +92,7 @@ unsafe fn write_planes<T: Scalar, M: Machine<T>>(
     }
 }
 
-/// Decodes blocks with four axes, which follow each other.
+/// Decodes consecutive blocks with four axes.
 ///
 /// # Safety
 /// The CPU must have the machine's level.
@@ -123,7 +124,7 @@ pub unsafe fn decode_4<T: Scalar, M: Machine<T>>(
     }
 }
 
-/// What a decoder makes of planes.
+/// Converts planes to elements, as a decoder does.
 ///
 /// # Safety
 /// The CPU must have the machine's level.

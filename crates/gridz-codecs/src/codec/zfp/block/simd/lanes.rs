@@ -1,4 +1,5 @@
-//! Words and elements in registers of AVX-512, and the transform of lines of which four registers have the elements.
+//! Words and elements in AVX-512 registers, and the transform of lines whose elements are in four
+//! registers.
 
 use std::arch::x86_64::*;
 
@@ -15,23 +16,23 @@ pub type Indices = [u8; 64];
 #[inline(always)]
 pub unsafe fn load<T>(from: &T) -> __m512i {
     const { assert!(size_of::<T>() == 64) };
-    // SAFETY: there are as many bytes as a register has.
+    // SAFETY: `T` has as many bytes as a register.
     unsafe { _mm512_loadu_si512((&raw const *from).cast()) }
 }
 
 /// Words in registers.
 ///
 /// # Safety
-/// Of all functions: the CPU must have the level.
+/// For all functions: the CPU must have the level.
 pub trait Lane: Word {
     unsafe fn splat(word: Self) -> __m512i;
     unsafe fn add(a: __m512i, b: __m512i) -> __m512i;
     unsafe fn sub(a: __m512i, b: __m512i) -> __m512i;
     unsafe fn half(a: __m512i) -> __m512i;
     unsafe fn larger(a: __m512i, b: __m512i) -> __m512i;
-    /// Lanes of both registers, by the numbers in `lanes`.
+    /// Selects lanes of both registers by the indices in `lanes`.
     unsafe fn pick(a: __m512i, lanes: __m512i, b: __m512i) -> __m512i;
-    /// What a function has for the number of each lane.
+    /// A register whose lane i has the value `f(i)`.
     unsafe fn numbered(f: impl Fn(usize) -> usize) -> __m512i;
 }
 
@@ -102,16 +103,17 @@ lane!(
     _mm512_permutex2var_epi64
 );
 
-/// Floats in registers. Of integers nothing is called.
+/// Floats in registers. These functions are never called for integers.
 ///
 /// # Safety
-/// Of all functions: the CPU must have the level.
+/// For all functions: the CPU must have the level.
 pub trait Convert: Scalar {
-    /// Products of floats with powers of two, cut off to integers.
+    /// Multiplies floats by powers of two, and truncates to integers.
     unsafe fn cut(floats: __m512i, powers: __m512i) -> __m512i;
-    /// Integers as floats, times powers of two.
+    /// Converts integers to floats, and multiplies them by powers of two.
     unsafe fn back(integers: __m512i, powers: __m512i) -> __m512i;
-    /// 2^(W−2−e) for the exponents e of blocks with these largest magnitudes; anything where they are tiny.
+    /// 2^(W−2−e) for the exponents e of blocks with these largest magnitudes; arbitrary for tiny
+    /// blocks.
     unsafe fn powers(largest: __m512i) -> __m512i;
 }
 
@@ -178,7 +180,7 @@ macro_rules! no_floats {
 no_floats!(i32);
 no_floats!(i64);
 
-/// Sorts even and odd places apart, twice: the last two bits of a place become the first two.
+/// Separates even and odd lanes twice: the last two bits of an index become the first two.
 ///
 /// # Safety
 /// The CPU must have the level.
@@ -222,7 +224,7 @@ pub unsafe fn first_axis_last<W: Lane, const R: usize>(mut v: [__m512i; R]) -> [
     }
 }
 
-/// The transform of `transform`, of lines of which the quarters have the elements.
+/// The transform of `transform`, for lines whose elements are in the four quarters.
 ///
 /// # Safety
 /// The CPU must have the level.
@@ -272,8 +274,8 @@ pub unsafe fn backward<W: Lane, const R: usize>(v: &mut [__m512i; R]) {
     }
 }
 
-/// The digits to base −2 of a block with four axes, of which `R` registers have the floats that become integers by a power
-/// of two, or the integers.
+/// The digits to base −2 of a block with four axes in `R` registers. Its elements are integers, or
+/// floats that `power` scales to integers.
 ///
 /// # Safety
 /// The CPU must have the level.
@@ -302,7 +304,7 @@ pub unsafe fn forward_4<T: Convert<Word: Lane>, const R: usize>(
     }
 }
 
-/// Undoes [`forward_4`], for the power that a decoder has.
+/// Undoes [`forward_4`], with the decoder's power.
 ///
 /// # Safety
 /// The CPU must have the level.

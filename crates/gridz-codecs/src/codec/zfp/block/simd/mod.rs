@@ -1,6 +1,7 @@
-//! Blocks by vector instructions.
+//! Codes blocks with vector instructions.
 //!
-//! Blocks are worked on in bundles of 64 elements, so that a plane of all of them is a word of 64 bits.
+//! Blocks are processed in bundles of 64 elements, so that a plane of all of them is one 64-bit
+//! word.
 
 #![allow(unsafe_code)] // vector instructions, and functions that need them
 #![expect(clippy::needless_range_loop, reason = "what several arrays have of a block, by its number")]
@@ -35,18 +36,19 @@ const BUNDLE: usize = 64;
 /// Lanes of a quarter of a bundle.
 const LANES: usize = 16;
 
-/// The strings of eight planes of 64 places in the words of a [`Room`]: three words of each, from word `at` on.
+/// The bit strings of eight planes of 64 positions, as words of a [`Room`]: three words each, from
+/// word `at` on.
 struct Strings {
     at: [u64; 8],
     bits: [[u64; 8]; 3],
-    /// The position behind all of them.
+    /// The position after all of them.
     end: usize,
-    /// All places at which one of these planes or of those above has a 1.
+    /// All positions at which one of these planes or a higher one has a 1.
     above: u64,
 }
 
-/// The strings of eight planes of several blocks, as numbers of bits: for each block four strings of two planes, or one of
-/// all eight.
+/// The bit strings of eight planes of several blocks, and their lengths. Each block has four
+/// strings of two planes each, or one string of all eight.
 #[derive(Clone, Copy)]
 struct ShortStrings {
     bits: [u64; LANES],
@@ -54,49 +56,50 @@ struct ShortStrings {
     above: u64,
 }
 
-/// Where a block of a bundle is among those of [`ShortStrings`].
+/// Index of a block of a bundle among those of [`ShortStrings`].
 #[inline(always)]
 const fn slot<const RANK: usize>(block: usize) -> usize {
     if RANK == 1 { block % 2 * 8 + block / 2 } else { block }
 }
 
-/// What a level has to offer for elements of type `T`.
+/// The vector operations of a level for elements of type `T`.
 ///
 /// # Safety
-/// Of all functions: the CPU must have the level.
+/// For all functions: the CPU must have the level.
 trait Machine<T: Scalar> {
     /// The numbers of a bundle.
     type Digits: Copy;
 
-    /// The integers of a bundle, the last axis first; of floats, the largest magnitude of the blocks of the lanes of a
-    /// quarter.
+    /// Converts a bundle to integers, with the last axis first. For floats, also computes the
+    /// largest magnitude of the block of each lane of a quarter.
     unsafe fn integers<const RANK: usize>(elements: &[T; BUNDLE], largest: &mut [T::Word; LANES]) -> Self::Digits;
     /// Transforms integers.
     unsafe fn digits<const RANK: usize>(integers: Self::Digits) -> Self::Digits;
-    /// The digits of masks for the lanes of a quarter.
+    /// Masks the digits; `masks` has one mask per lane of a quarter.
     unsafe fn kept(digits: Self::Digits, masks: &[T::Word; LANES]) -> Self::Digits;
-    /// Elements of digits, for the powers of two of the lanes of a quarter.
+    /// Converts digits to elements; `powers` has one power of two per lane of a quarter.
     unsafe fn elements<const RANK: usize>(digits: Self::Digits, powers: &[T; LANES], elements: &mut [T; BUNDLE]);
-    /// Planes 8q to 8q + 7.
+    /// Extracts planes 8q to 8q + 7.
     unsafe fn eight_planes<const RANK: usize>(digits: &Self::Digits, q: usize) -> [u64; 8];
-    /// Planes of the rows of 16 blocks.
+    /// Collects planes from the rows of 16 blocks.
     unsafe fn planes_of_rows(rows: &[Rows; LANES]) -> [u64; 64];
-    /// Planes of the words that `side_4` and `side_16` make of the blocks of a bundle in a lane.
+    /// Collects planes from the words that `side_4` and `side_16` have read for the blocks of a
+    /// bundle in one lane.
     unsafe fn planes_of_words<const RANK: usize>(words: impl Fn(usize) -> u64) -> [u64; 64];
-    /// Digits of planes.
+    /// Converts planes to digits.
     unsafe fn of_planes<const RANK: usize>(planes: &[u64; 64]) -> Self::Digits;
-    /// The words of a bundle as they are, and back.
+    /// Loads the words of a bundle verbatim; and stores them.
     unsafe fn load(words: &[T::Word; BUNDLE]) -> Self::Digits;
     unsafe fn store(digits: Self::Digits, words: &mut [T::Word; BUNDLE]);
-    /// The digits of a block with four axes, whose floats become integers by a power of two.
+    /// The digits of a block with four axes; `power` scales its floats to integers.
     unsafe fn digits_4(elements: &[T; GROUP], power: T, digits: &mut [T::Word; GROUP]);
-    /// Undoes `digits_4`, for the power that a decoder has.
+    /// Undoes `digits_4`, with the decoder's power.
     unsafe fn elements_4(digits: &[T::Word; GROUP], power: T, elements: &mut [T; GROUP]);
-    /// The strings of planes of 64 places, from the lowest plane on that is kept, if there are planes with a 1 at the
-    /// places `above`, and the first bit is at `start`.
+    /// The bit strings of planes of 64 positions, from plane `lowest` on. Higher planes have had 1s
+    /// at the positions `above`, and the first bit is written at `start`.
     unsafe fn strings(planes: [u64; 8], above: u64, lowest: u32, start: usize) -> Strings;
-    /// The strings of planes 8q to 8q + 7 of blocks with fewer places, from the lowest planes on that they keep; see
-    /// [`slot`].
+    /// The bit strings of planes 8q to 8q + 7 of blocks with fewer positions. `lowest` has the
+    /// lowest plane of each block; for the order of blocks see [`slot`].
     unsafe fn short_strings<const RANK: usize>(
         planes: [u64; 8],
         above: u64,
@@ -141,7 +144,8 @@ unsafe fn encode_3<T: Value, M: Machine<T>>(
                     let planes = M::eight_planes::<3>(&digits, q);
                     let mut strings =
                         M::strings(planes, above, lowest.saturating_sub(8 * q as u32), out.position());
-                    // In memory words are taken from registers at no cost.
+                    // The strings are forced to memory, where scalar code can read single words
+                    // without moving them from vector registers.
                     let strings = &*std::hint::black_box(&mut strings);
                     out.put_eight(&strings.at, &strings.bits, strings.end);
                     above = strings.above;
@@ -149,7 +153,7 @@ unsafe fn encode_3<T: Value, M: Machine<T>>(
                         break;
                     }
                 }
-                // Also where no bit is cut off planes may be missing.
+                // Planes may be missing even if no bit was truncated.
                 let is_cut = out.position() >= end;
                 out.end_at(end, start + numbers.minbits as usize);
                 if let Some(decoded) = decoded {
@@ -166,7 +170,7 @@ unsafe fn encode_3<T: Value, M: Machine<T>>(
     }
 }
 
-/// Digits of the planes from `lowest` on.
+/// A mask of the planes from `lowest` on.
 #[inline(always)]
 fn kept_digits<W: Word>(lowest: u32) -> W {
     W::from_u64(u64::MAX.checked_shl(lowest).unwrap_or(0))
@@ -269,7 +273,7 @@ unsafe fn encode_short<T: Value, M: Machine<T>, const RANK: usize, const N: usiz
     }
 }
 
-/// Elements of digits, as many as there is room for.
+/// Converts digits to elements, as many as fit in `to`.
 ///
 /// # Safety
 /// The CPU must have the machine's level.
@@ -290,8 +294,8 @@ unsafe fn elements_to<T: Scalar, M: Machine<T>, const RANK: usize>(
     }
 }
 
-/// Decodes blocks with up to three axes, `N` elements each: `S` sequences of as many blocks, side by side, from the bits
-/// at `at` on.
+/// Decodes blocks with up to three axes and `N` elements each: `S` sequences of the same number of
+/// blocks, side by side, from the bits at `at` on.
 ///
 /// # Safety
 /// The CPU must have the machine's level.
@@ -337,7 +341,7 @@ unsafe fn decode_side_by_side<T: Scalar, M: Machine<T>, const RANK: usize, const
             }
             for i in 0..S {
                 let least = at[i] + numbers.minbits as usize;
-                // No block waits for the bits of the one before if they are fixed.
+                // With fixed lengths, no block depends on the bits of the previous one.
                 at[i] = if numbers.is_fixed() { least } else { ends[i].max(least) };
             }
         }
@@ -369,7 +373,8 @@ unsafe fn decode_blocks<T: Value, M: Machine<T>, const RANK: usize, const N: usi
         if S == SIDE_BY_SIDE && RANK < 3 {
             side::decode::<T, M, RANK, N>(numbers, bytes, at, blocks);
         } else if S == 1 && numbers.is_fixed() && blocks.len() == 4 * BUNDLE {
-            // Where other blocks of the sequence begin is known.
+            // The start of the other blocks of the sequence is known, so they are decoded as four
+            // sequences.
             let n_bits = BUNDLE / N * numbers.maxbits as usize;
             let mut four = [at[0], at[0] + n_bits, at[0] + 2 * n_bits, at[0] + 3 * n_bits];
             avx512_level::decode(RANK, numbers, bytes, &mut four, blocks);
@@ -380,7 +385,7 @@ unsafe fn decode_blocks<T: Value, M: Machine<T>, const RANK: usize, const N: usi
     }
 }
 
-/// Does a task with the instructions of AVX2.
+/// Runs a task with the instructions of AVX2.
 #[inline(always)]
 pub fn with_avx2<T: Task>(level: Level, task: T) -> T::Output {
     assert!(level.kind() >= CpuLevel::Avx2);
@@ -388,7 +393,7 @@ pub fn with_avx2<T: Task>(level: Level, task: T) -> T::Output {
     unsafe { avx2_level::run(task) }
 }
 
-/// Does a task with the instructions of AVX-512.
+/// Runs a task with the instructions of AVX-512.
 #[inline(always)]
 pub fn with_avx512<T: Task>(level: Level, task: T) -> T::Output {
     assert!(level.kind() >= CpuLevel::Avx512);
@@ -396,7 +401,8 @@ pub fn with_avx512<T: Task>(level: Level, task: T) -> T::Output {
     unsafe { avx512_level::run(task) }
 }
 
-/// Encodes blocks, not reversible, where there is room, with registers of AVX-512.
+/// Encodes blocks that are not reversible with AVX-512 registers. `task.out` must have room for a
+/// group.
 #[inline(always)]
 pub fn encode<T: Value>(level: Level, task: Encode<T>) -> u32 {
     assert!(level.kind() >= CpuLevel::Avx512);
@@ -409,7 +415,7 @@ pub fn encode<T: Value>(level: Level, task: Encode<T>) -> u32 {
     out.in_room(|room| unsafe { avx512_level::encode(rank, numbers, blocks, room, decoded) })
 }
 
-/// Decodes blocks, not reversible, with registers of AVX-512.
+/// Decodes blocks that are not reversible with AVX-512 registers.
 #[inline(always)]
 pub fn decode<T: Value, const S: usize>(level: Level, task: Decode<T, S>) {
     assert!(level.kind() >= CpuLevel::Avx512);
@@ -418,14 +424,14 @@ pub fn decode<T: Value, const S: usize>(level: Level, task: Decode<T, S>) {
     unsafe { avx512_level::decode(rank, numbers, bytes, at, blocks) }
 }
 
-/// Tells the CPU that bytes are wanted soon that are `ahead` behind the start of these; there need not be any.
+/// Prefetches the bytes that are `ahead` after the start of these; they need not exist.
 #[inline(always)]
 pub fn prefetch(bytes: &[u8], ahead: usize) {
-    // SAFETY: every x86-64 has this instruction, which does not fail wherever it points to.
+    // SAFETY: every x86-64 CPU has this instruction, and it never faults, whatever the address.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(ahead).cast()) };
 }
 
-/// Elements with registers at every level.
+/// Elements for which every level has vector code.
 pub trait Value: Scalar {
     #[expect(private_bounds)]
     type Avx512: Machine<Self>;
@@ -477,7 +483,7 @@ macro_rules! level {
                 out: &mut Room,
                 decoded: Option<&mut [T]>,
             ) {
-                // SAFETY: who calls this has seen to the features, which are the level's.
+                // SAFETY: the caller has checked the features, which are those of the level.
                 unsafe {
                     match rank {
                         1 => encode_short::<T, T::$machine, 1, 4>(numbers, blocks, out, decoded),
@@ -489,7 +495,7 @@ macro_rules! level {
 
             #[target_feature($(enable = $feature),*)]
             pub fn encode_4<T: Value>(task: Encode<T>) -> u32 {
-                // SAFETY: who calls this has seen to the features, which are the level's.
+                // SAFETY: the caller has checked the features, which are those of the level.
                 unsafe { four::encode_4::<T, T::$machine>(task) }
             }
 
@@ -501,7 +507,7 @@ macro_rules! level {
                 at: &mut [usize; S],
                 blocks: &mut [T],
             ) {
-                // SAFETY: who calls this has seen to the features, which are the level's.
+                // SAFETY: the caller has checked the features, which are those of the level.
                 unsafe {
                     match rank {
                         1 => decode_blocks::<T, T::$machine, 1, 4, S>(numbers, bytes, at, blocks),
@@ -509,7 +515,7 @@ macro_rules! level {
                         3 if S < SIDE_BY_SIDE => {
                             decode_blocks::<T, T::$machine, 3, 64, S>(numbers, bytes, at, blocks);
                         }
-                        // Long blocks gain nothing from others beside them.
+                        // Long blocks do not gain from decoding several sequences side by side.
                         _ if S > 1 => {
                             let n = blocks.len() / S;
                             for (at, blocks) in at.iter_mut().zip(blocks.chunks_exact_mut(n)) {

@@ -1,8 +1,9 @@
-//! Planes from bits, without a step for each bit.
+//! Reads planes without a step per bit.
 //!
-//! In the code of the places above s every 1 that tells of another one is followed by zeros and that other one. So
-//! the parity of the ones before a bit says which it is: even, and it tells whether there is another; odd, and it is a place's.
-//! The code ends with the first 0 at even parity, and what it says of places are the bits at odd parity, put together.
+//! In the code of the positions above s, every 1 flag (another 1 follows) is followed by zeros and
+//! that other 1. So the parity of the 1s before a bit gives its role. At even parity the bit is a
+//! flag; at odd parity it belongs to a position. The code ends with the first 0 at even parity. The
+//! bits of the positions are the bits at odd parity, extracted with `pext`.
 
 use std::arch::x86_64::{
     _bzhi_u64, _mm_clmulepi64_si128, _mm_cvtsi64_si128, _mm_cvtsi128_si64, _mm_set1_epi64x, _pdep_u64, _pext_u64,
@@ -12,13 +13,14 @@ use super::super::bits::BitReader;
 use super::super::planes::{Progress, read};
 use crate::stage::bits::{WINDOW_BITS, peek, window};
 
-/// For every bit the parity of the bits below it.
+/// For every bit, the parity of the bits below it.
 ///
 /// # Safety
 /// The CPU must have PCLMULQDQ.
 #[inline(always)]
 unsafe fn parities(bits: u64) -> u64 {
-    // SAFETY: the caller's promise. The product without carries with ones has the sums modulo 2 of all bits up to each.
+    // SAFETY: the caller's promise. The carry-less product with all ones has the sums modulo 2 of
+    // all bits up to each.
     unsafe {
         let product = _mm_clmulepi64_si128::<0>(_mm_cvtsi64_si128(bits as i64), _mm_set1_epi64x(-1));
         (_mm_cvtsi128_si64(product) as u64) << 1
@@ -28,26 +30,27 @@ unsafe fn parities(bits: u64) -> u64 {
 /// A block whose planes are being read.
 #[derive(Clone, Copy)]
 pub struct Stream {
-    /// Where the next plane begins.
+    /// Start of the next plane.
     pub at: usize,
-    /// Where the bits of the block end.
+    /// End of the block's bits.
     end: usize,
-    /// Places below which bits are as they are.
+    /// Positions below which bits are verbatim.
     seen: u32,
-    /// One more than the number of the next plane.
+    /// The number of the next plane plus 1.
     next: u32,
     /// The last plane.
     lowest: u32,
 }
 
 impl Stream {
-    /// A block that has planes from `highest` − 1 down to `lowest`, as long as there are bits between `at` and `end`.
+    /// A block with planes from `highest` − 1 down to `lowest`, limited by the bits between `at`
+    /// and `end`.
     #[inline(always)]
     pub fn new(at: usize, end: usize, highest: u32, lowest: u32) -> Self {
         Self { at, end, seen: 0, next: highest, lowest }
     }
 
-    /// Leaves out the planes at the top that have no 1, each of which is a 0.
+    /// Skips the leading planes without a 1. Each of them is a single 0 bit.
     #[inline(always)]
     pub fn skip_zeros(&mut self, bytes: &[u8]) {
         let most = (self.next - self.lowest).min(WINDOW_BITS);
@@ -62,7 +65,7 @@ impl Stream {
         self.next > self.lowest && self.at < self.end
     }
 
-    /// Adds the next plane, of `N` places, at a place of `planes`.
+    /// Reads the next plane, of `N` positions, and ORs it into `planes`, shifted by `place`.
     ///
     /// # Safety
     /// The CPU must have BMI2 and PCLMULQDQ.
@@ -101,7 +104,8 @@ impl Stream {
         }
     }
 
-    /// A plane in which the last place is reached, or the bits end; or a code that is longer than a window.
+    /// Reads a plane that reaches the last position, in which the bits end, or whose code is longer
+    /// than a window.
     ///
     /// # Safety
     /// The CPU must have BMI2 and PCLMULQDQ.
@@ -111,13 +115,14 @@ impl Stream {
         // SAFETY: the caller's promise.
         unsafe {
             let as_they_are = _bzhi_u64(as_they_are, left);
-            // What is cut off is zero, but for the 1 that is taken to be where zeros are cut off.
+            // Truncated bits are zero, except for the 1 that a reader assumes where zeros are
+            // truncated.
             let valid = left.saturating_sub(seen).min(63);
             let code = _bzhi_u64(code, valid);
             let parities = _bzhi_u64(parities(code), valid + 1);
             let code = code | parities & 1 << valid;
             let end = (!(code | parities)).trailing_zeros();
-            // The last place has no bit of its own, and no 0 behind it.
+            // The last position has no bit of its own, and no 0 follows it.
             let n_left = N as u32 - seen;
             let last = 1 << (n_left - 1);
             let end_at_last = _pdep_u64(last, parities).trailing_zeros();
@@ -136,7 +141,7 @@ impl Stream {
         }
     }
 
-    /// A plane with a code that is longer than a window.
+    /// Reads a plane whose code is longer than a window.
     #[inline(never)]
     fn long_step<const N: usize>(mut self, bytes: &[u8]) -> (Self, u64) {
         let mut bits = BitReader::new(bytes, self.at);
@@ -148,8 +153,9 @@ impl Stream {
     }
 }
 
-/// Reads the planes of up to four blocks, side by side: a step waits for the one before, and the CPU has time for others.
-/// They are added at a place of each one's `planes`.
+/// Reads the planes of up to four blocks side by side: a step depends on the previous one, and the
+/// CPU has time for other blocks meanwhile. The planes are ORed into each block's `planes`, shifted
+/// by `place`.
 ///
 /// # Safety
 /// The CPU must have BMI2 and PCLMULQDQ.
@@ -160,7 +166,7 @@ pub unsafe fn planes<const N: usize, const S: usize>(
     place: usize,
     planes: &mut [[u64; 64]; S],
 ) {
-    // Written out, so that all that is known of the streams is in registers.
+    // Unrolled by hand, so that the state of the streams stays in registers.
     macro_rules! step {
         ($($i:literal)*) => {
             $(

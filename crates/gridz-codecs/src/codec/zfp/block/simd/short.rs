@@ -1,29 +1,33 @@
-//! Planes of four places from bits, several at a time by a table.
+//! Reads planes of four positions from bits, several at a time by table lookup.
 //!
-//! A plane of four places has up to seven bits, so eight bits are one or more planes, which the table has for all bits and
-//! for all places seen before. Where fewer than eight bits are left they are all there is, and what is cut off is zero.
+//! A plane of four positions has up to seven bits, so eight bits contain one plane or more. The
+//! table has these planes for every value of the eight bits and every number of positions seen
+//! before. If fewer than eight bits are left, they are all of the block's bits, and truncated bits
+//! are zero.
 
 use std::arch::x86_64::{_bzhi_u64, _pdep_u64};
 
 use crate::stage::bits::window;
 
-/// Planes of a block, the highest one first, a byte each; more bytes than planes are written.
+/// Planes of a block, the highest one first, one byte each. Writing planes overwrites more bytes
+/// than there are planes.
 pub type Rows = [u8; 72];
 
-/// The planes that bits begin with, seven at most. From bit 0 on how many they are, four bits; from bit 4 on how many bits
-/// all planes up to and with each have, four bits for each; from bit 32 on the planes, four bits for each; and from bit 60 on
-/// the places below which bits are as they are after them.
+/// The planes at the start of some bits, at most seven. Bits 0 to 3 are the number of planes. From
+/// bit 4 on, four bits per plane give the number of bits up to and including that plane. From bit
+/// 32 on come the planes, four bits each. From bit 60 on comes the number of positions below which
+/// bits are verbatim afterwards.
 type Entry = u64;
 
-/// Bits that are looked up at once.
+/// Bits per table lookup.
 const LOOKED_UP: usize = 8;
 
-/// Where the entries for so many bits that are left begin.
+/// Index of the entries for `left` remaining bits.
 const fn base(left: usize) -> usize {
     5 * ((1 << left) - 2)
 }
 
-/// The entries for each number of bits that are left, for all places seen before, and for these bits.
+/// The entries by number of remaining bits, positions seen before, and value of these bits.
 pub static TABLE: [Entry; base(LOOKED_UP + 1)] = {
     let mut table = [0; base(LOOKED_UP + 1)];
     let mut left = 1;
@@ -38,7 +42,8 @@ pub static TABLE: [Entry; base(LOOKED_UP + 1)] = {
     table
 };
 
-/// The planes of the first `left` bits; if these are fewer than are looked up, all bits end there.
+/// The planes in the first `left` bits. If these are fewer than a lookup takes, the block's bits
+/// end there.
 const fn entry(left: usize, mut seen: usize, bits: usize) -> Entry {
     let (mut planes, mut ends, mut n, mut seen_after) = (0, 0, 0, seen);
     let mut at = 0;
@@ -49,7 +54,7 @@ const fn entry(left: usize, mut seen: usize, bits: usize) -> Entry {
             plane |= (bits >> at & 1) << place;
             (place, at) = (place + 1, at + 1);
         }
-        // Whether another bit is wanted.
+        // True while the plane needs another bit.
         let mut is_open = place < seen || seen < 4;
         while at < left && seen < 4 {
             let is_another = bits >> at & 1 == 1;
@@ -70,7 +75,7 @@ const fn entry(left: usize, mut seen: usize, bits: usize) -> Entry {
             is_open = is_cut || seen < 4;
         }
         if is_open && left == LOOKED_UP {
-            // It may go on behind these bits.
+            // The plane may continue after these bits.
             break;
         }
         planes |= plane << (4 * n);
@@ -81,7 +86,8 @@ const fn entry(left: usize, mut seen: usize, bits: usize) -> Entry {
     (n | ends | planes << 32 | seen_after << 60) as Entry
 }
 
-/// Reads up to `n_planes` planes of a block, as long as there are bits between `at` and `end`; where they end.
+/// Reads up to `n_planes` planes of a block from the bits between `at` and `end`. Returns the bit
+/// at which they end.
 ///
 /// # Safety
 /// The CPU must have BMI2.
@@ -91,7 +97,7 @@ pub unsafe fn planes(bytes: &[u8], mut at: usize, end: usize, n_planes: usize, r
     let (mut n, mut seen) = (0, 0);
     while n < n_planes && at < end {
         if seen == 4 {
-            // From here on they are as they are, eight in 32 bits.
+            // All further planes are verbatim: eight in 32 bits.
             let taken = (4 * (n_planes - n)).min(end - at).min(32);
             // SAFETY: the caller's promise.
             let planes = unsafe { _pdep_u64(_bzhi_u64(window(bytes, at), taken as u32), BYTES) };

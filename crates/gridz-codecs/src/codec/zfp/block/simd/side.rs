@@ -1,5 +1,5 @@
-//! Short blocks side by side, a lane of a register for each, so that nothing is decided for a single block: those that have
-//! no more bits read nothing.
+//! Decodes short blocks side by side, each in a lane of a register, without branches for single
+//! blocks. Blocks without remaining bits read nothing.
 
 use std::arch::x86_64::*;
 
@@ -13,27 +13,27 @@ use crate::codec::zfp::numbers::Numbers;
 use crate::stage::bits::window;
 use crate::stage::word::Word;
 
-/// Blocks that a register has a lane for.
+/// Blocks per register, one per lane.
 pub const EIGHT: usize = 8;
 
-/// Something of each of them.
+/// One value for each of these blocks.
 pub type Lanes = [u64; EIGHT];
 
-/// Blocks that are read side by side.
+/// Blocks that are decoded side by side.
 pub const SIDE_BY_SIDE: usize = 2 * EIGHT;
 
-/// Where blocks are, and how many planes they have: two registers of each.
+/// Bit ranges and numbers of planes of the blocks, in two registers each.
 pub struct Blocks {
-    /// Where their planes begin, and then where these end.
+    /// Start of each block's planes; after reading, their end.
     pub at: [Lanes; 2],
-    /// Where the bits of each end.
+    /// End of each block's bits.
     pub end: [Lanes; 2],
-    /// How many planes each has at most.
+    /// Most planes of each block.
     pub n_planes: [Lanes; 2],
 }
 
 impl Blocks {
-    /// The bits of the blocks that are left: where they end, and their number.
+    /// The bits that remain of each block: where they end, and their number.
     ///
     /// # Safety
     /// The CPU must have AVX-512.
@@ -52,13 +52,13 @@ impl Blocks {
     }
 }
 
-/// The next bits from each bit on, [`WINDOW_BITS`] at least; bits behind the end are zero.
+/// The next bits from each position on, at least [`WINDOW_BITS`]. Bits after the end are zero.
 ///
 /// # Safety
 /// The CPU must have AVX-512.
 #[inline(always)]
 pub unsafe fn windows(bytes: &[u8], at: __m512i) -> __m512i {
-    // SAFETY: the caller's promise; what is loaded is inside of the bytes.
+    // SAFETY: the caller's promise; all loads are within the bytes.
     unsafe {
         let starts = _mm512_srli_epi64::<3>(at);
         let last = _mm512_set1_epi64((bytes.len() as i64).wrapping_sub(8));
@@ -71,15 +71,15 @@ pub unsafe fn windows(bytes: &[u8], at: __m512i) -> __m512i {
     }
 }
 
-/// As [`windows`], where some are at the end.
+/// [`windows`], if some are at the end of the bytes.
 #[cold]
 #[inline(never)]
 fn last_windows(bytes: &[u8], at: &Lanes) -> Lanes {
     at.map(|at| window(bytes, at as usize))
 }
 
-/// Decodes blocks with one or two axes, `N` elements each: sixteen sequences of as many blocks, side by
-/// side, each in a lane of two registers.
+/// Decodes blocks with one or two axes and `N` elements each: sixteen sequences of the same number
+/// of blocks, side by side, each in a lane of two registers.
 ///
 /// # Safety
 /// The CPU must have the machine's level.

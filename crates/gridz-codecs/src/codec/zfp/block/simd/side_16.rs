@@ -1,4 +1,4 @@
-//! Planes of blocks of 16 places, side by side. See `read` for how codes end.
+//! Planes of blocks of 16 positions, side by side. `read` explains how codes end.
 
 use std::arch::x86_64::*;
 
@@ -7,8 +7,9 @@ use super::side::{Blocks, Lanes, windows};
 use super::strings::{four_behind_each_other, words};
 use crate::stage::bits::WINDOW_BITS;
 
-/// Reads the planes of blocks of 16 places, the highest one first, 16 bits for each, into as many words as all of them have:
-/// of these each has the lanes. All blocks are at the same plane, which has 31 bits at most.
+/// Reads the planes of blocks of 16 positions, the highest one first, with 16 bits each. Each word
+/// of `to` has four planes of all lanes. All blocks are at the same plane, which has at most 31
+/// bits.
 ///
 /// # Safety
 /// The CPU must have the level.
@@ -49,7 +50,7 @@ pub unsafe fn planes(bytes: &[u8], blocks: &mut Blocks, to: &mut [[Lanes; 2]]) {
                 pairs = [zero; 2];
             }
         }
-        // From here on planes are as they are.
+        // All further planes are verbatim.
         let mut word = joined(pairs);
         let n_planes = _mm512_subs_epu16(n_planes, _mm512_set1_epi32(n as i32));
         let mut rest = widen(_mm512_min_epu32(_mm512_slli_epi32::<4>(n_planes), left));
@@ -75,7 +76,7 @@ pub unsafe fn planes(bytes: &[u8], blocks: &mut Blocks, to: &mut [[Lanes; 2]]) {
     }
 }
 
-/// The low halves of lanes.
+/// Packs the low halves of the lanes of two registers.
 ///
 /// # Safety
 /// The CPU must have AVX-512.
@@ -98,7 +99,7 @@ unsafe fn widen(lanes: __m512i) -> [__m512i; 2] {
     }
 }
 
-/// Lanes whose low halves are in one register, and the high halves in another.
+/// Combines lanes whose low halves are in one register and whose high halves are in another.
 ///
 /// # Safety
 /// The CPU must have AVX-512.
@@ -112,16 +113,16 @@ unsafe fn joined([low, high]: [__m512i; 2]) -> [__m512i; 2] {
     }
 }
 
-/// A plane of each block.
+/// One plane of each block.
 struct Step {
     plane: __m512i,
-    /// Bits of it.
+    /// Number of its bits.
     n_bits: __m512i,
-    /// Places that are seen with it.
+    /// Number of positions seen after it.
     after: __m512i,
 }
 
-/// For every bit of a lane of 32 bits the parity of the bits below it.
+/// For every bit of a 32-bit lane, the parity of the bits below it.
 ///
 /// # Safety
 /// The CPU must have AVX-512.
@@ -138,8 +139,8 @@ unsafe fn parities(bits: __m512i) -> __m512i {
     }
 }
 
-/// What four bits of a code say of places, by these bits and in bit 4 the parity before them: the places, and from bit 4 on
-/// how many they are.
+/// Decodes four bits of a code, indexed by these bits and, in bit 4, the parity before them. The
+/// low four bits of an entry are the bits of positions, and the upper four their number.
 static PLACES: Indices = {
     let mut table = [0; 64];
     let mut i = 0;
@@ -160,8 +161,8 @@ static PLACES: Indices = {
     table
 };
 
-/// Bits of codes at odd parity, put together, of one half of each lane of 64 bits; `fours` and `before` tell where its bits
-/// are, and the parities before them, four at a time.
+/// Extracts the bits of codes at odd parity, for one half of each 64-bit lane. `fours` and `before`
+/// select its bits, four at a time, and the parities before them.
 ///
 /// # Safety
 /// The CPU must have the level.
@@ -169,7 +170,7 @@ static PLACES: Indices = {
 unsafe fn places_of_half(code: __m512i, parities: __m512i, fours: i64, before: i64) -> __m512i {
     // SAFETY: the caller's promise.
     unsafe {
-        // Four bits of 32 at a time, and then these strings two by two.
+        // Decode four of the 32 bits at a time, then join these strings in pairs.
         let fours = _mm512_multishift_epi64_epi8(_mm512_set1_epi64(fours), code);
         let before = _mm512_multishift_epi64_epi8(_mm512_set1_epi64(before), parities);
         let fours = _mm512_ternarylogic_epi64::<0xca>(_mm512_set1_epi8(15), fours, before);
@@ -183,7 +184,8 @@ unsafe fn places_of_half(code: __m512i, parities: __m512i, fours: i64, before: i
     }
 }
 
-/// Bits of codes at odd parity, put together, at the bottom of each lane of 32 bits; above them is anything.
+/// Extracts the bits of codes at odd parity to the low bits of each 32-bit lane; the bits above
+/// them are arbitrary.
 ///
 /// # Safety
 /// The CPU must have the level.
@@ -197,7 +199,8 @@ unsafe fn places(code: __m512i, parities: __m512i) -> __m512i {
     }
 }
 
-/// The next plane of each block in a lane of 32 bits, of which so many bits are `left`, and so many places `seen`.
+/// Decodes the next plane of each block in a 32-bit lane. `left` is the number of remaining bits,
+/// and `seen` the number of positions seen.
 ///
 /// # Safety
 /// The CPU must have the level.
@@ -206,7 +209,8 @@ unsafe fn step(bits: __m512i, left: __m512i, seen: __m512i) -> Step {
     // SAFETY: the caller's promise.
     unsafe {
         let (ones, one, sixteen) = (_mm512_set1_epi32(-1), _mm512_set1_epi32(1), _mm512_set1_epi32(16));
-        // What is cut off is zero, but for the 1 that is taken to be where zeros are cut off.
+        // Truncated bits are zero, except for the 1 that a reader assumes where zeros are
+        // truncated.
         let bits = _mm512_andnot_si512(_mm512_sllv_epi32(ones, left), bits);
         let code = _mm512_srlv_epi32(bits, seen);
         let odd = _mm512_and_si512(_mm512_popcnt_epi32(code), one);
@@ -220,7 +224,8 @@ unsafe fn step(bits: __m512i, left: __m512i, seen: __m512i) -> Step {
         let after = _mm512_add_epi32(seen, n_places);
         let rest = _mm512_andnot_si512(_mm512_sllv_epi32(ones, n_places), places(code, parities));
         let plane = _mm512_or_si512(as_they_are, _mm512_sllv_epi32(rest, seen));
-        // The last place has no bit of its own, and no 0 behind it: every place has a bit, and every 1 one before it.
+        // The last position has no bit of its own, and no 0 follows it. Every other position has a
+        // bit, and every 1 has a flag before it.
         let is_open = _mm512_cmplt_epu32_mask(seen, sixteen);
         let is_last = _mm512_mask_cmpge_epu32_mask(is_open, after, sixteen);
         let plane = _mm512_mask_or_epi32(plane, is_last, plane, _mm512_set1_epi32(1 << 15));

@@ -1,4 +1,4 @@
-//! Planes of blocks of four places, side by side.
+//! Planes of blocks of four positions, side by side.
 
 use std::arch::x86_64::*;
 
@@ -8,14 +8,15 @@ use super::side::{Blocks, Lanes, windows};
 use super::strings::words;
 use crate::stage::bits::WINDOW_BITS;
 
-/// Reads the planes of blocks of four places, the highest one first, four bits for each, into words `W` by `W`, of which
-/// each has the lanes. Each lane goes through its planes by itself, with the table of `short`.
+/// Reads the planes of blocks of four positions, the highest one first, with four bits each, into
+/// `W` words per block. Each lane advances through its planes independently, using the table of
+/// `short`.
 ///
 /// # Safety
 /// The CPU must have the level.
 #[inline(always)]
 pub unsafe fn planes<const W: usize>(bytes: &[u8], blocks: &mut Blocks, to: &mut [[Lanes; 2]]) {
-    // SAFETY: the caller's promise; of the table is loaded what is in it.
+    // SAFETY: the caller's promise; all table indices are within the table.
     unsafe {
         let (zero, ones) = (_mm512_setzero_si512(), _mm512_set1_epi64(-1));
         let (four, eight) = (_mm512_set1_epi64(4), _mm512_set1_epi64(8));
@@ -55,7 +56,7 @@ pub unsafe fn planes<const W: usize>(bytes: &[u8], blocks: &mut Blocks, to: &mut
             }
             i += 1;
         }
-        // From here on planes are as they are.
+        // All further planes are verbatim.
         for r in 0..2 {
             let mut rest = _mm512_min_epu64(_mm512_slli_epi64::<2>(rest[r]), left[r]);
             while _mm512_test_epi64_mask(rest, ones) != 0 {
@@ -74,13 +75,14 @@ pub unsafe fn planes<const W: usize>(bytes: &[u8], blocks: &mut Blocks, to: &mut
     }
 }
 
-/// Adds bits from bit `at` on.
+/// ORs bits into `to` from bit `at` on.
 ///
 /// # Safety
 /// The CPU must have AVX-512.
 #[inline(always)]
 unsafe fn add<const W: usize>(to: &mut [__m512i; W], bits: __m512i, at: __m512i) {
-    // SAFETY: the caller's promise. Shifts by more bits than there are, or by fewer than none, have no bits.
+    // SAFETY: the caller's promise. Shifts by a negative count, or by more than the width, yield
+    // zero.
     unsafe {
         for w in 0..W {
             let start = _mm512_set1_epi64(64 * w as i64);

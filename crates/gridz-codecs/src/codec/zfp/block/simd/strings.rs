@@ -1,14 +1,15 @@
-//! The strings of planes, in registers of AVX-512: all planes of eight at once.
+//! Builds the bit strings of planes in AVX-512 registers: eight planes at once.
 //!
-//! The places before s are as they are. The code of those above is the bits themselves with a 1 behind every 1, and one before
-//! all of them, up to the last 1. It is put together from strings of a few bits, two by two, twice as long each time.
+//! The positions below s are verbatim. The code of those above is the bits themselves with a 1
+//! inserted after every 1, and one before all of them, up to the last 1. It is assembled from
+//! strings of a few bits, which are joined in pairs; each step doubles their length.
 
 use std::arch::x86_64::*;
 
 use super::lanes::{Indices, load};
 use super::{LANES, ShortStrings, Strings};
 
-/// The strings of planes of 64 places; see [`super::Machine`].
+/// The bit strings of planes of 64 positions; see [`super::Machine`].
 ///
 /// # Safety
 /// The CPU must have the level.
@@ -24,7 +25,7 @@ pub unsafe fn strings_of_64(planes: [u64; 8], above: u64, lowest: u32, start: us
         let before = _mm512_sub_epi64(sixty_four, _mm512_lzcnt_epi64(before));
         let after = _mm512_sub_epi64(sixty_four, _mm512_lzcnt_epi64(any));
 
-        // Four bits at a time: each bit, and a 1 behind every 1. Then these strings are joined, two by two.
+        // Four bits at a time, insert a 1 after every 1. Then join these strings in pairs.
         let rest = _mm512_srlv_epi64(planes, before);
         let codes = _mm512_broadcast_i32x4(load_16(&CODES));
         let lengths = _mm512_broadcast_i32x4(load_16(&LENGTHS));
@@ -56,7 +57,8 @@ pub unsafe fn strings_of_64(planes: [u64; 8], above: u64, lowest: u32, start: us
         let second = _mm512_srlv_epi64(high, _mm512_sub_epi64(sixty_four, low_length));
         let first = _mm512_or_si512(low, _mm512_sllv_epi64(high, low_length));
 
-        // A 1 before all of it; cut off behind the last 1 of the plane, or before it in the last place.
+        // Insert a 1 at the start. Truncate after the last 1 of the plane, or before it if that is
+        // in the last position.
         let one = _mm512_set1_epi64(1);
         let open = _mm512_cmplt_epu64_mask(before, sixty_four);
         let full = _mm512_mask_cmpeq_epi64_mask(open, after, sixty_four);
@@ -68,17 +70,17 @@ pub unsafe fn strings_of_64(planes: [u64; 8], above: u64, lowest: u32, start: us
         let n_second = _mm512_subs_epu16(n, sixty_four);
         let second = _mm512_andnot_si512(_mm512_sllv_epi64(ones, n_second), second);
 
-        // Behind the bits that are written as they are.
+        // Append to the verbatim bits.
         let as_they_are = _mm512_andnot_si512(_mm512_sllv_epi64(ones, before), planes);
         let low = _mm512_or_si512(as_they_are, _mm512_sllv_epi64(first, before));
-        // All 64 places are below s only where there is nothing behind them.
+        // If all 64 positions are below s, nothing follows them.
         let high = _mm512_shldv_epi64(second, first, before);
         let end = _mm512_mask_add_epi64(n, _mm512_cmplt_epu64_mask(after, sixty_four), n, one);
         let kept = 0xff << lowest;
         let length = _mm512_maskz_add_epi64(kept, before, end);
         let (low, high) = (_mm512_maskz_mov_epi64(kept, low), _mm512_maskz_mov_epi64(kept, high));
 
-        // Where each begins, the last one first, and its bits in the words there.
+        // The start of each string, the last one first, and its bits in the words there.
         let mut sum = _mm512_add_epi64(length, _mm512_alignr_epi64::<1>(zero, length));
         sum = _mm512_add_epi64(sum, _mm512_alignr_epi64::<2>(zero, sum));
         sum = _mm512_add_epi64(sum, _mm512_alignr_epi64::<4>(zero, sum));
@@ -96,7 +98,7 @@ pub unsafe fn strings_of_64(planes: [u64; 8], above: u64, lowest: u32, start: us
     }
 }
 
-/// The strings of planes of fewer places; see [`super::Machine`].
+/// The bit strings of planes of fewer positions; see [`super::Machine`].
 ///
 /// # Safety
 /// The CPU must have the level.
@@ -128,12 +130,13 @@ pub unsafe fn short_strings<const RANK: usize>(
 /// The CPU must have AVX-512.
 #[inline(always)]
 pub unsafe fn words(register: __m512i) -> [u64; 8] {
-    // SAFETY: any bits are words.
+    // SAFETY: every bit pattern is a valid word.
     unsafe { std::mem::transmute::<__m512i, [u64; 8]>(register) }
 }
 
-/// Of eight planes, the last one highest: the places at which each of them or one above it has a 1, and those at which
-/// one above it has; `above` are those of the planes above all of them.
+/// For eight planes, the last one highest: the positions at which each of them or a higher one has
+/// a 1, and those at which a higher one has. `above` are the positions of the planes above all of
+/// them.
 ///
 /// # Safety
 /// The CPU must have AVX-512.
@@ -151,7 +154,8 @@ unsafe fn seen(planes: __m512i, above: u64) -> (__m512i, __m512i) {
     }
 }
 
-/// Places of four bits: the codes and lengths of planes for what was seen, `16·s + plane`, the lowest bit first.
+/// For planes of four positions: codes and their lengths, indexed by `16·s + plane`, lowest bit
+/// first.
 static OF_4: [[u8; 128]; 2] = {
     let mut tables = [[0; 128]; 2];
     let mut i = 0;
@@ -180,10 +184,10 @@ static OF_4: [[u8; 128]; 2] = {
     tables
 };
 
-/// Sixteen times the places up to the last 1.
+/// Sixteen times the number of positions up to the last 1.
 static SEEN_4: [u8; 16] = [0, 16, 32, 32, 48, 48, 48, 48, 64, 64, 64, 64, 64, 64, 64, 64];
 
-/// From the bytes of planes to those of blocks, the highest plane first.
+/// From the bytes of planes to the bytes of blocks, the highest plane first.
 static OF_BLOCKS: Indices = {
     let mut table = [0; 64];
     let mut i = 0;
@@ -194,7 +198,8 @@ static OF_BLOCKS: Indices = {
     table
 };
 
-/// The strings of eight planes of 16 blocks with four places: one string for all planes of a block.
+/// The bit strings of eight planes of 16 blocks with four positions: one string per block for all
+/// planes.
 ///
 /// # Safety
 /// The CPU must have the level.
@@ -217,14 +222,14 @@ unsafe fn strings_of_4(
         let (mut bits, mut lengths) = ([planes; 2], [planes; 2]);
         let mut odd = 0;
         while odd < 2 {
-            // Blocks 2i, and then 2i + 1.
+            // Blocks 2i, then 2i + 1.
             let shift = _mm_cvtsi32_si128(4 * odd as i32);
             let plane = _mm512_and_si512(_mm512_srl_epi64(planes, shift), nibble);
             let before = _mm512_and_si512(_mm512_srl_epi64(before, shift), nibble);
             let at = _mm512_or_si512(plane, _mm512_shuffle_epi8(seen_4, before));
             let code = _mm512_permutex2var_epi8(load(&tables[0][0]), at, load(&tables[0][1]));
             let length = _mm512_permutex2var_epi8(load(&tables[1][0]), at, load(&tables[1][1]));
-            // The planes that the block has of these eight.
+            // The planes of these eight that the block has.
             let missing = _mm512_subs_epu16(lowest[odd], _mm512_set1_epi64(8 * q as i64));
             let kept = _mm512_srlv_epi64(_mm512_set1_epi64(-1), _mm512_slli_epi64::<3>(missing));
             let (code, length) = (_mm512_and_si512(code, kept), _mm512_and_si512(length, kept));
@@ -240,7 +245,7 @@ unsafe fn strings_of_4(
     }
 }
 
-/// Strings in lanes of 16 bits, with the numbers of their bits: of every four one string, and its number.
+/// Joins strings in 16-bit lanes, of the given lengths: four strings become one, with its length.
 ///
 /// # Safety
 /// The CPU must have AVX-512.
@@ -272,7 +277,8 @@ static OF_BLOCKS_16: [[u16; 32]; 2] = {
     tables
 };
 
-/// The strings of eight planes of four blocks with 16 places: four strings of two planes for each block.
+/// The bit strings of eight planes of four blocks with 16 positions: four strings of two planes per
+/// block.
 ///
 /// # Safety
 /// The CPU must have the level.
@@ -326,7 +332,7 @@ unsafe fn strings_of_16(
             let as_they_are = _mm512_andnot_si512(_mm512_sllv_epi32(ones, before), plane);
             let code = _mm512_or_si512(as_they_are, _mm512_sllv_epi32(code, before));
             let end = _mm512_mask_add_epi32(n, _mm512_cmplt_epu32_mask(after, sixteen), n, one);
-            // The planes that each block has of these eight.
+            // The planes of these eight that each block has.
             let has = |block: usize| {
                 let n = (8 * q as u64 + 8).saturating_sub(lowest[block]).min(8);
                 (1u16 << n) - 1
@@ -350,7 +356,7 @@ unsafe fn strings_of_16(
 /// None.
 #[inline(always)]
 unsafe fn as_halves(table: &[u8; 128]) -> &[[u8; 64]; 2] {
-    // SAFETY: there are as many bytes.
+    // SAFETY: both types have the same number of bytes.
     unsafe { &*(&raw const *table).cast() }
 }
 
@@ -358,11 +364,11 @@ unsafe fn as_halves(table: &[u8; 128]) -> &[[u8; 64]; 2] {
 /// The CPU must have AVX-512.
 #[inline(always)]
 unsafe fn load_16(from: &[u8; 16]) -> __m128i {
-    // SAFETY: there are as many bytes as the register has.
+    // SAFETY: the array has as many bytes as the register.
     unsafe { _mm_loadu_si128(from.as_ptr().cast()) }
 }
 
-/// Four bits, the lowest first, with a 1 behind every 1.
+/// Four bits, lowest first, with a 1 inserted after every 1.
 static CODES: [u8; 16] = {
     let mut codes = [0; 16];
     let mut bits = 0;
@@ -381,7 +387,7 @@ static CODES: [u8; 16] = {
     codes
 };
 
-/// How many bits these are.
+/// The lengths of these codes.
 static LENGTHS: [u8; 16] = {
     let mut lengths = [0; 16];
     let mut bits = 0;
