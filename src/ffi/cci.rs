@@ -32,7 +32,7 @@ pub unsafe extern "C" fn gridz_cci_create(
     cci: *mut *mut gridz_cci,
 ) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (cci, c, context) = unsafe { (Out::new("cci", cci)?, ptr::read(csr)?, ptr::context(context)) };
         if c.reserved != 0 {
             return Err(Error::invalid(format!("reserved is {}, but must be 0", c.reserved)));
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn gridz_cci_destroy(cci: *mut gridz_cci) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_cci_inspect(cci: *const gridz_cci, info: *mut gridz_cci_info) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (info, cci) = unsafe { (OutStruct::new(info)?, ptr::shared("cci", cci)?) };
         let (head, kinds) = (cci.0.head(), sparse::kinds(&cci.0));
         let struct_size = info.n_bytes();
@@ -107,7 +107,7 @@ pub unsafe extern "C" fn gridz_cci_frame(
     frame_bytes: *mut usize,
 ) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (frame, frame_bytes, cci) =
             unsafe { (Out::new("frame", frame)?, Out::new("frame_bytes", frame_bytes)?, ptr::shared("cci", cci)?) };
         let bytes = cci.0.frame();
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn gridz_cci_open(
     cci: *mut *mut gridz_cci,
 ) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (cci, frame, context) = unsafe {
             (Out::new("cci", cci)?, ptr::host_bytes("frame", frame, frame_bytes)?, ptr::context(context))
         };
@@ -168,7 +168,7 @@ pub unsafe extern "C" fn gridz_cci_multiply(
     context: *const gridz_context,
 ) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (cci, context) = unsafe { (ptr::shared("cci", cci)?, ptr::context(context)) };
         let of_process = Context::default();
         let context = context.map_or(&of_process, |context| &context.0);
@@ -220,7 +220,7 @@ pub unsafe extern "C" fn gridz_cci_multiply_async(
     stream: *mut c_void,
 ) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (cci, x, y, stream) = unsafe {
             (
                 ptr::shared("cci", cci)?,
@@ -240,7 +240,7 @@ pub unsafe extern "C" fn gridz_cci_multiply_async(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_cci_count(cci: *const gridz_cci, first: u64, n: u64, nnz: *mut u64) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (nnz, cci) = unsafe { (Out::new("nnz", nnz)?, ptr::shared("cci", cci)?) };
         nnz.write(sparse::count(&cci.0, first..first.saturating_add(n))?);
         Ok(())
@@ -267,7 +267,7 @@ pub unsafe extern "C" fn gridz_cci_decode(
     context: *const gridz_context,
 ) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (cci, context) = unsafe { (ptr::shared("cci", cci)?, ptr::context(context)) };
         let of_process = Context::default();
         let context = context.map_or(&of_process, |context| &context.0);

@@ -27,7 +27,7 @@ pub unsafe extern "C" fn gridz_cd_values(
     n_values: *mut usize,
 ) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (request, room, n_values) = unsafe {
             (ptr::text(request), ptr::room("values", values, capacity)?, Out::new("n_values", n_values)?)
         };
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn gridz_cd_text(
     text_bytes: *mut usize,
 ) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (values, room, text_bytes) = unsafe {
             (
                 ptr::words("values", values, n_values)?,

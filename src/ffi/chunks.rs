@@ -24,7 +24,7 @@ pub unsafe extern "C" fn gridz_packed_bound(
     bound: *mut usize,
 ) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (bound, array) = unsafe { (Out::new("bound", bound)?, read_array(array)?) };
         bound.write(device::packed_bound(&array, n_chunks)? as usize);
         Ok(())
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn gridz_compress_chunks(
     options: *const gridz_options,
 ) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (n_bytes, (array, options)) =
             unsafe { (Out::new("dst_bytes", dst_bytes)?, read_both(array, options)?) };
         let chunks = Chunks { array, n_chunks, stride: src_stride as u64 };
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn gridz_decompress_chunks(
     options: *const gridz_options,
 ) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (array, options) = unsafe { (read_array(array)?, Options::read(options, None)?) };
         let chunks = Chunks { array, n_chunks, stride: dst_stride as u64 };
         let dst_bytes = chunks.span("dst_stride")? as usize;

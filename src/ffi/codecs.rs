@@ -33,7 +33,7 @@ pub unsafe extern "C" fn gridz_codec_name(index: usize) -> *const c_char {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_codec_info(index: usize, codec: *mut gridz_codec) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let codec = unsafe { OutStruct::new(codec)? };
         let struct_size = codec.n_bytes();
         codec.write(&convert::codec(index, struct_size)?);

@@ -50,7 +50,7 @@ pub unsafe extern "C" fn gridz_h5_write_by(
 ) -> gridz_status {
     guard(|| {
         let box_of = BoxOf { functions, dataset, mem_type, start, count, options };
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         unsafe {
             box_of.access(|access, options| {
                 let first = if src.is_null() { src } else { src.wrapping_byte_sub(access.first()) };
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn gridz_h5_read_by(
 ) -> gridz_status {
     guard(|| {
         let box_of = BoxOf { functions, dataset, mem_type, start, count, options };
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         unsafe {
             box_of.access(|access, options| {
                 // The array reaches as far as the selection and the strides say.
@@ -113,7 +113,7 @@ pub unsafe extern "C" fn gridz_h5_read_progressive_by(
     guard(|| {
         let box_of = BoxOf { functions, dataset, mem_type, start, count, options };
         let detail = convert::detail(detail, value)?;
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         unsafe {
             let info = OutStruct::optional(info)?;
             box_of.part(detail, |access, options| {
@@ -145,7 +145,7 @@ pub unsafe extern "C" fn gridz_h5_inspect_progressive_by(
     guard(|| {
         let box_of = BoxOf { functions, dataset, mem_type: 0, start, count, options };
         let detail = convert::detail(detail, value)?;
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         unsafe {
             let info = OutStruct::new(info)?;
             box_of.part(detail, |access, options| {
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn gridz_h5_copy_by(
     options: *const gridz_h5_options,
 ) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (library, options) = unsafe { (library(functions)?, Options::read(options)?) };
         let (src, dst) = (Dataset::open(&library, src, options.dxpl)?, Dataset::open(&library, dst, options.dxpl)?);
         options.run(|options, progress| bulk::copy(&src, &dst, options, progress))

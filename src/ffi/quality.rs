@@ -36,7 +36,7 @@ pub unsafe extern "C" fn gridz_quality(
     options: *const gridz_quality_options,
 ) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (report, array, original, decoded) = unsafe {
             (
                 OutStruct::new(report)?,
@@ -74,7 +74,7 @@ pub unsafe extern "C" fn gridz_range(
     options: *const gridz_quality_options,
 ) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (minimum, maximum, array, data) = unsafe {
             (
                 Out::new("minimum", minimum)?,
