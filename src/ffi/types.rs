@@ -258,7 +258,8 @@ pub struct gridz_frame_info {
     pub struct_size: usize,
     /// Element type.
     pub dtype: gridz_dtype,
-    /// `GRIDZ_BYTE_ORDER_LITTLE` or `GRIDZ_BYTE_ORDER_BIG`; little for opaque and one-byte elements.
+    /// `GRIDZ_BYTE_ORDER_LITTLE` or `GRIDZ_BYTE_ORDER_BIG`; little for opaque and one-byte
+    /// elements.
     pub byte_order: gridz_byte_order,
     /// Bytes of one element.
     pub element_size: u32,
