@@ -29,7 +29,7 @@ fn huge(n_bytes: usize) -> *mut c_void {
     }
     // Memory of this size usually comes fresh from the system, which zeroes every page when it is
     // first touched. With small pages this takes half as long as decompressing the chunk.
-    // SAFETY: our own memory, which may be uninitialised.
+    // SAFETY: our own memory, which may be uninitialized.
     ask_for_huge(unsafe { std::slice::from_raw_parts_mut(start.cast(), n_bytes) });
     start
 }
@@ -76,7 +76,8 @@ impl Buffer {
 
     /// Its bytes.
     pub fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: we own that many bytes, which count as initialised (see `new`), and the borrow is ours.
+        // SAFETY: we own that many bytes, which count as initialized (see `new`), and the borrow is
+        // ours.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.n_bytes) }
     }
 

@@ -125,7 +125,8 @@ impl Selection {
         for axis in (0..self.rank).rev() {
             let begin = (self.first[axis] + rest % self.n[axis]) * self.chunk[axis];
             rest /= self.n[axis];
-            // No sum overflows: the selection is inside the dataset, and so is the start of each chunk.
+            // No sum overflows: the selection is inside the dataset, and so is the start of each
+            // chunk.
             let edge = begin.saturating_add(self.chunk[axis]).min(self.extents[axis]);
             let (from, to) = (self.start[axis].max(begin), edge.min(self.start[axis] + self.count[axis]));
             part.chunk[axis] = begin;

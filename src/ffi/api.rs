@@ -378,15 +378,15 @@ impl<'a> Options<'a> {
     /// # Safety
     /// The caller's promise, as [`ptr`] states it.
     pub(super) unsafe fn read(from: *const gridz_options, array: Option<&Array>) -> Result<Self> {
-        // SAFETY: the same promise.
+        // SAFETY: the caller's promise.
         let Some(c) = (unsafe { ptr::read_optional(from)? }) else {
             return Ok(Self { request: Request::default(), verify: Verify::Checksum, context: None });
         };
-        // SAFETY: the same promise, for what the struct points to.
+        // SAFETY: the caller's promise, for what the struct points to.
         let (codec, context) = unsafe { (ptr::text(c.codec), ptr::context(c.context)) };
         let (mut request, verify) = (convert::request(&c, codec)?, convert::verify(&c)?);
         if let Some(array) = array.filter(|_| request.wants_missing()) {
-            // SAFETY: the same promise, for elements of the array's type.
+            // SAFETY: the caller's promise, for elements of the array's type.
             let missing =
                 unsafe { ptr::missing(array, c.fill_value, c.n_fill_values, [c.valid_min, c.valid_max])? };
             request = request.with_elements(array, &missing)?;
@@ -411,7 +411,7 @@ pub(super) unsafe fn read_both<'a>(
     array: *const gridz_array,
     options: *const gridz_options,
 ) -> Result<(Array, Options<'a>)> {
-    // SAFETY: the same promise.
+    // SAFETY: the caller's promise.
     unsafe {
         let array = read_array(array)?;
         Ok((array, Options::read(options, Some(&array))?))
@@ -421,9 +421,9 @@ pub(super) unsafe fn read_both<'a>(
 /// # Safety
 /// The caller's promise, as [`ptr`] states it.
 pub(super) unsafe fn read_array(from: *const gridz_array) -> Result<Array> {
-    // SAFETY: the same promise.
+    // SAFETY: the caller's promise.
     let c = unsafe { ptr::read(from)? };
-    // SAFETY: the same promise, for what the struct points to.
+    // SAFETY: the caller's promise, for what the struct points to.
     let extents = unsafe { ptr::extents("extents", c.extents, c.rank)? };
     convert::array(&c, &extents)
 }

@@ -240,7 +240,7 @@ unsafe fn decompress(
     options: &Options,
 ) -> Result<()> {
     let (array_span, frame_span) = batch.spans(Direction::Decompress)?;
-    // SAFETY: the same promise.
+    // SAFETY: the caller's promise.
     let (memory, statuses, stream) = unsafe {
         let memory = BatchMemory {
             frames: ptr::device_memory("frames", frames, frame_span)?,

@@ -327,7 +327,7 @@ unsafe fn create<I: Index, T: Element>(c: &gridz_csr, choice: ValueChoice, conte
     let n_starts = n_rows.checked_add(1).and_then(|n| usize::try_from(n).ok()).ok_or_else(too_many)?;
     let nnz = usize::try_from(c.nnz).map_err(|_| too_many())?;
     let n_values = if c.values.is_null() { 0 } else { nnz };
-    // SAFETY: the same promise.
+    // SAFETY: the caller's promise.
     let (starts, columns, values) = unsafe {
         (
             ptr::items::<I>("starts", c.starts, n_starts)?,
@@ -367,7 +367,7 @@ impl Asked<'_> {
                 return Err(Error::invalid(format!("{name} has {n_bytes} bytes, which are no whole elements")));
             }
         }
-        // SAFETY: the same promise.
+        // SAFETY: the caller's promise.
         let (x, y) =
             unsafe { ptr::items_and_items_mut::<T>(("x", x, x_bytes / T::BYTES), ("y", y, y_bytes / T::BYTES))? };
         let (level, pool) = (context.level()?, context.pool());
@@ -405,7 +405,7 @@ impl Rows<'_> {
             )));
         }
         let n_values = if values.is_null() { 0 } else { n as usize };
-        // SAFETY: the same promise.
+        // SAFETY: the caller's promise.
         let to = unsafe {
             sparse::Room {
                 starts: ptr::items_mut::<I>("starts", starts, (rows.end - rows.start) as usize + 1)?,

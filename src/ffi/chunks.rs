@@ -216,7 +216,7 @@ unsafe fn packing<'a>(
     (offsets, n_offsets): (*const usize, usize),
 ) -> Result<Packing<'a>> {
     let n = n_frames as u64;
-    // SAFETY: the same promise.
+    // SAFETY: the caller's promise.
     unsafe {
         Ok(Packing {
             n_frames: n,

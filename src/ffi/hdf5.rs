@@ -194,10 +194,10 @@ pub unsafe extern "C" fn gridz_h5_copy_by(
 /// loaded.
 unsafe fn library(functions: *const gridz_h5_function) -> Result<Library<'static>> {
     if functions.is_null() {
-        // SAFETY: the same promise.
+        // SAFETY: the caller's promise.
         return unsafe { Library::of_program() };
     }
-    // SAFETY: the same promise.
+    // SAFETY: the caller's promise.
     unsafe { Library::of_table(&ptr::functions(functions)?) }
 }
 
@@ -217,7 +217,7 @@ impl BoxOf {
     /// # Safety
     /// The caller's promise, as [`ptr`] states it.
     unsafe fn access(self, work: impl FnOnce(&Access, &Options) -> Result<()>) -> Result<()> {
-        // SAFETY: the same promise.
+        // SAFETY: the caller's promise.
         unsafe {
             self.open(|dataset, [start, count], (memory_type, strides), options| {
                 work(&dataset.select(start, count, memory_type, strides)?, options)
@@ -230,7 +230,7 @@ impl BoxOf {
     /// # Safety
     /// The caller's promise, as [`ptr`] states it.
     unsafe fn part(self, detail: Detail, work: impl FnOnce(&PartAccess, &Options) -> Result<()>) -> Result<()> {
-        // SAFETY: the same promise.
+        // SAFETY: the caller's promise.
         unsafe {
             self.open(|dataset, [start, count], (memory_type, strides), options| {
                 work(&dataset.select_part((start, count), detail, memory_type, strides)?, options)
@@ -247,11 +247,11 @@ impl BoxOf {
         self,
         work: impl FnOnce(&Dataset, [&[u64]; 2], (Option<i64>, Option<&[i64]>), &Options) -> Result<()>,
     ) -> Result<()> {
-        // SAFETY: the same promise.
+        // SAFETY: the caller's promise.
         let (library, options) = unsafe { (library(self.functions)?, Options::read(self.options)?) };
         let dataset = Dataset::open(&library, self.dataset, options.dxpl)?;
         let rank = dataset.extents().len() as u32;
-        // SAFETY: the same promise.
+        // SAFETY: the caller's promise.
         let ([start, count], strides) =
             unsafe { (chosen(&dataset, self.start, self.count)?, options.strides(rank)?) };
         // 0 means the type of the file.
@@ -273,7 +273,7 @@ unsafe fn chosen(dataset: &Dataset, start: *const u64, count: *const u64) -> Res
     if start.is_null() {
         return Ok([vec![0; rank], extents.to_vec()]);
     }
-    // SAFETY: the same promise.
+    // SAFETY: the caller's promise.
     let lists = unsafe { [ptr::extents("start", start, rank as u32)?, ptr::extents("count", count, rank as u32)?] };
     Ok(lists.map(|list| list[..rank].to_vec()))
 }
@@ -292,10 +292,10 @@ impl Options<'_> {
     /// # Safety
     /// The caller's promise, as [`ptr`] states it.
     unsafe fn read(from: *const gridz_h5_options) -> Result<Self> {
-        // SAFETY: the same promise.
+        // SAFETY: the caller's promise.
         let c = unsafe { ptr::read_optional(from)? };
         let c = c.unwrap_or(NO_OPTIONS);
-        // SAFETY: the same promise, for what the struct points to.
+        // SAFETY: the caller's promise, for what the struct points to.
         let (context, progress) =
             unsafe { (ptr::context(c.context), ProgressFn::new(c.progress, c.progress_data)) };
         Ok(Self {
@@ -317,7 +317,7 @@ impl Options<'_> {
     unsafe fn wait_for_stream(&self, name: &str, array: Option<DeviceSlice>, n_bytes: usize) -> Result<()> {
         match array {
             _ if self.stream.is_null() || n_bytes == 0 => Ok(()),
-            // SAFETY: the same promise.
+            // SAFETY: the caller's promise.
             Some(array) => device::wait_for(unsafe { ptr::stream(self.stream) }, array),
             None => Err(Error::invalid(format!(
                 "{name} is no memory of a GPU, but there is a stream; wait for the stream before the call, and leave it NULL"
@@ -334,14 +334,14 @@ impl Options<'_> {
             Destination::Device(memory) => Some(*memory),
             Destination::Host(_) => None,
         };
-        // SAFETY: the same promise.
+        // SAFETY: the caller's promise.
         unsafe { self.wait_for_stream("dst", on_device, n_bytes) }
     }
 
     /// # Safety
     /// The caller's promise, as [`ptr`] states it.
     unsafe fn strides(&self, rank: u32) -> Result<Option<Vec<i64>>> {
-        // SAFETY: the same promise.
+        // SAFETY: the caller's promise.
         let strides = unsafe { ptr::strides(self.strides, rank)? };
         Ok(strides.map(|strides| strides[..rank as usize].to_vec()))
     }

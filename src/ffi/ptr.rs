@@ -88,7 +88,7 @@ unsafe fn struct_size<T: Versioned>(from: *const T) -> Result<usize> {
 /// The caller's promise.
 pub unsafe fn read<T: Versioned>(from: *const T) -> Result<T> {
     let known = size_of::<T>();
-    // SAFETY: the same promise.
+    // SAFETY: the caller's promise.
     let n_bytes = unsafe { struct_size(from)? };
     // SAFETY: by the promise `from` has `struct_size` bytes.
     let bytes = unsafe { slice::from_raw_parts(from.cast::<u8>(), n_bytes) };
@@ -104,7 +104,7 @@ pub unsafe fn read<T: Versioned>(from: *const T) -> Result<T> {
     let mut value = MaybeUninit::<T>::zeroed();
     // SAFETY: both have that many bytes, and only this function uses `value`.
     unsafe { value.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), n_bytes.min(known)) };
-    // SAFETY: every byte is initialised, and all values of a `Versioned` are valid.
+    // SAFETY: every byte is initialized, and all values of a `Versioned` are valid.
     Ok(unsafe { value.assume_init() })
 }
 
@@ -116,7 +116,7 @@ pub unsafe fn read_optional<T: Versioned>(from: *const T) -> Result<Option<T>> {
     if from.is_null() {
         return Ok(None);
     }
-    // SAFETY: the same promise.
+    // SAFETY: the caller's promise.
     unsafe { read(from) }.map(Some)
 }
 
@@ -152,7 +152,7 @@ impl<T: Versioned> OutStruct<T> {
     /// # Safety
     /// The caller's promise, until the struct is written.
     pub unsafe fn new(to: *mut T) -> Result<Self> {
-        // SAFETY: the same promise.
+        // SAFETY: the caller's promise.
         let n_bytes = unsafe { struct_size(to.cast_const())? };
         Ok(Self { to: not_null(T::NAME, to)?, n_bytes })
     }
@@ -162,7 +162,7 @@ impl<T: Versioned> OutStruct<T> {
     /// # Safety
     /// As for [`OutStruct::new`].
     pub unsafe fn optional(to: *mut T) -> Result<Option<Self>> {
-        // SAFETY: the same promise.
+        // SAFETY: the caller's promise.
         (!to.is_null()).then(|| unsafe { Self::new(to) }).transpose()
     }
 
@@ -202,7 +202,7 @@ pub unsafe fn bytes<'a>(name: &str, from: *const c_void, n_bytes: usize) -> Resu
 /// # Safety
 /// The caller's promise.
 pub unsafe fn optional_bytes<'a>(name: &str, from: *const c_void, n_bytes: usize) -> Result<Option<&'a [u8]>> {
-    // SAFETY: the same promise.
+    // SAFETY: the caller's promise.
     (!from.is_null()).then(|| unsafe { bytes(name, from, n_bytes) }).transpose()
 }
 
@@ -228,13 +228,13 @@ pub unsafe fn missing(
         );
         return Err(Error::invalid(text));
     }
-    // SAFETY: the same promise.
+    // SAFETY: the caller's promise.
     let fills = unsafe { optional_bytes("fill_value", fill_value, n_fill_values.max(1) * size)? };
     for fill in fills.into_iter().flat_map(|fills| fills.chunks_exact(size)) {
         missing.add(fill)?;
     }
     for (which, (name, from)) in [("valid_min", valid_min), ("valid_max", valid_max)].into_iter().enumerate() {
-        // SAFETY: the same promise.
+        // SAFETY: the caller's promise.
         if let Some(limit) = unsafe { optional_bytes(name, from, size)? } {
             missing.set_limit(which, limit)?;
         }
@@ -248,7 +248,7 @@ pub unsafe fn missing(
 /// The caller's promise.
 pub unsafe fn source<'a>(name: &str, from: *const c_void, n_bytes: usize) -> Result<Source<'a>> {
     let is_device = !is_empty(name, from, n_bytes)? && gpu_of_pointer(from).is_some();
-    // SAFETY: the same promise, for memory of that GPU or of the host.
+    // SAFETY: the caller's promise, for memory of that GPU or of the host.
     Ok(unsafe {
         match is_device {
             true => Source::Device(DeviceSlice::from_raw(from, n_bytes as u64)),
@@ -262,7 +262,7 @@ pub unsafe fn source<'a>(name: &str, from: *const c_void, n_bytes: usize) -> Res
 /// # Safety
 /// The caller's promise.
 pub unsafe fn host_bytes<'a>(name: &str, from: *const c_void, n_bytes: usize) -> Result<&'a [u8]> {
-    // SAFETY: the same promise.
+    // SAFETY: the caller's promise.
     match unsafe { source(name, from, n_bytes)? } {
         Source::Host(bytes) => Ok(bytes),
         Source::Device(_) => {
@@ -284,7 +284,7 @@ pub unsafe fn destination<'a>(
 ) -> Result<Destination<'a>> {
     let start = to.wrapping_byte_sub(before);
     let no_bytes = is_empty(name, start, n_bytes)? || to.is_null();
-    // SAFETY: the same promise.
+    // SAFETY: the caller's promise.
     Ok(unsafe {
         match !no_bytes && gpu_of_pointer(start).is_some() {
             true => Destination::Device(DeviceSlice::from_raw(start, n_bytes as u64)),
@@ -309,7 +309,7 @@ pub unsafe fn source_and_destination<'a>(
             "{src_name} and {dst_name} overlap; gridz cannot work in place, give it a separate destination"
         )));
     }
-    // SAFETY: the same promise, for memory of a GPU or of the host.
+    // SAFETY: the caller's promise, for memory of a GPU or of the host.
     Ok(unsafe {
         let destination = match !no_dst && gpu_of_pointer(dst).is_some() {
             true => Destination::Device(DeviceSlice::from_raw(dst, dst_capacity as u64)),
@@ -325,7 +325,7 @@ pub unsafe fn source_and_destination<'a>(
 /// The caller's promise, until the stream has completed the work that uses the memory.
 pub unsafe fn device_memory<'a>(name: &str, start: *const c_void, n_bytes: u64) -> Result<DeviceSlice<'a>> {
     is_empty(name, start, usize::try_from(n_bytes).unwrap_or(usize::MAX))?;
-    // SAFETY: the same promise.
+    // SAFETY: the caller's promise.
     Ok(unsafe { DeviceSlice::from_raw(start, n_bytes) })
 }
 
@@ -338,7 +338,7 @@ pub unsafe fn optional_device_memory<'a>(
     start: *const c_void,
     n_bytes: usize,
 ) -> Result<Option<DeviceSlice<'a>>> {
-    // SAFETY: the same promise.
+    // SAFETY: the caller's promise.
     let memory = unsafe { device_memory(name, start, n_bytes as u64)? };
     Ok((!start.is_null()).then_some(memory))
 }
@@ -349,7 +349,8 @@ pub unsafe fn optional_device_memory<'a>(
 /// The caller's promise.
 pub unsafe fn lengths<'a>(name: &str, from: *const usize, n: usize) -> Result<&'a [u64]> {
     check_lengths(name, from, n)?;
-    // SAFETY: the same promise. `size_t` is a u64 on 64-bit machines, and the address is aligned.
+    // SAFETY: the caller's promise. `size_t` is a u64 on 64-bit machines, and the address is
+    // aligned.
     Ok(if n == 0 { &[] } else { unsafe { slice::from_raw_parts(from.cast(), n) } })
 }
 
@@ -363,8 +364,8 @@ pub unsafe fn lengths_mut<'a>(name: &str, to: *mut usize, n: usize) -> Result<&'
         return Ok(&mut []);
     }
     let to = to.cast::<u64>();
-    // SAFETY: the same promise. `size_t` is a u64 on 64-bit machines, and the address is aligned.
-    // The memory is initialized first.
+    // SAFETY: the caller's promise. `size_t` is a u64 on 64-bit machines, and the address is
+    // aligned. The memory is initialized first.
     Ok(unsafe {
         to.write_bytes(0, n);
         slice::from_raw_parts_mut(to, n)
@@ -387,7 +388,7 @@ fn check_lengths(name: &str, start: *const usize, n: usize) -> Result<()> {
 /// `stream` is null for the default stream, or a stream that exists until it has completed its
 /// work.
 pub unsafe fn stream<'a>(stream: *mut c_void) -> StreamHandle<'a> {
-    // SAFETY: the same promise.
+    // SAFETY: the caller's promise.
     unsafe { StreamHandle::from_raw(stream) }
 }
 
@@ -443,7 +444,7 @@ pub unsafe fn strides(from: *const i64, rank: u32) -> Result<Option<[i64; MAX_RA
     if from.is_null() {
         return Ok(None);
     }
-    // SAFETY: the same promise; `i64` and `u64` have the same size.
+    // SAFETY: the caller's promise; `i64` and `u64` have the same size.
     let strides = unsafe { extents("strides", from.cast(), rank)? };
     Ok(Some(strides.map(u64::cast_signed)))
 }
@@ -465,7 +466,7 @@ pub unsafe fn items<'a, T: Copy>(name: &str, from: *const c_void, n: usize) -> R
     let from = from.cast::<T>();
     check_aligned(name, from, n)?;
     check_host(name, from.cast(), n)?;
-    // SAFETY: the same promise. The memory is aligned and of a possible length.
+    // SAFETY: the caller's promise. The memory is aligned and of a possible length.
     Ok(if n == 0 { &[] } else { unsafe { slice::from_raw_parts(from, n) } })
 }
 
@@ -478,8 +479,8 @@ pub unsafe fn items_mut<'a, T: Copy>(name: &str, to: *mut c_void, n: usize) -> R
     let to = to.cast::<T>();
     check_aligned(name, to, n)?;
     check_host(name, to.cast(), n)?;
-    // SAFETY: the same promise. The memory is aligned and of a possible length. The argument about
-    // fresh memory in `bytes_mut` applies here too.
+    // SAFETY: the caller's promise. The memory is aligned and of a possible length. The argument
+    // about fresh memory in `bytes_mut` applies here too.
     Ok(if n == 0 { &mut [] } else { unsafe { slice::from_raw_parts_mut(to, n) } })
 }
 
@@ -491,14 +492,14 @@ pub unsafe fn items_and_items_mut<'a, T: Copy>(
     (x_name, x, n_x): (&str, *const c_void, usize),
     (y_name, y, n_y): (&str, *mut c_void, usize),
 ) -> Result<(&'a [T], &'a mut [T])> {
-    // SAFETY: the same promise.
+    // SAFETY: the caller's promise.
     let from = unsafe { items(x_name, x, n_x)? };
     let (x_bytes, y_bytes) = (size_of_val(from), n_y.saturating_mul(size_of::<T>()));
     is_empty(y_name, y, y_bytes)?;
     if x_bytes > 0 && y_bytes > 0 && x.addr() < y.addr() + y_bytes && y.addr() < x.addr() + x_bytes {
         return Err(Error::invalid(format!("{x_name} and {y_name} overlap; give {y_name} memory of its own")));
     }
-    // SAFETY: the same promise; the memory does not overlap.
+    // SAFETY: the caller's promise; the memory does not overlap.
     Ok((from, unsafe { items_mut(y_name, y, n_y)? }))
 }
 
@@ -515,7 +516,7 @@ fn check_host(name: &str, start: *const c_void, n: usize) -> Result<()> {
 /// The caller's promise.
 pub unsafe fn words<'a>(name: &str, from: *const u32, n: usize) -> Result<&'a [u32]> {
     check_aligned(name, from, n)?;
-    // SAFETY: the same promise. The memory is aligned and of a possible length.
+    // SAFETY: the caller's promise. The memory is aligned and of a possible length.
     Ok(if n == 0 { &[] } else { unsafe { slice::from_raw_parts(from, n) } })
 }
 
@@ -525,7 +526,7 @@ pub unsafe fn words<'a>(name: &str, from: *const u32, n: usize) -> Result<&'a [u
 /// The caller's promise. Every bit pattern of the type must be valid.
 pub unsafe fn room<'a, T: Copy>(name: &str, to: *mut T, n: usize) -> Result<&'a mut [MaybeUninit<T>]> {
     check_aligned(name, to, n)?;
-    // SAFETY: the same promise. The memory is aligned and of a possible length.
+    // SAFETY: the caller's promise. The memory is aligned and of a possible length.
     Ok(if n == 0 { &mut [] } else { unsafe { slice::from_raw_parts_mut(to.cast(), n) } })
 }
 
@@ -549,7 +550,7 @@ pub unsafe fn functions(from: *const gridz_h5_function) -> Result<Vec<(&'static 
     loop {
         // SAFETY: the entry without a name is the last, and has not been reached yet.
         let gridz_h5_function { name, address } = unsafe { next.read_unaligned() };
-        // SAFETY: the same promise.
+        // SAFETY: the caller's promise.
         let Some(name) = (unsafe { text(name) }) else { return Ok(found) };
         found.push((name, address.map_or(ptr::null_mut(), |function| function as *mut c_void)));
         // SAFETY: this was not the last entry.

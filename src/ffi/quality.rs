@@ -123,13 +123,13 @@ impl Asked<'_> {
     /// # Safety
     /// The caller's promise, as [`ptr`] states it.
     unsafe fn read(from: *const gridz_quality_options, array: &Array) -> Result<Self> {
-        // SAFETY: the same promise.
+        // SAFETY: the caller's promise.
         let Some(c) = (unsafe { ptr::read_optional(from)? }) else {
             let missing = MissingElements::none(array.element_size().into());
             return Ok(Self { bound: Bound::None, missing, context: None });
         };
         let limits = [c.valid_min, c.valid_max];
-        // SAFETY: the same promise, for what the struct points to.
+        // SAFETY: the caller's promise, for what the struct points to.
         let (missing, context) =
             unsafe { (ptr::missing(array, c.fill_value, c.n_fill_values, limits)?, ptr::context(c.context)) };
         Ok(Self { bound: convert::bound(&c)?, missing, context: context.map(|context| &context.0) })

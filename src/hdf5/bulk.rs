@@ -304,8 +304,8 @@ impl Access<'_> {
     /// Writes the box from `memory`.
     ///
     /// # Errors
-    /// `Host`, `OutOfMemory`, `Cancelled`, `UnsupportedJob` for GPU memory that only HDF5 itself could
-    /// transfer. Chunks before the one that failed are in the file.
+    /// `Host`, `OutOfMemory`, `Cancelled`, `UnsupportedJob` for GPU memory that only HDF5 itself
+    /// could transfer. Chunks before the one that failed are in the file.
     pub fn write(&self, memory: Source, options: &Options, progress: Progress) -> Result<()> {
         let Dataset { library, id, .. } = *self.dataset;
         let is_parallel = library.is_parallel(id)?;

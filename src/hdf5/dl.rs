@@ -60,7 +60,7 @@ impl Api {
     pub(super) unsafe fn resolve(find: &Find) -> std::result::Result<Self, &'static CStr> {
         // SAFETY: our caller's promise about `find`.
         let base = unsafe { Base::resolve(find)? };
-        // SAFETY: the same promise.
+        // SAFETY: the caller's promise.
         let (errors, floats, fills) =
             unsafe { (Errors::resolve(find), Floats::resolve(find).ok(), Fills::resolve(find).ok()) };
         let api = Self { base, errors, floats, fills };
@@ -216,7 +216,8 @@ impl Api {
             .map(|i| {
                 let (mut flags, mut config, mut n_values) = (0, 0, 256);
                 let mut values = vec![0; n_values];
-                // SAFETY: `values` has room for `n_values` words; a name of no bytes needs no memory.
+                // SAFETY: `values` has room for `n_values` words; a name of no bytes needs no
+                // memory.
                 let id = unsafe {
                     let (values, name) = (values.as_mut_ptr(), std::ptr::null_mut());
                     (self.base.get_filter)(dcpl, i, &mut flags, &mut n_values, values, 0, name, &mut config)
@@ -440,7 +441,8 @@ impl Object {
         unsafe { Api::resolve(&|name| symbols.find(name)) }.ok()
     }
 
-    /// A handle that is never closed, so the object stays loaded; null if the dynamic loader does not know its name.
+    /// A handle that is never closed, so the object stays loaded; null if the dynamic loader does
+    /// not know its name.
     fn handle(&self) -> *mut c_void {
         // The main program has no name for the dynamic linker. Its symbols are visible if it
         // exports them.

@@ -135,12 +135,13 @@ impl<'f> Library<'f> {
     /// `InvalidArgument` naming a function that is missing.
     ///
     /// # Safety
-    /// `find` must return the address of the named symbol of one initialised libhdf5, which stays loaded for `'f`.
+    /// `find` must return the address of the named symbol of one initialized libhdf5, which stays
+    /// loaded for `'f`.
     pub unsafe fn new(find: &Find) -> Result<Self> {
         let missing = |name: &CStr| {
             Error::invalid(format!("{} is not among the functions of HDF5 that are known", name.to_string_lossy()))
         };
-        // SAFETY: the same promise.
+        // SAFETY: the caller's promise.
         unsafe {
             Ok(Self {
                 api: Api::resolve(find).map_err(missing)?,
@@ -174,7 +175,7 @@ impl<'f> Library<'f> {
             None if functions.iter().any(|(known, _)| *known == name) => None,
             None => dl::function_beside(beside?, name),
         };
-        // SAFETY: the same promise.
+        // SAFETY: the caller's promise.
         unsafe { Self::new(&find) }
     }
 
@@ -189,7 +190,7 @@ impl<'f> Library<'f> {
     pub unsafe fn of_program() -> Result<Self> {
         // The program's file may be large. It is read only if a required function is not found
         // otherwise.
-        // SAFETY: the same promise.
+        // SAFETY: the caller's promise.
         unsafe {
             Self::new(&dl::shared_function)
                 .or_else(|_| Self::new(&|name| dl::shared_function(name).or_else(|| dl::static_function(name))))
@@ -459,8 +460,8 @@ impl<'f> Library<'f> {
             // SAFETY: takes any ids, an offset of the dataset's rank, and a buffer of `n_bytes`
             // bytes.
             (Some(two), _) => unsafe { (two.read)(dataset, dxpl, offset, &mut mask, to, &mut n_bytes) },
-            // SAFETY: the same. The buffer has the length that libhdf5 has just reported, and the
-            // manual forbids writing to the dataset during the call.
+            // SAFETY: the same ids and offset. The buffer has the length that libhdf5 has just
+            // reported, and the manual forbids writing to the dataset during the call.
             (None, Some(one)) => unsafe { (one.read)(dataset, dxpl, offset, &mut mask, to) },
             (None, None) => {
                 return Err(Error::invalid("H5Dread_chunk is not among the functions of HDF5 that are known"));
@@ -523,7 +524,7 @@ impl<'f> Library<'f> {
     /// The memory at `to` contains all elements of `memory_type` that `memory_space` selects.
     pub unsafe fn read(&self, ids: &Call, to: *mut u8) -> Result<()> {
         let &Call { dataset, memory_type, memory_space, file_space, dxpl } = ids;
-        // SAFETY: as above.
+        // SAFETY: takes any ids; the memory is the caller's promise.
         let done = unsafe { (self.datasets.read)(dataset, memory_type, memory_space, file_space, dxpl, to.cast()) };
         ok(done).ok_or_else(|| self.failed("H5Dread"))
     }
