@@ -182,7 +182,7 @@ impl Placement {
             }
         }
         walk.memory = at as usize;
-        // The fastest axis becomes the run. The others are ordered from the fastest to the slowest.
+        // The fastest axis becomes the run. The other axes follow, fastest first.
         if walk.n_axes > 0 {
             let fastest = walk.axes[0];
             walk.axes.copy_within(1..walk.n_axes, 0);

@@ -18,7 +18,7 @@ use crate::sparse::{self, Csr, Matrix, ValueChoice};
 /// Compresses a sparse matrix. The caller owns `*cci` and frees it with `gridz_cci_destroy`.
 ///
 /// `csr` describes the matrix in rows or columns and is not needed afterwards. The elements of a
-/// row keep their order, even if their columns do not ascend or repeat. `values` is one of
+/// row keep their order, even if their columns are unsorted or duplicated. `values` is one of
 /// `GRIDZ_CCI_VALUES_*`. `context` may be NULL.
 ///
 /// Working memory is proportional to the number of elements, plus 16 bytes for every 3840 rows. The
