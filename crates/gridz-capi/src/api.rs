@@ -1,5 +1,5 @@
-//! The functions of `gridz.h`. Each is one guarded call that checks, converts, calls the engine and
-//! converts back.
+//! Core functions of `gridz.h`. Each is one guarded call that checks the arguments, converts them,
+//! calls the engine, and converts the result back.
 #![allow(unsafe_code, reason = "functions that C calls")]
 #![allow(clippy::missing_safety_doc, reason = "these comments are the C manual; its head states the promises")]
 
@@ -17,12 +17,12 @@ use gridz::{Context, Request, Verify, device};
 use gridz_codecs::error::{ErrorKind, Result, with_last};
 use gridz_codecs::types::Array;
 
-/// Finds the destination size that compressing an array needs, whatever its values are.
+/// Computes the destination size that is always enough to compress an array, whatever its values.
 ///
-/// `*bound` becomes the bytes that `gridz_compress` may write on the way, for these `options`: a
-/// multiple of 16, and the smallest `dst_stride` of `gridz_compress_async`. The frame that it leaves
-/// is never longer than the array and a header of 40 + 8 * `rank` bytes, rounded up to a multiple of
-/// 16.
+/// Sets `*bound` to the largest number of bytes that `gridz_compress` may write with these
+/// `options`, intermediate results included. It is a multiple of 16, and the smallest valid
+/// `dst_stride` of `gridz_compress_async`. The frame itself is never longer than the array plus a
+/// header of 40 + 8 * `rank` bytes, rounded up to a multiple of 16.
 ///
 /// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB`.
 #[unsafe(no_mangle)]
@@ -32,25 +32,27 @@ pub unsafe extern "C" fn gridz_compress_bound(
     bound: *mut usize,
 ) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (bound, (array, options)) = unsafe { (Out::new("bound", bound)?, read_both(array, options)?) };
         bound.write(gridz::compress_bound(&array, &options.request)? as usize);
         Ok(())
     })
 }
 
-/// Compresses an array into one frame, which describes itself and decodes on any machine.
+/// Compresses an array into one self-describing frame that decodes on any machine.
 ///
-/// `src` is the array's data of exactly `src_bytes` bytes. `dst` has `dst_capacity` bytes, at least
-/// what `gridz_compress_bound` says for the same array and options, and need not be initialised. The
-/// frame goes to the start of `dst` and its length in bytes to `*dst_bytes`; what follows it in `dst`
-/// is unspecified. The same input gives the same frame, whatever the number of threads.
+/// `src` is the array's data and has exactly `src_bytes` bytes. `dst` has `dst_capacity` bytes, at
+/// least the bound that `gridz_compress_bound` returns for the same array and options. It need not
+/// be initialized. Writes the frame to the start of `dst` and its length in bytes to `*dst_bytes`.
+/// The contents of `dst` after the frame are unspecified. The same input gives the same frame,
+/// whatever the number of threads.
 ///
-/// `src`, `dst` or both may be memory of an NVIDIA GPU. What the program's streams do with them must be
-/// done before the call; `dst` is complete when it returns. `gridz_compress_async` does not wait.
+/// `src`, `dst` or both may be memory of an NVIDIA GPU. The caller must first wait for all work of
+/// its streams on that memory. `dst` is complete when the call returns. `gridz_compress_async` does
+/// the same without waiting.
 ///
-/// Errors: `INVALID_ARGUMENT` (also if `src_bytes` is not the size of the array), `DST_TOO_SMALL` with
-/// the bound in `*dst_bytes`, `UNSUPPORTED_JOB`, `OUT_OF_MEMORY`, `DEVICE`.
+/// Errors: `INVALID_ARGUMENT` (also if `src_bytes` is not the size of the array), `DST_TOO_SMALL`
+/// with the bound in `*dst_bytes`, `UNSUPPORTED_JOB`, `OUT_OF_MEMORY`, `DEVICE`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_compress(
     array: *const gridz_array,
@@ -62,7 +64,7 @@ pub unsafe extern "C" fn gridz_compress(
     options: *const gridz_options,
 ) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (n_bytes, (array, options), buffers) = unsafe {
             (
                 Out::new("dst_bytes", dst_bytes)?,
@@ -79,17 +81,18 @@ pub unsafe extern "C" fn gridz_compress(
 
 /// Decompresses one frame.
 ///
-/// `frame` is exactly one frame of `frame_bytes` bytes. `dst` has `dst_capacity` bytes, at least the
-/// `array_bytes` of `gridz_inspect`, and need not be initialised. The array goes to the start of `dst`
-/// in the byte order it had, and its size in bytes to `*dst_bytes`; the rest of `dst` is left alone.
-/// After an error the contents of `dst` are unspecified. `frame`, `dst` or both may be memory of an
-/// NVIDIA GPU, as for `gridz_compress`.
+/// `frame` is exactly one frame of `frame_bytes` bytes. `dst` has `dst_capacity` bytes, at least
+/// the `array_bytes` of `gridz_inspect`. It need not be initialized. Writes the array to the start
+/// of `dst`, in its original byte order, and its size in bytes to `*dst_bytes`. The rest of `dst`
+/// is left unchanged. After an error the contents of `dst` are unspecified. `frame`, `dst` or both
+/// may be memory of an NVIDIA GPU, as for `gridz_compress`.
 ///
-/// Any bytes may be passed as a frame: a damaged or hostile one gives an error and never makes gridz
-/// read or write outside the two buffers.
+/// Untrusted input is safe: a damaged or hostile frame gives an error and never makes gridz read or
+/// write outside the two buffers.
 ///
-/// Errors: `INVALID_ARGUMENT`, `DST_TOO_SMALL` with the size of the array in `*dst_bytes`, `CORRUPT`
-/// (also if more bytes follow the frame), `TRUNCATED`, `UNSUPPORTED_FORMAT`, `OUT_OF_MEMORY`, `DEVICE`.
+/// Errors: `INVALID_ARGUMENT`, `DST_TOO_SMALL` with the size of the array in `*dst_bytes`,
+/// `CORRUPT` (also if more bytes follow the frame), `TRUNCATED`, `UNSUPPORTED_FORMAT`,
+/// `OUT_OF_MEMORY`, `DEVICE`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_decompress(
     frame: *const c_void,
@@ -100,7 +103,7 @@ pub unsafe extern "C" fn gridz_decompress(
     options: *const gridz_options,
 ) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (n_bytes, options, buffers) = unsafe {
             (
                 Out::new("dst_bytes", dst_bytes)?,
@@ -114,20 +117,30 @@ pub unsafe extern "C" fn gridz_decompress(
     })
 }
 
-/// Decompresses part of an array: along each of its `rank` axes `count` elements from `start` on.
+/// Decompresses a region of an array: `count` elements from `start` on, along each of its `rank`
+/// axes.
 ///
-/// The elements go to the start of `dst`, which has `dst_capacity` bytes, in C order and in the byte order they had,
-/// and their size in bytes to `*dst_bytes`. `rank` is that of the array in the frame; `start` and `count` are in
-/// elements, slowest-varying axis first. All else is as for `gridz_decompress`, but where both buffers are in host memory
-/// the CPU works, on the calling thread, unless the GPU is required (`GRIDZ_BACKEND=cuda`, or a context's backend). Where
-/// one of them is memory of a GPU, that works, in one launch; `gridz_decompress_region_async` does not wait.
+/// Writes the elements to the start of `dst`, in C order and in their original byte order, and
+/// their size in bytes to `*dst_bytes`. `dst` has `dst_capacity` bytes. `rank` is that of the array
+/// in the frame. `start` and `count` are in elements, slowest-varying axis first. Everything else
+/// is as for `gridz_decompress`, except which device works:
 ///
-/// Only the blocks that the region touches are decoded. Of `lorenzo` these are compared with their checksums, and damage
-/// in other blocks is not seen. Blocks of `ndzip` have none, so the whole payload is read and compared with its own, which takes
-/// much less time than to decode it; with `GRIDZ_FLAG_SKIP_CHECKSUM` it is not read. Of `stored` the bytes are copied
-/// without looking at a checksum.
+/// - Both buffers in host memory: the CPU works, on the calling thread (`mgard`: on all threads),
+///   unless the GPU is required (`GRIDZ_BACKEND=cuda`, or the back end of the context).
+/// - Otherwise: the GPU works, in one launch. `gridz_decompress_region_async` does the same without
+///   waiting.
 ///
-/// Errors: those of `gridz_decompress`; `INVALID_ARGUMENT` for a region that is not one of the array, and
+/// Only the blocks that the region touches are decoded, except by `mgard`, which decodes the whole
+/// array. The codec determines what is verified:
+///
+/// - `lorenzo`, `szp`, `huffman`, `cci`: the checksums of these blocks. Damage in other blocks goes
+///   unnoticed.
+/// - `stored`: nothing.
+/// - `ndzip`, `zfp`: the checksum of the whole payload. Reading it all takes much less time than
+///   decoding it. `GRIDZ_FLAG_SKIP_CHECKSUM` avoids this.
+/// - `mgard`: everything, as by `gridz_decompress`.
+///
+/// Errors: those of `gridz_decompress`; `INVALID_ARGUMENT` if the region is not inside the array;
 /// `DST_TOO_SMALL` with the size of the region in `*dst_bytes`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_decompress_region(
@@ -142,7 +155,7 @@ pub unsafe extern "C" fn gridz_decompress_region(
     options: *const gridz_options,
 ) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (n_bytes, options, [start, count], buffers) = unsafe {
             (
                 Out::new("dst_bytes", dst_bytes)?,
@@ -159,19 +172,25 @@ pub unsafe extern "C" fn gridz_decompress_region(
     })
 }
 
-/// Decompresses less than there is in a frame of `mgard`, of which the first bytes are enough: its first layers, or a coarser grid
-/// of its array. `*info`, whose `struct_size` the caller has set, tells what that is.
+/// Decompresses a part of an `mgard` frame from its first bytes: its first layers, or a coarser
+/// grid. Describes the result in `*info`, whose `struct_size` the caller has set.
 ///
-/// `detail` is one of `GRIDZ_DETAIL_*` and `value` the number that belongs to it. `frame` may be cut: `frame_bytes` is at
-/// least the `frame_bytes` that `gridz_inspect_progressive` tells for the same detail. What comes back goes to the start of
-/// `dst`, which has `dst_capacity` bytes, in C order and in the byte order that it had.
-/// Either may be memory of a GPU. A GPU decompresses whole frames only; for a part the CPU copies the bytes that it needs.
-/// If a GPU is required, the call fails where no GPU is available, and warns where the CPU decompresses.
+/// `detail` is one of `GRIDZ_DETAIL_*` and `value` the number that belongs to it. `frame` may be
+/// cut: `frame_bytes` must be at least the `frame_bytes` that `gridz_inspect_progressive` reports
+/// for the same detail. Writes the result to the start of `dst`, which has `dst_capacity` bytes, in
+/// C order and in its original byte order.
 ///
-/// The blocks that are read are compared with their checks, and with the frame's checksum if all of it is read.
+/// `frame`, `dst` or both may be memory of a GPU. GPUs decompress whole frames only. For a part,
+/// the CPU copies the bytes that it needs and decompresses them. If a GPU is required, the call
+/// fails where no GPU is available, and logs a warning where the CPU decompresses.
 ///
-/// Errors: those of `gridz_decompress`, `DST_TOO_SMALL` with the bytes in `info->array_bytes`; `INVALID_ARGUMENT` for a level or layer that there is not; `UNSUPPORTED_JOB` for
-/// frames of other codecs, also where an array was stored since `mgard` did not make it smaller.
+/// The blocks that are read are compared with their checksums. If the whole frame is read, so is
+/// its checksum.
+///
+/// Errors: those of `gridz_decompress`, `DST_TOO_SMALL` with the needed bytes in
+/// `info->array_bytes`; `INVALID_ARGUMENT` for a level or layer that the frame does not have;
+/// `UNSUPPORTED_JOB` for frames of other codecs. An array that `mgard` could not make smaller is
+/// such a frame, written by `stored`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_decompress_progressive(
     frame: *const c_void,
@@ -184,7 +203,7 @@ pub unsafe extern "C" fn gridz_decompress_progressive(
     options: *const gridz_options,
 ) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (info, options, buffers) = unsafe {
             (
                 OutStruct::new(info)?,
@@ -193,7 +212,8 @@ pub unsafe extern "C" fn gridz_decompress_progressive(
             )
         };
         let (detail, (frame, dst)) = (convert::detail(detail, value)?, buffers);
-        // Also for whoever's destination is too small.
+        // Filled in before decompression, so that a caller whose destination is too small gets it
+        // too.
         let found = device::inspect_progressive(frame, detail)?;
         let struct_size = info.n_bytes();
         info.write(&convert::part_info(&found, struct_size));
@@ -203,13 +223,14 @@ pub unsafe extern "C" fn gridz_decompress_progressive(
     })
 }
 
-/// Tells what `gridz_decompress_progressive` would read and make, for each level and number of layers that there is.
+/// Describes the result of `gridz_decompress_progressive` for a level or a number of layers,
+/// without decompressing anything.
 ///
-/// `frame` may be the first bytes of a frame: 3072 are enough for layers, and as many more for a level above 0 as the table has, 8
-/// bytes for each 65536 elements and some more for each level.
+/// `frame` may be the first bytes of a frame. For layers 3072 bytes are enough. A level above 0
+/// also needs the frame's table: 8 bytes for each 65536 elements, and a few more for each level.
 ///
-/// Errors: `INVALID_ARGUMENT`, also for a level or layer that there is not, `UNSUPPORTED_JOB` for frames of other codecs,
-/// `CORRUPT`, `TRUNCATED`, `UNSUPPORTED_FORMAT`.
+/// Errors: `INVALID_ARGUMENT`, also for a level or layer that the frame does not have;
+/// `UNSUPPORTED_JOB` for frames of other codecs; `CORRUPT`, `TRUNCATED`, `UNSUPPORTED_FORMAT`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_inspect_progressive(
     frame: *const c_void,
@@ -219,7 +240,7 @@ pub unsafe extern "C" fn gridz_inspect_progressive(
     info: *mut gridz_part_info,
 ) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (info, frame) = unsafe { (OutStruct::new(info)?, ptr::source("frame", frame, frame_bytes)?) };
         let found = device::inspect_progressive(frame, convert::detail(detail, value)?)?;
         let struct_size = info.n_bytes();
@@ -228,11 +249,11 @@ pub unsafe extern "C" fn gridz_inspect_progressive(
     })
 }
 
-/// Counts how the blocks of a frame are coded, into `*counts`, whose `struct_size` the caller has set, and compares
-/// the blocks with their checksums. The frame may be in memory of a GPU.
+/// Counts the blocks of a frame by coding and compares them with their checksums. Writes `*counts`,
+/// whose `struct_size` the caller has set. The frame may be in GPU memory.
 ///
-/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for codecs whose blocks are all of one kind,
-/// `CORRUPT`, `TRUNCATED`, `UNSUPPORTED_FORMAT`.
+/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for codecs with one kind of block, `CORRUPT`,
+/// `TRUNCATED`, `UNSUPPORTED_FORMAT`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_inspect_blocks(
     frame: *const c_void,
@@ -240,7 +261,7 @@ pub unsafe extern "C" fn gridz_inspect_blocks(
     counts: *mut gridz_block_counts,
 ) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (counts, frame) = unsafe { (OutStruct::new(counts)?, ptr::source("frame", frame, frame_bytes)?) };
         let found = device::count_blocks(frame, &Context::default())?;
         let struct_size = counts.n_bytes();
@@ -249,11 +270,10 @@ pub unsafe extern "C" fn gridz_inspect_blocks(
     })
 }
 
-/// Reads what a frame says about itself into `*info`, whose `struct_size` the caller has set.
+/// Reads the header of a frame into `*info`, whose `struct_size` the caller has set.
 ///
-/// Needs only the header, so `frame` may be the first bytes of a frame: 560 hold any header,
-/// and `info->frame_bytes` tells how long the whole is. The payload is not looked at. `frame` may be
-/// memory of an NVIDIA GPU.
+/// `frame` may be the first bytes of a frame: 560 hold any header. `info->frame_bytes` is the
+/// length of the whole frame. The payload is not read. `frame` may be memory of an NVIDIA GPU.
 ///
 /// Errors: `INVALID_ARGUMENT`, `CORRUPT`, `TRUNCATED`, `UNSUPPORTED_FORMAT`.
 #[unsafe(no_mangle)]
@@ -263,7 +283,7 @@ pub unsafe extern "C" fn gridz_inspect(
     info: *mut gridz_frame_info,
 ) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (info, frame) = unsafe { (OutStruct::new(info)?, ptr::source("frame", frame, frame_bytes)?) };
         let found = device::inspect(frame)?;
         let struct_size = info.n_bytes();
@@ -272,10 +292,11 @@ pub unsafe extern "C" fn gridz_inspect(
     })
 }
 
-/// Makes a context with threads and a memory limit of its own; `options` may be NULL for the defaults.
+/// Creates a context with its own threads, device and memory limit. NULL for `options` = the
+/// defaults.
 ///
-/// `*context` then belongs to the caller, who ends it with `gridz_context_destroy`. Its threads start
-/// when a call first has enough work for them, and again in a forked child.
+/// The caller owns `*context` and frees it with `gridz_context_destroy`. The threads start at the
+/// first call with enough work for them, and again in a forked child.
 ///
 /// Errors: `INVALID_ARGUMENT`, `DEVICE` for a GPU that cannot be used.
 #[unsafe(no_mangle)]
@@ -284,7 +305,7 @@ pub unsafe extern "C" fn gridz_context_create(
     context: *mut *mut gridz_context,
 ) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (context, options) = unsafe { (Out::new("context", context)?, ptr::read_optional(options)?) };
         let made = match options {
             Some(options) => convert::context(&options)?,
@@ -295,51 +316,56 @@ pub unsafe extern "C" fn gridz_context_create(
     })
 }
 
-/// Ends a context. No call may be using it, and none may use it afterwards. NULL is ignored.
+/// Frees a context. No call may be using it, and none may use it afterwards. NULL is ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_context_destroy(context: *mut gridz_context) {
-    // SAFETY: as the comment above asks.
+    // SAFETY: the caller keeps the promise of the comment above.
     guard_or((), || drop(unsafe { ptr::take_back(context) }));
 }
 
-/// Gives back what gridz keeps for later calls and no call uses now: memory of GPUs, pinned memory, streams, and working memory of
-/// threads.
+/// Frees the resources that gridz caches for later calls and no call uses now: GPU memory, pinned
+/// memory, streams, and the working memory of threads.
 ///
-/// Of each GPU context there are at most 1 GiB of GPU memory and 1 GiB of pinned memory, both divided by the MPI ranks
-/// on the node, or what `GRIDZ_CACHE_MIB` says, and 64 streams; GPU memory above that goes back when a call next waits for the GPU.
-/// A thread keeps at most 64 MiB of working memory until it ends. This call frees the working memory of the calling thread before
-/// it returns, and that of the worker threads of the process once they are idle. Other threads of the program call it for
-/// themselves, and the threads of a context keep theirs until `gridz_context_destroy`.
+/// For each GPU context gridz caches at most 1 GiB of GPU memory, 1 GiB of pinned memory and 64
+/// streams. Both memory limits are divided by the MPI ranks on the node; `GRIDZ_CACHE_MIB` replaces
+/// them. GPU memory above the limit is freed when a call next waits for the GPU. A thread caches at
+/// most 64 MiB of working memory until it ends.
 ///
-/// May be called at any time, also while other calls run; it starts nothing, and a later call takes anew what it needs. Kernels
-/// stay loaded, since CUDA graphs of the program may hold them, and so do the threads of contexts.
+/// This call frees the working memory of the calling thread before it returns, and that of the
+/// worker threads of the process once they are idle. Other threads of the program must call it
+/// themselves. The threads of a context keep their memory until `gridz_context_destroy`.
+///
+/// The call is allowed at any time, also while other calls run. It starts no threads and no GPU
+/// work, and later calls allocate again what they need. Kernels stay loaded, since CUDA graphs of
+/// the program may hold them. The threads of contexts keep running.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_release_caches() {
     guard_or((), gridz::release_caches);
 }
 
-/// The name of a status, spelt as in this header. Never NULL; lives as long as the process.
+/// Returns the name of a status as spelled in this header. Never NULL; valid for the lifetime of
+/// the process.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_status_name(status: gridz_status) -> *const c_char {
     guard_text(|| status::name(status).as_ptr())
 }
 
-/// What the calling thread's last failed call found wrong, and the remedy where there is one: UTF-8
-/// for a person to read, not for a program to compare. Empty if no call has failed. Never NULL; valid
-/// until the next failing call of the same thread, or the thread's end.
+/// Returns the error text of the calling thread's last failed call: the cause and, where possible,
+/// a remedy. The text is UTF-8 and meant for people; programs must not compare it. It is empty if
+/// no call has failed. Never NULL; valid until the thread's next failing call or its end.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_last_error() -> *const c_char {
     guard_text(|| with_last(CStr::as_ptr))
 }
 
-/// The version of the library, such as `"1.2.3"`; that of this header is in `GRIDZ_VERSION_*`. Never
-/// NULL; lives as long as the process.
+/// Returns the version of the library, such as `"1.2.3"`. `GRIDZ_VERSION_*` is the version of this
+/// header. Never NULL; valid for the lifetime of the process.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_version() -> *const c_char {
     guard_text(|| concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast())
 }
 
-/// Options as the engine wants them.
+/// Options, converted for the engine.
 pub(super) struct Options<'a> {
     pub request: Request,
     pub verify: Verify,
@@ -347,20 +373,20 @@ pub(super) struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// With the missing elements of an array, if there is one.
+    /// Reads the options, and the fill values and valid range for `array` if it is given.
     ///
     /// # Safety
     /// The caller's promise, as [`ptr`] states it.
     pub(super) unsafe fn read(from: *const gridz_options, array: Option<&Array>) -> Result<Self> {
-        // SAFETY: the same promise.
+        // SAFETY: the caller's promise.
         let Some(c) = (unsafe { ptr::read_optional(from)? }) else {
             return Ok(Self { request: Request::default(), verify: Verify::Checksum, context: None });
         };
-        // SAFETY: the same promise, for what the struct points to.
+        // SAFETY: the caller's promise, for what the struct points to.
         let (codec, context) = unsafe { (ptr::text(c.codec), ptr::context(c.context)) };
         let (mut request, verify) = (convert::request(&c, codec)?, convert::verify(&c)?);
         if let Some(array) = array.filter(|_| request.wants_missing()) {
-            // SAFETY: the same promise, for elements of the array's type.
+            // SAFETY: the caller's promise, for elements of the array's type.
             let missing =
                 unsafe { ptr::missing(array, c.fill_value, c.n_fill_values, [c.valid_min, c.valid_max])? };
             request = request.with_elements(array, &missing)?;
@@ -377,7 +403,7 @@ impl<'a> Options<'a> {
     }
 }
 
-/// An array, and how to compress it.
+/// Reads an array description and the options for compressing it.
 ///
 /// # Safety
 /// The caller's promise, as [`ptr`] states it.
@@ -385,7 +411,7 @@ pub(super) unsafe fn read_both<'a>(
     array: *const gridz_array,
     options: *const gridz_options,
 ) -> Result<(Array, Options<'a>)> {
-    // SAFETY: the same promise.
+    // SAFETY: the caller's promise.
     unsafe {
         let array = read_array(array)?;
         Ok((array, Options::read(options, Some(&array))?))
@@ -395,14 +421,15 @@ pub(super) unsafe fn read_both<'a>(
 /// # Safety
 /// The caller's promise, as [`ptr`] states it.
 pub(super) unsafe fn read_array(from: *const gridz_array) -> Result<Array> {
-    // SAFETY: the same promise.
+    // SAFETY: the caller's promise.
     let c = unsafe { ptr::read(from)? };
-    // SAFETY: the same promise, for what the struct points to.
+    // SAFETY: the caller's promise, for what the struct points to.
     let extents = unsafe { ptr::extents("extents", c.extents, c.rank)? };
     convert::array(&c, &extents)
 }
 
-/// Tells the caller the bytes that were written, or those that were missing.
+/// Writes the number of written bytes or, on `DstTooSmall`, the number of needed bytes to
+/// `n_bytes`.
 pub(super) fn deliver(result: Result<usize>, n_bytes: Out<usize>) -> Result<()> {
     match result {
         Ok(written) => n_bytes.write(written),

@@ -1,4 +1,4 @@
-//! The functions of `gridz.h` that only give work to a stream of a GPU.
+//! Asynchronous functions of `gridz.h`, which only enqueue work on a CUDA stream.
 #![allow(unsafe_code, reason = "functions that C calls")]
 #![allow(clippy::missing_safety_doc, reason = "these comments are the C manual; its head states the promises")]
 
@@ -12,17 +12,17 @@ use crate::types::{gridz_array, gridz_options};
 use gridz::device::{self, Batch, BatchMemory, Direction, PreparedBatch};
 use gridz_codecs::error::Result;
 
-/// Finds the GPU memory that a call of `gridz_compress_async`, `gridz_decompress_async` or
-/// `gridz_decompress_region_async` needs as workspace.
+/// Computes the size of the GPU workspace that `gridz_compress_async`, `gridz_decompress_async` and
+/// `gridz_decompress_region_async` need.
 ///
-/// `*bytes` becomes what `n_chunks` arrays like `array` need with these `options` on the GPU of
-/// `stream`, the largest of all these; it may differ between GPU models. The kernels of both
-/// directions are loaded into the stream's CUDA context, which takes a moment the first time.
-/// Afterwards those calls with such arrays do nothing but give work to a stream of that context. Call
-/// it before a stream is captured into a CUDA graph. `stream` NULL is the default stream of the
-/// current CUDA context, or if there is none, of the GPU that `gridz_compress` would choose.
+/// Sets `*bytes` to the largest workspace that any of these calls needs for `n_chunks` arrays like
+/// `array` with these `options`, on the GPU of `stream`. It may differ between GPU models. The call
+/// also loads the kernels of both directions into the stream's CUDA context, which takes a moment
+/// the first time. After that, such calls only enqueue work on a stream of that context. Call this
+/// function before a stream is captured into a CUDA graph. NULL for `stream` = the default stream
+/// of the current CUDA context or, without one, of the GPU that `gridz_compress` would choose.
 ///
-/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for too many chunks and for what has no kernels
+/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for too many chunks and for codecs without kernels
 /// (`lorenzo` at level 3), `OUT_OF_MEMORY`, `DEVICE`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_async_workspace_bytes(
@@ -33,7 +33,7 @@ pub unsafe extern "C" fn gridz_async_workspace_bytes(
     bytes: *mut usize,
 ) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (bytes, (array, options), stream) =
             unsafe { (Out::new("bytes", bytes)?, read_both(array, options)?, ptr::stream(stream)) };
         let n_bytes = options.with_context(|context| {
@@ -44,42 +44,46 @@ pub unsafe extern "C" fn gridz_async_workspace_bytes(
     })
 }
 
-/// Gives the compression of `n_chunks` arrays of one type and shape to a stream of an NVIDIA GPU.
+/// Enqueues the compression of `n_chunks` arrays of one type and shape on a CUDA stream.
 ///
-/// Returns at once: once `gridz_async_workspace_bytes` has been called for such arrays, it never waits
-/// for the GPU nor reads its memory (else the first call loads the kernels, which does). What can be
-/// wrong with the arguments is told by the return value; an error of the GPU itself shows in the calls
-/// that wait for the stream. When the stream has done the work, frame i is at `dst + i * dst_stride` and its length
-/// in bytes is `frame_bytes[i]`. What follows it in its slot is unspecified. The frames are those of
+/// The call returns at once. After `gridz_async_workspace_bytes` for such arrays it never waits for
+/// the GPU and never reads GPU memory. Without that, the first call loads the kernels, which may
+/// wait. The return value reports invalid arguments. An error of the GPU itself shows up in the
+/// calls that wait for the stream.
+///
+/// Once the stream has completed the work, frame i is at `dst + i * dst_stride` and its length in
+/// bytes is `frame_bytes[i]`. The rest of its slot is unspecified. The frames are those of
 /// `gridz_compress`: any machine decodes them.
 ///
-/// All memory is the GPU's, or managed or pinned memory that it can use, and none of it may overlap.
-/// It is used until the stream has done the work; `array` and `options` are read during the call
-/// only.
+/// All buffers are GPU memory, or managed or pinned memory that the GPU can access. They must not
+/// overlap and must stay valid until the stream has completed the work. `array` and `options` are
+/// read during the call only.
 ///
-/// - `src`: array i is at `src + i * src_stride`. Arrays that the codec looks at as numbers (`ndzip`
-///   at `float` and `double`, `lorenzo` at all but complex ones) begin at multiples of their element
-///   size, which divides `src_stride`. With one chunk `src_stride` means nothing; else it is at least
-///   the size of an array. Fastest if all rows begin at multiples of 16 bytes.
+/// - `src`: array i is at `src + i * src_stride`. With more than one chunk, `src_stride` is at
+///   least the size of an array; with one chunk it is ignored. Arrays whose elements the codec
+///   interprets (`ndzip`: `float` and `double`; `lorenzo`: all but complex types) must be aligned
+///   to their element size, and so must `src_stride`. Fastest if all rows begin at multiples of 16
+///   bytes.
 /// - `dst`: slots for frames, aligned to 16 bytes. `dst_stride` is a multiple of 16 and, also with
-///   one chunk, at least the bound of `gridz_compress_bound`. The last slot needs that many bytes too.
+///   one chunk, at least the bound of `gridz_compress_bound`. The last slot needs that many bytes
+///   too.
 /// - `frame_bytes`: `n_chunks` lengths, in GPU memory, aligned to 8 bytes.
-/// - `workspace`: `workspace_bytes` bytes of GPU memory, at least what `gridz_async_workspace_bytes`
-///   says, aligned to 8 bytes, better 256. Calls on different streams need one each; calls on one
-///   stream may share it. With NULL and 0 gridz takes it from a stream-ordered memory pool of its
-///   own, of which it keeps what `gridz_release_caches` says. Give one where
-///   the stream is being captured into a CUDA graph; then the graph may be launched again with
-///   other contents of `src`.
-/// - `stream`: a `CUstream` or `cudaStream_t`. NULL is the legacy default stream, of the current CUDA
-///   context or, if there is none, that of `dst`.
+/// - `workspace`: `workspace_bytes` bytes of GPU memory, at least the size that
+///   `gridz_async_workspace_bytes` reports. Aligned to 8 bytes, preferably 256. Calls on different
+///   streams need separate workspaces; calls on one stream may share one. With NULL and 0 gridz
+///   allocates it from its own stream-ordered memory pool, which `gridz_release_caches` describes.
+///   Pass a workspace if the stream is being captured into a CUDA graph. The graph can then be
+///   launched again with other contents of `src`.
+/// - `stream`: a `CUstream` or `cudaStream_t`. NULL = the legacy default stream of the current CUDA
+///   context or, without one, of the context that owns `dst`.
 ///
-/// 0 chunks are nothing to do, whatever the pointers are. Elements that the codec cannot take are
-/// stored, as by `gridz_compress`.
+/// With 0 chunks the call does nothing, whatever the pointers are. Arrays of a type that the codec
+/// does not encode are stored, as by `gridz_compress`.
 ///
-/// Errors: `INVALID_ARGUMENT` naming the argument, `UNSUPPORTED_JOB` for too many chunks (2^31, or
-/// fewer that have more than 16 KiB each) and for `lorenzo` at level 3, which
-/// only `gridz_compress` makes, `OUT_OF_MEMORY`, `DEVICE` also with `GRIDZ_BACKEND=cpu`: there is no way
-/// back to the CPU.
+/// Errors: `INVALID_ARGUMENT`, naming the argument; `UNSUPPORTED_JOB` for too many chunks (2^31, or
+/// fewer if chunks exceed 16 KiB) and for `lorenzo` at level 3, which only `gridz_compress`
+/// supports; `OUT_OF_MEMORY`; `DEVICE`, also with `GRIDZ_BACKEND=cpu`, since there is no fallback
+/// to the CPU.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_compress_async(
     array: *const gridz_array,
@@ -95,13 +99,13 @@ pub unsafe extern "C" fn gridz_compress_async(
     options: *const gridz_options,
 ) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (array, options) = unsafe { read_both(array, options)? };
         let (array_stride, frame_stride) = (src_stride as u64, dst_stride as u64);
         let batch = Batch { array, n_chunks, array_stride, frame_stride };
         let batch = batch.prepare(&options.request)?;
         let (array_span, frame_span) = batch.spans(Direction::Compress)?;
-        // SAFETY: the promises that the comment above asks of the caller.
+        // SAFETY: the caller keeps the promises of the comment above.
         let (memory, stream) = unsafe {
             let memory = BatchMemory {
                 arrays: ptr::device_memory("src", src, array_span)?,
@@ -115,28 +119,34 @@ pub unsafe extern "C" fn gridz_compress_async(
     })
 }
 
-/// Gives the decompression of `n_chunks` frames of one type and shape to a stream of an NVIDIA GPU.
+/// Enqueues the decompression of `n_chunks` frames of one type and shape on a CUDA stream.
 ///
-/// The counterpart of `gridz_compress_async`, and all it says of memory, alignment, `workspace` and
-/// `stream` holds here. Frame i is at `frames + i * frame_stride` and has `frame_bytes[i]` bytes;
-/// `frame_stride` is a multiple of 16 and at least the bound of `gridz_compress_bound`; the last slot
-/// has so many bytes too, since a little of a slot is read even if its frame is cut short. Array i goes
-/// to `dst + i * dst_stride`, in the byte order that `array` says. `frames` and `frame_bytes` are
-/// only read, `frame_bytes` when the stream comes to this work: it may be what `gridz_compress_async`
-/// writes there before.
+/// This is the counterpart of `gridz_compress_async`. Its rules for memory, alignment, `workspace`
+/// and `stream` apply here too.
 ///
-/// When the stream has done the work, `statuses[i]` is `GRIDZ_OK`, `GRIDZ_ERROR_CORRUPT` or
-/// `GRIDZ_ERROR_TRUNCATED`; `statuses` has `n_chunks` elements in GPU memory, aligned to 4 bytes. The
-/// contents of an array whose status is an error are unspecified; the other arrays are right. A frame
-/// counts as corrupt also if it is sound, but not one that `gridz_compress_async` makes with this
-/// `array` and these `options`: here, unlike in `gridz_decompress`, the codec matters, so name it in
-/// the options where frames are kept for longer (the default may change with a later version). Frames
-/// of other arrays, codecs or versions are for `gridz_decompress`, and so are frames that were moved
-/// together: here each has its slot. Any bytes may be passed as frames. `GRIDZ_FLAG_SKIP_CHECKSUM` is heeded.
+/// - `frames`: frame i is at `frames + i * frame_stride` and has `frame_bytes[i]` bytes.
+///   `frame_stride` is a multiple of 16 and at least the bound of `gridz_compress_bound`. The last
+///   slot needs that many bytes too, because a few bytes of a slot are read even if its frame is
+///   truncated.
+/// - `frame_bytes`: read when the stream reaches this work. So it may be written by an earlier
+///   `gridz_compress_async` on the stream. `frames` and `frame_bytes` are never written.
+/// - `dst`: array i is written to `dst + i * dst_stride`, in the byte order of `array`.
+/// - `statuses`: `n_chunks` elements in GPU memory, aligned to 4 bytes.
 ///
-/// Fastest if all rows of the arrays begin at multiples of 8 bytes, or of 32 where they can.
+/// Once the stream has completed the work, `statuses[i]` is `GRIDZ_OK`, `GRIDZ_ERROR_CORRUPT` or
+/// `GRIDZ_ERROR_TRUNCATED`. After an error the contents of array i are unspecified; the other
+/// arrays are valid.
 ///
-/// Errors: as `gridz_compress_async`. What is wrong with a frame is no error of the call.
+/// A valid frame still counts as corrupt if `gridz_compress_async` would not make such a frame with
+/// this `array` and these `options`. Unlike in `gridz_decompress`, the codec matters here. Name it
+/// in the options if frames are stored for longer, because the default may change in a later
+/// version. Use `gridz_decompress` for frames of other arrays, codecs or versions. Also use it for
+/// packed frames, because this function expects each frame in its slot.
+///
+/// Untrusted input is safe. `GRIDZ_FLAG_SKIP_CHECKSUM` is respected. Fastest if all rows of the
+/// arrays begin at multiples of 8 bytes, or of 32 where possible.
+///
+/// Errors: those of `gridz_compress_async`. A bad frame is not an error of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_decompress_async(
     array: *const gridz_array,
@@ -153,12 +163,12 @@ pub unsafe extern "C" fn gridz_decompress_async(
     options: *const gridz_options,
 ) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (array, options) = unsafe { read_both(array, options)? };
         let (array_stride, frame_stride) = (dst_stride as u64, frame_stride as u64);
         let batch = Batch { array, n_chunks, array_stride, frame_stride };
         let batch = batch.prepare(&options.request)?;
-        // SAFETY: the promises that the comment above asks of the caller.
+        // SAFETY: the caller keeps the promises of the comment above.
         unsafe {
             let (frames, workspace) = ((frames, frame_bytes), (workspace, workspace_bytes));
             decompress(&batch, n_chunks, frames, (dst, statuses), workspace, stream, &options)
@@ -166,17 +176,20 @@ pub unsafe extern "C" fn gridz_decompress_async(
     })
 }
 
-/// Gives the decompression of a region of `n_chunks` frames of one type and shape to a stream of an NVIDIA GPU: along each
-/// axis of `array` `count` elements from `start` on.
+/// Enqueues the decompression of a region of each of `n_chunks` frames of one type and shape on a
+/// CUDA stream: `count` elements from `start` on, along each axis of `array`.
 ///
-/// As `gridz_decompress_async`, and all it says holds here, but region i goes to `dst + i * dst_stride`, its elements one
-/// behind the other in C order, and `dst_stride` is, with more than one chunk, at least the size of a region. `start` and
-/// `count` have `array->rank` numbers in elements, slowest-varying axis first, and are read during the call only.
+/// All rules of `gridz_decompress_async` apply. Region i is written to `dst + i * dst_stride`, its
+/// elements contiguous in C order. With more than one chunk, `dst_stride` is at least the size of a
+/// region. `start` and `count` have `array->rank` numbers in elements, slowest-varying axis first.
+/// They are read during the call only.
 ///
-/// In one launch the blocks that the region touches are decoded, no others, and what is compared with checksums is what
-/// `gridz_decompress_region` says: a frame may be damaged elsewhere and its status `GRIDZ_OK`.
+/// One launch decodes only the blocks that the region touches. It verifies the checksums that
+/// `gridz_decompress_region` lists. So a frame may be damaged elsewhere although its status is
+/// `GRIDZ_OK`.
 ///
-/// Errors: as `gridz_decompress_async`; `INVALID_ARGUMENT` for a region that is not one of the array.
+/// Errors: those of `gridz_decompress_async`; `INVALID_ARGUMENT` if the region is not inside the
+/// array.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_decompress_region_async(
     array: *const gridz_array,
@@ -195,17 +208,17 @@ pub unsafe extern "C" fn gridz_decompress_region_async(
     options: *const gridz_options,
 ) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (array, options) = unsafe { read_both(array, options)? };
         let rank = array.shape().rank();
-        // SAFETY: the same promises.
+        // SAFETY: the caller keeps the same promises.
         let [start, count] =
             unsafe { [ptr::extents("start", start, rank.into())?, ptr::extents("count", count, rank.into())?] };
         let [start, count] = [&start[..rank.into()], &count[..rank.into()]];
         let (array_stride, frame_stride) = (dst_stride as u64, frame_stride as u64);
         let batch = Batch { array, n_chunks, array_stride, frame_stride };
         let batch = batch.prepare_region(&options.request, start, count)?;
-        // SAFETY: the promises that the comment above asks of the caller.
+        // SAFETY: the caller keeps the promises of the comment above.
         unsafe {
             let (frames, workspace) = ((frames, frame_bytes), (workspace, workspace_bytes));
             decompress(&batch, n_chunks, frames, (dst, statuses), workspace, stream, &options)
@@ -213,7 +226,7 @@ pub unsafe extern "C" fn gridz_decompress_region_async(
     })
 }
 
-/// Gives a decompression to the stream: of frames and their lengths, to arrays and statuses.
+/// Enqueues a decompression of frames of given lengths to arrays and statuses.
 ///
 /// # Safety
 /// The caller's promise, as [`gridz_decompress_async`] states it.
@@ -227,7 +240,7 @@ unsafe fn decompress(
     options: &Options,
 ) -> Result<()> {
     let (array_span, frame_span) = batch.spans(Direction::Decompress)?;
-    // SAFETY: the same promise.
+    // SAFETY: the caller's promise.
     let (memory, statuses, stream) = unsafe {
         let memory = BatchMemory {
             frames: ptr::device_memory("frames", frames, frame_span)?,

@@ -1,4 +1,4 @@
-//! The functions of `gridz.h` for sparse matrices that stay compressed in memory.
+//! Functions of `gridz.h` for sparse matrices that stay compressed in memory.
 #![allow(unsafe_code, reason = "functions that C calls")]
 #![allow(clippy::missing_safety_doc, reason = "these comments are the C manual; its head states the promises")]
 
@@ -15,15 +15,18 @@ use gridz_sparse::csr::Index;
 use gridz_sparse::element::{Element, Semiring};
 use gridz_sparse::{self, Csr, Matrix, ValueChoice};
 
-/// Compresses a sparse matrix, which `*cci` then holds, until `gridz_cci_destroy`.
+/// Compresses a sparse matrix. The caller owns `*cci` and frees it with `gridz_cci_destroy`.
 ///
-/// `csr` describes it in rows or columns and is not needed afterwards. The elements of a row keep their order, also where
-/// columns do not ascend or come twice. `values` is one of `GRIDZ_CCI_VALUES_*`. `context` may be NULL.
+/// `csr` describes the matrix in rows or columns and is not needed afterwards. The elements of a
+/// row keep their order, even if their columns are unsorted or duplicated. `values` is one of
+/// `GRIDZ_CCI_VALUES_*`. `context` may be NULL.
 ///
-/// Working memory is in proportion to the elements, plus 16 bytes for every 3840 rows; the frame has at least 1 byte a row.
+/// Working memory is proportional to the number of elements, plus 16 bytes for every 3840 rows. The
+/// frame has at least 1 byte per row.
 ///
-/// Errors: `INVALID_ARGUMENT` for what is no matrix, or values that are not as `values` says, `UNSUPPORTED_JOB` for other types,
-/// for memory of a GPU, and for more elements than one frame can have, which are more than 10^11, `OUT_OF_MEMORY`.
+/// Errors: `INVALID_ARGUMENT` for an invalid matrix, or for values that `values` cannot code;
+/// `UNSUPPORTED_JOB` for other types, for GPU memory, and for more elements than one frame can hold
+/// (more than 10^11); `OUT_OF_MEMORY`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_cci_create(
     csr: *const gridz_csr,
@@ -32,7 +35,7 @@ pub unsafe extern "C" fn gridz_cci_create(
     cci: *mut *mut gridz_cci,
 ) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (cci, c, context) = unsafe { (Out::new("cci", cci)?, ptr::read(csr)?, ptr::context(context)) };
         if c.reserved != 0 {
             return Err(Error::invalid(format!("reserved is {}, but must be 0", c.reserved)));
@@ -58,20 +61,21 @@ pub unsafe extern "C" fn gridz_cci_create(
     })
 }
 
-/// Ends a sparse matrix. No call may be using it, and none may use it or its frame afterwards. NULL is ignored.
+/// Frees a sparse matrix. No call may be using it, and none may use it or its frame afterwards.
+/// NULL is ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_cci_destroy(cci: *mut gridz_cci) {
-    // SAFETY: as the comment above asks.
+    // SAFETY: the caller keeps the promise of the comment above.
     guard_or((), || drop(unsafe { ptr::take_back(cci) }));
 }
 
-/// Tells what a sparse matrix is and how it is kept, in `*info`, whose `struct_size` the caller has set.
+/// Describes a sparse matrix and its coding in `*info`, whose `struct_size` the caller has set.
 ///
 /// Errors: `INVALID_ARGUMENT`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_cci_inspect(cci: *const gridz_cci, info: *mut gridz_cci_info) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (info, cci) = unsafe { (OutStruct::new(info)?, ptr::shared("cci", cci)?) };
         let (head, kinds) = (cci.0.head(), gridz_sparse::kinds(&cci.0));
         let struct_size = info.n_bytes();
@@ -96,8 +100,9 @@ pub unsafe extern "C" fn gridz_cci_inspect(cci: *const gridz_cci, info: *mut gri
     })
 }
 
-/// The frame of a sparse matrix, in which it is held: `*frame_bytes` bytes at `*frame`, which live as long as the matrix. The same
-/// matrix has the same frame on every machine. To keep it, write these bytes; `gridz_cci_open` reads them.
+/// Returns the frame that holds a sparse matrix: `*frame_bytes` bytes at `*frame`, valid as long as
+/// the matrix. The same matrix has the same frame on every machine. Write these bytes to store the
+/// matrix; `gridz_cci_open` reads them.
 ///
 /// Errors: `INVALID_ARGUMENT`.
 #[unsafe(no_mangle)]
@@ -107,7 +112,7 @@ pub unsafe extern "C" fn gridz_cci_frame(
     frame_bytes: *mut usize,
 ) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (frame, frame_bytes, cci) =
             unsafe { (Out::new("frame", frame)?, Out::new("frame_bytes", frame_bytes)?, ptr::shared("cci", cci)?) };
         let bytes = cci.0.frame();
@@ -117,13 +122,16 @@ pub unsafe extern "C" fn gridz_cci_frame(
     })
 }
 
-/// A sparse matrix from its frame, which is in host memory and not needed afterwards. `context` may be NULL.
+/// Creates a sparse matrix from its frame, which is in host memory and not needed afterwards. The
+/// caller owns `*cci` and frees it with `gridz_cci_destroy`. `context` may be NULL.
 ///
-/// Any bytes may be passed: all tables are checked, and a damaged or hostile frame gives an error. Time and memory are in
-/// proportion to `frame_bytes`, regardless of the rows and elements that the frame claims.
+/// Untrusted input is safe: all tables are checked, and a damaged or hostile frame gives an error.
+/// Time and memory are proportional to `frame_bytes`, regardless of the rows and elements that the
+/// frame claims.
 ///
-/// Errors: `INVALID_ARGUMENT`, `CORRUPT`, `TRUNCATED`, `UNSUPPORTED_FORMAT`, `UNSUPPORTED_JOB` for memory of a GPU and for slices that share
-/// codes, which no version of gridz writes, `OUT_OF_MEMORY`.
+/// Errors: `INVALID_ARGUMENT`, `CORRUPT`, `TRUNCATED`, `UNSUPPORTED_FORMAT`, `OUT_OF_MEMORY`;
+/// `UNSUPPORTED_JOB` for GPU memory and for slices that share codes, which no version of gridz
+/// writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_cci_open(
     frame: *const c_void,
@@ -132,7 +140,7 @@ pub unsafe extern "C" fn gridz_cci_open(
     cci: *mut *mut gridz_cci,
 ) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (cci, frame, context) = unsafe {
             (Out::new("cci", cci)?, ptr::host_bytes("frame", frame, frame_bytes)?, ptr::context(context))
         };
@@ -143,18 +151,26 @@ pub unsafe extern "C" fn gridz_cci_open(
     })
 }
 
-/// Multiplies a sparse matrix with `n_vectors` vectors: Y = A X, or with `transposed`, which is 0 or 1, Y = Aᵀ X.
+/// Multiplies a sparse matrix by `n_vectors` vectors: Y = A X, or Y = Aᵀ X if `transposed` is 1
+/// instead of 0.
 ///
-/// `semiring` is one of `GRIDZ_CCI_SEMIRING_*`. Vectors have elements of the matrix's type, `x_bytes` and `y_bytes` bytes of them,
-/// and do not overlap; those of several vectors lie side by side: element c of vector j is `x[c * n_vectors + j]`. `n_vectors` is 1 to 256.
-/// `context` may be NULL. The result does not depend on threads or instructions: a row is summed from its first element to its
-/// last, one multiplication and one addition each; SPEC.md has the order for rows that are much longer than others.
+/// `semiring` is one of `GRIDZ_CCI_SEMIRING_*`. `x` and `y` have elements of the matrix's type, in
+/// `x_bytes` and `y_bytes` bytes, and must not overlap. `n_vectors` is 1 to 256. Several vectors
+/// are interleaved: element c of vector j is `x[c * n_vectors + j]`. `context` may be NULL.
 ///
-/// Both may be memory of an NVIDIA GPU, as for `gridz_compress`; then it is one vector, not transposed, and sums of products, and the first
-/// call copies the frame there, see `gridz_cci_multiply_async`. `transposed` puts together results of parts of
-/// the matrix, which take memory of up to an eighth of its elements for each vector; a matrix made of the transpose is faster.
+/// The result does not depend on the number of threads or the CPU's instruction set. Each row is
+/// summed from its first element to its last, with one multiplication and one addition per element.
+/// SPEC.md defines the order for rows that are much longer than the other rows.
 ///
-/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for what GPUs do not do, `OUT_OF_MEMORY`, `DEVICE`.
+/// With `transposed`, results of parts of the matrix are added. For each vector they take memory of
+/// up to an eighth of the matrix's elements. A matrix created from the transpose is faster.
+///
+/// `x` and `y` may both be memory of an NVIDIA GPU, as for `gridz_compress`. This supports one
+/// vector, not transposed, and the semiring `GRIDZ_CCI_SEMIRING_PLUS_TIMES` only. The first call
+/// copies the frame to the GPU; see `gridz_cci_multiply_async`.
+///
+/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for products that GPUs do not support,
+/// `OUT_OF_MEMORY`, `DEVICE`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_cci_multiply(
     cci: *const gridz_cci,
@@ -168,7 +184,7 @@ pub unsafe extern "C" fn gridz_cci_multiply(
     context: *const gridz_context,
 ) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (cci, context) = unsafe { (ptr::shared("cci", cci)?, ptr::context(context)) };
         let of_process = Context::default();
         let context = context.map_or(&of_process, |context| &context.0);
@@ -184,7 +200,7 @@ pub unsafe extern "C" fn gridz_cci_multiply(
                      or copy the vectors to the host",
                 ));
             }
-            // SAFETY: the same promises; the call waits for the work.
+            // SAFETY: the same promises; the call waits until the GPU has completed the work.
             return unsafe {
                 let (x, y) =
                     (ptr::device_memory("x", x, x_bytes as u64)?, ptr::device_memory("y", y, y_bytes as u64)?);
@@ -202,14 +218,16 @@ pub unsafe extern "C" fn gridz_cci_multiply(
     })
 }
 
-/// The same on a CUDA stream, without waiting: y = A x with vectors in the memory of a GPU, in the semiring
-/// `GRIDZ_CCI_SEMIRING_PLUS_TIMES`, bit for bit as on the CPU.
+/// Enqueues a product on a CUDA stream: y = A x with vectors in GPU memory, in the semiring
+/// `GRIDZ_CCI_SEMIRING_PLUS_TIMES`. The result is bit-identical to that of the CPU.
 ///
-/// The first call with a GPU copies the matrix's frame to it, compressed, waits for that, and keeps it there as long as the matrix lives. Both
-/// vectors are aligned for their elements, and live, as the matrix does, until the stream has done the work. `stream` is a
-/// `cudaStream_t` or `CUstream`; NULL is the legacy default stream.
+/// The first call for a GPU copies the compressed frame to it and waits for that. The copy stays
+/// there as long as the matrix exists. Both vectors are aligned for their elements. The vectors and
+/// the matrix must stay valid until the stream has completed the work. `stream` is a `cudaStream_t`
+/// or `CUstream`; NULL is the legacy default stream.
 ///
-/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for more than 2^32 rows or columns, `OUT_OF_MEMORY`, `DEVICE`.
+/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for more than 2^32 rows or columns,
+/// `OUT_OF_MEMORY`, `DEVICE`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_cci_multiply_async(
     cci: *const gridz_cci,
@@ -220,7 +238,7 @@ pub unsafe extern "C" fn gridz_cci_multiply_async(
     stream: *mut c_void,
 ) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (cci, x, y, stream) = unsafe {
             (
                 ptr::shared("cci", cci)?,
@@ -234,26 +252,28 @@ pub unsafe extern "C" fn gridz_cci_multiply_async(
     })
 }
 
-/// Counts the elements of `n` rows from `first` on.
+/// Counts the elements of `n` rows, from row `first` on.
 ///
 /// Errors: `INVALID_ARGUMENT`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_cci_count(cci: *const gridz_cci, first: u64, n: u64, nnz: *mut u64) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (nnz, cci) = unsafe { (Out::new("nnz", nnz)?, ptr::shared("cci", cci)?) };
         nnz.write(gridz_sparse::count(&cci.0, first..first.saturating_add(n))?);
         Ok(())
     })
 }
 
-/// Decodes `n` rows from `first` on, as they were: `n + 1` row starts from 0, and the columns and values of their elements, of
-/// which there are `nnz`, as `gridz_cci_count` tells.
+/// Decodes `n` rows, from row `first` on: their `n + 1` row starts, counted from 0, and the columns
+/// and values of their elements in the original order. `nnz` is the number of these elements, as
+/// `gridz_cci_count` returns it.
 ///
-/// `index_dtype` is `GRIDZ_DTYPE_I32` or `GRIDZ_DTYPE_I64`, the type of starts and columns. All three are in host memory, aligned for their
-/// elements; `values` may be NULL. `context` may be NULL.
+/// `index_dtype` is `GRIDZ_DTYPE_I32` or `GRIDZ_DTYPE_I64`, the type of `starts` and `columns`. All
+/// three arrays are in host memory and aligned for their elements. `values` and `context` may be
+/// NULL.
 ///
-/// Errors: `INVALID_ARGUMENT`, also for indices that are too short, `OUT_OF_MEMORY`.
+/// Errors: `INVALID_ARGUMENT`, also if the index type is too narrow; `OUT_OF_MEMORY`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_cci_decode(
     cci: *const gridz_cci,
@@ -267,7 +287,7 @@ pub unsafe extern "C" fn gridz_cci_decode(
     context: *const gridz_context,
 ) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (cci, context) = unsafe { (ptr::shared("cci", cci)?, ptr::context(context)) };
         let of_process = Context::default();
         let context = context.map_or(&of_process, |context| &context.0);
@@ -285,7 +305,7 @@ pub unsafe extern "C" fn gridz_cci_decode(
     })
 }
 
-/// Which of two types.
+/// Returns 0 or 1: which of the two types `dtype` is.
 fn ofs(dtype: u32, name: &str, types: [u32; 2]) -> Result<usize> {
     types.iter().position(|&one| one == dtype).ok_or_else(|| {
         let kinds = if name == "dtype" { "GRIDZ_DTYPE_F32 or _F64" } else { "GRIDZ_DTYPE_I32 or _I64" };
@@ -293,7 +313,7 @@ fn ofs(dtype: u32, name: &str, types: [u32; 2]) -> Result<usize> {
     })
 }
 
-/// A matrix of what C describes.
+/// Compresses the matrix that C describes.
 ///
 /// # Safety
 /// The caller's promise, as [`ptr`] states it.
@@ -307,7 +327,7 @@ unsafe fn create<I: Index, T: Element>(c: &gridz_csr, choice: ValueChoice, conte
     let n_starts = n_rows.checked_add(1).and_then(|n| usize::try_from(n).ok()).ok_or_else(too_many)?;
     let nnz = usize::try_from(c.nnz).map_err(|_| too_many())?;
     let n_values = if c.values.is_null() { 0 } else { nnz };
-    // SAFETY: the same promise.
+    // SAFETY: the caller's promise.
     let (starts, columns, values) = unsafe {
         (
             ptr::items::<I>("starts", c.starts, n_starts)?,
@@ -322,7 +342,7 @@ unsafe fn create<I: Index, T: Element>(c: &gridz_csr, choice: ValueChoice, conte
     gridz_sparse::compress_transposed(&csr, choice, context.pool())
 }
 
-/// What a product is asked for.
+/// Arguments of a product on the CPU.
 struct Asked<'a> {
     matrix: &'a Matrix,
     semiring: Semiring,
@@ -347,7 +367,7 @@ impl Asked<'_> {
                 return Err(Error::invalid(format!("{name} has {n_bytes} bytes, which are no whole elements")));
             }
         }
-        // SAFETY: the same promise.
+        // SAFETY: the caller's promise.
         let (x, y) =
             unsafe { ptr::items_and_items_mut::<T>(("x", x, x_bytes / T::BYTES), ("y", y, y_bytes / T::BYTES))? };
         let (level, pool) = (context.level()?, context.pool());
@@ -359,7 +379,7 @@ impl Asked<'_> {
     }
 }
 
-/// Rows that are asked for.
+/// Arguments of decoding rows.
 struct Rows<'a> {
     matrix: &'a Matrix,
     rows: std::ops::Range<u64>,
@@ -385,7 +405,7 @@ impl Rows<'_> {
             )));
         }
         let n_values = if values.is_null() { 0 } else { n as usize };
-        // SAFETY: the same promise.
+        // SAFETY: the caller's promise.
         let to = unsafe {
             gridz_sparse::Room {
                 starts: ptr::items_mut::<I>("starts", starts, (rows.end - rows.start) as usize + 1)?,

@@ -1,4 +1,5 @@
-//! The functions of `gridz.h` that turn requests in text form into cd_values of the HDF5 filter, and cd_values into text.
+//! Functions of `gridz.h` that convert requests in text form to cd_values of the HDF5 filter and
+//! back.
 #![allow(unsafe_code, reason = "functions that C calls")]
 #![allow(clippy::missing_safety_doc, reason = "these comments are the C manual; its head states the promises")]
 
@@ -12,13 +13,16 @@ use gridz::Request;
 use gridz_codecs::error::{Error, ErrorKind, Result};
 use gridz_dataset::hdf5::cd::{self, Values};
 
-/// Turns a request in text form, such as `"lorenzo,level=dense"` or `"szp,abs=1e-3"`, into what `H5Pset_filter`, h5repack's
-/// UD and `nc_def_var_filter` take: `*n_values` cd_values, for which `values` has room for `capacity` (64 are always enough).
+/// Converts a request in text form, such as `"lorenzo,level=dense"` or `"szp,abs=1e-3"`, to
+/// cd_values for `H5Pset_filter`, h5repack's UD and `nc_def_var_filter`.
 ///
-/// Fill values and the valid range of the text are among them; the filter adds the fill value of the dataset's property list.
-/// h5repack takes 20 values at most; requests with more than four fill values and limits may have more.
+/// Writes `*n_values` cd_values to `values`, which has room for `capacity` of them; 64 are always
+/// enough. They include the fill values and the valid range of the text. The filter adds the fill
+/// value of the dataset's property list. h5repack accepts at most 20 values; requests with more
+/// than four fill values and limits may have more.
 ///
-/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB`, `DST_TOO_SMALL` with the needed capacity in `*n_values`.
+/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB`, `DST_TOO_SMALL` with the needed capacity in
+/// `*n_values`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_cd_values(
     request: *const c_char,
@@ -27,7 +31,7 @@ pub unsafe extern "C" fn gridz_cd_values(
     n_values: *mut usize,
 ) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (request, room, n_values) = unsafe {
             (ptr::text(request), ptr::room("values", values, capacity)?, Out::new("n_values", n_values)?)
         };
@@ -38,12 +42,15 @@ pub unsafe extern "C" fn gridz_cd_values(
     })
 }
 
-/// Turns cd_values of the filter, a user's or those stored with a dataset, into a request in text form. The text ends with a
-/// 0 byte, and with it has at most `capacity` bytes, for which there is room at `text`; `*text_bytes` becomes how many they
-/// are. 1024 are enough for all codecs of this version.
+/// Converts cd_values of the filter, from a user or stored with a dataset, to a request in text
+/// form.
 ///
-/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB`, `CORRUPT`, `UNSUPPORTED_FORMAT` for values of a later version,
-/// `DST_TOO_SMALL` with the needed bytes in `*text_bytes`.
+/// Writes the text and a terminating 0 byte to `text`, which has room for `capacity` bytes. Sets
+/// `*text_bytes` to the number of bytes, the 0 byte included. 1024 bytes are enough for all codecs
+/// of this version.
+///
+/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB`, `CORRUPT`, `UNSUPPORTED_FORMAT` for values of a
+/// later version, `DST_TOO_SMALL` with the needed bytes in `*text_bytes`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_cd_text(
     values: *const u32,
@@ -53,7 +60,7 @@ pub unsafe extern "C" fn gridz_cd_text(
     text_bytes: *mut usize,
 ) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (values, room, text_bytes) = unsafe {
             (
                 ptr::words("values", values, n_values)?,
@@ -66,7 +73,7 @@ pub unsafe extern "C" fn gridz_cd_text(
     })
 }
 
-/// Copies all of `from` and tells how much that is, also where there is no room.
+/// Copies all of `from` to `to` and writes its length to `n`, even if `to` is too small.
 fn copy<T: Copy>(from: &[T], to: &mut [MaybeUninit<T>], n: Out<usize>) -> Result<()> {
     n.write(from.len());
     let (need, have) = (from.len(), to.len());

@@ -1,4 +1,4 @@
-//! The functions of `gridz.h` for many chunks at once, whose frames are packed.
+//! Functions of `gridz.h` for many chunks at once, with packed frames.
 #![allow(unsafe_code, reason = "functions that C calls")]
 #![allow(clippy::missing_safety_doc, reason = "these comments are the C manual; its head states the promises")]
 
@@ -13,8 +13,11 @@ use gridz::Context;
 use gridz::device::{self, Chunks, Packing};
 use gridz_codecs::error::Result;
 
-/// Finds the destination size that is enough for `gridz_compress_chunks`, whatever the values are: `*bound` becomes
-/// `n_chunks` times the bytes of an array and of a header, rounded up to a multiple of 16.
+/// Computes the destination size that is always enough for `gridz_compress_chunks`, whatever the
+/// values.
+///
+/// Sets `*bound` to `n_chunks` times the size of an array plus a header, rounded up to a multiple
+/// of 16.
 ///
 /// Errors: `INVALID_ARGUMENT`.
 #[unsafe(no_mangle)]
@@ -24,30 +27,38 @@ pub unsafe extern "C" fn gridz_packed_bound(
     bound: *mut usize,
 ) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (bound, array) = unsafe { (Out::new("bound", bound)?, read_array(array)?) };
         bound.write(device::packed_bound(&array, n_chunks)? as usize);
         Ok(())
     })
 }
 
-/// Compresses `n_chunks` arrays of one type and shape, many at once, into packed frames.
+/// Compresses `n_chunks` arrays of one type and shape, in parallel, into packed frames.
 ///
-/// Array i is at `src + i * src_stride`; with one chunk `src_stride` means nothing, else it is at least the size of an array.
-/// The frames are those of `gridz_compress`, one after the other from the start of `dst` on: each begins at the first
-/// multiple of 16 bytes behind the one before it, with zeros between them. Frame i has `frame_bytes[i]` bytes, so its place
-/// is the sum of the lengths before it, each rounded up to a multiple of 16; `*dst_bytes` is where the last one ends,
-/// rounded up likewise. `dst` has `dst_capacity` bytes: `gridz_packed_bound` says how many are always enough, and fewer are
-/// enough if the frames fit. After an error what is in `dst` and `frame_bytes` is unspecified.
+/// Array i is at `src + i * src_stride`. With more than one chunk, `src_stride` is at least the
+/// size of an array; with one chunk it is ignored.
 ///
-/// `src`, `dst` or both may be memory of an NVIDIA GPU, or pinned memory; `frame_bytes` is the host's. Copies to and from the
-/// GPU and kernels work at the same time, on streams of gridz, so pinned memory is as fast as the bus; memory that is not
-/// pinned is copied by the context's threads. With `GRIDZ_BACKEND=auto` a GPU does what is in the memory of one, and
-/// in programs that use it anyway what is in pinned memory on both sides. What the program's streams do with the memory must be done before the
-/// call; the frames are there when it returns. On the CPU each thread compresses a chunk.
+/// Packed frames are the frames of `gridz_compress`, one after the other from the start of `dst`.
+/// Each begins at the first multiple of 16 bytes after the previous one, with zeros between them.
+/// Frame i has `frame_bytes[i]` bytes. Its offset is the sum of the preceding lengths, each rounded
+/// up to a multiple of 16. `*dst_bytes` is the end of the last frame, rounded up in the same way.
 ///
-/// Errors: `INVALID_ARGUMENT`, `DST_TOO_SMALL` with the bound in `*dst_bytes`, `UNSUPPORTED_JOB`, `OUT_OF_MEMORY`,
-/// `DEVICE`.
+/// `dst` has `dst_capacity` bytes. `gridz_packed_bound` returns a size that is always enough; less
+/// is enough if the frames fit. After an error the contents of `dst` and `frame_bytes` are
+/// unspecified.
+///
+/// `src`, `dst` or both may be memory of an NVIDIA GPU, or pinned memory. `frame_bytes` is in host
+/// memory. The caller must first wait for all work of its streams on this memory. The frames are
+/// complete when the call returns.
+///
+/// With `GRIDZ_BACKEND=auto` a GPU processes arrays in GPU memory. If the program uses a GPU
+/// anyway, it also processes arrays when both sides are pinned. Transfers and kernels overlap, on
+/// streams that gridz owns, so pinned memory is transferred at bus speed. Threads of the context
+/// copy memory that is not pinned. On the CPU each thread compresses one chunk at a time.
+///
+/// Errors: `INVALID_ARGUMENT`, `DST_TOO_SMALL` with the bound in `*dst_bytes`, `UNSUPPORTED_JOB`,
+/// `OUT_OF_MEMORY`, `DEVICE`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_compress_chunks(
     array: *const gridz_array,
@@ -61,12 +72,12 @@ pub unsafe extern "C" fn gridz_compress_chunks(
     options: *const gridz_options,
 ) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (n_bytes, (array, options)) =
             unsafe { (Out::new("dst_bytes", dst_bytes)?, read_both(array, options)?) };
         let chunks = Chunks { array, n_chunks, stride: src_stride as u64 };
         let src_bytes = chunks.span("src_stride")? as usize;
-        // SAFETY: the same promises, for as many arrays.
+        // SAFETY: the same promises, for `n_chunks` arrays.
         let ((src, dst), lengths) = unsafe {
             let buffers = ptr::source_and_destination(("src", src, src_bytes), ("dst", dst, dst_capacity))?;
             (buffers, ptr::lengths_mut("frame_bytes", frame_bytes, n_chunks)?)
@@ -78,15 +89,17 @@ pub unsafe extern "C" fn gridz_compress_chunks(
     })
 }
 
-/// Decompresses `n_chunks` packed frames of arrays of one type and shape, many at once.
+/// Decompresses `n_chunks` packed frames of arrays of one type and shape, in parallel.
 ///
-/// The frames are where `gridz_compress_chunks` leaves them: frame i has `frame_bytes[i]` bytes, and begins at the first
-/// multiple of 16 bytes behind the one before it; `frames` has `frames_bytes` bytes, up to a multiple of 16 behind the
-/// last frame. Array i goes to `dst + i * dst_stride`, in the byte order that `array` says. The frames may be
-/// of any codec, and all is fastest if they are of one. All else is as for `gridz_compress_chunks` and `gridz_decompress`.
+/// The frames are packed as `gridz_compress_chunks` writes them. Frame i has `frame_bytes[i]` bytes
+/// and begins at the first multiple of 16 bytes after the previous one. `frames` has `frames_bytes`
+/// bytes, up to a multiple of 16 after the last frame. Array i is written to `dst + i *
+/// dst_stride`, in the byte order of `array`. Frames of different codecs may be mixed; frames of
+/// one codec are fastest. Everything else is as for `gridz_compress_chunks` and `gridz_decompress`.
 ///
-/// Errors: those of `gridz_decompress`, about the first frame that cannot be decompressed, whose number is in
-/// `gridz_last_error`; `INVALID_ARGUMENT` also if a frame is of another array than `array`.
+/// Errors: those of `gridz_decompress`, for the first frame that cannot be decompressed;
+/// `gridz_last_error` contains its number. `INVALID_ARGUMENT` also if a frame is of another array
+/// than `array`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_decompress_chunks(
     array: *const gridz_array,
@@ -99,11 +112,11 @@ pub unsafe extern "C" fn gridz_decompress_chunks(
     options: *const gridz_options,
 ) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (array, options) = unsafe { (read_array(array)?, Options::read(options, None)?) };
         let chunks = Chunks { array, n_chunks, stride: dst_stride as u64 };
         let dst_bytes = chunks.span("dst_stride")? as usize;
-        // SAFETY: the same promises, for as many arrays.
+        // SAFETY: the same promises, for `n_chunks` arrays.
         let ((frames, dst), lengths) = unsafe {
             let buffers = ptr::source_and_destination(("frames", frames, frames_bytes), ("dst", dst, dst_bytes))?;
             (buffers, ptr::lengths("frame_bytes", frame_bytes, n_chunks)?)
@@ -114,20 +127,24 @@ pub unsafe extern "C" fn gridz_decompress_chunks(
     })
 }
 
-/// Gives work to a stream of an NVIDIA GPU that moves frames together, as `gridz_compress_async` has made them: to send
-/// them, or copy them to the host, with not a byte more than there is.
+/// Enqueues on a CUDA stream the packing of frames that `gridz_compress_async` writes to slots.
+/// Packed frames can be sent, or copied to the host, without unused bytes between them.
 ///
-/// Frame i is at `frames + i * frame_stride`, has `frame_bytes[i]` bytes, and goes to `packed + offsets[i]`: the first
-/// multiple of 16 behind the frame before it; `offsets[n_frames]` is where the last one ends, rounded up likewise. What is
-/// between frames becomes zeros. Frames that have no room in the `packed_capacity` bytes of `packed` are left out; then
-/// `offsets[n_frames]` is larger than that. A length above `frame_stride` is no frame's, and counts as 0.
+/// Frame i is at `frames + i * frame_stride`, has `frame_bytes[i]` bytes, and is copied to offset
+/// `offsets[i]` of `packed`: the first multiple of 16 after the previous frame. `offsets[n_frames]`
+/// is the end of the last frame, rounded up in the same way. Gaps between frames are zeroed. Frames
+/// that do not fit in the `packed_capacity` bytes of `packed` are left out. `offsets[n_frames]` is
+/// then larger than `packed_capacity`. A length above `frame_stride` is invalid and counts as 0.
 ///
-/// All memory is as for `gridz_compress_async`: of the GPU, apart from each other, used until the stream has done the work.
-/// `frames` and `packed` are aligned to 16 bytes, and `frame_stride` is a multiple of that, which the last slot has too; `frame_bytes`, with `n_frames`
-/// lengths, and `offsets`, with `n_frames` + 1, to 8. They may be pinned memory of the host too. Never waits for the GPU,
-/// but for the first call of a process. 0 frames are nothing to do: then `offsets` is not written.
+/// The memory rules of `gridz_compress_async` apply: GPU memory, no overlaps, valid until the
+/// stream has completed the work. `frames` and `packed` are aligned to 16 bytes, and `frame_stride`
+/// is a multiple of 16. The last slot has `frame_stride` bytes too. `frame_bytes` has `n_frames`
+/// lengths and `offsets` has `n_frames` + 1 elements; both are aligned to 8 bytes, and may be
+/// pinned host memory. Only the first call of a process may wait for the GPU. With 0 frames the
+/// call does nothing and does not write `offsets`.
 ///
-/// Errors: `INVALID_ARGUMENT` naming the argument, `UNSUPPORTED_JOB` for too many frames, `DEVICE`.
+/// Errors: `INVALID_ARGUMENT`, naming the argument; `UNSUPPORTED_JOB` for too many frames;
+/// `DEVICE`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_pack_async(
     n_frames: usize,
@@ -142,22 +159,26 @@ pub unsafe extern "C" fn gridz_pack_async(
     guard(|| {
         let (slots, packed) = ((frames, frame_stride), (packed.cast_const(), packed_capacity));
         let offsets = (offsets.cast_const(), n_frames.saturating_add(1));
-        // SAFETY: the promises that the comment above asks of the caller.
+        // SAFETY: the caller keeps the promises of the comment above.
         let (packing, stream) =
             unsafe { (packing(n_frames, slots, frame_bytes, packed, offsets)?, ptr::stream(stream)) };
         device::pack_async(&packing, stream, &Context::default())
     })
 }
 
-/// Gives work to a stream of an NVIDIA GPU that moves packed frames to slots, where `gridz_decompress_async` takes them.
+/// Enqueues on a CUDA stream the unpacking of packed frames into slots for
+/// `gridz_decompress_async`.
 ///
-/// The way back of `gridz_pack_async`, with the same rules for memory. Frame i has `frame_bytes[i]` bytes, is at
-/// `packed + offsets[i]` and goes to `frames + i * frame_stride`; `lengths[i]` becomes its length, or 0 if it is not
-/// wholly inside the `packed_bytes` bytes of `packed` (which end at a multiple of 16), does not begin at a multiple of 16 there,
-/// or is longer than `frame_stride`: offsets and lengths may come from anywhere. Give `lengths` to
-/// `gridz_decompress_async`, for which such a frame is truncated. Here `offsets` needs `n_frames` elements only.
+/// This is the inverse of `gridz_pack_async`, with the same rules for memory. Frame i has
+/// `frame_bytes[i]` bytes, is at `packed + offsets[i]` and is copied to `frames + i *
+/// frame_stride`. `offsets` needs only `n_frames` elements here.
 ///
-/// Errors: as `gridz_pack_async`.
+/// Offsets and lengths may be untrusted. `lengths[i]` is set to the length of frame i. It is set to
+/// 0 if the frame does not begin at a multiple of 16, is not wholly inside the `packed_bytes` bytes
+/// of `packed` (a multiple of 16), or is longer than `frame_stride`. Pass `lengths` to
+/// `gridz_decompress_async`, which reports a frame of length 0 as truncated.
+///
+/// Errors: those of `gridz_pack_async`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_unpack_async(
     n_frames: usize,
@@ -172,7 +193,7 @@ pub unsafe extern "C" fn gridz_unpack_async(
 ) -> gridz_status {
     guard(|| {
         let (slots, packed) = ((frames.cast_const(), frame_stride), (packed, packed_bytes));
-        // SAFETY: the promises that the comment above asks of the caller.
+        // SAFETY: the caller keeps the promises of the comment above.
         let (packing, stream) = unsafe {
             let packing = packing(n_frames, slots, frame_bytes, packed, (offsets, n_frames))?;
             let lengths = ptr::device_memory("lengths", lengths.cast(), (n_frames as u64).saturating_mul(8))?;
@@ -182,10 +203,11 @@ pub unsafe extern "C" fn gridz_unpack_async(
     })
 }
 
-/// Frames in slots, and packed.
+/// Frames in slots, and their packed form.
 ///
 /// # Safety
-/// The caller's promise, as [`ptr`] states it, until the work is done that is given to a stream with it.
+/// The caller's promise, as [`ptr`] states it, until the stream has completed the work that uses
+/// it.
 unsafe fn packing<'a>(
     n_frames: usize,
     (slots, stride): (*const c_void, usize),
@@ -194,7 +216,7 @@ unsafe fn packing<'a>(
     (offsets, n_offsets): (*const usize, usize),
 ) -> Result<Packing<'a>> {
     let n = n_frames as u64;
-    // SAFETY: the same promise.
+    // SAFETY: the caller's promise.
     unsafe {
         Ok(Packing {
             n_frames: n,

@@ -1,4 +1,4 @@
-//! C's descriptions become the engine's, and the engine's answers C's.
+//! Conversions between the structs of C and the types of the engine.
 
 use std::ffi::{CStr, CString, c_char};
 use std::ptr;
@@ -16,7 +16,7 @@ use gridz_dataset::bulk::Tally;
 use gridz_dataset::hdf5::progressive::PartAccess;
 use gridz_quality::{Bound, Report};
 
-/// The array that C describes.
+/// Converts C's description of an array.
 pub fn array(c: &gridz_array, extents: &[u64; MAX_RANK]) -> Result<Array> {
     let dtype = u8::try_from(c.dtype).ok().and_then(DType::from_id).ok_or_else(|| {
         let last = DType::ALL.len() - 1;
@@ -36,12 +36,12 @@ pub fn array(c: &gridz_array, extents: &[u64; MAX_RANK]) -> Result<Array> {
     Array::with_size(dtype, order, element_size, Shape::new(&extents[..c.rank as usize])?)
 }
 
-/// What to compress with.
+/// Converts C's options to a request.
 pub fn request(c: &gridz_options, codec: Option<&CStr>) -> Result<Request> {
     Request::by_name(codec.map(CStr::to_string_lossy).as_deref(), c.mode, c.value, c.level)
 }
 
-/// How many codecs there are.
+/// Number of codecs.
 pub fn codec_count() -> usize {
     CODECS.len()
 }
@@ -72,16 +72,17 @@ pub fn codec(index: usize, struct_size: usize) -> Result<gridz_codec> {
     })
 }
 
-/// What C is given of a codec, alive for ever.
+/// Descriptions of a codec for C, which live as long as the process.
 struct Texts {
     name: CString,
     about: CString,
-    /// The addresses of texts that are never freed. An atomic pointer is one that threads may share.
+    /// Addresses of texts that are never freed. They are atomic pointers because those can be
+    /// shared between threads.
     level_names: Vec<AtomicPtr<c_char>>,
     level_numbers: Vec<u32>,
 }
 
-/// One for each entry of the table.
+/// The texts of each entry of the table.
 fn texts() -> &'static [Texts] {
     static TEXTS: OnceBox<Vec<Texts>> = OnceBox::new();
     let to_c = |text: &str| CString::new(text).expect("the table's texts have no 0 byte");
@@ -96,7 +97,7 @@ fn texts() -> &'static [Texts] {
     })
 }
 
-/// Whether to compare checksums.
+/// Whether to verify checksums.
 pub fn verify(c: &gridz_options) -> Result<Verify> {
     match c.flags {
         0 => Ok(Verify::Checksum),
@@ -105,7 +106,7 @@ pub fn verify(c: &gridz_options) -> Result<Verify> {
     }
 }
 
-/// The context that C asks for.
+/// Creates the context that C asks for.
 pub fn context(c: &gridz_context_options) -> Result<Context> {
     let threads = (c.threads != 0).then_some(c.threads as usize);
     let context = Context::new(threads, (c.memory_limit != 0).then_some(c.memory_limit))?;
@@ -118,7 +119,7 @@ pub fn context(c: &gridz_context_options) -> Result<Context> {
     }
 }
 
-/// What a frame says, for a struct of `struct_size` bytes.
+/// Converts a frame's description to a struct of `struct_size` bytes.
 pub fn frame_info(info: &FrameInfo, struct_size: usize) -> gridz_frame_info {
     let shape = info.array.shape();
     gridz_frame_info {
@@ -147,7 +148,7 @@ fn extents(shape: &Shape) -> [u64; GRIDZ_MAX_RANK] {
     extents
 }
 
-/// How much of a frame C wants.
+/// Converts C's choice of the part of a frame to read.
 pub fn detail(detail: u32, value: f64) -> Result<Detail> {
     let whole = || match value as u32 {
         whole if f64::from(whole) == value => Ok(whole),
@@ -161,7 +162,7 @@ pub fn detail(detail: u32, value: f64) -> Result<Detail> {
     }
 }
 
-/// What a part of a frame is, for a struct of `struct_size` bytes.
+/// Converts the description of a part of a frame to a struct of `struct_size` bytes.
 pub fn part_info(info: &PartInfo, struct_size: usize) -> gridz_part_info {
     gridz_part_info {
         struct_size,
@@ -179,7 +180,7 @@ pub fn part_info(info: &PartInfo, struct_size: usize) -> gridz_part_info {
     }
 }
 
-/// What a part of a dataset is, for a struct of `struct_size` bytes.
+/// Converts the description of a part of a dataset to a struct of `struct_size` bytes.
 pub fn h5_part_info(access: &PartAccess, tally: &Tally, struct_size: usize) -> gridz_h5_part_info {
     let &Tally { n_chunks, stored_bytes, read_bytes, layers, n_layers, bound, rms } = tally;
     let mut extents = [0; GRIDZ_MAX_RANK];
@@ -202,7 +203,7 @@ pub fn h5_part_info(access: &PartAccess, tally: &Tally, struct_size: usize) -> g
     }
 }
 
-/// The counts, for a struct of `struct_size` bytes.
+/// Converts the counts to a struct of `struct_size` bytes.
 pub fn block_counts(counts: &BlockCounts, struct_size: usize) -> gridz_block_counts {
     let BlockCounts { all, raw, constant, packed, entropy, .. } = *counts;
     let BlockCounts { fixed_point, dictionary, sparse, decimal, masked, cut, exact, .. } = *counts;
@@ -223,7 +224,7 @@ pub fn block_counts(counts: &BlockCounts, struct_size: usize) -> gridz_block_cou
     }
 }
 
-/// What errors are compared with.
+/// Converts the error bound of a comparison.
 pub fn bound(c: &gridz_quality_options) -> Result<Bound> {
     if c.reserved != 0 {
         return Err(Error::invalid(format!("reserved is {}, but must be 0", c.reserved)));
@@ -235,7 +236,7 @@ pub fn bound(c: &gridz_quality_options) -> Result<Bound> {
     Bound::new(mode, c.value)
 }
 
-/// What was found, for a struct of `struct_size` bytes.
+/// Converts a comparison's results to a struct of `struct_size` bytes.
 pub fn quality_report(report: &Report, struct_size: usize) -> gridz_quality_report {
     let Report { elements, numbers, fill_mismatches, nan_mismatches, infinity_mismatches, .. } = *report;
     gridz_quality_report {
@@ -265,7 +266,8 @@ pub fn quality_report(report: &Report, struct_size: usize) -> gridz_quality_repo
     }
 }
 
-/// The codec's name with the 0 byte that C wants, alive for ever; null if there is no such codec.
+/// Name of the codec `id` with a terminating 0 byte, valid for the lifetime of the process. Null if
+/// there is no such codec.
 fn name_of(id: u8) -> *const c_char {
     CODECS.iter().position(|entry| entry.id == id).map_or(ptr::null(), codec_name)
 }

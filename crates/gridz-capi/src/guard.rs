@@ -1,4 +1,4 @@
-//! The wall between C and the library: no panic passes it, and no error passes without its text.
+//! Guards of the C functions: they stop every panic and keep the text of every error.
 
 use std::ffi::{CStr, c_char};
 
@@ -6,8 +6,8 @@ use crate::status::{GRIDZ_OK, gridz_status};
 use gridz_codecs::error::{Result, guarded, set_last};
 use gridz_codecs::settings;
 
-/// Runs the body of a C function. An environment variable with a bad value fails every call: C has
-/// somebody to tell, and who asked for something must not get something else in silence.
+/// Runs the body of a C function. An invalid environment variable fails every call: a C caller sees
+/// the error, and silently using a default would not do as the user asked.
 pub fn guard(body: impl FnOnce() -> Result<()>) -> gridz_status {
     match guarded(|| settings::checked().and_then(|_| body())) {
         Ok(()) => GRIDZ_OK,
@@ -18,7 +18,7 @@ pub fn guard(body: impl FnOnce() -> Result<()>) -> gridz_status {
     }
 }
 
-/// Runs the body of a C function that cannot fail; a defect of gridz gives `otherwise`.
+/// Runs the body of a C function that cannot fail. Returns `otherwise` after a defect of gridz.
 pub fn guard_or<R>(otherwise: R, body: impl FnOnce() -> R) -> R {
     guarded(|| Ok(body())).unwrap_or_else(|error| {
         set_last(&error);
@@ -26,7 +26,7 @@ pub fn guard_or<R>(otherwise: R, body: impl FnOnce() -> R) -> R {
     })
 }
 
-/// The same for a body that finds a text.
+/// Like [`guard_or`], for a body that returns a text.
 pub fn guard_text(body: impl FnOnce() -> *const c_char) -> *const c_char {
     const NONE: &CStr = c"";
     guard_or(NONE.as_ptr(), body)

@@ -1,5 +1,5 @@
-//! The functions of `gridz.h` that move whole datasets of HDF5. Programs call them by `gridz_hdf5.h`, which tells them the
-//! functions of the program's libhdf5.
+//! Functions of `gridz.h` that transfer whole HDF5 datasets. Programs call them through
+//! `gridz_hdf5.h`, which passes them the functions of the program's libhdf5.
 #![allow(unsafe_code, reason = "functions that C calls")]
 #![allow(clippy::missing_safety_doc, reason = "these comments are the C manual; its head states the promises")]
 
@@ -18,10 +18,10 @@ use gridz_dataset::hdf5::bulk::{self, Access, Dataset};
 use gridz_dataset::hdf5::library::Library;
 use gridz_dataset::hdf5::progressive::PartAccess;
 
-/// Buffers, where the options do not say how much.
+/// Limit for buffers if the options do not set one.
 const MEMORY_LIMIT: u64 = 1 << 30;
 
-/// What NULL in place of the options means.
+/// Options in place of NULL.
 const NO_OPTIONS: gridz_h5_options = gridz_h5_options {
     struct_size: 0,
     context: std::ptr::null(),
@@ -33,9 +33,11 @@ const NO_OPTIONS: gridz_h5_options = gridz_h5_options {
     stream: std::ptr::null_mut(),
 };
 
-/// Writes a box of a dataset: `gridz_h5_write` of `gridz_hdf5.h`, which calls it with the functions of the program's
-/// libhdf5. The list ends with an entry whose name is NULL. NULL in its place = the functions that have these names in the
-/// program, if it is linked with one libhdf5.
+/// Writes a box of a dataset. This implements `gridz_h5_write` of `gridz_hdf5.h`, which documents
+/// it and passes the functions of the program's libhdf5.
+///
+/// `functions` ends with an entry whose name is NULL. NULL in place of the list = look up these
+/// functions in the program, which must be linked with one libhdf5.
 ///
 /// Errors: those of `gridz_h5_write`.
 #[unsafe(no_mangle)]
@@ -50,11 +52,11 @@ pub unsafe extern "C" fn gridz_h5_write_by(
 ) -> gridz_status {
     guard(|| {
         let box_of = BoxOf { functions, dataset, mem_type, start, count, options };
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         unsafe {
             box_of.access(|access, options| {
                 let first = if src.is_null() { src } else { src.wrapping_byte_sub(access.first()) };
-                // The array reaches as far as the selection and the strides say.
+                // The array extends as far as the selection and the strides say.
                 let memory = ptr::source("src", first, access.span())?;
                 let on_device = match &memory {
                     Source::Device(memory) => Some(*memory),
@@ -67,7 +69,8 @@ pub unsafe extern "C" fn gridz_h5_write_by(
     })
 }
 
-/// Reads a box of a dataset: `gridz_h5_read` of `gridz_hdf5.h`, likewise.
+/// Reads a box of a dataset. This implements `gridz_h5_read` of `gridz_hdf5.h`; see
+/// `gridz_h5_write_by` for `functions`.
 ///
 /// Errors: those of `gridz_h5_read`.
 #[unsafe(no_mangle)]
@@ -82,10 +85,10 @@ pub unsafe extern "C" fn gridz_h5_read_by(
 ) -> gridz_status {
     guard(|| {
         let box_of = BoxOf { functions, dataset, mem_type, start, count, options };
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         unsafe {
             box_of.access(|access, options| {
-                // The array reaches as far as the selection and the strides say.
+                // The array extends as far as the selection and the strides say.
                 let memory = ptr::destination("dst", dst, access.first(), access.span())?;
                 options.wait_for_destination(&memory, access.span())?;
                 options.run(|options, progress| access.read(memory, options, progress))
@@ -94,7 +97,8 @@ pub unsafe extern "C" fn gridz_h5_read_by(
     })
 }
 
-/// Reads less than there is of a box of a dataset: `gridz_h5_read_progressive` of `gridz_hdf5.h`, likewise.
+/// Reads a coarser grid, or fewer layers, of a box of a dataset. This implements
+/// `gridz_h5_read_progressive` of `gridz_hdf5.h`; see `gridz_h5_write_by` for `functions`.
 ///
 /// Errors: those of `gridz_h5_read_progressive`.
 #[unsafe(no_mangle)]
@@ -113,11 +117,11 @@ pub unsafe extern "C" fn gridz_h5_read_progressive_by(
     guard(|| {
         let box_of = BoxOf { functions, dataset, mem_type, start, count, options };
         let detail = convert::detail(detail, value)?;
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         unsafe {
             let info = OutStruct::optional(info)?;
             box_of.part(detail, |access, options| {
-                // The array reaches as far as the grid and the strides say.
+                // The array extends as far as the grid and the strides say.
                 let memory = ptr::destination("dst", dst, access.first(), access.span())?;
                 options.wait_for_destination(&memory, access.span())?;
                 let tally = options.run(|options, progress| access.read(memory, options, progress))?;
@@ -128,7 +132,8 @@ pub unsafe extern "C" fn gridz_h5_read_progressive_by(
     })
 }
 
-/// Tells what that would read: `gridz_h5_inspect_progressive` of `gridz_hdf5.h`, likewise.
+/// Describes the result of `gridz_h5_read_progressive_by` without reading it. This implements
+/// `gridz_h5_inspect_progressive` of `gridz_hdf5.h`; see `gridz_h5_write_by` for `functions`.
 ///
 /// Errors: those of `gridz_h5_inspect_progressive`.
 #[unsafe(no_mangle)]
@@ -145,7 +150,7 @@ pub unsafe extern "C" fn gridz_h5_inspect_progressive_by(
     guard(|| {
         let box_of = BoxOf { functions, dataset, mem_type: 0, start, count, options };
         let detail = convert::detail(detail, value)?;
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         unsafe {
             let info = OutStruct::new(info)?;
             box_of.part(detail, |access, options| {
@@ -157,13 +162,14 @@ pub unsafe extern "C" fn gridz_h5_inspect_progressive_by(
     })
 }
 
-/// Tells C what of a dataset was read, or would be.
+/// Writes to C's struct which part of a dataset was read, or would be.
 fn tell(info: OutStruct<gridz_h5_part_info>, access: &PartAccess, tally: &Tally) {
     let struct_size = info.n_bytes();
     info.write(&convert::h5_part_info(access, tally, struct_size));
 }
 
-/// Copies a dataset: `gridz_h5_copy` of `gridz_hdf5.h`, likewise.
+/// Copies a dataset. This implements `gridz_h5_copy` of `gridz_hdf5.h`; see `gridz_h5_write_by` for
+/// `functions`.
 ///
 /// Errors: those of `gridz_h5_copy`.
 #[unsafe(no_mangle)]
@@ -174,27 +180,28 @@ pub unsafe extern "C" fn gridz_h5_copy_by(
     options: *const gridz_h5_options,
 ) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (library, options) = unsafe { (library(functions)?, Options::read(options)?) };
         let (src, dst) = (Dataset::open(&library, src, options.dxpl)?, Dataset::open(&library, dst, options.dxpl)?);
         options.run(|options, progress| bulk::copy(&src, &dst, options, progress))
     })
 }
 
-/// The libhdf5 whose functions these are.
+/// The libhdf5 that these functions belong to.
 ///
 /// # Safety
-/// The caller's promise, as [`ptr`] states it, and what the addresses are of is a libhdf5 that stays loaded.
+/// The caller's promise, as [`ptr`] states it. The addresses belong to one libhdf5 that stays
+/// loaded.
 unsafe fn library(functions: *const gridz_h5_function) -> Result<Library<'static>> {
     if functions.is_null() {
-        // SAFETY: the same promise.
+        // SAFETY: the caller's promise.
         return unsafe { Library::of_program() };
     }
-    // SAFETY: the same promise.
+    // SAFETY: the caller's promise.
     unsafe { Library::of_table(&ptr::functions(functions)?) }
 }
 
-/// What a call says of a box and its memory.
+/// Arguments of a call: a box, its memory, and options.
 struct BoxOf {
     functions: *const gridz_h5_function,
     dataset: i64,
@@ -205,12 +212,12 @@ struct BoxOf {
 }
 
 impl BoxOf {
-    /// Calls `work` with what there is to move, and how.
+    /// Calls `work` with access to the box, and with the options.
     ///
     /// # Safety
     /// The caller's promise, as [`ptr`] states it.
     unsafe fn access(self, work: impl FnOnce(&Access, &Options) -> Result<()>) -> Result<()> {
-        // SAFETY: the same promise.
+        // SAFETY: the caller's promise.
         unsafe {
             self.open(|dataset, [start, count], (memory_type, strides), options| {
                 work(&dataset.select(start, count, memory_type, strides)?, options)
@@ -218,12 +225,12 @@ impl BoxOf {
         }
     }
 
-    /// The same with what there is of `detail`.
+    /// Calls `work` with access to the part of the box that `detail` selects, and with the options.
     ///
     /// # Safety
-    /// As that.
+    /// The caller's promise, as [`ptr`] states it.
     unsafe fn part(self, detail: Detail, work: impl FnOnce(&PartAccess, &Options) -> Result<()>) -> Result<()> {
-        // SAFETY: the same promise.
+        // SAFETY: the caller's promise.
         unsafe {
             self.open(|dataset, [start, count], (memory_type, strides), options| {
                 work(&dataset.select_part((start, count), detail, memory_type, strides)?, options)
@@ -231,7 +238,8 @@ impl BoxOf {
         }
     }
 
-    /// Calls `work` with the dataset, the box, and the type (`None`: as in the file) and strides in memory.
+    /// Calls `work` with the dataset, the box, and the type and strides in memory. A type of `None`
+    /// is that of the file.
     ///
     /// # Safety
     /// The caller's promise, as [`ptr`] states it.
@@ -239,20 +247,20 @@ impl BoxOf {
         self,
         work: impl FnOnce(&Dataset, [&[u64]; 2], (Option<i64>, Option<&[i64]>), &Options) -> Result<()>,
     ) -> Result<()> {
-        // SAFETY: the same promise.
+        // SAFETY: the caller's promise.
         let (library, options) = unsafe { (library(self.functions)?, Options::read(self.options)?) };
         let dataset = Dataset::open(&library, self.dataset, options.dxpl)?;
         let rank = dataset.extents().len() as u32;
-        // SAFETY: the same promise.
+        // SAFETY: the caller's promise.
         let ([start, count], strides) =
             unsafe { (chosen(&dataset, self.start, self.count)?, options.strides(rank)?) };
-        // 0: as in the file.
+        // 0 means the type of the file.
         let memory_type = (self.mem_type != 0).then_some(self.mem_type);
         work(&dataset, [&start, &count], (memory_type, strides.as_deref()), &options)
     }
 }
 
-/// Where a box begins and how much it has along each axis: all of the dataset, if C says nothing.
+/// Start and count of a box along each axis. The box is the whole dataset if both are null.
 ///
 /// # Safety
 /// The caller's promise, as [`ptr`] states it.
@@ -265,12 +273,12 @@ unsafe fn chosen(dataset: &Dataset, start: *const u64, count: *const u64) -> Res
     if start.is_null() {
         return Ok([vec![0; rank], extents.to_vec()]);
     }
-    // SAFETY: the same promise.
+    // SAFETY: the caller's promise.
     let lists = unsafe { [ptr::extents("start", start, rank as u32)?, ptr::extents("count", count, rank as u32)?] };
     Ok(lists.map(|list| list[..rank].to_vec()))
 }
 
-/// What the options say.
+/// Options, converted from C.
 struct Options<'a> {
     context: Option<&'a Context>,
     strides: *const i64,
@@ -284,10 +292,10 @@ impl Options<'_> {
     /// # Safety
     /// The caller's promise, as [`ptr`] states it.
     unsafe fn read(from: *const gridz_h5_options) -> Result<Self> {
-        // SAFETY: the same promise.
+        // SAFETY: the caller's promise.
         let c = unsafe { ptr::read_optional(from)? };
         let c = c.unwrap_or(NO_OPTIONS);
-        // SAFETY: the same promise, for what the struct points to.
+        // SAFETY: the caller's promise, for what the struct points to.
         let (context, progress) =
             unsafe { (ptr::context(c.context), ProgressFn::new(c.progress, c.progress_data)) };
         Ok(Self {
@@ -300,15 +308,16 @@ impl Options<'_> {
         })
     }
 
-    /// Waits for the stream whose work makes or uses an array of `n_bytes`, called `name` in C, if there is one. Nothing is in the
-    /// memory of a GPU either, for a rank that takes part without data.
+    /// Waits for the caller's stream, if there is one, whose work produces or uses `array`, called
+    /// `name` in C. An array of no bytes needs no GPU memory: an MPI rank may take part without
+    /// data.
     ///
     /// # Safety
     /// The caller's promise, as [`ptr`] states it: it is a stream.
     unsafe fn wait_for_stream(&self, name: &str, array: Option<DeviceSlice>, n_bytes: usize) -> Result<()> {
         match array {
             _ if self.stream.is_null() || n_bytes == 0 => Ok(()),
-            // SAFETY: the same promise.
+            // SAFETY: the caller's promise.
             Some(array) => device::wait_for(unsafe { ptr::stream(self.stream) }, array),
             None => Err(Error::invalid(format!(
                 "{name} is no memory of a GPU, but there is a stream; wait for the stream before the call, and leave it NULL"
@@ -316,23 +325,23 @@ impl Options<'_> {
         }
     }
 
-    /// The same for an array that is read to.
+    /// Like [`Options::wait_for_stream`], for the array that a call reads into.
     ///
     /// # Safety
-    /// As that.
+    /// As for [`Options::wait_for_stream`].
     unsafe fn wait_for_destination(&self, memory: &Destination, n_bytes: usize) -> Result<()> {
         let on_device = match memory {
             Destination::Device(memory) => Some(*memory),
             Destination::Host(_) => None,
         };
-        // SAFETY: the same promise.
+        // SAFETY: the caller's promise.
         unsafe { self.wait_for_stream("dst", on_device, n_bytes) }
     }
 
     /// # Safety
     /// The caller's promise, as [`ptr`] states it.
     unsafe fn strides(&self, rank: u32) -> Result<Option<Vec<i64>>> {
-        // SAFETY: the same promise.
+        // SAFETY: the caller's promise.
         let strides = unsafe { ptr::strides(self.strides, rank)? };
         Ok(strides.map(|strides| strides[..rank as usize].to_vec()))
     }

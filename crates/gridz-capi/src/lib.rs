@@ -1,16 +1,18 @@
 //! The C API, `gridz.h`.
 //!
-//! Nothing is decided here. A function checks what C handed over, converts it, calls the engine and
-//! converts the result back:
+//! This layer makes no decisions. A function checks C's arguments, converts them, calls the engine
+//! and converts the result back:
 //!
-//! - [`types`] and [`status`]: what C sees beside the functions
-//! - [`api`], [`batch`], [`cci`], [`cd_values`], [`chunks`], [`codecs`], [`hdf5`] and [`quality`]: the functions, each one call of a guard that stops panics and keeps
-//! the error text
-//! - `ptr`: pointers become slices and values, and results go out; the only place that follows them
-//! - `convert`: C's descriptions become the engine's
+//! - [`types`] and [`status`]: structs and constants
+//! - [`api`], [`batch`], [`cci`], [`cd_values`], [`chunks`], [`codecs`], [`hdf5`] and [`quality`]:
+//!   the functions. Each is one call of a guard that stops panics and keeps the error text
+//! - `ptr`: converts pointers to slices and values, and writes results; the only module that
+//!   dereferences pointers of C
+//! - `convert`: converts between C's structs and the engine's types
 //!
-//! The doc comments of `types`, `status`, `api`, `batch`, `cci`, `cd_values`, `chunks`, `codecs`, `hdf5` and `quality` are the C manual: cbindgen copies them
-//! into `include/gridz.h`, and `tests/api/c_api.rs` keeps that file fresh.
+//! The doc comments of `types`, `status`, `api`, `batch`, `cci`, `cd_values`, `chunks`, `codecs`,
+//! `hdf5` and `quality` are the C manual. cbindgen copies them into `include/gridz.h`, and
+//! `tests/api/c_api.rs` verifies that this file is up to date.
 
 #![allow(non_camel_case_types, reason = "the types are spelt as in C")]
 

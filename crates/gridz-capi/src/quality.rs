@@ -1,4 +1,5 @@
-//! The functions of `gridz.h` that look at values: what came back beside the original, and the range of an array.
+//! Functions of `gridz.h` that examine values: errors relative to the original, and the range of an
+//! array.
 #![allow(unsafe_code, reason = "functions that C calls")]
 #![allow(clippy::missing_safety_doc, reason = "these comments are the C manual; its head states the promises")]
 
@@ -15,16 +16,17 @@ use gridz_codecs::error::{Error, Result};
 use gridz_codecs::types::Array;
 use gridz_quality::{self, Bound};
 
-/// Compares an array with its original, into `*report`, whose `struct_size` the caller has set: the largest errors and
-/// where they are, whether they keep a bound, and the figures that codecs are compared by.
+/// Compares an array with its original. Writes the largest errors and their positions, whether a
+/// bound is kept, and the usual quality figures to `*report`, whose `struct_size` the caller has
+/// set.
 ///
-/// `original` and `decoded` are two arrays such as `array` says, of `original_bytes` and `decoded_bytes` bytes, which are the
-/// same number, in host memory; any codec may have made the second one. Elements that are not finite, or missing, in one of
-/// them count in the mismatches only. Working memory is less than 1 MiB for each thread that works. The report
-/// does not depend on the number of threads.
+/// `original` and `decoded` are two arrays like `array` in host memory, of equal `original_bytes`
+/// and `decoded_bytes`. Any codec may have produced `decoded`. Elements that are not finite, or
+/// missing, in one of them count only in the mismatches. Working memory is less than 1 MiB for each
+/// working thread. The report does not depend on the number of threads.
 ///
-/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for opaque elements, for `GRIDZ_MODE_PWREL` with integers, for modes that
-/// bound no single error, and for memory of a GPU, `OUT_OF_MEMORY`.
+/// Errors: `INVALID_ARGUMENT`; `UNSUPPORTED_JOB` for opaque elements, for `GRIDZ_MODE_PWREL` with
+/// integers, for modes that do not bound each error, and for GPU memory; `OUT_OF_MEMORY`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_quality(
     array: *const gridz_array,
@@ -36,7 +38,7 @@ pub unsafe extern "C" fn gridz_quality(
     options: *const gridz_quality_options,
 ) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (report, array, original, decoded) = unsafe {
             (
                 OutStruct::new(report)?,
@@ -56,15 +58,17 @@ pub unsafe extern "C" fn gridz_quality(
     })
 }
 
-/// Finds the smallest and the largest number of an array, in order to make a bound of the range, or to put those of several
-/// processes together (of all minima the smallest, of all maxima the largest).
+/// Finds the smallest and the largest number of an array. Use it to compute a bound relative to the
+/// range, or to combine the ranges of several processes: the smallest minimum and the largest
+/// maximum.
 ///
-/// `data` is an array such as `array` says, of `data_bytes` bytes, in host memory. Elements that are not finite, or missing, do not
-/// count. 64-bit integers that a double cannot hold are rounded to inside of the range, where `*minimum` may become larger than
-/// `*maximum`. Without any numbers `*minimum` is
-/// infinity and `*maximum` minus infinity. Of the options `mode` and `value` are 0.
+/// `data` is an array like `array` of `data_bytes` bytes, in host memory. Elements that are not
+/// finite, or missing, do not count. Without any numbers `*minimum` is infinity and `*maximum`
+/// minus infinity. 64-bit integers that a double cannot represent are rounded toward the inside of
+/// the range, so `*minimum` may exceed `*maximum`. `mode` and `value` of the options must be 0.
 ///
-/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for opaque elements and for memory of a GPU, `OUT_OF_MEMORY`.
+/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for opaque elements and for GPU memory,
+/// `OUT_OF_MEMORY`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_range(
     array: *const gridz_array,
@@ -75,7 +79,7 @@ pub unsafe extern "C" fn gridz_range(
     options: *const gridz_quality_options,
 ) -> gridz_status {
     guard(|| {
-        // SAFETY: the promises about pointers that the head of the manual asks of the caller.
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (minimum, maximum, array, data) = unsafe {
             (
                 Out::new("minimum", minimum)?,
@@ -97,15 +101,17 @@ pub unsafe extern "C" fn gridz_range(
     })
 }
 
-/// `value` times the range from `minimum` to `maximum`, rounded down: the absolute bound (`GRIDZ_MODE_ABS`) that keeps all errors
-/// within `value` times the range. 0, which no codec takes for a bound, if there is no range (all numbers are the same, or there are
-/// none) or one of the three is not finite.
+/// Returns `value` times the range from `minimum` to `maximum`, rounded down: the absolute bound
+/// (`GRIDZ_MODE_ABS`) that keeps all errors within `value` times the range.
+///
+/// Returns 0, which no codec accepts as a bound, if an argument is not finite or the range is
+/// empty: all numbers are equal, or there are none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_relative_bound(minimum: f64, maximum: f64, value: f64) -> f64 {
     guard_or(0.0, || gridz_quality::relative_bound([minimum, maximum], value))
 }
 
-/// What the options say.
+/// Options, converted from C.
 struct Asked<'a> {
     bound: Bound,
     missing: MissingElements,
@@ -113,18 +119,18 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// With the missing elements of an array.
+    /// Reads the options, and the fill values and valid range for `array`.
     ///
     /// # Safety
     /// The caller's promise, as [`ptr`] states it.
     unsafe fn read(from: *const gridz_quality_options, array: &Array) -> Result<Self> {
-        // SAFETY: the same promise.
+        // SAFETY: the caller's promise.
         let Some(c) = (unsafe { ptr::read_optional(from)? }) else {
             let missing = MissingElements::none(array.element_size().into());
             return Ok(Self { bound: Bound::None, missing, context: None });
         };
         let limits = [c.valid_min, c.valid_max];
-        // SAFETY: the same promise, for what the struct points to.
+        // SAFETY: the caller's promise, for what the struct points to.
         let (missing, context) =
             unsafe { (ptr::missing(array, c.fill_value, c.n_fill_values, limits)?, ptr::context(c.context)) };
         Ok(Self { bound: convert::bound(&c)?, missing, context: context.map(|context| &context.0) })

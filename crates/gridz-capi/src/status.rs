@@ -1,41 +1,42 @@
-//! Status codes, in families of a hundred. A number is never changed and never used again.
+//! Status codes, in families of a hundred. A number is never changed or reused.
 
 use std::ffi::CStr;
 
 use gridz_codecs::error::ErrorKind;
 
-/// What a function returns: `GRIDZ_OK` or one of the `GRIDZ_ERROR_*` codes.
+/// Return value of a function: `GRIDZ_OK` or one of the `GRIDZ_ERROR_*` codes.
 ///
-/// 1xx: the call was wrong. 2xx: the data is wrong. 3xx: the machine could not. 4xx: another library
-/// could not. 9xx: gridz is wrong. Later versions may add codes; treat an unknown one by its family.
+/// 1xx: invalid call. 2xx: invalid data. 3xx: failure of the machine. 4xx: failure of another
+/// library. 9xx: defect of gridz. Later versions may add codes; handle an unknown code by its
+/// family.
 pub type gridz_status = i32;
 
 /// Success.
 pub const GRIDZ_OK: i32 = 0;
 /// An argument, option or environment variable has a value that no version of gridz accepts.
 pub const GRIDZ_ERROR_INVALID_ARGUMENT: i32 = 100;
-/// The destination is too small; `*dst_bytes` is what it needs.
+/// The destination is too small. `*dst_bytes` is the needed size.
 pub const GRIDZ_ERROR_DST_TOO_SMALL: i32 = 101;
-/// A legal request that this version of gridz or the chosen codec cannot fulfil.
+/// A valid request that this version of gridz or the chosen codec does not support.
 pub const GRIDZ_ERROR_UNSUPPORTED_JOB: i32 = 102;
-/// The call was ended by a function of the caller.
+/// A callback of the caller canceled the call.
 pub const GRIDZ_ERROR_CANCELLED: i32 = 103;
-/// The bytes are no frame, or were damaged after they were written.
+/// The bytes are not a frame, or were damaged after they were written.
 pub const GRIDZ_ERROR_CORRUPT: i32 = 200;
 /// The bytes are the beginning of a frame whose end is missing.
 pub const GRIDZ_ERROR_TRUNCATED: i32 = 201;
-/// A sound frame of a newer format or codec; a newer gridz may read it.
+/// A valid frame of a newer format or codec. A newer gridz may read it.
 pub const GRIDZ_ERROR_UNSUPPORTED_FORMAT: i32 = 202;
-/// Memory could not be had, or the context's limit forbids it.
+/// Memory allocation failed, or the memory limit of the context forbids it.
 pub const GRIDZ_ERROR_OUT_OF_MEMORY: i32 = 300;
 /// The GPU or its driver is missing, too old, or failed.
 pub const GRIDZ_ERROR_DEVICE: i32 = 301;
-/// Another library refused something that gridz needs from it.
+/// Another library failed to do something that gridz needs from it.
 pub const GRIDZ_ERROR_HOST: i32 = 400;
-/// A defect of gridz. The text says what to report.
+/// A defect of gridz. The error text says what to report.
 pub const GRIDZ_ERROR_INTERNAL: i32 = 900;
 
-/// Defined twice, because the header is made from literals: here and by [`ErrorKind::status`].
+/// Defined twice, here and in [`ErrorKind::status`], because cbindgen needs literals.
 const _: () = {
     assert!(ErrorKind::InvalidArgument.status() == GRIDZ_ERROR_INVALID_ARGUMENT);
     assert!(ErrorKind::DstTooSmall { need: 0 }.status() == GRIDZ_ERROR_DST_TOO_SMALL);
@@ -50,7 +51,7 @@ const _: () = {
     assert!(ErrorKind::Internal.status() == GRIDZ_ERROR_INTERNAL);
 };
 
-/// The name of a code, spelt as in C.
+/// Name of a code, spelled as in C.
 pub(super) fn name(status: gridz_status) -> &'static CStr {
     match status {
         GRIDZ_OK => c"GRIDZ_OK",

@@ -1,25 +1,26 @@
-//! What C sees beside the functions: constants and structs. Their doc comments are the C manual.
+//! Constants and structs of the C API. Their doc comments are the C manual.
 //!
-//! Numbers that come from C are plain integers here, never Rust enums: a caller can put anything in
-//! them, and an enum with an unknown value would be undefined behaviour before anybody could look.
-//! The constants are typed as plain integers too, because cbindgen puts those before the structs.
-//! The structs have no padding on 64-bit machines, so that a field added later cannot hide in it.
+//! Integers from C stay plain integers here and are never Rust enums. A caller can pass any value,
+//! and an enum with an unknown value is undefined behavior before any code can check it. The
+//! constants are plain integers too, because cbindgen emits those before the structs. The structs
+//! have no padding on 64-bit machines, so that a field added later cannot hide in padding bytes.
 
 use std::ffi::{c_char, c_void};
 
 use gridz_sparse::Matrix;
 
-/// Version of this header, first number: grows with an incompatible change.
+/// Major version of this header. It grows with every incompatible change.
 pub const GRIDZ_VERSION_MAJOR: u32 = 0;
-/// Second number: grows with an addition, and while the first is 0 with an incompatible change too.
+/// Minor version. It grows with additions and, while the major version is 0, with incompatible
+/// changes.
 pub const GRIDZ_VERSION_MINOR: u32 = 1;
-/// Third number: grows with a correction.
+/// Patch version. It grows with corrections.
 pub const GRIDZ_VERSION_PATCH: u32 = 0;
 
 /// Largest rank of an array.
 pub const GRIDZ_MAX_RANK: usize = 32;
 
-/// Elements that are only bytes to gridz, of any size: structs, strings.
+/// Elements of any size that gridz does not interpret: structs, strings.
 pub const GRIDZ_DTYPE_OPAQUE: u32 = 0;
 /// Unsigned 8-bit integer.
 pub const GRIDZ_DTYPE_U8: u32 = 1;
@@ -50,14 +51,14 @@ pub const GRIDZ_DTYPE_C64: u32 = 13;
 /// Two binary64: real, imaginary (`double complex`).
 pub const GRIDZ_DTYPE_C128: u32 = 14;
 
-/// The order of the machine that gridz runs on. `gridz_inspect` never answers this.
+/// Byte order of the machine that runs gridz. `gridz_inspect` never returns this value.
 pub const GRIDZ_BYTE_ORDER_NATIVE: u32 = 0;
 /// Least significant byte first.
 pub const GRIDZ_BYTE_ORDER_LITTLE: u32 = 1;
 /// Most significant byte first.
 pub const GRIDZ_BYTE_ORDER_BIG: u32 = 2;
 
-/// Every bit of every value comes back.
+/// Every element is restored bit for bit.
 pub const GRIDZ_MODE_LOSSLESS: u32 = 0;
 /// No element differs by more than `value`.
 pub const GRIDZ_MODE_ABS: u32 = 1;
@@ -69,9 +70,9 @@ pub const GRIDZ_MODE_RATE: u32 = 3;
 pub const GRIDZ_MODE_PRECISION: u32 = 4;
 /// No element differs by more than `value` × its own magnitude; `value` is below 1.
 pub const GRIDZ_MODE_PWREL: u32 = 5;
-/// The root of the mean of all squared differences is at most `value`.
+/// The root mean square of all differences is at most `value`.
 pub const GRIDZ_MODE_RMS: u32 = 6;
-/// Parameters of the codec's own.
+/// Parameters that are specific to the codec.
 pub const GRIDZ_MODE_EXPERT: u32 = 7;
 
 /// `gridz_codec.backends`: the CPU.
@@ -79,63 +80,68 @@ pub const GRIDZ_BACKEND_CPU: u32 = 1;
 /// `gridz_codec.backends`: an NVIDIA GPU.
 pub const GRIDZ_BACKEND_CUDA: u32 = 2;
 
-/// `gridz_options.flags`: decompress without comparing the checksum. What keeps decoding safe is
-/// checked all the same, but damaged data may come back as wrong values.
+/// `gridz_options.flags`: decompress without verifying the checksum. The checks that keep decoding
+/// memory-safe still run, but damaged data may decode to wrong values.
 pub const GRIDZ_FLAG_SKIP_CHECKSUM: u64 = 1;
 
-/// `gridz_context_options.device`: gridz chooses.
+/// `gridz_context_options.device`: choose by `GRIDZ_BACKEND`.
 pub const GRIDZ_DEVICE_AUTO: u32 = 0;
-/// `gridz_context_options.device`: all NVIDIA GPUs that can be used.
+/// `gridz_context_options.device`: all usable NVIDIA GPUs.
 pub const GRIDZ_DEVICE_ALL: u32 = 0xffff_ffff;
 /// `gridz_context_options.device`: the CPU.
 pub const GRIDZ_DEVICE_CPU: u32 = 0xffff_fffe;
-/// `gridz_context_options.device`: an NVIDIA GPU, the one that gridz would choose.
+/// `gridz_context_options.device`: the NVIDIA GPU that gridz chooses.
 pub const GRIDZ_DEVICE_CUDA: u32 = 0xffff_fffd;
 
-/// What to read of a frame: the grid of level `value`, every 2^level-th element along each axis, from the first layer.
-/// Level 0 is the array.
+/// `detail`: the grid of level `value`, which holds every 2^level-th element along each axis,
+/// decoded from the first layer. Level 0 is the whole array.
 pub const GRIDZ_DETAIL_LEVEL: u32 = 0;
-/// What to read of a frame: its first `value` layers.
+/// `detail`: all elements, decoded from the first `value` layers.
 pub const GRIDZ_DETAIL_LAYERS: u32 = 1;
-/// What to read of a frame: as few layers as have a bound that is not above `value`, or such a root mean square if that is what
-/// was asked for; all if none has.
+/// `detail`: all elements, from the fewest layers whose error bound is at most `value`; all layers
+/// if none qualifies. For a frame in mode `GRIDZ_MODE_RMS` the root mean square counts instead of
+/// the bound.
 pub const GRIDZ_DETAIL_ERROR: u32 = 2;
 
-/// `gridz_csr.layout`: `starts` are those of rows, and `indices` are columns.
+/// `gridz_csr.layout`: CSR. `starts` are row starts and `indices` are column indices.
 pub const GRIDZ_CCI_ROWS: u32 = 0;
-/// `gridz_csr.layout`: `starts` are those of columns, and `indices` are rows.
+/// `gridz_csr.layout`: CSC. `starts` are column starts and `indices` are row indices.
 pub const GRIDZ_CCI_COLUMNS: u32 = 1;
 
-/// How a sparse matrix keeps its values: what is smallest, as far as it pays; bit for bit, as all of these.
+/// Value coding of a sparse matrix: the smallest of the lossless codings below. `BLOCKS` is chosen
+/// only if it saves at least a fifth of the value bytes.
 pub const GRIDZ_CCI_VALUES_BEST: u32 = 0;
-/// As they are.
+/// Value coding: values are stored verbatim.
 pub const GRIDZ_CCI_VALUES_PLAIN: u32 = 1;
-/// One for all. Others are an error.
+/// Value coding: one value for all elements. Different values are an error.
 pub const GRIDZ_CCI_VALUES_CONSTANT: u32 = 2;
-/// Numbers of 1 or 2 bytes in a table of the different ones, at most 65536. More are an error.
+/// Value coding: indices of 1 or 2 bytes into a table of at most 65536 distinct values. More
+/// distinct values are an error.
 pub const GRIDZ_CCI_VALUES_DICTIONARY: u32 = 3;
-/// Multiples of a power of two, as bits, from the smallest of 32 rows.
+/// Value coding: the values of 32 rows as bit-packed multiples of a power of two, relative to the
+/// smallest one.
 pub const GRIDZ_CCI_VALUES_BLOCKS: u32 = 4;
 
-/// Sums of products, as in algebra.
+/// Sum of products, as in linear algebra.
 pub const GRIDZ_CCI_SEMIRING_PLUS_TIMES: u32 = 0;
-/// Smallest of sums (shortest paths); infinity where a row has no elements.
+/// Minimum of sums (shortest paths). The result of an empty row is infinity.
 pub const GRIDZ_CCI_SEMIRING_MIN_PLUS: u32 = 1;
-/// Largest of products; minus infinity where a row has no elements.
+/// Maximum of products. The result of an empty row is minus infinity.
 pub const GRIDZ_CCI_SEMIRING_MAX_TIMES: u32 = 2;
-/// 1 where an element and what it meets are both not 0, else 0 (what can be reached).
+/// 1 if a row has a nonzero element that meets a nonzero vector element, else 0 (reachability).
 pub const GRIDZ_CCI_SEMIRING_OR_AND: u32 = 3;
 
-/// Element type: one of `GRIDZ_DTYPE_*`. The numbers are those in frames and never change.
+/// Element type: one of `GRIDZ_DTYPE_*`. Frames store these numbers, so they never change.
 pub type gridz_dtype = u32;
 
-/// Order of the bytes in an element: one of `GRIDZ_BYTE_ORDER_*`.
+/// Byte order of an element: one of `GRIDZ_BYTE_ORDER_*`.
 pub type gridz_byte_order = u32;
 
-/// What a codec may do to the values: one of `GRIDZ_MODE_*`.
+/// Permitted change of the values: one of `GRIDZ_MODE_*`.
 pub type gridz_mode = u32;
 
-/// An array in memory, without its data: contiguous, in C order.
+/// Type and shape of an array in memory, which is contiguous and in C order. It has no data
+/// pointer.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct gridz_array {
@@ -143,87 +149,107 @@ pub struct gridz_array {
     pub struct_size: usize,
     /// Element type.
     pub dtype: gridz_dtype,
-    /// Byte order of the elements. Means nothing for opaque and one-byte elements.
+    /// Byte order of the elements. Ignored for opaque and one-byte elements.
     pub byte_order: gridz_byte_order,
-    /// Bytes of one element. 0 = that of `dtype`; `GRIDZ_DTYPE_OPAQUE` needs it.
+    /// Bytes of one element. 0 = the size of `dtype`. `GRIDZ_DTYPE_OPAQUE` requires a size.
     pub element_size: u32,
-    /// Number of extents, 0 to `GRIDZ_MAX_RANK`. 0 = a scalar, which is one element.
+    /// Number of extents, 0 to `GRIDZ_MAX_RANK`. 0 = a scalar, which has one element.
     pub rank: u32,
-    /// `rank` extents in elements, slowest-varying first; an extent may be 0. Read during the call
+    /// `rank` extents in elements, slowest-varying first. An extent may be 0. Read during the call
     /// only. May be NULL if `rank` is 0.
     pub extents: *const u64,
 }
 
-/// How to compress and decompress. All zero except `struct_size` means the defaults, and so does NULL
-/// in place of the struct.
+/// How to compress and decompress. Zero in all fields except `struct_size` selects the defaults. So
+/// does NULL in place of the struct.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct gridz_options {
     /// `sizeof(gridz_options)`.
     pub struct_size: usize,
-    /// Threads and memory. NULL = those of the process, without a limit. Must live until the call
-    /// returns; any number of calls may share it at the same time.
+    /// Threads and memory. NULL = the worker threads of the process, and no memory limit. The
+    /// context must outlive the call. Several calls may share it concurrently.
     pub context: *const gridz_context,
-    /// Name of the codec to compress with, one of those that `gridz_codec_info` tells. NULL = this version's default
-    /// lossless codec. Or a whole request in text form, with a mode and its value and a level by number or name, such
-    /// as `"lorenzo,level=dense"` and, of a codec that keeps an error bound, `"NAME,abs=1e-3,level=2"`; then `mode`,
-    /// `level` and `value` are 0. Read during the call only. A frame knows its codec, so `gridz_decompress` checks
-    /// `codec`, `mode`, `level` and `value` but does not need them; `gridz_decompress_async` does.
+    /// Name of a codec that `gridz_codec_info` lists, or a whole request in text form. NULL = the
+    /// default lossless codec of this version. Read during the call only.
+    ///
+    /// A request in text form contains the codec, a mode with its value, and a level by number or
+    /// name: `"lorenzo,level=dense"` or, for a codec with an error bound,
+    /// `"NAME,abs=1e-3,level=2"`. `mode`, `level` and `value` must then be 0.
+    ///
+    /// A frame identifies its codec, so `gridz_decompress` validates `codec`, `mode`, `level` and
+    /// `value` but does not need them. `gridz_decompress_async` needs them.
     pub codec: *const c_char,
-    /// What the codec may do to the values: `gridz_codec_info` tells which of these it takes.
+    /// Permitted change of the values. `gridz_codec_info` lists the modes of each codec.
     pub mode: gridz_mode,
-    /// Level of the codec; 0 = its default, and all that a codec without levels takes. `gridz_codec_info` tells the
-    /// others.
+    /// Level of the codec. 0 = its default; codecs without levels accept only 0. `gridz_codec_info`
+    /// lists the other levels.
     pub level: u32,
-    /// The number that belongs to `mode`; 0 for `GRIDZ_MODE_LOSSLESS` and `GRIDZ_MODE_EXPERT`, whose numbers are said in
-    /// text form, in `codec`.
+    /// The number that belongs to `mode`. It is 0 for `GRIDZ_MODE_LOSSLESS` and
+    /// `GRIDZ_MODE_EXPERT`. The parameters of expert mode are given in text form, in `codec`.
     pub value: f64,
     /// 0 or `GRIDZ_FLAG_SKIP_CHECKSUM`.
     pub flags: u64,
-    /// The fill values, which mark elements without data, such as -999: `n_fill_values` elements of the array's type, size
-    /// and byte order, one after the other, in host memory. NULL = none. A codec with an error bound returns elements
-    /// that equal one of them bit for bit, and decodes no other element to one of them. Lossless codecs return every
-    /// element bit for bit, and do not read this. In text form fill values are written `fill=-999,fill=1e20`; both
-    /// may be given. Read during the call only, and not by `gridz_decompress` and `gridz_decompress_region`.
+    /// Fill values, which mark elements without data, such as -999. They are `n_fill_values`
+    /// consecutive elements of the array's type, size and byte order, in host memory. NULL = none.
+    ///
+    /// A codec with an error bound restores elements that equal a fill value bit for bit, and
+    /// decodes no other element to a fill value. Lossless codecs restore every element bit for bit
+    /// and ignore this field. The text form is `fill=-999,fill=1e20`; both forms may be combined.
+    /// Read during the call only. `gridz_decompress` and `gridz_decompress_region` do not read it.
     pub fill_value: *const c_void,
-    /// How many fill values there are, at most 8. 0 = one, if `fill_value` is not NULL.
+    /// Number of fill values, at most 8. 0 = one, if `fill_value` is not NULL.
     pub n_fill_values: usize,
-    /// The smallest and the largest valid number: elements outside of that range are treated like fill values. Each is one
-    /// element of the array's type, size and byte order, in host memory; NULL = no limit. Not for complex
-    /// elements. In text form `valid_min=0` and `valid_max=350`.
+    /// Smallest valid number. Elements below it, or above `valid_max`, are treated like fill
+    /// values. Both point to one element of the array's type, size and byte order, in host memory.
+    /// NULL = no limit. Not supported for complex elements. The text form is
+    /// `valid_min=0,valid_max=350`.
     pub valid_min: *const c_void,
-    /// See `valid_min`.
+    /// Largest valid number. See `valid_min`.
     pub valid_max: *const c_void,
 }
 
-/// What `gridz_context_create` is to make. All zero except `struct_size` means the defaults.
+/// Options of `gridz_context_create`. Zero in all fields except `struct_size` selects the defaults.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct gridz_context_options {
     /// `sizeof(gridz_context_options)`.
     pub struct_size: usize,
-    /// Worker threads of the context's own, 1 to 1024; 1 = only the calling thread works. 0 = share
-    /// the workers of the process, of which there are `GRIDZ_THREADS` or the available cores divided
-    /// by the MPI ranks on this machine.
+    /// Number of worker threads that belong to the context, 1 to 1024. 1 = only the calling thread
+    /// works. 0 = share the worker threads of the process. Their number is `GRIDZ_THREADS` or, by
+    /// default, the available cores divided by the MPI ranks on this machine.
     pub threads: u32,
-    /// What computes: `GRIDZ_DEVICE_AUTO` for what `GRIDZ_BACKEND` says, or an NVIDIA GPU, counted from 1.
-    /// Where that one cannot be used the context is not made, and memory of another one is refused.
-    /// `GRIDZ_DEVICE_ALL`: `gridz_compress_chunks` and `gridz_decompress_chunks` deal chunks in host memory to all GPUs
-    /// that can be used, and calls with one array in host memory take them in turn.
-    /// `GRIDZ_DEVICE_CPU` and `GRIDZ_DEVICE_CUDA` are what `GRIDZ_BACKEND=cpu` and `cuda` are for a whole process.
+    /// Device that computes: one of `GRIDZ_DEVICE_*`, or the number of an NVIDIA GPU, counted from
+    /// 1.
+    ///
+    /// - `GRIDZ_DEVICE_AUTO`: as `GRIDZ_BACKEND` says.
+    /// - A GPU number: creating the context fails if that GPU is unusable. Calls reject memory of
+    ///   other GPUs.
+    /// - `GRIDZ_DEVICE_ALL`: `gridz_compress_chunks` and `gridz_decompress_chunks` distribute
+    ///   chunks in host memory over all usable GPUs. Calls with one array in host memory use the
+    ///   GPUs in turn.
+    /// - `GRIDZ_DEVICE_CPU` and `GRIDZ_DEVICE_CUDA`: like `GRIDZ_BACKEND=cpu` and
+    ///   `GRIDZ_BACKEND=cuda`, but for this context only.
     pub device: u32,
-    /// Most bytes of working memory that one call may take beside the caller's buffers, apart from
-    /// some bookkeeping per block; a call that needs more fails with `GRIDZ_ERROR_OUT_OF_MEMORY`.
-    /// Compressing numbers of big-endian order that the codec takes takes the array's size,
-    /// everything else takes none, except that where the CPU takes over from a GPU each of array,
-    /// or region, and frame may be copied to the host. GPU
-    /// memory, up to 100 MiB of pinned memory for each GPU, and 1 MiB for each thread that works are not counted; where
-    /// many chunks go through GPUs, a batch for each has at most an eighth of the limit, all together. The GPU memory of `mgard` is up
-    /// to 6 times the array to compress, and layers + 3.2 times to decompress. 0 = no limit.
+    /// Maximum working memory of one call, in bytes, beyond the caller's buffers. 0 = no limit. A
+    /// call that needs more fails with `GRIDZ_ERROR_OUT_OF_MEMORY`.
+    ///
+    /// Only these calls need working memory:
+    ///
+    /// - Compression of big-endian numbers that the codec encodes: the size of the array.
+    /// - The fallback from a GPU to the CPU: host copies of the array (or region) and of the frame.
+    /// - `gridz_compress_chunks` on the CPU: a frame buffer for each worker thread if the limit
+    ///   allows it, or else one buffer at most.
+    ///
+    /// The limit does not cover GPU memory, up to 100 MiB of pinned memory per GPU, 1 MiB per
+    /// working thread, and some bookkeeping per block. It does limit batches: if many chunks go
+    /// through GPUs, the batches of all GPUs together hold at most an eighth of it. On a GPU,
+    /// `mgard` takes up to 6 times the size of the array to compress it, and up to layers + 3.2
+    /// times to decompress it.
     pub memory_limit: u64,
 }
 
-/// What a frame says about itself.
+/// Description of a frame, from its header.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct gridz_frame_info {
@@ -231,99 +257,107 @@ pub struct gridz_frame_info {
     pub struct_size: usize,
     /// Element type.
     pub dtype: gridz_dtype,
-    /// `GRIDZ_BYTE_ORDER_LITTLE` or `GRIDZ_BYTE_ORDER_BIG`; little for opaque and one-byte elements.
+    /// `GRIDZ_BYTE_ORDER_LITTLE` or `GRIDZ_BYTE_ORDER_BIG`; little for opaque and one-byte
+    /// elements.
     pub byte_order: gridz_byte_order,
     /// Bytes of one element.
     pub element_size: u32,
     /// Number of extents.
     pub rank: u32,
-    /// `rank` extents in elements, slowest-varying first; the rest are 0.
+    /// `rank` extents in elements, slowest-varying first. The remaining entries are 0.
     pub extents: [u64; GRIDZ_MAX_RANK],
-    /// Bytes of the array: what `gridz_decompress` needs as destination. It is what the frame says,
-    /// and a damaged or hostile frame can say anything below 2^63: compare it with what you expect
-    /// before you allocate so much.
+    /// Bytes of the array, which is the destination size that `gridz_decompress` needs. The value
+    /// comes from the frame, and a damaged or hostile frame can claim any value below 2^63. Compare
+    /// it with the expected size before you allocate that much.
     pub array_bytes: u64,
     /// Bytes of the whole frame, header included.
     pub frame_bytes: u64,
-    /// Name of the codec that wrote the frame, or NULL if this version does not have it. Lives as long
-    /// as the process.
+    /// Name of the codec that wrote the frame, or NULL if this version lacks that codec. Valid for
+    /// the lifetime of the process.
     pub codec_name: *const c_char,
-    /// Its number in the frame.
+    /// Number of the codec in the frame.
     pub codec: u32,
-    /// What the codec was allowed to do to the values: `GRIDZ_MODE_LOSSLESS`, `GRIDZ_MODE_ABS` and so on. (0 in the
-    /// first version, which knew lossless codecs only.)
+    /// Mode that the frame was compressed in: one of `GRIDZ_MODE_*`. (The first version, which had
+    /// lossless codecs only, always set 0.)
     pub mode: u32,
-    /// The number that belongs to the mode.
+    /// The number that belongs to `mode`.
     pub value: f64,
-    /// No element differs by more from what it was. 0 if none differs; NaN if there is no such bound (in mode
-    /// `GRIDZ_MODE_PWREL`, `_RATE`, `_PRECISION` and `_EXPERT`), or it is behind the header in a part of the frame that was
-    /// not given. It is a promise, not the error that there is. `zfp` and `mgard` keep it to what this frame was made of: where parts
-    /// of an array are decoded, changed and encoded again and again, the rest of it drifts away.
+    /// Largest absolute difference between a decoded element and its original. 0 = none differs.
+    /// NaN = no such bound exists (modes `GRIDZ_MODE_PWREL`, `_RATE`, `_PRECISION` and `_EXPERT`),
+    /// or it is stored after the header, in a part of the frame that was not passed.
+    ///
+    /// This is a guarantee, not the actual error. `zfp` and `mgard` guarantee it only relative to
+    /// the input of this frame. If parts of an array are decoded, modified and encoded repeatedly,
+    /// the error of its other elements can grow each time.
     pub bound: f64,
 }
 
-/// What comes of a part of a frame of `mgard`.
+/// Description of a part of a frame: a coarser grid, or fewer layers. Only `mgard` supports parts.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct gridz_part_info {
     /// `sizeof(gridz_part_info)`, set by the caller.
     pub struct_size: usize,
-    /// Number of extents of what comes back: that of the array, but 4 for a grid of a level above 0 if the array has more
-    /// axes than that with several elements, of which the first ones are merged.
+    /// Number of extents of the result. It is the rank of the array, with one exception. For a
+    /// level above 0 and an array with more than 4 axes of several elements it is 4: the first of
+    /// these axes are merged.
     pub rank: u32,
-    /// Its level: 0 for the array.
+    /// Level of the result. 0 = the array.
     pub level: u32,
-    /// `rank` extents in elements, slowest-varying first; the rest are 0.
+    /// `rank` extents in elements, slowest-varying first. The remaining entries are 0.
     pub extents: [u64; GRIDZ_MAX_RANK],
-    /// Its bytes: what `gridz_decompress_progressive` needs as destination. A damaged or hostile frame can say anything.
+    /// Bytes of the result, which is the destination size that `gridz_decompress_progressive`
+    /// needs. A damaged or hostile frame can claim any value.
     pub array_bytes: u64,
-    /// The first bytes of the frame that are needed, header included.
+    /// Number of bytes at the start of the frame that are needed, header included.
     pub frame_bytes: u64,
-    /// Levels above that of the array.
+    /// Number of levels above level 0.
     pub n_levels: u32,
-    /// Layers that are read.
+    /// Number of layers that are read.
     pub layers: u32,
-    /// Layers that there are.
+    /// Number of layers in the frame.
     pub n_layers: u32,
-    /// What holds for what comes back, as in `gridz_frame_info`.
+    /// Mode that holds for the result, as in `gridz_frame_info`.
     pub mode: u32,
-    /// The number that belongs to the mode.
+    /// The number that belongs to `mode`.
     pub value: f64,
-    /// No element differs by more from what it was.
+    /// Largest absolute difference between an element of the result and its original. See
+    /// `gridz_frame_info`.
     pub bound: f64,
 }
 
-/// A codec of this library. What it points to lives as long as the process.
+/// Description of a codec of this library. Its pointers are valid for the lifetime of the process.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct gridz_codec {
     /// `sizeof(gridz_codec)`, set by the caller.
     pub struct_size: usize,
-    /// Its name, the same everywhere.
+    /// Name of the codec, the same in all interfaces.
     pub name: *const c_char,
-    /// What it is for, in one line.
+    /// Purpose of the codec, in one line.
     pub description: *const c_char,
-    /// The names of its `n_levels` levels. The first one is the default.
+    /// Names of the `n_levels` levels. The first one is the default.
     pub level_names: *const *const c_char,
-    /// Their numbers.
+    /// Numbers of the levels, in the same order.
     pub level_numbers: *const u32,
-    /// How many levels it has; 0 = it knows only level 0.
+    /// Number of levels. 0 = the codec accepts only level 0.
     pub n_levels: u32,
-    /// Its number in frames and cd_values.
+    /// Number of the codec in frames and cd_values.
     pub id: u32,
-    /// The modes that it takes: bit `GRIDZ_MODE_X` is set for each.
+    /// Modes of the codec: bit `GRIDZ_MODE_X` is set for each.
     pub modes: u32,
-    /// The element types that it encodes: bit `GRIDZ_DTYPE_X` is set for each. Arrays of others are kept as they are
-    /// in mode `GRIDZ_MODE_LOSSLESS`.
+    /// Element types that the codec encodes: bit `GRIDZ_DTYPE_X` is set for each. In mode
+    /// `GRIDZ_MODE_LOSSLESS` arrays of other types are stored verbatim.
     pub dtypes: u32,
-    /// What can compute it here: `GRIDZ_BACKEND_CPU`, and `GRIDZ_BACKEND_CUDA` if this library has kernels for it and
-    /// this machine a GPU for them.
+    /// Back ends that run the codec here: `GRIDZ_BACKEND_CPU`, and `GRIDZ_BACKEND_CUDA` if this
+    /// library has kernels for the codec and this machine has a GPU for them.
     pub backends: u32,
     /// Always 0.
     pub reserved: u32,
 }
 
-/// How the blocks of a frame are coded. Codecs that cut an array into blocks choose for each.
+/// Numbers of blocks by coding. Codecs that divide an array into blocks choose a coding for each
+/// block.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct gridz_block_counts {
@@ -331,61 +365,71 @@ pub struct gridz_block_counts {
     pub struct_size: usize,
     /// All blocks.
     pub all: u64,
-    /// Those that hold their elements as they are.
+    /// Blocks that store their elements verbatim.
     pub raw: u64,
-    /// Those of a single value.
+    /// Blocks that store a single value for all elements.
     pub constant: u64,
-    /// Those of numbers with fixed widths.
+    /// Blocks of integers that are bit-packed with fixed widths.
     pub packed: u64,
-    /// Those with an entropy code.
+    /// Blocks of integers that are entropy-coded.
     pub entropy: u64,
-    /// Of those with numbers (packed, entropy, sparse): those in which floats are taken as multiples of a power of two.
+    /// Of the `packed`, `entropy` and `sparse` blocks: those that represent floats as multiples of
+    /// a power of two.
     pub fixed_point: u64,
-    /// Of the packed ones: those with a dictionary of their values.
+    /// Of the `packed` blocks: those that index a dictionary of their values.
     pub dictionary: u64,
-    /// Those of which only the few numbers are kept that are not zero.
+    /// Blocks that store only their nonzero integers.
     pub sparse: u64,
-    /// Of those with numbers: those in which floats are taken as decimal fractions, multiples of a power of ten.
+    /// Of the `packed`, `entropy` and `sparse` blocks: those that represent floats as decimal
+    /// fractions, that is multiples of a power of ten.
     pub decimal: u64,
-    /// Of those with numbers: those that leave out elements with one frequent value, such as a fill value.
+    /// Of the `packed`, `entropy` and `sparse` blocks: those that leave out all elements with one
+    /// frequent value, such as a fill value.
     pub masked: u64,
-    /// Of those with numbers: those in which floats are cut at a power of two, and the bits below it are kept as they are.
+    /// Of the `packed`, `entropy` and `sparse` blocks: those that split floats at a power of two
+    /// and store the lower bits verbatim.
     pub cut: u64,
-    /// Elements (of complex ones parts) that a codec with a bound keeps exactly in blocks of several values, since no other
-    /// value is within the bound, or they are fill values, infinite or NaN.
+    /// Elements (for complex types: parts of elements) that a codec with an error bound stores
+    /// exactly, in blocks of several values. They are outliers that no code represents within the
+    /// bound, fill values, infinities and NaNs.
     pub exact: u64,
 }
 
-/// What `gridz_quality` is to compare with. All zero except `struct_size` means no bound and no missing elements, and so does
-/// NULL in place of the struct.
+/// Options of `gridz_quality` and `gridz_range`. Zero in all fields except `struct_size` means no
+/// bound and no missing elements. So does NULL in place of the struct.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct gridz_quality_options {
     /// `sizeof(gridz_quality_options)`.
     pub struct_size: usize,
-    /// Threads. NULL = those of the process.
+    /// Threads. NULL = the worker threads of the process.
     pub context: *const gridz_context,
-    /// What `value` bounds: `GRIDZ_MODE_ABS`, `GRIDZ_MODE_REL` or `GRIDZ_MODE_PWREL`; `GRIDZ_MODE_LOSSLESS` = no bound.
+    /// Meaning of `value`: `GRIDZ_MODE_ABS`, `GRIDZ_MODE_REL` or `GRIDZ_MODE_PWREL`.
+    /// `GRIDZ_MODE_LOSSLESS` = no bound.
     pub mode: gridz_mode,
-    /// 0.
+    /// Must be 0.
     pub reserved: u32,
-    /// The number that belongs to `mode`; 0 for `GRIDZ_MODE_LOSSLESS`.
+    /// The bound, as `mode` defines it. 0 for `GRIDZ_MODE_LOSSLESS`.
     pub value: f64,
-    /// The fill values, which mark elements without data: `n_fill_values` elements of the array's type, size and byte order,
-    /// one after the other, in host memory. NULL = none. Read during the call only.
+    /// Fill values, which mark elements without data. They are `n_fill_values` consecutive elements
+    /// of the array's type, size and byte order, in host memory. NULL = none. Read during the call
+    /// only.
     pub fill_value: *const c_void,
-    /// How many fill values there are, at most 8. 0 = one, if `fill_value` is not NULL.
+    /// Number of fill values, at most 8. 0 = one, if `fill_value` is not NULL.
     pub n_fill_values: usize,
-    /// The smallest and the largest valid number, each one element of the array's type, size and byte order, in host memory;
-    /// NULL = no limit. Elements outside of that range are treated like fill values.
+    /// Smallest valid number. Elements below it, or above `valid_max`, are treated like fill
+    /// values. Both point to one element of the array's type, size and byte order, in host memory.
+    /// NULL = no limit.
     pub valid_min: *const c_void,
-    /// See `valid_min`.
+    /// Largest valid number. See `valid_min`.
     pub valid_max: *const c_void,
 }
 
-/// How close an array is to the original. Numbers are elements, or the two parts of each complex one. An index is that
-/// of an element, in C order; of equal errors the first one counts. NaN is what there is no answer to: of no numbers, of
-/// a range of 0, of too few axes.
+/// Differences between an array and its original.
+///
+/// "Numbers" are elements; a complex element is two numbers, its parts. An index is the index of an
+/// element in C order; the first one counts if errors are equal. A figure is NaN if it is
+/// undefined: without numbers, with a range of 0, or with too few axes.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct gridz_quality_report {
@@ -393,32 +437,33 @@ pub struct gridz_quality_report {
     pub struct_size: usize,
     /// Elements of the array.
     pub elements: u64,
-    /// Numbers that are finite, and not fill values, in both arrays. All that follows is about them, but for the three
-    /// mismatches.
+    /// Numbers that are finite and not missing in both arrays. All figures below, except the three
+    /// mismatches, are computed from these.
     pub numbers: u64,
-    /// Elements that are missing, that is fill values or outside of the valid range, in one of the arrays, and not the same in
-    /// the other one.
+    /// Elements that are missing (fill values or outside the valid range) in one array and not
+    /// identical in the other.
     pub fill_mismatches: u64,
-    /// Numbers that are NaN in one array, and not the same NaN, bit for bit, in the other.
+    /// Numbers that are NaN in one array and not bit-identical in the other.
     pub nan_mismatches: u64,
-    /// Numbers that are infinite in one array, and not the same infinity in the other.
+    /// Numbers that are infinite in one array and not the same infinity in the other.
     pub infinity_mismatches: u64,
-    /// Largest absolute error. It is the exact one, rounded to the nearest double.
+    /// Largest absolute error: the exact value, rounded to the nearest double.
     pub largest_error: f64,
-    /// The exact one minus that; both together are exact. 0 unless elements have more bits than a double, or magnitudes
-    /// that are far apart.
+    /// Exact largest absolute error minus `largest_error`, so that the sum of both is exact. It is
+    /// 0 unless elements have more bits than a double, or magnitudes that are far apart.
     pub largest_error_rest: f64,
-    /// Where it is. `UINT64_MAX` if there are no numbers.
+    /// Index of the element with the largest absolute error. `UINT64_MAX` if there are no numbers.
     pub largest_error_index: u64,
-    /// Largest error divided by the magnitude of the original number; infinite where a zero has become another number.
+    /// Largest error divided by the magnitude of the original number. Infinite if a zero became
+    /// another number.
     pub largest_relative_error: f64,
-    /// Where it is. `UINT64_MAX` if there are no numbers.
+    /// Index of the element with the largest relative error. `UINT64_MAX` if there are no numbers.
     pub largest_relative_error_index: u64,
-    /// The bound on the absolute error: `value` for `GRIDZ_MODE_ABS`, for `GRIDZ_MODE_REL` `value` × `range`, rounded
-    /// down. NaN for the other modes.
+    /// Bound on the absolute error: `value` for `GRIDZ_MODE_ABS`; `value` × `range`, rounded down,
+    /// for `GRIDZ_MODE_REL`; NaN for the other modes.
     pub bound: f64,
-    /// Largest error divided by the bound. It is above 1 if, and only if, an error is larger than the bound in exact
-    /// arithmetic. NaN without a bound.
+    /// Largest error divided by the bound. It is above 1 if and only if an error exceeds the bound
+    /// in exact arithmetic. NaN without a bound.
     pub error_over_bound: f64,
     /// Smallest number of the original.
     pub minimum: f64,
@@ -426,114 +471,126 @@ pub struct gridz_quality_report {
     pub maximum: f64,
     /// `maximum` − `minimum`.
     pub range: f64,
-    /// Root of the sum of the squares of all errors.
+    /// Square root of the sum of all squared errors.
     pub l2_error: f64,
-    /// Root of the mean of these squares.
+    /// Root mean square error.
     pub rmse: f64,
     /// `rmse` / `range`.
     pub nrmse: f64,
-    /// Peak signal-to-noise ratio, 20 log10(`range` / `rmse`), in dB; infinite if there are no errors.
+    /// Peak signal-to-noise ratio, 20 log10(`range` / `rmse`), in dB. Infinite if all errors are 0.
     pub psnr: f64,
     /// Pearson's correlation coefficient.
     pub correlation: f64,
-    /// Mean structural similarity (SSIM) of planes of the last two axes that are longer than 1. Windows are squares of 7
-    /// × 7 numbers of equal weight, at every place where they fit and have no element that does not count; K1 = 0.01, K2
-    /// = 0.03, L = `range`; variances are those of samples. So has scikit-image it by default.
+    /// Mean structural similarity (SSIM) of all planes along the last two axes of extent above 1.
+    /// The windows are squares of 7 × 7 numbers of equal weight, at every position where they fit
+    /// and contain no excluded element. K1 = 0.01, K2 = 0.03, L = `range`, and sample variances.
+    /// These are the defaults of scikit-image.
     pub ssim_2d: f64,
-    /// The same of volumes of the last three of these axes, in cubes of 7 × 7 × 7 numbers.
+    /// Mean structural similarity of all volumes along the last three axes of extent above 1, with
+    /// cubes of 7 × 7 × 7 numbers.
     pub ssim_3d: f64,
 }
 
-/// Threads and memory for gridz to work with. Made by `gridz_context_create`; only gridz looks inside.
+/// Worker threads and a memory limit for calls. Opaque. `gridz_context_create` creates it,
+/// `gridz_context_destroy` frees it.
 #[derive(Debug)]
 pub struct gridz_context(pub(super) gridz::Context);
 
-/// A function whose type is not told.
+/// A function pointer of unspecified type.
 pub type gridz_function = Option<unsafe extern "C" fn()>;
 
-/// A function of libhdf5, for the functions of gridz that move whole datasets.
+/// Name and address of a libhdf5 function, for the functions that transfer whole datasets.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct gridz_h5_function {
-    /// Its name, such as `"H5Dwrite"`.
+    /// Name of the function, such as `"H5Dwrite"`.
     pub name: *const c_char,
-    /// The function, whatever its type.
+    /// Address of the function, cast from its own type.
     pub address: gridz_function,
 }
 
-/// Is told of the bytes of the array that are done, and how many there are, after every chunk or box, by the thread that
-/// called gridz. Anything but 0 ends the call. The function must return, may not change the array, and may not use the dataset.
-/// A C++ exception must not leave it: catch it inside, return 1, and rethrow it after the call.
+/// Progress callback. The thread that called gridz invokes it after every chunk or box. `done` and
+/// `total` are bytes of the array; `gridz_h5_inspect_progressive` counts chunks instead. Any return
+/// value except 0 cancels the call, which then returns `GRIDZ_ERROR_CANCELLED`.
+///
+/// The callback must return, must not modify the array, and must not use the dataset. A C++
+/// exception must not leave it: catch it inside, return 1, and rethrow it after the call.
 pub type gridz_progress = Option<unsafe extern "C" fn(data: *mut c_void, done: u64, total: u64) -> i32>;
 
-/// How to move a dataset. All zero except `struct_size` means the defaults, and so does NULL in place of the struct.
+/// Options for transferring a dataset. Zero in all fields except `struct_size` selects the
+/// defaults. So does NULL in place of the struct.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct gridz_h5_options {
     /// `sizeof(gridz_h5_options)`.
     pub struct_size: usize,
-    /// Threads. NULL = those of the process.
+    /// Threads. NULL = the worker threads of the process.
     pub context: *const gridz_context,
-    /// Bytes from element to element in memory along each axis of the dataset, also negative ones; no two elements may have
-    /// a byte in common. NULL = contiguous, in C order. The pointer of the call is that of the first element. Read during
-    /// the call only.
+    /// Distance in memory from element to element along each axis of the dataset, in bytes. Strides
+    /// may be negative. No two elements may share a byte. The data pointer of the call is that of
+    /// the first element. NULL = contiguous, in C order. Read during the call only.
     pub strides: *const i64,
-    /// Is told of what is done, or NULL.
+    /// Progress callback, or NULL.
     pub progress: gridz_progress,
-    /// What it is given.
+    /// First argument of `progress`.
     pub progress_data: *mut c_void,
-    /// About how many bytes of buffers there may be, though always enough for one chunk; beside them, what the context's
-    /// `memory_limit` says of each chunk. 0 = 1 GiB.
+    /// Approximate limit for buffers, in bytes, but always enough for one chunk. The context's
+    /// `memory_limit` applies to each chunk in addition. 0 = 1 GiB.
     pub memory_limit: u64,
-    /// The data transfer property list, an `hid_t`. 0 = `H5P_DEFAULT`.
+    /// Data transfer property list, an `hid_t`. 0 = `H5P_DEFAULT`.
     pub dxpl: i64,
-    /// A `cudaStream_t` (or `CUstream`), if `src` or `dst` is memory of a GPU: the call waits for the work that the stream has, which
-    /// may be what makes the array. NULL = the program has waited for what its streams do with the array. For the
-    /// default streams there are `cudaStreamLegacy` and `cudaStreamPerThread`.
+    /// A `cudaStream_t` (or `CUstream`), if `src` or `dst` is GPU memory. The call waits for all
+    /// work in this stream, such as the kernels that produce the array. NULL = the program has
+    /// already synchronized the streams that use the array. Pass `cudaStreamLegacy` or
+    /// `cudaStreamPerThread` for a default stream.
     pub stream: *mut c_void,
 }
 
-/// What comes of a part of a dataset.
+/// Description of a part of a dataset: a coarser grid, or fewer layers.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct gridz_h5_part_info {
     /// `sizeof(gridz_h5_part_info)`, set by the caller.
     pub struct_size: usize,
-    /// Number of extents, that of the dataset.
+    /// Number of extents, the rank of the dataset.
     pub rank: u32,
-    /// The level of the grid: 0 for the dataset itself.
+    /// Level of the grid. 0 = the dataset itself.
     pub level: u32,
-    /// `rank` extents in elements of what comes back, slowest-varying first; the rest are 0.
+    /// `rank` extents of the result in elements, slowest-varying first. The remaining entries are
+    /// 0.
     pub extents: [u64; GRIDZ_MAX_RANK],
-    /// Its bytes in memory, where it is contiguous.
+    /// Bytes of the result if it is contiguous in memory.
     pub array_bytes: u64,
-    /// Chunks that it is read of; those that were never written do not count.
+    /// Number of chunks that the result needs. Chunks that were never written do not count.
     pub n_chunks: u64,
-    /// The encoded bytes that these chunks have.
+    /// Encoded bytes of these chunks.
     pub stored_bytes: u64,
-    /// How many of those are read.
+    /// Encoded bytes that are read, at most `stored_bytes`.
     pub read_bytes: u64,
-    /// Levels above 0 that the dataset has.
+    /// Number of levels above level 0 that the dataset has.
     pub n_levels: u32,
-    /// Most layers that are read of a chunk; 0 if no chunk has layers.
+    /// Largest number of layers read from a chunk. 0 if no chunk has layers.
     pub layers: u32,
-    /// Most layers that a chunk has.
+    /// Largest number of layers in a chunk.
     pub n_layers: u32,
     /// Always 0.
     pub reserved: u32,
-    /// No element differs by more from what it was; NaN if a chunk does not promise a bound. 0 of what is exact, such as chunks
-    /// that were never written. What `gridz_frame_info` says of bounds holds here, too.
+    /// Largest absolute difference between an element of the result and its original. NaN if a
+    /// chunk guarantees no bound. Exact chunks, such as those that were never written, count as 0.
+    /// The remarks on `bound` in `gridz_frame_info` apply here too.
     pub bound: f64,
-    /// In no chunk that is read, as a whole, is the root of the mean of the squares of all errors larger: what mode
-    /// `GRIDZ_MODE_RMS` promises, or `bound`. NaN if a chunk promises neither.
+    /// Upper limit of the root mean square error of each chunk that is read, taken over the whole
+    /// chunk. It is the guarantee of mode `GRIDZ_MODE_RMS`, or else `bound`. NaN if a chunk
+    /// guarantees neither.
     pub rms: f64,
 }
 
-/// A sparse matrix that is compressed in memory. Made by `gridz_cci_create` and `gridz_cci_open`; only gridz looks inside.
+/// A sparse matrix that stays compressed in memory. Opaque. `gridz_cci_create` and `gridz_cci_open`
+/// create it, `gridz_cci_destroy` frees it.
 #[derive(Debug)]
 pub struct gridz_cci(pub(crate) Matrix);
 
-/// A sparse matrix in rows (CSR) or columns (CSC).
+/// A sparse matrix in compressed rows (CSR) or columns (CSC).
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct gridz_csr {
@@ -543,27 +600,28 @@ pub struct gridz_csr {
     pub n_rows: u64,
     /// Columns of the matrix.
     pub n_cols: u64,
-    /// Elements.
+    /// Number of elements.
     pub nnz: u64,
     /// Type of the values: `GRIDZ_DTYPE_F32` or `GRIDZ_DTYPE_F64`.
     pub dtype: gridz_dtype,
-    /// Type of starts and indices: `GRIDZ_DTYPE_I32` or `GRIDZ_DTYPE_I64`.
+    /// Type of `starts` and `indices`: `GRIDZ_DTYPE_I32` or `GRIDZ_DTYPE_I64`.
     pub index_dtype: gridz_dtype,
     /// `GRIDZ_CCI_ROWS` or `GRIDZ_CCI_COLUMNS`.
     pub layout: u32,
-    /// 0.
+    /// Must be 0.
     pub reserved: u32,
-    /// Where each row (column) starts among the elements, from 0, and at the end `nnz`: one more than rows (columns). The
-    /// library cannot see the length of this memory; the caller ensures it. All three are aligned for their elements, and in
-    /// host memory.
+    /// Index of the first element of each row (column), counted from 0, and `nnz` at the end: one
+    /// entry more than there are rows (columns). gridz cannot check the length of this memory; the
+    /// caller ensures it. `starts`, `indices` and `values` are in host memory and aligned for their
+    /// elements.
     pub starts: *const c_void,
-    /// The column (row) of each element.
+    /// Column (row) of each element.
     pub indices: *const c_void,
-    /// The value of each element. NULL: all are 1.
+    /// Value of each element. NULL = all values are 1.
     pub values: *const c_void,
 }
 
-/// What a compressed sparse matrix is, and how it is kept.
+/// Dimensions of a compressed sparse matrix, and its coding.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct gridz_cci_info {
@@ -573,28 +631,33 @@ pub struct gridz_cci_info {
     pub n_rows: u64,
     /// Columns.
     pub n_cols: u64,
-    /// Elements.
+    /// Number of elements.
     pub nnz: u64,
     /// Type of the values: `GRIDZ_DTYPE_F32` or `GRIDZ_DTYPE_F64`.
     pub dtype: gridz_dtype,
-    /// How values are kept: 0 as they are, 1 one for all, 2 numbers of 1 byte in a table, 3 of 2 bytes, 4 blocks.
+    /// Value coding: 0 verbatim, 1 one value for all, 2 table indices of 1 byte, 3 table indices of
+    /// 2 bytes, 4 blocks.
     pub values: u32,
-    /// Side of the blocks that elements come in, such as the unknowns of a node; 1 = none.
+    /// Side of the dense blocks that the elements form, such as the unknowns of one node. 1 = no
+    /// blocks.
     pub block: u32,
-    /// 0.
+    /// Always 0.
     pub reserved: u32,
-    /// Bytes of the frame, which is all that the matrix takes of memory but for 8 bytes for every 3840 rows.
+    /// Bytes of the frame. The matrix takes this much memory, plus 8 bytes for every 3840 rows.
     pub frame_bytes: u64,
-    /// Bytes of values in it.
+    /// Bytes of the frame that hold values.
     pub value_bytes: u64,
-    /// Elements whose columns take no bytes: the distances from the diagonal are known for 32 rows at a time.
+    /// Elements whose columns take no bytes, because their distance from the diagonal is stored
+    /// once for 32 rows.
     pub by_distance: u64,
-    /// Elements in blocks with one code for each block.
+    /// Elements in blocks, with one column code per block.
     pub blocked: u64,
-    /// Elements with codes of 1 or 2 bytes.
+    /// Elements with column codes of 1 or 2 bytes.
     pub short_codes: u64,
-    /// Elements whose columns are kept as they are, in 4 or 8 bytes, as nothing shorter was found.
+    /// Elements whose columns are stored verbatim in 4 or 8 bytes, because no shorter code was
+    /// found.
     pub plain: u64,
-    /// Of all these: elements of rows that are much longer than others.
+    /// Elements of rows that are much longer than the other rows. They are included in the counts
+    /// above.
     pub long_rows: u64,
 }

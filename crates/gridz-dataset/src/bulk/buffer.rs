@@ -1,4 +1,4 @@
-//! Memory for chunks on their way.
+//! Buffers for chunks in flight.
 #![allow(unsafe_code, reason = "memory of the C heap")]
 
 use std::arch::asm;
@@ -9,33 +9,33 @@ use gridz_codecs::cpu::kept::{Keep, Kept};
 use gridz_codecs::cpu::pages::{HUGE_FROM, HUGE_PAGE, ask_for_huge};
 use gridz_codecs::error::{Error, Result};
 
-/// A buffer of the C heap, freed when dropped. It holds anything: what codecs write needs no zeros first, which for
-/// chunks of megabytes would cost a pass over memory.
+/// A buffer of the C heap, freed when dropped. Its initial contents are arbitrary: codecs overwrite
+/// them, and zeroing a chunk of megabytes first would cost a pass over memory.
 #[derive(Debug)]
 pub struct Buffer {
     start: NonNull<u8>,
     n_bytes: usize,
 }
 
-// SAFETY: it owns its memory, as a box does.
+// SAFETY: it owns its memory, as a `Box` does.
 unsafe impl Send for Buffer {}
 
-/// Memory in huge pages, where the system gives them to those who ask. Null if there is not so much.
+/// Allocates memory in huge pages, where the system supports them on request. Null on failure.
 fn huge(n_bytes: usize) -> *mut c_void {
     let mut start = std::ptr::null_mut();
     // SAFETY: writes one pointer, to memory of that size, to be freed with `free`.
     if unsafe { libc::posix_memalign(&raw mut start, HUGE_PAGE, n_bytes) } != 0 {
         return std::ptr::null_mut();
     }
-    // Memory of this size mostly comes from the system anew, which makes and zeroes every page when it is first touched; with
-    // small pages that takes half as long as to decompress it.
-    // SAFETY: our own memory, which may be uninitialised.
+    // Memory of this size usually comes fresh from the system, which zeroes every page when it is
+    // first touched. With small pages this takes half as long as decompressing the chunk.
+    // SAFETY: our own memory, which may be uninitialized.
     ask_for_huge(unsafe { std::slice::from_raw_parts_mut(start.cast(), n_bytes) });
     start
 }
 
 impl Buffer {
-    /// `n_bytes` bytes.
+    /// Allocates `n_bytes` bytes.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -49,7 +49,8 @@ impl Buffer {
         Self::of(start, n_bytes)
     }
 
-    /// `n_bytes` zeros. Where the C heap gets them from the system, no page takes memory before it is used.
+    /// Allocates `n_bytes` zeros. If the C heap gets them from the system, pages take no memory
+    /// before they are touched.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -60,25 +61,27 @@ impl Buffer {
 
     fn of(start: *mut c_void, n_bytes: usize) -> Result<Self> {
         let start = NonNull::new(start.cast()).ok_or_else(|| Error::out_of_memory(n_bytes as u64, "chunk"))?;
-        // From here on the bytes count as initialised: an asm block that may write memory, as this one may, stands for
-        // one that has written arbitrary bytes to it. The block is empty, so their values are those that are there.
+        // From here on the bytes count as initialized. To the compiler, an asm block that may write
+        // memory has written arbitrary bytes to it. The block is empty, so the bytes keep their
+        // values.
         // SAFETY: it reads one register and does nothing.
         unsafe { asm!("/* {0} */", in(reg) start.as_ptr(), options(nostack, preserves_flags)) };
         Ok(Self { start, n_bytes })
     }
 
-    /// How many bytes it has.
+    /// Length in bytes.
     pub fn n_bytes(&self) -> usize {
         self.n_bytes
     }
 
     /// Its bytes.
     pub fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: we own that many bytes, which count as initialised (see `new`), and the borrow is ours.
+        // SAFETY: we own that many bytes, which count as initialized (see `new`), and the borrow is
+        // ours.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.n_bytes) }
     }
 
-    /// Its memory, for who frees it with `free`.
+    /// Gives up the ownership of the memory, which the caller frees with `free`.
     pub fn into_raw(self) -> *mut c_void {
         let start = self.start.as_ptr().cast();
         std::mem::forget(self);
@@ -93,11 +96,12 @@ impl Drop for Buffer {
     }
 }
 
-/// A buffer in which a thread makes frames, and which it keeps for the next one. The heap would give pages of megabytes back
-/// after every chunk, and the next chunk would wait for new ones: with chunks of 4 MiB longer than it takes to compress them.
+/// A buffer for frames that a thread caches for its next frame. The heap would return pages of
+/// megabytes to the system after every chunk, and the next chunk would wait for new ones. With
+/// chunks of 4 MiB that takes longer than compressing them.
 pub struct FrameBuffer(Kept<Idle>);
 
-/// The buffer between two frames.
+/// The cached buffer between two frames.
 #[derive(Default)]
 struct Idle(Option<Buffer>);
 
@@ -108,14 +112,15 @@ impl Keep for Idle {
 }
 
 impl FrameBuffer {
-    /// At least `n_bytes` bytes: the buffer that the thread has kept, if it is large enough.
+    /// A buffer of at least `n_bytes` bytes: the thread's cached one if it is large enough, else a
+    /// new one.
     ///
     /// # Errors
     /// `OutOfMemory`.
     pub fn new(n_bytes: usize) -> Result<Self> {
         let mut idle = Kept::<Idle>::take();
         if idle.n_bytes() < n_bytes {
-            // The old one goes first.
+            // Free the old buffer first.
             idle.0 = None;
             idle.0 = Some(Buffer::new(n_bytes)?);
         }
@@ -127,7 +132,7 @@ impl FrameBuffer {
         self.0.0.as_mut().map_or(&mut [], Buffer::bytes)
     }
 
-    /// The buffer itself, which the thread does not keep then; `None` if it has no bytes.
+    /// Takes the buffer out, so that the thread does not cache it. `None` if it has no bytes.
     pub fn take_buffer(&mut self) -> Option<Buffer> {
         self.0.0.take()
     }

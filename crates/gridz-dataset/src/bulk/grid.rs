@@ -1,15 +1,16 @@
-//! Coarser grids of datasets that are kept in chunks.
+//! Coarser grids of datasets in chunks.
 //!
-//! The grid of level *l* has the elements whose index is a multiple of 2^*l* along each axis. So has the grid that a frame has of a
-//! chunk, counted from the chunk's first element, and those of all chunks make that of the dataset where the extent of chunks is a
-//! multiple of 2^*l*, or where one chunk has the whole axis. Then the grid is a dataset of its own, whose chunks are the
-//! grids of the chunks.
+//! The grid of level *l* has the elements whose index is a multiple of 2^*l* along each axis. The
+//! grid in a chunk's frame counts from the chunk's first element. Together, the grids of all chunks
+//! form the grid of the dataset if, along each axis, the chunk extent is a multiple of 2^*l* or one
+//! chunk covers the axis. Then the grid is a dataset of its own, whose chunks are the grids of the
+//! chunks.
 
 use crate::bulk::placement::Placement;
 use crate::bulk::selection::{Part, Selection};
 use gridz_codecs::error::{Error, Result};
 
-/// The grid of a level of a box of a dataset.
+/// A box of the grid of a level.
 pub struct Grid {
     level: u32,
     /// Extents of the dataset's chunks.
@@ -17,23 +18,25 @@ pub struct Grid {
     selection: Selection,
 }
 
-/// Levels above that of the array that a dataset of `extents` in chunks of `chunk` elements has.
+/// Number of levels above level 0 that a dataset of `extents` with chunks of `chunk` elements has.
 pub fn n_levels(extents: &[u64], chunk: &[u64]) -> u32 {
     let most = chunk.iter().map(|&n| u64::BITS - n.saturating_sub(1).leading_zeros()).max().unwrap_or(0).min(63);
     let axes = extents.iter().zip(chunk).filter(|(extent, chunk)| chunk < extent);
     axes.map(|(_, chunk)| chunk.trailing_zeros()).min().map_or(most, |least| least.min(most))
 }
 
-/// Of `n` elements from an element of the grid on, those of the grid.
+/// Number of grid elements among `n` consecutive elements if the first one is in the grid.
 fn coarse(n: u64, level: u32) -> u64 {
     n.div_ceil(1 << level)
 }
 
 impl Grid {
-    /// Of the box of `count` elements from `start` on, those that are in the grid of `level`.
+    /// Selects the elements of the box of `count` elements from `start` on that are in the grid of
+    /// `level`.
     ///
     /// # Errors
-    /// `InvalidArgument` if the box is not inside the dataset, or chunks do not have this level.
+    /// `InvalidArgument` if the box is not inside the dataset, or the chunks do not have this
+    /// level.
     pub fn new(level: u32, extents: &[u64], chunk: &[u64], start: &[u64], count: &[u64]) -> Result<Self> {
         Selection::new(extents, chunk, start, count)?;
         let most = n_levels(extents, chunk);
@@ -62,7 +65,7 @@ impl Grid {
         self.level
     }
 
-    /// The box of the grid: what comes back, and of which chunks.
+    /// The selected box, in elements and chunks of the grid.
     pub fn selection(&self) -> &Selection {
         &self.selection
     }
@@ -72,20 +75,21 @@ impl Grid {
         &self.chunk
     }
 
-    /// The first element of the chunk that `place` is the first element of in the grid.
+    /// The first element of a chunk of the dataset, from its first element `place` in the grid.
     pub fn chunk_at(&self, place: &[u64]) -> Vec<u64> {
         let axes = place.iter().zip(self.selection.chunk()).zip(&self.chunk);
         axes.map(|((place, nodes), chunk)| place / nodes * chunk).collect()
     }
 
-    /// The number of the part of the grid that the chunk whose first element is `first` has, if it has one.
+    /// The number of the grid's chunk that belongs to the dataset's chunk with the first element
+    /// `first`. `None` if it is not in the selection.
     pub fn number_of(&self, first: &[u64]) -> Option<u64> {
         let axes = first.iter().zip(self.selection.chunk()).zip(&self.chunk);
         let place: Vec<u64> = axes.map(|((first, nodes), chunk)| first / chunk * nodes).collect();
         self.selection.number_of(&place)
     }
 
-    /// Copies the grid of a chunk out of all its elements, of `element_bytes`.
+    /// Subsamples a chunk: copies its grid from all its elements, which have `element_bytes` bytes.
     ///
     /// # Errors
     /// `InvalidArgument` for more bytes than can be addressed.
@@ -95,17 +99,18 @@ impl Grid {
         self.pick(chunk, element_bytes, &strides, grid)
     }
 
-    /// The same of the grid `nodes` of a chunk some of whose axes were merged to one, as a codec has it.
+    /// Copies the grid of a chunk from `nodes`, the grid of a codec that has merged some axes of
+    /// the chunk.
     ///
-    /// With i = 2^l i' and j = 2^l j', element i n + j of two merged axes, of which the second has n elements, is node i' n + j':
-    /// the nodes that are asked for are among those that there are.
+    /// Let n be the extent of the second of two merged axes. With i = 2^l i' and j = 2^l j',
+    /// element i n + j is node i' n + j'. So `nodes` contains all nodes of the grid.
     ///
     /// # Errors
     /// As for [`Grid::thin_out`].
     pub fn unmerge(&self, nodes: &[u8], extents: &[u64], element_bytes: usize, grid: &mut [u8]) -> Result<()> {
         let merged = strides_of(extents, element_bytes);
         let mut strides = vec![element_bytes as i64; self.chunk.len()];
-        // Axes of one element are left out, and of the others all but the last ones are merged.
+        // The codec drops axes of one element and merges the first of the remaining axes.
         let (mut left, mut inner) = (extents.len(), 1);
         for (axis, &extent) in self.chunk.iter().enumerate().rev().filter(|(_, extent)| **extent != 1) {
             if left > 1 {
@@ -119,7 +124,7 @@ impl Grid {
         self.pick(nodes, element_bytes, &strides, grid)
     }
 
-    /// Copies the elements of the grid that are so many bytes apart in `from`.
+    /// Copies the elements of the grid from `from`, where they are `strides` bytes apart.
     fn pick(&self, from: &[u8], element_bytes: usize, strides: &[i64], grid: &mut [u8]) -> Result<()> {
         let extents = self.selection.chunk();
         let all = Selection::new(extents, extents, &vec![0; extents.len()], extents)?;
@@ -130,7 +135,7 @@ impl Grid {
     }
 }
 
-/// Bytes from element to element of a chunk that is in memory.
+/// Distances in bytes from element to element of a contiguous chunk in C order.
 fn strides_of(extents: &[u64], element_bytes: usize) -> Vec<i64> {
     let mut strides = vec![element_bytes as i64; extents.len()];
     for axis in (1..extents.len()).rev() {
@@ -167,7 +172,7 @@ mod tests {
         }
     }
 
-    /// Every element of the box that is in the grid is in one part, at its place.
+    /// Every grid element of the box is in exactly one part, at its position.
     #[test]
     fn parts_are_every_so_many_elements() {
         for (extents, chunk, start, count) in [

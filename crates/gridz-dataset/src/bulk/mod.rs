@@ -1,16 +1,19 @@
-//! Whole datasets: many chunks at once between an array in memory and a place where chunks are kept.
+//! Transfers of whole datasets: many chunks at once between an array in memory and a store of
+//! chunks.
 //!
 //! ```text
 //! write   array -> gather boxes -> chunks -> encode -> encoded bytes -> store
 //! read    store -> encoded bytes -> decode -> chunks -> scatter boxes -> array
 //! ```
 //!
-//! A [`Selection`] knows which chunks it touches and what of each, a [`Placement`] where its elements are in memory. A
-//! [`ChunkStore`] keeps the encoded bytes, and a [`ChunkCoder`] makes them of a chunk and back. A [`Transfer`] puts these
-//! together: what asks the store for something runs on the calling thread, in the order of the chunks, and what
-//! works on a chunk runs on all threads (`pipeline`). The encoded bytes of a chunk depend on nothing but the chunk.
+//! A [`Selection`] knows which chunks it touches and which elements of each; a [`Placement`] knows
+//! their layout in memory. A [`ChunkStore`] stores encoded bytes, and a [`ChunkCoder`] encodes and
+//! decodes chunks. A [`Transfer`] combines these. The calling thread accesses the store, in the
+//! order of the chunks, and all threads encode and decode (`pipeline`). The encoded bytes of a
+//! chunk depend on nothing but the chunk.
 //!
-//! A [`PartReader`] is a coder that reads less than there is, for which a coarser [`Grid`] of a dataset is a dataset of its own.
+//! A [`PartReader`] is a coder for progressive reads. To it, a coarser [`Grid`] of a dataset is a
+//! dataset of its own.
 
 mod buffer;
 mod grid;

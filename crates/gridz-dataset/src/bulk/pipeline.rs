@@ -1,10 +1,17 @@
-//! Tasks that are begun and finished in order by the calling thread, and worked on by all threads between that.
+//! Pipeline of ordered tasks: the calling thread begins and finishes them in order, and all threads
+//! work on them in between.
 //!
-//! The calling thread takes what is most urgent: it begins another task if none is waiting for a worker and no more than a
-//! window of them is under way, else finishes the oldest one if that is done, else begins more of them, else works on one
-//! itself, else waits. So there is always progress, however few workers really run, and memory for no more than the window.
-//! It does not work on tasks where beginning and finishing them is enough to do for one thread: while it did, those that are
-//! done would wait. That is measured.
+//! The calling thread does the first of these that is possible:
+//!
+//! 1. Begin a task, if none waits for a worker and the window of tasks in flight is not full.
+//! 2. Finish the oldest task, if its work is done.
+//! 3. Begin a task, if the window is not full.
+//! 4. Work on a task itself, if that helps.
+//! 5. Wait.
+//!
+//! So there is always progress, however few workers run, and memory use is limited by the window.
+//! The calling thread does not work on tasks if beginning and finishing them keeps it busy:
+//! finished work would have to wait for it. This is decided by measured times.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -13,20 +20,20 @@ use std::time::{Duration, Instant};
 use gridz_codecs::cpu::pool::{Pool, lock};
 use gridz_codecs::error::{Error, ErrorKind, Result};
 
-/// After so long the calling thread looks anew at what there is to do.
+/// Timeout after which the waiting calling thread looks again for something to do.
 const PATIENCE: Duration = Duration::from_millis(10);
 
-/// What is under way.
+/// Tasks in flight.
 struct Tasks<T, D> {
-    /// Begun, and nobody works on them yet; with their numbers.
+    /// Numbered tasks that were begun and wait for a worker.
     waiting: VecDeque<(u64, T)>,
-    /// From the oldest one that is not finished: what has become of it, once that is known.
+    /// Results of the tasks in flight, oldest first. `None` until the work is done.
     done: VecDeque<Option<Result<D>>>,
-    /// The number of the oldest one.
+    /// Number of the oldest task in flight.
     oldest: u64,
-    /// How many somebody works on.
+    /// Number of tasks that a thread works on.
     n_working: usize,
-    /// Time for the work on tasks, and how many those were.
+    /// Total time of the work so far, and its number of tasks.
     work: Duration,
     n_worked: u32,
 }
@@ -37,8 +44,9 @@ impl<T, D> Tasks<T, D> {
         Self { waiting, done, oldest: 0, n_working: 0, work: Duration::ZERO, n_worked: 0 }
     }
 
-    /// Whether the calling thread, which has spent the time `own` on its share of the tasks, is to work on one, too: nobody does,
-    /// or the workers take more than twice the time for theirs.
+    /// Whether the calling thread should work on a task itself, after spending `own` on beginning
+    /// and finishing tasks. True if no thread works on any, or if per task the workers take at
+    /// least twice the calling thread's own time.
     fn wants_help(&self, own: Duration, threads: usize) -> bool {
         let of_task = |time: Duration, n: u64| time.as_secs_f64() / n.max(1) as f64;
         let work = of_task(self.work, self.n_worked.into());
@@ -46,11 +54,13 @@ impl<T, D> Tasks<T, D> {
     }
 }
 
-/// Calls `begin` until it has no more tasks, `work` on each of them, and `finish` on what that returns; `begin` and `finish`
-/// on the calling thread, in the order of the tasks, of which at most `window` are under way.
+/// Calls `begin` until it returns no more tasks, `work` on each task, and `finish` on each result
+/// of `work`. The calling thread calls `begin` and `finish`, in the order of the tasks. At most
+/// `window` tasks are in flight.
 ///
 /// # Errors
-/// The first error of the three, in that order. Then no more tasks are begun, and none is finished behind the one that failed.
+/// The first error that the calling thread sees: of `begin` at once, of `work` and `finish` in the
+/// order of the tasks. No task is begun or finished after that.
 pub fn run<T: Send, D: Send>(
     pool: &Pool,
     window: usize,
@@ -60,7 +70,7 @@ pub fn run<T: Send, D: Send>(
 ) -> Result<()> {
     let tasks = Mutex::new(Tasks::new());
     let is_done = Condvar::new();
-    // Works on the next task, if one is waiting.
+    // Works on the next waiting task. Returns false if there is none.
     let step = || {
         let next = {
             let mut now = lock(&tasks);
@@ -111,14 +121,14 @@ pub fn run<T: Send, D: Send>(
                     step();
                 } else {
                     let is_waiting = |now: &mut Tasks<T, D>| now.done.front().is_some_and(Option::is_none);
-                    // Workers may be called away: then it helps after all.
+                    // Workers may leave for other work. After a timeout the calling thread helps.
                     let waited = is_done.wait_timeout_while(now, PATIENCE, is_waiting);
                     drop(waited.unwrap_or_else(PoisonError::into_inner));
                 }
             }
         };
         let result = lead();
-        // After an error nobody begins to work on what is left.
+        // After an error no work is begun on the remaining tasks.
         lock(&tasks).waiting.clear();
         result
     })
@@ -134,7 +144,7 @@ fn report<T, D>(tasks: &Mutex<Tasks<T, D>>, is_done: &Condvar, number: u64, resu
     is_done.notify_one();
 }
 
-/// Tells, unless it is forgotten, that the work on a task has panicked.
+/// Reports a panic of the work on a task when dropped. It is forgotten if the work returns.
 struct Report<'a, T, D> {
     tasks: &'a Mutex<Tasks<T, D>>,
     is_done: &'a Condvar,
@@ -143,7 +153,7 @@ struct Report<'a, T, D> {
 
 impl<T, D> Drop for Report<'_, T, D> {
     fn drop(&mut self) {
-        // The panic itself goes on to the caller.
+        // The panic itself propagates to the caller.
         let error = Error::new(ErrorKind::Internal, "defect in gridz, please report it: a worker has panicked");
         report(self.tasks, self.is_done, self.number, Err(error), Duration::ZERO);
     }

@@ -1,8 +1,8 @@
-//! Where the elements of a selection are in memory, and how boxes of them come into chunks and out again.
+//! Memory layout of a selection, and strided copies between memory and chunks.
 //!
-//! Two boxes of the same counts, one in memory and one in a chunk, are gone through run by run: axes along which both
-//! lie without gaps are taken as one, and what remains of the last axis is a run, copied at once where it has no gaps
-//! and by elements where it does.
+//! A copy has two boxes of equal counts, one in memory and one in a chunk. Axes that are contiguous
+//! in both boxes are merged. The innermost remaining axis is a run. A run is copied at once if it
+//! has no gaps, else element by element.
 #![allow(unsafe_code, reason = "threads write parts of one memory")]
 
 use crate::bulk::selection::{Axes, Part, Selection};
@@ -12,22 +12,24 @@ use gridz_codecs::cpu::shared::SharedBytes;
 use gridz_codecs::error::{Error, Result};
 use gridz_codecs::types::MAX_RANK;
 
-/// Where the elements of a selection are: bytes from each element to its neighbours.
+/// Layout of a selection's elements in memory.
 #[derive(Debug, Clone)]
 pub struct Placement {
     rank: usize,
     element_bytes: usize,
-    /// Bytes of the numbers whose order differs from that in the chunks; 1 where it does not.
+    /// Bytes of the numbers whose byte order differs between memory and chunks; 1 if it is the
+    /// same.
     swap: usize,
     strides: Axes<i64>,
-    /// In a chunk, which is contiguous.
+    /// Strides in a chunk, which is contiguous.
     chunk_strides: Axes<i64>,
-    /// Bytes from the start of the memory to the first element of the selection, and all of it.
+    /// Offset of the selection's first element in the memory range, and the length of that range,
+    /// in bytes.
     first: usize,
     span: usize,
 }
 
-/// One axis of a pair of boxes.
+/// An axis of two boxes: its count, and its strides in memory and in the chunk.
 #[derive(Debug, Clone, Copy, Default)]
 struct Axis {
     count: usize,
@@ -35,7 +37,7 @@ struct Axis {
     chunk: i64,
 }
 
-/// Where a part is, and the axes along which one goes through it: those but the last that are left, and the run.
+/// A strided copy: the base offsets, the outer axes, and the innermost run.
 #[derive(Debug)]
 struct Walk {
     memory: usize,
@@ -49,7 +51,7 @@ fn too_large() -> Error {
     Error::invalid("the array in memory has more bytes than can be addressed")
 }
 
-/// Bytes from element to element of an array of these extents, in C order without gaps.
+/// Distances in bytes from element to element of a contiguous array in C order.
 fn contiguous(extents: &[u64], element_bytes: usize) -> Result<Axes<i64>> {
     let mut strides = [0; MAX_RANK];
     let mut stride = element_bytes as u64;
@@ -62,12 +64,12 @@ fn contiguous(extents: &[u64], element_bytes: usize) -> Result<Axes<i64>> {
 }
 
 impl Placement {
-    /// The selection of `selection` with elements of `element_bytes`, of which each number of `swap` bytes has another byte order
-    /// than in the file (1: none has). `strides` are bytes from element to element along each axis, also negative ones;
-    /// `None`: in C order, without gaps.
+    /// Lays out `selection` with elements of `element_bytes`. Each number of `swap` bytes has
+    /// another byte order than in the file; 1 means that the order is the same. `strides` are the
+    /// distances in bytes along each axis, which may be negative. `None` = contiguous in C order.
     ///
     /// # Errors
-    /// `InvalidArgument` if it cannot be addressed, or elements overlap.
+    /// `InvalidArgument` if the range cannot be addressed, or elements overlap.
     pub fn new(selection: &Selection, element_bytes: usize, swap: usize, strides: Option<&[i64]>) -> Result<Self> {
         let rank = selection.count().len();
         let mut found = contiguous(selection.count(), element_bytes)?;
@@ -96,8 +98,8 @@ impl Placement {
         Ok(placement)
     }
 
-    /// No two elements have a byte in common: so it is if, from the smallest stride to the largest, each is at least as
-    /// long as all before it reach.
+    /// Checks that no two elements share a byte. This holds if, from the smallest stride to the
+    /// largest, each stride is at least the range covered by the elements along all axes before it.
     fn check_apart(&self, count: &[u64]) -> Result<()> {
         let mut axes: Vec<_> = self.strides.iter().zip(count).filter(|&(_, &count)| count > 1).collect();
         axes.sort_by_key(|(stride, _)| stride.unsigned_abs());
@@ -107,18 +109,19 @@ impl Placement {
                 let text = format!("a stride of {stride} bytes makes elements overlap, which take {reach}");
                 return Err(Error::invalid(text));
             }
-            // No overflow: all of this was added up above.
+            // No overflow: `new` has computed the same sum.
             reach += stride.unsigned_abs() * (count - 1);
         }
         Ok(())
     }
 
-    /// Bytes of the memory, from its lowest element to the end of the highest.
+    /// Bytes of the memory range, from the lowest element to the end of the highest.
     pub fn span(&self) -> usize {
         self.span
     }
 
-    /// Bytes from the start of the memory to the first element of the selection: not 0 with negative strides.
+    /// Offset of the selection's first element in the memory range, in bytes. Not 0 with negative
+    /// strides.
     pub fn first(&self) -> usize {
         self.first
     }
@@ -128,15 +131,16 @@ impl Placement {
         self.element_bytes
     }
 
-    /// The bytes of `part` as they are in memory, if they are a contiguous part of it with the bytes in the same order
-    /// as in a chunk: where they begin.
+    /// The offset of `part` in memory if it is contiguous there and in its chunk, with the same
+    /// byte order.
     pub fn contiguous(&self, part: &Part) -> Option<usize> {
         let walk = self.walk(part);
         let is_run = walk.n_axes == 0 && walk.run.memory == walk.run.chunk && self.swap == 1;
         is_run.then_some(walk.memory)
     }
 
-    /// The box of `part`, in memory and in its chunk, for who copies it otherwise. `None` where bytes are swapped on the way.
+    /// Describes the copy of `part` for other code that performs it. `None` if bytes must be
+    /// swapped.
     pub fn box_of(&self, part: &Part) -> Option<BoxCopy> {
         let walk = self.walk(part);
         let axes = std::iter::once(&walk.run).chain(&walk.axes[..walk.n_axes]);
@@ -154,7 +158,7 @@ impl Placement {
             run: Axis::default(),
         };
         let size = self.element_bytes as i64;
-        // Wrapping: a sum of these may leave the range on its way, but not in the end.
+        // Wrapping: an intermediate sum may overflow, but not the final one.
         let mut at = self.first as i64;
         let mut run = Axis { count: 1, memory: size, chunk: size };
         for axis in (0..self.rank).rev() {
@@ -178,7 +182,7 @@ impl Placement {
             }
         }
         walk.memory = at as usize;
-        // The fastest one is the run; the others follow from the fastest to the slowest.
+        // The fastest axis becomes the run. The other axes follow, fastest first.
         if walk.n_axes > 0 {
             let fastest = walk.axes[0];
             walk.axes.copy_within(1..walk.n_axes, 0);
@@ -189,7 +193,7 @@ impl Placement {
         walk
     }
 
-    /// Copies `part` from `memory` to its place in `chunk`.
+    /// Copies `part` from `memory` to its position in `chunk`.
     pub fn gather(&self, part: &Part, memory: &[u8], chunk: &mut [u8]) {
         let size = self.element_bytes;
         self.walk(part).for_each_run(|at, to, run| {
@@ -206,10 +210,11 @@ impl Placement {
         });
     }
 
-    /// Copies `part` from its place in `chunk`, whose contents are lost where bytes are swapped, to `memory`.
+    /// Copies `part` from its position in `chunk` to `memory`. If bytes are swapped, the contents
+    /// of `chunk` are lost.
     ///
     /// # Safety
-    /// Nobody else touches the elements of the part in `memory` meanwhile.
+    /// No other thread accesses the elements of the part in `memory` during the call.
     pub unsafe fn scatter(&self, part: &Part, chunk: &mut [u8], memory: &SharedBytes) {
         let size = self.element_bytes;
         let is_large = self.span >= copy::LARGE_BYTES;
@@ -231,7 +236,8 @@ impl Placement {
         copy::settle();
     }
 
-    /// Writes `element`, as a chunk has it, to all of `part` in `memory`.
+    /// Writes `element`, which has the byte order of a chunk, to all elements of `part` in
+    /// `memory`.
     ///
     /// # Safety
     /// As for [`Placement::scatter`].
@@ -251,7 +257,7 @@ impl Placement {
         stride == self.element_bytes as i64
     }
 
-    /// Changes the byte order of a run of a chunk.
+    /// Swaps the byte order of a run in a chunk.
     fn swap_run(&self, at: usize, run: Axis, chunk: &mut [u8]) {
         let size = self.element_bytes;
         match self.swap {
@@ -262,12 +268,12 @@ impl Placement {
     }
 }
 
-/// The place `i` strides behind `at`.
+/// The offset `i` strides after `at`.
 fn step(at: usize, stride: i64, i: usize) -> usize {
     (at as i64).wrapping_add(stride.wrapping_mul(i as i64)) as usize
 }
 
-/// Lengths that the compiler knows are copied without a call.
+/// Copies an element. Common sizes are constants, which compile to moves instead of a call.
 fn copy_element(from: &[u8], to: &mut [u8]) {
     match (from, to) {
         ([a], [b]) => *b = *a,
@@ -290,7 +296,7 @@ fn swap(size: usize, bytes: &mut [u8]) {
 }
 
 impl Walk {
-    /// Calls `visit` with where each run begins, in memory and in the chunk.
+    /// Calls `visit` with the offsets of each run in memory and in the chunk.
     fn for_each_run(&self, mut visit: impl FnMut(usize, usize, Axis)) {
         let axes = &self.axes[..self.n_axes];
         let n_runs = axes.iter().map(|axis| axis.count).product::<usize>() * usize::from(self.run.count > 0);
@@ -322,7 +328,7 @@ mod tests {
             .collect()
     }
 
-    /// What is gathered comes back to where it was, whatever the strides.
+    /// Gathered elements are scattered back to their positions, whatever the strides.
     #[test]
     fn boxes_go_there_and_back() {
         let (extents, chunk) = ([5, 6, 7], [2, 4, 3]);

@@ -1,9 +1,10 @@
-//! Less than there is in a dataset: of each chunk that is a frame of layers and levels, only the bytes that are needed.
+//! Progressive reads: fetch only the prefix of each chunk's frame that a level or accuracy needs.
 //!
-//! To a [`Transfer`] the grid of a level is a dataset of its own, whose chunks are the grids of the chunks
-//! ([`Grid`](super::Grid)). Its store tells where in a file a chunk is (a [`Place`]), and [`PartReader`], which is its coder, reads the
-//! chunk from there: first the beginning, which tells how much is needed, and then the rest of that. So several threads
-//! read at the same time. Where chunks cannot be read so, the store has their bytes.
+//! To a [`Transfer`] the grid of a level is a dataset of its own, whose chunks are the grids of the
+//! chunks ([`Grid`](super::Grid)). Its store returns the location of a chunk in a file (a
+//! [`Place`]). [`PartReader`], its coder, reads the chunk from there: first its head, which says
+//! how much is needed, then the rest of that. So several threads read concurrently. If chunks
+//! cannot be read directly, the store returns their bytes.
 
 use std::sync::Mutex;
 
@@ -18,34 +19,36 @@ use gridz_codecs::cpu::pool::lock;
 use gridz_codecs::error::{Error, ErrorKind, Result};
 use gridz_codecs::types::Array;
 
-/// What the beginning of a frame has, but for its table: `inspect_progressive` says how much that is.
+/// Bytes at the start of a frame that [`engine::inspect_progressive`] needs, without the frame's
+/// table.
 const HEAD_BYTES: u64 = 4096 - 512;
-/// The bytes of the table are eight for so many elements, and some more for each level: what a page has left.
+/// Elements per table entry, which has eight bytes. A few more bytes for each level fit in the rest
+/// of the page.
 const ELEMENTS_PER_ENTRY: u64 = 1 << 16;
 
-/// A file whose bytes threads read.
+/// A file that several threads read.
 pub trait ReadAt: Sync {
-    /// Reads as many bytes as `bytes` has from byte `at` on.
+    /// Reads `bytes.len()` bytes from offset `at` on.
     ///
     /// # Errors
-    /// `Truncated` where the file ends before, or what else keeps it from reading.
+    /// `Truncated` if the file ends before, or the error that prevents reading.
     fn read_at(&self, at: u64, bytes: &mut [u8]) -> Result<()>;
 }
 
-/// Where in a file the encoded bytes of a chunk are.
+/// Location of a chunk's encoded bytes in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// The first of them.
+    /// Offset of the first byte.
     pub at: u64,
-    /// How many.
+    /// Number of bytes.
     pub n_bytes: u64,
 }
 
 impl Place {
-    /// Bytes of [`Place::to_bytes`].
+    /// Length of [`Place::to_bytes`].
     pub const BYTES: usize = 16;
 
-    /// As a store hands it over.
+    /// The form in which a store passes a place to the coder.
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         (u128::from(self.at) << 64 | u128::from(self.n_bytes)).to_le_bytes()
     }
@@ -59,40 +62,41 @@ impl Place {
 
 /// A coder whose encoded bytes may be frames.
 pub trait FrameCoder: ChunkCoder {
-    /// The array in the frame that encoded bytes with this mask are. `None`: they are no frame of the chunk as it is.
+    /// The array in the frame, if encoded bytes with this mask are a frame of the unchanged chunk.
     fn array(&self, mask: u32) -> Option<&Array>;
 
-    /// What encoded bytes, of which these are the first ones, promise of the chunk.
+    /// The guarantee of a chunk whose encoded bytes begin with `first`.
     ///
     /// # Errors
     /// Those of the engine.
     fn promise(&self, mask: u32, first: &[u8]) -> Result<Promise>;
 
-    /// Whether checksums are compared.
+    /// Whether checksums are verified.
     fn verify(&self) -> Verify;
 }
 
-/// What was read, or would be.
+/// Statistics of a progressive read, done or planned.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tally {
-    /// Chunks that were written.
+    /// Number of chunks that were ever written.
     pub n_chunks: u64,
-    /// Their encoded bytes that are read.
+    /// Encoded bytes that are read.
     pub read_bytes: u64,
-    /// All of these.
+    /// All encoded bytes of these chunks.
     pub stored_bytes: u64,
-    /// Most layers that are read of a chunk; 0 if none has layers.
+    /// Largest number of layers read from a chunk. 0 if no chunk has layers.
     pub layers: u32,
-    /// Most layers that there are.
+    /// Largest number of layers in a chunk.
     pub n_layers: u32,
-    /// No element differs by more from what it was; `None`: there is no such bound.
+    /// Largest absolute difference between an element and its original. `None` if there is no such
+    /// bound.
     pub bound: Option<f64>,
-    /// In no chunk is the root of the mean of the squares of all errors larger.
+    /// Upper limit of the root mean square error of each chunk.
     pub rms: Option<f64>,
 }
 
 impl Default for Tally {
-    /// Of no chunks.
+    /// Statistics of no chunks.
     fn default() -> Self {
         let (bound, rms) = (Some(0.0), Some(0.0));
         Self { n_chunks: 0, read_bytes: 0, stored_bytes: 0, layers: 0, n_layers: 0, bound, rms }
@@ -100,7 +104,7 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// With one more chunk.
+    /// Adds a chunk.
     fn add(&mut self, plan: &Plan, is_all: bool) {
         let most = |one: Option<f64>, other: Option<f64>| one.zip(other).map(|(one, other)| one.max(other));
         self.n_chunks += 1;
@@ -112,38 +116,39 @@ impl Tally {
         }
         let Promise { mode, value, bound } = plan.promise;
         self.bound = most(self.bound, bound);
-        // The mean is that of all elements, and no mean is above the bound.
+        // A chunk's RMS guarantee covers all its elements, so it holds only if all of them are
+        // read. No RMS exceeds the bound.
         self.rms = most(self.rms, if mode == Mode::Rms && is_all { Some(value) } else { bound });
     }
 }
 
-/// What of the encoded bytes of a chunk is read.
+/// The part of a chunk's encoded bytes that is read.
 struct Plan {
-    /// What it is; `None`: they are read as a whole.
+    /// Description of the part. `None` if the chunk is read as a whole.
     part: Option<PartInfo>,
     promise: Promise,
-    /// The first bytes that are needed.
+    /// Number of bytes at the start that are needed.
     n_bytes: u64,
     read_bytes: u64,
     stored_bytes: u64,
 }
 
-/// Reads the grids of chunks.
+/// Decodes the grids of chunks.
 pub struct PartReader<'a> {
     grid: &'a Grid,
     detail: Detail,
     coder: &'a dyn FrameCoder,
-    /// Where the places are that the store tells; `None`: it has the bytes.
+    /// The file of the places that the store returns. `None` if the store returns encoded bytes.
     file: Option<&'a dyn ReadAt>,
     element_bytes: usize,
-    /// Encoded bytes that a chunk can have.
+    /// Maximum number of encoded bytes of a chunk.
     most_bytes: usize,
     tally: Mutex<Tally>,
 }
 
 impl<'a> PartReader<'a> {
-    /// Reads `grid`, of `detail`, whose chunks have elements of `element_bytes`, and no more than `most_bytes` when they are encoded by
-    /// `coder`.
+    /// Decodes the part `detail` of the chunks of `grid`. Their elements have `element_bytes`
+    /// bytes, and `coder` encodes a chunk to at most `most_bytes` bytes.
     pub fn new(
         (grid, detail): (&'a Grid, Detail),
         coder: &'a dyn FrameCoder,
@@ -154,7 +159,7 @@ impl<'a> PartReader<'a> {
         Self { grid, detail, coder, file, element_bytes, most_bytes, tally: Mutex::default() }
     }
 
-    /// What was read so far.
+    /// Statistics of all reads so far.
     pub fn tally(&self) -> Tally {
         *lock(&self.tally)
     }
@@ -163,26 +168,26 @@ impl<'a> PartReader<'a> {
         self.grid.chunk().iter().product::<u64>() as usize * self.element_bytes
     }
 
-    /// How many of the first bytes tell how many are needed.
+    /// Number of bytes at the start of a frame that determine how many are needed.
     fn head_bytes(&self) -> u64 {
         let n_elements: u64 = self.grid.chunk().iter().product();
         HEAD_BYTES + 8 * n_elements.div_ceil(ELEMENTS_PER_ENTRY)
     }
 
-    /// What of encoded bytes with this mask is read, of which these are the first ones.
+    /// Plans the read of a chunk whose encoded bytes have this mask and begin with `first`.
     fn plan(&self, mask: u32, first: &[u8], stored_bytes: u64) -> Result<Plan> {
         let whole = |promise| {
             let (n_bytes, read_bytes) = (stored_bytes, stored_bytes);
             Plan { part: None, promise, n_bytes, read_bytes, stored_bytes }
         };
         let Some(array) = self.coder.array(mask) else { return Ok(whole(self.coder.promise(mask, first)?)) };
-        // Elements of the dataset that are arrays have no grid.
+        // A dataset whose elements are arrays has no grid.
         let has_grid = self.grid.level() == 0 || array.shape().rank() as usize == self.grid.chunk().len();
         if !has_grid || gridz::inspect(first)?.array != *array {
             return Ok(whole(self.coder.promise(mask, first)?));
         }
         let part = match gridz::inspect_progressive(first, self.detail) {
-            // A codec without parts.
+            // The codec of the frame does not support parts.
             Err(error) if error.kind() == ErrorKind::UnsupportedJob => {
                 return Ok(whole(self.coder.promise(mask, first)?));
             }
@@ -193,12 +198,12 @@ impl<'a> PartReader<'a> {
             let text = format!("a chunk of {stored_bytes} encoded bytes, of which {n_bytes} are needed");
             return Err(Error::new(ErrorKind::Truncated, text));
         }
-        // The first bytes have been read, too.
+        // The head has already been read, so it counts too.
         let read_bytes = if self.file.is_some() { n_bytes.max(first.len() as u64) } else { stored_bytes };
         Ok(Plan { part: Some(part), promise: part.promise, n_bytes, read_bytes, stored_bytes })
     }
 
-    /// The plan for a chunk in a file, and the bytes that were read to make it.
+    /// Plans the read of a chunk in a file. Also returns the bytes that were read for this.
     fn plan_in(&self, file: &dyn ReadAt, mask: u32, place: Place) -> Result<(Plan, Buffer)> {
         let n_bytes = place.n_bytes;
         let read = |n: u64| {
@@ -207,7 +212,7 @@ impl<'a> PartReader<'a> {
         };
         let mut first = read(n_bytes.min(self.head_bytes()))?;
         match self.plan(mask, first.bytes(), n_bytes) {
-            // What is longer than what is known.
+            // A frame with a longer head than expected.
             Err(error) if error.kind() == ErrorKind::Truncated && (first.n_bytes() as u64) < n_bytes => {
                 let mut all = read(n_bytes)?;
                 let plan = Plan { read_bytes: n_bytes, ..self.plan(mask, all.bytes(), n_bytes)? };
@@ -217,7 +222,7 @@ impl<'a> PartReader<'a> {
         }
     }
 
-    /// Makes the grid of a chunk of its first encoded bytes.
+    /// Decodes the grid of a chunk from the start of its encoded bytes.
     fn make(&self, plan: &Plan, mask: u32, encoded: &[u8], grid: &mut [u8], context: &Context) -> Result<()> {
         lock(&self.tally).add(plan, self.grid.level() == 0);
         let (size, verify) = (self.element_bytes, self.coder.verify());
@@ -233,13 +238,14 @@ impl<'a> PartReader<'a> {
         if self.grid.level() == 0 || extents == self.grid.selection().chunk() {
             return gridz::decompress_progressive(encoded, self.detail, grid, verify, context).map(|_| ());
         }
-        // No more bytes than the chunk has, whose array it is.
+        // No more bytes than the chunk has: `plan` has checked that the frame holds the chunk's
+        // array.
         let mut nodes = Buffer::new(part.n_bytes as usize)?;
         gridz::decompress_progressive(encoded, self.detail, nodes.bytes(), verify, context)?;
         self.grid.unmerge(nodes.bytes(), extents, size, grid)
     }
 
-    /// Tells what would be read of `store`.
+    /// Plans the reads of all chunks in `store` and returns their statistics.
     ///
     /// # Errors
     /// Those of the store and of reading; `Cancelled`.

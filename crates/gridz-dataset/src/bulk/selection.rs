@@ -1,4 +1,4 @@
-//! A box of a dataset: which chunks it touches, and what of each.
+//! Selection of a box of a dataset, and its parts in chunks.
 
 use gridz_codecs::error::{Error, Result};
 use gridz_codecs::types::MAX_RANK;
@@ -6,8 +6,8 @@ use gridz_codecs::types::MAX_RANK;
 /// One number for each axis.
 pub(super) type Axes<T> = [T; MAX_RANK];
 
-/// A box of elements of a dataset that is kept in chunks. Extents, starts and counts are in elements, slowest-varying axis
-/// first.
+/// A box of elements of a dataset in chunks. Extents, starts and counts are in elements,
+/// slowest-varying axis first.
 #[derive(Debug, Clone)]
 pub struct Selection {
     rank: usize,
@@ -15,24 +15,24 @@ pub struct Selection {
     chunk: Axes<u64>,
     start: Axes<u64>,
     count: Axes<u64>,
-    /// Along each axis, the number of the first chunk of the selection, and how many there are.
+    /// Along each axis, the number of the first chunk in the selection, and the number of chunks.
     first: Axes<u64>,
     n: Axes<u64>,
     n_chunks: u64,
 }
 
-/// What of a chunk belongs to a selection.
+/// How much of a chunk belongs to a selection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Covers {
-    /// All of it.
+    /// The whole chunk.
     Whole,
-    /// All of it that is inside the dataset.
+    /// All elements of the chunk that are inside the dataset.
     UpToTheEdge,
-    /// Less than that.
+    /// Fewer elements than that.
     Part,
 }
 
-/// A chunk, and what of it belongs to a selection.
+/// A part: the elements of one chunk that belong to a selection.
 #[derive(Debug, Clone, Copy)]
 pub struct Part {
     rank: usize,
@@ -50,10 +50,11 @@ fn axes(from: &[u64]) -> Axes<u64> {
 }
 
 impl Selection {
-    /// The box of `count` elements from `start` on of a dataset of `extents` in chunks of `chunk` elements.
+    /// The box of `count` elements from `start` on, in a dataset of `extents` with chunks of
+    /// `chunk` elements.
     ///
     /// # Errors
-    /// `InvalidArgument` if the box is not inside the dataset, or the lists are not of one length.
+    /// `InvalidArgument` if the box is not inside the dataset, or the lists differ in length.
     pub fn new(extents: &[u64], chunk: &[u64], start: &[u64], count: &[u64]) -> Result<Self> {
         let rank = extents.len();
         if rank > MAX_RANK || [chunk, start, count].iter().any(|list| list.len() != rank) || chunk.contains(&0) {
@@ -81,7 +82,7 @@ impl Selection {
         Ok(Self { rank, extents, chunk, start, count, first, n, n_chunks })
     }
 
-    /// How many chunks the selection touches.
+    /// Number of chunks that the selection touches.
     pub fn n_chunks(&self) -> u64 {
         self.n_chunks
     }
@@ -96,7 +97,8 @@ impl Selection {
         &self.chunk[..self.rank]
     }
 
-    /// The number of the part of the chunk whose first element is `chunk`, if it has one.
+    /// The number of the part in the chunk with the first element `chunk`, if the selection touches
+    /// it.
     pub fn number_of(&self, chunk: &[u64]) -> Option<u64> {
         chunk.iter().enumerate().try_fold(0, |number, (axis, &begin)| {
             let place = (begin / self.chunk[axis]).checked_sub(self.first[axis]).filter(|&n| n < self.n[axis])?;
@@ -123,7 +125,8 @@ impl Selection {
         for axis in (0..self.rank).rev() {
             let begin = (self.first[axis] + rest % self.n[axis]) * self.chunk[axis];
             rest /= self.n[axis];
-            // No sum overflows: the selection is inside the dataset, and so is the start of each chunk.
+            // No sum overflows: the selection is inside the dataset, and so is the start of each
+            // chunk.
             let edge = begin.saturating_add(self.chunk[axis]).min(self.extents[axis]);
             let (from, to) = (self.start[axis].max(begin), edge.min(self.start[axis] + self.count[axis]));
             part.chunk[axis] = begin;
@@ -141,17 +144,17 @@ impl Selection {
 }
 
 impl Part {
-    /// The first element of the chunk, in the dataset.
+    /// First element of the chunk, in the dataset.
     pub fn chunk(&self) -> &[u64] {
         &self.chunk[..self.rank]
     }
 
-    /// The first element of the part, in the chunk.
+    /// First element of the part, in the chunk.
     pub fn in_chunk(&self) -> &[u64] {
         &self.in_chunk[..self.rank]
     }
 
-    /// The first element of the part, in the selection.
+    /// First element of the part, in the selection.
     pub fn in_selection(&self) -> &[u64] {
         &self.in_selection[..self.rank]
     }
@@ -161,12 +164,12 @@ impl Part {
         &self.count[..self.rank]
     }
 
-    /// How many elements that are.
+    /// Number of elements of the part.
     pub fn n_elements(&self) -> u64 {
         self.count().iter().product()
     }
 
-    /// What of the chunk it is.
+    /// How much of the chunk the part covers.
     pub fn covers(&self) -> Covers {
         self.covers
     }

@@ -1,57 +1,58 @@
-//! Where chunks are kept, and how they are encoded.
+//! Interfaces of the storage of chunks and of their encoding.
 
 use crate::bulk::buffer::Buffer;
 use gridz::Context;
 use gridz::device::{DeviceSlice, Source};
 use gridz_codecs::error::Result;
 
-/// What a store has of a chunk.
+/// Description of the encoded bytes of a chunk in a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Encoded {
-    /// How many bytes.
+    /// Number of bytes.
     pub n_bytes: usize,
-    /// What the coder left out when they were made; 0: nothing.
+    /// Mask of the coding steps that were left out. 0 = none.
     pub mask: u32,
 }
 
-/// A place where the encoded bytes of chunks are kept. It is asked by one thread at a time, the one that began the
-/// transfer.
+/// Storage for the encoded bytes of chunks. Only the thread that began the transfer calls it.
 pub trait ChunkStore {
-    /// Reads the encoded bytes of the chunk whose first element is `chunk` to the start of `bytes`, or of a longer buffer in
-    /// place of that where they do not fit. `None`: it was never written.
+    /// Reads the encoded bytes of the chunk with the first element `chunk` to the start of `bytes`,
+    /// which is replaced if it is too short. `None` if the chunk was never written.
     ///
     /// # Errors
-    /// What keeps it from reading.
+    /// The error that prevents reading.
     fn read(&mut self, chunk: &[u64], bytes: &mut Buffer) -> Result<Option<Encoded>>;
 
-    /// Keeps `bytes`, which were made with all that the coder does (mask 0), in place of what was there.
+    /// Stores `bytes` in place of the old chunk. All coding steps were applied (mask 0).
     ///
     /// # Errors
-    /// What keeps it from writing.
+    /// The error that prevents writing.
     fn write(&mut self, chunk: &[u64], bytes: &[u8]) -> Result<()>;
 }
 
-/// How the elements of a chunk become encoded bytes, and back.
+/// Converts chunks to encoded bytes and back.
 pub trait ChunkCoder: Sync {
-    /// Most encoded bytes of a chunk while they are being made.
+    /// Maximum number of bytes that `encode` may write, intermediate results included.
     fn bound(&self) -> usize;
 
-    /// Makes the encoded bytes of `chunk` at the start of `encoded`, which has the bound, and returns how many they are.
+    /// Encodes `chunk` to the start of `encoded`, which has [`bound`](Self::bound) bytes. Returns
+    /// the number of encoded bytes.
     ///
     /// # Errors
     /// Those of the engine.
     fn encode(&self, chunk: Source, encoded: &mut [u8], context: &Context) -> Result<usize>;
 
-    /// Makes all of `chunk` from its encoded bytes, with the mask that belongs to them.
+    /// Decodes all of `chunk` from its encoded bytes and the mask that belongs to them.
     ///
     /// # Errors
     /// Those of the engine.
     fn decode(&self, mask: u32, encoded: &[u8], chunk: &mut [u8], context: &Context) -> Result<()>;
 
-    /// The same in the memory of a GPU. False: it has to be [`decode`](Self::decode), in the host's.
+    /// Decodes to GPU memory. Returns false if the caller must use [`decode`](Self::decode) to host
+    /// memory instead.
     ///
     /// # Errors
-    /// As that.
+    /// As for [`decode`](Self::decode).
     fn decode_on_device(
         &self,
         _mask: u32,

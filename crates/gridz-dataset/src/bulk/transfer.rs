@@ -1,4 +1,4 @@
-//! From an array in memory to a store, and back.
+//! Transfers a selection between an array in memory and a store of chunks.
 #![allow(unsafe_code, reason = "threads write parts of one memory")]
 
 use std::sync::Mutex;
@@ -14,38 +14,39 @@ use gridz_codecs::cpu::pool::{Pool, lock};
 use gridz_codecs::cpu::shared::SharedBytes;
 use gridz_codecs::error::{Error, ErrorKind, Result};
 
-/// Is told how many bytes of the array are done and how many there are, after every chunk; false ends the transfer.
+/// Progress callback. After every chunk it gets the number of array bytes done and the total.
+/// Returning false cancels the transfer.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
 
-/// Tasks under way for each thread: one that it works on, and one that waits, for it or for its turn in the store.
+/// Tasks in flight per thread: one that it works on, and one that waits for it or for the store.
 const TASKS_PER_THREAD: usize = 2;
-/// Of tasks that take so many bytes there is one more than threads: their buffers are in no cache when they are used again, and
-/// each new one has pages that nobody has touched.
+/// Larger tasks have only one more in flight than there are threads. Their buffers have left the
+/// cache before they are reused, and each new buffer consists of untouched pages.
 const LARGE_TASK_BYTES: usize = 32 << 20;
 
 /// A transfer of a selection.
 pub struct Transfer<'a> {
-    /// What of the dataset.
+    /// The selected box of the dataset.
     pub selection: &'a Selection,
-    /// Where in memory.
+    /// Layout of the box in memory.
     pub placement: &'a Placement,
-    /// What chunks look like in the store.
+    /// Encodes and decodes chunks.
     pub coder: &'a dyn ChunkCoder,
-    /// One element, as chunks have it, that stands where nothing was written. `None`: when reading, what is in memory stays
-    /// there; when writing, zeros.
+    /// Fill value of elements that were never written, in the byte order of chunks. `None`: reads
+    /// leave the memory unchanged, and writes use zeros.
     pub fill: Option<&'a [u8]>,
-    /// Threads.
+    /// Threads and memory.
     pub context: &'a Context,
-    /// Most bytes of buffers, but always enough for one chunk.
+    /// Maximum bytes of buffers, but always enough for one chunk.
     pub memory_limit: u64,
 }
 
-/// Buffers that are used again, the last one first, which may still be in a cache.
+/// Reusable buffers, last in first out, because the last one may still be in a cache.
 #[derive(Default)]
 struct Buffers(Mutex<Vec<Buffer>>);
 
 impl Buffers {
-    /// A buffer of at least `n_bytes`, with anything in it.
+    /// A buffer of at least `n_bytes` with arbitrary contents.
     fn take(&self, n_bytes: usize) -> Result<Buffer> {
         let kept = lock(&self.0).pop().filter(|kept| kept.n_bytes() >= n_bytes);
         kept.map_or_else(|| Buffer::new(n_bytes), Ok)
@@ -56,30 +57,30 @@ impl Buffers {
     }
 }
 
-/// How the work is split among threads.
+/// Distribution of the work over threads.
 struct Split<'a> {
     pool: &'a Pool,
-    /// For the work on one chunk.
+    /// Context for the work on one chunk.
     context: &'a Context,
     window: usize,
 }
 
-/// A chunk on its way to the store.
+/// A write task: a chunk on its way to the store.
 struct Outgoing {
     part: Part,
-    /// What was there, if some of its elements stay.
+    /// The stored chunk, if it exists and some of its elements are kept.
     before: Option<(Encoded, Buffer)>,
 }
 
-/// A chunk on its way from the store.
+/// A read task: a chunk on its way from the store.
 struct Incoming {
     part: Part,
-    /// What is there, if it was written.
+    /// Description of the encoded bytes, if the chunk was ever written.
     encoded: Option<Encoded>,
     bytes: Buffer,
 }
 
-/// The caller's function has ended a transfer.
+/// The error after the progress callback has canceled a transfer.
 pub fn cancelled() -> Error {
     Error::new(ErrorKind::Cancelled, "the progress function ended the transfer; what came before is done")
 }
@@ -102,8 +103,9 @@ impl Transfer<'_> {
         }
     }
 
-    /// Many chunks are worked on side by side, each by one thread; few of them one after the other, each by all threads.
-    /// `alone` is the context of one thread, and a task takes so many bytes.
+    /// Distributes the work: many chunks run in parallel, each on one thread; few chunks run one
+    /// after the other, each on all threads. `alone` is a context of one thread. A task needs
+    /// `bytes_of_task` bytes.
     fn split<'a>(&'a self, alone: &'a Context, bytes_of_task: usize) -> Split<'a> {
         let all = self.context.pool();
         let affordable = (self.memory_limit / bytes_of_task.max(1) as u64).max(1) as usize;
@@ -117,10 +119,11 @@ impl Transfer<'_> {
         }
     }
 
-    /// Writes the selection from `memory`, which is as the placement says.
+    /// Writes the selection from `memory`, which is laid out as the placement says.
     ///
     /// # Errors
-    /// Those of the store and of the coder; `OutOfMemory`; `Cancelled`. The chunks before the one that failed are in the store.
+    /// Those of the store and of the coder; `OutOfMemory`; `Cancelled`. The chunks before the
+    /// failed one are in the store.
     pub fn write(&self, store: &mut dyn ChunkStore, memory: Source, progress: Progress) -> Result<()> {
         let (chunk_bytes, bound) = (self.chunk_bytes(), self.coder.bound());
         let alone = self.context.of_one_thread()?;
@@ -158,7 +161,7 @@ impl Transfer<'_> {
         pipeline::run(pool, window, begin, work, finish)
     }
 
-    /// The encoded bytes of the chunk of `part`, made at the start of `out`.
+    /// Encodes the chunk of `part` to the start of `out`. Returns the number of encoded bytes.
     fn encode(
         &self,
         part: &Part,
@@ -183,7 +186,7 @@ impl Transfer<'_> {
         Ok(n_bytes)
     }
 
-    /// The same of an array in the memory of a GPU, which only encoded bytes leave.
+    /// Like [`Transfer::encode`], for an array in GPU memory. Only encoded bytes are downloaded.
     fn encode_on_device(
         &self,
         part: &Part,
@@ -210,7 +213,7 @@ impl Transfer<'_> {
         self.coder.encode(Source::Device(room.chunk()), out, context)
     }
 
-    /// What of the chunk of `part` stays.
+    /// Fills `chunk` with the elements that a partial write keeps.
     fn restore(
         &self,
         part: &Part,
@@ -228,10 +231,10 @@ impl Transfer<'_> {
         Ok(())
     }
 
-    /// Reads the selection to `memory`, which is as the placement says.
+    /// Reads the selection to `memory`, which is laid out as the placement says.
     ///
     /// # Errors
-    /// As for [`Transfer::write`]. After an error, what of the memory has been written is unspecified.
+    /// As for [`Transfer::write`]. After an error the contents of the memory are unspecified.
     pub fn read(&self, store: &mut dyn ChunkStore, memory: Destination, progress: Progress) -> Result<()> {
         let chunk_bytes = self.chunk_bytes();
         let alone = self.context.of_one_thread()?;
@@ -264,7 +267,8 @@ impl Transfer<'_> {
         pipeline::run(pool, window, begin, work, finish)
     }
 
-    /// Makes `part` of the encoded bytes of its chunk, if there are any.
+    /// Decodes a chunk and copies `part` of it to `memory`. Without encoded bytes, writes the fill
+    /// value.
     fn decode(
         &self,
         part: &Part,
@@ -275,8 +279,8 @@ impl Transfer<'_> {
     ) -> Result<()> {
         let Some((mask, encoded)) = found else {
             if let Some(element) = self.fill {
-                // SAFETY: the parts of a selection have no element in common, elements of a placement no byte, and each part is
-                // worked on once.
+                // SAFETY: the parts of a selection share no elements, elements of a placement share
+                // no bytes, and each part has one task.
                 unsafe { self.placement.fill(part, element, memory) };
             }
             return Ok(());
@@ -285,20 +289,21 @@ impl Transfer<'_> {
         if let Some(at) = self.placement.contiguous(part)
             && part.covers() == Covers::Whole
         {
-            // SAFETY: as above.
+            // SAFETY: the same.
             let chunk = unsafe { memory.part(at..at + chunk_bytes) };
             return self.coder.decode(mask, encoded, chunk, context);
         }
         let mut buffer = chunks.take(chunk_bytes)?;
         let chunk = &mut buffer.bytes()[..chunk_bytes];
         self.coder.decode(mask, encoded, chunk, context)?;
-        // SAFETY: as above.
+        // SAFETY: the same.
         unsafe { self.placement.scatter(part, chunk, memory) };
         chunks.put(buffer);
         Ok(())
     }
 
-    /// The same in the memory of a GPU, to which only encoded bytes go.
+    /// Like [`Transfer::decode`], for an array in GPU memory. Usually only encoded bytes are
+    /// uploaded.
     fn decode_on_device(
         &self,
         part: &Part,
@@ -339,7 +344,7 @@ impl Transfer<'_> {
     }
 }
 
-/// The memory that several threads write.
+/// The caller's memory, to which several threads write.
 enum Memory<'m> {
     Host(SharedBytes<'m>),
     Device(DeviceSlice<'m>),
@@ -353,7 +358,7 @@ fn swapped() -> Error {
     )
 }
 
-/// Writes `element`, or zeros, all over `chunk`.
+/// Fills `chunk` with copies of `element`, or with zeros.
 fn fill_with(chunk: &mut [u8], element: Option<&[u8]>) {
     match element {
         Some(element) if element.iter().any(|&byte| byte != 0) => {

@@ -52,7 +52,7 @@ pub const MAX_RANK: usize = 32;
 /// `H5E_DEFAULT`.
 pub const DEFAULT_STACK: Hid = 0;
 
-/// `H5T_class_t`, as far as gridz tells classes apart.
+/// `H5T_class_t`: the classes that gridz distinguishes.
 pub mod class {
     use std::ffi::c_int;
 
@@ -67,7 +67,7 @@ pub mod class {
     pub const COMPLEX: c_int = 11;
 }
 
-/// `H5T_order_t`, likewise.
+/// `H5T_order_t`: the byte orders that gridz supports.
 pub mod order {
     use std::ffi::c_int;
 

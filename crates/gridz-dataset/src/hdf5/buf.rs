@@ -1,4 +1,4 @@
-//! The buffers that libhdf5 and its filters hand to each other: libc's malloc and free.
+//! Buffers that libhdf5 and its filters exchange, from libc's malloc and free.
 
 #![allow(unsafe_code)] // raw buffers of the C heap
 
@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use crate::bulk::{Buffer, FrameBuffer};
 use gridz_codecs::error::{Error, Result};
 
-/// The buffer in libhdf5's hands during one call of the filter.
+/// The buffer that libhdf5 passes to one call of the filter.
 pub struct HostBuffer {
     buffer: NonNull<*mut c_void>,
     buffer_bytes: NonNull<usize>,
@@ -16,14 +16,14 @@ pub struct HostBuffer {
 }
 
 impl HostBuffer {
-    /// The arguments of a filter callback.
+    /// Takes the arguments of a filter callback.
     ///
     /// # Errors
-    /// `InvalidArgument` if there is a null pointer or nothing in the buffer.
+    /// `InvalidArgument` for a null pointer or an empty buffer.
     ///
     /// # Safety
-    /// Non-null pointers must be as libhdf5 passes them: `*buffer` a block of the C heap with at
-    /// least `n_valid` initialised bytes, all of them for our use alone until the call returns.
+    /// Non-null pointers must be as libhdf5 passes them: `*buffer` is a block of the C heap with at
+    /// least `n_valid` initialized bytes. Nothing else uses it until the call returns.
     pub unsafe fn new(buffer: *mut *mut c_void, buffer_bytes: *mut usize, n_valid: usize) -> Result<Self> {
         let null = || Error::invalid("HDF5 passed the filter no buffer");
         let buffer = NonNull::new(buffer).ok_or_else(null)?;
@@ -37,26 +37,28 @@ impl HostBuffer {
 
     /// The valid bytes.
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: that many initialised bytes by the contract of `new`; nothing writes them while `self`
-        // is borrowed, since `replace` consumes it.
+        // SAFETY: that many initialized bytes by the contract of `new`. Nothing writes to them
+        // while `self` is borrowed, since `put` and `replace` consume it.
         unsafe { std::slice::from_raw_parts(self.buffer.read().cast_const().cast(), self.n_valid) }
     }
 
-    /// Hands the first `n_bytes` of `frame` to libhdf5: in its own buffer where they fit, else in place of that.
+    /// Returns the first `n_bytes` of `frame` to libhdf5: in its own buffer if they fit, else in a
+    /// new one.
     pub fn put(self, mut frame: FrameBuffer, n_bytes: usize) {
         if n_bytes > self.n_valid
             && let Some(buffer) = frame.take_buffer()
         {
             return self.replace(buffer);
         }
-        // SAFETY: the buffer has more bytes than these, which are ours until the call returns; `frame` is another one.
+        // SAFETY: the buffer has at least this many bytes, which only this call uses. `frame` is
+        // another buffer.
         unsafe { self.buffer.read().cast::<u8>().copy_from_nonoverlapping(frame.bytes().as_ptr(), n_bytes) };
     }
 
-    /// Hands `new` to libhdf5 instead of the old buffer, which is freed.
+    /// Returns `new` to libhdf5 in place of the old buffer, which is freed.
     pub fn replace(self, new: Buffer) {
-        // SAFETY: both places are ours to write until the call returns; the old block is of the C heap
-        // and nothing refers to it any more; the new one is libhdf5's from here on.
+        // SAFETY: only this call uses both locations until it returns. The old block is of the C
+        // heap and nothing refers to it any more. libhdf5 owns the new one from here on.
         unsafe {
             libc::free(self.buffer.read());
             self.buffer_bytes.write(new.n_bytes());

@@ -1,11 +1,14 @@
-//! Whole datasets between memory and HDF5 files.
+//! Transfers whole datasets between memory and HDF5 files.
 //!
-//! HDF5 calls a filter for one chunk at a time, on one thread. Here chunks are made of the array by all threads, and HDF5 is
-//! handed the finished bytes (`H5Dwrite_chunk`), the same that its filter would have made; reading is the reverse. What
-//! cannot be done so goes HDF5's own way, `H5Dwrite` and `H5Dread`, box by box: other filters, conversions, datasets
-//! without chunks, writing through MPI-IO. `GRIDZ_LOG=info` says when and why.
+//! HDF5 calls a filter for one chunk at a time, on one thread. Here all threads encode chunks of
+//! the array, and HDF5 gets the finished bytes through `H5Dwrite_chunk`. They are the same bytes
+//! that its filter would make. Reading is the reverse.
 //!
-//! All calls of HDF5 are made by the calling thread.
+//! Everything else falls back to `H5Dwrite` and `H5Dread`, box by box: other filters, type
+//! conversions, datasets without chunks, and writing through MPI-IO. `GRIDZ_LOG=info` logs when and
+//! why.
+//!
+//! Only the calling thread calls HDF5.
 
 #![allow(unsafe_code)] // memory that HDF5 reads and writes
 
@@ -27,23 +30,23 @@ use gridz_codecs::format::header::MAX_HEADER_BYTES;
 use gridz_codecs::settings::{self, LogLevel};
 use gridz_codecs::types::{ByteOrder, DType};
 
-/// Bytes of a box that goes HDF5's own way, about.
+/// Approximate bytes of a box that `H5Dwrite` or `H5Dread` transfers.
 const BOX_BYTES: u64 = 64 << 20;
-/// Chunks of a selection from which on the index of all chunks is read at once.
+/// Minimum number of chunks in a selection for which the index of all chunks is read at once.
 const MANY_CHUNKS: u64 = 64;
 
-/// How a transfer is to be done.
+/// Options of a transfer.
 #[derive(Clone, Copy)]
 pub struct Options<'a> {
     /// Threads and memory.
     pub context: &'a Context,
-    /// Most bytes of buffers.
+    /// Maximum bytes of buffers.
     pub memory_limit: u64,
-    /// How HDF5 is to transfer data.
+    /// HDF5's data transfer property list.
     pub dxpl: Hid,
 }
 
-/// A dataset of a program.
+/// A dataset that the program has opened.
 pub struct Dataset<'l> {
     pub(super) library: &'l Library<'l>,
     pub(super) id: Hid,
@@ -52,32 +55,32 @@ pub struct Dataset<'l> {
     pub(super) dtype: Owned<'l>,
     pub(super) element_bytes: usize,
     dcpl: Owned<'l>,
-    /// What HDF5 does with its chunks; or why gridz leaves that to it.
+    /// The filters that gridz applies itself, or the reason why HDF5 must apply them.
     pub(super) filters: std::result::Result<ChunkFilters, String>,
-    /// A filter of others, whose chunks gridz reads.
+    /// A third-party filter whose chunks gridz can read.
     foreign: Option<ForeignFilter>,
 }
 
-/// A box of a dataset, and where it is in memory.
+/// A box of a dataset, and its layout in memory.
 pub struct Access<'d> {
     dataset: &'d Dataset<'d>,
     start: Vec<u64>,
     count: Vec<u64>,
     memory_type: Hid,
-    /// `None`: the memory is contiguous in C order.
+    /// `None` = contiguous in C order.
     strides: Option<Vec<i64>>,
     selection: Selection,
     placement: Placement,
     way: std::result::Result<&'d ChunkFilters, String>,
-    /// How gridz reads what it does not write.
+    /// Decodes chunks that gridz can read but not write.
     foreign: Option<&'d ForeignFilter>,
 }
 
 impl<'l> Dataset<'l> {
-    /// The dataset with this id, for transfers by the property list `dxpl`.
+    /// Opens the dataset with this id for transfers with the property list `dxpl`.
     ///
     /// # Errors
-    /// `Host` if it is none, or one without elements.
+    /// `Host` if the id is not a dataset, `UnsupportedJob` if the dataset has a null dataspace.
     pub fn open(library: &'l Library<'l>, id: Hid, dxpl: Hid) -> Result<Self> {
         let space = library.dataset_space(id)?;
         let extents = library.extents(space.id())?;
@@ -98,7 +101,7 @@ impl<'l> Dataset<'l> {
                 let n_bytes = chunk.iter().try_fold(element_bytes as u64, |n, &extent| n.checked_mul(extent));
                 let n_bytes = n_bytes.ok_or_else(|| Error::invalid("chunks of 2^64 bytes"))?;
                 let filters = ChunkFilters::new(&pipeline, n_bytes);
-                // Its elements are little-endian.
+                // The third-party codec decodes to little-endian elements.
                 let element = dataset::element(&library.api, dtype.id());
                 let is_little = element.is_ok_and(|element| element.order() == ByteOrder::Little);
                 foreign = ForeignFilter::new(&pipeline, n_bytes).filter(|_| is_little);
@@ -114,11 +117,12 @@ impl<'l> Dataset<'l> {
         &self.extents
     }
 
-    /// The box of `count` elements from `start` on, which in memory are of `memory_type` (`None`: as in the file), `strides`
-    /// bytes from element to element along each axis (`None`: contiguous in C order).
+    /// Selects the box of `count` elements from `start` on. In memory its elements have type
+    /// `memory_type` (`None` = as in the file). `strides` are the distances in bytes along each
+    /// axis (`None` = contiguous in C order).
     ///
     /// # Errors
-    /// `InvalidArgument` if it is not inside the dataset, or elements overlap in memory.
+    /// `InvalidArgument` if the box is not inside the dataset, or elements overlap in memory.
     pub fn select(
         &'l self,
         start: &[u64],
@@ -143,7 +147,7 @@ impl<'l> Dataset<'l> {
             Err(_) => boxes(&self.extents, chunk, memory_bytes as u64, BOX_BYTES),
         };
         let selection = Selection::new(&self.extents, &boxes, start, count)?;
-        // HDF5 changes the order itself where it works.
+        // HDF5 converts the byte order itself in the fallback.
         let swap = if way.is_ok() { swap.unwrap_or(1) } else { 1 };
         let placement = Placement::new(&selection, memory_bytes, swap, strides)?;
         Ok(Access {
@@ -165,14 +169,14 @@ impl<'l> Dataset<'l> {
         found.ok_or_else(|| Error::invalid("mem_type is no datatype; 0 means that of the dataset"))
     }
 
-    /// Bytes of the numbers whose bytes are in another order in memory; 1 if elements are the same there. `None`: they are to
-    /// be converted.
+    /// Size in bytes of the numbers whose byte order differs in memory; 1 if elements are identical
+    /// there. `None` if elements need a conversion.
     pub(super) fn swapped(&self, memory_type: Hid) -> Option<usize> {
         let api = &self.library.api;
         if self.library.types_equal(memory_type, self.dtype.id()) {
             return Some(1);
         }
-        // Those may name their members in another way, which HDF5 converts or refuses.
+        // Two enumerations may name their members differently. HDF5 converts or rejects those.
         if [memory_type, self.dtype.id()].into_iter().any(|dtype| dataset::is_enumeration(api, dtype)) {
             return None;
         }
@@ -183,7 +187,7 @@ impl<'l> Dataset<'l> {
         is_same.then_some(if memory.order() == file.order() { 1 } else { file.dtype().number_size()? as usize })
     }
 
-    /// What stands where nothing was written.
+    /// The fill value of elements that were never written.
     pub(super) fn fill(&self) -> Result<Option<Vec<u8>>> {
         self.library.fill(self.dcpl.id(), self.dtype.id(), self.element_bytes)
     }
@@ -193,13 +197,14 @@ fn told(what: &str) -> Error {
     Error::new(ErrorKind::Host, format!("HDF5 does not tell {what}"))
 }
 
-/// Copies all elements of a dataset to another one of the same extents, whatever their chunks, filters and types.
+/// Copies all elements of a dataset to another one of the same extents. Chunks, filters and types
+/// may differ.
 ///
-/// Where both have the same chunks, filters of gridz and types the encoded bytes go as they are.
+/// If chunks, types and the filters of gridz are the same, the encoded bytes are copied unchanged.
 ///
 /// # Errors
-/// `InvalidArgument` for different extents, `UnsupportedJob` for elements of variable length, and those of reading and
-/// writing.
+/// `InvalidArgument` for different extents, `UnsupportedJob` for elements of variable length, and
+/// the errors of reading and writing.
 pub fn copy<'l>(from: &'l Dataset<'l>, to: &'l Dataset<'l>, options: &Options, progress: Progress) -> Result<()> {
     if from.extents != to.extents {
         let text = format!("the datasets have different extents, {:?} and {:?}", from.extents, to.extents);
@@ -242,7 +247,7 @@ pub fn copy<'l>(from: &'l Dataset<'l>, to: &'l Dataset<'l>, options: &Options, p
         match is_same.then(|| source.read(part.chunk(), &mut bytes)).transpose()?.flatten() {
             Some(Encoded { n_bytes, mask: 0 }) => target.write(part.chunk(), &bytes.bytes()[..n_bytes])?,
             None if is_same && is_same_fill && !target.has(part.chunk())? => {}
-            // A chunk that was not written is one of fill values here, but not there.
+            // A chunk that was never written means fill values in the source but not in the target.
             _ => copy_box(from, to, &part, options, &mut bytes)?,
         }
         done += part.n_elements() * to.element_bytes as u64;
@@ -253,14 +258,15 @@ pub fn copy<'l>(from: &'l Dataset<'l>, to: &'l Dataset<'l>, options: &Options, p
     Ok(())
 }
 
-/// Copies the elements of `part`, of which a selection has whole chunks, by way of `buffer`.
+/// Copies the elements of `part`, which consists of whole chunks, through `buffer`.
 fn copy_box(from: &Dataset, to: &Dataset, part: &Part, options: &Options, buffer: &mut Buffer) -> Result<()> {
     let n_bytes = part.n_elements() as usize * to.element_bytes;
     if buffer.n_bytes() < n_bytes {
         *buffer = Buffer::new(n_bytes)?;
     }
     let buffer = &mut buffer.bytes()[..n_bytes];
-    // HDF5 leaves alone what is not in the file: elements that were never written, and new members of compounds.
+    // HDF5 leaves some bytes unchanged: elements that were never written, and new members of
+    // compounds.
     buffer.fill(0);
     let silent = &mut |_, _| true;
     let dtype = Some(to.dtype.id());
@@ -268,7 +274,8 @@ fn copy_box(from: &Dataset, to: &Dataset, part: &Part, options: &Options, buffer
     to.select(part.chunk(), part.count(), dtype, None)?.write(Source::Host(buffer), options, silent)
 }
 
-/// Extents of boxes of a dataset of `extents`: whole chunks, as many as make about `box_bytes` and lie behind each other.
+/// Extents of boxes of a dataset of `extents`. A box has whole chunks, contiguous in C order, with
+/// about `box_bytes` together.
 fn boxes(extents: &[u64], chunk: &[u64], element_bytes: u64, box_bytes: u64) -> Vec<u64> {
     let mut boxes = chunk.to_vec();
     let mut n_bytes = chunk.iter().fold(element_bytes, |n, &extent| n.saturating_mul(extent));
@@ -284,12 +291,12 @@ fn boxes(extents: &[u64], chunk: &[u64], element_bytes: u64, box_bytes: u64) -> 
 }
 
 impl Access<'_> {
-    /// Bytes of the memory, from its lowest element to the end of the highest.
+    /// Bytes of the memory range, from the lowest element to the end of the highest.
     pub fn span(&self) -> usize {
         self.placement.span()
     }
 
-    /// Bytes from the start of the memory to the first element.
+    /// Offset of the first element in the memory range, in bytes.
     pub fn first(&self) -> usize {
         self.placement.first()
     }
@@ -297,8 +304,8 @@ impl Access<'_> {
     /// Writes the box from `memory`.
     ///
     /// # Errors
-    /// `Host`, `OutOfMemory`, `UnsupportedJob` for what cannot be written by several processes, `Cancelled`. Chunks before
-    /// the one that failed are in the file.
+    /// `Host`, `OutOfMemory`, `Cancelled`, `UnsupportedJob` for GPU memory that only HDF5 itself
+    /// could transfer. Chunks before the one that failed are in the file.
     pub fn write(&self, memory: Source, options: &Options, progress: Progress) -> Result<()> {
         let Dataset { library, id, .. } = *self.dataset;
         let is_parallel = library.is_parallel(id)?;
@@ -313,11 +320,11 @@ impl Access<'_> {
                 let Source::Host(memory) = memory else { return Err(not_from_gpu(why)) };
                 self.log("written", why);
                 self.by_hdf5(is_parallel, options.dxpl, progress, &mut |call, which| match which {
-                    // SAFETY: all of the memory, of which the dataspace has all elements.
+                    // SAFETY: the whole memory range; the dataspace selects elements inside it.
                     Memory::All => unsafe { library.write(call, memory.as_ptr().add(self.placement.first())) },
                     Memory::Part(placement, part, buffer) => {
                         placement.gather(part, memory, buffer);
-                        // SAFETY: a buffer of the extents of the dataspace.
+                        // SAFETY: a buffer with the extents of the dataspace.
                         unsafe { library.write(call, buffer.as_ptr()) }
                     }
                 })
@@ -328,14 +335,14 @@ impl Access<'_> {
     /// Reads the box to `memory`.
     ///
     /// # Errors
-    /// `Host`, `OutOfMemory`, `Corrupt` and others for damaged chunks, `Cancelled`. Then what has been written to the memory is
-    /// unspecified.
+    /// Those of [`Access::write`], and `Corrupt` and other errors for damaged chunks. After an
+    /// error the contents of the memory are unspecified.
     pub fn read(&self, memory: Destination, options: &Options, progress: Progress) -> Result<()> {
         let Dataset { library, id, .. } = *self.dataset;
         match self.reader() {
             Ok(coder) => {
                 let fill = self.dataset.fill()?;
-                // Each process reads for itself, so not by a list that says that all do.
+                // Each process reads independently, so a collective property list would be wrong.
                 let dxpl = if library.is_parallel(id)? { abi::DEFAULT_PLIST } else { options.dxpl };
                 let mut store = Store::new(self, dxpl);
                 self.transfer(coder, fill.as_deref(), options).read(&mut store, memory, progress)
@@ -345,14 +352,14 @@ impl Access<'_> {
                 self.log("read", why);
                 let is_parallel = library.is_parallel(id)?;
                 self.by_hdf5(is_parallel, options.dxpl, progress, &mut |call, which| match which {
-                    // SAFETY: all of the memory, of which the dataspace has all elements.
+                    // SAFETY: the whole memory range; the dataspace selects elements inside it.
                     Memory::All => unsafe { library.read(call, memory.as_mut_ptr().add(self.placement.first())) },
                     Memory::Part(placement, part, buffer) => {
-                        // What HDF5 leaves alone stays as it is.
+                        // Elements that HDF5 leaves unchanged must keep their values.
                         placement.gather(part, memory, buffer);
-                        // SAFETY: a buffer of the extents of the dataspace.
+                        // SAFETY: a buffer with the extents of the dataspace.
                         unsafe { library.read(call, buffer.as_mut_ptr())? };
-                        // SAFETY: this thread alone has the memory.
+                        // SAFETY: only this thread uses the memory.
                         unsafe { placement.scatter(part, buffer, &SharedBytes::new(memory)) };
                         Ok(())
                     }
@@ -361,7 +368,7 @@ impl Access<'_> {
         }
     }
 
-    /// What decodes chunks; or why HDF5 has to read them.
+    /// The decoder of the chunks, or the reason why HDF5 must read them.
     fn reader(&self) -> std::result::Result<&dyn ChunkCoder, &str> {
         match (&self.way, self.foreign) {
             (Ok(filters), _) => Ok(*filters),
@@ -380,7 +387,7 @@ impl Access<'_> {
         Transfer { selection: &self.selection, placement: &self.placement, coder, fill, context, memory_limit }
     }
 
-    /// Encoded bytes that a chunk can have: made by gridz, or without it.
+    /// Maximum number of encoded bytes of a chunk, with or without the filter.
     fn most_encoded_bytes(&self) -> usize {
         let chunk_bytes = self.selection.chunk().iter().product::<u64>() as usize * self.dataset.element_bytes;
         let bound = self.reader().map_or(0, ChunkCoder::bound);
@@ -391,7 +398,7 @@ impl Access<'_> {
         settings::log(LogLevel::Info, || format!("a dataset is {done} by HDF5's own functions, because {why}"));
     }
 
-    /// Goes HDF5's own way: `transfer` is given what HDF5 is to be called with.
+    /// Transfers the box by `H5Dwrite` or `H5Dread`: `transfer` gets the arguments of each call.
     fn by_hdf5(
         &self,
         is_parallel: bool,
@@ -411,7 +418,7 @@ impl Access<'_> {
         let rank = extents.len();
         let total = self.count.iter().product::<u64>() * self.placement.element_bytes() as u64;
         if is_parallel || rank == 0 {
-            // One call, in which all processes take part, whatever there is to do in each.
+            // One collective call in which all processes take part, even those without elements.
             let memory_space = library.space_with(&self.count, &vec![0; rank], &self.count)?;
             if rank > 0 {
                 library.select(file_space.id(), &self.start, &self.count)?;
@@ -419,7 +426,7 @@ impl Access<'_> {
             let call = call(memory_space.id(), file_space.id());
             match &self.strides {
                 Some(strides) if total > 0 => {
-                    // The box as a dataset of its own, of one chunk.
+                    // The box as a dataset of its own, with one chunk.
                     let all = Selection::new(&self.count, &self.count, &vec![0; rank], &self.count)?;
                     let placement = Placement::new(&all, self.placement.element_bytes(), 1, Some(strides))?;
                     let mut buffer = Buffer::new(total as usize)?;
@@ -464,26 +471,27 @@ fn not_from_gpu(why: &str) -> Error {
     ))
 }
 
-/// The memory of a call of HDF5.
+/// The memory of a call to `H5Dwrite` or `H5Dread`.
 enum Memory<'a> {
-    /// All of it.
+    /// The caller's memory.
     All,
-    /// A buffer for a part of the selection, which lies in memory so.
+    /// A buffer for a part of the selection, and the placement of that part in the caller's memory.
     Part(&'a Placement, &'a Part, &'a mut [u8]),
 }
 
-/// The chunks of a dataset.
+/// The chunks of a dataset in its file.
 ///
-/// `H5Dwrite_chunk` (libhdf5 1.10 to 2.2) does not always note the filter mask of a chunk that is there already: not if
-/// the new bytes are as many as the old ones, and not before another chunk is looked for. Read with the mask that was there before,
-/// the chunk would be nonsense. So where filters were left out of a chunk, `H5Dwrite` writes over it.
+/// `H5Dwrite_chunk` (libhdf5 1.10 to 2.2) does not always store the filter mask when it overwrites
+/// a chunk. It keeps the old mask if the new bytes have the same length, and until another chunk is
+/// looked up. Read with the old mask, the new chunk would be nonsense. So a chunk from which
+/// filters were left out is overwritten by `H5Dwrite`.
 struct Store<'s> {
     access: &'s Access<'s>,
     dxpl: Hid,
-    /// What is there of the chunks of the selection, by their numbers in it, once all were asked for.
+    /// Chunks in the file by their number in the selection, if all were listed at once.
     index: Option<HashMap<u64, Encoded>>,
     is_asked: bool,
-    /// The numbers of chunks that were read and had filters left out.
+    /// Numbers of chunks that were read and had filters left out.
     left_out: HashSet<u64>,
     buffer: Option<Buffer>,
 }
@@ -497,7 +505,8 @@ impl<'s> Store<'s> {
         self.access.selection.number_of(chunk).expect("a chunk of the selection")
     }
 
-    /// What is there of a chunk, if all were asked for: there are many, and this libhdf5 can tell.
+    /// The chunk in the file. The outer `Option` is `None` if the chunks were not listed: there are
+    /// few of them, or this libhdf5 cannot list them.
     fn indexed(&mut self, chunk: &[u64]) -> Result<Option<Option<Encoded>>> {
         let Access { dataset: Dataset { library, id, extents, .. }, selection, .. } = self.access;
         if !self.is_asked && selection.n_chunks() >= MANY_CHUNKS {
@@ -521,24 +530,26 @@ impl<'s> Store<'s> {
         })
     }
 
-    /// Whether filters were left out of what is there of a chunk.
+    /// Whether filters were left out of the chunk in the file.
     fn has_left_out(&mut self, chunk: &[u64]) -> Result<bool> {
         if let Some(encoded) = self.indexed(chunk)? {
             return Ok(encoded.is_some_and(|encoded| encoded.mask != 0));
         }
-        // What stays in part has been read before.
+        // A chunk that is written in part has been read before.
         if self.access.selection.part(self.number(chunk)).covers() != Covers::Part {
-            // A search, not what is certain: that would go through all chunks for each one that is new.
+            // A search that may be inconclusive. A certain answer would go through all chunks for
+            // each new one.
             let Dataset { library, id, .. } = self.access.dataset;
             if library.known_bytes(*id, chunk).is_none() {
                 return Ok(false);
             }
             let mut buffer = self.buffer.take().map_or_else(|| Buffer::new(0), Ok)?;
-            // HDF5 has a function for the mask alone, but it goes through all chunks up to this one.
+            // HDF5 has a function for the mask alone, but it goes through all chunks up to this
+            // one.
             let read = self.read(chunk, &mut buffer);
             self.buffer = Some(buffer);
             match read {
-                // What cannot be read is written over.
+                // An unreadable chunk is overwritten.
                 Err(error) if matches!(error.kind(), ErrorKind::Host | ErrorKind::Corrupt) => return Ok(false),
                 read => read?,
             };
@@ -546,7 +557,7 @@ impl<'s> Store<'s> {
         Ok(self.left_out.contains(&self.number(chunk)))
     }
 
-    /// Has HDF5 write the chunk whose encoded bytes these are.
+    /// Has HDF5 write the chunk that is encoded in `bytes`.
     fn write_by_hdf5(&self, chunk: &[u64], bytes: &[u8]) -> Result<()> {
         let Access { dataset, way, .. } = self.access;
         let Dataset { library, id, extents, dtype, element_bytes, .. } = dataset;
@@ -562,7 +573,7 @@ impl<'s> Store<'s> {
         library.select(file_space.id(), chunk, &count)?;
         let (memory_space, file_space) = (memory_space.id(), file_space.id());
         let call = Call { dataset: *id, memory_type: dtype.id(), memory_space, file_space, dxpl: self.dxpl };
-        // SAFETY: elements of the dataset's type, of the extents of the dataspace.
+        // SAFETY: elements of the dataset's type, with the extents of the dataspace.
         unsafe { library.write(&call, elements.bytes().as_ptr()) }
     }
 }
@@ -574,11 +585,12 @@ impl ChunkStore for Store<'_> {
         let n_bytes = match indexed {
             Some(encoded) if library.tells_lengths() => encoded.map(|encoded| encoded.n_bytes),
             Some(None) => None,
-            // The index may be old when HDF5 writes to our memory what there is.
+            // The index may be outdated, and this HDF5 writes the stored chunk to memory whatever
+            // its length is.
             _ => library.encoded_bytes(*id, chunk)?.map(|n_bytes| n_bytes as usize),
         };
         let Some(n_bytes) = n_bytes else { return Ok(None) };
-        // A damaged file must not choose how much memory is allocated.
+        // A damaged file must not determine how much memory is allocated.
         let most = self.access.most_encoded_bytes();
         if n_bytes > most {
             return Err(Error::corrupt(format!(

@@ -1,56 +1,60 @@
-//! cd_values: the words a user gives the filter, and the words stored with the dataset.
+//! cd_values of the filter: the words that a user passes, and the words stored with a dataset.
 //!
-//! Pure functions; the stored layout is fixed by `format/SPEC.md`, section "Stored cd_values".
+//! Pure functions. `format/SPEC.md`, section "Stored cd_values", fixes the stored layout.
 //!
-//! What a user may write is the matter of [`Request::from_words`]. `set_local` replaces that by the
-//! dataset's record: what was chosen (so a later default never changes an old dataset) and what a chunk is (so encoding
-//! needs no question to libhdf5).
+//! [`Request::from_words`] parses a user's words. `set_local` replaces them by the dataset's
+//! record. The record holds the resolved request, so that a later default never changes an old
+//! dataset. It also describes a chunk, so that encoding need not query libhdf5.
 
 use gridz::{MAX_EXTRAS, MAX_FILLS, MAX_MISSING_WORDS, MissingElements, Mode, Request};
 use gridz_codecs::error::{Error, ErrorKind, Result};
 use gridz_codecs::types::{Array, ByteOrder, DType, MAX_RANK, Shape};
 
-/// First word of a record: "GZ" above the version of the layout.
+/// First word of a record: "GZ" in the upper half, the version of the layout in the lower half.
 pub const RECORD_MAGIC: u32 = 0x475a_0000;
 /// Version of the record that this library writes, and the newest it reads.
 pub const RECORD_VERSION: u32 = 1;
 /// Words before the extents.
 const FIXED_WORDS: usize = 6;
-/// Bytes of the longest element that can be a fill value.
+/// Size limit of an element that can be a fill value, in bytes.
 const MAX_ELEMENT_BYTES: u32 = 16;
-/// Most words of a codec's extras.
+/// Maximum number of words for codec parameters.
 const MAX_EXTRA_WORDS: usize = 2 * MAX_EXTRAS;
-/// Longest record: the extents, the element size of a shuffle, the count of extras and those, missing elements, a checksum.
+/// Length limit of a record: fixed words, extents, the element size of a shuffle, codec parameters
+/// with their count, missing elements, and a checksum.
 pub const MAX_WORDS: usize = FIXED_WORDS + 2 * MAX_RANK + 1 + 1 + MAX_EXTRA_WORDS + MAX_MISSING_WORDS + 1;
-/// In the last byte of word 2: HDF5's shuffle runs before gridz, with the element size that follows the extents.
+/// Flag in the last byte of word 2: HDF5's shuffle runs before gridz, with the element size that
+/// follows the extents.
 const IS_SHUFFLED: u8 = 1;
-/// In the same byte: a fill value follows, the bytes of one element in whole words.
+/// Flag in the same byte: a fill value follows, as the bytes of one element in whole words.
 const HAS_FILL: u8 = 2;
-/// In the same byte: a count of words follows, and that many words for the codec's extras.
+/// Flag in the same byte: codec parameters follow, a count of words and then that many words.
 const HAS_EXTRAS: u8 = 4;
-/// In the same byte, in place of [`HAS_FILL`]: after the extras, several fill values or a valid range follow. A word says how many fill
-/// values there are, and in bits 8 and 9 whether there are a least and a greatest valid element; these elements follow, each in
-/// whole words.
+/// Flag in the same byte, in place of [`HAS_FILL`]: after the codec parameters follow several fill
+/// values or a valid range. The first word holds the number of fill values, and in bits 8 and 9
+/// whether there are a least and a greatest valid element. These elements follow, each in whole
+/// words.
 const HAS_MISSING: u8 = 8;
-/// In the same byte: the last word is a checksum of those before it. Records without one are read.
+/// Flag in the same byte: the last word is a checksum of all words before it. Records without a
+/// checksum are still read.
 const HAS_CHECK: u8 = 16;
 
-/// What a filter's cd_values say.
+/// Parsed cd_values of a filter.
 #[allow(clippy::large_enum_variant)] // one at a time, on the stack
 #[derive(Debug, Clone, Copy)]
 pub enum Values {
     /// A user's request.
     User(Request),
-    /// What `set_local` stored.
+    /// The record that `set_local` stored.
     Record(Record),
 }
 
 impl Values {
-    /// Reads either form.
+    /// Parses either form.
     ///
     /// # Errors
-    /// `InvalidArgument` or `UnsupportedJob` with what is allowed, `UnsupportedFormat` for the record
-    /// of a later version.
+    /// `InvalidArgument` or `UnsupportedJob` with the allowed values, `UnsupportedFormat` for the
+    /// record of a later version.
     pub fn parse(words: &[u32]) -> Result<Self> {
         match words {
             [first, ..] if first & 0xffff_0000 == RECORD_MAGIC => Record::parse(words).map(Values::Record),
@@ -58,7 +62,7 @@ impl Values {
         }
     }
 
-    /// What was asked for, now or when the dataset was created.
+    /// The request of the user, or of the dataset's creator.
     ///
     /// # Errors
     /// As [`Record::request`].
@@ -70,7 +74,7 @@ impl Values {
     }
 }
 
-/// A request as the shortest words that a user can write for it.
+/// Converts a request to the shortest words that a user can pass for it.
 pub fn user_words(request: &Request) -> Vec<u32> {
     let (mode, level) = (request.mode(), u32::from(request.level()));
     let mut words = vec![request.codec().into(), mode.id().into()];
@@ -88,9 +92,10 @@ fn halves(word: u64) -> [u32; 2] {
     [word as u32, (word >> 32) as u32]
 }
 
-/// Whether words that cannot be read may be a record of chunks that are to be shuffled again after decoding. A record of a
-/// later version says so in the bit that every version has for that. Damaged words may say anything: they are a damaged record
-/// unless they begin with the number of a codec, as a user's do.
+/// Whether unreadable words may be the record of a dataset whose chunks must be shuffled again
+/// after decoding. The shuffle flag has the same place in every version, so a record of a later
+/// version is certain. Damaged words count as a damaged record unless they begin with a codec
+/// number, as a user's words do.
 pub fn may_be_shuffled(words: &[u32], error: &Error) -> bool {
     let is_record = words.first().is_some_and(|first| first & 0xffff_0000 == RECORD_MAGIC);
     let is_shuffled = || words.get(2).is_none_or(|layout| layout.to_le_bytes()[3] & IS_SHUFFLED != 0);
@@ -100,13 +105,13 @@ pub fn may_be_shuffled(words: &[u32], error: &Error) -> bool {
     }
 }
 
-/// The checksum of a record's words before it.
+/// Checksum of a record's words.
 fn check_of(words: &[u32]) -> u32 {
     words.iter().fold(0, |crc, word| crc32c::crc32c_append(crc, &word.to_le_bytes()))
 }
 
-/// What is kept with a dataset. A later version may have noted more than this one understands; the description
-/// of the chunk is good all the same, and only writing more chunks is refused.
+/// The description that is stored with a dataset. A later version may store more than this one
+/// knows. The description of the chunk is then still valid, but writing more chunks is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record {
     codec: u8,
@@ -117,21 +122,21 @@ pub struct Record {
     array: Array,
     /// Element size of the shuffle filter that runs before ours.
     shuffle: Option<u32>,
-    /// The missing elements, as the file has them.
+    /// The missing elements, in the file's byte order.
     missing: MissingElements,
-    /// Words of the codec's extras, and how many they are.
+    /// Words of the codec parameters, and their number.
     extras: [u32; MAX_EXTRA_WORDS],
     n_extras: usize,
-    /// Flags or words that this version does not know.
+    /// True if there are flags or words that this version does not know.
     has_more: bool,
 }
 
 impl Record {
-    /// `request` for chunks like `array`, which HDF5 shuffles before gridz gets them if `shuffle` says with what
-    /// element size.
+    /// Describes `request` for chunks like `array`. `shuffle` is the element size if HDF5 shuffles
+    /// chunks before gridz gets them.
     ///
     /// # Errors
-    /// `InvalidArgument` if the request's missing elements are none of the array's.
+    /// `InvalidArgument` if the request's missing elements do not fit the array's type.
     pub fn new(request: &Request, array: Array, shuffle: Option<u32>) -> Result<Self> {
         let missing = request.missing_elements(&array)?;
         let (codec, mode, level) = (request.codec(), request.mode().id(), request.level());
@@ -148,12 +153,12 @@ impl Record {
         &self.array
     }
 
-    /// The element size with which HDF5 shuffles the chunks before gridz gets them, if it does.
+    /// The element size if HDF5 shuffles chunks before gridz gets them.
     pub fn shuffle(&self) -> Option<u32> {
         self.shuffle
     }
 
-    /// What was asked for when the dataset was created.
+    /// The request that the dataset was created with.
     ///
     /// # Errors
     /// `UnsupportedFormat` if this version does not understand all of the record.
@@ -162,7 +167,7 @@ impl Record {
         if self.has_more {
             return Err(needs_newer("filter values that this version does not know"));
         }
-        // What this version does not take, a later one did.
+        // If this version rejects the request, a later version wrote the record.
         let extras = &self.extras[..self.n_extras];
         Request::with_extras(codec, mode, f64::from_bits(self.value), level, extras)
             .and_then(|request| request.with_elements(&self.array, &self.missing))
@@ -210,7 +215,7 @@ impl Record {
         };
         let value = u64::from(value_low) | u64::from(value_high) << 32;
         let mut missing = MissingElements::none(element_size.into());
-        // This version has no missing elements longer than a number; a later one may.
+        // In this version missing elements are numbers. A later version may have longer ones.
         let is_number = element_size <= MAX_ELEMENT_BYTES;
         let element = |words: &mut &[u32]| -> Result<[u8; MAX_ELEMENT_BYTES as usize]> {
             let cut = || damaged("no whole fill value or limit");
@@ -232,7 +237,7 @@ impl Record {
                 missing.add(&bytes[..element_size as usize])?;
             }
         }
-        // The words of an unknown flag come first, and their number is unknown.
+        // Words of an unknown flag would come first, and their number is unknown.
         let is_known = flags & !(IS_SHUFFLED | HAS_FILL | HAS_EXTRAS | HAS_MISSING | HAS_CHECK) == 0
             && (is_number || flags & (HAS_FILL | HAS_MISSING) == 0);
         let no_extras = || damaged("fewer extras of the codec than their count says");
@@ -318,7 +323,7 @@ fn needs_newer(what: &str) -> Error {
     Error::new(ErrorKind::UnsupportedFormat, format!("{what}; a newer gridz is needed for this dataset"))
 }
 
-/// Some cd_values.
+/// cd_values in a buffer of fixed size.
 #[derive(Debug, Clone, Copy)]
 pub struct Words {
     words: [u32; MAX_WORDS],
@@ -331,7 +336,7 @@ impl Words {
         self.len += words.len();
     }
 
-    /// The bytes of an element, and zeros, as whole words.
+    /// Appends the bytes of an element as whole words, padded with zeros.
     fn push_element(&mut self, element: &[u8]) {
         for bytes in element.chunks(4) {
             let mut word = [0; 4];
@@ -383,7 +388,7 @@ mod tests {
         words
     }
 
-    /// Whatever bit of a record is wrong, the record is: chunks are never shuffled otherwise than they were.
+    /// Any wrong bit in a record is detected, so chunks are never shuffled differently than before.
     #[test]
     fn a_wrong_bit_is_noticed() {
         for shuffle in [None, Some(4)] {
@@ -392,7 +397,8 @@ mod tests {
                 let mut wrong = words.to_vec();
                 wrong[bit / 32] ^= 1 << (bit % 32);
                 if bit == 64 + 24 + HAS_CHECK.trailing_zeros() as usize {
-                    // Without its flag the checksum is a word that this version does not know. The rest is right.
+                    // Without its flag the checksum is a word that this version does not know. The
+                    // rest is valid.
                     let Values::Record(back) = Values::parse(&wrong).unwrap() else { panic!("bit {bit}") };
                     assert_eq!((back.shuffle(), *back.array()), (shuffle, array(&[90, 90])));
                     assert_eq!(back.request().unwrap_err().kind(), ErrorKind::UnsupportedFormat);
@@ -401,7 +407,7 @@ mod tests {
                 let error = error(&wrong);
                 let is_version = bit < 16;
                 let expected = if is_version { ErrorKind::UnsupportedFormat } else { ErrorKind::Corrupt };
-                // The upper half of word 0 says that this is a record.
+                // The upper half of word 0 marks a record.
                 assert!(error.kind() == expected || (16..32).contains(&bit), "bit {bit}: {error}");
                 assert!(may_be_shuffled(&wrong, &error) || (is_version && shuffle.is_none()), "bit {bit}");
             }
@@ -483,7 +489,7 @@ mod tests {
                 }
             }
         }
-        // A codec of this version that is told of one has no use for it.
+        // A codec of this version ignores a stored fill value that it does not use.
         let array = array(&[4]);
         let mut missing = MissingElements::none(4);
         missing.add(&[1; 4]).unwrap();
@@ -532,7 +538,8 @@ mod tests {
         assert!(Record::new(&wrong, array, None).unwrap_err().context().contains("no element is valid"));
     }
 
-    /// Bits are an element of one size. Opaque elements have any, so the size has to be compared as well.
+    /// The bits of a fill value have one element size. Opaque elements have any size, so the size
+    /// must be compared too.
     #[test]
     fn a_fill_value_of_another_size_is_none() {
         let request = parsed("szp,abs=1,fill=0x01020304").unwrap();
@@ -561,7 +568,7 @@ mod tests {
             words[at] = value;
             assert_eq!(error(&checked(&words)).kind(), ErrorKind::Corrupt, "word {at}");
         }
-        // More extras than anybody has, and fewer than there are to be.
+        // More codec parameters than any codec has, and fewer than their count says.
         for (last, is_damaged) in [(vec![9; 10], false), (vec![2, 0], true), (vec![0], true), (vec![], true)] {
             let mut words = [&good[..], &last].concat();
             words[2] |= 4 << 24;
@@ -569,7 +576,7 @@ mod tests {
             let kind = if is_damaged { ErrorKind::Corrupt } else { ErrorKind::UnsupportedFormat };
             assert_eq!(found.unwrap_err().kind(), kind, "{words:?}");
         }
-        // A fill value that is cut off, or has bytes behind its element.
+        // A fill value that is cut off, or has bytes after its element.
         for last in [&[][..], &[0x4e]] {
             let mut words = [&good[..], last].concat();
             words[2] = words[2] & !0xff | u32::from(DType::F64.id()) | 2 << 24;
@@ -582,7 +589,8 @@ mod tests {
             words[3] = 2;
             assert_eq!(Values::parse(&checked(&words)).is_err(), is_damaged, "{words:?}");
         }
-        // One of a length that nobody has: the elements are described, and no more is known.
+        // An unsupported element size: the record describes the elements, and nothing else is
+        // known.
         for n in [16, 17, 64] {
             let mut words = [&good[..], &[7; 16][..n / 4 + usize::from(n == 17)]].concat();
             words[2] = (words[2] & !0xffff) | 2 << 24;
@@ -591,7 +599,7 @@ mod tests {
             assert_eq!(record.array().element_size(), n as u32);
             assert_eq!(record.request().is_err(), n > 16, "{n}");
         }
-        // Shuffled, but by what?
+        // The shuffle flag without an element size.
         for last in [&[][..], &[0]] {
             let mut words = [&good[..], last].concat();
             words[2] |= 1 << 24;

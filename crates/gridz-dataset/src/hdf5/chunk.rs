@@ -1,8 +1,9 @@
-//! The chunks of a dataset whose filters gridz can do itself: gridz's own, alone or with HDF5's shuffle before it.
+//! Encodes and decodes chunks exactly as HDF5's filter pipeline would: gridz, alone or after HDF5's
+//! shuffle.
 //!
-//! The encoded bytes are those that the filter would write, and whatever the filter can read is read. What a chunk is in HDF5's
-//! pipeline is in `filter`: in short, frames hold the array itself where HDF5 has shuffled it, and what does not fit its
-//! description is framed as plain bytes, as it came.
+//! The encoded bytes are those of the filter, and everything that the filter can read is read.
+//! `filter` describes the details. In short: a shuffled chunk is framed unshuffled, and a chunk
+//! that does not fit its description is framed as plain bytes, unchanged.
 
 use super::abi;
 use super::cd::{Record, Values};
@@ -15,21 +16,21 @@ use gridz::{Context, Prepared, Promise, Verify};
 use gridz_codecs::error::{Error, Result, try_vec};
 use gridz_codecs::types::Array;
 
-/// What HDF5 does with a chunk of the dataset.
+/// The filter pipeline of a dataset.
 #[derive(Clone)]
 pub struct ChunkFilters {
     record: Record,
     prepared: Prepared,
-    /// The element size of the shuffle before gridz.
+    /// Element size of the shuffle before gridz.
     shuffle: Option<usize>,
     verify: Verify,
 }
 
 impl ChunkFilters {
-    /// Those of a dataset with chunks of `chunk_bytes`.
+    /// The pipeline of a dataset with chunks of `chunk_bytes`.
     ///
     /// # Errors
-    /// Why gridz cannot do them, in words that follow "because".
+    /// The reason why gridz cannot apply it; it completes "because …".
     pub fn new(pipeline: &[PipelineEntry], chunk_bytes: u64) -> std::result::Result<Self, String> {
         let (gridz, shuffle) = match pipeline {
             [gridz] if gridz.id == FILTER_ID => (gridz, false),
@@ -47,7 +48,7 @@ impl ChunkFilters {
         };
         let shuffle = match (shuffle, record.shuffle()) {
             (false, None) => None,
-            // Elements of one byte are the same shuffled.
+            // Shuffling elements of one byte changes nothing.
             (true, Some(1)) => None,
             (true, Some(size)) if !is_plain_bytes(record.array()) => Some(size as usize),
             _ => return Err("its chunks are shuffled in a way that gridz has no note of".into()),
@@ -62,7 +63,7 @@ impl ChunkFilters {
             .map_err(|error| error.context().to_owned())
     }
 
-    /// The same, which compare checksums or do not.
+    /// Sets whether checksums are verified.
     pub fn verifying(&self, verify: Verify) -> Self {
         Self { verify, ..self.clone() }
     }
@@ -72,8 +73,8 @@ impl ChunkFilters {
         self.record == other.record
     }
 
-    /// The bit of gridz, and that of shuffle if there is one, in the filter mask of a chunk, where it says that a filter has
-    /// been left out.
+    /// Bits of gridz and of shuffle (0 if there is none) in a chunk's filter mask. A set bit means
+    /// that the filter was left out.
     fn bits(&self) -> (u32, u32) {
         if self.record.shuffle().is_some() { (2, 1) } else { (1, 0) }
     }
@@ -105,7 +106,7 @@ impl ChunkCoder for ChunkFilters {
             let text = format!("a chunk of {n_bytes} bytes in place of one of {}", chunk.len());
             Err(Error::corrupt(text))
         };
-        // Whether the bytes are shuffled now.
+        // Whether `chunk` is shuffled at this point.
         let is_shuffled = if mask & gridz != 0 {
             if stored.len() != chunk.len() {
                 return wrong(stored.len() as u64);
@@ -121,8 +122,8 @@ impl ChunkCoder for ChunkFilters {
             }
             chunk[n_bytes as usize..].fill(0);
             gridz::decompress(stored, chunk, self.verify, context)?;
-            // Of an array that it shuffles again the filter gives HDF5 shuffled bytes, which HDF5 takes as they are where
-            // it has left out its own shuffle.
+            // For an array, the filter returns shuffled bytes to HDF5. If HDF5 left out its own
+            // shuffle, it uses these bytes as the chunk.
             if as_it_came { was_shuffled } else { !was_shuffled }
         };
         if let Some(size) = self.shuffle.filter(|_| is_shuffled) {
@@ -164,7 +165,7 @@ mod tests {
         PipelineEntry { id, flags: 0, values: values.to_vec(), n_values: values.len() }
     }
 
-    /// Every way in which HDF5 can have stored a chunk, with what it would read back.
+    /// All ways in which HDF5 can have stored a chunk, with the result of reading it.
     #[test]
     fn masks_say_what_was_left_out() {
         let array = Array::new(DType::F32, ByteOrder::Little, Shape::new(&[30, 40]).unwrap()).unwrap();
@@ -199,7 +200,7 @@ mod tests {
         for (mask, stored) in [
             (0, compress(&array, &chunk)),
             (0, compress(&plain, &shuffled)),
-            // Without HDF5's shuffle the filter has unshuffled what was not shuffled.
+            // HDF5 left out its shuffle, so the filter unshuffled bytes that were not shuffled.
             (1, compress(&array, &unshuffled)),
             (1, compress(&plain, &chunk)),
             (2, shuffled.clone()),
@@ -207,7 +208,7 @@ mod tests {
         ] {
             assert_eq!(read(&behind, mask, &stored).unwrap(), chunk, "{mask}");
         }
-        // Less than a chunk is a chunk that ends in zeros, and only of plain bytes.
+        // A shorter chunk is padded with zeros, but only if it was framed as plain bytes.
         let cut = compress(&Array::bytes(100).unwrap(), &chunk[..100]);
         let back = read(&alone, 0, &cut).unwrap();
         assert!(back[..100] == chunk[..100] && back[100..].iter().all(|&byte| byte == 0));

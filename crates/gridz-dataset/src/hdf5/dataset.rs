@@ -1,4 +1,4 @@
-//! What the chunks of a dataset are, in gridz's terms.
+//! Describes the chunks of an HDF5 dataset in the types of gridz.
 
 use std::ffi::c_int;
 
@@ -12,29 +12,30 @@ use gridz_codecs::types::{Array, ByteOrder, DType, MAX_RANK, Shape};
 
 /// A dataset about to be created or written.
 pub struct Dataset {
-    /// What to compress with.
+    /// Codec and parameters.
     pub request: Request,
-    /// One chunk.
+    /// Type and extents of one chunk.
     pub array: Array,
-    /// Flags of our place in the pipeline.
+    /// Flags of the gridz filter in the pipeline.
     pub flags: u32,
-    /// What runs before gridz.
+    /// The filter that runs before gridz.
     pub before: Before,
 }
 
-/// What HDF5 does with a chunk before gridz gets it.
+/// The filters that HDF5 applies to a chunk before gridz.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Before {
-    /// Nothing.
+    /// None.
     Nothing,
-    /// The shuffle filter, with elements of so many bytes, and nothing else. That can be undone.
+    /// Only the shuffle filter, with elements of that many bytes. gridz can undo it.
     Shuffle(u32),
-    /// The filter of this number, at least. What it hands on is not the array any more, nor even of a known length.
+    /// Others; this is the number of the last one. Its output is not the array, and its length is
+    /// unknown.
     Other(c_int),
 }
 
 impl Before {
-    /// What people call it.
+    /// Name of the filter for people.
     fn name(self) -> Option<String> {
         match self {
             Self::Nothing => None,
@@ -43,12 +44,13 @@ impl Before {
         }
     }
 
-    /// The filters before ours in the pipeline, of a datatype of `size` bytes.
+    /// Classifies the filters before gridz in the pipeline, for a datatype of `size` bytes.
     fn of(filters: &[PipelineEntry], size: usize) -> Self {
         match filters {
             [] => Self::Nothing,
             [shuffle] if shuffle.id == abi::FILTER_SHUFFLE => {
-                // Where its own set_local has run, which is before ours, it has noted the size, in 32 bits.
+                // If its own `set_local` has run, which is before ours, it has stored the size, in
+                // 32 bits.
                 let noted = shuffle.values.first().copied().filter(|&size| size > 0);
                 u32::try_from(size).map_or(Self::Other(shuffle.id), |size| Self::Shuffle(noted.unwrap_or(size)))
             }
@@ -58,11 +60,12 @@ impl Before {
 }
 
 impl Dataset {
-    /// Asks the calling library about filter `id` in `dcpl`, datatype and chunk extents. Without the fill value: where a
-    /// dataset is not new it is in the record, and to ask for it makes some versions of libhdf5 crash.
+    /// Queries the calling library for filter `id` in `dcpl`, for the datatype and the chunk
+    /// extents. It does not ask for the fill value: for an existing dataset the record has it, and
+    /// the query crashes some versions of libhdf5.
     ///
     /// # Errors
-    /// Whatever forbids to write such a dataset, in words for its creator.
+    /// The reason why such a dataset cannot be written, in words for its creator.
     pub fn describe(api: &Api, id: c_int, dcpl: Hid, dtype: Hid, space: Hid) -> Result<Self> {
         if dcpl < 0 || dtype < 0 || space < 0 {
             return Err(Error::unsupported(
@@ -86,7 +89,7 @@ impl Dataset {
             Before::Other(_) => Array::bytes(array.n_bytes())?,
             _ => array,
         };
-        // Those of a record may be another array's; what the user names must be of this one.
+        // A record's missing elements may belong to another array. A user's must fit this one.
         let request = if let Values::Record(_) = values { request.with_missing_of(&array) } else { request };
         request.check_dataset(array.dtype(), before.name().as_deref())?;
         if request.mode() != Mode::Lossless {
@@ -96,24 +99,24 @@ impl Dataset {
                      lossless codec"
                 )));
             }
-            // The codec may refuse such chunks.
+            // The codec may reject such chunks.
             gridz::compress_bound(&array, &request)?;
         }
         check_frame_fits(api, &array)?;
         Ok(Self { request, array, flags, before })
     }
 
-    /// The same with its fill value, for a dataset that is being created. HDF5 crashes when it is asked for that of one
-    /// that exists, while it opens that for writing; its record has it.
+    /// Adds the fill value, for a dataset that is being created. HDF5 crashes if this is queried
+    /// for an existing dataset while that is opened for writing; its record has the value.
     ///
     /// # Errors
-    /// If the codec wants a fill value that it cannot be given.
+    /// Those of reading a fill value that the codec needs.
     pub fn with_fill(self, api: &Api, dcpl: Hid, dtype: Hid) -> Result<Self> {
         let request = with_fill(api, dcpl, dtype, &self.array, self.request)?;
         Ok(Self { request, ..self })
     }
 
-    /// Why gridz will not compress any chunk of the dataset, where that is so and was not asked for.
+    /// Why gridz will not compress any chunk of the dataset, if the user did not ask for that.
     pub fn why_stored(&self) -> Option<String> {
         match self.before {
             _ if self.request.codec() == gridz::STORED => None,
@@ -127,7 +130,8 @@ impl Dataset {
     }
 }
 
-/// The request with the fill value that the user has set in `dcpl`, if there is one and the codec keeps missing elements.
+/// Adds the fill value that the user has set in `dcpl`, if any and if the codec uses missing
+/// elements.
 pub(super) fn with_fill(api: &Api, dcpl: Hid, dtype: Hid, array: &Array, request: Request) -> Result<Request> {
     if !request.wants_missing() {
         return Ok(request);
@@ -147,7 +151,7 @@ pub(super) fn with_fill(api: &Api, dcpl: Hid, dtype: Hid, array: &Array, request
     request.with_fill(array, one_element(&bytes, array.element_size() as usize)?)
 }
 
-/// The one value of a fill value, which has several elements where the datatype is an array of them.
+/// The single value of a fill value. If the datatype is an array, all its elements must be equal.
 fn one_element(bytes: &[u8], size: usize) -> Result<&[u8]> {
     match bytes.split_at_checked(size) {
         Some((first, rest)) if rest.chunks(size).all(|other| other == first) => Ok(first),
@@ -158,7 +162,8 @@ fn one_element(bytes: &[u8], size: usize) -> Result<&[u8]> {
     }
 }
 
-/// libhdf5 before 2.0 keeps the length of a filtered chunk in 32 bits.
+/// Rejects chunks that are too large for libhdf5 before 2.0, which stores the length of a filtered
+/// chunk in 32 bits.
 fn check_frame_fits(api: &Api, array: &Array) -> Result<()> {
     let (major, minor) = api.version();
     if major < 2 && gridz::stored_bytes(array) + MAX_PARAMS as u64 > u64::from(u32::MAX) {
@@ -171,18 +176,18 @@ fn check_frame_fits(api: &Api, array: &Array) -> Result<()> {
     Ok(())
 }
 
-/// One element of `dtype`; of an array type an array.
+/// Describes one element of `dtype`. For an array type this is an array.
 pub(super) fn element(api: &Api, dtype: Hid) -> Result<Array> {
     chunk(api, dtype, &[])
 }
 
-/// One chunk of `extents` elements of `dtype`.
+/// Describes one chunk of `extents` elements of `dtype`.
 fn chunk(api: &Api, dtype: Hid, extents: &[u64]) -> Result<Array> {
     if api.class(dtype) == Some(class::ARRAY)
         && let Some((base, inner)) = api.base(dtype).zip(api.array_extents(dtype))
         && extents.len() + inner.len() <= MAX_RANK
     {
-        // Elements that are arrays: more axes of the same array.
+        // Elements that are arrays become additional axes.
         return chunk(api, base.id(), &[extents, &inner].concat());
     }
     let shape = Shape::new(extents)?;
@@ -199,7 +204,7 @@ fn chunk(api: &Api, dtype: Hid, extents: &[u64]) -> Result<Array> {
     }
 }
 
-/// Whether elements of `dtype` are members of enumerations, such as h5py's booleans, or arrays of them.
+/// Whether elements of `dtype` are enumerations, such as h5py's booleans, or arrays of these.
 pub(super) fn is_enumeration(api: &Api, dtype: Hid) -> bool {
     match api.class(dtype) {
         Some(class::ENUMERATION) => true,
@@ -208,7 +213,7 @@ pub(super) fn is_enumeration(api: &Api, dtype: Hid) -> bool {
     }
 }
 
-/// The number that `dtype` is; `None` for everything whose bytes gridz does not interpret.
+/// Type and byte order of a number. `None` for all types that gridz does not interpret.
 fn number(api: &Api, dtype: Hid, size: usize) -> Option<(DType, ByteOrder)> {
     match api.class(dtype)? {
         class::INTEGER if api.precision(dtype)? == 8 * size => {
@@ -249,8 +254,8 @@ fn byte_order(api: &Api, dtype: Hid) -> Option<ByteOrder> {
     }
 }
 
-/// The float of `size` bytes with these bit fields. Where nobody can tell the fields, 4 and 8 bytes are
-/// taken for IEEE: another format would only compress less well.
+/// The float type of `size` bytes with these bit fields. Without known fields, 4 and 8 bytes are
+/// assumed to be IEEE: another format would only compress less well.
 fn float(size: usize, fields: Option<FloatFields>) -> Option<DType> {
     let Some(fields) = fields else {
         return match size {

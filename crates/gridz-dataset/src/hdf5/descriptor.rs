@@ -1,8 +1,9 @@
-//! The file of a dataset, read beside libhdf5 by its descriptor.
+//! Reads chunks directly from a dataset's file, through HDF5's own file descriptor.
 //!
-//! HDF5 reads a chunk as a whole. It tells where chunks are, though, and, for drivers that say so of themselves, by which
-//! descriptor it reads the file; others (files in memory, in several parts, by MPI-IO, in a cloud) have none. What HDF5 has not
-//! written yet is written first. The descriptor stays HDF5's, and its position is left alone.
+//! HDF5 itself reads whole chunks only. But it reports the addresses of chunks and, for some
+//! drivers, the descriptor of the file. Other drivers have no descriptor: files in memory, in
+//! several parts, through MPI-IO, or in the cloud. HDF5 flushes its buffers first. It keeps the
+//! ownership of the descriptor, whose file position is not changed.
 #![allow(unsafe_code)] // calls into libhdf5, and the descriptor of another
 
 use std::ffi::{c_int, c_uint, c_ulong, c_void};
@@ -19,7 +20,7 @@ use crate::bulk::ReadAt;
 use gridz_codecs::error::{Error, ErrorKind, Result};
 
 functions! {
-    /// What tells the descriptor of a file.
+    /// Functions that lead to the descriptor of a file.
     struct Files {
         access_plist: "H5Fget_access_plist" fn(Hid) -> Hid;
         create_plist: "H5Fget_create_plist" fn(Hid) -> Hid;
@@ -32,22 +33,22 @@ functions! {
     }
 }
 
-/// With what a file of HDF5 begins, behind its user block.
+/// Signature at the start of an HDF5 file, after its user block.
 const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
 
-/// A file that is open, and whose descriptor is HDF5's.
+/// An open file whose descriptor belongs to HDF5.
 pub struct Descriptor {
     file: ManuallyDrop<File>,
-    /// Bytes of other programs before those of HDF5.
+    /// Length of the user block, which precedes HDF5's own bytes.
     pub user_block: u64,
 }
 
 impl Descriptor {
-    /// That of the file of a dataset, to which everything is written that HDF5 has of it in memory. It must not be used after
-    /// the file was closed. `None`: why there is none, in words that follow "because".
+    /// Flushes the file of a dataset and borrows its descriptor, which is valid while the file is
+    /// open. The inner `Err` is the reason why there is none; it completes "because …".
     ///
     /// # Errors
-    /// `Host` if HDF5 cannot write what it has.
+    /// `Host` if HDF5 cannot flush the file.
     pub fn of(library: &Library, dataset: Hid) -> Result<std::result::Result<Self, &'static str>> {
         let Some(files) = &library.files else {
             return Ok(Err("the program does not tell the functions for that"));
@@ -57,7 +58,8 @@ impl Descriptor {
         let access = unsafe { (files.access_plist)(file.id()) };
         let access = library.owned_plist(access, "H5Fget_access_plist")?;
         let (mut flags, mut handle, mut intent, mut user_block) = (0, std::ptr::null_mut(), 0, 0);
-        // SAFETY: takes any ids, and places for the answers. A driver that is not known has none.
+        // SAFETY: takes any ids, and valid pointers for the results. The query fails for an unknown
+        // driver.
         let asked = library.quietly(|| unsafe {
             let driver = (files.driver)(access.id());
             ok((files.driver_flags)(driver, &mut flags))
@@ -70,7 +72,7 @@ impl Descriptor {
         // SAFETY: takes any id.
         let created = unsafe { (files.create_plist)(file.id()) };
         let created = library.owned_plist(created, "H5Fget_create_plist")?;
-        // SAFETY: takes any ids, and places for the answers.
+        // SAFETY: takes any ids, and valid pointers for the results.
         let asked = unsafe {
             ok((files.intent)(file.id(), &mut intent)).and(ok((files.user_block)(created.id(), &mut user_block)))
         };
@@ -80,7 +82,8 @@ impl Descriptor {
             let done = unsafe { (files.flush)(file.id(), abi::SCOPE_LOCAL) };
             ok(done).ok_or_else(|| library.failed("H5Fflush"))?;
         }
-        // SAFETY: such a driver tells where its descriptor is, which is open while the file is; it is not closed here.
+        // SAFETY: such a driver returns a pointer to its descriptor, which is open while the file
+        // is. `ManuallyDrop` keeps it from being closed here.
         let file = ManuallyDrop::new(unsafe { File::from_raw_fd(handle.cast::<c_int>().read()) });
         let (found, mut begin) = (Self { file, user_block }, [0; SIGNATURE.len()]);
         let is_it = found.read_at(user_block, &mut begin).is_ok() && begin == *SIGNATURE;

@@ -1,9 +1,10 @@
-//! Finds the libhdf5 that called us.
+//! Finds the libhdf5 that called the plugin.
 //!
-//! The plugin must not link libhdf5: a process may hold several (the wheels of h5py, netCDF4 and
-//! tables each bring one), none of them need be visible to others, and an id of one means nothing, or
-//! something else, in another. So every callback passes its return address; the object that contains
-//! it is the calling library, and the functions are looked up there, once per object.
+//! The plugin must not link libhdf5. A process may contain several: the wheels of h5py, netCDF4 and
+//! tables each bring one. They need not be visible to each other, and an id of one means nothing,
+//! or something else, in another. So every callback passes its return address. The object that
+//! contains this address is the calling library. The functions are looked up there, once per
+//! object.
 
 #![allow(unsafe_code)] // dladdr, dlsym and the functions found
 
@@ -20,7 +21,7 @@ use super::abi::{self, Hid};
 use super::functions::{Find, functions};
 
 functions! {
-    /// What every libhdf5 has that gridz works with.
+    /// Functions that gridz needs from every libhdf5.
     struct Base {
         get_libversion: "H5get_libversion" fn(*mut c_uint, *mut c_uint, *mut c_uint) -> c_int;
         get_nfilters: "H5Pget_nfilters" fn(Hid) -> c_int;
@@ -40,7 +41,7 @@ functions! {
     }
 }
 
-/// The functions of one libhdf5. libhdf5 stays loaded once they are known.
+/// Functions of one libhdf5, which stays loaded once they are known.
 pub struct Api {
     base: Base,
     errors: Option<Errors>,
@@ -49,17 +50,17 @@ pub struct Api {
 }
 
 impl Api {
-    /// The functions, if `find` knows the addresses of all that are needed.
+    /// Resolves the functions if `find` knows the addresses of all required ones.
     ///
     /// # Errors
-    /// The name of the first one that is missing.
+    /// The name of the first function that is missing.
     ///
     /// # Safety
-    /// `find` must return the address of the named symbol of one initialised libhdf5.
+    /// `find` must return the address of the named symbol of one initialized libhdf5.
     pub(super) unsafe fn resolve(find: &Find) -> std::result::Result<Self, &'static CStr> {
-        // SAFETY: `find` is what it has to be by our own contract.
+        // SAFETY: our caller's promise about `find`.
         let base = unsafe { Base::resolve(find)? };
-        // SAFETY: as above.
+        // SAFETY: the caller's promise.
         let (errors, floats, fills) =
             unsafe { (Errors::resolve(find), Floats::resolve(find).ok(), Fills::resolve(find).ok()) };
         let api = Self { base, errors, floats, fills };
@@ -72,11 +73,12 @@ impl Api {
 type PushFn =
     unsafe extern "C" fn(Hid, *const c_char, *const c_char, c_uint, Hid, Hid, Hid, *const c_char, ...) -> c_int;
 
-/// `H5Eget_auto2`, whose second argument is a place for the address of a function.
+/// `H5Eget_auto2`. The second argument points to the address of a function.
 type GetAutoFn = unsafe extern "C" fn(Hid, *mut *mut c_void, *mut *mut c_void) -> c_int;
 
 functions! {
-    /// What tells float formats apart. Programs with a static libhdf5 have these only if they use them.
+    /// Functions that distinguish float formats. Programs with a static libhdf5 contain them only
+    /// if they use them.
     struct Floats {
         get_fields: "H5Tget_fields" fn(Hid, *mut usize, *mut usize, *mut usize, *mut usize, *mut usize) -> c_int;
         get_ebias: "H5Tget_ebias" fn(Hid) -> usize;
@@ -84,8 +86,8 @@ functions! {
 }
 
 functions! {
-    /// What tells fill values. Programs with a static libhdf5 may not have these, though most do: they are where chunks
-    /// are chosen.
+    /// Functions that read fill values. Programs with a static libhdf5 may lack them, but most have
+    /// them, because they are in the same object files as the functions that set chunk extents.
     struct Fills {
         is_defined: "H5Pfill_value_defined" fn(Hid, *mut c_int) -> c_int;
         get: "H5Pget_fill_value" fn(Hid, Hid, *mut c_void) -> c_int;
@@ -101,14 +103,15 @@ pub enum Callback {
     SetLocal,
 }
 
-/// A variable of libhdf5 that holds an id: set when it initialises, only read here. A program that uses
-/// the variable itself may have a copy that is set in its place; then this one stays negative.
+/// A variable of libhdf5 that holds an id. libhdf5 sets it when it initializes; here it is only
+/// read. A program that uses the variable itself may have a copy that is set instead; this one then
+/// stays negative.
 #[derive(Clone, Copy)]
 struct IdVariable(*const Hid);
 
 // SAFETY: points to a variable that does not change while callbacks run.
 unsafe impl Sync for IdVariable {}
-// SAFETY: as above.
+// SAFETY: the same.
 unsafe impl Send for IdVariable {}
 
 impl IdVariable {
@@ -148,7 +151,7 @@ impl Errors {
     }
 }
 
-/// The parts of a binary float: sign, exponent and mantissa positions and widths, exponent bias.
+/// Bit fields of a binary float.
 #[derive(Debug, PartialEq, Eq)]
 pub struct FloatFields {
     /// Position of the sign bit.
@@ -157,19 +160,19 @@ pub struct FloatFields {
     pub exponent: (usize, usize),
     /// Position and width of the mantissa.
     pub mantissa: (usize, usize),
-    /// What is added to the exponent.
+    /// Exponent bias.
     pub bias: usize,
 }
 
 /// One filter of a pipeline.
 pub struct PipelineEntry {
-    /// Its number.
+    /// Number of the filter.
     pub id: c_int,
-    /// Its flags.
+    /// Flags of the filter.
     pub flags: c_uint,
-    /// Its cd_values; the first 256 if there are more.
+    /// cd_values of the filter; the first 256 if there are more.
     pub values: Vec<u32>,
-    /// How many there are.
+    /// Total number of cd_values.
     pub n_values: usize,
 }
 
@@ -180,7 +183,7 @@ pub struct OwnedType<'a> {
 }
 
 impl OwnedType<'_> {
-    /// Its id.
+    /// The id.
     pub fn id(&self) -> Hid {
         self.id
     }
@@ -193,8 +196,8 @@ impl Drop for OwnedType<'_> {
     }
 }
 
-/// Calls into the calling library. Ids may be invalid: libhdf5 checks them and returns an error, which
-/// is `None` here.
+/// Calls into the calling library. Ids may be invalid: libhdf5 checks them and returns an error,
+/// which becomes `None`.
 impl Api {
     /// Major and minor version.
     pub fn version(&self) -> (c_uint, c_uint) {
@@ -213,7 +216,8 @@ impl Api {
             .map(|i| {
                 let (mut flags, mut config, mut n_values) = (0, 0, 256);
                 let mut values = vec![0; n_values];
-                // SAFETY: `values` has room for `n_values` words; a name of no bytes needs no memory.
+                // SAFETY: `values` has room for `n_values` words; a name of no bytes needs no
+                // memory.
                 let id = unsafe {
                     let (values, name) = (values.as_mut_ptr(), std::ptr::null_mut());
                     (self.base.get_filter)(dcpl, i, &mut flags, &mut n_values, values, 0, name, &mut config)
@@ -286,20 +290,20 @@ impl Api {
         Some(FloatFields { sign, exponent: (e_at, e_bits), mantissa: (m_at, m_bits), bias })
     }
 
-    /// Whether the user has set a fill value in a dataset creation property list. `None` if that cannot be told, also
-    /// where the program does not have the function.
+    /// Whether the user has set a fill value in a dataset creation property list. `None` if this is
+    /// unknown, also because the program lacks the function.
     pub fn has_fill(&self, dcpl: Hid) -> Option<bool> {
         let mut status = 0;
-        // SAFETY: takes any id, and a place for the answer.
+        // SAFETY: takes any id, and a valid pointer for the result.
         ok(unsafe { (self.fills.as_ref()?.is_defined)(dcpl, &mut status) })?;
         Some(status == abi::FILL_USER_DEFINED)
     }
 
-    /// Writes that value, as an element of datatype `dtype`, over the bytes of `element`.
+    /// Writes that fill value, as an element of datatype `dtype`, to the start of `element`.
     pub fn read_fill(&self, dcpl: Hid, dtype: Hid, element: &mut [u8]) -> Option<()> {
         let get = self.fills.as_ref()?.get;
         let is_long_enough = self.size(dtype)? <= element.len();
-        // SAFETY: takes any ids; an element of the type has room.
+        // SAFETY: takes any ids; `element` has room for an element of the type.
         ok(is_long_enough.then(|| unsafe { get(dcpl, dtype, element.as_mut_ptr().cast()) })?)
     }
 
@@ -321,16 +325,17 @@ impl Api {
         Some(dims.to_vec())
     }
 
-    /// Whether libhdf5 itself shows its error stack when a call fails, as it does unless the program forbids it.
+    /// Whether libhdf5 prints its error stack when a call fails. It does unless the program turns
+    /// this off.
     pub fn shows_errors(&self) -> bool {
         let Some(get_auto) = self.errors.as_ref().and_then(|errors| errors.get_auto) else { return false };
         let (mut function, mut data) = (std::ptr::null_mut(), std::ptr::null_mut());
-        // SAFETY: places for two addresses.
+        // SAFETY: valid pointers to two addresses.
         let asked = unsafe { get_auto(abi::DEFAULT_STACK, &mut function, &mut data) };
         asked >= 0 && !function.is_null()
     }
 
-    /// Puts `text` on the error stack as coming from `callback`; `None` if that is not possible.
+    /// Pushes `text` on the error stack as an error of `callback`. `None` if that is impossible.
     pub fn push_error(&self, callback: Callback, text: &CStr) -> Option<()> {
         let errors = self.errors.as_ref()?;
         let (function, minor) = match callback {
@@ -339,7 +344,8 @@ impl Api {
         };
         let (class, major, minor) = (errors.class.get()?, errors.major.get()?, minor.get()?);
         let (file, function, line) = (c"gridz".as_ptr(), function.as_ptr(), 0);
-        // SAFETY: ids of this library; strings that end in NUL, of which the format takes exactly one.
+        // SAFETY: ids of this library, and strings that end in NUL. The format takes exactly one
+        // string.
         ok(unsafe {
             (errors.push)(
                 abi::DEFAULT_STACK,
@@ -363,8 +369,8 @@ pub(super) fn ok(status: c_int) -> Option<()> {
 
 /// The libhdf5 whose code contains `address`; `None` if its functions cannot be found.
 ///
-/// A library that was found stays loaded. One whose functions are not found may be unloaded, and another may be loaded
-/// at its address: that is remembered of the main program only.
+/// A library that was found stays loaded. A library whose functions are not found may be unloaded,
+/// and another may be loaded at its address. So a failure is remembered only for the main program.
 pub fn calling_library(address: *const c_void) -> Option<&'static Api> {
     /// An append-only list: no lock that a fork could leave locked.
     struct Known {
@@ -387,7 +393,7 @@ pub fn calling_library(address: *const c_void) -> Option<&'static Api> {
         return None;
     }
     let mut new = Box::new(Known { base: object.base as usize, api, next: OnceBox::new() });
-    // Another thread may have appended an entry meanwhile, also one of this very object.
+    // Meanwhile another thread may have appended an entry, perhaps for this very object.
     while let Err(back) = list.set(new) {
         let known = list.get()?;
         if known.base == object.base as usize {
@@ -412,8 +418,9 @@ impl Object {
         if info.dli_fname.is_null() {
             return None;
         }
-        // SAFETY: a string of the dynamic linker that lives as long as the object. The address is one of a function
-        // that calls us or that we may call, so the object outlives this value, which is used within that call only.
+        // SAFETY: a string of the dynamic linker, valid as long as the object. The address is that
+        // of a function that calls us or that we may call. So the object outlives this value, which
+        // is used within that call only.
         let path = unsafe { CStr::from_ptr(info.dli_fname) };
         Some(Self { base: info.dli_fbase, path })
     }
@@ -421,24 +428,27 @@ impl Object {
     fn resolve(&self) -> Option<Api> {
         let handle = self.handle();
         if !handle.is_null() {
-            // SAFETY: a valid handle; the lookup accepts symbols of the calling object only, which is a
-            // libhdf5, since it has called our callback.
+            // SAFETY: a valid handle. `exported` accepts only symbols of the calling object. That
+            // object is a libhdf5, since it has called our callback.
             let api = unsafe { Api::resolve(&|name| self.exported(handle, name)) };
             if let Ok(api) = api {
                 return Some(api);
             }
         }
-        // A program with libhdf5 linked in statically, unless it was stripped.
+        // A program with a statically linked libhdf5, unless its symbols were stripped.
         let symbols = self.is_main_program().then(StaticSymbols::of_program).flatten()?;
         // SAFETY: the addresses are those of the calling program's own symbols.
         unsafe { Api::resolve(&|name| symbols.find(name)) }.ok()
     }
 
-    /// A handle that is never closed, so the object stays loaded; null if the dynamic loader does not know its name.
+    /// A handle that is never closed, so the object stays loaded; null if the dynamic loader does
+    /// not know its name.
     fn handle(&self) -> *mut c_void {
-        // The main program has no name to the dynamic linker, but symbols if it exports them.
+        // The main program has no name for the dynamic linker. Its symbols are visible if it
+        // exports them.
         let name = if self.is_main_program() { std::ptr::null() } else { self.path.as_ptr() };
-        // SAFETY: null or a string; with RTLD_NOLOAD this only counts one more user of what is loaded.
+        // SAFETY: null or a string. RTLD_NOLOAD only increments the reference count of a loaded
+        // object.
         unsafe { libc::dlopen(name, libc::RTLD_LAZY | libc::RTLD_NOLOAD) }
     }
 
@@ -449,7 +459,7 @@ impl Object {
         main.is_some_and(|main| main.base == self.base)
     }
 
-    /// The address of an exported symbol of this very object, not of one it depends on.
+    /// The address of a symbol that this object itself exports, not one of its dependencies.
     fn exported(&self, handle: *mut c_void, name: &CStr) -> Option<*mut c_void> {
         // SAFETY: a valid handle and a string.
         let address = unsafe { libc::dlsym(handle, name.as_ptr()) };
@@ -458,19 +468,19 @@ impl Object {
     }
 }
 
-/// The address of a function that any part of the program can use.
+/// The address of a function that is visible to the whole process.
 pub(super) fn shared_function(name: &CStr) -> Option<*mut c_void> {
     // SAFETY: a string.
     let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     (!address.is_null()).then_some(address)
 }
 
-/// The address of a function that is linked into the program statically.
+/// The address of a function that is statically linked into the program.
 pub(super) fn static_function(name: &CStr) -> Option<*mut c_void> {
     StaticSymbols::of_program()?.find(name)
 }
 
-/// The address of a function of the library, or of the program, that contains the function at `beside`.
+/// The address of a function in the same library or program as the function at `beside`.
 pub(super) fn function_beside(beside: *const c_void, name: &CStr) -> Option<*mut c_void> {
     let object = Object::containing(beside)?;
     let handle = object.handle();
@@ -478,7 +488,7 @@ pub(super) fn function_beside(beside: *const c_void, name: &CStr) -> Option<*mut
     exported.or_else(|| if object.is_main_program() { static_function(name) } else { None })
 }
 
-/// The functions of HDF5 in the symbol table of the running program's file, which is read once per process.
+/// Symbols of HDF5 in the running program's own file, which is read once per process.
 struct StaticSymbols(HashMap<CString, usize>);
 
 impl StaticSymbols {
@@ -493,7 +503,7 @@ impl StaticSymbols {
     }
 
     fn read(main_program: &Object) -> Option<Self> {
-        // Not the path the dynamic linker knows: that is whatever the program was told as its name.
+        // Not the dynamic linker's path: that is whatever name the program was started with.
         let file = std::fs::read("/proc/self/exe").ok()?;
         let elf = ElfBytes::<NativeEndian>::minimal_parse(&file).ok()?;
         let first = elf.segments()?.iter().filter(|segment| segment.p_type == PT_LOAD).map(|s| s.p_vaddr).min()?;
@@ -504,7 +514,7 @@ impl StaticSymbols {
             let name = names.get_raw(symbol.st_name as usize).ok().filter(|name| name.starts_with(b"H5"))?;
             Some((CString::new(name).ok()?, bias.wrapping_add(symbol.st_value as usize)))
         });
-        // The first of several symbols of one name, as a search from the start would find it.
+        // If several symbols have one name, the first counts, as in a search from the start.
         let mut addresses = HashMap::new();
         of_hdf5.for_each(|(name, address)| {
             addresses.entry(name).or_insert(address);
@@ -519,7 +529,8 @@ impl StaticSymbols {
 
 #[cfg(test)]
 impl Api {
-    /// The functions of the libhdf5 that this program is linked with, but those for fill values.
+    /// The functions of the libhdf5 that this program is linked with, without those for fill
+    /// values.
     pub fn without_fills() -> Self {
         let find = |name: &CStr| {
             let is_there = !name.to_bytes().windows(4).any(|part| part == b"fill");

@@ -1,16 +1,16 @@
-//! The entry points that libhdf5 calls.
+//! Entry points of the filter that libhdf5 calls.
 //!
 //! ```text
-//! create   can_apply   refuses what cannot be written
-//!          set_local   stores the resolved choice and the chunk's description in the cd_values
+//! create   can_apply   rejects datasets that cannot be written
+//!          set_local   stores the resolved request and the chunk's description in the cd_values
 //! write    filter      chunk -> frame
-//! read     filter      frame -> chunk; asks nothing of libhdf5
+//! read     filter      frame -> chunk; does not query libhdf5
 //! ```
 //!
-//! Two rules come from what libhdf5 does with failures. A filter that fails to *encode* loses the
-//! chunk (mandatory) or leaves it uncompressed (optional), without an error that anyone sees, so
-//! encoding falls back to `stored` and fails only if there is no memory even for that. And the
-//! caller's buffer is not touched before success is certain.
+//! Two rules follow from how libhdf5 handles failures. A filter that fails to *encode* loses the
+//! chunk (mandatory filter) or leaves it uncompressed (optional filter), without a visible error.
+//! So encoding falls back to `stored`, and fails only if there is no memory even for that. Second,
+//! the caller's buffer is not modified before success is certain.
 
 #![allow(unsafe_code)] // C entry points
 
@@ -29,10 +29,10 @@ use gridz_codecs::error::{Error, ErrorKind, Result, guarded};
 use gridz_codecs::settings::{self, Backend, LogLevel};
 use gridz_codecs::types::{Array, DType};
 
-/// The filter's number: from the range for private use until one is registered.
+/// The filter's number, from the range for private use until one is registered.
 pub const FILTER_ID: c_int = 34013;
 
-/// Stored in every file and shown where the plugin is missing.
+/// Name of the filter. HDF5 stores it in every file and shows it where the plugin is missing.
 const NAME: &CStr = const {
     let text = concat!(
         "gridz ",
@@ -62,8 +62,8 @@ pub fn class() -> *const c_void {
     (&raw const CLASS).cast()
 }
 
-/// Defines a callback that passes its own return address, which lies in the calling libhdf5, as a
-/// fourth argument.
+/// Defines a callback that calls `$body` with its own return address as a fourth argument. This
+/// address lies in the libhdf5 that calls.
 macro_rules! with_caller {
     ($name:ident => $body:ident) => {
         #[cfg(target_arch = "x86_64")]
@@ -78,7 +78,8 @@ macro_rules! with_caller {
             core::arch::naked_asm!("hint #34", "mov x3, x30", "b {}", sym $body)
         }
 
-        // Elsewhere the library is not found: chunks are plain bytes unless the cd_values say more.
+        // On other machines the library is not found: chunks are plain bytes unless the cd_values
+        // say more.
         #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         unsafe extern "C" fn $name(dcpl: Hid, dtype: Hid, space: Hid) -> c_int {
             $body(dcpl, dtype, space, std::ptr::null())
@@ -89,15 +90,15 @@ macro_rules! with_caller {
 with_caller!(can_apply => can_apply_from);
 with_caller!(set_local => set_local_from);
 
-/// Called when a dataset is created, before `set_local`, and again when one that exists is first written to.
-/// Positive: the filter applies. Zero would not keep libhdf5 from using an optional filter, so a
-/// refusal is always negative.
+/// Called when a dataset is created, before `set_local`, and again when an existing dataset is
+/// first written to. A positive result means that the filter applies. Zero would not keep libhdf5
+/// from using an optional filter, so a refusal is always negative.
 extern "C" fn can_apply_from(dcpl: Hid, dtype: Hid, space: Hid, caller: *const c_void) -> c_int {
     let result = prepare(Callback::CanApply, caller, |api| describe(api, dcpl, dtype, space).map(|_| ()));
     if result.is_ok() { 1 } else { -1 }
 }
 
-/// Zero: the cd_values are now the dataset's record.
+/// Replaces the cd_values by the dataset's record. Returns zero on success.
 extern "C" fn set_local_from(dcpl: Hid, dtype: Hid, space: Hid, caller: *const c_void) -> c_int {
     let result = prepare(Callback::SetLocal, caller, |api| {
         let dataset = describe(api, dcpl, dtype, space)?.with_fill(api, dcpl, dtype)?;
@@ -112,7 +113,7 @@ extern "C" fn set_local_from(dcpl: Hid, dtype: Hid, space: Hid, caller: *const c
             report::line(&why);
         }
         if dataset.request.drifts() {
-            // The same text for all, so it is printed once.
+            // The text is the same for all datasets, so it is printed once.
             report::line(&format!(
                 "{} that is not lossless drifts: where parts of chunks are written again and again, the rest of them \
                  moves further from what it was each time; write chunks as a whole, or use szp",
@@ -128,7 +129,7 @@ extern "C" fn set_local_from(dcpl: Hid, dtype: Hid, space: Hid, caller: *const c
     if result.is_ok() { 0 } else { -1 }
 }
 
-/// Runs one of the two callbacks of dataset creation, and reports its error.
+/// Runs one of the two callbacks of dataset creation and reports its error.
 fn prepare(callback: Callback, caller: *const c_void, body: impl FnOnce(&Api) -> Result<()>) -> Result<()> {
     guarded(|| {
         let Some(api) = dl::calling_library(caller) else {
@@ -147,10 +148,11 @@ fn describe(api: &Api, dcpl: Hid, dtype: Hid, space: Hid) -> Result<Dataset> {
     Dataset::describe(api, FILTER_ID, dcpl, dtype, space)
 }
 
-/// `H5Z_func_t`: returns the valid bytes in `*buffer`, or 0 with everything as it was.
+/// The filter callback (`H5Z_func_t`). Returns the number of valid bytes in `*buffer`, or 0 on
+/// failure, with everything unchanged.
 ///
 /// # Safety
-/// To be called by libhdf5, with pointers as it passes them to filters.
+/// Only libhdf5 may call this, with pointers as it passes them to filters.
 unsafe extern "C" fn filter(
     flags: c_uint,
     n_values: usize,
@@ -160,7 +162,7 @@ unsafe extern "C" fn filter(
     buffer: *mut *mut c_void,
 ) -> usize {
     let body = || {
-        // SAFETY: pointers from libhdf5, which are as HostBuffer wants them.
+        // SAFETY: pointers from libhdf5, as `HostBuffer::new` requires them.
         let host = unsafe { HostBuffer::new(buffer, buffer_bytes, n_bytes) }?;
         let values = if values.is_null() {
             &[]
@@ -181,14 +183,14 @@ unsafe extern "C" fn filter(
         host.replace(chunk);
         Ok(n_valid)
     };
-    // Outside, what reports the error is guarded too; inside, a panic is one more error to report.
+    // The inner guard turns a panic into an error to report. The outer guard covers the reporting.
     guarded(|| guarded(body).inspect_err(report::failed)).unwrap_or(0)
 }
 
-/// A buffer that begins with the frame of `chunk`, and the frame's length.
+/// Encodes `chunk` as a frame. Returns a buffer that begins with the frame, and the frame's length.
 fn encode(values: &[u32], chunk: &[u8]) -> Result<(FrameBuffer, usize)> {
-    // Values that cannot be used were refused at creation; should they come all the same, the chunk is
-    // bytes. So is one that is not what the values describe, because another filter changed it.
+    // Unusable cd_values were rejected at creation. If they appear anyway, or the chunk's length
+    // disagrees with them because another filter changed it, the chunk is framed as plain bytes.
     let record = match Values::parse(values) {
         Ok(Values::Record(record)) if record.array().n_bytes() == chunk.len() as u64 => Some(record),
         Ok(_) => None,
@@ -227,28 +229,30 @@ fn compress(array: &Array, request: &Request, chunk: &[u8]) -> Result<(FrameBuff
     Ok((frame, n_bytes))
 }
 
-/// A new buffer with the chunk in `frame`, and the chunk's length.
+/// Decodes `frame`. Returns a new buffer with the chunk, and the chunk's length.
 fn decode(values: &[u32], frame: &[u8], verify: Verify) -> Result<(Buffer, usize)> {
-    // Plain bytes may be of any length: `encode` frames what does not fit its description as such.
+    // Plain bytes may have any length: `encode` frames a chunk of unexpected length as plain bytes.
     let as_it_came = is_plain_bytes(&gridz::inspect(frame)?.array);
     let record = match Values::parse(values) {
         Ok(Values::Record(record)) => Some(record),
         Ok(Values::User(_)) => None,
-        // What HDF5 will unshuffle must be shuffled, but these words do not say how.
+        // HDF5 will unshuffle the result, so it must be shuffled, but these words do not say how.
         Err(error) if cd::may_be_shuffled(values, &error) && !as_it_came => return Err(error),
         Err(_) => None,
     };
     let expected = record.map(|record| record.array().n_bytes());
-    // A damaged or hostile frame must not choose how much memory is allocated.
+    // A damaged or hostile frame must not determine how much memory is allocated.
     let n_bytes = gridz::array_bytes(frame, expected)?;
-    // libhdf5 before 2.2 takes what it gets for a whole chunk and would read past the end of less.
+    // libhdf5 before 2.2 treats the result as a whole chunk and would read past the end of a
+    // shorter one.
     let may_vary = record.is_none_or(|record| is_plain_bytes(record.array())) || as_it_came;
     if n_bytes == 0 || !(may_vary || Some(n_bytes) == expected) {
         let text = format!("a frame of {n_bytes} bytes in place of a chunk of {}", expected.unwrap_or(0));
         return Err(Error::corrupt(text));
     }
-    // The bytes may be fewer than a chunk then, but never the buffer. The length of the chunk is a number of the file, so the rest of
-    // the buffer is memory that is not touched.
+    // So the bytes may be fewer than a chunk, but the buffer may not be shorter. The file
+    // determines the length of a chunk, so the rest of the buffer is zeroed memory that is never
+    // touched.
     let mut chunk = match expected {
         Some(expected) if expected > n_bytes => Buffer::zeroed(expected as usize)?,
         _ => Buffer::new(n_bytes as usize)?,
@@ -262,8 +266,8 @@ fn decode(values: &[u32], frame: &[u8], verify: Verify) -> Result<(Buffer, usize
     Ok((chunk, n_bytes as usize))
 }
 
-/// Does `work` as the settings say, and by the CPU where a required GPU fails: it was there when the
-/// dataset was created, and to lose data would be worse.
+/// Runs `work` as the settings say, and on the CPU if a required GPU fails. The GPU was available
+/// when the dataset was created, and losing data would be worse than ignoring the setting.
 fn on_any_backend<R>(mut work: impl FnMut(&Context) -> Result<R>) -> Result<R> {
     match work(&Context::lenient()) {
         Err(error)
@@ -276,14 +280,14 @@ fn on_any_backend<R>(mut work: impl FnMut(&Context) -> Result<R>) -> Result<R> {
     }
 }
 
-/// With what element size the chunks of such a dataset are shuffled where the frames hold the array itself. Plain bytes
-/// are framed as they come.
+/// The element size if chunks of such a dataset are shuffled but frames hold the array itself.
+/// Plain bytes are framed unchanged.
 fn shuffled(record: &Record) -> Option<usize> {
     record.shuffle().filter(|_| !is_plain_bytes(record.array())).map(|size| size as usize)
 }
 
-/// How chunks are described that another filter handles before ours, and how `encode` frames what does not fit its
-/// description.
+/// Whether `array` describes plain bytes. These describe chunks that another filter changes before
+/// gridz, and chunks whose length does not fit their description.
 pub(super) fn is_plain_bytes(array: &Array) -> bool {
     array.dtype() == DType::Opaque && array.element_size() == 1 && array.shape().rank() == 1
 }
@@ -293,7 +297,8 @@ mod tests {
     use super::*;
     use gridz_codecs::types::{ByteOrder, Shape};
 
-    /// The fill value that the user has set comes from the property list of a real libhdf5, in the type of the file.
+    /// The user's fill value is read from the property list of a real libhdf5, in the type of the
+    /// file.
     #[test]
     fn fill_values_are_those_of_the_property_list() {
         use crate::hdf5::dataset::with_fill;
@@ -317,9 +322,9 @@ mod tests {
         let pointer = |value: &dyn std::any::Any| std::ptr::from_ref(value).cast::<c_void>();
         let (number, nan) = (-999.0f64, f32::from_bits(0x7fc0_0001));
         let (same, other) = ([7.5f32; 3], [7.5f32, 7.5, 8.0]);
-        // SAFETY: a type of three numbers.
+        // SAFETY: an array type of three numbers.
         let of_three = unsafe { H5Tarray_create2(*H5T_IEEE_F32BE, 1, &3) };
-        // SAFETY: the same, of this machine's.
+        // SAFETY: an array type of three native numbers.
         let three = unsafe { H5Tarray_create2(*H5T_NATIVE_FLOAT, 1, &3) };
         for (set, value, dtype, array, expected) in [
             (-1, std::ptr::null(), *H5T_IEEE_F32BE, f32be, Some(plain)),
@@ -338,22 +343,22 @@ mod tests {
                 (Err(error), None) => assert!(error.context().contains("an array of several values"), "{error}"),
                 _ => panic!("{found:?}, not {expected:?}"),
             }
-            // Fill values of a record stay; that of the list is added.
+            // Fill values of the request stay, and that of the property list is added.
             if let Ok(again) = with_fill(api, dcpl, dtype, &array, with("1")) {
                 assert_eq!(missing(again).fills().len(), if expected == Some(plain) { 1 } else { 2 });
                 assert_eq!(missing(with_fill(api, dcpl, dtype, &array, again).unwrap()), missing(again));
             }
-            // Who has no use for one asks nothing.
+            // A codec without fill values does not query HDF5.
             assert_eq!(with_fill(api, -1, -1, &array, Request::default()).unwrap(), Request::default());
             let error = with_fill(&Api::without_fills(), dcpl, dtype, &array, plain).unwrap_err();
             assert!(error.context().contains("does not tell whether the dataset has a fill value"), "{error}");
-            // SAFETY: made above.
+            // SAFETY: the list was created above.
             unsafe { H5Pclose(dcpl) };
         }
     }
 
-    /// The length of the chunk in the cd_values is a number of the file: HDF5 gets a buffer of that length, but only the bytes of
-    /// the frame take memory.
+    /// The file determines the chunk length in the cd_values. HDF5 gets a buffer of that length,
+    /// but only the bytes of the frame take memory.
     #[cfg(target_os = "linux")]
     #[test]
     fn a_record_of_a_large_chunk_takes_no_memory() {
@@ -376,7 +381,7 @@ mod tests {
         assert!(back.bytes()[..n] == chunk && back.bytes()[large - n..].iter().all(|&byte| byte == 0));
     }
 
-    /// Whatever bytes come, shuffled or not (HDF5 leaves a shuffle out where it fails), the same bytes go back.
+    /// Any bytes are restored, shuffled or not. (HDF5 leaves a shuffle out if it fails.)
     #[test]
     fn any_bytes_come_back_from_behind_a_shuffle() {
         for (dtype, extents, size) in
@@ -386,7 +391,7 @@ mod tests {
             let n = array.n_bytes() as usize;
             for request in [Request::new(1, 0).unwrap(), Request::default()] {
                 let words = Record::new(&request, array, Some(size)).unwrap().words();
-                // As described, and of lengths that the description does not fit.
+                // The described length, and lengths that do not fit the description.
                 for n in [n, n + 4, n.saturating_sub(3).max(1)] {
                     let chunk: Vec<u8> = (0..n).map(|i| (i / 100 + i % 4 * 50) as u8).collect();
                     let (mut frame, n_frame) = encode(&words, &chunk).unwrap();

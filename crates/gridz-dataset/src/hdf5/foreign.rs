@@ -1,4 +1,5 @@
-//! The chunks of a dataset that a filter of others has written, which gridz can read without it. They are never written.
+//! Decodes the chunks of datasets with a third-party filter, without that filter. It never writes
+//! them.
 
 use super::dl::PipelineEntry;
 use crate::bulk::ChunkCoder;
@@ -6,11 +7,11 @@ use gridz::device::Source;
 use gridz::{Context, ForeignChunks};
 use gridz_codecs::error::{Error, Result};
 
-/// The one filter of a dataset.
+/// The third-party filter of a dataset, which must be its only one.
 pub struct ForeignFilter(ForeignChunks);
 
 impl ForeignFilter {
-    /// `None`: gridz cannot decode chunks of `chunk_bytes` that these filters have written.
+    /// `None` if gridz cannot decode chunks of `chunk_bytes` from these filters.
     pub fn new(pipeline: &[PipelineEntry], chunk_bytes: u64) -> Option<Self> {
         let [filter] = pipeline else { return None };
         let values = filter.values.get(..filter.n_values)?;
@@ -32,7 +33,7 @@ impl ChunkCoder for ForeignFilter {
         if mask & 1 == 0 {
             return self.0.decode(stored, chunk, context);
         }
-        // The filter has left this one as it was.
+        // The filter was left out for this chunk.
         if stored.len() != chunk.len() {
             let text = format!("a chunk of {} bytes in place of one of {}", stored.len(), chunk.len());
             return Err(Error::corrupt(text));

@@ -1,4 +1,4 @@
-//! The libhdf5 of a program that moves whole datasets, as the program tells its functions.
+//! Bindings to the caller's libhdf5, resolved from a function table or from the process.
 #![allow(unsafe_code)] // calls into libhdf5
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -11,7 +11,7 @@ use super::functions::{Find, functions};
 use gridz_codecs::error::{Error, ErrorKind, Result};
 
 functions! {
-    /// What moving datasets takes, in every version.
+    /// Functions for transferring datasets that every supported version has.
     struct Datasets {
         dataset_space: "H5Dget_space" fn(Hid) -> Hid;
         dataset_type: "H5Dget_type" fn(Hid) -> Hid;
@@ -49,14 +49,14 @@ functions! {
 }
 
 functions! {
-    /// Reads encoded bytes: in 1.10 to 1.14, and later by a name of its own.
+    /// Reads the encoded bytes of a chunk, in 1.10 to 1.14. Later versions have [`ReadChunk2`].
     struct ReadChunk {
         read: "H5Dread_chunk" fn(Hid, Hid, *const u64, *mut u32, *mut c_void) -> c_int;
     }
 }
 
 functions! {
-    /// The same from 2.0 on, where the length of the buffer is told.
+    /// Reads the encoded bytes of a chunk, from 2.0 on. It takes the length of the buffer.
     struct ReadChunk2 {
         read: "H5Dread_chunk2" fn(Hid, Hid, *const u64, *mut u32, *mut c_void, *mut usize) -> c_int;
     }
@@ -66,22 +66,22 @@ functions! {
 type EachChunk = extern "C" fn(*const u64, c_uint, u64, u64, *mut c_void) -> c_int;
 
 functions! {
-    /// Goes through all chunks, from 1.12.3 on; right from 1.14 on.
+    /// Iterates over all chunks, from 1.12.3 on. It is correct from 1.14 on.
     struct ChunkIter {
         for_each: "H5Dchunk_iter" fn(Hid, Hid, EachChunk, *mut c_void) -> c_int;
     }
 }
 
 functions! {
-    /// In a parallel libhdf5; it fails but for the drivers that use MPI.
+    /// A function of parallel builds of libhdf5. It fails unless the file's driver uses MPI.
     struct Parallel {
         atomicity: "H5Fget_mpi_atomicity" fn(Hid, *mut bool) -> c_int;
     }
 }
 
-/// A libhdf5. Its functions are called by one thread at a time, that which has the library.
+/// A libhdf5. Only the thread that owns the value calls its functions.
 pub struct Library<'f> {
-    /// What filters know of it too.
+    /// Functions that the filter needs too.
     pub api: Api,
     datasets: Datasets,
     read_chunk: Option<ReadChunk>,
@@ -92,19 +92,19 @@ pub struct Library<'f> {
     of: PhantomData<&'f ()>,
 }
 
-/// What there is of a chunk in a file.
+/// A chunk in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stored {
-    /// Its encoded bytes.
+    /// Number of encoded bytes.
     pub n_bytes: u64,
-    /// Which filters were left out.
+    /// Filter mask: a bit is set for each filter that was left out.
     pub mask: u32,
-    /// Where they are; whether that counts from the beginning of the file or from the end of its user block depends on the
-    /// version.
+    /// Address of the encoded bytes. Depending on the version it counts from the beginning of the
+    /// file or from the end of the user block.
     pub address: u64,
 }
 
-/// An id that was opened here; closed when dropped.
+/// An id that this module opened; closed when dropped.
 pub struct Owned<'l> {
     id: Hid,
     close: unsafe extern "C" fn(Hid) -> c_int,
@@ -120,7 +120,7 @@ impl Owned<'_> {
 
 impl Drop for Owned<'_> {
     fn drop(&mut self) {
-        // SAFETY: an id of the library that the function is of; closed once.
+        // SAFETY: an id of the library that `close` belongs to; closed once.
         unsafe { (self.close)(self.id) };
     }
 }
@@ -129,18 +129,19 @@ impl Drop for Owned<'_> {
 type EachError = extern "C" fn(c_uint, *const abi::ErrorEntry, *mut c_void) -> c_int;
 
 impl<'f> Library<'f> {
-    /// The library whose functions `find` knows.
+    /// Resolves the library's functions with `find`.
     ///
     /// # Errors
     /// `InvalidArgument` naming a function that is missing.
     ///
     /// # Safety
-    /// `find` must return the address of the named symbol of one initialised libhdf5, which stays loaded for `'f`.
+    /// `find` must return the address of the named symbol of one initialized libhdf5, which stays
+    /// loaded for `'f`.
     pub unsafe fn new(find: &Find) -> Result<Self> {
         let missing = |name: &CStr| {
             Error::invalid(format!("{} is not among the functions of HDF5 that are known", name.to_string_lossy()))
         };
-        // SAFETY: the same promise.
+        // SAFETY: the caller's promise.
         unsafe {
             Ok(Self {
                 api: Api::resolve(find).map_err(missing)?,
@@ -155,14 +156,16 @@ impl<'f> Library<'f> {
         }
     }
 
-    /// The library of a table of functions that was compiled into the caller's program. Functions that a later gridz
-    /// needs and the table lacks are looked up in the library that contains the table's.
+    /// Resolves the library's functions from a table that was compiled into the caller's program.
+    /// Functions that a later gridz needs and the table lacks are looked up in the library that
+    /// contains the functions of the table.
     ///
     /// # Errors
     /// As for [`Library::new`].
     ///
     /// # Safety
-    /// The addresses are null or of the functions of these names of one initialised libhdf5, which stays loaded for `'f`.
+    /// Each address is null, or that of the function of this name of one initialized libhdf5, which
+    /// stays loaded for `'f`.
     pub unsafe fn of_table(functions: &[(&CStr, *mut c_void)]) -> Result<Self> {
         let known = functions.iter().filter(|(_, address)| !address.is_null());
         let beside = known.clone().map(|(_, address)| *address).next();
@@ -172,30 +175,33 @@ impl<'f> Library<'f> {
             None if functions.iter().any(|(known, _)| *known == name) => None,
             None => dl::function_beside(beside?, name),
         };
-        // SAFETY: the same promise.
+        // SAFETY: the caller's promise.
         unsafe { Self::new(&find) }
     }
 
-    /// The library that the program is linked with.
+    /// Resolves the functions of the library that the program is linked with.
     ///
     /// # Errors
     /// As for [`Library::new`].
     ///
     /// # Safety
-    /// Functions of the program with names of libhdf5 are those of one initialised libhdf5, which stays loaded for `'f`.
+    /// Functions of the program with names of libhdf5 are those of one initialized libhdf5, which
+    /// stays loaded for `'f`.
     pub unsafe fn of_program() -> Result<Self> {
-        // The program's file is read only if a function that is needed is not found otherwise: it may be large.
-        // SAFETY: the same promise.
+        // The program's file may be large. It is read only if a required function is not found
+        // otherwise.
+        // SAFETY: the caller's promise.
         unsafe {
             Self::new(&dl::shared_function)
                 .or_else(|_| Self::new(&|name| dl::shared_function(name).or_else(|| dl::static_function(name))))
         }
     }
 
-    /// A function failed just now: what its error stack says of that first. The stack does not last, since closing an id clears it.
+    /// The error of a function that has just failed, with the first description on HDF5's error
+    /// stack. Call it at once: closing an id clears the stack.
     pub(super) fn failed(&self, what: &str) -> Error {
         extern "C" fn first(_: c_uint, entry: *const abi::ErrorEntry, text: *mut c_void) -> c_int {
-            // SAFETY: what was handed over below, which nobody else uses meanwhile.
+            // SAFETY: the pointer passed below. Nothing else uses it during the call.
             let text = unsafe { &mut *text.cast::<Option<String>>() };
             // SAFETY: libhdf5 passes an entry of its stack.
             let description = unsafe { (*entry).description };
@@ -207,20 +213,22 @@ impl<'f> Library<'f> {
         }
         let mut text: Option<String> = None;
         let place = std::ptr::from_mut(&mut text).cast();
-        // SAFETY: the stack of this thread, from the innermost entry on; the place lives as long as the call.
+        // SAFETY: walks the stack of this thread from the innermost entry on. `text` outlives the
+        // call.
         unsafe { (self.datasets.walk_errors)(abi::DEFAULT_STACK, abi::WALK_UPWARD, first, place) };
         let why = text.map_or_else(|| "HDF5 does not say why".to_owned(), |text| format!("HDF5 says: {text}"));
         Error::new(ErrorKind::Host, format!("{what} failed; {why}"))
     }
 
-    /// Whether HDF5 is to compute with elements on their way.
+    /// Whether HDF5 transforms elements during a transfer.
     pub fn transforms(&self, dxpl: Hid) -> bool {
-        // SAFETY: takes any id; no room for the text, whose length it returns, or an error where there is none.
+        // SAFETY: takes any id. It gets no buffer for the text, and returns the text's length, or
+        // an error if there is no text.
         dxpl != abi::DEFAULT_PLIST
             && self.quietly(|| unsafe { (self.datasets.data_transform)(dxpl, std::ptr::null_mut(), 0) }) > 0
     }
 
-    /// Whether checksums are to be compared when data is read.
+    /// Whether checksums are verified when data is read.
     pub fn compares(&self, dxpl: Hid) -> bool {
         // SAFETY: takes any id.
         dxpl == abi::DEFAULT_PLIST || unsafe { (self.datasets.edc_check)(dxpl) } != abi::DISABLE_EDC
@@ -242,14 +250,14 @@ impl<'f> Library<'f> {
         self.owned(unsafe { (self.datasets.dataset_type)(dataset) }, self.datasets.close_type, "H5Dget_type")
     }
 
-    /// How a dataset was created.
+    /// The creation property list of a dataset.
     pub fn dataset_plist(&self, dataset: Hid) -> Result<Owned<'_>> {
         // SAFETY: takes any id.
         let id = unsafe { (self.datasets.dataset_plist)(dataset) };
         self.owned(id, self.datasets.close_plist, "H5Dget_create_plist")
     }
 
-    /// Extents of a dataspace; `None` if it is null.
+    /// Extents of a dataspace. `None` for a null dataspace.
     pub fn extents(&self, space: Hid) -> Result<Option<Vec<u64>>> {
         // SAFETY: takes any id.
         if unsafe { (self.datasets.space_class)(space) } == abi::SPACE_NULL {
@@ -258,30 +266,31 @@ impl<'f> Library<'f> {
         self.api.extents(space).map(Some).ok_or_else(|| self.failed("H5Sget_simple_extent_dims"))
     }
 
-    /// Chunk extents of a dataset created by `dcpl`; `None` if it is not in chunks.
+    /// Chunk extents of a dataset created with `dcpl`. `None` if its layout is not chunked.
     pub fn chunk(&self, dcpl: Hid) -> Option<Vec<u64>> {
         // SAFETY: takes any id.
         if unsafe { (self.datasets.layout)(dcpl) } != abi::LAYOUT_CHUNKED {
             return None;
         }
         let mut chunk = [0; abi::MAX_RANK];
-        // SAFETY: room for as many as are asked for.
+        // SAFETY: `chunk` has room for as many extents as the call may write.
         let rank = unsafe { (self.datasets.chunk)(dcpl, chunk.len() as c_int, chunk.as_mut_ptr()) };
         chunk.get(..usize::try_from(rank).ok()?).map(<[u64]>::to_vec)
     }
 
-    /// Whether chunks at the edge are kept without filters.
+    /// Whether partial chunks at the edge are stored without filters.
     pub fn keeps_edges_unfiltered(&self, dcpl: Hid) -> bool {
         let mut options = 0;
-        // SAFETY: takes any id, and a place for the answer.
+        // SAFETY: takes any id, and a valid pointer for the result.
         let asked = unsafe { (self.datasets.chunk_options)(dcpl, &mut options) };
         asked < 0 || options & abi::CHUNK_DONT_FILTER_PARTIAL != 0
     }
 
-    /// The element of type `dtype`, of `n_bytes`, that stands where nothing was written; `None` if HDF5 writes none.
+    /// The fill value of type `dtype` and `n_bytes`, for elements that were never written. `None`
+    /// if HDF5 writes none.
     pub fn fill(&self, dcpl: Hid, dtype: Hid, n_bytes: usize) -> Result<Option<Vec<u8>>> {
         let (mut time, mut status) = (0, 0);
-        // SAFETY: takes any id, and places for the answers.
+        // SAFETY: takes any id, and valid pointers for the results.
         let asked = unsafe {
             ok((self.datasets.fill_time)(dcpl, &mut time)).and(ok((self.datasets.fill_status)(dcpl, &mut status)))
         };
@@ -291,7 +300,7 @@ impl<'f> Library<'f> {
         }
         let mut element = vec![0; n_bytes];
         if status == abi::FILL_USER_DEFINED {
-            // SAFETY: takes any ids; an element of the type has room.
+            // SAFETY: takes any ids; `element` has room for an element of the type.
             let asked = unsafe { (self.datasets.fill)(dcpl, dtype, element.as_mut_ptr().cast()) };
             ok(asked).ok_or_else(|| self.failed("H5Pget_fill_value"))?;
         }
@@ -304,8 +313,8 @@ impl<'f> Library<'f> {
         unsafe { (self.datasets.types_equal)(one, other) > 0 }
     }
 
-    /// Whether elements of the type point elsewhere: variable lengths and references, which memory and file have in
-    /// different forms.
+    /// Whether elements of the type contain pointers in memory: variable-length types and
+    /// references, whose forms in memory and in the file differ.
     pub fn has_pointers(&self, dtype: Hid) -> bool {
         match self.api.class(dtype) {
             Some(abi::class::REFERENCE | abi::class::VLEN) | None => true,
@@ -334,70 +343,76 @@ impl<'f> Library<'f> {
         self.owned(file, self.datasets.close_file, "H5Iget_file_id")
     }
 
-    /// A property list that was made for the caller by the function of this name.
+    /// Takes the ownership of a property list that the function of this name returned.
     pub fn owned_plist(&self, id: Hid, function: &str) -> Result<Owned<'_>> {
         self.owned(id, self.datasets.close_plist, function)
     }
 
-    /// Whether the file of an object is open by MPI-IO.
+    /// Whether the file of an object is open through MPI-IO.
     pub fn is_parallel(&self, object: Hid) -> Result<bool> {
         let Some(parallel) = &self.parallel else { return Ok(false) };
         let file = self.file_of(object)?;
         let mut is_atomic = false;
-        // SAFETY: takes any id, and a place for a C bool.
+        // SAFETY: takes any id, and a valid pointer to a C bool.
         Ok(self.quietly(|| unsafe { (parallel.atomicity)(file.id(), &mut is_atomic) }) >= 0)
     }
 
-    /// Calls `body`, of which HDF5 shows no errors.
+    /// Calls `body` while HDF5's automatic error output is off.
     pub(super) fn quietly<R>(&self, body: impl FnOnce() -> R) -> R {
         let (mut function, mut data) = (std::ptr::null_mut(), std::ptr::null_mut());
-        // SAFETY: places for two addresses, which go back as they came.
+        // SAFETY: valid pointers to two addresses, which are restored unchanged.
         let asked = unsafe { (self.datasets.get_auto)(abi::DEFAULT_STACK, &mut function, &mut data) };
         if asked < 0 {
             return body();
         }
-        // SAFETY: no function.
+        // SAFETY: a null function turns the output off.
         unsafe { (self.datasets.set_auto)(abi::DEFAULT_STACK, std::ptr::null_mut(), std::ptr::null_mut()) };
         let result = body();
-        // SAFETY: what was there before.
+        // SAFETY: the previous function and data.
         unsafe { (self.datasets.set_auto)(abi::DEFAULT_STACK, function, data) };
         result
     }
 
-    // ---- chunks ------------------------------------------------------------------------------------
+    // ---- chunks ----------------------------------------------------------------------------------
 
-    /// Encoded bytes of the chunk at `offset`, if it is certain that it was written: a search in the index of the chunks.
+    /// Number of encoded bytes of the chunk at `offset` if the chunk index shows that it was
+    /// written. `None` is inconclusive. This is a search in the index.
     pub fn known_bytes(&self, dataset: Hid, offset: &[u64]) -> Option<u64> {
         let mut n_bytes = 0;
-        // SAFETY: takes any id; an offset of the dataset's rank, and a place for the answer.
+        // SAFETY: takes any id; an offset of the dataset's rank, and a valid pointer for the
+        // result.
         let asked =
             self.quietly(|| unsafe { (self.datasets.chunk_storage)(dataset, offset.as_ptr(), &mut n_bytes) });
         (asked >= 0 && n_bytes > 0).then_some(n_bytes)
     }
 
-    /// Encoded bytes of the chunk at `offset`; `None`: it was never written. A search in the index of the chunks, which may
-    /// become a walk through it for those that were not.
+    /// Number of encoded bytes of the chunk at `offset`, or `None` if it was never written. This is
+    /// a search in the chunk index. For chunks that were never written it may become a walk through
+    /// the whole index.
     pub fn encoded_bytes(&self, dataset: Hid, offset: &[u64]) -> Result<Option<u64>> {
         if let Some(n_bytes) = self.known_bytes(dataset, offset) {
             return Ok(Some(n_bytes));
         }
-        // The search fails for a chunk that was never written, and for other reasons.
+        // The search fails for a chunk that was never written, but also for other reasons.
         Ok(self.stored(dataset, offset)?.map(|stored| stored.n_bytes))
     }
 
-    /// What there is of the chunk at `offset`; `None`: it was never written. A walk through the index of the chunks.
+    /// The chunk at `offset`, or `None` if it was never written. This is a walk through the chunk
+    /// index.
     pub fn stored(&self, dataset: Hid, offset: &[u64]) -> Result<Option<Stored>> {
         let (mut mask, mut address, mut n_bytes) = (0, 0, 0);
-        // SAFETY: takes any id; an offset of the dataset's rank, and places for the answers.
+        // SAFETY: takes any id; an offset of the dataset's rank, and valid pointers for the
+        // results.
         let asked =
             unsafe { (self.datasets.chunk_info)(dataset, offset.as_ptr(), &mut mask, &mut address, &mut n_bytes) };
         ok(asked).ok_or_else(|| self.failed("H5Dget_chunk_info_by_coord"))?;
         Ok((address != abi::NO_ADDRESS).then_some(Stored { n_bytes, mask, address }))
     }
 
-    /// Calls `visit` with the offset of every chunk that was written, and what there is of it; false if this version cannot.
+    /// Calls `visit` with the offset and description of every chunk that was written. Returns false
+    /// if this version of HDF5 cannot iterate over chunks.
     pub fn for_each_chunk(&self, dataset: Hid, rank: usize, mut visit: impl FnMut(&[u64], Stored)) -> Result<bool> {
-        /// What the function that C calls finds behind its pointer.
+        /// Argument of the C callback.
         struct Visitor<'v> {
             rank: usize,
             visit: &'v mut dyn FnMut(&[u64], Stored),
@@ -409,17 +424,17 @@ impl<'f> Library<'f> {
             n_bytes: u64,
             visitor: *mut c_void,
         ) -> c_int {
-            // SAFETY: what was handed over below, which nobody else uses meanwhile.
+            // SAFETY: the pointer passed below. Nothing else uses it during the call.
             let visitor = unsafe { &mut *visitor.cast::<Visitor>() };
             // SAFETY: libhdf5 passes an offset of the dataset's rank.
             let offset = unsafe { std::slice::from_raw_parts(offset, visitor.rank) };
             let stored = Stored { n_bytes, mask, address };
-            // A panic may not pass libhdf5.
+            // A panic must not unwind into libhdf5.
             let visited =
                 std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (visitor.visit)(offset, stored)));
             if visited.is_ok() { 0 } else { -1 }
         }
-        // Before 1.14 offsets were in chunks.
+        // Before 1.14 the offsets were in units of chunks.
         let Some(iter) = self.chunk_iter.as_ref().filter(|_| self.api.version() >= (1, 14)) else {
             return Ok(false);
         };
@@ -430,20 +445,23 @@ impl<'f> Library<'f> {
         ok(done).map(|()| true).ok_or_else(|| self.failed("H5Dchunk_iter"))
     }
 
-    /// Whether reading a chunk tells how long it is: before 2.0 libhdf5 writes to memory whatever there is.
+    /// Whether reading a chunk checks its length. Before 2.0 libhdf5 writes the whole stored chunk
+    /// to the buffer, whatever the buffer's size is.
     pub fn tells_lengths(&self) -> bool {
         self.read_chunk_2.is_some()
     }
 
-    /// Reads the encoded bytes of the chunk at `offset`, which are as many as `bytes` has, and returns its filter mask.
+    /// Reads the encoded bytes of the chunk at `offset`, exactly `bytes.len()` bytes.
+    /// Returns the chunk's filter mask.
     pub fn read_chunk(&self, dataset: Hid, dxpl: Hid, offset: &[u64], bytes: &mut [u8]) -> Result<u32> {
         let mut mask = 0;
         let (offset, to, mut n_bytes) = (offset.as_ptr(), bytes.as_mut_ptr().cast(), bytes.len());
         let done = match (&self.read_chunk_2, &self.read_chunk) {
-            // SAFETY: takes any ids, an offset of the dataset's rank, and a buffer of so many bytes.
+            // SAFETY: takes any ids, an offset of the dataset's rank, and a buffer of `n_bytes`
+            // bytes.
             (Some(two), _) => unsafe { (two.read)(dataset, dxpl, offset, &mut mask, to, &mut n_bytes) },
-            // SAFETY: the same; the buffer has the bytes that libhdf5 has just told, and nobody writes to the dataset
-            // meanwhile, as the manual asks.
+            // SAFETY: the same ids and offset. The buffer has the length that libhdf5 has just
+            // reported, and the manual forbids writing to the dataset during the call.
             (None, Some(one)) => unsafe { (one.read)(dataset, dxpl, offset, &mut mask, to) },
             (None, None) => {
                 return Err(Error::invalid("H5Dread_chunk is not among the functions of HDF5 that are known"));
@@ -452,20 +470,21 @@ impl<'f> Library<'f> {
         ok(done).filter(|()| n_bytes == bytes.len()).map(|()| mask).ok_or_else(|| self.failed("H5Dread_chunk"))
     }
 
-    /// Writes the encoded bytes of the chunk at `offset`, made by all filters.
+    /// Writes the encoded bytes of the chunk at `offset`, to which all filters were applied.
     pub fn write_chunk(&self, dataset: Hid, dxpl: Hid, offset: &[u64], bytes: &[u8]) -> Result<()> {
-        // SAFETY: takes any ids, an offset of the dataset's rank, and so many bytes.
+        // SAFETY: takes any ids, an offset of the dataset's rank, and `bytes.len()` bytes.
         let done = unsafe {
             (self.datasets.write_chunk)(dataset, dxpl, 0, offset.as_ptr(), bytes.len(), bytes.as_ptr().cast())
         };
         ok(done).ok_or_else(|| self.failed("H5Dwrite_chunk"))
     }
 
-    // ---- HDF5's own way ----------------------------------------------------------------------------
+    // ---- fallback: HDF5's own transfers -----------------------------------------------------------
 
     /// A dataspace of `extents` with a box selected in it.
     pub fn space_with(&self, extents: &[u64], start: &[u64], count: &[u64]) -> Result<Owned<'_>> {
-        // SAFETY: so many extents; null: no larger ones.
+        // SAFETY: `extents` has as many entries as the call is given; null means no larger maximum
+        // extents.
         let id = unsafe { (self.datasets.space)(extents.len() as c_int, extents.as_ptr(), std::ptr::null()) };
         let space = self.owned(id, self.datasets.close_space, "H5Screate_simple")?;
         if !extents.is_empty() {
@@ -481,16 +500,16 @@ impl<'f> Library<'f> {
             unsafe { (self.datasets.select_none)(space) }
         } else {
             let null = std::ptr::null();
-            // SAFETY: lists of the space's rank; nulls mean ones.
+            // SAFETY: lists of the space's rank; null means a stride and block of 1.
             unsafe { (self.datasets.select)(space, abi::SELECT_SET, start.as_ptr(), null, count.as_ptr(), null) }
         };
         ok(done).ok_or_else(|| self.failed("H5Sselect_hyperslab"))
     }
 
-    /// `H5Dwrite` from memory that has all elements selected in `memory_space`.
+    /// Calls `H5Dwrite` for the elements that `memory_space` selects in the memory at `from`.
     ///
     /// # Safety
-    /// `from` is as long as the elements of `memory_type` selected there reach.
+    /// The memory at `from` contains all elements of `memory_type` that `memory_space` selects.
     pub unsafe fn write(&self, ids: &Call, from: *const u8) -> Result<()> {
         let &Call { dataset, memory_type, memory_space, file_space, dxpl } = ids;
         // SAFETY: takes any ids; the memory is the caller's promise.
@@ -499,29 +518,29 @@ impl<'f> Library<'f> {
         ok(done).ok_or_else(|| self.failed("H5Dwrite"))
     }
 
-    /// `H5Dread` likewise.
+    /// Calls `H5Dread` for the elements that `memory_space` selects in the memory at `to`.
     ///
     /// # Safety
-    /// As for [`Library::write`].
+    /// The memory at `to` contains all elements of `memory_type` that `memory_space` selects.
     pub unsafe fn read(&self, ids: &Call, to: *mut u8) -> Result<()> {
         let &Call { dataset, memory_type, memory_space, file_space, dxpl } = ids;
-        // SAFETY: as above.
+        // SAFETY: takes any ids; the memory is the caller's promise.
         let done = unsafe { (self.datasets.read)(dataset, memory_type, memory_space, file_space, dxpl, to.cast()) };
         ok(done).ok_or_else(|| self.failed("H5Dread"))
     }
 }
 
-/// The ids of `H5Dwrite` and `H5Dread`.
+/// Arguments of `H5Dwrite` and `H5Dread`.
 pub struct Call {
-    /// What is written or read.
+    /// The dataset.
     pub dataset: Hid,
-    /// Its elements in memory.
+    /// Type of the elements in memory.
     pub memory_type: Hid,
-    /// Where they are there.
+    /// Selection in memory.
     pub memory_space: Hid,
-    /// And in the dataset.
+    /// Selection in the dataset.
     pub file_space: Hid,
-    /// How.
+    /// Data transfer property list.
     pub dxpl: Hid,
 }
 
@@ -537,7 +556,7 @@ mod tests {
         let of = |table: &[(&CStr, *mut c_void)]| unsafe { Library::of_table(table) };
         assert!(of(&[open]).is_ok());
         for (table, missing) in [
-            // An entry without an address is a function that the program's libhdf5 does not have.
+            // A null address marks a function that the program's libhdf5 lacks.
             (&[open, (c"H5Dwrite", std::ptr::null_mut())][..], "H5Dwrite is not among"),
             (&[], "H5get_libversion is not among"),
         ] {

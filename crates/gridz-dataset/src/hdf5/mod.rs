@@ -1,12 +1,14 @@
-//! The HDF5 filter plugin.
+//! HDF5 support: the filter plugin, and transfers of whole datasets.
 //!
-//! `filter` has the entry points that libhdf5 calls. What a dataset is comes from the library that
-//! called (`dl` finds it, `dataset` asks it) and is kept in the filter's cd_values ([`cd`]), so
-//! that reading needs neither. `buf` owns the buffers libhdf5 exchanges with filters,
-//! `shuffle` undoes what HDF5's filter of that name did before ours, and `report` tells people what went wrong.
+//! `filter` has the entry points that libhdf5 calls. At creation, `dl` finds the libhdf5 that
+//! called, and `dataset` queries it for the description of the dataset. The filter's cd_values
+//! ([`cd`]) store this description, so that reading needs neither. `buf` owns the buffers that
+//! libhdf5 exchanges with filters, `shuffle` undoes HDF5's shuffle filter, and `report` reports
+//! errors.
 //!
-//! Beside the filter, [`bulk`] moves whole datasets: `library` calls the libhdf5 of the program, and `chunk` does to a chunk
-//! what HDF5 would do to it with its filters; `foreign` reads those of a filter of others. [`progressive`] reads less than there is, by
+//! [`bulk`] transfers whole datasets, without the filter interface. `library` calls the libhdf5 of
+//! the program. `chunk` applies to a chunk the filters that HDF5 would apply, and `foreign` decodes
+//! chunks of third-party filters. [`progressive`] reads coarser grids or fewer layers, through
 //! `descriptor` from the file itself.
 
 mod abi;

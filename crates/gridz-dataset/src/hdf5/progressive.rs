@@ -1,8 +1,9 @@
-//! Less than there is in a dataset of HDF5: a coarser grid, or fewer layers, from the bytes that these need.
+//! Progressive reads of HDF5 datasets: only the bytes that a coarser grid, or fewer layers, need.
 //!
-//! HDF5 tells where the chunks are, and they are read from its file directly (`descriptor`), by all threads. Where that cannot be,
-//! HDF5 reads them, as a whole. Chunks that are no frames of layers and levels are read as a whole in any case: those that were
-//! stored, that another codec wrote, or from which the filter was left out.
+//! HDF5 reports the addresses of the chunks. All threads read these directly from its file
+//! (`descriptor`). If that is impossible, HDF5 reads whole chunks. Chunks that are not progressive
+//! frames are always read as a whole: chunks that were stored, written by another codec, or not
+//! filtered.
 
 use std::collections::HashMap;
 
@@ -21,7 +22,7 @@ use gridz_codecs::error::{Error, ErrorKind, Result};
 use gridz_codecs::format::header::MAX_HEADER_BYTES;
 use gridz_codecs::settings::{self, LogLevel};
 
-/// A box of a dataset of which less than there is is to be read, and where that goes in memory.
+/// A part of a box of a dataset, and its layout in memory.
 pub struct PartAccess<'d> {
     dataset: &'d Dataset<'d>,
     filters: &'d ChunkFilters,
@@ -31,12 +32,12 @@ pub struct PartAccess<'d> {
 }
 
 impl<'l> Dataset<'l> {
-    /// What is there, of `detail`, of the box of `count` elements from `start` on; for memory as
-    /// [`select`](Self::select) has it, with strides from element to element of what comes back.
+    /// Selects the part `detail` of the box of `count` elements from `start` on. Memory is
+    /// described as for [`select`](Self::select), with strides between the elements of the result.
     ///
     /// # Errors
-    /// `InvalidArgument` if it is not inside the dataset, elements overlap in memory, or chunks do not have this level;
-    /// `UnsupportedJob` for datasets that HDF5 has to read.
+    /// `InvalidArgument` if the box is not inside the dataset, elements overlap in memory, or the
+    /// dataset does not have this level; `UnsupportedJob` for datasets that HDF5 must read.
     pub fn select_part(
         &'l self,
         (start, count): (&[u64], &[u64]),
@@ -70,42 +71,43 @@ impl<'l> Dataset<'l> {
 }
 
 impl PartAccess<'_> {
-    /// Bytes of the memory, from its lowest element to the end of the highest.
+    /// Bytes of the memory range, from the lowest element to the end of the highest.
     pub fn span(&self) -> usize {
         self.placement.span()
     }
 
-    /// Bytes from the start of the memory to the first element.
+    /// Offset of the first element in the memory range, in bytes.
     pub fn first(&self) -> usize {
         self.placement.first()
     }
 
-    /// Extents of what comes back.
+    /// Extents of the result.
     pub fn extents(&self) -> &[u64] {
         self.grid.selection().count()
     }
 
-    /// Its bytes.
+    /// Bytes of the result.
     pub fn n_bytes(&self) -> u64 {
         let n_elements: u64 = self.extents().iter().product();
         n_elements.saturating_mul(self.placement.element_bytes() as u64)
     }
 
-    /// Its level.
+    /// Level of the result.
     pub fn level(&self) -> u32 {
         self.grid.level()
     }
 
-    /// Levels above 0 that there are.
+    /// Number of levels above level 0.
     pub fn n_levels(&self) -> u32 {
         n_levels(&self.dataset.extents, self.grid.chunk())
     }
 
-    /// Reads it to `memory`, and tells what was read.
+    /// Reads the part to `memory` and returns statistics.
     ///
     /// # Errors
-    /// `Host`, `OutOfMemory`, `Corrupt`, `Truncated` and others for damaged chunks, `InvalidArgument` for a number of layers that
-    /// a chunk does not have, `Cancelled`. Then what has been written to the memory is unspecified.
+    /// `Host`, `OutOfMemory`, `Cancelled`; `Corrupt`, `Truncated` and others for damaged chunks;
+    /// `InvalidArgument` for a number of layers that a chunk does not have. After an error the
+    /// contents of the memory are unspecified.
     pub fn read(&self, memory: Destination, options: &Options, progress: Progress) -> Result<Tally> {
         let fill = self.dataset.fill()?;
         self.with_store(options, |reader, store| {
@@ -118,7 +120,7 @@ impl PartAccess<'_> {
         })
     }
 
-    /// Tells what would be read. `progress` is told of chunks.
+    /// Returns the statistics of a read without reading. `progress` counts chunks.
     ///
     /// # Errors
     /// As for [`PartAccess::read`].
@@ -132,7 +134,7 @@ impl PartAccess<'_> {
         work: impl FnOnce(&PartReader, &mut Store) -> Result<R>,
     ) -> Result<R> {
         let Dataset { library, id, element_bytes, .. } = *self.dataset;
-        // Each process reads for itself, so not by a list that says that all do.
+        // Each process reads independently, so a collective property list would be wrong.
         let dxpl = if library.is_parallel(id)? { abi::DEFAULT_PLIST } else { options.dxpl };
         let chunk_bytes = self.grid.chunk().iter().product::<u64>() as usize * element_bytes;
         let most_bytes = self.filters.bound().max(chunk_bytes + MAX_HEADER_BYTES);
@@ -154,20 +156,21 @@ impl PartAccess<'_> {
     }
 }
 
-/// The chunks of a dataset, or where they are, by their places in the grid.
+/// The chunks of a dataset, or their places in the file, by their position in the grid.
 struct Store<'s> {
     access: &'s PartAccess<'s>,
     dxpl: Hid,
-    /// Encoded bytes that a chunk can have.
+    /// Maximum number of encoded bytes of a chunk.
     most_bytes: usize,
-    /// Where in the file addresses begin; `None`: HDF5 reads the chunks.
+    /// File offset that addresses count from. `None` if HDF5 reads the chunks.
     file: Option<u64>,
-    /// What is there of all chunks of the grid, by their numbers in it, if all were asked for.
+    /// Chunks in the file by their number in the grid, if all were listed at once.
     index: Option<HashMap<u64, Stored>>,
 }
 
 impl Store<'_> {
-    /// What is there of all chunks, where they are several and this libhdf5 can tell: to look for one goes through the index, too.
+    /// All chunks in the file. `None` if there are fewer than two, or this libhdf5 cannot list
+    /// them. Looking up a single chunk walks through the index too.
     fn all(&self) -> Result<Option<HashMap<u64, Stored>>> {
         let PartAccess { dataset: Dataset { library, id, extents, .. }, grid, .. } = self.access;
         if grid.selection().n_chunks() < 2 {
@@ -180,14 +183,14 @@ impl Store<'_> {
         Ok(can.then_some(index))
     }
 
-    /// What is there of the chunk whose first element is `chunk`.
+    /// The chunk in the file with the first element `chunk`.
     fn find(&self, chunk: &[u64]) -> Result<Option<Stored>> {
         let PartAccess { dataset: Dataset { library, id, .. }, grid, .. } = self.access;
         let found = match &self.index {
             Some(index) => grid.number_of(chunk).and_then(|number| index.get(&number).copied()),
             None => library.stored(*id, chunk)?,
         };
-        // A damaged file must not choose how much memory is allocated.
+        // A damaged file must not determine how much memory is allocated.
         match found {
             Some(Stored { n_bytes, .. }) if n_bytes > self.most_bytes as u64 => Err(Error::corrupt(format!(
                 "a chunk of {n_bytes} encoded bytes, where {} are the most there can be",
@@ -197,8 +200,8 @@ impl Store<'_> {
         }
     }
 
-    /// Has HDF5 read the encoded bytes of a chunk to the start of `bytes`, or of a longer buffer in place of that, and tell its
-    /// filter mask.
+    /// Has HDF5 read the encoded bytes of a chunk to the start of `bytes`, which is replaced if it
+    /// is too short. Returns the chunk's filter mask.
     fn read_whole(&self, chunk: &[u64], n_bytes: usize, bytes: &mut Buffer) -> Result<u32> {
         let Dataset { library, id, .. } = *self.access.dataset;
         if bytes.n_bytes() < n_bytes {
@@ -207,8 +210,9 @@ impl Store<'_> {
         library.read_chunk(id, self.dxpl, chunk, &mut bytes.bytes()[..n_bytes])
     }
 
-    /// Where in the file addresses begin: some versions count from the end of the user block, and others from the
-    /// beginning of the file. What HDF5 reads of one chunk tells. `None`: it is at neither place.
+    /// File offset that addresses count from. Some versions of HDF5 count from the end of the user
+    /// block, others from the beginning of the file. One chunk read by HDF5 decides this by
+    /// comparison. `None` if the chunk is found at neither place.
     fn base(&self, file: &Descriptor) -> Result<Option<u64>> {
         if file.user_block == 0 {
             return Ok(Some(0));
@@ -246,7 +250,8 @@ impl ChunkStore for Store<'_> {
             return Ok(Some(Encoded { n_bytes: Place::BYTES, mask: stored.mask }));
         }
         let Dataset { library, id, .. } = *self.access.dataset;
-        // The index may be old when HDF5 writes to our memory what there is.
+        // The index may be outdated, and this HDF5 writes the stored chunk to memory whatever its
+        // length is.
         let n_bytes = match library.tells_lengths() {
             true => Some(stored.n_bytes),
             false => library.encoded_bytes(id, &chunk)?,

@@ -1,10 +1,12 @@
-//! Telling people what went wrong.
+//! Error reporting of the filter.
 //!
-//! At creation an error goes to the error stack of the calling libhdf5. A program that keeps libhdf5 from showing that
-//! stack may show it itself, as h5py does, or hide it, as h5repack does and netCDF, which tells its callers only a
-//! number; gridz cannot know, so for such programs the error goes to stderr too. In the filter callback some versions
-//! lose the stack, so errors there go to stderr. Each distinct text is printed once: a damaged file has thousands of
-//! chunks.
+//! At dataset creation an error goes to the error stack of the calling libhdf5. A program that
+//! turns libhdf5's error output off may print the stack itself, as h5py does, or hide it. h5repack
+//! hides it, and so does netCDF, which returns only a number. gridz cannot distinguish these, so
+//! for such programs the error also goes to stderr.
+//!
+//! Some versions lose the stack in the filter callback, so errors there go to stderr. Each distinct
+//! text is printed once, because a damaged file has thousands of chunks.
 
 use std::ffi::CString;
 
@@ -12,18 +14,18 @@ use super::dl::{Api, Callback};
 use gridz_codecs::error::{self, Error};
 pub use gridz_codecs::settings::warn as line;
 
-/// Keeps `error` as the thread's last one and puts it where the creator of a dataset sees it.
+/// Stores `error` as the thread's last error and shows it to the creator of a dataset.
 pub fn refuse(api: &Api, callback: Callback, error: &Error) {
     error::set_last(error);
     let text = CString::new(error.context().replace('\0', "")).unwrap_or_default();
-    // Asked first: the question empties the stack.
+    // Must come first, because the query clears the stack.
     let is_shown = api.shows_errors();
     if api.push_error(callback, &text).is_none() || !is_shown {
         line(&format!("a dataset is refused: {error}"));
     }
 }
 
-/// Keeps `error` as the thread's last one and prints it, if it is new.
+/// Stores `error` as the thread's last error and prints it, unless it was printed before.
 pub fn failed(error: &Error) {
     error::set_last(error);
     line(error.context());

@@ -1,18 +1,21 @@
-//! HDF5's shuffle filter, done and undone: bit for bit what `H5Zshuffle.c` does.
+//! HDF5's shuffle filter and its inverse, bit-identical to `H5Zshuffle.c`.
 //!
-//! Shuffled bytes are planes: the first bytes of all elements, then all second bytes, and so on. Bytes that do not fill
-//! an element stay at the end. For elements of one byte, and for a single element, nothing changes.
+//! Shuffled data consists of byte planes: the first bytes of all elements, then all second bytes,
+//! and so on. Trailing bytes that do not fill an element stay at the end. Elements of one byte, and
+//! a single element, stay unchanged.
 //!
-//! The work is done in octets, eight elements and up to eight of their bytes: words that are transposed.
+//! The code works on tiles of eight elements by up to eight of their bytes, which it transposes as
+//! words.
 
-/// Elements of an octet.
+/// Elements of a tile.
 const OCTET: usize = 8;
-/// Bytes of the elements that are gone through for some of their bytes, then for others: what stays in the cache.
+/// Target size of a group of elements whose bytes are processed plane by plane, so that the group
+/// stays in the cache.
 const CACHED_BYTES: usize = 1 << 14;
-/// Fewest elements of that, so that their part of a plane is at least a line of the cache.
+/// Minimum number of elements in a group, so that its part of a plane is at least a cache line.
 const MIN_CACHED: usize = 64;
 
-/// Shuffles `from`, elements of `size` bytes, into `to`, which is as long.
+/// Shuffles `from`, which has elements of `size` bytes, into `to`, which has the same length.
 pub fn shuffle(size: usize, from: &[u8], to: &mut [u8]) {
     let n = whole_elements(size, from, to);
     for_each_octet(size, n, |octet, width| match width {
@@ -28,7 +31,7 @@ pub fn shuffle(size: usize, from: &[u8], to: &mut [u8]) {
     }
 }
 
-/// Undoes [`shuffle`]. Both only move bytes, so whatever `from` is, shuffling `to` gives it back.
+/// Inverse of [`shuffle`]. Both only move bytes, so shuffling the result restores any `from`.
 pub fn unshuffle(size: usize, from: &[u8], to: &mut [u8]) {
     let n = whole_elements(size, from, to);
     for_each_octet(size, n, |octet, width| match width {
@@ -44,21 +47,22 @@ pub fn unshuffle(size: usize, from: &[u8], to: &mut [u8]) {
     }
 }
 
-/// Copies what keeps its place and returns the elements that do not.
+/// Copies the bytes that keep their position, and returns the number of elements to move.
 fn whole_elements(size: usize, from: &[u8], to: &mut [u8]) -> usize {
     let n = from.len().checked_div(size).filter(|&n| size > 1 && n > 1).unwrap_or(0);
     to[n * size..].copy_from_slice(&from[n * size..]);
     n
 }
 
-/// Where an octet is: its first element, and the first of the bytes of its elements.
+/// Position of a tile: its first element, and the first of the bytes of its elements.
 #[derive(Clone, Copy)]
 struct Octet {
     element: usize,
     byte: usize,
 }
 
-/// Calls `work` with every octet and how many bytes of each element it has: 8, and 4, 2, 1 for the rest.
+/// Calls `work` with every tile and its number of bytes per element: 8, then 4, 2 and 1 for the
+/// rest.
 fn for_each_octet(size: usize, n: usize, mut work: impl FnMut(Octet, usize)) {
     let cached = (CACHED_BYTES / size.max(1) / OCTET * OCTET).max(MIN_CACHED);
     let end = n - n % OCTET;
@@ -74,7 +78,7 @@ fn for_each_octet(size: usize, n: usize, mut work: impl FnMut(Octet, usize)) {
     }
 }
 
-/// `WIDTH` bytes of eight elements to as many planes of `n` bytes.
+/// Moves `WIDTH` bytes of eight elements to `WIDTH` planes of `n` bytes.
 #[inline(always)]
 fn split<const WIDTH: usize>(size: usize, n: usize, octet: Octet, elements: &[u8], planes: &mut [u8]) {
     let mut words = [0; WIDTH];
@@ -89,7 +93,7 @@ fn split<const WIDTH: usize>(size: usize, n: usize, octet: Octet, elements: &[u8
     }
 }
 
-/// The reverse.
+/// Inverse of [`split`].
 #[inline(always)]
 fn join<const WIDTH: usize>(size: usize, n: usize, octet: Octet, planes: &[u8], elements: &mut [u8]) {
     let mut words = [0; WIDTH];
@@ -104,8 +108,8 @@ fn join<const WIDTH: usize>(size: usize, n: usize, octet: Octet, planes: &[u8], 
     }
 }
 
-/// Transposes the squares of `WIDTH` × `WIDTH` bytes that lie side by side in the words: byte `i` of a square's part of
-/// word `k` changes places with byte `k` of its part of word `i`.
+/// Transposes the squares of `WIDTH` × `WIDTH` bytes that lie side by side in the words. In each
+/// square byte `i` of word `k` and byte `k` of word `i` are swapped.
 #[inline(always)]
 fn transpose<const WIDTH: usize>(words: &mut [u64; WIDTH]) {
     swap_halves::<WIDTH, 4>(words, 0x0000_0000_ffff_ffff);
@@ -113,7 +117,7 @@ fn transpose<const WIDTH: usize>(words: &mut [u64; WIDTH]) {
     swap_halves::<WIDTH, 1>(words, 0x00ff_00ff_00ff_00ff);
 }
 
-/// Of squares of 2·`HALF` bytes, swaps the upper right quarter with the lower left one.
+/// Swaps the upper right and lower left quarters of squares of 2·`HALF` bytes.
 #[inline(always)]
 fn swap_halves<const WIDTH: usize, const HALF: usize>(words: &mut [u64; WIDTH], mask: u64) {
     if HALF < WIDTH {
@@ -130,7 +134,7 @@ fn swap_halves<const WIDTH: usize, const HALF: usize>(words: &mut [u64; WIDTH], 
 mod tests {
     use super::*;
 
-    /// As `H5Z__filter_shuffle` is written.
+    /// Reference: the loops of `H5Z__filter_shuffle`.
     fn defined(size: usize, from: &[u8]) -> Vec<u8> {
         let n = from.len() / size;
         if size <= 1 || n <= 1 {
