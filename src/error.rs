@@ -64,7 +64,7 @@ impl ErrorKind {
     }
 }
 
-/// An error with a text for the person who has to act on it.
+/// An error with a text for the user that must act on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     kind: ErrorKind,
