@@ -50,8 +50,8 @@ fn main() {
 /// Kernels that only tests use. The library does not contain them.
 const FOR_TESTS: &str = "selftest";
 
-/// Compiles the kernels and writes `fatbins.rs`, which `src/cuda/modules.rs` includes, and `fatbin_for_tests.rs`, which
-/// `tests/common/selftest.rs` includes.
+/// Compiles the kernels and writes two files: `fatbins.rs`, which `src/cuda/modules.rs` includes, and
+/// `fatbin_for_tests.rs`, which `tests/common/selftest.rs` includes.
 fn kernels() -> Result<(), String> {
     println!("cargo:rerun-if-changed=kernels");
     for name in ["GRIDZ_CUDA", "GRIDZ_CUDA_ARCHS", "GRIDZ_CUDA_CHECK", "NVCC", "NVCC_APPEND_FLAGS", "CUDA_HOME"] {

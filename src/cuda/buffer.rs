@@ -24,7 +24,7 @@ impl<'a> Stream<'a> {
     /// Allocates `n_bytes` of device memory with unspecified contents, aligned to 256 bytes.
     ///
     /// # Errors
-    /// `OutOfMemory` if the GPU has no more, `Device`.
+    /// `OutOfMemory` if GPU memory is exhausted, `Device`.
     pub fn alloc(&self, n_bytes: u64) -> Result<DeviceBuffer<'a>> {
         let context = &self.device().context;
         let _entered = context.enter()?;

@@ -38,7 +38,7 @@ impl MemoryPool {
         if let Some(pool) = *pool {
             return Ok(pool.0);
         }
-        // SAFETY: a struct of integers and one pointer, all of which may be zero.
+        // SAFETY: the fields are integers and one pointer, which may all be zero.
         let mut properties: sys::CUmemPoolProps = unsafe { std::mem::zeroed() };
         properties.alloc_type = sys::CU_MEM_ALLOCATION_TYPE_PINNED;
         properties.location_type = sys::CU_MEM_LOCATION_TYPE_DEVICE;

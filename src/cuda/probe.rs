@@ -36,8 +36,10 @@ pub struct Gpu {
 }
 
 impl Gpu {
+    /// Checks that gridz can use this GPU.
+    ///
     /// # Errors
-    /// `Device` naming what this GPU lacks.
+    /// `Device`, which names the missing property.
     pub fn check_usable(&self) -> Result<()> {
         let Gpu { ordinal, name, capability: (major, minor), .. } = self;
         if self.capability < MIN_CAPABILITY {
@@ -80,6 +82,8 @@ fn claim_process() -> Result<()> {
     check_process()
 }
 
+/// Checks that this process may use the driver.
+///
 /// # Errors
 /// `Device` in a child of a process that has used CUDA through gridz.
 pub(super) fn check_process() -> Result<()> {

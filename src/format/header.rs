@@ -17,7 +17,7 @@ const OLDEST_FORMAT: u8 = 5;
 const FIXED_BYTES: usize = 40;
 /// Header lengths are multiples of this.
 const ALIGNMENT: usize = 16;
-/// Most bytes of codec parameters.
+/// Largest number of bytes of codec parameters.
 pub const MAX_PARAMS: usize = 255;
 /// Longest possible header.
 pub const MAX_HEADER_BYTES: usize = (FIXED_BYTES + 8 * MAX_RANK + MAX_PARAMS).next_multiple_of(ALIGNMENT);
@@ -40,7 +40,7 @@ pub struct Header<'a> {
     pub codec_version: u8,
     /// How the extents were folded for the codec.
     pub fold: Fold,
-    /// The array as its owner sees it.
+    /// The array, before folding.
     pub array: Array,
     /// The codec's parameters, at most [`MAX_PARAMS`] bytes.
     pub params: &'a [u8],
@@ -241,7 +241,7 @@ mod tests {
         }
     }
 
-    /// A writer of another version keeps the checksum right, so each field's own check must speak.
+    /// A writer of another version keeps the checksum right, so the check of each field must report it.
     #[test]
     fn unknown_values_under_a_valid_checksum_are_unsupported() {
         let header = sample(&[1, 2, 3]);

@@ -17,7 +17,7 @@ pub enum Kind {
     Nan,
 }
 
-/// A number in an array; of a complex element, one of its parts.
+/// A number in an array: an element, or one part of a complex element.
 pub trait Number: Copy + Send + Sync {
     /// Bytes of one number.
     const BYTES: usize;
@@ -66,7 +66,7 @@ pub trait Task {
 /// Runs `task` with the type of the numbers in elements of `dtype`.
 ///
 /// # Errors
-/// Those of the task; `UnsupportedJob` if elements are no numbers.
+/// Errors of the task; `UnsupportedJob` if elements are no numbers.
 pub fn with_numbers_of<T: Task>(dtype: DType, task: T) -> Result<T::Output> {
     use DType::{C64, C128, F32, F64, I8, I16, I32, I64, Opaque, U8, U16, U32, U64};
     match dtype {

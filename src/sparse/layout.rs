@@ -18,8 +18,8 @@
 //!
 //! A window is [`WINDOW`] rows. If the original order of its rows would leave too many lanes
 //! without elements, the rows (nodes, with blocks) are sorted by length. They are sorted within
-//! parts of the window if that takes few more steps. Rows that are much longer than others are
-//! *long*: they have slices of their own, in which the 32 lanes take the elements of one row in
+//! parts of the window if that takes few more steps. Rows that are much longer than the rest
+//! are *long*: they have slices of their own, in which the 32 lanes take the elements of one row in
 //! turn. The 32 sums are added in a fixed order.
 
 use crate::error::{Error, Result};

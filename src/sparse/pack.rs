@@ -275,8 +275,8 @@ impl Packer {
         Spans { base: lows[0] as u64, width }
     }
 
-    /// Collects the distances from the origins. Returns false if they are many more than `n_steps`,
-    /// or if a row does not ascend.
+    /// Collects the distances from the origins. Returns false if there are none or many more than
+    /// `n_steps`, if their range exceeds 32 bits, or if a row does not ascend.
     fn spread(&mut self, n_steps: usize) -> bool {
         let most = Self::most(n_steps);
         self.union.clear();

@@ -30,7 +30,7 @@ pub trait Values<T>: Copy + Send + Sync {
         T: Element,
     {
         let values = self.step(of, step);
-        // SAFETY: there are 32.
+        // SAFETY: there are 32 values.
         unsafe { [T::load(values.as_ptr()), T::load(values.as_ptr().add(LANES / 2))] }
     }
 }
