@@ -1,4 +1,4 @@
-//! The one error type, the message a C caller reads back, and the wall that panics do not cross.
+//! The one error type, the message that a C caller reads back, and the guard that stops panics.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -7,7 +7,7 @@ use std::ffi::{CStr, CString};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What went wrong, in terms of whose fault it is.
+/// Kind of an error, by its cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -15,20 +15,20 @@ pub enum ErrorKind {
     InvalidArgument,
     /// The bytes are not a frame, or were damaged after they were written.
     Corrupt,
-    /// The bytes are the beginning of a frame whose end is missing.
+    /// The bytes are the beginning of a frame; its end is missing.
     Truncated,
     /// A well-formed frame of a format, codec or type that this version does not know.
     UnsupportedFormat,
     /// A legal request that this version or this codec cannot carry out.
     UnsupportedJob,
-    /// The destination is too small; `need` bytes would do.
+    /// The destination is too small; `need` bytes would be enough.
     DstTooSmall {
         /// Bytes the destination must have.
         need: u64,
     },
-    /// The caller ended the call.
+    /// The caller canceled the call.
     Cancelled,
-    /// Memory could not be had, or the context's memory limit forbids it.
+    /// Memory could not be allocated, or the context's memory limit forbids it.
     OutOfMemory,
     /// The GPU or its driver is missing, too old, or failed.
     Device,
@@ -39,8 +39,8 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// Its number, by which C functions and kernels tell it: in families of a hundred, never changed and never used
-    /// again. 0 is success.
+    /// The status code of this kind in the C API and in kernels. Each hundred is a family of codes;
+    /// a code is never changed and never reused. 0 is success.
     pub const fn status(self) -> i32 {
         match self {
             Self::InvalidArgument => 100,
@@ -57,13 +57,14 @@ impl ErrorKind {
         }
     }
 
-    /// The kind that a kernel tells, which looks at frames only.
+    /// The kind of a status code that a kernel reported. Kernels look at frames only, so only three
+    /// kinds are possible.
     pub fn of_kernel(status: i32) -> Option<Self> {
         [Self::Corrupt, Self::Truncated, Self::UnsupportedFormat].into_iter().find(|kind| kind.status() == status)
     }
 }
 
-/// An error with a text meant for the person who has to act on it.
+/// An error with a text for the user that must act on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     kind: ErrorKind,
@@ -74,7 +75,7 @@ pub struct Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// An error of `kind`; `context` names the problem and, where there is one, the remedy.
+    /// An error of `kind`; `context` describes the problem and, if possible, the remedy.
     pub fn new(kind: ErrorKind, context: impl Into<Cow<'static, str>>) -> Self {
         Self { kind, context: context.into() }
     }
@@ -94,12 +95,12 @@ impl Error {
         Self::new(ErrorKind::Corrupt, context)
     }
 
-    /// No GPU, or one that failed.
+    /// The GPU is missing or failed.
     pub fn device(context: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::Device, context)
     }
 
-    /// Memory for `what` could not be had.
+    /// Memory for `what` could not be allocated.
     pub fn out_of_memory(bytes: u64, what: &str) -> Self {
         Self::new(ErrorKind::OutOfMemory, format!("no memory for {bytes} bytes of {what}"))
     }
@@ -127,25 +128,26 @@ thread_local! {
     static LAST_ERROR: RefCell<Option<CString>> = const { RefCell::new(None) };
 }
 
-/// Keeps `error` as the calling thread's last error. In the last moments of a thread, when its
-/// variables are gone already, there is no place to keep it, and it is dropped.
+/// Stores `error` as the calling thread's last error. If the thread's local variables are already
+/// destroyed (at thread exit), the error is dropped.
 pub fn set_last(error: &Error) {
     let text: Vec<u8> = error.context().bytes().filter(|&b| b != 0).collect();
     let _ = LAST_ERROR.try_with(|last| *last.borrow_mut() = CString::new(text).ok());
 }
 
-/// Calls `read` with the calling thread's last error, empty if there was none. The text lives until
-/// the next error of the same thread.
+/// Calls `read` with the calling thread's last error, empty if there was none. The text is valid
+/// until the next error of the same thread.
 pub fn with_last<R>(read: impl Fn(&CStr) -> R) -> R {
     let kept = LAST_ERROR.try_with(|last| read(last.borrow().as_deref().unwrap_or(c"")));
     kept.unwrap_or_else(|_| read(c""))
 }
 
-/// Runs `body`; a panic becomes [`ErrorKind::Internal`]. Every entry point that C can call goes
-/// through here, because a panic that reaches C aborts the host process.
+/// Runs `body` and turns a panic into [`ErrorKind::Internal`]. Every entry point that C can call
+/// uses this function, because a panic that reaches C aborts the host process.
 pub fn guarded<R>(body: impl FnOnce() -> Result<R>) -> Result<R> {
-    // Unwind safety: state behind our entry points is owned by the call, lock-free and valid at every step, or in a
-    // mutex whose holders leave it valid wherever they may panic. So nothing half-made can be seen afterwards.
+    // Unwind safety: state behind our entry points is owned by the call, or lock-free and valid at
+    // every step, or protected by a mutex. Holders of a mutex leave its state valid wherever they
+    // may panic. So no inconsistent state is visible afterwards.
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| Err(from_panic(panic.as_ref())))
 }
 
@@ -158,7 +160,8 @@ fn from_panic(panic: &(dyn Any + Send)) -> Error {
     Error::new(ErrorKind::Internal, format!("defect in gridz, please report it: {text}"))
 }
 
-/// An empty vector with room for `n` items of `what`, or an error instead of an abort.
+/// An empty vector with capacity for `n` items, or an error instead of an abort. `what` names the
+/// items in the error text.
 pub fn try_vec<T>(n: usize, what: &str) -> Result<Vec<T>> {
     let mut items = Vec::new();
     let bytes = (n as u64).saturating_mul(size_of::<T>() as u64);
@@ -166,7 +169,7 @@ pub fn try_vec<T>(n: usize, what: &str) -> Result<Vec<T>> {
     Ok(items)
 }
 
-/// Makes room for `n` more items in a vector.
+/// Reserves capacity for `n` more items in a vector. `what` names the items in the error text.
 ///
 /// # Errors
 /// `OutOfMemory`.

@@ -1,48 +1,51 @@
-//! The structs that kernels and host share.
+//! Structs that host and kernels share.
 #![allow(unsafe_code, reason = "structs that are read as bytes")]
 
 use std::ptr;
 
-/// A struct that the kernels know as well. Made by [`kernel_struct!`](crate::kernel_struct) only.
+/// A struct with the same layout on host and GPU. Only [`kernel_struct!`](crate::kernel_struct)
+/// implements this trait.
 ///
 /// # Safety
-/// `repr(C)`, without padding, of integers that may have any value.
+/// The type must be `repr(C)` without padding, and consist of integers that may have any value.
 pub unsafe trait KernelStruct: Copy + 'static {
-    /// The struct with these bytes, if they are as many.
+    /// The struct with these bytes, or `None` if their number is wrong.
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        // SAFETY: as many bytes, any of which are a value of this type; they need not be aligned.
+        // SAFETY: the number of bytes is right, any bytes are a value of this type, and they need
+        // not be aligned.
         (bytes.len() == size_of::<Self>()).then(|| unsafe { bytes.as_ptr().cast::<Self>().read_unaligned() })
     }
 
-    /// Its bytes.
+    /// The bytes of the struct.
     fn as_bytes(&self) -> &[u8] {
-        // SAFETY: there is no padding, so every byte is initialised.
+        // SAFETY: there is no padding, so every byte is initialized.
         unsafe { std::slice::from_raw_parts(ptr::from_ref(self).cast::<u8>(), size_of::<Self>()) }
     }
 }
 
-/// What the fields of a [`KernelStruct`] may be.
+/// A type that a field of a [`KernelStruct`] may have.
 ///
 /// # Safety
-/// An integer, or an array or [`KernelStruct`] of integers: no padding, and any bytes are a value.
+/// The type must be an integer, or an array or [`KernelStruct`] of integers: without padding, and
+/// any bytes are a value.
 pub unsafe trait Plain {}
 // SAFETY: an integer.
 unsafe impl Plain for u32 {}
 // SAFETY: an integer.
 unsafe impl Plain for u64 {}
-// SAFETY: an array has no padding that its elements do not have.
+// SAFETY: an array has no padding beyond that of its elements.
 unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 
-/// Defines structs that host and kernels share, `size` bytes each; the kernels' source asserts the same
-/// size. Device pointers are `u64`.
+/// Defines structs that host and kernels share. `size` is the size in bytes; the kernels' source
+/// asserts the same size. Device pointers are `u64`.
 ///
 /// ```
 /// gridz_codecs::kernel_struct! {
 ///     /// Arguments of some kernel.
 ///     pub struct Args, size 16 {
-///         /// Where the data is.
+///         /// Address of the data.
 ///         pub src: u64,
-///         /// How many chunks there are.
+///         /// Number of chunks.
 ///         pub n_chunks: u32,
 ///         /// Always 0.
 ///         pub reserved: u32,
@@ -75,7 +78,7 @@ macro_rules! kernel_struct {
         unsafe impl $crate::kernel_struct::KernelStruct for $name {}
 
         #[allow(unsafe_code, reason = "what the trait asks for is asserted above")]
-        // SAFETY: the same.
+        // SAFETY: as above.
         unsafe impl $crate::kernel_struct::Plain for $name {}
     )+};
 }

@@ -1,7 +1,7 @@
 //! The environment variables, read once per process.
 //!
-//! A value that gridz does not know is an error where there is somebody to tell (dataset creation,
-//! the C API); on decode it is only a warning, because a reader must never fail over a typo.
+//! An unknown value is an error if the caller can report it (dataset creation, the C API). On
+//! decode it is only a warning, because a reader must never fail because of a typo.
 
 use std::collections::BTreeSet;
 use std::env::{self, VarError};
@@ -27,21 +27,21 @@ pub enum LogLevel {
     Debug,
 }
 
-/// What `GRIDZ_BACKEND` asks for.
+/// Value of `GRIDZ_BACKEND`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backend {
-    /// Whatever is best and already there; never an error.
+    /// The best available backend; never an error.
     Auto,
     /// Only the CPU.
     Cpu,
-    /// Only the GPU; an error where there is none.
+    /// Only the GPU; an error if no GPU is available.
     Cuda,
 }
 
-/// What `GRIDZ_CPU_LEVEL` asks for: the instructions that the CPU's codecs use.
+/// Value of `GRIDZ_CPU_LEVEL`: the instruction set of the CPU codecs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CpuLevel {
-    /// None beyond what every CPU of its kind has.
+    /// Only the instructions that every CPU of the architecture has.
     Scalar,
     /// AVX2.
     Avx2,
@@ -50,7 +50,7 @@ pub enum CpuLevel {
 }
 
 impl CpuLevel {
-    /// Its name in `GRIDZ_CPU_LEVEL`.
+    /// The name in `GRIDZ_CPU_LEVEL`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Scalar => "scalar",
@@ -59,20 +59,21 @@ impl CpuLevel {
         }
     }
 
-    /// The level of that name.
+    /// The level with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Scalar, Self::Avx2, Self::Avx512].into_iter().find(|level| level.name() == name)
     }
 }
 
-/// Which GPUs work, counted from 0 as CUDA counts those it shows to the process.
+/// The GPUs to use. Numbers start at 0, in CUDA's order of the GPUs that are visible to the
+/// process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gpus {
-    /// That of the program, or of its MPI rank.
+    /// The GPU of the program, or of its MPI rank.
     Programs,
-    /// This one.
+    /// The GPU with this number.
     Number(u32),
-    /// All that can be used.
+    /// All usable GPUs.
     All,
 }
 
@@ -89,12 +90,12 @@ pub struct Settings {
     pub gpus: Gpus,
     /// `GRIDZ_CPU_LEVEL`; `None` = the best one.
     pub cpu_level: Option<CpuLevel>,
-    /// `GRIDZ_CACHE_MIB` in bytes: of each GPU's memory, and as much pinned memory, may stay allocated without use; `None` = 1 GiB ÷
-    /// local MPI ranks.
+    /// `GRIDZ_CACHE_MIB` in bytes: the unused memory that may stay allocated on each GPU, and the
+    /// unused pinned memory; `None` = 1 GiB ÷ local MPI ranks.
     pub cache_bytes: Option<u64>,
 }
 
-/// Most worker threads that can be asked for.
+/// Largest number of worker threads that can be requested.
 pub const MAX_THREADS: usize = 1024;
 
 const DEFAULT: Settings = Settings {
@@ -106,16 +107,16 @@ const DEFAULT: Settings = Settings {
     cache_bytes: None,
 };
 
-/// The settings, or why they are not usable.
+/// The settings, or the reason why they are unusable.
 ///
 /// # Errors
 /// `InvalidArgument` naming the variable, its value and what is allowed.
 pub fn checked() -> Result<&'static Settings> {
-    // A race cell instead of a lock: a lock held by another thread at the moment of a fork would stay
-    // locked in the child for ever.
+    // A race cell instead of a lock: if another thread holds a lock during a fork, it stays locked
+    // in the child forever.
     static SETTINGS: OnceBox<Result<Settings>> = OnceBox::new();
     let read = || {
-        // The first use of the library: what descriptor 2 is now is noted.
+        // This is the first use of the library: record the state of descriptor 2.
         let _ = stderr();
         guard_panic_messages();
         Box::new(parse(|name| env::var(name)))
@@ -123,20 +124,20 @@ pub fn checked() -> Result<&'static Settings> {
     SETTINGS.get_or_init(read).as_ref().map_err(Clone::clone)
 }
 
-/// The settings, with the defaults where they are not usable.
+/// The settings; the defaults if they are unusable.
 pub fn or_default() -> &'static Settings {
     checked().unwrap_or(&DEFAULT)
 }
 
-/// Prints one line to stderr if `GRIDZ_LOG` asks for `level`. `line` is built only then.
+/// Prints one line to stderr if `GRIDZ_LOG` asks for `level`. `line` is called only in that case.
 pub fn log(level: LogLevel, line: impl FnOnce() -> String) {
     if or_default().log >= level {
         print(&line());
     }
 }
 
-/// Prints one line to stderr, if there is one. `eprintln!` would panic where it is closed, and would
-/// take a lock, which a forked child may find taken for ever.
+/// Prints one line to stderr, if it exists. `eprintln!` would panic if stderr is closed. It would
+/// also take a lock, which may stay locked forever in a forked child.
 pub fn print(line: &str) {
     if let Some(mut stderr) = stderr() {
         // One write, so that lines of several processes do not mix.
@@ -144,11 +145,13 @@ pub fn print(line: &str) {
     }
 }
 
-/// The process's stderr. `None` if descriptor 2 is closed, or has become another file: a program that is started without a
-/// stderr gets descriptor 2 for the first file that it opens then, and text would overwrite that file's data.
+/// The process's stderr. `None` if descriptor 2 is closed or has become another file. In a program
+/// that starts without a stderr, the first file that it opens gets descriptor 2, and text would
+/// overwrite that file's data.
 ///
-/// Three signs of that are known: descriptor 2 was closed when this library was first used; it is closed on exec, which
-/// an inherited one cannot be; or it is a named file opened for reading and writing, which HDF5 does and a redirection of output does not.
+/// Three signs of such a file are known. Descriptor 2 was closed when this library was first used.
+/// Or it is closed on exec, which an inherited descriptor cannot be. Or it is a named file opened
+/// for reading and writing: HDF5 opens files like that, a redirection of output does not.
 fn stderr() -> Option<File> {
     static WAS_OPEN: OnceBox<bool> = OnceBox::new();
     let stderr = std::io::stderr().as_fd().try_clone_to_owned().ok().map(File::from);
@@ -157,7 +160,8 @@ fn stderr() -> Option<File> {
         .filter(|file| was_open && is_stderr(file, &fs::read_to_string("/proc/self/fdinfo/2").unwrap_or_default()))
 }
 
-/// Whether a file on descriptor 2 can be the process's stderr, given what the system says of the descriptor.
+/// True if a file on descriptor 2 can be the process's stderr; `info` is the content of
+/// `/proc/self/fdinfo/2`.
 fn is_stderr(file: &File, info: &str) -> bool {
     const ACCESS: u32 = 3;
     const WRITE_ONLY: u32 = 1;
@@ -166,7 +170,7 @@ fn is_stderr(file: &File, info: &str) -> bool {
     let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
     let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
     let Ok(of) = file.metadata() else { return false };
-    // A file without a name is one that captures the output of a test.
+    // A file without a name (no links) captures the output of a test.
     let may_hold_data = (of.is_file() && of.nlink() > 0) || of.file_type().is_block_device();
     match flags {
         Some(flags) => {
@@ -177,7 +181,8 @@ fn is_stderr(file: &File, info: &str) -> bool {
     }
 }
 
-/// Makes panics print nothing where there is no stderr, and otherwise what they printed before.
+/// Installs a panic hook that prints nothing if there is no stderr, and otherwise calls the
+/// previous hook.
 fn guard_panic_messages() {
     static IS_DONE: AtomicBool = AtomicBool::new(false);
     if std::thread::panicking() || IS_DONE.swap(true, Ordering::Relaxed) {
@@ -191,13 +196,13 @@ fn guard_panic_messages() {
     }));
 }
 
-/// Most distinct lines that [`warn`] prints in one process.
+/// Largest number of distinct lines that [`warn`] prints in one process.
 const MAX_WARNINGS: usize = 64;
 
-/// Prints `text` to stderr unless this process did so before.
+/// Prints `text` to stderr unless this process has already printed it.
 pub fn warn(text: &str) {
     static SEEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-    // Never wait: the lock may be that of a thread that does not exist any more after a fork.
+    // Never wait: after a fork, a thread that no longer exists may hold the lock.
     let is_last = match SEEN.try_lock() {
         Ok(mut seen) => {
             if seen.len() >= MAX_WARNINGS || !seen.insert(text.to_owned()) {
@@ -265,18 +270,20 @@ fn unknown(name: &str, value: &str, allowed: &str) -> Error {
     Error::invalid(format!("{name}={value} is not a value gridz knows; use {allowed}, or unset it"))
 }
 
-/// MPI ranks on this node, 1 if no launcher says so: they share its cores and its GPUs' memory.
+/// MPI ranks on this node, which share its cores and its GPUs' memory; 1 if no launcher reports a
+/// number.
 pub fn local_ranks() -> usize {
     ranks_of(|name| env::var(name).ok())
 }
 
-/// The number of this process among those ranks, from 0.
+/// The number of this process among the local ranks, from 0.
 pub fn local_rank() -> usize {
     rank_of(|name| env::var(name).ok())
 }
 
 fn ranks_of(get: impl Fn(&str) -> Option<String>) -> usize {
-    // Slurm's variable is that of a step: in a batch script the job's own speak of tasks that do not run.
+    // The Slurm variable is that of a step. In a batch script, the variables of the job count tasks
+    // that do not run.
     let names = ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_STEP_TASKS_PER_NODE"];
     launcher(&names, get).filter(|&n| n > 0).unwrap_or(1)
 }
@@ -285,12 +292,14 @@ fn rank_of(get: impl Fn(&str) -> Option<String>) -> usize {
     launcher(&["OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"], get).unwrap_or(0)
 }
 
-/// What the launcher says: the variables of Open MPI, of MPICH (hydra) and its relatives, of Slurm.
+/// The number in the first launcher variable that is set. The names are those of Open MPI, of MPICH
+/// (Hydra) and its relatives, and of Slurm.
 fn launcher(names: &[&str], get: impl Fn(&str) -> Option<String>) -> Option<usize> {
     names.iter().find_map(|name| get(name).and_then(|value| leading_number(&value)))
 }
 
-/// Slurm writes `8(x2),4`: eight tasks on each of the first two nodes.
+/// The leading number of a value: Slurm writes `8(x2),4` for eight tasks on each of the first two
+/// nodes and four on the next.
 fn leading_number(value: &str) -> Option<usize> {
     let end = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
     value[..end].parse().ok()
@@ -300,7 +309,7 @@ fn leading_number(value: &str) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// Of each kind of file that descriptor 2 may have become, and of those that stderr may be.
+    /// Tests each kind of file that can be on descriptor 2, stderr or not.
     #[test]
     fn stderr_is_told_from_data() {
         let folder = tempfile::tempdir().unwrap();
@@ -399,7 +408,7 @@ mod tests {
         assert_eq!(ranks(&[("SLURM_STEP_TASKS_PER_NODE", "8(x2),4")]), 8);
         assert_eq!(ranks(&[("MPI_LOCALNRANKS", "none")]), 1);
         assert_eq!(ranks(&[("MPI_LOCALNRANKS", "0")]), 1);
-        // A batch script's own tasks do not run beside each other.
+        // A batch script's own tasks do not run at the same time.
         assert_eq!(ranks(&[("SLURM_TASKS_PER_NODE", "8")]), 1);
         let rank = |vars| rank_of(get(vars));
         assert_eq!(rank(&[]), 0);

@@ -1,4 +1,4 @@
-//! What an array is: element type, byte order, extents.
+//! Description of an array: element type, byte order, extents.
 
 use crate::error::{Error, Result};
 
@@ -10,7 +10,7 @@ pub const MAX_RANK: usize = 32;
 #[repr(u8)]
 #[non_exhaustive]
 pub enum DType {
-    /// Elements of any size that are only bytes to gridz: strings, compounds, …
+    /// Elements of any size that gridz treats as plain bytes: strings, compounds, …
     Opaque = 0,
     /// Unsigned 8-bit integer.
     U8 = 1,
@@ -72,7 +72,8 @@ impl DType {
         self as u8
     }
 
-    /// Bytes of one element; `None` for [`DType::Opaque`], whose size the array tells.
+    /// Bytes of one element; `None` for [`DType::Opaque`], whose size is part of the array's
+    /// description.
     pub fn size(self) -> Option<u32> {
         match self {
             DType::Opaque => None,
@@ -84,7 +85,8 @@ impl DType {
         }
     }
 
-    /// The type of the numbers that an element is made of, and how many there are: two in complex ones, else one.
+    /// The type of the numbers in an element, and how many numbers an element has: two if it is
+    /// complex, else one.
     pub fn parts(self) -> (Self, usize) {
         match self {
             DType::C64 => (DType::F32, 2),
@@ -93,7 +95,7 @@ impl DType {
         }
     }
 
-    /// Bytes of one number: of a complex element, one of its two parts.
+    /// Bytes of one number; a complex element has two of them.
     pub fn number_size(self) -> Option<u32> {
         self.parts().0.size()
     }
@@ -145,7 +147,8 @@ impl Shape {
     /// A shape from its extents.
     ///
     /// # Errors
-    /// `InvalidArgument` if there are more than [`MAX_RANK`] of them or their product passes 2^64−1.
+    /// `InvalidArgument` if there are more than [`MAX_RANK`] extents or their product exceeds
+    /// 2^64−1.
     pub fn new(extents: &[u64]) -> Result<Self> {
         if extents.len() > MAX_RANK {
             return Err(Error::invalid(format!("rank {} is over the limit of {MAX_RANK}", extents.len())));
@@ -158,7 +161,8 @@ impl Shape {
         }
     }
 
-    /// Leaves zeros out, so that no product of some of the extents overflows if this one does not.
+    /// The product of all extents except zeros. If it does not overflow, no product of some of the
+    /// extents does.
     fn product_without_zeros(&self) -> Option<u64> {
         self.extents().iter().filter(|&&n| n != 0).try_fold(1u64, |product, &n| product.checked_mul(n))
     }
@@ -205,7 +209,7 @@ impl Array {
         Self::with_size(dtype, order, size, shape)
     }
 
-    /// An array of elements that are only bytes, `element_size` of them each.
+    /// An array of elements that are plain bytes, `element_size` of them each.
     ///
     /// # Errors
     /// `InvalidArgument` if `element_size` is 0 or the size in bytes cannot be addressed.
@@ -216,7 +220,7 @@ impl Array {
     /// `n_bytes` bytes without any known structure.
     ///
     /// # Errors
-    /// `InvalidArgument` if so many bytes cannot be addressed.
+    /// `InvalidArgument` if that many bytes cannot be addressed.
     pub fn bytes(n_bytes: u64) -> Result<Self> {
         Self::opaque(1, Shape::new(&[n_bytes])?)
     }
@@ -234,7 +238,8 @@ impl Array {
             }
             _ => {}
         }
-        // An order means nothing where an element is one byte or no number: one spelling for those.
+        // Byte order has no meaning for opaque and one-byte elements: normalize it to
+        // little-endian.
         let order = if dtype.size().is_none_or(|size| size == 1) { ByteOrder::Little } else { order };
         let array = Self { dtype, order, element_size, shape };
         let bytes = shape.product_without_zeros().and_then(|n| n.checked_mul(u64::from(element_size)));

@@ -1,9 +1,10 @@
-//! What a device keeps between calls: a memory pool and streams. `pinned` has the third cache. Each is bounded, and all
-//! of them can be released.
+//! Caches of a device: a memory pool and streams. `pinned` has the third cache. Each cache is
+//! bounded, and all of them can be released.
 //!
-//! Device memory comes from a memory pool of our own, so the application's pool and its settings are
-//! left alone. The pool is stream-ordered: what is freed may be given to the same stream at once, and to
-//! others when the work before is done. Up to [`cache_bytes`] stay in it when nothing uses them.
+//! Device memory is allocated from our own memory pool, so the application's pool and its settings
+//! stay unchanged. The pool is stream-ordered: freed memory can be reused at once on the same
+//! stream, and on other streams once the preceding work has completed. Up to [`cache_bytes`] of
+//! unused memory stay in the pool.
 #![allow(unsafe_code, reason = "calls the CUDA driver")]
 
 use std::ffi::c_void;
@@ -16,18 +17,18 @@ use crate::context::{DriverContext, Handle};
 use gridz_codecs::error::Result;
 use gridz_codecs::settings;
 
-/// Bytes that may stay allocated without use, of device memory and of pinned memory: what `GRIDZ_CACHE_MIB` says, else 1 GiB
-/// divided by the MPI ranks of this node.
+/// Number of bytes of unused device memory, and of unused pinned memory, that may stay allocated.
+/// It is the value of `GRIDZ_CACHE_MIB`, by default 1 GiB divided by the MPI ranks of this node.
 pub(super) fn cache_bytes() -> u64 {
     settings::or_default().cache_bytes.unwrap_or_else(|| (1 << 30) / settings::local_ranks() as u64)
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is inside is whole at every step, so a panic of another thread does not matter.
+    // The contents are valid at every step, so a panic of another thread does no harm.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The memory pool of a context, made when it is first needed.
+/// The memory pool of a context, created on first use.
 #[derive(Debug, Default)]
 pub(super) struct MemoryPool(Mutex<Option<Handle<CUmemoryPool>>>);
 
@@ -37,7 +38,7 @@ impl MemoryPool {
         if let Some(pool) = *pool {
             return Ok(pool.0);
         }
-        // SAFETY: a struct of integers, enums that have a 0, and a pointer that may be null.
+        // SAFETY: the fields are integers and one pointer, which may all be zero.
         let mut properties: sys::CUmemPoolProps = unsafe { std::mem::zeroed() };
         properties.alloc_type = sys::CU_MEM_ALLOCATION_TYPE_PINNED;
         properties.location_type = sys::CU_MEM_LOCATION_TYPE_DEVICE;
@@ -50,7 +51,7 @@ impl MemoryPool {
         // SAFETY: reads one u64.
         let code = unsafe { sys::cuMemPoolSetAttribute(raw, attribute, (&raw mut threshold).cast::<c_void>()) };
         if let Err(error) = context.check(code, "the memory pool takes no limit") {
-            // SAFETY: made above, and nothing is in it.
+            // SAFETY: created above, and still empty.
             let _ = unsafe { sys::cuMemPoolDestroy(raw) };
             return Err(error);
         }
@@ -58,16 +59,17 @@ impl MemoryPool {
         Ok(raw)
     }
 
-    /// Gives back what nothing uses. The context is current.
+    /// Frees unused memory. The context must be current.
     pub(super) fn release(&self, context: &DriverContext) {
         if let Some(pool) = *lock(&self.0) {
-            // SAFETY: the pool is alive. The check notes a lost context; nothing else can be done about an error.
+            // SAFETY: the pool is alive. The check records a lost context; no other error can be
+            // handled here.
             let _ = context.check(unsafe { sys::cuMemPoolTrimTo(pool.0, 0) }, "GPU memory is not given back");
         }
     }
 }
 
-/// A stream of ours, which does not wait for the legacy default stream.
+/// A stream that gridz owns. It does not synchronize with the legacy default stream.
 #[derive(Debug)]
 pub(super) struct OwnStream {
     context: &'static DriverContext,
@@ -75,7 +77,7 @@ pub(super) struct OwnStream {
 }
 
 impl OwnStream {
-    /// The context is current.
+    /// The context must be current.
     fn new(context: &'static DriverContext) -> Result<Self> {
         let mut raw = ptr::null_mut();
         let flags = sys::CU_STREAM_NON_BLOCKING;
@@ -88,23 +90,25 @@ impl OwnStream {
 impl Drop for OwnStream {
     fn drop(&mut self) {
         if let Ok(_entered) = self.context.enter() {
-            // SAFETY: the stream is alive and not used again; what is still running on it ends by itself.
+            // SAFETY: the stream is alive and not used again; work that is still running on it
+            // completes.
             let code = unsafe { sys::cuStreamDestroy_v2(self.raw.0) };
             let _ = self.context.check(code, "a stream is not given back");
         }
     }
 }
 
-/// Streams to be used again, because making one takes longer than compressing a small chunk: those that are held by
-/// nobody but this list. Who gets one comes after what is still running on it.
+/// Cached streams, because creating one takes longer than compressing a small chunk. A stream is
+/// idle if only this list refers to it. Work on a reused stream runs after the work that is still
+/// queued on it.
 #[derive(Debug, Default)]
 pub(super) struct Streams(Mutex<Vec<Arc<OwnStream>>>);
 
-/// Most streams that are kept.
+/// Largest number of cached streams.
 const MAX_STREAMS: usize = 64;
 
 impl Streams {
-    /// A stream that nobody uses. The context is current.
+    /// An idle stream, or a new one. The context must be current.
     pub(super) fn get(&self, context: &'static DriverContext) -> Result<Arc<OwnStream>> {
         let mut kept = lock(&self.0);
         if let Some(idle) = kept.iter().find(|stream| Arc::strong_count(stream) == 1) {
@@ -117,7 +121,7 @@ impl Streams {
         Ok(new)
     }
 
-    /// Destroys those that nobody uses.
+    /// Destroys the idle streams.
     pub(super) fn release(&self) {
         lock(&self.0).retain(|stream| Arc::strong_count(stream) > 1);
     }

@@ -1,8 +1,9 @@
 //! Devices: one context on one GPU, with everything that gridz keeps in it.
 //!
-//! A context of the application is shared: its current one is used as it is, and else the primary
-//! context, which the CUDA runtime uses too, is retained once per process. The list of devices only grows and
-//! has no lock; nothing in it is freed at exit, when the driver may be gone already.
+//! Contexts are shared with the application. If the application has a current context, that one is
+//! used. Otherwise the primary context, which the CUDA runtime uses too, is retained once per
+//! process. The list of devices only grows and has no lock. Nothing in it is freed at exit, because
+//! the driver may already be unloaded then.
 #![allow(unsafe_code, reason = "calls the CUDA driver")]
 
 use std::ptr;
@@ -25,7 +26,7 @@ use gridz_codecs::settings::{self, Gpus, Settings};
 #[derive(Debug)]
 pub struct Device {
     pub(super) context: DriverContext,
-    /// Retained by us, to be released.
+    /// True if gridz retained the primary context and has to release it.
     is_primary: bool,
     pub(super) pool: MemoryPool,
     pub(super) streams: Streams,
@@ -42,11 +43,12 @@ struct Node {
 }
 
 impl Device {
-    /// The device for data in host memory: that of `GRIDZ_DEVICE`, else that of the context that is
-    /// current on this thread, else the GPU of this process's MPI rank on the node.
+    /// The device for data in host memory: that of `GRIDZ_DEVICE`, else that of the current context
+    /// of this thread, else the GPU of this process's MPI rank on the node.
     ///
     /// # Errors
-    /// `Device` saying why there is none, `InvalidArgument` for a `GRIDZ_DEVICE` that does not exist.
+    /// `Device` with the reason if no GPU is usable, `InvalidArgument` for a `GRIDZ_DEVICE` that
+    /// does not exist.
     pub fn choose(settings: &Settings) -> Result<&'static Device> {
         let gpus = probe::gpus()?;
         let current = Self::current()?;
@@ -62,7 +64,8 @@ impl Device {
         current.filter(|device| device.context.gpu == gpu).map_or_else(|| Self::primary(gpu), Ok)
     }
 
-    /// The same for one of many arrays: where all GPUs are to work, they take turns.
+    /// The device for one of many arrays: like [`choose`](Self::choose), but round-robin over all
+    /// GPUs if all are to be used.
     ///
     /// # Errors
     /// As for [`choose`](Self::choose).
@@ -75,7 +78,7 @@ impl Device {
         Ok(all[(settings::local_rank() + TURN.fetch_add(1, Ordering::Relaxed)) % all.len()])
     }
 
-    /// All that are to work: the one of [`choose`](Self::choose), or those of all GPUs that can be used.
+    /// All devices to use: the one of [`choose`](Self::choose), or those of all usable GPUs.
     ///
     /// # Errors
     /// As for `choose`.
@@ -83,10 +86,10 @@ impl Device {
         if settings.gpus == Gpus::All { Self::all() } else { Ok(vec![Self::choose(settings)?]) }
     }
 
-    /// The devices of all GPUs that can be used, of which there is one at least.
+    /// The devices of all usable GPUs, at least one.
     ///
     /// # Errors
-    /// `Device` saying why there is none.
+    /// `Device` with the reason if no GPU is usable.
     pub fn all() -> Result<Vec<&'static Device>> {
         let mut why_not = None;
         let usable = |gpu: &'static Gpu| {
@@ -100,8 +103,8 @@ impl Device {
         }
     }
 
-    /// The device of the context that is current on this thread, if there is one: whose device pointers
-    /// and streams a caller means.
+    /// The device of the current context of this thread, if one is current. A caller's device
+    /// pointers and streams belong to this context.
     ///
     /// # Errors
     /// `Device` if its GPU cannot be used.
@@ -110,7 +113,8 @@ impl Device {
         probe::current_context().map(Self::of_context).transpose()
     }
 
-    /// The device whose memory is that of GPU `ordinal`: that of the current context if it is on this GPU.
+    /// The device for memory of GPU `ordinal`: that of the current context if it is on this GPU,
+    /// else that of the primary context.
     ///
     /// # Errors
     /// `Device` if it cannot be used, `InvalidArgument` if it does not exist.
@@ -120,11 +124,13 @@ impl Device {
         Self::current()?.filter(|device| device.context.gpu == gpu).map_or_else(|| Self::primary(gpu), Ok)
     }
 
-    /// The device whose memory all of `memory` is: of the context in which it was allocated. Memory of a pool
-    /// belongs to no context; if all of it does, the device is that of its GPU.
+    /// The device that owns all of `memory`: that of the context in which the memory was allocated.
+    /// Memory of a pool belongs to no context; if all of it is pool memory, the device is that of
+    /// its GPU.
     ///
     /// # Errors
-    /// `InvalidArgument` if those are two, or the driver does not know the memory; `Device` if it cannot be used.
+    /// `InvalidArgument` if the memory belongs to two devices, or the driver does not know it;
+    /// `Device` if the device cannot be used.
     pub fn of_memory(memory: &[DeviceSlice]) -> Result<&'static Device> {
         probe::gpus()?;
         let mut first = None;
@@ -152,14 +158,15 @@ impl Device {
         owner.map_or_else(|| Self::of_gpu(ordinal), Ok)
     }
 
-    /// Whether kernels of this device can use `memory`: its own, managed and pinned memory, and that of other
-    /// GPUs to which it has access.
+    /// True if kernels of this device can access `memory`: its own, managed and pinned memory, and
+    /// memory of other GPUs with peer access.
     ///
     /// # Errors
     /// `Device`.
     pub fn reaches(&self, memory: DeviceSlice) -> Result<bool> {
         let _entered = self.enter()?;
-        // The driver knows single addresses: memory that it knows at both ends may still have a gap.
+        // The driver answers for single addresses only: even if it knows both ends of the memory,
+        // there may be a gap between them.
         let last = memory.address() + memory.n_bytes().saturating_sub(1);
         Ok(probe::is_reached(memory.address()) && probe::is_reached(last))
     }
@@ -195,13 +202,14 @@ impl Device {
         Self::of(gpu, context, true)
     }
 
-    /// The device of `context`, new if need be. `is_primary`: the context was retained for it.
+    /// The device of `context`, created if necessary. `is_primary`: the context was retained for
+    /// this call.
     fn of(gpu: &'static Gpu, context: CUcontext, is_primary: bool) -> Result<&'static Device> {
         let release = Retained { gpu, is_primary };
         gpu.check_usable()?;
         let id = id_of(context)?;
-        // One that was the application's current context may meet us again as the primary one; then it is
-        // the application that keeps it alive, and our hold of it is not needed.
+        // The application's current context may turn up again as the primary one. The application
+        // keeps it alive, so our reference is not needed and is released.
         if let Some(known) = devices().find(|device| device.context.id == id) {
             return Ok(known);
         }
@@ -217,7 +225,7 @@ impl Device {
         };
         let mut new = Box::new(Node { device, next: OnceBox::new() });
         let mut end = &DEVICES;
-        // To the end of the list, unless another thread is adding the same.
+        // Append to the list, unless another thread has added the same context.
         while let Err(back) = end.set(new) {
             let found = end.get().expect("a cell that refuses a value has one");
             if found.device.context.id == id {
@@ -228,13 +236,13 @@ impl Device {
         Ok(&end.get().expect("it was put there above").device)
     }
 
-    /// The GPU it is on.
+    /// The GPU of this device.
     pub fn gpu(&self) -> &'static Gpu {
         self.context.gpu
     }
 
-    /// Makes the context current on this thread while the result lives. Not needed for the calls of this
-    /// module, but many calls in a row are quicker inside.
+    /// Makes the context current on this thread as long as the result lives. The calls of this
+    /// module do not need this, but many calls in a row are faster with it.
     ///
     /// # Errors
     /// `Device` if the device is lost or this process is a fork.
@@ -242,7 +250,7 @@ impl Device {
         self.context.enter()
     }
 
-    /// Why nothing can be done on this device any more, if so.
+    /// The error that made this device unusable, if there was one.
     pub fn lost(&self) -> Option<&Error> {
         self.context.lost()
     }
@@ -255,16 +263,17 @@ impl Device {
         PinnedBuffer::new(&self.context, &self.pinned, n_bytes)
     }
 
-    /// The module of `fatbin`, loaded the first time. Where that fails, it fails at once the next time.
+    /// The module of `fatbin`, loaded on first use. A failure is remembered, so that later calls
+    /// fail at once.
     ///
     /// # Errors
-    /// `Device`, also if the fatbin has nothing for this GPU; `OutOfMemory`.
+    /// `Device`, also if the fatbin has no code for this GPU; `OutOfMemory`.
     pub fn module(&'static self, fatbin: &'static Fatbin) -> Result<Module> {
         self.modules.get(&self.context, fatbin)
     }
 
     fn release_caches(&self) {
-        // Of a lost device, they are left alone.
+        // The caches of a lost device are left alone.
         if let Ok(_entered) = self.enter() {
             self.streams.release();
             self.pinned.release(&self.context);
@@ -273,27 +282,30 @@ impl Device {
     }
 }
 
-/// Gives back what devices keep for later calls and nothing uses now: device memory, pinned memory, streams. Modules
-/// stay, because a CUDA graph of the application may hold their kernels; there is one for each codec and context.
+/// Frees what devices cache for later calls and do not use now: device memory, pinned memory,
+/// streams. Modules stay loaded, because a CUDA graph of the application may hold their kernels.
+/// Each codec has one module per context.
 pub fn release_caches() {
     if probe::check_process().is_ok() {
         devices().for_each(Device::release_caches);
     }
 }
 
-/// The devices that this process has used. A child does not get here: see [`probe::check_process`].
+/// The devices that this process has used. A forked child does not reach this: see
+/// [`probe::check_process`].
 fn devices() -> impl Iterator<Item = &'static Device> {
     std::iter::successors(DEVICES.get(), |node| node.next.get()).map(|node| &node.device)
 }
 
 impl Drop for Device {
-    /// Only a device that another thread has made at the same time is dropped.
+    /// Runs only for a duplicate: another thread added a device for the same context at the same
+    /// time.
     fn drop(&mut self) {
         drop(Retained { gpu: self.context.gpu, is_primary: self.is_primary });
     }
 }
 
-/// A hold of a primary context.
+/// A reference to a primary context, if `is_primary`.
 struct Retained {
     gpu: &'static Gpu,
     is_primary: bool,
@@ -302,8 +314,8 @@ struct Retained {
 impl Drop for Retained {
     fn drop(&mut self) {
         if self.is_primary {
-            // SAFETY: the primary context of this GPU was retained for this value. An error can be neither
-            // told nor helped.
+            // SAFETY: the primary context of this GPU was retained for this value. An error can be
+            // neither reported nor handled.
             let _ = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.gpu.ordinal as i32) };
         }
     }

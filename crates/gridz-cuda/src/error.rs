@@ -1,4 +1,4 @@
-//! What the driver's result codes mean.
+//! Turns the driver's result codes into errors.
 #![allow(unsafe_code, reason = "calls the CUDA driver")]
 
 use std::ffi::{CStr, c_char};
@@ -9,9 +9,9 @@ use crate::sys::{self, CUresult};
 
 use gridz_codecs::error::{Error, Result};
 
-/// An error unless `code` is success; `what` says what could not be done.
+/// Returns an error unless `code` is success; `what` describes the failed operation.
 ///
-/// Device memory that is used up is `OutOfMemory`, everything else `Device`.
+/// Exhausted device memory is `OutOfMemory`, everything else `Device`.
 pub(super) fn check(code: CUresult, what: impl Display) -> Result<()> {
     if code == CUresult::SUCCESS {
         return Ok(());
@@ -23,8 +23,8 @@ pub(super) fn check(code: CUresult, what: impl Display) -> Result<()> {
     })
 }
 
-/// Whether the context is beyond use after this error: every later call on it would fail, and what
-/// kernels wrote may be wrong.
+/// True if the context is unusable after this error: every later call on it would fail, and the
+/// output of kernels may be wrong.
 pub(super) fn is_fatal(code: CUresult) -> bool {
     matches!(
         code.0,
@@ -43,11 +43,12 @@ pub(super) fn is_fatal(code: CUresult) -> bool {
     )
 }
 
-/// `CUDA_ERROR_NOT_FOUND (named symbol not found)`.
+/// Formats a code, for example `CUDA_ERROR_NOT_FOUND (named symbol not found)`.
 fn describe(code: CUresult) -> String {
     let text = |get: unsafe fn(CUresult, *mut *const c_char) -> CUresult| {
         let mut text = ptr::null();
-        // SAFETY: the driver is loaded, or there would be no code; it writes a static string or null.
+        // SAFETY: the driver is loaded, since it returned a code; it writes a static string or
+        // null.
         unsafe {
             get(code, &raw mut text);
             (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned())

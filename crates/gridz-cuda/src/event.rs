@@ -1,4 +1,5 @@
-//! Events: points in a stream, for the host and other streams to wait for, and to measure the time between them.
+//! Events: points in a stream. The host and other streams can wait for them, and the time between
+//! two of them can be measured.
 #![allow(unsafe_code, reason = "calls the CUDA driver")]
 
 use std::ptr;
@@ -26,7 +27,7 @@ impl Device {
         Event::new(&self.context, sys::CU_EVENT_DISABLE_TIMING)
     }
 
-    /// An event that also notes the time.
+    /// An event that also records the time.
     ///
     /// # Errors
     /// `Device`, `OutOfMemory`.
@@ -48,11 +49,11 @@ impl Event {
         self.raw.0
     }
 
-    /// Waits until the marked point is reached. If it cannot, nothing goes on all the same, and the memory of copies
-    /// is free.
+    /// Waits until the stream has reached the marked point. Even after an error, no copy is still
+    /// running, and the memory of copies may be reused.
     ///
     /// # Errors
-    /// `Device`, also for what failed on the stream before it.
+    /// `Device`, also for an earlier failure on the stream.
     pub fn synchronize(&self) -> Result<()> {
         let _entered = self.context.enter()?;
         // SAFETY: the event is alive.
@@ -60,7 +61,7 @@ impl Event {
         self.context.check(code, "work on a stream failed").inspect_err(|_| self.context.settle())
     }
 
-    /// Whether the marked point is reached.
+    /// True if the stream has reached the marked point.
     ///
     /// # Errors
     /// As [`synchronize`](Self::synchronize).
@@ -76,10 +77,11 @@ impl Event {
         }
     }
 
-    /// The time from the point that `begin` marks to this one; both are timed and reached.
+    /// The time from the point of `begin` to the point of this event; both must be timed and
+    /// reached.
     ///
     /// # Errors
-    /// `Device`, also if one is not timed, not recorded or not reached.
+    /// `Device`, also if one of them is not timed, not recorded or not reached.
     pub fn time_since(&self, begin: &Event) -> Result<Duration> {
         let _entered = self.context.enter()?;
         let mut milliseconds = 0f32;
@@ -93,7 +95,8 @@ impl Event {
 impl Drop for Event {
     fn drop(&mut self) {
         if let Ok(_entered) = self.context.enter() {
-            // SAFETY: the event is alive and not used again. An error can be neither told nor helped.
+            // SAFETY: the event is alive and not used again. An error can be neither reported nor
+            // handled.
             let _ = unsafe { sys::cuEventDestroy_v2(self.raw.0) };
         }
     }

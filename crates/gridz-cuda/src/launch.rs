@@ -1,4 +1,4 @@
-//! The one place that starts kernels.
+//! Starts kernels; no other code does.
 #![allow(unsafe_code, reason = "calls the CUDA driver")]
 
 use std::ffi::c_void;
@@ -10,33 +10,33 @@ use crate::modules::Function;
 use crate::stream::Stream;
 use gridz_codecs::error::{Error, ErrorKind, Result};
 
-/// How many CTAs of how many threads a kernel gets.
+/// Launch configuration of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grid {
-    /// CTAs, in one dimension.
+    /// Number of CTAs (thread blocks), in one dimension.
     pub ctas: u32,
     /// Threads per CTA, in one dimension.
     pub threads: u32,
-    /// Dynamic shared memory per CTA.
+    /// Dynamic shared memory per CTA, in bytes.
     pub shared_bytes: u32,
 }
 
-/// Most CTAs in one dimension.
+/// Largest number of CTAs in one dimension.
 const MAX_CTAS: u32 = i32::MAX as u32;
 
 impl Function {
-    /// Starts the kernel on `stream`, in the background. What goes wrong while it runs is told by the
-    /// stream's next calls.
+    /// Starts the kernel on `stream`, in the background. Later calls on the stream report errors of
+    /// its execution.
     ///
-    /// `args` are the bytes of the kernel's one argument.
+    /// `args` are the bytes of the kernel's only argument.
     ///
     /// # Errors
-    /// `Internal` for arguments of another size than the kernel's, a grid that is no grid, or a stream of another
-    /// device; `Device`.
+    /// `Internal` if the size of the arguments differs from the kernel's, if the grid is invalid,
+    /// or if the stream belongs to another device; `Device`.
     ///
     /// # Safety
-    /// What the kernel does with these arguments on this grid touches only memory that is meant for it, and that lives
-    /// until the stream has done the work.
+    /// With these arguments and this grid, the kernel must access only memory that is meant for it
+    /// and that lives until the stream has completed the work.
     pub unsafe fn launch(&self, grid: Grid, stream: &Stream, args: &[u8]) -> Result<()> {
         let _entered = self.context.enter()?;
         let (name, max_threads) = (self.kernel.name, self.kernel.max_threads);
@@ -49,8 +49,9 @@ impl Function {
         self.kernel.check_args(args.len())?;
         self.allow_shared(shared_bytes)?;
         let mut params = [args.as_ptr().cast::<c_void>().cast_mut()];
-        // SAFETY: kernel and stream are of the device whose context is current. The kernel has one argument of exactly
-        // so many bytes, as checked above, which the driver copies now; the rest is the caller's promise.
+        // SAFETY: kernel and stream belong to the device whose context is current. The kernel has
+        // one argument with exactly this number of bytes, as checked above, which the driver copies
+        // now. The rest is the caller's promise.
         let code = unsafe {
             sys::cuLaunchKernel(
                 self.kernel.raw.0,

@@ -1,20 +1,23 @@
-//! NVIDIA GPUs, by the CUDA driver API: what codecs need of it, safe to use.
+//! Safe access to NVIDIA GPUs through the CUDA driver API, as far as codecs need it.
 //!
-//! libcuda is loaded when the first function here asks for it, never at load time; where it is missing,
-//! too old or fails, everything here returns an error of kind `Device` that says why, and gridz works on
-//! the CPU. Nothing here knows a codec, and nothing else in gridz calls the driver.
+//! libcuda is loaded when the first function here needs it, never at load time. If it is missing,
+//! too old or fails, every function here returns an error of kind `Device` that gives the reason,
+//! and gridz works on the CPU. This module does not depend on any codec, and no other module of
+//! gridz calls the driver.
 //!
-//! - [`gpus`], [`is_active`], [`gpu_of_pointer`]: what there is; no context is made.
-//! - [`Device`]: one context on one GPU, chosen by [`Device::choose`] or [`Device::current`].
-//! - [`Stream`], [`Event`]: order; copies; time. [`Stream::alloc`] gives a [`DeviceBuffer`] and
-//!   [`Device::pinned`] a [`PinnedBuffer`], both cached; [`release_caches`] gives back what is not in use.
-//! - [`Fatbin`], [`Module`], [`Function`]: kernels. [`Function::launch`] starts one with the bytes of a struct that
-//!   [`kernel_struct!`](gridz_codecs::kernel_struct) defines.
+//! - [`gpus`], [`is_active`], [`gpu_of_pointer`]: query the machine without creating a context.
+//! - [`Device`]: one context on one GPU, selected by [`Device::choose`] or [`Device::current`].
+//! - [`Stream`], [`Event`]: order, copies, timing. [`Stream::alloc`] returns a [`DeviceBuffer`] and
+//!   [`Device::pinned`] a [`PinnedBuffer`]. Both are cached; [`release_caches`] frees the unused
+//!   memory.
+//! - [`Fatbin`], [`Module`], [`Function`]: kernels. [`Function::launch`] starts a kernel with the
+//!   bytes of a struct that [`kernel_struct!`](crate::kernel_struct) defines.
 //!
-//! Inside, each module uses only those before it: `sys`, the driver's functions; `loaded`; `error`, `slice`, `kernel_struct`; `probe`, the GPUs; `context`, one
-//! context; `caches` and `pinned`; `modules`; `device`, all of a context; `event`, `stream`, `buffer`, `launch`.
+//! Each inner module uses only those before it: `sys`, the driver's functions; `loaded`; `error`,
+//! `slice`, `kernel_struct`; `probe`, the GPUs; `context`, one context; `caches` and `pinned`;
+//! `modules`; `device`, everything in a context; `event`, `stream`, `buffer`, `launch`.
 //!
-//! A codec's compression reads like this, with nothing that waits for the GPU before the end:
+//! This is how a codec compresses. Only the last call waits for the kernel:
 //!
 //! ```no_run
 //! # gridz_codecs::kernel_struct! { struct Args, size 16 { src: u64, dst: u64, } }

@@ -1,11 +1,13 @@
-//! Whether libcuda is loaded in this process, asked in every call that takes a pointer.
+//! Detects whether libcuda is loaded in this process. Every call that takes a pointer needs this.
 //!
-//! `dlopen` with `RTLD_NOLOAD` would answer that too, but where the library is not loaded it searches the file system,
-//! and a child that is forked meanwhile inherits a dynamic loader in the middle of its work and crashes. The list of
-//! loaded objects is read instead, and only if it has grown since the last search: `dl_iterate_phdr` counts additions.
+//! `dlopen` with `RTLD_NOLOAD` would also answer that. But if the library is not loaded, it
+//! searches the file system. A child that is forked during the search inherits a dynamic loader in
+//! the middle of its work and crashes. Instead, this module reads the list of loaded objects, and
+//! only if the list has grown since the last search: `dl_iterate_phdr` counts additions.
 //!
-//! It holds a lock of libc while it reads the list, which libc does not release in a forked child. Fork handlers close
-//! that gap: a fork waits until no thread of gridz is reading, and reading waits for forks under way.
+//! `dl_iterate_phdr` holds a lock of libc while it reads the list, and libc does not release it in
+//! a forked child. Fork handlers close that gap: a fork waits until no thread of gridz reads the
+//! list, and readers wait for forks under way.
 #![allow(unsafe_code, reason = "reads the list of loaded objects")]
 
 use std::ffi::{CStr, c_int, c_void};
@@ -14,10 +16,10 @@ use std::thread;
 
 use once_cell::race::OnceBox;
 
-/// True from the time on that libcuda is loaded; nothing unloads it.
+/// True once libcuda is loaded; it is never unloaded.
 pub(super) fn is_libcuda_loaded() -> bool {
     static IS_LOADED: AtomicBool = AtomicBool::new(false);
-    /// Objects that had been loaded when libcuda was last searched in vain.
+    /// Number of objects that had been loaded at the last search that did not find libcuda.
     static SEARCHED: AtomicU64 = AtomicU64::new(0);
     if IS_LOADED.load(Ordering::Acquire) {
         return true;
@@ -25,13 +27,13 @@ pub(super) fn is_libcuda_loaded() -> bool {
     let mut search = Search { n_known: SEARCHED.load(Ordering::Relaxed), n_loaded: 0, is_found: false };
     {
         let _reading = Reading::begin();
-        // SAFETY: the callback gets the address of `search`, which nothing else uses meanwhile.
+        // SAFETY: the callback gets the address of `search`, which no other code uses meanwhile.
         unsafe { libc::dl_iterate_phdr(Some(look_at), (&raw mut search).cast::<c_void>()) };
     }
     if search.is_found {
         IS_LOADED.store(true, Ordering::Release);
     } else {
-        // A smaller number of another thread costs one more search.
+        // If another thread has stored a smaller number, that costs one more search.
         SEARCHED.store(search.n_loaded, Ordering::Relaxed);
     }
     search.is_found
@@ -43,9 +45,9 @@ struct Search {
     is_found: bool,
 }
 
-/// Looks at one loaded object. Any result but 0 ends the search.
+/// Examines one loaded object. A nonzero result ends the search.
 unsafe extern "C" fn look_at(object: *mut libc::dl_phdr_info, _: usize, search: *mut c_void) -> c_int {
-    // SAFETY: libc passes a valid object, and the address that it was given.
+    // SAFETY: libc passes a valid object, and the address that was passed to it.
     let (object, search) = unsafe { (&*object, &mut *search.cast::<Search>()) };
     search.n_loaded = object.dlpi_adds;
     if search.n_loaded == search.n_known {
@@ -58,19 +60,21 @@ unsafe extern "C" fn look_at(object: *mut libc::dl_phdr_info, _: usize, search: 
     c_int::from(search.is_found)
 }
 
-/// Threads that read the list; forks under way, in units of [`FORK`].
+/// Number of threads that read the list, plus [`FORK`] for each fork under way.
 static READERS: AtomicU64 = AtomicU64::new(0);
 const FORK: u64 = 1 << 32;
-/// A fork stops waiting after that many turns: it may come from a signal handler that has interrupted a reader.
+/// Number of yields after which a fork stops waiting: a signal handler that interrupted a reader
+/// may have called `fork`.
 const MAX_TURNS: u32 = 100_000;
 
-/// This thread reads the list.
+/// Guard: this thread reads the list.
 struct Reading;
 
 impl Reading {
     fn begin() -> Self {
         static IS_REGISTERED: OnceBox<bool> = OnceBox::new();
-        // SAFETY: three functions that stay: libc forgets them when this library is unloaded.
+        // SAFETY: the three functions stay valid, since libc removes the handlers when this library
+        // is unloaded.
         IS_REGISTERED.get_or_init(|| Box::new(unsafe { pthread_atfork(before_fork, in_parent, in_child) } == 0));
         loop {
             if READERS.fetch_add(1, Ordering::Acquire) < FORK {
@@ -90,8 +94,9 @@ impl Drop for Reading {
     }
 }
 
-/// Not below 0: a child that was forked by a signal handler amid reading has begun to count anew, and a fork that was
-/// under way when the handlers were registered has not been counted.
+/// Leaves the counter unchanged if it would fall below 0. This happens in two cases. A signal
+/// handler forked while it interrupted a reader, so the child restarted the count at 0. Or a fork
+/// was under way when the handlers were registered, so it was not counted.
 fn subtract(n: u64) {
     let _ = READERS.fetch_update(Ordering::Release, Ordering::Relaxed, |sum| sum.checked_sub(n));
 }
@@ -114,7 +119,7 @@ extern "C" fn in_parent() {
     subtract(FORK);
 }
 
-/// The child has one thread, which reads nothing.
+/// The child has one thread, which does not read the list.
 extern "C" fn in_child() {
     READERS.store(0, Ordering::Release);
 }

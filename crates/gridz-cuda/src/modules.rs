@@ -14,14 +14,14 @@ use crate::context::{DriverContext, Handle};
 use gridz_codecs::error::{Error, ErrorKind, Result};
 use gridz_codecs::kernel_struct::KernelStruct;
 
-/// Compiled kernels for several architectures: those of one folder of `kernels/`.
+/// Compiled kernels for several architectures, from one `.cu` file in `kernels/`.
 #[derive(Debug)]
 pub struct Fatbin {
     name: &'static str,
     image: &'static [u8],
 }
 
-/// Aligned as the driver wants images to be.
+/// Aligns an image as the driver requires.
 #[repr(C, align(16))]
 pub struct Aligned<T: ?Sized>(pub T);
 
@@ -36,10 +36,10 @@ impl Fatbin {
         self.name
     }
 
-    /// A fatbin from elsewhere.
+    /// A fatbin that the build did not embed.
     ///
     /// # Errors
-    /// `InvalidArgument` if `image` is not a whole fatbin, which the driver would read beyond its end.
+    /// `InvalidArgument` if `image` is not a complete fatbin; the driver would read beyond its end.
     pub fn new(name: &'static str, image: &'static [u8]) -> Result<Self> {
         const MAGIC: [u8; 4] = 0xba55_ed50_u32.to_le_bytes();
         let claimed = || {
@@ -54,12 +54,12 @@ impl Fatbin {
     }
 }
 
-/// The modules of a context, also those that could not be loaded. They stay as long as the process lives: a CUDA graph
-/// of the application may hold their kernels.
+/// The modules of a context, including those that failed to load. They stay loaded as long as the
+/// process lives, because a CUDA graph of the application may hold their kernels.
 #[derive(Debug, Default)]
 pub(super) struct Modules(Mutex<Vec<(&'static Fatbin, Result<Module>)>>);
 
-/// Kernels on a device. Lives as long as the process.
+/// Kernels on a device, loaded as long as the process lives.
 #[derive(Debug, Clone, Copy)]
 pub struct Module {
     context: &'static DriverContext,
@@ -74,16 +74,16 @@ struct Loaded {
     constants: Mutex<HashMap<&'static str, &'static [u8]>>,
 }
 
-/// What is known of a kernel.
+/// A kernel's handle and properties.
 #[derive(Debug)]
 pub(super) struct Kernel {
     pub(super) name: &'static str,
     pub(super) raw: Handle<CUfunction>,
     args_bytes: usize,
     pub(super) max_threads: u32,
-    /// Most dynamic shared memory that it was allowed so far.
+    /// Largest dynamic shared memory that the kernel has been allowed so far, in bytes.
     pub(super) shared_bytes: AtomicU32,
-    /// Blocks that run at the same time, by threads and shared memory of a block.
+    /// Number of CTAs that are resident on the GPU, by threads and shared memory of a CTA.
     resident: Mutex<HashMap<(u32, u32), u32>>,
 }
 
@@ -95,7 +95,8 @@ pub struct Function {
 }
 
 impl Kernel {
-    /// The driver reads as many bytes as the kernel was compiled for.
+    /// Checks the size of the argument, because the driver reads as many bytes as the kernel was
+    /// compiled for.
     ///
     /// # Errors
     /// `Internal` if its argument has another size.
@@ -111,16 +112,18 @@ impl Kernel {
 }
 
 impl Modules {
-    /// The module of `fatbin`, loaded the first time. Where that fails, it fails at once the next time.
+    /// The module of `fatbin`, loaded on first use. A failure is remembered, so that later calls
+    /// fail at once.
     pub(super) fn get(&self, context: &'static DriverContext, fatbin: &'static Fatbin) -> Result<Module> {
         let _entered = context.enter()?;
-        // Held while loading, so that others wait instead of loading again.
+        // The lock is held while loading, so that other threads wait instead of loading the module
+        // again.
         let mut modules = lock(&self.0);
         if let Some((_, known)) = modules.iter().find(|(known, _)| ptr::eq(*known, fatbin)) {
             return known.clone();
         }
         let module = Module::load(context, fatbin);
-        // There may be memory the next time; there will be no other kernels.
+        // Out of memory may be temporary; other errors are permanent.
         if module.as_ref().err().is_none_or(|error| error.kind() != ErrorKind::OutOfMemory) {
             modules.push((fatbin, module.clone()));
         }
@@ -129,14 +132,14 @@ impl Modules {
 }
 
 impl Module {
-    /// The context is current.
+    /// The context must be current.
     fn load(context: &'static DriverContext, fatbin: &Fatbin) -> Result<Self> {
-        // Where PTX is compiled for the GPU, this is where the compiler says what is wrong.
+        // If the driver compiles PTX for the GPU, the compiler writes its error messages here.
         let mut log = vec![0u8; 4096];
         let mut options = [sys::CU_JIT_ERROR_LOG_BUFFER, sys::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
         let mut values = [log.as_mut_ptr().cast::<c_void>(), ptr::without_provenance_mut(log.len() - 1)];
         let mut raw = ptr::null_mut();
-        // SAFETY: the image is a whole fatbin; options, values and log are as long as they say.
+        // SAFETY: the image is a complete fatbin; options, values and log have the stated lengths.
         let code = unsafe {
             sys::cuModuleLoadDataEx(
                 &raw mut raw,
@@ -154,10 +157,10 @@ impl Module {
         Ok(Self { context, loaded: Box::leak(Box::new(loaded)) })
     }
 
-    /// The kernel `name`, which has one argument.
+    /// The kernel `name`, which must have one argument.
     ///
     /// # Errors
-    /// `Device` if there is none or it has more arguments.
+    /// `Device` if the module has no such kernel or the kernel has more arguments.
     pub fn function(&self, name: &'static str) -> Result<Function> {
         let _entered = self.context.enter()?;
         let mut functions = lock(&self.loaded.functions);
@@ -180,7 +183,7 @@ impl Module {
         let code = unsafe { sys::cuModuleGetFunction(&raw mut raw, self.loaded.raw.0, c_name.as_ptr()) };
         self.context.check(code, &what)?;
         let (mut offset, mut args_bytes, mut max_threads) = (0, 0, 0);
-        // SAFETY: writes two numbers; the kernel is of this module.
+        // SAFETY: writes two numbers; the kernel belongs to this module.
         let code = unsafe { sys::cuFuncGetParamInfo(raw, 0, &raw mut offset, &raw mut args_bytes) };
         self.context.check(code, &what)?;
         let mut none = (0, 0);
@@ -202,10 +205,10 @@ impl Module {
         })
     }
 
-    /// The constant `name`: what the kernels tell the host about themselves.
+    /// The constant `name`, by which kernels describe their own properties to the host.
     ///
     /// # Errors
-    /// `Device` if there is none of that size.
+    /// `Device` if the module has no such constant, `Internal` if the constant has another size.
     pub fn global<T: KernelStruct>(&self, name: &'static str) -> Result<T> {
         let _entered = self.context.enter()?;
         let mut constants = lock(&self.loaded.constants);
@@ -234,7 +237,7 @@ impl Module {
         };
         self.context.check(code, &what)?;
         let mut bytes = vec![0u8; n_bytes].into_boxed_slice();
-        // SAFETY: both sides have that many bytes; waits for the copy.
+        // SAFETY: both sides have that many bytes; the call waits for the copy.
         let code = unsafe { sys::cuMemcpyDtoH_v2(bytes.as_mut_ptr().cast(), address, n_bytes) };
         self.context.check(code, &what)?;
         Ok(bytes)
@@ -246,11 +249,11 @@ fn c_name(name: &str) -> Result<CString> {
 }
 
 impl Function {
-    /// Blocks of `threads` threads and `shared_bytes` of dynamic shared memory that run at the same time
-    /// on the whole GPU. Asked for once.
+    /// Number of CTAs with `threads` threads and `shared_bytes` of dynamic shared memory that are
+    /// resident on the whole GPU at once. The driver is queried once per configuration.
     ///
     /// # Errors
-    /// `Device`, also if not one block fits.
+    /// `Device`, also if not even one CTA fits.
     pub fn resident_ctas(&self, threads: u32, shared_bytes: u32) -> Result<u32> {
         let _entered = self.context.enter()?;
         let mut resident = lock(&self.kernel.resident);
@@ -259,7 +262,7 @@ impl Function {
         }
         self.allow_shared(shared_bytes)?;
         let mut ctas = 0;
-        // SAFETY: writes one number; the kernel is of this device.
+        // SAFETY: writes one number; the kernel belongs to this device.
         let code = unsafe {
             sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(
                 &raw mut ctas,
@@ -278,14 +281,14 @@ impl Function {
         Ok(ctas)
     }
 
-    /// Kernels have 48 KiB of dynamic shared memory unless they are allowed more.
+    /// Raises the kernel's limit of dynamic shared memory if necessary; the default is 48 KiB.
     pub(super) fn allow_shared(&self, shared_bytes: u32) -> Result<()> {
         let allowed = &self.kernel.shared_bytes;
         if shared_bytes <= allowed.load(Ordering::Relaxed).max(48 << 10) {
             return Ok(());
         }
         let attribute = sys::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-        // SAFETY: no pointers but the kernel's handle, which is of this device.
+        // SAFETY: the only pointer is the kernel's handle, which belongs to this device.
         let code = unsafe { sys::cuFuncSetAttribute(self.kernel.raw.0, attribute, shared_bytes as i32) };
         let name = self.kernel.name;
         self.context.check(code, format_args!("{name} cannot have {shared_bytes} bytes of shared memory"))?;

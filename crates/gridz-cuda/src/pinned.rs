@@ -1,5 +1,5 @@
-//! Pinned host memory, with free lists by power of two, because pinning costs more than copying. Up to
-//! [`cache_bytes`] are kept when nothing uses them.
+//! Pinned host memory, cached in power-of-two sizes because pinning costs more than copying. Up to
+//! [`cache_bytes`] of unused memory stay allocated.
 #![allow(unsafe_code, reason = "calls the CUDA driver")]
 
 use std::ops::{Deref, DerefMut};
@@ -13,8 +13,8 @@ use crate::context::DriverContext;
 use crate::slice::DeviceSlice;
 use gridz_codecs::error::{Error, Result};
 
-/// Host memory that the GPU reads and writes without detour. Dereferences to its bytes, with anything in
-/// them.
+/// Host memory that the GPU reads and writes directly. Dereferences to its bytes, whose contents
+/// are unspecified.
 #[derive(Debug)]
 pub struct PinnedBuffer {
     context: &'static DriverContext,
@@ -23,7 +23,7 @@ pub struct PinnedBuffer {
     n_bytes: usize,
 }
 
-/// Pinned memory that nothing uses.
+/// Unused pinned memory.
 #[derive(Debug, Default)]
 pub(super) struct PinnedCache(Mutex<Idle>);
 
@@ -33,7 +33,7 @@ struct Idle {
     n_bytes: u64,
 }
 
-/// An allocation of a power of two.
+/// An allocation whose size is a power of two.
 #[derive(Debug)]
 struct Allocation {
     address: NonNull<u8>,
@@ -42,25 +42,25 @@ struct Allocation {
 
 // SAFETY: plain memory that one value owns.
 unsafe impl Send for Allocation {}
-// SAFETY: the same; shared references only read.
+// SAFETY: as for `Send`; shared references only read.
 unsafe impl Sync for Allocation {}
 
-/// The smallest allocation: below, one is as good as another.
+/// The smallest allocation; smaller ones would save nothing.
 const MIN_BYTES: usize = 64 << 10;
 
 impl PinnedCache {
-    /// Frees all of it. The context is current.
+    /// Frees all unused memory. The context must be current.
     pub(super) fn release(&self, context: &DriverContext) {
         let idle = std::mem::take(&mut *lock(&self.0));
         for allocation in idle.allocations {
-            // Noted by the check; nothing else can be done about an error.
+            // The check records a lost context; no other error can be handled here.
             let _ = allocation.free(context);
         }
     }
 }
 
 impl Allocation {
-    /// The context is current.
+    /// The context must be current.
     fn new(context: &DriverContext, size: usize) -> Result<Self> {
         let mut address = ptr::null_mut();
         // SAFETY: writes one pointer; the context is current.
@@ -68,12 +68,13 @@ impl Allocation {
         context.check(code, format_args!("no {size} bytes of pinned memory"))?;
         let address =
             NonNull::new(address.cast::<u8>()).ok_or_else(|| Error::out_of_memory(size as u64, "pinned memory"))?;
-        // SAFETY: the driver has just allocated it. Rust wants memory that it reads to be initialised.
+        // SAFETY: the driver has just allocated it. Rust requires that memory is initialized before
+        // it is read.
         unsafe { address.write_bytes(0, size) };
         Ok(Self { address, size })
     }
 
-    /// The context is current.
+    /// The context must be current.
     fn free(self, context: &DriverContext) -> Result<()> {
         // SAFETY: allocated by the driver, and no copy uses it any more.
         context
@@ -108,9 +109,10 @@ impl PinnedBuffer {
         Ok(Self { context, cache, allocation, n_bytes })
     }
 
-    /// The same memory, as kernels name it.
+    /// The memory as a device slice, for kernels.
     pub fn on_device(&self) -> DeviceSlice<'_> {
-        // SAFETY: pinned memory has one address on the host and all GPUs, and lives as long as the result.
+        // SAFETY: pinned memory has the same address on the host and on all GPUs, and lives as long
+        // as the result.
         unsafe { DeviceSlice::from_raw(self.allocation.address.as_ptr().cast(), self.n_bytes as u64) }
     }
 }
@@ -119,21 +121,22 @@ impl Deref for PinnedBuffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the allocation has that many initialised bytes, and a copy in the background owns the buffer.
+        // SAFETY: the allocation has that many initialized bytes, and a copy in the background owns
+        // the buffer.
         unsafe { std::slice::from_raw_parts(self.allocation.address.as_ptr(), self.n_bytes) }
     }
 }
 
 impl DerefMut for PinnedBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the same, and this value owns the allocation.
+        // SAFETY: as in `deref`, and this value owns the allocation.
         unsafe { std::slice::from_raw_parts_mut(self.allocation.address.as_ptr(), self.n_bytes) }
     }
 }
 
 impl Drop for PinnedBuffer {
     fn drop(&mut self) {
-        // Of a lost device or in a fork, it is left alone.
+        // If the device is lost, or in a forked process, the memory is left alone.
         let Ok(_entered) = self.context.enter() else {
             return;
         };
@@ -147,7 +150,7 @@ impl Drop for PinnedBuffer {
                 return;
             }
         }
-        // Noted by the check; nothing else can be done about an error.
+        // The check records a lost context; no other error can be handled here.
         let _ = allocation.free(self.context);
     }
 }

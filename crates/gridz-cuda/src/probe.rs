@@ -1,7 +1,8 @@
-//! Is there a GPU that gridz can use, and whose memory does a pointer name?
+//! Finds the GPUs that gridz can use, and the owner of the memory at an address.
 //!
-//! Nothing here creates a context. CUDA does not survive a fork, so the process that first calls the driver through
-//! gridz is noted, and its children have no GPU. No lock is taken that a fork could leave held in the child.
+//! Nothing here creates a context. CUDA does not survive a fork. So the process that first calls
+//! the driver through gridz is recorded, and its children have no GPU. No lock is taken that a fork
+//! could leave held in the child.
 #![allow(unsafe_code, reason = "calls the CUDA driver")]
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
@@ -15,17 +16,17 @@ use crate::loaded;
 use crate::sys::{self, CUresult};
 use gridz_codecs::error::{Error, Result};
 
-/// The oldest driver, as CUDA numbers them: that of CUDA 13.0, 580.
+/// The oldest supported driver, in CUDA's numbering: that of CUDA 13.0, which is driver 580.
 const MIN_DRIVER: c_int = 13_000;
-/// The oldest compute capability, that of Turing.
+/// The lowest supported compute capability, that of Turing.
 const MIN_CAPABILITY: (u32, u32) = (7, 5);
 
-/// One GPU that the driver shows to this process.
+/// One GPU that is visible to this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gpu {
-    /// Its number, from 0.
+    /// The GPU's number, from 0.
     pub ordinal: u32,
-    /// What its maker calls it.
+    /// Product name.
     pub name: String,
     /// Compute capability: major, minor.
     pub capability: (u32, u32),
@@ -35,8 +36,10 @@ pub struct Gpu {
 }
 
 impl Gpu {
+    /// Checks that gridz can use this GPU.
+    ///
     /// # Errors
-    /// `Device` naming what this GPU lacks.
+    /// `Device`, which names the missing property.
     pub fn check_usable(&self) -> Result<()> {
         let Gpu { ordinal, name, capability: (major, minor), .. } = self;
         if self.capability < MIN_CAPABILITY {
@@ -55,7 +58,7 @@ impl Gpu {
     }
 }
 
-/// The GPUs of this machine, at least one, asked for once per process.
+/// The GPUs of this machine, at least one. The driver is queried once per process.
 ///
 /// # Errors
 /// `Device`: no driver, too old a driver, no GPU, or a forked process.
@@ -69,16 +72,18 @@ pub fn gpus() -> Result<&'static [Gpu]> {
 /// The process that first used the driver through gridz; 0 = none yet.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 
-/// Notes that this process uses the driver from now on.
+/// Records that this process uses the driver from now on.
 ///
 /// # Errors
 /// As [`check_process`].
 fn claim_process() -> Result<()> {
-    // A failure means that there is an owner already, whom the check looks at.
+    // On failure there is an owner already; the check compares this process with it.
     let _ = OWNER.compare_exchange(0, std::process::id(), Ordering::Relaxed, Ordering::Relaxed);
     check_process()
 }
 
+/// Checks that this process may use the driver.
+///
 /// # Errors
 /// `Device` in a child of a process that has used CUDA through gridz.
 pub(super) fn check_process() -> Result<()> {
@@ -95,7 +100,7 @@ fn probe() -> Result<Vec<Gpu>> {
     let mut version = 0;
     // SAFETY: writes one integer; may be called before cuInit.
     check(unsafe { sys::cuDriverGetVersion(&raw mut version) }, "the CUDA driver does not report its version")?;
-    // Before any younger function, which an old driver lacks.
+    // Check this before calling any newer function, which an old driver lacks.
     if version < MIN_DRIVER {
         let (major, minor) = (version / 1000, version % 1000 / 10);
         return Err(Error::device(format!(
@@ -141,13 +146,13 @@ fn describe(ordinal: c_int) -> Result<Gpu> {
     })
 }
 
-/// Whether the program itself uses CUDA on this thread: libcuda is loaded and a context is current.
-/// Asking loads and starts nothing.
+/// True if the program itself uses CUDA on this thread: libcuda is loaded and a context is current.
+/// The query loads and starts nothing.
 pub fn is_active() -> bool {
     is_usable() && current_context().is_some()
 }
 
-/// The context that is current on this thread. The driver must be there.
+/// The context that is current on this thread. libcuda must be loaded.
 pub(super) fn current_context() -> Option<sys::CUcontext> {
     let mut context = ptr::null_mut();
     // SAFETY: writes one pointer; before cuInit it returns an error.
@@ -155,8 +160,8 @@ pub(super) fn current_context() -> Option<sys::CUcontext> {
     (code == CUresult::SUCCESS && !context.is_null()).then_some(context)
 }
 
-/// The GPU whose memory `pointer` names; `None` for memory that the CPU can read, which includes
-/// managed and pinned memory. Asking loads and starts nothing.
+/// The GPU that owns the memory at `pointer`; `None` for memory that the CPU can read, which
+/// includes managed and pinned memory. The query loads and starts nothing.
 pub fn gpu_of_pointer(pointer: *const c_void) -> Option<u32> {
     if !is_usable() {
         return None;
@@ -167,7 +172,8 @@ pub fn gpu_of_pointer(pointer: *const c_void) -> Option<u32> {
     if is_device { gpu_of_address(address) } else { None }
 }
 
-/// Whether all of `bytes` is pinned, by one allocation or registration. Asking loads and starts nothing.
+/// True if all of `bytes` is pinned, by one allocation or registration. The query loads and starts
+/// nothing.
 pub fn is_pinned(bytes: &[u8]) -> bool {
     let Some(last) = bytes.last() else { return false };
     if !is_usable() {
@@ -180,34 +186,35 @@ pub fn is_pinned(bytes: &[u8]) -> bool {
     is_host(first) && is_host(last) && begin(first) == begin(last)
 }
 
-/// The GPU to which memory that the driver knows belongs. The driver must be there.
+/// The GPU that owns the memory at `address`, if the driver knows that memory. libcuda must be
+/// loaded.
 pub fn gpu_of_address(address: sys::CUdeviceptr) -> Option<u32> {
     attribute(sys::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address).map(|ordinal| ordinal as u32)
 }
 
-/// The context in which memory was allocated; `None` for memory of a pool, which has none. The driver must be
-/// there.
+/// The context in which memory was allocated; `None` for memory of a pool, which belongs to no
+/// context. libcuda must be loaded.
 pub(super) fn context_of_address(address: sys::CUdeviceptr) -> Option<sys::CUcontext> {
     let context = attribute(sys::CU_POINTER_ATTRIBUTE_CONTEXT, address)?;
     (context != 0).then(|| ptr::without_provenance_mut(context as usize))
 }
 
-/// Whether kernels of the current context can use an address as it is. The driver must be there.
+/// True if kernels of the current context can use `address` unchanged. libcuda must be loaded.
 pub(super) fn is_reached(address: sys::CUdeviceptr) -> bool {
     attribute(sys::CU_POINTER_ATTRIBUTE_DEVICE_POINTER, address) == Some(address)
 }
 
-/// An attribute of memory that is a pointer, an integer or a byte; `None` if the driver does not know the memory
-/// or the attribute.
+/// An attribute of the memory at `address`, as an integer; the driver writes a pointer, an integer
+/// or a byte. `None` if the driver does not know the memory or the attribute.
 fn attribute(attribute: c_uint, address: sys::CUdeviceptr) -> Option<u64> {
     let mut value = 0u64;
-    // SAFETY: writes at most 8 bytes, little-endian as every machine with CUDA; the address is looked up, not
-    // followed.
+    // SAFETY: writes at most 8 bytes, in little-endian order, since all machines with CUDA are
+    // little-endian. The address is looked up, not dereferenced.
     let code = unsafe { sys::cuPointerGetAttribute((&raw mut value).cast::<c_void>(), attribute, address) };
     (code == CUresult::SUCCESS).then_some(value)
 }
 
-/// Whether the program has loaded libcuda, and this process may call it.
+/// True if the program has loaded libcuda and this process may call it.
 fn is_usable() -> bool {
     loaded::is_libcuda_loaded() && check_process().is_ok() && sys::load().is_ok()
 }

@@ -1,4 +1,4 @@
-//! Device memory by its address.
+//! Ranges of device memory, given by address.
 #![allow(unsafe_code, reason = "who names memory by an address answers for it")]
 
 use std::ffi::c_void;
@@ -9,7 +9,7 @@ use crate::sys::CUdeviceptr;
 
 use gridz_codecs::error::{Error, ErrorKind, Result};
 
-/// Part of some device memory.
+/// A range of device memory.
 #[derive(Debug, Clone, Copy)]
 pub struct DeviceSlice<'a> {
     address: CUdeviceptr,
@@ -21,13 +21,13 @@ impl DeviceSlice<'_> {
     /// A caller's device memory.
     ///
     /// # Safety
-    /// `pointer` names `n_bytes` bytes that the device can reach and that live as long as the result, and
-    /// what is done with it on a stream.
+    /// `pointer` must be the address of `n_bytes` bytes that the device can access. They must live
+    /// as long as the result, and as long as work on streams uses them.
     pub unsafe fn from_raw(pointer: *const c_void, n_bytes: u64) -> Self {
         Self { address: pointer as CUdeviceptr, n_bytes, owner: PhantomData }
     }
 
-    /// Its bytes.
+    /// Length in bytes.
     pub fn n_bytes(&self) -> u64 {
         self.n_bytes
     }
@@ -37,10 +37,10 @@ impl DeviceSlice<'_> {
         self.address
     }
 
-    /// A part.
+    /// A part of the range.
     ///
     /// # Errors
-    /// `Internal` if it is not inside.
+    /// `Internal` if `range` is not inside.
     pub fn slice(self, range: Range<u64>) -> Result<Self> {
         if range.start > range.end || range.end > self.n_bytes {
             let text = format!("defect in gridz, please report it: {range:?} of {} GPU bytes", self.n_bytes);

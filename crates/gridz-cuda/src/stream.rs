@@ -1,6 +1,6 @@
 //! Streams, and copies between host and device.
 //!
-//! Memory that a function here is given is free again when it returns, unless the function is `unsafe`.
+//! Safe functions no longer use the caller's memory when they return; `unsafe` functions may.
 #![allow(unsafe_code, reason = "calls the CUDA driver")]
 
 use std::ffi::c_void;
@@ -19,14 +19,14 @@ use crate::probe;
 use crate::slice::DeviceSlice;
 use gridz_codecs::error::{Error, Result};
 
-/// A stream: what is given to it happens in order. A clone is the same stream.
+/// A stream: its work runs in order. A clone refers to the same stream.
 #[derive(Debug, Clone)]
 pub struct Stream<'a> {
     device: &'static Device,
     raw: Raw<'a>,
 }
 
-/// Whose it is.
+/// The stream's handle, by owner.
 #[derive(Debug, Clone)]
 enum Raw<'a> {
     Ours(Arc<OwnStream>),
@@ -34,7 +34,7 @@ enum Raw<'a> {
 }
 
 impl Device {
-    /// A stream of ours, which does not wait for the legacy default stream.
+    /// A stream that gridz owns. It does not synchronize with the legacy default stream.
     ///
     /// # Errors
     /// `Device`, `OutOfMemory`.
@@ -44,7 +44,7 @@ impl Device {
     }
 }
 
-/// A stream by its handle, as CUDA's own functions and other libraries know it; null is the legacy default
+/// The raw handle of a stream, as used by CUDA and other libraries; null is the legacy default
 /// stream.
 #[derive(Debug, Clone, Copy)]
 pub struct StreamHandle<'a> {
@@ -52,26 +52,27 @@ pub struct StreamHandle<'a> {
     owner: PhantomData<&'a ()>,
 }
 
-/// The handles of the legacy and the per-thread default stream, and null: they mean a stream of the context that
-/// is current.
+/// The largest special handle. Null and the handles of the legacy and the per-thread default stream
+/// denote a stream of the current context.
 const LAST_SPECIAL: usize = 2;
 
 impl StreamHandle<'_> {
     /// A caller's stream: a `CUstream` or `cudaStream_t`.
     ///
     /// # Safety
-    /// The stream and all memory that calls with the result are given live until the work is done.
+    /// The stream must live until its work has completed. So must all memory that is passed to
+    /// calls with the result.
     pub unsafe fn from_raw(raw: *mut c_void) -> Self {
         Self { raw: raw.cast(), owner: PhantomData }
     }
 }
 
 impl<'a> StreamHandle<'a> {
-    /// The stream, in its context. That of a default stream is the current one or, if none is, what `otherwise`
-    /// finds.
+    /// The stream, with its device. A default stream belongs to the current context or, if none is
+    /// current, to the device that `otherwise` returns.
     ///
     /// # Errors
-    /// `Device` if there is no GPU, or CUDA does not know the context; those of `otherwise`.
+    /// `Device` if no GPU is usable or CUDA does not know the context; errors of `otherwise`.
     pub fn open(self, otherwise: impl FnOnce() -> Result<&'static Device>) -> Result<Stream<'a>> {
         probe::gpus()?;
         let device = if self.raw.addr() <= LAST_SPECIAL {
@@ -94,25 +95,26 @@ impl Stream<'_> {
         }
     }
 
-    /// The device it belongs to.
+    /// The device that the stream belongs to.
     pub fn device(&self) -> &'static Device {
         self.device
     }
 
-    /// Its handle, for functions that take any stream.
+    /// The stream's handle, for functions that take any stream.
     ///
     /// # Safety
-    /// All memory that calls with the result are given lives until the work is done: a
-    /// [`DeviceBuffer`](super::DeviceBuffer) of another stream does not wait for this one when it is dropped.
+    /// All memory that is passed to calls with the result must live until the work has completed. A
+    /// [`DeviceBuffer`](super::DeviceBuffer) of another stream does not wait for this one when it
+    /// is dropped.
     pub unsafe fn handle(&self) -> StreamHandle<'_> {
         StreamHandle { raw: self.raw(), owner: PhantomData }
     }
 
-    /// Waits until everything that was given to the stream is done. If it cannot, nothing goes on all the same, and the
-    /// memory of copies is free.
+    /// Waits until all work of the stream has completed. Even after an error, no copy is still
+    /// running, and the memory of copies may be reused.
     ///
     /// # Errors
-    /// `Device`, also for what failed earlier on the stream.
+    /// `Device`, also for an earlier failure on the stream.
     pub fn synchronize(&self) -> Result<()> {
         let _entered = self.device.enter()?;
         // SAFETY: the stream is alive.
@@ -120,7 +122,7 @@ impl Stream<'_> {
         self.device.context.check(code, "work on a stream failed").inspect_err(|_| self.device.context.settle())
     }
 
-    /// Copies `src` to `dst`. `src` has been read when this returns.
+    /// Uploads `src` to `dst` and waits for the copy.
     ///
     /// # Errors
     /// `InvalidArgument` if the lengths differ, `Device`.
@@ -133,7 +135,8 @@ impl Stream<'_> {
         self.synchronize()
     }
 
-    /// Copies `src` to `dst` and waits for it, and so for everything that was given to the stream before.
+    /// Downloads `src` to `dst` and waits for the copy, and therefore for all earlier work on the
+    /// stream.
     ///
     /// # Errors
     /// `InvalidArgument` if the lengths differ, `Device`.
@@ -147,13 +150,14 @@ impl Stream<'_> {
         self.synchronize()
     }
 
-    /// Copies `src`, which is pinned, to `dst` in the background.
+    /// Uploads `src`, which must be pinned, to `dst` in the background.
     ///
     /// # Errors
     /// `InvalidArgument` if the lengths differ, `Device`.
     ///
     /// # Safety
-    /// Both memories live, and nobody changes them, until the stream has done the work.
+    /// Both memory ranges must live until the stream has completed the copy, and no other code may
+    /// change them until then.
     pub unsafe fn bring(&self, dst: DeviceSlice, src: &[u8]) -> Result<()> {
         let _entered = self.device.enter()?;
         same_length(dst.n_bytes(), src.len() as u64)?;
@@ -162,13 +166,14 @@ impl Stream<'_> {
         self.device.context.check(code, "copying to the GPU failed")
     }
 
-    /// Copies `src` to `dst`, which is pinned, in the background.
+    /// Downloads `src` to `dst`, which must be pinned, in the background.
     ///
     /// # Errors
     /// `InvalidArgument` if the lengths differ, `Device`.
     ///
     /// # Safety
-    /// Both memories live, and nobody touches them, until the stream has done the work.
+    /// Both memory ranges must live until the stream has completed the copy, and no other code may
+    /// access them until then.
     pub unsafe fn fetch(&self, src: DeviceSlice, dst: &mut [u8]) -> Result<()> {
         let _entered = self.device.enter()?;
         same_length(dst.len() as u64, src.n_bytes())?;
@@ -184,7 +189,7 @@ impl Stream<'_> {
     /// `InvalidArgument` if the lengths differ, `Device`.
     ///
     /// # Safety
-    /// Both memories live until the stream has done the work.
+    /// Both memory ranges must live until the stream has completed the copy.
     pub unsafe fn copy(&self, dst: DeviceSlice, src: DeviceSlice) -> Result<()> {
         let _entered = self.device.enter()?;
         same_length(dst.n_bytes(), src.n_bytes())?;
@@ -194,13 +199,13 @@ impl Stream<'_> {
         self.device.context.check(code, "copying on the GPU failed")
     }
 
-    /// Fills with zeros, in the background.
+    /// Fills device memory with zeros, in the background.
     ///
     /// # Errors
     /// `Device`.
     ///
     /// # Safety
-    /// The memory lives until the stream has done the work.
+    /// The memory must live until the stream has completed the work.
     pub unsafe fn zero(&self, dst: DeviceSlice) -> Result<()> {
         let _entered = self.device.enter()?;
         // SAFETY: device memory of that many bytes, which lives long enough by the caller's promise.
@@ -208,7 +213,7 @@ impl Stream<'_> {
         self.device.context.check(code, "filling memory of the GPU failed")
     }
 
-    /// Marks this point of the stream.
+    /// Records `event` at this point of the stream.
     ///
     /// # Errors
     /// `Device`.
@@ -219,13 +224,14 @@ impl Stream<'_> {
         self.device.context.check(code, "an event was not recorded")
     }
 
-    /// Lets what is given to the stream from now on wait for the point that `event` marks, on any stream of any device.
+    /// Makes all later work on the stream wait for the point that `event` marks, which may be on
+    /// any stream of any device.
     ///
     /// # Errors
     /// `Device`.
     pub fn wait(&self, event: &Event) -> Result<()> {
         let _entered = self.device.enter()?;
-        // SAFETY: both are alive; the driver keeps what it needs of the event.
+        // SAFETY: both are alive; the driver keeps the event's state as long as it needs it.
         let code = unsafe { sys::cuStreamWaitEvent(self.raw(), event.raw(), 0) };
         self.device.context.check(code, "a stream does not wait for an event")
     }

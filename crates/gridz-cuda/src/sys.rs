@@ -1,11 +1,13 @@
 //! The functions of the CUDA driver API that gridz calls, looked up in libcuda at run time.
 //!
-//! Result codes and attributes are numbers, not Rust enums: a newer driver may return a code that no enum has, and a
-//! value outside an enum is undefined behaviour. Names, types and numbers are those of `cuda.h` of CUDA 13.0.
+//! Result codes and attributes are numbers, not Rust enums. A newer driver may return a code that
+//! no enum has, and a value outside an enum is undefined behavior. Names, types and numbers are
+//! those of `cuda.h` of CUDA 13.0.
 //!
-//! [`load`] opens libcuda once per process. Before that, every function here returns [`CUresult::NOT_INITIALIZED`];
-//! one that an old driver lacks returns [`CUresult::NOT_FOUND`].
-//! The table of functions is kept in a lock-free cell, so a fork cannot leave a lock held.
+//! [`load`] opens libcuda once per process. Before that, every function here returns
+//! [`CUresult::NOT_INITIALIZED`]. A function that an old driver lacks returns
+//! [`CUresult::NOT_FOUND`]. The table of functions is in a lock-free cell, so a fork cannot leave a
+//! lock held.
 #![allow(unsafe_code, reason = "calls the CUDA driver")]
 #![allow(non_camel_case_types, non_snake_case, clippy::too_many_arguments, reason = "names and types of cuda.h")]
 
@@ -89,14 +91,14 @@ pub(super) const CU_MEMORYTYPE_DEVICE: u64 = 2;
 
 macro_rules! functions {
     ($(fn $name:ident($($arg:ident: $type:ty),*);)*) => {
-        /// `None` stands for a function that the library lacks.
+        /// A field is `None` if the library lacks the function.
         struct Functions {
             $($name: Option<unsafe extern "C" fn($($type),*) -> CUresult>,)*
         }
 
         impl Functions {
             /// # Safety
-            /// `handle` is that of libcuda, which is never closed.
+            /// `handle` must be that of libcuda, which must never be closed.
             unsafe fn resolve(handle: *mut c_void) -> Self {
                 $(
                     let name = const {
@@ -105,8 +107,8 @@ macro_rules! functions {
                             Err(_) => panic!("a symbol name"),
                         }
                     };
-                    // SAFETY: a valid handle and a string; null becomes None. The function of this name has this type
-                    // in every driver that has it.
+                    // SAFETY: the handle and the string are valid; null becomes None. A function
+                    // with this name has this type in every driver.
                     let $name = unsafe {
                         std::mem::transmute::<*mut c_void, Option<unsafe extern "C" fn($($type),*) -> CUresult>>(
                             libc::dlsym(handle, name.as_ptr()),
@@ -119,7 +121,7 @@ macro_rules! functions {
 
         $(
             /// # Safety
-            /// As the driver's manual says of the function of this name.
+            /// The driver's manual states the conditions for the function with this name.
             pub(super) unsafe fn $name($($arg: $type),*) -> CUresult {
                 match DRIVER.get() {
                     Some(Some(Functions { $name: Some(function), .. })) => {
@@ -193,16 +195,16 @@ functions! {
     fn cuMemsetD8Async(dst: CUdeviceptr, value: u8, n_bytes: usize, stream: CUstream);
 }
 
-/// `None` inside: there is no libcuda.
+/// The inner `None` means that libcuda was not found.
 static DRIVER: OnceBox<Option<Functions>> = OnceBox::new();
 
-/// Opens libcuda, which stays open, unless this process did so before.
+/// Opens libcuda, which stays open, unless this process has already opened it.
 ///
 /// # Errors
-/// `Device`: no libcuda, or a process that was forked while its parent opened it, where the dynamic loader may be in
-/// the middle of that for ever.
+/// `Device` if libcuda is not found, or if this process was forked while its parent opened libcuda.
+/// In such a child, the dynamic loader may be in the middle of that work forever.
 pub(super) fn load() -> Result<()> {
-    /// The process that has begun to open the library; 0: none.
+    /// The process that started to open the library; 0 = none.
     static LOADER: AtomicU32 = AtomicU32::new(0);
     if DRIVER.get().is_none() {
         let this = std::process::id();
@@ -222,8 +224,8 @@ pub(super) fn load() -> Result<()> {
 }
 
 fn open() -> Option<Functions> {
-    // SAFETY: libcuda's initialisers are made for being opened by any program; the handle is never closed.
+    // SAFETY: libcuda's initializers may run in any program; the handle is never closed.
     let handle = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW) };
-    // SAFETY: the handle of libcuda, which stays open.
+    // SAFETY: the handle is that of libcuda, which stays open.
     (!handle.is_null()).then(|| unsafe { Functions::resolve(handle) })
 }

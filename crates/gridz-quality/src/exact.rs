@@ -1,13 +1,15 @@
-//! Magnitudes without rounding: an error is compared with a bound as it is, not as f64 has it.
+//! Magnitudes without rounding: a bound is compared with the exact error, not with its f64
+//! approximation.
 
 use std::cmp::Ordering;
 
-/// A number that is not negative, as the sum of the nearest f64 and the rest. Infinite if it passes what f64 can hold.
+/// A nonnegative number, as the sum of the nearest f64 and a rest. Infinite if it exceeds the range
+/// of f64.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Exact {
     /// The nearest f64.
     pub nearest: f64,
-    /// What is missing there; either sign.
+    /// The exact number minus `nearest`; either sign.
     pub rest: f64,
 }
 
@@ -22,28 +24,30 @@ impl Exact {
         if nearest < 0.0 { Self { nearest: -nearest, rest: -rest } } else { Self { nearest: nearest.abs(), rest } }
     }
 
-    /// A whole number.
+    /// An integer, exactly.
     pub fn of_integer(number: u64) -> Self {
         let nearest = number as f64;
         Self { nearest, rest: (i128::from(number) - nearest as i128) as f64 }
     }
 
-    /// The order of the two numbers.
+    /// Orders two numbers by their exact values.
     #[inline(always)]
     pub fn order(self, other: Self) -> Ordering {
-        // Rounding keeps the order, so the rests decide where the nearest are equal.
+        // Rounding is monotone, so the rests decide if the nearest values are equal.
         let order = |a: f64, b: f64| a.partial_cmp(&b).unwrap_or(Ordering::Equal);
         order(self.nearest, other.nearest).then(order(self.rest, other.rest))
     }
 
-    /// Whether it is more than `bound`.
+    /// True if it is more than `bound`.
     pub fn exceeds(self, bound: f64) -> bool {
         self.nearest > bound || self.nearest == bound && self.rest > 0.0
     }
 
-    /// Whether it is more than `value` · `magnitude`, two numbers that are not negative, `value` below 1.
+    /// True if it is more than `value` · `magnitude`. Both factors are nonnegative, and `value` is
+    /// below 1.
     pub fn exceeds_product(self, value: f64, magnitude: f64) -> bool {
-        // Two powers of two keep small products away from the subnormal numbers, where they and their rests are rounded.
+        // Two factors of 2^500 move small products away from the subnormal numbers, where products
+        // and rests are rounded.
         const UP: f64 = f64::from_bits((1023 + 500) << 52);
         let ([value, magnitude], error) = match value * magnitude < 1.0 / UP {
             false => ([value, magnitude], self),
@@ -58,11 +62,11 @@ impl Exact {
         error.order(product) == Ordering::Greater
     }
 
-    /// `value` times this, both rounded down, as the codecs make a bound of a range.
+    /// `value` times this, both rounded down, which is how the codecs derive a bound from a range.
     pub fn times_down(self, value: f64) -> f64 {
         let factor = if self.rest < 0.0 { self.nearest.next_down() } else { self.nearest }.min(f64::MAX);
         let product = (factor * value).min(f64::MAX);
-        // Exact unless it is near the subnormal numbers.
+        // `rest` is exact except near the subnormal numbers.
         let rest = factor.mul_add(value, -product);
         let is_exact = rest >= 0.0 && product >= f64::MIN_POSITIVE / f64::EPSILON;
         if is_exact || product == 0.0 { product } else { product.next_down() }
@@ -91,7 +95,7 @@ mod tests {
         assert!(!Exact::difference(bound, 0.0).exceeds(bound));
         assert!(Exact::difference(bound, -1.0).exceeds(bound));
         let third = 1.0 / 3.0;
-        // 3 · (1/3) is below 1 by 2^-54, and the product in f64 is 1.
+        // 3 · (1/3) is below 1 by 2^-54, and the product rounded to f64 is 1.
         assert!(Exact::difference(1.0, 0.0).exceeds_product(third, 3.0));
         assert!(!Exact::difference(1.0, 2f64.powi(-54)).exceeds_product(third, 3.0));
     }

@@ -1,9 +1,11 @@
-//! How close what came back is to the original: errors, and what people compare codecs by.
+//! Compares decoded arrays with their originals: errors, and the usual metrics for comparing
+//! codecs.
 //!
-//! [`compare`] is the door. It goes through both arrays once (`pair`), and once more for each kind of structural
-//! similarity (`ssim`), which needs the range. Differences are kept exactly (`exact`), so that a bound is broken or kept
-//! and nothing between. Threads get pieces that depend on the array alone and are put together in order: the report
-//! does not depend on how many there are. The range alone is told by `range`.
+//! [`compare`] is the entry point. It reads both arrays once (`pair`), and once more for each kind
+//! of structural similarity (`ssim`), which needs the range. Differences are kept exactly
+//! (`exact`), so rounding cannot decide whether a bound is kept. The division of the arrays into
+//! pieces for threads depends on the array alone, and results are combined in order. So the report
+//! does not depend on the number of threads. `range` computes the range alone.
 
 mod exact;
 mod moments;
@@ -26,21 +28,22 @@ use ssim::{Similarities, Ssim};
 
 pub use range::{range, relative_bound};
 
-/// Numbers, or tiles of windows, that a thread does at a time at the least.
+/// Smallest piece of work for a thread: numbers in the pass over both arrays, tiles of windows for
+/// structural similarity.
 const PIECE: [usize; 2] = [256 * BLOCK, 16];
-/// Pieces at the most, which bounds what has to be put together.
+/// Largest number of pieces, which limits the number of partial results to combine.
 const MAX_PIECES: usize = 4096;
 
-/// What errors may be.
+/// The largest allowed error.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Bound {
-    /// Nobody said.
+    /// No bound.
     None,
-    /// At most so much.
+    /// An absolute error.
     Abs(f64),
-    /// At most so much times the range of the original.
+    /// An error as a multiple of the original's range.
     Rel(f64),
-    /// At most so much times the magnitude of the original number.
+    /// An error as a multiple of the original number's magnitude.
     Pwrel(f64),
 }
 
@@ -48,7 +51,8 @@ impl Bound {
     /// The bound of a mode.
     ///
     /// # Errors
-    /// `InvalidArgument` for a value that is none, `UnsupportedJob` for a mode that bounds no single error.
+    /// `InvalidArgument` for a value that the mode does not allow, `UnsupportedJob` for a mode that
+    /// does not bound each single error.
     pub fn new(mode: Mode, value: f64) -> Result<Self> {
         let (bound, is_right) = match mode {
             Mode::Lossless => (Self::None, value == 0.0),
@@ -70,57 +74,61 @@ impl Bound {
     }
 }
 
-/// What [`compare`] finds. Numbers are elements, or the two parts of each complex one; indices are those of elements, in
-/// C order, and of equal errors the first one counts. NaN is what there is no answer to.
+/// Result of [`compare`]. Numbers are elements, or the two parts of each complex element. Indices
+/// are those of elements in C order; of several equal errors, the first counts. A field is NaN if
+/// it has no defined value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Report {
     /// Elements of the array.
     pub elements: u64,
-    /// Numbers that are finite and not missing in both arrays: those that everything below is about but the mismatches.
+    /// Numbers that are finite and not missing in both arrays. All fields below describe these
+    /// numbers, except the mismatches.
     pub numbers: u64,
-    /// Elements that are missing in one array, and not the same in the other one.
+    /// Elements that are missing in one array at least, and differ in the other.
     pub fill_mismatches: u64,
     /// Numbers that are NaN in one array, and not the same NaN in the other.
     pub nan_mismatches: u64,
-    /// Numbers that are infinite in one array, and not the same in the other.
+    /// Numbers that are infinite in one array, and not the same infinity in the other.
     pub infinity_mismatches: u64,
     /// Largest absolute error.
     pub largest_error: f64,
-    /// The exact one minus that.
+    /// The exact largest error minus `largest_error`.
     pub largest_error_rest: f64,
-    /// Element that has it.
+    /// Element with the largest error.
     pub largest_error_index: Option<u64>,
-    /// Largest error by the magnitude of the original number.
+    /// Largest quotient of an error and the magnitude of the original number.
     pub largest_relative_error: f64,
-    /// Element that has it.
+    /// Element with the largest relative error.
     pub largest_relative_error_index: Option<u64>,
-    /// The bound in absolute terms.
+    /// The bound as an absolute error.
     pub bound: f64,
-    /// Largest error by the bound: above 1 exactly if one is larger than the bound.
+    /// Largest quotient of an error and its bound: above 1 if and only if an error exceeds its
+    /// bound.
     pub error_over_bound: f64,
     /// Smallest original number.
     pub minimum: f64,
     /// Largest original number.
     pub maximum: f64,
-    /// Largest minus smallest.
+    /// Largest minus smallest original number.
     pub range: f64,
     /// Root of the sum of the squares of all errors.
     pub l2_error: f64,
-    /// Root of their mean.
+    /// Root of the mean of the squares of all errors.
     pub rmse: f64,
-    /// That by the range.
+    /// `rmse` divided by the range.
     pub nrmse: f64,
-    /// 20 log₁₀ of the range by that, in dB.
+    /// 20 log₁₀ of the range divided by `rmse`, in dB.
     pub psnr: f64,
     /// Pearson's correlation.
     pub correlation: f64,
     /// Mean structural similarity of planes of the last two axes.
     pub ssim_2d: f64,
-    /// The same of volumes of the last three axes.
+    /// Mean structural similarity of volumes of the last three axes.
     pub ssim_3d: f64,
 }
 
-/// Whether memory, which has names, is an array's, and its elements can be missing in such a way.
+/// Checks that the named buffers have the array's length, and that a valid range suits its element
+/// type.
 fn check(array: &Array, memory: &[(&str, &[u8])], missing: &MissingElements) -> Result<()> {
     for (name, bytes) in memory {
         if bytes.len() as u64 != array.n_bytes() {
@@ -139,8 +147,9 @@ fn check(array: &Array, memory: &[(&str, &[u8])], missing: &MissingElements) -> 
 /// Compares two arrays; missing elements are in the array's byte order.
 ///
 /// # Errors
-/// `InvalidArgument` for lengths that are not the array's, `UnsupportedJob` for elements that are no numbers and for a
-/// relative bound on integers, `OutOfMemory`.
+/// `InvalidArgument` for buffers whose length is not the array's and for a valid range of elements
+/// without an order; `UnsupportedJob` for elements that are no numbers and for a `Pwrel` bound on
+/// integers; `OutOfMemory`.
 pub fn compare(
     array: &Array,
     original: &[u8],
@@ -166,7 +175,7 @@ pub fn compare(
     with_numbers_of(dtype, comparison)
 }
 
-/// Two arrays, and what is asked about them.
+/// Two arrays, and the bound to check.
 struct Comparison<'a> {
     pair: Pair<'a>,
     shape: &'a Shape,
@@ -193,7 +202,8 @@ impl Task for Comparison<'_> {
         let (nearest_range, rmse) =
             (range.map_or(f64::NAN, |range| range.nearest), found.moments.root_mean_square_error(scales));
         let largest_relative_error = found.largest_relative.map_or(f64::NAN, |(error, _)| error);
-        // The bound, the error by it, which has been rounded, and whether it is broken.
+        // The bound, the rounded quotient of the largest error and the bound, and whether the bound
+        // is broken.
         let judged = match (self.bound, largest, range) {
             (Bound::Abs(bound), Some(error), _) => Some((bound, error.nearest / bound, error.exceeds(bound))),
             (Bound::Rel(value), Some(error), Some(range)) => {
@@ -243,7 +253,7 @@ impl Task for Comparison<'_> {
 }
 
 impl Comparison<'_> {
-    /// All numbers, with powers of two for what is squared.
+    /// Reads all numbers. `scales` are the powers of two that apply before squaring.
     fn look<N: Number>(&self, scales: Scales) -> Result<Findings<N>> {
         let n_numbers = self.shape.n_elements() as usize * self.pair.parts;
         let look = |places: Range<usize>| {
@@ -269,7 +279,7 @@ impl Comparison<'_> {
     }
 }
 
-/// Cuts `n` things into pieces of `least` and more, whatever the number of threads.
+/// Divides `n` items into pieces of at least `least` items, independent of the number of threads.
 fn pieces(n: usize, least: usize) -> Result<Vec<Range<usize>>> {
     let length = n.div_ceil(MAX_PIECES).next_multiple_of(least).max(least);
     let mut pieces = try_vec(n.div_ceil(length), "bookkeeping")?;

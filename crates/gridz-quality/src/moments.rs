@@ -1,10 +1,11 @@
-//! Means and sums of squares, of blocks and of all of them together.
+//! Means and sums of squares, of single blocks and combined.
 
-/// Sums that go on side by side, so that they are not one chain.
+/// Independent partial sums, so that the additions do not form one dependency chain.
 const LANES: usize = 8;
 
-/// Two lists of numbers, the original ones and the decoded ones: how many, their means, what squares and products of their
-/// distances from these add up to, and the squares of the errors.
+/// Moments of two lists of numbers, the originals and the decoded ones. They hold the count, the
+/// means, the sums of squares and products of deviations from the means, and the sum of squared
+/// errors.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Moments {
     numbers: f64,
@@ -14,7 +15,7 @@ pub struct Moments {
     errors: f64,
 }
 
-/// Powers of two that numbers are multiplied by before they are squared.
+/// Powers of two that multiply numbers before they are squared.
 #[derive(Debug, Clone, Copy)]
 pub struct Scales {
     /// For numbers.
@@ -24,7 +25,7 @@ pub struct Scales {
 }
 
 impl Scales {
-    /// For numbers whose squares and sums f64 can hold.
+    /// For numbers whose squares and sums f64 can represent.
     pub const NONE: Self = Self { numbers: 1.0, errors: 1.0 };
 
     /// For numbers and errors up to these magnitudes.
@@ -33,14 +34,14 @@ impl Scales {
     }
 }
 
-/// The power of two that brings `magnitude` close to 1, as far as there is one.
+/// The power of two that scales `magnitude` close to 1, within the range of normal numbers.
 pub fn scale_of(magnitude: f64) -> f64 {
     let exponent = (magnitude.to_bits() >> 52).clamp(1, 2045);
     f64::from_bits((2046 - exponent) << 52)
 }
 
 impl Moments {
-    /// Of lists of the same length, with the magnitudes of their errors.
+    /// Moments of lists of the same length; `errors` are the magnitudes of their errors.
     pub fn of([original, decoded]: [&[f64]; 2], errors: &[f64], scales: Scales) -> Self {
         let numbers = original.len() as f64;
         let means = [original, decoded].map(|list| sum(list, list, |a, _| a * scales.numbers) / numbers);
@@ -58,7 +59,7 @@ impl Moments {
         }
     }
 
-    /// Those of two pairs of lists, one behind the other.
+    /// Combines the moments of two pairs of lists into those of the concatenated lists.
     pub fn and(self, next: Self) -> Self {
         if self.numbers == 0.0 || next.numbers == 0.0 {
             return if self.numbers == 0.0 { next } else { self };
@@ -75,7 +76,8 @@ impl Moments {
         }
     }
 
-    /// Whether no sum has left the numbers that f64 can hold; `has_range` and `has_errors` tell which are not zero.
+    /// True if no sum has overflowed or underflowed. `has_range` and `has_errors` say whether the
+    /// range and the largest error are nonzero.
     pub fn are_sound(&self, has_range: bool, has_errors: bool) -> bool {
         let is_sound = |sum: f64, is_some: bool| sum.is_finite() && (sum > 1e-250 || !is_some);
         let has_means = self.means.iter().all(|mean| mean.is_finite());
@@ -91,7 +93,7 @@ impl Moments {
         self.errors.sqrt() / scales.errors
     }
 
-    /// Root of their mean. NaN if there are none.
+    /// Root of the mean of the squares of the errors. NaN if there are no numbers.
     pub fn root_mean_square_error(&self, scales: Scales) -> f64 {
         (self.errors / self.numbers).sqrt() / scales.errors
     }
@@ -103,7 +105,7 @@ impl Moments {
     }
 }
 
-/// The sum of what `of` makes of the pairs.
+/// The sum of `of` over all pairs.
 #[inline(always)]
 fn sum(a: &[f64], b: &[f64], of: impl Fn(f64, f64) -> f64) -> f64 {
     let mut lanes = [0.0; LANES];
@@ -132,7 +134,7 @@ mod tests {
         let (whole, parts) = (of(0..1000), of(0..10).and(of(10..701)).and(of(701..701)).and(of(701..1000)));
         assert!((whole.correlation() - parts.correlation()).abs() < 1e-12);
         assert_eq!(whole.l2_error(Scales::NONE), parts.l2_error(Scales::NONE));
-        // The plainest sums, of numbers without the billion.
+        // The same by the simplest sums, after subtracting the billion.
         let mean = |list: &[f64]| list.iter().map(|x| x - 1e9).sum::<f64>() / 1000.0;
         let (mx, my) = (mean(&original), mean(&decoded));
         let pairs = || original.iter().zip(&decoded).map(|(x, y)| (x - 1e9 - mx, y - 1e9 - my));

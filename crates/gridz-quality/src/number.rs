@@ -1,4 +1,4 @@
-//! Numbers of every type, and what two of them differ by.
+//! Numbers of every type, and their exact differences.
 
 use std::cmp::Ordering;
 
@@ -6,10 +6,10 @@ use crate::exact::Exact;
 use gridz_codecs::error::{Error, Result};
 use gridz_codecs::types::{ByteOrder, DType};
 
-/// What a number is.
+/// Class of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// One that can be computed with.
+    /// A finite number.
     Finite,
     /// Infinity, of either sign.
     Infinite,
@@ -17,18 +17,17 @@ pub enum Kind {
     Nan,
 }
 
-/// A number in an array; of a complex element, one of its parts.
+/// A number in an array: an element, or one part of a complex element.
 pub trait Number: Copy + Send + Sync {
-    /// Bytes of one.
+    /// Bytes of one number.
     const BYTES: usize;
 
-    /// The number at `index` of those in `bytes`.
+    /// The number at `index` in `bytes`.
     fn at(bytes: &[u8], index: usize, order: ByteOrder) -> Self;
 
-    /// Its bits.
     fn bits(self) -> u64;
 
-    /// What it is. Integers are finite.
+    /// Its class. Integers are finite.
     fn kind(self) -> Kind {
         Kind::Finite
     }
@@ -36,38 +35,38 @@ pub trait Number: Copy + Send + Sync {
     /// The nearest f64.
     fn to_f64(self) -> f64;
 
-    /// It, rounded up and rounded down to a f64.
+    /// The number rounded up and rounded down to an f64.
     #[inline(always)]
     fn up_and_down(self) -> [f64; 2] {
         [self.to_f64(); 2]
     }
 
-    /// The magnitude of the difference of two finite ones.
+    /// The magnitude of the difference of two finite numbers.
     #[inline(always)]
     fn difference(self, other: Self) -> Exact {
         Exact::difference(self.to_f64(), other.to_f64())
     }
 
-    /// Whether a finite one is below another one.
+    /// True if this number is below `other`; both are finite.
     #[inline(always)]
     fn is_below(self, other: Self) -> bool {
         self.to_f64() < other.to_f64()
     }
 }
 
-/// What is done with arrays of numbers of any type.
+/// A generic computation on numbers of any type.
 pub trait Task {
-    /// What comes of it.
+    /// Its result.
     type Output;
 
-    /// Does it with numbers of one type.
+    /// Runs the computation with numbers of one type.
     fn run<N: Number>(self) -> Result<Self::Output>;
 }
 
-/// Does `task` with the numbers that elements of `dtype` are, or are made of.
+/// Runs `task` with the type of the numbers in elements of `dtype`.
 ///
 /// # Errors
-/// Those of the task; `UnsupportedJob` if elements are no numbers.
+/// Errors of the task; `UnsupportedJob` if elements are no numbers.
 pub fn with_numbers_of<T: Task>(dtype: DType, task: T) -> Result<T::Output> {
     use DType::{C64, C128, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
     match dtype {
@@ -96,7 +95,7 @@ pub struct F16(u16);
 #[derive(Debug, Clone, Copy)]
 pub struct Bf16(u16);
 
-/// How a number is read, for a type that is kept as the integer `$bits`, by `$of`.
+/// Reads a number from bytes: as the integer `$bits`, which `$of` converts.
 macro_rules! at {
     ($bits:ty, $of:expr) => {
         const BYTES: usize = size_of::<$bits>();
@@ -128,7 +127,7 @@ macro_rules! integers {
     };
 }
 
-/// Integers that f64 cannot hold.
+/// Integers that f64 cannot represent exactly.
 macro_rules! wide_integers {
     ($($type:ty),*) => {
         $(impl Number for $type {

@@ -1,4 +1,4 @@
-//! Two arrays side by side, the original and what came back.
+//! An original array and its decoded copy, side by side.
 
 use std::ops::Range;
 
@@ -8,67 +8,67 @@ use crate::number::{Kind, Number};
 use gridz::MissingElements;
 use gridz_codecs::types::ByteOrder;
 
-/// Numbers that are looked at together.
+/// Numbers in a block, which is the unit of processing.
 pub const BLOCK: usize = 1024;
 
 /// Two arrays of the same type and shape.
 #[derive(Debug, Clone, Copy)]
 pub struct Pair<'a> {
-    /// Bytes of the original and of the decoded one.
+    /// Bytes of the original and of the decoded array.
     pub bytes: [&'a [u8]; 2],
     /// Order of the bytes in a number.
     pub order: ByteOrder,
-    /// Numbers in an element: 2 in complex ones.
+    /// Numbers in an element: 2 if it is complex, else 1.
     pub parts: usize,
-    /// The missing elements, in that order.
+    /// The missing elements, in that byte order.
     pub missing: &'a MissingElements,
-    /// A bound on errors by the number's own magnitude.
+    /// A bound on errors, relative to each number's own magnitude.
     pub pwrel: Option<f64>,
 }
 
-/// What two numbers of the same place are to each other.
+/// Result of comparing the two numbers at one position.
 enum Match<N> {
     /// Both are finite and neither is missing.
     Numbers(N, N),
-    /// They are the same, but nothing to compute with.
+    /// They have the same bits, but are missing or not finite.
     Same,
-    /// One of the two is missing, and the other is not the same.
+    /// One at least is missing, and the elements differ.
     MissingDiffers,
-    /// One is NaN, and the other is not the same NaN.
+    /// One is NaN, and the other has other bits.
     NanDiffers,
-    /// One is infinite, and the other is not the same.
+    /// One is infinite, and the other has other bits.
     InfinityDiffers,
 }
 
-/// An error, and the number that has it.
+/// An error, and the position of its number.
 pub type Place<E> = Option<(E, usize)>;
 
-/// All that one pass finds in a piece of the arrays.
+/// All results of one pass over a piece of the arrays.
 #[derive(Debug, Clone, Copy)]
 pub struct Findings<N> {
     /// Numbers that were compared.
     pub numbers: u64,
-    /// Elements that are missing in one array, and not the same in the other one.
+    /// Elements that are missing in one array at least, and differ in the other.
     pub fill_mismatches: u64,
-    /// Numbers with a NaN that is not the same.
+    /// Numbers that are NaN in one array and differ in the other.
     pub nan_mismatches: u64,
-    /// Numbers with an infinity that is not the same.
+    /// Numbers that are infinite in one array and differ in the other.
     pub infinity_mismatches: u64,
     /// The largest error.
     pub largest: Place<Exact>,
-    /// The largest error by the original number's magnitude.
+    /// The largest error relative to the original number's magnitude.
     pub largest_relative: Place<f64>,
-    /// An error is larger than the bound of `Pair::pwrel`.
+    /// True if an error exceeds the bound of `Pair::pwrel`.
     pub exceeds_pwrel: bool,
     /// The smallest and the largest original number.
     pub extremes: Option<[N; 2]>,
     /// The largest magnitude in either array.
     pub magnitude: f64,
-    /// Sums.
+    /// Means, squares and products.
     pub moments: Moments,
 }
 
-/// The numbers of a block that are compared, densely.
+/// The compared numbers of a block, stored densely from index 0.
 struct Block {
     numbers: usize,
     original: [f64; BLOCK],
@@ -78,7 +78,7 @@ struct Block {
     places: [usize; BLOCK],
 }
 
-/// Whether an element is missing; the limits of a valid range are numbers of one part.
+/// True if an element is missing. The limits of a valid range apply to elements of one number.
 pub fn is_missing<N: Number>(missing: &MissingElements, element: &[u8], order: ByteOrder) -> bool {
     let [least, most] = missing.limits().map(|limit| limit.map(|bytes| N::at(bytes, 0, order)));
     missing.fills().any(|fill| fill == element)
@@ -87,14 +87,15 @@ pub fn is_missing<N: Number>(missing: &MissingElements, element: &[u8], order: B
 }
 
 impl Pair<'_> {
-    /// The numbers at a place.
+    /// The two numbers at a position.
     #[inline(always)]
     fn at<N: Number>(&self, place: usize) -> [N; 2] {
         let [a, b] = self.bytes;
         [N::at(a, place, self.order), N::at(b, place, self.order)]
     }
 
-    /// Whether the element of the numbers at a place is missing in one of the arrays, and whether it is the same in both.
+    /// `None` if neither element at a position is missing; otherwise whether both elements have the
+    /// same bytes.
     #[inline(always)]
     fn is_missing<N: Number>(&self, place: usize) -> Option<bool> {
         if self.missing.is_none() {
@@ -124,7 +125,7 @@ impl Pair<'_> {
         }
     }
 
-    /// The numbers at a place as f64, if they are compared.
+    /// The numbers at a position as f64, if they are compared.
     #[inline(always)]
     pub fn numbers_at<N: Number>(&self, place: usize) -> Option<[f64; 2]> {
         match self.look_at::<N>(place) {
@@ -133,7 +134,7 @@ impl Pair<'_> {
         }
     }
 
-    /// Looks at the numbers at these places.
+    /// Compares the numbers at these positions.
     pub fn look<N: Number>(&self, places: Range<usize>, scales: Scales) -> Findings<N> {
         let mut found = Findings::default();
         let mut block = Block {
@@ -153,7 +154,7 @@ impl Pair<'_> {
                         found.extremes = found.extremes.map_or(Some([a, a]), |extremes| Some(widened(extremes, a)));
                     }
                     Match::Same => {}
-                    // Of an element, not of each of its parts.
+                    // Count elements, not each of their parts.
                     Match::MissingDiffers => found.fill_mismatches += u64::from(place.is_multiple_of(self.parts)),
                     Match::NanDiffers => found.nan_mismatches += 1,
                     Match::InfinityDiffers => found.infinity_mismatches += 1,
@@ -202,7 +203,8 @@ impl Block {
             if relative > top {
                 (top, at) = (relative, i);
             }
-            // A quotient is no more than rounded, so far below the bound nothing has to be multiplied.
+            // The quotient has a rounding error only, so the exact product is needed only near the
+            // bound or above it.
             exceeds_pwrel |= pwrel.is_some_and(|value| {
                 relative >= value * 0.99 && error(i).exceeds_product(value, original[i].abs())
             });
@@ -238,7 +240,7 @@ impl<N> Default for Findings<N> {
 }
 
 impl<N: Number> Findings<N> {
-    /// These and those of the places behind.
+    /// Combines these findings with those of the following positions.
     pub fn and(self, next: Self) -> Self {
         let extremes = match (self.extremes, next.extremes) {
             (Some(mine), Some([least, most])) => Some(widened(widened(mine, least), most)),
@@ -264,7 +266,7 @@ impl<N: Number> Findings<N> {
     }
 }
 
-/// The larger one of two, of equal ones the first.
+/// The larger of two errors; the first one if they are equal.
 fn larger<E: Copy>(first: Place<E>, second: Place<E>, is_below: impl Fn(E, E) -> bool) -> Place<E> {
     match (first, second) {
         (Some((a, _)), Some((b, _))) if is_below(a, b) => second,

@@ -1,4 +1,5 @@
-//! The range of an array alone: what a bound relative to it is made of before anything is compressed.
+//! The range of an array alone, from which a relative bound is derived before anything is
+//! compressed.
 
 use std::ops::Range;
 
@@ -11,12 +12,13 @@ use gridz_codecs::cpu::float::Ieee;
 use gridz_codecs::error::Result;
 use gridz_codecs::types::{Array, ByteOrder, DType};
 
-/// The smallest and the largest number of an array, of complex elements of all their parts. Elements that are not
-/// finite, or missing, do not count. Numbers that a f64 cannot hold are rounded to inside of the range. Without numbers
-/// `[∞, −∞]`.
+/// The smallest and the largest number of an array; each part of a complex element counts. Missing
+/// elements and numbers that are not finite do not count. A number that f64 cannot represent is
+/// rounded towards the inside of the range. `[∞, −∞]` if no number counts.
 ///
 /// # Errors
-/// `InvalidArgument` for lengths that are not the array's, `UnsupportedJob` for elements that are no numbers, `OutOfMemory`.
+/// `InvalidArgument` for a buffer whose length is not the array's, `UnsupportedJob` for elements
+/// that are no numbers, `OutOfMemory`.
 pub fn range(array: &Array, bytes: &[u8], missing: &MissingElements, context: &Context) -> Result<[f64; 2]> {
     check(array, &[("data", bytes)], missing)?;
     let parts = if matches!(array.dtype(), DType::C64 | DType::C128) { 2 } else { 1 };
@@ -24,8 +26,9 @@ pub fn range(array: &Array, bytes: &[u8], missing: &MissingElements, context: &C
     with_numbers_of(array.dtype(), Look { bytes, order: array.order(), parts, missing, n_elements, context })
 }
 
-/// `value` times the range, both rounded down, so that no error within that is more than `value` times the true range; 0,
-/// which is no bound, without a range, or if one of the three is not finite.
+/// `value` times the range, both rounded down, so that an error within the bound is at most `value`
+/// times the true range. 0, which is not a valid bound, if the range is empty or zero, or if one of
+/// the three numbers is not finite.
 pub fn relative_bound([minimum, maximum]: [f64; 2], value: f64) -> f64 {
     let is_range = minimum < maximum && value > 0.0 && [minimum, maximum, value].iter().all(|n| n.is_finite());
     if is_range { Exact::difference(maximum, minimum).times_down(value) } else { 0.0 }
@@ -154,7 +157,7 @@ mod tests {
         }
         // 0.1 is a little more than a tenth.
         assert!(relative_bound([0.0, 3.0], 0.1) <= 0.1 * 3.0);
-        // The range is more than a float, and taken for the largest one.
+        // The range exceeds the largest f64, which is used instead.
         assert_eq!(relative_bound([-f64::MAX, f64::MAX], 0.25), f64::MAX / 4.0);
     }
 }

@@ -1,7 +1,8 @@
-//! Structural similarity (Wang et al., 2004), in squares and cubes.
+//! Structural similarity (Wang et al., 2004), in two and three dimensions.
 //!
-//! As in scikit-image with its defaults, in f64: windows of 7 numbers along each axis, all of the same weight, at every
-//! place where they fit; K₁ = 0.01, K₂ = 0.03, and L is the range of the original; variances of samples.
+//! The definition is that of scikit-image with its defaults, computed in f64. Windows have 7
+//! numbers along each axis, all of the same weight, at every position where they fit. K₁ = 0.01, K₂
+//! = 0.03, L is the range of the original, and variances are sample variances.
 
 use std::ops::Range;
 
@@ -11,37 +12,39 @@ use crate::number::Number;
 use crate::pair::Pair;
 use gridz_codecs::error::{Result, try_vec};
 
-/// Numbers of a window along an axis.
+/// Numbers of a window along each axis.
 const WINDOW: usize = 7;
-/// What a window adds up: both numbers, their squares, their product.
+/// Quantities that a window sums: both numbers, their squares, their product.
 const SUMS: usize = 5;
-/// Windows along each axis that are done together. What they need is less than 1 MiB.
+/// Windows along each axis that are computed together, for planes and for volumes. Their sums take
+/// less than 1 MiB.
 const TILES: [[usize; 3]; 2] = [[1, 64, 128], [8, 16, 64]];
-/// Numbers along the last axis that those windows need.
+/// Largest number of values along the last axis that these windows cover.
 const MOST_IN_ROW: usize = TILES[0][2] + WINDOW - 1;
-/// Decoded numbers beyond so many ranges are taken as that many: their squares must be numbers.
+/// Numbers further than this many ranges from the middle are clamped, so that their squares stay
+/// finite.
 const FAR: f64 = 1e60;
 
-/// Planes or volumes of an array, and what makes their numbers comparable.
+/// Planes or volumes of an array, with the normalization of their numbers.
 pub struct Ssim<'a> {
     pair: &'a Pair<'a>,
-    /// Extents of a volume; of a plane the first one is 1.
+    /// Extents of a volume; the first is 1 for a plane.
     extents: [usize; 3],
-    /// How many there are one behind the other, parts of elements counted.
+    /// Number of volumes; the parts of complex elements count separately.
     volumes: usize,
     /// Extents of a window.
     window: [usize; 3],
-    /// Windows along each axis, in all and in a tile.
+    /// Windows along each axis, in total and in a tile.
     windows: [usize; 3],
     tile: [usize; 3],
-    /// Subtracted from numbers, and a power of two that they are then multiplied by.
+    /// The normalization: subtract `middle`, then multiply by `scale`, a power of two.
     middle: f64,
     scale: f64,
-    /// The range after that.
+    /// The range after scaling.
     range: f64,
 }
 
-/// Sums of similarities, and how many there are.
+/// The sum of similarities, and the number of windows.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Similarities {
     sum: f64,
@@ -49,19 +52,20 @@ pub struct Similarities {
 }
 
 impl Similarities {
-    /// These and others.
+    /// Adds two sums.
     pub fn and(self, next: Self) -> Self {
         Self { sum: self.sum + next.sum, windows: self.windows + next.windows }
     }
 
-    /// Their mean. NaN if there are none.
+    /// The mean similarity. NaN if there are no windows.
     pub fn mean(self) -> f64 {
         self.sum / self.windows as f64
     }
 }
 
 impl<'a> Ssim<'a> {
-    /// Of the last `rank` axes, 2 or 3, whose extent is not 1; `None` where there are fewer or shorter ones, or no range.
+    /// For the last `rank` axes (2 or 3) whose extent is not 1. `None` if there are fewer axes, if
+    /// one is shorter than a window, or if the range is zero or not finite.
     pub fn new(pair: &'a Pair<'a>, rank: usize, shape: &[u64], extremes: [f64; 2], range: Exact) -> Option<Self> {
         let axes: Vec<usize> = shape.iter().filter(|&&n| n != 1).map(|&n| n as usize).collect();
         let (outer, inner) = axes.split_at_checked(axes.len().checked_sub(rank)?)?;
@@ -85,7 +89,6 @@ impl<'a> Ssim<'a> {
         })
     }
 
-    /// How many tiles there are.
     pub fn n_tiles(&self) -> usize {
         self.tiles().iter().product::<usize>() * self.volumes
     }
@@ -94,7 +97,7 @@ impl<'a> Ssim<'a> {
         [0, 1, 2].map(|axis| self.windows[axis].div_ceil(self.tile[axis]))
     }
 
-    /// The windows of some tiles.
+    /// Computes the similarities of all windows of some tiles.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -150,7 +153,8 @@ impl<'a> Ssim<'a> {
         found
     }
 
-    /// What a window adds up, of one place: NaN where the numbers are not compared, which no sum can hide.
+    /// The quantities to sum at one position. They are NaN if the numbers are not compared, which
+    /// makes every sum over them NaN.
     #[inline(always)]
     fn numbers_at<N: Number>(&self, place: usize) -> [f64; SUMS] {
         let Some([a, b]) = self.pair.numbers_at::<N>(place) else { return [f64::NAN; SUMS] };
@@ -159,7 +163,7 @@ impl<'a> Ssim<'a> {
         [a, b, a * a, b * b, a * b]
     }
 
-    /// Those of a row of windows: what each adds up.
+    /// The similarities of a row of windows, from the sums of each window.
     fn similarities(&self, [a, b, aa, bb, ab]: [&[f64]; SUMS]) -> Similarities {
         let n = self.window.iter().product::<usize>() as f64;
         let (of_mean, of_samples) = (1.0 / n, n / (n - 1.0));
@@ -200,7 +204,8 @@ fn add_up(numbers: &mut [f64], room: [usize; 3], count: [usize; 3], window: [usi
     }
 }
 
-/// Replaces the numbers of a row by the sums of the windows that begin at them, as far as these are in it.
+/// Replaces the numbers of a row by the sums of the windows that begin at them, for all windows
+/// that fit.
 fn add_windows(row: &mut [f64]) {
     let mut before = [0.0; MOST_IN_ROW];
     let before = &mut before[..row.len()];
@@ -212,7 +217,7 @@ fn add_windows(row: &mut [f64]) {
     }
 }
 
-/// Adds the `n` numbers from `from` on to those from `to` on, which are before.
+/// Adds the `n` numbers at `from` to those at `to`, which lie before them.
 fn add(numbers: &mut [f64], to: usize, from: usize, n: usize) {
     let (head, tail) = numbers.split_at_mut(from);
     for (to, from) in head[to..to + n].iter_mut().zip(&tail[..n]) {

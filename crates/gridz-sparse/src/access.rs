@@ -1,4 +1,5 @@
-//! Whatever way the values of a matrix are kept: one piece of code for each, for what must be fast, or one for all.
+//! Access to the values of a matrix, for any value codec: specialized code for each codec where
+//! speed matters, or one version for all.
 
 use crate::element::Element;
 use crate::frame::View;
@@ -6,18 +7,17 @@ use crate::layout::{LANES, Slice, ValueBlock, ValueCodec};
 use crate::values::{Blocks, Constant, Dictionary, Plain, Values};
 use gridz_codecs::error::Result;
 
-/// Work on the values of a matrix.
+/// A computation on the values of a matrix, generic over the value codec.
 pub trait WithValues<T> {
-    /// What comes of it.
+    /// The result.
     type Output;
-    /// Does it.
     fn run<V: Values<T>>(self, values: V) -> Result<Self::Output>;
 }
 
-/// Does work with the values of a matrix, as they are kept.
+/// Runs a computation with the values of a matrix, specialized for their codec.
 ///
 /// # Errors
-/// Those of the work, and `OutOfMemory`.
+/// Errors of the computation, and `OutOfMemory`.
 pub fn with_values<T: Element, W: WithValues<T>>(view: &View, work: W) -> Result<W::Output> {
     match view.head.codec {
         ValueCodec::Plain => work.run(Plain(view.values())),
@@ -34,7 +34,7 @@ pub fn with_values<T: Element, W: WithValues<T>>(view: &View, work: W) -> Result
     }
 }
 
-/// The values of a matrix, for code that is made once for all ways: each step is a call.
+/// The values of a matrix, for code that is compiled once for all codecs: each step is a call.
 #[derive(Clone, Copy)]
 pub enum AnyValues<'a, T> {
     /// See [`ValueCodec::Plain`].
@@ -73,10 +73,10 @@ impl<T: Element> Values<T> for AnyValues<'_, T> {
     }
 }
 
-/// Does work with the values of a matrix, as one type.
+/// Runs a computation with the values of a matrix, as one type for all codecs.
 ///
 /// # Errors
-/// Those of the work, and `OutOfMemory`.
+/// Errors of the computation, and `OutOfMemory`.
 pub fn with_any_values<T: Element, R>(view: &View, work: impl FnOnce(AnyValues<T>) -> Result<R>) -> Result<R> {
     match view.head.codec {
         ValueCodec::Plain => work(AnyValues::Plain(Plain(view.values()))),

@@ -1,7 +1,8 @@
-//! Makes the frame of a matrix from its rows.
+//! Builds the frame of a matrix from its rows.
 //!
-//! Threads code windows, whose parts are then concatenated; nothing depends on the number of threads. A window without elements is coded
-//! once for all such windows, so until the frame is allocated a matrix of few elements takes little memory, even with very many rows.
+//! Threads code windows into parts, which are then concatenated. The result does not depend on the
+//! number of threads. All windows without elements share one coded part. So, until the frame is
+//! allocated, a matrix of few elements takes little memory, even with very many rows.
 
 use std::collections::HashMap;
 
@@ -18,23 +19,23 @@ use crate::window::{Coder, Part, Plan, find_block};
 use gridz_codecs::cpu::pool::Pool;
 use gridz_codecs::error::{Error, ErrorKind, Result, try_reserve, try_vec};
 
-/// Windows that are coded by one thread at a time.
+/// Windows in a unit of work for a thread.
 const AT_A_TIME: usize = 8;
-/// Windows that are looked at before it is decided how values are kept.
+/// Number of windows that are examined to choose the coding of values.
 const SAMPLES: usize = 8;
 
-/// What a part becomes when its values are coded.
+/// A part with coded values.
 struct Done<T> {
     part: Part<T>,
     values: Vec<u8>,
     blocks: Vec<ValueBlock>,
 }
 
-/// The frame of a matrix.
+/// Builds the frame of a matrix.
 ///
 /// # Errors
-/// `InvalidArgument` for what is no matrix, or values that are not as `choice` says; `UnsupportedJob` for one that is too large;
-/// `OutOfMemory`.
+/// `InvalidArgument` for values that do not suit `choice`; `UnsupportedJob` for a matrix that is
+/// too large; `OutOfMemory`.
 pub fn build<I: Index, T: Element>(
     source: &Source<I, T>,
     choice: ValueChoice,
@@ -85,12 +86,12 @@ pub fn build<I: Index, T: Element>(
     assemble(source, block, chosen, Parts { n_windows, windows, coded, empty, of_long }, long)
 }
 
-/// The place of the first slice of a window.
+/// Position of the first slice of a window.
 fn place_of(window: usize) -> u32 {
     (window * (WINDOW / LANES)) as u32
 }
 
-/// Bytes of a value, nearly.
+/// Approximate bytes of a value.
 fn bytes_of<T: Element>(codec: ValueCodec) -> usize {
     match codec {
         ValueCodec::Plain => T::BYTES,
@@ -101,7 +102,7 @@ fn bytes_of<T: Element>(codec: ValueCodec) -> usize {
     }
 }
 
-/// Whether blocks save a fifth of the values' bytes, in some windows.
+/// True if blocks save a fifth of the values' bytes in some sample windows.
 fn blocks_pay<I: Index, T: Element>(source: &Source<I, T>, block: usize, chosen: &mut Chosen<T>) -> Result<bool> {
     let mut coder = Coder::new(source, Plan { block, step_bytes: LANES * T::BYTES });
     let n_windows = source.n_windows();
@@ -143,14 +144,14 @@ struct Parts<T> {
     /// The windows of `coded`.
     windows: Vec<usize>,
     coded: Vec<Done<T>>,
-    /// Stands for each of the other windows, with the places of the first window.
+    /// The part of every other window, with the positions of the first window.
     empty: Option<Done<T>>,
     of_long: Vec<Done<T>>,
 }
 
 impl<T> Parts<T> {
-    /// Calls `see` for each part in the order of the frame, with what is added to the places of its slices, and whether the part
-    /// stands for an empty window.
+    /// Calls `see` for each part in the order of the frame. The other arguments are the number to
+    /// add to the positions of its slices, and whether the part represents an empty window.
     fn each(&mut self, mut see: impl FnMut(&mut Done<T>, u32, bool) -> Result<()>) -> Result<()> {
         let mut coded = self.windows.iter().zip(&mut self.coded).peekable();
         for window in 0..self.n_windows {
@@ -166,7 +167,7 @@ impl<T> Parts<T> {
     }
 }
 
-/// Bytes and counts of the parts that come before one, or of all parts.
+/// Sizes of all parts before a part, or of all parts.
 #[derive(Debug, Default, Clone, Copy)]
 struct Sizes {
     slices: usize,
@@ -188,7 +189,7 @@ impl Sizes {
     }
 }
 
-/// Puts parts one behind the other.
+/// Concatenates the parts.
 fn assemble<I: Index, T: Element>(
     source: &Source<I, T>,
     block: usize,
@@ -202,7 +203,7 @@ fn assemble<I: Index, T: Element>(
     let mut knows_empty = false;
     parts.each(|done, _, is_empty| {
         all.add(done, block);
-        // Slices of empty windows have the same place in the table of steps, wherever the windows are.
+        // Slices of empty windows share the same steps, wherever the windows are.
         if is_empty && std::mem::replace(&mut knows_empty, true) {
             return Ok(());
         }
@@ -224,7 +225,7 @@ fn assemble<I: Index, T: Element>(
         Ok(())
     })?;
     drop(known);
-    // Then so are the places of all slices.
+    // If these totals fit in 32 bits, so do the positions in all slices.
     for n in [all.value_steps, all.code_bytes / CODE_UNIT, all.order] {
         counted(n)?;
     }
@@ -284,7 +285,7 @@ fn assemble<I: Index, T: Element>(
     Ok((head, frame))
 }
 
-/// Writes consecutive entries of a table from `at` on.
+/// Writes consecutive entries of a table, starting at offset `at`.
 fn put<E>(bytes: &mut [u8], mut at: usize, entries: &[E], write: impl Fn(&E, &mut Vec<u8>)) {
     let mut entry = Vec::new();
     for one in entries {

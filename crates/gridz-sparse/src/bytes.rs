@@ -1,10 +1,10 @@
-//! Memory for a frame.
+//! Memory for a frame, aligned to 64 bytes.
 
 use crate::frame::UNIT;
 use gridz_codecs::cpu::pages::{HUGE_FROM, ask_for_huge};
 use gridz_codecs::error::{Result, try_vec};
 
-/// A frame in memory, at a multiple of 64 bytes.
+/// The memory of a frame; it starts at a multiple of 64 bytes.
 #[derive(Debug)]
 pub struct Bytes {
     memory: Vec<u8>,
@@ -13,7 +13,7 @@ pub struct Bytes {
 }
 
 impl Bytes {
-    /// Zeros.
+    /// Allocates `n` zeros.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -28,13 +28,11 @@ impl Bytes {
         Ok(Self { memory, start, n })
     }
 
-    /// To look at.
     #[inline(always)]
     pub fn get(&self) -> &[u8] {
         &self.memory[self.start..self.start + self.n]
     }
 
-    /// To write.
     pub fn get_mut(&mut self) -> &mut [u8] {
         &mut self.memory[self.start..self.start + self.n]
     }

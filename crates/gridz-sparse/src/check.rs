@@ -1,8 +1,9 @@
-//! Whether the tables of a frame are those of a matrix, before anything in them is used as a place.
+//! Checks that the tables of a frame form a matrix, before any number in them is used as an index.
 //!
-//! Slices may share steps, so a few bytes can stand for very many elements: 65 280 for each slice of 32 bytes. The time that a check takes
-//! is in proportion to the bytes of the frame nevertheless. [`Summaries`] say what 16 steps have in common, so that a slice looks
-//! at 46 entries at most; only codes, which slices do not share, are looked at one by one.
+//! Slices may share steps, so a few bytes can represent very many elements: 65 280 for each slice
+//! of 32 bytes. Nevertheless the time of a check is proportional to the bytes of the frame. A
+//! [`Summary`] combines 16 steps, so that each slice reads at most 46 entries. Only codes, which
+//! slices do not share, are read one by one.
 
 use std::ops::Range;
 
@@ -19,12 +20,12 @@ fn corrupt<T>(text: String) -> Result<T> {
     Err(Error::corrupt(format!("a sparse matrix is damaged: {text}")))
 }
 
-/// Steps of a summary.
+/// Steps in a summary.
 const SUMMARY: usize = 16;
-/// Slices that a thread checks at a time.
+/// Slices in a unit of work for a thread.
 const AT_A_TIME: usize = 1024;
 
-/// What some steps have in common.
+/// Combined properties of some steps.
 trait Summary: Clone + Default {
     /// Adds a step.
     fn add(&mut self, step: Step);
@@ -77,7 +78,7 @@ impl Default for Reach {
 impl Summary for Reach {
     fn add(&mut self, Step { offset, mask }: Step) {
         for lane in 0..LANES {
-            // All bits where the lane has an element.
+            // All bits are set if the lane has an element.
             let has = 0u32.wrapping_sub(mask >> lane & 1);
             self.low[lane] = self.low[lane].min(offset | !has);
             self.high[lane] = self.high[lane].max(offset & has);
@@ -92,17 +93,17 @@ impl Summary for Reach {
     }
 }
 
-/// Summaries of any steps of a table.
+/// Summaries of any range of steps in a table.
 struct Summaries<'a, S> {
     steps: &'a [[u8; STEP_BYTES]],
-    /// Of each [`SUMMARY`] steps, from the first on.
+    /// Summaries of [`SUMMARY`] steps each, from the first step on.
     of_many: Vec<S>,
 }
 
 impl<'a, S: Summary> Summaries<'a, S> {
-    /// For ranges of at most `longest` steps.
+    /// Takes the length of the longest range.
     fn new(steps: &'a [[u8; STEP_BYTES]], longest: usize) -> Result<Self> {
-        // Shorter ones need not have a whole summary inside.
+        // Shorter ranges may not contain a whole summary.
         let chunks = if longest < 2 * SUMMARY { &[] } else { steps.as_chunks::<SUMMARY>().0 };
         let mut of_many = try_vec(chunks.len(), "summaries of steps")?;
         for chunk in chunks {
@@ -113,7 +114,7 @@ impl<'a, S: Summary> Summaries<'a, S> {
         Ok(Self { steps, of_many })
     }
 
-    /// The summary of a range, and how many entries were looked at.
+    /// The summary of a range, and the number of entries read.
     fn of(&self, range: Range<usize>) -> (S, u64) {
         let mut summary = S::default();
         let whole = range.start.div_ceil(SUMMARY)..range.end / SUMMARY;
@@ -137,7 +138,7 @@ fn steps_of(slice: &Slice) -> Range<usize> {
     start..start + usize::from(slice.n_steps)
 }
 
-/// What all slices have together.
+/// Sums over all slices.
 #[derive(Debug, Default)]
 struct Totals {
     elements: u64,
@@ -145,7 +146,7 @@ struct Totals {
     visits: u64,
 }
 
-/// Calls `check` with pieces of all slices, side by side.
+/// Calls `check` with ranges of all slices, in parallel.
 fn in_pieces<R: Send>(
     n_slices: usize,
     pool: &Pool,
@@ -156,10 +157,12 @@ fn in_pieces<R: Send>(
     pool.map(pieces, check).into_iter().collect()
 }
 
-/// Checks all tables. Returns the number of steps and summaries that were looked at, which is a measure of the time.
+/// Checks all tables. Returns the number of steps and summaries read, which is a measure of the
+/// time.
 ///
 /// # Errors
-/// `Corrupt`; `UnsupportedJob` for slices that share codes, or whose columns pass 2^64, which nothing writes; `OutOfMemory`.
+/// `Corrupt`; `UnsupportedJob` for slices that share codes, or whose columns wrap around at 2^64,
+/// which no writer produces; `OutOfMemory`.
 pub fn tables(view: &View, pool: &Pool) -> Result<u64> {
     let head = view.head;
     let n_all = head.n_slices + head.n_long_slices;
@@ -217,7 +220,8 @@ pub fn tables(view: &View, pool: &Pool) -> Result<u64> {
     Ok(visits + columns(view, pool)?)
 }
 
-/// Checks that the columns of all elements are below the number of columns. Returns what was looked at, as [`tables`] does.
+/// Checks that the columns of all elements are below the number of columns. Returns the number of
+/// steps and summaries read.
 fn columns(view: &View, pool: &Pool) -> Result<u64> {
     let head = view.head;
     let n_all = view.n_slices();
@@ -226,7 +230,7 @@ fn columns(view: &View, pool: &Pool) -> Result<u64> {
     let reaches = Summaries::<Reach>::new(view.all_steps(), longest)?;
     let pieces = in_pieces(n_all, pool, |slices| {
         let mut visits = 0;
-        // Neighbours often have the same steps.
+        // Neighboring slices often have the same steps.
         let mut last = (0..0, Reach::default());
         for i in slices {
             let slice = view.slice(i);
@@ -236,7 +240,7 @@ fn columns(view: &View, pool: &Pool) -> Result<u64> {
             if slice.width > 0 {
                 for k in 0..columns.n_steps() {
                     let (mask, first) = columns.step(k);
-                    // A block at the end of all numbers would begin again at 0.
+                    // Saturate: a block at the upper end of u64 would wrap around to column 0.
                     let of_lanes = lanes_of(mask).map(|lane| first[lane].saturating_add(last_of_block));
                     worst = of_lanes.fold(worst, u64::max);
                 }
@@ -269,7 +273,7 @@ fn columns(view: &View, pool: &Pool) -> Result<u64> {
     Ok(pieces.into_iter().sum())
 }
 
-/// Whether a slice's parts are inside of the tables, and its steps have elements of its lanes only.
+/// True if a slice's parts are inside the tables, and its steps have elements only in its lanes.
 fn slice_is_inside(view: &View, i: usize, masks: &Summaries<Masks>, totals: &mut Totals) -> bool {
     let head = view.head;
     let slice = view.slice(i);
@@ -309,7 +313,8 @@ fn slice_is_inside(view: &View, i: usize, masks: &Summaries<Masks>, totals: &mut
     if end(slice.steps_at, usize::from(slice.n_steps)) > head.n_steps || code_end > head.code_bytes {
         return false;
     }
-    // A step has an element: then there is a column 0, which code reads where a lane has none.
+    // Each step must have an element. Then column 0 exists, which products read for lanes without
+    // an element.
     let outside = if usize::from(n_lanes) == LANES { 0 } else { u32::MAX << n_lanes };
     let (masks, visits) = masks.of(steps_of(&slice));
     totals.visits += visits;
@@ -317,8 +322,8 @@ fn slice_is_inside(view: &View, i: usize, masks: &Summaries<Masks>, totals: &mut
     !masks.has_empty && masks.any & outside == 0 && (flags & FULL == 0 || masks.all == u32::MAX)
 }
 
-/// Whether every row is in one lane, or is a long one, whose lanes, if it has one, are empty. Returns what was looked at, as
-/// [`tables`] does.
+/// Checks that every row is in exactly one lane, or is a long row. A long row may have a lane too,
+/// which must be empty. Returns the number of steps and summaries read.
 fn rows(view: &View, masks: &Summaries<Masks>) -> Result<u64> {
     let head = view.head;
     let mut visits = 0;
@@ -326,7 +331,8 @@ fn rows(view: &View, masks: &Summaries<Masks>) -> Result<u64> {
     let mut long = (0..head.n_long).map(|i| view.long(i)).peekable();
     let mut slices = (0..head.n_slices).peekable();
     let n_rows = usize::try_from(head.n_rows).unwrap_or(usize::MAX);
-    // A frame cannot have more rows than it has lanes and long rows: what follows takes no longer than to read it.
+    // A frame cannot have more rows than lanes and long rows. So the loop below takes no longer
+    // than reading the frame.
     if n_rows > head.n_slices.saturating_mul(LANES).saturating_add(head.n_long) {
         return corrupt(format!("{n_rows} rows are more than its slices have"));
     }
@@ -389,13 +395,13 @@ mod tests {
     use gridz_codecs::error::ErrorKind;
     use gridz_codecs::types::DType;
 
-    /// Numbers that look random.
+    /// Pseudorandom numbers.
     fn random(state: &mut u64) -> u64 {
         *state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         *state >> 33
     }
 
-    /// The kind of all slices of a frame, which share one table of steps.
+    /// The kind of all slices in a test frame. They share one table of steps.
     #[derive(Debug, Clone, Copy)]
     struct Kind {
         flags: u8,
@@ -413,7 +419,8 @@ mod tests {
         Kind { flags: RELATIVE | BLOCKED, block: 6, is_in_order: false, width: 0 },
     ];
 
-    /// A frame of whole windows with constant values, whose slices have `n_steps` steps from any place on in a table of `steps`.
+    /// A frame of whole windows with constant values. Each slice has `n_steps` steps, starting at a
+    /// random index of the table `steps`.
     fn frame_of(kind: Kind, n_windows: usize, n_steps: u8, steps: &[Step], n_cols: u64) -> (Head, Bytes) {
         let n_slices = n_windows * WINDOW / LANES;
         let n_order = if kind.is_in_order { 0 } else { WINDOW / kind.block };
@@ -466,7 +473,7 @@ mod tests {
         steps.iter().for_each(|step| step.write(&mut table));
         to[places.steps.start..][..table.len()].copy_from_slice(&table);
         table.clear();
-        // The nodes of a window from the last to the first.
+        // The nodes of a window in reverse order.
         (0..n_order as u16).rev().for_each(|node| table.extend(node.to_le_bytes()));
         to[places.order.start..][..table.len()].copy_from_slice(&table);
         frame::seal(to);
@@ -477,7 +484,8 @@ mod tests {
         tables(&View::new(head, &head.places().unwrap(), bytes.get()), &Pool::new(2))
     }
 
-    /// A frame of 4 MB that stands for up to 8 · 10^9 elements is checked by a few looks at each byte.
+    /// The check of a 4 MB frame that represents up to 8 · 10^9 elements reads each byte only a few
+    /// times.
     #[test]
     fn shared_steps_take_time_in_proportion_to_the_frame() {
         let full = |i: u32| Step { offset: i * 8, mask: u32::MAX };
@@ -491,11 +499,11 @@ mod tests {
             assert!(visits < 3 * n_bytes, "{kind:?}: {visits} looks at {n_bytes} bytes");
             n_elements += head.nnz;
         }
-        // 120 000 slices of 255 steps and 32 lanes, of blocks of 1, 1, 1, 8, 3 and 6.
+        // 120 000 slices of 255 steps and 32 lanes, with blocks of sides 1, 1, 1, 8, 3 and 6.
         assert_eq!(n_elements, 120_000 * 255 * 32 * 20);
     }
 
-    /// The largest column is found where an element is, and nowhere else.
+    /// The largest column is that of an element, not of a lane without one.
     #[test]
     fn the_largest_column_is_that_of_an_element() {
         let mut state = 3;
@@ -534,7 +542,8 @@ mod tests {
     fn what_nothing_writes_is_refused() {
         let kind = Kind { flags: 0, block: 1, is_in_order: true, width: 1 };
         let steps = [Step { offset: 0, mask: u32::MAX }; 64];
-        // Codes of 64 steps take 2048 bytes, and eight slices have room for theirs; here 120 have the same.
+        // The codes of 64 steps take 2048 bytes, so the table has room for those of eight slices.
+        // Here 120 slices share the same codes.
         let (head, bytes) = frame_of(kind, 1, 64, &steps, 1 << 40);
         let error = check(&head, &bytes).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::UnsupportedJob);
@@ -546,7 +555,8 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::Corrupt);
         assert!(error.context().contains("245760 elements, but the header says 245759"), "{error}");
 
-        // Base 1000, and an offset that passes 2^64 with it for no lane: with a base near the end it would.
+        // With base 1000 and this offset, no column exceeds 2^64. With a base near 2^64 the second
+        // step's columns do.
         let far = [Step { offset: 0, mask: u32::MAX }, Step { offset: 2000, mask: u32::MAX }];
         let (head, mut bytes) = frame_of(KINDS[0], 1, 2, &far, u64::MAX);
         let at = head.places().unwrap().slices.start;

@@ -1,4 +1,4 @@
-//! Matrices that come in: compressed rows.
+//! Input matrices: compressed sparse rows.
 
 use std::ops::Range;
 
@@ -6,13 +6,13 @@ use crate::element::Element;
 use crate::layout::{WINDOW, counted_rows};
 use gridz_codecs::error::{Error, Result, try_vec};
 
-/// What row starts and columns are counted in.
+/// Integer type of row starts and columns.
 pub trait Index: Copy + Send + Sync {
-    /// As a number; what is negative becomes too large for anything.
+    /// The number as u64; negative numbers become larger than any valid one.
     fn get(self) -> u64;
-    /// From a number that fits.
+    /// Converts a number that must fit.
     fn of(n: u64) -> Self;
-    /// The largest number.
+    /// The largest number of the type.
     const MAX: u64;
 }
 
@@ -36,27 +36,27 @@ macro_rules! index {
 
 index!(i32 i64);
 
-/// A matrix in rows: row r has elements `starts[r]` to `starts[r + 1]`, in any order, also several of one column, which count
-/// together.
+/// A matrix in compressed sparse rows: row r has elements `starts[r]` to `starts[r + 1]`. They may
+/// be in any order. Several elements of a row may have the same column; their products are added.
 #[derive(Debug, Clone, Copy)]
 pub struct Csr<'a, I, T> {
     /// Rows.
     pub n_rows: u64,
     /// Columns.
     pub n_cols: u64,
-    /// One more than rows.
+    /// Start of each row, and the end of the last one.
     pub starts: &'a [I],
     /// The column of each element.
     pub columns: &'a [I],
-    /// Its value. Empty: all are 1.
+    /// The value of each element. Empty: all are 1.
     pub values: &'a [T],
 }
 
 impl<I: Index, T: Element> Csr<'_, I, T> {
-    /// Whether it is a matrix.
+    /// Checks that this is a valid matrix.
     ///
     /// # Errors
-    /// `InvalidArgument` naming what is wrong with it.
+    /// `InvalidArgument`, which describes the problem.
     pub fn check(&self) -> Result<()> {
         let (n_rows, n) = (self.n_rows, self.columns.len());
         let wrong = |text: String| Err(Error::invalid(text));
@@ -90,7 +90,7 @@ impl<I: Index, T: Element> Csr<'_, I, T> {
         Ok(())
     }
 
-    /// The rows that a frame is built from; the matrix has been checked.
+    /// The rows from which a frame is built; the matrix must have been checked.
     pub(super) fn source(&self) -> Source<'_, I, T> {
         let &Self { n_rows, n_cols, starts, columns, values } = self;
         Source { n_rows, n_cols, starts: Starts::Rows(starts), columns, values }
@@ -102,12 +102,12 @@ impl<I: Index, T: Element> Csr<'_, I, T> {
 enum Starts<'a, I> {
     /// The start of each row, and the number of elements.
     Rows(&'a [I]),
-    /// The start of each window, and the number of elements; and the row of each element in its window. Rows without elements
-    /// take no memory.
+    /// The start of each window, and the number of elements; and the row of each element within its
+    /// window. Rows without elements take no memory.
     Windows(&'a [usize], &'a [u16]),
 }
 
-/// Rows from which a frame is built.
+/// Input rows of a frame.
 #[derive(Debug, Clone, Copy)]
 pub struct Source<'a, I, T> {
     /// Number of rows.
@@ -132,7 +132,7 @@ impl<'a, I: Index, T: Element> Source<'a, I, T> {
         window * WINDOW..(self.n_rows as usize).min((window + 1) * WINDOW)
     }
 
-    /// Whether no row of a window has an element.
+    /// True if no row of a window has an element.
     pub fn is_empty(&self, window: usize) -> bool {
         let rows = self.rows_of(window);
         match self.starts {
@@ -161,7 +161,7 @@ impl<'a, I: Index, T: Element> Source<'a, I, T> {
         }
     }
 
-    /// Elements of a row.
+    /// The range of a row's elements.
     pub fn range(&self, row: usize) -> Range<usize> {
         match self.starts {
             Starts::Rows(starts) => starts[row].get() as usize..starts[row + 1].get() as usize,
@@ -179,32 +179,34 @@ impl<'a, I: Index, T: Element> Source<'a, I, T> {
         &self.columns[self.range(row)]
     }
 
-    /// An element's value.
+    /// The value of an element.
     #[inline(always)]
     pub fn value(&self, at: usize) -> T {
         if self.values.is_empty() { T::ONE } else { self.values[at] }
     }
 }
 
-/// The transpose of a matrix. Its memory is in proportion to the elements, plus 8 bytes for each window of its rows.
+/// The transpose of a matrix. Its memory is proportional to the number of elements, plus 8 bytes
+/// for each window of its rows.
 #[derive(Debug)]
 pub struct Transpose<I, T> {
     n_rows: u64,
     n_cols: u64,
     /// The start of each window, and the number of elements.
     starts: Vec<usize>,
-    /// The row of each element in its window.
+    /// The row of each element within its window.
     rows: Vec<u16>,
     columns: Vec<I>,
     values: Vec<T>,
 }
 
 impl<I: Index, T: Element> Transpose<I, T> {
-    /// Transposes a matrix that has been checked. Elements of a row keep the order of the rows that they come from.
+    /// Transposes a matrix that has been checked. The elements of a row are in the order of the
+    /// original rows.
     ///
     /// # Errors
-    /// `OutOfMemory`; `InvalidArgument` for more rows than an index can count; `UnsupportedJob` for more columns than a frame can
-    /// have rows.
+    /// `OutOfMemory`; `InvalidArgument` for more rows than an index can count; `UnsupportedJob` for
+    /// more columns than a frame can have rows.
     pub fn of(csr: &Csr<I, T>) -> Result<Self> {
         if csr.n_rows > I::MAX {
             return Err(Error::invalid(format!(
@@ -212,7 +214,7 @@ impl<I: Index, T: Element> Transpose<I, T> {
                 csr.n_rows
             )));
         }
-        // Before anything is allocated.
+        // Check this before any allocation.
         counted_rows(csr.n_cols)?;
         let n_windows = (csr.n_cols as usize).div_ceil(WINDOW);
         let window_of = |column: &I| column.get() as usize / WINDOW;
@@ -228,7 +230,7 @@ impl<I: Index, T: Element> Transpose<I, T> {
         let mut rows = zeroed(n, 0u16)?;
         let mut columns = zeroed(n, I::of(0))?;
         let mut values = zeroed(csr.values.len(), T::default())?;
-        // While elements are placed, the entry of each window is where its next one goes.
+        // While elements are placed, the entry of each window is the position of its next element.
         for row in 0..csr.n_rows as usize {
             for at in csr.starts[row].get() as usize..csr.starts[row + 1].get() as usize {
                 let column = &csr.columns[at];
@@ -241,7 +243,7 @@ impl<I: Index, T: Element> Transpose<I, T> {
                 *to += 1;
             }
         }
-        // Each entry is now the start of the window after its own.
+        // Each entry is now the start of the next window.
         starts.copy_within(..n_windows, 1);
         starts[0] = 0;
         let mut sorter = Sorter { rows: Vec::new(), columns: Vec::new(), values: Vec::new() };
@@ -253,7 +255,7 @@ impl<I: Index, T: Element> Transpose<I, T> {
         Ok(Self { n_rows: csr.n_cols, n_cols: csr.n_rows, starts, rows, columns, values })
     }
 
-    /// The rows that a frame is built from.
+    /// The rows from which a frame is built.
     pub(super) fn source(&self) -> Source<'_, I, T> {
         let Self { n_rows, n_cols, starts, rows, columns, values } = self;
         Source { n_rows: *n_rows, n_cols: *n_cols, starts: Starts::Windows(starts, rows), columns, values }
@@ -266,7 +268,7 @@ fn zeroed<T: Clone>(n: usize, value: T) -> Result<Vec<T>> {
     Ok(made)
 }
 
-/// Sorts the elements of windows by their rows; its memory is used again for the next window.
+/// Sorts the elements of windows by row. Its memory is reused for the next window.
 #[derive(Debug)]
 struct Sorter<I, T> {
     rows: Vec<u16>,
@@ -275,7 +277,7 @@ struct Sorter<I, T> {
 }
 
 impl<I: Index, T: Element> Sorter<I, T> {
-    /// Sorts elements by their rows. Elements of one row keep their order.
+    /// Sorts elements by row, stably.
     fn sort(&mut self, rows: &mut [u16], columns: &mut [I], values: &mut [T]) -> Result<()> {
         if rows.is_sorted() {
             return Ok(());

@@ -2,36 +2,36 @@
 
 use gridz_codecs::types::DType;
 
-/// What elements need for vector instructions.
+/// The vector operations that elements need.
 #[cfg(target_arch = "x86_64")]
 pub use crate::simd::Vectors;
 
-/// Nothing is needed where there are none.
+/// Without vector instructions, nothing is needed.
 #[cfg(not(target_arch = "x86_64"))]
 pub trait Vectors {}
 #[cfg(not(target_arch = "x86_64"))]
 impl<T> Vectors for T {}
 
-/// A matrix holds these.
+/// The type of a matrix's elements.
 pub trait Element: Vectors + Copy + Send + Sync + PartialOrd + Default + 'static {
-    /// Its type.
+    /// The element type.
     const DTYPE: DType;
-    /// Its bytes.
+    /// Bytes of an element.
     const BYTES: usize = size_of::<Self>();
-    /// One.
+    /// The number 1.
     const ONE: Self;
-    /// Larger than all others.
+    /// Larger than all other numbers.
     const INFINITY: Self;
-    /// Smaller than all others.
+    /// Smaller than all other numbers.
     const MINUS_INFINITY: Self;
 
-    /// From little-endian bytes, of which there are enough.
+    /// Reads an element from little-endian bytes; `bytes` must be long enough.
     fn read(bytes: &[u8]) -> Self;
-    /// To little-endian bytes.
+    /// Writes the element as little-endian bytes.
     fn write(self, bytes: &mut [u8]);
-    /// Its bits.
+    /// The bits of the element.
     fn bits(self) -> u64;
-    /// From its bits.
+    /// The element with these bits.
     fn from_bits(bits: u64) -> Self;
     /// `a + b`
     fn plus(self, other: Self) -> Self;
@@ -84,32 +84,33 @@ macro_rules! element {
 element!(f32, u32, F32);
 element!(f64, u64, F64);
 
-/// What a product puts the products of elements together with.
+/// The two operations of a product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Semiring {
-    /// Sums of products: the product of algebra.
+    /// Sums of products: the product of linear algebra.
     PlusTimes = 0,
-    /// Smallest of sums: shortest paths. A row without elements gives infinity.
+    /// Minimum of sums: shortest paths. A row without elements gives infinity.
     MinPlus = 1,
-    /// Largest of products: most probable paths. A row without elements gives minus infinity.
+    /// Maximum of products: most probable paths. A row without elements gives minus infinity.
     MaxTimes = 2,
-    /// 1 if an element and what it meets are both not 0, else 0: what can be reached.
+    /// 1 if a matrix element and its vector element are both nonzero, else 0: reachability.
     OrAnd = 3,
 }
 
 impl Semiring {
-    /// All, in the order of their numbers.
+    /// All semirings, in the order of their numbers.
     pub const ALL: [Self; 4] = [Self::PlusTimes, Self::MinPlus, Self::MaxTimes, Self::OrAnd];
 }
 
-/// A semiring for code that is made for each.
+/// The operations of a semiring, for generic code.
 pub trait Ring<T>: Copy + Send + Sync {
-    /// What changes nothing when it is added.
+    /// The neutral element of `add`.
     fn zero() -> T;
-    /// Two results together. Where one is NaN, comparisons keep the first.
+    /// Combines two results. If they do not compare because one is NaN, minimum and maximum keep
+    /// the first.
     fn add(a: T, b: T) -> T;
-    /// An element of the matrix and one of the vector.
+    /// Combines an element of the matrix with an element of the vector.
     fn multiply(a: T, b: T) -> T;
 }
 
@@ -157,7 +158,7 @@ ring!(
     if (a != T::default()) & (b != T::default()) { T::ONE } else { T::default() }
 );
 
-/// Does something with the type that has the operations of a semiring.
+/// Evaluates an expression with the type that implements a semiring.
 macro_rules! with_ring {
     ($semiring:expr, $ring:ident => $work:expr) => {
         $crate::element::with_ring!($semiring, $ring => $work, PlusTimes MinPlus MaxTimes OrAnd)

@@ -1,4 +1,5 @@
-//! The frame of a sparse matrix: a header, and tables that begin at multiples of 64 bytes. A matrix in memory is its frame.
+//! The frame of a sparse matrix: a header, and tables that start at multiples of 64 bytes. A matrix
+//! in memory is its frame.
 
 use std::ops::Range;
 
@@ -13,21 +14,21 @@ use gridz_codecs::types::DType;
 
 /// First bytes of a frame.
 pub const MAGIC: [u8; 4] = *b"GRDM";
-/// Version of what this library writes and reads.
+/// Version that this library writes and reads.
 pub const VERSION: u8 = 1;
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 128;
-/// Tables begin at multiples of this.
+/// Tables start at multiples of this.
 pub const UNIT: usize = 64;
-/// Where the header's CRC-32C is.
+/// Offset of the header's CRC-32C.
 const CRC_AT: usize = HEADER_BYTES - 4;
 
-/// What a header says.
+/// Contents of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
     /// Type of values: F32 or F64.
     pub dtype: DType,
-    /// How values are kept.
+    /// Coding of the values.
     pub codec: ValueCodec,
     /// Side of blocks.
     pub block: usize,
@@ -39,7 +40,7 @@ pub struct Head {
     pub nnz: u64,
     /// Slices of rows that are not long.
     pub n_slices: usize,
-    /// Slices of those that are.
+    /// Slices of long rows.
     pub n_long_slices: usize,
     /// Entries of the table of steps.
     pub n_steps: usize,
@@ -47,7 +48,7 @@ pub struct Head {
     pub n_order: usize,
     /// Long rows.
     pub n_long: usize,
-    /// Different values, where they are kept in a table.
+    /// Number of distinct values, if the values are coded by a table.
     pub n_different: usize,
     /// Bytes of codes.
     pub code_bytes: usize,
@@ -55,18 +56,18 @@ pub struct Head {
     pub value_bytes: usize,
 }
 
-/// Where the tables are in a frame.
+/// Byte ranges of the tables in a frame.
 #[derive(Debug, Clone)]
 pub struct Places {
     /// [`Slice`]s.
     pub slices: Range<usize>,
     /// [`Step`]s.
     pub steps: Range<usize>,
-    /// Numbers of nodes, 2 bytes each.
+    /// Indices of nodes, 2 bytes each.
     pub order: Range<usize>,
     /// [`Long`] rows.
     pub long: Range<usize>,
-    /// Values that differ.
+    /// Distinct values.
     pub different: Range<usize>,
     /// [`ValueBlock`]s.
     pub blocks: Range<usize>,
@@ -74,15 +75,15 @@ pub struct Places {
     pub codes: Range<usize>,
     /// Values.
     pub values: Range<usize>,
-    /// Of the whole frame.
+    /// Bytes of the whole frame.
     pub frame_bytes: usize,
 }
 
 impl Head {
-    /// Where the tables are.
+    /// The byte ranges of the tables.
     ///
     /// # Errors
-    /// `Corrupt` if no frame has so many bytes.
+    /// `Corrupt` if no frame can be that long.
     pub fn places(&self) -> Result<Places> {
         let mut end = HEADER_BYTES;
         let mut next = |n: usize, bytes: usize| -> Result<Range<usize>> {
@@ -109,7 +110,7 @@ impl Head {
         })
     }
 
-    /// The header of a frame, without its checks.
+    /// Writes the header without its checksums.
     fn write(&self, to: &mut [u8]) {
         to[..4].copy_from_slice(&MAGIC);
         to[4..8].copy_from_slice(&[VERSION, self.dtype as u8, self.codec as u8, self.block as u8]);
@@ -191,12 +192,12 @@ impl Head {
     }
 }
 
-/// Where the checksum of all behind the header is.
+/// Offset of the checksum of all bytes after the header.
 const SUM_AT: Range<usize> = 96..104;
-/// Where the number of bytes of the frame is.
+/// Offset of the length of the frame in bytes.
 const BYTES_AT: Range<usize> = 104..112;
 
-/// Writes the checks of a frame that is complete but for them.
+/// Writes the checksums and the length of a frame, which must be complete otherwise.
 pub fn seal(frame: &mut [u8]) {
     let sum = checksum(&frame[HEADER_BYTES..]);
     frame[SUM_AT].copy_from_slice(&sum.to_le_bytes());
@@ -206,12 +207,12 @@ pub fn seal(frame: &mut [u8]) {
     frame[CRC_AT..HEADER_BYTES].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// Begins a frame.
+/// Writes the header of a new frame, without its checksums.
 pub fn begin(frame: &mut [u8], head: &Head) {
     head.write(&mut frame[..HEADER_BYTES]);
 }
 
-/// Whether the checks of a frame hold.
+/// Checks the length and the checksum of a frame.
 ///
 /// # Errors
 /// `Truncated`, `Corrupt`.
@@ -233,7 +234,7 @@ pub fn check_sums(frame: &[u8], frame_bytes: usize) -> Result<()> {
     Ok(())
 }
 
-/// Brings codes to a multiple of a unit, and says which.
+/// Pads codes to a multiple of [`CODE_UNIT`] and returns their length in these units.
 pub fn pad_codes(codes: &mut Vec<u8>) -> u32 {
     codes.resize(codes.len().next_multiple_of(CODE_UNIT), 0);
     (codes.len() / CODE_UNIT) as u32
@@ -242,7 +243,7 @@ pub fn pad_codes(codes: &mut Vec<u8>) -> u32 {
 /// The tables of a matrix.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
-    /// What its header says.
+    /// Contents of the header.
     pub head: &'a Head,
     slices: &'a [[u8; SLICE_BYTES]],
     steps: &'a [[u8; STEP_BYTES]],
@@ -255,7 +256,7 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Of a frame with these tables.
+    /// The tables of a frame with these byte ranges.
     pub fn new(head: &'a Head, places: &Places, frame: &'a [u8]) -> Self {
         let of = |range: &Range<usize>| &frame[range.clone()];
         Self {
@@ -271,13 +272,13 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Slice `i`, those of long rows behind the others.
+    /// Slice `i`; the slices of long rows follow all others.
     #[inline(always)]
     pub fn slice(&self, i: usize) -> Slice {
         Slice::read(&self.slices[i])
     }
 
-    /// Slices, with those of long rows.
+    /// Number of slices, including those of long rows.
     pub fn n_slices(&self) -> usize {
         self.slices.len()
     }
@@ -293,7 +294,7 @@ impl<'a> View<'a> {
         self.steps
     }
 
-    /// The order of nodes from a place on.
+    /// The order of nodes, starting at entry `at`.
     #[inline(always)]
     pub fn order(&self, at: usize) -> &'a [[u8; 2]] {
         &self.order[at..]
@@ -310,13 +311,13 @@ impl<'a> View<'a> {
         &self.codes[slice.codes_at as usize * CODE_UNIT..][..slice.code_bytes(self.head.block)]
     }
 
-    /// Different value `i`.
+    /// Distinct value `i`.
     #[inline(always)]
     pub fn different<T: Element>(&self, i: usize) -> T {
         T::read(&self.different[i * T::BYTES..])
     }
 
-    /// How the values of slice `i` are kept.
+    /// Coding of the values of slice `i`.
     #[inline(always)]
     pub fn block(&self, i: usize) -> ValueBlock {
         ValueBlock::read(&self.blocks[i])
@@ -333,8 +334,8 @@ impl<'a> View<'a> {
         self.lanes(slice).0.into_iter().take(usize::from(slice.n_lanes))
     }
 
-    /// The row of each lane of a slice, and its place in its node. Lanes without rows have anything. Nothing is divided here:
-    /// that takes longer than to sum a row.
+    /// The row of each lane of a slice, and its position in its node. Lanes without rows have
+    /// unspecified results. This avoids divisions, which take longer than summing a row.
     #[inline(always)]
     pub fn lanes(&self, slice: &Slice) -> ([u64; LANES], [u8; LANES]) {
         let block = self.head.block;
@@ -354,7 +355,7 @@ impl<'a> View<'a> {
         let mut node = 0;
         for lane in 0..usize::from(slice.n_lanes) {
             if lane == 0 || sub == 0 {
-                // Those of a checked slice are there.
+                // The entries of a checked slice exist.
                 node = order.next().map_or(0, |&node| u64::from(u16::from_le_bytes(node)) * block as u64);
             }
             rows[lane] = window + node + sub as u64;
@@ -365,7 +366,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// A step of a table, by its number among those of a slice.
+/// Step `k` of a slice's steps.
 #[inline(always)]
 pub fn step(steps: &[[u8; STEP_BYTES]], k: usize) -> Step {
     Step::read(&steps[k])

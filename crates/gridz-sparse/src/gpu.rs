@@ -1,4 +1,5 @@
-//! y = A x on a GPU: the kernels in `kernels/sparse`. The frame is copied there once, as it is, and decoded while it is used.
+//! y = A x on a GPU, with the kernels in `kernels/sparse`. The frame is copied to the GPU once,
+//! unchanged, and decoded during the product.
 #![allow(unsafe_code, reason = "starts kernels")]
 
 use crate::layout::{LANES, ValueCodec};
@@ -31,20 +32,20 @@ gridz_codecs::kernel_struct! {
 
 /// Threads of a CTA.
 const THREADS: u32 = 256;
-/// Slices that it does, one a warp.
+/// Slices per CTA, one per warp.
 const SLICES: u64 = 8;
 
-/// The kernels of a type.
+/// Names of the kernels for one element type.
 struct Kernels {
-    /// By the numbers of [`ValueCodec`]; each for matrices without and with blocks.
+    /// Indexed by the numbers of [`ValueCodec`]; each for matrices without and with blocks.
     slices: [[&'static str; 2]; ValueCodec::ALL.len()],
-    /// For plain values of rows of many elements, with codes of their own, without blocks.
+    /// For plain values of rows with many elements that have codes of their own, without blocks.
     deep: &'static str,
     /// For long rows.
     long: &'static str,
 }
 
-/// Rows have so many elements, in the mean of their slices' lanes, where the kernel for many is the faster one.
+/// Smallest mean number of elements per lane for which the kernel `deep` is faster.
 const DEEP_ROW: u64 = 10;
 
 macro_rules! kernels {
@@ -63,7 +64,7 @@ macro_rules! kernels {
 const OF_F32: Kernels = kernels!("sparse_f32");
 const OF_F64: Kernels = kernels!("sparse_f64");
 
-/// A matrix's frame in the memory of a GPU.
+/// A matrix's frame in GPU memory.
 #[derive(Debug)]
 pub struct OnGpu {
     device: &'static Device,
@@ -71,7 +72,8 @@ pub struct OnGpu {
 }
 
 impl Matrix {
-    /// Where the frame is in the memory of a GPU, to which the first call copies it; it stays as long as the matrix.
+    /// Address of the frame in the memory of a GPU. The first call copies the frame there; the copy
+    /// lives as long as the matrix.
     fn address_on(&self, device: &'static Device) -> Result<u64> {
         let mut all = lock(self.on_gpus());
         if let Some(found) = all.iter().find(|one| std::ptr::eq(one.device, device)) {
@@ -86,13 +88,16 @@ impl Matrix {
     }
 }
 
-/// y = A x with vectors in the memory of a GPU: in the order of a stream, without waiting, or, without one, at once.
+/// y = A x with vectors in GPU memory. With a stream, the product is enqueued on it without
+/// waiting; without one, this waits for the result.
 ///
 /// # Errors
-/// `InvalidArgument` for vectors of other lengths, and for memory of two GPUs or of none; `UnsupportedJob`, `OutOfMemory`, `Device`.
+/// `InvalidArgument` for vectors of another length or alignment, and for memory of two GPUs or of
+/// none; `UnsupportedJob`, `OutOfMemory`, `Device`.
 ///
 /// # Safety
-/// The vectors are apart, and live, as the matrix does, until the stream has done the work.
+/// The vectors must not overlap. They and the matrix must live until the stream has completed the
+/// work.
 pub unsafe fn multiply_on_gpu(
     matrix: &Matrix,
     x: DeviceSlice,
@@ -113,14 +118,15 @@ pub unsafe fn multiply_on_gpu(
     }
 }
 
-/// Gives the product to a stream.
+/// Enqueues the product on a stream.
 ///
 /// # Errors
-/// `InvalidArgument` for vectors of other lengths or that are not aligned for their elements, `UnsupportedJob` for a matrix with more
-/// than 2^32 rows or columns, `OutOfMemory`, `Device`.
+/// `InvalidArgument` for vectors of another length or with the wrong alignment; `UnsupportedJob`
+/// for a matrix with more than 2^32 rows or columns; `OutOfMemory`, `Device`.
 ///
 /// # Safety
-/// The vectors are apart, and live, as the matrix does, until the stream has done the work.
+/// The vectors must not overlap. They and the matrix must live until the stream has completed the
+/// work.
 unsafe fn give(matrix: &Matrix, x: DeviceSlice, y: DeviceSlice, stream: &Stream) -> Result<()> {
     let head = matrix.head();
     let element = u64::from(head.dtype.size().unwrap_or(0));
@@ -146,7 +152,7 @@ unsafe fn give(matrix: &Matrix, x: DeviceSlice, y: DeviceSlice, stream: &Stream)
     let frame = matrix.address_on(device)?;
     let places = matrix.places();
     let at = |table: &std::ops::Range<usize>| frame + table.start as u64;
-    // Memory that comes and goes in the order of the stream takes as long as a small product.
+    // Stream-ordered allocation takes as long as a small product, so it is avoided if possible.
     let long_sums = match head.n_long_slices {
         0 => None,
         n => Some(stream.alloc(n as u64 * element)?),
@@ -170,7 +176,7 @@ unsafe fn give(matrix: &Matrix, x: DeviceSlice, y: DeviceSlice, stream: &Stream)
         block: head.block as u32,
     };
     let kernels = if head.dtype == DType::F32 { &OF_F32 } else { &OF_F64 };
-    // Elements that lie at the distances of a stencil have no codes.
+    // Elements at the distances of a stencil have no codes; `deep` is for elements with codes.
     let is_deep = head.nnz >= DEEP_ROW * LANES as u64 * n_all && head.code_bytes as u64 >= head.nnz;
     let of_slices = match head.codec {
         ValueCodec::Plain if is_deep && head.block == 1 => kernels.deep,
@@ -178,7 +184,8 @@ unsafe fn give(matrix: &Matrix, x: DeviceSlice, y: DeviceSlice, stream: &Stream)
     };
     let module = device.module(gridz::device::kernels("sparse")?)?;
     let grid = |n: u64, each: u64| Grid { ctas: n.div_ceil(each) as u32, threads: THREADS, shared_bytes: 0 };
-    // SAFETY: tables and vectors are as long as the matrix says, whose tables have been checked; the rest is the caller's promise.
+    // SAFETY: tables and vectors are as long as the matrix says, whose tables have been checked;
+    // the rest is the caller's promise.
     unsafe {
         module.function(of_slices)?.launch(grid(n_all, SLICES), stream, args.as_bytes())?;
         if head.n_long > 0 {

@@ -1,21 +1,26 @@
-//! How a sparse matrix lies in memory and in a frame, which is the same: the tables of `SPEC.md`, "Sparse matrices".
+//! Layout of a sparse matrix, which is the same in memory and in a frame: the tables of `SPEC.md`,
+//! "Sparse matrices".
 //!
-//! Rows are taken by the 32, a *slice*, with one row in each *lane*; what the rows of a slice have at a *step*, one
-//! element each, lies side by side. Steps have a mask of the lanes that have an element. So a vector, or the lanes of a GPU's warp, read
-//! side by side what they need at a time, and every row is summed from its first element to its last, however many
-//! lanes work at a time: the sums do not depend on the machine.
+//! A *slice* is a group of 32 rows, one in each *lane*. The elements of a slice at a *step*, one
+//! per row, are contiguous. Each step has a mask of the lanes that have an element. So a CPU
+//! vector, or the lanes of a GPU warp, read contiguous memory. Every row is summed from its first
+//! element to its last, independent of the number of lanes that work at a time. So the sums do not
+//! depend on the machine.
 //!
-//! The column of an element is a sum: the base of its slice, the row (or not), the offset of its step, and a code of
-//! 0, 1, 2, 4 or 8 bytes. In a stencil all rows have their elements at the same distances from the diagonal: the code has no
-//! bytes. The steps of a slice are kept once, whatever the number of slices that have the same.
+//! The column of an element is a sum of the slice's base, the row (optional), the step's offset,
+//! and a code of 0, 1, 2, 4 or 8 bytes. In a stencil all rows have their elements at the same
+//! distances from the diagonal, so the code has no bytes. Slices with the same steps share one copy
+//! of them.
 //!
-//! Matrices of several unknowns a node have blocks of `b` × `b` elements. There a slice may have a code for each node and
-//! block, in place of each element, and a step is a step of blocks, of `b` elements a row.
+//! Matrices with several unknowns per node have blocks of `b` × `b` elements. There a slice may
+//! have one code for each node and block instead of one for each element. A step is then a step of
+//! blocks, with `b` elements per row.
 //!
-//! A window is [`WINDOW`] rows. Where its rows, taken as they come, would leave too many lanes without elements, they (nodes, with
-//! blocks) are taken in another order, by length, in parts of the window where that takes few more steps. Rows that are much
-//! longer than others are *long*: these have slices of their own, in which the 32 lanes take the elements of one row in turn, and
-//! their 32 sums are added in a fixed order.
+//! A window is [`WINDOW`] rows. If the original order of its rows would leave too many lanes
+//! without elements, the rows (nodes, with blocks) are sorted by length. They are sorted within
+//! parts of the window if that takes few more steps. Rows that are much longer than the rest
+//! are *long*: they have slices of their own, in which the 32 lanes take the elements of one row in
+//! turn. The 32 sums are added in a fixed order.
 
 use gridz_codecs::error::{Error, Result};
 
@@ -23,20 +28,21 @@ use gridz_codecs::error::{Error, Result};
 pub const LANES: usize = 32;
 /// Rows of a window: a multiple of [`LANES`] and of all [`BLOCKS`].
 pub const WINDOW: usize = 3840;
-/// Most steps of a slice.
+/// Largest number of steps of a slice.
 pub const MAX_STEPS: usize = 255;
-/// Most elements that a lane has in a slice of a long row; its steps may be some more, where lanes wait.
+/// Largest number of elements per lane in a slice of a long row. The slice may have some more
+/// steps, if lanes wait.
 pub const LONG_STEPS: usize = 128;
-/// Sides of blocks.
+/// Possible sides of blocks.
 pub const BLOCKS: [usize; 7] = [1, 2, 3, 4, 5, 6, 8];
-/// Codes of a slice begin at a multiple of this.
+/// The codes of a slice start at a multiple of this.
 pub const CODE_UNIT: usize = 32;
-/// `order_at` of slices whose rows are in their order.
+/// `order_at` of slices whose rows are in their original order.
 pub const IN_ORDER: u32 = u32::MAX;
 
-/// Columns are relative to the row's (the node's, with blocks) number.
+/// Columns are relative to the number of the row (with blocks: the node's first row).
 pub const RELATIVE: u8 = 1;
-/// Steps are of blocks.
+/// Steps consist of blocks.
 pub const BLOCKED: u8 = 2;
 /// All lanes have an element at every step.
 pub const FULL: u8 = 4;
@@ -48,33 +54,34 @@ pub const STEP_BYTES: usize = 8;
 /// Bytes of a [`Long`].
 pub const LONG_BYTES: usize = 16;
 
-/// Rows that are decoded together.
+/// A group of rows that is decoded together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slice {
     /// Added to all columns, modulo 2^64.
     pub base: u64,
-    /// Number of the first row, by 32; of a slice whose rows have another order, of its place in the window.
+    /// Position of the slice: 120 times its window plus its index in the window. If rows are in
+    /// order, this is the first row divided by 32.
     pub place: u32,
-    /// Where its values begin, in steps of 32.
+    /// Start of its values, in steps of 32 values.
     pub values_at: u32,
-    /// Where its codes begin, in [`CODE_UNIT`]s.
+    /// Start of its codes, in [`CODE_UNIT`]s.
     pub codes_at: u32,
-    /// The first of its steps.
+    /// Index of its first step.
     pub steps_at: u32,
-    /// Where the order of its nodes begins, or [`IN_ORDER`].
+    /// Start of its nodes in the table of orders, or [`IN_ORDER`].
     pub order_at: u32,
     /// Number of steps.
     pub n_steps: u8,
     /// Bytes of a code.
     pub width: u8,
-    /// [`RELATIVE`], [`BLOCKED`], [`FULL`].
+    /// A combination of [`RELATIVE`], [`BLOCKED`], [`FULL`].
     pub flags: u8,
-    /// Rows; the last lanes may have none.
+    /// Number of rows; lanes after them have no row.
     pub n_lanes: u8,
 }
 
 impl Slice {
-    /// From a table.
+    /// Reads an entry of the table.
     #[inline(always)]
     pub fn read(bytes: &[u8; SLICE_BYTES]) -> Self {
         let word = |i: usize| u32::from_le_bytes([bytes[i], bytes[i + 1], bytes[i + 2], bytes[i + 3]]);
@@ -92,7 +99,7 @@ impl Slice {
         }
     }
 
-    /// For a table.
+    /// Appends an entry to the table.
     pub fn write(&self, to: &mut Vec<u8>) {
         to.extend(self.base.to_le_bytes());
         for word in [self.place, self.values_at, self.codes_at, self.steps_at, self.order_at] {
@@ -101,25 +108,25 @@ impl Slice {
         to.extend([self.n_steps, self.width, self.flags, self.n_lanes]);
     }
 
-    /// Whether a flag is set.
+    /// True if `flag` is set.
     #[inline(always)]
     pub fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }
 
-    /// Elements of a row at a step.
+    /// Elements per row and step.
     #[inline(always)]
     pub fn side(&self, block: usize) -> usize {
         if self.has(BLOCKED) { block } else { 1 }
     }
 
-    /// Where in its node the first row is, with blocks of `block`.
+    /// Position of the first row within its node, with blocks of side `block`.
     #[inline(always)]
     pub fn phase(&self, block: usize) -> usize {
         (self.place as usize % (WINDOW / LANES) * LANES) % block
     }
 
-    /// Codes at each step.
+    /// Codes per step.
     #[inline(always)]
     pub fn n_codes(&self, block: usize) -> usize {
         if self.has(BLOCKED) { (self.phase(block) + LANES - 1) / block + 1 } else { LANES }
@@ -131,31 +138,31 @@ impl Slice {
         usize::from(self.n_steps) * self.n_codes(block) * usize::from(self.width)
     }
 
-    /// Steps of 32 values.
+    /// Steps of 32 values each.
     #[inline(always)]
     pub fn value_steps(&self, block: usize) -> usize {
         usize::from(self.n_steps) * self.side(block)
     }
 }
 
-/// Elements that lie side by side.
+/// Elements that are stored contiguously, at most one (with blocks: one row of a block) per lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Step {
     /// Added to its columns.
     pub offset: u32,
-    /// Lanes that have an element (a block's row).
+    /// Lanes that have an element (with blocks: a row of a block).
     pub mask: u32,
 }
 
 impl Step {
-    /// From a table.
+    /// Reads an entry of the table.
     #[inline(always)]
     pub fn read(bytes: &[u8; STEP_BYTES]) -> Self {
         let both = u64::from_le_bytes(*bytes);
         Self { offset: both as u32, mask: (both >> 32) as u32 }
     }
 
-    /// For a table.
+    /// Appends an entry to the table.
     pub fn write(&self, to: &mut Vec<u8>) {
         to.extend(self.offset.to_le_bytes());
         to.extend(self.mask.to_le_bytes());
@@ -165,16 +172,16 @@ impl Step {
 /// A row with slices of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Long {
-    /// The row.
+    /// Number of the row.
     pub row: u64,
-    /// The first of its slices, counted from the first of long rows.
+    /// Index of its first slice among the slices of long rows.
     pub first: u32,
-    /// How many.
+    /// Number of its slices.
     pub n: u32,
 }
 
 impl Long {
-    /// From a table.
+    /// Reads an entry of the table.
     #[inline(always)]
     pub fn read(bytes: &[u8; LONG_BYTES]) -> Self {
         let (row, rest) = bytes.split_at(8);
@@ -186,7 +193,7 @@ impl Long {
         }
     }
 
-    /// For a table.
+    /// Appends an entry to the table.
     pub fn write(&self, to: &mut Vec<u8>) {
         to.extend(self.row.to_le_bytes());
         to.extend(self.first.to_le_bytes());
@@ -194,42 +201,43 @@ impl Long {
     }
 }
 
-/// How values are kept.
+/// Coding of the values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ValueCodec {
-    /// As they are.
+    /// Unchanged.
     Plain = 0,
-    /// One for all.
+    /// One value for all elements.
     Constant = 1,
-    /// Numbers of 1 byte in a table of all different ones.
+    /// Indices of 1 byte into a table of the distinct values.
     Dictionary8 = 2,
-    /// The same of 2 bytes.
+    /// Indices of 2 bytes into a table of the distinct values.
     Dictionary16 = 3,
-    /// Each slice has a first value and multiples of a power of two to add to it, as bits.
+    /// The bits of a value are the slice's first value plus a multiple of a power of two.
     Blocks = 4,
 }
 
 impl ValueCodec {
-    /// All, in the order of their numbers.
+    /// All codecs, in the order of their numbers.
     pub const ALL: [Self; 5] = [Self::Plain, Self::Constant, Self::Dictionary8, Self::Dictionary16, Self::Blocks];
 
-    /// By its number.
+    /// The codec with this number.
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number)).copied()
     }
 }
 
-/// How the values of a slice are kept in blocks: bits are `first` + (number << `shift`) with numbers of `width` bytes.
+/// Coding of a slice's values as a block: the bits of a value are `first` + (number << `shift`),
+/// with numbers of `width` bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ValueBlock {
-    /// What is added.
+    /// Added to all numbers.
     pub first: u64,
-    /// Where the numbers begin, in bytes.
+    /// Start of the numbers, in bytes.
     pub at: u64,
     /// Bytes of a number, 0 to 8.
     pub width: u8,
-    /// Bits to the left.
+    /// Left shift, in bits.
     pub shift: u8,
 }
 
@@ -237,7 +245,7 @@ pub struct ValueBlock {
 pub const VALUE_BLOCK_BYTES: usize = 16;
 
 impl ValueBlock {
-    /// From a table: the place has 48 bits.
+    /// Reads an entry of the table, in which `at` has 48 bits.
     #[inline(always)]
     pub fn read(bytes: &[u8; VALUE_BLOCK_BYTES]) -> Self {
         let (first, rest) = bytes.split_at(8);
@@ -250,19 +258,19 @@ impl ValueBlock {
         }
     }
 
-    /// For a table.
+    /// Appends an entry to the table.
     pub fn write(&self, to: &mut Vec<u8>) {
         to.extend(self.first.to_le_bytes());
         to.extend((self.at | u64::from(self.width) << 48 | u64::from(self.shift) << 56).to_le_bytes());
     }
 }
 
-/// A number of things that a table counts in 32 bits.
+/// Converts a count to 32 bits, for the tables.
 ///
 /// # Errors
-/// `UnsupportedJob` if there are more.
+/// `UnsupportedJob` if it does not fit.
 pub fn counted(n: usize) -> Result<u32> {
-    // The last number has another meaning in one of the tables.
+    // The largest number is reserved: it is [`IN_ORDER`] in the table of slices.
     match u32::try_from(n) {
         Ok(n) if n < u32::MAX => Ok(n),
         _ => Err(Error::unsupported(
@@ -272,7 +280,7 @@ pub fn counted(n: usize) -> Result<u32> {
     }
 }
 
-/// Refuses more rows than a frame can have, whose slices are counted in 32 bits.
+/// Rejects more rows than a frame can have; it counts slices in 32 bits.
 ///
 /// # Errors
 /// `UnsupportedJob`.

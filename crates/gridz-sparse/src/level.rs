@@ -1,24 +1,23 @@
-//! Code without vector instructions of its own, compiled for each level.
+//! Compiles code without explicit vector instructions for each level.
 #![allow(unsafe_code, reason = "code for instructions that the CPU has been asked for")]
 
 use gridz_codecs::cpu::level::Level;
 #[cfg(target_arch = "x86_64")]
 use gridz_codecs::settings::CpuLevel;
 
-/// Work, whose function must be inlined.
+/// A computation whose `run` must be inlined.
 pub trait Task {
-    /// What comes of it.
+    /// The result.
     type Output;
-    /// Does it.
     fn run(self) -> Self::Output;
 }
 
-/// Does work with the instructions of a level, of which those of AVX2 are the most here: what compilers make of AVX-512, with vectors of
-/// masks and gathers, is slower.
+/// Runs a computation with the instructions of a level, but with AVX2 at most. Compilers turn this
+/// code into slower code for AVX-512, with vectors of masks and gathers.
 pub fn at_level<K: Task>(level: Level, task: K) -> K::Output {
     match level.kind() {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: whoever has the level has asked the CPU.
+        // SAFETY: a `Level` exists only if the CPU has been checked for its instructions.
         CpuLevel::Avx2 | CpuLevel::Avx512 => unsafe { with_avx2(task) },
         _ => task.run(),
     }

@@ -1,12 +1,15 @@
-//! Sparse matrices that stay compressed in memory, and products that decode their columns while they are used.
+//! Sparse matrices that stay compressed in memory; products decode the columns on the fly.
 //!
-//! After O. S. Lawlor, "In-memory data compression for sparse matrices", IA3 2013, with another layout: one that
-//! vectors of CPUs and warps of GPUs decode with next to no instructions. The format is in `SPEC.md`, "Sparse matrices".
+//! The idea is that of O. S. Lawlor, "In-memory data compression for sparse matrices", IA3 2013,
+//! but the layout differs: CPU vectors and GPU warps decode it with very few instructions.
+//! `SPEC.md`, "Sparse matrices", describes the format.
 //!
-//! - `layout`: the tables, and how rows lie in them; `frame`, `bytes`: all tables in one piece of memory
-//! - `csr`, `pack`, `window`, `values`, `build`: from rows to a frame
-//! - `matrix`, `check`, `walk`: a frame that can be used
-//! - `element`, `access`, `level`, `product`, `sums`, `simd`, `wide`, `turned`, `rows`, `gpu`: what is done with it
+//! - `layout`: the tables, and the order of rows in them; `frame`, `bytes`: all tables in one
+//!   allocation
+//! - `csr`, `pack`, `window`, `values`, `build`: compress rows into a frame
+//! - `matrix`, `check`, `walk`: validate a frame and iterate over its elements
+//! - `element`, `access`, `level`, `product`, `sums`, `simd`, `wide`, `turned`, `rows`, `gpu`:
+//!   products and decompression
 
 mod access;
 pub mod build;
@@ -47,7 +50,7 @@ use gridz_codecs::error::Result;
 /// Compresses a matrix.
 ///
 /// # Errors
-/// Those of [`Csr::check`] and [`build::build`].
+/// Errors of [`Csr::check`] and [`build::build`].
 pub fn compress<I: csr::Index, T: element::Element>(
     csr: &Csr<I, T>,
     choice: ValueChoice,
@@ -58,11 +61,11 @@ pub fn compress<I: csr::Index, T: element::Element>(
     Matrix::new(head, frame)
 }
 
-/// Compresses the transpose of a matrix: the rows of `csr` are the columns of the result. Elements of a row have the order of the rows of
-/// `csr`.
+/// Compresses the transpose of a matrix: the rows of `csr` become the columns of the result. The
+/// elements of a row of the result are in the order of the rows of `csr`.
 ///
 /// # Errors
-/// Those of [`Csr::check`], [`csr::Transpose::of`] and [`build::build`].
+/// Errors of [`Csr::check`], [`csr::Transpose::of`] and [`build::build`].
 pub fn compress_transposed<I: csr::Index, T: element::Element>(
     csr: &Csr<I, T>,
     choice: ValueChoice,
@@ -74,22 +77,22 @@ pub fn compress_transposed<I: csr::Index, T: element::Element>(
     Matrix::new(head, frame)
 }
 
-/// What the columns of a matrix became.
+/// Number of elements of a matrix, by the coding of their columns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Kinds {
     /// Elements whose columns have no codes.
     pub by_distance: u64,
-    /// Elements in blocks with a code for each.
+    /// Elements in blocks, with one code for each block.
     pub blocked: u64,
     /// Elements with codes of 1 or 2 bytes.
     pub short: u64,
-    /// Elements whose columns stayed as they were, in 4 or 8 bytes.
+    /// Elements whose columns have codes of 4 or 8 bytes.
     pub plain: u64,
-    /// Elements of long rows, which are in the counts above too.
+    /// Elements of long rows, which the counts above include.
     pub long: u64,
 }
 
-/// Counts elements by how their columns are kept.
+/// Counts elements by the coding of their columns.
 pub fn kinds(matrix: &Matrix) -> Kinds {
     let view = matrix.view();
     let mut kinds = Kinds::default();

@@ -1,4 +1,4 @@
-//! A sparse matrix in memory: its frame, whose tables have been checked.
+//! A sparse matrix in memory: a frame whose tables have been checked.
 
 use std::ops::Range;
 use std::sync::{Mutex, OnceLock};
@@ -13,27 +13,27 @@ use crate::walk::{Walk, walk_columns};
 use gridz_codecs::cpu::pool::Pool;
 use gridz_codecs::error::{Error, Result, try_vec};
 
-/// A sparse matrix. Several threads may use it at a time.
+/// A sparse matrix. Several threads may use it at the same time.
 #[derive(Debug)]
 pub struct Matrix {
     head: Head,
     places: Places,
     frame: Bytes,
-    /// The first slice of each window, and the end.
+    /// Index of the first slice of each window, and the end.
     windows: Vec<usize>,
-    /// The columns of each window, from the first to the last, once they were asked for.
+    /// The range of each window's columns, computed on first use.
     column_ranges: OnceLock<Vec<Range<u64>>>,
-    /// Copies of the frame.
+    /// Copies of the frame in GPU memory.
     on_gpus: Mutex<Vec<OnGpu>>,
 }
 
 impl Matrix {
-    /// Copies of the frame in the memory of GPUs.
+    /// Copies of the frame in GPU memory.
     pub(super) fn on_gpus(&self) -> &Mutex<Vec<OnGpu>> {
         &self.on_gpus
     }
 
-    /// Of a frame that was just made.
+    /// Creates a matrix from a frame that this library has just built.
     pub(super) fn new(head: Head, frame: Bytes) -> Result<Self> {
         let places = head.places()?;
         let n_windows = (head.n_rows as usize).div_ceil(WINDOW);
@@ -50,7 +50,7 @@ impl Matrix {
         Ok(Self { head, places, frame, windows, column_ranges: OnceLock::new(), on_gpus: Mutex::default() })
     }
 
-    /// Of a frame from anywhere.
+    /// Creates a matrix from an untrusted frame.
     ///
     /// # Errors
     /// `Corrupt`, `Truncated`, `UnsupportedFormat`, `OutOfMemory`.
@@ -64,27 +64,27 @@ impl Matrix {
         Self::new(head, frame)
     }
 
-    /// What its header says.
+    /// Contents of the header.
     pub fn head(&self) -> &Head {
         &self.head
     }
 
-    /// Its frame.
+    /// The frame.
     pub fn frame(&self) -> &[u8] {
         self.frame.get()
     }
 
-    /// Bytes of its frame, which are all that it takes of memory but for 8 or 24 bytes for each window.
+    /// Bytes of the frame. The matrix takes no other memory, except 8 or 24 bytes for each window.
     pub fn frame_bytes(&self) -> usize {
         self.places.frame_bytes
     }
 
-    /// Where its tables are.
+    /// Byte ranges of the tables.
     pub fn places(&self) -> &Places {
         &self.places
     }
 
-    /// Its tables.
+    /// The tables.
     #[inline]
     pub fn view(&self) -> View<'_> {
         View::new(&self.head, &self.places, self.frame.get())
@@ -95,7 +95,8 @@ impl Matrix {
         self.windows[windows.start]..self.windows[windows.end]
     }
 
-    /// The columns of each window's elements, from the first to behind the last. They are looked for once.
+    /// The range of each window's columns, from the first column to the last one. It is computed
+    /// once.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -120,7 +121,8 @@ impl Matrix {
         Ok(self.column_ranges.get_or_init(|| ranges))
     }
 
-    /// Whether two vectors, with so many elements each where so many are needed, are of this matrix.
+    /// Checks that two vectors suit this matrix. Each pair has the actual and the required number
+    /// of elements.
     ///
     /// # Errors
     /// `InvalidArgument`.
@@ -138,7 +140,7 @@ impl Matrix {
         Ok(())
     }
 
-    /// Windows in about `n` pieces with as many values each.
+    /// Divides the windows into about `n` pieces with about the same number of values.
     pub fn pieces(&self, n: usize) -> Vec<Range<usize>> {
         let n_windows = self.windows.len() - 1;
         let view = self.view();

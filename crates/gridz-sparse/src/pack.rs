@@ -1,62 +1,66 @@
 //! Codes the columns of one slice.
 //!
-//! An *item* is what has columns of its own: a lane, or with blocks a node, whose block columns are the first columns of its
-//! blocks. With the item's origin (its row) taken away or not, the columns of all items at a step are an offset and codes from it,
-//! in so many bytes as the largest one needs. Which columns are at a step is free, as long as each item's come in their order, and
-//! there are three ways, of which, as far as they take few more steps, the one with the fewest bytes is taken:
+//! An *item* has columns of its own. It is a lane, or with blocks a node, whose columns are the
+//! first columns of its blocks. The item's origin (its row) may be subtracted or not. Then the
+//! columns of all items at a step are an offset plus codes, and all codes have as many bytes as the
+//! largest one needs. The columns of each item must keep their order, but any assignment to steps
+//! is valid. There are three ways. Among those that take at most a few more steps, the one with the
+//! fewest bytes is chosen:
 //!
-//! - column k of each item at step k;
-//! - steps whose codes need no more than so many bytes: items whose next column is too far away wait for a later step. The lanes of a long row have
-//!   the elements of one row in turn, so there the lanes from such a column on wait;
-//! - where all rows ascend, a step for every distance from the origin that any item has. Codes then have no bytes.
+//! - Column k of each item is at step k.
+//! - Codes are limited to a number of bytes: items whose next column is too far away wait for a
+//!   later step. In a long row the lanes take the elements of one row in turn, so all lanes from
+//!   such a column on wait.
+//! - If all rows ascend: one step for each distance from the origin that any item has. Codes then
+//!   have no bytes.
 
 use crate::layout::{FULL, LANES, MAX_STEPS, RELATIVE, Step};
 
-/// The items of a slice, and how they are coded; kept from one slice to the next.
+/// The items of a slice and their coding. Its memory is reused for the next slice.
 #[derive(Debug, Default)]
 pub struct Packer {
-    /// Each item's origin.
+    /// Origin of each item.
     origins: Vec<u64>,
-    /// Where each item's columns end.
+    /// End of each item's columns.
     ends: Vec<usize>,
-    /// The columns of all, one item behind the other.
+    /// The columns of all items, concatenated.
     columns: Vec<u64>,
-    /// The distances from the origin that there are.
+    /// All distances from the origin that occur, ascending.
     union: Vec<i64>,
-    /// Working memory for that.
+    /// Scratch memory for `union`.
     merged: Vec<i64>,
-    /// The step of each column, if it is not the column's number.
+    /// Step of each column; empty if column k of each item is at step k.
     places: Vec<u8>,
-    /// The same of a way that is tried.
+    /// Step of each column in the way that is being tried.
     tried: Vec<u8>,
 }
 
-/// What the items of a slice are.
+/// Kind of the items of a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Items {
     /// Rows, or nodes.
     Rows,
-    /// Lanes that have the elements of one row in turn.
+    /// Lanes that take the elements of one row in turn.
     Lanes,
 }
 
-/// How the columns of a slice are coded.
+/// The coded columns of a slice.
 #[derive(Debug, Default)]
 pub struct Packed {
-    /// What is added to all.
+    /// Added to all columns.
     pub base: u64,
-    /// [`RELATIVE`], [`FULL`].
+    /// A combination of [`RELATIVE`], [`FULL`].
     pub flags: u8,
     /// Bytes of a code.
     pub width: u8,
-    /// Steps, whose masks are of items.
+    /// Steps; their masks are those of items.
     pub steps: Vec<Step>,
-    /// Codes, so many at each step.
+    /// Codes, with the same number at each step.
     pub codes: Vec<u8>,
 }
 
 impl Packer {
-    /// Begins anew.
+    /// Removes all items.
     pub fn clear(&mut self) {
         self.origins.clear();
         self.ends.clear();
@@ -85,8 +89,8 @@ impl Packer {
         usize::from(self.places[start + k])
     }
 
-    /// Codes them, with `n_codes` codes at each step; `step_bytes` are those of the values of a step, which count when ways
-    /// are compared.
+    /// Codes the items, with `n_codes` codes at each step. `step_bytes` are the bytes of the values
+    /// of a step, which count when ways are compared.
     pub fn pack(&mut self, n_codes: usize, step_bytes: usize, items: Items, packed: &mut Packed) {
         self.places.clear();
         let mut n_steps = (0..self.origins.len()).map(|item| self.columns_of(item).len()).max().unwrap_or(0);
@@ -120,7 +124,7 @@ impl Packer {
         self.fill(n_steps, n_codes, packed);
     }
 
-    /// Writes steps and codes; base, width, flags and the step of each column are decided.
+    /// Writes steps and codes; base, width, flags and the step of each column have been chosen.
     fn fill(&self, n_steps: usize, n_codes: usize, packed: &mut Packed) {
         let is_relative = packed.flags & RELATIVE != 0;
         let (base, width) = (packed.base, usize::from(packed.width));
@@ -136,7 +140,7 @@ impl Packer {
         }
         for (step, low) in packed.steps.iter_mut().zip(&lows) {
             debug_assert!(width == 8 || low.wrapping_sub(base as i64) as u64 <= u64::from(u32::MAX), "an offset");
-            // A width of 8 has no room for mistakes: its offsets are 0.
+            // Codes of 8 bytes hold any distance from the base, so their offsets are 0.
             step.offset = if width == 8 { 0 } else { low.wrapping_sub(base as i64) as u32 };
         }
         packed.codes.clear();
@@ -155,7 +159,7 @@ impl Packer {
         }
     }
 
-    /// An item's columns, from its origin on or not.
+    /// An item's columns, relative to its origin or absolute.
     fn distances(&self, item: usize, is_relative: bool) -> impl Iterator<Item = i64> {
         self.columns_of(item).iter().map(move |&column| self.distance(item, column, is_relative))
     }
@@ -164,12 +168,13 @@ impl Packer {
         column.wrapping_sub(if is_relative { self.origins[item] } else { 0 }) as i64
     }
 
-    /// How many steps a way may have that only makes codes smaller, where `n` would do.
+    /// Largest number of steps of a way that only makes codes smaller, if `n` steps are possible.
     fn most(n: usize) -> usize {
         (n + (n / 8).max(2)).min(MAX_STEPS)
     }
 
-    /// Tries steps whose codes have at most `width` bytes. How many there are, if not more than `most_steps`.
+    /// Tries an assignment whose codes have at most `width` bytes. Returns its number of steps,
+    /// unless that exceeds `most_steps`.
     fn limit(&mut self, width: u8, most_steps: usize, is_relative: bool, items: Items, base: u64) -> Option<usize> {
         let mut tried = std::mem::take(&mut self.tried);
         tried.clear();
@@ -183,7 +188,7 @@ impl Packer {
         n_steps
     }
 
-    /// Of rows: at each step those whose next column is near the least one.
+    /// For rows: each step takes the rows whose next column is close to the smallest one.
     fn limit_rows(
         &self,
         most: u64,
@@ -216,7 +221,8 @@ impl Packer {
         }
     }
 
-    /// Of the lanes of a long row: its elements in their order, where each step ends before the first that is too far from others.
+    /// For the lanes of a long row: its elements stay in order, and each step ends before the first
+    /// element that is too far from the others.
     fn limit_lanes(&self, most: u64, most_steps: usize, base: i64, places: &mut [u8]) -> Option<usize> {
         let start = |lane: usize| if lane == 0 { 0 } else { self.ends[lane - 1] };
         let (mut step, mut low, mut high) = (0, i64::MAX, i64::MIN);
@@ -240,7 +246,8 @@ impl Packer {
         (step <= most_steps).then_some(step)
     }
 
-    /// The smallest column of all, and the bytes that codes from the smallest one of each step need, where none waits.
+    /// The smallest of all columns, and the bytes that codes need relative to the smallest column
+    /// of each step, if no item waits.
     fn spans(&self, n_steps: usize, is_relative: bool) -> Spans {
         let mut steps = [[i64::MAX, i64::MIN]; MAX_STEPS];
         for item in 0..self.origins.len() {
@@ -250,7 +257,7 @@ impl Packer {
         }
         let (mut lows, mut widest) = ([i64::MAX, i64::MIN], 0);
         for [low, high] in &steps[..n_steps] {
-            // Columns are below 2^63, and so are rows, so differences are not above 2^64.
+            // Columns and rows are below 2^63, so differences do not exceed 2^64.
             widest = widest.max(high.wrapping_sub(*low) as u64);
             lows = [lows[0].min(*low), lows[1].max(*low)];
         }
@@ -268,7 +275,8 @@ impl Packer {
         Spans { base: lows[0] as u64, width }
     }
 
-    /// Finds the distances from the origins that there are, unless they are many more than steps or some row does not ascend.
+    /// Collects the distances from the origins. Returns false if there are none or many more than
+    /// `n_steps`, if their range exceeds 32 bits, or if a row does not ascend.
     fn spread(&mut self, n_steps: usize) -> bool {
         let most = Self::most(n_steps);
         self.union.clear();
@@ -300,7 +308,7 @@ impl Packer {
         last.wrapping_sub(first) as u64 <= u64::from(u32::MAX)
     }
 
-    /// The steps of all columns by that.
+    /// Assigns each column to the step of its distance.
     fn place_spread(&mut self) {
         self.places.clear();
         let mut start = 0;
@@ -316,19 +324,20 @@ impl Packer {
     }
 }
 
-/// What columns need.
+/// Base and code width that columns need.
 struct Spans {
     base: u64,
     width: u8,
 }
 
-/// Makes masks of lanes of masks of nodes, of `block` lanes each, the first one at place `phase` of its node.
+/// Converts a mask of nodes to a mask of lanes. Nodes have `block` lanes each, and the first lane
+/// is at position `phase` of its node.
 pub fn lanes_of_nodes(nodes: u32, block: usize, phase: usize, n_lanes: usize) -> u32 {
     let has = |lane: &usize| nodes >> ((phase + lane) / block) & 1 != 0;
     (0..n_lanes).filter(has).fold(0, |mask, lane| mask | 1 << lane)
 }
 
-/// Whether all lanes have an element at all steps.
+/// [`FULL`] if all lanes have an element at all steps, else 0.
 pub fn full_flag(steps: &[Step]) -> u8 {
     if steps.iter().all(|step| step.mask == u32::MAX) { FULL } else { 0 }
 }

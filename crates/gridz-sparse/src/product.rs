@@ -1,8 +1,9 @@
 //! Products with a vector: y = A x.
 //!
-//! A row is summed from its first element to its last, one multiplication and one addition each, whatever the instructions: 32
-//! rows are done at a time, and no row's sum is cut. Long rows have 32 sums for each of their slices, which are added in pairs
-//! (lane l and l + 16, then l + 8, and so on), and the slices one after the other.
+//! A row is summed from its first element to its last, with one multiplication and one addition
+//! each, whatever the instructions. 32 rows are processed at a time, and no row's sum is split.
+//! Long rows have 32 sums for each of their slices. These are added in pairs (lane l and l + 16,
+//! then l + 8, and so on), and then the slices one after the other.
 #![allow(unsafe_code, reason = "columns have been compared with the vector's length when the matrix was made")]
 
 use std::marker::PhantomData;
@@ -26,7 +27,7 @@ use gridz_codecs::cpu::pool::Pool;
 use gridz_codecs::error::{Result, try_vec};
 use gridz_codecs::settings::CpuLevel;
 
-/// The sum of all lanes.
+/// The sum over all lanes.
 #[inline(always)]
 pub fn fold<T: Copy, R: Ring<T>>(mut sums: [T; LANES]) -> T {
     let mut half = LANES / 2;
@@ -39,15 +40,16 @@ pub fn fold<T: Copy, R: Ring<T>>(mut sums: [T; LANES]) -> T {
     sums[0]
 }
 
-/// What a thread does at a time.
+/// A unit of work for a thread.
 enum Work<'a, T> {
-    /// Some slices of rows that are not long, to the rows of their windows, of which the first is `first`.
+    /// Slices of rows that are not long. The output has the rows of their windows, starting at row
+    /// `first`.
     Rows(Range<usize>, u64, &'a mut [T]),
-    /// Some slices of long rows, to one sum each.
+    /// Slices of long rows, with one output sum each.
     Long(Range<usize>, &'a mut [T]),
 }
 
-/// Does it, by what finds the sums of a slice.
+/// Does one unit of work; `sums_of` computes the sums of a slice.
 #[inline(always)]
 fn work<T: Element, R: Ring<T>>(view: &View, work: Work<T>, sums_of: impl Fn(usize, &Slice) -> Sums<T>) {
     match work {
@@ -68,7 +70,7 @@ fn work<T: Element, R: Ring<T>>(view: &View, work: Work<T>, sums_of: impl Fn(usi
                     for (lane, &sum) in sums[..n_lanes].iter().enumerate() {
                         y[window + node + sub] = sum;
                         sub += 1;
-                        // The last lane's node may be the last one.
+                        // The last lane's node may be the last one, so there may be no next node.
                         if sub == block && lane + 1 < n_lanes {
                             (node, sub) = (next(), 0);
                         }
@@ -86,12 +88,12 @@ fn work<T: Element, R: Ring<T>>(view: &View, work: Work<T>, sums_of: impl Fn(usi
 
 macro_rules! avx2 {
     ([$($feature:literal)*]) => {
-        /// Sums of products with these instructions.
+        /// Does one unit of work in the semiring of sums of products, compiled for AVX2.
         #[cfg(target_arch = "x86_64")]
         $(#[target_feature(enable = $feature)])*
         fn work_avx2<T: Element, V: Values<T>>(job: &Job<T, V>, blocked: &avx2::Job<T, V>, what: Work<T>) {
             let sums_of = |i: usize, slice: &Slice| match slice.has(BLOCKED) {
-                // SAFETY: this function is made for AVX2; tables and vector are those of `job`.
+                // SAFETY: this function is compiled for AVX2; tables and vector are those of `job`.
                 true => unsafe { blocked.slice(i, slice) }.unwrap_or_else(|| job.any::<PlusTimes>(i)),
                 false => job.slice::<PlusTimes>(i, slice),
             };
@@ -101,12 +103,13 @@ macro_rules! avx2 {
 }
 macro_rules! avx512 {
     ([$($feature:literal)*]) => {
-        /// The same.
+        /// Does one unit of work in the semiring of sums of products, compiled for AVX-512.
         #[cfg(target_arch = "x86_64")]
         $(#[target_feature(enable = $feature)])*
         fn work_avx512<T: Element, V: Values<T>>(job: &Job<T, V>, wide: &avx512::Job<T, V>, what: Work<T>) {
             let sums_of = |i: usize, slice: &Slice| {
-                // SAFETY: this function is made for AVX-512; tables and vector are those of `job`.
+                // SAFETY: this function is compiled for AVX-512; tables and vector are those of
+                // `job`.
                 unsafe { wide.slice(i, slice) }.unwrap_or_else(|| job.any::<PlusTimes>(i))
             };
             work::<T, PlusTimes>(&job.view, what, sums_of);
@@ -126,11 +129,11 @@ struct Product<'a, T> {
     pool: &'a Pool,
 }
 
-/// Slices of long rows that a thread takes at a time.
+/// Slices of long rows in a unit of work.
 pub const LONG_AT_A_TIME: usize = 64;
 
 impl<T: Element> Product<'_, T> {
-    /// Shares the work among threads: `run` does what a thread does at a time.
+    /// Distributes the work among threads: `run` does one unit.
     fn share<R: Ring<T>>(self, run: impl Fn(Work<T>) + Sync) -> Result<()> {
         let Self { matrix, x: _, y, pool } = self;
         let view = matrix.view();
@@ -164,7 +167,7 @@ impl<T: Element> Product<'_, T> {
         Ok(())
     }
 
-    /// In any semiring, by code without vector instructions of its own.
+    /// The product in any semiring, without explicit vector instructions.
     fn portable<R: Ring<T>>(self, level: Level) -> Result<()> {
         let (view, x) = (self.matrix.view(), self.x);
         with_any_values(&view, |values| {
@@ -174,7 +177,7 @@ impl<T: Element> Product<'_, T> {
     }
 }
 
-/// What a thread does at a time, in any semiring.
+/// One unit of work in any semiring.
 struct Portable<'a, T, R> {
     job: &'a Job<'a, T, AnyValues<'a, T>>,
     what: Work<'a, T>,
@@ -202,7 +205,7 @@ impl<T: Element> WithValues<T> for Avx2<'_, T> {
     fn run<V: Values<T>>(self, values: V) -> Result<()> {
         let (view, x) = (self.0.matrix.view(), self.0.x);
         let (job, blocked) = (Job { view, values, x }, avx2::Job::new(view, values, x));
-        // SAFETY: whoever has the level has asked the CPU.
+        // SAFETY: a `Level` exists only if the CPU has been checked for its instructions.
         self.0.share::<PlusTimes>(|what| unsafe { work_avx2::<T, V>(&job, &blocked, what) })
     }
 }
@@ -218,7 +221,7 @@ impl<T: Element> WithValues<T> for Avx512<'_, T> {
     fn run<V: Values<T>>(self, values: V) -> Result<()> {
         let (view, x) = (self.0.matrix.view(), self.0.x);
         let (job, wide) = (Job { view, values, x }, avx512::Job::new(view, values, x));
-        // SAFETY: whoever has the level has asked the CPU.
+        // SAFETY: a `Level` exists only if the CPU has been checked for its instructions.
         self.0.share::<PlusTimes>(|what| unsafe { work_avx512::<T, V>(&job, &wide, what) })
     }
 }
@@ -226,7 +229,7 @@ impl<T: Element> WithValues<T> for Avx512<'_, T> {
 /// y = A x in a semiring.
 ///
 /// # Errors
-/// `InvalidArgument` for vectors of other lengths or another type, `OutOfMemory`.
+/// `InvalidArgument` for vectors of another length or type, `OutOfMemory`.
 pub fn multiply<T: Element>(
     matrix: &Matrix,
     semiring: Semiring,

@@ -1,4 +1,4 @@
-//! Rows as they were.
+//! Decodes rows of a matrix.
 
 use std::ops::Range;
 
@@ -12,41 +12,42 @@ use crate::walk::{Walk, lanes_of, walk_columns, walk_elements};
 use gridz_codecs::cpu::pool::Pool;
 use gridz_codecs::error::{Error, Result, try_vec};
 
-/// Rows in compressed form, of memory of their own: see [`crate::Csr`].
+/// Decoded rows in compressed sparse rows, in owned memory: see [`crate::sparse::Csr`].
 #[derive(Debug)]
 pub struct Rows<I, T> {
-    /// One more than rows, from 0.
+    /// Start of each row, from 0, and the end of the last one.
     pub starts: Vec<I>,
     /// The column of each element.
     pub columns: Vec<I>,
-    /// Its value.
+    /// The value of each element.
     pub values: Vec<T>,
 }
 
-/// Windows that a thread decodes at a time.
+/// Windows in a unit of work for a thread.
 const AT_A_TIME: usize = 16;
 
-/// Where rows are decoded to, in memory of the caller's.
+/// The caller's memory for decoded rows.
 pub struct Room<'a, I, T> {
-    /// One more than rows.
+    /// One entry more than rows.
     pub starts: &'a mut [I],
-    /// As many as the rows have elements.
+    /// One entry for each element of the rows.
     pub columns: &'a mut [I],
-    /// As many, or none: then no values are decoded.
+    /// One entry for each element, or empty: then no values are decoded.
     pub values: &'a mut [T],
 }
 
-/// Some rows, whose elements begin at place `first` of all that are decoded.
+/// Some of the rows; `first` is the index of their first element in the whole output.
 struct Job<'a, I, T> {
     rows: Range<u64>,
     first: u64,
-    /// The start of the row after each.
+    /// The end of each row.
     starts: &'a mut [I],
     columns: &'a mut [I],
     values: &'a mut [T],
 }
 
-/// Calls `see` for each slice that has elements of some rows, with the row of each lane, counted from the first; lanes of other rows have none.
+/// Calls `see` for each slice that has lanes of some rows. Its argument is the row of each lane,
+/// relative to the first row; `None` for lanes of other rows.
 fn each_slice(matrix: &Matrix, rows: &Range<u64>, mut see: impl FnMut(usize, [Option<usize>; LANES])) {
     let view = matrix.view();
     let windows = rows.start as usize / WINDOW..(rows.end as usize).div_ceil(WINDOW);
@@ -66,7 +67,7 @@ fn each_slice(matrix: &Matrix, rows: &Range<u64>, mut see: impl FnMut(usize, [Op
     }
 }
 
-/// The long rows among some rows. Their table is in ascending order.
+/// The long rows among some rows, by binary search: the table of long rows is ascending.
 fn long_rows<'a>(view: &View<'a>, rows: &Range<u64>) -> impl Iterator<Item = Long> + use<'a> {
     let view = *view;
     let (mut low, mut high) = (0, view.head.n_long);
@@ -83,8 +84,8 @@ fn long_rows<'a>(view: &View<'a>, rows: &Range<u64>) -> impl Iterator<Item = Lon
 }
 
 impl<I: Index, T: Element> Job<'_, I, T> {
-    /// Decodes the rows, window by window. A row meets its elements in their order, since steps are in order, and so are the
-    /// slices of long rows.
+    /// Decodes the rows, window by window. The elements of a row come in their order, since steps
+    /// are in order, and so are the slices of long rows.
     fn run(self, matrix: &Matrix, values: AnyValues<T>) {
         let Self { rows, first, starts, mut columns, values: mut to, .. } = self;
         let (view, window) = (matrix.view(), WINDOW as u64);
@@ -140,7 +141,7 @@ impl<I: Index, T: Element> Job<'_, I, T> {
     }
 }
 
-/// Refuses rows that a matrix does not have.
+/// Rejects rows that a matrix does not have.
 fn check_rows(matrix: &Matrix, rows: &Range<u64>) -> Result<()> {
     let n_rows = matrix.head().n_rows;
     if rows.start > rows.end || rows.end > n_rows {
@@ -150,11 +151,12 @@ fn check_rows(matrix: &Matrix, rows: &Range<u64>) -> Result<()> {
     Ok(())
 }
 
-/// Decodes rows `rows` of a matrix into memory of the caller's, with elements in the order of the matrix that was compressed.
+/// Decodes rows `rows` of a matrix into the caller's memory. The elements have the order of the
+/// original matrix.
 ///
 /// # Errors
-/// `InvalidArgument` for rows that the matrix does not have, room of another length, another type of values, or numbers that the
-/// indices cannot count; `OutOfMemory`.
+/// `InvalidArgument` for rows that the matrix does not have, buffers of another length, another
+/// type of values, or numbers that do not fit in the indices; `OutOfMemory`.
 pub fn decode_to<I: Index, T: Element>(
     matrix: &Matrix,
     rows: Range<u64>,
@@ -214,7 +216,7 @@ pub fn decode_to<I: Index, T: Element>(
 /// Decodes rows `rows` of a matrix: see [`decode_to`].
 ///
 /// # Errors
-/// The same.
+/// As for [`decode_to`].
 pub fn decode<I: Index, T: Element>(matrix: &Matrix, rows: Range<u64>, pool: &Pool) -> Result<Rows<I, T>> {
     let n = count(matrix, rows.clone())? as usize;
     let n_starts = (rows.end - rows.start) as usize + 1;
@@ -231,7 +233,7 @@ pub fn decode<I: Index, T: Element>(matrix: &Matrix, rows: Range<u64>, pool: &Po
     Ok(found)
 }
 
-/// Elements of some rows.
+/// Number of elements in some rows.
 ///
 /// # Errors
 /// `InvalidArgument` for rows that the matrix does not have.
@@ -240,7 +242,7 @@ pub fn count(matrix: &Matrix, rows: Range<u64>) -> Result<u64> {
     Ok(count_checked(matrix, rows))
 }
 
-/// Elements of rows that the matrix has.
+/// Number of elements in some rows, which the matrix must have.
 fn count_checked(matrix: &Matrix, rows: Range<u64>) -> u64 {
     if rows == (0..matrix.head().n_rows) {
         return matrix.head().nnz;
@@ -254,7 +256,7 @@ fn count_checked(matrix: &Matrix, rows: Range<u64>) -> u64 {
     n
 }
 
-/// Elements of a slice in some lanes.
+/// Number of elements of slice `i` in some lanes.
 pub(super) fn slice_count(view: &View, i: usize, lanes: u32) -> u64 {
     let slice = view.slice(i);
     let steps = view.steps(&slice);

@@ -1,5 +1,5 @@
-//! Sums of a slice by code without vector instructions of its own, in any semiring: 32 lanes beside each other, one step after the
-//! other.
+//! Sums of a slice, without explicit vector instructions and in any semiring: 32 lanes in parallel,
+//! one step after the other.
 #![allow(unsafe_code, reason = "columns have been compared with the vector's length when the matrix was made")]
 
 use crate::element::{Element, Ring};
@@ -8,13 +8,13 @@ use crate::layout::{BLOCKED, FULL, IN_ORDER, LANES, RELATIVE, Slice};
 use crate::values::Values;
 use crate::walk::walk_elements;
 
-/// Columns of vectors of so many elements have 32 bits.
+/// Largest length of vectors whose columns fit in 32 bits.
 pub const NARROW: u64 = 1 << 32;
 
 /// A sum for each lane.
 pub type Sums<T> = [T; LANES];
 
-/// What a loop over a slice's elements is given: a value, and where in the vector what it meets is.
+/// Inputs of a product: the matrix, its values and the vector.
 pub struct Job<'a, T, V> {
     /// The matrix.
     pub view: View<'a>,
@@ -48,7 +48,7 @@ impl<T: Element, V: Values<T>> Job<'_, T, V> {
         }
     }
 
-    /// What other code is not made for: one element after the other.
+    /// Fallback for slices that the other functions do not support: one element after the other.
     pub fn any<R: Ring<T>>(&self, i: usize) -> Sums<T> {
         let mut sums = [R::zero(); LANES];
         walk_elements(&self.view, self.values, i, |at, value| {
@@ -57,7 +57,8 @@ impl<T: Element, V: Values<T>> Job<'_, T, V> {
         sums
     }
 
-    /// Rows one behind the other with elements at the same distances from the diagonal: the vector is read as it lies.
+    /// Consecutive rows with elements at the same distances from the diagonal: the vector is read
+    /// contiguously.
     #[inline(always)]
     fn diagonals<R: Ring<T>, const ALL: bool>(&self, i: usize, slice: &Slice) -> Sums<T> {
         let steps = self.view.steps(slice);
@@ -78,7 +79,8 @@ impl<T: Element, V: Values<T>> Job<'_, T, V> {
                 for lane in 0..LANES {
                     let is_there = one.mask >> lane & 1 != 0;
                     let column = if is_there { at.wrapping_add(lane as u64) } else { 0 };
-                    // SAFETY: the column of an element, which has been checked, or 0, which there is if there are elements.
+                    // SAFETY: the column of an element, which has been checked, or 0, which exists
+                    // if there are elements.
                     let x = unsafe { *self.x.get_unchecked(column as usize) };
                     let sum = R::add(sums[lane], R::multiply(values[lane], x));
                     sums[lane] = if is_there { sum } else { sums[lane] };
@@ -88,7 +90,7 @@ impl<T: Element, V: Values<T>> Job<'_, T, V> {
         sums
     }
 
-    /// A code for each lane.
+    /// Slices with a code for each lane.
     #[inline(always)]
     fn lanes<R: Ring<T>, const W: usize>(&self, i: usize, slice: &Slice) -> Sums<T> {
         let steps = self.view.steps(slice);
@@ -109,7 +111,7 @@ impl<T: Element, V: Values<T>> Job<'_, T, V> {
         sums
     }
 
-    /// A code for each node and block.
+    /// Slices with a code for each node and block.
     #[inline(always)]
     fn blocks<R: Ring<T>, const W: usize>(&self, i: usize, slice: &Slice) -> Sums<T> {
         let block = self.view.head.block;
@@ -137,13 +139,14 @@ impl<T: Element, V: Values<T>> Job<'_, T, V> {
         sums
     }
 
-    /// Adds what is at one step, in columns that are `j` behind these.
+    /// Adds the products of one step, whose columns are `columns` plus `j`.
     #[inline(always)]
     fn add<R: Ring<T>>(&self, sums: &mut Sums<T>, mask: u32, values: &[T; LANES], columns: [u32; LANES], j: usize) {
         let mut x = [T::default(); LANES];
         if mask == u32::MAX {
             for lane in 0..LANES {
-                // SAFETY: all lanes have an element, and the columns of elements have been checked, all of a block.
+                // SAFETY: all lanes have an element, and the columns of elements have been checked,
+                // including all columns of a block.
                 x[lane] = unsafe { *self.x.get_unchecked(columns[lane] as usize + j) };
             }
             for lane in 0..LANES {
@@ -153,7 +156,8 @@ impl<T: Element, V: Values<T>> Job<'_, T, V> {
         }
         for lane in 0..LANES {
             let column = if mask >> lane & 1 != 0 { columns[lane] } else { 0 };
-            // SAFETY: the same; where no element is, one of the first columns, which there are if there is a block.
+            // SAFETY: as above. Lanes without an element read one of the first columns, which exist
+            // if there is a block.
             x[lane] = unsafe { *self.x.get_unchecked(column as usize + j) };
         }
         for lane in 0..LANES {
@@ -163,7 +167,7 @@ impl<T: Element, V: Values<T>> Job<'_, T, V> {
     }
 }
 
-/// What is added to the columns of each lane of a slice.
+/// The part of the columns of each lane that does not depend on the step.
 #[inline(always)]
 pub fn origins(view: &View, slice: &Slice) -> [u32; LANES] {
     let mut origins = [slice.base as u32; LANES];
@@ -177,7 +181,7 @@ pub fn origins(view: &View, slice: &Slice) -> [u32; LANES] {
     origins
 }
 
-/// Code `i` of `W` bytes, 4 at most.
+/// Code `i` of `W` bytes, at most 4.
 #[inline(always)]
 pub fn code<const W: usize>(codes: &[u8], i: usize) -> u32 {
     let mut bytes = [0; 4];

@@ -1,8 +1,9 @@
-//! y = Aᵀ x: every element adds to the place of its column.
+//! y = Aᵀ x: adds the product of each element to the entry of its column.
 //!
-//! Windows are cut into parts, which depend on the matrix only; each part has a vector of its own, of the columns from its first one to its
-//! last, and these are put together in their order. Within a part elements come slice by slice and step by step. So y does not depend on
-//! the number of threads.
+//! The windows are divided into parts, which depend only on the matrix. Each part has a vector of
+//! its own for the range of its columns. These vectors are added in the order of the parts. Within
+//! a part, elements are processed slice by slice and step by step. So y does not depend on the
+//! number of threads.
 #![allow(unsafe_code, reason = "columns have been compared with the vector's length when the matrix was made")]
 
 use std::marker::PhantomData;
@@ -22,9 +23,9 @@ use gridz_codecs::cpu::level::Level;
 use gridz_codecs::cpu::pool::Pool;
 use gridz_codecs::error::{Result, try_vec};
 
-/// Most parts.
+/// Largest number of parts.
 const MAX_PARTS: usize = 32;
-/// Elements of the matrix for each element of the parts' vectors, at least.
+/// Smallest number of matrix elements for each element of the parts' vectors.
 const ELEMENTS_A_COLUMN: u64 = 8;
 
 struct Turned<'a, T, R> {
@@ -54,7 +55,7 @@ impl<T: Element, R: Ring<T>> Turned<'_, T, R> {
             }
         };
         y.fill(R::zero());
-        // The first part adds to the result itself.
+        // The first part adds to the result directly.
         let mut result = Some(&mut *y);
         let parts = parts(matrix, pool)?.into_iter().map(|(windows, columns)| (windows, columns, result.take()));
         let others = pool.map(parts.collect(), |(windows, columns, result)| -> Result<(Range<usize>, Vec<T>)> {
@@ -89,7 +90,7 @@ impl<T: Element, R: Ring<T>> Turned<'_, T, R> {
     }
 }
 
-/// Windows in parts, with the columns of each.
+/// Divides the windows into parts, with the range of columns of each.
 fn parts(matrix: &Matrix, pool: &Pool) -> Result<Vec<(Range<usize>, Range<usize>)>> {
     let of_windows = matrix.column_ranges(pool)?;
     let with_columns = |windows: Range<usize>| {
@@ -99,7 +100,7 @@ fn parts(matrix: &Matrix, pool: &Pool) -> Result<Vec<(Range<usize>, Range<usize>
         (windows, start as usize..end as usize)
     };
     let cut = |n_parts: usize| matrix.pieces(n_parts).into_iter().map(with_columns).collect::<Vec<_>>();
-    // Vectors of parts must be small beside their elements.
+    // The vectors of the parts must be small compared with the number of elements.
     let pays = |parts: &Vec<(Range<usize>, Range<usize>)>| {
         let n_own: u64 = parts.iter().skip(1).map(|(_, columns)| columns.len() as u64).sum();
         n_own <= matrix.head().nnz / ELEMENTS_A_COLUMN
@@ -107,7 +108,8 @@ fn parts(matrix: &Matrix, pool: &Pool) -> Result<Vec<(Range<usize>, Range<usize>
     Ok((2..=MAX_PARTS).rev().map(cut).find(pays).unwrap_or_else(|| cut(1)))
 }
 
-/// Adds the elements of slice `i`, whose lanes have these rows, to a vector that begins with column `first`.
+/// Adds the elements of slice `i`, whose lanes have these rows, to a vector that starts at column
+/// `first`.
 struct Add<'a, T, R> {
     view: View<'a>,
     values: AnyValues<'a, T>,
@@ -128,7 +130,7 @@ impl<T: Element, R: Ring<T>> Task for Add<'_, T, R> {
         let Self { view, values, i, n, x, rows, first, y, ring: _ } = self;
         let slice = view.slice(i);
         let (columns, of) = (Columns::new(&view, &slice), values.of_slice(i, &slice));
-        // With one vector, what each lane multiplies by.
+        // With one vector, the factor of each lane.
         let own = rows.map(|row| if n == 1 { x[row] } else { T::default() });
         for k in 0..columns.n_steps() {
             let (mask, at) = columns.step(k);
@@ -137,7 +139,8 @@ impl<T: Element, R: Ring<T>> Task for Add<'_, T, R> {
                 let values = &values.step(of, k * columns.side + j);
                 if n > 1 {
                     let (from, at) = (|lane: usize| rows[lane] * n, |lane: usize| (at[lane] + j) * n);
-                    // SAFETY: columns of elements have been checked and are the part's, and rows have been checked.
+                    // SAFETY: the columns of elements have been checked and belong to the part;
+                    // rows have been checked.
                     unsafe { add_products::<T, R>(n, mask, values, (x, from), (y, at)) };
                     continue;
                 }
@@ -148,14 +151,15 @@ impl<T: Element, R: Ring<T>> Task for Add<'_, T, R> {
                     add_row::<T, R>(mask, values, x, to);
                     continue;
                 }
-                // SAFETY: columns of elements have been checked, all of a block, and are the part's.
+                // SAFETY: the columns of elements, including all columns of a block, have been
+                // checked and belong to the part.
                 unsafe { add_anywhere::<T, R>(mask, values, &own, &at, &mut y[j..]) };
             }
         }
     }
 }
 
-/// Adds the products of lanes with columns one behind the other.
+/// Adds the products of lanes with consecutive columns.
 #[inline(always)]
 fn add_row<T: Element, R: Ring<T>>(mask: u32, values: &[T; LANES], x: &[T; LANES], to: &mut [T; LANES]) {
     for lane in 0..LANES {
@@ -164,11 +168,13 @@ fn add_row<T: Element, R: Ring<T>>(mask: u32, values: &[T; LANES], x: &[T; LANES
     }
 }
 
-/// Adds the products of lanes to these columns, one after the other, since several may have the same.
+/// Adds the products of lanes to these columns, one after the other, since several lanes may have
+/// the same column.
 ///
 /// # Safety
-/// There are these columns, of all lanes of the mask.
-// Scalar code, and apart: else compilers move what lanes multiply by from place to place at every step.
+/// The columns of all lanes in the mask must be valid indices of `to`.
+// Scalar code in a function of its own: if inlined, compilers move the lanes' factors around at
+// every step.
 #[inline(never)]
 unsafe fn add_anywhere<T: Element, R: Ring<T>>(
     mask: u32,
@@ -177,26 +183,26 @@ unsafe fn add_anywhere<T: Element, R: Ring<T>>(
     columns: &[usize; LANES],
     to: &mut [T],
 ) {
-    // Two loops, of which the first need not look for lanes.
+    // Two loops: the first need not extract lanes from the mask.
     if mask == u32::MAX {
         for lane in 0..LANES {
-            // SAFETY: the promise.
+            // SAFETY: the caller's promise.
             let to = unsafe { to.get_unchecked_mut(columns[lane]) };
             *to = R::add(*to, R::multiply(values[lane], x[lane]));
         }
         return;
     }
     for lane in lanes_of(mask) {
-        // SAFETY: the promise.
+        // SAFETY: the caller's promise.
         let to = unsafe { to.get_unchecked_mut(columns[lane]) };
         *to = R::add(*to, R::multiply(values[lane], x[lane]));
     }
 }
 
-/// Y = Aᵀ X in a semiring, with `n` vectors side by side.
+/// Y = Aᵀ X in a semiring, with `n` interleaved vectors.
 ///
 /// # Errors
-/// `InvalidArgument` for vectors of other lengths or another type, `OutOfMemory`.
+/// `InvalidArgument` for vectors of another length or type or for too many of them, `OutOfMemory`.
 pub fn multiply_transposed<T: Element>(
     matrix: &Matrix,
     semiring: Semiring,

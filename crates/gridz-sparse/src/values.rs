@@ -1,4 +1,4 @@
-//! How values are kept: as they are, one for all, numbers in a table, or blocks; and which of these is best.
+//! Coding of values (plain, constant, dictionary or blocks), and the choice among these codecs.
 #![allow(unsafe_code, reason = "vector instructions, and the loads between them")]
 
 use std::collections::HashMap;
@@ -11,18 +11,18 @@ use crate::simd::load_codes;
 use gridz_codecs::cpu::pages::fetch_ahead;
 use gridz_codecs::error::{Error, Result, try_reserve, try_vec};
 
-/// The values of slices, a step of 32 at a time.
+/// The values of slices, read in steps of 32.
 pub trait Values<T>: Copy + Send + Sync {
-    /// What is known of a slice.
+    /// Parameters of a slice.
     type OfSlice: Copy;
-    /// Looks at slice `i`.
+    /// The parameters of slice `i`.
     fn of_slice(&self, i: usize, slice: &Slice) -> Self::OfSlice;
-    /// The values of a step of it.
+    /// The values of a step of the slice.
     fn step(&self, of: Self::OfSlice, step: usize) -> [T; LANES];
-    /// The same in vectors.
+    /// The values of a step, as vectors.
     ///
     /// # Safety
-    /// For code that is made for AVX-512.
+    /// The caller must be compiled for AVX-512.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     unsafe fn vectors(&self, of: Self::OfSlice, step: usize) -> [T::Vector; 2]
@@ -30,12 +30,12 @@ pub trait Values<T>: Copy + Send + Sync {
         T: Element,
     {
         let values = self.step(of, step);
-        // SAFETY: there are 32.
+        // SAFETY: there are 32 values.
         unsafe { [T::load(values.as_ptr()), T::load(values.as_ptr().add(LANES / 2))] }
     }
 }
 
-/// The element at place `lane` of a step that begins with `bytes`.
+/// The 32 elements of a step that begins with `bytes`.
 #[inline(always)]
 fn elements<T: Element>(bytes: &[u8]) -> [T; LANES] {
     let bytes = &bytes[..LANES * T::BYTES];
@@ -71,7 +71,8 @@ impl<T: Element> Values<T> for Plain<'_> {
         let values = &self.0[(of + step) * LANES * T::BYTES..][..LANES * T::BYTES];
         fetch_ahead(values);
         let values = values.as_ptr().cast::<T>();
-        // SAFETY: there are 32, little-endian as this machine is; loads need no alignment.
+        // SAFETY: there are 32 values, in little-endian order like this machine's; loads need no
+        // alignment.
         unsafe { [T::load(values), T::load(values.add(LANES / 2))] }
     }
 }
@@ -92,23 +93,24 @@ impl<T: Element> Values<T> for Constant<T> {
     }
 }
 
-/// See [`ValueCodec::Dictionary8`] and [`ValueCodec::Dictionary16`]: numbers of `W` bytes in a table that has all of them.
+/// See [`ValueCodec::Dictionary8`] and [`ValueCodec::Dictionary16`]: indices of `W` bytes into a
+/// table with an entry for each index.
 #[derive(Clone, Copy)]
 pub struct Dictionary<'a, T, const W: usize> {
     codes: &'a [u8],
     table: &'a [T],
-    /// All that are used are among the first 16.
+    /// True if all indices are below 16.
     is_short: bool,
 }
 
 impl<'a, T: Element, const W: usize> Dictionary<'a, T, W> {
-    /// With a table that is as long as there are numbers of `W` bytes.
+    /// Takes a table from [`Dictionary::table`], with an entry for every index of `W` bytes.
     pub fn new(view: &View<'a>, table: &'a [T]) -> Self {
         assert_eq!(table.len(), 1 << (8 * W), "an entry for every number");
         Self { codes: view.values(), table, is_short: view.head.n_different <= LANES / 2 && W == 1 }
     }
 
-    /// The numbers of a step.
+    /// The indices of a step.
     #[inline(always)]
     fn codes_of(&self, of: usize, step: usize) -> &'a [u8] {
         let codes = &self.codes[(of + step) * LANES * W..][..LANES * W];
@@ -116,7 +118,7 @@ impl<'a, T: Element, const W: usize> Dictionary<'a, T, W> {
         codes
     }
 
-    /// That table: entries that are not used are 0.
+    /// The table; unused entries are 0.
     pub fn table(view: &View) -> Result<Vec<T>> {
         let n = 1 << (8 * W);
         let mut table = try_vec(n, "values")?;
@@ -138,7 +140,7 @@ impl<T: Element, const W: usize> Values<T> for Dictionary<'_, T, W> {
     fn step(&self, of: usize, step: usize) -> [T; LANES] {
         let codes = self.codes_of(of, step);
         let mut found = [T::default(); LANES];
-        // Tables as long as these types count need no look at numbers.
+        // The table has an entry for every index, so no bounds checks are needed.
         if W == 1 {
             let table: &[T; 1 << 8] = self.table.try_into().expect("made so long");
             for (found, &code) in found.iter_mut().zip(codes) {
@@ -158,7 +160,7 @@ impl<T: Element, const W: usize> Values<T> for Dictionary<'_, T, W> {
     unsafe fn vectors(&self, of: usize, step: usize) -> [T::Vector; 2] {
         let codes = self.codes_of(of, step);
         let all = u16::MAX;
-        // SAFETY: as many codes as there are lanes, and a table with an entry for each number.
+        // SAFETY: there are as many codes as lanes, and the table has an entry for each index.
         unsafe {
             let low = load_codes::<W>(codes.as_ptr(), all);
             let high = load_codes::<W>(codes.as_ptr().add(LANES / 2 * W), all);
@@ -202,7 +204,7 @@ impl<T: Element> Values<T> for Blocks<'_> {
     unsafe fn vectors(&self, of: ValueBlock, step: usize) -> [T::Vector; 2] {
         let numbers = self.numbers(&of, step);
         let (low, high) = numbers.split_at(numbers.len() / 2);
-        // SAFETY: 16 numbers each, of a width that has been checked.
+        // SAFETY: both have 16 numbers, of a width that has been checked.
         unsafe {
             [
                 T::of_numbers(low.as_ptr(), of.width, of.shift, of.first),
@@ -213,7 +215,7 @@ impl<T: Element> Values<T> for Blocks<'_> {
 }
 
 impl<'a> Blocks<'a> {
-    /// Those of a step.
+    /// The numbers of a step.
     #[inline(always)]
     fn numbers(&self, of: &ValueBlock, step: usize) -> &'a [u8] {
         let n_bytes = LANES * usize::from(of.width);
@@ -235,46 +237,46 @@ fn decode<T: Element, const W: usize>(of: &ValueBlock, numbers: &[u8]) -> [T; LA
     found
 }
 
-/// What the values of a matrix have in common.
+/// The codec that was chosen for the values of a matrix.
 #[derive(Debug)]
 pub struct Chosen<T> {
-    /// How to keep them.
     pub codec: ValueCodec,
-    /// Those that differ, in the order in which they first come; empty where they are not kept so.
+    /// The distinct values, in the order of their first occurrence; empty if the codec has no
+    /// table.
     pub different: Vec<T>,
-    /// Their numbers.
+    /// Index of each distinct value, by its bits.
     numbers: HashMap<u64, u32>,
 }
 
-/// What may be done with values.
+/// The caller's choice of a value codec.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ValueChoice {
-    /// What is smallest, as far as it pays.
+    /// The smallest codec, as far as it saves enough.
     Best = 0,
-    /// They stay as they are.
+    /// Values stay unchanged.
     Plain = 1,
-    /// There is one value only.
+    /// All values are the same.
     Constant = 2,
-    /// There are 65536 different ones at most.
+    /// At most 65536 distinct values.
     Dictionary = 3,
     /// Blocks.
     Blocks = 4,
 }
 
 impl ValueChoice {
-    /// All, in the order of their numbers.
+    /// All choices, in the order of their numbers.
     pub const ALL: [Self; 5] = [Self::Best, Self::Plain, Self::Constant, Self::Dictionary, Self::Blocks];
 }
 
-/// Most values of a table.
+/// Largest number of values in a table.
 const MOST: usize = 1 << 16;
 
 impl<T: Element> Chosen<T> {
-    /// Decides for these values of a matrix; none: all are 1.
+    /// Chooses the codec for the values of a matrix. An empty slice means that all values are 1.
     ///
     /// # Errors
-    /// `InvalidArgument` if they are not what was chosen.
+    /// `InvalidArgument` if the values do not suit the choice.
     pub fn of(values: &[T], choice: ValueChoice) -> Result<Self> {
         let mut chosen = Self { codec: ValueCodec::Plain, different: Vec::new(), numbers: HashMap::new() };
         if choice == ValueChoice::Plain {
@@ -301,7 +303,7 @@ impl<T: Element> Chosen<T> {
             }
         }
         let n = chosen.numbers.len();
-        // The table must be small beside what it stands for.
+        // The table must be small compared with the indices that it saves.
         let pays = |bytes: usize| n * T::BYTES + values.len() * bytes < values.len() * T::BYTES;
         let codec = match choice {
             _ if n == 1 && choice != ValueChoice::Dictionary => Some(ValueCodec::Constant),
@@ -310,7 +312,7 @@ impl<T: Element> Chosen<T> {
             ValueChoice::Dictionary if n <= MOST => Some(ValueCodec::Dictionary16),
             ValueChoice::Dictionary => None,
             _ if n <= 256 && pays(1) => Some(ValueCodec::Dictionary8),
-            // A table of so many values leaves the cache; blocks may still be better.
+            // A larger table does not fit in the cache; then blocks may be better.
             _ if n <= MOST / 16 && pays(2) => Some(ValueCodec::Dictionary16),
             _ => Some(ValueCodec::Blocks),
         };
@@ -327,7 +329,7 @@ impl<T: Element> Chosen<T> {
         Ok(chosen)
     }
 
-    /// Writes the values of slices, each so many.
+    /// Codes the values and appends them. Blocks are coded by [`write_block`] instead.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -350,13 +352,14 @@ impl<T: Element> Chosen<T> {
         Ok(())
     }
 
-    /// The number of a value; what stands where no element is may have none.
+    /// Index of a value in the table; 0 for values at positions without an element, which may be
+    /// missing in the table.
     fn number(&self, value: T) -> u32 {
         self.numbers.get(&value.bits()).copied().unwrap_or(0)
     }
 }
 
-/// Values as they are.
+/// Appends values unchanged.
 fn write_all<T: Element>(values: &[T], to: &mut Vec<u8>) {
     let start = to.len();
     to.resize(start + size_of_val(values), 0);
@@ -365,12 +368,14 @@ fn write_all<T: Element>(values: &[T], to: &mut Vec<u8>) {
     }
 }
 
-/// Numbers of a slice begin at multiples of this: those of 2, 4, 6 and 8 bytes are aligned for GPUs.
+/// The numbers of a slice start at multiples of this, so that numbers of 2, 4, 6 and 8 bytes are
+/// aligned for GPUs.
 pub const NUMBERS_UNIT: usize = 8;
-/// Bytes that a number may have.
+/// Possible numbers of bytes of a number.
 pub const NUMBER_BYTES: [u8; 7] = [0, 1, 2, 3, 4, 6, 8];
 
-/// Codes the values of a slice as a block; those where no element is are anything. `present` says which are.
+/// Codes the values of a slice as a block. `present` says which positions have an element; values
+/// at other positions are ignored.
 ///
 /// # Errors
 /// `OutOfMemory`.

@@ -1,29 +1,29 @@
-//! The elements of a slice, a step at a time or one after the other.
+//! Iterates over the elements of a slice, by steps or by elements.
 
 use crate::element::Element;
 use crate::frame::{View, step};
 use crate::layout::{BLOCKED, IN_ORDER, LANES, RELATIVE, STEP_BYTES, Slice};
 use crate::values::Values;
 
-/// The columns of a slice.
+/// Computes the columns of a slice.
 pub struct Columns<'a> {
     steps: &'a [[u8; STEP_BYTES]],
     codes: &'a [u8],
     width: u8,
-    /// Codes at a step.
+    /// Codes per step.
     n_codes: usize,
-    /// The code of each lane where several have the same: with blocks.
+    /// Index of each lane's code, if lanes share codes (with blocks).
     shared: Option<[u8; LANES]>,
-    /// What is added to the columns of each lane.
+    /// The part of the columns of each lane that does not depend on the step.
     pub origins: [u64; LANES],
-    /// Columns of a step, one behind the other, for each lane.
+    /// Number of consecutive columns per lane and step.
     pub side: usize,
-    /// Lanes have columns one behind the other.
+    /// True if the lanes have consecutive columns.
     pub are_consecutive: bool,
 }
 
 impl<'a> Columns<'a> {
-    /// Of a slice.
+    /// Prepares a slice.
     #[inline]
     pub fn new(view: &View<'a>, slice: &Slice) -> Self {
         let block = view.head.block;
@@ -52,13 +52,14 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// Steps.
+    /// Number of steps.
     #[inline(always)]
     pub fn n_steps(&self) -> usize {
         self.steps.len()
     }
 
-    /// The lanes that have an element at step `k`, and the (first) column of each; of other lanes it is anything.
+    /// The lanes that have an element at step `k`, and the (first) column of each; unspecified for
+    /// other lanes.
     #[inline(always)]
     pub fn step(&self, k: usize) -> (u32, [u64; LANES]) {
         match self.width {
@@ -78,7 +79,7 @@ impl<'a> Columns<'a> {
         let mut columns = self.origins;
         match self.shared {
             None => {
-                // So many that none need be looked for.
+                // The slice has all 32 codes, so no bounds checks are needed.
                 let codes = &codes[..LANES * W];
                 for (lane, column) in columns.iter_mut().enumerate() {
                     *column = column.wrapping_add(offset).wrapping_add(code::<W>(codes, lane));
@@ -102,7 +103,7 @@ fn code<const W: usize>(codes: &[u8], i: usize) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// The lanes of a mask, in their order.
+/// The lanes of a mask, ascending.
 #[inline(always)]
 pub fn lanes_of(mut mask: u32) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
@@ -112,25 +113,23 @@ pub fn lanes_of(mut mask: u32) -> impl Iterator<Item = usize> {
     })
 }
 
-/// An element of a slice.
+/// Position of an element in a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Walk {
-    /// Its lane.
     pub lane: usize,
-    /// Its step, of those that have values.
+    /// Index of its step, counted in steps of values.
     pub step: usize,
-    /// Its column.
     pub column: u64,
 }
 
-/// Calls `see` for every element of slice `i`, step by step.
+/// Calls `see` for each element of slice `i`, step by step.
 pub fn walk_columns(view: &View, i: usize, see: &mut impl FnMut(Walk)) {
     let columns = Columns::new(view, &view.slice(i));
     for k in 0..columns.n_steps() {
         let (mask, first) = columns.step(k);
         for j in 0..columns.side {
             for lane in lanes_of(mask) {
-                // A block at the end of all numbers would begin again at 0.
+                // Saturate: a block at the upper end of u64 would wrap around to column 0.
                 let column = first[lane].saturating_add(j as u64);
                 see(Walk { lane, step: k * columns.side + j, column });
             }
@@ -138,7 +137,7 @@ pub fn walk_columns(view: &View, i: usize, see: &mut impl FnMut(Walk)) {
     }
 }
 
-/// Calls `see` for every element of slice `i` with its value.
+/// Calls `see` for each element of slice `i`, with its value.
 pub fn walk_elements<T: Element, V: Values<T>>(view: &View, values: V, i: usize, mut see: impl FnMut(Walk, T)) {
     let of = values.of_slice(i, &view.slice(i));
     let mut last = (usize::MAX, [T::default(); LANES]);

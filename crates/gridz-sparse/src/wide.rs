@@ -1,6 +1,8 @@
-//! Y = A X with several vectors, side by side: element c of vector j is `x[c × n + j]`, and so with y.
+//! Y = A X with several vectors, interleaved: element c of vector j is `x[c × n + j]`, and the same
+//! holds for y.
 //!
-//! Each element is decoded once for all vectors. A row's sums have the order that they have with one vector.
+//! Each element is decoded once for all vectors. A row is summed in the same order as with one
+//! vector.
 #![allow(unsafe_code, reason = "columns have been compared with the vectors' length when the matrix was made")]
 
 use std::marker::PhantomData;
@@ -19,7 +21,7 @@ use gridz_codecs::cpu::level::Level;
 use gridz_codecs::cpu::pool::Pool;
 use gridz_codecs::error::{Error, Result, try_vec};
 
-/// Most vectors of one product: more are done in several.
+/// Largest number of vectors in one product.
 pub const MAX_VECTORS: usize = 256;
 
 struct Wide<'a, T, R> {
@@ -32,7 +34,7 @@ struct Wide<'a, T, R> {
     ring: PhantomData<R>,
 }
 
-/// The sums of the lanes of slice `i`, `n` for each.
+/// Computes the sums of the lanes of slice `i`, `n` for each lane.
 struct Sum<'a, T, R> {
     view: View<'a>,
     values: AnyValues<'a, T>,
@@ -57,18 +59,18 @@ impl<T: Element, R: Ring<T>> Task for Sum<'_, T, R> {
             for j in 0..columns.side {
                 let values = &values.step(of, k * columns.side + j);
                 let from = |lane: usize| (first[lane] as usize + j) * n;
-                // SAFETY: columns of elements have been checked; there are `n` sums for each lane.
+                // SAFETY: the columns of elements have been checked; each lane has `n` sums.
                 unsafe { add_products::<T, R>(n, mask, values, (x, from), (sums, |lane| lane * n)) };
             }
         }
     }
 }
 
-/// Adds to each of `n` numbers of `to`, from place `at(lane)` on, the value of the lane times that of `x`, from place
-/// `from(lane)` on; for all lanes of a mask, one after the other.
+/// Adds products to `n` numbers for each lane of a mask, one lane after the other. The `n` numbers
+/// at `to[at(lane)]` get the lane's value times the `n` numbers at `x[from(lane)]`.
 ///
 /// # Safety
-/// These numbers are there.
+/// These numbers must be inside the slices, for all lanes of the mask.
 #[inline(always)]
 pub unsafe fn add_products<T: Element, R: Ring<T>>(
     n: usize,
@@ -80,7 +82,7 @@ pub unsafe fn add_products<T: Element, R: Ring<T>>(
     let mut done = 0;
     while done < n {
         let (from, at) = (|lane| from(lane) + done, |lane| at(lane) + done);
-        // SAFETY: the same promise; those that are done are not among them.
+        // SAFETY: the same promises, for the numbers that are not done yet.
         done += unsafe {
             match n - done {
                 1 => add_some::<T, R, 1>(mask, values, (x, from), (to, at)),
@@ -94,10 +96,10 @@ pub unsafe fn add_products<T: Element, R: Ring<T>>(
     }
 }
 
-/// The same for `N`, which it returns.
+/// Adds products to `N` numbers for each lane, and returns `N`.
 ///
 /// # Safety
-/// These numbers are there.
+/// As for [`add_products`], with `N` numbers for each lane.
 #[inline(always)]
 unsafe fn add_some<T: Element, R: Ring<T>, const N: usize>(
     mask: u32,
@@ -107,7 +109,8 @@ unsafe fn add_some<T: Element, R: Ring<T>, const N: usize>(
 ) -> usize {
     for lane in lanes_of(mask) {
         let (from, at) = (from(lane), at(lane));
-        // SAFETY: the promise. All are read before one is written: vectors of them, whatever the compiler knows of the two places.
+        // SAFETY: the caller's promise. All numbers are read before the first is written, so
+        // compilers can use vectors even if they cannot prove that the ranges are disjoint.
         let (x, to) =
             unsafe { (*x.as_ptr().add(from).cast::<[T; N]>(), &mut *to.as_mut_ptr().add(at).cast::<[T; N]>()) };
         let mut sums = *to;
@@ -174,7 +177,7 @@ impl<T: Element, R: Ring<T>> Wide<'_, T, R> {
     }
 }
 
-/// The sums of all lanes, for each of `n` vectors.
+/// Folds the sums of all lanes, for each of `n` vectors.
 fn fold<T: Element, R: Ring<T>>(sums: &mut [T], n: usize) -> &[T] {
     let mut half = LANES / 2;
     while half > 0 {
@@ -190,7 +193,7 @@ fn fold<T: Element, R: Ring<T>>(sums: &mut [T], n: usize) -> &[T] {
 /// Y = A X in a semiring, with `n` vectors.
 ///
 /// # Errors
-/// `InvalidArgument` for vectors of other lengths or another type or too many of them, `OutOfMemory`.
+/// `InvalidArgument` for vectors of another length or type or for too many of them, `OutOfMemory`.
 pub fn multiply_wide<T: Element>(
     matrix: &Matrix,
     semiring: Semiring,
@@ -209,10 +212,10 @@ pub fn multiply_wide<T: Element>(
     })
 }
 
-/// How many elements `n` vectors have, of rows and of columns.
+/// The total length of `n` vectors: of rows, and of columns.
 ///
 /// # Errors
-/// `InvalidArgument` for too many of them.
+/// `InvalidArgument` if `n` is 0 or too large.
 pub fn lengths(matrix: &Matrix, n: usize) -> Result<[u64; 2]> {
     if !(1..=MAX_VECTORS).contains(&n) {
         return Err(Error::invalid(format!("{n} vectors; one product has 1 to {MAX_VECTORS}")));

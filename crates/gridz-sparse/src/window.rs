@@ -1,4 +1,4 @@
-//! Codes a window of rows: in which order, which of them are long, and their slices.
+//! Codes a window of rows: chooses their order and the long rows, and builds their slices.
 
 use std::ops::Range;
 
@@ -8,40 +8,42 @@ use crate::layout::{BLOCKED, CODE_UNIT, IN_ORDER, LANES, LONG_STEPS, MAX_STEPS, 
 use crate::pack::{Items, Packed, Packer, full_flag, lanes_of_nodes};
 use gridz_codecs::error::{Result, try_reserve, try_vec};
 
-/// What rows become: slices that count their steps, codes, values and order from the beginning of the part.
+/// Coded rows. The positions of steps, codes, values and order in its slices are relative to this
+/// part.
 #[derive(Debug, Default)]
 pub struct Part<T> {
     /// Slices; `steps_at` is set later.
     pub slices: Vec<Slice>,
-    /// The steps of all slices, one behind the other.
+    /// The steps of all slices, concatenated.
     pub steps: Vec<Step>,
-    /// Codes; those of each slice begin at a multiple of a unit.
+    /// Codes; those of each slice start at a multiple of [`CODE_UNIT`].
     pub codes: Vec<u8>,
     /// Values of all steps, 32 each.
     pub values: Vec<T>,
-    /// Numbers of nodes in the window.
+    /// Indices of nodes in the window.
     pub order: Vec<u16>,
-    /// Rows that are long.
+    /// Numbers of the long rows.
     pub long: Vec<u64>,
 }
 
-/// How a matrix is coded.
+/// Parameters of a matrix's coding.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
     /// Side of its blocks.
     pub block: usize,
-    /// Bytes that the values of a step take, nearly.
+    /// Approximate bytes of the values of a step.
     pub step_bytes: usize,
 }
 
-/// More elements than this, in one row more than in others of its slice, make a row long at once.
+/// A row with more elements than this is always long, because a slice has at most this many steps.
 const ALWAYS_LONG: usize = MAX_STEPS;
-/// Rows are never long with fewer.
+/// A row with at most this many elements is never long.
 const NEVER_LONG: usize = 2 * LANES;
 
-/// Rows that are ordered by length among themselves: shares of a window.
+/// Sizes, in rows, of the parts of a window within which rows may be sorted by length.
 const PARTS: [usize; 4] = [256, 480, 960, 1920];
-/// Slices have so many steps, in the mean, where that is tried: with fewer nothing is gained.
+/// Smallest mean number of steps per slice for which sorting within parts is tried; with fewer it
+/// gains nothing.
 const NEAR_STEPS: usize = 8;
 
 /// Codes rows of one matrix.
@@ -57,7 +59,7 @@ pub struct Coder<'a, I, T> {
 }
 
 impl<'a, I: Index, T: Element> Coder<'a, I, T> {
-    /// For a matrix that has been checked.
+    /// Takes a matrix that has been checked.
     pub fn new(source: &'a Source<'a, I, T>, plan: Plan) -> Self {
         let (packer, packed) = (Packer::default(), Packed::default());
         Self { source, plan, packer, packed, first: 0, starts: Vec::new() }
@@ -82,7 +84,7 @@ impl<'a, I: Index, T: Element> Coder<'a, I, T> {
         self.source.starts_of(window, &mut self.starts);
         let mut part = Part::default();
         let lens: Vec<usize> = self.starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        // The longest row of each node, which are taken together.
+        // The longest row of each node. Rows of a node stay together.
         let of_node = |node: &u16| {
             let start = usize::from(*node) * block;
             lens[start..start + block].iter().copied().max().unwrap_or(0)
@@ -97,7 +99,7 @@ impl<'a, I: Index, T: Element> Coder<'a, I, T> {
         order.drain(..n_long);
         part.long = (0..n_rows).filter(|&row| is_long[row]).map(|row| (first + row) as u64).collect();
 
-        // Steps of all slices, with both orders.
+        // Total number of steps of all slices, in both orders.
         let short = |row: usize| if is_long[row] { 0 } else { lens[row] };
         let steps_of = |n: usize, row: &dyn Fn(usize) -> usize| -> usize {
             (0..n).step_by(LANES).map(|i| (i..n.min(i + LANES)).map(|i| short(row(i))).max().unwrap_or(0)).sum()
@@ -108,7 +110,8 @@ impl<'a, I: Index, T: Element> Coder<'a, I, T> {
         let mut sorted = steps_of(n_sorted, &|i| row_of(&order, i));
         let keeps = in_order * 20 <= sorted * 23;
         if !keeps && sorted >= NEAR_STEPS * n_sorted.div_ceil(LANES) {
-            // Rows that are neighbours ask for the same parts of the vector, so they stay together where that takes few more steps.
+            // Neighboring rows use the same parts of the vector, so they stay together if that
+            // takes few more steps.
             for part_rows in PARTS.into_iter().filter(|rows| rows.is_multiple_of(block)) {
                 let mut near = order.clone();
                 near.sort_by_key(|node| (usize::from(*node) * block / part_rows, std::cmp::Reverse(of_node(node))));
@@ -137,7 +140,7 @@ impl<'a, I: Index, T: Element> Coder<'a, I, T> {
         Ok(part)
     }
 
-    /// Codes a slice: the rows of its lanes, the first at place `phase` of its node.
+    /// Codes a slice of these rows. The first row is at position `phase` of its node.
     fn slice(
         &mut self,
         part: &mut Part<T>,
@@ -151,7 +154,7 @@ impl<'a, I: Index, T: Element> Coder<'a, I, T> {
         let side = if is_blocked { block } else { 1 };
         self.packer.clear();
         if is_blocked {
-            // The first lane of each node that is here.
+            // The first lane of each node in this slice.
             let mut lane = 0;
             while lane < rows.len() {
                 let sub = (phase + lane) % block;
@@ -201,7 +204,7 @@ impl<'a, I: Index, T: Element> Coder<'a, I, T> {
         let mut part = Part::default();
         let Range { mut start, end } = self.source.range(row);
         let columns = &self.source.columns[start..end];
-        // Where lanes wait, slices have an eighth more steps at most, or two.
+        // If lanes wait, a slice has at most an eighth, or two, more steps.
         let n_waiting = columns.len() / 8 + 2 * LANES * columns.len().div_ceil(LANES * LONG_STEPS);
         part.values = try_vec::<T>(columns.len().next_multiple_of(LANES) + n_waiting, "values")?;
         for columns in columns.chunks(LANES * LONG_STEPS) {
@@ -228,7 +231,7 @@ impl<'a, I: Index, T: Element> Coder<'a, I, T> {
         Ok(part)
     }
 
-    /// Adds what has been packed.
+    /// Appends the packed slice to the part.
     fn finish(&mut self, part: &mut Part<T>, slice: Slice) -> Result<()> {
         let packed = &self.packed;
         try_reserve(&mut part.slices, 1, "slices")?;
@@ -248,7 +251,7 @@ impl<'a, I: Index, T: Element> Coder<'a, I, T> {
         Ok(())
     }
 
-    /// Whether all rows of each node have the same columns, in runs of a block's side.
+    /// True if all rows of each node have the same columns, in runs of the block's side.
     fn has_blocks(&self, rows: &[Option<usize>], phase: usize) -> bool {
         let block = self.plan.block;
         (0..rows.len()).all(|lane| {
@@ -284,7 +287,8 @@ fn are_runs<I: Index>(columns: &[I], block: usize) -> bool {
     columns.len().is_multiple_of(block) && columns.chunks(block).all(is_run)
 }
 
-/// How many of the longest nodes are long: those that would make a slice much larger than what is in it.
+/// Number of nodes, longest first, whose rows are long: they would make a slice much larger than
+/// its contents.
 fn n_long(order: &[u16], block: usize, len: impl Fn(&u16) -> usize) -> usize {
     let in_slice = LANES.div_ceil(block);
     let is_long = |at: usize| {
@@ -298,9 +302,10 @@ fn n_long(order: &[u16], block: usize, len: impl Fn(&u16) -> usize) -> usize {
     (0..order.len()).take_while(|&at| is_long(at)).count()
 }
 
-/// The side of a matrix's blocks: the largest of which most of its elements are in.
+/// The side of a matrix's blocks: the largest side for which nine tenths of the elements are in
+/// blocks.
 pub fn find_block<I: Index, T: Element>(source: &Source<I, T>, sides: &[usize]) -> usize {
-    /// Rows that are looked at, in this many places.
+    /// An eighth of the number of nodes to examine.
     const PLACES: usize = 64;
     let fits = |side: usize| {
         let n_nodes = source.n_rows as usize / side;

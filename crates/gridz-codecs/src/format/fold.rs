@@ -1,12 +1,12 @@
-//! Folding: how an array of any rank becomes one of at most the codec's rank.
+//! Folding: reduces an array of any rank to at most the codec's rank.
 //!
 //! Codecs look for smoothness along at most a few axes. Unit extents carry none and are dropped;
-//! leading axes are merged because neighbours along the trailing ones lie closer in memory.
+//! leading axes are merged because neighbors along the trailing ones lie closer in memory.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{MAX_RANK, Shape};
 
-/// The fold byte of a frame. The codec's `params.rs` chooses; decoders obey the byte.
+/// The fold byte of a frame. The codec's `params.rs` chooses it; decoders obey it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Fold {
@@ -44,7 +44,7 @@ impl Fold {
                     extents[rank] = n;
                     rank += 1;
                 }
-                // The last of those that are merged holds their product.
+                // The last merged axis holds the product of the merged extents.
                 let first = rank.saturating_sub(max_rank);
                 extents[first] = extents[..=first].iter().product();
                 Shape::new(&extents[first..rank])

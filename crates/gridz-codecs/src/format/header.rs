@@ -9,7 +9,7 @@ use crate::types::{Array, ByteOrder, DType, MAX_RANK, Shape};
 
 /// First four bytes of every frame.
 pub const MAGIC: [u8; 4] = *b"GRDZ";
-/// Newest version of the frame. Frames have the lowest one that can hold them, from 5 on.
+/// Newest version of the frame. A frame gets the lowest version that can represent it, at least 5.
 pub const FORMAT_VERSION: u8 = 6;
 /// Oldest version that this library reads. Versions before it were never released.
 const OLDEST_FORMAT: u8 = 5;
@@ -17,15 +17,16 @@ const OLDEST_FORMAT: u8 = 5;
 const FIXED_BYTES: usize = 40;
 /// Header lengths are multiples of this.
 const ALIGNMENT: usize = 16;
-/// Most bytes of codec parameters.
+/// Largest number of bytes of codec parameters.
 pub const MAX_PARAMS: usize = 255;
 /// Longest possible header.
 pub const MAX_HEADER_BYTES: usize = (FIXED_BYTES + 8 * MAX_RANK + MAX_PARAMS).next_multiple_of(ALIGNMENT);
 
 const FLAG_BIG_ENDIAN: u8 = 1;
-/// Where the header's own CRC-32C is, little-endian; the sum is over the header with zeros here.
+/// Offset of the header's own CRC-32C, little-endian. The CRC covers the header with zeros here.
 pub const CRC_AT: usize = 32;
-/// Where the two fields are that depend on the payload: its bytes and its checksum, a little-endian u64 each.
+/// Offsets of the two fields that depend on the payload: its length in bytes and its checksum, a
+/// little-endian u64 each.
 pub const PAYLOAD_FIELDS: std::ops::Range<usize> = 16..32;
 
 /// A frame header.
@@ -39,7 +40,7 @@ pub struct Header<'a> {
     pub codec_version: u8,
     /// How the extents were folded for the codec.
     pub fold: Fold,
-    /// The array as its owner sees it.
+    /// The array, before folding.
     pub array: Array,
     /// The codec's parameters, at most [`MAX_PARAMS`] bytes.
     pub params: &'a [u8],
@@ -49,7 +50,7 @@ pub struct Header<'a> {
     pub payload_checksum: u64,
 }
 
-/// Bytes of a header with so many extents and bytes of parameters.
+/// Bytes of a header with `rank` extents and `n_params` bytes of parameters.
 pub fn header_bytes(rank: u8, n_params: usize) -> usize {
     (FIXED_BYTES + 8 * usize::from(rank) + n_params).next_multiple_of(ALIGNMENT)
 }
@@ -63,7 +64,7 @@ impl<'a> Header<'a> {
     /// Bytes of the whole frame.
     ///
     /// # Errors
-    /// `Corrupt` if no frame can be so long.
+    /// `Corrupt` if no frame can be that long.
     pub fn frame_bytes(&self) -> Result<u64> {
         let n_bytes = self.payload_bytes.checked_add(self.n_bytes() as u64);
         n_bytes.ok_or_else(|| Error::corrupt("impossible payload length in a frame header"))
@@ -101,8 +102,8 @@ impl<'a> Header<'a> {
     /// Reads and checks the header at the start of `frame`. The payload may be missing or cut.
     ///
     /// # Errors
-    /// `Truncated` if `frame` ends within the header, `Corrupt` if it is no gridz frame or damaged,
-    /// `UnsupportedFormat` if it is one of a later version.
+    /// `Truncated` if `frame` ends within the header, `Corrupt` if it is damaged or not a gridz
+    /// frame, `UnsupportedFormat` if it has a version that this library does not read.
     pub fn parse(frame: &'a [u8]) -> Result<Self> {
         let cut = || {
             let have = frame.len();
@@ -137,7 +138,8 @@ impl<'a> Header<'a> {
         if crc != stored_crc {
             return Err(Error::corrupt("damaged frame header: its checksum does not match"));
         }
-        // From here on the bytes are what some writer wrote; what is not understood is newer or foreign.
+        // The CRC matches, so a writer wrote these bytes. An unknown value comes from a newer or
+        // foreign writer.
         let flags = fixed[7];
         if flags & !FLAG_BIG_ENDIAN != 0 {
             return Err(unsupported(format!("frame flags {flags:#04x} are unknown to this version")));
@@ -178,7 +180,8 @@ impl<'a> Header<'a> {
     }
 }
 
-/// `N` bytes of `bytes` from `at`; the callers' offsets are constants within fixed-size parts.
+/// The `N` bytes of `bytes` at offset `at`. All callers pass constant offsets within fixed-size
+/// parts.
 fn word<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     bytes[at..at + N].try_into().expect("N bytes")
 }
@@ -238,7 +241,7 @@ mod tests {
         }
     }
 
-    /// A writer of another version keeps the checksum right, so each field's own check must speak.
+    /// A writer of another version keeps the checksum right, so the check of each field must report it.
     #[test]
     fn unknown_values_under_a_valid_checksum_are_unsupported() {
         let header = sample(&[1, 2, 3]);

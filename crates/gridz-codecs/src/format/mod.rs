@@ -1,4 +1,5 @@
-//! Everything that is on disk: the frame around a chunk, its checksums, and how extents, and regions of them, fold.
+//! Everything that is on disk: the frame around a chunk, its checksums, and the folding of extents
+//! and regions.
 #![doc = include_str!("SPEC.md")]
 
 #[doc(hidden)]

@@ -1,8 +1,8 @@
-//! Regions: boxes of an array, and what is left of them where axes are merged.
+//! Regions: boxes of an array, and their form after axes are merged.
 //!
-//! Folding merges leading axes, or all, and a box covers places on a merged axis that do not follow each other. But they
-//! are in order, so two questions are enough: how many of them are before a place ([`Places::before`]), and which are
-//! one behind the other ([`Places::runs`]).
+//! Folding merges leading axes, or all, and a box covers positions on a merged axis that are not
+//! contiguous. But the positions are in order, so two questions are enough: how many of them are
+//! before a position ([`Places::before`]), and which are contiguous ([`Places::runs`]).
 
 use std::ops::Range;
 
@@ -10,10 +10,10 @@ use crate::error::{Error, Result};
 use crate::format::fold::Fold;
 use crate::types::Shape;
 
-/// Most axes that codecs look along.
+/// Largest number of axes that a codec uses.
 pub const AXES: usize = 4;
 
-/// Along one axis: its extent, the first place and the number of them.
+/// A range along one axis: the axis's extent, the first position and the number of positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Span {
     extent: u64,
@@ -50,12 +50,12 @@ impl Region {
         Ok(Self { spans })
     }
 
-    /// Its elements: not more than the array has.
+    /// Number of elements: at most that of the array.
     pub fn n_elements(&self) -> u64 {
         self.spans.iter().map(|span| span.count).product()
     }
 
-    /// The region in the array folded to `max_rank` axes, of which there are [`AXES`] at most.
+    /// The region in the array after folding to `max_rank` axes, at most [`AXES`].
     pub fn folded(&self, fold: Fold, max_rank: usize) -> FoldedRegion {
         let kept = match fold {
             Fold::Merge => max_rank.min(AXES),
@@ -77,24 +77,24 @@ impl Region {
     }
 }
 
-/// A part of an axis that is made of several: one of these.
+/// The region's range on one of the axes that were merged into an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Level {
-    /// Places on the whole axis from one place of the part to the next.
+    /// Distance on the merged axis between neighboring positions of this axis.
     pub stride: u64,
-    /// The first place of the part.
+    /// First position of the region on this axis.
     pub start: u64,
-    /// The number of them.
+    /// Number of positions of the region on this axis.
     pub count: u64,
-    /// Places of the region for each of them.
+    /// Positions of the region on the merged axis for each position on this axis.
     pub inner: u64,
 }
 
-/// The places of a region on an axis, which may be several that were merged.
+/// The positions of a region on an axis, which may be several merged axes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places {
     extent: u64,
-    /// From the outermost axis to the innermost, whose stride and inner are 1.
+    /// From the outermost axis to the innermost, whose `stride` and `inner` are 1.
     levels: Vec<Level>,
 }
 
@@ -103,7 +103,8 @@ impl Places {
         let mut merged: Vec<Span> = Vec::new();
         for &span in spans {
             match merged.last_mut() {
-                // What an axis covers whole, or stands on one place of, follows as one.
+                // The two axes act as one if the region covers the inner one whole or has one
+                // position on the outer one.
                 Some(outer) if span.count == span.extent || outer.count == 1 => {
                     let count = if span.count == span.extent { outer.count * span.count } else { span.count };
                     let start = outer.start * span.extent + span.start;
@@ -125,22 +126,22 @@ impl Places {
         Self { extent: stride, levels }
     }
 
-    /// Places of the axis.
+    /// Extent of the axis.
     pub fn extent(&self) -> u64 {
         self.extent
     }
 
-    /// The levels, one at least.
+    /// The levels, at least one.
     pub fn levels(&self) -> &[Level] {
         &self.levels
     }
 
-    /// Places of the region.
+    /// Number of positions of the region.
     pub fn count(&self) -> u64 {
         self.levels[0].count * self.levels[0].inner
     }
 
-    /// From the first place of the region to behind the last.
+    /// The range from the first position of the region to the last one.
     pub fn span(&self) -> Range<u64> {
         if self.count() == 0 {
             return 0..0;
@@ -150,7 +151,7 @@ impl Places {
         first..first + further + 1
     }
 
-    /// Places of the region before `place`.
+    /// Number of positions of the region before `place`.
     pub fn before(&self, mut place: u64) -> u64 {
         let mut n = 0;
         for level in &self.levels {
@@ -164,7 +165,7 @@ impl Places {
         n
     }
 
-    /// Place number `index` of the region.
+    /// Position number `index` of the region.
     fn place(&self, mut index: u64) -> u64 {
         let mut place = 0;
         for level in &self.levels {
@@ -174,7 +175,8 @@ impl Places {
         place
     }
 
-    /// The places of the region in `range` that follow each other: the first, its number in the region, and how many.
+    /// The contiguous runs of the region within `range`: first position, its index in the region,
+    /// and length.
     pub fn runs(&self, range: Range<u64>) -> impl Iterator<Item = (u64, u64, u64)> {
         let (mut index, end) = (self.before(range.start), self.before(range.end));
         let most = self.levels[self.levels.len() - 1].count;
@@ -187,46 +189,48 @@ impl Places {
         })
     }
 
-    /// Which of the blocks that cut the axis into pieces of `side` have places of the region.
+    /// The blocks of length `side` along the axis that contain positions of the region.
     pub fn blocks(&self, side: u64) -> impl Iterator<Item = u64> {
         let touched = self.touched(side);
         touched.filter(move |block| self.before(block * side) < self.before((block + 1) * side))
     }
 
-    /// From the first of these blocks to behind the last.
+    /// The range from the first of these blocks to the last one.
     pub fn touched(&self, side: u64) -> Range<u64> {
         let span = self.span();
         span.start / side..span.end.div_ceil(side)
     }
 }
 
-/// A region of a folded array with as many axes as any codec wants, maybe ones in front.
+/// A region of a folded array, with the largest number of axes that any codec uses; leading axes
+/// may have extent 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoldedRegion {
-    /// Its places on the axes.
+    /// The region's positions on each axis.
     pub axes: [Places; AXES],
 }
 
 impl FoldedRegion {
-    /// Its elements.
+    /// Number of elements.
     pub fn n_elements(&self) -> u64 {
         self.axes.iter().map(Places::count).product()
     }
 
-    /// Runs of its elements that follow each other on the last axis.
+    /// Number of contiguous runs along the last axis.
     pub fn n_runs(&self) -> u64 {
         let [.., last] = &self.axes;
         let innermost = last.levels[last.levels.len() - 1].count;
         self.n_elements().checked_div(innermost).unwrap_or(0)
     }
 
-    /// The last three axes, for codecs that have no more.
+    /// The last three axes, for codecs that use no more.
     pub fn last_three(&self) -> &[Places; 3] {
         self.axes.last_chunk().expect("there are more")
     }
 
-    /// Copies what is of the region in a block, whose elements are `size` bytes each, to its place in `dst`, which has the
-    /// region. The block begins at `origin` and has `shape`, along the last N axes.
+    /// Copies the region's elements in a block to their places in `dst`, which holds the region.
+    /// The block starts at `origin` and has `shape`, along the last N axes. Elements have `size`
+    /// bytes.
     pub fn take<const N: usize>(
         &self,
         origin: [u64; N],
@@ -257,7 +261,7 @@ impl FoldedRegion {
         }
     }
 
-    /// The same from the whole array.
+    /// Copies the region from the whole array to `dst`.
     pub fn take_all(&self, array: &[u8], size: usize, dst: &mut [u8]) {
         self.take([0; AXES], self.axes.each_ref().map(Places::extent), array, size, dst);
     }
@@ -271,7 +275,7 @@ mod tests {
         Region::new(&Shape::new(extents).unwrap(), start, count).unwrap()
     }
 
-    /// The places of a region on the axes, one by one.
+    /// All positions of a region on each axis.
     fn places(region: &FoldedRegion) -> [Vec<u64>; 3] {
         region.last_three().each_ref().map(|axis| (0..axis.count()).map(|index| axis.place(index)).collect())
     }

@@ -1,8 +1,9 @@
 //! Sums of a slice with blocks, with AVX2: four lanes at a time.
 //!
-//! Blocks have two rows at least, so four lanes, beginning anywhere in a node where blocks have three rows or more, are of two nodes
-//! at most: what they meet of the vector is one of two elements, each of which is loaded to four places. Where columns
-//! are is looked at once for each node and block. Columns are numbers of 32 bits here.
+//! Four lanes belong to at most two nodes. With a side of 2 they start at the beginning of a node;
+//! with a side of 3 or more they may start anywhere in a node. So their factors are one of two
+//! elements of the vector, and each is broadcast to four lanes. Columns are computed once for
+//! each node and block. Columns have 32 bits here.
 
 use std::arch::x86_64::*;
 
@@ -12,38 +13,38 @@ use crate::layout::{LANES, Slice};
 use crate::sums::{code, origins};
 use crate::values::Values;
 
-/// Lanes that are done at a time.
+/// Lanes that are processed together.
 const FOUR: usize = 4;
-/// How many times.
+/// Groups of four lanes in a slice.
 const FOURS: usize = LANES / FOUR;
 
-/// Elements of which four are a vector.
+/// Elements with vectors of four.
 ///
 /// # Safety
-/// All functions need AVX2 and must be inlined into code that is made for it.
+/// All functions need AVX2 and must be inlined into code that is compiled for it.
 pub unsafe trait Fours: Copy {
-    /// Four of them, or a mask of four lanes.
+    /// A vector of four elements, or a mask of four lanes.
     type Four: Copy;
     /// Zeros.
     unsafe fn zero_four() -> Self::Four;
-    /// Four that lie side by side.
+    /// Four contiguous elements.
     unsafe fn load_four(from: *const Self) -> Self::Four;
-    /// A mask, from the lowest four bits.
+    /// A mask from the lowest four bits.
     unsafe fn four_mask(bits: u32) -> Self::Four;
-    /// The element at `second` in lanes of the mask, and that at `first` in others.
+    /// The element at `second` in the lanes of the mask, and the element at `first` in the others.
     unsafe fn one_of(first: *const Self, second: *const Self, mask: Self::Four) -> Self::Four;
     /// `sum + a × b`, each rounded.
     unsafe fn add_four(sum: Self::Four, a: Self::Four, b: Self::Four) -> Self::Four;
-    /// `new` in lanes of the mask, and `old` in others.
+    /// `new` in the lanes of the mask, and `old` in the others.
     unsafe fn choose_four(mask: Self::Four, new: Self::Four, old: Self::Four) -> Self::Four;
-    /// Puts them side by side.
+    /// Stores four contiguous elements.
     unsafe fn store_four(to: *mut Self, four: Self::Four);
 }
 
-/// The lanes of four bits, as numbers of 32 bits that are all ones or zeros.
+/// Expands four bits to lanes of 32 bits, each all ones or all zeros.
 #[inline(always)]
 unsafe fn lanes_of(bits: u32) -> __m128i {
-    // SAFETY: instructions alone.
+    // SAFETY: register instructions only.
     unsafe {
         let lanes = _mm_setr_epi32(1, 2, 4, 8);
         _mm_cmpeq_epi32(_mm_and_si128(_mm_set1_epi32(bits as i32), lanes), lanes)
@@ -52,7 +53,7 @@ unsafe fn lanes_of(bits: u32) -> __m128i {
 
 macro_rules! fours {
     ($type:ident, $four:ident, $zeros:ident, $load:ident, $same:ident, $choose:ident, $add:ident, $multiply:ident, $store:ident, $mask:expr) => {
-        // SAFETY: nothing but instructions of AVX2; pointers are the caller's.
+        // SAFETY: AVX2 instructions only; the caller is responsible for pointers.
         #[allow(clippy::undocumented_unsafe_blocks, reason = "one intrinsic each, whose promises are the trait's")]
         unsafe impl Fours for $type {
             type Four = $four;
@@ -119,33 +120,33 @@ fours!(
     wide_mask
 );
 
-/// A mask of numbers of 64 bits from one of 32 bits.
+/// Converts a mask with lanes of 32 bits to one with lanes of 64 bits.
 #[inline(always)]
 unsafe fn wide_mask(lanes: __m128i) -> __m256d {
-    // SAFETY: instructions alone.
+    // SAFETY: register instructions only.
     unsafe { _mm256_castsi256_pd(_mm256_cvtepi32_epi64(lanes)) }
 }
 
-/// Of which nodes four lanes are.
+/// The nodes of four lanes.
 #[derive(Clone, Copy, Default)]
 struct Nodes {
-    /// That of the first lane, and that of the last.
+    /// The nodes of the first and of the last lane.
     both: [u8; 2],
-    /// The lanes that are of the latter.
+    /// The lanes that belong to the last lane's node, as a mask.
     second: u8,
 }
 
-/// All that is needed of a matrix and a vector.
+/// Inputs of a product: a matrix and a vector.
 pub struct Job<'a, T, V> {
     view: View<'a>,
     values: V,
     x: &'a [T],
-    /// Of each phase.
+    /// By phase.
     nodes: Vec<[Nodes; FOURS]>,
 }
 
 impl<'a, T: Element, V: Values<T>> Job<'a, T, V> {
-    /// For a matrix whose columns have 32 bits.
+    /// Takes a matrix whose columns fit in 32 bits.
     pub fn new(view: View<'a>, values: V, x: &'a [T]) -> Self {
         let block = view.head.block;
         let of_phase = |phase: usize| {
@@ -162,10 +163,11 @@ impl<'a, T: Element, V: Values<T>> Job<'a, T, V> {
         Self { view, values, x, nodes: (0..block).map(of_phase).collect() }
     }
 
-    /// The sums of the lanes of slice `i`, which has blocks, unless its columns need more bits.
+    /// The sums of the lanes of slice `i`, which has blocks; `None` if its codes have 8 bytes.
     ///
     /// # Safety
-    /// For code that is made for AVX2; the matrix's tables have been checked, and `x` has as many elements as it columns.
+    /// The caller must be compiled for AVX2. The matrix's tables must have been checked, and `x`
+    /// must have as many elements as the matrix has columns.
     #[inline(always)]
     pub unsafe fn slice(&self, i: usize, slice: &Slice) -> Option<[T; LANES]> {
         // SAFETY: the same promises.
@@ -189,7 +191,7 @@ impl<'a, T: Element, V: Values<T>> Job<'a, T, V> {
         let (phase, n_codes) = (slice.phase(block), slice.n_codes(block));
         let nodes = &self.nodes[phase];
         let lane_origins = origins(&self.view, slice);
-        // Of the first lane of each node.
+        // The origin of each node is that of its first lane.
         let mut origins = [0; LANES];
         let mut lanes = [0; LANES];
         for (node, (origin, lanes)) in origins.iter_mut().zip(&mut lanes).enumerate().take(n_codes) {
@@ -200,8 +202,9 @@ impl<'a, T: Element, V: Values<T>> Job<'a, T, V> {
         }
         let mut columns = [0; LANES];
         let mut sums = [T::default(); LANES];
-        // SAFETY: columns of elements have been checked, all of a block. Nodes that have no element here are taken to be at
-        // column 0, which begins a block if there is one.
+        // SAFETY: the columns of elements have been checked, including all columns of a block.
+        // Nodes without an element at this step use column 0, which starts a block if there is a
+        // block.
         unsafe {
             let mut second = [T::zero_four(); FOURS];
             for (second, nodes) in second.iter_mut().zip(nodes) {

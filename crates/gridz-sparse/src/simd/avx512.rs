@@ -1,8 +1,12 @@
-//! Sums of a slice with AVX-512: 32 lanes are two times 16.
+//! Sums of a slice with AVX-512: 32 lanes are two vectors of 16.
 //!
-//! What has no codes and lies in order is read as it lies. Lanes with codes gather. Of blocks with a side of up to 4 each
-//! node's elements of the vector are one load, from which its rows pick; of larger ones each node gathers once for all
-//! its rows. Columns are numbers of 32 bits here.
+//! - Rows in order without codes read the vector contiguously.
+//! - Lanes with codes gather.
+//! - For blocks with a side of up to 4, one load gets the vector elements of a node, and the node's
+//!   rows pick from them.
+//! - For larger blocks, each node gathers once for all its rows.
+//!
+//! Columns have 32 bits here.
 #![expect(clippy::needless_range_loop, reason = "registers of several arrays, by one number")]
 
 use std::arch::x86_64::*;
@@ -16,36 +20,36 @@ use gridz_codecs::cpu::pages::fetch_ahead;
 
 /// Half of the lanes.
 const HALF: usize = LANES / 2;
-/// 0 to 15.
+/// The numbers 0 to 15.
 const NUMBERS: [u32; HALF] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
-/// Matrices with more columns are for other code.
+/// Largest number of columns; other code handles larger matrices.
 pub const MAX_COLS: u64 = 1 << 31;
 
-/// Where the lanes of a slice are in their nodes, for one phase.
+/// Mapping between lanes and nodes of a slice, for one phase.
 #[derive(Clone, Copy)]
 struct Nodes {
     /// The node of each lane.
     of_lane: [u32; LANES],
-    /// The lanes of each node, as a mask.
+    /// The lanes of each node, as masks.
     lanes: [u32; HALF],
-    /// Nodes.
+    /// Number of nodes.
     n: usize,
-    /// With blocks of a side of up to 4: which element of those that a group of lanes has in registers, 4 for each of its nodes, each
-    /// lane takes, for every column of a block.
+    /// For blocks with a side of up to 4: which element each lane of a group picks, for every
+    /// column of a block. The group's registers hold 4 elements for each of its nodes.
     picks: [[[u32; HALF]; 4]; MOST],
 }
 
-/// All that is needed of a matrix and a vector.
+/// Inputs of a product: a matrix and a vector.
 pub struct Job<'a, T, V> {
     view: View<'a>,
     values: V,
     x: &'a [T],
-    /// Of each phase.
+    /// By phase.
     nodes: Vec<Nodes>,
 }
 
 impl<'a, T: Element, V: Values<T>> Job<'a, T, V> {
-    /// For a matrix with at most [`MAX_COLS`] columns.
+    /// Takes a matrix with at most [`MAX_COLS`] columns.
     pub fn new(view: View<'a>, values: V, x: &'a [T]) -> Self {
         assert!(x.len() as u64 <= MAX_COLS, "columns in 32 bits");
         let block = view.head.block;
@@ -69,10 +73,11 @@ impl<'a, T: Element, V: Values<T>> Job<'a, T, V> {
         Self { view, values, x, nodes: (0..block).map(of_phase).collect() }
     }
 
-    /// The sums of the lanes of slice `i`.
+    /// The sums of the lanes of slice `i`; `None` if its codes have 8 bytes.
     ///
     /// # Safety
-    /// For code that is made for AVX-512; the matrix's tables have been checked, and `x` has as many elements as it columns.
+    /// The caller must be compiled for AVX-512. The matrix's tables must have been checked, and `x`
+    /// must have as many elements as the matrix has columns.
     #[inline(always)]
     pub unsafe fn slice(&self, i: usize, slice: &Slice) -> Option<[T; LANES]> {
         let mut sums = [T::default(); LANES];
@@ -103,7 +108,7 @@ impl<'a, T: Element, V: Values<T>> Job<'a, T, V> {
                 _ => return None,
             }
         };
-        // SAFETY: there is room for 32.
+        // SAFETY: `sums` has room for 32 elements.
         unsafe {
             T::store(sums.as_mut_ptr(), low);
             T::store(sums.as_mut_ptr().add(HALF), high);
@@ -116,7 +121,8 @@ impl<'a, T: Element, V: Values<T>> Job<'a, T, V> {
         let steps = self.view.steps(slice);
         let of = self.values.of_slice(i, slice);
         let first = slice.base.wrapping_add(u64::from(slice.place) * LANES as u64);
-        // SAFETY: columns of elements have been checked; no others are read, since masked loads read nothing else.
+        // SAFETY: the columns of elements have been checked. Masked loads do not access any other
+        // columns.
         unsafe {
             let mut sums = [T::zero(); 2];
             for k in 0..steps.len() {
@@ -143,7 +149,8 @@ impl<'a, T: Element, V: Values<T>> Job<'a, T, V> {
         let codes = self.view.codes(slice);
         let of = self.values.of_slice(i, slice);
         let x = self.x.as_ptr();
-        // SAFETY: columns of elements have been checked, and only those in the mask are gathered.
+        // SAFETY: the columns of elements have been checked, and only those in the mask are
+        // gathered.
         unsafe {
             let origins = self.origins(slice);
             let mut sums = [T::zero(); 2];
@@ -179,7 +186,8 @@ impl<'a, T: Element, V: Values<T>> Job<'a, T, V> {
         let phase = slice.phase(block);
         let nodes = &self.nodes[phase];
         let x = self.x.as_ptr();
-        // SAFETY: as above. Blocks have two rows at least, so there are 16 nodes at most.
+        // SAFETY: as above. Blocks have at least two rows, and with two rows the phase is 0, so
+        // there are at most 16 nodes.
         unsafe {
             let of_lane = nodes.of_lane.as_ptr();
             let of_lane = [_mm512_loadu_si512(of_lane.cast()), _mm512_loadu_si512(of_lane.add(HALF).cast())];
@@ -211,7 +219,7 @@ impl<'a, T: Element, V: Values<T>> Job<'a, T, V> {
         }
     }
 
-    /// Blocks with a side of up to 4.
+    /// Slices with blocks whose side is at most 4.
     #[inline(always)]
     unsafe fn small_blocks<const B: usize>(&self, i: usize, slice: &Slice, to: &mut [T; LANES]) {
         let n_groups = LANES / T::GROUP;
@@ -222,9 +230,10 @@ impl<'a, T: Element, V: Values<T>> Job<'a, T, V> {
         let nodes = &self.nodes[phase];
         let x = self.x.as_ptr();
         let side = (1u8 << B) - 1;
-        // SAFETY: as above. Only elements of blocks are read: of nodes that are there, as many as a block's side; or four, where the
-        // vector has so many from there on. There are never more nodes in a group than two registers hold: 16 lanes are of 8 at
-        // most, 8 lanes of 4.
+        // SAFETY: as above. For each node, the reads are either `side` elements of its block, if it
+        // has an element here, or four elements, if the vector has that many from each column on.
+        // A group never has more nodes than two registers hold: 16 lanes have at most 8 nodes,
+        // 8 lanes have at most 4.
         unsafe {
             let mut numbers = [[_mm512_setzero_si512(); B]; MOST];
             for group in 0..n_groups {
@@ -235,17 +244,17 @@ impl<'a, T: Element, V: Values<T>> Job<'a, T, V> {
             let lanes_of = _mm512_loadu_si512(nodes.lanes.as_ptr().cast());
             let origins = self.node_origins(slice, phase, nodes.n);
             let present = ((1u32 << nodes.n) - 1) as u16;
-            // From this column on there are no four.
+            // From this column on, fewer than four elements remain.
             let end = self.x.len().saturating_sub(3) as u32;
             let mut sums = [T::zeros(); MOST];
-            // As many more as the last group may look at.
+            // Padding for the nodes that the last group may read.
             let mut columns = [0u32; HALF + 8];
             for k in 0..steps.len() {
                 let one = step(steps, k);
                 let width = usize::from(slice.width);
                 let code = load_codes_of(&codes[k * nodes.n * width..][..nodes.n * width], width, present);
                 let at = _mm512_add_epi32(_mm512_add_epi32(origins, _mm512_set1_epi32(one.offset as i32)), code);
-                // Nodes that have no element here begin at column 0; what they meet is not added.
+                // Nodes without an element here use column 0; their products are not added.
                 let here = _mm512_test_epi32_mask(lanes_of, _mm512_set1_epi32(one.mask as i32));
                 let at = _mm512_maskz_mov_epi32(here, at);
                 _mm512_storeu_si512(columns.as_mut_ptr().cast(), at);
@@ -274,10 +283,10 @@ impl<'a, T: Element, V: Values<T>> Job<'a, T, V> {
         }
     }
 
-    /// What is added to the columns of each lane.
+    /// The part of the columns of each lane that does not depend on the step.
     #[inline(always)]
     unsafe fn origins(&self, slice: &Slice) -> [__m512i; 2] {
-        // SAFETY: instructions; there are 16 numbers, and 32 places in `own`.
+        // SAFETY: register instructions, and loads from arrays of 16 and 32 numbers.
         unsafe {
             let base = _mm512_set1_epi32(slice.base as i32);
             if !slice.has(RELATIVE) {
@@ -291,7 +300,7 @@ impl<'a, T: Element, V: Values<T>> Job<'a, T, V> {
             }
             let mut own = [0u32; LANES];
             if block == 1 {
-                // The last slice may have fewer.
+                // The last slice may have fewer rows.
                 let order = &self.view.order(slice.order_at as usize)[..usize::from(slice.n_lanes)];
                 let window = slice.place as usize / (WINDOW / LANES) * WINDOW;
                 for (own, row) in own.iter_mut().zip(order) {
@@ -308,11 +317,11 @@ impl<'a, T: Element, V: Values<T>> Job<'a, T, V> {
         }
     }
 
-    /// What is added to the columns of each node.
+    /// The part of the columns of each node that does not depend on the step.
     #[inline(always)]
     unsafe fn node_origins(&self, slice: &Slice, phase: usize, n: usize) -> __m512i {
         let block = self.view.head.block;
-        // SAFETY: instructions; there are 16 numbers.
+        // SAFETY: register instructions, and loads from arrays of 16 numbers.
         unsafe {
             let base = _mm512_set1_epi32(slice.base as i32);
             if !slice.has(RELATIVE) {
@@ -325,7 +334,7 @@ impl<'a, T: Element, V: Values<T>> Job<'a, T, V> {
                 }
                 at => {
                     let mut own = [0u32; HALF];
-                    // The last slice may have fewer.
+                    // The last slice may have fewer nodes.
                     for (own, node) in own.iter_mut().zip(self.view.order(at as usize)).take(n) {
                         *own = u32::from(u16::from_le_bytes(*node));
                     }
@@ -344,10 +353,10 @@ fn halves(mask: u32) -> (u16, u16) {
     (mask as u16, (mask >> 16) as u16)
 }
 
-/// Codes of `width` bytes, 16 at most: those of `present`, and zeros.
+/// Loads at most 16 codes of `width` bytes: those in `present`, and zeros elsewhere.
 ///
 /// # Safety
-/// For code that is made for AVX-512; those codes are there.
+/// The caller must be compiled for AVX-512, and `codes` must contain the codes in `present`.
 #[inline(always)]
 unsafe fn load_codes_of(codes: &[u8], width: usize, present: u16) -> __m512i {
     fetch_ahead(codes);
@@ -362,13 +371,13 @@ unsafe fn load_codes_of(codes: &[u8], width: usize, present: u16) -> __m512i {
     }
 }
 
-/// 16 codes of `W` bytes, those of `present`, and zeros.
+/// Loads 16 codes of `W` bytes: those in `present`, and zeros elsewhere.
 ///
 /// # Safety
-/// For code that is made for AVX-512; those codes are there.
+/// The caller must be compiled for AVX-512, and the codes in `present` must exist at `from`.
 #[inline(always)]
 pub unsafe fn load_codes<const W: usize>(from: *const u8, present: u16) -> __m512i {
-    // SAFETY: the caller has so many codes; no others are read.
+    // SAFETY: the caller promises that these codes exist; nothing else is read.
     unsafe {
         match W {
             0 => _mm512_setzero_si512(),

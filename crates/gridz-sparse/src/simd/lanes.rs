@@ -1,61 +1,65 @@
-//! 16 elements at a time: one register of floats, two of doubles.
+//! 16 elements at a time: one register of f32, two of f64.
 
 use std::arch::x86_64::*;
 
-/// Most registers that 32 elements are.
+/// Largest number of registers that 32 elements take.
 pub const MOST: usize = 4;
 
-/// Elements of which 16 are a vector, or two.
+/// Element types with vectors of 16, in one or two registers.
 ///
 /// # Safety
-/// All functions need AVX-512 (F, BW, DQ, VL) and must be inlined into code that is made for it.
+/// All functions need AVX-512 (F, BW, DQ, VL) and must be inlined into code that is compiled for
+/// it.
 pub unsafe trait Lanes: Copy {
-    /// 16 of them.
+    /// A vector of 16 elements.
     type Vector: Copy;
     /// Zeros.
     unsafe fn zero() -> Self::Vector;
-    /// 16 that lie side by side.
+    /// 16 contiguous elements.
     unsafe fn load(from: *const Self) -> Self::Vector;
-    /// Those of `mask`, and zeros.
+    /// The contiguous elements in `mask`, and zeros elsewhere.
     unsafe fn load_some(mask: u16, from: *const Self) -> Self::Vector;
-    /// Those at `from + at` of `mask`, and zeros.
+    /// The elements at `from + at` in `mask`, and zeros elsewhere.
     unsafe fn gather(mask: u16, from: *const Self, at: __m512i) -> Self::Vector;
-    /// Those with the numbers `at`.
+    /// Permutes a vector: lane i gets element `at[i]`.
     unsafe fn pick(of: Self::Vector, at: __m512i) -> Self::Vector;
-    /// 16 times the same.
+    /// Broadcasts one value.
     unsafe fn same(value: Self) -> Self::Vector;
-    /// 16 of which each one's bits are those of a number at `from`, of `width` bytes, moved to the left and added to `first`.
+    /// 16 elements whose bits are `first` plus a number at `from`. Numbers have `width` bytes and
+    /// are shifted left by `shift`.
     unsafe fn of_numbers(from: *const u8, width: u8, shift: u8, first: u64) -> Self::Vector;
     /// One register.
     type Register: Copy;
-    /// Elements of a register.
+    /// Number of elements in a register.
     const GROUP: usize;
     /// Zeros.
     unsafe fn zeros() -> Self::Register;
-    /// The first elements, those of `side`, of as many nodes as two registers have room for with 4 each: those of `present`, at
-    /// `from + columns[node]`, and zeros.
+    /// The elements in `side` of each node in `present`, starting at `from + columns[node]`, and
+    /// zeros elsewhere. Each node takes four elements of the two registers, which determines the
+    /// number of nodes.
     unsafe fn nodes(from: *const Self, columns: *const u32, present: u32, side: u8) -> [Self::Register; 2];
-    /// Four elements from the first one of each node on, of as many nodes as two registers have room for, at `from + columns[node]`.
+    /// Four elements of each node, starting at `from + columns[node]`, for as many nodes as two
+    /// registers hold.
     unsafe fn whole_nodes(from: *const Self, columns: *const u32) -> [Self::Register; 2];
-    /// Numbers for [`Lanes::pick_of`], of which a register has fewer if elements are large.
+    /// Indices for [`Lanes::pick_of`]; only the first 8 are used if a register has 8 elements.
     unsafe fn numbers(numbers: &[u32; 16]) -> __m512i;
-    /// Those elements of two registers that have these numbers.
+    /// Permutes two registers: lane i gets the element with the index `numbers[i]`.
     unsafe fn pick_of(of: [Self::Register; 2], numbers: __m512i) -> Self::Register;
     /// `sum + a × b` in `mask`, each rounded.
     unsafe fn add_group(mask: u16, sum: Self::Register, a: Self::Register, b: Self::Register) -> Self::Register;
-    /// The registers of 32 elements; what is left is anything.
+    /// The registers of 32 elements; unused entries are unspecified.
     fn groups(vectors: [Self::Vector; 2]) -> [Self::Register; MOST];
-    /// Puts them side by side.
+    /// Stores a register as contiguous elements.
     unsafe fn store_group(to: *mut Self, group: Self::Register);
     /// `sum + a × b`, each rounded.
     unsafe fn add_product(sum: Self::Vector, a: Self::Vector, b: Self::Vector) -> Self::Vector;
-    /// The same in `mask`, and `sum` elsewhere.
+    /// `sum + a × b` in `mask`, each rounded, and `sum` elsewhere.
     unsafe fn add_some(mask: u16, sum: Self::Vector, a: Self::Vector, b: Self::Vector) -> Self::Vector;
-    /// Puts 16 side by side.
+    /// Stores 16 contiguous elements.
     unsafe fn store(to: *mut Self, vector: Self::Vector);
 }
 
-// SAFETY: nothing but instructions of AVX-512; pointers are the caller's.
+// SAFETY: AVX-512 instructions only; the caller is responsible for pointers.
 #[allow(clippy::undocumented_unsafe_blocks, reason = "one intrinsic each, whose promises are the trait's")]
 unsafe impl Lanes for f32 {
     type Vector = __m512;
@@ -177,7 +181,7 @@ unsafe impl Lanes for f32 {
     }
 }
 
-/// Elements 0 to 7 of 16, and 8 to 15.
+/// Elements 0 to 7 of a vector, and 8 to 15.
 type Pair = (__m512d, __m512d);
 
 // SAFETY: as above.
@@ -207,7 +211,7 @@ unsafe impl Lanes for f64 {
         unsafe {
             let zero = _mm512_setzero_pd();
             let first = _mm512_mask_i32gather_pd::<8>(zero, low, _mm512_castsi512_si256(at), from);
-            // Nodes of large blocks are few.
+            // Large blocks have few nodes, so the upper half is often empty.
             let second = match high {
                 0 => zero,
                 _ => _mm512_mask_i32gather_pd::<8>(zero, high, _mm512_extracti64x4_epi64::<1>(at), from),
@@ -322,9 +326,10 @@ unsafe impl Lanes for f64 {
     }
 }
 
-// Functions, and no closures: those would be made for any CPU, and call every instruction.
+// Functions instead of closures: closures would be compiled without AVX-512, and each intrinsic
+// would become a call.
 
-/// The elements of node `i`.
+/// The elements of node `i` in `side`, if the node is in `present`, else zeros.
 #[inline(always)]
 unsafe fn node_f32(from: *const f32, columns: *const u32, present: u32, side: u8, i: usize) -> __m128 {
     let mask = if present >> i & 1 != 0 { side } else { 0 };
@@ -332,7 +337,7 @@ unsafe fn node_f32(from: *const f32, columns: *const u32, present: u32, side: u8
     unsafe { _mm_maskz_loadu_ps(mask, from.wrapping_add(*columns.add(i) as usize)) }
 }
 
-/// The same.
+/// The elements of node `i` in `side`, if the node is in `present`, else zeros.
 #[inline(always)]
 unsafe fn node_f64(from: *const f64, columns: *const u32, present: u32, side: u8, i: usize) -> __m256d {
     let mask = if present >> i & 1 != 0 { side } else { 0 };
@@ -340,16 +345,17 @@ unsafe fn node_f64(from: *const f64, columns: *const u32, present: u32, side: u8
     unsafe { _mm256_maskz_loadu_pd(mask, from.wrapping_add(*columns.add(i) as usize)) }
 }
 
-/// `first` and 8 numbers of `width` bytes that are moved to the left, added modulo 2^64.
+/// `first` plus 8 numbers of `width` bytes, shifted left, modulo 2^64.
 #[inline(always)]
 unsafe fn bits_of_8(from: *const u8, width: u8, shift: u8, first: u64) -> __m512i {
-    // SAFETY: no more than the 8 numbers is read.
+    // SAFETY: only the bytes of the 8 numbers are read.
     unsafe {
         let numbers = match width {
             0 => _mm512_setzero_si512(),
             1 => _mm512_cvtepu8_epi64(_mm_loadl_epi64(from.cast())),
             2 => _mm512_cvtepu16_epi64(_mm_loadu_si128(from.cast())),
-            // Each three words of four bytes go to a quarter of their own, and there each number to its place.
+            // Each group of three 4-byte words moves to a quarter of its own. Then each number
+            // moves to its position there.
             3 => {
                 let all = _mm256_maskz_loadu_epi32(0x3f, from.cast());
                 let quarters = _mm256_permutevar8x32_epi32(all, _mm256_setr_epi32(0, 1, 2, 2, 3, 4, 5, 5));
