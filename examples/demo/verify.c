@@ -5,9 +5,10 @@
  * prints one row per dataset of REFERENCE and exits with 1 if any value, type or extent differs, or a
  * dataset is missing.  The columns:
  *
- * codec     the codec of the chunks of FILE, read from the chunks themselves: byte 5 of each gridz
- * frame, and its parameter.  "lorenzo 30/32": the other two chunks did not shrink and are stored
- * raw, or another codec wrote them. "-": gridz is not in the dataset's filter pipeline.
+ *   codec     what compressed the chunks of FILE, taken from the chunks themselves: byte 5 of each
+ *             gridz frame, and its parameter.  "lorenzo 30/32": the other two chunks did not shrink and
+ *             are stored raw, or another codec wrote them.
+ *             "-": gridz is not in the dataset's filter pipeline.
  *   raw       bytes of the dataset's elements; "-" where they have variable length, because then
  *             HDF5 keeps the data elsewhere and a filter sees only the pointers, and where HDF5 has
  *             stored nothing because nothing was written

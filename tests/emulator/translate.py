@@ -67,8 +67,8 @@ MEANINGS = {
 
 
 def end_of_parentheses(text, begin):
-    """Position after the parenthesis that closes the one at `begin`; strings must not contain
-    parentheses."""
+    """Position after the parenthesis that closes the one at `begin`; parentheses in strings
+    are ignored."""
     depth, at = 0, begin
     while True:
         character = text[at]

@@ -140,7 +140,7 @@ pub fn count(name: &CStr) -> i32 {
 /// call, or `None` with a real driver.
 ///
 /// # Safety
-/// `memory` stays allocated until then, `variants` too, and no other thread uses `memory` while a
+/// `memory` and `variants` stay allocated until then, and no other thread uses `memory` while a
 /// kernel runs.
 pub unsafe fn change(memory: *mut u8, variants: &[u8], n_bytes: usize, seed: u64) -> Option<u64> {
     type Change = extern "C" fn(*mut c_void, *const c_void, usize, u32, u64) -> u64;

@@ -35,7 +35,7 @@ pub struct Block {
 /// Parameters of the choice, which differ between codecs.
 #[derive(Clone, Copy)]
 pub struct Rule {
-    /// The orders that are tried first, besides those that are equal on all axes.
+    /// The orders that are tried first, in addition to order 3 on every axis.
     pub first: &'static [Orders],
     /// One row of this number is sampled.
     pub one_of: usize,
