@@ -109,7 +109,7 @@ if ! python3 fields.py "$fields/512" 512 >/dev/null || ! python3 fields.py "$fie
 fi
 python3 kinds.py "$fields/512" || fail
 
-to_words() { # one field table entry a line, with the folder prepended to each file
+to_words() { # one word of a field table a line, with the folder prepended to each file
     sed "s|^|$fields/512/|" | tr ' ' '\n'
 }
 
