@@ -1,24 +1,24 @@
-// Speed of whole frames on the GPU: arrays and frames in GPU memory, through the asynchronous C
-// API.
+//! Speed of whole frames on the GPU: arrays and frames in GPU memory, through the asynchronous C
+//! API.
 //!
-// `gpu_throughput REQUEST FILE f32|f64|i16|i32|i64|u16|u8 EXTENTS CHUNKS …`, where REQUEST is a
-// codec's name or text such as `szp,rel=1e-3`: for each four words, chunks of these extents from a
-// raw file, which is repeated if it is too short.
-//
-// Times are medians of 25 calls after 3 warm-up calls, by events around each call. Compression is
-// measured only if the codec has kernels for it; otherwise the CPU produces the frames. The stream
-// is blocked before the first event until everything is submitted. So a time contains all work of
-// the GPU for the call, and none of the host. The host's time to submit a call is reported
-// separately.
-//
-// GB/s are 1e9 raw bytes a second. Decompressed arrays are compared with the source, in modes with
-// a bound by that bound. For one chunk with three axes, a box of 64 elements a side and a plane of
-// the slowest axis are also read; `unchecked` means without verifying checksums.
+//! `gpu_throughput REQUEST FILE f32|f64|i16|i32|i64|u16|u8 EXTENTS CHUNKS …`, where REQUEST is a
+//! codec's name or text such as `szp,rel=1e-3`: for each four words, chunks of these extents from a
+//! raw file, which is repeated if it is too short.
+//!
+//! Times are medians of 25 calls after 3 warm-up calls, by events around each call. Compression is
+//! measured only if the codec has kernels for it; otherwise the CPU produces the frames. The stream
+//! is blocked before the first event until everything is submitted. So a time contains all work of
+//! the GPU for the call, and none of the host. The host's time to submit a call is reported
+//! separately.
+//!
+//! GB/s are 1e9 raw bytes a second. Decompressed arrays are compared with the source, in modes with
+//! a bound by that bound. For one chunk with three axes, a box of 64 elements a side and a plane of
+//! the slowest axis are also read; `unchecked` means without verifying checksums.
 //!
 //! `gpu_throughput once REQUEST FILE …`: the same calls once each, without times, for profilers.
 //!
-// `gpu_throughput first-call`: the latency of a program's first call, with an existing CUDA
-// context.
+//! `gpu_throughput first-call`: the latency of a program's first call, with an existing CUDA
+//! context.
 
 #![allow(unsafe_code, reason = "calls the C API and the CUDA driver")]
 

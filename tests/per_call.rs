@@ -1,4 +1,4 @@
-// Calls in steady state (the third call of a kind) allocate nothing.
+//! Calls in steady state (the third call of a kind) allocate nothing.
 #![allow(unsafe_code, reason = "an allocator that counts, and the functions that C calls")]
 
 mod common;

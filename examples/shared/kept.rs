@@ -1,4 +1,4 @@
-// Checks a decoded array against the guarantee of its request.
+//! Checks a decoded array against the guarantee of its request.
 
 use gridz::quality::{self, Bound};
 use gridz::{Array, Context, Mode, Request};

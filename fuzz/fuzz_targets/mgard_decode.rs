@@ -1,5 +1,5 @@
-// The mgard codec with any elements and any bound, and its decoder with payloads damaged in a few
-// places. Random bytes would not pass the checks of the lengths at the front.
+//! The mgard codec with any elements and any bound, and its decoder with payloads damaged in a few
+//! places. Random bytes would not pass the checks of the lengths at the front.
 #![no_main]
 
 mod blocks;

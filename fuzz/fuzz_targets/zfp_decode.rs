@@ -1,5 +1,5 @@
-// The zfp codec with any elements and any parameters, and its decoder with payloads damaged in a
-// few places. Random bytes would not pass the checks of the sums in the index.
+//! The zfp codec with any elements and any parameters, and its decoder with payloads damaged in a
+//! few places. Random bytes would not pass the checks of the sums in the index.
 #![no_main]
 
 mod blocks;

@@ -1,5 +1,5 @@
-// Whole datasets in an in-memory store: reads return what was written, for all boxes, strides and
-// threads. A store that fails or is slow causes no avoidable harm.
+//! Whole datasets in an in-memory store: reads return what was written, for all boxes, strides and
+//! threads. A store that fails or is slow causes no avoidable harm.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,8 +1,8 @@
-// The HDF5 filter as used by Rust programs: through the C interface of the system's libhdf5, with
-// the plugin that cargo built together with this test.
-//
-// `tests/hosts` tests many other hosts. Here the filter and the library are compared directly: each
-// reads what the other writes, and both write the same bytes.
+//! The HDF5 filter as used by Rust programs: through the C interface of the system's libhdf5, with
+//! the plugin that cargo built together with this test.
+//!
+//! `tests/hosts` tests many other hosts. Here the filter and the library are compared directly: each
+//! reads what the other writes, and both write the same bytes.
 //! one writes the other reads, and both write the same bytes.
 
 #![allow(unsafe_code)] // every call of libhdf5

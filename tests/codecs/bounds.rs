@@ -1,5 +1,5 @@
-// Error bounds hold for all types, in any part of an array, after any number of rewrites, and with
-// the same bytes everywhere.
+//! Error bounds hold for all types, in any part of an array, after any number of rewrites, and with
+//! the same bytes everywhere.
 
 use crate::common::bounds::{Bound, assert_kept, part_bytes};
 use crate::common::generate::{GENERATORS, Input};

@@ -1,5 +1,5 @@
-// Special cases of cci: repeated rows, runs, rows that restart, and numbers at the limits of their
-// types.
+//! Special cases of cci: repeated rows, runs, rows that restart, and numbers at the limits of their
+//! types.
 
 use crate::common::generate::{Input, Xorshift};
 use crate::common::{Tally, assert_same_bytes, cases, compress, decompress};

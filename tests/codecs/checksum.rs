@@ -1,8 +1,8 @@
-// The payload checksum against rearrangements, patterns that defeat sums with regular weights, and
-// random damage.
+//! The payload checksum against rearrangements, patterns that defeat sums with regular weights, and
+//! random damage.
 //!
-// Every family of damages is also applied to the checksum of format version 1, whose weights were 1
-// and the position. That checksum must miss some of them; otherwise the family would prove nothing.
+//! Every family of damages is also applied to the checksum of format version 1, whose weights were 1
+//! and the position. That checksum must miss some of them; otherwise the family would prove nothing.
 
 use std::time::Instant;
 

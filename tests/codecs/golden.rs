@@ -1,12 +1,12 @@
-// Frames that must stay readable forever.
+//! Frames that must stay readable forever.
 //!
-// `golden/v5/<codec>/` holds frames of this format with their manifest. The encoder must still
-// produce each of them byte for byte. A change of the bytes needs a decision: either a new codec
-// version, or, if only the writer's choices within the format change, `only_read` for the old frame
-// and a new frame next to it. The decoder must read all frames except the `withdrawn` ones, whose
-// layout changed before it was released. `golden/v5_reject/` holds frames that must be refused,
-// with the expected error. Files are only ever added, by `cargo test --test codecs -- --ignored
-// golden::bless`, which never changes existing ones.
+//! `golden/v5/<codec>/` holds frames of this format with their manifest. The encoder must still
+//! produce each of them byte for byte. A change of the bytes needs a decision: either a new codec
+//! version, or, if only the writer's choices within the format change, `only_read` for the old frame
+//! and a new frame next to it. The decoder must read all frames except the `withdrawn` ones, whose
+//! layout changed before it was released. `golden/v5_reject/` holds frames that must be refused,
+//! with the expected error. Files are only ever added, by `cargo test --test codecs -- --ignored
+//! golden::bless`, which never changes existing ones.
 
 use std::fs;
 

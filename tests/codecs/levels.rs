@@ -1,5 +1,5 @@
-// Every CPU level writes the same bytes, reads the bytes of every other level, and accesses nothing
-// else.
+//! Every CPU level writes the same bytes, reads the bytes of every other level, and accesses nothing
+//! else.
 
 #![allow(unsafe_code)] // guard pages
 

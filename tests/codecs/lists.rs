@@ -1,4 +1,4 @@
-// Every list of codecs, levels and modes that is not generated from the registry agrees with it.
+//! Every list of codecs, levels and modes that is not generated from the registry agrees with it.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-// mgard: error bounds and mean-square bounds hold for any array, with the same bytes everywhere.
+//! mgard: error bounds and mean-square bounds hold for any array, with the same bytes everywhere.
 
 use crate::common::bounds::{Bound, Number, assert_kept, number};
 use crate::common::generate::{GENERATORS, Input};

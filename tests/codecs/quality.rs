@@ -1,4 +1,4 @@
-// The report of `quality::compare` against the direct formulas, on small arrays.
+//! The report of `quality::compare` against the direct formulas, on small arrays.
 
 use crate::common::Tally;
 use gridz::codec::missing::MissingElements;

@@ -1,5 +1,5 @@
-// Sparse matrices compared with simple loops, bit for bit, at every instruction level and for
-// several numbers of threads; and damaged frames.
+//! Sparse matrices compared with simple loops, bit for bit, at every instruction level and for
+//! several numbers of threads; and damaged frames.
 
 use crate::common::damage::Answers;
 use crate::common::generate::Xorshift;

@@ -1,10 +1,10 @@
-// Frames of sparse matrices that must stay readable forever; see `golden.rs`.
+//! Frames of sparse matrices that must stay readable forever; see `golden.rs`.
 //!
-// `golden/v5_matrices/` holds the frames. They are read to the same rows and have the same product.
-// Of the frames with the same input, the writer still produces the last one, byte for byte; earlier
-// writers produced all others. `golden/v5_matrices_reject/` holds frames that must be refused, with
-// the expected error. Files are only ever added, by `cargo test --test codecs -- --ignored
-// sparse_golden::bless`, which never changes existing ones.
+//! `golden/v5_matrices/` holds the frames. They are read to the same rows and have the same product.
+//! Of the frames with the same input, the writer still produces the last one, byte for byte; earlier
+//! writers produced all others. `golden/v5_matrices_reject/` holds frames that must be refused, with
+//! the expected error. Files are only ever added, by `cargo test --test codecs -- --ignored
+//! sparse_golden::bless`, which never changes existing ones.
 
 use std::collections::BTreeSet;
 use std::fs;

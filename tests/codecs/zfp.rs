@@ -1,4 +1,4 @@
-// zfp: whole payloads contain libzfp's streams; other elements are kept exactly.
+//! zfp: whole payloads contain libzfp's streams; other elements are kept exactly.
 
 use crate::common::bounds::{Bound, assert_kept};
 use crate::common::fields::FIELDS;

@@ -1,4 +1,4 @@
-// Frames of sparse matrices that are valid except for the defect in their names.
+//! Frames of sparse matrices that are valid except for the defect in their names.
 
 use gridz::ErrorKind::{self, Corrupt, Truncated, UnsupportedFormat};
 use gridz::cpu::pool::Pool;

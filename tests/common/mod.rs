@@ -1,4 +1,4 @@
-// Helpers for several test programs.
+//! Helpers for several test programs.
 #![allow(dead_code)] // each test program uses only some of it
 
 pub mod bounds;

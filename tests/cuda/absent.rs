@@ -1,4 +1,4 @@
-// Without a driver: everything works on the CPU, and a request for the GPU fails with the reason.
+//! Without a driver: everything works on the CPU, and a request for the GPU fails with the reason.
 
 #![allow(unsafe_code, reason = "calls the C API")]
 

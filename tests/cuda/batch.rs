@@ -1,6 +1,6 @@
-// Batches of chunks in GPU memory, with a mock driver: which stream and context receive which
-// calls, which requests are refused, and that no call blocks. The mock computes nothing;
-// `tests/gpu` compares frames.
+//! Batches of chunks in GPU memory, with a mock driver: which stream and context receive which
+//! calls, which requests are refused, and that no call blocks. The mock computes nothing;
+//! `tests/gpu` compares frames.
 #![allow(unsafe_code, reason = "addresses that are no memory")]
 
 use std::ffi::c_void;

@@ -1,5 +1,5 @@
-// `cuda` on a real GPU, with the kernels of `kernels/common/selftest.cu`. Ignored by default:
-// `cargo test --test cuda -- --ignored device::` runs it, and fails without a GPU.
+//! `cuda` on a real GPU, with the kernels of `kernels/common/selftest.cu`. Ignored by default:
+//! `cargo test --test cuda -- --ignored device::` runs it, and fails without a GPU.
 #![allow(unsafe_code, reason = "fork, and kernels")]
 
 use std::ffi::c_void;

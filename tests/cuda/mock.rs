@@ -1,5 +1,5 @@
-// Every branch of `cuda`, with a mock driver that fails on request: the resulting error, the
-// remaining allocations, and that nothing crashes.
+//! Every branch of `cuda`, with a mock driver that fails on request: the resulting error, the
+//! remaining allocations, and that nothing crashes.
 #![allow(unsafe_code, reason = "fork, and the mock's functions")]
 
 use std::ffi::c_void;

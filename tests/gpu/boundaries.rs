@@ -1,5 +1,5 @@
-// Arrays at the boundary between a codec's frame and a stored one, which the kernels decide while
-// they run.
+//! Arrays at the boundary between a codec's frame and a stored one, which the kernels decide while
+//! they run.
 
 use gridz::{Array, ByteOrder, DType};
 

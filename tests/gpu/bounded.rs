@@ -1,5 +1,5 @@
-// szp and mgard: bounds of all modes, fill values, and elements that have no code or would exceed
-// their bound.
+//! szp and mgard: bounds of all modes, fill values, and elements that have no code or would exceed
+//! their bound.
 
 use gridz::codec::missing::MissingElements;
 use gridz::codec::mode::Mode;

@@ -1,5 +1,5 @@
-// Many chunks at once through the GPU pipelines: packed frames equal the CPU's for every location
-// of arrays and frames, and any number of batches.
+//! Many chunks at once through the GPU pipelines: packed frames equal the CPU's for every location
+//! of arrays and frames, and any number of batches.
 
 use std::ffi::CStr;
 

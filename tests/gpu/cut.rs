@@ -1,5 +1,5 @@
-// zfp: blocks truncated by rate, precision, bounds or all four numbers, fill values, elements that
-// blocks cannot represent, arrays without a range, and chunks of a few elements.
+//! zfp: blocks truncated by rate, precision, bounds or all four numbers, fill values, elements that
+//! blocks cannot represent, arrays without a range, and chunks of a few elements.
 
 use gridz::{ByteOrder, DType, Mode, Request};
 

@@ -1,5 +1,5 @@
-// The CUDA driver as an application uses it: its own memory, streams, events and graphs, created
-// without gridz. Panics on every error.
+//! The CUDA driver as an application uses it: its own memory, streams, events and graphs, created
+//! without gridz. Panics on every error.
 #![allow(dead_code)] // the bench uses only some of it
 
 use std::ffi::c_void;

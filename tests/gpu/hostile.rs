@@ -1,5 +1,5 @@
-// Damaged and foreign frames: the GPU refuses them exactly when the CPU does, and nothing else is
-// affected.
+//! Damaged and foreign frames: the GPU refuses them exactly when the CPU does, and nothing else is
+//! affected.
 
 use gridz::codec::Decision;
 use gridz::codec::mode::Mode;

@@ -1,5 +1,5 @@
-// Chunks of more than 4 GiB. They are filled on the device with pieces whose length divides no
-// power of two, so that an address or length truncated to 32 bits is detected.
+//! Chunks of more than 4 GiB. They are filled on the device with pieces whose length divides no
+//! power of two, so that an address or length truncated to 32 bits is detected.
 
 use gridz::cpu::level::Level;
 use gridz::format::header::Header;

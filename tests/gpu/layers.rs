@@ -1,5 +1,5 @@
-// mgard with several layers: the GPU's frames equal the CPU's in all modes, and the cases for which
-// layers exist do occur.
+//! mgard with several layers: the GPU's frames equal the CPU's in all modes, and the cases for which
+//! layers exist do occur.
 
 use gridz::codec::mode::Mode;
 use gridz::format::header::header_bytes;

@@ -1,4 +1,4 @@
-// Parts of frames: the results are the same for host and GPU memory, as source and as destination.
+//! Parts of frames: the results are the same for host and GPU memory, as source and as destination.
 
 use gridz::cuda::DeviceSlice;
 use gridz::device::{Destination, Source, count_blocks, decompress_progressive, inspect_progressive};

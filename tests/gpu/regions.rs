@@ -1,5 +1,5 @@
-// Regions of frames: the same elements as the CPU's, for any location of frame and destination, and
-// no other bytes are written.
+//! Regions of frames: the same elements as the CPU's, for any location of frame and destination, and
+//! no other bytes are written.
 
 use std::ffi::{CStr, c_void};
 use std::ptr;

@@ -1,4 +1,4 @@
-// Batches of all shapes, contents and memory locations.
+//! Batches of all shapes, contents and memory locations.
 
 use gridz::codec::mode::Mode;
 use gridz::codec::registry;

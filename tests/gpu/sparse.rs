@@ -1,4 +1,4 @@
-// Sparse matrices on a GPU: the same bits as on the CPU, for every kind of slice and of values.
+//! Sparse matrices on a GPU: the same bits as on the CPU, for every kind of slice and of values.
 
 use std::time::Instant;
 

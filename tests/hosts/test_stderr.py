@@ -1,4 +1,4 @@
-"""What gridz prints goes to stderr, and never into a file that has become descriptor 2."""
+"""gridz prints to stderr, and never into a file that has become descriptor 2."""
 
 import os
 import subprocess

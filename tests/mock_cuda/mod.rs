@@ -1,5 +1,5 @@
-// Runs the body of a test in a separate process, whose libcuda is a mock or missing. Reason: a
-// process looks for the driver only once, and this machine may have a real one.
+//! Runs the body of a test in a separate process, whose libcuda is a mock or missing. Reason: a
+//! process looks for the driver only once, and this machine may have a real one.
 #![allow(dead_code)] // each test program uses only some of it
 #![allow(unsafe_code, reason = "calls the mock's functions")]
 

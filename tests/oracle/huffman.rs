@@ -1,5 +1,5 @@
-// A second encoder of `huffman`, written from `SPEC.md` alone. It finds the order of a lane's words
-// by simulating the reader.
+//! A second encoder of `huffman`, written from `SPEC.md` alone. It finds the order of a lane's words
+//! by simulating the reader.
 
 use gridz::codec::huffman::Huffman as Codec;
 use gridz::codec::{Codec as _, Decision, Job, Terms};

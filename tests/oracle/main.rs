@@ -1,5 +1,5 @@
-// Compares the crate's codecs with second, naive implementations; see [`ndzip`], [`lorenzo`],
-// [`szp`] and [`huffman`].
+//! Compares the crate's codecs with second, naive implementations; see [`ndzip`], [`lorenzo`],
+//! [`szp`] and [`huffman`].
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,4 +1,5 @@
-"""The commands on arrays outside of HDF5, and what all commands share: exit codes, JSON, help, the manual page."""
+"""The commands on arrays outside HDF5, and common features of all commands: exit codes, JSON, help,
+the manual page."""
 
 from __future__ import annotations
 

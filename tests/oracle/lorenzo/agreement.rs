@@ -1,4 +1,4 @@
-// The crate's payloads equal those of the oracle.
+//! The crate's payloads equal those of the oracle.
 
 mod decimals;
 mod masks;

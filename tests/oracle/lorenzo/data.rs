@@ -1,5 +1,5 @@
-// Arrays on which a writer has choices to make. Each is a mixture of a signal and disturbances,
-// converted to elements in one of several ways; a seed determines all of it.
+//! Arrays on which a writer has choices to make. Each is a mixture of a signal and disturbances,
+//! converted to elements in one of several ways; a seed determines all of it.
 
 pub mod decimals;
 pub mod gaps;

@@ -1,4 +1,4 @@
-// The coder HUFF.
+//! The coder HUFF.
 
 use super::bit_length;
 use super::bits::{BitString, string_of};

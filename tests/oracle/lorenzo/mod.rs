@@ -1,8 +1,8 @@
-// A second encoder of `lorenzo`, written from `SPEC.md` alone.
+//! A second encoder of `lorenzo`, written from `SPEC.md` alone.
 //!
-// Every step follows the definition, one number at a time. Nothing is optimized, and no code is
-// shared with the crate. Words and derived values are in two's complement in i64, whatever their
-// width; the r_i are u64.
+//! Every step follows the definition, one number at a time. Nothing is optimized, and no code is
+//! shared with the crate. Words and derived values are in two's complement in i64, whatever their
+//! width; the r_i are u64.
 
 mod agreement;
 pub mod bits;

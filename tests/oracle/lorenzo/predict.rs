@@ -1,4 +1,4 @@
-// Prediction of a block: orders and base.
+//! Prediction of a block: orders and base.
 
 use super::bits::BitString;
 use super::map::{CUT, Mapped};

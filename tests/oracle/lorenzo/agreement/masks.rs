@@ -1,4 +1,4 @@
-// Masks: the masked elements, whether a mask pays off, and the remaining elements.
+//! Masks: the masked elements, whether a mask pays off, and the remaining elements.
 
 use gridz::DType;
 

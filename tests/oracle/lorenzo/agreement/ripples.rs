@@ -1,4 +1,4 @@
-// The map CUT, and the tails that follow the numbers.
+//! The map CUT, and the tails that follow the numbers.
 
 use gridz::DType;
 

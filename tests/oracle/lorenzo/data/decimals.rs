@@ -1,4 +1,4 @@
-// Floats converted from decimal numbers of a few digits.
+//! Floats converted from decimal numbers of a few digits.
 
 use gridz::DType;
 

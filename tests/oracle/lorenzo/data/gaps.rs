@@ -1,4 +1,4 @@
-// Arrays with missing elements, which all have the same fill word.
+//! Arrays with missing elements, which all have the same fill word.
 
 use gridz::DType;
 

@@ -1,4 +1,4 @@
-// Integers whose differences are mostly 0.
+//! Integers whose differences are mostly 0.
 
 use gridz::DType;
 
