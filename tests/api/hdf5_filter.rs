@@ -3,7 +3,6 @@
 //!
 //! `tests/hosts` tests many other hosts. Here the filter and the library are compared directly: each
 //! reads what the other writes, and both write the same bytes.
-//! one writes the other reads, and both write the same bytes.
 
 #![allow(unsafe_code)] // every call of libhdf5
 
