@@ -1,6 +1,6 @@
 #!/bin/sh
-# check_gpu_results.sh: whether the newest committed GPU results are of the kernels that are here. CI has no
-# GPU, so stale results are only said; `make release-check` makes them an error.
+# check_gpu_results.sh: checks that the newest committed GPU results are of the current kernels. CI
+# has no GPU, so stale results are only reported; `make release-check` makes them an error.
 set -eu
 cd "$(dirname "$0")/.."
 hash=$(scripts/kernels_hash.sh)

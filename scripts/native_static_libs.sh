@@ -1,6 +1,6 @@
 #!/bin/sh
-# native_static_libs.sh: what a program must link with beside libgridz.a, as the Rust compiler says. gridz itself links
-# nothing but what every Rust library does.
+# native_static_libs.sh: prints the libraries that a program must link in addition to libgridz.a, as
+# the Rust compiler reports them. gridz itself needs only those that every Rust library needs.
 set -eu
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

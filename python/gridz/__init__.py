@@ -7,7 +7,8 @@
     frame = gridz.compress(t)
     t = gridz.decompress(frame)
 
-Importing it makes the filter known to every libhdf5 of the process: no variable is needed, also for reading.
+Importing it registers the filter with every libhdf5 of the process: no environment variable is
+needed, also for reading.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Which variables of a file or dataset are coordinates by the CF conventions: a lossy codec is not for them."""
+"""Determines which variables of a file or dataset are coordinates by the CF conventions: lossy
+codecs do not suit them."""
 
 from __future__ import annotations
 
@@ -35,10 +36,11 @@ STANDARD_NAMES = re.compile(
 
 
 def coordinates(variables: Mapping[str, Mapping]) -> dict[str, str]:
-    """The coordinates among variables, by their paths, and why they are.
+    """The coordinates among variables, by their paths, each with the reason.
 
-    `variables` maps paths, `/group/name`, to attributes. Groups may name coordinates, too; their paths end in a slash. A
-    name in an attribute is looked up in the variable's group, and then in the groups above.
+    `variables` maps paths, `/group/name`, to attributes. Groups may name coordinates, too; their
+    paths end in a slash. A name in an attribute is looked up in the variable's group, and then in
+    the parent groups.
     """
     found = {}
     for path, attributes in variables.items():
@@ -54,7 +56,8 @@ def coordinates(variables: Mapping[str, Mapping]) -> dict[str, str]:
 
 
 def why_not_lossy(attributes: Mapping, dtype) -> str | None:
-    """Why a bound on the stored numbers is no bound on the values that readers see, or None."""
+    """The reason why a bound on the stored numbers is not a bound on the values that readers see,
+    or None."""
     if "scale_factor" in attributes or "add_offset" in attributes:
         return "packed values (scale_factor, add_offset), because it would bound the packed numbers"
     if is_read_as_unsigned(attributes, dtype):
@@ -75,7 +78,8 @@ def _why(attributes: Mapping) -> str | None:
 
 
 def _names(value) -> list[str]:
-    """The words in an attribute such as `lat lon`, `area: cell_area` or `crs: x y`. Some may name no variable."""
+    """The names in an attribute such as `lat lon`, `area: cell_area` or `crs: x y`. Some may not be
+    variables."""
     return [name.rstrip(":") for name in _text(value).split()]
 
 
@@ -97,7 +101,7 @@ def _resolved(path: str, name: str, variables: Mapping) -> str | None:
 
 
 def _text(value) -> str:
-    """The text of an attribute; of a list of texts, all of them."""
+    """The text of an attribute; for a list of texts, all of them."""
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     if isinstance(value, str):
