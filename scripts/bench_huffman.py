@@ -53,7 +53,7 @@ HUFF0_NEEDS = "huff0.c needs a C compiler and zstd 1.5.4 to 1.5.7 as a static li
 HUFFMAN, HUFF0, PLANES = "huffman", "huff0", "huff0 of planes"
 
 Result = namedtuple("Result", [*base.Result._fields, "times"])
-"""times: the seconds of each run, for both directions."""
+"""times: seconds of each run, for both directions."""
 
 
 # ---- arrays --------------------------------------------------------------------------------------

@@ -46,11 +46,11 @@ LORENZO = {"lorenzo fast": 1, "lorenzo dense": 2, "lorenzo max": 3}
 DTYPES = {"u1": 1, "u2": 2, "u4": 3, "u8": 4, "i1": 5, "i2": 6, "i4": 7, "i8": 8, "f2": 9, "f4": 11, "f8": 12, "c8": 13, "c16": 14}
 
 Input = namedtuple("Input", "name group values")
-"""An array; `group` is what its results are averaged with, or None."""
+"""An array; `group` names the arrays over which its results are averaged, or None."""
 Peer = namedtuple("Peer", "name compress decompress")
-"""compress(array) -> compressed; decompress(compressed, array) returns an array or else has filled that one."""
+"""compress(array) -> compressed; decompress(compressed, array) returns an array, or fills `array`."""
 Result = namedtuple("Result", "input peer compressed ratio compress decompress problem")
-"""Sizes in bytes and speeds in GB/s; NaN and the problem's text where there is one."""
+"""Sizes in bytes and speeds in GB/s; after a failure, NaN and the problem's text."""
 Mean = namedtuple("Mean", "ratio compress decompress")
 DIRECTIONS = {"compress": "compressing", "decompress": "decompressing"}
 
@@ -449,10 +449,10 @@ def caption(inputs, results, about):
             rivals = {name: not_dominated(name, mean, direction) for name in own}
             for name, peers_ in rivals.items():
                 text = ", ".join(f"{peer} ({why})" for peer, why in peers_.items())
-                lines.append(f"  {name} is not better in both than: {text or 'nobody is left'}.")
+                lines.append(f"  {name} is not better in both than: {text or 'none'}.")
             if len(own) > 1:
                 of_all = set.intersection(*(set(peers_) for peers_ in rivals.values()))
-                lines.append(f"  Dominated by neither level: {', '.join(sorted(of_all)) or 'nobody'}.")
+                lines.append(f"  Dominated by neither level: {', '.join(sorted(of_all)) or 'none'}.")
     return "\n".join(lines) + "\n"
 
 

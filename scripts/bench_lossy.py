@@ -57,21 +57,22 @@ import bench_lossless as base
 
 ROOT = base.ROOT
 BOUNDS = [1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6]
-"""By the range."""
+"""Relative to the range."""
 FILTER = 34013
 SZP = 3
-"""gridz's filter, and the codec's number."""
+"""Ids of gridz's filter and of the codec."""
 
 Input = namedtuple("Input", "name group values fill")
-"""An array; `group` is what its results are averaged with; `fill` is an element or None."""
+"""An array; `group` names the arrays over which its results are averaged; `fill` is an element or None."""
 Peer = namedtuple("Peer", "name of")
 """of(input, bound) -> compress, decompress. compress(values) -> compressed, whose size is len(); decompress(compressed,
-array) returns an array or else has filled that one. Speed counts only if of(…) has functions that do the work."""
+array) returns an array, or fills `array`. Speed counts only if of(…) returns functions that do the work."""
 Result = namedtuple("Result", "input peer relative bound ratio over lost psnr compress decompress problem")
-"""over: the largest error by the bound; lost: NaN and fill values that are something else, or something else that is; all NaN are the same here."""
+"""over: largest error relative to the bound; lost: NaN and fill values that changed, and values that
+became one; all NaN count as equal."""
 NO_SPEED = "cuSZp (model)"
 PATIENCE = 20
-"""Seconds for one case, which takes one or two."""
+"""Time limit for one case in seconds; it takes one or two."""
 COLOURS = {
     "szp": "tab:red",
     "SZ3": "tab:green",
@@ -80,7 +81,7 @@ COLOURS = {
     "SPERR in HDF5": "tab:purple",
     NO_SPEED: "0.4",
 }
-"""Of the lines of the plot."""
+"""Colors of the lines of the plot."""
 PROCESSES = multiprocessing.get_context("fork")
 
 
@@ -339,7 +340,7 @@ def particles(steps=6, n=1 << 18):
 
 
 AS_IT_IS = " as it is"
-"""What names of groups end with in which arrays have their holes, and " (as it is)" those of the arrays that have some."""
+"""Suffix of the groups whose arrays keep their holes; " (as it is)" is the suffix of the arrays that have holes."""
 
 
 def is_repeated(input_):

@@ -403,7 +403,7 @@ def main():
     parser.add_argument("--only", help="names of matrices, with ; between them")
     parser.add_argument("--gpu", action="store_true")
     parser.add_argument("--vectors", action="store_true")
-    parser.add_argument("--keep", type=pathlib.Path, help="folder in which matrices are kept")
+    parser.add_argument("--keep", type=pathlib.Path, help="folder in which matrices are cached")
     parser.add_argument("--frames", type=pathlib.Path, help="folder for frames of float32, for bench_columns.cu")
     parser.add_argument("--out", type=pathlib.Path)
     asked = parser.parse_args()

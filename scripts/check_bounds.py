@@ -41,9 +41,9 @@ JOBS = [
     ("mgard", "rel", ["f4", "f8"]),
     ("mgard", "rms", ["f4", "f8"]),
 ]
-"""Codecs with their modes and the types these have."""
+"""Codecs, their modes, and the types that each mode supports."""
 N_LARGEST = 1 << 20
-"""Elements of an array, at most."""
+"""Largest number of elements of an array."""
 
 
 # ---- arrays -----------------------------------------------------------------------------------------

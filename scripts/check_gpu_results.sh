@@ -8,6 +8,6 @@ newest=$(find docs/results -name '*-gpu.md' | sort | tail -n 1)
 if [ -n "$newest" ] && grep -q "kernels: $hash" "$newest"; then
     echo "GPU results: $newest is of these kernels"
 else
-    echo "GPU RESULTS STALE: no results of the kernels $hash in docs/results; tests/gpu/run.sh makes them"
+    echo "GPU RESULTS STALE: no results of the kernels $hash in docs/results; run tests/gpu/run.sh"
     exit 1
 fi

@@ -48,7 +48,7 @@ done
 [ -n "$missing" ] || exit 0
 
 if ! command -v apt-get >/dev/null; then
-    echo "Missing: what Debian has in its packages$missing. Install that, then run make again." >&2
+    echo "Missing: the contents of the Debian packages$missing. Install them, then run make again." >&2
     exit 1
 fi
 if [ "$(id -u)" -eq 0 ]; then
@@ -70,5 +70,5 @@ echo "Installing$missing"
         apt-get -q -y -o DPkg::Lock::Timeout=300 install --no-install-recommends $missing >/dev/null
 }
 for package in $missing; do
-    present "$package" || { echo "$package was installed, but what it brings cannot be found (PATH?)" >&2; exit 1; }
+    present "$package" || { echo "$package was installed, but its programs or libraries cannot be found (PATH?)" >&2; exit 1; }
 done

@@ -9,5 +9,5 @@ for nvcc in "${NVCC:-}" "${CUDA_HOME:+$CUDA_HOME/bin/nvcc}" "$(command -v nvcc |
         exit 0
     fi
 done
-echo "no nvcc 13; make cuda fetches it" >&2
+echo "no nvcc 13; run make cuda to download it" >&2
 exit 1

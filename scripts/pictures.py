@@ -29,7 +29,7 @@ FIELDS = [
     ("ocean", "ncl_pop_urot_2d_fill", 12, "cm/s", np.s_[130:250, 90:210]),
     ("turbulence", "sperr_wmag_3d", 12, "", np.s_[45]),
 ]
-"""Name of the picture, array, about what ratio, unit if it is known, the part that is shown."""
+"""Name of the picture, array, approximate ratio, unit if known, the part that is shown."""
 CODECS = {"szp": "tab:red", "zfp": "tab:blue", "SZ3": "tab:green"}
 
 

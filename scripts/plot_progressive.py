@@ -135,7 +135,7 @@ def main():
     parser.add_argument("--fields", type=pathlib.Path)
     parser.add_argument("--library", type=pathlib.Path, default=base.ROOT / "target" / "release" / "libgridz.so")
     parser.add_argument("--bounds", type=float, nargs="+", default=[1e-5, 1e-4])
-    parser.add_argument("--draw-only", action="store_true", help="draw the table of today again")
+    parser.add_argument("--draw-only", action="store_true", help="draw today's table again")
     parser.add_argument("--out", type=pathlib.Path, default=base.ROOT / "docs")
     arguments = parser.parse_args()
     today = datetime.date.today()

@@ -39,5 +39,5 @@ def script(text, folder, without=()):
             assert name, f"the first line of this block names no file:\n{block}"
             (folder / name[1]).write_text(block)
         else:
-            assert language in {"text", "console", "xml"}, f"nobody knows what to do with {language}"
+            assert language in {"text", "console", "xml"}, f"no rule for blocks of {language}"
     return "\n".join(lines)

@@ -101,7 +101,7 @@ def test_work_that_has_failed(tmp_path, mock):
     assert "cuCtxSynchronize failed with CUDA error 700" in output
 
 
-@pytest.mark.skipif(not HAS_KERNELS, reason="only make test-adios2 is sure that the library has CUDA kernels")
+@pytest.mark.skipif(not HAS_KERNELS, reason="run make test-adios2: otherwise the library may have no CUDA kernels")
 def test_kernels(tmp_path, gridz):
     """The GPU compresses arrays in its memory; here, kernels compiled for the CPU replace it."""
     kernels = tmp_path / "emulator"

@@ -85,7 +85,7 @@ def test_missing_elements_are_kept(tmp_path, gridz):
     for name, (_, array, fills, limits) in cases.items():
         before, after = (is_missing(values, fills, limits) for values in (array, found[name]))
         n_missing += int(before.sum())
-        assert np.array_equal(before, after), f"{name}: {(before != after).sum()} elements are or are not missing"
+        assert np.array_equal(before, after), f"{name}: {(before != after).sum()} elements changed between missing and valid"
         assert np.array_equal(bits(array)[before], bits(found[name])[before]), name
     modes = {(codec.name.decode(), mode) for codec in gridz.codecs() for mode in lossy_modes(codec)}
     assert set(elements) == modes and len(modes) == 11

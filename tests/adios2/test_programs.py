@@ -37,7 +37,7 @@ def plugins(prefix, plugin):
 
 
 def test_older_ones_are_here():
-    assert [package.parent.name.rsplit(".", 2)[0] for package in BEFORE], "make test-adios2 fetches them"
+    assert [package.parent.name.rsplit(".", 2)[0] for package in BEFORE], "run make test-adios2 to download them"
 
 
 def test_cpp(tmp_path, programs, plugins):

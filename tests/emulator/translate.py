@@ -97,7 +97,7 @@ def translated_ptx(source):
         template = re.match(r'(\s*"[^"]*"\s*)+', inside)
         ptx = "".join(re.findall(r'"([^"]*)"', template[0]))
         if ptx not in MEANINGS:
-            sys.exit(f"no meaning is known of the PTX {ptx!r}; add it to tests/emulator/translate.py")
+            sys.exit(f"unknown PTX {ptx!r}; add it to tests/emulator/translate.py")
         values = list(operands_of_sections(inside[template.end() :]))
         meaning = re.sub(r"\$(\d)", lambda digit: values[int(digit[1])], MEANINGS[ptx])
         out += [source[at : found.start()], f"do {{ {meaning}; }} while (false)"]

@@ -167,7 +167,7 @@ def turns(bulk, folder):
                 bulk.move("read", dataset, back, start)
                 assert numpy.array_equal(back.get(), wanted[box]), f"case {case}: read {shape} {chunk} {dtype} {box}"
                 n_boxes += 1
-            assert chunks_of(dataset) == chunks_of(twin), f"case {case}: other chunks than from the host"
+            assert chunks_of(dataset) == chunks_of(twin), f"case {case}: chunks differ from those of the host"
     return n_boxes
 
 
@@ -210,7 +210,7 @@ def refusals(bulk, folder):
         except Failed as error:
             assert error.status == CORRUPT, error
         else:
-            raise AssertionError("damage is not told")
+            raise AssertionError("damage is not reported")
 
 
 def speed(bulk, folder):
@@ -250,15 +250,15 @@ def streams(bulk, folder):
             array = cupy.zeros((n, n), "f8")
             for _ in range(40):
                 array += slow @ slow
-        assert not stream.done, "the work that the call is to wait for is done too soon"
+        assert not stream.done, "the work that the call must wait for ended too soon"
         bulk.move("write", dataset, array, (0, 0), stream)
-        assert (dataset[...] == 40.0 * n).all(), "written before it was made"
+        assert (dataset[...] == 40.0 * n).all(), "written before it was computed"
         dataset[...] = before
         with stream:
             for _ in range(40):
                 slow @ slow
             kept = array.copy()
-        assert not stream.done, "the work that the call is to wait for is done too soon"
+        assert not stream.done, "the work that the call must wait for ended too soon"
         bulk.move("read", dataset, array, (0, 0), stream)
         assert (array.get() == before).all() and (kept.get() == 40.0 * n).all(), "overwritten before it was used"
         try:

@@ -15,7 +15,7 @@ CANCELLED, INVALID_ARGUMENT, UNSUPPORTED_JOB, CORRUPT, HOST = 103, 100, 102, 200
 LEVEL, LAYERS, ERROR = 0, 1, 2
 """GRIDZ_DETAIL_*"""
 NAMES = sorted(set(re.findall(r"GRIDZ_H5_\((H5\w+)\)", (ROOT / "include" / "gridz_hdf5.h").read_text())))
-"""The functions of libhdf5 that gridz_hdf5.h tells."""
+"""The functions of libhdf5 that gridz_hdf5.h lists."""
 
 
 class Function(ctypes.Structure):

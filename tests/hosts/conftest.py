@@ -19,7 +19,7 @@ from support import PLUGIN
 def pytest_configure():
     """Selects the plugin before any libhdf5 is loaded: each reads the variable when it starts."""
     if not PLUGIN.is_file():
-        pytest.exit(f"{PLUGIN} is not there: run make first", returncode=2)
+        pytest.exit(f"{PLUGIN} does not exist: run make first", returncode=2)
     os.environ["HDF5_PLUGIN_PATH"] = str(PLUGIN.parent)
     # The tests choose the settings themselves.
     settings = {name for name in os.environ if name.startswith("GRIDZ_")}

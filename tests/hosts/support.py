@@ -12,24 +12,25 @@ import numpy as np
 import pytest
 
 FOLDER = pathlib.Path(__file__).resolve().parent
-"""What processes need as PYTHONPATH to import this module."""
+"""PYTHONPATH for processes that import this module."""
 GRIDZ = 34013
-"""Number of the filter."""
+"""Id of the filter."""
 ROOT = FOLDER.parents[1]
 PLUGIN = pathlib.Path(os.environ.get("HDF5_PLUGIN_PATH") or ROOT / "target" / "plugin").resolve() / "libh5gridz.so"
 REFERENCE = pathlib.Path(os.environ.get("GRIDZ_SHARED") or ROOT.parent / "shared") / "data"
 STORED, NDZIP, LORENZO, SZP, ZFP, MGARD, HUFFMAN, CCI = 0, 1, 2, 3, 4, 5, 6, 7
-"""Numbers of the codecs."""
+"""Ids of the codecs."""
 FAST, DENSE, MAX = 1, 2, 3
-"""Levels: lorenzo and szp have all, zfp and mgard the first, cci the second, its default, and the first."""
+"""Levels: lorenzo and szp have all of them, zfp and mgard only the first; cci has the second (its
+default) and the first."""
 DEFAULT = LORENZO, FAST
-"""What no cd_values stand for."""
+"""Codec and level for empty cd_values."""
 SPECS = [(STORED, 0), (NDZIP, 0), (LORENZO, FAST), (LORENZO, DENSE), (LORENZO, MAX), (ZFP, FAST), (HUFFMAN, 0), (CCI, DENSE), (CCI, FAST)]
 """Every lossless codec with every level."""
 BOUNDED = [(SZP, FAST), (SZP, DENSE), (SZP, MAX)]
-"""And those that keep bounds."""
+"""Every codec and level that keeps its bound in any rewrites."""
 DRIFTING = [(MGARD, FAST)]
-"""And those that keep bounds as long as no part of a chunk is written anew."""
+"""Codecs that keep their bound only until a part of a chunk is rewritten."""
 
 
 def same(got, expected):

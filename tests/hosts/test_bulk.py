@@ -20,13 +20,13 @@ FILTERS = {
     "szp": {"compression": GRIDZ, "compression_opts": options(SZP, 1, 1e-3)},
     "shuffle": {"compression": GRIDZ, "shuffle": True},
 }
-"""What bulk does itself."""
+"""Pipelines that the bulk layer processes itself."""
 OTHERS = {
     "gzip": {"compression": "gzip"},
     "checksum": {"compression": GRIDZ, "fletcher32": True},
     "nothing": {},
 }
-"""What it leaves to HDF5."""
+"""Pipelines that it leaves to HDF5."""
 
 
 @pytest.fixture(scope="module")
@@ -531,7 +531,7 @@ def test_nothing_that_was_flushed_is_lost(tmp_path):
             path.unlink()
     assert min(reached["bulk"]) < 39 and min(reached["H5Dwrite"]) < 39, f"no process was killed while it wrote: {reached}"
     # HDF5 itself may lose data when it is killed during a flush.
-    assert len(lost["bulk"]) <= len(lost["H5Dwrite"]), f"lost after so many steps: {lost}"
+    assert len(lost["bulk"]) <= len(lost["H5Dwrite"]), f"data lost, (process, flushed step): {lost}"
 
 
 def test_memory_is_for_a_few_chunks(tmp_path):

@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 from bench_lossless import DTYPES, Array
 
 ABS, REL, PWREL = 1, 2, 5
-"""Numbers of modes."""
+"""Ids of the modes."""
 
 
 class Options(ctypes.Structure):

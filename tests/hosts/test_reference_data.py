@@ -23,7 +23,7 @@ from support import (
 )
 
 HEADER = 80
-"""Most bytes a frame has before its payload, up to rank 5."""
+"""Largest number of bytes before a frame's payload, up to rank 5."""
 
 
 def reference_arrays():

@@ -21,7 +21,7 @@ _hid = ctypes.c_int64
 DEFAULT = _hid(0)
 KINDS = {h5g.GroupID: "groups", h5d.DatasetID: "datasets"}
 ROWS_BYTES = 64 << 20
-"""About how many bytes of elements are read at once."""
+"""Approximate number of bytes of elements that are read at once."""
 
 
 def _call(name: str, *arguments, result=ctypes.c_int):
@@ -237,7 +237,7 @@ class Walk:
         if not any(raw):
             return "null"
         is_region, room = kind.get_size() == 12, ctypes.create_string_buffer(raw)
-        assert kind.get_size() in (8, 12), f"references of {kind.get_size()} bytes are not known here"
+        assert kind.get_size() in (8, 12), f"unknown references of {kind.get_size()} bytes"
         number = _call("H5Rdereference2", self._files[i], DEFAULT, int(is_region), room, result=ctypes.c_int64)
         path = self._seen[i].get(h5o.get_info(h5i.wrap_identifier(number)).addr, "null") if number > 0 else "null"
         if not is_region or path == "null":

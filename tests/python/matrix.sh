@@ -34,5 +34,5 @@ done
 for python in "$@"; do
     try zarr2_steps.py "$python" "zarr==2.18.*" "numcodecs<0.16" && exit
 done
-echo "no Python of these can install Zarr 2.18: not tried" >&2
+echo "none of these Pythons can install Zarr 2.18: not tested" >&2
 exit 1

@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 import pytest
 
-pytest.importorskip("hdf5plugin", reason="hdf5plugin brings the harness")
+pytest.importorskip("hdf5plugin", reason="the harness is part of hdf5plugin")
 import hdf5plugin
 import hdf5plugin.test as harness
 

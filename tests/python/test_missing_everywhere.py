@@ -26,14 +26,14 @@ from gridz.xarray import to_netcdf, xarray_encoding
 from gridz.zarr import GridzCodec
 
 SHAPES = [(7201,), (60, 120), (11, 24, 27), (5, 8, 12, 15)]
-"""Chunks are half as long along the first axis, so that one of an odd extent reaches beyond the end."""
+"""Chunks have half the extent along the first axis; so for an odd extent, one chunk extends past the end."""
 
 MODES = {
     "abs": "abs=0.5", "rel": "rel=1e-2", "pwrel": "pwrel=1e-2", "rms": "rms=0.5", "rate": "rate=9",
     "precision": "precision=14", "expert": "expert,maxbits=900,maxprec=18,minexp=-8",
 }  # fmt: skip
 EXTRAS = {("mgard", "abs"): ["layers=3"], ("mgard", "rms"): ["s=-1"]}
-"""Additional parameters, which are tried as well."""
+"""Additional parameters that are tested as well."""
 
 SEED = int(os.environ.get("MISSING_SEED", 0))
 
@@ -332,7 +332,7 @@ HOSTS = {
     zarr3: (TYPES, 4_000_000),
     zarr2: (TYPES, 4_000_000),
 }
-"""The types that each host has (the filter of HDF5 takes no complex numbers), and the least number of elements."""
+"""The types that each host supports (the HDF5 filter does not support complex numbers), and the minimum number of elements."""
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=len)

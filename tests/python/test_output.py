@@ -252,7 +252,7 @@ def test_a_full_device_is_named(tmp_path):
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder]
     if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode:
-        skip("a small file system needs the right to mount one")
+        skip("mounting a small file system needs privileges")
     try:
         for args in (["repack", "a.h5"], ["compress", "a.npy", "-o"], ["decompress", "a.gridz", "-o"]):
             command = [sys.executable, "-m", "gridz", args[0], tmp_path / args[1], *args[2:], folder / "out"]

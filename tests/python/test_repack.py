@@ -59,7 +59,7 @@ DATA = pathlib.Path(os.environ.get("GRIDZ_SHARED") or pathlib.Path(__file__).res
 FILES = [path for path in sorted(DATA.glob("*__orig__*")) if path.suffix in (".hdf5", ".h5ad", ".nc") and h5py.is_hdf5(path)]
 
 
-@pytest.mark.skipif(not FILES, reason="the reference data is not there")
+@pytest.mark.skipif(not FILES, reason="no reference data")
 @pytest.mark.parametrize("chunk", ["keep", "auto"])
 @pytest.mark.parametrize("source", FILES, ids=lambda path: path.suffix[1:])
 def test_files_of_others(tmp_path, source, chunk):

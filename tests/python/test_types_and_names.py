@@ -16,7 +16,7 @@ from gridz.cli import main
 from h5py import h5d, h5p, h5s, h5t
 
 N = 200
-"""Elements of each dataset."""
+"""Number of elements of each dataset."""
 
 
 def run(*arguments, code=0):
@@ -145,7 +145,7 @@ CONVENTIONS = (
     b"bounds",
     b"valid_min",
 )
-"""Attributes that netCDF gives a meaning, but here elements of any type."""
+"""Attributes with a meaning in netCDF; here they have elements of any type."""
 
 
 def make_types(path, attributes=CONVENTIONS):

@@ -31,7 +31,7 @@ def decode(dtype, extents, parameters, payload):
         check(checksum(content, start) % (1 << 32) == low, "check of a block")
         elements += decode_block(width, size, parameters[1] == 1, Bytes(content))
         begin = end
-    check(source.left() == 0, "bytes behind the last block")
+    check(source.left() == 0, "bytes after the last block")
     return np.array(elements, f"<u{width // 8}").tobytes()
 
 

@@ -28,7 +28,7 @@ def decode(dtype, extents, parameters, payload):
         check(checksum(content, start) % (1 << 32) == low, "check of a block")
         elements.append(decode_block(dtype, size, Bytes(content)))
         begin = end
-    check(source.left() == 0, "bytes behind the last block")
+    check(source.left() == 0, "bytes after the last block")
     return b"".join(block.astype(f"<u{width // 8}").tobytes() for block in elements)
 
 

@@ -66,7 +66,7 @@ BY_LEVEL, BY_LAYERS = 0, 1
 @functools.cache
 def library():
     if not LIBRARY.exists():
-        pytest.skip(f"no {LIBRARY.name}; make build makes it")
+        pytest.skip(f"no {LIBRARY.name}; run make build")
     library = ctypes.CDLL(str(LIBRARY))
     library.gridz_last_error.restype = ctypes.c_char_p
     return library

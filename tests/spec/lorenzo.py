@@ -58,7 +58,7 @@ def decode(dtype, extents, parameters, payload):
         else:
             box[...] = decode_block(dtype, box.shape, content)
         begin = end
-    check(source.left() == 0, "bytes behind the last block")
+    check(source.left() == 0, "bytes after the last block")
     return array.tobytes()
 
 

@@ -14,12 +14,12 @@ from parts import Bytes, check, check_missing, checksum, fold, known
 
 RANK, EXPANSION = 4, 1 << 16
 TYPES = {"float32": ("<f4", "<u4", 1.5 * 2.0**23), "float64": ("<f8", "<u8", 1.5 * 2.0**52)}
-"""Elements, words and M."""
+"""Element type, word type and M of SPEC.md."""
 ABS, REL, RMS = 1, 2, 6
 RAW, DENSE, ZEROS = range(3)
 UNIT, LOG2_BLOCK, ROW = 4, 16, 32
 FIRST_ARRAY = 4096
-"""Nodes after the steps whose numbers are in the first array, at most."""
+"""Largest number of nodes after the steps whose numbers are in the first array."""
 PIECE = 1 << 15
 MAX_LAYERS = 8
 ALL = (1 << 64) - 1
@@ -69,7 +69,7 @@ def decode_some(dtype, extents, parameters, payload, n_read):
             check(low == layer.exact_check, "check of exact elements")
         array = walk(array, np.array([first], word), shape, steps, layer, previous, numbers)
         previous = layer
-    check(n_read < n_layers or source.left() == 0, "bytes behind the last layer")
+    check(n_read < n_layers or source.left() == 0, "bytes after the last layer")
     for elements in exact:
         put_exact(array.reshape(-1), shape[3], Bytes(elements), word)
     return array.tobytes()
@@ -267,4 +267,4 @@ def put_exact(elements, row, source, word):
         is_exact, exact = szp.exceptions(part, h, len(piece), min(row, len(piece)), word, word)
         piece.view(word)[is_exact] = exact[is_exact]
         check(part.left() == 0, "length of a piece")
-    check(source.left() == 0, "bytes behind the last piece")
+    check(source.left() == 0, "bytes after the last piece")

@@ -21,8 +21,8 @@ Header = namedtuple(
 )
 Slice = namedtuple("Slice", "base place values_at codes_at steps_at order_at n_steps width flags n_rows")
 Lanes = namedtuple("Lanes", "rows mask columns values")
-"""A slice that is decoded: the row of each lane or -1, and for each step (column of a block) whether lanes have an element,
-and which."""
+"""A decoded slice: the row of each lane or -1; and for each step (column of a block), a mask of the lanes with an
+element, and the columns and values of these."""
 Csr = namedtuple("Csr", "starts columns values")
 
 

@@ -20,7 +20,7 @@ RAW, CONST = 0x8000, 0x8001
 FAST, DENSE, MAX = 0, 2, 3
 """Levels."""
 SIZES = {FAST: 12, DENSE: 16, MAX: 16}
-"""The logarithms of the sizes of blocks."""
+"""Logarithms of the block sizes."""
 ROWS = {FAST: 32, DENSE: 32, MAX: 128}
 WORDS, HOLES, OTHERS, LATER = (1 << bit for bit in (12, 13, 14, 15))
 
@@ -58,7 +58,7 @@ def decode(dtype, extents, parameters, payload):
         box = array[(*(slice(at, at + s) for at, s in zip(corner, side)), part)]
         box[...] = decode_block(codes, array.dtype, box.shape, content, unit, level).reshape(box.shape)
         begin = end
-    check(source.left() == 0, "bytes behind the last block")
+    check(source.left() == 0, "bytes after the last block")
     return array.tobytes()
 
 

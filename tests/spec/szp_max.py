@@ -11,7 +11,7 @@ WORDS, HOLES, OTHERS, WEIGHTS = (1 << bit for bit in (12, 13, 14, 3))
 LATER = 0x8FF0
 CONTEXTS = 28
 LINE = [(0, 0, k) for k in range(1, 17)]
-"""Neighbours, as what is to be taken off plane, row and element."""
+"""Neighbors, as distances in planes, rows and elements to subtract."""
 BOX = [(0, 0, 1), (0, 0, 2), (0, 0, 3)] + [
     (z, y, x)
     for z, y, range_ in [

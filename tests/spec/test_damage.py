@@ -17,7 +17,7 @@ from parts import Damage, Later, checksum
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden" / "v5" / "szp"
 N_DAMAGES = int(os.environ.get("GRIDZ_DAMAGES") or 40)
-"""Of each frame."""
+"""Number of damages per frame."""
 SZP = 3
 
 

@@ -126,7 +126,7 @@ def decode(dtype, extents, parameters, payload):
         for index, word in here.items():
             words[index] = word
         box[...] = words.view(kind.name)[places]
-    check(bits.at == end and not exceptions, "end of the last group, or marks behind the last block")
+    check(bits.at == end and not exceptions, "end of the last group, or marks after the last block")
     return array.tobytes()
 
 
