@@ -9,7 +9,7 @@ The arrays are cuts of one turbulent field (Gaussian, energy spectrum k^(-5/3), 
 chunks of 4 MiB that h5py writes to an in-memory file and reads back, by hdf5plugin's H5Z-ZFP and by
 gridz's filter. The process is pinned to one core unless `--threads` is larger, which only gridz can
 use; libzfp's OpenMP supports only compression and is not in zfpy. Speeds are GB/s (10^9 raw bytes),
-medians of RUNS interleaved runs after one warm-up run. "same" tells if gridz's payload begins with
+medians of RUNS interleaved runs after one warm-up run. "same" states whether gridz's payload begins with
 libzfp's stream. Prints a Markdown table.
 """
 

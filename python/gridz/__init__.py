@@ -59,7 +59,7 @@ _LATER = {
     "repack": ("gridz._repack", "repack"),
     "xarray_encoding": ("gridz.xarray", "xarray_encoding"),
 }
-"""What is imported when it is first used, since it needs more than NumPy: module and name."""
+"""Names that are imported on first use, since they need more than NumPy: module and name."""
 
 __all__ = [
     *(made.__name__ for made in CLASSES.values()),

@@ -15,13 +15,14 @@ REFERENCES = (
     "node_coordinates", "edge_coordinates", "face_coordinates", "volume_coordinates", "nodes", "node_count",
     "part_node_count", "interior_ring",
 )  # fmt: skip
-"""Attributes (CF, UGRID) that name coordinates and what describes these. `ancillary_variables` names data."""
+"""Attributes (CF, UGRID) that name coordinates and variables that describe coordinates.
+`ancillary_variables` names data."""
 
 NAMES = (
     "axis", "_CoordinateAxisType", "units", "standard_name", "grid_mapping_name", "cf_role",
     "flag_values", "flag_masks", "scale_factor", "add_offset", "_Unsigned",
 )  # fmt: skip
-"""Attributes that describe the variable that has them. (`positive` is not one: fluxes have it, too.)"""
+"""Attributes that classify their own variable. (`positive` is not one: fluxes have it, too.)"""
 
 UNITS = re.compile(
     r"\s*(degrees?_?([NSEW]|(?i:north|south|east|west))|\w+\s+(?i:since)\s+\S.*)\s*", re.DOTALL

@@ -16,7 +16,7 @@ from gridz._libhdf5 import call, id_of
 from gridz.bench import box_of, chunks_for
 
 BOX_BYTES = 64 << 20
-"""About how much is read at once to measure and to compare."""
+"""Approximate number of bytes that are read at once for measuring and comparing."""
 
 
 def chunks_of(dataset: h5d.DatasetID) -> list:

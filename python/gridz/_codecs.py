@@ -19,7 +19,7 @@ from gridz._native import DTYPES, MODES, check, ffi, lib, struct, text
 from gridz.errors import InvalidArgument, UnsupportedJob
 
 FILTER_ID = 34013
-"""The filter's number in HDF5, from the range for private use until one is registered."""
+"""The filter's id in HDF5, from the range for private use until one is registered."""
 
 
 class Codec(Mapping):
@@ -174,9 +174,9 @@ class CodecInfo:
     """The names of its levels; the first one is the default."""
     modes: tuple[str, ...]
     dtypes: tuple[np.dtype, ...]
-    """The types that it encodes; others it keeps as they are, if it is lossless."""
+    """The types that it encodes; a lossless codec stores all others."""
     backends: tuple[str, ...]
-    """What can compute it here: "cpu", and "cuda" where there are kernels and a GPU for them."""
+    """The available back ends: "cpu", and "cuda" if there are kernels and a GPU for them."""
 
 
 def codecs() -> list[CodecInfo]:
@@ -286,7 +286,7 @@ def fill_element(fill, dtype: np.dtype) -> bytes:
 
 
 CLASSES: dict[str, type[Codec]] = {}
-"""The classes by the names of their codecs."""
+"""The classes by codec name."""
 for _i in range(lib.gridz_codec_count()):
     _name = text(lib.gridz_codec_name(_i))
     CLASSES[_name] = _class_of(_name)

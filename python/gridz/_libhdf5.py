@@ -20,7 +20,7 @@ from gridz.errors import HostError
 
 lock = h5py._objects.phil
 DEFAULT = ctypes.c_int64(0)
-"""H5P_DEFAULT, and H5S_ALL where a dataspace is asked for."""
+"""H5P_DEFAULT, or H5S_ALL as a dataspace."""
 
 
 @functools.lru_cache(maxsize=1)

@@ -20,7 +20,7 @@ from gridz.errors import InvalidArgument
 from gridz.filters import stored_codec
 
 MOST = 8
-"""Fill values that a codec keeps."""
+"""Largest number of fill values that a codec keeps."""
 
 
 @dataclass(frozen=True)

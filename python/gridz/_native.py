@@ -15,14 +15,14 @@ from gridz._abi import ffi
 from gridz.errors import BY_NAME, Error, UnsupportedJob
 
 LIBRARY = pathlib.Path(__file__).resolve().parent / "plugin" / "libgridz.so"
-"""The library. Its folder holds nothing else, since HDF5 opens every library there."""
+"""The library. Its folder contains nothing else, since HDF5 opens every library in it."""
 
 lib = ffi.dlopen(str(LIBRARY))
 
 MODES = {
     name[len("GRIDZ_MODE_") :].lower(): getattr(lib, name) for name in dir(lib) if name.startswith("GRIDZ_MODE_")
 }
-"""The number of each mode by its name in text form."""
+"""The id of each mode, by its name in text form."""
 
 _NUMBERS = {
     np.dtype(code): getattr(lib, f"GRIDZ_DTYPE_{name}")
@@ -32,7 +32,7 @@ _NUMBERS = {
     ]
 }  # fmt: skip
 DTYPES = {number: dtype for dtype, number in _NUMBERS.items()}
-"""The NumPy types of the library's element types, in the order of this machine."""
+"""The NumPy types of the library's element types, in the byte order of this machine."""
 
 
 def text(chars) -> str:

@@ -19,7 +19,8 @@ from typing import Iterator, NoReturn, Optional, Tuple
 from gridz.errors import HostError
 
 FULL = 64 << 10
-"""Free bytes below which a failed write is explained by them; HDF5 does not pass the system's reason on."""
+"""If fewer bytes than this are free, a failed write is attributed to the lack of space; HDF5 does
+not pass on the system's reason."""
 
 KINDS = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device",
          stat.S_IFDIR: "a folder"}  # fmt: skip

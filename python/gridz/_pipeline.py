@@ -41,7 +41,7 @@ def pipeline_of(dataset: h5d.DatasetID) -> list[tuple[int, int, tuple]]:
 
 
 MOST_VALUES = 256
-"""HDF5 takes no more."""
+"""HDF5 accepts at most this number of cd_values."""
 
 
 def missing_filters(dataset: h5d.DatasetID) -> str:

@@ -13,13 +13,13 @@ from gridz._missing import as_given
 from gridz._quality import without_masks
 
 GREY = "0.75"
-"""Where there is no number."""
+"""Color of elements without a number."""
 
 BEYOND = "magenta"
-"""Where an error is above the bound."""
+"""Color of errors above the bound."""
 
 POINTS = 4000
-"""Lines of more points are drawn as the least and the largest value of each stretch."""
+"""Longer lines are drawn as the minimum and the maximum of each stretch."""
 
 
 def plot(original, decoded="szp,rel=1e-3", bound=None, *, index=None, path=None, force=False):

@@ -15,19 +15,21 @@ from gridz.arrays import range_within
 from gridz.errors import InvalidArgument
 
 SAMPLE = 1 << 16
-"""Elements that stand for the distribution of all."""
+"""Number of elements in a sample of the distribution."""
 
 FAR = 10
-"""Outliers lie further outside of the 0.1 % and 99.9 % quantiles than this many times the distance between those."""
+"""An outlier's distance from the 0.1 % and 99.9 % quantiles exceeds this many times the distance
+between the quantiles."""
 
 FAR_REPEATED = 2
-"""The same for a value that many elements have, which is rare for measured numbers but usual for fill values."""
+"""The same limit for a repeated value; repetition is rare for measured numbers but usual for fill
+values."""
 
 MANY = 1e-3
-"""Share of the elements that have a value, from which on it is repeated."""
+"""A value counts as repeated if at least this fraction of the elements has it."""
 
 LARGEST_REL = 0.1
-"""A relative bound above this one is more likely a slip than wanted."""
+"""A relative bound above this one is more likely a mistake than intended."""
 
 
 class Range:

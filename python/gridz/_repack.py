@@ -39,13 +39,14 @@ from gridz.bench import chunks_for
 from gridz.filters import stored_codec
 
 SMALLEST = 4 << 10
-"""Bytes below which a dataset stays as it is, unless it is named: an index of chunks takes as much."""
+"""Smaller datasets (in bytes) are copied unchanged unless a pattern names them: a chunk index takes
+as much space."""
 
 LOSSLESS = {1, 2, 3, 4, 307, 32000, 32001, 32004, 32008, 32015}
 """Filters that change no value: deflate, shuffle, fletcher32, szip, bzip2, LZF, Blosc, LZ4, Bitshuffle, Zstandard."""
 
 KEEP = "keep"
-"""In place of a codec, or of a chunk's shape: as it is in the source."""
+"""Used in place of a codec, or of a chunk's shape: as in the source."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,11 @@ class Repacked:
     """Stored bytes in the original."""
     bytes_after: int
     reason: str | None = None
-    """Why the dataset was copied unchanged, or why its codec is lossless where a lossy one was given."""
+    """The reason why the dataset was copied unchanged, or why its codec is lossless although a
+    lossy one was given."""
     minimum: float | None = None
-    """Of a lossy codec: the smallest valid number of the original; the same holds for the following."""
+    """The smallest valid number of the original; this and the following fields are set only for a
+    lossy codec."""
     maximum: float | None = None
     largest_error: float | None = None
     psnr: float | None = None

@@ -21,10 +21,11 @@ from gridz._zfp_header import mode_of
 from gridz.filters import stored_codec
 
 SAMPLE = 64
-"""Chunks of a dataset whose frames are looked into."""
+"""Largest number of chunks of a dataset whose frames are inspected."""
 
 ERRORS = (gridz.Error, *PROBLEMS)
-"""What a damaged or unusual dataset may raise, which must not keep the others from being listed."""
+"""Errors that a damaged or unusual dataset may raise; the other datasets are listed
+nevertheless."""
 
 
 def describe(found: Found) -> dict:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 LEAST = 1e-6
-"""Shells with less than this part of the strongest one's power do not count: rounding may be all that is in them."""
+"""Shells with a smaller fraction of the strongest shell's power are ignored: they may contain only
+rounding errors."""
 
 
 def power_spectrum(array: np.ndarray) -> np.ndarray:

@@ -29,13 +29,14 @@ from gridz.errors import Error, HostError, MissingFilter
 
 WITHOUT_ATTRIBUTES = h5o.COPY_WITHOUT_ATTR_FLAG
 ELEMENTS_AT_ONCE = 1 << 16
-"""About how many elements with pointers or references are copied at once."""
+"""Approximate number of elements with pointers or references that are copied at once."""
 
 Maker = Callable[[str, h5d.DatasetID, h5t.TypeID, h5f.FileID], "h5d.DatasetID | None"]
-"""Makes the copy of a dataset, at a path, of a type, in a file, without a link; or None, if it stays as it is."""
+"""Makes the copy of a dataset, at a path, of a type, in a file, without a link; returns None to
+copy it unchanged."""
 
 PROBLEMS = (OSError, ValueError, RuntimeError, TypeError, KeyError, HostError)
-"""What h5py and `call` raise for what HDF5 cannot do, or NumPy lacks."""
+"""Errors of h5py and `call` for operations that HDF5 or NumPy does not support."""
 
 
 def open_file(path) -> h5py.File:

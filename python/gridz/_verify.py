@@ -16,7 +16,8 @@ from gridz._pipeline import pipeline_of
 from gridz.filters import stored_codec
 
 ROUNDING = 1 + 1e-9
-"""The root mean square is computed in float64, by the encoder and here, in another order."""
+"""The encoder and this module compute the root mean square in float64, with different orders of
+summation."""
 
 
 def is_in_file(dataset: h5d.DatasetID) -> bool:

@@ -29,14 +29,15 @@ class FrameInfo:
     """The type of the elements; `V<n>` for opaque ones and bfloat16 (see `is_bfloat16`)."""
     shape: tuple[int, ...]
     codec: str
-    """Name of the codec that wrote it."""
+    """Name of the codec that wrote the frame."""
     mode: str
-    """What it was allowed to do to the values: "lossless", "abs", …"""
+    """The permitted change of the values: "lossless", "abs", …"""
     value: float
-    """The number that belongs to the mode."""
+    """The parameter of the mode."""
     bound: float
-    """No element differs by more from what it was; NaN if there is no such bound. A promise, not the error that there is.
-    `zfp` and `mgard` keep it to what this frame was made of: where parts are changed again and again, the rest drifts away."""
+    """No element's error is larger; NaN if there is no such bound. This is the guarantee, not the
+    actual error. For `zfp` and `mgard`, it refers to the array from which this frame was made: if
+    parts are changed repeatedly, the other elements drift."""
     array_bytes: int
     frame_bytes: int
     is_bfloat16: bool
@@ -47,18 +48,19 @@ class PartInfo:
     """The result of a progressive read of a frame."""
 
     shape: tuple[int, ...]
-    """That of what comes back. A coarser grid of an array with more than 4 axes longer than 1 has 4: the first ones are merged."""
+    """The shape of the result. A coarser grid of an array with more than 4 axes longer than 1 has 4
+    axes: the first ones are merged."""
     level: int
     """The level of the grid: 0 for the array."""
     layers: int
-    """Layers that are read."""
+    """Number of layers that are read."""
     mode: str
-    """What holds for what comes back, as in `FrameInfo`."""
+    """The mode of the result, as in `FrameInfo`."""
     value: float
     bound: float
     array_bytes: int
     frame_bytes: int
-    """The first bytes of the frame that are needed."""
+    """Number of bytes of the frame that are needed, from its start."""
 
 
 def compress(array, codec: Codec | str | None = None, *, threads: int | None = None, out=None, force: bool = False):

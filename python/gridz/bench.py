@@ -21,7 +21,7 @@ from gridz._missing import Missing, of_dataset
 from gridz._ranges import check_rel
 
 CHUNK_BYTES = 4 << 20
-"""About how large chunks are that are chosen here."""
+"""Approximate size of automatically chosen chunks."""
 
 
 @dataclass
@@ -31,13 +31,13 @@ class Sample:
     name: str
     part: str
     shape: tuple
-    """Of the whole dataset."""
+    """The shape of the whole dataset."""
     values: np.ndarray
     chunks: tuple
     chunks_are_given: bool
-    """Whether the chunks are those of the dataset."""
+    """True if the chunks are those of the dataset."""
     missing: Missing
-    """The elements that mark missing data, as the dataset says."""
+    """The elements that mark missing data, from the dataset."""
 
 
 @dataclass
@@ -48,7 +48,7 @@ class Candidate:
     options: dict
     is_lossless: bool = True
     in_bulk: bool = False
-    """Whether `gridz.h5` moves the data, and not h5py."""
+    """True if `gridz.h5` moves the data, instead of h5py."""
 
 
 @dataclass
@@ -62,7 +62,7 @@ class Result:
     max_error: float = math.nan
     is_lossless: bool = True
     error: str = ""
-    """Why there are no numbers."""
+    """The reason why there are no numbers."""
 
 
 def chunks_for(shape: tuple, itemsize: int, target: int = CHUNK_BYTES) -> tuple:

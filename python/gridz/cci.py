@@ -26,14 +26,14 @@ VALUES = {
     for name in dir(lib)
     if name.startswith("GRIDZ_CCI_VALUES_")
 }
-"""How values can be kept: `best` (the default), `plain`, `constant`, `dictionary`, `blocks`."""
+"""How values may be stored: `best` (the default), `plain`, `constant`, `dictionary`, `blocks`."""
 
 SEMIRINGS = {
     name[len("GRIDZ_CCI_SEMIRING_") :].lower(): getattr(lib, name)
     for name in dir(lib)
     if name.startswith("GRIDZ_CCI_SEMIRING_")
 }
-"""What a product can put together: `plus_times` (the default), `min_plus`, `max_times`, `or_and`."""
+"""The semirings of products: `plus_times` (the default), `min_plus`, `max_times`, `or_and`."""
 
 _CODECS = ("plain", "constant", "dictionary of 1 byte", "dictionary of 2 bytes", "blocks")
 

@@ -43,7 +43,7 @@ VARIABLES = (
     "GRIDZ_CPU_LEVEL", "GRIDZ_CACHE_MIB", "CUDA_VISIBLE_DEVICES",
 )  # fmt: skip
 SECONDS = 120
-"""How long one program may take before it counts as hanging."""
+"""Time limit for one program, after which it counts as hanging."""
 
 
 @dataclass

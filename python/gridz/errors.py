@@ -7,7 +7,7 @@ class Error(Exception):
     """A failed call of the library. The text names the problem and, if there is one, the remedy."""
 
     status = 0
-    """The library's number for it, `GRIDZ_ERROR_*` of gridz.h."""
+    """The library's number of the error, `GRIDZ_ERROR_*` of gridz.h."""
 
 
 class InvalidArgument(Error, ValueError):
@@ -62,4 +62,4 @@ BY_NAME = {
     "GRIDZ_ERROR_DEVICE": DeviceError,
     "GRIDZ_ERROR_HOST": HostError,
 }
-"""The class for each name of a status."""
+"""The class for each status name."""

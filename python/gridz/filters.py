@@ -19,13 +19,14 @@ from gridz._native import LIBRARY
 from gridz._codecs import CLASSES, FILTER_ID, Codec
 
 PLUGIN_PATH = str(LIBRARY.parent)
-"""The folder with the plugin, for `HDF5_PLUGIN_PATH` of other programs. It holds nothing else."""
+"""The folder with the plugin, for `HDF5_PLUGIN_PATH` of other programs. It contains nothing
+else."""
 
 HOSTS = ("h5py", "netCDF4", "tables")
-"""Packages that bring a libhdf5; when they are imported after gridz, they get the plugin too."""
+"""Packages that include a libhdf5; if they are imported after gridz, they get the plugin too."""
 
 FILTERS = {"gridz": FILTER_ID}
-"""The number of the filter by its name, as in hdf5plugin. All codecs are this one filter."""
+"""The id of the filter by its name, as in hdf5plugin. All codecs share this one filter."""
 
 
 def register() -> list[str]:

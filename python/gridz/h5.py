@@ -31,7 +31,7 @@ from gridz.filters import stored_codec
 from gridz.errors import Cancelled, InvalidArgument, UnsupportedJob
 
 Progress = Union[bool, Callable[[int, int], object]]
-"""True for a bar, or a function that is given the bytes that are done and their total."""
+"""True for a progress bar, or a function of the number of bytes done and their total."""
 
 
 @dataclass(frozen=True)
@@ -42,22 +42,24 @@ class DatasetPart:
     level: int
     """The level of the grid: 0 for the dataset itself."""
     n_levels: int
-    """Levels above 0 that there are: chunks must have multiples of 2^level elements along each axis, or all of it."""
+    """The number of available levels above 0: along each axis, chunks must have a multiple of
+    2^level elements, or the whole axis."""
     layers: int
-    """Most layers that are read of a chunk; 0 if none has layers."""
+    """The largest number of layers that are read of a chunk; 0 if none has layers."""
     n_layers: int
-    """Most layers that a chunk has."""
+    """The largest number of layers of a chunk."""
     bound: float
-    """No element differs by more from what it was; NaN if a chunk promises no such bound."""
+    """No element's error is larger; NaN if a chunk guarantees no such bound."""
     rms: float
-    """In no chunk, as a whole, is the root mean square of the errors larger; `bound` but for mode rms."""
+    """In no chunk is the root mean square of all errors larger; equals `bound` except in mode
+    rms."""
     array_bytes: int
     n_chunks: int
-    """Chunks that are there; those that were never written do not count."""
+    """The number of stored chunks; chunks that were never written do not count."""
     stored_bytes: int
-    """The bytes that these have in the file."""
+    """Stored bytes of these chunks."""
     read_bytes: int
-    """How many of those are read."""
+    """The part of the stored bytes that is read."""
 
 
 def write(dset, array, start=None, *, progress: Progress = False, threads=None, memory_limit: int = 0) -> None:

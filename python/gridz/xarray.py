@@ -28,10 +28,12 @@ from gridz.errors import InvalidArgument
 ENGINES = ("h5netcdf", "netcdf4", "zarr")
 
 CHUNK_BYTES = 4 << 20
-"""No chunk that is chosen here is larger, or smaller than a quarter of it if the variable is not."""
+"""Automatically chosen chunks are not larger, and not smaller than a quarter of it unless the
+variable is."""
 
 _KEPT = ("dtype", "_FillValue", "missing_value", "scale_factor", "add_offset", "_Unsigned", "units", "calendar")
-"""What a variable's own encoding says about its values. xarray forgets it if a new encoding does not repeat it."""
+"""The parts of a variable's own encoding that describe its values. xarray drops them if a new
+encoding does not repeat them."""
 
 
 def xarray_encoding(

@@ -17,7 +17,7 @@ from gridz.cli.common import EXIT, Command, Failure, bytes_text, fail, json_opti
 from gridz.cli.raw import array_options, open_array
 
 SMALLEST = 64 << 10
-"""Bytes of the smallest dataset that is measured without being named."""
+"""Smallest dataset, in bytes, that is measured without being named."""
 
 
 @click.command(

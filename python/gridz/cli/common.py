@@ -146,7 +146,7 @@ def bytes_text(n: float) -> str:
 
 
 NUMBER = re.compile(r"-?(\d[\d.,]*([eE][-+]?\d+)?|inf|nan)( ?[KMGT]?i?B)?|")
-"""Cells of columns that are aligned to the right."""
+"""Matches cells of columns that are right-aligned."""
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> None:
