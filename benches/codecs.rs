@@ -1,4 +1,5 @@
-//! Compress and decompress of one 4 MiB chunk per codec, CPU level and element type, by one thread, next to memcpy.
+//! Compression and decompression of one 4 MiB chunk per codec, CPU level and element type, with one
+//! thread, compared with memcpy.
 //!
 //! The field is a smooth 3-D wave with noise in its lower mantissa bits: about as compressible as
 //! simulation output. For files of your own use the example `throughput`.
@@ -28,7 +29,7 @@ fn wave(dtype: DType) -> (Array, Vec<u8>) {
     (array, bytes)
 }
 
-/// Every codec at every level of its own.
+/// Every codec at each of its distinct levels.
 fn specs() -> impl Iterator<Item = Request> {
     CODECS.iter().flat_map(|entry| {
         entry.level_numbers().map(|level| Request::new(u32::from(entry.id), u32::from(level)).unwrap())
@@ -44,7 +45,7 @@ fn codecs(criterion: &mut Criterion) {
         group.bench_function("memcpy", |bench| bench.iter(|| copy.copy_from_slice(std::hint::black_box(&raw))));
         for (spec, level) in specs().flat_map(|spec| Level::all().map(move |level| (spec, level))) {
             if spec.name() == "stored" && level != Level::best() {
-                continue; // a copy knows no levels
+                continue; // a copy has no levels
             }
             let context = Context::new(Some(1), None).unwrap().with_level(level.kind()).unwrap();
             let name = format!("{} {} {}", spec.name(), spec.level(), level.kind().name());

@@ -1,11 +1,10 @@
 //! Speed of compress and decompress on raw files, next to memcpy in the same run.
 //!
 //! `throughput [--threads N] [--backend cpu|cuda] [--codec REQUEST] [--level scalar|avx2|avx512|all]
-//! FILE.f32:256x256x256 …`,
-//! where REQUEST is a codec's name or text such as `lorenzo,level=dense` or `szp,rel=1e-3`;
-//! element type by file name (`.f32`, `.f64`). With `cuda` the copies to the GPU and back are included. Options hold for the
-//! files behind them.
-//! Prints medians of 9 rounds, or of 99 for files of up to 16 MiB, in GB/s (1e9 raw bytes a second) and ratios to memcpy.
+//! FILE.f32:256x256x256 …`, where REQUEST is a codec's name or text such as `lorenzo,level=dense` or
+//! `szp,rel=1e-3`; the file name gives the element type (`.f32`, `.f64`). With `cuda`, the copies to
+//! and from the GPU are included. Options apply to the files after them. Prints medians of 9 rounds,
+//! or of 99 for files of up to 16 MiB, in GB/s (1e9 raw bytes a second) and ratios to memcpy.
 
 #[path = "shared/kept.rs"]
 mod kept;

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Ratio and speed of gridz's mgard: real arrays in modes abs and rms, two fields of 256³ elements, chunks of several sizes,
-and threads; beside szp at the same bound.
+"""Ratio and speed of gridz's mgard: real arrays in modes abs and rms, two fields of 256³ elements,
+chunks of several sizes, and threads; compared with szp at the same bound.
 
     bench_mgard.py [--reference FOLDER] [--fields FOLDER] [--library LIBRARY] [--runs N]
 
-The arrays are those of bench_lossy.py; NaN and fill values are replaced by the mean of the rest. A bound is a part of an array's
-range; for the fields, raw float32 files smooth3d.f32 and turb3d.f32 in FOLDER, it is a part of the largest magnitude. As an absolute number it goes to
-all codecs; for `rms` it is the root of the mean of the squares of all errors. Errors are compared with it by this script. One
-process and one thread, but where it is said; times are CPU time (of threads: the clock's), medians of N runs. Prints Markdown."""
+The arrays are those of bench_lossy.py; NaN and fill values are replaced by the mean of the rest. A
+bound is relative to an array's range; for the fields, raw float32 files smooth3d.f32 and turb3d.f32
+in FOLDER, it is relative to the largest magnitude. All codecs get it as an absolute number; for
+`rms` it limits the root-mean-square error. This script compares the errors with it. One process and
+one thread, unless stated otherwise; times are CPU time (with threads: wall-clock time), medians of
+N runs. Prints Markdown."""
 
 import argparse
 import functools
@@ -25,7 +27,7 @@ REQUESTS = ["mgard,abs", "szp,level=dense,abs", "szp,level=max,abs", "mgard,rms"
 
 
 def measure(peer, values, runs, clock=time.process_time):
-    """Ratio, GB/s, and what came back."""
+    """Ratio, GB/s, and the decoded array."""
     times, back = [], np.empty_like(values)
     for _ in range(runs):
         start = clock()
@@ -38,7 +40,7 @@ def measure(peer, values, runs, clock=time.process_time):
 
 
 def checked(request, bound, values, back):
-    """The largest error, or the root of the mean of squares, by the bound."""
+    """The largest error, or the root-mean-square error, relative to the bound."""
     errors = np.abs(back.astype("f8") - values.astype("f8"))
     over = (np.sqrt(np.mean(errors**2)) if request.endswith("rms") else errors.max()) / bound
     assert over <= 1, (request, bound, over)
@@ -112,7 +114,7 @@ def threads(library, folder, runs):
     values = np.fromfile(folder / "turb3d.f32", "<f4").reshape(256, 256, 256)
     bound = float(np.float32(1e-3 * (float(values.max()) - float(values.min()))))
     for n in range(1, (os.cpu_count() or 1) + 1):
-        # The number is read once in a process.
+        # gridz reads the number of threads once per process.
         child = os.fork()
         if child == 0:
             gridz = base.Gridz(library)
@@ -134,7 +136,7 @@ def main():
     parser.add_argument("--runs", type=int, default=5)
     options = parser.parse_args()
     if options.fields:
-        # Before this process has loaded the library.
+        # In a child process, before this process has loaded the library.
         threads(options.library, options.fields, options.runs)
         print()
     gridz = base.Gridz(options.library)

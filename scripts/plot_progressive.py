@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""How exact an array is by the bytes that are read: frames of mgard with four layers, of which 1 to 4 are read, beside frames of
-szp, at level max, and of mgard without layers, each with a bound of its own.
+"""Plots accuracy by bytes read: frames of mgard with four layers, of which 1 to 4 are read,
+compared with frames of szp at level max and of mgard without layers, each with its own bound.
 
     plot_progressive.py [--fields FOLDER] [--library LIBRARY] [--bounds 1e-5 1e-4] [--draw-only] [--out FOLDER]
 
-The array is turb3d.f32 in FOLDER, 256³ raw float32. Bounds are parts of its range; a frame of layers has that of its last one. The
-largest error is measured, in float64. Writes a table, the same as text, and docs/images/progressive.png. Needs matplotlib.
+The array is turb3d.f32 in FOLDER, 256³ raw float32. Bounds are relative to its range; a layered
+frame has the bound of its last layer. The largest error is measured in float64. Writes a table, the
+same as text, and docs/images/progressive.png. Needs matplotlib.
 """
 
 import argparse
@@ -43,7 +44,7 @@ class Part(ctypes.Structure):
 
 
 def measure(gridz, values, bounds):
-    """A row for each number of bytes that can be read."""
+    """One row for each number of bytes that can be read."""
     span = float(values.max()) - float(values.min())
     back, rows = np.empty_like(values), []
 
@@ -64,7 +65,7 @@ def measure(gridz, values, bounds):
             part, what = Part(ctypes.sizeof(Part)), (c_uint32(BY_LAYERS), c_double(layers))
             src = c_void_p(frame.ctypes.data), c_size_t(frame.size)
             gridz.call("gridz_inspect_progressive", *src, *what, byref(part))
-            # From the first bytes alone.
+            # From these first bytes alone.
             src = src[0], c_size_t(part.frame_bytes)
             dst = c_void_p(back.ctypes.data), c_size_t(back.nbytes)
             gridz.call("gridz_decompress_progressive", *src, *what, *dst, byref(part), None)
@@ -102,7 +103,7 @@ def draw(rows, path):
 
 
 def text(rows, table, today):
-    """What the results say, in Markdown."""
+    """The results in Markdown."""
     lines = [
         f"# Reading less of mgard, {today}",
         "",
@@ -134,7 +135,7 @@ def main():
     parser.add_argument("--fields", type=pathlib.Path)
     parser.add_argument("--library", type=pathlib.Path, default=base.ROOT / "target" / "release" / "libgridz.so")
     parser.add_argument("--bounds", type=float, nargs="+", default=[1e-5, 1e-4])
-    parser.add_argument("--draw-only", action="store_true", help="draw the table of today again")
+    parser.add_argument("--draw-only", action="store_true", help="draw today's table again")
     parser.add_argument("--out", type=pathlib.Path, default=base.ROOT / "docs")
     arguments = parser.parse_args()
     today = datetime.date.today()

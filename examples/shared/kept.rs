@@ -1,10 +1,11 @@
-//! Whether what came back is what was asked for.
+//! Checks a decoded array against the guarantee of its request.
 
 use gridz::{Array, Context, Mode, Request};
 use gridz_quality::Bound;
 
-/// Fails if it is not the same or, where the request has a bound, an element is not within that. Of modes that bound no
-/// error it is what no codec may change that is looked at: missing elements, NaN and infinities.
+/// Fails if the arrays differ in a lossless mode, or if an element is not within the request's
+/// bound. In modes without an error bound, it checks only the elements that no codec may change:
+/// missing elements, NaN and infinities.
 pub fn check(
     array: &Array,
     original: &[u8],

@@ -14,7 +14,7 @@ fuzz_target!(|data: &[u8]| {
     let Some((&[mode, b, x, y, z, at], bytes)) = data.split_first_chunk() else { return };
     let dtype = DTYPES[usize::from(mode >> 4) % DTYPES.len()];
     let shape = Shape::new(&blocks::extents(mode, [x, y, z])).unwrap();
-    // Both versions of the payload; the second one has a period.
+    // Both versions of the payload; version 2 has a period.
     let params = &[[12, 13, 14, 16, 17, 18][usize::from(b % 6)], b / 6, 0, 0, 0][..if b % 6 < 3 { 1 } else { 5 }];
     let layout = layout::new(&shape, dtype.size().unwrap() as usize, params[0]).unwrap();
     let form = [layout.n_blocks(), layout.table_bytes(), layout.unit()];

@@ -1,5 +1,5 @@
-//! The mgard codec with any elements and any bound, and its decoder with payloads that are damaged here and there: the lengths in
-//! front must agree, which no bytes do by chance.
+//! The mgard codec with any elements and any bound, and its decoder with payloads damaged in a few
+//! places. Random bytes would not pass the checks of the lengths at the front.
 #![no_main]
 
 mod blocks;
@@ -14,7 +14,7 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
     let Some((&[kind, with, x, y, z, at, v], rest)) = data.split_first_chunk() else { return };
-    // Places and what is wrong there; then the elements.
+    // Positions and replacement bytes of the damages; then the elements.
     let n_damaged = usize::from(with >> 4 & 3);
     let Some((damages, bytes)) = rest.split_at_checked(3 * n_damaged) else { return };
     if bytes.is_empty() {
@@ -24,7 +24,7 @@ fuzz_target!(|data: &[u8]| {
     let size = dtype.size().unwrap() as usize;
     let mut extents = blocks::extents(kind, [x, y, z]);
     if with & 128 != 0 {
-        // One axis more: with the others up to four.
+        // One more axis: up to four in total.
         extents.insert(0, 2 + u64::from(at % 5));
     }
     let shape = Shape::new(&extents).unwrap();
@@ -57,7 +57,8 @@ fuzz_target!(|data: &[u8]| {
     details.into_iter().for_each(|detail| read_part(&layout, &job, &payload, detail));
 });
 
-/// Reads a part of a payload, which may be damaged, and another of nothing but its first bytes.
+/// Decodes a part of a payload, which may be damaged: from the whole payload, and from only the bytes
+/// that the part needs. Both must agree.
 fn read_part(layout: &Kept, job: &Job, payload: &[u8], detail: Detail) {
     let n_all = payload.len() as u64;
     let Ok(part) = Mgard.part(layout, payload, n_all, detail) else { return };

@@ -1,5 +1,5 @@
-//! The ndzip decoder with any payload for a small array, or with a payload whose table is made to fit
-//! its heads, which must decode.
+//! The ndzip decoder with any payload for a small array, or with a payload whose table matches its
+//! heads, which must decode.
 #![no_main]
 
 mod reach;
@@ -46,7 +46,8 @@ fuzz_target!(|data: &[u8]| {
         Err(error) => return assert!(!is_complete, "{error}"),
     }
     REACH.accepted();
-    // Other encoders may have made other streams of this array, but ours must come back.
+    // Other encoders may produce other streams of this array, but this encoder's stream must decode
+    // to it.
     let mut stream = vec![0; Layout::new(&shape, dtype).unwrap().payload_bound() as usize];
     let encoded = Ndzip.encode(&job(Level::best()), &array, &mut stream).unwrap();
     assert!(encoded.n_bytes <= payload.len() || !is_complete);
@@ -55,7 +56,7 @@ fuzz_target!(|data: &[u8]| {
     assert!(back == array);
 });
 
-/// A payload with heads, columns and border from `bytes`, and zeros when those are used up.
+/// A payload with heads, columns and border from `bytes`, then zeros.
 fn complete(shape: &Shape, dtype: DType, bytes: &[u8]) -> Vec<u8> {
     let layout = Layout::new(shape, dtype).unwrap();
     let mut bytes = bytes.iter().copied().chain(std::iter::repeat(0));

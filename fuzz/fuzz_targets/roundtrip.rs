@@ -1,4 +1,6 @@
-//! Any array comes back, or from a codec with a bound one that stays as it is from then on, from a frame no longer than it may be, which is the same from every CPU level.
+//! Round trips of any array. Lossless codecs restore the array; codecs with a bound return an array
+//! that does not change in further round trips. The frame is within its bound, and the same at
+//! every CPU level.
 #![no_main]
 
 mod reach;
@@ -12,7 +14,7 @@ use gridz::{Array, ByteOrder, Context, DType, Mode, Request, Shape, Verify};
 use libfuzzer_sys::fuzz_target;
 use reach::REACH;
 
-/// Larger arrays only make the fuzzer slow.
+/// Larger arrays would only slow the fuzzer down.
 const MOST_ELEMENTS: u64 = 10_000;
 
 /// A context per level, the portable one first.
@@ -37,7 +39,7 @@ fuzz_target!(|data: &[u8]| {
         DType::Opaque => Array::opaque(u32::from(dtype) + 1, shape).unwrap(),
         dtype => Array::new(dtype, order, shape).unwrap(),
     };
-    // Elements that the input does not reach repeat it.
+    // The input is repeated up to the array's size.
     let n_bytes = array.n_bytes() as usize;
     let raw: Vec<u8> = if values.is_empty() {
         vec![0; n_bytes]
@@ -49,7 +51,7 @@ fuzz_target!(|data: &[u8]| {
     let level = u32::from(levels[usize::from(order_and_level >> 1) % levels.len()]);
     let spec = match Request::new(u32::from(entry.id), level) {
         Ok(spec) => spec,
-        // The value is any number; some are none for a bound.
+        // The value is any number; some are invalid as a bound.
         Err(_) => {
             let value = f64::from_bits(u64::from_le_bytes(*raw.first_chunk().unwrap_or(&[0x3f; 8])));
             let modes = entry.modes.iter().map(|mode| mode.id());
@@ -63,7 +65,7 @@ fuzz_target!(|data: &[u8]| {
     let mut frame = vec![0xaa; bound as usize];
     let frame_bytes = gridz::compress(&array, &spec, &raw, &mut frame, &SERIAL[0]).unwrap();
     let frame = &frame[..frame_bytes];
-    // Arrays that the codec does not shrink are stored.
+    // Arrays that the codec cannot compress are stored.
     if frame[5] == entry.id {
         REACH.accepted();
     }

@@ -1,4 +1,5 @@
-//! Any bytes as the frame of a sparse matrix, with checksums that are made right: an error, or a matrix that can be used.
+//! Any bytes as the frame of a sparse matrix, with fixed checksums: the result is an error, or a
+//! usable matrix.
 #![no_main]
 
 mod reach;
@@ -38,7 +39,7 @@ fuzz_target!(|bytes: &[u8]| {
     let matrix = match Matrix::from_frame(&frame, &SERIAL) {
         Ok(matrix) => matrix,
         Err(error) => {
-            // The checksums are right, so this text is of the tables.
+            // The checksums are valid, so this error is about the tables.
             if error.context().starts_with("a sparse matrix is damaged") {
                 REACH.reached();
             }
@@ -47,7 +48,7 @@ fuzz_target!(|bytes: &[u8]| {
     };
     REACH.reached();
     REACH.accepted();
-    // Columns without elements cost nothing in a frame.
+    // Empty columns cost nothing in a frame.
     if matrix.head().n_cols > 1 << 20 {
         return;
     }

@@ -19,7 +19,7 @@ fuzz_target!(|data: &[u8]| {
     let is_float = matches!(dtype, DType::F16 | DType::F32 | DType::F64 | DType::C64);
     let shape = Shape::new(&blocks::extents(kind, [x, y, z])).unwrap();
     let mode = if with & 1 == 1 && is_float { Mode::Pwrel } else { Mode::Abs };
-    // Any size of bound, but one below 1 where it is relative.
+    // A bound of any magnitude, but below 1 if it is relative.
     let exponent =
         if mode == Mode::Pwrel { 1022 - u64::from(v % 60) } else { u64::from(v) << 3 | u64::from(w & 7) };
     let value = f64::from_bits(exponent.clamp(1, 2046) << 52 | u64::from(w) << 44);

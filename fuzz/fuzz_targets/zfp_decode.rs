@@ -1,5 +1,5 @@
-//! The zfp codec with any elements and any parameters, and its decoder with payloads that are damaged here and there: the sums
-//! in their index must agree, which no bytes do by chance.
+//! The zfp codec with any elements and any parameters, and its decoder with payloads damaged in a
+//! few places. Random bytes would not pass the checks of the sums in the index.
 #![no_main]
 
 mod blocks;
@@ -19,7 +19,7 @@ const DTYPES: [DType; 4] = [DType::F32, DType::F64, DType::I32, DType::I64];
 
 fuzz_target!(|data: &[u8]| {
     let Some((&[kind, with, x, y, z, at, v, w], rest)) = data.split_first_chunk() else { return };
-    // Places and what is wrong there; then the elements.
+    // Positions and replacement bytes of the damages; then the elements.
     let n_damaged = usize::from(with >> 4 & 3);
     let Some((damages, bytes)) = rest.split_at_checked(3 * n_damaged) else { return };
     if bytes.is_empty() {
@@ -29,7 +29,7 @@ fuzz_target!(|data: &[u8]| {
     let size = dtype.size().unwrap() as usize;
     let mut extents = blocks::extents(kind, [x, y, z]);
     if with & 128 != 0 {
-        // One axis more: with the others up to four.
+        // One more axis: up to four in total.
         extents.insert(0, 2 + u64::from(at % 5));
     }
     let shape = Shape::new(&extents).unwrap();
@@ -69,7 +69,7 @@ fuzz_target!(|data: &[u8]| {
         return;
     }
     payload.truncate(n_bytes);
-    // Half of them from the end on, where index and tail are.
+    // Half of them relative to the end, where index and tail are.
     for &[low, high, wrong] in damages.as_chunks().0 {
         let place = usize::from(u16::from_le_bytes([low, high & 127])) % n_bytes;
         payload[if high < 128 { place } else { n_bytes - 1 - place }] ^= wrong;

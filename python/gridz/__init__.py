@@ -7,7 +7,8 @@
     frame = gridz.compress(t)
     t = gridz.decompress(frame)
 
-Importing it makes the filter known to every libhdf5 of the process: no variable is needed, also for reading.
+Importing it registers the filter with every libhdf5 of the process: no environment variable is
+needed, also for reading.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ _LATER = {
     "repack": ("gridz._repack", "repack"),
     "xarray_encoding": ("gridz.xarray", "xarray_encoding"),
 }
-"""What is imported when it is first used, since it needs more than NumPy: module and name."""
+"""Names that are imported on first use, since they need more than NumPy: module and name."""
 
 __all__ = [
     *(made.__name__ for made in CLASSES.values()),

@@ -1,6 +1,7 @@
-//! The layers: who may use whom, who may be unsafe, and what belongs to a codec.
+//! The layers of the source: which module may use which, which files may contain `unsafe`, and the
+//! parts of a codec.
 //!
-//! One crate has no borders that the compiler guards between its modules, so this test reads the
+//! The compiler does not enforce layers among the modules of one crate, so this test reads the
 //! sources: every `crate::` and `super::` path must be an edge of [`EDGES`].
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,11 +10,12 @@ use std::path::{Path, PathBuf};
 
 use gridz_codecs::codec::registry::CODECS;
 
-/// What every layer above may use.
+/// Modules that every layer above may use.
 const BASE: [&str; 4] = ["error", "types", "settings", "format"];
 
-/// Layer, what it may use, and whether that includes all of [`BASE`]. Anything may use itself.
-/// `codec/*` is one codec's folder; `codec/* definition` its files that define the bytes.
+/// Each layer, the layers that it may use, and whether it may use all of [`BASE`]. Every layer may
+/// use itself. `codec/*` is one codec's folder; `codec/* definition` its files that define the
+/// bytes.
 const EDGES: &[(&str, &[&str], bool)] = &[
     ("error", &[], false),
     ("types", &["error"], false),
@@ -35,10 +37,10 @@ const EDGES: &[(&str, &[&str], bool)] = &[
     ("ffi", &["engine", "quality", "sparse", "bulk", "hdf5", "registry"], true),
 ];
 
-/// Layers whose files form no circle: each uses only those below it.
+/// Layers whose files must not form a dependency cycle.
 const WITHOUT_CIRCLES: [&str; 3] = ["engine", "cuda", "bulk"];
 
-/// Files of a codec that must not know on what they run.
+/// Files of a codec that must be independent of the back end.
 const DEFINITION: [&str; 4] = ["params", "layout", "scalar", "word"];
 
 /// One source file: its path below `src` and its text.
@@ -118,7 +120,7 @@ fn paths(file: &[String], text: &str) -> BTreeSet<Vec<String>> {
     let tokens = tokens(text);
     let mut found = BTreeSet::new();
     let mut module = file.to_vec();
-    let mut braces: Vec<bool> = Vec::new(); // whether each open brace is that of an inline module
+    let mut braces: Vec<bool> = Vec::new(); // for each open brace, true if it opens an inline module
     for (i, token) in tokens.iter().enumerate() {
         let next = |n: usize| tokens.get(i + n).map_or("", String::as_str);
         match token.as_str() {
@@ -126,7 +128,7 @@ fn paths(file: &[String], text: &str) -> BTreeSet<Vec<String>> {
             "{" => braces.push(i >= 2 && tokens[i - 2] == "mod"),
             "}" if braces.pop() == Some(true) => drop(module.pop()),
             "crate" if next(1) == "::" => drop(expand(&tokens[i + 2..], Vec::new(), &mut found)),
-            // Only the first of `super::super`: the rest is read from there.
+            // Only the first `super` of `super::super`: the rest is parsed from there.
             "super" | "self" if next(1) == "::" && (i == 0 || tokens[i - 1] != "::") => {
                 let mut base = module.clone();
                 let mut at = i;
@@ -167,7 +169,8 @@ fn expand(tokens: &[String], mut prefix: Vec<String>, found: &mut BTreeSet<Vec<S
     }
 }
 
-// ---- judging --------------------------------------------------------------------------------------
+// ---- checks
+// ---------------------------------------------------------------------------------------
 
 /// `codec/ndzip/mod.rs` is the module `codec::ndzip`.
 fn module_of(file: &str) -> Vec<String> {
@@ -176,7 +179,7 @@ fn module_of(file: &str) -> Vec<String> {
     stem.split('/').map(str::to_owned).collect()
 }
 
-/// The layer of a module or of an item in one; `folders` are the codecs.
+/// The layer of a module, or of an item in a module; `folders` are the codecs.
 fn layer_of(path: &[String], folders: &BTreeSet<String>) -> String {
     match path {
         [codec, second, ..] if codec == "codec" && ["registry", "request"].contains(&second.as_str()) => {
@@ -188,7 +191,7 @@ fn layer_of(path: &[String], folders: &BTreeSet<String>) -> String {
     }
 }
 
-/// Names that `lib.rs` re-exports, with the module they come from.
+/// Names that `lib.rs` re-exports, with their original modules.
 fn re_exports(lib: &str) -> BTreeMap<String, String> {
     let tokens = tokens(lib);
     let mut names = BTreeMap::new();
@@ -200,7 +203,7 @@ fn re_exports(lib: &str) -> BTreeMap<String, String> {
     names
 }
 
-/// Every edge that is not in the table, as a sentence.
+/// Every edge that is not in the table, as an error message.
 fn forbidden_edges(sources: &[Source]) -> Vec<String> {
     let modules: BTreeSet<String> = sources.iter().map(|(file, _)| module_of(file)[0].clone()).collect();
     let folders: BTreeSet<String> = sources
@@ -227,7 +230,7 @@ fn forbidden_edges(sources: &[Source]) -> Vec<String> {
             if let Some(origin) = re_exports.get(&path[0]) {
                 path.insert(0, origin.clone());
             }
-            // What lib.rs defines itself, a constant, belongs to no layer; a glob would hide edges.
+            // Constants that lib.rs itself defines belong to no layer; a glob would hide edges.
             if !modules.contains(&path[0]) && path[0] != "*" {
                 continue;
             }
@@ -244,8 +247,8 @@ fn forbidden_edges(sources: &[Source]) -> Vec<String> {
     wrong
 }
 
-/// Which files of a layer use which. A name that is none of its modules comes from the file of the layer itself, which
-/// uses all others.
+/// The dependencies among the files of a layer. A name that is not one of the layer's modules
+/// belongs to the layer's own file, which uses all the others.
 fn edges_inside(layer: &str, sources: &[Source]) -> BTreeMap<String, BTreeSet<String>> {
     let lib = sources.iter().find(|(file, _)| file == "lib.rs").map_or("", |(_, text)| text.as_str());
     let re_exports = re_exports(lib);
@@ -274,7 +277,7 @@ fn edges_inside(layer: &str, sources: &[Source]) -> BTreeMap<String, BTreeSet<St
     edges
 }
 
-/// A circle among the files of a layer, if there is one: `a → b → a`.
+/// A dependency cycle among the files of a layer, if any: `a → b → a`.
 fn circle(edges: &BTreeMap<String, BTreeSet<String>>) -> Option<String> {
     fn visit(
         at: &str,
@@ -298,7 +301,7 @@ fn circle(edges: &BTreeMap<String, BTreeSet<String>>) -> Option<String> {
     edges.keys().find_map(|from| visit(from, edges, &mut Vec::new(), &mut done))
 }
 
-/// The files in which `lib.rs` allows `unsafe`, from its one sentence about it.
+/// The files in which `lib.rs` allows `unsafe`, parsed from its one sentence about that.
 fn unsafe_files(lib: &str) -> Vec<String> {
     let lines = lib.lines().skip_while(|line| !line.contains("`unsafe` is allowed in"));
     let sentence: Vec<&str> = lines.take_while(|line| line.len() > "//!".len()).collect();
@@ -316,7 +319,7 @@ fn unsafe_files(lib: &str) -> Vec<String> {
         .collect()
 }
 
-/// Files with `unsafe` in them that `allowed`, files or folders, does not cover.
+/// Files that contain `unsafe` and are not covered by `allowed` (files or folders).
 fn forbidden_unsafe(sources: &[Source], allowed: &[String]) -> Vec<String> {
     let is_allowed =
         |file: &str| allowed.iter().any(|a| a == file || a.ends_with('/') && file.starts_with(a.as_str()));
@@ -373,7 +376,7 @@ fn unsafe_is_only_where_lib_rs_says() {
     assert_eq!(forbidden_unsafe(&sources, &allowed), [""; 0]);
 }
 
-/// Everything about the driver, a missing one above all, is in one place.
+/// All code that calls the CUDA driver, or handles a missing one, is in one folder.
 #[test]
 fn only_cuda_calls_the_driver() {
     let wrong = |(file, text): &&Source| !file.starts_with("cuda/") && tokens(text).iter().any(|t| t == "CUresult");
@@ -382,8 +385,8 @@ fn only_cuda_calls_the_driver() {
     assert!(sources.iter().any(|(file, text)| file.starts_with("cuda/") && text.contains("CUresult")));
 }
 
-/// What Rust programs may rely on is what `lib.rs` re-exports; the text of the format is there to be read.
-/// `build.rs` compiles kernels anew where files of these folders have changed, and no others.
+/// Kernels include only files of their own folder, `common/` and `stage/`: `build.rs` recompiles a
+/// kernel only if files of these folders have changed.
 #[test]
 fn kernels_include_what_all_can_use() {
     let mut n_includes = 0;
@@ -400,6 +403,7 @@ fn kernels_include_what_all_can_use() {
     assert!(n_includes > 0);
 }
 
+/// The public API is what `lib.rs` re-exports; only `format`, with the text of the format, is shown.
 #[test]
 fn modules_are_no_interface() {
     let lib = fs::read_to_string(root().join("src/lib.rs")).unwrap();
@@ -411,7 +415,7 @@ fn modules_are_no_interface() {
     assert_eq!(shown, ["pub mod format;"]);
 }
 
-/// A codec is a folder, an entry, a section of the specification, and goldens.
+/// A codec consists of a folder, a registry entry, a section of the specification, and goldens.
 #[test]
 fn every_codec_has_all_its_parts() {
     let spec = fs::read_to_string(root().join("src/format/SPEC.md")).unwrap();

@@ -1,4 +1,4 @@
-//! The library as programs see it, in C and as an HDF5 filter, and the layers of its source.
+//! The public interfaces of the library, in C and as an HDF5 filter, and the layers of its source.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,29 +1,32 @@
-//! Programs may round in other directions or flush small numbers to zero; what is compressed and decompressed in them
-//! must be the same.
+//! Programs may set other rounding modes or flush small numbers to zero; compression and
+//! decompression must give the same results.
 #![cfg(target_arch = "x86_64")]
-#![allow(unsafe_code)] // the register of the state
+#![allow(unsafe_code)] // the MXCSR register
 
 use std::arch::asm;
 
 use gridz::{Array, ByteOrder, Context, CpuLevel, DType, Request, Shape, Verify};
 
-/// Does something with the register of the state set to this.
+/// Runs `work` with the MXCSR register set to `state`.
 fn in_state<T>(state: u32, work: impl FnOnce() -> T) -> T {
     let mut before = 0u32;
-    // SAFETY: the register is written to a word, and set to what C programs may set it to; what runs then is to be right.
+    // SAFETY: the register is saved to a word, and set to a value that C programs may set; `work`
+    // must support that state.
     unsafe { asm!("stmxcsr [{}]", "ldmxcsr [{}]", in(reg) &raw mut before, in(reg) &raw const state) };
     let result = work();
-    // SAFETY: as above, to what it was.
+    // SAFETY: as above; restores the previous value.
     unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const before) };
     result
 }
 
-/// Rounding up with results and operands flushed to zero; rounding down, up, towards zero; flushing alone.
+/// Rounding up with results and operands flushed to zero; rounding down, up, towards zero; flushing
+/// only.
 const HOSTILE: [u32; 5] = [0xdfc0, 0x3f80, 0x5f80, 0x7f80, 0x9fc0];
 
 #[test]
 fn arrays_are_coded_alike_however_the_program_rounds() {
-    // Fractions that are not multiples of a power of two; a chunk of one thread, and one for several.
+    // Fractions that are not multiples of a power of two; a chunk for one thread, and one for
+    // several.
     for n in [5000u64, 300_000] {
         let f64s: Vec<u8> = (0..n).flat_map(|i| ((i * i % 9973) as f64 / 100.0).to_le_bytes()).collect();
         let f32s: Vec<u8> = (0..n).flat_map(|i| ((i * i % 9973) as f32 / 100.0).to_le_bytes()).collect();
@@ -50,7 +53,7 @@ fn arrays_are_coded_alike_however_the_program_rounds() {
                 let frame = compress(&Context::default());
                 let is_lossless = text.starts_with("lorenzo");
                 let counts = gridz::count_blocks(&frame, &Context::default()).unwrap();
-                // max does all in floats, whatever map it takes.
+                // Level max computes in floats, whatever map it chooses.
                 assert!(!is_lossless || counts.decimal > 0 || text.ends_with("max"), "{text}");
                 let mut expected = vec![0; values.len()];
                 gridz::decompress(&frame, &mut expected, Verify::Checksum, &Context::default()).unwrap();
@@ -72,7 +75,8 @@ fn arrays_are_coded_alike_however_the_program_rounds() {
     }
 }
 
-/// In a state that flushes them to zero, subnormal numbers must not become zero and pass for that.
+/// In a state that flushes subnormal numbers to zero, they must neither become zero nor compare
+/// equal to it.
 #[test]
 fn subnormal_numbers_keep_their_bound() {
     let values: Vec<f32> = (0..5000).map(|i| i as f32 * 3.7e-42).collect();

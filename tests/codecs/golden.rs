@@ -1,12 +1,12 @@
-//! Frames that were written once and must stay readable for ever.
+//! Frames that must stay readable forever.
 //!
-//! `golden/v5/<codec>/` holds frames of this format with their manifest; the encoder must still make
-//! each of them byte for byte (a change of the bytes is a decision: a new codec version, or, where only
-//! the writer chooses otherwise within the format, `only_read` for the old frame and a new one beside
-//! it), and the decoder must read them, but for those that are `withdrawn`: of a layout that was changed before it was
-//! released. `golden/v5_reject/` holds frames that must be refused, and how.
-//! Files are only ever added: by `cargo test --test codecs -- --ignored golden::bless`, which leaves existing
-//! ones alone.
+//! `golden/v5/<codec>/` holds frames of this format with their manifest. The encoder must still
+//! produce each of them byte for byte. A change of the bytes needs a decision: either a new codec
+//! version, or, if only the writer's choices within the format change, `only_read` for the old frame
+//! and a new frame next to it. The decoder must read all frames except the `withdrawn` ones, whose
+//! layout changed before it was released. `golden/v5_reject/` holds frames that must be refused,
+//! with the expected error. Files are only ever added, by `cargo test --test codecs -- --ignored
+//! golden::bless`, which never changes existing ones.
 
 use std::fs;
 
@@ -25,20 +25,20 @@ use serde::{Deserialize, Serialize};
 #[derive(Serialize, Deserialize)]
 struct Golden {
     file: String,
-    /// The codec that was asked for, which is the file's folder, and its level.
+    /// The requested codec, which is also the file's folder, and its level.
     asked: String,
     #[serde(default, skip_serializing_if = "is_default")]
     level: u16,
-    /// What was asked for besides, such as `abs=1e-3,fill=-999`.
+    /// Further parameters of the request, such as `abs=1e-3,fill=-999`.
     #[serde(default, skip_serializing_if = "is_default")]
     terms: String,
-    /// The writer chose as this one does not any more: the frame is only read.
+    /// The current writer makes other choices: the frame is only read.
     #[serde(default, skip_serializing_if = "is_default")]
     only_read: bool,
-    /// Nothing reads the layout any more: the frame is refused.
+    /// The layout was withdrawn: the frame is refused.
     #[serde(default, skip_serializing_if = "is_default")]
     withdrawn: bool,
-    /// Where the frame is as the format allows, and not as this release writes.
+    /// Present if the frame follows the format, but this release's writer would choose otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     chosen: Option<Chosen>,
     /// The codec that the frame names.
@@ -47,7 +47,7 @@ struct Golden {
     /// Release that wrote the file.
     writer: String,
     frame_sha256: String,
-    /// Of what the frame is decoded to. With terms that need not be the input.
+    /// SHA-256 of the decoded array. With `terms`, it may differ from the input.
     array_sha256: String,
     input: Input,
 }
@@ -58,7 +58,7 @@ impl Golden {
     }
 }
 
-/// Fold, and the block exponent of a `lorenzo` frame, or the unit exponent of one of `szp`.
+/// The fold, and the block exponent of a `lorenzo` frame or the unit exponent of an `szp` frame.
 #[derive(Serialize, Deserialize, Clone, Copy)]
 struct Chosen {
     fold: u8,
@@ -110,8 +110,8 @@ fn goldens_decode() {
     }
 }
 
-/// What was decoded is encoded to what is decoded to the same: nothing drifts. With `rel` the range is another one, and zfp
-/// and mgard do drift.
+/// Re-encoding a decoded array does not change it: nothing drifts. Exceptions: `rel`, since the
+/// range differs, and zfp and mgard, which do drift.
 #[test]
 fn decoded_goldens_stay_as_they_are() {
     let v5 = folder("v5");
@@ -152,7 +152,8 @@ fn rejects_are_refused_with_the_right_kind() {
     });
 }
 
-// ---- making them ----------------------------------------------------------------------------------
+// ---- creating the files
+// ---------------------------------------------------------------------------
 
 /// The frame of a case.
 fn make(request: &Request, chosen: Option<Chosen>, input: &Input) -> Vec<u8> {
@@ -180,9 +181,9 @@ fn make(request: &Request, chosen: Option<Chosen>, input: &Input) -> Vec<u8> {
     frame
 }
 
-/// A frame to be made.
+/// A golden frame to be created.
 struct Case {
-    /// The file's folder, and the codec that is asked for.
+    /// The file's folder, and the requested codec.
     codec: &'static str,
     level: u16,
     terms: &'static str,
@@ -201,7 +202,7 @@ fn big(codec: &'static str, name: &'static str, generator: &str, dtype: DType, e
     Case { input: Input { big_endian: true, ..case.input }, ..case }
 }
 
-/// What every release reads and this one does not write.
+/// Frames that every release reads and this one does not write.
 fn others() -> Vec<Case> {
     let case = |name, fold, b, generator, dtype, extents: &[u64]| Case {
         level: 2,
@@ -226,7 +227,7 @@ fn others() -> Vec<Case> {
     ]
 }
 
-/// What this release writes.
+/// Frames that this release writes.
 fn cases() -> Vec<Case> {
     let dense = |name, generator, dtype, extents: &[u64]| Case {
         level: 2,
@@ -392,7 +393,7 @@ fn cases() -> Vec<Case> {
         bounded("abs=1e-2,fill=-999", "f32_holes", "field_gaps", DType::F32, &[20, 30, 40]),
         bounded("abs=1e-2", "f32_nan_holes", "field_nan", DType::F32, &[70, 130]),
         bounded("abs=1e-2", "f64_nan_holes_1d", "field_nan", DType::F64, &[6000]),
-        // 100 steps, which the code of 25 stands for.
+        // 100, which is the code of 25 times the step.
         bounded("abs=0.125,fill=24.9755859375", "f32_fill_among_codes", "ramp", DType::F32, &[5000]),
         bounded("abs=1e-2,fill=0x7fc00001", "f32_nan_fill", "field_nan", DType::F32, &[3000]),
         bounded("abs=1e-2", "f32_random_holes", "field_random_holes", DType::F32, &[5000]),
@@ -594,7 +595,7 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// A way to spoil a good frame, and the error it must lead to.
+/// The name of a damage to a good frame, the expected error, and the damaged frame.
 type Damage = (&'static str, ErrorKind, fn() -> Vec<u8>);
 
 const HEADER: usize = 64;
@@ -605,7 +606,7 @@ fn good() -> Vec<u8> {
     compress(&input.array(), &spec("ndzip", 0), &input.bytes(), &Context::default())
 }
 
-/// The good frame after `change`, with checksums that match.
+/// The good frame after `change`, with matching checksums.
 fn changed(change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut frame = good();
     change(&mut frame);
@@ -615,7 +616,7 @@ fn changed(change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     frame
 }
 
-/// Entry `i` of the offset table is moved by `by` words.
+/// Moves entry `i` of the offset table by `by` words.
 fn moved(i: usize, by: i32) -> Vec<u8> {
     changed(|frame| {
         let entry = &mut frame[HEADER + 4 * i..][..4];
@@ -624,7 +625,8 @@ fn moved(i: usize, by: i32) -> Vec<u8> {
     })
 }
 
-/// A frame of szp with two fill values, which stand at byte 68, after `change` and with a right header checksum.
+/// A frame of szp with two fill values, at byte 68, after `change` and with a valid header
+/// checksum.
 fn missing(change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let input = Input::new("field_gaps", DType::F32, &[90, 91]);
     let request = request("szp", 0, "abs=1e-2,fill=-999,fill=7");
@@ -655,11 +657,12 @@ fn stored(n_payload: usize) -> Vec<u8> {
     frame
 }
 
-/// Bytes of a lorenzo frame before its table, for arrays of one axis, and before its first block, if that is all.
+/// Bytes of a lorenzo frame before its table, for arrays of one axis; and before its first block,
+/// if it has only one.
 const LORENZO_HEADER: usize = 64;
 const LORENZO_BLOCK: usize = LORENZO_HEADER + 16;
 
-/// A lorenzo frame of one block, after `change` of that, with checks that match.
+/// A lorenzo frame of one block, after `change` of the block, with matching checks.
 fn block(level: u16, generator: &str, dtype: DType, change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let input = Input::new(generator, dtype, &[4000]);
     let frame = compress(&input.array(), &spec("lorenzo", level), &input.bytes(), &Context::default());
@@ -673,7 +676,7 @@ fn block(level: u16, generator: &str, dtype: DType, change: impl FnOnce(&mut Vec
     finished([&frame[..LORENZO_HEADER], &table, &block].concat())
 }
 
-/// The frame with the length of its payload and right checksums.
+/// Sets the payload length of a frame, and fixes its checksums.
 fn finished(mut frame: Vec<u8>) -> Vec<u8> {
     let payload_bytes = (frame.len() - LORENZO_HEADER) as u64;
     frame[16..24].copy_from_slice(&payload_bytes.to_le_bytes());
@@ -681,7 +684,8 @@ fn finished(mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
-/// A block by SPLIT, with patches twice in its first group: its widths are bytes 16 to 18, its numbers of patches 20 to 23.
+/// A block coded by SPLIT, with two levels of patches in its first group: widths are bytes 16 to
+/// 18, numbers of patches bytes 20 to 23.
 fn split(change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     block(1, "patches", DType::U32, |block| {
         assert!(block[0] == 2 && block[16..19].iter().all(|&width| width > 0));
@@ -689,7 +693,7 @@ fn split(change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     })
 }
 
-/// A block by HUFF.
+/// A block coded by HUFF.
 fn huff(change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     block(2, "patches", DType::U32, |block| {
         assert_eq!(block[0], 3);
@@ -705,7 +709,7 @@ fn dict(change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     })
 }
 
-/// A block with a mask, whose marks are coded.
+/// A block with a mask, whose bitmap has two levels.
 fn masked(change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     block(1, "gaps", DType::F32, |block| {
         assert_eq!((block[3], block[28]), (1, 1));
@@ -721,7 +725,7 @@ fn decimals(change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     })
 }
 
-/// A block by SPARSE, with marks.
+/// A block coded by SPARSE, with a bitmap.
 fn sparse(change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     block(1, "steps", DType::I32, |block| {
         assert_eq!((block[0], block[19]), (4, 0));
@@ -729,7 +733,7 @@ fn sparse(change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     })
 }
 
-/// A block by SPARSE of 4000 integers: c, w, g and three strings.
+/// A block of 4000 integers coded by SPARSE: c, w, g and three strings.
 fn list(c: u16, w: u8, g: u8, strings: &[u8]) -> Vec<u8> {
     block(1, "jumps", DType::I32, |block| {
         assert_eq!(block[0], 4);
@@ -737,7 +741,7 @@ fn list(c: u16, w: u8, g: u8, strings: &[u8]) -> Vec<u8> {
     })
 }
 
-/// A block of 4000 cut floats, all with the number v = `base`, and their tails.
+/// A block of 4000 floats mapped by CUT, all with the number v = `base`, and their tails.
 fn cut(dtype: DType, e: u16, base: i32, n_tail_bytes: usize) -> Vec<u8> {
     block(1, "walk", dtype, |block| {
         let [e, base] = [e.to_le_bytes().to_vec(), base.to_le_bytes().to_vec()];
@@ -747,13 +751,13 @@ fn cut(dtype: DType, e: u16, base: i32, n_tail_bytes: usize) -> Vec<u8> {
     })
 }
 
-/// Where the first bitmap of a block of four groups is.
+/// Offset of the first bitmap in a block of four groups.
 fn first_bitmap(block: &[u8]) -> usize {
     let rows = [32, 32, 32, 29];
     48 + (0..4).map(|g| 128 * (rows[g] * usize::from(block[16 + 8 * g])).div_ceil(32)).sum::<usize>()
 }
 
-/// Two lorenzo blocks, and a change of their table.
+/// A frame of two lorenzo blocks, after a change of their table.
 fn lorenzo_table(change: impl FnOnce(&mut [u8])) -> Vec<u8> {
     let input = Input::new("walk", DType::F32, &[8000]);
     let mut frame = compress(&input.array(), &spec("lorenzo", 1), &input.bytes(), &Context::default());
@@ -792,7 +796,7 @@ fn lorenzo_rejects() -> Vec<Damage> {
         ("lorenzo_sparse_width_33", Corrupt, || sparse(|block| block[18] = 33)),
         ("lorenzo_sparse_width_0", Corrupt, || sparse(|block| block[18] = 0)),
         ("lorenzo_sparse_cut", Corrupt, || sparse(|block| block.truncate(block.len() - 16))),
-        // Each is sound but for what its name says.
+        // Each list is valid except for the defect in its name.
         ("lorenzo_list_of_15_bits", Corrupt, || list(1, 1, 15, &[0; 2])),
         ("lorenzo_list_of_257", Corrupt, || list(257, 1, 1, &[0; 33])),
         ("lorenzo_list_past_the_end", Corrupt, || list(1, 1, 14, &4000u16.to_le_bytes())),
@@ -811,7 +815,7 @@ fn lorenzo_rejects() -> Vec<Damage> {
         ("lorenzo_cut_too_far_below_zero", Corrupt, || cut(DType::F32, 127, -1 << 24, 0)),
         ("lorenzo_cut_without_tails", Corrupt, || cut(DType::F32, 127, -1, 0)),
         ("lorenzo_cut_tails_cut", Corrupt, || cut(DType::F32, 127, -1, 16_000 - 16)),
-        // Five bits each: 608 words, and 17 bits are left over in 32 lanes.
+        // Five bits each: 608 words, and 17 bits remain in each of 32 lanes.
         ("lorenzo_cut_left_over_cut", Corrupt, || cut(DType::F32, 127, 1 << 18, 2432 + 68 - 16)),
         ("lorenzo_cut_left_over_too_long", Corrupt, || cut(DType::F32, 127, 1 << 18, 2432 + 68 + 16)),
         ("lorenzo_cut_tails_too_long", Corrupt, || cut(DType::F32, 127, -1, 16_000 + 16)),
@@ -894,7 +898,7 @@ fn lorenzo_rejects() -> Vec<Damage> {
         ("lorenzo_dict_delta_bits", Corrupt, || dict(|block| block[2] = 33)),
         ("lorenzo_dict_delta_shift", Corrupt, || dict(|block| block[3] = 32)),
         ("lorenzo_dict_entry_missing", Corrupt, || {
-            // One delta less takes a word less.
+            // With one delta less, the deltas take one word less.
             dict(|block| {
                 block[6] -= 1;
                 block.drain(16..24);
@@ -929,7 +933,7 @@ fn lorenzo_rejects() -> Vec<Damage> {
     ]
 }
 
-/// A frame of szp of one axis with 4000 elements, after a change of its header and its payload.
+/// An szp frame of one axis with 4000 elements, after a change of its header and its payload.
 fn szp_frame(terms: &str, dtype: DType, change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let input = Input::new("field", dtype, &[4000]);
     let mut frame = compress(&input.array(), &request("szp", 0, terms), &input.bytes(), &Context::default());
@@ -938,7 +942,7 @@ fn szp_frame(terms: &str, dtype: DType, change: impl FnOnce(&mut Vec<u8>)) -> Ve
     finished(frame)
 }
 
-/// Its one block after a change, its check too.
+/// An szp frame after a change of its only block, with a matching check.
 fn szp_block(terms: &str, dtype: DType, change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     szp_frame(terms, dtype, |frame| {
         let mut block = frame.split_off(LORENZO_HEADER + 16);
@@ -965,7 +969,7 @@ fn szp_sections(h: u16, widths: &[u8], sections: &[&[u8]]) -> Vec<u8> {
     })
 }
 
-/// Two blocks of szp, and a change of their table.
+/// A frame of two szp blocks, after a change of their table.
 fn szp_table(change: impl FnOnce(&mut [u8])) -> Vec<u8> {
     let input = Input::new("field", DType::F32, &[8000]);
     let mut frame = compress(&input.array(), &request("szp", 0, "abs=1e-2"), &input.bytes(), &Context::default());
@@ -973,7 +977,7 @@ fn szp_table(change: impl FnOnce(&mut [u8])) -> Vec<u8> {
     finished(frame)
 }
 
-/// Each is sound but for what its name says.
+/// Each frame is valid except for the defect in its name.
 fn szp_rejects() -> Vec<Damage> {
     use ErrorKind::{Corrupt, Truncated, UnsupportedFormat};
     const HOLES: u16 = 1 << 13;
@@ -1002,12 +1006,12 @@ fn szp_rejects() -> Vec<Damage> {
         .map(|(i, byte)| if i == 11 { n } else { byte })
         .collect()
     }
-    /// One hole, the first element: its word, number, bytes of marks, marks.
+    /// One hole, the first element: its word, count, bytes of the bitmap, bitmap.
     fn hole(n: u16, n_bytes: u16, marks: &[u8]) -> Vec<u8> {
         let numbers = [n.to_le_bytes(), n_bytes.to_le_bytes()].concat();
         szp_sections(HOLES, &[0], &[&[0; 4], &numbers, marks])
     }
-    /// Others with these places, where `n` is said to be their number.
+    /// Exceptions at these places, with a claimed count of `n`.
     fn others(n: u16, places: &[u16]) -> Vec<u8> {
         let numbers: Vec<u8> = [n].iter().chain(places).flat_map(|place| place.to_le_bytes()).collect();
         szp_sections(OTHERS, &[0], &[&numbers, &vec![7; 4 * places.len()]])
@@ -1086,7 +1090,7 @@ fn szp_rejects() -> Vec<Damage> {
         ("szp_holes_one_less", Corrupt, || hole(1, 500, &[&[3][..], &[0; 499]].concat())),
         ("szp_holes_marks_of_496_bytes", Corrupt, || hole(1, 496, &[&[1][..], &[0; 495]].concat())),
         ("szp_holes_marks_of_504_bytes", Corrupt, || hole(1, 504, &[&[1][..], &[0; 503]].concat())),
-        // 16 bytes say that only the first word is not 0, one that only its first byte is not.
+        // 16 bytes mark only the first word as nonzero, and one byte marks only its first byte.
         ("szp_holes_coded_one_more", Corrupt, || hole(2, CODED | 18, &[&[1][..], &[0; 15], &[1, 1]].concat())),
         ("szp_holes_coded_marks_cut", Corrupt, || hole(1, CODED | 17, &[&[1][..], &[0; 15], &[1]].concat())),
         ("szp_holes_coded_marks_too_long", Corrupt, || {
@@ -1206,7 +1210,7 @@ fn other_rejects() -> Vec<Damage> {
     ]
 }
 
-/// Writes the files that do not exist yet, and their rows.
+/// Writes the files that do not exist yet, and their manifest rows.
 #[test]
 #[ignore = "adds files to tests/golden"]
 fn bless() {

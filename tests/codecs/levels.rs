@@ -1,6 +1,7 @@
-//! Every CPU level writes the same bytes, reads those of every other one, and touches nothing else.
+//! Every CPU level writes the same bytes, reads the bytes of every other level, and accesses nothing
+//! else.
 
-#![allow(unsafe_code)] // pages that cannot be accessed
+#![allow(unsafe_code)] // guard pages
 
 use crate::common::generate::{GENERATORS, Input, Xorshift};
 use crate::common::vectors::vectors;
@@ -16,8 +17,8 @@ use gridz_codecs::format::checksum::Sums;
 use gridz_codecs::settings::CpuLevel;
 use proptest::prelude::*;
 
-/// Memory whose pages before and behind cannot be accessed. The bytes in use end at the second of them, or begin
-/// at the first.
+/// Memory between two guard pages. The used bytes end at the second guard page, or begin after the
+/// first.
 struct Guarded {
     map: *mut u8,
     map_bytes: usize,
@@ -37,7 +38,7 @@ impl Guarded {
         let n_bytes = content.len();
         let room = n_bytes.next_multiple_of(PAGE);
         let map_bytes = room + 2 * PAGE;
-        // SAFETY: a fresh mapping, of which the middle is made accessible.
+        // SAFETY: a fresh mapping; its middle is made accessible.
         let map = unsafe {
             let map = libc::mmap(
                 std::ptr::null_mut(),
@@ -59,26 +60,27 @@ impl Guarded {
     }
 
     fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: inside of the accessible part.
+        // SAFETY: inside the accessible part.
         unsafe { std::slice::from_raw_parts_mut(self.map.add(self.start), self.n_bytes) }
     }
 }
 
 impl Drop for Guarded {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours and nothing borrows it any more.
+        // SAFETY: the mapping is ours and nothing borrows it any longer.
         unsafe { libc::munmap(self.map.cast(), self.map_bytes) };
     }
 }
 
-/// Every level with one thread, and with two where they share the work: an array is not cut then as for one.
+/// Every level with one thread, and with two if they share the work: the array is then split
+/// differently.
 fn ways(n_bytes: usize) -> impl Iterator<Item = (Level, &'static Pool)> {
     static POOLS: LazyLock<[Pool; 2]> = LazyLock::new(|| [1, 2].map(Pool::new));
     let pools = POOLS.iter().filter(move |pool| pool.pieces(n_bytes as u64) > 1 || std::ptr::eq(*pool, &POOLS[0]));
     pools.flat_map(|pool| Level::all().map(move |level| (level, pool)))
 }
 
-/// One array for a codec at one of its levels.
+/// One array for one codec at one of its levels.
 struct Case {
     entry: &'static Entry,
     dtype: DType,
@@ -89,7 +91,7 @@ struct Case {
 }
 
 impl Case {
-    /// `None` if the codec does not take such arrays.
+    /// `None` if the codec does not support such arrays.
     fn new(entry: &'static Entry, terms: Terms, dtype: DType, extents: &[u64], what: &str) -> Option<Self> {
         let array = Array::new(dtype, ByteOrder::Little, Shape::new(extents).unwrap()).unwrap();
         let Decision::Take(plan) = entry.codec.plan(&array, &terms) else { return None };
@@ -100,7 +102,8 @@ impl Case {
         Some(Self { entry, dtype, shape, plan, is_lossless, what })
     }
 
-    /// Every codec that takes such arrays, at each of its levels, and in its modes with some value.
+    /// Every codec that supports such arrays, at each of its levels, and in each of its modes with
+    /// some value.
     fn all(dtype: DType, extents: &[u64], what: &str) -> Vec<Self> {
         let mut cases = Vec::new();
         for entry in CODECS {
@@ -134,7 +137,8 @@ impl Case {
         Job { dtype: self.dtype, shape: self.shape, layout: &self.plan.layout, pool, level, verify: true }
     }
 
-    /// Bytes for any payload: zfp gives up where one is as long as the array, and here it shall not.
+    /// Enough bytes for any payload: zfp gives up if a payload is as long as the array, which must
+    /// not happen here.
     fn bound(&self) -> usize {
         let bound = self.plan.bound as usize;
         if self.entry.name == "zfp" { 8 * bound + 4096 } else { bound }
@@ -148,8 +152,8 @@ impl Case {
         self.entry.codec.decode(&Job { verify, ..self.job(level, pool) }, payload, dst)
     }
 
-    /// Encodes with all levels, decodes each result with all levels, each time between guard pages, and returns
-    /// the payload, unless there is none because the chunk is stored.
+    /// Encodes at all levels and decodes each result at all levels, each time between guard pages.
+    /// Returns the payload, or `None` if the chunk is stored.
     fn check(&self, raw: &[u8], at: At) -> Option<Vec<u8>> {
         let mut src = Guarded::new(raw, at);
         let mut payload: Option<Vec<u8>> = None;
@@ -158,7 +162,7 @@ impl Case {
             let mut dst = Guarded::new(&vec![0xee; self.bound()], at);
             let encoded = self.encode(level, src.bytes(), dst.bytes());
             if self.entry.name == "mgard" && encoded.n_bytes >= raw.len() {
-                // It gave up, as it does whatever room there is.
+                // mgard gave up, whatever the destination's size is.
                 return None;
             }
             let stream = &dst.bytes()[..encoded.n_bytes];
@@ -189,7 +193,7 @@ impl Case {
 }
 
 impl Case {
-    /// Decodes a payload that may be anything by all levels. Returns whether they accept it.
+    /// Decodes an arbitrary payload at all levels. Returns true if they accept it.
     fn judge(&self, payload: &[u8], n_bytes: usize, verify: bool) -> bool {
         let mut stream = Guarded::new(payload, At::End);
         let mut verdicts: Vec<std::result::Result<(Sums, Vec<u8>), Error>> = Vec::new();
@@ -209,7 +213,7 @@ impl Case {
     }
 }
 
-/// The other tests take the levels that there are; those that there are not are counted here.
+/// The other tests use the available levels; the unavailable ones are logged here.
 #[test]
 fn levels_that_this_cpu_has_not() {
     for level in [CpuLevel::Avx2, CpuLevel::Avx512] {
@@ -230,7 +234,7 @@ fn all_reference_vectors_by_every_level() {
     }
 }
 
-/// Arrays large enough for several threads, sound and damaged.
+/// Arrays large enough for several threads, intact and damaged.
 #[test]
 fn arrays_for_two_threads_by_every_level() {
     for (dtype, extents) in [
@@ -263,7 +267,7 @@ fn arrays_for_two_threads_by_every_level() {
     }
 }
 
-/// Element types: those that all codecs take are the most likely.
+/// Element types: those that all codecs support are the most likely.
 fn dtypes() -> impl Strategy<Value = DType> {
     prop_oneof![
         prop::sample::select(vec![DType::F32, DType::F64]),
@@ -294,7 +298,7 @@ fn extents() -> impl Strategy<Value = Vec<u64>> {
     ]
 }
 
-/// The same verdict on damaged payloads, and nothing accessed outside.
+/// All levels agree on damaged payloads, and access nothing outside.
 #[test]
 fn damage_is_judged_alike() {
     let tally = Tally::default();
@@ -316,7 +320,7 @@ fn damage_is_judged_alike() {
             payload.truncate(encoded.n_bytes);
             let mut random = Xorshift::new(u64::from(seed));
             for _ in 0..n_flips {
-                // Half of them where the table and the first heads are.
+                // Half of them in the table and the first heads.
                 let range = if random.next() & 1 == 0 { payload.len() } else { payload.len().min(600) };
                 let at = random.next() as usize % range;
                 payload[at] ^= 1 << (random.next() % 8);
@@ -334,7 +338,8 @@ fn damage_is_judged_alike() {
     tally.assert("refused without checks", 50);
 }
 
-/// Widths and patches of every kind: noise of some bits with now and then a longer number, on a slope.
+/// Widths and patches of every kind: noise of some bits with an occasional longer number, on a
+/// slope.
 #[test]
 fn every_pattern_of_lengths() {
     let tally = Tally::default();
@@ -363,7 +368,7 @@ fn every_pattern_of_lengths() {
     tally.assert("packed", 200);
 }
 
-/// Heads and columns of every kind: random bits, fewer and fewer from group to group.
+/// Heads and columns of every kind: random bits, with ever fewer bits from group to group.
 #[test]
 fn every_pattern_of_columns() {
     let tally = Tally::default();

@@ -1,4 +1,4 @@
-//! Every list of codecs, levels and modes that is not made from the registry says what the registry says.
+//! Every list of codecs, levels and modes that is not generated from the registry agrees with it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A file of the project, its lines joined by single spaces and without the signs that comments begin lines with.
+/// A file of the project: its lines without comment markers, joined by single spaces.
 fn text(file: &str) -> String {
     let text = fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
     let words =
@@ -35,7 +35,7 @@ fn modes() -> String {
     modes.join(", ")
 }
 
-/// What constants of C or Fortran must be: the registry's names after `GRIDZ_`.
+/// The expected constants of C or Fortran: the registry's names after `GRIDZ_`.
 fn constants(kind: &str) -> BTreeMap<String, u32> {
     let named = |name: &str, number: u32| (format!("GRIDZ_{kind}_{}", name.to_uppercase()), number);
     match kind {
@@ -48,7 +48,7 @@ fn constants(kind: &str) -> BTreeMap<String, u32> {
     }
 }
 
-/// The constants of one kind that a header defines: `NAME` and, behind `between`, a number.
+/// The constants of one kind that a header defines: `NAME` and, after `between`, a number.
 fn defined(file: &str, kind: &str, between: &str) -> BTreeMap<String, u32> {
     let (text, prefix) = (text(file), format!("GRIDZ_{kind}_"));
     let found = text.match_indices(&prefix).filter_map(|(at, _)| {
@@ -63,7 +63,7 @@ fn defined(file: &str, kind: &str, between: &str) -> BTreeMap<String, u32> {
 #[test]
 fn headers_have_the_constants_of_the_registry() {
     for kind in ["CODEC", "LEVEL", "MODE"] {
-        // Those of the modes come with gridz.h.
+        // The constants of the modes are defined in gridz.h.
         let in_c = if kind == "MODE" { BTreeMap::new() } else { constants(kind) };
         assert_eq!(defined("include/gridz_hdf5.h", kind, ""), in_c, "include/gridz_hdf5.h");
         assert_eq!(defined("include/gridz_hdf5.f90", kind, "= "), constants(kind), "include/gridz_hdf5.f90");
@@ -96,7 +96,7 @@ fn texts_name_the_levels_of_the_registry() {
     }
 }
 
-/// Python's tests run through every codec at every level.
+/// Python's tests cover every codec at every level.
 #[test]
 fn python_tries_every_level() {
     for codec in CODECS {
@@ -114,7 +114,7 @@ fn texts_name_the_modes() {
     says("src/format/SPEC.md", &format!("The modes are {};", modes()));
 }
 
-/// The paths that CONTRIBUTING's list for new codecs names.
+/// The paths in CONTRIBUTING's list for new codecs.
 fn listed() -> Vec<String> {
     let text = fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
     let section = text.split("## ").find(|section| section.starts_with("Adding a codec")).expect("a section");
@@ -136,7 +136,7 @@ fn what_a_new_codec_needs_is_there() {
     }
 }
 
-/// A file that names more than one codec is one that a new codec may belong into.
+/// A file that names more than one codec may need a change for a new codec.
 #[test]
 fn no_list_of_codecs_is_forgotten() {
     let listed = listed();
@@ -159,7 +159,7 @@ fn no_list_of_codecs_is_forgotten() {
     assert!(found > 10, "{found} files name several codecs");
 }
 
-/// All files but what is built, fetched or hidden.
+/// Collects all files except build output, downloads and hidden files.
 fn visit(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

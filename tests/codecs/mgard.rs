@@ -1,4 +1,4 @@
-//! mgard: bounds and means of squares are kept, whatever the array is, with the same bytes everywhere.
+//! mgard: error bounds and mean-square bounds hold for any array, with the same bytes everywhere.
 
 use crate::common::bounds::{Bound, Number, assert_kept, number};
 use crate::common::generate::{GENERATORS, Input};
@@ -11,14 +11,14 @@ use gridz_codecs::format::fold::Fold;
 use gridz_codecs::format::header::{Header, header_bytes};
 use proptest::prelude::*;
 
-/// The codec's number.
+/// The codec's id.
 const MGARD: u8 = 5;
 
 fn request(text: &str) -> Request {
     text.parse().unwrap()
 }
 
-/// Every way to encode: instructions, and threads.
+/// Every way to encode: instruction levels and thread counts.
 fn contexts() -> Vec<Context> {
     let levels = [CpuLevel::Scalar, CpuLevel::Avx2, CpuLevel::Avx512];
     let mut all: Vec<Context> =
@@ -45,7 +45,7 @@ fn values_of(dtype: DType, raw: &[u8]) -> impl Iterator<Item = f64> {
     })
 }
 
-/// Encodes in all ways to the same frame, decodes that in all ways to the same array.
+/// Encodes in all ways to the same frame, and decodes it in all ways to the same array.
 fn check(array: &Array, request: &Request, raw: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let frame = compress(array, request, raw, &Context::default());
     let decoded = decompress(&frame, &Context::default()).unwrap();
@@ -56,16 +56,17 @@ fn check(array: &Array, request: &Request, raw: &[u8]) -> (Vec<u8>, Vec<u8>) {
     (frame, decoded)
 }
 
-/// The root of the mean of the squares of the errors of finite elements that are not the fill value, by a value.
+/// The root-mean-square error of the finite elements that are not the fill value, relative to
+/// `value`.
 fn root_of_mean(dtype: DType, raw: &[u8], decoded: &[u8], (value, fill): (f64, Option<f64>)) -> f64 {
     let errors = values_of(dtype, raw).zip(values_of(dtype, decoded));
-    // Divided first: squares of large errors are infinite.
+    // Divide first: squares of large errors would overflow.
     let errors = errors.filter(|&(x, _)| x.is_finite() && Some(x) != fill).map(|(x, y)| (x - y) / value);
     let (n, sum) = errors.fold((0u64, 0.0), |(n, sum), error| (n + 1, sum + error * error));
     if n == 0 { 0.0 } else { (sum / n as f64).sqrt() }
 }
 
-/// The largest finite element less the smallest, of those that are not the fill value.
+/// The range of the finite elements that are not the fill value.
 fn range(dtype: DType, raw: &[u8], fill: Option<f64>) -> f64 {
     let ordinary = values_of(dtype, raw).filter(|&x| x.is_finite() && Some(x) != fill);
     let (least, most) =
@@ -73,7 +74,7 @@ fn range(dtype: DType, raw: &[u8], fill: Option<f64>) -> f64 {
     if most > least { (most - least).min(f64::MAX) } else { 0.0 }
 }
 
-/// What stands in some elements instead.
+/// Replaces some elements by special values.
 fn spoil(dtype: DType, raw: &mut [u8], seed: u64) {
     let size = dtype.size().unwrap() as usize;
     let n = raw.len() / size;
@@ -104,7 +105,7 @@ fn extents() -> impl Strategy<Value = Vec<u64>> {
     })
 }
 
-/// Values of any size, most of them near the numbers that generators make.
+/// Values of any magnitude, most of them near the generators' numbers.
 fn value() -> impl Strategy<Value = f64> {
     prop_oneof![
         1 => (-300f64..300.0).prop_map(|x| 10f64.powf(x)),
@@ -145,7 +146,7 @@ fn bounds_and_means_are_kept() {
             }
         };
         assert_kept(dtype, &raw, &decoded, Bound::Absolute(bound), fill_bytes.as_deref());
-        // What a frame says of its bound is true.
+        // The bound in a frame's header holds.
         if let Some(promised) = gridz::inspect(&frame).unwrap().promise.and_then(|promise| promise.bound) {
             assert_kept(dtype, &raw, &decoded, Bound::Absolute(promised), fill_bytes.as_deref());
         }
@@ -179,7 +180,7 @@ fn a_mean_of_squares_is_used_up() {
     }
 }
 
-/// Masks and spikes are few bytes, and do no harm to what is beside them.
+/// Masks and spikes take few bytes, and do not affect their neighbors.
 #[test]
 fn masks_and_spikes_are_cheap() {
     let extents = [64, 64, 64];
@@ -203,7 +204,7 @@ fn masks_and_spikes_are_cheap() {
     }
 }
 
-/// A few spikes in a field of zeros do not count for a mean, but they are not lost.
+/// A few spikes in a field of zeros do not count in a mean, but they are kept.
 #[test]
 fn no_error_is_far_above_the_mean() {
     let raw = bytes_of(DType::F64, (0..1_000_000).map(|i| if i % 400_000 == 9 { 490.0 } else { 0.0 }));
@@ -223,7 +224,7 @@ fn constants_are_small() {
     }
 }
 
-/// Several blocks in an array of numbers, several arrays, and threads; as it is and with holes.
+/// Several blocks in an array of numbers, several arrays, and threads; with and without holes.
 #[test]
 fn large_arrays_are_the_same_in_all_ways() {
     for (dtype, extents) in [
@@ -248,7 +249,8 @@ fn large_arrays_are_the_same_in_all_ways() {
     }
 }
 
-/// Where a bound is too tight for floats of this size, elements are exact, and the chunk is stored at worst.
+/// If a bound is too tight for floats of this magnitude, elements are exact; in the worst case, the
+/// chunk is stored.
 #[test]
 fn tight_and_wide_bounds() {
     let raw = bytes_of(DType::F32, (0..30_000).map(|i| 1e9 + (f64::from(i) / 100.0).sin() * 1e5));
@@ -291,7 +293,7 @@ fn what_mgard_cannot_do_is_refused_with_a_reason() {
     assert_no_request("mgard,abs=1,s=-1", "s is a parameter of mode rms, not of abs");
 }
 
-/// Squares of errors of such a size are zero, or infinite.
+/// Squares of errors of such a magnitude underflow or overflow.
 #[test]
 fn means_are_kept_where_squares_underflow_or_overflow() {
     let input = Input::new("walk", DType::F64, &[64, 64]);
@@ -319,7 +321,8 @@ fn means_are_kept_where_squares_underflow_or_overflow() {
 
 // ---- layers and levels ----------------------------------------------------------------------------
 
-/// A frame whose writer has merged all axes, which this one does not: its grids are those of that one axis.
+/// A frame whose writer has merged all axes, unlike this writer: its grids are those of the one
+/// merged axis.
 #[test]
 fn grids_of_merged_axes() {
     let (line, plane) = (array(DType::F32, &[480]), array(DType::F32, &[24, 20]));
@@ -337,7 +340,7 @@ fn grids_of_merged_axes() {
     }
 }
 
-/// Reads a part, from nothing but the bytes that it needs, and not from fewer.
+/// Reads a part from exactly the bytes that it needs; one byte less must fail.
 fn part(frame: &[u8], detail: Detail) -> (PartInfo, Vec<u8>) {
     let read = |frame: &[u8]| -> gridz::Result<(PartInfo, Vec<u8>)> {
         let info = gridz::inspect_progressive(frame, detail)?;
@@ -366,7 +369,7 @@ fn coarse(raw: &[u8], extents: &[u64], size: usize, level: u32) -> Vec<u8> {
     raw.chunks_exact(size).enumerate().filter(|&(i, _)| is_node(i)).flat_map(|(_, x)| x.to_vec()).collect()
 }
 
-/// Whatever part of a frame is read, what is promised of it holds.
+/// The guarantees hold for every part of a frame.
 fn check_parts(array: &Array, raw: &[u8], frame: &[u8], decoded: &[u8], (value, fill): (f64, Option<f64>)) {
     let (dtype, size) = (array.dtype(), array.element_size() as usize);
     let fill_bytes = fill.map(|fill| bytes_of(dtype, std::iter::once(fill)));
@@ -498,7 +501,8 @@ fn layers_of_arrays_of_all_kinds() {
     tally.assert("packed", 25);
 }
 
-/// What is asked for is in the notations of all hosts, and frames of one layer say nothing of layers.
+/// Layers can be requested in the notations of all hosts, and frames of one layer do not mention
+/// layers.
 #[test]
 fn layers_are_asked_for_in_all_notations() {
     let half = 0.5f64.to_bits();
@@ -508,17 +512,18 @@ fn layers_are_asked_for_in_all_notations() {
     let (array, raw) = (array(DType::F32, &[40, 50, 60]), field(DType::F32, [40, 50, 60]));
     let frame = |text: &str| compress(&array, &request(text), &raw, &Context::default());
     assert_same_bytes(&frame("mgard,abs=1e-3,layers=1"), &frame("mgard,abs=1e-3"), "one layer");
-    // Layer 0 is as large as what the larger bound alone makes.
+    // Layer 0 is about as large as a frame with only the larger bound.
     let (layered, alone) = (frame("mgard,abs=1e-3,layers=2"), frame("mgard,abs=8e-3"));
     let (first, _) = part(&layered, Detail::Layers(1));
     assert!(first.frame_bytes < alone.len() as u64 + 100);
-    // It has no exact elements, so that a coarser grid needs less of it.
+    // It has no exact elements, so a coarser grid needs fewer bytes.
     let (coarser, _) = part(&layered, Detail::Level(2));
     assert!(coarser.frame_bytes * 2 < first.frame_bytes);
     assert_eq!(gridz::inspect(&layered).unwrap().promise.unwrap().bound, Some(1e-3));
 }
 
-/// Further layers are predicted where the array is smooth, and cost little more than noise does where it is not.
+/// Further layers are predicted where the array is smooth; elsewhere they cost little more than
+/// noise does.
 #[test]
 fn layers_are_predicted() {
     let (array, smooth) = (array(DType::F32, &[64, 64, 64]), |i: usize| {
@@ -536,7 +541,7 @@ fn layers_are_predicted() {
     }
 }
 
-/// Bits that are wrong in a cut frame are seen.
+/// Wrong bits in a truncated frame are detected.
 #[test]
 fn damage_in_a_part_is_seen() {
     let (array, mut raw) = (array(DType::F32, &[30, 40, 50]), field(DType::F32, [30, 40, 50]));
@@ -552,7 +557,7 @@ fn damage_in_a_part_is_seen() {
             let mut dst = vec![0; info.n_bytes as usize];
             let read =
                 gridz::decompress_progressive(&damaged, detail, &mut dst, Verify::Checksum, &Context::default());
-            // Blocks of finer grids may be needed for the bytes of the table only.
+            // Blocks of finer grids may be needed only for the bytes of the table.
             assert!(read.is_err() || info.level > 0, "{detail:?}: byte {at} of {n}");
             tally.add("cases");
             tally.add_if("refused by the decoder", read.is_err() && gridz::inspect(&damaged).is_ok());

@@ -1,4 +1,5 @@
-//! Whether a frame reaches the decoder of its codec, and that decoder. The fuzz targets use this file too.
+//! Determines whether a frame reaches the decoder of its codec, and provides that decoder. The fuzz
+//! targets use this file too.
 
 use gridz::{Array, Result, Shape};
 use gridz_codecs::codec::registry::{self, Entry};
@@ -8,12 +9,12 @@ use gridz_codecs::cpu::pool::Pool;
 use gridz_codecs::format::checksum::Sums;
 use gridz_codecs::format::header::Header;
 
-/// How far a frame comes.
+/// The stage at which a frame is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
-    /// Its header is refused.
+    /// The header is refused.
     Header,
-    /// The codec or its version is unknown, or the length is not that of the header.
+    /// The codec or its version is unknown, or the length differs from the header's.
     Frame,
     /// The codec refuses the parameters.
     Parameters,
@@ -29,7 +30,8 @@ pub struct Decoder<'f> {
 }
 
 impl<'f> Decoder<'f> {
-    /// The decoder of a frame, or the stage at which the frame is refused. The payload's checksum is not compared.
+    /// The decoder of a frame, or the stage at which the frame is refused. The payload's checksum
+    /// is not verified.
     pub fn of(frame: &'f [u8]) -> std::result::Result<Self, Stage> {
         let header = Header::parse(frame).map_err(|_| Stage::Header)?;
         let Header { array, fold, params, .. } = header;
@@ -51,7 +53,7 @@ impl<'f> Decoder<'f> {
         Job { dtype: self.array.dtype(), shape: self.shape, layout: &self.layout, pool, level, verify }
     }
 
-    /// Decodes the payload into `dst`, which has the array's bytes.
+    /// Decodes the payload into `dst`, which has the size of the array.
     pub fn decode(&self, pool: &Pool, level: Level, verify: bool, dst: &mut [u8]) -> Result<Sums> {
         self.entry.codec.decode(&self.job(pool, level, verify), self.payload, dst)
     }

@@ -1,4 +1,4 @@
-//! Without a driver: everything works on the CPU, and whoever demands the GPU is told why not.
+//! Without a driver: everything works on the CPU, and a request for the GPU fails with the reason.
 
 #![allow(unsafe_code, reason = "calls the C API")]
 
@@ -53,7 +53,7 @@ fn who_demands_the_gpu_is_told_why_there_is_none() {
         assert_eq!(Context::default().on(Backend::Cuda, None).unwrap_err(), error);
         round_trip(&Context::default().on(Backend::Cpu, None).unwrap());
 
-        // So it is with parts of frames.
+        // The same holds for parts of frames.
         let array = Array::new(DType::F32, ByteOrder::Little, Shape::new(&[64, 64]).unwrap()).unwrap();
         let (request, values) = ("mgard,abs=1".parse::<Request>().unwrap(), [0; 64 * 64 * 4]);
         let mut frame = vec![0; gridz::compress_bound(&array, &request).unwrap() as usize];
@@ -65,7 +65,7 @@ fn who_demands_the_gpu_is_told_why_there_is_none() {
         let part = gridz::decompress_progressive(frame, Detail::Level(1), &mut dst, Verify::Checksum, &context);
         assert_eq!(part.unwrap_err(), error);
 
-        // C has somebody to tell, so it does not get the CPU instead.
+        // The C API reports the error; it does not fall back to the CPU.
         let mut n_bytes = 0;
         let (frame, mut array) = ([0u8; 64], [0u8; 16]);
         // SAFETY: frame and destination are as long as they say; there are no options.
@@ -80,7 +80,7 @@ fn who_demands_the_gpu_is_told_why_there_is_none() {
             )
         };
         assert_eq!(status, GRIDZ_ERROR_DEVICE);
-        // SAFETY: a string that lives until the next error of this thread.
+        // SAFETY: the string is valid until the next error of this thread.
         let text = unsafe { CStr::from_ptr(gridz_last_error()) };
         assert_eq!(text.to_str().unwrap(), error.context());
     });
@@ -98,7 +98,8 @@ fn who_demands_the_cpu_has_it() {
     );
 }
 
-/// A variable with a bad value is an error in Rust as in C; only readers may take the default instead.
+/// A variable with a bad value is an error in Rust and in C; only decompression may use the default
+/// instead.
 #[test]
 fn a_bad_variable_is_an_error() {
     without_driver("absent::a_bad_variable_is_an_error", &[("GRIDZ_BACKEND", "gpu")], || {
@@ -122,10 +123,10 @@ fn kernels_that_are_not_there_are_errors() {
     let error = gridz::device::kernels("nonsense").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Device);
     assert!(error.context().contains("CUDA kernels"), "{error}");
-    // `make test` builds with them.
+    // `make test` builds with kernels.
     if std::env::var_os("GRIDZ_CUDA").is_some_and(|value| value == "require") {
         gridz::device::kernels("ndzip").unwrap();
-        // Only tests have these.
+        // Only test builds contain these kernels.
         assert!(gridz::device::kernels("selftest").is_err());
     }
 }

@@ -1,9 +1,9 @@
-"""What limits each kernel: a table in Markdown by Nsight Compute.
+"""The limiting unit of each kernel: a table in Markdown, by Nsight Compute.
 
     ncu_table.py COMMAND...
 
-Runs COMMAND under ncu and prints a line per kernel of gridz's. The limiter is the unit
-with the highest utilisation, in percent of what it can do; far from 100 it is latency.
+Runs COMMAND under ncu and prints a line for each gridz kernel. The limiter is the unit with the
+highest utilization, in percent of its peak; if that is far below 100, latency is the limit.
 """
 
 import csv

@@ -1,4 +1,4 @@
-//! Parts of frames: what comes of frames in memory of a GPU, or goes there, is what comes from the host's to the host's.
+//! Parts of frames: the results are the same for host and GPU memory, as source and as destination.
 
 use gridz::device::{Destination, Source, count_blocks, decompress_progressive, inspect_progressive};
 use gridz::{ByteOrder, Context, DType, Detail, ErrorKind, Request, Verify};
@@ -10,7 +10,7 @@ use crate::driver::{Memory, Stream};
 use crate::{cpu, has_gpu, n_cases};
 
 fn slice<'a>(memory: &'a Memory) -> DeviceSlice<'a> {
-    // SAFETY: so many bytes, which live as long as the memory.
+    // SAFETY: the memory has that many bytes, and outlives the slice.
     unsafe { DeviceSlice::from_raw(memory.ptr(), memory.n_bytes() as u64) }
 }
 

@@ -1,4 +1,4 @@
-//! Sparse matrices on a GPU: the bits of the CPU, for every kind of slice and of values.
+//! Sparse matrices on a GPU: the same bits as on the CPU, for every kind of slice and of values.
 
 use std::time::Instant;
 
@@ -29,13 +29,13 @@ impl Own {
     }
 }
 
-/// Numbers that look random.
+/// A deterministic pseudo-random number below `below`.
 fn random(state: &mut u64, below: i64) -> i64 {
     *state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
     ((*state >> 33) as i64) % below
 }
 
-/// Matrices that have slices of every kind, with their names.
+/// Matrices with slices of every kind, and their names.
 fn matrices(n: i64) -> Vec<(String, Own)> {
     let mut all = Vec::new();
     let mut state = 3;
@@ -61,7 +61,7 @@ fn matrices(n: i64) -> Vec<(String, Own)> {
             all.push((format!("{name} with blocks of {b}"), Own::of(n / b * b, rows)));
         }
     }
-    // Rows of all lengths, with columns anywhere: long rows, codes of 4 bytes, empty rows.
+    // Rows of all lengths, with arbitrary columns: long rows, codes of 4 bytes, empty rows.
     let wide = 300_000;
     let any: Vec<Vec<i64>> = (0..n)
         .map(|r| {
@@ -70,7 +70,8 @@ fn matrices(n: i64) -> Vec<(String, Own)> {
         })
         .collect();
     all.push(("any".into(), Own::of(wide, any.into_iter())));
-    // Rows of so many elements that their kernel is another one, in two bands far from each other, so that some codes are kept short.
+    // Rows with so many elements that another kernel handles them, in two bands far from each
+    // other, so that some codes stay short.
     let bands: Vec<Vec<i64>> = (0..n)
         .map(|r| {
             let n_near = random(&mut state, 24);
@@ -98,7 +99,7 @@ fn check<T: Element + std::fmt::Debug>(name: &str, own: &Own, values: &[T], choi
     check_product::<T>(name, &matrix);
 }
 
-/// The GPU's product has the bits of the CPU's.
+/// Asserts that the GPU's product equals the CPU's bit for bit.
 fn check_product<T: Element + std::fmt::Debug>(name: &str, matrix: &Matrix) {
     let (head, pool) = (matrix.head(), Pool::new(2));
     let bytes = |vector: &[T]| {
@@ -117,7 +118,7 @@ fn check_product<T: Element + std::fmt::Debug>(name: &str, matrix: &Matrix) {
     stream.copy_in(from.all(), &bytes(&x)).unwrap();
     stream.copy_in(to.all(), &vec![0xee; size_of_val(&want[..])]).unwrap();
     for _ in 0..2 {
-        // SAFETY: both live until the copy below has waited for the stream.
+        // SAFETY: both live until the copy below has synchronized the stream.
         unsafe { gridz_sparse::multiply_on_gpu(matrix, from.all(), to.all(), Some(stream.handle())).unwrap() };
     }
     let mut found = vec![0; size_of_val(&want[..])];
@@ -159,8 +160,8 @@ fn products_have_the_bits_of_the_cpu() {
     println!("sparse matrices: {:?}", start.elapsed());
 }
 
-/// Matrices whose tables are damaged under a right checksum: what the checks of [`Matrix::from_frame`] let through has the same
-/// product on both sides.
+/// Matrices with damaged tables under a valid checksum: if [`Matrix::from_frame`] accepts one, its
+/// product is the same on both sides.
 #[test]
 fn damaged_matrices() {
     if !has_gpu("sparse::damaged_matrices") {
@@ -180,7 +181,7 @@ fn damaged_matrices() {
         for choice in [ValueChoice::Plain, ValueChoice::Dictionary, ValueChoice::Blocks] {
             let matrix = gridz_sparse::compress(&csr, choice, &pool).unwrap();
             let good = &matrix.frame()[..matrix.frame_bytes()];
-            // The head stays unchanged: it has the lengths of the vectors.
+            // The head stays unchanged, because it determines the lengths of the vectors.
             let start = gridz_sparse::frame::HEADER_BYTES;
             for _ in 0..n_cases(40) {
                 let mut bad = good.to_vec();

@@ -1,4 +1,5 @@
-"""h5py: error bounds are kept whatever is done with a file, and what cannot be kept is refused."""
+"""h5py: error bounds hold whatever is done with a file, and requests that cannot be met are
+refused."""
 
 import sys
 
@@ -14,7 +15,8 @@ TYPES = ["<f4", ">f4", "<f8", ">f8", "<f2", ">f2", "i1", "u1", "<i2", ">u2", "<i
 
 
 def kept(got, was, bound):
-    """Every finite element within the bound, in exact arithmetic; all others bit for bit."""
+    """Asserts, in exact arithmetic, that every finite element is within the bound; all others must
+    be equal bit for bit."""
     assert (got.dtype, got.shape) == (was.dtype, was.shape)
     if was.dtype.kind in "iu":
         assert all(abs(int(a) - int(b)) <= bound for a, b in zip(got.ravel(), was.ravel()))
@@ -75,7 +77,7 @@ def test_tiny_arrays(tmp_path, spec):
 
 @pytest.mark.parametrize("dtype", ["<c8", ">c16"])
 def test_complex_numbers_of_compounds_are_refused(tmp_path, dtype):
-    # h5py writes them as compounds, whose members no filter is told of.
+    # h5py writes them as compounds, and HDF5 does not describe the members of compounds to filters.
     data = (smooth("f4", (64, 64)) * (1 + 2j)).astype(dtype)
     with pytest.raises(ValueError, match="use a lossless codec"):
         create(tmp_path / "x.h5", data, options(SZP, ABS, 1e-2))
@@ -163,7 +165,7 @@ def test_what_cannot_be_kept_is_refused(tmp_path):
 
 
 def test_single_elements_are_rewritten_ten_thousand_times(tmp_path):
-    # HDF5 reads, decodes, changes, encodes and writes the whole chunk each time.
+    # Each time, HDF5 reads, decodes, changes, encodes and writes the whole chunk.
     rng = np.random.default_rng(3)
     wild = np.array([1e35, np.nan, -np.inf, 0, -1e-40, 3.25, 9.96921e36], "f4")
     bound = 1e-2
@@ -181,7 +183,8 @@ def test_single_elements_are_rewritten_ten_thousand_times(tmp_path):
 
 
 def test_an_untouched_element_beside_one_that_is_rewritten(tmp_path):
-    # One element again and again, the file opened anew each time: ZFP and SPERR drift to ten times their bound here.
+    # Writes one element repeatedly and reopens the file each time: ZFP and SPERR drift to ten times
+    # their bound here.
     data = smooth("f8", (64, 64))
     create(tmp_path / "x.h5", data, options(SZP, ABS, 1e-2))
     first = read(tmp_path / "x.h5")
@@ -214,7 +217,7 @@ def test_h5repack_keeps_bound_and_request(tmp_path, layout, spec):
     create(tmp_path / "x.h5", data, options(spec[0], ABS, 1e-3, spec[1]), fillvalue=np.float32(-999))
     run("h5repack", *layout, tmp_path / "x.h5", tmp_path / "y.h5")
     kept(read(tmp_path / "y.h5"), data, 1e-3)
-    # A second time nothing changes any more.
+    # The second repacking changes nothing.
     run("h5repack", *layout, tmp_path / "y.h5", tmp_path / "z.h5")
     same(read(tmp_path / "z.h5"), read(tmp_path / "y.h5"))
     same(read(tmp_path / "z.h5"), read(tmp_path / "x.h5"))

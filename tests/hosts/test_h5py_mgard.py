@@ -1,4 +1,5 @@
-"""h5py and others: mgard keeps bounds and means of squares, says that it drifts, and refuses what it cannot do."""
+"""h5py and other hosts: mgard respects error bounds and mean-square bounds, warns that it drifts,
+and refuses unsupported requests."""
 
 import h5py
 import numpy as np
@@ -97,7 +98,7 @@ def test_h5repack_and_netcdf(tmp_path):
     words = ",".join(map(str, options(MGARD, ABS, 1e-3)))
     run("nccopy", "-F", f"v,{GRIDZ},{words}", tmp_path / "plain.nc", tmp_path / "packed.nc")
     run("h5repack", "-l", "v:CHUNK=100x17", tmp_path / "packed.nc", tmp_path / "again.nc")
-    # Each time that chunks are made anew, up to one bound more.
+    # Each time that chunks are re-encoded, the error may grow by one bound.
     for name, n in (("packed.nc", 1), ("again.nc", 2)):
         with h5py.File(tmp_path / name) as file:
             assert {spec_of(frame) for frame in frames(file["v"])} == {DRIFTING[0]}

@@ -1,4 +1,4 @@
-"""h5py: zfp in all modes that HDF5 has, what it refuses, and what it says about drift."""
+"""h5py: zfp in all modes that HDF5 offers, its refusals, and its warning about drift."""
 
 import h5py
 import numpy as np
@@ -10,7 +10,7 @@ LOSSLESS, ABS, REL, RATE, PRECISION, PWREL, EXPERT = 0, 1, 2, 3, 4, 5, 7
 
 
 def written(path, data, values, **more):
-    """What comes back of a dataset, and its frames."""
+    """Writes a dataset; returns the decoded values and its frames."""
     with h5py.File(path, "w") as file:
         file.create_dataset("x", data=data, chunks=(40, 50), compression=GRIDZ, compression_opts=values, **more)
     with h5py.File(path) as file:

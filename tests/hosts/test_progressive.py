@@ -1,4 +1,5 @@
-"""Coarser grids and fewer layers of datasets by gridz_h5_read_progressive, beside what h5py reads and what the frames of the chunks are."""
+"""Progressive reads of datasets (coarser grids, fewer layers) by gridz_h5_read_progressive,
+compared with h5py and with the frames of the chunks."""
 
 import ctypes
 import os
@@ -24,13 +25,13 @@ def bulk():
 
 @pytest.fixture
 def file(tmp_path):
-    # In a cache HDF5 would have the elements as they were written.
+    # No chunk cache: HDF5 would return the elements from it as they were before compression.
     with h5py.File(tmp_path / "x.h5", "w", rdcc_nbytes=0) as file:
         yield file
 
 
 def waves(dtype, shape):
-    """Something smooth along each axis, of amplitude 1."""
+    """A smooth signal along each axis, of amplitude 1."""
     axes = np.meshgrid(*[np.linspace(0, 2 + n / 20, n) for n in shape], indexing="ij")
     return (np.sin(sum(axes)) * np.cos(2 * axes[-1])).astype(dtype)
 
@@ -46,13 +47,14 @@ def every(level, array):
 
 
 def box_of(level, array, start, count):
-    """Of a box of an array, the elements of a grid."""
+    """The elements of a level's grid within a box of an array."""
     step = 1 << level
     return array[tuple(slice(-(-s // step) * step, s + c, step) for s, c in zip(start, count))]
 
 
 def parts_of(bulk, dataset, detail, value):
-    """What gridz_decompress_progressive makes of each chunk that is a frame of mgard, put together, and h5py of the others."""
+    """The expected grid: chunks that are mgard frames are decoded by gridz_decompress_progressive,
+    all other chunks are read by h5py."""
     level = value if detail == LEVEL else 0
     padded = [(0, -n % c) for n, c in zip(dataset.shape, dataset.chunks)]
     grid = every(level, np.pad(dataset[()], padded)).copy()
@@ -88,7 +90,7 @@ SHAPES = [
 def test_grids_are_every_so_many_elements(bulk, file, dtype, rng):
     for shape, chunks in SHAPES:
         data = waves(dtype, shape)
-        # HDF5 has chunks that are larger than the dataset only where that can grow.
+        # HDF5 allows chunks larger than the dataset only if the dataset can grow.
         dataset = create(file, data, chunks, name=str(shape), maxshape=(None,) * len(shape))
         all_of_it = dataset[()]
         n_levels = bulk.inspect_part(dataset, LEVEL, 0).n_levels
@@ -103,7 +105,7 @@ def test_grids_are_every_so_many_elements(bulk, file, dtype, rng):
                 start = [int(rng.integers(0, n)) for n in shape]
                 count = [int(rng.integers(0 if turn == 3 else 1, n - s + 1)) for s, n in zip(start, shape)]
                 expected = box_of(level, all_of_it, start, count)
-                # Memory of any strides, and with the other byte order.
+                # Memory with other strides, and with the other byte order.
                 memory = np.full(expected.shape[::-1], 7, np.dtype(dtype).newbyteorder() if turn == 1 else dtype).T
                 if turn == 2:
                     memory = np.full(expected.shape, 7, dtype)[::-1]
@@ -119,7 +121,7 @@ def test_grids_are_every_so_many_elements(bulk, file, dtype, rng):
 @pytest.mark.parametrize("mode", ["abs", "rms"])
 @pytest.mark.parametrize("dtype", ["<f4", ">f8"])
 def test_layers_are_those_of_the_frames(bulk, file, dtype, mode):
-    # HDF5 fills chunks up at the edge, and what it fills them with counts in their means.
+    # HDF5 pads chunks at the edge, and the padding is part of their mean values.
     data = waves(dtype, (130, 70, 50) if mode == "abs" else (128, 64, 100))
     last = BOUND if mode == "abs" else BOUND / 8
     dataset = create(file, data, (64, 64, 50), f"mgard,{mode}={last},layers=3")
@@ -153,7 +155,8 @@ def test_layers_are_those_of_the_frames(bulk, file, dtype, mode):
 
 
 def test_chunks_of_all_kinds(bulk, file, rng):
-    """In one dataset: frames of mgard, frames that are stored, chunks without the filter, and none at all."""
+    """One dataset with mgard frames, stored frames, chunks without the filter, and missing
+    chunks."""
     for fill in (None, -7.0, np.nan):
         more = {} if fill is None else {"fillvalue": np.float32(fill)}
         dataset = file.create_dataset(
@@ -178,7 +181,7 @@ def test_chunks_of_all_kinds(bulk, file, rng):
         for level in range(5):
             got, info = bulk.read_part(dataset, LEVEL, level)
             same(got, every(level, rough))
-            # What is exact promises so.
+            # A box of exact chunks has bound 0.
             for box, bound in [(((32, 0), (48, 64)), 0), (((0, 32), (80, 32)), 0), (((16, 0), (20, 32)), 8 * BOUND)]:
                 part, told = bulk.read_part(dataset, LEVEL, level, box)
                 same(part, box_of(level, rough, *box))
@@ -214,7 +217,7 @@ def test_other_codecs_are_read_as_a_whole(bulk, file, request_):
 
 
 def test_other_elements(bulk, file):
-    """Shuffled ones, integers, and elements that are arrays, whose axes have no levels."""
+    """Shuffled datasets, integers, and elements that are arrays, whose own axes have no levels."""
     for name, dtype, shape, more in [
         ("shuffled", "<f4", (), {"shuffle": True}), ("integers", "<i2", (), {}), ("vectors", "<f4", (8,), {}),
     ]:  # fmt: skip
@@ -228,7 +231,7 @@ def test_other_elements(bulk, file):
         kind = dataset.id.get_type()
         for level in (0, 1, 3):
             array = np.full((*[-(-n // (1 << level)) for n in (40, 64)], *shape), 7, dtype)
-            # As the axes of the dataset see it.
+            # A view with the dataset's axes only.
             outer = np.lib.stride_tricks.as_strided(array, array.shape[:2], array.strides[:2])
             bulk.read_part(dataset, LEVEL, level, array=outer, kind=kind.id)
             same(array, whole[:: 1 << level, :: 1 << level])
@@ -264,7 +267,7 @@ def test_refusals(bulk, file, tmp_path):
     wide = np.lib.stride_tricks.as_strided(np.zeros((20, 30), "<f4"), (20, 30), (4, 4))
     with pytest.raises(Failed, match="overlap"):
         bulk.read_part(mgard, LEVEL, 1, array=wide)
-    # One chunk may have an axis that it does not divide.
+    # With a single chunk, the grid step need not divide the chunk's extents.
     same(bulk.read_part(create(file, data, (40, 60), name="one"), LEVEL, 5)[0], every(5, file["one"][()]))
 
 
@@ -290,7 +293,8 @@ def read_by_this_process():
 
 
 def test_fewer_bytes_are_read(bulk, tmp_path):
-    """As the system counts them: no more than is told, but for what HDF5 reads of its own."""
+    """Compares the bytes that the operating system counts with the reported ones: never fewer, and
+    at most HDF5's own reads more."""
     data = waves("<f4", (128, 128, 128)) + np.random.default_rng(2).normal(0, 0.01, (128, 128, 128)).astype("f4")
     with h5py.File(tmp_path / "x.h5", "w") as file:
         create(file, data, (64, 64, 64), "mgard,abs=1e-4,layers=4")
@@ -323,7 +327,7 @@ def test_fewer_bytes_are_read(bulk, tmp_path):
 ], ids=str)  # fmt: skip
 @pytest.mark.parametrize("chunks", [(128, 128), (32, 16)])
 def test_drivers_and_files(bulk, tmp_path, options_, chunks):
-    """Whoever reads the file, and while it is written and not flushed."""
+    """All file drivers and file formats, also while the file is being written and not flushed."""
     data = waves("<f4", (200, 300))
     driver = {name: value for name, value in options_.items() if name in ("driver", "memb_size", "page_buf_size")}
     name = tmp_path / ("x%d.h5" if "memb_size" in options_ else "x.h5")
@@ -337,7 +341,7 @@ def test_drivers_and_files(bulk, tmp_path, options_, chunks):
                 assert abs(got - every(level, data)).max() <= 64 * BOUND == info.bound
                 assert (info.read_bytes < info.stored_bytes) == (has_descriptor and chunks[0] == 128), (info.read_bytes, level)
             assert abs(bulk.read_part(dataset, LAYERS, 3)[0] - data).max() <= 1.01 * BOUND
-            # What is in HDF5's cache counts.
+            # The read must include data that is still in HDF5's cache.
             data = data[::-1] + turn
             dataset[...] = data
             data[3:40, 7:9] = 9
@@ -381,7 +385,8 @@ def test_every_libhdf5(name, tmp_path):
 
 @pytest.mark.parametrize("name", [*WHEELS, "system"])
 def test_a_file_in_a_file(name, tmp_path):
-    """The descriptor is that of the file that has the chunks, not that of the one in which it is mounted."""
+    """The read uses the descriptor of the mounted file that holds the chunks, not that of the outer
+    file."""
     hdf5 = Hdf5(name)
     bulk = Bulk(hdf5.library)
     data = waves("<f4", (64, 64))
@@ -404,8 +409,9 @@ def test_a_file_in_a_file(name, tmp_path):
 
 
 def test_functions_that_a_program_does_not_have(file):
-    """An HDF5 without these functions: as for drivers without a descriptor. A program that was compiled before gridz used
-    them: they are those of its HDF5 library."""
+    """With an HDF5 that lacks these functions, reads work as with a driver without a descriptor.
+    For a program that was compiled before gridz used them, they are looked up in its HDF5
+    library."""
     bulk = Bulk()
     newer = (b"H5FDdriver_query", b"H5Fget_vfd_handle")
     table = [(e.name, e.address) for e in bulk.functions if e.name]
@@ -432,7 +438,8 @@ def test_mask_and_resized_datasets(bulk, file):
 
 
 def test_damaged_chunks_are_errors(bulk, tmp_path):
-    """Every byte of a frame that is read, changed; and frames that are cut. Nothing crashes, and what comes back is no frame of another."""
+    """Changes each byte of a frame, and truncates frames. Nothing crashes, and the result is never
+    data of another frame."""
     data = waves("<f4", (32, 32))
     with h5py.File(tmp_path / "x.h5", "w", rdcc_nbytes=0) as file:
         dataset = create(file, data, (32, 32), "mgard,abs=1e-3,layers=2")
@@ -457,12 +464,12 @@ def test_damaged_chunks_are_errors(bulk, tmp_path):
             with pytest.raises(Failed) as failed:
                 bulk.read_part(dataset, LAYERS, 2, array=array[LAYERS, 2])
             assert failed.value.status in (CORRUPT, TRUNCATED)
-        # More bytes than any chunk can have.
+        # More bytes than any chunk may have.
         dataset.id.write_direct_chunk((0, 0), frame + bytes(100000))
         with pytest.raises(Failed, match="where .* are the most there can be") as failed:
             bulk.read_part(dataset, LEVEL, 1, array=array[LEVEL, 1])
         assert failed.value.status == CORRUPT
-        # A frame of another array, of a level that this one has not, in a chunk of plenty.
+        # A frame of another array, and a level that does not exist, in a chunk with ample space.
         other = create(file, waves("<f4", (4, 4, 64)), (4, 4, 64), name="other")
         dataset.id.write_direct_chunk((0, 0), bytes(other.id.read_direct_chunk((0, 0, 0))[1]))
         got, info = bulk.read_part(dataset, LEVEL, 1, array=array[LEVEL, 1])
@@ -485,7 +492,7 @@ def test_a_file_that_ends_early(bulk, tmp_path):
 
 
 def test_a_file_that_is_written_meanwhile(bulk, tmp_path):
-    """SWMR: what the writer has flushed is there for a reader that has looked anew."""
+    """SWMR: a reader that refreshes the dataset sees what the writer has flushed."""
     with h5py.File(tmp_path / "x.h5", "w", libver="latest") as writer:
         dataset = create(writer, waves("<f4", (32, 64)), (32, 64), f"mgard,abs={BOUND},layers=2", maxshape=(None, 64))
         writer.swmr_mode = True

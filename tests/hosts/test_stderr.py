@@ -1,4 +1,4 @@
-"""What gridz prints goes to stderr, and never into a file that has become descriptor 2."""
+"""gridz prints to stderr, and never into a file that has become descriptor 2."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 from support import GRIDZ, MGARD, PLUGIN, options
 
 NOTE = "drifts"
-"""In the line that the creation of a dataset with mgard makes."""
+"""A word of the line that is printed when a dataset with mgard is created."""
 
 PROGRAM = """
 import os, sys, h5py, numpy as np

@@ -1,6 +1,6 @@
 /*
- * A program of an old version: it uses what the first header had, and its structs are as long as they were then. It is
- * compiled with an old header and run with the library of today.
+ * A program of an old version: it uses the features of the first header, and its structs have the
+ * sizes of that time. It is compiled with an old header and run with the current library.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-! The module gridz: every procedure of its generic interfaces, and that wrong calls are errors.
+! The module gridz: every procedure of its generic interfaces, and that invalid calls return errors.
 program test_fortran
   use, intrinsic :: iso_fortran_env, only: int8, int64, real32, real64
   use, intrinsic :: ieee_arithmetic, only: ieee_value, ieee_quiet_nan
@@ -69,7 +69,7 @@ contains
     call must(status == GRIDZ_OK .and. all(d == d2), 'real(8), rank 4')
   end subroutine
 
-  ! Less than there is: each rank and type, and what is wrong.
+  ! Progressive reads: each rank and type, and invalid requests.
   subroutine parts()
     real(real32) :: a(4000), b(50, 60), c(20, 24, 28), d(8, 10, 12, 14), a2(4000), b2(50, 60), c2(10, 12, 14), d2(4, 5, 6, 7)
     real(real64) :: e(4000), f(50, 60), g(20, 24, 28), h(8, 10, 12, 14), e2(1000), f2(50, 60), g2(20, 24, 28), h2(8, 10, 12, 14)

@@ -1,4 +1,5 @@
-//! A second encoder of `huffman`, written from `SPEC.md` and nothing else; a lane's words are found by playing the reader.
+//! A second encoder of `huffman`, written from `SPEC.md` alone. It finds the order of a lane's words
+//! by simulating the reader.
 
 use gridz::{Array, ByteOrder, DType, Shape};
 use gridz_codecs::codec::huffman::Huffman as Codec;
@@ -22,7 +23,7 @@ fn kind(dtype: DType) -> (u32, bool) {
     (8 * dtype.size().unwrap(), is_signed)
 }
 
-/// All payload bytes; checks are zero.
+/// The payload; its checks are zero.
 fn encode(dtype: DType, raw: &[u8]) -> Vec<u8> {
     let size = dtype.size().unwrap() as usize;
     let side = size << if size == 1 { 16 } else { 15 };
@@ -62,7 +63,7 @@ fn block(dtype: DType, raw: &[u8]) -> Vec<u8> {
     [&[2, is_better.into(), 0, 0][..], &section].concat()
 }
 
-/// The symbol, the tail, and its bits.
+/// The symbol, the tail, and the tail's length in bits.
 fn symbol(number: u64) -> (usize, u64, u32) {
     if number < DIRECT.into() {
         return (number as usize, 0, 0);
@@ -122,7 +123,7 @@ fn section(w: u32, numbers: &[u64]) -> Vec<u8> {
     [bytes, length_bytes, tails].concat()
 }
 
-/// Half bytes that tell lengths.
+/// Half bytes that encode the code lengths.
 fn halves(lengths: &[usize]) -> Vec<u64> {
     let (mut halves, mut rest) = (vec![], lengths);
     while let [length, behind @ ..] = rest {
@@ -138,7 +139,7 @@ fn halves(lengths: &[usize]) -> Vec<u64> {
     halves
 }
 
-/// The words of the lanes, in the order in which a reader takes them.
+/// The words of the lanes, in the order in which a reader consumes them.
 fn words(rows: &[Vec<usize>], codes: &[Vec<bool>]) -> Vec<u16> {
     let longest = codes.iter().map(Vec::len).max().unwrap_or(0);
     let strings: Vec<Vec<bool>> =

@@ -1,4 +1,5 @@
-"""What a new user does first, for tests/python/matrix.sh: writes, reads, compresses; prints the versions."""
+"""The first steps of a new user, for tests/python/matrix.sh: writes, reads, compresses; prints the
+versions."""
 
 import sys
 import tempfile

@@ -1,4 +1,4 @@
-"""Arrays to frames and back, codecs as text and numbers, and what bad arguments are told."""
+"""Arrays to frames and back, codecs as text and numbers, and the errors for bad arguments."""
 
 import array
 import pickle
@@ -16,13 +16,13 @@ DTYPES = ["u1", "<i2", ">i4", "<u8", "f2", "<f4", ">f4", "<f8", ">f8", "c8", ">c
 
 
 def noise(dtype, shape, seed=1):
-    """Elements of random bytes."""
+    """An array of random bytes."""
     dtype = np.dtype(dtype)
     return np.random.default_rng(seed).integers(0, 256, (*shape, dtype.itemsize), "u1").view(dtype).reshape(shape)
 
 
 def same(a, b):
-    """Bit for bit, with shape."""
+    """Compares shape and bytes."""
     assert a.shape == b.shape and a.tobytes() == b.tobytes()
 
 
@@ -55,7 +55,7 @@ NOT_RECORDED = {
 
 @pytest.mark.parametrize("array, view", NOT_RECORDED.values(), ids=NOT_RECORDED)
 def test_types_that_a_frame_does_not_record(tmp_path, array, view):
-    """They are refused, and the text names a view that works."""
+    """Such types are refused, and the error names a view that works."""
     first = array.ravel()[0]
     to_buffer, of_scalar = lambda a: gridz.compress(a, out=np.empty(4096, "u1")), lambda _: gridz.compress(first)
     for call in (gridz.compress, gridz.bound_of, to_buffer, of_scalar):
@@ -84,7 +84,7 @@ def test_what_is_no_array_of_numbers():
 
 
 def layouts(a):
-    """Arrays of 3 axes whose memory is not that of C order."""
+    """Arrays of 3 axes whose memory is not in C order."""
     yield from (a[:, ::2], a.T, a[::-1], a[5], a[::-2, :, ::-1], np.asfortranarray(a), a.transpose(1, 2, 0))
     yield from (np.broadcast_to(a[:, :1], a.shape), np.broadcast_to(a[0, 0, 0], a.shape))
     yield np.frombuffer(b"x" + a.tobytes(), "u1")[1:].view(a.dtype).reshape(a.shape)  # not aligned

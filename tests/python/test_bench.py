@@ -1,4 +1,4 @@
-"""`gridz bench` measures what it says, on the part that it says."""
+"""`gridz bench` reports correct measurements, of the correct part of the data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The commands on arrays outside of HDF5, and what all commands share: exit codes, JSON, help, the manual page."""
+"""The commands on arrays outside HDF5, and common features of all commands: exit codes, JSON, help,
+the manual page."""
 
 from __future__ import annotations
 
@@ -135,7 +136,7 @@ def test_the_manual_page_is_that_of_the_commands():
     man_page = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(man_page)
     page = (ROOT / "docs" / "gridz.1").read_text()
-    assert page == man_page.page(), "write it anew: python scripts/man_page.py > docs/gridz.1"
+    assert page == man_page.page(), "regenerate it: python scripts/man_page.py > docs/gridz.1"
     with click.Context(main) as ctx:
         for name in COMMANDS:
             for parameter in main.get_command(ctx, name).params:

@@ -1,4 +1,4 @@
-"""The filter in every libhdf5 of a process without a variable, and whole datasets."""
+"""The filter in every libhdf5 of a process without an environment variable, and whole datasets."""
 
 import itertools
 import subprocess

@@ -1,4 +1,4 @@
-"""Memory: what threads keep between calls is freed on request, and calls without memory fail with an error."""
+"""Memory: per-thread caches are freed on request, and calls without memory fail with an error."""
 
 import json
 import os
@@ -86,5 +86,5 @@ print(json.dumps(counts))
 def test_without_memory_calls_fail_and_the_process_goes_on():
     run = [sys.executable, "-c", WITHOUT_MEMORY]
     counts = json.loads(subprocess.run(run, stdout=subprocess.PIPE, check=True).stdout)
-    # Calls that succeed, and those that have no memory.
+    # Calls that succeed, and calls that run out of memory.
     assert sum(counts.values()) == 80 and counts["0"] >= 10 and counts["1"] >= 20, counts

@@ -1,4 +1,5 @@
-"""Missing data: fill values, valid ranges and masks come back bit for bit, and nothing else becomes one; the guards of ranges."""
+"""Missing data: fill values, valid ranges and masks are restored bit for bit, and no other element
+becomes missing; checks of ranges."""
 
 import json
 
@@ -33,7 +34,8 @@ def run(*arguments, code=0):
 
 
 def with_fills(dtype, *fills):
-    """The field with each of several fill values in a part of the masked elements, and where they are."""
+    """The field, with each fill value in a part of the masked elements, and the positions of
+    these."""
     array, places = FIELD.astype(dtype), []
     for i, fill in enumerate(fills):
         places.append(MASK & (np.arange(MASK.size).reshape(MASK.shape) % len(fills) == i))
@@ -42,7 +44,8 @@ def with_fills(dtype, *fills):
 
 
 def check_kept(before, after, bound=0.5):
-    """Missing elements have the same bits, no valid element became one, and valid elements are close. Returns a count."""
+    """Asserts that missing elements have the same bits, no valid element became missing, and valid
+    elements are close. Returns a count."""
     bits = f"V{before.dtype.itemsize}"
     is_missing = MASK if before.shape == MASK.shape else np.ones(before.shape, bool)
     assert (before[is_missing].view(bits) == after[is_missing].view(bits)).all()
@@ -51,7 +54,7 @@ def check_kept(before, after, bound=0.5):
     return int(is_missing.sum())
 
 
-# ---- what attributes say ------------------------------------------------------------------------
+# ---- attributes ---------------------------------------------------------------------------------
 
 MEANINGS = [
     ("f4", {"_FillValue": np.float32(-999)}, [-999], None, None),
@@ -100,7 +103,7 @@ def test_attributes_of_unusual_types(tmp_path):
         np.frombuffer(found.fills[0])
     )
     assert found.valid_min is found.valid_max is None
-    assert len(found.kept_by(gridz.Szp(abs=1, fill=[7, 5])).fills) == 4  # NaN needs no place in a request
+    assert len(found.kept_by(gridz.Szp(abs=1, fill=[7, 5])).fills) == 4  # NaN need not be named in a request
 
 
 def test_limits_of_another_type_hold_for_readers_that_compare_in_either():
@@ -143,7 +146,8 @@ def test_hdf5_by_attributes_alone(tmp_path, codec):
         assert missing == n * MASK.sum()
         for d in done:
             assert 270 <= d.minimum < d.maximum <= 290 and 0 <= d.largest_error < 0.5 and d.psnr > 30
-            # Steps of f2 are wider than some bounds; and szp may keep whole blocks with many fill values exactly.
+            # float16's resolution is coarser than some bounds; and szp may store whole blocks with
+            # many fill values exactly.
             assert d.largest_error > 0 or "f2" in d.path or "level=max" in codec
 
 

@@ -1,4 +1,4 @@
-"""The codec of numcodecs, alone and in Zarr v2, and with chunks of HDF5 files."""
+"""The codec of numcodecs: alone, in Zarr v2, and with chunks of HDF5 files."""
 
 import json
 import pickle

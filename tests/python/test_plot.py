@@ -1,4 +1,4 @@
-"""Pictures have what they say: titles, limits, grey where there is no number."""
+"""Contents of the pictures: titles, limits, gray where there is no number."""
 
 import subprocess
 import sys
@@ -51,7 +51,7 @@ def test_errors_above_the_bound_are_marked():
     a = T[0]
     b = a.copy()
     b[3, 4] += 2
-    b[0, 0] = a.max() + 0.9  # beyond the colours of the original, but within the bound
+    b[0, 0] = a.max() + 0.9  # beyond the color range of the original, but within the bound
     a[0, 0] = a.max()
     panels = [ax.images[0] for ax in gridz.plot(a, b, bound=1.0).axes[:3]]
     magenta = [(image.to_rgba(image.get_array())[..., :3] == (1, 0, 1)).all(-1) for image in panels]

@@ -1,4 +1,4 @@
-"""What `gridz.quality` adds to the library's report, which tests of its own check."""
+"""The additions of `gridz.quality` to the library's report. Other tests check the report itself."""
 
 import gridz
 import numpy as np

@@ -1,4 +1,5 @@
-"""`gridz repack`, `info`, `check`: everything in a file is kept, damage is told, a kill leaves the old file."""
+"""`gridz repack`, `info`, `check`: everything in a file is preserved, damage is reported, and a
+killed process leaves the old file intact."""
 
 import json
 import os
@@ -58,11 +59,12 @@ DATA = pathlib.Path(os.environ.get("GRIDZ_SHARED") or pathlib.Path(__file__).res
 FILES = [path for path in sorted(DATA.glob("*__orig__*")) if path.suffix in (".hdf5", ".h5ad", ".nc") and h5py.is_hdf5(path)]
 
 
-@pytest.mark.skipif(not FILES, reason="the reference data is not there")
+@pytest.mark.skipif(not FILES, reason="no reference data")
 @pytest.mark.parametrize("chunk", ["keep", "auto"])
 @pytest.mark.parametrize("source", FILES, ids=lambda path: path.suffix[1:])
 def test_files_of_others(tmp_path, source, chunk):
-    """HDF5 by LIGO, netCDF by the Met Office, AnnData: equal for the tools and readers of each."""
+    """Files of LIGO (HDF5), the Met Office (netCDF) and AnnData: the copies are equal for each
+    format's tools and readers."""
     target = tmp_path / source.name
     assert any(done.codec is not None for done in gridz.repack(source, target, chunk=chunk))
     environment = {**os.environ, "HDF5_PLUGIN_PATH": str(gridz.PLUGIN_PATH)}
@@ -164,7 +166,7 @@ def test_killed_at_any_time(tmp_path):
         process.send_signal(signal.SIGKILL)
         killed += process.wait() == -signal.SIGKILL
         assert not rubbish(tmp_path)
-        if path.read_bytes() != before:  # it was done
+        if path.read_bytes() != before:  # the repacking was complete
             with h5py.File(path) as file:
                 assert all((file[f"t{i}"][...] == np.tile(T, (2, 2, 2))).all() for i in range(40))
             path.write_bytes(before)

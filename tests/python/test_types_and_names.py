@@ -1,4 +1,5 @@
-"""Datasets of any type, layout and name: `info`, `check`, `repack` and `bench` list, read and keep them all."""
+"""Datasets of any type, layout and name: `info`, `check`, `repack` and `bench` list, read and
+preserve them all."""
 
 import json
 import os
@@ -15,7 +16,7 @@ from gridz.cli import main
 from h5py import h5d, h5p, h5s, h5t
 
 N = 200
-"""Elements of each dataset."""
+"""Number of elements of each dataset."""
 
 
 def run(*arguments, code=0):
@@ -34,7 +35,7 @@ def quad():
 
 
 def small_float():
-    """Four bytes, but not IEEE: 8 bits less of exponent bias."""
+    """Four bytes, but not IEEE: the exponent bias is smaller by 8."""
     kind = h5t.IEEE_F32LE.copy()
     kind.set_ebias(119)
     return kind
@@ -63,7 +64,7 @@ def opaque(tag):
 
 
 def compound(size, **members):
-    """Members are a place and a type; what lies between is padding."""
+    """A compound type; members are an offset and a type, and the rest is padding."""
     kind = h5t.create(h5t.COMPOUND, size)
     for name, (place, member) in members.items():
         kind.insert(name.encode(), place, member)
@@ -117,7 +118,7 @@ if hasattr(h5t, "COMPLEX_IEEE_F32LE"):
 
 
 def layouts():
-    """Name, creation properties, and the elements that are written."""
+    """Yields name, creation properties, and the number of elements that are written."""
     yield "contiguous", h5p.create(h5p.DATASET_CREATE), N
     compact = h5p.create(h5p.DATASET_CREATE)
     compact.set_layout(h5d.COMPACT)
@@ -144,11 +145,12 @@ CONVENTIONS = (
     b"bounds",
     b"valid_min",
 )
-"""Attributes that netCDF gives a meaning, but here elements of any type."""
+"""Attributes with a meaning in netCDF; here they have elements of any type."""
 
 
 def make_types(path, attributes=CONVENTIONS):
-    """A file with all types in all layouts, of random bytes; the number of its datasets."""
+    """Writes a file with all types in all layouts, of random bytes; returns the number of its
+    datasets."""
     rng, made = np.random.default_rng(3), 0
     with h5py.File(path, "w", libver="latest") as file:
         for type_name, kind in TYPES.items():
@@ -200,7 +202,8 @@ def attributes(owner):
 
 
 def stored(path):
-    """For each dataset its type, its elements by H5Dread in that type (with padding), and which chunks are stored."""
+    """For each dataset: its type, its elements by H5Dread in that type (with padding), and the
+    offsets of its stored chunks."""
     found = {}
     with h5py.File(path) as file:
 
@@ -391,7 +394,7 @@ def test_names_are_kept_and_never_steer_a_terminal(tmp_path):
             [*python, *arguments], capture_output=True, env={**os.environ, "PYTHONIOENCODING": "utf-8"}
         )
         assert done.returncode == code, (arguments, done.stderr)
-        text = (done.stdout + done.stderr).decode()  # is UTF-8
+        text = (done.stdout + done.stderr).decode()  # must be UTF-8
         bad = [c for c in text if not c.isprintable() and c != "\n"]
         assert not bad and "\nfake" not in text, (arguments, bad)
         outputs += len(text) > 50
@@ -430,7 +433,8 @@ def test_missing_filters_are_one_line_each(tmp_path):
 
 
 def test_values_of_filters_are_kept(tmp_path):
-    """Filters of hdf5plugin that compute their values when a dataset is created, with values of other versions."""
+    """Filters of hdf5plugin that compute their cd_values when a dataset is created, with stored
+    cd_values of other versions."""
     pytest.importorskip("hdf5plugin")
     code = """
 import gridz, h5py, hdf5plugin, numpy as np, sys
@@ -500,7 +504,8 @@ def test_files_that_are_open_elsewhere_are_named(tmp_path):
 
 
 def test_edges_that_are_kept_without_filters(tmp_path):
-    """H5Pset_chunk_opts: chunks at the edges are no frames, though their masks say so."""
+    """H5Pset_chunk_opts: chunks at the edges are not frames, although their filter masks
+    claim that they are."""
     from gridz._libhdf5 import call, id_of
 
     import ctypes

@@ -112,7 +112,7 @@ def test_a_bound_is_kept_and_coordinates_are_exact(tmp_path, dataset, engine, co
         raw = load(tmp_path / "x", reader, mask_and_scale=False)
         np.testing.assert_array_equal(raw["t"] == -999, np.isnan(dataset["t"]))
         np.testing.assert_array_equal(raw["wide"] == 1e20, np.isnan(dataset["wide"]))
-    # Once more, from the file, with what the engine told about it: the encodings are taken over.
+    # Once more, from the file, with the encodings that the engine read from it: they are reused.
     again = load(tmp_path / "x", readers(engine)[0])
     write(again, tmp_path / "y", engine, encoding_for(again, codec, engine))
     xarray.testing.assert_allclose(load(tmp_path / "y", readers(engine)[0]), again, atol=2e-2)

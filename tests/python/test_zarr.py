@@ -1,4 +1,5 @@
-"""The codec of Zarr v3: all types, shards, parts of chunks, damage, and what zarr.json says."""
+"""The codec of Zarr v3: all types, shards, parts of chunks, damage, and the contents of
+zarr.json."""
 
 import json
 import subprocess
@@ -30,7 +31,7 @@ def values(dtype):
 
 
 def create(data, codec=None, store=None, **settings):
-    """An array in Zarr v3; types that the standard does not know make zarr-python warn."""
+    """An array in Zarr v3; zarr-python warns about types that the standard does not define."""
     settings = {"chunks": CHUNKS, "compressors": None, "serializer": GridzCodec(codec)} | settings
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -60,7 +61,7 @@ def test_every_type_and_its_parts(dtype, shards):
 
 
 def test_records_bytes_and_scalars():
-    # Not in shards: there zarr-python 3.1 fails by itself ("unhashable type"), with any codec.
+    # Not in shards: zarr-python 3.1 fails there with any codec ("unhashable type").
     for data in (values(RECORD), values("V5")):
         np.testing.assert_array_equal(create(data)[2:11, 3], data[2:11, 3])
     scalar = np.array(1.5, "f4")
@@ -161,7 +162,7 @@ def test_damage_is_an_error(tmp_path):
 
 
 def test_only_what_a_part_touches_is_decoded(tmp_path):
-    # Damage in a far block does not stop the part from being read, which shows that it was not decoded.
+    # A part can be read despite damage in a distant block: that block was not decoded.
     data = np.random.default_rng(1).standard_normal((64, 64, 64)).astype("f4")
     array = create(data, store=LocalStore(tmp_path), chunks=(64, 64, 64))
     chunk = tmp_path / "c/0/0/0"

@@ -1,4 +1,5 @@
-"""Zarr 2 of before 3.0, for tests/python/matrix.sh: writes, reads, and reads in a process that does not import gridz."""
+"""Zarr 2 before 3.0, for tests/python/matrix.sh: writes, reads, and reads in a process that does
+not import gridz."""
 
 import subprocess
 import sys

@@ -14,12 +14,12 @@ from parts import Bytes, check, check_missing, checksum, fold, known
 
 RANK, EXPANSION = 4, 1 << 16
 TYPES = {"float32": ("<f4", "<u4", 1.5 * 2.0**23), "float64": ("<f8", "<u8", 1.5 * 2.0**52)}
-"""Elements, words and M."""
+"""Element type, word type and M of SPEC.md."""
 ABS, REL, RMS = 1, 2, 6
 RAW, DENSE, ZEROS = range(3)
 UNIT, LOG2_BLOCK, ROW = 4, 16, 32
 FIRST_ARRAY = 4096
-"""Nodes after the steps whose numbers are in the first array, at most."""
+"""Largest number of nodes after the steps whose numbers are in the first array."""
 PIECE = 1 << 15
 MAX_LAYERS = 8
 ALL = (1 << 64) - 1
@@ -33,7 +33,7 @@ def decode(dtype, extents, parameters, payload):
 
 
 def decode_some(dtype, extents, parameters, payload, n_read):
-    """The array as the first `n_read` layers have it, all if there are no more."""
+    """The array as given by the first `n_read` layers, or by all if there are fewer."""
     check(dtype in TYPES and 0 not in extents, "element type or extents")
     element, word = (np.dtype(name) for name in TYPES[dtype][:2])
     mode, value, n_layers = read_parameters(parameters, element)
@@ -69,14 +69,14 @@ def decode_some(dtype, extents, parameters, payload, n_read):
             check(low == layer.exact_check, "check of exact elements")
         array = walk(array, np.array([first], word), shape, steps, layer, previous, numbers)
         previous = layer
-    check(n_read < n_layers or source.left() == 0, "bytes behind the last layer")
+    check(n_read < n_layers or source.left() == 0, "bytes after the last layer")
     for elements in exact:
         put_exact(array.reshape(-1), shape[3], Bytes(elements), word)
     return array.tobytes()
 
 
 def walk(before, first, shape, steps, layer, previous, numbers):
-    """What a layer makes by all steps; `before` is what the previous one has made, if there is one."""
+    """A layer's array after all steps; `before` is the previous layer's array, if any."""
     element, middle = next((np.dtype(name), m) for name, word, m in TYPES.values() if np.dtype(word) == first.dtype)
     array = np.empty(shape, element)
     array[0, 0, 0, 0] = first.view(element)[0]
@@ -95,7 +95,7 @@ def walk(before, first, shape, steps, layer, previous, numbers):
 
 
 def read_parameters(parameters, element):
-    """Mode, value, and the number of layers."""
+    """Parses mode, value and the number of layers."""
     check(len(parameters) >= 16, "parameters")
     mode, level, further, code, s, value = struct.unpack("<BBBBfd", parameters[:16])
     known(level == 1 and further < MAX_LAYERS, "parameters")
@@ -107,14 +107,15 @@ def read_parameters(parameters, element):
 
 
 def read_bins(source, n_levels):
-    """The bins of all levels, from 0 on."""
+    """The bins of all levels, from level 0 on."""
     bins = np.frombuffer(source.take(8 * n_levels), "<f8")[::-1]
     check(np.all((bins >= 0) & np.isfinite(bins)), "bins")
     return bins
 
 
 def read_layers(source, n_layers, first):
-    """What the head tells of several layers, of the first one of which something is known."""
+    """Parses the head of several layers; `first` has the already known fields of the first
+    layer."""
     bound, n_bytes, exact_check = struct.unpack("<dQQ", source.take(24))
     layers = [first._replace(bound=bound, n_bytes=n_bytes, exact_check=exact_check)]
     for _ in range(1, n_layers):
@@ -142,17 +143,17 @@ def steps_of(shape, n_levels, order):
 
 
 def nodes(shape, step):
-    """Nodes after a step, along each axis."""
+    """Number of nodes after a step, along each axis."""
     return [-(-n // stride) for n, stride in zip(shape, step.strides)]
 
 
 def new_nodes(shape, step):
-    """New nodes of a step, along each axis."""
+    """Number of new nodes of a step, along each axis."""
     return [n // 2 if axis == step.axis else n for axis, n in enumerate(nodes(shape, step))]
 
 
 def arrays_of(shape, steps):
-    """For each array of numbers its extents, and the shape of its blocks."""
+    """Extents and block shape of each array of numbers."""
     first = list(itertools.takewhile(lambda step: math.prod(nodes(shape, step)) <= FIRST_ARRAY, steps))
     arrays = [[sum(math.prod(new_nodes(shape, step)) for step in first)]] if first else []
     arrays += [new_nodes(shape, step) for step in steps[len(first) :]]
@@ -160,7 +161,7 @@ def arrays_of(shape, steps):
 
 
 def folded(arrays):
-    """The extents of arrays with three axes, and the shape of their blocks."""
+    """Each array's extents folded to three axes, and the shape of its blocks."""
     found = []
     for extents in arrays:
         extents = fold(extents, 0, 3)
@@ -170,7 +171,7 @@ def folded(arrays):
 
 
 def read_numbers(source, arrays, n_bytes, word):
-    """The numbers of all arrays, in order, from table and blocks of so many bytes."""
+    """The numbers of all arrays, in order, from `n_bytes` bytes of table and blocks."""
     boxes, all_numbers = [], [np.empty(extents, word) for extents, _ in arrays]
     for numbers, (extents, side) in zip(all_numbers, arrays):
         corners = itertools.product(*(range(0, n, s) for n, s in zip(extents, side)))
@@ -189,7 +190,7 @@ def read_numbers(source, arrays, n_bytes, word):
 
 
 def read_block(source, shape, word):
-    """The numbers of a block of extents `shape`."""
+    """Decodes the numbers of a block of extents `shape`."""
     m = math.prod(shape)
     (kind,) = struct.unpack("<I", source.take(4))
     known(kind in (RAW, DENSE, ZEROS), "block")
@@ -205,17 +206,17 @@ def read_block(source, shape, word):
 
 
 def new_of(array, step):
-    """The new nodes of a step, along its axis first."""
+    """The new nodes of a step, with the step's axis first."""
     return np.moveaxis(array[tuple(slice(None, None, stride) for stride in step.strides)], step.axis, 0)[1::2]
 
 
 def do_step(array, step, is_cubic, limits, size, numbers, middle):
-    """Gives the new nodes their values, with predictions between limits if there are some."""
+    """Assigns the new nodes their values; predictions are clamped to `limits` if given."""
     real = array.dtype.type
     grid = np.moveaxis(array[tuple(slice(None, None, stride) for stride in step.strides)], step.axis, 0)
     new = grid[1::2]
     h, q = towards_zero(size, real), whole(numbers, array.dtype, middle)
-    # Numbers are in C order of the nodes, with the axes where they are in the array.
+    # Numbers are in C order of the nodes, with the axes in the array's order.
     shape = [*new.shape[1 : step.axis + 1], new.shape[0], *new.shape[step.axis + 1 :]]
     predicted = predictions(grid[::2], len(new), is_cubic)
     if limits:
@@ -226,20 +227,20 @@ def do_step(array, step, is_cubic, limits, size, numbers, middle):
 
 
 def towards_zero(size, real):
-    """A float64 as an element, rounded towards zero."""
+    """A float64 converted to the element type, rounded towards zero."""
     h = real(size)
     return np.nextafter(h, real(0)) if h > size else h
 
 
 def whole(numbers, element, middle):
-    """The whole numbers of codes."""
+    """The integers that the codes represent."""
     middle, one = np.array([middle], element), numbers.dtype.type(1)
     codes = numbers >> one ^ -(numbers & one)
     return (middle.view(numbers.dtype) + codes).view(element) - middle
 
 
 def predictions(v, n, is_cubic):
-    """What the `n` new nodes behind the first ones of `v` are expected to be."""
+    """Predicts the `n` new nodes that follow the first `n` nodes of `v`."""
     real, m = v.dtype.type, len(v)
     p = v[:n].copy()
     p[: m - 1] = v[:-1] * real(0.5) + v[1:] * real(0.5)
@@ -251,7 +252,7 @@ def predictions(v, n, is_cubic):
 
 
 def put_exact(elements, row, source, word):
-    """Gives exact elements their words."""
+    """Overwrites exact elements with their words."""
     if source.left() == 0:
         return
     pieces = [elements[at : at + PIECE] for at in range(0, len(elements), PIECE)]
@@ -266,4 +267,4 @@ def put_exact(elements, row, source, word):
         is_exact, exact = szp.exceptions(part, h, len(piece), min(row, len(piece)), word, word)
         piece.view(word)[is_exact] = exact[is_exact]
         check(part.left() == 0, "length of a piece")
-    check(source.left() == 0, "bytes behind the last piece")
+    check(source.left() == 0, "bytes after the last piece")

@@ -13,14 +13,14 @@ from parts import Bytes, check, check_missing, checksum, known
 
 RANK, EXPANSION = 3, 1 << 16
 PARTS = {"complex64": "float32", "complex128": "float64"}
-# P
+# P of SPEC.md
 FLOATS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 ABS, REL, PWREL = 1, 2, 5
 RAW, CONST = 0x8000, 0x8001
 FAST, DENSE, MAX = 0, 2, 3
 """Levels."""
 SIZES = {FAST: 12, DENSE: 16, MAX: 16}
-"""The logarithms of the sizes of blocks."""
+"""Logarithms of the block sizes."""
 ROWS = {FAST: 32, DENSE: 32, MAX: 128}
 WORDS, HOLES, OTHERS, LATER = (1 << bit for bit in (12, 13, 14, 15))
 
@@ -58,12 +58,12 @@ def decode(dtype, extents, parameters, payload):
         box = array[(*(slice(at, at + s) for at, s in zip(corner, side)), part)]
         box[...] = decode_block(codes, array.dtype, box.shape, content, unit, level).reshape(box.shape)
         begin = end
-    check(source.left() == 0, "bytes behind the last block")
+    check(source.left() == 0, "bytes after the last block")
     return array.tobytes()
 
 
 def decode_block(codes, element, shape, content, unit, level=FAST):
-    """The elements of a block of extents `shape`."""
+    """Decodes the elements of a block of extents `shape`."""
     m = math.prod(shape)
     if not content:
         return np.zeros(m, element)
@@ -99,12 +99,12 @@ def decode_block(codes, element, shape, content, unit, level=FAST):
 
 
 def fill_up(source, unit):
-    """Goes on at the next multiple of `unit`."""
+    """Skips to the next multiple of `unit`."""
     source.take(-source.at % unit)
 
 
 def exceptions(source, h, m, row, element, word):
-    """Which of `m` elements in rows are exact, and those."""
+    """The bitmap of exact elements among `m` elements in rows, and their values."""
     exact, elements = np.zeros(m, bool), np.zeros(m, element)
     if h & HOLES:
         hole = np.frombuffer(source.take(word.itemsize), word).astype(element)
@@ -125,7 +125,7 @@ def exceptions(source, h, m, row, element, word):
 
 
 def groups(source, m, widths, word):
-    """The numbers."""
+    """Unpacks the numbers."""
     n_groups = -(-m // 8)
     entries = fields(source, n_groups, (len(widths) - 1).bit_length(), word).tolist()
     fill_up(source, 4)
@@ -138,7 +138,7 @@ def groups(source, m, widths, word):
 
 
 def codes_of(dtype, mode, bound):
-    """What codes stand for: a function from words to elements, or `None` if there are no codes."""
+    """The function that maps codes (words) to elements, or `None` if there are no codes."""
     if mode == PWREL:
         return patterns(dtype, bound)
     if bound == 0:
@@ -147,7 +147,7 @@ def codes_of(dtype, mode, bound):
 
 
 def zones(dtype, bound):
-    """Floats in modes 1 and 2."""
+    """Codes of floats in modes 1 and 2."""
     p = FLOATS[dtype]
     real, w_bits = (np.float64, 64) if dtype == "float64" else (np.float32, 32)
     s0 = cut(min(2.0 * bound * (1 - 2.0**-10), float(np.finfo(real).max)), 10)
@@ -174,7 +174,7 @@ def zones(dtype, bound):
 
 
 def number(s, t, j, a):
-    """N(j, a)"""
+    """N(j, a) of SPEC.md."""
     r = a - t[j]
     n = np.rint(r * (1 / s[j]))
     rest = r - n * s[j]
@@ -186,7 +186,7 @@ def number(s, t, j, a):
 
 
 def cut(x, n):
-    """x with at most n significant bits."""
+    """x truncated to at most n significant bits."""
     fraction, exponent = math.frexp(x)
     return math.ldexp(math.floor(math.ldexp(fraction, n)), exponent - n)
 
@@ -201,7 +201,7 @@ def float_words(dtype, values):
 
 
 def steps(dtype, bound):
-    """Integers in modes 1 and 2."""
+    """Codes of integers in modes 1 and 2."""
     element = np.iinfo(dtype)
     step = 2 * int(min(bound, element.max)) + 1
     is_signed = dtype not in ("uint32", "uint64")
@@ -215,7 +215,7 @@ def steps(dtype, bound):
 
 
 def patterns(dtype, bound):
-    """Mode 5."""
+    """Codes in mode 5."""
     m, bits = FLOATS[dtype] - 1, 8 * np.dtype(ELEMENTS[dtype]).itemsize
     h = math.floor(math.ldexp(bound, m))
     s = 2 * h + 1

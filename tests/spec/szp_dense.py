@@ -9,7 +9,7 @@ CONTEXTS = 12
 
 
 def numbers(source, shape, word):
-    """The numbers of a block of extents `shape`."""
+    """Decodes the numbers of a block of extents `shape`."""
     tables = tables_of(source, CONTEXTS)
     lanes = Lanes(source)
     distances = near(*shape)
@@ -35,7 +35,7 @@ def numbers(source, shape, word):
 
 
 def near(sz, sy, sx):
-    """Distances of the eight numbers that make a context."""
+    """Distances of the eight numbers that determine a context."""
     row, plane = 32 if sz * sy == 1 or sx > 2048 else sx, sy * sx
     up = row * -(-32 // row)
     beside = up - 1 if up - 1 >= 32 else up

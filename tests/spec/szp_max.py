@@ -11,7 +11,7 @@ WORDS, HOLES, OTHERS, WEIGHTS = (1 << bit for bit in (12, 13, 14, 3))
 LATER = 0x8FF0
 CONTEXTS = 28
 LINE = [(0, 0, k) for k in range(1, 17)]
-"""Neighbours, as what is to be taken off plane, row and element."""
+"""Neighbors, as distances in planes, rows and elements to subtract."""
 BOX = [(0, 0, 1), (0, 0, 2), (0, 0, 3)] + [
     (z, y, x)
     for z, y, range_ in [
@@ -32,7 +32,7 @@ KINDS = [
 
 
 class Bits:
-    """A string of bits."""
+    """A bit string."""
 
     def __init__(self, content):
         self.value, self.at = int.from_bytes(content, "little"), 0
@@ -48,7 +48,7 @@ def signed(value, bits):
 
 
 def view(shape):
-    """Rows of a plane, all rows, length of a row, and whether they are a line."""
+    """Rows in a plane, total number of rows, row length, and whether the rows form one line."""
     sz, sy, sx = shape
     m = sz * sy * sx
     if sx < 16:
@@ -61,7 +61,7 @@ def view(shape):
 
 
 def decode(codes, element, shape, content, unit):
-    """The elements of a block that is not plain."""
+    """Decodes the elements of a block that is not plain."""
     m, word_bytes = math.prod(shape), 8 if element.itemsize == 8 else 4
     source = Bytes(content)
 
@@ -97,7 +97,7 @@ def decode(codes, element, shape, content, unit):
 
 
 def weights_of(h, rows, source):
-    """For each kind of rows, neighbours and their weights."""
+    """The neighbors and their weights, for each kind of rows."""
     per_plane, n_rows, _, is_line = rows
     kinds = [set(range(16))] if is_line else KINDS if n_rows > per_plane else KINDS[:2]
     places, result = LINE if is_line else BOX, []
@@ -118,7 +118,7 @@ def weights_of(h, rows, source):
 
 
 def tables_of(source, contexts):
-    """Those of all contexts."""
+    """The tables of all contexts."""
     start = source.at
     bits = Bits(source.take(source.left()))
     own = [None if bits.take(1) else table_of(bits) for _ in range(contexts)]
@@ -131,7 +131,7 @@ def tables_of(source, contexts):
 
 
 def table_of(bits):
-    """The symbol, frequency and first slot of every slot."""
+    """Symbol, frequency and first slot, for each slot."""
     n, frequencies = bits.take(8), []
     check(n <= 132, "symbols")
     if n > 0:
@@ -149,7 +149,7 @@ def table_of(bits):
 
 
 class Lanes:
-    """The states, and the string that they share."""
+    """The lanes' states, and the string that they share."""
 
     def __init__(self, source):
         self.states = np.frombuffer(source.take(128), "<u4").tolist()
@@ -162,7 +162,7 @@ class Lanes:
                 self.states[lane] = state << 16 | int.from_bytes(self.source.take(2), "little")
 
     def symbols(self, tables):
-        """Those of the lanes with a table."""
+        """Decodes one symbol for each lane in `tables`."""
         symbols = {}
         for lane, table in tables.items():
             check(table, "symbol of an empty context")
@@ -172,7 +172,7 @@ class Lanes:
         return symbols
 
     def bits(self, lengths):
-        """So many of each lane, behind the symbols."""
+        """Reads the given number of bits from each lane, after the symbols."""
         result, done, most = dict.fromkeys(lengths, 0), 0, 6
         while done == 0 or done < max(lengths.values(), default=0):
             for lane, length in lengths.items():
@@ -185,7 +185,7 @@ class Lanes:
 
 
 def turns(rows, m):
-    """For each time, the lanes with an element: (lane, row, place in the row)."""
+    """For each time step, the lanes with an element: (lane, row, index in the row)."""
     _, n_rows, length, is_line = rows
     g = max(2, -(-(length + 3) // 32))
     times = {}
@@ -197,7 +197,7 @@ def turns(rows, m):
 
 
 def scan(rows, m, word_bits, weights, f, tables, source):
-    """The numbers, and the places of holes and of other exceptions."""
+    """Decodes the numbers, and the positions of holes and of other exceptions."""
     per_plane, n_rows, length, is_line = rows
     is_deep = n_rows > per_plane
     v, sizes, holes, others = {}, {}, [], []

@@ -1,7 +1,8 @@
-"""mgard by what the library writes and the decoder here reads: the arrays that the library reads, too; bounds, in
-arithmetic of integers; and damaged frames.
+"""mgard: frames that the library writes, read by this decoder. Compares with the library's
+decoding, checks bounds in integer arithmetic, and damages frames.
 
-GRIDZ_SCHEDULES is how many random arrays of each type are written, GRIDZ_DAMAGES how often each frame is damaged."""
+GRIDZ_SCHEDULES: number of random arrays per type. GRIDZ_DAMAGES: number of random damages per
+frame."""
 
 import itertools
 import math
@@ -49,7 +50,7 @@ def smooth(extents, dtype):
 
 
 def check_written(mode, value, array, fill=b"", layers=1):
-    """What is written is read, and is within its bound; the frame."""
+    """Writes an array, reads it back and checks its bound; returns the frame."""
     dtype, data = array.dtype.name, array.tobytes()
     frame = compress(f"mgard,{mode}={value!r},layers={layers}", dtype, array.shape, data, fill)
     read = decode(frame)
@@ -70,7 +71,7 @@ def check_written(mode, value, array, fill=b"", layers=1):
 
 
 def check_mean(numbers, original, stored, value, fills):
-    """The mean of the squares of errors is what the promise allows."""
+    """Checks the mean of the squared errors against the guarantee."""
     numerator, denominator = value.as_integer_ratio()
     pairs = [(numbers.exact(was), numbers.exact(now)) for was, now in zip(original, stored) if was not in fills]
     squares = [(x - y) ** 2 for x, y in pairs if x is not None]
@@ -79,13 +80,13 @@ def check_mean(numbers, original, stored, value, fills):
 
 
 def pieces(frame):
-    """Header and payload."""
+    """Splits a frame into header and payload."""
     end = -(-(40 + 8 * frame[9] + frame[11]) // 16) * 16
     return frame[:end], frame[end:]
 
 
 def interpolation(n, level):
-    """How the nodes of a level make a line of `n` elements."""
+    """The matrix that interpolates `n` elements linearly from a level's nodes."""
     at = np.arange(n)
     node, part = at >> level, (at % (1 << level)) / (1 << level)
     n_nodes = (n - 1 >> level) + 1
@@ -96,7 +97,8 @@ def interpolation(n, level):
 
 
 def norm(errors, n, s):
-    """The norm of an array of errors, of which so many count, from its definition: by least squares for each level."""
+    """The norm of an array of errors, of which `n` count, by its definition: least squares for each
+    level."""
     squares, level = [(errors**2).sum()], 0
     while any(extent - 1 >> level for extent in errors.shape):
         level += 1
@@ -122,7 +124,7 @@ def test_norms_are_kept(dtype, s, extents):
             assert status == 0 and (frame[5] != MGARD or decode(frame) == read)
             errors = np.frombuffer(read, dtype).reshape(extents).astype("f8") - array
             n = max(1, np.count_nonzero(errors))
-            # Elements that are exact do not count, and any of those without error may be exact.
+            # Exact elements do not count in the norm, and any element without error may be exact.
             assert norm(errors, errors.size, s) <= value
             if frame[5] == MGARD and layers == 1 and len(extents) > 1 and value == 0.02 and s > -2:
                 assert norm(errors, n, s) > 0.5 * value
@@ -195,7 +197,8 @@ def test_constant_arrays(dtype, value):
         check_written(mode, 1e-3, array, array.dtype.type(-999).tobytes())
 
 
-# The last extent makes the rows of marks; pieces of 2^15 elements do not end with a row, or have less than one.
+# The last extent makes the rows of bitmaps; pieces of 2^15 elements do not end with a row, or have
+# less than one.
 @pytest.mark.parametrize("extents", [[65, 66], [3000, 1], [190, 181], [2, 3, 1000, 1], [2, 40000]])
 @pytest.mark.parametrize("mode, value", [("abs", 0.01), ("rel", 1e-4), ("rms", 0.003)])
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -218,7 +221,8 @@ def test_exact_elements(dtype, mode, value, extents):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_means_beside_spikes(dtype):
-    # The bound allows for what a large spike is rounded by, and so for an error as large as a small spike.
+    # The bound includes the rounding error of a large spike, and so permits an error as large as a
+    # small spike.
     digits = np.finfo(dtype).nmant + 1
     largest = float(np.finfo(dtype).max)
     for spike, shift, value in itertools.product((1e10, 1e30, largest**0.3, largest / 2), range(4), (0.003, 1e-12)):
@@ -228,7 +232,8 @@ def test_means_beside_spikes(dtype):
         check_written("rms", value, array)
 
 
-# Few elements, so that the error of each counts: that of the first one, too, which no step gives its value.
+# With few elements, the error of each matters; also that of the first one, whose value no step
+# assigns.
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_means_of_few_elements(dtype):
     for seed, value in itertools.product(range(40), (0.1, 0.3)):
@@ -267,7 +272,8 @@ DAMAGED = {"plane": ("float32", [65, 66]), "box": ("float64", [3, 20, 5, 17]), "
 
 
 class Frame:
-    """A frame in pieces. Its arrays of numbers have one block, and its exact elements are in one piece."""
+    """A frame split into pieces. Each of its arrays of numbers has one block, and its exact
+    elements are in one piece."""
 
     def __init__(self, name, layers=1):
         dtype, extents = DAMAGED[name]
@@ -306,13 +312,13 @@ class Frame:
 
 
 def changed(rng, data, begin, end):
-    """With another byte between two places."""
+    """Changes one byte between two positions."""
     data, at = bytearray(data), rng.randrange(begin, end)
     data[at] = rng.choice([data[at] ^ 1 << rng.randrange(8), rng.randrange(256), 0, 255])
     return bytes(data)
 
 
-# A writer has blocks like these only where numbers cannot be coded in fewer bytes, which is rare.
+# A writer stores raw blocks only if the numbers cannot be coded in fewer bytes, which is rare.
 @pytest.mark.parametrize("name", DAMAGED)
 def test_numbers_as_they_are(name):
     frame = Frame(name)

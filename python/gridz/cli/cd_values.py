@@ -1,4 +1,4 @@
-"""`gridz cd-values`: a codec as the numbers that HDF5's programs take, and back."""
+"""`gridz cd-values`: converts a codec to the numbers for HDF5's programs, and back."""
 
 from __future__ import annotations
 

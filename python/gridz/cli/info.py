@@ -1,4 +1,4 @@
-"""`gridz info`: what is in an HDF5 file, and how it is compressed."""
+"""`gridz info`: the contents of an HDF5 file, and how they are compressed."""
 
 from __future__ import annotations
 

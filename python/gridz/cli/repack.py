@@ -1,4 +1,5 @@
-"""`gridz repack`: the datasets of an HDF5 file compressed by gridz, everything else as it is."""
+"""`gridz repack`: compresses the datasets of an HDF5 file with gridz, and copies everything else
+unchanged."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from gridz.cli.raw import threads_option
 
 
 def rule_of(text: str) -> tuple[str, str]:
-    """Pattern and codec in `GLOB=CODEC`; the codec's text has `=` too."""
+    """Parses pattern and codec in `GLOB=CODEC`; the codec's text contains `=` too."""
     glob, is_there, codec = text.partition("=")
     if not (glob and is_there and codec):
         raise click.BadParameter(f"{text!r} is no GLOB=CODEC; give one such as '/fields/*=szp,abs=1e-3' or 'x*=keep'")
@@ -25,7 +26,7 @@ def rule_of(text: str) -> tuple[str, str]:
 
 
 def chunk_of(text: str):
-    """`auto`, `keep`, or a shape."""
+    """Parses `auto`, `keep`, or a shape."""
     if text in ("auto", "keep"):
         return text
     chunk = extents_of(text)
@@ -111,7 +112,7 @@ def command(source, target, codec, rel, rules, chunk, fills, force, threads, as_
 
 
 def _row(done) -> tuple:
-    """The cells of a dataset; errors are empty for lossless codecs."""
+    """The table cells of a dataset; errors are empty for lossless codecs."""
     cells = done.path, _short(done.codec), bytes_text(done.bytes_before), bytes_text(done.bytes_after)
     if done.largest_error is None:
         return (*cells, "", "", "")
@@ -125,6 +126,6 @@ def _short(codec: str) -> str:
 
 
 def _reasons(datasets: list, before: str) -> str:
-    """How many datasets have each reason, after a text; nothing if there are none."""
+    """The number of datasets for each reason, after a text; empty if there are none."""
     counts = collections.Counter(d.reason.partition(" (")[0].removeprefix("a ") for d in datasets if d.reason)
     return before + ", ".join(f"{n} {reason}" for reason, n in counts.items()) if counts else ""

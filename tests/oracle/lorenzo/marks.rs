@@ -1,19 +1,19 @@
-//! Marks: a bit for each of some things.
+//! Bitmaps ("marks").
 
 use super::bits::string_of;
 
-/// The bytes of each word.
+/// The bytes of each 32-bit word of a bitmap.
 fn words(marks: &[bool]) -> Vec<[u8; 4]> {
     let word = |marks: &[bool]| marks.iter().rev().fold(0u32, |word, &mark| word << 1 | u32::from(mark));
     marks.chunks(32).map(|marks| word(marks).to_le_bytes()).collect()
 }
 
-/// The words as they are.
+/// The plain bitmap.
 fn plain(marks: &[bool]) -> Vec<u8> {
     words(marks).concat()
 }
 
-/// The marks coded.
+/// The two-level coding of a bitmap: nonzero words, nonzero bytes of these, and these bytes.
 pub fn coded(marks: &[bool]) -> Vec<u8> {
     let words = words(marks);
     let not_zero = || words.iter().filter(|&&word| word != [0; 4]).flatten().copied();
@@ -23,7 +23,7 @@ pub fn coded(marks: &[bool]) -> Vec<u8> {
     [which_words, which_bytes, bytes].concat()
 }
 
-/// The marks of a block's elements in fewer bytes, and whether they are coded.
+/// The shorter coding of a block's bitmap, and true if that is the two-level one.
 pub fn of_block(marks: &[bool], [sz, sy, sx]: [usize; 3]) -> (bool, Vec<u8>) {
     let is_before = |i: usize| sz * sy > 1 && i >= sx && marks[i - sx];
     let changes: Vec<bool> = (0..marks.len()).map(|i| marks[i] ^ is_before(i)).collect();

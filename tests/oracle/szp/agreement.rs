@@ -1,4 +1,4 @@
-//! The crate's payloads are those of the definition.
+//! The crate's payloads equal those of the oracle.
 
 use std::collections::BTreeMap;
 
@@ -20,12 +20,12 @@ use crate::common::{assert_same_bytes, cases};
 use crate::extents_of_blocks;
 use crate::lorenzo::data::{self, Make};
 
-/// All that szp takes. Complex elements are the last two.
+/// All types that szp supports. Complex elements are the last two.
 fn dtypes() -> &'static [DType] {
     &DType::ALL[1..]
 }
 
-/// The crate's parameters and payload, by its own plan.
+/// The crate's parameters and payload, encoded according to its own plan.
 fn payload(dtype: DType, extents: &[u64], bound: &Bound, raw: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let codec = registry::find(3).unwrap().codec;
     let array = Array::new(dtype, ByteOrder::Little, Shape::new(extents).unwrap()).unwrap();
@@ -48,14 +48,14 @@ fn payload(dtype: DType, extents: &[u64], bound: &Bound, raw: &[u8]) -> (Vec<u8>
     (plan.params.to_vec(), payload)
 }
 
-/// Compares both payloads, and returns the definition's.
+/// Compares both payloads, and returns the oracle's.
 fn agree(dtype: DType, extents: &[u64], bound: &Bound, raw: &[u8], what: &str) -> Vec<u8> {
     let what = format!("{what}: {} {extents:?} {bound:?}", dtype.name());
     println!("{what}");
     let oracle = Szp::new(dtype, extents, bound);
     let (params, mut ours) = payload(dtype, extents, bound, raw);
     assert_same_bytes(&params, &oracle.parameters(), &what);
-    // The oracle makes no checks. The goldens fix them.
+    // The oracle does not compute checks; the goldens verify them.
     for block in 0..oracle.n_blocks() {
         ours[12 + 8 * block..16 + 8 * block].fill(0);
     }
@@ -64,7 +64,7 @@ fn agree(dtype: DType, extents: &[u64], bound: &Bound, raw: &[u8], what: &str) -
     defined
 }
 
-/// What the blocks of a payload are: how often each of some properties is there.
+/// Counts how often each block property occurs in a payload.
 fn look(payload: &[u8], n_blocks: usize, seen: &mut BTreeMap<String, usize>) {
     let data = &payload[8 + 8 * n_blocks..];
     let mut start = 0;
@@ -89,7 +89,8 @@ fn look(payload: &[u8], n_blocks: usize, seen: &mut BTreeMap<String, usize>) {
     }
 }
 
-/// What may be asked for such an array: a mode, a value from far below to far above what is in it, sometimes a fill value.
+/// A random request for such an array: a mode, a value far below to far above the data, sometimes a
+/// fill value.
 fn bound(dtype: DType, raw: &[u8], random: &mut Xorshift) -> Bound {
     let mut below = |n: u64| (random.next() >> 11) % n;
     let is_float = super::codes::Float::of(parts(dtype).0).is_some();
@@ -102,7 +103,7 @@ fn bound(dtype: DType, raw: &[u8], random: &mut Xorshift) -> Bound {
     let scale = magnitude(part, &raw[some * size..]);
     let value = match mode {
         Mode::Abs if below(8) > 0 => scale * mantissa * 2f64.powi(4 - below(60) as i32),
-        // From the least to the largest.
+        // Any value, from the least to the largest.
         Mode::Abs => mantissa * 2f64.powi(below(2098) as i32 / 2 - 1022 + below(1000) as i32),
         Mode::Rel => mantissa * 2f64.powi(1 - below(40) as i32),
         _ => (mantissa - 1.0).max(0.001) * 2f64.powi(-(below(30) as i32)),
@@ -113,7 +114,7 @@ fn bound(dtype: DType, raw: &[u8], random: &mut Xorshift) -> Bound {
     Bound { mode, value, fill }
 }
 
-/// Of the number that some bytes begin with.
+/// Magnitude of the number at the beginning of `bytes`.
 fn magnitude(dtype: DType, bytes: &[u8]) -> f64 {
     let word = bytes
         .iter()
@@ -127,7 +128,7 @@ fn magnitude(dtype: DType, bytes: &[u8]) -> f64 {
     if size.is_finite() && size > 0.0 { size } else { 1.0 }
 }
 
-/// Arrays drawn by a seed: fields, and what lorenzo is tested with.
+/// A random array by seed: szp's own fields, or lorenzo's test data.
 fn array(dtype: DType, extents: &[u64], seed: u64) -> Vec<u8> {
     let makes = [data::bytes as Make, data::gaps::bytes, data::jumps::bytes, data::ripples::bytes];
     match seed % 3 {
@@ -141,7 +142,7 @@ fn array(dtype: DType, extents: &[u64], seed: u64) -> Vec<u8> {
     }
 }
 
-/// Parts of two fields by turns, some elements of which are replaced by others.
+/// Alternating parts of two fields, with some elements replaced.
 fn mixture(dtype: DType, extents: &[u64], seed: u64) -> Vec<u8> {
     let mut random = Xorshift::new(seed);
     (0..8).for_each(|_| _ = random.next());
@@ -163,7 +164,7 @@ fn mixture(dtype: DType, extents: &[u64], seed: u64) -> Vec<u8> {
     all
 }
 
-/// Compares payloads of arrays drawn by these seeds, and returns what their blocks are.
+/// Compares the payloads of arrays with these seeds, and returns their block properties.
 fn agree_on_all(dtypes: &[DType], extents: &[&[u64]], seeds: std::ops::Range<u64>) -> BTreeMap<String, usize> {
     let mut seen = BTreeMap::new();
     for seed in seeds {
@@ -180,7 +181,7 @@ fn agree_on_all(dtypes: &[DType], extents: &[&[u64]], seeds: std::ops::Range<u64
     seen
 }
 
-/// Whole, clipped and thin blocks of all types, and everything that a block can be.
+/// Whole, clipped and thin blocks of all types, and every block property.
 #[test]
 fn payloads_are_the_defined_ones() {
     let extents: [&[u64]; 11] = [
@@ -233,7 +234,7 @@ fn payloads_of_small_arrays_are_the_defined_ones() {
     agree_on_all(dtypes(), &extents, 0..12_000);
 }
 
-/// All rules by which other codecs are tested.
+/// All generators that other codecs are tested with.
 #[test]
 fn payloads_of_other_arrays_are_the_defined_ones() {
     let extents: [&[u64]; 4] = [&[5000], &[90, 70], &[3, 41, 67], &[19, 21, 23]];

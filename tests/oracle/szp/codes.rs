@@ -1,11 +1,12 @@
-//! Codes of elements, and what they stand for. Words and codes are in two's complement in i64.
+//! Codes of elements, and the elements that codes stand for. Words and codes are in two's complement
+//! in i64.
 
 use gridz::DType;
 use gridz_codecs::codec::mode::Mode;
 
 use crate::lorenzo::wrap;
 
-/// Of an element.
+/// The code of an element, and whether the decoded element is within the bound.
 #[derive(Clone, Copy)]
 pub struct Code {
     pub k: i64,
@@ -38,7 +39,7 @@ impl Codes {
         }
     }
 
-    /// The word.
+    /// The word that a code stands for.
     pub fn stands_for(&self, k: i64) -> i64 {
         match self {
             Codes::None => unreachable!("there are no codes"),
@@ -49,11 +50,11 @@ impl Codes {
     }
 }
 
-/// A type of floats.
+/// A floating-point type.
 #[derive(Clone, Copy)]
 pub struct Float {
     dtype: DType,
-    /// P
+    /// P of SPEC.md.
     p: u32,
     bits: u32,
 }
@@ -70,7 +71,7 @@ impl Float {
         Some(Self { dtype, p, bits })
     }
 
-    /// What a word is.
+    /// The value of a word.
     pub fn value(self, word: i64) -> f64 {
         match self.dtype {
             DType::F64 => f64::from_bits(word as u64),
@@ -89,7 +90,7 @@ impl Float {
         }
     }
 
-    /// The word of a result of arithmetic, rounded to the type.
+    /// The word of an arithmetic result, rounded to the type.
     fn word(self, value: f64) -> i64 {
         let bits = match self.dtype {
             DType::F64 => value.to_bits() as i64,
@@ -111,19 +112,19 @@ impl Float {
         wrap(bits, self.bits)
     }
 
-    /// A result in the arithmetic of this type: every operation on two numbers of binary32 that is done in binary64 and then
-    /// rounded to binary32 is as if it were rounded once.
+    /// Rounds a result to this type. An operation on two binary32 numbers that is computed in
+    /// binary64 and then rounded to binary32 gives the correctly rounded result.
     fn rounded(self, result: f64) -> f64 {
         if self.dtype == DType::F64 { result } else { f64::from(result as f32) }
     }
 
-    /// W
+    /// W of SPEC.md.
     fn word_bits(self) -> u32 {
         self.bits.max(32)
     }
 }
 
-/// Floats in modes 1 and 2.
+/// Codes of floats in modes 1 and 2.
 pub struct Zones {
     float: Float,
     bound: f64,
@@ -157,7 +158,7 @@ impl Zones {
         Some(zones)
     }
 
-    /// N(j, a)
+    /// N(j, a) of SPEC.md.
     fn number(&self, j: usize, a: f64) -> f64 {
         let rounded = |result| self.float.rounded(result);
         let s = self.s[j];
@@ -178,7 +179,7 @@ impl Zones {
         }
         let j = (0..4).rev().find(|&j| self.t[j] <= x.abs()).unwrap();
         let a = self.number(j, x.abs());
-        // Of an infinity a is not a number.
+        // For an infinity, a is NaN.
         if a.is_nan() || a >= 2f64.powi(self.float.p as i32 + 1) {
             return None;
         }
@@ -193,14 +194,14 @@ impl Zones {
         let n = k.unsigned_abs() & ((1 << (self.float.word_bits() - 2)) - 1);
         let j = (0..4).rev().find(|&j| self.f[j] <= n).unwrap();
         let number = n - self.f[j];
-        // A conversion that is rounded once.
+        // A conversion with a single rounding.
         let number = if self.float.dtype == DType::F64 { number as f64 } else { f64::from(number as f32) };
         let size = rounded(rounded(number * self.s[j]) + self.t[j]).min(self.t[j + 1]);
         if k < 0 { -size } else { size }
     }
 }
 
-/// x, which is not negative, with at most n significant bits.
+/// x, which is not negative, truncated to at most n significant bits.
 fn cut(x: f64, n: u32) -> f64 {
     let mut power = 2f64.powi(1023);
     while power > x {
@@ -216,7 +217,7 @@ fn cut(x: f64, n: u32) -> f64 {
     sum
 }
 
-/// The bound as a number of the arithmetic, not above it.
+/// The bound rounded down to the type of the arithmetic.
 fn rounded_down(float: Float, bound: f64) -> f64 {
     if float.dtype == DType::F64 {
         return bound;
@@ -225,7 +226,7 @@ fn rounded_down(float: Float, bound: f64) -> f64 {
     f64::from(if f64::from(nearest) > bound { nearest.next_down() } else { nearest })
 }
 
-/// Integers in modes 1 and 2.
+/// Codes of integers in modes 1 and 2.
 pub struct Steps {
     f: i128,
     least: i128,
@@ -247,7 +248,7 @@ impl Steps {
         Self { f, least, largest, bits, is_word_unsigned: matches!(dtype, DType::U32 | DType::U64) }
     }
 
-    /// The number that a word or code is.
+    /// The integer value of a word or code.
     fn number(&self, word: i64) -> i128 {
         let word = i128::from(word);
         if self.is_word_unsigned { word & ((1 << self.bits) - 1) } else { word }
@@ -260,12 +261,12 @@ impl Steps {
 
     fn stands_for(&self, k: i64) -> i64 {
         let nearest = (self.number(k) * (2 * self.f + 1)).clamp(self.least, self.largest) as i64;
-        // Narrow unsigned elements are words without a sign.
+        // Words of narrow unsigned elements have no sign.
         if self.bits < 32 { nearest } else { wrap(nearest, self.bits) }
     }
 }
 
-/// Mode 5.
+/// Codes in mode 5.
 pub struct Patterns {
     float: Float,
     h: u64,
@@ -286,7 +287,7 @@ impl Patterns {
         let below_sign = u64::MAX >> (65 - self.float.bits);
         let (p, s) = (word as u64 & below_sign, 2 * self.h + 1);
         let q = (p + self.h) / s;
-        // The bits of infinity are the field of exponents.
+        // The bits of infinity are the exponent field.
         let infinity = below_sign >> (self.float.p - 1) << (self.float.p - 1);
         if p < 1 << (self.float.p - 1) || p >= infinity || q * s >= infinity {
             return None;

@@ -1,6 +1,7 @@
-//! A second encoder of `szp`, written from `SPEC.md` and nothing else.
+//! A second encoder of `szp`, written from `SPEC.md` alone.
 //!
-//! Every step is the definition, one number at a time. What the text takes from `lorenzo` is that of its oracle.
+//! Every step follows the definition, one number at a time. Parts that the text takes from `lorenzo`
+//! use lorenzo's oracle.
 
 mod agreement;
 mod codes;
@@ -26,7 +27,7 @@ const RULE: Rule = Rule {
     together: 8,
 };
 
-/// What is asked for: mode, value, fill value.
+/// A request: mode, value, fill value.
 #[derive(Clone, Debug)]
 pub struct Bound {
     pub mode: Mode,
@@ -35,9 +36,9 @@ pub struct Bound {
     pub fill: Option<Vec<u8>>,
 }
 
-/// One array.
+/// An array's type, extents and request.
 pub struct Szp<'a> {
-    /// Of parts.
+    /// Type of the parts of an element.
     dtype: DType,
     element: Element,
     n_parts: usize,
@@ -68,12 +69,12 @@ impl<'a> Szp<'a> {
         [0, 1, 2].map(|k| self.extents[k].div_ceil(self.sides[k]))
     }
 
-    /// Of parts.
+    /// Number of blocks of parts.
     pub fn n_blocks(&self) -> usize {
         self.blocks().iter().product::<usize>() * self.n_parts
     }
 
-    /// The parameters in a frame.
+    /// The parameters of the frame.
     pub fn parameters(&self) -> Vec<u8> {
         let sizes = self.origins().map(|origin| self.shape(origin).iter().product::<usize>() * self.element.bytes);
         let in_units =
@@ -94,12 +95,12 @@ impl<'a> Szp<'a> {
         [0, 1, 2].map(|k| self.sides[k].min(self.extents[k] - origin[k]))
     }
 
-    /// The words of parts, element after element.
+    /// The words of the parts, element by element.
     fn words(&self, raw: &[u8]) -> Vec<i64> {
         raw.chunks_exact(self.element.bytes).map(|bytes| self.element.word(bytes)).collect()
     }
 
-    /// The payload of the array whose bytes are `raw`, its checks zero.
+    /// The payload for the array `raw`, with all checks zero.
     pub fn encode(&self, raw: &[u8]) -> Vec<u8> {
         let words = self.words(raw);
         let fills = self.bound.fill.as_ref().map(|fill| self.words(fill));
@@ -127,12 +128,12 @@ impl<'a> Szp<'a> {
         [bound.to_le_bytes().to_vec(), table, data].concat()
     }
 
-    /// The bytes of an element.
+    /// The bytes of an element with this word.
     fn bytes(&self, word: i64) -> Vec<u8> {
         word.to_le_bytes()[..self.element.bytes].to_vec()
     }
 
-    /// The bytes of a word.
+    /// The bytes of this word.
     fn word_bytes(&self, word: i64) -> Vec<u8> {
         word.to_le_bytes()[..self.element.word_bits() as usize / 8].to_vec()
     }
@@ -174,7 +175,7 @@ impl<'a> Szp<'a> {
         if block.len() < raw.len() { block } else { raw }
     }
 
-    /// `None` where the block has words.
+    /// The block in codes; `None` if the block has words.
     fn in_codes(&self, words: &[i64], shape: [usize; 3], codes: &Codes, fill: Option<i64>) -> Option<Numbers> {
         let m = words.len();
         let code = |&word: &i64| if Some(word) == fill { None } else { codes.code(word) };
@@ -217,12 +218,12 @@ impl<'a> Szp<'a> {
     }
 }
 
-/// The first section.
+/// The first section of a block.
 fn head(h: u16, widths: &[u8]) -> Vec<u8> {
     filled_up([&h.to_le_bytes()[..], widths].concat())
 }
 
-/// The bytes and zeros up to a multiple of 4.
+/// The bytes, zero-padded to a multiple of 4.
 fn filled_up(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes.resize(bytes.len().next_multiple_of(4), 0);
     bytes

@@ -4,7 +4,8 @@ use gridz::DType;
 
 use super::codes::Float;
 
-/// The bound of an array with these words of parts, the parts of an element following each other as in its fill value.
+/// The bound for an array given as words of parts. The parts of an element are consecutive, as in
+/// its fill value.
 pub fn bound(dtype: DType, value: f64, words: &[i64], fills: Option<&[i64]>) -> f64 {
     let is_fill = |i: usize| fills.is_some_and(|fills| fills[i % fills.len()] == words[i]);
     let words: Vec<i64> = (0..words.len()).filter(|&i| !is_fill(i)).map(|i| words[i]).collect();
@@ -17,7 +18,7 @@ pub fn bound(dtype: DType, value: f64, words: &[i64], fills: Option<&[i64]>) -> 
     match product {
         f64::INFINITY => f64::MAX,
         _ if product < 2f64.powi(-970) => product.next_down().max(0.0),
-        // The sign of what the product is too large by.
+        // The rounding error of the product, by its sign: the product is too large.
         _ if value.mul_add(range, -product) < 0.0 => product.next_down(),
         _ => product,
     }
@@ -30,7 +31,7 @@ fn of_floats(values: impl Iterator<Item = f64> + Clone) -> Option<f64> {
     if range.is_infinite() {
         return Some(f64::MAX);
     }
-    // What rounding added, exactly.
+    // The rounding error of the range, exactly.
     let back = range - largest;
     let added = (largest - (range - back)) + (-least - back);
     Some(if added < 0.0 { range.next_down() } else { range })

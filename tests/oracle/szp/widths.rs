@@ -7,7 +7,7 @@ fn needed(r: &[u64]) -> Vec<u32> {
     r.chunks(8).map(|group| bit_length(*group.iter().max().unwrap())).collect()
 }
 
-/// The table.
+/// The table of widths.
 pub fn table(r: &[u64]) -> Vec<u32> {
     let needed = needed(r);
     let bytes_of_groups =
@@ -17,7 +17,7 @@ pub fn table(r: &[u64]) -> Vec<u32> {
     table.dedup();
     let mut tables = vec![table.clone()];
     while table.len() > 1 {
-        // Without the largest one, numbers of that width would not fit.
+        // The largest width must stay, or numbers of that width would not fit.
         let without = |i: usize| [&table[..i], &table[i + 1..]].concat();
         let all = (0..table.len() - 1).map(without);
         table = all.min_by_key(|table| bytes_of_groups(table)).unwrap();
@@ -27,7 +27,7 @@ pub fn table(r: &[u64]) -> Vec<u32> {
     tables.into_iter().filter(|table| table.len() <= 8).min_by_key(|table| bytes(table)).unwrap()
 }
 
-/// The least width of a table that numbers of this width fit in.
+/// The smallest width of the table that fits numbers of this width.
 fn fitting(table: &[u32], width: u32) -> Option<u32> {
     table.iter().copied().find(|&other| other >= width)
 }
@@ -37,7 +37,7 @@ fn entries(needed: &[u32], table: &[u32]) -> Vec<u8> {
     bits::string_of(needed.iter().map(place), bit_length(table.len() as u64 - 1))
 }
 
-/// The entries and the groups.
+/// The groups' table entries, and the packed groups.
 pub fn encode(r: &[u64], table: &[u32]) -> (Vec<u8>, Vec<u8>) {
     let needed = needed(r);
     let mut groups = vec![];
