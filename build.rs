@@ -42,7 +42,7 @@ fn main() {
 /// Kernels that only tests use. The library does not contain them.
 const FOR_TESTS: &str = "selftest";
 
-/// Compiles the kernels and writes two files: `fatbins.rs`, which `src/cuda/modules.rs` includes, and
+/// Compiles the kernels and writes two files: `fatbins.rs`, which `src/kernels.rs` includes, and
 /// `fatbin_for_tests.rs`, which `tests/common/selftest.rs` includes.
 fn kernels() -> Result<(), String> {
     println!("cargo:rerun-if-changed=kernels");

@@ -4,13 +4,13 @@
 
 use std::sync::LazyLock;
 
+use gridz::{DType, Shape};
 use gridz_codecs::codec::{Codec, Job};
 use gridz_codecs::cpu::level::Level;
 use gridz_codecs::cpu::pool::Pool;
 use gridz_codecs::format::checksum::Sums;
 use gridz_codecs::format::fold::Fold;
 use gridz_codecs::format::region::Region;
-use gridz::{DType, Shape};
 
 use crate::reach::REACH;
 

@@ -4,8 +4,8 @@
 mod blocks;
 mod reach;
 
-use gridz_codecs::codec::cci::{Cci, params};
 use gridz::{DType, Shape};
+use gridz_codecs::codec::cci::{Cci, params};
 use libfuzzer_sys::fuzz_target;
 
 const DTYPES: [DType; 4] = [DType::U32, DType::U64, DType::I32, DType::I64];

@@ -11,9 +11,9 @@ mod repair;
 
 use std::sync::LazyLock;
 
+use gridz::{Context, ErrorKind, Verify};
 use gridz_codecs::codec::registry;
 use gridz_codecs::format::header::{FORMAT_VERSION, MAGIC, header_bytes};
-use gridz::{Context, ErrorKind, Verify};
 use libfuzzer_sys::fuzz_target;
 use reach::REACH;
 

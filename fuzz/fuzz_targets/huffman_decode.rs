@@ -4,8 +4,8 @@
 mod blocks;
 mod reach;
 
-use gridz_codecs::codec::huffman::{Huffman, params};
 use gridz::{DType, Shape};
+use gridz_codecs::codec::huffman::{Huffman, params};
 use libfuzzer_sys::fuzz_target;
 
 const DTYPES: [DType; 6] = [DType::U8, DType::U16, DType::U32, DType::I8, DType::I16, DType::I32];

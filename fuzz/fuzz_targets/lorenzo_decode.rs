@@ -4,8 +4,8 @@
 mod blocks;
 mod reach;
 
-use gridz_codecs::codec::lorenzo::{Lorenzo, layout};
 use gridz::{DType, Shape};
+use gridz_codecs::codec::lorenzo::{Lorenzo, layout};
 use libfuzzer_sys::fuzz_target;
 
 const DTYPES: [DType; 6] = [DType::F32, DType::F64, DType::U8, DType::I16, DType::I32, DType::U64];

@@ -5,11 +5,11 @@
 mod blocks;
 mod reach;
 
+use gridz::{DType, Mode, Shape};
 use gridz_codecs::codec::mgard::Mgard;
 use gridz_codecs::codec::{Codec, Detail, Job, Kept, Progressive};
 use gridz_codecs::cpu::level::Level;
 use gridz_codecs::cpu::pool::Pool;
-use gridz::{DType, Mode, Shape};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

@@ -6,12 +6,12 @@ mod reach;
 
 use std::sync::LazyLock;
 
+use gridz::{DType, Shape};
 use gridz_codecs::codec::ndzip::{Ndzip, layout::Layout};
 use gridz_codecs::codec::{Codec, Job};
 use gridz_codecs::cpu::level::Level;
 use gridz_codecs::cpu::pool::Pool;
 use gridz_codecs::format::checksum::Sums;
-use gridz::{DType, Shape};
 use libfuzzer_sys::fuzz_target;
 use reach::REACH;
 

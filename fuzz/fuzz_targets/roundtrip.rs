@@ -7,10 +7,10 @@ mod reach;
 
 use std::sync::LazyLock;
 
+use gridz::{Array, ByteOrder, Context, DType, Mode, Request, Shape, Verify};
 use gridz_codecs::codec::registry::CODECS;
 use gridz_codecs::cpu::level::Level;
 use gridz_codecs::format::header::header_bytes;
-use gridz::{Array, ByteOrder, Context, DType, Mode, Request, Shape, Verify};
 use libfuzzer_sys::fuzz_target;
 use reach::REACH;
 

@@ -8,9 +8,9 @@ use std::sync::LazyLock;
 
 use gridz_codecs::cpu::level::Level;
 use gridz_codecs::cpu::pool::Pool;
+use gridz_sparse::Matrix;
 use gridz_sparse::element::{Element, Semiring};
 use gridz_sparse::frame::{HEADER_BYTES, seal};
-use gridz_sparse::{Matrix};
 use libfuzzer_sys::fuzz_target;
 use reach::REACH;
 

@@ -4,10 +4,10 @@
 mod blocks;
 mod reach;
 
+use gridz::{DType, Mode, Shape};
 use gridz_codecs::codec::szp::Szp;
 use gridz_codecs::codec::szp::layout;
 use gridz_codecs::codec::szp::params::Level;
-use gridz::{DType, Mode, Shape};
 use libfuzzer_sys::fuzz_target;
 
 const DTYPES: [DType; 8] =

@@ -5,6 +5,7 @@
 mod blocks;
 mod reach;
 
+use gridz::{DType, Mode, Shape};
 use gridz_codecs::codec::missing::MissingElements;
 use gridz_codecs::codec::zfp::Zfp;
 use gridz_codecs::codec::zfp::numbers::{Numbers, REVERSIBLE};
@@ -12,7 +13,6 @@ use gridz_codecs::codec::zfp::params::{Asked, are_possible, bounded};
 use gridz_codecs::codec::{Codec, Job};
 use gridz_codecs::cpu::level::Level;
 use gridz_codecs::cpu::pool::Pool;
-use gridz::{DType, Mode, Shape};
 use libfuzzer_sys::fuzz_target;
 
 const DTYPES: [DType; 4] = [DType::F32, DType::F64, DType::I32, DType::I64];

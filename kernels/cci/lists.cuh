@@ -1,5 +1,5 @@
 // Reads lists of numbers. All threads of a CTA call every function together. The twin of
-// src/codec/cci/lists.rs.
+// crates/gridz-codecs/src/codec/cci/lists.rs.
 //
 // If all numbers have the same width, all threads read them; otherwise the first warp does, 32
 // numbers at a time.

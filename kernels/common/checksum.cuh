@@ -1,4 +1,4 @@
-// The two sums of the payload checksum (src/format/checksum.rs explains the design).
+// The two sums of the payload checksum (crates/gridz-codecs/src/format/checksum.rs explains the design).
 //
 // The payload's u32 words form rows of 16 lanes. Sum a is Σ A(lane)·key(row)·word; sum b uses the
 // weights B instead. Both are sums of integers modulo 2^64, so each thread adds the words that it

@@ -1,5 +1,5 @@
 // A region of an array: which elements are decompressed, and their positions in the output. The
-// twin of src/format/region.rs.
+// twin of crates/gridz-codecs/src/format/region.rs.
 //
 // An array is viewed with three axes, one of which may consist of several merged axes. Then a box of
 // the array covers places on the merged axis that are in order but not contiguous. In the output,
@@ -78,8 +78,8 @@ struct Region {
         return true;
     }
 };
-static_assert(sizeof(Level) == 32 && sizeof(Region) == 1200 && offsetof(Region, levels_of) == 96, "src/codec/gpu.rs has the same structs");
-static_assert(offsetof(Region, levels) == 112, "src/codec/gpu.rs has the same struct");
+static_assert(sizeof(Level) == 32 && sizeof(Region) == 1200 && offsetof(Region, levels_of) == 96, "crates/gridz-codecs/src/codec/gpu.rs has the same structs");
+static_assert(offsetof(Region, levels) == 112, "crates/gridz-codecs/src/codec/gpu.rs has the same struct");
 
 // The arguments of a kernel that decompresses a region. `dst` and its stride refer to the regions.
 template <typename Own>

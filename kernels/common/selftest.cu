@@ -14,14 +14,14 @@ struct SelftestArgs {
     uint32_t value;
     uint32_t other;
 };
-static_assert(sizeof(SelftestArgs) == 48, "src/cuda has the same struct");
+static_assert(sizeof(SelftestArgs) == 48, "crates/gridz-cuda has the same struct");
 static_assert(offsetof(SelftestArgs, extents) == 16 && offsetof(SelftestArgs, other) == 44, "the same layout");
 
 struct SelftestInfo {
     uint32_t threads;
     uint32_t shared_bytes;
 };
-static_assert(sizeof(SelftestInfo) == 8, "src/cuda has the same struct");
+static_assert(sizeof(SelftestInfo) == 8, "crates/gridz-cuda has the same struct");
 
 extern "C" __device__ const SelftestInfo selftest_info = {128, 0};
 

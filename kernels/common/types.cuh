@@ -37,7 +37,7 @@ enum Status : s32 { kOk = 0, kCorrupt = 200, kTruncated = 201, kUnsupportedForma
 // The arguments of a pass. All chunks of a launch have the same type and extents. `Own` is the
 // codec's own struct, which its host side fills: the folded extents, the partition of a chunk, and
 // so on. It is a multiple of 8 bytes. Pointers are device pointers; strides are bytes between
-// chunks. The pass defines the initial contents of scratch (src/codec/gpu.rs).
+// chunks. The pass defines the initial contents of scratch (crates/gridz-codecs/src/codec/gpu.rs).
 constexpr u32 kMaxOwnBytes = 256;
 
 template <typename Own>

@@ -34,7 +34,7 @@ struct Blocks {
     u32 n_blocks;    // including clipped ones
     u32 reserved;
 };
-static_assert(sizeof(Blocks) == 32 && offsetof(Blocks, n_blocks) == 24, "src/codec/lorenzo/cuda.rs has the same struct");
+static_assert(sizeof(Blocks) == 32 && offsetof(Blocks, n_blocks) == 24, "crates/gridz-codecs/src/codec/lorenzo/cuda.rs has the same struct");
 
 __device__ __forceinline__ u64 table_bytes(u32 n_blocks) { return (8ull * n_blocks + kUnitBytes - 1) / kUnitBytes * kUnitBytes; }
 

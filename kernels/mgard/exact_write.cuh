@@ -16,7 +16,7 @@ struct PieceInfo {
     u32 marks;    // bytes, with kCodedMarks
     u32 n_bytes;  // of the piece
 };
-static_assert(sizeof(PieceInfo) == 24, "src/codec/mgard/cuda.rs leaves so much");
+static_assert(sizeof(PieceInfo) == 24, "crates/gridz-codecs/src/codec/mgard/cuda.rs leaves so much");
 
 struct ExactShared {
     using Marks = WrittenMarks<kExactThreads, kOwnWords>;

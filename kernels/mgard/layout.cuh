@@ -80,7 +80,7 @@ struct Chunk {
         return n_bytes + n_bytes / 32 + 4096;
     }
 };
-static_assert(sizeof(Chunk) == 216 && offsetof(Chunk, numbers) == 152, "src/codec/mgard/cuda.rs has the same struct");
+static_assert(sizeof(Chunk) == 216 && offsetof(Chunk, numbers) == 152, "crates/gridz-codecs/src/codec/mgard/cuda.rs has the same struct");
 
 // Divides numbers below 2^32 by a number that is at least 1.
 struct Divisor {

@@ -31,7 +31,7 @@ struct alignas(8) MadeBlock {
 // Bytes of a block besides those for each number. Longer words need more.
 template <typename W>
 constexpr u32 kMadeBytes = sizeof(MadeBlock<W>) + kStringRowsBytes + 4 * kUnitBytes;
-static_assert(kMadeBytes<u32> == 6336 && kMadeBytes<u64> == 9408, "src/codec/mgard/cuda.rs leaves so much");
+static_assert(kMadeBytes<u32> == 6336 && kMadeBytes<u64> == 9408, "crates/gridz-codecs/src/codec/mgard/cuda.rs leaves so much");
 
 template <typename W>
 __device__ __forceinline__ MadeBlock<W>& made_block(const Work<W>& work, const NumberBlock& block, u32 index) {

@@ -116,7 +116,7 @@ struct Sampler {
         costs[1] = cost_of(cubic(far_before, before, after, far_after));
         return are_ordinary;
     }
-    // A logarithm in sixteenths of a bit (src/stage/entropy/log.rs).
+    // A logarithm in sixteenths of a bit (crates/gridz-codecs/src/stage/entropy/log.rs).
     static __device__ __forceinline__ u32 log_of(u64 number) {
         const u32 whole = bit_length(number) - 1;
         return 16 * whole + static_cast<u32>(number << (63 - whole) << 1 >> 60);

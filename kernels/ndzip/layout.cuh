@@ -53,7 +53,7 @@ struct Blocks {
     u64 extents[3];          // slowest first, padded with leading ones
     u32 n_blocks, n_border;  // complete blocks, and elements outside of them
 };
-static_assert(sizeof(Blocks) == 32 && offsetof(Blocks, n_blocks) == 24, "src/codec/ndzip/cuda.rs has the same struct");
+static_assert(sizeof(Blocks) == 32 && offsetof(Blocks, n_blocks) == 24, "crates/gridz-codecs/src/codec/ndzip/cuda.rs has the same struct");
 
 // Geometry of one chunk. The host has made sure that the payload has fewer than 2^32 words, so counts
 // of elements and words fit u32; offsets in bytes are u64.

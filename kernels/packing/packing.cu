@@ -17,7 +17,7 @@ struct PackingArgs {
     u32 n_frames;
     u32 pieces;  // per slot
 };
-static_assert(sizeof(PackingArgs) == 64, "src/engine/packing.rs has the same struct");
+static_assert(sizeof(PackingArgs) == 64, "src/packing.rs has the same struct");
 
 constexpr u32 kPlaceThreads = 1024;
 constexpr u32 kCopyThreads = 256;

@@ -1,4 +1,4 @@
-// The tables of a sparse matrix: src/format/SPEC.md, "Sparse matrices". src/sparse/layout.rs has the same structs.
+// The tables of a sparse matrix: src/format/SPEC.md, "Sparse matrices". crates/gridz-sparse/src/layout.rs has the same structs.
 
 #pragma once
 
@@ -52,7 +52,7 @@ struct SparseArgs {
     u32 n_long;
     u32 block;
 };
-static_assert(sizeof(SparseArgs) == 104, "src/sparse/gpu.rs has the same struct");
+static_assert(sizeof(SparseArgs) == 104, "crates/gridz-sparse/src/gpu.rs has the same struct");
 
 // The row of a lane. With blocks: also its node within the slice, and the node's first row.
 struct Row {

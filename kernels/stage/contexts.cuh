@@ -1,5 +1,5 @@
 // Decodes the numbers of a block coded by rANS, each in a context of preceding numbers: one warp,
-// 32 numbers per step (rans.cuh). The twin of src/stage/entropy/contexts.rs, which defines the
+// 32 numbers per step (rans.cuh). The twin of crates/gridz-codecs/src/stage/entropy/contexts.rs, which defines the
 // contexts.
 //
 // In blocks of rows of 32, and in lines, the neighbors of a number are in registers, except for the

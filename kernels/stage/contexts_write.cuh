@@ -1,5 +1,5 @@
 // Encodes the numbers of a block for rans.cuh: the tables of their contexts, and the string. The
-// twin of src/stage/entropy/tables.rs, frequencies.rs and steps.rs, which define the rules.
+// twin of crates/gridz-codecs/src/stage/entropy/tables.rs, frequencies.rs and steps.rs, which define the rules.
 
 #pragma once
 

@@ -1,6 +1,6 @@
 // Missing elements: those with the bits of a fill value, and those outside of the valid range. A
 // lossy codec stores them bit for bit, and no other element may become one. The twin of
-// src/stage/missing.rs.
+// crates/gridz-codecs/src/stage/missing.rs.
 
 #pragma once
 
@@ -61,4 +61,4 @@ struct Missing {
         return has(word, Places<W>(type));
     }
 };
-static_assert(sizeof(Missing) == 88, "src/codec/gpu.rs has the same struct");
+static_assert(sizeof(Missing) == 88, "crates/gridz-codecs/src/codec/gpu.rs has the same struct");

@@ -1,5 +1,5 @@
 // Decodes symbols coded by rANS, each with its context's table, and the tails of their numbers: one
-// warp, 32 symbols a step, one per lane. The twin of src/stage/entropy/rans.rs, tables.rs and
+// warp, 32 symbols a step, one per lane. The twin of crates/gridz-codecs/src/stage/entropy/rans.rs, tables.rs and
 // steps.rs.
 //
 // Each lane has a state. Its low bits are a slot of the context's table. A bucket covers four slots

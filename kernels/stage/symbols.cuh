@@ -1,5 +1,5 @@
 // Symbols of numbers of 8, 16 and 32 bits, and definitions that Huffman encoder and decoder share.
-// The twin of src/stage/entropy/symbols.rs and lanes.rs, which define the symbols of numbers and
+// The twin of crates/gridz-codecs/src/stage/entropy/symbols.rs and lanes.rs, which define the symbols of numbers and
 // the 16-bit words that 32 lanes share.
 
 #pragma once

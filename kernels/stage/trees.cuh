@@ -1,5 +1,5 @@
 // Builds trees of Huffman codes with one thread, from leaves sorted by weight. The twin of
-// src/stage/entropy/huffman.rs, which defines the order, so that trees are the same everywhere.
+// crates/gridz-codecs/src/stage/entropy/huffman.rs, which defines the order, so that trees are the same everywhere.
 
 #pragma once
 

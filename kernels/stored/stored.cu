@@ -15,7 +15,7 @@ constexpr u32 kStoredBlockBytes = 4096;
 struct Bytes {
     u64 n_bytes;  // of the array
 };
-static_assert(sizeof(Bytes) == 8, "src/codec/stored/cuda.rs has the same struct");
+static_assert(sizeof(Bytes) == 8, "crates/gridz-codecs/src/codec/stored/cuda.rs has the same struct");
 
 // Scratch layout: Totals per chunk.
 struct StoredTile {

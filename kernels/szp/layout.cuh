@@ -69,7 +69,7 @@ struct Chunk {
         return (kHeadBytes + 8ull * n_blocks + unit - 1) / unit * unit;
     }
 };
-static_assert(sizeof(Chunk) == 224 && offsetof(Chunk, value) == 32, "src/codec/szp/cuda.rs has the same struct");
+static_assert(sizeof(Chunk) == 224 && offsetof(Chunk, value) == 32, "crates/gridz-codecs/src/codec/szp/cuda.rs has the same struct");
 
 __device__ __forceinline__ constexpr u32 aligned_up(u32 n, u32 to) { return (n + to - 1) / to * to; }
 __device__ __forceinline__ u32 units_of(u32 n_bytes, u32 log_unit) { return (n_bytes + (1u << log_unit) - 1) >> log_unit; }

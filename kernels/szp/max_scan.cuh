@@ -1,5 +1,5 @@
 // Traversal of a block of level max, shared by both directions: 32 lanes predict their numbers and
-// find the contexts of the residuals. The counterpart of src/codec/szp/max/scan.rs.
+// find the contexts of the residuals. The counterpart of crates/gridz-codecs/src/codec/szp/max/scan.rs.
 //
 // A lane needs data of its own row, of the row before, and of the plane before. This data moves
 // along in registers: at each time (step), one more element of each row is added. Data of the row
@@ -30,7 +30,7 @@ struct KeptCells {
     unsigned short* sizes;
     u32 n_cells;
 
-    // Bytes of `n_cells` cells. src/codec/szp/cuda.rs has the same formula.
+    // Bytes of `n_cells` cells. crates/gridz-codecs/src/codec/szp/cuda.rs has the same formula.
     static __device__ __forceinline__ u64 n_bytes(u32 n_cells) { return n_cells * (sizeof(W) + sizeof(unsigned short)); }
     __device__ __forceinline__ KeptCells(char* memory, u32 n_cells)
         : numbers(reinterpret_cast<W*>(memory)), sizes(reinterpret_cast<unsigned short*>(numbers + n_cells)), n_cells(n_cells) {}

@@ -40,7 +40,7 @@ struct alignas(256) MaxBlock {
 };
 
 // A block is followed by an entry for each lane at each time, by words for residuals that do not
-// fit their entries, and by cells. The host gives their numbers; src/codec/szp/cuda.rs has the same
+// fit their entries, and by cells. The host gives their numbers; crates/gridz-codecs/src/codec/szp/cuda.rs has the same
 // formula for their bytes.
 template <typename W>
 struct MaxLevel {

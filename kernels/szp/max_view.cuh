@@ -1,5 +1,5 @@
 // A block of level max as rows, which 32 lanes code side by side. The counterpart of
-// src/codec/szp/max/view.rs, and of the weights of src/codec/szp/max/weights.rs.
+// crates/gridz-codecs/src/codec/szp/max/view.rs, and of the weights of crates/gridz-codecs/src/codec/szp/max/weights.rs.
 //
 // A lane has every 32nd row. It begins a row when the row before is `lag` elements ahead. Two rows
 // of a lane are as many times apart as two adjacent rows are cells apart: 32 * lag + 1.

@@ -1,5 +1,5 @@
 // Weights of the neighbors that predict a block's numbers: from least squares, or those of
-// differences. The counterpart of src/codec/szp/max/weights.rs, which gives the reasons. Done by a
+// differences. The counterpart of crates/gridz-codecs/src/codec/szp/max/weights.rs, which gives the reasons. Done by a
 // CTA; some steps run on one of its warps each.
 //
 // All sums are of integers, so their order does not matter. Linear systems are solved in single

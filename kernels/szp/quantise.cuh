@@ -1,5 +1,5 @@
 // Quantizers: map words to codes, and codes to words within a bound. The counterpart of
-// src/stage/quantise.rs, which explains how and why. The arithmetic is the same, operation by
+// crates/gridz-codecs/src/stage/quantise.rs, which explains how and why. The arithmetic is the same, operation by
 // operation.
 
 #pragma once

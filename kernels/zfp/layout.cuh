@@ -49,7 +49,7 @@ struct Chunk {
     __device__ __forceinline__ bool has_bound() const { return mode() == kAbs || mode() == kRel; }
     __device__ __forceinline__ u64 elements() const { return extents[0] * extents[1] * extents[2] * extents[3]; }
 };
-static_assert(sizeof(Chunk) == 152 && offsetof(Chunk, value) == 32, "src/codec/zfp/cuda.rs has the same struct");
+static_assert(sizeof(Chunk) == 152 && offsetof(Chunk, value) == 32, "crates/gridz-codecs/src/codec/zfp/cuda.rs has the same struct");
 
 // Bytes of the parts of a chunk's payload, in order. `sections` are those of 8192 elements in
 // blocks.

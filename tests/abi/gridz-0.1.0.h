@@ -56,7 +56,7 @@
 #ifndef GRIDZ_H
 #define GRIDZ_H
 
-/* Made by cbindgen from src/ffi; do not edit. */
+/* Made by cbindgen from crates/gridz-capi/src; do not edit. */
 
 #include <stddef.h>
 #include <stdint.h>

@@ -8,6 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use crate::library::library;
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -33,15 +35,6 @@ fn succeed(command: &mut Command) -> String {
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{command:?} failed, {}\n{stdout}\n{stderr}", output.status);
     stdout.into_owned()
-}
-
-/// The shared library that cargo built together with this test: in the same folder or one folder
-/// up, and the newer one if an earlier build left both.
-fn library() -> PathBuf {
-    let exe = std::env::current_exe().unwrap();
-    let candidates = exe.ancestors().skip(1).take(2).map(|folder| folder.join("libgridz.so"));
-    let built = candidates.filter_map(|path| Some((path.metadata().ok()?.modified().ok()?, path))).max();
-    built.unwrap_or_else(|| panic!("no libgridz.so beside {}; cargo build makes it", exe.display())).1
 }
 
 /// Compiles a C program against the shared library, with sanitizers.
@@ -152,7 +145,7 @@ fn header() -> String {
     let config = cbindgen::Config::from_file(root().join("cbindgen.toml")).unwrap();
     // In the order in which constants are easiest to read.
     let sources = ["types", "status", "api", "batch", "chunks", "codecs", "cd_values", "quality", "cci", "hdf5"]
-        .map(|name| root().join(format!("src/ffi/{name}.rs")));
+        .map(|name| root().join(format!("crates/gridz-capi/src/{name}.rs")));
     let builder = sources.into_iter().fold(cbindgen::Builder::new(), cbindgen::Builder::with_src);
     let mut text = Vec::new();
     builder.with_config(config).generate().unwrap().write(&mut text);
@@ -163,7 +156,7 @@ fn header() -> String {
 fn header_is_fresh() {
     assert!(
         read("include/gridz.h") == header(),
-        "include/gridz.h is not what src/ffi says; write it anew with\n\
+        "include/gridz.h is not what crates/gridz-capi/src says; write it anew with\n\
          cargo test --test api -- --ignored bless_header"
     );
 }
@@ -183,14 +176,14 @@ fn the_header_has_the_version_of_the_package() {
     };
     let version = ["MAJOR", "MINOR", "PATCH"].map(defined).join(".");
     let manifest: toml::Table = read("Cargo.toml").parse().unwrap();
-    assert_eq!(manifest["package"]["version"].as_str(), Some(version.as_str()));
+    assert_eq!(manifest["workspace"]["package"]["version"].as_str(), Some(version.as_str()));
 }
 
 /// The body of every C function is a single call of a guard, so no panic can reach C.
 #[test]
 fn no_c_function_lacks_its_guard() {
     let mut found = BTreeSet::new();
-    for entry in fs::read_dir(root().join("src/ffi")).unwrap() {
+    for entry in fs::read_dir(root().join("crates/gridz-capi/src")).unwrap() {
         let path = entry.unwrap().path();
         let text = fs::read_to_string(&path).unwrap();
         for (start, _) in text.match_indices("extern \"C\" fn ") {
@@ -208,7 +201,7 @@ fn no_c_function_lacks_its_guard() {
             found.insert(name.to_owned());
         }
     }
-    assert_eq!(found, declared(), "functions in src/ffi and in the header");
+    assert_eq!(found, declared(), "functions in crates/gridz-capi/src and in the header");
 }
 
 /// True if the first parenthesis of `call` is closed by its last character.
@@ -230,7 +223,7 @@ fn closes_at_its_end(call: &str) -> bool {
 /// Raw pointers are dereferenced in one file only.
 #[test]
 fn only_ptr_follows_pointers() {
-    for entry in fs::read_dir(root().join("src/ffi")).unwrap() {
+    for entry in fs::read_dir(root().join("crates/gridz-capi/src")).unwrap() {
         let path = entry.unwrap().path();
         let text = fs::read_to_string(&path).unwrap();
         let follows =

@@ -8,10 +8,11 @@
 
 use std::ffi::{CStr, CString, c_uint, c_void};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::ptr::null_mut;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use crate::library::library;
 use gridz::{Array, ByteOrder, Context, DType, Request, Shape, Verify};
 use gridz_dataset::hdf5::cd::Values;
 use hdf5_sys::h5::{H5is_library_threadsafe, H5open, herr_t, hsize_t};
@@ -26,15 +27,6 @@ use hdf5_sys::h5t::{H5T_IEEE_F32BE, H5T_IEEE_F32LE, H5T_IEEE_F64BE, H5T_IEEE_F64
 use hdf5_sys::h5z::H5Z_FLAG_MANDATORY;
 
 const GRIDZ: i32 = 34013;
-
-/// The shared library that cargo built together with this test: in the same folder or one folder
-/// up, and the newer one if an earlier build left both.
-fn library() -> PathBuf {
-    let exe = std::env::current_exe().unwrap();
-    let candidates = exe.ancestors().skip(1).take(2).map(|folder| folder.join("libgridz.so"));
-    let built = candidates.filter_map(|path| Some((path.metadata().ok()?.modified().ok()?, path))).max();
-    built.unwrap_or_else(|| panic!("no libgridz.so beside {}; cargo build makes it", exe.display())).1
-}
 
 /// libhdf5 with the plugin in its search path. The guard serializes the tests if libhdf5 is not
 /// thread-safe.

@@ -136,6 +136,44 @@ fn what_a_new_codec_needs_is_there() {
     }
 }
 
+/// A codec is a folder, an entry, a section of the specification, and goldens.
+#[test]
+fn every_codec_has_all_its_parts() {
+    let spec = fs::read_to_string(root().join("src/format/SPEC.md")).unwrap();
+    let folder = root().join("crates/gridz-codecs/src/codec");
+    for codec in CODECS {
+        let name = codec.name;
+        assert!(folder.join(name).join("mod.rs").exists(), "no folder for codec {name}");
+        let is_heading = |line: &str| line.starts_with('#') && line.contains(name);
+        assert!(spec.lines().any(is_heading), "SPEC.md has no heading for codec {name}");
+        let goldens = fs::read_dir(root().join("tests/golden/v5").join(name));
+        assert!(goldens.is_ok_and(|mut files| files.next().is_some()), "no goldens of codec {name}");
+    }
+    let folders: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    for path in folders.iter().filter(|path| path.is_dir()) {
+        let name = path.file_name().unwrap();
+        assert!(CODECS.iter().any(|codec| *codec.name == *name), "codec folder {} has no entry", path.display());
+    }
+}
+
+/// `build.rs` recompiles a kernel when files in its own folder or in the shared folders change, and
+/// no others.
+#[test]
+fn kernels_include_only_shared_folders() {
+    let mut n_includes = 0;
+    for folder in fs::read_dir(root().join("kernels")).unwrap().map(|entry| entry.unwrap().path()) {
+        for file in folder.read_dir().into_iter().flatten().map(|entry| entry.unwrap().path()) {
+            let text = fs::read_to_string(&file).unwrap();
+            for included in text.lines().filter_map(|line| line.strip_prefix("#include \"")) {
+                n_includes += 1;
+                let is_shared = included.starts_with("../common/") || included.starts_with("../stage/");
+                assert!(is_shared || !included.contains('/'), "{} includes {included}", file.display());
+            }
+        }
+    }
+    assert!(n_includes > 0);
+}
+
 /// A file that names more than one codec may need a change for a new codec.
 #[test]
 fn no_list_of_codecs_is_forgotten() {

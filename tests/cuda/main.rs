@@ -1,4 +1,4 @@
-//! Tests of `src/cuda` and its callers: with a mock driver, without a driver, and on a real GPU.
+//! Tests of `crates/gridz-cuda` and its callers: with a mock driver, without a driver, and on a real GPU.
 
 #[path = "../common/mod.rs"]
 mod common;

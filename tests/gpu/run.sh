@@ -73,7 +73,7 @@ tests() {
     echo
     check "frames of GPU and CPU" ./gpu_test --test-threads=4
     check "a held stream, a full GPU, a lost one, fork" ./gpu_test --ignored --test-threads=1
-    check "src/cuda: order, a full GPU, a lost one, fork" ./cuda_test --ignored --test-threads=1
+    check "crates/gridz-cuda: order, a full GPU, a lost one, fork" ./cuda_test --ignored --test-threads=1
     beside "kernels as PTX of compute_75" env CUDA_FORCE_PTX_JIT=1 GRIDZ_GPU_CASES=60 ./gpu_test --test-threads=2 \
         shapes:: boundaries:: hostile:: regions:: cut:: codes::
     check "CuPy's memory, streams and graphs" python3 streams.py "$library"

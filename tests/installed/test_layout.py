@@ -147,7 +147,7 @@ def test_what_cannot_be_installed(installed):
     installed.run(f"PREFIX=/x PLUGINDIR=/x DESTDIR= {ROOT}/packaging/install.sh remove", status=1)
     copy = installed.folder / "copy"
     copy.mkdir()
-    for name in ["packaging", "src", "kernels", "build.rs", "Cargo.lock", "target"]:
+    for name in ["packaging", "src", "crates", "plugin", "kernels", "build.rs", "Cargo.lock", "target"]:
         (copy / name).symlink_to(ROOT / name)
     (copy / "Cargo.toml").write_text((ROOT / "Cargo.toml").read_text().replace(VERSION, "9.9.9"))
     command = f"PREFIX={copy}/x PLUGINDIR={copy}/x DESTDIR= copy/packaging/install.sh install 2>&1"

@@ -1,0 +1,3 @@
+#![doc = include_str!("SPEC.md")]
+
+pub use gridz_codecs::format::*;
