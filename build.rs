@@ -244,16 +244,16 @@ fn kept(nvcc: &Path, source: &Path, args: &[String], fatbin: &Path) -> Result<(P
 /// - a thread processes a block of three axes, or a quarter of a block of four axes, with 64
 ///   numbers;
 /// - `lorenzo` dense compresses;
-/// - `szp` dense reads the bitmap of holes, or keeps values from one step of a block to the next;
+/// - `quant` dense reads the bitmap of holes, or keeps values from one step of a block to the next;
 /// - elements are loaded ahead.
 ///
 /// Measurements on an H200 or H100 show that these kernels are fast nevertheless.
 const ALLOWED: &[(&str, u32)] = &[
     ("lorenzo_compress_u32_13", 192),
     ("lorenzo_compress_u64_13", 80),
-    ("szp_dense_decompress_u32", 56),
-    ("szp_dense_predict_u32", 448),
-    ("szp_max_load_u32", 192),
+    ("quant_dense_decompress_u32", 56),
+    ("quant_dense_predict_u32", 448),
+    ("quant_max_load_u32", 192),
     ("zfp_compress_lossless_u64_3d", 128),
     ("zfp_compress_lossless_u64_4d", 64),
     ("zfp_decompress_u32_4d", 32),

@@ -2,7 +2,7 @@
 //! API.
 //!
 //! `gpu_throughput REQUEST FILE f32|f64|i16|i32|i64|u16|u8 EXTENTS CHUNKS …`, where REQUEST is a
-//! codec's name or text such as `szp,rel=1e-3`: for each four words, chunks of these extents from a
+//! codec's name or text such as `quant,rel=1e-3`: for each four words, chunks of these extents from a
 //! raw file, which is repeated if it is too short.
 //!
 //! Times are medians of 25 calls after 3 warm-up calls, by events around each call. Compression is

@@ -2,7 +2,7 @@
 //!
 //! `throughput [--threads N] [--backend cpu|cuda] [--codec REQUEST] [--level scalar|avx2|avx512|all]
 //! FILE.f32:256x256x256 …`, where REQUEST is a codec's name or text such as `lorenzo,level=dense` or
-//! `szp,rel=1e-3`; the file name gives the element type (`.f32`, `.f64`). With `cuda`, the copies to
+//! `quant,rel=1e-3`; the file name gives the element type (`.f32`, `.f64`). With `cuda`, the copies to
 //! and from the GPU are included. Options apply to the files after them. Prints medians of 9 rounds,
 //! or of 99 for files of up to 16 MiB, in GB/s (1e9 raw bytes a second) and ratios to memcpy.
 

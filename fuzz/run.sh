@@ -7,11 +7,11 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 CARGO_FUZZ=0.13.2
-usage="usage: fuzz/run.sh SECONDS [frame] [ndzip_decode] [lorenzo_decode] [szp_decode] [zfp_decode] [mgard_decode] [huffman_decode] [cci_decode] [roundtrip] [cd_values] [sparse]"
+usage="usage: fuzz/run.sh SECONDS [frame] [ndzip_decode] [lorenzo_decode] [quant_decode] [zfp_decode] [multigrid_decode] [huffman_decode] [cci_decode] [roundtrip] [cd_values] [sparse]"
 seconds=${1:?$usage}
 shift
 targets=("$@")
-[ $# -gt 0 ] || targets=(frame ndzip_decode lorenzo_decode szp_decode zfp_decode mgard_decode huffman_decode cci_decode roundtrip cd_values sparse)
+[ $# -gt 0 ] || targets=(frame ndzip_decode lorenzo_decode quant_decode zfp_decode multigrid_decode huffman_decode cci_decode roundtrip cd_values sparse)
 export CARGO_TARGET_DIR=$PWD/fuzz/target
 # Only the CPU code is fuzzed; the kernels need not be recompiled.
 export GRIDZ_CUDA=off
@@ -55,7 +55,7 @@ seed() {
             ;;
         # Kind, mode, three extents, a corner, the value, then the blocks: those that follow head
         # and table of a frame with one block.
-        szp_decode)
+        quant_decode)
             { printf '\6\0\x20\x20\4\7\x7f\3'; tail -c +113 "$frame"; } > "$corpus/$name.f32"
             { printf '\x16\1\x20\x20\4\7\5\1'; tail -c +113 "$frame"; } > "$corpus/$name.f64"
             { printf '\x76\2\x20\x20\1\7\x7f\3'; tail -c +113 "$frame"; } > "$corpus/$name.c64"
@@ -67,7 +67,7 @@ seed() {
             { printf '\x16\x23\x20\x20\4\7\x20\3\7\1\1\7\x80\x10'; tail -c +65 "$frame"; } > "$corpus/$name.rate"
             ;;
         # Kind, mode, three extents, a corner, the value, the damages, and elements.
-        mgard_decode)
+        multigrid_decode)
             { printf '\6\0\x20\x20\4\7\x7f'; tail -c +65 "$frame"; } > "$corpus/$name.abs"
             { printf '\x16\x12\x20\x20\4\7\x7e\x20\0\1'; tail -c +65 "$frame"; } > "$corpus/$name.rms"
             { printf '\x15\xd1\x60\x30\4\7\x7b\7\1\1'; tail -c +65 "$frame"; } > "$corpus/$name.rel"

@@ -331,7 +331,7 @@ typedef struct gridz_options {
     const void *valid_max;
 } gridz_options;
 
-/// What comes of a part of a frame of `mgard`.
+/// What comes of a part of a frame of `multigrid`.
 typedef struct gridz_part_info {
     /// `sizeof(gridz_part_info)`, set by the caller.
     size_t struct_size;
@@ -423,7 +423,7 @@ typedef struct gridz_frame_info {
     double value;
     /// No element differs by more from what it was. 0 if none differs; NaN if there is no such bound (in mode
     /// `GRIDZ_MODE_PWREL`, `_RATE`, `_PRECISION` and `_EXPERT`), or it is behind the header in a part of the frame that was
-    /// not given. It is a promise, not the error that there is. `zfp` and `mgard` keep it to what this frame was made of: where parts
+    /// not given. It is a promise, not the error that there is. `zfp` and `multigrid` keep it to what this frame was made of: where parts
     /// of an array are decoded, changed and encoded again and again, the rest of it drifts away.
     double bound;
 } gridz_frame_info;
@@ -448,7 +448,7 @@ typedef struct gridz_context_options {
     /// everything else takes none, except that where the CPU takes over from a GPU each of array,
     /// or region, and frame may be copied to the host. GPU
     /// memory, up to 100 MiB of pinned memory for each GPU, and 1 MiB for each thread that works are not counted; where
-    /// many chunks go through GPUs, a batch for each has at most an eighth of the limit, all together. The GPU memory of `mgard` is up
+    /// many chunks go through GPUs, a batch for each has at most an eighth of the limit, all together. The GPU memory of `multigrid` is up
     /// to 6 times the array to compress, and layers + 3.2 times to decompress. 0 = no limit.
     uint64_t memory_limit;
 } gridz_context_options;
@@ -783,7 +783,7 @@ gridz_status gridz_decompress_region(const void *frame,
                                      size_t *dst_bytes,
                                      const struct gridz_options *options);
 
-/// Decompresses less than there is in a frame of `mgard`, of which the first bytes are enough: its first layers, or a coarser grid
+/// Decompresses less than there is in a frame of `multigrid`, of which the first bytes are enough: its first layers, or a coarser grid
 /// of its array. `*info`, whose `struct_size` the caller has set, tells what that is.
 ///
 /// `detail` is one of `GRIDZ_DETAIL_*` and `value` the number that belongs to it. `frame` may be cut: `frame_bytes` is at
@@ -795,7 +795,7 @@ gridz_status gridz_decompress_region(const void *frame,
 /// The blocks that are read are compared with their checks, and with the frame's checksum if all of it is read.
 ///
 /// Errors: those of `gridz_decompress`, `DST_TOO_SMALL` with the bytes in `info->array_bytes`; `INVALID_ARGUMENT` for a level or layer that there is not; `UNSUPPORTED_JOB` for
-/// frames of other codecs, also where an array was stored since `mgard` did not make it smaller.
+/// frames of other codecs, also where an array was stored since `multigrid` did not make it smaller.
 gridz_status gridz_decompress_progressive(const void *frame,
                                           size_t frame_bytes,
                                           uint32_t detail,
@@ -1113,7 +1113,7 @@ const char *gridz_codec_name(size_t index);
 gridz_status gridz_codec_info(size_t index,
                               struct gridz_codec *codec);
 
-/// Turns a request in text form, such as `"lorenzo,level=dense"` or `"szp,abs=1e-3"`, into what `H5Pset_filter`, h5repack's
+/// Turns a request in text form, such as `"lorenzo,level=dense"` or `"quant,abs=1e-3"`, into what `H5Pset_filter`, h5repack's
 /// UD and `nc_def_var_filter` take: `*n_values` cd_values, for which `values` has room for `capacity` (64 are always enough).
 ///
 /// Fill values and the valid range of the text are among them; the filter adds the fill value of the dataset's property list.

@@ -44,9 +44,9 @@ BLOCK_BYTES = 4 * EDGE**3
 CORES = len(os.sched_getaffinity(0))
 # A thousandth of the field's range, which is about 100.
 BOUND = 0.1
-REQUESTS = ["stored", "ndzip", "lorenzo", "lorenzo,level=dense", "lorenzo,level=max", f"szp,abs={BOUND}",
-            f"szp,abs={BOUND},level=dense", f"szp,abs={BOUND},level=max", f"zfp,abs={BOUND}", "zfp,rate=8", f"mgard,abs={BOUND}",
-            f"mgard,rms={BOUND}", "huffman"]  # fmt: skip
+REQUESTS = ["stored", "ndzip", "lorenzo", "lorenzo,level=dense", "lorenzo,level=max", f"quant,abs={BOUND}",
+            f"quant,abs={BOUND},level=dense", f"quant,abs={BOUND},level=max", f"zfp,abs={BOUND}", "zfp,rate=8", f"multigrid,abs={BOUND}",
+            f"multigrid,rms={BOUND}", "huffman"]  # fmt: skip
 OWN = {
     "ADIOS2's Blosc, zstd 1 with shuffle": ("blosc", {"compressor": "zstd", "clevel": "1", "doshuffle": "BLOSC_SHUFFLE"}),
     "ADIOS2's Blosc, lz4 5 with shuffle": ("blosc", {"compressor": "lz4", "clevel": "5", "doshuffle": "BLOSC_SHUFFLE"}),
@@ -54,7 +54,7 @@ OWN = {
     "ADIOS2's zfp, rate 8": ("zfp", {"rate": "8"}),
 }
 TIMES = ["write", "read", "again"]
-SCALED = ["none", "lorenzo", f"szp,abs={BOUND}"]
+SCALED = ["none", "lorenzo", f"quant,abs={BOUND}"]
 
 
 def factor(step, block):

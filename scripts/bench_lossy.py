@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Ratio, speed and error bounds of gridz's szp (all levels), mgard and zfp, compared with peers
+"""Ratio, speed and error bounds of gridz's quant (all levels), multigrid and zfp, compared with peers
 that can be installed from PyPI.
 
     bench_lossy.py [--reference FOLDER] [--library LIBRARY] [--runs N] [--bounds 1e-1 1e-2 …] [--only WORD] [--out FOLDER]
@@ -59,7 +59,7 @@ ROOT = base.ROOT
 BOUNDS = [1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6]
 """Relative to the range."""
 FILTER = 34013
-SZP = 3
+QUANT = 3
 """Ids of gridz's filter and of the codec."""
 
 Input = namedtuple("Input", "name group values fill")
@@ -74,7 +74,7 @@ NO_SPEED = "cuSZp (model)"
 PATIENCE = 20
 """Time limit for one case in seconds; it takes one or two."""
 COLOURS = {
-    "szp": "tab:red",
+    "quant": "tab:red",
     "SZ3": "tab:green",
     "SZ3 lorenzo": "tab:olive",
     "zfp": "tab:blue",
@@ -89,7 +89,7 @@ PROCESSES = multiprocessing.get_context("fork")
 
 
 def of_gridz(gridz):
-    for name, codec in [("szp", "szp"), ("szp dense", "szp,level=dense"), ("szp max", "szp,level=max"), ("mgard", "mgard"), ("gridz zfp", "zfp")]:
+    for name, codec in [("quant", "quant"), ("quant dense", "quant,level=dense"), ("quant max", "quant,level=max"), ("multigrid", "multigrid"), ("gridz zfp", "zfp")]:
 
         def of(input_, bound, codec=codec):
             fill = "" if input_.fill is None or np.isnan(input_.fill) else f",fill={float(input_.fill)!r}"
@@ -179,11 +179,11 @@ def of_files(h5py, library):
     os.symlink(library.resolve(), os.path.join(folder, "libh5gridz.so"))
     h5py.h5pl.prepend(folder.encode())
 
-    def szp(_, bound):
+    def quant(_, bound):
         low, high = struct.unpack("<2I", struct.pack("<d", bound))
-        return {"compression": FILTER, "compression_opts": (SZP, 1, low, high)}
+        return {"compression": FILTER, "compression_opts": (QUANT, 1, low, high)}
 
-    yield peer("szp", szp)
+    yield peer("quant", quant)
 
 
 def at_most(rank, values):
@@ -552,11 +552,11 @@ def markdown(results, drifts, names, bounds, missing, about):
         rows.append([input_.name, input_.values.dtype.name, *cells])
     lines += [*base.table(["array", "type", *names], rows), ""]
     less = []
-    for r in of(peer="szp"):
+    for r in of(peer="quant"):
         (rival,) = of(array=id(r.input), peer=NO_SPEED, relative=r.relative)
         if r.ratio < rival.ratio and not is_repeated(r.input):
             less.append(f"- {r.input.name} at {r.relative:g}: {r.ratio:.3f} against {rival.ratio:.3f}")
-    lines += ["## Where szp has a smaller ratio than cuSZp's best mode", "", *(less or ["Nowhere."]), ""]
+    lines += ["## Where quant has a smaller ratio than cuSZp's best mode", "", *(less or ["Nowhere."]), ""]
     problems = [r for r in results if r.problem]
     if problems:
         lines += [f"Not measured (–), {len(problems)} in all:", ""]
@@ -584,7 +584,7 @@ def plot(results, names, path):
         for peer in (name for name in COLOURS if name in names):
             points = [r for r in results if r.input is inputs[name] and r.peer == peer and math.isfinite(r.psnr)]
             bits = [8 * r.input.values.itemsize / r.ratio for r in points]
-            style = {"color": COLOURS[peer], "linewidth": 2.2 if peer == "szp" else 1, "markersize": 3.5}
+            style = {"color": COLOURS[peer], "linewidth": 2.2 if peer == "quant" else 1, "markersize": 3.5}
             axis.plot(bits, [r.psnr for r in points], "o-", label=peer.replace(" in HDF5", ""), **style)
         axis.set_title(f"{name}, {inputs[name].values.dtype.name}")
         axis.set_xlabel("bits per value (logarithmic)")
@@ -653,7 +653,7 @@ def main():
     print(text)
     plot(results, [peer.name for peer in found], options.out / "rate-psnr.png")
     print(f"written to {options.out}", file=sys.stderr)
-    own = [r for r in results if r.peer.startswith("szp") and not r.problem]
+    own = [r for r in results if r.peer.startswith("quant") and not r.problem]
     return 1 if any(is_broken(r) or r.lost for r in own) else 0
 
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Progressive reads of an mgard dataset (coarser grids, fewer layers) by gridz_h5_read_progressive,
+"""Progressive reads of a multigrid dataset (coarser grids, fewer layers) by gridz_h5_read_progressive,
 compared with full reads.
 
     bench_progressive.py [FIELD.f32 [MIB [FOLDER]]]
 
 FIELD is a raw little-endian float32 cube, which is repeated up to MIB (512) MiB. Without FIELD, a
 turbulence-like field of 256^3 is generated. It becomes one dataset of chunks of 64^3 in a file in
-FOLDER (.), by mgard in four layers with a bound of 1e-4 of the range. Each part is read ROUNDS
+FOLDER (.), by multigrid in four layers with a bound of 1e-4 of the range. Each part is read ROUNDS
 times, alternating with full reads by gridz_h5_read and by h5py: once with the file in the page
 cache, and once with the file evicted from it. Times are medians in milliseconds. Bytes are those
 that the call reports, and those that the operating system counts for the process during the first
@@ -39,7 +39,7 @@ CHUNK = (64, 64, 64)
 def write(bulk, path, cube, mib):
     """Writes the file; returns the bytes of the dataset in it, and the bytes of its array."""
     n = max(1, mib * 2**20 // cube.nbytes)
-    request = f"mgard,abs={1e-4 * float(cube.max() - cube.min())},layers=4"
+    request = f"multigrid,abs={1e-4 * float(cube.max() - cube.min())},layers=4"
     shape = (n * cube.shape[0], *cube.shape[1:])
     with h5py.File(path, "w") as file:
         dset = file.create_dataset("x", shape, "<f4", chunks=CHUNK, compression=GRIDZ, compression_opts=bulk.words(request))

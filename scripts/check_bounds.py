@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Checks guarantees of error bounds: szp, zfp and mgard on many random arrays, each element
+"""Checks guarantees of error bounds: quant, zfp and multigrid on many random arrays, each element
 compared with its bound in exact arithmetic.
 
     check_bounds.py [--library LIBRARY] [--values N] [--seed N] [--only CODEC]
 
-The modes are abs, rel and pwrel of szp, abs and rel of zfp, and abs, rel and rms of mgard. For each
+The modes are abs, rel and pwrel of quant, abs and rel of zfp, and abs, rel and rms of multigrid. For each
 mode, arrays of all types that support it are generated until N values are checked (1e9 by default:
 some minutes on one core); bfloat16 is left out, since numpy lacks it. The arrays are smooth, noise,
 random bits, few values, large offsets, subnormal and huge numbers; with holes of NaN or of a
@@ -12,7 +12,7 @@ declared fill value, and without; of one to four dimensions. Bounds are any frac
 number. Parts of complex numbers are checked separately.
 
 Failures are: an element whose error exceeds the bound, or with rms, a root-mean-square error above
-it; a NaN, an infinity or a fill value that changed, or another value that became one; with szp, an
+it; a NaN, an infinity or a fill value that changed, or another value that became one; with quant, an
 array that changes when it is compressed a second time.
 
 Runs on the CPU, at the level of GRIDZ_CPU_LEVEL. Prints a line for each mode, and all failures; the
@@ -32,14 +32,14 @@ import bench_lossless as base
 FLOATS = ["f2", "f4", "f8", "f4", "f8", "c8", "f4", "f8", "c16"]
 INTEGERS = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"]
 JOBS = [
-    ("szp", "abs", FLOATS + INTEGERS),
-    ("szp", "rel", FLOATS + INTEGERS),
-    ("szp", "pwrel", FLOATS),
+    ("quant", "abs", FLOATS + INTEGERS),
+    ("quant", "rel", FLOATS + INTEGERS),
+    ("quant", "pwrel", FLOATS),
     ("zfp", "abs", ["f4", "f8"]),
     ("zfp", "rel", ["f4", "f8"]),
-    ("mgard", "abs", ["f4", "f8"]),
-    ("mgard", "rel", ["f4", "f8"]),
-    ("mgard", "rms", ["f4", "f8"]),
+    ("multigrid", "abs", ["f4", "f8"]),
+    ("multigrid", "rel", ["f4", "f8"]),
+    ("multigrid", "rms", ["f4", "f8"]),
 ]
 """Codecs, their modes, and the types that each mode supports."""
 N_LARGEST = 1 << 20
@@ -235,7 +235,7 @@ def check(gridz, rng, codec, mode, dtype):
         beyond = n_beyond(values[counted], back[counted], bound)
         if beyond:
             wrong.append(f"{beyond} elements are beyond the bound")
-    if codec == "szp" and mode != "rel":
+    if codec == "quant" and mode != "rel":
         peer.decompress(peer.compress(decoded).copy(), again)
         if again.tobytes() != decoded.tobytes():
             wrong.append("elements drift")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The pictures of docs/bounds.md: the output of szp, zfp and SZ3 for two fields at the same ratio,
+"""The pictures of docs/bounds.md: the output of quant, zfp and SZ3 for two fields at the same ratio,
 and SSIM against rate.
 
     pictures.py [--reference FOLDER] [--library LIBRARY] [--out FOLDER]
@@ -30,7 +30,7 @@ FIELDS = [
     ("turbulence", "sperr_wmag_3d", 12, "", np.s_[45]),
 ]
 """Name of the picture, array, approximate ratio, unit if known, the part that is shown."""
-CODECS = {"szp": "tab:red", "zfp": "tab:blue", "SZ3": "tab:green"}
+CODECS = {"quant": "tab:red", "zfp": "tab:blue", "SZ3": "tab:green"}
 
 
 class Report(ctypes.Structure):

@@ -25,7 +25,7 @@ DOCS = base.ROOT / "docs"
 WAYS = {"compress_GBps": "compression", "decompress_GBps": "decompression"}
 TITLES = {
     "CPU": "One core: 11 real arrays of float32, bound 1e-3 of the range",
-    "GPU": "One NVIDIA H200, szp's an H100: turbulence, float32, 512 MiB in its memory, bound 1e-3 of the range",
+    "GPU": "One NVIDIA H200, quant's an H100: turbulence, float32, 512 MiB in its memory, bound 1e-3 of the range",
 }
 CAPTIONS = {
     "CPU": "Red: gridz.  Filled: one run on an AMD EPYC with AVX-512, 2026-11-28.  Open, and MGARD-X: another machine, whose speeds\n"

@@ -59,8 +59,10 @@ impl<'a> Cut<'a> {
         let entry = entry_of(&header)?;
         check_payload(&header, (payload.len() as u64).max(header.payload_bytes))?;
         let codec = entry.codec.progressive().ok_or_else(|| {
-            let text =
-                format!("frames of {} are read as a whole; mgard has levels, and with layers= layers", entry.name);
+            let text = format!(
+                "frames of {} are read as a whole; multigrid has levels, and with layers= layers",
+                entry.name
+            );
             Error::unsupported(text)
         })?;
         Ok(Self { header, payload, prepared: Prepared::of(&header)?, codec })

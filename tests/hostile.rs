@@ -86,7 +86,7 @@ fn allocated<R>(body: impl FnOnce() -> R) -> (R, usize) {
 ///
 /// lorenzo: three copies of a block of up to 2^14 words.
 ///
-/// szp: four copies of a block of up to 2^12 words, and the parts of a complex block; at level
+/// quant: four copies of a block of up to 2^12 words, and the parts of a complex block; at level
 /// dense four of 2^16, two bytes a number and the slots of twelve tables.
 ///
 /// huffman: three copies of a block of up to 2^15 numbers of four bytes, their codes and lengths,
@@ -96,10 +96,10 @@ fn allocated<R>(body: impl FnOnce() -> R) -> (R, usize) {
 /// For every fourth word: one word, nine numbers for copies, which are stored three times, and four
 /// more. In addition, huffman's memory.
 ///
-/// mgard: the grids before the last one, three quarters of the array; the numbers of half of it,
-/// and those of the first steps; and a block as for szp.
+/// multigrid: the grids before the last one, three quarters of the array; the numbers of half of it,
+/// and those of the first steps; and a block as for quant.
 fn allowance(frame: &[u8], dst_bytes: usize) -> usize {
-    // The first byte of szp's parameters is the logarithm of its block size.
+    // The first byte of quant's parameters is the logarithm of its block size.
     let log2_size = frame.get(9).and_then(|&rank| frame.get(40 + 8 * usize::from(rank)));
     let work = match frame.get(5) {
         // At level max: the models of a block, and for each element of one its word, number, tail,
@@ -228,14 +228,14 @@ fn expansions_are_those_of_zeros() {
     const N: u64 = 1 << 23;
     // The other codecs' readers accept larger or shorter blocks than their writers produce, or
     // payloads without an index.
-    const NEAR: [&str; 3] = ["ndzip", "lorenzo", "szp"];
+    const NEAR: [&str; 3] = ["ndzip", "lorenzo", "quant"];
     let mut n_checked = 0;
     for entry in CODECS {
         let spec: Request = match entry.name {
             "stored" => continue,
-            "szp" => "szp,abs=1,level=max".parse().unwrap(),
+            "quant" => "quant,abs=1,level=max".parse().unwrap(),
             "zfp" => "zfp,abs=1".parse().unwrap(),
-            "mgard" => "mgard,abs=1".parse().unwrap(),
+            "multigrid" => "multigrid,abs=1".parse().unwrap(),
             "lorenzo" => "lorenzo,level=max".parse().unwrap(),
             name => name.parse().unwrap(),
         };
@@ -423,7 +423,7 @@ fn resealed_frames_have_the_checks_of_encoders() {
         }
     }
     let names: Vec<_> = with_checks.iter().map(|&id| registry::find(id).unwrap().name).collect();
-    assert_eq!(names, ["lorenzo", "szp", "mgard", "huffman", "cci"]);
+    assert_eq!(names, ["lorenzo", "quant", "multigrid", "huffman", "cci"]);
 }
 
 // ---- random frames --------------------------------------------------------------------------------
@@ -785,7 +785,7 @@ fn resealed(name: &str, level: u16) {
     // Nearly all damage is in payloads, and nearly all resealed blocks pass their checks.
     assert!(10 * decoded >= 9 * cases && 20 * only_checks <= *decoded, "{name} level {level}: {tally:?}");
     assert!(*accepted > 0 && (accepted < decoded) && *boxes > 0, "{name} level {level}: {tally:?}");
-    assert!(name != "mgard" || *parts > 0, "{tally:?}");
+    assert!(name != "multigrid" || *parts > 0, "{tally:?}");
 }
 
 /// Decodes a part of a payload, from all bytes and from only those that the part needs: both give
@@ -824,11 +824,11 @@ resealed! {
     resealed_lorenzo_fast: "lorenzo" 1,
     resealed_lorenzo_dense: "lorenzo" 2,
     resealed_lorenzo_max: "lorenzo" 3,
-    resealed_szp_fast: "szp" 1,
-    resealed_szp_dense: "szp" 2,
-    resealed_szp_max: "szp" 3,
+    resealed_quant_fast: "quant" 1,
+    resealed_quant_dense: "quant" 2,
+    resealed_quant_max: "quant" 3,
     resealed_zfp: "zfp" 1,
-    resealed_mgard: "mgard" 1,
+    resealed_multigrid: "multigrid" 1,
     resealed_huffman: "huffman" 0,
     resealed_cci_fast: "cci" 1,
     resealed_cci_dense: "cci" 2,

@@ -46,7 +46,7 @@ void define_operations(adios2::ADIOS &adios, adios2::Variable<double> &field, ad
     // type "plugin" and use the same library.
     adios2::Operator bounded = adios.DefineOperator(
         "bounded", "plugin",
-        {{"PluginName", "gridz"}, {"PluginLibrary", "gridz_adios2"}, {"codec", "szp,abs=1e-3,level=2"}});
+        {{"PluginName", "gridz"}, {"PluginLibrary", "gridz_adios2"}, {"codec", "quant,abs=1e-3,level=2"}});
     adios2::Operator exact = adios.DefineOperator(
         "exact", "plugin", {{"PluginName", "gridz"}, {"PluginLibrary", "gridz_adios2"}, {"codec", "lorenzo"}});
     field.AddOperation(bounded);

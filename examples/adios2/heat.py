@@ -25,7 +25,7 @@ def write():
     adios = adios2.Adios()
     io = adios.declare_io("heat")
     io.set_engine("BP5")
-    bounded = adios.define_operator("bounded", "plugin", PLUGIN | {"codec": "szp", "abs": "1e-3", "level": "dense"})
+    bounded = adios.define_operator("bounded", "plugin", PLUGIN | {"codec": "quant", "abs": "1e-3", "level": "dense"})
     rows = NY // BLOCKS
     field = io.define_variable("temperature", np.zeros(1), [NY, NX], [0, 0], [rows, NX])
     field.add_operation(bounded)

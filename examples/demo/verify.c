@@ -191,9 +191,9 @@ static void close_dataset(dataset *d)
 }
 
 /* The possible writers of a chunk. */
-enum { STORED, NDZIP, LORENZO_FAST, LORENZO_DENSE, SZP, ZFP, NEWER, N_WRITERS };
+enum { STORED, NDZIP, LORENZO_FAST, LORENZO_DENSE, QUANT, ZFP, NEWER, N_WRITERS };
 
-static const char *const writer_names[] = {"stored", "ndzip", "lorenzo", "lorenzo dense", "szp", "zfp", "newer codec"};
+static const char *const writer_names[] = {"stored", "ndzip", "lorenzo", "lorenzo dense", "quant", "zfp", "newer codec"};
 
 /* Parses a frame (src/format/SPEC.md): byte 5 is the codec. The codec's parameters follow 40 bytes
  * and 8 bytes for each axis; byte 9 is the number of axes, byte 11 the number of parameter bytes.
@@ -210,7 +210,7 @@ static int writer_of(const unsigned char *frame, size_t n_bytes)
         return frame[11] != 1 || at >= n_bytes ? NEWER : frame[at] <= 12 ? LORENZO_FAST : LORENZO_DENSE;
     }
     case 3:
-        return SZP;
+        return QUANT;
     case 4:
         return ZFP;
     default:

@@ -63,7 +63,7 @@ int main(int argc, char **argv)
     must(H5Pset_fapl_mpio(fapl, MPI_COMM_WORLD, MPI_INFO_NULL) >= 0, "H5Pset_fapl_mpio");
     must(H5Pset_chunk(dcpl, 3, chunk) >= 0, "H5Pset_chunk");
     const herr_t is_set = bound == 0.0 ? gridz_h5_set(dcpl, GRIDZ_CODEC_LORENZO, GRIDZ_LEVEL_FAST)
-                                       : gridz_h5_set_mode(dcpl, GRIDZ_CODEC_SZP, GRIDZ_MODE_ABS, bound, GRIDZ_LEVEL_FAST);
+                                       : gridz_h5_set_mode(dcpl, GRIDZ_CODEC_QUANT, GRIDZ_MODE_ABS, bound, GRIDZ_LEVEL_FAST);
     must(is_set >= 0, "gridz_h5_set (is HDF5_PLUGIN_PATH set on all ranks?)");
     const hid_t space = H5Screate_simple(3, extents, NULL), memory = H5Screate_simple(1, &(hsize_t){n + 1}, NULL);
     if (n > 0) {

@@ -24,9 +24,9 @@ constexpr u32 kWriterWarps = 2;
 // CTAs per multiprocessor for which the register count of a compressing kernel is limited.
 constexpr u32 kCompressCtas = 2;
 
-// The same for szp with words of 32 and 64 bits: as many as fit in shared memory on sm_90. Without
+// The same for quant with words of 32 and 64 bits: as many as fit in shared memory on sm_90. Without
 // asynchronous copies, shared memory holds at most two CTAs of 32-bit words.
-constexpr u32 kSzpCtasOfU32 = kAsyncCopy ? 6 : 4, kSzpCtasOfU64 = 3;
+constexpr u32 kQuantCtasOfU32 = kAsyncCopy ? 6 : 4, kQuantCtasOfU64 = 3;
 
 // A decompressing CTA has 128 threads per block of f32, 256 per block of f64. Measured on sm_90.
 // Other architectures get the largest number that causes no spills.

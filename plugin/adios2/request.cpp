@@ -80,7 +80,7 @@ Request::Request(const adios2::Params &parameters)
     }
     if (codec.empty() && !terms.empty())
         throw std::invalid_argument("no codec for \"" + terms.substr(1) +
-                                    "\"; add the parameter codec, such as codec=szp");
+                                    "\"; add the parameter codec, such as codec=quant");
     text_ = codec + terms;
     const std::uint32_t where = device(backend, gpu);
     if (threads != 0 || where != GRIDZ_DEVICE_AUTO)

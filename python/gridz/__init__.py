@@ -3,7 +3,7 @@
     import gridz, h5py
     with h5py.File("field.h5", "w") as f:
         f.create_dataset("t", data=t, chunks=(16, 256, 256), **gridz.Lorenzo())      # bit for bit
-        f.create_dataset("p", data=p, chunks=(16, 256, 256), **gridz.Szp(abs=1e-3))  # within a bound
+        f.create_dataset("p", data=p, chunks=(16, 256, 256), **gridz.Quant(abs=1e-3))  # within a bound
     frame = gridz.compress(t)
     t = gridz.decompress(frame)
 

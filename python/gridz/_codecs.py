@@ -1,7 +1,7 @@
 """The codec of a request with its mode and level, as h5py, hdf5plugin and the other hosts accept
 it.
 
-The classes (`Lorenzo`, `Ndzip`, `Szp`, `Zfp`, …) are created from the library's own list. The
+The classes (`Lorenzo`, `Ndzip`, `Quant`, `Zfp`, …) are created from the library's own list. The
 library checks their arguments and supplies the error texts, so a codec of a later version needs no
 changes here.
 """
@@ -149,7 +149,7 @@ class Codec(Mapping):
 
 
 def parse(text: str) -> Codec:
-    """Parses the text form of a codec, such as `"lorenzo,level=dense"` or `"szp,abs=1e-3"`."""
+    """Parses the text form of a codec, such as `"lorenzo,level=dense"` or `"quant,abs=1e-3"`."""
     name = text.partition(",")[0].strip()
     made = object.__new__(CLASSES.get(name, Codec))
     Codec.__init__(made, text)

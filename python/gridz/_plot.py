@@ -22,14 +22,14 @@ POINTS = 4000
 """Longer lines are drawn as the minimum and the maximum of each stretch."""
 
 
-def plot(original, decoded="szp,rel=1e-3", bound=None, *, index=None, path=None, force=False):
+def plot(original, decoded="quant,rel=1e-3", bound=None, *, index=None, path=None, force=False):
     """Original, decoded, error and the errors' histogram side by side: a matplotlib Figure.
 
     `decoded` is a codec, or its text form, which is applied to the array here, or a decoded array;
     `bound` is then its bound, as for `gridz.quality`. If there are more than two axes, the last two
     are shown, at `index`, one index along each of the others; None is the middle. The histogram is
     of the whole array. Elements that are not finite, are masked, or that the codec names as missing
-    (`szp,rel=1e-3,fill=-999`) are gray; errors above an absolute bound are magenta. `path` saves
+    (`quant,rel=1e-3,fill=-999`) are gray; errors above an absolute bound are magenta. `path` saves
     the figure. Raises `ModuleNotFoundError` without matplotlib, and `InvalidArgument` if outliers
     determine the range for `rel=`, unless `force` is set.
     """

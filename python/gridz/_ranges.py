@@ -77,7 +77,7 @@ class Range:
         more = f" and {len(shares) - 3} more values" if len(shares) > 3 else ""
         fill, bound, force = f"fill={values[0] if len(values) == 1 else values}".replace("'", ""), "abs=", "force=True"
         if dataset is not None:
-            fill, bound = " ".join(f"--fill {v}" for v in values) + f" ({fill})", f"--dataset {dataset}=szp,abs=…"
+            fill, bound = " ".join(f"--fill {v}" for v in values) + f" ({fill})", f"--dataset {dataset}=quant,abs=…"
             force = "--force (force=True)"
         raise InvalidArgument(
             f"{name}: outliers make the range {self.minimum:.6g} to {self.maximum:.6g}, which rel= is relative to: "

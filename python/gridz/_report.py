@@ -104,7 +104,7 @@ def _name_of(number: int, cd_values) -> str:
 
 
 def _frames(dataset: h5d.DatasetID, chunks: list) -> dict:
-    """The information in the frames of some evenly chosen chunks; for `mgard`, also the parts that
+    """The information in the frames of some evenly chosen chunks; for `multigrid`, also the parts that
     can be read separately.
 
     "stored_chunks" counts frames of uncompressed elements. Blocks are counted for codecs that have
@@ -118,7 +118,7 @@ def _frames(dataset: h5d.DatasetID, chunks: list) -> dict:
             info = gridz.inspect(frame)
             bounds.append(info.bound)
             n_stored += info.codec == "stored"
-            if info.codec == "mgard":
+            if info.codec == "multigrid":
                 parts.append(gridz.inspect_parts(frame))
             with contextlib.suppress(gridz.UnsupportedJob):  # all blocks of this codec are of one kind
                 blocks.update(gridz.inspect_blocks(frame))

@@ -36,7 +36,7 @@ class FrameInfo:
     """The parameter of the mode."""
     bound: float
     """No element's error is larger; NaN if there is no such bound. This is the guarantee, not the
-    actual error. For `zfp` and `mgard`, it refers to the array from which this frame was made: if
+    actual error. For `zfp` and `multigrid`, it refers to the array from which this frame was made: if
     parts are changed repeatedly, the other elements drift."""
     array_bytes: int
     frame_bytes: int
@@ -192,12 +192,12 @@ def decompress_region(frame, region, out=None, *, check_sum: bool = True):
 
 
 def inspect_parts(frame) -> tuple[list[PartInfo], list[PartInfo]]:
-    """What can be read of a frame of `mgard`: with 1, 2, … layers, and at level 0, 1, … from its
+    """What can be read of a frame of `multigrid`: with 1, 2, … layers, and at level 0, 1, … from its
     first layer.
 
     The first bytes of the frame are enough: 1056, plus 8 for each 65536 elements and some more for
     each level. Raises `UnsupportedJob` for frames of other codecs, also if an array was stored
-    because `mgard` did not make it smaller.
+    because `multigrid` did not make it smaller.
     """
     memory = memory_of(frame)
     first = _part(memory, lib.GRIDZ_DETAIL_LAYERS, 1)
@@ -210,7 +210,7 @@ def decompress_progressive(
     frame, *, level: int | None = None, layers: int | None = None, error: float | None = None,
     threads: int | None = None, check_sum: bool = True,
 ):  # fmt: skip
-    """Decompresses a frame of `mgard` to a coarser or less accurate array; returns the array and a
+    """Decompresses a frame of `multigrid` to a coarser or less accurate array; returns the array and a
     `PartInfo`.
 
     Give exactly one of three parameters. `level`: reads the grid of every 2^level-th element along

@@ -135,7 +135,7 @@ def candidates(
         return sample.missing.kept_by(codec, sample.name).bounded_for(values, force=force)
 
     if rel_bound is not None:
-        abs_bound = bounded(f"szp,rel={rel_bound!r}").value
+        abs_bound = bounded(f"quant,rel={rel_bound!r}").value
     mine = [bounded(text) for text in texts]
     if not mine:
         for info in gridz.codecs():

@@ -115,7 +115,7 @@ def read_progressive(
     dset, out=None, start=None, count=None, *, level: int | None = None, layers: int | None = None,
     error: float | None = None, progress: Progress = False, threads=None, memory_limit: int = 0,
 ):  # fmt: skip
-    """Reads a coarser or less accurate version of a dataset of `mgard`, or of a box of it; returns
+    """Reads a coarser or less accurate version of a dataset of `multigrid`, or of a box of it; returns
     an array and a `DatasetPart`.
 
     Give exactly one of three parameters. `level`: reads the grid of every 2^level-th element along
@@ -124,7 +124,7 @@ def read_progressive(
     layers.
 
     Only the needed bytes of each chunk are read, if the operating system can read the file (not
-    with `core`, `family`, `mpio` or file objects). Chunks that are no frames of `mgard` are read as
+    with `core`, `family`, `mpio` or file objects). Chunks that are no frames of `multigrid` are read as
     a whole.
 
     `start` and `count` are in elements of the dataset. A grid has the elements whose indices in the

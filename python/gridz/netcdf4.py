@@ -4,7 +4,7 @@
     with netCDF4.Dataset("t.nc", "w") as nc:
         nc.createDimension("x", 100_000)
         t = nc.createVariable("t", "f4", ("x",), chunksizes=(50_000,))
-        gridz.netcdf4.set_filter(t, "szp,abs=1e-3")
+        gridz.netcdf4.set_filter(t, "quant,abs=1e-3")
         t[:] = …
 
 It calls `nc_def_var_filter` of the netCDF library that netCDF4-python itself is linked with.

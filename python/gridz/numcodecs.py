@@ -26,7 +26,7 @@ class Gridz(Codec):
     one.
 
     `codec` is a `gridz.Codec` or its text form; None is the default lossless one. Zarr v2 does not pass the
-    fill value to codecs: name it in a lossy codec, `szp,abs=1e-3,fill=-999`. Raises `gridz.UnsupportedJob` for
+    fill value to codecs: name it in a lossy codec, `quant,abs=1e-3,fill=-999`. Raises `gridz.UnsupportedJob` for
     `rel=`.
     """
 

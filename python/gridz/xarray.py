@@ -1,7 +1,7 @@
 """xarray's `encoding` for data that gridz compresses, in netCDF files and Zarr stores.
 
     from gridz.xarray import to_netcdf, xarray_encoding
-    encoding = xarray_encoding(ds, "szp,abs=1e-3")
+    encoding = xarray_encoding(ds, "quant,abs=1e-3")
     ds.to_netcdf("t.nc", engine="h5netcdf", encoding=encoding)
     to_netcdf(ds, "t.nc", encoding=encoding)                            # by netCDF4-python
     ds.to_zarr("t.zarr", encoding=xarray_encoding(ds, engine="zarr"))

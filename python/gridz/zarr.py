@@ -2,12 +2,12 @@
 serializer).
 
     import gridz.zarr, zarr
-    codec = gridz.zarr.GridzCodec("szp,abs=1e-3")
+    codec = gridz.zarr.GridzCodec("quant,abs=1e-3")
     zarr.create_array("t.zarr", data=t, chunks=(16, 256, 256), serializer=codec, compressors=None)
 
 `compressors=None`: the output cannot be compressed further. Arrays are read without importing
 gridz: zarr-python finds the codec by its name. In `zarr.json` it is `{"name": "gridz",
-"configuration": {"codec": "szp,abs=0.001"}}`. Each chunk is one frame of gridz, which records its
+"configuration": {"codec": "quant,abs=0.001"}}`. Each chunk is one frame of gridz, which records its
 own type, shape and byte order.
 
 A part of a chunk, also of one inside a shard, is read by `gridz.decompress_region`. The whole frame

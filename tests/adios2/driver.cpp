@@ -2,7 +2,7 @@
 // required size, under AddressSanitizer. It needs only the headers of ADIOS2, with which the plugin
 // was also compiled.
 //
-//     driver LIBRARY REQUEST…     parameters separated by semicolons, such as "codec=szp;abs=1e-3"
+//     driver LIBRARY REQUEST…     parameters separated by semicolons, such as "codec=quant;abs=1e-3"
 #include <dlfcn.h>
 
 #include <adios2/common/ADIOSConfig.h>
@@ -247,13 +247,13 @@ void refuses(const std::string &request, const char *wanted)
 void bad_parameters()
 {
     refuses("codec=nothing", "nothing");
-    refuses("codec=szp;abs=-1", "above 0");
-    refuses("codec=szp;abs=much", "abs");
-    refuses("codec=szp", "szp");
+    refuses("codec=quant;abs=-1", "above 0");
+    refuses("codec=quant;abs=much", "abs");
+    refuses("codec=quant", "quant");
     refuses("codec=lorenzo;level=9", "level");
     refuses("codec=lorenzo;colour=red", "colour");
     refuses("level=2", "codec");
-    refuses("codec=szp;gridz=szp,abs=1", "keep one");
+    refuses("codec=quant;gridz=quant,abs=1", "keep one");
     refuses("codec=lorenzo;threads=0x4", "threads");
     refuses("codec=lorenzo;threads=-1", "threads");
     refuses("codec=lorenzo;threads=2000", "threads");
@@ -293,11 +293,11 @@ void same_bytes_and_order()
         const float value = static_cast<float>(std::sin(static_cast<double>(x) / 40) + static_cast<double>(y * z) / 100);
         std::memcpy(&data[i * type.size], &value, type.size);
     }
-    const Frame one = compress(*make("codec=szp;abs=1e-4;threads=1"), type, shape, data.get());
-    const Frame two = compress(*make("gridz=szp,abs=1e-4;threads=3;backend=cpu"), type, shape, data.get());
+    const Frame one = compress(*make("codec=quant;abs=1e-4;threads=1"), type, shape, data.get());
+    const Frame two = compress(*make("gridz=quant,abs=1e-4;threads=3;backend=cpu"), type, shape, data.get());
     CHECK(one.size == two.size && std::memcmp(one.bytes.get(), two.bytes.get(), one.size) == 0);
-    const Frame column = compress(*make("codec=szp;abs=1e-4;order=column"), type, shape, data.get());
-    const Frame reversed = compress(*make("codec=szp;abs=1e-4"), type, {3, 100, 256}, data.get());
+    const Frame column = compress(*make("codec=quant;abs=1e-4;order=column"), type, shape, data.get());
+    const Frame reversed = compress(*make("codec=quant;abs=1e-4"), type, {3, 100, 256}, data.get());
     CHECK(column.size == reversed.size && std::memcmp(column.bytes.get(), reversed.bytes.get(), column.size) == 0);
     CHECK(column.size < one.size);
 }

@@ -74,9 +74,9 @@ def same_bytes(folder):
     """Every codec, with the GPU required, and with the GPU forbidden: then arrays are copied to the
     host."""
     dtypes = {"float32": A, "float64": A.astype("f8") * 1.1, "int32": (A * 100).astype("i4")}
-    for text in ["lorenzo", "lorenzo,level=dense", "lorenzo,level=max", "ndzip", "stored", "huffman", "szp,abs=1e-2", "szp,abs=1e-2,level=dense",
-                 "szp,abs=1e-2,level=max", "szp,pwrel=1e-3", "zfp,rate=8", "zfp,abs=1e-2", "mgard,abs=1e-2", "mgard,rms=1e-2"]:  # fmt: skip
-        takes_integers = not text.startswith(("zfp", "mgard")) and "pwrel" not in text
+    for text in ["lorenzo", "lorenzo,level=dense", "lorenzo,level=max", "ndzip", "stored", "huffman", "quant,abs=1e-2", "quant,abs=1e-2,level=dense",
+                 "quant,abs=1e-2,level=max", "quant,pwrel=1e-3", "zfp,rate=8", "zfp,abs=1e-2", "multigrid,abs=1e-2", "multigrid,rms=1e-2"]:  # fmt: skip
+        takes_integers = not text.startswith(("zfp", "multigrid")) and "pwrel" not in text
         arrays = {name: array for name, array in dtypes.items() if name != "int32" or takes_integers}
         write(folder / "host.bp", arrays, {"gridz": text})
         for backend in ["cuda", "cpu", "auto"]:
@@ -124,10 +124,10 @@ def large(folder):
 def no_leak(folder):
     """Many blocks: the free GPU memory stays about constant."""
     x = cupy.asarray(A)
-    write(folder / "many.bp", {"x": x}, {"codec": "szp", "abs": "1e-2"})
+    write(folder / "many.bp", {"x": x}, {"codec": "quant", "abs": "1e-2"})
     before = cupy.cuda.runtime.memGetInfo()[0]
     for _ in range(50):
-        write(folder / "many.bp", {"x": x}, {"codec": "szp", "abs": "1e-2"})
+        write(folder / "many.bp", {"x": x}, {"codec": "quant", "abs": "1e-2"})
     assert before - cupy.cuda.runtime.memGetInfo()[0] < 64 << 20
 
 

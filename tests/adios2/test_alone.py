@@ -19,7 +19,7 @@ def test_exact_buffers(tmp_path, prefix, plugin, gridz, package):
     asked = [";".join(f"{key}={value}" for key, value in single.items())
              for codec in gridz.codecs() for mode, single, _ in requests(codec) if mode != "expert"]  # fmt: skip
     if package != WHEEL:
-        asked = ["codec=lorenzo", "codec=szp;abs=1e-30", "codec=ndzip"]
+        asked = ["codec=lorenzo", "codec=quant;abs=1e-30", "codec=ndzip"]
         plugin = tmp_path / "plugin/libgridz_adios2.so"
         make("install-adios2", flags(package), PREFIX=prefix, ADIOS2=package, ADIOS2_PLUGINDIR=plugin.parent)
     options = "-std=c++17 -O0 -g1 -Wall -Wextra -Werror -fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=all"
@@ -81,7 +81,7 @@ def mock(tmp_path_factory):
     return str(folder)
 
 
-@pytest.mark.parametrize("request_", ["lorenzo,level=max", "szp,abs=1e-3", "lorenzo"])
+@pytest.mark.parametrize("request_", ["lorenzo,level=max", "quant,abs=1e-3", "lorenzo"])
 def test_memory_of_a_gpu(tmp_path, mock, gridz, request_):
     """A GPU pointer is recognized. Here no kernel can be loaded, so the array is copied and the CPU
     compresses it. The block must equal the CPU's block for the same array in host memory."""

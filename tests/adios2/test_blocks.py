@@ -56,7 +56,7 @@ def write_blocks(path, request, n_steps=3, engine="BP5", seed=0):
 @pytest.mark.parametrize("engine", ["BP5", "BP4"])
 def test_selections(tmp_path, engine):
     """Random boxes of each step, across blocks, some of them empty."""
-    n_blocks = write_blocks(tmp_path / "b.bp", {"codec": "szp", "abs": str(BOUND), "level": "2"}, engine=engine)
+    n_blocks = write_blocks(tmp_path / "b.bp", {"codec": "quant", "abs": str(BOUND), "level": "2"}, engine=engine)
     assert len(frames(tmp_path / "b.bp")) == n_blocks if engine == "BP5" else True
     rng = np.random.default_rng(7)
     with adios2.FileReader(str(tmp_path / "b.bp")) as f:
@@ -125,8 +125,8 @@ def test_threads_do_not_matter(tmp_path):
     """The bytes of a block do not depend on the number of threads, or on how the request is
     written: as text or as single parameters."""
     array = field((120, 130, 60), "float32")
-    requests = [{"gridz": "szp,abs=1e-4,level=dense"}, {"codec": "szp", "abs": "1e-4", "level": "2", "threads": "1"},
-                {"codec": "szp,level=2", "abs": "0.0001", "threads": "4", "backend": "cpu"}]  # fmt: skip
+    requests = [{"gridz": "quant,abs=1e-4,level=dense"}, {"codec": "quant", "abs": "1e-4", "level": "2", "threads": "1"},
+                {"codec": "quant,level=2", "abs": "0.0001", "threads": "4", "backend": "cpu"}]  # fmt: skip
     written = []
     for n, request in enumerate(requests):
         with Writer(tmp_path / f"{n}.bp") as writer:
@@ -141,7 +141,7 @@ def test_threads_do_not_matter(tmp_path):
 
 def test_threads_of_a_reader(tmp_path):
     """ADIOS2 reads blocks with several threads."""
-    write_blocks(tmp_path / "t.bp", {"codec": "szp", "abs": str(BOUND)})
+    write_blocks(tmp_path / "t.bp", {"codec": "quant", "abs": str(BOUND)})
     adios = adios2.Adios()
     io = adios.declare_io("reader")
     io.set_parameters({"Threads": "4"})
@@ -156,7 +156,7 @@ def test_files_at_the_same_time(tmp_path):
 
     def write_and_read(n):
         try:
-            write_blocks(tmp_path / f"{n}.bp", {"codec": "szp", "abs": str(BOUND)}, seed=n)
+            write_blocks(tmp_path / f"{n}.bp", {"codec": "quant", "abs": str(BOUND)}, seed=n)
             with adios2.FileReader(str(tmp_path / f"{n}.bp")) as f:
                 assert np.abs(f.read("bounded", step_selection=[2, 1]).reshape(SHAPE) - state(2, n)).max() <= BOUND
         except Exception as error:
@@ -176,7 +176,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from test_blocks import BOUND, write_blocks
 n = int(sys.argv[2])
-write_blocks(f"{n}.bp", {"codec": "szp", "abs": str(BOUND)}, seed=n)
+write_blocks(f"{n}.bp", {"codec": "quant", "abs": str(BOUND)}, seed=n)
 """
 
 
@@ -220,7 +220,7 @@ def test_sst(tmp_path):
 import sys
 sys.path.insert(0, {here!r})
 from test_blocks import BOUND, write_blocks
-write_blocks("sst", {{"codec": "szp", "abs": str(BOUND)}}, engine="SST")
+write_blocks("sst", {{"codec": "quant", "abs": str(BOUND)}}, engine="SST")
 """
         python(code, tmp_path)
         assert reader.wait(120) == 0
@@ -236,7 +236,7 @@ XML = """<?xml version="1.0"?>
       <operation type="plugin">
         <parameter key="PluginName" value="gridz"/>
         <parameter key="PluginLibrary" value="gridz_adios2"/>
-        <parameter key="Codec" value="szp"/>
+        <parameter key="Codec" value="quant"/>
         <parameter key="ABS" value="1e-3"/>
         <parameter key="Level" value="dense"/>
       </operation>
@@ -264,6 +264,6 @@ def test_xml(tmp_path, gridz):
             writer.put(variable, array)
         writer.end_step()
     data = payload(tmp_path / "x.bp")
-    assert gridz.frame(array, "szp,abs=1e-3,level=dense") in data and gridz.frame(array, "lorenzo,level=dense") in data
+    assert gridz.frame(array, "quant,abs=1e-3,level=dense") in data and gridz.frame(array, "lorenzo,level=dense") in data
     with adios2.FileReader(str(tmp_path / "x.bp")) as f:
         assert np.abs(f.read("bounded") - array).max() <= BOUND and (f.read("exact") == array).all()

@@ -25,7 +25,7 @@ def test_bad_parameters(tmp_path):
     """The first Put raises them as an exception, and so does each later Put. Never earlier, where
     ADIOS2 would abort, and raw data is never written instead."""
     code = WRITE + """
-variable.add_operation_string("plugin", plugin | {"codec": "szp", "abs": "much"})  # noexcept in ADIOS2
+variable.add_operation_string("plugin", plugin | {"codec": "quant", "abs": "much"})  # noexcept in ADIOS2
 engine = io.open("x.bp", adios2.bindings.Mode.Write)
 engine.begin_step()
 for _ in range(2):
@@ -80,12 +80,12 @@ engine.put(variable, np.zeros((10, 20)), adios2.bindings.Mode.Sync)
 def test_bound_that_cannot_be(tmp_path):
     """A codec that does not support the type raises an exception; raw data is not written."""
     code = WRITE.replace("np.zeros(1)", 'np.zeros(1, "i2")') + """
-variable.add_operation(adios.define_operator("o", "plugin", plugin | {"codec": "mgard", "abs": "1"}))
+variable.add_operation(adios.define_operator("o", "plugin", plugin | {"codec": "multigrid", "abs": "1"}))
 engine = io.open("x.bp", adios2.bindings.Mode.Write)
 engine.begin_step()
 engine.put(variable, np.zeros((10, 20), "i2"), adios2.bindings.Mode.Sync)
 """
-    assert "mgard does not take int16" in python(code, tmp_path, "failure")
+    assert "multigrid does not take int16" in python(code, tmp_path, "failure")
 
 
 def test_operator_that_is_late(tmp_path):
@@ -144,7 +144,7 @@ def sound(tmp_path):
     """A file with two blocks, and the arrays in them."""
     array = field((50, 60), "float64")
     with Writer(tmp_path / "sound.bp") as writer:
-        variable = writer.define("x", "float64", (100, 60), {"codec": "szp", "abs": "1e-3"})
+        variable = writer.define("x", "float64", (100, 60), {"codec": "quant", "abs": "1e-3"})
         writer.step()
         writer.put(variable, array, (0, 0))
         writer.put(variable, array, (50, 0))

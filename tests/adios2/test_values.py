@@ -106,7 +106,7 @@ def test_all(tmp_path, gridz):
 
 
 @pytest.mark.parametrize("engine", ["BP5", "BP4"])  # BP4 does not call GetEstimatedSize
-@pytest.mark.parametrize("request_", ["", "lorenzo,level=dense", "ndzip", "huffman", "szp,abs=1e-30", "zfp,abs=1e-30", "mgard,abs=1e-30"])
+@pytest.mark.parametrize("request_", ["", "lorenzo,level=dense", "ndzip", "huffman", "quant,abs=1e-30", "zfp,abs=1e-30", "multigrid,abs=1e-30"])
 def test_incompressible(tmp_path, request_, engine):
     """Incompressible blocks take one more header in the file, and nothing is written past the room
     for them."""
@@ -136,7 +136,7 @@ def test_special_values(tmp_path):
     array[7, ::2] = -999.0
     with Writer(tmp_path / "s.bp") as writer:
         exact = writer.define("exact", "float64", array.shape, {})
-        bounded = writer.define("bounded", "float64", array.shape, {"gridz": "szp,abs=1e-3,fill=-999"})
+        bounded = writer.define("bounded", "float64", array.shape, {"gridz": "quant,abs=1e-3,fill=-999"})
         writer.step()
         writer.put(exact, array)
         writer.put(bounded, array)

@@ -411,9 +411,9 @@ fn refusals_are_on_the_error_stack_of_the_thread() {
         (&[1, 1, 0, 0], "ndzip: use mode 0, lossless; it has no mode 1, abs"),
         (&[1, 1], "[1, 1] mean nothing to gridz; allowed are: no value"),
         (&[9; 256], "codec 9 is unknown"),
-        (&[3], "szp: use mode 1, abs, or mode 2, rel, or mode 5, pwrel; it has no mode 0, lossless"),
+        (&[3], "quant: use mode 1, abs, or mode 2, rel, or mode 5, pwrel; it has no mode 0, lossless"),
         (&[3, 2, 0, 0x3fe0_0000], "the filter sees one chunk at a time"),
-        (&[3, 1, 0, 0x3fe0_0000, 4], "szp has the levels 1 fast, 2 dense, 3 max, and 0 for the default, not 4"),
+        (&[3, 1, 0, 0x3fe0_0000, 4], "quant has the levels 1 fast, 2 dense, 3 max, and 0 for the default, not 4"),
         (&[2, 0, 1, 0], "allowed are: no value"),
     ] {
         let Err(stack) = Dataset::create(&path, &array, &[50], values) else { panic!("{values:?} was accepted") };

@@ -806,10 +806,10 @@ static void test_cd_values(void)
     CHECK(strcmp(text, "lorenzo,level=fast") == 0);
     CHECK_FAILS(gridz_cd_values(NULL, values, 16, &n), GRIDZ_ERROR_INVALID_ARGUMENT, "request is NULL");
     /* Fill values and limits are included, each in three words if a double represents it. */
-    CHECK_OK(gridz_cd_values("szp,abs=1,fill=-999,fill=0,valid_max=300", values, COUNT(values), &n));
+    CHECK_OK(gridz_cd_values("quant,abs=1,fill=-999,fill=0,valid_max=300", values, COUNT(values), &n));
     CHECK(n == 5 + 3 * 3);
     CHECK_OK(gridz_cd_text(values, n, text, sizeof text, &bytes));
-    CHECK(strcmp(text, "szp,abs=1,level=fast,fill=-999,fill=0,valid_max=300") == 0);
+    CHECK(strcmp(text, "quant,abs=1,level=fast,fill=-999,fill=0,valid_max=300") == 0);
     CHECK_FAILS(gridz_cd_values("zfp,maxprec=10", values, 16, &n), GRIDZ_ERROR_INVALID_ARGUMENT, "mode expert");
     CHECK_FAILS(gridz_cd_values("zip", values, 16, &n), GRIDZ_ERROR_UNSUPPORTED_JOB, "1 ndzip");
     CHECK_FAILS(gridz_cd_values("\xff", values, 16, &n), GRIDZ_ERROR_INVALID_ARGUMENT, "UTF-8");
@@ -855,7 +855,7 @@ static void test_regions(void)
 
 static void test_parts(void)
 {
-    const gridz_options layered = {.struct_size = sizeof layered, .codec = "mgard,abs=1e-3,layers=3"};
+    const gridz_options layered = {.struct_size = sizeof layered, .codec = "multigrid,abs=1e-3,layers=3"};
     gridz_part_info info = {.struct_size = sizeof info}, told = info;
     static float part[SMALL * SMALL * SMALL];
     size_t n;
@@ -886,7 +886,7 @@ static void test_parts(void)
     CHECK_FAILS(PART(frame, n, GRIDZ_DETAIL_LAYERS, 1.5), GRIDZ_ERROR_INVALID_ARGUMENT, "1.5");
     CHECK_FAILS(PART(frame, n, GRIDZ_DETAIL_ERROR, -1), GRIDZ_ERROR_INVALID_ARGUMENT, "an error of -1");
     CHECK_FAILS(PART(frame, n, 3, 0), GRIDZ_ERROR_INVALID_ARGUMENT, "GRIDZ_DETAIL_");
-    CHECK_FAILS(PART(small_frame, small_frame_bytes, GRIDZ_DETAIL_LEVEL, 0), GRIDZ_ERROR_UNSUPPORTED_JOB, "mgard");
+    CHECK_FAILS(PART(small_frame, small_frame_bytes, GRIDZ_DETAIL_LEVEL, 0), GRIDZ_ERROR_UNSUPPORTED_JOB, "multigrid");
     CHECK_FAILS(gridz_decompress_progressive(frame, n, GRIDZ_DETAIL_LAYERS, 1, part, 4, &info, NULL),
                 GRIDZ_ERROR_DST_TOO_SMALL, "too small");
     CHECK(info.array_bytes == sizeof small);

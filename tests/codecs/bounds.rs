@@ -162,16 +162,16 @@ fn range(dtype: DType, raw: &[u8], fill: Option<&[u8]>) -> f64 {
 #[test]
 fn arrays_do_not_drift_while_parts_of_them_are_rewritten() {
     for (dtype, text) in [
-        (DType::F32, "szp,abs=1e-2"),
-        (DType::F64, "szp,abs=1e-2"),
-        (DType::F32, "szp,pwrel=1e-3"),
-        (DType::I32, "szp,abs=5"),
-        (DType::C64, "szp,abs=1e-2,fill=-999"),
-        (DType::F16, "szp,abs=.1"),
-        (DType::F32, "szp,abs=1e-2,level=2"),
-        (DType::C64, "szp,abs=1e-2,level=2,fill=-999"),
-        (DType::F32, "szp,abs=1e-2,level=3"),
-        (DType::C64, "szp,abs=1e-2,level=3,fill=-999"),
+        (DType::F32, "quant,abs=1e-2"),
+        (DType::F64, "quant,abs=1e-2"),
+        (DType::F32, "quant,pwrel=1e-3"),
+        (DType::I32, "quant,abs=5"),
+        (DType::C64, "quant,abs=1e-2,fill=-999"),
+        (DType::F16, "quant,abs=.1"),
+        (DType::F32, "quant,abs=1e-2,level=2"),
+        (DType::C64, "quant,abs=1e-2,level=2,fill=-999"),
+        (DType::F32, "quant,abs=1e-2,level=3"),
+        (DType::C64, "quant,abs=1e-2,level=3,fill=-999"),
     ] {
         let input = Input::new("wave", dtype, &[40, 50]);
         let (array, size) = (input.array(), dtype.size().unwrap() as usize);
@@ -197,7 +197,7 @@ fn arrays_do_not_drift_while_parts_of_them_are_rewritten() {
 
 #[test]
 fn masks_and_spikes_are_cheap() {
-    let (n, request) = (200usize, request("szp,abs=1e-3,fill=1e20"));
+    let (n, request) = (200usize, request("quant,abs=1e-3,fill=1e20"));
     let array = Array::new(DType::F32, ByteOrder::Little, Shape::new(&[n as u64, n as u64]).unwrap()).unwrap();
     let size_of = |change: &dyn Fn(usize, usize, f32) -> f32| {
         let raw: Vec<u8> = (0..n * n)
@@ -226,20 +226,20 @@ fn what_cannot_be_kept_is_refused_by_name() {
     let array =
         |dtype| Array::with_size(dtype, ByteOrder::Little, dtype.size().unwrap_or(3), Shape::new(&[100]).unwrap());
     for (dtype, text, says) in [
-        (DType::Opaque, "szp,abs=1", "szp does not take opaque elements"),
-        (DType::I32, "szp,pwrel=.1", "int32 elements are integers; use abs"),
+        (DType::Opaque, "quant,abs=1", "quant does not take opaque elements"),
+        (DType::I32, "quant,pwrel=.1", "int32 elements are integers; use abs"),
     ] {
         assert_refused(&array(dtype).unwrap(), text, says);
     }
     for (text, says) in [
-        ("szp", "szp: use mode 1, abs, or mode 2, rel, or mode 5, pwrel; it has no mode 0, lossless"),
-        ("szp,abs=0", "0"),
-        ("szp,abs=-1", "-1"),
-        ("szp,abs=inf", "inf"),
-        ("szp,abs=nan", "NaN"),
-        ("szp,pwrel=1", "below 1"),
-        ("szp,rate=8", "rate"),
-        ("szp,abs=1,level=4", "not 4"),
+        ("quant", "quant: use mode 1, abs, or mode 2, rel, or mode 5, pwrel; it has no mode 0, lossless"),
+        ("quant,abs=0", "0"),
+        ("quant,abs=-1", "-1"),
+        ("quant,abs=inf", "inf"),
+        ("quant,abs=nan", "NaN"),
+        ("quant,pwrel=1", "below 1"),
+        ("quant,rate=8", "rate"),
+        ("quant,abs=1,level=4", "not 4"),
     ] {
         assert_no_request(text, says);
     }

@@ -33,16 +33,16 @@ fn arrays_are_coded_alike_however_the_program_rounds() {
         for (dtype, values) in [(DType::F64, f64s), (DType::F32, f32s)] {
             let array = Array::new(dtype, ByteOrder::Little, Shape::new(&[n]).unwrap()).unwrap();
             let lossless = ["lorenzo", "lorenzo,level=dense", "lorenzo,level=max"];
-            let szp = ["szp,abs=1e-3", "szp,rel=1e-5", "szp,pwrel=1e-4"];
+            let quant = ["quant,abs=1e-3", "quant,rel=1e-5", "quant,pwrel=1e-4"];
             let zfp = ["zfp,abs=1e-3", "zfp,rel=1e-5", "zfp,rate=9"];
-            let mgard = [
-                "mgard,abs=1e-3",
-                "mgard,rel=1e-5",
-                "mgard,rms=1e-2",
-                "mgard,rel=1e-5,layers=3",
-                "mgard,rms=1e-2,s=-0.25",
+            let multigrid = [
+                "multigrid,abs=1e-3",
+                "multigrid,rel=1e-5",
+                "multigrid,rms=1e-2",
+                "multigrid,rel=1e-5,layers=3",
+                "multigrid,rms=1e-2,s=-0.25",
             ];
-            for text in lossless.into_iter().chain(szp).chain(zfp).chain(mgard) {
+            for text in lossless.into_iter().chain(quant).chain(zfp).chain(multigrid) {
                 let request: Request = text.parse().unwrap();
                 let compress = |context: &Context| {
                     let mut frame = vec![0; gridz::compress_bound(&array, &request).unwrap() as usize];
@@ -82,7 +82,7 @@ fn subnormal_numbers_keep_their_bound() {
     let values: Vec<f32> = (0..5000).map(|i| i as f32 * 3.7e-42).collect();
     let raw: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
     let array = Array::new(DType::F32, ByteOrder::Little, Shape::new(&[5000]).unwrap()).unwrap();
-    let request: Request = "szp,abs=3e-39".parse().unwrap();
+    let request: Request = "quant,abs=3e-39".parse().unwrap();
     for state in HOSTILE {
         let mut back = vec![0; raw.len()];
         in_state(state, || {

@@ -161,8 +161,8 @@ impl Case {
             let what = format!("{} by {level:?}", self.what);
             let mut dst = Guarded::new(&vec![0xee; self.bound()], at);
             let encoded = self.encode(level, src.bytes(), dst.bytes());
-            if self.entry.name == "mgard" && encoded.n_bytes >= raw.len() {
-                // mgard gave up, whatever the destination's size is.
+            if self.entry.name == "multigrid" && encoded.n_bytes >= raw.len() {
+                // multigrid gave up, whatever the destination's size is.
                 return None;
             }
             let stream = &dst.bytes()[..encoded.n_bytes];

@@ -14,15 +14,15 @@ fn requests() -> Vec<Request> {
     let mut texts: Vec<String> = Vec::new();
     for level in ["fast", "dense", "max"] {
         for mode in ["abs=0.5", "abs=1e-3", "rel=1e-2", "rel=1e-5", "pwrel=1e-2"] {
-            texts.push(format!("szp,{mode},level={level}"));
+            texts.push(format!("quant,{mode},level={level}"));
         }
     }
     let zfp =
         ["abs=0.5", "abs=1e-3", "rel=1e-3", "rate=9.5", "rate=3", "precision=14", "expert,minbits=20,maxbits=300"];
     texts.extend(zfp.map(|mode| format!("zfp,{mode}")));
-    let mgard =
+    let multigrid =
         ["abs=0.5", "abs=1e-3", "rel=1e-3", "rms=1e-2", "abs=1e-3,layers=3", "rms=1e-2,layers=2", "rms=1e-2,s=-1"];
-    texts.extend(mgard.map(|mode| format!("mgard,{mode}")));
+    texts.extend(multigrid.map(|mode| format!("multigrid,{mode}")));
     texts.iter().map(|text| text.parse().unwrap()).collect()
 }
 

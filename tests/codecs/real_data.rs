@@ -34,7 +34,7 @@ fn measure(data: &Path) -> Sizes {
     let (one, two) = (Context::new(Some(1), None).unwrap(), Context::new(Some(2), None).unwrap());
     let mut sizes = Sizes::new();
     let arrays = arrays(data);
-    let bounded: Request = "szp,rel=1e-3".parse().unwrap();
+    let bounded: Request = "quant,rel=1e-3".parse().unwrap();
     for spec in specs().filter(|spec| spec.name() != "stored").chain([bounded]) {
         for real in arrays.iter().filter(|real| takes(&spec, real.array.dtype())) {
             let frame = compress(&real.array, &spec, &real.bytes, &one);

@@ -68,7 +68,7 @@ fn array(dtype: DType, extents: &[u64]) -> Array {
 fn what_cannot_be_is_refused_by_name() {
     for (dtype, text, says) in [
         (DType::U8, "zfp,rate=8", "zfp does not take uint8 elements"),
-        (DType::I32, "zfp,abs=1", "of int32 elements, which are integers, zfp keeps no bound; use szp"),
+        (DType::I32, "zfp,abs=1", "of int32 elements, which are integers, zfp keeps no bound; use quant"),
         (DType::I64, "zfp,rel=.1", "zfp keeps no bound"),
         (DType::F32, "zfp,rate=2000", "use a rate from 0.03125 to 1041.125"),
         (DType::I32, "zfp,rate=0.01", "are not between 1 and 16658 bits"),

@@ -17,7 +17,7 @@ use super::generate::{Input, Xorshift};
 use super::repair::{close_table, repair, reseal};
 
 /// Requests for every codec, level and mode of the registry, with each kind of missing elements if
-/// the codec supports them, and for the parameters of mgard.
+/// the codec supports them, and for the parameters of multigrid.
 pub fn requests() -> Vec<Request> {
     let mut texts = Vec::new();
     for entry in CODECS {
@@ -46,11 +46,11 @@ pub fn requests() -> Vec<Request> {
         }
     }
     let further = [
-        "szp,abs=40",
-        "mgard,abs=1e-3,layers=3",
-        "mgard,rms=1e-2,layers=2",
-        "mgard,abs=1e-3,layers=2,fill=99,fill=0",
-        "mgard,rms=1e-2,s=-0.25",
+        "quant,abs=40",
+        "multigrid,abs=1e-3,layers=3",
+        "multigrid,rms=1e-2,layers=2",
+        "multigrid,abs=1e-3,layers=2,fill=99,fill=0",
+        "multigrid,rms=1e-2,s=-0.25",
     ];
     texts.extend(further.map(String::from));
     texts.iter().map(|text| text.parse().unwrap()).collect()

@@ -51,25 +51,25 @@ pub fn specs() -> impl Iterator<Item = Request> {
 
 /// Requests of every lossy codec, suitable for the generators' numbers.
 pub fn lossy_specs() -> impl Iterator<Item = Request> {
-    let of_szp = [
-        "szp,abs=1e-3",
-        "szp,abs=40",
-        "szp,pwrel=1e-3",
-        "szp,rel=1e-4",
-        "szp,abs=1e-3,level=2",
-        "szp,pwrel=1e-3,level=2",
+    let of_quant = [
+        "quant,abs=1e-3",
+        "quant,abs=40",
+        "quant,pwrel=1e-3",
+        "quant,rel=1e-4",
+        "quant,abs=1e-3,level=2",
+        "quant,pwrel=1e-3,level=2",
     ];
     let of_zfp =
         ["zfp,abs=1e-2", "zfp,rel=1e-4", "zfp,rate=9.5", "zfp,precision=14", "zfp,expert,minbits=20,maxbits=300"];
-    let of_mgard = [
-        "mgard,abs=1e-3",
-        "mgard,rel=1e-4",
-        "mgard,rms=1e-2",
-        "mgard,abs=1e-3,layers=3",
-        "mgard,rms=1e-2,layers=2",
-        "mgard,rms=1e-2,s=-0.25",
+    let of_multigrid = [
+        "multigrid,abs=1e-3",
+        "multigrid,rel=1e-4",
+        "multigrid,rms=1e-2",
+        "multigrid,abs=1e-3,layers=3",
+        "multigrid,rms=1e-2,layers=2",
+        "multigrid,rms=1e-2,s=-0.25",
     ];
-    of_szp.into_iter().chain(of_zfp).chain(of_mgard).map(|text| text.parse().unwrap())
+    of_quant.into_iter().chain(of_zfp).chain(of_multigrid).map(|text| text.parse().unwrap())
 }
 
 /// True if a request supports arrays of this type.
@@ -88,17 +88,18 @@ pub fn takes(spec: &Request, dtype: DType) -> bool {
 pub fn specs_of_gpus() -> impl Iterator<Item = Request> {
     // For lossless codecs, level max exists only on CPUs.
     let is_of_gpus = |spec: &Request| registry::find(spec.codec()).unwrap().gpu.is_some() && spec.level() < 3;
-    let of_mgard = [mgard(Mode::Abs, 1e-3), mgard(Mode::Rms, 1e-2), "mgard,abs=1e-3,layers=3".parse().unwrap()];
-    specs().filter(is_of_gpus).chain([1, 2, 3].map(|level| szp(Mode::Abs, 1e-3, level))).chain(of_mgard)
+    let of_multigrid =
+        [multigrid(Mode::Abs, 1e-3), multigrid(Mode::Rms, 1e-2), "multigrid,abs=1e-3,layers=3".parse().unwrap()];
+    specs().filter(is_of_gpus).chain([1, 2, 3].map(|level| quant(Mode::Abs, 1e-3, level))).chain(of_multigrid)
 }
 
-/// A request for szp, with a bound and a level.
-pub fn szp(mode: Mode, value: f64, level: u32) -> Request {
+/// A request for quant, with a bound and a level.
+pub fn quant(mode: Mode, value: f64, level: u32) -> Request {
     Request::with_mode(3, mode.id().into(), value, level).unwrap()
 }
 
-/// A request for mgard, with a bound.
-pub fn mgard(mode: Mode, value: f64) -> Request {
+/// A request for multigrid, with a bound.
+pub fn multigrid(mode: Mode, value: f64) -> Request {
     Request::with_mode(5, mode.id().into(), value, 0).unwrap()
 }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use gridz_codecs::codec::registry;
-use gridz_codecs::codec::{cci, huffman, lorenzo, szp};
+use gridz_codecs::codec::{cci, huffman, lorenzo, quant};
 use gridz_codecs::format::checksum::{Sums, checksum};
 use gridz_codecs::format::header::{Header, header_bytes};
 
@@ -34,7 +34,7 @@ pub fn reseal(frame: &mut [u8]) {
     for (at, part) in parts(frame).unwrap_or_default() {
         let payload = &mut frame[at.payload..];
         let check = Sums::of(&payload[part.clone()], part.start as u64).checksum(part.len() as u64) as u32;
-        // Check fields in the head of mgard have 64 bits; their upper half is zero.
+        // Check fields in the head of multigrid have 64 bits; their upper half is zero.
         let field = &mut payload[at.check..at.check + at.width];
         field.copy_from_slice(&u64::from(check).to_le_bytes()[..at.width]);
     }
@@ -84,9 +84,9 @@ fn form(frame: &[u8]) -> Option<(usize, Form)> {
     entry.codec.layout(dtype, &shape, params).ok()?;
     let layout = match entry.name {
         "lorenzo" => lorenzo::layout::new(&shape, size, params[0])?,
-        "szp" => {
-            let asked = szp::params::Asked::of_params(params, Some(size))?;
-            szp::layout(dtype, &shape, asked.log2_unit, asked.level)?
+        "quant" => {
+            let asked = quant::params::Asked::of_params(params, Some(size))?;
+            quant::layout(dtype, &shape, asked.log2_unit, asked.level)?
         }
         "huffman" => huffman::params::layout(&shape, size, params[0])?,
         "cci" => cci::params::layout(&shape, size, params)?.0,
@@ -106,7 +106,7 @@ fn parts(frame: &[u8]) -> Option<Vec<(Check, Range<usize>)>> {
         return Some(parts);
     }
     let header = Header::parse(frame).ok()?;
-    let entry = registry::find(header.codec).filter(|entry| entry.name == "mgard")?;
+    let entry = registry::find(header.codec).filter(|entry| entry.name == "multigrid")?;
     let shape = header.fold.apply(header.array.shape(), entry.codec.max_rank());
     entry.codec.layout(header.array.dtype(), &shape, header.params).ok()?;
     let n_levels = shape.extents().iter().map(|n| u64::BITS - (n - 1).leading_zeros()).max()? as usize;
@@ -133,7 +133,7 @@ fn of_table(
     Some(())
 }
 
-/// The tables, exact elements and head of a payload of mgard (`SPEC.md`, mgard, "Payload").
+/// The tables, exact elements and head of a payload of multigrid (`SPEC.md`, multigrid, "Payload").
 fn of_layers(start: usize, payload: &[u8], n_levels: usize, n_layers: usize) -> Option<Vec<(Check, Range<usize>)>> {
     let number = |at: usize| usize::try_from(u64::from_le_bytes(*payload.get(at..)?.first_chunk()?)).ok();
     let bins = 8 * n_levels;

@@ -55,7 +55,7 @@ fn who_demands_the_gpu_is_told_why_there_is_none() {
 
         // The same holds for parts of frames.
         let array = Array::new(DType::F32, ByteOrder::Little, Shape::new(&[64, 64]).unwrap()).unwrap();
-        let (request, values) = ("mgard,abs=1".parse::<Request>().unwrap(), [0; 64 * 64 * 4]);
+        let (request, values) = ("multigrid,abs=1".parse::<Request>().unwrap(), [0; 64 * 64 * 4]);
         let mut frame = vec![0; gridz::compress_bound(&array, &request).unwrap() as usize];
         let by_cpu = Context::default().on(Backend::Cpu, None).unwrap();
         let n_bytes = gridz::compress(&array, &request, &values, &mut frame, &by_cpu).unwrap();

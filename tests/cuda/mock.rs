@@ -271,13 +271,13 @@ fn demanding_the_gpu_is_fine_where_there_is_one() {
 #[test]
 fn a_required_gpu_does_parts_of_frames() {
     const TEST: &str = "mock::a_required_gpu_does_parts_of_frames";
-    if let Err(error) = gridz::device::kernels("mgard") {
+    if let Err(error) = gridz::device::kernels("multigrid") {
         return skip(TEST, &error.to_string());
     }
     with_mock(TEST, &[], || {
         let array = Array::new(DType::F32, ByteOrder::Little, Shape::new(&[60, 70]).unwrap()).unwrap();
         let values: Vec<u8> = (0..60u32 * 70).flat_map(|i| (i as f32).sqrt().to_le_bytes()).collect();
-        let request: Request = "mgard,abs=1e-3".parse().unwrap();
+        let request: Request = "multigrid,abs=1e-3".parse().unwrap();
         let mut frame = vec![0; gridz::compress_bound(&array, &request).unwrap() as usize];
         let by_cpu = Context::new(Some(1), None).unwrap().on(Backend::Cpu, None).unwrap();
         let n_bytes = gridz::compress(&array, &request, &values, &mut frame, &by_cpu).unwrap();

@@ -1,4 +1,4 @@
-//! szp and mgard: bounds of all modes, fill values, and elements that have no code or would exceed
+//! quant and multigrid: bounds of all modes, fill values, and elements that have no code or would exceed
 //! their bound.
 
 use gridz::{Array, ByteOrder, DType, Request};
@@ -7,7 +7,7 @@ use gridz_codecs::codec::mode::Mode;
 
 use crate::arrays::{self, Kind, Random, array};
 use crate::batch::{Batch, Layout};
-use crate::common::{mgard, szp};
+use crate::common::{multigrid, quant};
 use crate::driver::Stream;
 use crate::{has_gpu, n_cases};
 
@@ -99,9 +99,9 @@ pub fn hard(array: &Array, fill: f64, random: &mut Random) -> Vec<u8> {
 
 /// A random request, whose bound suits some elements of these arrays.
 fn spec(dtype: DType, array: &Array, fill: f64, random: &mut Random) -> Request {
-    let is_mgard = matches!(dtype, DType::F32 | DType::F64) && random.once_in(2);
+    let is_multigrid = matches!(dtype, DType::F32 | DType::F64) && random.once_in(2);
     let mode = random.pick(match is_float(dtype) {
-        true if is_mgard => &[Mode::Abs, Mode::Rel, Mode::Rms][..],
+        true if is_multigrid => &[Mode::Abs, Mode::Rel, Mode::Rms][..],
         true => &[Mode::Abs, Mode::Rel, Mode::Pwrel],
         false => &[Mode::Abs, Mode::Rel],
     });
@@ -109,10 +109,10 @@ fn spec(dtype: DType, array: &Array, fill: f64, random: &mut Random) -> Request 
         Mode::Abs | Mode::Rms => random.pick(&[1e-30, 1e-6, 1e-4, 1e-3, 1e-2, 0.25, 1.0, 3.7, 1000.0, 1e19, 1e300]),
         _ => random.pick(&[1e-9, 1e-6, 1e-4, 1e-3, 1e-2, 0.1, 0.9]),
     };
-    let spec = if is_mgard {
-        format!("mgard,{}={value:?},layers={}", mode.name(), random.pick(&[1, 2, 3, 8])).parse().unwrap()
+    let spec = if is_multigrid {
+        format!("multigrid,{}={value:?},layers={}", mode.name(), random.pick(&[1, 2, 3, 8])).parse().unwrap()
     } else {
-        szp(mode, value, random.pick(&[1, 2, 3]))
+        quant(mode, value, random.pick(&[1, 2, 3]))
     };
     if random.once_in(2) { spec } else { with_missing(&spec, array, fill, random) }
 }
@@ -231,7 +231,7 @@ fn rows_of_all_lengths() {
                 element(dtype, 9000.0 * ((x * 0.05).sin() * (y * 0.03).cos() + noise * (u - 0.5)))
             })
             .collect();
-        let spec = szp(Mode::Rel, random.pick(&[1e-2, 1e-3, 1e-4, 1e-6]), 3);
+        let spec = quant(Mode::Rel, random.pick(&[1e-2, 1e-3, 1e-4, 1e-6]), 3);
         let what = format!("case {case}: {spec:?} {dtype:?} {extents:?} {noise}");
         Batch::new(&stream, array, &spec, Layout::of(1)).check(&[bytes], &what);
     }
@@ -256,7 +256,8 @@ fn few_tiles_for_many_ctas() {
             let zeros = vec![0; array.n_bytes() as usize];
             let others = (1..n_chunks).map(|_| hard(&array, -99.0, &mut random));
             let chunks: Vec<Vec<u8>> = std::iter::once(zeros).chain(others).collect();
-            for spec in [mgard(Mode::Rms, value), format!("mgard,rms={value:?},layers=2").parse().unwrap()] {
+            for spec in [multigrid(Mode::Rms, value), format!("multigrid,rms={value:?},layers=2").parse().unwrap()]
+            {
                 Batch::new(&stream, array, &spec, Layout::of(n_chunks))
                     .check(&chunks, &format!("{spec:?} {extents:?}"));
             }
@@ -278,7 +279,7 @@ fn two_tiles_for_one_cta() {
         for dtype in [DType::F32, DType::F64] {
             let array = array(dtype, ByteOrder::Little, extents);
             let chunks: Vec<Vec<u8>> = (0..7).map(|_| hard(&array, -99.0, &mut random)).collect();
-            let spec = mgard(Mode::Rms, 0.01);
+            let spec = multigrid(Mode::Rms, 0.01);
             Batch::new(&stream, array, &spec, Layout::of(7)).check(&chunks, &format!("{dtype:?} {extents:?}"));
         }
     }

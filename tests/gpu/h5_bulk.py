@@ -176,7 +176,7 @@ def grids(bulk, folder):
     chunks."""
     rng = numpy.random.default_rng(4)
     with h5py.File(f"{folder}/grids.h5", "w") as file:
-        dataset = file.create_dataset("x", (90, 70, 128), "<f4", chunks=(32, 70, 64), fillvalue=3, compression=34013, compression_opts=bulk.words(b"mgard,abs=1e-3,layers=2"))
+        dataset = file.create_dataset("x", (90, 70, 128), "<f4", chunks=(32, 70, 64), fillvalue=3, compression=34013, compression_opts=bulk.words(b"multigrid,abs=1e-3,layers=2"))
         dataset[:40] = rng.standard_normal((40, 70, 128)).cumsum(axis=-1)
         for level in range(6):
             shape = tuple(-(-n // (1 << level)) for n in dataset.shape)

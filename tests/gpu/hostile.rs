@@ -11,7 +11,7 @@ use gridz_codecs::format::header::{Header, header_bytes};
 use crate::arrays::{self, Kind, Random, array};
 use crate::batch::{Batch, CORRUPT, Layout, SKIP_CHECKSUM, TRUNCATED, UNSUPPORTED};
 use crate::common::{
-    assert_same_bytes, compress, decompress, mgard, ndzip, repair::repair, specs_of_gpus, takes, terms,
+    assert_same_bytes, compress, decompress, multigrid, ndzip, repair::repair, specs_of_gpus, takes, terms,
 };
 use crate::driver::{POISON, Stream};
 use crate::{cpu, has_gpu, n_cases};
@@ -385,7 +385,7 @@ fn cut_frames_are_truncated() {
     }
 }
 
-/// Heads of mgard layers with valid checks but invalid contents.
+/// Heads of multigrid layers with valid checks but invalid contents.
 #[test]
 fn heads_of_layers() {
     if !has_gpu("heads_of_layers") {
@@ -396,7 +396,7 @@ fn heads_of_layers() {
     let mut raw = arrays::bytes(&array, Kind::Walk, &mut random);
     raw[400..404].copy_from_slice(&f32::NAN.to_le_bytes());
     let (mut n_refused, mut n_read) = (0, 0);
-    for (spec, n_layers) in [("mgard,abs=1e-3,layers=3", 3), ("mgard,rms=1e-3,layers=2", 2)] {
+    for (spec, n_layers) in [("multigrid,abs=1e-3,layers=3", 3), ("multigrid,rms=1e-3,layers=2", 2)] {
         let spec: Request = spec.parse().unwrap();
         let good = compress(&array, &spec, &raw, &cpu());
         let start = header_bytes(2, usize::from(good[11]));
@@ -437,13 +437,13 @@ pub fn head_check(head: &[u8]) -> [u8; 8] {
     (checksum(head) & 0xffff_ffff).to_le_bytes()
 }
 
-/// If an mgard payload has no blocks, no bytes may be in their place.
+/// If a multigrid payload has no blocks, no bytes may be in their place.
 #[test]
 fn no_blocks() {
     if !has_gpu("no_blocks") {
         return;
     }
-    let (spec, value) = (mgard(Mode::Abs, 1e-3), 1e-3f64);
+    let (spec, value) = (multigrid(Mode::Abs, 1e-3), 1e-3f64);
     let many = array(DType::F32, ByteOrder::Little, &[4096]);
     let mut good = compress(&many, &spec, &vec![0; 4 * 4096], &cpu());
     good.truncate(header_bytes(1, usize::from(good[11])));

@@ -1,4 +1,4 @@
-//! mgard with several layers: the GPU's frames equal the CPU's in all modes, and the cases for which
+//! multigrid with several layers: the GPU's frames equal the CPU's in all modes, and the cases for which
 //! layers exist do occur.
 
 use gridz::{Array, ByteOrder, DType, Request};
@@ -68,7 +68,7 @@ struct Seen {
 impl Seen {
     /// Adds the counts from a frame's head.
     fn add(&mut self, frame: &[u8], array: &Array, n_layers: usize) {
-        if gridz::inspect(frame).unwrap().codec_name != Some("mgard") {
+        if gridz::inspect(frame).unwrap().codec_name != Some("multigrid") {
             self.stored += 1;
             return;
         }
@@ -109,7 +109,7 @@ fn frames_of_layers() {
         let mode = [Mode::Abs, Mode::Rms, Mode::Rel][case % 3];
         let value: f64 = random.pick(&[1e-7, 1e-5, 1e-4, 1e-3, 0.02]);
         let n_layers = random.pick(&[2, 2, 3, 4, 8]);
-        let spec: Request = format!("mgard,{}={value:?},layers={n_layers}", mode.name()).parse().unwrap();
+        let spec: Request = format!("multigrid,{}={value:?},layers={n_layers}", mode.name()).parse().unwrap();
         let fill: f64 = random.pick(&[-99.0, 1.0, 0.25]);
         let spec = if random.once_in(2) { with_missing(&spec, &array, fill, &mut random) } else { spec };
         assert!(compresses_on_gpu(&array, &spec), "{spec:?}");

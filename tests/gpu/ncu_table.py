@@ -29,7 +29,7 @@ REFUSALS = ["ERR_NVGPUCTRPERM", "LibraryNotLoaded", "Device not supported"]
 def measure(command):
     """Kernels in the order of their launches, each with its metrics by name."""
     ncu = ["ncu", "--csv", "--print-units", "base", "--clock-control", "none"]
-    ncu += ["--kernel-name", "regex:^(ndzip|lorenzo|szp|zfp|mgard|huffman|cci|stored)_", "--metrics", ",".join([*UNITS.values(), *OTHERS.values()])]
+    ncu += ["--kernel-name", "regex:^(ndzip|lorenzo|quant|zfp|multigrid|huffman|cci|stored)_", "--metrics", ",".join([*UNITS.values(), *OTHERS.values()])]
     done = subprocess.run(ncu + command, capture_output=True, text=True, timeout=200)
     lines = done.stdout.splitlines()
     start = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)

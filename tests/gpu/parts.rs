@@ -34,7 +34,7 @@ fn parts_of_frames() {
         let array = array(dtype, order, &arrays::extents(&mut random, rank, 300_000));
         let kind = random.pick(&[Kind::Walk, Kind::Mixed, Kind::Zero]);
         let raw = arrays::bytes(&array, kind, &mut random);
-        let text = format!("mgard,abs=1e-3,layers={}", 1 + random.below(4));
+        let text = format!("multigrid,abs=1e-3,layers={}", 1 + random.below(4));
         let request: Request = text.parse().unwrap();
         let frame = compress(&array, &request, &raw, &cpu());
         let there = on_gpu(&stream, &frame);

@@ -289,7 +289,7 @@ fn damage_elsewhere() {
         let last = frame.len() - 40;
         frame[last] ^= 4;
         let [near, far] = match codec {
-            "lorenzo" | "szp" => [0, CORRUPT],
+            "lorenzo" | "quant" => [0, CORRUPT],
             "stored" => [0, 0],
             _ => [CORRUPT, CORRUPT],
         };

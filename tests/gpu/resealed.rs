@@ -27,21 +27,21 @@ const REQUESTS: [(&str, &[DType]); 22] = [
     ("huffman", &[DType::U8, DType::U16, DType::I32]),
     ("cci,level=fast", &[DType::U32, DType::I64]),
     ("cci,level=dense", &[DType::I32, DType::U64]),
-    ("szp,abs=1e-3", &[DType::F32, DType::F64, DType::C64]),
-    ("szp,abs=3", &[DType::U8, DType::I64]),
-    ("szp,pwrel=1e-3", &[DType::F16, DType::F64]),
-    ("szp,rel=1e-4,level=dense", &[DType::F32, DType::F64, DType::U16]),
-    ("szp,rel=1e-4,level=max", &[DType::F32, DType::F64, DType::I16]),
+    ("quant,abs=1e-3", &[DType::F32, DType::F64, DType::C64]),
+    ("quant,abs=3", &[DType::U8, DType::I64]),
+    ("quant,pwrel=1e-3", &[DType::F16, DType::F64]),
+    ("quant,rel=1e-4,level=dense", &[DType::F32, DType::F64, DType::U16]),
+    ("quant,rel=1e-4,level=max", &[DType::F32, DType::F64, DType::I16]),
     ("zfp,lossless", &[DType::F32, DType::F64, DType::I32, DType::I64]),
     ("zfp,abs=1e-3", &[DType::F32, DType::F64]),
     ("zfp,rel=1e-4", &[DType::F32]),
     ("zfp,rate=9.5", &[DType::F64, DType::I32]),
     ("zfp,precision=14", &[DType::F32]),
     ("zfp,expert,minbits=20,maxbits=300", &[DType::F64]),
-    ("mgard,abs=1e-3", &[DType::F32, DType::F64]),
-    ("mgard,rel=1e-4", &[DType::F64]),
-    ("mgard,rms=1e-2", &[DType::F32]),
-    ("mgard,abs=1e-3,layers=3", &[DType::F32, DType::F64]),
+    ("multigrid,abs=1e-3", &[DType::F32, DType::F64]),
+    ("multigrid,rel=1e-4", &[DType::F64]),
+    ("multigrid,rms=1e-2", &[DType::F32]),
+    ("multigrid,abs=1e-3,layers=3", &[DType::F32, DType::F64]),
 ];
 
 /// Number of frames in a call.
@@ -72,7 +72,7 @@ impl Table {
             // The logarithm of a unit is the second byte of the parameters, which follow the
             // extents.
             3 => (8, 1 << frame[40 + 8 * usize::from(frame[9]) + 1], 0),
-            5 => return Self::of_mgard(payload),
+            5 => return Self::of_multigrid(payload),
             _ => return None,
         };
         Self::find(payload, entries, behind, unit, unit)
@@ -80,7 +80,7 @@ impl Table {
 
     /// The table of a payload of one layer: it follows a head with a bin for each level, and the
     /// length of the exact elements.
-    fn of_mgard(payload: &[u8]) -> Option<Self> {
+    fn of_multigrid(payload: &[u8]) -> Option<Self> {
         (0..33).find_map(|n_levels| {
             let head = 32 + 8 * (n_levels + 1);
             let n_exact = u64::from_le_bytes(payload.get(head - 8..head)?.try_into().unwrap());

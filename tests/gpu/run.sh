@@ -158,10 +158,10 @@ narrow.i16 i16 512x512x512 1
 END
 )
 section "+Frames in GPU memory, lorenzo,level=dense" ./gpu_throughput lorenzo,level=dense "${words[@]}"
-section "+Frames in GPU memory, szp,rel=1e-3" ./gpu_throughput szp,rel=1e-3 "${words[@]}"
-section "+Frames in GPU memory, szp,rel=1e-3,level=2" ./gpu_throughput szp,rel=1e-3,level=2 "${words[@]}"
-section "+Frames in GPU memory, szp,abs=0.06" ./gpu_throughput szp,abs=0.06 "${words[@]:0:36}"
-section "+Frames in GPU memory, szp,pwrel=1e-3" ./gpu_throughput szp,pwrel=1e-3 "${words[@]:0:12}"
+section "+Frames in GPU memory, quant,rel=1e-3" ./gpu_throughput quant,rel=1e-3 "${words[@]}"
+section "+Frames in GPU memory, quant,rel=1e-3,level=2" ./gpu_throughput quant,rel=1e-3,level=2 "${words[@]}"
+section "+Frames in GPU memory, quant,abs=0.06" ./gpu_throughput quant,abs=0.06 "${words[@]:0:36}"
+section "+Frames in GPU memory, quant,pwrel=1e-3" ./gpu_throughput quant,pwrel=1e-3 "${words[@]:0:12}"
 mapfile -t words < <(to_words <<'END'
 turb3d.f32 f32 512x512x512 1
 turb3d.f32 f32 500x509x503 1
@@ -176,9 +176,9 @@ END
 for mode in rate=8 rate=16 rel=1e-3 lossless; do
     section "+Frames in GPU memory, zfp,$mode" ./gpu_throughput "zfp,$mode" "${words[@]}"
 done
-section "+Frames in GPU memory, mgard,rel=1e-3" ./gpu_throughput mgard,rel=1e-3 "${words[@]}"
-section "+Frames in GPU memory, mgard,rms=0.06" ./gpu_throughput mgard,rms=0.06 "${words[@]}"
-section "+Frames in GPU memory, mgard,rel=1e-3,layers=4" ./gpu_throughput mgard,rel=1e-3,layers=4 "${words[@]:0:12}"
+section "+Frames in GPU memory, multigrid,rel=1e-3" ./gpu_throughput multigrid,rel=1e-3 "${words[@]}"
+section "+Frames in GPU memory, multigrid,rms=0.06" ./gpu_throughput multigrid,rms=0.06 "${words[@]}"
+section "+Frames in GPU memory, multigrid,rel=1e-3,layers=4" ./gpu_throughput multigrid,rel=1e-3,layers=4 "${words[@]:0:12}"
 mapfile -t words < <(to_words <<'END'
 residuals.u16 u16 134217728 1
 residuals.u16 u16 1048576 128
@@ -205,7 +205,7 @@ section "Messages between GPUs" python3 links.py "$library" "$fields/64"
 
 host_memory() {
     local codec how
-    for codec in ndzip lorenzo szp,rel=1e-3 zfp,rate=8 zfp,rel=1e-3; do
+    for codec in ndzip lorenzo quant,rel=1e-3 zfp,rate=8 zfp,rel=1e-3; do
         for how in "--threads 1" "--threads 2" "--threads 4" "--threads 8" "--threads $(nproc)" "--backend cuda" \
             "--threads $(nproc) --backend cuda"; do
             # Word splitting of $how is intended: the words are options.

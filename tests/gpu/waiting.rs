@@ -11,7 +11,7 @@ use gridz_codecs::codec::registry::CODECS;
 
 use crate::arrays::{self, Kind, Random, array};
 use crate::common::generate::Input;
-use crate::common::{assert_same_bytes, compress, decompress, szp, vectors::vectors};
+use crate::common::{assert_same_bytes, compress, decompress, quant, vectors::vectors};
 use crate::driver::{Memory, Stream};
 use crate::{cpu, gpu, has_gpu, n_cases};
 
@@ -19,7 +19,7 @@ use crate::{cpu, gpu, has_gpu, n_cases};
 fn agree(array: &Array, raw: &[u8], what: &str) {
     let lossless = CODECS.iter().filter(|entry| entry.modes.contains(&Mode::Lossless));
     let specs = lossless.map(|entry| Request::new(u32::from(entry.id), 0).unwrap());
-    for spec in specs.chain([szp(Mode::Abs, 1e-3, 1), szp(Mode::Rel, 1e-4, 1)]) {
+    for spec in specs.chain([quant(Mode::Abs, 1e-3, 1), quant(Mode::Rel, 1e-4, 1)]) {
         let by_cpu = compress(array, &spec, raw, &cpu());
         let by_gpu = compress(array, &spec, raw, &gpu());
         assert_same_bytes(&by_gpu, &by_cpu, &format!("{what}: frame of {spec:?}"));

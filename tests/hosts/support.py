@@ -18,18 +18,18 @@ GRIDZ = 34013
 ROOT = FOLDER.parents[1]
 PLUGIN = pathlib.Path(os.environ.get("HDF5_PLUGIN_PATH") or ROOT / "target" / "plugin").resolve() / "libh5gridz.so"
 REFERENCE = pathlib.Path(os.environ.get("GRIDZ_SHARED") or ROOT.parent / "shared") / "data"
-STORED, NDZIP, LORENZO, SZP, ZFP, MGARD, HUFFMAN, CCI = 0, 1, 2, 3, 4, 5, 6, 7
+STORED, NDZIP, LORENZO, QUANT, ZFP, MULTIGRID, HUFFMAN, CCI = 0, 1, 2, 3, 4, 5, 6, 7
 """Ids of the codecs."""
 FAST, DENSE, MAX = 1, 2, 3
-"""Levels: lorenzo and szp have all of them, zfp and mgard only the first; cci has the second (its
+"""Levels: lorenzo and quant have all of them, zfp and multigrid only the first; cci has the second (its
 default) and the first."""
 DEFAULT = LORENZO, FAST
 """Codec and level for empty cd_values."""
 SPECS = [(STORED, 0), (NDZIP, 0), (LORENZO, FAST), (LORENZO, DENSE), (LORENZO, MAX), (ZFP, FAST), (HUFFMAN, 0), (CCI, DENSE), (CCI, FAST)]
 """Every lossless codec with every level."""
-BOUNDED = [(SZP, FAST), (SZP, DENSE), (SZP, MAX)]
+BOUNDED = [(QUANT, FAST), (QUANT, DENSE), (QUANT, MAX)]
 """Every codec and level that keeps its bound in any rewrites."""
-DRIFTING = [(MGARD, FAST)]
+DRIFTING = [(MULTIGRID, FAST)]
 """Codecs that keep their bound only until a part of a chunk is rewritten."""
 
 
@@ -143,14 +143,14 @@ def made(spec, dtype):
 
 
 def spec_of(frame):
-    """The codec id in a frame and the level that wrote it. zfp and mgard have one level. lorenzo's
-    is derived from its first parameter, the block size; szp's is its fourth parameter, and cci's
+    """The codec id in a frame and the level that wrote it. zfp and multigrid have one level. lorenzo's
+    is derived from its first parameter, the block size; quant's is its fourth parameter, and cci's
     its second. Otherwise it is 0."""
     codec, rank, n_parameters = codec_of(frame), frame[9], frame[11]
     parameters = frame[40 + 8 * rank :][:n_parameters]
-    if codec in (ZFP, MGARD):
+    if codec in (ZFP, MULTIGRID):
         return codec, FAST
-    if codec == SZP:
+    if codec == QUANT:
         return codec, {0: FAST, 2: DENSE, 3: MAX}[parameters[3]]
     if codec == LORENZO:
         assert n_parameters == 1 or parameters[0] == 18

@@ -10,14 +10,14 @@ import pytest
 
 from bulk import CANCELLED, CORRUPT, HOST, INVALID_ARGUMENT, UNSUPPORTED_JOB, Bulk, Failed, all_of
 from capi import TYPES, WHEELS, Hdf5
-from support import DENSE, FOLDER, GRIDZ, LORENZO, SPECS, SZP, frames, noise, options, python, same, smooth, specials
+from support import DENSE, FOLDER, GRIDZ, LORENZO, SPECS, QUANT, frames, noise, options, python, same, smooth, specials
 
 FILTERS = {
     "lorenzo": {"compression": GRIDZ},
     "dense": {"compression": GRIDZ, "compression_opts": (LORENZO, 0, DENSE)},
     "ndzip": {"compression": GRIDZ, "compression_opts": (1, 0, 0)},
     "stored": {"compression": GRIDZ, "compression_opts": (0, 0, 0)},
-    "szp": {"compression": GRIDZ, "compression_opts": options(SZP, 1, 1e-3)},
+    "quant": {"compression": GRIDZ, "compression_opts": options(QUANT, 1, 1e-3)},
     "shuffle": {"compression": GRIDZ, "shuffle": True},
 }
 """Pipelines that the bulk layer processes itself."""
@@ -100,7 +100,7 @@ def test_any_box_from_any_memory(bulk, file, name, rng):
     in memory."""
     filters = {**FILTERS, **OTHERS}[name]
     for dtype in ["<f4", ">f4", "<f8", "<i2", ">u4", "<c8", "u1", "<f2"]:
-        if name == "szp" and dtype != "<f4":
+        if name == "quant" and dtype != "<f4":
             continue
         for shape, chunks in [((20, 15, 9), (6, 4, 5)), ((100,), (17,)), ((5, 4, 3, 6), (2, 3, 3, 4)), ((7, 1, 8), (3, 1, 8))]:
             label = f"{dtype} {shape}"
@@ -127,13 +127,13 @@ def test_any_box_from_any_memory(bulk, file, name, rng):
                 back = bulk.read(dataset, all_of(dataset, memory))
                 # HDF5's cache may still hold the elements as they were before a lossy filter
                 # changed them.
-                dataset.id.refresh() if name == "szp" else None
+                dataset.id.refresh() if name == "quant" else None
                 whole = dataset[:]
                 same(back.astype(dtype), whole)
                 into = looks[(turn + 1) % len(looks)]
                 into = np.full(count, 0, memory, order="F") if turn % 2 else into.copy(order="K")
                 same(bulk.read(dataset, into, start).astype(dtype), whole[box])
-                if name == "szp":
+                if name == "quant":
                     assert np.abs(whole - expected).max() <= 1e-3
                 else:
                     same(whole, expected)

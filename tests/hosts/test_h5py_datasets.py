@@ -15,7 +15,7 @@ from support import (
     NDZIP,
     SPECS,
     STORED,
-    SZP,
+    QUANT,
     ZFP,
     frames,
     noise,
@@ -61,7 +61,7 @@ def test_a_fill_value_is_known_when_the_file_is_opened_again(tmp_path):
     """HDF5 calls filters once more when it first writes to a dataset of a reopened file. At that
     point it has no datatype for the fill value: H5Pget_fill_value crashes."""
     bound = np.frombuffer(np.float64(0.01).tobytes(), "<u4")
-    options = {"compression": GRIDZ, "compression_opts": (SZP, 1, *map(int, bound))}
+    options = {"compression": GRIDZ, "compression_opts": (QUANT, 1, *map(int, bound))}
     expected = smooth("f4", (40, 90))
     expected[:, 30:60] = -999.25
     with h5py.File(tmp_path / "x.h5", "w") as file:

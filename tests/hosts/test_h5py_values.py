@@ -129,8 +129,8 @@ DOUBLE = tuple(int(word) for word in np.frombuffer(np.float64(1e-3).tobytes(), "
     ("values", "texts"),
     [
         ((99,), ["codec 99 is unknown", "0 stored", "1 ndzip", "2 lorenzo"]),
-        ((8,), ["codec 8 is unknown", "2 lorenzo", "3 szp"]),
-        ((3,), ["szp: use mode 1, abs"]),
+        ((8,), ["codec 8 is unknown", "2 lorenzo", "3 quant"]),
+        ((3,), ["quant: use mode 1, abs"]),
         ((0xFFFFFFFF,), ["codec 4294967295 is unknown"]),
         ((99, 0, 0), ["codec 99 is unknown"]),
         ((1, 1, *DOUBLE), ["ndzip: use mode 0, lossless; it has no mode 1, abs"]),

@@ -45,7 +45,7 @@ def test_the_fill_value_of_the_dataset_comes_back(tmp_path):
 
 def test_what_cannot_be_is_refused_when_the_dataset_is_created(tmp_path):
     for dtype, values, says in [
-        ("i4", options(ZFP, ABS, 1.0), "zfp keeps no bound; use szp"),
+        ("i4", options(ZFP, ABS, 1.0), "zfp keeps no bound; use quant"),
         ("f4", options(ZFP, REL, 1e-3), "use abs, the value times that range"),
         ("f4", options(ZFP, PWREL, 1e-3), "it has no mode 5, pwrel"),
         ("f4", options(ZFP, RATE, 2000.0), "use a rate from"),

@@ -144,7 +144,7 @@ def test_all_libraries_at_once(tmp_path):
     ("word", "text"),
     [
         ({0: 0x475A0002}, "filter values of version 2; a newer gridz is needed for this dataset"),
-        ({1: 0x0008}, "codec 8 is unknown to gridz .*; it has 0 stored, 1 ndzip, 2 lorenzo, 3 szp"),
+        ({1: 0x0008}, "codec 8 is unknown to gridz .*; it has 0 stored, 1 ndzip, 2 lorenzo, 3 quant"),
         ({1: LORENZO | 4 << 16}, "lorenzo has the levels 1 fast, 2 dense, 3 max, and 0 for the default, not 4"),
         ({1: LORENZO | 1 << 8}, "it has no mode 1, abs; a newer gridz is needed"),
     ],

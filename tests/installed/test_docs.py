@@ -15,7 +15,7 @@ from support import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 # tests/python and tests/adios2 run the commands of these pages, with these packages installed.
-ELSEWHERE = {"python", "zarr", "zfp", "mgard", "cci", "adios2"}
+ELSEWHERE = {"python", "zarr", "zfp", "multigrid", "cci", "adios2"}
 # tests/python runs the Python blocks of these pages, with the package installed.
 PYTHON_ELSEWHERE = {"sparse"}
 

@@ -149,7 +149,7 @@ void parts()
     for (std::size_t i = 0; i < values.size(); i++)
         values[i] = std::sin(1e-3f * static_cast<float>(i));
     gridz::Options layered;
-    layered.codec = "mgard,abs=1e-4,layers=3";
+    layered.codec = "multigrid,abs=1e-4,layers=3";
     const gridz::Frame frame = gridz::compress(values, {40, 50, 60}, layered);
     const gridz::PartInfo coarse(frame, gridz::Detail::level(1));
     MUST((coarse.extents() == gridz::Extents{20, 25, 30}) && coarse.level() == 1 && coarse.layers() == 1);

@@ -1,12 +1,12 @@
 //! Compares the crate's codecs with second, naive implementations; see [`ndzip`], [`lorenzo`],
-//! [`szp`] and [`huffman`].
+//! [`quant`] and [`huffman`].
 
 #[path = "../common/mod.rs"]
 mod common;
 mod huffman;
 mod lorenzo;
 mod ndzip;
-mod szp;
+mod quant;
 
 use std::io::Write;
 use std::path::Path;

@@ -72,7 +72,7 @@ def corpus(tmp_path_factory) -> dict[str, list[pathlib.Path]]:
     return found
 
 
-@pytest.mark.parametrize("codec", [None, "szp,abs=1e-3"], ids=["lossless", "bound"])
+@pytest.mark.parametrize("codec", [None, "quant,abs=1e-3"], ids=["lossless", "bound"])
 def test_hdf5(tmp_path, corpus, codec):
     """Minimum counts of each kind of object prove that the comparison covered it."""
     problems, counts, target = [], collections.Counter(), tmp_path / "copy"
@@ -95,7 +95,7 @@ def test_hdf5(tmp_path, corpus, codec):
     if codec is None:
         least |= {"lorenzo": 60}
     else:
-        least |= {"szp": 50, "elements within a bound": 25_000_000, "missing elements": 100}
+        least |= {"quant": 50, "elements within a bound": 25_000_000, "missing elements": 100}
     assert {name: n for name, n in least.items() if counts[name] < n} == {}, counts
 
 

@@ -1,4 +1,4 @@
-"""Runs the programs of docs/python.md, docs/zarr.md, docs/zfp.md, docs/mgard.md, docs/cci.md and
+"""Runs the programs of docs/python.md, docs/zarr.md, docs/zfp.md, docs/multigrid.md, docs/cci.md and
 docs/sparse.md unchanged, and the tutorial."""
 
 import os
@@ -13,7 +13,7 @@ import pytest
 
 from conftest import ROOT
 
-TEXTS = [(ROOT / "docs" / name).read_text() for name in ("python.md", "zarr.md", "zfp.md", "mgard.md", "cci.md", "sparse.md")]
+TEXTS = [(ROOT / "docs" / name).read_text() for name in ("python.md", "zarr.md", "zfp.md", "multigrid.md", "cci.md", "sparse.md")]
 BLOCKS = [block for text in TEXTS for block in re.findall(r"^```python\n(.*?)^```$", text, flags=re.M | re.S)]
 
 

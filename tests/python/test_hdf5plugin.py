@@ -97,19 +97,19 @@ def test_harness(case):
 def test_names_and_numbers():
     assert gridz.FILTERS == {"gridz": gridz.FILTER_ID}
     assert gridz.get_filters() == gridz.get_filters("registered") == gridz.get_filters(gridz.FILTER_ID)
-    assert gridz.get_filters(("lorenzo", "szp")) == (gridz.Lorenzo, gridz.Szp)
+    assert gridz.get_filters(("lorenzo", "quant")) == (gridz.Lorenzo, gridz.Quant)
     with pytest.raises(ValueError, match="lz4.*lorenzo"):
         gridz.get_filters("lz4")
-    assert gridz.from_filter_options("gridz", gridz.Szp(abs=0.5).filter_options) == gridz.Szp(abs=0.5)
+    assert gridz.from_filter_options("gridz", gridz.Quant(abs=0.5).filter_options) == gridz.Quant(abs=0.5)
     with pytest.raises(ValueError, match="no|not"):
         gridz.from_filter_options("lz4", ())
 
 
 def test_repr_makes_the_same():
-    for made in (gridz.Lorenzo("dense"), gridz.Szp(abs=1e-3, fill=-999), gridz.Szp(pwrel=1e-4)):
+    for made in (gridz.Lorenzo("dense"), gridz.Quant(abs=1e-3, fill=-999), gridz.Quant(pwrel=1e-4)):
         assert eval(repr(made)) == made
-    assert eval(repr(gridz.Codec("szp,abs=1e-3"))) == gridz.Szp(abs=1e-3)
-    assert repr(gridz.Szp(abs=1e-3)) == "gridz.Szp(abs=0.001, level='fast')"
+    assert eval(repr(gridz.Codec("quant,abs=1e-3"))) == gridz.Quant(abs=1e-3)
+    assert repr(gridz.Quant(abs=1e-3)) == "gridz.Quant(abs=0.001, level='fast')"
 
 
 def test_beside_filters_of_hdf5plugin():

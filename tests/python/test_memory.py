@@ -56,8 +56,8 @@ def leave(n_bytes):
     resource.setrlimit(resource.RLIMIT_AS, (limit + n_bytes, resource.RLIM_INFINITY))
 
 for codec in [
-    "lorenzo", "lorenzo,level=dense", "lorenzo,level=max", "szp,abs=1e-3", "szp,abs=1e-3,level=max", "zfp,abs=1e-3", "ndzip",
-    "mgard,abs=1e-3", "mgard,rms=1e-3,s=-1", "mgard,abs=1e-3,layers=3",
+    "lorenzo", "lorenzo,level=dense", "lorenzo,level=max", "quant,abs=1e-3", "quant,abs=1e-3,level=max", "zfp,abs=1e-3", "ndzip",
+    "multigrid,abs=1e-3", "multigrid,rms=1e-3,s=-1", "multigrid,abs=1e-3,layers=3",
 ]:
     frame = gridz.compress(array, codec)
     for mib in (1, 9, 14, 60):

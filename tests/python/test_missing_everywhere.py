@@ -32,7 +32,7 @@ MODES = {
     "abs": "abs=0.5", "rel": "rel=1e-2", "pwrel": "pwrel=1e-2", "rms": "rms=0.5", "rate": "rate=9",
     "precision": "precision=14", "expert": "expert,maxbits=900,maxprec=18,minexp=-8",
 }  # fmt: skip
-EXTRAS = {("mgard", "abs"): ["layers=3"], ("mgard", "rms"): ["s=-1"]}
+EXTRAS = {("multigrid", "abs"): ["layers=3"], ("multigrid", "rms"): ["s=-1"]}
 """Additional parameters that are tested as well."""
 
 SEED = int(os.environ.get("MISSING_SEED", 0))
@@ -166,7 +166,7 @@ def cases(types, shape: tuple, seed: int) -> list[Case]:
 
 
 def takes(info, mode: str, dtype: np.dtype) -> bool:
-    """True for the types that docs/bounds.md, zfp.md and mgard.md list. Asserts that the library
+    """True for the types that docs/bounds.md, zfp.md and multigrid.md list. Asserts that the library
     agrees."""
     for_floats = mode == "pwrel" or info.name == "zfp" and mode in ("abs", "rel")
     expected = dtype.newbyteorder("=") in info.dtypes and not (dtype.kind in "iu" and for_floats)

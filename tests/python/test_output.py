@@ -66,8 +66,8 @@ def commands(folder):
         "decompress": lambda path: command("decompress", frame, "-o", path, "--force"),
         "bench": lambda path: command("bench", npy, "--codec", "lorenzo", "--repeats", 1, "--png", path),
         "gridz.repack": python(gridz.repack, source),
-        "gridz.plot": python(lambda path: gridz.plot(X.reshape(200, 250), "szp,abs=1", path=path)),
-        "gridz.plot_rate": python(lambda path: gridz.plot_rate(X, ["szp"], [1e-2], path=path)),
+        "gridz.plot": python(lambda path: gridz.plot(X.reshape(200, 250), "quant,abs=1", path=path)),
+        "gridz.plot_rate": python(lambda path: gridz.plot_rate(X, ["quant"], [1e-2], path=path)),
     }
 
 

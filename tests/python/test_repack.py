@@ -86,13 +86,13 @@ def test_codecs_and_rules(tmp_path):
         file["t"], file["n"], file["lat"] = T, np.arange(30_000), np.linspace(0, 1, 9000)
         file["lat"].make_scale("lat")
         file.create_dataset("g/z", data=T, chunks=(30, 64, 64), compression="gzip")
-        file.create_dataset("g/lossy", data=T, chunks=(30, 64, 64), **gridz.Szp(abs=0.5))
+        file.create_dataset("g/lossy", data=T, chunks=(30, 64, 64), **gridz.Quant(abs=0.5))
         file.create_dataset("g/so", data=T, chunks=(30, 64, 64), scaleoffset=2)
         file["small"] = np.arange(10.0)
-    out = json.loads(run("repack", source, target, "--rel", "1e-3", "--dataset", "z=szp,abs=0.25", "--json"))
+    out = json.loads(run("repack", source, target, "--rel", "1e-3", "--dataset", "z=quant,abs=0.25", "--json"))
     codecs = {d["path"]: d["codec"] for d in out["datasets"]}
     lossless = str(gridz.codec(None))
-    assert codecs["/n"] == codecs["/lat"] == lossless and codecs["/g/z"] == str(gridz.Szp(abs=0.25))
+    assert codecs["/n"] == codecs["/lat"] == lossless and codecs["/g/z"] == str(gridz.Quant(abs=0.25))
     assert codecs["/g/lossy"] is codecs["/g/so"] is codecs["/small"] is None
     assert gridz.parse(codecs["/t"]).value == pytest.approx(np.ptp(T) * 1e-3, rel=1e-6)
     with h5py.File(target) as file:
@@ -100,7 +100,7 @@ def test_codecs_and_rules(tmp_path):
         assert 0 < np.abs(file["g/z"][...] - T.astype("f8")).max() <= 0.25
     run("repack", source, target, code=3)
     assert "--force" in run("repack", source, target, code=3)
-    assert "cannot be compressed" in run("repack", source, target, "--force", "--dataset", "n=szp,pwrel=1e-3", code=2)
+    assert "cannot be compressed" in run("repack", source, target, "--force", "--dataset", "n=quant,pwrel=1e-3", code=2)
     assert "GLOB=CODEC" in run("repack", source, target, "--dataset", "n", code=2)
     assert not rubbish(tmp_path)
 
@@ -129,12 +129,12 @@ def test_what_is_no_hdf5(tmp_path):
 def test_info_and_check(tmp_path):
     path = tmp_path / "a.h5"
     with h5py.File(path, "w") as file:
-        file.create_dataset("t", data=T, chunks=(8, 64, 64), **gridz.Szp(abs=1e-2))
+        file.create_dataset("t", data=T, chunks=(8, 64, 64), **gridz.Quant(abs=1e-2))
         file.create_dataset("z", data=T, chunks=(8, 64, 64), compression="gzip", fletcher32=True)
         file["s"], file["one"] = ["a", "bc"], 5
         places = [file[name].id.get_chunk_info(2) for name in "tz"]
     found = {d["path"]: d for d in json.loads(run("info", path, "--json"))["datasets"]}
-    assert found["/t"]["codec"] == str(gridz.Szp(abs=1e-2)) and found["/t"]["bound"] == pytest.approx(1e-2)
+    assert found["/t"]["codec"] == str(gridz.Quant(abs=1e-2)) and found["/t"]["bound"] == pytest.approx(1e-2)
     assert found["/t"]["sampled_chunks"] == 4 and sum(found["/t"]["blocks"].values()) > 0
     assert set(found["/z"]["filters"]) == {"gzip", "fletcher32"} and found["/z"]["ratio"] > 1
     assert "/t" in run("info", path) and "0 parts damaged" in run("check", path)

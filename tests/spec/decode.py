@@ -19,13 +19,13 @@ import numpy as np
 import cci
 import huffman
 import lorenzo
-import mgard
+import multigrid
 import ndzip
-import szp
+import quant
 import zfp
 from parts import Bytes, check, checksum, fold, known
 
-CODECS = {0: None, 1: ndzip, 2: lorenzo, 3: szp, 4: zfp, 5: mgard, 6: huffman, 7: cci}
+CODECS = {0: None, 1: ndzip, 2: lorenzo, 3: quant, 4: zfp, 5: multigrid, 6: huffman, 7: cci}
 TYPES = [
     # name, bytes of an element, bytes of a number
     ("opaque", None, None),

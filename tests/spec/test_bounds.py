@@ -172,7 +172,7 @@ def test_rewritten_elements_stay_within_their_bound(dtype, seed):
     def stored_and_read(words, extents):
         data = np.array(words, numbers.word).tobytes()
         fill = np.array(fills, numbers.word).tobytes()
-        frame = compress(f"szp,{mode}={value!r},level={level}", dtype, extents, data, fill)
+        frame = compress(f"quant,{mode}={value!r},level={level}", dtype, extents, data, fill)
         return np.frombuffer(decode(frame), numbers.word).tolist()
 
     original, stored = words, words

@@ -1,4 +1,4 @@
-"""Damages blocks of szp and fixes their checks: the library and this decoder must decode them to
+"""Damages blocks of quant and fixes their checks: the library and this decoder must decode them to
 the same array, or both must refuse them."""
 
 import collections
@@ -15,10 +15,10 @@ from decode import crc32c, decode
 from library import CORRUPT, TRUNCATED, UNSUPPORTED_FORMAT, decompress
 from parts import Damage, Later, checksum
 
-GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden" / "v5" / "szp"
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden" / "v5" / "quant"
 N_DAMAGES = int(os.environ.get("GRIDZ_DAMAGES") or 40)
 """Number of damages per frame."""
-SZP = 3
+QUANT = 3
 
 
 class Frame:
@@ -75,9 +75,9 @@ def damaged(rng, block, unit):
 @functools.cache
 def goldens():
     rows = tomllib.loads((GOLDEN.parent / "MANIFEST.toml").read_text())["frame"]
-    read = sorted(GOLDEN.parent / row["file"] for row in rows if row["file"].startswith("szp/") and not row.get("withdrawn"))
+    read = sorted(GOLDEN.parent / row["file"] for row in rows if row["file"].startswith("quant/") and not row.get("withdrawn"))
     frames = {path.stem: path.read_bytes() for path in read}
-    return {name: frame for name, frame in frames.items() if frame[5] == SZP and len(frame) < 16000}
+    return {name: frame for name, frame in frames.items() if frame[5] == QUANT and len(frame) < 16000}
 
 
 @pytest.fixture(scope="module")

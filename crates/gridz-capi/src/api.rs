@@ -125,20 +125,20 @@ pub unsafe extern "C" fn gridz_decompress(
 /// in the frame. `start` and `count` are in elements, slowest-varying axis first. Everything else
 /// is as for `gridz_decompress`, except which device works:
 ///
-/// - Both buffers in host memory: the CPU works, on the calling thread (`mgard`: on all threads),
+/// - Both buffers in host memory: the CPU works, on the calling thread (`multigrid`: on all threads),
 ///   unless the GPU is required (`GRIDZ_BACKEND=cuda`, or the back end of the context).
 /// - Otherwise: the GPU works, in one launch. `gridz_decompress_region_async` does the same without
 ///   waiting.
 ///
-/// Only the blocks that the region touches are decoded, except by `mgard`, which decodes the whole
+/// Only the blocks that the region touches are decoded, except by `multigrid`, which decodes the whole
 /// array. The codec determines what is verified:
 ///
-/// - `lorenzo`, `szp`, `huffman`, `cci`: the checksums of these blocks. Damage in other blocks goes
+/// - `lorenzo`, `quant`, `huffman`, `cci`: the checksums of these blocks. Damage in other blocks goes
 ///   unnoticed.
 /// - `stored`: nothing.
 /// - `ndzip`, `zfp`: the checksum of the whole payload. Reading it all takes much less time than
 ///   decoding it. `GRIDZ_FLAG_SKIP_CHECKSUM` avoids this.
-/// - `mgard`: everything, as by `gridz_decompress`.
+/// - `multigrid`: everything, as by `gridz_decompress`.
 ///
 /// Errors: those of `gridz_decompress`; `INVALID_ARGUMENT` if the region is not inside the array;
 /// `DST_TOO_SMALL` with the size of the region in `*dst_bytes`.
@@ -172,7 +172,7 @@ pub unsafe extern "C" fn gridz_decompress_region(
     })
 }
 
-/// Decompresses a part of an `mgard` frame from its first bytes: its first layers, or a coarser
+/// Decompresses a part of a `multigrid` frame from its first bytes: its first layers, or a coarser
 /// grid. Describes the result in `*info`, whose `struct_size` the caller has set.
 ///
 /// `detail` is one of `GRIDZ_DETAIL_*` and `value` the number that belongs to it. `frame` may be
@@ -189,7 +189,7 @@ pub unsafe extern "C" fn gridz_decompress_region(
 ///
 /// Errors: those of `gridz_decompress`, `DST_TOO_SMALL` with the needed bytes in
 /// `info->array_bytes`; `INVALID_ARGUMENT` for a level or layer that the frame does not have;
-/// `UNSUPPORTED_JOB` for frames of other codecs. An array that `mgard` could not make smaller is
+/// `UNSUPPORTED_JOB` for frames of other codecs. An array that `multigrid` could not make smaller is
 /// such a frame, written by `stored`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_decompress_progressive(

@@ -13,7 +13,7 @@ use gridz::Request;
 use gridz_codecs::error::{Error, ErrorKind, Result};
 use gridz_dataset::hdf5::cd::{self, Values};
 
-/// Converts a request in text form, such as `"lorenzo,level=dense"` or `"szp,abs=1e-3"`, to
+/// Converts a request in text form, such as `"lorenzo,level=dense"` or `"quant,abs=1e-3"`, to
 /// cd_values for `H5Pset_filter`, h5repack's UD and `nc_def_var_filter`.
 ///
 /// Writes `*n_values` cd_values to `values`, which has room for `capacity` of them; 64 are always

@@ -244,7 +244,7 @@ pub struct gridz_context_options {
     /// The limit does not cover GPU memory, up to 100 MiB of pinned memory per GPU, 1 MiB per
     /// working thread, and some bookkeeping per block. It does limit batches: if many chunks go
     /// through GPUs, the batches of all GPUs together hold at most an eighth of it. On a GPU,
-    /// `mgard` takes up to 6 times the size of the array to compress it, and up to layers + 3.2
+    /// `multigrid` takes up to 6 times the size of the array to compress it, and up to layers + 3.2
     /// times to decompress it.
     pub memory_limit: u64,
 }
@@ -286,13 +286,13 @@ pub struct gridz_frame_info {
     /// NaN = no such bound exists (modes `GRIDZ_MODE_PWREL`, `_RATE`, `_PRECISION` and `_EXPERT`),
     /// or it is stored after the header, in a part of the frame that was not passed.
     ///
-    /// This is a guarantee, not the actual error. `zfp` and `mgard` guarantee it only relative to
+    /// This is a guarantee, not the actual error. `zfp` and `multigrid` guarantee it only relative to
     /// the input of this frame. If parts of an array are decoded, modified and encoded repeatedly,
     /// the error of its other elements can grow each time.
     pub bound: f64,
 }
 
-/// Description of a part of a frame: a coarser grid, or fewer layers. Only `mgard` supports parts.
+/// Description of a part of a frame: a coarser grid, or fewer layers. Only `multigrid` supports parts.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct gridz_part_info {

@@ -74,7 +74,7 @@ def command(
         raise click.UsageError("--abs and --rel are two bounds; give one")
     if codecs and (abs_bound or rel_bound):
         raise click.UsageError(
-            "--abs and --rel are for the codecs that are chosen here; with --codec write szp,abs=1e-3"
+            "--abs and --rel are for the codecs that are chosen here; with --codec write quant,abs=1e-3"
         )
     with contextlib.ExitStack() as stack:
         picture = stack.enter_context(replacing(png))[1] if png else None

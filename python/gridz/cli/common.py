@@ -3,7 +3,7 @@ numbers.
 
 A command looks like this::
 
-    @click.command(cls=Command, examples=["gridz cd-values szp,abs=0.001"])
+    @click.command(cls=Command, examples=["gridz cd-values quant,abs=0.001"])
     @json_option
     def command(as_json: bool) -> None:
         ...

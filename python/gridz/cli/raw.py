@@ -109,13 +109,13 @@ def new_file(path: pathlib.Path, force: bool) -> Iterator:
     cls=Command,
     examples=[
         "gridz compress field.npy                                            # field.npy.gridz",
-        "gridz compress field.npy --codec szp,abs=1e-3 --verify",
+        "gridz compress field.npy --codec quant,abs=1e-3 --verify",
         "gridz compress U.bin.f32 --dtype f32 --shape 100x500x500 -o U.gridz",
     ],
 )
 @click.argument("source", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path))
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=pathlib.Path), help="Default: FILE.gridz.")
-@click.option("--codec", metavar="CODEC", help="What to compress with, such as lorenzo,level=dense or szp,abs=1e-3.")
+@click.option("--codec", metavar="CODEC", help="What to compress with, such as lorenzo,level=dense or quant,abs=1e-3.")
 @array_options
 @click.option("--verify", is_flag=True, help="Decompress again and compare before the file is written.")
 @click.option("--force", is_flag=True, help="Replace the output if it exists; accept ranges that outliers make.")

@@ -11,14 +11,14 @@ pub mod gpu;
 pub mod huffman;
 mod kept;
 pub mod lorenzo;
-pub mod mgard;
 pub mod missing;
 pub mod mode;
+pub mod multigrid;
 pub mod ndzip;
+pub mod quant;
 pub mod registry;
 pub mod request;
 pub mod stored;
-pub mod szp;
 pub mod terms;
 pub mod zfp;
 

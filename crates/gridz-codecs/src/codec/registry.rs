@@ -4,7 +4,7 @@ use crate::codec::foreign::Foreign;
 use crate::codec::gpu::GpuCodec;
 use crate::codec::mode::Mode;
 pub use crate::codec::terms::Extra;
-use crate::codec::{Codec, Plan, cci, huffman, lorenzo, mgard, ndzip, stored, szp, zfp};
+use crate::codec::{Codec, Plan, cci, huffman, lorenzo, multigrid, ndzip, quant, stored, zfp};
 use crate::types::{Array, DType};
 
 /// One codec of this version of gridz.
@@ -13,6 +13,9 @@ pub struct Entry {
     pub id: u8,
     /// Name, the same in every interface.
     pub name: &'static str,
+    /// Its name before the first release. Requests may use it, and its golden frames lie in a folder of
+    /// this name.
+    pub former_name: Option<&'static str>,
     /// Purpose, in one line.
     pub about: &'static str,
     /// The versions that it can read, that is, every version that a release wrote, each with the
@@ -51,6 +54,11 @@ impl Entry {
     /// that version.
     pub fn format_of(&self, version: u8) -> Option<u8> {
         self.reads.iter().find(|(known, _)| *known == version).map(|&(_, format)| format)
+    }
+
+    /// True for the codec's name and for its former one.
+    pub fn has_name(&self, name: &str) -> bool {
+        self.name == name || self.former_name == Some(name)
     }
 
     /// The numbers of its levels; only 0 if it has none.
@@ -93,6 +101,7 @@ const NUMBERS: &[DType] = ALL_NUMBERS.split_at(12).0;
 const LOSSLESS: Entry = Entry {
     id: STORED,
     name: "",
+    former_name: None,
     about: "",
     reads: &[(1, 5)],
     levels: &[],
@@ -149,7 +158,8 @@ pub static CODECS: &[Entry] = &[
     },
     Entry {
         id: 3,
-        name: "szp",
+        name: "quant",
+        former_name: Some("szp"),
         reads: &[(1, 5), (2, 6)],
         about: "numbers of all types, each within a bound of what it was, however often they are rewritten",
         levels: &[
@@ -161,8 +171,8 @@ pub static CODECS: &[Entry] = &[
         wants_missing: true,
         max_expansion: 1 << 16,
         dtypes: ALL_NUMBERS,
-        codec: &szp::Szp,
-        gpu: Some(&szp::Szp),
+        codec: &quant::Quant,
+        gpu: Some(&quant::Quant),
         ..LOSSLESS
     },
     Entry {
@@ -184,18 +194,19 @@ pub static CODECS: &[Entry] = &[
     },
     Entry {
         id: 5,
-        name: "mgard",
+        name: "multigrid",
+        former_name: Some("mgard"),
         reads: &[(1, 5), (2, 6)],
         about: "floats, predicted from coarser grids of them, within a bound or a mean of squares; drifts where parts are rewritten",
         levels: &[Level { number: 1, name: "fast" }],
         modes: &[Mode::Abs, Mode::Rel, Mode::Rms],
-        extras: mgard::params::EXTRAS,
+        extras: multigrid::params::EXTRAS,
         drifts: true,
         wants_missing: true,
         max_expansion: 1 << 16,
         dtypes: &[DType::F32, DType::F64],
-        codec: &mgard::Mgard,
-        gpu: Some(&mgard::Mgard),
+        codec: &multigrid::Multigrid,
+        gpu: Some(&multigrid::Multigrid),
         ..LOSSLESS
     },
     Entry {

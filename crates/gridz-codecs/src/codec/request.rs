@@ -9,7 +9,7 @@
 //! | cd_values of HDF5 | nothing, `[codec]`, `[codec, 0]`, `[codec, 0, level]` |
 //! | the same, with a mode | `[codec, mode, low, high]`, `[codec, mode, low, high, level, extra …, missing …]` |
 //! | C | the fields of `gridz_options`, or text in its field `codec` |
-//! | text | `lorenzo`, `lorenzo,level=dense`, `szp,abs=1e-3,level=2,fill=-999,fill=1e20,valid_min=0` |
+//! | text | `lorenzo`, `lorenzo,level=dense`, `quant,abs=1e-3,level=2,fill=-999,fill=1e20,valid_min=0` |
 //!
 //! Fill values and the valid range ([`Missing`]) may also come from the array: from pointers in C,
 //! and HDF5's fill value from the dataset's property list. A lossless codec does not need them;
@@ -450,7 +450,7 @@ impl PartialEq for Request {
 }
 
 fn named(codecs: &'static [Entry], name: &str) -> Result<&'static Entry> {
-    codecs.iter().find(|entry| entry.name == name).ok_or_else(|| unknown_codec(&format_args!("\"{name}\"")))
+    codecs.iter().find(|entry| entry.has_name(name)).ok_or_else(|| unknown_codec(&format_args!("\"{name}\"")))
 }
 
 /// Combines two words of cd_values to a float64.
@@ -708,12 +708,15 @@ mod tests {
             let error = text.parse::<Request>().unwrap_err();
             assert!(error.context().contains("is a parameter of mode expert, not of"), "{error}");
         }
-        let error = "mgard,abs=1e-3,s=-1".parse::<Request>().unwrap_err();
-        assert_eq!(error.to_string(), "mgard: s is a parameter of mode rms, not of abs; add rms, or leave s out");
+        let error = "multigrid,abs=1e-3,s=-1".parse::<Request>().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "multigrid: s is a parameter of mode rms, not of abs; add rms, or leave s out"
+        );
         assert!(Request::with_extras(4, 3, 8.0, 0, &[1, 300, 20]).is_err(), "words of another mode");
         assert!(Request::with_extras(4, 3, 8.0, 0, &[1, 16658, 64]).is_ok(), "the defaults");
         assert!(
-            "zfp,expert,maxprec=10".parse::<Request>().is_ok() && "mgard,rms=1,s=-1".parse::<Request>().is_ok()
+            "zfp,expert,maxprec=10".parse::<Request>().is_ok() && "multigrid,rms=1,s=-1".parse::<Request>().is_ok()
         );
     }
 

@@ -9,7 +9,7 @@ use std::cell::RefCell;
 
 use crate::error::{Error, Result};
 
-/// Maximum bytes that a thread caches. With less, every call for an array of 16 MB by `mgard` would
+/// Maximum bytes that a thread caches. With less, every call for an array of 16 MB by `multigrid` would
 /// wait for new pages.
 pub const MOST_BYTES: usize = 64 << 20;
 

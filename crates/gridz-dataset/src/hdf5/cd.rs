@@ -474,7 +474,7 @@ mod tests {
             ),
         ] {
             let array = Array::new(dtype, order, Shape::new(&[7]).unwrap()).unwrap();
-            let request = parsed("szp,abs=1").unwrap().with_fill(&array, element).unwrap();
+            let request = parsed("quant,abs=1").unwrap().with_fill(&array, element).unwrap();
             for (shuffle, n_extras) in [(None, 0), (Some(12), MAX_EXTRA_WORDS)] {
                 let extras = [5; MAX_EXTRA_WORDS].map(|word| if n_extras > 0 { word } else { 0 });
                 let record = Record { extras, n_extras, ..Record::new(&request, array, shuffle).unwrap() };
@@ -500,13 +500,13 @@ mod tests {
     #[test]
     fn lists_of_missing_elements_have_their_place() {
         let array = array(&[7]);
-        let text = "mgard,abs=1,layers=2,fill=-999,fill=0,fill=0x7fc00001,valid_min=-5,valid_max=300";
+        let text = "multigrid,abs=1,layers=2,fill=-999,fill=0,fill=0x7fc00001,valid_min=-5,valid_max=300";
         let mut n_tried = 0;
         for (text, head) in [
             (text, 0x0303),
-            ("szp,abs=1,fill=-999,fill=1e20", 2),
-            ("szp,abs=1,valid_min=0", 0x100),
-            ("szp,abs=1,fill=7,valid_max=0", 0x201),
+            ("quant,abs=1,fill=-999,fill=1e20", 2),
+            ("quant,abs=1,valid_min=0", 0x100),
+            ("quant,abs=1,fill=7,valid_max=0", 0x201),
         ] {
             let request = parsed(text).unwrap();
             for shuffle in [None, Some(4)] {
@@ -534,7 +534,7 @@ mod tests {
             }
         }
         assert!(n_tried >= 36, "{n_tried}");
-        let wrong = parsed("szp,abs=1,valid_min=5,valid_max=4").unwrap();
+        let wrong = parsed("quant,abs=1,valid_min=5,valid_max=4").unwrap();
         assert!(Record::new(&wrong, array, None).unwrap_err().context().contains("no element is valid"));
     }
 
@@ -542,7 +542,7 @@ mod tests {
     /// must be compared too.
     #[test]
     fn a_fill_value_of_another_size_is_none() {
-        let request = parsed("szp,abs=1,fill=0x01020304").unwrap();
+        let request = parsed("quant,abs=1,fill=0x01020304").unwrap();
         for size in [20, 2] {
             let array = Array::opaque(size, Shape::new(&[7]).unwrap()).unwrap();
             let words = Record::new(&request, array, None).map(|record| record.words().to_vec());

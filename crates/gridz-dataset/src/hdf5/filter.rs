@@ -116,7 +116,7 @@ extern "C" fn set_local_from(dcpl: Hid, dtype: Hid, space: Hid, caller: *const c
             // The text is the same for all datasets, so it is printed once.
             report::line(&format!(
                 "{} that is not lossless drifts: where parts of chunks are written again and again, the rest of them \
-                 moves further from what it was each time; write chunks as a whole, or use szp",
+                 moves further from what it was each time; write chunks as a whole, or use quant",
                 dataset.request.name()
             ));
         }
@@ -309,8 +309,8 @@ mod tests {
         // SAFETY: no other test uses libhdf5.
         assert!(unsafe { H5open() } >= 0);
         let api = dl::calling_library(H5open as *const c_void).expect("the library of a function of its own");
-        let plain = "szp,abs=1".parse::<Request>().unwrap();
-        let with = |text: &str| format!("szp,abs=1,fill={text}").parse::<Request>().unwrap();
+        let plain = "quant,abs=1".parse::<Request>().unwrap();
+        let with = |text: &str| format!("quant,abs=1,fill={text}").parse::<Request>().unwrap();
         let array = |dtype, order| Array::new(dtype, order, Shape::new(&[5]).unwrap()).unwrap();
         let (f32be, i16le) = (array(DType::F32, ByteOrder::Big), array(DType::I16, ByteOrder::Little));
         // SAFETY: ids of this library, and a value of the type that stands beside it.

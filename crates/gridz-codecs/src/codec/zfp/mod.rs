@@ -65,7 +65,7 @@ impl Codec for Zfp {
             if is_lossless {
                 return Decision::Store;
             }
-            let text = format!("zfp does not take {} elements; use szp, or a lossless codec", dtype.name());
+            let text = format!("zfp does not take {} elements; use quant, or a lossless codec", dtype.name());
             return Decision::Refuse(Error::unsupported(text));
         }
         let fold = Fold::Merge;

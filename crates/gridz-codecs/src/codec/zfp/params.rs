@@ -63,7 +63,7 @@ impl Asked {
         let (mode_name, name) = (mode.name(), dtype.name());
         if matches!(mode, Mode::Abs | Mode::Rel) && !is_float(dtype) {
             return Err(Error::unsupported(format!(
-                "zfp, {mode_name}: of {name} elements, which are integers, zfp keeps no bound; use szp, or rate or precision"
+                "zfp, {mode_name}: of {name} elements, which are integers, zfp keeps no bound; use quant, or rate or precision"
             )));
         }
         let numbers = if mode == Mode::Expert { expert(extras) } else { numbers_of(mode, value, dtype, rank) };
