@@ -1,8 +1,8 @@
 //! Norms of arrays of errors in which coarse components weigh more than fine ones.
 //!
 //! Let Q_l e be the least-squares approximation of an array e by piecewise linear arrays: linear
-//! between the nodes of the grid of level l, and constant after the last ones. The components Q_l e
-//! - Q_(l+1) e of an array are orthogonal, so the squares of their norms add up to that of the
+//! between the nodes of the grid of level l, and constant after the last ones. The components
+//! Q_l e - Q_(l+1) e of an array are orthogonal, so the squares of their norms add up to that of the
 //! array. The norm s weighs the square of level l by 4^(-s·l). With s = 0 it is the root mean
 //! square. With s = -1 it is at least 2^l times the norm of Q_l e, so means over regions of 2^l
 //! elements along each axis are that much more accurate. (These are the norms of Ainsworth, Tugluk,
