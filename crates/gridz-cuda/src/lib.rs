@@ -11,7 +11,7 @@
 //!   [`Device::pinned`] a [`PinnedBuffer`]. Both are cached; [`release_caches`] frees the unused
 //!   memory.
 //! - [`Fatbin`], [`Module`], [`Function`]: kernels. [`Function::launch`] starts a kernel with the
-//!   bytes of a struct that [`kernel_struct!`](crate::kernel_struct) defines.
+//!   bytes of a struct that [`kernel_struct!`](gridz_codecs::kernel_struct!) defines.
 //!
 //! Each inner module uses only those before it: `sys`, the driver's functions; `loaded`; `error`,
 //! `slice`, `kernel_struct`; `probe`, the GPUs; `context`, one context; `caches` and `pinned`;

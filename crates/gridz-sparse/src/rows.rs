@@ -12,7 +12,7 @@ use crate::walk::{Walk, lanes_of, walk_columns, walk_elements};
 use gridz_codecs::cpu::pool::Pool;
 use gridz_codecs::error::{Error, Result, try_vec};
 
-/// Decoded rows in compressed sparse rows, in owned memory: see [`crate::sparse::Csr`].
+/// Decoded rows in compressed sparse rows, in owned memory: see [`crate::Csr`].
 #[derive(Debug)]
 pub struct Rows<I, T> {
     /// Start of each row, from 0, and the end of the last one.
