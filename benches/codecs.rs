@@ -56,10 +56,12 @@ fn codecs(criterion: &mut Criterion) {
                 bench.iter(|| gridz::compress(&array, &spec, &raw, &mut frame, &context).unwrap());
             });
             let mut back = vec![0; raw.len()];
-            gridz::decompress(&frame[..n], &mut back, Verify::Checksum, &context).unwrap();
+            gridz::decompress(&frame[..n], gridz::Part::All, &mut back, Verify::Checksum, &context).unwrap();
             assert_eq!(back, raw);
             group.bench_function(BenchmarkId::new("decompress", &name), |bench| {
-                bench.iter(|| gridz::decompress(&frame[..n], &mut back, Verify::Checksum, &context).unwrap());
+                bench.iter(|| {
+                    gridz::decompress(&frame[..n], gridz::Part::All, &mut back, Verify::Checksum, &context).unwrap()
+                });
             });
         }
         group.finish();

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
+use crate::context::Context;
 use crate::kernels;
-use gridz_codecs::codec::registry::{CODECS, Entry};
+use gridz_codecs::codec::registry::{CODECS, Entry, STORED};
 use gridz_codecs::error::{Error, ErrorKind, Result};
 use gridz_codecs::settings::{self, Backend, Gpus, LogLevel, Settings};
 use gridz_cuda::Device;
@@ -79,6 +80,27 @@ pub fn for_host_memory<R>(
             settings::log(LogLevel::Info, || format!("{error}; the CPU takes over"));
             Ok(None)
         }
+    }
+}
+
+/// The device that compresses or decompresses one chunk with `raw_bytes` bytes; `None` for the CPU.
+/// `memory_of` is the device that owns the chunk's source or destination.
+///
+/// # Errors
+/// `Device`, `InvalidArgument` where the GPU is required.
+pub fn of_chunk(
+    settings: &Settings,
+    memory_of: Option<&'static Device>,
+    entry: &Entry,
+    raw_bytes: u64,
+    context: &Context,
+) -> Result<Option<&'static Device>> {
+    match memory_of {
+        Some(_) if settings.backend == Backend::Cpu => Ok(None),
+        Some(device) => Ok(Some(device)),
+        // Bytes that are only copied are copied fastest in place.
+        None if entry.id == STORED => Ok(None),
+        None => for_host_memory(settings, raw_bytes, context.pool().threads(), Device::in_turn),
     }
 }
 

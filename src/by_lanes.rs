@@ -8,13 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::backend::Attempt;
 use crate::by_threads::unpack_one;
-use crate::chunk::{start_of, through_host};
 use crate::context::Context;
 use crate::frame::{FRAME_ALIGNMENT, Verify};
 use crate::lanes::{CompressLane, DecompressLane, Origin, Target, most_packed_bytes};
 use crate::list::{Chunks, in_memory, of_frame, other_array, too_small};
 use crate::log;
-use crate::memory::{Destination, Source};
+use crate::memory::{Destination, Source, start_of, through_host};
 use crate::pace::Pace;
 use crate::prepared::Prepared;
 use crate::traffic::{self, Compresses, Decompresses, Left};

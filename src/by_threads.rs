@@ -93,7 +93,7 @@ pub fn unpack_one(
         }
         let payload = &frame[header.n_bytes()..];
         check_payload(&header, payload.len() as u64)?;
-        cpu::decompress(&Prepared::of(&header)?, header.payload_checksum, payload, dst, verify, context)
+        cpu::decompress(&Prepared::of(&header)?, None, header.payload_checksum, payload, dst, verify, context)
     };
     unpack().map_err(|error| of_frame(i, &error))
 }

@@ -5,13 +5,13 @@ use std::time::Instant;
 use crate::backend::{self, Attempt};
 use crate::by_lanes::{by_lanes, from_lanes};
 use crate::by_threads::{by_threads, from_threads};
-use crate::chunk::through_host;
+
 use crate::context::Context;
 use crate::frame::Verify;
 use crate::lanes::most_packed_bytes;
 use crate::list::{Chunks, check_lengths, in_memory, packed_bytes};
 use crate::log;
-use crate::memory::{Destination, Source};
+use crate::memory::{Destination, Source, through_host};
 use crate::prepared::Prepared;
 use gridz_codecs::codec::request::Request;
 use gridz_codecs::error::{Error, ErrorKind, Result};

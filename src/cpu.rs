@@ -8,9 +8,10 @@ use gridz_codecs::codec::{BlockCounts, Encoded, Job};
 use gridz_codecs::error::{Error, Result};
 use gridz_codecs::format::checksum::Sums;
 use gridz_codecs::format::header::Header;
+use gridz_codecs::format::region::Region;
 use gridz_codecs::types::DType;
 
-/// What a codec is told of a chunk.
+/// The description of a chunk for its codec.
 pub fn job<'a>(prepared: &'a Prepared, verify: Verify, context: &'a Context) -> Result<Job<'a>> {
     Ok(Job {
         dtype: prepared.array.dtype(),
@@ -47,18 +48,22 @@ pub fn compress(prepared: &Prepared, src: &[u8], dst: &mut [u8], context: &Conte
     Ok(header_dst.len() + n_bytes)
 }
 
-/// Decodes a payload, which has this checksum, into all of `dst`.
+/// Decodes a payload with this checksum, or the elements of a region, into all of `dst`.
 pub fn decompress(
     prepared: &Prepared,
+    region: Option<&Region>,
     checksum: u64,
     payload: &[u8],
     dst: &mut [u8],
     verify: Verify,
     context: &Context,
 ) -> Result<()> {
-    let job = job(prepared, verify, context)?;
-    let sums = prepared.entry.codec.decode(&job, payload, dst)?;
-    check_sums((verify == Verify::Checksum).then_some(sums), payload, checksum)?;
+    let (job, codec) = (job(prepared, verify, context)?, prepared.entry.codec);
+    let sums = match region {
+        None => Some(codec.decode(&job, payload, dst)?).filter(|_| verify == Verify::Checksum),
+        Some(region) => codec.decode_region(&job, payload, &region.folded(prepared.fold, codec.max_rank()), dst)?,
+    };
+    check_sums(sums, payload, checksum)?;
     if prepared.is_swapped() {
         swap_bytes(dst, prepared.array.dtype());
     }

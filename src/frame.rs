@@ -1,82 +1,145 @@
-//! Frames: what they say of themselves, and what must fit together before one is read or written.
+//! Frames: their headers, and the checks before one is read or written.
 
-use gridz_codecs::codec::Promise;
+use crate::context::Context;
+use crate::decompress::{self, Part};
+use crate::detail::{self, PartInfo};
+use crate::memory::{Destination, Source, device_of, start_of};
 use gridz_codecs::codec::registry::{self, Entry, STORED};
+use gridz_codecs::codec::{Detail, Promise};
 use gridz_codecs::error::{Error, ErrorKind, Result};
-use gridz_codecs::format::header::{Header, header_bytes};
+use gridz_codecs::format::header::{Header, MAX_HEADER_BYTES, header_bytes};
 use gridz_codecs::types::Array;
 
-/// Frames begin at multiples of this.
+/// Alignment of frames in a batch.
 pub const FRAME_ALIGNMENT: u64 = 16;
 
-/// What a frame says about itself.
+/// The description of a frame.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FrameInfo {
-    /// The array inside.
+    /// Its array.
     pub array: Array,
     /// Number of the codec that wrote the payload.
     pub codec: u8,
-    /// Its name, if this version has it.
+    /// The codec's name; `None` if this version does not have it.
     pub codec_name: Option<&'static str>,
-    /// Bytes of the whole frame.
+    /// Number of bytes of the whole frame.
     pub frame_bytes: u64,
-    /// What it promises of the elements; `None` if this version does not have the codec.
+    /// The guarantee for its elements; `None` if this version does not have the codec.
     pub promise: Option<Promise>,
 }
 
-/// Whether decompression compares the payload with its checksum.
+/// How decompression checks a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verify {
-    /// Compare.
+    /// Compares checksums.
     Checksum,
-    /// Only check what decoding needs to be safe.
+    /// Checks only what decoding needs to be safe.
     Structure,
 }
 
-/// Bytes of `array` as a `stored` frame: no frame that [`compress`](crate::compress) returns is longer.
+/// Number of bytes of `array` as a `stored` frame. No frame that [`compress`](crate::compress)
+/// returns is longer.
 pub fn stored_bytes(array: &Array) -> u64 {
     header_bytes(array.shape().rank(), 0) as u64 + array.n_bytes()
 }
 
-/// What `frame` is. Reads the header only; the payload may be missing.
-///
-/// # Errors
-/// `Truncated`, `Corrupt` or `UnsupportedFormat` for a header that cannot be used.
-pub fn inspect(frame: &[u8]) -> Result<FrameInfo> {
-    let header = Header::parse(frame)?;
-    let entry = registry::find(header.codec);
-    let payload = frame.get(header.n_bytes()..).unwrap_or_default();
-    Ok(FrameInfo {
-        array: header.array,
-        codec: header.codec,
-        codec_name: entry.map(|entry| entry.name),
-        frame_bytes: header.frame_bytes()?,
-        promise: entry.map(|entry| entry.codec.promise(header.params, payload, header.payload_bytes)),
-    })
+/// A frame in host memory with a valid header, which is checked only once. Its payload may be
+/// damaged, or cut after the bytes that a partial read needs.
+#[derive(Debug, Clone, Copy)]
+pub struct Frame<'a> {
+    pub(super) header: Header<'a>,
+    bytes: &'a [u8],
 }
 
-/// Bytes to allocate for the array in `frame`, which may be damaged or hostile and must not choose that freely: at most what a payload of
-/// its length can expand to, and at most `expected`, the bytes that its owner expects. A `stored` frame may be longer than that, since a
-/// filter that ran before may have made the chunk longer.
+impl<'a> Frame<'a> {
+    /// Reads the header at the start of `bytes`. The payload may be missing.
+    ///
+    /// # Errors
+    /// `Truncated`, `Corrupt` or `UnsupportedFormat` for a header that cannot be used.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self> {
+        Ok(Self { header: Header::parse(bytes)?, bytes })
+    }
+
+    /// The available bytes after the header.
+    pub(super) fn payload(&self) -> &'a [u8] {
+        &self.bytes[self.header.n_bytes()..]
+    }
+
+    /// The frame's description.
+    ///
+    /// # Errors
+    /// `Corrupt` if the frame's length cannot be addressed.
+    pub fn info(&self) -> Result<FrameInfo> {
+        let Header { codec, array, params, payload_bytes, .. } = self.header;
+        let entry = registry::find(codec);
+        Ok(FrameInfo {
+            array,
+            codec,
+            codec_name: entry.map(|entry| entry.name),
+            frame_bytes: self.header.frame_bytes()?,
+            promise: entry.map(|entry| entry.codec.promise(params, self.payload(), payload_bytes)),
+        })
+    }
+
+    /// Number of bytes to allocate for the array. A damaged or hostile frame must not choose that
+    /// freely: the result is at most what a payload of this length can expand to, and at most
+    /// `expected`, the number of bytes that the caller expects. A `stored` frame may exceed
+    /// `expected`, because a filter that ran before may have made the chunk longer.
+    ///
+    /// # Errors
+    /// `Corrupt` if the frame claims more or bytes follow it, `Truncated` if its end is missing,
+    /// `UnsupportedFormat` if its codec is unknown.
+    pub fn array_bytes(&self, expected: Option<u64>) -> Result<u64> {
+        let entry = entry_of(&self.header)?;
+        check_payload(&self.header, self.payload().len() as u64)?;
+        let possible = self.header.payload_bytes.saturating_mul(entry.max_expansion);
+        let limit = match expected {
+            Some(expected) if entry.id != STORED => expected.min(possible),
+            _ => possible,
+        };
+        let n_bytes = self.header.array.n_bytes();
+        if n_bytes > limit {
+            let text = format!("the frame claims an array of {n_bytes} bytes where at most {limit} can be");
+            return Err(Error::corrupt(text));
+        }
+        Ok(n_bytes)
+    }
+
+    /// Describes the part of the frame that a detail selects.
+    ///
+    /// # Errors
+    /// As [`inspect_part`].
+    pub fn part(&self, detail: Detail) -> Result<PartInfo> {
+        Ok(detail::select(self, detail)?.1)
+    }
+
+    /// Decompresses the frame or a part of it.
+    ///
+    /// # Errors
+    /// As [`decompress`](crate::decompress).
+    pub fn decompress<'d>(
+        &self,
+        part: Part,
+        dst: impl Into<Destination<'d>>,
+        verify: Verify,
+        context: &Context,
+    ) -> Result<usize> {
+        let dst = dst.into();
+        let source = Source::Host(self.bytes);
+        let device = context.device_of(&source, &dst)?;
+        decompress::run(self, source, device, part, dst, verify, context)
+    }
+}
+
+/// Describes a frame. Reads only its header; the payload may be missing.
 ///
 /// # Errors
-/// As [`inspect`]; `Corrupt` if the frame asks for more or bytes follow it, `Truncated` if its end is missing, `UnsupportedFormat` if
-/// its codec is unknown.
-pub fn array_bytes(frame: &[u8], expected: Option<u64>) -> Result<u64> {
-    let header = Header::parse(frame)?;
-    let entry = entry_of(&header)?;
-    check_payload(&header, (frame.len() as u64).saturating_sub(header.n_bytes() as u64))?;
-    let possible = header.payload_bytes.saturating_mul(entry.max_expansion);
-    let limit = match expected {
-        Some(expected) if entry.id != STORED => expected.min(possible),
-        _ => possible,
-    };
-    let n_bytes = header.array.n_bytes();
-    if n_bytes > limit {
-        let text = format!("the frame claims an array of {n_bytes} bytes where at most {limit} can be");
-        return Err(Error::corrupt(text));
-    }
-    Ok(n_bytes)
+/// `Truncated`, `Corrupt` or `UnsupportedFormat` for a header that cannot be used; `Device` for
+/// memory of a GPU.
+pub fn inspect<'a>(frame: impl Into<Source<'a>>) -> Result<FrameInfo> {
+    let frame = frame.into();
+    let device = device_of(&frame, &Destination::Host(&mut []))?;
+    Frame::parse(start_of(device, frame, &mut [0; MAX_HEADER_BYTES])?)?.info()
 }
 
 /// The codec of a frame.
@@ -90,7 +153,7 @@ pub(super) fn entry_of(header: &Header) -> Result<&'static Entry> {
     })
 }
 
-/// Whether exactly the frame's payload follows the header.
+/// Checks that exactly the frame's payload follows the header.
 pub(super) fn check_payload(header: &Header, have: u64) -> Result<()> {
     let need = header.payload_bytes;
     if have < need {
@@ -102,7 +165,7 @@ pub(super) fn check_payload(header: &Header, have: u64) -> Result<()> {
     Ok(())
 }
 
-/// Whether a source has the array's bytes.
+/// Checks that a source has the array's length.
 pub(super) fn check_source(array: &Array, have: u64) -> Result<()> {
     let need = array.n_bytes();
     if have != need {
@@ -111,7 +174,7 @@ pub(super) fn check_source(array: &Array, have: u64) -> Result<()> {
     Ok(())
 }
 
-/// Whether a destination has the bytes that are needed.
+/// Checks that a destination is large enough.
 pub(super) fn check_destination(have: u64, need: u64) -> Result<()> {
     if have < need {
         let text = format!("a destination of {have} bytes is too small; {need} are needed");

@@ -267,13 +267,14 @@ fn attack(frame: &[u8], dst: &mut [u8]) -> gridz::Result<usize> {
     let context = serial();
     let (info, n_bytes) = allocated(|| gridz::inspect(frame));
     assert!(n_bytes <= if info.is_ok() { 0 } else { 4096 }, "inspect allocated {n_bytes} bytes: {info:?}");
-    if let Ok(n_bytes) = gridz::array_bytes(frame, None) {
+    if let Ok(n_bytes) = gridz::Frame::parse(frame).and_then(|frame| frame.array_bytes(None)) {
         let max_expansion = registry::find(frame[5]).unwrap().max_expansion;
         assert!(n_bytes <= max_expansion * frame.len() as u64, "{n_bytes} bytes justified by {}", frame.len());
     }
     let mut result = None;
     for verify in [Verify::Structure, Verify::Checksum] {
-        let (decoded, n_bytes) = allocated(|| gridz::decompress(frame, dst, verify, &context));
+        let (decoded, n_bytes) =
+            allocated(|| gridz::decompress(frame, gridz::Part::All, &mut *dst, verify, &context));
         assert!(
             n_bytes <= allowance(frame, dst.len()),
             "{n_bytes} bytes allocated for a destination of {} by codec {:?}",
@@ -380,7 +381,15 @@ fn claimed_sizes_allocate_nothing() {
             assert!(attack(&frame, &mut [0; 4096]).is_err());
             // The destination of a region does not limit the claimed size of the whole array.
             let (start, count, mut one, context) = ([0, 0, 5], [1; 3], [0; 4], serial());
-            let decode = || gridz::decompress_region(&frame, &start, &count, &mut one, Verify::Checksum, &context);
+            let decode = || {
+                gridz::decompress(
+                    &frame,
+                    gridz::Part::Region { start: &start, count: &count },
+                    &mut one,
+                    Verify::Checksum,
+                    &context,
+                )
+            };
             let (region, n_bytes) = allocated(decode);
             assert!(
                 region.is_err() && n_bytes <= allowance(&frame, 0),
@@ -388,7 +397,7 @@ fn claimed_sizes_allocate_nothing() {
             );
             for expected in [None, Some(1 << 30)] {
                 let claimed = gridz::inspect(&frame).map_or(u64::MAX, |info| info.array.n_bytes());
-                let n_bytes = gridz::array_bytes(&frame, expected);
+                let n_bytes = gridz::Frame::parse(&frame).and_then(|frame| frame.array_bytes(expected));
                 assert!(n_bytes.is_err() || claimed < 1 << 30, "{extents:?}: {n_bytes:?}");
             }
             n_claims += 1;
@@ -750,7 +759,7 @@ fn resealed(name: &str, level: u16) {
         // The engine returns the decoder's result: so `Decoder::of` is right about reaching the
         // decoder.
         if seed % 16 == 0 {
-            let by_engine = gridz::decompress(&frame, &mut other, Verify::Checksum, &serial());
+            let by_engine = gridz::decompress(&frame, gridz::Part::All, &mut other, Verify::Checksum, &serial());
             assert_eq!(by_engine.map(drop), result.clone().map(drop), "{what}");
         }
         if decoder.shape.n_elements() > 0 {

@@ -37,7 +37,7 @@ fuzz_target!(|data: &[u8]| {
     }
     let info = gridz::inspect(&frame);
     let n_bytes = info.as_ref().map_or(64, |info| info.array.n_bytes());
-    if let Ok(justified) = gridz::array_bytes(&frame, None) {
+    if let Ok(justified) = gridz::Frame::parse(&frame).and_then(|frame| frame.array_bytes(None)) {
         let max_expansion = registry::find(frame[5]).unwrap().max_expansion;
         assert!(justified == n_bytes && justified <= max_expansion * frame.len() as u64);
     }
@@ -45,9 +45,9 @@ fuzz_target!(|data: &[u8]| {
     if n_bytes <= MOST_BYTES && decoder::Decoder::of(&frame).is_ok() {
         REACH.reached();
     }
-    let checked = gridz::decompress(&frame, &mut dst, Verify::Checksum, &SERIAL);
+    let checked = gridz::decompress(&frame, gridz::Part::All, &mut dst, Verify::Checksum, &SERIAL);
     let array = dst.clone();
-    let unchecked = gridz::decompress(&frame, &mut dst, Verify::Structure, &SERIAL);
+    let unchecked = gridz::decompress(&frame, gridz::Part::All, &mut dst, Verify::Structure, &SERIAL);
     for result in [&checked, &unchecked] {
         match result {
             Ok(n) => assert!(*n as u64 == n_bytes && info.as_ref().unwrap().frame_bytes == frame.len() as u64),

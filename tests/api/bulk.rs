@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gridz::device::{Destination, Source};
 use gridz::{Array, ByteOrder, Context, DType, Error, ErrorKind, Prepared, Request, Result, Shape, Verify};
+use gridz::{Destination, Source};
 use gridz_dataset::bulk::{Buffer, ChunkCoder, ChunkStore, Covers, Encoded, Placement, Selection, Transfer};
 use proptest::prelude::*;
 
@@ -88,7 +88,7 @@ impl ChunkCoder for Frames {
     }
 
     fn decode(&self, _: u32, stored: &[u8], chunk: &mut [u8], context: &Context) -> Result<()> {
-        gridz::decompress(stored, chunk, Verify::Checksum, context)?;
+        gridz::decompress(stored, gridz::Part::All, &mut *chunk, Verify::Checksum, context)?;
         self.dawdle(chunk);
         Ok(())
     }
@@ -247,7 +247,7 @@ proptest! {
         // Elements of a chunk outside the dataset are fill values.
         for (first, frame) in &dataset.store.chunks {
             let mut elements = vec![0; 4 * chunk.iter().product::<u64>() as usize];
-            gridz::decompress(frame, &mut elements, Verify::Checksum, &context).unwrap();
+            gridz::decompress(frame, gridz::Part::All, &mut elements, Verify::Checksum, &context).unwrap();
             for (i, element) in elements.as_chunks::<4>().0.iter().enumerate() {
                 let mut rest = i as u64;
                 let is_outside = (0..chunk.len()).rev().any(|axis| {

@@ -400,7 +400,12 @@ fn exchanged_blocks_are_an_error_also_in_regions() {
     // A region read decodes only this block, and the block's check depends on its position.
     let mut part = vec![0; 4];
     let start = [(i as u64) << 12];
-    let result =
-        gridz::decompress_region(&bad, &start, &[1], &mut part, gridz::Verify::Checksum, &Context::default());
+    let result = gridz::decompress(
+        &bad,
+        gridz::Part::Region { start: &start, count: &[1] },
+        &mut part,
+        gridz::Verify::Checksum,
+        &Context::default(),
+    );
     assert_eq!(result.unwrap_err().kind(), ErrorKind::Corrupt);
 }

@@ -3,8 +3,9 @@
 
 use crate::common::generate::{GENERATORS, Input};
 use crate::common::{Tally, assert_same_bytes, cases, compress, lossy_specs, specs, takes};
-use gridz::device::{Chunks, Destination, Source, compress_chunks, decompress_chunks, packed_bound};
+use gridz::device::{Chunks, compress_chunks, decompress_chunks, packed_bound};
 use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Request, Result, Shape, Verify};
+use gridz::{Destination, Source};
 use proptest::prelude::*;
 
 /// Arrays with gaps, and their chunk description and request.

@@ -149,7 +149,8 @@ fn goldens_are_encoded_to_the_same_bytes() {
 #[test]
 fn rejects_are_refused_with_the_right_kind() {
     assert_refused(&folder("v5_reject"), rejects().len(), |frame| {
-        gridz::decompress(frame, &mut vec![0; 1 << 20], Verify::Checksum, &Context::default()).map(|_| ())
+        gridz::decompress(frame, gridz::Part::All, &mut vec![0; 1 << 20], Verify::Checksum, &Context::default())
+            .map(|_| ())
     });
 }
 

@@ -349,10 +349,11 @@ fn grids_of_merged_axes() {
 /// Reads a part from exactly the bytes that it needs; one byte less must fail.
 fn part(frame: &[u8], detail: Detail) -> (PartInfo, Vec<u8>) {
     let read = |frame: &[u8]| -> gridz::Result<(PartInfo, Vec<u8>)> {
-        let info = gridz::inspect_progressive(frame, detail)?;
+        let info = gridz::inspect_part(frame, detail)?;
         let mut dst = vec![0x5a; info.n_bytes as usize];
-        let again = gridz::decompress_progressive(frame, detail, &mut dst, Verify::Checksum, &Context::default())?;
-        assert_eq!(again, info);
+        let n_bytes =
+            gridz::decompress(frame, gridz::Part::Detail(detail), &mut dst, Verify::Checksum, &Context::default())?;
+        assert_eq!(n_bytes as u64, info.n_bytes);
         Ok((info, dst))
     };
     let whole = read(frame).unwrap();
@@ -426,7 +427,7 @@ fn check_parts(array: &Array, raw: &[u8], frame: &[u8], decoded: &[u8], (value, 
     }
     assert_eq!(last, part(frame, Detail::Level(all.n_levels)).0.frame_bytes);
     for detail in [Detail::Level(all.n_levels + 1), Detail::Layers(0), Detail::Layers(all.n_layers + 1)] {
-        let error = gridz::inspect_progressive(frame, detail).unwrap_err();
+        let error = gridz::inspect_part(frame, detail).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     }
 }
@@ -465,7 +466,7 @@ fn each_layer_comes_closer() {
                 assert_same_bytes(&swapped(&part(&frame, Detail::Layers(n_layers)).1), &decoded, "big-endian");
             }
         } else {
-            let error = gridz::inspect_progressive(&frame, Detail::Level(0)).unwrap_err();
+            let error = gridz::inspect_part(&frame, Detail::Level(0)).unwrap_err();
             prop_assert!(error.to_string().contains("multigrid"), "{}", error);
             prop_assert_eq!(error.kind(), ErrorKind::UnsupportedJob);
         }
@@ -561,8 +562,13 @@ fn damage_in_a_part_is_seen() {
             let mut damaged = frame[..n].to_vec();
             damaged[at] ^= 1 << (at % 8);
             let mut dst = vec![0; info.n_bytes as usize];
-            let read =
-                gridz::decompress_progressive(&damaged, detail, &mut dst, Verify::Checksum, &Context::default());
+            let read = gridz::decompress(
+                &damaged,
+                gridz::Part::Detail(detail),
+                &mut dst,
+                Verify::Checksum,
+                &Context::default(),
+            );
             // Blocks of finer grids may be needed only for the bytes of the table.
             assert!(read.is_err() || info.level > 0, "{detail:?}: byte {at} of {n}");
             tally.add("cases");

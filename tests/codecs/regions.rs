@@ -66,7 +66,7 @@ fn regions_are_the_elements_of_the_array() {
         let expected = elements(&whole, &extents, &start, &count, array.element_size() as usize);
         for verify in [Verify::Checksum, Verify::Structure] {
             let mut dst = vec![0xa5; expected.len() + 3];
-            let n = gridz::decompress_region(&frame, &start, &count, &mut dst, verify, &Context::default()).unwrap();
+            let n = gridz::decompress(&frame, gridz::Part::Region { start: &start, count: &count }, &mut dst, verify, &Context::default()).unwrap();
             prop_assert_eq!(n, expected.len());
             assert_same_bytes(&dst[..n], &expected, &format!("{spec:?} {array:?} {start:?} {count:?}"));
             prop_assert_eq!(&dst[n..], [0xa5; 3]);
@@ -88,7 +88,13 @@ fn what_is_no_region_is_refused() {
         let (frame, _) = sample(&spec);
         let mut region = |start: &[u64], count: &[u64], n: usize| {
             let dst = &mut dst[..n];
-            gridz::decompress_region(&frame, start, count, dst, Verify::Checksum, &Context::default())
+            gridz::decompress(
+                &frame,
+                gridz::Part::Region { start: start, count: count },
+                dst,
+                Verify::Checksum,
+                &Context::default(),
+            )
         };
         for (start, count) in [
             (&[0, 0][..], &[1, 1][..]),
@@ -116,10 +122,23 @@ fn only_the_blocks_of_a_region_are_read() {
     let near = elements(&raw, &[40, 50, 60], &[0; 3], &[5; 3], 4);
     let mut dst = vec![0; near.len()];
     let context = Context::default();
-    gridz::decompress_region(&damaged, &[0; 3], &[5; 3], &mut dst, Verify::Checksum, &context).unwrap();
+    gridz::decompress(
+        &damaged,
+        gridz::Part::Region { start: &[0; 3], count: &[5; 3] },
+        &mut dst,
+        Verify::Checksum,
+        &context,
+    )
+    .unwrap();
     assert_same_bytes(&dst, &near, "the near corner");
-    let error = gridz::decompress_region(&damaged, &[39, 49, 59], &[1; 3], &mut dst, Verify::Checksum, &context)
-        .unwrap_err();
+    let error = gridz::decompress(
+        &damaged,
+        gridz::Part::Region { start: &[39, 49, 59], count: &[1; 3] },
+        &mut dst,
+        Verify::Checksum,
+        &context,
+    )
+    .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt);
     assert!(error.context().contains("check"), "{error}");
 }
@@ -138,7 +157,8 @@ fn of_ndzip_all_is_compared_and_little_decoded() {
     let begin = u32::from_le_bytes(frame[header + 24..header + 28].try_into().unwrap()) as usize;
     let read = |frame: &[u8], start: [u64; 3], verify: Verify| {
         let mut dst = vec![0; 4 * 4 * 4 * 4];
-        gridz::decompress_region(frame, &start, &[4; 3], &mut dst, verify, &context).map(|_| dst)
+        gridz::decompress(frame, gridz::Part::Region { start: &start, count: &[4; 3] }, &mut dst, verify, &context)
+            .map(|_| dst)
     };
     let elements = |start: [u64; 3]| elements(&raw, &[32, 32, 40], &start, &[4; 3], 4);
     for (at, far) in [(header + 32 + 4 * begin, [28, 28, 28]), (frame.len() - 1, [28, 28, 36])] {
@@ -172,7 +192,14 @@ fn regions_need_little_memory() {
         let (start, count) = ([1, 1, 0, 1, 2], [299, 2, 2, 5, 3]);
         let expected = elements(&input.bytes(), &[300, 5, 3, 7, 11], &start, &count, 4);
         let mut dst = vec![0; expected.len()];
-        gridz::decompress_region(&frame, &start, &count, &mut dst, Verify::Checksum, &context).unwrap();
+        gridz::decompress(
+            &frame,
+            gridz::Part::Region { start: &start, count: &count },
+            &mut dst,
+            Verify::Checksum,
+            &context,
+        )
+        .unwrap();
         assert_same_bytes(&dst, &expected, &format!("{spec:?}"));
     }
 }
@@ -191,7 +218,14 @@ fn thin_regions_of_high_rank() {
             let expected = elements(&raw, &extents, &start, &count, 4);
             let mut dst = vec![0; expected.len()];
             let context = Context::default();
-            gridz::decompress_region(&frame, &start, &count, &mut dst, Verify::Checksum, &context).unwrap();
+            gridz::decompress(
+                &frame,
+                gridz::Part::Region { start: &start, count: &count },
+                &mut dst,
+                Verify::Checksum,
+                &context,
+            )
+            .unwrap();
             assert_same_bytes(&dst, &expected, &format!("{spec:?} {start:?} {count:?}"));
         }
     }
@@ -213,10 +247,9 @@ fn damaged_frames_are_errors_or_other_elements() {
                     if is_resealed {
                         reseal(&mut damaged);
                     }
-                    let region = gridz::decompress_region(
+                    let region = gridz::decompress(
                         &damaged,
-                        &[5; 3],
-                        &[10, 20, 30],
+                        gridz::Part::Region { start: &[5; 3], count: &[10, 20, 30] },
                         &mut dst,
                         verify,
                         &Context::default(),
@@ -230,8 +263,14 @@ fn damaged_frames_are_errors_or_other_elements() {
                 }
                 let cut = &frame[..at];
                 assert!(
-                    gridz::decompress_region(cut, &[5; 3], &[10, 20, 30], &mut dst, verify, &Context::default())
-                        .is_err()
+                    gridz::decompress(
+                        cut,
+                        gridz::Part::Region { start: &[5; 3], count: &[10, 20, 30] },
+                        &mut dst,
+                        verify,
+                        &Context::default()
+                    )
+                    .is_err()
                 );
             }
         }

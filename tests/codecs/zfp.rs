@@ -235,8 +235,15 @@ fn an_index_that_lies_is_an_error_or_other_elements() {
             repair(frame);
             let rank = extents.len();
             let (start, count) = (vec![1; rank], vec![2; rank]);
-            let whole = gridz::decompress(frame, dst, Verify::Checksum, &context);
-            let part = gridz::decompress_region(frame, &start, &count, dst, Verify::Checksum, &context);
+            let frame = &*frame;
+            let whole = gridz::decompress(frame, gridz::Part::All, &mut *dst, Verify::Checksum, &context);
+            let part = gridz::decompress(
+                frame,
+                gridz::Part::Region { start: &start, count: &count },
+                dst,
+                Verify::Checksum,
+                &context,
+            );
             let _ = gridz::count_blocks(frame, &context);
             for result in [&whole, &part] {
                 assert!(!matches!(result, Err(error) if error.kind() == ErrorKind::Internal), "{result:?}");
@@ -278,7 +285,13 @@ fn parameters_are_checked() {
             let mut damaged = frame.clone();
             damaged[params + i] ^= flip;
             repair(&mut damaged);
-            let result = gridz::decompress(&damaged, &mut [0; 8000], Verify::Checksum, &Context::default());
+            let result = gridz::decompress(
+                &damaged,
+                gridz::Part::All,
+                &mut [0; 8000],
+                Verify::Checksum,
+                &Context::default(),
+            );
             match result {
                 Err(error) if [1, 7, 10, 11].contains(&i) => assert_eq!(error.kind(), ErrorKind::UnsupportedFormat),
                 Err(error) => assert_eq!(error.kind(), ErrorKind::Corrupt, "{i}"),

@@ -210,7 +210,7 @@ pub fn compress(array: &Array, spec: &Request, src: &[u8], context: &Context) ->
 
 pub fn decompress(frame: &[u8], context: &Context) -> gridz::Result<Vec<u8>> {
     let mut dst = vec![0x5a; gridz::inspect(frame)?.array.n_bytes() as usize];
-    let n = gridz::decompress(frame, &mut dst, Verify::Checksum, context)?;
+    let n = gridz::decompress(frame, gridz::Part::All, &mut dst, Verify::Checksum, context)?;
     assert_eq!(n, dst.len());
     Ok(dst)
 }

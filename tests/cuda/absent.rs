@@ -18,7 +18,7 @@ fn round_trip(context: &Context) {
     let mut frame = vec![0; gridz::compress_bound(&array, &Request::default()).unwrap() as usize];
     let n = gridz::compress(&array, &Request::default(), &values, &mut frame, context).unwrap();
     let mut back = vec![0; values.len()];
-    gridz::decompress(&frame[..n], &mut back, Verify::Checksum, context).unwrap();
+    gridz::decompress(&frame[..n], gridz::Part::All, &mut back, Verify::Checksum, context).unwrap();
     assert_eq!(back, values);
 }
 
@@ -60,9 +60,16 @@ fn who_demands_the_gpu_is_told_why_there_is_none() {
         let by_cpu = Context::default().on(Backend::Cpu, None).unwrap();
         let n_bytes = gridz::compress(&array, &request, &values, &mut frame, &by_cpu).unwrap();
         let (frame, mut dst, context) = (&frame[..n_bytes], [0; 64 * 64 * 4], Context::default());
-        let region = gridz::decompress_region(frame, &[0, 0], &[2, 2], &mut dst, Verify::Checksum, &context);
+        let region = gridz::decompress(
+            frame,
+            gridz::Part::Region { start: &[0, 0], count: &[2, 2] },
+            &mut dst,
+            Verify::Checksum,
+            &context,
+        );
         assert_eq!(region.unwrap_err(), error);
-        let part = gridz::decompress_progressive(frame, Detail::Level(1), &mut dst, Verify::Checksum, &context);
+        let part =
+            gridz::decompress(frame, gridz::Part::Detail(Detail::Level(1)), &mut dst, Verify::Checksum, &context);
         assert_eq!(part.unwrap_err(), error);
 
         // The C API reports the error; it does not fall back to the CPU.
@@ -112,7 +119,9 @@ fn a_bad_variable_is_an_error() {
         assert!(error.context().starts_with("GRIDZ_BACKEND=gpu "), "{error}");
         let n = check(&Context::lenient()).unwrap();
         let mut back = [0; 3];
-        let mut read = |context: &Context| gridz::decompress(&frame[..n], &mut back, Verify::Checksum, context);
+        let mut read = |context: &Context| {
+            gridz::decompress(&frame[..n], gridz::Part::All, &mut back, Verify::Checksum, context)
+        };
         assert_eq!(read(&Context::default()).unwrap_err(), error);
         assert_eq!(read(&Context::lenient()).unwrap(), 3);
     });

@@ -9,10 +9,11 @@ use std::ptr;
 use crate::common::skip;
 use crate::mock_cuda::{application_uses, count, with_mock};
 use gridz::device::{
-    self, Batch, BatchMemory, Chunks, Destination, Source, StreamHandle, async_workspace_bytes, compress_async,
-    compress_chunks, decompress_async, decompress_chunks, packed_bound,
+    Batch, BatchMemory, Chunks, StreamHandle, async_workspace_bytes, compress_async, compress_chunks,
+    decompress_async, decompress_chunks, packed_bound,
 };
 use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Result, Shape, Verify};
+use gridz::{Destination, Source};
 use gridz_codecs::settings;
 use gridz_codecs::settings::Backend;
 use gridz_cuda::{Device, DeviceBuffer, DeviceSlice, Stream};
@@ -189,7 +190,7 @@ fn a_context_is_for_its_gpu() {
         assert_error(buffers.compress(&memory, handle(&stream), &on(1)), InvalidArgument, &parts);
         let src = Source::Device(buffers.arrays.slice(0..array().n_bytes()).unwrap());
         let compress = |context: &Context| {
-            device::compress(
+            gridz::compress(
                 &array(),
                 &crate::common::ndzip(),
                 src,
@@ -270,7 +271,7 @@ fn kernels_do_everything() {
                 let src = Source::Device(src.slice(shift..shift + array.n_bytes()).unwrap());
                 let dst = Destination::Device(dst.slice(shift..shift + bound).unwrap());
                 let launches = count(c"launches");
-                device::compress(&array, &crate::common::ndzip(), src, dst, &Context::default()).unwrap();
+                gridz::compress(&array, &crate::common::ndzip(), src, dst, &Context::default()).unwrap();
                 assert_eq!(count(c"launches"), launches + 1, "{array:?}");
             }
         }
@@ -294,7 +295,7 @@ fn large_chunks_are_copied_in_pieces() {
         // The mock's memory is zero, so its kernels seem to decompress zeros.
         let mut back = vec![1; zeros.len()];
         let before = count(c"cuMemcpyDtoHAsync_v2");
-        gridz::decompress(&frame[..n], &mut back, Verify::Checksum, &on(Backend::Cuda)).unwrap();
+        gridz::decompress(&frame[..n], gridz::Part::All, &mut back, Verify::Checksum, &on(Backend::Cuda)).unwrap();
         assert!(back == zeros);
         assert_eq!((count(c"cuMemcpyDtoHAsync_v2") - before, count(c"pinned_buffers")), (1 + 6, 6));
         for name in [c"device_buffers", c"events", c"pushed"] {

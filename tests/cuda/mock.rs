@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 
 use crate::common::skip;
 use crate::mock_cuda::{Args, Info, application_resets, application_uses, count, with_mock};
-use gridz::device::{Destination, Source};
 use gridz::{Array, ByteOrder, Context, DType, Detail, Error, ErrorKind, Request, Result, Shape, Verify};
+use gridz::{Destination, Source};
 use gridz_codecs::settings;
 use gridz_codecs::settings::Backend;
 use gridz_cuda::{
@@ -288,10 +288,17 @@ fn a_required_gpu_does_parts_of_frames() {
             count(c"launches") - before
         };
         let region = |dst: &mut [u8], context: &Context| {
-            gridz::decompress_region(frame, &[1, 2], &[10, 20], dst, Verify::Checksum, context).unwrap();
+            gridz::decompress(
+                frame,
+                gridz::Part::Region { start: &[1, 2], count: &[10, 20] },
+                dst,
+                Verify::Checksum,
+                context,
+            )
+            .unwrap();
         };
         let part = |detail: Detail, dst: &mut [u8], context: &Context| {
-            gridz::decompress_progressive(frame, detail, dst, Verify::Checksum, context).unwrap();
+            gridz::decompress(frame, gridz::Part::Detail(detail), dst, Verify::Checksum, context).unwrap();
         };
         assert_eq!(launches(&mut || region(&mut dst, &by_cpu)), 0);
         let by_gpu = Context::new(Some(1), None).unwrap().on(Backend::Cuda, None).unwrap();
@@ -309,7 +316,7 @@ fn round_trip(context: &Context) -> Result<()> {
     let mut frame = vec![0; gridz::compress_bound(&array, &ndzip)? as usize];
     let n_bytes = gridz::compress(&array, &ndzip, &values, &mut frame, context)?;
     let mut back = vec![0; values.len()];
-    gridz::decompress(&frame[..n_bytes], &mut back, Verify::Checksum, context)?;
+    gridz::decompress(&frame[..n_bytes], gridz::Part::All, &mut back, Verify::Checksum, context)?;
     assert!(back == values);
     Ok(())
 }
@@ -616,7 +623,7 @@ fn no_work_goes_on_behind_a_call_that_fails() {
         let (src, dst) = (stream.alloc(array.n_bytes()).unwrap(), stream.alloc(bound).unwrap());
         let (src, dst) = (Source::Device(src.all()), Destination::Device(dst.all()));
         let required = Context::default().on(Backend::Cuda, None).unwrap();
-        assert_error(gridz::device::compress(&array, &ndzip, src, dst, &required), Gpu, &["MOCK_ERROR_1"]);
+        assert_error(gridz::compress(&array, &ndzip, src, dst, &required), Gpu, &["MOCK_ERROR_1"]);
         assert_eq!((count(c"launches"), count(c"cuStreamSynchronize")), (1, 1));
     });
 }

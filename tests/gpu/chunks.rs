@@ -3,8 +3,9 @@
 
 use std::ffi::CStr;
 
-use gridz::device::{Chunks, Destination, Source, compress_chunks, decompress_chunks, packed_bound};
+use gridz::device::{Chunks, compress_chunks, decompress_chunks, packed_bound};
 use gridz::{ByteOrder, Context, ErrorKind, Mode, Request, Verify};
+use gridz::{Destination, Source};
 use gridz_capi::api::gridz_last_error;
 use gridz_capi::chunks::{gridz_pack_async, gridz_unpack_async};
 use gridz_codecs::settings::{self, Backend};

@@ -57,7 +57,7 @@ fn by_cpu(array: &Array, spec: &Request, frame: &[u8], verify: Verify) -> Option
         return None;
     }
     let mut back = vec![0; array.n_bytes() as usize];
-    gridz::decompress(frame, &mut back, verify, &cpu()).ok().map(|_| back)
+    gridz::decompress(frame, gridz::Part::All, &mut back, verify, &cpu()).ok().map(|_| back)
 }
 
 /// Damages `frame` in one of several ways; it may grow to at most `room` bytes.

@@ -49,7 +49,14 @@ impl Box {
     /// The CPU's result.
     fn by_cpu(&self, frame: &[u8], array: &Array, verify: Verify) -> gridz::Result<Vec<u8>> {
         let mut dst = vec![0; self.n_bytes(array)];
-        gridz::decompress_region(frame, &self.start, &self.count, &mut dst, verify, &cpu()).map(|_| dst)
+        gridz::decompress(
+            frame,
+            gridz::Part::Region { start: &self.start, count: &self.count },
+            &mut dst,
+            verify,
+            &cpu(),
+        )
+        .map(|_| dst)
     }
 
     /// The synchronous call; returns its status.
@@ -252,8 +259,13 @@ fn regions_of_damaged_frames_by(spec: &Request) {
                 let (frame, back) = (Memory::of(&stream, &bad, 0), Memory::new(&stream, n_bytes, 0));
                 let status = part.decompress((frame.ptr(), bad.len()), (back.ptr(), n_bytes), flags);
                 let mut by_cpu = vec![POISON; n_bytes];
-                let expected =
-                    gridz::decompress_region(&bad, &part.start, &part.count, &mut by_cpu, verify, &cpu());
+                let expected = gridz::decompress(
+                    &bad,
+                    gridz::Part::Region { start: &part.start, count: &part.count },
+                    &mut by_cpu,
+                    verify,
+                    &cpu(),
+                );
                 match expected {
                     Ok(n) => {
                         assert_eq!(status, 0, "{what}, {verify:?}, alone");

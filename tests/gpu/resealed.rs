@@ -262,7 +262,7 @@ fn by_cpu(array: &Array, frames: &[Vec<u8>], verify: Verify) -> Vec<Option<Vec<u
             let i = next.fetch_add(1, Ordering::Relaxed);
             let Some(frame) = frames.get(i) else { return done };
             let mut back = vec![0; array.n_bytes() as usize];
-            let result = gridz::decompress(frame, &mut back, verify, &context);
+            let result = gridz::decompress(frame, gridz::Part::All, &mut back, verify, &context);
             done.push((i, result.ok().map(|_| back)));
         }
     };

@@ -13,7 +13,7 @@ use crate::types::{
     gridz_array, gridz_block_counts, gridz_context, gridz_context_options, gridz_frame_info, gridz_options,
     gridz_part_info,
 };
-use gridz::{Context, Request, Verify, device};
+use gridz::{Context, Request, Verify};
 use gridz_codecs::error::{ErrorKind, Result, with_last};
 use gridz_codecs::types::Array;
 
@@ -74,7 +74,7 @@ pub unsafe extern "C" fn gridz_compress(
         };
         let request = &options.request;
         let (src, dst) = buffers;
-        let result = options.with_context(|context| device::compress(&array, request, src, dst, context));
+        let result = options.with_context(|context| gridz::compress(&array, request, src, dst, context));
         deliver(result, n_bytes)
     })
 }
@@ -112,7 +112,8 @@ pub unsafe extern "C" fn gridz_decompress(
             )
         };
         let (frame, dst) = buffers;
-        let result = options.with_context(|context| device::decompress(frame, dst, options.verify, context));
+        let result = options
+            .with_context(|context| gridz::decompress(frame, gridz::Part::All, dst, options.verify, context));
         deliver(result, n_bytes)
     })
 }
@@ -166,8 +167,15 @@ pub unsafe extern "C" fn gridz_decompress_region(
         };
         let (frame, dst) = buffers;
         let [start, count] = [&start[..rank as usize], &count[..rank as usize]];
-        let result = options
-            .with_context(|context| device::decompress_region(frame, start, count, dst, options.verify, context));
+        let result = options.with_context(|context| {
+            gridz::decompress(
+                frame,
+                gridz::Part::Region { start: start, count: count },
+                dst,
+                options.verify,
+                context,
+            )
+        });
         deliver(result, n_bytes)
     })
 }
@@ -214,11 +222,11 @@ pub unsafe extern "C" fn gridz_decompress_progressive(
         let (detail, (frame, dst)) = (convert::detail(detail, value)?, buffers);
         // Filled in before decompression, so that a caller whose destination is too small gets it
         // too.
-        let found = device::inspect_progressive(frame, detail)?;
+        let found = gridz::inspect_part(frame, detail)?;
         let struct_size = info.n_bytes();
         info.write(&convert::part_info(&found, struct_size));
         options.with_context(|context| {
-            device::decompress_progressive(frame, detail, dst, options.verify, context).map(|_| ())
+            gridz::decompress(frame, gridz::Part::Detail(detail), dst, options.verify, context).map(|_| ())
         })
     })
 }
@@ -242,7 +250,7 @@ pub unsafe extern "C" fn gridz_inspect_progressive(
     guard(|| {
         // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (info, frame) = unsafe { (OutStruct::new(info)?, ptr::source("frame", frame, frame_bytes)?) };
-        let found = device::inspect_progressive(frame, convert::detail(detail, value)?)?;
+        let found = gridz::inspect_part(frame, convert::detail(detail, value)?)?;
         let struct_size = info.n_bytes();
         info.write(&convert::part_info(&found, struct_size));
         Ok(())
@@ -263,7 +271,7 @@ pub unsafe extern "C" fn gridz_inspect_blocks(
     guard(|| {
         // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (counts, frame) = unsafe { (OutStruct::new(counts)?, ptr::source("frame", frame, frame_bytes)?) };
-        let found = device::count_blocks(frame, &Context::default())?;
+        let found = gridz::count_blocks(frame, &Context::default())?;
         let struct_size = counts.n_bytes();
         counts.write(&convert::block_counts(&found, struct_size));
         Ok(())
@@ -285,7 +293,7 @@ pub unsafe extern "C" fn gridz_inspect(
     guard(|| {
         // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (info, frame) = unsafe { (OutStruct::new(info)?, ptr::source("frame", frame, frame_bytes)?) };
-        let found = device::inspect(frame)?;
+        let found = gridz::inspect(frame)?;
         let struct_size = info.n_bytes();
         info.write(&convert::frame_info(&found, struct_size));
         Ok(())

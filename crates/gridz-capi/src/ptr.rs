@@ -18,7 +18,8 @@ use crate::types::{
     gridz_frame_info, gridz_h5_function, gridz_h5_options, gridz_h5_part_info, gridz_options, gridz_part_info,
     gridz_progress, gridz_quality_options, gridz_quality_report,
 };
-use gridz::device::{Destination, DeviceSlice, Source, StreamHandle, gpu_of_pointer};
+use gridz::device::{DeviceSlice, StreamHandle, gpu_of_pointer};
+use gridz::{Destination, Source};
 use gridz::{MAX_FILLS, MissingElements};
 use gridz_codecs::error::{Error, Result};
 use gridz_codecs::types::{Array, MAX_RANK};

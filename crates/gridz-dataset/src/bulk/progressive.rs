@@ -13,8 +13,8 @@ use crate::bulk::grid::Grid;
 use crate::bulk::pipeline;
 use crate::bulk::store::{ChunkCoder, ChunkStore, Encoded};
 use crate::bulk::transfer::{Progress, cancelled};
-use gridz::device::Source;
-use gridz::{Context, Detail, Mode, PartInfo, Promise, Verify};
+use gridz::Source;
+use gridz::{Context, Detail, Frame, Mode, PartInfo, Promise, Verify};
 use gridz_codecs::cpu::pool::lock;
 use gridz_codecs::error::{Error, ErrorKind, Result};
 use gridz_codecs::types::Array;
@@ -183,10 +183,11 @@ impl<'a> PartReader<'a> {
         let Some(array) = self.coder.array(mask) else { return Ok(whole(self.coder.promise(mask, first)?)) };
         // A dataset whose elements are arrays has no grid.
         let has_grid = self.grid.level() == 0 || array.shape().rank() as usize == self.grid.chunk().len();
-        if !has_grid || gridz::inspect(first)?.array != *array {
+        let frame = Frame::parse(first)?;
+        if !has_grid || frame.info()?.array != *array {
             return Ok(whole(self.coder.promise(mask, first)?));
         }
-        let part = match gridz::inspect_progressive(first, self.detail) {
+        let part = match frame.part(self.detail) {
             // The codec of the frame does not support parts.
             Err(error) if error.kind() == ErrorKind::UnsupportedJob => {
                 return Ok(whole(self.coder.promise(mask, first)?));
@@ -236,12 +237,12 @@ impl<'a> PartReader<'a> {
         };
         let extents = part.shape.extents();
         if self.grid.level() == 0 || extents == self.grid.selection().chunk() {
-            return gridz::decompress_progressive(encoded, self.detail, grid, verify, context).map(|_| ());
+            return gridz::decompress(encoded, gridz::Part::Detail(self.detail), grid, verify, context).map(|_| ());
         }
         // No more bytes than the chunk has: `plan` has checked that the frame holds the chunk's
         // array.
         let mut nodes = Buffer::new(part.n_bytes as usize)?;
-        gridz::decompress_progressive(encoded, self.detail, nodes.bytes(), verify, context)?;
+        gridz::decompress(encoded, gridz::Part::Detail(self.detail), nodes.bytes(), verify, context)?;
         self.grid.unmerge(nodes.bytes(), extents, size, grid)
     }
 

@@ -2,7 +2,8 @@
 
 use crate::bulk::buffer::Buffer;
 use gridz::Context;
-use gridz::device::{DeviceSlice, Source};
+use gridz::Source;
+use gridz::device::DeviceSlice;
 use gridz_codecs::error::Result;
 
 /// Description of the encoded bytes of a chunk in a store.

@@ -23,8 +23,8 @@ use crate::bulk::{
     Buffer, ChunkCoder, ChunkStore, Covers, Encoded, Part, Placement, Progress, Selection, SharedBytes, Transfer,
     cancelled,
 };
-use gridz::device::{Destination, Source};
 use gridz::{Context, Verify};
+use gridz::{Destination, Source};
 use gridz_codecs::error::{Error, ErrorKind, Result};
 use gridz_codecs::format::header::MAX_HEADER_BYTES;
 use gridz_codecs::settings::{self, LogLevel};

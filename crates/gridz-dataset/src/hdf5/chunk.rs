@@ -11,8 +11,9 @@ use super::dl::PipelineEntry;
 use super::filter::{FILTER_ID, is_plain_bytes};
 use super::shuffle;
 use crate::bulk::{ChunkCoder, FrameCoder};
-use gridz::device::{self, Destination, DeviceSlice, Source};
-use gridz::{Context, Prepared, Promise, Verify};
+use gridz::device::DeviceSlice;
+use gridz::{Context, Frame, Part, Prepared, Promise, Verify};
+use gridz::{Destination, Source};
 use gridz_codecs::error::{Error, Result, try_vec};
 use gridz_codecs::types::Array;
 
@@ -90,11 +91,14 @@ impl ChunkCoder for ChunkFilters {
     }
 
     fn decode_on_device(&self, mask: u32, stored: &[u8], chunk: DeviceSlice, context: &Context) -> Result<bool> {
-        let is_usual = mask == 0
-            && !is_plain_bytes(&gridz::inspect(stored)?.array)
-            && gridz::array_bytes(stored, Some(chunk.n_bytes()))? == chunk.n_bytes();
+        if mask != 0 {
+            return Ok(false);
+        }
+        let frame = Frame::parse(stored)?;
+        let is_array = !is_plain_bytes(&frame.info()?.array);
+        let is_usual = is_array && frame.array_bytes(Some(chunk.n_bytes()))? == chunk.n_bytes();
         if is_usual {
-            device::decompress(Source::Host(stored), Destination::Device(chunk), self.verify, context)?;
+            frame.decompress(Part::All, chunk, self.verify, context)?;
         }
         Ok(is_usual)
     }
@@ -114,17 +118,18 @@ impl ChunkCoder for ChunkFilters {
             chunk.copy_from_slice(stored);
             was_shuffled
         } else {
-            let as_it_came = is_plain_bytes(&gridz::inspect(stored)?.array);
-            let n_bytes = gridz::array_bytes(stored, Some(chunk.len() as u64))?;
-            let is_cut = as_it_came && 0 < n_bytes && n_bytes < chunk.len() as u64;
+            let frame = Frame::parse(stored)?;
+            let is_opaque = is_plain_bytes(&frame.info()?.array);
+            let n_bytes = frame.array_bytes(Some(chunk.len() as u64))?;
+            let is_cut = is_opaque && 0 < n_bytes && n_bytes < chunk.len() as u64;
             if n_bytes != chunk.len() as u64 && !is_cut {
                 return wrong(n_bytes);
             }
             chunk[n_bytes as usize..].fill(0);
-            gridz::decompress(stored, chunk, self.verify, context)?;
+            frame.decompress(Part::All, &mut *chunk, self.verify, context)?;
             // For an array, the filter returns shuffled bytes to HDF5. If HDF5 left out its own
             // shuffle, it uses these bytes as the chunk.
-            if as_it_came { was_shuffled } else { !was_shuffled }
+            if is_opaque { was_shuffled } else { !was_shuffled }
         };
         if let Some(size) = self.shuffle.filter(|_| is_shuffled) {
             let mut before = try_vec(chunk.len(), "a chunk")?;

@@ -23,8 +23,8 @@ use super::dataset::{Before, Dataset};
 use super::dl::{self, Api, Callback};
 use super::{report, shuffle};
 use crate::bulk::{Buffer, FrameBuffer};
-use gridz::device::{Destination, Source};
-use gridz::{Context, Prepared, Request, Verify};
+use gridz::{Context, Frame, Part, Prepared, Request, Verify};
+use gridz::{Destination, Source};
 use gridz_codecs::error::{Error, ErrorKind, Result, guarded};
 use gridz_codecs::settings::{self, Backend, LogLevel};
 use gridz_codecs::types::{Array, DType};
@@ -232,20 +232,21 @@ fn compress(array: &Array, request: &Request, chunk: &[u8]) -> Result<(FrameBuff
 /// Decodes `frame`. Returns a new buffer with the chunk, and the chunk's length.
 fn decode(values: &[u32], frame: &[u8], verify: Verify) -> Result<(Buffer, usize)> {
     // Plain bytes may have any length: `encode` frames a chunk of unexpected length as plain bytes.
-    let as_it_came = is_plain_bytes(&gridz::inspect(frame)?.array);
+    let frame = Frame::parse(frame)?;
+    let is_opaque = is_plain_bytes(&frame.info()?.array);
     let record = match Values::parse(values) {
         Ok(Values::Record(record)) => Some(record),
         Ok(Values::User(_)) => None,
         // HDF5 will unshuffle the result, so it must be shuffled, but these words do not say how.
-        Err(error) if cd::may_be_shuffled(values, &error) && !as_it_came => return Err(error),
+        Err(error) if cd::may_be_shuffled(values, &error) && !is_opaque => return Err(error),
         Err(_) => None,
     };
     let expected = record.map(|record| record.array().n_bytes());
     // A damaged or hostile frame must not determine how much memory is allocated.
-    let n_bytes = gridz::array_bytes(frame, expected)?;
+    let n_bytes = frame.array_bytes(expected)?;
     // libhdf5 before 2.2 treats the result as a whole chunk and would read past the end of a
     // shorter one.
-    let may_vary = record.is_none_or(|record| is_plain_bytes(record.array())) || as_it_came;
+    let may_vary = record.is_none_or(|record| is_plain_bytes(record.array())) || is_opaque;
     if n_bytes == 0 || !(may_vary || Some(n_bytes) == expected) {
         let text = format!("a frame of {n_bytes} bytes in place of a chunk of {}", expected.unwrap_or(0));
         return Err(Error::corrupt(text));
@@ -257,8 +258,8 @@ fn decode(values: &[u32], frame: &[u8], verify: Verify) -> Result<(Buffer, usize
         Some(expected) if expected > n_bytes => Buffer::zeroed(expected as usize)?,
         _ => Buffer::new(n_bytes as usize)?,
     };
-    on_any_backend(|context| gridz::decompress(frame, chunk.bytes(), verify, context))?;
-    if let Some(size) = record.as_ref().and_then(shuffled).filter(|_| !as_it_came) {
+    on_any_backend(|context| frame.decompress(Part::All, chunk.bytes(), verify, context))?;
+    if let Some(size) = record.as_ref().and_then(shuffled).filter(|_| !is_opaque) {
         let mut again = Buffer::new(chunk.bytes().len())?;
         shuffle::shuffle(size, chunk.bytes(), again.bytes());
         chunk = again;

@@ -3,7 +3,7 @@
 
 use super::dl::PipelineEntry;
 use crate::bulk::ChunkCoder;
-use gridz::device::Source;
+use gridz::Source;
 use gridz::{Context, ForeignChunks};
 use gridz_codecs::error::{Error, Result};
 

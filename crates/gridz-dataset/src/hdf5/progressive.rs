@@ -16,8 +16,8 @@ use crate::bulk::{
     Buffer, ChunkCoder, ChunkStore, Encoded, Grid, PartReader, Place, Placement, Progress, ReadAt, Tally, Transfer,
     n_levels,
 };
+use gridz::Destination;
 use gridz::Detail;
-use gridz::device::Destination;
 use gridz_codecs::error::{Error, ErrorKind, Result};
 use gridz_codecs::format::header::MAX_HEADER_BYTES;
 use gridz_codecs::settings::{self, LogLevel};
