@@ -3,12 +3,12 @@
 //! One library is an HDF5 filter plugin, a C library (`gridz.h`) and this crate. A chunk of an array
 //! becomes a *frame* that describes itself and decodes anywhere; see [`mod@format`] for its bytes.
 //!
-//! An [`Array`] says what a chunk is and a [`Request`] what to compress it with, and a [`Context`] brings threads and
-//! memory along. [`compress`] and [`decompress`] do one chunk in host memory; [`Prepared`] does many of one kind, and
-//! [`device`] those in the memory of a GPU.
+//! An [`Array`] describes a chunk, a [`Request`] names the codec and its settings, and a [`Context`]
+//! holds threads and a memory limit. [`compress`] and [`decompress`] process one chunk in host or GPU
+//! memory. [`Prepared`] avoids repeated planning for chunks of one kind, and [`device`] has batches.
 //!
 //! ```
-//! use gridz::{Array, ByteOrder, Context, DType, Request, Shape, Verify};
+//! use gridz::{Array, ByteOrder, Context, DType, Part, Request, Shape, Verify};
 //!
 //! # fn main() -> gridz::Result<()> {
 //! let values: Vec<u8> = (0..40_000u32).flat_map(|i| (i as f32).sqrt().to_le_bytes()).collect();
@@ -20,17 +20,18 @@
 //! frame.truncate(n);
 //!
 //! let mut back = vec![0; gridz::inspect(&frame)?.array.n_bytes() as usize];
-//! gridz::decompress(&frame, &mut back, Verify::Checksum, &context)?;
+//! gridz::decompress(&frame, Part::All, &mut back, Verify::Checksum, &context)?;
 //! assert_eq!(back, values);
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! Modules, each using only those before it: `frame`, `memory` and `backend` know one thing each; [`Prepared`] is the state
-//! of a request that does not depend on the data; `context` holds the caller's threads and settings; `cpu` and `gpu` do the
-//! work (`form`, `launch` and `ferry` for the latter); `chunk`, `region`, `progressive` and `batch` are the calls. `chunks`
-//! handles a `list` of many chunks at once, `by_threads` or `by_lanes`: on GPUs by `lanes`, scheduled by `traffic`, with
-//! `packing`, `pace` and `boxes`. `log` writes the debug lines.
+//! Modules, each using only those before it: `memory`, `backend`; [`Prepared`], the state of a
+//! request that does not depend on the data; `context`, the caller's threads and settings; `cpu` and
+//! `gpu`, the back ends (with `form`, `launch` and `ferry`); `frame`, `compress`, `decompress` and
+//! `detail`, the calls for one frame. `batch` enqueues batches on a stream. `chunks` handles a
+//! `list` of many chunks at once, on CPUs (`by_threads`) or GPUs (`by_lanes`, `lanes`, `traffic`,
+//! `packing`, `pace`, `boxes`). `log` writes the debug lines.
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("gridz is for 64-bit machines: sizes in its format are");

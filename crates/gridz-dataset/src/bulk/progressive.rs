@@ -19,7 +19,7 @@ use gridz_codecs::cpu::pool::lock;
 use gridz_codecs::error::{Error, ErrorKind, Result};
 use gridz_codecs::types::Array;
 
-/// Bytes at the start of a frame that [`engine::inspect_progressive`] needs, without the frame's
+/// Bytes at the start of a frame that [`gridz::inspect_part`] needs, without the frame's
 /// table.
 const HEAD_BYTES: u64 = 4096 - 512;
 /// Elements per table entry, which has eight bytes. A few more bytes for each level fit in the rest
