@@ -13,7 +13,7 @@ use crate::cpu::level::Level;
 use crate::error::{Error, Result, try_vec};
 use crate::stage::entropy::lanes::LANES;
 use crate::stage::entropy::section::{self, Coding};
-use crate::stage::rows::Rows;
+use crate::stage::rows::{Rows, Task, at_level};
 use crate::stage::word::Word;
 
 /// The forms of a list.
@@ -67,8 +67,12 @@ pub struct Writer<'a> {
 
 impl Writer<'_> {
     /// Writes a list. Returns `None` if it does not fit; nothing more may be written then.
-    #[inline(always)]
     pub fn put<W: Word>(&mut self, numbers: &[W]) -> Option<()> {
+        at_level(self.level, Put { writer: self, numbers })
+    }
+
+    #[inline(always)]
+    fn put_inlined<W: Word>(&mut self, numbers: &[W]) -> Option<()> {
         let n = numbers.len();
         if n == 0 {
             return Some(());
@@ -129,6 +133,21 @@ impl Writer<'_> {
         self.out.get_mut(self.n_bytes..end)?[..HEAD].copy_from_slice(&head);
         self.n_bytes = end;
         Some(start..end)
+    }
+}
+
+/// [`Writer::put`], compiled for a level.
+struct Put<'a, 'w, W> {
+    writer: &'a mut Writer<'w>,
+    numbers: &'a [W],
+}
+
+impl<W: Word> Task<u32> for Put<'_, '_, W> {
+    type Output = Option<()>;
+
+    #[inline(always)]
+    fn run<S: Rows<u32>>(self, _: S) -> Option<()> {
+        self.writer.put_inlined(self.numbers)
     }
 }
 

@@ -360,9 +360,9 @@ fn is_zero<W: Word, S: Rows<W>>(s: S, v: &[W], n: usize) -> bool {
 #[derive(Clone, Copy)]
 pub struct Values<W>(pub Option<Quantiser<W>>);
 
-impl<W: Word, S: Rows<W>> Finish<W, S> for Values<W> {
+impl<W: Word> Finish<W> for Values<W> {
     #[inline(always)]
-    fn words(&self, s: S, row: S::Row) -> S::Row {
+    fn words<S: Rows<W>>(&self, s: S, row: S::Row) -> S::Row {
         match &self.0 {
             Some(quantiser) => quantiser.value(s, row),
             None => row,

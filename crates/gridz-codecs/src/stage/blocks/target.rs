@@ -2,7 +2,7 @@
 
 use crate::stage::element::Element;
 use crate::stage::predict::{Plane, Sink};
-use crate::stage::rows::{CACHE_LINE, LANES, RowSink, Rows};
+use crate::stage::rows::{CACHE_LINE, LANES, RowSink, Rows, Task};
 use crate::stage::word::Word;
 
 /// The destination of a block's elements.
@@ -64,6 +64,11 @@ impl Target<'_, '_> {
     /// more row.
     #[inline(always)]
     pub fn store<W: Word, S: Rows<W>>(&mut self, s: S, words: &[W], shape: [usize; 3], element: Element) {
+        s.outlined(Store { target: self, words, shape, element });
+    }
+
+    #[inline(always)]
+    fn store_inlined<W: Word, S: Rows<W>>(&mut self, s: S, words: &[W], shape: [usize; 3], element: Element) {
         // Merge rows and planes that are contiguous in the array, too.
         let [mut nz, mut ny, mut nx] = shape;
         if nx == self.row {
@@ -97,6 +102,23 @@ impl Target<'_, '_> {
     }
 }
 
+/// [`Target::store`] as a task.
+struct Store<'s, 't, 'a, W> {
+    target: &'s mut Target<'t, 'a>,
+    words: &'s [W],
+    shape: [usize; 3],
+    element: Element,
+}
+
+impl<W: Word> Task<W> for Store<'_, '_, '_, W> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Rows<W>>(self, s: S) {
+        self.target.store_inlined(s, self.words, self.shape, self.element);
+    }
+}
+
 /// Writes `n` elements.
 #[inline(always)]
 fn store_row<W: Word, S: Rows<W>>(s: S, words: &[W], n: usize, out: &mut [u8], element: Element) {
@@ -117,17 +139,17 @@ fn store_row<W: Word, S: Rows<W>>(s: S, words: &[W], n: usize, out: &mut [u8], e
 }
 
 /// The last conversion of a block's rows, which results in words.
-pub trait Finish<W: Word, S: Rows<W>> {
+pub trait Finish<W: Word> {
     /// Converts a row to words.
-    fn words(&self, s: S, row: S::Row) -> S::Row;
+    fn words<S: Rows<W>>(&self, s: S, row: S::Row) -> S::Row;
 }
 
 /// Shifts words to the left by this number of bits.
 pub struct Shifted(pub u32);
 
-impl<W: Word, S: Rows<W>> Finish<W, S> for Shifted {
+impl<W: Word> Finish<W> for Shifted {
     #[inline(always)]
-    fn words(&self, s: S, row: S::Row) -> S::Row {
+    fn words<S: Rows<W>>(&self, s: S, row: S::Row) -> S::Row {
         if self.0 > 0 { s.shift_left(row, self.0) } else { row }
     }
 }
@@ -140,7 +162,7 @@ pub struct Line<'a, F> {
     pub finish: F,
 }
 
-impl<W: Word, S: Rows<W>, F: Finish<W, S>> RowSink<W, S> for Line<'_, F> {
+impl<W: Word, S: Rows<W>, F: Finish<W>> RowSink<W, S> for Line<'_, F> {
     #[inline(always)]
     fn take(&mut self, s: S, row: S::Row) {
         let row = self.finish.words(s, row);
@@ -175,7 +197,7 @@ const ROWS_AHEAD: usize = 8;
 /// The same for contiguous lines.
 const LINES_AHEAD: usize = 16;
 
-impl<W: Word, S: Rows<W>, F: Finish<W, S>> Sink<W, S> for Direct<'_, '_, '_, F> {
+impl<W: Word, F: Finish<W>> Sink<W> for Direct<'_, '_, '_, F> {
     type Plane<'p>
         = DirectPlane<'p, F>
     where
@@ -217,9 +239,9 @@ pub struct DirectPlane<'p, F> {
     finish: &'p F,
 }
 
-impl<W: Word, S: Rows<W>, F: Finish<W, S>> Plane<W, S> for DirectPlane<'_, F> {
+impl<W: Word, F: Finish<W>> Plane<W> for DirectPlane<'_, F> {
     #[inline(always)]
-    fn put(&mut self, s: S, y: usize, row: S::Row) {
+    fn put<S: Rows<W>>(&mut self, s: S, y: usize, row: S::Row) {
         let y_ahead = y + self.rows_ahead;
         let at = if y_ahead < self.sy {
             y_ahead * self.row_bytes
@@ -248,7 +270,7 @@ pub struct Buffered<'s, W> {
     pub shape: [usize; 3],
 }
 
-impl<W: Word, S: Rows<W>> Sink<W, S> for Buffered<'_, W> {
+impl<W: Word> Sink<W> for Buffered<'_, W> {
     type Plane<'p>
         = BufferedPlane<'p, W>
     where
@@ -267,9 +289,9 @@ pub struct BufferedPlane<'p, W> {
     sx: usize,
 }
 
-impl<W: Word, S: Rows<W>> Plane<W, S> for BufferedPlane<'_, W> {
+impl<W: Word> Plane<W> for BufferedPlane<'_, W> {
     #[inline(always)]
-    fn put(&mut self, s: S, y: usize, row: S::Row) {
+    fn put<S: Rows<W>>(&mut self, s: S, y: usize, row: S::Row) {
         // The next row overwrites the lanes after this row.
         s.store(row, &mut self.words[y * self.sx..]);
     }

@@ -131,8 +131,12 @@ impl Coding {
     /// Chooses the coding of the first `n` numbers of `rows`: at least one, and at most as many as
     /// `work` has memory for. `rows` consists of whole rows. Afterwards it begins with the numbers
     /// that are coded.
-    #[inline(always)]
     pub fn choose<T: Number>(rows: &mut [T], n: usize, work: &mut Work<T>, level: Level) -> Self {
+        at_level(level, Choose { rows, n, work, level })
+    }
+
+    #[inline(always)]
+    fn choose_inlined<T: Number>(rows: &mut [T], n: usize, work: &mut Work<T>, level: Level) -> Self {
         let n_rows = n.div_ceil(LANES);
         let mut marks = [0u32; MAX_ROWS / 32];
         let mut n_marked = 0;
@@ -253,6 +257,23 @@ impl Coding {
         if self.tail_bits > 0 {
             at_level(level, Tails { numbers: &rows[..self.n_numbers], out: tails });
         }
+    }
+}
+
+/// [`Coding::choose`], compiled for a level.
+struct Choose<'a, T> {
+    rows: &'a mut [T],
+    n: usize,
+    work: &'a mut Work<T>,
+    level: Level,
+}
+
+impl<T: Number> Task<u32> for Choose<'_, T> {
+    type Output = Coding;
+
+    #[inline(always)]
+    fn run<S: Rows<u32>>(self, _: S) -> Coding {
+        Coding::choose_inlined(self.rows, self.n, self.work, self.level)
     }
 }
 

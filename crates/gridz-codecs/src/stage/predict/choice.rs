@@ -1,8 +1,10 @@
 //! Chooses the orders for a block.
 
+use std::marker::PhantomData;
+
 use crate::stage::marks::Marks;
 use crate::stage::predict::{MAX_ORDER, Orders, Prediction, plane_rows};
-use crate::stage::rows::{LANES, Rows, first_lanes};
+use crate::stage::rows::{LANES, Rows, Task, first_lanes};
 use crate::stage::word::Word;
 
 /// If rows are sampled, the index of the first one …
@@ -116,6 +118,26 @@ impl<W: Word> Numbers<'_, W> {
 /// axis.
 #[inline(always)]
 pub fn choose<W: Word, S: Rows<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>, search: bool) -> Prediction<W> {
+    s.outlined(Choose { numbers, search, cost: PhantomData::<C> })
+}
+
+struct Choose<'a, W, C> {
+    numbers: &'a Numbers<'a, W>,
+    search: bool,
+    cost: PhantomData<C>,
+}
+
+impl<W: Word, C: Cost<W>> Task<W> for Choose<'_, W, C> {
+    type Output = Prediction<W>;
+
+    #[inline(always)]
+    fn run<S: Rows<W>>(self, s: S) -> Prediction<W> {
+        choose_inlined::<_, _, C>(s, self.numbers, self.search)
+    }
+}
+
+#[inline(always)]
+fn choose_inlined<W: Word, S: Rows<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>, search: bool) -> Prediction<W> {
     let shape = numbers.shape;
     let order = |n: usize| if n > 1 { 3 } else { 0 };
     let cubic = [order(shape[0]), order(shape[1]), order(shape[2])];
@@ -274,6 +296,27 @@ fn first_costs<W: Word, S: Rows<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>) -> [
 /// zero.
 #[inline(always)]
 fn cost<W: Word, S: Rows<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>, orders: Orders, base: W) -> u64 {
+    s.outlined(Estimate { numbers, orders, base, cost: PhantomData::<C> })
+}
+
+struct Estimate<'a, W, C> {
+    numbers: &'a Numbers<'a, W>,
+    orders: Orders,
+    base: W,
+    cost: PhantomData<C>,
+}
+
+impl<W: Word, C: Cost<W>> Task<W> for Estimate<'_, W, C> {
+    type Output = u64;
+
+    #[inline(always)]
+    fn run<S: Rows<W>>(self, s: S) -> u64 {
+        cost_inlined::<_, _, C>(s, self.numbers, self.orders, self.base)
+    }
+}
+
+#[inline(always)]
+fn cost_inlined<W: Word, S: Rows<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>, orders: Orders, base: W) -> u64 {
     let Numbers { v, shape, .. } = *numbers;
     let [sz, sy, sx] = shape;
     let base = s.splat(base);

@@ -69,7 +69,7 @@ fn work_words([_, sy, _]: [usize; 3], [oz, ..]: Orders) -> usize {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::stage::rows::{Nothing, Portable, RowSink};
+    use crate::stage::rows::{Nothing, Portable, RowSink, Rows};
 
     /// Numbers followed by room for a row.
     pub fn padded<W: Word>(v: &[W]) -> Vec<W> {
@@ -78,7 +78,7 @@ pub mod tests {
 
     struct Collected(Vec<[u32; LANES]>);
 
-    impl Sink<u32, Portable> for Collected {
+    impl Sink<u32> for Collected {
         type Plane<'p> = &'p mut Vec<[u32; LANES]>;
 
         fn plane(&mut self, _: usize) -> Self::Plane<'_> {
@@ -86,9 +86,11 @@ pub mod tests {
         }
     }
 
-    impl Plane<u32, Portable> for &mut Vec<[u32; LANES]> {
-        fn put(&mut self, _: Portable, _: usize, row: [u32; LANES]) {
-            self.push(row);
+    impl Plane<u32> for &mut Vec<[u32; LANES]> {
+        fn put<S: Rows<u32>>(&mut self, s: S, _: usize, row: S::Row) {
+            let mut words = [0; LANES];
+            s.store(row, &mut words);
+            self.push(words);
         }
     }
 

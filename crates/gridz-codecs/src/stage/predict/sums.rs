@@ -2,13 +2,13 @@
 
 use crate::stage::predict::starts::Starts;
 use crate::stage::predict::{MAX_ORDER, Orders, SHORT, plane_rows, strides, work_words};
-use crate::stage::rows::{LANES, RowSink, Rows, first_lanes};
+use crate::stage::rows::{LANES, RowSink, Rows, Task, first_lanes};
 use crate::stage::word::Word;
 
 /// Receives the rows of a block as soon as their numbers are known.
-pub trait Sink<W: Word, S: Rows<W>> {
+pub trait Sink<W: Word> {
     /// A plane of the block.
-    type Plane<'p>: Plane<W, S>
+    type Plane<'p>: Plane<W>
     where
         Self: 'p;
 
@@ -17,10 +17,10 @@ pub trait Sink<W: Word, S: Rows<W>> {
 }
 
 /// Receives the rows of a plane.
-pub trait Plane<W: Word, S: Rows<W>> {
+pub trait Plane<W: Word> {
     /// Takes row y; rows arrive in order. Only as many lanes count as the block's rows have
     /// numbers.
-    fn put(&mut self, s: S, y: usize, row: S::Row);
+    fn put<S: Rows<W>>(&mut self, s: S, y: usize, row: S::Row);
 }
 
 /// Whether [`undo_rows`] can be used. For orders along z it needs planes of whole rows as `work`.
@@ -38,23 +38,43 @@ pub fn undo_rows<W: Word, S: Rows<W>>(
     shape: [usize; 3],
     orders: Orders,
     base: W,
-    sink: &mut impl Sink<W, S>,
+    sink: &mut impl Sink<W>,
 ) {
-    match orders {
-        [0, 0, 0] => sum_rows::<_, _, _, 0, 0, 0>(s, r, work, shape, orders, base, sink),
-        [0, 0, 1] => sum_rows::<_, _, _, 0, 0, 1>(s, r, work, shape, orders, base, sink),
-        [0, 1, 0] => sum_rows::<_, _, _, 0, 1, 0>(s, r, work, shape, orders, base, sink),
-        [0, 1, 1] => sum_rows::<_, _, _, 0, 1, 1>(s, r, work, shape, orders, base, sink),
-        [1, 0, 1] => sum_rows::<_, _, _, 1, 0, 1>(s, r, work, shape, orders, base, sink),
-        [1, 1, 1] => sum_rows::<_, _, _, 1, 1, 1>(s, r, work, shape, orders, base, sink),
-        [0, ..] => sum_rows::<_, _, _, 0, ANY, ANY>(s, r, work, shape, orders, base, sink),
-        _ => sum_rows::<_, _, _, ANY, ANY, ANY>(s, r, work, shape, orders, base, sink),
+    s.outlined(UndoRows { r, work, shape, orders, base, sink });
+}
+
+/// [`undo_rows`] as a task.
+struct UndoRows<'a, W, K> {
+    r: &'a [W],
+    work: &'a mut [W],
+    shape: [usize; 3],
+    orders: Orders,
+    base: W,
+    sink: &'a mut K,
+}
+
+impl<W: Word, K: Sink<W>> Task<W> for UndoRows<'_, W, K> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Rows<W>>(self, s: S) {
+        let Self { r, work, shape, orders, base, sink } = self;
+        match orders {
+            [0, 0, 0] => sum_rows::<_, _, _, 0, 0, 0>(s, r, work, shape, orders, base, sink),
+            [0, 0, 1] => sum_rows::<_, _, _, 0, 0, 1>(s, r, work, shape, orders, base, sink),
+            [0, 1, 0] => sum_rows::<_, _, _, 0, 1, 0>(s, r, work, shape, orders, base, sink),
+            [0, 1, 1] => sum_rows::<_, _, _, 0, 1, 1>(s, r, work, shape, orders, base, sink),
+            [1, 0, 1] => sum_rows::<_, _, _, 1, 0, 1>(s, r, work, shape, orders, base, sink),
+            [1, 1, 1] => sum_rows::<_, _, _, 1, 1, 1>(s, r, work, shape, orders, base, sink),
+            [0, ..] => sum_rows::<_, _, _, 0, ANY, ANY>(s, r, work, shape, orders, base, sink),
+            _ => sum_rows::<_, _, _, ANY, ANY, ANY>(s, r, work, shape, orders, base, sink),
+        }
     }
 }
 
 /// The sums along x, y and z. `Z`, `Y` and `X` are the orders along them, or [`ANY`].
 #[inline(always)]
-fn sum_rows<W: Word, S: Rows<W>, K: Sink<W, S>, const Z: usize, const Y: usize, const X: usize>(
+fn sum_rows<W: Word, S: Rows<W>, K: Sink<W>, const Z: usize, const Y: usize, const X: usize>(
     s: S,
     r: &[W],
     work: &mut [W],

@@ -32,7 +32,7 @@ use relative::Relative;
 pub use uniform::{SPARE_BITS, Uniform, ZONES};
 use whole::Whole;
 
-use crate::stage::rows::{LANES, Portable, Rows, mask_of};
+use crate::stage::rows::{LANES, Portable, Rows, Task, mask_of};
 use crate::stage::word::Word;
 use crate::types::DType;
 
@@ -78,14 +78,9 @@ impl<W: Word> Quantiser<W> {
     pub fn code<S: Rows<W>>(&self, s: S, words: S::Row) -> Coded<S::Row> {
         match self {
             Self::Uniform(uniform) => s.codes(uniform, words),
-            Self::Whole(whole) => {
+            _ => {
                 let mut lanes = lanes_of(s, words);
-                whole.codes(&mut lanes);
-                Coded { codes: s.load(&lanes), are_coded: u32::MAX, are_within: u32::MAX }
-            }
-            Self::Relative(relative) => {
-                let mut lanes = lanes_of(s, words);
-                let are_coded = relative.codes(&mut lanes);
+                let are_coded = s.outlined(Lanes::<_, true> { quantiser: self, lanes: &mut lanes });
                 Coded { codes: s.load(&lanes), are_coded, are_within: are_coded }
             }
         }
@@ -106,17 +101,35 @@ impl<W: Word> Quantiser<W> {
     pub fn value<S: Rows<W>>(&self, s: S, codes: S::Row) -> S::Row {
         match self {
             Self::Uniform(uniform) => s.values(uniform, codes),
-            Self::Whole(whole) => {
+            _ => {
                 let mut lanes = lanes_of(s, codes);
-                whole.values(&mut lanes);
-                s.load(&lanes)
-            }
-            Self::Relative(relative) => {
-                let mut lanes = lanes_of(s, codes);
-                relative.values(&mut lanes);
+                s.outlined(Lanes::<_, false> { quantiser: self, lanes: &mut lanes });
                 s.load(&lanes)
             }
         }
+    }
+}
+
+/// Quantizes a row of words (`CODES`), or turns codes into words, for the quantizers that are not
+/// part of [`Rows`]. Returns the lanes that have a code.
+struct Lanes<'a, W, const CODES: bool> {
+    quantiser: &'a Quantiser<W>,
+    lanes: &'a mut [W; LANES],
+}
+
+impl<W: Word, const CODES: bool> Task<W> for Lanes<'_, W, CODES> {
+    type Output = u32;
+
+    #[inline(always)]
+    fn run<S: Rows<W>>(self, _: S) -> u32 {
+        match self.quantiser {
+            Quantiser::Uniform(_) => unreachable!("part of `Rows`"),
+            Quantiser::Whole(whole) if CODES => whole.codes(self.lanes),
+            Quantiser::Whole(whole) => whole.values(self.lanes),
+            Quantiser::Relative(relative) if CODES => return relative.codes(self.lanes),
+            Quantiser::Relative(relative) => relative.values(self.lanes),
+        }
+        u32::MAX
     }
 }
 

@@ -95,7 +95,7 @@ pub fn at_level<W: RowWord, T: Task<W>>(level: Level, task: T) -> T::Output {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
         CpuLevel::Avx512 => unsafe { simd::with_avx512(task) },
-        _ => task.run(Portable),
+        _ => portable::run(task),
     }
 }
 
@@ -158,6 +158,10 @@ pub trait Rows<W: Word>: Keys {
     type Row: Copy;
     /// Partial sums.
     type Sum: Copy;
+
+    /// Runs a task in a function that all its callers share. All other code is inlined into its
+    /// caller, so a step with several callers is outlined unless it takes less than about 100 ns.
+    fn outlined<T: Task<W>>(self, task: T) -> T::Output;
 
     /// A word in all lanes.
     fn splat(self, word: W) -> Self::Row;

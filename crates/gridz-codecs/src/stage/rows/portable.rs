@@ -1,6 +1,6 @@
 //! Rows as arrays, for every CPU.
 
-use crate::stage::rows::{KEYS, Keys, LANES, Rows, mask_of};
+use crate::stage::rows::{KEYS, Keys, LANES, Rows, Task, mask_of};
 use crate::stage::word::Word;
 
 /// The kind of row that every CPU supports.
@@ -16,6 +16,12 @@ macro_rules! each {
         }
         row
     }};
+}
+
+/// Runs a task in a function of its own.
+#[inline(never)]
+pub fn run<W: Word, T: Task<W>>(task: T) -> T::Output {
+    task.run(Portable)
 }
 
 impl Keys for Portable {
@@ -52,57 +58,74 @@ impl<W: Word> Rows<W> for Portable {
     type Sum = u64;
 
     #[inline(always)]
+    fn outlined<T: Task<W>>(self, task: T) -> T::Output {
+        run(task)
+    }
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn splat(self, word: W) -> Self::Row {
         [word; LANES]
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn load(self, from: &[W]) -> Self::Row {
         *from.first_chunk().expect("a row")
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn store(self, row: Self::Row, to: &mut [W]) {
         *to.first_chunk_mut().expect("room for a row") = row;
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn load_bytes(self, from: &[u8]) -> Self::Row {
         let from = &from[..LANES * W::BYTES];
         each!(i => W::read(&from[i * W::BYTES..]))
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn store_bytes(self, row: Self::Row, to: &mut [u8]) {
         for (word, to) in row.iter().zip(to[..LANES * W::BYTES].chunks_exact_mut(W::BYTES)) {
             word.write(to);
         }
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn plus(self, a: Self::Row, b: Self::Row) -> Self::Row {
         each!(i => a[i].plus(b[i]))
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn minus(self, a: Self::Row, b: Self::Row) -> Self::Row {
         each!(i => a[i].minus(b[i]))
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn and(self, a: Self::Row, b: Self::Row) -> Self::Row {
         each!(i => a[i] & b[i])
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn or(self, a: Self::Row, b: Self::Row) -> Self::Row {
         each!(i => a[i] | b[i])
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn xor(self, a: Self::Row, b: Self::Row) -> Self::Row {
         each!(i => a[i] ^ b[i])
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn times(self, a: Self::Row, factor: W) -> Self::Row {
         each!(i => a[i].times(factor))
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn products(self, a: Self::Row, b: Self::Row) -> Self::Row {
         each!(i => a[i].times(b[i]))
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn shift_left(self, a: Self::Row, n: u32) -> Self::Row {
         each!(i => a[i] << (n / 2) << (n - n / 2))
     }
@@ -110,11 +133,13 @@ impl<W: Word> Rows<W> for Portable {
     fn or_shifted(self, a: Self::Row, b: Self::Row, n: u32) -> Self::Row {
         each!(i => a[i] | b[i] << n)
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn shift_right(self, a: Self::Row, n: u32) -> Self::Row {
         each!(i => a[i] >> n)
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn shift_right_signed(self, a: Self::Row, n: u32) -> Self::Row {
         each!(i => a[i].shift_signed(n))
     }
@@ -128,11 +153,13 @@ impl<W: Word> Rows<W> for Portable {
         let bits = W::from_u64(W::BITS.into());
         each!(i => if n[i] < bits { a[i] >> n[i].to_u64() as u32 } else { W::default() })
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn min_signed(self, a: Self::Row, b: Self::Row) -> Self::Row {
         each!(i => a[i].min_max_signed(b[i]).0)
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn max_signed(self, a: Self::Row, b: Self::Row) -> Self::Row {
         each!(i => a[i].min_max_signed(b[i]).1)
     }
@@ -171,7 +198,8 @@ impl<W: Word> Rows<W> for Portable {
         }
         mask_of(&flags)
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn keep(self, mask: u32, a: Self::Row) -> Self::Row {
         each!(i => if mask >> i & 1 == 1 { a[i] } else { W::default() })
     }
@@ -179,11 +207,13 @@ impl<W: Word> Rows<W> for Portable {
     fn select(self, mask: u32, a: Self::Row, b: Self::Row) -> Self::Row {
         each!(i => if mask >> i & 1 == 1 { a[i] } else { b[i] })
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn predecessors(self, a: Self::Row, before: Self::Row) -> Self::Row {
         each!(i => if i == 0 { before[LANES - 1] } else { a[i - 1] })
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn running_sums(self, a: Self::Row) -> Self::Row {
         let mut sum = W::default();
         each!(i => {
@@ -191,7 +221,8 @@ impl<W: Word> Rows<W> for Portable {
             sum
         })
     }
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn last(self, a: Self::Row) -> Self::Row {
         [a[LANES - 1]; LANES]
     }

@@ -5,7 +5,7 @@
 use std::arch::x86_64::*;
 
 use super::{Token, each, rows};
-use crate::stage::rows::{LANES, LENGTHS, Rows};
+use crate::stage::rows::{LANES, LENGTHS, Rows, Task};
 
 /// Proof that the CPU has the instructions of the level.
 #[derive(Clone, Copy)]
@@ -165,6 +165,12 @@ macro_rules! level {
         impl Rows<$word> for Avx2 {
             type Row = [__m256i; $n];
             type Sum = __m256i;
+
+            #[inline(always)]
+            fn outlined<T: Task<$word>>(self, task: T) -> T::Output {
+                // SAFETY: the token is proof of the instructions.
+                unsafe { super::with_avx2(task) }
+            }
 
             rows! { $word, __m256i, $n, $bytes, _mm256_loadu_si256, _mm256_storeu_si256 }
             each! { splat(word: $word) [__m256i; $n] = $set1(word as _) }

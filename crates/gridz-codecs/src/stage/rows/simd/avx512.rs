@@ -6,7 +6,7 @@ use std::arch::x86_64::*;
 use super::{Token, each, octets, quantise, rows};
 use crate::stage::element::Element;
 use crate::stage::quantise::{Coded, Uniform, lanes_of};
-use crate::stage::rows::{LANES, LENGTHS, OCTETS_ROOM, Rows, first_lanes};
+use crate::stage::rows::{LANES, LENGTHS, OCTETS_ROOM, Rows, Task, first_lanes};
 use crate::stage::word::Word;
 
 /// Proof that the CPU has the instructions of the level.
@@ -287,6 +287,12 @@ macro_rules! level {
         impl Rows<$word> for Avx512 {
             type Row = [__m512i; $n];
             type Sum = __m512i;
+
+            #[inline(always)]
+            fn outlined<T: Task<$word>>(self, task: T) -> T::Output {
+                // SAFETY: the token is proof of the instructions.
+                unsafe { super::with_avx512(task) }
+            }
 
             $($narrow_elements)*
             rows! { $word, __m512i, $n, $bytes, _mm512_loadu_si512, _mm512_storeu_si512 }

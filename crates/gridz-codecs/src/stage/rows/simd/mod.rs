@@ -155,7 +155,8 @@ use each;
 
 macro_rules! level {
     ([$($feature:tt)*] $name:ident, $rows:ident) => {
-        /// Runs a task with rows of the level.
+        /// Runs a task with rows of the level, in a function of its own.
+        #[inline(never)]
         #[target_feature($(enable = $feature),*)]
         pub fn $name<W: SimdWord, T: Task<W>>(task: T) -> T::Output {
             // SAFETY: a call of this function requires the features, which are the level's
