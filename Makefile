@@ -14,6 +14,7 @@ test lint test-unit test-rust test-plugin test-side-by-side test-hosts test-inst
 
 # Everything lands in target/, whatever the caller's cargo settings are.
 export CARGO_TARGET_DIR := $(CURDIR)/target
+export GRIDZ_CUDA_CACHE := $(CURDIR)/target/kernels
 
 LIBRARY := target/release/libgridz.so
 # HDF5 opens every file of a plugin folder whose name begins with "lib", so this one holds nothing else.

@@ -2,14 +2,14 @@
 //!
 //! Every `kernels/<folder>/<name>.cu` becomes one fatbin that the library embeds as `<name>`. This
 //! needs nvcc 13, but neither a GPU nor a driver. Without nvcc, the library works on the CPU only,
-//! and a warning says so. Compiled kernels are cached in the target folder, for other profiles and
-//! later builds.
+//! and a warning says so. Without the feature `cuda` nothing of this happens.
 //!
 //! | variable | values |
 //! |---|---|
 //! | `GRIDZ_CUDA` | `require`: no nvcc is an error; `off`: no kernels, no warning |
 //! | `GRIDZ_CUDA_ARCHS` | `sm_*` and `compute_*` (PTX), or `all`; unset: sm_90 and PTX for the rest |
 //! | `GRIDZ_CUDA_CHECK` | `1`: kernels that spill registers or keep arrays in local memory are an error |
+//! | `GRIDZ_CUDA_CACHE` | folder for compiled kernels, shared by profiles and clones; unset: none is shared |
 //! | `NVCC`, `CUDA_HOME`, `PATH` | location of nvcc; if unset, the one that `make cuda` installs |
 
 use std::env;
@@ -46,14 +46,23 @@ const FOR_TESTS: &str = "selftest";
 /// `fatbin_for_tests.rs`, which `tests/common/selftest.rs` includes.
 fn kernels() -> Result<(), String> {
     println!("cargo:rerun-if-changed=kernels");
-    for name in ["GRIDZ_CUDA", "GRIDZ_CUDA_ARCHS", "GRIDZ_CUDA_CHECK", "NVCC", "NVCC_APPEND_FLAGS", "CUDA_HOME"] {
+    for name in [
+        "GRIDZ_CUDA",
+        "GRIDZ_CUDA_ARCHS",
+        "GRIDZ_CUDA_CHECK",
+        "GRIDZ_CUDA_CACHE",
+        "NVCC",
+        "NVCC_APPEND_FLAGS",
+        "CUDA_HOME",
+    ] {
         println!("cargo:rerun-if-env-changed={name}");
     }
     let out = PathBuf::from(variable("OUT_DIR"));
     let mut for_tests = "None".to_owned();
     let mut fatbins = String::new();
     let mut table = String::new();
-    if let Some(nvcc) = choose_nvcc()? {
+    let nvcc = if env::var_os("CARGO_FEATURE_CUDA").is_some() { choose_nvcc()? } else { None };
+    if let Some(nvcc) = nvcc {
         let sources = sources()?;
         let fatbin_of = |source: &Path| out.join(source.with_extension("fatbin").file_name().unwrap_or_default());
         compile_all(&nvcc, &sources, fatbin_of)?;
@@ -231,8 +240,10 @@ fn kept(nvcc: &Path, source: &Path, args: &[String], fatbin: &Path) -> Result<(P
     for file in files("kernels")?.iter().filter(|file| of_source(file)) {
         (file, fs::read(file).map_err(text)?).hash(&mut hasher);
     }
-    // The fatbin is in target/PROFILE/build/PACKAGE/out.
-    let folder = fatbin.ancestors().nth(5).ok_or("the folder for built files has an odd name")?.join("kernels");
+    let folder = match variable("GRIDZ_CUDA_CACHE") {
+        folder if folder.is_empty() => fatbin.with_file_name("kernels"),
+        folder => PathBuf::from(folder),
+    };
     fs::create_dir_all(&folder).map_err(text)?;
     let name = source.file_stem().unwrap_or_default().to_string_lossy();
     let path = folder.join(format!("{name}-{:016x}.fatbin", hasher.finish()));

@@ -20,6 +20,7 @@ mod regions;
 mod roundtrip;
 mod sparse;
 mod sparse_golden;
+mod toy;
 mod vectors;
 mod zfp;
 mod zfp_blocks;

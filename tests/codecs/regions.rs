@@ -90,7 +90,7 @@ fn what_is_no_region_is_refused() {
             let dst = &mut dst[..n];
             gridz::decompress(
                 &frame,
-                gridz::Part::Region { start: start, count: count },
+                gridz::Part::Region { start, count },
                 dst,
                 Verify::Checksum,
                 &Context::default(),

@@ -168,13 +168,7 @@ pub unsafe extern "C" fn gridz_decompress_region(
         let (frame, dst) = buffers;
         let [start, count] = [&start[..rank as usize], &count[..rank as usize]];
         let result = options.with_context(|context| {
-            gridz::decompress(
-                frame,
-                gridz::Part::Region { start: start, count: count },
-                dst,
-                options.verify,
-                context,
-            )
+            gridz::decompress(frame, gridz::Part::Region { start, count }, dst, options.verify, context)
         });
         deliver(result, n_bytes)
     })

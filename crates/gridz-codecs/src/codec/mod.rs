@@ -4,22 +4,28 @@
 //! It is independent of frames, HDF5 and C. Planning (pure, cheap) is separate from encoding, so a
 //! decoder never needs the writer's heuristics.
 
+#[cfg(feature = "cci")]
 pub mod cci;
 pub mod fill;
 pub mod foreign;
 pub mod gpu;
+#[cfg(feature = "huffman")]
 pub mod huffman;
 mod kept;
 pub mod lorenzo;
 pub mod missing;
 pub mod mode;
+#[cfg(feature = "multigrid")]
 pub mod multigrid;
+#[cfg(feature = "ndzip")]
 pub mod ndzip;
+#[cfg(feature = "quant")]
 pub mod quant;
 pub mod registry;
 pub mod request;
 pub mod stored;
 pub mod terms;
+#[cfg(feature = "zfp")]
 pub mod zfp;
 
 pub use crate::codec::kept::Kept;

@@ -4,7 +4,7 @@ use crate::codec::foreign::Foreign;
 use crate::codec::gpu::GpuCodec;
 use crate::codec::mode::Mode;
 pub use crate::codec::terms::Extra;
-use crate::codec::{Codec, Plan, cci, huffman, lorenzo, multigrid, ndzip, quant, stored, zfp};
+use crate::codec::{Codec, Plan, lorenzo, stored};
 use crate::types::{Array, DType};
 
 /// One codec of this version of gridz.
@@ -130,14 +130,15 @@ pub static CODECS: &[Entry] = &[
         gpu: Some(&stored::Stored),
         ..LOSSLESS
     },
+    #[cfg(feature = "ndzip")]
     Entry {
         id: 1,
         name: "ndzip",
         about: "the published codec for float32 and float64: fastest",
         max_expansion: 64,
         dtypes: &[DType::F32, DType::F64],
-        codec: &ndzip::Ndzip,
-        gpu: Some(&ndzip::Ndzip),
+        codec: &crate::codec::ndzip::Ndzip,
+        gpu: Some(&crate::codec::ndzip::Ndzip),
         ..LOSSLESS
     },
     Entry {
@@ -156,6 +157,7 @@ pub static CODECS: &[Entry] = &[
         gpu: Some(&lorenzo::Lorenzo),
         ..LOSSLESS
     },
+    #[cfg(feature = "quant")]
     Entry {
         id: 3,
         name: "quant",
@@ -171,10 +173,11 @@ pub static CODECS: &[Entry] = &[
         wants_missing: true,
         max_expansion: 1 << 16,
         dtypes: ALL_NUMBERS,
-        codec: &quant::Quant,
-        gpu: Some(&quant::Quant),
+        codec: &crate::codec::quant::Quant,
+        gpu: Some(&crate::codec::quant::Quant),
         ..LOSSLESS
     },
+    #[cfg(feature = "zfp")]
     Entry {
         id: 4,
         name: "zfp",
@@ -182,16 +185,17 @@ pub static CODECS: &[Entry] = &[
         about: "the stream of libzfp, for floats and integers of 32 and 64 bits; drifts where parts are rewritten",
         levels: &[Level { number: 1, name: "fast" }],
         modes: &[Mode::Lossless, Mode::Abs, Mode::Rel, Mode::Rate, Mode::Precision, Mode::Expert],
-        extras: zfp::params::EXTRAS,
+        extras: crate::codec::zfp::params::EXTRAS,
         drifts: true,
         wants_missing: true,
         max_expansion: 16384,
         dtypes: &[DType::I32, DType::I64, DType::F32, DType::F64],
-        codec: &zfp::Zfp,
-        gpu: Some(&zfp::Zfp),
-        foreign: Some(&zfp::Zfp),
+        codec: &crate::codec::zfp::Zfp,
+        gpu: Some(&crate::codec::zfp::Zfp),
+        foreign: Some(&crate::codec::zfp::Zfp),
         ..LOSSLESS
     },
+    #[cfg(feature = "multigrid")]
     Entry {
         id: 5,
         name: "multigrid",
@@ -200,25 +204,27 @@ pub static CODECS: &[Entry] = &[
         about: "floats, predicted from coarser grids of them, within a bound or a mean of squares; drifts where parts are rewritten",
         levels: &[Level { number: 1, name: "fast" }],
         modes: &[Mode::Abs, Mode::Rel, Mode::Rms],
-        extras: multigrid::params::EXTRAS,
+        extras: crate::codec::multigrid::params::EXTRAS,
         drifts: true,
         wants_missing: true,
         max_expansion: 1 << 16,
         dtypes: &[DType::F32, DType::F64],
-        codec: &multigrid::Multigrid,
-        gpu: Some(&multigrid::Multigrid),
+        codec: &crate::codec::multigrid::Multigrid,
+        gpu: Some(&crate::codec::multigrid::Multigrid),
         ..LOSSLESS
     },
+    #[cfg(feature = "huffman")]
     Entry {
         id: 6,
         name: "huffman",
         about: "integers of up to 32 bits, by how often each comes: for data neither smooth nor repeated",
         max_expansion: 10923,
         dtypes: &[DType::U8, DType::U16, DType::U32, DType::I8, DType::I16, DType::I32],
-        codec: &huffman::Huffman,
-        gpu: Some(&huffman::Huffman),
+        codec: &crate::codec::huffman::Huffman,
+        gpu: Some(&crate::codec::huffman::Huffman),
         ..LOSSLESS
     },
+    #[cfg(feature = "cci")]
     Entry {
         id: 7,
         name: "cci",
@@ -226,8 +232,8 @@ pub static CODECS: &[Entry] = &[
         levels: &[Level { number: 2, name: "dense" }, Level { number: 1, name: "fast" }],
         max_expansion: 13108,
         dtypes: &[DType::U32, DType::U64, DType::I32, DType::I64],
-        codec: &cci::Cci,
-        gpu: Some(&cci::Cci),
+        codec: &crate::codec::cci::Cci,
+        gpu: Some(&crate::codec::cci::Cci),
         ..LOSSLESS
     },
 ];

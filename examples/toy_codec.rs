@@ -94,7 +94,7 @@ fn checksum(level: Level, payload: &[u8]) -> Sums {
     summer.sums()
 }
 
-fn main() -> Result<()> {
+pub fn main() -> Result<()> {
     let shape = Shape::new(&[64, 64])?;
     let array = Array::new(DType::U16, ByteOrder::Little, shape)?;
     let raw: Vec<u8> = (0..64 * 64u16).flat_map(|i| (i / 1000).to_le_bytes()).collect();
