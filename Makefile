@@ -229,6 +229,14 @@ release-check: test emulated ## everything that a release needs: all tests in fu
 	cargo publish --dry-run --locked --workspace
 	TEST_KILLS=200 HDF5_PLUGIN_PATH=$(CURDIR)/target/plugin $(PYTHON) -m pytest -q tests/hosts/test_bulk.py -k flushed
 
+# The crates that differ from the last commit.
+CHANGED = $(shell git diff --name-only HEAD -- crates | cut -d/ -f2 | sort -u | sed 's/^/-p /')
+.PHONY: check
+check: need-rust need-test-packages ## during work: formatting, clippy, and the unit tests of the crates that differ from HEAD
+	cargo fmt --all --check
+	GRIDZ_CUDA=off $(CARGO_HDF5) clippy --locked --workspace --all-targets --profile dev-fast -- -D warnings
+	$(if $(CHANGED),GRIDZ_CUDA=off $(CARGO_HDF5) test --locked --profile dev-fast --lib $(CHANGED))
+
 .PHONY: lint
 lint: need-test-packages need-nvcc ## formatting, clippy and documentation, warnings denied
 	@scripts/need_rust.sh clippy rustfmt
