@@ -101,9 +101,15 @@ impl<W: Word> Quantiser<W> {
     pub fn value<S: Rows<W>>(&self, s: S, codes: S::Row) -> S::Row {
         match self {
             Self::Uniform(uniform) => s.values(uniform, codes),
-            _ => {
+            Self::Whole(_) => {
                 let mut lanes = lanes_of(s, codes);
                 s.outlined(Lanes::<_, false> { quantiser: self, lanes: &mut lanes });
+                s.load(&lanes)
+            }
+            // Inlined: a call for each row takes 10 % of decompression.
+            Self::Relative(relative) => {
+                let mut lanes = lanes_of(s, codes);
+                relative.values(&mut lanes);
                 s.load(&lanes)
             }
         }
@@ -123,11 +129,10 @@ impl<W: Word, const CODES: bool> Task<W> for Lanes<'_, W, CODES> {
     #[inline(always)]
     fn run<S: Rows<W>>(self, _: S) -> u32 {
         match self.quantiser {
-            Quantiser::Uniform(_) => unreachable!("part of `Rows`"),
             Quantiser::Whole(whole) if CODES => whole.codes(self.lanes),
             Quantiser::Whole(whole) => whole.values(self.lanes),
             Quantiser::Relative(relative) if CODES => return relative.codes(self.lanes),
-            Quantiser::Relative(relative) => relative.values(self.lanes),
+            Quantiser::Uniform(_) | Quantiser::Relative(_) => unreachable!("inlined into callers"),
         }
         u32::MAX
     }
