@@ -20,12 +20,12 @@ pub enum Attempt<R> {
     /// It is done.
     Done(R),
     /// There are no kernels for it; nothing was done.
-    NotHere(Cow<'static, str>),
+    Unsupported(Cow<'static, str>),
 }
 
 /// Whether this library has a codec's kernels, and this machine a GPU for them. Asks the driver, without making a CUDA
 /// context.
-pub fn has_kernels_here(entry: &Entry) -> bool {
+pub fn gpu_available(entry: &Entry) -> bool {
     let is_usable = || gridz_cuda::gpus().is_ok_and(|gpus| gpus.iter().any(|gpu| gpu.check_usable().is_ok()));
     entry.gpu.is_some() && kernels::find(entry.name).is_ok() && is_usable()
 }
@@ -64,13 +64,13 @@ pub fn for_host_memory<R>(
     threads: usize,
     choose: impl FnOnce(&Settings) -> Result<R>,
 ) -> Result<Option<R>> {
-    let is_wanted = match settings.backend {
+    let use_gpu = match settings.backend {
         Backend::Cpu => false,
         Backend::Cuda => true,
         // A context costs a second and hundreds of megabytes: no program gets one unasked.
         Backend::Auto => raw_bytes >= AUTO_BYTES && threads < AUTO_THREADS && gridz_cuda::is_active(),
     };
-    if !is_wanted {
+    if !use_gpu {
         return Ok(None);
     }
     match choose(settings) {
@@ -113,7 +113,7 @@ pub fn or_cpu<R>(settings: &Settings, attempt: Result<Attempt<R>>) -> Result<Opt
     let is_required = settings.backend == Backend::Cuda;
     match attempt {
         Ok(Attempt::Done(result)) => Ok(Some(result)),
-        Ok(Attempt::NotHere(reason)) => {
+        Ok(Attempt::Unsupported(reason)) => {
             if is_required {
                 settings::warn(&format!(
                     "{reason}; the GPU is required, but the CPU does it (the bytes are the same)"

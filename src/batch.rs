@@ -4,7 +4,7 @@
 use crate::backend::Attempt;
 use crate::context::Context;
 use crate::frame::{FRAME_ALIGNMENT, Verify};
-use crate::launch::{Memory, Procedure};
+use crate::launch::{GpuPlan, LaunchMemory};
 use crate::packing::Packing;
 use crate::prepared::Prepared;
 use gridz_codecs::codec::gpu::Direction;
@@ -258,17 +258,15 @@ impl PreparedBatch {
 
     /// # Errors
     /// `UnsupportedJob` if there are no kernels: there is no way back to the CPU.
-    fn procedure(&self, direction: Direction, verify: Verify) -> Result<Procedure> {
+    fn plan(&self, direction: Direction, verify: Verify) -> Result<GpuPlan> {
         match &self.region {
-            Some(region) => {
-                require(Procedure::region(&self.prepared, region, verify), "use gridz_decompress_region")
-            }
+            Some(region) => require(GpuPlan::region(&self.prepared, region, verify), "use gridz_decompress_region"),
             None => {
                 let remedy = match direction {
                     Direction::Compress => "use gridz_compress, or another codec or level",
                     Direction::Decompress => "use gridz_decompress",
                 };
-                require(Procedure::new(direction, &self.prepared, verify), remedy)
+                require(GpuPlan::new(direction, &self.prepared, verify), remedy)
             }
         }
     }
@@ -291,9 +289,9 @@ fn enqueue(
     let all = check(prepared, memory, statuses, direction)?;
     let (stream, _entered) = open(stream, names(direction).frames, memory.frames, &all, context)?;
     let device = stream.device();
-    let procedure = prepared.procedure(direction, verify)?;
+    let plan = prepared.plan(direction, verify)?;
     let stride = if batch.n_chunks > 1 { batch.array_stride } else { 0 };
-    let launch = procedure.launch(device, batch.n_chunks as u64, memory.arrays.address() | stride)?;
+    let launch = plan.launch(device, batch.n_chunks as u64, memory.arrays.address() | stride)?;
     let need = launch.scratch_bytes();
     let ours;
     let scratch = match memory.workspace {
@@ -309,7 +307,7 @@ fn enqueue(
             ours.all()
         }
     };
-    let memory = Memory {
+    let memory = LaunchMemory {
         arrays: memory.arrays,
         array_stride: batch.array_stride,
         frames: memory.frames,
@@ -384,19 +382,19 @@ pub fn async_workspace_bytes(
     let prepared = Prepared::new(array, request)?;
     // What has been compressed by the CPU alone can be decompressed here.
     let decompress =
-        require(Procedure::new(Direction::Decompress, &prepared, Verify::Checksum), "use gridz_decompress")?;
+        require(GpuPlan::new(Direction::Decompress, &prepared, Verify::Checksum), "use gridz_decompress")?;
     let zeros = vec![0; array.shape().extents().len()];
     let of_region = |count: &[u64]| {
-        let region = Procedure::region(&prepared, &Region::new(array.shape(), &zeros, count)?, Verify::Structure);
+        let region = GpuPlan::region(&prepared, &Region::new(array.shape(), &zeros, count)?, Verify::Structure);
         require(region, "use gridz_decompress_region")
     };
-    let compress = match Procedure::new(Direction::Compress, &prepared, Verify::Checksum) {
-        Attempt::Done(procedure) => Some(procedure),
-        Attempt::NotHere(_) => None,
+    let compress = match GpuPlan::new(Direction::Compress, &prepared, Verify::Checksum) {
+        Attempt::Done(plan) => Some(plan),
+        Attempt::Unsupported(_) => None,
     };
-    let bytes = |procedure: &Procedure| {
+    let bytes = |plan: &GpuPlan| {
         // Nobody knows yet whether the arrays will be aligned.
-        let of = |address| Ok(procedure.launch(stream.device(), n_chunks as u64, address)?.scratch_bytes());
+        let of = |address| Ok(plan.launch(stream.device(), n_chunks as u64, address)?.scratch_bytes());
         Ok(of(0)?.max(of(1)?))
     };
     let mut most = bytes(&decompress)?.max(bytes(&of_region(&zeros)?)?);
@@ -474,10 +472,10 @@ fn not_gpu_memory(name: &str) -> Error {
 
 /// # Errors
 /// `UnsupportedJob` if there are no kernels.
-fn require(attempt: Attempt<Procedure>, remedy: &str) -> Result<Procedure> {
+fn require(attempt: Attempt<GpuPlan>, remedy: &str) -> Result<GpuPlan> {
     match attempt {
-        Attempt::Done(procedure) => Ok(procedure),
-        Attempt::NotHere(reason) => Err(Error::unsupported(format!("{reason}; {remedy}"))),
+        Attempt::Done(plan) => Ok(plan),
+        Attempt::Unsupported(reason) => Err(Error::unsupported(format!("{reason}; {remedy}"))),
     }
 }
 

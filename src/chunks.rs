@@ -3,13 +3,11 @@
 use std::time::Instant;
 
 use crate::backend::{self, Attempt};
-use crate::by_lanes::{by_lanes, from_lanes};
-use crate::by_threads::{by_threads, from_threads};
-
+use crate::chunk_array::{ChunkArray, check_lengths, packed_bytes, to_usize};
+use crate::chunks_cpu::{compress_cpu, decompress_cpu};
+use crate::chunks_gpu::{compress_gpu, decompress_gpu};
 use crate::context::Context;
-use crate::frame::Verify;
-use crate::lanes::most_packed_bytes;
-use crate::list::{Chunks, check_lengths, in_memory, packed_bytes};
+use crate::frame::{Verify, max_packed_bytes};
 use crate::log;
 use crate::memory::{Destination, Source, through_host};
 use crate::prepared::Prepared;
@@ -38,7 +36,7 @@ fn devices_for(
 }
 
 /// What comes of `work` on GPUs, or `None` for the CPU to do it: where there are none, and as [`backend::or_cpu`].
-fn by_any<R>(
+fn on_gpus<R>(
     devices: &[&'static Device],
     settings: &Settings,
     work: impl FnOnce() -> Result<Attempt<R>>,
@@ -46,13 +44,13 @@ fn by_any<R>(
     if devices.is_empty() { Ok(None) } else { backend::or_cpu(settings, work()) }
 }
 
-/// Compresses all chunks of `src`, which has their [`span`](Chunks::span), into packed frames at the start of `dst`, and
+/// Compresses all chunks of `src`, which has their [`span`](ChunkArray::span), into packed frames at the start of `dst`, and
 /// returns where they end. `lengths` gets the bytes of each frame.
 ///
 /// # Errors
 /// `DstTooSmall` if the frames do not fit; as [`compress`](crate::compress).
 pub fn compress_chunks(
-    chunks: &Chunks,
+    chunks: &ChunkArray,
     request: &Request,
     src: Source,
     mut dst: Destination,
@@ -68,16 +66,16 @@ pub fn compress_chunks(
     }
     let (begin, raw_bytes) = (Instant::now(), chunks.n_chunks as u64 * chunks.array.n_bytes());
     let devices = devices_for(memory_of, (&src, &dst), raw_bytes, context)?;
-    let by_gpus = by_any(&devices, settings, || {
-        by_lanes(&devices, chunks, &prepared, src, dst.reborrow(), lengths, context)
+    let by_gpus = on_gpus(&devices, settings, || {
+        compress_gpu(&devices, chunks, &prepared, src, dst.reborrow(), lengths, context)
     })?;
     let (end, by) = match by_gpus {
         Some(end) => (end, log::CUDA),
         None => {
-            let need = most_packed_bytes(&chunks.array) * chunks.n_chunks as u64;
+            let need = max_packed_bytes(&chunks.array) * chunks.n_chunks as u64;
             let need = need.min(dst.n_bytes());
             let work = |src: &[u8], dst: &mut [u8]| {
-                by_threads(chunks, &prepared, src, dst, lengths, context).map(|end| end as usize)
+                compress_cpu(chunks, &prepared, src, dst, lengths, context).map(|end| end as usize)
             };
             (through_host(memory_of, src, dst, need, context, work)? as u64, log::CPU)
         }
@@ -87,13 +85,13 @@ pub fn compress_chunks(
 }
 
 /// Decompresses packed frames of these `lengths`, which together are `frames`, to the chunks of `dst`, which has their
-/// [`span`](Chunks::span).
+/// [`span`](ChunkArray::span).
 ///
 /// # Errors
 /// As [`decompress`](crate::decompress), with the number of the first frame that cannot be decompressed; `InvalidArgument` if a
 /// frame is of another array.
 pub fn decompress_chunks(
-    chunks: &Chunks,
+    chunks: &ChunkArray,
     frames: Source,
     lengths: &[u64],
     mut dst: Destination,
@@ -113,28 +111,28 @@ pub fn decompress_chunks(
     })?;
     let (begin, raw_bytes) = (Instant::now(), chunks.n_chunks as u64 * chunks.array.n_bytes());
     let devices = devices_for(memory_of, (&frames, &dst), raw_bytes, context)?;
-    let by_gpus = by_any(&devices, settings, || {
-        from_lanes(&devices, chunks, frames, lengths, dst.reborrow(), verify, context)
+    let by_gpus = on_gpus(&devices, settings, || {
+        decompress_gpu(&devices, chunks, frames, lengths, dst.reborrow(), verify, context)
     })?;
     let by = match by_gpus {
         Some(()) => log::CUDA,
         None => {
             let work = |frames: &[u8], dst: &mut [u8]| {
-                from_threads(chunks, frames, lengths, dst, verify, context).map(|()| dst.len())
+                decompress_cpu(chunks, frames, lengths, dst, verify, context).map(|()| dst.len())
             };
             match (memory_of, dst) {
                 (Some(device), Destination::Device(dst)) => {
                     // What is between the arrays stays as it is.
-                    let dense = Chunks { stride: chunks.array.n_bytes(), ..*chunks };
+                    let dense = ChunkArray { stride: chunks.array.n_bytes(), ..*chunks };
                     let mut arrays = context.scratch(raw_bytes as usize)?;
                     let work = |frames: &[u8], dst: &mut [u8]| {
-                        from_threads(&dense, frames, lengths, dst, verify, context).map(|()| dst.len())
+                        decompress_cpu(&dense, frames, lengths, dst, verify, context).map(|()| dst.len())
                     };
                     let to = Destination::Host(&mut arrays);
                     through_host(memory_of, frames, to, raw_bytes, context, work)?;
                     let stream = device.stream()?;
                     for i in 0..chunks.n_chunks as u64 {
-                        let array = &arrays[in_memory(dense.span_of(i..i + 1))];
+                        let array = &arrays[to_usize(dense.span_of(i..i + 1))];
                         stream.copy_in(dst.slice(chunks.span_of(i..i + 1))?, array)?;
                     }
                 }

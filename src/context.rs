@@ -37,7 +37,7 @@ pub fn release_caches() {
 }
 
 /// What threads that work side by side may take, where nobody has set a limit: else they do one thing together.
-const MOST_OF_THREADS: u64 = 4 << 30;
+const DEFAULT_PARALLEL_BYTES: u64 = 4 << 30;
 
 /// Resources of a caller: threads and memory. `Default` means the pool of the process and no limit.
 /// May be used from several threads at once.
@@ -176,7 +176,7 @@ impl Context {
 
     /// Whether so many bytes may be allocated by all threads together.
     pub(super) fn affords(&self, n_bytes: u64) -> bool {
-        n_bytes <= self.memory_limit.unwrap_or(MOST_OF_THREADS)
+        n_bytes <= self.memory_limit.unwrap_or(DEFAULT_PARALLEL_BYTES)
     }
 
     /// Working memory, zeroed.

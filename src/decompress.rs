@@ -6,7 +6,7 @@ use crate::backend::{self, Attempt};
 use crate::context::Context;
 use crate::detail;
 use crate::frame::{Frame, Verify, check_destination, check_payload, entry_of};
-use crate::launch::Procedure;
+use crate::launch::GpuPlan;
 use crate::memory::{Destination, Source, start_of, through_host};
 use crate::prepared::Prepared;
 use crate::{cpu, gpu, log};
@@ -116,11 +116,11 @@ pub(super) fn run(
     let attempt = match device {
         None => Ok(None),
         Some(device) => {
-            let procedure: Attempt<Procedure> = match &region {
-                None => Procedure::new(Direction::Decompress, &prepared, verify),
-                Some(region) => Procedure::region(&prepared, region, verify),
+            let plan: Attempt<GpuPlan> = match &region {
+                None => GpuPlan::new(Direction::Decompress, &prepared, verify),
+                Some(region) => GpuPlan::region(&prepared, region, verify),
             };
-            let attempt = gpu::decompress(device, procedure, source, dst.reborrow(), n_bytes, context);
+            let attempt = gpu::decompress(device, plan, source, dst.reborrow(), n_bytes, context);
             backend::or_cpu(settings, attempt)
         }
     };

@@ -18,9 +18,9 @@ use gridz_codecs::types::Shape;
 use gridz_cuda::Device;
 
 /// Number of bytes to download first of a frame in memory of a GPU: more than a head has. If they
-/// are too few, `LONGER` times as many are downloaded.
+/// are too few, `GROWTH` times as many are downloaded.
 const START_BYTES: usize = 4096;
-const LONGER: usize = 16;
+const GROWTH: usize = 16;
 
 /// The description of a part of a frame.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -112,7 +112,7 @@ fn inspect_start(device: Option<&'static Device>, frame: Source, detail: Detail)
         if !is_short || start.len() as u64 >= frame.n_bytes() {
             return found;
         }
-        let longer = (start.len() * LONGER).min(frame.n_bytes() as usize);
+        let longer = (start.len() * GROWTH).min(frame.n_bytes() as usize);
         start =
             u8::new_vec_zeroed(longer).map_err(|_| Error::out_of_memory(longer as u64, "the start of a frame"))?;
     }
@@ -160,7 +160,7 @@ pub(super) fn run(
     }
     if settings.backend == Backend::Cuda {
         let reason = "there are no kernels for levels and layers of a frame";
-        backend::or_cpu(settings, Ok(Attempt::<()>::NotHere(reason.into())))?;
+        backend::or_cpu(settings, Ok(Attempt::<()>::Unsupported(reason.into())))?;
     }
     let header = &frame.header;
     let work = |frame: &[u8], dst: &mut [u8]| {

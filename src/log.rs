@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::lanes::Busy;
-use crate::pace::Pace;
+use crate::batch_sizer::BatchSizer;
+use crate::pipeline::StreamTimes;
 use gridz_codecs::settings::{self, LogLevel};
 use gridz_codecs::types::Array;
 
@@ -29,18 +29,18 @@ pub fn chunks(done: &str, n_chunks: usize, (from, to): (u64, u64), begin: Instan
 }
 
 /// One line for how many of the chunks others did beside.
-pub fn also(backend: &str, n_chunks: u64) {
+pub fn cpu_help(backend: &str, n_chunks: u64) {
     settings::log(LogLevel::Debug, || format!("{n_chunks} of the chunks by {backend}"));
 }
 
 /// One line for how long each lane's streams worked, and the size of the batches at the end.
-pub fn busy(lanes: impl Iterator<Item = Busy>, pace: &Pace) {
+pub fn stream_times(pipelines: impl Iterator<Item = StreamTimes>, sizer: &BatchSizer) {
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
-    for Busy { bring, work, fetch } in lanes {
+    for StreamTimes { upload, compute, download } in pipelines {
         settings::log(LogLevel::Debug, || {
-            let (bring, work, fetch, n) = (ms(bring), ms(work), ms(fetch), pace.n_chunks());
+            let (upload, compute, download, n) = (ms(upload), ms(compute), ms(download), sizer.n_chunks());
             format!(
-                "copies to the GPU {bring:.3} ms, kernels {work:.3} ms, copies back {fetch:.3} ms; {n} chunks a batch"
+                "copies to the GPU {upload:.3} ms, kernels {compute:.3} ms, copies back {download:.3} ms; {n} chunks a batch"
             )
         });
     }

@@ -3,14 +3,13 @@
 
 use std::ops::Range;
 
-use crate::frame::FRAME_ALIGNMENT;
-use crate::lanes::most_packed_bytes;
+use crate::frame::{FRAME_ALIGNMENT, max_packed_bytes};
 use gridz_codecs::error::{Error, ErrorKind, Result};
 use gridz_codecs::types::Array;
 
-/// Chunks of one type and shape: chunk `i` is `i * stride` bytes behind the first.
+/// ChunkArray of one type and shape: chunk `i` is `i * stride` bytes behind the first.
 #[derive(Debug, Clone, Copy)]
-pub struct Chunks {
+pub struct ChunkArray {
     /// What each chunk is.
     pub array: Array,
     /// How many there are.
@@ -30,13 +29,13 @@ pub fn packed_bytes(lengths: &[u64]) -> Option<u64> {
 /// # Errors
 /// `InvalidArgument` if so many bytes cannot be addressed.
 pub fn packed_bound(array: &Array, n_chunks: usize) -> Result<u64> {
-    let each = most_packed_bytes(array);
+    let each = max_packed_bytes(array);
     each.checked_mul(n_chunks as u64).filter(|&n_bytes| isize::try_from(n_bytes).is_ok()).ok_or_else(|| {
         Error::invalid(format!("{n_chunks} chunks of {} bytes cannot be addressed", array.n_bytes()))
     })
 }
 
-impl Chunks {
+impl ChunkArray {
     /// Bytes from the first array to the end of the last.
     ///
     /// # Errors
@@ -67,8 +66,8 @@ impl Chunks {
     }
 
     /// Where an array is in the host's memory.
-    pub fn place(&self, i: usize) -> Range<usize> {
-        in_memory(self.span_of(i as u64..i as u64 + 1))
+    pub fn host_range(&self, i: usize) -> Range<usize> {
+        to_usize(self.span_of(i as u64..i as u64 + 1))
     }
 
     /// Calls `each` for what the `n_bytes` bytes from `at` on of the arrays, one behind the other from chunk `first` on,
@@ -79,8 +78,8 @@ impl Chunks {
         while done < n_bytes {
             let (i, within) = ((at + done) / array_bytes, (at + done) % array_bytes);
             let n = if self.is_dense() { n_bytes } else { (array_bytes - within).min(n_bytes - done) };
-            let place = (first as usize + i) * step + within;
-            each(place..place + n, done..done + n);
+            let start = (first as usize + i) * step + within;
+            each(start..start + n, done..done + n);
             done += n;
         }
     }
@@ -92,27 +91,27 @@ impl Chunks {
 }
 
 pub fn too_small(have: u64, array: &Array, n_chunks: usize) -> Error {
-    let need = most_packed_bytes(array).saturating_mul(n_chunks as u64);
+    let need = max_packed_bytes(array).saturating_mul(n_chunks as u64);
     let text = format!("a destination of {have} bytes is too small; {need} are enough for any values");
     Error::new(ErrorKind::DstTooSmall { need }, text)
 }
 
-pub fn check_lengths(chunks: &Chunks, lengths: &[u64]) -> Result<()> {
+pub fn check_lengths(chunks: &ChunkArray, lengths: &[u64]) -> Result<()> {
     match lengths.len() == chunks.n_chunks {
         true => Ok(()),
         false => Err(Error::invalid(format!("{} lengths for {} frames", lengths.len(), chunks.n_chunks))),
     }
 }
 
-pub fn of_frame(i: usize, error: &Error) -> Error {
+pub fn frame_error(i: usize, error: &Error) -> Error {
     Error::new(error.kind(), format!("frame {i}: {}", error.context()))
 }
 
-pub fn other_array(have: &Array, want: &Array) -> Error {
+pub fn array_mismatch(have: &Array, want: &Array) -> Error {
     Error::invalid(format!("it is of another array: {have:?} where {want:?} is wanted"))
 }
 
 /// A range of bytes of the host's memory.
-pub fn in_memory(range: Range<u64>) -> Range<usize> {
+pub fn to_usize(range: Range<u64>) -> Range<usize> {
     range.start as usize..range.end as usize
 }

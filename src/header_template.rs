@@ -11,7 +11,7 @@ gridz_codecs::kernel_struct! {
     /// The header that all frames of a launch with the same codec have in common, and what a kernel needs to
     /// complete it (`FrameForm` in `kernels/common/types.cuh`). The CRC is linear: each bit of the payload's
     /// fields flips it by a pattern that does not depend on the others.
-    pub struct FrameForm, size 1080 {
+    pub struct HeaderTemplate, size 1080 {
         /// Bytes of the header.
         pub n_bytes: u32,
         /// CRC-32C of `words`.
@@ -23,7 +23,7 @@ gridz_codecs::kernel_struct! {
     }
 }
 
-impl FrameForm {
+impl HeaderTemplate {
     /// The form of headers like `header`, whatever payload that has.
     pub fn new(header: &Header) -> Self {
         let mut bytes = [0; MAX_HEADER_BYTES];
@@ -71,16 +71,16 @@ mod tests {
         [header(0, &[]), header(3, &[]), header(4, &PARAMS[..5]), header(32, &PARAMS)]
     }
 
-    fn bytes_of(form: &FrameForm) -> Vec<u8> {
-        form.words.iter().flat_map(|word| word.to_le_bytes()).take(form.n_bytes as usize).collect()
+    fn bytes_of(template: &HeaderTemplate) -> Vec<u8> {
+        template.words.iter().flat_map(|word| word.to_le_bytes()).take(template.n_bytes as usize).collect()
     }
 
     /// As a kernel does it.
-    fn complete(form: &FrameForm, payload_bytes: u64, payload_checksum: u64) -> Vec<u8> {
+    fn complete(template: &HeaderTemplate, payload_bytes: u64, payload_checksum: u64) -> Vec<u8> {
         let fields = u128::from(payload_bytes) | u128::from(payload_checksum) << 64;
-        let flips = (0..FIELD_BITS).filter(|i| fields >> i & 1 == 1).map(|i| form.crc_of_bit[i]);
-        let crc = flips.fold(form.crc, |crc, flip| crc ^ flip);
-        let mut bytes = bytes_of(form);
+        let flips = (0..FIELD_BITS).filter(|i| fields >> i & 1 == 1).map(|i| template.crc_of_bit[i]);
+        let crc = flips.fold(template.crc, |crc, flip| crc ^ flip);
+        let mut bytes = bytes_of(template);
         bytes[PAYLOAD_FIELDS].copy_from_slice(&fields.to_le_bytes());
         bytes[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
         bytes
@@ -89,13 +89,13 @@ mod tests {
     #[test]
     fn each_bit_flips_what_the_definition_says() {
         for header in headers() {
-            let form = FrameForm::new(&header);
-            let bytes = bytes_of(&form);
-            assert_eq!(form.crc, crc32c::crc32c(&bytes));
+            let template = HeaderTemplate::new(&header);
+            let bytes = bytes_of(&template);
+            assert_eq!(template.crc, crc32c::crc32c(&bytes));
             for i in 0..FIELD_BITS {
                 let mut flipped = bytes.clone();
                 flipped[PAYLOAD_FIELDS.start + i / 8] ^= 1 << (i % 8);
-                assert_eq!(form.crc_of_bit[i], crc32c::crc32c(&flipped) ^ form.crc, "bit {i}");
+                assert_eq!(template.crc_of_bit[i], crc32c::crc32c(&flipped) ^ template.crc, "bit {i}");
             }
         }
     }
@@ -110,25 +110,25 @@ mod tests {
             random
         };
         for header in headers() {
-            let form = FrameForm::new(&header);
+            let template = HeaderTemplate::new(&header);
             for (payload_bytes, payload_checksum) in
                 (0..100).map(|_| (next(), next())).chain([(0, 0), (u64::MAX, 1)])
             {
                 let mut emitted = vec![0; header.n_bytes()];
                 Header { payload_bytes, payload_checksum, ..header }.emit(&mut emitted);
-                assert_eq!(complete(&form, payload_bytes, payload_checksum), emitted);
+                assert_eq!(complete(&template, payload_bytes, payload_checksum), emitted);
             }
         }
     }
 
     #[test]
     fn kernels_find_the_fields_where_they_look() {
-        assert_eq!(std::mem::offset_of!(FrameForm, words), 520);
-        let form = FrameForm::new(&header(3, &[]));
+        assert_eq!(std::mem::offset_of!(HeaderTemplate, words), 520);
+        let template = HeaderTemplate::new(&header(3, &[]));
         assert_eq!(
-            (form.n_bytes, form.words[0].to_le_bytes(), form.words[16..].iter().sum::<u32>()),
+            (template.n_bytes, template.words[0].to_le_bytes(), template.words[16..].iter().sum::<u32>()),
             (64, *b"GRDZ", 0)
         );
-        assert_eq!(form.as_bytes().len(), 1080);
+        assert_eq!(template.as_bytes().len(), 1080);
     }
 }

@@ -1,0 +1,340 @@
+//! Copies between the GPU and memory that is not pinned.
+//!
+//! The driver copies such memory with one thread. Here pinned buffers go to and fro: all workers fill and drain them, a job
+//! each, and the calling thread, which alone talks to the driver, sends them off. Boats are few, and so stay in the CPU's
+//! cache: memory is read once, or written once. Both directions go at the same time, because the bus has a lane for each.
+#![allow(unsafe_code, reason = "gives memory to streams, and parts of it to several threads")]
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use gridz_codecs::cpu::pool::{Pool, lock};
+use gridz_codecs::cpu::shared::SharedBytes;
+use gridz_codecs::error::{Error, Result};
+use gridz_cuda::{Device, DeviceBuffer, DeviceSlice, Event, PinnedBuffer, Stream, is_pinned};
+
+/// Bytes of a buffer: shorter copies are slower on the bus.
+const BUFFER_BYTES: usize = 8 << 20;
+/// Boats for each direction.
+const N_BUFFERS: usize = 6;
+/// What a worker loads or unloads at a time.
+const JOB_BYTES: usize = 256 << 10;
+
+/// What goes to the GPU: `fill` writes the bytes from some byte on.
+pub struct Upload<'a> {
+    /// Where it goes.
+    pub dst: DeviceSlice<'a>,
+    /// The stream for whose work it is.
+    pub stream: &'a Stream<'a>,
+    /// Called by several threads, once for every part.
+    pub fill: &'a (dyn Fn(usize, &mut [u8]) + Sync),
+}
+
+/// What comes from the GPU, where it is there: `drain` gets the bytes from some byte on.
+pub struct Download<'a> {
+    /// Where it is.
+    pub src: DeviceSlice<'a>,
+    /// A stream that is free.
+    pub stream: &'a Stream<'a>,
+    /// Called by several threads, once for every part.
+    pub drain: &'a (dyn Fn(usize, &[u8]) + Sync),
+}
+
+/// Pinned memory that goes to and fro.
+struct StagingBuffer {
+    pinned: PinnedBuffer,
+    completed: Event,
+    /// It left, and nobody has seen it arrive.
+    in_flight: bool,
+}
+
+impl StagingBuffer {
+    fn new(device: &'static Device) -> Result<Self> {
+        Ok(Self { pinned: device.pinned(BUFFER_BYTES)?, completed: device.event()?, in_flight: false })
+    }
+}
+
+impl Drop for StagingBuffer {
+    fn drop(&mut self) {
+        if self.in_flight {
+            // If it fails, nothing goes on all the same.
+            let _ = self.completed.synchronize();
+        }
+    }
+}
+
+/// What a worker does: it loads or unloads some bytes of a buffer's.
+struct CopyJob {
+    is_upload: bool,
+    buffer: usize,
+    /// Of the buffer's memory, and of all.
+    bytes: Range<usize>,
+    at: usize,
+}
+
+/// CopyJobs that wait for a worker, and how many of each buffer's are not done.
+#[derive(Default)]
+struct CopyJobs {
+    queue: Mutex<VecDeque<CopyJob>>,
+    upload: [AtomicUsize; N_BUFFERS],
+    download: [AtomicUsize; N_BUFFERS],
+    /// A worker has panicked.
+    is_poisoned: AtomicBool,
+}
+
+/// Tells, unless it is forgotten, that a worker has panicked.
+struct PoisonOnPanic<'a>(&'a AtomicBool);
+
+impl Drop for PoisonOnPanic<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl CopyJobs {
+    fn pending(&self, is_upload: bool, buffer: usize) -> &AtomicUsize {
+        if is_upload { &self.upload[buffer] } else { &self.download[buffer] }
+    }
+
+    /// Adds those of the buffer that has these bytes of all.
+    fn push(&self, is_upload: bool, buffer: usize, all: Range<usize>, call_worker: &dyn Fn()) {
+        let n_jobs = all.len().div_ceil(JOB_BYTES);
+        self.pending(is_upload, buffer).store(n_jobs, Ordering::Relaxed);
+        for i in 0..n_jobs {
+            let bytes = i * JOB_BYTES..((i + 1) * JOB_BYTES).min(all.len());
+            let job = CopyJob { is_upload, buffer, at: all.start + bytes.start, bytes };
+            lock(&self.queue).push_back(job);
+            call_worker();
+        }
+    }
+
+    /// Does one with what loads and unloads, if there is one.
+    fn run_one(&self, fill: impl Fn(&CopyJob), drain: impl Fn(&CopyJob)) -> bool {
+        let next = lock(&self.queue).pop_front();
+        let Some(job) = next else { return false };
+        let poison_on_panic = PoisonOnPanic(&self.is_poisoned);
+        if job.is_upload {
+            fill(&job)
+        } else {
+            drain(&job)
+        }
+        std::mem::forget(poison_on_panic);
+        // What it has written is there for who sees this.
+        self.pending(job.is_upload, job.buffer).fetch_sub(1, Ordering::Release);
+        true
+    }
+
+    fn are_done(&self, is_upload: bool, buffer: usize) -> bool {
+        self.pending(is_upload, buffer).load(Ordering::Acquire) == 0
+    }
+}
+
+/// Bytes of the buffer number `i` of a crossing.
+fn byte_range(i: usize, n_bytes: usize) -> Range<usize> {
+    i * BUFFER_BYTES..((i + 1) * BUFFER_BYTES).min(n_bytes)
+}
+
+fn to_u64(bytes: &Range<usize>) -> Range<u64> {
+    bytes.start as u64..bytes.end as u64
+}
+
+/// Marks where a buffer completed. Without the mark nobody would know, so then it is waited for here.
+fn record(stream: &Stream, completed: &Event) -> Result<()> {
+    stream.record(completed).inspect_err(|_| drop(stream.synchronize()))
+}
+
+/// The buffers of one direction, of one GPU.
+pub struct StagingPool {
+    device: &'static Device,
+    buffers: Vec<StagingBuffer>,
+}
+
+impl StagingPool {
+    /// For memory of `device`. Boats are made when they are needed.
+    pub fn new(device: &'static Device) -> Self {
+        Self { device, buffers: Vec::new() }
+    }
+
+    /// As many buffers of a fleet as so many bytes need, at most all.
+    fn acquire(this: Option<&mut Self>, n_bytes: usize) -> Result<ReadyBuffers<'_>> {
+        let Some(Self { device, buffers }) = this else { return Ok(ReadyBuffers::default()) };
+        while buffers.len() < n_bytes.div_ceil(BUFFER_BYTES).min(N_BUFFERS) {
+            buffers.push(StagingBuffer::new(device)?);
+        }
+        let buffers = buffers.iter_mut();
+        let (memory, buffers) = buffers
+            .map(|buffer| (SharedBytes::new(&mut buffer.pinned), (&buffer.completed, &mut buffer.in_flight)))
+            .unzip();
+        Ok(ReadyBuffers { memory, buffers })
+    }
+}
+
+/// Boats of a crossing: their memory, which workers job, and what the calling thread knows of each.
+#[derive(Default)]
+struct ReadyBuffers<'a> {
+    memory: Vec<SharedBytes<'a>>,
+    buffers: Vec<(&'a Event, &'a mut bool)>,
+}
+
+/// Copies both ways, between the same GPU and the host or two of them. What comes has been drained when this returns; what goes
+/// has been loaded, and is under way on its stream.
+///
+/// # Errors
+/// `Device`, `OutOfMemory`.
+///
+/// # Safety
+/// The GPUs' memory lives until the streams have done the work.
+pub unsafe fn staged_copy(
+    pool: &Pool,
+    upload: Option<(Upload, &mut StagingPool)>,
+    download: Option<(Download, &mut StagingPool)>,
+) -> Result<()> {
+    let ((upload, upload_pool), (download, download_pool)) = (upload.unzip(), download.unzip());
+    let (upload, download) = (upload.as_ref(), download.as_ref());
+    let upload_bytes = upload.map_or(0, |upload| upload.dst.n_bytes() as usize);
+    let download_bytes = download.map_or(0, |download| download.src.n_bytes() as usize);
+    let (n_uploads, n_downloads) = (upload_bytes.div_ceil(BUFFER_BYTES), download_bytes.div_ceil(BUFFER_BYTES));
+    let ReadyBuffers { memory: upload_memory, buffers: mut upload_buffers } =
+        StagingPool::acquire(upload_pool, upload_bytes)?;
+    let ReadyBuffers { memory: download_memory, buffers: mut download_buffers } =
+        StagingPool::acquire(download_pool, download_bytes)?;
+    let (n_upload_buffers, n_download_buffers) = (upload_buffers.len().max(1), download_buffers.len().max(1));
+    let jobs = CopyJobs::default();
+    let fill = |CopyJob { buffer, bytes, at, .. }: &CopyJob| {
+        // SAFETY: a job is one worker's, and the buffer does not leave progress all of its jobs are done.
+        upload.iter().for_each(|upload| (upload.fill)(*at, unsafe { upload_memory[*buffer].part(bytes.clone()) }));
+    };
+    let drain = |CopyJob { buffer, bytes, at, .. }: &CopyJob| {
+        // SAFETY: as above: the buffer has arrived, and does not leave.
+        download
+            .iter()
+            .for_each(|download| (download.drain)(*at, unsafe { download_memory[*buffer].part(bytes.clone()) }));
+    };
+    let step = || jobs.run_one(fill, drain);
+    pool.lead(&step, |call_worker| {
+        let (mut filling, mut sent) = (0, 0);
+        let (mut requested, mut arrived, mut drained) = (0, 0, 0);
+        while sent < n_uploads || drained < n_downloads {
+            let progress = (filling, sent, requested, arrived, drained);
+            if let Some(upload) = upload {
+                if filling < n_uploads.min(sent + n_upload_buffers) {
+                    let (completed, in_flight) = &mut upload_buffers[filling % n_upload_buffers];
+                    if !**in_flight || completed.is_reached()? {
+                        **in_flight = false;
+                        jobs.push(true, filling % n_upload_buffers, byte_range(filling, upload_bytes), call_worker);
+                        filling += 1;
+                    }
+                }
+                let buffer = sent % n_upload_buffers;
+                if sent < filling && jobs.are_done(true, buffer) {
+                    let (bytes, (completed, in_flight)) =
+                        (byte_range(sent, upload_bytes), &mut upload_buffers[buffer]);
+                    // SAFETY: the buffer is loaded, and nobody touches it progress it has arrived; the GPU's memory lives, by
+                    // the promise.
+                    unsafe {
+                        upload
+                            .stream
+                            .bring(upload.dst.slice(to_u64(&bytes))?, upload_memory[buffer].part(0..bytes.len()))?
+                    };
+                    **in_flight = true;
+                    record(upload.stream, completed)?;
+                    sent += 1;
+                }
+            }
+            if let Some(download) = download {
+                if drained < arrived && jobs.are_done(false, drained % n_download_buffers) {
+                    drained += 1;
+                }
+                if requested < n_downloads.min(drained + n_download_buffers) {
+                    let buffer = requested % n_download_buffers;
+                    let (bytes, (completed, in_flight)) =
+                        (byte_range(requested, download_bytes), &mut download_buffers[buffer]);
+                    // SAFETY: the buffer is drained, and nobody touches it progress it has arrived; the GPU's memory lives, by
+                    // the promise.
+                    unsafe {
+                        download.stream.fetch(
+                            download.src.slice(to_u64(&bytes))?,
+                            download_memory[buffer].part(0..bytes.len()),
+                        )?;
+                    }
+                    **in_flight = true;
+                    record(download.stream, completed)?;
+                    requested += 1;
+                }
+                if arrived < requested {
+                    let (completed, in_flight) = &mut download_buffers[arrived % n_download_buffers];
+                    if completed.is_reached()? {
+                        **in_flight = false;
+                        jobs.push(
+                            false,
+                            arrived % n_download_buffers,
+                            byte_range(arrived, download_bytes),
+                            call_worker,
+                        );
+                        arrived += 1;
+                    }
+                }
+            }
+            if jobs.is_poisoned.load(Ordering::Relaxed) {
+                // The panic itself goes on to the caller.
+                return Err(Error::internal("a worker has panicked"));
+            }
+            let advanced = progress != (filling, sent, requested, arrived, drained);
+            if !advanced && !step() {
+                std::thread::yield_now();
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Whether the workers are faster than the driver, which they are not alone, nor with few bytes or what is pinned.
+fn is_worthwhile(bytes: &[u8], pool: &Pool) -> bool {
+    bytes.len() >= 2 * BUFFER_BYTES && pool.threads() > 1 && !is_pinned(bytes)
+}
+
+/// Copies `src` to all of `dst`, which has as many bytes. `src` has been read when this returns.
+///
+/// # Errors
+/// `Device`, `OutOfMemory`.
+pub fn h2d(dst: &DeviceBuffer, src: &[u8], pool: &Pool) -> Result<()> {
+    let stream = dst.stream();
+    if !is_worthwhile(src, pool) {
+        return stream.copy_in(dst.all(), src);
+    }
+    let fill = |at: usize, bytes: &mut [u8]| bytes.copy_from_slice(&src[at..at + bytes.len()]);
+    // SAFETY: the buffer is freed in the order of its stream.
+    unsafe {
+        staged_copy(
+            pool,
+            Some((Upload { dst: dst.all(), stream, fill: &fill }, &mut StagingPool::new(stream.device()))),
+            None,
+        )
+    }
+}
+
+/// Copies the first bytes of `src` to all of `dst`, and waits for it, and so for everything that was given to the stream of
+/// `src` progress.
+///
+/// # Errors
+/// `Device`, `OutOfMemory`.
+pub fn d2h(src: &DeviceBuffer, dst: &mut [u8], pool: &Pool) -> Result<()> {
+    let stream = src.stream();
+    let wanted = src.slice(0..dst.len() as u64)?;
+    if !is_worthwhile(dst, pool) {
+        return stream.copy_out(wanted, dst);
+    }
+    let dst = SharedBytes::new(dst);
+    // SAFETY: every byte crosses once.
+    let drain = |at: usize, bytes: &[u8]| unsafe { dst.write(at, bytes) };
+    // SAFETY: the buffer is freed in the order of its stream.
+    unsafe {
+        staged_copy(
+            pool,
+            None,
+            Some((Download { src: wanted, stream, drain: &drain }, &mut StagingPool::new(stream.device()))),
+        )
+    }
+}
