@@ -1,37 +1,40 @@
-//! How many chunks go together in a batch, found by measuring.
+//! Finds the number of chunks per batch by measuring.
 //!
-//! A batch that is too small does not fill the GPU, and its launches cost more than they should; one that is too large takes
-//! memory, and what comes first and last is not hidden behind anything. So batches begin small, and are doubled as long
-//! as that makes them faster. The bytes of frames do not depend on it.
+//! A batch that is too small does not fill the GPU, and its launch overhead dominates. A batch that
+//! is too large takes memory, and its first upload and last download overlap with nothing. So
+//! batches begin small and are doubled as long as that makes them faster. The bytes of frames do
+//! not depend on the batch size.
 
 use std::time::{Duration, Instant};
 
-/// Bytes of the first batches, and of those that cross by boats, of which each end is a moment when few are under way.
+/// Initial batch size in bytes; larger for staged copies, whose pipeline drains at every batch
+/// boundary.
 const FIRST_BYTES: u64 = 16 << 20;
 const FIRST_STAGED_BYTES: u64 = 64 << 20;
-/// And of the largest.
+/// Largest batch size in bytes.
 const MAX_BYTES: u64 = 256 << 20;
-/// What a chunk counts at least: its frame, and what is noted of it, take memory too.
+/// Each chunk counts as at least this many bytes, because its frame and its table entries take
+/// memory too.
 const MIN_CHUNK_BYTES: u64 = 4096;
-/// Batches that are measured at a size.
+/// Number of batches measured per size.
 const WINDOW: u32 = 6;
-/// By how much twice the size must be faster.
+/// The doubled size must be faster by this factor.
 const GAIN: f64 = 1.02;
 
-/// The size of batches.
+/// The current batch size, and the measurement of it.
 #[derive(Debug)]
 pub struct BatchSizer {
     n_chunks: u64,
     max_chunks: u64,
-    /// When the first batch of the window was done, and what came behind it: batches and chunks.
+    /// The end of the window's first batch, and the number of batches and chunks after it.
     window: Option<(Instant, u32, u64)>,
-    /// Time for a chunk with half the size. `None` once a size is found.
+    /// Time per chunk at half the size. `None` once the size is final.
     half_size: Option<Duration>,
 }
 
 impl BatchSizer {
-    /// For chunks of so many bytes, where a batch may have at max_chunks `limit` bytes, but always one chunk. `is_staged`: one of its ends
-    /// is not pinned.
+    /// For chunks of `chunk_bytes` bytes and batches of at most `limit` bytes, or one chunk.
+    /// `is_staged`: the input or output is not pinned.
     pub fn new(chunk_bytes: u64, limit: u64, is_staged: bool) -> Self {
         let first = if is_staged { FIRST_STAGED_BYTES } else { FIRST_BYTES };
         let chunks = |n_bytes: u64| (n_bytes.min(limit) / chunk_bytes.max(MIN_CHUNK_BYTES)).max(1);
@@ -39,12 +42,12 @@ impl BatchSizer {
         Self { n_chunks, max_chunks, window: None, half_size: Some(Duration::MAX) }
     }
 
-    /// Chunks of the next batch.
+    /// Number of chunks of the next batch.
     pub fn n_chunks(&self) -> u64 {
         self.n_chunks
     }
 
-    /// A batch of so many chunks is done.
+    /// Reports that a batch of `n_chunks` chunks is done.
     pub fn record(&mut self, n_chunks: u64) {
         self.record_at(n_chunks, Instant::now());
     }
@@ -77,7 +80,7 @@ impl BatchSizer {
 mod tests {
     use super::*;
 
-    /// The size that is found where a batch takes `fixed` microseconds, and one for each chunk.
+    /// The final size if a batch takes `fixed` microseconds, and one more per chunk.
     fn found(fixed: u64, chunk_bytes: u64, limit: u64) -> u64 {
         let (mut sizer, mut now) = (BatchSizer::new(chunk_bytes, limit, false), Instant::now());
         for _ in 0..1000 {
@@ -89,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_grow_while_that_pays() {
+    fn batches_grow_while_that_is_faster() {
         let mib = 1 << 20;
         assert_eq!(found(0, mib, u64::MAX), 16);
         assert_eq!(found(1, mib, u64::MAX), 32);
@@ -101,7 +104,7 @@ mod tests {
         assert_eq!(BatchSizer::new(mib, u64::MAX, true).n_chunks(), 64);
     }
 
-    /// The last batch is shorter, and says nothing.
+    /// The last batch of a call is shorter, so its time is not comparable.
     #[test]
     fn a_short_batch_is_not_measured() {
         let (mut sizer, now) = (BatchSizer::new(1 << 20, u64::MAX, false), Instant::now());

@@ -1,4 +1,4 @@
-//! Many chunks at once, in host memory or that of a GPU: who works on them.
+//! Many chunks at once, in host or GPU memory: selects the back end.
 
 use std::time::Instant;
 
@@ -16,8 +16,9 @@ use gridz_codecs::error::{Error, ErrorKind, Result};
 use gridz_codecs::settings::{Backend, Settings};
 use gridz_cuda::{Device, is_pinned};
 
-/// The GPUs for such a call; none if the CPU is to do it. Memory of a GPU is that one's; for chunks in host memory it is as
-/// [`backend::for_host_memory`] says, but pinned memory is for GPUs if there are any.
+/// The GPUs for a call; none if the CPU should do it. Memory of a GPU is processed by that GPU. For
+/// host memory [`backend::for_host_memory`] decides, but if all of it is pinned, the number of CPU
+/// threads does not count against the GPU.
 ///
 /// # Errors
 /// As `for_host_memory`.
@@ -35,7 +36,8 @@ fn devices_for(
     Ok(backend::for_host_memory(settings, raw_bytes, threads, Device::wanted)?.unwrap_or_default())
 }
 
-/// What comes of `work` on GPUs, or `None` for the CPU to do it: where there are none, and as [`backend::or_cpu`].
+/// Runs `work` if there are devices. `None` means that the CPU must do it, as for
+/// [`backend::or_cpu`].
 fn on_gpus<R>(
     devices: &[&'static Device],
     settings: &Settings,
@@ -44,8 +46,9 @@ fn on_gpus<R>(
     if devices.is_empty() { Ok(None) } else { backend::or_cpu(settings, work()) }
 }
 
-/// Compresses all chunks of `src`, which has their [`span`](ChunkArray::span), into packed frames at the start of `dst`, and
-/// returns where they end. `lengths` gets the bytes of each frame.
+/// Compresses all chunks of `src`, which has their [`span`](ChunkArray::span), into packed frames
+/// at the start of `dst`. Returns the end of the last frame, and stores the length of each frame in
+/// `lengths`.
 ///
 /// # Errors
 /// `DstTooSmall` if the frames do not fit; as [`compress`](crate::compress).
@@ -84,12 +87,12 @@ pub fn compress_chunks(
     Ok(end)
 }
 
-/// Decompresses packed frames of these `lengths`, which together are `frames`, to the chunks of `dst`, which has their
+/// Decompresses packed frames with these `lengths` to the chunks of `dst`, which has their
 /// [`span`](ChunkArray::span).
 ///
 /// # Errors
-/// As [`decompress`](crate::decompress), with the number of the first frame that cannot be decompressed; `InvalidArgument` if a
-/// frame is of another array.
+/// As [`decompress`](crate::decompress), with the index of the first frame that failed;
+/// `InvalidArgument` if a frame has another array.
 pub fn decompress_chunks(
     chunks: &ChunkArray,
     frames: Source,
@@ -105,8 +108,7 @@ pub fn decompress_chunks(
         return Ok(());
     }
     let end = packed_bytes(lengths).filter(|&end| end <= frames.n_bytes()).ok_or_else(|| {
-        let text =
-            format!("the lengths of the frames add up to more than the {} bytes there are", frames.n_bytes());
+        let text = format!("the lengths of the frames add up to more than the source's {} bytes", frames.n_bytes());
         Error::new(ErrorKind::Truncated, text)
     })?;
     let (begin, raw_bytes) = (Instant::now(), chunks.n_chunks as u64 * chunks.array.n_bytes());
@@ -122,7 +124,7 @@ pub fn decompress_chunks(
             };
             match (memory_of, dst) {
                 (Some(device), Destination::Device(dst)) => {
-                    // What is between the arrays stays as it is.
+                    // The bytes between the arrays must not change.
                     let dense = ChunkArray { stride: chunks.array.n_bytes(), ..*chunks };
                     let mut arrays = context.scratch(raw_bytes as usize)?;
                     let work = |frames: &[u8], dst: &mut [u8]| {

@@ -1,4 +1,4 @@
-//! Many chunks by the CPU: every thread takes a chunk.
+//! Many chunks on the CPU, one chunk per thread.
 
 use crate::chunk_array::{ChunkArray, array_mismatch, frame_error, too_small};
 use crate::context::Context;
@@ -10,8 +10,8 @@ use gridz_codecs::error::{ErrorKind, Result, try_vec};
 use gridz_codecs::format::header::Header;
 use gridz_codecs::types::Array;
 
-/// Compresses a chunk to the start of `out`, which need not have the bound, with zeros up to where the next frame
-/// begins. Returns the bytes of the frame.
+/// Compresses a chunk to the start of `out`, which may be shorter than the bound, and adds zeros up
+/// to the next frame's start. Returns the length of the frame.
 fn compress_one(prepared: &Prepared, chunk: &[u8], out: &mut [u8], context: &Context) -> Result<u64> {
     let bound = prepared.bound() as usize;
     let n_bytes = if out.len() >= bound {
@@ -28,10 +28,10 @@ fn compress_one(prepared: &Prepared, chunk: &[u8], out: &mut [u8], context: &Con
     Ok(n_bytes as u64)
 }
 
-/// Most chunks of a round.
 const MAX_CHUNKS_PER_ROUND: usize = 1 << 16;
 
-/// Rounds of as many chunks as surely have room.
+/// Compresses in rounds, each of as many chunks as are certain to fit into the rest of `dst`.
+/// Returns the end of the packed frames.
 pub fn compress_cpu(
     chunks: &ChunkArray,
     prepared: &Prepared,
@@ -49,7 +49,7 @@ pub fn compress_cpu(
         let n_left = (chunks.n_chunks - next).min(MAX_CHUNKS_PER_ROUND);
         let n_fitting = (free.len() / max_packed_bytes(&chunks.array) as usize).min(n_left);
         if n_fitting < pool.threads() || !context.affords((pool.threads() * bound) as u64) {
-            // One after the other, each by all threads.
+            // Few fit: one chunk after the other, each with all threads.
             let chunk = &src[chunks.host_range(next)];
             let n_bytes = compress_one(prepared, chunk, free, context).map_err(|error| match error.kind() {
                 ErrorKind::DstTooSmall { .. } => too_small(dst.len() as u64, &chunks.array, chunks.n_chunks),
@@ -107,7 +107,7 @@ pub fn decompress_cpu(
 ) -> Result<()> {
     let (pool, one_thread) = (context.pool(), context.of_one_thread()?);
     let (mut at, mut items) = (0, try_vec(chunks.n_chunks, "outputs of chunks")?);
-    // Arrays of no bytes have no places to be cut into.
+    // `chunks_mut` does not take 0 for arrays without bytes.
     let mut outputs = dst.chunks_mut(chunks.step().max(1) as usize);
     for (i, &n_bytes) in lengths.iter().enumerate() {
         let output = outputs.next().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Many chunks by GPUs: batches go through pipelines, so that copies and kernels work at the same time. Memory that is not pinned is
-//! copied by all threads; where it is, threads can work with_cpu_help the GPUs.
+//! Many chunks on GPUs. Batches go through pipelines, so that copies and kernels overlap. All CPU
+//! threads copy pageable memory; if all memory is pinned, they can help to decompress instead.
 #![allow(unsafe_code, reason = "several threads and GPUs write parts of one memory")]
 
 use std::ops::Range;
@@ -24,7 +24,7 @@ use gridz_codecs::format::header::{Header, MAX_HEADER_BYTES};
 use gridz_codecs::settings::Backend;
 use gridz_cuda::{Device, DeviceSlice, is_pinned};
 
-/// Memory of the host, or of a GPU, as pipelines take it.
+/// Host or GPU memory that receives a result.
 enum Endpoint<'d> {
     Device(DeviceSlice<'d>),
     /// Pinned, and without gaps between arrays.
@@ -41,26 +41,28 @@ impl<'d> Endpoint<'d> {
         }
     }
 
-    /// A part of it as a target.
+    /// A part of the memory as a batch's output.
     fn output(&self, bytes: Range<u64>, stride: u64) -> Result<Output<'_>> {
         Ok(match self {
             Self::Device(dst) => Output::Device(dst.slice(bytes)?, stride),
-            // SAFETY: each part is the target of one batch, and nobody looks at it before that is done.
+            // SAFETY: each part is the output of one batch, and no other code accesses it before
+            // that is done.
             Self::Pinned(dst) => Output::Pinned(unsafe { dst.part(to_usize(bytes)) }),
             Self::Host(_) => Output::Staged,
         })
     }
 
-    /// Writes what has crossed.
+    /// Stores bytes of a staged copy.
     fn drain(&self, at: usize, bytes: &[u8]) {
         if let Self::Host(dst) = self {
-            // SAFETY: every byte is_staged once, and nobody looks at it before the batch is done.
+            // SAFETY: every byte is drained once, and no other code accesses it before the batch is
+            // done.
             unsafe { dst.write(at, bytes) };
         }
     }
 }
 
-/// What a source is for a pipeline.
+/// A part of the source as a batch's input.
 fn input(src: Source<'_>, is_pinned: bool, bytes: Range<u64>, stride: u64) -> Result<Input<'_>> {
     Ok(match src {
         Source::Device(src) => Input::Device(src.slice(bytes)?, stride),
@@ -73,12 +75,12 @@ fn input(src: Source<'_>, is_pinned: bool, bytes: Range<u64>, stride: u64) -> Re
 struct Compression<'d> {
     chunks: &'d ChunkArray,
     src: Source<'d>,
-    /// The GPU can read the source where it is.
+    /// True if the GPU can read the source directly.
     is_pinned: bool,
     dst: Endpoint<'d>,
     capacity: u64,
     lengths: &'d mut [u64],
-    /// Where the frames of each chunk that is made begin, and the last one io.
+    /// Offset of each frame so far, and the end of the last one.
     offsets: Vec<u64>,
 }
 
@@ -123,10 +125,10 @@ impl Compression<'_> {
 struct Decompression<'d> {
     chunks: &'d ChunkArray,
     frames: Source<'d>,
-    /// The GPU can read the frames where they are.
+    /// True if the GPU can read the frames directly.
     is_pinned: bool,
     lengths: &'d [u64],
-    /// Where each frame begins, and the last one io.
+    /// Offset of each frame, and the end of the last one.
     offsets: &'d [u64],
     dst: Endpoint<'d>,
     verify: Verify,
@@ -156,14 +158,14 @@ impl<'d> DecompressIo<'d> for Decompression<'d> {
         });
     }
 
-    /// A damaged frame, or a sound one of another codec.
+    /// The frame is damaged, or a valid one of another codec.
     fn rejected(&self, i: u64) -> Result<()> {
         self.decompress_on_cpu(i, self.context)
     }
 }
 
 impl Decompression<'_> {
-    /// Decompresses frame `i`, which is nobody else's, by the CPU.
+    /// Decompresses frame `i` on the CPU. No batch in flight may contain it.
     fn decompress_on_cpu(&self, i: u64, context: &Context) -> Result<()> {
         let begin = self.offsets[i as usize];
         let (packed, range) = (begin..begin + self.lengths[i as usize], self.chunks.span_of(i..i + 1));
@@ -173,7 +175,8 @@ impl Decompression<'_> {
         };
         let dst = match &self.dst {
             Endpoint::Device(dst) => Destination::Device(dst.slice(range)?),
-            // SAFETY: no batch has it, or that is done, and the part is that chunk's alone.
+            // SAFETY: no batch in flight contains the chunk, and the part belongs to that chunk
+            // alone.
             Endpoint::Pinned(dst) | Endpoint::Host(dst) => Destination::Host(unsafe { dst.part(to_usize(range)) }),
         };
         let device = self.context.device_of(&frame, &dst)?;
@@ -186,10 +189,10 @@ impl Decompression<'_> {
 }
 
 /// A pipeline on each device, if there are kernels.
-fn pipelines<L>(
+fn pipelines<P>(
     devices: &[&'static Device],
-    create: impl Fn(&'static Device) -> Result<Attempt<L>>,
-) -> Result<Attempt<Vec<L>>> {
+    create: impl Fn(&'static Device) -> Result<Attempt<P>>,
+) -> Result<Attempt<Vec<P>>> {
     let mut pipelines = Vec::new();
     for device in devices {
         match create(device)? {
@@ -200,7 +203,8 @@ fn pipelines<L>(
     Ok(Attempt::Done(pipelines))
 }
 
-/// Compresses by these devices, of which there is one at least, as [`compress_chunks`](crate::chunks::compress_chunks).
+/// Compresses on these devices, at least one, as
+/// [`compress_chunks`](crate::chunks::compress_chunks).
 pub fn compress_gpu(
     devices: &[&'static Device],
     chunks: &ChunkArray,
@@ -223,7 +227,7 @@ pub fn compress_gpu(
         lengths,
         offsets: vec![0],
     };
-    // Declared here, pipelines are dropped before the io, which lend them memory.
+    // Declared after `io`, the pipelines are dropped before the memory that `io` lends to them.
     let mut pipelines = created;
     let (queue, array_bytes) = (WorkQueue::new(chunks.n_chunks as u64), chunks.array.n_bytes());
     let is_staged = matches!(io.dst, Endpoint::Host(_)) || matches!(src, Source::Host(_)) && !io.is_pinned;
@@ -233,7 +237,8 @@ pub fn compress_gpu(
     Ok(Attempt::Done(io.end()))
 }
 
-/// Decompresses likewise.
+/// Decompresses on these devices, at least one, as
+/// [`decompress_chunks`](crate::chunks::decompress_chunks).
 pub fn decompress_gpu(
     devices: &[&'static Device],
     chunks: &ChunkArray,
@@ -250,7 +255,8 @@ pub fn decompress_gpu(
         end += n_bytes.next_multiple_of(FRAME_ALIGNMENT);
     }
     offsets.push(end);
-    // The first frame tells of which codec they are, and any that are not are done one by one.
+    // The first frame determines the codec. Frames of other codecs are rejected by the kernels and
+    // decompressed one by one.
     let mut start = [0; MAX_HEADER_BYTES];
     let first = match frames {
         Source::Host(frames) => Source::Host(&frames[..lengths[0] as usize]),
@@ -262,7 +268,7 @@ pub fn decompress_gpu(
         return Err(frame_error(0, &array_mismatch(&header.array, &chunks.array)));
     }
     let prepared = Prepared::of(&header).map_err(|error| frame_error(0, &error))?;
-    // None that is sound is longer, whatever the lengths say.
+    // No valid frame is longer than that, whatever the lengths say.
     let max_frame_bytes = lengths.iter().copied().max().unwrap_or(0).min(max_packed_bytes(&chunks.array));
     let created =
         match pipelines(devices, |device| DecompressPipeline::new(device, &prepared, max_frame_bytes, verify))? {
@@ -279,13 +285,13 @@ pub fn decompress_gpu(
         verify,
         context,
     };
-    // Declared here, pipelines are dropped before the io, which lend them memory.
+    // Declared after `io`, the pipelines are dropped before the memory that `io` lends to them.
     let mut pipelines = created;
     let (queue, array_bytes) = (WorkQueue::new(chunks.n_chunks as u64), chunks.array.n_bytes());
     let is_staged = matches!(io.dst, Endpoint::Host(_)) || matches!(frames, Source::Host(_)) && !io.is_pinned;
     let mut sizer = BatchSizer::new(array_bytes, context.batch_bytes() / devices.len() as u64, is_staged);
     let mut work = || scheduler::decompress(&mut pipelines, &io, (&queue, array_bytes), &mut sizer, context.pool());
-    // Threads have nothing to copy then, and the bus is what GPUs wait for.
+    // Then CPU threads have nothing to copy, and the bus limits the GPUs.
     let both_pinned = io.is_pinned && matches!(io.dst, Endpoint::Pinned(_));
     if both_pinned && context.settings()?.backend == Backend::Auto {
         with_cpu_help(&io, &queue, devices.len(), context, work)?
@@ -296,11 +302,12 @@ pub fn decompress_gpu(
     Ok(Attempt::Done(()))
 }
 
-/// A GPU brings so many chunks back in the time that a thread takes for one (51 GB/s and 2): where fewer are left, the thread
-/// would be waited for.
+/// Chunks that a GPU decompresses and downloads while a CPU thread decompresses one (51 GB/s and 2
+/// GB/s). If fewer chunks are left, the GPU would wait for the thread.
 const GPU_THREAD_RATIO: u64 = 32;
 
-/// Does `work`, by which GPUs decompress what is left from the front, and with_cpu_help it the same with workers, from the back.
+/// Runs `work`, in which GPUs decompress chunks from the front of the queue, while worker threads
+/// decompress chunks from its back.
 fn with_cpu_help(
     io: &Decompression,
     queue: &WorkQueue,
@@ -324,7 +331,7 @@ fn with_cpu_help(
     };
     pool.lead(&step, |call_worker| {
         (1..pool.threads()).for_each(|_| call_worker());
-        // Nobody needs what is left then.
+        // After an error the remaining chunks are not needed.
         work().inspect_err(|_| queue.clear())
     })?;
     log::cpu_help(log::CPU, n_done.into_inner());

@@ -1,5 +1,5 @@
-//! Chunks in host memory or that of a GPU: one at a time, for calls that wait for the result, and batches, for calls
-//! that only give work to a stream.
+//! Chunks in host or GPU memory: calls for many chunks that wait for the result, and batches that
+//! only enqueue work on a stream.
 
 #[doc(hidden)]
 pub use crate::backend::gpu_available;

@@ -104,7 +104,7 @@ impl<'a> Frame<'a> {
         };
         let n_bytes = self.header.array.n_bytes();
         if n_bytes > limit {
-            let text = format!("the frame claims an array of {n_bytes} bytes where at most {limit} can be");
+            let text = format!("the frame claims an array of {n_bytes} bytes; at most {limit} are possible");
             return Err(Error::corrupt(text));
         }
         Ok(n_bytes)

@@ -1,4 +1,4 @@
-//! One chunk by a GPU: the copies around the kernels.
+//! One chunk on a GPU: the copies around the kernels.
 #![allow(unsafe_code, reason = "gives memory to a stream")]
 
 use crate::backend::Attempt;
@@ -13,7 +13,7 @@ use gridz_codecs::cpu::pool::Pool;
 use gridz_codecs::error::{Error, ErrorKind, Result};
 use gridz_cuda::{Device, DeviceBuffer, DeviceSlice, Stream};
 
-/// Memory that a kernel can be given: the caller's, or a substitute for it.
+/// Memory for a kernel: the caller's, or a buffer in its place.
 enum Staged<'a> {
     Borrowed(DeviceSlice<'a>),
     Owned(DeviceBuffer<'a>),
@@ -28,8 +28,9 @@ impl Staged<'_> {
     }
 }
 
-/// A call's work on its own stream, with memory that is borrowed for the call. It does not go on behind the call: until
-/// [`disarm`](Self::disarm) says that the stream has been waited for, whatever ends the call early waits for it here.
+/// Synchronizes a call's stream on an early return. The stream uses memory that is borrowed for the
+/// call, so its work must not outlast the call. [`disarm`](Self::disarm) is called after a
+/// successful synchronization.
 struct SyncOnDrop<'a>(Option<&'a Stream<'static>>);
 
 impl SyncOnDrop<'_> {
@@ -41,16 +42,16 @@ impl SyncOnDrop<'_> {
 impl Drop for SyncOnDrop<'_> {
     fn drop(&mut self) {
         if let Some(stream) = self.0 {
-            // If it fails, nothing goes on all the same; there is an error to tell already.
+            // If it fails, no work continues either, and the call already returns an error.
             let _ = stream.synchronize();
         }
     }
 }
 
-/// What is in `src`, aligned.
+/// The contents of `src` at an aligned address.
 ///
 /// # Safety
-/// `src` lives until the stream has done the work.
+/// `src` must live until the stream has completed the work.
 unsafe fn stage_in<'a>(stream: &Stream<'a>, src: Source<'a>, alignment: u64, pool: &Pool) -> Result<Staged<'a>> {
     if let Source::Device(slice) = src
         && slice.address().is_multiple_of(alignment)
@@ -60,13 +61,14 @@ unsafe fn stage_in<'a>(stream: &Stream<'a>, src: Source<'a>, alignment: u64, poo
     let buffer = stream.alloc(src.n_bytes())?;
     match src {
         Source::Host(bytes) => staging::h2d(&buffer, bytes, pool)?,
-        // SAFETY: the source lives long enough by the caller's promise, and the buffer is freed in the stream's order.
+        // SAFETY: the source lives long enough by this function's contract, and the buffer is freed
+        // in stream order.
         Source::Device(bytes) => unsafe { stream.copy(buffer.all(), bytes)? },
     }
     Ok(Staged::Owned(buffer))
 }
 
-/// Room for `n_bytes` on their way to `dst`.
+/// Memory for `n_bytes` bytes of output: `dst` itself if it is aligned and long enough.
 fn stage_out<'a>(stream: &Stream<'a>, dst: &Destination<'a>, alignment: u64, n_bytes: u64) -> Result<Staged<'a>> {
     match dst {
         Destination::Device(slice) if slice.address().is_multiple_of(alignment) && slice.n_bytes() >= n_bytes => {
@@ -76,7 +78,7 @@ fn stage_out<'a>(stream: &Stream<'a>, dst: &Destination<'a>, alignment: u64, n_b
     }
 }
 
-/// Brings the first `n_bytes` to `dst`, once everything on the stream is done, and waits for it.
+/// Copies the first `n_bytes` bytes to `dst` after all work on the stream, and waits for the copy.
 fn copy_to_destination(
     stream: &Stream,
     staged: &Staged,
@@ -88,16 +90,15 @@ fn copy_to_destination(
         (Staged::Borrowed(_), _) => Ok(()),
         (Staged::Owned(buffer), Destination::Host(dst)) => staging::d2h(buffer, &mut dst[..n_bytes as usize], pool),
         (Staged::Owned(buffer), Destination::Device(dst)) => {
-            // SAFETY: the next line waits for the copy; should this one fail, there is none.
+            // SAFETY: the next line waits for the copy; if this line fails, there is none.
             unsafe { stream.copy(dst.slice(0..n_bytes)?, buffer.slice(0..n_bytes)?)? };
             stream.synchronize()
         }
     }
 }
 
-// ---- one chunk -------------------------------------------------------------------------------------
-
-/// Compresses `src`, which has the array's bytes, to the start of `dst`, which has the bound: bytes of the frame.
+/// Compresses `src`, which has the array's length, to the start of `dst`, which has the bound.
+/// Returns the frame's length.
 ///
 /// # Errors
 /// `Device`, `OutOfMemory`, `UnsupportedJob`.
@@ -115,7 +116,7 @@ pub fn compress(
     let slot_bytes = prepared.bound();
     let stream = device.stream()?;
     let sync = SyncOnDrop(Some(&stream));
-    // SAFETY: the source lives as long as the call, behind which the work does not go on.
+    // SAFETY: the source lives as long as the call, and the work does not outlast the call.
     let arrays = unsafe { stage_in(&stream, src, plan.alignment, context.pool())? };
     let frames = stage_out(&stream, &dst, FRAME_ALIGNMENT, slot_bytes)?;
     let launch = plan.launch(device, 1, arrays.slice().address())?;
@@ -129,8 +130,8 @@ pub fn compress(
         frame_bytes: length.all(),
         statuses: None,
     };
-    // SAFETY: one array, and a slot of the bound. The caller's memory lives as long as the call, behind which the work
-    // does not go on; ours is freed in the stream's order.
+    // SAFETY: one array, and a slot of the bound. The caller's memory lives as long as the call,
+    // and the work does not outlast the call. Our memory is freed in stream order.
     unsafe { launch.start(&stream, &memory, scratch.all())? };
     let mut n_bytes = [0; 8];
     stream.copy_out(length.all(), &mut n_bytes)?;
@@ -143,8 +144,8 @@ pub fn compress(
     Ok(Attempt::Done(n_bytes as usize))
 }
 
-/// Decompresses `frame`, which is one whole frame, or a region of it, as `plan` says, to `dst`, which has the
-/// `array_bytes` bytes that this gives.
+/// Decompresses `frame`, one whole frame, or a region of it, according to `plan`. The result has
+/// `array_bytes` bytes; `dst` has room for them.
 ///
 /// # Errors
 /// `Corrupt`, `Truncated`, `Device`, `OutOfMemory`, `UnsupportedJob`.
@@ -166,7 +167,7 @@ pub fn decompress(
     }
     let stream = device.stream()?;
     let sync = SyncOnDrop(Some(&stream));
-    // SAFETY: the frame lives as long as the call, behind which the work does not go on.
+    // SAFETY: the frame lives as long as the call, and the work does not outlast the call.
     let frames = unsafe { stage_in(&stream, frame, FRAME_ALIGNMENT, context.pool())? };
     let arrays = stage_out(&stream, &dst, plan.alignment, array_bytes)?;
     let launch = plan.launch(device, 1, arrays.slice().address())?;
@@ -182,8 +183,8 @@ pub fn decompress(
         frame_bytes: length.all(),
         statuses: Some(status_buffer.all()),
     };
-    // SAFETY: one frame, not shorter than any sound one, and room for its array. All memory lives long enough, as
-    // above.
+    // SAFETY: one frame, not shorter than any valid one, and room for its array. All memory lives
+    // long enough, as above.
     unsafe { launch.start(&stream, &memory, scratch.all())? };
     let mut status = [0; 4];
     stream.copy_out(status_buffer.all(), &mut status)?;

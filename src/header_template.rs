@@ -1,30 +1,32 @@
-//! Headers that kernels complete: the part of a frame's header that is known before its payload.
+//! Header templates for kernels: the part of a frame's header that is known before its payload.
 
 use gridz_codecs::format::header::{CRC_AT, Header, MAX_HEADER_BYTES, PAYLOAD_FIELDS};
 
 /// Bits of the fields that depend on the payload.
 const FIELD_BITS: usize = 8 * (PAYLOAD_FIELDS.end - PAYLOAD_FIELDS.start);
-/// The polynomial of CRC-32C with its bits reversed, as the sum shifts them.
+/// The polynomial of CRC-32C, bit-reversed.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
 
 gridz_codecs::kernel_struct! {
-    /// The header that all frames of a launch with the same codec have in common, and what a kernel needs to
-    /// complete it (`FrameForm` in `kernels/common/types.cuh`). The CRC is linear: each bit of the payload's
-    /// fields flips it by a pattern that does not depend on the others.
+    /// The header that all frames of a launch with one codec have in common, and the constants by
+    /// which a kernel completes it (`FrameForm` in `kernels/common/types.cuh`). The CRC is linear:
+    /// each bit of the payload's fields flips it by a pattern that does not depend on the other
+    /// bits.
     pub struct HeaderTemplate, size 1080 {
-        /// Bytes of the header.
+        /// Length of the header.
         pub n_bytes: u32,
         /// CRC-32C of `words`.
         pub crc: u32,
-        /// What bit `i % 8` of byte `16 + i / 8` flips in it.
+        /// The change of the CRC when bit `i % 8` of byte `16 + i / 8` is set.
         pub crc_of_bit: [u32; FIELD_BITS],
-        /// The header with zeros for the payload's bytes, its checksum and the CRC; zeros behind it.
+        /// The header with zeros for the payload's length, its checksum and the CRC; zeros after
+        /// the header.
         pub words: [u32; MAX_HEADER_BYTES / 4],
     }
 }
 
 impl HeaderTemplate {
-    /// The form of headers like `header`, whatever payload that has.
+    /// The template of headers like `header`, for any payload.
     pub fn new(header: &Header) -> Self {
         let mut bytes = [0; MAX_HEADER_BYTES];
         let n_bytes = header.n_bytes();
@@ -32,7 +34,8 @@ impl HeaderTemplate {
         bytes[CRC_AT..CRC_AT + 4].fill(0);
         let crc = crc32c::crc32c(&bytes[..n_bytes]);
         let words = std::array::from_fn(|i| u32::from_le_bytes([0, 1, 2, 3].map(|k| bytes[4 * i + k])));
-        // What the last of the bits flips; one bit earlier is one step more for what it leaves in the sum.
+        // The effect of the last bit. The effect of each earlier bit is that of its successor,
+        // advanced by one CRC step.
         bytes[PAYLOAD_FIELDS.end - 1] = 0x80;
         let mut flips = crc32c::crc32c(&bytes[..n_bytes]) ^ crc;
         let mut crc_of_bit = [0; FIELD_BITS];
@@ -75,7 +78,7 @@ mod tests {
         template.words.iter().flat_map(|word| word.to_le_bytes()).take(template.n_bytes as usize).collect()
     }
 
-    /// As a kernel does it.
+    /// Completes a header as a kernel does.
     fn complete(template: &HeaderTemplate, payload_bytes: u64, payload_checksum: u64) -> Vec<u8> {
         let fields = u128::from(payload_bytes) | u128::from(payload_checksum) << 64;
         let flips = (0..FIELD_BITS).filter(|i| fields >> i & 1 == 1).map(|i| template.crc_of_bit[i]);
@@ -87,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn each_bit_flips_what_the_definition_says() {
+    fn each_bit_flips_the_bits_of_the_definition() {
         for header in headers() {
             let template = HeaderTemplate::new(&header);
             let bytes = bytes_of(&template);
@@ -101,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_completed_form_is_the_header_that_the_cpu_writes() {
+    fn a_completed_template_is_the_header_that_the_cpu_writes() {
         let mut random = 88_172_645_463_325_252_u64;
         let mut next = || {
             random ^= random << 13;
@@ -122,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_find_the_fields_where_they_look() {
+    fn kernels_find_the_fields() {
         assert_eq!(std::mem::offset_of!(HeaderTemplate, words), 520);
         let template = HeaderTemplate::new(&header(3, &[]));
         assert_eq!(

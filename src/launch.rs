@@ -1,4 +1,4 @@
-//! A codec's passes on a GPU, started for a batch of chunks: arguments, grids, working memory.
+//! Launches a codec's passes on a GPU for a batch of chunks: arguments, grids, scratch memory.
 #![allow(unsafe_code, reason = "starts kernels")]
 
 use crate::backend::Attempt;
@@ -14,7 +14,7 @@ use gridz_codecs::format::region::Region;
 use gridz_cuda::{Device, DeviceSlice, Function, Grid, KernelStruct, Stream};
 
 gridz_codecs::kernel_struct! {
-    /// What precedes the codec's own arguments in `CompressArgs` in `kernels/common/types.cuh`.
+    /// The part of `CompressArgs` in `kernels/common/types.cuh` before the codec's own arguments.
     struct CompressHead, size 48 {
         src: u64,
         src_stride: u64,
@@ -24,7 +24,7 @@ gridz_codecs::kernel_struct! {
         scratch: u64,
     }
 
-    /// And in `DecompressArgs`.
+    /// The same part of `DecompressArgs`.
     struct DecompressHead, size 64 {
         src: u64,
         src_stride: u64,
@@ -36,7 +36,7 @@ gridz_codecs::kernel_struct! {
         scratch: u64,
     }
 
-    /// What follows the codec's own arguments in both.
+    /// The part of both after the codec's own arguments.
     struct Tail, size 2168 {
         n_chunks: u32,
         flags: u32,
@@ -44,7 +44,7 @@ gridz_codecs::kernel_struct! {
         stored: HeaderTemplate,
     }
 
-    /// `LaunchInfo` there: how a kernel wants to be started.
+    /// `LaunchInfo` there: how a kernel must be launched.
     struct LaunchInfo, size 48 {
         threads: u32,
         shared_bytes: u32,
@@ -57,56 +57,58 @@ gridz_codecs::kernel_struct! {
     }
 }
 
-/// The elements are big-endian.
+/// Flag: the elements are big-endian.
 const SWAP_BYTES: u32 = 1;
-/// The payload's checksum is not compared.
+/// Flag: the payload's checksum is not compared.
 const SKIP_CHECKSUM: u32 = 2;
 
-/// Working memory of a pass begins at multiples of this.
+/// Alignment of a pass's scratch memory.
 const SCRATCH_ALIGNMENT: u64 = 256;
 /// Most tiles of a launch: kernels count them in 31 bits.
 const MAX_TILES: u64 = i32::MAX as u64;
 
-/// The memory of a batch, on one GPU. Chunk and frame `i` are at `i` times their strides.
+/// The memory of a batch on one GPU. Chunk and frame `i` are at `i` times their strides.
 #[derive(Debug, Clone, Copy)]
 pub struct LaunchMemory<'a> {
-    /// Arrays, aligned as the codec's elements are.
+    /// Arrays, aligned to the codec's elements.
     pub arrays: DeviceSlice<'a>,
     /// Bytes from array to array.
     pub array_stride: u64,
-    /// Slots for frames, aligned to [`FRAME_ALIGNMENT`], each of the compression bound rounded up to that.
+    /// Slots for frames, aligned to `FRAME_ALIGNMENT`. Each has the compression bound, rounded up
+    /// to that.
     pub frames: DeviceSlice<'a>,
-    /// Bytes from frame to frame, a multiple of [`FRAME_ALIGNMENT`].
+    /// Bytes from slot to slot, a multiple of `FRAME_ALIGNMENT`.
     pub frame_stride: u64,
-    /// Bytes of a slot, at least the passes' [`table_bytes`](Passes::table_bytes) and a header. No more are read,
-    /// whatever `frame_bytes` says.
+    /// Bytes of a slot, at least the passes' [`table_bytes`](Passes::table_bytes) and a header.
+    /// Kernels read no more, whatever `frame_bytes` says.
     pub slot_bytes: u64,
-    /// A u64 for the bytes of each frame: written by compression, read by decompression.
+    /// A u64 for the length of each frame: written by compression, read by decompression.
     pub frame_bytes: DeviceSlice<'a>,
     /// An i32 for the status of each frame, written by decompression; not used by compression.
     pub statuses: Option<DeviceSlice<'a>>,
 }
 
-/// What a GPU is to do with chunks of one type and shape: the codec's passes, and what the frames have in common.
+/// The GPU's work for chunks of one type and shape: the codec's passes, and the common part of the
+/// frames' headers.
 pub struct GpuPlan {
     passes: Passes,
     direction: Direction,
-    /// Headers of frames by the codec.
+    /// Headers of the codec's frames.
     encoded: HeaderTemplate,
-    /// Headers of those that it does not make smaller.
+    /// Headers of the stored frames of chunks that do not shrink.
     stored: HeaderTemplate,
     flags: u32,
-    /// What is to be decompressed, if that is not everything.
+    /// The region to decompress; `None`: whole arrays.
     region: Option<Box<gpu::Region>>,
-    /// What the addresses of arrays are multiples of.
+    /// Required alignment of the arrays' addresses.
     pub alignment: u64,
 }
 
 impl GpuPlan {
-    /// To decompress a region of such frames, or of those that are stored instead.
+    /// A plan that decompresses a region of such frames, or of stored frames of the same array.
     pub fn region(prepared: &Prepared, region: &Region, verify: Verify) -> Attempt<Self> {
         let Prepared { array, shape, layout, entry, fold, .. } = prepared;
-        // The extents of what is verbatim are not folded for it.
+        // The extents of verbatim data are not folded by the codec.
         let (fold, max_rank) = (if entry.verbatim { Fold::Merge } else { *fold }, entry.codec.max_rank());
         let folded = region.folded(fold, max_rank);
         let answer = match entry.gpu {
@@ -116,7 +118,7 @@ impl GpuPlan {
         match answer {
             Answer::Run(passes) => {
                 let whole = Self::with_passes(Direction::Decompress, prepared, passes, verify);
-                // Kernels see three axes, also where blocks have four.
+                // Kernels see three axes, even if blocks have four.
                 let kernel_region = gpu::Region::from(&region.folded(fold, max_rank.min(3)));
                 Attempt::Done(Self { region: Some(Box::new(kernel_region)), ..whole })
             }
@@ -125,7 +127,8 @@ impl GpuPlan {
         }
     }
 
-    /// To compress such chunks, or to decompress such frames and those that are stored instead.
+    /// A plan that compresses such chunks, or decompresses such frames and stored frames of the
+    /// same array.
     pub fn new(direction: Direction, prepared: &Prepared, verify: Verify) -> Attempt<Self> {
         match kernel_support(direction, prepared) {
             Answer::Run(passes) => Attempt::Done(Self::with_passes(direction, prepared, passes, verify)),
@@ -152,20 +155,22 @@ impl GpuPlan {
         Self { passes, direction, encoded, stored, flags, region: None, alignment: prepared.alignment() }
     }
 
-    /// Bytes that any sound frame has, and that decompression reads however long the frame is.
+    /// Least length of a valid frame. Decompression reads that many bytes whatever the frame's
+    /// length.
     pub fn min_frame_bytes(&self) -> u64 {
         u64::from(self.encoded.n_bytes) + self.passes.table_bytes
     }
 
-    /// The same on `device`, for `n_chunks` arrays at `address`, or at several addresses combined by OR. What it
-    /// needs as working memory does not depend on that. What this takes is done once per process and device: from then
-    /// on nothing here or in [`Launch::start`] waits for the GPU.
+    /// Binds the plan to a device and a batch of `n_chunks` chunks. `address` is the OR of all
+    /// array addresses. It selects the aligned kernel variant and does not affect the scratch size.
+    /// Kernels are loaded once per process and device; afterwards, neither this function nor
+    /// [`Launch::start`] waits for the GPU.
     ///
     /// # Errors
-    /// `UnsupportedJob` for more than a launch can do, `Device`, `OutOfMemory`.
+    /// `UnsupportedJob` for more chunks than one launch can process, `Device`, `OutOfMemory`.
     pub fn launch(&self, device: &'static Device, n_chunks: u64, address: u64) -> Result<Launch<'_>> {
         let module = device.module(kernels::find(self.passes.fatbin)?)?;
-        let ready = |pass: &Pass, before: &[ScratchRange]| {
+        let bind = |pass: &Pass, before: &[ScratchRange]| {
             let (name, info) = pass.kernel.names(address);
             let info: LaunchInfo = module.global(info)?;
             let function = module.function(name)?;
@@ -173,21 +178,21 @@ impl GpuPlan {
             let (grid, scratch) = grid_and_scratch(pass, &info, resident, n_chunks, before)?;
             Ok::<_, Error>(ReadyPass { function, pass: *pass, grid, scratch })
         };
-        let first = ready(&self.passes.first, &[])?;
+        let first = bind(&self.passes.first, &[])?;
         let mut then = [const { None }; MOST_THEN];
         let mut ranges = [first.scratch; 1 + MOST_THEN];
         for (i, pass) in self.passes.then.iter().flatten().enumerate() {
-            let next = ready(pass, &ranges[..=i])?;
+            let next = bind(pass, &ranges[..=i])?;
             ranges[i + 1] = next.scratch;
             then[i] = Some(next);
         }
         let scratch_bytes = ranges.iter().fold(0, |max, range| max.max(range.end()));
-        // It is below 2^31, or there would be too many tiles.
+        // Below 2^31, because there are at least as many tiles.
         Ok(Launch { plan: self, n_chunks: n_chunks as u32, first, then, scratch_bytes })
     }
 }
 
-/// The codec's answer.
+/// The codec's kernels for these chunks.
 fn kernel_support(direction: Direction, prepared: &Prepared) -> Answer {
     let Prepared { array, shape, layout, entry, .. } = prepared;
     match entry.gpu {
@@ -200,8 +205,8 @@ fn no_kernels(entry: &Entry) -> Answer {
     Answer::NotHere(format!("{} has no kernels", entry.name).into())
 }
 
-/// Where the working memory of a pass is, in that of all: from `start` on, so many bytes, of which the first ones are zeroed if
-/// any are.
+/// A pass's part of the scratch memory. The first `n_zeroed` bytes are zeroed if the pass needs
+/// that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ScratchRange {
     start: u64,
@@ -215,7 +220,7 @@ impl ScratchRange {
     }
 }
 
-/// Grid and working memory of a pass.
+/// Grid and scratch memory of a pass.
 fn grid_and_scratch(
     pass: &Pass,
     info: &LaunchInfo,
@@ -256,13 +261,13 @@ fn grid_and_scratch(
     Ok((grid, range))
 }
 
-/// Tiles of one chunk, at least one.
+/// Number of tiles of one chunk, at least one.
 fn n_tiles(pass: &Pass, info: &LaunchInfo) -> u64 {
     let per_tile = u64::from(info.blocks_per_tile).max(1);
     pass.units.iter().map(|units| units.div_ceil(per_tile)).sum::<u64>().max(1)
 }
 
-/// A plan, ready to be started on one device for batches of some number of chunks.
+/// A plan bound to a device and a number of chunks.
 pub struct Launch<'a> {
     plan: &'a GpuPlan,
     n_chunks: u32,
@@ -271,7 +276,7 @@ pub struct Launch<'a> {
     scratch_bytes: u64,
 }
 
-/// A pass, ready to be started.
+/// A pass with its loaded kernel.
 struct ReadyPass {
     function: Function,
     pass: Pass,
@@ -280,12 +285,12 @@ struct ReadyPass {
 }
 
 impl Launch<'_> {
-    /// Bytes of working memory that [`start`](Self::start) needs.
+    /// Bytes of scratch memory that [`start`](Self::start) needs.
     pub fn scratch_bytes(&self) -> u64 {
         self.scratch_bytes
     }
 
-    /// The passes after the first one, as often as they are done.
+    /// The passes after the first one, repeated as often as they run.
     fn then(&self) -> impl Iterator<Item = &ReadyPass> {
         let Rounds { start, n_passes, n } = self.plan.passes.rounds;
         let (before, rest) = self.then.split_at(start);
@@ -293,37 +298,38 @@ impl Launch<'_> {
         before.iter().chain((0..n).flat_map(move |_| repeated)).chain(after).flatten()
     }
 
-    /// Starts the passes on `stream`, in the background. `scratch` is of [`scratch_bytes`](Self::scratch_bytes)
-    /// at a multiple of 8 and need not be initialised. Damaged frames are no error here but a status there.
+    /// Enqueues the passes on `stream`. `scratch` has [`scratch_bytes`](Self::scratch_bytes) at a
+    /// multiple of 8 and need not be initialized. Damaged frames are not errors; they get a status.
     ///
     /// # Errors
-    /// `Device`; passes may have been started then.
+    /// `Device`; some passes may have been enqueued.
     ///
     /// # Safety
-    /// All memory is what [`LaunchMemory`] says, for as many chunks as this was made for, and it lives until the stream has
-    /// done the work. LaunchMemory that is freed in the order of the same stream does.
+    /// All memory must be as [`LaunchMemory`] says, for the number of chunks of this launch. It
+    /// must live until the stream has completed the work; memory that is freed in the order of the
+    /// same stream does.
     pub unsafe fn start(&self, stream: &Stream, memory: &LaunchMemory, scratch: DeviceSlice) -> Result<()> {
         let GpuPlan { direction, encoded, stored, flags, ref region, .. } = *self.plan;
         let tail = Tail { n_chunks: self.n_chunks, flags, encoded, stored };
         for ReadyPass { function, pass, grid, scratch: range } in std::iter::once(&self.first).chain(self.then()) {
             let scratch = scratch.slice(range.start..range.end())?;
             if pass.scratch == Scratch::Zeroed && range.n_zeroed > 0 {
-                // SAFETY: the scratch lives long enough by the caller's promise.
+                // SAFETY: the scratch memory lives long enough by this function's contract.
                 unsafe { stream.zero(scratch.slice(0..range.n_zeroed)?)? };
             }
             let mut args = arguments(direction, memory, scratch.address(), pass, &tail)?;
             if let Some(region) = region {
                 args.push(region.as_bytes());
             }
-            // SAFETY: all addresses are those of memory that lives long enough and is as long as the kernel needs, by
-            // the caller's promise and what the codec says of its passes.
+            // SAFETY: all addresses point to memory that lives long enough and is as long as the
+            // kernel needs, by this function's contract and the codec's description of its passes.
             unsafe { function.launch(*grid, stream, args.bytes())? };
         }
         Ok(())
     }
 }
 
-/// Bytes of arguments that all GPUs and drivers take.
+/// Bytes of arguments that all GPUs and drivers accept.
 const MAX_ARGUMENTS: usize = 4096;
 
 /// The argument struct of a kernel.
@@ -338,7 +344,7 @@ impl Arguments {
         &self.bytes[..self.n_bytes]
     }
 
-    /// Adds a part. All parts are of whole words, as their fields are aligned.
+    /// Appends a part. Every part consists of whole 8-byte words, so its fields are aligned.
     fn push(&mut self, part: &[u8]) {
         self.bytes[self.n_bytes..][..part.len()].copy_from_slice(part);
         self.n_bytes += part.len();
@@ -423,7 +429,8 @@ mod tests {
         }
     }
 
-    /// A histogram, which is zeroed, a table for each chunk from it, and what encodes by that with memory of its own.
+    /// A zeroed histogram, a table per chunk computed from it, and an encoder that uses the table
+    /// and has memory of its own.
     #[test]
     fn passes_share_memory_or_have_their_own() {
         let n_chunks = 3;
@@ -454,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grid_is_what_runs_at_once_or_all_tiles() {
+    fn a_grid_is_the_resident_ctas_or_all_tiles() {
         let ctas = |persistent, n_chunks| {
             let info = LaunchInfo { persistent, ..INFO };
             grid_and_scratch(&pass([20, 0], Scratch::Zeroed), &info, 264, n_chunks, &[]).map(|(grid, _)| grid.ctas)
@@ -465,9 +472,9 @@ mod tests {
     }
 
     #[test]
-    fn kernels_find_the_arguments_where_they_look() {
+    fn kernels_find_the_arguments() {
         let slice = |address: usize| {
-            // SAFETY: an address that nobody follows.
+            // SAFETY: the address is never dereferenced.
             unsafe { DeviceSlice::from_raw(std::ptr::without_provenance(address), 0) }
         };
         let memory = LaunchMemory {

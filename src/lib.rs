@@ -1,11 +1,13 @@
 //! gridz: compression of scientific arrays where they are stored and computed.
 //!
-//! One library is an HDF5 filter plugin, a C library (`gridz.h`) and this crate. A chunk of an array
-//! becomes a *frame* that describes itself and decodes anywhere; see [`mod@format`] for its bytes.
+//! One library is an HDF5 filter plugin, a C library (`gridz.h`) and this crate. A chunk of an
+//! array becomes a *frame* that describes itself and decodes anywhere; see [`mod@format`] for its
+//! bytes.
 //!
-//! An [`Array`] describes a chunk, a [`Request`] names the codec and its settings, and a [`Context`]
-//! holds threads and a memory limit. [`compress`] and [`decompress`] process one chunk in host or GPU
-//! memory. [`Prepared`] avoids repeated planning for chunks of one kind, and [`device`] has batches.
+//! An [`Array`] describes a chunk, a [`Request`] names the codec and its settings, and a
+//! [`Context`] holds threads and a memory limit. [`compress`] and [`decompress`] process one chunk
+//! in host or GPU memory. [`Prepared`] avoids repeated planning for chunks of one kind, and
+//! [`device`] has batches.
 //!
 //! ```
 //! use gridz::{Array, ByteOrder, Context, DType, Part, Request, Shape, Verify};

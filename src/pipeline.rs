@@ -1,21 +1,24 @@
-//! Lanes: batches of chunks through one GPU, several of them on their way at the same time.
+//! GPU pipelines: batches of chunks on one GPU, several of them in flight at the same time.
 //!
 //! ```text
-//! bring   host -> GPU        batch 3 |          |
-//! work    kernels, packing           | batch 2  |
-//! fetch   GPU -> host                |          | batch 1
+//! upload    host -> GPU        batch 3 |          |
+//! compute   kernels, packing           | batch 2  |
+//! download  GPU -> host                |          | batch 1
 //! ```
 //!
-//! Three streams, and events between them. A lane has a ring of places for batches, each with memory of its own on both
-//! sides; who uses it begins a batch in a free buffers, and finishes it later. What the kernels of one batch leave to those of
-//! the next, such as the slots of frames, is there once.
+//! A pipeline has three streams, ordered by events. It has a ring of [`DEPTH`] entries, each with
+//! the GPU buffers and pinned buffers of one batch. The caller begins a batch in a free entry and
+//! finishes it later. Buffers that only kernels use, such as the slots of frames, exist once: the
+//! kernels of all batches run in order on one stream.
 //!
-//! - Compression: arrays come, or are there; kernels make frames in slots, and move them together; their lengths are written to
-//!   pinned memory. Once the host knows these, exactly so many bytes go back.
-//! - Decompression: packed frames come, with a table of where they are; kernels move them to slots and make arrays, which
-//!   go back, or are where they should be.
+//! - Compression: arrays are uploaded or already in GPU memory. Kernels write frames to slots, pack
+//!   them, and write their lengths to pinned memory. Once the host knows the lengths, exactly that
+//!   many bytes are downloaded.
+//! - Decompression: packed frames are uploaded with a table of their offsets. Kernels copy them to
+//!   slots and write arrays, which are downloaded unless the output is GPU memory.
 //!
-//! A lane waits for its streams before it gives memory back. Nothing else here waits, but what says so.
+//! Dropping a pipeline synchronizes its streams. No other call blocks unless its documentation says
+//! so.
 #![allow(unsafe_code, reason = "gives memory to streams")]
 
 use std::ops::Range;
@@ -31,48 +34,47 @@ use gridz_codecs::codec::gpu::Direction;
 use gridz_codecs::error::{Error, Result};
 use gridz_cuda::{Device, DeviceBuffer, DeviceSlice, Event, PinnedBuffer, Stream};
 
-/// Batches on their way at the same time: one for each stream.
+/// Most batches in flight: one per stream.
 pub const DEPTH: usize = 3;
 
-/// How long a lane's streams worked.
+/// Time that a pipeline's streams were busy.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct StreamTimes {
-    /// On copies to the GPU.
+    /// Host to device copies.
     pub upload: Duration,
-    /// On kernels.
+    /// Kernels.
     pub compute: Duration,
-    /// On copies from the GPU.
+    /// Device to host copies.
     pub download: Duration,
 }
 
-/// Where what a batch begins with is: arrays to be compressed, or packed frames. Arrays follow each other without gaps, or, on
-/// the GPU, are so many bytes apart.
+/// Location of a batch's input: raw arrays, or packed frames. Arrays are adjacent, or in GPU memory
+/// the given number of bytes apart.
 #[derive(Debug, Clone, Copy)]
 pub enum Input<'a> {
-    /// In this pinned memory.
+    /// Pinned memory.
     Pinned(&'a [u8]),
-    /// In GPU memory of the lane, to which they crossed before.
+    /// The pipeline's own input buffer, filled before by a staged copy.
     Staged,
-    /// In memory of the lane's GPU.
+    /// Memory of the pipeline's GPU, and the bytes from array to array.
     Device(DeviceSlice<'a>, u64),
 }
 
-/// Where the result of a batch is to go, likewise.
+/// Destination of a batch's result: arrays or packed frames, laid out as in [`Input`].
 pub enum Output<'a> {
-    /// To this pinned memory.
+    /// Pinned memory.
     Pinned(&'a mut [u8]),
-    /// It crosses later.
+    /// The pipeline's own output buffer, from which a staged copy follows.
     Staged,
-    /// To memory of the lane's GPU.
+    /// Memory of the pipeline's GPU, and the bytes from array to array.
     Device(DeviceSlice<'a>, u64),
 }
 
-/// Loads boats: see [`Up`] and [`Down`].
+/// Fills staging buffers: see [`Upload`].
 pub type FillFn<'a> = &'a (dyn Fn(usize, &mut [u8]) + Sync);
-/// Unloads boats.
+/// Drains staging buffers: see [`Download`].
 pub type DrainFn<'a> = &'a (dyn Fn(usize, &[u8]) + Sync);
 
-/// The streams.
 struct Streams {
     upload: Stream<'static>,
     compute: Stream<'static>,
@@ -88,16 +90,16 @@ impl Streams {
         self.upload.device()
     }
 
-    /// Waits until no work of theirs uses any memory.
+    /// Waits until no work on the streams uses any memory.
     fn synchronize(&self) {
         for stream in [&self.upload, &self.compute, &self.download] {
-            // If it fails, the context is lost and nothing runs on.
+            // If it fails, the CUDA context is lost and no work continues.
             let _ = stream.synchronize();
         }
     }
 }
 
-/// When what a batch does on a stream began and ended.
+/// Begin and end of a batch's work on one stream.
 struct StageEvents {
     begin: Event,
     end: Event,
@@ -113,7 +115,6 @@ impl StageEvents {
     }
 }
 
-/// The events of a batch.
 struct BatchEvents {
     upload: StageEvents,
     compute: StageEvents,
@@ -130,15 +131,16 @@ impl BatchEvents {
     }
 }
 
-/// GPU memory that grows as batches do, used by a stream's work in order, or by one batch at a time.
+/// GPU memory that grows with the batches. It is used by one stream's work in order, or by one
+/// batch at a time.
 #[derive(Default)]
 struct GrowBuffer(Option<DeviceBuffer<'static>>);
 
 impl GrowBuffer {
-    /// At least `n_bytes` bytes, of which what was there is lost if there were fewer.
+    /// At least `n_bytes` bytes. If the buffer must grow, its contents are lost.
     fn reserve(&mut self, stream: &Stream<'static>, n_bytes: u64) -> Result<DeviceSlice<'_>> {
         if self.0.as_ref().is_none_or(|have| have.all().n_bytes() < n_bytes) {
-            // First back, then more: the pool may give the same.
+            // Free first, then allocate: the memory pool may return the same memory.
             self.0 = None;
             self.0 = Some(stream.alloc(n_bytes)?);
         }
@@ -150,12 +152,12 @@ impl GrowBuffer {
     }
 }
 
-/// Pinned memory of a batch.
+/// Pinned memory that grows with the batches.
 #[derive(Default)]
 struct GrowPinned(Option<PinnedBuffer>);
 
 impl GrowPinned {
-    /// At least `n_bytes` bytes, with anything in it.
+    /// At least `n_bytes` bytes with arbitrary contents.
     fn reserve(&mut self, device: &'static Device, n_bytes: u64) -> Result<&mut [u8]> {
         if self.0.as_ref().is_none_or(|have| (have.len() as u64) < n_bytes) {
             self.0 = None;
@@ -173,25 +175,25 @@ impl GrowPinned {
     }
 }
 
-/// Memory of a batch, and what is known of it.
+/// An entry of the ring: the buffers and the state of one batch.
 struct BatchBuffers {
     events: BatchEvents,
     n_chunks: u64,
-    /// Whether anything was brought, and is to be fetched.
+    /// True if the batch has work on the upload stream; `has_download`: on the download stream.
     has_upload: bool,
     has_download: bool,
-    /// What it begins with.
+    /// The arrays or packed frames.
     input_buffer: GrowBuffer,
-    /// Offsets and bytes of frames.
+    /// Offsets and lengths of the frames.
     tables: GrowBuffer,
     tables_host: GrowPinned,
     statuses: GrowBuffer,
-    /// What the host is status_host of each frame: its bytes, or its status.
+    /// Pinned result for each frame: its length (compression) or its status (decompression).
     status_host: GrowPinned,
     output_buffer: GrowBuffer,
 }
 
-/// What both directions have.
+/// The part that both directions share.
 pub struct Pipeline {
     streams: Streams,
     ring: Vec<BatchBuffers>,
@@ -200,7 +202,8 @@ pub struct Pipeline {
 }
 
 impl Drop for Pipeline {
-    /// Before any field is dropped: pinned memory goes back to a cache that all threads share.
+    /// Must run before any field is dropped: pinned memory returns to a cache that all threads
+    /// share.
     fn drop(&mut self) {
         self.streams.synchronize();
     }
@@ -230,12 +233,12 @@ impl Pipeline {
         })
     }
 
-    /// The GPU.
     pub fn device(&self) -> &'static Device {
         self.streams.device()
     }
 
-    /// Makes room where the next batch of a buffers, which is free, begins: so many bytes will cross to there.
+    /// Allocates the input buffer of a free entry for the next batch, which will get `n_bytes`
+    /// bytes by a staged copy.
     ///
     /// # Errors
     /// `Device`, `OutOfMemory`.
@@ -247,18 +250,18 @@ impl Pipeline {
         streams.upload.record(&events.upload.begin)
     }
 
-    /// What is to cross to where room was made for it.
+    /// The upload into the buffer that [`reserve_input`](Self::reserve_input) has allocated.
     ///
     /// # Errors
-    /// `Internal` if none was.
+    /// `Internal` if it was not called.
     pub fn staged_upload<'a>(&'a self, index: usize, n_bytes: u64, fill: FillFn<'a>) -> Result<Upload<'a>> {
         Ok(Upload { dst: self.ring[index].input_buffer.slice(0..n_bytes)?, stream: &self.streams.upload, fill })
     }
 
-    /// What is to cross from the result of a buffers, whose batch is done.
+    /// The download from the output buffer of an entry whose batch is done.
     ///
     /// # Errors
-    /// `Internal` if it has none.
+    /// `Internal` if there is no output buffer.
     pub fn staged_download<'a>(&'a self, index: usize, n_bytes: u64, drain: DrainFn<'a>) -> Result<Download<'a>> {
         Ok(Download {
             src: self.ring[index].output_buffer.slice(0..n_bytes)?,
@@ -267,7 +270,7 @@ impl Pipeline {
         })
     }
 
-    /// Waits until all of a buffers's batch is done.
+    /// Waits until the batch of an entry is done.
     fn finish(&mut self, index: usize) -> Result<&BatchBuffers> {
         let buffers = &self.ring[index];
         let BatchEvents { upload, compute, download } = &buffers.events;
@@ -311,7 +314,7 @@ impl AsRef<Pipeline> for DecompressPipeline {
     }
 }
 
-/// Compression.
+/// A pipeline that compresses.
 pub struct CompressPipeline<'p> {
     base: Pipeline,
     prepared: &'p Prepared,
@@ -319,7 +322,7 @@ pub struct CompressPipeline<'p> {
 }
 
 impl<'p> CompressPipeline<'p> {
-    /// A lane on `device`, if there are kernels.
+    /// A pipeline on `device`, if there are kernels.
     ///
     /// # Errors
     /// `Device`, `OutOfMemory`.
@@ -331,18 +334,19 @@ impl<'p> CompressPipeline<'p> {
         Ok(Attempt::Done(Self { base: Pipeline::new(device)?, prepared, plan }))
     }
 
-    /// How long the streams worked on what is finished.
+    /// Time that the streams were busy with finished batches.
     pub fn times(&self) -> StreamTimes {
         self.base.times
     }
 
-    /// Begins to compress `n_chunks` arrays in a buffers where no batch is.
+    /// Begins to compress `n_chunks` arrays in a free entry.
     ///
     /// # Errors
     /// `Device`, `OutOfMemory`, `UnsupportedJob`.
     ///
     /// # Safety
-    /// The arrays are as many, live, and stay as they are until the batch is finished, or the lane is dropped.
+    /// `arrays` must contain `n_chunks` arrays. They must stay valid and unchanged until the batch
+    /// is finished or the pipeline is dropped.
     pub unsafe fn begin(&mut self, index: usize, n_chunks: u64, arrays: Input) -> Result<()> {
         let Self { base: Pipeline { streams, ring, slots, .. }, prepared, plan } = self;
         let (device, buffers) = (streams.device(), &mut ring[index]);
@@ -359,7 +363,8 @@ impl<'p> CompressPipeline<'p> {
             }
             Input::Device(from, stride) => {
                 let to = input_buffer.reserve(&streams.compute, all_bytes)?;
-                // SAFETY: the caller's memory lives long enough by the promise, ours as long as the lane.
+                // SAFETY: the caller's memory lives long enough by this function's contract, the
+                // pipeline's as long as the pipeline.
                 unsafe { copy_arrays(&streams.compute, (to, array_bytes), (from, stride), n_chunks, array_bytes)? };
                 (to, array_bytes)
             }
@@ -396,8 +401,9 @@ impl<'p> CompressPipeline<'p> {
         let launch = plan.launch(device, n_chunks, arrays.address() | array_stride)?;
         let scratch = streams.compute.alloc(launch.scratch_bytes())?;
         streams.compute.record(&events.compute.begin)?;
-        // SAFETY: all memory is as long as it must be. The lane's lives as long as the lane, which waits for its streams; the
-        // caller's lives long enough by the promise; scratch memory is freed in the stream's order.
+        // SAFETY: all memory has the lengths that the kernels need. The pipeline's memory lives as
+        // long as the pipeline, which synchronizes its streams when dropped; the caller's lives
+        // long enough by this function's contract; scratch memory is freed in stream order.
         unsafe {
             launch.start(&streams.compute, &memory, scratch.all())?;
             packing.pack(&streams.compute)?;
@@ -405,38 +411,41 @@ impl<'p> CompressPipeline<'p> {
         streams.compute.record(&events.compute.end)
     }
 
-    /// Whether the frames of a buffers are made: then [`lengths`](Self::lengths) does not wait.
+    /// True once the frames of an entry are complete: then [`lengths`](Self::lengths) does not
+    /// block.
     ///
     /// # Errors
-    /// `Device`, also for what the kernels did wrong.
+    /// `Device`, also for errors of the kernels.
     pub fn is_compressed(&self, index: usize) -> Result<bool> {
         self.base.ring[index].events.compute.end.is_reached()
     }
 
-    /// Waits until the frames of a buffers are made, and tells how long each is.
+    /// Waits until the frames of an entry are complete and returns their lengths.
     ///
     /// # Errors
-    /// As for [`is_made`](Self::is_made).
+    /// As [`is_compressed`](Self::is_compressed); `Internal` for an impossible length.
     pub fn lengths(&self, index: usize) -> Result<impl Iterator<Item = u64>> {
-        let most = stored_bytes(&self.prepared.array);
+        let max_bytes = stored_bytes(&self.prepared.array);
         let buffers = &self.base.ring[index];
         buffers.events.compute.end.synchronize()?;
         let lengths =
             || buffers.status_host.bytes().chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap()));
         let lengths = move || lengths().take(buffers.n_chunks as usize);
-        if let Some(wrong) = lengths().find(|&n_bytes| n_bytes == 0 || n_bytes > most) {
-            return Err(Error::internal(format_args!("a kernel returned a frame of {wrong} bytes")));
+        if let Some(n_bytes) = lengths().find(|&n_bytes| n_bytes == 0 || n_bytes > max_bytes) {
+            return Err(Error::internal(format_args!("a kernel returned a frame of {n_bytes} bytes")));
         }
         Ok(lengths())
     }
 
-    /// Begins to fetch the packed frames of a buffers, whose lengths are known, to the start of `target`.
+    /// Begins to download the packed frames of an entry to the start of `output`. Waits for their
+    /// lengths.
     ///
     /// # Errors
     /// `Device`, `OutOfMemory`.
     ///
     /// # Safety
-    /// The target has room for them, lives, and nobody touches it until the batch is finished, or the lane is dropped.
+    /// `output` must have room for the frames. It must stay valid, and no other code may access it,
+    /// until the batch is finished or the pipeline is dropped.
     pub unsafe fn download(&mut self, index: usize, output: Output) -> Result<()> {
         let packed_bytes = self.lengths(index)?.map(|n_bytes| n_bytes.next_multiple_of(FRAME_ALIGNMENT)).sum();
         let Pipeline { streams, ring, .. } = &mut self.base;
@@ -444,8 +453,9 @@ impl<'p> CompressPipeline<'p> {
         let _entered = device.enter()?;
         let packed = buffers.output_buffer.slice(0..packed_bytes)?;
         streams.download.record(&buffers.events.download.begin)?;
-        // SAFETY: the kernels have made so many bytes, as the host has seen. The lane's memory lives as long as the lane, and
-        // the target long enough, by the promise.
+        // SAFETY: the kernels have written that many bytes, as the host has checked. The pipeline's
+        // memory lives as long as the pipeline, and the output long enough by this function's
+        // contract.
         unsafe {
             match output {
                 Output::Pinned(to) => streams.download.fetch(packed, &mut to[..packed_bytes as usize])?,
@@ -457,7 +467,8 @@ impl<'p> CompressPipeline<'p> {
         streams.download.record(&buffers.events.download.end)
     }
 
-    /// Whether the frames of a buffers, which were to be fetched, are there: then [`finish`](Self::finish) does not wait.
+    /// True once the download of an entry has completed, or if it has none: then
+    /// [`finish`](Self::finish) does not block.
     ///
     /// # Errors
     /// `Device`.
@@ -466,7 +477,7 @@ impl<'p> CompressPipeline<'p> {
         Ok(!buffers.has_download || buffers.events.download.end.is_reached()?)
     }
 
-    /// Waits until the batch of a buffers is done. It is free then.
+    /// Waits until the batch of an entry is done. The entry is free afterwards.
     ///
     /// # Errors
     /// `Device`.
@@ -475,18 +486,19 @@ impl<'p> CompressPipeline<'p> {
     }
 }
 
-/// Decompression.
+/// A pipeline that decompresses.
 pub struct DecompressPipeline {
     base: Pipeline,
     plan: GpuPlan,
     array_bytes: u64,
     slot_bytes: u64,
-    /// Bytes of the frames in the slots.
+    /// Length of the frame in each slot, 0 for frames that were not copied there.
     lengths: GrowBuffer,
 }
 
 impl DecompressPipeline {
-    /// A lane on `device` for frames like those of `prepared`, none of them longer than `slot_bytes`, if there are kernels.
+    /// A pipeline on `device`, if there are kernels, for frames like those of `prepared` with at
+    /// most `slot_bytes` bytes.
     ///
     /// # Errors
     /// `Device`, `OutOfMemory`.
@@ -506,21 +518,23 @@ impl DecompressPipeline {
         Ok(Attempt::Done(Self { base, plan, array_bytes, slot_bytes, lengths }))
     }
 
-    /// How long the streams worked on what is finished.
+    /// Time that the streams were busy with finished batches.
     pub fn times(&self) -> StreamTimes {
         self.base.times
     }
 
-    /// Begins to decompress the frames of these lengths in a buffers where no batch is, and to bring the arrays to `target`.
+    /// Begins to decompress frames of these lengths in a free entry, and to move the arrays to
+    /// `output`.
     ///
     /// # Errors
     /// `Device`, `OutOfMemory`, `UnsupportedJob`.
     ///
     /// # Safety
-    /// The packed frames and the target are as long as that, live, and the first stay as they are and nobody touches the
-    /// latter until the batch is finished, or the lane is dropped.
+    /// `packed` must contain frames of these lengths, and `output` must have room for their arrays.
+    /// Until the batch is finished or the pipeline is dropped, both must stay valid, `packed` must
+    /// not change, and no other code may access `output`.
     pub unsafe fn begin(&mut self, index: usize, lengths: &[u64], packed: Input, output: Output) -> Result<()> {
-        let Self { base: Pipeline { streams, ring, slots, .. }, plan, lengths: checked, .. } = self;
+        let Self { base: Pipeline { streams, ring, slots, .. }, plan, lengths: checked_lengths, .. } = self;
         let (array_bytes, slot_bytes) = (self.array_bytes, self.slot_bytes);
         let (device, buffers) = (streams.device(), &mut ring[index]);
         let _entered = device.enter()?;
@@ -533,13 +547,13 @@ impl DecompressPipeline {
         } = buffers;
         let table_bytes = 8 * n_chunks;
         let table = tables_host.reserve(device, 2 * table_bytes)?;
-        let (offsets, copy_of_lengths) = table.split_at_mut(table_bytes as usize);
+        let (offsets, lengths_table) = table.split_at_mut(table_bytes as usize);
         let mut packed_bytes = 0;
-        for ((offset, copy), n_bytes) in
-            offsets.chunks_exact_mut(8).zip(copy_of_lengths.chunks_exact_mut(8)).zip(lengths)
+        for ((offset, length), n_bytes) in
+            offsets.chunks_exact_mut(8).zip(lengths_table.chunks_exact_mut(8)).zip(lengths)
         {
             offset.copy_from_slice(&u64::to_le_bytes(packed_bytes));
-            copy.copy_from_slice(&n_bytes.to_le_bytes());
+            length.copy_from_slice(&n_bytes.to_le_bytes());
             packed_bytes += n_bytes.next_multiple_of(FRAME_ALIGNMENT);
         }
         let tables = tables.reserve(&streams.upload, 2 * table_bytes)?;
@@ -547,7 +561,8 @@ impl DecompressPipeline {
             Input::Device(packed, _) if packed.address().is_multiple_of(FRAME_ALIGNMENT) => packed,
             Input::Device(from, _) => {
                 let to = input_buffer.reserve(&streams.compute, packed_bytes)?;
-                // SAFETY: the caller's memory lives long enough by the promise, ours as long as the lane.
+                // SAFETY: the caller's memory lives long enough by this function's contract, the
+                // pipeline's as long as the pipeline.
                 unsafe { streams.compute.copy(to, from)? };
                 to
             }
@@ -565,7 +580,7 @@ impl DecompressPipeline {
             _ => (output_buffer.reserve(&streams.compute, n_chunks * array_bytes)?, array_bytes),
         };
         let slots = slots.reserve(&streams.compute, n_chunks * slot_bytes)?;
-        let checked = checked.reserve(&streams.compute, table_bytes)?;
+        let checked_lengths = checked_lengths.reserve(&streams.compute, table_bytes)?;
         let statuses = statuses.reserve(&streams.compute, 4 * n_chunks)?;
         let packing = Packing {
             n_frames: n_chunks,
@@ -574,7 +589,7 @@ impl DecompressPipeline {
             packed,
             offsets: tables.slice(0..table_bytes)?,
             frame_bytes: tables.slice(table_bytes..2 * table_bytes)?,
-            lengths: Some(checked),
+            lengths: Some(checked_lengths),
         };
         let memory = LaunchMemory {
             arrays: to,
@@ -582,14 +597,15 @@ impl DecompressPipeline {
             frames: slots,
             frame_stride: slot_bytes,
             slot_bytes,
-            frame_bytes: checked,
+            frame_bytes: checked_lengths,
             statuses: Some(statuses),
         };
         let launch = plan.launch(device, n_chunks, to.address() | array_stride)?;
         let scratch = streams.compute.alloc(launch.scratch_bytes())?;
         streams.compute.record(&events.compute.begin)?;
-        // SAFETY: all memory is as long as it must be. The lane's lives as long as the lane, which waits for its streams; the
-        // caller's lives long enough by the promise; scratch memory is freed in the stream's order.
+        // SAFETY: all memory has the lengths that the kernels need. The pipeline's memory lives as
+        // long as the pipeline, which synchronizes its streams when dropped; the caller's lives
+        // long enough by this function's contract; scratch memory is freed in stream order.
         unsafe {
             packing.unpack(&streams.compute)?;
             launch.start(&streams.compute, &memory, scratch.all())?;
@@ -611,7 +627,8 @@ impl DecompressPipeline {
         streams.download.record(&events.download.end)
     }
 
-    /// Whether the batch of a buffers is done: then [`finish`](Self::finish) does not wait, and what is to cross can.
+    /// True once the batch of an entry is done: then [`finish`](Self::finish) does not block, and a
+    /// staged download can begin.
     ///
     /// # Errors
     /// `Device`.
@@ -619,7 +636,7 @@ impl DecompressPipeline {
         self.base.ring[index].events.download.end.is_reached()
     }
 
-    /// Waits for that.
+    /// Waits until the batch of an entry is done.
     ///
     /// # Errors
     /// `Device`.
@@ -627,23 +644,23 @@ impl DecompressPipeline {
         self.base.ring[index].events.download.end.synchronize()
     }
 
-    /// Waits until the batch of a buffers is done. It is free then. Returns the numbers of the frames in it that the kernels could
-    /// not decompress, whose arrays are unspecified.
+    /// Waits until the batch of an entry is done. The entry is free afterwards. Returns the indices
+    /// within the batch of the frames that the kernels rejected; their arrays are unspecified.
     ///
     /// # Errors
     /// `Device`.
     pub fn finish(&mut self, index: usize) -> Result<Vec<u64>> {
         let buffers = self.base.finish(index)?;
         let statuses = buffers.status_host.bytes().chunks_exact(4).take(buffers.n_chunks as usize);
-        let failed = statuses.zip(0..).filter(|(status, _)| status.iter().any(|&byte| byte != 0));
-        Ok(failed.map(|(_, i)| i).collect())
+        let rejected = statuses.zip(0..).filter(|(status, _)| status.iter().any(|&byte| byte != 0));
+        Ok(rejected.map(|(_, i)| i).collect())
     }
 }
 
-/// Brings the `n_bytes` bytes of a batch to its memory, unless they have crossed.
+/// Uploads the `n_bytes` bytes of a batch from pinned memory. Does nothing for other inputs.
 ///
 /// # Safety
-/// All memory lives until the streams have done the work.
+/// All memory must live until the streams have completed the work.
 unsafe fn upload(
     streams: &Streams,
     events: &BatchEvents,
@@ -658,20 +675,20 @@ unsafe fn upload(
     let from = from.get(..n_bytes as usize).ok_or_else(|| Error::internal("a batch is shorter than its size"))?;
     let to = to.reserve(&streams.upload, n_bytes)?;
     streams.upload.record(&events.upload.begin)?;
-    // SAFETY: the same promise.
+    // SAFETY: by this function's contract.
     unsafe { streams.upload.bring(to, from) }
 }
 
-/// Lets the work wait for what was brought.
+/// Makes the compute stream wait for the upload.
 fn wait_for_upload(streams: &Streams, events: &BatchEvents) -> Result<()> {
     streams.upload.record(&events.upload.end)?;
     streams.compute.wait(&events.upload.end)
 }
 
-/// Copies arrays that are so many bytes apart to others, on the GPU.
+/// Copies arrays within the GPU, from one stride to another.
 ///
 /// # Safety
-/// Both memories live until the stream has done the work.
+/// Both memories must live until the stream has completed the work.
 unsafe fn copy_arrays(
     stream: &Stream,
     (dst, dst_stride): (DeviceSlice, u64),
@@ -685,7 +702,7 @@ unsafe fn copy_arrays(
     for i in 0..n_arrays {
         let to = dst.slice(i * dst_stride..i * dst_stride + n_bytes)?;
         let from = src.slice(i * src_stride..i * src_stride + n_bytes)?;
-        // SAFETY: the same promise.
+        // SAFETY: by this function's contract.
         unsafe { stream.copy(to, from)? };
     }
     Ok(())

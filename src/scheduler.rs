@@ -1,7 +1,7 @@
-//! All batches of a call through pipelines: who is next when, and in what order they are finished.
+//! Schedules the batches of a call over the pipelines and retires them in order.
 //!
-//! Frames are packed in the order of their chunks, so batches are fetched and finished in order, whichever pipeline they
-//! went through.
+//! Frames are packed in the order of their chunks. So batches are downloaded and retired in order,
+//! whichever pipeline runs them.
 #![allow(unsafe_code, reason = "lends memory to pipelines")]
 
 use std::collections::VecDeque;
@@ -15,33 +15,37 @@ use crate::staging::{self, StagingPool};
 use gridz_codecs::cpu::pool::{Pool, lock};
 use gridz_codecs::error::Result;
 
-/// Both io of a compression: where arrays come from, and where frames go. What is lent stays as it is, and nobody else
-/// touches it, until the pipelines are dropped. What crosses is loaded and unloaded by several threads, once every byte.
+/// Input and output of a compression. Memory that it lends must stay unchanged, and no other code
+/// may access it, until the pipelines are dropped. In staged copies, several threads call `fill`
+/// and `drain`, once for every byte.
 pub trait CompressIo<'d>: Sync {
-    /// Where the arrays of these chunks are.
+    /// Location of the arrays of these chunks.
     fn arrays(&self, chunks: Range<u64>) -> Result<Input<'d>>;
 
-    /// Loads the bytes from `at` on of these arrays, one behind the other, if they cross.
+    /// Copies bytes of these arrays, as if they were adjacent, to `bytes`; `at` is the offset of
+    /// the first one. Called for staged input.
     fn fill(&self, chunks: &Range<u64>, at: usize, bytes: &mut [u8]);
 
-    /// Where frames of these lengths, packed, are to go, which are behind all those before them.
+    /// Destination of the packed frames with these lengths. Called in the order of the chunks.
     fn frames(&mut self, chunks: Range<u64>, lengths: &[u64]) -> Result<Output<'_>>;
 
-    /// Unloads the bytes from `at` on of these packed frames, if they cross.
+    /// Stores bytes of these packed frames; `at` is the offset of the first one. Called for staged
+    /// output.
     fn drain(&self, chunks: &Range<u64>, at: usize, bytes: &[u8]);
 }
 
-/// Chunks that nobody has: pipelines take them from the front, and who works beside them from the back.
+/// The chunks that are not yet assigned. Pipelines take them from the front, CPU threads from the
+/// back.
 #[derive(Debug)]
 pub struct WorkQueue(Mutex<Range<u64>>);
 
 impl WorkQueue {
-    /// So many, from 0 on.
+    /// Chunks 0 to `n_chunks` − 1.
     pub fn new(n_chunks: u64) -> Self {
         Self(Mutex::new(0..n_chunks))
     }
 
-    /// The first ones, at most so many.
+    /// Takes up to `n_chunks` chunks.
     fn pop_front(&self, n_chunks: u64) -> Option<Range<u64>> {
         let mut range = lock(&self.0);
         let taken = range.start..range.end.min(range.start + n_chunks);
@@ -49,38 +53,40 @@ impl WorkQueue {
         (!taken.is_empty()).then_some(taken)
     }
 
-    /// Leaves none.
+    /// Removes all chunks.
     pub fn clear(&self) {
         *lock(&self.0) = 0..0;
     }
 
-    /// The last one, if there are at least so many.
+    /// Takes the last chunk, unless fewer than `n_chunks` are left.
     pub fn pop_back(&self, n_chunks: u64) -> Option<u64> {
         let mut range = lock(&self.0);
         if range.end - range.start < n_chunks { None } else { range.next_back() }
     }
 }
 
-/// Both io of a decompression, likewise.
+/// Input and output of a decompression, with the same rules as [`CompressIo`].
 pub trait DecompressIo<'d>: Sync {
-    /// How long the frames of these chunks are, and where they are, packed.
+    /// Lengths and location of the packed frames of these chunks.
     fn frames(&self, chunks: Range<u64>) -> Result<(&'d [u64], Input<'d>)>;
 
-    /// Loads the bytes from `at` on of these packed frames, if they cross.
+    /// Copies bytes of these packed frames to `bytes`; `at` is the offset of the first one. Called
+    /// for staged input.
     fn fill(&self, chunks: &Range<u64>, at: usize, bytes: &mut [u8]);
 
-    /// Where the arrays of these chunks are to go.
+    /// Destination of the arrays of these chunks.
     fn arrays(&self, chunks: Range<u64>) -> Result<Output<'_>>;
 
-    /// Unloads the bytes from `at` on of these arrays, if they cross.
+    /// Stores bytes of these arrays, as if they were adjacent; `at` is the offset of the first one.
+    /// Called for staged output.
     fn drain(&self, chunks: &Range<u64>, at: usize, bytes: &[u8]);
 
-    /// The array of chunk `i`, which has been unloaded like the others, is unspecified: the kernels could not decompress its
-    /// frame.
+    /// Called for a chunk whose frame the GPU rejected, after its output was written. The output is
+    /// unspecified and must be rewritten.
     fn rejected(&self, i: u64) -> Result<()>;
 }
 
-/// A batch on its way.
+/// A batch in flight: its pipeline and its entry in that pipeline's ring.
 #[derive(Clone)]
 struct InFlight {
     pipeline: usize,
@@ -89,16 +95,15 @@ struct InFlight {
     stage: Stage,
 }
 
-/// What is to happen with it next.
 #[derive(Clone, Copy)]
 enum Stage {
-    /// Its bytes cross.
+    /// Its input is copied through staging buffers.
     Uploading,
-    /// It is worked on, and then fetched.
+    /// Kernels run; a download follows.
     Running,
-    /// It is there when it is done.
+    /// It is done once the pipeline's work has completed.
     Downloading,
-    /// When it is done, so many bytes cross.
+    /// Once the pipeline's work has completed, this many bytes are copied through staging buffers.
     Draining(u64),
 }
 
@@ -108,11 +113,11 @@ impl InFlight {
     }
 }
 
-/// What is on its way, and what comes next.
+/// Batches in flight, oldest first, and the resources for further ones.
 struct Scheduler<'p> {
     sizer: &'p mut BatchSizer,
     queue: &'p WorkQueue,
-    /// Free places, each with its pipeline; pipelines take turns.
+    /// Free entries as (pipeline, index). Pipelines take turns.
     free: VecDeque<(usize, usize)>,
     in_flight: VecDeque<InFlight>,
 }
@@ -123,7 +128,8 @@ impl<'p> Scheduler<'p> {
         Self { sizer, queue, free, in_flight: VecDeque::new() }
     }
 
-    /// The next batch, in the index that has been free for longest, if there are both.
+    /// Assigns chunks to the entry that has been free for longest. `None` if there are no chunks or
+    /// no free entry.
     fn next_batch(&mut self) -> Option<InFlight> {
         let &(pipeline, index) = self.free.front()?;
         let chunks = self.queue.pop_front(self.sizer.n_chunks())?;
@@ -133,12 +139,12 @@ impl<'p> Scheduler<'p> {
         Some(batch)
     }
 
-    /// What is to happen next with the newest batch.
+    /// Sets the stage of the newest batch.
     fn set_stage(&mut self, stage: Stage) {
         self.in_flight.back_mut().expect("a batch was added").stage = stage;
     }
 
-    /// The oldest batch is done.
+    /// Removes the oldest batch, which is done.
     fn retire(&mut self) {
         let Some(batch) = self.in_flight.pop_front() else { return };
         self.free.push_back((batch.pipeline, batch.index));
@@ -146,10 +152,10 @@ impl<'p> Scheduler<'p> {
     }
 }
 
-/// What crosses of a batch.
+/// A batch with a staged copy: the number of bytes, and the callback that fills or drains buffers.
 type StagedBatch<'a, F> = Option<(&'a InFlight, u64, F)>;
 
-/// The boats of each pipeline.
+/// The staging buffers of each pipeline.
 struct StagingPools {
     upload: Vec<StagingPool>,
     download: Vec<StagingPool>,
@@ -161,10 +167,10 @@ impl StagingPools {
         Self { upload: pools(), download: pools() }
     }
 
-    /// Lets bytes of two batches cross at the same time.
-    fn copy<L: AsMut<Pipeline> + AsRef<Pipeline>>(
+    /// Uploads input of one batch and downloads output of another one at the same time.
+    fn copy<P: AsMut<Pipeline> + AsRef<Pipeline>>(
         &mut self,
-        pipelines: &mut [L],
+        pipelines: &mut [P],
         upload: StagedBatch<FillFn>,
         download: StagedBatch<DrainFn>,
         pool: &Pool,
@@ -191,15 +197,16 @@ impl StagingPools {
             ))
         });
         let (upload, download) = (upload.transpose()?, download.transpose()?);
-        // SAFETY: the pipelines' memory lives as long as the pipelines, which wait for their streams.
+        // SAFETY: the pipelines' memory lives as long as the pipelines, which synchronize their
+        // streams when dropped.
         unsafe { staging::staged_copy(pool, upload, download) }
     }
 }
 
-/// Compresses the chunks that are left, each of `array_bytes` bytes.
+/// Compresses the chunks of the queue, each of `array_bytes` bytes.
 ///
 /// # Errors
-/// Those of the pipelines and of the io. The pipelines are to be dropped then.
+/// Those of the pipelines and of `io`. The caller must then drop the pipelines.
 pub fn compress(
     pipelines: &mut [CompressPipeline],
     io: &mut dyn CompressIo<'_>,
@@ -214,13 +221,14 @@ pub fn compress(
             match io.arrays(batch.chunks.clone())? {
                 Input::Staged => upload = Some(batch),
                 input => {
-                    // SAFETY: what the io lend stays as it is until the pipelines are dropped.
+                    // SAFETY: memory that `io` lends stays valid and unchanged until the pipelines
+                    // are dropped.
                     unsafe { pipelines[batch.pipeline].begin(batch.index, batch.n_chunks(), input)? };
                     scheduler.set_stage(Stage::Running);
                 }
             }
         }
-        // What is made is fetched, in order, once its lengths are known.
+        // Compressed batches are downloaded in order, once their lengths are known.
         for batch in &mut scheduler.in_flight {
             let pipeline = &mut pipelines[batch.pipeline];
             match batch.stage {
@@ -269,10 +277,10 @@ pub fn compress(
     }
 }
 
-/// Decompresses the chunks that are left, each of `array_bytes` bytes.
+/// Decompresses the chunks of the queue, each of `array_bytes` bytes.
 ///
 /// # Errors
-/// Those of the pipelines and of the io. The pipelines are to be dropped then.
+/// Those of the pipelines and of `io`. The caller must then drop the pipelines.
 pub fn decompress(
     pipelines: &mut [DecompressPipeline],
     io: &dyn DecompressIo<'_>,
@@ -321,7 +329,7 @@ pub fn decompress(
     }
 }
 
-/// Begins to decompress a batch. Returns what is to happen with it next.
+/// Begins to decompress a batch. Returns its next stage.
 fn begin_decompress(
     pipelines: &mut [DecompressPipeline],
     io: &dyn DecompressIo<'_>,
@@ -335,12 +343,12 @@ fn begin_decompress(
         Output::Staged => Stage::Draining(batch.n_chunks() * array_bytes),
         _ => Stage::Downloading,
     };
-    // SAFETY: what the io lend stays as it is until the pipelines are dropped.
+    // SAFETY: memory that `io` lends stays valid and unchanged until the pipelines are dropped.
     unsafe { pipelines[batch.pipeline].begin(batch.index, lengths, input, output)? };
     Ok(stage)
 }
 
-/// Where packed frames of these lengths end.
+/// Bytes of packed frames with these lengths, which are known to fit.
 fn sum_packed_bytes(lengths: &[u64]) -> u64 {
     lengths.iter().map(|n_bytes| n_bytes.next_multiple_of(FRAME_ALIGNMENT)).sum()
 }

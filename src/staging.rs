@@ -1,8 +1,9 @@
-//! Copies between the GPU and memory that is not pinned.
+//! Copies between the GPU and pageable host memory, through pinned staging buffers.
 //!
-//! The driver copies such memory with one thread. Here pinned buffers go to and fro: all workers fill and drain them, a job
-//! each, and the calling thread, which alone talks to the driver, sends them off. Boats are few, and so stay in the CPU's
-//! cache: memory is read once, or written once. Both directions go at the same time, because the bus has a lane for each.
+//! The driver copies pageable memory with one thread. Here, copies go through a ring of pinned
+//! staging buffers. All worker threads fill and drain them; only the calling thread issues driver
+//! calls. The ring is small enough to stay in the CPU's cache, so host memory is read once or
+//! written once. Uploads and downloads run at the same time, because the bus is full duplex.
 #![allow(unsafe_code, reason = "gives memory to streams, and parts of it to several threads")]
 
 use std::collections::VecDeque;
@@ -15,38 +16,39 @@ use gridz_codecs::cpu::shared::SharedBytes;
 use gridz_codecs::error::{Error, Result};
 use gridz_cuda::{Device, DeviceBuffer, DeviceSlice, Event, PinnedBuffer, Stream, is_pinned};
 
-/// Bytes of a buffer: shorter copies are slower on the bus.
+/// Bytes of a staging buffer: shorter copies are slower on the bus.
 const BUFFER_BYTES: usize = 8 << 20;
-/// Boats for each direction.
+/// Staging buffers per direction.
 const N_BUFFERS: usize = 6;
-/// What a worker loads or unloads at a time.
+/// Bytes that a worker fills or drains at a time.
 const JOB_BYTES: usize = 256 << 10;
 
-/// What goes to the GPU: `fill` writes the bytes from some byte on.
+/// A copy to the GPU.
 pub struct Upload<'a> {
-    /// Where it goes.
+    /// Destination.
     pub dst: DeviceSlice<'a>,
-    /// The stream for whose work it is.
+    /// The stream to which the copies are added.
     pub stream: &'a Stream<'a>,
-    /// Called by several threads, once for every part.
+    /// Writes the source's bytes from the given offset on. Called by several threads, once for
+    /// every part.
     pub fill: &'a (dyn Fn(usize, &mut [u8]) + Sync),
 }
 
-/// What comes from the GPU, where it is there: `drain` gets the bytes from some byte on.
+/// A copy from the GPU of data that is already complete there.
 pub struct Download<'a> {
-    /// Where it is.
+    /// Source.
     pub src: DeviceSlice<'a>,
-    /// A stream that is free.
+    /// An idle stream.
     pub stream: &'a Stream<'a>,
-    /// Called by several threads, once for every part.
+    /// Stores the bytes for the given offset. Called by several threads, once for every part.
     pub drain: &'a (dyn Fn(usize, &[u8]) + Sync),
 }
 
-/// Pinned memory that goes to and fro.
+/// A pinned buffer, and the event that marks the end of its last copy.
 struct StagingBuffer {
     pinned: PinnedBuffer,
     completed: Event,
-    /// It left, and nobody has seen it arrive.
+    /// True from the start of a copy until its completion has been observed.
     in_flight: bool,
 }
 
@@ -59,32 +61,32 @@ impl StagingBuffer {
 impl Drop for StagingBuffer {
     fn drop(&mut self) {
         if self.in_flight {
-            // If it fails, nothing goes on all the same.
+            // If it fails, no copy continues either.
             let _ = self.completed.synchronize();
         }
     }
 }
 
-/// What a worker does: it loads or unloads some bytes of a buffer's.
+/// Part of a staging buffer for a worker to fill or drain.
 struct CopyJob {
     is_upload: bool,
     buffer: usize,
-    /// Of the buffer's memory, and of all.
+    /// The part's range within the buffer; `at` is its offset in the whole copy.
     bytes: Range<usize>,
     at: usize,
 }
 
-/// CopyJobs that wait for a worker, and how many of each buffer's are not done.
+/// Jobs that wait for a worker, and for each buffer the number of its unfinished jobs.
 #[derive(Default)]
 struct CopyJobs {
     queue: Mutex<VecDeque<CopyJob>>,
     upload: [AtomicUsize; N_BUFFERS],
     download: [AtomicUsize; N_BUFFERS],
-    /// A worker has panicked.
+    /// Set when a worker has panicked.
     is_poisoned: AtomicBool,
 }
 
-/// Tells, unless it is forgotten, that a worker has panicked.
+/// Sets the flag when dropped by a panic; on success it is forgotten.
 struct PoisonOnPanic<'a>(&'a AtomicBool);
 
 impl Drop for PoisonOnPanic<'_> {
@@ -98,7 +100,8 @@ impl CopyJobs {
         if is_upload { &self.upload[buffer] } else { &self.download[buffer] }
     }
 
-    /// Adds those of the buffer that has these bytes of all.
+    /// Adds the jobs of a buffer that holds the range `all` of the copy, and calls a worker for
+    /// each.
     fn push(&self, is_upload: bool, buffer: usize, all: Range<usize>, call_worker: &dyn Fn()) {
         let n_jobs = all.len().div_ceil(JOB_BYTES);
         self.pending(is_upload, buffer).store(n_jobs, Ordering::Relaxed);
@@ -110,7 +113,7 @@ impl CopyJobs {
         }
     }
 
-    /// Does one with what loads and unloads, if there is one.
+    /// Runs one job, if any is waiting.
     fn run_one(&self, fill: impl Fn(&CopyJob), drain: impl Fn(&CopyJob)) -> bool {
         let next = lock(&self.queue).pop_front();
         let Some(job) = next else { return false };
@@ -121,7 +124,7 @@ impl CopyJobs {
             drain(&job)
         }
         std::mem::forget(poison_on_panic);
-        // What it has written is there for who sees this.
+        // Release: a thread that sees the new count also sees the bytes that this job has written.
         self.pending(job.is_upload, job.buffer).fetch_sub(1, Ordering::Release);
         true
     }
@@ -131,7 +134,7 @@ impl CopyJobs {
     }
 }
 
-/// Bytes of the buffer number `i` of a crossing.
+/// The bytes of the copy that its `i`-th buffer holds.
 fn byte_range(i: usize, n_bytes: usize) -> Range<usize> {
     i * BUFFER_BYTES..((i + 1) * BUFFER_BYTES).min(n_bytes)
 }
@@ -140,24 +143,25 @@ fn to_u64(bytes: &Range<usize>) -> Range<u64> {
     bytes.start as u64..bytes.end as u64
 }
 
-/// Marks where a buffer completed. Without the mark nobody would know, so then it is waited for here.
+/// Records the event that marks the end of a buffer's copy. If that fails, waits for the stream,
+/// because the end could not be observed otherwise.
 fn record(stream: &Stream, completed: &Event) -> Result<()> {
     stream.record(completed).inspect_err(|_| drop(stream.synchronize()))
 }
 
-/// The buffers of one direction, of one GPU.
+/// The staging buffers of one GPU for one direction.
 pub struct StagingPool {
     device: &'static Device,
     buffers: Vec<StagingBuffer>,
 }
 
 impl StagingPool {
-    /// For memory of `device`. Boats are made when they are needed.
+    /// A pool without buffers; they are allocated on demand.
     pub fn new(device: &'static Device) -> Self {
         Self { device, buffers: Vec::new() }
     }
 
-    /// As many buffers of a fleet as so many bytes need, at most all.
+    /// As many buffers as `n_bytes` bytes need, at most [`N_BUFFERS`].
     fn acquire(this: Option<&mut Self>, n_bytes: usize) -> Result<ReadyBuffers<'_>> {
         let Some(Self { device, buffers }) = this else { return Ok(ReadyBuffers::default()) };
         while buffers.len() < n_bytes.div_ceil(BUFFER_BYTES).min(N_BUFFERS) {
@@ -171,21 +175,23 @@ impl StagingPool {
     }
 }
 
-/// Boats of a crossing: their memory, which workers job, and what the calling thread knows of each.
+/// The buffers of a copy: their memory, which the workers share, and their state, which only the
+/// calling thread uses.
 #[derive(Default)]
 struct ReadyBuffers<'a> {
     memory: Vec<SharedBytes<'a>>,
     buffers: Vec<(&'a Event, &'a mut bool)>,
 }
 
-/// Copies both ways, between the same GPU and the host or two of them. What comes has been drained when this returns; what goes
-/// has been loaded, and is under way on its stream.
+/// Copies to and from the GPU at the same time; the two copies may use different GPUs. On return,
+/// the download is complete and drained. The upload's source has been read, but its last copies may
+/// still be in flight on the stream.
 ///
 /// # Errors
 /// `Device`, `OutOfMemory`.
 ///
 /// # Safety
-/// The GPUs' memory lives until the streams have done the work.
+/// The GPU memory must live until the streams have completed the work.
 pub unsafe fn staged_copy(
     pool: &Pool,
     upload: Option<(Upload, &mut StagingPool)>,
@@ -203,11 +209,13 @@ pub unsafe fn staged_copy(
     let (n_upload_buffers, n_download_buffers) = (upload_buffers.len().max(1), download_buffers.len().max(1));
     let jobs = CopyJobs::default();
     let fill = |CopyJob { buffer, bytes, at, .. }: &CopyJob| {
-        // SAFETY: a job is one worker's, and the buffer does not leave progress all of its jobs are done.
+        // SAFETY: each job belongs to one worker, and the buffer's copy does not start before all
+        // of its jobs are done.
         upload.iter().for_each(|upload| (upload.fill)(*at, unsafe { upload_memory[*buffer].part(bytes.clone()) }));
     };
     let drain = |CopyJob { buffer, bytes, at, .. }: &CopyJob| {
-        // SAFETY: as above: the buffer has arrived, and does not leave.
+        // SAFETY: as above: the buffer's copy has completed, and the next one does not start before
+        // all of its jobs are done.
         download
             .iter()
             .for_each(|download| (download.drain)(*at, unsafe { download_memory[*buffer].part(bytes.clone()) }));
@@ -231,8 +239,8 @@ pub unsafe fn staged_copy(
                 if sent < filling && jobs.are_done(true, buffer) {
                     let (bytes, (completed, in_flight)) =
                         (byte_range(sent, upload_bytes), &mut upload_buffers[buffer]);
-                    // SAFETY: the buffer is loaded, and nobody touches it progress it has arrived; the GPU's memory lives, by
-                    // the promise.
+                    // SAFETY: the buffer is filled, and no thread accesses it before its copy has
+                    // completed. The GPU memory lives, by this function's contract.
                     unsafe {
                         upload
                             .stream
@@ -251,8 +259,8 @@ pub unsafe fn staged_copy(
                     let buffer = requested % n_download_buffers;
                     let (bytes, (completed, in_flight)) =
                         (byte_range(requested, download_bytes), &mut download_buffers[buffer]);
-                    // SAFETY: the buffer is drained, and nobody touches it progress it has arrived; the GPU's memory lives, by
-                    // the promise.
+                    // SAFETY: the buffer is drained, and no thread accesses it before its copy has
+                    // completed. The GPU memory lives, by this function's contract.
                     unsafe {
                         download.stream.fetch(
                             download.src.slice(to_u64(&bytes))?,
@@ -278,7 +286,7 @@ pub unsafe fn staged_copy(
                 }
             }
             if jobs.is_poisoned.load(Ordering::Relaxed) {
-                // The panic itself goes on to the caller.
+                // The pool passes the panic itself on to the caller.
                 return Err(Error::internal("a worker has panicked"));
             }
             let advanced = progress != (filling, sent, requested, arrived, drained);
@@ -290,12 +298,13 @@ pub unsafe fn staged_copy(
     })
 }
 
-/// Whether the workers are faster than the driver, which they are not alone, nor with few bytes or what is pinned.
+/// True if several workers are faster than the driver. A single thread is not, and neither are
+/// several for few bytes or for pinned memory.
 fn is_worthwhile(bytes: &[u8], pool: &Pool) -> bool {
     bytes.len() >= 2 * BUFFER_BYTES && pool.threads() > 1 && !is_pinned(bytes)
 }
 
-/// Copies `src` to all of `dst`, which has as many bytes. `src` has been read when this returns.
+/// Copies `src` to `dst`, which has the same length. `src` has been read on return.
 ///
 /// # Errors
 /// `Device`, `OutOfMemory`.
@@ -305,7 +314,7 @@ pub fn h2d(dst: &DeviceBuffer, src: &[u8], pool: &Pool) -> Result<()> {
         return stream.copy_in(dst.all(), src);
     }
     let fill = |at: usize, bytes: &mut [u8]| bytes.copy_from_slice(&src[at..at + bytes.len()]);
-    // SAFETY: the buffer is freed in the order of its stream.
+    // SAFETY: the buffer is freed in stream order.
     unsafe {
         staged_copy(
             pool,
@@ -315,8 +324,8 @@ pub fn h2d(dst: &DeviceBuffer, src: &[u8], pool: &Pool) -> Result<()> {
     }
 }
 
-/// Copies the first bytes of `src` to all of `dst`, and waits for it, and so for everything that was given to the stream of
-/// `src` progress.
+/// Copies the first bytes of `src` to all of `dst`. Waits for the copy, and so for all earlier work
+/// on the stream of `src`.
 ///
 /// # Errors
 /// `Device`, `OutOfMemory`.
@@ -327,9 +336,9 @@ pub fn d2h(src: &DeviceBuffer, dst: &mut [u8], pool: &Pool) -> Result<()> {
         return stream.copy_out(wanted, dst);
     }
     let dst = SharedBytes::new(dst);
-    // SAFETY: every byte crosses once.
+    // SAFETY: every byte is drained once.
     let drain = |at: usize, bytes: &[u8]| unsafe { dst.write(at, bytes) };
-    // SAFETY: the buffer is freed in the order of its stream.
+    // SAFETY: the buffer is freed in stream order.
     unsafe {
         staged_copy(
             pool,

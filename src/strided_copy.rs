@@ -1,4 +1,5 @@
-//! Boxes of elements in GPU memory, copied between an array with any strides and a chunk: `kernels/boxes`.
+//! Copies of boxes of elements in GPU memory, between a strided array and a chunk
+//! (`kernels/boxes`).
 #![allow(unsafe_code, reason = "starts kernels, and gives memory to a stream")]
 
 use crate::context::Context;
@@ -25,23 +26,24 @@ gridz_codecs::kernel_struct! {
 }
 
 const THREADS: u32 = 256;
-/// CTAs for each multiprocessor, at max_ctas.
+/// Most CTAs per multiprocessor.
 const CTAS_PER_MULTIPROCESSOR: u32 = 8;
 
-/// A box, in an array and in a chunk.
+/// A box of elements, in an array and in a chunk.
 #[derive(Debug, Clone)]
 pub struct StridedCopy {
-    /// Bytes of an element.
+    /// Number of bytes of an element.
     pub element_bytes: usize,
-    /// Bytes from the start of the array's memory, and of the chunk, to the first element.
+    /// Byte offset of the first element in the array's memory.
     pub array_offset: usize,
-    /// See `array_offset`.
+    /// Byte offset of the first element in the chunk.
     pub chunk_offset: usize,
-    /// Elements along each axis, and bytes from one to the next in the array and in the chunk; the fastest axis first.
+    /// For each axis, the fastest first: number of elements, byte stride in the array, byte stride
+    /// in the chunk.
     pub axes: Vec<(usize, i64, i64)>,
 }
 
-/// GPU memory for a chunk, beside the memory of an array.
+/// GPU memory for one chunk, on the GPU of an array.
 pub struct DeviceChunk<'a> {
     stream: Stream<'static>,
     chunk: DeviceBuffer<'static>,
@@ -49,7 +51,7 @@ pub struct DeviceChunk<'a> {
 }
 
 impl<'a> DeviceChunk<'a> {
-    /// Memory of `n_bytes` on the GPU whose memory `array` is.
+    /// Allocates `n_bytes` bytes on the GPU that owns `array`.
     ///
     /// # Errors
     /// `Device`, `OutOfMemory`; `InvalidArgument` for memory of another GPU than the context's.
@@ -58,12 +60,13 @@ impl<'a> DeviceChunk<'a> {
         context.check_device(device)?;
         let stream = device.stream()?;
         let chunk = stream.alloc(n_bytes as u64)?;
-        // Other streams use it as well, and only this one knows when who had it before is done with it.
+        // Other streams use the chunk as well, and only this stream is ordered after the memory's
+        // previous use.
         stream.synchronize()?;
         Ok(Self { stream, chunk, array })
     }
 
-    /// The chunk.
+    /// The chunk's memory.
     pub fn chunk(&self) -> DeviceSlice<'_> {
         self.chunk.all()
     }
@@ -76,7 +79,7 @@ impl<'a> DeviceChunk<'a> {
         self.stream.copy_in(self.chunk.all(), bytes)
     }
 
-    /// Copies the chunk's bytes to the host.
+    /// Copies the chunk to the host.
     ///
     /// # Errors
     /// `Device`.
@@ -87,7 +90,7 @@ impl<'a> DeviceChunk<'a> {
     /// Copies a box from the array to the chunk, and waits for it.
     ///
     /// # Errors
-    /// `Device`, `Internal` for a box that is not inside.
+    /// `Device`, `Internal` for a box that is not inside the memory.
     pub fn gather(&self, copy: &StridedCopy) -> Result<()> {
         let axes = copy.axes.iter().map(|&(count, array, chunk)| (count, array, chunk));
         self.run((self.array, copy.array_offset), (self.chunk.all(), copy.chunk_offset), axes, copy.element_bytes)
@@ -96,7 +99,7 @@ impl<'a> DeviceChunk<'a> {
     /// Copies a box from the chunk to the array, and waits for it.
     ///
     /// # Errors
-    /// As for [`gather`](Self::gather).
+    /// As [`gather`](Self::gather).
     pub fn scatter(&self, copy: &StridedCopy) -> Result<()> {
         let axes = copy.axes.iter().map(|&(count, array, chunk)| (count, chunk, array));
         self.run((self.chunk.all(), copy.chunk_offset), (self.array, copy.array_offset), axes, copy.element_bytes)
@@ -111,7 +114,7 @@ impl<'a> DeviceChunk<'a> {
     ) -> Result<()> {
         let element = element_bytes as i64;
         let mut all: Vec<(u64, i64, i64)> = axes.map(|(count, src, dst)| (count as u64, src, dst)).collect();
-        // What lies without gaps on both sides is one run of bytes.
+        // An axis without gaps on both sides becomes one run of bytes.
         let mut run_bytes = element_bytes as u64;
         if let Some(&(count, src, dst)) = all.first()
             && (src, dst) == (element, element)
@@ -143,7 +146,8 @@ impl<'a> DeviceChunk<'a> {
         let function = device.module(kernels::find("boxes")?)?.function("boxes_copy")?;
         let max_ctas = u64::from(device.gpu().multiprocessors * CTAS_PER_MULTIPROCESSOR);
         let ctas = n_units.div_ceil(THREADS.into()).clamp(1, max_ctas) as u32;
-        // SAFETY: all units are inside of both memories, as was seen above, which live until the next line has waited.
+        // SAFETY: all units are inside of both memories, as checked above. Both live until the next
+        // line has waited.
         unsafe {
             function.launch(Grid { ctas, threads: THREADS, shared_bytes: 0 }, &self.stream, args.as_bytes())?
         };
@@ -153,12 +157,12 @@ impl<'a> DeviceChunk<'a> {
 
 impl Drop for DeviceChunk<'_> {
     fn drop(&mut self) {
-        // If it fails, nothing goes on all the same.
+        // If it fails, no work continues either.
         let _ = self.stream.synchronize();
     }
 }
 
-/// Whether a box is inside of so many bytes.
+/// Checks that a box is inside a memory of `n_bytes` bytes.
 fn check_inside(
     axes: &[(u64, i64, i64)],
     run_bytes: u64,
