@@ -172,7 +172,7 @@ fn check_memory<'a>(
     check_args(all)
 }
 
-/// A memory argument and its requirements.
+/// A memory argument: its name, its memory, the bytes it must have and its required alignment.
 type Requirement<'a> = (&'static str, DeviceSlice<'a>, u64, u64);
 
 fn check_args(all: [Option<Requirement>; MAX_ARGS]) -> Result<[Option<NamedSlice>; MAX_ARGS]> {

@@ -211,14 +211,12 @@ pub unsafe fn staged_copy(
     let fill = |CopyJob { buffer, bytes, at, .. }: &CopyJob| {
         // SAFETY: each job belongs to one worker, and the buffer's copy does not start before all
         // of its jobs are done.
-        upload.iter().for_each(|upload| (upload.fill)(*at, unsafe { upload_memory[*buffer].part(bytes.clone()) }));
+        upload.iter().for_each(|copy| (copy.fill)(*at, unsafe { upload_memory[*buffer].part(bytes.clone()) }));
     };
     let drain = |CopyJob { buffer, bytes, at, .. }: &CopyJob| {
         // SAFETY: as above: the buffer's copy has completed, and the next one does not start before
         // all of its jobs are done.
-        download
-            .iter()
-            .for_each(|download| (download.drain)(*at, unsafe { download_memory[*buffer].part(bytes.clone()) }));
+        download.iter().for_each(|copy| (copy.drain)(*at, unsafe { download_memory[*buffer].part(bytes.clone()) }));
     };
     let step = || jobs.run_one(fill, drain);
     pool.lead(&step, |call_worker| {

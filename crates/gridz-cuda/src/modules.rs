@@ -103,8 +103,7 @@ impl Kernel {
     pub(super) fn check_args(&self, n_bytes: usize) -> Result<()> {
         let (name, want) = (self.name, self.args_bytes);
         if n_bytes != want {
-            let text = format_args!("{name} takes {want} bytes of arguments, not {n_bytes}");
-            return Err(Error::internal(text));
+            return Err(Error::internal(format_args!("{name} takes {want} bytes of arguments, not {n_bytes}")));
         }
         Ok(())
     }
