@@ -324,8 +324,9 @@ fn enqueue(
         frame_bytes: memory.frame_bytes,
         statuses,
     };
-    // SAFETY: `check_memory` has verified length and alignment of all memory. The creator of the stream's
-    // handle has promised that it lives long enough. A workspace of gridz is freed in stream order.
+    // SAFETY: `check_memory` has verified length and alignment of all memory. The creator of the
+    // stream's handle has promised that it lives long enough. A workspace of gridz is freed in
+    // stream order.
     unsafe { launch.start(&stream, &memory, scratch) }
 }
 
