@@ -1,10 +1,10 @@
-//! Batches of chunks in GPU memory: nothing here waits for the GPU.
+//! Batches of chunks in GPU memory. No call waits for the GPU unless its documentation says so.
 #![allow(unsafe_code, reason = "gives memory to a stream")]
 
 use crate::backend::Attempt;
 use crate::context::Context;
 use crate::frame::{FRAME_ALIGNMENT, Verify};
-use crate::launch::{Memory, Procedure};
+use crate::launch::{GpuPlan, LaunchMemory};
 use crate::packing::Packing;
 use crate::prepared::Prepared;
 use gridz_codecs::codec::gpu::Direction;
@@ -15,78 +15,78 @@ use gridz_codecs::settings::Backend;
 use gridz_codecs::types::Array;
 use gridz_cuda::{Device, DeviceSlice, Entered, Stream, StreamHandle, gpu_of_address};
 
-/// Chunks of one type and shape, and where they and their frames are: chunk `i` is `i * array_stride` bytes
-/// behind the first, frame `i` likewise.
+/// Chunks of one type and shape, and the positions of their arrays and frames: array `i` begins at
+/// `i * array_stride` bytes, frame `i` at `i * frame_stride`.
 #[derive(Debug, Clone, Copy)]
 pub struct Batch {
-    /// What each chunk is.
+    /// Type and shape of each chunk.
     pub array: Array,
-    /// How many there are, below 2^31.
+    /// Number of chunks, below 2^31.
     pub n_chunks: usize,
-    /// Bytes from array to array, at least those of one. Means nothing where there is one chunk.
+    /// Bytes from array to array, at least the length of an array. Ignored if there is only one.
     pub array_stride: u64,
-    /// Bytes from frame to frame: a multiple of 16, at least [`compress_bound`](crate::compress_bound).
+    /// Bytes from frame to frame: a multiple of 16, at least
+    /// [`compress_bound`](crate::compress_bound).
     pub frame_stride: u64,
 }
 
-/// A batch, and how its frames are made or read.
+/// A batch with a codec and its decisions, so that they are not repeated per call.
 #[derive(Clone)]
 pub struct PreparedBatch {
     batch: Batch,
     prepared: Prepared,
-    /// What of each array is decompressed, if that is not everything.
+    /// The region of each array to decompress; `None`: all of it.
     region: Option<Region>,
 }
 
-/// The GPU memory of a batch. Nothing of it may overlap.
+/// The GPU memory of a batch. The parts must not overlap.
 #[derive(Debug, Clone, Copy)]
 pub struct BatchMemory<'a> {
-    /// The arrays, aligned as the numbers that the codec looks at; [`PreparedBatch::spans`] has their bytes.
+    /// The arrays, aligned to the codec's numbers. [`PreparedBatch::spans`] returns the length.
     pub arrays: DeviceSlice<'a>,
-    /// The slots for frames, 16-byte aligned; [`PreparedBatch::spans`] has their bytes.
+    /// The slots for frames, 16-byte aligned. [`PreparedBatch::spans`] returns the length.
     pub frames: DeviceSlice<'a>,
-    /// A u64 for the bytes of each frame, 8-byte aligned.
+    /// A u64 for the length of each frame, 8-byte aligned.
     pub frame_bytes: DeviceSlice<'a>,
-    /// [`async_workspace_bytes`], 8-byte aligned; `None`: from a stream-ordered pool of gridz.
+    /// [`async_workspace_bytes`] bytes, 8-byte aligned. `None`: taken from gridz's stream-ordered
+    /// memory pool.
     pub workspace: Option<DeviceSlice<'a>>,
 }
 
-/// What the memory of a batch is called in an error: as the arguments of the C function.
-struct MemoryNames {
+/// Names of a batch's memory in error texts: the arguments of the C function.
+struct ArgNames {
     arrays: &'static str,
     frames: &'static str,
     array_stride: &'static str,
     frame_stride: &'static str,
 }
 
-fn names(direction: Direction) -> MemoryNames {
+fn arg_names(direction: Direction) -> ArgNames {
     match direction {
         Direction::Compress => {
-            MemoryNames { arrays: "src", frames: "dst", array_stride: "src_stride", frame_stride: "dst_stride" }
+            ArgNames { arrays: "src", frames: "dst", array_stride: "src_stride", frame_stride: "dst_stride" }
         }
-        Direction::Decompress => MemoryNames {
-            arrays: "dst",
-            frames: "frames",
-            array_stride: "dst_stride",
-            frame_stride: "frame_stride",
-        },
+        Direction::Decompress => {
+            ArgNames { arrays: "dst", frames: "frames", array_stride: "dst_stride", frame_stride: "frame_stride" }
+        }
     }
 }
 
 impl Batch {
-    /// Prepares the compression by `request`, or the decompression of what that makes.
+    /// Prepares the compression by `request`, or the decompression of its frames.
     ///
     /// # Errors
-    /// Those of [`Prepared::new`].
+    /// As [`Prepared::new`].
     pub fn prepare(&self, request: &Request) -> Result<PreparedBatch> {
         Ok(PreparedBatch { batch: *self, prepared: Prepared::new(&self.array, request)?, region: None })
     }
 
-    /// Prepares the decompression of a region of what `request` makes: along each axis `count` elements from `start` on.
-    /// What is said of arrays then holds for the regions.
+    /// Prepares the decompression of a region of each array from frames of `request`: along each
+    /// axis `count` elements from `start` on. Lengths and strides of arrays then refer to the
+    /// regions.
     ///
     /// # Errors
-    /// Those of [`Prepared::new`]; `InvalidArgument` if the region is not one of the array.
+    /// As [`Prepared::new`]; `InvalidArgument` if the region is not inside the array.
     pub fn prepare_region(&self, request: &Request, start: &[u64], count: &[u64]) -> Result<PreparedBatch> {
         let region = Region::new(self.array.shape(), start, count)?;
         Ok(PreparedBatch { region: Some(region), ..self.prepare(request)? })
@@ -94,16 +94,18 @@ impl Batch {
 }
 
 impl PreparedBatch {
-    /// Bytes from the first array to the end of the last, and the same for the slots of frames.
+    /// Bytes from the start of the first array to the end of the last, and the same for the slots
+    /// of frames.
     ///
     /// # Errors
-    /// `InvalidArgument` naming what is wrong with a stride, or if so many bytes cannot be addressed.
+    /// `InvalidArgument` with the reason for a stride that cannot be used, or if that many bytes
+    /// cannot be addressed.
     pub fn spans(&self, direction: Direction) -> Result<(u64, u64)> {
         let Batch { n_chunks, array_stride, frame_stride, .. } = self.batch;
         if n_chunks == 0 {
             return Ok((0, 0));
         }
-        let names = names(direction);
+        let names = arg_names(direction);
         let (array_bytes, slot_bytes) = (self.array_bytes(), self.slot_bytes());
         let alignment = self.prepared.alignment();
         let (stride, name) = (array_stride, names.array_stride);
@@ -130,7 +132,7 @@ impl PreparedBatch {
         ))
     }
 
-    /// Bytes of an array, or of the region of it that is wanted.
+    /// Number of bytes of an array, or of its region.
     fn array_bytes(&self) -> u64 {
         match &self.region {
             Some(region) => region.n_elements() * u64::from(self.batch.array.element_size()),
@@ -138,26 +140,26 @@ impl PreparedBatch {
         }
     }
 
-    /// Bytes of a slot that are a frame's.
+    /// Number of bytes that a frame can use of its slot.
     fn slot_bytes(&self) -> u64 {
         self.prepared.bound()
     }
 }
 
-/// One memory of a call, by its name.
-type Named<'a> = (&'static str, DeviceSlice<'a>);
+/// A memory argument and its name.
+type NamedSlice<'a> = (&'static str, DeviceSlice<'a>);
 
-/// Most memories of a call.
-const MEMORIES: usize = 5;
+/// Most memory arguments of a call.
+const MAX_ARGS: usize = 5;
 
-/// All memory of a call, once kernels can be given it as far as the host can see.
-fn check<'a>(
+/// Checks all memory of a call as far as the host can.
+fn check_memory<'a>(
     prepared: &PreparedBatch,
     memory: &BatchMemory<'a>,
     statuses: Option<DeviceSlice<'a>>,
     direction: Direction,
-) -> Result<[Option<Named<'a>>; MEMORIES]> {
-    let names = names(direction);
+) -> Result<[Option<NamedSlice<'a>>; MAX_ARGS]> {
+    let names = arg_names(direction);
     let (array_span, frame_span) = prepared.spans(direction)?;
     let n_chunks = prepared.batch.n_chunks as u64;
     let all = [
@@ -167,14 +169,14 @@ fn check<'a>(
         statuses.map(|statuses| ("statuses", statuses, 4 * n_chunks, 4)),
         memory.workspace.map(|workspace| ("workspace", workspace, 0, 8)),
     ];
-    checked(all)
+    check_args(all)
 }
 
-/// What a memory must be: its name, itself, the bytes that it must have and what its address is a multiple of.
-type Wanted<'a> = (&'static str, DeviceSlice<'a>, u64, u64);
+/// A memory argument: its name, its memory, the bytes it must have and its required alignment.
+type Requirement<'a> = (&'static str, DeviceSlice<'a>, u64, u64);
 
-fn checked(all: [Option<Wanted>; MEMORIES]) -> Result<[Option<Named>; MEMORIES]> {
-    let mut checked: [Option<Named>; MEMORIES] = [None; MEMORIES];
+fn check_args(all: [Option<Requirement>; MAX_ARGS]) -> Result<[Option<NamedSlice>; MAX_ARGS]> {
+    let mut checked: [Option<NamedSlice>; MAX_ARGS] = [None; MAX_ARGS];
     for (i, (name, slice, need, alignment)) in all.into_iter().flatten().enumerate() {
         let (start, have) = (slice.address(), slice.n_bytes());
         if have < need {
@@ -197,13 +199,14 @@ fn checked(all: [Option<Wanted>; MEMORIES]) -> Result<[Option<Named>; MEMORIES]>
     Ok(checked)
 }
 
-/// Gives the compression of a batch to a stream. When the stream has done it, each frame is at the start of its
-/// slot, its bytes are in `frame_bytes`, and what follows it in the slot is unspecified. All memory has to stay
-/// alive until then, as who made the [`StreamHandle`] has promised.
+/// Enqueues the compression of a batch on a stream. When the stream has completed it, each frame is
+/// at the start of its slot and its length is in `frame_bytes`; the rest of the slot is
+/// unspecified. All memory must stay valid until then, as the creator of the [`StreamHandle`] has
+/// promised.
 ///
 /// # Errors
-/// `InvalidArgument` naming the memory or stride that cannot be used, `UnsupportedJob` for too large a batch,
-/// `Device`, `OutOfMemory`.
+/// `InvalidArgument` with the name of the memory or stride that cannot be used, `UnsupportedJob`
+/// for too large a batch, `Device`, `OutOfMemory`.
 pub fn compress_async(
     batch: &Batch,
     memory: &BatchMemory,
@@ -214,9 +217,10 @@ pub fn compress_async(
     batch.prepare(request)?.compress(memory, stream, context)
 }
 
-/// Gives the decompression of a batch to a stream. When the stream has done it, there is an i32 for each frame in
-/// `statuses`: 0, or the status of C for a damaged or truncated frame, whose array is unspecified then. A frame
-/// that is not of the batch's array and `request`, or stored, is damaged. `frame_bytes` is only read.
+/// Enqueues the decompression of a batch on a stream. When the stream has completed it, `statuses`
+/// has an i32 for each frame: 0, or the C status for a damaged or truncated frame, whose array is
+/// then unspecified. A frame counts as damaged unless it is a frame of the batch's array by
+/// `request` or a stored one. `frame_bytes` is only read.
 ///
 /// # Errors
 /// As [`compress_async`].
@@ -236,7 +240,7 @@ impl PreparedBatch {
     /// As [`compress_async`].
     ///
     /// # Errors
-    /// As that.
+    /// As `compress_async`.
     pub fn compress(&self, memory: &BatchMemory, stream: StreamHandle, context: &Context) -> Result<()> {
         enqueue(self, Direction::Compress, memory, None, Verify::Checksum, stream, context)
     }
@@ -244,7 +248,7 @@ impl PreparedBatch {
     /// As [`decompress_async`], of whole arrays or regions.
     ///
     /// # Errors
-    /// As that.
+    /// As `decompress_async`.
     pub fn decompress(
         &self,
         memory: &BatchMemory,
@@ -256,19 +260,21 @@ impl PreparedBatch {
         enqueue(self, Direction::Decompress, memory, Some(statuses), verify, stream, context)
     }
 
+    /// The kernels to launch.
+    ///
     /// # Errors
-    /// `UnsupportedJob` if there are no kernels: there is no way back to the CPU.
-    fn procedure(&self, direction: Direction, verify: Verify) -> Result<Procedure> {
+    /// `UnsupportedJob` if there are none: an asynchronous call cannot fall back to the CPU.
+    fn plan(&self, direction: Direction, verify: Verify) -> Result<GpuPlan> {
         match &self.region {
             Some(region) => {
-                require(Procedure::region(&self.prepared, region, verify), "use gridz_decompress_region")
+                require_kernels(GpuPlan::region(&self.prepared, region, verify), "use gridz_decompress_region")
             }
             None => {
                 let remedy = match direction {
                     Direction::Compress => "use gridz_compress, or another codec or level",
                     Direction::Decompress => "use gridz_decompress",
                 };
-                require(Procedure::new(direction, &self.prepared, verify), remedy)
+                require_kernels(GpuPlan::new(direction, &self.prepared, verify), remedy)
             }
         }
     }
@@ -287,15 +293,15 @@ fn enqueue(
     if batch.n_chunks == 0 {
         return Ok(());
     }
-    check_gpu_wanted(context)?;
-    let all = check(prepared, memory, statuses, direction)?;
-    let (stream, _entered) = open(stream, names(direction).frames, memory.frames, &all, context)?;
+    check_gpu_allowed(context)?;
+    let all = check_memory(prepared, memory, statuses, direction)?;
+    let (stream, _entered) = open(stream, arg_names(direction).frames, memory.frames, &all, context)?;
     let device = stream.device();
-    let procedure = prepared.procedure(direction, verify)?;
+    let plan = prepared.plan(direction, verify)?;
     let stride = if batch.n_chunks > 1 { batch.array_stride } else { 0 };
-    let launch = procedure.launch(device, batch.n_chunks as u64, memory.arrays.address() | stride)?;
+    let launch = plan.launch(device, batch.n_chunks as u64, memory.arrays.address() | stride)?;
     let need = launch.scratch_bytes();
-    let ours;
+    let own_workspace;
     let scratch = match memory.workspace {
         Some(workspace) if workspace.n_bytes() < need => {
             let have = workspace.n_bytes();
@@ -305,11 +311,11 @@ fn enqueue(
         }
         Some(workspace) => workspace,
         None => {
-            ours = stream.alloc(need)?;
-            ours.all()
+            own_workspace = stream.alloc(need)?;
+            own_workspace.all()
         }
     };
-    let memory = Memory {
+    let memory = LaunchMemory {
         arrays: memory.arrays,
         array_stride: batch.array_stride,
         frames: memory.frames,
@@ -318,17 +324,19 @@ fn enqueue(
         frame_bytes: memory.frame_bytes,
         statuses,
     };
-    // SAFETY: `check` has seen that all memory is as long and as aligned as it must be. Who made the handle of the
-    // stream has promised that it lives long enough, and ours is freed in the stream's order.
+    // SAFETY: `check_memory` has verified length and alignment of all memory. The creator of the
+    // stream's handle has promised that it lives long enough. A workspace of gridz is freed in
+    // stream order.
     unsafe { launch.start(&stream, &memory, scratch) }
 }
 
-/// The stream, in its context, from which all memory is reached; a default stream is that of `memory`, which has this name.
+/// Opens the stream, enters its context, and checks that it can access all memory. A default stream
+/// belongs to the GPU of `memory`, whose name is `name`.
 fn open<'a>(
     stream: StreamHandle<'a>,
     name: &str,
     memory: DeviceSlice,
-    all: &[Option<Named>],
+    all: &[Option<NamedSlice>],
     context: &Context,
 ) -> Result<(Stream<'a>, Entered)> {
     let stream = stream.open(|| Device::of_memory(&[memory])).map_err(|error| match error.kind() {
@@ -352,21 +360,23 @@ fn open<'a>(
     Ok((stream, entered))
 }
 
-/// Waits for the work that a stream has, with which `memory` is made or used. A default stream is that of the current context, or of
-/// this memory's if there is none. A stream that is being captured cannot be waited for.
+/// Waits for the work on a stream that creates or uses `memory`. A default stream belongs to the
+/// current context, or to the GPU of `memory` if there is none. A stream that is being captured
+/// cannot be waited for.
 ///
 /// # Errors
-/// `Device`, also for what that work did wrong.
+/// `Device`, also for errors of that work.
 pub fn wait_for(stream: StreamHandle, memory: DeviceSlice) -> Result<()> {
     stream.open(|| Device::of_memory(&[memory]))?.synchronize()
 }
 
-/// Bytes of workspace for compression or decompression, also of regions, of `n_chunks` chunks on `stream`, as far as the codec has
-/// kernels for them. Afterwards those are loaded in its context, and such calls do nothing but give work to their
-/// stream.
+/// Workspace size for compression and decompression, also of regions, of `n_chunks` chunks on
+/// `stream`, as far as the codec has kernels. Also loads these kernels in the stream's context, so
+/// that later calls only enqueue work.
 ///
 /// # Errors
-/// `Device`, `OutOfMemory`, `UnsupportedJob` for too large a batch and where there are no kernels at all.
+/// `Device`, `OutOfMemory`, `UnsupportedJob` for too large a batch or if there are no kernels at
+/// all.
 pub fn async_workspace_bytes(
     array: &Array,
     n_chunks: usize,
@@ -378,64 +388,65 @@ pub fn async_workspace_bytes(
     if n_chunks == 0 {
         return Ok(0);
     }
-    check_gpu_wanted(context)?;
+    check_gpu_allowed(context)?;
     let stream = stream.open(|| Device::choose(settings))?;
     context.check_device(stream.device())?;
     let prepared = Prepared::new(array, request)?;
-    // What has been compressed by the CPU alone can be decompressed here.
+    // There may be kernels for decompression only: frames compressed by the CPU are then
+    // decompressed here.
     let decompress =
-        require(Procedure::new(Direction::Decompress, &prepared, Verify::Checksum), "use gridz_decompress")?;
+        require_kernels(GpuPlan::new(Direction::Decompress, &prepared, Verify::Checksum), "use gridz_decompress")?;
     let zeros = vec![0; array.shape().extents().len()];
     let of_region = |count: &[u64]| {
-        let region = Procedure::region(&prepared, &Region::new(array.shape(), &zeros, count)?, Verify::Structure);
-        require(region, "use gridz_decompress_region")
+        let region = GpuPlan::region(&prepared, &Region::new(array.shape(), &zeros, count)?, Verify::Structure);
+        require_kernels(region, "use gridz_decompress_region")
     };
-    let compress = match Procedure::new(Direction::Compress, &prepared, Verify::Checksum) {
-        Attempt::Done(procedure) => Some(procedure),
-        Attempt::NotHere(_) => None,
+    let compress = match GpuPlan::new(Direction::Compress, &prepared, Verify::Checksum) {
+        Attempt::Done(plan) => Some(plan),
+        Attempt::Unsupported(_) => None,
     };
-    let bytes = |procedure: &Procedure| {
-        // Nobody knows yet whether the arrays will be aligned.
-        let of = |address| Ok(procedure.launch(stream.device(), n_chunks as u64, address)?.scratch_bytes());
-        Ok(of(0)?.max(of(1)?))
+    let scratch_bytes = |plan: &GpuPlan| {
+        // Whether the arrays will be aligned is not known yet.
+        let size = |address| Ok(plan.launch(stream.device(), n_chunks as u64, address)?.scratch_bytes());
+        Ok(size(0)?.max(size(1)?))
     };
-    let mut most = bytes(&decompress)?.max(bytes(&of_region(&zeros)?)?);
+    let mut max_bytes = scratch_bytes(&decompress)?.max(scratch_bytes(&of_region(&zeros)?)?);
     if let Some(compress) = compress {
-        most = most.max(bytes(&compress)?);
+        max_bytes = max_bytes.max(scratch_bytes(&compress)?);
     }
-    // No region needs more than all of the array. Of so many chunks that may be too much for one launch, as the call for such a
-    // region says.
-    match bytes(&of_region(array.shape().extents())?) {
-        Err(error) if error.kind() == ErrorKind::UnsupportedJob => Ok(most),
-        whole => Ok(most.max(whole?)),
+    // No region needs more than the whole array. For this many chunks, that may be too much for one
+    // launch; then a call for such a region fails.
+    match scratch_bytes(&of_region(array.shape().extents())?) {
+        Err(error) if error.kind() == ErrorKind::UnsupportedJob => Ok(max_bytes),
+        whole => Ok(max_bytes.max(whole?)),
     }
 }
 
-/// Gives work to a stream that moves frames from their slots to where they lie close together, behind which it knows the
-/// offset of each. Frames without room are left out; the last offset, where they would end, tells it.
+/// Enqueues work on a stream that packs frames from their slots and writes the offset of each.
+/// Frames that do not fit are left out; the last offset, the end of all frames, shows that.
 ///
 /// # Errors
 /// As [`compress_async`].
 pub fn pack_async(packing: &Packing, stream: StreamHandle, context: &Context) -> Result<()> {
-    // SAFETY: `enqueue_packing` has seen that all memory is as long and as aligned as it must be. Who made the handle of the
-    // stream has promised that it lives long enough.
+    // SAFETY: `enqueue_packing` has verified length and alignment of all memory. The creator of the
+    // stream's handle has promised that it lives long enough.
     enqueue_packing(packing, packing.n_frames + 1, stream, context, |stream| unsafe { packing.pack(stream) })
 }
 
-/// Gives work to a stream that moves packed frames to slots. Frames that are not inside the packed memory, or longer than a
-/// slot, have no bytes from then on.
+/// Enqueues work on a stream that copies packed frames to slots. Frames that are not inside the
+/// packed memory or longer than a slot get the length 0.
 ///
 /// # Errors
 /// As [`compress_async`].
 pub fn unpack_async(packing: &Packing, stream: StreamHandle, context: &Context) -> Result<()> {
     if packing.lengths.is_none() {
-        return Err(Error::invalid("there is no memory for the lengths of frames that are unpacked"));
+        return Err(Error::invalid("frames cannot be unpacked without memory for their lengths"));
     }
     // SAFETY: as above.
     enqueue_packing(packing, packing.n_frames, stream, context, |stream| unsafe { packing.unpack(stream) })
 }
 
-/// `n_offsets`: so many are read or written.
+/// Checks the memory, and enqueues the work of `start`, which reads or writes `n_offsets` offsets.
 fn enqueue_packing(
     packing: &Packing,
     n_offsets: u64,
@@ -447,7 +458,7 @@ fn enqueue_packing(
     if n == 0 {
         return Ok(());
     }
-    check_gpu_wanted(context)?;
+    check_gpu_allowed(context)?;
     let stride = packing.slot_stride;
     if stride == 0 || !stride.is_multiple_of(FRAME_ALIGNMENT) {
         return Err(Error::invalid(format!(
@@ -455,7 +466,7 @@ fn enqueue_packing(
         )));
     }
     let span = stride.checked_mul(n).ok_or_else(|| Error::invalid(format!("{n} frames cannot be addressed")))?;
-    let checked = checked([
+    let checked = check_args([
         Some(("frames", packing.slots, span, FRAME_ALIGNMENT)),
         Some(("packed", packing.packed, 0, FRAME_ALIGNMENT)),
         Some(("offsets", packing.offsets, n_offsets.saturating_mul(8), 8)),
@@ -472,18 +483,22 @@ fn not_gpu_memory(name: &str) -> Error {
     ))
 }
 
+/// The plan, or an error with the remedy.
+///
 /// # Errors
 /// `UnsupportedJob` if there are no kernels.
-fn require(attempt: Attempt<Procedure>, remedy: &str) -> Result<Procedure> {
+fn require_kernels(attempt: Attempt<GpuPlan>, remedy: &str) -> Result<GpuPlan> {
     match attempt {
-        Attempt::Done(procedure) => Ok(procedure),
-        Attempt::NotHere(reason) => Err(Error::unsupported(format!("{reason}; {remedy}"))),
+        Attempt::Done(plan) => Ok(plan),
+        Attempt::Unsupported(reason) => Err(Error::unsupported(format!("{reason}; {remedy}"))),
     }
 }
 
+/// Checks that the settings allow a GPU.
+///
 /// # Errors
-/// `Device` if the GPU is ruled out.
-fn check_gpu_wanted(context: &Context) -> Result<()> {
+/// `Device` if they do not.
+fn check_gpu_allowed(context: &Context) -> Result<()> {
     match context.settings()?.backend {
         Backend::Cpu => Err(Error::device(
             "GRIDZ_BACKEND=cpu rules the GPU out, but asynchronous calls work on a GPU only; unset it, or use \

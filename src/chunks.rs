@@ -1,15 +1,13 @@
-//! Many chunks at once, in host memory or that of a GPU: who works on them.
+//! Many chunks at once, in host or GPU memory: selects the back end.
 
 use std::time::Instant;
 
 use crate::backend::{self, Attempt};
-use crate::by_lanes::{by_lanes, from_lanes};
-use crate::by_threads::{by_threads, from_threads};
-
+use crate::chunk_array::{ChunkArray, check_lengths, packed_bytes, to_usize};
+use crate::chunks_cpu::{compress_cpu, decompress_cpu};
+use crate::chunks_gpu::{compress_gpu, decompress_gpu};
 use crate::context::Context;
-use crate::frame::Verify;
-use crate::lanes::most_packed_bytes;
-use crate::list::{Chunks, check_lengths, in_memory, packed_bytes};
+use crate::frame::{Verify, max_packed_bytes};
 use crate::log;
 use crate::memory::{Destination, Source, through_host};
 use crate::prepared::Prepared;
@@ -18,8 +16,9 @@ use gridz_codecs::error::{Error, ErrorKind, Result};
 use gridz_codecs::settings::{Backend, Settings};
 use gridz_cuda::{Device, is_pinned};
 
-/// The GPUs for such a call; none if the CPU is to do it. Memory of a GPU is that one's; for chunks in host memory it is as
-/// [`backend::for_host_memory`] says, but pinned memory is for GPUs if there are any.
+/// The GPUs for a call; none if the CPU should do it. Memory of a GPU is processed by that GPU. For
+/// host memory [`backend::for_host_memory`] decides, but if all of it is pinned, the number of CPU
+/// threads does not count against the GPU.
 ///
 /// # Errors
 /// As `for_host_memory`.
@@ -37,8 +36,9 @@ fn devices_for(
     Ok(backend::for_host_memory(settings, raw_bytes, threads, Device::wanted)?.unwrap_or_default())
 }
 
-/// What comes of `work` on GPUs, or `None` for the CPU to do it: where there are none, and as [`backend::or_cpu`].
-fn by_any<R>(
+/// Runs `work` if there are devices. `None` means that the CPU must do it, as for
+/// [`backend::or_cpu`].
+fn on_gpus<R>(
     devices: &[&'static Device],
     settings: &Settings,
     work: impl FnOnce() -> Result<Attempt<R>>,
@@ -46,13 +46,14 @@ fn by_any<R>(
     if devices.is_empty() { Ok(None) } else { backend::or_cpu(settings, work()) }
 }
 
-/// Compresses all chunks of `src`, which has their [`span`](Chunks::span), into packed frames at the start of `dst`, and
-/// returns where they end. `lengths` gets the bytes of each frame.
+/// Compresses all chunks of `src`, which has their [`span`](ChunkArray::span), into packed frames
+/// at the start of `dst`. Returns the end of the last frame, and stores the length of each frame in
+/// `lengths`.
 ///
 /// # Errors
 /// `DstTooSmall` if the frames do not fit; as [`compress`](crate::compress).
 pub fn compress_chunks(
-    chunks: &Chunks,
+    chunks: &ChunkArray,
     request: &Request,
     src: Source,
     mut dst: Destination,
@@ -68,16 +69,16 @@ pub fn compress_chunks(
     }
     let (begin, raw_bytes) = (Instant::now(), chunks.n_chunks as u64 * chunks.array.n_bytes());
     let devices = devices_for(memory_of, (&src, &dst), raw_bytes, context)?;
-    let by_gpus = by_any(&devices, settings, || {
-        by_lanes(&devices, chunks, &prepared, src, dst.reborrow(), lengths, context)
+    let by_gpus = on_gpus(&devices, settings, || {
+        compress_gpu(&devices, chunks, &prepared, src, dst.reborrow(), lengths, context)
     })?;
     let (end, by) = match by_gpus {
         Some(end) => (end, log::CUDA),
         None => {
-            let need = most_packed_bytes(&chunks.array) * chunks.n_chunks as u64;
+            let need = max_packed_bytes(&chunks.array) * chunks.n_chunks as u64;
             let need = need.min(dst.n_bytes());
             let work = |src: &[u8], dst: &mut [u8]| {
-                by_threads(chunks, &prepared, src, dst, lengths, context).map(|end| end as usize)
+                compress_cpu(chunks, &prepared, src, dst, lengths, context).map(|end| end as usize)
             };
             (through_host(memory_of, src, dst, need, context, work)? as u64, log::CPU)
         }
@@ -86,14 +87,14 @@ pub fn compress_chunks(
     Ok(end)
 }
 
-/// Decompresses packed frames of these `lengths`, which together are `frames`, to the chunks of `dst`, which has their
-/// [`span`](Chunks::span).
+/// Decompresses packed frames with these `lengths` to the chunks of `dst`, which has their
+/// [`span`](ChunkArray::span).
 ///
 /// # Errors
-/// As [`decompress`](crate::decompress), with the number of the first frame that cannot be decompressed; `InvalidArgument` if a
-/// frame is of another array.
+/// As [`decompress`](crate::decompress), with the index of the first frame that failed;
+/// `InvalidArgument` if a frame has another array.
 pub fn decompress_chunks(
-    chunks: &Chunks,
+    chunks: &ChunkArray,
     frames: Source,
     lengths: &[u64],
     mut dst: Destination,
@@ -107,34 +108,33 @@ pub fn decompress_chunks(
         return Ok(());
     }
     let end = packed_bytes(lengths).filter(|&end| end <= frames.n_bytes()).ok_or_else(|| {
-        let text =
-            format!("the lengths of the frames add up to more than the {} bytes there are", frames.n_bytes());
+        let text = format!("the lengths of the frames add up to more than the source's {} bytes", frames.n_bytes());
         Error::new(ErrorKind::Truncated, text)
     })?;
     let (begin, raw_bytes) = (Instant::now(), chunks.n_chunks as u64 * chunks.array.n_bytes());
     let devices = devices_for(memory_of, (&frames, &dst), raw_bytes, context)?;
-    let by_gpus = by_any(&devices, settings, || {
-        from_lanes(&devices, chunks, frames, lengths, dst.reborrow(), verify, context)
+    let by_gpus = on_gpus(&devices, settings, || {
+        decompress_gpu(&devices, chunks, frames, lengths, dst.reborrow(), verify, context)
     })?;
     let by = match by_gpus {
         Some(()) => log::CUDA,
         None => {
             let work = |frames: &[u8], dst: &mut [u8]| {
-                from_threads(chunks, frames, lengths, dst, verify, context).map(|()| dst.len())
+                decompress_cpu(chunks, frames, lengths, dst, verify, context).map(|()| dst.len())
             };
             match (memory_of, dst) {
                 (Some(device), Destination::Device(dst)) => {
-                    // What is between the arrays stays as it is.
-                    let dense = Chunks { stride: chunks.array.n_bytes(), ..*chunks };
+                    // The bytes between the arrays must not change.
+                    let dense = ChunkArray { stride: chunks.array.n_bytes(), ..*chunks };
                     let mut arrays = context.scratch(raw_bytes as usize)?;
                     let work = |frames: &[u8], dst: &mut [u8]| {
-                        from_threads(&dense, frames, lengths, dst, verify, context).map(|()| dst.len())
+                        decompress_cpu(&dense, frames, lengths, dst, verify, context).map(|()| dst.len())
                     };
                     let to = Destination::Host(&mut arrays);
                     through_host(memory_of, frames, to, raw_bytes, context, work)?;
                     let stream = device.stream()?;
                     for i in 0..chunks.n_chunks as u64 {
-                        let array = &arrays[in_memory(dense.span_of(i..i + 1))];
+                        let array = &arrays[to_usize(dense.span_of(i..i + 1))];
                         stream.copy_in(dst.slice(chunks.span_of(i..i + 1))?, array)?;
                     }
                 }

@@ -11,8 +11,8 @@ use gridz_codecs::codec::request::Request;
 use gridz_codecs::error::Result;
 use gridz_codecs::types::Array;
 
-/// Number of bytes that [`compress`] needs as destination for any chunk of this array: a multiple of
-/// 16. The frame itself is never longer than the raw bytes and a header.
+/// Number of bytes that [`compress`] needs as destination for any chunk of this array: a multiple
+/// of 16. The frame itself is never longer than the raw bytes and a header.
 ///
 /// # Errors
 /// `InvalidArgument` if that many bytes cannot be addressed; the codec's reason if it refuses the
@@ -21,9 +21,9 @@ pub fn compress_bound(array: &Array, request: &Request) -> Result<u64> {
     Prepared::new(array, request).map(|prepared| prepared.bound())
 }
 
-/// Compresses the chunk `src` of `array` into a frame at the start of `dst`, and returns the frame's
-/// number of bytes. Source, destination or both may be memory of a GPU; then the caller's work on
-/// that memory must be complete, and the frame is complete on return.
+/// Compresses the chunk `src` of `array` into a frame at the start of `dst`, and returns the
+/// frame's number of bytes. Source, destination or both may be memory of a GPU; then the caller's
+/// work on that memory must be complete, and the frame is complete on return.
 ///
 /// # Errors
 /// `InvalidArgument` if `src` does not have the array's length, or for memory of two GPUs or of

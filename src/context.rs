@@ -1,4 +1,4 @@
-//! What a caller brings along: threads, memory, and where to work.
+//! The caller's resources: threads, memory limit, and the back end to use.
 
 use crate::backend;
 use crate::memory::{self, Destination, Source};
@@ -9,50 +9,52 @@ use gridz_codecs::error::{Error, ErrorKind, Result, try_vec};
 use gridz_codecs::settings::{self, Backend, CpuLevel, Gpus, Settings};
 use gridz_cuda::{self, Device};
 
-/// Whether the `GRIDZ_*` variables can be used on this machine.
+/// Checks that the `GRIDZ_*` environment variables are valid on this machine.
 ///
 /// # Errors
-/// `InvalidArgument` naming the one that cannot.
+/// `InvalidArgument` with the name of the invalid variable.
 pub fn check_environment() -> Result<()> {
     Level::choose(settings::checked()?.cpu_level).map(|_| ())
 }
 
-/// Whether what `GRIDZ_*` demands is there, for those who can still tell somebody: who demands the GPU
-/// gets an error where there is none, never the CPU in silence.
+/// Checks that the back end that `GRIDZ_*` requires is available. A caller that can still report
+/// errors should call this first: if the GPU is required but missing, it gets an error instead of a
+/// silent fallback to the CPU.
 ///
 /// # Errors
-/// `InvalidArgument` for an environment variable that cannot be used, `Device` saying why there is no
+/// `InvalidArgument` for an invalid environment variable, `Device` with the reason why there is no
 /// GPU.
 pub fn check_backend() -> Result<()> {
     check_environment()?;
     backend::check(settings::checked()?)
 }
 
-/// Frees memory that is kept for later calls: GPU memory, the calling thread's memory, and the memory of each worker thread
-/// once the thread is idle.
+/// Frees memory that is cached for later calls: GPU memory, the calling thread's memory, and the
+/// memory of each worker thread once the thread is idle.
 pub fn release_caches() {
     kept::release();
     Pool::when_idle(kept::release);
     gridz_cuda::release_caches();
 }
 
-/// What threads that work side by side may take, where nobody has set a limit: else they do one thing together.
-const MOST_OF_THREADS: u64 = 4 << 30;
+/// Without a limit by the caller, threads may use this much memory together to process chunks in
+/// parallel. If that is not enough, all threads work on one chunk.
+const DEFAULT_PARALLEL_BYTES: u64 = 4 << 30;
 
-/// Resources of a caller: threads and memory. `Default` means the pool of the process and no limit.
+/// A caller's resources: threads and memory. `Default` means the pool of the process and no limit.
 /// May be used from several threads at once.
 #[derive(Debug, Default)]
 pub struct Context {
     pool: Option<Pool>,
     memory_limit: Option<u64>,
     settings: Option<Settings>,
-    /// The only GPU that it was made for.
+    /// Number of the only GPU that may be used.
     gpu: Option<u32>,
 }
 
 impl Context {
-    /// A context with its own `threads` workers (`None`: the pool of the process) that may allocate at
-    /// most `memory_limit` bytes of working memory per call.
+    /// A context with its own `threads` workers (`None`: the pool of the process) that may allocate
+    /// at most `memory_limit` bytes of working memory per call.
     ///
     /// # Errors
     /// `InvalidArgument` for 0 threads or more than 1024.
@@ -64,20 +66,20 @@ impl Context {
         Ok(Self { pool: threads.map(Pool::new), memory_limit, ..Self::default() })
     }
 
-    /// A context that takes the defaults where an environment variable cannot be used: for readers, which must
-    /// never fail over a typo.
+    /// A context that uses the default for each invalid environment variable. It is for readers,
+    /// which must never fail because of a typo.
     pub fn lenient() -> Self {
         let mut settings = settings::or_default().clone();
         settings.cpu_level = settings.cpu_level.filter(|&level| Level::choose(Some(level)).is_ok());
         Self { settings: Some(settings), ..Self::default() }
     }
 
-    /// The same context for one back end, whatever `GRIDZ_BACKEND` says, and for GPU `device`, counted from
-    /// 0, or the one that gridz chooses.
+    /// The same context for one back end, whatever `GRIDZ_BACKEND` says, and for GPU number
+    /// `device`, counted from 0. `None`: gridz selects the GPU.
     ///
     /// # Errors
-    /// `Device` if that is [`Backend::Cuda`] and no GPU can be used, `InvalidArgument` for one that is not
-    /// there or an environment variable that cannot be used.
+    /// `Device` if the back end is [`Backend::Cuda`] and no GPU can be used, `InvalidArgument` for
+    /// a GPU that does not exist or an invalid environment variable.
     pub fn on(self, backend: Backend, device: Option<u32>) -> Result<Self> {
         let settings = self.settings()?;
         let gpus = device.map_or(settings.gpus, Gpus::Number);
@@ -86,7 +88,8 @@ impl Context {
         Ok(Self { settings: Some(settings), gpu: device, ..self })
     }
 
-    /// The same context for all GPUs that can be used: many chunks in host memory are dealt to them.
+    /// The same context for all usable GPUs. Chunks of a call in host memory are distributed among
+    /// them.
     ///
     /// # Errors
     /// As [`Context::on`].
@@ -96,20 +99,21 @@ impl Context {
         Ok(Self { settings: Some(settings), gpu: None, ..self })
     }
 
-    /// The same context with only the instructions of one level, whatever `GRIDZ_CPU_LEVEL` says.
+    /// The same context with only the CPU instructions of one level, whatever `GRIDZ_CPU_LEVEL`
+    /// says.
     ///
     /// # Errors
-    /// `InvalidArgument` if the CPU does not have them or an environment variable cannot be used.
+    /// `InvalidArgument` if the CPU does not support them, or for an invalid environment variable.
     pub fn with_level(self, level: CpuLevel) -> Result<Self> {
         Level::choose(Some(level))?;
         let settings = Settings { cpu_level: Some(level), ..self.settings()?.clone() };
         Ok(Self { settings: Some(settings), ..self })
     }
 
-    /// The same context with the calling thread alone.
+    /// The same context with only the calling thread.
     ///
     /// # Errors
-    /// `InvalidArgument` for an environment variable that cannot be used.
+    /// `InvalidArgument` for an invalid environment variable.
     pub fn of_one_thread(&self) -> Result<Self> {
         let settings = Some(self.settings()?.clone());
         Ok(Self { pool: Some(Pool::new(1)), memory_limit: self.memory_limit, settings, gpu: self.gpu })
@@ -118,7 +122,7 @@ impl Context {
     /// The context's settings or those of the process.
     ///
     /// # Errors
-    /// `InvalidArgument` for an environment variable that cannot be used.
+    /// `InvalidArgument` for an invalid environment variable.
     pub(super) fn settings(&self) -> Result<&Settings> {
         match &self.settings {
             Some(settings) => Ok(settings),
@@ -126,11 +130,11 @@ impl Context {
         }
     }
 
-    /// The device whose memory source or destination is. `None`: both are in host memory, and a GPU is there if one
-    /// is required.
+    /// The device that owns the source or the destination. `None`: both are in host memory, and a
+    /// GPU is available if one is required.
     ///
     /// # Errors
-    /// `Device`; `InvalidArgument` for memory of two GPUs or of another one than the context's.
+    /// `Device`; `InvalidArgument` for memory of two GPUs or of another GPU than the context's.
     pub(super) fn device_of(&self, src: &Source, dst: &Destination) -> Result<Option<&'static Device>> {
         let device = memory::device_of(src, dst)?;
         match device {
@@ -140,10 +144,10 @@ impl Context {
         Ok(device)
     }
 
-    /// Whether memory of `device` may be used in this context.
+    /// Checks that memory of `device` may be used in this context.
     ///
     /// # Errors
-    /// `InvalidArgument` if it was made for another GPU.
+    /// `InvalidArgument` if the context is for another GPU.
     pub(super) fn check_device(&self, device: &Device) -> Result<()> {
         let ordinal = device.gpu().ordinal;
         match self.gpu {
@@ -156,30 +160,30 @@ impl Context {
         }
     }
 
-    /// Its workers or those of the process.
+    /// The context's workers or those of the process.
     pub fn pool(&self) -> &Pool {
         self.pool.as_ref().unwrap_or_else(|| Pool::global())
     }
 
-    /// The instructions to use.
+    /// The CPU instructions to use.
     ///
     /// # Errors
-    /// `InvalidArgument` for a level that the CPU does not have.
+    /// `InvalidArgument` for a level that the CPU does not support.
     pub fn level(&self) -> Result<Level> {
         Level::choose(self.settings()?.cpu_level)
     }
 
-    /// Bytes of arrays in a batch at most: several are on their way, each with its frames.
+    /// Most bytes of arrays in a batch. Several batches are in flight, each with its frames.
     pub(super) fn batch_bytes(&self) -> u64 {
         self.memory_limit.map_or(u64::MAX, |limit| limit / 8)
     }
 
-    /// Whether so many bytes may be allocated by all threads together.
+    /// True if all threads together may allocate this many bytes.
     pub(super) fn affords(&self, n_bytes: u64) -> bool {
-        n_bytes <= self.memory_limit.unwrap_or(MOST_OF_THREADS)
+        n_bytes <= self.memory_limit.unwrap_or(DEFAULT_PARALLEL_BYTES)
     }
 
-    /// Working memory, zeroed.
+    /// Zeroed working memory.
     pub(super) fn scratch(&self, n_bytes: usize) -> Result<Vec<u8>> {
         let need = n_bytes as u64;
         if let Some(limit) = self.memory_limit.filter(|&limit| limit < need) {

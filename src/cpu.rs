@@ -1,4 +1,4 @@
-//! One chunk by the CPU.
+//! One chunk on the CPU.
 
 use crate::context::Context;
 use crate::frame::{Verify, stored_bytes};
@@ -23,8 +23,9 @@ pub fn job<'a>(prepared: &'a Prepared, verify: Verify, context: &'a Context) -> 
     })
 }
 
-/// Makes the frame of `src`, which has the array's bytes, at the start of `dst`, which has the bound, and returns its
-/// bytes. What the codec does not shrink is stored.
+/// Compresses `src`, which has the array's length, to the start of `dst`, which has the bound.
+/// Returns the frame's length. If the payload is not smaller than the array, the frame is a stored
+/// one.
 pub fn compress(prepared: &Prepared, src: &[u8], dst: &mut [u8], context: &Context) -> Result<usize> {
     let Prepared { array, entry, .. } = prepared;
     let header = prepared.header();
@@ -48,7 +49,7 @@ pub fn compress(prepared: &Prepared, src: &[u8], dst: &mut [u8], context: &Conte
     Ok(header_dst.len() + n_bytes)
 }
 
-/// Decodes a payload with this checksum, or the elements of a region, into all of `dst`.
+/// Decodes a payload with this checksum, or a region of it, into all of `dst`.
 pub fn decompress(
     prepared: &Prepared,
     region: Option<&Region>,
@@ -70,7 +71,7 @@ pub fn decompress(
     Ok(())
 }
 
-/// Compares the sums of a payload, if there are any, with its checksum.
+/// Compares the checksum of a payload, if it was computed, with the expected one.
 pub fn check_sums(sums: Option<Sums>, payload: &[u8], checksum: u64) -> Result<()> {
     match sums {
         Some(sums) if sums.checksum(payload.len() as u64) != checksum => {
@@ -80,7 +81,7 @@ pub fn check_sums(sums: Option<Sums>, payload: &[u8], checksum: u64) -> Result<(
     }
 }
 
-/// Counts the blocks of a payload by how they are coded, and compares their checks.
+/// Counts the blocks of a payload by how they are coded, and compares their checksums.
 pub fn count_blocks(prepared: &Prepared, payload: &[u8], context: &Context) -> Result<BlockCounts> {
     let job = job(prepared, Verify::Checksum, context)?;
     let counts = prepared.entry.codec.count_blocks(&job, payload);
@@ -89,7 +90,7 @@ pub fn count_blocks(prepared: &Prepared, payload: &[u8], context: &Context) -> R
     })
 }
 
-/// Reverses the bytes of every number; elements that are no numbers have no order to change.
+/// Reverses the bytes of every number. Elements that are not numbers have no byte order.
 pub fn swap_bytes(bytes: &mut [u8], dtype: DType) {
     if let Some(size) = dtype.number_size() {
         bytes.chunks_exact_mut(size as usize).for_each(<[u8]>::reverse);

@@ -6,7 +6,7 @@ use crate::backend::{self, Attempt};
 use crate::context::Context;
 use crate::detail;
 use crate::frame::{Frame, Verify, check_destination, check_payload, entry_of};
-use crate::launch::Procedure;
+use crate::launch::GpuPlan;
 use crate::memory::{Destination, Source, start_of, through_host};
 use crate::prepared::Prepared;
 use crate::{cpu, gpu, log};
@@ -33,8 +33,8 @@ pub enum Part<'a> {
         count: &'a [u64],
     },
     /// A coarser or less accurate version of the array, from the first bytes of the frame.
-    /// [`inspect_part`](crate::inspect_part) tells its shape and the bytes that it needs; the frame
-    /// may be cut after those.
+    /// [`inspect_part`](crate::inspect_part) returns its shape and the bytes that it needs; the
+    /// frame may be cut after those.
     Detail(Detail),
 }
 
@@ -45,15 +45,16 @@ pub enum Part<'a> {
 /// complete, and the elements are complete on return. The GPU does the work if it can. The CPU does
 /// the rest on copies.
 ///
-/// With [`Verify::Checksum`], these checksums are compared. For the whole array: that of the payload.
-/// For a region: those of its blocks (`lorenzo`, `quant`, `huffman`, `cci`), that of the payload
-/// (`ndzip`, `zfp`, `multigrid`), or none (`stored`). For a detail: those of the blocks that are read.
+/// With [`Verify::Checksum`], these checksums are compared. For the whole array: that of the
+/// payload. For a region: those of its blocks (`lorenzo`, `quant`, `huffman`, `cci`), that of the
+/// payload (`ndzip`, `zfp`, `multigrid`), or none (`stored`). For a detail: those of the blocks
+/// that are read.
 ///
 /// # Errors
 /// `DstTooSmall`; `InvalidArgument` for a region outside of the array, a missing layer or level, or
-/// memory of two GPUs or of another GPU than the context's; `UnsupportedJob` for a detail of a codec
-/// without layers and levels; `Truncated`, `Corrupt`, `UnsupportedFormat`, `OutOfMemory`; `Device` if
-/// a GPU is required and fails.
+/// memory of two GPUs or of another GPU than the context's; `UnsupportedJob` for a detail of a
+/// codec without layers and levels; `Truncated`, `Corrupt`, `UnsupportedFormat`, `OutOfMemory`;
+/// `Device` if a GPU is required and fails.
 pub fn decompress<'s, 'd>(
     frame: impl Into<Source<'s>>,
     part: Part,
@@ -74,7 +75,7 @@ pub fn decompress<'s, 'd>(
     }
 }
 
-/// [`decompress`] of `source`, of which `frame` has at least the header. Details need the frame in
+/// [`decompress`] of `source`. `frame` has at least its header; for a detail, `source` must be in
 /// host memory. `memory_of` is the device that owns source or destination.
 pub(super) fn run(
     frame: &Frame,
@@ -116,11 +117,11 @@ pub(super) fn run(
     let attempt = match device {
         None => Ok(None),
         Some(device) => {
-            let procedure: Attempt<Procedure> = match &region {
-                None => Procedure::new(Direction::Decompress, &prepared, verify),
-                Some(region) => Procedure::region(&prepared, region, verify),
+            let plan: Attempt<GpuPlan> = match &region {
+                None => GpuPlan::new(Direction::Decompress, &prepared, verify),
+                Some(region) => GpuPlan::region(&prepared, region, verify),
             };
-            let attempt = gpu::decompress(device, procedure, source, dst.reborrow(), n_bytes, context);
+            let attempt = gpu::decompress(device, plan, source, dst.reborrow(), n_bytes, context);
             backend::or_cpu(settings, attempt)
         }
     };
@@ -153,8 +154,8 @@ pub(super) fn run(
 /// CPU counts; a frame in memory of a GPU is copied.
 ///
 /// # Errors
-/// `UnsupportedJob` for codecs without kinds of blocks, `Truncated`, `Corrupt`, `UnsupportedFormat`,
-/// `OutOfMemory`, `Device`.
+/// `UnsupportedJob` for codecs without kinds of blocks, `Truncated`, `Corrupt`,
+/// `UnsupportedFormat`, `OutOfMemory`, `Device`.
 pub fn count_blocks<'a>(frame: impl Into<Source<'a>>, context: &Context) -> Result<BlockCounts> {
     let (frame, nothing) = (frame.into(), Destination::Host(&mut []));
     let device = context.device_of(&frame, &nothing)?;

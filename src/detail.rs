@@ -1,4 +1,4 @@
-//! Details of frames: the first layers, or a coarser grid of the array, from the first bytes.
+//! Details of frames: a less accurate or coarser version of the array, from the first bytes.
 
 use std::time::Instant;
 
@@ -18,15 +18,15 @@ use gridz_codecs::types::Shape;
 use gridz_cuda::Device;
 
 /// Number of bytes to download first of a frame in memory of a GPU: more than a head has. If they
-/// are too few, `LONGER` times as many are downloaded.
+/// are too few, `GROWTH` times as many are downloaded.
 const START_BYTES: usize = 4096;
-const LONGER: usize = 16;
+const GROWTH: usize = 16;
 
 /// The description of a part of a frame.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PartInfo {
-    /// The extents of the result: those of the array, or of a coarser grid. If the codec merges axes
-    /// of the array, a coarser grid has the merged axes.
+    /// The extents of the result: those of the array, or of a coarser grid. If the codec merges
+    /// axes of the array, a coarser grid has the merged axes.
     pub shape: Shape,
     /// Number of bytes of the result.
     pub n_bytes: u64,
@@ -88,8 +88,8 @@ pub(super) struct Selected {
 }
 
 /// Describes the part of a frame that a detail selects. `frame` may be its first bytes. For layers,
-/// the head of the payload is enough, less than 2600 bytes. For levels, its table is needed: 8 bytes
-/// for each 65536 elements, and a few more.
+/// the head of the payload is enough, less than 2600 bytes. For levels, its table is needed: 8
+/// bytes for each 65536 elements, and a few more.
 ///
 /// # Errors
 /// `UnsupportedJob` for codecs without layers and levels, `InvalidArgument` for a missing layer or
@@ -99,8 +99,8 @@ pub fn inspect_part<'a>(frame: impl Into<Source<'a>>, detail: Detail) -> Result<
     inspect_start(device_of(&frame, &Destination::Host(&mut []))?, frame, detail)
 }
 
-/// [`inspect_part`] of a frame in host memory or in that of `device`, of which it downloads as few
-/// bytes as are enough.
+/// [`inspect_part`] of a frame in host memory or in memory of `device`. In the latter case,
+/// downloads only as many bytes as are needed.
 fn inspect_start(device: Option<&'static Device>, frame: Source, detail: Detail) -> Result<PartInfo> {
     if let Source::Host(frame) = frame {
         return Frame::parse(frame)?.part(detail);
@@ -112,7 +112,7 @@ fn inspect_start(device: Option<&'static Device>, frame: Source, detail: Detail)
         if !is_short || start.len() as u64 >= frame.n_bytes() {
             return found;
         }
-        let longer = (start.len() * LONGER).min(frame.n_bytes() as usize);
+        let longer = (start.len() * GROWTH).min(frame.n_bytes() as usize);
         start =
             u8::new_vec_zeroed(longer).map_err(|_| Error::out_of_memory(longer as u64, "the start of a frame"))?;
     }
@@ -160,7 +160,7 @@ pub(super) fn run(
     }
     if settings.backend == Backend::Cuda {
         let reason = "there are no kernels for levels and layers of a frame";
-        backend::or_cpu(settings, Ok(Attempt::<()>::NotHere(reason.into())))?;
+        backend::or_cpu(settings, Ok(Attempt::<()>::Unsupported(reason.into())))?;
     }
     let header = &frame.header;
     let work = |frame: &[u8], dst: &mut [u8]| {

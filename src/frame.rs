@@ -43,6 +43,11 @@ pub fn stored_bytes(array: &Array) -> u64 {
     header_bytes(array.shape().rank(), 0) as u64 + array.n_bytes()
 }
 
+/// Most bytes of a packed frame: [`stored_bytes`], rounded up to [`FRAME_ALIGNMENT`].
+pub(super) fn max_packed_bytes(array: &Array) -> u64 {
+    stored_bytes(array).next_multiple_of(FRAME_ALIGNMENT)
+}
+
 /// A frame in host memory with a valid header, which is checked only once. Its payload may be
 /// damaged, or cut after the bytes that a partial read needs.
 #[derive(Debug, Clone, Copy)]
@@ -99,7 +104,7 @@ impl<'a> Frame<'a> {
         };
         let n_bytes = self.header.array.n_bytes();
         if n_bytes > limit {
-            let text = format!("the frame claims an array of {n_bytes} bytes where at most {limit} can be");
+            let text = format!("the frame claims an array of {n_bytes} bytes; at most {limit} are possible");
             return Err(Error::corrupt(text));
         }
         Ok(n_bytes)

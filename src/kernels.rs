@@ -1,11 +1,11 @@
-//! The CUDA kernels that the build embedded: one fatbin for each `kernels/<folder>/<name>.cu`.
+//! The embedded CUDA kernels: one fatbin per `kernels/<folder>/<name>.cu`.
 
 use gridz_codecs::error::{Error, Result};
 #[allow(unused_imports, reason = "used where the build embeds kernels")]
 use gridz_cuda::Aligned;
 use gridz_cuda::Fatbin;
 
-// `static FATBINS: &[Fatbin]`, written by build.rs: empty without nvcc.
+// `static FATBINS: &[Fatbin]`, written by build.rs; empty without nvcc.
 include!(concat!(env!("OUT_DIR"), "/fatbins.rs"));
 
 /// The kernels of the source file `name`.

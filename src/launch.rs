@@ -1,20 +1,20 @@
-//! A codec's passes on a GPU, started for a batch of chunks: arguments, grids, working memory.
+//! Launches a codec's passes on a GPU for a batch of chunks: arguments, grids, scratch memory.
 #![allow(unsafe_code, reason = "starts kernels")]
 
 use crate::backend::Attempt;
-use crate::form::FrameForm;
 use crate::frame::Verify;
+use crate::header_template::HeaderTemplate;
 use crate::kernels;
 use crate::prepared::Prepared;
 use gridz_codecs::codec::gpu::{self, Answer, Chunks, Direction, MOST_THEN, Pass, Passes, Rounds, Scratch};
 use gridz_codecs::codec::registry::{Entry, STORED};
-use gridz_codecs::error::{Error, ErrorKind, Result};
+use gridz_codecs::error::{Error, Result};
 use gridz_codecs::format::fold::Fold;
 use gridz_codecs::format::region::Region;
 use gridz_cuda::{Device, DeviceSlice, Function, Grid, KernelStruct, Stream};
 
 gridz_codecs::kernel_struct! {
-    /// What precedes the codec's own arguments in `CompressArgs` in `kernels/common/types.cuh`.
+    /// The part of `CompressArgs` in `kernels/common/types.cuh` before the codec's own arguments.
     struct CompressHead, size 48 {
         src: u64,
         src_stride: u64,
@@ -24,7 +24,7 @@ gridz_codecs::kernel_struct! {
         scratch: u64,
     }
 
-    /// And in `DecompressArgs`.
+    /// The same part of `DecompressArgs`.
     struct DecompressHead, size 64 {
         src: u64,
         src_stride: u64,
@@ -36,15 +36,15 @@ gridz_codecs::kernel_struct! {
         scratch: u64,
     }
 
-    /// What follows the codec's own arguments in both.
+    /// The part of both after the codec's own arguments.
     struct Tail, size 2168 {
         n_chunks: u32,
         flags: u32,
-        encoded: FrameForm,
-        stored: FrameForm,
+        encoded: HeaderTemplate,
+        stored: HeaderTemplate,
     }
 
-    /// `LaunchInfo` there: how a kernel wants to be started.
+    /// `LaunchInfo` there: how a kernel must be launched.
     struct LaunchInfo, size 48 {
         threads: u32,
         shared_bytes: u32,
@@ -57,56 +57,58 @@ gridz_codecs::kernel_struct! {
     }
 }
 
-/// The elements are big-endian.
+/// Flag: the elements are big-endian.
 const SWAP_BYTES: u32 = 1;
-/// The payload's checksum is not compared.
+/// Flag: the payload's checksum is not compared.
 const SKIP_CHECKSUM: u32 = 2;
 
-/// Working memory of a pass begins at multiples of this.
+/// Alignment of a pass's scratch memory.
 const SCRATCH_ALIGNMENT: u64 = 256;
 /// Most tiles of a launch: kernels count them in 31 bits.
 const MAX_TILES: u64 = i32::MAX as u64;
 
-/// The memory of a batch, on one GPU. Chunk and frame `i` are at `i` times their strides.
+/// The memory of a batch on one GPU. Chunk and frame `i` are at `i` times their strides.
 #[derive(Debug, Clone, Copy)]
-pub struct Memory<'a> {
-    /// Arrays, aligned as the codec's elements are.
+pub struct LaunchMemory<'a> {
+    /// Arrays, aligned to the codec's elements.
     pub arrays: DeviceSlice<'a>,
     /// Bytes from array to array.
     pub array_stride: u64,
-    /// Slots for frames, aligned to [`FRAME_ALIGNMENT`], each of the compression bound rounded up to that.
+    /// Slots for frames, aligned to `FRAME_ALIGNMENT`. Each has the compression bound, rounded up
+    /// to that.
     pub frames: DeviceSlice<'a>,
-    /// Bytes from frame to frame, a multiple of [`FRAME_ALIGNMENT`].
+    /// Bytes from slot to slot, a multiple of `FRAME_ALIGNMENT`.
     pub frame_stride: u64,
-    /// Bytes of a slot, at least the passes' [`table_bytes`](Passes::table_bytes) and a header. No more are read,
-    /// whatever `frame_bytes` says.
+    /// Bytes of a slot, at least the passes' [`table_bytes`](Passes::table_bytes) and a header.
+    /// Kernels read no more, whatever `frame_bytes` says.
     pub slot_bytes: u64,
-    /// A u64 for the bytes of each frame: written by compression, read by decompression.
+    /// A u64 for the length of each frame: written by compression, read by decompression.
     pub frame_bytes: DeviceSlice<'a>,
     /// An i32 for the status of each frame, written by decompression; not used by compression.
     pub statuses: Option<DeviceSlice<'a>>,
 }
 
-/// What a GPU is to do with chunks of one type and shape: the codec's passes, and what the frames have in common.
-pub struct Procedure {
+/// The GPU's work for chunks of one type and shape: the codec's passes, and the common part of the
+/// frames' headers.
+pub struct GpuPlan {
     passes: Passes,
     direction: Direction,
-    /// Headers of frames by the codec.
-    encoded: FrameForm,
-    /// Headers of those that it does not make smaller.
-    stored: FrameForm,
+    /// Headers of the codec's frames.
+    encoded: HeaderTemplate,
+    /// Headers of the stored frames of chunks that do not shrink.
+    stored: HeaderTemplate,
     flags: u32,
-    /// What is to be decompressed, if that is not everything.
+    /// The region to decompress; `None`: whole arrays.
     region: Option<Box<gpu::Region>>,
-    /// What the addresses of arrays are multiples of.
+    /// Required alignment of the arrays' addresses.
     pub alignment: u64,
 }
 
-impl Procedure {
-    /// To decompress a region of such frames, or of those that are stored instead.
+impl GpuPlan {
+    /// A plan that decompresses a region of such frames, or of stored frames of the same array.
     pub fn region(prepared: &Prepared, region: &Region, verify: Verify) -> Attempt<Self> {
         let Prepared { array, shape, layout, entry, fold, .. } = prepared;
-        // The extents of what is verbatim are not folded for it.
+        // The extents of verbatim data are not folded by the codec.
         let (fold, max_rank) = (if entry.verbatim { Fold::Merge } else { *fold }, entry.codec.max_rank());
         let folded = region.folded(fold, max_rank);
         let answer = match entry.gpu {
@@ -115,80 +117,83 @@ impl Procedure {
         };
         match answer {
             Answer::Run(passes) => {
-                let whole = Self::of(Direction::Decompress, prepared, passes, verify);
-                // Kernels see three axes, also where blocks have four.
-                let of_kernel = gpu::Region::from(&region.folded(fold, max_rank.min(3)));
-                Attempt::Done(Self { region: Some(Box::new(of_kernel)), ..whole })
+                let whole = Self::with_passes(Direction::Decompress, prepared, passes, verify);
+                // Kernels see three axes, even if blocks have four.
+                let kernel_region = gpu::Region::from(&region.folded(fold, max_rank.min(3)));
+                Attempt::Done(Self { region: Some(Box::new(kernel_region)), ..whole })
             }
-            Answer::NotHere(reason) => Attempt::NotHere(reason),
-            Answer::Incompressible => Attempt::NotHere("a region is not compressed".into()),
+            Answer::NotHere(reason) => Attempt::Unsupported(reason),
+            Answer::Incompressible => Attempt::Unsupported("a region is not compressed".into()),
         }
     }
 
-    /// To compress such chunks, or to decompress such frames and those that are stored instead.
+    /// A plan that compresses such chunks, or decompresses such frames and stored frames of the
+    /// same array.
     pub fn new(direction: Direction, prepared: &Prepared, verify: Verify) -> Attempt<Self> {
-        match ask(direction, prepared) {
-            Answer::Run(passes) => Attempt::Done(Self::of(direction, prepared, passes, verify)),
-            Answer::NotHere(reason) => Attempt::NotHere(reason),
+        match kernel_support(direction, prepared) {
+            Answer::Run(passes) => Attempt::Done(Self::with_passes(direction, prepared, passes, verify)),
+            Answer::NotHere(reason) => Attempt::Unsupported(reason),
             Answer::Incompressible => {
                 let stored = Prepared::stored(&prepared.array);
-                match ask(direction, &stored) {
-                    Answer::Run(passes) => Attempt::Done(Self::of(direction, &stored, passes, verify)),
-                    Answer::NotHere(reason) => Attempt::NotHere(reason),
-                    Answer::Incompressible => Attempt::NotHere("chunks that shrink are not stored".into()),
+                match kernel_support(direction, &stored) {
+                    Answer::Run(passes) => Attempt::Done(Self::with_passes(direction, &stored, passes, verify)),
+                    Answer::NotHere(reason) => Attempt::Unsupported(reason),
+                    Answer::Incompressible => Attempt::Unsupported("chunks that shrink are not stored".into()),
                 }
             }
         }
     }
 
-    fn of(direction: Direction, prepared: &Prepared, passes: Passes, verify: Verify) -> Self {
-        let encoded = FrameForm::new(&prepared.header());
+    fn with_passes(direction: Direction, prepared: &Prepared, passes: Passes, verify: Verify) -> Self {
+        let encoded = HeaderTemplate::new(&prepared.header());
         let stored = match prepared.entry.id {
             STORED => encoded,
-            _ => FrameForm::new(&Prepared::stored(&prepared.array).header()),
+            _ => HeaderTemplate::new(&Prepared::stored(&prepared.array).header()),
         };
         let flag = |is_set, flag| if is_set { flag } else { 0 };
         let flags = flag(prepared.is_swapped(), SWAP_BYTES) | flag(verify == Verify::Structure, SKIP_CHECKSUM);
         Self { passes, direction, encoded, stored, flags, region: None, alignment: prepared.alignment() }
     }
 
-    /// Bytes that any sound frame has, and that decompression reads however long the frame is.
-    pub fn least_frame_bytes(&self) -> u64 {
+    /// Least length of a valid frame. Decompression reads that many bytes whatever the frame's
+    /// length.
+    pub fn min_frame_bytes(&self) -> u64 {
         u64::from(self.encoded.n_bytes) + self.passes.table_bytes
     }
 
-    /// The same on `device`, for `n_chunks` arrays at `address`, or at several addresses combined by OR. What it
-    /// needs as working memory does not depend on that. What this takes is done once per process and device: from then
-    /// on nothing here or in [`Launch::start`] waits for the GPU.
+    /// Binds the plan to a device and a batch of `n_chunks` chunks. `address` is the OR of all
+    /// array addresses. It selects the aligned kernel variant and does not affect the scratch size.
+    /// Kernels are loaded once per process and device; afterwards, neither this function nor
+    /// [`Launch::start`] waits for the GPU.
     ///
     /// # Errors
-    /// `UnsupportedJob` for more than a launch can do, `Device`, `OutOfMemory`.
+    /// `UnsupportedJob` for more chunks than one launch can process, `Device`, `OutOfMemory`.
     pub fn launch(&self, device: &'static Device, n_chunks: u64, address: u64) -> Result<Launch<'_>> {
         let module = device.module(kernels::find(self.passes.fatbin)?)?;
-        let ready = |pass: &Pass, before: &[Place]| {
+        let bind = |pass: &Pass, before: &[ScratchRange]| {
             let (name, info) = pass.kernel.names(address);
             let info: LaunchInfo = module.global(info)?;
             let function = module.function(name)?;
             let resident = function.resident_ctas(info.threads, info.shared_bytes)?;
-            let (grid, scratch) = place(pass, &info, resident, n_chunks, before)?;
-            Ok::<_, Error>(Ready { function, pass: *pass, grid, scratch })
+            let (grid, scratch) = grid_and_scratch(pass, &info, resident, n_chunks, before)?;
+            Ok::<_, Error>(ReadyPass { function, pass: *pass, grid, scratch })
         };
-        let first = ready(&self.passes.first, &[])?;
+        let first = bind(&self.passes.first, &[])?;
         let mut then = [const { None }; MOST_THEN];
-        let mut places = [first.scratch; 1 + MOST_THEN];
+        let mut ranges = [first.scratch; 1 + MOST_THEN];
         for (i, pass) in self.passes.then.iter().flatten().enumerate() {
-            let next = ready(pass, &places[..=i])?;
-            places[i + 1] = next.scratch;
+            let next = bind(pass, &ranges[..=i])?;
+            ranges[i + 1] = next.scratch;
             then[i] = Some(next);
         }
-        let scratch_bytes = places.iter().fold(0, |most, place| most.max(place.end()));
-        // It is below 2^31, or there would be too many tiles.
-        Ok(Launch { procedure: self, n_chunks: n_chunks as u32, first, then, scratch_bytes })
+        let scratch_bytes = ranges.iter().fold(0, |max, range| max.max(range.end()));
+        // Below 2^31, because there are at least as many tiles.
+        Ok(Launch { plan: self, n_chunks: n_chunks as u32, first, then, scratch_bytes })
     }
 }
 
-/// The codec's answer.
-fn ask(direction: Direction, prepared: &Prepared) -> Answer {
+/// The codec's kernels for these chunks.
+fn kernel_support(direction: Direction, prepared: &Prepared) -> Answer {
     let Prepared { array, shape, layout, entry, .. } = prepared;
     match entry.gpu {
         Some(gpu) => gpu.passes(direction, &Chunks { array, shape, layout }),
@@ -200,23 +205,29 @@ fn no_kernels(entry: &Entry) -> Answer {
     Answer::NotHere(format!("{} has no kernels", entry.name).into())
 }
 
-/// Where the working memory of a pass is, in that of all: from `start` on, so many bytes, of which the first ones are zeroed if
-/// any are.
+/// A pass's part of the scratch memory. The first `n_zeroed` bytes are zeroed if the pass needs
+/// that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct ScratchRange {
     start: u64,
     n_bytes: u64,
     n_zeroed: u64,
 }
 
-impl Place {
+impl ScratchRange {
     fn end(&self) -> u64 {
         self.start + self.n_bytes
     }
 }
 
-/// Grid and working memory of a pass.
-fn place(pass: &Pass, info: &LaunchInfo, resident: u32, n_chunks: u64, before: &[Place]) -> Result<(Grid, Place)> {
+/// Grid and scratch memory of a pass.
+fn grid_and_scratch(
+    pass: &Pass,
+    info: &LaunchInfo,
+    resident: u32,
+    n_chunks: u64,
+    before: &[ScratchRange],
+) -> Result<(Grid, ScratchRange)> {
     let n_tiles = n_tiles(pass, info);
     let all_tiles = n_tiles.checked_mul(n_chunks).filter(|&all| all.max(n_chunks) <= MAX_TILES).ok_or_else(|| {
         Error::unsupported(format!(
@@ -233,90 +244,92 @@ fn place(pass: &Pass, info: &LaunchInfo, resident: u32, n_chunks: u64, before: &
         0 => n_zeroed,
         unzeroed => n_zeroed.next_multiple_of(SCRATCH_ALIGNMENT) + unzeroed,
     };
-    let region = match pass.scratch {
+    let range = match pass.scratch {
         Scratch::Of(earlier) => {
-            let region = *before.get(earlier).ok_or_else(|| defect("a pass uses the memory of a later one"))?;
-            if n_bytes > region.n_bytes {
-                return Err(defect("a pass needs more memory than the one before it left"));
+            let range =
+                *before.get(earlier).ok_or_else(|| Error::internal("a pass reuses the memory of a later one"))?;
+            if n_bytes > range.n_bytes {
+                return Err(Error::internal("a pass needs more memory than the pass that it shares it with"));
             }
-            region
+            range
         }
         Scratch::Zeroed | Scratch::AsItIs => {
-            let end = before.iter().map(Place::end).max().unwrap_or(0);
-            Place { start: end.next_multiple_of(SCRATCH_ALIGNMENT), n_bytes, n_zeroed }
+            let end = before.iter().map(ScratchRange::end).max().unwrap_or(0);
+            ScratchRange { start: end.next_multiple_of(SCRATCH_ALIGNMENT), n_bytes, n_zeroed }
         }
     };
-    Ok((grid, region))
+    Ok((grid, range))
 }
 
-/// Tiles of one chunk, at least one.
+/// Number of tiles of one chunk, at least one.
 fn n_tiles(pass: &Pass, info: &LaunchInfo) -> u64 {
     let per_tile = u64::from(info.blocks_per_tile).max(1);
     pass.units.iter().map(|units| units.div_ceil(per_tile)).sum::<u64>().max(1)
 }
 
-/// A procedure, ready to be started on one device for batches of some number of chunks.
+/// A plan bound to a device and a number of chunks.
 pub struct Launch<'a> {
-    procedure: &'a Procedure,
+    plan: &'a GpuPlan,
     n_chunks: u32,
-    first: Ready,
-    then: [Option<Ready>; MOST_THEN],
+    first: ReadyPass,
+    then: [Option<ReadyPass>; MOST_THEN],
     scratch_bytes: u64,
 }
 
-/// A pass, ready to be started.
-struct Ready {
+/// A pass with its loaded kernel.
+struct ReadyPass {
     function: Function,
     pass: Pass,
     grid: Grid,
-    scratch: Place,
+    scratch: ScratchRange,
 }
 
 impl Launch<'_> {
-    /// Bytes of working memory that [`start`](Self::start) needs.
+    /// Bytes of scratch memory that [`start`](Self::start) needs.
     pub fn scratch_bytes(&self) -> u64 {
         self.scratch_bytes
     }
 
-    /// The passes after the first one, as often as they are done.
-    fn then(&self) -> impl Iterator<Item = &Ready> {
-        let Rounds { start, n_passes, n } = self.procedure.passes.rounds;
+    /// The passes after the first one, repeated as often as they run.
+    fn then(&self) -> impl Iterator<Item = &ReadyPass> {
+        let Rounds { start, n_passes, n } = self.plan.passes.rounds;
         let (before, rest) = self.then.split_at(start);
         let (repeated, after) = rest.split_at(n_passes);
         before.iter().chain((0..n).flat_map(move |_| repeated)).chain(after).flatten()
     }
 
-    /// Starts the passes on `stream`, in the background. `scratch` is of [`scratch_bytes`](Self::scratch_bytes)
-    /// at a multiple of 8 and need not be initialised. Damaged frames are no error here but a status there.
+    /// Enqueues the passes on `stream`. `scratch` has [`scratch_bytes`](Self::scratch_bytes) at a
+    /// multiple of 8 and need not be initialized. Damaged frames are not errors; they get a status.
     ///
     /// # Errors
-    /// `Device`; passes may have been started then.
+    /// `Device`; some passes may have been enqueued.
     ///
     /// # Safety
-    /// All memory is what [`Memory`] says, for as many chunks as this was made for, and it lives until the stream has
-    /// done the work. Memory that is freed in the order of the same stream does.
-    pub unsafe fn start(&self, stream: &Stream, memory: &Memory, scratch: DeviceSlice) -> Result<()> {
-        let Procedure { direction, encoded, stored, flags, ref region, .. } = *self.procedure;
+    /// All memory must be as [`LaunchMemory`] says, for the number of chunks of this launch. It
+    /// must live until the stream has completed the work; memory that is freed in the order of the
+    /// same stream does.
+    pub unsafe fn start(&self, stream: &Stream, memory: &LaunchMemory, scratch: DeviceSlice) -> Result<()> {
+        let GpuPlan { direction, encoded, stored, flags, ref region, .. } = *self.plan;
         let tail = Tail { n_chunks: self.n_chunks, flags, encoded, stored };
-        for Ready { function, pass, grid, scratch: place } in std::iter::once(&self.first).chain(self.then()) {
-            let scratch = scratch.slice(place.start..place.end())?;
-            if pass.scratch == Scratch::Zeroed && place.n_zeroed > 0 {
-                // SAFETY: the scratch lives long enough by the caller's promise.
-                unsafe { stream.zero(scratch.slice(0..place.n_zeroed)?)? };
+        for ReadyPass { function, pass, grid, scratch: range } in std::iter::once(&self.first).chain(self.then()) {
+            let scratch = scratch.slice(range.start..range.end())?;
+            if pass.scratch == Scratch::Zeroed && range.n_zeroed > 0 {
+                // SAFETY: the scratch memory lives long enough by this function's contract.
+                unsafe { stream.zero(scratch.slice(0..range.n_zeroed)?)? };
             }
             let mut args = arguments(direction, memory, scratch.address(), pass, &tail)?;
             if let Some(region) = region {
                 args.push(region.as_bytes());
             }
-            // SAFETY: all addresses are those of memory that lives long enough and is as long as the kernel needs, by
-            // the caller's promise and what the codec says of its passes.
+            // SAFETY: all addresses point to memory that lives long enough and is as long as the
+            // kernel needs, by this function's contract and the codec's description of its passes.
             unsafe { function.launch(*grid, stream, args.bytes())? };
         }
         Ok(())
     }
 }
 
-/// Bytes of arguments that all GPUs and drivers take.
+/// Bytes of arguments that all GPUs and drivers accept.
 const MAX_ARGUMENTS: usize = 4096;
 
 /// The argument struct of a kernel.
@@ -331,14 +344,20 @@ impl Arguments {
         &self.bytes[..self.n_bytes]
     }
 
-    /// Adds a part. All parts are of whole words, as their fields are aligned.
+    /// Appends a part. Every part consists of whole 8-byte words, so its fields are aligned.
     fn push(&mut self, part: &[u8]) {
         self.bytes[self.n_bytes..][..part.len()].copy_from_slice(part);
         self.n_bytes += part.len();
     }
 }
 
-fn arguments(direction: Direction, memory: &Memory, scratch: u64, pass: &Pass, tail: &Tail) -> Result<Arguments> {
+fn arguments(
+    direction: Direction,
+    memory: &LaunchMemory,
+    scratch: u64,
+    pass: &Pass,
+    tail: &Tail,
+) -> Result<Arguments> {
     let mut args = Arguments { bytes: [0; MAX_ARGUMENTS], n_bytes: 0 };
     let (arrays, array_stride) = (memory.arrays.address(), memory.array_stride);
     let (slots, frame_stride) = (memory.frames.address(), memory.frame_stride);
@@ -351,7 +370,7 @@ fn arguments(direction: Direction, memory: &Memory, scratch: u64, pass: &Pass, t
         Direction::Decompress => {
             let (src, src_stride, dst, dst_stride) = (slots, frame_stride, arrays, array_stride);
             let (max_frame_bytes, statuses) = (memory.slot_bytes, memory.statuses);
-            let statuses = statuses.ok_or_else(|| defect("no room for statuses"))?.address();
+            let statuses = statuses.ok_or_else(|| Error::internal("there is no buffer for statuses"))?.address();
             let head = DecompressHead {
                 src,
                 src_stride,
@@ -368,10 +387,6 @@ fn arguments(direction: Direction, memory: &Memory, scratch: u64, pass: &Pass, t
     args.push(pass.args.bytes());
     args.push(tail.as_bytes());
     Ok(args)
-}
-
-fn defect(what: &str) -> Error {
-    Error::new(ErrorKind::Internal, format!("defect in gridz, please report it: {what}"))
 }
 
 #[cfg(test)]
@@ -414,7 +429,8 @@ mod tests {
         }
     }
 
-    /// A histogram, which is zeroed, a table for each chunk from it, and what encodes by that with memory of its own.
+    /// A zeroed histogram, a table per chunk computed from it, and an encoder that uses the table
+    /// and has memory of its own.
     #[test]
     fn passes_share_memory_or_have_their_own() {
         let n_chunks = 3;
@@ -424,30 +440,31 @@ mod tests {
             pass([10, 0], Scratch::AsItIs),
             pass([10, 0], Scratch::Of(2)),
         ];
-        let mut before: Vec<Place> = Vec::new();
+        let mut before: Vec<ScratchRange> = Vec::new();
         let mut ctas = Vec::new();
         for pass in &passes {
-            let (grid, region) = place(pass, &INFO, 1000, n_chunks, &before).unwrap();
-            before.push(region);
+            let (grid, range) = grid_and_scratch(pass, &INFO, 1000, n_chunks, &before).unwrap();
+            before.push(range);
             ctas.push(grid.ctas);
         }
         let n_bytes = 64 + 3 * (16 + 5 * 8);
-        let [first, last] = [0, 256].map(|start| Place { start, n_bytes, n_zeroed: n_bytes });
+        let [first, last] = [0, 256].map(|start| ScratchRange { start, n_bytes, n_zeroed: n_bytes });
         assert_eq!(before, [first, first, last, last]);
         assert_eq!(ctas, [15, 3, 15, 15]);
         let info = LaunchInfo { unzeroed_bytes_per_tile: 100, ..INFO };
-        let (_, region) = place(&passes[0], &info, 1000, n_chunks, &[]).unwrap();
-        assert_eq!(region, Place { start: 0, n_bytes: 256 + 3 * 5 * 100, n_zeroed: n_bytes });
-        let (_, region) = place(&Pass { tile_bytes: 20, ..passes[0] }, &info, 1000, n_chunks, &[]).unwrap();
-        assert_eq!(region, Place { start: 0, n_bytes: 256 + 3 * 5 * 120, n_zeroed: n_bytes });
-        assert!(place(&pass([1, 0], Scratch::Of(4)), &INFO, 1000, 1, &before).is_err());
+        let (_, range) = grid_and_scratch(&passes[0], &info, 1000, n_chunks, &[]).unwrap();
+        assert_eq!(range, ScratchRange { start: 0, n_bytes: 256 + 3 * 5 * 100, n_zeroed: n_bytes });
+        let (_, range) =
+            grid_and_scratch(&Pass { tile_bytes: 20, ..passes[0] }, &info, 1000, n_chunks, &[]).unwrap();
+        assert_eq!(range, ScratchRange { start: 0, n_bytes: 256 + 3 * 5 * 120, n_zeroed: n_bytes });
+        assert!(grid_and_scratch(&pass([1, 0], Scratch::Of(4)), &INFO, 1000, 1, &before).is_err());
     }
 
     #[test]
-    fn a_grid_is_what_runs_at_once_or_all_tiles() {
+    fn a_grid_is_the_resident_ctas_or_all_tiles() {
         let ctas = |persistent, n_chunks| {
             let info = LaunchInfo { persistent, ..INFO };
-            place(&pass([20, 0], Scratch::Zeroed), &info, 264, n_chunks, &[]).map(|(grid, _)| grid.ctas)
+            grid_and_scratch(&pass([20, 0], Scratch::Zeroed), &info, 264, n_chunks, &[]).map(|(grid, _)| grid.ctas)
         };
         assert_eq!((ctas(0, 100).unwrap(), ctas(1, 100).unwrap(), ctas(1, 5).unwrap()), (1000, 264, 50));
         assert!(ctas(0, MAX_TILES / 10).is_ok());
@@ -455,12 +472,12 @@ mod tests {
     }
 
     #[test]
-    fn kernels_find_the_arguments_where_they_look() {
+    fn kernels_find_the_arguments() {
         let slice = |address: usize| {
-            // SAFETY: an address that nobody follows.
+            // SAFETY: the address is never dereferenced.
             unsafe { DeviceSlice::from_raw(std::ptr::without_provenance(address), 0) }
         };
-        let memory = Memory {
+        let memory = LaunchMemory {
             arrays: slice(1),
             array_stride: 2,
             frames: slice(3),
@@ -469,8 +486,8 @@ mod tests {
             frame_bytes: slice(6),
             statuses: Some(slice(7)),
         };
-        let form = FrameForm::new(&Prepared::stored(&Array::bytes(3).unwrap()).header());
-        let tail = Tail { n_chunks: 9, flags: 10, encoded: form, stored: form };
+        let template = HeaderTemplate::new(&Prepared::stored(&Array::bytes(3).unwrap()).header());
+        let tail = Tail { n_chunks: 9, flags: 10, encoded: template, stored: template };
         let pass = pass([1, 0], Scratch::Zeroed);
         for (direction, head, size) in [
             (Direction::Compress, &[1, 2, 3, 4, 6, 8][..], 2216),
@@ -482,7 +499,7 @@ mod tests {
             let n = head.len();
             assert_eq!((0..n).map(word).collect::<Vec<_>>(), head);
             assert_eq!([word(n), word(n + 1), word(n + 2)], [0x1122_3344, 7, 9 | 10 << 32]);
-            assert_eq!(args.bytes()[8 * (n + 3)..][..1080], *form.as_bytes());
+            assert_eq!(args.bytes()[8 * (n + 3)..][..1080], *template.as_bytes());
         }
         assert_eq!(std::mem::offset_of!(LaunchInfo, scratch_fixed_bytes), 16);
     }

@@ -1,11 +1,13 @@
 //! gridz: compression of scientific arrays where they are stored and computed.
 //!
-//! One library is an HDF5 filter plugin, a C library (`gridz.h`) and this crate. A chunk of an array
-//! becomes a *frame* that describes itself and decodes anywhere; see [`mod@format`] for its bytes.
+//! One library is an HDF5 filter plugin, a C library (`gridz.h`) and this crate. A chunk of an
+//! array becomes a *frame* that describes itself and decodes anywhere; see [`mod@format`] for its
+//! bytes.
 //!
-//! An [`Array`] describes a chunk, a [`Request`] names the codec and its settings, and a [`Context`]
-//! holds threads and a memory limit. [`compress`] and [`decompress`] process one chunk in host or GPU
-//! memory. [`Prepared`] avoids repeated planning for chunks of one kind, and [`device`] has batches.
+//! An [`Array`] describes a chunk, a [`Request`] names the codec and its settings, and a
+//! [`Context`] holds threads and a memory limit. [`compress`] and [`decompress`] process one chunk
+//! in host or GPU memory. [`Prepared`] avoids repeated planning for chunks of one kind, and
+//! [`device`] has batches.
 //!
 //! ```
 //! use gridz::{Array, ByteOrder, Context, DType, Part, Request, Shape, Verify};
@@ -26,44 +28,50 @@
 //! # }
 //! ```
 //!
-//! Modules, each using only those before it: `memory`, `backend`; [`Prepared`], the state of a
-//! request that does not depend on the data; `context`, the caller's threads and settings; `cpu` and
-//! `gpu`, the back ends (with `form`, `launch` and `ferry`); `frame`, `compress`, `decompress` and
-//! `detail`, the calls for one frame. `batch` enqueues batches on a stream. `chunks` handles a
-//! `list` of many chunks at once, on CPUs (`by_threads`) or GPUs (`by_lanes`, `lanes`, `traffic`,
-//! `packing`, `pace`, `boxes`). `log` writes the debug lines.
+//! Modules, in an order in which each uses only those before it:
+//! - `memory`, `backend`: host or GPU memory, and the choice of CPU or GPU;
+//! - [`Prepared`]: everything about a request that does not depend on the data;
+//! - `context`: the caller's threads and settings;
+//! - `cpu`, `gpu`: the two back ends, the latter with `header_template`, `launch` and `staging`;
+//! - `frame`, `compress`, `decompress`, `detail`: the calls for one frame;
+//! - `batch`: batches on a stream, without waiting;
+//! - `chunks`: many chunks of a `chunk_array`, on CPUs (`chunks_cpu`) or GPUs (`chunks_gpu` with
+//!   `pipeline`, `scheduler`, `batch_sizer`, `packing`);
+//! - `strided_copy`: copies between an array and a chunk in GPU memory.
+//!
+//! `log` writes the debug lines.
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("gridz is for 64-bit machines: sizes in its format are");
 
 mod backend;
 mod batch;
-mod boxes;
-mod by_lanes;
-mod by_threads;
+mod batch_sizer;
+mod chunk_array;
 mod chunks;
+mod chunks_cpu;
+mod chunks_gpu;
 mod compress;
 mod context;
 mod cpu;
 mod decompress;
 mod detail;
 pub mod device;
-mod ferry;
 mod foreign;
-mod form;
 pub mod format;
 mod frame;
 mod gpu;
+mod header_template;
 mod kernels;
-mod lanes;
 mod launch;
-mod list;
 mod log;
 mod memory;
-mod pace;
 mod packing;
+mod pipeline;
 mod prepared;
-mod traffic;
+mod scheduler;
+mod staging;
+mod strided_copy;
 
 pub use crate::compress::{compress, compress_bound};
 pub use crate::context::{Context, check_backend, check_environment, release_caches};

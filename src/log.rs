@@ -1,17 +1,17 @@
-//! What `GRIDZ_LOG=debug` tells of chunks.
+//! The lines of `GRIDZ_LOG=debug` about chunks.
 
 use std::time::{Duration, Instant};
 
-use crate::lanes::Busy;
-use crate::pace::Pace;
+use crate::batch_sizer::BatchSizer;
+use crate::pipeline::StreamTimes;
 use gridz_codecs::settings::{self, LogLevel};
 use gridz_codecs::types::Array;
 
-/// The back ends' names, as in `GRIDZ_BACKEND`.
+/// Names of the back ends, as in `GRIDZ_BACKEND`.
 pub const CPU: &str = "cpu";
 pub const CUDA: &str = "cuda";
 
-/// One line for one chunk, if they are wanted.
+/// Logs the result for one chunk.
 pub fn chunk(done: &str, array: &Array, codec: &str, (from, to): (u64, u64), begin: Instant, backend: &str) {
     settings::log(LogLevel::Debug, || {
         let ms = begin.elapsed().as_secs_f64() * 1e3;
@@ -20,7 +20,7 @@ pub fn chunk(done: &str, array: &Array, codec: &str, (from, to): (u64, u64), beg
     });
 }
 
-/// One line for many chunks.
+/// Logs the result for many chunks.
 pub fn chunks(done: &str, n_chunks: usize, (from, to): (u64, u64), begin: Instant, backend: &str) {
     settings::log(LogLevel::Debug, || {
         let ms = begin.elapsed().as_secs_f64() * 1e3;
@@ -28,19 +28,19 @@ pub fn chunks(done: &str, n_chunks: usize, (from, to): (u64, u64), begin: Instan
     });
 }
 
-/// One line for how many of the chunks others did beside.
-pub fn also(backend: &str, n_chunks: u64) {
+/// Logs how many of the chunks `backend` has processed in parallel with the GPUs.
+pub fn cpu_help(backend: &str, n_chunks: u64) {
     settings::log(LogLevel::Debug, || format!("{n_chunks} of the chunks by {backend}"));
 }
 
-/// One line for how long each lane's streams worked, and the size of the batches at the end.
-pub fn busy(lanes: impl Iterator<Item = Busy>, pace: &Pace) {
+/// Logs how long each pipeline's streams were busy, and the final batch size.
+pub fn stream_times(pipelines: impl Iterator<Item = StreamTimes>, sizer: &BatchSizer) {
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
-    for Busy { bring, work, fetch } in lanes {
+    for StreamTimes { upload, compute, download } in pipelines {
         settings::log(LogLevel::Debug, || {
-            let (bring, work, fetch, n) = (ms(bring), ms(work), ms(fetch), pace.n_chunks());
+            let (upload, compute, download, n) = (ms(upload), ms(compute), ms(download), sizer.n_chunks());
             format!(
-                "copies to the GPU {bring:.3} ms, kernels {work:.3} ms, copies back {fetch:.3} ms; {n} chunks a batch"
+                "copies to the GPU {upload:.3} ms, kernels {compute:.3} ms, copies back {download:.3} ms; {n} chunks a batch"
             )
         });
     }

@@ -1,4 +1,4 @@
-//! Memory of the host or of a GPU that a call reads or writes.
+//! Host or GPU memory that a call reads or writes.
 
 use crate::context::Context;
 use gridz_codecs::error::{Error, ErrorKind, Result};
@@ -71,7 +71,6 @@ impl<'a> From<DeviceSlice<'a>> for Destination<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// Number of bytes.
     pub(super) fn n_bytes(&self) -> u64 {
         match self {
             Source::Host(bytes) => bytes.len() as u64,
@@ -103,7 +102,6 @@ impl<'a> Source<'a> {
 }
 
 impl<'a> Destination<'a> {
-    /// Number of bytes.
     pub(super) fn n_bytes(&self) -> u64 {
         match self {
             Destination::Host(bytes) => bytes.len() as u64,
@@ -111,7 +109,6 @@ impl<'a> Destination<'a> {
         }
     }
 
-    /// Reborrows the destination.
     pub(super) fn reborrow(&mut self) -> Destination<'_> {
         match self {
             Destination::Host(bytes) => Destination::Host(bytes),
@@ -139,8 +136,8 @@ pub(super) fn device_of(src: &Source, dst: &Destination) -> Result<Option<&'stat
     }
 }
 
-/// The bytes of `src`. If they are in the memory of `device`, only as many of the first ones as fit
-/// into `start`, to which they are copied.
+/// The bytes of `src`. If they are in memory of `device`, copies as many of the first ones as fit
+/// to `start`, and returns those.
 pub(super) fn start_of<'a>(
     device: Option<&'static Device>,
     src: Source<'a>,
@@ -158,8 +155,8 @@ pub(super) fn start_of<'a>(
     }
 }
 
-/// Runs `work` of the CPU on host memory. Memory of `device` is copied before and after: the whole
-/// source, and up to `need` bytes of the destination. Returns the number of bytes that `work` wrote.
+/// Runs CPU `work` on host memory. Memory of `device` is copied before and after: the whole source,
+/// and up to `need` bytes of the destination. Returns the number of bytes that `work` wrote.
 pub(super) fn through_host(
     device: Option<&'static Device>,
     src: Source,

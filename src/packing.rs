@@ -1,4 +1,4 @@
-//! Frames on a GPU, moved from their slots to where they lie close together, and back: `kernels/packing`.
+//! Packs frames on a GPU from their slots, and unpacks them again (`kernels/packing`).
 #![allow(unsafe_code, reason = "starts kernels")]
 
 use crate::frame::FRAME_ALIGNMENT;
@@ -21,65 +21,68 @@ gridz_codecs::kernel_struct! {
     }
 }
 
-/// Threads of the kernel that finds places, and of those that copy.
+/// Threads of the kernel that computes offsets, and of the kernels that copy.
 const PLACE_THREADS: u32 = 1024;
 const COPY_THREADS: u32 = 256;
-/// What a CTA copies.
+/// Bytes that a CTA copies.
 const PIECE_BYTES: u64 = 32 << 10;
 /// Most CTAs of a launch.
 const MAX_CTAS: u64 = i32::MAX as u64;
 
-/// Frames in slots, and packed: each begins at the first multiple of 16 behind the one before it.
+/// Frames in slots, and packed. Each packed frame begins at the first multiple of 16 after the
+/// previous one.
 #[derive(Debug, Clone, Copy)]
 pub struct Packing<'a> {
-    /// How many frames, at least one.
+    /// Number of frames, at least one.
     pub n_frames: u64,
-    /// Their slots, aligned to 16 bytes.
+    /// Slots, aligned to 16 bytes.
     pub slots: DeviceSlice<'a>,
-    /// Bytes from slot to slot, a multiple of 16: no frame is longer.
+    /// Bytes from slot to slot, a multiple of 16. No frame is longer.
     pub slot_stride: u64,
-    /// Where they are packed, aligned to 16 bytes.
+    /// Packed frames, aligned to 16 bytes.
     pub packed: DeviceSlice<'a>,
-    /// A u64 for the offset of each frame there, and, to pack them, for where the last one ends.
+    /// A u64 for the offset of each packed frame. Packing also writes the end of the last frame.
     pub offsets: DeviceSlice<'a>,
-    /// A u64 for the bytes of each frame.
+    /// A u64 for the length of each frame.
     pub frame_bytes: DeviceSlice<'a>,
-    /// A u64 for each frame, to which its bytes are written; 0 for those that cannot be.
+    /// A u64 for each frame, to which its length is written: 0 for a frame that cannot be unpacked.
     pub lengths: Option<DeviceSlice<'a>>,
 }
 
 impl Packing<'_> {
-    /// Finds the offsets of the frames in the slots, and copies those that have room.
+    /// Computes the offsets of the frames in the slots, and copies those that fit.
     ///
     /// # Errors
     /// `UnsupportedJob` for too many frames, `Device`.
     ///
     /// # Safety
-    /// All memory is as long as it must be, and lives until the stream has done the work.
+    /// All memory must have the required length, and live until the stream has completed the work.
     pub unsafe fn pack(&self, stream: &Stream) -> Result<()> {
         let grid = Grid { ctas: 1, threads: PLACE_THREADS, shared_bytes: 0 };
-        // SAFETY: the same promise.
+        // SAFETY: by this function's contract.
         unsafe {
             self.start(stream, "packing_place", Some(grid))?;
             self.start(stream, "packing_pack", None)
         }
     }
 
-    /// Copies the packed frames to the slots. Of those that are not inside `packed`, or longer than a slot, the length
-    /// that is written is 0.
+    /// Copies the packed frames to the slots. A frame that is not inside `packed`, or longer than a
+    /// slot, gets the length 0.
     ///
     /// # Errors
-    /// As for [`pack`](Self::pack).
+    /// As [`pack`](Self::pack).
     ///
     /// # Safety
-    /// As there; there are `lengths`.
+    /// As [`pack`](Self::pack); `lengths` must be present.
     pub unsafe fn unpack(&self, stream: &Stream) -> Result<()> {
-        // SAFETY: the same promise.
+        // SAFETY: by this function's contract.
         unsafe { self.start(stream, "packing_unpack", None) }
     }
 
+    /// Launches one kernel. Without `grid`, one CTA copies one piece.
+    ///
     /// # Safety
-    /// As for [`pack`](Self::pack). No grid: one CTA a piece.
+    /// As [`pack`](Self::pack).
     unsafe fn start(&self, stream: &Stream, kernel: &'static str, grid: Option<Grid>) -> Result<()> {
         debug_assert!(self.slot_stride.is_multiple_of(FRAME_ALIGNMENT));
         let pieces = self.slot_stride.div_ceil(PIECE_BYTES).max(1);
@@ -98,7 +101,7 @@ impl Packing<'_> {
         };
         let grid = grid.unwrap_or(Grid { ctas: ctas as u32, threads: COPY_THREADS, shared_bytes: 0 });
         let function = stream.device().module(kernels::find("packing")?)?.function(kernel)?;
-        // SAFETY: the kernel touches this memory only, by the caller's promise.
+        // SAFETY: the kernel accesses only this memory, which is valid by this function's contract.
         unsafe { function.launch(grid, stream, args.as_bytes()) }
     }
 }

@@ -1,4 +1,5 @@
-//! What is known of a chunk before its data is looked at: decided once for each call, and carried through it.
+//! Decisions about a chunk that do not depend on its data. They are computed once per call and
+//! passed through it.
 
 use crate::frame::{self, FRAME_ALIGNMENT, stored_bytes};
 use gridz_codecs::codec::registry::{self, Entry};
@@ -9,29 +10,30 @@ use gridz_codecs::format::fold::Fold;
 use gridz_codecs::format::header::{FORMAT_VERSION, Header, header_bytes};
 use gridz_codecs::types::{Array, ByteOrder, Shape};
 
-/// Chunks of one type and shape, and how their frames are made or read: codec, fold, parameters, layout.
+/// Everything about chunks of one type and shape, and about their frames, that does not depend on
+/// the data: codec, fold, parameters, layout.
 #[derive(Clone, Copy)]
 pub struct Prepared {
-    /// The array as its owner sees it.
+    /// The array in the caller's type and extents.
     pub(super) array: Array,
-    /// The codec, which is that of the frame: `stored` where the one that was asked for is not for such arrays.
+    /// The frame's codec: the requested one, or `stored` if that does not support the array.
     pub(super) entry: &'static Entry,
     pub(super) fold: Fold,
     pub(super) params: Params,
-    /// The extents as the codec sees them.
+    /// The folded extents.
     pub(super) shape: Shape,
-    /// The codec's layout.
     pub(super) layout: Kept,
-    /// Most bytes of a frame while it is being made, rounded up to a multiple of [`FRAME_ALIGNMENT`]: what a kernel
-    /// needs as destination.
+    /// Most bytes of a frame during compression, rounded up to a multiple of [`FRAME_ALIGNMENT`]:
+    /// the size of a kernel's destination.
     bound: u64,
 }
 
 impl Prepared {
-    /// To compress arrays like `array` as `request` says.
+    /// Prepares to compress arrays like `array` by `request`.
     ///
     /// # Errors
-    /// `InvalidArgument` if so many bytes cannot be addressed; what the codec refuses.
+    /// `InvalidArgument` if that many bytes cannot be addressed; the codec's reason if it refuses
+    /// the request.
     pub fn new(array: &Array, request: &Request) -> Result<Self> {
         let prepared = match request.entry.codec.plan(array, &request.terms) {
             Decision::Take(plan) => Self::planned(array, request.entry, &plan),
@@ -44,7 +46,7 @@ impl Prepared {
         Ok(prepared)
     }
 
-    /// To store arrays like `array`, which every array can be.
+    /// Prepares to store arrays like `array`. Every array can be stored.
     pub(super) fn stored(array: &Array) -> Self {
         let (entry, plan) = registry::stored(array);
         Self::planned(array, entry, &plan)
@@ -59,10 +61,10 @@ impl Prepared {
         Self { array: *array, entry, fold, params, shape, layout, bound }
     }
 
-    /// To read frames that differ from that of `header` by their payload.
+    /// Prepares to read frames that differ from that of `header` only by their payload.
     ///
     /// # Errors
-    /// `UnsupportedFormat` for an unknown codec, `Corrupt` for a frame that nobody can have written.
+    /// `UnsupportedFormat` for an unknown codec, `Corrupt` for a frame that no encoder writes.
     pub(super) fn of(header: &Header) -> Result<Self> {
         let entry = frame::entry_of(header)?;
         let (array, fold) = (header.array, header.fold);
@@ -71,19 +73,20 @@ impl Prepared {
             let text = "the frame's parameters are not those of its version; a newer gridz may read this data";
             return Err(Error::new(ErrorKind::UnsupportedFormat, text));
         }
-        // Other parameters than its own the codec refuses here.
+        // The codec refuses parameters that are not its own.
         let layout = entry.codec.layout(array.dtype(), &shape, header.params)?;
         let params = Params::new(header.params);
-        // Nobody asks how long such frames can be.
+        // The bound is not needed for decoding.
         Ok(Self { array, entry, fold, params, shape, layout, bound: 0 })
     }
 
-    /// Bytes that the destination of such chunks needs: as [`compress_bound`](crate::compress_bound).
+    /// Number of bytes that the destination of such chunks needs, as
+    /// [`compress_bound`](crate::compress_bound).
     pub fn bound(&self) -> u64 {
         self.bound
     }
 
-    /// The header of such frames, without payload.
+    /// The header of such frames, without the payload's fields.
     pub(super) fn header(&self) -> Header<'_> {
         let Self { entry, fold, array, .. } = *self;
         let params = &self.params;
@@ -92,18 +95,17 @@ impl Prepared {
         Header { format, codec, codec_version, fold, array, params, payload_bytes: 0, payload_checksum: 0 }
     }
 
-    /// Codecs see little-endian elements.
+    /// True if the elements must be swapped: codecs see little-endian elements.
     pub(super) fn is_swapped(&self) -> bool {
         self.array.order() == ByteOrder::Big && !self.entry.verbatim
     }
 
-    /// What kernels want the addresses of arrays to be a multiple of.
+    /// Alignment that kernels require for the addresses of arrays.
     pub(super) fn alignment(&self) -> u64 {
         if self.entry.verbatim { 1 } else { u64::from(self.array.element_size()) }
     }
 }
 
-/// The shape that a codec sees.
 fn codec_shape(array: &Array, entry: &Entry, fold: Fold) -> Shape {
     if entry.verbatim { *array.shape() } else { fold.apply(array.shape(), entry.codec.max_rank()) }
 }

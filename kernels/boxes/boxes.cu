@@ -19,7 +19,7 @@ struct BoxArgs {
     s64 src_strides[kMaxAxes];
     s64 dst_strides[kMaxAxes];
 };
-static_assert(sizeof(BoxArgs) == 824, "src/boxes.rs has the same struct");
+static_assert(sizeof(BoxArgs) == 824, "src/strided_copy.rs has the same struct");
 
 constexpr u32 kBoxThreads = 256;
 

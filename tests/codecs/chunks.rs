@@ -3,14 +3,14 @@
 
 use crate::common::generate::{GENERATORS, Input};
 use crate::common::{Tally, assert_same_bytes, cases, compress, lossy_specs, specs, takes};
-use gridz::device::{Chunks, compress_chunks, decompress_chunks, packed_bound};
+use gridz::device::{ChunkArray, compress_chunks, decompress_chunks, packed_bound};
 use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Request, Result, Shape, Verify};
 use gridz::{Destination, Source};
 use proptest::prelude::*;
 
 /// Arrays with gaps, and their chunk description and request.
 struct Case {
-    chunks: Chunks,
+    chunks: ChunkArray,
     request: Request,
     raw: Vec<u8>,
 }
@@ -19,7 +19,7 @@ impl Case {
     fn new(request: Request, dtype: DType, extents: &[u64], n_chunks: usize, gap: u64) -> Self {
         let input = |i: usize| Input::new(GENERATORS[i % GENERATORS.len()], dtype, extents);
         let array = input(0).array();
-        let chunks = Chunks { array, n_chunks, stride: array.n_bytes() + gap };
+        let chunks = ChunkArray { array, n_chunks, stride: array.n_bytes() + gap };
         let mut raw = vec![0xa5; chunks.span("stride").unwrap() as usize];
         for i in 0..n_chunks {
             let at = i * chunks.stride as usize;
@@ -143,7 +143,7 @@ fn damage_is_told_with_the_number_of_the_frame() {
 
 #[test]
 fn strides_that_cannot_be_are_refused() {
-    let chunks = |n_chunks, stride| Chunks { array: f32s(&[10]), n_chunks, stride };
+    let chunks = |n_chunks, stride| ChunkArray { array: f32s(&[10]), n_chunks, stride };
     assert_eq!(chunks(0, 0).span("s").unwrap(), 0);
     assert_eq!(chunks(1, 0).span("s").unwrap(), 40);
     assert_eq!(chunks(3, 41).span("s").unwrap(), 122);

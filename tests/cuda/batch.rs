@@ -9,7 +9,7 @@ use std::ptr;
 use crate::common::skip;
 use crate::mock_cuda::{application_uses, count, with_mock};
 use gridz::device::{
-    Batch, BatchMemory, Chunks, StreamHandle, async_workspace_bytes, compress_async, compress_chunks,
+    Batch, BatchMemory, ChunkArray, StreamHandle, async_workspace_bytes, compress_async, compress_chunks,
     decompress_async, decompress_chunks, packed_bound,
 };
 use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Result, Shape, Verify};
@@ -316,7 +316,7 @@ enum Workers {
 /// Decompresses frames of zeros (the mock's kernels seem to decompress every frame to zeros) into
 /// pageable or pinned memory. Frame `damaged` is damaged.
 fn through_lanes(is_pinned: bool, workers: Workers, n_chunks: usize, damaged: Option<usize>) -> Result<()> {
-    let chunks = Chunks { array: array(), n_chunks, stride: array().n_bytes() };
+    let chunks = ChunkArray { array: array(), n_chunks, stride: array().n_bytes() };
     let zeros = vec![0; chunks.span("stride")? as usize];
     let bound = packed_bound(&chunks.array, chunks.n_chunks)? as usize;
     let (mut frames, mut lengths) = (vec![0; bound], vec![0; chunks.n_chunks]);

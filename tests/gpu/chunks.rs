@@ -3,7 +3,7 @@
 
 use std::ffi::CStr;
 
-use gridz::device::{Chunks, compress_chunks, decompress_chunks, packed_bound};
+use gridz::device::{ChunkArray, compress_chunks, decompress_chunks, packed_bound};
 use gridz::{ByteOrder, Context, ErrorKind, Mode, Request, Verify};
 use gridz::{Destination, Source};
 use gridz_capi::api::gridz_last_error;
@@ -113,7 +113,7 @@ fn random_list(stream: &Stream, spec: &Request, case: usize, random: &mut Random
     let array = array(dtype, order, &extents);
     let n_chunks = 1 + random.below(30);
     let gap = if random.once_in(3) { random.below(50) as u64 } else { 0 };
-    let chunks = Chunks { array, n_chunks, stride: array.n_bytes() + gap };
+    let chunks = ChunkArray { array, n_chunks, stride: array.n_bytes() + gap };
     let (from, to) = (random.pick(&PLACES), random.pick(&PLACES));
     let what =
         format!("{spec:?} {dtype:?} {order:?} {extents:?} {n_chunks} chunks, {gap} between, {from:?} to {to:?}");
@@ -183,7 +183,7 @@ fn frames_of_other_codecs_are_read_too() {
         return;
     }
     let array = array(gridz::DType::F32, ByteOrder::Little, &[40, 50, 60]);
-    let chunks = Chunks { array, n_chunks: 9, stride: array.n_bytes() };
+    let chunks = ChunkArray { array, n_chunks: 9, stride: array.n_bytes() };
     let mut random = Random::new(6);
     let raw: Vec<u8> =
         (0..9).flat_map(|_| arrays::bytes(&array, Kind::random(&mut random, 120_000), &mut random)).collect();

@@ -10,7 +10,7 @@ use crate::ptr::{self, Out};
 use crate::status::gridz_status;
 use crate::types::{gridz_array, gridz_options};
 use gridz::Context;
-use gridz::device::{self, Chunks, Packing};
+use gridz::device::{self, ChunkArray, Packing};
 use gridz_codecs::error::Result;
 
 /// Computes the destination size that is always enough for `gridz_compress_chunks`, whatever the
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn gridz_compress_chunks(
         // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (n_bytes, (array, options)) =
             unsafe { (Out::new("dst_bytes", dst_bytes)?, read_both(array, options)?) };
-        let chunks = Chunks { array, n_chunks, stride: src_stride as u64 };
+        let chunks = ChunkArray { array, n_chunks, stride: src_stride as u64 };
         let src_bytes = chunks.span("src_stride")? as usize;
         // SAFETY: the same promises, for `n_chunks` arrays.
         let ((src, dst), lengths) = unsafe {
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn gridz_decompress_chunks(
     guard(|| {
         // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (array, options) = unsafe { (read_array(array)?, Options::read(options, None)?) };
-        let chunks = Chunks { array, n_chunks, stride: dst_stride as u64 };
+        let chunks = ChunkArray { array, n_chunks, stride: dst_stride as u64 };
         let dst_bytes = chunks.span("dst_stride")? as usize;
         // SAFETY: the same promises, for `n_chunks` arrays.
         let ((frames, dst), lengths) = unsafe {

@@ -67,7 +67,7 @@ pub fn codec(index: usize, struct_size: usize) -> Result<gridz_codec> {
         id: entry.id.into(),
         modes: bits(&mut entry.modes.iter().map(|mode| mode.id())),
         dtypes: bits(&mut entry.dtypes.iter().map(|dtype| dtype.id())),
-        backends: GRIDZ_BACKEND_CPU | if device::has_kernels_here(entry) { GRIDZ_BACKEND_CUDA } else { 0 },
+        backends: GRIDZ_BACKEND_CPU | if device::gpu_available(entry) { GRIDZ_BACKEND_CUDA } else { 0 },
         reserved: 0,
     })
 }

@@ -105,6 +105,11 @@ impl Error {
         Self::new(ErrorKind::OutOfMemory, format!("no memory for {bytes} bytes of {what}"))
     }
 
+    /// A defect of gridz itself. The text asks the user to report it.
+    pub fn internal(context: impl fmt::Display) -> Self {
+        Self::new(ErrorKind::Internal, format!("defect in gridz, please report it: {context}"))
+    }
+
     /// What kind of error this is.
     pub fn kind(&self) -> ErrorKind {
         self.kind
@@ -157,7 +162,7 @@ fn from_panic(panic: &(dyn Any + Send)) -> Error {
         .map(|s| (*s).to_owned())
         .or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "no message".to_owned());
-    Error::new(ErrorKind::Internal, format!("defect in gridz, please report it: {text}"))
+    Error::internal(text)
 }
 
 /// An empty vector with capacity for `n` items, or an error instead of an abort. `what` names the

@@ -8,7 +8,7 @@ use crate::sys;
 
 use crate::modules::Function;
 use crate::stream::Stream;
-use gridz_codecs::error::{Error, ErrorKind, Result};
+use gridz_codecs::error::{Error, Result};
 
 /// Launch configuration of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,8 +43,7 @@ impl Function {
         let Grid { ctas, threads, shared_bytes } = grid;
         let is_grid = (1..=MAX_CTAS).contains(&ctas) && (1..=max_threads).contains(&threads);
         if !is_grid || !ptr::eq(&raw const stream.device().context, self.context) {
-            let text = format!("defect in gridz, please report it: {name} cannot start with {grid:?}");
-            return Err(Error::new(ErrorKind::Internal, text));
+            return Err(Error::internal(format_args!("{name} cannot start with {grid:?}")));
         }
         self.kernel.check_args(args.len())?;
         self.allow_shared(shared_bytes)?;

@@ -103,9 +103,7 @@ impl Kernel {
     pub(super) fn check_args(&self, n_bytes: usize) -> Result<()> {
         let (name, want) = (self.name, self.args_bytes);
         if n_bytes != want {
-            let text =
-                format!("defect in gridz, please report it: {name} takes {want} bytes of arguments, not {n_bytes}");
-            return Err(Error::new(ErrorKind::Internal, text));
+            return Err(Error::internal(format_args!("{name} takes {want} bytes of arguments, not {n_bytes}")));
         }
         Ok(())
     }
@@ -222,8 +220,7 @@ impl Module {
         };
         T::from_bytes(bytes).ok_or_else(|| {
             let (have, want) = (bytes.len(), size_of::<T>());
-            let text = format!("defect in gridz, please report it: {name} has {have} bytes, not {want}");
-            Error::new(ErrorKind::Internal, text)
+            Error::internal(format_args!("{name} has {have} bytes, not {want}"))
         })
     }
 

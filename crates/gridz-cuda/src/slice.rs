@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use crate::sys::CUdeviceptr;
 
-use gridz_codecs::error::{Error, ErrorKind, Result};
+use gridz_codecs::error::{Error, Result};
 
 /// A range of device memory.
 #[derive(Debug, Clone, Copy)]
@@ -43,8 +43,7 @@ impl DeviceSlice<'_> {
     /// `Internal` if `range` is not inside.
     pub fn slice(self, range: Range<u64>) -> Result<Self> {
         if range.start > range.end || range.end > self.n_bytes {
-            let text = format!("defect in gridz, please report it: {range:?} of {} GPU bytes", self.n_bytes);
-            return Err(Error::new(ErrorKind::Internal, text));
+            return Err(Error::internal(format_args!("{range:?} of {} GPU bytes", self.n_bytes)));
         }
         Ok(Self { address: self.address + range.start, n_bytes: range.end - range.start, owner: PhantomData })
     }

@@ -17,7 +17,7 @@ use crate::layout::{
 use crate::values::{Chosen, NUMBERS_UNIT, ValueChoice, write_block};
 use crate::window::{Coder, Part, Plan, find_block};
 use gridz_codecs::cpu::pool::Pool;
-use gridz_codecs::error::{Error, ErrorKind, Result, try_reserve, try_vec};
+use gridz_codecs::error::{Error, Result, try_reserve, try_vec};
 
 /// Windows in a unit of work for a thread.
 const AT_A_TIME: usize = 8;
@@ -159,7 +159,7 @@ impl<T> Parts<T> {
                 (Some((_, done)), _) => see(done, 0, false)?,
                 (None, Some(empty)) => see(empty, place_of(window), true)?,
                 (None, None) => {
-                    return Err(Error::new(ErrorKind::Internal, "a window of a sparse matrix has no part"));
+                    return Err(Error::internal("a window of a sparse matrix has no part"));
                 }
             }
         }

@@ -18,7 +18,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use gridz_codecs::cpu::pool::{Pool, lock};
-use gridz_codecs::error::{Error, ErrorKind, Result};
+use gridz_codecs::error::{Error, Result};
 
 /// Timeout after which the waiting calling thread looks again for something to do.
 const PATIENCE: Duration = Duration::from_millis(10);
@@ -154,7 +154,7 @@ struct Report<'a, T, D> {
 impl<T, D> Drop for Report<'_, T, D> {
     fn drop(&mut self) {
         // The panic itself propagates to the caller.
-        let error = Error::new(ErrorKind::Internal, "defect in gridz, please report it: a worker has panicked");
+        let error = Error::internal("a worker has panicked");
         report(self.tasks, self.is_done, self.number, Err(error), Duration::ZERO);
     }
 }

@@ -6,7 +6,7 @@
 #![allow(unsafe_code, reason = "threads write parts of one memory")]
 
 use crate::bulk::selection::{Axes, Part, Selection};
-use gridz::device::BoxCopy;
+use gridz::device::StridedCopy;
 use gridz_codecs::cpu::copy;
 use gridz_codecs::cpu::shared::SharedBytes;
 use gridz_codecs::error::{Error, Result};
@@ -141,12 +141,17 @@ impl Placement {
 
     /// Describes the copy of `part` for other code that performs it. `None` if bytes must be
     /// swapped.
-    pub fn box_of(&self, part: &Part) -> Option<BoxCopy> {
+    pub fn box_of(&self, part: &Part) -> Option<StridedCopy> {
         let walk = self.walk(part);
         let axes = std::iter::once(&walk.run).chain(&walk.axes[..walk.n_axes]);
         let axes = axes.map(|axis| (axis.count, axis.memory, axis.chunk)).collect();
-        let (array_at, chunk_at) = (walk.memory, walk.chunk);
-        (self.swap == 1).then_some(BoxCopy { element_bytes: self.element_bytes, array_at, chunk_at, axes })
+        let (array_offset, chunk_offset) = (walk.memory, walk.chunk);
+        (self.swap == 1).then_some(StridedCopy {
+            element_bytes: self.element_bytes,
+            array_offset,
+            chunk_offset,
+            axes,
+        })
     }
 
     fn walk(&self, part: &Part) -> Walk {

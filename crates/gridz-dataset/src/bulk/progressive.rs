@@ -54,7 +54,7 @@ impl Place {
     }
 
     fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let bytes = bytes.try_into().map_err(|_| Error::new(ErrorKind::Internal, "this is no place of a chunk"))?;
+        let bytes = bytes.try_into().map_err(|_| Error::internal("this is no place of a chunk"))?;
         let both = u128::from_le_bytes(bytes);
         Ok(Self { at: (both >> 64) as u64, n_bytes: both as u64 })
     }
@@ -285,7 +285,7 @@ impl ChunkCoder for PartReader<'_> {
     }
 
     fn encode(&self, _chunk: Source, _encoded: &mut [u8], _context: &Context) -> Result<usize> {
-        Err(Error::new(ErrorKind::Internal, "grids are not written"))
+        Err(Error::internal("grids are not written"))
     }
 
     fn decode(&self, mask: u32, found: &[u8], grid: &mut [u8], context: &Context) -> Result<()> {

@@ -9,7 +9,7 @@ use crate::bulk::placement::Placement;
 use crate::bulk::selection::{Covers, Part, Selection};
 use crate::bulk::store::{ChunkCoder, ChunkStore, Encoded};
 use gridz::Context;
-use gridz::device::{ChunkRoom, DeviceSlice};
+use gridz::device::{DeviceChunk, DeviceSlice};
 use gridz::{Destination, Source};
 use gridz_codecs::cpu::pool::{Pool, lock};
 use gridz_codecs::cpu::shared::SharedBytes;
@@ -203,15 +203,15 @@ impl Transfer<'_> {
             return self.coder.encode(Source::Device(chunk), out, context);
         }
         let copy = self.placement.box_of(part).ok_or_else(swapped)?;
-        let room = ChunkRoom::new(memory, chunk_bytes, context)?;
+        let device_chunk = DeviceChunk::new(memory, chunk_bytes, context)?;
         if !is_whole {
             let mut buffer = chunks.take(chunk_bytes)?;
             self.restore(part, before, &mut buffer.bytes()[..chunk_bytes], context)?;
-            room.write(&buffer.bytes()[..chunk_bytes])?;
+            device_chunk.write(&buffer.bytes()[..chunk_bytes])?;
             chunks.put(buffer);
         }
-        room.gather(&copy)?;
-        self.coder.encode(Source::Device(room.chunk()), out, context)
+        device_chunk.gather(&copy)?;
+        self.coder.encode(Source::Device(device_chunk.chunk()), out, context)
     }
 
     /// Fills `chunk` with the elements that a partial write keeps.
@@ -326,9 +326,9 @@ impl Transfer<'_> {
             }
         }
         let copy = self.placement.box_of(part).ok_or_else(swapped)?;
-        let room = ChunkRoom::new(memory, chunk_bytes, context)?;
+        let device_chunk = DeviceChunk::new(memory, chunk_bytes, context)?;
         let is_there = match found {
-            Some((mask, encoded)) => self.coder.decode_on_device(mask, encoded, room.chunk(), context)?,
+            Some((mask, encoded)) => self.coder.decode_on_device(mask, encoded, device_chunk.chunk(), context)?,
             None => false,
         };
         if !is_there {
@@ -338,10 +338,10 @@ impl Transfer<'_> {
                 Some((mask, encoded)) => self.coder.decode(mask, encoded, chunk, context)?,
                 None => fill_with(chunk, self.fill),
             }
-            room.write(chunk)?;
+            device_chunk.write(chunk)?;
             chunks.put(buffer);
         }
-        room.scatter(&copy)
+        device_chunk.scatter(&copy)
     }
 }
 

@@ -265,6 +265,6 @@ impl ChunkStore for Store<'_> {
     }
 
     fn write(&mut self, _chunk: &[u64], _bytes: &[u8]) -> Result<()> {
-        Err(Error::new(ErrorKind::Internal, "grids are not written"))
+        Err(Error::internal("grids are not written"))
     }
 }

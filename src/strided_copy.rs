@@ -1,9 +1,10 @@
-//! Boxes of elements in GPU memory, copied between an array with any strides and a chunk: `kernels/boxes`.
+//! Copies of boxes of elements in GPU memory, between a strided array and a chunk
+//! (`kernels/boxes`).
 #![allow(unsafe_code, reason = "starts kernels, and gives memory to a stream")]
 
 use crate::context::Context;
 use crate::kernels;
-use gridz_codecs::error::{Error, ErrorKind, Result};
+use gridz_codecs::error::{Error, Result};
 use gridz_codecs::types::MAX_RANK;
 use gridz_cuda::{Device, DeviceBuffer, DeviceSlice, Grid, KernelStruct, Stream};
 
@@ -25,31 +26,32 @@ gridz_codecs::kernel_struct! {
 }
 
 const THREADS: u32 = 256;
-/// CTAs for each multiprocessor, at most.
-const CTAS: u32 = 8;
+/// Most CTAs per multiprocessor.
+const CTAS_PER_MULTIPROCESSOR: u32 = 8;
 
-/// A box, in an array and in a chunk.
+/// A box of elements, in an array and in a chunk.
 #[derive(Debug, Clone)]
-pub struct BoxCopy {
-    /// Bytes of an element.
+pub struct StridedCopy {
+    /// Number of bytes of an element.
     pub element_bytes: usize,
-    /// Bytes from the start of the array's memory, and of the chunk, to the first element.
-    pub array_at: usize,
-    /// See `array_at`.
-    pub chunk_at: usize,
-    /// Elements along each axis, and bytes from one to the next in the array and in the chunk; the fastest axis first.
+    /// Byte offset of the first element in the array's memory.
+    pub array_offset: usize,
+    /// Byte offset of the first element in the chunk.
+    pub chunk_offset: usize,
+    /// For each axis, the fastest first: number of elements, byte stride in the array, byte stride
+    /// in the chunk.
     pub axes: Vec<(usize, i64, i64)>,
 }
 
-/// GPU memory for a chunk, beside the memory of an array.
-pub struct ChunkRoom<'a> {
+/// GPU memory for one chunk, on the GPU of an array.
+pub struct DeviceChunk<'a> {
     stream: Stream<'static>,
     chunk: DeviceBuffer<'static>,
     array: DeviceSlice<'a>,
 }
 
-impl<'a> ChunkRoom<'a> {
-    /// Memory of `n_bytes` on the GPU whose memory `array` is.
+impl<'a> DeviceChunk<'a> {
+    /// Allocates `n_bytes` bytes on the GPU that owns `array`.
     ///
     /// # Errors
     /// `Device`, `OutOfMemory`; `InvalidArgument` for memory of another GPU than the context's.
@@ -58,12 +60,13 @@ impl<'a> ChunkRoom<'a> {
         context.check_device(device)?;
         let stream = device.stream()?;
         let chunk = stream.alloc(n_bytes as u64)?;
-        // Other streams use it as well, and only this one knows when who had it before is done with it.
+        // Other streams use the chunk as well, and only this stream is ordered after the memory's
+        // previous use.
         stream.synchronize()?;
         Ok(Self { stream, chunk, array })
     }
 
-    /// The chunk.
+    /// The chunk's memory.
     pub fn chunk(&self) -> DeviceSlice<'_> {
         self.chunk.all()
     }
@@ -76,7 +79,7 @@ impl<'a> ChunkRoom<'a> {
         self.stream.copy_in(self.chunk.all(), bytes)
     }
 
-    /// Copies the chunk's bytes to the host.
+    /// Copies the chunk to the host.
     ///
     /// # Errors
     /// `Device`.
@@ -87,31 +90,31 @@ impl<'a> ChunkRoom<'a> {
     /// Copies a box from the array to the chunk, and waits for it.
     ///
     /// # Errors
-    /// `Device`, `Internal` for a box that is not inside.
-    pub fn gather(&self, copy: &BoxCopy) -> Result<()> {
+    /// `Device`, `Internal` for a box that is not inside the memory.
+    pub fn gather(&self, copy: &StridedCopy) -> Result<()> {
         let axes = copy.axes.iter().map(|&(count, array, chunk)| (count, array, chunk));
-        self.run((self.array, copy.array_at), (self.chunk.all(), copy.chunk_at), axes, copy.element_bytes)
+        self.run((self.array, copy.array_offset), (self.chunk.all(), copy.chunk_offset), axes, copy.element_bytes)
     }
 
     /// Copies a box from the chunk to the array, and waits for it.
     ///
     /// # Errors
-    /// As for [`gather`](Self::gather).
-    pub fn scatter(&self, copy: &BoxCopy) -> Result<()> {
+    /// As [`gather`](Self::gather).
+    pub fn scatter(&self, copy: &StridedCopy) -> Result<()> {
         let axes = copy.axes.iter().map(|&(count, array, chunk)| (count, chunk, array));
-        self.run((self.chunk.all(), copy.chunk_at), (self.array, copy.array_at), axes, copy.element_bytes)
+        self.run((self.chunk.all(), copy.chunk_offset), (self.array, copy.array_offset), axes, copy.element_bytes)
     }
 
     fn run(
         &self,
-        (src, src_at): (DeviceSlice, usize),
-        (dst, dst_at): (DeviceSlice, usize),
+        (src, src_offset): (DeviceSlice, usize),
+        (dst, dst_offset): (DeviceSlice, usize),
         axes: impl Iterator<Item = (usize, i64, i64)>,
         element_bytes: usize,
     ) -> Result<()> {
         let element = element_bytes as i64;
         let mut all: Vec<(u64, i64, i64)> = axes.map(|(count, src, dst)| (count as u64, src, dst)).collect();
-        // What lies without gaps on both sides is one run of bytes.
+        // An axis without gaps on both sides becomes one run of bytes.
         let mut run_bytes = element_bytes as u64;
         if let Some(&(count, src, dst)) = all.first()
             && (src, dst) == (element, element)
@@ -119,9 +122,9 @@ impl<'a> ChunkRoom<'a> {
             run_bytes *= count;
             all.remove(0);
         }
-        inside(&all, run_bytes, src_at, src.n_bytes(), |axis| axis.1)?;
-        inside(&all, run_bytes, dst_at, dst.n_bytes(), |axis| axis.2)?;
-        let (from, to) = (src.address() + src_at as u64, dst.address() + dst_at as u64);
+        check_inside(&all, run_bytes, src_offset, src.n_bytes(), |axis| axis.1)?;
+        check_inside(&all, run_bytes, dst_offset, dst.n_bytes(), |axis| axis.2)?;
+        let (from, to) = (src.address() + src_offset as u64, dst.address() + dst_offset as u64);
         let bits = all.iter().fold(run_bytes | from | to, |bits, axis| bits | axis.1 as u64 | axis.2 as u64);
         let unit_bytes = 1u64 << bits.trailing_zeros().min(4);
         all.insert(0, (run_bytes / unit_bytes, unit_bytes as i64, unit_bytes as i64));
@@ -141,9 +144,10 @@ impl<'a> ChunkRoom<'a> {
         }
         let device = self.stream.device();
         let function = device.module(kernels::find("boxes")?)?.function("boxes_copy")?;
-        let most = u64::from(device.gpu().multiprocessors * CTAS);
-        let ctas = n_units.div_ceil(THREADS.into()).clamp(1, most) as u32;
-        // SAFETY: all units are inside of both memories, as was seen above, which live until the next line has waited.
+        let max_ctas = u64::from(device.gpu().multiprocessors * CTAS_PER_MULTIPROCESSOR);
+        let ctas = n_units.div_ceil(THREADS.into()).clamp(1, max_ctas) as u32;
+        // SAFETY: all units are inside of both memories, as checked above. Both live until the next
+        // line has waited.
         unsafe {
             function.launch(Grid { ctas, threads: THREADS, shared_bytes: 0 }, &self.stream, args.as_bytes())?
         };
@@ -151,15 +155,15 @@ impl<'a> ChunkRoom<'a> {
     }
 }
 
-impl Drop for ChunkRoom<'_> {
+impl Drop for DeviceChunk<'_> {
     fn drop(&mut self) {
-        // If it fails, nothing goes on all the same.
+        // If it fails, no work continues either.
         let _ = self.stream.synchronize();
     }
 }
 
-/// Whether a box is inside of so many bytes.
-fn inside(
+/// Checks that a box is inside a memory of `n_bytes` bytes.
+fn check_inside(
     axes: &[(u64, i64, i64)],
     run_bytes: u64,
     at: usize,
@@ -173,10 +177,7 @@ fn inside(
         high += reach.max(0);
     }
     if low < 0 || high > i128::from(n_bytes) || axes.len() >= MAX_AXES {
-        return Err(Error::new(
-            ErrorKind::Internal,
-            "defect in gridz, please report it: a box outside of its memory",
-        ));
+        return Err(Error::internal("a box outside of its memory"));
     }
     Ok(())
 }
