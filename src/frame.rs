@@ -113,7 +113,7 @@ impl<'a> Frame<'a> {
     /// Describes the part of the frame that a detail selects.
     ///
     /// # Errors
-    /// As [`inspect_part`].
+    /// As [`inspect_part`](crate::inspect_part).
     pub fn part(&self, detail: Detail) -> Result<PartInfo> {
         Ok(detail::select(self, detail)?.1)
     }
