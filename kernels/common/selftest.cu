@@ -140,12 +140,12 @@ __device__ void test_frames(const CompressArgs<SelftestWords>& args) {
             if (w < warp) rank += shared.counts[w];
             length += shared.counts[w];
         }
-        const Sum told = static_cast<Sum>(length) << Layout::kShift;
+        const Sum own_sum = static_cast<Sum>(length) << Layout::kShift;
         dawdle(2 * (static_cast<u64>(chunk) * frames.tiles + index));
-        if (threadIdx.x == 0) frames.publish(chunk, index, told);
+        if (threadIdx.x == 0) frames.publish(chunk, index, own_sum);
         dawdle(2 * (static_cast<u64>(chunk) * frames.tiles + index) + 1);
         if (warp == 0) {
-            const Sum before = frames.place(chunk, index, told);
+            const Sum before = frames.place(chunk, index, own_sum);
             if (lane_id() == 0) shared.before = static_cast<u32>(before >> Layout::kShift);
         }
         __syncthreads();

@@ -91,12 +91,12 @@ struct ExactReader {
     __device__ __forceinline__ bool put_holes(const unsigned char* from, u32 n_bytes, u32 m, u32& at) const {
         if (n_bytes - at < sizeof(W) + 4) return false;
         const W hole = load_word<W>(from + at);
-        const u32 told = *reinterpret_cast<const u32*>(from + at + sizeof(W)), n_holes = told & 0xffff, marks_bytes = told >> 16 & ~kCodedMarks;
+        const u32 header = *reinterpret_cast<const u32*>(from + at + sizeof(W)), n_holes = header & 0xffff, marks_bytes = header >> 16 & ~kCodedMarks;
         at += sizeof(W) + 4;
         if (n_bytes - at < aligned_up(marks_bytes, 4)) return false;
         const unsigned char* const marks = from + at;
         bool is_sound = n_holes > 0;
-        if (told >> 16 & kCodedMarks) {
+        if (header >> 16 & kCodedMarks) {
             const CodedMarks<kPiece> coded(marks, marks_bytes, m);
             if (!coded.is_sound || coded.n_bytes != marks_bytes) return false;
             is_sound &= shared.marks.read(coded, m);

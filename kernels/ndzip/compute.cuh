@@ -85,7 +85,7 @@ struct ComputeWarps {
         const bool aligned = misaligned % kUnitBytes == 0;
         constexpr u32 kWarpsPerBlock = Type<W>::kLines / kWarp;
 
-        if (lane_id() == 0) shared.untold[warp] = Untold{0, 0, kFirst, 0, 0, 0};
+        if (lane_id() == 0) shared.pending[warp] = Pending{0, 0, kFirst, 0, 0, 0};
         __syncwarp();
         u32 n = 0;  // tiles passed to the writer warps
         bool is_copied = false;
@@ -99,7 +99,7 @@ struct ComputeWarps {
             if (unlikely(!has_blocks(tile) || (kind == kAgain && frames.is_stored(frames.await_sum(chunk))))) {
                 // After the last tile, other CTAs wait for the sums that this warp has not counted
                 // yet.
-                if (kind > kStart || !is_of(kind, chunk)) tell();
+                if (kind > kStart || !is_of(kind, chunk)) report();
                 if (kind < kStart) {
                     copy_tile_as_it_is(kind, chunk, index);
                 } else if (kind > kStart) {
@@ -253,22 +253,22 @@ struct ComputeWarps {
         // The warp keeps its sums and counts them later.
         sums.a = warp_sum(sums.a);
         sums.b = warp_sum(sums.b);
-        Untold& untold = shared.untold[threadIdx.x / kWarp];
+        Pending& pending = shared.pending[threadIdx.x / kWarp];
         __syncwarp();
         if (lane_id() == 0) {
-            if (untold.parts == 0) untold = Untold{0, 0, kind, chunk, 0, 0};
-            untold.sum_a += sums.a;
-            untold.sum_b += sums.b;
-            untold.parts += 1;
-            untold.n_stored += stores;
+            if (pending.parts == 0) pending = Pending{0, 0, kind, chunk, 0, 0};
+            pending.sum_a += sums.a;
+            pending.sum_b += sums.b;
+            pending.parts += 1;
+            pending.n_stored += stores;
         }
         __syncwarp();
     }
 
     // True if the warp's uncounted parts belong to this chunk.
     __device__ __forceinline__ bool is_of(TileKind kind, u32 chunk) const {
-        const Untold& untold = shared.untold[threadIdx.x / kWarp];
-        return untold.chunk == chunk && untold.kind == kind;
+        const Pending& pending = shared.pending[threadIdx.x / kWarp];
+        return pending.chunk == chunk && pending.kind == kind;
     }
 
     // Copies a tile's share of a stored frame.
@@ -302,14 +302,14 @@ struct ComputeWarps {
     }
 
     // Counts the warp's uncounted parts.
-    __device__ __forceinline__ void tell() const {
-        Untold& untold = shared.untold[threadIdx.x / kWarp];
-        const Untold told = untold;
+    __device__ __forceinline__ void report() const {
+        Pending& pending = shared.pending[threadIdx.x / kWarp];
+        const Pending reported = pending;
         __syncwarp();
-        if (lane_id() == 0) untold.parts = 0;
+        if (lane_id() == 0) pending.parts = 0;
         __syncwarp();
-        if (told.parts == 0) return;
-        const Sums sums{told.sum_a, told.sum_b};
-        frames.complete(told.kind, told.chunk, frames.count(told.kind, told.chunk, sums, told.parts, told.n_stored));
+        if (reported.parts == 0) return;
+        const Sums sums{reported.sum_a, reported.sum_b};
+        frames.complete(reported.kind, reported.chunk, frames.count(reported.kind, reported.chunk, sums, reported.parts, reported.n_stored));
     }
 };

@@ -41,7 +41,7 @@ struct Progress {
 };
 
 // Sums and parts of a chunk that a compute warp has finished but not counted yet.
-struct Untold {
+struct Pending {
     u64 sum_a, sum_b;
     TileKind kind;
     u32 chunk, parts, n_stored;
@@ -55,7 +55,7 @@ struct CompressShared {
     Tile tiles[2];  // this and the next
     SizedTile sized[kSizedSlots];
     Progress progress[kSizedSlots];  // up to the tiles in `sized`; written by a writer warp
-    Untold untold[kComputeWarps];
+    Pending pending[kComputeWarps];
     u32 warp_columns[kComputeWarps];
     Gate sized_gates[kSizedSlots], full_gates[kStages], empty_gates[kStages];
 

@@ -33,13 +33,13 @@ struct WriterWarps {
             const u32 before = likely(exists) ? place(n, tile) : 0;
             // Then count the previous chunk. Whether its parts were the last ones is checked after
             // the tile's entries are written: until then the count is in flight.
-            const TileKind told_kind = kind;
-            const u32 told_chunk = chunk;
-            const bool tells = parts && (tile.kind != kind || tile.chunk != chunk);
-            const u32 n_done = unlikely(tells) ? tell() : 0;
+            const TileKind done_kind = kind;
+            const u32 done_chunk = chunk;
+            const bool reports = parts && (tile.kind != kind || tile.chunk != chunk);
+            const u32 n_done = unlikely(reports) ? report() : 0;
             if (likely(exists)) kind = tile.kind, chunk = tile.chunk, parts += kPartsPerTile / kWriterWarps;
             if (likely(exists && !stores)) write_table(tile, before);
-            if (unlikely(tells)) frames.complete(told_kind, told_chunk, n_done);
+            if (unlikely(reports)) frames.complete(done_kind, done_chunk, n_done);
             if (tile.kind == kNone) break;
             shared.full_gates[n % kStages].wait(n / kStages);
             if (unlikely(stores)) {
@@ -67,7 +67,7 @@ struct WriterWarps {
     }
 
     // Counts the uncounted parts. Lane 0 gets the number of parts of the chunk that are done.
-    __device__ __forceinline__ u32 tell() {
+    __device__ __forceinline__ u32 report() {
         weights.add_lane(row_lane(chunk), in_lane, sums);
         sums.a = warp_sum(sums.a);
         sums.b = warp_sum(sums.b);

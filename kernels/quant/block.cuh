@@ -28,7 +28,7 @@ struct BlockPlan {
     bool are_marks_coded;
     // Offset of the outliers section, number of outliers, offset of their elements.
     u32 others, n_others, other_elements;
-    u32 index, octets;                     // offsets of the entries and of the groups
+    u32 index, byte_groups;                     // offsets of the entries and of the groups
 
     __device__ __forceinline__ bool is_plain() const { return header & kRawBlock; }
     __device__ __forceinline__ u32 marks() const { return holes + sizeof(W) + kAlignment; }
@@ -72,8 +72,8 @@ struct BlockPlan {
             if (n_others == 0 || at > n_bytes) return kMarkCorrupt;
         }
         index = at;
-        octets = at + aligned_up(((m + kOctet - 1) / kOctet * index_bits(n_widths) + 7) / 8, kAlignment);
-        return octets > n_bytes ? kMarkCorrupt : 0;
+        byte_groups = at + aligned_up(((m + kByteGroup - 1) / kByteGroup * index_bits(n_widths) + 7) / 8, kAlignment);
+        return byte_groups > n_bytes ? kMarkCorrupt : 0;
     }
 
     // Whether the widths ascend, and the last one is at most that of a word. No other read depends

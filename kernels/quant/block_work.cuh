@@ -50,7 +50,7 @@ struct QuantShared {
     // The width that a group of this length gets, and its table entry in the upper half.
     u32 width_of_length[72];
     alignas(8) unsigned char table[kMaxWidths];
-    u32 n_widths, octet_bytes;
+    u32 n_widths, group_bytes;
     u32 uncoded[kElements / 32], others[kElements / 32], holes[kElements / 32];  // marks
     W first_word, first_code, middle, hole;
     u32 n_holes, n_others, marks_bytes;  // exceptions

@@ -14,7 +14,7 @@
 //      In shared memory it counts how many groups of eight have each length.
 //   4. The first warp chooses the widths, and the block's size is published. Meanwhile the other
 //      warps clear the stage, the block's staging buffer, which overlays the numbers. A prefix sum
-//      gives the start of each group, and threads add their groups to the stage (octets.cuh).
+//      gives the start of each group, and threads add their groups to the stage (byte_groups.cuh).
 //   5. A warp looks back for the block's place, at a time when all earlier blocks have probably
 //      published their lengths. Then the stage is copied to the payload and summed for the
 //      checksum, and the block is counted.
@@ -53,7 +53,7 @@
 #include "layout.cuh"
 #include "narrow.cuh"
 #include "numbers.cuh"
-#include "octets.cuh"
+#include "byte_groups.cuh"
 #include "orders.cuh"
 #include "payload_write.cuh"
 #include "quantise.cuh"
@@ -458,7 +458,7 @@ struct QuantCompressor {
     // Loads a full block with aligned rows. All loads are in flight together.
     __device__ __forceinline__ u32 load_narrow_whole(const char* start, const NarrowNumbers<W>& numbers) const {
         constexpr u32 kPerRow = kRow / kPerUnit, kRows = kRowsOf<kPerUnit>, kLoads = kNarrowRows / kRows;
-        static_assert(kRows % 8 == 0, "octets of rows that are so far from each other are in the same places of them");
+        static_assert(kRows % 8 == 0, "groups of rows that are so far from each other are in the same places of them");
         const RowBox& box = shared.box;
         const u64 row_bytes = this->row_bytes(), plane_bytes = args.own.extents[1] * row_bytes;
         const bool are_planes = box.sz > 1 && box.sy == kRows, are_halves = box.sz > 1 && box.sy == 2 * kRows;
@@ -470,7 +470,7 @@ struct QuantCompressor {
         for (u32 k = 0; k < kLoads; ++k) units[k] = *reinterpret_cast<const uint4*>(from + k / 2 * next_two + k % 2 * next);
         NarrowMaker maker(shared.quantiser);
         maker.begin(*reinterpret_cast<const W*>(start), shared);
-        unsigned char* const to = reinterpret_cast<unsigned char*>(&numbers.octet(own_row, x / kOctet)) + x % kOctet * 2;
+        unsigned char* const to = reinterpret_cast<unsigned char*>(&numbers.byte_group(own_row, x / kByteGroup)) + x % kByteGroup * 2;
 #pragma unroll
         for (u32 k = 0; k < kLoads; ++k) {
             W words[kPerUnit];
@@ -539,7 +539,7 @@ struct QuantCompressor {
         // 16-bit numbers, then the stages. A stage has room for such numbers, the front of the
         // block, and one unit.
         constexpr u32 kNumberBytes = kElements * 2, kStageBytes = kNumberBytes + 512;
-        static_assert(kNumberBytes + kTurns * kStageBytes <= sizeof shared.buffers && kMaxWidths * kOctets / 16 + 64 <= kStageBytes - kNumberBytes, "stages fit");
+        static_assert(kNumberBytes + kTurns * kStageBytes <= sizeof shared.buffers && kMaxWidths * kByteGroups / 16 + 64 <= kStageBytes - kNumberBytes, "stages fit");
         const u32 stage = kNumberBytes + turn * kStageBytes;
         if (t < 72) shared.n_of_length[t] = 0;
         if (t < 8) shared.narrow_costs[t] = 0;
@@ -569,7 +569,7 @@ struct QuantCompressor {
                 if (t < n_rows && 2 * i < box.sx) line[t * box.sx + 2 * i] = static_cast<unsigned short>(row.pairs[i]);
                 if (t < n_rows && 2 * i + 1 < box.sx) line[t * box.sx + 2 * i + 1] = static_cast<unsigned short>(row.pairs[i] >> 16);
             }
-            if (t < aligned_up(m, kOctet) - m) line[m + t] = 0;
+            if (t < aligned_up(m, kByteGroup) - m) line[m + t] = 0;
             __syncthreads();
 #pragma unroll
             for (u32 c = 0; c < 4; ++c) split(reinterpret_cast<const uint4*>(line)[4 * t + c], &row.pairs[4 * c]);
@@ -578,7 +578,7 @@ struct QuantCompressor {
 #pragma unroll
         for (u32 c = 0; c < 4; ++c) lengths |= row.length(c) << 8 * c;
         made.stage = stage, made.header = 0;
-        const u32 n_groups = (m + kOctet - 1) / kOctet;
+        const u32 n_groups = (m + kByteGroup - 1) / kByteGroup;
         finish<kStageBytes, 16>(tile, made, orders, shared.first_code + sign_extended(base), lengths, NoExceptions(), AddRow{row, n_groups}, keeper);
         return true;
     }
@@ -589,7 +589,7 @@ struct QuantCompressor {
 #pragma unroll
             for (u32 c = 0; c < 4; ++c) {
                 const u32 width = widths >> 8 * c & 0xff;
-                if (4 * threadIdx.x + c < n_groups) add_narrow_octet(row.pairs[4 * c], row.pairs[4 * c + 1], row.pairs[4 * c + 2], row.pairs[4 * c + 3], width, at);
+                if (4 * threadIdx.x + c < n_groups) add_narrow_group(row.pairs[4 * c], row.pairs[4 * c + 1], row.pairs[4 * c + 2], row.pairs[4 * c + 3], width, at);
                 at += width;
             }
         }
@@ -696,7 +696,7 @@ struct QuantCompressor {
     template <u32 kStageBytes, u32 kLongest, typename Exceptions, typename Add, typename Keeper>
     __device__ __forceinline__ void finish(const Drawn& tile, Made& made, const Orders& orders, W start, Four lengths, const Exceptions& exceptions, Add add,
                                            Keeper keeper) const {
-        const u32 m = shared.box.m, t = threadIdx.x, log_unit = args.own.log_unit(), n_groups = (m + kOctet - 1) / kOctet;
+        const u32 m = shared.box.m, t = threadIdx.x, log_unit = args.own.log_unit(), n_groups = (m + kByteGroup - 1) / kByteGroup;
 #pragma unroll
         for (u32 c = 0; c < 4; ++c) {
             if (4 * t + c < n_groups) atomicAdd(&shared.n_of_length[lengths >> 8 * c & 0xff], 1u);
@@ -716,8 +716,8 @@ struct QuantCompressor {
         u32 header = made.header;
         const bool has_exceptions = header & (kHasHoles | kHasOthers);
         const u32 exceptions_at = base_at + sizeof(W), index = exceptions_at + (unlikely(has_exceptions) ? exceptions.holes_bytes() + exceptions.others_bytes() : 0);
-        const u32 octets = index + aligned_up((n_groups * bits + 7) / 8, kAlignment);
-        made.n_units = units_of(octets + shared.octet_bytes, log_unit), made.header = 0;
+        const u32 byte_groups = index + aligned_up((n_groups * bits + 7) / 8, kAlignment);
+        made.n_units = units_of(byte_groups + shared.group_bytes, log_unit), made.header = 0;
         const u32 raw_units = units_of(kAlignment + m * element.bytes, log_unit);
         if (unlikely(made.n_units >= raw_units)) made.n_units = raw_units, made.header = kRawBlock;
         if (t == 0) frames.publish(tile.chunk, tile.index, made.n_units);
@@ -748,7 +748,7 @@ struct QuantCompressor {
         if (bits > 0) add_bits(to, 8 * index + 4 * t * bits, entries);
         if (unlikely(has_exceptions)) exceptions.write(stage, exceptions_at);
         __syncthreads();
-        u32 at = to + octets + through - own;
+        u32 at = to + byte_groups + through - own;
 #pragma unroll
         for (u32 w = 0; w < kQuantWarps - 1; ++w) {
             if (w < t / kWarp) at += shared.totals[w];
@@ -817,17 +817,17 @@ struct QuantCompressor {
     template <bool kRows, typename = void>
     struct Residuals {
         Shared& shared;
-        __device__ __forceinline__ void load(u32 c, W (&r)[kOctet]) const {
+        __device__ __forceinline__ void load(u32 c, W (&r)[kByteGroup]) const {
 #pragma unroll
-            for (u32 i = 0; i < kOctet; ++i) r[i] = shared.buffers[1].words[(4 * threadIdx.x + c) * kOctet + i];
+            for (u32 i = 0; i < kByteGroup; ++i) r[i] = shared.buffers[1].words[(4 * threadIdx.x + c) * kByteGroup + i];
         }
     };
     template <typename Any>
     struct Residuals<true, Any> {
         Shared& shared;
         __device__ __forceinline__ uint4* at(u32 c) const { return reinterpret_cast<uint4*>(shared.buffers[1].words) + threadIdx.x + 2 * c * kQuantThreads; }
-        __device__ __forceinline__ void store(u32 c, const u32 (&r)[kOctet]) const { at(c)[0] = join(r), at(c)[kQuantThreads] = join(r + 4); }
-        __device__ __forceinline__ void load(u32 c, u32 (&r)[kOctet]) const { split(at(c)[0], r), split(at(c)[kQuantThreads], r + 4); }
+        __device__ __forceinline__ void store(u32 c, const u32 (&r)[kByteGroup]) const { at(c)[0] = join(r), at(c)[kQuantThreads] = join(r + 4); }
+        __device__ __forceinline__ void load(u32 c, u32 (&r)[kByteGroup]) const { split(at(c)[0], r), split(at(c)[kQuantThreads], r + 4); }
     };
     template <bool kRows>
     struct AddResiduals {
@@ -835,10 +835,10 @@ struct QuantCompressor {
         __device__ __forceinline__ void operator()(Four widths, u32 at) const {
 #pragma unroll 1
             for (u32 c = 0; c < 4; ++c) {
-                typename Numbers<W, kRows>::N r[kOctet];
+                typename Numbers<W, kRows>::N r[kByteGroup];
                 residuals.load(c, r);
                 const u32 width = widths >> 8 * c & 0xff;
-                add_octet(r, width, at);
+                add_group(r, width, at);
                 at += width;
             }
         }
@@ -852,16 +852,16 @@ struct QuantCompressor {
         const RowDifferences<W> differences{numbers, box};
         u32 y;
         const u32 z = differences.place(row, o, y), n = min(box.m - row * kRow, kRow);
-        const auto put = [&](u32 c, u32 (&d)[kOctet]) {
+        const auto put = [&](u32 c, u32 (&d)[kByteGroup]) {
 #pragma unroll
-            for (u32 i = 0; i < kOctet; ++i) d[i] = zigzag(d[i]);
-            if (unlikely(n < (c + 1) * kOctet)) {
+            for (u32 i = 0; i < kByteGroup; ++i) d[i] = zigzag(d[i]);
+            if (unlikely(n < (c + 1) * kByteGroup)) {
 #pragma unroll
-                for (u32 i = 0; i < kOctet; ++i) d[i] = c * kOctet + i < n ? d[i] : 0;
+                for (u32 i = 0; i < kByteGroup; ++i) d[i] = c * kByteGroup + i < n ? d[i] : 0;
             }
             u32 any = 0;
 #pragma unroll
-            for (u32 i = 0; i < kOctet; ++i) any |= d[i];
+            for (u32 i = 0; i < kByteGroup; ++i) any |= d[i];
             residuals.store(c, d);
             return bit_length(any) << 8 * c;
         };
@@ -873,20 +873,20 @@ struct QuantCompressor {
             u32 before = box.is_line() && row > 0 ? numbers[row * kRow - 1] - base : 0;
 #pragma unroll 1
             for (u32 c = 0; c < 4; ++c) {
-                u32 d[kOctet];
-                differences.load(row, c * kOctet, d);
-                if (has_y) differences.add(row - 1, c * kOctet, ~0u, d);
+                u32 d[kByteGroup];
+                differences.load(row, c * kByteGroup, d);
+                if (has_y) differences.add(row - 1, c * kByteGroup, ~0u, d);
                 if (has_z) {
-                    differences.add(row - box.sy, c * kOctet, ~0u, d);
-                    if (has_y) differences.add(row - box.sy - 1, c * kOctet, 1u, d);
+                    differences.add(row - box.sy, c * kByteGroup, ~0u, d);
+                    if (has_y) differences.add(row - box.sy - 1, c * kByteGroup, 1u, d);
                 }
                 if (unlikely(base != 0)) {
 #pragma unroll
-                    for (u32 i = 0; i < kOctet; ++i) d[i] -= base;
+                    for (u32 i = 0; i < kByteGroup; ++i) d[i] -= base;
                 }
-                const u32 last = d[kOctet - 1];
+                const u32 last = d[kByteGroup - 1];
 #pragma unroll
-                for (u32 i = kOctet - 1; i > 0; --i) d[i] += d[i - 1] * keeps;
+                for (u32 i = kByteGroup - 1; i > 0; --i) d[i] += d[i - 1] * keeps;
                 d[0] += before * keeps;
                 before = last;
                 lengths |= put(c, d);
@@ -897,11 +897,11 @@ struct QuantCompressor {
         // On a line, the first group is the last one of the row before.
 #pragma unroll 1
         for (u32 c = box.is_line() && row > 0 ? 0 : 1; c < 5; ++c) {
-            u32 d[kOctet];
+            u32 d[kByteGroup];
             if (c == 0) {
-                differences.load(row - 1, kRow - kOctet, d);
+                differences.load(row - 1, kRow - kByteGroup, d);
             } else {
-                differences.load_zy(row, z, y, (c - 1) * kOctet, o, 0, d);
+                differences.load_zy(row, z, y, (c - 1) * kByteGroup, o, 0, d);
             }
             carries.difference(d, o.x);
             if (c > 0) lengths |= put(c - 1, d);
@@ -918,14 +918,14 @@ struct QuantCompressor {
             differences.for_residuals(numbers.at, base, o, 0, 1, [&](u32 i, W r) { residuals[i] = r; });
         }
         // Zeros complete the last group.
-        if (threadIdx.x < aligned_up(box.m, kOctet) - box.m) residuals[box.m + threadIdx.x] = 0;
+        if (threadIdx.x < aligned_up(box.m, kByteGroup) - box.m) residuals[box.m + threadIdx.x] = 0;
         __syncthreads();
         Four lengths = 0;
 #pragma unroll 1
         for (u32 c = 0; c < 4; ++c) {
             W any = 0;
 #pragma unroll
-            for (u32 i = 0; i < kOctet; ++i) any |= residuals[(4 * threadIdx.x + c) * kOctet + i];
+            for (u32 i = 0; i < kByteGroup; ++i) any |= residuals[(4 * threadIdx.x + c) * kByteGroup + i];
             lengths |= bit_length(any) << 8 * c;
         }
         return lengths;

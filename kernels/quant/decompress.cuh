@@ -21,7 +21,7 @@
 #pragma once
 
 #include "block_tile.cuh"
-#include "octet_reader.cuh"
+#include "byte_group_reader.cuh"
 
 template <typename W>
 struct QuantDecompressShared {
@@ -157,7 +157,7 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
     // Finds the widths of the thread's four groups and the start of the first one. Returns the
     // damage, or 0. Has a barrier.
     __device__ __forceinline__ u32 find_groups(const Plan& plan, const unsigned char* stage, u32 n_bytes, u32 log_unit, u32 m, u32& four_widths, u32& start) const {
-        const u32 n_groups = (m + kOctet - 1) / kOctet, bits = index_bits(plan.n_widths);
+        const u32 n_groups = (m + kByteGroup - 1) / kByteGroup, bits = index_bits(plan.n_widths);
         const u32 at = (shared_address(stage) + plan.index) * 8 + 4 * threadIdx.x * bits;
         four_widths = plan.widths_of(load_shared_bits(at, 4 * bits, 0u)) & low_bits(0u, 8 * min(n_groups - min(n_groups, 4 * threadIdx.x), 4u));
         const u32 own = __dp4a(four_widths, 0x01010101u, 0u), through = warp_inclusive_sum(own);
@@ -169,8 +169,8 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
             if (w < threadIdx.x / kWarp) before += shared.totals[w];
             all += shared.totals[w];
         }
-        start = plan.octets + before + through - own;
-        return units_of(plan.octets + all, log_unit) << log_unit == n_bytes ? 0 : kMarkCorrupt;
+        start = plan.byte_groups + before + through - own;
+        return units_of(plan.byte_groups + all, log_unit) << log_unit == n_bytes ? 0 : kMarkCorrupt;
     }
 
     // Makes the array's elements from the numbers.
@@ -185,7 +185,7 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
         if (sizeof(W) == 4 || likely(is_fast)) {
             // In a box, a thread has a column of groups in four rows, else consecutive groups.
             const bool by_columns = is_fast && !is_line;
-            u32 v[4][kOctet];
+            u32 v[4][kByteGroup];
             read(by_columns, offset, four_widths, start, v);
             if (likely(by_columns)) {
                 if (likely(plan.x > 0)) add_up_x(v);
@@ -193,12 +193,12 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
                 const u32 column = threadIdx.x % 4, first = threadIdx.x / 4 * 4, y = plan.z > 0 ? first & (box.sy - 1) : first;
                 __syncthreads();
 #pragma unroll
-                for (u32 k = 0; k < 4; ++k) put_octet(first + k, y + k, column, v[k]);
+                for (u32 k = 0; k < 4; ++k) put_group(first + k, y + k, column, v[k]);
             } else if (is_fast) {
                 if (plan.x > 0) add_up_line(v);
                 __syncthreads();
 #pragma unroll
-                for (u32 k = 0; k < 4; ++k) put_octet(threadIdx.x, threadIdx.x, k, v[k]);
+                for (u32 k = 0; k < 4; ++k) put_group(threadIdx.x, threadIdx.x, k, v[k]);
             } else {
                 __syncthreads();
                 uint4* const to = reinterpret_cast<uint4*>(shared.stage) + 8 * threadIdx.x;
@@ -216,7 +216,7 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
             for (u32 k = 0; k < 4; ++k) {
                 const u32 width = four_widths >> 8 * k & 0xff;
 #pragma unroll 1
-                for (u32 i = 0; i < kOctet; ++i) numbers[(4 * threadIdx.x + k) * kOctet + i] = unzigzag(static_cast<W>(OctetReader::number(source + at, width, i)));
+                for (u32 i = 0; i < kByteGroup; ++i) numbers[(4 * threadIdx.x + k) * kByteGroup + i] = unzigzag(static_cast<W>(ByteGroupReader::number(source + at, width, i)));
                 at += width;
             }
         }
@@ -240,7 +240,7 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
 
     // Unpacks four groups: the thread's own ones, or a column of groups in four rows. The widths of
     // those rows are spread over four threads.
-    __device__ __forceinline__ void read(bool by_columns, u32 offset, u32 four_widths, u32 start, u32 (&v)[4][kOctet]) const {
+    __device__ __forceinline__ void read(bool by_columns, u32 offset, u32 four_widths, u32 start, u32 (&v)[4][kByteGroup]) const {
         const u32 stage = shared_address(shared.stage) + offset;
         u32 at[4], widths[4];
         if (likely(by_columns)) {
@@ -260,49 +260,49 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
                 next += widths[k];
             }
         }
-        OctetReader::read(at, widths, v);
+        ByteGroupReader::read(at, widths, v);
     }
 
     // Place of a 16-byte chunk of the tile. The swizzle avoids most bank conflicts, for threads
     // that write groups and for threads that read rows. `y` is the row's index in its plane, or
     // among all rows.
     __device__ __forceinline__ static u32 chunk_at(u32 row, u32 y, u32 chunk) { return row * kRowBytes + (chunk ^ (y & 7) ^ (y >> 2 & 1)) * kUnitBytes; }
-    __device__ __forceinline__ void put_octet(u32 row, u32 y, u32 column, const u32 (&v)[kOctet]) const {
+    __device__ __forceinline__ void put_group(u32 row, u32 y, u32 column, const u32 (&v)[kByteGroup]) const {
         const u32 at = chunk_at(row, y, 2 * column);
         *reinterpret_cast<uint4*>(shared.stage + at) = join(v);
         *reinterpret_cast<uint4*>(shared.stage + (at ^ kUnitBytes)) = join(v + 4);
     }
 
     // Prefix sums along rows. Four threads share a row.
-    static __device__ __forceinline__ void add_up_x(u32 (&v)[4][kOctet]) {
+    static __device__ __forceinline__ void add_up_x(u32 (&v)[4][kByteGroup]) {
         const u32 column = lane_id() % 4;
 #pragma unroll
         for (u32 k = 0; k < 4; ++k) {
 #pragma unroll
-            for (u32 i = 1; i < kOctet; ++i) v[k][i] += v[k][i - 1];
-            u32 through = v[k][kOctet - 1];
+            for (u32 i = 1; i < kByteGroup; ++i) v[k][i] += v[k][i - 1];
+            u32 through = v[k][kByteGroup - 1];
             const u32 one = __shfl_up_sync(kAllLanes, through, 1);
             if (column >= 1) through += one;
             const u32 two = __shfl_up_sync(kAllLanes, through, 2);
             if (column >= 2) through += two;
-            const u32 before = through - v[k][kOctet - 1];
+            const u32 before = through - v[k][kByteGroup - 1];
 #pragma unroll
-            for (u32 i = 0; i < kOctet; ++i) v[k][i] += before;
+            for (u32 i = 0; i < kByteGroup; ++i) v[k][i] += before;
         }
     }
     // Prefix sums along y, in planes of `height` times four rows, a power of two, or in one plane.
     // Has barriers if a plane spans several warps.
-    __device__ __forceinline__ void add_up_y(u32 (&v)[4][kOctet], u32 height) const {
+    __device__ __forceinline__ void add_up_y(u32 (&v)[4][kByteGroup], u32 height) const {
         const u32 own = threadIdx.x / 4, warp = threadIdx.x / kWarp;
         const u32 in_plane = height == kSinglePlane ? own : own & (height - 1), in_warp = min(in_plane, own % 8);
 #pragma unroll
         for (u32 k = 1; k < 4; ++k) {
 #pragma unroll
-            for (u32 i = 0; i < kOctet; ++i) v[k][i] += v[k - 1][i];
+            for (u32 i = 0; i < kByteGroup; ++i) v[k][i] += v[k - 1][i];
         }
-        u32 before[kOctet];
+        u32 before[kByteGroup];
 #pragma unroll
-        for (u32 i = 0; i < kOctet; ++i) {
+        for (u32 i = 0; i < kByteGroup; ++i) {
             u32 through = v[3][i];
             const u32 one = __shfl_up_sync(kAllLanes, through, 4);
             if (in_warp >= 1) through += one;
@@ -312,7 +312,7 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
         }
         if (height > 4) {
 #pragma unroll
-            for (u32 i = 0; i < kOctet; ++i) {
+            for (u32 i = 0; i < kByteGroup; ++i) {
                 const u32 four = __shfl_up_sync(kAllLanes, before[i] + v[3][i], 16);
                 if (in_warp >= 4) before[i] += four;
             }
@@ -320,33 +320,33 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
         if (height > 8) {
             if (own % 8 == 7) {
 #pragma unroll
-                for (u32 i = 0; i < kOctet; ++i) shared.carries[warp][threadIdx.x % 4 * kOctet + i] = before[i] + v[3][i];
+                for (u32 i = 0; i < kByteGroup; ++i) shared.carries[warp][threadIdx.x % 4 * kByteGroup + i] = before[i] + v[3][i];
             }
             __syncthreads();
 #pragma unroll 1
             for (u32 w = warp - in_plane / 8; w < warp; ++w) {
 #pragma unroll
-                for (u32 i = 0; i < kOctet; ++i) before[i] += shared.carries[w][threadIdx.x % 4 * kOctet + i];
+                for (u32 i = 0; i < kByteGroup; ++i) before[i] += shared.carries[w][threadIdx.x % 4 * kByteGroup + i];
             }
         }
 #pragma unroll
         for (u32 k = 0; k < 4; ++k) {
 #pragma unroll
-            for (u32 i = 0; i < kOctet; ++i) v[k][i] += before[i];
+            for (u32 i = 0; i < kByteGroup; ++i) v[k][i] += before[i];
         }
     }
     // Prefix sums along a line. A thread has 32 numbers. Has a barrier.
-    __device__ __forceinline__ void add_up_line(u32 (&v)[4][kOctet]) const {
+    __device__ __forceinline__ void add_up_line(u32 (&v)[4][kByteGroup]) const {
         const u32 warp = threadIdx.x / kWarp;
 #pragma unroll
-        for (u32 i = 1; i < kRow; ++i) v[i / kOctet][i % kOctet] += v[(i - 1) / kOctet][(i - 1) % kOctet];
-        const u32 own = v[3][kOctet - 1], through = warp_inclusive_sum(own);
+        for (u32 i = 1; i < kRow; ++i) v[i / kByteGroup][i % kByteGroup] += v[(i - 1) / kByteGroup][(i - 1) % kByteGroup];
+        const u32 own = v[3][kByteGroup - 1], through = warp_inclusive_sum(own);
         if (lane_id() == kWarp - 1) shared.carries[warp][0] = through;
         __syncthreads();
         u32 before = through - own;
         for (u32 w = 0; w < warp; ++w) before += shared.carries[w][0];
 #pragma unroll
-        for (u32 i = 0; i < kRow; ++i) v[i / kOctet][i % kOctet] += before;
+        for (u32 i = 0; i < kRow; ++i) v[i / kByteGroup][i % kByteGroup] += before;
     }
 
     // Lines along an axis: line l begins with number l / a * b + l % a * c.

@@ -110,7 +110,7 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
     // Makes the array's elements from the numbers.
     __device__ __forceinline__ void decode_numbers(const unsigned char* source, u32 n_bytes) {
         if (threadIdx.x == 0) shared.read.init(kWarp), shared.followed.init(kWarp);
-        shared.tables.template read<kDenseThreads>(source + shared.plan.octets, n_bytes - shared.plan.octets);
+        shared.tables.template read<kDenseThreads>(source + shared.plan.byte_groups, n_bytes - shared.plan.byte_groups);
         const bool has_rows = shared.box.sx == kRow;
         // Whether the second warp has anything to do.
         const bool is_followed = has_rows && (shared.plan.x | shared.plan.y);
@@ -139,7 +139,7 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
     // zeros at its end, or 0 if it is damaged. Called by the first warp.
     __device__ __forceinline__ u32 read_numbers(const unsigned char* source, u32 n_bytes, bool is_followed) const {
         const Box& box = shared.box;
-        const u32 start = shared.plan.octets + shared.tables.n_bytes;
+        const u32 start = shared.plan.byte_groups + shared.tables.n_bytes;
         const Places places = this->places();
         ContextReader<W> reader(shared.tables, source + start, n_bytes - start);
         if (box.sx == kRow) {
@@ -156,7 +156,7 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
             };
             u32 round = 0;
             reader.read(box, take, [&] {
-                if (is_followed) tell(round++);
+                if (is_followed) report_round(round++);
             });
         } else {
             const SmallDivisor rows(box.sx), planes(box.sy);
@@ -168,11 +168,11 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
             reader.read(box, take, [] {});
         }
         const u32 n_read = reader.n_bytes();
-        return n_read ? shared.plan.octets + shared.tables.n_bytes + n_read : 0;
+        return n_read ? shared.plan.byte_groups + shared.tables.n_bytes + n_read : 0;
     }
     // Signals that the first warp has read the rows of `round`. It is never two rounds ahead of the
     // second warp.
-    __device__ __forceinline__ void tell(u32 round) const {
+    __device__ __forceinline__ void report_round(u32 round) const {
         if (round > 0) shared.followed.wait(round - 1);
         shared.read.arrive();
     }
@@ -255,8 +255,8 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
             W* at[kBatch];
             W v[kBatch];
             const u32 n = min(n_rows - first, kBatch);
-            if (first % ContextReader<W>::kToldRows == 0) {
-                const u32 round = first / ContextReader<W>::kToldRows;
+            if (first % ContextReader<W>::kReportRows == 0) {
+                const u32 round = first / ContextReader<W>::kReportRows;
                 if (round > 0) shared.followed.arrive();
                 shared.read.wait(round);
             }

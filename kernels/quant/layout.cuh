@@ -24,8 +24,8 @@ constexpr u32 kQuantThreads = kElements / kRow;
 constexpr u32 kQuantWarps = kQuantThreads / kWarp;
 constexpr u32 kHeadBytes = 8;   // before the table
 constexpr u32 kAlignment = 4;   // of a block's sections
-constexpr u32 kOctet = 8;       // numbers of a group
-constexpr u32 kOctets = kElements / kOctet;
+constexpr u32 kByteGroup = 8;       // numbers of a group
+constexpr u32 kByteGroups = kElements / kByteGroup;
 constexpr u32 kMaxWidths = 8;   // in a block's table
 
 // A block's header.

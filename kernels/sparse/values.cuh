@@ -67,12 +67,12 @@ struct Blocks {
     const u32* words;
     u32 width, shift, begin;
     __device__ __forceinline__ Blocks(const SparseArgs& args, const Slice&, u32 i, u32 lane) {
-        const ulonglong2 told = args.value_blocks[i];
-        first = told.x;
-        width = static_cast<u32>(told.y >> 48) & 255;
-        shift = static_cast<u32>(told.y >> 56);
+        const ulonglong2 block = args.value_blocks[i];
+        first = block.x;
+        width = static_cast<u32>(block.y >> 48) & 255;
+        shift = static_cast<u32>(block.y >> 56);
         begin = lane * width % 4;
-        words = reinterpret_cast<const u32*>(args.values + (told.y & ((u64(1) << 48) - 1)) + (lane * width - begin));
+        words = reinterpret_cast<const u32*>(args.values + (block.y & ((u64(1) << 48) - 1)) + (lane * width - begin));
     }
     __device__ __forceinline__ Kept load(u32 step) const {
         const u32* from = words + static_cast<u64>(step) * (kWarp / 4) * width;

@@ -269,8 +269,8 @@ mod tests {
             for n_items in [0, 1, 2, 3, 1000] {
                 let mut out = vec![0xee; 50 * n_items + 7];
                 let items: Vec<usize> = (0..n_items).collect();
-                let place = |item, told: Option<usize>, start, output: &[u8]| {
-                    assert!(told.is_none_or(|told| told == start));
+                let place = |item, announced: Option<usize>, start, output: &[u8]| {
+                    assert!(announced.is_none_or(|announced| announced == start));
                     assert!(output.len() == item % 50 && output.iter().all(|&byte| byte == item as u8));
                     (item, start)
                 };

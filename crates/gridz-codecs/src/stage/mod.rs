@@ -7,12 +7,12 @@
 
 pub mod bits;
 pub mod blocks;
+pub mod byte_groups;
 pub mod element;
 pub mod entropy;
 pub mod exceptions;
 pub mod marks;
 pub mod missing;
-pub mod octets;
 pub mod pack;
 pub mod predict;
 pub mod quantise;

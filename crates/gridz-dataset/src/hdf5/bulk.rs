@@ -86,9 +86,9 @@ impl<'l> Dataset<'l> {
         let extents = library.extents(space.id())?;
         let extents = extents.ok_or_else(|| Error::unsupported("the dataset has a null dataspace: no elements"))?;
         let (dtype, dcpl) = (library.dataset_type(id)?, library.dataset_plist(id)?);
-        let element_bytes = library.api.size(dtype.id()).ok_or_else(|| told("the size of the datatype"))?;
+        let element_bytes = library.api.size(dtype.id()).ok_or_else(|| not_reported("the size of the datatype"))?;
         let chunk = library.chunk(dcpl.id()).filter(|chunk| chunk.len() == extents.len());
-        let pipeline = library.api.pipeline(dcpl.id()).ok_or_else(|| told("the filter pipeline"))?;
+        let pipeline = library.api.pipeline(dcpl.id()).ok_or_else(|| not_reported("the filter pipeline"))?;
         let mut foreign = None;
         let filters = match &chunk {
             None => Err("it is not in chunks".into()),
@@ -193,7 +193,7 @@ impl<'l> Dataset<'l> {
     }
 }
 
-fn told(what: &str) -> Error {
+fn not_reported(what: &str) -> Error {
     Error::new(ErrorKind::Host, format!("HDF5 does not tell {what}"))
 }
 

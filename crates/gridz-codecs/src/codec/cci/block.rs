@@ -55,7 +55,7 @@ struct Memory<W> {
     starts: Vec<W>,
     literal_lengths: Vec<u32>,
     /// The lists that describe copies, or repeats.
-    told: [Vec<u32>; 4],
+    list_values: [Vec<u32>; 4],
     lists: lists::Work,
 }
 
@@ -65,7 +65,8 @@ impl<W: Word> Keep for Option<Memory<W>> {
             let Memory { elements, symbols, differences, numbers, starts, lengths, literal_lengths, .. } = memory;
             let of_words = [elements, symbols, differences, numbers, starts].map(bytes_of).iter().sum::<usize>();
             let of_copies = bytes_of(&memory.copies) + bytes_of(&memory.literal_copies) + bytes_of(&memory.repeats);
-            let of_lists = memory.told.each_ref().map(bytes_of).iter().sum::<usize>() + memory.lists.n_bytes();
+            let of_lists =
+                memory.list_values.each_ref().map(bytes_of).iter().sum::<usize>() + memory.lists.n_bytes();
             of_words
                 + of_copies
                 + of_lists
@@ -105,7 +106,7 @@ impl<W: Word> Work<W> {
                 // are read in whole rows.
                 starts: filled(most + LANES)?,
                 literal_lengths: filled(n)?,
-                told: [filled(most)?, filled(most)?, filled(most)?, filled(most)?],
+                list_values: [filled(most)?, filled(most)?, filled(most)?, filled(most)?],
                 lists: lists::Work::new(n)?,
             });
         }
@@ -199,17 +200,18 @@ fn try_encode<W: Word, S: Rows<W>>(
     }
     base.write(&mut head[16..]);
     let mut writer = lists::Writer { work: &mut memory.lists, level, has_codes, out: lists, n_bytes: 0 };
-    let told = &mut memory.told;
+    let list_values = &mut memory.list_values;
     for (i, repeat) in memory.repeats[..n_repeats].iter().enumerate() {
-        (told[0][i], told[1][i], told[2][i]) = (repeat.literals, repeat.length, repeat.distance);
+        (list_values[0][i], list_values[1][i], list_values[2][i]) =
+            (repeat.literals, repeat.length, repeat.distance);
     }
-    for list in &told[..3] {
+    for list in &list_values[..3] {
         writer.put(&list[..n_repeats])?;
     }
     for (i, copy) in memory.literal_copies[..n_literal].iter().enumerate() {
-        [told[0][i], told[1][i], told[2][i], told[3][i]] = copy.numbers();
+        [list_values[0][i], list_values[1][i], list_values[2][i], list_values[3][i]] = copy.numbers();
     }
-    for list in told.iter() {
+    for list in list_values.iter() {
         writer.put(&list[..n_literal])?;
     }
     writer.put(&memory.numbers[..n_numbers])?;
@@ -309,20 +311,20 @@ pub fn decode<W: Word, S: Rows<W>>(
     let mut reader = lists::Reader { work: &mut memory.lists, level, has_codes, bytes: rest };
 
     let repeats = &mut memory.repeats[..n_repeats];
-    let told = &mut memory.told;
-    for list in &mut told[..3] {
+    let list_values = &mut memory.list_values;
+    for list in &mut list_values[..3] {
         reader.take(&mut list[..n_repeats])?;
     }
     for (i, repeat) in repeats.iter_mut().enumerate() {
-        *repeat = Repeat { literals: told[0][i], length: told[1][i], distance: told[2][i] };
+        *repeat = Repeat { literals: list_values[0][i], length: list_values[1][i], distance: list_values[2][i] };
     }
     let n_literal = repeats::check(repeats, n_copies)?;
-    for list in told.iter_mut() {
+    for list in list_values.iter_mut() {
         reader.take(&mut list[..n_literal])?;
     }
     let copies = &mut memory.copies[..n_copies];
     for (i, copy) in copies[n_copies - n_literal..].iter_mut().enumerate() {
-        let numbers = [0, 1, 2, 3].map(|k| told[k][i]);
+        let numbers = [0, 1, 2, 3].map(|k| list_values[k][i]);
         *copy = Copy::of(numbers).ok_or_else(|| damage("impossible copies"))?;
     }
     repeats::expand(repeats, n_literal, copies);

@@ -1,7 +1,7 @@
 //! One block: codes or words, predicted and packed; and the elements that are stored exactly.
 //!
 //! ```text
-//! u16 header | widths | base | holes | other exceptions | entries | octets
+//! u16 header | widths | base | holes | other exceptions | entries | packed groups
 //! u16 header | base | holes | other exceptions | numbers in contexts
 //! ```
 //!

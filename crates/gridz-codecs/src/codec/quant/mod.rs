@@ -3,7 +3,7 @@
 //! Elements are quantized to integer codes; a code stands for the elements within the bound
 //! (`stage::quantise`). Elements without a suitable code are stored exactly (`exceptions`). Codes
 //! are predicted in blocks as lorenzo predicts words (`stage::predict`), and the residuals are
-//! packed (`packing`, `block`). Level fast packs them in groups of eight (`stage::octets`); level
+//! packed (`packing`, `block`). Level fast packs them in groups of eight (`stage::byte_groups`); level
 //! dense uses an entropy code (`stage::entropy::contexts`). Level max works differently (`max`).
 //!
 //! A code depends on its element alone, so rewriting parts of an array any number of times causes
@@ -29,10 +29,10 @@ use crate::stage::blocks::layout::{Form, Layout};
 use crate::stage::blocks::payload::{BlockCoder, Worker};
 use crate::stage::blocks::source::Source;
 use crate::stage::blocks::target::Target;
+use crate::stage::byte_groups::Widths;
 use crate::stage::element::Element;
 use crate::stage::entropy::contexts;
 use crate::stage::missing::MissingWords;
-use crate::stage::octets::Widths;
 use crate::stage::quantise::{Numbers, Quantiser};
 use crate::stage::range::Ranger;
 use crate::stage::rows::{RowWord, Rows};

@@ -4,10 +4,10 @@
 use crate::cpu::level::Level;
 use crate::error::{Error, Result};
 use crate::stage::blocks::layout::Layout;
+use crate::stage::byte_groups::Widths;
 use crate::stage::entropy::contexts;
 use crate::stage::exceptions::ALIGNMENT;
-use crate::stage::octets::Widths;
-use crate::stage::predict::{Cost, Each, Octets};
+use crate::stage::predict::{Cost, Each, GroupMaxBits};
 use crate::stage::rows::{Ahead, RowSink, Rows};
 use crate::stage::samples::{FEW, Samples};
 use crate::stage::word::Word;
@@ -62,7 +62,7 @@ pub trait Packing<W: Word>: Sized {
 }
 
 impl<W: Word> Packing<W> for Widths {
-    type Cost = Octets;
+    type Cost = GroupMaxBits;
     const SEARCHES: bool = false;
     const IS_ENTROPY: bool = false;
 
@@ -88,11 +88,11 @@ impl<W: Word> Packing<W> for Widths {
     #[inline(always)]
     fn write<S: Rows<W>>(&self, s: S, numbers: &[W], out: &mut [u8], ahead: &mut impl Ahead) {
         let index_bytes = self.index_bytes();
-        let (index, octets) = out.split_at_mut(index_bytes.next_multiple_of(ALIGNMENT));
+        let (index, byte_groups) = out.split_at_mut(index_bytes.next_multiple_of(ALIGNMENT));
         let (index, zeros) = index.split_at_mut(index_bytes);
         self.write_index(s, index);
         zeros.fill(0);
-        self.pack(s, numbers, octets, ahead);
+        self.pack(s, numbers, byte_groups, ahead);
     }
 
     fn table_bytes(in_header: u16) -> Option<usize> {
@@ -108,12 +108,12 @@ impl<W: Word> Packing<W> for Widths {
         [sz, sy, sx]: [usize; 3],
         sink: &mut impl RowSink<W, S>,
     ) -> Result<usize> {
-        let damage = || Error::corrupt("a quant block ends within its octets");
+        let damage = || Error::corrupt("a quant block ends within its packed groups");
         let n = sz * sy * sx;
         let index_bytes = Self::bytes_of_index(table.len(), n);
         self.read(s, table, bytes.get(..index_bytes).ok_or_else(damage)?, n)?;
-        let octets = bytes.get(index_bytes.next_multiple_of(ALIGNMENT)..).ok_or_else(damage)?;
-        Self::unpack(self, s, octets.get(..self.n_bytes).ok_or_else(damage)?, sink);
+        let byte_groups = bytes.get(index_bytes.next_multiple_of(ALIGNMENT)..).ok_or_else(damage)?;
+        Self::unpack(self, s, byte_groups.get(..self.n_bytes).ok_or_else(damage)?, sink);
         Ok(index_bytes.next_multiple_of(ALIGNMENT) + self.n_bytes)
     }
 }

@@ -433,11 +433,11 @@ pub fn read<T: Number>(bytes: &[u8], numbers: &mut [T], work: &mut Work<T>, leve
         return Err(damage("numbers without codes"));
     }
     let (by_rank, ranks) = (&mut work.by_rank[..n_used], &mut work.symbols[..n_coded]);
-    let told = &mut work.codes[..n_coded];
+    let entries = &mut work.codes[..n_coded];
     let reader = Reader::new(words);
     if marks.is_empty() && n_coded == numbers.len() {
         let n_read = read_rows(&codes, by_rank, reader, &mut work.table, ranks, numbers, level)?;
-        read_tails(&mut numbers[n_read..], &ranks[n_read..], by_rank, &mut told[n_read..], tails, level)?;
+        read_tails(&mut numbers[n_read..], &ranks[n_read..], by_rank, &mut entries[n_read..], tails, level)?;
         return Ok(n_bytes);
     }
     let coded = &mut work.coded[..n_coded];
@@ -445,7 +445,7 @@ pub fn read<T: Number>(bytes: &[u8], numbers: &mut [T], work: &mut Work<T>, leve
     let ends_coded = n_rows > 0 && !is_marked(n_rows - 1);
     let n_numbers = n_coded - if ends_coded { n_rows * LANES - numbers.len() } else { 0 };
     let rest = &mut coded[n_read.min(n_numbers)..n_numbers];
-    read_tails(rest, &ranks[n_read..], by_rank, &mut told[n_read..], tails, level)?;
+    read_tails(rest, &ranks[n_read..], by_rank, &mut entries[n_read..], tails, level)?;
     let mut coded = coded.chunks_exact(LANES);
     for (row, numbers) in numbers.chunks_mut(LANES).enumerate() {
         match if is_marked(row) { None } else { coded.next() } {
@@ -490,12 +490,12 @@ fn read_rows<T: Number>(
 pub const LOG_BITS: u32 = 5;
 
 /// Builds numbers from the ranks of their symbols, in whole rows, and from their tails. Overwrites
-/// `by_rank` and `told`.
+/// `by_rank` and `entries`.
 fn read_tails<T: Number>(
     numbers: &mut [T],
     ranks: &[u16],
     by_rank: &mut [u16],
-    told: &mut [u16],
+    entries: &mut [u16],
     tails: &[u8],
     level: Level,
 ) -> Result<()> {
@@ -505,23 +505,23 @@ fn read_tails<T: Number>(
         any_bits |= n_bits;
         *symbol = (above << LOG_BITS | n_bits) as u16;
     }
-    look_up(by_rank, ranks, told, level);
+    look_up(by_rank, ranks, entries, level);
     let (mut n_read, mut at) = (0, 0);
     if any_bits == 0 {
-        for (number, &told) in numbers.iter_mut().zip(&*told) {
-            *number = T::from_u32(u32::from(told) >> LOG_BITS);
+        for (number, &entry) in numbers.iter_mut().zip(&*entries) {
+            *number = T::from_u32(u32::from(entry) >> LOG_BITS);
         }
         n_read = numbers.len();
     }
     #[cfg(target_arch = "x86_64")]
     if let Some(avx512) = Avx512::at(level).filter(|_| any_bits > 0) {
-        (n_read, at) = simd::read_tails(avx512, told, tails, numbers);
+        (n_read, at) = simd::read_tails(avx512, entries, tails, numbers);
     }
     // Without branches: whether a number has a tail is hard to predict.
-    for (number, &told) in numbers[n_read..].iter_mut().zip(&told[n_read..]) {
-        let n_bits = u32::from(told) % (1 << LOG_BITS);
+    for (number, &entry) in numbers[n_read..].iter_mut().zip(&entries[n_read..]) {
+        let n_bits = u32::from(entry) % (1 << LOG_BITS);
         let tail = peek_32(tails, at) & ((1 << n_bits) - 1);
-        *number = T::from_u32(u32::from(told) >> LOG_BITS << n_bits | tail);
+        *number = T::from_u32(u32::from(entry) >> LOG_BITS << n_bits | tail);
         at += n_bits as usize;
     }
     if at.div_ceil(8) == tails.len() { Ok(()) } else { Err(damage("other tails than it says")) }

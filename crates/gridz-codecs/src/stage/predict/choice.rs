@@ -45,9 +45,9 @@ impl<W: Word> Cost<W> for Each {
 }
 
 /// Of every eight numbers from the start of a row on, only the longest counts.
-pub struct Octets;
+pub struct GroupMaxBits;
 
-impl<W: Word> Cost<W> for Octets {
+impl<W: Word> Cost<W> for GroupMaxBits {
     const SAMPLE_EVERY: usize = 13;
     const N_FIRST: usize = 8;
 
@@ -58,7 +58,7 @@ impl<W: Word> Cost<W> for Octets {
 
     #[inline(always)]
     fn plus_missing<S: Rows<W>>(s: S, missing: S::Sum, mask: u32, numbers: S::Row) -> S::Sum {
-        s.plus_octet_zeros(missing, s.keep(mask, numbers))
+        s.add_group_zeros(missing, s.keep(mask, numbers))
     }
 }
 
@@ -506,13 +506,13 @@ mod tests {
             let v = padded(&noise(shape.iter().product()));
             let numbers = Numbers { v: &v, shape, middle: 777, in_full: false, masked: None };
             let together = first_costs::<_, _, Each>(Portable, &numbers);
-            let octets = first_costs::<_, _, Octets>(Portable, &numbers);
+            let byte_groups = first_costs::<_, _, GroupMaxBits>(Portable, &numbers);
             for (i, orders) in FIRST.into_iter().enumerate() {
                 let base = if i == 0 { 777 } else { 0 };
                 let each = cost::<_, _, Each>(Portable, &numbers, orders, base);
-                let one_by_one = cost::<_, _, Octets>(Portable, &numbers, orders, base);
+                let one_by_one = cost::<_, _, GroupMaxBits>(Portable, &numbers, orders, base);
                 assert!(i >= <Each as Cost<u32>>::N_FIRST || together[i] == each, "{shape:?} {orders:?}");
-                assert_eq!(octets[i], one_by_one, "{shape:?} {orders:?}");
+                assert_eq!(byte_groups[i], one_by_one, "{shape:?} {orders:?}");
             }
         }
     }

@@ -18,7 +18,7 @@ mod sums;
 
 use crate::stage::rows::LANES;
 use crate::stage::word::Word;
-pub use choice::{Cost, Each, Measure, Numbers, Octets, choose, measure};
+pub use choice::{Cost, Each, GroupMaxBits, Measure, Numbers, choose, measure};
 pub use differences::apply;
 pub use masked::apply_masked;
 pub use sums::{ANY, LineSums, Plane, Sink, is_in_rows, undo, undo_rows};

@@ -33,7 +33,7 @@ pub const LANES: usize = 32;
 pub const LENGTHS: usize = 1024;
 
 /// Maximum bytes of four groups of eight numbers, plus eight.
-pub const OCTETS_ROOM: usize = LANES * 8 + 8;
+pub const BYTE_GROUPS_ROOM: usize = LANES * 8 + 8;
 
 /// The first `n` of 32 lanes.
 #[inline(always)]
@@ -247,7 +247,7 @@ pub trait Rows<W: Word>: Keys {
     /// Adds the leading zeros of the words of a mask.
     fn plus_leading_zeros(self, sum: Self::Sum, mask: u32, a: Self::Row) -> Self::Sum;
     /// Adds, for every eight words, the leading zeros that all of them have.
-    fn plus_octet_zeros(self, sum: Self::Sum, a: Self::Row) -> Self::Sum;
+    fn add_group_zeros(self, sum: Self::Sum, a: Self::Row) -> Self::Sum;
     /// The whole sum.
     fn total(self, sum: Self::Sum) -> u64;
     /// Mask of the words larger than `limit`, as unsigned numbers.
@@ -484,7 +484,7 @@ pub trait Rows<W: Word>: Keys {
     }
     /// Writes the bit length of the longest of every eight numbers, in whole rows.
     #[inline(always)]
-    fn octet_lengths(self, numbers: &[W], lengths: &mut [u8]) {
+    fn group_lengths(self, numbers: &[W], lengths: &mut [u8]) {
         let mut g = 0;
         while g < lengths.len() {
             let mut any = W::default();
@@ -506,10 +506,10 @@ pub trait Rows<W: Word>: Keys {
         }
     }
     /// Packs four groups of eight numbers, each into as many bytes as its width in bits, see
-    /// [`octets`](crate::stage::octets). `out` has room for [`OCTETS_ROOM`] bytes; those after the
+    /// [`byte_groups`](crate::stage::byte_groups). `out` has room for [`BYTE_GROUPS_ROOM`] bytes; those after the
     /// packed ones are arbitrary.
     #[inline(always)]
-    fn pack_octets(self, row: Self::Row, widths: [u8; LANES / 8], out: &mut [u8]) {
+    fn pack_byte_groups(self, row: Self::Row, widths: [u8; LANES / 8], out: &mut [u8]) {
         let words = lanes_of(self, row);
         let mut parts = [[0; LANES]; 8];
         let longest = longest(widths);
@@ -534,9 +534,9 @@ pub trait Rows<W: Word>: Keys {
             g += 1;
         }
     }
-    /// Unpacks four groups of eight numbers. `from` has at least [`OCTETS_ROOM`] bytes.
+    /// Unpacks four groups of eight numbers. `from` has at least [`BYTE_GROUPS_ROOM`] bytes.
     #[inline(always)]
-    fn unpack_octets(self, widths: [u8; LANES / 8], from: &[u8]) -> Self::Row {
+    fn unpack_byte_groups(self, widths: [u8; LANES / 8], from: &[u8]) -> Self::Row {
         let mut parts = [[0; LANES]; 8];
         let (mut at, mut g) = (0, 0);
         while g < widths.len() {
@@ -661,15 +661,15 @@ mod tests {
             let mut lengths = [0; LANES / 8];
             let mut plain = [W::default(); LANES];
             s.store(numbers, &mut plain);
-            s.octet_lengths(&plain, &mut lengths);
-            let mut packed = vec![0; OCTETS_ROOM];
-            s.pack_octets(numbers, lengths, &mut packed);
+            s.group_lengths(&plain, &mut lengths);
+            let mut packed = vec![0; BYTE_GROUPS_ROOM];
+            s.pack_byte_groups(numbers, lengths, &mut packed);
             packed[lengths.iter().map(|&length| usize::from(length)).sum()..].fill(0xa5);
             let mut unpacked = vec![W::default(); LANES];
-            s.store(s.unpack_octets(lengths, &packed), &mut unpacked);
+            s.store(s.unpack_byte_groups(lengths, &packed), &mut unpacked);
             assert!(unpacked == plain);
             all.push(unpacked);
-            let zeros = s.total(s.plus_octet_zeros(s.plus_octet_zeros(s.no_sum(), numbers), a));
+            let zeros = s.total(s.add_group_zeros(s.add_group_zeros(s.no_sum(), numbers), a));
             all.push(vec![W::from_u64(zeros)]);
             let table: [u8; 128] = std::array::from_fn(|i| (i as u8).wrapping_mul(77));
             let mut looked_up: Vec<u8> = string.iter().chain(&packed).map(|byte| byte % 128).collect();

@@ -179,7 +179,7 @@ impl<W: Word> Rows<W> for Portable {
         sum
     }
     #[inline(never)] // as above
-    fn plus_octet_zeros(self, mut sum: u64, a: Self::Row) -> u64 {
+    fn add_group_zeros(self, mut sum: u64, a: Self::Row) -> u64 {
         for eight in a.as_chunks::<8>().0 {
             let any = eight.iter().fold(W::default(), |any, &word| any | word);
             sum += u64::from(any.leading_zeros());

@@ -103,7 +103,7 @@ unsafe fn transpose_bits(v: __m256i) -> __m256i {
 /// # Safety
 /// The CPU must have AVX2.
 #[inline(always)]
-unsafe fn transpose_octets(r: [__m256i; 4]) -> [__m256i; 4] {
+unsafe fn transpose_byte_groups(r: [__m256i; 4]) -> [__m256i; 4] {
     // SAFETY: the caller's promise.
     unsafe {
         let (even01, odd01) = (_mm256_unpacklo_epi64(r[0], r[1]), _mm256_unpackhi_epi64(r[0], r[1]));
@@ -224,13 +224,13 @@ impl Lanes<u32> for U32s {
         }
         unsafe fn last(v: __m256i) -> __m256i { _mm256_permutevar8x32_epi32(v, _mm256_set1_epi32(7)) }
         unsafe fn transpose(group: [__m256i; 4]) -> [__m256i; 4] {
-            let mut octets = group;
-            for octet in &mut octets {
-                let bytes = transpose_bytes_4x4(*octet);
+            let mut byte_groups = group;
+            for byte_group in &mut byte_groups {
+                let bytes = transpose_bytes_4x4(*byte_group);
                 let bytes = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(4, 0, 5, 1, 6, 2, 7, 3));
-                *octet = transpose_bits(bytes);
+                *byte_group = transpose_bits(bytes);
             }
-            let mut columns = transpose_octets(octets);
+            let mut columns = transpose_byte_groups(byte_groups);
             for column in &mut columns {
                 let bytes = _mm256_permutevar8x32_epi32(*column, _mm256_setr_epi32(1, 3, 5, 7, 0, 2, 4, 6));
                 *column = transpose_bytes_4x4(bytes);
@@ -297,17 +297,17 @@ impl Lanes<u64> for U64s {
         unsafe fn last(v: __m256i) -> __m256i { _mm256_permute4x64_epi64::<0xff>(v) }
         unsafe fn transpose(group: [__m256i; 16]) -> [__m256i; 16] {
             // Byte planes of the same eight elements: [half of the planes][elements]
-            let mut octets = [[_mm256_setzero_si256(); 8]; 2];
+            let mut byte_groups = [[_mm256_setzero_si256(); 8]; 2];
             for i in 0..8 {
                 let planes = transpose_bytes_8x8(group[2 * i], group[2 * i + 1]);
-                octets[0][i] = transpose_bits(planes[0]);
-                octets[1][i] = transpose_bits(planes[1]);
+                byte_groups[0][i] = transpose_bits(planes[0]);
+                byte_groups[1][i] = transpose_bits(planes[1]);
             }
             let mut columns = [_mm256_setzero_si256(); 16];
             for half in 0..2 {
-                let r = octets[half];
-                let first = transpose_octets([r[0], r[1], r[2], r[3]]);
-                let second = transpose_octets([r[4], r[5], r[6], r[7]]);
+                let r = byte_groups[half];
+                let first = transpose_byte_groups([r[0], r[1], r[2], r[3]]);
+                let second = transpose_byte_groups([r[4], r[5], r[6], r[7]]);
                 for q in 0..4 {
                     let pair = transpose_bytes_8x8(first[q], second[q]);
                     columns[8 * half + 2 * q] = pair[0];

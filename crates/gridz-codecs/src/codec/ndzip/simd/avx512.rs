@@ -99,9 +99,9 @@ unsafe fn indices(table: &Indices) -> __m512i {
 /// # Safety
 /// The CPU must have AVX-512 and GFNI.
 #[inline(always)]
-unsafe fn transpose_bits(octets: __m512i) -> __m512i {
+unsafe fn transpose_bits(byte_groups: __m512i) -> __m512i {
     // SAFETY: the caller's promise. The product of a matrix with the unit vectors is its columns.
-    unsafe { _mm512_gf2p8affine_epi64_epi8::<0>(_mm512_set1_epi64(0x0102_0408_1020_4080), octets) }
+    unsafe { _mm512_gf2p8affine_epi64_epi8::<0>(_mm512_set1_epi64(0x0102_0408_1020_4080), byte_groups) }
 }
 
 /// Compresses and expands lanes; unselected lanes become zero. The instruction depends on the old
@@ -189,8 +189,8 @@ impl Lanes<u32> for U32s {
         unsafe fn transpose(group: [__m512i; 2]) -> [__m512i; 2] {
             let mut columns = group;
             for (half, gather) in GATHER_32.iter().enumerate() {
-                let octets = _mm512_permutex2var_epi8(group[0], indices(gather), group[1]);
-                columns[half] = _mm512_permutexvar_epi8(indices(&SCATTER_32), transpose_bits(octets));
+                let byte_groups = _mm512_permutex2var_epi8(group[0], indices(gather), group[1]);
+                columns[half] = _mm512_permutexvar_epi8(indices(&SCATTER_32), transpose_bits(byte_groups));
             }
             columns
         }
@@ -255,19 +255,19 @@ impl Lanes<u64> for U64s {
         unsafe fn last(v: __m512i) -> __m512i { _mm512_permutexvar_epi64(_mm512_set1_epi64(7), v) }
         unsafe fn transpose(group: [__m512i; 8]) -> [__m512i; 8] {
             // [pair of registers][half of the columns]
-            let mut octets = [[_mm512_setzero_si512(); 2]; 4];
-            for (i, octets) in octets.iter_mut().enumerate() {
-                for (octets, gather) in octets.iter_mut().zip(&GATHER_64) {
+            let mut byte_groups = [[_mm512_setzero_si512(); 2]; 4];
+            for (i, byte_groups) in byte_groups.iter_mut().enumerate() {
+                for (byte_groups, gather) in byte_groups.iter_mut().zip(&GATHER_64) {
                     let bytes = _mm512_permutex2var_epi8(group[2 * i], indices(gather), group[2 * i + 1]);
-                    *octets = transpose_bits(bytes);
+                    *byte_groups = transpose_bits(bytes);
                 }
             }
             let mut columns = [_mm512_setzero_si512(); 8];
             for half in 0..2 {
                 for quarter in 0..2 {
                     let merge = indices(&MERGE_64[quarter]);
-                    let first = _mm512_permutex2var_epi8(octets[0][half], merge, octets[1][half]);
-                    let second = _mm512_permutex2var_epi8(octets[2][half], merge, octets[3][half]);
+                    let first = _mm512_permutex2var_epi8(byte_groups[0][half], merge, byte_groups[1][half]);
+                    let second = _mm512_permutex2var_epi8(byte_groups[2][half], merge, byte_groups[3][half]);
                     for q in 0..2 {
                         let scatter = indices(&SCATTER_64[q]);
                         columns[4 * half + 2 * quarter + q] = _mm512_permutex2var_epi8(first, scatter, second);

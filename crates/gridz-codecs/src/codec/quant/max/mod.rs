@@ -389,8 +389,8 @@ pub fn decode<W: Word, S: Rows<W>>(
     scan(s, &view, &weights, &mut Cells { numbers, sizes }, &mut reading);
     let Reading { decoder, n_others, n_holes, is_sound, .. } = reading;
     let used = bytes.len() - rest.len() + decoder.finish()?;
-    let is_as_told = n_others * element.bytes == front.others.len() && n_holes == front.n_holes;
-    if !is_sound || !is_as_told || used.next_multiple_of(unit) != bytes.len() {
+    let matches_header = n_others * element.bytes == front.others.len() && n_holes == front.n_holes;
+    if !is_sound || !matches_header || used.next_multiple_of(unit) != bytes.len() {
         return Err(Error::corrupt("a quant block is not what its front says"));
     }
 

@@ -122,7 +122,7 @@ unsafe fn leading_zeros_64(a: __m256i) -> __m256i {
 /// # Safety
 /// The CPU must have AVX2.
 #[inline(always)]
-unsafe fn octet_zeros_32([a, b, c, d]: [__m256i; 4]) -> __m256i {
+unsafe fn group_zeros_32([a, b, c, d]: [__m256i; 4]) -> __m256i {
     // SAFETY: the caller's promise.
     unsafe {
         // Combines the words of each register by OR: to two in each half, to one in each half, and
@@ -136,12 +136,12 @@ unsafe fn octet_zeros_32([a, b, c, d]: [__m256i; 4]) -> __m256i {
     }
 }
 
-/// [`octet_zeros_32`] for 64-bit words.
+/// [`group_zeros_32`] for 64-bit words.
 ///
 /// # Safety
 /// The CPU must have AVX2.
 #[inline(always)]
-unsafe fn octet_zeros_64([a, b, c, d, e, f, g, h]: [__m256i; 8]) -> __m256i {
+unsafe fn group_zeros_64([a, b, c, d, e, f, g, h]: [__m256i; 8]) -> __m256i {
     // SAFETY: the caller's promise.
     unsafe {
         let (a, b) = (_mm256_or_si256(a, b), _mm256_or_si256(c, d));
@@ -160,7 +160,7 @@ macro_rules! level {
     (
         $word:ty, $n:literal, $lanes:literal, $bytes:literal, $set1:ident, $add:ident, $sub:ident, $mul:ident,
         $sll:ident, $srl:ident, $sra:ident, $min:ident, $max:ident, $lzcnt:ident, $cmpgt:ident, $movemask:ident,
-        $cast:ident, $bits:ident, $sllv:ident, $srlv:ident, $octet_zeros:ident
+        $cast:ident, $bits:ident, $sllv:ident, $srlv:ident, $group_zeros:ident
     ) => {
         impl Rows<$word> for Avx2 {
             type Row = [__m256i; $n];
@@ -208,19 +208,19 @@ macro_rules! level {
                 sum
             }
             #[inline(always)]
-            fn plus_octet_zeros(self, sum: Self::Sum, a: Self::Row) -> Self::Sum {
+            fn add_group_zeros(self, sum: Self::Sum, a: Self::Row) -> Self::Sum {
                 // SAFETY: the token is proof of the instructions.
-                unsafe { $add(sum, $octet_zeros(a)) }
+                unsafe { $add(sum, $group_zeros(a)) }
             }
             #[inline(always)]
-            fn octet_lengths(self, numbers: &[$word], lengths: &mut [u8]) {
+            fn group_lengths(self, numbers: &[$word], lengths: &mut [u8]) {
                 let mut k = 0;
                 while k < lengths.len() / (LANES / 8) {
                     let mut zeros = [0 as $word; $lanes];
                     // SAFETY: the token is proof of the instructions; there are as many words as a register has.
                     unsafe {
                         let row = Rows::<$word>::load(self, &numbers[k * LANES..]);
-                        _mm256_storeu_si256(zeros.as_mut_ptr().cast(), $octet_zeros(row));
+                        _mm256_storeu_si256(zeros.as_mut_ptr().cast(), $group_zeros(row));
                     }
                     let mut i = 0;
                     while i < LANES / 8 {
@@ -401,7 +401,7 @@ level!(
     bits_32,
     _mm256_sllv_epi32,
     _mm256_srlv_epi32,
-    octet_zeros_32
+    group_zeros_32
 );
 level!(
     u64,
@@ -424,5 +424,5 @@ level!(
     bits_64,
     _mm256_sllv_epi64,
     _mm256_srlv_epi64,
-    octet_zeros_64
+    group_zeros_64
 );

@@ -3,10 +3,10 @@
 use std::arch::asm;
 use std::arch::x86_64::*;
 
-use super::{Token, each, octets, quantise, rows};
+use super::{Token, byte_groups, each, quantise, rows};
 use crate::stage::element::Element;
 use crate::stage::quantise::{Coded, Uniform, lanes_of};
-use crate::stage::rows::{LANES, LENGTHS, OCTETS_ROOM, Rows, Task, first_lanes};
+use crate::stage::rows::{BYTE_GROUPS_ROOM, LANES, LENGTHS, Rows, Task, first_lanes};
 use crate::stage::word::Word;
 
 /// Proof that the CPU has the instructions of the level.
@@ -329,11 +329,11 @@ macro_rules! level {
                 sum
             }
             #[inline(always)]
-            fn plus_octet_zeros(self, sum: Self::Sum, a: Self::Row) -> Self::Sum {
+            fn add_group_zeros(self, sum: Self::Sum, a: Self::Row) -> Self::Sum {
                 // SAFETY: the token is proof of the instructions.
                 unsafe {
                     let zeros = $narrow(Rows::<$word>::leading_zeros(self, a));
-                    let least = _mm256_and_si256(octets::least(zeros), _mm256_set1_epi64x(0xff));
+                    let least = _mm256_and_si256(byte_groups::least(zeros), _mm256_set1_epi64x(0xff));
                     $add(sum, _mm512_zextsi256_si512(least))
                 }
             }
@@ -684,7 +684,7 @@ macro_rules! level {
                 codes
             }
             #[inline(always)]
-            fn octet_lengths(self, numbers: &[$word], lengths: &mut [u8]) {
+            fn group_lengths(self, numbers: &[$word], lengths: &mut [u8]) {
                 for (k, out) in lengths.chunks_exact_mut(LANES / 8).enumerate() {
                     let mut zeros = Rows::<$word>::load(self, &numbers[k * LANES..]);
                     // SAFETY: the token is proof of the instructions.
@@ -692,7 +692,7 @@ macro_rules! level {
                         for zeros in &mut zeros {
                             *zeros = $lzcnt(*zeros);
                         }
-                        let least = octets::least($narrow(zeros));
+                        let least = byte_groups::least($narrow(zeros));
                         let four = _mm256_cvtepi64_epi8(least);
                         let lengths = _mm_sub_epi8(_mm_set1_epi8(<$word>::BITS as i8), four);
                         out.copy_from_slice(&_mm_cvtsi128_si32(lengths).to_le_bytes());
@@ -712,36 +712,36 @@ macro_rules! level {
                 }
             }
             #[inline(always)]
-            fn pack_octets(self, row: Self::Row, widths: [u8; LANES / 8], out: &mut [u8]) {
-                let out = out[..OCTETS_ROOM].as_mut_ptr();
+            fn pack_byte_groups(self, row: Self::Row, widths: [u8; LANES / 8], out: &mut [u8]) {
+                let out = out[..BYTE_GROUPS_ROOM].as_mut_ptr();
                 // SAFETY: the token is proof of the instructions; each register's packed bytes are
                 // at most 64.
                 unsafe {
-                    if octets::are_up_to(widths, 8) {
-                        return _mm256_storeu_si256(out.cast(), octets::pack_one(widths, $narrow(row)));
+                    if byte_groups::are_up_to(widths, 8) {
+                        return _mm256_storeu_si256(out.cast(), byte_groups::pack_one(widths, $narrow(row)));
                     }
                     let mut at = 0;
                     for (i, words) in row.into_iter().enumerate() {
-                        let (bytes, n_bytes) = octets::pack::<$bytes>(widths, i * $lanes / 8, words);
+                        let (bytes, n_bytes) = byte_groups::pack::<$bytes>(widths, i * $lanes / 8, words);
                         _mm512_storeu_si512(out.add(at).cast(), bytes);
                         at += n_bytes;
                     }
                 }
             }
             #[inline(always)]
-            fn unpack_octets(self, widths: [u8; LANES / 8], from: &[u8]) -> Self::Row {
-                let from = from[..OCTETS_ROOM].as_ptr();
+            fn unpack_byte_groups(self, widths: [u8; LANES / 8], from: &[u8]) -> Self::Row {
+                let from = from[..BYTE_GROUPS_ROOM].as_ptr();
                 // SAFETY: the token is proof of the instructions; each register's packed bytes are
                 // at most 64.
                 unsafe {
-                    if octets::are_up_to(widths, 8) {
-                        return $widen(octets::unpack_one(widths, _mm256_loadu_si256(from.cast())));
+                    if byte_groups::are_up_to(widths, 8) {
+                        return $widen(byte_groups::unpack_one(widths, _mm256_loadu_si256(from.cast())));
                     }
                     let mut row = [_mm512_setzero_si512(); $n];
                     let mut at = 0;
                     for (i, row) in row.iter_mut().enumerate() {
                         let bytes = _mm512_loadu_si512(from.add(at).cast());
-                        let (words, n_bytes) = octets::unpack::<$bytes>(widths, i * $lanes / 8, bytes);
+                        let (words, n_bytes) = byte_groups::unpack::<$bytes>(widths, i * $lanes / 8, bytes);
                         *row = words;
                         at += n_bytes;
                     }

@@ -4,7 +4,7 @@
 
 mod avx2;
 mod avx512;
-mod octets;
+mod byte_groups;
 mod quantise;
 
 use std::arch::x86_64::*;

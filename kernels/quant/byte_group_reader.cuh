@@ -6,7 +6,7 @@
 #include "../stage/words.cuh"
 #include "layout.cuh"
 
-struct OctetReader {
+struct ByteGroupReader {
     // Spreads fields of `bits` bits each, at most eight, of a string: four fields to one byte each.
     static __device__ __forceinline__ u32 spread(u32 string, u32 bits, u32 pair_mask, u32 mask) {
         const u32 pairs = (string & pair_mask) | (string >> 2 * bits & pair_mask) << 16;
@@ -24,7 +24,7 @@ struct OctetReader {
 
     // Reads the numbers of four groups in shared memory with at most 32 bits per number, with
     // signs. `at`: where each group begins. Called by all threads of a warp.
-    static __device__ __forceinline__ void read(const u32 (&at)[4], const u32 (&widths)[4], u32 (&v)[4][kOctet]) {
+    static __device__ __forceinline__ void read(const u32 (&at)[4], const u32 (&widths)[4], u32 (&v)[4][kByteGroup]) {
         const u32 longest = warp_max_unsigned(max(max(widths[0], widths[1]), max(widths[2], widths[3])));
         if (likely(longest <= 8)) {
 #pragma unroll
@@ -39,7 +39,7 @@ struct OctetReader {
 #pragma unroll
         for (u32 k = 0; k < 4; ++k) {
 #pragma unroll
-            for (u32 i = 0; i < kOctet; ++i) v[k][i] = 0;
+            for (u32 i = 0; i < kByteGroup; ++i) v[k][i] = 0;
 #pragma unroll
             for (u32 p = 0; p < 4; ++p) {
                 if (8 * p >= longest) break;
@@ -51,7 +51,7 @@ struct OctetReader {
                 }
             }
 #pragma unroll
-            for (u32 i = 0; i < kOctet; ++i) v[k][i] = unzigzag(v[k][i]);
+            for (u32 i = 0; i < kByteGroup; ++i) v[k][i] = unzigzag(v[k][i]);
         }
     }
     // Decodes zigzag in four bytes.

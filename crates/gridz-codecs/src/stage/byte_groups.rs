@@ -1,4 +1,4 @@
-//! Octets: numbers packed in groups of eight, each with as many bits as the longest number of its
+//! Byte groups: numbers packed in groups of eight, each with as many bits as the longest number of its
 //! group.
 //!
 //! Eight numbers of w bits are w bytes, so groups begin at bytes and no bits are unused. A group
@@ -12,11 +12,11 @@
 
 use crate::error::{Error, Result};
 use crate::stage::bits::string_bytes;
-use crate::stage::rows::{Ahead, LANES, LENGTHS, OCTETS_ROOM, RowSink, Rows};
+use crate::stage::rows::{Ahead, BYTE_GROUPS_ROOM, LANES, LENGTHS, RowSink, Rows};
 use crate::stage::word::Word;
 
 /// Numbers of a group.
-pub const OCTET: usize = 8;
+pub const GROUP: usize = 8;
 /// Maximum groups of a block.
 const MAX_GROUPS: usize = LENGTHS;
 /// Maximum widths of a block.
@@ -28,7 +28,7 @@ const TABLE: usize = 128;
 /// Groups that are looked up at once.
 const PER_LOOK_UP: usize = 64;
 /// Groups of a row.
-const PER_ROW: usize = LANES / OCTET;
+const PER_ROW: usize = LANES / GROUP;
 
 /// The widths of a block's groups.
 pub struct Widths {
@@ -54,10 +54,10 @@ impl Widths {
     /// Chooses the widths of `n` numbers; zeros pad them to whole rows.
     #[inline(always)]
     pub fn choose<W: Word, S: Rows<W>>(&mut self, s: S, numbers: &[W], n: usize) {
-        let n_groups = n.div_ceil(OCTET);
+        let n_groups = n.div_ceil(GROUP);
         let rows = n_groups.next_multiple_of(PER_ROW);
         self.of_groups.fill(0);
-        s.octet_lengths(&numbers[..rows * OCTET], &mut self.of_groups[..rows]);
+        s.group_lengths(&numbers[..rows * GROUP], &mut self.of_groups[..rows]);
         // The last counts are for lengths that do not occur.
         let mut counts = [0u32; LONGEST + 8];
         let (mut before, mut length) = (n_groups as u64, 0);
@@ -157,7 +157,7 @@ impl Widths {
 
     /// Bytes of the entries for the groups of `n` numbers, if the table has `n_table` widths.
     pub fn bytes_of_index(n_table: usize, n: usize) -> usize {
-        string_bytes(n.div_ceil(OCTET), index_bits(n_table))
+        string_bytes(n.div_ceil(GROUP), index_bits(n_table))
     }
 
     /// Writes the entry of each group to `out`, which has exactly [`Widths::index_bytes`].
@@ -199,7 +199,7 @@ impl Widths {
         }
         self.n_table = table.len();
         self.table[..table.len()].copy_from_slice(table);
-        self.n_groups = n.div_ceil(OCTET);
+        self.n_groups = n.div_ceil(GROUP);
         let groups = self.n_groups.next_multiple_of(PER_LOOK_UP);
         let n_bits = index_bits(table.len());
         if n_bits > 0 {
@@ -253,11 +253,11 @@ impl Widths {
             ahead.fetch(s);
             let row = s.load(&numbers[k * LANES..]);
             let (widths, n_bytes) = self.widths_of(k);
-            if out.len() >= OCTETS_ROOM {
-                s.pack_octets(row, widths, out);
+            if out.len() >= BYTE_GROUPS_ROOM {
+                s.pack_byte_groups(row, widths, out);
             } else {
-                let mut last = [0; OCTETS_ROOM];
-                s.pack_octets(row, widths, &mut last);
+                let mut last = [0; BYTE_GROUPS_ROOM];
+                s.pack_byte_groups(row, widths, &mut last);
                 out[..n_bytes].copy_from_slice(&last[..n_bytes]);
             }
             out = &mut out[n_bytes..];
@@ -272,12 +272,12 @@ impl Widths {
         let mut k = 0;
         while k * PER_ROW < self.n_groups {
             let (widths, n_bytes) = self.widths_of(k);
-            if bytes.len() >= OCTETS_ROOM {
-                sink.take(s, s.unpack_octets(widths, bytes));
+            if bytes.len() >= BYTE_GROUPS_ROOM {
+                sink.take(s, s.unpack_byte_groups(widths, bytes));
             } else {
-                let mut last = [0; OCTETS_ROOM];
+                let mut last = [0; BYTE_GROUPS_ROOM];
                 last[..bytes.len()].copy_from_slice(bytes);
-                sink.take(s, s.unpack_octets(widths, &last));
+                sink.take(s, s.unpack_byte_groups(widths, &last));
             }
             bytes = &bytes[n_bytes..];
             k += 1;
