@@ -362,7 +362,7 @@ struct Decompressor : DecompressTile<Blocks> {
             // If the whole block is one plane, column sums continue across warps.
             if (adds_y) plan.y = 0, plan.adds_above = plan.z == 0;
             u32 block_bytes;
-            return likely(!(plan.map & kMasked)) ? 0 : spread(find_again(block_bytes), ahead.mask);
+            return likely(!(plan.map & kMasked)) ? 0 : expand(find_again(block_bytes), ahead.mask);
         }
         // Barrier: all threads have read the stage.
         __syncthreads();
@@ -421,7 +421,7 @@ struct Decompressor : DecompressTile<Blocks> {
             if (damage) return damage;
         }
         const u32 damage = fill_numbers(from, mask.numbers, words, block_bytes, m - mask.n_masked, plan);
-        return !is_masked || damage ? damage : spread(from, mask);
+        return !is_masked || damage ? damage : expand(from, mask);
     }
 
     // Locates the block in the payload again, so that its address and size occupy no registers
@@ -436,11 +436,11 @@ struct Decompressor : DecompressTile<Blocks> {
     }
 
     // Expands the coded numbers to the elements of a block with a mask.
-    __device__ __forceinline__ u32 spread(const unsigned char* from, const MaskPlan& mask) const {
+    __device__ __forceinline__ u32 expand(const unsigned char* from, const MaskPlan& mask) const {
         // Barrier: the numbers are complete, and stage or tables are no longer needed.
         __syncthreads();
         if (!shared.mask().read(from, mask, shared.box)) return kMarkCorrupt;
-        shared.mask().spread(shared.tile, shared.box.m);
+        shared.mask().expand(shared.tile, shared.box.m);
         return 0;
     }
 

@@ -59,7 +59,7 @@ struct Mask {
 
     // Moves the first numbers of the tile to their positions in a block of m elements. Masked
     // elements get 0.
-    __device__ __forceinline__ void spread(unsigned char* tile, u32 m) const {
+    __device__ __forceinline__ void expand(unsigned char* tile, u32 m) const {
         constexpr u32 kN = 4, kStep = kN * kThreads / kWarp;  // rows at a time: of a warp, of all warps
         const u32 n_rows = (m + kRow - 1) / kRow;
         const auto number = [=](u32 row, u32 i) -> W& { return *reinterpret_cast<W*>(tile + Place::row(row) + Place::in_row(i)); };

@@ -8,7 +8,7 @@
 
 struct ByteGroupReader {
     // Spreads fields of `bits` bits each, at most eight, of a string: four fields to one byte each.
-    static __device__ __forceinline__ u32 spread(u32 string, u32 bits, u32 pair_mask, u32 mask) {
+    static __device__ __forceinline__ u32 pdep(u32 string, u32 bits, u32 pair_mask, u32 mask) {
         const u32 pairs = (string & pair_mask) | (string >> 2 * bits & pair_mask) << 16;
         return (pairs & mask) | (pairs >> bits & mask) << 8;
     }
@@ -19,7 +19,7 @@ struct ByteGroupReader {
         const u32 first = load_shared_4(words), second = load_shared_4(words + 4), third = load_shared_4(words + 8);
         const u32 low = __funnelshift_r(first, second, shift), high = __funnelshift_r(second, third, shift);
         const u32 mask = (1u << bits) - 1, pair_mask = (1u << 2 * bits) - 1, masks = mask * 0x10001;
-        return make_uint2(spread(low, bits, pair_mask, masks), spread(__funnelshift_rc(low, high, 4 * bits), bits, pair_mask, masks));
+        return make_uint2(pdep(low, bits, pair_mask, masks), pdep(__funnelshift_rc(low, high, 4 * bits), bits, pair_mask, masks));
     }
 
     // Reads the numbers of four groups in shared memory with at most 32 bits per number, with

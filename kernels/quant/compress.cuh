@@ -439,12 +439,12 @@ struct QuantCompressor {
         }
         __device__ __forceinline__ u32 pair(W low, W high) {
             const u32 first = number(low), pair = first + (number(high) << 16);
-            not_sizes &= pair ^ spread_signs(pair);
+            not_sizes &= pair ^ broadcast_signs(pair);
             return pair;
         }
         __device__ __forceinline__ u32 single(W word) {
             const u32 own = number(word), pair = own + (kZeros & 0xffff0000u);
-            not_sizes &= pair ^ spread_signs(pair);
+            not_sizes &= pair ^ broadcast_signs(pair);
             return own;
         }
         __device__ __forceinline__ u32 found() const {

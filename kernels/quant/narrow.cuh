@@ -20,13 +20,13 @@ constexpr u32 kPairs = kRow / 2;        // words of a row
 constexpr u32 kNarrowRows = kElements / kRow;
 
 // All ones in those halves whose top bit is set, else zeros.
-__device__ __forceinline__ u32 spread_signs(u32 pair) {
+__device__ __forceinline__ u32 broadcast_signs(u32 pair) {
     u32 signs;
     asm("prmt.b32 %0, %1, 0, 0xbb99;" : "=r"(signs) : "r"(pair));
     return signs;
 }
 // Zigzag: two unsigned numbers, small if the magnitudes of the pair's numbers are small.
-__device__ __forceinline__ u32 zigzag_pair(u32 pair) { return (pair << 1 & 0xfffefffeu) ^ ~spread_signs(pair); }
+__device__ __forceinline__ u32 zigzag_pair(u32 pair) { return (pair << 1 & 0xfffefffeu) ^ ~broadcast_signs(pair); }
 // The pair that starts with the second number of `before`.
 __device__ __forceinline__ u32 pair_between(u32 before, u32 pair) { return __funnelshift_l(before, pair, 16); }
 // Bit length of the longest of eight unsigned numbers.

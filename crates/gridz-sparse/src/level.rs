@@ -6,7 +6,7 @@ use gridz_codecs::cpu::level::Level;
 use gridz_codecs::settings::CpuLevel;
 
 /// A computation whose `run` must be inlined.
-pub trait Task {
+pub trait SparseKernel {
     /// The result.
     type Output;
     fn run(self) -> Self::Output;
@@ -14,7 +14,7 @@ pub trait Task {
 
 /// Runs a computation with the instructions of a level, but with AVX2 at most. Compilers turn this
 /// code into slower code for AVX-512, with vectors of masks and gathers.
-pub fn at_level<K: Task>(level: Level, task: K) -> K::Output {
+pub fn run_sparse_kernel<K: SparseKernel>(level: Level, task: K) -> K::Output {
     match level.kind() {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a `Level` exists only if the CPU has been checked for its instructions.
@@ -27,7 +27,7 @@ macro_rules! level {
     ([$($feature:tt)*] $name:ident) => {
         #[cfg(target_arch = "x86_64")]
         #[target_feature($(enable = $feature),*)]
-        fn $name<K: Task>(task: K) -> K::Output {
+        fn $name<K: SparseKernel>(task: K) -> K::Output {
             task.run()
         }
     };

@@ -15,7 +15,7 @@ use crate::access::{WithValues, with_values};
 use crate::element::{Element, PlusTimes, Ring, Semiring, with_ring};
 use crate::frame::View;
 use crate::layout::{BLOCKED, IN_ORDER, LANES, Slice, WINDOW};
-use crate::level::{Task, at_level};
+use crate::level::{SparseKernel, run_sparse_kernel};
 use crate::matrix::Matrix;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::{avx2, avx512};
@@ -172,7 +172,7 @@ impl<T: Element> Product<'_, T> {
         let (view, x) = (self.matrix.view(), self.x);
         with_any_values(&view, |values| {
             let job = Job { view, values, x };
-            self.share::<R>(|what| at_level(level, Portable { job: &job, what, ring: PhantomData::<R> }))
+            self.share::<R>(|what| run_sparse_kernel(level, Portable { job: &job, what, ring: PhantomData::<R> }))
         })
     }
 }
@@ -184,7 +184,7 @@ struct Portable<'a, T, R> {
     ring: PhantomData<R>,
 }
 
-impl<T: Element, R: Ring<T>> Task for Portable<'_, T, R> {
+impl<T: Element, R: Ring<T>> SparseKernel for Portable<'_, T, R> {
     type Output = ();
 
     #[inline(always)]

@@ -13,7 +13,7 @@ use crate::access::{AnyValues, with_any_values};
 use crate::element::{Element, Ring, Semiring, with_ring};
 use crate::frame::View;
 use crate::layout::LANES;
-use crate::level::{Task, at_level};
+use crate::level::{SparseKernel, run_sparse_kernel};
 use crate::matrix::Matrix;
 use crate::values::Values;
 use crate::walk::{Columns, lanes_of};
@@ -51,7 +51,7 @@ impl<T: Element, R: Ring<T>> Turned<'_, T, R> {
                     *at = row as usize;
                 }
                 let first = columns.start;
-                at_level(level, Add::<T, R> { view, values, i, n, x, rows, first, y: &mut *y, ring });
+                run_sparse_kernel(level, Add::<T, R> { view, values, i, n, x, rows, first, y: &mut *y, ring });
             }
         };
         y.fill(R::zero());
@@ -83,7 +83,7 @@ impl<T: Element, R: Ring<T>> Turned<'_, T, R> {
             for slice in 0..long.n as usize {
                 let i = head.n_slices + long.first as usize + slice;
                 let rows = [long.row as usize; LANES];
-                at_level(level, Add::<T, R> { view, values, i, n, x, rows, first: 0, y: &mut *y, ring });
+                run_sparse_kernel(level, Add::<T, R> { view, values, i, n, x, rows, first: 0, y: &mut *y, ring });
             }
         }
         Ok(())
@@ -122,7 +122,7 @@ struct Add<'a, T, R> {
     ring: PhantomData<R>,
 }
 
-impl<T: Element, R: Ring<T>> Task for Add<'_, T, R> {
+impl<T: Element, R: Ring<T>> SparseKernel for Add<'_, T, R> {
     type Output = ();
 
     #[inline(always)]

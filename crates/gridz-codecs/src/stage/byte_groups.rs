@@ -12,7 +12,7 @@
 
 use crate::error::{Error, Result};
 use crate::stage::bits::string_bytes;
-use crate::stage::rows::{Ahead, BYTE_GROUPS_ROOM, LANES, LENGTHS, RowSink, Rows};
+use crate::stage::rows::{Ahead, BYTE_GROUPS_ROOM, LANES, LENGTHS, RowSink, Simd};
 use crate::stage::word::Word;
 
 /// Numbers of a group.
@@ -53,7 +53,7 @@ impl Widths {
 
     /// Chooses the widths of `n` numbers; zeros pad them to whole rows.
     #[inline(always)]
-    pub fn choose<W: Word, S: Rows<W>>(&mut self, s: S, numbers: &[W], n: usize) {
+    pub fn choose<W: Word, S: Simd<W>>(&mut self, s: S, numbers: &[W], n: usize) {
         let n_groups = n.div_ceil(GROUP);
         let rows = n_groups.next_multiple_of(PER_ROW);
         self.of_groups.fill(0);
@@ -162,7 +162,7 @@ impl Widths {
 
     /// Writes the entry of each group to `out`, which has exactly [`Widths::index_bytes`].
     #[inline(always)]
-    pub fn write_index<W: Word, S: Rows<W>>(&self, s: S, out: &mut [u8]) {
+    pub fn write_index<W: Word, S: Simd<W>>(&self, s: S, out: &mut [u8]) {
         let n_bits = index_bits(self.n_table);
         if n_bits == 0 {
             return;
@@ -171,7 +171,7 @@ impl Widths {
         let (mut from, mut at) = (0, 0);
         while at < out.len() {
             let eight = *self.entries[from..].first_chunk().expect("entries up to a whole look-up");
-            let bits = s.gather_bits(u64::from_le_bytes(eight), n_bits).to_le_bytes();
+            let bits = s.pext(u64::from_le_bytes(eight), n_bits).to_le_bytes();
             if out.len() - at >= 8 {
                 out[at..at + 8].copy_from_slice(&bits);
             } else {
@@ -188,7 +188,7 @@ impl Widths {
     /// `Corrupt` for a table that is not in ascending order or exceeds the bits of a word, or for
     /// an entry that is not in it.
     #[inline(always)]
-    pub fn read<W: Word, S: Rows<W>>(&mut self, s: S, table: &[u8], index: &[u8], n: usize) -> Result<()> {
+    pub fn read<W: Word, S: Simd<W>>(&mut self, s: S, table: &[u8], index: &[u8], n: usize) -> Result<()> {
         let (mut is_in_order, mut i) = (true, 1);
         while i < table.len() {
             is_in_order &= table[i - 1] < table[i];
@@ -211,7 +211,7 @@ impl Widths {
                 } else {
                     bits[..index.len() - at].copy_from_slice(&index[at..]);
                 }
-                let eight = s.scatter_bits(u64::from_le_bytes(bits), n_bits);
+                let eight = s.pdep(u64::from_le_bytes(bits), n_bits);
                 self.entries[to..to + 8].copy_from_slice(&eight.to_le_bytes());
                 (to, at) = (to + 8, at + n_bits as usize);
             }
@@ -220,7 +220,7 @@ impl Widths {
         self.entries[known..groups].fill(0);
         let (mut at, mut beyond) = (0, 0);
         while at < groups {
-            beyond |= s.larger_bytes(&self.entries[at..], table.len() as u8 - 1);
+            beyond |= s.gt_mask_bytes(&self.entries[at..], table.len() as u8 - 1);
             at += LANES;
         }
         if beyond != 0 {
@@ -247,7 +247,7 @@ impl Widths {
     /// Packs the numbers to `out`, which has exactly the bytes of the groups. Prefetches a line of
     /// `ahead` for each row.
     #[inline(always)]
-    pub fn pack<W: Word, S: Rows<W>>(&self, s: S, numbers: &[W], mut out: &mut [u8], ahead: &mut impl Ahead) {
+    pub fn pack<W: Word, S: Simd<W>>(&self, s: S, numbers: &[W], mut out: &mut [u8], ahead: &mut impl Ahead) {
         let mut k = 0;
         while k * PER_ROW < self.n_groups {
             ahead.fetch(s);
@@ -268,7 +268,7 @@ impl Widths {
     /// Unpacks the numbers in `bytes`, which has exactly the bytes of the groups, row by row. Zeros
     /// follow the last number.
     #[inline(always)]
-    pub fn unpack<W: Word, S: Rows<W>>(&self, s: S, mut bytes: &[u8], sink: &mut impl RowSink<W, S>) {
+    pub fn unpack<W: Word, S: Simd<W>>(&self, s: S, mut bytes: &[u8], sink: &mut impl RowSink<W, S>) {
         let mut k = 0;
         while k * PER_ROW < self.n_groups {
             let (widths, n_bytes) = self.widths_of(k);

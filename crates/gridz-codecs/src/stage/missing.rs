@@ -6,7 +6,7 @@
 //! they are words of one element type.
 
 use crate::stage::quantise::Numbers;
-use crate::stage::rows::Rows;
+use crate::stage::rows::Simd;
 use crate::stage::word::Word;
 
 /// Maximum fill values of an array.
@@ -85,14 +85,14 @@ impl<W: Word> MissingWords<W> {
 
     /// The lanes of a row whose elements are not missing.
     #[inline(always)]
-    pub fn present<S: Rows<W>>(&self, s: S, row: S::Row) -> u32 {
+    pub fn present<S: Simd<W>>(&self, s: S, row: S::Row) -> u32 {
         let mut present = u32::MAX;
         for &fill in self.fills() {
-            present &= s.larger(s.xor(row, s.splat(fill)), W::default());
+            present &= s.gt_mask(s.xor(row, s.splat(fill)), W::default());
         }
         if let Some(Valid { numbers, least, span }) = self.valid {
             let (places, _) = numbers.places(s, row);
-            present &= !s.larger(s.minus(places, s.splat(least)), span);
+            present &= !s.gt_mask(s.sub(places, s.splat(least)), span);
         }
         present
     }
@@ -102,7 +102,7 @@ impl<W: Word> MissingWords<W> {
 mod tests {
     use super::*;
     use crate::cpu::level::Level;
-    use crate::stage::rows::{LANES, Task, at_level};
+    use crate::stage::rows::{LANES, WithSimd, dispatch};
     use crate::types::DType;
 
     struct Present<'a> {
@@ -110,10 +110,10 @@ mod tests {
         words: [u32; LANES],
     }
 
-    impl Task<u32> for Present<'_> {
+    impl WithSimd<u32> for Present<'_> {
         type Output = u32;
 
-        fn run<S: Rows<u32>>(self, s: S) -> u32 {
+        fn run<S: Simd<u32>>(self, s: S) -> u32 {
             self.missing.present(s, s.load(&self.words))
         }
     }
@@ -135,7 +135,7 @@ mod tests {
                     let bits = [least, most].map(|limit| limit.map(f32::to_bits));
                     let missing = MissingWords::new(Numbers::of(DType::F32), &fills[..n_fills], bits);
                     for level in Level::all() {
-                        let present = at_level(level, Present { missing: &missing, words });
+                        let present = dispatch(level, Present { missing: &missing, words });
                         for (lane, &word) in words.iter().enumerate() {
                             let x = f32::from_bits(word);
                             let is_outside =

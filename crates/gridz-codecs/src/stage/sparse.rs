@@ -6,7 +6,7 @@
 use crate::error::{Error, Result};
 use crate::stage::bits::{Writer, peek, string_bytes, window};
 use crate::stage::marks::Marks;
-use crate::stage::rows::{LANES, Rows, first_lanes};
+use crate::stage::rows::{LANES, Simd, first_lanes};
 use crate::stage::word::Word;
 
 /// Bytes in front: how many numbers are not zero, their bits, and the bits of a gap.
@@ -40,15 +40,15 @@ pub fn least_bytes(count: usize, width: u32) -> usize {
 impl Coding {
     /// Looks at `n` numbers, behind which there is room for a row.
     #[inline(always)]
-    pub fn choose<W: Word, S: Rows<W>>(s: S, numbers: &[W], n: usize) -> Self {
+    pub fn choose<W: Word, S: Simd<W>>(s: S, numbers: &[W], n: usize) -> Self {
         let mut marks = Marks::new(n);
         let mut any = s.splat(W::default());
         let mut k = 0;
         while k * LANES < n {
             let lanes = first_lanes(n - k * LANES);
             let row = s.load(&numbers[k * LANES..]);
-            any = s.or(any, s.keep(lanes, row));
-            marks.words_mut()[k] = lanes & s.larger(row, W::default());
+            any = s.or(any, s.select_or_zero(lanes, row));
+            marks.words_mut()[k] = lanes & s.gt_mask(row, W::default());
             k += 1;
         }
         let (count, width) = (marks.count(), s.any(any).bit_length());

@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result, try_vec};
 use crate::stage::entropy::lanes::LANES;
 use crate::stage::entropy::log::{LOG_OF_2, log};
 use crate::stage::entropy::symbols::{Number, symbol, tail_bits};
-use crate::stage::rows::Rows;
+use crate::stage::rows::Simd;
 use crate::stage::word::Word;
 
 /// Block kinds: raw elements, or coded lists.
@@ -121,7 +121,7 @@ impl<W: Word> Work<W> {
 /// Encodes elements to the start of `out`, which has room for any block. Returns the bytes of the
 /// result, a multiple of the unit.
 #[inline(always)]
-pub fn encode<W: Word, S: Rows<W>>(
+pub fn encode<W: Word, S: Simd<W>>(
     s: S,
     work: &mut Work<W>,
     level: Level,
@@ -143,7 +143,7 @@ pub fn encode<W: Word, S: Rows<W>>(
 
 /// Encodes elements to the start of `out`. Returns `None` if they do not fit.
 #[inline(always)]
-fn try_encode<W: Word, S: Rows<W>>(
+fn try_encode<W: Word, S: Simd<W>>(
     s: S,
     memory: &mut Memory<W>,
     level: Level,
@@ -270,7 +270,7 @@ fn least_length<W: Word>(all: Symbols<W>, has_rows: bool, has_codes: bool) -> us
 /// # Errors
 /// `Corrupt`, or `UnsupportedFormat` for blocks that only a later version can have written.
 #[inline(always)]
-pub fn decode<W: Word, S: Rows<W>>(
+pub fn decode<W: Word, S: Simd<W>>(
     s: S,
     work: &mut Work<W>,
     level: Level,

@@ -13,7 +13,7 @@ use crate::cpu::level::Level;
 use crate::error::{Error, Result, try_vec};
 use crate::stage::entropy::lanes::LANES;
 use crate::stage::entropy::section::{self, Coding};
-use crate::stage::rows::{Rows, Task, at_level};
+use crate::stage::rows::{Simd, WithSimd, dispatch};
 use crate::stage::word::Word;
 
 /// The forms of a list.
@@ -68,7 +68,7 @@ pub struct Writer<'a> {
 impl Writer<'_> {
     /// Writes a list. Returns `None` if it does not fit; nothing more may be written then.
     pub fn put<W: Word>(&mut self, numbers: &[W]) -> Option<()> {
-        at_level(self.level, Put { writer: self, numbers })
+        dispatch(self.level, Put { writer: self, numbers })
     }
 
     #[inline(always)]
@@ -142,11 +142,11 @@ struct Put<'a, 'w, W> {
     numbers: &'a [W],
 }
 
-impl<W: Word> Task<u32> for Put<'_, '_, W> {
+impl<W: Word> WithSimd<u32> for Put<'_, '_, W> {
     type Output = Option<()>;
 
     #[inline(always)]
-    fn run<S: Rows<u32>>(self, _: S) -> Option<()> {
+    fn run<S: Simd<u32>>(self, _: S) -> Option<()> {
         self.writer.put_inlined(self.numbers)
     }
 }
@@ -206,13 +206,13 @@ trait ReadRow<W>: Copy {
 #[derive(Clone, Copy)]
 struct ByRows<S>(S);
 
-impl<W: Word, S: Rows<W>> ReadRow<W> for ByRows<S> {
+impl<W: Word, S: Simd<W>> ReadRow<W> for ByRows<S> {
     #[inline(always)]
     fn read(self, bytes: &[u8], width: u32, least: W, row: &mut [W]) {
         let Self(s) = self;
         match bytes.get(..LANES * W::BYTES) {
             Some(bytes) if row.len() == LANES && width <= W::BITS - 7 => {
-                s.store(s.plus(s.fields(bytes, width), s.splat(least)), row);
+                s.store(s.add(s.unpack_bits(bytes, width), s.splat(least)), row);
             }
             _ => read_row(bytes, width, least, row),
         }
@@ -307,7 +307,7 @@ impl Reader<'_, '_> {
     /// # Errors
     /// `Corrupt`.
     #[inline(always)]
-    pub fn take_rows<W: Word, S: Rows<W>>(&mut self, s: S, numbers: &mut [W]) -> Result<()> {
+    pub fn take_rows<W: Word, S: Simd<W>>(&mut self, s: S, numbers: &mut [W]) -> Result<()> {
         self.take_by(ByRows(s), numbers)
     }
 

@@ -33,7 +33,7 @@ use crate::stage::blocks::payload::{BlockCoder, Worker};
 use crate::stage::blocks::source::Source;
 use crate::stage::blocks::target::Target;
 use crate::stage::element::Element;
-use crate::stage::rows::{RowWord, Rows};
+use crate::stage::rows::{Simd, SimdWord};
 use crate::types::{Array, DType, Shape};
 use block::Work;
 
@@ -126,11 +126,11 @@ struct Coder {
     level: Level,
 }
 
-fn worker<'a, W: RowWord>(coder: &'a Coder, job: &Job<'a>) -> Worker<'a, W, Coder> {
+fn worker<'a, W: SimdWord>(coder: &'a Coder, job: &Job<'a>) -> Worker<'a, W, Coder> {
     Worker { coder, pool: job.pool, level: job.level, verify: job.verify, word: PhantomData }
 }
 
-impl<W: RowWord> BlockCoder<W> for Coder {
+impl<W: SimdWord> BlockCoder<W> for Coder {
     const NAME: &'static str = "cci";
     type Work = Work<W>;
 
@@ -147,7 +147,7 @@ impl<W: RowWord> BlockCoder<W> for Coder {
     }
 
     #[inline(always)]
-    fn encode<S: Rows<W>>(
+    fn encode<S: Simd<W>>(
         &self,
         s: S,
         work: &mut Work<W>,
@@ -160,7 +160,7 @@ impl<W: RowWord> BlockCoder<W> for Coder {
     }
 
     #[inline(always)]
-    fn decode<S: Rows<W>>(
+    fn decode<S: Simd<W>>(
         &self,
         s: S,
         work: &mut Work<W>,

@@ -3,7 +3,7 @@
 
 use crate::error::{Error, Result};
 use crate::stage::entropy::lanes::LANES;
-use crate::stage::rows::Rows;
+use crate::stage::rows::Simd;
 use crate::stage::word::Word;
 
 /// Elements that are written at once; the last of them may lie beyond the run.
@@ -23,7 +23,7 @@ pub fn pay<W: Word>(elements: &[W]) -> bool {
 
 /// Writes the first elements of the runs, and their lengths minus 1. Returns the number of runs.
 #[inline(always)]
-pub fn find<W: Word, S: Rows<W>>(s: S, elements: &[W], firsts: &mut [W], lengths: &mut [u32]) -> usize {
+pub fn find<W: Word, S: Simd<W>>(s: S, elements: &[W], firsts: &mut [W], lengths: &mut [u32]) -> usize {
     let n = elements.len();
     let (firsts, lengths) = (&mut firsts[..n], &mut lengths[..n]);
     (firsts[0], lengths[0]) = (elements[0], 0);
@@ -32,8 +32,8 @@ pub fn find<W: Word, S: Rows<W>>(s: S, elements: &[W], firsts: &mut [W], lengths
     while at < n {
         // Take whole rows, in which few elements begin a run; at the end single elements.
         let begins = if at + LANES <= n {
-            let differences = s.minus(s.load(&elements[at..]), s.load(&elements[at - 1..]));
-            s.larger(s.xor(differences, s.splat(W::from_u64(1))), W::ZERO)
+            let differences = s.sub(s.load(&elements[at..]), s.load(&elements[at - 1..]));
+            s.gt_mask(s.xor(differences, s.splat(W::from_u64(1))), W::ZERO)
         } else {
             u32::from(elements[at].minus(elements[at - 1]) != W::from_u64(1))
         };

@@ -24,7 +24,7 @@ use crate::stage::blocks::source::Source;
 use crate::stage::blocks::target::Target;
 use crate::stage::element::Element;
 use crate::stage::entropy::symbols::Number;
-use crate::stage::rows::Rows;
+use crate::stage::rows::Simd;
 use crate::types::{Array, DType, Shape};
 use block::Work;
 
@@ -159,7 +159,7 @@ impl<T: Number> BlockCoder<u32> for Coder<T> {
     }
 
     #[inline(always)]
-    fn encode<S: Rows<u32>>(
+    fn encode<S: Simd<u32>>(
         &self,
         _: S,
         work: &mut Work<T>,
@@ -171,7 +171,7 @@ impl<T: Number> BlockCoder<u32> for Coder<T> {
         block::encode(work, self.level, self.chunk.is_signed, bytes, out)
     }
 
-    fn decode<S: Rows<u32>>(
+    fn decode<S: Simd<u32>>(
         &self,
         _: S,
         work: &mut Work<T>,

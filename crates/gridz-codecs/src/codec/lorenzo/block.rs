@@ -14,7 +14,7 @@ use crate::stage::element::Element;
 use crate::stage::marks::Marks;
 use crate::stage::pack;
 use crate::stage::predict::{self, ANY, Each, LineSums};
-use crate::stage::rows::{Ahead, CACHE_LINE, LANES, Rows};
+use crate::stage::rows::{Ahead, CACHE_LINE, LANES, Simd};
 use crate::stage::samples::{FEW, Samples};
 use crate::stage::sparse;
 use crate::stage::word::Word;
@@ -70,24 +70,24 @@ impl<W: Word> Work<W> {
 
 /// Replaces differences to `first` by the differences of the same numbers shifted to the right.
 #[inline(always)]
-fn shift_words<W: Word, S: Rows<W>>(s: S, words: &mut [W], n: usize, first: W, shift: u32) {
+fn shift_words<W: Word, S: Simd<W>>(s: S, words: &mut [W], n: usize, first: W, shift: u32) {
     let (first, base) = (s.splat(first), s.splat(first.shift_signed(shift)));
     let mut at = 0;
     while at < n {
-        let row = s.shift_right_signed(s.plus(s.load(&words[at..]), first), shift);
-        s.store(s.minus(row, base), &mut words[at..]);
+        let row = s.shift_right_signed(s.add(s.load(&words[at..]), first), shift);
+        s.store(s.sub(row, base), &mut words[at..]);
         at += LANES;
     }
 }
 
 /// Subtracts the first number from all numbers, and returns it.
 #[inline(always)]
-fn subtract_first<W: Word, S: Rows<W>>(s: S, v: &mut [W], n: usize) -> W {
+fn subtract_first<W: Word, S: Simd<W>>(s: S, v: &mut [W], n: usize) -> W {
     let base = v[0];
     let first = s.splat(base);
     let mut at = 0;
     while at < n {
-        s.store(s.minus(s.load(&v[at..]), first), &mut v[at..]);
+        s.store(s.sub(s.load(&v[at..]), first), &mut v[at..]);
         at += LANES;
     }
     base
@@ -96,7 +96,7 @@ fn subtract_first<W: Word, S: Rows<W>>(s: S, v: &mut [W], n: usize) -> W {
 /// Encodes the block of this shape to the start of `out`, which has room for any block. Returns the
 /// bytes of the result, a multiple of [`UNIT`].
 #[inline(always)]
-pub fn encode<W: Word, S: Rows<W>>(
+pub fn encode<W: Word, S: Simd<W>>(
     s: S,
     work: &mut Work<W>,
     source: &Source,
@@ -183,7 +183,7 @@ struct Chosen<'a, W> {
 /// samples of these.
 #[inline(always)]
 #[expect(clippy::too_many_arguments)]
-fn choose<'a, W: Word, S: Rows<W>>(
+fn choose<'a, W: Word, S: Simd<W>>(
     s: S,
     [words, fixed, decimals, cuts]: [&'a mut [W]; 4],
     block: &BlockWords<W>,
@@ -259,7 +259,7 @@ fn choose<'a, W: Word, S: Rows<W>>(
 /// The differences to code, a buffer of the same size, and their count. They are padded with zeros
 /// to a row.
 #[inline(always)]
-fn differences<'a, W: Word, S: Rows<W>>(
+fn differences<'a, W: Word, S: Simd<W>>(
     s: S,
     chosen: Chosen<'a, W>,
     shape: [usize; 3],
@@ -325,7 +325,7 @@ impl Shortest<'_> {
     /// If coding the differences in `n_bytes` is shorter, writes header and mask, and returns the
     /// place for the differences.
     #[inline(always)]
-    fn replace_differences<W: Word, S: Rows<W>>(
+    fn replace_differences<W: Word, S: Simd<W>>(
         &mut self,
         s: S,
         head: &Head<W>,
@@ -350,7 +350,7 @@ impl Shortest<'_> {
 
 /// Codes differences with HUFF. `shape` is that of the block.
 #[inline(always)]
-fn write_entropy<W: Word, S: Rows<W>>(
+fn write_entropy<W: Word, S: Simd<W>>(
     s: S,
     numbers: &[W],
     spare: &mut [W],
@@ -371,7 +371,7 @@ fn write_entropy<W: Word, S: Rows<W>>(
 
 /// Codes differences with every other coder that may suit them.
 #[inline(always)]
-fn write_differences<W: Word, S: Rows<W>>(
+fn write_differences<W: Word, S: Simd<W>>(
     s: S,
     numbers: &[W],
     n: usize,
@@ -397,7 +397,7 @@ fn write_differences<W: Word, S: Rows<W>>(
 /// the end.
 #[inline(always)]
 #[expect(clippy::too_many_arguments)]
-fn write_dictionary<W: Word, S: Rows<W>>(
+fn write_dictionary<W: Word, S: Simd<W>>(
     s: S,
     words: &mut [W],
     n: usize,
@@ -411,7 +411,7 @@ fn write_dictionary<W: Word, S: Rows<W>>(
     let mut at = 0;
     while at < n {
         ahead.fetch(s);
-        let row = s.plus(s.load(&words[at..]), s.splat(first));
+        let row = s.add(s.load(&words[at..]), s.splat(first));
         s.store(s.shift_right_signed(row, shift), &mut words[at..]);
         at += LANES;
     }
@@ -438,7 +438,7 @@ fn fill(out: &mut [u8], n_bytes: usize) {
 /// # Errors
 /// `Corrupt`, or `UnsupportedFormat` for blocks that only a later version can have written.
 #[inline(always)]
-pub fn decode<W: Word, S: Rows<W>>(
+pub fn decode<W: Word, S: Simd<W>>(
     s: S,
     work: &mut Work<W>,
     shape: [usize; 3],
@@ -490,7 +490,7 @@ pub fn decode<W: Word, S: Rows<W>>(
                         _ => huff::read(rest, &mut numbers[..n_coded])?,
                     };
                 if let Some((_, marks)) = &mask {
-                    spread(s, marks, numbers, n_coded, other);
+                    expand(s, marks, numbers, n_coded, other);
                     (numbers, other) = (other, numbers);
                 }
                 let left = if !predict::is_in_rows(shape, orders, other.len()) {
@@ -558,13 +558,13 @@ pub fn decode<W: Word, S: Rows<W>>(
 /// Expands lanes: writes the `n` numbers to the unmasked positions of `to`, and zeros to the
 /// others.
 #[inline(always)]
-fn spread<W: Word, S: Rows<W>>(s: S, masked: &Marks, numbers: &mut [W], n: usize, to: &mut [W]) {
+fn expand<W: Word, S: Simd<W>>(s: S, masked: &Marks, numbers: &mut [W], n: usize, to: &mut [W]) {
     // These would otherwise be read as another row.
     numbers[n..n + LANES].fill(W::default());
     let (mut from, mut k) = (0, 0);
     while k < masked.words().len() {
         let coded = masked.others(k);
-        s.store(s.spread(coded, &numbers[from..]), &mut to[k * LANES..]);
+        s.store(s.expand(coded, &numbers[from..]), &mut to[k * LANES..]);
         from += coded.count_ones() as usize;
         k += 1;
     }
@@ -572,7 +572,7 @@ fn spread<W: Word, S: Rows<W>>(s: S, masked: &Marks, numbers: &mut [W], n: usize
 
 /// Writes their word to the masked elements.
 #[inline(always)]
-fn put_masked<W: Word, S: Rows<W>>(s: S, word: W, masked: &Marks, words: &mut [W]) {
+fn put_masked<W: Word, S: Simd<W>>(s: S, word: W, masked: &Marks, words: &mut [W]) {
     let word = s.splat(word);
     let mut k = 0;
     while k < masked.words().len() {

@@ -6,7 +6,7 @@
 use crate::error::{Error, Result, try_vec};
 use crate::stage::bits::{Writer, peek, string_bytes};
 use crate::stage::pack;
-use crate::stage::rows::{LANES, Nothing, Rows};
+use crate::stage::rows::{LANES, Nothing, Simd};
 use crate::stage::word::Word;
 
 /// Values that are examined before all are.
@@ -71,7 +71,7 @@ impl<W: Word> Coding<W> {
     /// which has room for whole rows. Returns `None` if the result is not expected to take fewer
     /// than `limit` bytes; then the contents of `numbers` are arbitrary.
     #[inline(always)]
-    pub fn choose<S: Rows<W>>(
+    pub fn choose<S: Simd<W>>(
         s: S,
         values: &[W],
         numbers: &mut [W],
@@ -144,7 +144,7 @@ impl<W: Word> Coding<W> {
 
     /// Writes dictionary and numbers to `out`, which has exactly [`Self::n_bytes`] bytes.
     #[inline(always)]
-    pub fn write<S: Rows<W>>(&self, s: S, numbers: &[W], scratch: &mut pack::Scratch<W>, out: &mut [u8]) {
+    pub fn write<S: Simd<W>>(&self, s: S, numbers: &[W], scratch: &mut pack::Scratch<W>, out: &mut [u8]) {
         let (deltas, out) = out.split_at_mut(delta_bytes(&self.fields));
         deltas.fill(0);
         let mut writer = Writer::new(deltas);
@@ -160,7 +160,7 @@ impl<W: Word> Coding<W> {
 /// # Errors
 /// `Corrupt` if the bytes end early or contradict each other.
 #[inline(always)]
-pub fn read<W: Word, S: Rows<W>>(
+pub fn read<W: Word, S: Simd<W>>(
     s: S,
     fields: &Fields<W>,
     bytes: &[u8],

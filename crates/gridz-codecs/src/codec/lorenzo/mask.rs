@@ -5,7 +5,7 @@ use crate::codec::lorenzo::layout::UNIT;
 use crate::error::{Error, ErrorKind, Result};
 use crate::stage::blocks::source::BlockWords;
 use crate::stage::marks::Marks;
-use crate::stage::rows::{LANES, Rows, first_lanes};
+use crate::stage::rows::{LANES, Simd, first_lanes};
 use crate::stage::samples::Samples;
 use crate::stage::word::Word;
 
@@ -32,7 +32,7 @@ impl<W: Word> Mask<W> {
     /// Chooses the mask of a block of this shape, if its bytes are few compared with those of the
     /// elements that it masks. `words` are each minus `first`, and `samples` are samples of these.
     #[inline(always)]
-    pub fn choose<S: Rows<W>>(
+    pub fn choose<S: Simd<W>>(
         s: S,
         words: &[W],
         samples: &Samples<W>,
@@ -66,7 +66,7 @@ impl<W: Word> Mask<W> {
     /// unmasked one. The first `n` of `words` are relative to `first` before, and relative to the
     /// new first word afterwards. They are padded by a row.
     #[inline(always)]
-    pub fn fill<S: Rows<W>>(&self, s: S, words: &mut [W], n: usize, first: W) -> BlockWords<W> {
+    pub fn fill<S: Simd<W>>(&self, s: S, words: &mut [W], n: usize, first: W) -> BlockWords<W> {
         let start = self.marks.first_other().expect("a word that is not masked");
         let base = words[start];
         let new_first = base.plus(first);
@@ -77,11 +77,11 @@ impl<W: Word> Mask<W> {
         while k * LANES < n {
             let at = k * LANES;
             let others = self.marks.others(k);
-            let row = s.fill_forward(!others, s.minus(s.load(&words[at..]), base), before);
+            let row = s.fill_forward(!others, s.sub(s.load(&words[at..]), base), before);
             s.store(row, &mut words[at..]);
             before = row;
             // Filled-in words repeat words that are counted anyway.
-            let row = s.plus(row, to_word);
+            let row = s.add(row, to_word);
             all = s.or(all, row);
             lowest = s.min_signed(lowest, row);
             highest = s.max_signed(highest, row);
@@ -140,7 +140,7 @@ impl<W: Word> Mask<W> {
 
 /// A bitmap of the values that equal `value`.
 #[inline(always)]
-fn marks_of<W: Word, S: Rows<W>>(s: S, values: &[W], value: W) -> Marks {
+fn marks_of<W: Word, S: Simd<W>>(s: S, values: &[W], value: W) -> Marks {
     let mut marks = Marks::new(values.len());
     let value = s.splat(value);
     let whole = values.len() / LANES;
@@ -154,7 +154,7 @@ fn marks_of<W: Word, S: Rows<W>>(s: S, values: &[W], value: W) -> Marks {
             s.load(&last)
         };
         let lanes = first_lanes(values.len() - k * LANES);
-        marks.words_mut()[k] = lanes & !s.larger(s.xor(row, value), W::default());
+        marks.words_mut()[k] = lanes & !s.gt_mask(s.xor(row, value), W::default());
         k += 1;
     }
     marks

@@ -34,7 +34,7 @@ use crate::stage::blocks::payload::{BlockCoder, Worker};
 use crate::stage::blocks::source::Source;
 use crate::stage::blocks::target::Target;
 use crate::stage::element::Element;
-use crate::stage::rows::{RowWord, Rows};
+use crate::stage::rows::{Simd, SimdWord};
 use crate::types::{Array, DType, Shape};
 use block::Work;
 use params::Mode;
@@ -149,11 +149,11 @@ impl Chunk {
     }
 }
 
-fn worker<'a, W: RowWord, C: BlockCoder<W>>(coder: &'a C, job: &Job<'a>) -> Worker<'a, W, C> {
+fn worker<'a, W: SimdWord, C: BlockCoder<W>>(coder: &'a C, job: &Job<'a>) -> Worker<'a, W, C> {
     Worker { coder, pool: job.pool, level: job.level, verify: job.verify, word: PhantomData }
 }
 
-impl<W: RowWord> BlockCoder<W> for Chunk {
+impl<W: SimdWord> BlockCoder<W> for Chunk {
     const NAME: &'static str = "lorenzo";
     type Work = Work<W>;
 
@@ -174,7 +174,7 @@ impl<W: RowWord> BlockCoder<W> for Chunk {
     }
 
     #[inline(always)]
-    fn encode<S: Rows<W>>(
+    fn encode<S: Simd<W>>(
         &self,
         s: S,
         work: &mut Work<W>,
@@ -186,7 +186,7 @@ impl<W: RowWord> BlockCoder<W> for Chunk {
     }
 
     #[inline(always)]
-    fn decode<S: Rows<W>>(
+    fn decode<S: Simd<W>>(
         &self,
         s: S,
         work: &mut Work<W>,

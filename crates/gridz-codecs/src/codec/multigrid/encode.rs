@@ -22,7 +22,7 @@ use crate::format::checksum::Sums;
 use crate::stage::blocks::table::check_of;
 use crate::stage::quantise;
 use crate::stage::range::Ranger;
-use crate::stage::rows::{LANES, Rows, Task, at_level};
+use crate::stage::rows::{LANES, Simd, WithSimd, dispatch};
 use crate::stage::sums::{Prefetch, sums_of};
 use crate::stage::word::Word;
 
@@ -210,7 +210,7 @@ impl<T: Real> Coder<'_, T> {
     /// The magnitude of the largest ordinary element that may have a code with this bound.
     fn largest(&self, middle: T, bound: T) -> T {
         let largest = |piece: &[T::Bytes]| {
-            at_level(self.job.level, Largest { piece, middle, farthest: bound * T::CODES, missing: self.missing })
+            dispatch(self.job.level, Largest { piece, middle, farthest: bound * T::CODES, missing: self.missing })
         };
         let n_pieces = self.job.pool.pieces(size_of_val(self.array) as u64);
         if n_pieces == 1 {
@@ -400,11 +400,11 @@ impl<T: Real> Largest<'_, T> {
     }
 }
 
-impl<T: Real> Task<T::Word> for Largest<'_, T> {
+impl<T: Real> WithSimd<T::Word> for Largest<'_, T> {
     type Output = T;
 
     #[inline(always)]
-    fn run<S: Rows<T::Word>>(self, _: S) -> T {
+    fn run<S: Simd<T::Word>>(self, _: S) -> T {
         if self.missing.are_many() { self.find::<true>() } else { self.find::<false>() }
     }
 }

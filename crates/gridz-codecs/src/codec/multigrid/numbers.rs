@@ -24,7 +24,7 @@ use crate::format::fold::Fold;
 use crate::stage::blocks::table::{ENTRY, Table, Writer, end_of_last};
 use crate::stage::blocks::{Blocks, ROW};
 use crate::stage::entropy::contexts;
-use crate::stage::rows::{LANES, RowSink, Rows, Task, at_level};
+use crate::stage::rows::{LANES, RowSink, Simd, WithSimd, dispatch};
 use crate::stage::sums::{Prefetch, sums_of};
 use crate::stage::word::Word;
 use crate::types::Shape;
@@ -227,7 +227,7 @@ pub fn encode<T: Real>(
         for (index, entry) in range.zip(entries.chunks_exact_mut(ENTRY)) {
             let block = arrays.block(index);
             let task = EncodeBlock::<T> { work: &mut work, block: &block, numbers, out: &mut out[end..] };
-            end += at_level(job.level, task);
+            end += dispatch(job.level, task);
             writer.note(entry, end);
         }
         Ok(end)
@@ -316,7 +316,7 @@ impl<'p> Coded<'p> {
                 let (numbers, behind) = rest.split_at_mut(range.len());
                 rest = behind;
                 let (bytes, sums) = self.table.block(index, job.level, job.verify)?;
-                at_level(job.level, DecodeBlock::<T> { work: &mut work, shape, bytes, numbers })?;
+                dispatch(job.level, DecodeBlock::<T> { work: &mut work, shape, bytes, numbers })?;
                 all = all.plus(sums);
             }
             Ok(all)
@@ -365,11 +365,11 @@ struct EncodeBlock<'a, T: Real> {
     out: &'a mut [u8],
 }
 
-impl<T: Real> Task<T::Word> for EncodeBlock<'_, T> {
+impl<T: Real> WithSimd<T::Word> for EncodeBlock<'_, T> {
     type Output = usize;
 
     #[inline(always)]
-    fn run<S: Rows<T::Word>>(self, s: S) -> usize {
+    fn run<S: Simd<T::Word>>(self, s: S) -> usize {
         let Self { work: Work { words, contexts }, block, numbers, out } = self;
         let [sz, sy, sx] = block.shape;
         let n = sz * sy * sx;
@@ -413,7 +413,7 @@ struct Words<'a, W> {
     at: usize,
 }
 
-impl<W: Word, S: Rows<W>> RowSink<W, S> for Words<'_, W> {
+impl<W: Word, S: Simd<W>> RowSink<W, S> for Words<'_, W> {
     #[inline(always)]
     fn take(&mut self, s: S, row: S::Row) {
         s.store(row, &mut self.words[self.at..]);
@@ -429,11 +429,11 @@ struct DecodeBlock<'a, 'b, T: Real> {
     numbers: &'a mut [T::Bytes],
 }
 
-impl<T: Real> Task<T::Word> for DecodeBlock<'_, '_, T> {
+impl<T: Real> WithSimd<T::Word> for DecodeBlock<'_, '_, T> {
     type Output = Result<()>;
 
     #[inline(always)]
-    fn run<S: Rows<T::Word>>(self, s: S) -> Result<()> {
+    fn run<S: Simd<T::Word>>(self, s: S) -> Result<()> {
         let Self { work: Work { words, contexts }, shape, bytes, numbers } = self;
         let (kind, rest) = parse(bytes)?;
         let n_bytes = match kind {

@@ -19,7 +19,7 @@ use crate::codec::multigrid::grid::Step;
 use crate::codec::multigrid::numbers::{Array, InBlocks};
 use crate::codec::multigrid::real::Real;
 use crate::stage::missing::{MAX_FILLS, MissingWords};
-use crate::stage::rows::{Rows, Task};
+use crate::stage::rows::{Simd, WithSimd};
 use crate::stage::word::Word;
 
 /// Most nodes of a tile.
@@ -288,11 +288,11 @@ pub struct Decode<'a, T: Real> {
     pub nodes: &'a mut [T::Bytes],
 }
 
-impl<T: Real> Task<T::Word> for Decode<'_, T> {
+impl<T: Real> WithSimd<T::Word> for Decode<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Rows<T::Word>>(self, _: S) {
+    fn run<S: Simd<T::Word>>(self, _: S) {
         let Self { refine, units, numbers, nodes } = self;
         let (mut new, mut codes) = ([T::ZERO; TILE], [T::Bytes::default(); TILE]);
         let (mut nodes, bin) = (nodes, refine.rule.bin);
@@ -486,11 +486,11 @@ pub struct Encode<'a, T: Real> {
     pub nodes: &'a mut [T::Bytes],
 }
 
-impl<T: Real> Task<T::Word> for Encode<'_, T> {
+impl<T: Real> WithSimd<T::Word> for Encode<'_, T> {
     type Output = Errors;
 
     #[inline(always)]
-    fn run<S: Rows<T::Word>>(self, _: S) -> Errors {
+    fn run<S: Simd<T::Word>>(self, _: S) -> Errors {
         let Self { refine, watch, units, numbers, nodes } = self;
         let (mut new, mut elements) = ([T::ZERO; TILE], [T::ZERO; TILE]);
         let (mut numbers, mut nodes) = (numbers, nodes);

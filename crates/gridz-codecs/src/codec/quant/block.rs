@@ -20,7 +20,7 @@ use crate::stage::exceptions::{ALIGNMENT, Holes, Marks, Others, others_bytes, pl
 use crate::stage::missing::MissingWords;
 use crate::stage::predict::{self, ANY, LineSums, MAX_ORDER, Orders};
 use crate::stage::quantise::{Coded, Quantiser};
-use crate::stage::rows::{CACHE_LINE, LANES, RowSink, Rows, first_lanes};
+use crate::stage::rows::{CACHE_LINE, LANES, RowSink, Simd, first_lanes};
 use crate::stage::word::Word;
 
 /// Headers of blocks without prediction.
@@ -174,7 +174,7 @@ struct Words<'a, W> {
 /// Quantizes a row of words. Missing words get no code, and no other word gets a code that would
 /// decode to a missing word.
 #[inline(always)]
-pub fn code_row<W: Word, S: Rows<W>>(
+pub fn code_row<W: Word, S: Simd<W>>(
     s: S,
     quantiser: &Quantiser<W>,
     row: S::Row,
@@ -191,7 +191,7 @@ pub fn code_row<W: Word, S: Rows<W>>(
 /// Quantizes words. Returns the first code, which is subtracted from all codes. Returns `None` if
 /// too many elements would have to be stored exactly. `codes` is padded by a row.
 #[inline(always)]
-fn quantise<W: Word, S: Rows<W>>(
+fn quantise<W: Word, S: Simd<W>>(
     s: S,
     coding: &Coding<W>,
     block: &Words<W>,
@@ -208,7 +208,7 @@ fn quantise<W: Word, S: Rows<W>>(
     let (mut any_uncoded, mut n_others) = (0, 0);
     let mut at = 0;
     while at < n {
-        let row = s.plus(s.load(&words[at..]), base);
+        let row = s.add(s.load(&words[at..]), base);
         let coded = code_row(s, &quantiser, row, missing);
         let lanes = first_lanes(n - at);
         let uncoded = lanes & !coded.are_coded;
@@ -217,7 +217,7 @@ fn quantise<W: Word, S: Rows<W>>(
         exceptions.others.words_mut()[at / LANES] = others;
         any_uncoded |= uncoded;
         n_others += others.count_ones() as usize;
-        s.store(s.minus(coded.codes, first_row), &mut codes[at..]);
+        s.store(s.sub(coded.codes, first_row), &mut codes[at..]);
         at += LANES;
     }
     if any_uncoded != 0 {
@@ -228,7 +228,7 @@ fn quantise<W: Word, S: Rows<W>>(
         let hole_row = s.splat(hole);
         let mut k = 0;
         while k * LANES < n {
-            let are_holes = !s.larger(s.xor(s.load(&words[k * LANES..]), hole_row), W::default());
+            let are_holes = !s.gt_mask(s.xor(s.load(&words[k * LANES..]), hole_row), W::default());
             let uncoded = exceptions.uncoded.words()[k];
             holes.words_mut()[k] = uncoded & are_holes;
             exceptions.others.words_mut()[k] |= uncoded & !are_holes;
@@ -245,14 +245,14 @@ fn quantise<W: Word, S: Rows<W>>(
 /// the first code of the block, that of element `start`. On entry, codes are relative to `first`;
 /// on return, they are relative to the new first code, which is returned.
 #[inline(always)]
-fn fill_up<W: Word, S: Rows<W>>(s: S, codes: &mut [W], n: usize, uncoded: &Marks, start: usize, first: W) -> W {
+fn fill_up<W: Word, S: Simd<W>>(s: S, codes: &mut [W], n: usize, uncoded: &Marks, start: usize, first: W) -> W {
     let base = codes[start];
     let base_row = s.splat(base);
     let mut before = s.splat(W::default());
     let mut k = 0;
     while k * LANES < n {
         let at = k * LANES;
-        let row = s.fill_forward(uncoded.words()[k], s.minus(s.load(&codes[at..]), base_row), before);
+        let row = s.fill_forward(uncoded.words()[k], s.sub(s.load(&codes[at..]), base_row), before);
         s.store(row, &mut codes[at..]);
         before = row;
         k += 1;
@@ -263,7 +263,7 @@ fn fill_up<W: Word, S: Rows<W>>(s: S, codes: &mut [W], n: usize, uncoded: &Marks
 /// Encodes the block of this shape to the start of `out`, which has room for any block. Returns the
 /// bytes of the result, a multiple of `unit`.
 #[inline(always)]
-pub fn encode<W: Word, S: Rows<W>, P: Packing<W>>(
+pub fn encode<W: Word, S: Simd<W>, P: Packing<W>>(
     s: S,
     work: &mut Work<W, P>,
     coding: &Coding<W>,
@@ -345,10 +345,10 @@ pub fn constant<W: Word>(word: W, unit: usize, out: &mut [u8]) -> usize {
 
 /// True if all of `n` numbers are 0.
 #[inline(always)]
-fn is_zero<W: Word, S: Rows<W>>(s: S, v: &[W], n: usize) -> bool {
+fn is_zero<W: Word, S: Simd<W>>(s: S, v: &[W], n: usize) -> bool {
     let mut at = 0;
     while at < n {
-        if s.larger(s.load(&v[at..]), W::default()) & first_lanes(n - at) != 0 {
+        if s.gt_mask(s.load(&v[at..]), W::default()) & first_lanes(n - at) != 0 {
             return false;
         }
         at += LANES;
@@ -362,7 +362,7 @@ pub struct Values<W>(pub Option<Quantiser<W>>);
 
 impl<W: Word> Finish<W> for Values<W> {
     #[inline(always)]
-    fn words<S: Rows<W>>(&self, s: S, row: S::Row) -> S::Row {
+    fn words<S: Simd<W>>(&self, s: S, row: S::Row) -> S::Row {
         match &self.0 {
             Some(quantiser) => quantiser.value(s, row),
             None => row,
@@ -375,7 +375,7 @@ impl<W: Word> Finish<W> for Values<W> {
 /// # Errors
 /// `Corrupt`, or `UnsupportedFormat` for headers that only a later version can have written.
 #[inline(always)]
-pub fn decode_plain<W: Word, S: Rows<W>>(
+pub fn decode_plain<W: Word, S: Simd<W>>(
     s: S,
     words: &mut [W],
     element: Element,
@@ -417,7 +417,7 @@ pub fn decode_plain<W: Word, S: Rows<W>>(
 /// # Errors
 /// `Corrupt`, or `UnsupportedFormat` for blocks that only a later version can have written.
 #[inline(always)]
-pub fn decode<W: Word, S: Rows<W>, P: Packing<W>>(
+pub fn decode<W: Word, S: Simd<W>, P: Packing<W>>(
     s: S,
     work: &mut Work<W, P>,
     coding: &Coding<W>,
@@ -507,7 +507,7 @@ struct Numbers<'a, W> {
     at: usize,
 }
 
-impl<W: Word, S: Rows<W>> RowSink<W, S> for Numbers<'_, W> {
+impl<W: Word, S: Simd<W>> RowSink<W, S> for Numbers<'_, W> {
     #[inline(always)]
     fn take(&mut self, s: S, row: S::Row) {
         s.store(row, &mut self.numbers[self.at..]);

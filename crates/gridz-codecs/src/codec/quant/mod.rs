@@ -35,7 +35,7 @@ use crate::stage::entropy::contexts;
 use crate::stage::missing::MissingWords;
 use crate::stage::quantise::{Numbers, Quantiser};
 use crate::stage::range::Ranger;
-use crate::stage::rows::{RowWord, Rows};
+use crate::stage::rows::{Simd, SimdWord};
 use crate::stage::word::Word;
 use crate::types::{Array, DType, Shape};
 use block::{Coding, MAX_PARTS, RAW_HEAD, Work};
@@ -242,7 +242,7 @@ struct Coder<W> {
     coding: Coding<W>,
 }
 
-impl<W: RowWord> Coder<W> {
+impl<W: SimdWord> Coder<W> {
     fn new(chunk: &Chunk, bound: f64) -> Self {
         let _ieee = Ieee::begin();
         let quantiser = match chunk.asked.mode {
@@ -265,7 +265,7 @@ impl<W: RowWord> Coder<W> {
     }
 }
 
-fn encode<W: RowWord>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
+fn encode<W: SimdWord>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
     let _ieee = Ieee::begin();
     let Asked { mode, value, .. } = chunk.asked;
     let bound = if mode == Mode::Rel {
@@ -282,11 +282,11 @@ fn encode<W: RowWord>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> R
     Ok(Encoded { n_bytes, sums })
 }
 
-fn decode<W: RowWord>(coder: &Coder<W>, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
+fn decode<W: SimdWord>(coder: &Coder<W>, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
     with_blocks!(coder, job, false, |worker| worker.decode(payload, dst))
 }
 
-fn decode_region<W: RowWord>(
+fn decode_region<W: SimdWord>(
     coder: &Coder<W>,
     job: &Job,
     payload: &[u8],
@@ -296,14 +296,14 @@ fn decode_region<W: RowWord>(
     with_blocks!(coder, job, false, |worker| worker.decode_region(payload, region, dst))
 }
 
-fn count<W: RowWord>(coder: &Coder<W>, job: &Job, payload: &[u8], counts: &mut BlockCounts) -> Result<()> {
+fn count<W: SimdWord>(coder: &Coder<W>, job: &Job, payload: &[u8], counts: &mut BlockCounts) -> Result<()> {
     let element = coder.chunk.element;
     with_blocks!(coder, job, false, |worker| {
         worker.for_blocks(payload, |bytes, shape| worker.coder.count(bytes, shape, element, counts))
     })
 }
 
-fn worker<'a, W: RowWord, C: BlockCoder<W>>(coder: &'a C, job: &Job<'a>) -> Worker<'a, W, C> {
+fn worker<'a, W: SimdWord, C: BlockCoder<W>>(coder: &'a C, job: &Job<'a>) -> Worker<'a, W, C> {
     Worker { coder, pool: job.pool, level: job.level, verify: job.verify, word: PhantomData }
 }
 
@@ -317,7 +317,7 @@ struct Packed<'a, W, P> {
     packing: PhantomData<fn() -> P>,
 }
 
-impl<'a, W: RowWord, P: Packing<W>> Packed<'a, W, P> {
+impl<'a, W: SimdWord, P: Packing<W>> Packed<'a, W, P> {
     fn new(coder: &'a Coder<W>, job: &Job, encodes: bool) -> Self {
         Self { coder, encodes, level: job.level, packing: PhantomData }
     }
@@ -327,7 +327,7 @@ impl<'a, W: RowWord, P: Packing<W>> Packed<'a, W, P> {
     }
 }
 
-impl<W: RowWord, P: Packing<W>> BlockCoder<W> for Packed<'_, W, P> {
+impl<W: SimdWord, P: Packing<W>> BlockCoder<W> for Packed<'_, W, P> {
     const NAME: &'static str = "quant";
     type Work = Work<W, P>;
 
@@ -344,7 +344,7 @@ impl<W: RowWord, P: Packing<W>> BlockCoder<W> for Packed<'_, W, P> {
     }
 
     #[inline(always)]
-    fn encode<S: Rows<W>>(
+    fn encode<S: Simd<W>>(
         &self,
         s: S,
         work: &mut Work<W, P>,
@@ -356,7 +356,7 @@ impl<W: RowWord, P: Packing<W>> BlockCoder<W> for Packed<'_, W, P> {
     }
 
     #[inline(always)]
-    fn decode<S: Rows<W>>(
+    fn decode<S: Simd<W>>(
         &self,
         s: S,
         work: &mut Work<W, P>,
@@ -378,13 +378,13 @@ struct Max<'a, W> {
     level: Level,
 }
 
-impl<W: RowWord> Max<'_, W> {
+impl<W: SimdWord> Max<'_, W> {
     fn count(&self, bytes: &[u8], shape: [usize; 3], element: Element, counts: &mut BlockCounts) -> Result<()> {
         max::count::<W>(bytes, shape, element, counts)
     }
 }
 
-impl<W: RowWord> BlockCoder<W> for Max<'_, W> {
+impl<W: SimdWord> BlockCoder<W> for Max<'_, W> {
     const NAME: &'static str = "quant";
     type Work = max::Work<W>;
 
@@ -405,7 +405,7 @@ impl<W: RowWord> BlockCoder<W> for Max<'_, W> {
     }
 
     #[inline(always)]
-    fn encode<S: Rows<W>>(
+    fn encode<S: Simd<W>>(
         &self,
         s: S,
         work: &mut max::Work<W>,
@@ -417,7 +417,7 @@ impl<W: RowWord> BlockCoder<W> for Max<'_, W> {
     }
 
     #[inline(always)]
-    fn decode<S: Rows<W>>(
+    fn decode<S: Simd<W>>(
         &self,
         s: S,
         work: &mut max::Work<W>,

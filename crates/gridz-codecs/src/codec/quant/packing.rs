@@ -8,7 +8,7 @@ use crate::stage::byte_groups::Widths;
 use crate::stage::entropy::contexts;
 use crate::stage::exceptions::ALIGNMENT;
 use crate::stage::predict::{Cost, Each, GroupMaxBits};
-use crate::stage::rows::{Ahead, RowSink, Rows};
+use crate::stage::rows::{Ahead, RowSink, Simd};
 use crate::stage::samples::{FEW, Samples};
 use crate::stage::word::Word;
 
@@ -35,13 +35,13 @@ pub trait Packing<W: Word>: Sized {
 
     /// Plans the packing of a block's numbers, which are padded with zeros to a whole row. Returns
     /// the number of bytes that follow the exceptions, or `None` if the block is better stored raw.
-    fn choose<S: Rows<W>>(&mut self, s: S, numbers: &[W], shape: [usize; 3]) -> Option<usize>;
+    fn choose<S: Simd<W>>(&mut self, s: S, numbers: &[W], shape: [usize; 3]) -> Option<usize>;
 
     /// The bytes that follow a block's header.
     fn table(&self) -> &[u8];
 
     /// Writes the numbers that `choose` has planned. May prefetch one line by `ahead` for each row.
-    fn write<S: Rows<W>>(&self, s: S, numbers: &[W], out: &mut [u8], ahead: &mut impl Ahead);
+    fn write<S: Simd<W>>(&self, s: S, numbers: &[W], out: &mut [u8], ahead: &mut impl Ahead);
 
     /// Bytes of the table of a block whose header has this number; `None` if the number is invalid.
     fn table_bytes(in_header: u16) -> Option<usize>;
@@ -51,7 +51,7 @@ pub trait Packing<W: Word>: Sized {
     ///
     /// # Errors
     /// `Corrupt`.
-    fn unpack<S: Rows<W>>(
+    fn unpack<S: Simd<W>>(
         &mut self,
         s: S,
         table: &[u8],
@@ -76,7 +76,7 @@ impl<W: Word> Packing<W> for Widths {
     }
 
     #[inline(always)]
-    fn choose<S: Rows<W>>(&mut self, s: S, numbers: &[W], [sz, sy, sx]: [usize; 3]) -> Option<usize> {
+    fn choose<S: Simd<W>>(&mut self, s: S, numbers: &[W], [sz, sy, sx]: [usize; 3]) -> Option<usize> {
         Self::choose(self, s, numbers, sz * sy * sx);
         Some(self.index_bytes().next_multiple_of(ALIGNMENT) + self.n_bytes)
     }
@@ -86,7 +86,7 @@ impl<W: Word> Packing<W> for Widths {
     }
 
     #[inline(always)]
-    fn write<S: Rows<W>>(&self, s: S, numbers: &[W], out: &mut [u8], ahead: &mut impl Ahead) {
+    fn write<S: Simd<W>>(&self, s: S, numbers: &[W], out: &mut [u8], ahead: &mut impl Ahead) {
         let index_bytes = self.index_bytes();
         let (index, byte_groups) = out.split_at_mut(index_bytes.next_multiple_of(ALIGNMENT));
         let (index, zeros) = index.split_at_mut(index_bytes);
@@ -100,7 +100,7 @@ impl<W: Word> Packing<W> for Widths {
     }
 
     #[inline(always)]
-    fn unpack<S: Rows<W>>(
+    fn unpack<S: Simd<W>>(
         &mut self,
         s: S,
         table: &[u8],
@@ -134,7 +134,7 @@ impl<W: Word> Packing<W> for contexts::Work {
     }
 
     #[inline(always)]
-    fn choose<S: Rows<W>>(&mut self, s: S, numbers: &[W], shape: [usize; 3]) -> Option<usize> {
+    fn choose<S: Simd<W>>(&mut self, s: S, numbers: &[W], shape: [usize; 3]) -> Option<usize> {
         self.encode(s, numbers, shape)
     }
 
@@ -143,7 +143,7 @@ impl<W: Word> Packing<W> for contexts::Work {
     }
 
     #[inline(always)]
-    fn write<S: Rows<W>>(&self, _: S, _: &[W], out: &mut [u8], _: &mut impl Ahead) {
+    fn write<S: Simd<W>>(&self, _: S, _: &[W], out: &mut [u8], _: &mut impl Ahead) {
         Self::write(self, out);
     }
 
@@ -152,7 +152,7 @@ impl<W: Word> Packing<W> for contexts::Work {
     }
 
     #[inline(always)]
-    fn unpack<S: Rows<W>>(
+    fn unpack<S: Simd<W>>(
         &mut self,
         s: S,
         _: &[u8],

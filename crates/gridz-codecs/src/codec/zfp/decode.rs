@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use crate::codec::zfp::Chunk;
-use crate::codec::zfp::block::{GROUP, Task, Value, at_level, decode as decode_blocks};
+use crate::codec::zfp::block::{GROUP, Value, ZfpKernel, decode as decode_blocks, run_zfp_kernel};
 use crate::codec::zfp::elements::store;
 use crate::codec::zfp::exceptions::Exceptions;
 use crate::codec::zfp::layout::{Block, Layout, MOST_BLOCKS, next};
@@ -35,7 +35,7 @@ pub fn decode<T: Value>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8]
     let work = |piece: usize| {
         let _ieee = Ieee::begin();
         let sections = piece * n_sections / n_pieces..(piece + 1) * n_sections / n_pieces;
-        at_level(job.level, Sections::<T> { decoder: &decoder, array: &array, sections, of: PhantomData })?;
+        run_zfp_kernel(job.level, Sections::<T> { decoder: &decoder, array: &array, sections, of: PhantomData })?;
         let [start, end] = [piece, piece + 1].map(|piece| (piece * piece_bytes).min(payload.len()));
         Ok(sums_of(job.level, Prefetch::Nothing, &payload[start..end], start as u64))
     };
@@ -198,7 +198,7 @@ struct Sections<'a, T> {
     of: PhantomData<T>,
 }
 
-impl<T: Value> Task for Sections<'_, T> {
+impl<T: Value> ZfpKernel for Sections<'_, T> {
     type Output = Result<()>;
 
     #[inline(always)]

@@ -8,11 +8,11 @@ use crate::codec::zfp::layout::{Block, Layout};
 use crate::codec::zfp::numbers::Numbers;
 use crate::cpu::level::Level;
 use crate::stage::missing::MissingWords;
-use crate::stage::rows::RowWord;
+use crate::stage::rows::SimdWord;
 use crate::stage::word::Word;
 
 /// Elements that can be compared with their decoded values.
-pub trait Checked: Value + Scalar<Word: RowWord> {
+pub trait Checked: Value + Scalar<Word: SimdWord> {
     /// Significant bits of a float.
     const SIGNIFICANT_BITS: i32;
 

@@ -15,11 +15,11 @@ use crate::stage::blocks::source::Source;
 use crate::stage::blocks::table::{ENTRY, Table, Writer};
 use crate::stage::blocks::target::Target;
 use crate::stage::element::Element;
-use crate::stage::rows::{RowWord, Rows, Task, at_level};
+use crate::stage::rows::{Simd, SimdWord, WithSimd, dispatch};
 use crate::stage::sums::{Prefetch, sums_of};
 
 /// How the blocks of a chunk are coded.
-pub trait BlockCoder<W: RowWord>: Sync {
+pub trait BlockCoder<W: SimdWord>: Sync {
     /// The codec's name, for messages.
     const NAME: &'static str;
     /// Scratch memory, reused from block to block.
@@ -41,7 +41,7 @@ pub trait BlockCoder<W: RowWord>: Sync {
     fn work(&self) -> Result<Self::Work>;
     /// Encodes a block of this shape to the start of `out`, which has room for any block. Returns
     /// the bytes, a multiple of the unit.
-    fn encode<S: Rows<W>>(
+    fn encode<S: Simd<W>>(
         &self,
         s: S,
         work: &mut Self::Work,
@@ -53,7 +53,7 @@ pub trait BlockCoder<W: RowWord>: Sync {
     ///
     /// # Errors
     /// `Corrupt` or `UnsupportedFormat`.
-    fn decode<S: Rows<W>>(
+    fn decode<S: Simd<W>>(
         &self,
         s: S,
         work: &mut Self::Work,
@@ -70,7 +70,7 @@ const PIECE_BYTES: usize = 256 << 10;
 const PIECE_BYTES_SLOW: usize = PIECE_BYTES / 4;
 
 /// Encodes and decodes payloads.
-pub struct Worker<'a, W: RowWord, C: BlockCoder<W>> {
+pub struct Worker<'a, W: SimdWord, C: BlockCoder<W>> {
     /// The coder of its blocks.
     pub coder: &'a C,
     /// Workers for large chunks.
@@ -83,7 +83,7 @@ pub struct Worker<'a, W: RowWord, C: BlockCoder<W>> {
     pub word: PhantomData<W>,
 }
 
-impl<W: RowWord, C: BlockCoder<W>> Worker<'_, W, C> {
+impl<W: SimdWord, C: BlockCoder<W>> Worker<'_, W, C> {
     /// Encodes `src` into `dst`, where the head is written already. Returns the payload's bytes and
     /// their sums.
     ///
@@ -166,7 +166,7 @@ impl<W: RowWord, C: BlockCoder<W>> Worker<'_, W, C> {
                 shape: block.shape,
                 out: &mut out[end..],
             };
-            let n_bytes = at_level(self.level, task);
+            let n_bytes = dispatch(self.level, task);
             let bytes = &out[end..end + n_bytes];
             match start {
                 Some(start) => all = all.plus(self.entries().complete(entry, start + end, bytes)),
@@ -309,7 +309,7 @@ impl<W: RowWord, C: BlockCoder<W>> Worker<'_, W, C> {
         let (bytes, sums) = self.block(sections, index)?;
         let layout = self.coder.layout();
         let shape = layout.blocks.block(index / layout.parts()).shape;
-        at_level(self.level, DecodeBlock { coder: self.coder, work, shape, bytes, target })?;
+        dispatch(self.level, DecodeBlock { coder: self.coder, work, shape, bytes, target })?;
         Ok(sums)
     }
 
@@ -367,7 +367,7 @@ impl<W: RowWord, C: BlockCoder<W>> Worker<'_, W, C> {
 }
 
 /// Encodes a block to the start of `out`, and returns its bytes.
-struct EncodeBlock<'a, W: RowWord, C: BlockCoder<W>> {
+struct EncodeBlock<'a, W: SimdWord, C: BlockCoder<W>> {
     coder: &'a C,
     work: &'a mut C::Work,
     source: &'a Source<'a>,
@@ -375,17 +375,17 @@ struct EncodeBlock<'a, W: RowWord, C: BlockCoder<W>> {
     out: &'a mut [u8],
 }
 
-impl<W: RowWord, C: BlockCoder<W>> Task<W> for EncodeBlock<'_, W, C> {
+impl<W: SimdWord, C: BlockCoder<W>> WithSimd<W> for EncodeBlock<'_, W, C> {
     type Output = usize;
 
     #[inline(always)]
-    fn run<S: Rows<W>>(self, s: S) -> usize {
+    fn run<S: Simd<W>>(self, s: S) -> usize {
         self.coder.encode(s, self.work, self.source, self.shape, self.out)
     }
 }
 
 /// Decodes the bytes of a block to its place.
-struct DecodeBlock<'a, 't, 'b, W: RowWord, C: BlockCoder<W>> {
+struct DecodeBlock<'a, 't, 'b, W: SimdWord, C: BlockCoder<W>> {
     coder: &'a C,
     work: &'a mut C::Work,
     shape: [usize; 3],
@@ -393,11 +393,11 @@ struct DecodeBlock<'a, 't, 'b, W: RowWord, C: BlockCoder<W>> {
     target: &'a mut Target<'t, 'b>,
 }
 
-impl<W: RowWord, C: BlockCoder<W>> Task<W> for DecodeBlock<'_, '_, '_, W, C> {
+impl<W: SimdWord, C: BlockCoder<W>> WithSimd<W> for DecodeBlock<'_, '_, '_, W, C> {
     type Output = Result<()>;
 
     #[inline(always)]
-    fn run<S: Rows<W>>(self, s: S) -> Result<()> {
+    fn run<S: Simd<W>>(self, s: S) -> Result<()> {
         self.coder.decode(s, self.work, self.shape, self.bytes, self.target)
     }
 }

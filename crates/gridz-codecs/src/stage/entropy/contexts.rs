@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::stage::entropy::frequencies::{LOG2_TOTAL, count};
 use crate::stage::entropy::rans::{Decoder, Encoder, put_words};
 use crate::stage::entropy::{steps, tables};
-use crate::stage::rows::{LANES, RowSink, Rows, first_lanes};
+use crate::stage::rows::{LANES, RowSink, Simd, first_lanes};
 use crate::stage::word::Word;
 
 /// Number of contexts.
@@ -141,7 +141,7 @@ impl Work {
     /// Encodes the numbers of a block of this shape. Returns the byte count, or `None` if it is too
     /// large.
     #[inline(always)]
-    pub fn encode<W: Word, S: Rows<W>>(&mut self, s: S, numbers: &[W], shape: [usize; 3]) -> Option<usize> {
+    pub fn encode<W: Word, S: Simd<W>>(&mut self, s: S, numbers: &[W], shape: [usize; 3]) -> Option<usize> {
         let n = shape[0] * shape[1] * shape[2];
         let Memory { sizes, symbols, ranges, string, .. } = &mut *self.memory;
         let near = Near::new(shape);
@@ -149,7 +149,7 @@ impl Work {
         let mut at = 0;
         while at < n {
             let lanes = first_lanes(n - at);
-            let row = s.keep(lanes, s.load(&numbers[at..]));
+            let row = s.select_or_zero(lanes, s.load(&numbers[at..]));
             let contexts = near.contexts(sizes, front + at);
             let mut words = [W::ZERO; LANES];
             s.store(row, &mut words);
@@ -198,7 +198,7 @@ impl Work {
     /// # Errors
     /// `Corrupt`.
     #[inline(always)]
-    pub fn decode<W: Word, S: Rows<W>>(
+    pub fn decode<W: Word, S: Simd<W>>(
         &mut self,
         s: S,
         bytes: &[u8],

@@ -18,7 +18,7 @@ use crate::stage::entropy::lanes::{
 #[cfg(target_arch = "x86_64")]
 use crate::stage::entropy::simd::{Avx512, lanes as simd};
 use crate::stage::entropy::symbols::{Number, above_tail, any_symbol, have_tails, symbol, tail_bits};
-use crate::stage::rows::{Rows, Task, at_level};
+use crate::stage::rows::{Simd, WithSimd, dispatch};
 
 /// Maximum numbers in a block. It ensures that 16 bits can count the block's words.
 pub const MAX_NUMBERS: usize = 1 << 16;
@@ -132,7 +132,7 @@ impl Coding {
     /// `work` has memory for. `rows` consists of whole rows. Afterwards it begins with the numbers
     /// that are coded.
     pub fn choose<T: Number>(rows: &mut [T], n: usize, work: &mut Work<T>, level: Level) -> Self {
-        at_level(level, Choose { rows, n, work, level })
+        dispatch(level, Choose { rows, n, work, level })
     }
 
     #[inline(always)]
@@ -166,7 +166,7 @@ impl Coding {
         }
         let coded = &rows[..n_coded];
         let symbols = &mut work.symbols[..n_coded];
-        let [lowest, end] = at_level(level, Symbols { numbers: coded, symbols });
+        let [lowest, end] = dispatch(level, Symbols { numbers: coded, symbols });
         let (quarters, counts) = (&mut work.quarters[..end], &mut work.counts[..end]);
         quarters.fill([0; 4]);
         count(symbols, quarters);
@@ -255,7 +255,7 @@ impl Coding {
             *to = halves[0] | halves.get(1).map_or(0, |half| half << 4);
         }
         if self.tail_bits > 0 {
-            at_level(level, Tails { numbers: &rows[..self.n_numbers], out: tails });
+            dispatch(level, Tails { numbers: &rows[..self.n_numbers], out: tails });
         }
     }
 }
@@ -268,11 +268,11 @@ struct Choose<'a, T> {
     level: Level,
 }
 
-impl<T: Number> Task<u32> for Choose<'_, T> {
+impl<T: Number> WithSimd<u32> for Choose<'_, T> {
     type Output = Coding;
 
     #[inline(always)]
-    fn run<S: Rows<u32>>(self, _: S) -> Coding {
+    fn run<S: Simd<u32>>(self, _: S) -> Coding {
         Coding::choose_inlined(self.rows, self.n, self.work, self.level)
     }
 }
@@ -283,11 +283,11 @@ struct Symbols<'a, T> {
     symbols: &'a mut [u16],
 }
 
-impl<T: Number> Task<u32> for Symbols<'_, T> {
+impl<T: Number> WithSimd<u32> for Symbols<'_, T> {
     type Output = [usize; 2];
 
     #[inline(always)]
-    fn run<S: Rows<u32>>(self, _: S) -> [usize; 2] {
+    fn run<S: Simd<u32>>(self, _: S) -> [usize; 2] {
         let Self { numbers, symbols } = self;
         let (mut least, mut end) = (u16::MAX, 0);
         let symbols = &mut symbols[..numbers.len()];
@@ -306,11 +306,11 @@ struct Tails<'a, T> {
     out: &'a mut [u8],
 }
 
-impl<T: Number> Task<u32> for Tails<'_, T> {
+impl<T: Number> WithSimd<u32> for Tails<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Rows<u32>>(self, _: S) {
+    fn run<S: Simd<u32>>(self, _: S) {
         let mut writer = bits::Writer::new(self.out);
         let (rows, rest) = self.numbers.as_chunks();
         for row in rows {

@@ -69,7 +69,7 @@ fn work_words([_, sy, _]: [usize; 3], [oz, ..]: Orders) -> usize {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::stage::rows::{Nothing, Portable, RowSink, Rows};
+    use crate::stage::rows::{Nothing, Portable, RowSink, Simd};
 
     /// Numbers followed by room for a row.
     pub fn padded<W: Word>(v: &[W]) -> Vec<W> {
@@ -87,7 +87,7 @@ pub mod tests {
     }
 
     impl Plane<u32> for &mut Vec<[u32; LANES]> {
-        fn put<S: Rows<u32>>(&mut self, s: S, _: usize, row: S::Row) {
+        fn put<S: Simd<u32>>(&mut self, s: S, _: usize, row: S::Row) {
             let mut words = [0; LANES];
             s.store(row, &mut words);
             self.push(words);

@@ -32,7 +32,7 @@ use relative::Relative;
 pub use uniform::{SPARE_BITS, Uniform, ZONES};
 use whole::Whole;
 
-use crate::stage::rows::{LANES, Portable, Rows, Task, mask_of};
+use crate::stage::rows::{LANES, Portable, Simd, WithSimd, mask_of};
 use crate::stage::word::Word;
 use crate::types::DType;
 
@@ -75,9 +75,9 @@ impl<W: Word> Quantiser<W> {
 
     /// Quantizes a row.
     #[inline(always)]
-    pub fn code<S: Rows<W>>(&self, s: S, words: S::Row) -> Coded<S::Row> {
+    pub fn code<S: Simd<W>>(&self, s: S, words: S::Row) -> Coded<S::Row> {
         match self {
-            Self::Uniform(uniform) => s.codes(uniform, words),
+            Self::Uniform(uniform) => s.quantize(uniform, words),
             _ => {
                 let mut lanes = lanes_of(s, words);
                 let are_coded = s.outlined(Lanes::<_, true> { quantiser: self, lanes: &mut lanes });
@@ -98,9 +98,9 @@ impl<W: Word> Quantiser<W> {
 
     /// The words of a row of codes.
     #[inline(always)]
-    pub fn value<S: Rows<W>>(&self, s: S, codes: S::Row) -> S::Row {
+    pub fn value<S: Simd<W>>(&self, s: S, codes: S::Row) -> S::Row {
         match self {
-            Self::Uniform(uniform) => s.values(uniform, codes),
+            Self::Uniform(uniform) => s.dequantize(uniform, codes),
             _ => {
                 let mut lanes = lanes_of(s, codes);
                 s.outlined(Lanes::<_, false> { quantiser: self, lanes: &mut lanes });
@@ -111,19 +111,19 @@ impl<W: Word> Quantiser<W> {
 }
 
 /// Quantizes a row of words (`CODES`), or turns codes into words, for the quantizers that are not
-/// part of [`Rows`]. Returns the lanes that have a code.
+/// part of [`Simd`]. Returns the lanes that have a code.
 struct Lanes<'a, W, const CODES: bool> {
     quantiser: &'a Quantiser<W>,
     lanes: &'a mut [W; LANES],
 }
 
-impl<W: Word, const CODES: bool> Task<W> for Lanes<'_, W, CODES> {
+impl<W: Word, const CODES: bool> WithSimd<W> for Lanes<'_, W, CODES> {
     type Output = u32;
 
     #[inline(always)]
-    fn run<S: Rows<W>>(self, _: S) -> u32 {
+    fn run<S: Simd<W>>(self, _: S) -> u32 {
         match self.quantiser {
-            Quantiser::Uniform(_) => unreachable!("part of `Rows`"),
+            Quantiser::Uniform(_) => unreachable!("part of `Simd`"),
             Quantiser::Whole(whole) if CODES => whole.codes(self.lanes),
             Quantiser::Whole(whole) => whole.values(self.lanes),
             Quantiser::Relative(relative) if CODES => return relative.codes(self.lanes),
@@ -135,7 +135,7 @@ impl<W: Word, const CODES: bool> Task<W> for Lanes<'_, W, CODES> {
 
 /// A row as an array.
 #[inline(always)]
-pub fn lanes_of<W: Word, S: Rows<W>>(s: S, row: S::Row) -> [W; LANES] {
+pub fn lanes_of<W: Word, S: Simd<W>>(s: S, row: S::Row) -> [W; LANES] {
     let mut lanes = [W::default(); LANES];
     s.store(row, &mut lanes);
     lanes

@@ -2,7 +2,7 @@ use super::uniform::narrow_half;
 use super::whole::Integers;
 use super::*;
 use crate::cpu::level::Level;
-use crate::stage::rows::{Portable, RowWord, Task, at_level};
+use crate::stage::rows::{Portable, SimdWord, WithSimd, dispatch};
 
 /// Quantizes rows of words and converts the codes back.
 struct There<'a, W> {
@@ -18,10 +18,10 @@ struct Seen<W> {
     values: Vec<W>,
 }
 
-impl<W: Word> Task<W> for There<'_, W> {
+impl<W: Word> WithSimd<W> for There<'_, W> {
     type Output = Seen<W>;
 
-    fn run<S: Rows<W>>(self, s: S) -> Seen<W> {
+    fn run<S: Simd<W>>(self, s: S) -> Seen<W> {
         let n = self.words.len();
         let mut seen = Seen {
             codes: vec![W::default(); n],
@@ -41,10 +41,10 @@ impl<W: Word> Task<W> for There<'_, W> {
 }
 
 /// The results for words, which must be the same on every level.
-fn see<W: RowWord + std::fmt::Debug>(quantiser: &Quantiser<W>, words: &[W]) -> Seen<W> {
+fn see<W: SimdWord + std::fmt::Debug>(quantiser: &Quantiser<W>, words: &[W]) -> Seen<W> {
     let seen = There { quantiser, words }.run(Portable);
     for level in Level::all() {
-        assert!(at_level(level, There { quantiser, words }) == seen, "{level:?} {quantiser:?}");
+        assert!(dispatch(level, There { quantiser, words }) == seen, "{level:?} {quantiser:?}");
     }
     seen
 }
@@ -128,7 +128,7 @@ fn words_of<W: Word>(dtype: DType, bound: f64, n: u64) -> Vec<W> {
 }
 
 /// Checks that values are within the bound and have the same codes again.
-fn keeps_its_bound<W: RowWord + std::fmt::Debug>(dtype: DType, bound: f64, words: &[W]) -> usize {
+fn keeps_its_bound<W: SimdWord + std::fmt::Debug>(dtype: DType, bound: f64, words: &[W]) -> usize {
     let Some(quantiser) = Quantiser::absolute(dtype, bound) else { return 0 };
     let seen = see(&quantiser, words);
     let again = see(&quantiser, &seen.values);
@@ -297,7 +297,7 @@ fn relative_bounds_are_kept() {
 }
 
 /// Like [`keeps_its_bound`], for bounds relative to each element.
-fn keeps_its_relative_bound<W: RowWord + std::fmt::Debug>(dtype: DType, bound: f64) {
+fn keeps_its_relative_bound<W: SimdWord + std::fmt::Debug>(dtype: DType, bound: f64) {
     let quantiser = Quantiser::relative(dtype, bound).unwrap();
     let (fraction_bits, bits) = Float::of(dtype).unwrap().bits();
     let words = words_of::<W>(dtype, 1e-3, 20);
@@ -332,7 +332,7 @@ fn keeps_its_relative_bound<W: RowWord + std::fmt::Debug>(dtype: DType, bound: f
 }
 
 /// Checks the codes and values of integers against the definition.
-fn whole_numbers_are_the_defined_ones<W: RowWord + std::fmt::Debug>(dtype: DType, bound: u64) {
+fn whole_numbers_are_the_defined_ones<W: SimdWord + std::fmt::Debug>(dtype: DType, bound: u64) {
     let integers = Integers::of(dtype);
     let quantiser = Quantiser::<W>::absolute(dtype, bound as f64).unwrap();
     let bound = i128::from(bound as f64 as u64).min(integers.most);

@@ -9,7 +9,7 @@ use crate::codec::lorenzo::max::predict::{LANES, LOOKBACK, N, Predictor, Values}
 use crate::codec::lorenzo::max::residual::{self, Around, Coded, Models};
 use crate::stage::entropy::model::Model;
 use crate::stage::entropy::range::Coder;
-use crate::stage::rows::Rows;
+use crate::stage::rows::Simd;
 use crate::stage::word::Word;
 
 /// The models and buffers for coding numbers.
@@ -72,7 +72,7 @@ pub fn code_words<W: Word, C: Coder>(coder: &mut C, words: &mut [W]) {
 /// Codes the numbers of a block, until the coder fails. Returns how often each prediction was used.
 /// Masked elements get an arbitrary number.
 #[inline(always)]
-pub fn code_numbers<W: Word, S: Rows<W>, C: Coder, D: Domain>(
+pub fn code_numbers<W: Word, S: Simd<W>, C: Coder, D: Domain>(
     (s, coder): (S, &mut C),
     domain: &D,
     memory: &mut Memory,

@@ -31,7 +31,7 @@ use crate::stage::element::Element;
 use crate::stage::entropy::model::Model;
 use crate::stage::entropy::range::{Coder, Decoder, Encoder};
 use crate::stage::predict::Orders;
-use crate::stage::rows::{LANES, RowWord, Rows};
+use crate::stage::rows::{LANES, Simd, SimdWord};
 use crate::stage::word::Word;
 use body::{Memory, code_mask, code_numbers, code_words};
 use choose::Part;
@@ -111,7 +111,7 @@ impl<W: Word> Work<W> {
 
     /// Codes numbers of a block from `start` on, which have a shape of their own.
     #[inline(always)]
-    fn code<S: Rows<W>, C: Coder>(
+    fn code<S: Simd<W>, C: Coder>(
         &mut self,
         s: S,
         coder: &mut C,
@@ -148,7 +148,7 @@ fn lag_of(shape: [usize; 3], period: u32) -> usize {
     step.saturating_mul(period as usize)
 }
 
-impl<W: RowWord> BlockCoder<W> for Max {
+impl<W: SimdWord> BlockCoder<W> for Max {
     const NAME: &'static str = "lorenzo";
     type Work = Kept<Work<W>>;
 
@@ -182,7 +182,7 @@ impl<W: RowWord> BlockCoder<W> for Max {
     }
 
     #[inline(always)]
-    fn encode<S: Rows<W>>(
+    fn encode<S: Simd<W>>(
         &self,
         s: S,
         work: &mut Kept<Work<W>>,
@@ -222,7 +222,7 @@ impl<W: RowWord> BlockCoder<W> for Max {
     }
 
     #[inline(always)]
-    fn decode<S: Rows<W>>(
+    fn decode<S: Simd<W>>(
         &self,
         s: S,
         work: &mut Kept<Work<W>>,
@@ -272,7 +272,7 @@ impl<W: RowWord> BlockCoder<W> for Max {
 
 /// Codes a whole block.
 #[inline(always)]
-fn code<W: Word, S: Rows<W>, C: Coder>(
+fn code<W: Word, S: Simd<W>, C: Coder>(
     s: S,
     work: &mut Work<W>,
     coder: &mut C,

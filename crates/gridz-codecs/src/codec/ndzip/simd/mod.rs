@@ -59,17 +59,17 @@ trait Lanes<W: FloatWord> {
     unsafe fn load(from: *const u8) -> Self::Vector;
     /// Writes a vector.
     unsafe fn store(vector: Self::Vector, to: *mut u8);
-    unsafe fn plus(a: Self::Vector, b: Self::Vector) -> Self::Vector;
-    unsafe fn minus(a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    unsafe fn add(a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    unsafe fn sub(a: Self::Vector, b: Self::Vector) -> Self::Vector;
     unsafe fn rotated_left(v: Self::Vector) -> Self::Vector;
     unsafe fn rotated_right(v: Self::Vector) -> Self::Vector;
     /// Inverts all bits but the top one where that is set.
     unsafe fn fold_signs(v: Self::Vector) -> Self::Vector;
     /// The predecessor of every word. The predecessor of the first word is the last word of
     /// `before`.
-    unsafe fn predecessors(v: Self::Vector, before: Self::Vector) -> Self::Vector;
+    unsafe fn shift_in(v: Self::Vector, before: Self::Vector) -> Self::Vector;
     /// Prefix sums within every vector.
-    unsafe fn running_sums(groups: &mut [Self::Group]);
+    unsafe fn prefix_sum(groups: &mut [Self::Group]);
     /// The last word, in all lanes.
     unsafe fn last(v: Self::Vector) -> Self::Vector;
     /// The transpose of the group's bit matrix; its own inverse.

@@ -32,7 +32,7 @@ use crate::stage::entropy::rans::{Decoder, Encoder, put_words};
 use crate::stage::entropy::{steps, tables};
 use crate::stage::exceptions::{ALIGNMENT, place, take};
 use crate::stage::missing::MissingWords;
-use crate::stage::rows::{LANES, Rows, first_lanes, mask_of};
+use crate::stage::rows::{LANES, Simd, first_lanes, mask_of};
 use crate::stage::word::Word;
 use scan::{CONTEXTS, Cells, Coder, HOLE_SIZE, MAX_SIZE, Step, scan};
 pub use view::View;
@@ -134,7 +134,7 @@ struct Numbers<W> {
 /// Quantizes words, each minus `first`. Returns `None` if too many elements would have to be stored
 /// exactly. Buffers are padded by a row.
 #[inline(always)]
-fn quantise<W: Word, S: Rows<W>>(
+fn quantise<W: Word, S: Simd<W>>(
     s: S,
     coding: &Coding<W>,
     missing: Option<&MissingWords<W>>,
@@ -149,7 +149,7 @@ fn quantise<W: Word, S: Rows<W>>(
     kinds.fill(CODED);
     let (mut n_uncoded, mut n_others) = (0, 0);
     for at in (0..n).step_by(LANES) {
-        let row = s.plus(s.load(&words[at..]), first_row);
+        let row = s.add(s.load(&words[at..]), first_row);
         let coded = code_row(s, &quantiser, row, missing);
         s.store(coded.codes, &mut codes[at..]);
         let exact = first_lanes(n - at) & !(coded.are_coded & coded.are_within);
@@ -182,7 +182,7 @@ fn quantise<W: Word, S: Rows<W>>(
     }
     let base = s.splat(before);
     for at in (0..n).step_by(LANES) {
-        s.store(s.minus(s.load(&codes[at..]), base), &mut codes[at..]);
+        s.store(s.sub(s.load(&codes[at..]), base), &mut codes[at..]);
     }
     Some(Numbers { base: before, hole: hole.map(|hole| hole.plus(first)), n_others })
 }
@@ -190,7 +190,7 @@ fn quantise<W: Word, S: Rows<W>>(
 /// Encodes the block of this shape to the start of `out`, which has room for any block. Returns the
 /// bytes of the result, a multiple of `unit`.
 #[inline(always)]
-pub fn encode<W: Word, S: Rows<W>>(
+pub fn encode<W: Word, S: Simd<W>>(
     s: S,
     work: &mut Work<W>,
     coding: &Coding<W>,
@@ -298,7 +298,7 @@ impl<W: Word> Finding<'_, W> {
     }
 }
 
-impl<W: Word, S: Rows<W>> Coder<W, S> for Finding<'_, W> {
+impl<W: Word, S: Simd<W>> Coder<W, S> for Finding<'_, W> {
     #[inline(always)]
     fn code(&mut self, s: S, step: &Step<S::Row>) -> (S::Row, S::Row) {
         let word = |n: u32| s.splat(W::from_u64(n.into()));
@@ -306,10 +306,10 @@ impl<W: Word, S: Rows<W>> Coder<W, S> for Finding<'_, W> {
         let values: [W; LANES] = std::array::from_fn(|lane| self.values[step.places[lane] as usize]);
         let (holes, others) = (self.lanes_of(step, IS_HOLE), self.lanes_of(step, IS_OTHER));
         let numbers = s.select(holes | others, step.predicted, s.load(&values));
-        let left = s.minus(numbers, step.predicted);
-        let left = s.minus(s.xor(left, step.signs), step.signs);
+        let left = s.sub(numbers, step.predicted);
+        let left = s.sub(s.xor(left, step.signs), step.signs);
         let (size, folded) = folded(s, left);
-        let mut symbol = s.plus(steps::symbols(s, folded), word(ZERO.into()));
+        let mut symbol = s.add(steps::symbols(s, folded), word(ZERO.into()));
         if holes | others != 0 {
             symbol = s.select(holes, word(HOLE.into()), s.select(others, word(OTHER.into()), symbol));
         }
@@ -326,16 +326,16 @@ impl<W: Word, S: Rows<W>> Coder<W, S> for Finding<'_, W> {
 
 /// The magnitudes of residuals, and the residuals as unsigned numbers: 0, -1, 1, -2, …
 #[inline(always)]
-fn folded<W: Word, S: Rows<W>>(s: S, left: S::Row) -> (S::Row, S::Row) {
+fn folded<W: Word, S: Simd<W>>(s: S, left: S::Row) -> (S::Row, S::Row) {
     let sign = s.shift_right_signed(left, W::BITS - 1);
-    let size = s.minus(s.xor(left, sign), sign);
+    let size = s.sub(s.xor(left, sign), sign);
     (at_most_max(s, size), s.xor(s.shift_left(left, 1), sign))
 }
 
 #[inline(always)]
-fn at_most_max<W: Word, S: Rows<W>>(s: S, size: S::Row) -> S::Row {
+fn at_most_max<W: Word, S: Simd<W>>(s: S, size: S::Row) -> S::Row {
     let max = W::from_u64(MAX_SIZE.into());
-    s.select(s.larger(size, max), s.splat(max), size)
+    s.select(s.gt_mask(size, max), s.splat(max), size)
 }
 
 /// Writes the symbols of a time step, and their tails, before those of all later steps.
@@ -358,7 +358,7 @@ fn write_step<W: Word>(
 /// # Errors
 /// `Corrupt`, or `UnsupportedFormat` for blocks that only a later version can have written.
 #[inline(always)]
-pub fn decode<W: Word, S: Rows<W>>(
+pub fn decode<W: Word, S: Simd<W>>(
     s: S,
     work: &mut Work<W>,
     coding: &Coding<W>,
@@ -396,7 +396,7 @@ pub fn decode<W: Word, S: Rows<W>>(
 
     let (finish, base) = (Values(quantiser), s.splat(front.base));
     for at in (0..n).step_by(LANES) {
-        s.store(finish.words(s, s.plus(s.load(&codes[at..]), base)), &mut words[at..]);
+        s.store(finish.words(s, s.add(s.load(&codes[at..]), base)), &mut words[at..]);
     }
     if front.n_holes > 0 {
         for (word, _) in words.iter_mut().zip(kinds.iter()).filter(|&(_, &kind)| kind == IS_HOLE) {
@@ -461,14 +461,14 @@ struct Reading<'a, W> {
     is_sound: bool,
 }
 
-impl<W: Word, S: Rows<W>> Coder<W, S> for Reading<'_, W> {
+impl<W: Word, S: Simd<W>> Coder<W, S> for Reading<'_, W> {
     #[inline(always)]
     fn code(&mut self, s: S, step: &Step<S::Row>) -> (S::Row, S::Row) {
         let mut contexts = [W::ZERO; LANES];
         s.store(s.shift_left(step.contexts, LOG2_TOTAL), &mut contexts);
         let symbols =
             self.decoder.symbols(self.slots, &contexts.map(|context| context.to_u64() as u32), step.lanes);
-        let exceptions = step.lanes & !s.larger_bytes(&symbols, ZERO - 1);
+        let exceptions = step.lanes & !s.gt_mask_bytes(&symbols, ZERO - 1);
         let mut of_numbers = [0; LANES];
         for lane in 0..LANES {
             let takes_part = step.lanes >> lane & 1 != 0;
@@ -482,11 +482,11 @@ impl<W: Word, S: Rows<W>> Coder<W, S> for Reading<'_, W> {
             }
         };
         // Exceptions have no residual.
-        let folded = s.keep(!exceptions, s.load(&numbers));
-        let sign = s.minus(s.splat(W::ZERO), s.and(folded, s.splat(W::from_u64(1))));
+        let folded = s.select_or_zero(!exceptions, s.load(&numbers));
+        let sign = s.sub(s.splat(W::ZERO), s.and(folded, s.splat(W::from_u64(1))));
         let left = s.xor(s.shift_right(folded, 1), sign);
-        let mut size = at_most_max(s, s.minus(s.xor(left, sign), sign));
-        let row = s.plus(step.predicted, s.minus(s.xor(left, step.signs), step.signs));
+        let mut size = at_most_max(s, s.sub(s.xor(left, sign), sign));
+        let row = s.add(step.predicted, s.sub(s.xor(left, step.signs), step.signs));
         s.store(row, &mut numbers);
         for (lane, &number) in numbers.iter().enumerate() {
             if step.lanes >> lane & 1 != 0 {

@@ -5,7 +5,7 @@ use crate::cpu::level::Level;
 use crate::stage::blocks::layout::Form;
 use crate::stage::missing::MissingWords;
 use crate::stage::quantise::{self, Quantiser};
-use crate::stage::rows::{RowWord, Task, at_level};
+use crate::stage::rows::{SimdWord, WithSimd, dispatch};
 use crate::types::{DType, Shape};
 
 const UNIT: usize = 4;
@@ -20,27 +20,27 @@ struct Case<W: Word> {
 struct Encode<'a, W: Word>(&'a Case<W>, &'a mut Work<W>, &'a mut [u8]);
 struct Decode<'a, W: Word>(&'a Case<W>, &'a mut Work<W>, &'a [u8], &'a mut [u8]);
 
-impl<W: Word> Task<W> for Encode<'_, W> {
+impl<W: Word> WithSimd<W> for Encode<'_, W> {
     type Output = usize;
 
-    fn run<S: Rows<W>>(self, s: S) -> usize {
+    fn run<S: Simd<W>>(self, s: S) -> usize {
         let Self(Case { shape, elements, coding }, work, out) = self;
         let source = Source { bytes: elements, next: elements, row: shape[2], plane: shape[1] * shape[2], part: 0 };
         encode(s, work, coding, UNIT, &source, *shape, out)
     }
 }
 
-impl<W: Word> Task<W> for Decode<'_, W> {
+impl<W: Word> WithSimd<W> for Decode<'_, W> {
     type Output = Result<()>;
 
-    fn run<S: Rows<W>>(self, s: S) -> Result<()> {
+    fn run<S: Simd<W>>(self, s: S) -> Result<()> {
         let Self(Case { shape, coding, .. }, work, bytes, out) = self;
         let mut target = Target { bands: &mut [out], plane: Some(shape[1] * shape[2]), offset: 0, row: shape[2] };
         decode(s, work, coding, UNIT, *shape, bytes, &mut target)
     }
 }
 
-impl<W: RowWord> Case<W> {
+impl<W: SimdWord> Case<W> {
     fn new(dtype: DType, shape: [usize; 3], bound: f64, fill: Option<W>, word: impl Fn(usize) -> W) -> Self {
         let element = Element::of(dtype).unwrap();
         let words: Vec<W> = (0..shape.iter().product()).map(word).collect();
@@ -93,11 +93,11 @@ impl<W: RowWord> Case<W> {
         let mut first: Option<Vec<u8>> = None;
         for level in Level::all() {
             let mut out = vec![0xa5; layout.block_bound(self.elements.len() / self.coding.element.bytes)];
-            let n_bytes = at_level(level, Encode(self, &mut Work::new(&layout, true, level).unwrap(), &mut out));
+            let n_bytes = dispatch(level, Encode(self, &mut Work::new(&layout, true, level).unwrap(), &mut out));
             out.truncate(n_bytes);
             assert!(first.as_ref().is_none_or(|first| *first == out), "{level:?}");
             let mut back = vec![0x5a; self.elements.len()];
-            at_level(level, Decode(self, &mut Work::new(&layout, false, level).unwrap(), &out, &mut back)).unwrap();
+            dispatch(level, Decode(self, &mut Work::new(&layout, false, level).unwrap(), &out, &mut back)).unwrap();
             let header = out.first_chunk().map_or(CONST, |&header| u16::from_le_bytes(header));
             let mut elements = self.elements.chunks_exact(self.coding.element.bytes);
             let first_element = elements.next();
@@ -121,9 +121,9 @@ impl<W: RowWord> Case<W> {
             let mut other = bytes.to_vec();
             let at = if i < 60 { i * 5 % other.len() } else { i * 7919 % other.len() };
             other[at] = other[at].wrapping_add([1, 0x80, 0x7f, 0xff][i % 4]);
-            let _ = at_level(Level::best(), Decode(self, &mut work, &other, &mut back));
+            let _ = dispatch(Level::best(), Decode(self, &mut work, &other, &mut back));
             other.truncate(at / UNIT * UNIT);
-            let _ = at_level(Level::best(), Decode(self, &mut work, &other, &mut back));
+            let _ = dispatch(Level::best(), Decode(self, &mut work, &other, &mut back));
         }
     }
 }

@@ -39,14 +39,14 @@ use crate::settings::CpuLevel;
 pub const GROUP: usize = 256;
 
 /// Work that is compiled for each level.
-pub trait Task {
+pub trait ZfpKernel {
     type Output;
     /// Runs the task. It must be inlined, with everything that should use the level's instructions.
     fn run(self) -> Self::Output;
 }
 
 /// Runs a task with the instructions of a level.
-pub fn at_level<T: Task>(level: Level, task: T) -> T::Output {
+pub fn run_zfp_kernel<T: ZfpKernel>(level: Level, task: T) -> T::Output {
     match level.kind() {
         #[cfg(target_arch = "x86_64")]
         CpuLevel::Avx2 => simd::with_avx2(level, task),
@@ -112,11 +112,11 @@ impl<T: Value> Encode<'_, '_, T> {
             // that takes a quarter longer.
             return simd::with_avx2(level, self);
         }
-        at_level(level, self)
+        run_zfp_kernel(level, self)
     }
 }
 
-impl<T: Value> Task for Encode<'_, '_, T> {
+impl<T: Value> ZfpKernel for Encode<'_, '_, T> {
     type Output = u32;
     #[inline(always)]
     fn run(self) -> u32 {
@@ -148,7 +148,7 @@ impl<T: Value, const S: usize> Decode<'_, T, S> {
         // The sequences are decoded one after the other, so the same code handles any number of
         // them.
         let Self { rank, numbers, bytes, at, blocks } = self;
-        at_level(level, DecodeInTurn { rank, numbers, bytes, at, blocks });
+        run_zfp_kernel(level, DecodeInTurn { rank, numbers, bytes, at, blocks });
     }
 }
 
@@ -161,7 +161,7 @@ struct DecodeInTurn<'a, T> {
     blocks: &'a mut [T],
 }
 
-impl<T: Value> Task for DecodeInTurn<'_, T> {
+impl<T: Value> ZfpKernel for DecodeInTurn<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {

@@ -5,7 +5,7 @@
 use std::arch::x86_64::*;
 
 use super::{Token, each, rows};
-use crate::stage::rows::{LANES, LENGTHS, Rows, Task};
+use crate::stage::rows::{LANES, LENGTHS, Simd, WithSimd};
 
 /// Proof that the CPU has the instructions of the level.
 #[derive(Clone, Copy)]
@@ -162,27 +162,27 @@ macro_rules! level {
         $sll:ident, $srl:ident, $sra:ident, $min:ident, $max:ident, $lzcnt:ident, $cmpgt:ident, $movemask:ident,
         $cast:ident, $bits:ident, $sllv:ident, $srlv:ident, $group_zeros:ident
     ) => {
-        impl Rows<$word> for Avx2 {
+        impl Simd<$word> for Avx2 {
             type Row = [__m256i; $n];
             type Sum = __m256i;
 
             #[inline(always)]
-            fn outlined<T: Task<$word>>(self, task: T) -> T::Output {
+            fn outlined<T: WithSimd<$word>>(self, task: T) -> T::Output {
                 // SAFETY: the token is proof of the instructions.
                 unsafe { super::with_avx2(task) }
             }
 
             rows! { $word, __m256i, $n, $bytes, _mm256_loadu_si256, _mm256_storeu_si256 }
             each! { splat(word: $word) [__m256i; $n] = $set1(word as _) }
-            each! { plus(a, b) = $add(a, b) }
-            each! { minus(a, b) = $sub(a, b) }
+            each! { add(a, b) = $add(a, b) }
+            each! { sub(a, b) = $sub(a, b) }
             each! { and(a, b) = _mm256_and_si256(a, b) }
             each! { or(a, b) = _mm256_or_si256(a, b) }
             each! { xor(a, b) = _mm256_xor_si256(a, b) }
             each! { min_signed(a, b) = $min(a, b) }
             each! { max_signed(a, b) = $max(a, b) }
-            each! { times(a; factor: $word) = $mul(a, $set1(factor as _)) }
-            each! { products(a, b) = $mul(a, b) }
+            each! { mul_scalar(a; factor: $word) = $mul(a, $set1(factor as _)) }
+            each! { mul(a, b) = $mul(a, b) }
             each! { shift_left(a; n: u32) = $sll(a, count(n)) }
             each! { shift_right(a; n: u32) = $srl(a, count(n)) }
             each! { shift_right_signed(a; n: u32) = $sra(a, n) }
@@ -196,10 +196,10 @@ macro_rules! level {
                 unsafe { _mm256_setzero_si256() }
             }
             #[inline(always)]
-            fn plus_leading_zeros(self, mut sum: Self::Sum, mask: u32, a: Self::Row) -> Self::Sum {
-                let mut zeros = Rows::<$word>::leading_zeros(self, a);
+            fn add_leading_zeros(self, mut sum: Self::Sum, mask: u32, a: Self::Row) -> Self::Sum {
+                let mut zeros = Simd::<$word>::leading_zeros(self, a);
                 if mask != u32::MAX {
-                    zeros = Rows::<$word>::keep(self, mask, zeros);
+                    zeros = Simd::<$word>::select_or_zero(self, mask, zeros);
                 }
                 for zeros in zeros {
                     // SAFETY: the token is proof of the instructions.
@@ -219,7 +219,7 @@ macro_rules! level {
                     let mut zeros = [0 as $word; $lanes];
                     // SAFETY: the token is proof of the instructions; there are as many words as a register has.
                     unsafe {
-                        let row = Rows::<$word>::load(self, &numbers[k * LANES..]);
+                        let row = Simd::<$word>::load(self, &numbers[k * LANES..]);
                         _mm256_storeu_si256(zeros.as_mut_ptr().cast(), $group_zeros(row));
                     }
                     let mut i = 0;
@@ -242,7 +242,7 @@ macro_rules! level {
                 total
             }
             #[inline(always)]
-            fn larger(self, a: Self::Row, limit: $word) -> u32 {
+            fn gt_mask(self, a: Self::Row, limit: $word) -> u32 {
                 let mut mask = 0;
                 for i in 0..$n {
                     // SAFETY: the token is proof of the instructions.
@@ -257,7 +257,7 @@ macro_rules! level {
                 mask
             }
             #[inline(always)]
-            fn keep(self, mask: u32, mut a: Self::Row) -> Self::Row {
+            fn select_or_zero(self, mask: u32, mut a: Self::Row) -> Self::Row {
                 for i in 0..$n {
                     // SAFETY: the token is proof of the instructions.
                     unsafe {
@@ -275,7 +275,7 @@ macro_rules! level {
                 a
             }
             #[inline(always)]
-            fn predecessors(self, a: Self::Row, before: Self::Row) -> Self::Row {
+            fn shift_in(self, a: Self::Row, before: Self::Row) -> Self::Row {
                 let mut row = a;
                 for i in 0..$n {
                     let before = if i == 0 { before[$n - 1] } else { a[i - 1] };
@@ -287,7 +287,7 @@ macro_rules! level {
                 row
             }
             #[inline(always)]
-            fn running_sums(self, mut a: Self::Row) -> Self::Row {
+            fn prefix_sum(self, mut a: Self::Row) -> Self::Row {
                 // SAFETY: the token is proof of the instructions.
                 unsafe {
                     let zero = _mm256_setzero_si256();

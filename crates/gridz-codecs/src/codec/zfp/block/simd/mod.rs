@@ -21,7 +21,7 @@ use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use super::bits::{BitReader, Room};
 use super::scalar::{Form, lossy_planes};
 use super::value::{Scalar, exponent_of};
-use super::{Decode, Encode, GROUP, Task};
+use super::{Decode, Encode, GROUP, ZfpKernel};
 use crate::codec::zfp::numbers::Numbers;
 use crate::cpu::level::{Level, features};
 use crate::settings::CpuLevel;
@@ -387,7 +387,7 @@ unsafe fn decode_blocks<T: Value, M: Machine<T>, const RANK: usize, const N: usi
 
 /// Runs a task with the instructions of AVX2.
 #[inline(always)]
-pub fn with_avx2<T: Task>(level: Level, task: T) -> T::Output {
+pub fn with_avx2<T: ZfpKernel>(level: Level, task: T) -> T::Output {
     assert!(level.kind() >= CpuLevel::Avx2);
     // SAFETY: a `Level` is proof that the CPU has its instructions.
     unsafe { avx2_level::run(task) }
@@ -395,7 +395,7 @@ pub fn with_avx2<T: Task>(level: Level, task: T) -> T::Output {
 
 /// Runs a task with the instructions of AVX-512.
 #[inline(always)]
-pub fn with_avx512<T: Task>(level: Level, task: T) -> T::Output {
+pub fn with_avx512<T: ZfpKernel>(level: Level, task: T) -> T::Output {
     assert!(level.kind() >= CpuLevel::Avx512);
     // SAFETY: a `Level` is proof that the CPU has its instructions.
     unsafe { avx512_level::run(task) }
@@ -454,7 +454,7 @@ impl Value for i64 {
 macro_rules! run {
     ([$($feature:tt)*] $name:ident) => {
         #[target_feature($(enable = $feature),*)]
-        pub fn $name<T: Task>(task: T) -> T::Output {
+        pub fn $name<T: ZfpKernel>(task: T) -> T::Output {
             task.run()
         }
     };
@@ -471,7 +471,7 @@ macro_rules! level {
             use super::*;
 
             #[target_feature($(enable = $feature),*)]
-            pub fn run<T: Task>(task: T) -> T::Output {
+            pub fn run<T: ZfpKernel>(task: T) -> T::Output {
                 task.run()
             }
 
