@@ -6,8 +6,8 @@
 //! and from the GPU are included. Options apply to the files after them. Prints medians of 9 rounds,
 //! or of 99 for files of up to 16 MiB, in GB/s (1e9 raw bytes a second) and ratios to memcpy.
 
-#[path = "shared/kept.rs"]
-mod kept;
+#[path = "shared/bounds.rs"]
+mod bounds;
 
 use std::time::Instant;
 
@@ -77,7 +77,7 @@ fn measure(
         let begin = Instant::now();
         gridz::decompress(&frame[..n_bytes], gridz::Part::All, &mut back, Verify::Checksum, &context)?;
         decompress.push(begin.elapsed().as_secs_f64());
-        kept::check(&array, &raw, &back, &spec).map_err(|error| format!("{file}: {error}"))?;
+        bounds::check(&array, &raw, &back, &spec).map_err(|error| format!("{file}: {error}"))?;
         let begin = Instant::now();
         back.copy_from_slice(std::hint::black_box(&raw));
         std::hint::black_box(&mut back);

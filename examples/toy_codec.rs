@@ -3,7 +3,7 @@
 //!
 //! The payload is a list of pairs: the length of a run minus one, and the byte that it repeats.
 
-use gridz_codecs::codec::{Codec, Decision, Encoded, Job, Kept, Params, Plan, Terms};
+use gridz_codecs::codec::{Codec, CodecState, Decision, EncodeParams, Encoded, Job, Params, Plan};
 use gridz_codecs::cpu::level::Level;
 use gridz_codecs::cpu::pool::Pool;
 use gridz_codecs::error::{Error, Result, try_vec};
@@ -26,15 +26,15 @@ impl Codec for Runs {
     }
 
     /// Decides from type and extents. `Decision::Store` and `Decision::Refuse` are the other answers.
-    fn plan(&self, array: &Array, _terms: &Terms) -> Decision {
+    fn plan(&self, array: &Array, _encode_params: &EncodeParams) -> Decision {
         let bound = 2 * array.n_bytes();
-        Decision::Take(Plan { fold: Fold::Merge, params: Params::NONE, bound, layout: Kept::new(Layout) })
+        Decision::Take(Plan { fold: Fold::Merge, params: Params::NONE, bound, layout: CodecState::new(Layout) })
     }
 
     /// Reads the codec's parameters in the frame header. They may be damaged.
-    fn layout(&self, _dtype: DType, _shape: &Shape, params: &[u8]) -> Result<Kept> {
+    fn layout(&self, _dtype: DType, _shape: &Shape, params: &[u8]) -> Result<CodecState> {
         match params {
-            [] => Ok(Kept::new(Layout)),
+            [] => Ok(CodecState::new(Layout)),
             _ => Err(Error::corrupt("a payload of runs has no parameters")),
         }
     }
@@ -99,7 +99,9 @@ pub fn main() -> Result<()> {
     let array = Array::new(DType::U16, ByteOrder::Little, shape)?;
     let raw: Vec<u8> = (0..64 * 64u16).flat_map(|i| (i / 1000).to_le_bytes()).collect();
 
-    let Decision::Take(plan) = Runs.plan(&array, &Terms::lossless(0)) else { unreachable!("it takes all arrays") };
+    let Decision::Take(plan) = Runs.plan(&array, &EncodeParams::lossless(0)) else {
+        unreachable!("it takes all arrays")
+    };
     let pool = Pool::new(1);
     let job =
         Job { dtype: array.dtype(), shape, layout: &plan.layout, pool: &pool, level: Level::best(), verify: true };

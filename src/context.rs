@@ -2,9 +2,9 @@
 
 use crate::backend;
 use crate::memory::{self, Destination, Source};
-use gridz_codecs::cpu::kept;
 use gridz_codecs::cpu::level::Level;
 use gridz_codecs::cpu::pool::Pool;
+use gridz_codecs::cpu::thread_cache;
 use gridz_codecs::error::{Error, ErrorKind, Result, try_vec};
 use gridz_codecs::settings::{self, Backend, CpuLevel, Gpus, Settings};
 use gridz_cuda::{self, Device};
@@ -31,8 +31,8 @@ pub fn check_backend() -> Result<()> {
 /// Frees memory that is kept for later calls: GPU memory, the calling thread's memory, and the memory of each worker thread
 /// once the thread is idle.
 pub fn release_caches() {
-    kept::release();
-    Pool::when_idle(kept::release);
+    thread_cache::release();
+    Pool::when_idle(thread_cache::release);
     gridz_cuda::release_caches();
 }
 

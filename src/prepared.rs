@@ -3,7 +3,7 @@
 use crate::frame::{self, FRAME_ALIGNMENT, stored_bytes};
 use gridz_codecs::codec::registry::{self, Entry};
 use gridz_codecs::codec::request::Request;
-use gridz_codecs::codec::{Decision, Kept, Params, Plan};
+use gridz_codecs::codec::{CodecState, Decision, Params, Plan};
 use gridz_codecs::error::{Error, ErrorKind, Result};
 use gridz_codecs::format::fold::Fold;
 use gridz_codecs::format::header::{FORMAT_VERSION, Header, header_bytes};
@@ -21,7 +21,7 @@ pub struct Prepared {
     /// The extents as the codec sees them.
     pub(super) shape: Shape,
     /// The codec's layout.
-    pub(super) layout: Kept,
+    pub(super) layout: CodecState,
     /// Most bytes of a frame while it is being made, rounded up to a multiple of [`FRAME_ALIGNMENT`]: what a kernel
     /// needs as destination.
     bound: u64,
@@ -33,7 +33,7 @@ impl Prepared {
     /// # Errors
     /// `InvalidArgument` if so many bytes cannot be addressed; what the codec refuses.
     pub fn new(array: &Array, request: &Request) -> Result<Self> {
-        let prepared = match request.entry.codec.plan(array, &request.terms) {
+        let prepared = match request.entry.codec.plan(array, &request.encode_params) {
             Decision::Take(plan) => Self::planned(array, request.entry, &plan),
             Decision::Store => Self::stored(array),
             Decision::Refuse(error) => return Err(error),

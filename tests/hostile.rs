@@ -653,7 +653,7 @@ fn cd_values_of_any_kind() {
         }
         match Values::parse(&words) {
             Ok(Values::User(_)) => {
-                // Without a value, or with a value, a level and extras.
+                // Without a value, or with a value, a level and codec parameters.
                 let has_value = words.len() >= 4 && words[1] != 0;
                 assert!(has_value || matches!(words[..], [] | [_] | [_, 0] | [_, 0, _]), "seed {seed}: {words:?}");
                 n_users += 1;

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 
 use gridz::{Array, ByteOrder, Context, DType, Error, Mode, Result, Shape};
 use gridz_codecs::codec::registry::{CODECS, Entry};
-use gridz_codecs::codec::{Decision, Encoded, Job, Plan, Terms};
+use gridz_codecs::codec::{Decision, EncodeParams, Encoded, Job, Plan};
 use gridz_codecs::cpu::level::Level;
 use gridz_codecs::cpu::pool::Pool;
 use gridz_codecs::format::checksum::Sums;
@@ -92,11 +92,17 @@ struct Case {
 
 impl Case {
     /// `None` if the codec does not support such arrays.
-    fn new(entry: &'static Entry, terms: Terms, dtype: DType, extents: &[u64], what: &str) -> Option<Self> {
+    fn new(
+        entry: &'static Entry,
+        encode_params: EncodeParams,
+        dtype: DType,
+        extents: &[u64],
+        what: &str,
+    ) -> Option<Self> {
         let array = Array::new(dtype, ByteOrder::Little, Shape::new(extents).unwrap()).unwrap();
-        let Decision::Take(plan) = entry.codec.plan(&array, &terms) else { return None };
+        let Decision::Take(plan) = entry.codec.plan(&array, &encode_params) else { return None };
         let shape = plan.fold.apply(array.shape(), entry.codec.max_rank());
-        let Terms { mode, value, level, .. } = terms;
+        let EncodeParams { mode, value, level, .. } = encode_params;
         let is_lossless = mode == Mode::Lossless;
         let what = format!("{} {mode:?} {value} {level} {what} {} {extents:?}", entry.name, dtype.name());
         Some(Self { entry, dtype, shape, plan, is_lossless, what })
@@ -107,7 +113,7 @@ impl Case {
     fn all(dtype: DType, extents: &[u64], what: &str) -> Vec<Self> {
         let mut cases = Vec::new();
         for entry in CODECS {
-            for terms in entry.level_numbers().map(Terms::lossless) {
+            for encode_params in entry.level_numbers().map(EncodeParams::lossless) {
                 for &mode in entry.modes {
                     let values: &[_] = match mode {
                         Mode::Lossless | Mode::Expert => &[(0.0, None)],
@@ -117,15 +123,15 @@ impl Case {
                         _ => &[(1e-3, None)],
                     };
                     for &(value, fill) in values {
-                        let mut terms = terms;
-                        (terms.mode, terms.value) = (mode, value);
+                        let mut encode_params = encode_params;
+                        (encode_params.mode, encode_params.value) = (mode, value);
                         if let Some(fill) = fill {
-                            terms.missing.add(fill.parse().unwrap()).unwrap();
+                            encode_params.missing.add(fill.parse().unwrap()).unwrap();
                         }
-                        for (value, extra) in terms.extras.iter_mut().zip(entry.extras) {
-                            *value = extra.default;
+                        for (value, param) in encode_params.codec_params.iter_mut().zip(entry.codec_params) {
+                            *value = param.default;
                         }
-                        cases.extend(Self::new(entry, terms, dtype, extents, what));
+                        cases.extend(Self::new(entry, encode_params, dtype, extents, what));
                     }
                 }
             }
@@ -227,7 +233,8 @@ fn levels_that_this_cpu_has_not() {
 fn all_reference_vectors_by_every_level() {
     for vector in vectors("all_reference_vectors_by_every_level").unwrap_or_default() {
         let entry = CODECS.iter().find(|entry| entry.name == "ndzip").unwrap();
-        let case = Case::new(entry, Terms::lossless(0), vector.dtype, &vector.extents, &vector.name).unwrap();
+        let case =
+            Case::new(entry, EncodeParams::lossless(0), vector.dtype, &vector.extents, &vector.name).unwrap();
         for at in [At::Start, At::End] {
             assert_same_bytes(&case.check(&vector.raw, at).unwrap(), &vector.stream, &vector.name);
         }

@@ -16,7 +16,8 @@ use gridz_codecs::cpu::pool::Pool;
 /// The payload of an array, even if it is longer than the array, and the array that it decodes to.
 fn payload(array: &Array, request: &Request, raw: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let codec = find(request.codec()).unwrap().codec;
-    let Decision::Take(Plan { fold, layout, .. }) = codec.plan(array, &crate::common::terms(request)) else {
+    let Decision::Take(Plan { fold, layout, .. }) = codec.plan(array, &crate::common::encode_params(request))
+    else {
         panic!("{request} does not take {array:?}")
     };
     let (shape, pool) = (fold.apply(array.shape(), codec.max_rank()), Pool::new(1));

@@ -3,7 +3,7 @@
 
 use gridz::{Array, Result, Shape};
 use gridz_codecs::codec::registry::{self, Entry};
-use gridz_codecs::codec::{Job, Kept};
+use gridz_codecs::codec::{CodecState, Job};
 use gridz_codecs::cpu::level::Level;
 use gridz_codecs::cpu::pool::Pool;
 use gridz_codecs::format::checksum::Sums;
@@ -25,7 +25,7 @@ pub struct Decoder<'f> {
     pub entry: &'static Entry,
     pub array: Array,
     pub shape: Shape,
-    pub layout: Kept,
+    pub layout: CodecState,
     pub payload: &'f [u8],
 }
 

@@ -3,7 +3,7 @@
 
 use gridz::{Array, ByteOrder, DType, Shape};
 use gridz_codecs::codec::huffman::Huffman as Codec;
-use gridz_codecs::codec::{Codec as _, Decision, Job, Terms};
+use gridz_codecs::codec::{Codec as _, Decision, EncodeParams, Job};
 use gridz_codecs::cpu::level::Level;
 use gridz_codecs::cpu::pool::Pool;
 use proptest::prelude::*;
@@ -163,7 +163,7 @@ fn words(rows: &[Vec<usize>], codes: &[Vec<bool>]) -> Vec<u16> {
 fn payload(dtype: DType, raw: &[u8], level: Level) -> Vec<u8> {
     let n = raw.len() as u64 / u64::from(dtype.size().unwrap());
     let array = Array::new(dtype, ByteOrder::Little, Shape::new(&[n]).unwrap()).unwrap();
-    let Decision::Take(plan) = Codec.plan(&array, &Terms::lossless(0)) else { panic!("not planned") };
+    let Decision::Take(plan) = Codec.plan(&array, &EncodeParams::lossless(0)) else { panic!("not planned") };
     let pool = Pool::new(1);
     let job = Job { dtype, shape: *array.shape(), layout: &plan.layout, pool: &pool, level, verify: true };
     let mut payload = vec![0xee; plan.bound as usize];

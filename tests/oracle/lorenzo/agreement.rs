@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use gridz::{Array, ByteOrder, DType, Shape};
 use gridz_codecs::codec::lorenzo::Lorenzo as Codec;
-use gridz_codecs::codec::{Codec as _, Decision, Job, Terms};
+use gridz_codecs::codec::{Codec as _, Decision, EncodeParams, Job};
 use gridz_codecs::cpu::level::Level;
 use gridz_codecs::cpu::pool::Pool;
 use gridz_codecs::format::fold::Fold;
@@ -33,8 +33,8 @@ const DENSE: u8 = 13;
 /// The crate's payload with this L. If a level writes that L, the crate's own plan is used.
 fn payload(dtype: DType, extents: &[u64], raw: &[u8], log2: u8) -> Vec<u8> {
     let array = Array::new(dtype, ByteOrder::Little, Shape::new(extents).unwrap()).unwrap();
-    let terms = Terms::lossless(if log2 == FAST { 1 } else { 2 });
-    let Decision::Take(plan) = Codec.plan(&array, &terms) else { panic!("not planned") };
+    let encode_params = EncodeParams::lossless(if log2 == FAST { 1 } else { 2 });
+    let Decision::Take(plan) = Codec.plan(&array, &encode_params) else { panic!("not planned") };
     assert_eq!((plan.fold, &plan.params[..]), (Fold::Merge, &[log2.min(DENSE)][..]));
     let pool = Pool::new(1);
     let shape = plan.fold.apply(array.shape(), Codec.max_rank());

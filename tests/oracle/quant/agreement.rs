@@ -7,7 +7,7 @@ use gridz_codecs::codec::fill::Fill;
 use gridz_codecs::codec::missing::Missing;
 use gridz_codecs::codec::mode::Mode;
 use gridz_codecs::codec::registry;
-use gridz_codecs::codec::{Decision, Job, Terms};
+use gridz_codecs::codec::{Decision, EncodeParams, Job};
 use gridz_codecs::cpu::level::Level;
 use gridz_codecs::cpu::pool::Pool;
 use gridz_codecs::format::fold::Fold;
@@ -33,8 +33,8 @@ fn payload(dtype: DType, extents: &[u64], bound: &Bound, raw: &[u8]) -> (Vec<u8>
     if let Some(fill) = &bound.fill {
         missing.add(Fill::of_bytes(dtype, fill).unwrap()).unwrap();
     }
-    let terms = Terms { mode: bound.mode, value: bound.value, missing, ..Terms::lossless(1) };
-    let plan = match codec.plan(&array, &terms) {
+    let encode_params = EncodeParams { mode: bound.mode, value: bound.value, missing, ..EncodeParams::lossless(1) };
+    let plan = match codec.plan(&array, &encode_params) {
         Decision::Take(plan) => plan,
         other => panic!("{other:?}"),
     };

@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use crate::codec::Kept;
+use crate::codec::CodecState;
 use crate::format::region::{self, FoldedRegion, Places};
 use crate::kernel_struct::KernelStruct;
 use crate::stage::missing::{MAX_FILLS, MissingWords};
@@ -91,7 +91,7 @@ pub struct Chunks<'a> {
     /// Folded extents.
     pub shape: &'a Shape,
     /// The codec's layout.
-    pub layout: &'a Kept,
+    pub layout: &'a CodecState,
 }
 
 /// Whether a codec's kernels support a request.

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::cpu::kept::{Keep, Kept, bytes_of};
 use crate::cpu::pool::{Pool, lock, none_yet};
+use crate::cpu::thread_cache::{Cacheable, ThreadCache, bytes_of};
 
 /// Maximum scratch memory that a thread caches between calls.
 const KEPT_BYTES: usize = 2 << 20;
@@ -230,7 +230,7 @@ struct Scratch {
     bytes: Vec<u8>,
 }
 
-impl Keep for Scratch {
+impl Cacheable for Scratch {
     const MOST_BYTES: usize = KEPT_BYTES;
 
     fn n_bytes(&self) -> usize {
@@ -240,8 +240,8 @@ impl Keep for Scratch {
 
 impl Scratch {
     /// Scratch memory of at least `n_bytes`; `None` if there is not enough memory.
-    fn with(n_bytes: usize) -> Option<Kept<Self>> {
-        let mut scratch = Kept::<Self>::take();
+    fn with(n_bytes: usize) -> Option<ThreadCache<Self>> {
+        let mut scratch = ThreadCache::<Self>::take();
         let bytes = &mut scratch.bytes;
         if bytes.len() < n_bytes {
             bytes.clear();

@@ -17,8 +17,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use once_cell::race::OnceBox;
 use rayon::{Scope, ThreadPool, ThreadPoolBuilder};
 
-use crate::cpu::kept;
 use crate::cpu::pages::can_map;
+use crate::cpu::thread_cache;
 use crate::settings;
 
 /// Smaller chunks of raw bytes are done by the calling thread: waking the workers would cost more.
@@ -208,7 +208,7 @@ impl ProcessPool {
         let built = ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("gridz-{i}")).build();
         match &built {
             // Makes all workers allocate their memory before the caller can use it up.
-            Ok(workers) => drop(workers.broadcast(|_| kept::release())),
+            Ok(workers) => drop(workers.broadcast(|_| thread_cache::release())),
             Err(error) => serially(error),
         }
         Self { pid, workers: built.ok(), next: OnceBox::new() }

@@ -12,7 +12,7 @@
 
 use crate::error::{Error, Result};
 use crate::stage::bits::string_bytes;
-use crate::stage::rows::{Ahead, BYTE_GROUPS_ROOM, LANES, LENGTHS, RowSink, Simd};
+use crate::stage::rows::{BYTE_GROUPS_ROOM, LANES, LENGTHS, Prefetcher, RowSink, Simd};
 use crate::stage::word::Word;
 
 /// Numbers of a group.
@@ -247,10 +247,10 @@ impl Widths {
     /// Packs the numbers to `out`, which has exactly the bytes of the groups. Prefetches a line of
     /// `ahead` for each row.
     #[inline(always)]
-    pub fn pack<W: Word, S: Simd<W>>(&self, s: S, numbers: &[W], mut out: &mut [u8], ahead: &mut impl Ahead) {
+    pub fn pack<W: Word, S: Simd<W>>(&self, s: S, numbers: &[W], mut out: &mut [u8], ahead: &mut impl Prefetcher) {
         let mut k = 0;
         while k * PER_ROW < self.n_groups {
-            ahead.fetch(s);
+            ahead.prefetch_next(s);
             let row = s.load(&numbers[k * LANES..]);
             let (widths, n_bytes) = self.widths_of(k);
             if out.len() >= BYTE_GROUPS_ROOM {
@@ -303,7 +303,7 @@ fn index_bits(n_table: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::rows::{Nothing, Portable};
+    use crate::stage::rows::{NoPrefetch, Portable};
 
     struct Unpacked<W>(Vec<W>);
 
@@ -326,7 +326,7 @@ mod tests {
         widths.choose(Portable, &padded, n);
         let (mut index, mut out) = (vec![0xee; widths.index_bytes()], vec![0xee; widths.n_bytes]);
         widths.write_index::<W, _>(Portable, &mut index);
-        widths.pack(Portable, &padded, &mut out, &mut Nothing);
+        widths.pack(Portable, &padded, &mut out, &mut NoPrefetch);
         let mut back = Widths::new();
         back.read::<W, _>(Portable, widths.table(), &index, n).unwrap();
         assert_eq!((back.n_bytes, back.table()), (widths.n_bytes, widths.table()));

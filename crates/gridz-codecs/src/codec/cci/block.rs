@@ -10,8 +10,8 @@ use crate::codec::cci::literals::{self, fold_sign};
 use crate::codec::cci::params::{ELEMENTS_PER_RUN, RAW_HEAD, SYMBOLS_PER, UNIT};
 use crate::codec::cci::repeats::{self, Repeat};
 use crate::codec::cci::runs;
-use crate::cpu::kept::{Keep, Kept, bytes_of};
 use crate::cpu::level::Level;
+use crate::cpu::thread_cache::{Cacheable, ThreadCache, bytes_of};
 use crate::error::{Error, ErrorKind, Result, try_vec};
 use crate::stage::entropy::lanes::LANES;
 use crate::stage::entropy::log::{LOG_OF_2, log};
@@ -38,7 +38,7 @@ const COPY_BITS: [u64; 2] = [48, 28];
 const LEAST_LENGTHS: std::ops::RangeInclusive<u64> = 3..=32;
 
 /// Scratch memory for blocks, cached per thread. Its contents between blocks are arbitrary.
-pub struct Work<W: Word>(Kept<Option<Memory<W>>>);
+pub struct Work<W: Word>(ThreadCache<Option<Memory<W>>>);
 
 struct Memory<W> {
     elements: Vec<W>,
@@ -59,7 +59,7 @@ struct Memory<W> {
     lists: lists::Work,
 }
 
-impl<W: Word> Keep for Option<Memory<W>> {
+impl<W: Word> Cacheable for Option<Memory<W>> {
     fn n_bytes(&self) -> usize {
         let of = |memory: &Memory<W>| {
             let Memory { elements, symbols, differences, numbers, starts, lengths, literal_lengths, .. } = memory;
@@ -89,7 +89,7 @@ impl<W: Word> Work<W> {
             all.resize(n, T::default());
             Ok(all)
         }
-        let mut kept = Kept::<Option<Memory<W>>>::take();
+        let mut kept = ThreadCache::<Option<Memory<W>>>::take();
         if kept.as_ref().is_none_or(|memory| memory.numbers.len() < n + LANES) {
             let (room, most) = (n + 1 + ROOM, n / SYMBOLS_PER);
             *kept = Some(Memory {

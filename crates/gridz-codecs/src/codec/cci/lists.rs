@@ -8,8 +8,8 @@
 //! 32 numbers of w bits take w 32-bit words, so each row of 32 begins at a word, whatever the
 //! widths are.
 
-use crate::cpu::kept::bytes_of;
 use crate::cpu::level::Level;
+use crate::cpu::thread_cache::bytes_of;
 use crate::error::{Error, Result, try_vec};
 use crate::stage::entropy::lanes::LANES;
 use crate::stage::entropy::section::{self, Coding};

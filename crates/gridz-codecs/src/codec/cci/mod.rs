@@ -22,7 +22,7 @@ mod runs;
 
 use std::marker::PhantomData;
 
-use crate::codec::{Codec, Decision, Encoded, Job, Kept, Plan, Terms};
+use crate::codec::{Codec, CodecState, Decision, EncodeParams, Encoded, Job, Plan};
 use crate::cpu::level::Level;
 use crate::error::{Error, Result};
 use crate::format::checksum::Sums;
@@ -58,21 +58,21 @@ impl Codec for Cci {
         params::MAX_RANK
     }
 
-    fn plan(&self, array: &Array, terms: &Terms) -> Decision {
-        let (fold, params) = (Fold::Merge, params::choose(terms.level));
+    fn plan(&self, array: &Array, encode_params: &EncodeParams) -> Decision {
+        let (fold, params) = (Fold::Merge, params::choose(encode_params.level));
         match Chunk::new(array.dtype(), &fold.apply(array.shape(), params::MAX_RANK), &params) {
             // The array has no indices, or too many.
             None => Decision::Store,
             Some(chunk) => {
                 let bound = chunk.layout.payload_bound();
-                Decision::Take(Plan { fold, params, bound, layout: Kept::new(chunk) })
+                Decision::Take(Plan { fold, params, bound, layout: CodecState::new(chunk) })
             }
         }
     }
 
-    fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<Kept> {
+    fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<CodecState> {
         Chunk::new(dtype, shape, params)
-            .map(Kept::new)
+            .map(CodecState::new)
             .ok_or_else(|| Error::corrupt("cci cannot have written a chunk of this type, size or parameters"))
     }
 

@@ -12,7 +12,7 @@ pub mod params;
 
 use std::marker::PhantomData;
 
-use crate::codec::{BlockCounts, Codec, Decision, Encoded, Job, Kept, Params, Plan, Terms};
+use crate::codec::{BlockCounts, Codec, CodecState, Decision, EncodeParams, Encoded, Job, Params, Plan};
 use crate::cpu::level::Level;
 use crate::error::{Error, Result};
 use crate::format::checksum::Sums;
@@ -35,7 +35,7 @@ impl Codec for Huffman {
         params::MAX_RANK
     }
 
-    fn plan(&self, array: &Array, _terms: &Terms) -> Decision {
+    fn plan(&self, array: &Array, _encode_params: &EncodeParams) -> Decision {
         let fold = Fold::Merge;
         let Some(element) = element(array.dtype()) else { return Decision::Store };
         let b = params::log2_size(element.bytes);
@@ -44,14 +44,14 @@ impl Codec for Huffman {
             None => Decision::Store,
             Some(chunk) => {
                 let bound = chunk.layout.payload_bound();
-                Decision::Take(Plan { fold, params: Params::new(&[b]), bound, layout: Kept::new(chunk) })
+                Decision::Take(Plan { fold, params: Params::new(&[b]), bound, layout: CodecState::new(chunk) })
             }
         }
     }
 
-    fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<Kept> {
+    fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<CodecState> {
         Chunk::new(dtype, shape, params)
-            .map(Kept::new)
+            .map(CodecState::new)
             .ok_or_else(|| Error::corrupt("huffman cannot have written a chunk of this type, size or parameters"))
     }
 

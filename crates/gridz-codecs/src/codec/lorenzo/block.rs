@@ -5,16 +5,16 @@ use crate::codec::lorenzo::layout::UNIT;
 use crate::codec::lorenzo::mask::Mask;
 use crate::codec::lorenzo::params::Mode;
 use crate::codec::lorenzo::{cut, decimal, dict, huff, map};
-use crate::cpu::kept::{Kept, at_least};
+use crate::cpu::thread_cache::{ThreadCache, at_least};
 use crate::error::{Error, Result};
 use crate::stage::blocks::layout::Layout;
-use crate::stage::blocks::source::{AheadOfSource, BlockWords, Source};
+use crate::stage::blocks::source::{BlockWords, Source, SourcePrefetcher};
 use crate::stage::blocks::target::{Buffered, Direct, Line, Shifted, Target};
 use crate::stage::element::Element;
 use crate::stage::marks::Marks;
 use crate::stage::pack;
 use crate::stage::predict::{self, ANY, Each, LineSums};
-use crate::stage::rows::{Ahead, CACHE_LINE, LANES, Simd};
+use crate::stage::rows::{CACHE_LINE, LANES, Prefetcher, Simd};
 use crate::stage::samples::{FEW, Samples};
 use crate::stage::sparse;
 use crate::stage::word::Word;
@@ -38,7 +38,7 @@ const BUFFERS: usize = 5;
 /// arbitrary. Buffers are more than a row longer than a block, so that whole rows can be read and
 /// written anywhere.
 pub struct Work<W: Word> {
-    memory: Kept<Vec<W>>,
+    memory: ThreadCache<Vec<W>>,
     /// Words of each buffer.
     n: usize,
     scratch: pack::Scratch<W>,
@@ -51,7 +51,7 @@ impl<W: Word> Work<W> {
     /// `OutOfMemory`.
     pub fn new(layout: &Layout) -> Result<Self> {
         let n = (layout.blocks.block_elements() + 2 * LANES).next_multiple_of(ALIGNMENT);
-        let mut memory = Kept::<Vec<W>>::take();
+        let mut memory = ThreadCache::<Vec<W>>::take();
         at_least(&mut memory, BUFFERS * n + ALIGNMENT)?;
         Ok(Self { memory, n, scratch: pack::Scratch::new() })
     }
@@ -130,7 +130,7 @@ pub fn encode<W: Word, S: Simd<W>>(
     let chosen = choose(s, [words, fixed, decimals, cuts], &block, &samples, shape, element, masked, is_dense);
     // Half of the next block is prefetched now, the rest while the numbers are packed or the
     // dictionary is built.
-    let ahead = |half: usize| AheadOfSource::new(source, shape, element, half * W::BYTES / 4);
+    let ahead = |half: usize| SourcePrefetcher::new(source, shape, element, half * W::BYTES / 4);
     let orders = chosen.prediction.orders;
     let head = Head {
         meaning: Meaning::Differences {
@@ -264,7 +264,7 @@ fn differences<'a, W: Word, S: Simd<W>>(
     chosen: Chosen<'a, W>,
     shape: [usize; 3],
     masked: Option<&Marks>,
-    ahead: &mut AheadOfSource,
+    ahead: &mut SourcePrefetcher,
 ) -> (&'a mut [W], &'a mut [W], usize) {
     let Chosen { numbers, spare: [spare, other], prediction: predict::Prediction { orders, base, .. }, .. } =
         chosen;
@@ -377,7 +377,7 @@ fn write_differences<W: Word, S: Simd<W>>(
     n: usize,
     head: &Head<W>,
     scratch: &mut pack::Scratch<W>,
-    ahead: &mut AheadOfSource,
+    ahead: &mut SourcePrefetcher,
     shortest: &mut Shortest,
 ) {
     let coding = pack::Coding::choose(s, numbers, n, scratch);
@@ -405,12 +405,12 @@ fn write_dictionary<W: Word, S: Simd<W>>(
     shift: u32,
     numbers: &mut [W],
     scratch: &mut pack::Scratch<W>,
-    ahead: &mut AheadOfSource,
+    ahead: &mut SourcePrefetcher,
     shortest: &mut Shortest,
 ) {
     let mut at = 0;
     while at < n {
-        ahead.fetch(s);
+        ahead.prefetch_next(s);
         let row = s.add(s.load(&words[at..]), s.splat(first));
         s.store(s.shift_right_signed(row, shift), &mut words[at..]);
         at += LANES;

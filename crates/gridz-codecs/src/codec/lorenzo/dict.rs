@@ -6,7 +6,7 @@
 use crate::error::{Error, Result, try_vec};
 use crate::stage::bits::{Writer, peek, string_bytes};
 use crate::stage::pack;
-use crate::stage::rows::{LANES, Nothing, Simd};
+use crate::stage::rows::{LANES, NoPrefetch, Simd};
 use crate::stage::word::Word;
 
 /// Values that are examined before all are.
@@ -150,7 +150,7 @@ impl<W: Word> Coding<W> {
         let mut writer = Writer::new(deltas);
         self.deltas.iter().for_each(|&delta| writer.push(delta, self.fields.delta_bits.into()));
         writer.finish();
-        self.indices.write(s, numbers, scratch, out, &mut Nothing);
+        self.indices.write(s, numbers, scratch, out, &mut NoPrefetch);
     }
 }
 

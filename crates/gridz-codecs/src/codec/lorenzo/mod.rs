@@ -25,7 +25,7 @@ pub mod params;
 
 use std::marker::PhantomData;
 
-use crate::codec::{BlockCounts, Codec, Decision, Encoded, Job, Kept, Plan, Terms};
+use crate::codec::{BlockCounts, Codec, CodecState, Decision, EncodeParams, Encoded, Job, Plan};
 use crate::error::{Error, Result};
 use crate::format::checksum::Sums;
 use crate::format::region::FoldedRegion;
@@ -71,21 +71,21 @@ impl Codec for Lorenzo {
         params::MAX_RANK
     }
 
-    fn plan(&self, array: &Array, terms: &Terms) -> Decision {
-        let (fold, params) = params::choose(array, terms.level);
+    fn plan(&self, array: &Array, encode_params: &EncodeParams) -> Decision {
+        let (fold, params) = params::choose(array, encode_params.level);
         match Chunk::new(array.dtype(), &fold.apply(array.shape(), params::MAX_RANK), &params) {
             // The array has no numbers, or too many.
             None => Decision::Store,
             Some(chunk) => {
                 let bound = chunk.layout.payload_bound();
-                Decision::Take(Plan { fold, params, bound, layout: Kept::new(chunk) })
+                Decision::Take(Plan { fold, params, bound, layout: CodecState::new(chunk) })
             }
         }
     }
 
-    fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<Kept> {
+    fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<CodecState> {
         Chunk::new(dtype, shape, params)
-            .map(Kept::new)
+            .map(CodecState::new)
             .ok_or_else(|| Error::corrupt("lorenzo cannot have written a chunk of this type, size or parameters"))
     }
 

@@ -11,7 +11,7 @@ use crate::codec::multigrid::refine::{Numbers, Refine};
 use crate::codec::multigrid::walk::{self, Memory};
 use crate::codec::{BlockCounts, Job};
 use crate::cpu::float::Ieee;
-use crate::cpu::kept::Kept;
+use crate::cpu::thread_cache::ThreadCache;
 use crate::error::{Error, Result};
 use crate::format::checksum::Sums;
 use crate::format::region::FoldedRegion;
@@ -48,7 +48,7 @@ pub fn decode_part<T: Real>(
     let nodes = T::elements_mut(dst);
     let arrays = Arrays::of_steps(head.grid, head.grid.n_steps(level));
     let coded = payload.numbers(0, &arrays)?;
-    let mut memory = Kept::<Memory<T>>::take();
+    let mut memory = ThreadCache::<Memory<T>>::take();
     walk::at_least(&mut memory.numbers, arrays.n_numbers())?;
     let numbers = &mut memory.numbers[..arrays.n_numbers()];
     let mut sums = sums_of(job.level, Prefetch::Nothing, payload.front, 0);

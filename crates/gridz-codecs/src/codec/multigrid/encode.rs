@@ -16,7 +16,7 @@ use crate::codec::multigrid::refine::{Errors, Limit, Marked, Refine, Watch};
 use crate::codec::multigrid::walk::{self, Memory};
 use crate::codec::{Encoded, Job};
 use crate::cpu::float::Ieee;
-use crate::cpu::kept::Kept;
+use crate::cpu::thread_cache::ThreadCache;
 use crate::error::{Result, try_vec};
 use crate::format::checksum::Sums;
 use crate::stage::blocks::table::check_of;
@@ -55,7 +55,7 @@ const MIDDLE_OF: usize = 63;
 /// `OutOfMemory`.
 pub fn encode<T: Real>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
     let _ieee = Ieee::begin();
-    let mut memory = Kept::<Memory<T>>::take();
+    let mut memory = ThreadCache::<Memory<T>>::take();
     let (array, asked) = (T::elements(src), chunk.asked);
     let n_words = array.len().div_ceil(32);
     let Memory { grids, numbers, values, exact, exact_before } = &mut *memory;

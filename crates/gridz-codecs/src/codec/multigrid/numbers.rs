@@ -15,9 +15,9 @@ use crate::codec::multigrid::grid::{Grid, MAX_STEPS};
 use crate::codec::multigrid::payload::truncated;
 use crate::codec::multigrid::real::Real;
 use crate::codec::{BlockCounts, Job};
-use crate::cpu::kept::{Kept, at_least};
 use crate::cpu::level::Level;
 use crate::cpu::ordered;
+use crate::cpu::thread_cache::{ThreadCache, at_least};
 use crate::error::{Error, ErrorKind, Result, try_vec};
 use crate::format::checksum::Sums;
 use crate::format::fold::Fold;
@@ -193,13 +193,13 @@ impl<'a> InBlocks<'a> {
 
 /// Scratch memory for blocks, cached per thread. Its contents between blocks are arbitrary.
 struct Work<W: Word> {
-    words: Kept<Vec<W>>,
+    words: ThreadCache<Vec<W>>,
     contexts: contexts::Work,
 }
 
 impl<W: Word> Work<W> {
     fn new(encodes: bool, level: Level) -> Result<Self> {
-        let mut words = Kept::<Vec<W>>::take();
+        let mut words = ThreadCache::<Vec<W>>::take();
         at_least(&mut words, MOST + LANES)?;
         Ok(Self { words, contexts: contexts::Work::new(MOST, encodes.then_some(W::BYTES * MOST), level)? })
     }

@@ -4,14 +4,14 @@ use crate::codec::mode::Mode;
 use crate::codec::multigrid::numbers::Arrays;
 use crate::codec::multigrid::real::Real;
 use crate::codec::multigrid::{Chunk, Multigrid, decode};
-use crate::codec::{Detail, Job, Kept, Part, Progressive, Promise};
+use crate::codec::{CodecState, Detail, Job, Part, Progressive, Promise};
 use crate::cpu::float::Ieee;
 use crate::error::{Error, Result};
 use crate::format::checksum::Sums;
 use crate::types::DType;
 
 impl Progressive for Multigrid {
-    fn part(&self, layout: &Kept, payload: &[u8], n_all: u64, detail: Detail) -> Result<Part> {
+    fn part(&self, layout: &CodecState, payload: &[u8], n_all: u64, detail: Detail) -> Result<Part> {
         let chunk: &Chunk = layout.get();
         match chunk.dtype {
             DType::F32 => part::<f32>(chunk, payload, n_all, detail),

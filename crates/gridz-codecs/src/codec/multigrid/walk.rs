@@ -6,7 +6,7 @@ use crate::codec::Job;
 use crate::codec::multigrid::grid::Grid;
 use crate::codec::multigrid::real::Real;
 use crate::codec::multigrid::refine::{Decode, Encode, Errors, Numbers, Refine, Watch};
-use crate::cpu::kept::{Keep, bytes_of};
+use crate::cpu::thread_cache::{Cacheable, bytes_of};
 use crate::error::{Error, Result, try_vec};
 use crate::stage::rows::dispatch;
 use zerocopy::FromZeros;
@@ -32,7 +32,7 @@ impl<T: Real> Default for Memory<T> {
     }
 }
 
-impl<T: Real> Keep for Memory<T> {
+impl<T: Real> Cacheable for Memory<T> {
     fn n_bytes(&self) -> usize {
         let Self { grids: [even, odd], numbers, values, exact, exact_before } = self;
         [even, odd, numbers, values].map(bytes_of).iter().sum::<usize>() + bytes_of(exact) + bytes_of(exact_before)

@@ -16,7 +16,7 @@ pub mod scalar;
 mod simd;
 pub mod word;
 
-use crate::codec::{Codec, Decision, Encoded, Job, Kept, Terms};
+use crate::codec::{Codec, CodecState, Decision, EncodeParams, Encoded, Job};
 use crate::cpu::level::Level;
 use crate::cpu::ordered;
 use crate::error::{Error, ErrorKind, Result, try_vec};
@@ -36,13 +36,13 @@ impl Codec for Ndzip {
         params::MAX_RANK
     }
 
-    fn plan(&self, array: &Array, _terms: &Terms) -> Decision {
+    fn plan(&self, array: &Array, _encode_params: &EncodeParams) -> Decision {
         params::plan(array)
     }
 
-    fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<Kept> {
+    fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<CodecState> {
         let known = matches!(dtype, DType::F32 | DType::F64) && params.is_empty();
-        let layout = known.then(|| Layout::new(shape, dtype)).flatten().map(Kept::new);
+        let layout = known.then(|| Layout::new(shape, dtype)).flatten().map(CodecState::new);
         layout.ok_or_else(|| Error::corrupt("ndzip cannot have written a chunk of this type, size or parameters"))
     }
 

@@ -9,11 +9,11 @@
 
 use crate::codec::BlockCounts;
 use crate::codec::quant::packing::Packing;
-use crate::cpu::kept::{Kept, at_least};
 use crate::cpu::level::Level;
+use crate::cpu::thread_cache::{ThreadCache, at_least};
 use crate::error::{Error, ErrorKind, Result};
 use crate::stage::blocks::layout::Layout;
-use crate::stage::blocks::source::{AheadOfSource, BlockWords, Source};
+use crate::stage::blocks::source::{BlockWords, Source, SourcePrefetcher};
 use crate::stage::blocks::target::{Buffered, Direct, Finish, Line, Target};
 use crate::stage::element::Element;
 use crate::stage::exceptions::{ALIGNMENT, Holes, Marks, Others, others_bytes, place, write_others};
@@ -52,7 +52,7 @@ const BUFFERS: usize = 4;
 /// Scratch memory for a block's numbers, cached per thread. Its contents between blocks are
 /// arbitrary.
 pub struct Work<W: Word, P> {
-    memory: Kept<Vec<W>>,
+    memory: ThreadCache<Vec<W>>,
     /// Words of each buffer.
     n: usize,
     packing: P,
@@ -66,7 +66,7 @@ impl<W: Word, P: Packing<W>> Work<W, P> {
     /// `OutOfMemory`.
     pub fn new(layout: &Layout, encodes: bool, level: Level) -> Result<Self> {
         let n = (layout.blocks.block_elements() + 2 * LANES).next_multiple_of(LINE_WORDS);
-        let mut memory = Kept::<Vec<W>>::take();
+        let mut memory = ThreadCache::<Vec<W>>::take();
         at_least(&mut memory, BUFFERS * n + LINE_WORDS)?;
         Ok(Self { memory, n, packing: P::new(layout, encodes, level)?, exceptions: Exceptions::new() })
     }
@@ -292,7 +292,7 @@ pub fn encode<W: Word, S: Simd<W>, P: Packing<W>>(
     let numbers = predict::Numbers { v, shape, middle: P::middle(&v[..n], first), in_full: false, masked: None };
     let predict::Prediction { orders, base, .. } = predict::choose::<_, _, P::Cost>(s, &numbers, P::SEARCHES);
     // Half of the next block is prefetched now, the rest while the numbers are packed.
-    let ahead = |half: usize| AheadOfSource::new(source, shape, element, half * W::BYTES / 4);
+    let ahead = |half: usize| SourcePrefetcher::new(source, shape, element, half * W::BYTES / 4);
     let r = predict::apply(s, v, spare, other, shape, orders, base, &mut ahead(0));
     r[n..n + LANES].fill(W::default());
     let packed_bytes = packing.choose(s, r, shape);

@@ -18,7 +18,7 @@ pub mod params;
 use std::marker::PhantomData;
 
 use crate::codec::mode::Mode;
-use crate::codec::{BlockCounts, Codec, Decision, Encoded, Job, Kept, Plan, Promise, Terms};
+use crate::codec::{BlockCounts, Codec, CodecState, Decision, EncodeParams, Encoded, Job, Plan, Promise};
 use crate::cpu::float::Ieee;
 use crate::cpu::level::Level;
 use crate::error::{Error, ErrorKind, Result};
@@ -55,14 +55,14 @@ impl Codec for Quant {
         MAX_RANK
     }
 
-    fn plan(&self, array: &Array, terms: &Terms) -> Decision {
+    fn plan(&self, array: &Array, encode_params: &EncodeParams) -> Decision {
         let refuse = |text: String| Decision::Refuse(Error::unsupported(text));
         let (dtype, name) = (array.dtype(), array.dtype().name());
         let (number, _) = dtype.parts();
         if Element::of(number).is_none() {
             return refuse(format!("quant does not take {name} elements; use a lossless codec"));
         }
-        if terms.mode == Mode::Pwrel && Quantiser::<u64>::relative(number, terms.value).is_none() {
+        if encode_params.mode == Mode::Pwrel && Quantiser::<u64>::relative(number, encode_params.value).is_none() {
             return refuse(format!("quant, pwrel: {name} elements are integers; use abs"));
         }
         if array.shape().n_elements() == 0 {
@@ -71,19 +71,19 @@ impl Codec for Quant {
         let fold = Fold::Merge;
         let shape = fold.apply(array.shape(), MAX_RANK);
         for log2_unit in LOG2_UNITS {
-            let asked = match Asked::new(terms, dtype, log2_unit) {
+            let asked = match Asked::new(encode_params, dtype, log2_unit) {
                 Ok(asked) => asked,
                 Err(error) => return Decision::Refuse(error),
             };
             if let Some(chunk) = Chunk::new(dtype, &shape, asked) {
                 let (bound, params) = (chunk.layout.payload_bound(), asked.to_params());
-                return Decision::Take(Plan { fold, params, bound, layout: Kept::new(chunk) });
+                return Decision::Take(Plan { fold, params, bound, layout: CodecState::new(chunk) });
             }
         }
         refuse("quant: chunks must be below 64 GiB; use smaller ones".into())
     }
 
-    fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<Kept> {
+    fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<CodecState> {
         let wrong = || Error::corrupt("quant cannot have written a chunk of this type, size or parameters");
         if Asked::is_later(params) {
             let text = "quant parameters unknown to this version; a newer gridz may read this data";
@@ -92,7 +92,7 @@ impl Codec for Quant {
         let (number, parts) = dtype.parts();
         let element = Element::of(number).ok_or_else(wrong)?;
         let asked = Asked::of_params(params, Some(element.bytes * parts)).ok_or_else(wrong)?;
-        Chunk::new(dtype, shape, asked).map(Kept::new).ok_or_else(wrong)
+        Chunk::new(dtype, shape, asked).map(CodecState::new).ok_or_else(wrong)
     }
 
     fn version(&self, params: &[u8]) -> u8 {

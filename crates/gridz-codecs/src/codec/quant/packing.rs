@@ -8,7 +8,7 @@ use crate::stage::byte_groups::Widths;
 use crate::stage::entropy::contexts;
 use crate::stage::exceptions::ALIGNMENT;
 use crate::stage::predict::{Cost, Each, GroupMaxBits};
-use crate::stage::rows::{Ahead, RowSink, Simd};
+use crate::stage::rows::{Prefetcher, RowSink, Simd};
 use crate::stage::samples::{FEW, Samples};
 use crate::stage::word::Word;
 
@@ -41,7 +41,7 @@ pub trait Packing<W: Word>: Sized {
     fn table(&self) -> &[u8];
 
     /// Writes the numbers that `choose` has planned. May prefetch one line by `ahead` for each row.
-    fn write<S: Simd<W>>(&self, s: S, numbers: &[W], out: &mut [u8], ahead: &mut impl Ahead);
+    fn write<S: Simd<W>>(&self, s: S, numbers: &[W], out: &mut [u8], ahead: &mut impl Prefetcher);
 
     /// Bytes of the table of a block whose header has this number; `None` if the number is invalid.
     fn table_bytes(in_header: u16) -> Option<usize>;
@@ -86,7 +86,7 @@ impl<W: Word> Packing<W> for Widths {
     }
 
     #[inline(always)]
-    fn write<S: Simd<W>>(&self, s: S, numbers: &[W], out: &mut [u8], ahead: &mut impl Ahead) {
+    fn write<S: Simd<W>>(&self, s: S, numbers: &[W], out: &mut [u8], ahead: &mut impl Prefetcher) {
         let index_bytes = self.index_bytes();
         let (index, byte_groups) = out.split_at_mut(index_bytes.next_multiple_of(ALIGNMENT));
         let (index, zeros) = index.split_at_mut(index_bytes);
@@ -143,7 +143,7 @@ impl<W: Word> Packing<W> for contexts::Work {
     }
 
     #[inline(always)]
-    fn write<S: Simd<W>>(&self, _: S, _: &[W], out: &mut [u8], _: &mut impl Ahead) {
+    fn write<S: Simd<W>>(&self, _: S, _: &[W], out: &mut [u8], _: &mut impl Prefetcher) {
         Self::write(self, out);
     }
 

@@ -8,9 +8,9 @@
 //! ([`MissingElements::code`]).
 
 use crate::codec::Params;
+use crate::codec::encode_params::EncodeParams;
 use crate::codec::missing::MissingElements;
 use crate::codec::mode::Mode;
-use crate::codec::terms::Terms;
 use crate::error::Result;
 use crate::stage::blocks::ROW;
 use crate::types::DType;
@@ -92,13 +92,19 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Converts terms for elements of a type.
+    /// Converts the parameters for elements of a type.
     ///
     /// # Errors
     /// `InvalidArgument` for a fill value that no element can have.
-    pub fn new(terms: &Terms, dtype: DType, log2_unit: u8) -> Result<Self> {
-        let missing = terms.missing.elements(dtype, dtype.size().unwrap_or_default().into())?;
-        Ok(Self { mode: terms.mode, value: terms.value, missing, log2_unit, level: Level::of(terms.level) })
+    pub fn new(encode_params: &EncodeParams, dtype: DType, log2_unit: u8) -> Result<Self> {
+        let missing = encode_params.missing.elements(dtype, dtype.size().unwrap_or_default().into())?;
+        Ok(Self {
+            mode: encode_params.mode,
+            value: encode_params.value,
+            missing,
+            log2_unit,
+            level: Level::of(encode_params.level),
+        })
     }
 
     /// True if the parameters have a level that only a later version has.

@@ -5,7 +5,7 @@
 
 mod cuda;
 
-use crate::codec::{Codec, Decision, Encoded, Job, Kept, Params, Plan, Terms};
+use crate::codec::{Codec, CodecState, Decision, EncodeParams, Encoded, Job, Params, Plan};
 use crate::cpu::level::Level;
 use crate::error::{Error, Result};
 use crate::format::checksum::Sums;
@@ -24,13 +24,13 @@ impl Codec for Stored {
         MAX_RANK
     }
 
-    fn plan(&self, array: &Array, _terms: &Terms) -> Decision {
+    fn plan(&self, array: &Array, _encode_params: &EncodeParams) -> Decision {
         Decision::Take(plan(array))
     }
 
-    fn layout(&self, _dtype: DType, _shape: &Shape, params: &[u8]) -> Result<Kept> {
+    fn layout(&self, _dtype: DType, _shape: &Shape, params: &[u8]) -> Result<CodecState> {
         match params {
-            [] => Ok(Kept::new(())),
+            [] => Ok(CodecState::new(())),
             _ => Err(Error::corrupt("a stored payload has no parameters")),
         }
     }
@@ -68,7 +68,7 @@ impl Codec for Stored {
 
 /// The plan that stores any array.
 pub fn plan(array: &Array) -> Plan {
-    Plan { fold: Fold::Merge, params: Params::NONE, bound: array.n_bytes(), layout: Kept::new(()) }
+    Plan { fold: Fold::Merge, params: Params::NONE, bound: array.n_bytes(), layout: CodecState::new(()) }
 }
 
 fn copy(level: Level, src: &[u8], dst: &mut [u8]) -> Sums {

@@ -19,9 +19,9 @@ use crate::codec::zfp::params::bounded;
 use crate::codec::zfp::rules::{Checked, Rules, Scratch};
 use crate::codec::{Encoded, Job};
 use crate::cpu::float::Ieee;
-use crate::cpu::kept::Kept;
 use crate::cpu::ordered::in_turn;
 use crate::cpu::pool::{Pool, lock};
+use crate::cpu::thread_cache::ThreadCache;
 use crate::error::Result;
 use crate::format::checksum::Sums;
 use crate::stage::element::Element;
@@ -62,7 +62,7 @@ pub fn encode<T: Checked>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) 
     let make = |piece: usize| {
         // Each thread sets its own floating-point mode.
         let _ieee = Ieee::begin();
-        let mut work = Kept::<Work>::take();
+        let mut work = ThreadCache::<Work>::take();
         let is_vain = is_full.load(Ordering::Relaxed);
         let sections = piece * PER_PIECE..((piece + 1) * PER_PIECE).min(layout.n_sections());
         let task =
@@ -75,7 +75,7 @@ pub fn encode<T: Checked>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) 
         is_full.fetch_or(placed.is_none(), Ordering::Relaxed);
         placed
     };
-    let finish = |placed: Option<(Place, Kept<Work>)>| {
+    let finish = |placed: Option<(Place, ThreadCache<Work>)>| {
         let Some((mut place, work)) = placed else { return };
         place.write(&work.stream);
         let of_piece = sums_of(job.level, Prefetch::Nothing, place.bytes, place.start as u64);
@@ -100,7 +100,10 @@ pub fn encode<T: Checked>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) 
 }
 
 /// The place of a piece in the stream, if it fits.
-fn take_turn<'d>(made: Result<Kept<Work>>, joined: &mut Result<Joined<'d>>) -> Option<(Place<'d>, Kept<Work>)> {
+fn take_turn<'d>(
+    made: Result<ThreadCache<Work>>,
+    joined: &mut Result<Joined<'d>>,
+) -> Option<(Place<'d>, ThreadCache<Work>)> {
     let Ok(so_far) = joined else { return None };
     let placed = made.and_then(|work| Ok(so_far.take(&work)?.map(|place| (place, work))));
     placed.unwrap_or_else(|failure| {

@@ -1,7 +1,7 @@
 //! Loads a block's elements.
 
 use crate::stage::element::Element;
-use crate::stage::rows::{Ahead, CACHE_LINE, LANES, Simd, first_lanes};
+use crate::stage::rows::{CACHE_LINE, LANES, Prefetcher, Simd, first_lanes};
 use crate::stage::word::Word;
 
 /// The location of a block's elements.
@@ -41,7 +41,7 @@ impl Source<'_> {
 }
 
 /// Prefetches the rows of the next block, whose shape is at most this one's.
-pub struct AheadOfSource {
+pub struct SourcePrefetcher {
     /// The last byte of the next line to prefetch. The first byte may be in the same cache line as
     /// the end of the row before.
     at: *const u8,
@@ -53,7 +53,7 @@ pub struct AheadOfSource {
     n_left: usize,
 }
 
-impl AheadOfSource {
+impl SourcePrefetcher {
     /// Prefetches a part of each row: one line, or two for words of 64 bits, from number `line` on.
     pub fn new(source: &Source, [sz, sy, _]: [usize; 3], element: Element, line: usize) -> Self {
         // A single row is treated as many rows of lanes, which are contiguous.
@@ -65,9 +65,9 @@ impl AheadOfSource {
     }
 }
 
-impl Ahead for AheadOfSource {
+impl Prefetcher for SourcePrefetcher {
     #[inline(always)]
-    fn fetch<W: Word, S: Simd<W>>(&mut self, s: S) {
+    fn prefetch_next<W: Word, S: Simd<W>>(&mut self, s: S) {
         for line in 0..W::BYTES / 4 {
             s.prefetch(self.at.wrapping_add(line * CACHE_LINE));
         }

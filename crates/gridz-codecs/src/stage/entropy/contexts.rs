@@ -9,8 +9,8 @@
 //! plane before. So all contexts of a row are known before any of its numbers, and a reader needs
 //! only the last 4096 numbers. Similar contexts share a table.
 
-use crate::cpu::kept::{Keep, Kept, at_least, bytes_of};
 use crate::cpu::level::Level;
+use crate::cpu::thread_cache::{Cacheable, ThreadCache, at_least, bytes_of};
 use crate::error::{Error, Result};
 use crate::stage::entropy::frequencies::{LOG2_TOTAL, count};
 use crate::stage::entropy::rans::{Decoder, Encoder, put_words};
@@ -47,7 +47,7 @@ struct Memory {
     slots: Vec<u32>,
 }
 
-impl Keep for Memory {
+impl Cacheable for Memory {
     fn n_bytes(&self) -> usize {
         let Self { sizes, symbols, string, ranges, slots } = self;
         bytes_of(sizes) + bytes_of(symbols) + bytes_of(string) + bytes_of(ranges) + bytes_of(slots)
@@ -56,7 +56,7 @@ impl Keep for Memory {
 
 /// Encoder or decoder of blocks, one after the other.
 pub struct Work {
-    memory: Kept<Memory>,
+    memory: ThreadCache<Memory>,
     /// Where the string begins.
     start: usize,
     tables: [u8; TABLES_BYTES],
@@ -72,7 +72,7 @@ impl Work {
     /// `OutOfMemory`.
     pub fn new(n: usize, n_bytes: Option<usize>, level: Level) -> Result<Self> {
         let rows = n.next_multiple_of(LANES);
-        let mut memory = Kept::<Memory>::take();
+        let mut memory = ThreadCache::<Memory>::take();
         at_least(&mut memory.sizes, 2 * rows + 4 * LANES)?;
         if let Some(n_bytes) = n_bytes {
             at_least(&mut memory.symbols, rows)?;

@@ -8,8 +8,8 @@
 //! coded row is padded with copies of the last number. Codes have at most 11 bits if few symbols
 //! are used, else up to 14.
 
-use crate::cpu::kept::bytes_of;
 use crate::cpu::level::Level;
+use crate::cpu::thread_cache::bytes_of;
 use crate::error::{Error, Result, try_vec};
 use crate::stage::bits::{self, peek_32};
 use crate::stage::entropy::lanes::{

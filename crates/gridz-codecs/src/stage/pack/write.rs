@@ -3,7 +3,7 @@
 use crate::stage::bits::string_bytes;
 use crate::stage::pack::patches::{Patch, Patches, write_start};
 use crate::stage::pack::{GROUP, Group, HEADER, MAX_GROUPS, Scratch, packed_bytes};
-use crate::stage::rows::{Ahead, LANES, LENGTHS, Simd};
+use crate::stage::rows::{LANES, LENGTHS, Prefetcher, Simd};
 use crate::stage::word::Word;
 
 /// Rounds of the search for widths.
@@ -114,7 +114,7 @@ impl Coding {
         numbers: &[W],
         scratch: &mut Scratch<W>,
         out: &mut [u8],
-        ahead: &mut impl Ahead,
+        ahead: &mut impl Prefetcher,
     ) {
         let groups = &self.groups[..self.n.div_ceil(GROUP)];
         let size = |g: usize| (self.n - g * GROUP).min(GROUP);
@@ -223,14 +223,14 @@ fn pack<W: Word, S: Simd<W>>(
     width: u32,
     out: &mut [u8],
     patches: &mut impl Patching<W, S>,
-    ahead: &mut impl Ahead,
+    ahead: &mut impl Prefetcher,
 ) {
     let mask = s.splat(W::low_mask(width));
     let mut words = s.splat(W::default());
     let (mut n_bits, mut to) = (0, 0);
     let mut at = 0;
     while at < numbers.len() {
-        ahead.fetch(s);
+        ahead.prefetch_next(s);
         let row = s.load(&numbers[at..]);
         patches.row(s, row);
         let low = s.and(row, mask);
@@ -266,7 +266,7 @@ fn write_patched<W: Word, S: Simd<W>, P: Patch<W, S>>(
     numbers: &[W],
     [patches, more]: &mut [Patches<P>; 2],
     [packed, bitmap, string]: [&mut [u8]; 3],
-    ahead: &mut impl Ahead,
+    ahead: &mut impl Prefetcher,
 ) {
     let mut rows = Patched { bitmap, patches, width: group.width, row: 0, n: 0 };
     pack(s, numbers, group.width, packed, &mut rows, ahead);

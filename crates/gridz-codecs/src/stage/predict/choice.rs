@@ -476,7 +476,7 @@ mod tests {
     use super::*;
     use crate::stage::predict::apply;
     use crate::stage::predict::tests::{noise, padded};
-    use crate::stage::rows::{Nothing, Portable};
+    use crate::stage::rows::{NoPrefetch, Portable};
 
     /// Without sampling, the estimate equals the bits of the actual differences.
     #[test]
@@ -487,7 +487,7 @@ mod tests {
                 let mut r = padded(&v);
                 let base = if orders == [0; 3] { 12345 } else { 0 };
                 let mut spare = r.clone();
-                let r = apply(Portable, &mut r, &mut spare, &mut [], shape, orders, base, &mut Nothing);
+                let r = apply(Portable, &mut r, &mut spare, &mut [], shape, orders, base, &mut NoPrefetch);
                 let bits: u64 = r[..v.len()].iter().map(|r| u64::from(r.bit_length())).sum();
                 let is_run = shape[0] * shape[1] == 1;
                 if is_run && orders[..2] != [0, 0] {

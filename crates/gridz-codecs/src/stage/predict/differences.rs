@@ -2,7 +2,7 @@
 
 use crate::stage::predict::starts::Starts;
 use crate::stage::predict::{MAX_ORDER, Orders, SHORT, plane_rows, strides, work_words};
-use crate::stage::rows::{Ahead, LANES, Simd, first_lanes};
+use crate::stage::rows::{LANES, Prefetcher, Simd, first_lanes};
 use crate::stage::word::Word;
 
 /// Computes the unsigned differences of the numbers `v` less `base`, in `v` or in `spare`, and
@@ -18,7 +18,7 @@ pub fn apply<'a, W: Word, S: Simd<W>>(
     shape: [usize; 3],
     orders: Orders,
     base: W,
-    ahead: &mut impl Ahead,
+    ahead: &mut impl Prefetcher,
 ) -> &'a mut [W] {
     let n: usize = shape.iter().product();
     let [oz, oy, ox] = orders;
@@ -80,7 +80,7 @@ fn rows_of_differences<W: Word, S: Simd<W>>(
     work: &mut [W],
     shape: [usize; 3],
     orders: Orders,
-    ahead: &mut impl Ahead,
+    ahead: &mut impl Prefetcher,
 ) {
     let zero = s.splat(W::default());
     let [oz, oy, ox] = orders.map(usize::from);
@@ -88,7 +88,7 @@ fn rows_of_differences<W: Word, S: Simd<W>>(
     let mut above = [zero; MAX_ORDER as usize];
     let mut number = 0;
     while number < shape[0] * shape[1] {
-        ahead.fetch(s);
+        ahead.prefetch_next(s);
         let (z, y) = (number / n_rows, number % n_rows);
         if y == 0 {
             above = [zero; MAX_ORDER as usize];
@@ -120,7 +120,7 @@ fn rows_of_differences<W: Word, S: Simd<W>>(
 /// [`apply`] for orders up to 1 and rows no longer than a row of lanes, in one pass. Whole rows are
 /// replaced. Shorter rows go to `spare`, because they overlap when they are loaded and stored.
 #[inline(always)]
-fn row_differences<W: Word, S: Simd<W>, A: Ahead, const IS_WHOLE: bool>(
+fn row_differences<W: Word, S: Simd<W>, A: Prefetcher, const IS_WHOLE: bool>(
     s: S,
     v: &mut [W],
     spare: &mut [W],
@@ -143,7 +143,15 @@ fn row_differences<W: Word, S: Simd<W>, A: Ahead, const IS_WHOLE: bool>(
 
 /// [`row_differences`] for orders of 1 on the axes whose constant is set, else 0.
 #[inline(always)]
-fn one_pass<W: Word, S: Simd<W>, A: Ahead, const IS_WHOLE: bool, const Z: bool, const Y: bool, const X: bool>(
+fn one_pass<
+    W: Word,
+    S: Simd<W>,
+    A: Prefetcher,
+    const IS_WHOLE: bool,
+    const Z: bool,
+    const Y: bool,
+    const X: bool,
+>(
     s: S,
     v: &mut [W],
     spare: &mut [W],
@@ -163,7 +171,7 @@ fn one_pass<W: Word, S: Simd<W>, A: Ahead, const IS_WHOLE: bool, const Z: bool, 
         let start = if IS_WHOLE { n - n_done - n_rows * row } else { n_done };
         let mut above = zero;
         for y in 0..n_rows {
-            ahead.fetch(s);
+            ahead.prefetch_next(s);
             let at = start + y * row;
             let mut t = s.load(&v[at..]);
             if Z && start > 0 {

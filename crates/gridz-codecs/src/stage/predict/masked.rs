@@ -5,7 +5,7 @@
 
 use crate::stage::marks::Marks;
 use crate::stage::predict::{Orders, plane_rows, strides};
-use crate::stage::rows::{Ahead, LANES, Simd, first_lanes};
+use crate::stage::rows::{LANES, Prefetcher, Simd, first_lanes};
 use crate::stage::word::Word;
 
 /// Writes the unsigned differences of the unmasked numbers less `base` contiguously to `r`; returns
@@ -23,7 +23,7 @@ pub fn apply_masked<W: Word, S: Simd<W>>(
     base: W,
     predicted: &mut [W],
     r: &mut [W],
-    ahead: &mut impl Ahead,
+    ahead: &mut impl Prefetcher,
 ) -> usize {
     let (row, plane) = strides(shape);
     let n_rows = plane_rows(shape, orders);
@@ -36,7 +36,7 @@ pub fn apply_masked<W: Word, S: Simd<W>>(
         let mut before = zero;
         let mut start = 0;
         while start < row {
-            ahead.fetch(s);
+            ahead.prefetch_next(s);
             let at = number * row + start;
             let lanes = first_lanes(row - start);
             let marks = masked.window(at) & lanes;

@@ -107,17 +107,17 @@ pub trait RowSink<W: Word, S: Simd<W>> {
 
 /// Prefetches data line by line during other work: if many lines were requested at once, the CPU
 /// would wait for the first ones.
-pub trait Ahead {
+pub trait Prefetcher {
     /// Prefetches the next line.
-    fn fetch<W: Word, S: Simd<W>>(&mut self, s: S);
+    fn prefetch_next<W: Word, S: Simd<W>>(&mut self, s: S);
 }
 
 /// Prefetches nothing.
-pub struct Nothing;
+pub struct NoPrefetch;
 
-impl Ahead for Nothing {
+impl Prefetcher for NoPrefetch {
     #[inline(always)]
-    fn fetch<W: Word, S: Simd<W>>(&mut self, _: S) {}
+    fn prefetch_next<W: Word, S: Simd<W>>(&mut self, _: S) {}
 }
 
 /// Bytes of a cache line.

@@ -21,7 +21,7 @@ use std::ops::Range;
 
 use crate::codec::BlockCounts;
 use crate::codec::lorenzo::layout::UNIT;
-use crate::cpu::kept::{Keep, Kept, at_least, bytes_of};
+use crate::cpu::thread_cache::{Cacheable, ThreadCache, at_least, bytes_of};
 use crate::error::{Error, Result, try_vec};
 use crate::stage::blocks::layout::Layout;
 use crate::stage::blocks::payload::BlockCoder;
@@ -74,7 +74,7 @@ pub struct Work<W> {
     models: Vec<Models>,
 }
 
-impl<W: Word> Keep for Work<W> {
+impl<W: Word> Cacheable for Work<W> {
     fn n_bytes(&self) -> usize {
         let Self { words, ranks, numbers, tails, masked, values, planes, rows, above, coded, tables, models } =
             self;
@@ -150,7 +150,7 @@ fn lag_of(shape: [usize; 3], period: u32) -> usize {
 
 impl<W: SimdWord> BlockCoder<W> for Max {
     const NAME: &'static str = "lorenzo";
-    type Work = Kept<Work<W>>;
+    type Work = ThreadCache<Work<W>>;
 
     fn layout(&self) -> &Layout {
         &self.layout
@@ -164,9 +164,9 @@ impl<W: SimdWord> BlockCoder<W> for Max {
         true
     }
 
-    fn work(&self) -> Result<Kept<Work<W>>> {
+    fn work(&self) -> Result<ThreadCache<Work<W>>> {
         // Allocate for the largest block first, because encoding a block cannot fail.
-        let mut work = Kept::<Work<W>>::take();
+        let mut work = ThreadCache::<Work<W>>::take();
         at_least(&mut work.tables.one, 1 << LOG2_PLACES)?;
         at_least(&mut work.tables.two, 1 << LOG2_PLACES)?;
         if work.models.is_empty() {
@@ -185,7 +185,7 @@ impl<W: SimdWord> BlockCoder<W> for Max {
     fn encode<S: Simd<W>>(
         &self,
         s: S,
-        work: &mut Kept<Work<W>>,
+        work: &mut ThreadCache<Work<W>>,
         source: &Source,
         shape: [usize; 3],
         out: &mut [u8],
@@ -225,7 +225,7 @@ impl<W: SimdWord> BlockCoder<W> for Max {
     fn decode<S: Simd<W>>(
         &self,
         s: S,
-        work: &mut Kept<Work<W>>,
+        work: &mut ThreadCache<Work<W>>,
         shape: [usize; 3],
         bytes: &[u8],
         target: &mut Target,

@@ -20,8 +20,8 @@ use crate::codec::quant::block::{
     CONST, Coding, FEW, HOLES, OTHERS, RAW, RAW_HEAD, Values, WORDS, code_row, constant, decode_plain, newer,
     no_codes, write_raw,
 };
-use crate::cpu::kept::{Keep, Kept, at_least, bytes_of};
 use crate::cpu::level::Level;
+use crate::cpu::thread_cache::{Cacheable, ThreadCache, at_least, bytes_of};
 use crate::error::{Error, Result};
 use crate::stage::blocks::layout::Layout;
 use crate::stage::blocks::source::{BlockWords, Source};
@@ -60,7 +60,7 @@ const IS_OTHER: u8 = 2;
 
 /// Scratch memory for blocks, cached per thread. Its contents between blocks are arbitrary.
 pub struct Work<W: Word> {
-    memory: Kept<Memory<W>>,
+    memory: ThreadCache<Memory<W>>,
     level: Level,
 }
 
@@ -84,7 +84,7 @@ struct Memory<W> {
     slots: Vec<u32>,
 }
 
-impl<W: Word> Keep for Memory<W> {
+impl<W: Word> Cacheable for Memory<W> {
     fn n_bytes(&self) -> usize {
         let Self { words, codes, kinds, numbers, sizes, left, symbols, string, samples, slots } = self;
         let of_words = [words, codes, numbers, sizes, left].map(bytes_of).iter().sum::<usize>();
@@ -102,7 +102,7 @@ impl<W: Word> Work<W> {
         let n = layout.blocks.block_elements();
         let kinds = layout.blocks.kinds().filter(|&(n, _)| n > 0);
         let n_cells = kinds.map(|(_, shape)| View::new(shape).n_cells()).max().unwrap_or_default();
-        let mut memory = Kept::<Memory<W>>::take();
+        let mut memory = ThreadCache::<Memory<W>>::take();
         at_least(&mut memory.words, n + LANES)?;
         at_least(&mut memory.codes, n + LANES)?;
         at_least(&mut memory.kinds, n)?;
