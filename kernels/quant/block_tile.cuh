@@ -14,7 +14,7 @@
 #include "../stage/words.cuh"
 #include "block.cuh"
 #include "layout.cuh"
-#include "quantise.cuh"
+#include "quantize.cuh"
 
 // Blocks have up to 2^kLog elements. Shared memory holds box, quantizer, sums and marks. kPart:
 // stores only the elements of a region, given by the arguments of region.cuh.
@@ -109,7 +109,7 @@ struct BlockTile : DecompressTile<Chunk> {
     // barrier.
     __device__ __forceinline__ void prepare(const Extent& extent) const {
         shared.box = find_box(args.own.extents, kLog, block >> args.own.log_parts(), kLogRow);
-        shared.quantiser.set(args.own, extent.bound);
+        shared.quantizer.set(args.own, extent.bound);
     }
     // Sums the bytes of a block. Called by all threads.
     __device__ __forceinline__ void sum_up(const Extent& extent, Sums& sums) const {

@@ -6,7 +6,7 @@
 #include "../stage/boxes.cuh"
 #include "../stage/differences.cuh"
 #include "layout.cuh"
-#include "quantise.cuh"
+#include "quantize.cuh"
 
 constexpr u32 kCandidates = 9;  // orders that are tried first
 
@@ -37,8 +37,8 @@ template <typename W>
 struct QuantShared {
     // Codes, then the stage; also residuals that are not in registers.
     Buffer<W> buffers[2];
-    Quantiser<W> quantiser;
-    u32 quantised_chunk;  // chunk that it is set for
+    Quantizer<W> quantizer;
+    u32 quantized_chunk;  // chunk that it is set for
     alignas(16) u32 found[kQuantWarps];
     alignas(16) u32 costs[kCandidates + 3][kQuantWarps];
     alignas(16) u32 narrow_costs[8];  // see narrow.cuh

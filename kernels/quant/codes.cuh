@@ -17,7 +17,7 @@ template <typename W, u32 kThreadsOfAll>
 struct CodesShared {
     static constexpr u32 kThreads = kThreadsOfAll, kWarps = kThreads / kWarp;
 
-    Quantiser<W> quantiser;
+    Quantizer<W> quantizer;
     RowBox box;
     u32 found;
     u32 of_warps[3][kWarps];
@@ -156,7 +156,7 @@ struct BlockCodes {
     // Called by one thread, before a barrier.
     __device__ __forceinline__ void prepare() const {
         shared.box.set(find_box(args.own.extents, Level::kLog, tile.index >> args.own.log_parts(), Level::kLogRow), Level::kLog);
-        shared.quantiser.set(args.own, bound_of<W>(args, tile.chunk));
+        shared.quantizer.set(args.own, bound_of<W>(args, tile.chunk));
         shared.n_holes = shared.n_others = 0;
     }
     // Stores the block's codes or words to scratch and returns its header flags, or kEnded for a
@@ -165,9 +165,9 @@ struct BlockCodes {
     static constexpr u32 kEnded = ~0u, kAreShort = 1u << 31;
     template <typename N>
     __device__ __forceinline__ u32 load() const {
-        const bool has_codes = shared.quantiser.kind != Quantised::kNothing;
+        const bool has_codes = shared.quantizer.kind != Quantized::kNothing;
         u32 found = kFar, are_short = 0;
-        if (shared.quantiser.near_limit > Float<W>(0) && args.own.has_plain_elements()) {
+        if (shared.quantizer.near_limit > Float<W>(0) && args.own.has_plain_elements()) {
             found = load_near<N>();
             if (sizeof(N) < sizeof(W)) are_short = found & (kFar | kWide) ? 0 : kAreShort;
             if (kMayBeWide<N> && unlikely((found & (kFar | kWide)) == kWide)) found = load_near<W>();
@@ -177,7 +177,7 @@ struct BlockCodes {
         if (unlikely(has_codes && found & (kUncoded | kOutside))) {
             if (exceptions().find()) return (shared.n_holes ? kHasHoles : 0) | (shared.n_others ? kHasOthers : 0);
         } else if (has_codes) {
-            return likely(found & kCodesDiffer) ? are_short : end_constant(shared.quantiser.value(shared.first_code));
+            return likely(found & kCodesDiffer) ? are_short : end_constant(shared.quantizer.value(shared.first_code));
         }
         if (has_codes) share(load_any(false));
         return kHasWords;
@@ -231,8 +231,8 @@ struct BlockCodes {
         using F = Float<W>;
         // Loads issued together, while those before are handled.
         constexpr u32 kBatch = 4, kApart = kN * kThreads;
-        const Quantiser<W>& quantiser = shared.quantiser;
-        const F step = quantiser.steps[0], inverse = quantiser.inverses[0], bound = quantiser.bound, limit = quantiser.near_limit;
+        const Quantizer<W>& quantizer = shared.quantizer;
+        const F step = quantizer.steps[0], inverse = quantizer.inverses[0], bound = quantizer.bound, limit = quantizer.near_limit;
         const bool swaps = kN == 1 && args.flags & kSwapBytes;
         // Adding this rounds a small number to an integer, whose bits are then the low bits of the
         // sum.
@@ -319,7 +319,7 @@ struct BlockCodes {
         const Finder elements = this->elements();
         const char* const array = this->array();
         const Missing& missing = args.own.missing[part_of(args.own, tile.index) == 0 ? 0 : 1];
-        const EachElement<W> each{shared.quantiser, elements, array, element, (args.flags & kSwapBytes) != 0, args.own.has_missing(), missing, shared.box.m};
+        const EachElement<W> each{shared.quantizer, elements, array, element, (args.flags & kSwapBytes) != 0, args.own.has_missing(), missing, shared.box.m};
         W first_word;
         const W first = each.first(are_codes, first_word);
         if (threadIdx.x == 0) shared.first_word = first_word, shared.first_code = first;

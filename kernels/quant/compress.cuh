@@ -5,7 +5,7 @@
 // residuals that stay in registers. It also handles clipped boxes, if they do not have too many
 // rows and no row is longer than 32. All other blocks use the steps below. Steps 4 and 5 are common
 // to both, but blocks of small codes have their staging buffers elsewhere.
-//   1. Words become codes in registers, which are stored to shared memory (quantise.cuh). If all
+//   1. Words become codes in registers, which are stored to shared memory (quantize.cuh). If all
 //      elements are in the first zone of the quantizer, this takes one product each. Otherwise
 //      words are quantized one by one. Those that have no code, or violate the bound, are marked
 //      (exceptions.cuh).
@@ -56,7 +56,7 @@
 #include "byte_groups.cuh"
 #include "orders.cuh"
 #include "payload_write.cuh"
-#include "quantise.cuh"
+#include "quantize.cuh"
 #include "range.cuh"
 
 template <typename W>
@@ -81,7 +81,7 @@ struct QuantCompressor {
 
     __device__ __forceinline__ void run() const {
         if (threadIdx.x == kQuantThreads - 1) {
-            shared.quantised_chunk = ~0u, shared.narrow_misses = shared.is_found = 0;
+            shared.quantized_chunk = ~0u, shared.narrow_misses = shared.is_found = 0;
             for (u32 i = 0; i <= kNow; ++i) shared.kept[i].exists = 0;
             shared.grid = BoxGrid(args.own.extents, kLogBlock);
         }
@@ -128,9 +128,9 @@ struct QuantCompressor {
     }
     __device__ __forceinline__ void prepare(const Drawn& tile) const {
         const u32 chunk = args.own.mode() == kRel ? tile.chunk : 0;
-        if (unlikely(shared.quantised_chunk != chunk)) {
-            shared.quantiser.set(args.own, bound_of<W>(args, chunk));
-            shared.quantised_chunk = chunk;
+        if (unlikely(shared.quantized_chunk != chunk)) {
+            shared.quantizer.set(args.own, bound_of<W>(args, chunk));
+            shared.quantized_chunk = chunk;
         }
         shared.n_holes = shared.n_others = 0;
         if (shared.narrow_misses >= kMiss) --shared.narrow_misses;
@@ -281,7 +281,7 @@ struct QuantCompressor {
     // loads in flight, as many as registers allow
     static constexpr u32 kBatch = sizeof(W) == 4 ? 4 : 8;
     __device__ __forceinline__ bool may_be_near() const {
-        return shared.quantiser.near_limit > Float<W>(0) && args.own.has_plain_elements() && (shared.box.sz == 1 || shared.box.sy >= kRowsOf<1>);
+        return shared.quantizer.near_limit > Float<W>(0) && args.own.has_plain_elements() && (shared.box.sz == 1 || shared.box.sy >= kRowsOf<1>);
     }
     __device__ __forceinline__ u32 load_near(const char* start, const Numbers<W, true>& numbers) const {
         const u32 next_row = shared.box.is_line() ? 0 : static_cast<u32>(args.own.extents[2] * sizeof(W));
@@ -294,8 +294,8 @@ struct QuantCompressor {
         using F = Float<W>;
         constexpr u32 kPerRow = kRow / kN, kRowsAtOnce = kRowsOf<kN>;
         const RowBox& box = shared.box;
-        const Quantiser<W>& quantiser = shared.quantiser;
-        const F step = quantiser.steps[0], inverse = quantiser.inverses[0], bound = quantiser.bound, limit = quantiser.near_limit;
+        const Quantizer<W>& quantizer = shared.quantizer;
+        const F step = quantizer.steps[0], inverse = quantizer.inverses[0], bound = quantizer.bound, limit = quantizer.near_limit;
         const bool swaps = args.flags & kSwapBytes;
         // Adding this rounds a small number to an integer, whose bits are then the low bits of the
         // sum.
@@ -371,7 +371,7 @@ struct QuantCompressor {
     template <bool kRows>
     __device__ __forceinline__ u32 load_any(const Finder& elements, const char* array, const Numbers<W, kRows>& numbers, bool are_codes, const Missing& missing) const {
         using N = typename Numbers<W, kRows>::N;
-        const EachElement<W> each{shared.quantiser, elements, array, element, (args.flags & kSwapBytes) != 0, args.own.has_missing(), missing, shared.box.m};
+        const EachElement<W> each{shared.quantizer, elements, array, element, (args.flags & kSwapBytes) != 0, args.own.has_missing(), missing, shared.box.m};
         W first_word;
         const W first = each.first(are_codes, first_word);
         if (threadIdx.x == 0) shared.first_word = first_word, shared.first_code = first;
@@ -387,7 +387,7 @@ struct QuantCompressor {
     __device__ __forceinline__ bool may_be_narrow() const {
         const RowBox& box = shared.box;
         // With a finite limit, no product of a code and the step is infinite.
-        const Float<W> limit = shared.quantiser.near_limit, most = rounded_down(__longlong_as_double(0x7fefffffffffffffll), W());
+        const Float<W> limit = shared.quantizer.near_limit, most = rounded_down(__longlong_as_double(0x7fefffffffffffffll), W());
         const bool has_rows = box.is_line() ? box.m == kElements : box.sx <= kRow && box.sz * box.sy <= kNarrowRows && (box.sz == 1 || box.sy >= kRowsOf<1>);
         return limit > Float<W>(0) && limit <= most && args.own.has_plain_elements() && has_rows && shared.narrow_misses < kMiss;
     }
@@ -415,8 +415,8 @@ struct QuantCompressor {
         W words_differ = 0;
         u32 not_sizes = ~0u;
 
-        __device__ __forceinline__ explicit NarrowMaker(const Quantiser<W>& quantiser)
-            : step(quantiser.steps[0]), inverse(quantiser.inverses[0]), bound(quantiser.bound), limit(quantiser.near_limit) {}
+        __device__ __forceinline__ explicit NarrowMaker(const Quantizer<W>& quantizer)
+            : step(quantizer.steps[0]), inverse(quantizer.inverses[0]), bound(quantizer.bound), limit(quantizer.near_limit) {}
         // Adding this rounds a small number to an integer, whose bits are then the low bits of the
         // sum.
         static __device__ __forceinline__ F magic() { return sizeof(W) == 8 ? static_cast<F>(6755399441055744.0) : static_cast<F>(12582912.0f); }
@@ -468,7 +468,7 @@ struct QuantCompressor {
         uint4 units[kLoads];
 #pragma unroll
         for (u32 k = 0; k < kLoads; ++k) units[k] = *reinterpret_cast<const uint4*>(from + k / 2 * next_two + k % 2 * next);
-        NarrowMaker maker(shared.quantiser);
+        NarrowMaker maker(shared.quantizer);
         maker.begin(*reinterpret_cast<const W*>(start), shared);
         unsigned char* const to = reinterpret_cast<unsigned char*>(&numbers.byte_group(own_row, x / kByteGroup)) + x % kByteGroup * 2;
 #pragma unroll
@@ -497,7 +497,7 @@ struct QuantCompressor {
         const char* from = start + own_row * row_bytes + x * sizeof(W);
         u32 y = own_row;
         const u64 next_rows = kQuantWarps * row_bytes, next_plane = next_rows + plane_bytes - height * row_bytes;
-        NarrowMaker maker(shared.quantiser);
+        NarrowMaker maker(shared.quantizer);
         maker.begin(load_element<W>(start, element, swaps), shared);
 #pragma unroll 1
         for (u32 row = own_row; row < n_rows; row += kLoads * kQuantWarps) {
@@ -550,7 +550,7 @@ struct QuantCompressor {
         if (likely(is_narrow)) {
             if (unlikely(!(found & kWordsDiffer))) return make_const(tile, made, shared.first_word);
             // 0 and -1 have the same sizes.
-            if (unlikely(sizes == 0) && !(share(have_codes(numbers)) & kCodesDiffer)) return make_const(tile, made, shared.quantiser.value(shared.first_code));
+            if (unlikely(sizes == 0) && !(share(have_codes(numbers)) & kCodesDiffer)) return make_const(tile, made, shared.quantizer.value(shared.first_code));
             is_narrow = NarrowOrders<W>(shared).choose(sizes, orders, base, keeper) && ((2 * sizes + 1) << (orders.z + orders.y + orders.x)) <= 0xffff;
         }
         if (t == 0) shared.narrow_misses = is_narrow ? shared.narrow_misses - min(shared.narrow_misses, 1u) : min(shared.narrow_misses + kMiss, kMostMisses);
@@ -646,7 +646,7 @@ struct QuantCompressor {
         const Missing& missing = args.own.missing[part(tile.index) == 0 ? 0 : 1];
         const u32 m = box.m, t = threadIdx.x, log_unit = args.own.log_unit();
         if (t < 72) shared.n_of_length[t] = 0;
-        const bool has_codes = shared.quantiser.kind != Quantised::kNothing;
+        const bool has_codes = shared.quantizer.kind != Quantized::kNothing;
         u32 found = kFar;
         const bool has_long_rows = kRows ? m % kRow == 0 : box.sx >= kRow / 2 && !box.is_line();
         if (likely(has_long_rows && may_be_near())) {
@@ -665,7 +665,7 @@ struct QuantCompressor {
             is_coded = exceptions.find();
             header = (is_coded && shared.n_holes ? kHasHoles : 0) | (is_coded && shared.n_others ? kHasOthers : 0);
         } else if (unlikely(has_codes && !(found & kCodesDiffer))) {
-            return make_const(tile, made, shared.quantiser.value(shared.first_code));
+            return make_const(tile, made, shared.quantizer.value(shared.first_code));
         }
         if (unlikely(!is_coded)) {
             header = kHasWords;
@@ -761,8 +761,8 @@ struct QuantCompressor {
         using F = Float<W>;
         constexpr u32 kBatch = 4;
         const RowBox& box = shared.box;
-        const Quantiser<W>& quantiser = shared.quantiser;
-        const F step = quantiser.steps[0], inverse = quantiser.inverses[0], bound = quantiser.bound, limit = quantiser.near_limit;
+        const Quantizer<W>& quantizer = shared.quantizer;
+        const F step = quantizer.steps[0], inverse = quantizer.inverses[0], bound = quantizer.bound, limit = quantizer.near_limit;
         const bool swaps = args.flags & kSwapBytes;
         const F magic = sizeof(W) == 8 ? static_cast<F>(6755399441055744.0) : static_cast<F>(12582912.0f);
         const W first_word = load_element<W>(start, element, swaps);

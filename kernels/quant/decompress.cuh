@@ -30,7 +30,7 @@ struct QuantDecompressShared {
     static constexpr u32 kStageBytes = kMostBytes + 3 * kUnitBytes;
 
     alignas(128) unsigned char stage[kStageBytes];  // later the tile
-    Quantiser<W> quantiser;
+    Quantizer<W> quantizer;
     Box box;
     CtaSums<kQuantWarps> sums;
     u32 totals[kQuantWarps];             // bytes of a warp's groups
@@ -88,7 +88,7 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
         if (damage == 0 && n_bytes > 0) {
             const unsigned char* const stage = shared.stage + offset;
             const u32 m = shared.box.m;
-            damage = plan.read(is_staged ? stage : source, n_bytes, log_unit, m, part().bytes, shared.quantiser.kind != Quantised::kNothing, true);
+            damage = plan.read(is_staged ? stage : source, n_bytes, log_unit, m, part().bytes, shared.quantizer.kind != Quantized::kNothing, true);
             if (damage == 0 && !is_staged) damage = kMarkCorrupt;
             if (damage == 0 && plan.header == kConstBlock) {
                 const u32* const words = reinterpret_cast<const u32*>(stage);
@@ -232,7 +232,7 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
         store_elements([&](u32 i) {
             if (has_holes && shared.marks.words[i / 32] >> i % 32 & 1) return hole;
             const W number = numbers[i] + base;
-            return is_words ? number : shared.quantiser.value(number);
+            return is_words ? number : shared.quantizer.value(number);
         });
     }
 
@@ -402,7 +402,7 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
 
     __device__ __forceinline__ W word_of(u32 code, const Plan& plan) const {
         const W number = static_cast<W>(static_cast<s64>(static_cast<s32>(code)));
-        return plan.header & kHasWords ? number : shared.quantiser.value(number);
+        return plan.header & kHasWords ? number : shared.quantizer.value(number);
     }
     static __device__ __forceinline__ Float<W> signed_float(u32 code) {
         return sizeof(W) == 8 ? static_cast<Float<W>>(__int2double_rn(static_cast<s32>(code))) : static_cast<Float<W>>(__int2float_rn(static_cast<s32>(code)));
@@ -422,8 +422,8 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
         char* const to = array + box.start * element.bytes;
         constexpr u32 kPerRow = kRow / kN;
         // Elements in the first zone are their codes times a step.
-        const bool is_near = shared.quantiser.near_limit > Float<W>(0) && !(plan.header & kHasWords);
-        const Float<W> step = shared.quantiser.steps[0], limit = is_near ? shared.quantiser.starts[1] : Float<W>(0);
+        const bool is_near = shared.quantizer.near_limit > Float<W>(0) && !(plan.header & kHasWords);
+        const Float<W> step = shared.quantizer.steps[0], limit = is_near ? shared.quantizer.starts[1] : Float<W>(0);
         const u32 base = static_cast<u32>(plan.base);
         const bool adds = plan.z > 0, is_one_plane = !adds && !is_line;
         const auto number_at = [&](u32 z, u32 y, u32 x) {

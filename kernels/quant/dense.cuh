@@ -29,7 +29,7 @@ struct DenseShared {
         ContextTables<W> tables;
         Marks<1u << kLogDense, kDenseThreads> marks;
     };
-    Quantiser<W> quantiser;
+    Quantizer<W> quantizer;
     Box box;
     CtaSums<kDenseWarps> sums;
     Plan plan;
@@ -69,7 +69,7 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
     }
     // Reads and checks the front of a block. Returns the damage, or 0.
     __device__ __forceinline__ u32 read_plan(Plan& plan, const unsigned char* source, u32 n_bytes) const {
-        const u32 m = shared.box.m, damage = plan.read(source, n_bytes, args.own.log_unit(), m, part().bytes, shared.quantiser.kind != Quantised::kNothing, false);
+        const u32 m = shared.box.m, damage = plan.read(source, n_bytes, args.own.log_unit(), m, part().bytes, shared.quantizer.kind != Quantized::kNothing, false);
         if (damage == 0 && plan.n_others > 0) Tile::check_others(plan, source, m);
         return damage;
     }
@@ -338,8 +338,8 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
         const bool has_holes = shared.plan.header & kHasHoles, is_words = shared.plan.header & kHasWords;
         const W base = shared.plan.base;
         // Elements in the first zone are their codes times a step.
-        const bool is_near = shared.quantiser.near_limit > Float<W>(0) && !is_words && !has_holes;
-        const Float<W> step = shared.quantiser.steps[0], limit = is_near ? shared.quantiser.starts[1] : Float<W>(0);
+        const bool is_near = shared.quantizer.near_limit > Float<W>(0) && !is_words && !has_holes;
+        const Float<W> step = shared.quantizer.steps[0], limit = is_near ? shared.quantizer.starts[1] : Float<W>(0);
         Float<W> greatest = 0;
 #pragma unroll
         for (u32 i = 0; i < kColumnBatch; ++i) {
@@ -366,10 +366,10 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
             if (i > 0) advance(at, i);
             const u32 own = number(i);
             const bool is_hole = has_holes && shared.marks.words[own / 32] >> own % 32 & 1;
-            store(at, own, is_hole ? Tile::hole_of(shared.plan, source) : is_words ? codes[i] : value_of(shared.quantiser, codes[i]));
+            store(at, own, is_hole ? Tile::hole_of(shared.plan, source) : is_words ? codes[i] : value_of(shared.quantizer, codes[i]));
         }
     }
-    static __device__ __noinline__ W value_of(const Quantiser<W>& quantiser, W code) { return quantiser.value(code); }
+    static __device__ __noinline__ W value_of(const Quantizer<W>& quantizer, W code) { return quantizer.value(code); }
     // Stores the word of a number.
     __device__ __forceinline__ void store(W* at, u32 number, W word) const {
         if (kInArray) {

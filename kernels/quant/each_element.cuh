@@ -5,11 +5,11 @@
 
 #include "block_work.cuh"
 #include "exceptions.cuh"
-#include "quantise.cuh"
+#include "quantize.cuh"
 
 template <typename W>
 struct EachElement {
-    const Quantiser<W>& quantiser;
+    const Quantizer<W>& quantizer;
     const Finder& elements;
     const char* const array;
     const Element& element;
@@ -21,7 +21,7 @@ struct EachElement {
     // The number of the first element, and its word.
     __device__ __forceinline__ W first(bool are_codes, W& first_word) const {
         first_word = word(0);
-        return are_codes ? quantiser.code(first_word).code : first_word;
+        return are_codes ? quantizer.code(first_word).code : first_word;
     }
 
     // Calls `put(i, number)` for each element, which returns findings as bits. For codes, also
@@ -38,7 +38,7 @@ struct EachElement {
                 const W word = this->word(i);
                 W number = word;
                 if (are_codes) {
-                    const Coded<W> coded = has_missing ? quantiser.code_beside(missing, word) : quantiser.code(word);
+                    const Coded<W> coded = has_missing ? quantizer.code_beside(missing, word) : quantizer.code(word);
                     number = coded.code;
                     is_uncoded = !coded.is_coded, is_beyond = coded.is_coded && !coded.is_within;
                 }

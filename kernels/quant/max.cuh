@@ -60,7 +60,7 @@ struct MaxShared {
 
     RansTables<kMaxContexts, kNoNumbers + kWordSymbols<W>> tables;
     MaxCells<W> cells;
-    Quantiser<W> quantiser;
+    Quantizer<W> quantizer;
     Box box;
     CtaSums<1> sums;
     Plan plan;
@@ -95,7 +95,7 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
     }
     // Reads and checks the front of a block. Returns the damage, or 0.
     __device__ __forceinline__ u32 read_plan(Plan& plan, const unsigned char* source, u32 n_bytes) const {
-        return plan.read(source, n_bytes, args.own.log_unit(), shared.box.m, part().bytes, shared.quantiser.kind != Quantised::kNothing);
+        return plan.read(source, n_bytes, args.own.log_unit(), shared.box.m, part().bytes, shared.quantizer.kind != Quantized::kNothing);
     }
 
     // In scratch: marks of outliers, a bit for each element, then the kept cells.
@@ -156,7 +156,7 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
         __device__ __forceinline__ Coder(const MaxDecompressor& block, const MaxView& view, const Reader& reader, u32* marks)
             : block(block), reader(reader), marks(marks), length(view.length), has_places(block.has_places(view)), has_units(has_places && block.has_units(view)),
               swaps(has_places && block.args.flags & kSwapBytes), log_step(block.args.own.log_parts()), base(block.shared.plan.base),
-              step(block.shared.quantiser.steps[0]), limit(block.limit()) {}
+              step(block.shared.quantizer.steps[0]), limit(block.limit()) {}
 
         __device__ __forceinline__ void begin(u32 row) {
             if (kInArray && has_places) place = block.place_of(row, length);
@@ -230,9 +230,9 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
     }
     // Elements below this are their codes times the first step.
     __device__ __forceinline__ Float<W> limit() const {
-        return shared.quantiser.near_limit > Float<W>(0) && !(shared.plan.header & kHasWords) ? shared.quantiser.starts[1] : Float<W>(0);
+        return shared.quantizer.near_limit > Float<W>(0) && !(shared.plan.header & kHasWords) ? shared.quantizer.starts[1] : Float<W>(0);
     }
-    static __device__ __noinline__ W any_word(const Shared& shared, W code) { return shared.plan.header & kHasWords ? code : shared.quantiser.value(code); }
+    static __device__ __noinline__ W any_word(const Shared& shared, W code) { return shared.plan.header & kHasWords ? code : shared.quantizer.value(code); }
     static __device__ __forceinline__ float signed_float(u32 code) { return __int2float_rn(static_cast<s32>(code)); }
     static __device__ __forceinline__ double signed_float(u64 code) { return __ll2double_rn(static_cast<s64>(code)); }
 

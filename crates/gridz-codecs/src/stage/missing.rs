@@ -5,7 +5,7 @@
 //! range. The request defines the fill values and the range of an array (`codec::missing`); here
 //! they are words of one element type.
 
-use crate::stage::quantise::Numbers;
+use crate::stage::quantize::Numbers;
 use crate::stage::rows::Simd;
 use crate::stage::word::Word;
 

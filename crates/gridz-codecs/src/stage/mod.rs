@@ -15,7 +15,7 @@ pub mod marks;
 pub mod missing;
 pub mod pack;
 pub mod predict;
-pub mod quantise;
+pub mod quantize;
 pub mod range;
 pub mod rows;
 pub mod samples;

@@ -5,7 +5,7 @@ use crate::cpu::pool::Pool;
 use crate::error::{Result, try_vec};
 use crate::stage::element::Element;
 use crate::stage::missing::MissingWords;
-use crate::stage::quantise::Numbers;
+use crate::stage::quantize::Numbers;
 use crate::stage::rows::{LANES, Simd, SimdWord, WithSimd, dispatch, first_lanes};
 
 /// Finds the range of elements.

@@ -20,7 +20,7 @@ use crate::cpu::thread_cache::ThreadCache;
 use crate::error::{Result, try_vec};
 use crate::format::checksum::Sums;
 use crate::stage::blocks::table::check_of;
-use crate::stage::quantise;
+use crate::stage::quantize;
 use crate::stage::range::Ranger;
 use crate::stage::rows::{LANES, Simd, WithSimd, dispatch};
 use crate::stage::sums::{Prefetch, sums_of};
@@ -177,7 +177,7 @@ impl<T: Real> Coder<'_, T> {
         let Chunk { dtype, asked, .. } = *self.chunk;
         let missing = self.chunk.missing::<T>();
         let element = self.chunk.element()?;
-        let numbers = quantise::Numbers::of(dtype);
+        let numbers = quantize::Numbers::of(dtype);
         let ranger = Ranger { pool: self.job.pool, level: self.job.level, element, numbers };
         ranger.bound(src, missing.as_ref().map(std::slice::from_ref), asked.value)
     }

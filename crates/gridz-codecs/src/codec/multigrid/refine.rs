@@ -517,9 +517,9 @@ impl<T: Real> WithSimd<T::Word> for Encode<'_, T> {
                     hide(exact, Runs::new(refine, unit, at, n), elements);
                 }
                 let n_kept = if watch.limit.missing.are_many() {
-                    quantise::<T, true>(&refine.rule, &watch.limit, elements, new, codes)
+                    quantize::<T, true>(&refine.rule, &watch.limit, elements, new, codes)
                 } else {
-                    quantise::<T, false>(&refine.rule, &watch.limit, elements, new, codes)
+                    quantize::<T, false>(&refine.rule, &watch.limit, elements, new, codes)
                 };
                 if n_kept < n {
                     mark_exact(refine, watch, unit, at, elements, new);
@@ -541,7 +541,7 @@ impl<T: Real> WithSimd<T::Word> for Encode<'_, T> {
 /// Quantizes elements. `new` contains the predictions and receives the decoder's values. Returns
 /// the number of elements that are not stored exactly.
 #[inline(always)]
-fn quantise<T: Real, const MANY: bool>(
+fn quantize<T: Real, const MANY: bool>(
     rule: &Rule<T>,
     limit: &Limit<T>,
     elements: &[T],

@@ -19,7 +19,7 @@ use crate::stage::element::Element;
 use crate::stage::exceptions::{ALIGNMENT, Holes, Marks, Others, others_bytes, place, write_others};
 use crate::stage::missing::MissingWords;
 use crate::stage::predict::{self, ANY, LineSums, MAX_ORDER, Orders};
-use crate::stage::quantise::{Coded, Quantiser};
+use crate::stage::quantize::{Coded, Quantizer};
 use crate::stage::rows::{CACHE_LINE, LANES, RowSink, Simd, first_lanes};
 use crate::stage::word::Word;
 
@@ -92,7 +92,7 @@ pub struct Coding<W> {
     /// How elements map to words.
     pub element: Element,
     /// How words map to codes; `None` if all elements are stored exactly.
-    pub quantiser: Option<Quantiser<W>>,
+    pub quantizer: Option<Quantizer<W>>,
     /// The missing words of each part of the elements.
     pub missing: Option<[MissingWords<W>; MAX_PARTS]>,
 }
@@ -148,7 +148,7 @@ impl<W: Word> Exceptions<W> {
 impl<W: Word> Coding<W> {
     /// The code of a word; 0 if it has none.
     pub fn code(&self, word: W) -> W {
-        self.quantiser.map_or(word, |quantiser| quantiser.code_of(word))
+        self.quantizer.map_or(word, |quantizer| quantizer.code_of(word))
     }
 
     /// The missing words of a part of the elements.
@@ -158,7 +158,7 @@ impl<W: Word> Coding<W> {
 
     /// The word that a code decodes to.
     pub fn value(&self, code: W) -> W {
-        self.quantiser.map_or(code, |quantiser| quantiser.value_of(code))
+        self.quantizer.map_or(code, |quantizer| quantizer.value_of(code))
     }
 }
 
@@ -176,14 +176,14 @@ struct Words<'a, W> {
 #[inline(always)]
 pub fn code_row<W: Word, S: Simd<W>>(
     s: S,
-    quantiser: &Quantiser<W>,
+    quantizer: &Quantizer<W>,
     row: S::Row,
     missing: Option<&MissingWords<W>>,
 ) -> Coded<S::Row> {
-    let mut coded = quantiser.code(s, row);
+    let mut coded = quantizer.code(s, row);
     if let Some(missing) = missing {
         coded.are_coded &= missing.present(s, row);
-        coded.are_within &= missing.present(s, quantiser.value(s, coded.codes));
+        coded.are_within &= missing.present(s, quantizer.value(s, coded.codes));
     }
     coded
 }
@@ -191,7 +191,7 @@ pub fn code_row<W: Word, S: Simd<W>>(
 /// Quantizes words. Returns the first code, which is subtracted from all codes. Returns `None` if
 /// too many elements would have to be stored exactly. `codes` is padded by a row.
 #[inline(always)]
-fn quantise<W: Word, S: Simd<W>>(
+fn quantize<W: Word, S: Simd<W>>(
     s: S,
     coding: &Coding<W>,
     block: &Words<W>,
@@ -201,7 +201,7 @@ fn quantise<W: Word, S: Simd<W>>(
     let Words { words, first, shape, missing } = *block;
     let n = shape[0] * shape[1] * shape[2];
     exceptions.restart(n);
-    let quantiser = coding.quantiser?;
+    let quantizer = coding.quantizer?;
     let base = s.splat(first);
     let mut first_code = coding.code(first);
     let first_row = s.splat(first_code);
@@ -209,7 +209,7 @@ fn quantise<W: Word, S: Simd<W>>(
     let mut at = 0;
     while at < n {
         let row = s.add(s.load(&words[at..]), base);
-        let coded = code_row(s, &quantiser, row, missing);
+        let coded = code_row(s, &quantizer, row, missing);
         let lanes = first_lanes(n - at);
         let uncoded = lanes & !coded.are_coded;
         let others = lanes & coded.are_coded & !coded.are_within;
@@ -281,7 +281,7 @@ pub fn encode<W: Word, S: Simd<W>, P: Packing<W>>(
     }
     let missing = coding.missing_of(source.part);
     let of_block = Words { words, first: block.first, shape, missing };
-    let first_code = quantise(s, coding, &of_block, codes, exceptions);
+    let first_code = quantize(s, coding, &of_block, codes, exceptions);
     let (v, words, first, kind) = match first_code {
         Some(first) => (codes, &*words, first, exceptions.flags()),
         None => (words, &*codes, block.first, WORDS),
@@ -358,13 +358,13 @@ fn is_zero<W: Word, S: Simd<W>>(s: S, v: &[W], n: usize) -> bool {
 
 /// Converts codes, or unquantized words, to words.
 #[derive(Clone, Copy)]
-pub struct Values<W>(pub Option<Quantiser<W>>);
+pub struct Values<W>(pub Option<Quantizer<W>>);
 
 impl<W: Word> Finish<W> for Values<W> {
     #[inline(always)]
     fn words<S: Simd<W>>(&self, s: S, row: S::Row) -> S::Row {
         match &self.0 {
-            Some(quantiser) => quantiser.value(s, row),
+            Some(quantizer) => quantizer.value(s, row),
             None => row,
         }
     }
@@ -434,7 +434,7 @@ pub fn decode<W: Word, S: Simd<W>, P: Packing<W>>(
     let Some(header) = decode_plain(s, words, element, unit, shape, bytes, target)? else { return Ok(()) };
     let order = |k: u16| (header >> (k * ORDER_BITS)) as u8 & MAX_ORDER;
     let orders: Orders = [order(2), order(1), order(0)];
-    let quantiser = if header & WORDS != 0 { None } else { Some(coding.quantiser.ok_or_else(no_codes)?) };
+    let quantizer = if header & WORDS != 0 { None } else { Some(coding.quantizer.ok_or_else(no_codes)?) };
     if header & WORDS != 0 && header & (HOLES | OTHERS) != 0 {
         return Err(newer());
     }
@@ -452,7 +452,7 @@ pub fn decode<W: Word, S: Simd<W>, P: Packing<W>>(
     let others = if header & OTHERS != 0 { Some(Others::read(&mut rest, n, element)?) } else { None };
     let is_whole = |n_bytes: usize| whole(bytes.len() - rest.len() + n_bytes);
 
-    let finish = Values(quantiser);
+    let finish = Values(quantizer);
     let is_direct = element.bytes == W::BYTES && holes.is_none();
     if is_direct && shape[..2] == [1, 1] {
         let mut line = Line { bytes: &mut target.row(0, 0, W::BYTES)[..n * W::BYTES], finish };

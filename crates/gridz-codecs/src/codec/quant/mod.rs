@@ -1,7 +1,7 @@
 //! `quant`: error-bounded compression of numbers of all types, after cuSZp (Huang et al., SC '23).
 //!
 //! Elements are quantized to integer codes; a code stands for the elements within the bound
-//! (`stage::quantise`). Elements without a suitable code are stored exactly (`exceptions`). Codes
+//! (`stage::quantize`). Elements without a suitable code are stored exactly (`exceptions`). Codes
 //! are predicted in blocks as lorenzo predicts words (`stage::predict`), and the residuals are
 //! packed (`packing`, `block`). Level fast packs them in groups of eight (`stage::byte_groups`); level
 //! dense uses an entropy code (`stage::entropy::contexts`). Level max works differently (`max`).
@@ -33,7 +33,7 @@ use crate::stage::byte_groups::Widths;
 use crate::stage::element::Element;
 use crate::stage::entropy::contexts;
 use crate::stage::missing::MissingWords;
-use crate::stage::quantise::{Numbers, Quantiser};
+use crate::stage::quantize::{Numbers, Quantizer};
 use crate::stage::range::Ranger;
 use crate::stage::rows::{Simd, SimdWord};
 use crate::stage::word::Word;
@@ -62,7 +62,7 @@ impl Codec for Quant {
         if Element::of(number).is_none() {
             return refuse(format!("quant does not take {name} elements; use a lossless codec"));
         }
-        if encode_params.mode == Mode::Pwrel && Quantiser::<u64>::relative(number, encode_params.value).is_none() {
+        if encode_params.mode == Mode::Pwrel && Quantizer::<u64>::relative(number, encode_params.value).is_none() {
             return refuse(format!("quant, pwrel: {name} elements are integers; use abs"));
         }
         if array.shape().n_elements() == 0 {
@@ -245,12 +245,12 @@ struct Coder<W> {
 impl<W: SimdWord> Coder<W> {
     fn new(chunk: &Chunk, bound: f64) -> Self {
         let _ieee = Ieee::begin();
-        let quantiser = match chunk.asked.mode {
-            Mode::Pwrel => Quantiser::relative(chunk.number, bound),
-            _ if bound > 0.0 => Quantiser::absolute(chunk.number, bound),
+        let quantizer = match chunk.asked.mode {
+            Mode::Pwrel => Quantizer::relative(chunk.number, bound),
+            _ if bound > 0.0 => Quantizer::absolute(chunk.number, bound),
             _ => None,
         };
-        Self { chunk: *chunk, coding: Coding { element: chunk.element, quantiser, missing: chunk.missing() } }
+        Self { chunk: *chunk, coding: Coding { element: chunk.element, quantizer, missing: chunk.missing() } }
     }
 
     /// Checks that a block is no longer than the words of a whole block plus [`MOST_AROUND_WORDS`]

@@ -26,7 +26,7 @@ use crate::error::Result;
 use crate::format::checksum::Sums;
 use crate::stage::element::Element;
 use crate::stage::missing::MissingWords;
-use crate::stage::quantise;
+use crate::stage::quantize;
 use crate::stage::range::Ranger;
 use crate::stage::sums::{Prefetch, sums_of};
 use crate::stage::word::Word;
@@ -120,7 +120,7 @@ fn relative_bound<T: Checked>(
     missing: Option<&MissingWords<T::Word>>,
 ) -> Result<f64> {
     let Some(element) = Element::of(chunk.dtype) else { return Ok(0.0) };
-    let numbers = quantise::Numbers::of(chunk.dtype);
+    let numbers = quantize::Numbers::of(chunk.dtype);
     let ranger = Ranger { pool: job.pool, level: job.level, element, numbers };
     ranger.bound(src, missing.map(std::slice::from_ref), chunk.asked.value)
 }

@@ -24,7 +24,7 @@ pub use simd::SimdWord;
 
 use crate::stage::bits::window;
 use crate::stage::element::Element;
-use crate::stage::quantise::{Coded, Uniform, lanes_of};
+use crate::stage::quantize::{Coded, Uniform, lanes_of};
 use crate::stage::word::Word;
 
 /// Lanes of a row.
@@ -472,14 +472,14 @@ pub trait Simd<W: Word>: Keys {
     #[inline(always)]
     fn quantize(self, uniform: &Uniform<W>, floats: Self::Row) -> Coded<Self::Row> {
         let mut lanes = lanes_of(self, floats);
-        let (are_coded, are_within) = W::codes(uniform, &mut lanes);
+        let (are_coded, are_within) = W::quantize(uniform, &mut lanes);
         Coded { codes: self.load(&lanes), are_coded, are_within }
     }
     /// The floats that codes stand for.
     #[inline(always)]
     fn dequantize(self, uniform: &Uniform<W>, codes: Self::Row) -> Self::Row {
         let mut lanes = lanes_of(self, codes);
-        W::values(uniform, &mut lanes);
+        W::dequantize(uniform, &mut lanes);
         self.load(&lanes)
     }
     /// Writes the bit length of the longest of every eight numbers, in whole rows.

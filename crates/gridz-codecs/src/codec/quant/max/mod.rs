@@ -134,7 +134,7 @@ struct Numbers<W> {
 /// Quantizes words, each minus `first`. Returns `None` if too many elements would have to be stored
 /// exactly. Buffers are padded by a row.
 #[inline(always)]
-fn quantise<W: Word, S: Simd<W>>(
+fn quantize<W: Word, S: Simd<W>>(
     s: S,
     coding: &Coding<W>,
     missing: Option<&MissingWords<W>>,
@@ -144,13 +144,13 @@ fn quantise<W: Word, S: Simd<W>>(
     kinds: &mut [u8],
 ) -> Option<Numbers<W>> {
     let n = kinds.len();
-    let quantiser = coding.quantiser?;
+    let quantizer = coding.quantizer?;
     let first_row = s.splat(first);
     kinds.fill(CODED);
     let (mut n_uncoded, mut n_others) = (0, 0);
     for at in (0..n).step_by(LANES) {
         let row = s.add(s.load(&words[at..]), first_row);
-        let coded = code_row(s, &quantiser, row, missing);
+        let coded = code_row(s, &quantizer, row, missing);
         s.store(coded.codes, &mut codes[at..]);
         let exact = first_lanes(n - at) & !(coded.are_coded & coded.are_within);
         for lane in (0..LANES).filter(|lane| exact >> lane & 1 != 0) {
@@ -208,8 +208,8 @@ pub fn encode<W: Word, S: Simd<W>>(
     if block.range[0] == block.range[1] {
         return constant(block.first, unit, out);
     }
-    let quantised = quantise(s, coding, coding.missing_of(source.part), words, block.first, codes, kinds);
-    let (of, flags, in_rows) = match &quantised {
+    let quantized = quantize(s, coding, coding.missing_of(source.part), words, block.first, codes, kinds);
+    let (of, flags, in_rows) = match &quantized {
         Some(of) => {
             let others = if of.n_others > 0 { OTHERS } else { 0 };
             (of, others | if of.hole.is_some() { HOLES } else { 0 }, &*codes)
@@ -374,7 +374,7 @@ pub fn decode<W: Word, S: Simd<W>>(
     let Some(header) = decode_plain(s, words, element, unit, shape, bytes, target)? else { return Ok(()) };
     let mut rest = bytes;
     let front = Front::<W>::read(header, &mut rest, element)?;
-    let quantiser = if header & WORDS != 0 { None } else { Some(coding.quantiser.ok_or_else(no_codes)?) };
+    let quantizer = if header & WORDS != 0 { None } else { Some(coding.quantizer.ok_or_else(no_codes)?) };
     let view = View::new(shape);
     let neighbours = Neighbours::new(view);
     let (weights, weights_bytes) = Weights::read(header & HEAD, &neighbours, rest)?;
@@ -394,7 +394,7 @@ pub fn decode<W: Word, S: Simd<W>>(
         return Err(Error::corrupt("a quant block is not what its front says"));
     }
 
-    let (finish, base) = (Values(quantiser), s.splat(front.base));
+    let (finish, base) = (Values(quantizer), s.splat(front.base));
     for at in (0..n).step_by(LANES) {
         s.store(finish.words(s, s.add(s.load(&codes[at..]), base)), &mut words[at..]);
     }

@@ -4,7 +4,7 @@ use crate::codec::quant::params;
 use crate::cpu::level::Level;
 use crate::stage::blocks::layout::Form;
 use crate::stage::missing::MissingWords;
-use crate::stage::quantise::{self, Quantiser};
+use crate::stage::quantize::{self, Quantizer};
 use crate::stage::rows::{SimdWord, WithSimd, dispatch};
 use crate::types::{DType, Shape};
 
@@ -46,15 +46,15 @@ impl<W: SimdWord> Case<W> {
         let words: Vec<W> = (0..shape.iter().product()).map(word).collect();
         let mut elements = vec![0; words.len() * element.bytes];
         element.store(&words, &mut elements);
-        let quantiser = Quantiser::absolute(dtype, bound);
+        let quantizer = Quantizer::absolute(dtype, bound);
         Self {
             shape,
             elements,
             coding: Coding {
                 element,
-                quantiser,
+                quantizer,
                 missing: fill
-                    .map(|fill| [MissingWords::new(quantise::Numbers::of(dtype), &[fill], [None; 2]); MAX_PARTS]),
+                    .map(|fill| [MissingWords::new(quantize::Numbers::of(dtype), &[fill], [None; 2]); MAX_PARTS]),
             },
         }
     }
@@ -72,9 +72,9 @@ impl<W: SimdWord> Case<W> {
         let mut words = vec![W::ZERO; self.elements.len() / element.bytes];
         element.load(&self.elements, &mut words);
         for word in &mut words {
-            let Some(quantiser) = self.coding.quantiser else { continue };
-            let coded = quantiser.code(crate::stage::rows::Portable, [*word; LANES]);
-            let value = quantiser.value_of(coded.codes[0]);
+            let Some(quantizer) = self.coding.quantizer else { continue };
+            let coded = quantizer.code(crate::stage::rows::Portable, [*word; LANES]);
+            let value = quantizer.value_of(coded.codes[0]);
             let missing = self.coding.missing_of(0);
             if coded.are_coded & coded.are_within & 1 == 1
                 && missing.is_none_or(|missing| !missing.has(value) && !missing.has(*word))
@@ -197,7 +197,7 @@ fn integers_come_back_within_the_bound() {
 #[test]
 fn blocks_without_codes_have_words() {
     let mut case = Case::new(DType::F32, [1, 60, 70], 1.0, None, |i| (i as f32).to_bits());
-    case.coding.quantiser = None;
+    case.coding.quantizer = None;
     let bytes = case.check();
     assert!(bytes[1] & (WORDS >> 8) as u8 != 0 && bytes.len() < case.elements.len());
 }

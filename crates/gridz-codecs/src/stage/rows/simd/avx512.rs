@@ -3,9 +3,9 @@
 use std::arch::asm;
 use std::arch::x86_64::*;
 
-use super::{Token, byte_groups, each, quantise, rows};
+use super::{Token, byte_groups, each, quantize, rows};
 use crate::stage::element::Element;
-use crate::stage::quantise::{Coded, Uniform, lanes_of};
+use crate::stage::quantize::{Coded, Uniform, lanes_of};
 use crate::stage::rows::{BYTE_GROUPS_ROOM, LANES, LENGTHS, Simd, WithSimd, first_lanes};
 use crate::stage::word::Word;
 
@@ -657,13 +657,13 @@ macro_rules! level {
             fn quantize(self, uniform: &Uniform<$word>, floats: Self::Row) -> Coded<Self::Row> {
                 if uniform.float.is_narrow() {
                     let mut lanes = lanes_of(self, floats);
-                    let (are_coded, are_within) = uniform.codes(&mut lanes);
+                    let (are_coded, are_within) = uniform.quantize(&mut lanes);
                     return Coded { codes: Simd::<$word>::load(self, &lanes), are_coded, are_within };
                 }
                 let mut coded = Coded { codes: floats, are_coded: 0, are_within: 0 };
                 for (i, code) in coded.codes.iter_mut().enumerate() {
                     // SAFETY: the token is proof of the instructions.
-                    let (codes, are_coded, are_within) = unsafe { quantise::$floating::codes(*code, uniform) };
+                    let (codes, are_coded, are_within) = unsafe { quantize::$floating::quantize(*code, uniform) };
                     *code = codes;
                     coded.are_coded |= u32::from(are_coded) << (i * $lanes);
                     coded.are_within |= u32::from(are_within) << (i * $lanes);
@@ -674,12 +674,12 @@ macro_rules! level {
             fn dequantize(self, uniform: &Uniform<$word>, mut codes: Self::Row) -> Self::Row {
                 if uniform.float.is_narrow() {
                     let mut lanes = lanes_of(self, codes);
-                    uniform.values(&mut lanes);
+                    uniform.dequantize(&mut lanes);
                     return Simd::<$word>::load(self, &lanes);
                 }
                 for code in &mut codes {
                     // SAFETY: the token is proof of the instructions.
-                    *code = unsafe { quantise::$floating::values(*code, uniform) };
+                    *code = unsafe { quantize::$floating::dequantize(*code, uniform) };
                 }
                 codes
             }

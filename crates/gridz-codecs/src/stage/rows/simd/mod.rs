@@ -5,7 +5,7 @@
 mod avx2;
 mod avx512;
 mod byte_groups;
-mod quantise;
+mod quantize;
 
 use std::arch::x86_64::*;
 

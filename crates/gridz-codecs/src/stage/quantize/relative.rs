@@ -38,7 +38,7 @@ impl<W: Word> Relative<W> {
     /// Converts elements to codes; returns the lanes of those that have one. The bits above an
     /// element may be copies of its sign.
     #[inline(always)]
-    pub fn codes(&self, lanes: &mut [W; LANES]) -> u32 {
+    pub fn quantize(&self, lanes: &mut [W; LANES]) -> u32 {
         let [zero, one, all] = [W::default(), W::from_u64(1), !W::default()];
         // The sign bit of an element is the lowest of these bits.
         let top = self.signs & !(self.signs << 1);
@@ -66,7 +66,7 @@ impl<W: Word> Relative<W> {
 
     /// Converts codes to elements, which are sign-extended.
     #[inline(always)]
-    pub fn values(&self, lanes: &mut [W; LANES]) {
+    pub fn dequantize(&self, lanes: &mut [W; LANES]) {
         let before = self.first.minus(W::from_u64(1));
         let mut i = 0;
         while i < LANES {

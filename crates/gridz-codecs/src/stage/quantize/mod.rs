@@ -49,7 +49,7 @@ pub struct Coded<R> {
 
 /// A quantizer of elements, which are given as words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Quantiser<W> {
+pub enum Quantizer<W> {
     /// Floats with an absolute bound.
     Uniform(Uniform<W>),
     /// Integers with an absolute bound.
@@ -58,7 +58,7 @@ pub enum Quantiser<W> {
     Relative(Relative<W>),
 }
 
-impl<W: Word> Quantiser<W> {
+impl<W: Word> Quantizer<W> {
     /// For elements of one part and an absolute bound above 0. `None` if no element has a code.
     pub fn absolute(dtype: DType, bound: f64) -> Option<Self> {
         Float::of(dtype).map_or_else(
@@ -80,7 +80,7 @@ impl<W: Word> Quantiser<W> {
             Self::Uniform(uniform) => s.quantize(uniform, words),
             _ => {
                 let mut lanes = lanes_of(s, words);
-                let are_coded = s.outlined(Lanes::<_, true> { quantiser: self, lanes: &mut lanes });
+                let are_coded = s.outlined(Lanes::<_, true> { quantizer: self, lanes: &mut lanes });
                 Coded { codes: s.load(&lanes), are_coded, are_within: are_coded }
             }
         }
@@ -103,7 +103,7 @@ impl<W: Word> Quantiser<W> {
             Self::Uniform(uniform) => s.dequantize(uniform, codes),
             _ => {
                 let mut lanes = lanes_of(s, codes);
-                s.outlined(Lanes::<_, false> { quantiser: self, lanes: &mut lanes });
+                s.outlined(Lanes::<_, false> { quantizer: self, lanes: &mut lanes });
                 s.load(&lanes)
             }
         }
@@ -113,7 +113,7 @@ impl<W: Word> Quantiser<W> {
 /// Quantizes a row of words (`CODES`), or turns codes into words, for the quantizers that are not
 /// part of [`Simd`]. Returns the lanes that have a code.
 struct Lanes<'a, W, const CODES: bool> {
-    quantiser: &'a Quantiser<W>,
+    quantizer: &'a Quantizer<W>,
     lanes: &'a mut [W; LANES],
 }
 
@@ -122,12 +122,12 @@ impl<W: Word, const CODES: bool> WithSimd<W> for Lanes<'_, W, CODES> {
 
     #[inline(always)]
     fn run<S: Simd<W>>(self, _: S) -> u32 {
-        match self.quantiser {
-            Quantiser::Uniform(_) => unreachable!("part of `Simd`"),
-            Quantiser::Whole(whole) if CODES => whole.codes(self.lanes),
-            Quantiser::Whole(whole) => whole.values(self.lanes),
-            Quantiser::Relative(relative) if CODES => return relative.codes(self.lanes),
-            Quantiser::Relative(relative) => relative.values(self.lanes),
+        match self.quantizer {
+            Quantizer::Uniform(_) => unreachable!("part of `Simd`"),
+            Quantizer::Whole(whole) if CODES => whole.quantize(self.lanes),
+            Quantizer::Whole(whole) => whole.dequantize(self.lanes),
+            Quantizer::Relative(relative) if CODES => return relative.quantize(self.lanes),
+            Quantizer::Relative(relative) => relative.dequantize(self.lanes),
         }
         u32::MAX
     }

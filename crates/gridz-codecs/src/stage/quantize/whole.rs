@@ -60,18 +60,18 @@ impl<W: Word> Whole<W> {
 
     /// Converts elements to codes.
     #[inline(always)]
-    pub fn codes(&self, lanes: &mut [W; LANES]) {
+    pub fn quantize(&self, lanes: &mut [W; LANES]) {
         match &self.in_words {
-            Some(in_words) => in_words.codes(lanes),
+            Some(in_words) => in_words.quantize(lanes),
             None => self.far_codes(lanes),
         }
     }
 
     /// Converts codes to elements.
     #[inline(always)]
-    pub fn values(&self, lanes: &mut [W; LANES]) {
+    pub fn dequantize(&self, lanes: &mut [W; LANES]) {
         match &self.in_words {
-            Some(in_words) => in_words.values(lanes),
+            Some(in_words) => in_words.dequantize(lanes),
             None => self.far_values(lanes),
         }
     }
@@ -111,7 +111,7 @@ struct InWords<W> {
 
 impl<W: Word> InWords<W> {
     #[inline(always)]
-    fn codes(&self, lanes: &mut [W; LANES]) {
+    fn quantize(&self, lanes: &mut [W; LANES]) {
         let one = W::from_u64(1);
         // With remainders above these, the nearest multiple is the next one, and the one after
         // that.
@@ -129,7 +129,7 @@ impl<W: Word> InWords<W> {
     }
 
     #[inline(always)]
-    fn values(&self, lanes: &mut [W; LANES]) {
+    fn dequantize(&self, lanes: &mut [W; LANES]) {
         let mut i = 0;
         while i < LANES {
             let sign = lanes[i].shift_signed(W::BITS - 1) & self.signs;
