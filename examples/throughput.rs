@@ -12,14 +12,14 @@ mod bounds;
 use std::time::Instant;
 
 use gridz::{Array, ByteOrder, Context, DType, Request, Shape, Verify};
-use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::settings::{Backend, CpuLevel};
 
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1);
-    let (mut threads, mut backend, mut levels) = (1, Backend::Cpu, vec![Level::best().kind()]);
+    let (mut threads, mut backend, mut levels) = (1, Backend::Cpu, vec![Isa::best().kind()]);
     let mut spec = Request::default();
     println!(
         "{:<44} {:>7} {:>8} {:>10} {:>8} {:>9} {:>9}",
@@ -39,7 +39,7 @@ fn main() -> Result<(), Failure> {
         } else if argument == "--level" {
             let name = arguments.next().ok_or("--level needs a name")?;
             levels = match name.as_str() {
-                "all" => Level::all().map(Level::kind).collect(),
+                "all" => Isa::all().map(Isa::kind).collect(),
                 name => vec![CpuLevel::from_name(name).ok_or("--level is scalar, avx2, avx512 or all")?],
             };
         } else {

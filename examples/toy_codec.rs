@@ -4,7 +4,7 @@
 //! The payload is a list of pairs: the length of a run minus one, and the byte that it repeats.
 
 use gridz_codecs::codec::{Codec, CodecState, Decision, EncodeParams, Encoded, Job, Params, Plan};
-use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::cpu::pool::Pool;
 use gridz_codecs::error::{Error, Result, try_vec};
 use gridz_codecs::format::checksum::Sums;
@@ -88,7 +88,7 @@ impl Codec for Runs {
     }
 }
 
-fn checksum(level: Level, payload: &[u8]) -> Sums {
+fn checksum(level: Isa, payload: &[u8]) -> Sums {
     let mut summer = Summer::new(level, Prefetch::Nothing);
     summer.add(payload, 0);
     summer.sums()
@@ -104,7 +104,7 @@ pub fn main() -> Result<()> {
     };
     let pool = Pool::new(1);
     let job =
-        Job { dtype: array.dtype(), shape, layout: &plan.layout, pool: &pool, level: Level::best(), verify: true };
+        Job { dtype: array.dtype(), shape, layout: &plan.layout, pool: &pool, level: Isa::best(), verify: true };
     let mut payload = vec![0; plan.bound as usize];
     let encoded = Runs.encode(&job, &raw, &mut payload)?;
     payload.truncate(encoded.n_bytes);

@@ -2,7 +2,7 @@
 
 use crate::backend;
 use crate::memory::{self, Destination, Source};
-use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::cpu::pool::Pool;
 use gridz_codecs::cpu::thread_cache;
 use gridz_codecs::error::{Error, ErrorKind, Result, try_vec};
@@ -14,7 +14,7 @@ use gridz_cuda::{self, Device};
 /// # Errors
 /// `InvalidArgument` naming the one that cannot.
 pub fn check_environment() -> Result<()> {
-    Level::choose(settings::checked()?.cpu_level).map(|_| ())
+    Isa::choose(settings::checked()?.cpu_level).map(|_| ())
 }
 
 /// Whether what `GRIDZ_*` demands is there, for those who can still tell somebody: who demands the GPU
@@ -68,7 +68,7 @@ impl Context {
     /// never fail over a typo.
     pub fn lenient() -> Self {
         let mut settings = settings::or_default().clone();
-        settings.cpu_level = settings.cpu_level.filter(|&level| Level::choose(Some(level)).is_ok());
+        settings.cpu_level = settings.cpu_level.filter(|&level| Isa::choose(Some(level)).is_ok());
         Self { settings: Some(settings), ..Self::default() }
     }
 
@@ -101,7 +101,7 @@ impl Context {
     /// # Errors
     /// `InvalidArgument` if the CPU does not have them or an environment variable cannot be used.
     pub fn with_level(self, level: CpuLevel) -> Result<Self> {
-        Level::choose(Some(level))?;
+        Isa::choose(Some(level))?;
         let settings = Settings { cpu_level: Some(level), ..self.settings()?.clone() };
         Ok(Self { settings: Some(settings), ..self })
     }
@@ -165,8 +165,8 @@ impl Context {
     ///
     /// # Errors
     /// `InvalidArgument` for a level that the CPU does not have.
-    pub fn level(&self) -> Result<Level> {
-        Level::choose(self.settings()?.cpu_level)
+    pub fn level(&self) -> Result<Isa> {
+        Isa::choose(self.settings()?.cpu_level)
     }
 
     /// Bytes of arrays in a batch at most: several are on their way, each with its frames.

@@ -16,7 +16,7 @@ use crate::common::{assert_same_bytes, compress, decompress, repair::repair, sha
 use gridz::{Context, DType, ErrorKind, Request, Verify};
 use gridz_codecs::codec::Job;
 use gridz_codecs::codec::registry::{self, CODECS};
-use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::cpu::pool::Pool;
 use gridz_codecs::format::checksum::Sums;
 use gridz_codecs::format::fold::Fold;
@@ -164,7 +164,7 @@ fn make(request: &Request, chosen: Option<Chosen>, input: &Input) -> Vec<u8> {
     let Some(Chosen { fold, b }) = chosen else { return frame };
     assert_eq!(frame[5], request.codec(), "the frame of another codec");
     let folded = if fold == 0 { Fold::Merge } else { Fold::Flat }.apply(array.shape(), 3);
-    let (pool, level) = (Pool::new(1), Level::best());
+    let (pool, level) = (Pool::new(1), Isa::best());
     let codec = registry::find(frame[5]).unwrap().codec;
     let header_bytes = frame.len() - u64::from_le_bytes(frame[16..24].try_into().unwrap()) as usize;
     let mut header = frame[..header_bytes].to_vec();

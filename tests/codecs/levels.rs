@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use gridz::{Array, ByteOrder, Context, DType, Error, Mode, Result, Shape};
 use gridz_codecs::codec::registry::{CODECS, Entry};
 use gridz_codecs::codec::{Decision, EncodeParams, Encoded, Job, Plan};
-use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::cpu::pool::Pool;
 use gridz_codecs::format::checksum::Sums;
 use gridz_codecs::settings::CpuLevel;
@@ -74,10 +74,10 @@ impl Drop for Guarded {
 
 /// Every level with one thread, and with two if they share the work: the array is then split
 /// differently.
-fn ways(n_bytes: usize) -> impl Iterator<Item = (Level, &'static Pool)> {
+fn ways(n_bytes: usize) -> impl Iterator<Item = (Isa, &'static Pool)> {
     static POOLS: LazyLock<[Pool; 2]> = LazyLock::new(|| [1, 2].map(Pool::new));
     let pools = POOLS.iter().filter(move |pool| pool.pieces(n_bytes as u64) > 1 || std::ptr::eq(*pool, &POOLS[0]));
-    pools.flat_map(|pool| Level::all().map(move |level| (level, pool)))
+    pools.flat_map(|pool| Isa::all().map(move |level| (level, pool)))
 }
 
 /// One array for one codec at one of its levels.
@@ -139,7 +139,7 @@ impl Case {
         cases
     }
 
-    fn job<'a>(&'a self, level: Level, pool: &'a Pool) -> Job<'a> {
+    fn job<'a>(&'a self, level: Isa, pool: &'a Pool) -> Job<'a> {
         Job { dtype: self.dtype, shape: self.shape, layout: &self.plan.layout, pool, level, verify: true }
     }
 
@@ -150,11 +150,11 @@ impl Case {
         if self.entry.name == "zfp" { 8 * bound + 4096 } else { bound }
     }
 
-    fn encode(&self, level: Level, raw: &[u8], dst: &mut [u8]) -> Encoded {
+    fn encode(&self, level: Isa, raw: &[u8], dst: &mut [u8]) -> Encoded {
         self.entry.codec.encode(&self.job(level, &Pool::new(1)), raw, dst).unwrap()
     }
 
-    fn decode(&self, (level, pool): (Level, &Pool), payload: &[u8], dst: &mut [u8], verify: bool) -> Result<Sums> {
+    fn decode(&self, (level, pool): (Isa, &Pool), payload: &[u8], dst: &mut [u8], verify: bool) -> Result<Sums> {
         self.entry.codec.decode(&Job { verify, ..self.job(level, pool) }, payload, dst)
     }
 
@@ -163,7 +163,7 @@ impl Case {
     fn check(&self, raw: &[u8], at: At) -> Option<Vec<u8>> {
         let mut src = Guarded::new(raw, at);
         let mut payload: Option<Vec<u8>> = None;
-        for level in Level::all() {
+        for level in Isa::all() {
             let what = format!("{} by {level:?}", self.what);
             let mut dst = Guarded::new(&vec![0xee; self.bound()], at);
             let encoded = self.encode(level, src.bytes(), dst.bytes());
@@ -181,7 +181,7 @@ impl Case {
         let payload = payload.unwrap();
         let mut expected = raw.to_vec();
         if !self.is_lossless {
-            self.decode((Level::PORTABLE, &Pool::new(1)), &payload, &mut expected, true).unwrap();
+            self.decode((Isa::PORTABLE, &Pool::new(1)), &payload, &mut expected, true).unwrap();
         }
         let mut stream = Guarded::new(&payload, at);
         for (level, pool) in ways(raw.len()) {
@@ -223,7 +223,7 @@ impl Case {
 #[test]
 fn levels_that_this_cpu_has_not() {
     for level in [CpuLevel::Avx2, CpuLevel::Avx512] {
-        if let Err(error) = Level::choose(Some(level)) {
+        if let Err(error) = Isa::choose(Some(level)) {
             skip("levels", error.context());
         }
     }
@@ -323,7 +323,7 @@ fn damage_is_judged_alike() {
             let input = Input { seed: u64::from(seed), ..Input::new(generator, dtype, &extents) };
             let raw = input.bytes();
             let mut payload = vec![0; case.bound()];
-            let encoded = case.encode(Level::PORTABLE, &raw, &mut payload);
+            let encoded = case.encode(Isa::PORTABLE, &raw, &mut payload);
             payload.truncate(encoded.n_bytes);
             let mut random = Xorshift::new(u64::from(seed));
             for _ in 0..n_flips {
@@ -433,9 +433,9 @@ fn nothing_needs_to_be_aligned() {
                 let Some(payload) = case.check(&raw, At::End) else { continue };
                 tally.add("payloads");
                 let mut expected = vec![0; raw.len()];
-                case.decode((Level::PORTABLE, &Pool::new(1)), &payload, &mut expected, true).unwrap();
+                case.decode((Isa::PORTABLE, &Pool::new(1)), &payload, &mut expected, true).unwrap();
                 for (level, shift) in
-                    Level::all().flat_map(|level| [1, 2, 3, 5, 8, 13, 31, 63].map(|shift| (level, shift)))
+                    Isa::all().flat_map(|level| [1, 2, 3, 5, 8, 13, 31, 63].map(|shift| (level, shift)))
                 {
                     let shifted = |bytes: &[u8]| [vec![0xaa; shift], bytes.to_vec(), vec![0xaa; 64]].concat();
                     let mut dst = shifted(&vec![0; case.bound()]);
@@ -463,10 +463,10 @@ fn frames_are_the_same() {
         let input = Input::new("wave", dtype, extents);
         let (array, raw) = (input.array(), input.bytes());
         let context =
-            |level: Level, threads| Context::new(Some(threads), None).unwrap().with_level(level.kind()).unwrap();
+            |level: Isa, threads| Context::new(Some(threads), None).unwrap().with_level(level.kind()).unwrap();
         for spec in crate::common::specs() {
-            let want = crate::common::compress(&array, &spec, &raw, &context(Level::PORTABLE, 1));
-            for (level, threads) in Level::all().flat_map(|level| [(level, 1), (level, 3)]) {
+            let want = crate::common::compress(&array, &spec, &raw, &context(Isa::PORTABLE, 1));
+            for (level, threads) in Isa::all().flat_map(|level| [(level, 1), (level, 3)]) {
                 let context = context(level, threads);
                 let what = format!("{spec:?} {level:?}, {threads} threads");
                 assert_same_bytes(&crate::common::compress(&array, &spec, &raw, &context), &want, &what);

@@ -4,7 +4,7 @@
 use gridz::{Array, ByteOrder, DType, Shape};
 use gridz_codecs::codec::huffman::Huffman as Codec;
 use gridz_codecs::codec::{Codec as _, Decision, EncodeParams, Job};
-use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::cpu::pool::Pool;
 use proptest::prelude::*;
 
@@ -160,7 +160,7 @@ fn words(rows: &[Vec<usize>], codes: &[Vec<bool>]) -> Vec<u16> {
 }
 
 /// The crate's payload, without checks.
-fn payload(dtype: DType, raw: &[u8], level: Level) -> Vec<u8> {
+fn payload(dtype: DType, raw: &[u8], level: Isa) -> Vec<u8> {
     let n = raw.len() as u64 / u64::from(dtype.size().unwrap());
     let array = Array::new(dtype, ByteOrder::Little, Shape::new(&[n]).unwrap()).unwrap();
     let Decision::Take(plan) = Codec.plan(&array, &EncodeParams::lossless(0)) else { panic!("not planned") };
@@ -175,7 +175,7 @@ fn payload(dtype: DType, raw: &[u8], level: Level) -> Vec<u8> {
 
 fn agree(dtype: DType, raw: &[u8], what: &str) {
     let defined = encode(dtype, raw);
-    for level in Level::all() {
+    for level in Isa::all() {
         assert_same_bytes(&payload(dtype, raw, level), &defined, &format!("{what}: {} {level:?}", dtype.name()));
     }
 }

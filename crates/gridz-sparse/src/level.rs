@@ -1,7 +1,7 @@
 //! Compiles code without explicit vector instructions for each level.
 #![allow(unsafe_code, reason = "code for instructions that the CPU has been asked for")]
 
-use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::isa::Isa;
 #[cfg(target_arch = "x86_64")]
 use gridz_codecs::settings::CpuLevel;
 
@@ -14,10 +14,10 @@ pub trait SparseKernel {
 
 /// Runs a computation with the instructions of a level, but with AVX2 at most. Compilers turn this
 /// code into slower code for AVX-512, with vectors of masks and gathers.
-pub fn run_sparse_kernel<K: SparseKernel>(level: Level, task: K) -> K::Output {
+pub fn run_sparse_kernel<K: SparseKernel>(level: Isa, task: K) -> K::Output {
     match level.kind() {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` exists only if the CPU has been checked for its instructions.
+        // SAFETY: an `Isa` exists only if the CPU has been checked for its instructions.
         CpuLevel::Avx2 | CpuLevel::Avx512 => unsafe { with_avx2(task) },
         _ => task.run(),
     }
@@ -33,4 +33,4 @@ macro_rules! level {
     };
 }
 #[cfg(target_arch = "x86_64")]
-gridz_codecs::cpu::level::features!(avx2 => level! { with_avx2 });
+gridz_codecs::cpu::isa::features!(avx2 => level! { with_avx2 });

@@ -19,7 +19,7 @@ use crate::values::Values;
 use crate::walk::{Columns, lanes_of};
 use crate::wide::{add_products, lengths};
 use gridz_codecs::cpu::float::Ieee;
-use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::cpu::pool::Pool;
 use gridz_codecs::error::{Result, try_vec};
 
@@ -33,7 +33,7 @@ struct Turned<'a, T, R> {
     n: usize,
     x: &'a [T],
     y: &'a mut [T],
-    level: Level,
+    level: Isa,
     pool: &'a Pool,
     ring: PhantomData<R>,
 }
@@ -209,7 +209,7 @@ pub fn multiply_transposed<T: Element>(
     n: usize,
     x: &[T],
     y: &mut [T],
-    level: Level,
+    level: Isa,
     pool: &Pool,
 ) -> Result<()> {
     let [n_rows, n_cols] = lengths(matrix, n)?;

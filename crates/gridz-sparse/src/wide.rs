@@ -17,7 +17,7 @@ use crate::product::LONG_AT_A_TIME;
 use crate::values::Values;
 use crate::walk::{Columns, lanes_of};
 use gridz_codecs::cpu::float::Ieee;
-use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::cpu::pool::Pool;
 use gridz_codecs::error::{Error, Result, try_vec};
 
@@ -29,7 +29,7 @@ struct Wide<'a, T, R> {
     n: usize,
     x: &'a [T],
     y: &'a mut [T],
-    level: Level,
+    level: Isa,
     pool: &'a Pool,
     ring: PhantomData<R>,
 }
@@ -200,7 +200,7 @@ pub fn multiply_wide<T: Element>(
     n: usize,
     x: &[T],
     y: &mut [T],
-    level: Level,
+    level: Isa,
     pool: &Pool,
 ) -> Result<()> {
     let [n_rows, n_cols] = lengths(matrix, n)?;

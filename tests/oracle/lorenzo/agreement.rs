@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use gridz::{Array, ByteOrder, DType, Shape};
 use gridz_codecs::codec::lorenzo::Lorenzo as Codec;
 use gridz_codecs::codec::{Codec as _, Decision, EncodeParams, Job};
-use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::cpu::pool::Pool;
 use gridz_codecs::format::fold::Fold;
 use proptest::prelude::*;
@@ -39,7 +39,7 @@ fn payload(dtype: DType, extents: &[u64], raw: &[u8], log2: u8) -> Vec<u8> {
     let pool = Pool::new(1);
     let shape = plan.fold.apply(array.shape(), Codec.max_rank());
     let layout = Codec.layout(dtype, &shape, &[log2]).unwrap();
-    let job = Job { dtype, shape, layout: &layout, pool: &pool, level: Level::best(), verify: true };
+    let job = Job { dtype, shape, layout: &layout, pool: &pool, level: Isa::best(), verify: true };
     let mut payload = vec![0xee; 2 * raw.len() + 4096];
     let n_bytes = Codec.encode(&job, raw, &mut payload).unwrap().n_bytes;
     payload.truncate(n_bytes);

@@ -31,7 +31,7 @@ pub mod zfp;
 pub use crate::codec::encode_params::EncodeParams;
 use crate::codec::mode::Mode;
 pub use crate::codec::state::CodecState;
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 use crate::cpu::pool::Pool;
 use crate::error::{Error, Result};
 use crate::format::checksum::Sums;
@@ -127,7 +127,7 @@ pub struct Job<'a> {
     /// Workers for large chunks.
     pub pool: &'a Pool,
     /// The CPU level to use. It does not change the payload.
-    pub level: Level,
+    pub level: Isa,
     /// True if decoding verifies the checksums that are part of a payload.
     pub verify: bool,
 }

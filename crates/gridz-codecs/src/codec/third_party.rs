@@ -1,7 +1,7 @@
 //! Third-party HDF5 filters whose chunks a codec can decode without the filter itself.
 
 use crate::codec::CodecState;
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 use crate::error::Result;
 
 /// The chunk geometry that a filter's cd_values describe.
@@ -30,5 +30,5 @@ pub trait ThirdPartyFilter: Sync {
     ///
     /// # Errors
     /// `Truncated` if the chunk is too short.
-    fn decode(&self, layout: &CodecState, level: Level, stored: &[u8], dst: &mut [u8]) -> Result<()>;
+    fn decode(&self, layout: &CodecState, level: Isa, stored: &[u8], dst: &mut [u8]) -> Result<()>;
 }

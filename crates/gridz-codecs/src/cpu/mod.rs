@@ -2,7 +2,7 @@
 
 pub mod copy;
 pub mod float;
-pub mod level;
+pub mod isa;
 pub mod ordered;
 pub mod pages;
 pub mod pool;

@@ -101,7 +101,7 @@ impl<W: Word> MissingWords<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpu::level::Level;
+    use crate::cpu::isa::Isa;
     use crate::stage::rows::{LANES, WithSimd, dispatch};
     use crate::types::DType;
 
@@ -134,7 +134,7 @@ mod tests {
                 {
                     let bits = [least, most].map(|limit| limit.map(f32::to_bits));
                     let missing = MissingWords::new(Numbers::of(DType::F32), &fills[..n_fills], bits);
-                    for level in Level::all() {
+                    for level in Isa::all() {
                         let present = dispatch(level, Present { missing: &missing, words });
                         for (lane, &word) in words.iter().enumerate() {
                             let x = f32::from_bits(word);

@@ -1,6 +1,6 @@
 //! The range of an array's elements, which turns a relative bound into an absolute one.
 
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 use crate::cpu::pool::Pool;
 use crate::error::{Result, try_vec};
 use crate::stage::element::Element;
@@ -13,7 +13,7 @@ pub struct Ranger<'a> {
     /// Workers for large arrays.
     pub pool: &'a Pool,
     /// Instructions that may be used.
-    pub level: Level,
+    pub level: Isa,
     /// How elements become words.
     pub element: Element,
     /// The order of the elements' numbers.

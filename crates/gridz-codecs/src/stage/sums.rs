@@ -7,14 +7,14 @@
 
 #![allow(unsafe_code)] // vector instructions, and their loads and stores
 
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 use crate::format::checksum::{Cut, LaneSums, ROW_BYTES, Sums};
 #[cfg(target_arch = "x86_64")]
 use crate::settings::CpuLevel;
 
 /// Adds up the sums of parts of a payload.
 pub struct Summer {
-    level: Level,
+    level: Isa,
     prefetch: Prefetch,
     lanes: LaneSums,
 }
@@ -30,7 +30,7 @@ pub enum Prefetch {
 
 impl Summer {
     /// Starts with empty sums and uses the instructions of `level`.
-    pub fn new(level: Level, prefetch: Prefetch) -> Self {
+    pub fn new(level: Isa, prefetch: Prefetch) -> Self {
         Self { level, prefetch, lanes: LaneSums::default() }
     }
 
@@ -39,7 +39,7 @@ impl Summer {
         let cut = Cut::of(bytes, start);
         match self.level.kind() {
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: a `Level` is proof that the CPU has its instructions.
+            // SAFETY: an `Isa` is proof that the CPU has its instructions.
             CpuLevel::Avx512 => unsafe { avx512::add(&mut self.lanes, &cut, self.prefetch) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as above.
@@ -68,7 +68,7 @@ pub struct Follower {
 impl Follower {
     /// For bytes from byte `start` of the payload on, a multiple of 4; the first `n_summed` are
     /// left out.
-    pub fn new(level: Level, prefetch: Prefetch, start: u64, n_summed: usize) -> Self {
+    pub fn new(level: Isa, prefetch: Prefetch, start: u64, n_summed: usize) -> Self {
         Self { summer: Summer::new(level, prefetch), start, n_summed }
     }
 
@@ -100,7 +100,7 @@ impl Follower {
 }
 
 /// The sums of `bytes`, which are at byte `start` of the payload, a multiple of 4.
-pub fn sums_of(level: Level, prefetch: Prefetch, bytes: &[u8], start: u64) -> Sums {
+pub fn sums_of(level: Isa, prefetch: Prefetch, bytes: &[u8], start: u64) -> Sums {
     let mut summer = Summer::new(level, prefetch);
     summer.add(bytes, start);
     summer.sums()
@@ -306,7 +306,7 @@ mod tests {
         for ((start, left_out, step), prefetch) in
             cases.into_iter().flat_map(|case| [(case, Prefetch::Nothing), (case, Prefetch::Following)])
         {
-            let mut follower = Follower::new(Level::best(), prefetch, start, left_out);
+            let mut follower = Follower::new(Isa::best(), prefetch, start, left_out);
             (left_out..bytes.len()).step_by(step).for_each(|end| follower.follow(&bytes[..end]));
             let expected = Sums::of(&bytes[left_out..], start + left_out as u64);
             assert_eq!(follower.finish(&bytes), expected, "{start} {left_out} {step}");
@@ -316,7 +316,7 @@ mod tests {
     #[test]
     fn every_level_sums_alike_wherever_the_bytes_are() {
         let bytes: Vec<u8> = (0..6000_u32).map(|i| (i.wrapping_mul(0x9e37_79b9) >> 13) as u8).collect();
-        for level in Level::all() {
+        for level in Isa::all() {
             for start in [0, 4, 16, 60, 64, 1 << 20, (1 << 38) - 128] {
                 for n in (0..150).chain([1024, 1027, 4096, 6000]) {
                     let bytes = &bytes[..n];

@@ -10,7 +10,7 @@ use crate::codec::cci::literals::{self, fold_sign};
 use crate::codec::cci::params::{ELEMENTS_PER_RUN, RAW_HEAD, SYMBOLS_PER, UNIT};
 use crate::codec::cci::repeats::{self, Repeat};
 use crate::codec::cci::runs;
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 use crate::cpu::thread_cache::{Cacheable, ThreadCache, bytes_of};
 use crate::error::{Error, ErrorKind, Result, try_vec};
 use crate::stage::entropy::lanes::LANES;
@@ -124,7 +124,7 @@ impl<W: Word> Work<W> {
 pub fn encode<W: Word, S: Simd<W>>(
     s: S,
     work: &mut Work<W>,
-    level: Level,
+    level: Isa,
     has_codes: bool,
     bytes: &[u8],
     out: &mut [u8],
@@ -146,7 +146,7 @@ pub fn encode<W: Word, S: Simd<W>>(
 fn try_encode<W: Word, S: Simd<W>>(
     s: S,
     memory: &mut Memory<W>,
-    level: Level,
+    level: Isa,
     has_codes: bool,
     bytes: &[u8],
     out: &mut [u8],
@@ -273,7 +273,7 @@ fn least_length<W: Word>(all: Symbols<W>, has_rows: bool, has_codes: bool) -> us
 pub fn decode<W: Word, S: Simd<W>>(
     s: S,
     work: &mut Work<W>,
-    level: Level,
+    level: Isa,
     has_codes: bool,
     bytes: &[u8],
     out: &mut [u8],

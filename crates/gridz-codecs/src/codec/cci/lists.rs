@@ -8,7 +8,7 @@
 //! 32 numbers of w bits take w 32-bit words, so each row of 32 begins at a word, whatever the
 //! widths are.
 
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 use crate::cpu::thread_cache::bytes_of;
 use crate::error::{Error, Result, try_vec};
 use crate::stage::entropy::lanes::LANES;
@@ -56,7 +56,7 @@ pub struct Writer<'a> {
     /// Scratch memory.
     pub work: &'a mut Work,
     /// CPU level to use.
-    pub level: Level,
+    pub level: Isa,
     /// True if lists may have an entropy code.
     pub has_codes: bool,
     /// Destination.
@@ -285,7 +285,7 @@ pub struct Reader<'a, 'b> {
     /// Scratch memory.
     pub work: &'a mut Work,
     /// CPU level to use.
-    pub level: Level,
+    pub level: Isa,
     /// True if lists may have an entropy code.
     pub has_codes: bool,
     /// The bytes that have not been read.

@@ -23,7 +23,7 @@ mod runs;
 use std::marker::PhantomData;
 
 use crate::codec::{Codec, CodecState, Decision, EncodeParams, Encoded, Job, Plan};
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 use crate::error::{Error, Result};
 use crate::format::checksum::Sums;
 use crate::format::fold::Fold;
@@ -123,7 +123,7 @@ impl Chunk {
 /// A chunk and the CPU level to use for it.
 struct Coder {
     chunk: Chunk,
-    level: Level,
+    level: Isa,
 }
 
 fn worker<'a, W: SimdWord>(coder: &'a Coder, job: &Job<'a>) -> Worker<'a, W, Coder> {

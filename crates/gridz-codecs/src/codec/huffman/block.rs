@@ -6,7 +6,7 @@
 
 use crate::codec::BlockCounts;
 use crate::codec::huffman::params::UNIT;
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 use crate::cpu::thread_cache::{Cacheable, ThreadCache, bytes_of};
 use crate::error::{Error, ErrorKind, Result, try_vec};
 use crate::stage::entropy::lanes::LANES;
@@ -148,7 +148,7 @@ impl Elements<'_> {
 /// Encodes elements to the start of `out`, which has room for any block. Returns the bytes of the
 /// result, a multiple of the unit.
 #[inline(always)]
-pub fn encode<T: Number>(work: &mut Work<T>, level: Level, is_signed: bool, bytes: &[u8], out: &mut [u8]) -> usize {
+pub fn encode<T: Number>(work: &mut Work<T>, level: Isa, is_signed: bool, bytes: &[u8], out: &mut [u8]) -> usize {
     let n = bytes.len() / T::BYTES;
     let Memory { numbers, sample, section: memory } = work.memory();
     let first = T::read(bytes);
@@ -202,7 +202,7 @@ fn parse(bytes: &[u8]) -> Result<(u8, bool, &[u8])> {
 /// `Corrupt`, or `UnsupportedFormat` for blocks that only a later version can have written.
 pub fn decode<T: Number>(
     work: &mut Work<T>,
-    level: Level,
+    level: Isa,
     is_signed: bool,
     bytes: &[u8],
     out: &mut [u8],

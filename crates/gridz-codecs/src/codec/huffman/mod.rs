@@ -13,7 +13,7 @@ pub mod params;
 use std::marker::PhantomData;
 
 use crate::codec::{BlockCounts, Codec, CodecState, Decision, EncodeParams, Encoded, Job, Params, Plan};
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 use crate::error::{Error, Result};
 use crate::format::checksum::Sums;
 use crate::format::fold::Fold;
@@ -128,7 +128,7 @@ impl Chunk {
 /// A chunk of such numbers, and the CPU level to use.
 struct Coder<T> {
     chunk: Chunk,
-    level: Level,
+    level: Isa,
     number: PhantomData<T>,
 }
 

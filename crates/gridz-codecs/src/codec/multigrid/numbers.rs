@@ -15,7 +15,7 @@ use crate::codec::multigrid::grid::{Grid, MAX_STEPS};
 use crate::codec::multigrid::payload::truncated;
 use crate::codec::multigrid::real::Real;
 use crate::codec::{BlockCounts, Job};
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 use crate::cpu::ordered;
 use crate::cpu::thread_cache::{ThreadCache, at_least};
 use crate::error::{Error, ErrorKind, Result, try_vec};
@@ -198,7 +198,7 @@ struct Work<W: Word> {
 }
 
 impl<W: Word> Work<W> {
-    fn new(encodes: bool, level: Level) -> Result<Self> {
+    fn new(encodes: bool, level: Isa) -> Result<Self> {
         let mut words = ThreadCache::<Vec<W>>::take();
         at_least(&mut words, MOST + LANES)?;
         Ok(Self { words, contexts: contexts::Work::new(MOST, encodes.then_some(W::BYTES * MOST), level)? })

@@ -7,7 +7,7 @@ use crate::codec::ndzip::Sections;
 use crate::codec::ndzip::layout::{BLOCK, Layout};
 use crate::codec::ndzip::scalar::{self, Block, WORDS, Words};
 use crate::codec::ndzip::word::FloatWord;
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 use crate::error::{Error, Result};
 use crate::format::checksum::Sums;
 use crate::format::region::FoldedRegion;
@@ -77,7 +77,7 @@ pub fn encode<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: u
     mut coder: impl Coder<W, ROW, ROWS, PLANES>,
     layout: &Layout,
     src: &[u8],
-    level: Level,
+    level: Isa,
     piece: Piece,
 ) -> Encoded {
     let (row, plane) = layout.strides();
@@ -97,7 +97,7 @@ pub fn encode<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: u
 /// Decodes blocks and returns the checksum of consecutive ones.
 #[inline(always)]
 pub fn decode<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: usize>(
-    level: Level,
+    level: Isa,
     mut coder: impl Coder<W, ROW, ROWS, PLANES>,
     layout: &Layout,
     sections: &Sections,

@@ -17,7 +17,7 @@ mod simd;
 pub mod word;
 
 use crate::codec::{Codec, CodecState, Decision, EncodeParams, Encoded, Job};
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 use crate::cpu::ordered;
 use crate::error::{Error, ErrorKind, Result, try_vec};
 use crate::format::checksum::Sums;
@@ -146,7 +146,7 @@ fn encode_pieces<W: Coded>(
 }
 
 /// Encodes a piece with the instructions of `level`.
-fn encode_piece<W: Coded>(level: Level, layout: &Layout, src: &[u8], piece: Piece) -> (usize, Option<Sums>) {
+fn encode_piece<W: Coded>(level: Isa, layout: &Layout, src: &[u8], piece: Piece) -> (usize, Option<Sums>) {
     #[cfg(target_arch = "x86_64")]
     if let Some(encode) = simd::encoder::<W>(level, layout.rank()) {
         return encode.run(level, layout, src, piece);
@@ -272,7 +272,7 @@ fn strips_of<'a, W: FloatWord>(layout: &Layout, mut dst: &'a mut [u8]) -> Result
 }
 
 /// Decodes some consecutive blocks with the instructions of `level`.
-fn decode_places<W: Coded>(level: Level, layout: &Layout, sections: &Sections, places: Places) -> Result<Sums> {
+fn decode_places<W: Coded>(level: Isa, layout: &Layout, sections: &Sections, places: Places) -> Result<Sums> {
     #[cfg(target_arch = "x86_64")]
     if let Some(decode) = simd::decoder::<W>(level, layout.rank()) {
         return decode.run(level, layout, sections, places);

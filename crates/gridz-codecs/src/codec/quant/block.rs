@@ -9,7 +9,7 @@
 
 use crate::codec::BlockCounts;
 use crate::codec::quant::packing::Packing;
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 use crate::cpu::thread_cache::{ThreadCache, at_least};
 use crate::error::{Error, ErrorKind, Result};
 use crate::stage::blocks::layout::Layout;
@@ -64,7 +64,7 @@ impl<W: Word, P: Packing<W>> Work<W, P> {
     ///
     /// # Errors
     /// `OutOfMemory`.
-    pub fn new(layout: &Layout, encodes: bool, level: Level) -> Result<Self> {
+    pub fn new(layout: &Layout, encodes: bool, level: Isa) -> Result<Self> {
         let n = (layout.blocks.block_elements() + 2 * LANES).next_multiple_of(LINE_WORDS);
         let mut memory = ThreadCache::<Vec<W>>::take();
         at_least(&mut memory, BUFFERS * n + LINE_WORDS)?;

@@ -20,7 +20,7 @@ use std::marker::PhantomData;
 use crate::codec::mode::Mode;
 use crate::codec::{BlockCounts, Codec, CodecState, Decision, EncodeParams, Encoded, Job, Plan, Promise};
 use crate::cpu::float::Ieee;
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::checksum::Sums;
 use crate::format::fold::Fold;
@@ -313,7 +313,7 @@ struct Packed<'a, W, P> {
     /// True if blocks are to be encoded.
     encodes: bool,
     /// CPU level to use.
-    level: Level,
+    level: Isa,
     packing: PhantomData<fn() -> P>,
 }
 
@@ -375,7 +375,7 @@ struct Max<'a, W> {
     /// True if blocks are to be encoded.
     encodes: bool,
     /// CPU level to use.
-    level: Level,
+    level: Isa,
 }
 
 impl<W: SimdWord> Max<'_, W> {

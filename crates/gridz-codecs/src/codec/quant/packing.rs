@@ -1,7 +1,7 @@
 //! Packs the residuals of a block: in groups of eight with a width each or, at level dense, by an
 //! entropy code with contexts.
 
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 use crate::error::{Error, Result};
 use crate::stage::blocks::layout::Layout;
 use crate::stage::byte_groups::Widths;
@@ -28,7 +28,7 @@ pub trait Packing<W: Word>: Sized {
     ///
     /// # Errors
     /// `OutOfMemory`.
-    fn new(layout: &Layout, encodes: bool, level: Level) -> Result<Self>;
+    fn new(layout: &Layout, encodes: bool, level: Isa) -> Result<Self>;
 
     /// An approximate median of numbers, each minus `base`.
     fn middle(numbers: &[W], base: W) -> W;
@@ -66,7 +66,7 @@ impl<W: Word> Packing<W> for Widths {
     const SEARCHES: bool = false;
     const IS_ENTROPY: bool = false;
 
-    fn new(_: &Layout, _: bool, _: Level) -> Result<Self> {
+    fn new(_: &Layout, _: bool, _: Isa) -> Result<Self> {
         Ok(Self::new())
     }
 
@@ -123,7 +123,7 @@ impl<W: Word> Packing<W> for contexts::Work {
     const SEARCHES: bool = true;
     const IS_ENTROPY: bool = true;
 
-    fn new(layout: &Layout, encodes: bool, level: Level) -> Result<Self> {
+    fn new(layout: &Layout, encodes: bool, level: Isa) -> Result<Self> {
         let n = layout.blocks.block_elements();
         Self::new(n, encodes.then(|| layout.block_bound(n)), level)
     }

@@ -6,7 +6,7 @@
 mod cuda;
 
 use crate::codec::{Codec, CodecState, Decision, EncodeParams, Encoded, Job, Params, Plan};
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 use crate::error::{Error, Result};
 use crate::format::checksum::Sums;
 use crate::format::fold::Fold;
@@ -71,7 +71,7 @@ pub fn plan(array: &Array) -> Plan {
     Plan { fold: Fold::Merge, params: Params::NONE, bound: array.n_bytes(), layout: CodecState::new(()) }
 }
 
-fn copy(level: Level, src: &[u8], dst: &mut [u8]) -> Sums {
+fn copy(level: Isa, src: &[u8], dst: &mut [u8]) -> Sums {
     let mut summer = Summer::new(level, Prefetch::Nothing);
     let steps = src.chunks(STEP_BYTES).zip(dst.chunks_mut(STEP_BYTES));
     for ((from, to), start) in steps.zip((0..).step_by(STEP_BYTES)) {

@@ -14,7 +14,7 @@ use crate::codec::zfp::payload::Payload;
 use crate::codec::zfp::scatter::Scatter;
 use crate::codec::{BlockCounts, Job};
 use crate::cpu::float::Ieee;
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 use crate::error::{Error, Result, try_vec};
 use crate::format::checksum::{ROW_BYTES, Sums};
 use crate::format::region::FoldedRegion;
@@ -52,7 +52,7 @@ pub fn decode<T: Value>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8]
 pub fn decode_stream<T: Value>(
     layout: &Layout,
     numbers: &Numbers,
-    level: Level,
+    level: Isa,
     stream: &[u8],
     dst: &mut [u8],
 ) -> usize {
@@ -133,7 +133,7 @@ const TOGETHER: usize = 16;
 struct Decoder<'p> {
     layout: &'p Layout,
     numbers: Numbers,
-    level: Level,
+    level: Isa,
     payload: Payload<'p>,
 }
 
@@ -146,7 +146,7 @@ struct Section<'p, W> {
 }
 
 impl<'p> Decoder<'p> {
-    fn new(chunk: &'p Chunk, level: Level, payload: &'p [u8]) -> Result<Self> {
+    fn new(chunk: &'p Chunk, level: Isa, payload: &'p [u8]) -> Result<Self> {
         let layout = &chunk.layout;
         let payload = Payload::parse(layout, &chunk.asked.numbers, payload)?;
         let numbers = chunk.numbers_of(payload.tail.bound)?;

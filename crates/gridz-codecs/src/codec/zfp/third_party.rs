@@ -18,7 +18,7 @@ use crate::codec::zfp::decode::decode_stream;
 use crate::codec::zfp::layout::Layout;
 use crate::codec::zfp::numbers::{Numbers, REVERSIBLE};
 use crate::codec::zfp::params::are_possible;
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{DType, Shape};
 
@@ -82,7 +82,7 @@ impl ThirdPartyFilter for Zfp {
         })
     }
 
-    fn decode(&self, layout: &CodecState, level: Level, stored: &[u8], dst: &mut [u8]) -> Result<()> {
+    fn decode(&self, layout: &CodecState, level: Isa, stored: &[u8], dst: &mut [u8]) -> Result<()> {
         let Stream { layout, dtype, numbers } = layout.get();
         let n_bits = match dtype {
             DType::F32 => decode_stream::<f32>(layout, numbers, level, stored, dst),

@@ -3,7 +3,7 @@
 
 use std::marker::PhantomData;
 
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 use crate::cpu::ordered;
 use crate::cpu::pool::Pool;
 use crate::error::{Error, ErrorKind, Result, try_vec};
@@ -76,7 +76,7 @@ pub struct Worker<'a, W: SimdWord, C: BlockCoder<W>> {
     /// Workers for large chunks.
     pub pool: &'a Pool,
     /// Instructions that may be used.
-    pub level: Level,
+    pub level: Isa,
     /// Whether to verify the checks of blocks.
     pub verify: bool,
     /// The type of the blocks' words.

@@ -1,7 +1,7 @@
 //! The table that precedes blocks. It has two u32 for each block: its end, in units after the
 //! table, and its check.
 
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 use crate::error::{Error, Result};
 use crate::format::checksum::Sums;
 use crate::stage::sums::{Prefetch, sums_of};
@@ -30,7 +30,7 @@ pub fn check_of(sums: Sums, n_bytes: usize) -> u32 {
 #[derive(Clone, Copy)]
 pub struct Writer {
     /// Instructions that may be used.
-    pub level: Level,
+    pub level: Isa,
     /// Bytes of a unit.
     pub unit: usize,
     /// Where the first block begins in the payload.
@@ -106,7 +106,7 @@ impl<'p> Table<'p> {
     ///
     /// # Errors
     /// `Corrupt`.
-    pub fn block(&self, index: usize, level: Level, verify: bool) -> Result<(&'p [u8], Sums)> {
+    pub fn block(&self, index: usize, level: Isa, verify: bool) -> Result<(&'p [u8], Sums)> {
         let entry = &self.entries[ENTRY * index..];
         let start = if index == 0 { 0 } else { end_of(&self.entries[ENTRY * (index - 1)..], self.unit) };
         let bytes = &self.blocks[start..end_of(entry, self.unit)];

@@ -9,7 +9,7 @@
 //! plane before. So all contexts of a row are known before any of its numbers, and a reader needs
 //! only the last 4096 numbers. Similar contexts share a table.
 
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 use crate::cpu::thread_cache::{Cacheable, ThreadCache, at_least, bytes_of};
 use crate::error::{Error, Result};
 use crate::stage::entropy::frequencies::{LOG2_TOTAL, count};
@@ -61,7 +61,7 @@ pub struct Work {
     start: usize,
     tables: [u8; TABLES_BYTES],
     tables_bytes: usize,
-    level: Level,
+    level: Isa,
 }
 
 impl Work {
@@ -70,7 +70,7 @@ impl Work {
     ///
     /// # Errors
     /// `OutOfMemory`.
-    pub fn new(n: usize, n_bytes: Option<usize>, level: Level) -> Result<Self> {
+    pub fn new(n: usize, n_bytes: Option<usize>, level: Isa) -> Result<Self> {
         let rows = n.next_multiple_of(LANES);
         let mut memory = ThreadCache::<Memory>::take();
         at_least(&mut memory.sizes, 2 * rows + 4 * LANES)?;
@@ -281,7 +281,7 @@ mod tests {
     /// Encodes at all levels to the same bytes, decodes these at all levels, and returns them.
     fn check<W: Word + std::fmt::Debug>(numbers: &[W], shape: [usize; 3]) -> Vec<u8> {
         let n: usize = shape.iter().product();
-        let mut strings = Level::all().map(|level| {
+        let mut strings = Isa::all().map(|level| {
             let mut work = Work::new(n, Some(16 * n + 4096), level).unwrap();
             let mut bytes = vec![0xee; work.encode(Portable, numbers, shape).unwrap()];
             work.write(&mut bytes);
@@ -290,7 +290,7 @@ mod tests {
         let bytes = strings.next().unwrap();
         assert!(strings.all(|other| other == bytes), "{shape:?}");
         let longer = [&bytes[..], &[0xa5; 100]].concat();
-        for level in Level::all() {
+        for level in Isa::all() {
             let mut work = Work::new(n, None, level).unwrap();
             let mut out = Collected::<W>(vec![]);
             assert_eq!(work.decode(Portable, &longer, shape, &mut out).unwrap(), bytes.len(), "{shape:?}");
@@ -328,7 +328,7 @@ mod tests {
     fn damage_is_found_or_does_no_harm() {
         let shape = [1, 40, 50];
         let bytes = check(&numbers(shape, 20), shape);
-        for level in Level::all() {
+        for level in Isa::all() {
             let mut work = Work::new(2000, None, level).unwrap();
             for at in 0..bytes.len() {
                 let mut out = Collected::<u32>(vec![]);
@@ -340,14 +340,14 @@ mod tests {
         }
         // Numbers of 64 bits are too long for words of 32.
         let bytes = check(&numbers(shape, 64), shape);
-        let mut work = Work::new(2000, None, Level::PORTABLE).unwrap();
+        let mut work = Work::new(2000, None, Isa::PORTABLE).unwrap();
         assert!(work.decode(Portable, &bytes, shape, &mut Collected::<u32>(vec![])).is_err());
     }
 
     #[test]
     fn what_has_no_room_is_not_encoded() {
         let shape = [1, 40, 50];
-        for level in Level::all() {
+        for level in Isa::all() {
             let mut work = Work::new(2000, Some(1000), level).unwrap();
             assert!(work.encode(Portable, &numbers(shape, 60), shape).is_none());
         }

@@ -8,7 +8,7 @@
 //! coded row is padded with copies of the last number. Codes have at most 11 bits if few symbols
 //! are used, else up to 14.
 
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 use crate::cpu::thread_cache::bytes_of;
 use crate::error::{Error, Result, try_vec};
 use crate::stage::bits::{self, peek_32};
@@ -131,12 +131,12 @@ impl Coding {
     /// Chooses the coding of the first `n` numbers of `rows`: at least one, and at most as many as
     /// `work` has memory for. `rows` consists of whole rows. Afterwards it begins with the numbers
     /// that are coded.
-    pub fn choose<T: Number>(rows: &mut [T], n: usize, work: &mut Work<T>, level: Level) -> Self {
+    pub fn choose<T: Number>(rows: &mut [T], n: usize, work: &mut Work<T>, level: Isa) -> Self {
         dispatch(level, Choose { rows, n, work, level })
     }
 
     #[inline(always)]
-    fn choose_inlined<T: Number>(rows: &mut [T], n: usize, work: &mut Work<T>, level: Level) -> Self {
+    fn choose_inlined<T: Number>(rows: &mut [T], n: usize, work: &mut Work<T>, level: Isa) -> Self {
         let n_rows = n.div_ceil(LANES);
         let mut marks = [0u32; MAX_ROWS / 32];
         let mut n_marked = 0;
@@ -198,7 +198,7 @@ impl Coding {
 
     /// Builds the codes of the coded numbers and counts their bits and words.
     #[inline(always)]
-    fn make_codes<T: Number>(&mut self, work: &mut Work<T>, level: Level) {
+    fn make_codes<T: Number>(&mut self, work: &mut Work<T>, level: Isa) {
         let end = self.lowest + self.n_symbols;
         let lengths = &work.lengths[self.lowest..end];
         let all = Codes::new(lengths).expect("codes of lengths made here");
@@ -232,7 +232,7 @@ impl Coding {
 
     /// Writes the section to `out`, which has exactly [`Coding::n_bytes`]. `rows` and `work` are
     /// those of the call of [`Coding::choose`]; no other block may have used `work` since.
-    pub fn write<T: Number>(&self, rows: &[T], work: &Work<T>, level: Level, out: &mut [u8]) {
+    pub fn write<T: Number>(&self, rows: &[T], work: &Work<T>, level: Isa, out: &mut [u8]) {
         let (head, rest) = out.split_at_mut(HEAD_BYTES);
         let fields = [self.lowest, self.n_symbols, self.length_bytes(), self.n_words];
         for (field, bytes) in fields.iter().zip(head.chunks_exact_mut(2)) {
@@ -265,7 +265,7 @@ struct Choose<'a, T> {
     rows: &'a mut [T],
     n: usize,
     work: &'a mut Work<T>,
-    level: Level,
+    level: Isa,
 }
 
 impl<T: Number> WithSimd<u32> for Choose<'_, T> {
@@ -380,7 +380,7 @@ pub fn whole(quarters: [u16; 4]) -> u32 {
 }
 
 /// Looks up symbols, in whole rows, in `table`.
-fn look_up(table: &[u16], symbols: &[u16], found: &mut [u16], level: Level) {
+fn look_up(table: &[u16], symbols: &[u16], found: &mut [u16], level: Isa) {
     #[cfg(target_arch = "x86_64")]
     if let Some(avx512) = Avx512::at(level) {
         return simd::look_up(avx512, table, symbols, found);
@@ -389,7 +389,7 @@ fn look_up(table: &[u16], symbols: &[u16], found: &mut [u16], level: Level) {
 }
 
 /// Writes the words of whole rows of codes; they fill `out` exactly.
-fn write_words(mut writer: Writer, codes: &[u16], level: Level, out: &mut [u8]) {
+fn write_words(mut writer: Writer, codes: &[u16], level: Isa, out: &mut [u8]) {
     #[cfg(target_arch = "x86_64")]
     if let Some(avx512) = Avx512::at(level) {
         let end = simd::write(avx512, &mut writer, codes, out);
@@ -405,7 +405,7 @@ fn write_words(mut writer: Writer, codes: &[u16], level: Level, out: &mut [u8]) 
 ///
 /// # Errors
 /// `Corrupt` if the bytes end early or contradict each other.
-pub fn read<T: Number>(bytes: &[u8], numbers: &mut [T], work: &mut Work<T>, level: Level) -> Result<usize> {
+pub fn read<T: Number>(bytes: &[u8], numbers: &mut [T], work: &mut Work<T>, level: Isa) -> Result<usize> {
     let early = || damage("an early end");
     let (head, rest) = bytes.split_at_checked(HEAD_BYTES).ok_or_else(early)?;
     let field = |i: usize| usize::from(u16::from_le_bytes([head[2 * i], head[2 * i + 1]]));
@@ -465,7 +465,7 @@ fn read_rows<T: Number>(
     table: &mut Table,
     ranks: &mut [u16],
     numbers: &mut [T],
-    level: Level,
+    level: Isa,
 ) -> Result<usize> {
     let (mut n_ranks, mut n_numbers) = (0, 0);
     #[cfg(target_arch = "x86_64")]
@@ -497,7 +497,7 @@ fn read_tails<T: Number>(
     by_rank: &mut [u16],
     entries: &mut [u16],
     tails: &[u8],
-    level: Level,
+    level: Isa,
 ) -> Result<()> {
     let mut any_bits = 0;
     for symbol in by_rank.iter_mut() {
@@ -570,7 +570,7 @@ mod tests {
         (0..n).map(|i| T::from_u32((noise(i) >> 32 >> (noise(i + n) % spread)) as u32)).collect()
     }
 
-    fn written<T: Number>(numbers: &[T], level: Level) -> Vec<u8> {
+    fn written<T: Number>(numbers: &[T], level: Isa) -> Vec<u8> {
         let mut work = Work::new(numbers.len()).unwrap();
         let mut rows = numbers.to_vec();
         rows.resize(numbers.len().next_multiple_of(LANES), T::default());
@@ -581,8 +581,8 @@ mod tests {
     }
 
     fn round_trip<T: Number>(numbers: &[T]) -> Vec<u8> {
-        let out = written(numbers, Level::PORTABLE);
-        for level in Level::all() {
+        let out = written(numbers, Isa::PORTABLE);
+        for level in Isa::all() {
             assert!(written(numbers, level) == out, "{level:?} writes the same");
             let mut work = Work::new(numbers.len()).unwrap();
             let mut back = vec![T::from_u32(7); numbers.len()];
@@ -665,12 +665,12 @@ mod tests {
     #[test]
     fn damage_is_the_same_to_all() {
         fn check<T: Number>(numbers: &[T]) {
-            let out = written(numbers, Level::PORTABLE);
+            let out = written(numbers, Isa::PORTABLE);
             let mut n_read = 0;
             for at in 0..out.len() {
                 let with = |value: u8| [&out[..at], &[value], &out[at + 1..]].concat();
                 for damaged in [out[..at].to_vec(), with(out[at] ^ 1 << (noise(at) % 8)), with(0), with(0xff)] {
-                    let all: Vec<Option<(usize, Vec<T>)>> = Level::all()
+                    let all: Vec<Option<(usize, Vec<T>)>> = Isa::all()
                         .map(|level| {
                             let mut work = Work::new(numbers.len()).unwrap();
                             let mut back = vec![T::default(); numbers.len()];
@@ -694,7 +694,7 @@ mod tests {
         // All numbers have the same symbol, which has a tail.
         let bytes = [0, 8, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1];
         let (mut work, mut back) = (Work::new(40).unwrap(), [0_u16; 40]);
-        for level in Level::all() {
+        for level in Isa::all() {
             assert!(read(&bytes, &mut back, &mut work, level).is_err());
         }
     }

@@ -1,7 +1,7 @@
 use super::uniform::narrow_half;
 use super::whole::Integers;
 use super::*;
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 use crate::stage::rows::{Portable, SimdWord, WithSimd, dispatch};
 
 /// Quantizes rows of words and converts the codes back.
@@ -43,7 +43,7 @@ impl<W: Word> WithSimd<W> for There<'_, W> {
 /// The results for words, which must be the same on every level.
 fn see<W: SimdWord + std::fmt::Debug>(quantizer: &Quantizer<W>, words: &[W]) -> Seen<W> {
     let seen = There { quantizer, words }.run(Portable);
-    for level in Level::all() {
+    for level in Isa::all() {
         assert!(dispatch(level, There { quantizer, words }) == seen, "{level:?} {quantizer:?}");
     }
     seen

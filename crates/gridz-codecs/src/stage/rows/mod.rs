@@ -15,7 +15,7 @@ mod portable;
 mod simd;
 
 use crate::cpu::float::Ieee;
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 #[cfg(target_arch = "x86_64")]
 use crate::settings::CpuLevel;
 pub use portable::Portable;
@@ -86,11 +86,11 @@ pub trait WithSimd<W: Word> {
 
 /// Runs a task with the instructions of a level and with IEEE 754 arithmetic.
 #[allow(unsafe_code)] // functions that need instructions
-pub fn dispatch<W: SimdWord, T: WithSimd<W>>(level: Level, task: T) -> T::Output {
+pub fn dispatch<W: SimdWord, T: WithSimd<W>>(level: Isa, task: T) -> T::Output {
     let _ieee = Ieee::begin();
     match level.kind() {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` is proof that the CPU has its instructions.
+        // SAFETY: an `Isa` is proof that the CPU has its instructions.
         CpuLevel::Avx2 => unsafe { simd::with_avx2(task) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
@@ -700,7 +700,7 @@ mod tests {
                 }
                 words[4] = W::from_float(other);
                 let portable = Computed { words: &words, mask }.run(Portable);
-                for level in Level::all() {
+                for level in Isa::all() {
                     let computed = dispatch(level, Computed { words: &words, mask });
                     assert!(
                         computed == portable,

@@ -25,7 +25,7 @@ use crate::codec::ndzip::Sections;
 use crate::codec::ndzip::blocks::{self, Encoded, Piece, Places};
 use crate::codec::ndzip::layout::Layout;
 use crate::codec::ndzip::word::FloatWord;
-use crate::cpu::level::{Level, features};
+use crate::cpu::isa::{Isa, features};
 use crate::error::Result;
 use crate::format::checksum::Sums;
 use crate::settings::CpuLevel;
@@ -83,20 +83,20 @@ trait Lanes<W: FloatWord> {
 }
 
 /// Encodes a piece with the instructions of some level.
-pub struct Encoder(unsafe fn(Level, &Layout, &[u8], Piece) -> Encoded);
+pub struct Encoder(unsafe fn(Isa, &Layout, &[u8], Piece) -> Encoded);
 /// Decodes strips with the instructions of some level.
-pub struct Decoder(unsafe fn(Level, &Layout, &Sections, Places) -> Result<Sums>);
+pub struct Decoder(unsafe fn(Isa, &Layout, &Sections, Places) -> Result<Sums>);
 
 impl Encoder {
-    pub fn run(self, level: Level, layout: &Layout, src: &[u8], piece: Piece) -> Encoded {
-        // SAFETY: `encoder` selected the function for a `Level` that has its instructions.
+    pub fn run(self, level: Isa, layout: &Layout, src: &[u8], piece: Piece) -> Encoded {
+        // SAFETY: `encoder` selected the function for an `Isa` that has its instructions.
         unsafe { self.0(level, layout, src, piece) }
     }
 }
 
 impl Decoder {
-    pub fn run(self, level: Level, layout: &Layout, sections: &Sections, places: Places) -> Result<Sums> {
-        // SAFETY: `decoder` selected the function for a `Level` that has its instructions.
+    pub fn run(self, level: Isa, layout: &Layout, sections: &Sections, places: Places) -> Result<Sums> {
+        // SAFETY: `decoder` selected the function for an `Isa` that has its instructions.
         unsafe { self.0(level, layout, sections, places) }
     }
 }
@@ -120,7 +120,7 @@ impl SimdWord for u64 {
 }
 
 /// The encoder of a level for blocks of a rank. `None`: use portable code.
-pub fn encoder<W: SimdWord>(level: Level, rank: usize) -> Option<Encoder> {
+pub fn encoder<W: SimdWord>(level: Isa, rank: usize) -> Option<Encoder> {
     Some(Encoder(match (level.kind(), rank) {
         (CpuLevel::Scalar, _) => return None,
         (CpuLevel::Avx2, 1) => avx2_level::encode::<W, W::Avx2, 4096, 1, 1>,
@@ -133,7 +133,7 @@ pub fn encoder<W: SimdWord>(level: Level, rank: usize) -> Option<Encoder> {
 }
 
 /// The decoder of a level for blocks of a rank. `None`: use portable code.
-pub fn decoder<W: SimdWord>(level: Level, rank: usize) -> Option<Decoder> {
+pub fn decoder<W: SimdWord>(level: Isa, rank: usize) -> Option<Decoder> {
     Some(Decoder(match (level.kind(), rank) {
         (CpuLevel::Scalar, _) => return None,
         (CpuLevel::Avx2, 1) => avx2_level::decode::<W, W::Avx2, 4096, 1, 1>,
@@ -153,7 +153,7 @@ macro_rules! level {
 
             #[target_feature($(enable = $feature),*)]
             pub fn encode<W: FloatWord, L: Lanes<W>, const ROW: usize, const ROWS: usize, const PLANES: usize>(
-                level: Level,
+                level: Isa,
                 layout: &Layout,
                 src: &[u8],
                 piece: Piece,
@@ -165,7 +165,7 @@ macro_rules! level {
 
             #[target_feature($(enable = $feature),*)]
             pub fn decode<W: FloatWord, L: Lanes<W>, const ROW: usize, const ROWS: usize, const PLANES: usize>(
-                level: Level,
+                level: Isa,
                 layout: &Layout,
                 sections: &Sections,
                 places: Places,

@@ -20,7 +20,7 @@ use crate::codec::quant::block::{
     CONST, Coding, FEW, HOLES, OTHERS, RAW, RAW_HEAD, Values, WORDS, code_row, constant, decode_plain, newer,
     no_codes, write_raw,
 };
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 use crate::cpu::thread_cache::{Cacheable, ThreadCache, at_least, bytes_of};
 use crate::error::{Error, Result};
 use crate::stage::blocks::layout::Layout;
@@ -61,7 +61,7 @@ const IS_OTHER: u8 = 2;
 /// Scratch memory for blocks, cached per thread. Its contents between blocks are arbitrary.
 pub struct Work<W: Word> {
     memory: ThreadCache<Memory<W>>,
-    level: Level,
+    level: Isa,
 }
 
 #[derive(Default)]
@@ -98,7 +98,7 @@ impl<W: Word> Work<W> {
     ///
     /// # Errors
     /// `OutOfMemory`.
-    pub fn new(layout: &Layout, for_encoding: bool, level: Level) -> Result<Self> {
+    pub fn new(layout: &Layout, for_encoding: bool, level: Isa) -> Result<Self> {
         let n = layout.blocks.block_elements();
         let kinds = layout.blocks.kinds().filter(|&(n, _)| n > 0);
         let n_cells = kinds.map(|(_, shape)| View::new(shape).n_cells()).max().unwrap_or_default();

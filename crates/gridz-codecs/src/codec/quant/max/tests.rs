@@ -1,7 +1,7 @@
 use super::*;
 use crate::codec::quant::MAX_PARTS;
 use crate::codec::quant::params;
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 use crate::stage::blocks::layout::Form;
 use crate::stage::missing::MissingWords;
 use crate::stage::quantize::{self, Quantizer};
@@ -91,7 +91,7 @@ impl<W: SimdWord> Case<W> {
     fn check(&self) -> Vec<u8> {
         let layout = self.layout();
         let mut first: Option<Vec<u8>> = None;
-        for level in Level::all() {
+        for level in Isa::all() {
             let mut out = vec![0xa5; layout.block_bound(self.elements.len() / self.coding.element.bytes)];
             let n_bytes = dispatch(level, Encode(self, &mut Work::new(&layout, true, level).unwrap(), &mut out));
             out.truncate(n_bytes);
@@ -115,15 +115,15 @@ impl<W: SimdWord> Case<W> {
     /// Checks that decoding a damaged block does not panic.
     fn attack(&self, bytes: &[u8]) {
         let layout = self.layout();
-        let mut work = Work::new(&layout, false, Level::best()).unwrap();
+        let mut work = Work::new(&layout, false, Isa::best()).unwrap();
         let mut back = vec![0; self.elements.len()];
         for i in (0..90).filter(|_| !bytes.is_empty()) {
             let mut other = bytes.to_vec();
             let at = if i < 60 { i * 5 % other.len() } else { i * 7919 % other.len() };
             other[at] = other[at].wrapping_add([1, 0x80, 0x7f, 0xff][i % 4]);
-            let _ = dispatch(Level::best(), Decode(self, &mut work, &other, &mut back));
+            let _ = dispatch(Isa::best(), Decode(self, &mut work, &other, &mut back));
             other.truncate(at / UNIT * UNIT);
-            let _ = dispatch(Level::best(), Decode(self, &mut work, &other, &mut back));
+            let _ = dispatch(Isa::best(), Decode(self, &mut work, &other, &mut back));
         }
     }
 }

@@ -32,7 +32,7 @@ pub fn prefetch(_: &[u8], _: usize) {}
 pub use self::value::{Scalar, tiny_limit};
 
 use crate::codec::zfp::numbers::Numbers;
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 use crate::settings::CpuLevel;
 
 /// Most elements of the blocks that are coded together.
@@ -46,7 +46,7 @@ pub trait ZfpKernel {
 }
 
 /// Runs a task with the instructions of a level.
-pub fn run_zfp_kernel<T: ZfpKernel>(level: Level, task: T) -> T::Output {
+pub fn run_zfp_kernel<T: ZfpKernel>(level: Isa, task: T) -> T::Output {
     match level.kind() {
         #[cfg(target_arch = "x86_64")]
         CpuLevel::Avx2 => simd::with_avx2(level, task),
@@ -61,13 +61,13 @@ pub fn run_zfp_kernel<T: ZfpKernel>(level: Level, task: T) -> T::Output {
 ///
 /// Unless blocks are reversible, floats must be finite, and the magnitude of integers must be below
 /// 2^(W−2), where W is their bits.
-pub fn encode<T: Value>(level: Level, rank: usize, numbers: &Numbers, blocks: &[T], out: &mut BitWriter) -> u32 {
+pub fn encode<T: Value>(level: Isa, rank: usize, numbers: &Numbers, blocks: &[T], out: &mut BitWriter) -> u32 {
     Encode { rank, numbers, blocks, out, decoded: None }.at(level)
 }
 
 /// As [`encode`]; also writes the blocks as a decoder restores them.
 pub fn encode_checked<T: Value>(
-    level: Level,
+    level: Isa,
     rank: usize,
     numbers: &Numbers,
     blocks: &[T],
@@ -81,7 +81,7 @@ pub fn encode_checked<T: Value>(
 /// side. Sequence i begins at bit `at[i]`, which becomes the bit at which it ends. A step in a
 /// sequence depends on the previous one, and a CPU has time for other sequences meanwhile.
 pub fn decode<T: Value, const S: usize>(
-    level: Level,
+    level: Isa,
     rank: usize,
     numbers: &Numbers,
     bytes: &[u8],
@@ -101,7 +101,7 @@ struct Encode<'a, 'b, T> {
 
 impl<T: Value> Encode<'_, '_, T> {
     #[inline(always)]
-    fn at(self, level: Level) -> u32 {
+    fn at(self, level: Isa) -> u32 {
         #[cfg(target_arch = "x86_64")]
         if has_registers(level, self.numbers) && self.out.has_room() {
             return simd::encode(level, self);
@@ -140,7 +140,7 @@ struct Decode<'a, T, const S: usize> {
 
 impl<T: Value, const S: usize> Decode<'_, T, S> {
     #[inline(always)]
-    fn at(self, level: Level) {
+    fn at(self, level: Isa) {
         #[cfg(target_arch = "x86_64")]
         if has_registers(level, self.numbers) {
             return simd::decode(level, self);
@@ -183,6 +183,6 @@ impl<T: Value> ZfpKernel for DecodeInTurn<'_, T> {
 /// True if blocks are processed in AVX-512 registers, by other code than the definition.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn has_registers(level: Level, numbers: &Numbers) -> bool {
+fn has_registers(level: Isa, numbers: &Numbers) -> bool {
     level.kind() == CpuLevel::Avx512 && !numbers.is_reversible()
 }

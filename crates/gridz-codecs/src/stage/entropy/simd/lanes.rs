@@ -7,7 +7,7 @@
 
 use std::arch::x86_64::*;
 
-use crate::cpu::level::features;
+use crate::cpu::isa::features;
 use crate::stage::entropy::lanes::{Codes, LANES, MAX_BITS, Reader, WORD_BITS, WORD_BYTES, Writer};
 use crate::stage::entropy::section::LOG_BITS;
 use crate::stage::entropy::simd::{Avx512, avx512};

@@ -9,7 +9,7 @@ mod quantize;
 
 use std::arch::x86_64::*;
 
-use crate::cpu::level::features;
+use crate::cpu::isa::features;
 use crate::stage::rows::{KEYS, Keys, LANES, Simd, WithSimd};
 use crate::stage::word::Word;
 use avx2::Avx2;
