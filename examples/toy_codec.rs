@@ -7,10 +7,10 @@ use gridz_codecs::codec::{Codec, CodecState, Decision, EncodeParams, Encoded, Jo
 use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::cpu::pool::Pool;
 use gridz_codecs::error::{Error, Result, try_vec};
-use gridz_codecs::format::checksum::Sums;
+use gridz_codecs::format::checksum::Checksum;
 use gridz_codecs::format::fold::Fold;
 use gridz_codecs::format::region::FoldedRegion;
-use gridz_codecs::stage::sums::{Prefetch, Summer};
+use gridz_codecs::stage::sums::{Hasher, Prefetch};
 use gridz_codecs::types::{Array, ByteOrder, DType, MAX_RANK, Shape};
 
 struct Runs;
@@ -52,7 +52,7 @@ impl Codec for Runs {
     }
 
     /// Checks everything that it reads: any bytes may arrive here.
-    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
+    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Checksum> {
         let (pairs, rest) = payload.as_chunks::<2>();
         if !rest.is_empty() {
             return Err(Error::corrupt("the payload ends within a run"));
@@ -77,7 +77,7 @@ impl Codec for Runs {
         payload: &[u8],
         region: &FoldedRegion,
         dst: &mut [u8],
-    ) -> Result<Option<Sums>> {
+    ) -> Result<Option<Checksum>> {
         let size = job.dtype.size().unwrap_or(1) as usize;
         let n_elements: u64 = region.axes.iter().map(|axis| axis.extent()).product();
         let mut all = try_vec::<u8>(n_elements as usize * size, "the whole array")?;
@@ -88,10 +88,10 @@ impl Codec for Runs {
     }
 }
 
-fn checksum(level: Isa, payload: &[u8]) -> Sums {
-    let mut summer = Summer::new(level, Prefetch::Nothing);
-    summer.add(payload, 0);
-    summer.sums()
+fn checksum(level: Isa, payload: &[u8]) -> Checksum {
+    let mut hasher = Hasher::new(level, Prefetch::Nothing);
+    hasher.update(payload, 0);
+    hasher.checksum()
 }
 
 pub fn main() -> Result<()> {

@@ -321,7 +321,7 @@ fn beside(
         }
         true
     };
-    pool.lead(&step, |call_worker| {
+    pool.run_with_helpers(&step, |call_worker| {
         (1..pool.threads()).for_each(|_| call_worker());
         // Nobody needs what is left then.
         work().inspect_err(|_| left.clear())

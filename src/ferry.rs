@@ -204,7 +204,7 @@ pub unsafe fn cross(pool: &Pool, up: Option<(Up, &mut Fleet)>, down: Option<(Dow
         down.iter().for_each(|down| (down.unload)(*at, unsafe { down_memory[*boat].part(bytes.clone()) }));
     };
     let step = || shares.step(load, unload);
-    pool.lead(&step, |call_worker| {
+    pool.run_with_helpers(&step, |call_worker| {
         let (mut loading, mut sent) = (0, 0);
         let (mut called, mut arrived, mut unloaded) = (0, 0, 0);
         while sent < n_up || unloaded < n_down {

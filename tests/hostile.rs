@@ -25,7 +25,7 @@ use gridz_codecs::codec::registry::{self, CODECS};
 use gridz_codecs::codec::{Detail, Progressive};
 use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::cpu::pool::Pool;
-use gridz_codecs::format::checksum::Sums;
+use gridz_codecs::format::checksum::Checksum;
 use gridz_codecs::format::header::{FORMAT_VERSION, MAGIC, header_bytes};
 use gridz_dataset::hdf5::cd::{RECORD_MAGIC, RECORD_VERSION, Record, Values};
 
@@ -737,7 +737,7 @@ fn resealed(name: &str, level: u16) {
         tally.slowest_ms = tally.slowest_ms.max(start.elapsed().as_millis());
         match &result {
             Ok(sums) => {
-                assert_eq!(*sums, Sums::of(decoder.payload, 0), "{what}");
+                assert_eq!(*sums, Checksum::of(decoder.payload, 0), "{what}");
                 assert!(unchecked.is_ok() && again == first, "{what}: other values without checks");
                 tally.accepted += 1;
                 tally.answers.add("accepted");

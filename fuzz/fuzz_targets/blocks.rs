@@ -8,7 +8,7 @@ use gridz::{DType, Shape};
 use gridz_codecs::codec::{Codec, Job};
 use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::cpu::pool::Pool;
-use gridz_codecs::format::checksum::Sums;
+use gridz_codecs::format::checksum::Checksum;
 use gridz_codecs::format::fold::Fold;
 use gridz_codecs::format::region::Region;
 
@@ -89,7 +89,7 @@ pub fn decode(
     }
     let sums = result.ok()?;
     REACH.accepted();
-    assert_eq!(sums, Sums::of(payload, 0));
+    assert_eq!(sums, Checksum::of(payload, 0));
 
     // A box from one corner, and one to the other.
     let extents = shape.extents();

@@ -11,7 +11,7 @@ use gridz_codecs::codec::ndzip::{Ndzip, layout::Layout};
 use gridz_codecs::codec::{Codec, Job};
 use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::cpu::pool::Pool;
-use gridz_codecs::format::checksum::Sums;
+use gridz_codecs::format::checksum::Checksum;
 use libfuzzer_sys::fuzz_target;
 use reach::REACH;
 
@@ -42,7 +42,7 @@ fuzz_target!(|data: &[u8]| {
         assert!(result.is_err() || same == array, "{level:?}");
     }
     match result {
-        Ok(sums) => assert_eq!(sums, Sums::of(&payload, 0)),
+        Ok(sums) => assert_eq!(sums, Checksum::of(&payload, 0)),
         Err(error) => return assert!(!is_complete, "{error}"),
     }
     REACH.accepted();

@@ -18,7 +18,7 @@ use gridz_codecs::codec::Job;
 use gridz_codecs::codec::registry::{self, CODECS};
 use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::cpu::pool::Pool;
-use gridz_codecs::format::checksum::Sums;
+use gridz_codecs::format::checksum::Checksum;
 use gridz_codecs::format::fold::Fold;
 use serde::{Deserialize, Serialize};
 
@@ -673,7 +673,7 @@ fn block(level: u16, generator: &str, dtype: DType, change: impl FnOnce(&mut Vec
     change(&mut block);
     block.resize(block.len().next_multiple_of(16), 0);
     let end = (block.len() / 16) as u32;
-    let check = Sums::of(&block, 16).checksum(block.len() as u64) as u32;
+    let check = Checksum::of(&block, 16).finish(block.len() as u64) as u32;
     let table = [end.to_le_bytes(), check.to_le_bytes(), [0; 4], [0; 4]].concat();
     finished([&frame[..LORENZO_HEADER], &table, &block].concat())
 }
@@ -952,7 +952,7 @@ fn quant_block(terms: &str, dtype: DType, change: impl FnOnce(&mut Vec<u8>)) -> 
         block.resize(block.len().next_multiple_of(4), 0);
         let table = &mut frame[LORENZO_HEADER + 8..];
         table[..4].copy_from_slice(&(block.len() as u32 / 4).to_le_bytes());
-        table[4..].copy_from_slice(&(Sums::of(&block, 16).checksum(block.len() as u64) as u32).to_le_bytes());
+        table[4..].copy_from_slice(&(Checksum::of(&block, 16).finish(block.len() as u64) as u32).to_le_bytes());
         frame.extend(block);
     })
 }

@@ -13,7 +13,7 @@ use gridz_codecs::codec::registry::{CODECS, Entry};
 use gridz_codecs::codec::{Decision, EncodeParams, Encoded, Job, Plan};
 use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::cpu::pool::Pool;
-use gridz_codecs::format::checksum::Sums;
+use gridz_codecs::format::checksum::Checksum;
 use gridz_codecs::settings::CpuLevel;
 use proptest::prelude::*;
 
@@ -154,7 +154,13 @@ impl Case {
         self.entry.codec.encode(&self.job(level, &Pool::new(1)), raw, dst).unwrap()
     }
 
-    fn decode(&self, (level, pool): (Isa, &Pool), payload: &[u8], dst: &mut [u8], verify: bool) -> Result<Sums> {
+    fn decode(
+        &self,
+        (level, pool): (Isa, &Pool),
+        payload: &[u8],
+        dst: &mut [u8],
+        verify: bool,
+    ) -> Result<Checksum> {
         self.entry.codec.decode(&Job { verify, ..self.job(level, pool) }, payload, dst)
     }
 
@@ -172,7 +178,7 @@ impl Case {
                 return None;
             }
             let stream = &dst.bytes()[..encoded.n_bytes];
-            assert_eq!(encoded.sums, Sums::of(stream, 0), "{what}");
+            assert_eq!(encoded.sums, Checksum::of(stream, 0), "{what}");
             match &payload {
                 None => payload = Some(stream.to_vec()),
                 Some(payload) => assert_same_bytes(stream, payload, &what),
@@ -189,7 +195,7 @@ impl Case {
             let mut dst = Guarded::new(&vec![0xdd; raw.len()], at);
             assert_eq!(
                 self.decode((level, pool), stream.bytes(), dst.bytes(), true).unwrap(),
-                Sums::of(&payload, 0),
+                Checksum::of(&payload, 0),
                 "{what}"
             );
             assert_same_bytes(dst.bytes(), &expected, &what);
@@ -202,7 +208,7 @@ impl Case {
     /// Decodes an arbitrary payload at all levels. Returns true if they accept it.
     fn judge(&self, payload: &[u8], n_bytes: usize, verify: bool) -> bool {
         let mut stream = Guarded::new(payload, At::End);
-        let mut verdicts: Vec<std::result::Result<(Sums, Vec<u8>), Error>> = Vec::new();
+        let mut verdicts: Vec<std::result::Result<(Checksum, Vec<u8>), Error>> = Vec::new();
         for way in ways(n_bytes) {
             let mut dst = Guarded::new(&vec![0xdd; n_bytes], At::End);
             let result = self.decode(way, stream.bytes(), dst.bytes(), verify);

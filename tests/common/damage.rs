@@ -7,7 +7,7 @@ use gridz::{Array, DType, Mode, Request, Result};
 use gridz_codecs::codec::registry::{self, CODECS, Entry};
 use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::cpu::pool::Pool;
-use gridz_codecs::format::checksum::Sums;
+use gridz_codecs::format::checksum::Checksum;
 use gridz_codecs::format::fold::Fold;
 use gridz_codecs::format::region::Region;
 
@@ -84,7 +84,7 @@ pub fn decode_box(
     random: &mut Xorshift,
     verify: bool,
     whole: &[u8],
-) -> (Result<Option<Sums>>, Vec<u8>, Vec<u8>) {
+) -> (Result<Option<Checksum>>, Vec<u8>, Vec<u8>) {
     let size = decoder.array.element_size() as usize;
     let extents = decoder.shape.extents();
     let start: Vec<u64> = extents.iter().map(|&n| random.below(n)).collect();

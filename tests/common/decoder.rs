@@ -6,7 +6,7 @@ use gridz_codecs::codec::registry::{self, Entry};
 use gridz_codecs::codec::{CodecState, Job};
 use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::cpu::pool::Pool;
-use gridz_codecs::format::checksum::Sums;
+use gridz_codecs::format::checksum::Checksum;
 use gridz_codecs::format::header::Header;
 
 /// The stage at which a frame is refused.
@@ -54,7 +54,7 @@ impl<'f> Decoder<'f> {
     }
 
     /// Decodes the payload into `dst`, which has the size of the array.
-    pub fn decode(&self, pool: &Pool, level: Isa, verify: bool, dst: &mut [u8]) -> Result<Sums> {
+    pub fn decode(&self, pool: &Pool, level: Isa, verify: bool, dst: &mut [u8]) -> Result<Checksum> {
         self.entry.codec.decode(&self.job(pool, level, verify), self.payload, dst)
     }
 }

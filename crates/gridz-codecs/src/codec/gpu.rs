@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 
 use crate::codec::CodecState;
-use crate::format::region::{self, FoldedRegion, Places};
+use crate::format::region::{self, FoldedRegion, MergedAxis};
 use crate::kernel_struct::KernelStruct;
 use crate::stage::missing::{MAX_FILLS, MissingWords};
 use crate::stage::word::Word;
@@ -64,10 +64,10 @@ impl From<&FoldedRegion> for Region {
     fn from(region: &FoldedRegion) -> Self {
         let axes = region.last_three();
         let mut to = Self {
-            extents: axes.each_ref().map(Places::extent),
+            extents: axes.each_ref().map(MergedAxis::extent),
             first: axes.each_ref().map(|axis| axis.span().start),
             end: axes.each_ref().map(|axis| axis.span().end),
-            count: axes.each_ref().map(Places::count),
+            count: axes.each_ref().map(MergedAxis::count),
             levels_of: [0; 4],
             levels: [Level { stride: 1, start: 0, count: 0, inner: 1 }; MAX_LEVELS],
         };

@@ -34,7 +34,7 @@ pub use crate::codec::state::CodecState;
 use crate::cpu::isa::Isa;
 use crate::cpu::pool::Pool;
 use crate::error::{Error, Result};
-use crate::format::checksum::Sums;
+use crate::format::checksum::Checksum;
 use crate::format::fold::Fold;
 use crate::format::region::FoldedRegion;
 use crate::types::{Array, DType, Shape};
@@ -138,7 +138,7 @@ pub struct Encoded {
     /// Payload bytes at the start of the destination.
     pub n_bytes: usize,
     /// Checksum of those bytes.
-    pub sums: Sums,
+    pub sums: Checksum,
 }
 
 /// Counts of the blocks of a payload, by the way they are coded.
@@ -235,7 +235,7 @@ pub trait Progressive: Sync {
     ///
     /// # Errors
     /// As [`Codec::decode`].
-    fn decode_part(&self, job: &Job, payload: &[u8], n_all: u64, part: &Part, dst: &mut [u8]) -> Result<Sums>;
+    fn decode_part(&self, job: &Job, payload: &[u8], n_all: u64, part: &Part, dst: &mut [u8]) -> Result<Checksum>;
 }
 
 /// A compression method. Implementations are stateless; all methods may run concurrently.
@@ -273,7 +273,7 @@ pub trait Codec: Sync {
     ///
     /// # Errors
     /// `Corrupt` or `Truncated` for bytes this codec cannot have written, `OutOfMemory`.
-    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums>;
+    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Checksum>;
 
     /// The guarantee of a frame with these parameters. `payload` may be truncated or empty;
     /// `n_bytes` is its full length.
@@ -302,5 +302,5 @@ pub trait Codec: Sync {
         payload: &[u8],
         region: &FoldedRegion,
         dst: &mut [u8],
-    ) -> Result<Option<Sums>>;
+    ) -> Result<Option<Checksum>>;
 }

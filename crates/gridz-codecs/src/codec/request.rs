@@ -546,7 +546,7 @@ mod tests {
     use super::*;
     use crate::codec::{Codec, CodecState, Decision, Encoded, Job};
     use crate::error::ErrorKind;
-    use crate::format::checksum::Sums;
+    use crate::format::checksum::Checksum;
     use crate::format::region::FoldedRegion;
     use crate::types::Shape;
 
@@ -570,10 +570,10 @@ mod tests {
             unreachable!("it has no plan")
         }
 
-        fn decode(&self, _: &Job, _: &[u8], _: &mut [u8]) -> Result<Sums> {
+        fn decode(&self, _: &Job, _: &[u8], _: &mut [u8]) -> Result<Checksum> {
             unreachable!("it has no plan")
         }
-        fn decode_region(&self, _: &Job, _: &[u8], _: &FoldedRegion, _: &mut [u8]) -> Result<Option<Sums>> {
+        fn decode_region(&self, _: &Job, _: &[u8], _: &FoldedRegion, _: &mut [u8]) -> Result<Option<Checksum>> {
             unreachable!("it has no plan")
         }
     }

@@ -25,7 +25,7 @@ use std::marker::PhantomData;
 use crate::codec::{Codec, CodecState, Decision, EncodeParams, Encoded, Job, Plan};
 use crate::cpu::isa::Isa;
 use crate::error::{Error, Result};
-use crate::format::checksum::Sums;
+use crate::format::checksum::Checksum;
 use crate::format::fold::Fold;
 use crate::format::region::FoldedRegion;
 use crate::stage::blocks::layout::Layout;
@@ -80,7 +80,7 @@ impl Codec for Cci {
         with_worker!(job, |worker| worker.encode(src, dst)).map(|(n_bytes, sums)| Encoded { n_bytes, sums })
     }
 
-    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
+    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Checksum> {
         with_worker!(job, |worker| worker.decode(payload, dst))
     }
 
@@ -90,7 +90,7 @@ impl Codec for Cci {
         payload: &[u8],
         region: &FoldedRegion,
         dst: &mut [u8],
-    ) -> Result<Option<Sums>> {
+    ) -> Result<Option<Checksum>> {
         with_worker!(job, |worker| worker.decode_region(payload, region, dst))?;
         Ok(None)
     }

@@ -15,7 +15,7 @@ use std::marker::PhantomData;
 use crate::codec::{BlockCounts, Codec, CodecState, Decision, EncodeParams, Encoded, Job, Params, Plan};
 use crate::cpu::isa::Isa;
 use crate::error::{Error, Result};
-use crate::format::checksum::Sums;
+use crate::format::checksum::Checksum;
 use crate::format::fold::Fold;
 use crate::format::region::FoldedRegion;
 use crate::stage::blocks::layout::Layout;
@@ -65,7 +65,7 @@ impl Codec for Huffman {
         Ok(Encoded { n_bytes, sums })
     }
 
-    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
+    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Checksum> {
         let chunk: &Chunk = job.layout.get();
         match chunk.element.bytes {
             1 => worker(&Coder::<u8>::new(chunk, job), job).decode(payload, dst),
@@ -89,7 +89,7 @@ impl Codec for Huffman {
         payload: &[u8],
         region: &FoldedRegion,
         dst: &mut [u8],
-    ) -> Result<Option<Sums>> {
+    ) -> Result<Option<Checksum>> {
         let chunk: &Chunk = job.layout.get();
         match chunk.element.bytes {
             1 => worker(&Coder::<u8>::new(chunk, job), job).decode_region(payload, region, dst),

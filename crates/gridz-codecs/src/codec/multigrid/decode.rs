@@ -13,7 +13,7 @@ use crate::codec::{BlockCounts, Job};
 use crate::cpu::float::Ieee;
 use crate::cpu::thread_cache::ThreadCache;
 use crate::error::{Error, Result};
-use crate::format::checksum::Sums;
+use crate::format::checksum::Checksum;
 use crate::format::region::FoldedRegion;
 use crate::stage::blocks::table::check_of;
 use crate::stage::sums::{Prefetch, sums_of};
@@ -25,7 +25,7 @@ use zerocopy::FromZeros;
 ///
 /// # Errors
 /// `Corrupt`, `Truncated`, `UnsupportedFormat` or `OutOfMemory`.
-pub fn decode<T: Real>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
+pub fn decode<T: Real>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Checksum> {
     let payload = chunk.parse::<T>(payload, payload.len() as u64)?;
     decode_part::<T>(chunk, job, &payload, (0, payload.head.n_layers), dst)
 }
@@ -42,7 +42,7 @@ pub fn decode_part<T: Real>(
     payload: &Payload,
     (level, n_layers): (u32, usize),
     dst: &mut [u8],
-) -> Result<Sums> {
+) -> Result<Checksum> {
     let _ieee = Ieee::begin();
     let head = &payload.head;
     let nodes = T::elements_mut(dst);
@@ -130,7 +130,7 @@ pub fn decode_region<T: Real>(
     payload: &[u8],
     region: &FoldedRegion,
     dst: &mut [u8],
-) -> Result<Sums> {
+) -> Result<Checksum> {
     // Before memory for a large array is allocated, the payload must have a table of the right
     // size.
     let parsed = chunk.parse::<T>(payload, payload.len() as u64)?;

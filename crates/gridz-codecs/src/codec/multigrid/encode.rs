@@ -18,7 +18,7 @@ use crate::codec::{Encoded, Job};
 use crate::cpu::float::Ieee;
 use crate::cpu::thread_cache::ThreadCache;
 use crate::error::{Result, try_vec};
-use crate::format::checksum::Sums;
+use crate::format::checksum::Checksum;
 use crate::stage::blocks::table::check_of;
 use crate::stage::quantize;
 use crate::stage::range::Ranger;
@@ -68,9 +68,9 @@ pub fn encode<T: Real>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> 
 
     let mut plan = coder.plan(src)?;
     let (n_head, n_all) = (payload::head_bytes(&chunk.grid, asked.n_layers), chunk.payload_bound() as usize);
-    let stored = Ok(Encoded { n_bytes: src.len(), sums: Sums::default() });
+    let stored = Ok(Encoded { n_bytes: src.len(), sums: Checksum::default() });
     let (front, rest) = dst[..n_all].split_at_mut(n_head);
-    let (mut end, mut sums) = (0, Sums::default());
+    let (mut end, mut sums) = (0, Checksum::default());
     for k in 0..asked.n_layers {
         coder.choose(&mut plan, k)?;
         coder.walk(&plan.head, k, None)?;

@@ -31,7 +31,7 @@ use crate::codec::{
 };
 use crate::cpu::float::Ieee;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::checksum::Sums;
+use crate::format::checksum::Checksum;
 use crate::format::fold::Fold;
 use crate::format::region::FoldedRegion;
 use crate::stage::element::Element;
@@ -102,7 +102,7 @@ impl Codec for Multigrid {
         }
     }
 
-    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
+    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Checksum> {
         let chunk: &Chunk = job.layout.get();
         match chunk.dtype {
             DType::F32 => decode::decode::<f32>(chunk, job, payload, dst),
@@ -138,7 +138,7 @@ impl Codec for Multigrid {
         payload: &[u8],
         region: &FoldedRegion,
         dst: &mut [u8],
-    ) -> Result<Option<Sums>> {
+    ) -> Result<Option<Checksum>> {
         let chunk: &Chunk = job.layout.get();
         let sums = match chunk.dtype {
             DType::F32 => decode::decode_region::<f32>(chunk, job, payload, region, dst),

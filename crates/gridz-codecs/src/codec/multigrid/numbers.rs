@@ -19,7 +19,7 @@ use crate::cpu::isa::Isa;
 use crate::cpu::ordered;
 use crate::cpu::thread_cache::{ThreadCache, at_least};
 use crate::error::{Error, ErrorKind, Result, try_vec};
-use crate::format::checksum::Sums;
+use crate::format::checksum::Checksum;
 use crate::format::fold::Fold;
 use crate::stage::blocks::table::{ENTRY, Table, Writer, end_of_last};
 use crate::stage::blocks::{Blocks, ROW};
@@ -216,7 +216,7 @@ pub fn encode<T: Real>(
     numbers: &[T::Bytes],
     at: usize,
     out: &mut [u8],
-) -> Result<(usize, Sums)> {
+) -> Result<(usize, Checksum)> {
     let (table, data) = out.split_at_mut(arrays.table_bytes());
     let writer = Writer { level: job.level, unit: UNIT, at: at + table.len() };
     // Encodes blocks to the start of `out`, and writes their ends to the table, relative to that
@@ -307,10 +307,10 @@ impl<'p> Coded<'p> {
     ///
     /// # Errors
     /// `Corrupt`, `UnsupportedFormat` or `OutOfMemory`.
-    pub fn decode<T: Real>(&self, arrays: &Arrays, job: &Job, numbers: &mut [T::Bytes]) -> Result<Sums> {
-        let decode = |(range, numbers): (Range<usize>, &mut [T::Bytes])| -> Result<Sums> {
+    pub fn decode<T: Real>(&self, arrays: &Arrays, job: &Job, numbers: &mut [T::Bytes]) -> Result<Checksum> {
+        let decode = |(range, numbers): (Range<usize>, &mut [T::Bytes])| -> Result<Checksum> {
             let mut work = Work::<T::Word>::new(false, job.level)?;
-            let (mut all, mut rest) = (Sums::default(), numbers);
+            let (mut all, mut rest) = (Checksum::default(), numbers);
             for index in range {
                 let Block { range, shape, .. } = arrays.block(index);
                 let (numbers, behind) = rest.split_at_mut(range.len());

@@ -20,7 +20,7 @@ use crate::codec::{Codec, CodecState, Decision, EncodeParams, Encoded, Job};
 use crate::cpu::isa::Isa;
 use crate::cpu::ordered;
 use crate::error::{Error, ErrorKind, Result, try_vec};
-use crate::format::checksum::Sums;
+use crate::format::checksum::Checksum;
 use crate::format::region::FoldedRegion;
 use crate::stage::sums::{Prefetch, sums_of};
 use crate::stage::word::Word;
@@ -54,7 +54,7 @@ impl Codec for Ndzip {
         }
     }
 
-    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
+    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Checksum> {
         let layout = job.layout.get();
         match job.dtype {
             DType::F64 => decode::<u64>(layout, job, payload, dst),
@@ -68,7 +68,7 @@ impl Codec for Ndzip {
         payload: &[u8],
         region: &FoldedRegion,
         dst: &mut [u8],
-    ) -> Result<Option<Sums>> {
+    ) -> Result<Option<Checksum>> {
         let layout = job.layout.get();
         match job.dtype {
             DType::F64 => decode_region::<u64>(layout, job, payload, region, dst),
@@ -123,7 +123,7 @@ fn encode_pieces<W: Coded>(
     src: &[u8],
     entries: &mut [u8],
     data: &mut [u8],
-) -> Result<(usize, Sums)> {
+) -> Result<(usize, Checksum)> {
     let per_piece = PIECE_BYTES / (BLOCK * W::BYTES);
     let mut pieces = try_vec(layout.n_blocks().div_ceil(per_piece), "bookkeeping")?;
     pieces.extend(entries.chunks_mut(4 * per_piece).enumerate().map(|(i, table)| (i * per_piece, table)));
@@ -133,7 +133,7 @@ fn encode_pieces<W: Coded>(
         encode_piece::<W>(job.level, layout, src, Piece { first_block: *first_block, table, out, start })
     };
     // The piece's block ends become relative to the start of the data.
-    let place = |(_, table): (usize, &mut [u8]), sums: Option<Sums>, start: usize, output: &[u8]| {
+    let place = |(_, table): (usize, &mut [u8]), sums: Option<Checksum>, start: usize, output: &[u8]| {
         let offset = (start / W::BYTES) as u32;
         for entry in table.chunks_exact_mut(4) {
             u32::read(entry).plus(offset).write(entry);
@@ -142,11 +142,11 @@ fn encode_pieces<W: Coded>(
     };
     let most_bytes = per_piece * layout.max_block_words() * W::BYTES;
     let (n_bytes, sums) = ordered::concatenate(job.pool, pieces, most_bytes, data, make, place);
-    Ok((n_bytes, sums.into_iter().fold(Sums::default(), Sums::plus)))
+    Ok((n_bytes, sums.into_iter().fold(Checksum::default(), Checksum::plus)))
 }
 
 /// Encodes a piece with the instructions of `level`.
-fn encode_piece<W: Coded>(level: Isa, layout: &Layout, src: &[u8], piece: Piece) -> (usize, Option<Sums>) {
+fn encode_piece<W: Coded>(level: Isa, layout: &Layout, src: &[u8], piece: Piece) -> (usize, Option<Checksum>) {
     #[cfg(target_arch = "x86_64")]
     if let Some(encode) = simd::encoder::<W>(level, layout.rank()) {
         return encode.run(level, layout, src, piece);
@@ -199,7 +199,7 @@ impl<'a> Sections<'a> {
     }
 }
 
-fn decode<W: Coded>(layout: &Layout, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
+fn decode<W: Coded>(layout: &Layout, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Checksum> {
     let sections = Sections::parse::<W>(layout, payload)?;
     let mut border = sections.border;
     for run in layout.border_runs() {
@@ -237,7 +237,7 @@ fn decode_region<W: Coded>(
     payload: &[u8],
     region: &FoldedRegion,
     dst: &mut [u8],
-) -> Result<Option<Sums>> {
+) -> Result<Option<Checksum>> {
     let sections = Sections::parse::<W>(layout, payload)?;
     let border = (layout.n_border() > 0).then(|| layout.border_in(region));
     for (from, to, n) in border.into_iter().flatten() {
@@ -272,7 +272,7 @@ fn strips_of<'a, W: FloatWord>(layout: &Layout, mut dst: &'a mut [u8]) -> Result
 }
 
 /// Decodes some consecutive blocks with the instructions of `level`.
-fn decode_places<W: Coded>(level: Isa, layout: &Layout, sections: &Sections, places: Places) -> Result<Sums> {
+fn decode_places<W: Coded>(level: Isa, layout: &Layout, sections: &Sections, places: Places) -> Result<Checksum> {
     #[cfg(target_arch = "x86_64")]
     if let Some(decode) = simd::decoder::<W>(level, layout.rank()) {
         return decode.run(level, layout, sections, places);

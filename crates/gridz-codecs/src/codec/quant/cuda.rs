@@ -104,9 +104,9 @@ impl GpuCodec for Quant {
     fn region(&self, chunks: &Chunks, region: &FoldedRegion, _compares: bool) -> Answer {
         let chunk: &Chunk = chunks.layout.get();
         let of_word = usize::from(chunk.element.word_bits() == 64);
-        let touched: u64 =
-            chunk.layout.blocks.touched(region).iter().map(|along| along.end - along.start).product();
-        let n_blocks = touched * chunk.layout.parts() as u64;
+        let n_in_part: u64 =
+            chunk.layout.blocks.block_range(region).iter().map(|along| along.end - along.start).product();
+        let n_blocks = n_in_part * chunk.layout.parts() as u64;
         let (fatbin, names) = match chunk.asked.level {
             Level::Max => (MAX, MAX_REGION),
             Level::Dense => (DENSE, DENSE_REGION),

@@ -22,7 +22,7 @@ use crate::codec::{BlockCounts, Codec, CodecState, Decision, EncodeParams, Encod
 use crate::cpu::float::Ieee;
 use crate::cpu::isa::Isa;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::checksum::Sums;
+use crate::format::checksum::Checksum;
 use crate::format::fold::Fold;
 use crate::format::region::FoldedRegion;
 use crate::stage::blocks::layout::{Form, Layout};
@@ -107,7 +107,7 @@ impl Codec for Quant {
         }
     }
 
-    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
+    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Checksum> {
         let chunk: &Chunk = job.layout.get();
         let bound = chunk.bound_of(payload)?;
         match chunk.element.word_bits() {
@@ -145,7 +145,7 @@ impl Codec for Quant {
         payload: &[u8],
         region: &FoldedRegion,
         dst: &mut [u8],
-    ) -> Result<Option<Sums>> {
+    ) -> Result<Option<Checksum>> {
         let chunk: &Chunk = job.layout.get();
         let bound = chunk.bound_of(payload)?;
         match chunk.element.word_bits() {
@@ -282,7 +282,7 @@ fn encode<W: SimdWord>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> 
     Ok(Encoded { n_bytes, sums })
 }
 
-fn decode<W: SimdWord>(coder: &Coder<W>, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
+fn decode<W: SimdWord>(coder: &Coder<W>, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Checksum> {
     with_blocks!(coder, job, false, |worker| worker.decode(payload, dst))
 }
 

@@ -16,7 +16,7 @@ use crate::codec::{BlockCounts, Job};
 use crate::cpu::float::Ieee;
 use crate::cpu::isa::Isa;
 use crate::error::{Error, Result, try_vec};
-use crate::format::checksum::{ROW_BYTES, Sums};
+use crate::format::checksum::{Checksum, ROW_BYTES};
 use crate::format::region::FoldedRegion;
 use crate::stage::sums::{Prefetch, sums_of};
 use crate::stage::word::Word;
@@ -26,7 +26,7 @@ use crate::stage::word::Word;
 ///
 /// # Errors
 /// `Corrupt`, `Truncated` or `OutOfMemory`.
-pub fn decode<T: Value>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
+pub fn decode<T: Value>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Checksum> {
     let decoder = Decoder::new(chunk, job.level, payload)?;
     let n_pieces = job.pool.pieces(dst.len() as u64);
     let (n_sections, array) = (chunk.layout.n_sections(), Scatter::new(dst, &chunk.layout));
@@ -44,7 +44,7 @@ pub fn decode<T: Value>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8]
     }
     let mut pieces = try_vec(n_pieces, "bookkeeping")?;
     pieces.extend(0..n_pieces);
-    job.pool.map(pieces, work).into_iter().try_fold(Sums::default(), |sums, of_piece| Ok(sums.plus(of_piece?)))
+    job.pool.map(pieces, work).into_iter().try_fold(Checksum::default(), |sums, of_piece| Ok(sums.plus(of_piece?)))
 }
 
 /// Decodes a stream without an index into `dst`, which has exactly the bytes of the array. Returns
@@ -81,7 +81,7 @@ pub fn decode_region<T: Value>(
     payload: &[u8],
     region: &FoldedRegion,
     dst: &mut [u8],
-) -> Result<Option<Sums>> {
+) -> Result<Option<Checksum>> {
     let _ieee = Ieee::begin();
     let decoder = Decoder::new(chunk, job.level, payload)?;
     let layout = &chunk.layout;

@@ -23,7 +23,7 @@ use crate::cpu::ordered::in_turn;
 use crate::cpu::pool::{Pool, lock};
 use crate::cpu::thread_cache::ThreadCache;
 use crate::error::Result;
-use crate::format::checksum::Sums;
+use crate::format::checksum::Checksum;
 use crate::stage::element::Element;
 use crate::stage::missing::MissingWords;
 use crate::stage::quantize;
@@ -58,7 +58,7 @@ pub fn encode<T: Checked>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) 
     let alone = Pool::new(1);
     let pool = if job.pool.pieces(src.len() as u64) == 1 { &alone } else { job.pool };
 
-    let (sums, is_full) = (Mutex::new(Sums::default()), AtomicBool::new(false));
+    let (sums, is_full) = (Mutex::new(Checksum::default()), AtomicBool::new(false));
     let make = |piece: usize| {
         // Each thread sets its own floating-point mode.
         let _ieee = Ieee::begin();
@@ -94,7 +94,7 @@ pub fn encode<T: Checked>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) 
         dst[start..].iter_mut().zip(waiting.to_le_bytes()).for_each(|(to, from)| *to = from);
         index.write(layout, numbers.is_fixed(), n_bits, bound, dst)
     };
-    let Some(n_bytes) = whole else { return Ok(Encoded { n_bytes: src.len(), sums: Sums::default() }) };
+    let Some(n_bytes) = whole else { return Ok(Encoded { n_bytes: src.len(), sums: Checksum::default() }) };
     let of_rest = sums_of(job.level, Prefetch::Nothing, &dst[start..n_bytes], start as u64);
     Ok(Encoded { n_bytes, sums: sums.into_inner().unwrap_or_default().plus(of_rest) })
 }

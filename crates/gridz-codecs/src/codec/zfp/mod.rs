@@ -30,7 +30,7 @@ mod third_party;
 use crate::codec::mode::Mode;
 use crate::codec::{BlockCounts, Codec, CodecState, Decision, EncodeParams, Encoded, Job, Plan, Promise};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::checksum::Sums;
+use crate::format::checksum::Checksum;
 use crate::format::fold::Fold;
 use crate::format::region::FoldedRegion;
 use crate::stage::missing::MissingWords;
@@ -110,7 +110,7 @@ impl Codec for Zfp {
         by_type!(chunk, encode::encode(chunk, job, src, dst))
     }
 
-    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
+    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Checksum> {
         let chunk: &Chunk = job.layout.get();
         by_type!(chunk, decode::decode(chunk, job, payload, dst))
     }
@@ -141,7 +141,7 @@ impl Codec for Zfp {
         payload: &[u8],
         region: &FoldedRegion,
         dst: &mut [u8],
-    ) -> Result<Option<Sums>> {
+    ) -> Result<Option<Checksum>> {
         let chunk: &Chunk = job.layout.get();
         by_type!(chunk, decode::decode_region(chunk, job, payload, region, dst))
     }

@@ -7,7 +7,7 @@ use crate::cpu::isa::Isa;
 use crate::cpu::ordered;
 use crate::cpu::pool::Pool;
 use crate::error::{Error, ErrorKind, Result, try_vec};
-use crate::format::checksum::Sums;
+use crate::format::checksum::Checksum;
 use crate::format::region::FoldedRegion;
 use crate::stage::blocks::Block;
 use crate::stage::blocks::layout::Layout;
@@ -89,7 +89,7 @@ impl<W: SimdWord, C: BlockCoder<W>> Worker<'_, W, C> {
     ///
     /// # Errors
     /// `OutOfMemory`.
-    pub fn encode(&self, src: &[u8], dst: &mut [u8]) -> Result<(usize, Sums)> {
+    pub fn encode(&self, src: &[u8], dst: &mut [u8]) -> Result<(usize, Checksum)> {
         let layout = self.coder.layout();
         let n_blocks = layout.n_blocks();
         let data_start = layout.table_bytes();
@@ -114,9 +114,10 @@ impl<W: SimdWord, C: BlockCoder<W>> Worker<'_, W, C> {
                 Err(error) => (0, Err(error)),
             }
         };
-        let place = |(_, table): (usize, &mut [u8]), sums: Result<Option<Sums>>, start: usize, output: &[u8]| {
-            Ok(sums?.unwrap_or_else(|| self.entries().finish(table, start, output)))
-        };
+        let place =
+            |(_, table): (usize, &mut [u8]), sums: Result<Option<Checksum>>, start: usize, output: &[u8]| {
+                Ok(sums?.unwrap_or_else(|| self.entries().finish(table, start, output)))
+            };
         let most_bytes = per_piece * layout.block_bound(layout.blocks.block_elements());
         let (n_bytes, sums) = ordered::concatenate(self.pool, pieces, most_bytes, data, make, place);
         let mut all = sums_of(self.level, Prefetch::Nothing, front, 0);
@@ -136,7 +137,7 @@ impl<W: SimdWord, C: BlockCoder<W>> Worker<'_, W, C> {
         table: &mut [u8],
         out: &mut [u8],
         start: Option<usize>,
-    ) -> Result<(usize, Option<Sums>)> {
+    ) -> Result<(usize, Option<Checksum>)> {
         let layout = self.coder.layout();
         let mut work = self.coder.work()?;
         let (row, plane) = layout.blocks.strides();
@@ -148,7 +149,7 @@ impl<W: SimdWord, C: BlockCoder<W>> Worker<'_, W, C> {
         // Room for one part of a block's elements, if elements have several parts.
         let mut part = self.bytes_of_block(parts > 1)?;
         let mut end = 0;
-        let mut all = Sums::default();
+        let mut all = Checksum::default();
         for (i, entry) in table.chunks_exact_mut(ENTRY).enumerate() {
             let index = first_block + i;
             let block = layout.blocks.block(index / parts);
@@ -187,7 +188,7 @@ impl<W: SimdWord, C: BlockCoder<W>> Worker<'_, W, C> {
     ///
     /// # Errors
     /// `Corrupt`, `Truncated`, `UnsupportedFormat`, `OutOfMemory`.
-    pub fn decode(&self, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
+    pub fn decode(&self, payload: &[u8], dst: &mut [u8]) -> Result<Checksum> {
         let sections = self.sections(payload)?;
         let n_pieces = self.n_pieces(self.coder.layout().payload_bound());
         let of_front = sums_of(self.level, Prefetch::Nothing, sections.front, 0);
@@ -203,12 +204,12 @@ impl<W: SimdWord, C: BlockCoder<W>> Worker<'_, W, C> {
     }
 
     /// Decodes all blocks to an array, and returns their sums.
-    fn decode_all(&self, sections: &Sections, dst: &mut [u8]) -> Result<Sums> {
+    fn decode_all(&self, sections: &Sections, dst: &mut [u8]) -> Result<Checksum> {
         let blocks = &self.coder.layout().blocks;
         let mut work = self.work()?;
         let (row, plane) = blocks.strides();
         let bands = &mut [dst];
-        let mut all = Sums::default();
+        let mut all = Checksum::default();
         for index in 0..blocks.n_blocks() {
             let [z, y, x] = blocks.block(index).origin;
             let mut target = Target { bands, plane: Some(plane), offset: z * plane + y * row + x, row };
@@ -233,11 +234,11 @@ impl<W: SimdWord, C: BlockCoder<W>> Worker<'_, W, C> {
     }
 
     /// Decodes some consecutive strips and returns the sums of their blocks.
-    fn decode_strips(&self, sections: &Sections, strips: &mut [Strip]) -> Result<Sums> {
+    fn decode_strips(&self, sections: &Sections, strips: &mut [Strip]) -> Result<Checksum> {
         let blocks = &self.coder.layout().blocks;
         let mut work = self.work()?;
         let (row, _) = blocks.strides();
-        let mut all = Sums::default();
+        let mut all = Checksum::default();
         for strip in strips {
             for i in 0..blocks.blocks_per_strip() {
                 let index = strip.number * blocks.blocks_per_strip() + i;
@@ -281,14 +282,14 @@ impl<W: SimdWord, C: BlockCoder<W>> Worker<'_, W, C> {
         sections: &Sections,
         index: usize,
         target: &mut Target,
-    ) -> Result<Sums> {
+    ) -> Result<Checksum> {
         let parts = self.coder.layout().parts();
         if parts == 1 {
             return self.decode_block(work, sections, index, target);
         }
         let shape = self.coder.layout().blocks.block(index).shape;
         let [_, sy, sx] = shape;
-        let mut all = Sums::default();
+        let mut all = Checksum::default();
         for i in 0..parts {
             let bands = &mut [&mut part[..]];
             let mut into = Target { bands, plane: Some(sy * sx), offset: 0, row: sx };
@@ -305,7 +306,7 @@ impl<W: SimdWord, C: BlockCoder<W>> Worker<'_, W, C> {
         sections: &Sections,
         index: usize,
         target: &mut Target,
-    ) -> Result<Sums> {
+    ) -> Result<Checksum> {
         let (bytes, sums) = self.block(sections, index)?;
         let layout = self.coder.layout();
         let shape = layout.blocks.block(index / layout.parts()).shape;
@@ -361,7 +362,7 @@ impl<W: SimdWord, C: BlockCoder<W>> Worker<'_, W, C> {
 
     /// The bytes of a block, and their sums. Compares the sums with the block's check if `verify`
     /// is set.
-    fn block<'p>(&self, sections: &Sections<'p>, index: usize) -> Result<(&'p [u8], Sums)> {
+    fn block<'p>(&self, sections: &Sections<'p>, index: usize) -> Result<(&'p [u8], Checksum)> {
         sections.table.block(index, self.level, self.verify)
     }
 }

@@ -27,7 +27,7 @@ use crate::codec::ndzip::layout::Layout;
 use crate::codec::ndzip::word::FloatWord;
 use crate::cpu::isa::{Isa, features};
 use crate::error::Result;
-use crate::format::checksum::Sums;
+use crate::format::checksum::Checksum;
 use crate::settings::CpuLevel;
 use block::Vectors;
 
@@ -85,7 +85,7 @@ trait Lanes<W: FloatWord> {
 /// Encodes a piece with the instructions of some level.
 pub struct Encoder(unsafe fn(Isa, &Layout, &[u8], Piece) -> Encoded);
 /// Decodes strips with the instructions of some level.
-pub struct Decoder(unsafe fn(Isa, &Layout, &Sections, Places) -> Result<Sums>);
+pub struct Decoder(unsafe fn(Isa, &Layout, &Sections, Places) -> Result<Checksum>);
 
 impl Encoder {
     pub fn run(self, level: Isa, layout: &Layout, src: &[u8], piece: Piece) -> Encoded {
@@ -95,7 +95,7 @@ impl Encoder {
 }
 
 impl Decoder {
-    pub fn run(self, level: Isa, layout: &Layout, sections: &Sections, places: Places) -> Result<Sums> {
+    pub fn run(self, level: Isa, layout: &Layout, sections: &Sections, places: Places) -> Result<Checksum> {
         // SAFETY: `decoder` selected the function for an `Isa` that has its instructions.
         unsafe { self.0(level, layout, sections, places) }
     }
@@ -169,7 +169,7 @@ macro_rules! level {
                 layout: &Layout,
                 sections: &Sections,
                 places: Places,
-            ) -> Result<Sums> {
+            ) -> Result<Checksum> {
                 // SAFETY: the caller has checked the features, which are those of the level.
                 let coder = unsafe { Vectors::<W, L>::new() };
                 blocks::decode::<W, ROW, ROWS, PLANES>(level, coder, layout, sections, places)
