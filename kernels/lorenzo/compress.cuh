@@ -38,8 +38,8 @@
 #include "../stage/decimal.cuh"
 #include "../stage/differences.cuh"
 #include "../stage/fixed.cuh"
-#include "../stage/marks.cuh"
-#include "../stage/marks_write.cuh"
+#include "../stage/bitmap.cuh"
+#include "../stage/bitmap_write.cuh"
 #include "../stage/pack.cuh"
 #include "../stage/sparse_write.cuh"
 #include "../stage/widths.cuh"
@@ -345,11 +345,11 @@ struct LorenzoCompressor {
 
     // Size of SPARSE. Saves the marks of the nonzero ones of n numbers for write_sparse.
     __device__ __forceinline__ u32 sparse_bytes(const W* residuals, u32 n) const {
-        const u32 exist = low_bits(0u, min(n - min(n, threadIdx.x * 32), 32u)), own = own_marks(residuals, [](W r) { return r != 0; }) & exist;
+        const u32 exist = low_bits(0u, min(n - min(n, threadIdx.x * 32), 32u)), own = own_bitmap(residuals, [](W r) { return r != 0; }) & exist;
         shared.nonzero[threadIdx.x] = own;
-        const WrittenMarks<B::kThreads> marks({own}, (n + 31) / 32, shared.mask.totals[0]);
-        const u32 n_marked = marks.n_marked(), width = shared.longest;
-        u32 n_bytes = kSparseHeader + marks.n_bytes() + (n_marked * width + 7) / 8;
+        const BitmapWriter<B::kThreads> bitmap({own}, (n + 31) / 32, shared.mask.totals[0]);
+        const u32 n_marked = bitmap.n_marked(), width = shared.longest;
+        u32 n_bytes = kSparseHeader + bitmap.n_bytes() + (n_marked * width + 7) / 8;
         bool is_list = false;
         if (n_marked <= kMaxListed) {
             const WrittenList<W, B::kThreads> list(residuals, shared.nonzero, shared.first_bits, shared.last_bits);
@@ -361,23 +361,23 @@ struct LorenzoCompressor {
     }
     __device__ __forceinline__ void write_sparse(unsigned char* stage, u32 at, const W* residuals, u32 n) const {
         const u32 width = shared.longest;
-        const WrittenMarks<B::kThreads> marks({shared.nonzero[threadIdx.x]}, (n + 31) / 32, shared.mask.totals[1]);
+        const BitmapWriter<B::kThreads> bitmap({shared.nonzero[threadIdx.x]}, (n + 31) / 32, shared.mask.totals[1]);
         if (threadIdx.x == 0) {
             uint4 header = shared.header;
             header.x = (header.x & ~0xfu) | kSparse;
             *reinterpret_cast<uint4*>(stage) = header;
-            *reinterpret_cast<u32*>(stage + at) = marks.n_marked() | width << 16;
+            *reinterpret_cast<u32*>(stage + at) = bitmap.n_marked() | width << 16;
         }
         if (shared.is_list) {
             const WrittenList<W, B::kThreads> list(residuals, shared.nonzero, shared.first_bits, shared.last_bits);
             if (threadIdx.x == 0) stage[at + 3] = list.gap_bits;
-            list.write(stage, at, marks.n_marked(), width, marks.marked_before());
+            list.write(stage, at, bitmap.n_marked(), width, bitmap.marked_before());
             return;
         }
-        marks.write(stage, at + kSparseHeader);
-        u32 bit = 8 * (at + kSparseHeader + marks.n_bytes()) + marks.marked_before() * width;
+        bitmap.write(stage, at + kSparseHeader);
+        u32 bit = 8 * (at + kSparseHeader + bitmap.n_bytes()) + bitmap.marked_before() * width;
 #pragma unroll 1
-        for (u32 left = marks.words[0]; left != 0; left &= left - 1) {
+        for (u32 left = bitmap.words[0]; left != 0; left &= left - 1) {
             add_bits(shared_address(stage), bit, residuals[threadIdx.x * 32 + __ffs(left) - 1]);
             bit += width;
         }

@@ -452,7 +452,7 @@ struct Decompressor : DecompressTile<Blocks> {
         const u32 available = block_bytes - begin;
         if (plan.coder == kHuff) return fill_huff(from, begin, available, m, plan);
         if (plan.coder == kSparse) {
-            const u32 n_bytes = read_sparse<Place>(from + begin, available, m, shared.mask().marks, shared.tile);
+            const u32 n_bytes = read_sparse<Place>(from + begin, available, m, shared.mask().bitmap, shared.tile);
             return n_bytes == 0 || !ends_at(begin + n_bytes, block_bytes, plan) ? kMarkCorrupt : 0;
         }
         if (plan.coder <= kConst) {
@@ -825,7 +825,7 @@ struct Decompressor : DecompressTile<Blocks> {
 #pragma unroll 1
             for (u32 row = threadIdx.x / kWarp; row * kRow < shared.box.m; row += kWarps) {
                 W& number = *row_numbers(row, 0);
-                if (is_masked && shared.mask().marks.has(row)) {
+                if (is_masked && shared.mask().bitmap.has(row)) {
                     number = shared.mask().word;
                 } else if (row * kRow + lane_id() < shared.box.m) {
                     number = map == kDecimal ? float_of_decimal(number + offset.base, power)

@@ -3,19 +3,19 @@
 
 #pragma once
 
-#include "../stage/marks.cuh"
+#include "../stage/bitmap.cuh"
 #include "decompress.cuh"
 
 constexpr u32 kExactThreads = 256;
 
 struct ExactShared {
-    Marks<kPiece, kExactThreads> marks;
+    Bitmap<kPiece, kExactThreads> bitmap;
     u64 sums[kExactThreads / kWarp];
 };
 
 template <typename W, bool kPart>
 struct ExactReader {
-    using Marks = ::Marks<kPiece, kExactThreads>;
+    using Bitmap = ::Bitmap<kPiece, kExactThreads>;
 
     const DecompressArgs<Chunk>& args;
     ExactShared& shared;
@@ -91,28 +91,28 @@ struct ExactReader {
     __device__ __forceinline__ bool put_holes(const unsigned char* from, u32 n_bytes, u32 m, u32& at) const {
         if (n_bytes - at < sizeof(W) + 4) return false;
         const W hole = load_word<W>(from + at);
-        const u32 header = *reinterpret_cast<const u32*>(from + at + sizeof(W)), n_holes = header & 0xffff, marks_bytes = header >> 16 & ~kCodedMarks;
+        const u32 header = *reinterpret_cast<const u32*>(from + at + sizeof(W)), n_holes = header & 0xffff, bitmap_bytes = header >> 16 & ~kCodedBitmap;
         at += sizeof(W) + 4;
-        if (n_bytes - at < aligned_up(marks_bytes, 4)) return false;
-        const unsigned char* const marks = from + at;
+        if (n_bytes - at < aligned_up(bitmap_bytes, 4)) return false;
+        const unsigned char* const bitmap = from + at;
         bool is_sound = n_holes > 0;
-        if (header >> 16 & kCodedMarks) {
-            const CodedMarks<kPiece> coded(marks, marks_bytes, m);
-            if (!coded.is_sound || coded.n_bytes != marks_bytes) return false;
-            is_sound &= shared.marks.read(coded, m);
+        if (header >> 16 & kCodedBitmap) {
+            const CodedBitmap<kPiece> coded(bitmap, bitmap_bytes, m);
+            if (!coded.is_sound || coded.n_bytes != bitmap_bytes) return false;
+            is_sound &= shared.bitmap.read(coded, m);
             const u32 row = args.own.extents[kAxes - 1];
-            if (row < m) shared.marks.undo_changes(m, row);
+            if (row < m) shared.bitmap.undo_changes(m, row);
         } else {
-            if (marks_bytes != 4 * Marks::n_words(m)) return false;
-            is_sound &= shared.marks.read(reinterpret_cast<const u32*>(marks), m);
+            if (bitmap_bytes != 4 * Bitmap::n_words(m)) return false;
+            is_sound &= shared.bitmap.read(reinterpret_cast<const u32*>(bitmap), m);
         }
-        if (!shared.marks.count(m, n_holes, is_sound)) return false;
+        if (!shared.bitmap.count(m, n_holes, is_sound)) return false;
         W* const array = this->array();
         const W word = in_array(hole);
-        for (u32 i = threadIdx.x / kWarp; i < Marks::n_words(m); i += kExactThreads / kWarp) {
-            if (shared.marks.has(i)) array[i * kWarp + lane_id()] = word;
+        for (u32 i = threadIdx.x / kWarp; i < Bitmap::n_words(m); i += kExactThreads / kWarp) {
+            if (shared.bitmap.has(i)) array[i * kWarp + lane_id()] = word;
         }
-        at += aligned_up(marks_bytes, 4);
+        at += aligned_up(bitmap_bytes, 4);
         return true;
     }
     // The same for outliers.

@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "../stage/marks_write.cuh"
+#include "../stage/bitmap_write.cuh"
 #include "compress.cuh"
 
 constexpr u32 kExactThreads = 256, kExactWarps = kExactThreads / kWarp;
@@ -13,18 +13,18 @@ constexpr u32 kPieceWords = kPiece / 32, kOwnWords = kPieceWords / kExactThreads
 struct PieceInfo {
     u64 hole;
     u32 n_holes, n_others;
-    u32 marks;    // bytes, with kCodedMarks
+    u32 bitmap;    // bytes, with kCodedBitmap
     u32 n_bytes;  // of the piece
 };
 static_assert(sizeof(PieceInfo) == 24, "crates/gridz-codecs/src/codec/multigrid/cuda.rs leaves so much");
 
 struct ExactShared {
-    using Marks = WrittenMarks<kExactThreads, kOwnWords>;
+    using Bitmap = BitmapWriter<kExactThreads, kOwnWords>;
 
     // Zeros follow the last ones.
     u32 exact[kPieceWords + 1], holes[kPieceWords + 1];
     u32 coded[kPieceWords + kPieceWords / 4];
-    typename Marks::Sum totals[kExactWarps];
+    typename Bitmap::Sum totals[kExactWarps];
     u32 counts[64];
     u64 hole;
     u32 n_marked, n_equal, first;
@@ -32,14 +32,14 @@ struct ExactShared {
 
 template <typename W>
 struct PieceWriter {
-    using Marks = ExactShared::Marks;
+    using Bitmap = ExactShared::Bitmap;
     ExactShared& shared;
     const Array<W> array;
-    const u32* const marks;  // of the piece
+    const u32* const bitmap;  // of the piece
     const u32 start, m, row;
 
     __device__ __forceinline__ PieceWriter(const CompressArgs<Chunk>& args, ExactShared& shared, u32 chunk, u32 piece)
-        : shared(shared), array(args, chunk), marks(work_of<W>(args, chunk).marks() + piece * kPieceWords), start(piece * kPiece),
+        : shared(shared), array(args, chunk), bitmap(work_of<W>(args, chunk).bitmap() + piece * kPieceWords), start(piece * kPiece),
           m(min(args.own.elements() - piece * kPiece, kPiece)), row(args.own.extents[kAxes - 1]) {}
 
     __device__ __forceinline__ u32 n_words() const { return (m + 31) / 32; }
@@ -52,7 +52,7 @@ struct PieceWriter {
         __syncthreads();
         u32 n = 0, first = ~0u;
         for (u32 i = threadIdx.x; i < kPieceWords; i += kExactThreads) {
-            const u32 own = i < n_words() ? marks[i] : 0;
+            const u32 own = i < n_words() ? bitmap[i] : 0;
             shared.exact[i] = own, n += __popc(own);
             if (own && first == ~0u) first = 32 * i + __ffs(own) - 1;
         }
@@ -109,14 +109,14 @@ struct PieceWriter {
         return word;
     }
     // The marks of holes in coded form. Has a barrier.
-    __device__ __forceinline__ Marks changes() const {
+    __device__ __forceinline__ Bitmap changes() const {
         u32 own[kOwnWords];
 #pragma unroll
         for (u32 k = 0; k < kOwnWords; ++k) {
             const u32 at = kOwnWords * threadIdx.x + k, exist = low_bits(0u, min(m - min(m, 32 * at), 32u));
-            own[k] = (row < m ? changed_marks(shared.holes, row, at) : shared.holes[at]) & exist;
+            own[k] = (row < m ? bitmap_changes(shared.holes, row, at) : shared.holes[at]) & exist;
         }
-        return Marks(own, n_words(), shared.totals);
+        return Bitmap(own, n_words(), shared.totals);
     }
     __device__ __forceinline__ u32 others_bytes(u32 n) const { return aligned_up(2 + 2 * n, 4) + n * static_cast<u32>(sizeof(W)); }
 
@@ -137,7 +137,7 @@ struct PieceWriter {
             info.hole = hole, info.n_holes = n_holes, info.n_others = n - n_holes, info.n_bytes = 4;
             if (n_holes > 0) {
                 const u32 coded_bytes = changes().n_bytes(), plain_bytes = 4 * n_words();
-                info.marks = coded_bytes <= plain_bytes ? coded_bytes | kCodedMarks : plain_bytes;
+                info.bitmap = coded_bytes <= plain_bytes ? coded_bytes | kCodedBitmap : plain_bytes;
                 info.n_bytes += static_cast<u32>(sizeof(W)) + 4 + aligned_up(min(coded_bytes, plain_bytes), 4);
             }
             if (info.n_others > 0) info.n_bytes += others_bytes(info.n_others);
@@ -148,7 +148,7 @@ struct PieceWriter {
     // For the next layers, adds the marks of a piece to those of the layers before, if there are
     // any.
     __device__ __forceinline__ void keep(u32* before, bool has_before) const {
-        for (u32 i = threadIdx.x; i < n_words(); i += kExactThreads) before[i] = (has_before ? before[i] : 0) | marks[i];
+        for (u32 i = threadIdx.x; i < n_words(); i += kExactThreads) before[i] = (has_before ? before[i] : 0) | bitmap[i];
     }
 
     // Writes a measured piece. Called by all threads; has barriers.
@@ -163,15 +163,15 @@ struct PieceWriter {
         if (threadIdx.x == 0) *to = (info.n_holes > 0 ? kHoles : 0) | (info.n_others > 0 ? kOthers : 0);
         ++to;
         if (info.n_holes > 0) {
-            const u32 n_words = aligned_up(info.marks & ~kCodedMarks, 4) / 4;
+            const u32 n_words = aligned_up(info.bitmap & ~kCodedBitmap, 4) / 4;
             if (threadIdx.x == 0) {
                 to[0] = static_cast<u32>(info.hole);
                 if (sizeof(W) == 8) to[1] = static_cast<u32>(info.hole >> 32);
-                to[sizeof(W) / 4] = info.n_holes | info.marks << 16;
+                to[sizeof(W) / 4] = info.n_holes | info.bitmap << 16;
             }
             to += sizeof(W) / 4 + 1;
             const u32* from = shared.holes;
-            if (info.marks & kCodedMarks) {
+            if (info.bitmap & kCodedBitmap) {
                 for (u32 i = threadIdx.x; i < n_words; i += kExactThreads) shared.coded[i] = 0;
                 __syncthreads();
                 changes().write(reinterpret_cast<unsigned char*>(shared.coded), 0);
@@ -188,7 +188,7 @@ struct PieceWriter {
 #pragma unroll
         for (u32 k = 0; k < kOwnWords; ++k) own[k] = shared.exact[kOwnWords * threadIdx.x + k] & ~shared.holes[kOwnWords * threadIdx.x + k];
         __syncthreads();
-        const Marks others(own, n_words(), shared.totals);
+        const Bitmap others(own, n_words(), shared.totals);
         unsigned short* const places = reinterpret_cast<unsigned short*>(to);
         u32* const elements = to + aligned_up(2 + 2 * n, 4) / 4;
         if (threadIdx.x == 0) {
@@ -227,7 +227,7 @@ __device__ __forceinline__ void multigrid_measure_exact(const CompressArgs<Chunk
     PieceInfo& info = piece_info(work, piece);
     const PieceWriter<W> writer(args, shared, chunk, piece);
     writer.measure(info);
-    if (kLayered) writer.keep(work.marks_before() + piece * kPieceWords, zeroed.has_exact_before);
+    if (kLayered) writer.keep(work.bitmap_before() + piece * kPieceWords, zeroed.has_exact_before);
     if (threadIdx.x > 0) return;
     // Includes the table.
     const u32 n_bytes = info.n_bytes + (piece == 0 ? 4 * n_pieces : 0);

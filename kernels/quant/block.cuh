@@ -24,14 +24,14 @@ struct BlockPlan {
     u32 table[2];  // the widths, one byte each, padded with 0xff
     W base;
     // Offset of the holes section; bytes of its bitmap; number of holes.
-    u32 holes, marks_bytes, n_holes;
-    bool are_marks_coded;
+    u32 holes, bitmap_bytes, n_holes;
+    bool is_bitmap_coded;
     // Offset of the outliers section, number of outliers, offset of their elements.
     u32 others, n_others, other_elements;
     u32 index, byte_groups;                     // offsets of the entries and of the groups
 
     __device__ __forceinline__ bool is_plain() const { return header & kRawBlock; }
-    __device__ __forceinline__ u32 marks() const { return holes + sizeof(W) + kAlignment; }
+    __device__ __forceinline__ u32 bitmap() const { return holes + sizeof(W) + kAlignment; }
 
     // Reads a block of m elements with `n_bytes` bytes, at least one unit. Returns the damage, or
     // 0. In blocks with entropy codes, which have no widths, these begin where the groups would.
@@ -56,11 +56,11 @@ struct BlockPlan {
         at += sizeof(W);
         if (header & kHasHoles) {
             holes = at;
-            if (marks() > n_bytes) return kMarkCorrupt;
-            const u32 head = words[marks() / 4 - 1];
-            n_holes = head & 0xffff, marks_bytes = head >> 16 & ~kCodedMarks, are_marks_coded = head >> 16 & kCodedMarks;
-            if (n_holes == 0 || (!are_marks_coded && marks_bytes != (m + 31) / 32 * 4)) return kMarkCorrupt;
-            at = marks() + aligned_up(marks_bytes, kAlignment);
+            if (bitmap() > n_bytes) return kMarkCorrupt;
+            const u32 head = words[bitmap() / 4 - 1];
+            n_holes = head & 0xffff, bitmap_bytes = head >> 16 & ~kCodedBitmap, is_bitmap_coded = head >> 16 & kCodedBitmap;
+            if (n_holes == 0 || (!is_bitmap_coded && bitmap_bytes != (m + 31) / 32 * 4)) return kMarkCorrupt;
+            at = bitmap() + aligned_up(bitmap_bytes, kAlignment);
             if (at > n_bytes) return kMarkCorrupt;
         }
         if (header & kHasOthers) {

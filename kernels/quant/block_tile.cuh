@@ -10,7 +10,7 @@
 #include "../common/tile.cuh"
 #include "../common/warp.cuh"
 #include "../stage/boxes.cuh"
-#include "../stage/marks.cuh"
+#include "../stage/bitmap.cuh"
 #include "../stage/words.cuh"
 #include "block.cuh"
 #include "layout.cuh"
@@ -212,19 +212,19 @@ struct BlockTile : DecompressTile<Chunk> {
     // reported.
     __device__ __forceinline__ bool read_holes(const Plan& plan, const unsigned char* source) const {
         const Box& box = shared.box;
-        const unsigned char* const from = source + plan.marks();
+        const unsigned char* const from = source + plan.bitmap();
         bool is_sound = true;
-        if (plan.are_marks_coded) {
-            const CodedMarks<1u << kLog> coded(from, plan.marks_bytes, box.m);
-            is_sound = coded.is_sound && coded.n_bytes == plan.marks_bytes;
+        if (plan.is_bitmap_coded) {
+            const CodedBitmap<1u << kLog> coded(from, plan.bitmap_bytes, box.m);
+            is_sound = coded.is_sound && coded.n_bytes == plan.bitmap_bytes;
             if (is_sound) {
-                is_sound = shared.marks.read(coded, box.m);
-                if (box.sz * box.sy > 1) shared.marks.undo_changes(box.m, box.sx);
+                is_sound = shared.bitmap.read(coded, box.m);
+                if (box.sz * box.sy > 1) shared.bitmap.undo_changes(box.m, box.sx);
             }
         } else {
-            is_sound = shared.marks.read(reinterpret_cast<const u32*>(from), box.m);
+            is_sound = shared.bitmap.read(reinterpret_cast<const u32*>(from), box.m);
         }
-        is_sound = shared.marks.count(box.m, plan.n_holes, is_sound);
+        is_sound = shared.bitmap.count(box.m, plan.n_holes, is_sound);
         if (!is_sound && threadIdx.x == 0) report(kMarkCorrupt);
         return is_sound;
     }

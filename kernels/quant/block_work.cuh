@@ -45,7 +45,7 @@ struct QuantShared {
     u32 narrow_middle;
     u32 narrow_misses;                // score of recent blocks that were not narrow
     u32 totals[kQuantWarps];
-    u32 marks_totals[kQuantWarps];
+    u32 bitmap_totals[kQuantWarps];
     u32 n_of_length[72];     // groups of each length
     // The width that a group of this length gets, and its table entry in the upper half.
     u32 width_of_length[72];
@@ -53,8 +53,8 @@ struct QuantShared {
     u32 n_widths, group_bytes;
     u32 uncoded[kElements / 32], others[kElements / 32], holes[kElements / 32];  // marks
     W first_word, first_code, middle, hole;
-    u32 n_holes, n_others, marks_bytes;  // exceptions
-    u32 are_marks_coded;
+    u32 n_holes, n_others, bitmap_bytes;  // exceptions
+    u32 is_bitmap_coded;
     RowBox box, next_box;
     BoxGrid grid;
     Drawn drawn, next;

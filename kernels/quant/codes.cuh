@@ -7,7 +7,7 @@
 
 #pragma once
 
-#include "../stage/marks_write.cuh"
+#include "../stage/bitmap_write.cuh"
 #include "blocks_scratch.cuh"
 #include "each_element.cuh"
 #include "payload_write.cuh"
@@ -21,15 +21,15 @@ struct CodesShared {
     RowBox box;
     u32 found;
     u32 of_warps[3][kWarps];
-    u64 marks_totals[kWarps];
+    u64 bitmap_totals[kWarps];
     W first_word, first_code, hole;
     u32 n_holes, n_others;
 };
 
 template <typename W, typename Shared, typename Block>
 struct LargeExceptions {
-    static constexpr u32 kNone = ~0u, kThreads = Shared::kThreads, kWarps = kThreads / kWarp, kOwn = kLargeMarks / kThreads;
-    static_assert(kLargeMarks % kThreads == 0, "all threads have as many words");
+    static constexpr u32 kNone = ~0u, kThreads = Shared::kThreads, kWarps = kThreads / kWarp, kOwn = kLargeBitmap / kThreads;
+    static_assert(kLargeBitmap % kThreads == 0, "all threads have as many words");
 
     Shared& shared;
     Block& block;
@@ -53,7 +53,7 @@ struct LargeExceptions {
         u32 through = 0, first_coded = kNone, first_uncoded = kNone;
 #pragma unroll
         for (u32 k = kOwn; k-- > 0;) {
-            const u32 at = kOwn * t + k, uncoded = block.marks.uncoded[at], coded = existing(at) & ~uncoded;
+            const u32 at = kOwn * t + k, uncoded = block.bitmap.uncoded[at], coded = existing(at) & ~uncoded;
             if (coded) through = max(through, 32 * at + 32 - __clz(coded)), first_coded = 32 * at + __ffs(coded) - 1;
             if (uncoded) first_uncoded = 32 * at + __ffs(uncoded) - 1;
         }
@@ -75,15 +75,15 @@ struct LargeExceptions {
         const W hole = hole_at != kNone ? word(hole_at) : 0;
         if (t == 0) shared.hole = hole;
 #pragma unroll 1
-        for (u32 k = warp; k < kLargeMarks; k += kWarps) {
-            const u32 own = block.marks.uncoded[k];
-            const u32 marks = own ? __ballot_sync(kAllLanes, own >> lane & 1 && word(k * 32 + lane) == hole) : 0;
-            if (lane == 0) block.marks.holes[k] = marks, block.marks.others[k] |= own & ~marks;
+        for (u32 k = warp; k < kLargeBitmap; k += kWarps) {
+            const u32 own = block.bitmap.uncoded[k];
+            const u32 bitmap = own ? __ballot_sync(kAllLanes, own >> lane & 1 && word(k * 32 + lane) == hole) : 0;
+            if (lane == 0) block.bitmap.holes[k] = bitmap, block.bitmap.others[k] |= own & ~bitmap;
         }
         __syncthreads();
         u32 own_others = 0, own_holes = 0;
 #pragma unroll
-        for (u32 k = 0; k < kOwn; ++k) own_others += __popc(block.marks.others[kOwn * t + k]), own_holes += __popc(block.marks.holes[kOwn * t + k]);
+        for (u32 k = 0; k < kOwn; ++k) own_others += __popc(block.bitmap.others[kOwn * t + k]), own_holes += __popc(block.bitmap.holes[kOwn * t + k]);
         own_others = warp_sum(own_others), own_holes = warp_sum(own_holes);
         if (lane == 0) shared.of_warps[0][warp] = own_others, shared.of_warps[1][warp] = own_holes;
         __syncthreads();
@@ -93,7 +93,7 @@ struct LargeExceptions {
         u32 from = last > 0 ? last - 1 : first;
 #pragma unroll 1
         for (u32 i = 32 * kOwn * t; i < min(32 * kOwn * (t + 1), m); ++i) {
-            if (block.marks.uncoded[i / 32] >> i % 32 & 1) {
+            if (block.bitmap.uncoded[i / 32] >> i % 32 & 1) {
                 block.codes[i] = block.codes[from];
             } else {
                 from = i;
@@ -113,18 +113,18 @@ struct LargeExceptions {
     }
     // Calls `f(n, i)` for every outlier: i is the index of the element, n that of the outlier. Has
     // a barrier.
-    using Marks = WrittenMarks<kThreads, kOwn>;
+    using Bitmap = BitmapWriter<kThreads, kOwn>;
     template <typename F>
     __device__ __forceinline__ void for_others(F f) const {
         u32 own[kOwn];
 #pragma unroll
-        for (u32 k = 0; k < kOwn; ++k) own[k] = block.marks.others[kOwn * threadIdx.x + k];
-        const Marks others(own, n_words(), shared.marks_totals);
+        for (u32 k = 0; k < kOwn; ++k) own[k] = block.bitmap.others[kOwn * threadIdx.x + k];
+        const Bitmap others(own, n_words(), shared.bitmap_totals);
         u32 n = others.marked_before();
 #pragma unroll 1
         for (u32 k = 0; k < kOwn; ++k) {
 #pragma unroll 1
-            for (u32 left = block.marks.others[kOwn * threadIdx.x + k]; left != 0; left &= left - 1, ++n) f(n, 32 * (kOwn * threadIdx.x + k) + __ffs(left) - 1);
+            for (u32 left = block.bitmap.others[kOwn * threadIdx.x + k]; left != 0; left &= left - 1, ++n) f(n, 32 * (kOwn * threadIdx.x + k) + __ffs(left) - 1);
         }
     }
     // In the frame, its elements are only aligned to 4 bytes.
@@ -323,7 +323,7 @@ struct BlockCodes {
         W first_word;
         const W first = each.first(are_codes, first_word);
         if (threadIdx.x == 0) shared.first_word = first_word, shared.first_code = first;
-        return each.template load<kWarps>(are_codes, first_word, first, block.marks.uncoded, block.marks.others, kLargeMarks, [&](u32 i, W number) {
+        return each.template load<kWarps>(are_codes, first_word, first, block.bitmap.uncoded, block.bitmap.others, kLargeBitmap, [&](u32 i, W number) {
             block.codes[i] = number;
             return 0u;
         });

@@ -35,7 +35,7 @@ struct QuantDecompressShared {
     CtaSums<kQuantWarps> sums;
     u32 totals[kQuantWarps];             // bytes of a warp's groups
     u32 carries[kQuantWarps][kRow];      // sums of a warp's numbers
-    Marks<kElements, kQuantThreads> marks;
+    Bitmap<kElements, kQuantThreads> bitmap;
 };
 
 // kPart: stores only the elements of a region, given by the arguments of region.cuh.
@@ -230,7 +230,7 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
         const W hole = has_holes ? Tile::hole_of(plan, source) : 0, base = plan.base;
         const bool is_words = plan.header & kHasWords;
         store_elements([&](u32 i) {
-            if (has_holes && shared.marks.words[i / 32] >> i % 32 & 1) return hole;
+            if (has_holes && shared.bitmap.words[i / 32] >> i % 32 & 1) return hole;
             const W number = numbers[i] + base;
             return is_words ? number : shared.quantizer.value(number);
         });

@@ -27,7 +27,7 @@ struct DenseShared {
 
     union {
         ContextTables<W> tables;
-        Marks<1u << kLogDense, kDenseThreads> marks;
+        Bitmap<1u << kLogDense, kDenseThreads> bitmap;
     };
     Quantizer<W> quantizer;
     Box box;
@@ -365,7 +365,7 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
             if (i >= n) break;
             if (i > 0) advance(at, i);
             const u32 own = number(i);
-            const bool is_hole = has_holes && shared.marks.words[own / 32] >> own % 32 & 1;
+            const bool is_hole = has_holes && shared.bitmap.words[own / 32] >> own % 32 & 1;
             store(at, own, is_hole ? Tile::hole_of(shared.plan, source) : is_words ? codes[i] : value_of(shared.quantizer, codes[i]));
         }
     }

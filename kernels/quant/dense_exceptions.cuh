@@ -22,12 +22,12 @@ struct DensePredictShared : CodesShared<W, kPredictThreads<W>> {
         // has sizes of two rows.
         unsigned char sizes[kSizes];
         u32 size_pairs[kSizes / 2];
-        u32 marks[kLargeMarks];  // coded
+        u32 bitmap[kLargeBitmap];  // coded
     };
     typename ContextTablesMaker<DenseCoding<W>, kPredictThreads<W>>::State tables;
     u32 costs[3][kMostCandidates];
     u32 low_costs[kLow * kLow * kLow];  // of orders below 4 along z, y and x
-    u32 marks_bytes, are_marks_coded;
+    u32 bitmap_bytes, is_bitmap_coded;
 };
 
 template <typename W>
@@ -38,22 +38,22 @@ struct DenseExceptions : LargeExceptions<W, DensePredictShared<W>, DenseBlock<W>
     // Chooses the form of the marks of holes. Has barriers.
     __device__ __forceinline__ void measure() const {
         const u32 coded_bytes = changes().n_bytes(), plain_bytes = this->n_words() * 4;
-        if (threadIdx.x == 0) shared.marks_bytes = min(coded_bytes, plain_bytes), shared.are_marks_coded = coded_bytes <= plain_bytes;
+        if (threadIdx.x == 0) shared.bitmap_bytes = min(coded_bytes, plain_bytes), shared.is_bitmap_coded = coded_bytes <= plain_bytes;
         __syncthreads();
     }
     // The marks of holes in coded form. Has a barrier.
-    __device__ __forceinline__ typename Exceptions::Marks changes() const {
+    __device__ __forceinline__ typename Exceptions::Bitmap changes() const {
         u32 own[kOwn];
 #pragma unroll
         for (u32 k = 0; k < kOwn; ++k) {
             const u32 at = kOwn * threadIdx.x + k;
-            own[k] = (shared.box.sz * shared.box.sy > 1 ? changed_marks(block.marks.holes, shared.box.sx, at) : block.marks.holes[at]) & this->existing(at);
+            own[k] = (shared.box.sz * shared.box.sy > 1 ? bitmap_changes(block.bitmap.holes, shared.box.sx, at) : block.bitmap.holes[at]) & this->existing(at);
         }
-        return typename Exceptions::Marks(own, this->n_words(), shared.marks_totals);
+        return typename Exceptions::Bitmap(own, this->n_words(), shared.bitmap_totals);
     }
 
     // Bytes of both sections.
-    __device__ __forceinline__ u32 holes_bytes() const { return shared.n_holes ? static_cast<u32>(sizeof(W)) + kAlignment + aligned_up(shared.marks_bytes, kAlignment) : 0; }
+    __device__ __forceinline__ u32 holes_bytes() const { return shared.n_holes ? static_cast<u32>(sizeof(W)) + kAlignment + aligned_up(shared.bitmap_bytes, kAlignment) : 0; }
     __device__ __forceinline__ u32 places_bytes() const { return aligned_up(2 + 2 * shared.n_others, kAlignment); }
     __device__ __forceinline__ u32 others_bytes() const { return shared.n_others ? places_bytes() + aligned_up(shared.n_others * element.bytes, kAlignment) : 0; }
     __device__ __forceinline__ u32 n_bytes() const { return holes_bytes() + others_bytes(); }
@@ -64,22 +64,22 @@ struct DenseExceptions : LargeExceptions<W, DensePredictShared<W>, DenseBlock<W>
         if (shared.n_others > 0) write_others(to + holes_bytes());
     }
     __device__ __forceinline__ void write_holes(unsigned char* to) const {
-        const u32 t = threadIdx.x, n = aligned_up(shared.marks_bytes, kAlignment) / 4;
+        const u32 t = threadIdx.x, n = aligned_up(shared.bitmap_bytes, kAlignment) / 4;
         u32* const words = reinterpret_cast<u32*>(to);
         if (t == 0) {
             const u64 hole = shared.hole;
             words[0] = static_cast<u32>(hole);
             if (sizeof(W) == 8) words[1] = static_cast<u32>(hole >> 32);
-            words[sizeof(W) / 4] = shared.n_holes | (shared.marks_bytes | (shared.are_marks_coded ? kCodedMarks : 0)) << 16;
+            words[sizeof(W) / 4] = shared.n_holes | (shared.bitmap_bytes | (shared.is_bitmap_coded ? kCodedBitmap : 0)) << 16;
         }
-        if (shared.are_marks_coded) {
-            for (u32 i = t; i < n; i += kThreads) shared.marks[i] = 0;
+        if (shared.is_bitmap_coded) {
+            for (u32 i = t; i < n; i += kThreads) shared.bitmap[i] = 0;
             __syncthreads();
-            changes().write(reinterpret_cast<unsigned char*>(shared.marks), 0);
+            changes().write(reinterpret_cast<unsigned char*>(shared.bitmap), 0);
             __syncthreads();
         }
-        const u32* const marks = shared.are_marks_coded ? shared.marks : block.marks.holes;
-        for (u32 i = t; i < n; i += kThreads) words[sizeof(W) / 4 + 1 + i] = marks[i];
+        const u32* const bitmap = shared.is_bitmap_coded ? shared.bitmap : block.bitmap.holes;
+        for (u32 i = t; i < n; i += kThreads) words[sizeof(W) / 4 + 1 + i] = bitmap[i];
     }
     __device__ __forceinline__ void write_others(unsigned char* to) const {
         const u32 t = threadIdx.x;

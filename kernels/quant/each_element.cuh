@@ -25,13 +25,13 @@ struct EachElement {
     }
 
     // Calls `put(i, number)` for each element, which returns findings as bits. For codes, also
-    // writes two bitmaps of `n_marks` words each: elements that have no code, and elements that
+    // writes two bitmaps of `n_bitmap_words` words each: elements that have no code, and elements that
     // violate the bound. Returns the thread's findings.
     template <u32 kWarps, typename Put>
-    __device__ __forceinline__ u32 load(bool are_codes, W first_word, W first, u32* uncoded, u32* others, u32 n_marks, Put put) const {
+    __device__ __forceinline__ u32 load(bool are_codes, W first_word, W first, u32* uncoded, u32* others, u32 n_bitmap_words, Put put) const {
         u32 found = 0;
 #pragma unroll 1
-        for (u32 k = threadIdx.x / kWarp; k < n_marks; k += kWarps) {
+        for (u32 k = threadIdx.x / kWarp; k < n_bitmap_words; k += kWarps) {
             const u32 i = k * 32 + lane_id();
             bool is_uncoded = false, is_beyond = false;
             if (i < m) {

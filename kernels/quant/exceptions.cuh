@@ -4,7 +4,7 @@
 #pragma once
 
 #include "../common/elements.cuh"
-#include "../stage/marks_write.cuh"
+#include "../stage/bitmap_write.cuh"
 #include "numbers.cuh"
 
 // Finds elements by their numbers, or one part of each.
@@ -68,8 +68,8 @@ struct QuantExceptions {
 #pragma unroll 1
             for (u32 k = warp; k < kElements / 32; k += kQuantWarps) {
                 const u32 own = shared.uncoded[k];
-                const u32 marks = own ? __ballot_sync(kAllLanes, own >> lane & 1 && word(k * 32 + lane) == hole) : 0;
-                if (lane == 0) shared.holes[k] = marks, shared.others[k] |= own & ~marks;
+                const u32 bitmap = own ? __ballot_sync(kAllLanes, own >> lane & 1 && word(k * 32 + lane) == hole) : 0;
+                if (lane == 0) shared.holes[k] = bitmap, shared.others[k] |= own & ~bitmap;
             }
         } else {
             shared.holes[t] = 0;
@@ -92,8 +92,8 @@ struct QuantExceptions {
                 }
             }
         }
-        const u32 changes = (shared.box.sz * shared.box.sy > 1 ? changed_marks(shared.holes, shared.box.sx) : shared.holes[t]) & exist;
-        const u32 coded_bytes = WrittenMarks<kQuantThreads>({changes}, (m + 31) / 32, shared.marks_totals).n_bytes();
+        const u32 changes = (shared.box.sz * shared.box.sy > 1 ? bitmap_changes(shared.holes, shared.box.sx) : shared.holes[t]) & exist;
+        const u32 coded_bytes = BitmapWriter<kQuantThreads>({changes}, (m + 31) / 32, shared.bitmap_totals).n_bytes();
         const u32 plain_bytes = (m + 31) / 32 * 4;
         const auto start = numbers[0];
         __syncthreads();
@@ -102,14 +102,14 @@ struct QuantExceptions {
         if (t == 0) {
             shared.first_code += sizeof(start) == sizeof(W) ? static_cast<W>(start) : static_cast<W>(static_cast<s64>(static_cast<s32>(start)));
             shared.n_holes = n_holes, shared.n_others = n_others;
-            shared.marks_bytes = min(coded_bytes, plain_bytes), shared.are_marks_coded = coded_bytes <= plain_bytes;
+            shared.bitmap_bytes = min(coded_bytes, plain_bytes), shared.is_bitmap_coded = coded_bytes <= plain_bytes;
         }
         __syncthreads();
         return true;
     }
 
     // Bytes of both sections.
-    __device__ __forceinline__ u32 holes_bytes() const { return shared.n_holes ? static_cast<u32>(sizeof(W)) + kAlignment + aligned_up(shared.marks_bytes, kAlignment) : 0; }
+    __device__ __forceinline__ u32 holes_bytes() const { return shared.n_holes ? static_cast<u32>(sizeof(W)) + kAlignment + aligned_up(shared.bitmap_bytes, kAlignment) : 0; }
     __device__ __forceinline__ u32 others_bytes() const {
         return shared.n_others ? aligned_up(2 + 2 * shared.n_others, kAlignment) + aligned_up(shared.n_others * element.bytes, kAlignment) : 0;
     }
@@ -124,20 +124,20 @@ struct QuantExceptions {
                 const u64 hole = shared.hole;
                 to[0] = static_cast<u32>(hole);
                 if (sizeof(W) == 8) to[1] = static_cast<u32>(hole >> 32);
-                to[sizeof(W) / 4] = shared.n_holes | (shared.marks_bytes | (shared.are_marks_coded ? kCodedMarks : 0)) << 16;
+                to[sizeof(W) / 4] = shared.n_holes | (shared.bitmap_bytes | (shared.is_bitmap_coded ? kCodedBitmap : 0)) << 16;
             }
-            const u32 marks = at + sizeof(W) + kAlignment;
-            if (shared.are_marks_coded) {
-                const u32 changes = (shared.box.sz * shared.box.sy > 1 ? changed_marks(shared.holes, shared.box.sx) : shared.holes[t]) & exist;
-                WrittenMarks<kQuantThreads>({changes}, n_words, shared.marks_totals).write(stage, marks);
+            const u32 bitmap = at + sizeof(W) + kAlignment;
+            if (shared.is_bitmap_coded) {
+                const u32 changes = (shared.box.sz * shared.box.sy > 1 ? bitmap_changes(shared.holes, shared.box.sx) : shared.holes[t]) & exist;
+                BitmapWriter<kQuantThreads>({changes}, n_words, shared.bitmap_totals).write(stage, bitmap);
             } else if (t < n_words) {
-                reinterpret_cast<u32*>(stage + marks)[t] = shared.holes[t];
+                reinterpret_cast<u32*>(stage + bitmap)[t] = shared.holes[t];
             }
             at += holes_bytes();
         }
         __syncthreads();
         if (shared.n_others == 0) return;
-        const WrittenMarks<kQuantThreads> others({shared.others[t]}, n_words, shared.marks_totals);
+        const BitmapWriter<kQuantThreads> others({shared.others[t]}, n_words, shared.bitmap_totals);
         unsigned short* const places = reinterpret_cast<unsigned short*>(stage + at);
         unsigned char* const to = stage + at + aligned_up(2 + 2 * shared.n_others, kAlignment);
         if (t == 0) places[0] = static_cast<unsigned short>(shared.n_others);

@@ -99,12 +99,12 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
     }
 
     // In scratch: marks of outliers, a bit for each element, then the kept cells.
-    static constexpr u32 kMarks = (1u << kLogMax) / 32;
+    static constexpr u32 kBitmapWords = (1u << kLogMax) / 32;
     __device__ __forceinline__ u32* scratch() const {
         // After the zeroed part, at a multiple of the host's alignment.
         static_assert(kDecompressScratch % kScratchAlignment == 0, "nothing is between");
         char* const all = static_cast<char*>(args.scratch) + static_cast<u64>(args.n_chunks) * kDecompressScratch;
-        const u64 n_bytes = 4 * kMarks + KeptCells<W>::n_bytes(args.own.n_cells);
+        const u64 n_bytes = 4 * kBitmapWords + KeptCells<W>::n_bytes(args.own.n_cells);
         return reinterpret_cast<u32*>(all + (static_cast<u64>(Tile::chunk) * Tile::tiles + Tile::tile) * n_bytes);
     }
 
@@ -114,22 +114,22 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
         const u32 header = shared.plan.header, weights = shared.plan.weights;
         const u32 tables = weights + (header & kHasWeights ? aligned_up(2 * view.n_weights(), kAlignment) : 0);
         if (tables > n_bytes) return false;
-        u32* const marks = scratch();
+        u32* const bitmap = scratch();
         if (shared.plan.n_others > 0) {
-            for (u32 i = lane_id(); i < kMarks; i += kWarp) marks[i] = 0;
+            for (u32 i = lane_id(); i < kBitmapWords; i += kWarp) bitmap[i] = 0;
         }
         shared.cells.weights.read(view, header, source + weights);
         shared.tables.template read<kWarp>(source + tables, n_bytes - tables);
         const u32 string = tables + aligned_up(shared.tables.n_bytes, kAlignment);
         if (!shared.tables.is_sound || string > n_bytes) return false;
-        Coder coder(*this, view, Reader(shared.tables, source + string, n_bytes - string), marks);
-        const KeptCells<W> kept(reinterpret_cast<char*>(marks + kMarks), args.own.n_cells);
+        Coder coder(*this, view, Reader(shared.tables, source + string, n_bytes - string), bitmap);
+        const KeptCells<W> kept(reinterpret_cast<char*>(bitmap + kBitmapWords), args.own.n_cells);
         MaxScan<W, Coder>{shared.cells, kept, view, shared.box.m, header & kHasWeights ? kWeightBits : 0}.run(coder);
         // There are no more exceptions than elements.
         const u32 n_read = coder.reader.n_bytes(), n_holes = warp_sum(coder.found % kOtherFound), n_others = warp_sum(coder.found / kOtherFound);
         const u32 log_unit = args.own.log_unit();
         const bool is_sound = n_read > 0 && units_of(string + n_read, log_unit) << log_unit == n_bytes && n_holes == shared.plan.n_holes && n_others == shared.plan.n_others;
-        if (is_sound && n_others > 0) put_others(marks, source);
+        if (is_sound && n_others > 0) put_others(bitmap, source);
         return is_sound;
     }
 
@@ -143,7 +143,7 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
 
         const MaxDecompressor& block;
         Reader reader;
-        u32* const marks;
+        u32* const bitmap;
         const u32 length;
         const bool has_places, has_units, swaps;  // where elements are in the array: see below
         const u32 log_step;
@@ -153,8 +153,8 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
         W before[kPer - 1] = {};     // words of elements not yet stored
         u32 found = 0;
 
-        __device__ __forceinline__ Coder(const MaxDecompressor& block, const MaxView& view, const Reader& reader, u32* marks)
-            : block(block), reader(reader), marks(marks), length(view.length), has_places(block.has_places(view)), has_units(has_places && block.has_units(view)),
+        __device__ __forceinline__ Coder(const MaxDecompressor& block, const MaxView& view, const Reader& reader, u32* bitmap)
+            : block(block), reader(reader), bitmap(bitmap), length(view.length), has_places(block.has_places(view)), has_units(has_places && block.has_units(view)),
               swaps(has_places && block.args.flags & kSwapBytes), log_step(block.args.own.log_parts()), base(block.shared.plan.base),
               step(block.shared.quantizer.steps[0]), limit(block.limit()) {}
 
@@ -174,7 +174,7 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
                     found += symbol == kHoleSymbol ? kHoleFound : kOtherFound;
                     if (symbol == kHoleSymbol) word = block.shared.plan.hole, coded.size = kHoleSize;
                     const u32 i = at.row * length + at.x;
-                    if (symbol == kOtherSymbol) atomicOr(marks + i / 32, 1u << i % 32);
+                    if (symbol == kOtherSymbol) atomicOr(bitmap + i / 32, 1u << i % 32);
                 }
                 if (swaps) word = swapped_bytes(word);
                 put(at, word);
@@ -237,14 +237,14 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
     static __device__ __forceinline__ double signed_float(u64 code) { return __ll2double_rn(static_cast<s64>(code)); }
 
     // Stores the outliers, which are in the order of their places.
-    __device__ __forceinline__ void put_others(const u32* marks, const unsigned char* source) const {
+    __device__ __forceinline__ void put_others(const u32* bitmap, const unsigned char* source) const {
         __syncwarp();
         const Element element = part();
         const unsigned char* const elements = source + shared.plan.others;
         u32 before = 0;
 #pragma unroll 1
-        for (u32 first = 0; first < kMarks; first += kWarp) {
-            const u32 own = marks[first + lane_id()], n = __popc(own), through = warp_inclusive_sum(n);
+        for (u32 first = 0; first < kBitmapWords; first += kWarp) {
+            const u32 own = bitmap[first + lane_id()], n = __popc(own), through = warp_inclusive_sum(n);
             u32 at = before + through - n;
 #pragma unroll 1
             for (u32 left = own; left != 0; left &= left - 1, ++at) {

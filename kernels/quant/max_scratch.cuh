@@ -24,7 +24,7 @@ struct alignas(256) MaxBlock {
     BlockInfo<W> info;
     u32 has_weights, has_exceptions;
     MaxWeights weights;
-    BlockMarks marks;
+    BlockBitmaps bitmap;
     u32 counts[MaxCoding<W>::kKeys];  // occurrences, by keys
     // By keys: the first slot of the symbol and, in the upper half, its frequency.
     u32 ranges[MaxCoding<W>::kKeys];

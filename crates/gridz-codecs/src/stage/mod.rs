@@ -5,13 +5,13 @@
 //! bits as they need (`pack`, `bits`), or entropy-coded (`entropy`). [`sums`] computes the sums for
 //! the checksum of the output.
 
+pub mod bitmap;
 pub mod bits;
 pub mod blocks;
 pub mod byte_groups;
 pub mod element;
 pub mod entropy;
 pub mod exceptions;
-pub mod marks;
 pub mod missing;
 pub mod pack;
 pub mod predict;

@@ -7,11 +7,11 @@ use crate::codec::lorenzo::params::Mode;
 use crate::codec::lorenzo::{cut, decimal, dict, huff, map};
 use crate::cpu::thread_cache::{ThreadCache, at_least};
 use crate::error::{Error, Result};
+use crate::stage::bitmap::Bitmap;
 use crate::stage::blocks::layout::Layout;
 use crate::stage::blocks::source::{BlockWords, Source, SourcePrefetcher};
 use crate::stage::blocks::target::{Buffered, Direct, Line, Shifted, Target};
 use crate::stage::element::Element;
-use crate::stage::marks::Marks;
 use crate::stage::pack;
 use crate::stage::predict::{self, ANY, Each, LineSums};
 use crate::stage::rows::{CACHE_LINE, LANES, Prefetcher, Simd};
@@ -126,7 +126,7 @@ pub fn encode<W: Word, S: Simd<W>>(
         Some(mask) => (mask.fill(s, words, n, block.first), Samples::new(&words[..n])),
         None => (block, samples),
     };
-    let masked = mask.as_ref().map(|mask| &mask.marks);
+    let masked = mask.as_ref().map(|mask| &mask.bitmap);
     let chosen = choose(s, [words, fixed, decimals, cuts], &block, &samples, shape, element, masked, is_dense);
     // Half of the next block is prefetched now, the rest while the numbers are packed or the
     // dictionary is built.
@@ -190,7 +190,7 @@ fn choose<'a, W: Word, S: Simd<W>>(
     samples: &Samples<W>,
     shape: [usize; 3],
     element: Element,
-    masked: Option<&'a Marks>,
+    masked: Option<&'a Bitmap>,
     is_dense: bool,
 ) -> Chosen<'a, W> {
     let n = shape[0] * shape[1] * shape[2];
@@ -263,7 +263,7 @@ fn differences<'a, W: Word, S: Simd<W>>(
     s: S,
     chosen: Chosen<'a, W>,
     shape: [usize; 3],
-    masked: Option<&Marks>,
+    masked: Option<&Bitmap>,
     ahead: &mut SourcePrefetcher,
 ) -> (&'a mut [W], &'a mut [W], usize) {
     let Chosen { numbers, spare: [spare, other], prediction: predict::Prediction { orders, base, .. }, .. } =
@@ -473,9 +473,9 @@ pub fn decode<W: Word, S: Simd<W>>(
             } else {
                 let (mut n_coded, mut mask_bytes) = (n, 0);
                 if is_masked {
-                    let (word, marks, n_bytes) = Mask::read(rest, shape)?;
-                    (n_coded, mask_bytes) = (n - marks.count(), n_bytes);
-                    mask = Some((word, marks));
+                    let (word, bitmap, n_bytes) = Mask::read(rest, shape)?;
+                    (n_coded, mask_bytes) = (n - bitmap.count(), n_bytes);
+                    mask = Some((word, bitmap));
                 }
                 let rest = rest.get(mask_bytes..).ok_or_else(damage)?;
                 let n_bytes = mask_bytes
@@ -489,8 +489,8 @@ pub fn decode<W: Word, S: Simd<W>>(
                         }
                         _ => huff::read(rest, &mut numbers[..n_coded])?,
                     };
-                if let Some((_, marks)) = &mask {
-                    expand(s, marks, numbers, n_coded, other);
+                if let Some((_, bitmap)) = &mask {
+                    expand(s, bitmap, numbers, n_coded, other);
                     (numbers, other) = (other, numbers);
                 }
                 let left = if !predict::is_in_rows(shape, orders, other.len()) {
@@ -524,19 +524,19 @@ pub fn decode<W: Word, S: Simd<W>>(
         }
     };
     if let Some((words, CUT, unit)) = &mut left {
-        let marks = mask.as_ref().map(|(_, marks)| marks);
+        let bitmap = mask.as_ref().map(|(_, bitmap)| bitmap);
         n_bytes = n_bytes.next_multiple_of(cut::ALIGNMENT);
         let tails = rest.get(n_bytes..).ok_or_else(damage)?;
-        n_bytes += cut::from_cut(s, words, n, marks, *unit, tails, [lengths, tail_words])?;
+        n_bytes += cut::from_cut(s, words, n, bitmap, *unit, tails, [lengths, tail_words])?;
     }
     if padded(n_bytes) != bytes.len() {
         return Err(damage());
     }
     let Some((words, map, unit)) = left else { return Ok(()) };
     if map == FIXED {
-        if let Some((_, marks)) = &mask {
+        if let Some((_, bitmap)) = &mask {
             // The predictions of masked elements may be beyond the type.
-            put_masked(s, W::default(), marks, words);
+            put_masked(s, W::default(), bitmap, words);
         }
         map::from_fixed(s, words, n, unit)?;
     } else if map == DECIMAL {
@@ -548,8 +548,8 @@ pub fn decode<W: Word, S: Simd<W>>(
             at += LANES;
         }
     }
-    if let Some((word, marks)) = &mask {
-        put_masked(s, *word, marks, words);
+    if let Some((word, bitmap)) = &mask {
+        put_masked(s, *word, bitmap, words);
     }
     target.store(s, words, shape, element);
     Ok(())
@@ -558,7 +558,7 @@ pub fn decode<W: Word, S: Simd<W>>(
 /// Expands lanes: writes the `n` numbers to the unmasked positions of `to`, and zeros to the
 /// others.
 #[inline(always)]
-fn expand<W: Word, S: Simd<W>>(s: S, masked: &Marks, numbers: &mut [W], n: usize, to: &mut [W]) {
+fn expand<W: Word, S: Simd<W>>(s: S, masked: &Bitmap, numbers: &mut [W], n: usize, to: &mut [W]) {
     // These would otherwise be read as another row.
     numbers[n..n + LANES].fill(W::default());
     let (mut from, mut k) = (0, 0);
@@ -572,12 +572,12 @@ fn expand<W: Word, S: Simd<W>>(s: S, masked: &Marks, numbers: &mut [W], n: usize
 
 /// Writes their word to the masked elements.
 #[inline(always)]
-fn put_masked<W: Word, S: Simd<W>>(s: S, word: W, masked: &Marks, words: &mut [W]) {
+fn put_masked<W: Word, S: Simd<W>>(s: S, word: W, masked: &Bitmap, words: &mut [W]) {
     let word = s.splat(word);
     let mut k = 0;
     while k < masked.words().len() {
-        let (marks, at) = (masked.words()[k], k * LANES);
-        s.store(s.select(marks, word, s.load(&words[at..])), &mut words[at..]);
+        let (bitmap, at) = (masked.words()[k], k * LANES);
+        s.store(s.select(bitmap, word, s.load(&words[at..])), &mut words[at..]);
         k += 1;
     }
 }

@@ -10,8 +10,8 @@
 
 use crate::codec::lorenzo::map::{parts, special, with_signs};
 use crate::error::{Error, Result};
+use crate::stage::bitmap::Bitmap;
 use crate::stage::bits::peek;
-use crate::stage::marks::Marks;
 use crate::stage::pack::GROUP;
 use crate::stage::predict::Measure;
 use crate::stage::rows::{LANES, Simd, first_lanes};
@@ -130,7 +130,7 @@ impl<'a, W: Word> Tails<'a, W> {
         n: usize,
         (base, shift): (W, u32),
         unit: u32,
-        masked: Option<&Marks>,
+        masked: Option<&Bitmap>,
         spare: &mut [W],
     ) -> Self {
         let (base, units) = (s.splat(base), s.splat(W::from_u64(unit.into())));
@@ -210,10 +210,10 @@ fn append_left_over<W: Word>(rows: &[W], string: &mut [W]) -> usize {
 
 /// The lanes of row `k`, of `n` numbers, that are not masked.
 #[inline(always)]
-fn others(masked: Option<&Marks>, k: usize, n: usize) -> u32 {
+fn others(masked: Option<&Bitmap>, k: usize, n: usize) -> u32 {
     let all = first_lanes(n);
     match masked {
-        Some(marks) => marks.others(k) & all,
+        Some(bitmap) => bitmap.others(k) & all,
         None => all,
     }
 }
@@ -229,7 +229,7 @@ pub fn from_cut<W: Word, S: Simd<W>>(
     s: S,
     v: &mut [W],
     n: usize,
-    masked: Option<&Marks>,
+    masked: Option<&Bitmap>,
     unit: u32,
     bytes: &[u8],
     [lengths, words]: [&mut [W]; 2],
@@ -364,7 +364,7 @@ mod tests {
             .fold([words[0]; 2], |[low, high], &word| [low.min_max_signed(word).0, high.min_max_signed(word).1])
     }
 
-    fn tails<W: Word>(words: &[W], unit: u32, masked: Option<&Marks>) -> Vec<u8> {
+    fn tails<W: Word>(words: &[W], unit: u32, masked: Option<&Bitmap>) -> Vec<u8> {
         let (mut memory, mut spare) = (roomy(words), roomy(words));
         let tails = Tails::new(Portable, &mut memory, words.len(), (W::default(), 0), unit, masked, &mut spare);
         let mut out = vec![0xee; tails.n_bytes];
@@ -377,7 +377,7 @@ mod tests {
         padded(&padded(words))
     }
 
-    fn from<W: Word>(v: &mut [W], n: usize, masked: Option<&Marks>, unit: u32, bytes: &[u8]) -> Result<usize> {
+    fn from<W: Word>(v: &mut [W], n: usize, masked: Option<&Bitmap>, unit: u32, bytes: &[u8]) -> Result<usize> {
         from_cut(Portable, v, n, masked, unit, bytes, [&mut roomy(v), &mut roomy(v)])
     }
 
@@ -431,7 +431,7 @@ mod tests {
     #[test]
     fn masked_words_have_no_tails() {
         let words = [1.0f64, 77.0, 1e-3, -1e-20].map(f64::to_bits);
-        let mut masked = Marks::new(4);
+        let mut masked = Bitmap::new(4);
         masked.words_mut()[0] = 0b10;
         let mut v = padded(&words);
         let unit = to_cut(Portable, &padded(&words), 4, 0, range(&words), &mut v).unwrap();

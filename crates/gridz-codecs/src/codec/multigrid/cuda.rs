@@ -108,7 +108,7 @@ crate::kernel_struct! {
         numbers: u64,
         near: u64,
         far: u64,
-        marks: u64,
+        bitmap: u64,
         pieces: u64,
         blocks: u64,
         array: u64,
@@ -174,7 +174,7 @@ impl Launches {
         // holds the numbers of one layer, the bitmaps of that layer and of all previous ones, and
         // the values of that layer and of the previous one. The values of the last layer are not
         // needed.
-        let (n_arrays, n_marks) = match n_layers {
+        let (n_arrays, n_bitmaps) = match n_layers {
             1 => (0, 1),
             _ => (if is_made { 2.min(n_layers - 1) } else { n_layers }, 2),
         };
@@ -197,7 +197,7 @@ impl Launches {
             // Before a step, at most two of three nodes exist.
             near: place((2 * n / 3 + 1) * word_bytes),
             far: place((4 * n / 9 + 1) * word_bytes),
-            marks: place(when(is_made, n_marks * n.div_ceil(32) * 4)),
+            bitmap: place(when(is_made, n_bitmaps * n.div_ceil(32) * 4)),
             pieces: place(when(is_made, n_pieces * PIECE_BYTES)),
             blocks: place(when(is_made, n_blocks * if is_long { 9408 } else { 6336 } + n * (word_bytes + 2))),
             array: place(when(is_part, n * word_bytes)),

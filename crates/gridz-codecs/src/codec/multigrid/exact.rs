@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::codec::multigrid::real::Real;
 use crate::error::{Error, ErrorKind, Result};
 use crate::stage::element::Element;
-use crate::stage::exceptions::{ALIGNMENT, Holes, Marks, Others, others_bytes, place, take, write_others};
+use crate::stage::exceptions::{ALIGNMENT, Bitmap, Holes, Others, others_bytes, place, take, write_others};
 use crate::stage::word::Word;
 
 /// Elements of a piece.
@@ -70,22 +70,22 @@ pub fn write<T: Real>(
     let mut end = table_bytes(array.len());
     out.get_mut(..end)?.fill(0);
     for (i, (elements, words)) in array.chunks(PIECE).zip(exact.chunks(PIECE / 32)).enumerate() {
-        let mut marks = Marks::new(elements.len());
-        for (mark, word) in marks.words_mut().iter_mut().zip(words) {
+        let mut bitmap = Bitmap::new(elements.len());
+        for (mark, word) in bitmap.words_mut().iter_mut().zip(words) {
             *mark = word.load(Ordering::Relaxed);
         }
         let word = |at: u32| T::word(elements[at as usize]);
-        let Some(hole) = majority(marks.marked().map(word)) else { continue };
-        let mut holes = Marks::new(elements.len());
-        marks
+        let Some(hole) = majority(bitmap.marked().map(word)) else { continue };
+        let mut holes = Bitmap::new(elements.len());
+        bitmap
             .marked()
             .filter(|&at| word(at) == hole)
             .for_each(|at| holes.words_mut()[at as usize / 32] |= 1 << (at % 32));
         // A single hole is shorter as an outlier, and without a majority word, holes do not pay.
-        if holes.count() < 2 || 2 * holes.count() <= marks.count() {
+        if holes.count() < 2 || 2 * holes.count() <= bitmap.count() {
             holes.restart(elements.len());
         }
-        let mut others = marks;
+        let mut others = bitmap;
         others.words_mut().iter_mut().zip(holes.words()).for_each(|(other, hole)| *other &= !hole);
         let n_others = others.count();
         let holes = (holes.count() > 0).then(|| Holes::new(hole, holes, rows(elements.len(), row)));
@@ -110,7 +110,7 @@ pub fn write<T: Real>(
 /// The contents of a piece.
 struct Piece<'b, W> {
     /// The word of the holes, and their bitmap.
-    holes: Option<(W, Marks)>,
+    holes: Option<(W, Bitmap)>,
     others: Option<Others<'b>>,
 }
 
@@ -159,8 +159,8 @@ pub fn read<T: Real>(
 ) -> Result<()> {
     for (start, n, bytes) in pieces(section, n_all)? {
         let Piece { holes, others } = Piece::<T::Word>::parse(bytes, n, row, element)?;
-        if let Some((hole, marks)) = holes {
-            marks.marked().for_each(|at| put(start + at as usize, T::put(hole)));
+        if let Some((hole, bitmap)) = holes {
+            bitmap.marked().for_each(|at| put(start + at as usize, T::put(hole)));
         }
         for (at, bytes) in others.iter().flat_map(|others| others.elements(element)) {
             put(start + at, T::elements(bytes)[0]);
@@ -178,7 +178,7 @@ pub fn count<T: Real>(section: &[u8], n_all: usize, row: usize, element: Element
     for (_, n, bytes) in pieces(section, n_all)? {
         let Piece { holes, others } = Piece::<T::Word>::parse(bytes, n, row, element)?;
         let n_others = others.map_or(0, |others| others.elements(element).count());
-        count += (holes.map_or(0, |(_, marks)| marks.count()) + n_others) as u64;
+        count += (holes.map_or(0, |(_, bitmap)| bitmap.count()) + n_others) as u64;
     }
     Ok(count)
 }

@@ -16,7 +16,7 @@ use crate::stage::blocks::layout::Layout;
 use crate::stage::blocks::source::{BlockWords, Source, SourcePrefetcher};
 use crate::stage::blocks::target::{Buffered, Direct, Finish, Line, Target};
 use crate::stage::element::Element;
-use crate::stage::exceptions::{ALIGNMENT, Holes, Marks, Others, others_bytes, place, write_others};
+use crate::stage::exceptions::{ALIGNMENT, Bitmap, Holes, Others, others_bytes, place, write_others};
 use crate::stage::missing::MissingWords;
 use crate::stage::predict::{self, ANY, LineSums, MAX_ORDER, Orders};
 use crate::stage::quantize::{Coded, Quantizer};
@@ -101,17 +101,17 @@ pub struct Coding<W> {
 /// (`others`).
 struct Exceptions<W> {
     /// Elements without a code.
-    uncoded: Marks,
+    uncoded: Bitmap,
     holes: Option<Holes<W>>,
     /// Outliers: all other elements that are stored exactly, and their number.
-    others: Marks,
+    others: Bitmap,
     n_others: usize,
 }
 
 impl<W: Word> Exceptions<W> {
     /// No exceptions.
     fn new() -> Self {
-        Self { uncoded: Marks::new(0), holes: None, others: Marks::new(0), n_others: 0 }
+        Self { uncoded: Bitmap::new(0), holes: None, others: Bitmap::new(0), n_others: 0 }
     }
 
     /// Resets to no exceptions, for a block of `n` elements.
@@ -224,7 +224,7 @@ fn quantize<W: Word, S: Simd<W>>(
         let start = exceptions.uncoded.first_other()?;
         first_code = fill_up(s, codes, n, &exceptions.uncoded, start, first_code);
         let first_uncoded = exceptions.uncoded.marked().next().map_or(0, |at| at as usize);
-        let (hole, mut holes) = (words[first_uncoded], Marks::new(n));
+        let (hole, mut holes) = (words[first_uncoded], Bitmap::new(n));
         let hole_row = s.splat(hole);
         let mut k = 0;
         while k * LANES < n {
@@ -245,7 +245,7 @@ fn quantize<W: Word, S: Simd<W>>(
 /// the first code of the block, that of element `start`. On entry, codes are relative to `first`;
 /// on return, they are relative to the new first code, which is returned.
 #[inline(always)]
-fn fill_up<W: Word, S: Simd<W>>(s: S, codes: &mut [W], n: usize, uncoded: &Marks, start: usize, first: W) -> W {
+fn fill_up<W: Word, S: Simd<W>>(s: S, codes: &mut [W], n: usize, uncoded: &Bitmap, start: usize, first: W) -> W {
     let base = codes[start];
     let base_row = s.splat(base);
     let mut before = s.splat(W::default());
@@ -482,8 +482,8 @@ pub fn decode<W: Word, S: Simd<W>, P: Packing<W>>(
     let mut at = 0;
     while at < n {
         let mut row = finish.words(s, s.load(&words[at..]));
-        if let Some((word, marks)) = &holes {
-            row = s.select(marks.words()[at / LANES], s.splat(*word), row);
+        if let Some((word, bitmap)) = &holes {
+            row = s.select(bitmap.words()[at / LANES], s.splat(*word), row);
         }
         s.store(row, &mut words[at..]);
         at += LANES;

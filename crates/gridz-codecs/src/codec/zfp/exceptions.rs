@@ -11,7 +11,7 @@
 use crate::codec::zfp::block::Scalar;
 use crate::codec::zfp::layout::{Block, SECTION_ELEMENTS};
 use crate::error::{Error, Result};
-use crate::stage::marks::Marks;
+use crate::stage::bitmap::Bitmap;
 use crate::stage::word::Word;
 
 /// Parts are padded with zeros to a multiple of this, in bytes.
@@ -68,17 +68,17 @@ impl Found {
     pub fn write<W: Word>(&self, out: &mut Vec<u8>) -> Result<()> {
         let Some(&hole) = self.words.first() else { return Ok(()) };
         reserve(out, MOST_BYTES)?;
-        let (mut holes, mut others) = (Marks::new(SECTION_ELEMENTS), Marks::new(SECTION_ELEMENTS));
+        let (mut holes, mut others) = (Bitmap::new(SECTION_ELEMENTS), Bitmap::new(SECTION_ELEMENTS));
         for (&place, &word) in self.places.iter().zip(&self.words) {
-            let marks = if word == hole { &mut holes } else { &mut others };
-            marks.words_mut()[usize::from(place) / MARKS] |= 1 << (usize::from(place) % MARKS);
+            let bitmap = if word == hole { &mut holes } else { &mut others };
+            bitmap.words_mut()[usize::from(place) / MARKS] |= 1 << (usize::from(place) % MARKS);
         }
         let start = out.len();
         append(out, HEAD_BYTES, |_| ());
         append(out, W::BYTES, |bytes| W::from_u64(hole).write(bytes));
         let (n_holes, n_others) = (holes.count() as u16, others.count() as u16);
-        let of_holes = append_marks(out, &holes.changes(1), &holes);
-        let of_others = if n_others > 0 { append_marks(out, &others, &others) } else { 0 };
+        let of_holes = append_bitmap(out, &holes.changes(1), &holes);
+        let of_others = if n_others > 0 { append_bitmap(out, &others, &others) } else { 0 };
         for &word in self.words.iter().filter(|&&word| word != hole) {
             append(out, W::BYTES, |bytes| W::from_u64(word).write(bytes));
         }
@@ -105,16 +105,16 @@ fn append(out: &mut Vec<u8>, n: usize, write: impl FnOnce(&mut [u8])) {
     write(&mut out[start..start + n]);
 }
 
-/// Appends the bitmap `marks` verbatim, or `coded` if that is shorter. Returns its length field for
+/// Appends the bitmap `bitmap` verbatim, or `coded` if that is shorter. Returns its length field for
 /// the head.
-fn append_marks(out: &mut Vec<u8>, coded: &Marks, marks: &Marks) -> u16 {
+fn append_bitmap(out: &mut Vec<u8>, coded: &Bitmap, bitmap: &Bitmap) -> u16 {
     let n_bytes = coded.n_bytes();
     if n_bytes < PLAIN_BYTES {
         append(out, n_bytes, |bytes| coded.write(bytes));
         return n_bytes as u16 | CODED;
     }
     append(out, PLAIN_BYTES, |bytes| {
-        for (out, word) in bytes.chunks_exact_mut(4).zip(marks.words()) {
+        for (out, word) in bytes.chunks_exact_mut(4).zip(bitmap.words()) {
             out.copy_from_slice(&word.to_le_bytes());
         }
     });
@@ -124,8 +124,8 @@ fn append_marks(out: &mut Vec<u8>, coded: &Marks, marks: &Marks) -> u16 {
 /// The exceptions of a section in a payload.
 pub struct Exceptions<'p, W> {
     hole: W,
-    holes: Marks,
-    others: Marks,
+    holes: Bitmap,
+    others: Bitmap,
     words: &'p [u8],
     /// Number of outliers before each word of the bitmap.
     before: [u16; SECTION_ELEMENTS / MARKS],
@@ -141,8 +141,8 @@ impl<'p, W: Word> Exceptions<'p, W> {
         let field = |k: usize| u16::from_le_bytes([head[2 * k], head[2 * k + 1]]);
         let (n_holes, n_others) = (field(0), field(1));
         let hole = if n_holes > 0 { W::read(take(&mut bytes, W::BYTES)?) } else { W::default() };
-        let holes = read_marks(&mut bytes, n_holes, field(2), n_places, true)?;
-        let others = read_marks(&mut bytes, n_others, field(3), n_places, false)?;
+        let holes = read_bitmap(&mut bytes, n_holes, field(2), n_places, true)?;
+        let others = read_bitmap(&mut bytes, n_others, field(3), n_places, false)?;
         let words = take(&mut bytes, usize::from(n_others) * W::BYTES)?;
         let is_twice = holes.words().iter().zip(others.words()).any(|(a, b)| a & b != 0);
         if n_holes == 0 && n_others == 0 || is_twice || !bytes.is_empty() {
@@ -201,24 +201,24 @@ fn take<'p>(bytes: &mut &'p [u8], n: usize) -> Result<&'p [u8]> {
 }
 
 /// Reads the next bitmap, of `n` elements in `n_places` positions. If coded, it may hold changes.
-fn read_marks(bytes: &mut &[u8], n: u16, field: u16, n_places: usize, are_changes: bool) -> Result<Marks> {
+fn read_bitmap(bytes: &mut &[u8], n: u16, field: u16, n_places: usize, are_changes: bool) -> Result<Bitmap> {
     if n == 0 {
-        return if field == 0 { Ok(Marks::new(SECTION_ELEMENTS)) } else { Err(damage()) };
+        return if field == 0 { Ok(Bitmap::new(SECTION_ELEMENTS)) } else { Err(damage()) };
     }
     let (n_bytes, is_coded) = (usize::from(field & !CODED), field & CODED != 0);
     let part = take(bytes, n_bytes)?;
-    let (mut marks, used) = match is_coded {
-        true => Marks::read(part, SECTION_ELEMENTS)?,
-        false => Marks::read_plain(part, SECTION_ELEMENTS)?,
+    let (mut bitmap, used) = match is_coded {
+        true => Bitmap::read(part, SECTION_ELEMENTS)?,
+        false => Bitmap::read_plain(part, SECTION_ELEMENTS)?,
     };
     if is_coded && are_changes {
-        marks.undo_changes(1);
+        bitmap.undo_changes(1);
     }
-    let is_outside = (n_places..SECTION_ELEMENTS).step_by(MARKS).any(|at| marks.window(at) != 0);
-    if used != n_bytes || marks.count() != usize::from(n) || is_outside {
+    let is_outside = (n_places..SECTION_ELEMENTS).step_by(MARKS).any(|at| bitmap.window(at) != 0);
+    if used != n_bytes || bitmap.count() != usize::from(n) || is_outside {
         return Err(damage());
     }
-    Ok(marks)
+    Ok(bitmap)
 }
 
 #[cfg(test)]
@@ -282,8 +282,8 @@ mod tests {
         // The coded bitmap of the outliers: the byte of the first word.
         let at = bytes.iter().rposition(|&byte| byte == 2).unwrap();
         assert_eq!(bytes[at..], [2, 0, 0, 0]);
-        let marks = bytes[..at].iter().rposition(|&byte| byte == 2).unwrap();
-        bytes[marks] = 1;
+        let bitmap = bytes[..at].iter().rposition(|&byte| byte == 2).unwrap();
+        bytes[bitmap] = 1;
         assert!(Exceptions::<u32>::read(&bytes, 64).is_err());
     }
 }

@@ -116,8 +116,8 @@ pub struct Coding {
     /// Number of 4-bit values that encode the code lengths.
     n_halves: usize,
     /// One bit for each row, set if the row is all zeros.
-    marks: [u32; MAX_ROWS / 32],
-    mark_bytes: usize,
+    bitmap: [u32; MAX_ROWS / 32],
+    bitmap_bytes: usize,
     /// Numbers in the coded rows, with and without the padding.
     n_coded: usize,
     n_numbers: usize,
@@ -138,11 +138,11 @@ impl Coding {
     #[inline(always)]
     fn choose_inlined<T: Number>(rows: &mut [T], n: usize, work: &mut Work<T>, level: Isa) -> Self {
         let n_rows = n.div_ceil(LANES);
-        let mut marks = [0u32; MAX_ROWS / 32];
+        let mut bitmap = [0u32; MAX_ROWS / 32];
         let mut n_marked = 0;
         for (row, numbers) in rows[..n].chunks(LANES).enumerate() {
             let is_zero = numbers.iter().fold(T::default(), |any, &number| any | number) == T::default();
-            marks[row / 32] |= u32::from(is_zero) << (row % 32);
+            bitmap[row / 32] |= u32::from(is_zero) << (row % 32);
             n_marked += usize::from(is_zero);
         }
         // Omit zero rows if that pays: a zero takes at least one bit, a row in the bitmap exactly
@@ -152,7 +152,7 @@ impl Coding {
         if is_marked {
             n_coded = 0;
             for (row, from) in (0..n).step_by(LANES).enumerate() {
-                if marks[row / 32] >> (row % 32) & 1 == 0 {
+                if bitmap[row / 32] >> (row % 32) & 1 == 0 {
                     let end = n.min(from + LANES);
                     rows.copy_within(from..end, n_coded);
                     n_coded += end - from;
@@ -181,8 +181,8 @@ impl Coding {
             lowest,
             n_symbols: end - lowest,
             n_halves: halve(lengths, &mut work.halves),
-            marks,
-            mark_bytes: if is_marked { n_rows.div_ceil(8) } else { 0 },
+            bitmap,
+            bitmap_bytes: if is_marked { n_rows.div_ceil(8) } else { 0 },
             n_coded,
             n_numbers,
             longest: 0,
@@ -223,7 +223,11 @@ impl Coding {
 
     /// Bytes of the section.
     pub fn n_bytes(&self) -> usize {
-        HEAD_BYTES + WORD_BYTES * self.n_words + self.mark_bytes + self.length_bytes() + self.tail_bits.div_ceil(8)
+        HEAD_BYTES
+            + WORD_BYTES * self.n_words
+            + self.bitmap_bytes
+            + self.length_bytes()
+            + self.tail_bits.div_ceil(8)
     }
 
     fn length_bytes(&self) -> usize {
@@ -238,17 +242,17 @@ impl Coding {
         for (field, bytes) in fields.iter().zip(head.chunks_exact_mut(2)) {
             bytes.copy_from_slice(&(*field as u16).to_le_bytes());
         }
-        let marked = if self.mark_bytes > 0 { MARKED } else { 0 };
+        let marked = if self.bitmap_bytes > 0 { MARKED } else { 0 };
         head[8..].copy_from_slice(&(self.tail_bits.div_ceil(8) as u32 | marked).to_le_bytes());
         let (words, rest) = rest.split_at_mut(WORD_BYTES * self.n_words);
         if self.n_words > 0 {
             let codes = &work.codes[..self.n_coded];
             write_words(Writer::new(&self.lane_bits, &last_row(codes), self.longest), codes, level, words);
         }
-        let (marks, rest) = rest.split_at_mut(self.mark_bytes);
-        marks
+        let (bitmap, rest) = rest.split_at_mut(self.bitmap_bytes);
+        bitmap
             .iter_mut()
-            .zip(self.marks.iter().flat_map(|word| word.to_le_bytes()))
+            .zip(self.bitmap.iter().flat_map(|word| word.to_le_bytes()))
             .for_each(|(to, byte)| *to = byte);
         let (lengths, tails) = rest.split_at_mut(self.length_bytes());
         for (halves, to) in work.halves[..self.n_halves].chunks(2).zip(lengths) {
@@ -412,12 +416,12 @@ pub fn read<T: Number>(bytes: &[u8], numbers: &mut [T], work: &mut Work<T>, leve
     let [lowest, n_symbols, length_bytes, n_words] = [field(0), field(1), field(2), field(3)];
     let last = u32::from_le_bytes([head[8], head[9], head[10], head[11]]);
     let n_rows = numbers.len().div_ceil(LANES);
-    let mark_bytes = if last & MARKED > 0 { n_rows.div_ceil(8) } else { 0 };
+    let bitmap_bytes = if last & MARKED > 0 { n_rows.div_ceil(8) } else { 0 };
     if lowest + n_symbols > T::SYMBOLS {
         return Err(damage("impossible symbols"));
     }
     let (words, rest) = rest.split_at_checked(WORD_BYTES * n_words).ok_or_else(early)?;
-    let (marks, rest) = rest.split_at_checked(mark_bytes).ok_or_else(early)?;
+    let (bitmap, rest) = rest.split_at_checked(bitmap_bytes).ok_or_else(early)?;
     let (lengths, rest) = rest.split_at_checked(length_bytes).ok_or_else(early)?;
     let tails = rest.get(..(last & !MARKED) as usize).ok_or_else(early)?;
     let n_bytes = bytes.len() - rest.len() + tails.len();
@@ -427,7 +431,7 @@ pub fn read<T: Number>(bytes: &[u8], numbers: &mut [T], work: &mut Work<T>, leve
     read_lengths(lengths, of_symbols)?;
     let codes = Codes::new(of_symbols).ok_or_else(|| damage("codes that overlap or leave something over"))?;
     let n_used = codes.rank(of_symbols, lowest, &mut work.by_rank);
-    let is_marked = |row: usize| marks.get(row / 8).is_some_and(|byte| byte >> (row % 8) & 1 == 1);
+    let is_marked = |row: usize| bitmap.get(row / 8).is_some_and(|byte| byte >> (row % 8) & 1 == 1);
     let n_coded = LANES * (0..n_rows).filter(|&row| !is_marked(row)).count();
     if n_used == 0 && n_coded > 0 {
         return Err(damage("numbers without codes"));
@@ -435,7 +439,7 @@ pub fn read<T: Number>(bytes: &[u8], numbers: &mut [T], work: &mut Work<T>, leve
     let (by_rank, ranks) = (&mut work.by_rank[..n_used], &mut work.symbols[..n_coded]);
     let entries = &mut work.codes[..n_coded];
     let reader = Reader::new(words);
-    if marks.is_empty() && n_coded == numbers.len() {
+    if bitmap.is_empty() && n_coded == numbers.len() {
         let n_read = read_rows(&codes, by_rank, reader, &mut work.table, ranks, numbers, level)?;
         read_tails(&mut numbers[n_read..], &ranks[n_read..], by_rank, &mut entries[n_read..], tails, level)?;
         return Ok(n_bytes);

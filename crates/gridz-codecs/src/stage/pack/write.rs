@@ -25,9 +25,9 @@ impl Group {
                 true => string_bytes(count(second), longest - second),
                 false => 0,
             };
-            let has_marks = usize::from(second < longest);
+            let has_bitmap = usize::from(second < longest);
             for k in (shortest..second).rev() {
-                let patches = string_bytes(count(k), second - k) + has_marks * string_bytes(count(k), 1);
+                let patches = string_bytes(count(k), second - k) + has_bitmap * string_bytes(count(k), 1);
                 let bytes = packed_bytes(rows, k) + 4 * rows + patches + rest;
                 (best, width) = if bytes < best { (bytes, k) } else { (best, width) };
             }

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use crate::stage::marks::Marks;
+use crate::stage::bitmap::Bitmap;
 use crate::stage::predict::{MAX_ORDER, Orders, Prediction, plane_rows};
 use crate::stage::rows::{LANES, Simd, WithSimd, first_lanes};
 use crate::stage::word::Word;
@@ -76,7 +76,7 @@ pub struct Numbers<'a, W> {
     /// Whether all rows are examined, however many there are.
     pub in_full: bool,
     /// Numbers that do not count because their differences will be zero. Then no order is above 1.
-    pub masked: Option<&'a Marks>,
+    pub masked: Option<&'a Bitmap>,
 }
 
 impl<W: Word> Numbers<'_, W> {
@@ -102,7 +102,7 @@ impl<W: Word> Numbers<'_, W> {
     #[inline(always)]
     fn counting(&self, at: usize, lanes: u32) -> u32 {
         match self.masked {
-            Some(marks) => lanes & !marks.window(at),
+            Some(bitmap) => lanes & !bitmap.window(at),
             None => lanes,
         }
     }

@@ -3,7 +3,7 @@
 //! A masked number equals its prediction, so its difference is zero and is not stored. The
 //! prediction depends on masked numbers before it, so rows are done one after the other.
 
-use crate::stage::marks::Marks;
+use crate::stage::bitmap::Bitmap;
 use crate::stage::predict::{Orders, plane_rows, strides};
 use crate::stage::rows::{LANES, Prefetcher, Simd, first_lanes};
 use crate::stage::word::Word;
@@ -17,7 +17,7 @@ use crate::stage::word::Word;
 pub fn apply_masked<W: Word, S: Simd<W>>(
     s: S,
     v: &[W],
-    masked: &Marks,
+    masked: &Bitmap,
     shape: [usize; 3],
     orders: Orders,
     base: W,
@@ -39,7 +39,7 @@ pub fn apply_masked<W: Word, S: Simd<W>>(
             ahead.prefetch_next(s);
             let at = number * row + start;
             let lanes = first_lanes(row - start);
-            let marks = masked.window(at) & lanes;
+            let bitmap = masked.window(at) & lanes;
             let mut above = base;
             if oy && y > 0 {
                 above = s.add(above, s.load(&predicted[at - row..]));
@@ -53,15 +53,15 @@ pub fn apply_masked<W: Word, S: Simd<W>>(
             let u = s.sub(s.load(&v[at..]), above);
             // A masked number has no difference from the one before.
             let (u, differences) = if ox {
-                let u = s.fill_forward(marks, u, before);
+                let u = s.fill_forward(bitmap, u, before);
                 (u, s.sub(u, s.shift_in(u, before)))
             } else {
-                (s.select_or_zero(!marks, u), u)
+                (s.select_or_zero(!bitmap, u), u)
             };
             before = u;
             // The next row overwrites the lanes after this row.
             s.store(s.add(u, above), &mut predicted[at..]);
-            let coded = lanes & !marks;
+            let coded = lanes & !bitmap;
             s.compress(coded, s.zigzag(differences), &mut r[n..]);
             n += coded.count_ones() as usize;
             start += LANES;
