@@ -11,8 +11,8 @@ constexpr u32 kPieceWords = kPiece / 32, kOwnWords = kPieceWords / kExactThreads
 
 // Contents of a piece.
 struct PieceInfo {
-    u64 hole;
-    u32 n_holes, n_others;
+    u64 fill;
+    u32 n_filled, n_outliers;
     u32 bitmap;    // bytes, with kCodedBitmap
     u32 n_bytes;  // of the piece
 };
@@ -22,11 +22,11 @@ struct ExactShared {
     using Bitmap = BitmapWriter<kExactThreads, kOwnWords>;
 
     // Zeros follow the last ones.
-    u32 exact[kPieceWords + 1], holes[kPieceWords + 1];
+    u32 exact[kPieceWords + 1], fill_mask[kPieceWords + 1];
     u32 coded[kPieceWords + kPieceWords / 4];
     typename Bitmap::Sum totals[kExactWarps];
     u32 counts[64];
-    u64 hole;
+    u64 fill;
     u32 n_marked, n_equal, first;
 };
 
@@ -47,7 +47,7 @@ struct PieceWriter {
 
     // Loads the marks. Returns the number of exact elements. Called by all threads; has barriers.
     __device__ __forceinline__ u32 load() const {
-        if (threadIdx.x == 0) shared.n_marked = shared.n_equal = 0, shared.first = ~0u, shared.exact[kPieceWords] = shared.holes[kPieceWords] = 0;
+        if (threadIdx.x == 0) shared.n_marked = shared.n_equal = 0, shared.first = ~0u, shared.exact[kPieceWords] = shared.fill_mask[kPieceWords] = 0;
         if (threadIdx.x < 64) shared.counts[threadIdx.x] = 0;
         __syncthreads();
         u32 n = 0, first = ~0u;
@@ -74,14 +74,14 @@ struct PieceWriter {
         }
     }
     // Marks the exact elements that equal a word. Returns their number. Has barriers.
-    __device__ __forceinline__ u32 mark_holes(W hole) const {
-        for (u32 i = threadIdx.x; i < kPieceWords; i += kExactThreads) shared.holes[i] = 0;
+    __device__ __forceinline__ u32 mark_filled(W fill) const {
+        for (u32 i = threadIdx.x; i < kPieceWords; i += kExactThreads) shared.fill_mask[i] = 0;
         if (threadIdx.x == 0) shared.n_equal = 0;
         __syncthreads();
         u32 n = 0;
         for_words([&](u32 i, W word, bool is_mine) {
-            const u32 equal = __ballot_sync(kAllLanes, is_mine && word == hole);
-            if (lane_id() == 0) shared.holes[i] = equal;
+            const u32 equal = __ballot_sync(kAllLanes, is_mine && word == fill);
+            if (lane_id() == 0) shared.fill_mask[i] = equal;
             n += __popc(equal);
         });
         if (lane_id() == 0 && n > 0) atomicAdd(&shared.n_equal, n);
@@ -114,33 +114,33 @@ struct PieceWriter {
 #pragma unroll
         for (u32 k = 0; k < kOwnWords; ++k) {
             const u32 at = kOwnWords * threadIdx.x + k, exist = low_bits(0u, min(m - min(m, 32 * at), 32u));
-            own[k] = (row < m ? bitmap_changes(shared.holes, row, at) : shared.holes[at]) & exist;
+            own[k] = (row < m ? bitmap_changes(shared.fill_mask, row, at) : shared.fill_mask[at]) & exist;
         }
         return Bitmap(own, n_words(), shared.totals);
     }
-    __device__ __forceinline__ u32 others_bytes(u32 n) const { return aligned_up(2 + 2 * n, 4) + n * static_cast<u32>(sizeof(W)); }
+    __device__ __forceinline__ u32 outlier_bytes(u32 n) const { return aligned_up(2 + 2 * n, 4) + n * static_cast<u32>(sizeof(W)); }
 
     // Measures the contents of the piece. Called by all threads; has barriers.
     __device__ __forceinline__ void measure(PieceInfo& to) const {
         PieceInfo info = {};
         const u32 n = load();
         if (n > 0) {
-            W hole = word(shared.first);
-            u32 n_holes = mark_holes(hole);
-            if (2 * n_holes <= n) {
-                hole = likely_word();
-                n_holes = mark_holes(hole);
+            W fill = word(shared.first);
+            u32 n_filled = mark_filled(fill);
+            if (2 * n_filled <= n) {
+                fill = likely_word();
+                n_filled = mark_filled(fill);
             }
             // A single hole is shorter as an outlier. If no word has the majority, there are no
             // holes.
-            if (n_holes < 2 || 2 * n_holes <= n) n_holes = 0;
-            info.hole = hole, info.n_holes = n_holes, info.n_others = n - n_holes, info.n_bytes = 4;
-            if (n_holes > 0) {
+            if (n_filled < 2 || 2 * n_filled <= n) n_filled = 0;
+            info.fill = fill, info.n_filled = n_filled, info.n_outliers = n - n_filled, info.n_bytes = 4;
+            if (n_filled > 0) {
                 const u32 coded_bytes = changes().n_bytes(), plain_bytes = 4 * n_words();
                 info.bitmap = coded_bytes <= plain_bytes ? coded_bytes | kCodedBitmap : plain_bytes;
                 info.n_bytes += static_cast<u32>(sizeof(W)) + 4 + aligned_up(min(coded_bytes, plain_bytes), 4);
             }
-            if (info.n_others > 0) info.n_bytes += others_bytes(info.n_others);
+            if (info.n_outliers > 0) info.n_bytes += outlier_bytes(info.n_outliers);
         }
         if (threadIdx.x == 0) to = info;
     }
@@ -154,23 +154,23 @@ struct PieceWriter {
     // Writes a measured piece. Called by all threads; has barriers.
     __device__ __forceinline__ void write(const PieceInfo& info, u32* to) const {
         load();
-        mark_holes(static_cast<W>(info.hole));
-        if (info.n_holes == 0) {
+        mark_filled(static_cast<W>(info.fill));
+        if (info.n_filled == 0) {
             // Outliers may have that word, too.
-            for (u32 i = threadIdx.x; i < kPieceWords; i += kExactThreads) shared.holes[i] = 0;
+            for (u32 i = threadIdx.x; i < kPieceWords; i += kExactThreads) shared.fill_mask[i] = 0;
         }
         __syncthreads();
-        if (threadIdx.x == 0) *to = (info.n_holes > 0 ? kHoles : 0) | (info.n_others > 0 ? kOthers : 0);
+        if (threadIdx.x == 0) *to = (info.n_filled > 0 ? kFillMask : 0) | (info.n_outliers > 0 ? kOutliers : 0);
         ++to;
-        if (info.n_holes > 0) {
+        if (info.n_filled > 0) {
             const u32 n_words = aligned_up(info.bitmap & ~kCodedBitmap, 4) / 4;
             if (threadIdx.x == 0) {
-                to[0] = static_cast<u32>(info.hole);
-                if (sizeof(W) == 8) to[1] = static_cast<u32>(info.hole >> 32);
-                to[sizeof(W) / 4] = info.n_holes | info.bitmap << 16;
+                to[0] = static_cast<u32>(info.fill);
+                if (sizeof(W) == 8) to[1] = static_cast<u32>(info.fill >> 32);
+                to[sizeof(W) / 4] = info.n_filled | info.bitmap << 16;
             }
             to += sizeof(W) / 4 + 1;
-            const u32* from = shared.holes;
+            const u32* from = shared.fill_mask;
             if (info.bitmap & kCodedBitmap) {
                 for (u32 i = threadIdx.x; i < n_words; i += kExactThreads) shared.coded[i] = 0;
                 __syncthreads();
@@ -181,21 +181,21 @@ struct PieceWriter {
             for (u32 i = threadIdx.x; i < n_words; i += kExactThreads) to[i] = from[i];
             to += n_words;
         }
-        if (info.n_others > 0) write_others(info.n_others, to);
+        if (info.n_outliers > 0) write_outliers(info.n_outliers, to);
     }
-    __device__ __forceinline__ void write_others(u32 n, u32* to) const {
+    __device__ __forceinline__ void write_outliers(u32 n, u32* to) const {
         u32 own[kOwnWords];
 #pragma unroll
-        for (u32 k = 0; k < kOwnWords; ++k) own[k] = shared.exact[kOwnWords * threadIdx.x + k] & ~shared.holes[kOwnWords * threadIdx.x + k];
+        for (u32 k = 0; k < kOwnWords; ++k) own[k] = shared.exact[kOwnWords * threadIdx.x + k] & ~shared.fill_mask[kOwnWords * threadIdx.x + k];
         __syncthreads();
-        const Bitmap others(own, n_words(), shared.totals);
+        const Bitmap outliers(own, n_words(), shared.totals);
         unsigned short* const places = reinterpret_cast<unsigned short*>(to);
         u32* const elements = to + aligned_up(2 + 2 * n, 4) / 4;
         if (threadIdx.x == 0) {
             places[0] = static_cast<unsigned short>(n);
             if (n % 2 == 0) places[n + 1] = 0;
         }
-        u32 at = others.marked_before();
+        u32 at = outliers.marked_before();
 #pragma unroll
         for (u32 k = 0; k < kOwnWords; ++k) {
 #pragma unroll 1

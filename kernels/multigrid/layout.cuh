@@ -32,7 +32,7 @@ constexpr u32 kLogPiece = 15, kPiece = 1 << kLogPiece;  // exact elements are st
 
 // Kinds of blocks, and the contents of pieces.
 enum BlockKind : u32 { kRaw = 0, kCoded = 1, kZeros = 2 };
-enum PieceFlags : u32 { kHoles = 1, kOthers = 2 };
+enum PieceFlags : u32 { kFillMask = 1, kOutliers = 2 };
 constexpr u32 kCodedBitmap = 1 << 15;  // flag in the bytes of marks
 
 enum Mode : u32 { kAbs = 1, kRel = 2, kRms = 6 };

@@ -51,9 +51,9 @@ struct QuantShared {
     u32 width_of_length[72];
     alignas(8) unsigned char table[kMaxWidths];
     u32 n_widths, group_bytes;
-    u32 uncoded[kElements / 32], others[kElements / 32], holes[kElements / 32];  // marks
-    W first_word, first_code, middle, hole;
-    u32 n_holes, n_others, bitmap_bytes;  // exceptions
+    u32 uncoded[kElements / 32], outliers[kElements / 32], fill_mask[kElements / 32];  // marks
+    W first_word, first_code, middle, fill;
+    u32 n_filled, n_outliers, bitmap_bytes;  // exceptions
     u32 is_bitmap_coded;
     RowBox box, next_box;
     BoxGrid grid;

@@ -24,7 +24,7 @@ struct BlockInfo {
 
 // Bitmaps of elements: without a code, and exceptions.
 struct BlockBitmaps {
-    u32 uncoded[kLargeBitmap], holes[kLargeBitmap], others[kLargeBitmap];
+    u32 uncoded[kLargeBitmap], fill_mask[kLargeBitmap], outliers[kLargeBitmap];
 };
 
 // Start of the blocks of all chunks, after the zeroed part of scratch.

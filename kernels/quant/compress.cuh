@@ -132,7 +132,7 @@ struct QuantCompressor {
             shared.quantizer.set(args.own, bound_of<W>(args, chunk));
             shared.quantized_chunk = chunk;
         }
-        shared.n_holes = shared.n_others = 0;
+        shared.n_filled = shared.n_outliers = 0;
         if (shared.narrow_misses >= kMiss) --shared.narrow_misses;
     }
 
@@ -375,7 +375,7 @@ struct QuantCompressor {
         W first_word;
         const W first = each.first(are_codes, first_word);
         if (threadIdx.x == 0) shared.first_word = first_word, shared.first_code = first;
-        return each.template load<kQuantWarps>(are_codes, first_word, first, shared.uncoded, shared.others, kElements / 32, [&](u32 i, W number) {
+        return each.template load<kQuantWarps>(are_codes, first_word, first, shared.uncoded, shared.outliers, kElements / 32, [&](u32 i, W number) {
             numbers[i] = static_cast<N>(number);
             const bool is_far = sizeof(N) < sizeof(W) && shifted_signed(number, kNarrowBits) != shifted_signed(number, 63);
             return is_far ? kFar : 0u;
@@ -629,8 +629,8 @@ struct QuantCompressor {
         __device__ __forceinline__ void go_on() const {}
     };
     struct NoExceptions {
-        __device__ __forceinline__ u32 holes_bytes() const { return 0; }
-        __device__ __forceinline__ u32 others_bytes() const { return 0; }
+        __device__ __forceinline__ u32 fill_mask_bytes() const { return 0; }
+        __device__ __forceinline__ u32 outlier_bytes() const { return 0; }
         __device__ __forceinline__ void write(unsigned char*, u32) const {}
     };
 
@@ -663,7 +663,7 @@ struct QuantCompressor {
         const QuantExceptions<W, kRows> exceptions{shared, numbers, elements, array, element, (args.flags & kSwapBytes) != 0};
         if (unlikely(has_codes && found & (kUncoded | kOutside))) {
             is_coded = exceptions.find();
-            header = (is_coded && shared.n_holes ? kHasHoles : 0) | (is_coded && shared.n_others ? kHasOthers : 0);
+            header = (is_coded && shared.n_filled ? kHasFillMask : 0) | (is_coded && shared.n_outliers ? kHasOutliers : 0);
         } else if (unlikely(has_codes && !(found & kCodesDiffer))) {
             return make_const(tile, made, shared.quantizer.value(shared.first_code));
         }
@@ -714,8 +714,8 @@ struct QuantCompressor {
         __syncthreads();
         const u32 n_widths = shared.n_widths, bits = index_bits(n_widths), base_at = aligned_up(2 + n_widths, kAlignment);
         u32 header = made.header;
-        const bool has_exceptions = header & (kHasHoles | kHasOthers);
-        const u32 exceptions_at = base_at + sizeof(W), index = exceptions_at + (unlikely(has_exceptions) ? exceptions.holes_bytes() + exceptions.others_bytes() : 0);
+        const bool has_exceptions = header & (kHasFillMask | kHasOutliers);
+        const u32 exceptions_at = base_at + sizeof(W), index = exceptions_at + (unlikely(has_exceptions) ? exceptions.fill_mask_bytes() + exceptions.outlier_bytes() : 0);
         const u32 byte_groups = index + aligned_up((n_groups * bits + 7) / 8, kAlignment);
         made.n_units = units_of(byte_groups + shared.group_bytes, log_unit), made.header = 0;
         const u32 raw_units = units_of(kAlignment + m * element.bytes, log_unit);

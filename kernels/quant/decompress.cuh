@@ -83,7 +83,7 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
         if (t == 0) is_checked = Tile::add_sums(extent, end, check);
         u32 damage = extent.damage;
         Plan plan;
-        plan.header = kConstBlock, plan.base = 0, plan.n_others = 0;
+        plan.header = kConstBlock, plan.base = 0, plan.n_outliers = 0;
         u32 four_widths = 0, start = 0;
         if (damage == 0 && n_bytes > 0) {
             const unsigned char* const stage = shared.stage + offset;
@@ -95,7 +95,7 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
                 plan.base = sizeof(W) == 8 ? static_cast<W>(static_cast<u64>(words[2]) << 32 | words[1]) : static_cast<W>(words[1]);
             }
             if (damage == 0 && !plan.is_plain()) damage = find_groups(plan, stage, n_bytes, log_unit, m, four_widths, start);
-            if (damage == 0 && plan.n_others > 0) Tile::check_others(plan, stage, m);
+            if (damage == 0 && plan.n_outliers > 0) Tile::check_outliers(plan, stage, m);
             if (t == 2 * kWarp && damage == 0 && !plan.is_plain() && !plan.is_table_sound()) report(kMarkCorrupt);
             // A block from a later version does not count as damaged if its check is right.
             if (t == 0) report(damage == kMarkUnsupported && !is_checked ? kMarkCorrupt : damage);
@@ -115,8 +115,8 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
             decode_numbers(plan, source, offset, four_widths, start);
         }
         __syncthreads();
-        if (plan.n_others > 0) {
-            Tile::put_others(plan, source);
+        if (plan.n_outliers > 0) {
+            Tile::put_outliers(plan, source);
             __syncthreads();
         }
         finish(count());
@@ -180,7 +180,7 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
         // Prefix sums of order-1 differences of at most this many bits, plus the base, fit 32 bits.
         const bool is_narrow = sizeof(W) == 4 || (plan.longest() <= 16 && !(plan.header & kHasWords) && static_cast<u64>(plan.base) + (1u << 29) < 1u << 30);
         const bool is_high = !plan_is_low(plan), has_rows = box.sx == kRow && (plan.z == 0 || box.sz == 1 || (box.sy % 8 == 0 && (box.sy & (box.sy - 1)) == 0));
-        const bool is_fast = !kPart && args.own.log_parts() == 0 && likely((is_line || has_rows) && is_narrow && !(plan.header & kHasHoles) && !is_high);
+        const bool is_fast = !kPart && args.own.log_parts() == 0 && likely((is_line || has_rows) && is_narrow && !(plan.header & kHasFillMask) && !is_high);
         W* const numbers = reinterpret_cast<W*>(shared.stage);
         if (sizeof(W) == 4 || likely(is_fast)) {
             // In a box, a thread has a column of groups in four rows, else consecutive groups.
@@ -225,12 +225,12 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
         add_up_axis(numbers, plan.x, box.sx, 1, box.sz * box.sy, Lines{1, box.sx, 0});
         if (height > 1) add_up_axis(numbers, plan.y, height, box.sx, lines * box.sx, Lines{box.sx, height * box.sx, 1});
         if (box.sz > 1) add_up_axis(numbers, plan.z, box.sz, plane, plane, Lines{plane, 0, 1});
-        const bool has_holes = plan.header & kHasHoles;
-        if (has_holes && !Tile::read_holes(plan, source)) return;
-        const W hole = has_holes ? Tile::hole_of(plan, source) : 0, base = plan.base;
+        const bool has_fill_mask = plan.header & kHasFillMask;
+        if (has_fill_mask && !Tile::read_fill_mask(plan, source)) return;
+        const W fill = has_fill_mask ? Tile::fill_of(plan, source) : 0, base = plan.base;
         const bool is_words = plan.header & kHasWords;
         store_elements([&](u32 i) {
-            if (has_holes && shared.bitmap.words[i / 32] >> i % 32 & 1) return hole;
+            if (has_fill_mask && shared.bitmap.words[i / 32] >> i % 32 & 1) return fill;
             const W number = numbers[i] + base;
             return is_words ? number : shared.quantizer.value(number);
         });

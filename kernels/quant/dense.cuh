@@ -70,7 +70,7 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
     // Reads and checks the front of a block. Returns the damage, or 0.
     __device__ __forceinline__ u32 read_plan(Plan& plan, const unsigned char* source, u32 n_bytes) const {
         const u32 m = shared.box.m, damage = plan.read(source, n_bytes, args.own.log_unit(), m, part().bytes, shared.quantizer.kind != Quantized::kNothing, false);
-        if (damage == 0 && plan.n_others > 0) Tile::check_others(plan, source, m);
+        if (damage == 0 && plan.n_outliers > 0) Tile::check_outliers(plan, source, m);
         return damage;
     }
 
@@ -132,7 +132,7 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
         }
         finish_numbers(source);
         __syncthreads();
-        if (shared.plan.n_others > 0) Tile::put_others(shared.plan, source);
+        if (shared.plan.n_outliers > 0) Tile::put_outliers(shared.plan, source);
     }
 
     // Reads all numbers of the block and stores them. Returns the bytes of the block without the
@@ -284,7 +284,7 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
     // Prefix sums along z; makes elements of the results.
     __device__ __forceinline__ void finish_numbers(const unsigned char* source) const {
         const Box& box = shared.box;
-        if (shared.plan.header & kHasHoles && !Tile::read_holes(shared.plan, source)) return;
+        if (shared.plan.header & kHasFillMask && !Tile::read_fill_mask(shared.plan, source)) return;
         const u32 order = shared.plan.z, plane = box.sy * box.sx, m = box.m;
         const Places places = this->places();
         const SmallDivisor rows(box.sx), planes(box.sy);
@@ -335,10 +335,10 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
     // first one is stored at `at`; `advance(at, i)` moves `at` to that of code i.
     template <typename Advance, typename Number>
     __device__ __forceinline__ void finish_some(const unsigned char* source, W (&codes)[kColumnBatch], u32 n, W* at, Advance advance, Number number) const {
-        const bool has_holes = shared.plan.header & kHasHoles, is_words = shared.plan.header & kHasWords;
+        const bool has_fill_mask = shared.plan.header & kHasFillMask, is_words = shared.plan.header & kHasWords;
         const W base = shared.plan.base;
         // Elements in the first zone are their codes times a step.
-        const bool is_near = shared.quantizer.near_limit > Float<W>(0) && !is_words && !has_holes;
+        const bool is_near = shared.quantizer.near_limit > Float<W>(0) && !is_words && !has_fill_mask;
         const Float<W> step = shared.quantizer.steps[0], limit = is_near ? shared.quantizer.starts[1] : Float<W>(0);
         Float<W> greatest = 0;
 #pragma unroll
@@ -365,8 +365,8 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
             if (i >= n) break;
             if (i > 0) advance(at, i);
             const u32 own = number(i);
-            const bool is_hole = has_holes && shared.bitmap.words[own / 32] >> own % 32 & 1;
-            store(at, own, is_hole ? Tile::hole_of(shared.plan, source) : is_words ? codes[i] : value_of(shared.quantizer, codes[i]));
+            const bool is_fill = has_fill_mask && shared.bitmap.words[own / 32] >> own % 32 & 1;
+            store(at, own, is_fill ? Tile::fill_of(shared.plan, source) : is_words ? codes[i] : value_of(shared.quantizer, codes[i]));
         }
     }
     static __device__ __noinline__ W value_of(const Quantizer<W>& quantizer, W code) { return quantizer.value(code); }

@@ -28,7 +28,7 @@ struct EachElement {
     // writes two bitmaps of `n_bitmap_words` words each: elements that have no code, and elements that
     // violate the bound. Returns the thread's findings.
     template <u32 kWarps, typename Put>
-    __device__ __forceinline__ u32 load(bool are_codes, W first_word, W first, u32* uncoded, u32* others, u32 n_bitmap_words, Put put) const {
+    __device__ __forceinline__ u32 load(bool are_codes, W first_word, W first, u32* uncoded, u32* outliers, u32 n_bitmap_words, Put put) const {
         u32 found = 0;
 #pragma unroll 1
         for (u32 k = threadIdx.x / kWarp; k < n_bitmap_words; k += kWarps) {
@@ -46,9 +46,9 @@ struct EachElement {
                 found |= put(i, number) | (word != first_word ? kWordsDiffer : 0) | (number != 0 ? kCodesDiffer : 0);
             }
             if (!are_codes) continue;
-            const u32 uncoded_here = __ballot_sync(kAllLanes, is_uncoded), others_here = __ballot_sync(kAllLanes, is_beyond);
-            if (lane_id() == 0) uncoded[k] = uncoded_here, others[k] = others_here;
-            found |= (uncoded_here ? kUncoded : 0) | (others_here ? kOutside : 0);
+            const u32 uncoded_here = __ballot_sync(kAllLanes, is_uncoded), outliers_here = __ballot_sync(kAllLanes, is_beyond);
+            if (lane_id() == 0) uncoded[k] = uncoded_here, outliers[k] = outliers_here;
+            found |= (uncoded_here ? kUncoded : 0) | (outliers_here ? kOutside : 0);
         }
         return found;
     }

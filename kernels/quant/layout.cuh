@@ -29,7 +29,7 @@ constexpr u32 kByteGroups = kElements / kByteGroup;
 constexpr u32 kMaxWidths = 8;   // in a block's table
 
 // A block's header.
-enum Header : u32 { kHasWords = 1 << 12, kHasHoles = 1 << 13, kHasOthers = 1 << 14, kRawBlock = 1 << 15, kConstBlock = kRawBlock | 1 };
+enum Header : u32 { kHasWords = 1 << 12, kHasFillMask = 1 << 13, kHasOutliers = 1 << 14, kRawBlock = 1 << 15, kConstBlock = kRawBlock | 1 };
 constexpr u32 kWidthsAt = 9;         // bit position of the number of widths
 constexpr u32 kCodedBitmap = 1 << 15; // flag in the bytes of marks
 

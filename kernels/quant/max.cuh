@@ -15,36 +15,36 @@
 // The header of a block, and the places of its sections.
 template <typename W>
 struct MaxPlan {
-    u32 header, n_holes, n_others;
-    u32 others, weights;  // their offsets
-    W base, hole;
+    u32 header, n_filled, n_outliers;
+    u32 outliers, weights;  // their offsets
+    W base, fill;
 
     // Reads a block of m elements with `n_bytes` bytes, at least one unit. Returns the damage, or
     // 0.
     __device__ __forceinline__ u32 read(const unsigned char* block, u32 n_bytes, u32 log_unit, u32 m, u32 element_bytes, bool has_codes) {
-        constexpr u32 kKnown = 2 * kHasWeights - 1 | kHasWords | kHasHoles | kHasOthers;
+        constexpr u32 kKnown = 2 * kHasWeights - 1 | kHasWords | kHasFillMask | kHasOutliers;
         const u32* const words = reinterpret_cast<const u32*>(block);
         header = words[0] & 0xffff;
-        n_holes = n_others = 0;
+        n_filled = n_outliers = 0;
         if (header & kRawBlock) return plain_damage<W>(words[0], m * element_bytes, n_bytes, log_unit);
-        if (words[0] & ~kKnown || (header & kHasWords && header & (kHasHoles | kHasOthers))) return kMarkUnsupported;
+        if (words[0] & ~kKnown || (header & kHasWords && header & (kHasFillMask | kHasOutliers))) return kMarkUnsupported;
         u32 at = kAlignment;
         if (at + sizeof(W) > n_bytes) return kMarkCorrupt;
         base = load_word<W>(block + at);
         at += sizeof(W);
-        if (header & kHasHoles) {
+        if (header & kHasFillMask) {
             if (at + sizeof(W) + 4 > n_bytes) return kMarkCorrupt;
-            hole = load_word<W>(block + at);
-            n_holes = words[(at + sizeof(W)) / 4];
+            fill = load_word<W>(block + at);
+            n_filled = words[(at + sizeof(W)) / 4];
             at += sizeof(W) + 4;
-            if (n_holes == 0) return kMarkCorrupt;
+            if (n_filled == 0) return kMarkCorrupt;
         }
-        if (header & kHasOthers) {
+        if (header & kHasOutliers) {
             if (at + 4 > n_bytes) return kMarkCorrupt;
-            n_others = words[at / 4];
-            others = at + 4;
-            const u64 end = others + (static_cast<u64>(n_others) * element_bytes + kAlignment - 1) / kAlignment * kAlignment;
-            if (n_others == 0 || end > n_bytes) return kMarkCorrupt;
+            n_outliers = words[at / 4];
+            outliers = at + 4;
+            const u64 end = outliers + (static_cast<u64>(n_outliers) * element_bytes + kAlignment - 1) / kAlignment * kAlignment;
+            if (n_outliers == 0 || end > n_bytes) return kMarkCorrupt;
             at = static_cast<u32>(end);
         }
         weights = at;
@@ -115,7 +115,7 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
         const u32 tables = weights + (header & kHasWeights ? aligned_up(2 * view.n_weights(), kAlignment) : 0);
         if (tables > n_bytes) return false;
         u32* const bitmap = scratch();
-        if (shared.plan.n_others > 0) {
+        if (shared.plan.n_outliers > 0) {
             for (u32 i = lane_id(); i < kBitmapWords; i += kWarp) bitmap[i] = 0;
         }
         shared.cells.weights.read(view, header, source + weights);
@@ -126,15 +126,15 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
         const KeptCells<W> kept(reinterpret_cast<char*>(bitmap + kBitmapWords), args.own.n_cells);
         MaxScan<W, Coder>{shared.cells, kept, view, shared.box.m, header & kHasWeights ? kWeightBits : 0}.run(coder);
         // There are no more exceptions than elements.
-        const u32 n_read = coder.reader.n_bytes(), n_holes = warp_sum(coder.found % kOtherFound), n_others = warp_sum(coder.found / kOtherFound);
+        const u32 n_read = coder.reader.n_bytes(), n_filled = warp_sum(coder.found % kOutlierFound), n_outliers = warp_sum(coder.found / kOutlierFound);
         const u32 log_unit = args.own.log_unit();
-        const bool is_sound = n_read > 0 && units_of(string + n_read, log_unit) << log_unit == n_bytes && n_holes == shared.plan.n_holes && n_others == shared.plan.n_others;
-        if (is_sound && n_others > 0) put_others(bitmap, source);
+        const bool is_sound = n_read > 0 && units_of(string + n_read, log_unit) << log_unit == n_bytes && n_filled == shared.plan.n_filled && n_outliers == shared.plan.n_outliers;
+        if (is_sound && n_outliers > 0) put_outliers(bitmap, source);
         return is_sound;
     }
 
     // Counts of a lane: holes, and above them outliers.
-    static constexpr u32 kHoleFound = 1, kOtherFound = 1 << 16;
+    static constexpr u32 kFillFound = 1, kOutlierFound = 1 << 16;
 
     // Decodes numbers and makes elements of them. All it needs for each is in registers.
     struct Coder {
@@ -171,10 +171,10 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
             if (at.takes_part) {
                 if (unlikely(!(size_of(value) < limit))) word = any_word(block.shared, code);
                 if (unlikely(symbol < kNoNumbers)) {
-                    found += symbol == kHoleSymbol ? kHoleFound : kOtherFound;
-                    if (symbol == kHoleSymbol) word = block.shared.plan.hole, coded.size = kHoleSize;
+                    found += symbol == kFillSymbol ? kFillFound : kOutlierFound;
+                    if (symbol == kFillSymbol) word = block.shared.plan.fill, coded.size = kFillSize;
                     const u32 i = at.row * length + at.x;
-                    if (symbol == kOtherSymbol) atomicOr(bitmap + i / 32, 1u << i % 32);
+                    if (symbol == kOutlierSymbol) atomicOr(bitmap + i / 32, 1u << i % 32);
                 }
                 if (swaps) word = swapped_bytes(word);
                 put(at, word);
@@ -237,10 +237,10 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
     static __device__ __forceinline__ double signed_float(u64 code) { return __ll2double_rn(static_cast<s64>(code)); }
 
     // Stores the outliers, which are in the order of their places.
-    __device__ __forceinline__ void put_others(const u32* bitmap, const unsigned char* source) const {
+    __device__ __forceinline__ void put_outliers(const u32* bitmap, const unsigned char* source) const {
         __syncwarp();
         const Element element = part();
-        const unsigned char* const elements = source + shared.plan.others;
+        const unsigned char* const elements = source + shared.plan.outliers;
         u32 before = 0;
 #pragma unroll 1
         for (u32 first = 0; first < kBitmapWords; first += kWarp) {

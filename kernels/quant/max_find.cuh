@@ -50,13 +50,13 @@ struct MaxFinder {
             const bool is_next_row = step.x + 1 == period;
             load(is_next_row ? step.row + kWarp : step.row, is_next_row ? 0 : step.x + 1);
             const u32 i = step.row * view.length + step.x;
-            bool is_hole = false, is_other = false;
-            if (unlikely(bitmap != nullptr) && step.takes_part) is_hole = bitmap->holes[i / 32] >> i % 32 & 1, is_other = bitmap->others[i / 32] >> i % 32 & 1;
-            const W number = unlikely(is_hole | is_other) ? step.expected.number : code;
+            bool is_fill = false, is_outlier = false;
+            if (unlikely(bitmap != nullptr) && step.takes_part) is_fill = bitmap->fill_mask[i / 32] >> i % 32 & 1, is_outlier = bitmap->outliers[i / 32] >> i % 32 & 1;
+            const W number = unlikely(is_fill | is_outlier) ? step.expected.number : code;
             const W left = step.expected.left(number);
             u32 symbol = kNoNumbers + symbol_of(left), size = max_size(left);
-            if (unlikely(is_hole)) symbol = kHoleSymbol, size = kHoleSize;
-            if (unlikely(is_other)) symbol = kOtherSymbol;
+            if (unlikely(is_fill)) symbol = kFillSymbol, size = kFillSize;
+            if (unlikely(is_outlier)) symbol = kOutlierSymbol;
             const u32 at = step.time * kWarp + lane_id(), key = step.context * Entry::kSymbols + symbol;
             if (step.takes_part) {
                 atomicAdd(&counts[key], 1u);

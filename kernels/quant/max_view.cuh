@@ -10,8 +10,8 @@
 #include "layout.cuh"
 
 constexpr u32 kMaxContexts = 28, kMaxSizeContexts = 25;  // all, and those of sizes alone
-constexpr u32 kHoleSymbol = 0, kOtherSymbol = 1, kNoNumbers = 2;  // symbols of elements without a number, and how many there are
-constexpr u32 kLargestMaxSize = (1 << 11) - 1, kHoleSize = 1 << 15;
+constexpr u32 kFillSymbol = 0, kOutlierSymbol = 1, kNoNumbers = 2;  // symbols of elements without a number, and how many there are
+constexpr u32 kLargestMaxSize = (1 << 11) - 1, kFillSize = 1 << 15;
 constexpr u32 kTaps = 16, kPlaneTaps = 7, kRowKinds = 5;
 constexpr u32 kHasWeights = 1 << 3;  // in a header; below it are orders
 constexpr u32 kWeightBits = 12;      // fraction bits of a weight
@@ -134,8 +134,8 @@ __device__ __forceinline__ u32 max_size_context(u32 sizes, u32 distance, u32 fra
 // The same, if holes may be near.
 __device__ __forceinline__ u32 max_context(u32 sizes, u32 distance, u32 fraction) {
     const u32 context = max_size_context(sizes, distance, fraction);
-    if (likely(sizes < kHoleSize)) return context;
-    return kMaxSizeContexts + (sizes >= 4 * kHoleSize) + (sizes >= 8 * kHoleSize);
+    if (likely(sizes < kFillSize)) return context;
+    return kMaxSizeContexts + (sizes >= 4 * kFillSize) + (sizes >= 8 * kFillSize);
 }
 
 // The expected value of a number.

@@ -1,5 +1,5 @@
 // Elements of a section whose words differ from those in its blocks: holes, which all have the same
-// word, and outliers (`others`). Called by all threads of a CTA.
+// word, and outliers (`outliers`). Called by all threads of a CTA.
 //
 //   u16 holes, u16 others, u16 bytes of the marks of each | hole | its marks | marks of the others | their words
 
@@ -93,19 +93,19 @@ struct OwnBitmap {
 // Exceptions of a section in compression. All but the words of outliers is in shared memory.
 template <typename W>
 struct ExceptionShared {
-    u32 holes[kBitmapWords], others[kBitmapWords];
+    u32 fill_mask[kBitmapWords], outliers[kBitmapWords];
     u32 head[(kExceptionHead + sizeof(W) + 2 * kPlainBitmap) / 4];
     u32 totals[kZfpWarps];
     u32 first;  // place of the first exception
-    W hole;
+    W fill;
 };
 
 template <typename W, u32 kRank>
 struct WrittenExceptions {
-    u32 n_holes = 0, n_others = 0, others_before = 0;
+    u32 n_filled = 0, n_outliers = 0, outliers_before = 0;
     u32 head_bytes = 0;  // bytes in shared memory
 
-    __device__ __forceinline__ u32 units() const { return (head_bytes + n_others * static_cast<u32>(sizeof(W))) / 4; }
+    __device__ __forceinline__ u32 units() const { return (head_bytes + n_outliers * static_cast<u32>(sizeof(W))) / 4; }
 
     static __device__ __forceinline__ u32 sum_of(u32 own, ExceptionShared<W>& shared, u32& before) {
         const u32 through = warp_inclusive_sum(own), warp = threadIdx.x / kWarp;
@@ -122,12 +122,12 @@ struct WrittenExceptions {
         return all;
     }
 
-    // Makes the exceptions of a section, which are marked in `others`. Afterwards `others` only has
+    // Makes the exceptions of a section, which are marked in `outliers`. Afterwards `outliers` only has
     // outliers. `load` returns the word of the element at a place. Has barriers, the first at once.
     template <typename Load>
     __device__ __forceinline__ void make(ExceptionShared<W>& shared, Load load) {
         const u32 t = threadIdx.x;
-        u32* const mine = shared.others + kOwnBitmapWords * t;
+        u32* const mine = shared.outliers + kOwnBitmapWords * t;
         if (t == 0) shared.first = ~0u;
         __syncthreads();
         for (u32 i = t; i < sizeof(shared.head) / 4; i += kZfpThreads) shared.head[i] = 0;
@@ -137,39 +137,39 @@ struct WrittenExceptions {
         }
         __syncthreads();
         if (shared.first == ~0u) return;
-        if (t == 0) shared.hole = load(shared.first);
+        if (t == 0) shared.fill = load(shared.first);
         __syncthreads();
-        u32 holes[kOwnBitmapWords], others[kOwnBitmapWords];
+        u32 fill_mask[kOwnBitmapWords], outliers[kOwnBitmapWords];
 #pragma unroll
         for (u32 k = 0; k < kOwnBitmapWords; ++k) {
-            holes[k] = 0;
+            fill_mask[k] = 0;
 #pragma unroll 1
             for (u32 left = mine[k]; left; left &= left - 1) {
                 const u32 bit = trailing_zeros(left);
-                if (load((kOwnBitmapWords * t + k) * kBitmapWordBits + bit) == shared.hole) holes[k] |= 1u << bit;
+                if (load((kOwnBitmapWords * t + k) * kBitmapWordBits + bit) == shared.fill) fill_mask[k] |= 1u << bit;
             }
-            others[k] = mine[k] & ~holes[k];
-            mine[k] = others[k];
-            shared.holes[kOwnBitmapWords * t + k] = holes[k];
+            outliers[k] = mine[k] & ~fill_mask[k];
+            mine[k] = outliers[k];
+            shared.fill_mask[kOwnBitmapWords * t + k] = fill_mask[k];
         }
         u32 before;
-        n_holes = sum_of(__popc(holes[0]) + __popc(holes[1]), shared, before);
-        n_others = sum_of(__popc(others[0]) + __popc(others[1]), shared, others_before);
+        n_filled = sum_of(__popc(fill_mask[0]) + __popc(fill_mask[1]), shared, before);
+        n_outliers = sum_of(__popc(outliers[0]) + __popc(outliers[1]), shared, outliers_before);
         u32 changes[kOwnBitmapWords];
 #pragma unroll
         for (u32 k = 0; k < kOwnBitmapWords; ++k) {
             const u32 i = kOwnBitmapWords * t + k;
-            changes[k] = holes[k] ^ __funnelshift_l(i ? shared.holes[i - 1] : 0, holes[k], 1);
+            changes[k] = fill_mask[k] ^ __funnelshift_l(i ? shared.fill_mask[i - 1] : 0, fill_mask[k], 1);
         }
         // There is always a hole.
         u32 at = kExceptionHead + sizeof(W);
-        const u32 of_holes = write_bitmap(shared, at, changes, holes);
-        const u32 of_others = n_others ? write_bitmap(shared, at, others, others) : 0;
+        const u32 of_fill = write_bitmap(shared, at, changes, fill_mask);
+        const u32 of_outliers = n_outliers ? write_bitmap(shared, at, outliers, outliers) : 0;
         if (t == 0) {
-            shared.head[0] = n_holes | n_others << 16;
-            shared.head[1] = of_holes | of_others << 16;
-            shared.head[2] = static_cast<u32>(shared.hole);
-            if (sizeof(W) == 8) shared.head[3] = static_cast<u32>(static_cast<u64>(shared.hole) >> 32);
+            shared.head[0] = n_filled | n_outliers << 16;
+            shared.head[1] = of_fill | of_outliers << 16;
+            shared.head[2] = static_cast<u32>(shared.fill);
+            if (sizeof(W) == 8) shared.head[3] = static_cast<u32>(static_cast<u64>(shared.fill) >> 32);
         }
         head_bytes = at;
         __syncthreads();
@@ -198,11 +198,11 @@ struct WrittenExceptions {
             sums.add(i, word);
         };
         for (u32 i = t; i < head_bytes / 4; i += kZfpThreads) put(first + i, shared.head[i]);
-        u64 to = first + head_bytes / 4 + others_before * (sizeof(W) / 4);
+        u64 to = first + head_bytes / 4 + outliers_before * (sizeof(W) / 4);
 #pragma unroll 1
         for (u32 k = 0; k < kOwnBitmapWords; ++k) {
 #pragma unroll 1
-            for (u32 left = shared.others[kOwnBitmapWords * t + k]; left; left &= left - 1) {
+            for (u32 left = shared.outliers[kOwnBitmapWords * t + k]; left; left &= left - 1) {
                 const u64 word = load((kOwnBitmapWords * t + k) * kBitmapWordBits + trailing_zeros(left));
                 put(to++, static_cast<u32>(word));
                 if (sizeof(W) == 8) put(to++, static_cast<u32>(word >> 32));
@@ -214,7 +214,7 @@ struct WrittenExceptions {
 // Exceptions of a section in decompression.
 template <typename W>
 struct ReadShared {
-    Bitmap<kSectionElements, kZfpThreads> holes, others;
+    Bitmap<kSectionElements, kZfpThreads> fill_mask, outliers;
 };
 
 // Stores the exceptions of a section, `n_words` words, by `store(place, word)`, which returns false
@@ -223,16 +223,16 @@ template <typename W, typename Store>
 __device__ __forceinline__ bool apply_exceptions(ReadShared<W>& shared, const u32* words, u32 n_words, Store store) {
     __syncthreads();
     if (n_words < kExceptionHead / 4) return false;
-    const u32 n_holes = words[0] & 0xffff, n_others = words[0] >> 16;
+    const u32 n_filled = words[0] & 0xffff, n_outliers = words[0] >> 16;
     u32 at = kExceptionHead / 4;
-    W hole = 0;
-    if (n_holes) {
+    W fill = 0;
+    if (n_filled) {
         if (n_words - at < sizeof(W) / 4) return false;
-        hole = words[at];
-        if (sizeof(W) == 8) hole |= static_cast<W>(static_cast<u64>(words[at + 1]) << (sizeof(W) == 8 ? 32 : 0));
+        fill = words[at];
+        if (sizeof(W) == 8) fill |= static_cast<W>(static_cast<u64>(words[at + 1]) << (sizeof(W) == 8 ? 32 : 0));
         at += sizeof(W) / 4;
     }
-    if (n_holes + n_others == 0) return false;
+    if (n_filled + n_outliers == 0) return false;
     const auto read = [&](Bitmap<kSectionElements, kZfpThreads>& bitmap, u32 n, u32 field, bool are_changes) {
         const u32 n_bytes = field & (kCodedBitmap - 1);
         bool is_sound = true;
@@ -254,20 +254,20 @@ __device__ __forceinline__ bool apply_exceptions(ReadShared<W>& shared, const u3
         }
         return bitmap.count(kSectionElements, n, is_sound);
     };
-    if (!read(shared.holes, n_holes, words[1] & 0xffff, true) || !read(shared.others, n_others, words[1] >> 16, false)) return false;
-    if (n_words - at != n_others * (sizeof(W) / 4)) return false;
+    if (!read(shared.fill_mask, n_filled, words[1] & 0xffff, true) || !read(shared.outliers, n_outliers, words[1] >> 16, false)) return false;
+    if (n_words - at != n_outliers * (sizeof(W) / 4)) return false;
     bool is_sound = true;
 #pragma unroll 1
     for (u32 i = threadIdx.x / kWarp; i < kBitmapWords; i += kZfpWarps) {
-        const bool is_hole = shared.holes.has(i), is_other = shared.others.has(i);
-        if (!is_hole && !is_other) continue;
-        W word = hole;
-        if (is_other) {
-            const u32* const from = words + at + shared.others.n_before(i) * (sizeof(W) / 4);
+        const bool is_fill = shared.fill_mask.has(i), is_outlier = shared.outliers.has(i);
+        if (!is_fill && !is_outlier) continue;
+        W word = fill;
+        if (is_outlier) {
+            const u32* const from = words + at + shared.outliers.n_before(i) * (sizeof(W) / 4);
             word = from[0];
             if (sizeof(W) == 8) word |= static_cast<W>(static_cast<u64>(from[1]) << (sizeof(W) == 8 ? 32 : 0));
         }
-        is_sound &= !(is_hole && is_other) && store(i * kBitmapWordBits + lane_id(), word);
+        is_sound &= !(is_fill && is_outlier) && store(i * kBitmapWordBits + lane_id(), word);
     }
     return __syncthreads_and(is_sound);
 }

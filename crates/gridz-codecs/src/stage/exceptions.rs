@@ -39,7 +39,7 @@ pub fn place<'b>(out: &mut &'b mut [u8], n: usize) -> &'b mut [u8] {
 }
 
 /// Elements that all have the same word.
-pub struct Holes<W> {
+pub struct FillMask<W> {
     /// That word.
     pub word: W,
     /// Where they are.
@@ -51,7 +51,7 @@ pub struct Holes<W> {
     bitmap_bytes: usize,
 }
 
-impl<W: Word> Holes<W> {
+impl<W: Word> FillMask<W> {
     /// Holes in a block; `row` is the length of its rows, if there are several.
     pub fn new(word: W, bitmap: Bitmap, row: Option<usize>) -> Self {
         let changes = row.map_or_else(|| bitmap.clone(), |row| bitmap.changes(row));
@@ -60,7 +60,7 @@ impl<W: Word> Holes<W> {
         Self { word, bitmap, coded: is_coded.then_some(changes), bitmap_bytes: coded_bytes.min(plain_bytes) }
     }
 
-    /// Bytes that [`Holes::write`] writes.
+    /// Bytes that [`FillMask::write`] writes.
     pub fn n_bytes(&self) -> usize {
         W::BYTES + ALIGNMENT + self.bitmap_bytes.next_multiple_of(ALIGNMENT)
     }
@@ -106,12 +106,12 @@ impl<W: Word> Holes<W> {
 }
 
 /// Bytes of `n` other exceptions.
-pub fn others_bytes(n: usize, element: Element) -> usize {
+pub fn outlier_bytes(n: usize, element: Element) -> usize {
     (2 + 2 * n).next_multiple_of(ALIGNMENT) + (n * element.bytes).next_multiple_of(ALIGNMENT)
 }
 
 /// Writes the other exceptions of a block; `word` returns the word of any element.
-pub fn write_others<W: Word>(bitmap: &Bitmap, word: impl Fn(usize) -> W, element: Element, out: &mut &mut [u8]) {
+pub fn write_outliers<W: Word>(bitmap: &Bitmap, word: impl Fn(usize) -> W, element: Element, out: &mut &mut [u8]) {
     let n = bitmap.count();
     let places = place(out, 2 + 2 * n);
     places[..2].copy_from_slice(&(n as u16).to_le_bytes());
@@ -125,12 +125,12 @@ pub fn write_others<W: Word>(bitmap: &Bitmap, word: impl Fn(usize) -> W, element
 }
 
 /// The other exceptions of a block.
-pub struct Others<'b> {
+pub struct Outliers<'b> {
     places: &'b [u8],
     elements: &'b [u8],
 }
 
-impl<'b> Others<'b> {
+impl<'b> Outliers<'b> {
     /// Reads the other exceptions of a block with `n` elements from the start of `bytes`, and
     /// advances `bytes`.
     ///
@@ -140,15 +140,15 @@ impl<'b> Others<'b> {
         let count = usize::from(u16::from_le_bytes(*bytes.first_chunk().ok_or_else(damage)?));
         let places = &take(bytes, 2 + 2 * count)?[2..];
         let elements = take(bytes, count * element.bytes)?;
-        let others = Self { places, elements };
+        let outliers = Self { places, elements };
         let mut next = 0;
-        for at in others.places() {
+        for at in outliers.places() {
             if at < next || at >= n {
                 return Err(damage());
             }
             next = at + 1;
         }
-        if count == 0 { Err(damage()) } else { Ok(others) }
+        if count == 0 { Err(damage()) } else { Ok(outliers) }
     }
 
     fn places(&self) -> impl Iterator<Item = usize> + use<'b> {

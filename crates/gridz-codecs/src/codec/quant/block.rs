@@ -16,7 +16,7 @@ use crate::stage::blocks::layout::Layout;
 use crate::stage::blocks::source::{BlockWords, Source, SourcePrefetcher};
 use crate::stage::blocks::target::{Buffered, Direct, Finish, Line, Target};
 use crate::stage::element::Element;
-use crate::stage::exceptions::{ALIGNMENT, Bitmap, Holes, Others, others_bytes, place, write_others};
+use crate::stage::exceptions::{ALIGNMENT, Bitmap, FillMask, Outliers, outlier_bytes, place, write_outliers};
 use crate::stage::missing::MissingWords;
 use crate::stage::predict::{self, ANY, LineSums, MAX_ORDER, Orders};
 use crate::stage::quantize::{Coded, Quantizer};
@@ -29,8 +29,8 @@ pub const CONST: u16 = RAW | 1;
 /// Flags of other headers: elements have words instead of codes; there are holes; there are
 /// outliers ("other exceptions").
 pub const WORDS: u16 = 1 << 12;
-pub const HOLES: u16 = 1 << 13;
-pub const OTHERS: u16 = 1 << 14;
+pub const FILL_MASK: u16 = 1 << 13;
+pub const OUTLIERS: u16 = 1 << 14;
 /// Bits of one prediction order.
 const ORDER_BITS: u16 = 3;
 /// Position and size of the bit field that holds the number of widths minus 1.
@@ -98,49 +98,49 @@ pub struct Coding<W> {
 }
 
 /// The elements of a block that are stored exactly: holes, which share one word, and outliers
-/// (`others`).
+/// (`outliers`).
 struct Exceptions<W> {
     /// Elements without a code.
     uncoded: Bitmap,
-    holes: Option<Holes<W>>,
+    fill_mask: Option<FillMask<W>>,
     /// Outliers: all other elements that are stored exactly, and their number.
-    others: Bitmap,
-    n_others: usize,
+    outliers: Bitmap,
+    n_outliers: usize,
 }
 
 impl<W: Word> Exceptions<W> {
     /// No exceptions.
     fn new() -> Self {
-        Self { uncoded: Bitmap::new(0), holes: None, others: Bitmap::new(0), n_others: 0 }
+        Self { uncoded: Bitmap::new(0), fill_mask: None, outliers: Bitmap::new(0), n_outliers: 0 }
     }
 
     /// Resets to no exceptions, for a block of `n` elements.
     #[inline(always)]
     fn restart(&mut self, n: usize) {
         self.uncoded.restart(n);
-        self.others.restart(n);
-        (self.holes, self.n_others) = (None, 0);
+        self.outliers.restart(n);
+        (self.fill_mask, self.n_outliers) = (None, 0);
     }
 
     /// Their flags in a block's header.
     fn flags(&self) -> u16 {
-        let holes = if self.holes.is_some() { HOLES } else { 0 };
-        holes | if self.n_others > 0 { OTHERS } else { 0 }
+        let fill_mask = if self.fill_mask.is_some() { FILL_MASK } else { 0 };
+        fill_mask | if self.n_outliers > 0 { OUTLIERS } else { 0 }
     }
 
     /// Bytes that [`Self::write`] writes.
     fn n_bytes(&self, element: Element) -> usize {
-        self.holes.as_ref().map_or(0, Holes::n_bytes)
-            + if self.n_others > 0 { others_bytes(self.n_others, element) } else { 0 }
+        self.fill_mask.as_ref().map_or(0, FillMask::n_bytes)
+            + if self.n_outliers > 0 { outlier_bytes(self.n_outliers, element) } else { 0 }
     }
 
     /// Writes them. `words` are all words, each minus `first`.
     fn write(&self, words: &[W], first: W, element: Element, out: &mut &mut [u8]) {
-        if let Some(holes) = &self.holes {
-            holes.write(out);
+        if let Some(fill_mask) = &self.fill_mask {
+            fill_mask.write(out);
         }
-        if self.n_others > 0 {
-            write_others(&self.others, |at| words[at].plus(first), element, out);
+        if self.n_outliers > 0 {
+            write_outliers(&self.outliers, |at| words[at].plus(first), element, out);
         }
     }
 }
@@ -205,18 +205,18 @@ fn quantize<W: Word, S: Simd<W>>(
     let base = s.splat(first);
     let mut first_code = coding.code(first);
     let first_row = s.splat(first_code);
-    let (mut any_uncoded, mut n_others) = (0, 0);
+    let (mut any_uncoded, mut n_outliers) = (0, 0);
     let mut at = 0;
     while at < n {
         let row = s.add(s.load(&words[at..]), base);
         let coded = code_row(s, &quantizer, row, missing);
         let lanes = first_lanes(n - at);
         let uncoded = lanes & !coded.are_coded;
-        let others = lanes & coded.are_coded & !coded.are_within;
+        let outliers = lanes & coded.are_coded & !coded.are_within;
         exceptions.uncoded.words_mut()[at / LANES] = uncoded;
-        exceptions.others.words_mut()[at / LANES] = others;
+        exceptions.outliers.words_mut()[at / LANES] = outliers;
         any_uncoded |= uncoded;
-        n_others += others.count_ones() as usize;
+        n_outliers += outliers.count_ones() as usize;
         s.store(s.sub(coded.codes, first_row), &mut codes[at..]);
         at += LANES;
     }
@@ -224,21 +224,21 @@ fn quantize<W: Word, S: Simd<W>>(
         let start = exceptions.uncoded.first_other()?;
         first_code = fill_up(s, codes, n, &exceptions.uncoded, start, first_code);
         let first_uncoded = exceptions.uncoded.marked().next().map_or(0, |at| at as usize);
-        let (hole, mut holes) = (words[first_uncoded], Bitmap::new(n));
-        let hole_row = s.splat(hole);
+        let (fill, mut fill_mask) = (words[first_uncoded], Bitmap::new(n));
+        let fill_row = s.splat(fill);
         let mut k = 0;
         while k * LANES < n {
-            let are_holes = !s.gt_mask(s.xor(s.load(&words[k * LANES..]), hole_row), W::default());
+            let are_fill = !s.gt_mask(s.xor(s.load(&words[k * LANES..]), fill_row), W::default());
             let uncoded = exceptions.uncoded.words()[k];
-            holes.words_mut()[k] = uncoded & are_holes;
-            exceptions.others.words_mut()[k] |= uncoded & !are_holes;
+            fill_mask.words_mut()[k] = uncoded & are_fill;
+            exceptions.outliers.words_mut()[k] |= uncoded & !are_fill;
             k += 1;
         }
-        n_others = exceptions.others.count();
-        exceptions.holes = Some(Holes::new(hole.plus(first), holes, rows_of(shape)));
+        n_outliers = exceptions.outliers.count();
+        exceptions.fill_mask = Some(FillMask::new(fill.plus(first), fill_mask, rows_of(shape)));
     }
-    exceptions.n_others = n_others;
-    (n_others * FEW <= n).then_some(first_code)
+    exceptions.n_outliers = n_outliers;
+    (n_outliers * FEW <= n).then_some(first_code)
 }
 
 /// Replaces the code of every element without one by its predecessor's code or, at the front, by
@@ -435,7 +435,7 @@ pub fn decode<W: Word, S: Simd<W>, P: Packing<W>>(
     let order = |k: u16| (header >> (k * ORDER_BITS)) as u8 & MAX_ORDER;
     let orders: Orders = [order(2), order(1), order(0)];
     let quantizer = if header & WORDS != 0 { None } else { Some(coding.quantizer.ok_or_else(no_codes)?) };
-    if header & WORDS != 0 && header & (HOLES | OTHERS) != 0 {
+    if header & WORDS != 0 && header & (FILL_MASK | OUTLIERS) != 0 {
         return Err(newer());
     }
     let mut rest = &bytes[2..];
@@ -444,16 +444,16 @@ pub fn decode<W: Word, S: Simd<W>, P: Packing<W>>(
     rest = bytes.get((2 + n_widths).next_multiple_of(ALIGNMENT)..).ok_or_else(damage)?;
     let base = W::read(rest.get(..W::BYTES).ok_or_else(damage)?);
     rest = &rest[W::BYTES..];
-    let holes = if header & HOLES != 0 {
-        Some(Holes::read(&mut rest, shape.iter().product(), rows_of(shape))?)
+    let fill_mask = if header & FILL_MASK != 0 {
+        Some(FillMask::read(&mut rest, shape.iter().product(), rows_of(shape))?)
     } else {
         None
     };
-    let others = if header & OTHERS != 0 { Some(Others::read(&mut rest, n, element)?) } else { None };
+    let outliers = if header & OUTLIERS != 0 { Some(Outliers::read(&mut rest, n, element)?) } else { None };
     let is_whole = |n_bytes: usize| whole(bytes.len() - rest.len() + n_bytes);
 
     let finish = Values(quantizer);
-    let is_direct = element.bytes == W::BYTES && holes.is_none();
+    let is_direct = element.bytes == W::BYTES && fill_mask.is_none();
     if is_direct && shape[..2] == [1, 1] {
         let mut line = Line { bytes: &mut target.row(0, 0, W::BYTES)[..n * W::BYTES], finish };
         is_whole(if orders[2] == 1 {
@@ -461,7 +461,7 @@ pub fn decode<W: Word, S: Simd<W>, P: Packing<W>>(
         } else {
             packing.unpack(s, table, rest, shape, &mut LineSums::<_, _, ANY>::new(s, orders, base, &mut line))
         }?)?;
-        put_others(&others, element, shape, target);
+        put_outliers(&outliers, element, shape, target);
         return Ok(());
     }
     is_whole(packing.unpack(s, table, rest, shape, &mut Numbers { numbers: &mut *numbers, at: 0 })?)?;
@@ -472,7 +472,7 @@ pub fn decode<W: Word, S: Simd<W>, P: Packing<W>>(
     } else if is_direct {
         let mut sink = Direct { target, shape, finish };
         predict::undo_rows(s, numbers, other, shape, orders, base, &mut sink);
-        put_others(&others, element, shape, target);
+        put_outliers(&outliers, element, shape, target);
         return Ok(());
     } else {
         let mut sink = Buffered { words: &mut *words, shape };
@@ -482,20 +482,20 @@ pub fn decode<W: Word, S: Simd<W>, P: Packing<W>>(
     let mut at = 0;
     while at < n {
         let mut row = finish.words(s, s.load(&words[at..]));
-        if let Some((word, bitmap)) = &holes {
+        if let Some((word, bitmap)) = &fill_mask {
             row = s.select(bitmap.words()[at / LANES], s.splat(*word), row);
         }
         s.store(row, &mut words[at..]);
         at += LANES;
     }
     target.store(s, words, shape, element);
-    put_others(&others, element, shape, target);
+    put_outliers(&outliers, element, shape, target);
     Ok(())
 }
 
 /// Writes the outliers of a block of this shape to their positions.
-fn put_others(others: &Option<Others>, element: Element, [_, sy, sx]: [usize; 3], target: &mut Target) {
-    for (at, bytes) in others.iter().flat_map(|others| others.elements(element)) {
+fn put_outliers(outliers: &Option<Outliers>, element: Element, [_, sy, sx]: [usize; 3], target: &mut Target) {
+    for (at, bytes) in outliers.iter().flat_map(|outliers| outliers.elements(element)) {
         let row = target.row(at / sx / sy, at / sx % sy, element.bytes);
         row[at % sx * element.bytes..][..element.bytes].copy_from_slice(bytes);
     }
@@ -556,13 +556,13 @@ pub fn count<W: Word, P: Packing<W>>(
             counts.exact += if header & WORDS != 0 { n as u64 } else { 0 };
             let front = (2 + widths_of::<W, P>(header)?).next_multiple_of(ALIGNMENT) + W::BYTES;
             let mut rest = bytes.get(front..).ok_or_else(damage)?;
-            if header & HOLES != 0 {
+            if header & FILL_MASK != 0 {
                 counts.masked += 1;
                 counts.exact +=
-                    Holes::<W>::read(&mut rest, shape.iter().product(), rows_of(shape))?.1.count() as u64;
+                    FillMask::<W>::read(&mut rest, shape.iter().product(), rows_of(shape))?.1.count() as u64;
             }
-            if header & OTHERS != 0 {
-                counts.exact += Others::read(&mut rest, n, element)?.elements(element).count() as u64;
+            if header & OUTLIERS != 0 {
+                counts.exact += Outliers::read(&mut rest, n, element)?.elements(element).count() as u64;
             }
         }
     }

@@ -66,23 +66,23 @@ impl Found {
     /// # Errors
     /// `OutOfMemory`.
     pub fn write<W: Word>(&self, out: &mut Vec<u8>) -> Result<()> {
-        let Some(&hole) = self.words.first() else { return Ok(()) };
+        let Some(&fill) = self.words.first() else { return Ok(()) };
         reserve(out, MOST_BYTES)?;
-        let (mut holes, mut others) = (Bitmap::new(SECTION_ELEMENTS), Bitmap::new(SECTION_ELEMENTS));
+        let (mut fill_mask, mut outliers) = (Bitmap::new(SECTION_ELEMENTS), Bitmap::new(SECTION_ELEMENTS));
         for (&place, &word) in self.places.iter().zip(&self.words) {
-            let bitmap = if word == hole { &mut holes } else { &mut others };
+            let bitmap = if word == fill { &mut fill_mask } else { &mut outliers };
             bitmap.words_mut()[usize::from(place) / MARKS] |= 1 << (usize::from(place) % MARKS);
         }
         let start = out.len();
         append(out, HEAD_BYTES, |_| ());
-        append(out, W::BYTES, |bytes| W::from_u64(hole).write(bytes));
-        let (n_holes, n_others) = (holes.count() as u16, others.count() as u16);
-        let of_holes = append_bitmap(out, &holes.changes(1), &holes);
-        let of_others = if n_others > 0 { append_bitmap(out, &others, &others) } else { 0 };
-        for &word in self.words.iter().filter(|&&word| word != hole) {
+        append(out, W::BYTES, |bytes| W::from_u64(fill).write(bytes));
+        let (n_filled, n_outliers) = (fill_mask.count() as u16, outliers.count() as u16);
+        let of_fill = append_bitmap(out, &fill_mask.changes(1), &fill_mask);
+        let of_outliers = if n_outliers > 0 { append_bitmap(out, &outliers, &outliers) } else { 0 };
+        for &word in self.words.iter().filter(|&&word| word != fill) {
             append(out, W::BYTES, |bytes| W::from_u64(word).write(bytes));
         }
-        for (bytes, field) in out[start..].chunks_exact_mut(2).zip([n_holes, n_others, of_holes, of_others]) {
+        for (bytes, field) in out[start..].chunks_exact_mut(2).zip([n_filled, n_outliers, of_fill, of_outliers]) {
             bytes.copy_from_slice(&field.to_le_bytes());
         }
         Ok(())
@@ -123,9 +123,9 @@ fn append_bitmap(out: &mut Vec<u8>, coded: &Bitmap, bitmap: &Bitmap) -> u16 {
 
 /// The exceptions of a section in a payload.
 pub struct Exceptions<'p, W> {
-    hole: W,
-    holes: Bitmap,
-    others: Bitmap,
+    fill: W,
+    fill_mask: Bitmap,
+    outliers: Bitmap,
     words: &'p [u8],
     /// Number of outliers before each word of the bitmap.
     before: [u16; SECTION_ELEMENTS / MARKS],
@@ -139,26 +139,26 @@ impl<'p, W: Word> Exceptions<'p, W> {
     pub fn read(mut bytes: &'p [u8], n_places: usize) -> Result<Self> {
         let head = take(&mut bytes, HEAD_BYTES)?;
         let field = |k: usize| u16::from_le_bytes([head[2 * k], head[2 * k + 1]]);
-        let (n_holes, n_others) = (field(0), field(1));
-        let hole = if n_holes > 0 { W::read(take(&mut bytes, W::BYTES)?) } else { W::default() };
-        let holes = read_bitmap(&mut bytes, n_holes, field(2), n_places, true)?;
-        let others = read_bitmap(&mut bytes, n_others, field(3), n_places, false)?;
-        let words = take(&mut bytes, usize::from(n_others) * W::BYTES)?;
-        let is_twice = holes.words().iter().zip(others.words()).any(|(a, b)| a & b != 0);
-        if n_holes == 0 && n_others == 0 || is_twice || !bytes.is_empty() {
+        let (n_filled, n_outliers) = (field(0), field(1));
+        let fill = if n_filled > 0 { W::read(take(&mut bytes, W::BYTES)?) } else { W::default() };
+        let fill_mask = read_bitmap(&mut bytes, n_filled, field(2), n_places, true)?;
+        let outliers = read_bitmap(&mut bytes, n_outliers, field(3), n_places, false)?;
+        let words = take(&mut bytes, usize::from(n_outliers) * W::BYTES)?;
+        let is_twice = fill_mask.words().iter().zip(outliers.words()).any(|(a, b)| a & b != 0);
+        if n_filled == 0 && n_outliers == 0 || is_twice || !bytes.is_empty() {
             return Err(damage());
         }
         let mut n = 0;
         let before = std::array::from_fn(|k| {
-            n += others.words()[k].count_ones() as u16;
-            n - others.words()[k].count_ones() as u16
+            n += outliers.words()[k].count_ones() as u16;
+            n - outliers.words()[k].count_ones() as u16
         });
-        Ok(Self { hole, holes, others, words, before })
+        Ok(Self { fill, fill_mask, outliers, words, before })
     }
 
     /// Number of exceptions.
     pub fn count(&self) -> u64 {
-        (self.holes.count() + self.others.count()) as u64
+        (self.fill_mask.count() + self.outliers.count()) as u64
     }
 
     /// Writes the exceptions of a block to its elements. `start` is the position in the section of
@@ -170,15 +170,15 @@ impl<'p, W: Word> Exceptions<'p, W> {
         for (k, elements) in elements.chunks_mut(MARKS).enumerate() {
             let start = start + k * MARKS;
             let mask = u32::MAX >> (MARKS - elements.len());
-            let (holes, others) = (self.holes.window(start) & mask, self.others.window(start) & mask);
-            let mut left = holes | others;
+            let (fill_mask, outliers) = (self.fill_mask.window(start) & mask, self.outliers.window(start) & mask);
+            let mut left = fill_mask | outliers;
             while left != 0 {
                 let i = left.trailing_zeros() as usize;
                 left &= left - 1;
                 if !block.has(k * MARKS + i) {
                     return Err(damage());
                 }
-                let word = if holes >> i & 1 == 1 { self.hole } else { self.other(start + i) };
+                let word = if fill_mask >> i & 1 == 1 { self.fill } else { self.other(start + i) };
                 elements[i] = T::of_word(word);
             }
         }
@@ -187,7 +187,7 @@ impl<'p, W: Word> Exceptions<'p, W> {
 
     /// The word of the outlier at a marked position.
     fn other(&self, place: usize) -> W {
-        let below = self.others.words()[place / MARKS] & !(u32::MAX << (place % MARKS));
+        let below = self.outliers.words()[place / MARKS] & !(u32::MAX << (place % MARKS));
         let n = usize::from(self.before[place / MARKS]) + below.count_ones() as usize;
         W::read(&self.words[n * W::BYTES..])
     }
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_a_hole_is_nothing_else() {
+    fn a_filled_element_is_not_an_outlier() {
         let mut bytes = exceptions(64, |place| [Some(1), Some(2)].get(place).copied().flatten());
         assert_eq!(Exceptions::<u32>::read(&bytes, 64).unwrap().count(), 2);
         // The coded bitmap of the outliers: the byte of the first word.

@@ -17,7 +17,7 @@ mod weights;
 
 use crate::codec::BlockCounts;
 use crate::codec::quant::block::{
-    CONST, Coding, FEW, HOLES, OTHERS, RAW, RAW_HEAD, Values, WORDS, code_row, constant, decode_plain, newer,
+    CONST, Coding, FEW, FILL_MASK, OUTLIERS, RAW, RAW_HEAD, Values, WORDS, code_row, constant, decode_plain, newer,
     no_codes, write_raw,
 };
 use crate::cpu::isa::Isa;
@@ -34,13 +34,13 @@ use crate::stage::exceptions::{ALIGNMENT, place, take};
 use crate::stage::missing::MissingWords;
 use crate::stage::rows::{LANES, Simd, first_lanes, mask_of};
 use crate::stage::word::Word;
-use scan::{CONTEXTS, Cells, Coder, HOLE_SIZE, MAX_SIZE, Step, scan};
+use scan::{CONTEXTS, Cells, Coder, FILL_SIZE, MAX_SIZE, Step, scan};
 pub use view::View;
 use weights::{Differences, Neighbours, SAMPLES, SQUARES, Weights};
 
 /// The symbols of holes and of outliers.
-const HOLE: u8 = 0;
-const OTHER: u8 = 1;
+const FILL: u8 = 0;
+const OUTLIER: u8 = 1;
 /// The symbol of 0, the first one of residuals.
 const ZERO: u8 = 2;
 /// Used in place of a symbol and its context if a lane has none.
@@ -55,8 +55,8 @@ const TABLES_BYTES: usize = tables::tables_bytes(CONTEXTS);
 
 /// Kinds of elements.
 const CODED: u8 = 0;
-const IS_HOLE: u8 = 1;
-const IS_OTHER: u8 = 2;
+const IS_FILL: u8 = 1;
+const IS_OUTLIER: u8 = 2;
 
 /// Scratch memory for blocks, cached per thread. Its contents between blocks are arbitrary.
 pub struct Work<W: Word> {
@@ -127,8 +127,8 @@ struct Numbers<W> {
     /// The value subtracted from all of them.
     base: W,
     /// The word of the holes.
-    hole: Option<W>,
-    n_others: usize,
+    fill: Option<W>,
+    n_outliers: usize,
 }
 
 /// Quantizes words, each minus `first`. Returns `None` if too many elements would have to be stored
@@ -147,7 +147,7 @@ fn quantize<W: Word, S: Simd<W>>(
     let quantizer = coding.quantizer?;
     let first_row = s.splat(first);
     kinds.fill(CODED);
-    let (mut n_uncoded, mut n_others) = (0, 0);
+    let (mut n_uncoded, mut n_outliers) = (0, 0);
     for at in (0..n).step_by(LANES) {
         let row = s.add(s.load(&words[at..]), first_row);
         let coded = code_row(s, &quantizer, row, missing);
@@ -155,36 +155,36 @@ fn quantize<W: Word, S: Simd<W>>(
         let exact = first_lanes(n - at) & !(coded.are_coded & coded.are_within);
         for lane in (0..LANES).filter(|lane| exact >> lane & 1 != 0) {
             let is_coded = coded.are_coded >> lane & 1 != 0;
-            kinds[at + lane] = if is_coded { IS_OTHER } else { IS_HOLE };
-            n_others += usize::from(is_coded);
+            kinds[at + lane] = if is_coded { IS_OUTLIER } else { IS_FILL };
+            n_outliers += usize::from(is_coded);
             n_uncoded += usize::from(!is_coded);
         }
     }
-    let mut hole = None;
+    let mut fill = None;
     let mut before = codes[0];
     if n_uncoded > 0 {
-        before = codes[kinds.iter().position(|&kind| kind != IS_HOLE)?];
+        before = codes[kinds.iter().position(|&kind| kind != IS_FILL)?];
         let base = before;
         for ((kind, code), &word) in kinds.iter_mut().zip(codes.iter_mut()).zip(words) {
-            if *kind == IS_HOLE {
+            if *kind == IS_FILL {
                 *code = before;
-                if *hole.get_or_insert(word) != word {
-                    *kind = IS_OTHER;
-                    n_others += 1;
+                if *fill.get_or_insert(word) != word {
+                    *kind = IS_OUTLIER;
+                    n_outliers += 1;
                 }
             }
             before = *code;
         }
         before = base;
     }
-    if n_others * FEW > n {
+    if n_outliers * FEW > n {
         return None;
     }
     let base = s.splat(before);
     for at in (0..n).step_by(LANES) {
         s.store(s.sub(s.load(&codes[at..]), base), &mut codes[at..]);
     }
-    Some(Numbers { base: before, hole: hole.map(|hole| hole.plus(first)), n_others })
+    Some(Numbers { base: before, fill: fill.map(|fill| fill.plus(first)), n_outliers })
 }
 
 /// Encodes the block of this shape to the start of `out`, which has room for any block. Returns the
@@ -211,12 +211,12 @@ pub fn encode<W: Word, S: Simd<W>>(
     let quantized = quantize(s, coding, coding.missing_of(source.part), words, block.first, codes, kinds);
     let (of, flags, in_rows) = match &quantized {
         Some(of) => {
-            let others = if of.n_others > 0 { OTHERS } else { 0 };
-            (of, others | if of.hole.is_some() { HOLES } else { 0 }, &*codes)
+            let outliers = if of.n_outliers > 0 { OUTLIERS } else { 0 };
+            (of, outliers | if of.fill.is_some() { FILL_MASK } else { 0 }, &*codes)
         }
         None => {
             kinds.fill(CODED);
-            (&Numbers { base: block.first, hole: None, n_others: 0 }, WORDS, &*words)
+            (&Numbers { base: block.first, fill: None, n_outliers: 0 }, WORDS, &*words)
         }
     };
     let (values, in_rows) = (&in_rows[..n], &in_rows[..n + LANES]);
@@ -229,7 +229,7 @@ pub fn encode<W: Word, S: Simd<W>>(
     let weights = Weights::choose(&neighbours, values, samples);
     let n_cells = LANES * view.n_times();
     let (left, symbols) = (&mut left[..n_cells], &mut symbols[..n_cells]);
-    let exceptions = (flags & (HOLES | OTHERS) != 0).then_some(&*kinds);
+    let exceptions = (flags & (FILL_MASK | OUTLIERS) != 0).then_some(&*kinds);
     let mut finding = Finding { values: in_rows, exceptions, left, symbols };
     scan(s, &view, &weights, &mut Cells { numbers, sizes }, &mut finding);
 
@@ -243,10 +243,10 @@ pub fn encode<W: Word, S: Simd<W>>(
 
     let aligned = |n: usize| n.next_multiple_of(ALIGNMENT);
     let weights_bytes = weights.n_bytes(&neighbours);
-    let others_bytes = if of.n_others > 0 { ALIGNMENT + aligned(of.n_others * element.bytes) } else { 0 };
-    let holes_bytes = if of.hole.is_some() { W::BYTES + ALIGNMENT } else { 0 };
+    let outlier_bytes = if of.n_outliers > 0 { ALIGNMENT + aligned(of.n_outliers * element.bytes) } else { 0 };
+    let fill_mask_bytes = if of.fill.is_some() { W::BYTES + ALIGNMENT } else { 0 };
     let front_bytes =
-        ALIGNMENT + W::BYTES + holes_bytes + others_bytes + aligned(weights_bytes) + aligned(tables_bytes);
+        ALIGNMENT + W::BYTES + fill_mask_bytes + outlier_bytes + aligned(weights_bytes) + aligned(tables_bytes);
     let raw_bytes = (RAW_HEAD + n * element.bytes).next_multiple_of(unit);
     let n_bytes = |string: &[u16]| (front_bytes + 2 * string.len()).next_multiple_of(unit);
     let Some(string) = encoder.finish().filter(|string| n_bytes(string) < raw_bytes) else {
@@ -257,16 +257,16 @@ pub fn encode<W: Word, S: Simd<W>>(
     let mut rest = &mut out[..n_bytes];
     place(&mut rest, 2).copy_from_slice(&(flags | weights.head).to_le_bytes());
     of.base.write(place(&mut rest, W::BYTES));
-    if let Some(hole) = of.hole {
-        hole.write(place(&mut rest, W::BYTES));
-        let n_holes = kinds.iter().filter(|&&kind| kind == IS_HOLE).count();
-        place(&mut rest, 4).copy_from_slice(&(n_holes as u32).to_le_bytes());
+    if let Some(fill) = of.fill {
+        fill.write(place(&mut rest, W::BYTES));
+        let n_filled = kinds.iter().filter(|&&kind| kind == IS_FILL).count();
+        place(&mut rest, 4).copy_from_slice(&(n_filled as u32).to_le_bytes());
     }
-    if of.n_others > 0 {
-        place(&mut rest, 4).copy_from_slice(&(of.n_others as u32).to_le_bytes());
-        let elements = place(&mut rest, of.n_others * element.bytes);
-        let others = words.iter().zip(kinds.iter()).filter(|&(_, &kind)| kind == IS_OTHER);
-        for (out, (word, _)) in elements.chunks_exact_mut(element.bytes).zip(others) {
+    if of.n_outliers > 0 {
+        place(&mut rest, 4).copy_from_slice(&(of.n_outliers as u32).to_le_bytes());
+        let elements = place(&mut rest, of.n_outliers * element.bytes);
+        let outliers = words.iter().zip(kinds.iter()).filter(|&(_, &kind)| kind == IS_OUTLIER);
+        for (out, (word, _)) in elements.chunks_exact_mut(element.bytes).zip(outliers) {
             element.store(&[word.plus(block.first)], out);
         }
     }
@@ -304,14 +304,14 @@ impl<W: Word, S: Simd<W>> Coder<W, S> for Finding<'_, W> {
         let word = |n: u32| s.splat(W::from_u64(n.into()));
         // Lanes without a number also have a position, less than a row beyond the block.
         let values: [W; LANES] = std::array::from_fn(|lane| self.values[step.places[lane] as usize]);
-        let (holes, others) = (self.lanes_of(step, IS_HOLE), self.lanes_of(step, IS_OTHER));
-        let numbers = s.select(holes | others, step.predicted, s.load(&values));
+        let (fill_mask, outliers) = (self.lanes_of(step, IS_FILL), self.lanes_of(step, IS_OUTLIER));
+        let numbers = s.select(fill_mask | outliers, step.predicted, s.load(&values));
         let left = s.sub(numbers, step.predicted);
         let left = s.sub(s.xor(left, step.signs), step.signs);
         let (size, folded) = folded(s, left);
         let mut symbol = s.add(steps::symbols(s, folded), word(ZERO.into()));
-        if holes | others != 0 {
-            symbol = s.select(holes, word(HOLE.into()), s.select(others, word(OTHER.into()), symbol));
+        if fill_mask | outliers != 0 {
+            symbol = s.select(fill_mask, word(FILL.into()), s.select(outliers, word(OUTLIER.into()), symbol));
         }
         let symbol = s.or(symbol, s.shift_left(step.contexts, u8::BITS));
         let mut words = [W::ZERO; LANES];
@@ -320,7 +320,7 @@ impl<W: Word, S: Simd<W>> Coder<W, S> for Finding<'_, W> {
         s.store(folded, &mut self.left[at..]);
         let symbols: &mut [u16; LANES] = self.symbols[at..].first_chunk_mut().expect("a step");
         *symbols = words.map(|word| word.to_u64() as u16);
-        (numbers, s.select(holes, word(HOLE_SIZE), size))
+        (numbers, s.select(fill_mask, word(FILL_SIZE), size))
     }
 }
 
@@ -384,12 +384,19 @@ pub fn decode<W: Word, S: Simd<W>>(
     let kinds = &mut kinds[..n];
     kinds.fill(CODED);
     let decoder = Decoder::new(rest, level)?;
-    let mut reading =
-        Reading { decoder, slots, codes: &mut *codes, kinds: &mut *kinds, n_others: 0, is_sound: true, n_holes: 0 };
+    let mut reading = Reading {
+        decoder,
+        slots,
+        codes: &mut *codes,
+        kinds: &mut *kinds,
+        n_outliers: 0,
+        is_sound: true,
+        n_filled: 0,
+    };
     scan(s, &view, &weights, &mut Cells { numbers, sizes }, &mut reading);
-    let Reading { decoder, n_others, n_holes, is_sound, .. } = reading;
+    let Reading { decoder, n_outliers, n_filled, is_sound, .. } = reading;
     let used = bytes.len() - rest.len() + decoder.finish()?;
-    let matches_header = n_others * element.bytes == front.others.len() && n_holes == front.n_holes;
+    let matches_header = n_outliers * element.bytes == front.outliers.len() && n_filled == front.n_filled;
     if !is_sound || !matches_header || used.next_multiple_of(unit) != bytes.len() {
         return Err(Error::corrupt("a quant block is not what its front says"));
     }
@@ -398,13 +405,13 @@ pub fn decode<W: Word, S: Simd<W>>(
     for at in (0..n).step_by(LANES) {
         s.store(finish.words(s, s.add(s.load(&codes[at..]), base)), &mut words[at..]);
     }
-    if front.n_holes > 0 {
-        for (word, _) in words.iter_mut().zip(kinds.iter()).filter(|&(_, &kind)| kind == IS_HOLE) {
-            *word = front.hole;
+    if front.n_filled > 0 {
+        for (word, _) in words.iter_mut().zip(kinds.iter()).filter(|&(_, &kind)| kind == IS_FILL) {
+            *word = front.fill;
         }
     }
-    let others = words.iter_mut().zip(kinds.iter()).filter(|&(_, &kind)| kind == IS_OTHER);
-    for ((word, _), bytes) in others.zip(front.others.chunks_exact(element.bytes)) {
+    let outliers = words.iter_mut().zip(kinds.iter()).filter(|&(_, &kind)| kind == IS_OUTLIER);
+    for ((word, _), bytes) in outliers.zip(front.outliers.chunks_exact(element.bytes)) {
         element.load(bytes, std::slice::from_mut(word));
     }
     target.store(s, words, shape, element);
@@ -415,10 +422,10 @@ pub fn decode<W: Word, S: Simd<W>>(
 struct Front<'b, W> {
     base: W,
     /// The word of the holes, and their number.
-    hole: W,
-    n_holes: usize,
+    fill: W,
+    n_filled: usize,
     /// The elements of the outliers.
-    others: &'b [u8],
+    outliers: &'b [u8],
 }
 
 impl<'b, W: Word> Front<'b, W> {
@@ -426,8 +433,8 @@ impl<'b, W: Word> Front<'b, W> {
     /// which becomes the rest.
     fn read(header: u16, bytes: &mut &'b [u8], element: Element) -> Result<Self> {
         let head = take(bytes, ALIGNMENT)?;
-        let is_known = header & !(HEAD | WORDS | HOLES | OTHERS) == 0 && head[2..] == [0; 2];
-        if !is_known || header & WORDS != 0 && header & (HOLES | OTHERS) != 0 {
+        let is_known = header & !(HEAD | WORDS | FILL_MASK | OUTLIERS) == 0 && head[2..] == [0; 2];
+        if !is_known || header & WORDS != 0 && header & (FILL_MASK | OUTLIERS) != 0 {
             return Err(newer());
         }
         let base = W::read(take(bytes, W::BYTES)?);
@@ -436,16 +443,16 @@ impl<'b, W: Word> Front<'b, W> {
             let n = u32::from_le_bytes(*take(bytes, 4)?.first_chunk().expect("four bytes"));
             if n > 0 { Ok(n as usize) } else { Err(none()) }
         };
-        let (mut hole, mut n_holes, mut others) = (W::ZERO, 0, &[][..]);
-        if header & HOLES != 0 {
-            hole = W::read(take(bytes, W::BYTES)?);
-            n_holes = count(bytes)?;
+        let (mut fill, mut n_filled, mut outliers) = (W::ZERO, 0, &[][..]);
+        if header & FILL_MASK != 0 {
+            fill = W::read(take(bytes, W::BYTES)?);
+            n_filled = count(bytes)?;
         }
-        if header & OTHERS != 0 {
+        if header & OUTLIERS != 0 {
             let n_bytes = count(bytes)?.checked_mul(element.bytes).filter(|&n_bytes| n_bytes <= bytes.len());
-            others = take(bytes, n_bytes.ok_or_else(none)?)?;
+            outliers = take(bytes, n_bytes.ok_or_else(none)?)?;
         }
-        Ok(Self { base, hole, n_holes, others })
+        Ok(Self { base, fill, n_filled, outliers })
     }
 }
 
@@ -455,8 +462,8 @@ struct Reading<'a, W> {
     slots: &'a [u32],
     codes: &'a mut [W],
     kinds: &'a mut [u8],
-    n_holes: usize,
-    n_others: usize,
+    n_filled: usize,
+    n_outliers: usize,
     /// False once an invalid symbol was found.
     is_sound: bool,
 }
@@ -494,15 +501,15 @@ impl<W: Word, S: Simd<W>> Coder<W, S> for Reading<'_, W> {
             }
         }
         if exceptions != 0 {
-            let mut holes = 0;
+            let mut fill_mask = 0;
             for lane in (0..LANES).filter(|lane| exceptions >> lane & 1 != 0) {
-                let is_hole = symbols[lane] == HOLE;
-                holes |= u32::from(is_hole) << lane;
-                self.kinds[step.places[lane] as usize] = if is_hole { IS_HOLE } else { IS_OTHER };
+                let is_fill = symbols[lane] == FILL;
+                fill_mask |= u32::from(is_fill) << lane;
+                self.kinds[step.places[lane] as usize] = if is_fill { IS_FILL } else { IS_OUTLIER };
             }
-            self.n_holes += holes.count_ones() as usize;
-            self.n_others += (exceptions & !holes).count_ones() as usize;
-            size = s.select(holes, s.splat(W::from_u64(HOLE_SIZE.into())), size);
+            self.n_filled += fill_mask.count_ones() as usize;
+            self.n_outliers += (exceptions & !fill_mask).count_ones() as usize;
+            size = s.select(fill_mask, s.splat(W::from_u64(FILL_SIZE.into())), size);
         }
         (row, size)
     }
@@ -527,8 +534,8 @@ pub fn count<W: Word>(bytes: &[u8], shape: [usize; 3], element: Element, counts:
         _ => {
             let front = Front::<W>::read(header, &mut &bytes[..], element)?;
             counts.entropy += 1;
-            counts.masked += u64::from(front.n_holes > 0);
-            let n_exact = (front.n_holes + front.others.len() / element.bytes) as u64;
+            counts.masked += u64::from(front.n_filled > 0);
+            let n_exact = (front.n_filled + front.outliers.len() / element.bytes) as u64;
             if n_exact > n {
                 return Err(Error::corrupt("a quant block is not what its front says"));
             }

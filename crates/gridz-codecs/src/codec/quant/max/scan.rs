@@ -11,13 +11,13 @@ pub const CONTEXTS: usize = 28;
 /// Limit of the magnitude of a residual, …
 pub const MAX_SIZE: u32 = (1 << 11) - 1;
 /// … and the magnitude that a hole counts as.
-pub const HOLE_SIZE: u32 = 1 << 15;
+pub const FILL_SIZE: u32 = 1 << 15;
 /// For longer sums of magnitudes, the rounding error of a prediction does not matter.
 const ROUNDED_UP_TO: u32 = 5;
 /// Longer sums share one context.
 const MAX_LENGTH: u32 = 12;
 const LONGER_AT: u32 = 3 * (ROUNDED_UP_TO + 1);
-const HOLES_AT: u32 = LONGER_AT + MAX_LENGTH - ROUNDED_UP_TO;
+const FILL_MASK_AT: u32 = LONGER_AT + MAX_LENGTH - ROUNDED_UP_TO;
 /// Used in place of a neighbor that is not examined.
 const NOWHERE: (isize, u32) = (0, 0);
 
@@ -139,15 +139,15 @@ fn contexts<W: Word, S: Simd<W>>(s: S, sizes: S::Row, sixths: S::Row) -> S::Row 
     let longest = s.min_signed(length, s.splat(word(MAX_LENGTH)));
     let longer = s.add(longest, s.splat(word(LONGER_AT - ROUNDED_UP_TO - 1)));
     let contexts = s.select(s.gt_mask(length, word(ROUNDED_UP_TO)), longer, rounded);
-    let are_near_holes = s.gt_mask(sizes, word(HOLE_SIZE - 1));
-    if are_near_holes == 0 {
+    let are_near_fill = s.gt_mask(sizes, word(FILL_SIZE - 1));
+    if are_near_fill == 0 {
         return contexts;
     }
     let one = s.splat(word(1));
-    let four = s.select_or_zero(s.gt_mask(sizes, word(4 * HOLE_SIZE - 1)), one);
-    let eight = s.select_or_zero(s.gt_mask(sizes, word(8 * HOLE_SIZE - 1)), one);
-    let of_holes = s.add(s.splat(word(HOLES_AT)), s.add(four, eight));
-    s.select(are_near_holes, of_holes, contexts)
+    let four = s.select_or_zero(s.gt_mask(sizes, word(4 * FILL_SIZE - 1)), one);
+    let eight = s.select_or_zero(s.gt_mask(sizes, word(8 * FILL_SIZE - 1)), one);
+    let of_fill = s.add(s.splat(word(FILL_MASK_AT)), s.add(four, eight));
+    s.select(are_near_fill, of_fill, contexts)
 }
 
 #[cfg(test)]
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn contexts_are_all_there_is() {
         let mut seen = [false; CONTEXTS];
-        for sizes in (0..HOLE_SIZE).chain((1..12).map(|holes| holes * HOLE_SIZE)) {
+        for sizes in (0..FILL_SIZE).chain((1..12).map(|fill_mask| fill_mask * FILL_SIZE)) {
             (0..4).for_each(|sixths| seen[contexts(Portable, [sizes; LANES], [sixths; LANES])[0] as usize] = true);
         }
         assert!(seen.iter().all(|&seen| seen));
