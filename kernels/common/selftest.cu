@@ -115,7 +115,7 @@ struct SelftestLayout {
 };
 
 struct SelftestShared {
-    Drawn drawn[2];
+    Ticket ticket[2];
     CtaSums<kSelftestThreads / kWarp> sums;
     u32 counts[kSelftestThreads / kWarp];
     u32 before;
@@ -127,7 +127,7 @@ __device__ void test_frames(const CompressArgs<SelftestWords>& args) {
     __shared__ SelftestShared shared;
     const Layout layout{args.own};
     const OrderedFrames<Layout> frames(args, layout, args.own.n_tiles, args.own.n_tiles);
-    frames.template run<kSelftestThreads>(shared.drawn, shared.sums, [](const Drawn&) {}, [&](const Drawn& tile) {
+    frames.template run<kSelftestThreads>(shared.ticket, shared.sums, [](const Ticket&) {}, [&](const Ticket& tile) {
         const u32 chunk = tile.chunk, index = tile.index;
         const u32 warp = threadIdx.x / kWarp;
         const u64 at = static_cast<u64>(index) * kSelftestThreads + threadIdx.x;

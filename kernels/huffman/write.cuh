@@ -136,7 +136,7 @@ struct HuffmanFrames {
 constexpr u32 kPlaceThreads = 256;
 
 struct PlaceShared {
-    Drawn drawn[2];
+    Ticket ticket[2];
     CtaSums<kPlaceThreads / kWarp> sums;
     u32 before;
 };
@@ -151,11 +151,11 @@ struct HuffmanPlacer {
         : args(args), shared(shared), frames(args, HuffmanFrames{args.own, sizeof(T)}, args.own.n_blocks, args.own.n_blocks) {}
 
     __device__ __forceinline__ void run() const {
-        frames.run<kPlaceThreads>(shared.drawn, shared.sums, [](const Drawn&) {}, [&](const Drawn& tile) { return put(tile); });
+        frames.run<kPlaceThreads>(shared.ticket, shared.sums, [](const Ticket&) {}, [&](const Ticket& tile) { return put(tile); });
     }
 
     // Copies a block to its position in the payload. Thread 0 returns the sums.
-    __device__ __forceinline__ Sums put(const Drawn& tile) const {
+    __device__ __forceinline__ Sums put(const Ticket& tile) const {
         const u32 chunk = tile.chunk, index = tile.index;
         const HuffmanBlock<T>& block = huffman_blocks<T>(args)[static_cast<u64>(chunk) * args.own.n_blocks + index];
         const u32 n_units = block.n_units, kind = block.kind;

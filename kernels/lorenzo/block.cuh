@@ -97,6 +97,6 @@ struct LorenzoShared {
     alignas(16) Orders cubic;  // order 3 on each axis with an extent
     u32 candidates;            // mask of candidates for the orders
     bool is_full;              // at least kMinDepth planes of 16 rows of 32
-    Drawn drawn[2];
+    Ticket ticket[2];
     u32 before;  // units of all preceding blocks
 };

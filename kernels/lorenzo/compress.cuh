@@ -70,11 +70,11 @@ struct LorenzoCompressor {
 
     __device__ __forceinline__ void run() const {
         frames.run<B::kThreads>(
-            shared.drawn, shared.sums, [&](const Drawn& tile) { prepare(tile); }, [&](const Drawn& tile) { return encode(tile); });
+            shared.ticket, shared.sums, [&](const Ticket& tile) { prepare(tile); }, [&](const Ticket& tile) { return encode(tile); });
     }
 
     // Prepares the data that all threads need about a block. Called by one thread.
-    __device__ __forceinline__ void prepare(const Drawn& tile) const {
+    __device__ __forceinline__ void prepare(const Ticket& tile) const {
         const Box found = find_box(args.own.extents, B::kLogBlock, tile.index);
         shared.box.set(found, B::kLogBlock);
         shared.is_full = OrderChoice<B>::is_full(found);
@@ -86,7 +86,7 @@ struct LorenzoCompressor {
 
     // Encodes the block and returns the sums in thread 0. Called by all threads. The tile is reread
     // where needed.
-    __device__ __forceinline__ Sums encode(const Drawn& tile) const {
+    __device__ __forceinline__ Sums encode(const Ticket& tile) const {
         const u32 warp = threadIdx.x / kWarp, lane = lane_id();
         const u32 m = shared.box.m;
         W* numbers = shared.buffers[0].words;
@@ -147,7 +147,7 @@ struct LorenzoCompressor {
         }
         // The buffer's index takes fewer registers than its address.
         u32 place = numbers == shared.buffers[0].words ? 0 : 1;
-        keep(place);
+        launder(place);
         numbers = shared.buffers[place].words, residuals = shared.buffers[1 - place].words;
         u32 coder, n_units;
         choose_coder(tile, is_const, numbers, residuals, coder, n_units);
@@ -276,7 +276,7 @@ struct LorenzoCompressor {
     }
 
     // Chooses the shortest coder; the first one on a tie. Contains barriers.
-    __device__ __forceinline__ void choose_coder(const Drawn& tile, bool is_const, W* numbers, W* residuals, u32& coder, u32& n_units) const {
+    __device__ __forceinline__ void choose_coder(const Ticket& tile, bool is_const, W* numbers, W* residuals, u32& coder, u32& n_units) const {
         const u32 m = shared.box.m;
         coder = is_const ? kConst : kRaw, n_units = is_const ? 1 : 1 + (m * element.bytes + kUnitBytes - 1) / kUnitBytes;
         if (unlikely(is_const)) return;
@@ -327,7 +327,7 @@ struct LorenzoCompressor {
     }
 
     // Reloads the words of a RAW block whose numbers were overwritten, as numbers of BITS.
-    __device__ __forceinline__ void reload(const Drawn& tile, W* words, u32 m) const {
+    __device__ __forceinline__ void reload(const Ticket& tile, W* words, u32 m) const {
         const BlockLoader<B> loader{args, shared.box, element};
         const typename BlockLoader<B>::Finder elements(loader);
         __syncthreads();
@@ -339,7 +339,7 @@ struct LorenzoCompressor {
     }
 
     // CUT: writes the tails to the stage, after the numbers.
-    __device__ __forceinline__ void write_tails(const Drawn& tile, unsigned char* stage, u32 begin) const {
+    __device__ __forceinline__ void write_tails(const Ticket& tile, unsigned char* stage, u32 begin) const {
         Tails<B>{shared}.write(BlockLoader<B>{args, shared.box, element}, frames.source(tile.chunk), shared.header.y, stage, begin);
     }
 

@@ -407,7 +407,7 @@ struct Decompressor : DecompressTile<Blocks> {
         if (!adds_y) return;
         // An address computed only here occupies no register before.
         u32 warp = threadIdx.x / kWarp;
-        keep(warp);
+        launder(warp);
         shared.last(warp, lane_id()) = sum;
     }
 
@@ -428,7 +428,7 @@ struct Decompressor : DecompressTile<Blocks> {
     // before.
     __device__ __forceinline__ const unsigned char* find_again(u32& block_bytes) const {
         u32 block = this->block;
-        keep(block);
+        launder(block);
         const u32* const table = reinterpret_cast<const u32*>(payload);
         const u32 begin = block ? table[2 * block - 2] : 0;
         block_bytes = (table[2 * block] - begin) * kUnitBytes;
@@ -846,7 +846,7 @@ struct Decompressor : DecompressTile<Blocks> {
         // One instruction, provided that the compiler does not know that the factor is a power of
         // two.
         u32 factor = 1u << offset.shift();
-        keep(factor);
+        launder(factor);
         return v * factor + (offset.base << offset.shift());
     }
 

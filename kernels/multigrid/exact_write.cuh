@@ -147,7 +147,7 @@ struct PieceWriter {
 
     // For the next layers, adds the marks of a piece to those of the layers before, if there are
     // any.
-    __device__ __forceinline__ void keep(u32* before, bool has_before) const {
+    __device__ __forceinline__ void save_bitmap(u32* before, bool has_before) const {
         for (u32 i = threadIdx.x; i < n_words(); i += kExactThreads) before[i] = (has_before ? before[i] : 0) | bitmap[i];
     }
 
@@ -227,7 +227,7 @@ __device__ __forceinline__ void multigrid_measure_exact(const CompressArgs<Chunk
     PieceInfo& info = piece_info(work, piece);
     const PieceWriter<W> writer(args, shared, chunk, piece);
     writer.measure(info);
-    if (kLayered) writer.keep(work.bitmap_before() + piece * kPieceWords, zeroed.has_exact_before);
+    if (kLayered) writer.save_bitmap(work.bitmap_before() + piece * kPieceWords, zeroed.has_exact_before);
     if (threadIdx.x > 0) return;
     // Includes the table.
     const u32 n_bytes = info.n_bytes + (piece == 0 ? 4 * n_pieces : 0);

@@ -26,7 +26,7 @@ struct WriterWarps {
 
     __device__ __forceinline__ void run() {
         for (u32 n = 0;; ++n) {
-            shared.sized_gates[n % kSizedSlots].wait(n / kSizedSlots);
+            shared.sized_mbarriers[n % kSizedSlots].wait(n / kSizedSlots);
             const SizedTile tile = shared.sized[n % kSizedSlots];
             const bool exists = tile.kind < kStart, stores = exists && tile.is_stored;
             // Place the tile first: later tiles wait for it.
@@ -41,14 +41,14 @@ struct WriterWarps {
             if (likely(exists && !stores)) write_table(tile, before);
             if (unlikely(reports)) frames.complete(done_kind, done_chunk, n_done);
             if (tile.kind == kNone) break;
-            shared.full_gates[n % kStages].wait(n / kStages);
+            shared.full_mbarriers[n % kStages].wait(n / kStages);
             if (unlikely(stores)) {
                 n_stored += kPartsPerTile / kWriterWarps;
                 write_stored_tile(shared.stage_address(n), tile.chunk, tile.index);
             } else if (likely(exists)) {
                 copy_stage(shared.stage_address(n), tile, before);
             }
-            shared.empty_gates[n % kStages].arrive();
+            shared.empty_mbarriers[n % kStages].arrive();
         }
     }
 

@@ -57,7 +57,7 @@ struct QuantShared {
     u32 is_bitmap_coded;
     RowBox box, next_box;
     BoxGrid grid;
-    Drawn drawn, next;
+    Ticket ticket, next;
     u32 is_found;  // whether `next` and its box are known
     // One per turn, then one that is copied at once.
     Kept kept[4];

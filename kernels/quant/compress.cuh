@@ -22,7 +22,7 @@
 // A CTA that looks back at once waits for the slowest of all earlier blocks. So blocks of small
 // codes stay in their stages while the next ones are made. Each part of step 5 handles another
 // block and runs on warps that would otherwise wait at a barrier:
-//   - While orders of 2 are tried, one block is placed and the next one is drawn.
+//   - While orders of 2 are tried, one block is placed and the next one is taken.
 //   - While the first warp chooses widths, the others copy the placed block and count the one
 //     before it.
 //
@@ -30,7 +30,7 @@
 // another kind takes all shared memory, so the pending blocks are written to the payload first.
 //
 // A CTA only waits for blocks that precede one whose length it has already published. While it
-// waits, it holds no drawn but unfinished block, except later ones. So the CTA with the first
+// waits, it holds no block that is taken but unfinished, except later ones. So the CTA with the first
 // unfinished block never waits.
 //
 // Blocks whose rows do not have 32 elements are differenced row by row (stage/differences.cuh), to
@@ -89,11 +89,11 @@ struct QuantCompressor {
         for (;; turn = after(turn)) {
             if (threadIdx.x >= kQuantThreads - kWarp) begin();
             __syncthreads();
-            if (unlikely(shared.drawn.kind != kFirst)) break;
-            encode(shared.drawn, turn);
+            if (unlikely(shared.ticket.kind != kFirst)) break;
+            encode(shared.ticket, turn);
         }
         flush_all(turn);
-        frames.run_again<kQuantThreads>(shared.drawn, shared.kept[0].sums);
+        frames.run_rewrites<kQuantThreads>(shared.ticket, shared.kept[0].sums);
     }
     // Pending blocks of small codes take turns. While one is made, the second before it is placed
     // and copied, and the third before it is counted. Other blocks are copied as soon as they are
@@ -103,7 +103,7 @@ struct QuantCompressor {
 
     // Draws the next block. Called by one thread.
     __device__ __forceinline__ void find_next() const {
-        const Drawn next = frames.locate(frames.draw());
+        const Ticket next = frames.resolve(frames.take());
         shared.next = next, shared.is_found = 1;
         if (likely(next.kind == kFirst)) shared.next_box.set(shared.grid.box(args.own.extents, next.index >> args.own.log_parts()), kLogBlock);
     }
@@ -122,11 +122,11 @@ struct QuantCompressor {
         if (lane_id() < kWords) reinterpret_cast<u32*>(&shared.box)[lane_id()] = reinterpret_cast<const u32*>(&shared.next_box)[lane_id()];
         __syncwarp();
         if (lane_id() < kWarp - 1) return;
-        const Drawn tile = shared.next;
-        shared.drawn = tile, shared.is_found = 0;
+        const Ticket tile = shared.next;
+        shared.ticket = tile, shared.is_found = 0;
         if (likely(tile.kind == kFirst)) prepare(tile);
     }
-    __device__ __forceinline__ void prepare(const Drawn& tile) const {
+    __device__ __forceinline__ void prepare(const Ticket& tile) const {
         const u32 chunk = args.own.mode() == kRel ? tile.chunk : 0;
         if (unlikely(shared.quantized_chunk != chunk)) {
             shared.quantizer.set(args.own, bound_of<W>(args, chunk));
@@ -145,7 +145,7 @@ struct QuantCompressor {
     };
 
     // Makes the frame's block. Called by all threads.
-    __device__ __forceinline__ void encode(const Drawn& tile, u32 turn) const {
+    __device__ __forceinline__ void encode(const Ticket& tile, u32 turn) const {
         const RowBox& box = shared.box;
         const bool has_rows = box.sx == kRow || box.is_line();
         Made made;
@@ -162,7 +162,7 @@ struct QuantCompressor {
             if (unlikely(!is_made)) __syncthreads();
         }
         if (unlikely(!is_made)) make<false>(tile, made);
-        if (threadIdx.x == 0) keep(kNow, tile, made);
+        if (threadIdx.x == 0) save(kNow, tile, made);
         __syncthreads();
         flush(kNow, turn, made);
     }
@@ -178,11 +178,11 @@ struct QuantCompressor {
         const u64 rows = (z * args.own.extents[1] + y) * (is_line ? kRow : args.own.extents[2]);
         const char* const row = frames.source(shared.next.chunk) + (box.start + rows) * sizeof(W);
 #pragma unroll
-        for (u32 i = 0; i < kRow * sizeof(W); i += kLine) fetch(row + min(i, (box.sx - 1) * static_cast<u32>(sizeof(W))));
+        for (u32 i = 0; i < kRow * sizeof(W); i += kLine) prefetch_l2(row + min(i, (box.sx - 1) * static_cast<u32>(sizeof(W))));
     }
 
     // Records a block that has been made. Called by one thread.
-    __device__ __forceinline__ void keep(u32 to, const Drawn& tile, const Made& made) const {
+    __device__ __forceinline__ void save(u32 to, const Ticket& tile, const Made& made) const {
         Kept& kept = shared.kept[to];
         kept.exists = 1, kept.chunk = tile.chunk, kept.index = tile.index, kept.n_units = made.n_units, kept.stage = made.stage;
     }
@@ -531,7 +531,7 @@ struct QuantCompressor {
     }
 
     // Like make(); also returns false if the codes are not small.
-    __device__ __forceinline__ bool make_narrow(const Drawn& tile, Made& made, u32 turn) const {
+    __device__ __forceinline__ bool make_narrow(const Ticket& tile, Made& made, u32 turn) const {
         const RowBox& box = shared.box;
         const NarrowNumbers<W> numbers(shared);
         const u32 m = box.m, t = threadIdx.x, n_rows = box.n_rows();
@@ -595,10 +595,10 @@ struct QuantCompressor {
         }
     };
     // Work done while a block is made: a pending block is placed and copied, the one before it is
-    // counted, and the next one is drawn.
+    // counted, and the next one is taken.
     struct Keep {
         const QuantCompressor& of;
-        const Drawn& tile;
+        const Ticket& tile;
         const Made& made;
         const u32 turn;
         // Called by the last two warps, while the other warps try orders.
@@ -620,7 +620,7 @@ struct QuantCompressor {
         }
         // Called once the length is published.
         __device__ __forceinline__ void go_on() const {
-            if (threadIdx.x == 0) of.keep(turn, tile, made), of.shared.kept[turn].exists = !made.header;
+            if (threadIdx.x == 0) of.save(turn, tile, made), of.shared.kept[turn].exists = !made.header;
             of.fetch_next();
         }
     };
@@ -637,7 +637,7 @@ struct QuantCompressor {
     // Makes a block in its stage and publishes its size. Returns false, in all threads, if its
     // numbers are too large for that. Has barriers.
     template <bool kRows>
-    __device__ __forceinline__ bool make(const Drawn& tile, Made& made) const {
+    __device__ __forceinline__ bool make(const Ticket& tile, Made& made) const {
         using N = typename Numbers<W, kRows>::N;
         const RowBox& box = shared.box;
         const Numbers<W, kRows> numbers(shared);
@@ -694,7 +694,7 @@ struct QuantCompressor {
     // `add` adds the thread's groups, with the given widths, from an address on. `keeper` does
     // other work meanwhile. Has barriers.
     template <u32 kStageBytes, u32 kLongest, typename Exceptions, typename Add, typename Keeper>
-    __device__ __forceinline__ void finish(const Drawn& tile, Made& made, const Orders& orders, W start, Four lengths, const Exceptions& exceptions, Add add,
+    __device__ __forceinline__ void finish(const Ticket& tile, Made& made, const Orders& orders, W start, Four lengths, const Exceptions& exceptions, Add add,
                                            Keeper keeper) const {
         const u32 m = shared.box.m, t = threadIdx.x, log_unit = args.own.log_unit(), n_groups = (m + kByteGroup - 1) / kByteGroup;
 #pragma unroll
@@ -805,7 +805,7 @@ struct QuantCompressor {
     }
 
     // Makes a block whose elements are all equal.
-    __device__ __forceinline__ bool make_const(const Drawn& tile, Made& made, W word) const {
+    __device__ __forceinline__ bool make_const(const Ticket& tile, Made& made, W word) const {
         made.header = kConstBlock, made.word = word;
         made.n_units = word == 0 ? 0 : units_of(kAlignment + sizeof(W), args.own.log_unit());
         if (threadIdx.x == 0) frames.publish(tile.chunk, tile.index, made.n_units);

@@ -36,7 +36,7 @@ struct DenseShared {
     u32 n_read;           // bytes of the block
     // `read` completes when the first warp has read some rows, `followed` when the second one has
     // summed them
-    Gate read, followed;
+    Mbarrier read, followed;
     W of_warps[kDenseWarps];  // sums
 };
 
@@ -358,7 +358,7 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
         // Other codes are looked up, one by one. Hiding the address keeps the compiler from holding
         // the fields used here in registers meanwhile.
         u64 address = reinterpret_cast<u64>(&shared);
-        keep(address);
+        launder(address);
         const Shared& shared = *reinterpret_cast<const Shared*>(address);
 #pragma unroll
         for (u32 i = 0; i < kColumnBatch; ++i) {

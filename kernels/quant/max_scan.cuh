@@ -149,7 +149,7 @@ struct MaxScan {
                 of_up[2] = next[0], of_up_north[2] = next[1], of_up_south[2] = next[2], up_sizes[1] = next_sizes[0], up_south_size = next_sizes[1];
                 // Cells that were written long ago come from device memory.
                 const u32 at_up = kept.place(cell, up - 2 * kWarp), later = kept.place(cell, up_south - kAhead * kWarp);
-                fetch(kept.numbers + later), fetch(kept.sizes + later);
+                prefetch_l2(kept.numbers + later), prefetch_l2(kept.sizes + later);
                 next[0] = kept.numbers[at_up], next_sizes[0] = kept.sizes[at_up];
                 next[1] = kept.numbers[kept.place(cell, up_north - 2 * kWarp)];
                 next[2] = kept.numbers[kept.place(cell, up_south - 2 * kWarp)];

@@ -123,7 +123,7 @@ __device__ __forceinline__ void multiply(const SparseArgs& args) {
         sum = sum_of<1, T>(values, x, columns, slice);
     }
     // Recomputed from a laundered thread index, so that no register holds it meanwhile.
-    const u32 slice_now = blockIdx.x * (kSparseThreads / kWarp) + forgotten_thread() / kWarp;
+    const u32 slice_now = blockIdx.x * (kSparseThreads / kWarp) + opaque_thread_id() / kWarp;
     if (slice_now < args.n_slices) {
         if (lane < slice.n_lanes) static_cast<T*>(args.y)[row.row] = sum;
         return;

@@ -96,7 +96,7 @@ __device__ __forceinline__ u32 mark_exceptions(FinishShared<W, kRank>& shared, c
         const bool is_tiny = left_out.is_float && exponent_of(all) < Floats<W>::kTiny;
         u64 found = 0;
         // Words are loaded again, rather than kept.
-        keep(start_of_block);
+        launder(start_of_block);
 #pragma unroll
         for (u32 i = 0; i < n; ++i) {
             const W word = load(i);
