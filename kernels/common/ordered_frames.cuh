@@ -65,11 +65,11 @@
 #include "warp.cuh"
 
 enum TileKind : u32 {
-    kFirst,   // taken for the first time
+    kFirst,    // taken for the first time
     kRewrite,  // of a chunk that is rewritten
-    kStart,   // no tile: initial state of a CTA that looks ahead
+    kStart,    // no tile: initial state of a CTA that looks ahead
     kPastEnd,  // past the last tile of the first round: whether it exists is not known yet
-    kNone,    // does not exist
+    kNone,     // does not exist
 };
 
 // A tile that a CTA has taken.

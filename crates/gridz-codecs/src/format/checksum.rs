@@ -69,7 +69,7 @@ pub const fn key(row: u32) -> u32 {
 /// which is the order of vector multiplication.
 pub type LaneSums = [[u64; LANES / 2]; 2];
 
-/// The two sums over some words of a payload. [`Checksum::plus`] adds the sums of several parts, in any
+/// The two sums over some words of a payload. [`Checksum::combine`] adds the sums of several parts, in any
 /// order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Checksum {
@@ -98,7 +98,7 @@ impl Checksum {
 
     /// The sums over the words of both.
     #[must_use]
-    pub fn plus(self, other: Self) -> Self {
+    pub fn combine(self, other: Self) -> Self {
         Self { a: self.a.wrapping_add(other.a), b: self.b.wrapping_add(other.b) }
     }
 

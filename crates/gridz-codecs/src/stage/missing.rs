@@ -46,7 +46,7 @@ impl<W: Word> MissingWords<W> {
             };
             let least = limits[0].map_or(top, |word| place(word, 0));
             let most = limits[1].map_or(!top, |word| place(word, 1));
-            missing.valid = Some(Valid { numbers, least, span: most.minus(least) });
+            missing.valid = Some(Valid { numbers, least, span: most.wrapping_sub(least) });
         }
         missing
     }
@@ -71,7 +71,7 @@ impl<W: Word> MissingWords<W> {
     pub fn range(&self) -> [Option<W>; 2] {
         let top = W::from_u64(1) << (W::BITS - 1);
         self.valid.map_or([None; 2], |Valid { numbers, least, span }| {
-            let most = least.plus(span);
+            let most = least.wrapping_add(span);
             [(least, top), (most, !top)].map(|(place, none)| (place != none).then(|| numbers.at_place(place)))
         })
     }
@@ -80,7 +80,7 @@ impl<W: Word> MissingWords<W> {
     #[inline(always)]
     pub fn has(&self, word: W) -> bool {
         self.fills().contains(&word)
-            || self.valid.is_some_and(|valid| valid.numbers.place(word).minus(valid.least) > valid.span)
+            || self.valid.is_some_and(|valid| valid.numbers.place(word).wrapping_sub(valid.least) > valid.span)
     }
 
     /// The lanes of a row whose elements are not missing.

@@ -32,7 +32,7 @@ impl<W: Word> Samples<W> {
         let mut few = [W::default(); N];
         let mut i = 0;
         while i < N {
-            few[i] = values[i * values.len() / N].plus(base);
+            few[i] = values[i * values.len() / N].wrapping_add(base);
             i += 1;
         }
         // Insertion sort without branches: each value moves past those that are larger.
@@ -45,7 +45,7 @@ impl<W: Word> Samples<W> {
             }
             i += 1;
         }
-        few[N / 2].minus(base)
+        few[N / 2].wrapping_sub(base)
     }
 
     /// The most frequent one of some of the samples, and how many of all samples have this value.

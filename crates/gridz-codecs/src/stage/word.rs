@@ -41,9 +41,9 @@ pub trait Word:
     fn read(bytes: &[u8]) -> Self;
     /// Writes the word to the start of `bytes`.
     fn write(self, bytes: &mut [u8]);
-    fn plus(self, other: Self) -> Self;
-    fn minus(self, other: Self) -> Self;
-    fn times(self, other: Self) -> Self;
+    fn wrapping_add(self, other: Self) -> Self;
+    fn wrapping_sub(self, other: Self) -> Self;
+    fn wrapping_mul(self, other: Self) -> Self;
     /// Upper half of the whole product.
     fn high_product(self, other: Self) -> Self;
     /// Arithmetic shift to the right.
@@ -109,15 +109,15 @@ macro_rules! word {
                 *bytes.first_chunk_mut().expect("room for a word") = self.to_le_bytes();
             }
             #[inline(always)]
-            fn plus(self, other: Self) -> Self {
+            fn wrapping_add(self, other: Self) -> Self {
                 self.wrapping_add(other)
             }
             #[inline(always)]
-            fn minus(self, other: Self) -> Self {
+            fn wrapping_sub(self, other: Self) -> Self {
                 self.wrapping_sub(other)
             }
             #[inline(always)]
-            fn times(self, other: Self) -> Self {
+            fn wrapping_mul(self, other: Self) -> Self {
                 self.wrapping_mul(other)
             }
             #[inline(always)]

@@ -162,10 +162,10 @@ fn try_encode<W: Word, S: Simd<W>>(
     let lengths = if has_runs { &memory.lengths[..m] } else { &[] };
     let differences = &mut memory.differences[..m + LANES];
     for (pair, to) in symbols[..m].windows(2).zip(&mut differences[1..m]) {
-        *to = pair[1].minus(pair[0]);
+        *to = pair[1].wrapping_sub(pair[0]);
     }
     differences[0] = if m > 1 { differences[1] } else { W::ZERO };
-    let base = symbols[0].minus(differences[0]);
+    let base = symbols[0].wrapping_sub(differences[0]);
     let has_rows = literals::have_rows(&differences[..m]);
     let differences = &*differences;
 

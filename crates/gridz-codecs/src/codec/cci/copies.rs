@@ -261,22 +261,22 @@ pub fn check(copies: &[Copy], m: usize) -> Result<usize> {
 pub fn copy<W: Word>(all: &mut [W], at: usize, copy: Copy) {
     let (mut distance, length) = (copy.distance as usize, copy.length as usize);
     let end = at + length;
-    let mut added = all[at - 1].minus(all[at - 1 - distance]);
+    let mut added = all[at - 1].wrapping_sub(all[at - 1 - distance]);
     let mut at = at;
     // The output of a copy repeats with its distance, so the distance may be doubled.
     while distance < AT_ONCE && at < end {
         let until = end.min(at + distance);
         while at < until {
-            all[at] = all[at - distance].plus(added);
+            all[at] = all[at - distance].wrapping_add(added);
             at += 1;
         }
-        (distance, added) = (2 * distance, added.plus(added));
+        (distance, added) = (2 * distance, added.wrapping_add(added));
     }
     while at < end {
         let from: [W; AT_ONCE] = *all[at - distance..].first_chunk().expect("symbols before");
         let to = all[at..].first_chunk_mut::<AT_ONCE>().expect("room behind the symbols");
         for (to, from) in to.iter_mut().zip(from) {
-            *to = from.plus(added);
+            *to = from.wrapping_add(added);
         }
         at += AT_ONCE;
     }

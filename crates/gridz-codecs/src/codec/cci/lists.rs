@@ -86,7 +86,7 @@ impl Writer<'_> {
             row_words += (any.bit_length() as usize * row.len()).div_ceil(8 * WORD_BYTES);
         }
         let least_words = least.bit_length().div_ceil(8 * WORD_BYTES as u32) as usize;
-        let width = most.minus(least).bit_length();
+        let width = most.wrapping_sub(least).bit_length();
         let fixed = WORD_BYTES * (least_words + (width as usize * n).div_ceil(8 * WORD_BYTES));
         let rows = n.div_ceil(LANES).next_multiple_of(WORD_BYTES) + WORD_BYTES * row_words;
         let shortest = fixed.min(rows);
@@ -186,12 +186,12 @@ fn put_together<W: Word, const N: usize>(row: &[W], least: W, width: u32, bytes:
     for numbers in &mut several {
         let mut value = 0;
         for (k, &number) in (0..).zip(numbers) {
-            value |= number.minus(least).to_u64() << (k * width);
+            value |= number.wrapping_sub(least).to_u64() << (k * width);
         }
         put(value, N as u32 * width);
     }
     for &number in several.remainder() {
-        put(number.minus(least).to_u64(), width);
+        put(number.wrapping_sub(least).to_u64(), width);
     }
     bytes[at..at + 8].copy_from_slice(&waiting.to_le_bytes());
 }
@@ -242,7 +242,7 @@ fn read_row<W: Word>(bytes: &[u8], width: u32, least: W, row: &mut [W]) {
         Some(row) if width <= 16 => unpack(&words, width, least, row),
         _ => {
             for (i, number) in row.iter_mut().enumerate() {
-                *number = least.plus(field(&words, i as u32, width));
+                *number = least.wrapping_add(field(&words, i as u32, width));
             }
         }
     }
@@ -272,7 +272,7 @@ fn unpack<W: Word>(words: &RowWords, width: u32, least: W, row: &mut [W; LANES])
     macro_rules! of_width {
         ($($width:literal)*) => {
             match width {
-                $($width => (0..LANES).for_each(|i| row[i] = least.plus(field(words, i as u32, $width))),)*
+                $($width => (0..LANES).for_each(|i| row[i] = least.wrapping_add(field(words, i as u32, $width))),)*
                 _ => row.fill(least),
             }
         };

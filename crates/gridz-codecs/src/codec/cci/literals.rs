@@ -13,13 +13,13 @@ use crate::stage::word::Word;
 /// Maps a signed number to an unsigned one (zigzag).
 #[inline(always)]
 pub fn fold_sign<W: Word>(number: W) -> W {
-    number.plus(number) ^ number.shift_signed(W::BITS - 1)
+    number.wrapping_add(number) ^ number.shift_signed(W::BITS - 1)
 }
 
 /// The inverse of [`fold_sign`].
 #[inline(always)]
 pub fn unfold_sign<W: Word>(number: W) -> W {
-    number >> 1 ^ W::ZERO.minus(number & W::from_u64(1))
+    number >> 1 ^ W::ZERO.wrapping_sub(number & W::from_u64(1))
 }
 
 /// [`unfold_sign`] for a row of numbers.
@@ -36,7 +36,7 @@ pub fn have_rows<W: Word>(differences: &[W]) -> bool {
     let (mut n_falling, mut any_other) = (0_u32, false);
     for &difference in differences {
         // The difference is not above 0.
-        n_falling += u32::from((difference.minus(one) | difference) >> (W::BITS - 1) == one);
+        n_falling += u32::from((difference.wrapping_sub(one) | difference) >> (W::BITS - 1) == one);
         any_other |= difference != differences[0];
     }
     any_other && SYMBOLS_PER * n_falling as usize <= differences.len()
@@ -76,7 +76,7 @@ impl<W: Word> Writer<'_, W> {
             let row = s.load(&differences[at..]);
             let to = &mut self.numbers[self.n[0] + at..];
             if self.has_rows {
-                let begins = s.gt_mask(s.sub(row, one), W::low_mask(W::BITS - 1).minus(W::from_u64(1)));
+                let begins = s.gt_mask(s.sub(row, one), W::low_mask(W::BITS - 1).wrapping_sub(W::from_u64(1)));
                 s.store(s.select_or_zero(!begins, row), to);
                 let begins = begins & first_lanes(n - at);
                 s.compress(begins, s.load(&symbols[at..]), &mut self.starts[self.n[1]..]);
@@ -97,7 +97,7 @@ impl<W: Word> Writer<'_, W> {
         let mut start = start;
         for to in &mut self.starts[..self.n[1]] {
             let before = std::mem::replace(&mut start, *to);
-            *to = fold_sign(start.minus(before));
+            *to = fold_sign(start.wrapping_sub(before));
         }
         self.n
     }
@@ -122,7 +122,7 @@ impl<W: Word> Reader<'_, W> {
     #[cold]
     #[inline(never)]
     fn next_row(&mut self) -> W {
-        self.start = self.start.plus(unfold_sign(self.starts[self.n_starts]));
+        self.start = self.start.wrapping_add(unfold_sign(self.starts[self.n_starts]));
         self.n_starts += 1;
         self.start
     }
@@ -141,13 +141,13 @@ impl<W: Word> Reader<'_, W> {
         let (mut symbol, to) = (last, &mut to[..n]);
         if !self.has_rows {
             for i in 0..to.len() {
-                symbol = symbol.plus(unfold_sign(numbers[i]));
+                symbol = symbol.wrapping_add(unfold_sign(numbers[i]));
                 to[i] = symbol;
             }
             return;
         }
         for i in 0..to.len() {
-            symbol = if numbers[i] == W::ZERO { self.next_row() } else { symbol.plus(numbers[i]) };
+            symbol = if numbers[i] == W::ZERO { self.next_row() } else { symbol.wrapping_add(numbers[i]) };
             to[i] = symbol;
         }
     }

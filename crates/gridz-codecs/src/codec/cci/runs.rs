@@ -16,7 +16,7 @@ pub fn pay<W: Word>(elements: &[W]) -> bool {
     let (before, behind) = (&elements[..elements.len() - 1], &elements[1..]);
     let mut n_following = 0_u32;
     for i in 0..before.len() {
-        n_following += u32::from(behind[i].minus(before[i]) == one);
+        n_following += u32::from(behind[i].wrapping_sub(before[i]) == one);
     }
     3 * n_following as usize >= 2 * elements.len()
 }
@@ -35,7 +35,7 @@ pub fn find<W: Word, S: Simd<W>>(s: S, elements: &[W], firsts: &mut [W], lengths
             let differences = s.sub(s.load(&elements[at..]), s.load(&elements[at - 1..]));
             s.gt_mask(s.xor(differences, s.splat(W::from_u64(1))), W::ZERO)
         } else {
-            u32::from(elements[at].minus(elements[at - 1]) != W::from_u64(1))
+            u32::from(elements[at].wrapping_sub(elements[at - 1]) != W::from_u64(1))
         };
         let mut left = begins;
         while left != 0 {
@@ -73,14 +73,14 @@ pub fn expand<W: Word>(firsts: &[W], lengths: &[u32], out: &mut [u8]) -> Result<
             // The next run overwrites the positions beyond this one.
             if let Some(to) = out.get_mut(at * W::BYTES..(at + AT_ONCE) * W::BYTES) {
                 for i in 0..AT_ONCE {
-                    next.plus(steps[i]).write(&mut to[i * W::BYTES..(i + 1) * W::BYTES]);
+                    next.wrapping_add(steps[i]).write(&mut to[i * W::BYTES..(i + 1) * W::BYTES]);
                 }
             } else {
                 for (to, step) in out[at * W::BYTES..].chunks_exact_mut(W::BYTES).zip(steps) {
-                    next.plus(step).write(to);
+                    next.wrapping_add(step).write(to);
                 }
             }
-            next = next.plus(W::from_u64(AT_ONCE as u64));
+            next = next.wrapping_add(W::from_u64(AT_ONCE as u64));
             at += AT_ONCE;
         }
         at = end;

@@ -137,7 +137,7 @@ pub fn encode<W: Word, S: Simd<W>>(
             map: chosen.map,
             unit: chosen.unit as u16,
             orders,
-            base: chosen.base.plus(chosen.prediction.base),
+            base: chosen.base.wrapping_add(chosen.prediction.base),
             is_masked: mask.is_some(),
         },
         mask: mask.as_ref(),

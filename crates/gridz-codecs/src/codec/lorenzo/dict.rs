@@ -112,7 +112,7 @@ impl<W: Word> Coding<W> {
         let mut entries: Vec<W> = sorted.iter().map(|&value| value.shift_signed(low_bits) << low_bits).collect();
         entries.dedup();
 
-        let differences = || entries.windows(2).map(|pair| pair[1].minus(pair[0]).to_u64());
+        let differences = || entries.windows(2).map(|pair| pair[1].wrapping_sub(pair[0]).to_u64());
         let delta_shift = match differences().fold(0, |all, delta| all | delta) {
             0 => 0,
             all => all.trailing_zeros(),
@@ -185,14 +185,14 @@ pub fn read<W: Word, S: Simd<W>>(
     entries.push(entry);
     for i in 0..n_entries - 1 {
         let delta = W::from_u64(peek(deltas, i * delta_bits as usize)) & W::low_mask(delta_bits);
-        entry = entry.plus(delta << delta_shift);
+        entry = entry.wrapping_add(delta << delta_shift);
         entries.push(entry);
     }
     let n_bytes = pack::read(s, numbers, n, values, scratch)?;
     let mask = W::low_mask(low_bits);
     for value in &mut values[..n] {
         let entry = entries.get((*value >> low_bits).to_u64() as usize);
-        *value = entry.ok_or_else(|| damage("an index without entry"))?.plus(*value & mask);
+        *value = entry.ok_or_else(|| damage("an index without entry"))?.wrapping_add(*value & mask);
     }
     Ok(deltas.len() + n_bytes)
 }

@@ -65,7 +65,7 @@ fn unit_of<W: Word, S: Simd<W>>(s: S, words: &[W], n: usize, samples: &Samples<W
     let base = s.splat(base);
     let (zero, bits) = (s.splat(W::default()), s.splat(W::from_u64(W::BITS.into())));
     let negative_zero = s.splat(W::from_u64(1) << (W::BITS - 1));
-    let last_finite = (W::from_u64(special::<W>().into()) << (W::FRACTION_BITS + 1)).minus(W::from_u64(1));
+    let last_finite = (W::from_u64(special::<W>().into()) << (W::FRACTION_BITS + 1)).wrapping_sub(W::from_u64(1));
     let no_unit = s.splat(W::from_u64(NO_UNIT));
     let (mut units, mut tops) = (no_unit, zero);
     let mut is_finite = true;

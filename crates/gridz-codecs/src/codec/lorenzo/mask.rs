@@ -53,7 +53,7 @@ impl<W: Word> Mask<W> {
         let (plain_bytes, coded_bytes) = (4 * bitmap.words().len(), changes.n_bytes());
         let (coded, bitmap_bytes) =
             if coded_bytes <= plain_bytes { (Some(changes), coded_bytes) } else { (None, plain_bytes) };
-        let mask = Self { word: word.plus(first), bitmap, coded, bitmap_bytes, n_masked };
+        let mask = Self { word: word.wrapping_add(first), bitmap, coded, bitmap_bytes, n_masked };
         (8 * mask.n_bytes() <= n_masked * element_bytes).then_some(mask)
     }
 
@@ -69,7 +69,7 @@ impl<W: Word> Mask<W> {
     pub fn fill<S: Simd<W>>(&self, s: S, words: &mut [W], n: usize, first: W) -> BlockWords<W> {
         let start = self.bitmap.first_other().expect("a word that is not masked");
         let base = words[start];
-        let new_first = base.plus(first);
+        let new_first = base.wrapping_add(first);
         let (base, to_word) = (s.splat(base), s.splat(new_first));
         let mut before = s.splat(W::default());
         let (mut all, mut lowest, mut highest) = (to_word, to_word, to_word);

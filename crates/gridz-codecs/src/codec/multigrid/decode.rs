@@ -52,14 +52,14 @@ pub fn decode_part<T: Real>(
     walk::at_least(&mut memory.numbers, arrays.n_numbers())?;
     let numbers = &mut memory.numbers[..arrays.n_numbers()];
     let mut sums = sums_of(job.level, Prefetch::Nothing, payload.front, 0);
-    sums = sums.plus(coded.decode::<T>(&arrays, job, numbers)?);
+    sums = sums.combine(coded.decode::<T>(&arrays, job, numbers)?);
     // Layers alternate between two arrays, such that the last one is written to the destination.
     let mut other = std::mem::take(&mut memory.values);
     walk::at_least(&mut other, if n_layers > 1 { nodes.len() } else { 0 })?;
     for k in 0..n_layers {
         if k > 0 {
             let coded = payload.numbers(k, &arrays)?;
-            sums = sums.plus(coded.decode::<T>(&arrays, job, &mut memory.numbers[..arrays.n_numbers()])?);
+            sums = sums.combine(coded.decode::<T>(&arrays, job, &mut memory.numbers[..arrays.n_numbers()])?);
         }
         let other = &mut other[..if n_layers > 1 { nodes.len() } else { 0 }];
         let (to, from) = if (n_layers - k) % 2 == 1 { (&mut *nodes, other) } else { (other, &mut *nodes) };
@@ -75,7 +75,7 @@ pub fn decode_part<T: Real>(
                 let text = "the exact elements of a multigrid payload are damaged: their check does not match";
                 return Err(Error::corrupt(text));
             }
-            sums = sums.plus(of_exact);
+            sums = sums.combine(of_exact);
             let grid = chunk.grid;
             exact::read::<T>(exact, grid.n_nodes(), grid.extents[3], chunk.element()?, |place, element| {
                 if let Some(node) = if level == 0 { Some(place) } else { grid.node(level, place) } {

@@ -87,7 +87,7 @@ pub fn encode<T: Real>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> 
             numbers::encode::<T>(&arrays, job, coder.numbers, n_head + end, &mut rest[end..room])?;
         layer.n_bytes = n_bytes;
         end += n_bytes;
-        sums = sums.plus(of_numbers);
+        sums = sums.combine(of_numbers);
         if coder.has_exact(k) {
             let row = grid.extents[3];
             let written = exact::write::<T>(array, row, exact, chunk.element()?, &mut rest[end..room]);
@@ -96,7 +96,7 @@ pub fn encode<T: Real>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> 
             let bytes = &rest[end..][..n_exact];
             let of_exact = sums_of(job.level, Prefetch::Nothing, bytes, (n_head + end) as u64);
             layer.exact_check = check_of(of_exact, n_exact);
-            sums = sums.plus(of_exact);
+            sums = sums.combine(of_exact);
             end += n_exact;
         }
         if k + 1 < asked.n_layers {
@@ -104,7 +104,7 @@ pub fn encode<T: Real>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> 
         }
     }
     plan.head.write(front);
-    sums = sums.plus(sums_of(job.level, Prefetch::Nothing, front, 0));
+    sums = sums.combine(sums_of(job.level, Prefetch::Nothing, front, 0));
     Ok(Encoded { n_bytes: n_head + end, sums })
 }
 
@@ -247,7 +247,7 @@ impl<T: Real> Coder<'_, T> {
             let refine = Refine::<T> { step: &step, rule: head.rule(k, i, &step), before, layers };
             let numbers = &mut self.numbers[at..at + step.n_new()];
             at += step.n_new();
-            errors = errors.plus(walk::encode(&refine, &watch, self.job, numbers, after)?);
+            errors = errors.combine(walk::encode(&refine, &watch, self.job, numbers, after)?);
         }
         Ok(errors)
     }

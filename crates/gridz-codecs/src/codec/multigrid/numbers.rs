@@ -235,7 +235,7 @@ pub fn encode<T: Real>(
     if job.pool.pieces((arrays.n_numbers * size_of::<T>()) as u64) == 1 {
         let n_bytes = make(0..arrays.n_blocks, table, data)?;
         let sums = writer.finish(table, 0, &data[..n_bytes]);
-        return Ok((table.len() + n_bytes, sums.plus(sums_of(job.level, Prefetch::Nothing, table, at as u64))));
+        return Ok((table.len() + n_bytes, sums.combine(sums_of(job.level, Prefetch::Nothing, table, at as u64))));
     }
     let ranges = arrays.pieces(MOST)?;
     let mut pieces = try_vec(ranges.len(), "bookkeeping")?;
@@ -261,7 +261,7 @@ pub fn encode<T: Real>(
     let (n_bytes, sums) = ordered::concatenate(job.pool, pieces, most_bytes, data, make_piece, place);
     let mut all = sums_of(job.level, Prefetch::Nothing, table, at as u64);
     for sums in sums {
-        all = all.plus(sums?);
+        all = all.combine(sums?);
     }
     Ok((table.len() + n_bytes, all))
 }
@@ -317,14 +317,14 @@ impl<'p> Coded<'p> {
                 rest = behind;
                 let (bytes, sums) = self.table.block(index, job.level, job.verify)?;
                 dispatch(job.level, DecodeBlock::<T> { work: &mut work, shape, bytes, numbers })?;
-                all = all.plus(sums);
+                all = all.combine(sums);
             }
             Ok(all)
         };
         let of_table = sums_of(job.level, Prefetch::Nothing, self.entries, self.at as u64);
         let n_pieces = job.pool.pieces((arrays.n_numbers * size_of::<T>()) as u64);
         if n_pieces == 1 {
-            return Ok(of_table.plus(decode((0..arrays.n_blocks, numbers))?));
+            return Ok(of_table.combine(decode((0..arrays.n_blocks, numbers))?));
         }
         let ranges = arrays.pieces(arrays.n_numbers.div_ceil(n_pieces))?;
         let mut pieces = try_vec(ranges.len(), "bookkeeping")?;
@@ -336,7 +336,7 @@ impl<'p> Coded<'p> {
             pieces.push((range, these));
         }
         let decoded = job.pool.map(pieces, decode);
-        decoded.into_iter().try_fold(of_table, |sums, piece| Ok(sums.plus(piece?)))
+        decoded.into_iter().try_fold(of_table, |sums, piece| Ok(sums.combine(piece?)))
     }
 
     /// Counts the blocks by their kinds.

@@ -470,7 +470,7 @@ pub struct Errors {
 
 impl Errors {
     /// Adds the errors of two parts.
-    pub fn plus(self, other: Self) -> Self {
+    pub fn combine(self, other: Self) -> Self {
         Self { squares: self.squares + other.squares, n: self.n + other.n }
     }
 }
@@ -525,7 +525,7 @@ impl<T: Real> WithSimd<T::Word> for Encode<'_, T> {
                     mark_exact(refine, watch, unit, at, elements, new);
                 }
                 if let Some(scale) = watch.units {
-                    errors = errors.plus(measure_with(&watch.limit, scale, elements, new, n_kept));
+                    errors = errors.combine(measure_with(&watch.limit, scale, elements, new, n_kept));
                 }
                 if !is_last {
                     refine.store(unit, at, new, these);
@@ -561,7 +561,7 @@ fn quantize<T: Real, const MANY: bool>(
         codes[k] = T::put(if is_kept { code } else { <T::Word as Word>::ZERO });
         // A decoder adds 0 to the prediction, which turns -0 into 0.
         new[k] = if is_kept { back } else { predicted + T::ZERO };
-        n_kept = n_kept.plus(<T::Word as Word>::from_u64(is_kept.into()));
+        n_kept = n_kept.wrapping_add(<T::Word as Word>::from_u64(is_kept.into()));
         k += 1;
     }
     n_kept.to_u64() as usize

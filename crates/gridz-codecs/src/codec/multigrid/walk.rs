@@ -134,5 +134,5 @@ pub fn encode<T: Real>(
         tasks.push(Encode { refine, watch, units, numbers, nodes });
     }
     let errors = job.pool.map(tasks, |task| dispatch(job.level, task));
-    Ok(errors.into_iter().fold(Errors::default(), Errors::plus))
+    Ok(errors.into_iter().fold(Errors::default(), Errors::combine))
 }

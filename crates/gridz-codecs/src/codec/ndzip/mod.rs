@@ -113,7 +113,7 @@ fn encode<W: Coded>(layout: &Layout, job: &Job, src: &[u8], dst: &mut [u8]) -> R
     }
     let of_table = sums_of(job.level, Prefetch::Nothing, table, 0);
     let of_border = sums_of(job.level, Prefetch::Nothing, &data[data_end..end], (table.len() + data_end) as u64);
-    Ok(Encoded { n_bytes: table.len() + end, sums: of_table.plus(of_blocks).plus(of_border) })
+    Ok(Encoded { n_bytes: table.len() + end, sums: of_table.combine(of_blocks).combine(of_border) })
 }
 
 /// Encodes all blocks with several threads, and returns their bytes and checksum.
@@ -136,13 +136,13 @@ fn encode_pieces<W: Coded>(
     let place = |(_, table): (usize, &mut [u8]), sums: Option<Checksum>, start: usize, output: &[u8]| {
         let offset = (start / W::BYTES) as u32;
         for entry in table.chunks_exact_mut(4) {
-            u32::read(entry).plus(offset).write(entry);
+            u32::read(entry).wrapping_add(offset).write(entry);
         }
         sums.unwrap_or_else(|| sums_of(job.level, Prefetch::Nothing, output, (layout.table_bytes() + start) as u64))
     };
     let most_bytes = per_piece * layout.max_block_words() * W::BYTES;
     let (n_bytes, sums) = ordered::concatenate(job.pool, pieces, most_bytes, data, make, place);
-    Ok((n_bytes, sums.into_iter().fold(Checksum::default(), Checksum::plus)))
+    Ok((n_bytes, sums.into_iter().fold(Checksum::default(), Checksum::combine)))
 }
 
 /// Encodes a piece with the instructions of `level`.
@@ -210,11 +210,11 @@ fn decode<W: Coded>(layout: &Layout, job: &Job, payload: &[u8], dst: &mut [u8]) 
 
     let of_sections = |bytes: &[u8], start: usize| sums_of(job.level, Prefetch::Nothing, bytes, start as u64);
     let border_start = payload.len() - sections.border.len();
-    let sums = of_sections(sections.table, 0).plus(of_sections(sections.border, border_start));
+    let sums = of_sections(sections.table, 0).combine(of_sections(sections.border, border_start));
 
     let n_pieces = job.pool.pieces(layout.payload_bound());
     if n_pieces == 1 {
-        return Ok(sums.plus(decode_places::<W>(job.level, layout, &sections, Places::Array(dst))?));
+        return Ok(sums.combine(decode_places::<W>(job.level, layout, &sections, Places::Array(dst))?));
     }
     let strips = strips_of::<W>(layout, dst)?;
     let per_piece = strips.len().div_ceil(n_pieces).max(1);
@@ -226,7 +226,7 @@ fn decode<W: Coded>(layout: &Layout, job: &Job, payload: &[u8], dst: &mut [u8]) 
         pieces.push(Places::Strips(piece));
     }
     let decoded = job.pool.map(pieces, |places| decode_places::<W>(job.level, layout, &sections, places));
-    decoded.into_iter().try_fold(sums, |sums, piece| Ok(sums.plus(piece?)))
+    decoded.into_iter().try_fold(sums, |sums, piece| Ok(sums.combine(piece?)))
 }
 
 /// Decodes the blocks that a region touches, and copies its elements from the border. Blocks have

@@ -140,7 +140,7 @@ impl<W: Word> Exceptions<W> {
             fill_mask.write(out);
         }
         if self.n_outliers > 0 {
-            write_outliers(&self.outliers, |at| words[at].plus(first), element, out);
+            write_outliers(&self.outliers, |at| words[at].wrapping_add(first), element, out);
         }
     }
 }
@@ -235,7 +235,7 @@ fn quantize<W: Word, S: Simd<W>>(
             k += 1;
         }
         n_outliers = exceptions.outliers.count();
-        exceptions.fill_mask = Some(FillMask::new(fill.plus(first), fill_mask, rows_of(shape)));
+        exceptions.fill_mask = Some(FillMask::new(fill.wrapping_add(first), fill_mask, rows_of(shape)));
     }
     exceptions.n_outliers = n_outliers;
     (n_outliers * FEW <= n).then_some(first_code)
@@ -257,7 +257,7 @@ fn fill_up<W: Word, S: Simd<W>>(s: S, codes: &mut [W], n: usize, uncoded: &Bitma
         before = row;
         k += 1;
     }
-    base.plus(first)
+    base.wrapping_add(first)
 }
 
 /// Encodes the block of this shape to the start of `out`, which has room for any block. Returns the
@@ -313,7 +313,7 @@ pub fn encode<W: Word, S: Simd<W>, P: Packing<W>>(
     let front = place(&mut rest, 2 + n_widths);
     front[..2].copy_from_slice(&header.to_le_bytes());
     front[2..].copy_from_slice(packing.table());
-    first.plus(base).write(place(&mut rest, W::BYTES));
+    first.wrapping_add(base).write(place(&mut rest, W::BYTES));
     if kind != WORDS {
         exceptions.write(words, block.first, element, &mut rest);
     }

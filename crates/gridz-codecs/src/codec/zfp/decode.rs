@@ -44,7 +44,10 @@ pub fn decode<T: Value>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8]
     }
     let mut pieces = try_vec(n_pieces, "bookkeeping")?;
     pieces.extend(0..n_pieces);
-    job.pool.map(pieces, work).into_iter().try_fold(Checksum::default(), |sums, of_piece| Ok(sums.plus(of_piece?)))
+    job.pool
+        .map(pieces, work)
+        .into_iter()
+        .try_fold(Checksum::default(), |sums, of_piece| Ok(sums.combine(of_piece?)))
 }
 
 /// Decodes a stream without an index into `dst`, which has exactly the bytes of the array. Returns

@@ -80,7 +80,7 @@ pub fn encode<T: Checked>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) 
         place.write(&work.stream);
         let of_piece = sums_of(job.level, Prefetch::Nothing, place.bytes, place.start as u64);
         let mut all = lock(&sums);
-        *all = all.plus(of_piece);
+        *all = all.combine(of_piece);
     };
     let n_pieces = layout.n_sections().div_ceil(PER_PIECE);
     let Joined { n_bits, waiting, index, .. } =
@@ -96,7 +96,7 @@ pub fn encode<T: Checked>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) 
     };
     let Some(n_bytes) = whole else { return Ok(Encoded { n_bytes: src.len(), sums: Checksum::default() }) };
     let of_rest = sums_of(job.level, Prefetch::Nothing, &dst[start..n_bytes], start as u64);
-    Ok(Encoded { n_bytes, sums: sums.into_inner().unwrap_or_default().plus(of_rest) })
+    Ok(Encoded { n_bytes, sums: sums.into_inner().unwrap_or_default().combine(of_rest) })
 }
 
 /// The place of a piece in the stream, if it fits.

@@ -116,7 +116,7 @@ impl<'a, T: Checked> Rules<'a, T> {
             element.magnitude()
         } else {
             // There are 2^(W−1) integers from −2^(W−2) to below 2^(W−2).
-            element.word().plus(T::Word::from_u64(1) << (T::Word::BITS - 2))
+            element.word().wrapping_add(T::Word::from_u64(1) << (T::Word::BITS - 2))
         }
     }
 

@@ -100,7 +100,7 @@ impl<W: SimdWord, C: BlockCoder<W>> Worker<'_, W, C> {
         if self.n_pieces(src.len() as u64) == 1 {
             let (n_bytes, sums) = self.encode_piece(src, 0, entries, data, Some(0))?;
             let of_front = sums_of(self.level, Prefetch::Nothing, front, 0);
-            return Ok((data_start + n_bytes, sums.map_or(of_front, |sums| of_front.plus(sums))));
+            return Ok((data_start + n_bytes, sums.map_or(of_front, |sums| of_front.combine(sums))));
         }
         let block_bytes = layout.blocks.block_elements() * self.coder.element().bytes;
         let piece_bytes = if self.coder.is_slow() { PIECE_BYTES_SLOW } else { PIECE_BYTES };
@@ -122,7 +122,7 @@ impl<W: SimdWord, C: BlockCoder<W>> Worker<'_, W, C> {
         let (n_bytes, sums) = ordered::concatenate(self.pool, pieces, most_bytes, data, make, place);
         let mut all = sums_of(self.level, Prefetch::Nothing, front, 0);
         for sums in sums {
-            all = all.plus(sums?);
+            all = all.combine(sums?);
         }
         Ok((data_start + n_bytes, all))
     }
@@ -170,7 +170,7 @@ impl<W: SimdWord, C: BlockCoder<W>> Worker<'_, W, C> {
             let n_bytes = dispatch(self.level, task);
             let bytes = &out[end..end + n_bytes];
             match start {
-                Some(start) => all = all.plus(self.entries().complete(entry, start + end, bytes)),
+                Some(start) => all = all.combine(self.entries().complete(entry, start + end, bytes)),
                 None => self.entries().note(entry, end + n_bytes),
             }
             end += n_bytes;
@@ -193,14 +193,14 @@ impl<W: SimdWord, C: BlockCoder<W>> Worker<'_, W, C> {
         let n_pieces = self.n_pieces(self.coder.layout().payload_bound());
         let of_front = sums_of(self.level, Prefetch::Nothing, sections.front, 0);
         if n_pieces == 1 {
-            return Ok(of_front.plus(self.decode_all(&sections, dst)?));
+            return Ok(of_front.combine(self.decode_all(&sections, dst)?));
         }
         let mut strips = self.strips_of(dst)?;
         let per_piece = strips.len().div_ceil(n_pieces);
         let mut pieces = try_vec(n_pieces, "bookkeeping")?;
         pieces.extend(strips.chunks_mut(per_piece));
         let decoded = self.pool.map(pieces, |strips| self.decode_strips(&sections, strips));
-        decoded.into_iter().try_fold(of_front, |sums, piece| Ok(sums.plus(piece?)))
+        decoded.into_iter().try_fold(of_front, |sums, piece| Ok(sums.combine(piece?)))
     }
 
     /// Decodes all blocks to an array, and returns their sums.
@@ -213,7 +213,7 @@ impl<W: SimdWord, C: BlockCoder<W>> Worker<'_, W, C> {
         for index in 0..blocks.n_blocks() {
             let [z, y, x] = blocks.block(index).origin;
             let mut target = Target { bands, plane: Some(plane), offset: z * plane + y * row + x, row };
-            all = all.plus(self.decode_box(&mut work, sections, index, &mut target)?);
+            all = all.combine(self.decode_box(&mut work, sections, index, &mut target)?);
         }
         Ok(all)
     }
@@ -244,7 +244,7 @@ impl<W: SimdWord, C: BlockCoder<W>> Worker<'_, W, C> {
                 let index = strip.number * blocks.blocks_per_strip() + i;
                 let (bands, plane) = (&mut strip.bands, blocks.band_plane());
                 let mut target = Target { bands, plane, offset: i * blocks.block_step(), row };
-                all = all.plus(self.decode_box(&mut work, sections, index, &mut target)?);
+                all = all.combine(self.decode_box(&mut work, sections, index, &mut target)?);
             }
         }
         Ok(all)
@@ -293,7 +293,7 @@ impl<W: SimdWord, C: BlockCoder<W>> Worker<'_, W, C> {
         for i in 0..parts {
             let bands = &mut [&mut part[..]];
             let mut into = Target { bands, plane: Some(sy * sx), offset: 0, row: sx };
-            all = all.plus(self.decode_block(work, sections, index * parts + i, &mut into)?);
+            all = all.combine(self.decode_block(work, sections, index * parts + i, &mut into)?);
             target.store_part(part, shape, self.coder.element().bytes, [i, parts]);
         }
         Ok(all)

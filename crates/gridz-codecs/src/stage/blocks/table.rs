@@ -49,7 +49,7 @@ impl Writer {
         let (mut first, mut all) = (0, Checksum::default());
         for entry in entries.chunks_exact_mut(ENTRY) {
             let end = end_of(entry, self.unit);
-            all = all.plus(self.complete(entry, start + first, &bytes[first..end]));
+            all = all.combine(self.complete(entry, start + first, &bytes[first..end]));
             first = end;
         }
         all

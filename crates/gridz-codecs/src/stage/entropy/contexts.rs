@@ -132,7 +132,7 @@ impl Near {
 fn put_sizes<W: Word>(numbers: &[W; LANES], sizes: &mut [u8]) {
     let sizes: &mut [u8; LANES] = sizes.first_chunk_mut().expect("a row");
     for lane in 0..LANES {
-        let half = (numbers[lane] >> 1).plus(numbers[lane] & W::from_u64(1));
+        let half = (numbers[lane] >> 1).wrapping_add(numbers[lane] & W::from_u64(1));
         sizes[lane] = half.min(W::from_u64(LARGEST.into())).to_u64() as u8;
     }
 }

@@ -23,7 +23,7 @@ pub trait Cost<W: Word> {
     fn units(mask: u32) -> usize;
 
     /// Adds the bits that the unsigned numbers of the mask do not need.
-    fn plus_missing<S: Simd<W>>(s: S, missing: S::Sum, mask: u32, numbers: S::Row) -> S::Sum;
+    fn add_missing<S: Simd<W>>(s: S, missing: S::Sum, mask: u32, numbers: S::Row) -> S::Sum;
 }
 
 /// Every number takes its own bits.
@@ -39,7 +39,7 @@ impl<W: Word> Cost<W> for Each {
     }
 
     #[inline(always)]
-    fn plus_missing<S: Simd<W>>(s: S, missing: S::Sum, mask: u32, numbers: S::Row) -> S::Sum {
+    fn add_missing<S: Simd<W>>(s: S, missing: S::Sum, mask: u32, numbers: S::Row) -> S::Sum {
         s.add_leading_zeros(missing, mask, numbers)
     }
 }
@@ -57,7 +57,7 @@ impl<W: Word> Cost<W> for GroupMaxBits {
     }
 
     #[inline(always)]
-    fn plus_missing<S: Simd<W>>(s: S, missing: S::Sum, mask: u32, numbers: S::Row) -> S::Sum {
+    fn add_missing<S: Simd<W>>(s: S, missing: S::Sum, mask: u32, numbers: S::Row) -> S::Sum {
         s.add_group_zeros(missing, s.select_or_zero(mask, numbers))
     }
 }
@@ -229,13 +229,13 @@ pub fn measure<W: Word, S: Simd<W>>(s: S, numbers: &Numbers<W>, measure: &impl M
 
 /// Adds the bits that the unsigned differences of a mask do not need.
 #[inline(always)]
-fn plus_missing_bits<W: Word, S: Simd<W>, C: Cost<W>>(
+fn add_missing_bits<W: Word, S: Simd<W>, C: Cost<W>>(
     s: S,
     missing: S::Sum,
     mask: u32,
     differences: S::Row,
 ) -> S::Sum {
-    C::plus_missing(s, missing, mask, s.zigzag(differences))
+    C::add_missing(s, missing, mask, s.zigzag(differences))
 }
 
 /// The bits of `units` words, less the missing ones.
@@ -281,7 +281,7 @@ fn first_costs<W: Word, S: Simd<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>) -> [
         let mask = numbers.counting(at, lanes);
         units += C::units(mask);
         for i in 0..C::N_FIRST {
-            missing[i] = plus_missing_bits::<_, _, C>(s, missing[i], mask, differences[i]);
+            missing[i] = add_missing_bits::<_, _, C>(s, missing[i], mask, differences[i]);
         }
         number += step;
     }
@@ -338,7 +338,7 @@ fn cost_inlined<W: Word, S: Simd<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>, ord
                 before = s.sub(before, s.shift_in(before, s.splat(W::default())));
             }
             let mask = numbers.counting(at, first_lanes(sx - at));
-            missing = plus_missing_bits::<_, _, C>(s, missing, mask, this);
+            missing = add_missing_bits::<_, _, C>(s, missing, mask, this);
             units += C::units(mask);
             run += step;
         }
@@ -384,7 +384,7 @@ fn cost_inlined<W: Word, S: Simd<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>, ord
                 }
             }
             let mask = numbers.counting(at, first_lanes(sx - start));
-            missing = plus_missing_bits::<_, _, C>(s, missing, mask, this);
+            missing = add_missing_bits::<_, _, C>(s, missing, mask, this);
             units += C::units(mask);
             start += LANES;
         }

@@ -208,7 +208,7 @@ fn sums<W: Word, S: Simd<W>>(s: S, v: &mut [W], n: usize, distance: usize) {
         7 => short_sums::<_, 7>(&mut v[..n]),
         ..LANES => {
             for at in distance..n {
-                v[at] = v[at].plus(v[at - distance]);
+                v[at] = v[at].wrapping_add(v[at - distance]);
             }
         }
         _ => {
@@ -229,7 +229,7 @@ fn short_sums<W: Word, const N: usize>(v: &mut [W]) {
     let mut sums = [W::default(); N];
     for row in v.as_chunks_mut::<N>().0 {
         for (sum, v) in sums.iter_mut().zip(row) {
-            *sum = sum.plus(*v);
+            *sum = sum.wrapping_add(*v);
             *v = *sum;
         }
     }

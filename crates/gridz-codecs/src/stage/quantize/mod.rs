@@ -178,7 +178,7 @@ impl<W: Word> Divisor<W> {
     #[inline(always)]
     fn divide(&self, n: W) -> (W, W) {
         let quotient = n.high_product(self.factor) >> self.shift;
-        (quotient, n.minus(quotient.times(self.divisor)))
+        (quotient, n.wrapping_sub(quotient.wrapping_mul(self.divisor)))
     }
 }
 

@@ -26,7 +26,7 @@ impl Numbers {
         if let Some(float) = Float::of(self.dtype) {
             let (fraction_bits, bits) = float.bits();
             let sizes = s.and(words, s.splat(W::low_mask(bits - 1)));
-            let last_finite = (W::low_mask(bits - 1 - fraction_bits) << fraction_bits).minus(W::from_u64(1));
+            let last_finite = (W::low_mask(bits - 1 - fraction_bits) << fraction_bits).wrapping_sub(W::from_u64(1));
             // The bits of negative numbers are in the opposite order.
             let signs = s.and(s.shift_right_signed(words, W::BITS - 1), s.splat(W::low_mask(W::BITS - 1)));
             return (s.xor(words, signs), !s.gt_mask(sizes, last_finite));

@@ -115,15 +115,15 @@ impl<W: Word> InWords<W> {
         let one = W::from_u64(1);
         // With remainders above these, the nearest multiple is the next one, and the one after
         // that.
-        let [next, last] = [self.half, self.half.plus(self.step.divisor)];
+        let [next, last] = [self.half, self.half.wrapping_add(self.step.divisor)];
         let mut i = 0;
         while i < LANES {
             let sign = lanes[i].shift_signed(W::BITS - 1) & self.signs;
-            let size = (lanes[i] ^ sign).minus(sign);
+            let size = (lanes[i] ^ sign).wrapping_sub(sign);
             let (mut multiple, rest) = self.step.divide(size);
-            multiple = multiple.plus(if rest > next { one } else { W::default() });
-            multiple = multiple.plus(if rest > last { one } else { W::default() });
-            lanes[i] = (multiple ^ sign).minus(sign);
+            multiple = multiple.wrapping_add(if rest > next { one } else { W::default() });
+            multiple = multiple.wrapping_add(if rest > last { one } else { W::default() });
+            lanes[i] = (multiple ^ sign).wrapping_sub(sign);
             i += 1;
         }
     }
@@ -133,12 +133,12 @@ impl<W: Word> InWords<W> {
         let mut i = 0;
         while i < LANES {
             let sign = lanes[i].shift_signed(W::BITS - 1) & self.signs;
-            let multiple = (lanes[i] ^ sign).minus(sign);
+            let multiple = (lanes[i] ^ sign).wrapping_sub(sign);
             let limit = if sign == W::default() { self.limits[0] } else { self.limits[1] };
-            let product = multiple.times(self.step.divisor);
+            let product = multiple.wrapping_mul(self.step.divisor);
             let is_beyond = (multiple.high_product(self.step.divisor) != W::default()) | (product > limit);
             let size = if is_beyond { limit } else { product };
-            lanes[i] = (size ^ sign).minus(sign);
+            lanes[i] = (size ^ sign).wrapping_sub(sign);
             i += 1;
         }
     }

@@ -92,12 +92,12 @@ impl<W: Word> Simd<W> for Portable {
     #[cfg_attr(target_arch = "x86_64", inline(never))]
     #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn add(self, a: Self::Row, b: Self::Row) -> Self::Row {
-        each!(i => a[i].plus(b[i]))
+        each!(i => a[i].wrapping_add(b[i]))
     }
     #[cfg_attr(target_arch = "x86_64", inline(never))]
     #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn sub(self, a: Self::Row, b: Self::Row) -> Self::Row {
-        each!(i => a[i].minus(b[i]))
+        each!(i => a[i].wrapping_sub(b[i]))
     }
     #[cfg_attr(target_arch = "x86_64", inline(never))]
     #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
@@ -117,12 +117,12 @@ impl<W: Word> Simd<W> for Portable {
     #[cfg_attr(target_arch = "x86_64", inline(never))]
     #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn mul_scalar(self, a: Self::Row, factor: W) -> Self::Row {
-        each!(i => a[i].times(factor))
+        each!(i => a[i].wrapping_mul(factor))
     }
     #[cfg_attr(target_arch = "x86_64", inline(never))]
     #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn mul(self, a: Self::Row, b: Self::Row) -> Self::Row {
-        each!(i => a[i].times(b[i]))
+        each!(i => a[i].wrapping_mul(b[i]))
     }
     #[cfg_attr(target_arch = "x86_64", inline(never))]
     #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
@@ -217,7 +217,7 @@ impl<W: Word> Simd<W> for Portable {
     fn prefix_sum(self, a: Self::Row) -> Self::Row {
         let mut sum = W::default();
         each!(i => {
-            sum = sum.plus(a[i]);
+            sum = sum.wrapping_add(a[i]);
             sum
         })
     }

@@ -198,7 +198,7 @@ impl<W: SimdWord> BlockCoder<W> for Max {
             return HEADER_BYTES;
         }
         for word in &mut work.words[..n] {
-            *word = word.plus(block.first);
+            *word = word.wrapping_add(block.first);
         }
         let raw_bytes = HEADER_BYTES + (n * element.bytes).next_multiple_of(UNIT);
         let (head, place) = out[..raw_bytes].split_at_mut(HEADER_BYTES);

@@ -184,7 +184,7 @@ fn quantize<W: Word, S: Simd<W>>(
     for at in (0..n).step_by(LANES) {
         s.store(s.sub(s.load(&codes[at..]), base), &mut codes[at..]);
     }
-    Some(Numbers { base: before, fill: fill.map(|fill| fill.plus(first)), n_outliers })
+    Some(Numbers { base: before, fill: fill.map(|fill| fill.wrapping_add(first)), n_outliers })
 }
 
 /// Encodes the block of this shape to the start of `out`, which has room for any block. Returns the
@@ -267,7 +267,7 @@ pub fn encode<W: Word, S: Simd<W>>(
         let elements = place(&mut rest, of.n_outliers * element.bytes);
         let outliers = words.iter().zip(kinds.iter()).filter(|&(_, &kind)| kind == IS_OUTLIER);
         for (out, (word, _)) in elements.chunks_exact_mut(element.bytes).zip(outliers) {
-            element.store(&[word.plus(block.first)], out);
+            element.store(&[word.wrapping_add(block.first)], out);
         }
     }
     weights.write(&neighbours, place(&mut rest, weights_bytes));

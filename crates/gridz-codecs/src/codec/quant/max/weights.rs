@@ -241,7 +241,7 @@ impl Weights {
         for (of, weights) in self.of[kind as usize].iter().zip(weights.iter_mut()).skip(1) {
             let weight = W::from_u64(i64::from(*of) as u64);
             weights[lane] = weight;
-            first = first.minus(weight);
+            first = first.wrapping_sub(weight);
         }
         weights[0][lane] = first;
     }
@@ -286,7 +286,7 @@ fn add_products(sums: &mut [[i64; TAPS]; TAPS], samples: &[(Differences, i32)]) 
 
 #[inline(always)]
 fn difference<W: Word>(a: W, b: W) -> i32 {
-    a.minus(b).to_i64().clamp(-LIMIT, LIMIT) as i32
+    a.wrapping_sub(b).to_i64().clamp(-LIMIT, LIMIT) as i32
 }
 
 /// The residual of a number.
