@@ -79,9 +79,9 @@ impl Codec for Ndzip {
 
 /// Words for which every CPU level has code.
 #[cfg(target_arch = "x86_64")]
-trait Coded: simd::SimdWord {}
+trait Coded: simd::NdzipSimdWord {}
 #[cfg(target_arch = "x86_64")]
-impl<W: simd::SimdWord> Coded for W {}
+impl<W: simd::NdzipSimdWord> Coded for W {}
 #[cfg(not(target_arch = "x86_64"))]
 trait Coded: FloatWord {}
 #[cfg(not(target_arch = "x86_64"))]

@@ -102,25 +102,25 @@ impl Decoder {
 }
 
 /// Words that have vectors of every level.
-pub trait SimdWord: FloatWord {
+pub trait NdzipSimdWord: FloatWord {
     #[expect(private_bounds)]
     type Avx512: Lanes<Self>;
     #[expect(private_bounds)]
     type Avx2: Lanes<Self>;
 }
 
-impl SimdWord for u32 {
+impl NdzipSimdWord for u32 {
     type Avx512 = avx512::U32s;
     type Avx2 = avx2::U32s;
 }
 
-impl SimdWord for u64 {
+impl NdzipSimdWord for u64 {
     type Avx512 = avx512::U64s;
     type Avx2 = avx2::U64s;
 }
 
 /// The encoder of a level for blocks of a rank. `None`: use portable code.
-pub fn encoder<W: SimdWord>(level: Isa, rank: usize) -> Option<Encoder> {
+pub fn encoder<W: NdzipSimdWord>(level: Isa, rank: usize) -> Option<Encoder> {
     Some(Encoder(match (level.kind(), rank) {
         (CpuLevel::Scalar, _) => return None,
         (CpuLevel::Avx2, 1) => avx2_level::encode::<W, W::Avx2, 4096, 1, 1>,
@@ -133,7 +133,7 @@ pub fn encoder<W: SimdWord>(level: Isa, rank: usize) -> Option<Encoder> {
 }
 
 /// The decoder of a level for blocks of a rank. `None`: use portable code.
-pub fn decoder<W: SimdWord>(level: Isa, rank: usize) -> Option<Decoder> {
+pub fn decoder<W: NdzipSimdWord>(level: Isa, rank: usize) -> Option<Decoder> {
     Some(Decoder(match (level.kind(), rank) {
         (CpuLevel::Scalar, _) => return None,
         (CpuLevel::Avx2, 1) => avx2_level::decode::<W, W::Avx2, 4096, 1, 1>,
