@@ -86,8 +86,8 @@ struct ExactReader {
     __device__ __forceinline__ W* array() const { return array_of<W, kPart>(args, chunk) + piece * kPiece; }
     __device__ __forceinline__ W in_array(W word) const { return args.flags & kSwapBytes ? swapped_bytes(word) : word; }
 
-    // Puts the holes that are described from byte `at` on, and moves `at` past them. Returns, in
-    // all threads, whether they are sound.
+    // Puts the filled elements that are described from byte `at` on, and moves `at` past them.
+    // Returns, in all threads, whether they are sound.
     __device__ __forceinline__ bool put_filled(const unsigned char* from, u32 n_bytes, u32 m, u32& at) const {
         if (n_bytes - at < sizeof(W) + 4) return false;
         const W fill = load_word<W>(from + at);

@@ -108,7 +108,7 @@ struct PieceWriter {
         for (u32 b = 0; b < 8 * sizeof(W); ++b) word |= static_cast<W>(2 * shared.counts[b] > shared.n_marked) << b;
         return word;
     }
-    // The marks of holes in coded form. Has a barrier.
+    // The fill mask in coded form. Has a barrier.
     __device__ __forceinline__ Bitmap changes() const {
         u32 own[kOwnWords];
 #pragma unroll
@@ -131,8 +131,8 @@ struct PieceWriter {
                 fill = likely_word();
                 n_filled = mark_filled(fill);
             }
-            // A single hole is shorter as an outlier. If no word has the majority, there are no
-            // holes.
+            // A single filled element is shorter as an outlier. If no word has the majority, there
+            // are no filled elements.
             if (n_filled < 2 || 2 * n_filled <= n) n_filled = 0;
             info.fill = fill, info.n_filled = n_filled, info.n_outliers = n - n_filled, info.n_bytes = 4;
             if (n_filled > 0) {
@@ -199,7 +199,8 @@ struct PieceWriter {
 #pragma unroll
         for (u32 k = 0; k < kOwnWords; ++k) {
 #pragma unroll 1
-            // If elements changed after they were measured, holes may have become outliers.
+            // If elements changed after they were measured, filled elements may have become
+            // outliers.
             for (u32 left = own[k]; left != 0 && at < n; left &= left - 1, ++at) {
                 const u32 i = 32 * (kOwnWords * threadIdx.x + k) + __ffs(left) - 1;
                 places[at + 1] = static_cast<unsigned short>(i);

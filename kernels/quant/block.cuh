@@ -23,7 +23,7 @@ struct BlockPlan {
     u32 n_widths;
     u32 table[2];  // the widths, one byte each, padded with 0xff
     W base;
-    // Offset of the holes section; bytes of its bitmap; number of holes.
+    // Offset of the fill mask section; bytes of its bitmap; number of filled elements.
     u32 fill_mask, bitmap_bytes, n_filled;
     bool is_bitmap_coded;
     // Offset of the outliers section, number of outliers, offset of their elements.

@@ -208,7 +208,7 @@ struct BlockTile : DecompressTile<Chunk> {
     __device__ __forceinline__ W fill_of(const Plan& plan, const unsigned char* source) const {
         return load_word<W>(source + plan.fill_mask);
     }
-    // Reads which elements are holes. Returns false, in all threads, if that is damaged, which is
+    // Reads the fill mask. Returns false, in all threads, if that is damaged, which is
     // reported.
     __device__ __forceinline__ bool read_fill_mask(const Plan& plan, const unsigned char* source) const {
         const Box& box = shared.box;

@@ -43,9 +43,9 @@ struct LargeExceptions {
     __device__ __forceinline__ u32 existing(u32 word) const { return low_bits(0u, min(shared.box.m - min(shared.box.m, 32 * word), 32u)); }
     __device__ __forceinline__ u32 n_words() const { return (shared.box.m + 31) / 32; }
 
-    // Gives each element without a code the code of another one, and marks holes and outliers
-    // (`outliers`). Returns false, in all threads, if the block must have words instead. Has
-    // barriers.
+    // Gives each element without a code the code of another one, and marks filled elements and
+    // outliers (`outliers`). Returns false, in all threads, if the block must have words instead.
+    // Has barriers.
     __device__ __forceinline__ bool find() const {
         const u32 t = threadIdx.x, warp = t / kWarp, lane = lane_id(), m = shared.box.m;
         // The last number up to the thread's words that has a code, plus 1; the first with a code;

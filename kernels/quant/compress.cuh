@@ -30,8 +30,8 @@
 // another kind takes all shared memory, so the pending blocks are written to the payload first.
 //
 // A CTA only waits for blocks that precede one whose length it has already published. While it
-// waits, it holds no block that is taken but unfinished, except later ones. So the CTA with the first
-// unfinished block never waits.
+// waits, it holds no block that is taken but unfinished, except later ones. So the CTA with the
+// first unfinished block never waits.
 //
 // Blocks whose rows do not have 32 elements are differenced row by row (stage/differences.cuh), to
 // a separate buffer. So are blocks with numbers that may need 64 bits.

@@ -12,8 +12,9 @@
 //   4. A thread computes prefix sums along a column in z, makes words of the codes, and stores
 //      them, 16 bytes at a time where the rows allow it.
 //
-// Blocks without rows of 32 elements, and those with holes or with numbers that may need 64 bits,
-// are summed in the tile, axis by axis, by common code. 64-bit numbers are read from the frame.
+// Blocks without rows of 32 elements, and those with a fill mask or with numbers that may need 64
+// bits, are summed in the tile, axis by axis, by common code. 64-bit numbers are read from the
+// frame.
 //
 // For a region there is one CTA per block, from the first to the last block that it touches. The
 // CTA stores the wanted elements one by one.

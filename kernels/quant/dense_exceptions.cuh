@@ -1,4 +1,4 @@
-// Elements of a block of level dense that are stored exactly, in its format: marks of holes, and
+// Elements of a block of level dense that are stored exactly, in its format: the fill mask, and
 // places and elements of outliers.
 
 #pragma once
@@ -35,13 +35,13 @@ struct DenseExceptions : LargeExceptions<W, DensePredictShared<W>, DenseBlock<W>
     using Exceptions = LargeExceptions<W, DensePredictShared<W>, DenseBlock<W>>;
     using Exceptions::shared, Exceptions::block, Exceptions::element, Exceptions::kThreads, Exceptions::kOwn;
 
-    // Chooses the form of the marks of holes. Has barriers.
+    // Chooses the form of the fill mask. Has barriers.
     __device__ __forceinline__ void measure() const {
         const u32 coded_bytes = changes().n_bytes(), plain_bytes = this->n_words() * 4;
         if (threadIdx.x == 0) shared.bitmap_bytes = min(coded_bytes, plain_bytes), shared.is_bitmap_coded = coded_bytes <= plain_bytes;
         __syncthreads();
     }
-    // The marks of holes in coded form. Has a barrier.
+    // The fill mask in coded form. Has a barrier.
     __device__ __forceinline__ typename Exceptions::Bitmap changes() const {
         u32 own[kOwn];
 #pragma unroll

@@ -25,8 +25,8 @@ struct EachElement {
     }
 
     // Calls `put(i, number)` for each element, which returns findings as bits. For codes, also
-    // writes two bitmaps of `n_bitmap_words` words each: elements that have no code, and elements that
-    // violate the bound. Returns the thread's findings.
+    // writes two bitmaps of `n_bitmap_words` words each: elements that have no code, and elements
+    // that violate the bound. Returns the thread's findings.
     template <u32 kWarps, typename Put>
     __device__ __forceinline__ u32 load(bool are_codes, W first_word, W first, u32* uncoded, u32* outliers, u32 n_bitmap_words, Put put) const {
         u32 found = 0;

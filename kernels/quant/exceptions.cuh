@@ -1,5 +1,5 @@
-// Elements of a block that are stored exactly: holes, which all have the same word, and outliers
-// (`outliers`). Called by all threads of a CTA.
+// Elements of a block that are stored exactly: filled elements, which all have the same word, and
+// outliers (`outliers`). Called by all threads of a CTA.
 
 #pragma once
 
@@ -38,8 +38,8 @@ struct QuantExceptions {
 
     __device__ __forceinline__ W word(u32 i) const { return load_element<W>(elements.find(array, i, element.bytes), element, swaps); }
 
-    // Gives each element without a code the code of another one, and marks holes and outliers.
-    // Returns false, in all threads, if the block must have words instead. Has barriers.
+    // Gives each element without a code the code of another one, and marks filled elements and
+    // outliers. Returns false, in all threads, if the block must have words instead. Has barriers.
     __device__ __forceinline__ bool find() const {
         const u32 t = threadIdx.x, warp = t / kWarp, lane = lane_id(), m = shared.box.m;
         const u32 exist = low_bits(0u, min(m - min(m, 32 * t), 32u)), uncoded = shared.uncoded[t], coded = exist & ~uncoded;

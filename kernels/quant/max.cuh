@@ -133,7 +133,7 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
         return is_sound;
     }
 
-    // Counts of a lane: holes, and above them outliers.
+    // Counts of a lane: filled elements, and above them outliers.
     static constexpr u32 kFillFound = 1, kOutlierFound = 1 << 16;
 
     // Decodes numbers and makes elements of them. All it needs for each is in registers.

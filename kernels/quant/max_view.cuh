@@ -123,15 +123,15 @@ struct MaxWeights {
 template <typename W>
 __device__ __forceinline__ u32 max_size(W left) { return static_cast<u32>(min(static_cast<W>((left >> 1) + (left & 1)), static_cast<W>(kLargestMaxSize))); }
 
-// The context of a symbol without holes nearby. It depends on the sum of sizes near it, and on the
-// distance of the prediction from its rounded value, in parts of 2^fraction.
+// The context of a symbol without filled elements nearby. It depends on the sum of sizes near it,
+// and on the distance of the prediction from its rounded value, in parts of 2^fraction.
 __device__ __forceinline__ u32 max_size_context(u32 sizes, u32 distance, u32 fraction) {
     constexpr u32 kRoundedUpTo = 5, kMostLength = 12, kLongerAt = 3 * (kRoundedUpTo + 1);
-    static_assert(kMaxSizeContexts == kLongerAt + kMostLength - kRoundedUpTo, "those behind are of holes");
+    static_assert(kMaxSizeContexts == kLongerAt + kMostLength - kRoundedUpTo, "the following ones are of filled elements");
     const u32 length = bit_length(sizes), sixths = min(6 * distance >> fraction, 2u);
     return length > kRoundedUpTo ? min(length, kMostLength) + (kLongerAt - kRoundedUpTo - 1) : 3 * length + sixths;
 }
-// The same, if holes may be near.
+// The same, if filled elements may be near.
 __device__ __forceinline__ u32 max_context(u32 sizes, u32 distance, u32 fraction) {
     const u32 context = max_size_context(sizes, distance, fraction);
     if (likely(sizes < kFillSize)) return context;

@@ -1,6 +1,6 @@
 // Quantizers: map words to codes, and codes to words within a bound. The counterpart of
-// crates/gridz-codecs/src/stage/quantize.rs, which explains how and why. The arithmetic is the same, operation by
-// operation.
+// crates/gridz-codecs/src/stage/quantize.rs, which explains how and why. The arithmetic is the
+// same, operation by operation.
 
 #pragma once
 

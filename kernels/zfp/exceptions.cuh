@@ -1,7 +1,7 @@
-// Elements of a section whose words differ from those in its blocks: holes, which all have the same
-// word, and outliers (`outliers`). Called by all threads of a CTA.
+// Elements of a section whose words differ from those in its blocks: filled elements, which all
+// have the same word, and outliers (`outliers`). Called by all threads of a CTA.
 //
-//   u16 holes, u16 others, u16 bytes of the marks of each | hole | its marks | marks of the others | their words
+//   u16 filled, u16 outliers, u16 bytes of the bitmap of each | fill value | fill mask | outlier bitmap | outlier words
 
 #pragma once
 
@@ -122,8 +122,9 @@ struct WrittenExceptions {
         return all;
     }
 
-    // Makes the exceptions of a section, which are marked in `outliers`. Afterwards `outliers` only has
-    // outliers. `load` returns the word of the element at a place. Has barriers, the first at once.
+    // Makes the exceptions of a section, which are marked in `outliers`. Afterwards `outliers` only
+    // has outliers. `load` returns the word of the element at a place. Has barriers, the first at
+    // once.
     template <typename Load>
     __device__ __forceinline__ void make(ExceptionShared<W>& shared, Load load) {
         const u32 t = threadIdx.x;
@@ -161,7 +162,7 @@ struct WrittenExceptions {
             const u32 i = kOwnBitmapWords * t + k;
             changes[k] = fill_mask[k] ^ __funnelshift_l(i ? shared.fill_mask[i - 1] : 0, fill_mask[k], 1);
         }
-        // There is always a hole.
+        // There is always a filled element.
         u32 at = kExceptionHead + sizeof(W);
         const u32 of_fill = write_bitmap(shared, at, changes, fill_mask);
         const u32 of_outliers = n_outliers ? write_bitmap(shared, at, outliers, outliers) : 0;

@@ -41,8 +41,8 @@ pub trait GpuCodec: Sync {
 const MAX_LEVELS: usize = MAX_RANK + 2;
 
 crate::kernel_struct! {
-    /// `Level` in `kernels/common/region.cuh`.
-    struct Level, size 32 {
+    /// `AxisLevel` in `kernels/common/region.cuh`.
+    struct AxisLevel, size 32 {
         stride: u64,
         start: u64,
         count: u64,
@@ -56,7 +56,7 @@ crate::kernel_struct! {
         end: [u64; 3],
         count: [u64; 3],
         levels_of: [u32; 4],
-        levels: [Level; MAX_LEVELS],
+        levels: [AxisLevel; MAX_LEVELS],
     }
 }
 
@@ -69,12 +69,12 @@ impl From<&FoldedRegion> for Region {
             end: axes.each_ref().map(|axis| axis.span().end),
             count: axes.each_ref().map(MergedAxis::count),
             levels_of: [0; 4],
-            levels: [Level { stride: 1, start: 0, count: 0, inner: 1 }; MAX_LEVELS],
+            levels: [AxisLevel { stride: 1, start: 0, count: 0, inner: 1 }; MAX_LEVELS],
         };
         let mut n = 0;
         for (k, axis) in axes.iter().enumerate() {
-            for &region::Level { stride, start, count, inner } in axis.levels() {
-                to.levels[n] = Level { stride, start, count, inner };
+            for &region::AxisLevel { stride, start, count, inner } in axis.levels() {
+                to.levels[n] = AxisLevel { stride, start, count, inner };
                 n += 1;
             }
             to.levels_of[k + 1] = n as u32;
@@ -319,7 +319,7 @@ mod tests {
         for (fold, levels_of) in [(Fold::Merge, [0, 30, 31, 32]), (Fold::Flat, [0, 1, 2, 34])] {
             let region = Region::from(&most.folded(fold, 3));
             assert_eq!(region.levels_of, levels_of);
-            let Level { stride, count, inner, .. } = region.levels[region.levels_of[3] as usize - 1];
+            let AxisLevel { stride, count, inner, .. } = region.levels[region.levels_of[3] as usize - 1];
             assert_eq!((stride, count, inner), (1, 2, 1));
         }
     }

@@ -1,8 +1,8 @@
 //! Requests: the codec and its parameters for compressing a chunk.
 //!
-//! A request is a codec and its parameters: a mode with its parameter, a level, and the codec's own parameters.
-//! Every host has its own form of a request. All forms are converted here, so the same requests are
-//! accepted everywhere, with the same error messages:
+//! A request is a codec and its parameters: a mode with its parameter, a level, and the codec's own
+//! parameters. Every host has its own form of a request. All forms are converted here, so the same
+//! requests are accepted everywhere, with the same error messages:
 //!
 //! | where | form |
 //! |---|---|
@@ -52,8 +52,8 @@ impl Request {
         Self::check(entry, mode, value, level)
     }
 
-    /// As [`Request::with_mode`], with words for the codec's own parameters, followed by words for missing
-    /// elements. Extras omitted at the end have their defaults.
+    /// As [`Request::with_mode`], with words for the codec's own parameters, followed by words for
+    /// missing elements. Parameters omitted at the end have their defaults.
     ///
     /// # Errors
     /// As [`Request::with_mode`].
@@ -95,8 +95,8 @@ impl Request {
         self.all_codec_param_words().take(if is_default { 0 } else { usize::MAX })
     }
 
-    /// Words for the codec's own parameters and missing elements, as they follow the level in a user's
-    /// cd_values.
+    /// Words for the codec's own parameters and missing elements, as they follow the level in a
+    /// user's cd_values.
     pub fn words_after_level(&self) -> impl Iterator<Item = u32> {
         let missing = self.encode_params.missing;
         let codec_params: Vec<u32> = if missing.is_none() {

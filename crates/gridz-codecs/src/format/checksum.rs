@@ -69,8 +69,8 @@ pub const fn key(row: u32) -> u32 {
 /// which is the order of vector multiplication.
 pub type LaneSums = [[u64; LANES / 2]; 2];
 
-/// The two sums over some words of a payload. [`Checksum::combine`] adds the sums of several parts, in any
-/// order.
+/// The two sums over some words of a payload. [`Checksum::combine`] adds the sums of several parts,
+/// in any order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Checksum {
     a: u64,

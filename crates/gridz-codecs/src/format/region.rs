@@ -79,7 +79,7 @@ impl Region {
 
 /// The region's range on one of the axes that were merged into an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Level {
+pub struct AxisLevel {
     /// Distance on the merged axis between neighboring positions of this axis.
     pub stride: u64,
     /// First position of the region on this axis.
@@ -95,7 +95,7 @@ pub struct Level {
 pub struct MergedAxis {
     extent: u64,
     /// From the outermost axis to the innermost, whose `stride` and `inner` are 1.
-    levels: Vec<Level>,
+    levels: Vec<AxisLevel>,
 }
 
 impl MergedAxis {
@@ -117,9 +117,9 @@ impl MergedAxis {
             merged.push(Span { extent: 1, start: 0, count: 1 });
         }
         let (mut stride, mut inner) = (1, 1);
-        let mut levels: Vec<Level> = Vec::with_capacity(merged.len());
+        let mut levels: Vec<AxisLevel> = Vec::with_capacity(merged.len());
         for &Span { extent, start, count } in merged.iter().rev() {
-            levels.push(Level { stride, start, count, inner });
+            levels.push(AxisLevel { stride, start, count, inner });
             (stride, inner) = (stride * extent, inner * count);
         }
         levels.reverse();
@@ -132,7 +132,7 @@ impl MergedAxis {
     }
 
     /// The levels, at least one.
-    pub fn levels(&self) -> &[Level] {
+    pub fn levels(&self) -> &[AxisLevel] {
         &self.levels
     }
 

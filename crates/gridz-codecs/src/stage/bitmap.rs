@@ -87,7 +87,7 @@ impl<const WORDS: usize> Bitmap<WORDS> {
         self.words().iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// The marks, each XORed with the one `distance` numbers before it.
+    /// The bits, each XORed with the one `distance` numbers before it.
     pub fn changes(&self, distance: usize) -> Self {
         let mut changes = self.clone();
         for (i, word) in changes.words_mut().iter_mut().enumerate() {
@@ -132,7 +132,7 @@ impl<const WORDS: usize> Bitmap<WORDS> {
         }
     }
 
-    /// Bytes of the encoded marks.
+    /// Bytes of the encoded bitmap.
     pub fn n_bytes(&self) -> usize {
         let (mut n_words, mut n_bytes) = (0, 0);
         for word in self.words() {
@@ -142,7 +142,7 @@ impl<const WORDS: usize> Bitmap<WORDS> {
         self.words().len().div_ceil(8) + n_words.div_ceil(2) + n_bytes
     }
 
-    /// Encodes the marks to the start of `out`.
+    /// Encodes the bitmap to the start of `out`.
     pub fn write(&self, out: &mut [u8]) {
         let (presence, rest) = out.split_at_mut(self.words().len().div_ceil(8));
         presence.fill(0);
@@ -166,8 +166,8 @@ impl<const WORDS: usize> Bitmap<WORDS> {
         }
     }
 
-    /// Decodes the marks of `n` numbers from the start of `bytes`, as [`Bitmap::write`] writes them;
-    /// also returns their bytes.
+    /// Decodes the bitmap of `n` numbers from the start of `bytes`, as [`Bitmap::write`] writes
+    /// them; also returns their bytes.
     ///
     /// # Errors
     /// `Corrupt`.
@@ -194,7 +194,7 @@ impl<const WORDS: usize> Bitmap<WORDS> {
         Ok((bitmap, presence.len() + nibbles.len() + at))
     }
 
-    /// Reads the marks of `n` numbers from the start of `bytes`, word by word; also returns their
+    /// Reads the bitmap of `n` numbers from the start of `bytes`, word by word; also returns their
     /// bytes.
     ///
     /// # Errors
@@ -220,7 +220,7 @@ impl<const WORDS: usize> Bitmap<WORDS> {
 }
 
 fn damage() -> Error {
-    Error::corrupt("marks of numbers end too early or are behind the last number")
+    Error::corrupt("a bitmap ends too early or has bits after its last number")
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Byte groups: numbers packed in groups of eight, each with as many bits as the longest number of its
-//! group.
+//! Byte groups: numbers packed in groups of eight, each with as many bits as the longest number of
+//! its group.
 //!
 //! Eight numbers of w bits are w bytes, so groups begin at bytes and no bits are unused. A group
 //! has few numbers, so a long one costs little and needs no patch. A table keeps the cost of the

@@ -1,21 +1,21 @@
-//! Exceptions: elements that are stored exactly. Holes all have the same word; each other exception
-//! has its own.
+//! Exceptions: elements that are stored exactly. Filled elements all have the same word; each other
+//! exception has its own.
 //!
-//! A fill value or NaN may cover half of a block. Only marks are stored for it, encoded as changes
-//! from row to row. All other elements that have no code, or would not come back within the bound,
-//! are few: each is stored with its place.
+//! A fill value or NaN may cover half of a block. Only a bitmap is stored for it, encoded as
+//! changes from row to row. All other elements that have no code, or would not come back within the
+//! bound, are few: each is stored with its place.
 
 use crate::error::{Error, Result};
 use crate::stage::bitmap;
 use crate::stage::element::Element;
 use crate::stage::word::Word;
 
-/// Marks for the blocks of every level that has exceptions.
+/// A bitmap for the blocks of every level that has exceptions.
 pub type Bitmap = bitmap::Bitmap<{ (1 << 16) / 32 }>;
 
 /// Sections of a block are padded with zeros to a multiple of this.
 pub const ALIGNMENT: usize = 4;
-/// Flag in the byte count of marks: the marks are encoded.
+/// Flag in the byte count of a bitmap: the bitmap is encoded.
 const CODED: u16 = 1 << 15;
 
 fn damage() -> Error {
@@ -44,15 +44,15 @@ pub struct FillMask<W> {
     pub word: W,
     /// Where they are.
     pub bitmap: Bitmap,
-    /// The marks that are written if they are encoded: changes from row to row or, in a block of
-    /// one row, the marks themselves.
+    /// The bits that are written if the bitmap is encoded: changes from row to row or, in a block
+    /// of one row, the bits themselves.
     coded: Option<Bitmap>,
-    /// Bytes of the marks.
+    /// Bytes of the bitmap.
     bitmap_bytes: usize,
 }
 
 impl<W: Word> FillMask<W> {
-    /// Holes in a block; `row` is the length of its rows, if there are several.
+    /// The fill mask of a block; `row` is the length of its rows, if there are several.
     pub fn new(word: W, bitmap: Bitmap, row: Option<usize>) -> Self {
         let changes = row.map_or_else(|| bitmap.clone(), |row| bitmap.changes(row));
         let (plain_bytes, coded_bytes) = (4 * bitmap.words().len(), changes.n_bytes());
@@ -65,7 +65,7 @@ impl<W: Word> FillMask<W> {
         W::BYTES + ALIGNMENT + self.bitmap_bytes.next_multiple_of(ALIGNMENT)
     }
 
-    /// Writes the holes with their padding.
+    /// Writes the fill mask with its padding.
     pub fn write(&self, out: &mut &mut [u8]) {
         self.word.write(place(out, W::BYTES));
         let head = place(out, ALIGNMENT);
@@ -83,7 +83,7 @@ impl<W: Word> FillMask<W> {
         }
     }
 
-    /// Reads the word and the marks of holes from the start of `bytes`, and advances `bytes`. The
+    /// Reads the fill value and the fill mask from the start of `bytes`, and advances `bytes`. The
     /// block has `n` elements; `row` is the length of its rows, if there are several.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! Sparse numbers: where those are that are not zero, and these.
 //!
 //! Few numbers are a list: the zeros before each, its bit length, and its bits. Many, and those that lie together, have
-//! marks, and all the same number of bits.
+//! a bitmap, and all the same number of bits.
 
 use crate::error::{Error, Result};
 use crate::stage::bitmap::Bitmap;
@@ -21,7 +21,7 @@ pub struct Coding {
     bitmap: Bitmap,
     count: usize,
     width: u32,
-    /// Bits of the number of zeros before each; 0 if there are marks instead.
+    /// Bits of the number of zeros before each; 0 if there is a bitmap instead.
     gap_bits: u32,
     /// Bytes behind the header.
     n_bytes: usize,
@@ -139,7 +139,7 @@ pub fn read<W: Word>(bytes: &[u8], numbers: &mut [W]) -> Result<usize> {
 }
 
 fn read_marked<W: Word>(bytes: &[u8], numbers: &mut [W], count: usize, width: u32) -> Result<usize> {
-    let damage = || Error::corrupt("sparse numbers are not as many as their marks, or end too early");
+    let damage = || Error::corrupt("sparse numbers are not as many as the bits of their bitmap, or end too early");
     let (bitmap, bitmap_bytes) = <Bitmap>::read(bytes, numbers.len())?;
     let n_string = string_bytes(count, width);
     let string = bytes[bitmap_bytes..].get(..n_string).filter(|_| bitmap.count() == count).ok_or_else(damage)?;

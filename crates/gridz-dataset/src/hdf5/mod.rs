@@ -7,8 +7,9 @@
 //! errors.
 //!
 //! [`bulk`] transfers whole datasets, without the filter interface. `library` calls the libhdf5 of
-//! the program. `chunk` applies to a chunk the filters that HDF5 would apply, and `third_party` decodes
-//! chunks of third-party filters. [`progressive`] reads coarser grids or fewer layers, through
+//! the program. `chunk` applies to a chunk the filters that HDF5 would apply, and `third_party`
+//! decodes chunks of third-party filters. [`progressive`] reads coarser grids or fewer layers,
+//! through
 //! `descriptor` from the file itself.
 
 mod abi;

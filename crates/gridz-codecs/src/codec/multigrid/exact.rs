@@ -3,12 +3,12 @@
 //!
 //! ```text
 //! u32 bytes of each piece | pieces
-//! a piece: u16 flags | u16 0 | holes, if flag 1 | others, if flag 2
+//! a piece: u16 flags | u16 0 | fill mask, if flag 1 | outliers, if flag 2
 //! ```
 //!
 //! The array is split into consecutive pieces of 2^15 elements. Within a piece, the stored elements
-//! that share one word are holes, so a masked region costs little more than its border. The other
-//! elements (outliers) have a position and a word each.
+//! that share one word are filled elements, so a masked region costs little more than its border.
+//! The other elements (outliers) have a position and a word each.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -81,7 +81,8 @@ pub fn write<T: Real>(
             .marked()
             .filter(|&at| word(at) == fill)
             .for_each(|at| fill_mask.words_mut()[at as usize / 32] |= 1 << (at % 32));
-        // A single hole is shorter as an outlier, and without a majority word, holes do not pay.
+        // A single filled element is shorter as an outlier, and without a majority word, a fill
+        // mask does not pay.
         if fill_mask.count() < 2 || 2 * fill_mask.count() <= bitmap.count() {
             fill_mask.restart(elements.len());
         }
@@ -109,7 +110,7 @@ pub fn write<T: Real>(
 
 /// The contents of a piece.
 struct Piece<'b, W> {
-    /// The word of the holes, and their bitmap.
+    /// The fill value, and the fill mask.
     fill_mask: Option<(W, Bitmap)>,
     outliers: Option<Outliers<'b>>,
 }

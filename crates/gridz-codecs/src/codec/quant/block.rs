@@ -1,8 +1,8 @@
 //! One block: codes or words, predicted and packed; and the elements that are stored exactly.
 //!
 //! ```text
-//! u16 header | widths | base | holes | other exceptions | entries | packed groups
-//! u16 header | base | holes | other exceptions | numbers in contexts
+//! u16 header | widths | base | fill mask | outliers | entries | packed groups
+//! u16 header | base | fill mask | outliers | numbers in contexts
 //! ```
 //!
 //! Every section begins at a multiple of four bytes. In a block of zero bytes, all words are 0.
@@ -26,7 +26,7 @@ use crate::stage::word::Word;
 /// Headers of blocks without prediction.
 pub const RAW: u16 = 1 << 15;
 pub const CONST: u16 = RAW | 1;
-/// Flags of other headers: elements have words instead of codes; there are holes; there are
+/// Flags of other headers: elements have words instead of codes; there is a fill mask; there are
 /// outliers ("other exceptions").
 pub const WORDS: u16 = 1 << 12;
 pub const FILL_MASK: u16 = 1 << 13;
@@ -97,8 +97,8 @@ pub struct Coding<W> {
     pub missing: Option<[MissingWords<W>; MAX_PARTS]>,
 }
 
-/// The elements of a block that are stored exactly: holes, which share one word, and outliers
-/// (`outliers`).
+/// The elements of a block that are stored exactly: filled elements, which share one word, and
+/// outliers (`outliers`).
 struct Exceptions<W> {
     /// Elements without a code.
     uncoded: Bitmap,

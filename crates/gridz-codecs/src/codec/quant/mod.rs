@@ -3,8 +3,9 @@
 //! Elements are quantized to integer codes; a code stands for the elements within the bound
 //! (`stage::quantize`). Elements without a suitable code are stored exactly (`exceptions`). Codes
 //! are predicted in blocks as lorenzo predicts words (`stage::predict`), and the residuals are
-//! packed (`packing`, `block`). Level fast packs them in groups of eight (`stage::byte_groups`); level
-//! dense uses an entropy code (`stage::entropy::contexts`). Level max works differently (`max`).
+//! packed (`packing`, `block`). Level fast packs them in groups of eight (`stage::byte_groups`);
+//! level dense uses an entropy code (`stage::entropy::contexts`). Level max works differently
+//! (`max`).
 //!
 //! A code depends on its element alone, so rewriting parts of an array any number of times causes
 //! no drift. Real and imaginary parts of complex elements are in separate blocks.
@@ -159,7 +160,7 @@ impl Codec for Quant {
 /// The layout of payloads of such arrays, of rank 1 to 3, with units of 2^`log2_unit` bytes.
 /// Returns `None` for unsupported elements, for an empty array, or if a payload could exceed what
 /// the block table can describe.
-pub fn layout(dtype: DType, shape: &Shape, log2_unit: u8, level: params::Level) -> Option<Layout> {
+pub fn layout(dtype: DType, shape: &Shape, log2_unit: u8, level: params::QuantLevel) -> Option<Layout> {
     let (number, parts) = dtype.parts();
     let form = Form { head_bytes: HEAD_BYTES, unit: 1 << log2_unit, row: level.row(), block_head: RAW_HEAD, parts };
     Layout::new(shape, Element::of(number)?.bytes, level.log2_size(), form)
@@ -217,17 +218,17 @@ macro_rules! with_blocks {
     ($coder:expr, $job:expr, $encodes:expr, |$worker:ident| $what:expr) => {{
         let (coder, job, encodes) = ($coder, $job, $encodes);
         match coder.chunk.asked.level {
-            params::Level::Fast => {
+            params::QuantLevel::Fast => {
                 let packed = Packed::<_, Widths>::new(coder, job, encodes);
                 let $worker = worker(&packed, job);
                 $what
             }
-            params::Level::Dense => {
+            params::QuantLevel::Dense => {
                 let packed = Packed::<_, contexts::Work>::new(coder, job, encodes);
                 let $worker = worker(&packed, job);
                 $what
             }
-            params::Level::Max => {
+            params::QuantLevel::Max => {
                 let max = Max { coder, encodes, level: job.level };
                 let $worker = worker(&max, job);
                 $what

@@ -1,8 +1,8 @@
-//! Exceptions: elements of a section that the stream does not reproduce. They are holes, which
-//! share one word, and others (outliers), with a word each.
+//! Exceptions: elements of a section that the stream does not reproduce. They are filled elements,
+//! which share one word, and others (outliers), with a word each.
 //!
 //! ```text
-//! u16 holes | u16 others | u16 bytes of the holes' marks | u16 those of the others' | hole | marks | marks | words
+//! u16 filled | u16 outliers | u16 bytes of the fill mask | u16 bytes of the outlier bitmap | fill value | fill mask | outlier bitmap | words
 //! ```
 //!
 //! Every part begins at a multiple of four bytes. The bitmap of a land mask is coded as changes
@@ -105,8 +105,8 @@ fn append(out: &mut Vec<u8>, n: usize, write: impl FnOnce(&mut [u8])) {
     write(&mut out[start..start + n]);
 }
 
-/// Appends the bitmap `bitmap` verbatim, or `coded` if that is shorter. Returns its length field for
-/// the head.
+/// Appends the bitmap `bitmap` verbatim, or `coded` if that is shorter. Returns its length field
+/// for the head.
 fn append_bitmap(out: &mut Vec<u8>, coded: &Bitmap, bitmap: &Bitmap) -> u16 {
     let n_bytes = coded.n_bytes();
     if n_bytes < PLAIN_BYTES {
@@ -165,7 +165,7 @@ impl<'p, W: Word> Exceptions<'p, W> {
     /// its first element.
     ///
     /// # Errors
-    /// `Corrupt` if the bitmap marks padding.
+    /// `Corrupt` if the bitmap has bits in the padding.
     pub fn apply<T: Scalar<Word = W>>(&self, start: usize, block: &Block, elements: &mut [T]) -> Result<()> {
         for (k, elements) in elements.chunks_mut(MARKS).enumerate() {
             let start = start + k * MARKS;

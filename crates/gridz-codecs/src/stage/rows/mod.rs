@@ -506,8 +506,8 @@ pub trait Simd<W: Word>: Keys {
         }
     }
     /// Packs four groups of eight numbers, each into as many bytes as its width in bits, see
-    /// [`byte_groups`](crate::stage::byte_groups). `out` has room for [`BYTE_GROUPS_ROOM`] bytes; those after the
-    /// packed ones are arbitrary.
+    /// [`byte_groups`](crate::stage::byte_groups). `out` has room for [`BYTE_GROUPS_ROOM`] bytes;
+    /// those after the packed ones are arbitrary.
     #[inline(always)]
     fn pack_byte_groups(self, row: Self::Row, widths: [u8; LANES / 8], out: &mut [u8]) {
         let words = lanes_of(self, row);

@@ -2,7 +2,7 @@
 //! codes the residuals with rANS.
 //!
 //! ```text
-//! u16 header | u16 0 | base | holes | other exceptions | weights | tables | states | string
+//! u16 header | u16 0 | base | fill mask | outliers | weights | tables | states | string
 //! ```
 //!
 //! Every section but the last begins at a multiple of four bytes. Elements without a code have
@@ -38,7 +38,7 @@ use scan::{CONTEXTS, Cells, Coder, FILL_SIZE, MAX_SIZE, Step, scan};
 pub use view::View;
 use weights::{Differences, Neighbours, SAMPLES, SQUARES, Weights};
 
-/// The symbols of holes and of outliers.
+/// The symbols of filled elements and of outliers.
 const FILL: u8 = 0;
 const OUTLIER: u8 = 1;
 /// The symbol of 0, the first one of residuals.
@@ -126,7 +126,7 @@ impl<W: Word> Work<W> {
 struct Numbers<W> {
     /// The value subtracted from all of them.
     base: W,
-    /// The word of the holes.
+    /// The fill value.
     fill: Option<W>,
     n_outliers: usize,
 }
@@ -421,7 +421,7 @@ pub fn decode<W: Word, S: Simd<W>>(
 /// The sections before the weights.
 struct Front<'b, W> {
     base: W,
-    /// The word of the holes, and their number.
+    /// The fill value, and the number of filled elements.
     fill: W,
     n_filled: usize,
     /// The elements of the outliers.

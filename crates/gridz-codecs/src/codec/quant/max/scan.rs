@@ -10,7 +10,7 @@ use crate::stage::word::Word;
 pub const CONTEXTS: usize = 28;
 /// Limit of the magnitude of a residual, …
 pub const MAX_SIZE: u32 = (1 << 11) - 1;
-/// … and the magnitude that a hole counts as.
+/// … and the magnitude that a filled element counts as.
 pub const FILL_SIZE: u32 = 1 << 15;
 /// For longer sums of magnitudes, the rounding error of a prediction does not matter.
 const ROUNDED_UP_TO: u32 = 5;

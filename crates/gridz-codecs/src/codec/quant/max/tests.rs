@@ -61,9 +61,9 @@ impl<W: SimdWord> Case<W> {
 
     fn layout(&self) -> Layout {
         let form =
-            Form { head_bytes: 8, unit: UNIT, row: params::Level::Max.row(), block_head: RAW_HEAD, parts: 1 };
+            Form { head_bytes: 8, unit: UNIT, row: params::QuantLevel::Max.row(), block_head: RAW_HEAD, parts: 1 };
         let shape = Shape::new(&self.shape.map(|n| n as u64)).unwrap();
-        Layout::new(&shape, self.coding.element.bytes, params::Level::Max.log2_size(), form).unwrap()
+        Layout::new(&shape, self.coding.element.bytes, params::QuantLevel::Max.log2_size(), form).unwrap()
     }
 
     /// The expected decoded elements.
@@ -148,7 +148,7 @@ fn mixed(i: usize) -> u32 {
     (x ^ x >> 15).wrapping_mul(0x85eb_ca6b)
 }
 
-/// A wave with a little noise, and optionally a spike, NaN and holes.
+/// A wave with a little noise, and optionally a spike, NaN and missing elements.
 fn wave(i: usize, noise: f64, kind: usize) -> f64 {
     let value =
         (i as f64 / 31.0).sin() * 40.0 + (i as f64 / 977.0).cos() * 90.0 + f64::from(mixed(i) >> 24) * noise;

@@ -20,9 +20,10 @@ impl Token for Avx512 {
     }
 }
 
-/// Compresses words (`compress_*`), or expands them with zeros elsewhere (`expand_*`). The instruction
-/// waits for the old value of its destination even if that is not used. So the compiler's choice of
-/// a register could chain unrelated rows together. Here the destination is the source.
+/// Compresses words (`compress_*`), or expands them with zeros elsewhere (`expand_*`). The
+/// instruction waits for the old value of its destination even if that is not used. So the
+/// compiler's choice of a register could chain unrelated rows together. Here the destination is the
+/// source.
 macro_rules! in_place {
     ($visibility:vis $name:ident, $instruction:literal, $mask:ty, $vector:ty, $class:ident) => {
         #[inline]
