@@ -10,7 +10,7 @@ use gridz_codecs::error::{Error, Result, try_vec};
 use gridz_codecs::format::checksum::Checksum;
 use gridz_codecs::format::fold::Fold;
 use gridz_codecs::format::region::FoldedRegion;
-use gridz_codecs::stage::sums::{Hasher, Prefetch};
+use gridz_codecs::stage::hasher::{Hasher, Prefetch};
 use gridz_codecs::types::{Array, ByteOrder, DType, MAX_RANK, Shape};
 
 struct Runs;

@@ -4,7 +4,7 @@
 use gridz::{Array, ByteOrder, DType, Request};
 use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::format::header::Header;
-use gridz_codecs::stage::sums::{Hasher, Prefetch};
+use gridz_codecs::stage::hasher::{Hasher, Prefetch};
 
 use crate::arrays::{self, Kind, Random, array};
 use crate::batch::{Batch, Layout};

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::format::checksum::Checksum;
 use crate::format::region::FoldedRegion;
 use crate::stage::blocks::table::check_of;
-use crate::stage::sums::{Prefetch, sums_of};
+use crate::stage::hasher::{Prefetch, checksum_of};
 use crate::stage::word::Word;
 use zerocopy::FromZeros;
 
@@ -51,7 +51,7 @@ pub fn decode_part<T: Real>(
     let mut memory = ThreadCache::<Memory<T>>::take();
     walk::at_least(&mut memory.numbers, arrays.n_numbers())?;
     let numbers = &mut memory.numbers[..arrays.n_numbers()];
-    let mut sums = sums_of(job.level, Prefetch::Nothing, payload.front, 0);
+    let mut sums = checksum_of(job.level, Prefetch::Nothing, payload.front, 0);
     sums = sums.combine(coded.decode::<T>(&arrays, job, numbers)?);
     // Layers alternate between two arrays, such that the last one is written to the destination.
     let mut other = std::mem::take(&mut memory.values);
@@ -69,7 +69,7 @@ pub fn decode_part<T: Real>(
     for k in 0..n_layers {
         let exact = payload.exact(k)?;
         if !exact.is_empty() {
-            let of_exact = sums_of(job.level, Prefetch::Nothing, exact, payload.exact_at(k) as u64);
+            let of_exact = checksum_of(job.level, Prefetch::Nothing, exact, payload.exact_at(k) as u64);
             let is_checked = job.verify && head.n_layers > 1;
             if is_checked && check_of(of_exact, exact.len()) != head.layers[k].exact_check {
                 let text = "the exact elements of a multigrid payload are damaged: their check does not match";

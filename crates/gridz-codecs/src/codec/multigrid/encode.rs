@@ -20,10 +20,10 @@ use crate::cpu::thread_cache::ThreadCache;
 use crate::error::{Result, try_vec};
 use crate::format::checksum::Checksum;
 use crate::stage::blocks::table::check_of;
+use crate::stage::hasher::{Prefetch, checksum_of};
 use crate::stage::quantize;
 use crate::stage::range::Ranger;
 use crate::stage::rows::{LANES, Simd, WithSimd, dispatch};
-use crate::stage::sums::{Prefetch, sums_of};
 use crate::stage::word::Word;
 
 /// Ratio of the bins of consecutive levels, and limit of the total ratio: coarser levels get
@@ -94,7 +94,7 @@ pub fn encode<T: Real>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> 
             let Some(n_exact) = written else { return stored };
             layer.n_exact = n_exact;
             let bytes = &rest[end..][..n_exact];
-            let of_exact = sums_of(job.level, Prefetch::Nothing, bytes, (n_head + end) as u64);
+            let of_exact = checksum_of(job.level, Prefetch::Nothing, bytes, (n_head + end) as u64);
             layer.exact_check = check_of(of_exact, n_exact);
             sums = sums.combine(of_exact);
             end += n_exact;
@@ -104,7 +104,7 @@ pub fn encode<T: Real>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> 
         }
     }
     plan.head.write(front);
-    sums = sums.combine(sums_of(job.level, Prefetch::Nothing, front, 0));
+    sums = sums.combine(checksum_of(job.level, Prefetch::Nothing, front, 0));
     Ok(Encoded { n_bytes: n_head + end, sums })
 }
 

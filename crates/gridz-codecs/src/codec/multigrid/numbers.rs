@@ -24,8 +24,8 @@ use crate::format::fold::Fold;
 use crate::stage::blocks::table::{ENTRY, Table, Writer, end_of_last};
 use crate::stage::blocks::{Blocks, ROW};
 use crate::stage::entropy::contexts;
+use crate::stage::hasher::{Prefetch, checksum_of};
 use crate::stage::rows::{LANES, RowSink, Simd, WithSimd, dispatch};
-use crate::stage::sums::{Prefetch, sums_of};
 use crate::stage::word::Word;
 use crate::types::Shape;
 use std::ops::Range;
@@ -235,7 +235,10 @@ pub fn encode<T: Real>(
     if job.pool.pieces((arrays.n_numbers * size_of::<T>()) as u64) == 1 {
         let n_bytes = make(0..arrays.n_blocks, table, data)?;
         let sums = writer.finish(table, 0, &data[..n_bytes]);
-        return Ok((table.len() + n_bytes, sums.combine(sums_of(job.level, Prefetch::Nothing, table, at as u64))));
+        return Ok((
+            table.len() + n_bytes,
+            sums.combine(checksum_of(job.level, Prefetch::Nothing, table, at as u64)),
+        ));
     }
     let ranges = arrays.pieces(MOST)?;
     let mut pieces = try_vec(ranges.len(), "bookkeeping")?;
@@ -259,7 +262,7 @@ pub fn encode<T: Real>(
         made.map(|()| writer.finish(entries, start, output))
     };
     let (n_bytes, sums) = ordered::concatenate(job.pool, pieces, most_bytes, data, make_piece, place);
-    let mut all = sums_of(job.level, Prefetch::Nothing, table, at as u64);
+    let mut all = checksum_of(job.level, Prefetch::Nothing, table, at as u64);
     for sums in sums {
         all = all.combine(sums?);
     }
@@ -321,7 +324,7 @@ impl<'p> Coded<'p> {
             }
             Ok(all)
         };
-        let of_table = sums_of(job.level, Prefetch::Nothing, self.entries, self.at as u64);
+        let of_table = checksum_of(job.level, Prefetch::Nothing, self.entries, self.at as u64);
         let n_pieces = job.pool.pieces((arrays.n_numbers * size_of::<T>()) as u64);
         if n_pieces == 1 {
             return Ok(of_table.combine(decode((0..arrays.n_blocks, numbers))?));

@@ -11,7 +11,7 @@ use crate::cpu::isa::Isa;
 use crate::error::{Error, Result};
 use crate::format::checksum::Checksum;
 use crate::format::region::FoldedRegion;
-use crate::stage::sums::{IncrementalHasher, Prefetch};
+use crate::stage::hasher::{IncrementalHasher, Prefetch};
 use crate::stage::word::Word;
 
 /// Consecutive blocks to encode.
@@ -33,7 +33,7 @@ pub struct Strip<'a> {
 }
 
 /// Destination of the elements of decoded blocks.
-pub enum Places<'a> {
+pub enum DecodeTarget<'a> {
     /// All blocks, to the whole array.
     Array(&'a mut [u8]),
     /// The blocks of consecutive strips.
@@ -101,17 +101,17 @@ pub fn decode<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: u
     mut coder: impl Coder<W, ROW, ROWS, PLANES>,
     layout: &Layout,
     sections: &Sections,
-    places: Places,
+    places: DecodeTarget,
 ) -> Result<Checksum> {
     let (row, plane) = layout.strides();
     let mut end = match &places {
-        Places::Array(_) | Places::Region(_) => 0,
-        Places::Strips(strips) => strips.first().map_or(0, |strip| sections.block::<W>(strip.first_block).0),
+        DecodeTarget::Array(_) | DecodeTarget::Region(_) => 0,
+        DecodeTarget::Strips(strips) => strips.first().map_or(0, |strip| sections.block::<W>(strip.first_block).0),
     };
     let mut hasher = IncrementalHasher::new(level, prefetch(ROWS), sections.table.len() as u64, end);
     match places {
-        Places::Array(_) if layout.n_blocks() == 0 => {}
-        Places::Array(array) => {
+        DecodeTarget::Array(_) if layout.n_blocks() == 0 => {}
+        DecodeTarget::Array(array) => {
             // A slab: all blocks that begin in the same plane.
             let slab = PLANES * plane;
             let mut number = 0;
@@ -127,7 +127,7 @@ pub fn decode<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: u
                 }
             }
         }
-        Places::Strips(strips) => {
+        DecodeTarget::Strips(strips) => {
             for mut strip in strips {
                 for i in 0..layout.blocks_per_strip() {
                     let number = strip.first_block + i;
@@ -136,7 +136,7 @@ pub fn decode<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: u
                 }
             }
         }
-        Places::Region(Part { region, block, dst }) => {
+        DecodeTarget::Region(Part { region, block, dst }) => {
             for (number, origin) in layout.blocks_in(region) {
                 let mut planes = block.chunks_exact_mut(ROW * ROWS * W::BYTES);
                 let mut bands: [&mut [u8]; PLANES] =

@@ -22,10 +22,10 @@ use crate::cpu::ordered;
 use crate::error::{Error, ErrorKind, Result, try_vec};
 use crate::format::checksum::Checksum;
 use crate::format::region::FoldedRegion;
-use crate::stage::sums::{Prefetch, sums_of};
+use crate::stage::hasher::{Prefetch, checksum_of};
 use crate::stage::word::Word;
 use crate::types::{Array, DType, Shape};
-use blocks::{Part, Piece, Places, Portable, Strip};
+use blocks::{DecodeTarget, Part, Piece, Portable, Strip};
 use layout::{BLOCK, Layout};
 use word::FloatWord;
 
@@ -111,8 +111,9 @@ fn encode<W: Coded>(layout: &Layout, job: &Job, src: &[u8], dst: &mut [u8]) -> R
         data[end..end + run.len()].copy_from_slice(run);
         end += run.len();
     }
-    let of_table = sums_of(job.level, Prefetch::Nothing, table, 0);
-    let of_border = sums_of(job.level, Prefetch::Nothing, &data[data_end..end], (table.len() + data_end) as u64);
+    let of_table = checksum_of(job.level, Prefetch::Nothing, table, 0);
+    let of_border =
+        checksum_of(job.level, Prefetch::Nothing, &data[data_end..end], (table.len() + data_end) as u64);
     Ok(Encoded { n_bytes: table.len() + end, sums: of_table.combine(of_blocks).combine(of_border) })
 }
 
@@ -138,7 +139,9 @@ fn encode_pieces<W: Coded>(
         for entry in table.chunks_exact_mut(4) {
             u32::read(entry).wrapping_add(offset).write(entry);
         }
-        sums.unwrap_or_else(|| sums_of(job.level, Prefetch::Nothing, output, (layout.table_bytes() + start) as u64))
+        sums.unwrap_or_else(|| {
+            checksum_of(job.level, Prefetch::Nothing, output, (layout.table_bytes() + start) as u64)
+        })
     };
     let most_bytes = per_piece * layout.max_block_words() * W::BYTES;
     let (n_bytes, sums) = ordered::concatenate(job.pool, pieces, most_bytes, data, make, place);
@@ -208,13 +211,13 @@ fn decode<W: Coded>(layout: &Layout, job: &Job, payload: &[u8], dst: &mut [u8]) 
         border = rest;
     }
 
-    let of_sections = |bytes: &[u8], start: usize| sums_of(job.level, Prefetch::Nothing, bytes, start as u64);
+    let of_sections = |bytes: &[u8], start: usize| checksum_of(job.level, Prefetch::Nothing, bytes, start as u64);
     let border_start = payload.len() - sections.border.len();
     let sums = of_sections(sections.table, 0).combine(of_sections(sections.border, border_start));
 
     let n_pieces = job.pool.pieces(layout.payload_bound());
     if n_pieces == 1 {
-        return Ok(sums.combine(decode_places::<W>(job.level, layout, &sections, Places::Array(dst))?));
+        return Ok(sums.combine(decode_to::<W>(job.level, layout, &sections, DecodeTarget::Array(dst))?));
     }
     let strips = strips_of::<W>(layout, dst)?;
     let per_piece = strips.len().div_ceil(n_pieces).max(1);
@@ -223,9 +226,9 @@ fn decode<W: Coded>(layout: &Layout, job: &Job, payload: &[u8], dst: &mut [u8]) 
     while strips.len() > 0 {
         let mut piece = try_vec(per_piece, "bookkeeping")?;
         piece.extend(strips.by_ref().take(per_piece));
-        pieces.push(Places::Strips(piece));
+        pieces.push(DecodeTarget::Strips(piece));
     }
-    let decoded = job.pool.map(pieces, |places| decode_places::<W>(job.level, layout, &sections, places));
+    let decoded = job.pool.map(pieces, |places| decode_to::<W>(job.level, layout, &sections, places));
     decoded.into_iter().try_fold(sums, |sums, piece| Ok(sums.combine(piece?)))
 }
 
@@ -246,8 +249,8 @@ fn decode_region<W: Coded>(
     }
     let mut block = try_vec(BLOCK * W::BYTES, "bookkeeping")?;
     block.resize(BLOCK * W::BYTES, 0);
-    decode_places::<W>(job.level, layout, &sections, Places::Region(Part { region, block: &mut block, dst }))?;
-    Ok(job.verify.then(|| sums_of(job.level, Prefetch::Following, payload, 0)))
+    decode_to::<W>(job.level, layout, &sections, DecodeTarget::Region(Part { region, block: &mut block, dst }))?;
+    Ok(job.verify.then(|| checksum_of(job.level, Prefetch::Following, payload, 0)))
 }
 
 /// Splits the destination into the bands of every strip.
@@ -272,7 +275,7 @@ fn strips_of<'a, W: FloatWord>(layout: &Layout, mut dst: &'a mut [u8]) -> Result
 }
 
 /// Decodes some consecutive blocks with the instructions of `level`.
-fn decode_places<W: Coded>(level: Isa, layout: &Layout, sections: &Sections, places: Places) -> Result<Checksum> {
+fn decode_to<W: Coded>(level: Isa, layout: &Layout, sections: &Sections, places: DecodeTarget) -> Result<Checksum> {
     #[cfg(target_arch = "x86_64")]
     if let Some(decode) = simd::decoder::<W>(level, layout.rank()) {
         return decode.run(level, layout, sections, places);

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::format::checksum::Checksum;
 use crate::format::fold::Fold;
 use crate::format::region::FoldedRegion;
-use crate::stage::sums::{Hasher, Prefetch};
+use crate::stage::hasher::{Hasher, Prefetch};
 use crate::types::{Array, DType, MAX_RANK, Shape};
 
 pub struct Stored;

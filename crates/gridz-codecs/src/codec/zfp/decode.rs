@@ -18,7 +18,7 @@ use crate::cpu::isa::Isa;
 use crate::error::{Error, Result, try_vec};
 use crate::format::checksum::{Checksum, ROW_BYTES};
 use crate::format::region::FoldedRegion;
-use crate::stage::sums::{Prefetch, sums_of};
+use crate::stage::hasher::{Prefetch, checksum_of};
 use crate::stage::word::Word;
 
 /// Decodes a payload into `dst`, which has exactly the bytes of the array, and returns the
@@ -37,7 +37,7 @@ pub fn decode<T: Value>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8]
         let sections = piece * n_sections / n_pieces..(piece + 1) * n_sections / n_pieces;
         run_zfp_kernel(job.level, Sections::<T> { decoder: &decoder, array: &array, sections, of: PhantomData })?;
         let [start, end] = [piece, piece + 1].map(|piece| (piece * piece_bytes).min(payload.len()));
-        Ok(sums_of(job.level, Prefetch::Nothing, &payload[start..end], start as u64))
+        Ok(checksum_of(job.level, Prefetch::Nothing, &payload[start..end], start as u64))
     };
     if n_pieces == 1 {
         return work(0);
@@ -112,7 +112,7 @@ pub fn decode_region<T: Value>(
         }
         open = Some(section);
     }
-    Ok(job.verify.then(|| sums_of(job.level, Prefetch::Following, payload, 0)))
+    Ok(job.verify.then(|| checksum_of(job.level, Prefetch::Following, payload, 0)))
 }
 
 /// Counts the blocks, and the elements that are stored exactly.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::codec::mode::Mode;
 use crate::codec::zfp::Chunk;
 use crate::codec::zfp::block::{BitWriter, GROUP, Scalar, ZfpKernel, run_zfp_kernel};
-use crate::codec::zfp::elements::Places;
+use crate::codec::zfp::elements::BlockPositions;
 use crate::codec::zfp::exceptions::{ALIGNMENT, reserve};
 use crate::codec::zfp::join::{Joined, Place};
 use crate::codec::zfp::layout::{Block, Layout, MOST_BLOCKS, next};
@@ -25,10 +25,10 @@ use crate::cpu::thread_cache::ThreadCache;
 use crate::error::Result;
 use crate::format::checksum::Checksum;
 use crate::stage::element::Element;
+use crate::stage::hasher::{Prefetch, checksum_of};
 use crate::stage::missing::MissingWords;
 use crate::stage::quantize;
 use crate::stage::range::Ranger;
-use crate::stage::sums::{Prefetch, sums_of};
 use crate::stage::word::Word;
 
 /// Sections that a thread encodes at a time. Their stream is still in the cache when it is
@@ -54,7 +54,7 @@ pub fn encode<T: Checked>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) 
     };
     let numbers = if asked.mode == Mode::Rel { bounded(bound.unwrap_or_default()) } else { asked.numbers };
     let rules = Rules::<T>::new(layout, numbers, job.level, bound, missing.as_ref());
-    let places = Places::new(layout);
+    let places = BlockPositions::new(layout);
     let alone = Pool::new(1);
     let pool = if job.pool.pieces(src.len() as u64) == 1 { &alone } else { job.pool };
 
@@ -78,7 +78,7 @@ pub fn encode<T: Checked>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) 
     let finish = |placed: Option<(Place, ThreadCache<Work>)>| {
         let Some((mut place, work)) = placed else { return };
         place.write(&work.stream);
-        let of_piece = sums_of(job.level, Prefetch::Nothing, place.bytes, place.start as u64);
+        let of_piece = checksum_of(job.level, Prefetch::Nothing, place.bytes, place.start as u64);
         let mut all = lock(&sums);
         *all = all.combine(of_piece);
     };
@@ -95,7 +95,7 @@ pub fn encode<T: Checked>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) 
         index.write(layout, numbers.is_fixed(), n_bits, bound, dst)
     };
     let Some(n_bytes) = whole else { return Ok(Encoded { n_bytes: src.len(), sums: Checksum::default() }) };
-    let of_rest = sums_of(job.level, Prefetch::Nothing, &dst[start..n_bytes], start as u64);
+    let of_rest = checksum_of(job.level, Prefetch::Nothing, &dst[start..n_bytes], start as u64);
     Ok(Encoded { n_bytes, sums: sums.into_inner().unwrap_or_default().combine(of_rest) })
 }
 
@@ -137,7 +137,7 @@ fn most_bits<T: Scalar>(layout: &Layout, numbers: &Numbers) -> usize {
 /// Encodes consecutive sections.
 struct Piece<'a, T: Checked> {
     rules: &'a Rules<'a, T>,
-    places: &'a Places<'a>,
+    places: &'a BlockPositions<'a>,
     layout: &'a Layout,
     numbers: &'a Numbers,
     src: &'a [u8],

@@ -15,8 +15,8 @@ use crate::stage::blocks::source::Source;
 use crate::stage::blocks::table::{ENTRY, Table, Writer};
 use crate::stage::blocks::target::Target;
 use crate::stage::element::Element;
+use crate::stage::hasher::{Prefetch, checksum_of};
 use crate::stage::rows::{Simd, SimdWord, WithSimd, dispatch};
-use crate::stage::sums::{Prefetch, sums_of};
 
 /// How the blocks of a chunk are coded.
 pub trait BlockCoder<W: SimdWord>: Sync {
@@ -99,7 +99,7 @@ impl<W: SimdWord, C: BlockCoder<W>> Worker<'_, W, C> {
 
         if self.n_pieces(src.len() as u64) == 1 {
             let (n_bytes, sums) = self.encode_piece(src, 0, entries, data, Some(0))?;
-            let of_front = sums_of(self.level, Prefetch::Nothing, front, 0);
+            let of_front = checksum_of(self.level, Prefetch::Nothing, front, 0);
             return Ok((data_start + n_bytes, sums.map_or(of_front, |sums| of_front.combine(sums))));
         }
         let block_bytes = layout.blocks.block_elements() * self.coder.element().bytes;
@@ -120,7 +120,7 @@ impl<W: SimdWord, C: BlockCoder<W>> Worker<'_, W, C> {
             };
         let most_bytes = per_piece * layout.block_bound(layout.blocks.block_elements());
         let (n_bytes, sums) = ordered::concatenate(self.pool, pieces, most_bytes, data, make, place);
-        let mut all = sums_of(self.level, Prefetch::Nothing, front, 0);
+        let mut all = checksum_of(self.level, Prefetch::Nothing, front, 0);
         for sums in sums {
             all = all.combine(sums?);
         }
@@ -191,7 +191,7 @@ impl<W: SimdWord, C: BlockCoder<W>> Worker<'_, W, C> {
     pub fn decode(&self, payload: &[u8], dst: &mut [u8]) -> Result<Checksum> {
         let sections = self.sections(payload)?;
         let n_pieces = self.n_pieces(self.coder.layout().payload_bound());
-        let of_front = sums_of(self.level, Prefetch::Nothing, sections.front, 0);
+        let of_front = checksum_of(self.level, Prefetch::Nothing, sections.front, 0);
         if n_pieces == 1 {
             return Ok(of_front.combine(self.decode_all(&sections, dst)?));
         }

@@ -4,7 +4,7 @@
 use crate::cpu::isa::Isa;
 use crate::error::{Error, Result};
 use crate::format::checksum::Checksum;
-use crate::stage::sums::{Prefetch, sums_of};
+use crate::stage::hasher::{Prefetch, checksum_of};
 use crate::stage::word::Word;
 
 /// Bytes of an entry.
@@ -58,7 +58,7 @@ impl Writer {
     /// Writes the entry of a block with these bytes, which begin `start` bytes after the table.
     /// Returns their sums.
     pub fn complete(&self, entry: &mut [u8], start: usize, bytes: &[u8]) -> Checksum {
-        let sums = sums_of(self.level, Prefetch::Following, bytes, (self.at + start) as u64);
+        let sums = checksum_of(self.level, Prefetch::Following, bytes, (self.at + start) as u64);
         self.note(entry, start + bytes.len());
         check_of(sums, bytes.len()).write(&mut entry[4..]);
         sums
@@ -110,7 +110,7 @@ impl<'p> Table<'p> {
         let entry = &self.entries[ENTRY * index..];
         let start = if index == 0 { 0 } else { end_of(&self.entries[ENTRY * (index - 1)..], self.unit) };
         let bytes = &self.blocks[start..end_of(entry, self.unit)];
-        let sums = sums_of(level, Prefetch::Following, bytes, (self.at + start) as u64);
+        let sums = checksum_of(level, Prefetch::Following, bytes, (self.at + start) as u64);
         if verify && check_of(sums, bytes.len()) != u32::read(&entry[4..]) {
             let name = self.name;
             return Err(Error::corrupt(format!("{name} block {index} is damaged: its check does not match")));

@@ -22,7 +22,7 @@ mod avx512;
 mod block;
 
 use crate::codec::ndzip::Sections;
-use crate::codec::ndzip::blocks::{self, Encoded, Piece, Places};
+use crate::codec::ndzip::blocks::{self, DecodeTarget, Encoded, Piece};
 use crate::codec::ndzip::layout::Layout;
 use crate::codec::ndzip::word::FloatWord;
 use crate::cpu::isa::{Isa, features};
@@ -85,7 +85,7 @@ trait Lanes<W: FloatWord> {
 /// Encodes a piece with the instructions of some level.
 pub struct Encoder(unsafe fn(Isa, &Layout, &[u8], Piece) -> Encoded);
 /// Decodes strips with the instructions of some level.
-pub struct Decoder(unsafe fn(Isa, &Layout, &Sections, Places) -> Result<Checksum>);
+pub struct Decoder(unsafe fn(Isa, &Layout, &Sections, DecodeTarget) -> Result<Checksum>);
 
 impl Encoder {
     pub fn run(self, level: Isa, layout: &Layout, src: &[u8], piece: Piece) -> Encoded {
@@ -95,7 +95,7 @@ impl Encoder {
 }
 
 impl Decoder {
-    pub fn run(self, level: Isa, layout: &Layout, sections: &Sections, places: Places) -> Result<Checksum> {
+    pub fn run(self, level: Isa, layout: &Layout, sections: &Sections, places: DecodeTarget) -> Result<Checksum> {
         // SAFETY: `decoder` selected the function for an `Isa` that has its instructions.
         unsafe { self.0(level, layout, sections, places) }
     }
@@ -168,7 +168,7 @@ macro_rules! level {
                 level: Isa,
                 layout: &Layout,
                 sections: &Sections,
-                places: Places,
+                places: DecodeTarget,
             ) -> Result<Checksum> {
                 // SAFETY: the caller has checked the features, which are those of the level.
                 let coder = unsafe { Vectors::<W, L>::new() };

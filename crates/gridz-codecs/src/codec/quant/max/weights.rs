@@ -168,11 +168,11 @@ impl Weights {
         let tried = || samples.iter().step_by(TRIED);
         let sampled = view.sampled();
         let mut squares = Self { of: [[0; TAPS]; KINDS], fraction: FRACTION, head: SQUARES };
-        let mut sums = sums_of(tried(), None);
+        let mut sums = checksum_of(tried(), None);
         for round in 1..=ROUNDS {
             solve(&sums, neighbours.present(sampled), &mut squares.of[sampled as usize]);
             let known = Some(&squares.of[sampled as usize]);
-            sums = if round < ROUNDS { sums_of(tried(), known) } else { sums_of(samples.iter(), known) };
+            sums = if round < ROUNDS { checksum_of(tried(), known) } else { checksum_of(samples.iter(), known) };
         }
         for &kind in view.kinds() {
             solve(&sums, neighbours.present(kind), &mut squares.of[kind as usize]);
@@ -252,7 +252,10 @@ impl Weights {
 /// much. Their residuals are large and have a context of their own; there, a small fraction of a
 /// residual matters as much as it does where neighbors are similar.
 #[inline(always)]
-fn sums_of<'a>(samples: impl Iterator<Item = &'a Differences>, known: Option<&[i16; TAPS]>) -> [[i64; TAPS]; TAPS] {
+fn checksum_of<'a>(
+    samples: impl Iterator<Item = &'a Differences>,
+    known: Option<&[i16; TAPS]>,
+) -> [[i64; TAPS]; TAPS] {
     let (mut sums, mut n) = ([[0; TAPS]; TAPS], 0);
     let mut together = [([0; TAPS], 0); TOGETHER];
     for d in samples {

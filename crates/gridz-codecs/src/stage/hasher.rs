@@ -100,7 +100,7 @@ impl IncrementalHasher {
 }
 
 /// The sums of `bytes`, which are at byte `start` of the payload, a multiple of 4.
-pub fn sums_of(level: Isa, prefetch: Prefetch, bytes: &[u8], start: u64) -> Checksum {
+pub fn checksum_of(level: Isa, prefetch: Prefetch, bytes: &[u8], start: u64) -> Checksum {
     let mut hasher = Hasher::new(level, prefetch);
     hasher.update(bytes, start);
     hasher.checksum()
@@ -320,7 +320,7 @@ mod tests {
             for start in [0, 4, 16, 60, 64, 1 << 20, (1 << 38) - 128] {
                 for n in (0..150).chain([1024, 1027, 4096, 6000]) {
                     let bytes = &bytes[..n];
-                    let sums = sums_of(level, Prefetch::Following, bytes, start);
+                    let sums = checksum_of(level, Prefetch::Following, bytes, start);
                     assert_eq!(sums, Checksum::of(bytes, start), "{level:?} {start} {n}");
                 }
             }
