@@ -26,7 +26,7 @@ enum Found : u32 {
 };
 
 // A block that is made, but not yet in the payload, or not yet counted.
-struct Kept {
+struct PendingBlock {
     u32 exists, chunk, index;
     u32 n_units, before;  // of this block, and of all blocks before
     u32 stage;            // byte offset in the buffers
@@ -60,5 +60,5 @@ struct QuantShared {
     Ticket ticket, next;
     u32 is_found;  // whether `next` and its box are known
     // One per turn, then one that is copied at once.
-    Kept kept[4];
+    PendingBlock pending[4];
 };

@@ -82,7 +82,7 @@ struct QuantCompressor {
     __device__ __forceinline__ void run() const {
         if (threadIdx.x == kQuantThreads - 1) {
             shared.quantized_chunk = ~0u, shared.narrow_misses = shared.is_found = 0;
-            for (u32 i = 0; i <= kNow; ++i) shared.kept[i].exists = 0;
+            for (u32 i = 0; i <= kNow; ++i) shared.pending[i].exists = 0;
             shared.grid = BoxGrid(args.own.extents, kLogBlock);
         }
         u32 turn = 0;
@@ -93,7 +93,7 @@ struct QuantCompressor {
             encode(shared.ticket, turn);
         }
         flush_all(turn);
-        frames.run_rewrites<kQuantThreads>(shared.ticket, shared.kept[0].sums);
+        frames.run_rewrites<kQuantThreads>(shared.ticket, shared.pending[0].sums);
     }
     // Pending blocks of small codes take turns. While one is made, the second before it is placed
     // and copied, and the third before it is counted. Other blocks are copied as soon as they are
@@ -183,27 +183,27 @@ struct QuantCompressor {
 
     // Records a block that has been made. Called by one thread.
     __device__ __forceinline__ void save(u32 to, const Ticket& tile, const Made& made) const {
-        Kept& kept = shared.kept[to];
-        kept.exists = 1, kept.chunk = tile.chunk, kept.index = tile.index, kept.n_units = made.n_units, kept.stage = made.stage;
+        PendingBlock& pending = shared.pending[to];
+        pending.exists = 1, pending.chunk = tile.chunk, pending.index = tile.index, pending.n_units = made.n_units, pending.stage = made.stage;
     }
     // Finds the place of a pending block. Called by one warp.
-    __device__ __forceinline__ void place(Kept& kept) const {
-        if (!kept.exists) return;
-        const u32 before = frames.place(kept.chunk, kept.index, kept.n_units);
-        if (lane_id() == 0) kept.before = before;
+    __device__ __forceinline__ void place(PendingBlock& pending) const {
+        if (!pending.exists) return;
+        const u32 before = frames.place(pending.chunk, pending.index, pending.n_units);
+        if (lane_id() == 0) pending.before = before;
     }
     // Places, copies and counts pending block `last`, and counts the one before it. Called by all
     // threads, after a barrier.
     __device__ __forceinline__ void flush(u32 last, u32 before, const Made& made) const {
         // If this one does not exist, neither does the one before.
-        if (!shared.kept[last].exists) return;
-        if (threadIdx.x < kWarp) place(shared.kept[last]);
-        if (threadIdx.x / kWarp == 1) settle(shared.kept[before]);
+        if (!shared.pending[last].exists) return;
+        if (threadIdx.x < kWarp) place(shared.pending[last]);
+        if (threadIdx.x / kWarp == 1) settle(shared.pending[before]);
         __syncthreads();
-        copy<kQuantThreads>(threadIdx.x, shared.kept[last], made);
+        copy<kQuantThreads>(threadIdx.x, shared.pending[last], made);
         __syncthreads();
         if (threadIdx.x >= kWarp) return;
-        settle(shared.kept[last]);
+        settle(shared.pending[last]);
     }
 
     // Flushes all pending blocks.
@@ -214,14 +214,14 @@ struct QuantCompressor {
 
     // Copies a block to the payload and shares its sums. `kThreads` threads take part.
     template <u32 kThreads>
-    __device__ __forceinline__ void copy(u32 thread, Kept& kept, const Made& made) const {
-        const u32 log_unit = args.own.log_unit(), n_bytes = kept.n_units << log_unit;
-        const u64 first = args.own.table_bytes() + (static_cast<u64>(kept.before) << log_unit);
-        char* const to = frames.payload(kept.chunk) + first;
+    __device__ __forceinline__ void copy(u32 thread, PendingBlock& pending, const Made& made) const {
+        const u32 log_unit = args.own.log_unit(), n_bytes = pending.n_units << log_unit;
+        const u64 first = args.own.table_bytes() + (static_cast<u64>(pending.before) << log_unit);
+        char* const to = frames.payload(pending.chunk) + first;
         Sums sums;
         if (likely(!(made.header & kRawBlock) && log_unit >= 3)) {
             const u64 pair = first / 8 + thread;
-            const uint2* const stage = reinterpret_cast<const uint2*>(reinterpret_cast<const unsigned char*>(shared.buffers) + kept.stage);
+            const uint2* const stage = reinterpret_cast<const uint2*>(reinterpret_cast<const unsigned char*>(shared.buffers) + pending.stage);
             PairSums<kThreads> pair_sums(pair);
 #pragma unroll 1
             for (u32 i = thread; i < n_bytes / 8; i += kThreads) {
@@ -232,9 +232,9 @@ struct QuantCompressor {
             pair_sums.finish(pair, sums);
         } else {
             const bool is_plain = made.header & kRawBlock, swaps = args.flags & kSwapBytes;
-            const u32* const stage = reinterpret_cast<const u32*>(reinterpret_cast<const unsigned char*>(shared.buffers) + kept.stage);
+            const u32* const stage = reinterpret_cast<const u32*>(reinterpret_cast<const unsigned char*>(shared.buffers) + pending.stage);
             const Finder elements(args.own, shared.box);
-            const char* const array = source(kept.chunk, kept.index);
+            const char* const array = source(pending.chunk, pending.index);
             StridedSums<kThreads> word_sums(first / 4 + thread);
 #pragma unroll 1
             for (u32 i = thread; i < n_bytes / 4; i += kThreads) {
@@ -244,19 +244,19 @@ struct QuantCompressor {
             }
             word_sums.finish(first / 4 + thread, sums);
         }
-        kept.sums.share(sums);
+        pending.sums.share(sums);
     }
     // Writes the table's entry of a block whose sums are shared, and counts it. Called by one warp.
-    __device__ __forceinline__ void settle(Kept& kept) const {
-        if (!kept.exists) return;
-        const u32 chunk = kept.chunk, block = kept.index;
+    __device__ __forceinline__ void settle(PendingBlock& pending) const {
+        if (!pending.exists) return;
+        const u32 chunk = pending.chunk, block = pending.index;
         Sums sums;
         if (lane_id() == 0) {
-            sums = kept.sums.sum();
-            add_entry<W>(frames, chunk, block, kept.before, kept.n_units, sums);
+            sums = pending.sums.sum();
+            add_entry<W>(frames, chunk, block, pending.before, pending.n_units, sums);
         }
         frames.complete(kFirst, chunk, frames.count(kFirst, chunk, sums, 1, 0));
-        if (lane_id() == 0) kept.exists = 0;
+        if (lane_id() == 0) pending.exists = 0;
     }
 
     // Index of the part of the elements that a block holds, and the array from that part's first
@@ -603,24 +603,24 @@ struct QuantCompressor {
         const u32 turn;
         // Called by the last two warps, while the other warps try orders.
         __device__ __forceinline__ void place() const {
-            if (threadIdx.x >= kQuantThreads - kWarp) of.place(of.shared.kept[after(turn)]);
+            if (threadIdx.x >= kQuantThreads - kWarp) of.place(of.shared.pending[after(turn)]);
             if (threadIdx.x == kQuantThreads - 2 * kWarp) of.find_next();
         }
         // Called by every warp. The first one calls it after it has chosen the widths.
         __device__ __forceinline__ void copy() const {
             constexpr u32 kThreads = kQuantThreads - 2 * kWarp;
             const u32 thread = threadIdx.x - kWarp;
-            Kept& before = of.shared.kept[after(turn)];
+            PendingBlock& before = of.shared.pending[after(turn)];
             if (thread < kThreads) {
                 if (likely(before.exists)) of.template copy<kThreads>(thread, before, Made());
                 return;
             }
             before.sums.clear();
-            if (threadIdx.x >= kWarp) of.settle(of.shared.kept[turn]);
+            if (threadIdx.x >= kWarp) of.settle(of.shared.pending[turn]);
         }
         // Called once the length is published.
         __device__ __forceinline__ void go_on() const {
-            if (threadIdx.x == 0) of.save(turn, tile, made), of.shared.kept[turn].exists = !made.header;
+            if (threadIdx.x == 0) of.save(turn, tile, made), of.shared.pending[turn].exists = !made.header;
             of.fetch_next();
         }
     };

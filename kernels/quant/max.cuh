@@ -98,13 +98,13 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
         return plan.read(source, n_bytes, args.own.log_unit(), shared.box.m, part().bytes, shared.quantizer.kind != Quantized::kNothing);
     }
 
-    // In scratch: marks of outliers, a bit for each element, then the kept cells.
+    // In scratch: the outlier bitmap, a bit for each element, then the window of cells.
     static constexpr u32 kBitmapWords = (1u << kLogMax) / 32;
     __device__ __forceinline__ u32* scratch() const {
         // After the zeroed part, at a multiple of the host's alignment.
         static_assert(kDecompressScratch % kScratchAlignment == 0, "nothing is between");
         char* const all = static_cast<char*>(args.scratch) + static_cast<u64>(args.n_chunks) * kDecompressScratch;
-        const u64 n_bytes = 4 * kBitmapWords + KeptCells<W>::n_bytes(args.own.n_cells);
+        const u64 n_bytes = 4 * kBitmapWords + CellWindow<W>::n_bytes(args.own.n_cells);
         return reinterpret_cast<u32*>(all + (static_cast<u64>(Tile::chunk) * Tile::tiles + Tile::tile) * n_bytes);
     }
 
@@ -123,8 +123,8 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
         const u32 string = tables + aligned_up(shared.tables.n_bytes, kAlignment);
         if (!shared.tables.is_sound || string > n_bytes) return false;
         Coder coder(*this, view, Reader(shared.tables, source + string, n_bytes - string), bitmap);
-        const KeptCells<W> kept(reinterpret_cast<char*>(bitmap + kBitmapWords), args.own.n_cells);
-        MaxScan<W, Coder>{shared.cells, kept, view, shared.box.m, header & kHasWeights ? kWeightBits : 0}.run(coder);
+        const CellWindow<W> window(reinterpret_cast<char*>(bitmap + kBitmapWords), args.own.n_cells);
+        MaxScan<W, Coder>{shared.cells, window, view, shared.box.m, header & kHasWeights ? kWeightBits : 0}.run(coder);
         // There are no more exceptions than elements.
         const u32 n_read = coder.reader.n_bytes(), n_filled = warp_sum(coder.found % kOutlierFound), n_outliers = warp_sum(coder.found / kOutlierFound);
         const u32 log_unit = args.own.log_unit();

@@ -74,7 +74,7 @@ struct MaxFinder {
         const Box box = find_box(args.own.extents, Level::kLog, tile.index >> args.own.log_parts(), Level::kLogRow);
         const MaxView view(box);
         const u32 fraction = block.has_weights ? kWeightBits : 0;
-        const KeptCells<W> cells = Level::cells(args.own, block);
+        const CellWindow<W> cells = Level::cells(args.own, block);
         unsigned short* const entries = Level::entries(args.own, block);
         W* const residuals = Level::residuals(block);
         if (block.is_by_rows(view)) {
