@@ -7,7 +7,7 @@
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use gridz::{Array, ByteOrder, Context, DType, Request, Shape, Verify};
 use gridz_codecs::codec::registry::CODECS;
-use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::isa::Isa;
 
 const EXTENTS: [u64; 3] = [64, 128, 128];
 
@@ -43,8 +43,8 @@ fn codecs(criterion: &mut Criterion) {
         group.throughput(Throughput::BytesDecimal(raw.len() as u64));
         let mut copy = vec![0; raw.len()];
         group.bench_function("memcpy", |bench| bench.iter(|| copy.copy_from_slice(std::hint::black_box(&raw))));
-        for (spec, level) in specs().flat_map(|spec| Level::all().map(move |level| (spec, level))) {
-            if spec.name() == "stored" && level != Level::best() {
+        for (spec, level) in specs().flat_map(|spec| Isa::all().map(move |level| (spec, level))) {
+            if spec.name() == "stored" && level != Isa::best() {
                 continue; // a copy has no levels
             }
             let context = Context::new(Some(1), None).unwrap().with_level(level.kind()).unwrap();

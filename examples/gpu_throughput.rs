@@ -22,10 +22,10 @@
 
 #![allow(unsafe_code, reason = "calls the C API and the CUDA driver")]
 
+#[path = "shared/bounds.rs"]
+mod bounds;
 #[path = "../tests/gpu/driver.rs"]
 mod driver;
-#[path = "shared/kept.rs"]
-mod kept;
 
 use std::ffi::{CStr, CString};
 use std::ptr;
@@ -194,7 +194,7 @@ fn measure(
         return Err("a frame cannot be read".into());
     }
     for (original, decoded) in raw.chunks_exact(chunk_bytes).zip(back.read_all().chunks_exact(chunk_bytes)) {
-        kept::check(&array, original, decoded, &spec)?;
+        bounds::check(&array, original, decoded, &spec)?;
     }
     let frame_bytes: u64 =
         lengths.read_all().chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap())).sum();

@@ -6,20 +6,20 @@
 //! and from the GPU are included. Options apply to the files after them. Prints medians of 9 rounds,
 //! or of 99 for files of up to 16 MiB, in GB/s (1e9 raw bytes a second) and ratios to memcpy.
 
-#[path = "shared/kept.rs"]
-mod kept;
+#[path = "shared/bounds.rs"]
+mod bounds;
 
 use std::time::Instant;
 
 use gridz::{Array, ByteOrder, Context, DType, Request, Shape, Verify};
-use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::settings::{Backend, CpuLevel};
 
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1);
-    let (mut threads, mut backend, mut levels) = (1, Backend::Cpu, vec![Level::best().kind()]);
+    let (mut threads, mut backend, mut levels) = (1, Backend::Cpu, vec![Isa::best().kind()]);
     let mut spec = Request::default();
     println!(
         "{:<44} {:>7} {:>8} {:>10} {:>8} {:>9} {:>9}",
@@ -39,7 +39,7 @@ fn main() -> Result<(), Failure> {
         } else if argument == "--level" {
             let name = arguments.next().ok_or("--level needs a name")?;
             levels = match name.as_str() {
-                "all" => Level::all().map(Level::kind).collect(),
+                "all" => Isa::all().map(Isa::kind).collect(),
                 name => vec![CpuLevel::from_name(name).ok_or("--level is scalar, avx2, avx512 or all")?],
             };
         } else {
@@ -77,7 +77,7 @@ fn measure(
         let begin = Instant::now();
         gridz::decompress(&frame[..n_bytes], gridz::Part::All, &mut back, Verify::Checksum, &context)?;
         decompress.push(begin.elapsed().as_secs_f64());
-        kept::check(&array, &raw, &back, &spec).map_err(|error| format!("{file}: {error}"))?;
+        bounds::check(&array, &raw, &back, &spec).map_err(|error| format!("{file}: {error}"))?;
         let begin = Instant::now();
         back.copy_from_slice(std::hint::black_box(&raw));
         std::hint::black_box(&mut back);

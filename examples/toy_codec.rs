@@ -3,14 +3,14 @@
 //!
 //! The payload is a list of pairs: the length of a run minus one, and the byte that it repeats.
 
-use gridz_codecs::codec::{Codec, Decision, Encoded, Job, Kept, Params, Plan, Terms};
-use gridz_codecs::cpu::level::Level;
+use gridz_codecs::codec::{Codec, CodecState, Decision, EncodeParams, Encoded, Job, Params, Plan};
+use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::cpu::pool::Pool;
 use gridz_codecs::error::{Error, Result, try_vec};
-use gridz_codecs::format::checksum::Sums;
+use gridz_codecs::format::checksum::Checksum;
 use gridz_codecs::format::fold::Fold;
 use gridz_codecs::format::region::FoldedRegion;
-use gridz_codecs::stage::sums::{Prefetch, Summer};
+use gridz_codecs::stage::hasher::{Hasher, Prefetch};
 use gridz_codecs::types::{Array, ByteOrder, DType, MAX_RANK, Shape};
 
 struct Runs;
@@ -26,15 +26,15 @@ impl Codec for Runs {
     }
 
     /// Decides from type and extents. `Decision::Store` and `Decision::Refuse` are the other answers.
-    fn plan(&self, array: &Array, _terms: &Terms) -> Decision {
+    fn plan(&self, array: &Array, _encode_params: &EncodeParams) -> Decision {
         let bound = 2 * array.n_bytes();
-        Decision::Take(Plan { fold: Fold::Merge, params: Params::NONE, bound, layout: Kept::new(Layout) })
+        Decision::Take(Plan { fold: Fold::Merge, params: Params::NONE, bound, layout: CodecState::new(Layout) })
     }
 
     /// Reads the codec's parameters in the frame header. They may be damaged.
-    fn layout(&self, _dtype: DType, _shape: &Shape, params: &[u8]) -> Result<Kept> {
+    fn layout(&self, _dtype: DType, _shape: &Shape, params: &[u8]) -> Result<CodecState> {
         match params {
-            [] => Ok(Kept::new(Layout)),
+            [] => Ok(CodecState::new(Layout)),
             _ => Err(Error::corrupt("a payload of runs has no parameters")),
         }
     }
@@ -52,7 +52,7 @@ impl Codec for Runs {
     }
 
     /// Checks everything that it reads: any bytes may arrive here.
-    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
+    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Checksum> {
         let (pairs, rest) = payload.as_chunks::<2>();
         if !rest.is_empty() {
             return Err(Error::corrupt("the payload ends within a run"));
@@ -77,7 +77,7 @@ impl Codec for Runs {
         payload: &[u8],
         region: &FoldedRegion,
         dst: &mut [u8],
-    ) -> Result<Option<Sums>> {
+    ) -> Result<Option<Checksum>> {
         let size = job.dtype.size().unwrap_or(1) as usize;
         let n_elements: u64 = region.axes.iter().map(|axis| axis.extent()).product();
         let mut all = try_vec::<u8>(n_elements as usize * size, "the whole array")?;
@@ -88,10 +88,10 @@ impl Codec for Runs {
     }
 }
 
-fn checksum(level: Level, payload: &[u8]) -> Sums {
-    let mut summer = Summer::new(level, Prefetch::Nothing);
-    summer.add(payload, 0);
-    summer.sums()
+fn checksum(level: Isa, payload: &[u8]) -> Checksum {
+    let mut hasher = Hasher::new(level, Prefetch::Nothing);
+    hasher.update(payload, 0);
+    hasher.checksum()
 }
 
 pub fn main() -> Result<()> {
@@ -99,10 +99,12 @@ pub fn main() -> Result<()> {
     let array = Array::new(DType::U16, ByteOrder::Little, shape)?;
     let raw: Vec<u8> = (0..64 * 64u16).flat_map(|i| (i / 1000).to_le_bytes()).collect();
 
-    let Decision::Take(plan) = Runs.plan(&array, &Terms::lossless(0)) else { unreachable!("it takes all arrays") };
+    let Decision::Take(plan) = Runs.plan(&array, &EncodeParams::lossless(0)) else {
+        unreachable!("it takes all arrays")
+    };
     let pool = Pool::new(1);
     let job =
-        Job { dtype: array.dtype(), shape, layout: &plan.layout, pool: &pool, level: Level::best(), verify: true };
+        Job { dtype: array.dtype(), shape, layout: &plan.layout, pool: &pool, level: Isa::best(), verify: true };
     let mut payload = vec![0; plan.bound as usize];
     let encoded = Runs.encode(&job, &raw, &mut payload)?;
     payload.truncate(encoded.n_bytes);

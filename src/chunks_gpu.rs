@@ -329,7 +329,7 @@ fn with_cpu_help(
         }
         true
     };
-    pool.lead(&step, |call_worker| {
+    pool.run_with_helpers(&step, |call_worker| {
         (1..pool.threads()).for_each(|_| call_worker());
         // After an error the remaining chunks are not needed.
         work().inspect_err(|_| queue.clear())

@@ -2,9 +2,9 @@
 
 use crate::backend;
 use crate::memory::{self, Destination, Source};
-use gridz_codecs::cpu::kept;
-use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::cpu::pool::Pool;
+use gridz_codecs::cpu::thread_cache;
 use gridz_codecs::error::{Error, ErrorKind, Result, try_vec};
 use gridz_codecs::settings::{self, Backend, CpuLevel, Gpus, Settings};
 use gridz_cuda::{self, Device};
@@ -14,7 +14,7 @@ use gridz_cuda::{self, Device};
 /// # Errors
 /// `InvalidArgument` with the name of the invalid variable.
 pub fn check_environment() -> Result<()> {
-    Level::choose(settings::checked()?.cpu_level).map(|_| ())
+    Isa::choose(settings::checked()?.cpu_level).map(|_| ())
 }
 
 /// Checks that the back end that `GRIDZ_*` requires is available. A caller that can still report
@@ -32,8 +32,8 @@ pub fn check_backend() -> Result<()> {
 /// Frees memory that is cached for later calls: GPU memory, the calling thread's memory, and the
 /// memory of each worker thread once the thread is idle.
 pub fn release_caches() {
-    kept::release();
-    Pool::when_idle(kept::release);
+    thread_cache::release();
+    Pool::when_idle(thread_cache::release);
     gridz_cuda::release_caches();
 }
 
@@ -70,7 +70,7 @@ impl Context {
     /// which must never fail because of a typo.
     pub fn lenient() -> Self {
         let mut settings = settings::or_default().clone();
-        settings.cpu_level = settings.cpu_level.filter(|&level| Level::choose(Some(level)).is_ok());
+        settings.cpu_level = settings.cpu_level.filter(|&level| Isa::choose(Some(level)).is_ok());
         Self { settings: Some(settings), ..Self::default() }
     }
 
@@ -105,7 +105,7 @@ impl Context {
     /// # Errors
     /// `InvalidArgument` if the CPU does not support them, or for an invalid environment variable.
     pub fn with_level(self, level: CpuLevel) -> Result<Self> {
-        Level::choose(Some(level))?;
+        Isa::choose(Some(level))?;
         let settings = Settings { cpu_level: Some(level), ..self.settings()?.clone() };
         Ok(Self { settings: Some(settings), ..self })
     }
@@ -169,8 +169,8 @@ impl Context {
     ///
     /// # Errors
     /// `InvalidArgument` for a level that the CPU does not support.
-    pub fn level(&self) -> Result<Level> {
-        Level::choose(self.settings()?.cpu_level)
+    pub fn level(&self) -> Result<Isa> {
+        Isa::choose(self.settings()?.cpu_level)
     }
 
     /// Most bytes of arrays in a batch. Several batches are in flight, each with its frames.

@@ -6,7 +6,7 @@ use crate::prepared::Prepared;
 use gridz_codecs::codec::registry::STORED;
 use gridz_codecs::codec::{BlockCounts, Encoded, Job};
 use gridz_codecs::error::{Error, Result};
-use gridz_codecs::format::checksum::Sums;
+use gridz_codecs::format::checksum::Checksum;
 use gridz_codecs::format::header::Header;
 use gridz_codecs::format::region::Region;
 use gridz_codecs::types::DType;
@@ -44,7 +44,7 @@ pub fn compress(prepared: &Prepared, src: &[u8], dst: &mut [u8], context: &Conte
     if (header_dst.len() + n_bytes) as u64 >= stored_bytes(array) && entry.id != STORED {
         return compress(&Prepared::stored(array), src, dst, context);
     }
-    Header { payload_bytes: n_bytes as u64, payload_checksum: sums.checksum(n_bytes as u64), ..header }
+    Header { payload_bytes: n_bytes as u64, payload_checksum: sums.finish(n_bytes as u64), ..header }
         .emit(header_dst);
     Ok(header_dst.len() + n_bytes)
 }
@@ -72,9 +72,9 @@ pub fn decompress(
 }
 
 /// Compares the checksum of a payload, if it was computed, with the expected one.
-pub fn check_sums(sums: Option<Sums>, payload: &[u8], checksum: u64) -> Result<()> {
+pub fn check_sums(sums: Option<Checksum>, payload: &[u8], checksum: u64) -> Result<()> {
     match sums {
-        Some(sums) if sums.checksum(payload.len() as u64) != checksum => {
+        Some(sums) if sums.finish(payload.len() as u64) != checksum => {
             Err(Error::corrupt("the data is damaged: its checksum does not match"))
         }
         _ => Ok(()),

@@ -4,7 +4,7 @@
 use crate::frame::{self, FRAME_ALIGNMENT, stored_bytes};
 use gridz_codecs::codec::registry::{self, Entry};
 use gridz_codecs::codec::request::Request;
-use gridz_codecs::codec::{Decision, Kept, Params, Plan};
+use gridz_codecs::codec::{CodecState, Decision, Params, Plan};
 use gridz_codecs::error::{Error, ErrorKind, Result};
 use gridz_codecs::format::fold::Fold;
 use gridz_codecs::format::header::{FORMAT_VERSION, Header, header_bytes};
@@ -22,7 +22,7 @@ pub struct Prepared {
     pub(super) params: Params,
     /// The folded extents.
     pub(super) shape: Shape,
-    pub(super) layout: Kept,
+    pub(super) layout: CodecState,
     /// Most bytes of a frame during compression, rounded up to a multiple of [`FRAME_ALIGNMENT`]:
     /// the size of a kernel's destination.
     bound: u64,
@@ -35,7 +35,7 @@ impl Prepared {
     /// `InvalidArgument` if that many bytes cannot be addressed; the codec's reason if it refuses
     /// the request.
     pub fn new(array: &Array, request: &Request) -> Result<Self> {
-        let prepared = match request.entry.codec.plan(array, &request.terms) {
+        let prepared = match request.entry.codec.plan(array, &request.encode_params) {
             Decision::Take(plan) => Self::planned(array, request.entry, &plan),
             Decision::Store => Self::stored(array),
             Decision::Refuse(error) => return Err(error),

@@ -219,7 +219,7 @@ pub unsafe fn staged_copy(
         download.iter().for_each(|copy| (copy.drain)(*at, unsafe { download_memory[*buffer].part(bytes.clone()) }));
     };
     let step = || jobs.run_one(fill, drain);
-    pool.lead(&step, |call_worker| {
+    pool.run_with_helpers(&step, |call_worker| {
         let (mut filling, mut sent) = (0, 0);
         let (mut requested, mut arrived, mut drained) = (0, 0, 0);
         while sent < n_uploads || drained < n_downloads {

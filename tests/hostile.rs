@@ -23,9 +23,9 @@ use common::{assert_same_bytes, compress, decompress, one_in, takes};
 use gridz::{Context, DType, ErrorKind, Request, Verify};
 use gridz_codecs::codec::registry::{self, CODECS};
 use gridz_codecs::codec::{Detail, Progressive};
-use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::cpu::pool::Pool;
-use gridz_codecs::format::checksum::Sums;
+use gridz_codecs::format::checksum::Checksum;
 use gridz_codecs::format::header::{FORMAT_VERSION, MAGIC, header_bytes};
 use gridz_dataset::hdf5::cd::{RECORD_MAGIC, RECORD_VERSION, Record, Values};
 
@@ -653,7 +653,7 @@ fn cd_values_of_any_kind() {
         }
         match Values::parse(&words) {
             Ok(Values::User(_)) => {
-                // Without a value, or with a value, a level and extras.
+                // Without a value, or with a value, a level and codec parameters.
                 let has_value = words.len() >= 4 && words[1] != 0;
                 assert!(has_value || matches!(words[..], [] | [_] | [_, 0] | [_, 0, _]), "seed {seed}: {words:?}");
                 n_users += 1;
@@ -726,18 +726,18 @@ fn resealed(name: &str, level: u16) {
             assert!(n_bytes <= allowance(&frame, dst.len()), "{what}: {n_bytes} bytes for {}", dst.len());
             result
         };
-        let result = decode(Level::PORTABLE, true, &mut first);
-        for level in Level::all().skip(1) {
+        let result = decode(Isa::PORTABLE, true, &mut first);
+        for level in Isa::all().skip(1) {
             let same = decode(level, true, &mut other);
             assert_eq!(same, result, "{what}: {level:?}");
             assert!(result.is_err() || other == first, "{what}: other values at {level:?}");
         }
-        let levels: Vec<Level> = Level::all().collect();
+        let levels: Vec<Isa> = Isa::all().collect();
         let unchecked = decode(*one_of(&levels, &mut random), false, &mut again);
         tally.slowest_ms = tally.slowest_ms.max(start.elapsed().as_millis());
         match &result {
             Ok(sums) => {
-                assert_eq!(*sums, Sums::of(decoder.payload, 0), "{what}");
+                assert_eq!(*sums, Checksum::of(decoder.payload, 0), "{what}");
                 assert!(unchecked.is_ok() && again == first, "{what}: other values without checks");
                 tally.accepted += 1;
                 tally.answers.add("accepted");
@@ -772,7 +772,7 @@ fn resealed(name: &str, level: u16) {
                 tally.boxes += 1;
             }
         }
-        let job = decoder.job(&pool, Level::best(), true);
+        let job = decoder.job(&pool, Isa::best(), true);
         if let Some(counts) = decoder.entry.codec.count_blocks(&job, decoder.payload) {
             assert!(counts.is_ok() || result.is_err() || entry.name == "zfp", "{what}: {counts:?}");
         }
@@ -801,7 +801,7 @@ fn resealed(name: &str, level: u16) {
 /// the same result. Returns true if it succeeds.
 fn read_part(decoder: &Decoder, progressive: &dyn Progressive, detail: Detail) -> bool {
     let (pool, n_all) = (Pool::new(1), decoder.payload.len() as u64);
-    let job = decoder.job(&pool, Level::best(), true);
+    let job = decoder.job(&pool, Isa::best(), true);
     let Ok(part) = progressive.part(&decoder.layout, decoder.payload, n_all, detail) else { return false };
     let nodes = decoder.shape.extents().iter().map(|n| n.div_ceil(1 << part.level) as usize);
     let mut dst = vec![0; nodes.product::<usize>() * decoder.array.element_size() as usize];

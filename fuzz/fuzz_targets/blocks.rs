@@ -6,9 +6,9 @@ use std::sync::LazyLock;
 
 use gridz::{DType, Shape};
 use gridz_codecs::codec::{Codec, Job};
-use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::cpu::pool::Pool;
-use gridz_codecs::format::checksum::Sums;
+use gridz_codecs::format::checksum::Checksum;
 use gridz_codecs::format::fold::Fold;
 use gridz_codecs::format::region::Region;
 
@@ -52,7 +52,7 @@ pub fn with_table([n_blocks, table_bytes, unit]: [usize; 3], head: &[u8], bytes:
 pub fn attack(codec: &dyn Codec, dtype: DType, shape: &Shape, params: &[u8], bound: u64, payload: &[u8], at: u8) {
     let Some(array) = decode(codec, dtype, shape, params, payload, at) else { return };
     let layout = codec.layout(dtype, shape, params).unwrap();
-    let level = Level::best();
+    let level = Isa::best();
     let job = Job { dtype, shape: *shape, layout: &layout, pool: &SERIAL, level, verify: false };
     // Other encoders may produce other payloads of this array, but this encoder's payload must
     // decode to it.
@@ -81,15 +81,15 @@ pub fn decode(
     let job = |level| Job { dtype, shape: *shape, layout: &layout, pool: &SERIAL, level, verify: false };
     let mut array = vec![0; shape.n_elements() as usize * size];
     REACH.reached();
-    let result = codec.decode(&job(Level::PORTABLE), payload, &mut array);
-    for level in Level::all() {
+    let result = codec.decode(&job(Isa::PORTABLE), payload, &mut array);
+    for level in Isa::all() {
         let mut same = vec![0; array.len()];
         assert_eq!(codec.decode(&job(level), payload, &mut same).is_ok(), result.is_ok(), "{level:?}");
         assert!(result.is_err() || same == array, "{level:?}");
     }
     let sums = result.ok()?;
     REACH.accepted();
-    assert_eq!(sums, Sums::of(payload, 0));
+    assert_eq!(sums, Checksum::of(payload, 0));
 
     // A box from one corner, and one to the other.
     let extents = shape.extents();
@@ -98,7 +98,7 @@ pub fn decode(
     for (origin, count) in [(&vec![0; extents.len()], &rest), (&first, &rest)] {
         let mut part = vec![0; count.iter().product::<u64>() as usize * size];
         let region = Region::new(shape, origin, count).unwrap().folded(Fold::Merge, codec.max_rank());
-        codec.decode_region(&job(Level::best()), payload, &region, &mut part).unwrap();
+        codec.decode_region(&job(Isa::best()), payload, &region, &mut part).unwrap();
         let row = *count.last().unwrap() as usize * size;
         for (number, part) in part.chunks_exact(row).enumerate() {
             let (mut number, mut place, mut stride) = (number as u64, 0, 1);

@@ -7,8 +7,8 @@ mod reach;
 
 use gridz::{DType, Mode, Shape};
 use gridz_codecs::codec::multigrid::Multigrid;
-use gridz_codecs::codec::{Codec, Detail, Job, Kept, Progressive};
-use gridz_codecs::cpu::level::Level;
+use gridz_codecs::codec::{Codec, Detail, Job, CodecState, Progressive};
+use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::cpu::pool::Pool;
 use libfuzzer_sys::fuzz_target;
 
@@ -38,7 +38,7 @@ fuzz_target!(|data: &[u8]| {
     let layout = Multigrid.layout(dtype, &shape, &params).unwrap();
 
     let pool = Pool::new(1);
-    let job = Job { dtype, shape, layout: &layout, pool: &pool, level: Level::best(), verify: false };
+    let job = Job { dtype, shape, layout: &layout, pool: &pool, level: Isa::best(), verify: false };
     let array: Vec<u8> = bytes.iter().copied().cycle().take(shape.n_elements() as usize * size).collect();
     let mut payload = vec![0; 2 * (array.len() + array.len() / 32 + 4096)];
     let n_bytes = Multigrid.encode(&job, &array, &mut payload).unwrap().n_bytes;
@@ -59,7 +59,7 @@ fuzz_target!(|data: &[u8]| {
 
 /// Decodes a part of a payload, which may be damaged: from the whole payload, and from only the bytes
 /// that the part needs. Both must agree.
-fn read_part(layout: &Kept, job: &Job, payload: &[u8], detail: Detail) {
+fn read_part(layout: &CodecState, job: &Job, payload: &[u8], detail: Detail) {
     let n_all = payload.len() as u64;
     let Ok(part) = Multigrid.part(layout, payload, n_all, detail) else { return };
     let size = job.dtype.size().unwrap() as usize;

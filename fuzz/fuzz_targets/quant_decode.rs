@@ -7,7 +7,7 @@ mod reach;
 use gridz::{DType, Mode, Shape};
 use gridz_codecs::codec::quant::Quant;
 use gridz_codecs::codec::quant::layout;
-use gridz_codecs::codec::quant::params::Level;
+use gridz_codecs::codec::quant::params::QuantLevel;
 use libfuzzer_sys::fuzz_target;
 
 const DTYPES: [DType; 8] =
@@ -24,7 +24,7 @@ fuzz_target!(|data: &[u8]| {
         if mode == Mode::Pwrel { 1022 - u64::from(v % 60) } else { u64::from(v) << 3 | u64::from(w & 7) };
     let value = f64::from_bits(exponent.clamp(1, 2046) << 52 | u64::from(w) << 44);
     let (level, id) =
-        [(Level::Fast, 0), (Level::Max, 3), (Level::Dense, 2), (Level::Fast, 0)][usize::from(with >> 2 & 3)];
+        [(QuantLevel::Fast, 0), (QuantLevel::Max, 3), (QuantLevel::Dense, 2), (QuantLevel::Fast, 0)][usize::from(with >> 2 & 3)];
     let mut params = vec![level.log2_size(), 2, mode.id(), id];
     params.extend(value.to_le_bytes());
     if with & 2 != 0 {

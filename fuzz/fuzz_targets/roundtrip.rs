@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 use gridz::{Array, ByteOrder, Context, DType, Mode, Request, Shape, Verify};
 use gridz_codecs::codec::registry::CODECS;
-use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::format::header::header_bytes;
 use libfuzzer_sys::fuzz_target;
 use reach::REACH;
@@ -19,7 +19,7 @@ const MOST_ELEMENTS: u64 = 10_000;
 
 /// A context per level, the portable one first.
 static SERIAL: LazyLock<Vec<Context>> = LazyLock::new(|| {
-    Level::all().map(|level| Context::new(Some(1), None).unwrap().with_level(level.kind()).unwrap()).collect()
+    Isa::all().map(|level| Context::new(Some(1), None).unwrap().with_level(level.kind()).unwrap()).collect()
 });
 
 fuzz_target!(|data: &[u8]| {

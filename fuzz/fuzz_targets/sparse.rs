@@ -6,7 +6,7 @@ mod reach;
 
 use std::sync::LazyLock;
 
-use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::cpu::pool::Pool;
 use gridz_sparse::Matrix;
 use gridz_sparse::element::{Element, Semiring};
@@ -20,12 +20,12 @@ fn use_all<T: Element>(matrix: &Matrix) {
     let head = *matrix.head();
     let (x, mut y) = (vec![T::ONE; head.n_cols as usize], vec![T::ONE; head.n_rows as usize]);
     let mut z = x.clone();
-    for level in Level::all() {
+    for level in Isa::all() {
         gridz_sparse::multiply(matrix, Semiring::PlusTimes, &x, &mut y, level, &SERIAL).unwrap();
         gridz_sparse::multiply_transposed(matrix, Semiring::MinPlus, 1, &y, &mut z, level, &SERIAL).unwrap();
     }
     let (x, mut y) = (vec![T::ONE; x.len() * 3], vec![T::ONE; y.len() * 3]);
-    gridz_sparse::multiply_wide(matrix, Semiring::PlusTimes, 3, &x, &mut y, Level::best(), &SERIAL).unwrap();
+    gridz_sparse::multiply_wide(matrix, Semiring::PlusTimes, 3, &x, &mut y, Isa::best(), &SERIAL).unwrap();
     let rows = gridz_sparse::decode::<i64, T>(matrix, 0..head.n_rows, &SERIAL).unwrap();
     assert_eq!(rows.columns.len() as u64, gridz_sparse::count(matrix, 0..head.n_rows).unwrap());
 }

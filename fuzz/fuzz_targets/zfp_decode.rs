@@ -11,7 +11,7 @@ use gridz_codecs::codec::zfp::Zfp;
 use gridz_codecs::codec::zfp::numbers::{Numbers, REVERSIBLE};
 use gridz_codecs::codec::zfp::params::{Asked, are_possible, bounded};
 use gridz_codecs::codec::{Codec, Job};
-use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::cpu::pool::Pool;
 use libfuzzer_sys::fuzz_target;
 
@@ -61,7 +61,7 @@ fuzz_target!(|data: &[u8]| {
     let Ok(layout) = Zfp.layout(dtype, &shape, &params) else { return };
 
     let pool = Pool::new(1);
-    let job = Job { dtype, shape, layout: &layout, pool: &pool, level: Level::best(), verify: false };
+    let job = Job { dtype, shape, layout: &layout, pool: &pool, level: Isa::best(), verify: false };
     let array: Vec<u8> = bytes.iter().copied().cycle().take(shape.n_elements() as usize * size).collect();
     let mut payload = vec![0; array.len()];
     let n_bytes = Zfp.encode(&job, &array, &mut payload).unwrap().n_bytes;

@@ -59,7 +59,7 @@ __device__ __forceinline__ Status check_header(const FrameForm& form, const void
 }
 
 // The payload length stored in a frame's header.
-__device__ __forceinline__ u64 payload_bytes_told(const void* frame) {
+__device__ __forceinline__ u64 header_payload_bytes(const void* frame) {
     const u32* const words = static_cast<const u32*>(frame);
     return static_cast<u64>(words[kLengthWord + 1]) << 32 | words[kLengthWord];
 }

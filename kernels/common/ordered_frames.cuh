@@ -5,7 +5,7 @@
 // encoded tiles in order. The encoded length of a tile, in a unit that the codec chooses, is known
 // only once the tile is encoded. For every tile:
 //
-//   1. A CTA takes the tile (draw, locate). Tiles are handed out in order, chunk after chunk, to
+//   1. A CTA takes the tile (take, resolve). Tiles are handed out in order, chunk after chunk, to
 //      persistent CTAs.
 //   2. It encodes the tile, or at least computes the length, and publishes the length as soon as
 //      possible: other CTAs wait for it.
@@ -40,8 +40,8 @@
 // all threads call the second one to encode the tile:
 //
 //   const OrderedFrames<Layout> frames(args, Layout{args.own}, n_tiles, n_tiles);
-//   const auto prepare = [&](const Drawn& tile) { … };
-//   frames.run<kThreads>(shared.drawn, shared.sums, prepare, [&](const Drawn& tile) {
+//   const auto prepare = [&](const Ticket& tile) { … };
+//   frames.run<kThreads>(shared.ticket, shared.sums, prepare, [&](const Ticket& tile) {
 //       …                                   // encode frames.source(tile.chunk); compute the length
 //       if (threadIdx.x == 0) frames.publish(tile.chunk, tile.index, length);
 //       …
@@ -65,15 +65,15 @@
 #include "warp.cuh"
 
 enum TileKind : u32 {
-    kFirst,   // taken for the first time
-    kAgain,   // of a chunk that is rewritten
-    kStart,   // no tile: initial state of a CTA that looks ahead
-    kBeyond,  // past the last tile of the first round: whether it exists is not known yet
-    kNone,    // does not exist
+    kFirst,    // taken for the first time
+    kRewrite,  // of a chunk that is rewritten
+    kStart,    // no tile: initial state of a CTA that looks ahead
+    kPastEnd,  // past the last tile of the first round: whether it exists is not known yet
+    kNone,     // does not exist
 };
 
 // A tile that a CTA has taken.
-struct alignas(16) Drawn {
+struct alignas(16) Ticket {
     TileKind kind;
     u32 number;  // value of the tile counter
     u32 chunk;
@@ -86,12 +86,12 @@ struct FramesScratch {
     u32 next_tile;
     u32 reserved[31];
     u32 n_finished;  // chunks finished for the first time
-    u32 n_again;     // chunks on the rewrite list
+    u32 n_rewrites;  // chunks on the rewrite list
     u32 reserved2[30];
 };
 struct ChunkScratch {
-    Totals first, again;
-    u32 to_again;  // entry i of the rewrite list, in the scratch of chunk i
+    Totals first, rewrite;
+    u32 to_rewrite;  // entry i of the rewrite list, in the scratch of chunk i
     u32 reserved[3];
 };
 
@@ -128,25 +128,25 @@ struct OrderedFrames {
     // Takes the next tile and returns its number. A CTA should first publish the length of its
     // previous tile; otherwise later tiles wait for a tile that no CTA works on. Taking it earlier
     // is also correct, and pays where positions are needed much later.
-    __device__ __forceinline__ u32 draw() const { return atomicAdd(&scratch->next_tile, 1); }
+    __device__ __forceinline__ u32 take() const { return atomicAdd(&scratch->next_tile, 1); }
 
     // The tile with this number.
-    __device__ __forceinline__ Drawn locate(u32 number) const {
+    __device__ __forceinline__ Ticket resolve(u32 number) const {
         const u32 chunk = args.n_chunks == 1 ? (number >= tiles) : min(number / tiles, args.n_chunks);
-        return Drawn{chunk < args.n_chunks ? kFirst : kBeyond, number, chunk, number - chunk * tiles};
+        return Ticket{chunk < args.n_chunks ? kFirst : kPastEnd, number, chunk, number - chunk * tiles};
     }
 
-    // Resolves a tile that was kBeyond, once all chunks are finished for the first time. The
+    // Resolves a tile that was kPastEnd, once all chunks are finished for the first time. The
     // calling thread must not be one that the CTA's pending count() and complete() calls wait for.
-    __device__ __forceinline__ Drawn await_again(u32 number) const {
+    __device__ __forceinline__ Ticket await_rewrite(u32 number) const {
         u32 n_finished;
         do {
             asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(n_finished) : "l"(&scratch->n_finished) : "memory");
         } while (n_finished < args.n_chunks);
-        const u32 again = number - args.n_chunks * tiles, entry = again / tiles;
-        const bool exists = entry < *static_cast<volatile u32*>(&scratch->n_again);
-        const u32 chunk = exists ? *static_cast<volatile u32*>(&chunks[entry].to_again) : 0;
-        return Drawn{exists ? kAgain : kNone, number, chunk, again - entry * tiles};
+        const u32 rewrite = number - args.n_chunks * tiles, entry = rewrite / tiles;
+        const bool exists = entry < *static_cast<volatile u32*>(&scratch->n_rewrites);
+        const u32 chunk = exists ? *static_cast<volatile u32*>(&chunks[entry].to_rewrite) : 0;
+        return Ticket{exists ? kRewrite : kNone, number, chunk, rewrite - entry * tiles};
     }
 
     // Publishes the length of a tile.
@@ -176,7 +176,7 @@ struct OrderedFrames {
     // Lane 0 passes the sums and gets the number of parts done so far.
     __device__ __forceinline__ u32 count(TileKind kind, u32 chunk, Sums sums, u32 parts, u32 n_stored) const {
         ChunkScratch& mine = chunks[chunk];
-        Totals& totals = kind == kAgain ? mine.again : mine.first;
+        Totals& totals = kind == kRewrite ? mine.rewrite : mine.first;
         // The sums, and the data written, are those of all lanes.
         __syncwarp();
         if (lane_id() != 0) return 0;
@@ -191,7 +191,7 @@ struct OrderedFrames {
         if (likely(__shfl_sync(kAllLanes, n_done, 0) != parts)) return;
         Totals::acquire();
         ChunkScratch& mine = chunks[chunk];
-        const volatile Totals& totals = kind == kAgain ? mine.again : mine.first;
+        const volatile Totals& totals = kind == kRewrite ? mine.rewrite : mine.first;
         // Issue all loads together.
         const Sums sums{totals.sum_a, totals.sum_b};
         const u32 n_stored = totals.n_stored;
@@ -203,9 +203,9 @@ struct OrderedFrames {
             write_header(form, frame(chunk), n_bytes, checksum_of(sums.a, sums.b, n_bytes));
             if (lane_id() == 0) args.frame_bytes[chunk] = form.n_bytes + n_bytes;
         }
-        if (kind == kAgain || lane_id() != 0) return;
+        if (kind == kRewrite || lane_id() != 0) return;
         if (unlikely(!is_right)) {
-            chunks[atomicAdd(&scratch->n_again, 1)].to_again = chunk;
+            chunks[atomicAdd(&scratch->n_rewrites, 1)].to_rewrite = chunk;
             // A CTA that sees n_finished also sees the list, and its writes come after those of the
             // first round. Frames that are right need no such ordering.
             __threadfence();
@@ -219,39 +219,39 @@ struct OrderedFrames {
     // after another barrier. After its last barrier, `make` must not read the tile or anything that
     // `prepare` changes.
     template <u32 kThreads, typename Prepare, typename Make>
-    __device__ __forceinline__ void run(Drawn (&drawn)[2], CtaSums<kThreads / kWarp>& sums, Prepare prepare, Make make) const {
+    __device__ __forceinline__ void run(Ticket (&ticket)[2], CtaSums<kThreads / kWarp>& sums, Prepare prepare, Make make) const {
         for (;;) {
             if (threadIdx.x == kThreads - 1) {
-                Drawn next = locate(draw());
-                if (unlikely(next.kind == kBeyond)) next = await_again(next.number);
+                Ticket next = resolve(take());
+                if (unlikely(next.kind == kPastEnd)) next = await_rewrite(next.number);
                 if (likely(next.kind == kFirst)) prepare(next);
-                drawn[0] = next;
+                ticket[0] = next;
             }
             __syncthreads();
-            const TileKind kind = drawn[0].kind;
+            const TileKind kind = ticket[0].kind;
             if (unlikely(kind == kNone)) return;
             // Kept in shared memory to free registers meanwhile.
-            if (threadIdx.x == 0) drawn[1] = drawn[0];
-            const Sums all = likely(kind == kFirst) ? make(drawn[0]) : store<kThreads>(drawn[0].chunk, drawn[0].index, sums);
+            if (threadIdx.x == 0) ticket[1] = ticket[0];
+            const Sums all = likely(kind == kFirst) ? make(ticket[0]) : store<kThreads>(ticket[0].chunk, ticket[0].index, sums);
             if (threadIdx.x >= kWarp) continue;
-            const Drawn tile = drawn[1];
-            complete(tile.kind, tile.chunk, count(tile.kind, tile.chunk, all, 1, tile.kind == kAgain));
+            const Ticket tile = ticket[1];
+            complete(tile.kind, tile.chunk, count(tile.kind, tile.chunk, all, 1, tile.kind == kRewrite));
         }
     }
-    // Stores the chunks on the rewrite list. For a CTA with a loop of its own. On entry `drawn` is
+    // Stores the chunks on the rewrite list. For a CTA with a loop of its own. On entry `ticket` is
     // the tile past the last one of the first round.
     template <u32 kThreads>
-    __device__ __forceinline__ void run_again(Drawn& drawn, CtaSums<kThreads / kWarp>& sums) const {
-        u32 number = drawn.number;
+    __device__ __forceinline__ void run_rewrites(Ticket& ticket, CtaSums<kThreads / kWarp>& sums) const {
+        u32 number = ticket.number;
         for (;;) {
             __syncthreads();
-            if (threadIdx.x == kThreads - 1) drawn = await_again(number);
+            if (threadIdx.x == kThreads - 1) ticket = await_rewrite(number);
             __syncthreads();
-            const Drawn tile = drawn;
+            const Ticket tile = ticket;
             if (tile.kind == kNone) return;
             const Sums all = store<kThreads>(tile.chunk, tile.index, sums);
-            if (threadIdx.x < kWarp) complete(kAgain, tile.chunk, count(kAgain, tile.chunk, all, 1, 1));
-            if (threadIdx.x == kThreads - 1) number = draw();
+            if (threadIdx.x < kWarp) complete(kRewrite, tile.chunk, count(kRewrite, tile.chunk, all, 1, 1));
+            if (threadIdx.x == kThreads - 1) number = take();
         }
     }
     // Copies a tile's share of a stored chunk. Called by all threads of the CTA.

@@ -11,7 +11,7 @@
 #include "warp.cuh"
 
 // One of the axes that were merged into an axis, from the outermost on.
-struct Level {
+struct AxisLevel {
     u64 stride;  // places on the merged axis per step on this one; 1 for the innermost
     u64 start, count;
     u64 inner;   // places of the region per step on this axis; 1 for the innermost
@@ -23,7 +23,7 @@ struct Region {
     u64 first[3], end[3];  // the region's first place on the axis, and one past its last
     u64 count[3];          // places of the region
     u32 levels_of[4];      // levels of axis k: [levels_of[k], levels_of[k + 1]), at least one
-    Level levels[kMaxLevels];
+    AxisLevel levels[kMaxLevels];
 
     // The number of the region's places before `place`.
     __device__ __forceinline__ u64 before(u32 axis, u64 place) const {
@@ -31,14 +31,14 @@ struct Region {
         u64 n = 0;
 #pragma unroll 1
         for (u32 l = levels_of[axis]; l < innermost; ++l) {
-            const Level& level = levels[l];
+            const AxisLevel& level = levels[l];
             const u64 digit = place / level.stride;
             place -= digit * level.stride;
             if (digit < level.start) return n;
             if (digit - level.start >= level.count) return n + level.count * level.inner;
             n += (digit - level.start) * level.inner;
         }
-        const Level& level = levels[innermost];
+        const AxisLevel& level = levels[innermost];
         return place < level.start ? n : n + min(place - level.start, level.count);
     }
     // True if `place` is in the region; `number` is then its number there.
@@ -47,13 +47,13 @@ struct Region {
         u64 n = 0;
 #pragma unroll 1
         for (u32 l = levels_of[axis]; l < innermost; ++l) {
-            const Level& level = levels[l];
+            const AxisLevel& level = levels[l];
             const u64 digit = place / level.stride;
             place -= digit * level.stride;
             if (digit < level.start || digit - level.start >= level.count) return false;
             n += (digit - level.start) * level.inner;
         }
-        const Level& level = levels[innermost];
+        const AxisLevel& level = levels[innermost];
         number = n + (place - level.start);
         return place >= level.start && place - level.start < level.count;
     }
@@ -63,7 +63,7 @@ struct Region {
         u64 place = 0;
 #pragma unroll 1
         for (u32 l = levels_of[axis]; l < innermost; ++l) {
-            const Level& level = levels[l];
+            const AxisLevel& level = levels[l];
             const u64 digit = number / level.inner;
             number -= digit * level.inner;
             place += (level.start + digit) * level.stride;
@@ -78,7 +78,7 @@ struct Region {
         return true;
     }
 };
-static_assert(sizeof(Level) == 32 && sizeof(Region) == 1200 && offsetof(Region, levels_of) == 96, "crates/gridz-codecs/src/codec/gpu.rs has the same structs");
+static_assert(sizeof(AxisLevel) == 32 && sizeof(Region) == 1200 && offsetof(Region, levels_of) == 96, "crates/gridz-codecs/src/codec/gpu.rs has the same structs");
 static_assert(offsetof(Region, levels) == 112, "crates/gridz-codecs/src/codec/gpu.rs has the same struct");
 
 // The arguments of a kernel that decompresses a region. `dst` and its stride refer to the regions.

@@ -115,7 +115,7 @@ struct SelftestLayout {
 };
 
 struct SelftestShared {
-    Drawn drawn[2];
+    Ticket ticket[2];
     CtaSums<kSelftestThreads / kWarp> sums;
     u32 counts[kSelftestThreads / kWarp];
     u32 before;
@@ -127,7 +127,7 @@ __device__ void test_frames(const CompressArgs<SelftestWords>& args) {
     __shared__ SelftestShared shared;
     const Layout layout{args.own};
     const OrderedFrames<Layout> frames(args, layout, args.own.n_tiles, args.own.n_tiles);
-    frames.template run<kSelftestThreads>(shared.drawn, shared.sums, [](const Drawn&) {}, [&](const Drawn& tile) {
+    frames.template run<kSelftestThreads>(shared.ticket, shared.sums, [](const Ticket&) {}, [&](const Ticket& tile) {
         const u32 chunk = tile.chunk, index = tile.index;
         const u32 warp = threadIdx.x / kWarp;
         const u64 at = static_cast<u64>(index) * kSelftestThreads + threadIdx.x;
@@ -140,12 +140,12 @@ __device__ void test_frames(const CompressArgs<SelftestWords>& args) {
             if (w < warp) rank += shared.counts[w];
             length += shared.counts[w];
         }
-        const Sum told = static_cast<Sum>(length) << Layout::kShift;
+        const Sum own_sum = static_cast<Sum>(length) << Layout::kShift;
         dawdle(2 * (static_cast<u64>(chunk) * frames.tiles + index));
-        if (threadIdx.x == 0) frames.publish(chunk, index, told);
+        if (threadIdx.x == 0) frames.publish(chunk, index, own_sum);
         dawdle(2 * (static_cast<u64>(chunk) * frames.tiles + index) + 1);
         if (warp == 0) {
-            const Sum before = frames.place(chunk, index, told);
+            const Sum before = frames.place(chunk, index, own_sum);
             if (lane_id() == 0) shared.before = static_cast<u32>(before >> Layout::kShift);
         }
         __syncthreads();

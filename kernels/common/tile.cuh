@@ -89,7 +89,7 @@ struct DecompressTile {
         // Recompute members that only this code needs, from values that the compiler cannot
         // identify with the originals (keep). So they occupy no registers before.
         u32 n_chunks = args.n_chunks, chunk = this->chunk;
-        keep(n_chunks), keep(chunk);
+        launder(n_chunks), launder(chunk);
         const u32 tiles = n_chunks == 1 ? gridDim.x : gridDim.x / n_chunks;
         bool is_last = false;
         if (threadIdx.x == 0 && n_before + 1 == (tiles - tile % kSlots + kSlots - 1) / kSlots) {

@@ -28,16 +28,16 @@ __device__ __forceinline__ u32 lanes_below() {
     return mask;
 }
 
-// `keep` launders a value: the optimizer no longer knows where it comes from, so it compiles the
+// `launder` hides from the optimizer where a value comes from, so that it compiles the
 // code as written. Its own version would take more instructions or registers.
-__device__ __forceinline__ void keep(u32& value) { asm("" : "+r"(value)); }
-__device__ __forceinline__ void keep(u64& value) { asm("" : "+l"(value)); }
+__device__ __forceinline__ void launder(u32& value) { asm("" : "+r"(value)); }
+__device__ __forceinline__ void launder(u64& value) { asm("" : "+l"(value)); }
 
 // The thread index as a laundered value. For loops after which no register should hold anything
 // derived from threadIdx.x.
-__device__ __forceinline__ u32 forgotten_thread() {
+__device__ __forceinline__ u32 opaque_thread_id() {
     u32 thread = threadIdx.x;
-    keep(thread);
+    launder(thread);
     return thread;
 }
 
@@ -165,7 +165,7 @@ __device__ __forceinline__ void store_shared_1(u32 address, u32 v) {
 // threads, and the next round begins. Writes before an arrival are visible after the wait. No
 // thread may be more than one round late. From sm_80 on this is a hardware mbarrier; before, a
 // counter that only grows.
-struct alignas(8) Gate {
+struct alignas(8) Mbarrier {
     u32 count, n_arrivals;
 
     // Called by one thread, before a barrier of all threads.
@@ -227,7 +227,7 @@ __device__ __forceinline__ void store_global_streaming(void* p, uint4 v) {
 }
 
 // Prefetches the line of an address into the L2 cache.
-__device__ __forceinline__ void fetch(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
+__device__ __forceinline__ void prefetch_l2(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 
 // Hint of how much the L2 cache prefetches around a copy's source.
 enum class Fetch : u32 { kNoMore, k128Bytes, k256Bytes };

@@ -22,7 +22,7 @@ struct alignas(256) HuffmanBlock {
     u32 n_units;
     u32 element;             // of a constant block
     u32 head[3];             // of the section
-    u32 marks[kRows / 32];   // rows that the section leaves out
+    u32 bitmap[kRows / 32];   // rows that the section leaves out
     SectionCodes<T> section;
     alignas(16) unsigned char bytes[kMostBytes];  // the block, if it has codes
 };

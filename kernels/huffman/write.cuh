@@ -13,7 +13,7 @@ constexpr u32 kWriteThreads = 2 * kWarp;
 template <typename T>
 struct WriteShared {
     u32 codes[Symbols<T>::kCount];
-    u32 marks[HuffmanBlock<T>::kRows / 32];
+    u32 bitmap[HuffmanBlock<T>::kRows / 32];
 };
 
 template <typename T>
@@ -34,7 +34,7 @@ struct HuffmanWriter {
     __device__ __forceinline__ void run() const {
         if ((block.kind & 0xff) != kCodesBlock) return;
         for (u32 symbol = threadIdx.x; symbol < Symbol::kCount; symbol += kWriteThreads) shared.codes[symbol] = block.section.longest ? block.section.codes[symbol] : 0;
-        for (u32 i = threadIdx.x; i < HuffmanBlock<T>::kRows / 32; i += kWriteThreads) shared.marks[i] = block.marks[i];
+        for (u32 i = threadIdx.x; i < HuffmanBlock<T>::kRows / 32; i += kWriteThreads) shared.bitmap[i] = block.bitmap[i];
         const SectionHead head(block.head);
         u32* const words = reinterpret_cast<u32*>(block.bytes);
         const u32 tails = kBlockHead + head.tails(n_rows);
@@ -45,7 +45,7 @@ struct HuffmanWriter {
             if (head.n_words > 0) write_words(head.n_words);
         } else {
             if (lane_id() < kUnitBytes / 4) words[lane_id()] = lane_id() == 0 ? block.kind : block.head[lane_id() - 1];
-            copy_bytes(kBlockHead + head.marks(), shared.marks, head.lengths(n_rows) - head.marks());
+            copy_bytes(kBlockHead + head.bitmap(), shared.bitmap, head.lengths(n_rows) - head.bitmap());
             copy_bytes(kBlockHead + head.lengths(n_rows), block.section.halves, head.length_bytes);
         }
         if (head.tail_bytes == 0) return;
@@ -53,7 +53,7 @@ struct HuffmanWriter {
         if (warp_id() == 0) write_tails(words, block.n_units * (kUnitBytes / 4), 8 * tails);
     }
 
-    __device__ __forceinline__ bool is_left_out(u32 row) const { return shared.marks[row / 32] >> row % 32 & 1; }
+    __device__ __forceinline__ bool is_left_out(u32 row) const { return shared.bitmap[row / 32] >> row % 32 & 1; }
 
     // Elements of the kBatch rows that end with row `end - 1`, and of the row before them. Past the
     // last element, it repeats. Before row 0, row 0 repeats.
@@ -136,7 +136,7 @@ struct HuffmanFrames {
 constexpr u32 kPlaceThreads = 256;
 
 struct PlaceShared {
-    Drawn drawn[2];
+    Ticket ticket[2];
     CtaSums<kPlaceThreads / kWarp> sums;
     u32 before;
 };
@@ -151,11 +151,11 @@ struct HuffmanPlacer {
         : args(args), shared(shared), frames(args, HuffmanFrames{args.own, sizeof(T)}, args.own.n_blocks, args.own.n_blocks) {}
 
     __device__ __forceinline__ void run() const {
-        frames.run<kPlaceThreads>(shared.drawn, shared.sums, [](const Drawn&) {}, [&](const Drawn& tile) { return put(tile); });
+        frames.run<kPlaceThreads>(shared.ticket, shared.sums, [](const Ticket&) {}, [&](const Ticket& tile) { return put(tile); });
     }
 
     // Copies a block to its position in the payload. Thread 0 returns the sums.
-    __device__ __forceinline__ Sums put(const Drawn& tile) const {
+    __device__ __forceinline__ Sums put(const Ticket& tile) const {
         const u32 chunk = tile.chunk, index = tile.index;
         const HuffmanBlock<T>& block = huffman_blocks<T>(args)[static_cast<u64>(chunk) * args.own.n_blocks + index];
         const u32 n_units = block.n_units, kind = block.kind;

@@ -6,7 +6,7 @@
 #include "../stage/boxes.cuh"
 #include "../stage/differences.cuh"
 #include "../stage/huff_write.cuh"
-#include "../stage/marks_write.cuh"
+#include "../stage/bitmap_write.cuh"
 #include "layout.cuh"
 
 // Block sizes of the levels: 2^12 elements in fast, 2^13 in dense.
@@ -41,11 +41,11 @@ struct MaskState {
     u32 n_masked, n_bytes;   // elements; bytes of their marks
     u32 all_bytes;           // size of the mask
     u32 n_coded;             // numbers that are not masked
-    u32 marks[B::kElements / 32];
-    typename WrittenMarks<B::kThreads>::Sum totals[2][B::kGroups];
+    u32 bitmap[B::kElements / 32];
+    typename BitmapWriter<B::kThreads>::Sum totals[2][B::kGroups];
     u32 firsts[B::kGroups];
 
-    __device__ __forceinline__ bool has(u32 i) const { return marks[i / 32] >> i % 32 & 1; }
+    __device__ __forceinline__ bool has(u32 i) const { return bitmap[i / 32] >> i % 32 & 1; }
 };
 
 // State for level dense only.
@@ -97,6 +97,6 @@ struct LorenzoShared {
     alignas(16) Orders cubic;  // order 3 on each axis with an extent
     u32 candidates;            // mask of candidates for the orders
     bool is_full;              // at least kMinDepth planes of 16 rows of 32
-    Drawn drawn[2];
+    Ticket ticket[2];
     u32 before;  // units of all preceding blocks
 };

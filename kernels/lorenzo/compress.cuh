@@ -38,8 +38,8 @@
 #include "../stage/decimal.cuh"
 #include "../stage/differences.cuh"
 #include "../stage/fixed.cuh"
-#include "../stage/marks.cuh"
-#include "../stage/marks_write.cuh"
+#include "../stage/bitmap.cuh"
+#include "../stage/bitmap_write.cuh"
 #include "../stage/pack.cuh"
 #include "../stage/sparse_write.cuh"
 #include "../stage/widths.cuh"
@@ -70,11 +70,11 @@ struct LorenzoCompressor {
 
     __device__ __forceinline__ void run() const {
         frames.run<B::kThreads>(
-            shared.drawn, shared.sums, [&](const Drawn& tile) { prepare(tile); }, [&](const Drawn& tile) { return encode(tile); });
+            shared.ticket, shared.sums, [&](const Ticket& tile) { prepare(tile); }, [&](const Ticket& tile) { return encode(tile); });
     }
 
     // Prepares the data that all threads need about a block. Called by one thread.
-    __device__ __forceinline__ void prepare(const Drawn& tile) const {
+    __device__ __forceinline__ void prepare(const Ticket& tile) const {
         const Box found = find_box(args.own.extents, B::kLogBlock, tile.index);
         shared.box.set(found, B::kLogBlock);
         shared.is_full = OrderChoice<B>::is_full(found);
@@ -86,7 +86,7 @@ struct LorenzoCompressor {
 
     // Encodes the block and returns the sums in thread 0. Called by all threads. The tile is reread
     // where needed.
-    __device__ __forceinline__ Sums encode(const Drawn& tile) const {
+    __device__ __forceinline__ Sums encode(const Ticket& tile) const {
         const u32 warp = threadIdx.x / kWarp, lane = lane_id();
         const u32 m = shared.box.m;
         W* numbers = shared.buffers[0].words;
@@ -147,7 +147,7 @@ struct LorenzoCompressor {
         }
         // The buffer's index takes fewer registers than its address.
         u32 place = numbers == shared.buffers[0].words ? 0 : 1;
-        keep(place);
+        launder(place);
         numbers = shared.buffers[place].words, residuals = shared.buffers[1 - place].words;
         u32 coder, n_units;
         choose_coder(tile, is_const, numbers, residuals, coder, n_units);
@@ -276,7 +276,7 @@ struct LorenzoCompressor {
     }
 
     // Chooses the shortest coder; the first one on a tie. Contains barriers.
-    __device__ __forceinline__ void choose_coder(const Drawn& tile, bool is_const, W* numbers, W* residuals, u32& coder, u32& n_units) const {
+    __device__ __forceinline__ void choose_coder(const Ticket& tile, bool is_const, W* numbers, W* residuals, u32& coder, u32& n_units) const {
         const u32 m = shared.box.m;
         coder = is_const ? kConst : kRaw, n_units = is_const ? 1 : 1 + (m * element.bytes + kUnitBytes - 1) / kUnitBytes;
         if (unlikely(is_const)) return;
@@ -327,7 +327,7 @@ struct LorenzoCompressor {
     }
 
     // Reloads the words of a RAW block whose numbers were overwritten, as numbers of BITS.
-    __device__ __forceinline__ void reload(const Drawn& tile, W* words, u32 m) const {
+    __device__ __forceinline__ void reload(const Ticket& tile, W* words, u32 m) const {
         const BlockLoader<B> loader{args, shared.box, element};
         const typename BlockLoader<B>::Finder elements(loader);
         __syncthreads();
@@ -339,17 +339,17 @@ struct LorenzoCompressor {
     }
 
     // CUT: writes the tails to the stage, after the numbers.
-    __device__ __forceinline__ void write_tails(const Drawn& tile, unsigned char* stage, u32 begin) const {
+    __device__ __forceinline__ void write_tails(const Ticket& tile, unsigned char* stage, u32 begin) const {
         Tails<B>{shared}.write(BlockLoader<B>{args, shared.box, element}, frames.source(tile.chunk), shared.header.y, stage, begin);
     }
 
     // Size of SPARSE. Saves the marks of the nonzero ones of n numbers for write_sparse.
     __device__ __forceinline__ u32 sparse_bytes(const W* residuals, u32 n) const {
-        const u32 exist = low_bits(0u, min(n - min(n, threadIdx.x * 32), 32u)), own = own_marks(residuals, [](W r) { return r != 0; }) & exist;
+        const u32 exist = low_bits(0u, min(n - min(n, threadIdx.x * 32), 32u)), own = own_bitmap(residuals, [](W r) { return r != 0; }) & exist;
         shared.nonzero[threadIdx.x] = own;
-        const WrittenMarks<B::kThreads> marks({own}, (n + 31) / 32, shared.mask.totals[0]);
-        const u32 n_marked = marks.n_marked(), width = shared.longest;
-        u32 n_bytes = kSparseHeader + marks.n_bytes() + (n_marked * width + 7) / 8;
+        const BitmapWriter<B::kThreads> bitmap({own}, (n + 31) / 32, shared.mask.totals[0]);
+        const u32 n_marked = bitmap.n_marked(), width = shared.longest;
+        u32 n_bytes = kSparseHeader + bitmap.n_bytes() + (n_marked * width + 7) / 8;
         bool is_list = false;
         if (n_marked <= kMaxListed) {
             const WrittenList<W, B::kThreads> list(residuals, shared.nonzero, shared.first_bits, shared.last_bits);
@@ -361,23 +361,23 @@ struct LorenzoCompressor {
     }
     __device__ __forceinline__ void write_sparse(unsigned char* stage, u32 at, const W* residuals, u32 n) const {
         const u32 width = shared.longest;
-        const WrittenMarks<B::kThreads> marks({shared.nonzero[threadIdx.x]}, (n + 31) / 32, shared.mask.totals[1]);
+        const BitmapWriter<B::kThreads> bitmap({shared.nonzero[threadIdx.x]}, (n + 31) / 32, shared.mask.totals[1]);
         if (threadIdx.x == 0) {
             uint4 header = shared.header;
             header.x = (header.x & ~0xfu) | kSparse;
             *reinterpret_cast<uint4*>(stage) = header;
-            *reinterpret_cast<u32*>(stage + at) = marks.n_marked() | width << 16;
+            *reinterpret_cast<u32*>(stage + at) = bitmap.n_marked() | width << 16;
         }
         if (shared.is_list) {
             const WrittenList<W, B::kThreads> list(residuals, shared.nonzero, shared.first_bits, shared.last_bits);
             if (threadIdx.x == 0) stage[at + 3] = list.gap_bits;
-            list.write(stage, at, marks.n_marked(), width, marks.marked_before());
+            list.write(stage, at, bitmap.n_marked(), width, bitmap.marked_before());
             return;
         }
-        marks.write(stage, at + kSparseHeader);
-        u32 bit = 8 * (at + kSparseHeader + marks.n_bytes()) + marks.marked_before() * width;
+        bitmap.write(stage, at + kSparseHeader);
+        u32 bit = 8 * (at + kSparseHeader + bitmap.n_bytes()) + bitmap.marked_before() * width;
 #pragma unroll 1
-        for (u32 left = marks.words[0]; left != 0; left &= left - 1) {
+        for (u32 left = bitmap.words[0]; left != 0; left &= left - 1) {
             add_bits(shared_address(stage), bit, residuals[threadIdx.x * 32 + __ffs(left) - 1]);
             bit += width;
         }

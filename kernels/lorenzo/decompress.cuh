@@ -362,7 +362,7 @@ struct Decompressor : DecompressTile<Blocks> {
             // If the whole block is one plane, column sums continue across warps.
             if (adds_y) plan.y = 0, plan.adds_above = plan.z == 0;
             u32 block_bytes;
-            return likely(!(plan.map & kMasked)) ? 0 : spread(find_again(block_bytes), ahead.mask);
+            return likely(!(plan.map & kMasked)) ? 0 : expand(find_again(block_bytes), ahead.mask);
         }
         // Barrier: all threads have read the stage.
         __syncthreads();
@@ -407,7 +407,7 @@ struct Decompressor : DecompressTile<Blocks> {
         if (!adds_y) return;
         // An address computed only here occupies no register before.
         u32 warp = threadIdx.x / kWarp;
-        keep(warp);
+        launder(warp);
         shared.last(warp, lane_id()) = sum;
     }
 
@@ -421,14 +421,14 @@ struct Decompressor : DecompressTile<Blocks> {
             if (damage) return damage;
         }
         const u32 damage = fill_numbers(from, mask.numbers, words, block_bytes, m - mask.n_masked, plan);
-        return !is_masked || damage ? damage : spread(from, mask);
+        return !is_masked || damage ? damage : expand(from, mask);
     }
 
     // Locates the block in the payload again, so that its address and size occupy no registers
     // before.
     __device__ __forceinline__ const unsigned char* find_again(u32& block_bytes) const {
         u32 block = this->block;
-        keep(block);
+        launder(block);
         const u32* const table = reinterpret_cast<const u32*>(payload);
         const u32 begin = block ? table[2 * block - 2] : 0;
         block_bytes = (table[2 * block] - begin) * kUnitBytes;
@@ -436,11 +436,11 @@ struct Decompressor : DecompressTile<Blocks> {
     }
 
     // Expands the coded numbers to the elements of a block with a mask.
-    __device__ __forceinline__ u32 spread(const unsigned char* from, const MaskPlan& mask) const {
+    __device__ __forceinline__ u32 expand(const unsigned char* from, const MaskPlan& mask) const {
         // Barrier: the numbers are complete, and stage or tables are no longer needed.
         __syncthreads();
         if (!shared.mask().read(from, mask, shared.box)) return kMarkCorrupt;
-        shared.mask().spread(shared.tile, shared.box.m);
+        shared.mask().expand(shared.tile, shared.box.m);
         return 0;
     }
 
@@ -452,7 +452,7 @@ struct Decompressor : DecompressTile<Blocks> {
         const u32 available = block_bytes - begin;
         if (plan.coder == kHuff) return fill_huff(from, begin, available, m, plan);
         if (plan.coder == kSparse) {
-            const u32 n_bytes = read_sparse<Place>(from + begin, available, m, shared.mask().marks, shared.tile);
+            const u32 n_bytes = read_sparse<Place>(from + begin, available, m, shared.mask().bitmap, shared.tile);
             return n_bytes == 0 || !ends_at(begin + n_bytes, block_bytes, plan) ? kMarkCorrupt : 0;
         }
         if (plan.coder <= kConst) {
@@ -825,7 +825,7 @@ struct Decompressor : DecompressTile<Blocks> {
 #pragma unroll 1
             for (u32 row = threadIdx.x / kWarp; row * kRow < shared.box.m; row += kWarps) {
                 W& number = *row_numbers(row, 0);
-                if (is_masked && shared.mask().marks.has(row)) {
+                if (is_masked && shared.mask().bitmap.has(row)) {
                     number = shared.mask().word;
                 } else if (row * kRow + lane_id() < shared.box.m) {
                     number = map == kDecimal ? float_of_decimal(number + offset.base, power)
@@ -846,7 +846,7 @@ struct Decompressor : DecompressTile<Blocks> {
         // One instruction, provided that the compiler does not know that the factor is a power of
         // two.
         u32 factor = 1u << offset.shift();
-        keep(factor);
+        launder(factor);
         return v * factor + (offset.base << offset.shift());
     }
 

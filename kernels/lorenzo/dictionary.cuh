@@ -24,7 +24,7 @@ struct Dictionary {
 
     LorenzoShared<B>& shared;
     const BlockLoader<B>& loader;
-    const Drawn& tile;
+    const Ticket& tile;
     W* const work;
 
     // The words of the block, without their common trailing zeros.
@@ -83,7 +83,7 @@ struct Dictionary {
     // Contains barriers.
     static __device__ __forceinline__ void count_entries(LorenzoShared<B>& shared, const W* words, u32 t, u32* bitmap) {
         Codes<B>& codes = shared.codes;
-        const u32 m = shared.box.m, thread = forgotten_thread(), lane = thread % kWarp, warp = thread / kWarp;
+        const u32 m = shared.box.m, thread = opaque_thread_id(), lane = thread % kWarp, warp = thread / kWarp;
         Signed least = static_cast<Signed>(words[0]), greatest = least;
         for_words(words, m, thread, [&](W word) {
             least = min(least, static_cast<Signed>(word)), greatest = max(greatest, static_cast<Signed>(word));
@@ -108,7 +108,7 @@ struct Dictionary {
         for_words(words, m, thread, [&](W word) {
             const u32 place = static_cast<u32>(shifted_signed(word, shift)) - base;
             u32 at = place / 32;
-            keep(at);
+            launder(at);
             or_shared(to + 4 * at, 1u << place % 32);
         });
         __syncthreads();
@@ -179,7 +179,7 @@ struct Dictionary {
     // entries. Contains barriers.
     __device__ __forceinline__ bool may_be_short(u32 limit) const {
         const Codes<B>& codes = shared.codes;
-        const u32 m = shared.box.m, thread = forgotten_thread(), most_bits = (8 * limit - 1) / m;
+        const u32 m = shared.box.m, thread = opaque_thread_id(), most_bits = (8 * limit - 1) / m;
         const auto is_short = [=](u32 k, u32 n) { return n <= m / 2 && m * (index_bits(n) + k) + n * (kBits - k) / 2 < 8 * limit; };
         const u32 level = thread % kWarp, from = codes.from;
         // The last levels are those of codes.top. Beyond them, there is at least one entry.
@@ -204,7 +204,7 @@ struct Dictionary {
     // barriers.
     __device__ __forceinline__ u32 count_hashed(u32 k) const {
         u32* const bitmap = reinterpret_cast<u32*>(work);
-        const u32 thread = forgotten_thread();
+        const u32 thread = opaque_thread_id();
         const Values value(*this);
         __syncthreads();
 #pragma unroll 1

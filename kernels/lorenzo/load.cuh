@@ -16,7 +16,7 @@ struct BlockLoader {
     const RowBox& box;
     const Element& element;
 
-    __device__ __forceinline__ const char* source(const Drawn& tile) const { return static_cast<const char*>(args.src) + tile.chunk * args.src_stride; }
+    __device__ __forceinline__ const char* source(const Ticket& tile) const { return static_cast<const char*>(args.src) + tile.chunk * args.src_stride; }
 
     // Loads the words of the block to shared memory.
     __device__ __forceinline__ void load_words(const char* array, W* words) const {

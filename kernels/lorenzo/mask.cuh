@@ -10,7 +10,7 @@
 #include "../common/tile.cuh"
 #include "../common/warp.cuh"
 #include "../stage/boxes.cuh"
-#include "../stage/marks.cuh"
+#include "../stage/bitmap.cuh"
 #include "../stage/words.cuh"
 #include "layout.cuh"
 
@@ -38,7 +38,7 @@ struct MaskPlan {
 template <typename Place, u32 kNumbers, u32 kThreads>
 struct Mask {
     using W = typename Place::Word;
-    Marks<kNumbers, kThreads> marks;
+    Bitmap<kNumbers, kThreads> bitmap;
     W word;  // the word of masked elements
 
     // Reads the mask of a block. Returns false in all threads if it is damaged.
@@ -47,19 +47,19 @@ struct Mask {
         const unsigned char* const from = block + kHeaderBytes + kMaskHeaderBytes;
         bool is_sound;
         if (plan.is_coded) {
-            const CodedMarks coded(from, plan.n_bytes, box.m);
+            const CodedBitmap coded(from, plan.n_bytes, box.m);
             if (!coded.is_sound || coded.n_bytes != plan.n_bytes) return false;
-            is_sound = marks.read(coded, box.m);
-            if (box.sz * box.sy > 1) marks.undo_changes(box.m, box.sx);
+            is_sound = bitmap.read(coded, box.m);
+            if (box.sz * box.sy > 1) bitmap.undo_changes(box.m, box.sx);
         } else {
-            is_sound = marks.read(reinterpret_cast<const u32*>(from), box.m);
+            is_sound = bitmap.read(reinterpret_cast<const u32*>(from), box.m);
         }
-        return marks.count(box.m, plan.n_masked, is_sound);
+        return bitmap.count(box.m, plan.n_masked, is_sound);
     }
 
     // Moves the first numbers of the tile to their positions in a block of m elements. Masked
     // elements get 0.
-    __device__ __forceinline__ void spread(unsigned char* tile, u32 m) const {
+    __device__ __forceinline__ void expand(unsigned char* tile, u32 m) const {
         constexpr u32 kN = 4, kStep = kN * kThreads / kWarp;  // rows at a time: of a warp, of all warps
         const u32 n_rows = (m + kRow - 1) / kRow;
         const auto number = [=](u32 row, u32 i) -> W& { return *reinterpret_cast<W*>(tile + Place::row(row) + Place::in_row(i)); };
@@ -70,8 +70,8 @@ struct Mask {
 #pragma unroll
             for (u32 r = 0; r < kN; ++r) {
                 v[r] = 0;
-                if (own + r >= n_rows || marks.has(own + r)) continue;
-                const u32 from = (own + r) * kRow + lane_id() - marks.n_before(own + r);
+                if (own + r >= n_rows || bitmap.has(own + r)) continue;
+                const u32 from = (own + r) * kRow + lane_id() - bitmap.n_before(own + r);
                 v[r] = number(from / kRow, from % kRow);
             }
             __syncthreads();

@@ -10,7 +10,7 @@
 
 #include "../common/elements.cuh"
 #include "../stage/differences.cuh"
-#include "../stage/marks_write.cuh"
+#include "../stage/bitmap_write.cuh"
 #include "../stage/words.cuh"
 #include "block.cuh"
 #include "layout.cuh"
@@ -38,11 +38,11 @@ struct MaskChoice {
         MaskState<B>& mask = shared.mask;
         const u32 m = shared.box.m, t = threadIdx.x, warp = t / kWarp, lane = lane_id(), n_words = (m + 31) / 32;
         const W word = shared.frequent;
-        const u32 exist = t < n_words ? low_bits(0u, min(m - t * 32, 32u)) : 0, own = own_marks(words, [=](W own) { return own == word; }) & exist;
-        mask.marks[t] = own;
-        const WrittenMarks<B::kThreads> marks({own}, n_words, mask.totals[0]);
-        const WrittenMarks<B::kThreads> coded({written(exist)}, n_words, mask.totals[1]);
-        const u32 plain = 4 * n_words, n_masked = marks.n_marked(), n_bytes = min(plain, coded.n_bytes());
+        const u32 exist = t < n_words ? low_bits(0u, min(m - t * 32, 32u)) : 0, own = own_bitmap(words, [=](W own) { return own == word; }) & exist;
+        mask.bitmap[t] = own;
+        const BitmapWriter<B::kThreads> bitmap({own}, n_words, mask.totals[0]);
+        const BitmapWriter<B::kThreads> coded({written(exist)}, n_words, mask.totals[1]);
+        const u32 plain = 4 * n_words, n_masked = bitmap.n_marked(), n_bytes = min(plain, coded.n_bytes());
         const u32 all_bytes = kMaskHeaderBytes + (n_bytes + kUnitBytes - 1) / kUnitBytes * kUnitBytes;
         if (8 * all_bytes > n_masked * element.bytes) return false;
         // last: index + 1 of the last unmasked number in the thread's word, then, by a running
@@ -56,7 +56,7 @@ struct MaskChoice {
             if (lane >= step) last = max(last, before);
         }
         const u32 first = warp_min_unsigned(others ? t * 32 + __ffs(others) - 1 : ~0u);
-        // The totals of `marks` are no longer read: the barrier of `coded` has passed.
+        // The totals of `bitmap` are no longer read: the barrier of `coded` has passed.
         if (lane == kWarp - 1) mask.totals[0][warp] = last;
         if (lane == 0) mask.firsts[warp] = first;
         if (t == 0) {
@@ -76,7 +76,7 @@ struct MaskChoice {
         __syncthreads();
 #pragma unroll 1
         for (u32 row = warp; row < n_words; row += B::kGroups) {
-            const u32 i = row * kRow + lane, masked = mask.marks[row], before = ~masked & lanes_below();
+            const u32 i = row * kRow + lane, masked = mask.bitmap[row], before = ~masked & lanes_below();
             if (i < m && masked >> lane & 1) words[i] = words[before ? row * kRow + 31 - __clz(before) : scratch[row]];
         }
         __syncthreads();
@@ -86,7 +86,7 @@ struct MaskChoice {
     // The thread's word of the coded mask. `exist` has the bits of existing numbers.
     __device__ __forceinline__ u32 written(u32 exist) const {
         const bool has_rows = !shared.box.is_line();
-        return (has_rows ? changed_marks(shared.mask.marks, shared.box.sx) : shared.mask.marks[threadIdx.x]) & exist;
+        return (has_rows ? bitmap_changes(shared.mask.bitmap, shared.box.sx) : shared.mask.bitmap[threadIdx.x]) & exist;
     }
 
     // Replaces masked numbers by their prediction. All orders are at most 1. A step of rows needs
@@ -157,10 +157,10 @@ struct MaskChoice {
         const u32 lane = lane_id(), below = lanes_below(), n = shared.mask.n_coded, group = threadIdx.x / kWarp, m = shared.box.m;
         W* to = coded;
 #pragma unroll 1
-        for (u32 g = 0; g < group; ++g) to += kGroup - warp_sum(static_cast<u32>(__popc(shared.mask.marks[g * kGroupRows + lane])));
+        for (u32 g = 0; g < group; ++g) to += kGroup - warp_sum(static_cast<u32>(__popc(shared.mask.bitmap[g * kGroupRows + lane])));
 #pragma unroll 4
         for (u32 i = group * kGroup; i < min((group + 1) * kGroup, m); i += kRow) {
-            const u32 others = ~shared.mask.marks[i / kRow] & low_bits(0u, min(m - i, kRow));
+            const u32 others = ~shared.mask.bitmap[i / kRow] & low_bits(0u, min(m - i, kRow));
             if (others >> lane & 1) to[__popc(others & below)] = residuals[i + lane];
             to += __popc(others);
         }
@@ -179,9 +179,9 @@ struct MaskChoice {
         }
         const u32 exist = t < n_words ? low_bits(0u, min(m - t * 32, 32u)) : 0;
         if (mask.is_coded) {
-            WrittenMarks<B::kThreads>({written(exist)}, n_words, mask.totals[0]).write(to, kMaskHeaderBytes);
+            BitmapWriter<B::kThreads>({written(exist)}, n_words, mask.totals[0]).write(to, kMaskHeaderBytes);
         } else if (t < n_words) {
-            reinterpret_cast<u32*>(to + kMaskHeaderBytes)[t] = mask.marks[t];
+            reinterpret_cast<u32*>(to + kMaskHeaderBytes)[t] = mask.bitmap[t];
         }
     }
 };

@@ -35,7 +35,7 @@ struct TailReader {
         const u32 lane = lane_id(), below = lanes_below(), n_groups = (m + kGroup - 1) / kGroup;
         const auto number = [=](u32 row) -> W& { return *reinterpret_cast<W*>(tile + Place::row(row) + Place::in_row(lane)); };
         const auto bits_of = [=](u32 row, W v) {
-            const bool has_tail = row * kRow + lane < m && !(mask && mask->marks.has(row));
+            const bool has_tail = row * kRow + lane < m && !(mask && mask->bitmap.has(row));
             return has_tail ? tail_bits(size_of(v), e) : 0;
         };
 #pragma unroll 1
@@ -94,7 +94,7 @@ struct TailReader {
                     there = source & low_bits(W(), n_there);
                     W& own = number(row - 1 - k);
                     const W v = own + base;
-                    if (mask && mask->marks.has(row - 1 - k)) {
+                    if (mask && mask->bitmap.has(row - 1 - k)) {
                         own = mask->word;
                     } else if ((row - 1 - k) * kRow + lane < m) {
                         own = float_of_cut(v, tail, bits[k], e, damaged);

@@ -70,7 +70,7 @@ struct HeadReader {
         u32 damage = 0;
         if (!is_stored) {
             const bool is_short = frame.frame_bytes < args.encoded.n_bytes + head_bytes || frame.frame_bytes < args.stored.n_bytes;
-            damage = is_short || payload_bytes_told(frame.frame) > frame.n_bytes ? kMarkTruncated : frame.frame_bytes > args.max_frame_bytes ? kMarkCorrupt : 0;
+            damage = is_short || header_payload_bytes(frame.frame) > frame.n_bytes ? kMarkTruncated : frame.frame_bytes > args.max_frame_bytes ? kMarkCorrupt : 0;
         }
         if (lane == 0) plan.is_stored = is_stored, plan.n_steps = plan.n_front = plan.n_blocks = plan.n_tiles = 0;
         __syncwarp();
@@ -111,10 +111,10 @@ struct HeadReader {
     __device__ __forceinline__ bool read_layer(const Chunk& own, u32 number_of_layer, u64& at) const {
         Layer& layer = plan.layers[number_of_layer];
         const bool is_only = own.n_layers == 1, is_first = number_of_layer == 0;
-        const u32 told = own.layer_at(number_of_layer), bins_at = is_first ? kHeadBytes : told + kLayerBytes;
-        const u64 n_exact = number(is_first ? own.layers_at() - 8 : told + 24), left = frame.n_bytes - at;
-        const u64 n_bytes = is_only ? left - min(n_exact, left) : number(told + 8), check = is_only ? 0 : number(told + 16);
-        const u64 bound_bits = number(is_only ? 0 : told);
+        const u32 layer_head = own.layer_at(number_of_layer), bins_at = is_first ? kHeadBytes : layer_head + kLayerBytes;
+        const u64 n_exact = number(is_first ? own.layers_at() - 8 : layer_head + 24), left = frame.n_bytes - at;
+        const u64 n_bytes = is_only ? left - min(n_exact, left) : number(layer_head + 8), check = is_only ? 0 : number(layer_head + 16);
+        const u64 bound_bits = number(is_only ? 0 : layer_head);
         const double bound = __longlong_as_double(static_cast<s64>(bound_bits));
         // All sections consist of whole words.
         bool is_sound = n_exact <= left && n_bytes <= left - n_exact && (n_exact | n_bytes) % kUnit == 0 && is_finite(bound);
@@ -130,7 +130,7 @@ struct HeadReader {
             layer.bins[own.n_levels - 1 - i] = bin;
         }
         if (lane_id() == 0) {
-            layer.bound = bound, layer.predicts = is_first ? ~u64{0} : number(told + 32), layer.cubic = number(is_first ? 24 : told + 40);
+            layer.bound = bound, layer.predicts = is_first ? ~u64{0} : number(layer_head + 32), layer.cubic = number(is_first ? 24 : layer_head + 40);
             layer.n_exact = n_exact, layer.start = at, layer.exact_at = at + n_bytes, layer.exact_check = static_cast<u32>(check);
         }
         at += min(left, n_bytes + n_exact);

@@ -3,19 +3,19 @@
 
 #pragma once
 
-#include "../stage/marks.cuh"
+#include "../stage/bitmap.cuh"
 #include "decompress.cuh"
 
 constexpr u32 kExactThreads = 256;
 
 struct ExactShared {
-    Marks<kPiece, kExactThreads> marks;
+    Bitmap<kPiece, kExactThreads> bitmap;
     u64 sums[kExactThreads / kWarp];
 };
 
 template <typename W, bool kPart>
 struct ExactReader {
-    using Marks = ::Marks<kPiece, kExactThreads>;
+    using Bitmap = ::Bitmap<kPiece, kExactThreads>;
 
     const DecompressArgs<Chunk>& args;
     ExactShared& shared;
@@ -76,47 +76,47 @@ struct ExactReader {
     }
     __device__ __forceinline__ Status put(const unsigned char* from, u32 n_bytes) const {
         const u32 flags = *reinterpret_cast<const u32*>(from), m = min(args.own.elements() - piece * kPiece, kPiece);
-        if (flags == 0 || flags & ~(kHoles | kOthers)) return kUnsupportedFormat;
+        if (flags == 0 || flags & ~(kFillMask | kOutliers)) return kUnsupportedFormat;
         u32 at = 4;
-        if (flags & kHoles && !put_holes(from, n_bytes, m, at)) return kCorrupt;
+        if (flags & kFillMask && !put_filled(from, n_bytes, m, at)) return kCorrupt;
         __syncthreads();
-        if (flags & kOthers && !put_others(from, n_bytes, m, at)) return kCorrupt;
+        if (flags & kOutliers && !put_outliers(from, n_bytes, m, at)) return kCorrupt;
         return at == n_bytes ? kOk : kCorrupt;
     }
     __device__ __forceinline__ W* array() const { return array_of<W, kPart>(args, chunk) + piece * kPiece; }
     __device__ __forceinline__ W in_array(W word) const { return args.flags & kSwapBytes ? swapped_bytes(word) : word; }
 
-    // Puts the holes that are described from byte `at` on, and moves `at` past them. Returns, in
-    // all threads, whether they are sound.
-    __device__ __forceinline__ bool put_holes(const unsigned char* from, u32 n_bytes, u32 m, u32& at) const {
+    // Puts the filled elements that are described from byte `at` on, and moves `at` past them.
+    // Returns, in all threads, whether they are sound.
+    __device__ __forceinline__ bool put_filled(const unsigned char* from, u32 n_bytes, u32 m, u32& at) const {
         if (n_bytes - at < sizeof(W) + 4) return false;
-        const W hole = load_word<W>(from + at);
-        const u32 told = *reinterpret_cast<const u32*>(from + at + sizeof(W)), n_holes = told & 0xffff, marks_bytes = told >> 16 & ~kCodedMarks;
+        const W fill = load_word<W>(from + at);
+        const u32 header = *reinterpret_cast<const u32*>(from + at + sizeof(W)), n_filled = header & 0xffff, bitmap_bytes = header >> 16 & ~kCodedBitmap;
         at += sizeof(W) + 4;
-        if (n_bytes - at < aligned_up(marks_bytes, 4)) return false;
-        const unsigned char* const marks = from + at;
-        bool is_sound = n_holes > 0;
-        if (told >> 16 & kCodedMarks) {
-            const CodedMarks<kPiece> coded(marks, marks_bytes, m);
-            if (!coded.is_sound || coded.n_bytes != marks_bytes) return false;
-            is_sound &= shared.marks.read(coded, m);
+        if (n_bytes - at < aligned_up(bitmap_bytes, 4)) return false;
+        const unsigned char* const bitmap = from + at;
+        bool is_sound = n_filled > 0;
+        if (header >> 16 & kCodedBitmap) {
+            const CodedBitmap<kPiece> coded(bitmap, bitmap_bytes, m);
+            if (!coded.is_sound || coded.n_bytes != bitmap_bytes) return false;
+            is_sound &= shared.bitmap.read(coded, m);
             const u32 row = args.own.extents[kAxes - 1];
-            if (row < m) shared.marks.undo_changes(m, row);
+            if (row < m) shared.bitmap.undo_changes(m, row);
         } else {
-            if (marks_bytes != 4 * Marks::n_words(m)) return false;
-            is_sound &= shared.marks.read(reinterpret_cast<const u32*>(marks), m);
+            if (bitmap_bytes != 4 * Bitmap::n_words(m)) return false;
+            is_sound &= shared.bitmap.read(reinterpret_cast<const u32*>(bitmap), m);
         }
-        if (!shared.marks.count(m, n_holes, is_sound)) return false;
+        if (!shared.bitmap.count(m, n_filled, is_sound)) return false;
         W* const array = this->array();
-        const W word = in_array(hole);
-        for (u32 i = threadIdx.x / kWarp; i < Marks::n_words(m); i += kExactThreads / kWarp) {
-            if (shared.marks.has(i)) array[i * kWarp + lane_id()] = word;
+        const W word = in_array(fill);
+        for (u32 i = threadIdx.x / kWarp; i < Bitmap::n_words(m); i += kExactThreads / kWarp) {
+            if (shared.bitmap.has(i)) array[i * kWarp + lane_id()] = word;
         }
-        at += aligned_up(marks_bytes, 4);
+        at += aligned_up(bitmap_bytes, 4);
         return true;
     }
     // The same for outliers.
-    __device__ __forceinline__ bool put_others(const unsigned char* from, u32 n_bytes, u32 m, u32& at) const {
+    __device__ __forceinline__ bool put_outliers(const unsigned char* from, u32 n_bytes, u32 m, u32& at) const {
         if (n_bytes - at < 4) return false;
         const unsigned short* const places = reinterpret_cast<const unsigned short*>(from + at);
         const u32 n = places[0], elements = at + aligned_up(2 + 2 * n, 4);

@@ -81,7 +81,7 @@ __device__ __forceinline__ void multigrid_next_layer(const CompressArgs<Chunk>& 
     if (blockIdx.x == 0 && threadIdx.x == 0) {
         Visits& visits = visits_of(args);
         visits.next = visits.next_placed = 0;
-        // The heads are drawn last. After them come the tiles of chunks that are stored.
+        // The heads are taken last. After them come the tiles of chunks that are stored.
         static_cast<FramesScratch*>(args.scratch)->next_tile = first_head(args);
     }
     NextLayer<W>(args, shared, blockIdx.x).run();
@@ -100,12 +100,12 @@ struct LayerPlacer : Placer<W, true> {
         for (;;) {
             if (threadIdx.x == kPlaceThreads - 1) {
                 const u32 number = atomicAdd(&visits_of(args).next_placed, 1);
-                shared.drawn[0] = Drawn{number < n_all ? kFirst : kNone, number, number / n, number % n};
+                shared.ticket[0] = Ticket{number < n_all ? kFirst : kNone, number, number / n, number % n};
             }
             __syncthreads();
-            if (shared.drawn[0].kind == kNone) return;
-            const u32 chunk = shared.drawn[0].chunk;
-            const Sums all = this->put(shared.drawn[0]);
+            if (shared.ticket[0].kind == kNone) return;
+            const u32 chunk = shared.ticket[0].chunk;
+            const Sums all = this->put(shared.ticket[0]);
             // The head completes the chunk.
             if (threadIdx.x < kWarp) frames.count(kFirst, chunk, all, 1, 0);
         }
@@ -115,9 +115,9 @@ struct LayerPlacer : Placer<W, true> {
     // threads.
     __device__ __forceinline__ void run_heads() const {
         for (;;) {
-            if (threadIdx.x == kPlaceThreads - 1) shared.drawn[0].number = frames.draw();
+            if (threadIdx.x == kPlaceThreads - 1) shared.ticket[0].number = frames.take();
             __syncthreads();
-            const u32 chunk = shared.drawn[0].number - first_head(args), index = own.n_tiles - 1;
+            const u32 chunk = shared.ticket[0].number - first_head(args), index = own.n_tiles - 1;
             if (chunk >= args.n_chunks) break;
             if (threadIdx.x == 0) frames.publish(chunk, index, 0);
             if (threadIdx.x < kWarp) frames.place(chunk, index, 0);
@@ -125,7 +125,7 @@ struct LayerPlacer : Placer<W, true> {
             if (threadIdx.x < kWarp) frames.complete(kFirst, chunk, frames.count(kFirst, chunk, all, 1, 0));
             __syncthreads();
         }
-        frames.template run_again<kPlaceThreads>(shared.drawn[0], shared.sums);
+        frames.template run_rewrites<kPlaceThreads>(shared.ticket[0], shared.sums);
     }
     // Writes the head of a chunk. Returns its sums, in the first thread. Has a barrier.
     __device__ __forceinline__ Sums put_head(u32 chunk) const {

@@ -32,8 +32,8 @@ constexpr u32 kLogPiece = 15, kPiece = 1 << kLogPiece;  // exact elements are st
 
 // Kinds of blocks, and the contents of pieces.
 enum BlockKind : u32 { kRaw = 0, kCoded = 1, kZeros = 2 };
-enum PieceFlags : u32 { kHoles = 1, kOthers = 2 };
-constexpr u32 kCodedMarks = 1 << 15;  // flag in the bytes of marks
+enum PieceFlags : u32 { kFillMask = 1, kOutliers = 2 };
+constexpr u32 kCodedBitmap = 1 << 15;  // flag in the bytes of marks
 
 enum Mode : u32 { kAbs = 1, kRel = 2, kRms = 6 };
 
@@ -54,7 +54,7 @@ struct Chunk {
     // the last step, and every second one before that. `far`: the other grids.
     u64 numbers, near, far;
     // A bit for each exact element; with several layers also for those of the layers before.
-    u64 marks;
+    u64 bitmap;
     u64 pieces;              // descriptions of the pieces
     u64 blocks;              // that are made
     u64 array;               // the array, if only a region is wanted
@@ -207,9 +207,9 @@ struct Work {
     // In compression with several layers: a layer's values for the array, for the next layer. They
     // follow the numbers, which are those of one layer.
     __device__ __forceinline__ W* values(u32 layer) const { return numbers(1 + layer % 2); }
-    __device__ __forceinline__ u32 n_words_of_marks() const { return own.elements() / 32 + (own.elements() % 32 > 0); }
-    __device__ __forceinline__ u32* marks_before() const { return marks() + n_words_of_marks(); }
-    __device__ __forceinline__ u32* marks() const { return reinterpret_cast<u32*>(start + own.marks); }
+    __device__ __forceinline__ u32 n_bitmap_words() const { return own.elements() / 32 + (own.elements() % 32 > 0); }
+    __device__ __forceinline__ u32* bitmap_before() const { return bitmap() + n_bitmap_words(); }
+    __device__ __forceinline__ u32* bitmap() const { return reinterpret_cast<u32*>(start + own.bitmap); }
     __device__ __forceinline__ char* array() const { return start + own.array; }
 };
 constexpr u32 kWorkAlignment = 256;

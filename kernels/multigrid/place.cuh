@@ -11,7 +11,7 @@
 constexpr u32 kPlaceThreads = kExactThreads, kPlaceWarps = kPlaceThreads / kWarp;
 
 struct PlaceShared {
-    Drawn drawn[2];
+    Ticket ticket[2];
     CtaSums<kPlaceWarps> sums;
     u64 before;
     ExactShared exact;
@@ -28,7 +28,7 @@ struct Placer {
         : args(args), shared(shared), own(args.own), frames(args, FrameLayout{args.own, sizeof(W)}, args.own.n_tiles, args.own.n_tiles) {}
 
     __device__ __forceinline__ void run() const {
-        frames.run<kPlaceThreads>(shared.drawn, shared.sums, [](const Drawn&) {}, [&](const Drawn& tile) { return put(tile); });
+        frames.run<kPlaceThreads>(shared.ticket, shared.sums, [](const Ticket&) {}, [&](const Ticket& tile) { return put(tile); });
     }
 
     // Of the layer: tiles of a chunk, units of the table of blocks, bytes of exact elements, and
@@ -49,7 +49,7 @@ struct Placer {
     }
 
     // Writes a tile of the layer to its place. Returns the sums of that.
-    __device__ __forceinline__ Sums put(const Drawn& tile) const {
+    __device__ __forceinline__ Sums put(const Ticket& tile) const {
         const u32 chunk = tile.chunk, index = tile.index;
         const Work<W> work = work_of<W>(args, chunk);
         const Plan& plan = work.plan();

@@ -44,11 +44,11 @@ struct RefineWriter {
             : args(args), shared(shared), own(args.own), work(work_of<W>(args, chunk)), plan(work.plan()), zeroed(zeroed_of(args, chunk)), array(args, chunk),
               fill(static_cast<W>(args.own.missing.fills[0])), layer(layer_of<kLayered>(plan)) {}
 
-        __device__ __forceinline__ u32 n_words() const { return work.n_words_of_marks(); }
+        __device__ __forceinline__ u32 n_words() const { return work.n_bitmap_words(); }
         __device__ __forceinline__ bool is_measured() const { return own.mode == kRms; }
         // Whether the layers before store any element exactly, and whether they store this one.
         __device__ __forceinline__ bool has_exact_before() const { return kLayered && zeroed.has_exact_before; }
-        __device__ __forceinline__ bool is_exact_before(u32 element) const { return work.marks_before()[element / 32] >> element % 32 & 1; }
+        __device__ __forceinline__ bool is_exact_before(u32 element) const { return work.bitmap_before()[element / 32] >> element % 32 & 1; }
 
         __device__ __forceinline__ void run() const {
             if (plan.is_stored) return;
@@ -103,8 +103,8 @@ struct RefineWriter {
         // Clears some marks. The first tile also handles the first element.
         __device__ __forceinline__ void begin(u32 tile) const {
             const u32 end = min(n_words() - tile * kClearedWords, kClearedWords);
-            u32* const marks = work.marks() + tile * kClearedWords;
-            for (u32 i = threadIdx.x; i < end; i += kWalkThreads) marks[i] = 0;
+            u32* const bitmap = work.bitmap() + tile * kClearedWords;
+            for (u32 i = threadIdx.x; i < end; i += kWalkThreads) bitmap[i] = 0;
             if (tile > 0) return;
             __syncthreads();
             if (threadIdx.x > 0) return;
@@ -119,7 +119,7 @@ struct RefineWriter {
             }
         }
         __device__ __forceinline__ void mark(u32 element) const {
-            atomicOr(work.marks() + element / 32, 1u << element % 32);
+            atomicOr(work.bitmap() + element / 32, 1u << element % 32);
             zeroed.has_exact = 1;
         }
         __device__ __forceinline__ bool is_missing(W word) const { return kLists ? ::is_missing<!kLayered>(own, word) : word == fill; }

@@ -1,7 +1,7 @@
 // Traversal from the first element to the array, step by step, by all CTAs of a launch.
 //
 // A step needs all nodes of the step before. So a chunk's work is cut into tiles, in the order of
-// steps, and CTAs draw tiles by a counter. A CTA that has a tile of a step waits until all tiles
+// steps, and CTAs take tiles by a counter. A CTA that has a tile of a step waits until all tiles
 // before that step are done. A CTA does its tiles in their order and waits for earlier tiles only.
 // So progress does not depend on the number of CTAs, or on which of them are resident. The first
 // steps, which have small grids, are one tile. With several chunks, CTAs go from one to the next.
@@ -24,7 +24,7 @@ constexpr u32 kBatch = sizeof(W) == 4 ? 4 : 2;
 
 // Zeroed scratch of a chunk. Counters that many CTAs access are kept apart.
 struct WalkCounters {
-    u32 next;      // tile to be drawn
+    u32 next;      // tile to be taken
     u32 reserved[31];
     u32 n_done;    // tiles
     u32 n_decided; // sweeps after which the decision how to continue has been made
@@ -44,7 +44,7 @@ struct WalkShared {
     u32 loaded;        // its number, or kNoStep
     u32 way;           // sweep of the last tile
     u32 visit;
-    u32 number, tile;  // step that was drawn, and its tile
+    u32 number, tile;  // step that was taken, and its tile
     u32 needed;        // number of tiles that must be done first
     u32 first_tiles[kMostSteps + 1];  // of all steps, and the end of the last one
 };
@@ -85,19 +85,19 @@ __device__ __forceinline__ void begin_walk(WalkShared& shared, const Plan& plan)
     if (threadIdx.x == 0) shared.loaded = kNoStep, shared.way = 0;
 }
 
-// Draws the next tile of a chunk's sweeps. A CTA may draw it while it works on the one before.
+// Takes the next tile of a chunk's sweeps. A CTA may take it while it works on the one before.
 __device__ __forceinline__ u32 draw_tile(WalkCounters& counters) { return atomicAdd(&counters.next, 1); }
 
-// Finds a tile that was drawn: its step and tile, or kNoStep if there are no more. Called by one
+// Finds a tile that was taken: its step and tile, or kNoStep if there are no more. Called by one
 // thread. `n_before`: tiles of the stage before the first step. `n_ways`: maximum number of sweeps.
 // `is_over(way)` is asked before every sweep but the first; it may wait.
 template <typename IsOver>
-__device__ __forceinline__ void locate_tile(WalkShared& shared, u32 n_tiles, u32 drawn, u32 n_before, u32 n_ways, IsOver is_over) {
+__device__ __forceinline__ void locate_tile(WalkShared& shared, u32 n_tiles, u32 taken, u32 n_before, u32 n_ways, IsOver is_over) {
     const u32 of_way = n_before + n_tiles;
     shared.number = kNoStep, shared.needed = 0;
-    if (of_way == 0 || drawn / of_way >= n_ways) return;
-    const u32 way = drawn / of_way;
-    u32 tile = drawn - way * of_way;
+    if (of_way == 0 || taken / of_way >= n_ways) return;
+    const u32 way = taken / of_way;
+    u32 tile = taken - way * of_way;
     if (way != shared.way) {
         if (is_over(way)) return;
         shared.way = way, shared.loaded = kNoStep;

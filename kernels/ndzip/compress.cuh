@@ -22,7 +22,7 @@
 // chunk turns out to be written in the wrong form, even partly, all of its tiles are rewritten
 // after all other tiles.
 //
-// Compute and writer warps synchronize by mbarriers (Gate). sized: the size of a tile is in
+// Compute and writer warps synchronize by mbarriers (Mbarrier). sized: the size of a tile is in
 // `sized`. There are four of them, since the compute warps run at most three tiles ahead (they wait
 // for a free stage). full: a stage is written. empty: it may be overwritten.
 //
@@ -47,9 +47,9 @@ __device__ __forceinline__ void compress(const CompressArgs<Blocks>& args) {
     const OrderedFrames<Layout<W, kRank>> frames(args, layout, layout.tiles(kTileBlocks<W>), layout.block_tiles(kTileBlocks<W>));
     if (threadIdx.x < kLineBytes / kUnitBytes) shared.zeros[threadIdx.x] = make_uint4(0, 0, 0, 0);
     if (threadIdx.x == 0) {
-        for (Gate& gate : shared.sized_gates) gate.init(1);
-        for (Gate& gate : shared.full_gates) gate.init(kComputeThreads);
-        for (Gate& gate : shared.empty_gates) gate.init(kWriterWarps * kWarp);
+        for (Mbarrier& mbarrier : shared.sized_mbarriers) mbarrier.init(1);
+        for (Mbarrier& mbarrier : shared.full_mbarriers) mbarrier.init(kComputeThreads);
+        for (Mbarrier& mbarrier : shared.empty_mbarriers) mbarrier.init(kWriterWarps * kWarp);
         shared.tiles[0].kind = kStart;
         shared.by_x = Divisor(layout.blocks_x), shared.by_y = Divisor(layout.blocks_y);
     }

@@ -18,11 +18,11 @@ struct ComputeWarps {
 
     __device__ __forceinline__ const W* source(u32 chunk) const { return reinterpret_cast<const W*>(frames.source(chunk)); }
 
-    __device__ __forceinline__ bool has_blocks(const Drawn& tile) const { return tile.kind < kStart && tile.index < frames.n_placed; }
+    __device__ __forceinline__ bool has_blocks(const Ticket& tile) const { return tile.kind < kStart && tile.index < frames.n_placed; }
 
     // Locates the tile's blocks.
-    __device__ __forceinline__ Tile with_blocks(const Drawn& drawn) const {
-        Tile tile{drawn, {0, 0}};
+    __device__ __forceinline__ Tile with_blocks(const Ticket& ticket) const {
+        Tile tile{ticket, {0, 0}};
         if (!has_blocks(tile)) return tile;
         const u32 first = tile.index * kTileBlocks<W>;
         tile.starts[0] = layout.block_start(first, shared.by_x, shared.by_y);
@@ -85,7 +85,7 @@ struct ComputeWarps {
         const bool aligned = misaligned % kUnitBytes == 0;
         constexpr u32 kWarpsPerBlock = Type<W>::kLines / kWarp;
 
-        if (lane_id() == 0) shared.untold[warp] = Untold{0, 0, kFirst, 0, 0, 0};
+        if (lane_id() == 0) shared.pending[warp] = Pending{0, 0, kFirst, 0, 0, 0};
         __syncwarp();
         u32 n = 0;  // tiles passed to the writer warps
         bool is_copied = false;
@@ -96,21 +96,21 @@ struct ComputeWarps {
             Tile& next = shared.tiles[(k + 1) % 2];
             const TileKind kind = tile.kind;
             const u32 chunk = tile.chunk, index = tile.index;
-            if (unlikely(!has_blocks(tile) || (kind == kAgain && frames.is_stored(frames.await_sum(chunk))))) {
+            if (unlikely(!has_blocks(tile) || (kind == kRewrite && frames.is_stored(frames.await_sum(chunk))))) {
                 // After the last tile, other CTAs wait for the sums that this warp has not counted
                 // yet.
-                if (kind > kStart || !is_of(kind, chunk)) tell();
+                if (kind > kStart || !is_of(kind, chunk)) report();
                 if (kind < kStart) {
                     copy_tile_as_it_is(kind, chunk, index);
                 } else if (kind > kStart) {
                     hand_over(n, SizedTile{kind, 0, 0, 0, 0, false});
                     if (kind == kNone) break;
                     await_stage(n);
-                    shared.full_gates[n % kStages].arrive();
+                    shared.full_mbarriers[n % kStages].arrive();
                     ++n;
                 }
                 wait_copies();
-                if (t == 0) next = with_blocks(kind == kBeyond ? frames.await_again(tile.number) : frames.locate(frames.draw()));
+                if (t == 0) next = with_blocks(kind == kPastEnd ? frames.await_rewrite(tile.number) : frames.resolve(frames.take()));
                 barrier_sync(kComputeBarrier, kComputeThreads);
                 is_copied = false;
                 continue;
@@ -119,8 +119,8 @@ struct ComputeWarps {
             is_copied = kAsyncCopy;
             wait_copies();
             barrier_sync(kComputeBarrier, kComputeThreads);
-            u32 drawn = 0;
-            if (kAsyncCopy && t == 0) drawn = frames.draw();
+            u32 ticket = 0;
+            if (kAsyncCopy && t == 0) ticket = frames.take();
             if (unlikely(frames.args.flags & kSwapBytes)) swap_line(slot);
 
             u32 square[32];
@@ -144,7 +144,7 @@ struct ComputeWarps {
             u32 in_warp;
             u32 at = Part<W>::columns_before(__popc(head), in_warp);
             if (lane_id() == 0) shared.warp_columns[warp] = in_warp;
-            if (kAsyncCopy && t == 0) next = with_blocks(frames.locate(drawn));
+            if (kAsyncCopy && t == 0) next = with_blocks(frames.resolve(ticket));
             // This barrier also ensures that the slot has been read.
             barrier_sync(kComputeBarrier, kComputeThreads);
 
@@ -200,13 +200,13 @@ struct ComputeWarps {
                 if (kAsyncCopy) await_stage(n);
                 stage_stored_tile(shared.stage_address(n), chunk, index);
             }
-            shared.full_gates[n % kStages].arrive();
+            shared.full_mbarriers[n % kStages].arrive();
             ++n;
             if (!kAsyncCopy) {
                 // Take the next tile only now that this tile's stage is free: then its size will be
                 // known soon.
                 await_stage(n);
-                if (t == 0) next = with_blocks(frames.locate(frames.draw()));
+                if (t == 0) next = with_blocks(frames.resolve(frames.take()));
                 barrier_sync(kComputeBarrier, kComputeThreads);
             }
         }
@@ -216,11 +216,11 @@ struct ComputeWarps {
     __device__ __forceinline__ void hand_over(u32 n, const SizedTile& tile) {
         if (threadIdx.x != 0) return;
         shared.sized[n % kSizedSlots] = tile;
-        shared.sized_gates[n % kSizedSlots].arrive();
+        shared.sized_mbarriers[n % kSizedSlots].arrive();
     }
     // Waits until the stage of the n-th tile is free.
     __device__ __forceinline__ void await_stage(u32 n) {
-        if (n >= kStages) shared.empty_gates[n % kStages].wait(n / kStages - 1);
+        if (n >= kStages) shared.empty_mbarriers[n % kStages].wait(n / kStages - 1);
     }
 
     // Reverses the bytes of the elements in the thread's line of the slot.
@@ -253,22 +253,22 @@ struct ComputeWarps {
         // The warp keeps its sums and counts them later.
         sums.a = warp_sum(sums.a);
         sums.b = warp_sum(sums.b);
-        Untold& untold = shared.untold[threadIdx.x / kWarp];
+        Pending& pending = shared.pending[threadIdx.x / kWarp];
         __syncwarp();
         if (lane_id() == 0) {
-            if (untold.parts == 0) untold = Untold{0, 0, kind, chunk, 0, 0};
-            untold.sum_a += sums.a;
-            untold.sum_b += sums.b;
-            untold.parts += 1;
-            untold.n_stored += stores;
+            if (pending.parts == 0) pending = Pending{0, 0, kind, chunk, 0, 0};
+            pending.sum_a += sums.a;
+            pending.sum_b += sums.b;
+            pending.parts += 1;
+            pending.n_stored += stores;
         }
         __syncwarp();
     }
 
     // True if the warp's uncounted parts belong to this chunk.
     __device__ __forceinline__ bool is_of(TileKind kind, u32 chunk) const {
-        const Untold& untold = shared.untold[threadIdx.x / kWarp];
-        return untold.chunk == chunk && untold.kind == kind;
+        const Pending& pending = shared.pending[threadIdx.x / kWarp];
+        return pending.chunk == chunk && pending.kind == kind;
     }
 
     // Copies a tile's share of a stored frame.
@@ -302,14 +302,14 @@ struct ComputeWarps {
     }
 
     // Counts the warp's uncounted parts.
-    __device__ __forceinline__ void tell() const {
-        Untold& untold = shared.untold[threadIdx.x / kWarp];
-        const Untold told = untold;
+    __device__ __forceinline__ void report() const {
+        Pending& pending = shared.pending[threadIdx.x / kWarp];
+        const Pending reported = pending;
         __syncwarp();
-        if (lane_id() == 0) untold.parts = 0;
+        if (lane_id() == 0) pending.parts = 0;
         __syncwarp();
-        if (told.parts == 0) return;
-        const Sums sums{told.sum_a, told.sum_b};
-        frames.complete(told.kind, told.chunk, frames.count(told.kind, told.chunk, sums, told.parts, told.n_stored));
+        if (reported.parts == 0) return;
+        const Sums sums{reported.sum_a, reported.sum_b};
+        frames.complete(reported.kind, reported.chunk, frames.count(reported.kind, reported.chunk, sums, reported.parts, reported.n_stored));
     }
 };

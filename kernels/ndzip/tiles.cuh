@@ -23,7 +23,7 @@ constexpr u32 kComputeBarrier = 1;
 constexpr u32 kSizedSlots = 4;
 
 // A tile that was taken, and the positions of its blocks.
-struct Tile : Drawn {
+struct Tile : Ticket {
     u32 starts[2];  // first elements
 };
 
@@ -41,7 +41,7 @@ struct Progress {
 };
 
 // Sums and parts of a chunk that a compute warp has finished but not counted yet.
-struct Untold {
+struct Pending {
     u64 sum_a, sum_b;
     TileKind kind;
     u32 chunk, parts, n_stored;
@@ -55,9 +55,9 @@ struct CompressShared {
     Tile tiles[2];  // this and the next
     SizedTile sized[kSizedSlots];
     Progress progress[kSizedSlots];  // up to the tiles in `sized`; written by a writer warp
-    Untold untold[kComputeWarps];
+    Pending pending[kComputeWarps];
     u32 warp_columns[kComputeWarps];
-    Gate sized_gates[kSizedSlots], full_gates[kStages], empty_gates[kStages];
+    Mbarrier sized_mbarriers[kSizedSlots], full_mbarriers[kStages], empty_mbarriers[kStages];
 
     __device__ __forceinline__ u32 stage_address(u32 n) const { return shared_address(stages[n % kStages]); }
 };

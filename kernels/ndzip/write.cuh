@@ -26,29 +26,29 @@ struct WriterWarps {
 
     __device__ __forceinline__ void run() {
         for (u32 n = 0;; ++n) {
-            shared.sized_gates[n % kSizedSlots].wait(n / kSizedSlots);
+            shared.sized_mbarriers[n % kSizedSlots].wait(n / kSizedSlots);
             const SizedTile tile = shared.sized[n % kSizedSlots];
             const bool exists = tile.kind < kStart, stores = exists && tile.is_stored;
             // Place the tile first: later tiles wait for it.
             const u32 before = likely(exists) ? place(n, tile) : 0;
             // Then count the previous chunk. Whether its parts were the last ones is checked after
             // the tile's entries are written: until then the count is in flight.
-            const TileKind told_kind = kind;
-            const u32 told_chunk = chunk;
-            const bool tells = parts && (tile.kind != kind || tile.chunk != chunk);
-            const u32 n_done = unlikely(tells) ? tell() : 0;
+            const TileKind done_kind = kind;
+            const u32 done_chunk = chunk;
+            const bool reports = parts && (tile.kind != kind || tile.chunk != chunk);
+            const u32 n_done = unlikely(reports) ? report() : 0;
             if (likely(exists)) kind = tile.kind, chunk = tile.chunk, parts += kPartsPerTile / kWriterWarps;
             if (likely(exists && !stores)) write_table(tile, before);
-            if (unlikely(tells)) frames.complete(told_kind, told_chunk, n_done);
+            if (unlikely(reports)) frames.complete(done_kind, done_chunk, n_done);
             if (tile.kind == kNone) break;
-            shared.full_gates[n % kStages].wait(n / kStages);
+            shared.full_mbarriers[n % kStages].wait(n / kStages);
             if (unlikely(stores)) {
                 n_stored += kPartsPerTile / kWriterWarps;
                 write_stored_tile(shared.stage_address(n), tile.chunk, tile.index);
             } else if (likely(exists)) {
                 copy_stage(shared.stage_address(n), tile, before);
             }
-            shared.empty_gates[n % kStages].arrive();
+            shared.empty_mbarriers[n % kStages].arrive();
         }
     }
 
@@ -67,7 +67,7 @@ struct WriterWarps {
     }
 
     // Counts the uncounted parts. Lane 0 gets the number of parts of the chunk that are done.
-    __device__ __forceinline__ u32 tell() {
+    __device__ __forceinline__ u32 report() {
         weights.add_lane(row_lane(chunk), in_lane, sums);
         sums.a = warp_sum(sums.a);
         sums.b = warp_sum(sums.b);

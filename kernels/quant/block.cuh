@@ -23,15 +23,15 @@ struct BlockPlan {
     u32 n_widths;
     u32 table[2];  // the widths, one byte each, padded with 0xff
     W base;
-    // Offset of the holes section; bytes of its bitmap; number of holes.
-    u32 holes, marks_bytes, n_holes;
-    bool are_marks_coded;
+    // Offset of the fill mask section; bytes of its bitmap; number of filled elements.
+    u32 fill_mask, bitmap_bytes, n_filled;
+    bool is_bitmap_coded;
     // Offset of the outliers section, number of outliers, offset of their elements.
-    u32 others, n_others, other_elements;
-    u32 index, octets;                     // offsets of the entries and of the groups
+    u32 outliers, n_outliers, outlier_elements;
+    u32 index, byte_groups;                     // offsets of the entries and of the groups
 
     __device__ __forceinline__ bool is_plain() const { return header & kRawBlock; }
-    __device__ __forceinline__ u32 marks() const { return holes + sizeof(W) + kAlignment; }
+    __device__ __forceinline__ u32 bitmap() const { return fill_mask + sizeof(W) + kAlignment; }
 
     // Reads a block of m elements with `n_bytes` bytes, at least one unit. Returns the damage, or
     // 0. In blocks with entropy codes, which have no widths, these begin where the groups would.
@@ -39,10 +39,10 @@ struct BlockPlan {
         const u32* const words = reinterpret_cast<const u32*>(block);
         const u32 start = words[0];
         header = start & 0xffff;
-        n_holes = n_others = 0;
+        n_filled = n_outliers = 0;
         if (is_plain()) return plain_damage<W>(start, m * element_bytes, n_bytes, log_unit);
         if (!(header & kHasWords) && !has_codes) return kMarkCorrupt;
-        if (header & kHasWords && header & (kHasHoles | kHasOthers)) return kMarkUnsupported;
+        if (header & kHasWords && header & (kHasFillMask | kHasOutliers)) return kMarkUnsupported;
         x = header & 7, y = header >> 3 & 7, z = header >> 6 & 7;
         n_widths = has_widths ? (header >> kWidthsAt & 7) + 1 : 0;
         if (!has_widths && header >> kWidthsAt & 7) return kMarkUnsupported;
@@ -54,26 +54,26 @@ struct BlockPlan {
         if (n_widths < 8) table[1] |= ~low_bits(0u, 8 * max(n_widths, 4u) - 32);
         base = load_word<W>(block + at);
         at += sizeof(W);
-        if (header & kHasHoles) {
-            holes = at;
-            if (marks() > n_bytes) return kMarkCorrupt;
-            const u32 head = words[marks() / 4 - 1];
-            n_holes = head & 0xffff, marks_bytes = head >> 16 & ~kCodedMarks, are_marks_coded = head >> 16 & kCodedMarks;
-            if (n_holes == 0 || (!are_marks_coded && marks_bytes != (m + 31) / 32 * 4)) return kMarkCorrupt;
-            at = marks() + aligned_up(marks_bytes, kAlignment);
+        if (header & kHasFillMask) {
+            fill_mask = at;
+            if (bitmap() > n_bytes) return kMarkCorrupt;
+            const u32 head = words[bitmap() / 4 - 1];
+            n_filled = head & 0xffff, bitmap_bytes = head >> 16 & ~kCodedBitmap, is_bitmap_coded = head >> 16 & kCodedBitmap;
+            if (n_filled == 0 || (!is_bitmap_coded && bitmap_bytes != (m + 31) / 32 * 4)) return kMarkCorrupt;
+            at = bitmap() + aligned_up(bitmap_bytes, kAlignment);
             if (at > n_bytes) return kMarkCorrupt;
         }
-        if (header & kHasOthers) {
-            others = at;
+        if (header & kHasOutliers) {
+            outliers = at;
             if (at + kAlignment > n_bytes) return kMarkCorrupt;
-            n_others = words[at / 4] & 0xffff;
-            other_elements = at + aligned_up(2 + 2 * n_others, kAlignment);
-            at = other_elements + aligned_up(n_others * element_bytes, kAlignment);
-            if (n_others == 0 || at > n_bytes) return kMarkCorrupt;
+            n_outliers = words[at / 4] & 0xffff;
+            outlier_elements = at + aligned_up(2 + 2 * n_outliers, kAlignment);
+            at = outlier_elements + aligned_up(n_outliers * element_bytes, kAlignment);
+            if (n_outliers == 0 || at > n_bytes) return kMarkCorrupt;
         }
         index = at;
-        octets = at + aligned_up(((m + kOctet - 1) / kOctet * index_bits(n_widths) + 7) / 8, kAlignment);
-        return octets > n_bytes ? kMarkCorrupt : 0;
+        byte_groups = at + aligned_up(((m + kByteGroup - 1) / kByteGroup * index_bits(n_widths) + 7) / 8, kAlignment);
+        return byte_groups > n_bytes ? kMarkCorrupt : 0;
     }
 
     // Whether the widths ascend, and the last one is at most that of a word. No other read depends

@@ -9,7 +9,7 @@
 constexpr u32 kPlaceThreads = 256, kPlaceWarps = kPlaceThreads / kWarp;
 
 struct PlaceShared {
-    Drawn drawn[2];
+    Ticket ticket[2];
     CtaSums<kPlaceWarps> sums;
     u32 before;
     RowBox box;
@@ -29,14 +29,14 @@ struct BlockPlacer {
           frames(args, FrameLayout{args.own, element.bytes << args.own.log_parts()}, args.own.n_blocks, args.own.n_blocks) {}
 
     __device__ __forceinline__ void run() const {
-        const auto prepare = [&](const Drawn& tile) {
+        const auto prepare = [&](const Ticket& tile) {
             shared.box.set(find_box(args.own.extents, Level::kLog, tile.index >> args.own.log_parts(), Level::kLogRow), Level::kLog);
         };
-        frames.run<kPlaceThreads>(shared.drawn, shared.sums, prepare, [&](const Drawn& tile) { return put(tile); });
+        frames.run<kPlaceThreads>(shared.ticket, shared.sums, prepare, [&](const Ticket& tile) { return put(tile); });
     }
 
     // Copies a block to its place. Returns the sums of its bytes.
-    __device__ __forceinline__ Sums put(const Drawn& tile) const {
+    __device__ __forceinline__ Sums put(const Ticket& tile) const {
         const u32 chunk = tile.chunk, index = tile.index;
         const Block& block = Level::block(args, chunk * args.own.n_blocks + index);
         const u32 n_units = block.info.n_units;

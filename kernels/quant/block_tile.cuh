@@ -10,11 +10,11 @@
 #include "../common/tile.cuh"
 #include "../common/warp.cuh"
 #include "../stage/boxes.cuh"
-#include "../stage/marks.cuh"
+#include "../stage/bitmap.cuh"
 #include "../stage/words.cuh"
 #include "block.cuh"
 #include "layout.cuh"
-#include "quantise.cuh"
+#include "quantize.cuh"
 
 // Blocks have up to 2^kLog elements. Shared memory holds box, quantizer, sums and marks. kPart:
 // stores only the elements of a region, given by the arguments of region.cuh.
@@ -109,7 +109,7 @@ struct BlockTile : DecompressTile<Chunk> {
     // barrier.
     __device__ __forceinline__ void prepare(const Extent& extent) const {
         shared.box = find_box(args.own.extents, kLog, block >> args.own.log_parts(), kLogRow);
-        shared.quantiser.set(args.own, extent.bound);
+        shared.quantizer.set(args.own, extent.bound);
     }
     // Sums the bytes of a block. Called by all threads.
     __device__ __forceinline__ void sum_up(const Extent& extent, Sums& sums) const {
@@ -158,7 +158,7 @@ struct BlockTile : DecompressTile<Chunk> {
         // The length of a block that is too long is limited to one that is still too long.
         const u32 n_bytes = static_cast<u32>(min(extent.n_bytes, u64{Shared::kMostBytes} + kUnitBytes));
         auto plan = typename Shared::Plan();
-        plan.header = kConstBlock, plan.base = 0, plan.n_others = 0;
+        plan.header = kConstBlock, plan.base = 0, plan.n_outliers = 0;
         if (damage == 0 && n_bytes > 0) {
             damage = read(plan, source, n_bytes);
             if (damage == 0 && extent.n_bytes > Shared::kMostBytes) damage = kMarkCorrupt;
@@ -185,19 +185,19 @@ struct BlockTile : DecompressTile<Chunk> {
 
     // Checks that the places of outliers ascend and are in the block. Invalid places are never
     // used.
-    __device__ __forceinline__ void check_others(const Plan& plan, const unsigned char* block, u32 m) const {
-        const unsigned short* const places = reinterpret_cast<const unsigned short*>(block + plan.others);
+    __device__ __forceinline__ void check_outliers(const Plan& plan, const unsigned char* block, u32 m) const {
+        const unsigned short* const places = reinterpret_cast<const unsigned short*>(block + plan.outliers);
         bool is_sound = true;
-        for (u32 i = threadIdx.x + 1; i <= plan.n_others; i += kThreads) is_sound &= places[i] < m && (i == 1 || places[i] > places[i - 1]);
+        for (u32 i = threadIdx.x + 1; i <= plan.n_outliers; i += kThreads) is_sound &= places[i] < m && (i == 1 || places[i] > places[i - 1]);
         if (!is_sound) report(kMarkCorrupt);
     }
     // Stores the outliers, from the frame.
-    __device__ __forceinline__ void put_others(const Plan& plan, const unsigned char* block) const {
+    __device__ __forceinline__ void put_outliers(const Plan& plan, const unsigned char* block) const {
         const Element element = part();
-        const unsigned short* const places = reinterpret_cast<const unsigned short*>(block + plan.others);
-        for (u32 i = threadIdx.x; i < plan.n_others; i += kThreads) {
+        const unsigned short* const places = reinterpret_cast<const unsigned short*>(block + plan.outliers);
+        for (u32 i = threadIdx.x; i < plan.n_outliers; i += kThreads) {
             const u32 place = places[i + 1];
-            if (place < shared.box.m) store_place(place, element, load_unaligned(block + plan.other_elements + i * element.bytes, element));
+            if (place < shared.box.m) store_place(place, element, load_unaligned(block + plan.outlier_elements + i * element.bytes, element));
         }
     }
     // The word of an element that may be aligned to 4 bytes only.
@@ -205,26 +205,26 @@ struct BlockTile : DecompressTile<Chunk> {
         return sizeof(W) == 8 ? load_word<W>(from) : load_element<W>(from, element, false);
     }
 
-    __device__ __forceinline__ W hole_of(const Plan& plan, const unsigned char* source) const {
-        return load_word<W>(source + plan.holes);
+    __device__ __forceinline__ W fill_of(const Plan& plan, const unsigned char* source) const {
+        return load_word<W>(source + plan.fill_mask);
     }
-    // Reads which elements are holes. Returns false, in all threads, if that is damaged, which is
+    // Reads the fill mask. Returns false, in all threads, if that is damaged, which is
     // reported.
-    __device__ __forceinline__ bool read_holes(const Plan& plan, const unsigned char* source) const {
+    __device__ __forceinline__ bool read_fill_mask(const Plan& plan, const unsigned char* source) const {
         const Box& box = shared.box;
-        const unsigned char* const from = source + plan.marks();
+        const unsigned char* const from = source + plan.bitmap();
         bool is_sound = true;
-        if (plan.are_marks_coded) {
-            const CodedMarks<1u << kLog> coded(from, plan.marks_bytes, box.m);
-            is_sound = coded.is_sound && coded.n_bytes == plan.marks_bytes;
+        if (plan.is_bitmap_coded) {
+            const CodedBitmap<1u << kLog> coded(from, plan.bitmap_bytes, box.m);
+            is_sound = coded.is_sound && coded.n_bytes == plan.bitmap_bytes;
             if (is_sound) {
-                is_sound = shared.marks.read(coded, box.m);
-                if (box.sz * box.sy > 1) shared.marks.undo_changes(box.m, box.sx);
+                is_sound = shared.bitmap.read(coded, box.m);
+                if (box.sz * box.sy > 1) shared.bitmap.undo_changes(box.m, box.sx);
             }
         } else {
-            is_sound = shared.marks.read(reinterpret_cast<const u32*>(from), box.m);
+            is_sound = shared.bitmap.read(reinterpret_cast<const u32*>(from), box.m);
         }
-        is_sound = shared.marks.count(box.m, plan.n_holes, is_sound);
+        is_sound = shared.bitmap.count(box.m, plan.n_filled, is_sound);
         if (!is_sound && threadIdx.x == 0) report(kMarkCorrupt);
         return is_sound;
     }

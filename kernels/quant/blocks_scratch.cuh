@@ -10,7 +10,7 @@
 constexpr u32 kLargeElements = 1 << 16;
 static_assert(kLogDense == 16 && kLogMax == 16, "so many elements");
 // Words of a bitmap. The last ones are 0, so that all threads have equally many.
-constexpr u32 kLargeMarks = kLargeElements / 32 / 8 * 9;
+constexpr u32 kLargeBitmap = kLargeElements / 32 / 8 * 9;
 
 // Results of the passes for a block.
 template <typename W>
@@ -23,8 +23,8 @@ struct BlockInfo {
 };
 
 // Bitmaps of elements: without a code, and exceptions.
-struct BlockMarks {
-    u32 uncoded[kLargeMarks], holes[kLargeMarks], others[kLargeMarks];
+struct BlockBitmaps {
+    u32 uncoded[kLargeBitmap], fill_mask[kLargeBitmap], outliers[kLargeBitmap];
 };
 
 // Start of the blocks of all chunks, after the zeroed part of scratch.

@@ -7,7 +7,7 @@
 
 #pragma once
 
-#include "../stage/marks_write.cuh"
+#include "../stage/bitmap_write.cuh"
 #include "blocks_scratch.cuh"
 #include "each_element.cuh"
 #include "payload_write.cuh"
@@ -17,19 +17,19 @@ template <typename W, u32 kThreadsOfAll>
 struct CodesShared {
     static constexpr u32 kThreads = kThreadsOfAll, kWarps = kThreads / kWarp;
 
-    Quantiser<W> quantiser;
+    Quantizer<W> quantizer;
     RowBox box;
     u32 found;
     u32 of_warps[3][kWarps];
-    u64 marks_totals[kWarps];
-    W first_word, first_code, hole;
-    u32 n_holes, n_others;
+    u64 bitmap_totals[kWarps];
+    W first_word, first_code, fill;
+    u32 n_filled, n_outliers;
 };
 
 template <typename W, typename Shared, typename Block>
 struct LargeExceptions {
-    static constexpr u32 kNone = ~0u, kThreads = Shared::kThreads, kWarps = kThreads / kWarp, kOwn = kLargeMarks / kThreads;
-    static_assert(kLargeMarks % kThreads == 0, "all threads have as many words");
+    static constexpr u32 kNone = ~0u, kThreads = Shared::kThreads, kWarps = kThreads / kWarp, kOwn = kLargeBitmap / kThreads;
+    static_assert(kLargeBitmap % kThreads == 0, "all threads have as many words");
 
     Shared& shared;
     Block& block;
@@ -43,9 +43,9 @@ struct LargeExceptions {
     __device__ __forceinline__ u32 existing(u32 word) const { return low_bits(0u, min(shared.box.m - min(shared.box.m, 32 * word), 32u)); }
     __device__ __forceinline__ u32 n_words() const { return (shared.box.m + 31) / 32; }
 
-    // Gives each element without a code the code of another one, and marks holes and outliers
-    // (`others`). Returns false, in all threads, if the block must have words instead. Has
-    // barriers.
+    // Gives each element without a code the code of another one, and marks filled elements and
+    // outliers (`outliers`). Returns false, in all threads, if the block must have words instead.
+    // Has barriers.
     __device__ __forceinline__ bool find() const {
         const u32 t = threadIdx.x, warp = t / kWarp, lane = lane_id(), m = shared.box.m;
         // The last number up to the thread's words that has a code, plus 1; the first with a code;
@@ -53,7 +53,7 @@ struct LargeExceptions {
         u32 through = 0, first_coded = kNone, first_uncoded = kNone;
 #pragma unroll
         for (u32 k = kOwn; k-- > 0;) {
-            const u32 at = kOwn * t + k, uncoded = block.marks.uncoded[at], coded = existing(at) & ~uncoded;
+            const u32 at = kOwn * t + k, uncoded = block.bitmap.uncoded[at], coded = existing(at) & ~uncoded;
             if (coded) through = max(through, 32 * at + 32 - __clz(coded)), first_coded = 32 * at + __ffs(coded) - 1;
             if (uncoded) first_uncoded = 32 * at + __ffs(uncoded) - 1;
         }
@@ -65,35 +65,35 @@ struct LargeExceptions {
         first_coded = warp_min_unsigned(first_coded), first_uncoded = warp_min_unsigned(first_uncoded);
         if (lane == kWarp - 1) shared.of_warps[0][warp] = through, shared.of_warps[1][warp] = first_coded, shared.of_warps[2][warp] = first_uncoded;
         __syncthreads();
-        u32 last = __shfl_up_sync(kAllLanes, through, 1), first = kNone, hole_at = kNone;
+        u32 last = __shfl_up_sync(kAllLanes, through, 1), first = kNone, fill_at = kNone;
         if (lane == 0) last = 0;
         for (u32 w = 0; w < kWarps; ++w) {
             if (w < warp) last = max(last, shared.of_warps[0][w]);
-            first = min(first, shared.of_warps[1][w]), hole_at = min(hole_at, shared.of_warps[2][w]);
+            first = min(first, shared.of_warps[1][w]), fill_at = min(fill_at, shared.of_warps[2][w]);
         }
         if (first == kNone) return false;
-        const W hole = hole_at != kNone ? word(hole_at) : 0;
-        if (t == 0) shared.hole = hole;
+        const W fill = fill_at != kNone ? word(fill_at) : 0;
+        if (t == 0) shared.fill = fill;
 #pragma unroll 1
-        for (u32 k = warp; k < kLargeMarks; k += kWarps) {
-            const u32 own = block.marks.uncoded[k];
-            const u32 marks = own ? __ballot_sync(kAllLanes, own >> lane & 1 && word(k * 32 + lane) == hole) : 0;
-            if (lane == 0) block.marks.holes[k] = marks, block.marks.others[k] |= own & ~marks;
+        for (u32 k = warp; k < kLargeBitmap; k += kWarps) {
+            const u32 own = block.bitmap.uncoded[k];
+            const u32 bitmap = own ? __ballot_sync(kAllLanes, own >> lane & 1 && word(k * 32 + lane) == fill) : 0;
+            if (lane == 0) block.bitmap.fill_mask[k] = bitmap, block.bitmap.outliers[k] |= own & ~bitmap;
         }
         __syncthreads();
-        u32 own_others = 0, own_holes = 0;
+        u32 own_outliers = 0, own_filled = 0;
 #pragma unroll
-        for (u32 k = 0; k < kOwn; ++k) own_others += __popc(block.marks.others[kOwn * t + k]), own_holes += __popc(block.marks.holes[kOwn * t + k]);
-        own_others = warp_sum(own_others), own_holes = warp_sum(own_holes);
-        if (lane == 0) shared.of_warps[0][warp] = own_others, shared.of_warps[1][warp] = own_holes;
+        for (u32 k = 0; k < kOwn; ++k) own_outliers += __popc(block.bitmap.outliers[kOwn * t + k]), own_filled += __popc(block.bitmap.fill_mask[kOwn * t + k]);
+        own_outliers = warp_sum(own_outliers), own_filled = warp_sum(own_filled);
+        if (lane == 0) shared.of_warps[0][warp] = own_outliers, shared.of_warps[1][warp] = own_filled;
         __syncthreads();
-        u32 n_others = 0, n_holes = 0;
-        for (u32 w = 0; w < kWarps; ++w) n_others += shared.of_warps[0][w], n_holes += shared.of_warps[1][w];
-        if (n_others * 8 > m) return false;
+        u32 n_outliers = 0, n_filled = 0;
+        for (u32 w = 0; w < kWarps; ++w) n_outliers += shared.of_warps[0][w], n_filled += shared.of_warps[1][w];
+        if (n_outliers * 8 > m) return false;
         u32 from = last > 0 ? last - 1 : first;
 #pragma unroll 1
         for (u32 i = 32 * kOwn * t; i < min(32 * kOwn * (t + 1), m); ++i) {
-            if (block.marks.uncoded[i / 32] >> i % 32 & 1) {
+            if (block.bitmap.uncoded[i / 32] >> i % 32 & 1) {
                 block.codes[i] = block.codes[from];
             } else {
                 from = i;
@@ -106,25 +106,25 @@ struct LargeExceptions {
         for (u32 i = t; i < m; i += kThreads) block.codes[i] -= start;
         if (t == 0) {
             shared.first_code += start;
-            shared.n_holes = n_holes, shared.n_others = n_others;
+            shared.n_filled = n_filled, shared.n_outliers = n_outliers;
         }
         __syncthreads();
         return true;
     }
     // Calls `f(n, i)` for every outlier: i is the index of the element, n that of the outlier. Has
     // a barrier.
-    using Marks = WrittenMarks<kThreads, kOwn>;
+    using Bitmap = BitmapWriter<kThreads, kOwn>;
     template <typename F>
-    __device__ __forceinline__ void for_others(F f) const {
+    __device__ __forceinline__ void for_outliers(F f) const {
         u32 own[kOwn];
 #pragma unroll
-        for (u32 k = 0; k < kOwn; ++k) own[k] = block.marks.others[kOwn * threadIdx.x + k];
-        const Marks others(own, n_words(), shared.marks_totals);
-        u32 n = others.marked_before();
+        for (u32 k = 0; k < kOwn; ++k) own[k] = block.bitmap.outliers[kOwn * threadIdx.x + k];
+        const Bitmap outliers(own, n_words(), shared.bitmap_totals);
+        u32 n = outliers.marked_before();
 #pragma unroll 1
         for (u32 k = 0; k < kOwn; ++k) {
 #pragma unroll 1
-            for (u32 left = block.marks.others[kOwn * threadIdx.x + k]; left != 0; left &= left - 1, ++n) f(n, 32 * (kOwn * threadIdx.x + k) + __ffs(left) - 1);
+            for (u32 left = block.bitmap.outliers[kOwn * threadIdx.x + k]; left != 0; left &= left - 1, ++n) f(n, 32 * (kOwn * threadIdx.x + k) + __ffs(left) - 1);
         }
     }
     // In the frame, its elements are only aligned to 4 bytes.
@@ -156,8 +156,8 @@ struct BlockCodes {
     // Called by one thread, before a barrier.
     __device__ __forceinline__ void prepare() const {
         shared.box.set(find_box(args.own.extents, Level::kLog, tile.index >> args.own.log_parts(), Level::kLogRow), Level::kLog);
-        shared.quantiser.set(args.own, bound_of<W>(args, tile.chunk));
-        shared.n_holes = shared.n_others = 0;
+        shared.quantizer.set(args.own, bound_of<W>(args, tile.chunk));
+        shared.n_filled = shared.n_outliers = 0;
     }
     // Stores the block's codes or words to scratch and returns its header flags, or kEnded for a
     // constant block, which is recorded. N is W, or Short for codes of 16 bits where those are
@@ -165,9 +165,9 @@ struct BlockCodes {
     static constexpr u32 kEnded = ~0u, kAreShort = 1u << 31;
     template <typename N>
     __device__ __forceinline__ u32 load() const {
-        const bool has_codes = shared.quantiser.kind != Quantised::kNothing;
+        const bool has_codes = shared.quantizer.kind != Quantized::kNothing;
         u32 found = kFar, are_short = 0;
-        if (shared.quantiser.near_limit > Float<W>(0) && args.own.has_plain_elements()) {
+        if (shared.quantizer.near_limit > Float<W>(0) && args.own.has_plain_elements()) {
             found = load_near<N>();
             if (sizeof(N) < sizeof(W)) are_short = found & (kFar | kWide) ? 0 : kAreShort;
             if (kMayBeWide<N> && unlikely((found & (kFar | kWide)) == kWide)) found = load_near<W>();
@@ -175,9 +175,9 @@ struct BlockCodes {
         if (unlikely(found & kFar)) found = share(load_any(has_codes));
         if (unlikely(!(found & kWordsDiffer))) return end_constant(shared.first_word);
         if (unlikely(has_codes && found & (kUncoded | kOutside))) {
-            if (exceptions().find()) return (shared.n_holes ? kHasHoles : 0) | (shared.n_others ? kHasOthers : 0);
+            if (exceptions().find()) return (shared.n_filled ? kHasFillMask : 0) | (shared.n_outliers ? kHasOutliers : 0);
         } else if (has_codes) {
-            return likely(found & kCodesDiffer) ? are_short : end_constant(shared.quantiser.value(shared.first_code));
+            return likely(found & kCodesDiffer) ? are_short : end_constant(shared.quantizer.value(shared.first_code));
         }
         if (has_codes) share(load_any(false));
         return kHasWords;
@@ -231,8 +231,8 @@ struct BlockCodes {
         using F = Float<W>;
         // Loads issued together, while those before are handled.
         constexpr u32 kBatch = 4, kApart = kN * kThreads;
-        const Quantiser<W>& quantiser = shared.quantiser;
-        const F step = quantiser.steps[0], inverse = quantiser.inverses[0], bound = quantiser.bound, limit = quantiser.near_limit;
+        const Quantizer<W>& quantizer = shared.quantizer;
+        const F step = quantizer.steps[0], inverse = quantizer.inverses[0], bound = quantizer.bound, limit = quantizer.near_limit;
         const bool swaps = kN == 1 && args.flags & kSwapBytes;
         // Adding this rounds a small number to an integer, whose bits are then the low bits of the
         // sum.
@@ -319,11 +319,11 @@ struct BlockCodes {
         const Finder elements = this->elements();
         const char* const array = this->array();
         const Missing& missing = args.own.missing[part_of(args.own, tile.index) == 0 ? 0 : 1];
-        const EachElement<W> each{shared.quantiser, elements, array, element, (args.flags & kSwapBytes) != 0, args.own.has_missing(), missing, shared.box.m};
+        const EachElement<W> each{shared.quantizer, elements, array, element, (args.flags & kSwapBytes) != 0, args.own.has_missing(), missing, shared.box.m};
         W first_word;
         const W first = each.first(are_codes, first_word);
         if (threadIdx.x == 0) shared.first_word = first_word, shared.first_code = first;
-        return each.template load<kWarps>(are_codes, first_word, first, block.marks.uncoded, block.marks.others, kLargeMarks, [&](u32 i, W number) {
+        return each.template load<kWarps>(are_codes, first_word, first, block.bitmap.uncoded, block.bitmap.outliers, kLargeBitmap, [&](u32 i, W number) {
             block.codes[i] = number;
             return 0u;
         });

@@ -5,7 +5,7 @@
 // residuals that stay in registers. It also handles clipped boxes, if they do not have too many
 // rows and no row is longer than 32. All other blocks use the steps below. Steps 4 and 5 are common
 // to both, but blocks of small codes have their staging buffers elsewhere.
-//   1. Words become codes in registers, which are stored to shared memory (quantise.cuh). If all
+//   1. Words become codes in registers, which are stored to shared memory (quantize.cuh). If all
 //      elements are in the first zone of the quantizer, this takes one product each. Otherwise
 //      words are quantized one by one. Those that have no code, or violate the bound, are marked
 //      (exceptions.cuh).
@@ -14,7 +14,7 @@
 //      In shared memory it counts how many groups of eight have each length.
 //   4. The first warp chooses the widths, and the block's size is published. Meanwhile the other
 //      warps clear the stage, the block's staging buffer, which overlays the numbers. A prefix sum
-//      gives the start of each group, and threads add their groups to the stage (octets.cuh).
+//      gives the start of each group, and threads add their groups to the stage (byte_groups.cuh).
 //   5. A warp looks back for the block's place, at a time when all earlier blocks have probably
 //      published their lengths. Then the stage is copied to the payload and summed for the
 //      checksum, and the block is counted.
@@ -22,7 +22,7 @@
 // A CTA that looks back at once waits for the slowest of all earlier blocks. So blocks of small
 // codes stay in their stages while the next ones are made. Each part of step 5 handles another
 // block and runs on warps that would otherwise wait at a barrier:
-//   - While orders of 2 are tried, one block is placed and the next one is drawn.
+//   - While orders of 2 are tried, one block is placed and the next one is taken.
 //   - While the first warp chooses widths, the others copy the placed block and count the one
 //     before it.
 //
@@ -30,8 +30,8 @@
 // another kind takes all shared memory, so the pending blocks are written to the payload first.
 //
 // A CTA only waits for blocks that precede one whose length it has already published. While it
-// waits, it holds no drawn but unfinished block, except later ones. So the CTA with the first
-// unfinished block never waits.
+// waits, it holds no block that is taken but unfinished, except later ones. So the CTA with the
+// first unfinished block never waits.
 //
 // Blocks whose rows do not have 32 elements are differenced row by row (stage/differences.cuh), to
 // a separate buffer. So are blocks with numbers that may need 64 bits.
@@ -53,10 +53,10 @@
 #include "layout.cuh"
 #include "narrow.cuh"
 #include "numbers.cuh"
-#include "octets.cuh"
+#include "byte_groups.cuh"
 #include "orders.cuh"
 #include "payload_write.cuh"
-#include "quantise.cuh"
+#include "quantize.cuh"
 #include "range.cuh"
 
 template <typename W>
@@ -81,19 +81,19 @@ struct QuantCompressor {
 
     __device__ __forceinline__ void run() const {
         if (threadIdx.x == kQuantThreads - 1) {
-            shared.quantised_chunk = ~0u, shared.narrow_misses = shared.is_found = 0;
-            for (u32 i = 0; i <= kNow; ++i) shared.kept[i].exists = 0;
+            shared.quantized_chunk = ~0u, shared.narrow_misses = shared.is_found = 0;
+            for (u32 i = 0; i <= kNow; ++i) shared.pending[i].exists = 0;
             shared.grid = BoxGrid(args.own.extents, kLogBlock);
         }
         u32 turn = 0;
         for (;; turn = after(turn)) {
             if (threadIdx.x >= kQuantThreads - kWarp) begin();
             __syncthreads();
-            if (unlikely(shared.drawn.kind != kFirst)) break;
-            encode(shared.drawn, turn);
+            if (unlikely(shared.ticket.kind != kFirst)) break;
+            encode(shared.ticket, turn);
         }
         flush_all(turn);
-        frames.run_again<kQuantThreads>(shared.drawn, shared.kept[0].sums);
+        frames.run_rewrites<kQuantThreads>(shared.ticket, shared.pending[0].sums);
     }
     // Pending blocks of small codes take turns. While one is made, the second before it is placed
     // and copied, and the third before it is counted. Other blocks are copied as soon as they are
@@ -103,7 +103,7 @@ struct QuantCompressor {
 
     // Draws the next block. Called by one thread.
     __device__ __forceinline__ void find_next() const {
-        const Drawn next = frames.locate(frames.draw());
+        const Ticket next = frames.resolve(frames.take());
         shared.next = next, shared.is_found = 1;
         if (likely(next.kind == kFirst)) shared.next_box.set(shared.grid.box(args.own.extents, next.index >> args.own.log_parts()), kLogBlock);
     }
@@ -122,17 +122,17 @@ struct QuantCompressor {
         if (lane_id() < kWords) reinterpret_cast<u32*>(&shared.box)[lane_id()] = reinterpret_cast<const u32*>(&shared.next_box)[lane_id()];
         __syncwarp();
         if (lane_id() < kWarp - 1) return;
-        const Drawn tile = shared.next;
-        shared.drawn = tile, shared.is_found = 0;
+        const Ticket tile = shared.next;
+        shared.ticket = tile, shared.is_found = 0;
         if (likely(tile.kind == kFirst)) prepare(tile);
     }
-    __device__ __forceinline__ void prepare(const Drawn& tile) const {
+    __device__ __forceinline__ void prepare(const Ticket& tile) const {
         const u32 chunk = args.own.mode() == kRel ? tile.chunk : 0;
-        if (unlikely(shared.quantised_chunk != chunk)) {
-            shared.quantiser.set(args.own, bound_of<W>(args, chunk));
-            shared.quantised_chunk = chunk;
+        if (unlikely(shared.quantized_chunk != chunk)) {
+            shared.quantizer.set(args.own, bound_of<W>(args, chunk));
+            shared.quantized_chunk = chunk;
         }
-        shared.n_holes = shared.n_others = 0;
+        shared.n_filled = shared.n_outliers = 0;
         if (shared.narrow_misses >= kMiss) --shared.narrow_misses;
     }
 
@@ -145,7 +145,7 @@ struct QuantCompressor {
     };
 
     // Makes the frame's block. Called by all threads.
-    __device__ __forceinline__ void encode(const Drawn& tile, u32 turn) const {
+    __device__ __forceinline__ void encode(const Ticket& tile, u32 turn) const {
         const RowBox& box = shared.box;
         const bool has_rows = box.sx == kRow || box.is_line();
         Made made;
@@ -162,7 +162,7 @@ struct QuantCompressor {
             if (unlikely(!is_made)) __syncthreads();
         }
         if (unlikely(!is_made)) make<false>(tile, made);
-        if (threadIdx.x == 0) keep(kNow, tile, made);
+        if (threadIdx.x == 0) save(kNow, tile, made);
         __syncthreads();
         flush(kNow, turn, made);
     }
@@ -178,32 +178,32 @@ struct QuantCompressor {
         const u64 rows = (z * args.own.extents[1] + y) * (is_line ? kRow : args.own.extents[2]);
         const char* const row = frames.source(shared.next.chunk) + (box.start + rows) * sizeof(W);
 #pragma unroll
-        for (u32 i = 0; i < kRow * sizeof(W); i += kLine) fetch(row + min(i, (box.sx - 1) * static_cast<u32>(sizeof(W))));
+        for (u32 i = 0; i < kRow * sizeof(W); i += kLine) prefetch_l2(row + min(i, (box.sx - 1) * static_cast<u32>(sizeof(W))));
     }
 
     // Records a block that has been made. Called by one thread.
-    __device__ __forceinline__ void keep(u32 to, const Drawn& tile, const Made& made) const {
-        Kept& kept = shared.kept[to];
-        kept.exists = 1, kept.chunk = tile.chunk, kept.index = tile.index, kept.n_units = made.n_units, kept.stage = made.stage;
+    __device__ __forceinline__ void save(u32 to, const Ticket& tile, const Made& made) const {
+        PendingBlock& pending = shared.pending[to];
+        pending.exists = 1, pending.chunk = tile.chunk, pending.index = tile.index, pending.n_units = made.n_units, pending.stage = made.stage;
     }
     // Finds the place of a pending block. Called by one warp.
-    __device__ __forceinline__ void place(Kept& kept) const {
-        if (!kept.exists) return;
-        const u32 before = frames.place(kept.chunk, kept.index, kept.n_units);
-        if (lane_id() == 0) kept.before = before;
+    __device__ __forceinline__ void place(PendingBlock& pending) const {
+        if (!pending.exists) return;
+        const u32 before = frames.place(pending.chunk, pending.index, pending.n_units);
+        if (lane_id() == 0) pending.before = before;
     }
     // Places, copies and counts pending block `last`, and counts the one before it. Called by all
     // threads, after a barrier.
     __device__ __forceinline__ void flush(u32 last, u32 before, const Made& made) const {
         // If this one does not exist, neither does the one before.
-        if (!shared.kept[last].exists) return;
-        if (threadIdx.x < kWarp) place(shared.kept[last]);
-        if (threadIdx.x / kWarp == 1) settle(shared.kept[before]);
+        if (!shared.pending[last].exists) return;
+        if (threadIdx.x < kWarp) place(shared.pending[last]);
+        if (threadIdx.x / kWarp == 1) settle(shared.pending[before]);
         __syncthreads();
-        copy<kQuantThreads>(threadIdx.x, shared.kept[last], made);
+        copy<kQuantThreads>(threadIdx.x, shared.pending[last], made);
         __syncthreads();
         if (threadIdx.x >= kWarp) return;
-        settle(shared.kept[last]);
+        settle(shared.pending[last]);
     }
 
     // Flushes all pending blocks.
@@ -214,14 +214,14 @@ struct QuantCompressor {
 
     // Copies a block to the payload and shares its sums. `kThreads` threads take part.
     template <u32 kThreads>
-    __device__ __forceinline__ void copy(u32 thread, Kept& kept, const Made& made) const {
-        const u32 log_unit = args.own.log_unit(), n_bytes = kept.n_units << log_unit;
-        const u64 first = args.own.table_bytes() + (static_cast<u64>(kept.before) << log_unit);
-        char* const to = frames.payload(kept.chunk) + first;
+    __device__ __forceinline__ void copy(u32 thread, PendingBlock& pending, const Made& made) const {
+        const u32 log_unit = args.own.log_unit(), n_bytes = pending.n_units << log_unit;
+        const u64 first = args.own.table_bytes() + (static_cast<u64>(pending.before) << log_unit);
+        char* const to = frames.payload(pending.chunk) + first;
         Sums sums;
         if (likely(!(made.header & kRawBlock) && log_unit >= 3)) {
             const u64 pair = first / 8 + thread;
-            const uint2* const stage = reinterpret_cast<const uint2*>(reinterpret_cast<const unsigned char*>(shared.buffers) + kept.stage);
+            const uint2* const stage = reinterpret_cast<const uint2*>(reinterpret_cast<const unsigned char*>(shared.buffers) + pending.stage);
             PairSums<kThreads> pair_sums(pair);
 #pragma unroll 1
             for (u32 i = thread; i < n_bytes / 8; i += kThreads) {
@@ -232,9 +232,9 @@ struct QuantCompressor {
             pair_sums.finish(pair, sums);
         } else {
             const bool is_plain = made.header & kRawBlock, swaps = args.flags & kSwapBytes;
-            const u32* const stage = reinterpret_cast<const u32*>(reinterpret_cast<const unsigned char*>(shared.buffers) + kept.stage);
+            const u32* const stage = reinterpret_cast<const u32*>(reinterpret_cast<const unsigned char*>(shared.buffers) + pending.stage);
             const Finder elements(args.own, shared.box);
-            const char* const array = source(kept.chunk, kept.index);
+            const char* const array = source(pending.chunk, pending.index);
             StridedSums<kThreads> word_sums(first / 4 + thread);
 #pragma unroll 1
             for (u32 i = thread; i < n_bytes / 4; i += kThreads) {
@@ -244,19 +244,19 @@ struct QuantCompressor {
             }
             word_sums.finish(first / 4 + thread, sums);
         }
-        kept.sums.share(sums);
+        pending.sums.share(sums);
     }
     // Writes the table's entry of a block whose sums are shared, and counts it. Called by one warp.
-    __device__ __forceinline__ void settle(Kept& kept) const {
-        if (!kept.exists) return;
-        const u32 chunk = kept.chunk, block = kept.index;
+    __device__ __forceinline__ void settle(PendingBlock& pending) const {
+        if (!pending.exists) return;
+        const u32 chunk = pending.chunk, block = pending.index;
         Sums sums;
         if (lane_id() == 0) {
-            sums = kept.sums.sum();
-            add_entry<W>(frames, chunk, block, kept.before, kept.n_units, sums);
+            sums = pending.sums.sum();
+            add_entry<W>(frames, chunk, block, pending.before, pending.n_units, sums);
         }
         frames.complete(kFirst, chunk, frames.count(kFirst, chunk, sums, 1, 0));
-        if (lane_id() == 0) kept.exists = 0;
+        if (lane_id() == 0) pending.exists = 0;
     }
 
     // Index of the part of the elements that a block holds, and the array from that part's first
@@ -281,7 +281,7 @@ struct QuantCompressor {
     // loads in flight, as many as registers allow
     static constexpr u32 kBatch = sizeof(W) == 4 ? 4 : 8;
     __device__ __forceinline__ bool may_be_near() const {
-        return shared.quantiser.near_limit > Float<W>(0) && args.own.has_plain_elements() && (shared.box.sz == 1 || shared.box.sy >= kRowsOf<1>);
+        return shared.quantizer.near_limit > Float<W>(0) && args.own.has_plain_elements() && (shared.box.sz == 1 || shared.box.sy >= kRowsOf<1>);
     }
     __device__ __forceinline__ u32 load_near(const char* start, const Numbers<W, true>& numbers) const {
         const u32 next_row = shared.box.is_line() ? 0 : static_cast<u32>(args.own.extents[2] * sizeof(W));
@@ -294,8 +294,8 @@ struct QuantCompressor {
         using F = Float<W>;
         constexpr u32 kPerRow = kRow / kN, kRowsAtOnce = kRowsOf<kN>;
         const RowBox& box = shared.box;
-        const Quantiser<W>& quantiser = shared.quantiser;
-        const F step = quantiser.steps[0], inverse = quantiser.inverses[0], bound = quantiser.bound, limit = quantiser.near_limit;
+        const Quantizer<W>& quantizer = shared.quantizer;
+        const F step = quantizer.steps[0], inverse = quantizer.inverses[0], bound = quantizer.bound, limit = quantizer.near_limit;
         const bool swaps = args.flags & kSwapBytes;
         // Adding this rounds a small number to an integer, whose bits are then the low bits of the
         // sum.
@@ -371,11 +371,11 @@ struct QuantCompressor {
     template <bool kRows>
     __device__ __forceinline__ u32 load_any(const Finder& elements, const char* array, const Numbers<W, kRows>& numbers, bool are_codes, const Missing& missing) const {
         using N = typename Numbers<W, kRows>::N;
-        const EachElement<W> each{shared.quantiser, elements, array, element, (args.flags & kSwapBytes) != 0, args.own.has_missing(), missing, shared.box.m};
+        const EachElement<W> each{shared.quantizer, elements, array, element, (args.flags & kSwapBytes) != 0, args.own.has_missing(), missing, shared.box.m};
         W first_word;
         const W first = each.first(are_codes, first_word);
         if (threadIdx.x == 0) shared.first_word = first_word, shared.first_code = first;
-        return each.template load<kQuantWarps>(are_codes, first_word, first, shared.uncoded, shared.others, kElements / 32, [&](u32 i, W number) {
+        return each.template load<kQuantWarps>(are_codes, first_word, first, shared.uncoded, shared.outliers, kElements / 32, [&](u32 i, W number) {
             numbers[i] = static_cast<N>(number);
             const bool is_far = sizeof(N) < sizeof(W) && shifted_signed(number, kNarrowBits) != shifted_signed(number, 63);
             return is_far ? kFar : 0u;
@@ -387,7 +387,7 @@ struct QuantCompressor {
     __device__ __forceinline__ bool may_be_narrow() const {
         const RowBox& box = shared.box;
         // With a finite limit, no product of a code and the step is infinite.
-        const Float<W> limit = shared.quantiser.near_limit, most = rounded_down(__longlong_as_double(0x7fefffffffffffffll), W());
+        const Float<W> limit = shared.quantizer.near_limit, most = rounded_down(__longlong_as_double(0x7fefffffffffffffll), W());
         const bool has_rows = box.is_line() ? box.m == kElements : box.sx <= kRow && box.sz * box.sy <= kNarrowRows && (box.sz == 1 || box.sy >= kRowsOf<1>);
         return limit > Float<W>(0) && limit <= most && args.own.has_plain_elements() && has_rows && shared.narrow_misses < kMiss;
     }
@@ -415,8 +415,8 @@ struct QuantCompressor {
         W words_differ = 0;
         u32 not_sizes = ~0u;
 
-        __device__ __forceinline__ explicit NarrowMaker(const Quantiser<W>& quantiser)
-            : step(quantiser.steps[0]), inverse(quantiser.inverses[0]), bound(quantiser.bound), limit(quantiser.near_limit) {}
+        __device__ __forceinline__ explicit NarrowMaker(const Quantizer<W>& quantizer)
+            : step(quantizer.steps[0]), inverse(quantizer.inverses[0]), bound(quantizer.bound), limit(quantizer.near_limit) {}
         // Adding this rounds a small number to an integer, whose bits are then the low bits of the
         // sum.
         static __device__ __forceinline__ F magic() { return sizeof(W) == 8 ? static_cast<F>(6755399441055744.0) : static_cast<F>(12582912.0f); }
@@ -439,12 +439,12 @@ struct QuantCompressor {
         }
         __device__ __forceinline__ u32 pair(W low, W high) {
             const u32 first = number(low), pair = first + (number(high) << 16);
-            not_sizes &= pair ^ spread_signs(pair);
+            not_sizes &= pair ^ broadcast_signs(pair);
             return pair;
         }
         __device__ __forceinline__ u32 single(W word) {
             const u32 own = number(word), pair = own + (kZeros & 0xffff0000u);
-            not_sizes &= pair ^ spread_signs(pair);
+            not_sizes &= pair ^ broadcast_signs(pair);
             return own;
         }
         __device__ __forceinline__ u32 found() const {
@@ -458,7 +458,7 @@ struct QuantCompressor {
     // Loads a full block with aligned rows. All loads are in flight together.
     __device__ __forceinline__ u32 load_narrow_whole(const char* start, const NarrowNumbers<W>& numbers) const {
         constexpr u32 kPerRow = kRow / kPerUnit, kRows = kRowsOf<kPerUnit>, kLoads = kNarrowRows / kRows;
-        static_assert(kRows % 8 == 0, "octets of rows that are so far from each other are in the same places of them");
+        static_assert(kRows % 8 == 0, "groups of rows that are so far from each other are in the same places of them");
         const RowBox& box = shared.box;
         const u64 row_bytes = this->row_bytes(), plane_bytes = args.own.extents[1] * row_bytes;
         const bool are_planes = box.sz > 1 && box.sy == kRows, are_halves = box.sz > 1 && box.sy == 2 * kRows;
@@ -468,9 +468,9 @@ struct QuantCompressor {
         uint4 units[kLoads];
 #pragma unroll
         for (u32 k = 0; k < kLoads; ++k) units[k] = *reinterpret_cast<const uint4*>(from + k / 2 * next_two + k % 2 * next);
-        NarrowMaker maker(shared.quantiser);
+        NarrowMaker maker(shared.quantizer);
         maker.begin(*reinterpret_cast<const W*>(start), shared);
-        unsigned char* const to = reinterpret_cast<unsigned char*>(&numbers.octet(own_row, x / kOctet)) + x % kOctet * 2;
+        unsigned char* const to = reinterpret_cast<unsigned char*>(&numbers.byte_group(own_row, x / kByteGroup)) + x % kByteGroup * 2;
 #pragma unroll
         for (u32 k = 0; k < kLoads; ++k) {
             W words[kPerUnit];
@@ -497,7 +497,7 @@ struct QuantCompressor {
         const char* from = start + own_row * row_bytes + x * sizeof(W);
         u32 y = own_row;
         const u64 next_rows = kQuantWarps * row_bytes, next_plane = next_rows + plane_bytes - height * row_bytes;
-        NarrowMaker maker(shared.quantiser);
+        NarrowMaker maker(shared.quantizer);
         maker.begin(load_element<W>(start, element, swaps), shared);
 #pragma unroll 1
         for (u32 row = own_row; row < n_rows; row += kLoads * kQuantWarps) {
@@ -531,7 +531,7 @@ struct QuantCompressor {
     }
 
     // Like make(); also returns false if the codes are not small.
-    __device__ __forceinline__ bool make_narrow(const Drawn& tile, Made& made, u32 turn) const {
+    __device__ __forceinline__ bool make_narrow(const Ticket& tile, Made& made, u32 turn) const {
         const RowBox& box = shared.box;
         const NarrowNumbers<W> numbers(shared);
         const u32 m = box.m, t = threadIdx.x, n_rows = box.n_rows();
@@ -539,7 +539,7 @@ struct QuantCompressor {
         // 16-bit numbers, then the stages. A stage has room for such numbers, the front of the
         // block, and one unit.
         constexpr u32 kNumberBytes = kElements * 2, kStageBytes = kNumberBytes + 512;
-        static_assert(kNumberBytes + kTurns * kStageBytes <= sizeof shared.buffers && kMaxWidths * kOctets / 16 + 64 <= kStageBytes - kNumberBytes, "stages fit");
+        static_assert(kNumberBytes + kTurns * kStageBytes <= sizeof shared.buffers && kMaxWidths * kByteGroups / 16 + 64 <= kStageBytes - kNumberBytes, "stages fit");
         const u32 stage = kNumberBytes + turn * kStageBytes;
         if (t < 72) shared.n_of_length[t] = 0;
         if (t < 8) shared.narrow_costs[t] = 0;
@@ -550,7 +550,7 @@ struct QuantCompressor {
         if (likely(is_narrow)) {
             if (unlikely(!(found & kWordsDiffer))) return make_const(tile, made, shared.first_word);
             // 0 and -1 have the same sizes.
-            if (unlikely(sizes == 0) && !(share(have_codes(numbers)) & kCodesDiffer)) return make_const(tile, made, shared.quantiser.value(shared.first_code));
+            if (unlikely(sizes == 0) && !(share(have_codes(numbers)) & kCodesDiffer)) return make_const(tile, made, shared.quantizer.value(shared.first_code));
             is_narrow = NarrowOrders<W>(shared).choose(sizes, orders, base, keeper) && ((2 * sizes + 1) << (orders.z + orders.y + orders.x)) <= 0xffff;
         }
         if (t == 0) shared.narrow_misses = is_narrow ? shared.narrow_misses - min(shared.narrow_misses, 1u) : min(shared.narrow_misses + kMiss, kMostMisses);
@@ -569,7 +569,7 @@ struct QuantCompressor {
                 if (t < n_rows && 2 * i < box.sx) line[t * box.sx + 2 * i] = static_cast<unsigned short>(row.pairs[i]);
                 if (t < n_rows && 2 * i + 1 < box.sx) line[t * box.sx + 2 * i + 1] = static_cast<unsigned short>(row.pairs[i] >> 16);
             }
-            if (t < aligned_up(m, kOctet) - m) line[m + t] = 0;
+            if (t < aligned_up(m, kByteGroup) - m) line[m + t] = 0;
             __syncthreads();
 #pragma unroll
             for (u32 c = 0; c < 4; ++c) split(reinterpret_cast<const uint4*>(line)[4 * t + c], &row.pairs[4 * c]);
@@ -578,7 +578,7 @@ struct QuantCompressor {
 #pragma unroll
         for (u32 c = 0; c < 4; ++c) lengths |= row.length(c) << 8 * c;
         made.stage = stage, made.header = 0;
-        const u32 n_groups = (m + kOctet - 1) / kOctet;
+        const u32 n_groups = (m + kByteGroup - 1) / kByteGroup;
         finish<kStageBytes, 16>(tile, made, orders, shared.first_code + sign_extended(base), lengths, NoExceptions(), AddRow{row, n_groups}, keeper);
         return true;
     }
@@ -589,38 +589,38 @@ struct QuantCompressor {
 #pragma unroll
             for (u32 c = 0; c < 4; ++c) {
                 const u32 width = widths >> 8 * c & 0xff;
-                if (4 * threadIdx.x + c < n_groups) add_narrow_octet(row.pairs[4 * c], row.pairs[4 * c + 1], row.pairs[4 * c + 2], row.pairs[4 * c + 3], width, at);
+                if (4 * threadIdx.x + c < n_groups) add_narrow_group(row.pairs[4 * c], row.pairs[4 * c + 1], row.pairs[4 * c + 2], row.pairs[4 * c + 3], width, at);
                 at += width;
             }
         }
     };
     // Work done while a block is made: a pending block is placed and copied, the one before it is
-    // counted, and the next one is drawn.
+    // counted, and the next one is taken.
     struct Keep {
         const QuantCompressor& of;
-        const Drawn& tile;
+        const Ticket& tile;
         const Made& made;
         const u32 turn;
         // Called by the last two warps, while the other warps try orders.
         __device__ __forceinline__ void place() const {
-            if (threadIdx.x >= kQuantThreads - kWarp) of.place(of.shared.kept[after(turn)]);
+            if (threadIdx.x >= kQuantThreads - kWarp) of.place(of.shared.pending[after(turn)]);
             if (threadIdx.x == kQuantThreads - 2 * kWarp) of.find_next();
         }
         // Called by every warp. The first one calls it after it has chosen the widths.
         __device__ __forceinline__ void copy() const {
             constexpr u32 kThreads = kQuantThreads - 2 * kWarp;
             const u32 thread = threadIdx.x - kWarp;
-            Kept& before = of.shared.kept[after(turn)];
+            PendingBlock& before = of.shared.pending[after(turn)];
             if (thread < kThreads) {
                 if (likely(before.exists)) of.template copy<kThreads>(thread, before, Made());
                 return;
             }
             before.sums.clear();
-            if (threadIdx.x >= kWarp) of.settle(of.shared.kept[turn]);
+            if (threadIdx.x >= kWarp) of.settle(of.shared.pending[turn]);
         }
         // Called once the length is published.
         __device__ __forceinline__ void go_on() const {
-            if (threadIdx.x == 0) of.keep(turn, tile, made), of.shared.kept[turn].exists = !made.header;
+            if (threadIdx.x == 0) of.save(turn, tile, made), of.shared.pending[turn].exists = !made.header;
             of.fetch_next();
         }
     };
@@ -629,15 +629,15 @@ struct QuantCompressor {
         __device__ __forceinline__ void go_on() const {}
     };
     struct NoExceptions {
-        __device__ __forceinline__ u32 holes_bytes() const { return 0; }
-        __device__ __forceinline__ u32 others_bytes() const { return 0; }
+        __device__ __forceinline__ u32 fill_mask_bytes() const { return 0; }
+        __device__ __forceinline__ u32 outlier_bytes() const { return 0; }
         __device__ __forceinline__ void write(unsigned char*, u32) const {}
     };
 
     // Makes a block in its stage and publishes its size. Returns false, in all threads, if its
     // numbers are too large for that. Has barriers.
     template <bool kRows>
-    __device__ __forceinline__ bool make(const Drawn& tile, Made& made) const {
+    __device__ __forceinline__ bool make(const Ticket& tile, Made& made) const {
         using N = typename Numbers<W, kRows>::N;
         const RowBox& box = shared.box;
         const Numbers<W, kRows> numbers(shared);
@@ -646,7 +646,7 @@ struct QuantCompressor {
         const Missing& missing = args.own.missing[part(tile.index) == 0 ? 0 : 1];
         const u32 m = box.m, t = threadIdx.x, log_unit = args.own.log_unit();
         if (t < 72) shared.n_of_length[t] = 0;
-        const bool has_codes = shared.quantiser.kind != Quantised::kNothing;
+        const bool has_codes = shared.quantizer.kind != Quantized::kNothing;
         u32 found = kFar;
         const bool has_long_rows = kRows ? m % kRow == 0 : box.sx >= kRow / 2 && !box.is_line();
         if (likely(has_long_rows && may_be_near())) {
@@ -663,9 +663,9 @@ struct QuantCompressor {
         const QuantExceptions<W, kRows> exceptions{shared, numbers, elements, array, element, (args.flags & kSwapBytes) != 0};
         if (unlikely(has_codes && found & (kUncoded | kOutside))) {
             is_coded = exceptions.find();
-            header = (is_coded && shared.n_holes ? kHasHoles : 0) | (is_coded && shared.n_others ? kHasOthers : 0);
+            header = (is_coded && shared.n_filled ? kHasFillMask : 0) | (is_coded && shared.n_outliers ? kHasOutliers : 0);
         } else if (unlikely(has_codes && !(found & kCodesDiffer))) {
-            return make_const(tile, made, shared.quantiser.value(shared.first_code));
+            return make_const(tile, made, shared.quantizer.value(shared.first_code));
         }
         if (unlikely(!is_coded)) {
             header = kHasWords;
@@ -694,9 +694,9 @@ struct QuantCompressor {
     // `add` adds the thread's groups, with the given widths, from an address on. `keeper` does
     // other work meanwhile. Has barriers.
     template <u32 kStageBytes, u32 kLongest, typename Exceptions, typename Add, typename Keeper>
-    __device__ __forceinline__ void finish(const Drawn& tile, Made& made, const Orders& orders, W start, Four lengths, const Exceptions& exceptions, Add add,
+    __device__ __forceinline__ void finish(const Ticket& tile, Made& made, const Orders& orders, W start, Four lengths, const Exceptions& exceptions, Add add,
                                            Keeper keeper) const {
-        const u32 m = shared.box.m, t = threadIdx.x, log_unit = args.own.log_unit(), n_groups = (m + kOctet - 1) / kOctet;
+        const u32 m = shared.box.m, t = threadIdx.x, log_unit = args.own.log_unit(), n_groups = (m + kByteGroup - 1) / kByteGroup;
 #pragma unroll
         for (u32 c = 0; c < 4; ++c) {
             if (4 * t + c < n_groups) atomicAdd(&shared.n_of_length[lengths >> 8 * c & 0xff], 1u);
@@ -714,10 +714,10 @@ struct QuantCompressor {
         __syncthreads();
         const u32 n_widths = shared.n_widths, bits = index_bits(n_widths), base_at = aligned_up(2 + n_widths, kAlignment);
         u32 header = made.header;
-        const bool has_exceptions = header & (kHasHoles | kHasOthers);
-        const u32 exceptions_at = base_at + sizeof(W), index = exceptions_at + (unlikely(has_exceptions) ? exceptions.holes_bytes() + exceptions.others_bytes() : 0);
-        const u32 octets = index + aligned_up((n_groups * bits + 7) / 8, kAlignment);
-        made.n_units = units_of(octets + shared.octet_bytes, log_unit), made.header = 0;
+        const bool has_exceptions = header & (kHasFillMask | kHasOutliers);
+        const u32 exceptions_at = base_at + sizeof(W), index = exceptions_at + (unlikely(has_exceptions) ? exceptions.fill_mask_bytes() + exceptions.outlier_bytes() : 0);
+        const u32 byte_groups = index + aligned_up((n_groups * bits + 7) / 8, kAlignment);
+        made.n_units = units_of(byte_groups + shared.group_bytes, log_unit), made.header = 0;
         const u32 raw_units = units_of(kAlignment + m * element.bytes, log_unit);
         if (unlikely(made.n_units >= raw_units)) made.n_units = raw_units, made.header = kRawBlock;
         if (t == 0) frames.publish(tile.chunk, tile.index, made.n_units);
@@ -748,7 +748,7 @@ struct QuantCompressor {
         if (bits > 0) add_bits(to, 8 * index + 4 * t * bits, entries);
         if (unlikely(has_exceptions)) exceptions.write(stage, exceptions_at);
         __syncthreads();
-        u32 at = to + octets + through - own;
+        u32 at = to + byte_groups + through - own;
 #pragma unroll
         for (u32 w = 0; w < kQuantWarps - 1; ++w) {
             if (w < t / kWarp) at += shared.totals[w];
@@ -761,8 +761,8 @@ struct QuantCompressor {
         using F = Float<W>;
         constexpr u32 kBatch = 4;
         const RowBox& box = shared.box;
-        const Quantiser<W>& quantiser = shared.quantiser;
-        const F step = quantiser.steps[0], inverse = quantiser.inverses[0], bound = quantiser.bound, limit = quantiser.near_limit;
+        const Quantizer<W>& quantizer = shared.quantizer;
+        const F step = quantizer.steps[0], inverse = quantizer.inverses[0], bound = quantizer.bound, limit = quantizer.near_limit;
         const bool swaps = args.flags & kSwapBytes;
         const F magic = sizeof(W) == 8 ? static_cast<F>(6755399441055744.0) : static_cast<F>(12582912.0f);
         const W first_word = load_element<W>(start, element, swaps);
@@ -805,7 +805,7 @@ struct QuantCompressor {
     }
 
     // Makes a block whose elements are all equal.
-    __device__ __forceinline__ bool make_const(const Drawn& tile, Made& made, W word) const {
+    __device__ __forceinline__ bool make_const(const Ticket& tile, Made& made, W word) const {
         made.header = kConstBlock, made.word = word;
         made.n_units = word == 0 ? 0 : units_of(kAlignment + sizeof(W), args.own.log_unit());
         if (threadIdx.x == 0) frames.publish(tile.chunk, tile.index, made.n_units);
@@ -817,17 +817,17 @@ struct QuantCompressor {
     template <bool kRows, typename = void>
     struct Residuals {
         Shared& shared;
-        __device__ __forceinline__ void load(u32 c, W (&r)[kOctet]) const {
+        __device__ __forceinline__ void load(u32 c, W (&r)[kByteGroup]) const {
 #pragma unroll
-            for (u32 i = 0; i < kOctet; ++i) r[i] = shared.buffers[1].words[(4 * threadIdx.x + c) * kOctet + i];
+            for (u32 i = 0; i < kByteGroup; ++i) r[i] = shared.buffers[1].words[(4 * threadIdx.x + c) * kByteGroup + i];
         }
     };
     template <typename Any>
     struct Residuals<true, Any> {
         Shared& shared;
         __device__ __forceinline__ uint4* at(u32 c) const { return reinterpret_cast<uint4*>(shared.buffers[1].words) + threadIdx.x + 2 * c * kQuantThreads; }
-        __device__ __forceinline__ void store(u32 c, const u32 (&r)[kOctet]) const { at(c)[0] = join(r), at(c)[kQuantThreads] = join(r + 4); }
-        __device__ __forceinline__ void load(u32 c, u32 (&r)[kOctet]) const { split(at(c)[0], r), split(at(c)[kQuantThreads], r + 4); }
+        __device__ __forceinline__ void store(u32 c, const u32 (&r)[kByteGroup]) const { at(c)[0] = join(r), at(c)[kQuantThreads] = join(r + 4); }
+        __device__ __forceinline__ void load(u32 c, u32 (&r)[kByteGroup]) const { split(at(c)[0], r), split(at(c)[kQuantThreads], r + 4); }
     };
     template <bool kRows>
     struct AddResiduals {
@@ -835,10 +835,10 @@ struct QuantCompressor {
         __device__ __forceinline__ void operator()(Four widths, u32 at) const {
 #pragma unroll 1
             for (u32 c = 0; c < 4; ++c) {
-                typename Numbers<W, kRows>::N r[kOctet];
+                typename Numbers<W, kRows>::N r[kByteGroup];
                 residuals.load(c, r);
                 const u32 width = widths >> 8 * c & 0xff;
-                add_octet(r, width, at);
+                add_group(r, width, at);
                 at += width;
             }
         }
@@ -852,16 +852,16 @@ struct QuantCompressor {
         const RowDifferences<W> differences{numbers, box};
         u32 y;
         const u32 z = differences.place(row, o, y), n = min(box.m - row * kRow, kRow);
-        const auto put = [&](u32 c, u32 (&d)[kOctet]) {
+        const auto put = [&](u32 c, u32 (&d)[kByteGroup]) {
 #pragma unroll
-            for (u32 i = 0; i < kOctet; ++i) d[i] = zigzag(d[i]);
-            if (unlikely(n < (c + 1) * kOctet)) {
+            for (u32 i = 0; i < kByteGroup; ++i) d[i] = zigzag(d[i]);
+            if (unlikely(n < (c + 1) * kByteGroup)) {
 #pragma unroll
-                for (u32 i = 0; i < kOctet; ++i) d[i] = c * kOctet + i < n ? d[i] : 0;
+                for (u32 i = 0; i < kByteGroup; ++i) d[i] = c * kByteGroup + i < n ? d[i] : 0;
             }
             u32 any = 0;
 #pragma unroll
-            for (u32 i = 0; i < kOctet; ++i) any |= d[i];
+            for (u32 i = 0; i < kByteGroup; ++i) any |= d[i];
             residuals.store(c, d);
             return bit_length(any) << 8 * c;
         };
@@ -873,20 +873,20 @@ struct QuantCompressor {
             u32 before = box.is_line() && row > 0 ? numbers[row * kRow - 1] - base : 0;
 #pragma unroll 1
             for (u32 c = 0; c < 4; ++c) {
-                u32 d[kOctet];
-                differences.load(row, c * kOctet, d);
-                if (has_y) differences.add(row - 1, c * kOctet, ~0u, d);
+                u32 d[kByteGroup];
+                differences.load(row, c * kByteGroup, d);
+                if (has_y) differences.add(row - 1, c * kByteGroup, ~0u, d);
                 if (has_z) {
-                    differences.add(row - box.sy, c * kOctet, ~0u, d);
-                    if (has_y) differences.add(row - box.sy - 1, c * kOctet, 1u, d);
+                    differences.add(row - box.sy, c * kByteGroup, ~0u, d);
+                    if (has_y) differences.add(row - box.sy - 1, c * kByteGroup, 1u, d);
                 }
                 if (unlikely(base != 0)) {
 #pragma unroll
-                    for (u32 i = 0; i < kOctet; ++i) d[i] -= base;
+                    for (u32 i = 0; i < kByteGroup; ++i) d[i] -= base;
                 }
-                const u32 last = d[kOctet - 1];
+                const u32 last = d[kByteGroup - 1];
 #pragma unroll
-                for (u32 i = kOctet - 1; i > 0; --i) d[i] += d[i - 1] * keeps;
+                for (u32 i = kByteGroup - 1; i > 0; --i) d[i] += d[i - 1] * keeps;
                 d[0] += before * keeps;
                 before = last;
                 lengths |= put(c, d);
@@ -897,11 +897,11 @@ struct QuantCompressor {
         // On a line, the first group is the last one of the row before.
 #pragma unroll 1
         for (u32 c = box.is_line() && row > 0 ? 0 : 1; c < 5; ++c) {
-            u32 d[kOctet];
+            u32 d[kByteGroup];
             if (c == 0) {
-                differences.load(row - 1, kRow - kOctet, d);
+                differences.load(row - 1, kRow - kByteGroup, d);
             } else {
-                differences.load_zy(row, z, y, (c - 1) * kOctet, o, 0, d);
+                differences.load_zy(row, z, y, (c - 1) * kByteGroup, o, 0, d);
             }
             carries.difference(d, o.x);
             if (c > 0) lengths |= put(c - 1, d);
@@ -918,14 +918,14 @@ struct QuantCompressor {
             differences.for_residuals(numbers.at, base, o, 0, 1, [&](u32 i, W r) { residuals[i] = r; });
         }
         // Zeros complete the last group.
-        if (threadIdx.x < aligned_up(box.m, kOctet) - box.m) residuals[box.m + threadIdx.x] = 0;
+        if (threadIdx.x < aligned_up(box.m, kByteGroup) - box.m) residuals[box.m + threadIdx.x] = 0;
         __syncthreads();
         Four lengths = 0;
 #pragma unroll 1
         for (u32 c = 0; c < 4; ++c) {
             W any = 0;
 #pragma unroll
-            for (u32 i = 0; i < kOctet; ++i) any |= residuals[(4 * threadIdx.x + c) * kOctet + i];
+            for (u32 i = 0; i < kByteGroup; ++i) any |= residuals[(4 * threadIdx.x + c) * kByteGroup + i];
             lengths |= bit_length(any) << 8 * c;
         }
         return lengths;

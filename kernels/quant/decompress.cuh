@@ -12,8 +12,9 @@
 //   4. A thread computes prefix sums along a column in z, makes words of the codes, and stores
 //      them, 16 bytes at a time where the rows allow it.
 //
-// Blocks without rows of 32 elements, and those with holes or with numbers that may need 64 bits,
-// are summed in the tile, axis by axis, by common code. 64-bit numbers are read from the frame.
+// Blocks without rows of 32 elements, and those with a fill mask or with numbers that may need 64
+// bits, are summed in the tile, axis by axis, by common code. 64-bit numbers are read from the
+// frame.
 //
 // For a region there is one CTA per block, from the first to the last block that it touches. The
 // CTA stores the wanted elements one by one.
@@ -21,7 +22,7 @@
 #pragma once
 
 #include "block_tile.cuh"
-#include "octet_reader.cuh"
+#include "byte_group_reader.cuh"
 
 template <typename W>
 struct QuantDecompressShared {
@@ -30,12 +31,12 @@ struct QuantDecompressShared {
     static constexpr u32 kStageBytes = kMostBytes + 3 * kUnitBytes;
 
     alignas(128) unsigned char stage[kStageBytes];  // later the tile
-    Quantiser<W> quantiser;
+    Quantizer<W> quantizer;
     Box box;
     CtaSums<kQuantWarps> sums;
     u32 totals[kQuantWarps];             // bytes of a warp's groups
     u32 carries[kQuantWarps][kRow];      // sums of a warp's numbers
-    Marks<kElements, kQuantThreads> marks;
+    Bitmap<kElements, kQuantThreads> bitmap;
 };
 
 // kPart: stores only the elements of a region, given by the arguments of region.cuh.
@@ -83,19 +84,19 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
         if (t == 0) is_checked = Tile::add_sums(extent, end, check);
         u32 damage = extent.damage;
         Plan plan;
-        plan.header = kConstBlock, plan.base = 0, plan.n_others = 0;
+        plan.header = kConstBlock, plan.base = 0, plan.n_outliers = 0;
         u32 four_widths = 0, start = 0;
         if (damage == 0 && n_bytes > 0) {
             const unsigned char* const stage = shared.stage + offset;
             const u32 m = shared.box.m;
-            damage = plan.read(is_staged ? stage : source, n_bytes, log_unit, m, part().bytes, shared.quantiser.kind != Quantised::kNothing, true);
+            damage = plan.read(is_staged ? stage : source, n_bytes, log_unit, m, part().bytes, shared.quantizer.kind != Quantized::kNothing, true);
             if (damage == 0 && !is_staged) damage = kMarkCorrupt;
             if (damage == 0 && plan.header == kConstBlock) {
                 const u32* const words = reinterpret_cast<const u32*>(stage);
                 plan.base = sizeof(W) == 8 ? static_cast<W>(static_cast<u64>(words[2]) << 32 | words[1]) : static_cast<W>(words[1]);
             }
             if (damage == 0 && !plan.is_plain()) damage = find_groups(plan, stage, n_bytes, log_unit, m, four_widths, start);
-            if (damage == 0 && plan.n_others > 0) Tile::check_others(plan, stage, m);
+            if (damage == 0 && plan.n_outliers > 0) Tile::check_outliers(plan, stage, m);
             if (t == 2 * kWarp && damage == 0 && !plan.is_plain() && !plan.is_table_sound()) report(kMarkCorrupt);
             // A block from a later version does not count as damaged if its check is right.
             if (t == 0) report(damage == kMarkUnsupported && !is_checked ? kMarkCorrupt : damage);
@@ -115,8 +116,8 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
             decode_numbers(plan, source, offset, four_widths, start);
         }
         __syncthreads();
-        if (plan.n_others > 0) {
-            Tile::put_others(plan, source);
+        if (plan.n_outliers > 0) {
+            Tile::put_outliers(plan, source);
             __syncthreads();
         }
         finish(count());
@@ -157,7 +158,7 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
     // Finds the widths of the thread's four groups and the start of the first one. Returns the
     // damage, or 0. Has a barrier.
     __device__ __forceinline__ u32 find_groups(const Plan& plan, const unsigned char* stage, u32 n_bytes, u32 log_unit, u32 m, u32& four_widths, u32& start) const {
-        const u32 n_groups = (m + kOctet - 1) / kOctet, bits = index_bits(plan.n_widths);
+        const u32 n_groups = (m + kByteGroup - 1) / kByteGroup, bits = index_bits(plan.n_widths);
         const u32 at = (shared_address(stage) + plan.index) * 8 + 4 * threadIdx.x * bits;
         four_widths = plan.widths_of(load_shared_bits(at, 4 * bits, 0u)) & low_bits(0u, 8 * min(n_groups - min(n_groups, 4 * threadIdx.x), 4u));
         const u32 own = __dp4a(four_widths, 0x01010101u, 0u), through = warp_inclusive_sum(own);
@@ -169,8 +170,8 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
             if (w < threadIdx.x / kWarp) before += shared.totals[w];
             all += shared.totals[w];
         }
-        start = plan.octets + before + through - own;
-        return units_of(plan.octets + all, log_unit) << log_unit == n_bytes ? 0 : kMarkCorrupt;
+        start = plan.byte_groups + before + through - own;
+        return units_of(plan.byte_groups + all, log_unit) << log_unit == n_bytes ? 0 : kMarkCorrupt;
     }
 
     // Makes the array's elements from the numbers.
@@ -180,12 +181,12 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
         // Prefix sums of order-1 differences of at most this many bits, plus the base, fit 32 bits.
         const bool is_narrow = sizeof(W) == 4 || (plan.longest() <= 16 && !(plan.header & kHasWords) && static_cast<u64>(plan.base) + (1u << 29) < 1u << 30);
         const bool is_high = !plan_is_low(plan), has_rows = box.sx == kRow && (plan.z == 0 || box.sz == 1 || (box.sy % 8 == 0 && (box.sy & (box.sy - 1)) == 0));
-        const bool is_fast = !kPart && args.own.log_parts() == 0 && likely((is_line || has_rows) && is_narrow && !(plan.header & kHasHoles) && !is_high);
+        const bool is_fast = !kPart && args.own.log_parts() == 0 && likely((is_line || has_rows) && is_narrow && !(plan.header & kHasFillMask) && !is_high);
         W* const numbers = reinterpret_cast<W*>(shared.stage);
         if (sizeof(W) == 4 || likely(is_fast)) {
             // In a box, a thread has a column of groups in four rows, else consecutive groups.
             const bool by_columns = is_fast && !is_line;
-            u32 v[4][kOctet];
+            u32 v[4][kByteGroup];
             read(by_columns, offset, four_widths, start, v);
             if (likely(by_columns)) {
                 if (likely(plan.x > 0)) add_up_x(v);
@@ -193,12 +194,12 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
                 const u32 column = threadIdx.x % 4, first = threadIdx.x / 4 * 4, y = plan.z > 0 ? first & (box.sy - 1) : first;
                 __syncthreads();
 #pragma unroll
-                for (u32 k = 0; k < 4; ++k) put_octet(first + k, y + k, column, v[k]);
+                for (u32 k = 0; k < 4; ++k) put_group(first + k, y + k, column, v[k]);
             } else if (is_fast) {
                 if (plan.x > 0) add_up_line(v);
                 __syncthreads();
 #pragma unroll
-                for (u32 k = 0; k < 4; ++k) put_octet(threadIdx.x, threadIdx.x, k, v[k]);
+                for (u32 k = 0; k < 4; ++k) put_group(threadIdx.x, threadIdx.x, k, v[k]);
             } else {
                 __syncthreads();
                 uint4* const to = reinterpret_cast<uint4*>(shared.stage) + 8 * threadIdx.x;
@@ -216,7 +217,7 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
             for (u32 k = 0; k < 4; ++k) {
                 const u32 width = four_widths >> 8 * k & 0xff;
 #pragma unroll 1
-                for (u32 i = 0; i < kOctet; ++i) numbers[(4 * threadIdx.x + k) * kOctet + i] = unzigzag(static_cast<W>(OctetReader::number(source + at, width, i)));
+                for (u32 i = 0; i < kByteGroup; ++i) numbers[(4 * threadIdx.x + k) * kByteGroup + i] = unzigzag(static_cast<W>(ByteGroupReader::number(source + at, width, i)));
                 at += width;
             }
         }
@@ -225,14 +226,14 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
         add_up_axis(numbers, plan.x, box.sx, 1, box.sz * box.sy, Lines{1, box.sx, 0});
         if (height > 1) add_up_axis(numbers, plan.y, height, box.sx, lines * box.sx, Lines{box.sx, height * box.sx, 1});
         if (box.sz > 1) add_up_axis(numbers, plan.z, box.sz, plane, plane, Lines{plane, 0, 1});
-        const bool has_holes = plan.header & kHasHoles;
-        if (has_holes && !Tile::read_holes(plan, source)) return;
-        const W hole = has_holes ? Tile::hole_of(plan, source) : 0, base = plan.base;
+        const bool has_fill_mask = plan.header & kHasFillMask;
+        if (has_fill_mask && !Tile::read_fill_mask(plan, source)) return;
+        const W fill = has_fill_mask ? Tile::fill_of(plan, source) : 0, base = plan.base;
         const bool is_words = plan.header & kHasWords;
         store_elements([&](u32 i) {
-            if (has_holes && shared.marks.words[i / 32] >> i % 32 & 1) return hole;
+            if (has_fill_mask && shared.bitmap.words[i / 32] >> i % 32 & 1) return fill;
             const W number = numbers[i] + base;
-            return is_words ? number : shared.quantiser.value(number);
+            return is_words ? number : shared.quantizer.value(number);
         });
     }
 
@@ -240,7 +241,7 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
 
     // Unpacks four groups: the thread's own ones, or a column of groups in four rows. The widths of
     // those rows are spread over four threads.
-    __device__ __forceinline__ void read(bool by_columns, u32 offset, u32 four_widths, u32 start, u32 (&v)[4][kOctet]) const {
+    __device__ __forceinline__ void read(bool by_columns, u32 offset, u32 four_widths, u32 start, u32 (&v)[4][kByteGroup]) const {
         const u32 stage = shared_address(shared.stage) + offset;
         u32 at[4], widths[4];
         if (likely(by_columns)) {
@@ -260,49 +261,49 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
                 next += widths[k];
             }
         }
-        OctetReader::read(at, widths, v);
+        ByteGroupReader::read(at, widths, v);
     }
 
     // Place of a 16-byte chunk of the tile. The swizzle avoids most bank conflicts, for threads
     // that write groups and for threads that read rows. `y` is the row's index in its plane, or
     // among all rows.
     __device__ __forceinline__ static u32 chunk_at(u32 row, u32 y, u32 chunk) { return row * kRowBytes + (chunk ^ (y & 7) ^ (y >> 2 & 1)) * kUnitBytes; }
-    __device__ __forceinline__ void put_octet(u32 row, u32 y, u32 column, const u32 (&v)[kOctet]) const {
+    __device__ __forceinline__ void put_group(u32 row, u32 y, u32 column, const u32 (&v)[kByteGroup]) const {
         const u32 at = chunk_at(row, y, 2 * column);
         *reinterpret_cast<uint4*>(shared.stage + at) = join(v);
         *reinterpret_cast<uint4*>(shared.stage + (at ^ kUnitBytes)) = join(v + 4);
     }
 
     // Prefix sums along rows. Four threads share a row.
-    static __device__ __forceinline__ void add_up_x(u32 (&v)[4][kOctet]) {
+    static __device__ __forceinline__ void add_up_x(u32 (&v)[4][kByteGroup]) {
         const u32 column = lane_id() % 4;
 #pragma unroll
         for (u32 k = 0; k < 4; ++k) {
 #pragma unroll
-            for (u32 i = 1; i < kOctet; ++i) v[k][i] += v[k][i - 1];
-            u32 through = v[k][kOctet - 1];
+            for (u32 i = 1; i < kByteGroup; ++i) v[k][i] += v[k][i - 1];
+            u32 through = v[k][kByteGroup - 1];
             const u32 one = __shfl_up_sync(kAllLanes, through, 1);
             if (column >= 1) through += one;
             const u32 two = __shfl_up_sync(kAllLanes, through, 2);
             if (column >= 2) through += two;
-            const u32 before = through - v[k][kOctet - 1];
+            const u32 before = through - v[k][kByteGroup - 1];
 #pragma unroll
-            for (u32 i = 0; i < kOctet; ++i) v[k][i] += before;
+            for (u32 i = 0; i < kByteGroup; ++i) v[k][i] += before;
         }
     }
     // Prefix sums along y, in planes of `height` times four rows, a power of two, or in one plane.
     // Has barriers if a plane spans several warps.
-    __device__ __forceinline__ void add_up_y(u32 (&v)[4][kOctet], u32 height) const {
+    __device__ __forceinline__ void add_up_y(u32 (&v)[4][kByteGroup], u32 height) const {
         const u32 own = threadIdx.x / 4, warp = threadIdx.x / kWarp;
         const u32 in_plane = height == kSinglePlane ? own : own & (height - 1), in_warp = min(in_plane, own % 8);
 #pragma unroll
         for (u32 k = 1; k < 4; ++k) {
 #pragma unroll
-            for (u32 i = 0; i < kOctet; ++i) v[k][i] += v[k - 1][i];
+            for (u32 i = 0; i < kByteGroup; ++i) v[k][i] += v[k - 1][i];
         }
-        u32 before[kOctet];
+        u32 before[kByteGroup];
 #pragma unroll
-        for (u32 i = 0; i < kOctet; ++i) {
+        for (u32 i = 0; i < kByteGroup; ++i) {
             u32 through = v[3][i];
             const u32 one = __shfl_up_sync(kAllLanes, through, 4);
             if (in_warp >= 1) through += one;
@@ -312,7 +313,7 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
         }
         if (height > 4) {
 #pragma unroll
-            for (u32 i = 0; i < kOctet; ++i) {
+            for (u32 i = 0; i < kByteGroup; ++i) {
                 const u32 four = __shfl_up_sync(kAllLanes, before[i] + v[3][i], 16);
                 if (in_warp >= 4) before[i] += four;
             }
@@ -320,33 +321,33 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
         if (height > 8) {
             if (own % 8 == 7) {
 #pragma unroll
-                for (u32 i = 0; i < kOctet; ++i) shared.carries[warp][threadIdx.x % 4 * kOctet + i] = before[i] + v[3][i];
+                for (u32 i = 0; i < kByteGroup; ++i) shared.carries[warp][threadIdx.x % 4 * kByteGroup + i] = before[i] + v[3][i];
             }
             __syncthreads();
 #pragma unroll 1
             for (u32 w = warp - in_plane / 8; w < warp; ++w) {
 #pragma unroll
-                for (u32 i = 0; i < kOctet; ++i) before[i] += shared.carries[w][threadIdx.x % 4 * kOctet + i];
+                for (u32 i = 0; i < kByteGroup; ++i) before[i] += shared.carries[w][threadIdx.x % 4 * kByteGroup + i];
             }
         }
 #pragma unroll
         for (u32 k = 0; k < 4; ++k) {
 #pragma unroll
-            for (u32 i = 0; i < kOctet; ++i) v[k][i] += before[i];
+            for (u32 i = 0; i < kByteGroup; ++i) v[k][i] += before[i];
         }
     }
     // Prefix sums along a line. A thread has 32 numbers. Has a barrier.
-    __device__ __forceinline__ void add_up_line(u32 (&v)[4][kOctet]) const {
+    __device__ __forceinline__ void add_up_line(u32 (&v)[4][kByteGroup]) const {
         const u32 warp = threadIdx.x / kWarp;
 #pragma unroll
-        for (u32 i = 1; i < kRow; ++i) v[i / kOctet][i % kOctet] += v[(i - 1) / kOctet][(i - 1) % kOctet];
-        const u32 own = v[3][kOctet - 1], through = warp_inclusive_sum(own);
+        for (u32 i = 1; i < kRow; ++i) v[i / kByteGroup][i % kByteGroup] += v[(i - 1) / kByteGroup][(i - 1) % kByteGroup];
+        const u32 own = v[3][kByteGroup - 1], through = warp_inclusive_sum(own);
         if (lane_id() == kWarp - 1) shared.carries[warp][0] = through;
         __syncthreads();
         u32 before = through - own;
         for (u32 w = 0; w < warp; ++w) before += shared.carries[w][0];
 #pragma unroll
-        for (u32 i = 0; i < kRow; ++i) v[i / kOctet][i % kOctet] += before;
+        for (u32 i = 0; i < kRow; ++i) v[i / kByteGroup][i % kByteGroup] += before;
     }
 
     // Lines along an axis: line l begins with number l / a * b + l % a * c.
@@ -402,7 +403,7 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
 
     __device__ __forceinline__ W word_of(u32 code, const Plan& plan) const {
         const W number = static_cast<W>(static_cast<s64>(static_cast<s32>(code)));
-        return plan.header & kHasWords ? number : shared.quantiser.value(number);
+        return plan.header & kHasWords ? number : shared.quantizer.value(number);
     }
     static __device__ __forceinline__ Float<W> signed_float(u32 code) {
         return sizeof(W) == 8 ? static_cast<Float<W>>(__int2double_rn(static_cast<s32>(code))) : static_cast<Float<W>>(__int2float_rn(static_cast<s32>(code)));
@@ -422,8 +423,8 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
         char* const to = array + box.start * element.bytes;
         constexpr u32 kPerRow = kRow / kN;
         // Elements in the first zone are their codes times a step.
-        const bool is_near = shared.quantiser.near_limit > Float<W>(0) && !(plan.header & kHasWords);
-        const Float<W> step = shared.quantiser.steps[0], limit = is_near ? shared.quantiser.starts[1] : Float<W>(0);
+        const bool is_near = shared.quantizer.near_limit > Float<W>(0) && !(plan.header & kHasWords);
+        const Float<W> step = shared.quantizer.steps[0], limit = is_near ? shared.quantizer.starts[1] : Float<W>(0);
         const u32 base = static_cast<u32>(plan.base);
         const bool adds = plan.z > 0, is_one_plane = !adds && !is_line;
         const auto number_at = [&](u32 z, u32 y, u32 x) {

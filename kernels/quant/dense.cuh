@@ -27,16 +27,16 @@ struct DenseShared {
 
     union {
         ContextTables<W> tables;
-        Marks<1u << kLogDense, kDenseThreads> marks;
+        Bitmap<1u << kLogDense, kDenseThreads> bitmap;
     };
-    Quantiser<W> quantiser;
+    Quantizer<W> quantizer;
     Box box;
     CtaSums<kDenseWarps> sums;
     Plan plan;
     u32 n_read;           // bytes of the block
     // `read` completes when the first warp has read some rows, `followed` when the second one has
     // summed them
-    Gate read, followed;
+    Mbarrier read, followed;
     W of_warps[kDenseWarps];  // sums
 };
 
@@ -69,8 +69,8 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
     }
     // Reads and checks the front of a block. Returns the damage, or 0.
     __device__ __forceinline__ u32 read_plan(Plan& plan, const unsigned char* source, u32 n_bytes) const {
-        const u32 m = shared.box.m, damage = plan.read(source, n_bytes, args.own.log_unit(), m, part().bytes, shared.quantiser.kind != Quantised::kNothing, false);
-        if (damage == 0 && plan.n_others > 0) Tile::check_others(plan, source, m);
+        const u32 m = shared.box.m, damage = plan.read(source, n_bytes, args.own.log_unit(), m, part().bytes, shared.quantizer.kind != Quantized::kNothing, false);
+        if (damage == 0 && plan.n_outliers > 0) Tile::check_outliers(plan, source, m);
         return damage;
     }
 
@@ -110,7 +110,7 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
     // Makes the array's elements from the numbers.
     __device__ __forceinline__ void decode_numbers(const unsigned char* source, u32 n_bytes) {
         if (threadIdx.x == 0) shared.read.init(kWarp), shared.followed.init(kWarp);
-        shared.tables.template read<kDenseThreads>(source + shared.plan.octets, n_bytes - shared.plan.octets);
+        shared.tables.template read<kDenseThreads>(source + shared.plan.byte_groups, n_bytes - shared.plan.byte_groups);
         const bool has_rows = shared.box.sx == kRow;
         // Whether the second warp has anything to do.
         const bool is_followed = has_rows && (shared.plan.x | shared.plan.y);
@@ -132,14 +132,14 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
         }
         finish_numbers(source);
         __syncthreads();
-        if (shared.plan.n_others > 0) Tile::put_others(shared.plan, source);
+        if (shared.plan.n_outliers > 0) Tile::put_outliers(shared.plan, source);
     }
 
     // Reads all numbers of the block and stores them. Returns the bytes of the block without the
     // zeros at its end, or 0 if it is damaged. Called by the first warp.
     __device__ __forceinline__ u32 read_numbers(const unsigned char* source, u32 n_bytes, bool is_followed) const {
         const Box& box = shared.box;
-        const u32 start = shared.plan.octets + shared.tables.n_bytes;
+        const u32 start = shared.plan.byte_groups + shared.tables.n_bytes;
         const Places places = this->places();
         ContextReader<W> reader(shared.tables, source + start, n_bytes - start);
         if (box.sx == kRow) {
@@ -156,7 +156,7 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
             };
             u32 round = 0;
             reader.read(box, take, [&] {
-                if (is_followed) tell(round++);
+                if (is_followed) report_round(round++);
             });
         } else {
             const SmallDivisor rows(box.sx), planes(box.sy);
@@ -168,11 +168,11 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
             reader.read(box, take, [] {});
         }
         const u32 n_read = reader.n_bytes();
-        return n_read ? shared.plan.octets + shared.tables.n_bytes + n_read : 0;
+        return n_read ? shared.plan.byte_groups + shared.tables.n_bytes + n_read : 0;
     }
     // Signals that the first warp has read the rows of `round`. It is never two rounds ahead of the
     // second warp.
-    __device__ __forceinline__ void tell(u32 round) const {
+    __device__ __forceinline__ void report_round(u32 round) const {
         if (round > 0) shared.followed.wait(round - 1);
         shared.read.arrive();
     }
@@ -255,8 +255,8 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
             W* at[kBatch];
             W v[kBatch];
             const u32 n = min(n_rows - first, kBatch);
-            if (first % ContextReader<W>::kToldRows == 0) {
-                const u32 round = first / ContextReader<W>::kToldRows;
+            if (first % ContextReader<W>::kReportRows == 0) {
+                const u32 round = first / ContextReader<W>::kReportRows;
                 if (round > 0) shared.followed.arrive();
                 shared.read.wait(round);
             }
@@ -284,7 +284,7 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
     // Prefix sums along z; makes elements of the results.
     __device__ __forceinline__ void finish_numbers(const unsigned char* source) const {
         const Box& box = shared.box;
-        if (shared.plan.header & kHasHoles && !Tile::read_holes(shared.plan, source)) return;
+        if (shared.plan.header & kHasFillMask && !Tile::read_fill_mask(shared.plan, source)) return;
         const u32 order = shared.plan.z, plane = box.sy * box.sx, m = box.m;
         const Places places = this->places();
         const SmallDivisor rows(box.sx), planes(box.sy);
@@ -335,11 +335,11 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
     // first one is stored at `at`; `advance(at, i)` moves `at` to that of code i.
     template <typename Advance, typename Number>
     __device__ __forceinline__ void finish_some(const unsigned char* source, W (&codes)[kColumnBatch], u32 n, W* at, Advance advance, Number number) const {
-        const bool has_holes = shared.plan.header & kHasHoles, is_words = shared.plan.header & kHasWords;
+        const bool has_fill_mask = shared.plan.header & kHasFillMask, is_words = shared.plan.header & kHasWords;
         const W base = shared.plan.base;
         // Elements in the first zone are their codes times a step.
-        const bool is_near = shared.quantiser.near_limit > Float<W>(0) && !is_words && !has_holes;
-        const Float<W> step = shared.quantiser.steps[0], limit = is_near ? shared.quantiser.starts[1] : Float<W>(0);
+        const bool is_near = shared.quantizer.near_limit > Float<W>(0) && !is_words && !has_fill_mask;
+        const Float<W> step = shared.quantizer.steps[0], limit = is_near ? shared.quantizer.starts[1] : Float<W>(0);
         Float<W> greatest = 0;
 #pragma unroll
         for (u32 i = 0; i < kColumnBatch; ++i) {
@@ -358,18 +358,18 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
         // Other codes are looked up, one by one. Hiding the address keeps the compiler from holding
         // the fields used here in registers meanwhile.
         u64 address = reinterpret_cast<u64>(&shared);
-        keep(address);
+        launder(address);
         const Shared& shared = *reinterpret_cast<const Shared*>(address);
 #pragma unroll
         for (u32 i = 0; i < kColumnBatch; ++i) {
             if (i >= n) break;
             if (i > 0) advance(at, i);
             const u32 own = number(i);
-            const bool is_hole = has_holes && shared.marks.words[own / 32] >> own % 32 & 1;
-            store(at, own, is_hole ? Tile::hole_of(shared.plan, source) : is_words ? codes[i] : value_of(shared.quantiser, codes[i]));
+            const bool is_fill = has_fill_mask && shared.bitmap.words[own / 32] >> own % 32 & 1;
+            store(at, own, is_fill ? Tile::fill_of(shared.plan, source) : is_words ? codes[i] : value_of(shared.quantizer, codes[i]));
         }
     }
-    static __device__ __noinline__ W value_of(const Quantiser<W>& quantiser, W code) { return quantiser.value(code); }
+    static __device__ __noinline__ W value_of(const Quantizer<W>& quantizer, W code) { return quantizer.value(code); }
     // Stores the word of a number.
     __device__ __forceinline__ void store(W* at, u32 number, W word) const {
         if (kInArray) {

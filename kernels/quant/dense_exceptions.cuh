@@ -1,4 +1,4 @@
-// Elements of a block of level dense that are stored exactly, in its format: marks of holes, and
+// Elements of a block of level dense that are stored exactly, in its format: the fill mask, and
 // places and elements of outliers.
 
 #pragma once
@@ -22,12 +22,12 @@ struct DensePredictShared : CodesShared<W, kPredictThreads<W>> {
         // has sizes of two rows.
         unsigned char sizes[kSizes];
         u32 size_pairs[kSizes / 2];
-        u32 marks[kLargeMarks];  // coded
+        u32 bitmap[kLargeBitmap];  // coded
     };
     typename ContextTablesMaker<DenseCoding<W>, kPredictThreads<W>>::State tables;
     u32 costs[3][kMostCandidates];
     u32 low_costs[kLow * kLow * kLow];  // of orders below 4 along z, y and x
-    u32 marks_bytes, are_marks_coded;
+    u32 bitmap_bytes, is_bitmap_coded;
 };
 
 template <typename W>
@@ -35,60 +35,60 @@ struct DenseExceptions : LargeExceptions<W, DensePredictShared<W>, DenseBlock<W>
     using Exceptions = LargeExceptions<W, DensePredictShared<W>, DenseBlock<W>>;
     using Exceptions::shared, Exceptions::block, Exceptions::element, Exceptions::kThreads, Exceptions::kOwn;
 
-    // Chooses the form of the marks of holes. Has barriers.
+    // Chooses the form of the fill mask. Has barriers.
     __device__ __forceinline__ void measure() const {
         const u32 coded_bytes = changes().n_bytes(), plain_bytes = this->n_words() * 4;
-        if (threadIdx.x == 0) shared.marks_bytes = min(coded_bytes, plain_bytes), shared.are_marks_coded = coded_bytes <= plain_bytes;
+        if (threadIdx.x == 0) shared.bitmap_bytes = min(coded_bytes, plain_bytes), shared.is_bitmap_coded = coded_bytes <= plain_bytes;
         __syncthreads();
     }
-    // The marks of holes in coded form. Has a barrier.
-    __device__ __forceinline__ typename Exceptions::Marks changes() const {
+    // The fill mask in coded form. Has a barrier.
+    __device__ __forceinline__ typename Exceptions::Bitmap changes() const {
         u32 own[kOwn];
 #pragma unroll
         for (u32 k = 0; k < kOwn; ++k) {
             const u32 at = kOwn * threadIdx.x + k;
-            own[k] = (shared.box.sz * shared.box.sy > 1 ? changed_marks(block.marks.holes, shared.box.sx, at) : block.marks.holes[at]) & this->existing(at);
+            own[k] = (shared.box.sz * shared.box.sy > 1 ? bitmap_changes(block.bitmap.fill_mask, shared.box.sx, at) : block.bitmap.fill_mask[at]) & this->existing(at);
         }
-        return typename Exceptions::Marks(own, this->n_words(), shared.marks_totals);
+        return typename Exceptions::Bitmap(own, this->n_words(), shared.bitmap_totals);
     }
 
     // Bytes of both sections.
-    __device__ __forceinline__ u32 holes_bytes() const { return shared.n_holes ? static_cast<u32>(sizeof(W)) + kAlignment + aligned_up(shared.marks_bytes, kAlignment) : 0; }
-    __device__ __forceinline__ u32 places_bytes() const { return aligned_up(2 + 2 * shared.n_others, kAlignment); }
-    __device__ __forceinline__ u32 others_bytes() const { return shared.n_others ? places_bytes() + aligned_up(shared.n_others * element.bytes, kAlignment) : 0; }
-    __device__ __forceinline__ u32 n_bytes() const { return holes_bytes() + others_bytes(); }
+    __device__ __forceinline__ u32 fill_mask_bytes() const { return shared.n_filled ? static_cast<u32>(sizeof(W)) + kAlignment + aligned_up(shared.bitmap_bytes, kAlignment) : 0; }
+    __device__ __forceinline__ u32 places_bytes() const { return aligned_up(2 + 2 * shared.n_outliers, kAlignment); }
+    __device__ __forceinline__ u32 outlier_bytes() const { return shared.n_outliers ? places_bytes() + aligned_up(shared.n_outliers * element.bytes, kAlignment) : 0; }
+    __device__ __forceinline__ u32 n_bytes() const { return fill_mask_bytes() + outlier_bytes(); }
 
     // Writes both sections. Has barriers.
     __device__ __forceinline__ void write(unsigned char* to) const {
-        if (shared.n_holes > 0) write_holes(to);
-        if (shared.n_others > 0) write_others(to + holes_bytes());
+        if (shared.n_filled > 0) write_fill_mask(to);
+        if (shared.n_outliers > 0) write_outliers(to + fill_mask_bytes());
     }
-    __device__ __forceinline__ void write_holes(unsigned char* to) const {
-        const u32 t = threadIdx.x, n = aligned_up(shared.marks_bytes, kAlignment) / 4;
+    __device__ __forceinline__ void write_fill_mask(unsigned char* to) const {
+        const u32 t = threadIdx.x, n = aligned_up(shared.bitmap_bytes, kAlignment) / 4;
         u32* const words = reinterpret_cast<u32*>(to);
         if (t == 0) {
-            const u64 hole = shared.hole;
-            words[0] = static_cast<u32>(hole);
-            if (sizeof(W) == 8) words[1] = static_cast<u32>(hole >> 32);
-            words[sizeof(W) / 4] = shared.n_holes | (shared.marks_bytes | (shared.are_marks_coded ? kCodedMarks : 0)) << 16;
+            const u64 fill = shared.fill;
+            words[0] = static_cast<u32>(fill);
+            if (sizeof(W) == 8) words[1] = static_cast<u32>(fill >> 32);
+            words[sizeof(W) / 4] = shared.n_filled | (shared.bitmap_bytes | (shared.is_bitmap_coded ? kCodedBitmap : 0)) << 16;
         }
-        if (shared.are_marks_coded) {
-            for (u32 i = t; i < n; i += kThreads) shared.marks[i] = 0;
+        if (shared.is_bitmap_coded) {
+            for (u32 i = t; i < n; i += kThreads) shared.bitmap[i] = 0;
             __syncthreads();
-            changes().write(reinterpret_cast<unsigned char*>(shared.marks), 0);
+            changes().write(reinterpret_cast<unsigned char*>(shared.bitmap), 0);
             __syncthreads();
         }
-        const u32* const marks = shared.are_marks_coded ? shared.marks : block.marks.holes;
-        for (u32 i = t; i < n; i += kThreads) words[sizeof(W) / 4 + 1 + i] = marks[i];
+        const u32* const bitmap = shared.is_bitmap_coded ? shared.bitmap : block.bitmap.fill_mask;
+        for (u32 i = t; i < n; i += kThreads) words[sizeof(W) / 4 + 1 + i] = bitmap[i];
     }
-    __device__ __forceinline__ void write_others(unsigned char* to) const {
+    __device__ __forceinline__ void write_outliers(unsigned char* to) const {
         const u32 t = threadIdx.x;
-        for (u32 i = t; i < others_bytes() / 4; i += kThreads) reinterpret_cast<u32*>(to)[i] = 0;
+        for (u32 i = t; i < outlier_bytes() / 4; i += kThreads) reinterpret_cast<u32*>(to)[i] = 0;
         __syncthreads();
         unsigned short* const places = reinterpret_cast<unsigned short*>(to);
         unsigned char* const to_elements = to + places_bytes();
-        if (t == 0) places[0] = static_cast<unsigned short>(shared.n_others);
-        this->for_others([&](u32 n, u32 i) {
+        if (t == 0) places[0] = static_cast<unsigned short>(shared.n_outliers);
+        this->for_outliers([&](u32 n, u32 i) {
             places[n + 1] = static_cast<unsigned short>(i);
             this->store_exact(to_elements + element.bytes * n, this->word(i));
         });

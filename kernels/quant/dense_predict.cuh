@@ -41,7 +41,7 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
         __syncthreads();
         const u32 loaded = Codes::template load<Short>(), header = loaded & ~Codes::kAreShort;
         if (unlikely(loaded == Codes::kEnded)) return;
-        if (unlikely(header & kHasHoles)) exceptions().measure();
+        if (unlikely(header & kHasFillMask)) exceptions().measure();
         Orders orders;
         W base;
         if (likely(loaded & Codes::kAreShort)) {
@@ -521,7 +521,7 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
             if (sizeof(W) == 8) words[2] = static_cast<u32>(static_cast<u64>(first) >> 32);
             block.info.header = 0, block.info.front_bytes = tables_at + tables_bytes;
         }
-        if (unlikely(header & (kHasHoles | kHasOthers))) exceptions().write(front + exceptions_at);
+        if (unlikely(header & (kHasFillMask | kHasOutliers))) exceptions().write(front + exceptions_at);
         for (u32 i = t; i < (tables_bytes + 3) / 4; i += kThreads) reinterpret_cast<u32*>(front + tables_at)[i] = shared.tables.words[i];
     }
 };

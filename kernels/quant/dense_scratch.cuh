@@ -20,7 +20,7 @@ struct alignas(256) DenseBlock {
     BlockInfo<W> info;
     // By keys: the first slot of the symbol and, in the upper half, its frequency.
     u32 ranges[DenseCoding<W>::kKeys];
-    BlockMarks marks;
+    BlockBitmaps bitmap;
     alignas(16) unsigned short entries[kLargeElements];  // ContextEntry
     // Residuals, at least those whose entry lacks bits of the tail.
     alignas(16) W residuals[kLargeElements];

@@ -1,10 +1,10 @@
-// Elements of a block that are stored exactly: holes, which all have the same word, and outliers
-// (`others`). Called by all threads of a CTA.
+// Elements of a block that are stored exactly: filled elements, which all have the same word, and
+// outliers (`outliers`). Called by all threads of a CTA.
 
 #pragma once
 
 #include "../common/elements.cuh"
-#include "../stage/marks_write.cuh"
+#include "../stage/bitmap_write.cuh"
 #include "numbers.cuh"
 
 // Finds elements by their numbers, or one part of each.
@@ -38,8 +38,8 @@ struct QuantExceptions {
 
     __device__ __forceinline__ W word(u32 i) const { return load_element<W>(elements.find(array, i, element.bytes), element, swaps); }
 
-    // Gives each element without a code the code of another one, and marks holes and outliers.
-    // Returns false, in all threads, if the block must have words instead. Has barriers.
+    // Gives each element without a code the code of another one, and marks filled elements and
+    // outliers. Returns false, in all threads, if the block must have words instead. Has barriers.
     __device__ __forceinline__ bool find() const {
         const u32 t = threadIdx.x, warp = t / kWarp, lane = lane_id(), m = shared.box.m;
         const u32 exist = low_bits(0u, min(m - min(m, 32 * t), 32u)), uncoded = shared.uncoded[t], coded = exist & ~uncoded;
@@ -55,32 +55,32 @@ struct QuantExceptions {
         const u32 first_uncoded = warp_min_unsigned(uncoded ? 32 * t + __ffs(uncoded) - 1 : kNone);
         if (lane == kWarp - 1) shared.costs[0][warp] = through, shared.costs[1][warp] = first_coded, shared.costs[2][warp] = first_uncoded;
         __syncthreads();
-        u32 last = __shfl_up_sync(kAllLanes, through, 1), first = kNone, hole_at = kNone;
+        u32 last = __shfl_up_sync(kAllLanes, through, 1), first = kNone, fill_at = kNone;
         if (lane == 0) last = 0;
         for (u32 w = 0; w < kQuantWarps; ++w) {
             if (w < warp) last = max(last, shared.costs[0][w]);
-            first = min(first, shared.costs[1][w]), hole_at = min(hole_at, shared.costs[2][w]);
+            first = min(first, shared.costs[1][w]), fill_at = min(fill_at, shared.costs[2][w]);
         }
         if (first == kNone) return false;
-        if (hole_at != kNone) {
-            const W hole = word(hole_at);
-            if (t == 0) shared.hole = hole;
+        if (fill_at != kNone) {
+            const W fill = word(fill_at);
+            if (t == 0) shared.fill = fill;
 #pragma unroll 1
             for (u32 k = warp; k < kElements / 32; k += kQuantWarps) {
                 const u32 own = shared.uncoded[k];
-                const u32 marks = own ? __ballot_sync(kAllLanes, own >> lane & 1 && word(k * 32 + lane) == hole) : 0;
-                if (lane == 0) shared.holes[k] = marks, shared.others[k] |= own & ~marks;
+                const u32 bitmap = own ? __ballot_sync(kAllLanes, own >> lane & 1 && word(k * 32 + lane) == fill) : 0;
+                if (lane == 0) shared.fill_mask[k] = bitmap, shared.outliers[k] |= own & ~bitmap;
             }
         } else {
-            shared.holes[t] = 0;
+            shared.fill_mask[t] = 0;
         }
         __syncthreads();
-        const u32 own_others = warp_sum(static_cast<u32>(__popc(shared.others[t]))), own_holes = warp_sum(static_cast<u32>(__popc(shared.holes[t])));
-        if (lane == 0) shared.costs[3][warp] = own_others, shared.costs[4][warp] = own_holes;
+        const u32 own_outliers = warp_sum(static_cast<u32>(__popc(shared.outliers[t]))), own_filled = warp_sum(static_cast<u32>(__popc(shared.fill_mask[t])));
+        if (lane == 0) shared.costs[3][warp] = own_outliers, shared.costs[4][warp] = own_filled;
         __syncthreads();
-        u32 n_others = 0, n_holes = 0;
-        for (u32 w = 0; w < kQuantWarps; ++w) n_others += shared.costs[3][w], n_holes += shared.costs[4][w];
-        if (n_others * 8 > m) return false;
+        u32 n_outliers = 0, n_filled = 0;
+        for (u32 w = 0; w < kQuantWarps; ++w) n_outliers += shared.costs[3][w], n_filled += shared.costs[4][w];
+        if (n_outliers * 8 > m) return false;
         if (uncoded) {
             u32 from = last > 0 ? last - 1 : first;
 #pragma unroll 1
@@ -92,8 +92,8 @@ struct QuantExceptions {
                 }
             }
         }
-        const u32 changes = (shared.box.sz * shared.box.sy > 1 ? changed_marks(shared.holes, shared.box.sx) : shared.holes[t]) & exist;
-        const u32 coded_bytes = WrittenMarks<kQuantThreads>({changes}, (m + 31) / 32, shared.marks_totals).n_bytes();
+        const u32 changes = (shared.box.sz * shared.box.sy > 1 ? bitmap_changes(shared.fill_mask, shared.box.sx) : shared.fill_mask[t]) & exist;
+        const u32 coded_bytes = BitmapWriter<kQuantThreads>({changes}, (m + 31) / 32, shared.bitmap_totals).n_bytes();
         const u32 plain_bytes = (m + 31) / 32 * 4;
         const auto start = numbers[0];
         __syncthreads();
@@ -101,49 +101,49 @@ struct QuantExceptions {
         for (u32 i = t; i < m; i += kQuantThreads) numbers[i] -= start;
         if (t == 0) {
             shared.first_code += sizeof(start) == sizeof(W) ? static_cast<W>(start) : static_cast<W>(static_cast<s64>(static_cast<s32>(start)));
-            shared.n_holes = n_holes, shared.n_others = n_others;
-            shared.marks_bytes = min(coded_bytes, plain_bytes), shared.are_marks_coded = coded_bytes <= plain_bytes;
+            shared.n_filled = n_filled, shared.n_outliers = n_outliers;
+            shared.bitmap_bytes = min(coded_bytes, plain_bytes), shared.is_bitmap_coded = coded_bytes <= plain_bytes;
         }
         __syncthreads();
         return true;
     }
 
     // Bytes of both sections.
-    __device__ __forceinline__ u32 holes_bytes() const { return shared.n_holes ? static_cast<u32>(sizeof(W)) + kAlignment + aligned_up(shared.marks_bytes, kAlignment) : 0; }
-    __device__ __forceinline__ u32 others_bytes() const {
-        return shared.n_others ? aligned_up(2 + 2 * shared.n_others, kAlignment) + aligned_up(shared.n_others * element.bytes, kAlignment) : 0;
+    __device__ __forceinline__ u32 fill_mask_bytes() const { return shared.n_filled ? static_cast<u32>(sizeof(W)) + kAlignment + aligned_up(shared.bitmap_bytes, kAlignment) : 0; }
+    __device__ __forceinline__ u32 outlier_bytes() const {
+        return shared.n_outliers ? aligned_up(2 + 2 * shared.n_outliers, kAlignment) + aligned_up(shared.n_outliers * element.bytes, kAlignment) : 0;
     }
 
     // Adds both sections to zeros, from byte `at` of the stage on. Has barriers.
     __device__ __forceinline__ void write(unsigned char* stage, u32 at) const {
         const u32 t = threadIdx.x, m = shared.box.m, n_words = (m + 31) / 32;
         const u32 exist = low_bits(0u, min(m - min(m, 32 * t), 32u));
-        if (shared.n_holes > 0) {
+        if (shared.n_filled > 0) {
             if (t == 0) {
                 u32* const to = reinterpret_cast<u32*>(stage + at);
-                const u64 hole = shared.hole;
-                to[0] = static_cast<u32>(hole);
-                if (sizeof(W) == 8) to[1] = static_cast<u32>(hole >> 32);
-                to[sizeof(W) / 4] = shared.n_holes | (shared.marks_bytes | (shared.are_marks_coded ? kCodedMarks : 0)) << 16;
+                const u64 fill = shared.fill;
+                to[0] = static_cast<u32>(fill);
+                if (sizeof(W) == 8) to[1] = static_cast<u32>(fill >> 32);
+                to[sizeof(W) / 4] = shared.n_filled | (shared.bitmap_bytes | (shared.is_bitmap_coded ? kCodedBitmap : 0)) << 16;
             }
-            const u32 marks = at + sizeof(W) + kAlignment;
-            if (shared.are_marks_coded) {
-                const u32 changes = (shared.box.sz * shared.box.sy > 1 ? changed_marks(shared.holes, shared.box.sx) : shared.holes[t]) & exist;
-                WrittenMarks<kQuantThreads>({changes}, n_words, shared.marks_totals).write(stage, marks);
+            const u32 bitmap = at + sizeof(W) + kAlignment;
+            if (shared.is_bitmap_coded) {
+                const u32 changes = (shared.box.sz * shared.box.sy > 1 ? bitmap_changes(shared.fill_mask, shared.box.sx) : shared.fill_mask[t]) & exist;
+                BitmapWriter<kQuantThreads>({changes}, n_words, shared.bitmap_totals).write(stage, bitmap);
             } else if (t < n_words) {
-                reinterpret_cast<u32*>(stage + marks)[t] = shared.holes[t];
+                reinterpret_cast<u32*>(stage + bitmap)[t] = shared.fill_mask[t];
             }
-            at += holes_bytes();
+            at += fill_mask_bytes();
         }
         __syncthreads();
-        if (shared.n_others == 0) return;
-        const WrittenMarks<kQuantThreads> others({shared.others[t]}, n_words, shared.marks_totals);
+        if (shared.n_outliers == 0) return;
+        const BitmapWriter<kQuantThreads> outliers({shared.outliers[t]}, n_words, shared.bitmap_totals);
         unsigned short* const places = reinterpret_cast<unsigned short*>(stage + at);
-        unsigned char* const to = stage + at + aligned_up(2 + 2 * shared.n_others, kAlignment);
-        if (t == 0) places[0] = static_cast<unsigned short>(shared.n_others);
-        u32 n = others.marked_before();
+        unsigned char* const to = stage + at + aligned_up(2 + 2 * shared.n_outliers, kAlignment);
+        if (t == 0) places[0] = static_cast<unsigned short>(shared.n_outliers);
+        u32 n = outliers.marked_before();
 #pragma unroll 1
-        for (u32 left = others.words[0]; left != 0; left &= left - 1, ++n) {
+        for (u32 left = outliers.words[0]; left != 0; left &= left - 1, ++n) {
             const u32 i = 32 * t + __ffs(left) - 1;
             places[n + 1] = static_cast<unsigned short>(i);
             const u64 bits = word(i);

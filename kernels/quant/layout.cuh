@@ -24,14 +24,14 @@ constexpr u32 kQuantThreads = kElements / kRow;
 constexpr u32 kQuantWarps = kQuantThreads / kWarp;
 constexpr u32 kHeadBytes = 8;   // before the table
 constexpr u32 kAlignment = 4;   // of a block's sections
-constexpr u32 kOctet = 8;       // numbers of a group
-constexpr u32 kOctets = kElements / kOctet;
+constexpr u32 kByteGroup = 8;       // numbers of a group
+constexpr u32 kByteGroups = kElements / kByteGroup;
 constexpr u32 kMaxWidths = 8;   // in a block's table
 
 // A block's header.
-enum Header : u32 { kHasWords = 1 << 12, kHasHoles = 1 << 13, kHasOthers = 1 << 14, kRawBlock = 1 << 15, kConstBlock = kRawBlock | 1 };
+enum Header : u32 { kHasWords = 1 << 12, kHasFillMask = 1 << 13, kHasOutliers = 1 << 14, kRawBlock = 1 << 15, kConstBlock = kRawBlock | 1 };
 constexpr u32 kWidthsAt = 9;         // bit position of the number of widths
-constexpr u32 kCodedMarks = 1 << 15; // flag in the bytes of marks
+constexpr u32 kCodedBitmap = 1 << 15; // flag in the bytes of marks
 
 enum Mode : u32 { kAbs = 1, kRel = 2, kPwrel = 5 };
 

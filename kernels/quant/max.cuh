@@ -15,36 +15,36 @@
 // The header of a block, and the places of its sections.
 template <typename W>
 struct MaxPlan {
-    u32 header, n_holes, n_others;
-    u32 others, weights;  // their offsets
-    W base, hole;
+    u32 header, n_filled, n_outliers;
+    u32 outliers, weights;  // their offsets
+    W base, fill;
 
     // Reads a block of m elements with `n_bytes` bytes, at least one unit. Returns the damage, or
     // 0.
     __device__ __forceinline__ u32 read(const unsigned char* block, u32 n_bytes, u32 log_unit, u32 m, u32 element_bytes, bool has_codes) {
-        constexpr u32 kKnown = 2 * kHasWeights - 1 | kHasWords | kHasHoles | kHasOthers;
+        constexpr u32 kKnown = 2 * kHasWeights - 1 | kHasWords | kHasFillMask | kHasOutliers;
         const u32* const words = reinterpret_cast<const u32*>(block);
         header = words[0] & 0xffff;
-        n_holes = n_others = 0;
+        n_filled = n_outliers = 0;
         if (header & kRawBlock) return plain_damage<W>(words[0], m * element_bytes, n_bytes, log_unit);
-        if (words[0] & ~kKnown || (header & kHasWords && header & (kHasHoles | kHasOthers))) return kMarkUnsupported;
+        if (words[0] & ~kKnown || (header & kHasWords && header & (kHasFillMask | kHasOutliers))) return kMarkUnsupported;
         u32 at = kAlignment;
         if (at + sizeof(W) > n_bytes) return kMarkCorrupt;
         base = load_word<W>(block + at);
         at += sizeof(W);
-        if (header & kHasHoles) {
+        if (header & kHasFillMask) {
             if (at + sizeof(W) + 4 > n_bytes) return kMarkCorrupt;
-            hole = load_word<W>(block + at);
-            n_holes = words[(at + sizeof(W)) / 4];
+            fill = load_word<W>(block + at);
+            n_filled = words[(at + sizeof(W)) / 4];
             at += sizeof(W) + 4;
-            if (n_holes == 0) return kMarkCorrupt;
+            if (n_filled == 0) return kMarkCorrupt;
         }
-        if (header & kHasOthers) {
+        if (header & kHasOutliers) {
             if (at + 4 > n_bytes) return kMarkCorrupt;
-            n_others = words[at / 4];
-            others = at + 4;
-            const u64 end = others + (static_cast<u64>(n_others) * element_bytes + kAlignment - 1) / kAlignment * kAlignment;
-            if (n_others == 0 || end > n_bytes) return kMarkCorrupt;
+            n_outliers = words[at / 4];
+            outliers = at + 4;
+            const u64 end = outliers + (static_cast<u64>(n_outliers) * element_bytes + kAlignment - 1) / kAlignment * kAlignment;
+            if (n_outliers == 0 || end > n_bytes) return kMarkCorrupt;
             at = static_cast<u32>(end);
         }
         weights = at;
@@ -60,7 +60,7 @@ struct MaxShared {
 
     RansTables<kMaxContexts, kNoNumbers + kWordSymbols<W>> tables;
     MaxCells<W> cells;
-    Quantiser<W> quantiser;
+    Quantizer<W> quantizer;
     Box box;
     CtaSums<1> sums;
     Plan plan;
@@ -95,16 +95,16 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
     }
     // Reads and checks the front of a block. Returns the damage, or 0.
     __device__ __forceinline__ u32 read_plan(Plan& plan, const unsigned char* source, u32 n_bytes) const {
-        return plan.read(source, n_bytes, args.own.log_unit(), shared.box.m, part().bytes, shared.quantiser.kind != Quantised::kNothing);
+        return plan.read(source, n_bytes, args.own.log_unit(), shared.box.m, part().bytes, shared.quantizer.kind != Quantized::kNothing);
     }
 
-    // In scratch: marks of outliers, a bit for each element, then the kept cells.
-    static constexpr u32 kMarks = (1u << kLogMax) / 32;
+    // In scratch: the outlier bitmap, a bit for each element, then the window of cells.
+    static constexpr u32 kBitmapWords = (1u << kLogMax) / 32;
     __device__ __forceinline__ u32* scratch() const {
         // After the zeroed part, at a multiple of the host's alignment.
         static_assert(kDecompressScratch % kScratchAlignment == 0, "nothing is between");
         char* const all = static_cast<char*>(args.scratch) + static_cast<u64>(args.n_chunks) * kDecompressScratch;
-        const u64 n_bytes = 4 * kMarks + KeptCells<W>::n_bytes(args.own.n_cells);
+        const u64 n_bytes = 4 * kBitmapWords + CellWindow<W>::n_bytes(args.own.n_cells);
         return reinterpret_cast<u32*>(all + (static_cast<u64>(Tile::chunk) * Tile::tiles + Tile::tile) * n_bytes);
     }
 
@@ -114,27 +114,27 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
         const u32 header = shared.plan.header, weights = shared.plan.weights;
         const u32 tables = weights + (header & kHasWeights ? aligned_up(2 * view.n_weights(), kAlignment) : 0);
         if (tables > n_bytes) return false;
-        u32* const marks = scratch();
-        if (shared.plan.n_others > 0) {
-            for (u32 i = lane_id(); i < kMarks; i += kWarp) marks[i] = 0;
+        u32* const bitmap = scratch();
+        if (shared.plan.n_outliers > 0) {
+            for (u32 i = lane_id(); i < kBitmapWords; i += kWarp) bitmap[i] = 0;
         }
         shared.cells.weights.read(view, header, source + weights);
         shared.tables.template read<kWarp>(source + tables, n_bytes - tables);
         const u32 string = tables + aligned_up(shared.tables.n_bytes, kAlignment);
         if (!shared.tables.is_sound || string > n_bytes) return false;
-        Coder coder(*this, view, Reader(shared.tables, source + string, n_bytes - string), marks);
-        const KeptCells<W> kept(reinterpret_cast<char*>(marks + kMarks), args.own.n_cells);
-        MaxScan<W, Coder>{shared.cells, kept, view, shared.box.m, header & kHasWeights ? kWeightBits : 0}.run(coder);
+        Coder coder(*this, view, Reader(shared.tables, source + string, n_bytes - string), bitmap);
+        const CellWindow<W> window(reinterpret_cast<char*>(bitmap + kBitmapWords), args.own.n_cells);
+        MaxScan<W, Coder>{shared.cells, window, view, shared.box.m, header & kHasWeights ? kWeightBits : 0}.run(coder);
         // There are no more exceptions than elements.
-        const u32 n_read = coder.reader.n_bytes(), n_holes = warp_sum(coder.found % kOtherFound), n_others = warp_sum(coder.found / kOtherFound);
+        const u32 n_read = coder.reader.n_bytes(), n_filled = warp_sum(coder.found % kOutlierFound), n_outliers = warp_sum(coder.found / kOutlierFound);
         const u32 log_unit = args.own.log_unit();
-        const bool is_sound = n_read > 0 && units_of(string + n_read, log_unit) << log_unit == n_bytes && n_holes == shared.plan.n_holes && n_others == shared.plan.n_others;
-        if (is_sound && n_others > 0) put_others(marks, source);
+        const bool is_sound = n_read > 0 && units_of(string + n_read, log_unit) << log_unit == n_bytes && n_filled == shared.plan.n_filled && n_outliers == shared.plan.n_outliers;
+        if (is_sound && n_outliers > 0) put_outliers(bitmap, source);
         return is_sound;
     }
 
-    // Counts of a lane: holes, and above them outliers.
-    static constexpr u32 kHoleFound = 1, kOtherFound = 1 << 16;
+    // Counts of a lane: filled elements, and above them outliers.
+    static constexpr u32 kFillFound = 1, kOutlierFound = 1 << 16;
 
     // Decodes numbers and makes elements of them. All it needs for each is in registers.
     struct Coder {
@@ -143,7 +143,7 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
 
         const MaxDecompressor& block;
         Reader reader;
-        u32* const marks;
+        u32* const bitmap;
         const u32 length;
         const bool has_places, has_units, swaps;  // where elements are in the array: see below
         const u32 log_step;
@@ -153,10 +153,10 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
         W before[kPer - 1] = {};     // words of elements not yet stored
         u32 found = 0;
 
-        __device__ __forceinline__ Coder(const MaxDecompressor& block, const MaxView& view, const Reader& reader, u32* marks)
-            : block(block), reader(reader), marks(marks), length(view.length), has_places(block.has_places(view)), has_units(has_places && block.has_units(view)),
+        __device__ __forceinline__ Coder(const MaxDecompressor& block, const MaxView& view, const Reader& reader, u32* bitmap)
+            : block(block), reader(reader), bitmap(bitmap), length(view.length), has_places(block.has_places(view)), has_units(has_places && block.has_units(view)),
               swaps(has_places && block.args.flags & kSwapBytes), log_step(block.args.own.log_parts()), base(block.shared.plan.base),
-              step(block.shared.quantiser.steps[0]), limit(block.limit()) {}
+              step(block.shared.quantizer.steps[0]), limit(block.limit()) {}
 
         __device__ __forceinline__ void begin(u32 row) {
             if (kInArray && has_places) place = block.place_of(row, length);
@@ -171,10 +171,10 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
             if (at.takes_part) {
                 if (unlikely(!(size_of(value) < limit))) word = any_word(block.shared, code);
                 if (unlikely(symbol < kNoNumbers)) {
-                    found += symbol == kHoleSymbol ? kHoleFound : kOtherFound;
-                    if (symbol == kHoleSymbol) word = block.shared.plan.hole, coded.size = kHoleSize;
+                    found += symbol == kFillSymbol ? kFillFound : kOutlierFound;
+                    if (symbol == kFillSymbol) word = block.shared.plan.fill, coded.size = kFillSize;
                     const u32 i = at.row * length + at.x;
-                    if (symbol == kOtherSymbol) atomicOr(marks + i / 32, 1u << i % 32);
+                    if (symbol == kOutlierSymbol) atomicOr(bitmap + i / 32, 1u << i % 32);
                 }
                 if (swaps) word = swapped_bytes(word);
                 put(at, word);
@@ -230,21 +230,21 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
     }
     // Elements below this are their codes times the first step.
     __device__ __forceinline__ Float<W> limit() const {
-        return shared.quantiser.near_limit > Float<W>(0) && !(shared.plan.header & kHasWords) ? shared.quantiser.starts[1] : Float<W>(0);
+        return shared.quantizer.near_limit > Float<W>(0) && !(shared.plan.header & kHasWords) ? shared.quantizer.starts[1] : Float<W>(0);
     }
-    static __device__ __noinline__ W any_word(const Shared& shared, W code) { return shared.plan.header & kHasWords ? code : shared.quantiser.value(code); }
+    static __device__ __noinline__ W any_word(const Shared& shared, W code) { return shared.plan.header & kHasWords ? code : shared.quantizer.value(code); }
     static __device__ __forceinline__ float signed_float(u32 code) { return __int2float_rn(static_cast<s32>(code)); }
     static __device__ __forceinline__ double signed_float(u64 code) { return __ll2double_rn(static_cast<s64>(code)); }
 
     // Stores the outliers, which are in the order of their places.
-    __device__ __forceinline__ void put_others(const u32* marks, const unsigned char* source) const {
+    __device__ __forceinline__ void put_outliers(const u32* bitmap, const unsigned char* source) const {
         __syncwarp();
         const Element element = part();
-        const unsigned char* const elements = source + shared.plan.others;
+        const unsigned char* const elements = source + shared.plan.outliers;
         u32 before = 0;
 #pragma unroll 1
-        for (u32 first = 0; first < kMarks; first += kWarp) {
-            const u32 own = marks[first + lane_id()], n = __popc(own), through = warp_inclusive_sum(n);
+        for (u32 first = 0; first < kBitmapWords; first += kWarp) {
+            const u32 own = bitmap[first + lane_id()], n = __popc(own), through = warp_inclusive_sum(n);
             u32 at = before + through - n;
 #pragma unroll 1
             for (u32 left = own; left != 0; left &= left - 1, ++at) {

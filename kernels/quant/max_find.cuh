@@ -34,7 +34,7 @@ struct MaxFinder {
         const MaxView& view;
         const u32 m, period;  // elements; times from one row of a lane to its next
         const W* const codes;
-        const BlockMarks* const marks;  // of exceptions, or null
+        const BlockBitmaps* const bitmap;  // of exceptions, or null
         unsigned short* const entries;
         W* const residuals;
         u32* const counts;
@@ -50,13 +50,13 @@ struct MaxFinder {
             const bool is_next_row = step.x + 1 == period;
             load(is_next_row ? step.row + kWarp : step.row, is_next_row ? 0 : step.x + 1);
             const u32 i = step.row * view.length + step.x;
-            bool is_hole = false, is_other = false;
-            if (unlikely(marks != nullptr) && step.takes_part) is_hole = marks->holes[i / 32] >> i % 32 & 1, is_other = marks->others[i / 32] >> i % 32 & 1;
-            const W number = unlikely(is_hole | is_other) ? step.expected.number : code;
+            bool is_fill = false, is_outlier = false;
+            if (unlikely(bitmap != nullptr) && step.takes_part) is_fill = bitmap->fill_mask[i / 32] >> i % 32 & 1, is_outlier = bitmap->outliers[i / 32] >> i % 32 & 1;
+            const W number = unlikely(is_fill | is_outlier) ? step.expected.number : code;
             const W left = step.expected.left(number);
             u32 symbol = kNoNumbers + symbol_of(left), size = max_size(left);
-            if (unlikely(is_hole)) symbol = kHoleSymbol, size = kHoleSize;
-            if (unlikely(is_other)) symbol = kOtherSymbol;
+            if (unlikely(is_fill)) symbol = kFillSymbol, size = kFillSize;
+            if (unlikely(is_outlier)) symbol = kOutlierSymbol;
             const u32 at = step.time * kWarp + lane_id(), key = step.context * Entry::kSymbols + symbol;
             if (step.takes_part) {
                 atomicAdd(&counts[key], 1u);
@@ -74,7 +74,7 @@ struct MaxFinder {
         const Box box = find_box(args.own.extents, Level::kLog, tile.index >> args.own.log_parts(), Level::kLogRow);
         const MaxView view(box);
         const u32 fraction = block.has_weights ? kWeightBits : 0;
-        const KeptCells<W> cells = Level::cells(args.own, block);
+        const CellWindow<W> cells = Level::cells(args.own, block);
         unsigned short* const entries = Level::entries(args.own, block);
         W* const residuals = Level::residuals(block);
         if (block.is_by_rows(view)) {
@@ -83,8 +83,8 @@ struct MaxFinder {
             counted(block, shared.rows.weights, shared.rows.counts, [&] { Rows{shared.rows, view, fraction, block.codes, entries, residuals, sizes}.run(); });
         } else {
             counted(block, shared.scan.cells.weights, shared.scan.counts, [&] {
-                const BlockMarks* const marks = block.has_exceptions ? &block.marks : nullptr;
-                Coder coder{view, box.m, view.is_line() ? ~0u : view.row_step(), block.codes, marks, entries, residuals, shared.scan.counts, 0};
+                const BlockBitmaps* const bitmap = block.has_exceptions ? &block.bitmap : nullptr;
+                Coder coder{view, box.m, view.is_line() ? ~0u : view.row_step(), block.codes, bitmap, entries, residuals, shared.scan.counts, 0};
                 // On a line all lanes begin at once, in rows only the first one.
                 if (view.is_line() || lane_id() == 0) coder.load(lane_id(), 0);
                 MaxScan<W, Coder>{shared.scan.cells, cells, view, box.m, fraction}.run(coder);

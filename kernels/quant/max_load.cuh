@@ -37,27 +37,27 @@ struct MaxLoader : BlockCodes<W, MaxLevel<W>, MaxLoadShared<W>> {
 
     __device__ __forceinline__ void write_front(u32 header, const MaxView& view) const {
         unsigned char* const front = block.front();
-        const u32 t = threadIdx.x, weights_header = shared.chooser.header, n_others = shared.n_others;
-        const u32 holes = kAlignment + sizeof(W), others = holes + (shared.n_holes ? sizeof(W) + kAlignment : 0);
-        const u32 weights = others + (n_others ? kAlignment + aligned_up(n_others * element.bytes, kAlignment) : 0);
+        const u32 t = threadIdx.x, weights_header = shared.chooser.header, n_outliers = shared.n_outliers;
+        const u32 fill_mask = kAlignment + sizeof(W), outliers = fill_mask + (shared.n_filled ? sizeof(W) + kAlignment : 0);
+        const u32 weights = outliers + (n_outliers ? kAlignment + aligned_up(n_outliers * element.bytes, kAlignment) : 0);
         const u32 weights_bytes = weights_header & kHasWeights ? aligned_up(2 * view.n_weights(), kAlignment) : 0;
         if (t == 0) {
             store(front, header | weights_header);
             store(front + kAlignment, shared.first_code);
-            if (shared.n_holes) store(front + holes, shared.hole), store(front + holes + sizeof(W), shared.n_holes);
+            if (shared.n_filled) store(front + fill_mask, shared.fill), store(front + fill_mask + sizeof(W), shared.n_filled);
             // The zeros that pad sections are written first.
-            if (n_others) store(front + weights - kAlignment, 0u), store(front + others, n_others);
+            if (n_outliers) store(front + weights - kAlignment, 0u), store(front + outliers, n_outliers);
             if (weights_bytes) store(front + weights + weights_bytes - kAlignment, 0u);
             block.info.header = 0, block.info.front_bytes = weights + weights_bytes;
-            block.has_weights = weights_header & kHasWeights, block.has_exceptions = header & (kHasHoles | kHasOthers);
+            block.has_weights = weights_header & kHasWeights, block.has_exceptions = header & (kHasFillMask | kHasOutliers);
         }
         for (u32 i = t; i < kRowKinds * kTaps; i += Shared::kThreads) block.weights.of[i / kTaps][i % kTaps] = shared.chooser.weights.of[i / kTaps][i % kTaps];
         __syncthreads();
         if (weights_bytes && warp_id() == 0) shared.chooser.weights.write(view, front + weights);
-        if (n_others) {
+        if (n_outliers) {
             const auto exceptions = Codes::exceptions();
-            unsigned char* const to = front + others + kAlignment;
-            exceptions.for_others([&](u32 n, u32 i) { exceptions.store_exact(to + element.bytes * n, exceptions.word(i)); });
+            unsigned char* const to = front + outliers + kAlignment;
+            exceptions.for_outliers([&](u32 n, u32 i) { exceptions.store_exact(to + element.bytes * n, exceptions.word(i)); });
         }
     }
     static __device__ __forceinline__ void store(unsigned char* to, u32 word) { *reinterpret_cast<u32*>(to) = word; }

@@ -176,7 +176,7 @@ struct MaxRows {
                 for (u32 i = 0; i < kPairs; ++i) south_sizes[i] = next_sizes[i];
             }
             if (row + 1 < n_rows) load(row + 1, next);
-            if (row + kAhead < n_rows && x < length) fetch(codes + (row + kAhead) * length + x);
+            if (row + kAhead < n_rows && x < length) prefetch_l2(codes + (row + kAhead) * length + x);
             if (kDeep && row + 2 >= per_plane) {
                 load(row + 2 - per_plane, next_south);
                 load_words(sizes + ((y + 2 < per_plane ? y + 2 : y + 2 - per_plane) * kWarp + lane) * kPairs, next_sizes);

@@ -23,16 +23,16 @@ struct MaxCells {
     SmallDivisor planes = SmallDivisor(1);  // by the rows of a plane
 };
 
-// Cells of a block that are kept in scratch.
+// The window of a block's cells in scratch.
 template <typename W>
-struct KeptCells {
+struct CellWindow {
     W* numbers;
     unsigned short* sizes;
     u32 n_cells;
 
     // Bytes of `n_cells` cells. crates/gridz-codecs/src/codec/quant/cuda.rs has the same formula.
     static __device__ __forceinline__ u64 n_bytes(u32 n_cells) { return n_cells * (sizeof(W) + sizeof(unsigned short)); }
-    __device__ __forceinline__ KeptCells(char* memory, u32 n_cells)
+    __device__ __forceinline__ CellWindow(char* memory, u32 n_cells)
         : numbers(reinterpret_cast<W*>(memory)), sizes(reinterpret_cast<unsigned short*>(numbers + n_cells)), n_cells(n_cells) {}
     // The cell that is `before` cells before `at`, at most once around.
     __device__ __forceinline__ u32 place(u32 at, u32 before) const { return min(at - before, at - before + n_cells); }
@@ -59,7 +59,7 @@ struct SizedNumber {
 template <typename W, typename Coder>
 struct MaxScan {
     MaxCells<W>& cells;
-    const KeptCells<W> kept;
+    const CellWindow<W> window;
     const MaxView& view;
     const u32 n_elements, fraction;
 
@@ -105,7 +105,7 @@ struct MaxScan {
         for (u32 i = lane; i < kCells; i += kWarp) cells.numbers[i] = 0, cells.sizes[i] = 0;
         if (lane == 0) cells.planes = SmallDivisor(view.per_plane);
         if (kKeeps) {
-            for (u32 i = lane; i < kept.n_cells; i += kWarp) kept.numbers[i] = 0, kept.sizes[i] = 0;
+            for (u32 i = lane; i < window.n_cells; i += kWarp) window.numbers[i] = 0, window.sizes[i] = 0;
         }
         __syncwarp();
         // Distance in cells to the same element in the rows before, and in the plane before.
@@ -130,7 +130,7 @@ struct MaxScan {
                     front = of_north[2];
                     west[0] = west[1] = west[2] = front;
                     of_north[0] = of_north[1] = front_before;
-                    if (kDeep) kept.numbers[kept.place(cell, kWarp)] = front;
+                    if (kDeep) window.numbers[window.place(cell, kWarp)] = front;
                     u32 y;
                     cells.planes.divide(row, y);
                     cells.weights.load(view.kind(row, y), weights);
@@ -148,12 +148,12 @@ struct MaxScan {
             if (kDeep) {
                 of_up[2] = next[0], of_up_north[2] = next[1], of_up_south[2] = next[2], up_sizes[1] = next_sizes[0], up_south_size = next_sizes[1];
                 // Cells that were written long ago come from device memory.
-                const u32 at_up = kept.place(cell, up - 2 * kWarp), later = kept.place(cell, up_south - kAhead * kWarp);
-                fetch(kept.numbers + later), fetch(kept.sizes + later);
-                next[0] = kept.numbers[at_up], next_sizes[0] = kept.sizes[at_up];
-                next[1] = kept.numbers[kept.place(cell, up_north - 2 * kWarp)];
-                next[2] = kept.numbers[kept.place(cell, up_south - 2 * kWarp)];
-                next_sizes[1] = kept.sizes[kept.place(cell, up_south - kWarp)];
+                const u32 at_up = window.place(cell, up - 2 * kWarp), later = window.place(cell, up_south - kAhead * kWarp);
+                prefetch_l2(window.numbers + later), prefetch_l2(window.sizes + later);
+                next[0] = window.numbers[at_up], next_sizes[0] = window.sizes[at_up];
+                next[1] = window.numbers[window.place(cell, up_north - 2 * kWarp)];
+                next[2] = window.numbers[window.place(cell, up_south - 2 * kWarp)];
+                next_sizes[1] = window.sizes[window.place(cell, up_south - kWarp)];
             }
             W sum = half();
             if (kDeep) {
@@ -170,8 +170,8 @@ struct MaxScan {
             for (u32 i = 0; i < 3; ++i) of_north[i] = of_north[i + 1];
             north_sizes[0] = north_sizes[1], north_sizes[1] = north_sizes[2];
             if (!kNear) {
-                const u32 at = kept.place(cell, north - 2 * kWarp);
-                of_north[3] = kept.numbers[at], north_sizes[2] = kept.sizes[at];
+                const u32 at = window.place(cell, north - 2 * kWarp);
+                of_north[3] = window.numbers[at], north_sizes[2] = window.sizes[at];
             }
             if (kDeep) {
 #pragma unroll
@@ -185,11 +185,11 @@ struct MaxScan {
             const W number = takes_part ? coded.number : west[0];
             const u32 size = takes_part ? coded.size : 0;
             if (kNear) cells.numbers[time_cell + lane] = number, cells.sizes[time_cell + lane] = static_cast<unsigned short>(size);
-            if (kKeeps) kept.numbers[cell] = number, kept.sizes[cell] = static_cast<unsigned short>(size);
+            if (kKeeps) window.numbers[cell] = number, window.sizes[cell] = static_cast<unsigned short>(size);
             west[2] = west[1], west[1] = west[0], west[0] = number;
             west_sizes[1] = west_sizes[0], west_sizes[0] = size;
             time_cell = time_cell + kWarp == kCells ? 0 : time_cell + kWarp;
-            if (kKeeps) cell = kept.place(cell + kWarp, kept.n_cells);
+            if (kKeeps) cell = window.place(cell + kWarp, window.n_cells);
             if (++x == row_step) x = 0, row += kWarp;
             __syncwarp();
         }

@@ -24,7 +24,7 @@ struct alignas(256) MaxBlock {
     BlockInfo<W> info;
     u32 has_weights, has_exceptions;
     MaxWeights weights;
-    BlockMarks marks;
+    BlockBitmaps bitmap;
     u32 counts[MaxCoding<W>::kKeys];  // occurrences, by keys
     // By keys: the first slot of the symbol and, in the upper half, its frequency.
     u32 ranges[MaxCoding<W>::kKeys];
@@ -48,7 +48,7 @@ struct MaxLevel {
     static constexpr u32 kLog = kLogMax, kLogRow = kLogMaxRow;
 
     static __device__ __forceinline__ u64 n_bytes(const Chunk& own) {
-        const u64 n_bytes = static_cast<u64>(own.n_times) * kWarp * (sizeof(unsigned short) + sizeof(W)) + KeptCells<W>::n_bytes(own.n_cells);
+        const u64 n_bytes = static_cast<u64>(own.n_times) * kWarp * (sizeof(unsigned short) + sizeof(W)) + CellWindow<W>::n_bytes(own.n_cells);
         return sizeof(Block) + (n_bytes + alignof(Block) - 1) / alignof(Block) * alignof(Block);
     }
     static __device__ __forceinline__ Block& block(const CompressArgs<Chunk>& args, u32 number) {
@@ -58,7 +58,7 @@ struct MaxLevel {
     static __device__ __forceinline__ unsigned short* entries(const Chunk& own, Block& block) {
         return reinterpret_cast<unsigned short*>(residuals(block) + own.n_times * kWarp);
     }
-    static __device__ __forceinline__ KeptCells<W> cells(const Chunk& own, Block& block) {
-        return KeptCells<W>(reinterpret_cast<char*>(entries(own, block) + own.n_times * kWarp), own.n_cells);
+    static __device__ __forceinline__ CellWindow<W> cells(const Chunk& own, Block& block) {
+        return CellWindow<W>(reinterpret_cast<char*>(entries(own, block) + own.n_times * kWarp), own.n_cells);
     }
 };

@@ -10,8 +10,8 @@
 #include "layout.cuh"
 
 constexpr u32 kMaxContexts = 28, kMaxSizeContexts = 25;  // all, and those of sizes alone
-constexpr u32 kHoleSymbol = 0, kOtherSymbol = 1, kNoNumbers = 2;  // symbols of elements without a number, and how many there are
-constexpr u32 kLargestMaxSize = (1 << 11) - 1, kHoleSize = 1 << 15;
+constexpr u32 kFillSymbol = 0, kOutlierSymbol = 1, kNoNumbers = 2;  // symbols of elements without a number, and how many there are
+constexpr u32 kLargestMaxSize = (1 << 11) - 1, kFillSize = 1 << 15;
 constexpr u32 kTaps = 16, kPlaneTaps = 7, kRowKinds = 5;
 constexpr u32 kHasWeights = 1 << 3;  // in a header; below it are orders
 constexpr u32 kWeightBits = 12;      // fraction bits of a weight
@@ -123,19 +123,19 @@ struct MaxWeights {
 template <typename W>
 __device__ __forceinline__ u32 max_size(W left) { return static_cast<u32>(min(static_cast<W>((left >> 1) + (left & 1)), static_cast<W>(kLargestMaxSize))); }
 
-// The context of a symbol without holes nearby. It depends on the sum of sizes near it, and on the
-// distance of the prediction from its rounded value, in parts of 2^fraction.
+// The context of a symbol without filled elements nearby. It depends on the sum of sizes near it,
+// and on the distance of the prediction from its rounded value, in parts of 2^fraction.
 __device__ __forceinline__ u32 max_size_context(u32 sizes, u32 distance, u32 fraction) {
     constexpr u32 kRoundedUpTo = 5, kMostLength = 12, kLongerAt = 3 * (kRoundedUpTo + 1);
-    static_assert(kMaxSizeContexts == kLongerAt + kMostLength - kRoundedUpTo, "those behind are of holes");
+    static_assert(kMaxSizeContexts == kLongerAt + kMostLength - kRoundedUpTo, "the following ones are of filled elements");
     const u32 length = bit_length(sizes), sixths = min(6 * distance >> fraction, 2u);
     return length > kRoundedUpTo ? min(length, kMostLength) + (kLongerAt - kRoundedUpTo - 1) : 3 * length + sixths;
 }
-// The same, if holes may be near.
+// The same, if filled elements may be near.
 __device__ __forceinline__ u32 max_context(u32 sizes, u32 distance, u32 fraction) {
     const u32 context = max_size_context(sizes, distance, fraction);
-    if (likely(sizes < kHoleSize)) return context;
-    return kMaxSizeContexts + (sizes >= 4 * kHoleSize) + (sizes >= 8 * kHoleSize);
+    if (likely(sizes < kFillSize)) return context;
+    return kMaxSizeContexts + (sizes >= 4 * kFillSize) + (sizes >= 8 * kFillSize);
 }
 
 // The expected value of a number.

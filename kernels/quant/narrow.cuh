@@ -20,13 +20,13 @@ constexpr u32 kPairs = kRow / 2;        // words of a row
 constexpr u32 kNarrowRows = kElements / kRow;
 
 // All ones in those halves whose top bit is set, else zeros.
-__device__ __forceinline__ u32 spread_signs(u32 pair) {
+__device__ __forceinline__ u32 broadcast_signs(u32 pair) {
     u32 signs;
     asm("prmt.b32 %0, %1, 0, 0xbb99;" : "=r"(signs) : "r"(pair));
     return signs;
 }
 // Zigzag: two unsigned numbers, small if the magnitudes of the pair's numbers are small.
-__device__ __forceinline__ u32 zigzag_pair(u32 pair) { return (pair << 1 & 0xfffefffeu) ^ ~spread_signs(pair); }
+__device__ __forceinline__ u32 zigzag_pair(u32 pair) { return (pair << 1 & 0xfffefffeu) ^ ~broadcast_signs(pair); }
 // The pair that starts with the second number of `before`.
 __device__ __forceinline__ u32 pair_between(u32 before, u32 pair) { return __funnelshift_l(before, pair, 16); }
 // Bit length of the longest of eight unsigned numbers.
@@ -35,7 +35,7 @@ __device__ __forceinline__ u32 longest_of(const u32 (&pairs)[4]) {
     return bit_length((any | any >> 16) & 0xffff);
 }
 // Keeps the first `n` numbers of a group of eight and zeroes the rest.
-__device__ __forceinline__ void cut_octet(u32 (&pairs)[4], s32 n) {
+__device__ __forceinline__ void cut_group(u32 (&pairs)[4], s32 n) {
 #pragma unroll
     for (s32 i = 0; i < 4; ++i) pairs[i] = 2 * i + 1 < n ? pairs[i] : 2 * i < n ? pairs[i] & 0xffff : 0;
 }
@@ -46,10 +46,10 @@ struct NarrowNumbers {
     unsigned char* const at;
     __device__ __forceinline__ explicit NarrowNumbers(QuantShared<W>& shared) : at(reinterpret_cast<unsigned char*>(shared.buffers[0].words)) {}
     // Eight numbers of a row, swizzled so that vertical neighbors have no bank conflicts.
-    __device__ __forceinline__ uint4& octet(u32 row, u32 c) const {
+    __device__ __forceinline__ uint4& byte_group(u32 row, u32 c) const {
         return *reinterpret_cast<uint4*>(at + row * kRowBytes + (c ^ (row >> 1 & 3)) * kUnitBytes);
     }
-    __device__ __forceinline__ void load(u32 row, u32 c, u32 (&pairs)[4]) const { split(octet(row, c), pairs); }
+    __device__ __forceinline__ void load(u32 row, u32 c, u32 (&pairs)[4]) const { split(byte_group(row, c), pairs); }
     __device__ __forceinline__ void add(u32 row, u32 c, u32 factor, u32 (&pairs)[4]) const {
         u32 other[4];
         load(row, c, other);
@@ -57,7 +57,7 @@ struct NarrowNumbers {
         for (u32 i = 0; i < 4; ++i) pairs[i] += factor * other[i];
     }
     // A number as it is stored, with a bias of 2^15.
-    __device__ __forceinline__ unsigned short& number(u32 row, u32 x) const { return reinterpret_cast<unsigned short*>(&octet(row, x / kOctet))[x % kOctet]; }
+    __device__ __forceinline__ unsigned short& number(u32 row, u32 x) const { return reinterpret_cast<unsigned short*>(&byte_group(row, x / kByteGroup))[x % kByteGroup]; }
 };
 
 // Chooses orders for such a block, like QuantOrders. A lane has eight numbers of a row.
@@ -93,7 +93,7 @@ struct NarrowOrders {
     __device__ __forceinline__ u32 cost_of(u32 (&pairs)[4], const Task& task) const {
 #pragma unroll
         for (u32 i = 0; i < 4; ++i) pairs[i] = zigzag_pair(pairs[i]);
-        if (unlikely(box.sx < kRow)) cut_octet(pairs, static_cast<s32>(box.sx) - static_cast<s32>(task.c * kOctet));
+        if (unlikely(box.sx < kRow)) cut_group(pairs, static_cast<s32>(box.sx) - static_cast<s32>(task.c * kByteGroup));
         return task.exists ? longest_of(pairs) : 0;
     }
     // Called by all lanes; adjacent lanes have adjacent groups of a row. `before`: the pair before
@@ -124,7 +124,7 @@ struct NarrowOrders {
 #pragma unroll
             for (u32 k = 0; k < 4; ++k) pairs[k] += zeros;
             u32 along_x[4] = {pairs[0], pairs[1], pairs[2], pairs[3]};
-            difference_x(along_x, own.c, unlikely(box.is_line()) && own.row > 0 ? numbers.octet(own.row - 1, 3).w : kZeros);
+            difference_x(along_x, own.c, unlikely(box.is_line()) && own.row > 0 ? numbers.byte_group(own.row - 1, 3).w : kZeros);
             const u32 costs = cost_of(pairs, own) | cost_of(along_x, own) << 16;
             const u32 last_form = __shfl_sync(kAllLanes, form, kWarp - 1);
 #pragma unroll 1
@@ -146,7 +146,7 @@ struct NarrowOrders {
         for (u32 first = (threadIdx.x / kWarp + kQuantWarps - first_warp) % kQuantWarps * kWarp; first < n_tasks; first += kQuantThreads) {
             const Task own = task(first + lane_id());
             const u32 y = o.z > 0 ? own.y : own.row;
-            u32 d[kOctet] = {};
+            u32 d[kByteGroup] = {};
             if (likely(is_small)) {
                 u32 pairs[4] = {}, of_z[kOrder + 1], places[kOrder + 1], all_z = 0, factors = 0;
                 // Rows that do not exist add nothing.
@@ -161,7 +161,7 @@ struct NarrowOrders {
                     if (j > o.y) break;
                     const u32 of_y = j <= y ? factor_of<kOrder>(j) : 0;
                     factors += of_y * all_z;
-                    const unsigned char* const at = reinterpret_cast<const unsigned char*>(&numbers.octet(own.row - min(j, y), own.c));
+                    const unsigned char* const at = reinterpret_cast<const unsigned char*>(&numbers.byte_group(own.row - min(j, y), own.c));
 #pragma unroll
                     for (u32 i = 0; i <= kOrder; ++i) {
                         if (i > o.z) break;
@@ -190,25 +190,25 @@ struct NarrowOrders {
             // The number before the row, for each order of differences.
             u32 before[3] = {};
             if (unlikely(box.is_line()) && own.row > 0) {
-                const uint4 last = numbers.octet(own.row - 1, 3);
+                const uint4 last = numbers.byte_group(own.row - 1, 3);
                 const u32 a = last.z >> 16, b = last.w & 0xffff, c = last.w >> 16;
                 before[0] = c - 0x8000, before[1] = c - b, before[2] = c - 2 * b + a;
             }
 #pragma unroll
             for (u32 k = 0; k < kOrder; ++k) {
                 if (o.x == 0) break;
-                const u32 left = __shfl_up_sync(kAllLanes, d[kOctet - 1], 1);
+                const u32 left = __shfl_up_sync(kAllLanes, d[kByteGroup - 1], 1);
 #pragma unroll
-                for (u32 i = kOctet - 1; i > 0; --i) d[i] -= d[i - 1];
+                for (u32 i = kByteGroup - 1; i > 0; --i) d[i] -= d[i - 1];
                 d[0] -= own.c > 0 ? left : before[k];
             }
             if (unlikely(box.sx < kRow)) {
 #pragma unroll
-                for (u32 i = 0; i < kOctet; ++i) d[i] = own.c * kOctet + i < box.sx ? d[i] : 0;
+                for (u32 i = 0; i < kByteGroup; ++i) d[i] = own.c * kByteGroup + i < box.sx ? d[i] : 0;
             }
             u32 any = 0;
 #pragma unroll
-            for (u32 i = 0; i < kOctet; ++i) any |= d[i] ^ d[i] << 1;
+            for (u32 i = 0; i < kByteGroup; ++i) any |= d[i] ^ d[i] << 1;
             const u32 sum = warp_sum(own.exists ? bit_length(any) : 0);
             if (lane_id() == 0) atomicAdd(&shared.narrow_costs[to], sum);
         }
@@ -220,7 +220,7 @@ struct NarrowOrders {
     }
     // Unpacks the numbers of pairs, which contain `zeros` biases, and adds them to `d` times a
     // factor.
-    static __device__ __forceinline__ void take_apart(const u32 (&pairs)[4], u32 zeros, u32 factor, u32 (&d)[kOctet]) {
+    static __device__ __forceinline__ void take_apart(const u32 (&pairs)[4], u32 zeros, u32 factor, u32 (&d)[kByteGroup]) {
 #pragma unroll
         for (u32 k = 0; k < 4; ++k) {
             const u32 pair = pairs[k] + (1 - zeros) * kZeros;
@@ -359,7 +359,7 @@ struct NarrowRow {
         // The pair before the row, and its first differences. Higher orders do not occur here.
         u32 before = kZeros, next_before = kZeros;
         if (unlikely(box.is_line()) && row > 0) {
-            const uint4 last = numbers.octet(row - 1, 3);
+            const uint4 last = numbers.byte_group(row - 1, 3);
             before = last.w, next_before = last.w - pair_between(last.z, last.w) + kZeros;
         }
 #pragma unroll 1
@@ -373,8 +373,8 @@ struct NarrowRow {
         for (u32 i = 0; i < kPairs; ++i) pairs[i] = zigzag_pair(pairs[i]);
     }
     __device__ __forceinline__ u32 length(u32 c) const {
-        const u32 octet[4] = {pairs[4 * c], pairs[4 * c + 1], pairs[4 * c + 2], pairs[4 * c + 3]};
-        return longest_of(octet);
+        const u32 byte_group[4] = {pairs[4 * c], pairs[4 * c + 1], pairs[4 * c + 2], pairs[4 * c + 3]};
+        return longest_of(byte_group);
     }
 };
 
@@ -386,8 +386,8 @@ __device__ __forceinline__ void add_bytes(u32 low, u32 high, u32 at) {
     if (second) or_shared(to + 4, second);
     if (third) or_shared(to + 8, third);
 }
-// Like add_octet(), for a group of numbers with `width` bits each, at most 16.
-__device__ __forceinline__ void add_narrow_octet(u32 a, u32 b, u32 c, u32 d, u32 width, u32 at) {
+// Like add_group(), for a group of numbers with `width` bits each, at most 16.
+__device__ __forceinline__ void add_narrow_group(u32 a, u32 b, u32 c, u32 d, u32 width, u32 at) {
     if (width > 8) {
         add_bytes(__byte_perm(a, b, 0x6420), __byte_perm(c, d, 0x6420), at);
         a = a >> 8 & 0x00ff00ffu, b = b >> 8 & 0x00ff00ffu, c = c >> 8 & 0x00ff00ffu, d = d >> 8 & 0x00ff00ffu;

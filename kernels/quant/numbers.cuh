@@ -84,14 +84,14 @@ struct RowDifferences {
 struct Carries {
     u32 last[kMaxOrder] = {};
 
-    __device__ __forceinline__ void difference(u32 (&d)[kOctet], u32 order) {
+    __device__ __forceinline__ void difference(u32 (&d)[kByteGroup], u32 order) {
 #pragma unroll
         for (u32 k = 0; k < kMaxOrder; ++k) {
             if (k >= order) break;
             const u32 before = last[k];
-            last[k] = d[kOctet - 1];
+            last[k] = d[kByteGroup - 1];
 #pragma unroll
-            for (u32 i = kOctet - 1; i > 0; --i) d[i] -= d[i - 1];
+            for (u32 i = kByteGroup - 1; i > 0; --i) d[i] -= d[i - 1];
             d[0] -= before;
         }
     }

@@ -126,8 +126,8 @@ struct QuantOrders {
                 W r = differences.residual(numbers.at, base, o, is_line ? 0 : row, x);
                 if (x + lane_id() >= end) r = 0;
 #pragma unroll
-                for (u32 step = 1; step < kOctet; step *= 2) r |= __shfl_xor_sync(kAllLanes, r, step);
-                cost += lane_id() % kOctet == 0 ? bit_length(r) : 0;
+                for (u32 step = 1; step < kByteGroup; step *= 2) r |= __shfl_xor_sync(kAllLanes, r, step);
+                cost += lane_id() % kByteGroup == 0 ? bit_length(r) : 0;
             }
         }
         return warp_sum(cost);
@@ -163,8 +163,8 @@ struct QuantOrders {
                 }
                 W any = lane_id() < box.sx ? d[c] ^ d[c] << 1 : 0;
 #pragma unroll
-                for (u32 step = 1; step < kOctet; step *= 2) any |= __shfl_xor_sync(kAllLanes, any, step);
-                costs[c] += lane_id() % kOctet == 0 ? bit_length(any) : 0;
+                for (u32 step = 1; step < kByteGroup; step *= 2) any |= __shfl_xor_sync(kAllLanes, any, step);
+                costs[c] += lane_id() % kByteGroup == 0 ? bit_length(any) : 0;
             }
         }
 #pragma unroll

@@ -24,14 +24,14 @@ struct Columns {
 // first result is used.
 template <u32 N, u32 Side, u32 Width, bool Full, typename T, typename V>
 __device__ __forceinline__ T add_steps(T sum, const V& values, const T* x, const Columns& columns, u32 first) {
-    typename V::Kept kept[N][Side];
+    typename V::Loaded loaded[N][Side];
     T other[N][Side];
     uint2 step[N];
     bool is_there[N];
 #pragma unroll
     for (u32 i = 0; i < N; i++) {
 #pragma unroll
-        for (u32 j = 0; j < Side; j++) kept[i][j] = values.load((first + i) * Side + j);
+        for (u32 j = 0; j < Side; j++) loaded[i][j] = values.load((first + i) * Side + j);
         step[i] = __ldg(columns.steps + first + i);
     }
 #pragma unroll
@@ -45,7 +45,7 @@ __device__ __forceinline__ T add_steps(T sum, const V& values, const T* x, const
     for (u32 i = 0; i < N; i++) {
 #pragma unroll
         for (u32 j = 0; j < Side; j++) {
-            const T next = sum + values.value(kept[i][j]) * other[i][j];
+            const T next = sum + values.value(loaded[i][j]) * other[i][j];
             sum = is_there[i] ? next : sum;
         }
     }
@@ -123,7 +123,7 @@ __device__ __forceinline__ void multiply(const SparseArgs& args) {
         sum = sum_of<1, T>(values, x, columns, slice);
     }
     // Recomputed from a laundered thread index, so that no register holds it meanwhile.
-    const u32 slice_now = blockIdx.x * (kSparseThreads / kWarp) + forgotten_thread() / kWarp;
+    const u32 slice_now = blockIdx.x * (kSparseThreads / kWarp) + opaque_thread_id() / kWarp;
     if (slice_now < args.n_slices) {
         if (lane < slice.n_lanes) static_cast<T*>(args.y)[row.row] = sum;
         return;

@@ -50,8 +50,8 @@ struct Near {
 template <typename W>
 struct ContextReader : RansReader<W, ContextTables<W>, 0> {
     using Reader = RansReader<W, ContextTables<W>, 0>;
-    // Rows between two calls of `told`.
-    static constexpr u32 kToldRows = 64;
+    // Rows between two calls of `report`.
+    static constexpr u32 kReportRows = 64;
 
     const u32 sizes;  // address in shared memory
 
@@ -70,18 +70,18 @@ struct ContextReader : RansReader<W, ContextTables<W>, 0> {
         return static_cast<u32>(min(static_cast<W>((number >> 1) + (number & 1)), static_cast<W>(kLargestSize)));
     }
 
-    // Calls `take(i, number)` for every number i of a box. Calls `told()` after every kToldRows
+    // Calls `take(i, number)` for every number i of a box. Calls `report()` after every kReportRows
     // rows and after the last whole row, but only where rows are seen as rows of 32.
-    template <typename F, typename Told>
-    __device__ __forceinline__ void read(const Box& box, F take, Told told) {
+    template <typename F, typename Report>
+    __device__ __forceinline__ void read(const Box& box, F take, Report report) {
         const Near near(box);
         const u32 m = box.m;
         if (!near.is_row) {
-            read_any(near, m, take, told);
+            read_any(near, m, take, report);
         } else if (near.plane) {
-            read_rows<true>(near, m, take, told);
+            read_rows<true>(near, m, take, report);
         } else {
-            read_rows<false>(near, m, take, told);
+            read_rows<false>(near, m, take, report);
         }
     }
 
@@ -90,8 +90,8 @@ struct ContextReader : RansReader<W, ContextTables<W>, 0> {
         static constexpr bool value = kValue;
     };
     // For blocks whose neighbors lie in rows of 32.
-    template <bool kPlane, typename F, typename Told>
-    __device__ __forceinline__ void read_rows(const Near& near, u32 m, F take, Told told) {
+    template <bool kPlane, typename F, typename Report>
+    __device__ __forceinline__ void read_rows(const Near& near, u32 m, F take, Report report) {
         const u32 lane = lane_id(), lane_before = (lane + kRow - 1) % kRow;
         const bool is_last = lane == kRow - 1, is_below = near.below != near.plane;
         // Sizes one and two rows before, and in the previous plane. `at`: position of the previous
@@ -117,17 +117,17 @@ struct ContextReader : RansReader<W, ContextTables<W>, 0> {
         u32 i = lane;
 #pragma unroll 1
         for (u32 row = 0; row < n_whole;) {
-            const u32 end = min(row + kToldRows, n_whole);
+            const u32 end = min(row + kReportRows, n_whole);
 #pragma unroll 1
             for (; row < end; ++row, i += kRow, at += kRow) step(Bool<true>(), i);
-            told();
+            report();
         }
         if (n_whole * kRow < m) step(Bool<false>(), i);
     }
 
     // For all other blocks.
-    template <typename F, typename Told>
-    __device__ __forceinline__ void read_any(const Near& near, u32 m, F take, Told told) {
+    template <typename F, typename Report>
+    __device__ __forceinline__ void read_any(const Near& near, u32 m, F take, Report report) {
 #pragma unroll 1
         for (u32 i = lane_id(); i - lane_id() < m; i += kRow) {
             const auto size = [&](u32 distance) { return load_shared_1(sizes + (i - distance) % kFarthest); };

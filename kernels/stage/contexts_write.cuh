@@ -403,7 +403,7 @@ struct StringWriter {
         // a branch. Prefetches the rows of later calls.
         const auto load = [&](u32 end) {
             const unsigned short* const from = entries + place(max(end, kAhead) - kAhead);
-            fetch(entries + (max(end, kFetched) - kFetched + lane_id() % kAhead) * kRow);
+            prefetch_l2(entries + (max(end, kFetched) - kFetched + lane_id() % kAhead) * kRow);
 #pragma unroll
             for (u32 k = 0; k < kAhead; ++k) next[k] = from[(kAhead - 1 - k) * kRow];
         };

@@ -71,7 +71,7 @@ __device__ __forceinline__ void pack_rows(unsigned char* packed, unsigned char* 
     const auto append = [&](W number) {
         // Store the word as far as it is known; later numbers rewrite it.
         u32 word = at / kBits * kBits;
-        keep(word);
+        launder(word);
         if (sizeof(W) == 4 ? w > 0 : at % kBits + w >= kBits) store_shared(out + word * (kWarp / 8), completed(string, number, at));
         string = appended<kWidth>(string, number, w);
         at += w;

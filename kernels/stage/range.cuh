@@ -180,7 +180,7 @@ struct RangeFinder {
                     extremes.add(places, load_element<W>(own.from + i * chunks.element.bytes, chunks.element, chunks.swaps), missing_of(i));
                 }
             }
-            if (is_last || next.chunk != own.chunk) tell(range_of(own.chunk), extremes);
+            if (is_last || next.chunk != own.chunk) report(range_of(own.chunk), extremes);
             if (is_last) return;
             number -= step, own = next;
 #pragma unroll
@@ -188,7 +188,7 @@ struct RangeFinder {
         }
     }
     // Merges the results into those of a chunk and resets them. Called by all threads.
-    __device__ __forceinline__ void tell(RangeScratch& range, Extremes<W>& extremes) const {
+    __device__ __forceinline__ void report(RangeScratch& range, Extremes<W>& extremes) const {
         const u32 warp = threadIdx.x / kWarp;
         const W own_most = warp_max_unsigned(extremes.most), own_before_least = warp_max_unsigned(extremes.before_least);
         if (lane_id() == 0) shared.most[warp] = own_most, shared.before_least[warp] = own_before_least;

@@ -233,13 +233,13 @@ __device__ __forceinline__ bool read_section(SectionTables<T>& tables, const Sec
     const u32 lane = lane_id(), n_rows = (m + kWarp - 1) / kWarp;
     SectionReader<T> reader(tables, from + SectionHead::kBytes, head.n_words);
     TailBits tails(from + head.tails(n_rows), head.tail_bytes);
-    const unsigned char* const marks = from + head.marks();
+    const unsigned char* const bitmap = from + head.bitmap();
     bool has_codes = false;
 #pragma unroll 1
     for (u32 first = 0; first < n_rows; first += kWarp) {
         // Mask of the rows that the section leaves out.
         const u32 row = first + lane;
-        const u32 left_out = head.has_marks ? __ballot_sync(kAllLanes, row < n_rows && marks[row / 8] >> row % 8 & 1) : 0;
+        const u32 left_out = head.has_bitmap ? __ballot_sync(kAllLanes, row < n_rows && bitmap[row / 8] >> row % 8 & 1) : 0;
         const u32 n = min(n_rows - first, kWarp);
 #pragma unroll 1
         for (u32 k = 0; k < n; ++k) {

@@ -50,15 +50,15 @@ struct SectionHead {
     static constexpr u32 kBytes = 12;
 
     u32 lowest, n_symbols, length_bytes, n_words, tail_bytes;
-    bool has_marks;
+    bool has_bitmap;
 
     SectionHead() = default;
     __device__ __forceinline__ explicit SectionHead(const u32* words)
         : lowest(words[0] & 0xffff), n_symbols(words[0] >> 16), length_bytes(words[1] & 0xffff), n_words(words[1] >> 16), tail_bytes(words[2] & 0x7fffffff),
-          has_marks(words[2] >> 31) {}
+          has_bitmap(words[2] >> 31) {}
     // Byte offsets of the parts of a section with n_rows rows.
-    __device__ __forceinline__ u32 marks() const { return kBytes + 2 * n_words; }
-    __device__ __forceinline__ u32 lengths(u32 n_rows) const { return marks() + (has_marks ? (n_rows + 7) / 8 : 0); }
+    __device__ __forceinline__ u32 bitmap() const { return kBytes + 2 * n_words; }
+    __device__ __forceinline__ u32 lengths(u32 n_rows) const { return bitmap() + (has_bitmap ? (n_rows + 7) / 8 : 0); }
     __device__ __forceinline__ u32 tails(u32 n_rows) const { return lengths(n_rows) + length_bytes; }
 };
 

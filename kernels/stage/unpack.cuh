@@ -127,7 +127,7 @@ __device__ __forceinline__ void unpack(const unsigned char* packed, const GroupP
     for (u32 r = 0; r < kRows; ++r) {
         u32 word = at / 32 * 32;
         if (kSource == Source::kStage) {
-            keep(word), keep(at);
+            launder(word), launder(at);
             const u32 low = load_shared_4(shared + word * 4), high = load_shared_4(shared + word * 4 + 128);
             v[r] = __funnelshift_r(low, high, at) & mask;
         } else {

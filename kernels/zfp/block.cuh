@@ -259,7 +259,7 @@ __device__ __forceinline__ void encode_reversible(Writer& writer, u32 table, u32
         for (u32 i = 0; i < kOwnNumbers<kRank>; ++i) comes_back &= scaled_down(scaled_up(v[i], up), down) == v[i];
         comes_back = !any_of_block<kRank>(!comes_back);
         // Numbers are computed again, rather than kept.
-        keep(up);
+        launder(up);
 #pragma unroll
         for (u32 i = 0; i < kOwnNumbers<kRank>; ++i) v[i] = comes_back ? scaled_up(v[i], up) : fold_sign(v[i]);
         if (!is_zero) writer.put(comes_back ? 1 | static_cast<u32>(e + F::kBias) << 2 : 3, comes_back ? F::kExponentBits + 2 : 2);

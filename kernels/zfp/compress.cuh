@@ -112,7 +112,7 @@ __device__ __forceinline__ void zfp_compress(const CompressArgs<Chunk>& args) {
                 encode_reversible<W, kRank>(writer, table, own, v, chunk);
             } else {
                 u64 block_start = place.start;
-                keep(block_start);
+                launder(block_start);
                 const auto load = [&](u32 i) {
                     const W word = array[block_start + grid.offset(i)];
                     return args.flags & kSwapBytes ? swapped_bytes(word) : word;

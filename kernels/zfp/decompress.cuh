@@ -387,7 +387,7 @@ __device__ __forceinline__ void zfp_decompress(const DecompressArgs<Chunk>& args
     if (!is_stored_frame) {
         damage = tile.check_frame(table_bytes);
         // The end of a truncated frame is not a tail.
-        if (damage == 0) damage = tile.check_length(tile.n_bytes, payload_bytes_told(tile.frame));
+        if (damage == 0) damage = tile.check_length(tile.n_bytes, header_payload_bytes(tile.frame));
     } else if constexpr (Target::kIsRegion) {
         damage = tile.check_length(tile.frame_bytes, args.stored.n_bytes + raw_bytes);
         if (damage == 0) copy_region<kZfpThreads>(target.region, sizeof(W), tile.frame + args.stored.n_bytes, tile.array, tile.tile, tile.tiles);

@@ -68,9 +68,9 @@ __device__ __forceinline__ u32 mark_exceptions(FinishShared<W, kRank>& shared, c
     BitReader<GlobalWords> reader{{stream + first_word, static_cast<u32>(min(stream_words - first_word, u64{1} << 20))}, static_cast<u32>(start % 32)};
     const u32 table = shared_address(shared.codes), own = Slice<W, kRank>::own_address(shared.stage);
     const u32 first = first_own_block<kRank>(tile), cells = shared_address(shared.cells) + t / kQuarterLanes * kCellWords * 4;
-    u32* const marks = shared.exceptions.others + kOwnMarkWords * t;
+    u32* const bitmap = shared.exceptions.outliers + kOwnBitmapWords * t;
     u32 n_marked = 0;
-    marks[0] = marks[1] = 0;
+    bitmap[0] = bitmap[1] = 0;
 #pragma unroll 1
     for (u32 j = 0; j < kThreadBlocks<kRank>; ++j) {
         // With four axes, threads without a block run along with the other threads of the warp.
@@ -96,7 +96,7 @@ __device__ __forceinline__ u32 mark_exceptions(FinishShared<W, kRank>& shared, c
         const bool is_tiny = left_out.is_float && exponent_of(all) < Floats<W>::kTiny;
         u64 found = 0;
         // Words are loaded again, rather than kept.
-        keep(start_of_block);
+        launder(start_of_block);
 #pragma unroll
         for (u32 i = 0; i < n; ++i) {
             const W word = load(i);
@@ -105,7 +105,7 @@ __device__ __forceinline__ u32 mark_exceptions(FinishShared<W, kRank>& shared, c
         }
         n_marked += __popcll(found);
         found <<= j * n % 64;
-        marks[0] |= static_cast<u32>(found), marks[1] |= static_cast<u32>(found >> 32);
+        bitmap[0] |= static_cast<u32>(found), bitmap[1] |= static_cast<u32>(found >> 32);
     }
     return n_marked;
 }

@@ -132,7 +132,7 @@ __device__ __forceinline__ void share_out(u32 cells, W (&v)[kQuarterNumbers]) {
 #pragma unroll
     for (u32 shift = 0; shift < Word<W>::kBits; shift += 32) {
         // Addresses are computed again for the other half, rather than kept.
-        keep(cells);
+        launder(cells);
         const From from(cells);
         const To to(cells);
         u32 words[kQuarterNumbers];

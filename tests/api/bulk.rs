@@ -225,13 +225,13 @@ proptest! {
                 dataset.expected[element] = value;
             }
             let mut store = std::mem::take(&mut dataset.store);
-            let mut told = Vec::new();
+            let mut reports = Vec::new();
             dataset.transfer(&of, &context, limit).write(&mut store, Source::Host(&memory), &mut |done, total| {
-                told.push((done, total));
+                reports.push((done, total));
                 true
             }).unwrap();
-            prop_assert!(told.is_sorted() && told.last().is_none_or(|&(done, total)| done == total));
-            prop_assert_eq!(told.len() as u64, of.selection.n_chunks());
+            prop_assert!(reports.is_sorted() && reports.last().is_none_or(|&(done, total)| done == total));
+            prop_assert_eq!(reports.len() as u64, of.selection.n_chunks());
             // Reads all of it again into memory of the same placement, and the whole dataset into
             // memory without gaps.
             let mut back_again = vec![0xcd; of.placement.span()];

@@ -124,10 +124,10 @@ fn the_sums_are_those_of_the_definition() {
 #[test]
 fn parts_combine_in_any_order() {
     let (_, bytes) = structured(30_000).pop().unwrap();
-    let sums = |range: std::ops::Range<usize>| checksum::Sums::of(&bytes[range.clone()], range.start as u64);
+    let sums = |range: std::ops::Range<usize>| checksum::Checksum::of(&bytes[range.clone()], range.start as u64);
     for cut in [0, 4, 60, 64, 68, 4096, 29_996] {
-        let both = sums(cut..bytes.len()).plus(sums(0..cut));
-        assert_eq!(both.checksum(bytes.len() as u64), checksum::checksum(&bytes), "cut at {cut}");
+        let both = sums(cut..bytes.len()).combine(sums(0..cut));
+        assert_eq!(both.finish(bytes.len() as u64), checksum::checksum(&bytes), "cut at {cut}");
     }
 }
 

@@ -113,7 +113,7 @@ fn frames_are_packed_one_by_one() {
 }
 
 #[test]
-fn damage_is_told_with_the_number_of_the_frame() {
+fn damage_is_reported_with_the_number_of_the_frame() {
     let case = Case::new("quant,abs=1e-3".parse().unwrap(), DType::F32, &[20, 30], 9, 0);
     for threads in [1, 4, 16] {
         let context = context(threads);

@@ -16,9 +16,9 @@ use crate::common::{assert_same_bytes, compress, decompress, repair::repair, sha
 use gridz::{Context, DType, ErrorKind, Request, Verify};
 use gridz_codecs::codec::Job;
 use gridz_codecs::codec::registry::{self, CODECS};
-use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::cpu::pool::Pool;
-use gridz_codecs::format::checksum::Sums;
+use gridz_codecs::format::checksum::Checksum;
 use gridz_codecs::format::fold::Fold;
 use serde::{Deserialize, Serialize};
 
@@ -164,7 +164,7 @@ fn make(request: &Request, chosen: Option<Chosen>, input: &Input) -> Vec<u8> {
     let Some(Chosen { fold, b }) = chosen else { return frame };
     assert_eq!(frame[5], request.codec(), "the frame of another codec");
     let folded = if fold == 0 { Fold::Merge } else { Fold::Flat }.apply(array.shape(), 3);
-    let (pool, level) = (Pool::new(1), Level::best());
+    let (pool, level) = (Pool::new(1), Isa::best());
     let codec = registry::find(frame[5]).unwrap().codec;
     let header_bytes = frame.len() - u64::from_le_bytes(frame[16..24].try_into().unwrap()) as usize;
     let mut header = frame[..header_bytes].to_vec();
@@ -673,7 +673,7 @@ fn block(level: u16, generator: &str, dtype: DType, change: impl FnOnce(&mut Vec
     change(&mut block);
     block.resize(block.len().next_multiple_of(16), 0);
     let end = (block.len() / 16) as u32;
-    let check = Sums::of(&block, 16).checksum(block.len() as u64) as u32;
+    let check = Checksum::of(&block, 16).finish(block.len() as u64) as u32;
     let table = [end.to_le_bytes(), check.to_le_bytes(), [0; 4], [0; 4]].concat();
     finished([&frame[..LORENZO_HEADER], &table, &block].concat())
 }
@@ -952,7 +952,7 @@ fn quant_block(terms: &str, dtype: DType, change: impl FnOnce(&mut Vec<u8>)) -> 
         block.resize(block.len().next_multiple_of(4), 0);
         let table = &mut frame[LORENZO_HEADER + 8..];
         table[..4].copy_from_slice(&(block.len() as u32 / 4).to_le_bytes());
-        table[4..].copy_from_slice(&(Sums::of(&block, 16).checksum(block.len() as u64) as u32).to_le_bytes());
+        table[4..].copy_from_slice(&(Checksum::of(&block, 16).finish(block.len() as u64) as u32).to_le_bytes());
         frame.extend(block);
     })
 }

@@ -10,10 +10,10 @@ use std::sync::LazyLock;
 
 use gridz::{Array, ByteOrder, Context, DType, Error, Mode, Result, Shape};
 use gridz_codecs::codec::registry::{CODECS, Entry};
-use gridz_codecs::codec::{Decision, Encoded, Job, Plan, Terms};
-use gridz_codecs::cpu::level::Level;
+use gridz_codecs::codec::{Decision, EncodeParams, Encoded, Job, Plan};
+use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::cpu::pool::Pool;
-use gridz_codecs::format::checksum::Sums;
+use gridz_codecs::format::checksum::Checksum;
 use gridz_codecs::settings::CpuLevel;
 use proptest::prelude::*;
 
@@ -74,10 +74,10 @@ impl Drop for Guarded {
 
 /// Every level with one thread, and with two if they share the work: the array is then split
 /// differently.
-fn ways(n_bytes: usize) -> impl Iterator<Item = (Level, &'static Pool)> {
+fn ways(n_bytes: usize) -> impl Iterator<Item = (Isa, &'static Pool)> {
     static POOLS: LazyLock<[Pool; 2]> = LazyLock::new(|| [1, 2].map(Pool::new));
     let pools = POOLS.iter().filter(move |pool| pool.pieces(n_bytes as u64) > 1 || std::ptr::eq(*pool, &POOLS[0]));
-    pools.flat_map(|pool| Level::all().map(move |level| (level, pool)))
+    pools.flat_map(|pool| Isa::all().map(move |level| (level, pool)))
 }
 
 /// One array for one codec at one of its levels.
@@ -92,11 +92,17 @@ struct Case {
 
 impl Case {
     /// `None` if the codec does not support such arrays.
-    fn new(entry: &'static Entry, terms: Terms, dtype: DType, extents: &[u64], what: &str) -> Option<Self> {
+    fn new(
+        entry: &'static Entry,
+        encode_params: EncodeParams,
+        dtype: DType,
+        extents: &[u64],
+        what: &str,
+    ) -> Option<Self> {
         let array = Array::new(dtype, ByteOrder::Little, Shape::new(extents).unwrap()).unwrap();
-        let Decision::Take(plan) = entry.codec.plan(&array, &terms) else { return None };
+        let Decision::Take(plan) = entry.codec.plan(&array, &encode_params) else { return None };
         let shape = plan.fold.apply(array.shape(), entry.codec.max_rank());
-        let Terms { mode, value, level, .. } = terms;
+        let EncodeParams { mode, value, level, .. } = encode_params;
         let is_lossless = mode == Mode::Lossless;
         let what = format!("{} {mode:?} {value} {level} {what} {} {extents:?}", entry.name, dtype.name());
         Some(Self { entry, dtype, shape, plan, is_lossless, what })
@@ -107,7 +113,7 @@ impl Case {
     fn all(dtype: DType, extents: &[u64], what: &str) -> Vec<Self> {
         let mut cases = Vec::new();
         for entry in CODECS {
-            for terms in entry.level_numbers().map(Terms::lossless) {
+            for encode_params in entry.level_numbers().map(EncodeParams::lossless) {
                 for &mode in entry.modes {
                     let values: &[_] = match mode {
                         Mode::Lossless | Mode::Expert => &[(0.0, None)],
@@ -117,15 +123,15 @@ impl Case {
                         _ => &[(1e-3, None)],
                     };
                     for &(value, fill) in values {
-                        let mut terms = terms;
-                        (terms.mode, terms.value) = (mode, value);
+                        let mut encode_params = encode_params;
+                        (encode_params.mode, encode_params.value) = (mode, value);
                         if let Some(fill) = fill {
-                            terms.missing.add(fill.parse().unwrap()).unwrap();
+                            encode_params.missing.add(fill.parse().unwrap()).unwrap();
                         }
-                        for (value, extra) in terms.extras.iter_mut().zip(entry.extras) {
-                            *value = extra.default;
+                        for (value, param) in encode_params.codec_params.iter_mut().zip(entry.codec_params) {
+                            *value = param.default;
                         }
-                        cases.extend(Self::new(entry, terms, dtype, extents, what));
+                        cases.extend(Self::new(entry, encode_params, dtype, extents, what));
                     }
                 }
             }
@@ -133,7 +139,7 @@ impl Case {
         cases
     }
 
-    fn job<'a>(&'a self, level: Level, pool: &'a Pool) -> Job<'a> {
+    fn job<'a>(&'a self, level: Isa, pool: &'a Pool) -> Job<'a> {
         Job { dtype: self.dtype, shape: self.shape, layout: &self.plan.layout, pool, level, verify: true }
     }
 
@@ -144,11 +150,17 @@ impl Case {
         if self.entry.name == "zfp" { 8 * bound + 4096 } else { bound }
     }
 
-    fn encode(&self, level: Level, raw: &[u8], dst: &mut [u8]) -> Encoded {
+    fn encode(&self, level: Isa, raw: &[u8], dst: &mut [u8]) -> Encoded {
         self.entry.codec.encode(&self.job(level, &Pool::new(1)), raw, dst).unwrap()
     }
 
-    fn decode(&self, (level, pool): (Level, &Pool), payload: &[u8], dst: &mut [u8], verify: bool) -> Result<Sums> {
+    fn decode(
+        &self,
+        (level, pool): (Isa, &Pool),
+        payload: &[u8],
+        dst: &mut [u8],
+        verify: bool,
+    ) -> Result<Checksum> {
         self.entry.codec.decode(&Job { verify, ..self.job(level, pool) }, payload, dst)
     }
 
@@ -157,7 +169,7 @@ impl Case {
     fn check(&self, raw: &[u8], at: At) -> Option<Vec<u8>> {
         let mut src = Guarded::new(raw, at);
         let mut payload: Option<Vec<u8>> = None;
-        for level in Level::all() {
+        for level in Isa::all() {
             let what = format!("{} by {level:?}", self.what);
             let mut dst = Guarded::new(&vec![0xee; self.bound()], at);
             let encoded = self.encode(level, src.bytes(), dst.bytes());
@@ -166,7 +178,7 @@ impl Case {
                 return None;
             }
             let stream = &dst.bytes()[..encoded.n_bytes];
-            assert_eq!(encoded.sums, Sums::of(stream, 0), "{what}");
+            assert_eq!(encoded.sums, Checksum::of(stream, 0), "{what}");
             match &payload {
                 None => payload = Some(stream.to_vec()),
                 Some(payload) => assert_same_bytes(stream, payload, &what),
@@ -175,7 +187,7 @@ impl Case {
         let payload = payload.unwrap();
         let mut expected = raw.to_vec();
         if !self.is_lossless {
-            self.decode((Level::PORTABLE, &Pool::new(1)), &payload, &mut expected, true).unwrap();
+            self.decode((Isa::PORTABLE, &Pool::new(1)), &payload, &mut expected, true).unwrap();
         }
         let mut stream = Guarded::new(&payload, at);
         for (level, pool) in ways(raw.len()) {
@@ -183,7 +195,7 @@ impl Case {
             let mut dst = Guarded::new(&vec![0xdd; raw.len()], at);
             assert_eq!(
                 self.decode((level, pool), stream.bytes(), dst.bytes(), true).unwrap(),
-                Sums::of(&payload, 0),
+                Checksum::of(&payload, 0),
                 "{what}"
             );
             assert_same_bytes(dst.bytes(), &expected, &what);
@@ -196,7 +208,7 @@ impl Case {
     /// Decodes an arbitrary payload at all levels. Returns true if they accept it.
     fn judge(&self, payload: &[u8], n_bytes: usize, verify: bool) -> bool {
         let mut stream = Guarded::new(payload, At::End);
-        let mut verdicts: Vec<std::result::Result<(Sums, Vec<u8>), Error>> = Vec::new();
+        let mut verdicts: Vec<std::result::Result<(Checksum, Vec<u8>), Error>> = Vec::new();
         for way in ways(n_bytes) {
             let mut dst = Guarded::new(&vec![0xdd; n_bytes], At::End);
             let result = self.decode(way, stream.bytes(), dst.bytes(), verify);
@@ -217,7 +229,7 @@ impl Case {
 #[test]
 fn levels_that_this_cpu_has_not() {
     for level in [CpuLevel::Avx2, CpuLevel::Avx512] {
-        if let Err(error) = Level::choose(Some(level)) {
+        if let Err(error) = Isa::choose(Some(level)) {
             skip("levels", error.context());
         }
     }
@@ -227,7 +239,8 @@ fn levels_that_this_cpu_has_not() {
 fn all_reference_vectors_by_every_level() {
     for vector in vectors("all_reference_vectors_by_every_level").unwrap_or_default() {
         let entry = CODECS.iter().find(|entry| entry.name == "ndzip").unwrap();
-        let case = Case::new(entry, Terms::lossless(0), vector.dtype, &vector.extents, &vector.name).unwrap();
+        let case =
+            Case::new(entry, EncodeParams::lossless(0), vector.dtype, &vector.extents, &vector.name).unwrap();
         for at in [At::Start, At::End] {
             assert_same_bytes(&case.check(&vector.raw, at).unwrap(), &vector.stream, &vector.name);
         }
@@ -316,7 +329,7 @@ fn damage_is_judged_alike() {
             let input = Input { seed: u64::from(seed), ..Input::new(generator, dtype, &extents) };
             let raw = input.bytes();
             let mut payload = vec![0; case.bound()];
-            let encoded = case.encode(Level::PORTABLE, &raw, &mut payload);
+            let encoded = case.encode(Isa::PORTABLE, &raw, &mut payload);
             payload.truncate(encoded.n_bytes);
             let mut random = Xorshift::new(u64::from(seed));
             for _ in 0..n_flips {
@@ -426,9 +439,9 @@ fn nothing_needs_to_be_aligned() {
                 let Some(payload) = case.check(&raw, At::End) else { continue };
                 tally.add("payloads");
                 let mut expected = vec![0; raw.len()];
-                case.decode((Level::PORTABLE, &Pool::new(1)), &payload, &mut expected, true).unwrap();
+                case.decode((Isa::PORTABLE, &Pool::new(1)), &payload, &mut expected, true).unwrap();
                 for (level, shift) in
-                    Level::all().flat_map(|level| [1, 2, 3, 5, 8, 13, 31, 63].map(|shift| (level, shift)))
+                    Isa::all().flat_map(|level| [1, 2, 3, 5, 8, 13, 31, 63].map(|shift| (level, shift)))
                 {
                     let shifted = |bytes: &[u8]| [vec![0xaa; shift], bytes.to_vec(), vec![0xaa; 64]].concat();
                     let mut dst = shifted(&vec![0; case.bound()]);
@@ -456,10 +469,10 @@ fn frames_are_the_same() {
         let input = Input::new("wave", dtype, extents);
         let (array, raw) = (input.array(), input.bytes());
         let context =
-            |level: Level, threads| Context::new(Some(threads), None).unwrap().with_level(level.kind()).unwrap();
+            |level: Isa, threads| Context::new(Some(threads), None).unwrap().with_level(level.kind()).unwrap();
         for spec in crate::common::specs() {
-            let want = crate::common::compress(&array, &spec, &raw, &context(Level::PORTABLE, 1));
-            for (level, threads) in Level::all().flat_map(|level| [(level, 1), (level, 3)]) {
+            let want = crate::common::compress(&array, &spec, &raw, &context(Isa::PORTABLE, 1));
+            for (level, threads) in Isa::all().flat_map(|level| [(level, 1), (level, 3)]) {
                 let context = context(level, threads);
                 let what = format!("{spec:?} {level:?}, {threads} threads");
                 assert_same_bytes(&crate::common::compress(&array, &spec, &raw, &context), &want, &what);

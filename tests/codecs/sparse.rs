@@ -5,7 +5,7 @@ use crate::common::damage::Answers;
 use crate::common::generate::Xorshift;
 use crate::common::matrices::{mesh, stencil};
 use crate::common::{Tally, one_in};
-use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::cpu::pool::Pool;
 use gridz_codecs::error::ErrorKind;
 use gridz_sparse::element::{Element, Semiring};
@@ -162,7 +162,7 @@ fn check<T: Number>(own: &Own<T>, choice: ValueChoice) -> Matrix {
         }
         let want_first: Vec<T> = want.iter().step_by(n).copied().collect();
         for pool in &pools {
-            for level in Level::all() {
+            for level in Isa::all() {
                 let mut y = vec![T::INFINITY; n_rows];
                 gridz_sparse::multiply(&matrix, ring, &first, &mut y, level, pool).unwrap();
                 assert_eq!(bits(&y), bits(&want_first), "{ring:?} at {level:?}");
@@ -178,7 +178,7 @@ fn check<T: Number>(own: &Own<T>, choice: ValueChoice) -> Matrix {
         let x: Vec<T> = (0..n_rows * n).map(|i| T::element(i)).collect();
         let first: Vec<T> = x.iter().step_by(n).copied().collect();
         let mut found = Vec::new();
-        for (level, pool) in Level::all().flat_map(|level| pools.iter().map(move |pool| (level, pool))) {
+        for (level, pool) in Isa::all().flat_map(|level| pools.iter().map(move |pool| (level, pool))) {
             let mut y = vec![T::ONE; n_cols * n];
             gridz_sparse::multiply_transposed(&matrix, ring, n, &x, &mut y, level, pool).unwrap();
             let mut z = vec![T::ONE; n_cols];
@@ -467,7 +467,7 @@ fn use_all<T: Number>(matrix: &Matrix, pool: &Pool) {
     let head = *matrix.head();
     let x: Vec<T> = (0..head.n_cols as usize).map(|i| T::element(i % 16)).collect();
     let mut y = vec![T::default(); head.n_rows as usize];
-    let products = Level::all().map(|level| {
+    let products = Isa::all().map(|level| {
         gridz_sparse::multiply(matrix, Semiring::PlusTimes, &x, &mut y, level, pool).unwrap();
         // The bits of NaN depend on the order of summation.
         y.iter().map(|y| if y.number().is_nan() { 0 } else { y.bits() }).collect::<Vec<_>>()
@@ -476,7 +476,7 @@ fn use_all<T: Number>(matrix: &Matrix, pool: &Pool) {
     assert!(products.iter().all(|product| *product == products[0]), "instructions change nothing");
     let rows = gridz_sparse::decode::<i64, T>(matrix, 0..head.n_rows, pool).unwrap();
     assert_eq!(rows.columns.len() as u64, gridz_sparse::count(matrix, 0..head.n_rows).unwrap());
-    for level in Level::all() {
+    for level in Isa::all() {
         for n in [1, 3] {
             let (mut x, mut y) = (vec![T::ONE; head.n_cols as usize * n], vec![T::ONE; head.n_rows as usize * n]);
             gridz_sparse::multiply_transposed(matrix, Semiring::PlusTimes, n, &y, &mut x, level, pool).unwrap();
@@ -495,21 +495,13 @@ fn any_number_of_vectors() {
         let x: Vec<f64> = (0..n_cols as usize * n).map(f64::element).collect();
         let mut y = vec![0.0; x.len()];
         let mut transposed = y.clone();
-        gridz_sparse::multiply_wide(&matrix, Semiring::PlusTimes, n, &x, &mut y, Level::best(), &pool).unwrap();
-        gridz_sparse::multiply_transposed(
-            &matrix,
-            Semiring::PlusTimes,
-            n,
-            &x,
-            &mut transposed,
-            Level::best(),
-            &pool,
-        )
-        .unwrap();
+        gridz_sparse::multiply_wide(&matrix, Semiring::PlusTimes, n, &x, &mut y, Isa::best(), &pool).unwrap();
+        gridz_sparse::multiply_transposed(&matrix, Semiring::PlusTimes, n, &x, &mut transposed, Isa::best(), &pool)
+            .unwrap();
         for j in [0, n / 2, n - 1] {
             let one = |all: &[f64]| all.iter().skip(j).step_by(n).copied().collect::<Vec<_>>();
             let mut want = vec![0.0; n_cols as usize];
-            gridz_sparse::multiply(&matrix, Semiring::PlusTimes, &one(&x), &mut want, Level::PORTABLE, &pool)
+            gridz_sparse::multiply(&matrix, Semiring::PlusTimes, &one(&x), &mut want, Isa::PORTABLE, &pool)
                 .unwrap();
             assert_eq!(bits(&one(&y)), bits(&want), "vector {j} of {n}");
             gridz_sparse::multiply_transposed(
@@ -518,7 +510,7 @@ fn any_number_of_vectors() {
                 1,
                 &one(&x),
                 &mut want,
-                Level::PORTABLE,
+                Isa::PORTABLE,
                 &pool,
             )
             .unwrap();

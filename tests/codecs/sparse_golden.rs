@@ -14,7 +14,7 @@ use crate::common::golden::{Reject, assert_refused, assert_same_files, folder, m
 use crate::common::matrices::{MatrixInput, Rows};
 use crate::common::matrix_rejects::rejects;
 use crate::common::{assert_same_bytes, sha256};
-use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::cpu::pool::Pool;
 use gridz_sparse::Matrix;
 use gridz_sparse::element::{Element, Semiring};
@@ -76,7 +76,7 @@ fn rows_of_input<T: Element>(input: &MatrixInput) -> Vec<u8> {
 }
 
 /// A x, for a fixed x of sevenths, of which some are negative and some 0.
-fn product<T: Element>(matrix: &Matrix, level: Level, pool: &Pool) -> Vec<u8> {
+fn product<T: Element>(matrix: &Matrix, level: Isa, pool: &Pool) -> Vec<u8> {
     let element = |i: u64| {
         let seventh =
             if i % 11 == 3 { 0.0 } else { (i * 37 % 101) as f64 / 7.0 * if i % 3 == 1 { -1.0 } else { 1.0 } };
@@ -107,7 +107,7 @@ fn frames_are_read() {
             assert_eq!(sha256(&found), row.rows_sha256, "{}", row.file);
             assert_same_bytes(&found, &by_type!(dtype, rows_of_input(&row.input)), &row.file);
             assert_eq!(row.product_sha256.is_some(), matrix.head().n_cols <= MOST_COLUMNS, "{}", row.file);
-            for level in Level::all() {
+            for level in Isa::all() {
                 if let Some(want) = &row.product_sha256 {
                     let found = by_type!(dtype, product(&matrix, level, &pool));
                     assert_eq!(&sha256(&found), want, "{} at {level:?}", row.file);
@@ -375,7 +375,7 @@ fn bless() {
         let matrix = Matrix::from_frame(&frame, &pool).unwrap();
         let can_be_multiplied = matrix.head().n_cols <= MOST_COLUMNS;
         let product_sha256 = can_be_multiplied
-            .then(|| sha256(&by_type!(dtype, product(&matrix, Level::all().next().unwrap(), &pool))));
+            .then(|| sha256(&by_type!(dtype, product(&matrix, Isa::all().next().unwrap(), &pool))));
         let rows_sha256 = sha256(&by_type!(dtype, decoded(&matrix, &pool)));
         let writer = gridz::VERSION.into();
         add(&v5, &file, &frame);

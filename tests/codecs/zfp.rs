@@ -10,17 +10,18 @@ use crate::common::{
 use gridz::{Array, BlockCounts, ByteOrder, Context, DType, ErrorKind, Request, Shape, Verify};
 use gridz_codecs::codec::registry::{self, find};
 use gridz_codecs::codec::{Decision, Job, Plan};
-use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::cpu::pool::Pool;
 
 /// The payload of an array, even if it is longer than the array, and the array that it decodes to.
 fn payload(array: &Array, request: &Request, raw: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let codec = find(request.codec()).unwrap().codec;
-    let Decision::Take(Plan { fold, layout, .. }) = codec.plan(array, &crate::common::terms(request)) else {
+    let Decision::Take(Plan { fold, layout, .. }) = codec.plan(array, &crate::common::encode_params(request))
+    else {
         panic!("{request} does not take {array:?}")
     };
     let (shape, pool) = (fold.apply(array.shape(), codec.max_rank()), Pool::new(1));
-    let job = Job { dtype: array.dtype(), shape, layout: &layout, pool: &pool, level: Level::best(), verify: true };
+    let job = Job { dtype: array.dtype(), shape, layout: &layout, pool: &pool, level: Isa::best(), verify: true };
     let mut payload = vec![0xee; 4 * raw.len() + 4096];
     let encoded = codec.encode(&job, raw, &mut payload).unwrap();
     payload.truncate(encoded.n_bytes);

@@ -4,7 +4,7 @@ use crate::common::zfp::{self, Vector, vectors};
 use crate::common::{assert_same_bytes, sha256};
 use gridz_codecs::codec::zfp::block::{BitWriter, GROUP, Value, decode, encode, encode_checked};
 use gridz_codecs::codec::zfp::numbers::{Numbers, REVERSIBLE};
-use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::isa::Isa;
 
 fn elements<T: Value>(raw: &[u8]) -> Vec<T> {
     raw.chunks_exact(T::BYTES).map(T::read).collect()
@@ -20,7 +20,7 @@ fn bytes<T: Value>(elements: &[T]) -> Vec<u8> {
 
 #[test]
 fn all_streams_of_libzfp_both_ways() {
-    fn check<T: Value>(level: Level, vector: &Vector) {
+    fn check<T: Value>(level: Isa, vector: &Vector) {
         let Vector { name, extents, numbers, .. } = vector;
         let stream = zfp::encode::<T>(level, extents, numbers, &elements(&vector.raw));
         assert_same_bytes(&stream, &vector.stream, name);
@@ -28,7 +28,7 @@ fn all_streams_of_libzfp_both_ways() {
         assert_eq!(sha256(&decoded), vector.decoded_sha256, "{name}");
     }
     for vector in vectors("all_streams_of_libzfp_both_ways").unwrap_or_default() {
-        for level in Level::all() {
+        for level in Isa::all() {
             if vector.is_double { check::<f64>(level, &vector) } else { check::<f32>(level, &vector) }
         }
     }
@@ -98,7 +98,7 @@ fn levels_agree() {
         let elements = blocks::<T>(seed, n * n_blocks, numbers.is_reversible());
         let start = seed as usize % 131;
         let (mut wanted, mut wanted_elements) = (Vec::new(), Vec::new());
-        for level in Level::all() {
+        for level in Isa::all() {
             for room in [1 << 14, 1 << 17] {
                 let mut stream = vec![0xff; room];
                 let mut out = BitWriter::new(&mut stream, start);
@@ -151,7 +151,7 @@ fn rubbish_is_the_same_at_all_levels() {
             _ => Numbers { minexp: REVERSIBLE, ..default },
         };
         let mut wanted = None;
-        for level in Level::all() {
+        for level in Isa::all() {
             let mut blocks = vec![T::default(); 16 * GROUP];
             // Sixteen sequences together, then four together and each of them alone.
             let starts: [usize; 16] =

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use gridz::{Array, DType, Mode, Request, Result};
 use gridz_codecs::codec::registry::{self, CODECS, Entry};
-use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::cpu::pool::Pool;
-use gridz_codecs::format::checksum::Sums;
+use gridz_codecs::format::checksum::Checksum;
 use gridz_codecs::format::fold::Fold;
 use gridz_codecs::format::region::Region;
 
@@ -84,7 +84,7 @@ pub fn decode_box(
     random: &mut Xorshift,
     verify: bool,
     whole: &[u8],
-) -> (Result<Option<Sums>>, Vec<u8>, Vec<u8>) {
+) -> (Result<Option<Checksum>>, Vec<u8>, Vec<u8>) {
     let size = decoder.array.element_size() as usize;
     let extents = decoder.shape.extents();
     let start: Vec<u64> = extents.iter().map(|&n| random.below(n)).collect();
@@ -93,7 +93,7 @@ pub fn decode_box(
         Region::new(&decoder.shape, &start, &count).unwrap().folded(Fold::Merge, decoder.entry.codec.max_rank());
     let n = count.iter().product::<u64>();
     let mut part = vec![0; n as usize * size];
-    let job = decoder.job(pool, Level::best(), verify);
+    let job = decoder.job(pool, Isa::best(), verify);
     let result = decoder.entry.codec.decode_region(&job, decoder.payload, &region, &mut part);
     let expected = (0..n).flat_map(|i| {
         let (mut rest, mut place, mut stride) = (i, 0, 1);

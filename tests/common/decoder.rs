@@ -3,10 +3,10 @@
 
 use gridz::{Array, Result, Shape};
 use gridz_codecs::codec::registry::{self, Entry};
-use gridz_codecs::codec::{Job, Kept};
-use gridz_codecs::cpu::level::Level;
+use gridz_codecs::codec::{CodecState, Job};
+use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::cpu::pool::Pool;
-use gridz_codecs::format::checksum::Sums;
+use gridz_codecs::format::checksum::Checksum;
 use gridz_codecs::format::header::Header;
 
 /// The stage at which a frame is refused.
@@ -25,7 +25,7 @@ pub struct Decoder<'f> {
     pub entry: &'static Entry,
     pub array: Array,
     pub shape: Shape,
-    pub layout: Kept,
+    pub layout: CodecState,
     pub payload: &'f [u8],
 }
 
@@ -49,12 +49,12 @@ impl<'f> Decoder<'f> {
         Ok(Self { entry, array, shape, layout, payload })
     }
 
-    pub fn job<'a>(&'a self, pool: &'a Pool, level: Level, verify: bool) -> Job<'a> {
+    pub fn job<'a>(&'a self, pool: &'a Pool, level: Isa, verify: bool) -> Job<'a> {
         Job { dtype: self.array.dtype(), shape: self.shape, layout: &self.layout, pool, level, verify }
     }
 
     /// Decodes the payload into `dst`, which has the size of the array.
-    pub fn decode(&self, pool: &Pool, level: Level, verify: bool, dst: &mut [u8]) -> Result<Sums> {
+    pub fn decode(&self, pool: &Pool, level: Isa, verify: bool, dst: &mut [u8]) -> Result<Checksum> {
         self.entry.codec.decode(&self.job(pool, level, verify), self.payload, dst)
     }
 }

@@ -3,7 +3,7 @@
 use gridz::ErrorKind::{self, Corrupt, Truncated, UnsupportedFormat};
 use gridz_codecs::cpu::pool::Pool;
 use gridz_sparse::Matrix;
-use gridz_sparse::frame::{HEADER_BYTES, Places, seal};
+use gridz_sparse::frame::{HEADER_BYTES, TableRanges, seal};
 use gridz_sparse::layout::IN_ORDER;
 
 use super::matrices::{MatrixInput, Rows};
@@ -14,7 +14,7 @@ pub type Reject = (&'static str, ErrorKind, fn() -> Vec<u8>);
 /// A frame that is being changed.
 struct Frame {
     bytes: Vec<u8>,
-    at: Places,
+    at: TableRanges,
 }
 
 /// Fields of a slice.
@@ -42,7 +42,7 @@ impl Frame {
         let [shape, values, choice, dtype] = [shape, values, choice, "float32"].map(str::to_owned);
         let matrix =
             Rows::<f32>::of(&MatrixInput { shape, size, side, values, choice, dtype }).compress(&Pool::new(1));
-        Self { bytes: matrix.frame().to_vec(), at: matrix.places().clone() }
+        Self { bytes: matrix.frame().to_vec(), at: matrix.table_ranges().clone() }
     }
 
     /// Applies a change, and fixes the checksums.

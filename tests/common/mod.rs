@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use gridz::{Array, Context, DType, ErrorKind, Mode, Request, Verify};
 use gridz_codecs::codec::gpu::{Answer, Chunks, Direction};
 use gridz_codecs::codec::registry::{self, CODECS};
-use gridz_codecs::codec::{Decision, Terms};
+use gridz_codecs::codec::{Decision, EncodeParams};
 use proptest::test_runner::{Config as ProptestConfig, FileFailurePersistence};
 use sha2::{Digest, Sha256};
 
@@ -104,15 +104,15 @@ pub fn multigrid(mode: Mode, value: f64) -> Request {
 }
 
 /// A request's parameters for its codec.
-pub fn terms(spec: &Request) -> Terms {
+pub fn encode_params(spec: &Request) -> EncodeParams {
     let (mode, value, missing) = (spec.mode(), spec.value(), *spec.missing());
-    Terms { mode, value, missing, extras: spec.extras(), ..Terms::lossless(spec.level()) }
+    EncodeParams { mode, value, missing, codec_params: spec.codec_params(), ..EncodeParams::lossless(spec.level()) }
 }
 
 /// True if kernels compress such arrays; some codecs have only kernels that decompress.
 pub fn compresses_on_gpu(array: &Array, spec: &Request) -> bool {
     let entry = registry::find(spec.codec()).unwrap();
-    let Decision::Take(plan) = entry.codec.plan(array, &terms(spec)) else { return true };
+    let Decision::Take(plan) = entry.codec.plan(array, &encode_params(spec)) else { return true };
     let shape = plan.fold.apply(array.shape(), entry.codec.max_rank());
     let chunks = Chunks { array, shape: &shape, layout: &plan.layout };
     let answer = entry.gpu.map(|gpu| gpu.passes(Direction::Compress, &chunks));

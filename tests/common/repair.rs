@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use gridz_codecs::codec::registry;
 use gridz_codecs::codec::{cci, huffman, lorenzo, quant};
-use gridz_codecs::format::checksum::{Sums, checksum};
+use gridz_codecs::format::checksum::{Checksum, checksum};
 use gridz_codecs::format::header::{Header, header_bytes};
 
 /// Bytes of an entry of a table: the end of a block and its check.
@@ -33,7 +33,7 @@ pub fn reseal(frame: &mut [u8]) {
     repair(frame);
     for (at, part) in parts(frame).unwrap_or_default() {
         let payload = &mut frame[at.payload..];
-        let check = Sums::of(&payload[part.clone()], part.start as u64).checksum(part.len() as u64) as u32;
+        let check = Checksum::of(&payload[part.clone()], part.start as u64).finish(part.len() as u64) as u32;
         // Check fields in the head of multigrid have 64 bits; their upper half is zero.
         let field = &mut payload[at.check..at.check + at.width];
         field.copy_from_slice(&u64::from(check).to_le_bytes()[..at.width]);

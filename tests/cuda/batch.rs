@@ -50,7 +50,7 @@ struct Buffers<'s> {
     batch: Batch,
     arrays: DeviceBuffer<'s>,
     frames: DeviceBuffer<'s>,
-    told: DeviceBuffer<'s>,
+    reports: DeviceBuffer<'s>,
     workspace: DeviceBuffer<'s>,
 }
 
@@ -61,14 +61,14 @@ impl<'s> Buffers<'s> {
         let batch = Batch { array, n_chunks: N, array_stride: array.n_bytes(), frame_stride: slot };
         let alloc = |n_bytes| stream.alloc(n_bytes).unwrap();
         let (arrays, frames) = (alloc(N as u64 * array.n_bytes()), alloc(N as u64 * slot));
-        Self { batch, arrays, frames, told: alloc(12 * N as u64), workspace: alloc(WORKSPACE) }
+        Self { batch, arrays, frames, reports: alloc(12 * N as u64), workspace: alloc(WORKSPACE) }
     }
 
     fn memory(&self, workspace: Option<u64>) -> BatchMemory<'_> {
         BatchMemory {
             arrays: self.arrays.all(),
             frames: self.frames.all(),
-            frame_bytes: self.told.slice(0..8 * N as u64).unwrap(),
+            frame_bytes: self.reports.slice(0..8 * N as u64).unwrap(),
             workspace: workspace.map(|n_bytes| self.workspace.slice(0..n_bytes).unwrap()),
         }
     }
@@ -79,7 +79,7 @@ impl<'s> Buffers<'s> {
 
     fn both(&self, memory: &BatchMemory, stream: StreamHandle) -> Result<()> {
         self.compress(memory, stream, &Context::default())?;
-        let statuses = self.told.slice(8 * N as u64..12 * N as u64)?;
+        let statuses = self.reports.slice(8 * N as u64..12 * N as u64)?;
         let (spec, context) = (crate::common::ndzip(), Context::default());
         decompress_async(&self.batch, memory, statuses, &spec, Verify::Checksum, stream, &context)
     }

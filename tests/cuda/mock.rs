@@ -438,7 +438,7 @@ fn no_memory_pools() {
 #[test]
 fn a_driver_that_does_not_start() {
     with_mock("mock::a_driver_that_does_not_start", &[("MOCK_CUDA_FAIL", "cuInit:100")], || {
-        let error = assert_error(choose(), Gpu, &["MOCK_ERROR_100 (as told by the test)"]);
+        let error = assert_error(choose(), Gpu, &["MOCK_ERROR_100 (as set by the test)"]);
         assert_eq!(gpus().unwrap_err(), error);
         assert_eq!(count(c"cuInit"), 1);
     });

@@ -96,19 +96,19 @@ void barrier(u32 id, u32 n_threads);
 bool barrier_any(bool condition);
 
 // The 8 bytes of an mbarrier: the number of expected arrivals, of missing arrivals, and the round.
-struct Mbarrier {
+struct MbarrierState {
     std::uint16_t n_expected, n_missing;
     u32 round;
 };
 inline void init(u32 address, u32 n) {
-    shared<Mbarrier>(address) = {static_cast<std::uint16_t>(n), static_cast<std::uint16_t>(n), 0};
+    shared<MbarrierState>(address) = {static_cast<std::uint16_t>(n), static_cast<std::uint16_t>(n), 0};
 }
 inline void arrive(u32 address) {
-    Mbarrier& gate = shared<Mbarrier>(address);
+    MbarrierState& gate = shared<MbarrierState>(address);
     if (--gate.n_missing == 0) gate.n_missing = gate.n_expected, ++gate.round;
 }
 inline u32 wait(u32 address, u32 parity) {
-    wait_until([&] { return (shared<Mbarrier>(address).round & 1) != parity; });
+    wait_until([&] { return (shared<MbarrierState>(address).round & 1) != parity; });
     return 1;
 }
 

@@ -116,10 +116,11 @@ impl<'s> Batch<'s> {
             rank: u32::from(self.array.shape().rank()),
             extents: self.array.shape().extents().as_ptr(),
         };
-        // Only the text form can express the numbers of mode expert, and extras.
-        let extras = registry::find(self.spec.codec()).unwrap().extras;
-        let has_extras = extras.iter().zip(self.spec.extras()).any(|(extra, value)| extra.default != value);
-        let is_text = self.spec.mode() == Mode::Expert || has_extras;
+        // Only the text form can express the numbers of mode expert, and codec parameters.
+        let codec_params = registry::find(self.spec.codec()).unwrap().codec_params;
+        let has_codec_params =
+            codec_params.iter().zip(self.spec.codec_params()).any(|(param, value)| param.default != value);
+        let is_text = self.spec.mode() == Mode::Expert || has_codec_params;
         let text = if is_text { self.spec.to_string() } else { self.spec.name().into() };
         let codec = CString::new(text).expect("a name");
         let missing = self.spec.missing_elements(&self.array).expect("missing elements of the array");

@@ -257,7 +257,7 @@ fn frames_are_packed_on_a_stream() {
             kept[i] = 0;
         }
         let places = Memory::of(&stream, &words(&wrong), 0);
-        let (back, told) = (Memory::new(&stream, n * slot, 0), Memory::new(&stream, 8 * n, 0));
+        let (back, out_lengths) = (Memory::new(&stream, n * slot, 0), Memory::new(&stream, 8 * n, 0));
         back.fill(0x5a);
         // SAFETY: as above.
         let status = unsafe {
@@ -269,20 +269,20 @@ fn frames_are_packed_on_a_stream() {
                 frame_bytes.ptr(),
                 back.ptr(),
                 slot,
-                told.ptr(),
+                out_lengths.ptr(),
                 stream.raw(),
             )
         };
         assert_eq!(status, 0, "{}", last_error());
         // An empty frame is valid at any offset.
-        let found = told.read_all();
+        let found = out_lengths.read_all();
         assert_same_bytes(&found, &words(&kept), &format!("case {case}: lengths"));
         for (i, (found, frame)) in back.read_all().chunks(slot).zip(slots.chunks(slot)).enumerate() {
             let n_bytes = kept[i] as usize;
             assert_same_bytes(&found[..n_bytes], &frame[..n_bytes], &format!("case {case}: frame {i}"));
         }
         back.assert_guards("slots");
-        told.assert_guards("lengths");
+        out_lengths.assert_guards("lengths");
     }
 }
 

@@ -11,7 +11,7 @@ use gridz_codecs::format::header::{Header, header_bytes};
 use crate::arrays::{self, Kind, Random, array};
 use crate::batch::{Batch, CORRUPT, Layout, SKIP_CHECKSUM, TRUNCATED, UNSUPPORTED};
 use crate::common::{
-    assert_same_bytes, compress, decompress, multigrid, ndzip, repair::repair, specs_of_gpus, takes, terms,
+    assert_same_bytes, compress, decompress, encode_params, multigrid, ndzip, repair::repair, specs_of_gpus, takes,
 };
 use crate::driver::{POISON, Stream};
 use crate::{cpu, has_gpu, n_cases};
@@ -20,7 +20,7 @@ use crate::{cpu, has_gpu, n_cases};
 /// are 0.
 fn headers(array: &Array, spec: &Request) -> Vec<Vec<u8>> {
     let entries = [spec.codec(), STORED].map(|id| registry::find(id).unwrap());
-    let planned = entries.into_iter().filter_map(|entry| match entry.codec.plan(array, &terms(spec)) {
+    let planned = entries.into_iter().filter_map(|entry| match entry.codec.plan(array, &encode_params(spec)) {
         Decision::Take(plan) => Some((entry, plan)),
         Decision::Store | Decision::Refuse(_) => None,
     });

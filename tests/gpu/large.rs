@@ -2,9 +2,9 @@
 //! power of two, so that an address or length truncated to 32 bits is detected.
 
 use gridz::{Array, ByteOrder, DType, Request};
-use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::format::header::Header;
-use gridz_codecs::stage::sums::{Prefetch, Summer};
+use gridz_codecs::stage::hasher::{Hasher, Prefetch};
 
 use crate::arrays::{self, Kind, Random, array};
 use crate::batch::{Batch, Layout};
@@ -102,9 +102,9 @@ fn more_than_4_gib_that_are_stored() {
     let piece = arrays::bytes(&Array::bytes(PIECE as u64).unwrap(), Kind::Noise, &mut Random::new(10));
     let batch = Batch::new(&stream, array, &crate::common::ndzip(), Layout::of(1));
     let (n_bytes, header) = round_trip(&batch, &piece, "8 GiB");
-    let mut summer = Summer::new(Level::best(), Prefetch::Nothing);
+    let mut hasher = Hasher::new(Isa::best(), Prefetch::Nothing);
     for start in (0..array.n_bytes()).step_by(PIECE) {
-        summer.add(&piece[..(array.n_bytes() - start).min(PIECE as u64) as usize], start);
+        hasher.update(&piece[..(array.n_bytes() - start).min(PIECE as u64) as usize], start);
     }
     let expected = Header {
         format: 5,
@@ -114,7 +114,7 @@ fn more_than_4_gib_that_are_stored() {
         array,
         params: &[],
         payload_bytes: array.n_bytes(),
-        payload_checksum: summer.sums().checksum(array.n_bytes()),
+        payload_checksum: hasher.checksum().finish(array.n_bytes()),
     };
     let mut bytes = vec![0; expected.n_bytes()];
     expected.emit(&mut bytes);

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use gridz::{Array, ByteOrder, DType, Request, Verify};
-use gridz_codecs::format::checksum::{Sums, checksum};
+use gridz_codecs::format::checksum::{Checksum, checksum};
 use gridz_codecs::format::header::header_bytes;
 
 use crate::arrays::{self, Kind, Random, array};
@@ -119,7 +119,7 @@ impl Table {
         for i in 0..self.n {
             let Some(block) = self.block(payload, i) else { continue };
             let n_bytes = block.len() as u64;
-            let check = Sums::of(&payload[block.clone()], block.start as u64).checksum(n_bytes) as u32;
+            let check = Checksum::of(&payload[block.clone()], block.start as u64).finish(n_bytes) as u32;
             payload[self.entries + 8 * i + 4..][..4].copy_from_slice(&check.to_le_bytes());
         }
     }
@@ -243,7 +243,7 @@ fn is_sealed(frame: &[u8], header: usize, table: Option<Table>) -> bool {
             let check = &payload[table.entries + 8 * i + 4..][..4];
             table.block(payload, i).is_none_or(|block| {
                 let n_bytes = block.len() as u64;
-                Sums::of(&payload[block.clone()], block.start as u64).checksum(n_bytes) as u32
+                Checksum::of(&payload[block.clone()], block.start as u64).finish(n_bytes) as u32
                     == u32::from_le_bytes(check.try_into().unwrap())
             })
         })

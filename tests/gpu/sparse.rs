@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::cpu::pool::Pool;
 use gridz_cuda::Device;
 use gridz_sparse::element::{Element, Semiring};
@@ -109,7 +109,7 @@ fn check_product<T: Element + std::fmt::Debug>(name: &str, matrix: &Matrix) {
     };
     let x: Vec<T> = (0..head.n_cols).map(|i| if i % 3 == 0 { T::ONE } else { T::ONE.plus(T::ONE) }).collect();
     let mut want = vec![T::default(); head.n_rows as usize];
-    gridz_sparse::multiply(matrix, Semiring::PlusTimes, &x, &mut want, Level::best(), &pool).unwrap();
+    gridz_sparse::multiply(matrix, Semiring::PlusTimes, &x, &mut want, Isa::best(), &pool).unwrap();
 
     let device = Device::choose(gridz_codecs::settings::checked().unwrap()).unwrap();
     let stream = device.stream().unwrap();

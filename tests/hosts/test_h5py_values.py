@@ -304,7 +304,7 @@ def test_a_bad_setting_is_an_error_for_writers_and_a_warning_for_readers(tmp_pat
     assert f"{variable}={value} is not a value gridz knows" in line and "the default is used" in line
 
 
-def test_who_demands_the_gpu_is_told_that_there_is_none(tmp_path):
+def test_requiring_the_gpu_reports_that_there_is_none(tmp_path):
     for name in ("libcuda.so", "libcuda.so.1"):
         (tmp_path / name).write_text("no library")  # hides a real one
     environment = {"GRIDZ_BACKEND": "cuda", "LD_LIBRARY_PATH": str(tmp_path)}

@@ -89,7 +89,7 @@ CUresult cuGetErrorName(CUresult code, const char **text) {
 
 CUresult cuGetErrorString(CUresult code, const char **text) {
     (void)code;
-    *text = "as told by the test";
+    *text = "as set by the test";
     return 0;
 }
 

@@ -3,8 +3,8 @@
 
 use gridz::{Array, ByteOrder, DType, Shape};
 use gridz_codecs::codec::huffman::Huffman as Codec;
-use gridz_codecs::codec::{Codec as _, Decision, Job, Terms};
-use gridz_codecs::cpu::level::Level;
+use gridz_codecs::codec::{Codec as _, Decision, EncodeParams, Job};
+use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::cpu::pool::Pool;
 use proptest::prelude::*;
 
@@ -90,9 +90,9 @@ fn cost(numbers: &[u64]) -> u64 {
 fn section(w: u32, numbers: &[u64]) -> Vec<u8> {
     let rows: Vec<&[u64]> = numbers.chunks(32).collect();
     let is_zero: Vec<bool> = rows.iter().map(|row| row.iter().all(|&n| n == 0)).collect();
-    let has_marks = 32 * is_zero.iter().filter(|&&is_zero| is_zero).count() > rows.len();
+    let has_bitmap = 32 * is_zero.iter().filter(|&&is_zero| is_zero).count() > rows.len();
     let coded: Vec<&[u64]> =
-        rows.iter().zip(&is_zero).filter(|&(_, &is_zero)| !(has_marks && is_zero)).map(|(&row, _)| row).collect();
+        rows.iter().zip(&is_zero).filter(|&(_, &is_zero)| !(has_bitmap && is_zero)).map(|(&row, _)| row).collect();
     let last = coded.last().map_or(0, |row| row[row.len() - 1]);
     let filled: Vec<Vec<usize>> =
         coded.iter().map(|row| (0..32).map(|lane| symbol(*row.get(lane).unwrap_or(&last)).0).collect()).collect();
@@ -115,9 +115,9 @@ fn section(w: u32, numbers: &[u64]) -> Vec<u8> {
     let length_bytes = string_of(halves(&lengths[first..end]), 4);
     let fields = [first, end - first, length_bytes.len(), words.len()];
     let mut bytes: Vec<u8> = fields.iter().flat_map(|&field| (field as u16).to_le_bytes()).collect();
-    bytes.extend((tails.len() as u32 | u32::from(has_marks) << 31).to_le_bytes());
+    bytes.extend((tails.len() as u32 | u32::from(has_bitmap) << 31).to_le_bytes());
     bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
-    if has_marks {
+    if has_bitmap {
         bytes.extend(string_of(is_zero.iter().map(|&is_zero| is_zero.into()), 1));
     }
     [bytes, length_bytes, tails].concat()
@@ -160,10 +160,10 @@ fn words(rows: &[Vec<usize>], codes: &[Vec<bool>]) -> Vec<u16> {
 }
 
 /// The crate's payload, without checks.
-fn payload(dtype: DType, raw: &[u8], level: Level) -> Vec<u8> {
+fn payload(dtype: DType, raw: &[u8], level: Isa) -> Vec<u8> {
     let n = raw.len() as u64 / u64::from(dtype.size().unwrap());
     let array = Array::new(dtype, ByteOrder::Little, Shape::new(&[n]).unwrap()).unwrap();
-    let Decision::Take(plan) = Codec.plan(&array, &Terms::lossless(0)) else { panic!("not planned") };
+    let Decision::Take(plan) = Codec.plan(&array, &EncodeParams::lossless(0)) else { panic!("not planned") };
     let pool = Pool::new(1);
     let job = Job { dtype, shape: *array.shape(), layout: &plan.layout, pool: &pool, level, verify: true };
     let mut payload = vec![0xee; plan.bound as usize];
@@ -175,7 +175,7 @@ fn payload(dtype: DType, raw: &[u8], level: Level) -> Vec<u8> {
 
 fn agree(dtype: DType, raw: &[u8], what: &str) {
     let defined = encode(dtype, raw);
-    for level in Level::all() {
+    for level in Isa::all() {
         assert_same_bytes(&payload(dtype, raw, level), &defined, &format!("{what}: {} {level:?}", dtype.name()));
     }
 }

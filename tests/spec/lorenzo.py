@@ -179,13 +179,13 @@ def coded_marks(source, n):
     words = bit_string(source, -(-n // 32))
     which = np.zeros((len(words), 4), bool)
     which[words] = bit_string(source, 4 * np.count_nonzero(words)).reshape(-1, 4)
-    octets = np.zeros(which.shape, "u1")
-    octets[which] = np.frombuffer(source.take(np.count_nonzero(which)), "u1")
-    return marks_of(octets, n)
+    flag_bytes = np.zeros(which.shape, "u1")
+    flag_bytes[which] = np.frombuffer(source.take(np.count_nonzero(which)), "u1")
+    return marks_of(flag_bytes, n)
 
 
-def marks_of(octets, n):
-    marks = np.unpackbits(octets, bitorder="little").astype(bool)
+def marks_of(flag_bytes, n):
+    marks = np.unpackbits(flag_bytes, bitorder="little").astype(bool)
     check(not any(marks[n:]), "mark of nothing")
     return marks[:n]
 

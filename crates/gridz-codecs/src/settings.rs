@@ -311,7 +311,7 @@ mod tests {
 
     /// Tests each kind of file that can be on descriptor 2, stderr or not.
     #[test]
-    fn stderr_is_told_from_data() {
+    fn stderr_is_distinguished_from_data() {
         let folder = tempfile::tempdir().unwrap();
         let log = File::create(folder.path().join("log")).unwrap();
         let captured = tempfile::tempfile().unwrap();

@@ -246,7 +246,7 @@ fn assemble<I: Index, T: Element>(
         code_bytes: all.code_bytes,
         value_bytes: all.value_bytes,
     };
-    let places = head.places().map_err(|error| Error::unsupported(error.context().to_owned()))?;
+    let places = head.table_ranges().map_err(|error| Error::unsupported(error.context().to_owned()))?;
     let mut frame = Bytes::zeroed(places.frame_bytes)?;
     let bytes = frame.get_mut();
     frame::begin(bytes, &head);

@@ -462,7 +462,7 @@ mod tests {
             let n: u64 = masks.iter().map(|step| u64::from(step.mask.count_ones())).sum();
             head.nnz += n * slice.side(kind.block) as u64;
         }
-        let places = head.places().unwrap();
+        let places = head.table_ranges().unwrap();
         let mut bytes = Bytes::zeroed(places.frame_bytes).unwrap();
         let to = bytes.get_mut();
         frame::begin(to, &head);
@@ -481,7 +481,7 @@ mod tests {
     }
 
     fn check(head: &Head, bytes: &Bytes) -> Result<u64> {
-        tables(&View::new(head, &head.places().unwrap(), bytes.get()), &Pool::new(2))
+        tables(&View::new(head, &head.table_ranges().unwrap(), bytes.get()), &Pool::new(2))
     }
 
     /// The check of a 4 MB frame that represents up to 8 · 10^9 elements reads each byte only a few
@@ -519,7 +519,7 @@ mod tests {
                     .collect();
                 let (head, bytes) = frame_of(kind, 1, n_steps, &steps, u64::MAX);
                 let mut worst = 0;
-                let view = View::new(&head, &head.places().unwrap(), bytes.get());
+                let view = View::new(&head, &head.table_ranges().unwrap(), bytes.get());
                 for i in 0..head.n_slices {
                     walk_columns(&view, i, &mut |Walk { column, .. }| worst = worst.max(column));
                 }
@@ -559,7 +559,7 @@ mod tests {
         // step's columns do.
         let far = [Step { offset: 0, mask: u32::MAX }, Step { offset: 2000, mask: u32::MAX }];
         let (head, mut bytes) = frame_of(KINDS[0], 1, 2, &far, u64::MAX);
-        let at = head.places().unwrap().slices.start;
+        let at = head.table_ranges().unwrap().slices.start;
         bytes.get_mut()[at..at + 8].copy_from_slice(&(u64::MAX - 1000).to_le_bytes());
         let error = check(&head, &bytes).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::UnsupportedJob);

@@ -58,7 +58,7 @@ pub struct Head {
 
 /// Byte ranges of the tables in a frame.
 #[derive(Debug, Clone)]
-pub struct Places {
+pub struct TableRanges {
     /// [`Slice`]s.
     pub slices: Range<usize>,
     /// [`Step`]s.
@@ -84,7 +84,7 @@ impl Head {
     ///
     /// # Errors
     /// `Corrupt` if no frame can be that long.
-    pub fn places(&self) -> Result<Places> {
+    pub fn table_ranges(&self) -> Result<TableRanges> {
         let mut end = HEADER_BYTES;
         let mut next = |n: usize, bytes: usize| -> Result<Range<usize>> {
             let too_many = || Error::corrupt("the header of a sparse matrix counts more than any frame has");
@@ -97,7 +97,7 @@ impl Head {
         let element = self.dtype.size().unwrap_or(0) as usize;
         let all_slices = self.n_slices.saturating_add(self.n_long_slices);
         let n_blocks = if self.codec == ValueCodec::Blocks { all_slices } else { 0 };
-        Ok(Places {
+        Ok(TableRanges {
             slices: next(all_slices, SLICE_BYTES)?,
             steps: next(self.n_steps, STEP_BYTES)?,
             order: next(self.n_order, 2)?,
@@ -257,7 +257,7 @@ pub struct View<'a> {
 
 impl<'a> View<'a> {
     /// The tables of a frame with these byte ranges.
-    pub fn new(head: &'a Head, places: &Places, frame: &'a [u8]) -> Self {
+    pub fn new(head: &'a Head, places: &TableRanges, frame: &'a [u8]) -> Self {
         let of = |range: &Range<usize>| &frame[range.clone()];
         Self {
             head,

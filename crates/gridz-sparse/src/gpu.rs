@@ -150,7 +150,7 @@ unsafe fn give(matrix: &Matrix, x: DeviceSlice, y: DeviceSlice, stream: &Stream)
     }
     let device = stream.device();
     let frame = matrix.address_on(device)?;
-    let places = matrix.places();
+    let places = matrix.table_ranges();
     let at = |table: &std::ops::Range<usize>| frame + table.start as u64;
     // Stream-ordered allocation takes as long as a small product, so it is avoided if possible.
     let long_sums = match head.n_long_slices {

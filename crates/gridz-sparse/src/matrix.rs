@@ -6,7 +6,7 @@ use std::sync::{Mutex, OnceLock};
 use crate::bytes::Bytes;
 use crate::check;
 use crate::element::Element;
-use crate::frame::{self, Head, Places, View};
+use crate::frame::{self, Head, TableRanges, View};
 use crate::gpu::OnGpu;
 use crate::layout::{LANES, WINDOW};
 use crate::walk::{Walk, walk_columns};
@@ -17,7 +17,7 @@ use gridz_codecs::error::{Error, Result, try_vec};
 #[derive(Debug)]
 pub struct Matrix {
     head: Head,
-    places: Places,
+    places: TableRanges,
     frame: Bytes,
     /// Index of the first slice of each window, and the end.
     windows: Vec<usize>,
@@ -35,7 +35,7 @@ impl Matrix {
 
     /// Creates a matrix from a frame that this library has just built.
     pub(super) fn new(head: Head, frame: Bytes) -> Result<Self> {
-        let places = head.places()?;
+        let places = head.table_ranges()?;
         let n_windows = (head.n_rows as usize).div_ceil(WINDOW);
         let mut windows = try_vec(n_windows + 1, "windows")?;
         let view = View::new(&head, &places, frame.get());
@@ -56,7 +56,7 @@ impl Matrix {
     /// `Corrupt`, `Truncated`, `UnsupportedFormat`, `OutOfMemory`.
     pub fn from_frame(bytes: &[u8], pool: &Pool) -> Result<Self> {
         let head = Head::read(bytes)?;
-        let places = head.places()?;
+        let places = head.table_ranges()?;
         frame::check_sums(bytes, places.frame_bytes)?;
         check::tables(&View::new(&head, &places, bytes), pool)?;
         let mut frame = Bytes::zeroed(bytes.len())?;
@@ -80,7 +80,7 @@ impl Matrix {
     }
 
     /// Byte ranges of the tables.
-    pub fn places(&self) -> &Places {
+    pub fn table_ranges(&self) -> &TableRanges {
         &self.places
     }
 

@@ -15,14 +15,14 @@ use crate::access::{WithValues, with_values};
 use crate::element::{Element, PlusTimes, Ring, Semiring, with_ring};
 use crate::frame::View;
 use crate::layout::{BLOCKED, IN_ORDER, LANES, Slice, WINDOW};
-use crate::level::{Task, at_level};
+use crate::level::{SparseKernel, run_sparse_kernel};
 use crate::matrix::Matrix;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::{avx2, avx512};
 use crate::sums::{Job, NARROW, Sums};
 use crate::values::Values;
 use gridz_codecs::cpu::float::Ieee;
-use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::cpu::pool::Pool;
 use gridz_codecs::error::{Result, try_vec};
 use gridz_codecs::settings::CpuLevel;
@@ -117,9 +117,9 @@ macro_rules! avx512 {
     };
 }
 #[cfg(target_arch = "x86_64")]
-gridz_codecs::cpu::level::features!(avx2 => avx2! {});
+gridz_codecs::cpu::isa::features!(avx2 => avx2! {});
 #[cfg(target_arch = "x86_64")]
-gridz_codecs::cpu::level::features!(avx512 => avx512! {});
+gridz_codecs::cpu::isa::features!(avx512 => avx512! {});
 
 /// A product of a matrix.
 struct Product<'a, T> {
@@ -168,11 +168,11 @@ impl<T: Element> Product<'_, T> {
     }
 
     /// The product in any semiring, without explicit vector instructions.
-    fn portable<R: Ring<T>>(self, level: Level) -> Result<()> {
+    fn portable<R: Ring<T>>(self, level: Isa) -> Result<()> {
         let (view, x) = (self.matrix.view(), self.x);
         with_any_values(&view, |values| {
             let job = Job { view, values, x };
-            self.share::<R>(|what| at_level(level, Portable { job: &job, what, ring: PhantomData::<R> }))
+            self.share::<R>(|what| run_sparse_kernel(level, Portable { job: &job, what, ring: PhantomData::<R> }))
         })
     }
 }
@@ -184,7 +184,7 @@ struct Portable<'a, T, R> {
     ring: PhantomData<R>,
 }
 
-impl<T: Element, R: Ring<T>> Task for Portable<'_, T, R> {
+impl<T: Element, R: Ring<T>> SparseKernel for Portable<'_, T, R> {
     type Output = ();
 
     #[inline(always)]
@@ -205,7 +205,7 @@ impl<T: Element> WithValues<T> for Avx2<'_, T> {
     fn run<V: Values<T>>(self, values: V) -> Result<()> {
         let (view, x) = (self.0.matrix.view(), self.0.x);
         let (job, blocked) = (Job { view, values, x }, avx2::Job::new(view, values, x));
-        // SAFETY: a `Level` exists only if the CPU has been checked for its instructions.
+        // SAFETY: an `Isa` exists only if the CPU has been checked for its instructions.
         self.0.share::<PlusTimes>(|what| unsafe { work_avx2::<T, V>(&job, &blocked, what) })
     }
 }
@@ -221,7 +221,7 @@ impl<T: Element> WithValues<T> for Avx512<'_, T> {
     fn run<V: Values<T>>(self, values: V) -> Result<()> {
         let (view, x) = (self.0.matrix.view(), self.0.x);
         let (job, wide) = (Job { view, values, x }, avx512::Job::new(view, values, x));
-        // SAFETY: a `Level` exists only if the CPU has been checked for its instructions.
+        // SAFETY: an `Isa` exists only if the CPU has been checked for its instructions.
         self.0.share::<PlusTimes>(|what| unsafe { work_avx512::<T, V>(&job, &wide, what) })
     }
 }
@@ -235,7 +235,7 @@ pub fn multiply<T: Element>(
     semiring: Semiring,
     x: &[T],
     y: &mut [T],
-    level: Level,
+    level: Isa,
     pool: &Pool,
 ) -> Result<()> {
     let head = matrix.head();

@@ -11,13 +11,13 @@ use crate::access::{AnyValues, with_any_values};
 use crate::element::{Element, Ring, Semiring, with_ring};
 use crate::frame::View;
 use crate::layout::{LANES, WINDOW};
-use crate::level::{Task, at_level};
+use crate::level::{SparseKernel, run_sparse_kernel};
 use crate::matrix::Matrix;
 use crate::product::LONG_AT_A_TIME;
 use crate::values::Values;
 use crate::walk::{Columns, lanes_of};
 use gridz_codecs::cpu::float::Ieee;
-use gridz_codecs::cpu::level::Level;
+use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::cpu::pool::Pool;
 use gridz_codecs::error::{Error, Result, try_vec};
 
@@ -29,7 +29,7 @@ struct Wide<'a, T, R> {
     n: usize,
     x: &'a [T],
     y: &'a mut [T],
-    level: Level,
+    level: Isa,
     pool: &'a Pool,
     ring: PhantomData<R>,
 }
@@ -45,7 +45,7 @@ struct Sum<'a, T, R> {
     ring: PhantomData<R>,
 }
 
-impl<T: Element, R: Ring<T>> Task for Sum<'_, T, R> {
+impl<T: Element, R: Ring<T>> SparseKernel for Sum<'_, T, R> {
     type Output = ();
 
     #[inline(always)]
@@ -141,7 +141,7 @@ impl<T: Element, R: Ring<T>> Wide<'_, T, R> {
             let mut sums = [T::default(); LANES * MAX_VECTORS];
             let sums = &mut sums[..LANES * n];
             for i in slices {
-                at_level(level, Sum::<T, R> { view, values, i, n, x, sums, ring });
+                run_sparse_kernel(level, Sum::<T, R> { view, values, i, n, x, sums, ring });
                 for (row, sums) in view.rows(&view.slice(i)).zip(sums.chunks(n)) {
                     y[(row as usize - first) * n..][..n].copy_from_slice(sums);
                 }
@@ -157,7 +157,7 @@ impl<T: Element, R: Ring<T>> Wide<'_, T, R> {
             let mut sums = [T::default(); LANES * MAX_VECTORS];
             let sums = &mut sums[..LANES * n];
             for (i, to) in (first..).zip(to.chunks_mut(n)) {
-                at_level(level, Sum::<T, R> { view, values, i, n, x, sums: &mut *sums, ring });
+                run_sparse_kernel(level, Sum::<T, R> { view, values, i, n, x, sums: &mut *sums, ring });
                 to.copy_from_slice(fold::<T, R>(sums, n));
             }
         });
@@ -200,7 +200,7 @@ pub fn multiply_wide<T: Element>(
     n: usize,
     x: &[T],
     y: &mut [T],
-    level: Level,
+    level: Isa,
     pool: &Pool,
 ) -> Result<()> {
     let [n_rows, n_cols] = lengths(matrix, n)?;

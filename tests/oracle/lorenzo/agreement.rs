@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 use gridz::{Array, ByteOrder, DType, Shape};
 use gridz_codecs::codec::lorenzo::Lorenzo as Codec;
-use gridz_codecs::codec::{Codec as _, Decision, Job, Terms};
-use gridz_codecs::cpu::level::Level;
+use gridz_codecs::codec::{Codec as _, Decision, EncodeParams, Job};
+use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::cpu::pool::Pool;
 use gridz_codecs::format::fold::Fold;
 use proptest::prelude::*;
@@ -33,13 +33,13 @@ const DENSE: u8 = 13;
 /// The crate's payload with this L. If a level writes that L, the crate's own plan is used.
 fn payload(dtype: DType, extents: &[u64], raw: &[u8], log2: u8) -> Vec<u8> {
     let array = Array::new(dtype, ByteOrder::Little, Shape::new(extents).unwrap()).unwrap();
-    let terms = Terms::lossless(if log2 == FAST { 1 } else { 2 });
-    let Decision::Take(plan) = Codec.plan(&array, &terms) else { panic!("not planned") };
+    let encode_params = EncodeParams::lossless(if log2 == FAST { 1 } else { 2 });
+    let Decision::Take(plan) = Codec.plan(&array, &encode_params) else { panic!("not planned") };
     assert_eq!((plan.fold, &plan.params[..]), (Fold::Merge, &[log2.min(DENSE)][..]));
     let pool = Pool::new(1);
     let shape = plan.fold.apply(array.shape(), Codec.max_rank());
     let layout = Codec.layout(dtype, &shape, &[log2]).unwrap();
-    let job = Job { dtype, shape, layout: &layout, pool: &pool, level: Level::best(), verify: true };
+    let job = Job { dtype, shape, layout: &layout, pool: &pool, level: Isa::best(), verify: true };
     let mut payload = vec![0xee; 2 * raw.len() + 4096];
     let n_bytes = Codec.encode(&job, raw, &mut payload).unwrap().n_bytes;
     payload.truncate(n_bytes);

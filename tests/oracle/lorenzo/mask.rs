@@ -1,6 +1,6 @@
 //! Masks: elements with one common word are left out.
 
-use super::{Element, filled_up, marks, samples};
+use super::{Element, bitmap, filled_up, samples};
 
 /// The mask of a block.
 pub struct Mask {
@@ -25,13 +25,13 @@ impl Mask {
 
         let is_masked: Vec<bool> = words.iter().map(|&word| word == masked).collect();
         let k = is_masked.iter().filter(|&&is_masked| is_masked).count();
-        let (is_coded, marks) = marks::of_block(&is_masked, shape);
+        let (is_coded, bitmap) = bitmap::of_block(&is_masked, shape);
 
         let mut bytes = masked.to_le_bytes()[..element.word_bits() as usize / 8].to_vec();
         bytes.resize(8, 0);
-        bytes.extend([k as u16, marks.len() as u16].iter().flat_map(|n| n.to_le_bytes()));
+        bytes.extend([k as u16, bitmap.len() as u16].iter().flat_map(|n| n.to_le_bytes()));
         bytes.extend([u8::from(is_coded), 0, 0, 0]);
-        let bytes = filled_up([bytes, marks].concat());
+        let bytes = filled_up([bytes, bitmap].concat());
         (8 * bytes.len() <= k * element.bytes).then_some(Self { is_masked, bytes })
     }
 

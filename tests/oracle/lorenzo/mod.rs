@@ -5,12 +5,12 @@
 //! width; the r_i are u64.
 
 mod agreement;
+pub mod bitmap;
 pub mod bits;
 pub mod data;
 mod dict;
 pub mod huff;
 mod map;
-pub mod marks;
 mod mask;
 pub mod predict;
 mod sparse;

@@ -2,7 +2,7 @@
 
 use super::bits::{BitString, string_of};
 use super::split::GROUP;
-use super::{bit_length, marks};
+use super::{bit_length, bitmap};
 
 /// Encodes the numbers; `None` if SPARSE is not considered.
 pub fn encode(numbers: &[u64]) -> Option<Vec<u8>> {
@@ -12,8 +12,8 @@ pub fn encode(numbers: &[u64]) -> Option<Vec<u8>> {
     }
     let w = numbers.iter().map(|&r| bit_length(r)).max()?;
     let c = not_zero(numbers);
-    let marks: Vec<bool> = numbers.iter().map(|&r| r != 0).collect();
-    let marked = [marks::coded(&marks), string_of(numbers.iter().copied().filter(|&r| r != 0), w)].concat();
+    let bitmap: Vec<bool> = numbers.iter().map(|&r| r != 0).collect();
+    let marked = [bitmap::coded(&bitmap), string_of(numbers.iter().copied().filter(|&r| r != 0), w)].concat();
     let (g, contents) = match list(numbers, w) {
         (g, list) if c <= 256 && list.len() < marked.len() => (g, list),
         _ => (0, marked),

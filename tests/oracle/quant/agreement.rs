@@ -7,8 +7,8 @@ use gridz_codecs::codec::fill::Fill;
 use gridz_codecs::codec::missing::Missing;
 use gridz_codecs::codec::mode::Mode;
 use gridz_codecs::codec::registry;
-use gridz_codecs::codec::{Decision, Job, Terms};
-use gridz_codecs::cpu::level::Level;
+use gridz_codecs::codec::{Decision, EncodeParams, Job};
+use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::cpu::pool::Pool;
 use gridz_codecs::format::fold::Fold;
 use proptest::prelude::*;
@@ -33,15 +33,15 @@ fn payload(dtype: DType, extents: &[u64], bound: &Bound, raw: &[u8]) -> (Vec<u8>
     if let Some(fill) = &bound.fill {
         missing.add(Fill::of_bytes(dtype, fill).unwrap()).unwrap();
     }
-    let terms = Terms { mode: bound.mode, value: bound.value, missing, ..Terms::lossless(1) };
-    let plan = match codec.plan(&array, &terms) {
+    let encode_params = EncodeParams { mode: bound.mode, value: bound.value, missing, ..EncodeParams::lossless(1) };
+    let plan = match codec.plan(&array, &encode_params) {
         Decision::Take(plan) => plan,
         other => panic!("{other:?}"),
     };
     assert_eq!(plan.fold, Fold::Merge);
     let pool = Pool::new(1);
     let shape = plan.fold.apply(array.shape(), codec.max_rank());
-    let job = Job { dtype, shape, layout: &plan.layout, pool: &pool, level: Level::best(), verify: true };
+    let job = Job { dtype, shape, layout: &plan.layout, pool: &pool, level: Isa::best(), verify: true };
     let mut payload = vec![0xee; plan.bound as usize];
     let n_bytes = codec.encode(&job, raw, &mut payload).unwrap().n_bytes;
     payload.truncate(n_bytes);

@@ -12,7 +12,7 @@ use gridz::DType;
 use gridz_codecs::codec::mode::Mode;
 
 use crate::lorenzo::predict::{Block, Orders, Rows, Rule};
-use crate::lorenzo::{Element, bit_length, bits, folded, marks, sides, wrap};
+use crate::lorenzo::{Element, bit_length, bitmap, bits, folded, sides, wrap};
 use codes::Codes;
 
 const RAW: u16 = 0x8000;
@@ -201,12 +201,12 @@ impl<'a> Quant<'a> {
         let (mut h, mut exceptions) = (0, vec![]);
         if let Some(word) = hole {
             h |= HOLES;
-            let (is_coded, marks) = marks::of_block(&is_hole, shape);
+            let (is_coded, bitmap) = bitmap::of_block(&is_hole, shape);
             let k = is_hole.iter().filter(|&&is_hole| is_hole).count();
             exceptions.extend(self.word_bytes(word));
             exceptions.extend((k as u16).to_le_bytes());
-            exceptions.extend((marks.len() as u16 | u16::from(is_coded) << 15).to_le_bytes());
-            exceptions.extend(filled_up(marks));
+            exceptions.extend((bitmap.len() as u16 | u16::from(is_coded) << 15).to_le_bytes());
+            exceptions.extend(filled_up(bitmap));
         }
         if !others.is_empty() {
             h |= OTHERS;

@@ -7,8 +7,8 @@
 
 use std::borrow::Cow;
 
-use crate::codec::Kept;
-use crate::format::region::{self, FoldedRegion, Places};
+use crate::codec::CodecState;
+use crate::format::region::{self, FoldedRegion, MergedAxis};
 use crate::kernel_struct::KernelStruct;
 use crate::stage::missing::{MAX_FILLS, MissingWords};
 use crate::stage::word::Word;
@@ -41,8 +41,8 @@ pub trait GpuCodec: Sync {
 const MAX_LEVELS: usize = MAX_RANK + 2;
 
 crate::kernel_struct! {
-    /// `Level` in `kernels/common/region.cuh`.
-    struct Level, size 32 {
+    /// `AxisLevel` in `kernels/common/region.cuh`.
+    struct AxisLevel, size 32 {
         stride: u64,
         start: u64,
         count: u64,
@@ -56,7 +56,7 @@ crate::kernel_struct! {
         end: [u64; 3],
         count: [u64; 3],
         levels_of: [u32; 4],
-        levels: [Level; MAX_LEVELS],
+        levels: [AxisLevel; MAX_LEVELS],
     }
 }
 
@@ -64,17 +64,17 @@ impl From<&FoldedRegion> for Region {
     fn from(region: &FoldedRegion) -> Self {
         let axes = region.last_three();
         let mut to = Self {
-            extents: axes.each_ref().map(Places::extent),
+            extents: axes.each_ref().map(MergedAxis::extent),
             first: axes.each_ref().map(|axis| axis.span().start),
             end: axes.each_ref().map(|axis| axis.span().end),
-            count: axes.each_ref().map(Places::count),
+            count: axes.each_ref().map(MergedAxis::count),
             levels_of: [0; 4],
-            levels: [Level { stride: 1, start: 0, count: 0, inner: 1 }; MAX_LEVELS],
+            levels: [AxisLevel { stride: 1, start: 0, count: 0, inner: 1 }; MAX_LEVELS],
         };
         let mut n = 0;
         for (k, axis) in axes.iter().enumerate() {
-            for &region::Level { stride, start, count, inner } in axis.levels() {
-                to.levels[n] = Level { stride, start, count, inner };
+            for &region::AxisLevel { stride, start, count, inner } in axis.levels() {
+                to.levels[n] = AxisLevel { stride, start, count, inner };
                 n += 1;
             }
             to.levels_of[k + 1] = n as u32;
@@ -91,7 +91,7 @@ pub struct Chunks<'a> {
     /// Folded extents.
     pub shape: &'a Shape,
     /// The codec's layout.
-    pub layout: &'a Kept,
+    pub layout: &'a CodecState,
 }
 
 /// Whether a codec's kernels support a request.
@@ -319,7 +319,7 @@ mod tests {
         for (fold, levels_of) in [(Fold::Merge, [0, 30, 31, 32]), (Fold::Flat, [0, 1, 2, 34])] {
             let region = Region::from(&most.folded(fold, 3));
             assert_eq!(region.levels_of, levels_of);
-            let Level { stride, count, inner, .. } = region.levels[region.levels_of[3] as usize - 1];
+            let AxisLevel { stride, count, inner, .. } = region.levels[region.levels_of[3] as usize - 1];
             assert_eq!((stride, count, inner), (1, 2, 1));
         }
     }

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::stage::element::Element;
 pub use crate::stage::missing::MAX_FILLS;
 use crate::stage::missing::MissingWords;
-use crate::stage::quantise::Numbers;
+use crate::stage::quantize::Numbers;
 use crate::stage::word::Word;
 use crate::types::DType;
 

@@ -6,12 +6,11 @@
 
 #[cfg(feature = "cci")]
 pub mod cci;
+pub mod encode_params;
 pub mod fill;
-pub mod foreign;
 pub mod gpu;
 #[cfg(feature = "huffman")]
 pub mod huffman;
-mod kept;
 pub mod lorenzo;
 pub mod missing;
 pub mod mode;
@@ -23,18 +22,19 @@ pub mod ndzip;
 pub mod quant;
 pub mod registry;
 pub mod request;
+mod state;
 pub mod stored;
-pub mod terms;
+pub mod third_party;
 #[cfg(feature = "zfp")]
 pub mod zfp;
 
-pub use crate::codec::kept::Kept;
+pub use crate::codec::encode_params::EncodeParams;
 use crate::codec::mode::Mode;
-pub use crate::codec::terms::Terms;
-use crate::cpu::level::Level;
+pub use crate::codec::state::CodecState;
+use crate::cpu::isa::Isa;
 use crate::cpu::pool::Pool;
 use crate::error::{Error, Result};
-use crate::format::checksum::Sums;
+use crate::format::checksum::Checksum;
 use crate::format::fold::Fold;
 use crate::format::region::FoldedRegion;
 use crate::types::{Array, DType, Shape};
@@ -63,7 +63,7 @@ pub struct Plan {
     pub bound: u64,
     /// The codec's layout of such arrays: the result of [`Codec::layout`] for the folded shape and
     /// the parameters.
-    pub layout: Kept,
+    pub layout: CodecState,
 }
 
 /// Most bytes of parameters that any current codec has; a frame has room for 255.
@@ -123,11 +123,11 @@ pub struct Job<'a> {
     /// Folded extents, at most [`Codec::max_rank`] of them.
     pub shape: Shape,
     /// Positions of everything: from [`Plan`] or [`Codec::layout`].
-    pub layout: &'a Kept,
+    pub layout: &'a CodecState,
     /// Workers for large chunks.
     pub pool: &'a Pool,
     /// The CPU level to use. It does not change the payload.
-    pub level: Level,
+    pub level: Isa,
     /// True if decoding verifies the checksums that are part of a payload.
     pub verify: bool,
 }
@@ -138,7 +138,7 @@ pub struct Encoded {
     /// Payload bytes at the start of the destination.
     pub n_bytes: usize,
     /// Checksum of those bytes.
-    pub sums: Sums,
+    pub sums: Checksum,
 }
 
 /// Counts of the blocks of a payload, by the way they are coded.
@@ -228,14 +228,14 @@ pub trait Progressive: Sync {
     /// # Errors
     /// `InvalidArgument` for a detail that the payload does not offer, `Corrupt`, `Truncated`,
     /// `UnsupportedFormat`.
-    fn part(&self, layout: &Kept, payload: &[u8], n_all: u64, detail: Detail) -> Result<Part>;
+    fn part(&self, layout: &CodecState, payload: &[u8], n_all: u64, detail: Detail) -> Result<Part>;
 
     /// Decodes the result of [`Progressive::part`] into `dst`, which has exactly its bytes, and
     /// returns the checksum of the bytes that were read.
     ///
     /// # Errors
     /// As [`Codec::decode`].
-    fn decode_part(&self, job: &Job, payload: &[u8], n_all: u64, part: &Part, dst: &mut [u8]) -> Result<Sums>;
+    fn decode_part(&self, job: &Job, payload: &[u8], n_all: u64, part: &Part, dst: &mut [u8]) -> Result<Checksum>;
 }
 
 /// A compression method. Implementations are stateless; all methods may run concurrently.
@@ -243,16 +243,16 @@ pub trait Codec: Sync {
     /// The largest rank the codec works on; the engine folds arrays down to it.
     fn max_rank(&self) -> usize;
 
-    /// Plans how to encode such an array on these terms. The codec's registry entry must allow the
-    /// terms.
-    fn plan(&self, array: &Array, terms: &Terms) -> Decision;
+    /// Plans how to encode such an array with these parameters. The codec's registry entry
+    /// must allow them.
+    fn plan(&self, array: &Array, encode_params: &EncodeParams) -> Decision;
 
     /// The state that decoding needs for arrays of this type and folded shape, whose frame has
     /// these parameters.
     ///
     /// # Errors
     /// `Corrupt` if this codec cannot have written such a frame.
-    fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<Kept>;
+    fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<CodecState>;
 
     /// Version of the payload and parameters, for frames with these parameters.
     fn version(&self, _params: &[u8]) -> u8 {
@@ -273,7 +273,7 @@ pub trait Codec: Sync {
     ///
     /// # Errors
     /// `Corrupt` or `Truncated` for bytes this codec cannot have written, `OutOfMemory`.
-    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums>;
+    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Checksum>;
 
     /// The guarantee of a frame with these parameters. `payload` may be truncated or empty;
     /// `n_bytes` is its full length.
@@ -302,5 +302,5 @@ pub trait Codec: Sync {
         payload: &[u8],
         region: &FoldedRegion,
         dst: &mut [u8],
-    ) -> Result<Option<Sums>>;
+    ) -> Result<Option<Checksum>>;
 }

@@ -1,9 +1,9 @@
 //! The table of codecs. A new codec is one entry here.
 
-use crate::codec::foreign::Foreign;
+pub use crate::codec::encode_params::CodecParam;
 use crate::codec::gpu::GpuCodec;
 use crate::codec::mode::Mode;
-pub use crate::codec::terms::Extra;
+use crate::codec::third_party::ThirdPartyFilter;
 use crate::codec::{Codec, Plan, lorenzo, stored};
 use crate::types::{Array, DType};
 
@@ -27,7 +27,7 @@ pub struct Entry {
     /// The modes that it supports.
     pub modes: &'static [Mode],
     /// Its further parameters, in the order of their words in cd_values.
-    pub extras: &'static [Extra],
+    pub codec_params: &'static [CodecParam],
     /// True if, in lossy modes, an element can change a little further each time that the elements
     /// next to it are rewritten.
     pub drifts: bool,
@@ -46,7 +46,7 @@ pub struct Entry {
     /// Its kernels, if it has any.
     pub gpu: Option<&'static dyn GpuCodec>,
     /// The third-party HDF5 filter whose chunks it decodes, if any.
-    pub foreign: Option<&'static dyn Foreign>,
+    pub third_party: Option<&'static dyn ThirdPartyFilter>,
 }
 
 impl Entry {
@@ -106,7 +106,7 @@ const LOSSLESS: Entry = Entry {
     reads: &[(1, 5)],
     levels: &[],
     modes: &[Mode::Lossless],
-    extras: &[],
+    codec_params: &[],
     drifts: false,
     wants_missing: false,
     max_expansion: 0,
@@ -114,7 +114,7 @@ const LOSSLESS: Entry = Entry {
     verbatim: false,
     codec: &stored::Stored,
     gpu: None,
-    foreign: None,
+    third_party: None,
 };
 
 /// All codecs, by id.
@@ -185,14 +185,14 @@ pub static CODECS: &[Entry] = &[
         about: "the stream of libzfp, for floats and integers of 32 and 64 bits; drifts where parts are rewritten",
         levels: &[Level { number: 1, name: "fast" }],
         modes: &[Mode::Lossless, Mode::Abs, Mode::Rel, Mode::Rate, Mode::Precision, Mode::Expert],
-        extras: crate::codec::zfp::params::EXTRAS,
+        codec_params: crate::codec::zfp::params::CODEC_PARAMS,
         drifts: true,
         wants_missing: true,
         max_expansion: 16384,
         dtypes: &[DType::I32, DType::I64, DType::F32, DType::F64],
         codec: &crate::codec::zfp::Zfp,
         gpu: Some(&crate::codec::zfp::Zfp),
-        foreign: Some(&crate::codec::zfp::Zfp),
+        third_party: Some(&crate::codec::zfp::Zfp),
         ..LOSSLESS
     },
     #[cfg(feature = "multigrid")]
@@ -204,7 +204,7 @@ pub static CODECS: &[Entry] = &[
         about: "floats, predicted from coarser grids of them, within a bound or a mean of squares; drifts where parts are rewritten",
         levels: &[Level { number: 1, name: "fast" }],
         modes: &[Mode::Abs, Mode::Rel, Mode::Rms],
-        extras: crate::codec::multigrid::params::EXTRAS,
+        codec_params: crate::codec::multigrid::params::CODEC_PARAMS,
         drifts: true,
         wants_missing: true,
         max_expansion: 1 << 16,
@@ -263,8 +263,8 @@ pub fn available() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::terms::MAX_EXTRAS;
-    use crate::codec::{Decision, Terms};
+    use crate::codec::encode_params::MAX_CODEC_PARAMS;
+    use crate::codec::{Decision, EncodeParams};
     use crate::types::{Array, ByteOrder, Shape};
 
     #[test]
@@ -281,14 +281,17 @@ mod tests {
                         Mode::Precision => 9.0,
                         _ => 0.5,
                     };
-                    let mut extras = [0.0; MAX_EXTRAS];
-                    extras.iter_mut().zip(entry.extras).for_each(|(value, extra)| *value = extra.default);
-                    let terms = Terms { mode, value, extras, ..Terms::lossless(level) };
+                    let mut codec_params = [0.0; MAX_CODEC_PARAMS];
+                    codec_params
+                        .iter_mut()
+                        .zip(entry.codec_params)
+                        .for_each(|(value, param)| *value = param.default);
+                    let encode_params = EncodeParams { mode, value, codec_params, ..EncodeParams::lossless(level) };
                     // No codec supports relative bounds for integers, and zfp supports no bounds
                     // for them.
                     let is_refused =
                         mode == Mode::Pwrel || entry.name == "zfp" && matches!(mode, Mode::Abs | Mode::Rel);
-                    matches!(entry.codec.plan(&array, &terms), Decision::Take(_))
+                    matches!(entry.codec.plan(&array, &encode_params), Decision::Take(_))
                         || is_refused && entry.dtypes.contains(&dtype) && dtype.name().contains("int")
                 });
             assert_eq!(is_planned, entry.dtypes.contains(&dtype), "{} {}", entry.name, dtype.name());
@@ -302,8 +305,8 @@ mod tests {
             assert!(!entry.reads.is_empty() && !entry.modes.is_empty());
             assert!(!entry.name.is_empty() && !entry.about.is_empty());
             assert!(entry.max_expansion > 0 && !entry.dtypes.is_empty());
-            assert!(entry.extras.len() <= MAX_EXTRAS);
-            assert!(entry.extras.iter().all(|extra| !["level", "fill"].contains(&extra.name)));
+            assert!(entry.codec_params.len() <= MAX_CODEC_PARAMS);
+            assert!(entry.codec_params.iter().all(|param| !["level", "fill"].contains(&param.name)));
             let levels = entry.levels;
             let is_new =
                 |i: usize| levels[..i].iter().all(|l| l.number != levels[i].number && l.name != levels[i].name);

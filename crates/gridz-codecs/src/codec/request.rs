@@ -1,13 +1,13 @@
 //! Requests: the codec and its parameters for compressing a chunk.
 //!
-//! A request is a codec and terms: a mode with its parameter, a level, and the codec's extras.
-//! Every host has its own form of a request. All forms are converted here, so the same requests are
-//! accepted everywhere, with the same error messages:
+//! A request is a codec and its parameters: a mode with its parameter, a level, and the codec's own
+//! parameters. Every host has its own form of a request. All forms are converted here, so the same
+//! requests are accepted everywhere, with the same error messages:
 //!
 //! | where | form |
 //! |---|---|
 //! | cd_values of HDF5 | nothing, `[codec]`, `[codec, 0]`, `[codec, 0, level]` |
-//! | the same, with a mode | `[codec, mode, low, high]`, `[codec, mode, low, high, level, extra …, missing …]` |
+//! | the same, with a mode | `[codec, mode, low, high]`, `[codec, mode, low, high, level, param …, missing …]` |
 //! | C | the fields of `gridz_options`, or text in its field `codec` |
 //! | text | `lorenzo`, `lorenzo,level=dense`, `quant,abs=1e-3,level=2,fill=-999,fill=1e20,valid_min=0` |
 //!
@@ -18,11 +18,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::codec::encode_params::{EncodeParams, MAX_CODEC_PARAMS};
 use crate::codec::fill::{Fill, shortest};
 use crate::codec::missing::{LIMITS, Missing, MissingElements};
 use crate::codec::mode::Mode;
-use crate::codec::registry::{self, Entry, Extra, Level};
-use crate::codec::terms::{MAX_EXTRAS, Terms};
+use crate::codec::registry::{self, CodecParam, Entry, Level};
 use crate::error::{Error, Result};
 use crate::types::{Array, ByteOrder, DType};
 
@@ -31,7 +31,7 @@ use crate::types::{Array, ByteOrder, DType};
 #[derive(Clone, Copy)]
 pub struct Request {
     pub entry: &'static Entry,
-    pub terms: Terms,
+    pub encode_params: EncodeParams,
 }
 
 impl Request {
@@ -52,67 +52,70 @@ impl Request {
         Self::check(entry, mode, value, level)
     }
 
-    /// As [`Request::with_mode`], with words for the codec's extras, followed by words for missing
-    /// elements. Extras omitted at the end have their defaults.
+    /// As [`Request::with_mode`], with words for the codec's own parameters, followed by words for
+    /// missing elements. Parameters omitted at the end have their defaults.
     ///
     /// # Errors
     /// As [`Request::with_mode`].
-    pub fn with_extras(codec: u32, mode: u32, value: f64, level: u32, extras: &[u32]) -> Result<Self> {
-        Self::with_mode(codec, mode, value, level)?.and_words(extras)
+    pub fn with_codec_params(codec: u32, mode: u32, value: f64, level: u32, codec_params: &[u32]) -> Result<Self> {
+        Self::with_mode(codec, mode, value, level)?.and_words(codec_params)
     }
 
     fn and_words(mut self, words: &[u32]) -> Result<Self> {
         let (mut rest, mode) = (words, self.mode());
-        for (value, extra) in self.terms.extras.iter_mut().zip(self.entry.extras) {
-            (*value, rest) = match (extra.is_whole, rest) {
+        for (value, param) in self.encode_params.codec_params.iter_mut().zip(self.entry.codec_params) {
+            (*value, rest) = match (param.is_whole, rest) {
                 (true, &[word, ref rest @ ..]) => (f64::from(word as i32), rest),
                 (false, &[low, high, ref rest @ ..]) => (float(low, high), rest),
                 _ => break,
             };
-            check_extra(self.entry, extra, *value)?;
-            if *value != extra.default {
-                check_extra_mode(self.entry, extra, mode)?;
+            check_codec_param(self.entry, param, *value)?;
+            if *value != param.default {
+                check_codec_param_mode(self.entry, param, mode)?;
             }
         }
         let Some(missing) = Missing::of_words(rest) else {
             let (name, n) = (self.name(), words.len());
-            let known: usize = self.entry.extras.iter().map(Extra::n_words).sum();
+            let known: usize = self.entry.codec_params.iter().map(CodecParam::n_words).sum();
             let text = format!(
-                "{n} words follow the level: {name} has {known} words of extras, and the rest are no fill values and limits"
+                "{n} words follow the level: {name} has {known} words of codec parameters, and the rest are no fill values and limits"
             );
             return Err(Error::unsupported(text));
         };
         let missing = missing?;
         if self.wants_missing() {
-            self.terms.missing = missing;
+            self.encode_params.missing = missing;
         }
         Ok(self)
     }
 
     /// The codec's extras as words: all of them, or none if all have their defaults.
-    pub fn extra_words(&self) -> impl Iterator<Item = u32> {
-        let is_default = self.extras_with_values().all(|(extra, value)| extra.default == value);
-        self.all_extra_words().take(if is_default { 0 } else { usize::MAX })
+    pub fn codec_param_words(&self) -> impl Iterator<Item = u32> {
+        let is_default = self.codec_params_with_values().all(|(param, value)| param.default == value);
+        self.all_codec_param_words().take(if is_default { 0 } else { usize::MAX })
     }
 
-    /// Words for the codec's extras and missing elements, as they follow the level in a user's
-    /// cd_values.
+    /// Words for the codec's own parameters and missing elements, as they follow the level in a
+    /// user's cd_values.
     pub fn words_after_level(&self) -> impl Iterator<Item = u32> {
-        let missing = self.terms.missing;
-        let extras: Vec<u32> =
-            if missing.is_none() { self.extra_words().collect() } else { self.all_extra_words().collect() };
-        extras.into_iter().chain(missing.words().collect::<Vec<u32>>())
+        let missing = self.encode_params.missing;
+        let codec_params: Vec<u32> = if missing.is_none() {
+            self.codec_param_words().collect()
+        } else {
+            self.all_codec_param_words().collect()
+        };
+        codec_params.into_iter().chain(missing.words().collect::<Vec<u32>>())
     }
 
-    fn extras_with_values(&self) -> impl Iterator<Item = (&'static Extra, f64)> {
-        self.entry.extras.iter().zip(self.terms.extras)
+    fn codec_params_with_values(&self) -> impl Iterator<Item = (&'static CodecParam, f64)> {
+        self.entry.codec_params.iter().zip(self.encode_params.codec_params)
     }
 
-    fn all_extra_words(&self) -> impl Iterator<Item = u32> {
-        self.extras_with_values().flat_map(|(extra, value)| {
+    fn all_codec_param_words(&self) -> impl Iterator<Item = u32> {
+        self.codec_params_with_values().flat_map(|(param, value)| {
             let bits = value.to_bits();
-            let words = if extra.is_whole { [value as i32 as u32, 0] } else { [bits as u32, (bits >> 32) as u32] };
-            words.into_iter().take(extra.n_words())
+            let words = if param.is_whole { [value as i32 as u32, 0] } else { [bits as u32, (bits >> 32) as u32] };
+            words.into_iter().take(param.n_words())
         })
     }
 
@@ -145,8 +148,8 @@ impl Request {
             [codec] | [codec, 0] => Self::new(codec, 0),
             [codec, 0, level] => Self::new(codec, level),
             [codec, mode @ 1..=u32::MAX, low, high] => Self::with_mode(codec, mode, float(low, high), 0),
-            [codec, mode @ 1..=u32::MAX, low, high, level, ref extras @ ..] => {
-                Self::with_extras(codec, mode, float(low, high), level, extras)
+            [codec, mode @ 1..=u32::MAX, low, high, level, ref codec_params @ ..] => {
+                Self::with_codec_params(codec, mode, float(low, high), level, codec_params)
             }
             _ => {
                 let shown: Vec<String> = words.iter().take(6).map(u32::to_string).collect();
@@ -154,7 +157,7 @@ impl Request {
                 Err(Error::invalid(format!(
                     "cd_values [{shown}{more}] mean nothing to gridz; allowed are: no value (the default lossless \
                      codec), [codec], [codec, 0], [codec, 0, level], [codec, mode, low, high] and [codec, mode, low, \
-                     high, level, extra …], low and high being the halves of a float64"
+                     high, level, param …], low and high being the halves of a float64"
                 )))
             }
         }
@@ -164,7 +167,8 @@ impl Request {
     fn parse(codecs: &'static [Entry], text: &str) -> Result<Self> {
         let mut parts = text.split(',').map(str::trim);
         let entry = named(codecs, parts.next().unwrap_or_default())?;
-        let (mut mode, mut level, mut missing, mut extras) = (None, None, Missing::NONE, [None; MAX_EXTRAS]);
+        let (mut mode, mut level, mut missing, mut codec_params) =
+            (None, None, Missing::NONE, [None; MAX_CODEC_PARAMS]);
         for part in parts {
             let (key, value) = part.split_once('=').map_or((part, None), |(key, value)| (key, Some(value)));
             let number = |text: &str| {
@@ -172,9 +176,9 @@ impl Request {
                     |_| Error::invalid(format!("{part}: {key} is followed by a number, such as {key}=1e-3"));
                 text.parse::<f64>().map_err(wrong)
             };
-            let extra = entry.extras.iter().position(|extra| extra.name == key);
+            let param = entry.codec_params.iter().position(|param| param.name == key);
             let limit = LIMITS.iter().position(|&name| name == key);
-            let (what, is_new) = match (key, value, extra, Mode::from_name(key)) {
+            let (what, is_new) = match (key, value, param, Mode::from_name(key)) {
                 ("fill", Some(value), ..) => {
                     missing.add(Fill::parse(key, value)?)?;
                     ("fill", true)
@@ -185,8 +189,8 @@ impl Request {
                 ("level", Some(value), ..) => ("level", level.replace(level_of(entry, value)?).is_none()),
                 (_, Some(value), Some(i), _) => {
                     let value = number(value)?;
-                    check_extra(entry, &entry.extras[i], value)?;
-                    (key, extras[i].replace(value).is_none())
+                    check_codec_param(entry, &entry.codec_params[i], value)?;
+                    (key, codec_params[i].replace(value).is_none())
                 }
                 (_, value, None, Some(found)) if found.has_value() == value.is_some() => {
                     ("mode", mode.replace((found, value.map_or(Ok(0.0), number)?)).is_none())
@@ -199,13 +203,13 @@ impl Request {
         }
         let (mode, value) = mode.unwrap_or((Mode::Lossless, 0.0));
         let mut request = Self::check(entry, mode.id().into(), value, level.unwrap_or(0))?;
-        for (i, given) in extras.into_iter().enumerate() {
+        for (i, given) in codec_params.into_iter().enumerate() {
             let Some(given) = given else { continue };
-            check_extra_mode(entry, &entry.extras[i], mode)?;
-            request.terms.extras[i] = given;
+            check_codec_param_mode(entry, &entry.codec_params[i], mode)?;
+            request.encode_params.codec_params[i] = given;
         }
         if request.wants_missing() {
-            request.terms.missing = missing;
+            request.encode_params.missing = missing;
         }
         Ok(request)
     }
@@ -240,11 +244,11 @@ impl Request {
             None if level == 0 => 0,
             None => return Err(unknown_level(entry, &level)),
         };
-        let mut extras = [0.0; MAX_EXTRAS];
-        for (value, extra) in extras.iter_mut().zip(entry.extras) {
-            *value = extra.default;
+        let mut codec_params = [0.0; MAX_CODEC_PARAMS];
+        for (value, param) in codec_params.iter_mut().zip(entry.codec_params) {
+            *value = param.default;
         }
-        Ok(Self { entry, terms: Terms { mode, value, level, extras, missing: Missing::NONE } })
+        Ok(Self { entry, encode_params: EncodeParams { mode, value, level, codec_params, missing: Missing::NONE } })
     }
 
     /// The codec's number.
@@ -259,22 +263,22 @@ impl Request {
 
     /// What the codec may do to the values.
     pub fn mode(&self) -> Mode {
-        self.terms.mode
+        self.encode_params.mode
     }
 
     /// The mode's parameter; 0 if it has none.
     pub fn value(&self) -> f64 {
-        self.terms.value
+        self.encode_params.value
     }
 
     /// The level; 0 only if the codec has none.
     pub fn level(&self) -> u16 {
-        self.terms.level
+        self.encode_params.level
     }
 
-    /// One number per extra, in the order of the codec's entry; the rest is 0.
-    pub fn extras(&self) -> [f64; MAX_EXTRAS] {
-        self.terms.extras
+    /// One number per codec parameter, in the order of the codec's entry; the rest is 0.
+    pub fn codec_params(&self) -> [f64; MAX_CODEC_PARAMS] {
+        self.encode_params.codec_params
     }
 
     /// True if an element can change a little further each time that the elements next to it are
@@ -290,7 +294,7 @@ impl Request {
 
     /// The missing elements; none if the codec does not store them separately.
     pub fn missing(&self) -> &Missing {
-        &self.terms.missing
+        &self.encode_params.missing
     }
 
     /// Adds one fill value: the bytes of one element of `array`, in its byte order. Does nothing if
@@ -319,26 +323,26 @@ impl Request {
             return Ok(self);
         }
         let (dtype, little) = (array.dtype(), in_other_order(array, *elements));
-        let known = self.terms.missing.of_type(dtype, array.element_size().into());
+        let known = self.encode_params.missing.of_type(dtype, array.element_size().into());
         let known = known.elements(dtype, array.element_size().into())?;
         for fill in little.fills().filter(|fill| known.fills().all(|known| known != *fill)) {
-            self.terms.missing.add(Fill::of_bytes(dtype, fill)?)?;
+            self.encode_params.missing.add(Fill::of_bytes(dtype, fill)?)?;
         }
         for (which, (limit, known)) in little.limits().into_iter().zip(known.limits()).enumerate() {
             let Some(limit) = limit.filter(|&limit| known != Some(limit)) else { continue };
             let number = Fill::of_bytes(dtype, limit)?;
-            if !self.terms.missing.limit(which, number) {
+            if !self.encode_params.missing.limit(which, number) {
                 let text = format!("{self} has another {}, {number}; keep one", LIMITS[which]);
                 return Err(Error::invalid(text));
             }
         }
-        self.terms.missing.elements(dtype, array.element_size().into())?;
+        self.encode_params.missing.elements(dtype, array.element_size().into())?;
         Ok(self)
     }
 
     /// Removes the missing elements that `array` cannot have; they belonged to another array.
     pub fn with_missing_of(mut self, array: &Array) -> Self {
-        self.terms.missing = self.terms.missing.of_type(array.dtype(), array.element_size().into());
+        self.encode_params.missing = self.encode_params.missing.of_type(array.dtype(), array.element_size().into());
         self
     }
 
@@ -347,7 +351,7 @@ impl Request {
     /// # Errors
     /// `InvalidArgument` if the array cannot have such elements.
     pub fn missing_elements(&self, array: &Array) -> Result<MissingElements> {
-        let elements = self.terms.missing.elements(array.dtype(), array.element_size().into())?;
+        let elements = self.encode_params.missing.elements(array.dtype(), array.element_size().into())?;
         Ok(in_other_order(array, elements))
     }
 
@@ -430,10 +434,14 @@ impl fmt::Display for Request {
         if let Some(level) = self.entry.levels.iter().find(|level| level.number == self.level()) {
             write!(f, ",level={}", level.name)?;
         }
-        let mut extras =
-            self.entry.extras.iter().zip(self.terms.extras).filter(|(extra, value)| extra.default != *value);
-        extras.try_for_each(|(extra, value)| write!(f, ",{}={}", extra.name, shortest(value)))?;
-        write!(f, "{}", self.terms.missing)
+        let mut codec_params = self
+            .entry
+            .codec_params
+            .iter()
+            .zip(self.encode_params.codec_params)
+            .filter(|(param, value)| param.default != *value);
+        codec_params.try_for_each(|(param, value)| write!(f, ",{}={}", param.name, shortest(value)))?;
+        write!(f, "{}", self.encode_params.missing)
     }
 }
 
@@ -445,7 +453,7 @@ impl fmt::Debug for Request {
 
 impl PartialEq for Request {
     fn eq(&self, other: &Self) -> bool {
-        (self.entry.id, self.terms) == (other.entry.id, other.terms)
+        (self.entry.id, self.encode_params) == (other.entry.id, other.encode_params)
     }
 }
 
@@ -466,23 +474,23 @@ fn in_other_order(array: &Array, elements: MissingElements) -> MissingElements {
     }
 }
 
-fn check_extra(entry: &Entry, extra: &Extra, value: f64) -> Result<()> {
-    let what = match extra.is_whole {
+fn check_codec_param(entry: &Entry, param: &CodecParam, value: f64) -> Result<()> {
+    let what = match param.is_whole {
         true if f64::from(value as i32) == value => return Ok(()),
         false if value.is_finite() => return Ok(()),
         true => "a whole number of 32 bits",
         false => "a finite number",
     };
-    Err(Error::invalid(format!("{}: {} must be {what}, not {value}", entry.name, extra.name)))
+    Err(Error::invalid(format!("{}: {} must be {what}, not {value}", entry.name, param.name)))
 }
 
 /// Rejects a parameter that has no meaning in a mode.
-fn check_extra_mode(entry: &Entry, extra: &Extra, mode: Mode) -> Result<()> {
-    if extra.modes.contains(&mode) {
+fn check_codec_param_mode(entry: &Entry, param: &CodecParam, mode: Mode) -> Result<()> {
+    if param.modes.contains(&mode) {
         return Ok(());
     }
-    let modes: Vec<&str> = extra.modes.iter().map(|mode| mode.name()).collect();
-    let (codec, name, mode, modes) = (entry.name, extra.name, mode.name(), modes.join(" or "));
+    let modes: Vec<&str> = param.modes.iter().map(|mode| mode.name()).collect();
+    let (codec, name, mode, modes) = (entry.name, param.name, mode.name(), modes.join(" or "));
     Err(Error::invalid(format!(
         "{codec}: {name} is a parameter of mode {modes}, not of {mode}; add {modes}, or leave {name} out"
     )))
@@ -522,10 +530,10 @@ fn unknown_key(entry: &Entry, part: &str) -> Error {
     });
     let levels: Vec<&str> = entry.levels.iter().map(|level| level.name).collect();
     let level = (!levels.is_empty()).then(|| format!("level={}", levels.join("|")));
-    let extras = entry.extras.iter().map(|extra| format!("{}=NUMBER", extra.name));
+    let codec_params = entry.codec_params.iter().map(|param| format!("{}=NUMBER", param.name));
     let missing = ["fill", LIMITS[0], LIMITS[1]].map(|name| format!("{name}=NUMBER"));
     let missing = missing.into_iter().filter(|_| entry.wants_missing);
-    let known: Vec<String> = values.chain(level).chain(extras).chain(missing).collect();
+    let known: Vec<String> = values.chain(level).chain(codec_params).chain(missing).collect();
     Error::invalid(format!("{}: \"{part}\" means nothing; known are {}", entry.name, known.join(", ")))
 }
 
@@ -536,9 +544,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::codec::{Codec, Decision, Encoded, Job, Kept};
+    use crate::codec::{Codec, CodecState, Decision, Encoded, Job};
     use crate::error::ErrorKind;
-    use crate::format::checksum::Sums;
+    use crate::format::checksum::Checksum;
     use crate::format::region::FoldedRegion;
     use crate::types::Shape;
 
@@ -550,11 +558,11 @@ mod tests {
             1
         }
 
-        fn plan(&self, _: &Array, terms: &Terms) -> Decision {
-            Decision::Refuse(Error::unsupported(format!("{terms:?}")))
+        fn plan(&self, _: &Array, encode_params: &EncodeParams) -> Decision {
+            Decision::Refuse(Error::unsupported(format!("{encode_params:?}")))
         }
 
-        fn layout(&self, _: DType, _: &Shape, _: &[u8]) -> Result<Kept> {
+        fn layout(&self, _: DType, _: &Shape, _: &[u8]) -> Result<CodecState> {
             unreachable!("it has no plan")
         }
 
@@ -562,10 +570,10 @@ mod tests {
             unreachable!("it has no plan")
         }
 
-        fn decode(&self, _: &Job, _: &[u8], _: &mut [u8]) -> Result<Sums> {
+        fn decode(&self, _: &Job, _: &[u8], _: &mut [u8]) -> Result<Checksum> {
             unreachable!("it has no plan")
         }
-        fn decode_region(&self, _: &Job, _: &[u8], _: &FoldedRegion, _: &mut [u8]) -> Result<Option<Sums>> {
+        fn decode_region(&self, _: &Job, _: &[u8], _: &FoldedRegion, _: &mut [u8]) -> Result<Option<Checksum>> {
             unreachable!("it has no plan")
         }
     }
@@ -577,11 +585,11 @@ mod tests {
             let stored = registry::find(registry::STORED).unwrap();
             Entry { id: 77, name, modes, levels, dtypes: &[DType::F32, DType::F64], codec: &Echo, ..*stored }
         };
-        const EXTRAS: &[Extra] = &[
-            Extra { name: "minexp", default: -1074.0, is_whole: true, modes: &Mode::ALL },
-            Extra { name: "s", default: 0.0, is_whole: false, modes: &Mode::ALL },
+        const CODEC_PARAMS: &[CodecParam] = &[
+            CodecParam { name: "minexp", default: -1074.0, is_whole: true, modes: &Mode::ALL },
+            CodecParam { name: "s", default: 0.0, is_whole: false, modes: &Mode::ALL },
         ];
-        let any = Entry { extras: EXTRAS, wants_missing: true, ..entry("any", &Mode::ALL, LEVELS) };
+        let any = Entry { codec_params: CODEC_PARAMS, wants_missing: true, ..entry("any", &Mode::ALL, LEVELS) };
         vec![any, entry("flat", &[Mode::Abs, Mode::Rms], &[])]
     });
 
@@ -626,9 +634,9 @@ mod tests {
     #[test]
     fn extras_are_the_codecs_own() {
         let request = parse("any,s=-1.5,rms=1e-3").unwrap();
-        assert_eq!(request.terms.extras, [-1074.0, -1.5, 0.0, 0.0]);
+        assert_eq!(request.encode_params.codec_params, [-1074.0, -1.5, 0.0, 0.0]);
         assert_eq!(request.to_string(), "any,rms=1e-3,level=dense,s=-1.5");
-        let words: Vec<u32> = request.extra_words().collect();
+        let words: Vec<u32> = request.codec_param_words().collect();
         assert_eq!(words, [-1074i32 as u32, 0, 0xbff8_0000]);
         let plain = parse("any,rms=1e-3").unwrap();
         assert_eq!(plain.and_words(&words).unwrap(), request);
@@ -636,9 +644,10 @@ mod tests {
         assert_eq!(plain.and_words(&[7]).unwrap(), parse("any,rms=1e-3,minexp=7").unwrap());
         for wrong in [&[1, 0][..], &[1, 0, 0, 0]] {
             let said = plain.and_words(wrong).unwrap_err().to_string();
-            assert!(
-                said.starts_with(&format!("{} words follow the level: any has 3 words of extras", wrong.len()))
-            );
+            assert!(said.starts_with(&format!(
+                "{} words follow the level: any has 3 words of codec parameters",
+                wrong.len()
+            )));
         }
         assert!(plain.and_words(&[1, 0, 0x7ff0_0000]).is_err(), "infinite");
     }
@@ -687,9 +696,9 @@ mod tests {
         assert_eq!("lorenzo,fill=1e20".parse::<Request>().unwrap(), Request::default());
     }
 
-    /// With missing elements, all extras are written, so that their end is unambiguous.
+    /// With missing elements, all codec parameters are written, so that their end is unambiguous.
     #[test]
-    fn missing_elements_follow_the_extras() {
+    fn missing_elements_follow_the_codec_params() {
         let text = "any,abs=1,s=2,fill=-999,fill=0x7fc00001,fill=18446744073709551615,valid_min=-.5,valid_max=1e30";
         let request = parse(text).unwrap();
         let words: Vec<u32> = request.words_after_level().collect();
@@ -713,8 +722,8 @@ mod tests {
             error.to_string(),
             "multigrid: s is a parameter of mode rms, not of abs; add rms, or leave s out"
         );
-        assert!(Request::with_extras(4, 3, 8.0, 0, &[1, 300, 20]).is_err(), "words of another mode");
-        assert!(Request::with_extras(4, 3, 8.0, 0, &[1, 16658, 64]).is_ok(), "the defaults");
+        assert!(Request::with_codec_params(4, 3, 8.0, 0, &[1, 300, 20]).is_err(), "words of another mode");
+        assert!(Request::with_codec_params(4, 3, 8.0, 0, &[1, 16658, 64]).is_ok(), "the defaults");
         assert!(
             "zfp,expert,maxprec=10".parse::<Request>().is_ok() && "multigrid,rms=1,s=-1".parse::<Request>().is_ok()
         );

@@ -2,9 +2,9 @@
 
 pub mod copy;
 pub mod float;
-pub mod kept;
-pub mod level;
+pub mod isa;
 pub mod ordered;
 pub mod pages;
 pub mod pool;
 pub mod shared;
+pub mod thread_cache;

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::cpu::kept::{Keep, Kept, bytes_of};
 use crate::cpu::pool::{Pool, lock, none_yet};
+use crate::cpu::thread_cache::{Cacheable, ThreadCache, bytes_of};
 
 /// Maximum scratch memory that a thread caches between calls.
 const KEPT_BYTES: usize = 2 << 20;
@@ -51,36 +51,36 @@ pub fn concatenate<I: Send, M, R: Send>(
 
     let queue = Mutex::new(items.into_iter().enumerate());
     let results = Mutex::new(none_yet(n_items));
-    let line = Line::new((0, out));
+    let tickets = TicketLock::new((0, out));
     // Does one item; false if none is left, or if the turn of this one never comes.
     let step = || {
         let next = lock(&queue).next();
         let Some((index, mut item)) = next else { return false };
         // Without scratch memory, outputs are made in their places, one after the other.
-        let scratch = if line.is_turn_of(index) { None } else { Scratch::with(most_bytes) };
+        let scratch = if tickets.is_turn_of(index) { None } else { Scratch::with(most_bytes) };
         let (start, made, output): (_, _, &[u8]);
         match scratch {
             Some(mut scratch) => {
                 let n_bytes;
                 (n_bytes, made) = make(&mut item, None, &mut scratch.bytes);
-                if !line.await_turn(index) {
+                if !tickets.wait_turn(index) {
                     return false;
                 }
-                let (at, rest) = line.take_rest();
+                let (at, rest) = tickets.take_rest();
                 let (mine, rest) = rest.split_at_mut(n_bytes);
-                line.give_back(index, at + n_bytes, rest);
+                tickets.give_back(index, at + n_bytes, rest);
                 mine.copy_from_slice(&scratch.bytes[..n_bytes]);
                 (start, output) = (at, mine);
             }
             None => {
-                if !line.await_turn(index) {
+                if !tickets.wait_turn(index) {
                     return false;
                 }
-                let (at, rest) = line.take_rest();
+                let (at, rest) = tickets.take_rest();
                 let n_bytes;
                 (n_bytes, made) = make(&mut item, Some(at), rest);
                 let (mine, rest) = rest.split_at_mut(n_bytes);
-                line.give_back(index, at + n_bytes, rest);
+                tickets.give_back(index, at + n_bytes, rest);
                 (start, output) = (at, mine);
             }
         }
@@ -88,11 +88,11 @@ pub fn concatenate<I: Send, M, R: Send>(
         lock(&results)[index] = Some(result);
         true
     };
-    line.share(pool, n_workers, step);
+    tickets.run_shared(pool, n_workers, step);
     let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
     let results: Vec<_> = results.into_iter().flatten().collect();
     assert_eq!(results.len(), n_items, "a worker gave up, and no panic says why");
-    (line.end(), results)
+    (tickets.end(), results)
 }
 
 /// Calls `make` for each of `n_items` items, in parallel. `turn` then does the sequential part of
@@ -117,48 +117,48 @@ pub fn in_turn<S: Send, M, T>(
         return common;
     }
     let next = AtomicUsize::new(0);
-    let line = Line::new(common);
+    let tickets = TicketLock::new(common);
     let step = || {
         let index = next.fetch_add(1, Ordering::Relaxed);
         if index >= n_items {
             return false;
         }
         let made = make(index);
-        if !line.await_turn(index) {
+        if !tickets.wait_turn(index) {
             return false;
         }
-        let left = turn(made, &mut lock(&line.common));
-        line.end_turn(index);
+        let left = turn(made, &mut lock(&tickets.common));
+        tickets.end_turn(index);
         finish(left);
         true
     };
-    line.share(pool, n_workers, step);
-    assert_eq!(line.turn.into_inner(), n_items, "a worker gave up, and no panic says why");
-    line.common.into_inner().unwrap_or_else(PoisonError::into_inner)
+    tickets.run_shared(pool, n_workers, step);
+    assert_eq!(tickets.turn.into_inner(), n_items, "a worker gave up, and no panic says why");
+    tickets.common.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A ticket lock: items wait for their turns, and the item whose turn it is may use `common`.
-struct Line<S> {
+struct TicketLock<S> {
     /// The item whose turn it is.
     turn: AtomicUsize,
     /// A thread has panicked, so some turn never comes.
-    is_broken: AtomicBool,
+    is_poisoned: AtomicBool,
     common: Mutex<S>,
 }
 
-impl<S> Line<S> {
+impl<S> TicketLock<S> {
     fn new(common: S) -> Self {
-        Self { turn: AtomicUsize::new(0), is_broken: AtomicBool::new(false), common: Mutex::new(common) }
+        Self { turn: AtomicUsize::new(0), is_poisoned: AtomicBool::new(false), common: Mutex::new(common) }
     }
 
     /// Calls `step` on `n_workers` threads until it returns false. `step` does one item, and
     /// returns false if there was none.
-    fn share(&self, pool: &Pool, n_workers: usize, step: impl Fn() -> bool + Sync)
+    fn run_shared(&self, pool: &Pool, n_workers: usize, step: impl Fn() -> bool + Sync)
     where
         S: Send,
     {
-        pool.share(n_workers, &|| {
-            let unless_finished = BreakLine(&self.is_broken);
+        pool.run_shared(n_workers, &|| {
+            let unless_finished = PoisonOnPanic(&self.is_poisoned);
             let was_done = step();
             std::mem::forget(unless_finished);
             was_done
@@ -171,10 +171,10 @@ impl<S> Line<S> {
     }
 
     /// Waits for the turn of item `index`. False if it never comes.
-    fn await_turn(&self, index: usize) -> bool {
+    fn wait_turn(&self, index: usize) -> bool {
         let mut n_spins = 0;
         while !self.is_turn_of(index) {
-            if self.is_broken.load(Ordering::Relaxed) {
+            if self.is_poisoned.load(Ordering::Relaxed) {
                 return false;
             }
             // The item before is usually almost done. If its thread does not run, it soon gets this
@@ -197,7 +197,7 @@ impl<S> Line<S> {
 }
 
 /// The start of the next output, and `out` from there on.
-impl<'a> Line<(usize, &'a mut [u8])> {
+impl<'a> TicketLock<(usize, &'a mut [u8])> {
     /// Takes both. The caller's turn must have come; it then gives back the part after its own
     /// output.
     fn take_rest(&self) -> (usize, &'a mut [u8]) {
@@ -216,9 +216,9 @@ impl<'a> Line<(usize, &'a mut [u8])> {
 }
 
 /// Unless it is forgotten, its drop reports to the other threads that this one has panicked.
-struct BreakLine<'a>(&'a AtomicBool);
+struct PoisonOnPanic<'a>(&'a AtomicBool);
 
-impl Drop for BreakLine<'_> {
+impl Drop for PoisonOnPanic<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -230,7 +230,7 @@ struct Scratch {
     bytes: Vec<u8>,
 }
 
-impl Keep for Scratch {
+impl Cacheable for Scratch {
     const MOST_BYTES: usize = KEPT_BYTES;
 
     fn n_bytes(&self) -> usize {
@@ -240,8 +240,8 @@ impl Keep for Scratch {
 
 impl Scratch {
     /// Scratch memory of at least `n_bytes`; `None` if there is not enough memory.
-    fn with(n_bytes: usize) -> Option<Kept<Self>> {
-        let mut scratch = Kept::<Self>::take();
+    fn with(n_bytes: usize) -> Option<ThreadCache<Self>> {
+        let mut scratch = ThreadCache::<Self>::take();
         let bytes = &mut scratch.bytes;
         if bytes.len() < n_bytes {
             bytes.clear();
@@ -269,8 +269,8 @@ mod tests {
             for n_items in [0, 1, 2, 3, 1000] {
                 let mut out = vec![0xee; 50 * n_items + 7];
                 let items: Vec<usize> = (0..n_items).collect();
-                let place = |item, told: Option<usize>, start, output: &[u8]| {
-                    assert!(told.is_none_or(|told| told == start));
+                let place = |item, announced: Option<usize>, start, output: &[u8]| {
+                    assert!(announced.is_none_or(|announced| announced == start));
                     assert!(output.len() == item % 50 && output.iter().all(|&byte| byte == item as u8));
                     (item, start)
                 };

@@ -17,8 +17,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use once_cell::race::OnceBox;
 use rayon::{Scope, ThreadPool, ThreadPoolBuilder};
 
-use crate::cpu::kept;
 use crate::cpu::pages::can_map;
+use crate::cpu::thread_cache;
 use crate::settings;
 
 /// Smaller chunks of raw bytes are done by the calling thread: waking the workers would cost more.
@@ -103,7 +103,7 @@ impl Pool {
         }
         let queue = Mutex::new(items.into_iter().enumerate());
         let done = Mutex::new(none_yet(n_items));
-        self.share(n_items, &|| {
+        self.run_shared(n_items, &|| {
             let next = lock(&queue).next();
             let Some((index, item)) = next else { return false };
             let result = work(item);
@@ -115,33 +115,33 @@ impl Pool {
 
     /// Calls `step` until it returns false, on the calling thread, which begins at once, and on
     /// workers. `step` does one item of `n_items`, and returns false if there was none.
-    pub(super) fn share(&self, n_items: usize, step: &(dyn Fn() -> bool + Sync)) {
+    pub(super) fn run_shared(&self, n_items: usize, step: &(dyn Fn() -> bool + Sync)) {
         let Some(workers) = self.workers() else {
             while step() {}
             return;
         };
         workers.in_place_scope(|scope| {
             for _ in 1..self.threads.min(n_items) {
-                scope.spawn(move |scope| help(scope, step));
+                scope.spawn(move |scope| worker_loop(scope, step));
             }
             while step() {}
         });
     }
 
-    /// Runs `lead` on the calling thread. `lead` may call its argument to request one more worker,
+    /// Runs `body` on the calling thread. `body` may call its argument to request one more worker,
     /// unless all are helping already. That worker calls `step` until it returns false; `step` does
     /// one item, and returns false if there was none. Without workers, requests have no effect, so
-    /// `lead` must be able to do everything itself.
-    pub fn lead<R>(&self, step: &(dyn Fn() -> bool + Sync), lead: impl FnOnce(&dyn Fn()) -> R) -> R {
-        let Some(workers) = self.workers() else { return lead(&|| {}) };
+    /// `body` must be able to do everything itself.
+    pub fn run_with_helpers<R>(&self, step: &(dyn Fn() -> bool + Sync), body: impl FnOnce(&dyn Fn()) -> R) -> R {
+        let Some(workers) = self.workers() else { return body(&|| {}) };
         let n_called = &AtomicUsize::new(0);
         workers.in_place_scope(|scope| {
-            lead(&|| {
+            body(&|| {
                 // The calling thread is one of the threads.
                 let one_more = |n| Some(n + 1).filter(|&n| n < self.threads);
                 if n_called.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok() {
                     scope.spawn(move |scope| {
-                        help(scope, step);
+                        worker_loop(scope, step);
                         n_called.fetch_sub(1, Ordering::Relaxed);
                     });
                 }
@@ -173,10 +173,10 @@ thread_local! {
 /// A worker's part of shared work. Between two items it yields to a helper of another caller. That
 /// does one item, leaves and waits for its turn again. So no caller waits for more than one item of
 /// another caller, and there are at most two helpers on one stack.
-fn help<'s>(scope: &Scope<'s>, step: &'s (dyn Fn() -> bool + Sync)) {
+fn worker_loop<'s>(scope: &Scope<'s>, step: &'s (dyn Fn() -> bool + Sync)) {
     if IS_HELPING.get() {
         if step() {
-            scope.spawn(move |scope| help(scope, step));
+            scope.spawn(move |scope| worker_loop(scope, step));
         }
         return;
     }
@@ -208,7 +208,7 @@ impl ProcessPool {
         let built = ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("gridz-{i}")).build();
         match &built {
             // Makes all workers allocate their memory before the caller can use it up.
-            Ok(workers) => drop(workers.broadcast(|_| kept::release())),
+            Ok(workers) => drop(workers.broadcast(|_| thread_cache::release())),
             Err(error) => serially(error),
         }
         Self { pid, workers: built.ok(), next: OnceBox::new() }

@@ -69,20 +69,20 @@ pub const fn key(row: u32) -> u32 {
 /// which is the order of vector multiplication.
 pub type LaneSums = [[u64; LANES / 2]; 2];
 
-/// The two sums over some words of a payload. [`Sums::plus`] adds the sums of several parts, in any
-/// order.
+/// The two sums over some words of a payload. [`Checksum::combine`] adds the sums of several parts,
+/// in any order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Sums {
+pub struct Checksum {
     a: u64,
     b: u64,
 }
 
-impl Sums {
+impl Checksum {
     /// The sums of `bytes`, which start at byte `start` of the payload (a multiple of 4). If they
     /// end within a word, that word must be the payload's last one.
     pub fn of(bytes: &[u8], start: u64) -> Self {
         let mut lanes = LaneSums::default();
-        Cut::of(bytes, start).add(&mut lanes);
+        RowSplit::of(bytes, start).add(&mut lanes);
         Self::from_lanes(&lanes)
     }
 
@@ -98,24 +98,24 @@ impl Sums {
 
     /// The sums over the words of both.
     #[must_use]
-    pub fn plus(self, other: Self) -> Self {
+    pub fn combine(self, other: Self) -> Self {
         Self { a: self.a.wrapping_add(other.a), b: self.b.wrapping_add(other.b) }
     }
 
     /// The checksum of a payload of `n_bytes` bytes with these sums.
-    pub fn checksum(self, n_bytes: u64) -> u64 {
+    pub fn finish(self, n_bytes: u64) -> u64 {
         mix(self.a.wrapping_add(mix(self.b.wrapping_add(n_bytes))))
     }
 }
 
 /// The checksum of a whole payload.
 pub fn checksum(payload: &[u8]) -> u64 {
-    Sums::of(payload, 0).checksum(payload.len() as u64)
+    Checksum::of(payload, 0).finish(payload.len() as u64)
 }
 
 /// Bytes of a payload, split at row boundaries.
 #[derive(Debug, Clone, Copy)]
-pub struct Cut<'a> {
+pub struct RowSplit<'a> {
     /// The bytes before the first row boundary, if the bytes do not begin at one.
     pub head: &'a [u8],
     /// Lane of the first word of `head`.
@@ -128,7 +128,7 @@ pub struct Cut<'a> {
     pub tail: &'a [u8],
 }
 
-impl<'a> Cut<'a> {
+impl<'a> RowSplit<'a> {
     /// Splits `bytes`, which start at byte `start` of the payload.
     pub fn of(bytes: &'a [u8], start: u64) -> Self {
         let head_lane = start as usize / 4 % LANES;

@@ -2,7 +2,7 @@
 //!
 //! Folding merges leading axes, or all, and a box covers positions on a merged axis that are not
 //! contiguous. But the positions are in order, so two questions are enough: how many of them are
-//! before a position ([`Places::before`]), and which are contiguous ([`Places::runs`]).
+//! before a position ([`MergedAxis::before`]), and which are contiguous ([`MergedAxis::runs`]).
 
 use std::ops::Range;
 
@@ -73,13 +73,13 @@ impl Region {
         for (axis, span) in axes[front + 1..].iter_mut().zip(inner) {
             axis.push(span);
         }
-        FoldedRegion { axes: axes.map(|spans| Places::new(&spans)) }
+        FoldedRegion { axes: axes.map(|spans| MergedAxis::new(&spans)) }
     }
 }
 
 /// The region's range on one of the axes that were merged into an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Level {
+pub struct AxisLevel {
     /// Distance on the merged axis between neighboring positions of this axis.
     pub stride: u64,
     /// First position of the region on this axis.
@@ -92,13 +92,13 @@ pub struct Level {
 
 /// The positions of a region on an axis, which may be several merged axes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Places {
+pub struct MergedAxis {
     extent: u64,
     /// From the outermost axis to the innermost, whose `stride` and `inner` are 1.
-    levels: Vec<Level>,
+    levels: Vec<AxisLevel>,
 }
 
-impl Places {
+impl MergedAxis {
     fn new(spans: &[Span]) -> Self {
         let mut merged: Vec<Span> = Vec::new();
         for &span in spans {
@@ -117,9 +117,9 @@ impl Places {
             merged.push(Span { extent: 1, start: 0, count: 1 });
         }
         let (mut stride, mut inner) = (1, 1);
-        let mut levels: Vec<Level> = Vec::with_capacity(merged.len());
+        let mut levels: Vec<AxisLevel> = Vec::with_capacity(merged.len());
         for &Span { extent, start, count } in merged.iter().rev() {
-            levels.push(Level { stride, start, count, inner });
+            levels.push(AxisLevel { stride, start, count, inner });
             (stride, inner) = (stride * extent, inner * count);
         }
         levels.reverse();
@@ -132,7 +132,7 @@ impl Places {
     }
 
     /// The levels, at least one.
-    pub fn levels(&self) -> &[Level] {
+    pub fn levels(&self) -> &[AxisLevel] {
         &self.levels
     }
 
@@ -152,7 +152,7 @@ impl Places {
     }
 
     /// Number of positions of the region before `place`.
-    pub fn before(&self, mut place: u64) -> u64 {
+    pub fn rank(&self, mut place: u64) -> u64 {
         let mut n = 0;
         for level in &self.levels {
             let digit = place / level.stride;
@@ -178,7 +178,7 @@ impl Places {
     /// The contiguous runs of the region within `range`: first position, its index in the region,
     /// and length.
     pub fn runs(&self, range: Range<u64>) -> impl Iterator<Item = (u64, u64, u64)> {
-        let (mut index, end) = (self.before(range.start), self.before(range.end));
+        let (mut index, end) = (self.rank(range.start), self.rank(range.end));
         let most = self.levels[self.levels.len() - 1].count;
         std::iter::from_fn(move || {
             (index < end).then(|| {
@@ -191,12 +191,12 @@ impl Places {
 
     /// The blocks of length `side` along the axis that contain positions of the region.
     pub fn blocks(&self, side: u64) -> impl Iterator<Item = u64> {
-        let touched = self.touched(side);
-        touched.filter(move |block| self.before(block * side) < self.before((block + 1) * side))
+        let block_range = self.block_range(side);
+        block_range.filter(move |block| self.rank(block * side) < self.rank((block + 1) * side))
     }
 
     /// The range from the first of these blocks to the last one.
-    pub fn touched(&self, side: u64) -> Range<u64> {
+    pub fn block_range(&self, side: u64) -> Range<u64> {
         let span = self.span();
         span.start / side..span.end.div_ceil(side)
     }
@@ -207,13 +207,13 @@ impl Places {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoldedRegion {
     /// The region's positions on each axis.
-    pub axes: [Places; AXES],
+    pub axes: [MergedAxis; AXES],
 }
 
 impl FoldedRegion {
     /// Number of elements.
     pub fn n_elements(&self) -> u64 {
-        self.axes.iter().map(Places::count).product()
+        self.axes.iter().map(MergedAxis::count).product()
     }
 
     /// Number of contiguous runs along the last axis.
@@ -224,7 +224,7 @@ impl FoldedRegion {
     }
 
     /// The last three axes, for codecs that use no more.
-    pub fn last_three(&self) -> &[Places; 3] {
+    pub fn last_three(&self) -> &[MergedAxis; 3] {
         self.axes.last_chunk().expect("there are more")
     }
 
@@ -263,7 +263,7 @@ impl FoldedRegion {
 
     /// Copies the region from the whole array to `dst`.
     pub fn take_all(&self, array: &[u8], size: usize, dst: &mut [u8]) {
-        self.take([0; AXES], self.axes.each_ref().map(Places::extent), array, size, dst);
+        self.take([0; AXES], self.axes.each_ref().map(MergedAxis::extent), array, size, dst);
     }
 }
 
@@ -325,7 +325,7 @@ mod tests {
                 for (axis, all) in folded.last_three().iter().zip(places(&folded)) {
                     assert_eq!(axis.span(), all[0]..all[all.len() - 1] + 1);
                     for place in 0..=axis.extent + 3 {
-                        assert_eq!(axis.before(place), all.iter().filter(|&&p| p < place).count() as u64);
+                        assert_eq!(axis.rank(place), all.iter().filter(|&&p| p < place).count() as u64);
                     }
                     for (from, to) in [(0, axis.extent), (3, axis.extent), (2, 9), (5, 5)] {
                         let runs: Vec<u64> =
@@ -362,7 +362,7 @@ mod tests {
         region(&[], &[], &[]).folded(Fold::Merge, 3).take_all(&array, 8, &mut dst);
         assert_eq!(dst, [0, 1, 2, 3, 4, 5, 6, 7]);
         let empty = region(&[3, 4, 5], &[1, 2, 3], &[2, 0, 2]).folded(Fold::Merge, 3);
-        assert_eq!(empty.axes[3].touched(16), 0..0);
+        assert_eq!(empty.axes[3].block_range(16), 0..0);
         empty.take_all(&array, 1, &mut []);
     }
 

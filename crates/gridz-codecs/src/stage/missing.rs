@@ -5,8 +5,8 @@
 //! range. The request defines the fill values and the range of an array (`codec::missing`); here
 //! they are words of one element type.
 
-use crate::stage::quantise::Numbers;
-use crate::stage::rows::Rows;
+use crate::stage::quantize::Numbers;
+use crate::stage::rows::Simd;
 use crate::stage::word::Word;
 
 /// Maximum fill values of an array.
@@ -46,7 +46,7 @@ impl<W: Word> MissingWords<W> {
             };
             let least = limits[0].map_or(top, |word| place(word, 0));
             let most = limits[1].map_or(!top, |word| place(word, 1));
-            missing.valid = Some(Valid { numbers, least, span: most.minus(least) });
+            missing.valid = Some(Valid { numbers, least, span: most.wrapping_sub(least) });
         }
         missing
     }
@@ -71,7 +71,7 @@ impl<W: Word> MissingWords<W> {
     pub fn range(&self) -> [Option<W>; 2] {
         let top = W::from_u64(1) << (W::BITS - 1);
         self.valid.map_or([None; 2], |Valid { numbers, least, span }| {
-            let most = least.plus(span);
+            let most = least.wrapping_add(span);
             [(least, top), (most, !top)].map(|(place, none)| (place != none).then(|| numbers.at_place(place)))
         })
     }
@@ -80,19 +80,19 @@ impl<W: Word> MissingWords<W> {
     #[inline(always)]
     pub fn has(&self, word: W) -> bool {
         self.fills().contains(&word)
-            || self.valid.is_some_and(|valid| valid.numbers.place(word).minus(valid.least) > valid.span)
+            || self.valid.is_some_and(|valid| valid.numbers.place(word).wrapping_sub(valid.least) > valid.span)
     }
 
     /// The lanes of a row whose elements are not missing.
     #[inline(always)]
-    pub fn present<S: Rows<W>>(&self, s: S, row: S::Row) -> u32 {
+    pub fn present<S: Simd<W>>(&self, s: S, row: S::Row) -> u32 {
         let mut present = u32::MAX;
         for &fill in self.fills() {
-            present &= s.larger(s.xor(row, s.splat(fill)), W::default());
+            present &= s.gt_mask(s.xor(row, s.splat(fill)), W::default());
         }
         if let Some(Valid { numbers, least, span }) = self.valid {
             let (places, _) = numbers.places(s, row);
-            present &= !s.larger(s.minus(places, s.splat(least)), span);
+            present &= !s.gt_mask(s.sub(places, s.splat(least)), span);
         }
         present
     }
@@ -101,8 +101,8 @@ impl<W: Word> MissingWords<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpu::level::Level;
-    use crate::stage::rows::{LANES, Task, at_level};
+    use crate::cpu::isa::Isa;
+    use crate::stage::rows::{LANES, WithSimd, dispatch};
     use crate::types::DType;
 
     struct Present<'a> {
@@ -110,10 +110,10 @@ mod tests {
         words: [u32; LANES],
     }
 
-    impl Task<u32> for Present<'_> {
+    impl WithSimd<u32> for Present<'_> {
         type Output = u32;
 
-        fn run<S: Rows<u32>>(self, s: S) -> u32 {
+        fn run<S: Simd<u32>>(self, s: S) -> u32 {
             self.missing.present(s, s.load(&self.words))
         }
     }
@@ -134,8 +134,8 @@ mod tests {
                 {
                     let bits = [least, most].map(|limit| limit.map(f32::to_bits));
                     let missing = MissingWords::new(Numbers::of(DType::F32), &fills[..n_fills], bits);
-                    for level in Level::all() {
-                        let present = at_level(level, Present { missing: &missing, words });
+                    for level in Isa::all() {
+                        let present = dispatch(level, Present { missing: &missing, words });
                         for (lane, &word) in words.iter().enumerate() {
                             let x = f32::from_bits(word);
                             let is_outside =

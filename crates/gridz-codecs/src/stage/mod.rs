@@ -5,20 +5,20 @@
 //! bits as they need (`pack`, `bits`), or entropy-coded (`entropy`). [`sums`] computes the sums for
 //! the checksum of the output.
 
+pub mod bitmap;
 pub mod bits;
 pub mod blocks;
+pub mod byte_groups;
 pub mod element;
 pub mod entropy;
 pub mod exceptions;
-pub mod marks;
+pub mod hasher;
 pub mod missing;
-pub mod octets;
 pub mod pack;
 pub mod predict;
-pub mod quantise;
+pub mod quantize;
 pub mod range;
 pub mod rows;
 pub mod samples;
 pub mod sparse;
-pub mod sums;
 pub mod word;

@@ -1,19 +1,19 @@
 //! The range of an array's elements, which turns a relative bound into an absolute one.
 
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 use crate::cpu::pool::Pool;
 use crate::error::{Result, try_vec};
 use crate::stage::element::Element;
 use crate::stage::missing::MissingWords;
-use crate::stage::quantise::Numbers;
-use crate::stage::rows::{LANES, RowWord, Rows, Task, at_level, first_lanes};
+use crate::stage::quantize::Numbers;
+use crate::stage::rows::{LANES, Simd, SimdWord, WithSimd, dispatch, first_lanes};
 
 /// Finds the range of elements.
 pub struct Ranger<'a> {
     /// Workers for large arrays.
     pub pool: &'a Pool,
     /// Instructions that may be used.
-    pub level: Level,
+    pub level: Isa,
     /// How elements become words.
     pub element: Element,
     /// The order of the elements' numbers.
@@ -27,9 +27,9 @@ impl Ranger<'_> {
     ///
     /// # Errors
     /// `OutOfMemory`.
-    pub fn bound<W: RowWord>(&self, bytes: &[u8], missing: Option<&[MissingWords<W>]>, value: f64) -> Result<f64> {
+    pub fn bound<W: SimdWord>(&self, bytes: &[u8], missing: Option<&[MissingWords<W>]>, value: f64) -> Result<f64> {
         let n_pieces = self.pool.pieces(bytes.len() as u64).max(1);
-        let look = |bytes| at_level(self.level, Look { ranger: self, bytes, missing });
+        let look = |bytes| dispatch(self.level, Look { ranger: self, bytes, missing });
         let range = if n_pieces == 1 {
             look(bytes)
         } else {
@@ -55,11 +55,11 @@ struct Look<'a, W> {
     missing: Option<&'a [MissingWords<W>]>,
 }
 
-impl<W: RowWord> Task<W> for Look<'_, W> {
+impl<W: SimdWord> WithSimd<W> for Look<'_, W> {
     type Output = Option<[W; 2]>;
 
     #[inline(always)]
-    fn run<S: Rows<W>>(self, s: S) -> Option<[W; 2]> {
+    fn run<S: Simd<W>>(self, s: S) -> Option<[W; 2]> {
         let Ranger { element, numbers, .. } = *self.ranger;
         let (last, first) = (W::low_mask(W::BITS - 1), W::from_u64(1) << (W::BITS - 1));
         let (mut least, mut most) = (s.splat(last), s.splat(first));

@@ -1,6 +1,6 @@
 //! Samples of a block's values: a cheap estimate of their properties.
 
-use crate::stage::rows::{LANES, Rows};
+use crate::stage::rows::{LANES, Simd};
 use crate::stage::word::Word;
 
 /// Where few samples are enough, only every fourth is examined.
@@ -32,7 +32,7 @@ impl<W: Word> Samples<W> {
         let mut few = [W::default(); N];
         let mut i = 0;
         while i < N {
-            few[i] = values[i * values.len() / N].plus(base);
+            few[i] = values[i * values.len() / N].wrapping_add(base);
             i += 1;
         }
         // Insertion sort without branches: each value moves past those that are larger.
@@ -45,17 +45,17 @@ impl<W: Word> Samples<W> {
             }
             i += 1;
         }
-        few[N / 2].minus(base)
+        few[N / 2].wrapping_sub(base)
     }
 
     /// The most frequent one of some of the samples, and how many of all samples have this value.
     #[inline(always)]
-    pub fn most_frequent<S: Rows<W>>(&self, s: S) -> (W, u32) {
+    pub fn most_frequent<S: Simd<W>>(&self, s: S) -> (W, u32) {
         let all = s.load(&self.0);
         let (mut best, mut most) = (W::default(), 0);
         let mut i = 0;
         while i < LANES {
-            let n = LANES as u32 - s.larger(s.xor(all, s.splat(self.0[i])), W::default()).count_ones();
+            let n = LANES as u32 - s.gt_mask(s.xor(all, s.splat(self.0[i])), W::default()).count_ones();
             (best, most) = if n > most { (self.0[i], n) } else { (best, most) };
             i += STEP;
         }

@@ -1,12 +1,12 @@
 //! Sparse numbers: where those are that are not zero, and these.
 //!
 //! Few numbers are a list: the zeros before each, its bit length, and its bits. Many, and those that lie together, have
-//! marks, and all the same number of bits.
+//! a bitmap, and all the same number of bits.
 
 use crate::error::{Error, Result};
+use crate::stage::bitmap::Bitmap;
 use crate::stage::bits::{Writer, peek, string_bytes, window};
-use crate::stage::marks::Marks;
-use crate::stage::rows::{LANES, Rows, first_lanes};
+use crate::stage::rows::{LANES, Simd, first_lanes};
 use crate::stage::word::Word;
 
 /// Bytes in front: how many numbers are not zero, their bits, and the bits of a gap.
@@ -18,10 +18,10 @@ const MAX_GAP_BITS: u32 = 14;
 
 /// How some numbers will be coded.
 pub struct Coding {
-    marks: Marks,
+    bitmap: Bitmap,
     count: usize,
     width: u32,
-    /// Bits of the number of zeros before each; 0 if there are marks instead.
+    /// Bits of the number of zeros before each; 0 if there is a bitmap instead.
     gap_bits: u32,
     /// Bytes behind the header.
     n_bytes: usize,
@@ -40,20 +40,20 @@ pub fn least_bytes(count: usize, width: u32) -> usize {
 impl Coding {
     /// Looks at `n` numbers, behind which there is room for a row.
     #[inline(always)]
-    pub fn choose<W: Word, S: Rows<W>>(s: S, numbers: &[W], n: usize) -> Self {
-        let mut marks = Marks::new(n);
+    pub fn choose<W: Word, S: Simd<W>>(s: S, numbers: &[W], n: usize) -> Self {
+        let mut bitmap = Bitmap::new(n);
         let mut any = s.splat(W::default());
         let mut k = 0;
         while k * LANES < n {
             let lanes = first_lanes(n - k * LANES);
             let row = s.load(&numbers[k * LANES..]);
-            any = s.or(any, s.keep(lanes, row));
-            marks.words_mut()[k] = lanes & s.larger(row, W::default());
+            any = s.or(any, s.select_or_zero(lanes, row));
+            bitmap.words_mut()[k] = lanes & s.gt_mask(row, W::default());
             k += 1;
         }
-        let (count, width) = (marks.count(), s.any(any).bit_length());
-        let marked_bytes = marks.n_bytes() + string_bytes(count, width);
-        let mut coding = Self { marks, count, width, gap_bits: 0, n_bytes: marked_bytes };
+        let (count, width) = (bitmap.count(), s.any(any).bit_length());
+        let marked_bytes = bitmap.n_bytes() + string_bytes(count, width);
+        let mut coding = Self { bitmap, count, width, gap_bits: 0, n_bytes: marked_bytes };
         if count <= MAX_LISTED {
             coding.try_list(numbers);
         }
@@ -63,7 +63,7 @@ impl Coding {
     /// Makes a list of the numbers if that is shorter.
     fn try_list<W: Word>(&mut self, numbers: &[W]) {
         let (mut longest, mut next, mut low_bits) = (0, 0, 0);
-        for i in self.marks.marked() {
+        for i in self.bitmap.marked() {
             (longest, next) = (longest.max(i - next), i + 1);
             low_bits += numbers[i as usize].bit_length() - 1;
         }
@@ -85,15 +85,15 @@ impl Coding {
         let (header, rest) = out.split_at_mut(HEADER);
         header[..2].copy_from_slice(&(self.count as u16).to_le_bytes());
         header[2..].copy_from_slice(&[self.width as u8, self.gap_bits as u8]);
-        let marked = || self.marks.marked().map(|i| numbers[i as usize].to_u64());
+        let marked = || self.bitmap.marked().map(|i| numbers[i as usize].to_u64());
         if self.gap_bits == 0 {
-            let (marks, string) = rest.split_at_mut(self.marks.n_bytes());
-            self.marks.write(marks);
+            let (bitmap, string) = rest.split_at_mut(self.bitmap.n_bytes());
+            self.bitmap.write(bitmap);
             write_string(string, marked().map(|number| (number, self.width)));
             return;
         }
         let mut next = 0;
-        let gaps = self.marks.marked().map(|i| {
+        let gaps = self.bitmap.marked().map(|i| {
             let gap = i - next;
             next = i + 1;
             (gap.into(), self.gap_bits)
@@ -139,19 +139,19 @@ pub fn read<W: Word>(bytes: &[u8], numbers: &mut [W]) -> Result<usize> {
 }
 
 fn read_marked<W: Word>(bytes: &[u8], numbers: &mut [W], count: usize, width: u32) -> Result<usize> {
-    let damage = || Error::corrupt("sparse numbers are not as many as their marks, or end too early");
-    let (marks, n_marks) = <Marks>::read(bytes, numbers.len())?;
+    let damage = || Error::corrupt("sparse numbers are not as many as the bits of their bitmap, or end too early");
+    let (bitmap, bitmap_bytes) = <Bitmap>::read(bytes, numbers.len())?;
     let n_string = string_bytes(count, width);
-    let string = bytes[n_marks..].get(..n_string).filter(|_| marks.count() == count).ok_or_else(damage)?;
+    let string = bytes[bitmap_bytes..].get(..n_string).filter(|_| bitmap.count() == count).ok_or_else(damage)?;
     let mut at = 0;
-    for i in marks.marked() {
+    for i in bitmap.marked() {
         // A window may have fewer bits than the longest number.
         let low = W::from_u64(window(string, at)) & W::low_mask(width.min(32));
         let high = if width > 32 { W::from_u64(window(string, at + 32) << 32) & W::low_mask(width) } else { low };
         numbers[i as usize] = low | high;
         at += width as usize;
     }
-    Ok(n_marks + n_string)
+    Ok(bitmap_bytes + n_string)
 }
 
 /// `None` if the list leads past the last number, or the bytes end too early.

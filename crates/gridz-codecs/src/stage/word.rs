@@ -2,7 +2,7 @@
 
 use std::ops::{BitAnd, BitOr, BitOrAssign, BitXor, Not, Shl, Shr};
 
-use crate::stage::quantise::{Float, Uniform};
+use crate::stage::quantize::{Float, Uniform};
 use crate::stage::rows::LANES;
 
 /// `u32` or `u64`; arithmetic is modulo 2^BITS.
@@ -41,9 +41,9 @@ pub trait Word:
     fn read(bytes: &[u8]) -> Self;
     /// Writes the word to the start of `bytes`.
     fn write(self, bytes: &mut [u8]);
-    fn plus(self, other: Self) -> Self;
-    fn minus(self, other: Self) -> Self;
-    fn times(self, other: Self) -> Self;
+    fn wrapping_add(self, other: Self) -> Self;
+    fn wrapping_sub(self, other: Self) -> Self;
+    fn wrapping_mul(self, other: Self) -> Self;
     /// Upper half of the whole product.
     fn high_product(self, other: Self) -> Self;
     /// Arithmetic shift to the right.
@@ -57,9 +57,9 @@ pub trait Word:
     fn uniform(float: Float, bound: f64) -> Option<Uniform<Self>>;
     /// Quantizes a row; returns the lanes that have a code, and those that come back within the
     /// bound.
-    fn codes(uniform: &Uniform<Self>, lanes: &mut [Self; LANES]) -> (u32, u32);
-    /// Converts codes back to elements, see [`Word::codes`].
-    fn values(uniform: &Uniform<Self>, lanes: &mut [Self; LANES]);
+    fn quantize(uniform: &Uniform<Self>, lanes: &mut [Self; LANES]) -> (u32, u32);
+    /// Converts codes back to elements, see [`Word::quantize`].
+    fn dequantize(uniform: &Uniform<Self>, lanes: &mut [Self; LANES]);
 
     /// 0 for 0, else 1 + the index of the highest set bit.
     #[inline(always)]
@@ -109,15 +109,15 @@ macro_rules! word {
                 *bytes.first_chunk_mut().expect("room for a word") = self.to_le_bytes();
             }
             #[inline(always)]
-            fn plus(self, other: Self) -> Self {
+            fn wrapping_add(self, other: Self) -> Self {
                 self.wrapping_add(other)
             }
             #[inline(always)]
-            fn minus(self, other: Self) -> Self {
+            fn wrapping_sub(self, other: Self) -> Self {
                 self.wrapping_sub(other)
             }
             #[inline(always)]
-            fn times(self, other: Self) -> Self {
+            fn wrapping_mul(self, other: Self) -> Self {
                 self.wrapping_mul(other)
             }
             #[inline(always)]
@@ -140,12 +140,12 @@ macro_rules! word {
                 Uniform::<$unsigned>::new(float, bound)
             }
             #[inline(always)]
-            fn codes(uniform: &Uniform<Self>, lanes: &mut [Self; LANES]) -> (u32, u32) {
-                uniform.codes(lanes)
+            fn quantize(uniform: &Uniform<Self>, lanes: &mut [Self; LANES]) -> (u32, u32) {
+                uniform.quantize(lanes)
             }
             #[inline(always)]
-            fn values(uniform: &Uniform<Self>, lanes: &mut [Self; LANES]) {
-                uniform.values(lanes);
+            fn dequantize(uniform: &Uniform<Self>, lanes: &mut [Self; LANES]) {
+                uniform.dequantize(lanes);
             }
             #[inline(always)]
             fn min_max_signed(self, other: Self) -> (Self, Self) {

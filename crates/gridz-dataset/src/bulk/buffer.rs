@@ -5,8 +5,8 @@ use std::arch::asm;
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-use gridz_codecs::cpu::kept::{Keep, Kept};
 use gridz_codecs::cpu::pages::{HUGE_FROM, HUGE_PAGE, ask_for_huge};
+use gridz_codecs::cpu::thread_cache::{Cacheable, ThreadCache};
 use gridz_codecs::error::{Error, Result};
 
 /// A buffer of the C heap, freed when dropped. Its initial contents are arbitrary: codecs overwrite
@@ -99,13 +99,13 @@ impl Drop for Buffer {
 /// A buffer for frames that a thread caches for its next frame. The heap would return pages of
 /// megabytes to the system after every chunk, and the next chunk would wait for new ones. With
 /// chunks of 4 MiB that takes longer than compressing them.
-pub struct FrameBuffer(Kept<Idle>);
+pub struct FrameBuffer(ThreadCache<Idle>);
 
 /// The cached buffer between two frames.
 #[derive(Default)]
 struct Idle(Option<Buffer>);
 
-impl Keep for Idle {
+impl Cacheable for Idle {
     fn n_bytes(&self) -> usize {
         self.0.as_ref().map_or(0, Buffer::n_bytes)
     }
@@ -118,7 +118,7 @@ impl FrameBuffer {
     /// # Errors
     /// `OutOfMemory`.
     pub fn new(n_bytes: usize) -> Result<Self> {
-        let mut idle = Kept::<Idle>::take();
+        let mut idle = ThreadCache::<Idle>::take();
         if idle.n_bytes() < n_bytes {
             // Free the old buffer first.
             idle.0 = None;

@@ -86,7 +86,7 @@ pub fn run<T: Send, D: Send>(
         report(&tasks, &is_done, number, result, begin.elapsed());
         true
     };
-    pool.lead(&step, |call_worker| {
+    pool.run_with_helpers(&step, |call_worker| {
         let mut lead = || -> Result<()> {
             let (mut number, mut is_last, mut own) = (0, false, Duration::ZERO);
             loop {

@@ -17,8 +17,8 @@ use std::collections::{HashMap, HashSet};
 use super::abi::{self, Hid};
 use super::chunk::ChunkFilters;
 use super::dataset;
-use super::foreign::ForeignFilter;
 use super::library::{Call, Library, Owned, Stored};
+use super::third_party::ThirdPartyCoder;
 use crate::bulk::{
     Buffer, ChunkCoder, ChunkStore, Covers, Encoded, Part, Placement, Progress, Selection, SharedBytes, Transfer,
     cancelled,
@@ -58,7 +58,7 @@ pub struct Dataset<'l> {
     /// The filters that gridz applies itself, or the reason why HDF5 must apply them.
     pub(super) filters: std::result::Result<ChunkFilters, String>,
     /// A third-party filter whose chunks gridz can read.
-    foreign: Option<ForeignFilter>,
+    third_party: Option<ThirdPartyCoder>,
 }
 
 /// A box of a dataset, and its layout in memory.
@@ -73,7 +73,7 @@ pub struct Access<'d> {
     placement: Placement,
     way: std::result::Result<&'d ChunkFilters, String>,
     /// Decodes chunks that gridz can read but not write.
-    foreign: Option<&'d ForeignFilter>,
+    third_party: Option<&'d ThirdPartyCoder>,
 }
 
 impl<'l> Dataset<'l> {
@@ -86,10 +86,10 @@ impl<'l> Dataset<'l> {
         let extents = library.extents(space.id())?;
         let extents = extents.ok_or_else(|| Error::unsupported("the dataset has a null dataspace: no elements"))?;
         let (dtype, dcpl) = (library.dataset_type(id)?, library.dataset_plist(id)?);
-        let element_bytes = library.api.size(dtype.id()).ok_or_else(|| told("the size of the datatype"))?;
+        let element_bytes = library.api.size(dtype.id()).ok_or_else(|| not_reported("the size of the datatype"))?;
         let chunk = library.chunk(dcpl.id()).filter(|chunk| chunk.len() == extents.len());
-        let pipeline = library.api.pipeline(dcpl.id()).ok_or_else(|| told("the filter pipeline"))?;
-        let mut foreign = None;
+        let pipeline = library.api.pipeline(dcpl.id()).ok_or_else(|| not_reported("the filter pipeline"))?;
+        let mut third_party = None;
         let filters = match &chunk {
             None => Err("it is not in chunks".into()),
             Some(_) if library.has_pointers(dtype.id()) => Err("its elements are of variable length".into()),
@@ -104,12 +104,12 @@ impl<'l> Dataset<'l> {
                 // The third-party codec decodes to little-endian elements.
                 let element = dataset::element(&library.api, dtype.id());
                 let is_little = element.is_ok_and(|element| element.order() == ByteOrder::Little);
-                foreign = ForeignFilter::new(&pipeline, n_bytes).filter(|_| is_little);
+                third_party = ThirdPartyCoder::new(&pipeline, n_bytes).filter(|_| is_little);
                 let verify = if library.compares(dxpl) { Verify::Checksum } else { Verify::Structure };
                 filters.map(|filters| filters.verifying(verify))
             }
         };
-        Ok(Self { library, id, extents, chunk, dtype, element_bytes, dcpl, filters, foreign })
+        Ok(Self { library, id, extents, chunk, dtype, element_bytes, dcpl, filters, third_party })
     }
 
     /// Extents of the dataset.
@@ -140,10 +140,10 @@ impl<'l> Dataset<'l> {
         };
         let unit = vec![1; self.extents.len()];
         let chunk = self.chunk.as_ref().unwrap_or(&unit);
-        let foreign = self.foreign.as_ref().filter(|_| swap == Some(1));
+        let third_party = self.third_party.as_ref().filter(|_| swap == Some(1));
         let boxes = match way {
             Ok(_) => chunk.clone(),
-            Err(_) if foreign.is_some() => chunk.clone(),
+            Err(_) if third_party.is_some() => chunk.clone(),
             Err(_) => boxes(&self.extents, chunk, memory_bytes as u64, BOX_BYTES),
         };
         let selection = Selection::new(&self.extents, &boxes, start, count)?;
@@ -159,7 +159,7 @@ impl<'l> Dataset<'l> {
             selection,
             placement,
             way,
-            foreign,
+            third_party,
         })
     }
 
@@ -193,7 +193,7 @@ impl<'l> Dataset<'l> {
     }
 }
 
-fn told(what: &str) -> Error {
+fn not_reported(what: &str) -> Error {
     Error::new(ErrorKind::Host, format!("HDF5 does not tell {what}"))
 }
 
@@ -370,9 +370,9 @@ impl Access<'_> {
 
     /// The decoder of the chunks, or the reason why HDF5 must read them.
     fn reader(&self) -> std::result::Result<&dyn ChunkCoder, &str> {
-        match (&self.way, self.foreign) {
+        match (&self.way, self.third_party) {
             (Ok(filters), _) => Ok(*filters),
-            (Err(_), Some(foreign)) => Ok(foreign),
+            (Err(_), Some(third_party)) => Ok(third_party),
             (Err(why), None) => Err(why),
         }
     }

@@ -6,7 +6,7 @@
 //! record. The record holds the resolved request, so that a later default never changes an old
 //! dataset. It also describes a chunk, so that encoding need not query libhdf5.
 
-use gridz::{MAX_EXTRAS, MAX_FILLS, MAX_MISSING_WORDS, MissingElements, Mode, Request};
+use gridz::{MAX_CODEC_PARAMS, MAX_FILLS, MAX_MISSING_WORDS, MissingElements, Mode, Request};
 use gridz_codecs::error::{Error, ErrorKind, Result};
 use gridz_codecs::types::{Array, ByteOrder, DType, MAX_RANK, Shape};
 
@@ -19,17 +19,17 @@ const FIXED_WORDS: usize = 6;
 /// Size limit of an element that can be a fill value, in bytes.
 const MAX_ELEMENT_BYTES: u32 = 16;
 /// Maximum number of words for codec parameters.
-const MAX_EXTRA_WORDS: usize = 2 * MAX_EXTRAS;
+const MAX_CODEC_PARAM_WORDS: usize = 2 * MAX_CODEC_PARAMS;
 /// Length limit of a record: fixed words, extents, the element size of a shuffle, codec parameters
 /// with their count, missing elements, and a checksum.
-pub const MAX_WORDS: usize = FIXED_WORDS + 2 * MAX_RANK + 1 + 1 + MAX_EXTRA_WORDS + MAX_MISSING_WORDS + 1;
+pub const MAX_WORDS: usize = FIXED_WORDS + 2 * MAX_RANK + 1 + 1 + MAX_CODEC_PARAM_WORDS + MAX_MISSING_WORDS + 1;
 /// Flag in the last byte of word 2: HDF5's shuffle runs before gridz, with the element size that
 /// follows the extents.
 const IS_SHUFFLED: u8 = 1;
 /// Flag in the same byte: a fill value follows, as the bytes of one element in whole words.
 const HAS_FILL: u8 = 2;
 /// Flag in the same byte: codec parameters follow, a count of words and then that many words.
-const HAS_EXTRAS: u8 = 4;
+const HAS_CODEC_PARAMS: u8 = 4;
 /// Flag in the same byte, in place of [`HAS_FILL`]: after the codec parameters follow several fill
 /// values or a valid range. The first word holds the number of fill values, and in bits 8 and 9
 /// whether there are a least and a greatest valid element. These elements follow, each in whole
@@ -125,8 +125,8 @@ pub struct Record {
     /// The missing elements, in the file's byte order.
     missing: MissingElements,
     /// Words of the codec parameters, and their number.
-    extras: [u32; MAX_EXTRA_WORDS],
-    n_extras: usize,
+    codec_params: [u32; MAX_CODEC_PARAM_WORDS],
+    n_codec_params: usize,
     /// True if there are flags or words that this version does not know.
     has_more: bool,
 }
@@ -140,12 +140,23 @@ impl Record {
     pub fn new(request: &Request, array: Array, shuffle: Option<u32>) -> Result<Self> {
         let missing = request.missing_elements(&array)?;
         let (codec, mode, level) = (request.codec(), request.mode().id(), request.level());
-        let (mut extras, mut n_extras) = ([0; MAX_EXTRA_WORDS], 0);
-        for (to, word) in extras.iter_mut().zip(request.extra_words()) {
-            (*to, n_extras) = (word, n_extras + 1);
+        let (mut codec_params, mut n_codec_params) = ([0; MAX_CODEC_PARAM_WORDS], 0);
+        for (to, word) in codec_params.iter_mut().zip(request.codec_param_words()) {
+            (*to, n_codec_params) = (word, n_codec_params + 1);
         }
         let value = request.value().to_bits();
-        Ok(Self { codec, mode, level, value, array, shuffle, missing, extras, n_extras, has_more: false })
+        Ok(Self {
+            codec,
+            mode,
+            level,
+            value,
+            array,
+            shuffle,
+            missing,
+            codec_params,
+            n_codec_params,
+            has_more: false,
+        })
     }
 
     /// One chunk of the dataset.
@@ -168,8 +179,8 @@ impl Record {
             return Err(needs_newer("filter values that this version does not know"));
         }
         // If this version rejects the request, a later version wrote the record.
-        let extras = &self.extras[..self.n_extras];
-        Request::with_extras(codec, mode, f64::from_bits(self.value), level, extras)
+        let codec_params = &self.codec_params[..self.n_codec_params];
+        Request::with_codec_params(codec, mode, f64::from_bits(self.value), level, codec_params)
             .and_then(|request| request.with_elements(&self.array, &self.missing))
             .map_err(|error| needs_newer(error.context()))
     }
@@ -238,16 +249,17 @@ impl Record {
             }
         }
         // Words of an unknown flag would come first, and their number is unknown.
-        let is_known = flags & !(IS_SHUFFLED | HAS_FILL | HAS_EXTRAS | HAS_MISSING | HAS_CHECK) == 0
+        let is_known = flags & !(IS_SHUFFLED | HAS_FILL | HAS_CODEC_PARAMS | HAS_MISSING | HAS_CHECK) == 0
             && (is_number || flags & (HAS_FILL | HAS_MISSING) == 0);
-        let no_extras = || damaged("fewer extras of the codec than their count says");
+        let no_codec_params = || damaged("fewer codec parameters than their count says");
         let (found, mut more) = match more {
-            _ if flags & HAS_EXTRAS == 0 || !is_known => (&[][..], more),
-            [] | [0, ..] => return Err(no_extras()),
-            [n, rest @ ..] => rest.split_at_checked(*n as usize).ok_or_else(no_extras)?,
+            _ if flags & HAS_CODEC_PARAMS == 0 || !is_known => (&[][..], more),
+            [] | [0, ..] => return Err(no_codec_params()),
+            [n, rest @ ..] => rest.split_at_checked(*n as usize).ok_or_else(no_codec_params)?,
         };
-        let (mut extras, n_extras) = ([0; MAX_EXTRA_WORDS], found.len().min(MAX_EXTRA_WORDS));
-        extras[..n_extras].copy_from_slice(&found[..n_extras]);
+        let (mut codec_params, n_codec_params) =
+            ([0; MAX_CODEC_PARAM_WORDS], found.len().min(MAX_CODEC_PARAM_WORDS));
+        codec_params[..n_codec_params].copy_from_slice(&found[..n_codec_params]);
         if flags & HAS_MISSING != 0 && is_known {
             let wrong = || damaged("no list of fill values and limits");
             let (&count, rest) = more.split_first().ok_or_else(wrong)?;
@@ -269,9 +281,9 @@ impl Record {
                 return Err(damaged("the same fill value twice"));
             }
         }
-        let has_more = !is_known || !more.is_empty() || found.len() > n_extras;
+        let has_more = !is_known || !more.is_empty() || found.len() > n_codec_params;
         let level = u16::from_le_bytes(level);
-        Ok(Self { codec, mode, level, value, array, shuffle, missing, extras, n_extras, has_more })
+        Ok(Self { codec, mode, level, value, array, shuffle, missing, codec_params, n_codec_params, has_more })
     }
 
     /// The words to store.
@@ -279,13 +291,13 @@ impl Record {
         let shape = self.array.shape();
         let [level_low, level_high] = self.level.to_le_bytes();
         let order = u8::from(self.array.order() == ByteOrder::Big);
-        let extras = &self.extras[..self.n_extras];
-        let has_extras = if extras.is_empty() { 0 } else { HAS_EXTRAS };
+        let codec_params = &self.codec_params[..self.n_codec_params];
+        let has_codec_params = if codec_params.is_empty() { 0 } else { HAS_CODEC_PARAMS };
         let flag = |is_set: bool, flag| if is_set { flag } else { 0 };
         let (n_fills, limits) = (self.missing.fills().len(), self.missing.limits());
         let has_list = n_fills > 1 || limits != [None; 2];
         let flags = HAS_CHECK
-            | has_extras
+            | has_codec_params
             | flag(self.shuffle.is_some(), IS_SHUFFLED)
             | flag(n_fills == 1 && !has_list, HAS_FILL)
             | flag(has_list, HAS_MISSING);
@@ -304,9 +316,9 @@ impl Record {
         if !has_list {
             self.missing.fills().for_each(|fill| words.push_element(fill));
         }
-        if has_extras != 0 {
-            words.push(&[extras.len() as u32]);
-            words.push(extras);
+        if has_codec_params != 0 {
+            words.push(&[codec_params.len() as u32]);
+            words.push(codec_params);
         }
         if has_list {
             let [has_least, has_most] = limits.map(|limit| u8::from(limit.is_some()));
@@ -440,15 +452,17 @@ mod tests {
     #[test]
     fn a_record_comes_back() {
         for extents in [&[][..], &[7], &[1 << 33, 2, 3], &[2; 6], &[1; MAX_RANK]] {
-            for (shuffle, n_extras) in [(None, 0), (Some(12), 0), (None, 3), (Some(12), MAX_EXTRA_WORDS)] {
+            for (shuffle, n_codec_params) in
+                [(None, 0), (Some(12), 0), (None, 3), (Some(12), MAX_CODEC_PARAM_WORDS)]
+            {
                 let record = Record::new(&Request::default(), array(extents), shuffle).unwrap();
-                let mut extras = [0; MAX_EXTRA_WORDS];
-                extras[..n_extras].fill(7);
-                let record = Record { extras, n_extras, ..record };
+                let mut codec_params = [0; MAX_CODEC_PARAM_WORDS];
+                codec_params[..n_codec_params].fill(7);
+                let record = Record { codec_params, n_codec_params, ..record };
                 let words = record.words();
-                assert!(extents.len() > 6 || n_extras > 0 || words.len() <= 20);
-                // The default codec has no extras.
-                assert_eq!(record.request().is_ok(), n_extras == 0);
+                assert!(extents.len() > 6 || n_codec_params > 0 || words.len() <= 20);
+                // The default codec has no parameters of its own.
+                assert_eq!(record.request().is_ok(), n_codec_params == 0);
                 let Values::Record(back) = Values::parse(&words).unwrap() else { panic!("{words:?}") };
                 assert_eq!(back, record);
                 for n in 1..words.len() {
@@ -458,7 +472,7 @@ mod tests {
         }
     }
 
-    /// In the file's byte order, between the element size of a shuffle and the extras.
+    /// In the file's byte order, between the element size of a shuffle and the codec parameters.
     #[test]
     fn a_fill_value_has_its_place() {
         for (dtype, order, element, words) in [
@@ -475,11 +489,13 @@ mod tests {
         ] {
             let array = Array::new(dtype, order, Shape::new(&[7]).unwrap()).unwrap();
             let request = parsed("quant,abs=1").unwrap().with_fill(&array, element).unwrap();
-            for (shuffle, n_extras) in [(None, 0), (Some(12), MAX_EXTRA_WORDS)] {
-                let extras = [5; MAX_EXTRA_WORDS].map(|word| if n_extras > 0 { word } else { 0 });
-                let record = Record { extras, n_extras, ..Record::new(&request, array, shuffle).unwrap() };
+            for (shuffle, n_codec_params) in [(None, 0), (Some(12), MAX_CODEC_PARAM_WORDS)] {
+                let codec_params = [5; MAX_CODEC_PARAM_WORDS].map(|word| if n_codec_params > 0 { word } else { 0 });
+                let record =
+                    Record { codec_params, n_codec_params, ..Record::new(&request, array, shuffle).unwrap() };
                 let found = unchecked(&record.words());
-                let (before, after) = (8 + shuffle.iter().len(), if n_extras > 0 { 1 + n_extras } else { 0 });
+                let (before, after) =
+                    (8 + shuffle.iter().len(), if n_codec_params > 0 { 1 + n_codec_params } else { 0 });
                 assert_eq!(found[before..found.len() - after], *words);
                 assert_eq!(found[2] >> 24 & 2, 2);
                 let Values::Record(back) = Values::parse(&checked(&found)).unwrap() else { panic!("{found:?}") };

@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_are_told_apart_by_their_fields() {
+    fn floats_are_distinguished_by_their_fields() {
         let double = FloatFields { sign: 63, exponent: (52, 11), mantissa: (0, 52), bias: 1023 };
         assert_eq!(float(8, Some(double)), Some(DType::F64));
         let half = FloatFields { sign: 15, exponent: (10, 5), mantissa: (0, 10), bias: 15 };

@@ -7,8 +7,9 @@
 //! errors.
 //!
 //! [`bulk`] transfers whole datasets, without the filter interface. `library` calls the libhdf5 of
-//! the program. `chunk` applies to a chunk the filters that HDF5 would apply, and `foreign` decodes
-//! chunks of third-party filters. [`progressive`] reads coarser grids or fewer layers, through
+//! the program. `chunk` applies to a chunk the filters that HDF5 would apply, and `third_party`
+//! decodes chunks of third-party filters. [`progressive`] reads coarser grids or fewer layers,
+//! through
 //! `descriptor` from the file itself.
 
 mod abi;
@@ -20,12 +21,12 @@ mod dataset;
 mod descriptor;
 mod dl;
 mod filter;
-mod foreign;
 mod functions;
 pub mod library;
 pub mod progressive;
 mod report;
 mod shuffle;
+mod third_party;
 
 pub use abi::PLUGIN_TYPE_FILTER;
 pub use filter::class as filter_class;

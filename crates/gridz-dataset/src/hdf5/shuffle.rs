@@ -8,7 +8,7 @@
 //! words.
 
 /// Elements of a tile.
-const OCTET: usize = 8;
+const GROUP: usize = 8;
 /// Target size of a group of elements whose bytes are processed plane by plane, so that the group
 /// stays in the cache.
 const CACHED_BYTES: usize = 1 << 14;
@@ -18,13 +18,13 @@ const MIN_CACHED: usize = 64;
 /// Shuffles `from`, which has elements of `size` bytes, into `to`, which has the same length.
 pub fn shuffle(size: usize, from: &[u8], to: &mut [u8]) {
     let n = whole_elements(size, from, to);
-    for_each_octet(size, n, |octet, width| match width {
-        8 => split::<8>(size, n, octet, from, to),
-        4 => split::<4>(size, n, octet, from, to),
-        2 => split::<2>(size, n, octet, from, to),
-        _ => split::<1>(size, n, octet, from, to),
+    for_each_byte_group(size, n, |byte_group, width| match width {
+        8 => split::<8>(size, n, byte_group, from, to),
+        4 => split::<4>(size, n, byte_group, from, to),
+        2 => split::<2>(size, n, byte_group, from, to),
+        _ => split::<1>(size, n, byte_group, from, to),
     });
-    for element in n - n % OCTET..n {
+    for element in n - n % GROUP..n {
         for byte in 0..size {
             to[byte * n + element] = from[element * size + byte];
         }
@@ -34,13 +34,13 @@ pub fn shuffle(size: usize, from: &[u8], to: &mut [u8]) {
 /// Inverse of [`shuffle`]. Both only move bytes, so shuffling the result restores any `from`.
 pub fn unshuffle(size: usize, from: &[u8], to: &mut [u8]) {
     let n = whole_elements(size, from, to);
-    for_each_octet(size, n, |octet, width| match width {
-        8 => join::<8>(size, n, octet, from, to),
-        4 => join::<4>(size, n, octet, from, to),
-        2 => join::<2>(size, n, octet, from, to),
-        _ => join::<1>(size, n, octet, from, to),
+    for_each_byte_group(size, n, |byte_group, width| match width {
+        8 => join::<8>(size, n, byte_group, from, to),
+        4 => join::<4>(size, n, byte_group, from, to),
+        2 => join::<2>(size, n, byte_group, from, to),
+        _ => join::<1>(size, n, byte_group, from, to),
     });
-    for element in n - n % OCTET..n {
+    for element in n - n % GROUP..n {
         for byte in 0..size {
             to[element * size + byte] = from[byte * n + element];
         }
@@ -56,22 +56,22 @@ fn whole_elements(size: usize, from: &[u8], to: &mut [u8]) -> usize {
 
 /// Position of a tile: its first element, and the first of the bytes of its elements.
 #[derive(Clone, Copy)]
-struct Octet {
+struct ByteGroup {
     element: usize,
     byte: usize,
 }
 
 /// Calls `work` with every tile and its number of bytes per element: 8, then 4, 2 and 1 for the
 /// rest.
-fn for_each_octet(size: usize, n: usize, mut work: impl FnMut(Octet, usize)) {
-    let cached = (CACHED_BYTES / size.max(1) / OCTET * OCTET).max(MIN_CACHED);
-    let end = n - n % OCTET;
+fn for_each_byte_group(size: usize, n: usize, mut work: impl FnMut(ByteGroup, usize)) {
+    let cached = (CACHED_BYTES / size.max(1) / GROUP * GROUP).max(MIN_CACHED);
+    let end = n - n % GROUP;
     for start in (0..end).step_by(cached) {
         let mut byte = 0;
         while byte < size {
             let width = [8, 4, 2].into_iter().find(|width| byte + width <= size).unwrap_or(1);
-            for element in (start..end.min(start + cached)).step_by(OCTET) {
-                work(Octet { element, byte }, width);
+            for element in (start..end.min(start + cached)).step_by(GROUP) {
+                work(ByteGroup { element, byte }, width);
             }
             byte += width;
         }
@@ -80,31 +80,31 @@ fn for_each_octet(size: usize, n: usize, mut work: impl FnMut(Octet, usize)) {
 
 /// Moves `WIDTH` bytes of eight elements to `WIDTH` planes of `n` bytes.
 #[inline(always)]
-fn split<const WIDTH: usize>(size: usize, n: usize, octet: Octet, elements: &[u8], planes: &mut [u8]) {
+fn split<const WIDTH: usize>(size: usize, n: usize, byte_group: ByteGroup, elements: &[u8], planes: &mut [u8]) {
     let mut words = [0; WIDTH];
-    for k in 0..OCTET {
+    for k in 0..GROUP {
         let mut bytes = [0; 8];
-        bytes[..WIDTH].copy_from_slice(&elements[(octet.element + k) * size + octet.byte..][..WIDTH]);
+        bytes[..WIDTH].copy_from_slice(&elements[(byte_group.element + k) * size + byte_group.byte..][..WIDTH]);
         words[k % WIDTH] |= u64::from_le_bytes(bytes) << (8 * WIDTH * (k / WIDTH));
     }
     transpose(&mut words);
     for (i, word) in words.into_iter().enumerate() {
-        planes[(octet.byte + i) * n + octet.element..][..OCTET].copy_from_slice(&word.to_le_bytes());
+        planes[(byte_group.byte + i) * n + byte_group.element..][..GROUP].copy_from_slice(&word.to_le_bytes());
     }
 }
 
 /// Inverse of [`split`].
 #[inline(always)]
-fn join<const WIDTH: usize>(size: usize, n: usize, octet: Octet, planes: &[u8], elements: &mut [u8]) {
+fn join<const WIDTH: usize>(size: usize, n: usize, byte_group: ByteGroup, planes: &[u8], elements: &mut [u8]) {
     let mut words = [0; WIDTH];
     for (i, word) in words.iter_mut().enumerate() {
-        let bytes = &planes[(octet.byte + i) * n + octet.element..][..OCTET];
+        let bytes = &planes[(byte_group.byte + i) * n + byte_group.element..][..GROUP];
         *word = u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
     }
     transpose(&mut words);
-    for k in 0..OCTET {
+    for k in 0..GROUP {
         let bytes = (words[k % WIDTH] >> (8 * WIDTH * (k / WIDTH) % 64)).to_le_bytes();
-        elements[(octet.element + k) * size + octet.byte..][..WIDTH].copy_from_slice(&bytes[..WIDTH]);
+        elements[(byte_group.element + k) * size + byte_group.byte..][..WIDTH].copy_from_slice(&bytes[..WIDTH]);
     }
 }
 

@@ -91,7 +91,7 @@ fn masks_pay_as_defined() {
 
 /// The bitmap is coded in two levels if that is not longer.
 #[test]
-fn marks_are_coded_as_defined() {
+fn bitmaps_are_coded_as_defined() {
     for (n_zero_bytes, is_coded) in [(80, 1), (79, 0)] {
         // The fourth byte of `n_zero_bytes` words of the bitmap is zero.
         let values = with_gaps(4096, |i| i % 8 < 2 && !(i / 8 % 4 == 3 && i / 32 < n_zero_bytes));
@@ -137,8 +137,8 @@ fn two_values_are_the_defined_ones() {
                 // SPLIT comes first among coders of equal size.
                 let (coder, nothing) = if log2 == FAST { (SPLIT, [0; 4]) } else { (SPARSE, [0, 0, 0, 1]) };
                 assert_eq!((payload[BLOCK], is_masked(&payload)), (coder, true));
-                let marks = usize::from(payload[BLOCK + 16 + 10]);
-                assert_eq!(payload[BLOCK + 32 + marks.next_multiple_of(16)..][..4], nothing);
+                let bitmap = usize::from(payload[BLOCK + 16 + 10]);
+                assert_eq!(payload[BLOCK + 32 + bitmap.next_multiple_of(16)..][..4], nothing);
             }
         }
     }

@@ -10,13 +10,13 @@ use crate::codec::cci::literals::{self, fold_sign};
 use crate::codec::cci::params::{ELEMENTS_PER_RUN, RAW_HEAD, SYMBOLS_PER, UNIT};
 use crate::codec::cci::repeats::{self, Repeat};
 use crate::codec::cci::runs;
-use crate::cpu::kept::{Keep, Kept, bytes_of};
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
+use crate::cpu::thread_cache::{Cacheable, ThreadCache, bytes_of};
 use crate::error::{Error, ErrorKind, Result, try_vec};
 use crate::stage::entropy::lanes::LANES;
 use crate::stage::entropy::log::{LOG_OF_2, log};
 use crate::stage::entropy::symbols::{Number, symbol, tail_bits};
-use crate::stage::rows::Rows;
+use crate::stage::rows::Simd;
 use crate::stage::word::Word;
 
 /// Block kinds: raw elements, or coded lists.
@@ -38,7 +38,7 @@ const COPY_BITS: [u64; 2] = [48, 28];
 const LEAST_LENGTHS: std::ops::RangeInclusive<u64> = 3..=32;
 
 /// Scratch memory for blocks, cached per thread. Its contents between blocks are arbitrary.
-pub struct Work<W: Word>(Kept<Option<Memory<W>>>);
+pub struct Work<W: Word>(ThreadCache<Option<Memory<W>>>);
 
 struct Memory<W> {
     elements: Vec<W>,
@@ -55,17 +55,18 @@ struct Memory<W> {
     starts: Vec<W>,
     literal_lengths: Vec<u32>,
     /// The lists that describe copies, or repeats.
-    told: [Vec<u32>; 4],
+    list_values: [Vec<u32>; 4],
     lists: lists::Work,
 }
 
-impl<W: Word> Keep for Option<Memory<W>> {
+impl<W: Word> Cacheable for Option<Memory<W>> {
     fn n_bytes(&self) -> usize {
         let of = |memory: &Memory<W>| {
             let Memory { elements, symbols, differences, numbers, starts, lengths, literal_lengths, .. } = memory;
             let of_words = [elements, symbols, differences, numbers, starts].map(bytes_of).iter().sum::<usize>();
             let of_copies = bytes_of(&memory.copies) + bytes_of(&memory.literal_copies) + bytes_of(&memory.repeats);
-            let of_lists = memory.told.each_ref().map(bytes_of).iter().sum::<usize>() + memory.lists.n_bytes();
+            let of_lists =
+                memory.list_values.each_ref().map(bytes_of).iter().sum::<usize>() + memory.lists.n_bytes();
             of_words
                 + of_copies
                 + of_lists
@@ -88,7 +89,7 @@ impl<W: Word> Work<W> {
             all.resize(n, T::default());
             Ok(all)
         }
-        let mut kept = Kept::<Option<Memory<W>>>::take();
+        let mut kept = ThreadCache::<Option<Memory<W>>>::take();
         if kept.as_ref().is_none_or(|memory| memory.numbers.len() < n + LANES) {
             let (room, most) = (n + 1 + ROOM, n / SYMBOLS_PER);
             *kept = Some(Memory {
@@ -105,7 +106,7 @@ impl<W: Word> Work<W> {
                 // are read in whole rows.
                 starts: filled(most + LANES)?,
                 literal_lengths: filled(n)?,
-                told: [filled(most)?, filled(most)?, filled(most)?, filled(most)?],
+                list_values: [filled(most)?, filled(most)?, filled(most)?, filled(most)?],
                 lists: lists::Work::new(n)?,
             });
         }
@@ -120,10 +121,10 @@ impl<W: Word> Work<W> {
 /// Encodes elements to the start of `out`, which has room for any block. Returns the bytes of the
 /// result, a multiple of the unit.
 #[inline(always)]
-pub fn encode<W: Word, S: Rows<W>>(
+pub fn encode<W: Word, S: Simd<W>>(
     s: S,
     work: &mut Work<W>,
-    level: Level,
+    level: Isa,
     has_codes: bool,
     bytes: &[u8],
     out: &mut [u8],
@@ -142,10 +143,10 @@ pub fn encode<W: Word, S: Rows<W>>(
 
 /// Encodes elements to the start of `out`. Returns `None` if they do not fit.
 #[inline(always)]
-fn try_encode<W: Word, S: Rows<W>>(
+fn try_encode<W: Word, S: Simd<W>>(
     s: S,
     memory: &mut Memory<W>,
-    level: Level,
+    level: Isa,
     has_codes: bool,
     bytes: &[u8],
     out: &mut [u8],
@@ -161,10 +162,10 @@ fn try_encode<W: Word, S: Rows<W>>(
     let lengths = if has_runs { &memory.lengths[..m] } else { &[] };
     let differences = &mut memory.differences[..m + LANES];
     for (pair, to) in symbols[..m].windows(2).zip(&mut differences[1..m]) {
-        *to = pair[1].minus(pair[0]);
+        *to = pair[1].wrapping_sub(pair[0]);
     }
     differences[0] = if m > 1 { differences[1] } else { W::ZERO };
-    let base = symbols[0].minus(differences[0]);
+    let base = symbols[0].wrapping_sub(differences[0]);
     let has_rows = literals::have_rows(&differences[..m]);
     let differences = &*differences;
 
@@ -199,17 +200,18 @@ fn try_encode<W: Word, S: Rows<W>>(
     }
     base.write(&mut head[16..]);
     let mut writer = lists::Writer { work: &mut memory.lists, level, has_codes, out: lists, n_bytes: 0 };
-    let told = &mut memory.told;
+    let list_values = &mut memory.list_values;
     for (i, repeat) in memory.repeats[..n_repeats].iter().enumerate() {
-        (told[0][i], told[1][i], told[2][i]) = (repeat.literals, repeat.length, repeat.distance);
+        (list_values[0][i], list_values[1][i], list_values[2][i]) =
+            (repeat.literals, repeat.length, repeat.distance);
     }
-    for list in &told[..3] {
+    for list in &list_values[..3] {
         writer.put(&list[..n_repeats])?;
     }
     for (i, copy) in memory.literal_copies[..n_literal].iter().enumerate() {
-        [told[0][i], told[1][i], told[2][i], told[3][i]] = copy.numbers();
+        [list_values[0][i], list_values[1][i], list_values[2][i], list_values[3][i]] = copy.numbers();
     }
-    for list in told.iter() {
+    for list in list_values.iter() {
         writer.put(&list[..n_literal])?;
     }
     writer.put(&memory.numbers[..n_numbers])?;
@@ -268,10 +270,10 @@ fn least_length<W: Word>(all: Symbols<W>, has_rows: bool, has_codes: bool) -> us
 /// # Errors
 /// `Corrupt`, or `UnsupportedFormat` for blocks that only a later version can have written.
 #[inline(always)]
-pub fn decode<W: Word, S: Rows<W>>(
+pub fn decode<W: Word, S: Simd<W>>(
     s: S,
     work: &mut Work<W>,
-    level: Level,
+    level: Isa,
     has_codes: bool,
     bytes: &[u8],
     out: &mut [u8],
@@ -309,20 +311,20 @@ pub fn decode<W: Word, S: Rows<W>>(
     let mut reader = lists::Reader { work: &mut memory.lists, level, has_codes, bytes: rest };
 
     let repeats = &mut memory.repeats[..n_repeats];
-    let told = &mut memory.told;
-    for list in &mut told[..3] {
+    let list_values = &mut memory.list_values;
+    for list in &mut list_values[..3] {
         reader.take(&mut list[..n_repeats])?;
     }
     for (i, repeat) in repeats.iter_mut().enumerate() {
-        *repeat = Repeat { literals: told[0][i], length: told[1][i], distance: told[2][i] };
+        *repeat = Repeat { literals: list_values[0][i], length: list_values[1][i], distance: list_values[2][i] };
     }
     let n_literal = repeats::check(repeats, n_copies)?;
-    for list in told.iter_mut() {
+    for list in list_values.iter_mut() {
         reader.take(&mut list[..n_literal])?;
     }
     let copies = &mut memory.copies[..n_copies];
     for (i, copy) in copies[n_copies - n_literal..].iter_mut().enumerate() {
-        let numbers = [0, 1, 2, 3].map(|k| told[k][i]);
+        let numbers = [0, 1, 2, 3].map(|k| list_values[k][i]);
         *copy = Copy::of(numbers).ok_or_else(|| damage("impossible copies"))?;
     }
     repeats::expand(repeats, n_literal, copies);

@@ -6,7 +6,7 @@
 
 use crate::codec::cci::params::SYMBOLS_PER;
 use crate::error::{Error, Result, try_vec};
-use crate::stage::rows::{LANES, Rows};
+use crate::stage::rows::{LANES, Simd};
 use crate::stage::word::Word;
 
 /// Symbols that are copied at once. The last of them may lie beyond the copy, so the buffer is
@@ -106,10 +106,10 @@ impl<W: Word> Symbols<'_, W> {
     /// Length of the match between the symbols from `from` on and those from `to` on; `from` is
     /// below `to`.
     #[inline(always)]
-    fn n_same<S: Rows<W>>(&self, s: S, from: usize, to: usize) -> usize {
+    fn n_same<S: Simd<W>>(&self, s: S, from: usize, to: usize) -> usize {
         // Compare a whole row at once: the end of the match is hard to predict.
         let row = s.xor(s.load(&self.differences[from..]), s.load(&self.differences[to..]));
-        let mut n = (s.larger(row, W::ZERO).trailing_zeros() as usize).min(self.n - to);
+        let mut n = (s.gt_mask(row, W::ZERO).trailing_zeros() as usize).min(self.n - to);
         if n == LANES {
             n += n_same(&self.differences[from + LANES..], &self.differences[to + LANES..self.n]);
         }
@@ -183,7 +183,7 @@ fn n_same<T: std::marker::Copy + PartialEq>(from: &[T], to: &[T]) -> usize {
 /// Finds copies of at least `least` symbols and writes them to the start of `copies`. Returns their
 /// number.
 #[inline(always)]
-pub fn find<W: Word, S: Rows<W>>(
+pub fn find<W: Word, S: Simd<W>>(
     s: S,
     symbols: Symbols<W>,
     least: usize,
@@ -261,22 +261,22 @@ pub fn check(copies: &[Copy], m: usize) -> Result<usize> {
 pub fn copy<W: Word>(all: &mut [W], at: usize, copy: Copy) {
     let (mut distance, length) = (copy.distance as usize, copy.length as usize);
     let end = at + length;
-    let mut added = all[at - 1].minus(all[at - 1 - distance]);
+    let mut added = all[at - 1].wrapping_sub(all[at - 1 - distance]);
     let mut at = at;
     // The output of a copy repeats with its distance, so the distance may be doubled.
     while distance < AT_ONCE && at < end {
         let until = end.min(at + distance);
         while at < until {
-            all[at] = all[at - distance].plus(added);
+            all[at] = all[at - distance].wrapping_add(added);
             at += 1;
         }
-        (distance, added) = (2 * distance, added.plus(added));
+        (distance, added) = (2 * distance, added.wrapping_add(added));
     }
     while at < end {
         let from: [W; AT_ONCE] = *all[at - distance..].first_chunk().expect("symbols before");
         let to = all[at..].first_chunk_mut::<AT_ONCE>().expect("room behind the symbols");
         for (to, from) in to.iter_mut().zip(from) {
-            *to = from.plus(added);
+            *to = from.wrapping_add(added);
         }
         at += AT_ONCE;
     }

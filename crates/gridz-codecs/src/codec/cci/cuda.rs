@@ -33,8 +33,8 @@ impl GpuCodec for Cci {
     /// Blocks have their own checksums.
     fn region(&self, chunks: &Chunks, region: &FoldedRegion, _compares: bool) -> Answer {
         let chunk: &Chunk = chunks.layout.get();
-        let touched = chunk.layout.blocks.touched(region);
-        Answer::Run(one(chunks, &REGION, touched.iter().map(|along| along.end - along.start).product()))
+        let block_range = chunk.layout.blocks.block_range(region);
+        Answer::Run(one(chunks, &REGION, block_range.iter().map(|along| along.end - along.start).product()))
     }
 }
 

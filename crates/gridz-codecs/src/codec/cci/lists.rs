@@ -8,12 +8,12 @@
 //! 32 numbers of w bits take w 32-bit words, so each row of 32 begins at a word, whatever the
 //! widths are.
 
-use crate::cpu::kept::bytes_of;
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
+use crate::cpu::thread_cache::bytes_of;
 use crate::error::{Error, Result, try_vec};
 use crate::stage::entropy::lanes::LANES;
 use crate::stage::entropy::section::{self, Coding};
-use crate::stage::rows::{Rows, Task, at_level};
+use crate::stage::rows::{Simd, WithSimd, dispatch};
 use crate::stage::word::Word;
 
 /// The forms of a list.
@@ -56,7 +56,7 @@ pub struct Writer<'a> {
     /// Scratch memory.
     pub work: &'a mut Work,
     /// CPU level to use.
-    pub level: Level,
+    pub level: Isa,
     /// True if lists may have an entropy code.
     pub has_codes: bool,
     /// Destination.
@@ -68,7 +68,7 @@ pub struct Writer<'a> {
 impl Writer<'_> {
     /// Writes a list. Returns `None` if it does not fit; nothing more may be written then.
     pub fn put<W: Word>(&mut self, numbers: &[W]) -> Option<()> {
-        at_level(self.level, Put { writer: self, numbers })
+        dispatch(self.level, Put { writer: self, numbers })
     }
 
     #[inline(always)]
@@ -86,7 +86,7 @@ impl Writer<'_> {
             row_words += (any.bit_length() as usize * row.len()).div_ceil(8 * WORD_BYTES);
         }
         let least_words = least.bit_length().div_ceil(8 * WORD_BYTES as u32) as usize;
-        let width = most.minus(least).bit_length();
+        let width = most.wrapping_sub(least).bit_length();
         let fixed = WORD_BYTES * (least_words + (width as usize * n).div_ceil(8 * WORD_BYTES));
         let rows = n.div_ceil(LANES).next_multiple_of(WORD_BYTES) + WORD_BYTES * row_words;
         let shortest = fixed.min(rows);
@@ -142,11 +142,11 @@ struct Put<'a, 'w, W> {
     numbers: &'a [W],
 }
 
-impl<W: Word> Task<u32> for Put<'_, '_, W> {
+impl<W: Word> WithSimd<u32> for Put<'_, '_, W> {
     type Output = Option<()>;
 
     #[inline(always)]
-    fn run<S: Rows<u32>>(self, _: S) -> Option<()> {
+    fn run<S: Simd<u32>>(self, _: S) -> Option<()> {
         self.writer.put_inlined(self.numbers)
     }
 }
@@ -186,12 +186,12 @@ fn put_together<W: Word, const N: usize>(row: &[W], least: W, width: u32, bytes:
     for numbers in &mut several {
         let mut value = 0;
         for (k, &number) in (0..).zip(numbers) {
-            value |= number.minus(least).to_u64() << (k * width);
+            value |= number.wrapping_sub(least).to_u64() << (k * width);
         }
         put(value, N as u32 * width);
     }
     for &number in several.remainder() {
-        put(number.minus(least).to_u64(), width);
+        put(number.wrapping_sub(least).to_u64(), width);
     }
     bytes[at..at + 8].copy_from_slice(&waiting.to_le_bytes());
 }
@@ -206,13 +206,13 @@ trait ReadRow<W>: Copy {
 #[derive(Clone, Copy)]
 struct ByRows<S>(S);
 
-impl<W: Word, S: Rows<W>> ReadRow<W> for ByRows<S> {
+impl<W: Word, S: Simd<W>> ReadRow<W> for ByRows<S> {
     #[inline(always)]
     fn read(self, bytes: &[u8], width: u32, least: W, row: &mut [W]) {
         let Self(s) = self;
         match bytes.get(..LANES * W::BYTES) {
             Some(bytes) if row.len() == LANES && width <= W::BITS - 7 => {
-                s.store(s.plus(s.fields(bytes, width), s.splat(least)), row);
+                s.store(s.add(s.unpack_bits(bytes, width), s.splat(least)), row);
             }
             _ => read_row(bytes, width, least, row),
         }
@@ -242,7 +242,7 @@ fn read_row<W: Word>(bytes: &[u8], width: u32, least: W, row: &mut [W]) {
         Some(row) if width <= 16 => unpack(&words, width, least, row),
         _ => {
             for (i, number) in row.iter_mut().enumerate() {
-                *number = least.plus(field(&words, i as u32, width));
+                *number = least.wrapping_add(field(&words, i as u32, width));
             }
         }
     }
@@ -272,7 +272,7 @@ fn unpack<W: Word>(words: &RowWords, width: u32, least: W, row: &mut [W; LANES])
     macro_rules! of_width {
         ($($width:literal)*) => {
             match width {
-                $($width => (0..LANES).for_each(|i| row[i] = least.plus(field(words, i as u32, $width))),)*
+                $($width => (0..LANES).for_each(|i| row[i] = least.wrapping_add(field(words, i as u32, $width))),)*
                 _ => row.fill(least),
             }
         };
@@ -285,7 +285,7 @@ pub struct Reader<'a, 'b> {
     /// Scratch memory.
     pub work: &'a mut Work,
     /// CPU level to use.
-    pub level: Level,
+    pub level: Isa,
     /// True if lists may have an entropy code.
     pub has_codes: bool,
     /// The bytes that have not been read.
@@ -307,7 +307,7 @@ impl Reader<'_, '_> {
     /// # Errors
     /// `Corrupt`.
     #[inline(always)]
-    pub fn take_rows<W: Word, S: Rows<W>>(&mut self, s: S, numbers: &mut [W]) -> Result<()> {
+    pub fn take_rows<W: Word, S: Simd<W>>(&mut self, s: S, numbers: &mut [W]) -> Result<()> {
         self.take_by(ByRows(s), numbers)
     }
 

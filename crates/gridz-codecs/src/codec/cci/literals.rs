@@ -7,25 +7,25 @@
 
 use crate::codec::cci::params::SYMBOLS_PER;
 use crate::stage::entropy::lanes::LANES;
-use crate::stage::rows::{Rows, first_lanes};
+use crate::stage::rows::{Simd, first_lanes};
 use crate::stage::word::Word;
 
 /// Maps a signed number to an unsigned one (zigzag).
 #[inline(always)]
 pub fn fold_sign<W: Word>(number: W) -> W {
-    number.plus(number) ^ number.shift_signed(W::BITS - 1)
+    number.wrapping_add(number) ^ number.shift_signed(W::BITS - 1)
 }
 
 /// The inverse of [`fold_sign`].
 #[inline(always)]
 pub fn unfold_sign<W: Word>(number: W) -> W {
-    number >> 1 ^ W::ZERO.minus(number & W::from_u64(1))
+    number >> 1 ^ W::ZERO.wrapping_sub(number & W::from_u64(1))
 }
 
 /// [`unfold_sign`] for a row of numbers.
 #[inline(always)]
-fn unfold_row<W: Word, S: Rows<W>>(s: S, row: S::Row) -> S::Row {
-    let signs = s.minus(s.splat(W::ZERO), s.and(row, s.splat(W::from_u64(1))));
+fn unfold_row<W: Word, S: Simd<W>>(s: S, row: S::Row) -> S::Row {
+    let signs = s.sub(s.splat(W::ZERO), s.and(row, s.splat(W::from_u64(1))));
     s.xor(s.shift_right(row, 1), signs)
 }
 
@@ -36,7 +36,7 @@ pub fn have_rows<W: Word>(differences: &[W]) -> bool {
     let (mut n_falling, mut any_other) = (0_u32, false);
     for &difference in differences {
         // The difference is not above 0.
-        n_falling += u32::from((difference.minus(one) | difference) >> (W::BITS - 1) == one);
+        n_falling += u32::from((difference.wrapping_sub(one) | difference) >> (W::BITS - 1) == one);
         any_other |= difference != differences[0];
     }
     any_other && SYMBOLS_PER * n_falling as usize <= differences.len()
@@ -67,7 +67,7 @@ impl<W: Word> Writer<'_, W> {
     /// Writes the numbers of the first `n` literal symbols. Both slices are readable for [`LANES`]
     /// more elements, whose values are arbitrary.
     #[inline(always)]
-    pub fn put<S: Rows<W>>(&mut self, s: S, symbols: &[W], differences: &[W], n: usize) {
+    pub fn put<S: Simd<W>>(&mut self, s: S, symbols: &[W], differences: &[W], n: usize) {
         let one = s.splat(W::from_u64(1));
         let mut at = 0;
         // Write whole rows. The next row overwrites the excess: the number of literals between
@@ -76,14 +76,14 @@ impl<W: Word> Writer<'_, W> {
             let row = s.load(&differences[at..]);
             let to = &mut self.numbers[self.n[0] + at..];
             if self.has_rows {
-                let begins = s.larger(s.minus(row, one), W::low_mask(W::BITS - 1).minus(W::from_u64(1)));
-                s.store(s.keep(!begins, row), to);
+                let begins = s.gt_mask(s.sub(row, one), W::low_mask(W::BITS - 1).wrapping_sub(W::from_u64(1)));
+                s.store(s.select_or_zero(!begins, row), to);
                 let begins = begins & first_lanes(n - at);
-                s.squeeze(begins, s.load(&symbols[at..]), &mut self.starts[self.n[1]..]);
+                s.compress(begins, s.load(&symbols[at..]), &mut self.starts[self.n[1]..]);
                 self.n[1] += begins.count_ones() as usize;
             } else {
                 let signs = s.shift_right_signed(row, W::BITS - 1);
-                s.store(s.xor(s.plus(row, row), signs), to);
+                s.store(s.xor(s.add(row, row), signs), to);
             }
             at += LANES;
         }
@@ -97,7 +97,7 @@ impl<W: Word> Writer<'_, W> {
         let mut start = start;
         for to in &mut self.starts[..self.n[1]] {
             let before = std::mem::replace(&mut start, *to);
-            *to = fold_sign(start.minus(before));
+            *to = fold_sign(start.wrapping_sub(before));
         }
         self.n
     }
@@ -122,7 +122,7 @@ impl<W: Word> Reader<'_, W> {
     #[cold]
     #[inline(never)]
     fn next_row(&mut self) -> W {
-        self.start = self.start.plus(unfold_sign(self.starts[self.n_starts]));
+        self.start = self.start.wrapping_add(unfold_sign(self.starts[self.n_starts]));
         self.n_starts += 1;
         self.start
     }
@@ -130,7 +130,7 @@ impl<W: Word> Reader<'_, W> {
     /// Decodes `n` symbols, at most as many as remain; the first one follows `last`. Up to
     /// [`LANES`] words after them in `to` become arbitrary.
     #[inline(always)]
-    pub fn take<S: Rows<W>>(&mut self, s: S, last: W, n: usize, to: &mut [W]) {
+    pub fn take<S: Simd<W>>(&mut self, s: S, last: W, n: usize, to: &mut [W]) {
         let (numbers, rest) = self.numbers.split_at(n);
         if n >= FEW {
             self.take_rows(s, last, n, to);
@@ -141,37 +141,37 @@ impl<W: Word> Reader<'_, W> {
         let (mut symbol, to) = (last, &mut to[..n]);
         if !self.has_rows {
             for i in 0..to.len() {
-                symbol = symbol.plus(unfold_sign(numbers[i]));
+                symbol = symbol.wrapping_add(unfold_sign(numbers[i]));
                 to[i] = symbol;
             }
             return;
         }
         for i in 0..to.len() {
-            symbol = if numbers[i] == W::ZERO { self.next_row() } else { symbol.plus(numbers[i]) };
+            symbol = if numbers[i] == W::ZERO { self.next_row() } else { symbol.wrapping_add(numbers[i]) };
             to[i] = symbol;
         }
     }
 
     /// As [`Self::take`], with vector instructions.
     #[inline(always)]
-    fn take_rows<S: Rows<W>>(&mut self, s: S, last: W, n: usize, to: &mut [W]) {
+    fn take_rows<S: Simd<W>>(&mut self, s: S, last: W, n: usize, to: &mut [W]) {
         let (mut last, mut start) = (s.splat(last), s.splat(self.start));
         let mut at = 0;
         while at < n {
             let row = s.load(&self.numbers[at..]);
             let symbols = if self.has_rows {
-                let (sums, begins) = (s.running_sums(row), !s.larger(row, W::ZERO) & first_lanes(n - at));
+                let (sums, begins) = (s.prefix_sum(row), !s.gt_mask(row, W::ZERO) & first_lanes(n - at));
                 if begins == 0 {
-                    s.plus(sums, last)
+                    s.add(sums, last)
                 } else {
-                    let more = unfold_row(s, s.spread(begins, &self.starts[self.n_starts..]));
+                    let more = unfold_row(s, s.expand(begins, &self.starts[self.n_starts..]));
                     self.n_starts += begins.count_ones() as usize;
-                    let starts = s.plus(s.running_sums(more), start);
+                    let starts = s.add(s.prefix_sum(more), start);
                     start = s.last(starts);
-                    s.plus(sums, s.fill_forward(!begins, s.minus(starts, sums), last))
+                    s.add(sums, s.fill_forward(!begins, s.sub(starts, sums), last))
                 }
             } else {
-                s.plus(s.running_sums(unfold_row(s, row)), last)
+                s.add(s.prefix_sum(unfold_row(s, row)), last)
             };
             s.store(symbols, &mut to[at..]);
             last = s.last(symbols);

@@ -22,10 +22,10 @@ mod runs;
 
 use std::marker::PhantomData;
 
-use crate::codec::{Codec, Decision, Encoded, Job, Kept, Plan, Terms};
-use crate::cpu::level::Level;
+use crate::codec::{Codec, CodecState, Decision, EncodeParams, Encoded, Job, Plan};
+use crate::cpu::isa::Isa;
 use crate::error::{Error, Result};
-use crate::format::checksum::Sums;
+use crate::format::checksum::Checksum;
 use crate::format::fold::Fold;
 use crate::format::region::FoldedRegion;
 use crate::stage::blocks::layout::Layout;
@@ -33,7 +33,7 @@ use crate::stage::blocks::payload::{BlockCoder, Worker};
 use crate::stage::blocks::source::Source;
 use crate::stage::blocks::target::Target;
 use crate::stage::element::Element;
-use crate::stage::rows::{RowWord, Rows};
+use crate::stage::rows::{Simd, SimdWord};
 use crate::types::{Array, DType, Shape};
 use block::Work;
 
@@ -58,21 +58,21 @@ impl Codec for Cci {
         params::MAX_RANK
     }
 
-    fn plan(&self, array: &Array, terms: &Terms) -> Decision {
-        let (fold, params) = (Fold::Merge, params::choose(terms.level));
+    fn plan(&self, array: &Array, encode_params: &EncodeParams) -> Decision {
+        let (fold, params) = (Fold::Merge, params::choose(encode_params.level));
         match Chunk::new(array.dtype(), &fold.apply(array.shape(), params::MAX_RANK), &params) {
             // The array has no indices, or too many.
             None => Decision::Store,
             Some(chunk) => {
                 let bound = chunk.layout.payload_bound();
-                Decision::Take(Plan { fold, params, bound, layout: Kept::new(chunk) })
+                Decision::Take(Plan { fold, params, bound, layout: CodecState::new(chunk) })
             }
         }
     }
 
-    fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<Kept> {
+    fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<CodecState> {
         Chunk::new(dtype, shape, params)
-            .map(Kept::new)
+            .map(CodecState::new)
             .ok_or_else(|| Error::corrupt("cci cannot have written a chunk of this type, size or parameters"))
     }
 
@@ -80,7 +80,7 @@ impl Codec for Cci {
         with_worker!(job, |worker| worker.encode(src, dst)).map(|(n_bytes, sums)| Encoded { n_bytes, sums })
     }
 
-    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
+    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Checksum> {
         with_worker!(job, |worker| worker.decode(payload, dst))
     }
 
@@ -90,7 +90,7 @@ impl Codec for Cci {
         payload: &[u8],
         region: &FoldedRegion,
         dst: &mut [u8],
-    ) -> Result<Option<Sums>> {
+    ) -> Result<Option<Checksum>> {
         with_worker!(job, |worker| worker.decode_region(payload, region, dst))?;
         Ok(None)
     }
@@ -123,14 +123,14 @@ impl Chunk {
 /// A chunk and the CPU level to use for it.
 struct Coder {
     chunk: Chunk,
-    level: Level,
+    level: Isa,
 }
 
-fn worker<'a, W: RowWord>(coder: &'a Coder, job: &Job<'a>) -> Worker<'a, W, Coder> {
+fn worker<'a, W: SimdWord>(coder: &'a Coder, job: &Job<'a>) -> Worker<'a, W, Coder> {
     Worker { coder, pool: job.pool, level: job.level, verify: job.verify, word: PhantomData }
 }
 
-impl<W: RowWord> BlockCoder<W> for Coder {
+impl<W: SimdWord> BlockCoder<W> for Coder {
     const NAME: &'static str = "cci";
     type Work = Work<W>;
 
@@ -147,7 +147,7 @@ impl<W: RowWord> BlockCoder<W> for Coder {
     }
 
     #[inline(always)]
-    fn encode<S: Rows<W>>(
+    fn encode<S: Simd<W>>(
         &self,
         s: S,
         work: &mut Work<W>,
@@ -160,7 +160,7 @@ impl<W: RowWord> BlockCoder<W> for Coder {
     }
 
     #[inline(always)]
-    fn decode<S: Rows<W>>(
+    fn decode<S: Simd<W>>(
         &self,
         s: S,
         work: &mut Work<W>,

@@ -3,7 +3,7 @@
 
 use crate::error::{Error, Result};
 use crate::stage::entropy::lanes::LANES;
-use crate::stage::rows::Rows;
+use crate::stage::rows::Simd;
 use crate::stage::word::Word;
 
 /// Elements that are written at once; the last of them may lie beyond the run.
@@ -16,14 +16,14 @@ pub fn pay<W: Word>(elements: &[W]) -> bool {
     let (before, behind) = (&elements[..elements.len() - 1], &elements[1..]);
     let mut n_following = 0_u32;
     for i in 0..before.len() {
-        n_following += u32::from(behind[i].minus(before[i]) == one);
+        n_following += u32::from(behind[i].wrapping_sub(before[i]) == one);
     }
     3 * n_following as usize >= 2 * elements.len()
 }
 
 /// Writes the first elements of the runs, and their lengths minus 1. Returns the number of runs.
 #[inline(always)]
-pub fn find<W: Word, S: Rows<W>>(s: S, elements: &[W], firsts: &mut [W], lengths: &mut [u32]) -> usize {
+pub fn find<W: Word, S: Simd<W>>(s: S, elements: &[W], firsts: &mut [W], lengths: &mut [u32]) -> usize {
     let n = elements.len();
     let (firsts, lengths) = (&mut firsts[..n], &mut lengths[..n]);
     (firsts[0], lengths[0]) = (elements[0], 0);
@@ -32,10 +32,10 @@ pub fn find<W: Word, S: Rows<W>>(s: S, elements: &[W], firsts: &mut [W], lengths
     while at < n {
         // Take whole rows, in which few elements begin a run; at the end single elements.
         let begins = if at + LANES <= n {
-            let differences = s.minus(s.load(&elements[at..]), s.load(&elements[at - 1..]));
-            s.larger(s.xor(differences, s.splat(W::from_u64(1))), W::ZERO)
+            let differences = s.sub(s.load(&elements[at..]), s.load(&elements[at - 1..]));
+            s.gt_mask(s.xor(differences, s.splat(W::from_u64(1))), W::ZERO)
         } else {
-            u32::from(elements[at].minus(elements[at - 1]) != W::from_u64(1))
+            u32::from(elements[at].wrapping_sub(elements[at - 1]) != W::from_u64(1))
         };
         let mut left = begins;
         while left != 0 {
@@ -73,14 +73,14 @@ pub fn expand<W: Word>(firsts: &[W], lengths: &[u32], out: &mut [u8]) -> Result<
             // The next run overwrites the positions beyond this one.
             if let Some(to) = out.get_mut(at * W::BYTES..(at + AT_ONCE) * W::BYTES) {
                 for i in 0..AT_ONCE {
-                    next.plus(steps[i]).write(&mut to[i * W::BYTES..(i + 1) * W::BYTES]);
+                    next.wrapping_add(steps[i]).write(&mut to[i * W::BYTES..(i + 1) * W::BYTES]);
                 }
             } else {
                 for (to, step) in out[at * W::BYTES..].chunks_exact_mut(W::BYTES).zip(steps) {
-                    next.plus(step).write(to);
+                    next.wrapping_add(step).write(to);
                 }
             }
-            next = next.plus(W::from_u64(AT_ONCE as u64));
+            next = next.wrapping_add(W::from_u64(AT_ONCE as u64));
             at += AT_ONCE;
         }
         at = end;

@@ -6,8 +6,8 @@
 
 use crate::codec::BlockCounts;
 use crate::codec::huffman::params::UNIT;
-use crate::cpu::kept::{Keep, Kept, bytes_of};
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
+use crate::cpu::thread_cache::{Cacheable, ThreadCache, bytes_of};
 use crate::error::{Error, ErrorKind, Result, try_vec};
 use crate::stage::entropy::lanes::LANES;
 use crate::stage::entropy::log::{LOG_OF_2, log};
@@ -24,9 +24,9 @@ const HEADER: usize = 4;
 const SAMPLE_EVERY: usize = 8;
 
 /// Scratch memory for blocks, cached per thread. Its contents between blocks are arbitrary.
-pub struct Work<T: Number>(Kept<Option<Memory<T>>>);
+pub struct Work<T: Number>(ThreadCache<Option<Memory<T>>>);
 
-impl<T: Number> Keep for Option<Memory<T>> {
+impl<T: Number> Cacheable for Option<Memory<T>> {
     fn n_bytes(&self) -> usize {
         let of =
             |memory: &Memory<T>| bytes_of(&memory.numbers) + bytes_of(&memory.sample) + memory.section.n_bytes();
@@ -47,7 +47,7 @@ impl<T: Number> Work<T> {
     /// # Errors
     /// `OutOfMemory`.
     pub fn new(n: usize) -> Result<Self> {
-        let mut kept = Kept::<Option<Memory<T>>>::take();
+        let mut kept = ThreadCache::<Option<Memory<T>>>::take();
         if kept.as_ref().is_some_and(|memory| memory.numbers.len() >= n) {
             return Ok(Self(kept));
         }
@@ -148,7 +148,7 @@ impl Elements<'_> {
 /// Encodes elements to the start of `out`, which has room for any block. Returns the bytes of the
 /// result, a multiple of the unit.
 #[inline(always)]
-pub fn encode<T: Number>(work: &mut Work<T>, level: Level, is_signed: bool, bytes: &[u8], out: &mut [u8]) -> usize {
+pub fn encode<T: Number>(work: &mut Work<T>, level: Isa, is_signed: bool, bytes: &[u8], out: &mut [u8]) -> usize {
     let n = bytes.len() / T::BYTES;
     let Memory { numbers, sample, section: memory } = work.memory();
     let first = T::read(bytes);
@@ -202,7 +202,7 @@ fn parse(bytes: &[u8]) -> Result<(u8, bool, &[u8])> {
 /// `Corrupt`, or `UnsupportedFormat` for blocks that only a later version can have written.
 pub fn decode<T: Number>(
     work: &mut Work<T>,
-    level: Level,
+    level: Isa,
     is_signed: bool,
     bytes: &[u8],
     out: &mut [u8],

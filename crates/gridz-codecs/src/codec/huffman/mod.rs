@@ -12,10 +12,10 @@ pub mod params;
 
 use std::marker::PhantomData;
 
-use crate::codec::{BlockCounts, Codec, Decision, Encoded, Job, Kept, Params, Plan, Terms};
-use crate::cpu::level::Level;
+use crate::codec::{BlockCounts, Codec, CodecState, Decision, EncodeParams, Encoded, Job, Params, Plan};
+use crate::cpu::isa::Isa;
 use crate::error::{Error, Result};
-use crate::format::checksum::Sums;
+use crate::format::checksum::Checksum;
 use crate::format::fold::Fold;
 use crate::format::region::FoldedRegion;
 use crate::stage::blocks::layout::Layout;
@@ -24,7 +24,7 @@ use crate::stage::blocks::source::Source;
 use crate::stage::blocks::target::Target;
 use crate::stage::element::Element;
 use crate::stage::entropy::symbols::Number;
-use crate::stage::rows::Rows;
+use crate::stage::rows::Simd;
 use crate::types::{Array, DType, Shape};
 use block::Work;
 
@@ -35,7 +35,7 @@ impl Codec for Huffman {
         params::MAX_RANK
     }
 
-    fn plan(&self, array: &Array, _terms: &Terms) -> Decision {
+    fn plan(&self, array: &Array, _encode_params: &EncodeParams) -> Decision {
         let fold = Fold::Merge;
         let Some(element) = element(array.dtype()) else { return Decision::Store };
         let b = params::log2_size(element.bytes);
@@ -44,14 +44,14 @@ impl Codec for Huffman {
             None => Decision::Store,
             Some(chunk) => {
                 let bound = chunk.layout.payload_bound();
-                Decision::Take(Plan { fold, params: Params::new(&[b]), bound, layout: Kept::new(chunk) })
+                Decision::Take(Plan { fold, params: Params::new(&[b]), bound, layout: CodecState::new(chunk) })
             }
         }
     }
 
-    fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<Kept> {
+    fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<CodecState> {
         Chunk::new(dtype, shape, params)
-            .map(Kept::new)
+            .map(CodecState::new)
             .ok_or_else(|| Error::corrupt("huffman cannot have written a chunk of this type, size or parameters"))
     }
 
@@ -65,7 +65,7 @@ impl Codec for Huffman {
         Ok(Encoded { n_bytes, sums })
     }
 
-    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
+    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Checksum> {
         let chunk: &Chunk = job.layout.get();
         match chunk.element.bytes {
             1 => worker(&Coder::<u8>::new(chunk, job), job).decode(payload, dst),
@@ -89,7 +89,7 @@ impl Codec for Huffman {
         payload: &[u8],
         region: &FoldedRegion,
         dst: &mut [u8],
-    ) -> Result<Option<Sums>> {
+    ) -> Result<Option<Checksum>> {
         let chunk: &Chunk = job.layout.get();
         match chunk.element.bytes {
             1 => worker(&Coder::<u8>::new(chunk, job), job).decode_region(payload, region, dst),
@@ -128,7 +128,7 @@ impl Chunk {
 /// A chunk of such numbers, and the CPU level to use.
 struct Coder<T> {
     chunk: Chunk,
-    level: Level,
+    level: Isa,
     number: PhantomData<T>,
 }
 
@@ -159,7 +159,7 @@ impl<T: Number> BlockCoder<u32> for Coder<T> {
     }
 
     #[inline(always)]
-    fn encode<S: Rows<u32>>(
+    fn encode<S: Simd<u32>>(
         &self,
         _: S,
         work: &mut Work<T>,
@@ -171,7 +171,7 @@ impl<T: Number> BlockCoder<u32> for Coder<T> {
         block::encode(work, self.level, self.chunk.is_signed, bytes, out)
     }
 
-    fn decode<S: Rows<u32>>(
+    fn decode<S: Simd<u32>>(
         &self,
         _: S,
         work: &mut Work<T>,

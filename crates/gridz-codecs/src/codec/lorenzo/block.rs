@@ -5,16 +5,16 @@ use crate::codec::lorenzo::layout::UNIT;
 use crate::codec::lorenzo::mask::Mask;
 use crate::codec::lorenzo::params::Mode;
 use crate::codec::lorenzo::{cut, decimal, dict, huff, map};
-use crate::cpu::kept::{Kept, at_least};
+use crate::cpu::thread_cache::{ThreadCache, at_least};
 use crate::error::{Error, Result};
+use crate::stage::bitmap::Bitmap;
 use crate::stage::blocks::layout::Layout;
-use crate::stage::blocks::source::{AheadOfSource, BlockWords, Source};
+use crate::stage::blocks::source::{BlockWords, Source, SourcePrefetcher};
 use crate::stage::blocks::target::{Buffered, Direct, Line, Shifted, Target};
 use crate::stage::element::Element;
-use crate::stage::marks::Marks;
 use crate::stage::pack;
 use crate::stage::predict::{self, ANY, Each, LineSums};
-use crate::stage::rows::{Ahead, CACHE_LINE, LANES, Rows};
+use crate::stage::rows::{CACHE_LINE, LANES, Prefetcher, Simd};
 use crate::stage::samples::{FEW, Samples};
 use crate::stage::sparse;
 use crate::stage::word::Word;
@@ -38,7 +38,7 @@ const BUFFERS: usize = 5;
 /// arbitrary. Buffers are more than a row longer than a block, so that whole rows can be read and
 /// written anywhere.
 pub struct Work<W: Word> {
-    memory: Kept<Vec<W>>,
+    memory: ThreadCache<Vec<W>>,
     /// Words of each buffer.
     n: usize,
     scratch: pack::Scratch<W>,
@@ -51,7 +51,7 @@ impl<W: Word> Work<W> {
     /// `OutOfMemory`.
     pub fn new(layout: &Layout) -> Result<Self> {
         let n = (layout.blocks.block_elements() + 2 * LANES).next_multiple_of(ALIGNMENT);
-        let mut memory = Kept::<Vec<W>>::take();
+        let mut memory = ThreadCache::<Vec<W>>::take();
         at_least(&mut memory, BUFFERS * n + ALIGNMENT)?;
         Ok(Self { memory, n, scratch: pack::Scratch::new() })
     }
@@ -70,24 +70,24 @@ impl<W: Word> Work<W> {
 
 /// Replaces differences to `first` by the differences of the same numbers shifted to the right.
 #[inline(always)]
-fn shift_words<W: Word, S: Rows<W>>(s: S, words: &mut [W], n: usize, first: W, shift: u32) {
+fn shift_words<W: Word, S: Simd<W>>(s: S, words: &mut [W], n: usize, first: W, shift: u32) {
     let (first, base) = (s.splat(first), s.splat(first.shift_signed(shift)));
     let mut at = 0;
     while at < n {
-        let row = s.shift_right_signed(s.plus(s.load(&words[at..]), first), shift);
-        s.store(s.minus(row, base), &mut words[at..]);
+        let row = s.shift_right_signed(s.add(s.load(&words[at..]), first), shift);
+        s.store(s.sub(row, base), &mut words[at..]);
         at += LANES;
     }
 }
 
 /// Subtracts the first number from all numbers, and returns it.
 #[inline(always)]
-fn subtract_first<W: Word, S: Rows<W>>(s: S, v: &mut [W], n: usize) -> W {
+fn subtract_first<W: Word, S: Simd<W>>(s: S, v: &mut [W], n: usize) -> W {
     let base = v[0];
     let first = s.splat(base);
     let mut at = 0;
     while at < n {
-        s.store(s.minus(s.load(&v[at..]), first), &mut v[at..]);
+        s.store(s.sub(s.load(&v[at..]), first), &mut v[at..]);
         at += LANES;
     }
     base
@@ -96,7 +96,7 @@ fn subtract_first<W: Word, S: Rows<W>>(s: S, v: &mut [W], n: usize) -> W {
 /// Encodes the block of this shape to the start of `out`, which has room for any block. Returns the
 /// bytes of the result, a multiple of [`UNIT`].
 #[inline(always)]
-pub fn encode<W: Word, S: Rows<W>>(
+pub fn encode<W: Word, S: Simd<W>>(
     s: S,
     work: &mut Work<W>,
     source: &Source,
@@ -126,18 +126,18 @@ pub fn encode<W: Word, S: Rows<W>>(
         Some(mask) => (mask.fill(s, words, n, block.first), Samples::new(&words[..n])),
         None => (block, samples),
     };
-    let masked = mask.as_ref().map(|mask| &mask.marks);
+    let masked = mask.as_ref().map(|mask| &mask.bitmap);
     let chosen = choose(s, [words, fixed, decimals, cuts], &block, &samples, shape, element, masked, is_dense);
     // Half of the next block is prefetched now, the rest while the numbers are packed or the
     // dictionary is built.
-    let ahead = |half: usize| AheadOfSource::new(source, shape, element, half * W::BYTES / 4);
+    let ahead = |half: usize| SourcePrefetcher::new(source, shape, element, half * W::BYTES / 4);
     let orders = chosen.prediction.orders;
     let head = Head {
         meaning: Meaning::Differences {
             map: chosen.map,
             unit: chosen.unit as u16,
             orders,
-            base: chosen.base.plus(chosen.prediction.base),
+            base: chosen.base.wrapping_add(chosen.prediction.base),
             is_masked: mask.is_some(),
         },
         mask: mask.as_ref(),
@@ -183,14 +183,14 @@ struct Chosen<'a, W> {
 /// samples of these.
 #[inline(always)]
 #[expect(clippy::too_many_arguments)]
-fn choose<'a, W: Word, S: Rows<W>>(
+fn choose<'a, W: Word, S: Simd<W>>(
     s: S,
     [words, fixed, decimals, cuts]: [&'a mut [W]; 4],
     block: &BlockWords<W>,
     samples: &Samples<W>,
     shape: [usize; 3],
     element: Element,
-    masked: Option<&'a Marks>,
+    masked: Option<&'a Bitmap>,
     is_dense: bool,
 ) -> Chosen<'a, W> {
     let n = shape[0] * shape[1] * shape[2];
@@ -259,12 +259,12 @@ fn choose<'a, W: Word, S: Rows<W>>(
 /// The differences to code, a buffer of the same size, and their count. They are padded with zeros
 /// to a row.
 #[inline(always)]
-fn differences<'a, W: Word, S: Rows<W>>(
+fn differences<'a, W: Word, S: Simd<W>>(
     s: S,
     chosen: Chosen<'a, W>,
     shape: [usize; 3],
-    masked: Option<&Marks>,
-    ahead: &mut AheadOfSource,
+    masked: Option<&Bitmap>,
+    ahead: &mut SourcePrefetcher,
 ) -> (&'a mut [W], &'a mut [W], usize) {
     let Chosen { numbers, spare: [spare, other], prediction: predict::Prediction { orders, base, .. }, .. } =
         chosen;
@@ -325,7 +325,7 @@ impl Shortest<'_> {
     /// If coding the differences in `n_bytes` is shorter, writes header and mask, and returns the
     /// place for the differences.
     #[inline(always)]
-    fn replace_differences<W: Word, S: Rows<W>>(
+    fn replace_differences<W: Word, S: Simd<W>>(
         &mut self,
         s: S,
         head: &Head<W>,
@@ -350,7 +350,7 @@ impl Shortest<'_> {
 
 /// Codes differences with HUFF. `shape` is that of the block.
 #[inline(always)]
-fn write_entropy<W: Word, S: Rows<W>>(
+fn write_entropy<W: Word, S: Simd<W>>(
     s: S,
     numbers: &[W],
     spare: &mut [W],
@@ -371,13 +371,13 @@ fn write_entropy<W: Word, S: Rows<W>>(
 
 /// Codes differences with every other coder that may suit them.
 #[inline(always)]
-fn write_differences<W: Word, S: Rows<W>>(
+fn write_differences<W: Word, S: Simd<W>>(
     s: S,
     numbers: &[W],
     n: usize,
     head: &Head<W>,
     scratch: &mut pack::Scratch<W>,
-    ahead: &mut AheadOfSource,
+    ahead: &mut SourcePrefetcher,
     shortest: &mut Shortest,
 ) {
     let coding = pack::Coding::choose(s, numbers, n, scratch);
@@ -397,7 +397,7 @@ fn write_differences<W: Word, S: Rows<W>>(
 /// the end.
 #[inline(always)]
 #[expect(clippy::too_many_arguments)]
-fn write_dictionary<W: Word, S: Rows<W>>(
+fn write_dictionary<W: Word, S: Simd<W>>(
     s: S,
     words: &mut [W],
     n: usize,
@@ -405,13 +405,13 @@ fn write_dictionary<W: Word, S: Rows<W>>(
     shift: u32,
     numbers: &mut [W],
     scratch: &mut pack::Scratch<W>,
-    ahead: &mut AheadOfSource,
+    ahead: &mut SourcePrefetcher,
     shortest: &mut Shortest,
 ) {
     let mut at = 0;
     while at < n {
-        ahead.fetch(s);
-        let row = s.plus(s.load(&words[at..]), s.splat(first));
+        ahead.prefetch_next(s);
+        let row = s.add(s.load(&words[at..]), s.splat(first));
         s.store(s.shift_right_signed(row, shift), &mut words[at..]);
         at += LANES;
     }
@@ -438,7 +438,7 @@ fn fill(out: &mut [u8], n_bytes: usize) {
 /// # Errors
 /// `Corrupt`, or `UnsupportedFormat` for blocks that only a later version can have written.
 #[inline(always)]
-pub fn decode<W: Word, S: Rows<W>>(
+pub fn decode<W: Word, S: Simd<W>>(
     s: S,
     work: &mut Work<W>,
     shape: [usize; 3],
@@ -473,9 +473,9 @@ pub fn decode<W: Word, S: Rows<W>>(
             } else {
                 let (mut n_coded, mut mask_bytes) = (n, 0);
                 if is_masked {
-                    let (word, marks, n_bytes) = Mask::read(rest, shape)?;
-                    (n_coded, mask_bytes) = (n - marks.count(), n_bytes);
-                    mask = Some((word, marks));
+                    let (word, bitmap, n_bytes) = Mask::read(rest, shape)?;
+                    (n_coded, mask_bytes) = (n - bitmap.count(), n_bytes);
+                    mask = Some((word, bitmap));
                 }
                 let rest = rest.get(mask_bytes..).ok_or_else(damage)?;
                 let n_bytes = mask_bytes
@@ -489,8 +489,8 @@ pub fn decode<W: Word, S: Rows<W>>(
                         }
                         _ => huff::read(rest, &mut numbers[..n_coded])?,
                     };
-                if let Some((_, marks)) = &mask {
-                    spread(s, marks, numbers, n_coded, other);
+                if let Some((_, bitmap)) = &mask {
+                    expand(s, bitmap, numbers, n_coded, other);
                     (numbers, other) = (other, numbers);
                 }
                 let left = if !predict::is_in_rows(shape, orders, other.len()) {
@@ -524,19 +524,19 @@ pub fn decode<W: Word, S: Rows<W>>(
         }
     };
     if let Some((words, CUT, unit)) = &mut left {
-        let marks = mask.as_ref().map(|(_, marks)| marks);
+        let bitmap = mask.as_ref().map(|(_, bitmap)| bitmap);
         n_bytes = n_bytes.next_multiple_of(cut::ALIGNMENT);
         let tails = rest.get(n_bytes..).ok_or_else(damage)?;
-        n_bytes += cut::from_cut(s, words, n, marks, *unit, tails, [lengths, tail_words])?;
+        n_bytes += cut::from_cut(s, words, n, bitmap, *unit, tails, [lengths, tail_words])?;
     }
     if padded(n_bytes) != bytes.len() {
         return Err(damage());
     }
     let Some((words, map, unit)) = left else { return Ok(()) };
     if map == FIXED {
-        if let Some((_, marks)) = &mask {
+        if let Some((_, bitmap)) = &mask {
             // The predictions of masked elements may be beyond the type.
-            put_masked(s, W::default(), marks, words);
+            put_masked(s, W::default(), bitmap, words);
         }
         map::from_fixed(s, words, n, unit)?;
     } else if map == DECIMAL {
@@ -548,8 +548,8 @@ pub fn decode<W: Word, S: Rows<W>>(
             at += LANES;
         }
     }
-    if let Some((word, marks)) = &mask {
-        put_masked(s, *word, marks, words);
+    if let Some((word, bitmap)) = &mask {
+        put_masked(s, *word, bitmap, words);
     }
     target.store(s, words, shape, element);
     Ok(())
@@ -558,13 +558,13 @@ pub fn decode<W: Word, S: Rows<W>>(
 /// Expands lanes: writes the `n` numbers to the unmasked positions of `to`, and zeros to the
 /// others.
 #[inline(always)]
-fn spread<W: Word, S: Rows<W>>(s: S, masked: &Marks, numbers: &mut [W], n: usize, to: &mut [W]) {
+fn expand<W: Word, S: Simd<W>>(s: S, masked: &Bitmap, numbers: &mut [W], n: usize, to: &mut [W]) {
     // These would otherwise be read as another row.
     numbers[n..n + LANES].fill(W::default());
     let (mut from, mut k) = (0, 0);
     while k < masked.words().len() {
         let coded = masked.others(k);
-        s.store(s.spread(coded, &numbers[from..]), &mut to[k * LANES..]);
+        s.store(s.expand(coded, &numbers[from..]), &mut to[k * LANES..]);
         from += coded.count_ones() as usize;
         k += 1;
     }
@@ -572,12 +572,12 @@ fn spread<W: Word, S: Rows<W>>(s: S, masked: &Marks, numbers: &mut [W], n: usize
 
 /// Writes their word to the masked elements.
 #[inline(always)]
-fn put_masked<W: Word, S: Rows<W>>(s: S, word: W, masked: &Marks, words: &mut [W]) {
+fn put_masked<W: Word, S: Simd<W>>(s: S, word: W, masked: &Bitmap, words: &mut [W]) {
     let word = s.splat(word);
     let mut k = 0;
     while k < masked.words().len() {
-        let (marks, at) = (masked.words()[k], k * LANES);
-        s.store(s.select(marks, word, s.load(&words[at..])), &mut words[at..]);
+        let (bitmap, at) = (masked.words()[k], k * LANES);
+        s.store(s.select(bitmap, word, s.load(&words[at..])), &mut words[at..]);
         k += 1;
     }
 }

@@ -54,7 +54,7 @@ impl GpuCodec for Lorenzo {
             return not_at_max();
         }
         let names = REGION[usize::from(element.word_bits() == 64)][usize::from(b - LOG2_SIZES.start())];
-        run(chunks, names, layout.blocks.touched(region).iter().map(|along| along.end - along.start).product())
+        run(chunks, names, layout.blocks.block_range(region).iter().map(|along| along.end - along.start).product())
     }
 }
 

@@ -10,11 +10,11 @@
 
 use crate::codec::lorenzo::map::{parts, special, with_signs};
 use crate::error::{Error, Result};
+use crate::stage::bitmap::Bitmap;
 use crate::stage::bits::peek;
-use crate::stage::marks::Marks;
 use crate::stage::pack::GROUP;
 use crate::stage::predict::Measure;
-use crate::stage::rows::{LANES, Rows, first_lanes};
+use crate::stage::rows::{LANES, Simd, first_lanes};
 use crate::stage::word::Word;
 
 /// Tails begin at multiples of this many bytes.
@@ -37,7 +37,7 @@ fn is_uneven<W: Word>([lowest, highest]: [W; 2]) -> bool {
 /// floats are the first `n` of `words`, each minus `base`, and have this range. Both buffers are
 /// padded by a row.
 #[inline(always)]
-pub fn to_cut<W: Word, S: Rows<W>>(
+pub fn to_cut<W: Word, S: Simd<W>>(
     s: S,
     words: &[W],
     n: usize,
@@ -57,9 +57,9 @@ pub fn to_cut<W: Word, S: Rows<W>>(
     } else {
         let mut largest = one;
         while at < n {
-            let row = s.plus(s.load(&words[at..]), base);
-            let exponents = s.shift_right(s.plus(row, row), W::FRACTION_BITS + 1);
-            largest = s.max_signed(largest, s.keep(first_lanes(n - at), exponents));
+            let row = s.add(s.load(&words[at..]), base);
+            let exponents = s.shift_right(s.add(row, row), W::FRACTION_BITS + 1);
+            largest = s.max_signed(largest, s.select_or_zero(first_lanes(n - at), exponents));
             at += LANES;
             // Random bits soon show that they are not numbers.
             if at == LANES && s.highest(largest).to_u64() == special {
@@ -74,11 +74,11 @@ pub fn to_cut<W: Word, S: Rows<W>>(
     let units = s.splat(unit);
     at = 0;
     while at < n {
-        let row = s.plus(s.load(&words[at..]), base);
+        let row = s.add(s.load(&words[at..]), base);
         let (significands, exponents) = parts(s, row);
-        let sizes = s.shift_right_each(significands, s.minus(units, exponents));
-        let are_small = s.larger(row, W::default()) & !s.larger(sizes, W::default());
-        let sizes = s.or(sizes, s.keep(are_small, one));
+        let sizes = s.shift_right_each(significands, s.sub(units, exponents));
+        let are_small = s.gt_mask(row, W::default()) & !s.gt_mask(sizes, W::default());
+        let sizes = s.or(sizes, s.select_or_zero(are_small, one));
         s.store(with_signs(s, sizes, s.shift_right_signed(row, W::BITS - 1)), &mut v[at..]);
         at += LANES;
     }
@@ -94,16 +94,16 @@ pub struct TailBits<W> {
 
 impl<W: Word> Measure<W> for TailBits<W> {
     #[inline(always)]
-    fn of<S: Rows<W>>(&self, s: S, row: S::Row) -> S::Row {
-        let row = s.plus(row, s.splat(self.base));
+    fn of<S: Simd<W>>(&self, s: S, row: S::Row) -> S::Row {
+        let row = s.add(row, s.splat(self.base));
         let sizes = with_signs(s, row, s.shift_right_signed(row, W::BITS - 1));
         // Leading zeros of a number beyond those of a significand with its implicit bit.
         let above = W::BITS - (W::FRACTION_BITS + 1);
-        let below = s.minus(s.leading_zeros(sizes), s.splat(W::from_u64(above.into())));
+        let below = s.sub(s.leading_zeros(sizes), s.splat(W::from_u64(above.into())));
         let bits = s.min_signed(below, s.splat(W::from_u64((self.unit - 1).into())));
-        let bits = s.keep(s.larger(sizes, W::from_u64(1)), bits);
-        let are_one = s.larger(sizes, W::default()) & !s.larger(sizes, W::from_u64(1));
-        s.or(bits, s.keep(are_one, s.splat(W::from_u64(W::BITS.into()))))
+        let bits = s.select_or_zero(s.gt_mask(sizes, W::from_u64(1)), bits);
+        let are_one = s.gt_mask(sizes, W::default()) & !s.gt_mask(sizes, W::from_u64(1));
+        s.or(bits, s.select_or_zero(are_one, s.splat(W::from_u64(W::BITS.into()))))
     }
 }
 
@@ -124,13 +124,13 @@ impl<'a, W: Word> Tails<'a, W> {
     /// The words are shifted to the right by `shift` bits, each minus `base`. They are padded by
     /// two rows, and so is `spare`.
     #[inline(always)]
-    pub fn new<S: Rows<W>>(
+    pub fn new<S: Simd<W>>(
         s: S,
         words: &'a mut [W],
         n: usize,
         (base, shift): (W, u32),
         unit: u32,
-        masked: Option<&Marks>,
+        masked: Option<&Bitmap>,
         spare: &mut [W],
     ) -> Self {
         let (base, units) = (s.splat(base), s.splat(W::from_u64(unit.into())));
@@ -141,25 +141,25 @@ impl<'a, W: Word> Tails<'a, W> {
             let end = n.min(start + GROUP);
             let mut at = start;
             while at < end {
-                let row = s.shift_left(s.plus(s.load(&words[at..]), base), shift);
+                let row = s.shift_left(s.add(s.load(&words[at..]), base), shift);
                 let (significands, exponents) = parts(s, row);
-                let n_cut = s.minus(units, exponents);
+                let n_cut = s.sub(units, exponents);
                 let sizes = s.shift_right_each(significands, n_cut);
-                let below = s.minus(significands, s.shift_left_each(sizes, n_cut));
-                let are_cut = s.larger(sizes, W::from_u64(1));
-                let lanes = others(masked, at / LANES, n - at) & s.larger(row, W::default());
-                let tails = s.keep(lanes, s.select(are_cut, below, row));
-                let n_bits = s.keep(lanes, s.select(are_cut, n_cut, all_bits));
+                let below = s.sub(significands, s.shift_left_each(sizes, n_cut));
+                let are_cut = s.gt_mask(sizes, W::from_u64(1));
+                let lanes = others(masked, at / LANES, n - at) & s.gt_mask(row, W::default());
+                let tails = s.select_or_zero(lanes, s.select(are_cut, below, row));
+                let n_bits = s.select_or_zero(lanes, s.select(are_cut, n_cut, all_bits));
 
                 string = s.or(string, s.shift_left_each(tails, n_waiting));
-                let rest = s.shift_right_each(tails, s.minus(all_bits, n_waiting));
-                n_waiting = s.plus(n_waiting, n_bits);
-                let are_full = s.larger(n_waiting, W::from_u64((W::BITS - 1).into()));
+                let rest = s.shift_right_each(tails, s.sub(all_bits, n_waiting));
+                n_waiting = s.add(n_waiting, n_bits);
+                let are_full = s.gt_mask(n_waiting, W::from_u64((W::BITS - 1).into()));
                 // The positions being written have already been read.
-                s.squeeze(are_full, string, &mut words[n_full..]);
+                s.compress(are_full, string, &mut words[n_full..]);
                 n_full += are_full.count_ones() as usize;
                 string = s.select(are_full, rest, string);
-                n_waiting = s.minus(n_waiting, s.keep(are_full, all_bits));
+                n_waiting = s.sub(n_waiting, s.select_or_zero(are_full, all_bits));
                 at += LANES;
             }
             let left_over = &mut spare[2 * LANES * (start / GROUP)..];
@@ -173,7 +173,7 @@ impl<'a, W: Word> Tails<'a, W> {
 
     /// Writes the tails to `out`, which has exactly their bytes.
     #[inline(always)]
-    pub fn write<S: Rows<W>>(&self, s: S, out: &mut [u8]) {
+    pub fn write<S: Simd<W>>(&self, s: S, out: &mut [u8]) {
         let mut at = 0;
         let mut rows = out.chunks_exact_mut(LANES * W::BYTES);
         for out in &mut rows {
@@ -210,10 +210,10 @@ fn append_left_over<W: Word>(rows: &[W], string: &mut [W]) -> usize {
 
 /// The lanes of row `k`, of `n` numbers, that are not masked.
 #[inline(always)]
-fn others(masked: Option<&Marks>, k: usize, n: usize) -> u32 {
+fn others(masked: Option<&Bitmap>, k: usize, n: usize) -> u32 {
     let all = first_lanes(n);
     match masked {
-        Some(marks) => marks.others(k) & all,
+        Some(bitmap) => bitmap.others(k) & all,
         None => all,
     }
 }
@@ -225,11 +225,11 @@ fn others(masked: Option<&Marks>, k: usize, n: usize) -> u32 {
 /// # Errors
 /// `Corrupt` for numbers that are too large, or if the bytes end early.
 #[inline(always)]
-pub fn from_cut<W: Word, S: Rows<W>>(
+pub fn from_cut<W: Word, S: Simd<W>>(
     s: S,
     v: &mut [W],
     n: usize,
-    masked: Option<&Marks>,
+    masked: Option<&Bitmap>,
     unit: u32,
     bytes: &[u8],
     [lengths, words]: [&mut [W]; 2],
@@ -244,12 +244,12 @@ pub fn from_cut<W: Word, S: Rows<W>>(
             let lanes = others(masked, at / LANES, n - at);
             let row = s.load(&v[at..]);
             let sizes = with_signs(s, row, s.shift_right_signed(row, W::BITS - 1));
-            if s.larger(sizes, W::low_mask(W::FRACTION_BITS + 1)) & lanes != 0 {
+            if s.gt_mask(sizes, W::low_mask(W::FRACTION_BITS + 1)) & lanes != 0 {
                 return Err(Error::corrupt("a lorenzo block has numbers beyond their type"));
             }
-            let n_bits = s.keep(lanes, tail_bits.of(s, row));
+            let n_bits = s.select_or_zero(lanes, tail_bits.of(s, row));
             s.store(n_bits, &mut lengths[at..]);
-            sums = s.plus(sums, n_bits);
+            sums = s.add(sums, n_bits);
             at += LANES;
         }
         let [full, left] = totals(s, sums);
@@ -271,7 +271,7 @@ pub fn from_cut<W: Word, S: Rows<W>>(
         let mut sums = s.splat(W::default());
         let mut at = start;
         while at < end {
-            sums = s.plus(sums, s.load(&lengths[at..]));
+            sums = s.add(sums, s.load(&lengths[at..]));
             at += LANES;
         }
         let [full, left] = totals(s, sums);
@@ -284,24 +284,24 @@ pub fn from_cut<W: Word, S: Rows<W>>(
         while at > start {
             at -= LANES;
             let n_bits = s.load(&lengths[at..]);
-            let n_rest = s.minus(n_waiting, n_bits);
-            let are_empty = s.larger(n_rest, W::low_mask(W::BITS - 1));
+            let n_rest = s.sub(n_waiting, n_bits);
+            let are_empty = s.gt_mask(n_rest, W::low_mask(W::BITS - 1));
             // As many words as were counted.
             from -= are_empty.count_ones() as usize;
-            let next = s.spread(are_empty, &words[from..]);
+            let next = s.expand(are_empty, &words[from..]);
             let tails =
-                s.shift_right_each(s.or(string, s.shift_right_each(next, n_waiting)), s.minus(all_bits, n_bits));
-            string = s.or(s.shift_left_each(string, n_bits), s.shift_left_each(next, s.minus(n_bits, n_waiting)));
-            n_waiting = s.plus(n_rest, s.keep(are_empty, all_bits));
+                s.shift_right_each(s.or(string, s.shift_right_each(next, n_waiting)), s.sub(all_bits, n_bits));
+            string = s.or(s.shift_left_each(string, n_bits), s.shift_left_each(next, s.sub(n_bits, n_waiting)));
+            n_waiting = s.add(n_rest, s.select_or_zero(are_empty, all_bits));
 
             let row = s.load(&v[at..]);
             let sizes = with_signs(s, row, s.shift_right_signed(row, W::BITS - 1));
             // Floats without tails. The smallest ones are tails entirely, and their tails are the
             // whole words.
-            let exponents = s.shift_left(s.minus(units, n_bits), W::FRACTION_BITS);
-            let floats = s.or(s.plus(s.shift_left_each(sizes, n_bits), exponents), s.and(row, top_bit));
-            let floats = s.keep(s.larger(sizes, W::from_u64(1)), floats);
-            s.store(s.plus(floats, tails), &mut v[at..]);
+            let exponents = s.shift_left(s.sub(units, n_bits), W::FRACTION_BITS);
+            let floats = s.or(s.add(s.shift_left_each(sizes, n_bits), exponents), s.and(row, top_bit));
+            let floats = s.select_or_zero(s.gt_mask(sizes, W::from_u64(1)), floats);
+            s.store(s.add(floats, tails), &mut v[at..]);
         }
         start = end;
     }
@@ -310,7 +310,7 @@ pub fn from_cut<W: Word, S: Rows<W>>(
 
 /// The number of whole words in strings of these lengths, and the number of bits left over.
 #[inline(always)]
-fn totals<W: Word, S: Rows<W>>(s: S, bits: S::Row) -> [usize; 2] {
+fn totals<W: Word, S: Simd<W>>(s: S, bits: S::Row) -> [usize; 2] {
     let mut lanes = [W::default(); LANES];
     s.store(bits, &mut lanes);
     let (mut n_full, mut n_left) = (0, 0);
@@ -324,7 +324,7 @@ fn totals<W: Word, S: Rows<W>>(s: S, bits: S::Row) -> [usize; 2] {
 
 /// Reads words from their bytes.
 #[inline(always)]
-fn load_words<W: Word, S: Rows<W>>(s: S, bytes: &[u8], words: &mut [W]) {
+fn load_words<W: Word, S: Simd<W>>(s: S, bytes: &[u8], words: &mut [W]) {
     let rows = bytes.chunks_exact(LANES * W::BYTES);
     let rest = rows.remainder();
     let mut at = 0;
@@ -341,7 +341,7 @@ fn load_words<W: Word, S: Rows<W>>(s: S, bytes: &[u8], words: &mut [W]) {
 /// Reads the left-over bits of the lanes of a group, starting at bit `at`, to the upper bits of a
 /// word each.
 #[inline(always)]
-fn read_left_over<W: Word, S: Rows<W>>(s: S, string: &[u8], mut at: usize, bits: S::Row) -> S::Row {
+fn read_left_over<W: Word, S: Simd<W>>(s: S, string: &[u8], mut at: usize, bits: S::Row) -> S::Row {
     let (mut fields, mut n_bits) = ([W::default(); LANES], [W::default(); LANES]);
     s.store(bits, &mut n_bits);
     for (field, bits) in fields.iter_mut().zip(n_bits) {
@@ -349,7 +349,7 @@ fn read_left_over<W: Word, S: Rows<W>>(s: S, string: &[u8], mut at: usize, bits:
         at += bits.to_u64() as usize;
     }
     // Bits above a field are shifted out.
-    s.shift_left_each(s.load(&fields), s.minus(s.splat(W::from_u64(W::BITS.into())), bits))
+    s.shift_left_each(s.load(&fields), s.sub(s.splat(W::from_u64(W::BITS.into())), bits))
 }
 
 #[cfg(test)]
@@ -364,7 +364,7 @@ mod tests {
             .fold([words[0]; 2], |[low, high], &word| [low.min_max_signed(word).0, high.min_max_signed(word).1])
     }
 
-    fn tails<W: Word>(words: &[W], unit: u32, masked: Option<&Marks>) -> Vec<u8> {
+    fn tails<W: Word>(words: &[W], unit: u32, masked: Option<&Bitmap>) -> Vec<u8> {
         let (mut memory, mut spare) = (roomy(words), roomy(words));
         let tails = Tails::new(Portable, &mut memory, words.len(), (W::default(), 0), unit, masked, &mut spare);
         let mut out = vec![0xee; tails.n_bytes];
@@ -377,7 +377,7 @@ mod tests {
         padded(&padded(words))
     }
 
-    fn from<W: Word>(v: &mut [W], n: usize, masked: Option<&Marks>, unit: u32, bytes: &[u8]) -> Result<usize> {
+    fn from<W: Word>(v: &mut [W], n: usize, masked: Option<&Bitmap>, unit: u32, bytes: &[u8]) -> Result<usize> {
         from_cut(Portable, v, n, masked, unit, bytes, [&mut roomy(v), &mut roomy(v)])
     }
 
@@ -431,7 +431,7 @@ mod tests {
     #[test]
     fn masked_words_have_no_tails() {
         let words = [1.0f64, 77.0, 1e-3, -1e-20].map(f64::to_bits);
-        let mut masked = Marks::new(4);
+        let mut masked = Bitmap::new(4);
         masked.words_mut()[0] = 0b10;
         let mut v = padded(&words);
         let unit = to_cut(Portable, &padded(&words), 4, 0, range(&words), &mut v).unwrap();

@@ -4,7 +4,7 @@
 //! same precision, and every operation is one of IEEE 754 rounded to nearest, so all machines
 //! agree. A few samples of a block are tested first; most other blocks fail at the first one.
 
-use crate::stage::rows::{LANES, Rows, first_lanes};
+use crate::stage::rows::{LANES, Simd, first_lanes};
 use crate::stage::samples::Samples;
 use crate::stage::word::Word;
 
@@ -42,7 +42,7 @@ pub fn most_multiple<W: Word>() -> f64 {
 /// floats are the first `n` of `words`, each minus `base`, and `samples` are samples of these. Both
 /// buffers are padded by a row.
 #[inline(always)]
-pub fn to_decimal<W: Word, S: Rows<W>>(
+pub fn to_decimal<W: Word, S: Simd<W>>(
     s: S,
     words: &[W],
     n: usize,
@@ -51,12 +51,12 @@ pub fn to_decimal<W: Word, S: Rows<W>>(
     v: &mut [W],
 ) -> Option<u32> {
     let base = s.splat(base);
-    let least = least_digits(s, s.plus(s.load(&samples.0), base))?;
+    let least = least_digits(s, s.add(s.load(&samples.0), base))?;
     let mut e = least;
     while e <= MAX_DIGITS.min(least + 1) {
         let mut at = 0;
         while at < n {
-            let floats = s.plus(s.load(&words[at..]), base);
+            let floats = s.add(s.load(&words[at..]), base);
             let lanes = first_lanes(n - at);
             // Blocks that cannot be mapped soon show it.
             let Some(multiples) = s.to_multiples(lanes, floats, POWERS[e as usize], most_multiple::<W>()) else {
@@ -75,7 +75,7 @@ pub fn to_decimal<W: Word, S: Rows<W>>(
 
 /// The smallest e, from 1 on, for which all samples are multiples.
 #[inline(always)]
-fn least_digits<W: Word, S: Rows<W>>(s: S, samples: S::Row) -> Option<u32> {
+fn least_digits<W: Word, S: Simd<W>>(s: S, samples: S::Row) -> Option<u32> {
     // Without signs, floats have the order of their words, and NaN follows the last one.
     let largest = s.highest(s.and(samples, s.splat(W::low_mask(W::BITS - 1)))).to_float();
     if !(0.0 < largest && largest < limit::<W>() && largest * POWERS[1] <= limit::<W>()) {
@@ -98,7 +98,7 @@ fn least_digits<W: Word, S: Rows<W>>(s: S, samples: S::Row) -> Option<u32> {
 
 /// Converts the first `n` of `v`, multiples of 10^-`digits`, to floats. `v` is padded by a row.
 #[inline(always)]
-pub fn from_decimal<W: Word, S: Rows<W>>(s: S, v: &mut [W], n: usize, digits: u32) {
+pub fn from_decimal<W: Word, S: Simd<W>>(s: S, v: &mut [W], n: usize, digits: u32) {
     let mut at = 0;
     while at < n {
         s.store(s.quotients(s.load(&v[at..]), POWERS[digits as usize]), &mut v[at..]);

@@ -6,7 +6,7 @@
 use crate::error::{Error, Result, try_vec};
 use crate::stage::bits::{Writer, peek, string_bytes};
 use crate::stage::pack;
-use crate::stage::rows::{LANES, Nothing, Rows};
+use crate::stage::rows::{LANES, NoPrefetch, Simd};
 use crate::stage::word::Word;
 
 /// Values that are examined before all are.
@@ -71,7 +71,7 @@ impl<W: Word> Coding<W> {
     /// which has room for whole rows. Returns `None` if the result is not expected to take fewer
     /// than `limit` bytes; then the contents of `numbers` are arbitrary.
     #[inline(always)]
-    pub fn choose<S: Rows<W>>(
+    pub fn choose<S: Simd<W>>(
         s: S,
         values: &[W],
         numbers: &mut [W],
@@ -112,7 +112,7 @@ impl<W: Word> Coding<W> {
         let mut entries: Vec<W> = sorted.iter().map(|&value| value.shift_signed(low_bits) << low_bits).collect();
         entries.dedup();
 
-        let differences = || entries.windows(2).map(|pair| pair[1].minus(pair[0]).to_u64());
+        let differences = || entries.windows(2).map(|pair| pair[1].wrapping_sub(pair[0]).to_u64());
         let delta_shift = match differences().fold(0, |all, delta| all | delta) {
             0 => 0,
             all => all.trailing_zeros(),
@@ -144,13 +144,13 @@ impl<W: Word> Coding<W> {
 
     /// Writes dictionary and numbers to `out`, which has exactly [`Self::n_bytes`] bytes.
     #[inline(always)]
-    pub fn write<S: Rows<W>>(&self, s: S, numbers: &[W], scratch: &mut pack::Scratch<W>, out: &mut [u8]) {
+    pub fn write<S: Simd<W>>(&self, s: S, numbers: &[W], scratch: &mut pack::Scratch<W>, out: &mut [u8]) {
         let (deltas, out) = out.split_at_mut(delta_bytes(&self.fields));
         deltas.fill(0);
         let mut writer = Writer::new(deltas);
         self.deltas.iter().for_each(|&delta| writer.push(delta, self.fields.delta_bits.into()));
         writer.finish();
-        self.indices.write(s, numbers, scratch, out, &mut Nothing);
+        self.indices.write(s, numbers, scratch, out, &mut NoPrefetch);
     }
 }
 
@@ -160,7 +160,7 @@ impl<W: Word> Coding<W> {
 /// # Errors
 /// `Corrupt` if the bytes end early or contradict each other.
 #[inline(always)]
-pub fn read<W: Word, S: Rows<W>>(
+pub fn read<W: Word, S: Simd<W>>(
     s: S,
     fields: &Fields<W>,
     bytes: &[u8],
@@ -185,14 +185,14 @@ pub fn read<W: Word, S: Rows<W>>(
     entries.push(entry);
     for i in 0..n_entries - 1 {
         let delta = W::from_u64(peek(deltas, i * delta_bits as usize)) & W::low_mask(delta_bits);
-        entry = entry.plus(delta << delta_shift);
+        entry = entry.wrapping_add(delta << delta_shift);
         entries.push(entry);
     }
     let n_bytes = pack::read(s, numbers, n, values, scratch)?;
     let mask = W::low_mask(low_bits);
     for value in &mut values[..n] {
         let entry = entries.get((*value >> low_bits).to_u64() as usize);
-        *value = entry.ok_or_else(|| damage("an index without entry"))?.plus(*value & mask);
+        *value = entry.ok_or_else(|| damage("an index without entry"))?.wrapping_add(*value & mask);
     }
     Ok(deltas.len() + n_bytes)
 }

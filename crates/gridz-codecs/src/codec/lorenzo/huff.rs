@@ -198,9 +198,9 @@ impl Coding {
     pub fn write<W: Word>(&self, numbers: &[W], out: &mut [u8]) {
         let (start, out) = out.split_at_mut(4);
         start.copy_from_slice(&[self.lowest, self.highest, self.pivot, self.has_zero_runs.into()]);
-        let (marks, out) = out.split_at_mut(self.zero_run_bytes());
+        let (bitmap, out) = out.split_at_mut(self.zero_run_bytes());
         if self.has_zero_runs {
-            let mut writer = Writer::new(marks);
+            let mut writer = Writer::new(bitmap);
             self.is_zero[..self.n.div_ceil(RUN)].iter().for_each(|&is_zero| writer.push(is_zero.into(), 1));
             writer.finish();
         }
@@ -511,7 +511,7 @@ pub fn read<W: Word>(bytes: &[u8], numbers: &mut [W]) -> Result<usize> {
     if lowest > highest || highest > limit || pivot > limit || flag > 1 {
         return Err(damage("impossible symbols"));
     }
-    let (marks, rest) = rest.split_at_checked(if flag == 1 { n_runs.div_ceil(8) } else { 0 }).ok_or_else(early)?;
+    let (bitmap, rest) = rest.split_at_checked(if flag == 1 { n_runs.div_ceil(8) } else { 0 }).ok_or_else(early)?;
     let (lengths, rest) = rest.split_at_checked(length_bytes(lowest, highest)).ok_or_else(early)?;
     let (lane_bytes, strings) = rest.split_at_checked(2 * LANES).ok_or_else(early)?;
 
@@ -544,7 +544,7 @@ pub fn read<W: Word>(bytes: &[u8], numbers: &mut [W]) -> Result<usize> {
     if end > strings.len() {
         return Err(early());
     }
-    let is_zero = |run: usize| flag == 1 && marks[run / 8] >> (run % 8) & 1 == 1;
+    let is_zero = |run: usize| flag == 1 && bitmap[run / 8] >> (run % 8) & 1 == 1;
     let per_lane = n_runs.div_ceil(LANES);
     for (quad, lanes) in lanes.chunks_exact_mut(AT_ONCE).enumerate() {
         for step in 0..per_lane {
@@ -643,7 +643,7 @@ mod tests {
         if lowest > highest || u32::from(highest.max(pivot)) > W::BITS || flag > 1 {
             return None;
         }
-        let (marks, rest) = rest.split_at_checked(usize::from(flag) * n_runs.div_ceil(8))?;
+        let (bitmap, rest) = rest.split_at_checked(usize::from(flag) * n_runs.div_ceil(8))?;
         let (lengths, rest) = rest.split_at_checked(length_bytes(lowest, highest))?;
         let (lane_bytes, strings) = rest.split_at_checked(2 * LANES)?;
         let n_symbols = usize::from(highest - lowest) + 1;
@@ -664,7 +664,7 @@ mod tests {
             end += usize::from(u16::from_le_bytes([lane_bytes[2 * lane], lane_bytes[2 * lane + 1]]));
             let mut history = [u32::from(pivot); 2];
             for run in (lane * per_lane).min(n_runs)..((lane + 1) * per_lane).min(n_runs) {
-                if flag == 1 && marks[run / 8] >> (run % 8) & 1 == 1 {
+                if flag == 1 && bitmap[run / 8] >> (run % 8) & 1 == 1 {
                     history = [0; 2];
                     continue;
                 }

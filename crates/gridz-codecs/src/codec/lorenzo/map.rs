@@ -6,7 +6,7 @@
 //! span only a few powers of two.
 
 use crate::error::{Error, Result};
-use crate::stage::rows::{LANES, Rows, first_lanes};
+use crate::stage::rows::{LANES, Simd, first_lanes};
 use crate::stage::samples::Samples;
 use crate::stage::word::Word;
 
@@ -18,12 +18,12 @@ const NO_UNIT: u64 = 0x7fff;
 /// The absolute values of floats are `significands` · 2^`exponents`, in units of the smallest
 /// subnormal · 2^−1.
 #[inline(always)]
-pub fn parts<W: Word, S: Rows<W>>(s: S, words: S::Row) -> (S::Row, S::Row) {
+pub fn parts<W: Word, S: Simd<W>>(s: S, words: S::Row) -> (S::Row, S::Row) {
     let fractions = s.and(words, s.splat(W::low_mask(W::FRACTION_BITS)));
-    let fields = s.shift_right(s.plus(words, words), W::FRACTION_BITS + 1);
-    let are_normal = s.larger(fields, W::default());
+    let fields = s.shift_right(s.add(words, words), W::FRACTION_BITS + 1);
+    let are_normal = s.gt_mask(fields, W::default());
     let top_bit = s.splat(W::from_u64(1) << W::FRACTION_BITS);
-    (s.or(fractions, s.keep(are_normal, top_bit)), s.max_signed(fields, s.splat(W::from_u64(1))))
+    (s.or(fractions, s.select_or_zero(are_normal, top_bit)), s.max_signed(fields, s.splat(W::from_u64(1))))
 }
 
 /// The exponent field of infinities and NaN.
@@ -35,7 +35,7 @@ pub fn special<W: Word>() -> u32 {
 /// impossible. The floats are the first `n` of `words`, each minus `base`, and `samples` are
 /// samples of these. Both buffers are padded by a row.
 #[inline(always)]
-pub fn to_fixed<W: Word, S: Rows<W>>(
+pub fn to_fixed<W: Word, S: Simd<W>>(
     s: S,
     words: &[W],
     n: usize,
@@ -48,11 +48,11 @@ pub fn to_fixed<W: Word, S: Rows<W>>(
     let (unit_row, zero) = (s.splat(W::from_u64(unit.into())), s.splat(W::default()));
     let mut at = 0;
     while at < n {
-        let row = s.plus(s.load(&words[at..]), base);
+        let row = s.add(s.load(&words[at..]), base);
         let (significands, exponents) = parts(s, row);
-        let left = s.minus(exponents, unit_row);
+        let left = s.sub(exponents, unit_row);
         let sizes = s.shift_left_each(significands, s.max_signed(left, zero));
-        let sizes = s.shift_right_each(sizes, s.max_signed(s.minus(zero, left), zero));
+        let sizes = s.shift_right_each(sizes, s.max_signed(s.sub(zero, left), zero));
         s.store(with_signs(s, sizes, s.shift_right_signed(row, W::BITS - 1)), &mut v[at..]);
         at += LANES;
     }
@@ -61,11 +61,11 @@ pub fn to_fixed<W: Word, S: Rows<W>>(
 
 /// The largest e for which all floats are multiples of 2^e, if the multiples are small enough.
 #[inline(always)]
-fn unit_of<W: Word, S: Rows<W>>(s: S, words: &[W], n: usize, samples: &Samples<W>, base: W) -> Option<u32> {
+fn unit_of<W: Word, S: Simd<W>>(s: S, words: &[W], n: usize, samples: &Samples<W>, base: W) -> Option<u32> {
     let base = s.splat(base);
     let (zero, bits) = (s.splat(W::default()), s.splat(W::from_u64(W::BITS.into())));
     let negative_zero = s.splat(W::from_u64(1) << (W::BITS - 1));
-    let last_finite = (W::from_u64(special::<W>().into()) << (W::FRACTION_BITS + 1)).minus(W::from_u64(1));
+    let last_finite = (W::from_u64(special::<W>().into()) << (W::FRACTION_BITS + 1)).wrapping_sub(W::from_u64(1));
     let no_unit = s.splat(W::from_u64(NO_UNIT));
     let (mut units, mut tops) = (no_unit, zero);
     let mut is_finite = true;
@@ -74,18 +74,18 @@ fn unit_of<W: Word, S: Rows<W>>(s: S, words: &[W], n: usize, samples: &Samples<W
     let mut lanes = u32::MAX;
     let (mut at, mut n_rows) = (0, 0);
     loop {
-        row = s.plus(row, base);
+        row = s.add(row, base);
         let are_others =
-            s.larger(s.plus(row, row), last_finite) | !s.larger(s.xor(row, negative_zero), W::default());
+            s.gt_mask(s.add(row, row), last_finite) | !s.gt_mask(s.xor(row, negative_zero), W::default());
         is_finite &= are_others & lanes == 0;
         let (significands, exponents) = parts(s, row);
-        let lowest_bits = s.and(significands, s.minus(zero, significands));
-        let below = s.minus(bits, s.leading_zeros(lowest_bits));
-        let are_units = lanes & s.larger(significands, W::default());
+        let lowest_bits = s.and(significands, s.sub(zero, significands));
+        let below = s.sub(bits, s.leading_zeros(lowest_bits));
+        let are_units = lanes & s.gt_mask(significands, W::default());
         // This is one more than the exponent of the lowest bit, which is at least 1.
-        units = s.min_signed(units, s.select(are_units, s.plus(exponents, below), no_unit));
-        let lengths = s.minus(bits, s.leading_zeros(significands));
-        tops = s.max_signed(tops, s.keep(are_units, s.plus(exponents, lengths)));
+        units = s.min_signed(units, s.select(are_units, s.add(exponents, below), no_unit));
+        let lengths = s.sub(bits, s.leading_zeros(significands));
+        tops = s.max_signed(tops, s.select_or_zero(are_units, s.add(exponents, lengths)));
         if n_rows % LOOK_EVERY == 0 || at >= n {
             let (unit, top) = (s.lowest(units).to_u64() - 1, s.highest(tops).to_u64());
             if !is_finite || top > unit + u64::from(W::BITS - 2) {
@@ -106,8 +106,8 @@ fn unit_of<W: Word, S: Rows<W>>(s: S, words: &[W], n: usize, samples: &Samples<W
 
 /// Applies signs to magnitudes: a number is negative where `signs` is −1 instead of 0.
 #[inline(always)]
-pub fn with_signs<W: Word, S: Rows<W>>(s: S, sizes: S::Row, signs: S::Row) -> S::Row {
-    s.minus(s.xor(sizes, signs), signs)
+pub fn with_signs<W: Word, S: Simd<W>>(s: S, sizes: S::Row, signs: S::Row) -> S::Row {
+    s.sub(s.xor(sizes, signs), signs)
 }
 
 /// Converts the first `n` of `v`, multiples of 2^`unit`, to floats. `v` is padded by a row.
@@ -115,7 +115,7 @@ pub fn with_signs<W: Word, S: Rows<W>>(s: S, sizes: S::Row, signs: S::Row) -> S:
 /// # Errors
 /// `Corrupt` for values that are too large.
 #[inline(always)]
-pub fn from_fixed<W: Word, S: Rows<W>>(s: S, v: &mut [W], n: usize, unit: u32) -> Result<()> {
+pub fn from_fixed<W: Word, S: Simd<W>>(s: S, v: &mut [W], n: usize, unit: u32) -> Result<()> {
     let implicit = W::FRACTION_BITS + 1;
     let top_bit = s.splat(W::from_u64(1) << (W::BITS - 1));
     // The exponent field, plus the bits of a significand, is this minus the leading zeros of a
@@ -127,13 +127,13 @@ pub fn from_fixed<W: Word, S: Rows<W>>(s: S, v: &mut [W], n: usize, unit: u32) -
         let row = s.load(&v[at..]);
         let sizes = with_signs(s, row, s.shift_right_signed(row, W::BITS - 1));
         let zeros = s.leading_zeros(sizes);
-        let exponents = s.minus(most, zeros);
-        let are_normal = s.larger(exponents, W::from_u64(implicit.into())) & s.larger(sizes, W::default());
-        let fields = s.minus(exponents, s.splat(W::from_u64(implicit.into())));
+        let exponents = s.sub(most, zeros);
+        let are_normal = s.gt_mask(exponents, W::from_u64(implicit.into())) & s.gt_mask(sizes, W::default());
+        let fields = s.sub(exponents, s.splat(W::from_u64(implicit.into())));
         let largest_field = W::from_u64((special::<W>() - 1).into());
-        too_large |= are_normal & s.larger(fields, largest_field) & first_lanes(n - at);
+        too_large |= are_normal & s.gt_mask(fields, largest_field) & first_lanes(n - at);
         let aligned = s.shift_left_each(sizes, zeros);
-        let fractions = s.shift_right(s.plus(aligned, aligned), W::BITS - W::FRACTION_BITS);
+        let fractions = s.shift_right(s.add(aligned, aligned), W::BITS - W::FRACTION_BITS);
         let normal = s.or(fractions, s.shift_left(fields, W::FRACTION_BITS));
         let subnormal = s.shift_left(sizes, (unit - 1).min(W::BITS));
         s.store(s.or(s.select(are_normal, normal, subnormal), s.and(row, top_bit)), &mut v[at..]);

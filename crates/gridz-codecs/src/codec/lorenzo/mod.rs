@@ -25,16 +25,16 @@ pub mod params;
 
 use std::marker::PhantomData;
 
-use crate::codec::{BlockCounts, Codec, Decision, Encoded, Job, Kept, Plan, Terms};
+use crate::codec::{BlockCounts, Codec, CodecState, Decision, EncodeParams, Encoded, Job, Plan};
 use crate::error::{Error, Result};
-use crate::format::checksum::Sums;
+use crate::format::checksum::Checksum;
 use crate::format::region::FoldedRegion;
 use crate::stage::blocks::layout::Layout;
 use crate::stage::blocks::payload::{BlockCoder, Worker};
 use crate::stage::blocks::source::Source;
 use crate::stage::blocks::target::Target;
 use crate::stage::element::Element;
-use crate::stage::rows::{RowWord, Rows};
+use crate::stage::rows::{Simd, SimdWord};
 use crate::types::{Array, DType, Shape};
 use block::Work;
 use params::Mode;
@@ -71,21 +71,21 @@ impl Codec for Lorenzo {
         params::MAX_RANK
     }
 
-    fn plan(&self, array: &Array, terms: &Terms) -> Decision {
-        let (fold, params) = params::choose(array, terms.level);
+    fn plan(&self, array: &Array, encode_params: &EncodeParams) -> Decision {
+        let (fold, params) = params::choose(array, encode_params.level);
         match Chunk::new(array.dtype(), &fold.apply(array.shape(), params::MAX_RANK), &params) {
             // The array has no numbers, or too many.
             None => Decision::Store,
             Some(chunk) => {
                 let bound = chunk.layout.payload_bound();
-                Decision::Take(Plan { fold, params, bound, layout: Kept::new(chunk) })
+                Decision::Take(Plan { fold, params, bound, layout: CodecState::new(chunk) })
             }
         }
     }
 
-    fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<Kept> {
+    fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<CodecState> {
         Chunk::new(dtype, shape, params)
-            .map(Kept::new)
+            .map(CodecState::new)
             .ok_or_else(|| Error::corrupt("lorenzo cannot have written a chunk of this type, size or parameters"))
     }
 
@@ -97,7 +97,7 @@ impl Codec for Lorenzo {
         with_worker!(job, |worker| worker.encode(src, dst)).map(|(n_bytes, sums)| Encoded { n_bytes, sums })
     }
 
-    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
+    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Checksum> {
         with_worker!(job, |worker| worker.decode(payload, dst))
     }
 
@@ -118,7 +118,7 @@ impl Codec for Lorenzo {
         payload: &[u8],
         region: &FoldedRegion,
         dst: &mut [u8],
-    ) -> Result<Option<Sums>> {
+    ) -> Result<Option<Checksum>> {
         with_worker!(job, |worker| worker.decode_region(payload, region, dst))?;
         Ok(None)
     }
@@ -149,11 +149,11 @@ impl Chunk {
     }
 }
 
-fn worker<'a, W: RowWord, C: BlockCoder<W>>(coder: &'a C, job: &Job<'a>) -> Worker<'a, W, C> {
+fn worker<'a, W: SimdWord, C: BlockCoder<W>>(coder: &'a C, job: &Job<'a>) -> Worker<'a, W, C> {
     Worker { coder, pool: job.pool, level: job.level, verify: job.verify, word: PhantomData }
 }
 
-impl<W: RowWord> BlockCoder<W> for Chunk {
+impl<W: SimdWord> BlockCoder<W> for Chunk {
     const NAME: &'static str = "lorenzo";
     type Work = Work<W>;
 
@@ -174,7 +174,7 @@ impl<W: RowWord> BlockCoder<W> for Chunk {
     }
 
     #[inline(always)]
-    fn encode<S: Rows<W>>(
+    fn encode<S: Simd<W>>(
         &self,
         s: S,
         work: &mut Work<W>,
@@ -186,7 +186,7 @@ impl<W: RowWord> BlockCoder<W> for Chunk {
     }
 
     #[inline(always)]
-    fn decode<S: Rows<W>>(
+    fn decode<S: Simd<W>>(
         &self,
         s: S,
         work: &mut Work<W>,

@@ -93,7 +93,7 @@ const TAKEN_BYTES: u64 = 1 << 16;
 crate::kernel_struct! {
     /// A chunk, and the offsets in its working memory of the data that passes leave for each other
     /// (`Chunk` in `kernels/multigrid/layout.cuh`).
-    struct Told, size 216 {
+    struct ChunkArgs, size 216 {
         extents: [u32; MAX_RANK],
         value: u64,
         missing: MissingArgs,
@@ -108,7 +108,7 @@ crate::kernel_struct! {
         numbers: u64,
         near: u64,
         far: u64,
-        marks: u64,
+        bitmap: u64,
         pieces: u64,
         blocks: u64,
         array: u64,
@@ -151,7 +151,7 @@ impl GpuCodec for Multigrid {
 
 /// The common data of the launches for a chunk.
 struct Launches {
-    told: Told,
+    args: ChunkArgs,
     word_bytes: u64,
     table_bytes: u64,
 }
@@ -174,13 +174,13 @@ impl Launches {
         // holds the numbers of one layer, the bitmaps of that layer and of all previous ones, and
         // the values of that layer and of the previous one. The values of the last layer are not
         // needed.
-        let (n_arrays, n_marks) = match n_layers {
+        let (n_arrays, n_bitmaps) = match n_layers {
             1 => (0, 1),
             _ => (if is_made { 2.min(n_layers - 1) } else { n_layers }, 2),
         };
         let when = |is: bool, n_bytes: u64| if is { n_bytes } else { 0 };
         let (missing, [least, most]) = if is_long { missing_of::<f64>(chunk) } else { missing_of::<f32>(chunk) };
-        let told = Told {
+        let args = ChunkArgs {
             // Arrays are smaller than 16 GiB.
             extents: grid.extents.map(|extent| extent as u32),
             value: asked.value.to_bits(),
@@ -197,14 +197,14 @@ impl Launches {
             // Before a step, at most two of three nodes exist.
             near: place((2 * n / 3 + 1) * word_bytes),
             far: place((4 * n / 9 + 1) * word_bytes),
-            marks: place(when(is_made, n_marks * n.div_ceil(32) * 4)),
+            bitmap: place(when(is_made, n_bitmaps * n.div_ceil(32) * 4)),
             pieces: place(when(is_made, n_pieces * PIECE_BYTES)),
             blocks: place(when(is_made, n_blocks * if is_long { 9408 } else { 6336 } + n * (word_bytes + 2))),
             array: place(when(is_part, n * word_bytes)),
             n_bytes: 0,
         };
         Self {
-            told: Told { n_bytes: end, ..told },
+            args: ChunkArgs { n_bytes: end, ..args },
             word_bytes,
             table_bytes: payload::head_bytes(&grid, asked.n_layers) as u64,
         }
@@ -217,7 +217,7 @@ impl Launches {
 
     /// Approximate number of tiles of all steps.
     fn n_refined(&self) -> u64 {
-        self.told.extents.iter().map(|&n| u64::from(n)).product::<u64>().div_ceil(TILE_NODES)
+        self.args.extents.iter().map(|&n| u64::from(n)).product::<u64>().div_ceil(TILE_NODES)
     }
 
     /// Passes, each with its number of tiles per chunk, that all share the memory of the first.
@@ -229,11 +229,11 @@ impl Launches {
     ) -> Passes {
         // Each tile provides a share of the chunk's memory.
         let n_tiles = n_tiles.max(1);
-        let share = self.told.n_bytes.div_ceil(n_tiles);
+        let share = self.args.n_bytes.div_ceil(n_tiles);
         let pass = |names: &OfWord, n_tiles: u64, tile_bytes: u64| Pass {
             kernel: self.named(names),
             units: [n_tiles, 0],
-            args: Args::new(&self.told),
+            args: Args::new(&self.args),
             scratch: Scratch::Zeroed,
             tile_bytes,
         };
@@ -245,14 +245,14 @@ impl Launches {
 
     /// The passes that compress. `is_relative`: the bound depends on the range.
     fn write(&self, is_relative: bool) -> Passes {
-        let Told { n_blocks, n_pieces, n_layers, n_tiles, .. } = self.told;
+        let ChunkArgs { n_blocks, n_pieces, n_layers, n_tiles, .. } = self.args;
         let [tiles, pieces, all] = [n_blocks, n_pieces, n_tiles].map(u64::from);
         let is_layered = n_layers > 1;
         let by = if is_layered { &WRITE_LAYERS } else { &WRITE };
         let first = if is_relative { &RANGE } else { &FIRST };
         let choose = is_relative.then_some((&FIRST, pieces)).into_iter().chain([(&by.choose, pieces)]);
         let layer = [
-            (&by.refine[usize::from(self.told.missing.are_many())], self.n_refined()),
+            (&by.refine[usize::from(self.args.missing.are_many())], self.n_refined()),
             (&COUNT, tiles),
             (&STRING, tiles),
             (&by.exact, pieces),
@@ -267,7 +267,7 @@ impl Launches {
 
     /// The passes that decompress, and optionally one more.
     fn read(&self, by: &Read, last: Option<(&OfWord, u64)>) -> Passes {
-        let Told { n_blocks, n_pieces, n_layers, .. } = self.told;
+        let ChunkArgs { n_blocks, n_pieces, n_layers, .. } = self.args;
         let refine = if n_layers > 1 { &by.refine_layers } else { &by.refine };
         let n_read = u64::from(n_blocks) * u64::from(n_layers);
         let then = [(&by.numbers, n_read), (refine, self.n_refined()), (&by.exact, n_pieces.into())];

@@ -11,12 +11,12 @@ use crate::codec::multigrid::refine::{Numbers, Refine};
 use crate::codec::multigrid::walk::{self, Memory};
 use crate::codec::{BlockCounts, Job};
 use crate::cpu::float::Ieee;
-use crate::cpu::kept::Kept;
+use crate::cpu::thread_cache::ThreadCache;
 use crate::error::{Error, Result};
-use crate::format::checksum::Sums;
+use crate::format::checksum::Checksum;
 use crate::format::region::FoldedRegion;
 use crate::stage::blocks::table::check_of;
-use crate::stage::sums::{Prefetch, sums_of};
+use crate::stage::hasher::{Prefetch, checksum_of};
 use crate::stage::word::Word;
 use zerocopy::FromZeros;
 
@@ -25,7 +25,7 @@ use zerocopy::FromZeros;
 ///
 /// # Errors
 /// `Corrupt`, `Truncated`, `UnsupportedFormat` or `OutOfMemory`.
-pub fn decode<T: Real>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
+pub fn decode<T: Real>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Checksum> {
     let payload = chunk.parse::<T>(payload, payload.len() as u64)?;
     decode_part::<T>(chunk, job, &payload, (0, payload.head.n_layers), dst)
 }
@@ -42,24 +42,24 @@ pub fn decode_part<T: Real>(
     payload: &Payload,
     (level, n_layers): (u32, usize),
     dst: &mut [u8],
-) -> Result<Sums> {
+) -> Result<Checksum> {
     let _ieee = Ieee::begin();
     let head = &payload.head;
     let nodes = T::elements_mut(dst);
     let arrays = Arrays::of_steps(head.grid, head.grid.n_steps(level));
     let coded = payload.numbers(0, &arrays)?;
-    let mut memory = Kept::<Memory<T>>::take();
+    let mut memory = ThreadCache::<Memory<T>>::take();
     walk::at_least(&mut memory.numbers, arrays.n_numbers())?;
     let numbers = &mut memory.numbers[..arrays.n_numbers()];
-    let mut sums = sums_of(job.level, Prefetch::Nothing, payload.front, 0);
-    sums = sums.plus(coded.decode::<T>(&arrays, job, numbers)?);
+    let mut sums = checksum_of(job.level, Prefetch::Nothing, payload.front, 0);
+    sums = sums.combine(coded.decode::<T>(&arrays, job, numbers)?);
     // Layers alternate between two arrays, such that the last one is written to the destination.
     let mut other = std::mem::take(&mut memory.values);
     walk::at_least(&mut other, if n_layers > 1 { nodes.len() } else { 0 })?;
     for k in 0..n_layers {
         if k > 0 {
             let coded = payload.numbers(k, &arrays)?;
-            sums = sums.plus(coded.decode::<T>(&arrays, job, &mut memory.numbers[..arrays.n_numbers()])?);
+            sums = sums.combine(coded.decode::<T>(&arrays, job, &mut memory.numbers[..arrays.n_numbers()])?);
         }
         let other = &mut other[..if n_layers > 1 { nodes.len() } else { 0 }];
         let (to, from) = if (n_layers - k) % 2 == 1 { (&mut *nodes, other) } else { (other, &mut *nodes) };
@@ -69,13 +69,13 @@ pub fn decode_part<T: Real>(
     for k in 0..n_layers {
         let exact = payload.exact(k)?;
         if !exact.is_empty() {
-            let of_exact = sums_of(job.level, Prefetch::Nothing, exact, payload.exact_at(k) as u64);
+            let of_exact = checksum_of(job.level, Prefetch::Nothing, exact, payload.exact_at(k) as u64);
             let is_checked = job.verify && head.n_layers > 1;
             if is_checked && check_of(of_exact, exact.len()) != head.layers[k].exact_check {
                 let text = "the exact elements of a multigrid payload are damaged: their check does not match";
                 return Err(Error::corrupt(text));
             }
-            sums = sums.plus(of_exact);
+            sums = sums.combine(of_exact);
             let grid = chunk.grid;
             exact::read::<T>(exact, grid.n_nodes(), grid.extents[3], chunk.element()?, |place, element| {
                 if let Some(node) = if level == 0 { Some(place) } else { grid.node(level, place) } {
@@ -130,7 +130,7 @@ pub fn decode_region<T: Real>(
     payload: &[u8],
     region: &FoldedRegion,
     dst: &mut [u8],
-) -> Result<Sums> {
+) -> Result<Checksum> {
     // Before memory for a large array is allocated, the payload must have a table of the right
     // size.
     let parsed = chunk.parse::<T>(payload, payload.len() as u64)?;

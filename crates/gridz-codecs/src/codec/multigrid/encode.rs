@@ -16,14 +16,14 @@ use crate::codec::multigrid::refine::{Errors, Limit, Marked, Refine, Watch};
 use crate::codec::multigrid::walk::{self, Memory};
 use crate::codec::{Encoded, Job};
 use crate::cpu::float::Ieee;
-use crate::cpu::kept::Kept;
+use crate::cpu::thread_cache::ThreadCache;
 use crate::error::{Result, try_vec};
-use crate::format::checksum::Sums;
+use crate::format::checksum::Checksum;
 use crate::stage::blocks::table::check_of;
-use crate::stage::quantise;
+use crate::stage::hasher::{Prefetch, checksum_of};
+use crate::stage::quantize;
 use crate::stage::range::Ranger;
-use crate::stage::rows::{LANES, Rows, Task, at_level};
-use crate::stage::sums::{Prefetch, sums_of};
+use crate::stage::rows::{LANES, Simd, WithSimd, dispatch};
 use crate::stage::word::Word;
 
 /// Ratio of the bins of consecutive levels, and limit of the total ratio: coarser levels get
@@ -55,7 +55,7 @@ const MIDDLE_OF: usize = 63;
 /// `OutOfMemory`.
 pub fn encode<T: Real>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
     let _ieee = Ieee::begin();
-    let mut memory = Kept::<Memory<T>>::take();
+    let mut memory = ThreadCache::<Memory<T>>::take();
     let (array, asked) = (T::elements(src), chunk.asked);
     let n_words = array.len().div_ceil(32);
     let Memory { grids, numbers, values, exact, exact_before } = &mut *memory;
@@ -68,9 +68,9 @@ pub fn encode<T: Real>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> 
 
     let mut plan = coder.plan(src)?;
     let (n_head, n_all) = (payload::head_bytes(&chunk.grid, asked.n_layers), chunk.payload_bound() as usize);
-    let stored = Ok(Encoded { n_bytes: src.len(), sums: Sums::default() });
+    let stored = Ok(Encoded { n_bytes: src.len(), sums: Checksum::default() });
     let (front, rest) = dst[..n_all].split_at_mut(n_head);
-    let (mut end, mut sums) = (0, Sums::default());
+    let (mut end, mut sums) = (0, Checksum::default());
     for k in 0..asked.n_layers {
         coder.choose(&mut plan, k)?;
         coder.walk(&plan.head, k, None)?;
@@ -87,16 +87,16 @@ pub fn encode<T: Real>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> 
             numbers::encode::<T>(&arrays, job, coder.numbers, n_head + end, &mut rest[end..room])?;
         layer.n_bytes = n_bytes;
         end += n_bytes;
-        sums = sums.plus(of_numbers);
+        sums = sums.combine(of_numbers);
         if coder.has_exact(k) {
             let row = grid.extents[3];
             let written = exact::write::<T>(array, row, exact, chunk.element()?, &mut rest[end..room]);
             let Some(n_exact) = written else { return stored };
             layer.n_exact = n_exact;
             let bytes = &rest[end..][..n_exact];
-            let of_exact = sums_of(job.level, Prefetch::Nothing, bytes, (n_head + end) as u64);
+            let of_exact = checksum_of(job.level, Prefetch::Nothing, bytes, (n_head + end) as u64);
             layer.exact_check = check_of(of_exact, n_exact);
-            sums = sums.plus(of_exact);
+            sums = sums.combine(of_exact);
             end += n_exact;
         }
         if k + 1 < asked.n_layers {
@@ -104,7 +104,7 @@ pub fn encode<T: Real>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> 
         }
     }
     plan.head.write(front);
-    sums = sums.plus(sums_of(job.level, Prefetch::Nothing, front, 0));
+    sums = sums.combine(checksum_of(job.level, Prefetch::Nothing, front, 0));
     Ok(Encoded { n_bytes: n_head + end, sums })
 }
 
@@ -177,7 +177,7 @@ impl<T: Real> Coder<'_, T> {
         let Chunk { dtype, asked, .. } = *self.chunk;
         let missing = self.chunk.missing::<T>();
         let element = self.chunk.element()?;
-        let numbers = quantise::Numbers::of(dtype);
+        let numbers = quantize::Numbers::of(dtype);
         let ranger = Ranger { pool: self.job.pool, level: self.job.level, element, numbers };
         ranger.bound(src, missing.as_ref().map(std::slice::from_ref), asked.value)
     }
@@ -210,7 +210,7 @@ impl<T: Real> Coder<'_, T> {
     /// The magnitude of the largest ordinary element that may have a code with this bound.
     fn largest(&self, middle: T, bound: T) -> T {
         let largest = |piece: &[T::Bytes]| {
-            at_level(self.job.level, Largest { piece, middle, farthest: bound * T::CODES, missing: self.missing })
+            dispatch(self.job.level, Largest { piece, middle, farthest: bound * T::CODES, missing: self.missing })
         };
         let n_pieces = self.job.pool.pieces(size_of_val(self.array) as u64);
         if n_pieces == 1 {
@@ -247,7 +247,7 @@ impl<T: Real> Coder<'_, T> {
             let refine = Refine::<T> { step: &step, rule: head.rule(k, i, &step), before, layers };
             let numbers = &mut self.numbers[at..at + step.n_new()];
             at += step.n_new();
-            errors = errors.plus(walk::encode(&refine, &watch, self.job, numbers, after)?);
+            errors = errors.combine(walk::encode(&refine, &watch, self.job, numbers, after)?);
         }
         Ok(errors)
     }
@@ -400,11 +400,11 @@ impl<T: Real> Largest<'_, T> {
     }
 }
 
-impl<T: Real> Task<T::Word> for Largest<'_, T> {
+impl<T: Real> WithSimd<T::Word> for Largest<'_, T> {
     type Output = T;
 
     #[inline(always)]
-    fn run<S: Rows<T::Word>>(self, _: S) -> T {
+    fn run<S: Simd<T::Word>>(self, _: S) -> T {
         if self.missing.are_many() { self.find::<true>() } else { self.find::<false>() }
     }
 }

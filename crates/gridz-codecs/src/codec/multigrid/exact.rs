@@ -3,26 +3,26 @@
 //!
 //! ```text
 //! u32 bytes of each piece | pieces
-//! a piece: u16 flags | u16 0 | holes, if flag 1 | others, if flag 2
+//! a piece: u16 flags | u16 0 | fill mask, if flag 1 | outliers, if flag 2
 //! ```
 //!
 //! The array is split into consecutive pieces of 2^15 elements. Within a piece, the stored elements
-//! that share one word are holes, so a masked region costs little more than its border. The other
-//! elements (outliers) have a position and a word each.
+//! that share one word are filled elements, so a masked region costs little more than its border.
+//! The other elements (outliers) have a position and a word each.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::codec::multigrid::real::Real;
 use crate::error::{Error, ErrorKind, Result};
 use crate::stage::element::Element;
-use crate::stage::exceptions::{ALIGNMENT, Holes, Marks, Others, others_bytes, place, take, write_others};
+use crate::stage::exceptions::{ALIGNMENT, Bitmap, FillMask, Outliers, outlier_bytes, place, take, write_outliers};
 use crate::stage::word::Word;
 
 /// Elements of a piece.
 const PIECE: usize = 1 << 15;
 /// Flags of a piece's sections.
-const HOLES: u16 = 1;
-const OTHERS: u16 = 2;
+const FILL_MASK: u16 = 1;
+const OUTLIERS: u16 = 2;
 
 /// Bytes of a table entry.
 const ENTRY: usize = 4;
@@ -70,37 +70,38 @@ pub fn write<T: Real>(
     let mut end = table_bytes(array.len());
     out.get_mut(..end)?.fill(0);
     for (i, (elements, words)) in array.chunks(PIECE).zip(exact.chunks(PIECE / 32)).enumerate() {
-        let mut marks = Marks::new(elements.len());
-        for (mark, word) in marks.words_mut().iter_mut().zip(words) {
+        let mut bitmap = Bitmap::new(elements.len());
+        for (mark, word) in bitmap.words_mut().iter_mut().zip(words) {
             *mark = word.load(Ordering::Relaxed);
         }
         let word = |at: u32| T::word(elements[at as usize]);
-        let Some(hole) = majority(marks.marked().map(word)) else { continue };
-        let mut holes = Marks::new(elements.len());
-        marks
+        let Some(fill) = majority(bitmap.marked().map(word)) else { continue };
+        let mut fill_mask = Bitmap::new(elements.len());
+        bitmap
             .marked()
-            .filter(|&at| word(at) == hole)
-            .for_each(|at| holes.words_mut()[at as usize / 32] |= 1 << (at % 32));
-        // A single hole is shorter as an outlier, and without a majority word, holes do not pay.
-        if holes.count() < 2 || 2 * holes.count() <= marks.count() {
-            holes.restart(elements.len());
+            .filter(|&at| word(at) == fill)
+            .for_each(|at| fill_mask.words_mut()[at as usize / 32] |= 1 << (at % 32));
+        // A single filled element is shorter as an outlier, and without a majority word, a fill
+        // mask does not pay.
+        if fill_mask.count() < 2 || 2 * fill_mask.count() <= bitmap.count() {
+            fill_mask.restart(elements.len());
         }
-        let mut others = marks;
-        others.words_mut().iter_mut().zip(holes.words()).for_each(|(other, hole)| *other &= !hole);
-        let n_others = others.count();
-        let holes = (holes.count() > 0).then(|| Holes::new(hole, holes, rows(elements.len(), row)));
+        let mut outliers = bitmap;
+        outliers.words_mut().iter_mut().zip(fill_mask.words()).for_each(|(other, fill)| *other &= !fill);
+        let n_outliers = outliers.count();
+        let fill_mask = (fill_mask.count() > 0).then(|| FillMask::new(fill, fill_mask, rows(elements.len(), row)));
         let n_bytes = ALIGNMENT
-            + holes.as_ref().map_or(0, Holes::n_bytes)
-            + if n_others > 0 { others_bytes(n_others, element) } else { 0 };
+            + fill_mask.as_ref().map_or(0, FillMask::n_bytes)
+            + if n_outliers > 0 { outlier_bytes(n_outliers, element) } else { 0 };
         let mut rest = out.get_mut(end..end + n_bytes)?;
         end += n_bytes;
-        let flags = if holes.is_some() { HOLES } else { 0 } | if n_others > 0 { OTHERS } else { 0 };
+        let flags = if fill_mask.is_some() { FILL_MASK } else { 0 } | if n_outliers > 0 { OUTLIERS } else { 0 };
         place(&mut rest, 2).copy_from_slice(&flags.to_le_bytes());
-        if let Some(holes) = holes {
-            holes.write(&mut rest);
+        if let Some(fill_mask) = fill_mask {
+            fill_mask.write(&mut rest);
         }
-        if n_others > 0 {
-            write_others(&others, |at| T::word(elements[at]), element, &mut rest);
+        if n_outliers > 0 {
+            write_outliers(&outliers, |at| T::word(elements[at]), element, &mut rest);
         }
         (n_bytes as u32).write(&mut out[ENTRY * i..]);
     }
@@ -109,9 +110,9 @@ pub fn write<T: Real>(
 
 /// The contents of a piece.
 struct Piece<'b, W> {
-    /// The word of the holes, and their bitmap.
-    holes: Option<(W, Marks)>,
-    others: Option<Others<'b>>,
+    /// The fill value, and the fill mask.
+    fill_mask: Option<(W, Bitmap)>,
+    outliers: Option<Outliers<'b>>,
 }
 
 impl<'b, W: Word> Piece<'b, W> {
@@ -119,13 +120,14 @@ impl<'b, W: Word> Piece<'b, W> {
     fn parse(mut bytes: &'b [u8], n: usize, row: usize, element: Element) -> Result<Self> {
         let head = take(&mut bytes, ALIGNMENT)?;
         let flags = u16::from_le_bytes([head[0], head[1]]);
-        if flags == 0 || flags & !(HOLES | OTHERS) != 0 || head[2..] != [0; 2] {
+        if flags == 0 || flags & !(FILL_MASK | OUTLIERS) != 0 || head[2..] != [0; 2] {
             let text = "a multigrid piece is of a kind unknown to this version; a newer gridz may read this data";
             return Err(Error::new(ErrorKind::UnsupportedFormat, text));
         }
-        let holes = (flags & HOLES != 0).then(|| Holes::read(&mut bytes, n, rows(n, row))).transpose()?;
-        let others = (flags & OTHERS != 0).then(|| Others::read(&mut bytes, n, element)).transpose()?;
-        if bytes.is_empty() { Ok(Self { holes, others }) } else { Err(damage()) }
+        let fill_mask =
+            (flags & FILL_MASK != 0).then(|| FillMask::read(&mut bytes, n, rows(n, row))).transpose()?;
+        let outliers = (flags & OUTLIERS != 0).then(|| Outliers::read(&mut bytes, n, element)).transpose()?;
+        if bytes.is_empty() { Ok(Self { fill_mask, outliers }) } else { Err(damage()) }
     }
 }
 
@@ -158,11 +160,11 @@ pub fn read<T: Real>(
     mut put: impl FnMut(usize, T::Bytes),
 ) -> Result<()> {
     for (start, n, bytes) in pieces(section, n_all)? {
-        let Piece { holes, others } = Piece::<T::Word>::parse(bytes, n, row, element)?;
-        if let Some((hole, marks)) = holes {
-            marks.marked().for_each(|at| put(start + at as usize, T::put(hole)));
+        let Piece { fill_mask, outliers } = Piece::<T::Word>::parse(bytes, n, row, element)?;
+        if let Some((fill, bitmap)) = fill_mask {
+            bitmap.marked().for_each(|at| put(start + at as usize, T::put(fill)));
         }
-        for (at, bytes) in others.iter().flat_map(|others| others.elements(element)) {
+        for (at, bytes) in outliers.iter().flat_map(|outliers| outliers.elements(element)) {
             put(start + at, T::elements(bytes)[0]);
         }
     }
@@ -176,9 +178,9 @@ pub fn read<T: Real>(
 pub fn count<T: Real>(section: &[u8], n_all: usize, row: usize, element: Element) -> Result<u64> {
     let mut count = 0;
     for (_, n, bytes) in pieces(section, n_all)? {
-        let Piece { holes, others } = Piece::<T::Word>::parse(bytes, n, row, element)?;
-        let n_others = others.map_or(0, |others| others.elements(element).count());
-        count += (holes.map_or(0, |(_, marks)| marks.count()) + n_others) as u64;
+        let Piece { fill_mask, outliers } = Piece::<T::Word>::parse(bytes, n, row, element)?;
+        let n_outliers = outliers.map_or(0, |outliers| outliers.elements(element).count());
+        count += (fill_mask.map_or(0, |(_, bitmap)| bitmap.count()) + n_outliers) as u64;
     }
     Ok(count)
 }

@@ -26,10 +26,12 @@ mod refine;
 mod walk;
 
 use crate::codec::mode::Mode;
-use crate::codec::{BlockCounts, Codec, Decision, Encoded, Job, Kept, Plan, Progressive, Promise, Terms};
+use crate::codec::{
+    BlockCounts, Codec, CodecState, Decision, EncodeParams, Encoded, Job, Plan, Progressive, Promise,
+};
 use crate::cpu::float::Ieee;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::checksum::Sums;
+use crate::format::checksum::Checksum;
 use crate::format::fold::Fold;
 use crate::format::region::FoldedRegion;
 use crate::stage::element::Element;
@@ -53,13 +55,13 @@ impl Codec for Multigrid {
         MAX_RANK
     }
 
-    fn plan(&self, array: &Array, terms: &Terms) -> Decision {
+    fn plan(&self, array: &Array, encode_params: &EncodeParams) -> Decision {
         let dtype = array.dtype();
         if !is_float(dtype) {
             let text = format!("multigrid does not take {} elements; use quant, or a lossless codec", dtype.name());
             return Decision::Refuse(Error::unsupported(text));
         }
-        let asked = match Asked::new(terms, dtype) {
+        let asked = match Asked::new(encode_params, dtype) {
             Ok(asked) => asked,
             Err(error) => return Decision::Refuse(error),
         };
@@ -73,10 +75,10 @@ impl Codec for Multigrid {
             return Decision::Refuse(Error::unsupported(text));
         };
         let params = asked.to_params();
-        Decision::Take(Plan { fold, params, bound: chunk.payload_bound(), layout: Kept::new(chunk) })
+        Decision::Take(Plan { fold, params, bound: chunk.payload_bound(), layout: CodecState::new(chunk) })
     }
 
-    fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<Kept> {
+    fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<CodecState> {
         if Asked::is_later(params) {
             let text = "multigrid parameters unknown to this version; a newer gridz may read this data";
             return Err(Error::new(ErrorKind::UnsupportedFormat, text));
@@ -85,7 +87,7 @@ impl Codec for Multigrid {
         let asked = Asked::of_params(params, size).filter(|_| is_float(dtype));
         let chunk = asked.and_then(|asked| Chunk::new(dtype, shape, asked));
         let wrong = || Error::corrupt("multigrid cannot have written a chunk of this type, size or parameters");
-        chunk.map(Kept::new).ok_or_else(wrong)
+        chunk.map(CodecState::new).ok_or_else(wrong)
     }
 
     fn version(&self, params: &[u8]) -> u8 {
@@ -100,7 +102,7 @@ impl Codec for Multigrid {
         }
     }
 
-    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
+    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Checksum> {
         let chunk: &Chunk = job.layout.get();
         match chunk.dtype {
             DType::F32 => decode::decode::<f32>(chunk, job, payload, dst),
@@ -136,7 +138,7 @@ impl Codec for Multigrid {
         payload: &[u8],
         region: &FoldedRegion,
         dst: &mut [u8],
-    ) -> Result<Option<Sums>> {
+    ) -> Result<Option<Checksum>> {
         let chunk: &Chunk = job.layout.get();
         let sums = match chunk.dtype {
             DType::F32 => decode::decode_region::<f32>(chunk, job, payload, region, dst),

@@ -15,17 +15,17 @@ use crate::codec::multigrid::grid::{Grid, MAX_STEPS};
 use crate::codec::multigrid::payload::truncated;
 use crate::codec::multigrid::real::Real;
 use crate::codec::{BlockCounts, Job};
-use crate::cpu::kept::{Kept, at_least};
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 use crate::cpu::ordered;
+use crate::cpu::thread_cache::{ThreadCache, at_least};
 use crate::error::{Error, ErrorKind, Result, try_vec};
-use crate::format::checksum::Sums;
+use crate::format::checksum::Checksum;
 use crate::format::fold::Fold;
 use crate::stage::blocks::table::{ENTRY, Table, Writer, end_of_last};
 use crate::stage::blocks::{Blocks, ROW};
 use crate::stage::entropy::contexts;
-use crate::stage::rows::{LANES, RowSink, Rows, Task, at_level};
-use crate::stage::sums::{Prefetch, sums_of};
+use crate::stage::hasher::{Prefetch, checksum_of};
+use crate::stage::rows::{LANES, RowSink, Simd, WithSimd, dispatch};
 use crate::stage::word::Word;
 use crate::types::Shape;
 use std::ops::Range;
@@ -193,13 +193,13 @@ impl<'a> InBlocks<'a> {
 
 /// Scratch memory for blocks, cached per thread. Its contents between blocks are arbitrary.
 struct Work<W: Word> {
-    words: Kept<Vec<W>>,
+    words: ThreadCache<Vec<W>>,
     contexts: contexts::Work,
 }
 
 impl<W: Word> Work<W> {
-    fn new(encodes: bool, level: Level) -> Result<Self> {
-        let mut words = Kept::<Vec<W>>::take();
+    fn new(encodes: bool, level: Isa) -> Result<Self> {
+        let mut words = ThreadCache::<Vec<W>>::take();
         at_least(&mut words, MOST + LANES)?;
         Ok(Self { words, contexts: contexts::Work::new(MOST, encodes.then_some(W::BYTES * MOST), level)? })
     }
@@ -216,7 +216,7 @@ pub fn encode<T: Real>(
     numbers: &[T::Bytes],
     at: usize,
     out: &mut [u8],
-) -> Result<(usize, Sums)> {
+) -> Result<(usize, Checksum)> {
     let (table, data) = out.split_at_mut(arrays.table_bytes());
     let writer = Writer { level: job.level, unit: UNIT, at: at + table.len() };
     // Encodes blocks to the start of `out`, and writes their ends to the table, relative to that
@@ -227,7 +227,7 @@ pub fn encode<T: Real>(
         for (index, entry) in range.zip(entries.chunks_exact_mut(ENTRY)) {
             let block = arrays.block(index);
             let task = EncodeBlock::<T> { work: &mut work, block: &block, numbers, out: &mut out[end..] };
-            end += at_level(job.level, task);
+            end += dispatch(job.level, task);
             writer.note(entry, end);
         }
         Ok(end)
@@ -235,7 +235,10 @@ pub fn encode<T: Real>(
     if job.pool.pieces((arrays.n_numbers * size_of::<T>()) as u64) == 1 {
         let n_bytes = make(0..arrays.n_blocks, table, data)?;
         let sums = writer.finish(table, 0, &data[..n_bytes]);
-        return Ok((table.len() + n_bytes, sums.plus(sums_of(job.level, Prefetch::Nothing, table, at as u64))));
+        return Ok((
+            table.len() + n_bytes,
+            sums.combine(checksum_of(job.level, Prefetch::Nothing, table, at as u64)),
+        ));
     }
     let ranges = arrays.pieces(MOST)?;
     let mut pieces = try_vec(ranges.len(), "bookkeeping")?;
@@ -259,9 +262,9 @@ pub fn encode<T: Real>(
         made.map(|()| writer.finish(entries, start, output))
     };
     let (n_bytes, sums) = ordered::concatenate(job.pool, pieces, most_bytes, data, make_piece, place);
-    let mut all = sums_of(job.level, Prefetch::Nothing, table, at as u64);
+    let mut all = checksum_of(job.level, Prefetch::Nothing, table, at as u64);
     for sums in sums {
-        all = all.plus(sums?);
+        all = all.combine(sums?);
     }
     Ok((table.len() + n_bytes, all))
 }
@@ -307,24 +310,24 @@ impl<'p> Coded<'p> {
     ///
     /// # Errors
     /// `Corrupt`, `UnsupportedFormat` or `OutOfMemory`.
-    pub fn decode<T: Real>(&self, arrays: &Arrays, job: &Job, numbers: &mut [T::Bytes]) -> Result<Sums> {
-        let decode = |(range, numbers): (Range<usize>, &mut [T::Bytes])| -> Result<Sums> {
+    pub fn decode<T: Real>(&self, arrays: &Arrays, job: &Job, numbers: &mut [T::Bytes]) -> Result<Checksum> {
+        let decode = |(range, numbers): (Range<usize>, &mut [T::Bytes])| -> Result<Checksum> {
             let mut work = Work::<T::Word>::new(false, job.level)?;
-            let (mut all, mut rest) = (Sums::default(), numbers);
+            let (mut all, mut rest) = (Checksum::default(), numbers);
             for index in range {
                 let Block { range, shape, .. } = arrays.block(index);
                 let (numbers, behind) = rest.split_at_mut(range.len());
                 rest = behind;
                 let (bytes, sums) = self.table.block(index, job.level, job.verify)?;
-                at_level(job.level, DecodeBlock::<T> { work: &mut work, shape, bytes, numbers })?;
-                all = all.plus(sums);
+                dispatch(job.level, DecodeBlock::<T> { work: &mut work, shape, bytes, numbers })?;
+                all = all.combine(sums);
             }
             Ok(all)
         };
-        let of_table = sums_of(job.level, Prefetch::Nothing, self.entries, self.at as u64);
+        let of_table = checksum_of(job.level, Prefetch::Nothing, self.entries, self.at as u64);
         let n_pieces = job.pool.pieces((arrays.n_numbers * size_of::<T>()) as u64);
         if n_pieces == 1 {
-            return Ok(of_table.plus(decode((0..arrays.n_blocks, numbers))?));
+            return Ok(of_table.combine(decode((0..arrays.n_blocks, numbers))?));
         }
         let ranges = arrays.pieces(arrays.n_numbers.div_ceil(n_pieces))?;
         let mut pieces = try_vec(ranges.len(), "bookkeeping")?;
@@ -336,7 +339,7 @@ impl<'p> Coded<'p> {
             pieces.push((range, these));
         }
         let decoded = job.pool.map(pieces, decode);
-        decoded.into_iter().try_fold(of_table, |sums, piece| Ok(sums.plus(piece?)))
+        decoded.into_iter().try_fold(of_table, |sums, piece| Ok(sums.combine(piece?)))
     }
 
     /// Counts the blocks by their kinds.
@@ -365,11 +368,11 @@ struct EncodeBlock<'a, T: Real> {
     out: &'a mut [u8],
 }
 
-impl<T: Real> Task<T::Word> for EncodeBlock<'_, T> {
+impl<T: Real> WithSimd<T::Word> for EncodeBlock<'_, T> {
     type Output = usize;
 
     #[inline(always)]
-    fn run<S: Rows<T::Word>>(self, s: S) -> usize {
+    fn run<S: Simd<T::Word>>(self, s: S) -> usize {
         let Self { work: Work { words, contexts }, block, numbers, out } = self;
         let [sz, sy, sx] = block.shape;
         let n = sz * sy * sx;
@@ -413,7 +416,7 @@ struct Words<'a, W> {
     at: usize,
 }
 
-impl<W: Word, S: Rows<W>> RowSink<W, S> for Words<'_, W> {
+impl<W: Word, S: Simd<W>> RowSink<W, S> for Words<'_, W> {
     #[inline(always)]
     fn take(&mut self, s: S, row: S::Row) {
         s.store(row, &mut self.words[self.at..]);
@@ -429,11 +432,11 @@ struct DecodeBlock<'a, 'b, T: Real> {
     numbers: &'a mut [T::Bytes],
 }
 
-impl<T: Real> Task<T::Word> for DecodeBlock<'_, '_, T> {
+impl<T: Real> WithSimd<T::Word> for DecodeBlock<'_, '_, T> {
     type Output = Result<()>;
 
     #[inline(always)]
-    fn run<S: Rows<T::Word>>(self, s: S) -> Result<()> {
+    fn run<S: Simd<T::Word>>(self, s: S) -> Result<()> {
         let Self { work: Work { words, contexts }, shape, bytes, numbers } = self;
         let (kind, rest) = parse(bytes)?;
         let n_bytes = match kind {

@@ -8,9 +8,9 @@
 //! ([`MissingElements::code`]).
 
 use crate::codec::Params;
+use crate::codec::encode_params::{CodecParam, EncodeParams};
 use crate::codec::missing::MissingElements;
 use crate::codec::mode::Mode;
-use crate::codec::terms::{Extra, Terms};
 use crate::error::{Error, Result};
 use crate::types::DType;
 
@@ -34,9 +34,9 @@ const LEAST_S: f64 = -2.0;
 
 /// `layers`: the number of layers; a reader may read only the first ones. `s`: the norm that
 /// measures errors.
-pub const EXTRAS: &[Extra] = &[
-    Extra { name: "layers", default: 1.0, is_whole: true, modes: &[Mode::Abs, Mode::Rel, Mode::Rms] },
-    Extra { name: "s", default: 0.0, is_whole: false, modes: &[Mode::Rms] },
+pub const CODEC_PARAMS: &[CodecParam] = &[
+    CodecParam { name: "layers", default: 1.0, is_whole: true, modes: &[Mode::Abs, Mode::Rel, Mode::Rms] },
+    CodecParam { name: "s", default: 0.0, is_whole: false, modes: &[Mode::Rms] },
 ];
 
 /// The request, as a frame stores it.
@@ -55,13 +55,13 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Converts terms for elements of a type.
+    /// Converts the parameters for elements of a type.
     ///
     /// # Errors
     /// `UnsupportedJob` for an invalid number of layers or s, `InvalidArgument` for a fill value
     /// that no element can have.
-    pub fn new(terms: &Terms, dtype: DType) -> Result<Self> {
-        let [layers, s, ..] = terms.extras;
+    pub fn new(encode_params: &EncodeParams, dtype: DType) -> Result<Self> {
+        let [layers, s, ..] = encode_params.codec_params;
         if !(1.0..=MAX_LAYERS as f64).contains(&layers) {
             return Err(Error::unsupported(format!(
                 "multigrid: layers must be from 1 to {MAX_LAYERS}, not {layers}"
@@ -77,10 +77,10 @@ impl Asked {
         if !(LEAST_S..=0.0).contains(&s) {
             return Err(Error::unsupported(format!("multigrid: s must be from {LEAST_S} to 0, not {s}")));
         }
-        let missing = terms.missing.elements(dtype, dtype.size().unwrap_or_default().into())?;
+        let missing = encode_params.missing.elements(dtype, dtype.size().unwrap_or_default().into())?;
         // A zero has no sign.
         let s = if s == 0.0 { 0.0 } else { s as f32 };
-        Ok(Self { mode: terms.mode, value: terms.value, n_layers: layers as usize, s, missing })
+        Ok(Self { mode: encode_params.mode, value: encode_params.value, n_layers: layers as usize, s, missing })
     }
 
     /// Encodes the request as a frame's parameters.

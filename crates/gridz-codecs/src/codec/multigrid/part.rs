@@ -4,14 +4,14 @@ use crate::codec::mode::Mode;
 use crate::codec::multigrid::numbers::Arrays;
 use crate::codec::multigrid::real::Real;
 use crate::codec::multigrid::{Chunk, Multigrid, decode};
-use crate::codec::{Detail, Job, Kept, Part, Progressive, Promise};
+use crate::codec::{CodecState, Detail, Job, Part, Progressive, Promise};
 use crate::cpu::float::Ieee;
 use crate::error::{Error, Result};
-use crate::format::checksum::Sums;
+use crate::format::checksum::Checksum;
 use crate::types::DType;
 
 impl Progressive for Multigrid {
-    fn part(&self, layout: &Kept, payload: &[u8], n_all: u64, detail: Detail) -> Result<Part> {
+    fn part(&self, layout: &CodecState, payload: &[u8], n_all: u64, detail: Detail) -> Result<Part> {
         let chunk: &Chunk = layout.get();
         match chunk.dtype {
             DType::F32 => part::<f32>(chunk, payload, n_all, detail),
@@ -19,7 +19,7 @@ impl Progressive for Multigrid {
         }
     }
 
-    fn decode_part(&self, job: &Job, payload: &[u8], n_all: u64, part: &Part, dst: &mut [u8]) -> Result<Sums> {
+    fn decode_part(&self, job: &Job, payload: &[u8], n_all: u64, part: &Part, dst: &mut [u8]) -> Result<Checksum> {
         let chunk: &Chunk = job.layout.get();
         let what = (part.level, part.layers as usize);
         match chunk.dtype {

@@ -18,7 +18,7 @@ use crate::codec::multigrid::params::MAX_LAYERS;
 use crate::codec::multigrid::real::Real;
 use crate::codec::multigrid::refine::{From, Rule};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::checksum::Sums;
+use crate::format::checksum::Checksum;
 use crate::stage::blocks::table::check_of;
 use crate::types::DType;
 
@@ -142,7 +142,7 @@ pub fn head_bytes(grid: &Grid, n_layers: usize) -> usize {
 
 /// The checksum of a head, without its checksum field.
 fn check_of_head(head: &[u8]) -> u64 {
-    check_of(Sums::of(head, 0), head.len()).into()
+    check_of(Checksum::of(head, 0), head.len()).into()
 }
 
 /// The parts of a payload, which may be truncated.

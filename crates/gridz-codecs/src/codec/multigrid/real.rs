@@ -3,7 +3,7 @@
 
 use std::ops::{Add, Mul, Sub};
 
-use crate::stage::rows::RowWord;
+use crate::stage::rows::SimdWord;
 use crate::stage::word::Word;
 use crate::types::DType;
 use zerocopy::FromZeros;
@@ -13,7 +13,7 @@ pub trait Real:
     Copy + Default + PartialOrd + Send + Sync + 'static + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self>
 {
     /// The word of the same size.
-    type Word: RowWord;
+    type Word: SimdWord;
     /// The bytes of an element in memory, little-endian.
     type Bytes: FromZeros + Copy + Default + Send + Sync + 'static;
     /// The type whose elements are such words.

@@ -19,7 +19,7 @@ use crate::codec::multigrid::grid::Step;
 use crate::codec::multigrid::numbers::{Array, InBlocks};
 use crate::codec::multigrid::real::Real;
 use crate::stage::missing::{MAX_FILLS, MissingWords};
-use crate::stage::rows::{Rows, Task};
+use crate::stage::rows::{Simd, WithSimd};
 use crate::stage::word::Word;
 
 /// Most nodes of a tile.
@@ -288,11 +288,11 @@ pub struct Decode<'a, T: Real> {
     pub nodes: &'a mut [T::Bytes],
 }
 
-impl<T: Real> Task<T::Word> for Decode<'_, T> {
+impl<T: Real> WithSimd<T::Word> for Decode<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Rows<T::Word>>(self, _: S) {
+    fn run<S: Simd<T::Word>>(self, _: S) {
         let Self { refine, units, numbers, nodes } = self;
         let (mut new, mut codes) = ([T::ZERO; TILE], [T::Bytes::default(); TILE]);
         let (mut nodes, bin) = (nodes, refine.rule.bin);
@@ -470,7 +470,7 @@ pub struct Errors {
 
 impl Errors {
     /// Adds the errors of two parts.
-    pub fn plus(self, other: Self) -> Self {
+    pub fn combine(self, other: Self) -> Self {
         Self { squares: self.squares + other.squares, n: self.n + other.n }
     }
 }
@@ -486,11 +486,11 @@ pub struct Encode<'a, T: Real> {
     pub nodes: &'a mut [T::Bytes],
 }
 
-impl<T: Real> Task<T::Word> for Encode<'_, T> {
+impl<T: Real> WithSimd<T::Word> for Encode<'_, T> {
     type Output = Errors;
 
     #[inline(always)]
-    fn run<S: Rows<T::Word>>(self, _: S) -> Errors {
+    fn run<S: Simd<T::Word>>(self, _: S) -> Errors {
         let Self { refine, watch, units, numbers, nodes } = self;
         let (mut new, mut elements) = ([T::ZERO; TILE], [T::ZERO; TILE]);
         let (mut numbers, mut nodes) = (numbers, nodes);
@@ -517,15 +517,15 @@ impl<T: Real> Task<T::Word> for Encode<'_, T> {
                     hide(exact, Runs::new(refine, unit, at, n), elements);
                 }
                 let n_kept = if watch.limit.missing.are_many() {
-                    quantise::<T, true>(&refine.rule, &watch.limit, elements, new, codes)
+                    quantize::<T, true>(&refine.rule, &watch.limit, elements, new, codes)
                 } else {
-                    quantise::<T, false>(&refine.rule, &watch.limit, elements, new, codes)
+                    quantize::<T, false>(&refine.rule, &watch.limit, elements, new, codes)
                 };
                 if n_kept < n {
                     mark_exact(refine, watch, unit, at, elements, new);
                 }
                 if let Some(scale) = watch.units {
-                    errors = errors.plus(measure_with(&watch.limit, scale, elements, new, n_kept));
+                    errors = errors.combine(measure_with(&watch.limit, scale, elements, new, n_kept));
                 }
                 if !is_last {
                     refine.store(unit, at, new, these);
@@ -541,7 +541,7 @@ impl<T: Real> Task<T::Word> for Encode<'_, T> {
 /// Quantizes elements. `new` contains the predictions and receives the decoder's values. Returns
 /// the number of elements that are not stored exactly.
 #[inline(always)]
-fn quantise<T: Real, const MANY: bool>(
+fn quantize<T: Real, const MANY: bool>(
     rule: &Rule<T>,
     limit: &Limit<T>,
     elements: &[T],
@@ -561,7 +561,7 @@ fn quantise<T: Real, const MANY: bool>(
         codes[k] = T::put(if is_kept { code } else { <T::Word as Word>::ZERO });
         // A decoder adds 0 to the prediction, which turns -0 into 0.
         new[k] = if is_kept { back } else { predicted + T::ZERO };
-        n_kept = n_kept.plus(<T::Word as Word>::from_u64(is_kept.into()));
+        n_kept = n_kept.wrapping_add(<T::Word as Word>::from_u64(is_kept.into()));
         k += 1;
     }
     n_kept.to_u64() as usize

@@ -6,9 +6,9 @@ use crate::codec::Job;
 use crate::codec::multigrid::grid::Grid;
 use crate::codec::multigrid::real::Real;
 use crate::codec::multigrid::refine::{Decode, Encode, Errors, Numbers, Refine, Watch};
-use crate::cpu::kept::{Keep, bytes_of};
+use crate::cpu::thread_cache::{Cacheable, bytes_of};
 use crate::error::{Error, Result, try_vec};
-use crate::stage::rows::at_level;
+use crate::stage::rows::dispatch;
 use zerocopy::FromZeros;
 
 /// Scratch memory, cached per thread. Its contents between chunks are arbitrary.
@@ -32,7 +32,7 @@ impl<T: Real> Default for Memory<T> {
     }
 }
 
-impl<T: Real> Keep for Memory<T> {
+impl<T: Real> Cacheable for Memory<T> {
     fn n_bytes(&self) -> usize {
         let Self { grids: [even, odd], numbers, values, exact, exact_before } = self;
         [even, odd, numbers, values].map(bytes_of).iter().sum::<usize>() + bytes_of(exact) + bytes_of(exact_before)
@@ -93,7 +93,7 @@ fn n_pieces<T: Real>(refine: &Refine<T>, job: &Job) -> usize {
 pub fn decode<T: Real>(refine: &Refine<T>, job: &Job, numbers: Numbers<T>, nodes: &mut [T::Bytes]) -> Result<()> {
     let (n, n_units) = (n_pieces(refine, job), refine.n_units());
     if n == 1 {
-        at_level(job.level, Decode { refine, units: 0..n_units, numbers, nodes });
+        dispatch(job.level, Decode { refine, units: 0..n_units, numbers, nodes });
         return Ok(());
     }
     let mut tasks = try_vec(n, "bookkeeping")?;
@@ -104,7 +104,7 @@ pub fn decode<T: Real>(refine: &Refine<T>, job: &Job, numbers: Numbers<T>, nodes
         rest = behind;
         tasks.push(Decode { refine, units, numbers, nodes });
     }
-    job.pool.map(tasks, |task| at_level(job.level, task));
+    job.pool.map(tasks, |task| dispatch(job.level, task));
     Ok(())
 }
 
@@ -121,7 +121,7 @@ pub fn encode<T: Real>(
 ) -> Result<Errors> {
     let (n, n_units) = (n_pieces(refine, job), refine.n_units());
     if n == 1 {
-        return Ok(at_level(job.level, Encode { refine, watch, units: 0..n_units, numbers, nodes }));
+        return Ok(dispatch(job.level, Encode { refine, watch, units: 0..n_units, numbers, nodes }));
     }
     let mut tasks = try_vec(n, "bookkeeping")?;
     let (mut rest, mut rest_of_numbers) = (nodes, numbers);
@@ -133,6 +133,6 @@ pub fn encode<T: Real>(
         rest_of_numbers = behind;
         tasks.push(Encode { refine, watch, units, numbers, nodes });
     }
-    let errors = job.pool.map(tasks, |task| at_level(job.level, task));
-    Ok(errors.into_iter().fold(Errors::default(), Errors::plus))
+    let errors = job.pool.map(tasks, |task| dispatch(job.level, task));
+    Ok(errors.into_iter().fold(Errors::default(), Errors::combine))
 }

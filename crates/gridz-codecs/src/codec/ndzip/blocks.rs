@@ -7,11 +7,11 @@ use crate::codec::ndzip::Sections;
 use crate::codec::ndzip::layout::{BLOCK, Layout};
 use crate::codec::ndzip::scalar::{self, Block, WORDS, Words};
 use crate::codec::ndzip::word::FloatWord;
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 use crate::error::{Error, Result};
-use crate::format::checksum::Sums;
+use crate::format::checksum::Checksum;
 use crate::format::region::FoldedRegion;
-use crate::stage::sums::{Follower, Prefetch};
+use crate::stage::hasher::{IncrementalHasher, Prefetch};
 use crate::stage::word::Word;
 
 /// Consecutive blocks to encode.
@@ -33,7 +33,7 @@ pub struct Strip<'a> {
 }
 
 /// Destination of the elements of decoded blocks.
-pub enum Places<'a> {
+pub enum DecodeTarget<'a> {
     /// All blocks, to the whole array.
     Array(&'a mut [u8]),
     /// The blocks of consecutive strips.
@@ -69,7 +69,7 @@ fn prefetch(rows: usize) -> Prefetch {
 }
 
 /// Bytes of a piece and, if its position in the payload is known, its checksum.
-pub type Encoded = (usize, Option<Sums>);
+pub type Encoded = (usize, Option<Checksum>);
 
 /// Encodes a piece.
 #[inline(always)]
@@ -77,41 +77,41 @@ pub fn encode<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: u
     mut coder: impl Coder<W, ROW, ROWS, PLANES>,
     layout: &Layout,
     src: &[u8],
-    level: Level,
+    level: Isa,
     piece: Piece,
 ) -> Encoded {
     let (row, plane) = layout.strides();
     let mut end = 0;
-    let mut follower = piece.start.map(|start| Follower::new(level, prefetch(ROWS), start as u64, 0));
+    let mut hasher = piece.start.map(|start| IncrementalHasher::new(level, prefetch(ROWS), start as u64, 0));
     for (i, entry) in piece.table.chunks_exact_mut(4).enumerate() {
         let start = layout.block_start(piece.first_block + i);
         end += coder.encode(&src[start * W::BYTES..], row, plane, &mut piece.out[end..]);
         ((end / W::BYTES) as u32).write(entry);
-        if let Some(follower) = &mut follower {
-            follower.follow(&piece.out[..end]);
+        if let Some(hasher) = &mut hasher {
+            hasher.update(&piece.out[..end]);
         }
     }
-    (end, follower.map(|follower| follower.finish(&piece.out[..end])))
+    (end, hasher.map(|hasher| hasher.finish(&piece.out[..end])))
 }
 
 /// Decodes blocks and returns the checksum of consecutive ones.
 #[inline(always)]
 pub fn decode<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: usize>(
-    level: Level,
+    level: Isa,
     mut coder: impl Coder<W, ROW, ROWS, PLANES>,
     layout: &Layout,
     sections: &Sections,
-    places: Places,
-) -> Result<Sums> {
+    places: DecodeTarget,
+) -> Result<Checksum> {
     let (row, plane) = layout.strides();
     let mut end = match &places {
-        Places::Array(_) | Places::Region(_) => 0,
-        Places::Strips(strips) => strips.first().map_or(0, |strip| sections.block::<W>(strip.first_block).0),
+        DecodeTarget::Array(_) | DecodeTarget::Region(_) => 0,
+        DecodeTarget::Strips(strips) => strips.first().map_or(0, |strip| sections.block::<W>(strip.first_block).0),
     };
-    let mut follower = Follower::new(level, prefetch(ROWS), sections.table.len() as u64, end);
+    let mut hasher = IncrementalHasher::new(level, prefetch(ROWS), sections.table.len() as u64, end);
     match places {
-        Places::Array(_) if layout.n_blocks() == 0 => {}
-        Places::Array(array) => {
+        DecodeTarget::Array(_) if layout.n_blocks() == 0 => {}
+        DecodeTarget::Array(array) => {
             // A slab: all blocks that begin in the same plane.
             let slab = PLANES * plane;
             let mut number = 0;
@@ -122,21 +122,21 @@ pub fn decode<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: u
                 for _ in 0..layout.n_blocks() / layout.slabs() {
                     let offset = layout.block_start(number) - slab_start;
                     end = decode_next(&mut coder, sections, number, end, &mut bands, offset, row)?;
-                    follower.follow(&sections.blocks[..end]);
+                    hasher.update(&sections.blocks[..end]);
                     number += 1;
                 }
             }
         }
-        Places::Strips(strips) => {
+        DecodeTarget::Strips(strips) => {
             for mut strip in strips {
                 for i in 0..layout.blocks_per_strip() {
                     let number = strip.first_block + i;
                     end = decode_next(&mut coder, sections, number, end, &mut strip.bands, i * ROW, row)?;
-                    follower.follow(&sections.blocks[..end]);
+                    hasher.update(&sections.blocks[..end]);
                 }
             }
         }
-        Places::Region(Part { region, block, dst }) => {
+        DecodeTarget::Region(Part { region, block, dst }) => {
             for (number, origin) in layout.blocks_in(region) {
                 let mut planes = block.chunks_exact_mut(ROW * ROWS * W::BYTES);
                 let mut bands: [&mut [u8]; PLANES] =
@@ -147,7 +147,7 @@ pub fn decode<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: u
             }
         }
     }
-    Ok(follower.finish(&sections.blocks[..end]))
+    Ok(hasher.finish(&sections.blocks[..end]))
 }
 
 /// Decodes block `number`, which begins at byte `start` of the blocks, to element `offset` of the

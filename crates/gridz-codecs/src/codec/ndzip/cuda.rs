@@ -52,7 +52,7 @@ impl GpuCodec for Ndzip {
         let &Chunks { array, shape, layout } = chunks;
         let layout: &Layout = layout.get();
         let names = REGION[usize::from(array.dtype() == DType::F64)][layout.rank() - 1];
-        let (blocks, n_border) = layout.touched(region);
+        let (blocks, n_border) = layout.block_range(region);
         let n_blocks: u64 = blocks.iter().map(|along| along.end - along.start).product();
         let n_summed = if compares { layout.payload_bound().div_ceil(SUMMED_BYTES) } else { 0 };
         let units = [n_blocks, n_border.div_ceil(BORDER_BLOCK) + n_summed];

@@ -141,13 +141,13 @@ impl Layout {
 
     /// The range of complete blocks along each axis that contain elements of a region, and the
     /// number of the region's elements in the border.
-    pub fn touched(&self, region: &FoldedRegion) -> ([Range<u64>; 3], u64) {
+    pub fn block_range(&self, region: &FoldedRegion) -> ([Range<u64>; 3], u64) {
         let (axes, covered) = (self.axes(), self.covered());
         let blocks = [0, 1, 2].map(|k| {
-            let touched = region.last_three()[k].touched(axes[k].1);
-            touched.start.min(axes[k].2)..touched.end.min(axes[k].2)
+            let block_range = region.last_three()[k].block_range(axes[k].1);
+            block_range.start.min(axes[k].2)..block_range.end.min(axes[k].2)
         });
-        let in_blocks: u64 = [0, 1, 2].map(|k| region.last_three()[k].before(covered[k])).iter().product();
+        let in_blocks: u64 = [0, 1, 2].map(|k| region.last_three()[k].rank(covered[k])).iter().product();
         (blocks, region.n_elements() - in_blocks)
     }
 

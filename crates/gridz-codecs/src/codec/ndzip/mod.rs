@@ -16,16 +16,16 @@ pub mod scalar;
 mod simd;
 pub mod word;
 
-use crate::codec::{Codec, Decision, Encoded, Job, Kept, Terms};
-use crate::cpu::level::Level;
+use crate::codec::{Codec, CodecState, Decision, EncodeParams, Encoded, Job};
+use crate::cpu::isa::Isa;
 use crate::cpu::ordered;
 use crate::error::{Error, ErrorKind, Result, try_vec};
-use crate::format::checksum::Sums;
+use crate::format::checksum::Checksum;
 use crate::format::region::FoldedRegion;
-use crate::stage::sums::{Prefetch, sums_of};
+use crate::stage::hasher::{Prefetch, checksum_of};
 use crate::stage::word::Word;
 use crate::types::{Array, DType, Shape};
-use blocks::{Part, Piece, Places, Portable, Strip};
+use blocks::{DecodeTarget, Part, Piece, Portable, Strip};
 use layout::{BLOCK, Layout};
 use word::FloatWord;
 
@@ -36,13 +36,13 @@ impl Codec for Ndzip {
         params::MAX_RANK
     }
 
-    fn plan(&self, array: &Array, _terms: &Terms) -> Decision {
+    fn plan(&self, array: &Array, _encode_params: &EncodeParams) -> Decision {
         params::plan(array)
     }
 
-    fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<Kept> {
+    fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<CodecState> {
         let known = matches!(dtype, DType::F32 | DType::F64) && params.is_empty();
-        let layout = known.then(|| Layout::new(shape, dtype)).flatten().map(Kept::new);
+        let layout = known.then(|| Layout::new(shape, dtype)).flatten().map(CodecState::new);
         layout.ok_or_else(|| Error::corrupt("ndzip cannot have written a chunk of this type, size or parameters"))
     }
 
@@ -54,7 +54,7 @@ impl Codec for Ndzip {
         }
     }
 
-    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
+    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Checksum> {
         let layout = job.layout.get();
         match job.dtype {
             DType::F64 => decode::<u64>(layout, job, payload, dst),
@@ -68,7 +68,7 @@ impl Codec for Ndzip {
         payload: &[u8],
         region: &FoldedRegion,
         dst: &mut [u8],
-    ) -> Result<Option<Sums>> {
+    ) -> Result<Option<Checksum>> {
         let layout = job.layout.get();
         match job.dtype {
             DType::F64 => decode_region::<u64>(layout, job, payload, region, dst),
@@ -79,9 +79,9 @@ impl Codec for Ndzip {
 
 /// Words for which every CPU level has code.
 #[cfg(target_arch = "x86_64")]
-trait Coded: simd::SimdWord {}
+trait Coded: simd::NdzipSimdWord {}
 #[cfg(target_arch = "x86_64")]
-impl<W: simd::SimdWord> Coded for W {}
+impl<W: simd::NdzipSimdWord> Coded for W {}
 #[cfg(not(target_arch = "x86_64"))]
 trait Coded: FloatWord {}
 #[cfg(not(target_arch = "x86_64"))]
@@ -111,9 +111,10 @@ fn encode<W: Coded>(layout: &Layout, job: &Job, src: &[u8], dst: &mut [u8]) -> R
         data[end..end + run.len()].copy_from_slice(run);
         end += run.len();
     }
-    let of_table = sums_of(job.level, Prefetch::Nothing, table, 0);
-    let of_border = sums_of(job.level, Prefetch::Nothing, &data[data_end..end], (table.len() + data_end) as u64);
-    Ok(Encoded { n_bytes: table.len() + end, sums: of_table.plus(of_blocks).plus(of_border) })
+    let of_table = checksum_of(job.level, Prefetch::Nothing, table, 0);
+    let of_border =
+        checksum_of(job.level, Prefetch::Nothing, &data[data_end..end], (table.len() + data_end) as u64);
+    Ok(Encoded { n_bytes: table.len() + end, sums: of_table.combine(of_blocks).combine(of_border) })
 }
 
 /// Encodes all blocks with several threads, and returns their bytes and checksum.
@@ -123,7 +124,7 @@ fn encode_pieces<W: Coded>(
     src: &[u8],
     entries: &mut [u8],
     data: &mut [u8],
-) -> Result<(usize, Sums)> {
+) -> Result<(usize, Checksum)> {
     let per_piece = PIECE_BYTES / (BLOCK * W::BYTES);
     let mut pieces = try_vec(layout.n_blocks().div_ceil(per_piece), "bookkeeping")?;
     pieces.extend(entries.chunks_mut(4 * per_piece).enumerate().map(|(i, table)| (i * per_piece, table)));
@@ -133,20 +134,22 @@ fn encode_pieces<W: Coded>(
         encode_piece::<W>(job.level, layout, src, Piece { first_block: *first_block, table, out, start })
     };
     // The piece's block ends become relative to the start of the data.
-    let place = |(_, table): (usize, &mut [u8]), sums: Option<Sums>, start: usize, output: &[u8]| {
+    let place = |(_, table): (usize, &mut [u8]), sums: Option<Checksum>, start: usize, output: &[u8]| {
         let offset = (start / W::BYTES) as u32;
         for entry in table.chunks_exact_mut(4) {
-            u32::read(entry).plus(offset).write(entry);
+            u32::read(entry).wrapping_add(offset).write(entry);
         }
-        sums.unwrap_or_else(|| sums_of(job.level, Prefetch::Nothing, output, (layout.table_bytes() + start) as u64))
+        sums.unwrap_or_else(|| {
+            checksum_of(job.level, Prefetch::Nothing, output, (layout.table_bytes() + start) as u64)
+        })
     };
     let most_bytes = per_piece * layout.max_block_words() * W::BYTES;
     let (n_bytes, sums) = ordered::concatenate(job.pool, pieces, most_bytes, data, make, place);
-    Ok((n_bytes, sums.into_iter().fold(Sums::default(), Sums::plus)))
+    Ok((n_bytes, sums.into_iter().fold(Checksum::default(), Checksum::combine)))
 }
 
 /// Encodes a piece with the instructions of `level`.
-fn encode_piece<W: Coded>(level: Level, layout: &Layout, src: &[u8], piece: Piece) -> (usize, Option<Sums>) {
+fn encode_piece<W: Coded>(level: Isa, layout: &Layout, src: &[u8], piece: Piece) -> (usize, Option<Checksum>) {
     #[cfg(target_arch = "x86_64")]
     if let Some(encode) = simd::encoder::<W>(level, layout.rank()) {
         return encode.run(level, layout, src, piece);
@@ -199,7 +202,7 @@ impl<'a> Sections<'a> {
     }
 }
 
-fn decode<W: Coded>(layout: &Layout, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
+fn decode<W: Coded>(layout: &Layout, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Checksum> {
     let sections = Sections::parse::<W>(layout, payload)?;
     let mut border = sections.border;
     for run in layout.border_runs() {
@@ -208,13 +211,13 @@ fn decode<W: Coded>(layout: &Layout, job: &Job, payload: &[u8], dst: &mut [u8]) 
         border = rest;
     }
 
-    let of_sections = |bytes: &[u8], start: usize| sums_of(job.level, Prefetch::Nothing, bytes, start as u64);
+    let of_sections = |bytes: &[u8], start: usize| checksum_of(job.level, Prefetch::Nothing, bytes, start as u64);
     let border_start = payload.len() - sections.border.len();
-    let sums = of_sections(sections.table, 0).plus(of_sections(sections.border, border_start));
+    let sums = of_sections(sections.table, 0).combine(of_sections(sections.border, border_start));
 
     let n_pieces = job.pool.pieces(layout.payload_bound());
     if n_pieces == 1 {
-        return Ok(sums.plus(decode_places::<W>(job.level, layout, &sections, Places::Array(dst))?));
+        return Ok(sums.combine(decode_to::<W>(job.level, layout, &sections, DecodeTarget::Array(dst))?));
     }
     let strips = strips_of::<W>(layout, dst)?;
     let per_piece = strips.len().div_ceil(n_pieces).max(1);
@@ -223,10 +226,10 @@ fn decode<W: Coded>(layout: &Layout, job: &Job, payload: &[u8], dst: &mut [u8]) 
     while strips.len() > 0 {
         let mut piece = try_vec(per_piece, "bookkeeping")?;
         piece.extend(strips.by_ref().take(per_piece));
-        pieces.push(Places::Strips(piece));
+        pieces.push(DecodeTarget::Strips(piece));
     }
-    let decoded = job.pool.map(pieces, |places| decode_places::<W>(job.level, layout, &sections, places));
-    decoded.into_iter().try_fold(sums, |sums, piece| Ok(sums.plus(piece?)))
+    let decoded = job.pool.map(pieces, |places| decode_to::<W>(job.level, layout, &sections, places));
+    decoded.into_iter().try_fold(sums, |sums, piece| Ok(sums.combine(piece?)))
 }
 
 /// Decodes the blocks that a region touches, and copies its elements from the border. Blocks have
@@ -237,7 +240,7 @@ fn decode_region<W: Coded>(
     payload: &[u8],
     region: &FoldedRegion,
     dst: &mut [u8],
-) -> Result<Option<Sums>> {
+) -> Result<Option<Checksum>> {
     let sections = Sections::parse::<W>(layout, payload)?;
     let border = (layout.n_border() > 0).then(|| layout.border_in(region));
     for (from, to, n) in border.into_iter().flatten() {
@@ -246,8 +249,8 @@ fn decode_region<W: Coded>(
     }
     let mut block = try_vec(BLOCK * W::BYTES, "bookkeeping")?;
     block.resize(BLOCK * W::BYTES, 0);
-    decode_places::<W>(job.level, layout, &sections, Places::Region(Part { region, block: &mut block, dst }))?;
-    Ok(job.verify.then(|| sums_of(job.level, Prefetch::Following, payload, 0)))
+    decode_to::<W>(job.level, layout, &sections, DecodeTarget::Region(Part { region, block: &mut block, dst }))?;
+    Ok(job.verify.then(|| checksum_of(job.level, Prefetch::Following, payload, 0)))
 }
 
 /// Splits the destination into the bands of every strip.
@@ -272,7 +275,7 @@ fn strips_of<'a, W: FloatWord>(layout: &Layout, mut dst: &'a mut [u8]) -> Result
 }
 
 /// Decodes some consecutive blocks with the instructions of `level`.
-fn decode_places<W: Coded>(level: Level, layout: &Layout, sections: &Sections, places: Places) -> Result<Sums> {
+fn decode_to<W: Coded>(level: Isa, layout: &Layout, sections: &Sections, places: DecodeTarget) -> Result<Checksum> {
     #[cfg(target_arch = "x86_64")]
     if let Some(decode) = simd::decoder::<W>(level, layout.rank()) {
         return decode.run(level, layout, sections, places);

@@ -1,7 +1,7 @@
 //! ndzip's choices: which arrays it accepts and how it folds them. It stores no parameters.
 
 use crate::codec::ndzip::layout::Layout;
-use crate::codec::{Decision, Kept, Params, Plan};
+use crate::codec::{CodecState, Decision, Params, Plan};
 use crate::format::fold::Fold;
 use crate::types::{Array, DType};
 
@@ -24,7 +24,7 @@ pub fn plan(array: &Array) -> Decision {
     match chosen {
         Some((fold, layout)) => {
             let (params, bound) = (Params::NONE, layout.payload_bound());
-            Decision::Take(Plan { fold, params, bound, layout: Kept::new(layout) })
+            Decision::Take(Plan { fold, params, bound, layout: CodecState::new(layout) })
         }
         None => Decision::Store,
     }

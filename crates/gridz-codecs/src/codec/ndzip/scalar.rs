@@ -97,7 +97,7 @@ pub fn store<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: us
             let words = &block[(z * ROWS + y) * ROW..][..ROW];
             let mut sum = W::default();
             for (&word, bytes) in words.iter().zip(bytes.chunks_exact_mut(W::BYTES)) {
-                sum = sum.plus(word);
+                sum = sum.wrapping_add(word);
                 sum.rotated_right().write(bytes);
             }
         }
@@ -115,14 +115,14 @@ fn fold_sign<W: FloatWord>(word: W) -> W {
 fn subtract_predecessors<W: FloatWord, const STRIDE: usize>(words: &mut [W]) {
     if STRIDE == 1 {
         for i in (1..words.len()).rev() {
-            words[i] = words[i].minus(words[i - 1]);
+            words[i] = words[i].wrapping_sub(words[i - 1]);
         }
         return;
     }
     for start in (STRIDE..words.len()).step_by(STRIDE).rev() {
         let (before, these) = words[start - STRIDE..][..2 * STRIDE].split_at_mut(STRIDE);
         for (word, &predecessor) in these.iter_mut().zip(before.iter()) {
-            *word = word.minus(predecessor);
+            *word = word.wrapping_sub(predecessor);
         }
     }
 }
@@ -133,7 +133,7 @@ fn add_predecessors<W: FloatWord, const STRIDE: usize>(words: &mut [W]) {
     for start in (STRIDE..words.len()).step_by(STRIDE) {
         let (before, these) = words[start - STRIDE..][..2 * STRIDE].split_at_mut(STRIDE);
         for (word, &predecessor) in these.iter_mut().zip(before.iter()) {
-            *word = word.plus(predecessor);
+            *word = word.wrapping_add(predecessor);
         }
     }
 }

@@ -1,36 +1,36 @@
 //! One block: codes or words, predicted and packed; and the elements that are stored exactly.
 //!
 //! ```text
-//! u16 header | widths | base | holes | other exceptions | entries | octets
-//! u16 header | base | holes | other exceptions | numbers in contexts
+//! u16 header | widths | base | fill mask | outliers | entries | packed groups
+//! u16 header | base | fill mask | outliers | numbers in contexts
 //! ```
 //!
 //! Every section begins at a multiple of four bytes. In a block of zero bytes, all words are 0.
 
 use crate::codec::BlockCounts;
 use crate::codec::quant::packing::Packing;
-use crate::cpu::kept::{Kept, at_least};
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
+use crate::cpu::thread_cache::{ThreadCache, at_least};
 use crate::error::{Error, ErrorKind, Result};
 use crate::stage::blocks::layout::Layout;
-use crate::stage::blocks::source::{AheadOfSource, BlockWords, Source};
+use crate::stage::blocks::source::{BlockWords, Source, SourcePrefetcher};
 use crate::stage::blocks::target::{Buffered, Direct, Finish, Line, Target};
 use crate::stage::element::Element;
-use crate::stage::exceptions::{ALIGNMENT, Holes, Marks, Others, others_bytes, place, write_others};
+use crate::stage::exceptions::{ALIGNMENT, Bitmap, FillMask, Outliers, outlier_bytes, place, write_outliers};
 use crate::stage::missing::MissingWords;
 use crate::stage::predict::{self, ANY, LineSums, MAX_ORDER, Orders};
-use crate::stage::quantise::{Coded, Quantiser};
-use crate::stage::rows::{CACHE_LINE, LANES, RowSink, Rows, first_lanes};
+use crate::stage::quantize::{Coded, Quantizer};
+use crate::stage::rows::{CACHE_LINE, LANES, RowSink, Simd, first_lanes};
 use crate::stage::word::Word;
 
 /// Headers of blocks without prediction.
 pub const RAW: u16 = 1 << 15;
 pub const CONST: u16 = RAW | 1;
-/// Flags of other headers: elements have words instead of codes; there are holes; there are
+/// Flags of other headers: elements have words instead of codes; there is a fill mask; there are
 /// outliers ("other exceptions").
 pub const WORDS: u16 = 1 << 12;
-pub const HOLES: u16 = 1 << 13;
-pub const OTHERS: u16 = 1 << 14;
+pub const FILL_MASK: u16 = 1 << 13;
+pub const OUTLIERS: u16 = 1 << 14;
 /// Bits of one prediction order.
 const ORDER_BITS: u16 = 3;
 /// Position and size of the bit field that holds the number of widths minus 1.
@@ -52,7 +52,7 @@ const BUFFERS: usize = 4;
 /// Scratch memory for a block's numbers, cached per thread. Its contents between blocks are
 /// arbitrary.
 pub struct Work<W: Word, P> {
-    memory: Kept<Vec<W>>,
+    memory: ThreadCache<Vec<W>>,
     /// Words of each buffer.
     n: usize,
     packing: P,
@@ -64,9 +64,9 @@ impl<W: Word, P: Packing<W>> Work<W, P> {
     ///
     /// # Errors
     /// `OutOfMemory`.
-    pub fn new(layout: &Layout, encodes: bool, level: Level) -> Result<Self> {
+    pub fn new(layout: &Layout, encodes: bool, level: Isa) -> Result<Self> {
         let n = (layout.blocks.block_elements() + 2 * LANES).next_multiple_of(LINE_WORDS);
-        let mut memory = Kept::<Vec<W>>::take();
+        let mut memory = ThreadCache::<Vec<W>>::take();
         at_least(&mut memory, BUFFERS * n + LINE_WORDS)?;
         Ok(Self { memory, n, packing: P::new(layout, encodes, level)?, exceptions: Exceptions::new() })
     }
@@ -92,55 +92,55 @@ pub struct Coding<W> {
     /// How elements map to words.
     pub element: Element,
     /// How words map to codes; `None` if all elements are stored exactly.
-    pub quantiser: Option<Quantiser<W>>,
+    pub quantizer: Option<Quantizer<W>>,
     /// The missing words of each part of the elements.
     pub missing: Option<[MissingWords<W>; MAX_PARTS]>,
 }
 
-/// The elements of a block that are stored exactly: holes, which share one word, and outliers
-/// (`others`).
+/// The elements of a block that are stored exactly: filled elements, which share one word, and
+/// outliers (`outliers`).
 struct Exceptions<W> {
     /// Elements without a code.
-    uncoded: Marks,
-    holes: Option<Holes<W>>,
+    uncoded: Bitmap,
+    fill_mask: Option<FillMask<W>>,
     /// Outliers: all other elements that are stored exactly, and their number.
-    others: Marks,
-    n_others: usize,
+    outliers: Bitmap,
+    n_outliers: usize,
 }
 
 impl<W: Word> Exceptions<W> {
     /// No exceptions.
     fn new() -> Self {
-        Self { uncoded: Marks::new(0), holes: None, others: Marks::new(0), n_others: 0 }
+        Self { uncoded: Bitmap::new(0), fill_mask: None, outliers: Bitmap::new(0), n_outliers: 0 }
     }
 
     /// Resets to no exceptions, for a block of `n` elements.
     #[inline(always)]
     fn restart(&mut self, n: usize) {
         self.uncoded.restart(n);
-        self.others.restart(n);
-        (self.holes, self.n_others) = (None, 0);
+        self.outliers.restart(n);
+        (self.fill_mask, self.n_outliers) = (None, 0);
     }
 
     /// Their flags in a block's header.
     fn flags(&self) -> u16 {
-        let holes = if self.holes.is_some() { HOLES } else { 0 };
-        holes | if self.n_others > 0 { OTHERS } else { 0 }
+        let fill_mask = if self.fill_mask.is_some() { FILL_MASK } else { 0 };
+        fill_mask | if self.n_outliers > 0 { OUTLIERS } else { 0 }
     }
 
     /// Bytes that [`Self::write`] writes.
     fn n_bytes(&self, element: Element) -> usize {
-        self.holes.as_ref().map_or(0, Holes::n_bytes)
-            + if self.n_others > 0 { others_bytes(self.n_others, element) } else { 0 }
+        self.fill_mask.as_ref().map_or(0, FillMask::n_bytes)
+            + if self.n_outliers > 0 { outlier_bytes(self.n_outliers, element) } else { 0 }
     }
 
     /// Writes them. `words` are all words, each minus `first`.
     fn write(&self, words: &[W], first: W, element: Element, out: &mut &mut [u8]) {
-        if let Some(holes) = &self.holes {
-            holes.write(out);
+        if let Some(fill_mask) = &self.fill_mask {
+            fill_mask.write(out);
         }
-        if self.n_others > 0 {
-            write_others(&self.others, |at| words[at].plus(first), element, out);
+        if self.n_outliers > 0 {
+            write_outliers(&self.outliers, |at| words[at].wrapping_add(first), element, out);
         }
     }
 }
@@ -148,7 +148,7 @@ impl<W: Word> Exceptions<W> {
 impl<W: Word> Coding<W> {
     /// The code of a word; 0 if it has none.
     pub fn code(&self, word: W) -> W {
-        self.quantiser.map_or(word, |quantiser| quantiser.code_of(word))
+        self.quantizer.map_or(word, |quantizer| quantizer.code_of(word))
     }
 
     /// The missing words of a part of the elements.
@@ -158,7 +158,7 @@ impl<W: Word> Coding<W> {
 
     /// The word that a code decodes to.
     pub fn value(&self, code: W) -> W {
-        self.quantiser.map_or(code, |quantiser| quantiser.value_of(code))
+        self.quantizer.map_or(code, |quantizer| quantizer.value_of(code))
     }
 }
 
@@ -174,16 +174,16 @@ struct Words<'a, W> {
 /// Quantizes a row of words. Missing words get no code, and no other word gets a code that would
 /// decode to a missing word.
 #[inline(always)]
-pub fn code_row<W: Word, S: Rows<W>>(
+pub fn code_row<W: Word, S: Simd<W>>(
     s: S,
-    quantiser: &Quantiser<W>,
+    quantizer: &Quantizer<W>,
     row: S::Row,
     missing: Option<&MissingWords<W>>,
 ) -> Coded<S::Row> {
-    let mut coded = quantiser.code(s, row);
+    let mut coded = quantizer.code(s, row);
     if let Some(missing) = missing {
         coded.are_coded &= missing.present(s, row);
-        coded.are_within &= missing.present(s, quantiser.value(s, coded.codes));
+        coded.are_within &= missing.present(s, quantizer.value(s, coded.codes));
     }
     coded
 }
@@ -191,7 +191,7 @@ pub fn code_row<W: Word, S: Rows<W>>(
 /// Quantizes words. Returns the first code, which is subtracted from all codes. Returns `None` if
 /// too many elements would have to be stored exactly. `codes` is padded by a row.
 #[inline(always)]
-fn quantise<W: Word, S: Rows<W>>(
+fn quantize<W: Word, S: Simd<W>>(
     s: S,
     coding: &Coding<W>,
     block: &Words<W>,
@@ -201,69 +201,69 @@ fn quantise<W: Word, S: Rows<W>>(
     let Words { words, first, shape, missing } = *block;
     let n = shape[0] * shape[1] * shape[2];
     exceptions.restart(n);
-    let quantiser = coding.quantiser?;
+    let quantizer = coding.quantizer?;
     let base = s.splat(first);
     let mut first_code = coding.code(first);
     let first_row = s.splat(first_code);
-    let (mut any_uncoded, mut n_others) = (0, 0);
+    let (mut any_uncoded, mut n_outliers) = (0, 0);
     let mut at = 0;
     while at < n {
-        let row = s.plus(s.load(&words[at..]), base);
-        let coded = code_row(s, &quantiser, row, missing);
+        let row = s.add(s.load(&words[at..]), base);
+        let coded = code_row(s, &quantizer, row, missing);
         let lanes = first_lanes(n - at);
         let uncoded = lanes & !coded.are_coded;
-        let others = lanes & coded.are_coded & !coded.are_within;
+        let outliers = lanes & coded.are_coded & !coded.are_within;
         exceptions.uncoded.words_mut()[at / LANES] = uncoded;
-        exceptions.others.words_mut()[at / LANES] = others;
+        exceptions.outliers.words_mut()[at / LANES] = outliers;
         any_uncoded |= uncoded;
-        n_others += others.count_ones() as usize;
-        s.store(s.minus(coded.codes, first_row), &mut codes[at..]);
+        n_outliers += outliers.count_ones() as usize;
+        s.store(s.sub(coded.codes, first_row), &mut codes[at..]);
         at += LANES;
     }
     if any_uncoded != 0 {
         let start = exceptions.uncoded.first_other()?;
         first_code = fill_up(s, codes, n, &exceptions.uncoded, start, first_code);
         let first_uncoded = exceptions.uncoded.marked().next().map_or(0, |at| at as usize);
-        let (hole, mut holes) = (words[first_uncoded], Marks::new(n));
-        let hole_row = s.splat(hole);
+        let (fill, mut fill_mask) = (words[first_uncoded], Bitmap::new(n));
+        let fill_row = s.splat(fill);
         let mut k = 0;
         while k * LANES < n {
-            let are_holes = !s.larger(s.xor(s.load(&words[k * LANES..]), hole_row), W::default());
+            let are_fill = !s.gt_mask(s.xor(s.load(&words[k * LANES..]), fill_row), W::default());
             let uncoded = exceptions.uncoded.words()[k];
-            holes.words_mut()[k] = uncoded & are_holes;
-            exceptions.others.words_mut()[k] |= uncoded & !are_holes;
+            fill_mask.words_mut()[k] = uncoded & are_fill;
+            exceptions.outliers.words_mut()[k] |= uncoded & !are_fill;
             k += 1;
         }
-        n_others = exceptions.others.count();
-        exceptions.holes = Some(Holes::new(hole.plus(first), holes, rows_of(shape)));
+        n_outliers = exceptions.outliers.count();
+        exceptions.fill_mask = Some(FillMask::new(fill.wrapping_add(first), fill_mask, rows_of(shape)));
     }
-    exceptions.n_others = n_others;
-    (n_others * FEW <= n).then_some(first_code)
+    exceptions.n_outliers = n_outliers;
+    (n_outliers * FEW <= n).then_some(first_code)
 }
 
 /// Replaces the code of every element without one by its predecessor's code or, at the front, by
 /// the first code of the block, that of element `start`. On entry, codes are relative to `first`;
 /// on return, they are relative to the new first code, which is returned.
 #[inline(always)]
-fn fill_up<W: Word, S: Rows<W>>(s: S, codes: &mut [W], n: usize, uncoded: &Marks, start: usize, first: W) -> W {
+fn fill_up<W: Word, S: Simd<W>>(s: S, codes: &mut [W], n: usize, uncoded: &Bitmap, start: usize, first: W) -> W {
     let base = codes[start];
     let base_row = s.splat(base);
     let mut before = s.splat(W::default());
     let mut k = 0;
     while k * LANES < n {
         let at = k * LANES;
-        let row = s.fill_forward(uncoded.words()[k], s.minus(s.load(&codes[at..]), base_row), before);
+        let row = s.fill_forward(uncoded.words()[k], s.sub(s.load(&codes[at..]), base_row), before);
         s.store(row, &mut codes[at..]);
         before = row;
         k += 1;
     }
-    base.plus(first)
+    base.wrapping_add(first)
 }
 
 /// Encodes the block of this shape to the start of `out`, which has room for any block. Returns the
 /// bytes of the result, a multiple of `unit`.
 #[inline(always)]
-pub fn encode<W: Word, S: Rows<W>, P: Packing<W>>(
+pub fn encode<W: Word, S: Simd<W>, P: Packing<W>>(
     s: S,
     work: &mut Work<W, P>,
     coding: &Coding<W>,
@@ -281,7 +281,7 @@ pub fn encode<W: Word, S: Rows<W>, P: Packing<W>>(
     }
     let missing = coding.missing_of(source.part);
     let of_block = Words { words, first: block.first, shape, missing };
-    let first_code = quantise(s, coding, &of_block, codes, exceptions);
+    let first_code = quantize(s, coding, &of_block, codes, exceptions);
     let (v, words, first, kind) = match first_code {
         Some(first) => (codes, &*words, first, exceptions.flags()),
         None => (words, &*codes, block.first, WORDS),
@@ -292,7 +292,7 @@ pub fn encode<W: Word, S: Rows<W>, P: Packing<W>>(
     let numbers = predict::Numbers { v, shape, middle: P::middle(&v[..n], first), in_full: false, masked: None };
     let predict::Prediction { orders, base, .. } = predict::choose::<_, _, P::Cost>(s, &numbers, P::SEARCHES);
     // Half of the next block is prefetched now, the rest while the numbers are packed.
-    let ahead = |half: usize| AheadOfSource::new(source, shape, element, half * W::BYTES / 4);
+    let ahead = |half: usize| SourcePrefetcher::new(source, shape, element, half * W::BYTES / 4);
     let r = predict::apply(s, v, spare, other, shape, orders, base, &mut ahead(0));
     r[n..n + LANES].fill(W::default());
     let packed_bytes = packing.choose(s, r, shape);
@@ -313,7 +313,7 @@ pub fn encode<W: Word, S: Rows<W>, P: Packing<W>>(
     let front = place(&mut rest, 2 + n_widths);
     front[..2].copy_from_slice(&header.to_le_bytes());
     front[2..].copy_from_slice(packing.table());
-    first.plus(base).write(place(&mut rest, W::BYTES));
+    first.wrapping_add(base).write(place(&mut rest, W::BYTES));
     if kind != WORDS {
         exceptions.write(words, block.first, element, &mut rest);
     }
@@ -345,10 +345,10 @@ pub fn constant<W: Word>(word: W, unit: usize, out: &mut [u8]) -> usize {
 
 /// True if all of `n` numbers are 0.
 #[inline(always)]
-fn is_zero<W: Word, S: Rows<W>>(s: S, v: &[W], n: usize) -> bool {
+fn is_zero<W: Word, S: Simd<W>>(s: S, v: &[W], n: usize) -> bool {
     let mut at = 0;
     while at < n {
-        if s.larger(s.load(&v[at..]), W::default()) & first_lanes(n - at) != 0 {
+        if s.gt_mask(s.load(&v[at..]), W::default()) & first_lanes(n - at) != 0 {
             return false;
         }
         at += LANES;
@@ -358,13 +358,13 @@ fn is_zero<W: Word, S: Rows<W>>(s: S, v: &[W], n: usize) -> bool {
 
 /// Converts codes, or unquantized words, to words.
 #[derive(Clone, Copy)]
-pub struct Values<W>(pub Option<Quantiser<W>>);
+pub struct Values<W>(pub Option<Quantizer<W>>);
 
 impl<W: Word> Finish<W> for Values<W> {
     #[inline(always)]
-    fn words<S: Rows<W>>(&self, s: S, row: S::Row) -> S::Row {
+    fn words<S: Simd<W>>(&self, s: S, row: S::Row) -> S::Row {
         match &self.0 {
-            Some(quantiser) => quantiser.value(s, row),
+            Some(quantizer) => quantizer.value(s, row),
             None => row,
         }
     }
@@ -375,7 +375,7 @@ impl<W: Word> Finish<W> for Values<W> {
 /// # Errors
 /// `Corrupt`, or `UnsupportedFormat` for headers that only a later version can have written.
 #[inline(always)]
-pub fn decode_plain<W: Word, S: Rows<W>>(
+pub fn decode_plain<W: Word, S: Simd<W>>(
     s: S,
     words: &mut [W],
     element: Element,
@@ -417,7 +417,7 @@ pub fn decode_plain<W: Word, S: Rows<W>>(
 /// # Errors
 /// `Corrupt`, or `UnsupportedFormat` for blocks that only a later version can have written.
 #[inline(always)]
-pub fn decode<W: Word, S: Rows<W>, P: Packing<W>>(
+pub fn decode<W: Word, S: Simd<W>, P: Packing<W>>(
     s: S,
     work: &mut Work<W, P>,
     coding: &Coding<W>,
@@ -434,8 +434,8 @@ pub fn decode<W: Word, S: Rows<W>, P: Packing<W>>(
     let Some(header) = decode_plain(s, words, element, unit, shape, bytes, target)? else { return Ok(()) };
     let order = |k: u16| (header >> (k * ORDER_BITS)) as u8 & MAX_ORDER;
     let orders: Orders = [order(2), order(1), order(0)];
-    let quantiser = if header & WORDS != 0 { None } else { Some(coding.quantiser.ok_or_else(no_codes)?) };
-    if header & WORDS != 0 && header & (HOLES | OTHERS) != 0 {
+    let quantizer = if header & WORDS != 0 { None } else { Some(coding.quantizer.ok_or_else(no_codes)?) };
+    if header & WORDS != 0 && header & (FILL_MASK | OUTLIERS) != 0 {
         return Err(newer());
     }
     let mut rest = &bytes[2..];
@@ -444,16 +444,16 @@ pub fn decode<W: Word, S: Rows<W>, P: Packing<W>>(
     rest = bytes.get((2 + n_widths).next_multiple_of(ALIGNMENT)..).ok_or_else(damage)?;
     let base = W::read(rest.get(..W::BYTES).ok_or_else(damage)?);
     rest = &rest[W::BYTES..];
-    let holes = if header & HOLES != 0 {
-        Some(Holes::read(&mut rest, shape.iter().product(), rows_of(shape))?)
+    let fill_mask = if header & FILL_MASK != 0 {
+        Some(FillMask::read(&mut rest, shape.iter().product(), rows_of(shape))?)
     } else {
         None
     };
-    let others = if header & OTHERS != 0 { Some(Others::read(&mut rest, n, element)?) } else { None };
+    let outliers = if header & OUTLIERS != 0 { Some(Outliers::read(&mut rest, n, element)?) } else { None };
     let is_whole = |n_bytes: usize| whole(bytes.len() - rest.len() + n_bytes);
 
-    let finish = Values(quantiser);
-    let is_direct = element.bytes == W::BYTES && holes.is_none();
+    let finish = Values(quantizer);
+    let is_direct = element.bytes == W::BYTES && fill_mask.is_none();
     if is_direct && shape[..2] == [1, 1] {
         let mut line = Line { bytes: &mut target.row(0, 0, W::BYTES)[..n * W::BYTES], finish };
         is_whole(if orders[2] == 1 {
@@ -461,7 +461,7 @@ pub fn decode<W: Word, S: Rows<W>, P: Packing<W>>(
         } else {
             packing.unpack(s, table, rest, shape, &mut LineSums::<_, _, ANY>::new(s, orders, base, &mut line))
         }?)?;
-        put_others(&others, element, shape, target);
+        put_outliers(&outliers, element, shape, target);
         return Ok(());
     }
     is_whole(packing.unpack(s, table, rest, shape, &mut Numbers { numbers: &mut *numbers, at: 0 })?)?;
@@ -472,7 +472,7 @@ pub fn decode<W: Word, S: Rows<W>, P: Packing<W>>(
     } else if is_direct {
         let mut sink = Direct { target, shape, finish };
         predict::undo_rows(s, numbers, other, shape, orders, base, &mut sink);
-        put_others(&others, element, shape, target);
+        put_outliers(&outliers, element, shape, target);
         return Ok(());
     } else {
         let mut sink = Buffered { words: &mut *words, shape };
@@ -482,20 +482,20 @@ pub fn decode<W: Word, S: Rows<W>, P: Packing<W>>(
     let mut at = 0;
     while at < n {
         let mut row = finish.words(s, s.load(&words[at..]));
-        if let Some((word, marks)) = &holes {
-            row = s.select(marks.words()[at / LANES], s.splat(*word), row);
+        if let Some((word, bitmap)) = &fill_mask {
+            row = s.select(bitmap.words()[at / LANES], s.splat(*word), row);
         }
         s.store(row, &mut words[at..]);
         at += LANES;
     }
     target.store(s, words, shape, element);
-    put_others(&others, element, shape, target);
+    put_outliers(&outliers, element, shape, target);
     Ok(())
 }
 
 /// Writes the outliers of a block of this shape to their positions.
-fn put_others(others: &Option<Others>, element: Element, [_, sy, sx]: [usize; 3], target: &mut Target) {
-    for (at, bytes) in others.iter().flat_map(|others| others.elements(element)) {
+fn put_outliers(outliers: &Option<Outliers>, element: Element, [_, sy, sx]: [usize; 3], target: &mut Target) {
+    for (at, bytes) in outliers.iter().flat_map(|outliers| outliers.elements(element)) {
         let row = target.row(at / sx / sy, at / sx % sy, element.bytes);
         row[at % sx * element.bytes..][..element.bytes].copy_from_slice(bytes);
     }
@@ -507,7 +507,7 @@ struct Numbers<'a, W> {
     at: usize,
 }
 
-impl<W: Word, S: Rows<W>> RowSink<W, S> for Numbers<'_, W> {
+impl<W: Word, S: Simd<W>> RowSink<W, S> for Numbers<'_, W> {
     #[inline(always)]
     fn take(&mut self, s: S, row: S::Row) {
         s.store(row, &mut self.numbers[self.at..]);
@@ -556,13 +556,13 @@ pub fn count<W: Word, P: Packing<W>>(
             counts.exact += if header & WORDS != 0 { n as u64 } else { 0 };
             let front = (2 + widths_of::<W, P>(header)?).next_multiple_of(ALIGNMENT) + W::BYTES;
             let mut rest = bytes.get(front..).ok_or_else(damage)?;
-            if header & HOLES != 0 {
+            if header & FILL_MASK != 0 {
                 counts.masked += 1;
                 counts.exact +=
-                    Holes::<W>::read(&mut rest, shape.iter().product(), rows_of(shape))?.1.count() as u64;
+                    FillMask::<W>::read(&mut rest, shape.iter().product(), rows_of(shape))?.1.count() as u64;
             }
-            if header & OTHERS != 0 {
-                counts.exact += Others::read(&mut rest, n, element)?.elements(element).count() as u64;
+            if header & OUTLIERS != 0 {
+                counts.exact += Outliers::read(&mut rest, n, element)?.elements(element).count() as u64;
             }
         }
     }

@@ -4,7 +4,7 @@ use crate::codec::gpu::{Answer, Chunks, Direction, GpuCodec, Kernel, MissingArgs
 use crate::codec::mode::Mode;
 use crate::codec::quant::block::MAX_PARTS;
 use crate::codec::quant::max::View;
-use crate::codec::quant::params::Level;
+use crate::codec::quant::params::QuantLevel;
 use crate::codec::quant::{Chunk, Quant};
 use crate::format::region::FoldedRegion;
 use crate::stage::missing::MissingWords;
@@ -66,7 +66,7 @@ impl GpuCodec for Quant {
         let is_rel = chunk.asked.mode == Mode::Rel;
         let decompress = |fatbin, names| passes(chunks, direction, fatbin, names, n_blocks);
         Answer::Run(match (chunk.asked.level, direction) {
-            (Level::Max, Direction::Compress) => {
+            (QuantLevel::Max, Direction::Compress) => {
                 let [load, find, write, place] =
                     [MAX_LOAD, MAX_FIND, MAX_WRITE, MAX_PLACE].map(|names| names[of_word]);
                 if is_rel {
@@ -75,11 +75,11 @@ impl GpuCodec for Quant {
                     several(chunks, MAX_COMPRESS, load, &[find, write, place])
                 }
             }
-            (Level::Max, Direction::Decompress) => {
+            (QuantLevel::Max, Direction::Decompress) => {
                 let names = if is_short { MAX_DECOMPRESS_SHORT } else { MAX_DECOMPRESS[of_word] };
                 decompress(MAX, names)
             }
-            (Level::Dense, Direction::Compress) => {
+            (QuantLevel::Dense, Direction::Compress) => {
                 let [predict, encode, place] =
                     [DENSE_PREDICT, DENSE_ENCODE, DENSE_PLACE].map(|names| names[of_word]);
                 if is_rel {
@@ -88,15 +88,15 @@ impl GpuCodec for Quant {
                     several(chunks, DENSE_COMPRESS, predict, &[encode, place])
                 }
             }
-            (Level::Dense, Direction::Decompress) => {
+            (QuantLevel::Dense, Direction::Decompress) => {
                 let names = if is_short { DENSE_DECOMPRESS_SHORT } else { DENSE_DECOMPRESS[of_word] };
                 decompress(DENSE, names)
             }
-            (Level::Fast, Direction::Decompress) => decompress(FAST, DECOMPRESS[of_word]),
-            (Level::Fast, Direction::Compress) if is_rel => {
+            (QuantLevel::Fast, Direction::Decompress) => decompress(FAST, DECOMPRESS[of_word]),
+            (QuantLevel::Fast, Direction::Compress) if is_rel => {
                 several(chunks, FAST, RANGE[of_word], &[COMPRESS[of_word]])
             }
-            (Level::Fast, Direction::Compress) => several(chunks, FAST, COMPRESS[of_word], &[]),
+            (QuantLevel::Fast, Direction::Compress) => several(chunks, FAST, COMPRESS[of_word], &[]),
         })
     }
 
@@ -104,13 +104,13 @@ impl GpuCodec for Quant {
     fn region(&self, chunks: &Chunks, region: &FoldedRegion, _compares: bool) -> Answer {
         let chunk: &Chunk = chunks.layout.get();
         let of_word = usize::from(chunk.element.word_bits() == 64);
-        let touched: u64 =
-            chunk.layout.blocks.touched(region).iter().map(|along| along.end - along.start).product();
-        let n_blocks = touched * chunk.layout.parts() as u64;
+        let n_in_part: u64 =
+            chunk.layout.blocks.block_range(region).iter().map(|along| along.end - along.start).product();
+        let n_blocks = n_in_part * chunk.layout.parts() as u64;
         let (fatbin, names) = match chunk.asked.level {
-            Level::Max => (MAX, MAX_REGION),
-            Level::Dense => (DENSE, DENSE_REGION),
-            Level::Fast => (FAST, REGION),
+            QuantLevel::Max => (MAX, MAX_REGION),
+            QuantLevel::Dense => (DENSE, DENSE_REGION),
+            QuantLevel::Fast => (FAST, REGION),
         };
         Answer::Run(passes(chunks, Direction::Decompress, fatbin, names[of_word], n_blocks))
     }
@@ -139,7 +139,7 @@ impl Times {
     fn tile_bytes(self, direction: Direction, word_bytes: usize) -> u64 {
         let cell_bytes = self.n_cells * (word_bytes + 2);
         let n_bytes = match direction {
-            Direction::Decompress => (1 << Level::Max.log2_size()) / 8 + cell_bytes,
+            Direction::Decompress => (1 << QuantLevel::Max.log2_size()) / 8 + cell_bytes,
             Direction::Compress => (self.n_times * LANES * (2 + word_bytes) + cell_bytes).next_multiple_of(256),
         };
         n_bytes as u64
@@ -165,7 +165,7 @@ fn passes(chunks: &Chunks, direction: Direction, fatbin: &'static str, names: Na
         _ => args_of(chunk.missing::<u32>()),
     };
     let kind = u8::from(!asked.missing.is_none()) | u8::from(chunk.layout.parts() > 1) << 1;
-    let (times, tile_bytes) = if asked.level == Level::Max {
+    let (times, tile_bytes) = if asked.level == QuantLevel::Max {
         let times = Times::of(chunk);
         (times, times.tile_bytes(direction, chunk.element.word_bits() as usize / 8))
     } else {

@@ -1,10 +1,11 @@
 //! `quant`: error-bounded compression of numbers of all types, after cuSZp (Huang et al., SC '23).
 //!
 //! Elements are quantized to integer codes; a code stands for the elements within the bound
-//! (`stage::quantise`). Elements without a suitable code are stored exactly (`exceptions`). Codes
+//! (`stage::quantize`). Elements without a suitable code are stored exactly (`exceptions`). Codes
 //! are predicted in blocks as lorenzo predicts words (`stage::predict`), and the residuals are
-//! packed (`packing`, `block`). Level fast packs them in groups of eight (`stage::octets`); level
-//! dense uses an entropy code (`stage::entropy::contexts`). Level max works differently (`max`).
+//! packed (`packing`, `block`). Level fast packs them in groups of eight (`stage::byte_groups`);
+//! level dense uses an entropy code (`stage::entropy::contexts`). Level max works differently
+//! (`max`).
 //!
 //! A code depends on its element alone, so rewriting parts of an array any number of times causes
 //! no drift. Real and imaginary parts of complex elements are in separate blocks.
@@ -18,24 +19,24 @@ pub mod params;
 use std::marker::PhantomData;
 
 use crate::codec::mode::Mode;
-use crate::codec::{BlockCounts, Codec, Decision, Encoded, Job, Kept, Plan, Promise, Terms};
+use crate::codec::{BlockCounts, Codec, CodecState, Decision, EncodeParams, Encoded, Job, Plan, Promise};
 use crate::cpu::float::Ieee;
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::checksum::Sums;
+use crate::format::checksum::Checksum;
 use crate::format::fold::Fold;
 use crate::format::region::FoldedRegion;
 use crate::stage::blocks::layout::{Form, Layout};
 use crate::stage::blocks::payload::{BlockCoder, Worker};
 use crate::stage::blocks::source::Source;
 use crate::stage::blocks::target::Target;
+use crate::stage::byte_groups::Widths;
 use crate::stage::element::Element;
 use crate::stage::entropy::contexts;
 use crate::stage::missing::MissingWords;
-use crate::stage::octets::Widths;
-use crate::stage::quantise::{Numbers, Quantiser};
+use crate::stage::quantize::{Numbers, Quantizer};
 use crate::stage::range::Ranger;
-use crate::stage::rows::{RowWord, Rows};
+use crate::stage::rows::{Simd, SimdWord};
 use crate::stage::word::Word;
 use crate::types::{Array, DType, Shape};
 use block::{Coding, MAX_PARTS, RAW_HEAD, Work};
@@ -55,14 +56,14 @@ impl Codec for Quant {
         MAX_RANK
     }
 
-    fn plan(&self, array: &Array, terms: &Terms) -> Decision {
+    fn plan(&self, array: &Array, encode_params: &EncodeParams) -> Decision {
         let refuse = |text: String| Decision::Refuse(Error::unsupported(text));
         let (dtype, name) = (array.dtype(), array.dtype().name());
         let (number, _) = dtype.parts();
         if Element::of(number).is_none() {
             return refuse(format!("quant does not take {name} elements; use a lossless codec"));
         }
-        if terms.mode == Mode::Pwrel && Quantiser::<u64>::relative(number, terms.value).is_none() {
+        if encode_params.mode == Mode::Pwrel && Quantizer::<u64>::relative(number, encode_params.value).is_none() {
             return refuse(format!("quant, pwrel: {name} elements are integers; use abs"));
         }
         if array.shape().n_elements() == 0 {
@@ -71,19 +72,19 @@ impl Codec for Quant {
         let fold = Fold::Merge;
         let shape = fold.apply(array.shape(), MAX_RANK);
         for log2_unit in LOG2_UNITS {
-            let asked = match Asked::new(terms, dtype, log2_unit) {
+            let asked = match Asked::new(encode_params, dtype, log2_unit) {
                 Ok(asked) => asked,
                 Err(error) => return Decision::Refuse(error),
             };
             if let Some(chunk) = Chunk::new(dtype, &shape, asked) {
                 let (bound, params) = (chunk.layout.payload_bound(), asked.to_params());
-                return Decision::Take(Plan { fold, params, bound, layout: Kept::new(chunk) });
+                return Decision::Take(Plan { fold, params, bound, layout: CodecState::new(chunk) });
             }
         }
         refuse("quant: chunks must be below 64 GiB; use smaller ones".into())
     }
 
-    fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<Kept> {
+    fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<CodecState> {
         let wrong = || Error::corrupt("quant cannot have written a chunk of this type, size or parameters");
         if Asked::is_later(params) {
             let text = "quant parameters unknown to this version; a newer gridz may read this data";
@@ -92,7 +93,7 @@ impl Codec for Quant {
         let (number, parts) = dtype.parts();
         let element = Element::of(number).ok_or_else(wrong)?;
         let asked = Asked::of_params(params, Some(element.bytes * parts)).ok_or_else(wrong)?;
-        Chunk::new(dtype, shape, asked).map(Kept::new).ok_or_else(wrong)
+        Chunk::new(dtype, shape, asked).map(CodecState::new).ok_or_else(wrong)
     }
 
     fn version(&self, params: &[u8]) -> u8 {
@@ -107,7 +108,7 @@ impl Codec for Quant {
         }
     }
 
-    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
+    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Checksum> {
         let chunk: &Chunk = job.layout.get();
         let bound = chunk.bound_of(payload)?;
         match chunk.element.word_bits() {
@@ -145,7 +146,7 @@ impl Codec for Quant {
         payload: &[u8],
         region: &FoldedRegion,
         dst: &mut [u8],
-    ) -> Result<Option<Sums>> {
+    ) -> Result<Option<Checksum>> {
         let chunk: &Chunk = job.layout.get();
         let bound = chunk.bound_of(payload)?;
         match chunk.element.word_bits() {
@@ -159,7 +160,7 @@ impl Codec for Quant {
 /// The layout of payloads of such arrays, of rank 1 to 3, with units of 2^`log2_unit` bytes.
 /// Returns `None` for unsupported elements, for an empty array, or if a payload could exceed what
 /// the block table can describe.
-pub fn layout(dtype: DType, shape: &Shape, log2_unit: u8, level: params::Level) -> Option<Layout> {
+pub fn layout(dtype: DType, shape: &Shape, log2_unit: u8, level: params::QuantLevel) -> Option<Layout> {
     let (number, parts) = dtype.parts();
     let form = Form { head_bytes: HEAD_BYTES, unit: 1 << log2_unit, row: level.row(), block_head: RAW_HEAD, parts };
     Layout::new(shape, Element::of(number)?.bytes, level.log2_size(), form)
@@ -217,17 +218,17 @@ macro_rules! with_blocks {
     ($coder:expr, $job:expr, $encodes:expr, |$worker:ident| $what:expr) => {{
         let (coder, job, encodes) = ($coder, $job, $encodes);
         match coder.chunk.asked.level {
-            params::Level::Fast => {
+            params::QuantLevel::Fast => {
                 let packed = Packed::<_, Widths>::new(coder, job, encodes);
                 let $worker = worker(&packed, job);
                 $what
             }
-            params::Level::Dense => {
+            params::QuantLevel::Dense => {
                 let packed = Packed::<_, contexts::Work>::new(coder, job, encodes);
                 let $worker = worker(&packed, job);
                 $what
             }
-            params::Level::Max => {
+            params::QuantLevel::Max => {
                 let max = Max { coder, encodes, level: job.level };
                 let $worker = worker(&max, job);
                 $what
@@ -242,15 +243,15 @@ struct Coder<W> {
     coding: Coding<W>,
 }
 
-impl<W: RowWord> Coder<W> {
+impl<W: SimdWord> Coder<W> {
     fn new(chunk: &Chunk, bound: f64) -> Self {
         let _ieee = Ieee::begin();
-        let quantiser = match chunk.asked.mode {
-            Mode::Pwrel => Quantiser::relative(chunk.number, bound),
-            _ if bound > 0.0 => Quantiser::absolute(chunk.number, bound),
+        let quantizer = match chunk.asked.mode {
+            Mode::Pwrel => Quantizer::relative(chunk.number, bound),
+            _ if bound > 0.0 => Quantizer::absolute(chunk.number, bound),
             _ => None,
         };
-        Self { chunk: *chunk, coding: Coding { element: chunk.element, quantiser, missing: chunk.missing() } }
+        Self { chunk: *chunk, coding: Coding { element: chunk.element, quantizer, missing: chunk.missing() } }
     }
 
     /// Checks that a block is no longer than the words of a whole block plus [`MOST_AROUND_WORDS`]
@@ -265,7 +266,7 @@ impl<W: RowWord> Coder<W> {
     }
 }
 
-fn encode<W: RowWord>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
+fn encode<W: SimdWord>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
     let _ieee = Ieee::begin();
     let Asked { mode, value, .. } = chunk.asked;
     let bound = if mode == Mode::Rel {
@@ -282,11 +283,11 @@ fn encode<W: RowWord>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> R
     Ok(Encoded { n_bytes, sums })
 }
 
-fn decode<W: RowWord>(coder: &Coder<W>, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
+fn decode<W: SimdWord>(coder: &Coder<W>, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Checksum> {
     with_blocks!(coder, job, false, |worker| worker.decode(payload, dst))
 }
 
-fn decode_region<W: RowWord>(
+fn decode_region<W: SimdWord>(
     coder: &Coder<W>,
     job: &Job,
     payload: &[u8],
@@ -296,14 +297,14 @@ fn decode_region<W: RowWord>(
     with_blocks!(coder, job, false, |worker| worker.decode_region(payload, region, dst))
 }
 
-fn count<W: RowWord>(coder: &Coder<W>, job: &Job, payload: &[u8], counts: &mut BlockCounts) -> Result<()> {
+fn count<W: SimdWord>(coder: &Coder<W>, job: &Job, payload: &[u8], counts: &mut BlockCounts) -> Result<()> {
     let element = coder.chunk.element;
     with_blocks!(coder, job, false, |worker| {
         worker.for_blocks(payload, |bytes, shape| worker.coder.count(bytes, shape, element, counts))
     })
 }
 
-fn worker<'a, W: RowWord, C: BlockCoder<W>>(coder: &'a C, job: &Job<'a>) -> Worker<'a, W, C> {
+fn worker<'a, W: SimdWord, C: BlockCoder<W>>(coder: &'a C, job: &Job<'a>) -> Worker<'a, W, C> {
     Worker { coder, pool: job.pool, level: job.level, verify: job.verify, word: PhantomData }
 }
 
@@ -313,11 +314,11 @@ struct Packed<'a, W, P> {
     /// True if blocks are to be encoded.
     encodes: bool,
     /// CPU level to use.
-    level: Level,
+    level: Isa,
     packing: PhantomData<fn() -> P>,
 }
 
-impl<'a, W: RowWord, P: Packing<W>> Packed<'a, W, P> {
+impl<'a, W: SimdWord, P: Packing<W>> Packed<'a, W, P> {
     fn new(coder: &'a Coder<W>, job: &Job, encodes: bool) -> Self {
         Self { coder, encodes, level: job.level, packing: PhantomData }
     }
@@ -327,7 +328,7 @@ impl<'a, W: RowWord, P: Packing<W>> Packed<'a, W, P> {
     }
 }
 
-impl<W: RowWord, P: Packing<W>> BlockCoder<W> for Packed<'_, W, P> {
+impl<W: SimdWord, P: Packing<W>> BlockCoder<W> for Packed<'_, W, P> {
     const NAME: &'static str = "quant";
     type Work = Work<W, P>;
 
@@ -344,7 +345,7 @@ impl<W: RowWord, P: Packing<W>> BlockCoder<W> for Packed<'_, W, P> {
     }
 
     #[inline(always)]
-    fn encode<S: Rows<W>>(
+    fn encode<S: Simd<W>>(
         &self,
         s: S,
         work: &mut Work<W, P>,
@@ -356,7 +357,7 @@ impl<W: RowWord, P: Packing<W>> BlockCoder<W> for Packed<'_, W, P> {
     }
 
     #[inline(always)]
-    fn decode<S: Rows<W>>(
+    fn decode<S: Simd<W>>(
         &self,
         s: S,
         work: &mut Work<W, P>,
@@ -375,16 +376,16 @@ struct Max<'a, W> {
     /// True if blocks are to be encoded.
     encodes: bool,
     /// CPU level to use.
-    level: Level,
+    level: Isa,
 }
 
-impl<W: RowWord> Max<'_, W> {
+impl<W: SimdWord> Max<'_, W> {
     fn count(&self, bytes: &[u8], shape: [usize; 3], element: Element, counts: &mut BlockCounts) -> Result<()> {
         max::count::<W>(bytes, shape, element, counts)
     }
 }
 
-impl<W: RowWord> BlockCoder<W> for Max<'_, W> {
+impl<W: SimdWord> BlockCoder<W> for Max<'_, W> {
     const NAME: &'static str = "quant";
     type Work = max::Work<W>;
 
@@ -405,7 +406,7 @@ impl<W: RowWord> BlockCoder<W> for Max<'_, W> {
     }
 
     #[inline(always)]
-    fn encode<S: Rows<W>>(
+    fn encode<S: Simd<W>>(
         &self,
         s: S,
         work: &mut max::Work<W>,
@@ -417,7 +418,7 @@ impl<W: RowWord> BlockCoder<W> for Max<'_, W> {
     }
 
     #[inline(always)]
-    fn decode<S: Rows<W>>(
+    fn decode<S: Simd<W>>(
         &self,
         s: S,
         work: &mut max::Work<W>,

@@ -1,14 +1,14 @@
 //! Packs the residuals of a block: in groups of eight with a width each or, at level dense, by an
 //! entropy code with contexts.
 
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 use crate::error::{Error, Result};
 use crate::stage::blocks::layout::Layout;
+use crate::stage::byte_groups::Widths;
 use crate::stage::entropy::contexts;
 use crate::stage::exceptions::ALIGNMENT;
-use crate::stage::octets::Widths;
-use crate::stage::predict::{Cost, Each, Octets};
-use crate::stage::rows::{Ahead, RowSink, Rows};
+use crate::stage::predict::{Cost, Each, GroupMaxBits};
+use crate::stage::rows::{Prefetcher, RowSink, Simd};
 use crate::stage::samples::{FEW, Samples};
 use crate::stage::word::Word;
 
@@ -28,20 +28,20 @@ pub trait Packing<W: Word>: Sized {
     ///
     /// # Errors
     /// `OutOfMemory`.
-    fn new(layout: &Layout, encodes: bool, level: Level) -> Result<Self>;
+    fn new(layout: &Layout, encodes: bool, level: Isa) -> Result<Self>;
 
     /// An approximate median of numbers, each minus `base`.
     fn middle(numbers: &[W], base: W) -> W;
 
     /// Plans the packing of a block's numbers, which are padded with zeros to a whole row. Returns
     /// the number of bytes that follow the exceptions, or `None` if the block is better stored raw.
-    fn choose<S: Rows<W>>(&mut self, s: S, numbers: &[W], shape: [usize; 3]) -> Option<usize>;
+    fn choose<S: Simd<W>>(&mut self, s: S, numbers: &[W], shape: [usize; 3]) -> Option<usize>;
 
     /// The bytes that follow a block's header.
     fn table(&self) -> &[u8];
 
     /// Writes the numbers that `choose` has planned. May prefetch one line by `ahead` for each row.
-    fn write<S: Rows<W>>(&self, s: S, numbers: &[W], out: &mut [u8], ahead: &mut impl Ahead);
+    fn write<S: Simd<W>>(&self, s: S, numbers: &[W], out: &mut [u8], ahead: &mut impl Prefetcher);
 
     /// Bytes of the table of a block whose header has this number; `None` if the number is invalid.
     fn table_bytes(in_header: u16) -> Option<usize>;
@@ -51,7 +51,7 @@ pub trait Packing<W: Word>: Sized {
     ///
     /// # Errors
     /// `Corrupt`.
-    fn unpack<S: Rows<W>>(
+    fn unpack<S: Simd<W>>(
         &mut self,
         s: S,
         table: &[u8],
@@ -62,11 +62,11 @@ pub trait Packing<W: Word>: Sized {
 }
 
 impl<W: Word> Packing<W> for Widths {
-    type Cost = Octets;
+    type Cost = GroupMaxBits;
     const SEARCHES: bool = false;
     const IS_ENTROPY: bool = false;
 
-    fn new(_: &Layout, _: bool, _: Level) -> Result<Self> {
+    fn new(_: &Layout, _: bool, _: Isa) -> Result<Self> {
         Ok(Self::new())
     }
 
@@ -76,7 +76,7 @@ impl<W: Word> Packing<W> for Widths {
     }
 
     #[inline(always)]
-    fn choose<S: Rows<W>>(&mut self, s: S, numbers: &[W], [sz, sy, sx]: [usize; 3]) -> Option<usize> {
+    fn choose<S: Simd<W>>(&mut self, s: S, numbers: &[W], [sz, sy, sx]: [usize; 3]) -> Option<usize> {
         Self::choose(self, s, numbers, sz * sy * sx);
         Some(self.index_bytes().next_multiple_of(ALIGNMENT) + self.n_bytes)
     }
@@ -86,13 +86,13 @@ impl<W: Word> Packing<W> for Widths {
     }
 
     #[inline(always)]
-    fn write<S: Rows<W>>(&self, s: S, numbers: &[W], out: &mut [u8], ahead: &mut impl Ahead) {
+    fn write<S: Simd<W>>(&self, s: S, numbers: &[W], out: &mut [u8], ahead: &mut impl Prefetcher) {
         let index_bytes = self.index_bytes();
-        let (index, octets) = out.split_at_mut(index_bytes.next_multiple_of(ALIGNMENT));
+        let (index, byte_groups) = out.split_at_mut(index_bytes.next_multiple_of(ALIGNMENT));
         let (index, zeros) = index.split_at_mut(index_bytes);
         self.write_index(s, index);
         zeros.fill(0);
-        self.pack(s, numbers, octets, ahead);
+        self.pack(s, numbers, byte_groups, ahead);
     }
 
     fn table_bytes(in_header: u16) -> Option<usize> {
@@ -100,7 +100,7 @@ impl<W: Word> Packing<W> for Widths {
     }
 
     #[inline(always)]
-    fn unpack<S: Rows<W>>(
+    fn unpack<S: Simd<W>>(
         &mut self,
         s: S,
         table: &[u8],
@@ -108,12 +108,12 @@ impl<W: Word> Packing<W> for Widths {
         [sz, sy, sx]: [usize; 3],
         sink: &mut impl RowSink<W, S>,
     ) -> Result<usize> {
-        let damage = || Error::corrupt("a quant block ends within its octets");
+        let damage = || Error::corrupt("a quant block ends within its packed groups");
         let n = sz * sy * sx;
         let index_bytes = Self::bytes_of_index(table.len(), n);
         self.read(s, table, bytes.get(..index_bytes).ok_or_else(damage)?, n)?;
-        let octets = bytes.get(index_bytes.next_multiple_of(ALIGNMENT)..).ok_or_else(damage)?;
-        Self::unpack(self, s, octets.get(..self.n_bytes).ok_or_else(damage)?, sink);
+        let byte_groups = bytes.get(index_bytes.next_multiple_of(ALIGNMENT)..).ok_or_else(damage)?;
+        Self::unpack(self, s, byte_groups.get(..self.n_bytes).ok_or_else(damage)?, sink);
         Ok(index_bytes.next_multiple_of(ALIGNMENT) + self.n_bytes)
     }
 }
@@ -123,7 +123,7 @@ impl<W: Word> Packing<W> for contexts::Work {
     const SEARCHES: bool = true;
     const IS_ENTROPY: bool = true;
 
-    fn new(layout: &Layout, encodes: bool, level: Level) -> Result<Self> {
+    fn new(layout: &Layout, encodes: bool, level: Isa) -> Result<Self> {
         let n = layout.blocks.block_elements();
         Self::new(n, encodes.then(|| layout.block_bound(n)), level)
     }
@@ -134,7 +134,7 @@ impl<W: Word> Packing<W> for contexts::Work {
     }
 
     #[inline(always)]
-    fn choose<S: Rows<W>>(&mut self, s: S, numbers: &[W], shape: [usize; 3]) -> Option<usize> {
+    fn choose<S: Simd<W>>(&mut self, s: S, numbers: &[W], shape: [usize; 3]) -> Option<usize> {
         self.encode(s, numbers, shape)
     }
 
@@ -143,7 +143,7 @@ impl<W: Word> Packing<W> for contexts::Work {
     }
 
     #[inline(always)]
-    fn write<S: Rows<W>>(&self, _: S, _: &[W], out: &mut [u8], _: &mut impl Ahead) {
+    fn write<S: Simd<W>>(&self, _: S, _: &[W], out: &mut [u8], _: &mut impl Prefetcher) {
         Self::write(self, out);
     }
 
@@ -152,7 +152,7 @@ impl<W: Word> Packing<W> for contexts::Work {
     }
 
     #[inline(always)]
-    fn unpack<S: Rows<W>>(
+    fn unpack<S: Simd<W>>(
         &mut self,
         s: S,
         _: &[u8],

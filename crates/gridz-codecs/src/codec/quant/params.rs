@@ -8,9 +8,9 @@
 //! ([`MissingElements::code`]).
 
 use crate::codec::Params;
+use crate::codec::encode_params::EncodeParams;
 use crate::codec::missing::MissingElements;
 use crate::codec::mode::Mode;
-use crate::codec::terms::Terms;
 use crate::error::Result;
 use crate::stage::blocks::ROW;
 use crate::types::DType;
@@ -19,7 +19,7 @@ use crate::types::DType;
 pub const MAX_RANK: usize = 3;
 /// How blocks are coded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Level {
+pub enum QuantLevel {
     /// Small blocks, predicted and packed.
     Fast,
     /// Larger blocks, coded with contexts.
@@ -28,7 +28,7 @@ pub enum Level {
     Max,
 }
 
-impl Level {
+impl QuantLevel {
     const ALL: [Self; 3] = [Self::Fast, Self::Dense, Self::Max];
 
     /// The level with this number of a request; other numbers are rejected earlier.
@@ -88,22 +88,28 @@ pub struct Asked {
     /// Base-2 logarithm of a unit.
     pub log2_unit: u8,
     /// How blocks are coded.
-    pub level: Level,
+    pub level: QuantLevel,
 }
 
 impl Asked {
-    /// Converts terms for elements of a type.
+    /// Converts the parameters for elements of a type.
     ///
     /// # Errors
     /// `InvalidArgument` for a fill value that no element can have.
-    pub fn new(terms: &Terms, dtype: DType, log2_unit: u8) -> Result<Self> {
-        let missing = terms.missing.elements(dtype, dtype.size().unwrap_or_default().into())?;
-        Ok(Self { mode: terms.mode, value: terms.value, missing, log2_unit, level: Level::of(terms.level) })
+    pub fn new(encode_params: &EncodeParams, dtype: DType, log2_unit: u8) -> Result<Self> {
+        let missing = encode_params.missing.elements(dtype, dtype.size().unwrap_or_default().into())?;
+        Ok(Self {
+            mode: encode_params.mode,
+            value: encode_params.value,
+            missing,
+            log2_unit,
+            level: QuantLevel::of(encode_params.level),
+        })
     }
 
     /// True if the parameters have a level that only a later version has.
     pub fn is_later(params: &[u8]) -> bool {
-        let is_known = |id: u8| Level::ALL.iter().any(|level| level.id() == id % (1 << LEVEL_BITS));
+        let is_known = |id: u8| QuantLevel::ALL.iter().any(|level| level.id() == id % (1 << LEVEL_BITS));
         params.get(AT_LEVEL).is_some_and(|&id| !is_known(id))
     }
 
@@ -130,7 +136,7 @@ impl Asked {
         let &[log2_size, log2_unit, mode, id, ref value @ ..] = fixed;
         let missing = MissingElements::of_params(id >> LEVEL_BITS, missing, element_bytes)?;
         let id = id % (1 << LEVEL_BITS);
-        let level = Level::ALL.into_iter().find(|level| (level.log2_size(), level.id()) == (log2_size, id))?;
+        let level = QuantLevel::ALL.into_iter().find(|level| (level.log2_size(), level.id()) == (log2_size, id))?;
         let mode = Mode::from_id(mode.into()).filter(|mode| matches!(mode, Mode::Abs | Mode::Rel | Mode::Pwrel))?;
         let value = f64::from_le_bytes(*value.first_chunk()?);
         let is_sound = LOG2_UNITS.contains(&log2_unit)

@@ -5,13 +5,13 @@
 
 mod cuda;
 
-use crate::codec::{Codec, Decision, Encoded, Job, Kept, Params, Plan, Terms};
-use crate::cpu::level::Level;
+use crate::codec::{Codec, CodecState, Decision, EncodeParams, Encoded, Job, Params, Plan};
+use crate::cpu::isa::Isa;
 use crate::error::{Error, Result};
-use crate::format::checksum::Sums;
+use crate::format::checksum::Checksum;
 use crate::format::fold::Fold;
 use crate::format::region::FoldedRegion;
-use crate::stage::sums::{Prefetch, Summer};
+use crate::stage::hasher::{Hasher, Prefetch};
 use crate::types::{Array, DType, MAX_RANK, Shape};
 
 pub struct Stored;
@@ -24,13 +24,13 @@ impl Codec for Stored {
         MAX_RANK
     }
 
-    fn plan(&self, array: &Array, _terms: &Terms) -> Decision {
+    fn plan(&self, array: &Array, _encode_params: &EncodeParams) -> Decision {
         Decision::Take(plan(array))
     }
 
-    fn layout(&self, _dtype: DType, _shape: &Shape, params: &[u8]) -> Result<Kept> {
+    fn layout(&self, _dtype: DType, _shape: &Shape, params: &[u8]) -> Result<CodecState> {
         match params {
-            [] => Ok(Kept::new(())),
+            [] => Ok(CodecState::new(())),
             _ => Err(Error::corrupt("a stored payload has no parameters")),
         }
     }
@@ -39,7 +39,7 @@ impl Codec for Stored {
         Ok(Encoded { n_bytes: src.len(), sums: copy(job.level, src, dst) })
     }
 
-    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
+    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Checksum> {
         if payload.len() != dst.len() {
             let (have, need) = (payload.len(), dst.len());
             return Err(Error::corrupt(format!("a stored payload of {have} bytes for an array of {need}")));
@@ -54,7 +54,7 @@ impl Codec for Stored {
         payload: &[u8],
         region: &FoldedRegion,
         dst: &mut [u8],
-    ) -> Result<Option<Sums>> {
+    ) -> Result<Option<Checksum>> {
         let (wanted, all) =
             region.axes.iter().fold((1, 1), |(n, all), axis| (n * axis.count(), all * axis.extent()));
         let size = (dst.len() as u64).checked_div(wanted).unwrap_or(0);
@@ -68,15 +68,15 @@ impl Codec for Stored {
 
 /// The plan that stores any array.
 pub fn plan(array: &Array) -> Plan {
-    Plan { fold: Fold::Merge, params: Params::NONE, bound: array.n_bytes(), layout: Kept::new(()) }
+    Plan { fold: Fold::Merge, params: Params::NONE, bound: array.n_bytes(), layout: CodecState::new(()) }
 }
 
-fn copy(level: Level, src: &[u8], dst: &mut [u8]) -> Sums {
-    let mut summer = Summer::new(level, Prefetch::Nothing);
+fn copy(level: Isa, src: &[u8], dst: &mut [u8]) -> Checksum {
+    let mut hasher = Hasher::new(level, Prefetch::Nothing);
     let steps = src.chunks(STEP_BYTES).zip(dst.chunks_mut(STEP_BYTES));
     for ((from, to), start) in steps.zip((0..).step_by(STEP_BYTES)) {
         to[..from.len()].copy_from_slice(from);
-        summer.add(from, start);
+        hasher.update(from, start);
     }
-    summer.sums()
+    hasher.checksum()
 }

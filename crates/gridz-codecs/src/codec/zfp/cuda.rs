@@ -80,7 +80,7 @@ impl GpuCodec for Zfp {
         let mut tiles = 0..(layout.n_sections() as u64).div_ceil(per_tile);
         if !compares {
             // Blocks are numbered with the last axis varying fastest.
-            let along = region.axes.each_ref().map(|axis| axis.touched(SIDE as u64));
+            let along = region.axes.each_ref().map(|axis| axis.block_range(SIDE as u64));
             let counts = region.axes.each_ref().map(|axis| axis.extent().div_ceil(SIDE as u64));
             let number = |at: [u64; AXES]| at.iter().zip(counts).fold(0, |number, (at, count)| number * count + at);
             let tile = |block: u64| block / (layout.per_section() as u64 * per_tile);

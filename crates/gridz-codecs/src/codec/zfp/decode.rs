@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use crate::codec::zfp::Chunk;
-use crate::codec::zfp::block::{GROUP, Task, Value, at_level, decode as decode_blocks};
+use crate::codec::zfp::block::{GROUP, Value, ZfpKernel, decode as decode_blocks, run_zfp_kernel};
 use crate::codec::zfp::elements::store;
 use crate::codec::zfp::exceptions::Exceptions;
 use crate::codec::zfp::layout::{Block, Layout, MOST_BLOCKS, next};
@@ -14,11 +14,11 @@ use crate::codec::zfp::payload::Payload;
 use crate::codec::zfp::scatter::Scatter;
 use crate::codec::{BlockCounts, Job};
 use crate::cpu::float::Ieee;
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 use crate::error::{Error, Result, try_vec};
-use crate::format::checksum::{ROW_BYTES, Sums};
+use crate::format::checksum::{Checksum, ROW_BYTES};
 use crate::format::region::FoldedRegion;
-use crate::stage::sums::{Prefetch, sums_of};
+use crate::stage::hasher::{Prefetch, checksum_of};
 use crate::stage::word::Word;
 
 /// Decodes a payload into `dst`, which has exactly the bytes of the array, and returns the
@@ -26,7 +26,7 @@ use crate::stage::word::Word;
 ///
 /// # Errors
 /// `Corrupt`, `Truncated` or `OutOfMemory`.
-pub fn decode<T: Value>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
+pub fn decode<T: Value>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Checksum> {
     let decoder = Decoder::new(chunk, job.level, payload)?;
     let n_pieces = job.pool.pieces(dst.len() as u64);
     let (n_sections, array) = (chunk.layout.n_sections(), Scatter::new(dst, &chunk.layout));
@@ -35,16 +35,19 @@ pub fn decode<T: Value>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8]
     let work = |piece: usize| {
         let _ieee = Ieee::begin();
         let sections = piece * n_sections / n_pieces..(piece + 1) * n_sections / n_pieces;
-        at_level(job.level, Sections::<T> { decoder: &decoder, array: &array, sections, of: PhantomData })?;
+        run_zfp_kernel(job.level, Sections::<T> { decoder: &decoder, array: &array, sections, of: PhantomData })?;
         let [start, end] = [piece, piece + 1].map(|piece| (piece * piece_bytes).min(payload.len()));
-        Ok(sums_of(job.level, Prefetch::Nothing, &payload[start..end], start as u64))
+        Ok(checksum_of(job.level, Prefetch::Nothing, &payload[start..end], start as u64))
     };
     if n_pieces == 1 {
         return work(0);
     }
     let mut pieces = try_vec(n_pieces, "bookkeeping")?;
     pieces.extend(0..n_pieces);
-    job.pool.map(pieces, work).into_iter().try_fold(Sums::default(), |sums, of_piece| Ok(sums.plus(of_piece?)))
+    job.pool
+        .map(pieces, work)
+        .into_iter()
+        .try_fold(Checksum::default(), |sums, of_piece| Ok(sums.combine(of_piece?)))
 }
 
 /// Decodes a stream without an index into `dst`, which has exactly the bytes of the array. Returns
@@ -52,7 +55,7 @@ pub fn decode<T: Value>(chunk: &Chunk, job: &Job, payload: &[u8], dst: &mut [u8]
 pub fn decode_stream<T: Value>(
     layout: &Layout,
     numbers: &Numbers,
-    level: Level,
+    level: Isa,
     stream: &[u8],
     dst: &mut [u8],
 ) -> usize {
@@ -81,7 +84,7 @@ pub fn decode_region<T: Value>(
     payload: &[u8],
     region: &FoldedRegion,
     dst: &mut [u8],
-) -> Result<Option<Sums>> {
+) -> Result<Option<Checksum>> {
     let _ieee = Ieee::begin();
     let decoder = Decoder::new(chunk, job.level, payload)?;
     let layout = &chunk.layout;
@@ -109,7 +112,7 @@ pub fn decode_region<T: Value>(
         }
         open = Some(section);
     }
-    Ok(job.verify.then(|| sums_of(job.level, Prefetch::Following, payload, 0)))
+    Ok(job.verify.then(|| checksum_of(job.level, Prefetch::Following, payload, 0)))
 }
 
 /// Counts the blocks, and the elements that are stored exactly.
@@ -133,7 +136,7 @@ const TOGETHER: usize = 16;
 struct Decoder<'p> {
     layout: &'p Layout,
     numbers: Numbers,
-    level: Level,
+    level: Isa,
     payload: Payload<'p>,
 }
 
@@ -146,7 +149,7 @@ struct Section<'p, W> {
 }
 
 impl<'p> Decoder<'p> {
-    fn new(chunk: &'p Chunk, level: Level, payload: &'p [u8]) -> Result<Self> {
+    fn new(chunk: &'p Chunk, level: Isa, payload: &'p [u8]) -> Result<Self> {
         let layout = &chunk.layout;
         let payload = Payload::parse(layout, &chunk.asked.numbers, payload)?;
         let numbers = chunk.numbers_of(payload.tail.bound)?;
@@ -198,7 +201,7 @@ struct Sections<'a, T> {
     of: PhantomData<T>,
 }
 
-impl<T: Value> Task for Sections<'_, T> {
+impl<T: Value> ZfpKernel for Sections<'_, T> {
     type Output = Result<()>;
 
     #[inline(always)]

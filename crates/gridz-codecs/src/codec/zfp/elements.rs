@@ -12,13 +12,13 @@ pub trait Transfer {
 }
 
 /// Positions of the elements of an array's blocks.
-pub struct Places<'a> {
+pub struct BlockPositions<'a> {
     layout: &'a Layout,
     /// Offsets of the rows of a whole block from its first element.
     rows: [usize; GROUP / SIDE],
 }
 
-impl<'a> Places<'a> {
+impl<'a> BlockPositions<'a> {
     /// The positions for an array with this layout.
     pub fn new(layout: &'a Layout) -> Self {
         let whole = layout.whole_block();
@@ -147,7 +147,7 @@ mod tests {
             let mut elements = [0i32; 256];
             let mut blocks = [Block::default(); 64];
             let blocks = layout.blocks_of(layout.n_groups() - 1, &mut blocks);
-            Places::new(&layout).load(&src, blocks, &mut elements[..blocks.len() * n]);
+            BlockPositions::new(&layout).load(&src, blocks, &mut elements[..blocks.len() * n]);
             elements[(blocks.len() - 1) * n..blocks.len() * n].to_vec()
         };
         assert_eq!(padded(&[1], 4), [1, 1, 1, 1]);

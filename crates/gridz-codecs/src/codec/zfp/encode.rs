@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::codec::mode::Mode;
 use crate::codec::zfp::Chunk;
-use crate::codec::zfp::block::{BitWriter, GROUP, Scalar, Task, at_level};
-use crate::codec::zfp::elements::Places;
+use crate::codec::zfp::block::{BitWriter, GROUP, Scalar, ZfpKernel, run_zfp_kernel};
+use crate::codec::zfp::elements::BlockPositions;
 use crate::codec::zfp::exceptions::{ALIGNMENT, reserve};
 use crate::codec::zfp::join::{Joined, Place};
 use crate::codec::zfp::layout::{Block, Layout, MOST_BLOCKS, next};
@@ -19,16 +19,16 @@ use crate::codec::zfp::params::bounded;
 use crate::codec::zfp::rules::{Checked, Rules, Scratch};
 use crate::codec::{Encoded, Job};
 use crate::cpu::float::Ieee;
-use crate::cpu::kept::Kept;
 use crate::cpu::ordered::in_turn;
 use crate::cpu::pool::{Pool, lock};
+use crate::cpu::thread_cache::ThreadCache;
 use crate::error::Result;
-use crate::format::checksum::Sums;
+use crate::format::checksum::Checksum;
 use crate::stage::element::Element;
+use crate::stage::hasher::{Prefetch, checksum_of};
 use crate::stage::missing::MissingWords;
-use crate::stage::quantise;
+use crate::stage::quantize;
 use crate::stage::range::Ranger;
-use crate::stage::sums::{Prefetch, sums_of};
 use crate::stage::word::Word;
 
 /// Sections that a thread encodes at a time. Their stream is still in the cache when it is
@@ -54,20 +54,20 @@ pub fn encode<T: Checked>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) 
     };
     let numbers = if asked.mode == Mode::Rel { bounded(bound.unwrap_or_default()) } else { asked.numbers };
     let rules = Rules::<T>::new(layout, numbers, job.level, bound, missing.as_ref());
-    let places = Places::new(layout);
+    let places = BlockPositions::new(layout);
     let alone = Pool::new(1);
     let pool = if job.pool.pieces(src.len() as u64) == 1 { &alone } else { job.pool };
 
-    let (sums, is_full) = (Mutex::new(Sums::default()), AtomicBool::new(false));
+    let (sums, is_full) = (Mutex::new(Checksum::default()), AtomicBool::new(false));
     let make = |piece: usize| {
         // Each thread sets its own floating-point mode.
         let _ieee = Ieee::begin();
-        let mut work = Kept::<Work>::take();
+        let mut work = ThreadCache::<Work>::take();
         let is_vain = is_full.load(Ordering::Relaxed);
         let sections = piece * PER_PIECE..((piece + 1) * PER_PIECE).min(layout.n_sections());
         let task =
             Piece { rules: &rules, places: &places, layout, numbers: &numbers, src, sections, work: &mut work };
-        let made = if is_vain { Ok(()) } else { at_level(job.level, task) };
+        let made = if is_vain { Ok(()) } else { run_zfp_kernel(job.level, task) };
         made.map(|()| work)
     };
     let turn = |made, joined: &mut _| {
@@ -75,12 +75,12 @@ pub fn encode<T: Checked>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) 
         is_full.fetch_or(placed.is_none(), Ordering::Relaxed);
         placed
     };
-    let finish = |placed: Option<(Place, Kept<Work>)>| {
+    let finish = |placed: Option<(Place, ThreadCache<Work>)>| {
         let Some((mut place, work)) = placed else { return };
         place.write(&work.stream);
-        let of_piece = sums_of(job.level, Prefetch::Nothing, place.bytes, place.start as u64);
+        let of_piece = checksum_of(job.level, Prefetch::Nothing, place.bytes, place.start as u64);
         let mut all = lock(&sums);
-        *all = all.plus(of_piece);
+        *all = all.combine(of_piece);
     };
     let n_pieces = layout.n_sections().div_ceil(PER_PIECE);
     let Joined { n_bits, waiting, index, .. } =
@@ -94,13 +94,16 @@ pub fn encode<T: Checked>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) 
         dst[start..].iter_mut().zip(waiting.to_le_bytes()).for_each(|(to, from)| *to = from);
         index.write(layout, numbers.is_fixed(), n_bits, bound, dst)
     };
-    let Some(n_bytes) = whole else { return Ok(Encoded { n_bytes: src.len(), sums: Sums::default() }) };
-    let of_rest = sums_of(job.level, Prefetch::Nothing, &dst[start..n_bytes], start as u64);
-    Ok(Encoded { n_bytes, sums: sums.into_inner().unwrap_or_default().plus(of_rest) })
+    let Some(n_bytes) = whole else { return Ok(Encoded { n_bytes: src.len(), sums: Checksum::default() }) };
+    let of_rest = checksum_of(job.level, Prefetch::Nothing, &dst[start..n_bytes], start as u64);
+    Ok(Encoded { n_bytes, sums: sums.into_inner().unwrap_or_default().combine(of_rest) })
 }
 
 /// The place of a piece in the stream, if it fits.
-fn take_turn<'d>(made: Result<Kept<Work>>, joined: &mut Result<Joined<'d>>) -> Option<(Place<'d>, Kept<Work>)> {
+fn take_turn<'d>(
+    made: Result<ThreadCache<Work>>,
+    joined: &mut Result<Joined<'d>>,
+) -> Option<(Place<'d>, ThreadCache<Work>)> {
     let Ok(so_far) = joined else { return None };
     let placed = made.and_then(|work| Ok(so_far.take(&work)?.map(|place| (place, work))));
     placed.unwrap_or_else(|failure| {
@@ -117,7 +120,7 @@ fn relative_bound<T: Checked>(
     missing: Option<&MissingWords<T::Word>>,
 ) -> Result<f64> {
     let Some(element) = Element::of(chunk.dtype) else { return Ok(0.0) };
-    let numbers = quantise::Numbers::of(chunk.dtype);
+    let numbers = quantize::Numbers::of(chunk.dtype);
     let ranger = Ranger { pool: job.pool, level: job.level, element, numbers };
     ranger.bound(src, missing.map(std::slice::from_ref), chunk.asked.value)
 }
@@ -134,7 +137,7 @@ fn most_bits<T: Scalar>(layout: &Layout, numbers: &Numbers) -> usize {
 /// Encodes consecutive sections.
 struct Piece<'a, T: Checked> {
     rules: &'a Rules<'a, T>,
-    places: &'a Places<'a>,
+    places: &'a BlockPositions<'a>,
     layout: &'a Layout,
     numbers: &'a Numbers,
     src: &'a [u8],
@@ -142,7 +145,7 @@ struct Piece<'a, T: Checked> {
     work: &'a mut Work,
 }
 
-impl<T: Checked> Task for Piece<'_, T> {
+impl<T: Checked> ZfpKernel for Piece<'_, T> {
     type Output = Result<()>;
 
     #[inline(always)]

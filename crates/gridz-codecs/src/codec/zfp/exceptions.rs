@@ -1,8 +1,8 @@
-//! Exceptions: elements of a section that the stream does not reproduce. They are holes, which
-//! share one word, and others (outliers), with a word each.
+//! Exceptions: elements of a section that the stream does not reproduce. They are filled elements,
+//! which share one word, and others (outliers), with a word each.
 //!
 //! ```text
-//! u16 holes | u16 others | u16 bytes of the holes' marks | u16 those of the others' | hole | marks | marks | words
+//! u16 filled | u16 outliers | u16 bytes of the fill mask | u16 bytes of the outlier bitmap | fill value | fill mask | outlier bitmap | words
 //! ```
 //!
 //! Every part begins at a multiple of four bytes. The bitmap of a land mask is coded as changes
@@ -11,7 +11,7 @@
 use crate::codec::zfp::block::Scalar;
 use crate::codec::zfp::layout::{Block, SECTION_ELEMENTS};
 use crate::error::{Error, Result};
-use crate::stage::marks::Marks;
+use crate::stage::bitmap::Bitmap;
 use crate::stage::word::Word;
 
 /// Parts are padded with zeros to a multiple of this, in bytes.
@@ -66,23 +66,23 @@ impl Found {
     /// # Errors
     /// `OutOfMemory`.
     pub fn write<W: Word>(&self, out: &mut Vec<u8>) -> Result<()> {
-        let Some(&hole) = self.words.first() else { return Ok(()) };
+        let Some(&fill) = self.words.first() else { return Ok(()) };
         reserve(out, MOST_BYTES)?;
-        let (mut holes, mut others) = (Marks::new(SECTION_ELEMENTS), Marks::new(SECTION_ELEMENTS));
+        let (mut fill_mask, mut outliers) = (Bitmap::new(SECTION_ELEMENTS), Bitmap::new(SECTION_ELEMENTS));
         for (&place, &word) in self.places.iter().zip(&self.words) {
-            let marks = if word == hole { &mut holes } else { &mut others };
-            marks.words_mut()[usize::from(place) / MARKS] |= 1 << (usize::from(place) % MARKS);
+            let bitmap = if word == fill { &mut fill_mask } else { &mut outliers };
+            bitmap.words_mut()[usize::from(place) / MARKS] |= 1 << (usize::from(place) % MARKS);
         }
         let start = out.len();
         append(out, HEAD_BYTES, |_| ());
-        append(out, W::BYTES, |bytes| W::from_u64(hole).write(bytes));
-        let (n_holes, n_others) = (holes.count() as u16, others.count() as u16);
-        let of_holes = append_marks(out, &holes.changes(1), &holes);
-        let of_others = if n_others > 0 { append_marks(out, &others, &others) } else { 0 };
-        for &word in self.words.iter().filter(|&&word| word != hole) {
+        append(out, W::BYTES, |bytes| W::from_u64(fill).write(bytes));
+        let (n_filled, n_outliers) = (fill_mask.count() as u16, outliers.count() as u16);
+        let of_fill = append_bitmap(out, &fill_mask.changes(1), &fill_mask);
+        let of_outliers = if n_outliers > 0 { append_bitmap(out, &outliers, &outliers) } else { 0 };
+        for &word in self.words.iter().filter(|&&word| word != fill) {
             append(out, W::BYTES, |bytes| W::from_u64(word).write(bytes));
         }
-        for (bytes, field) in out[start..].chunks_exact_mut(2).zip([n_holes, n_others, of_holes, of_others]) {
+        for (bytes, field) in out[start..].chunks_exact_mut(2).zip([n_filled, n_outliers, of_fill, of_outliers]) {
             bytes.copy_from_slice(&field.to_le_bytes());
         }
         Ok(())
@@ -105,16 +105,16 @@ fn append(out: &mut Vec<u8>, n: usize, write: impl FnOnce(&mut [u8])) {
     write(&mut out[start..start + n]);
 }
 
-/// Appends the bitmap `marks` verbatim, or `coded` if that is shorter. Returns its length field for
-/// the head.
-fn append_marks(out: &mut Vec<u8>, coded: &Marks, marks: &Marks) -> u16 {
+/// Appends the bitmap `bitmap` verbatim, or `coded` if that is shorter. Returns its length field
+/// for the head.
+fn append_bitmap(out: &mut Vec<u8>, coded: &Bitmap, bitmap: &Bitmap) -> u16 {
     let n_bytes = coded.n_bytes();
     if n_bytes < PLAIN_BYTES {
         append(out, n_bytes, |bytes| coded.write(bytes));
         return n_bytes as u16 | CODED;
     }
     append(out, PLAIN_BYTES, |bytes| {
-        for (out, word) in bytes.chunks_exact_mut(4).zip(marks.words()) {
+        for (out, word) in bytes.chunks_exact_mut(4).zip(bitmap.words()) {
             out.copy_from_slice(&word.to_le_bytes());
         }
     });
@@ -123,9 +123,9 @@ fn append_marks(out: &mut Vec<u8>, coded: &Marks, marks: &Marks) -> u16 {
 
 /// The exceptions of a section in a payload.
 pub struct Exceptions<'p, W> {
-    hole: W,
-    holes: Marks,
-    others: Marks,
+    fill: W,
+    fill_mask: Bitmap,
+    outliers: Bitmap,
     words: &'p [u8],
     /// Number of outliers before each word of the bitmap.
     before: [u16; SECTION_ELEMENTS / MARKS],
@@ -139,46 +139,46 @@ impl<'p, W: Word> Exceptions<'p, W> {
     pub fn read(mut bytes: &'p [u8], n_places: usize) -> Result<Self> {
         let head = take(&mut bytes, HEAD_BYTES)?;
         let field = |k: usize| u16::from_le_bytes([head[2 * k], head[2 * k + 1]]);
-        let (n_holes, n_others) = (field(0), field(1));
-        let hole = if n_holes > 0 { W::read(take(&mut bytes, W::BYTES)?) } else { W::default() };
-        let holes = read_marks(&mut bytes, n_holes, field(2), n_places, true)?;
-        let others = read_marks(&mut bytes, n_others, field(3), n_places, false)?;
-        let words = take(&mut bytes, usize::from(n_others) * W::BYTES)?;
-        let is_twice = holes.words().iter().zip(others.words()).any(|(a, b)| a & b != 0);
-        if n_holes == 0 && n_others == 0 || is_twice || !bytes.is_empty() {
+        let (n_filled, n_outliers) = (field(0), field(1));
+        let fill = if n_filled > 0 { W::read(take(&mut bytes, W::BYTES)?) } else { W::default() };
+        let fill_mask = read_bitmap(&mut bytes, n_filled, field(2), n_places, true)?;
+        let outliers = read_bitmap(&mut bytes, n_outliers, field(3), n_places, false)?;
+        let words = take(&mut bytes, usize::from(n_outliers) * W::BYTES)?;
+        let is_twice = fill_mask.words().iter().zip(outliers.words()).any(|(a, b)| a & b != 0);
+        if n_filled == 0 && n_outliers == 0 || is_twice || !bytes.is_empty() {
             return Err(damage());
         }
         let mut n = 0;
         let before = std::array::from_fn(|k| {
-            n += others.words()[k].count_ones() as u16;
-            n - others.words()[k].count_ones() as u16
+            n += outliers.words()[k].count_ones() as u16;
+            n - outliers.words()[k].count_ones() as u16
         });
-        Ok(Self { hole, holes, others, words, before })
+        Ok(Self { fill, fill_mask, outliers, words, before })
     }
 
     /// Number of exceptions.
     pub fn count(&self) -> u64 {
-        (self.holes.count() + self.others.count()) as u64
+        (self.fill_mask.count() + self.outliers.count()) as u64
     }
 
     /// Writes the exceptions of a block to its elements. `start` is the position in the section of
     /// its first element.
     ///
     /// # Errors
-    /// `Corrupt` if the bitmap marks padding.
+    /// `Corrupt` if the bitmap has bits in the padding.
     pub fn apply<T: Scalar<Word = W>>(&self, start: usize, block: &Block, elements: &mut [T]) -> Result<()> {
         for (k, elements) in elements.chunks_mut(MARKS).enumerate() {
             let start = start + k * MARKS;
             let mask = u32::MAX >> (MARKS - elements.len());
-            let (holes, others) = (self.holes.window(start) & mask, self.others.window(start) & mask);
-            let mut left = holes | others;
+            let (fill_mask, outliers) = (self.fill_mask.window(start) & mask, self.outliers.window(start) & mask);
+            let mut left = fill_mask | outliers;
             while left != 0 {
                 let i = left.trailing_zeros() as usize;
                 left &= left - 1;
                 if !block.has(k * MARKS + i) {
                     return Err(damage());
                 }
-                let word = if holes >> i & 1 == 1 { self.hole } else { self.other(start + i) };
+                let word = if fill_mask >> i & 1 == 1 { self.fill } else { self.other(start + i) };
                 elements[i] = T::of_word(word);
             }
         }
@@ -187,7 +187,7 @@ impl<'p, W: Word> Exceptions<'p, W> {
 
     /// The word of the outlier at a marked position.
     fn other(&self, place: usize) -> W {
-        let below = self.others.words()[place / MARKS] & !(u32::MAX << (place % MARKS));
+        let below = self.outliers.words()[place / MARKS] & !(u32::MAX << (place % MARKS));
         let n = usize::from(self.before[place / MARKS]) + below.count_ones() as usize;
         W::read(&self.words[n * W::BYTES..])
     }
@@ -201,24 +201,24 @@ fn take<'p>(bytes: &mut &'p [u8], n: usize) -> Result<&'p [u8]> {
 }
 
 /// Reads the next bitmap, of `n` elements in `n_places` positions. If coded, it may hold changes.
-fn read_marks(bytes: &mut &[u8], n: u16, field: u16, n_places: usize, are_changes: bool) -> Result<Marks> {
+fn read_bitmap(bytes: &mut &[u8], n: u16, field: u16, n_places: usize, are_changes: bool) -> Result<Bitmap> {
     if n == 0 {
-        return if field == 0 { Ok(Marks::new(SECTION_ELEMENTS)) } else { Err(damage()) };
+        return if field == 0 { Ok(Bitmap::new(SECTION_ELEMENTS)) } else { Err(damage()) };
     }
     let (n_bytes, is_coded) = (usize::from(field & !CODED), field & CODED != 0);
     let part = take(bytes, n_bytes)?;
-    let (mut marks, used) = match is_coded {
-        true => Marks::read(part, SECTION_ELEMENTS)?,
-        false => Marks::read_plain(part, SECTION_ELEMENTS)?,
+    let (mut bitmap, used) = match is_coded {
+        true => Bitmap::read(part, SECTION_ELEMENTS)?,
+        false => Bitmap::read_plain(part, SECTION_ELEMENTS)?,
     };
     if is_coded && are_changes {
-        marks.undo_changes(1);
+        bitmap.undo_changes(1);
     }
-    let is_outside = (n_places..SECTION_ELEMENTS).step_by(MARKS).any(|at| marks.window(at) != 0);
-    if used != n_bytes || marks.count() != usize::from(n) || is_outside {
+    let is_outside = (n_places..SECTION_ELEMENTS).step_by(MARKS).any(|at| bitmap.window(at) != 0);
+    if used != n_bytes || bitmap.count() != usize::from(n) || is_outside {
         return Err(damage());
     }
-    Ok(marks)
+    Ok(bitmap)
 }
 
 #[cfg(test)]
@@ -276,14 +276,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_a_hole_is_nothing_else() {
+    fn a_filled_element_is_not_an_outlier() {
         let mut bytes = exceptions(64, |place| [Some(1), Some(2)].get(place).copied().flatten());
         assert_eq!(Exceptions::<u32>::read(&bytes, 64).unwrap().count(), 2);
         // The coded bitmap of the outliers: the byte of the first word.
         let at = bytes.iter().rposition(|&byte| byte == 2).unwrap();
         assert_eq!(bytes[at..], [2, 0, 0, 0]);
-        let marks = bytes[..at].iter().rposition(|&byte| byte == 2).unwrap();
-        bytes[marks] = 1;
+        let bitmap = bytes[..at].iter().rposition(|&byte| byte == 2).unwrap();
+        bytes[bitmap] = 1;
         assert!(Exceptions::<u32>::read(&bytes, 64).is_err());
     }
 }

@@ -5,7 +5,7 @@
 use crate::codec::zfp::block::bits::low_mask;
 use crate::codec::zfp::index::Index;
 use crate::codec::zfp::memory::Work;
-use crate::cpu::kept::Kept;
+use crate::cpu::thread_cache::ThreadCache;
 use crate::error::Result;
 use crate::stage::bits;
 
@@ -18,7 +18,7 @@ pub struct Joined<'d> {
     /// The last bits, which do not fill a word yet.
     pub waiting: u64,
     /// The data that will follow the stream.
-    pub index: Kept<Index>,
+    pub index: ThreadCache<Index>,
 }
 
 /// The place of a piece's bits in the stream.
@@ -35,7 +35,7 @@ pub struct Place<'d> {
 impl<'d> Joined<'d> {
     /// An empty stream in `dst`.
     pub fn new(dst: &'d mut [u8]) -> Self {
-        let mut index = Kept::<Index>::take();
+        let mut index = ThreadCache::<Index>::take();
         index.clear();
         Self { rest: dst, n_bits: 0, waiting: 0, index }
     }

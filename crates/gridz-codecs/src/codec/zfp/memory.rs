@@ -2,7 +2,7 @@
 
 use crate::codec::zfp::exceptions::Found;
 use crate::codec::zfp::index::Index;
-use crate::cpu::kept::{Keep, bytes_of};
+use crate::cpu::thread_cache::{Cacheable, bytes_of};
 
 /// Most bytes of each kind that a thread caches.
 const KEPT_BYTES: usize = 2 << 20;
@@ -20,7 +20,7 @@ pub struct Work {
     pub found: Found,
 }
 
-impl Keep for Index {
+impl Cacheable for Index {
     const MOST_BYTES: usize = KEPT_BYTES;
 
     fn n_bytes(&self) -> usize {
@@ -28,7 +28,7 @@ impl Keep for Index {
     }
 }
 
-impl Keep for Work {
+impl Cacheable for Work {
     const MOST_BYTES: usize = KEPT_BYTES;
 
     fn n_bytes(&self) -> usize {

@@ -16,7 +16,6 @@ mod decode;
 mod elements;
 mod encode;
 mod exceptions;
-mod foreign;
 mod index;
 mod join;
 pub mod layout;
@@ -26,11 +25,12 @@ pub mod params;
 mod payload;
 mod rules;
 mod scatter;
+mod third_party;
 
 use crate::codec::mode::Mode;
-use crate::codec::{BlockCounts, Codec, Decision, Encoded, Job, Kept, Plan, Promise, Terms};
+use crate::codec::{BlockCounts, Codec, CodecState, Decision, EncodeParams, Encoded, Job, Plan, Promise};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::checksum::Sums;
+use crate::format::checksum::Checksum;
 use crate::format::fold::Fold;
 use crate::format::region::FoldedRegion;
 use crate::stage::missing::MissingWords;
@@ -59,8 +59,8 @@ impl Codec for Zfp {
         MAX_RANK
     }
 
-    fn plan(&self, array: &Array, terms: &Terms) -> Decision {
-        let (dtype, is_lossless) = (array.dtype(), terms.mode == Mode::Lossless);
+    fn plan(&self, array: &Array, encode_params: &EncodeParams) -> Decision {
+        let (dtype, is_lossless) = (array.dtype(), encode_params.mode == Mode::Lossless);
         if !is_number(dtype) {
             if is_lossless {
                 return Decision::Store;
@@ -70,7 +70,7 @@ impl Codec for Zfp {
         }
         let fold = Fold::Merge;
         let shape = fold.apply(array.shape(), MAX_RANK);
-        let asked = match Asked::new(terms, dtype, shape.extents().len()) {
+        let asked = match Asked::new(encode_params, dtype, shape.extents().len()) {
             Ok(asked) => asked,
             Err(error) => return Decision::Refuse(error),
         };
@@ -80,7 +80,7 @@ impl Codec for Zfp {
         match Chunk::new(dtype, &shape, asked) {
             Some(chunk) if chunk.can_shrink() => {
                 let params = asked.to_params();
-                Decision::Take(Plan { fold, params, bound: array.n_bytes(), layout: Kept::new(chunk) })
+                Decision::Take(Plan { fold, params, bound: array.n_bytes(), layout: CodecState::new(chunk) })
             }
             None if !is_lossless => Decision::Refuse(Error::unsupported(
                 "zfp: chunks must have fewer than 2^32 blocks; use smaller ones",
@@ -89,7 +89,7 @@ impl Codec for Zfp {
         }
     }
 
-    fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<Kept> {
+    fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<CodecState> {
         let wrong = || Error::corrupt("zfp cannot have written a chunk of this type, size or parameters");
         if Asked::is_later(params) {
             let text = "zfp parameters unknown to this version; a newer gridz may read this data";
@@ -98,7 +98,7 @@ impl Codec for Zfp {
         let is_sound = is_number(dtype);
         let asked = is_sound.then(|| Asked::of_params(params, dtype, shape.extents().len())).flatten();
         let chunk = asked.and_then(|asked| Chunk::new(dtype, shape, asked)).filter(Chunk::can_shrink);
-        chunk.map(Kept::new).ok_or_else(wrong)
+        chunk.map(CodecState::new).ok_or_else(wrong)
     }
 
     fn version(&self, params: &[u8]) -> u8 {
@@ -110,7 +110,7 @@ impl Codec for Zfp {
         by_type!(chunk, encode::encode(chunk, job, src, dst))
     }
 
-    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
+    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Checksum> {
         let chunk: &Chunk = job.layout.get();
         by_type!(chunk, decode::decode(chunk, job, payload, dst))
     }
@@ -141,7 +141,7 @@ impl Codec for Zfp {
         payload: &[u8],
         region: &FoldedRegion,
         dst: &mut [u8],
-    ) -> Result<Option<Sums>> {
+    ) -> Result<Option<Checksum>> {
         let chunk: &Chunk = job.layout.get();
         by_type!(chunk, decode::decode_region(chunk, job, payload, region, dst))
     }

@@ -9,9 +9,9 @@
 //! ([`MissingElements::code`]).
 
 use crate::codec::Params;
+use crate::codec::encode_params::{CodecParam, EncodeParams};
 use crate::codec::missing::{Missing, MissingElements};
 use crate::codec::mode::Mode;
-use crate::codec::terms::{Extra, Terms};
 use crate::codec::zfp::block::Scalar;
 use crate::codec::zfp::layout::{MAX_RANK, block_elements};
 use crate::codec::zfp::numbers::{Numbers, REVERSIBLE};
@@ -28,15 +28,15 @@ const RESERVED: [usize; 3] = [7, 10, 11];
 const MINEXPS: std::ops::RangeInclusive<i32> = Numbers::DEFAULT.minexp..=1023;
 
 /// The parameters of mode expert, in the order of their words in cd_values.
-pub const EXTRAS: &[Extra] = &[
+pub const CODEC_PARAMS: &[CodecParam] = &[
     expert_number("minbits", Numbers::DEFAULT.minbits as f64),
     expert_number("maxbits", Numbers::DEFAULT.maxbits as f64),
     expert_number("maxprec", Numbers::DEFAULT.maxprec as f64),
     expert_number("minexp", Numbers::DEFAULT.minexp as f64),
 ];
 
-const fn expert_number(name: &'static str, default: f64) -> Extra {
-    Extra { name, default, is_whole: true, modes: &[Mode::Expert] }
+const fn expert_number(name: &'static str, default: f64) -> CodecParam {
+    CodecParam { name, default, is_whole: true, modes: &[Mode::Expert] }
 }
 
 /// The request, as a frame stores it.
@@ -53,20 +53,21 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Converts terms for arrays of a type and rank.
+    /// Converts the parameters for arrays of a type and rank.
     ///
     /// # Errors
     /// `UnsupportedJob` for requests that zfp does not support, `InvalidArgument` for a fill value
     /// that no element can have.
-    pub fn new(terms: &Terms, dtype: DType, rank: usize) -> Result<Self> {
-        let &Terms { mode, value, extras, missing, .. } = terms;
+    pub fn new(encode_params: &EncodeParams, dtype: DType, rank: usize) -> Result<Self> {
+        let &EncodeParams { mode, value, codec_params, missing, .. } = encode_params;
         let (mode_name, name) = (mode.name(), dtype.name());
         if matches!(mode, Mode::Abs | Mode::Rel) && !is_float(dtype) {
             return Err(Error::unsupported(format!(
                 "zfp, {mode_name}: of {name} elements, which are integers, zfp keeps no bound; use quant, or rate or precision"
             )));
         }
-        let numbers = if mode == Mode::Expert { expert(extras) } else { numbers_of(mode, value, dtype, rank) };
+        let numbers =
+            if mode == Mode::Expert { expert(codec_params) } else { numbers_of(mode, value, dtype, rank) };
         let Some(numbers) = numbers.filter(|numbers| are_possible(mode, numbers, dtype)) else {
             let n = block_elements(rank);
             let (least, most) = (least_maxbits(dtype), Numbers::DEFAULT.maxbits);
@@ -168,8 +169,8 @@ fn least_maxbits(dtype: DType) -> u32 {
 }
 
 /// The parameters of mode expert.
-fn expert(extras: [f64; 4]) -> Option<Numbers> {
-    let [minbits, maxbits, maxprec, minexp] = extras.map(|extra| extra as i32);
+fn expert(codec_params: [f64; 4]) -> Option<Numbers> {
+    let [minbits, maxbits, maxprec, minexp] = codec_params.map(|param| param as i32);
     let bits = |bits: i32| u32::try_from(bits).ok();
     Some(Numbers { minbits: bits(minbits)?, maxbits: bits(maxbits)?, maxprec: bits(maxprec)?, minexp })
 }

@@ -6,13 +6,13 @@ use crate::codec::zfp::elements::pad;
 use crate::codec::zfp::exceptions::Found;
 use crate::codec::zfp::layout::{Block, Layout};
 use crate::codec::zfp::numbers::Numbers;
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 use crate::stage::missing::MissingWords;
-use crate::stage::rows::RowWord;
+use crate::stage::rows::SimdWord;
 use crate::stage::word::Word;
 
 /// Elements that can be compared with their decoded values.
-pub trait Checked: Value + Scalar<Word: RowWord> {
+pub trait Checked: Value + Scalar<Word: SimdWord> {
     /// Significant bits of a float.
     const SIGNIFICANT_BITS: i32;
 
@@ -80,7 +80,7 @@ impl<T: Scalar> Scratch<T> {
 pub struct Rules<'a, T: Checked> {
     layout: &'a Layout,
     numbers: Numbers,
-    level: Level,
+    level: Isa,
     /// Elements whose measure reaches this are left out of the stream.
     limit: T::Word,
     /// Blocks are coded as zeros if no element's measure reaches this.
@@ -95,7 +95,7 @@ impl<'a, T: Checked> Rules<'a, T> {
     pub fn new(
         layout: &'a Layout,
         numbers: Numbers,
-        level: Level,
+        level: Isa,
         bound: Option<f64>,
         missing: Option<&'a MissingWords<T::Word>>,
     ) -> Self {
@@ -116,7 +116,7 @@ impl<'a, T: Checked> Rules<'a, T> {
             element.magnitude()
         } else {
             // There are 2^(W−1) integers from −2^(W−2) to below 2^(W−2).
-            element.word().plus(T::Word::from_u64(1) << (T::Word::BITS - 2))
+            element.word().wrapping_add(T::Word::from_u64(1) << (T::Word::BITS - 2))
         }
     }
 

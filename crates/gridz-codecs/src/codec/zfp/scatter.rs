@@ -3,20 +3,20 @@
 #![allow(unsafe_code, reason = "threads write blocks of one array, which have no element in common")]
 
 use crate::codec::zfp::block::{Scalar, prefetch};
-use crate::codec::zfp::elements::{Places, Transfer, store};
+use crate::codec::zfp::elements::{BlockPositions, Transfer, store};
 use crate::codec::zfp::layout::{Block, Layout};
 use crate::cpu::shared::SharedBytes;
 
 /// An array that is being decoded.
 pub struct Scatter<'a> {
     array: SharedBytes<'a>,
-    places: Places<'a>,
+    places: BlockPositions<'a>,
 }
 
 impl<'a> Scatter<'a> {
     /// The array with this layout.
     pub fn new(array: &'a mut [u8], layout: &'a Layout) -> Self {
-        Self { array: SharedBytes::new(array), places: Places::new(layout) }
+        Self { array: SharedBytes::new(array), places: BlockPositions::new(layout) }
     }
 
     /// Writes the elements of the blocks of a group to their positions.

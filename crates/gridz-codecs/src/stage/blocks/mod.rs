@@ -133,8 +133,8 @@ impl Blocks {
     }
 
     /// Along each axis, the range from the first of these blocks to the end of the last.
-    pub fn touched(&self, region: &FoldedRegion) -> [Range<u64>; 3] {
-        [0, 1, 2].map(|k| region.last_three()[k].touched(self.sides[k] as u64))
+    pub fn block_range(&self, region: &FoldedRegion) -> [Range<u64>; 3] {
+        [0, 1, 2].map(|k| region.last_three()[k].block_range(self.sides[k] as u64))
     }
 
     /// How many blocks have each shape. Along an axis there are whole blocks and perhaps a clipped
@@ -287,7 +287,7 @@ mod tests {
             let found = |block: Block| blocks.blocks_in(&region(block)).collect::<Vec<_>>();
             let all = Block { origin: [0; 3], shape: blocks.extents };
             assert_eq!(found(all), (0..blocks.n_blocks()).collect::<Vec<_>>());
-            assert_eq!(blocks.touched(&region(all)), blocks.counts.map(|n| 0..n as u64));
+            assert_eq!(blocks.block_range(&region(all)), blocks.counts.map(|n| 0..n as u64));
             for index in 0..blocks.n_blocks() {
                 assert_eq!(found(blocks.block(index)), [index]);
             }

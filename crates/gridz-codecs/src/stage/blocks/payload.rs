@@ -3,11 +3,11 @@
 
 use std::marker::PhantomData;
 
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 use crate::cpu::ordered;
 use crate::cpu::pool::Pool;
 use crate::error::{Error, ErrorKind, Result, try_vec};
-use crate::format::checksum::Sums;
+use crate::format::checksum::Checksum;
 use crate::format::region::FoldedRegion;
 use crate::stage::blocks::Block;
 use crate::stage::blocks::layout::Layout;
@@ -15,11 +15,11 @@ use crate::stage::blocks::source::Source;
 use crate::stage::blocks::table::{ENTRY, Table, Writer};
 use crate::stage::blocks::target::Target;
 use crate::stage::element::Element;
-use crate::stage::rows::{RowWord, Rows, Task, at_level};
-use crate::stage::sums::{Prefetch, sums_of};
+use crate::stage::hasher::{Prefetch, checksum_of};
+use crate::stage::rows::{Simd, SimdWord, WithSimd, dispatch};
 
 /// How the blocks of a chunk are coded.
-pub trait BlockCoder<W: RowWord>: Sync {
+pub trait BlockCoder<W: SimdWord>: Sync {
     /// The codec's name, for messages.
     const NAME: &'static str;
     /// Scratch memory, reused from block to block.
@@ -41,7 +41,7 @@ pub trait BlockCoder<W: RowWord>: Sync {
     fn work(&self) -> Result<Self::Work>;
     /// Encodes a block of this shape to the start of `out`, which has room for any block. Returns
     /// the bytes, a multiple of the unit.
-    fn encode<S: Rows<W>>(
+    fn encode<S: Simd<W>>(
         &self,
         s: S,
         work: &mut Self::Work,
@@ -53,7 +53,7 @@ pub trait BlockCoder<W: RowWord>: Sync {
     ///
     /// # Errors
     /// `Corrupt` or `UnsupportedFormat`.
-    fn decode<S: Rows<W>>(
+    fn decode<S: Simd<W>>(
         &self,
         s: S,
         work: &mut Self::Work,
@@ -70,26 +70,26 @@ const PIECE_BYTES: usize = 256 << 10;
 const PIECE_BYTES_SLOW: usize = PIECE_BYTES / 4;
 
 /// Encodes and decodes payloads.
-pub struct Worker<'a, W: RowWord, C: BlockCoder<W>> {
+pub struct Worker<'a, W: SimdWord, C: BlockCoder<W>> {
     /// The coder of its blocks.
     pub coder: &'a C,
     /// Workers for large chunks.
     pub pool: &'a Pool,
     /// Instructions that may be used.
-    pub level: Level,
+    pub level: Isa,
     /// Whether to verify the checks of blocks.
     pub verify: bool,
     /// The type of the blocks' words.
     pub word: PhantomData<W>,
 }
 
-impl<W: RowWord, C: BlockCoder<W>> Worker<'_, W, C> {
+impl<W: SimdWord, C: BlockCoder<W>> Worker<'_, W, C> {
     /// Encodes `src` into `dst`, where the head is written already. Returns the payload's bytes and
     /// their sums.
     ///
     /// # Errors
     /// `OutOfMemory`.
-    pub fn encode(&self, src: &[u8], dst: &mut [u8]) -> Result<(usize, Sums)> {
+    pub fn encode(&self, src: &[u8], dst: &mut [u8]) -> Result<(usize, Checksum)> {
         let layout = self.coder.layout();
         let n_blocks = layout.n_blocks();
         let data_start = layout.table_bytes();
@@ -99,8 +99,8 @@ impl<W: RowWord, C: BlockCoder<W>> Worker<'_, W, C> {
 
         if self.n_pieces(src.len() as u64) == 1 {
             let (n_bytes, sums) = self.encode_piece(src, 0, entries, data, Some(0))?;
-            let of_front = sums_of(self.level, Prefetch::Nothing, front, 0);
-            return Ok((data_start + n_bytes, sums.map_or(of_front, |sums| of_front.plus(sums))));
+            let of_front = checksum_of(self.level, Prefetch::Nothing, front, 0);
+            return Ok((data_start + n_bytes, sums.map_or(of_front, |sums| of_front.combine(sums))));
         }
         let block_bytes = layout.blocks.block_elements() * self.coder.element().bytes;
         let piece_bytes = if self.coder.is_slow() { PIECE_BYTES_SLOW } else { PIECE_BYTES };
@@ -114,14 +114,15 @@ impl<W: RowWord, C: BlockCoder<W>> Worker<'_, W, C> {
                 Err(error) => (0, Err(error)),
             }
         };
-        let place = |(_, table): (usize, &mut [u8]), sums: Result<Option<Sums>>, start: usize, output: &[u8]| {
-            Ok(sums?.unwrap_or_else(|| self.entries().finish(table, start, output)))
-        };
+        let place =
+            |(_, table): (usize, &mut [u8]), sums: Result<Option<Checksum>>, start: usize, output: &[u8]| {
+                Ok(sums?.unwrap_or_else(|| self.entries().finish(table, start, output)))
+            };
         let most_bytes = per_piece * layout.block_bound(layout.blocks.block_elements());
         let (n_bytes, sums) = ordered::concatenate(self.pool, pieces, most_bytes, data, make, place);
-        let mut all = sums_of(self.level, Prefetch::Nothing, front, 0);
+        let mut all = checksum_of(self.level, Prefetch::Nothing, front, 0);
         for sums in sums {
-            all = all.plus(sums?);
+            all = all.combine(sums?);
         }
         Ok((data_start + n_bytes, all))
     }
@@ -136,7 +137,7 @@ impl<W: RowWord, C: BlockCoder<W>> Worker<'_, W, C> {
         table: &mut [u8],
         out: &mut [u8],
         start: Option<usize>,
-    ) -> Result<(usize, Option<Sums>)> {
+    ) -> Result<(usize, Option<Checksum>)> {
         let layout = self.coder.layout();
         let mut work = self.coder.work()?;
         let (row, plane) = layout.blocks.strides();
@@ -148,7 +149,7 @@ impl<W: RowWord, C: BlockCoder<W>> Worker<'_, W, C> {
         // Room for one part of a block's elements, if elements have several parts.
         let mut part = self.bytes_of_block(parts > 1)?;
         let mut end = 0;
-        let mut all = Sums::default();
+        let mut all = Checksum::default();
         for (i, entry) in table.chunks_exact_mut(ENTRY).enumerate() {
             let index = first_block + i;
             let block = layout.blocks.block(index / parts);
@@ -166,10 +167,10 @@ impl<W: RowWord, C: BlockCoder<W>> Worker<'_, W, C> {
                 shape: block.shape,
                 out: &mut out[end..],
             };
-            let n_bytes = at_level(self.level, task);
+            let n_bytes = dispatch(self.level, task);
             let bytes = &out[end..end + n_bytes];
             match start {
-                Some(start) => all = all.plus(self.entries().complete(entry, start + end, bytes)),
+                Some(start) => all = all.combine(self.entries().complete(entry, start + end, bytes)),
                 None => self.entries().note(entry, end + n_bytes),
             }
             end += n_bytes;
@@ -187,32 +188,32 @@ impl<W: RowWord, C: BlockCoder<W>> Worker<'_, W, C> {
     ///
     /// # Errors
     /// `Corrupt`, `Truncated`, `UnsupportedFormat`, `OutOfMemory`.
-    pub fn decode(&self, payload: &[u8], dst: &mut [u8]) -> Result<Sums> {
+    pub fn decode(&self, payload: &[u8], dst: &mut [u8]) -> Result<Checksum> {
         let sections = self.sections(payload)?;
         let n_pieces = self.n_pieces(self.coder.layout().payload_bound());
-        let of_front = sums_of(self.level, Prefetch::Nothing, sections.front, 0);
+        let of_front = checksum_of(self.level, Prefetch::Nothing, sections.front, 0);
         if n_pieces == 1 {
-            return Ok(of_front.plus(self.decode_all(&sections, dst)?));
+            return Ok(of_front.combine(self.decode_all(&sections, dst)?));
         }
         let mut strips = self.strips_of(dst)?;
         let per_piece = strips.len().div_ceil(n_pieces);
         let mut pieces = try_vec(n_pieces, "bookkeeping")?;
         pieces.extend(strips.chunks_mut(per_piece));
         let decoded = self.pool.map(pieces, |strips| self.decode_strips(&sections, strips));
-        decoded.into_iter().try_fold(of_front, |sums, piece| Ok(sums.plus(piece?)))
+        decoded.into_iter().try_fold(of_front, |sums, piece| Ok(sums.combine(piece?)))
     }
 
     /// Decodes all blocks to an array, and returns their sums.
-    fn decode_all(&self, sections: &Sections, dst: &mut [u8]) -> Result<Sums> {
+    fn decode_all(&self, sections: &Sections, dst: &mut [u8]) -> Result<Checksum> {
         let blocks = &self.coder.layout().blocks;
         let mut work = self.work()?;
         let (row, plane) = blocks.strides();
         let bands = &mut [dst];
-        let mut all = Sums::default();
+        let mut all = Checksum::default();
         for index in 0..blocks.n_blocks() {
             let [z, y, x] = blocks.block(index).origin;
             let mut target = Target { bands, plane: Some(plane), offset: z * plane + y * row + x, row };
-            all = all.plus(self.decode_box(&mut work, sections, index, &mut target)?);
+            all = all.combine(self.decode_box(&mut work, sections, index, &mut target)?);
         }
         Ok(all)
     }
@@ -233,17 +234,17 @@ impl<W: RowWord, C: BlockCoder<W>> Worker<'_, W, C> {
     }
 
     /// Decodes some consecutive strips and returns the sums of their blocks.
-    fn decode_strips(&self, sections: &Sections, strips: &mut [Strip]) -> Result<Sums> {
+    fn decode_strips(&self, sections: &Sections, strips: &mut [Strip]) -> Result<Checksum> {
         let blocks = &self.coder.layout().blocks;
         let mut work = self.work()?;
         let (row, _) = blocks.strides();
-        let mut all = Sums::default();
+        let mut all = Checksum::default();
         for strip in strips {
             for i in 0..blocks.blocks_per_strip() {
                 let index = strip.number * blocks.blocks_per_strip() + i;
                 let (bands, plane) = (&mut strip.bands, blocks.band_plane());
                 let mut target = Target { bands, plane, offset: i * blocks.block_step(), row };
-                all = all.plus(self.decode_box(&mut work, sections, index, &mut target)?);
+                all = all.combine(self.decode_box(&mut work, sections, index, &mut target)?);
             }
         }
         Ok(all)
@@ -281,18 +282,18 @@ impl<W: RowWord, C: BlockCoder<W>> Worker<'_, W, C> {
         sections: &Sections,
         index: usize,
         target: &mut Target,
-    ) -> Result<Sums> {
+    ) -> Result<Checksum> {
         let parts = self.coder.layout().parts();
         if parts == 1 {
             return self.decode_block(work, sections, index, target);
         }
         let shape = self.coder.layout().blocks.block(index).shape;
         let [_, sy, sx] = shape;
-        let mut all = Sums::default();
+        let mut all = Checksum::default();
         for i in 0..parts {
             let bands = &mut [&mut part[..]];
             let mut into = Target { bands, plane: Some(sy * sx), offset: 0, row: sx };
-            all = all.plus(self.decode_block(work, sections, index * parts + i, &mut into)?);
+            all = all.combine(self.decode_block(work, sections, index * parts + i, &mut into)?);
             target.store_part(part, shape, self.coder.element().bytes, [i, parts]);
         }
         Ok(all)
@@ -305,11 +306,11 @@ impl<W: RowWord, C: BlockCoder<W>> Worker<'_, W, C> {
         sections: &Sections,
         index: usize,
         target: &mut Target,
-    ) -> Result<Sums> {
+    ) -> Result<Checksum> {
         let (bytes, sums) = self.block(sections, index)?;
         let layout = self.coder.layout();
         let shape = layout.blocks.block(index / layout.parts()).shape;
-        at_level(self.level, DecodeBlock { coder: self.coder, work, shape, bytes, target })?;
+        dispatch(self.level, DecodeBlock { coder: self.coder, work, shape, bytes, target })?;
         Ok(sums)
     }
 
@@ -361,13 +362,13 @@ impl<W: RowWord, C: BlockCoder<W>> Worker<'_, W, C> {
 
     /// The bytes of a block, and their sums. Compares the sums with the block's check if `verify`
     /// is set.
-    fn block<'p>(&self, sections: &Sections<'p>, index: usize) -> Result<(&'p [u8], Sums)> {
+    fn block<'p>(&self, sections: &Sections<'p>, index: usize) -> Result<(&'p [u8], Checksum)> {
         sections.table.block(index, self.level, self.verify)
     }
 }
 
 /// Encodes a block to the start of `out`, and returns its bytes.
-struct EncodeBlock<'a, W: RowWord, C: BlockCoder<W>> {
+struct EncodeBlock<'a, W: SimdWord, C: BlockCoder<W>> {
     coder: &'a C,
     work: &'a mut C::Work,
     source: &'a Source<'a>,
@@ -375,17 +376,17 @@ struct EncodeBlock<'a, W: RowWord, C: BlockCoder<W>> {
     out: &'a mut [u8],
 }
 
-impl<W: RowWord, C: BlockCoder<W>> Task<W> for EncodeBlock<'_, W, C> {
+impl<W: SimdWord, C: BlockCoder<W>> WithSimd<W> for EncodeBlock<'_, W, C> {
     type Output = usize;
 
     #[inline(always)]
-    fn run<S: Rows<W>>(self, s: S) -> usize {
+    fn run<S: Simd<W>>(self, s: S) -> usize {
         self.coder.encode(s, self.work, self.source, self.shape, self.out)
     }
 }
 
 /// Decodes the bytes of a block to its place.
-struct DecodeBlock<'a, 't, 'b, W: RowWord, C: BlockCoder<W>> {
+struct DecodeBlock<'a, 't, 'b, W: SimdWord, C: BlockCoder<W>> {
     coder: &'a C,
     work: &'a mut C::Work,
     shape: [usize; 3],
@@ -393,11 +394,11 @@ struct DecodeBlock<'a, 't, 'b, W: RowWord, C: BlockCoder<W>> {
     target: &'a mut Target<'t, 'b>,
 }
 
-impl<W: RowWord, C: BlockCoder<W>> Task<W> for DecodeBlock<'_, '_, '_, W, C> {
+impl<W: SimdWord, C: BlockCoder<W>> WithSimd<W> for DecodeBlock<'_, '_, '_, W, C> {
     type Output = Result<()>;
 
     #[inline(always)]
-    fn run<S: Rows<W>>(self, s: S) -> Result<()> {
+    fn run<S: Simd<W>>(self, s: S) -> Result<()> {
         self.coder.decode(s, self.work, self.shape, self.bytes, self.target)
     }
 }

@@ -1,7 +1,7 @@
 //! Loads a block's elements.
 
 use crate::stage::element::Element;
-use crate::stage::rows::{Ahead, CACHE_LINE, LANES, Rows, first_lanes};
+use crate::stage::rows::{CACHE_LINE, LANES, Prefetcher, Simd, first_lanes};
 use crate::stage::word::Word;
 
 /// The location of a block's elements.
@@ -41,7 +41,7 @@ impl Source<'_> {
 }
 
 /// Prefetches the rows of the next block, whose shape is at most this one's.
-pub struct AheadOfSource {
+pub struct SourcePrefetcher {
     /// The last byte of the next line to prefetch. The first byte may be in the same cache line as
     /// the end of the row before.
     at: *const u8,
@@ -53,7 +53,7 @@ pub struct AheadOfSource {
     n_left: usize,
 }
 
-impl AheadOfSource {
+impl SourcePrefetcher {
     /// Prefetches a part of each row: one line, or two for words of 64 bits, from number `line` on.
     pub fn new(source: &Source, [sz, sy, _]: [usize; 3], element: Element, line: usize) -> Self {
         // A single row is treated as many rows of lanes, which are contiguous.
@@ -65,9 +65,9 @@ impl AheadOfSource {
     }
 }
 
-impl Ahead for AheadOfSource {
+impl Prefetcher for SourcePrefetcher {
     #[inline(always)]
-    fn fetch<W: Word, S: Rows<W>>(&mut self, s: S) {
+    fn prefetch_next<W: Word, S: Simd<W>>(&mut self, s: S) {
         for line in 0..W::BYTES / 4 {
             s.prefetch(self.at.wrapping_add(line * CACHE_LINE));
         }
@@ -94,7 +94,7 @@ impl<W: Word> BlockWords<W> {
     /// Writes the words of the block's elements, less the first, to `words`. Returns the properties
     /// of the words.
     #[inline(always)]
-    pub fn load<S: Rows<W>>(s: S, source: &Source, shape: [usize; 3], element: Element, words: &mut [W]) -> Self {
+    pub fn load<S: Simd<W>>(s: S, source: &Source, shape: [usize; 3], element: Element, words: &mut [W]) -> Self {
         // Merge rows and planes that are contiguous in the array, too.
         let [mut nz, mut ny, mut nx] = shape;
         if nx == source.row {
@@ -113,7 +113,7 @@ impl<W: Word> BlockWords<W> {
     /// [`BlockWords::load`] after merging. `IS_WHOLE`: elements are as wide as words, and rows are
     /// whole rows of lanes.
     #[inline(always)]
-    fn load_rows<S: Rows<W>, const IS_WHOLE: bool>(
+    fn load_rows<S: Simd<W>, const IS_WHOLE: bool>(
         s: S,
         source: &Source,
         [nz, ny, nx]: [usize; 3],
@@ -137,7 +137,7 @@ impl<W: Word> BlockWords<W> {
                     all = s.or(all, row);
                     lowest = s.min_signed(lowest, row);
                     highest = s.max_signed(highest, row);
-                    s.store(s.minus(row, first), &mut words[at..]);
+                    s.store(s.sub(row, first), &mut words[at..]);
                     at += n;
                     x += LANES;
                 }
@@ -149,7 +149,7 @@ impl<W: Word> BlockWords<W> {
 
 /// Loads a row of `n` elements, followed by `fill`.
 #[inline(always)]
-fn load_row<W: Word, S: Rows<W>>(s: S, bytes: &[u8], n: usize, element: Element, fill: S::Row) -> S::Row {
+fn load_row<W: Word, S: Simd<W>>(s: S, bytes: &[u8], n: usize, element: Element, fill: S::Row) -> S::Row {
     let row = if bytes.len() >= LANES * element.bytes {
         s.load_elements(element, bytes)
     } else {

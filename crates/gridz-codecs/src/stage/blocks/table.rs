@@ -1,10 +1,10 @@
 //! The table that precedes blocks. It has two u32 for each block: its end, in units after the
 //! table, and its check.
 
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 use crate::error::{Error, Result};
-use crate::format::checksum::Sums;
-use crate::stage::sums::{Prefetch, sums_of};
+use crate::format::checksum::Checksum;
+use crate::stage::hasher::{Prefetch, checksum_of};
 use crate::stage::word::Word;
 
 /// Bytes of an entry.
@@ -22,15 +22,15 @@ pub fn end_of_last(entries: &[u8], unit: usize) -> usize {
 
 /// The check of a block, or of another part of a payload, with this many bytes and these sums: half
 /// of a payload's checksum, computed from these sums alone.
-pub fn check_of(sums: Sums, n_bytes: usize) -> u32 {
-    sums.checksum(n_bytes as u64) as u32
+pub fn check_of(sums: Checksum, n_bytes: usize) -> u32 {
+    sums.finish(n_bytes as u64) as u32
 }
 
 /// Writes the table of blocks that begin at multiples of `unit`.
 #[derive(Clone, Copy)]
 pub struct Writer {
     /// Instructions that may be used.
-    pub level: Level,
+    pub level: Isa,
     /// Bytes of a unit.
     pub unit: usize,
     /// Where the first block begins in the payload.
@@ -45,11 +45,11 @@ impl Writer {
 
     /// Completes the entries of a piece, in which the ends are stored already. `bytes` are the
     /// piece's blocks, which begin `start` bytes after the table. Returns their sums.
-    pub fn finish(&self, entries: &mut [u8], start: usize, bytes: &[u8]) -> Sums {
-        let (mut first, mut all) = (0, Sums::default());
+    pub fn finish(&self, entries: &mut [u8], start: usize, bytes: &[u8]) -> Checksum {
+        let (mut first, mut all) = (0, Checksum::default());
         for entry in entries.chunks_exact_mut(ENTRY) {
             let end = end_of(entry, self.unit);
-            all = all.plus(self.complete(entry, start + first, &bytes[first..end]));
+            all = all.combine(self.complete(entry, start + first, &bytes[first..end]));
             first = end;
         }
         all
@@ -57,8 +57,8 @@ impl Writer {
 
     /// Writes the entry of a block with these bytes, which begin `start` bytes after the table.
     /// Returns their sums.
-    pub fn complete(&self, entry: &mut [u8], start: usize, bytes: &[u8]) -> Sums {
-        let sums = sums_of(self.level, Prefetch::Following, bytes, (self.at + start) as u64);
+    pub fn complete(&self, entry: &mut [u8], start: usize, bytes: &[u8]) -> Checksum {
+        let sums = checksum_of(self.level, Prefetch::Following, bytes, (self.at + start) as u64);
         self.note(entry, start + bytes.len());
         check_of(sums, bytes.len()).write(&mut entry[4..]);
         sums
@@ -106,11 +106,11 @@ impl<'p> Table<'p> {
     ///
     /// # Errors
     /// `Corrupt`.
-    pub fn block(&self, index: usize, level: Level, verify: bool) -> Result<(&'p [u8], Sums)> {
+    pub fn block(&self, index: usize, level: Isa, verify: bool) -> Result<(&'p [u8], Checksum)> {
         let entry = &self.entries[ENTRY * index..];
         let start = if index == 0 { 0 } else { end_of(&self.entries[ENTRY * (index - 1)..], self.unit) };
         let bytes = &self.blocks[start..end_of(entry, self.unit)];
-        let sums = sums_of(level, Prefetch::Following, bytes, (self.at + start) as u64);
+        let sums = checksum_of(level, Prefetch::Following, bytes, (self.at + start) as u64);
         if verify && check_of(sums, bytes.len()) != u32::read(&entry[4..]) {
             let name = self.name;
             return Err(Error::corrupt(format!("{name} block {index} is damaged: its check does not match")));

@@ -2,7 +2,7 @@
 
 use crate::stage::element::Element;
 use crate::stage::predict::{Plane, Sink};
-use crate::stage::rows::{CACHE_LINE, LANES, RowSink, Rows, Task};
+use crate::stage::rows::{CACHE_LINE, LANES, RowSink, Simd, WithSimd};
 use crate::stage::word::Word;
 
 /// The destination of a block's elements.
@@ -63,12 +63,12 @@ impl Target<'_, '_> {
     /// Writes the elements of a block of this shape, given their words. `words` has room for one
     /// more row.
     #[inline(always)]
-    pub fn store<W: Word, S: Rows<W>>(&mut self, s: S, words: &[W], shape: [usize; 3], element: Element) {
+    pub fn store<W: Word, S: Simd<W>>(&mut self, s: S, words: &[W], shape: [usize; 3], element: Element) {
         s.outlined(Store { target: self, words, shape, element });
     }
 
     #[inline(always)]
-    fn store_inlined<W: Word, S: Rows<W>>(&mut self, s: S, words: &[W], shape: [usize; 3], element: Element) {
+    fn store_inlined<W: Word, S: Simd<W>>(&mut self, s: S, words: &[W], shape: [usize; 3], element: Element) {
         // Merge rows and planes that are contiguous in the array, too.
         let [mut nz, mut ny, mut nx] = shape;
         if nx == self.row {
@@ -110,18 +110,18 @@ struct Store<'s, 't, 'a, W> {
     element: Element,
 }
 
-impl<W: Word> Task<W> for Store<'_, '_, '_, W> {
+impl<W: Word> WithSimd<W> for Store<'_, '_, '_, W> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Rows<W>>(self, s: S) {
+    fn run<S: Simd<W>>(self, s: S) {
         self.target.store_inlined(s, self.words, self.shape, self.element);
     }
 }
 
 /// Writes `n` elements.
 #[inline(always)]
-fn store_row<W: Word, S: Rows<W>>(s: S, words: &[W], n: usize, out: &mut [u8], element: Element) {
+fn store_row<W: Word, S: Simd<W>>(s: S, words: &[W], n: usize, out: &mut [u8], element: Element) {
     let mut at = 0;
     while at + LANES <= n {
         s.store_elements(s.load(&words[at..]), element, &mut out[at * element.bytes..]);
@@ -141,7 +141,7 @@ fn store_row<W: Word, S: Rows<W>>(s: S, words: &[W], n: usize, out: &mut [u8], e
 /// The last conversion of a block's rows, which results in words.
 pub trait Finish<W: Word> {
     /// Converts a row to words.
-    fn words<S: Rows<W>>(&self, s: S, row: S::Row) -> S::Row;
+    fn words<S: Simd<W>>(&self, s: S, row: S::Row) -> S::Row;
 }
 
 /// Shifts words to the left by this number of bits.
@@ -149,7 +149,7 @@ pub struct Shifted(pub u32);
 
 impl<W: Word> Finish<W> for Shifted {
     #[inline(always)]
-    fn words<S: Rows<W>>(&self, s: S, row: S::Row) -> S::Row {
+    fn words<S: Simd<W>>(&self, s: S, row: S::Row) -> S::Row {
         if self.0 > 0 { s.shift_left(row, self.0) } else { row }
     }
 }
@@ -162,7 +162,7 @@ pub struct Line<'a, F> {
     pub finish: F,
 }
 
-impl<W: Word, S: Rows<W>, F: Finish<W>> RowSink<W, S> for Line<'_, F> {
+impl<W: Word, S: Simd<W>, F: Finish<W>> RowSink<W, S> for Line<'_, F> {
     #[inline(always)]
     fn take(&mut self, s: S, row: S::Row) {
         let row = self.finish.words(s, row);
@@ -241,7 +241,7 @@ pub struct DirectPlane<'p, F> {
 
 impl<W: Word, F: Finish<W>> Plane<W> for DirectPlane<'_, F> {
     #[inline(always)]
-    fn put<S: Rows<W>>(&mut self, s: S, y: usize, row: S::Row) {
+    fn put<S: Simd<W>>(&mut self, s: S, y: usize, row: S::Row) {
         let y_ahead = y + self.rows_ahead;
         let at = if y_ahead < self.sy {
             y_ahead * self.row_bytes
@@ -291,7 +291,7 @@ pub struct BufferedPlane<'p, W> {
 
 impl<W: Word> Plane<W> for BufferedPlane<'_, W> {
     #[inline(always)]
-    fn put<S: Rows<W>>(&mut self, s: S, y: usize, row: S::Row) {
+    fn put<S: Simd<W>>(&mut self, s: S, y: usize, row: S::Row) {
         // The next row overwrites the lanes after this row.
         s.store(row, &mut self.words[y * self.sx..]);
     }

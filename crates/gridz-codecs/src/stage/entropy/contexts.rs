@@ -9,13 +9,13 @@
 //! plane before. So all contexts of a row are known before any of its numbers, and a reader needs
 //! only the last 4096 numbers. Similar contexts share a table.
 
-use crate::cpu::kept::{Keep, Kept, at_least, bytes_of};
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
+use crate::cpu::thread_cache::{Cacheable, ThreadCache, at_least, bytes_of};
 use crate::error::{Error, Result};
 use crate::stage::entropy::frequencies::{LOG2_TOTAL, count};
 use crate::stage::entropy::rans::{Decoder, Encoder, put_words};
 use crate::stage::entropy::{steps, tables};
-use crate::stage::rows::{LANES, RowSink, Rows, first_lanes};
+use crate::stage::rows::{LANES, RowSink, Simd, first_lanes};
 use crate::stage::word::Word;
 
 /// Number of contexts.
@@ -47,7 +47,7 @@ struct Memory {
     slots: Vec<u32>,
 }
 
-impl Keep for Memory {
+impl Cacheable for Memory {
     fn n_bytes(&self) -> usize {
         let Self { sizes, symbols, string, ranges, slots } = self;
         bytes_of(sizes) + bytes_of(symbols) + bytes_of(string) + bytes_of(ranges) + bytes_of(slots)
@@ -56,12 +56,12 @@ impl Keep for Memory {
 
 /// Encoder or decoder of blocks, one after the other.
 pub struct Work {
-    memory: Kept<Memory>,
+    memory: ThreadCache<Memory>,
     /// Where the string begins.
     start: usize,
     tables: [u8; TABLES_BYTES],
     tables_bytes: usize,
-    level: Level,
+    level: Isa,
 }
 
 impl Work {
@@ -70,9 +70,9 @@ impl Work {
     ///
     /// # Errors
     /// `OutOfMemory`.
-    pub fn new(n: usize, n_bytes: Option<usize>, level: Level) -> Result<Self> {
+    pub fn new(n: usize, n_bytes: Option<usize>, level: Isa) -> Result<Self> {
         let rows = n.next_multiple_of(LANES);
-        let mut memory = Kept::<Memory>::take();
+        let mut memory = ThreadCache::<Memory>::take();
         at_least(&mut memory.sizes, 2 * rows + 4 * LANES)?;
         if let Some(n_bytes) = n_bytes {
             at_least(&mut memory.symbols, rows)?;
@@ -132,7 +132,7 @@ impl Near {
 fn put_sizes<W: Word>(numbers: &[W; LANES], sizes: &mut [u8]) {
     let sizes: &mut [u8; LANES] = sizes.first_chunk_mut().expect("a row");
     for lane in 0..LANES {
-        let half = (numbers[lane] >> 1).plus(numbers[lane] & W::from_u64(1));
+        let half = (numbers[lane] >> 1).wrapping_add(numbers[lane] & W::from_u64(1));
         sizes[lane] = half.min(W::from_u64(LARGEST.into())).to_u64() as u8;
     }
 }
@@ -141,7 +141,7 @@ impl Work {
     /// Encodes the numbers of a block of this shape. Returns the byte count, or `None` if it is too
     /// large.
     #[inline(always)]
-    pub fn encode<W: Word, S: Rows<W>>(&mut self, s: S, numbers: &[W], shape: [usize; 3]) -> Option<usize> {
+    pub fn encode<W: Word, S: Simd<W>>(&mut self, s: S, numbers: &[W], shape: [usize; 3]) -> Option<usize> {
         let n = shape[0] * shape[1] * shape[2];
         let Memory { sizes, symbols, ranges, string, .. } = &mut *self.memory;
         let near = Near::new(shape);
@@ -149,7 +149,7 @@ impl Work {
         let mut at = 0;
         while at < n {
             let lanes = first_lanes(n - at);
-            let row = s.keep(lanes, s.load(&numbers[at..]));
+            let row = s.select_or_zero(lanes, s.load(&numbers[at..]));
             let contexts = near.contexts(sizes, front + at);
             let mut words = [W::ZERO; LANES];
             s.store(row, &mut words);
@@ -198,7 +198,7 @@ impl Work {
     /// # Errors
     /// `Corrupt`.
     #[inline(always)]
-    pub fn decode<W: Word, S: Rows<W>>(
+    pub fn decode<W: Word, S: Simd<W>>(
         &mut self,
         s: S,
         bytes: &[u8],
@@ -281,7 +281,7 @@ mod tests {
     /// Encodes at all levels to the same bytes, decodes these at all levels, and returns them.
     fn check<W: Word + std::fmt::Debug>(numbers: &[W], shape: [usize; 3]) -> Vec<u8> {
         let n: usize = shape.iter().product();
-        let mut strings = Level::all().map(|level| {
+        let mut strings = Isa::all().map(|level| {
             let mut work = Work::new(n, Some(16 * n + 4096), level).unwrap();
             let mut bytes = vec![0xee; work.encode(Portable, numbers, shape).unwrap()];
             work.write(&mut bytes);
@@ -290,7 +290,7 @@ mod tests {
         let bytes = strings.next().unwrap();
         assert!(strings.all(|other| other == bytes), "{shape:?}");
         let longer = [&bytes[..], &[0xa5; 100]].concat();
-        for level in Level::all() {
+        for level in Isa::all() {
             let mut work = Work::new(n, None, level).unwrap();
             let mut out = Collected::<W>(vec![]);
             assert_eq!(work.decode(Portable, &longer, shape, &mut out).unwrap(), bytes.len(), "{shape:?}");
@@ -328,7 +328,7 @@ mod tests {
     fn damage_is_found_or_does_no_harm() {
         let shape = [1, 40, 50];
         let bytes = check(&numbers(shape, 20), shape);
-        for level in Level::all() {
+        for level in Isa::all() {
             let mut work = Work::new(2000, None, level).unwrap();
             for at in 0..bytes.len() {
                 let mut out = Collected::<u32>(vec![]);
@@ -340,14 +340,14 @@ mod tests {
         }
         // Numbers of 64 bits are too long for words of 32.
         let bytes = check(&numbers(shape, 64), shape);
-        let mut work = Work::new(2000, None, Level::PORTABLE).unwrap();
+        let mut work = Work::new(2000, None, Isa::PORTABLE).unwrap();
         assert!(work.decode(Portable, &bytes, shape, &mut Collected::<u32>(vec![])).is_err());
     }
 
     #[test]
     fn what_has_no_room_is_not_encoded() {
         let shape = [1, 40, 50];
-        for level in Level::all() {
+        for level in Isa::all() {
             let mut work = Work::new(2000, Some(1000), level).unwrap();
             assert!(work.encode(Portable, &numbers(shape, 60), shape).is_none());
         }

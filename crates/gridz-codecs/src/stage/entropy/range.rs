@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn too_little_memory_is_told() {
+    fn too_little_memory_is_an_error() {
         for n in [0, 1, 7, 100, 1000] {
             let mut bytes = vec![0; n];
             let mut encoder = Encoder::new(&mut bytes);

@@ -6,7 +6,7 @@
 //! each step is enough, since a symbol and six bits take at most 16 bits from a state. Encoders run
 //! backwards.
 
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 use crate::error::{Error, Result};
 use crate::stage::entropy::frequencies::{LOG2_TOTAL, entry};
 #[cfg(target_arch = "x86_64")]
@@ -36,7 +36,7 @@ impl<'a> Decoder<'a> {
     /// # Errors
     /// `Corrupt`.
     #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables, reason = "other CPUs have one level"))]
-    pub fn new(bytes: &'a [u8], level: Level) -> Result<Self> {
+    pub fn new(bytes: &'a [u8], level: Isa) -> Result<Self> {
         let (states, string) = bytes.split_at_checked(STATE_BYTES).ok_or_else(damage)?;
         let (states, _) = states.as_chunks();
         let states: [u32; LANES] = std::array::from_fn(|lane| u32::from_le_bytes(states[lane]));
@@ -145,7 +145,7 @@ pub struct Encoder<'a> {
 impl<'a> Encoder<'a> {
     /// Starts an empty string at the end of `string`.
     #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables, reason = "other CPUs have one level"))]
-    pub fn new(string: &'a mut [u16], level: Level) -> Self {
+    pub fn new(string: &'a mut [u16], level: Isa) -> Self {
         Self {
             states: [LOWEST; LANES],
             at: string.len(),
@@ -273,7 +273,7 @@ mod tests {
         let mut slots = vec![0; 2 << LOG2_TOTAL];
         let mut memory = vec![0; 4 * LANES * (n_steps + 1)];
         frequencies.iter().zip(slots.chunks_mut(1 << LOG2_TOTAL)).for_each(|(of, slots)| of.fill(slots));
-        let mut strings = Level::all().map(|level| {
+        let mut strings = Isa::all().map(|level| {
             let mut encoder = Encoder::new(&mut memory, level);
             for step in (0..n_steps).rev() {
                 let steps: [Part; LANES] = std::array::from_fn(|lane| of(step, lane));
@@ -300,7 +300,7 @@ mod tests {
         mut check: impl FnMut(usize, [u8; LANES], [u32; LANES]),
     ) -> Result<usize> {
         let (_, of, _) = string(0);
-        let mut all = Level::all().map(|level| {
+        let mut all = Isa::all().map(|level| {
             let mut decoder = Decoder::new(bytes, level)?;
             for step in 0..n_steps {
                 let steps: [Part; LANES] = std::array::from_fn(|lane| of(step, lane));
@@ -359,7 +359,7 @@ mod tests {
     #[test]
     fn a_string_without_room_is_none() {
         let mut memory = [0; 3];
-        for level in Level::all() {
+        for level in Isa::all() {
             let mut encoder = Encoder::new(&mut memory, level);
             (0..8).for_each(|_| encoder.bits(&[1; LANES], &[7; LANES]));
             assert!(encoder.finish().is_none());

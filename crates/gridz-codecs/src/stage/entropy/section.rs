@@ -8,8 +8,8 @@
 //! coded row is padded with copies of the last number. Codes have at most 11 bits if few symbols
 //! are used, else up to 14.
 
-use crate::cpu::kept::bytes_of;
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
+use crate::cpu::thread_cache::bytes_of;
 use crate::error::{Error, Result, try_vec};
 use crate::stage::bits::{self, peek_32};
 use crate::stage::entropy::lanes::{
@@ -18,7 +18,7 @@ use crate::stage::entropy::lanes::{
 #[cfg(target_arch = "x86_64")]
 use crate::stage::entropy::simd::{Avx512, lanes as simd};
 use crate::stage::entropy::symbols::{Number, above_tail, any_symbol, have_tails, symbol, tail_bits};
-use crate::stage::rows::{Rows, Task, at_level};
+use crate::stage::rows::{Simd, WithSimd, dispatch};
 
 /// Maximum numbers in a block. It ensures that 16 bits can count the block's words.
 pub const MAX_NUMBERS: usize = 1 << 16;
@@ -116,8 +116,8 @@ pub struct Coding {
     /// Number of 4-bit values that encode the code lengths.
     n_halves: usize,
     /// One bit for each row, set if the row is all zeros.
-    marks: [u32; MAX_ROWS / 32],
-    mark_bytes: usize,
+    bitmap: [u32; MAX_ROWS / 32],
+    bitmap_bytes: usize,
     /// Numbers in the coded rows, with and without the padding.
     n_coded: usize,
     n_numbers: usize,
@@ -131,18 +131,18 @@ impl Coding {
     /// Chooses the coding of the first `n` numbers of `rows`: at least one, and at most as many as
     /// `work` has memory for. `rows` consists of whole rows. Afterwards it begins with the numbers
     /// that are coded.
-    pub fn choose<T: Number>(rows: &mut [T], n: usize, work: &mut Work<T>, level: Level) -> Self {
-        at_level(level, Choose { rows, n, work, level })
+    pub fn choose<T: Number>(rows: &mut [T], n: usize, work: &mut Work<T>, level: Isa) -> Self {
+        dispatch(level, Choose { rows, n, work, level })
     }
 
     #[inline(always)]
-    fn choose_inlined<T: Number>(rows: &mut [T], n: usize, work: &mut Work<T>, level: Level) -> Self {
+    fn choose_inlined<T: Number>(rows: &mut [T], n: usize, work: &mut Work<T>, level: Isa) -> Self {
         let n_rows = n.div_ceil(LANES);
-        let mut marks = [0u32; MAX_ROWS / 32];
+        let mut bitmap = [0u32; MAX_ROWS / 32];
         let mut n_marked = 0;
         for (row, numbers) in rows[..n].chunks(LANES).enumerate() {
             let is_zero = numbers.iter().fold(T::default(), |any, &number| any | number) == T::default();
-            marks[row / 32] |= u32::from(is_zero) << (row % 32);
+            bitmap[row / 32] |= u32::from(is_zero) << (row % 32);
             n_marked += usize::from(is_zero);
         }
         // Omit zero rows if that pays: a zero takes at least one bit, a row in the bitmap exactly
@@ -152,7 +152,7 @@ impl Coding {
         if is_marked {
             n_coded = 0;
             for (row, from) in (0..n).step_by(LANES).enumerate() {
-                if marks[row / 32] >> (row % 32) & 1 == 0 {
+                if bitmap[row / 32] >> (row % 32) & 1 == 0 {
                     let end = n.min(from + LANES);
                     rows.copy_within(from..end, n_coded);
                     n_coded += end - from;
@@ -166,7 +166,7 @@ impl Coding {
         }
         let coded = &rows[..n_coded];
         let symbols = &mut work.symbols[..n_coded];
-        let [lowest, end] = at_level(level, Symbols { numbers: coded, symbols });
+        let [lowest, end] = dispatch(level, Symbols { numbers: coded, symbols });
         let (quarters, counts) = (&mut work.quarters[..end], &mut work.counts[..end]);
         quarters.fill([0; 4]);
         count(symbols, quarters);
@@ -181,8 +181,8 @@ impl Coding {
             lowest,
             n_symbols: end - lowest,
             n_halves: halve(lengths, &mut work.halves),
-            marks,
-            mark_bytes: if is_marked { n_rows.div_ceil(8) } else { 0 },
+            bitmap,
+            bitmap_bytes: if is_marked { n_rows.div_ceil(8) } else { 0 },
             n_coded,
             n_numbers,
             longest: 0,
@@ -198,7 +198,7 @@ impl Coding {
 
     /// Builds the codes of the coded numbers and counts their bits and words.
     #[inline(always)]
-    fn make_codes<T: Number>(&mut self, work: &mut Work<T>, level: Level) {
+    fn make_codes<T: Number>(&mut self, work: &mut Work<T>, level: Isa) {
         let end = self.lowest + self.n_symbols;
         let lengths = &work.lengths[self.lowest..end];
         let all = Codes::new(lengths).expect("codes of lengths made here");
@@ -223,7 +223,11 @@ impl Coding {
 
     /// Bytes of the section.
     pub fn n_bytes(&self) -> usize {
-        HEAD_BYTES + WORD_BYTES * self.n_words + self.mark_bytes + self.length_bytes() + self.tail_bits.div_ceil(8)
+        HEAD_BYTES
+            + WORD_BYTES * self.n_words
+            + self.bitmap_bytes
+            + self.length_bytes()
+            + self.tail_bits.div_ceil(8)
     }
 
     fn length_bytes(&self) -> usize {
@@ -232,30 +236,30 @@ impl Coding {
 
     /// Writes the section to `out`, which has exactly [`Coding::n_bytes`]. `rows` and `work` are
     /// those of the call of [`Coding::choose`]; no other block may have used `work` since.
-    pub fn write<T: Number>(&self, rows: &[T], work: &Work<T>, level: Level, out: &mut [u8]) {
+    pub fn write<T: Number>(&self, rows: &[T], work: &Work<T>, level: Isa, out: &mut [u8]) {
         let (head, rest) = out.split_at_mut(HEAD_BYTES);
         let fields = [self.lowest, self.n_symbols, self.length_bytes(), self.n_words];
         for (field, bytes) in fields.iter().zip(head.chunks_exact_mut(2)) {
             bytes.copy_from_slice(&(*field as u16).to_le_bytes());
         }
-        let marked = if self.mark_bytes > 0 { MARKED } else { 0 };
+        let marked = if self.bitmap_bytes > 0 { MARKED } else { 0 };
         head[8..].copy_from_slice(&(self.tail_bits.div_ceil(8) as u32 | marked).to_le_bytes());
         let (words, rest) = rest.split_at_mut(WORD_BYTES * self.n_words);
         if self.n_words > 0 {
             let codes = &work.codes[..self.n_coded];
             write_words(Writer::new(&self.lane_bits, &last_row(codes), self.longest), codes, level, words);
         }
-        let (marks, rest) = rest.split_at_mut(self.mark_bytes);
-        marks
+        let (bitmap, rest) = rest.split_at_mut(self.bitmap_bytes);
+        bitmap
             .iter_mut()
-            .zip(self.marks.iter().flat_map(|word| word.to_le_bytes()))
+            .zip(self.bitmap.iter().flat_map(|word| word.to_le_bytes()))
             .for_each(|(to, byte)| *to = byte);
         let (lengths, tails) = rest.split_at_mut(self.length_bytes());
         for (halves, to) in work.halves[..self.n_halves].chunks(2).zip(lengths) {
             *to = halves[0] | halves.get(1).map_or(0, |half| half << 4);
         }
         if self.tail_bits > 0 {
-            at_level(level, Tails { numbers: &rows[..self.n_numbers], out: tails });
+            dispatch(level, Tails { numbers: &rows[..self.n_numbers], out: tails });
         }
     }
 }
@@ -265,14 +269,14 @@ struct Choose<'a, T> {
     rows: &'a mut [T],
     n: usize,
     work: &'a mut Work<T>,
-    level: Level,
+    level: Isa,
 }
 
-impl<T: Number> Task<u32> for Choose<'_, T> {
+impl<T: Number> WithSimd<u32> for Choose<'_, T> {
     type Output = Coding;
 
     #[inline(always)]
-    fn run<S: Rows<u32>>(self, _: S) -> Coding {
+    fn run<S: Simd<u32>>(self, _: S) -> Coding {
         Coding::choose_inlined(self.rows, self.n, self.work, self.level)
     }
 }
@@ -283,11 +287,11 @@ struct Symbols<'a, T> {
     symbols: &'a mut [u16],
 }
 
-impl<T: Number> Task<u32> for Symbols<'_, T> {
+impl<T: Number> WithSimd<u32> for Symbols<'_, T> {
     type Output = [usize; 2];
 
     #[inline(always)]
-    fn run<S: Rows<u32>>(self, _: S) -> [usize; 2] {
+    fn run<S: Simd<u32>>(self, _: S) -> [usize; 2] {
         let Self { numbers, symbols } = self;
         let (mut least, mut end) = (u16::MAX, 0);
         let symbols = &mut symbols[..numbers.len()];
@@ -306,11 +310,11 @@ struct Tails<'a, T> {
     out: &'a mut [u8],
 }
 
-impl<T: Number> Task<u32> for Tails<'_, T> {
+impl<T: Number> WithSimd<u32> for Tails<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Rows<u32>>(self, _: S) {
+    fn run<S: Simd<u32>>(self, _: S) {
         let mut writer = bits::Writer::new(self.out);
         let (rows, rest) = self.numbers.as_chunks();
         for row in rows {
@@ -380,7 +384,7 @@ pub fn whole(quarters: [u16; 4]) -> u32 {
 }
 
 /// Looks up symbols, in whole rows, in `table`.
-fn look_up(table: &[u16], symbols: &[u16], found: &mut [u16], level: Level) {
+fn look_up(table: &[u16], symbols: &[u16], found: &mut [u16], level: Isa) {
     #[cfg(target_arch = "x86_64")]
     if let Some(avx512) = Avx512::at(level) {
         return simd::look_up(avx512, table, symbols, found);
@@ -389,7 +393,7 @@ fn look_up(table: &[u16], symbols: &[u16], found: &mut [u16], level: Level) {
 }
 
 /// Writes the words of whole rows of codes; they fill `out` exactly.
-fn write_words(mut writer: Writer, codes: &[u16], level: Level, out: &mut [u8]) {
+fn write_words(mut writer: Writer, codes: &[u16], level: Isa, out: &mut [u8]) {
     #[cfg(target_arch = "x86_64")]
     if let Some(avx512) = Avx512::at(level) {
         let end = simd::write(avx512, &mut writer, codes, out);
@@ -405,19 +409,19 @@ fn write_words(mut writer: Writer, codes: &[u16], level: Level, out: &mut [u8]) 
 ///
 /// # Errors
 /// `Corrupt` if the bytes end early or contradict each other.
-pub fn read<T: Number>(bytes: &[u8], numbers: &mut [T], work: &mut Work<T>, level: Level) -> Result<usize> {
+pub fn read<T: Number>(bytes: &[u8], numbers: &mut [T], work: &mut Work<T>, level: Isa) -> Result<usize> {
     let early = || damage("an early end");
     let (head, rest) = bytes.split_at_checked(HEAD_BYTES).ok_or_else(early)?;
     let field = |i: usize| usize::from(u16::from_le_bytes([head[2 * i], head[2 * i + 1]]));
     let [lowest, n_symbols, length_bytes, n_words] = [field(0), field(1), field(2), field(3)];
     let last = u32::from_le_bytes([head[8], head[9], head[10], head[11]]);
     let n_rows = numbers.len().div_ceil(LANES);
-    let mark_bytes = if last & MARKED > 0 { n_rows.div_ceil(8) } else { 0 };
+    let bitmap_bytes = if last & MARKED > 0 { n_rows.div_ceil(8) } else { 0 };
     if lowest + n_symbols > T::SYMBOLS {
         return Err(damage("impossible symbols"));
     }
     let (words, rest) = rest.split_at_checked(WORD_BYTES * n_words).ok_or_else(early)?;
-    let (marks, rest) = rest.split_at_checked(mark_bytes).ok_or_else(early)?;
+    let (bitmap, rest) = rest.split_at_checked(bitmap_bytes).ok_or_else(early)?;
     let (lengths, rest) = rest.split_at_checked(length_bytes).ok_or_else(early)?;
     let tails = rest.get(..(last & !MARKED) as usize).ok_or_else(early)?;
     let n_bytes = bytes.len() - rest.len() + tails.len();
@@ -427,17 +431,17 @@ pub fn read<T: Number>(bytes: &[u8], numbers: &mut [T], work: &mut Work<T>, leve
     read_lengths(lengths, of_symbols)?;
     let codes = Codes::new(of_symbols).ok_or_else(|| damage("codes that overlap or leave something over"))?;
     let n_used = codes.rank(of_symbols, lowest, &mut work.by_rank);
-    let is_marked = |row: usize| marks.get(row / 8).is_some_and(|byte| byte >> (row % 8) & 1 == 1);
+    let is_marked = |row: usize| bitmap.get(row / 8).is_some_and(|byte| byte >> (row % 8) & 1 == 1);
     let n_coded = LANES * (0..n_rows).filter(|&row| !is_marked(row)).count();
     if n_used == 0 && n_coded > 0 {
         return Err(damage("numbers without codes"));
     }
     let (by_rank, ranks) = (&mut work.by_rank[..n_used], &mut work.symbols[..n_coded]);
-    let told = &mut work.codes[..n_coded];
+    let entries = &mut work.codes[..n_coded];
     let reader = Reader::new(words);
-    if marks.is_empty() && n_coded == numbers.len() {
+    if bitmap.is_empty() && n_coded == numbers.len() {
         let n_read = read_rows(&codes, by_rank, reader, &mut work.table, ranks, numbers, level)?;
-        read_tails(&mut numbers[n_read..], &ranks[n_read..], by_rank, &mut told[n_read..], tails, level)?;
+        read_tails(&mut numbers[n_read..], &ranks[n_read..], by_rank, &mut entries[n_read..], tails, level)?;
         return Ok(n_bytes);
     }
     let coded = &mut work.coded[..n_coded];
@@ -445,7 +449,7 @@ pub fn read<T: Number>(bytes: &[u8], numbers: &mut [T], work: &mut Work<T>, leve
     let ends_coded = n_rows > 0 && !is_marked(n_rows - 1);
     let n_numbers = n_coded - if ends_coded { n_rows * LANES - numbers.len() } else { 0 };
     let rest = &mut coded[n_read.min(n_numbers)..n_numbers];
-    read_tails(rest, &ranks[n_read..], by_rank, &mut told[n_read..], tails, level)?;
+    read_tails(rest, &ranks[n_read..], by_rank, &mut entries[n_read..], tails, level)?;
     let mut coded = coded.chunks_exact(LANES);
     for (row, numbers) in numbers.chunks_mut(LANES).enumerate() {
         match if is_marked(row) { None } else { coded.next() } {
@@ -465,7 +469,7 @@ fn read_rows<T: Number>(
     table: &mut Table,
     ranks: &mut [u16],
     numbers: &mut [T],
-    level: Level,
+    level: Isa,
 ) -> Result<usize> {
     let (mut n_ranks, mut n_numbers) = (0, 0);
     #[cfg(target_arch = "x86_64")]
@@ -490,14 +494,14 @@ fn read_rows<T: Number>(
 pub const LOG_BITS: u32 = 5;
 
 /// Builds numbers from the ranks of their symbols, in whole rows, and from their tails. Overwrites
-/// `by_rank` and `told`.
+/// `by_rank` and `entries`.
 fn read_tails<T: Number>(
     numbers: &mut [T],
     ranks: &[u16],
     by_rank: &mut [u16],
-    told: &mut [u16],
+    entries: &mut [u16],
     tails: &[u8],
-    level: Level,
+    level: Isa,
 ) -> Result<()> {
     let mut any_bits = 0;
     for symbol in by_rank.iter_mut() {
@@ -505,23 +509,23 @@ fn read_tails<T: Number>(
         any_bits |= n_bits;
         *symbol = (above << LOG_BITS | n_bits) as u16;
     }
-    look_up(by_rank, ranks, told, level);
+    look_up(by_rank, ranks, entries, level);
     let (mut n_read, mut at) = (0, 0);
     if any_bits == 0 {
-        for (number, &told) in numbers.iter_mut().zip(&*told) {
-            *number = T::from_u32(u32::from(told) >> LOG_BITS);
+        for (number, &entry) in numbers.iter_mut().zip(&*entries) {
+            *number = T::from_u32(u32::from(entry) >> LOG_BITS);
         }
         n_read = numbers.len();
     }
     #[cfg(target_arch = "x86_64")]
     if let Some(avx512) = Avx512::at(level).filter(|_| any_bits > 0) {
-        (n_read, at) = simd::read_tails(avx512, told, tails, numbers);
+        (n_read, at) = simd::read_tails(avx512, entries, tails, numbers);
     }
     // Without branches: whether a number has a tail is hard to predict.
-    for (number, &told) in numbers[n_read..].iter_mut().zip(&told[n_read..]) {
-        let n_bits = u32::from(told) % (1 << LOG_BITS);
+    for (number, &entry) in numbers[n_read..].iter_mut().zip(&entries[n_read..]) {
+        let n_bits = u32::from(entry) % (1 << LOG_BITS);
         let tail = peek_32(tails, at) & ((1 << n_bits) - 1);
-        *number = T::from_u32(u32::from(told) >> LOG_BITS << n_bits | tail);
+        *number = T::from_u32(u32::from(entry) >> LOG_BITS << n_bits | tail);
         at += n_bits as usize;
     }
     if at.div_ceil(8) == tails.len() { Ok(()) } else { Err(damage("other tails than it says")) }
@@ -570,7 +574,7 @@ mod tests {
         (0..n).map(|i| T::from_u32((noise(i) >> 32 >> (noise(i + n) % spread)) as u32)).collect()
     }
 
-    fn written<T: Number>(numbers: &[T], level: Level) -> Vec<u8> {
+    fn written<T: Number>(numbers: &[T], level: Isa) -> Vec<u8> {
         let mut work = Work::new(numbers.len()).unwrap();
         let mut rows = numbers.to_vec();
         rows.resize(numbers.len().next_multiple_of(LANES), T::default());
@@ -581,8 +585,8 @@ mod tests {
     }
 
     fn round_trip<T: Number>(numbers: &[T]) -> Vec<u8> {
-        let out = written(numbers, Level::PORTABLE);
-        for level in Level::all() {
+        let out = written(numbers, Isa::PORTABLE);
+        for level in Isa::all() {
             assert!(written(numbers, level) == out, "{level:?} writes the same");
             let mut work = Work::new(numbers.len()).unwrap();
             let mut back = vec![T::from_u32(7); numbers.len()];
@@ -665,12 +669,12 @@ mod tests {
     #[test]
     fn damage_is_the_same_to_all() {
         fn check<T: Number>(numbers: &[T]) {
-            let out = written(numbers, Level::PORTABLE);
+            let out = written(numbers, Isa::PORTABLE);
             let mut n_read = 0;
             for at in 0..out.len() {
                 let with = |value: u8| [&out[..at], &[value], &out[at + 1..]].concat();
                 for damaged in [out[..at].to_vec(), with(out[at] ^ 1 << (noise(at) % 8)), with(0), with(0xff)] {
-                    let all: Vec<Option<(usize, Vec<T>)>> = Level::all()
+                    let all: Vec<Option<(usize, Vec<T>)>> = Isa::all()
                         .map(|level| {
                             let mut work = Work::new(numbers.len()).unwrap();
                             let mut back = vec![T::default(); numbers.len()];
@@ -694,7 +698,7 @@ mod tests {
         // All numbers have the same symbol, which has a tail.
         let bytes = [0, 8, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1];
         let (mut work, mut back) = (Work::new(40).unwrap(), [0_u16; 40]);
-        for level in Level::all() {
+        for level in Isa::all() {
             assert!(read(&bytes, &mut back, &mut work, level).is_err());
         }
     }

@@ -6,7 +6,7 @@
 //! code the others.
 
 use crate::stage::entropy::rans::{BITS_WITH_SYMBOL, Decoder, Encoder, MAX_BITS};
-use crate::stage::rows::{LANES, Rows};
+use crate::stage::rows::{LANES, Simd};
 use crate::stage::word::Word;
 
 /// Numbers below this are their own symbols.
@@ -18,17 +18,17 @@ const LONG_BITS: u32 = OWN.ilog2() + 1;
 
 /// The symbols of numbers.
 #[inline(always)]
-pub fn symbols<W: Word, S: Rows<W>>(s: S, numbers: S::Row) -> S::Row {
+pub fn symbols<W: Word, S: Simd<W>>(s: S, numbers: S::Row) -> S::Row {
     let word = |n: u32| W::from_u64(n.into());
-    let are_long = s.larger(numbers, word(OWN - 1));
+    let are_long = s.gt_mask(numbers, word(OWN - 1));
     if are_long == 0 {
         return numbers;
     }
     let (one, two) = (s.splat(word(1)), s.splat(word(2)));
-    let n_bits = s.minus(s.minus(s.splat(word(W::BITS)), s.leading_zeros(numbers)), two);
+    let n_bits = s.sub(s.sub(s.splat(word(W::BITS)), s.leading_zeros(numbers)), two);
     let second = s.and(s.shift_right_each(numbers, n_bits), one);
     let first_long = s.splat(word(u32::from(LONG) - 2 * (LONG_BITS - 2)));
-    let long = s.plus(s.shift_left(n_bits, 1), s.plus(second, first_long));
+    let long = s.add(s.shift_left(n_bits, 1), s.add(second, first_long));
     s.select(are_long, long, numbers)
 }
 

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
     use crate::error::ErrorKind;
     use crate::stage::pack::patches::Patch;
-    use crate::stage::rows::{Nothing, Portable};
+    use crate::stage::rows::{NoPrefetch, Portable};
 
     fn round_trip<W: Word + std::fmt::Debug>(numbers: &[W]) -> usize {
         let n = numbers.len();
@@ -131,7 +131,7 @@ mod tests {
         padded.resize(n.next_multiple_of(LANES), W::default());
         let coding = Coding::choose(Portable, &padded, n, &mut Scratch::new());
         let mut out = vec![0xee; coding.n_bytes()];
-        coding.write(Portable, &padded, &mut Scratch::new(), &mut out, &mut Nothing);
+        coding.write(Portable, &padded, &mut Scratch::new(), &mut out, &mut NoPrefetch);
         let mut back = vec![W::from_u64(u64::MAX); padded.len()];
         assert_eq!(read(Portable, &out, n, &mut back, &mut Scratch::new()).unwrap(), out.len());
         assert_eq!(back[..n], *numbers);
@@ -242,7 +242,7 @@ mod tests {
         padded.resize(1504, 0);
         let coding = Coding::choose(Portable, &padded, 1500, &mut Scratch::new());
         let mut out = vec![0; coding.n_bytes()];
-        coding.write(Portable, &padded, &mut Scratch::new(), &mut out, &mut Nothing);
+        coding.write(Portable, &padded, &mut Scratch::new(), &mut out, &mut NoPrefetch);
         let mut n_unseen = 0;
         for at in 0..out.len() {
             for bit in 0..8 {

@@ -2,27 +2,27 @@
 
 use crate::stage::bits::{Writer, peek};
 use crate::stage::pack::GROUP;
-use crate::stage::rows::{LANES, Rows};
+use crate::stage::rows::{LANES, Simd};
 use crate::stage::word::Word;
 
 /// A group's patches, followed by room for a row.
 pub type Patches<P> = [P; GROUP + LANES];
 
-/// A patch: the bits of a number from some bit on. Masks are those of [`Rows`].
-pub trait Patch<W: Word, S: Rows<W>>: Copy + Default {
+/// A patch: the bits of a number from some bit on. Masks are those of [`Simd`].
+pub trait Patch<W: Word, S: Simd<W>>: Copy + Default {
     /// Compresses the patches of the numbers in a mask, which are the bits above their `width` low
     /// bits; `width` is below the bits of a word. May overwrite 32 patches, as may
-    /// [`Patch::squeeze`].
-    fn squeeze_above(s: S, mask: u32, numbers: S::Row, width: u32, to: &mut [Self]);
+    /// [`Patch::compress`].
+    fn compress_above(s: S, mask: u32, numbers: S::Row, width: u32, to: &mut [Self]);
     /// Expands the next patches to the lanes of a mask, with zeros elsewhere. `from` has at least
     /// 32 patches, also in the other functions.
-    fn spread(s: S, mask: u32, from: &[Self]) -> S::Row;
+    fn expand(s: S, mask: u32, from: &[Self]) -> S::Row;
     /// Mask of the first 32 patches that have more than `width` bits.
     fn longer(s: S, patches: &[Self], width: u32) -> u32;
     /// Compresses the patches of a mask.
-    fn squeeze(s: S, mask: u32, from: &[Self], to: &mut [Self]);
+    fn compress(s: S, mask: u32, from: &[Self], to: &mut [Self]);
     /// Combines the patches of a mask by OR with the next patches of `from`.
-    fn add_spread(s: S, mask: u32, from: &[Self], to: &mut [Self]);
+    fn add_expanded(s: S, mask: u32, from: &[Self], to: &mut [Self]);
     /// Writes `width` bits of each of the first `n` patches, from bit `shift` on. Zeros follow
     /// these patches.
     fn write_string(s: S, out: &mut [u8], patches: &Patches<Self>, n: usize, shift: u32, width: u32);
@@ -31,26 +31,26 @@ pub trait Patch<W: Word, S: Rows<W>>: Copy + Default {
     fn read_string(s: S, string: &[u8], patches: &mut Patches<Self>, n: usize, shift: u32, width: u32);
 }
 
-impl<W: Word, S: Rows<W>> Patch<W, S> for u8 {
+impl<W: Word, S: Simd<W>> Patch<W, S> for u8 {
     #[inline(always)]
-    fn squeeze_above(s: S, mask: u32, numbers: S::Row, width: u32, to: &mut [u8]) {
-        s.squeeze_bytes_of(mask, numbers, width, to);
+    fn compress_above(s: S, mask: u32, numbers: S::Row, width: u32, to: &mut [u8]) {
+        s.compress_low_bytes(mask, numbers, width, to);
     }
     #[inline(always)]
-    fn spread(s: S, mask: u32, from: &[u8]) -> S::Row {
-        s.spread_low_bytes(mask, from)
+    fn expand(s: S, mask: u32, from: &[u8]) -> S::Row {
+        s.expand_low_bytes(mask, from)
     }
     #[inline(always)]
     fn longer(s: S, patches: &[u8], width: u32) -> u32 {
-        s.larger_bytes(patches, (1 << width) - 1)
+        s.gt_mask_bytes(patches, (1 << width) - 1)
     }
     #[inline(always)]
-    fn squeeze(s: S, mask: u32, from: &[u8], to: &mut [u8]) {
-        s.squeeze_bytes(mask, from, to);
+    fn compress(s: S, mask: u32, from: &[u8], to: &mut [u8]) {
+        s.compress_bytes(mask, from, to);
     }
     #[inline(always)]
-    fn add_spread(s: S, mask: u32, from: &[u8], to: &mut [u8]) {
-        s.spread_bytes(mask, from, to);
+    fn add_expanded(s: S, mask: u32, from: &[u8], to: &mut [u8]) {
+        s.expand_bytes(mask, from, to);
     }
     #[inline(always)]
     fn write_string(s: S, out: &mut [u8], patches: &Patches<u8>, n: usize, shift: u32, width: u32) {
@@ -58,7 +58,7 @@ impl<W: Word, S: Rows<W>> Patch<W, S> for u8 {
         for eight in patches[..n.next_multiple_of(8)].as_chunks::<8>().0 {
             // Eight patches are as many bytes as a patch has bits. The next ones overwrite the
             // zeros after these bytes.
-            let bits = s.gather_bits(u64::from_le_bytes(*eight) >> shift, width);
+            let bits = s.pext(u64::from_le_bytes(*eight) >> shift, width);
             let out = out.get_mut(to..).unwrap_or_default();
             match out.first_chunk_mut() {
                 Some(out) => *out = bits.to_le_bytes(),
@@ -76,7 +76,7 @@ impl<W: Word, S: Rows<W>> Patch<W, S> for u8 {
                 Some(bits) => u64::from_le_bytes(*bits),
                 None => last_bytes(rest),
             };
-            *eight = (s.scatter_bits(bits, width) << shift).to_le_bytes();
+            *eight = (s.pdep(bits, width) << shift).to_le_bytes();
             from += width as usize;
         }
     }
@@ -96,26 +96,26 @@ pub fn last_bytes(rest: &[u8]) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-impl<W: Word, S: Rows<W>> Patch<W, S> for W {
+impl<W: Word, S: Simd<W>> Patch<W, S> for W {
     #[inline(always)]
-    fn squeeze_above(s: S, mask: u32, numbers: S::Row, width: u32, to: &mut [W]) {
-        s.squeeze(mask, s.shift_right(numbers, width), to);
+    fn compress_above(s: S, mask: u32, numbers: S::Row, width: u32, to: &mut [W]) {
+        s.compress(mask, s.shift_right(numbers, width), to);
     }
     #[inline(always)]
-    fn spread(s: S, mask: u32, from: &[W]) -> S::Row {
-        s.spread(mask, from)
+    fn expand(s: S, mask: u32, from: &[W]) -> S::Row {
+        s.expand(mask, from)
     }
     #[inline(always)]
     fn longer(s: S, patches: &[W], width: u32) -> u32 {
-        s.larger(s.load(patches), W::low_mask(width))
+        s.gt_mask(s.load(patches), W::low_mask(width))
     }
     #[inline(always)]
-    fn squeeze(s: S, mask: u32, from: &[W], to: &mut [W]) {
-        s.squeeze(mask, s.load(from), to);
+    fn compress(s: S, mask: u32, from: &[W], to: &mut [W]) {
+        s.compress(mask, s.load(from), to);
     }
     #[inline(always)]
-    fn add_spread(s: S, mask: u32, from: &[W], to: &mut [W]) {
-        s.store(s.or(s.load(to), s.spread(mask, from)), to);
+    fn add_expanded(s: S, mask: u32, from: &[W], to: &mut [W]) {
+        s.store(s.or(s.load(to), s.expand(mask, from)), to);
     }
     #[inline(always)]
     fn write_string(_: S, out: &mut [u8], patches: &Patches<W>, n: usize, shift: u32, width: u32) {
@@ -138,11 +138,11 @@ impl<W: Word, S: Rows<W>> Patch<W, S> for W {
         while at < n {
             let rest = &string[from..];
             let row = if rest.len() >= n_bytes {
-                s.fields(rest, width)
+                s.unpack_bits(rest, width)
             } else {
                 let mut last = [0; LANES * size_of::<u64>()];
                 last[..rest.len()].copy_from_slice(rest);
-                s.fields(&last, width)
+                s.unpack_bits(&last, width)
             };
             s.store(s.shift_left(row, shift), &mut patches[at..]);
             at += LANES;

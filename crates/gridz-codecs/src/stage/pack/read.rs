@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::stage::pack::patches::{Patch, Patches, last_bytes};
 use crate::stage::pack::{GROUP, Group, HEADER, MAX_GROUPS, Scratch, damage};
-use crate::stage::rows::{LANES, RowSink, Rows, first_lanes};
+use crate::stage::rows::{LANES, RowSink, Simd, first_lanes};
 use crate::stage::word::Word;
 
 /// Reads `n` numbers, at most those of a block, from the start of `bytes`; returns their bytes.
@@ -13,7 +13,7 @@ use crate::stage::word::Word;
 /// `Corrupt` if the bytes end early or contradict each other. The sink may then have received
 /// arbitrary rows.
 #[inline(always)]
-pub fn read_rows<W: Word, S: Rows<W>>(
+pub fn read_rows<W: Word, S: Simd<W>>(
     s: S,
     bytes: &[u8],
     n: usize,
@@ -64,7 +64,7 @@ pub fn read_rows<W: Word, S: Rows<W>>(
 /// # Errors
 /// Those of [`read_rows`].
 #[inline(always)]
-pub fn read<W: Word, S: Rows<W>>(
+pub fn read<W: Word, S: Simd<W>>(
     s: S,
     bytes: &[u8],
     n: usize,
@@ -77,7 +77,7 @@ pub fn read<W: Word, S: Rows<W>>(
 /// A sink that stores rows in memory.
 struct Stored<'a, W>(&'a mut [W]);
 
-impl<W: Word, S: Rows<W>> RowSink<W, S> for Stored<'_, W> {
+impl<W: Word, S: Simd<W>> RowSink<W, S> for Stored<'_, W> {
     #[inline(always)]
     fn take(&mut self, s: S, row: S::Row) {
         let (to, rest) = std::mem::take(&mut self.0).split_at_mut(LANES);
@@ -103,7 +103,7 @@ pub type LastWords = [u8; 3 * LANES * size_of::<u64>()];
 
 /// Unpacks a group.
 #[inline(always)]
-fn unpack<W: Word, S: Rows<W>>(
+fn unpack<W: Word, S: Simd<W>>(
     s: S,
     packed: Packed,
     last: &mut LastWords,
@@ -135,7 +135,7 @@ fn unpack<W: Word, S: Rows<W>>(
 
 /// Unpacks contiguous rows of numbers, which begin with this bit of the words.
 #[inline(always)]
-fn unpack_rows<W: Word, S: Rows<W>>(
+fn unpack_rows<W: Word, S: Simd<W>>(
     s: S,
     words: &[u8],
     mut bit: usize,
@@ -166,7 +166,7 @@ fn unpack_rows<W: Word, S: Rows<W>>(
 }
 
 /// Handles the patches while a group is unpacked.
-trait Patching<W: Word, S: Rows<W>> {
+trait Patching<W: Word, S: Simd<W>> {
     /// Completes the next row of a group, given its low bits.
     fn row(&mut self, s: S, low_bits: S::Row) -> S::Row;
 }
@@ -174,7 +174,7 @@ trait Patching<W: Word, S: Rows<W>> {
 /// There are no patches.
 struct Unpatched;
 
-impl<W: Word, S: Rows<W>> Patching<W, S> for Unpatched {
+impl<W: Word, S: Simd<W>> Patching<W, S> for Unpatched {
     #[inline(always)]
     fn row(&mut self, _: S, low_bits: S::Row) -> S::Row {
         low_bits
@@ -190,7 +190,7 @@ struct Patched<'a, P> {
     n: usize,
 }
 
-impl<W: Word, S: Rows<W>, P: Patch<W, S>> Patching<W, S> for Patched<'_, P> {
+impl<W: Word, S: Simd<W>, P: Patch<W, S>> Patching<W, S> for Patched<'_, P> {
     #[inline(always)]
     fn row(&mut self, s: S, low_bits: S::Row) -> S::Row {
         let (mask, rest) = self.bitmap.split_at(4);
@@ -200,7 +200,7 @@ impl<W: Word, S: Rows<W>, P: Patch<W, S>> Patching<W, S> for Patched<'_, P> {
         // that.
         let from = &self.patches[self.n.min(GROUP)..];
         self.n += mask.count_ones() as usize;
-        s.or(low_bits, s.shift_left(P::spread(s, mask, from), self.width))
+        s.or(low_bits, s.shift_left(P::expand(s, mask, from), self.width))
     }
 }
 
@@ -208,7 +208,7 @@ impl<W: Word, S: Rows<W>, P: Patch<W, S>> Patching<W, S> for Patched<'_, P> {
 /// the group.
 #[inline(always)]
 #[expect(clippy::too_many_arguments)]
-fn unpack_patched<W: Word, S: Rows<W>, P: Patch<W, S>>(
+fn unpack_patched<W: Word, S: Simd<W>, P: Patch<W, S>>(
     s: S,
     group: &Group,
     packed: Packed,
@@ -232,7 +232,7 @@ fn unpack_patched<W: Word, S: Rows<W>, P: Patch<W, S>>(
 /// Reads the patches of a group from the start of `string`. False if the marks do not match the
 /// group.
 #[inline(always)]
-fn read_patches<W: Word, S: Rows<W>, P: Patch<W, S>>(
+fn read_patches<W: Word, S: Simd<W>, P: Patch<W, S>>(
     s: S,
     group: &Group,
     [patches, more]: &mut [Patches<P>; 2],
@@ -255,7 +255,7 @@ fn read_patches<W: Word, S: Rows<W>, P: Patch<W, S>>(
         if mask & !first_lanes(group.n_patched - at) != 0 || n > group.n_patched_twice {
             return false;
         }
-        P::add_spread(s, mask, &more[n..], &mut patches[at..]);
+        P::add_expanded(s, mask, &more[n..], &mut patches[at..]);
         n += mask.count_ones() as usize;
         at += LANES;
     }

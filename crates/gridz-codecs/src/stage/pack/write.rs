@@ -3,7 +3,7 @@
 use crate::stage::bits::string_bytes;
 use crate::stage::pack::patches::{Patch, Patches, write_start};
 use crate::stage::pack::{GROUP, Group, HEADER, MAX_GROUPS, Scratch, packed_bytes};
-use crate::stage::rows::{Ahead, LANES, LENGTHS, Rows};
+use crate::stage::rows::{LANES, LENGTHS, Prefetcher, Simd};
 use crate::stage::word::Word;
 
 /// Rounds of the search for widths.
@@ -25,9 +25,9 @@ impl Group {
                 true => string_bytes(count(second), longest - second),
                 false => 0,
             };
-            let has_marks = usize::from(second < longest);
+            let has_bitmap = usize::from(second < longest);
             for k in (shortest..second).rev() {
-                let patches = string_bytes(count(k), second - k) + has_marks * string_bytes(count(k), 1);
+                let patches = string_bytes(count(k), second - k) + has_bitmap * string_bytes(count(k), 1);
                 let bytes = packed_bytes(rows, k) + 4 * rows + patches + rest;
                 (best, width) = if bytes < best { (bytes, k) } else { (best, width) };
             }
@@ -72,7 +72,7 @@ pub struct Coding {
 impl Coding {
     /// Chooses the coding of `n` numbers; zeros pad their last row.
     #[inline(always)]
-    pub fn choose<W: Word, S: Rows<W>>(s: S, numbers: &[W], n: usize, scratch: &mut Scratch<W>) -> Self {
+    pub fn choose<W: Word, S: Simd<W>>(s: S, numbers: &[W], n: usize, scratch: &mut Scratch<W>) -> Self {
         let groups = [Group::default(); MAX_GROUPS];
         let mut coding = Self { groups, n, n_bytes: 0, n_nonzero: Some(0), longest: 0 };
         let mut start = 0;
@@ -108,13 +108,13 @@ impl Coding {
     /// Writes the numbers that [`Coding::choose`] saw to `out`, which has exactly
     /// [`Coding::n_bytes`]. Prefetches a line of `ahead` for each row.
     #[inline(always)]
-    pub fn write<W: Word, S: Rows<W>>(
+    pub fn write<W: Word, S: Simd<W>>(
         &self,
         s: S,
         numbers: &[W],
         scratch: &mut Scratch<W>,
         out: &mut [u8],
-        ahead: &mut impl Ahead,
+        ahead: &mut impl Prefetcher,
     ) {
         let groups = &self.groups[..self.n.div_ceil(GROUP)];
         let size = |g: usize| (self.n - g * GROUP).min(GROUP);
@@ -149,7 +149,7 @@ impl Coding {
 /// Chooses the widths of a group of `n` numbers, which zeros pad to whole rows. Returns the longest
 /// length, and how many numbers are not zero, unless these are more than 15 of 16.
 #[inline(always)]
-fn widths<W: Word, S: Rows<W>>(
+fn widths<W: Word, S: Simd<W>>(
     s: S,
     numbers: &[W],
     n: usize,
@@ -181,7 +181,7 @@ fn widths<W: Word, S: Rows<W>>(
 }
 
 /// Handles the patches while a group is packed.
-trait Patching<W: Word, S: Rows<W>> {
+trait Patching<W: Word, S: Simd<W>> {
     /// Handles the next row of the group.
     fn row(&mut self, s: S, row: S::Row);
 }
@@ -189,7 +189,7 @@ trait Patching<W: Word, S: Rows<W>> {
 /// There are no patches.
 struct Unpatched;
 
-impl<W: Word, S: Rows<W>> Patching<W, S> for Unpatched {
+impl<W: Word, S: Simd<W>> Patching<W, S> for Unpatched {
     #[inline(always)]
     fn row(&mut self, _: S, _: S::Row) {}
 }
@@ -204,12 +204,12 @@ struct Patched<'a, P> {
     n: usize,
 }
 
-impl<W: Word, S: Rows<W>, P: Patch<W, S>> Patching<W, S> for Patched<'_, P> {
+impl<W: Word, S: Simd<W>, P: Patch<W, S>> Patching<W, S> for Patched<'_, P> {
     #[inline(always)]
     fn row(&mut self, s: S, row: S::Row) {
-        let longer = s.larger(row, W::low_mask(self.width));
+        let longer = s.gt_mask(row, W::low_mask(self.width));
         longer.write(&mut self.bitmap[4 * self.row..]);
-        P::squeeze_above(s, longer, row, self.width, &mut self.patches[self.n..]);
+        P::compress_above(s, longer, row, self.width, &mut self.patches[self.n..]);
         self.row += 1;
         self.n += longer.count_ones() as usize;
     }
@@ -217,20 +217,20 @@ impl<W: Word, S: Rows<W>, P: Patch<W, S>> Patching<W, S> for Patched<'_, P> {
 
 /// Packs the low bits of whole rows.
 #[inline(always)]
-fn pack<W: Word, S: Rows<W>>(
+fn pack<W: Word, S: Simd<W>>(
     s: S,
     numbers: &[W],
     width: u32,
     out: &mut [u8],
     patches: &mut impl Patching<W, S>,
-    ahead: &mut impl Ahead,
+    ahead: &mut impl Prefetcher,
 ) {
     let mask = s.splat(W::low_mask(width));
     let mut words = s.splat(W::default());
     let (mut n_bits, mut to) = (0, 0);
     let mut at = 0;
     while at < numbers.len() {
-        ahead.fetch(s);
+        ahead.prefetch_next(s);
         let row = s.load(&numbers[at..]);
         patches.row(s, row);
         let low = s.and(row, mask);
@@ -260,13 +260,13 @@ fn pack<W: Word, S: Rows<W>>(
 /// Packs numbers, marks those longer than the group's width in `bitmap`, and writes their bits
 /// above this width.
 #[inline(always)]
-fn write_patched<W: Word, S: Rows<W>, P: Patch<W, S>>(
+fn write_patched<W: Word, S: Simd<W>, P: Patch<W, S>>(
     s: S,
     group: &Group,
     numbers: &[W],
     [patches, more]: &mut [Patches<P>; 2],
     [packed, bitmap, string]: [&mut [u8]; 3],
-    ahead: &mut impl Ahead,
+    ahead: &mut impl Prefetcher,
 ) {
     let mut rows = Patched { bitmap, patches, width: group.width, row: 0, n: 0 };
     pack(s, numbers, group.width, packed, &mut rows, ahead);
@@ -288,7 +288,7 @@ fn write_patched<W: Word, S: Rows<W>, P: Patch<W, S>>(
             Some(marks) => *marks = longer.to_le_bytes(),
             None => write_start(longer.into(), marks),
         }
-        P::squeeze(s, longer, row, &mut more[n_more..]);
+        P::compress(s, longer, row, &mut more[n_more..]);
         n_more += longer.count_ones() as usize;
         at += LANES;
     }

@@ -2,9 +2,9 @@
 
 use std::marker::PhantomData;
 
-use crate::stage::marks::Marks;
+use crate::stage::bitmap::Bitmap;
 use crate::stage::predict::{MAX_ORDER, Orders, Prediction, plane_rows};
-use crate::stage::rows::{LANES, Rows, Task, first_lanes};
+use crate::stage::rows::{LANES, Simd, WithSimd, first_lanes};
 use crate::stage::word::Word;
 
 /// If rows are sampled, the index of the first one …
@@ -23,7 +23,7 @@ pub trait Cost<W: Word> {
     fn units(mask: u32) -> usize;
 
     /// Adds the bits that the unsigned numbers of the mask do not need.
-    fn plus_missing<S: Rows<W>>(s: S, missing: S::Sum, mask: u32, numbers: S::Row) -> S::Sum;
+    fn add_missing<S: Simd<W>>(s: S, missing: S::Sum, mask: u32, numbers: S::Row) -> S::Sum;
 }
 
 /// Every number takes its own bits.
@@ -39,15 +39,15 @@ impl<W: Word> Cost<W> for Each {
     }
 
     #[inline(always)]
-    fn plus_missing<S: Rows<W>>(s: S, missing: S::Sum, mask: u32, numbers: S::Row) -> S::Sum {
-        s.plus_leading_zeros(missing, mask, numbers)
+    fn add_missing<S: Simd<W>>(s: S, missing: S::Sum, mask: u32, numbers: S::Row) -> S::Sum {
+        s.add_leading_zeros(missing, mask, numbers)
     }
 }
 
 /// Of every eight numbers from the start of a row on, only the longest counts.
-pub struct Octets;
+pub struct GroupMaxBits;
 
-impl<W: Word> Cost<W> for Octets {
+impl<W: Word> Cost<W> for GroupMaxBits {
     const SAMPLE_EVERY: usize = 13;
     const N_FIRST: usize = 8;
 
@@ -57,8 +57,8 @@ impl<W: Word> Cost<W> for Octets {
     }
 
     #[inline(always)]
-    fn plus_missing<S: Rows<W>>(s: S, missing: S::Sum, mask: u32, numbers: S::Row) -> S::Sum {
-        s.plus_octet_zeros(missing, s.keep(mask, numbers))
+    fn add_missing<S: Simd<W>>(s: S, missing: S::Sum, mask: u32, numbers: S::Row) -> S::Sum {
+        s.add_group_zeros(missing, s.select_or_zero(mask, numbers))
     }
 }
 
@@ -76,7 +76,7 @@ pub struct Numbers<'a, W> {
     /// Whether all rows are examined, however many there are.
     pub in_full: bool,
     /// Numbers that do not count because their differences will be zero. Then no order is above 1.
-    pub masked: Option<&'a Marks>,
+    pub masked: Option<&'a Bitmap>,
 }
 
 impl<W: Word> Numbers<'_, W> {
@@ -102,13 +102,13 @@ impl<W: Word> Numbers<'_, W> {
     #[inline(always)]
     fn counting(&self, at: usize, lanes: u32) -> u32 {
         match self.masked {
-            Some(marks) => lanes & !marks.window(at),
+            Some(bitmap) => lanes & !bitmap.window(at),
             None => lanes,
         }
     }
 
     #[inline(always)]
-    fn estimate<S: Rows<W>, C: Cost<W>>(&self, s: S, orders: Orders) -> Prediction<W> {
+    fn estimate<S: Simd<W>, C: Cost<W>>(&self, s: S, orders: Orders) -> Prediction<W> {
         let base = self.base(orders);
         Prediction { orders, base, cost: cost::<_, _, C>(s, self, orders, base) }
     }
@@ -117,7 +117,7 @@ impl<W: Word> Numbers<'_, W> {
 /// Chooses the prediction of a block. With `search`, also tries orders that differ from axis to
 /// axis.
 #[inline(always)]
-pub fn choose<W: Word, S: Rows<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>, search: bool) -> Prediction<W> {
+pub fn choose<W: Word, S: Simd<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>, search: bool) -> Prediction<W> {
     s.outlined(Choose { numbers, search, cost: PhantomData::<C> })
 }
 
@@ -127,17 +127,17 @@ struct Choose<'a, W, C> {
     cost: PhantomData<C>,
 }
 
-impl<W: Word, C: Cost<W>> Task<W> for Choose<'_, W, C> {
+impl<W: Word, C: Cost<W>> WithSimd<W> for Choose<'_, W, C> {
     type Output = Prediction<W>;
 
     #[inline(always)]
-    fn run<S: Rows<W>>(self, s: S) -> Prediction<W> {
+    fn run<S: Simd<W>>(self, s: S) -> Prediction<W> {
         choose_inlined::<_, _, C>(s, self.numbers, self.search)
     }
 }
 
 #[inline(always)]
-fn choose_inlined<W: Word, S: Rows<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>, search: bool) -> Prediction<W> {
+fn choose_inlined<W: Word, S: Simd<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>, search: bool) -> Prediction<W> {
     let shape = numbers.shape;
     let order = |n: usize| if n > 1 { 3 } else { 0 };
     let cubic = [order(shape[0]), order(shape[1]), order(shape[2])];
@@ -197,12 +197,12 @@ fn choose_inlined<W: Word, S: Rows<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>, s
 /// A measure of numbers, computed row by row.
 pub trait Measure<W: Word> {
     /// The measure of each number.
-    fn of<S: Rows<W>>(&self, s: S, row: S::Row) -> S::Row;
+    fn of<S: Simd<W>>(&self, s: S, row: S::Row) -> S::Row;
 }
 
 /// The sum of a measure over the sampled numbers that count.
 #[inline(always)]
-pub fn measure<W: Word, S: Rows<W>>(s: S, numbers: &Numbers<W>, measure: &impl Measure<W>) -> u64 {
+pub fn measure<W: Word, S: Simd<W>>(s: S, numbers: &Numbers<W>, measure: &impl Measure<W>) -> u64 {
     let Numbers { v, shape: [sz, sy, sx], .. } = *numbers;
     let n = sz * sy * sx;
     let (n_rows, length) = if sz * sy == 1 { (sx.div_ceil(LANES), LANES) } else { (sz * sy, sx) };
@@ -213,7 +213,7 @@ pub fn measure<W: Word, S: Rows<W>>(s: S, numbers: &Numbers<W>, measure: &impl M
         let mut at = row * length;
         while at < end {
             let lanes = numbers.counting(at, first_lanes(end - at));
-            sums = s.plus(sums, s.keep(lanes, measure.of(s, s.load(&v[at..]))));
+            sums = s.add(sums, s.select_or_zero(lanes, measure.of(s, s.load(&v[at..]))));
             at += LANES;
         }
         row += step;
@@ -229,24 +229,24 @@ pub fn measure<W: Word, S: Rows<W>>(s: S, numbers: &Numbers<W>, measure: &impl M
 
 /// Adds the bits that the unsigned differences of a mask do not need.
 #[inline(always)]
-fn plus_missing_bits<W: Word, S: Rows<W>, C: Cost<W>>(
+fn add_missing_bits<W: Word, S: Simd<W>, C: Cost<W>>(
     s: S,
     missing: S::Sum,
     mask: u32,
     differences: S::Row,
 ) -> S::Sum {
-    C::plus_missing(s, missing, mask, s.zigzag(differences))
+    C::add_missing(s, missing, mask, s.zigzag(differences))
 }
 
 /// The bits of `units` words, less the missing ones.
 #[inline(always)]
-fn present_bits<W: Word, S: Rows<W>>(s: S, units: usize, missing: S::Sum) -> u64 {
+fn present_bits<W: Word, S: Simd<W>>(s: S, units: usize, missing: S::Sum) -> u64 {
     units as u64 * u64::from(W::BITS) - s.total(missing)
 }
 
 /// [`cost`] of the first orders up to 1, for blocks with rows no longer than a row of lanes.
 #[inline(always)]
-fn first_costs<W: Word, S: Rows<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>) -> [u64; 8] {
+fn first_costs<W: Word, S: Simd<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>) -> [u64; 8] {
     let Numbers { v, shape: [sz, sy, sx], .. } = *numbers;
     let lanes = first_lanes(sx);
     let mut units = 0;
@@ -263,25 +263,25 @@ fn first_costs<W: Word, S: Rows<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>) -> [
         let is_first_row = number % sy == 0;
         let behind = if number >= sy { s.load(&v[at - sy * sx..]) } else { zero };
         let both = if number >= sy && !is_first_row { s.load(&v[at - sy * sx - sx..]) } else { zero };
-        let along_y = s.minus(this, above);
-        let along_z = s.minus(this, behind);
+        let along_y = s.sub(this, above);
+        let along_z = s.sub(this, behind);
         // Within its plane, the first row has no row above.
-        let above_in_plane = if is_first_row { zero } else { s.minus(above, both) };
-        let along_zy = s.minus(along_z, above_in_plane);
+        let above_in_plane = if is_first_row { zero } else { s.sub(above, both) };
+        let along_zy = s.sub(along_z, above_in_plane);
         let differences = [
-            s.minus(this, middle),
-            s.minus(this, s.predecessors(this, zero)),
+            s.sub(this, middle),
+            s.sub(this, s.shift_in(this, zero)),
             along_y,
-            s.minus(along_y, s.predecessors(along_y, zero)),
-            s.minus(along_z, s.predecessors(along_z, zero)),
-            s.minus(along_zy, s.predecessors(along_zy, zero)),
+            s.sub(along_y, s.shift_in(along_y, zero)),
+            s.sub(along_z, s.shift_in(along_z, zero)),
+            s.sub(along_zy, s.shift_in(along_zy, zero)),
             along_z,
             along_zy,
         ];
         let mask = numbers.counting(at, lanes);
         units += C::units(mask);
         for i in 0..C::N_FIRST {
-            missing[i] = plus_missing_bits::<_, _, C>(s, missing[i], mask, differences[i]);
+            missing[i] = add_missing_bits::<_, _, C>(s, missing[i], mask, differences[i]);
         }
         number += step;
     }
@@ -295,7 +295,7 @@ fn first_costs<W: Word, S: Rows<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>) -> [
 /// Estimated bits of the sampled numbers after a prediction. The base is zero unless all orders are
 /// zero.
 #[inline(always)]
-fn cost<W: Word, S: Rows<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>, orders: Orders, base: W) -> u64 {
+fn cost<W: Word, S: Simd<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>, orders: Orders, base: W) -> u64 {
     s.outlined(Estimate { numbers, orders, base, cost: PhantomData::<C> })
 }
 
@@ -306,17 +306,17 @@ struct Estimate<'a, W, C> {
     cost: PhantomData<C>,
 }
 
-impl<W: Word, C: Cost<W>> Task<W> for Estimate<'_, W, C> {
+impl<W: Word, C: Cost<W>> WithSimd<W> for Estimate<'_, W, C> {
     type Output = u64;
 
     #[inline(always)]
-    fn run<S: Rows<W>>(self, s: S) -> u64 {
+    fn run<S: Simd<W>>(self, s: S) -> u64 {
         cost_inlined::<_, _, C>(s, self.numbers, self.orders, self.base)
     }
 }
 
 #[inline(always)]
-fn cost_inlined<W: Word, S: Rows<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>, orders: Orders, base: W) -> u64 {
+fn cost_inlined<W: Word, S: Simd<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>, orders: Orders, base: W) -> u64 {
     let Numbers { v, shape, .. } = *numbers;
     let [sz, sy, sx] = shape;
     let base = s.splat(base);
@@ -326,7 +326,7 @@ fn cost_inlined<W: Word, S: Rows<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>, ord
         let (mut run, step) = numbers.sample::<C>(sx.div_ceil(LANES));
         while run < sx.div_ceil(LANES) {
             let at = run * LANES;
-            let mut this = s.minus(s.load(&v[at..]), base);
+            let mut this = s.sub(s.load(&v[at..]), base);
             // Only the last lanes of the run before get correct differences, but as many as are
             // needed.
             let mut before = s.splat(W::default());
@@ -334,11 +334,11 @@ fn cost_inlined<W: Word, S: Rows<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>, ord
                 before = s.load(&v[at - LANES..]);
             }
             for _ in 0..orders[2] {
-                this = s.minus(this, s.predecessors(this, before));
-                before = s.minus(before, s.predecessors(before, s.splat(W::default())));
+                this = s.sub(this, s.shift_in(this, before));
+                before = s.sub(before, s.shift_in(before, s.splat(W::default())));
             }
             let mask = numbers.counting(at, first_lanes(sx - at));
-            missing = plus_missing_bits::<_, _, C>(s, missing, mask, this);
+            missing = add_missing_bits::<_, _, C>(s, missing, mask, this);
             units += C::units(mask);
             run += step;
         }
@@ -367,24 +367,24 @@ fn cost_inlined<W: Word, S: Rows<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>, ord
                         for j in 0..=usize::from(orders[1]).min(y) {
                             let from = s.load(&v[at - (i * rows + j) * sx..]);
                             let factor = factors_z[i].wrapping_mul(factors_y[j]);
-                            sum = s.plus(sum, s.times(from, W::from_u64(factor as u64)));
+                            sum = s.add(sum, s.mul_scalar(from, W::from_u64(factor as u64)));
                         }
                     }
                     sum
                 }
             };
-            this = s.minus(this, base);
+            this = s.sub(this, base);
             if is_short {
                 for _ in 0..orders[2] {
-                    this = s.minus(this, s.predecessors(this, zero));
+                    this = s.sub(this, s.shift_in(this, zero));
                 }
             } else {
                 for before in &mut before[..usize::from(orders[2])] {
-                    (this, *before) = (s.minus(this, s.predecessors(this, *before)), this);
+                    (this, *before) = (s.sub(this, s.shift_in(this, *before)), this);
                 }
             }
             let mask = numbers.counting(at, first_lanes(sx - start));
-            missing = plus_missing_bits::<_, _, C>(s, missing, mask, this);
+            missing = add_missing_bits::<_, _, C>(s, missing, mask, this);
             units += C::units(mask);
             start += LANES;
         }
@@ -405,7 +405,7 @@ struct Before<'a, W> {
 impl<W: Word> Before<'_, W> {
     /// The row that is `planes` planes and `rows` rows before, if it exists.
     #[inline(always)]
-    fn row<S: Rows<W>>(&self, s: S, [planes, rows]: [usize; 2]) -> Option<S::Row> {
+    fn row<S: Simd<W>>(&self, s: S, [planes, rows]: [usize; 2]) -> Option<S::Row> {
         if planes > self.n[0] || rows > self.n[1] {
             return None;
         }
@@ -414,11 +414,11 @@ impl<W: Word> Before<'_, W> {
 
     /// The sum of the rows that exist.
     #[inline(always)]
-    fn sum<S: Rows<W>, const N: usize>(&self, s: S, places: [[usize; 2]; N]) -> S::Row {
+    fn sum<S: Simd<W>, const N: usize>(&self, s: S, places: [[usize; 2]; N]) -> S::Row {
         let mut sum = s.splat(W::default());
         for &place in &places {
             if let Some(row) = self.row(s, place) {
-                sum = s.plus(sum, row);
+                sum = s.add(sum, row);
             }
         }
         sum
@@ -426,10 +426,10 @@ impl<W: Word> Before<'_, W> {
 
     /// The sum less the rows that exist.
     #[inline(always)]
-    fn subtract<S: Rows<W>, const N: usize>(&self, s: S, mut sum: S::Row, places: [[usize; 2]; N]) -> S::Row {
+    fn subtract<S: Simd<W>, const N: usize>(&self, s: S, mut sum: S::Row, places: [[usize; 2]; N]) -> S::Row {
         for &place in &places {
             if let Some(row) = self.row(s, place) {
-                sum = s.minus(sum, row);
+                sum = s.sub(sum, row);
             }
         }
         sum
@@ -440,22 +440,22 @@ impl<W: Word> Before<'_, W> {
 
     /// The difference of order 2 along z and y.
     #[inline(always)]
-    fn second_difference<S: Rows<W>>(&self, s: S) -> S::Row {
+    fn second_difference<S: Simd<W>>(&self, s: S) -> S::Row {
         let corners = self.sum(s, [[0, 0], [0, 2], [2, 0], [2, 2]]);
         let inner = self.sum(s, [[1, 1]]);
-        let twice = self.subtract(s, s.plus(inner, inner), [[0, 1], [1, 0], [1, 2], [2, 1]]);
-        s.plus(corners, s.plus(twice, twice))
+        let twice = self.subtract(s, s.add(inner, inner), [[0, 1], [1, 0], [1, 2], [2, 1]]);
+        s.add(corners, s.add(twice, twice))
     }
 
     /// The difference of order 3 along z and y.
     #[inline(always)]
-    fn third_difference<S: Rows<W>>(&self, s: S) -> S::Row {
+    fn third_difference<S: Simd<W>>(&self, s: S) -> S::Row {
         let corners = self.subtract(s, self.sum(s, [[0, 0], [3, 3]]), [[0, 3], [3, 0]]);
         let edges = self.sum(s, [[0, 2], [2, 0], [1, 3], [3, 1]]);
         let edges = self.subtract(s, edges, [[0, 1], [1, 0], [2, 3], [3, 2]]);
         let inner = self.subtract(s, self.sum(s, [[1, 1], [2, 2]]), [[1, 2], [2, 1]]);
-        let thrice = s.plus(edges, s.plus(inner, s.plus(inner, inner)));
-        s.plus(corners, s.plus(thrice, s.plus(thrice, thrice)))
+        let thrice = s.add(edges, s.add(inner, s.add(inner, inner)));
+        s.add(corners, s.add(thrice, s.add(thrice, thrice)))
     }
 }
 
@@ -476,7 +476,7 @@ mod tests {
     use super::*;
     use crate::stage::predict::apply;
     use crate::stage::predict::tests::{noise, padded};
-    use crate::stage::rows::{Nothing, Portable};
+    use crate::stage::rows::{NoPrefetch, Portable};
 
     /// Without sampling, the estimate equals the bits of the actual differences.
     #[test]
@@ -487,7 +487,7 @@ mod tests {
                 let mut r = padded(&v);
                 let base = if orders == [0; 3] { 12345 } else { 0 };
                 let mut spare = r.clone();
-                let r = apply(Portable, &mut r, &mut spare, &mut [], shape, orders, base, &mut Nothing);
+                let r = apply(Portable, &mut r, &mut spare, &mut [], shape, orders, base, &mut NoPrefetch);
                 let bits: u64 = r[..v.len()].iter().map(|r| u64::from(r.bit_length())).sum();
                 let is_run = shape[0] * shape[1] == 1;
                 if is_run && orders[..2] != [0, 0] {
@@ -506,13 +506,13 @@ mod tests {
             let v = padded(&noise(shape.iter().product()));
             let numbers = Numbers { v: &v, shape, middle: 777, in_full: false, masked: None };
             let together = first_costs::<_, _, Each>(Portable, &numbers);
-            let octets = first_costs::<_, _, Octets>(Portable, &numbers);
+            let byte_groups = first_costs::<_, _, GroupMaxBits>(Portable, &numbers);
             for (i, orders) in FIRST.into_iter().enumerate() {
                 let base = if i == 0 { 777 } else { 0 };
                 let each = cost::<_, _, Each>(Portable, &numbers, orders, base);
-                let one_by_one = cost::<_, _, Octets>(Portable, &numbers, orders, base);
+                let one_by_one = cost::<_, _, GroupMaxBits>(Portable, &numbers, orders, base);
                 assert!(i >= <Each as Cost<u32>>::N_FIRST || together[i] == each, "{shape:?} {orders:?}");
-                assert_eq!(octets[i], one_by_one, "{shape:?} {orders:?}");
+                assert_eq!(byte_groups[i], one_by_one, "{shape:?} {orders:?}");
             }
         }
     }

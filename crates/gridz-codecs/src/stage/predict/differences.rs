@@ -2,7 +2,7 @@
 
 use crate::stage::predict::starts::Starts;
 use crate::stage::predict::{MAX_ORDER, Orders, SHORT, plane_rows, strides, work_words};
-use crate::stage::rows::{Ahead, LANES, Rows, first_lanes};
+use crate::stage::rows::{LANES, Prefetcher, Simd, first_lanes};
 use crate::stage::word::Word;
 
 /// Computes the unsigned differences of the numbers `v` less `base`, in `v` or in `spare`, and
@@ -10,7 +10,7 @@ use crate::stage::word::Word;
 /// orders are zero. `work` is used if it is long enough. Prefetches lines of `ahead` meanwhile.
 #[inline(always)]
 #[expect(clippy::too_many_arguments)]
-pub fn apply<'a, W: Word, S: Rows<W>>(
+pub fn apply<'a, W: Word, S: Simd<W>>(
     s: S,
     v: &'a mut [W],
     spare: &'a mut [W],
@@ -18,7 +18,7 @@ pub fn apply<'a, W: Word, S: Rows<W>>(
     shape: [usize; 3],
     orders: Orders,
     base: W,
-    ahead: &mut impl Ahead,
+    ahead: &mut impl Prefetcher,
 ) -> &'a mut [W] {
     let n: usize = shape.iter().product();
     let [oz, oy, ox] = orders;
@@ -44,7 +44,7 @@ pub fn apply<'a, W: Word, S: Rows<W>>(
     let base = s.splat(base);
     let mut at = 0;
     while at < n {
-        s.store(s.minus(s.load(&v[at..]), base), &mut v[at..]);
+        s.store(s.sub(s.load(&v[at..]), base), &mut v[at..]);
         at += LANES;
     }
     let (row, plane) = strides(shape);
@@ -73,14 +73,14 @@ pub fn apply<'a, W: Word, S: Rows<W>>(
 /// [`apply`] for any orders but 0, in one pass. Whole rows are replaced. Shorter rows go to
 /// `spare`, because they overlap when they are loaded and stored.
 #[inline(always)]
-fn rows_of_differences<W: Word, S: Rows<W>>(
+fn rows_of_differences<W: Word, S: Simd<W>>(
     s: S,
     v: &mut [W],
     mut spare: Option<&mut [W]>,
     work: &mut [W],
     shape: [usize; 3],
     orders: Orders,
-    ahead: &mut impl Ahead,
+    ahead: &mut impl Prefetcher,
 ) {
     let zero = s.splat(W::default());
     let [oz, oy, ox] = orders.map(usize::from);
@@ -88,7 +88,7 @@ fn rows_of_differences<W: Word, S: Rows<W>>(
     let mut above = [zero; MAX_ORDER as usize];
     let mut number = 0;
     while number < shape[0] * shape[1] {
-        ahead.fetch(s);
+        ahead.prefetch_next(s);
         let (z, y) = (number / n_rows, number % n_rows);
         if y == 0 {
             above = [zero; MAX_ORDER as usize];
@@ -100,13 +100,13 @@ fn rows_of_differences<W: Word, S: Rows<W>>(
             let work = &mut work[(level * n_rows + y) * LANES..];
             let before = if z == 0 { zero } else { s.load(work) };
             s.store(t, work);
-            t = s.minus(t, before);
+            t = s.sub(t, before);
         }
         for above in &mut above[..oy] {
-            (t, *above) = (s.minus(t, *above), t);
+            (t, *above) = (s.sub(t, *above), t);
         }
         for _ in 0..ox {
-            t = s.minus(t, s.predecessors(t, zero));
+            t = s.sub(t, s.shift_in(t, zero));
         }
         let to = match &mut spare {
             Some(spare) => &mut **spare,
@@ -120,7 +120,7 @@ fn rows_of_differences<W: Word, S: Rows<W>>(
 /// [`apply`] for orders up to 1 and rows no longer than a row of lanes, in one pass. Whole rows are
 /// replaced. Shorter rows go to `spare`, because they overlap when they are loaded and stored.
 #[inline(always)]
-fn row_differences<W: Word, S: Rows<W>, A: Ahead, const IS_WHOLE: bool>(
+fn row_differences<W: Word, S: Simd<W>, A: Prefetcher, const IS_WHOLE: bool>(
     s: S,
     v: &mut [W],
     spare: &mut [W],
@@ -143,7 +143,15 @@ fn row_differences<W: Word, S: Rows<W>, A: Ahead, const IS_WHOLE: bool>(
 
 /// [`row_differences`] for orders of 1 on the axes whose constant is set, else 0.
 #[inline(always)]
-fn one_pass<W: Word, S: Rows<W>, A: Ahead, const IS_WHOLE: bool, const Z: bool, const Y: bool, const X: bool>(
+fn one_pass<
+    W: Word,
+    S: Simd<W>,
+    A: Prefetcher,
+    const IS_WHOLE: bool,
+    const Z: bool,
+    const Y: bool,
+    const X: bool,
+>(
     s: S,
     v: &mut [W],
     spare: &mut [W],
@@ -163,20 +171,20 @@ fn one_pass<W: Word, S: Rows<W>, A: Ahead, const IS_WHOLE: bool, const Z: bool, 
         let start = if IS_WHOLE { n - n_done - n_rows * row } else { n_done };
         let mut above = zero;
         for y in 0..n_rows {
-            ahead.fetch(s);
+            ahead.prefetch_next(s);
             let at = start + y * row;
             let mut t = s.load(&v[at..]);
             if Z && start > 0 {
-                t = s.minus(t, s.load(&v[at - plane..]));
+                t = s.sub(t, s.load(&v[at - plane..]));
             }
             if !Z && !Y && !X {
-                t = s.minus(t, base);
+                t = s.sub(t, base);
             }
             if Y {
-                (t, above) = (s.minus(t, above), t);
+                (t, above) = (s.sub(t, above), t);
             }
             if X {
-                t = s.minus(t, s.predecessors(t, zero));
+                t = s.sub(t, s.shift_in(t, zero));
             }
             t = s.zigzag(t);
             if IS_WHOLE {
@@ -192,27 +200,27 @@ fn one_pass<W: Word, S: Rows<W>, A: Ahead, const IS_WHOLE: bool, const Z: bool, 
 
 /// Subtracts from each number from `start` to `end` the one `distance` before it.
 #[inline(always)]
-fn differences<W: Word, S: Rows<W>>(s: S, v: &mut [W], start: usize, end: usize, distance: usize) {
+fn differences<W: Word, S: Simd<W>>(s: S, v: &mut [W], start: usize, end: usize, distance: usize) {
     let mut at = end;
     while at > start {
         // From the end on, so that no number is replaced while it is still needed.
         let n = (at - start).min(LANES);
         at -= n;
-        let before = s.keep(first_lanes(n), s.load(&v[at - distance..]));
-        s.store(s.minus(s.load(&v[at..]), before), &mut v[at..]);
+        let before = s.select_or_zero(first_lanes(n), s.load(&v[at - distance..]));
+        s.store(s.sub(s.load(&v[at..]), before), &mut v[at..]);
     }
 }
 
 /// Subtracts from every number of `n` the one before it in its row.
 #[inline(always)]
-fn neighbour_differences<W: Word, S: Rows<W>>(s: S, v: &mut [W], n: usize, row: usize) {
+fn neighbour_differences<W: Word, S: Simd<W>>(s: S, v: &mut [W], n: usize, row: usize) {
     let mut starts = Starts::new(row);
     let mut before = s.splat(W::default());
     let mut at = 0;
     while at < n {
         let this = s.load(&v[at..]);
-        let predecessors = s.keep(!starts.next(), s.predecessors(this, before));
-        s.store(s.minus(this, predecessors), &mut v[at..]);
+        let predecessors = s.select_or_zero(!starts.next(), s.shift_in(this, before));
+        s.store(s.sub(this, predecessors), &mut v[at..]);
         before = this;
         at += LANES;
     }

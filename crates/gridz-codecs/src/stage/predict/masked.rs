@@ -3,9 +3,9 @@
 //! A masked number equals its prediction, so its difference is zero and is not stored. The
 //! prediction depends on masked numbers before it, so rows are done one after the other.
 
-use crate::stage::marks::Marks;
+use crate::stage::bitmap::Bitmap;
 use crate::stage::predict::{Orders, plane_rows, strides};
-use crate::stage::rows::{Ahead, LANES, Rows, first_lanes};
+use crate::stage::rows::{LANES, Prefetcher, Simd, first_lanes};
 use crate::stage::word::Word;
 
 /// Writes the unsigned differences of the unmasked numbers less `base` contiguously to `r`; returns
@@ -14,16 +14,16 @@ use crate::stage::word::Word;
 /// `ahead` meanwhile.
 #[inline(always)]
 #[expect(clippy::too_many_arguments)]
-pub fn apply_masked<W: Word, S: Rows<W>>(
+pub fn apply_masked<W: Word, S: Simd<W>>(
     s: S,
     v: &[W],
-    masked: &Marks,
+    masked: &Bitmap,
     shape: [usize; 3],
     orders: Orders,
     base: W,
     predicted: &mut [W],
     r: &mut [W],
-    ahead: &mut impl Ahead,
+    ahead: &mut impl Prefetcher,
 ) -> usize {
     let (row, plane) = strides(shape);
     let n_rows = plane_rows(shape, orders);
@@ -36,33 +36,33 @@ pub fn apply_masked<W: Word, S: Rows<W>>(
         let mut before = zero;
         let mut start = 0;
         while start < row {
-            ahead.fetch(s);
+            ahead.prefetch_next(s);
             let at = number * row + start;
             let lanes = first_lanes(row - start);
-            let marks = masked.window(at) & lanes;
+            let bitmap = masked.window(at) & lanes;
             let mut above = base;
             if oy && y > 0 {
-                above = s.plus(above, s.load(&predicted[at - row..]));
+                above = s.add(above, s.load(&predicted[at - row..]));
             }
             if oz && z > 0 {
-                above = s.plus(above, s.load(&predicted[at - plane..]));
+                above = s.add(above, s.load(&predicted[at - plane..]));
                 if oy && y > 0 {
-                    above = s.minus(above, s.load(&predicted[at - plane - row..]));
+                    above = s.sub(above, s.load(&predicted[at - plane - row..]));
                 }
             }
-            let u = s.minus(s.load(&v[at..]), above);
+            let u = s.sub(s.load(&v[at..]), above);
             // A masked number has no difference from the one before.
             let (u, differences) = if ox {
-                let u = s.fill_forward(marks, u, before);
-                (u, s.minus(u, s.predecessors(u, before)))
+                let u = s.fill_forward(bitmap, u, before);
+                (u, s.sub(u, s.shift_in(u, before)))
             } else {
-                (s.keep(!marks, u), u)
+                (s.select_or_zero(!bitmap, u), u)
             };
             before = u;
             // The next row overwrites the lanes after this row.
-            s.store(s.plus(u, above), &mut predicted[at..]);
-            let coded = lanes & !marks;
-            s.squeeze(coded, s.zigzag(differences), &mut r[n..]);
+            s.store(s.add(u, above), &mut predicted[at..]);
+            let coded = lanes & !bitmap;
+            s.compress(coded, s.zigzag(differences), &mut r[n..]);
             n += coded.count_ones() as usize;
             start += LANES;
         }

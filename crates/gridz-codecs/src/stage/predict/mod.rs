@@ -18,7 +18,7 @@ mod sums;
 
 use crate::stage::rows::LANES;
 use crate::stage::word::Word;
-pub use choice::{Cost, Each, Measure, Numbers, Octets, choose, measure};
+pub use choice::{Cost, Each, GroupMaxBits, Measure, Numbers, choose, measure};
 pub use differences::apply;
 pub use masked::apply_masked;
 pub use sums::{ANY, LineSums, Plane, Sink, is_in_rows, undo, undo_rows};
@@ -69,7 +69,7 @@ fn work_words([_, sy, _]: [usize; 3], [oz, ..]: Orders) -> usize {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::stage::rows::{Nothing, Portable, RowSink, Rows};
+    use crate::stage::rows::{NoPrefetch, Portable, RowSink, Simd};
 
     /// Numbers followed by room for a row.
     pub fn padded<W: Word>(v: &[W]) -> Vec<W> {
@@ -87,7 +87,7 @@ pub mod tests {
     }
 
     impl Plane<u32> for &mut Vec<[u32; LANES]> {
-        fn put<S: Rows<u32>>(&mut self, s: S, _: usize, row: S::Row) {
+        fn put<S: Simd<u32>>(&mut self, s: S, _: usize, row: S::Row) {
             let mut words = [0; LANES];
             s.store(row, &mut words);
             self.push(words);
@@ -120,7 +120,7 @@ pub mod tests {
                 let mut r = padded(&v);
                 let mut spare = padded(&noise(n));
                 let mut work = vec![0; 7 * 16 * LANES];
-                let r = apply(Portable, &mut r, &mut spare, &mut work, shape, orders, 0, &mut Nothing);
+                let r = apply(Portable, &mut r, &mut spare, &mut work, shape, orders, 0, &mut NoPrefetch);
                 let mut sums = r.to_vec();
                 undo(Portable, &mut sums, shape, orders, 0);
                 assert_eq!(sums[..n], v, "{shape:?} {orders:?}");
@@ -156,7 +156,7 @@ pub mod tests {
             for orders in (0..512u16).map(|i| [i >> 6, i >> 3 & 7, i & 7].map(|order| order as u8)) {
                 let mut r = padded(&v);
                 let mut spare = r.clone();
-                let r = apply(Portable, &mut r, &mut spare, &mut [], [1, 1, n], orders, 0, &mut Nothing);
+                let r = apply(Portable, &mut r, &mut spare, &mut [], [1, 1, n], orders, 0, &mut NoPrefetch);
                 let with_base = |base: u32| -> Vec<u32> { v.iter().map(|v| v.wrapping_add(base)).collect() };
                 assert_eq!(line::<ANY>(r, orders, 12345)[..n], with_base(12345), "{n} {orders:?}");
                 if orders[2] == 1 {

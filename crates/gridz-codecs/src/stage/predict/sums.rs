@@ -2,7 +2,7 @@
 
 use crate::stage::predict::starts::Starts;
 use crate::stage::predict::{MAX_ORDER, Orders, SHORT, plane_rows, strides, work_words};
-use crate::stage::rows::{LANES, RowSink, Rows, Task, first_lanes};
+use crate::stage::rows::{LANES, RowSink, Simd, WithSimd, first_lanes};
 use crate::stage::word::Word;
 
 /// Receives the rows of a block as soon as their numbers are known.
@@ -20,7 +20,7 @@ pub trait Sink<W: Word> {
 pub trait Plane<W: Word> {
     /// Takes row y; rows arrive in order. Only as many lanes count as the block's rows have
     /// numbers.
-    fn put<S: Rows<W>>(&mut self, s: S, y: usize, row: S::Row);
+    fn put<S: Simd<W>>(&mut self, s: S, y: usize, row: S::Row);
 }
 
 /// Whether [`undo_rows`] can be used. For orders along z it needs planes of whole rows as `work`.
@@ -31,7 +31,7 @@ pub fn is_in_rows(shape: [usize; 3], orders: Orders, work: usize) -> bool {
 
 /// The inverse of [`apply`](super::apply), in one pass, for blocks that [`is_in_rows`].
 #[inline(always)]
-pub fn undo_rows<W: Word, S: Rows<W>>(
+pub fn undo_rows<W: Word, S: Simd<W>>(
     s: S,
     r: &[W],
     work: &mut [W],
@@ -53,11 +53,11 @@ struct UndoRows<'a, W, K> {
     sink: &'a mut K,
 }
 
-impl<W: Word, K: Sink<W>> Task<W> for UndoRows<'_, W, K> {
+impl<W: Word, K: Sink<W>> WithSimd<W> for UndoRows<'_, W, K> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Rows<W>>(self, s: S) {
+    fn run<S: Simd<W>>(self, s: S) {
         let Self { r, work, shape, orders, base, sink } = self;
         match orders {
             [0, 0, 0] => sum_rows::<_, _, _, 0, 0, 0>(s, r, work, shape, orders, base, sink),
@@ -74,7 +74,7 @@ impl<W: Word, K: Sink<W>> Task<W> for UndoRows<'_, W, K> {
 
 /// The sums along x, y and z. `Z`, `Y` and `X` are the orders along them, or [`ANY`].
 #[inline(always)]
-fn sum_rows<W: Word, S: Rows<W>, K: Sink<W>, const Z: usize, const Y: usize, const X: usize>(
+fn sum_rows<W: Word, S: Simd<W>, K: Sink<W>, const Z: usize, const Y: usize, const X: usize>(
     s: S,
     r: &[W],
     work: &mut [W],
@@ -98,20 +98,20 @@ fn sum_rows<W: Word, S: Rows<W>, K: Sink<W>, const Z: usize, const Y: usize, con
         for y in 0..sy {
             let mut t = s.unzigzag(s.load(&r[y * sx..]));
             for _ in 0..ox {
-                t = s.running_sums(t);
+                t = s.prefix_sum(t);
             }
             for above in &mut above[..oy] {
-                t = s.plus(t, *above);
+                t = s.add(t, *above);
                 *above = t;
             }
             if Z == 0 {
-                t = s.plus(t, base);
+                t = s.add(t, base);
             }
             for level in 0..oz {
                 // The sums of the plane before; the last order starts with the base.
                 let work = &mut work[(level * sy + y) * LANES..];
                 let first = if level + 1 == oz { base } else { zero };
-                t = s.plus(t, if z == 0 { first } else { s.load(work) });
+                t = s.add(t, if z == 0 { first } else { s.load(work) });
                 s.store(t, work);
             }
             plane.put(s, y, t);
@@ -136,29 +136,29 @@ impl<'a, R: Copy, T, const ORDER: usize> LineSums<'a, R, T, ORDER> {
     /// Starts a row. Orders along the other axes change nothing, because nothing is before the row
     /// there.
     #[inline(always)]
-    pub fn new<W: Word, S: Rows<W, Row = R>>(s: S, [.., order]: Orders, base: W, to: &'a mut T) -> Self {
+    pub fn new<W: Word, S: Simd<W, Row = R>>(s: S, [.., order]: Orders, base: W, to: &'a mut T) -> Self {
         let order = if ORDER == ANY { usize::from(order) } else { ORDER };
         Self { order, before: [s.splat(W::default()); ORDER], base: s.splat(base), to }
     }
 }
 
-impl<W: Word, S: Rows<W>, T: RowSink<W, S>, const ORDER: usize> RowSink<W, S> for LineSums<'_, S::Row, T, ORDER> {
+impl<W: Word, S: Simd<W>, T: RowSink<W, S>, const ORDER: usize> RowSink<W, S> for LineSums<'_, S::Row, T, ORDER> {
     #[inline(always)]
     fn take(&mut self, s: S, row: S::Row) {
         let order = if ORDER == ANY { self.order } else { ORDER };
         let mut t = s.unzigzag(row);
         for before in &mut self.before[..order] {
-            t = s.plus(s.running_sums(t), *before);
+            t = s.add(s.prefix_sum(t), *before);
             *before = s.last(t);
         }
-        self.to.take(s, s.plus(t, self.base));
+        self.to.take(s, s.add(t, self.base));
     }
 }
 
 /// The inverse of [`apply`](super::apply) for any block, in place in `r`, which has room for one
 /// more row.
 #[inline(always)]
-pub fn undo<W: Word, S: Rows<W>>(s: S, r: &mut [W], shape: [usize; 3], orders: Orders, base: W) {
+pub fn undo<W: Word, S: Simd<W>>(s: S, r: &mut [W], shape: [usize; 3], orders: Orders, base: W) {
     let n: usize = shape.iter().product();
     let (row, plane) = strides(shape);
     let [oz, oy, ox] = orders;
@@ -180,13 +180,13 @@ pub fn undo<W: Word, S: Rows<W>>(s: S, r: &mut [W], shape: [usize; 3], orders: O
     let base = s.splat(base);
     let mut at = 0;
     while at < n {
-        s.store(s.plus(s.load(&r[at..]), base), &mut r[at..]);
+        s.store(s.add(s.load(&r[at..]), base), &mut r[at..]);
         at += LANES;
     }
 }
 
 #[inline(always)]
-fn unzigzag<W: Word, S: Rows<W>>(s: S, r: &mut [W], n: usize) {
+fn unzigzag<W: Word, S: Simd<W>>(s: S, r: &mut [W], n: usize) {
     let mut at = 0;
     while at < n {
         s.store(s.unzigzag(s.load(&r[at..])), &mut r[at..]);
@@ -197,7 +197,7 @@ fn unzigzag<W: Word, S: Rows<W>>(s: S, r: &mut [W], n: usize) {
 /// Adds to each of the first `n` numbers the one `distance` before it; the first `distance` numbers
 /// have none.
 #[inline(always)]
-fn sums<W: Word, S: Rows<W>>(s: S, v: &mut [W], n: usize, distance: usize) {
+fn sums<W: Word, S: Simd<W>>(s: S, v: &mut [W], n: usize, distance: usize) {
     match distance {
         1 => short_sums::<_, 1>(&mut v[..n]),
         2 => short_sums::<_, 2>(&mut v[..n]),
@@ -208,14 +208,14 @@ fn sums<W: Word, S: Rows<W>>(s: S, v: &mut [W], n: usize, distance: usize) {
         7 => short_sums::<_, 7>(&mut v[..n]),
         ..LANES => {
             for at in distance..n {
-                v[at] = v[at].plus(v[at - distance]);
+                v[at] = v[at].wrapping_add(v[at - distance]);
             }
         }
         _ => {
             let mut at = distance;
             while at < n {
-                let before = s.keep(first_lanes(n - at), s.load(&v[at - distance..]));
-                s.store(s.plus(s.load(&v[at..]), before), &mut v[at..]);
+                let before = s.select_or_zero(first_lanes(n - at), s.load(&v[at - distance..]));
+                s.store(s.add(s.load(&v[at..]), before), &mut v[at..]);
                 at += LANES;
             }
         }
@@ -229,7 +229,7 @@ fn short_sums<W: Word, const N: usize>(v: &mut [W]) {
     let mut sums = [W::default(); N];
     for row in v.as_chunks_mut::<N>().0 {
         for (sum, v) in sums.iter_mut().zip(row) {
-            *sum = sum.plus(*v);
+            *sum = sum.wrapping_add(*v);
             *v = *sum;
         }
     }
@@ -237,7 +237,7 @@ fn short_sums<W: Word, const N: usize>(v: &mut [W]) {
 
 /// Adds to each of `n` numbers all that are before it in its row.
 #[inline(always)]
-fn neighbour_sums<W: Word, S: Rows<W>>(s: S, v: &mut [W], n: usize, row: usize) {
+fn neighbour_sums<W: Word, S: Simd<W>>(s: S, v: &mut [W], n: usize, row: usize) {
     let mut starts = Starts::new(row);
     let zero = s.splat(W::default());
     // The sum of all numbers before, and of those before this row.
@@ -245,9 +245,9 @@ fn neighbour_sums<W: Word, S: Rows<W>>(s: S, v: &mut [W], n: usize, row: usize) 
     let mut at = 0;
     while at < n {
         let this = s.load(&v[at..]);
-        let sums = s.plus(s.running_sums(this), all);
-        before = s.fill_forward(!starts.next(), s.minus(sums, this), before);
-        s.store(s.minus(sums, before), &mut v[at..]);
+        let sums = s.add(s.prefix_sum(this), all);
+        before = s.fill_forward(!starts.next(), s.sub(sums, this), before);
+        s.store(s.sub(sums, before), &mut v[at..]);
         all = s.last(sums);
         at += LANES;
     }

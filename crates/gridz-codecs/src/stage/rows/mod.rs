@@ -2,10 +2,10 @@
 //!
 //! Numbers are packed in rows of 32 lanes, and most blocks have rows of 32 elements, so a row is
 //! the natural vector. [`Portable`] is an array and leaves vectorization to the compiler; `simd`
-//! uses registers. A value that implements [`Rows`] is proof that the CPU has the instructions it
+//! uses registers. A value that implements [`Simd`] is proof that the CPU has the instructions it
 //! uses, so all operations are safe.
 //!
-//! A loop is written once, as a [`Task`] over any kind of row, and [`at_level`] compiles it for
+//! A loop is written once, as a [`WithSimd`] over any kind of row, and [`dispatch`] compiles it for
 //! each level. Everything in it is inlined into a function with the level's instructions. So tasks
 //! are plain loops. Iterators and closures would be compiled separately, without those
 //! instructions.
@@ -15,16 +15,16 @@ mod portable;
 mod simd;
 
 use crate::cpu::float::Ieee;
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 #[cfg(target_arch = "x86_64")]
 use crate::settings::CpuLevel;
 pub use portable::Portable;
 #[cfg(target_arch = "x86_64")]
-pub use simd::SimdWord as RowWord;
+pub use simd::SimdWord;
 
 use crate::stage::bits::window;
 use crate::stage::element::Element;
-use crate::stage::quantise::{Coded, Uniform, lanes_of};
+use crate::stage::quantize::{Coded, Uniform, lanes_of};
 use crate::stage::word::Word;
 
 /// Lanes of a row.
@@ -33,7 +33,7 @@ pub const LANES: usize = 32;
 pub const LENGTHS: usize = 1024;
 
 /// Maximum bytes of four groups of eight numbers, plus eight.
-pub const OCTETS_ROOM: usize = LANES * 8 + 8;
+pub const BYTE_GROUPS_ROOM: usize = LANES * 8 + 8;
 
 /// The first `n` of 32 lanes.
 #[inline(always)]
@@ -58,7 +58,7 @@ pub fn mask_of(flags: &[u8; LANES]) -> u32 {
 
 /// Unpacks a row of bit fields, `N` from each window.
 #[inline(always)]
-fn fields<W: Word, const N: usize>(from: &[u8], width: u32) -> [W; LANES] {
+fn unpack_fields<W: Word, const N: usize>(from: &[u8], width: u32) -> [W; LANES] {
     let mut row = [W::default(); LANES];
     let mut at = 0;
     for several in row.as_chunks_mut::<N>().0 {
@@ -73,24 +73,24 @@ fn fields<W: Word, const N: usize>(from: &[u8], width: u32) -> [W; LANES] {
 
 /// Words that have rows at every level.
 #[cfg(not(target_arch = "x86_64"))]
-pub trait RowWord: Word {}
+pub trait SimdWord: Word {}
 #[cfg(not(target_arch = "x86_64"))]
-impl<W: Word> RowWord for W {}
+impl<W: Word> SimdWord for W {}
 
 /// A computation that runs with any kind of row.
-pub trait Task<W: Word> {
+pub trait WithSimd<W: Word> {
     type Output;
     /// Runs the task. Implementations must inline everything.
-    fn run<S: Rows<W>>(self, s: S) -> Self::Output;
+    fn run<S: Simd<W>>(self, s: S) -> Self::Output;
 }
 
 /// Runs a task with the instructions of a level and with IEEE 754 arithmetic.
 #[allow(unsafe_code)] // functions that need instructions
-pub fn at_level<W: RowWord, T: Task<W>>(level: Level, task: T) -> T::Output {
+pub fn dispatch<W: SimdWord, T: WithSimd<W>>(level: Isa, task: T) -> T::Output {
     let _ieee = Ieee::begin();
     match level.kind() {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` is proof that the CPU has its instructions.
+        // SAFETY: an `Isa` is proof that the CPU has its instructions.
         CpuLevel::Avx2 => unsafe { simd::with_avx2(task) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
@@ -100,24 +100,24 @@ pub fn at_level<W: RowWord, T: Task<W>>(level: Level, task: T) -> T::Output {
 }
 
 /// Receives rows, one after the other.
-pub trait RowSink<W: Word, S: Rows<W>> {
+pub trait RowSink<W: Word, S: Simd<W>> {
     /// Takes the next row.
     fn take(&mut self, s: S, row: S::Row);
 }
 
 /// Prefetches data line by line during other work: if many lines were requested at once, the CPU
 /// would wait for the first ones.
-pub trait Ahead {
+pub trait Prefetcher {
     /// Prefetches the next line.
-    fn fetch<W: Word, S: Rows<W>>(&mut self, s: S);
+    fn prefetch_next<W: Word, S: Simd<W>>(&mut self, s: S);
 }
 
 /// Prefetches nothing.
-pub struct Nothing;
+pub struct NoPrefetch;
 
-impl Ahead for Nothing {
+impl Prefetcher for NoPrefetch {
     #[inline(always)]
-    fn fetch<W: Word, S: Rows<W>>(&mut self, _: S) {}
+    fn prefetch_next<W: Word, S: Simd<W>>(&mut self, _: S) {}
 }
 
 /// Bytes of a cache line.
@@ -153,7 +153,7 @@ pub trait Keys: Copy {
 }
 
 /// Operations on rows of words. In masks, bit j stands for lane j.
-pub trait Rows<W: Word>: Keys {
+pub trait Simd<W: Word>: Keys {
     /// 32 words.
     type Row: Copy;
     /// Partial sums.
@@ -161,7 +161,7 @@ pub trait Rows<W: Word>: Keys {
 
     /// Runs a task in a function that all its callers share. All other code is inlined into its
     /// caller, so a step with several callers is outlined unless it takes less than about 100 ns.
-    fn outlined<T: Task<W>>(self, task: T) -> T::Output;
+    fn outlined<T: WithSimd<W>>(self, task: T) -> T::Output;
 
     /// A word in all lanes.
     fn splat(self, word: W) -> Self::Row;
@@ -171,7 +171,7 @@ pub trait Rows<W: Word>: Keys {
     fn store(self, row: Self::Row, to: &mut [W]);
     /// Loads a row from little-endian bytes.
     fn load_bytes(self, from: &[u8]) -> Self::Row;
-    /// Like [`Rows::load_bytes`], for a row that is already in registers: `next` if `is_next`, else
+    /// Like [`Simd::load_bytes`], for a row that is already in registers: `next` if `is_next`, else
     /// `last`.
     #[inline(always)]
     fn reload_bytes(self, from: &[u8], _is_next: bool, _next: Self::Row, _last: Self::Row) -> Self::Row {
@@ -210,15 +210,15 @@ pub trait Rows<W: Word>: Keys {
         element.store(&words, &mut to[..LANES * element.bytes]);
     }
 
-    fn plus(self, a: Self::Row, b: Self::Row) -> Self::Row;
-    fn minus(self, a: Self::Row, b: Self::Row) -> Self::Row;
+    fn add(self, a: Self::Row, b: Self::Row) -> Self::Row;
+    fn sub(self, a: Self::Row, b: Self::Row) -> Self::Row;
     fn and(self, a: Self::Row, b: Self::Row) -> Self::Row;
     fn or(self, a: Self::Row, b: Self::Row) -> Self::Row;
     fn xor(self, a: Self::Row, b: Self::Row) -> Self::Row;
     /// Products with a word.
-    fn times(self, a: Self::Row, factor: W) -> Self::Row;
+    fn mul_scalar(self, a: Self::Row, factor: W) -> Self::Row;
     /// Products of words.
-    fn products(self, a: Self::Row, b: Self::Row) -> Self::Row;
+    fn mul(self, a: Self::Row, b: Self::Row) -> Self::Row;
     /// Shifts by `n` bits, at most the bits of a word.
     fn shift_left(self, a: Self::Row, n: u32) -> Self::Row;
     /// Shifts by fewer bits than a word has.
@@ -245,24 +245,24 @@ pub trait Rows<W: Word>: Keys {
     /// The sum 0.
     fn no_sum(self) -> Self::Sum;
     /// Adds the leading zeros of the words of a mask.
-    fn plus_leading_zeros(self, sum: Self::Sum, mask: u32, a: Self::Row) -> Self::Sum;
+    fn add_leading_zeros(self, sum: Self::Sum, mask: u32, a: Self::Row) -> Self::Sum;
     /// Adds, for every eight words, the leading zeros that all of them have.
-    fn plus_octet_zeros(self, sum: Self::Sum, a: Self::Row) -> Self::Sum;
+    fn add_group_zeros(self, sum: Self::Sum, a: Self::Row) -> Self::Sum;
     /// The whole sum.
     fn total(self, sum: Self::Sum) -> u64;
     /// Mask of the words larger than `limit`, as unsigned numbers.
-    fn larger(self, a: Self::Row, limit: W) -> u32;
+    fn gt_mask(self, a: Self::Row, limit: W) -> u32;
     /// The words in the lanes of a mask, zeros elsewhere.
-    fn keep(self, mask: u32, a: Self::Row) -> Self::Row;
+    fn select_or_zero(self, mask: u32, a: Self::Row) -> Self::Row;
     /// The words of `a` in the lanes of a mask, those of `b` elsewhere.
     #[inline(always)]
     fn select(self, mask: u32, a: Self::Row, b: Self::Row) -> Self::Row {
-        self.or(self.keep(mask, a), self.keep(!mask, b))
+        self.or(self.select_or_zero(mask, a), self.select_or_zero(!mask, b))
     }
     /// Moves every word up by one lane; the first lane gets the last word of `before`.
-    fn predecessors(self, a: Self::Row, before: Self::Row) -> Self::Row;
+    fn shift_in(self, a: Self::Row, before: Self::Row) -> Self::Row;
     /// Prefix sums: every word plus all words before it.
-    fn running_sums(self, a: Self::Row) -> Self::Row;
+    fn prefix_sum(self, a: Self::Row) -> Self::Row;
     /// The last word in all lanes.
     fn last(self, a: Self::Row) -> Self::Row;
     /// Replaces the words in the lanes of a mask, each by the word of the nearest lane before it
@@ -321,7 +321,7 @@ pub trait Rows<W: Word>: Keys {
 
     /// Compresses: writes the words of a mask contiguously. May overwrite 32 words of `to`.
     #[inline(always)]
-    fn squeeze(self, mask: u32, a: Self::Row, to: &mut [W]) {
+    fn compress(self, mask: u32, a: Self::Row, to: &mut [W]) {
         let mut words = [W::default(); LANES];
         self.store(a, &mut words);
         let mut rest = mask;
@@ -333,7 +333,7 @@ pub trait Rows<W: Word>: Keys {
     /// Expands: puts the first words in the lanes of a mask, zeros elsewhere. `from` has at least
     /// 32 words.
     #[inline(always)]
-    fn spread(self, mask: u32, from: &[W]) -> Self::Row {
+    fn expand(self, mask: u32, from: &[W]) -> Self::Row {
         let mut words = [W::default(); LANES];
         let mut rest = mask;
         for &from in &from[..mask.count_ones() as usize] {
@@ -345,11 +345,11 @@ pub trait Rows<W: Word>: Keys {
     /// Unpacks contiguous fields of `width` bits, from the first byte on. A word has at least 7
     /// bits more than a field, and `from` has at least the bytes of a row of words.
     #[inline(always)]
-    fn fields(self, from: &[u8], width: u32) -> Self::Row {
+    fn unpack_bits(self, from: &[u8], width: u32) -> Self::Row {
         match width {
-            0..=14 => self.load(&fields::<W, 4>(from, width)),
-            15..=28 => self.load(&fields::<W, 2>(from, width)),
-            _ => self.load(&fields::<W, 1>(from, width)),
+            0..=14 => self.load(&unpack_fields::<W, 4>(from, width)),
+            15..=28 => self.load(&unpack_fields::<W, 2>(from, width)),
+            _ => self.load(&unpack_fields::<W, 1>(from, width)),
         }
     }
     /// Writes the bit lengths of whole rows, at most [`LENGTHS`] numbers, in any order; returns the
@@ -367,7 +367,7 @@ pub trait Rows<W: Word>: Keys {
             while shift < W::BITS && row < numbers.len() {
                 let this = self.load(&numbers[row..]);
                 any = self.or(any, this);
-                bytes = self.or(bytes, self.shift_left(self.minus(all_bits, self.leading_zeros(this)), shift));
+                bytes = self.or(bytes, self.shift_left(self.sub(all_bits, self.leading_zeros(this)), shift));
                 shift += 8;
                 row += LANES;
             }
@@ -397,9 +397,9 @@ pub trait Rows<W: Word>: Keys {
         }
         sums
     }
-    /// Like [`Rows::squeeze`], for the byte of each word from bit `start` on.
+    /// Like [`Simd::compress`], for the byte of each word from bit `start` on.
     #[inline(always)]
-    fn squeeze_bytes_of(self, mask: u32, a: Self::Row, start: u32, to: &mut [u8]) {
+    fn compress_low_bytes(self, mask: u32, a: Self::Row, start: u32, to: &mut [u8]) {
         let mut words = [W::default(); LANES];
         self.store(a, &mut words);
         let mut rest = mask;
@@ -408,9 +408,9 @@ pub trait Rows<W: Word>: Keys {
             rest &= rest - 1;
         }
     }
-    /// Like [`Rows::spread`], from bytes to words.
+    /// Like [`Simd::expand`], from bytes to words.
     #[inline(always)]
-    fn spread_low_bytes(self, mask: u32, from: &[u8]) -> Self::Row {
+    fn expand_low_bytes(self, mask: u32, from: &[u8]) -> Self::Row {
         let mut words = [W::default(); LANES];
         let mut rest = mask;
         for &from in &from[..mask.count_ones() as usize] {
@@ -421,16 +421,16 @@ pub trait Rows<W: Word>: Keys {
     }
     /// Mask of the first 32 bytes that are larger than `limit`.
     #[inline(always)]
-    fn larger_bytes(self, bytes: &[u8], limit: u8) -> u32 {
+    fn gt_mask_bytes(self, bytes: &[u8], limit: u8) -> u32 {
         let mut flags = [0; LANES];
         for (flag, &byte) in flags.iter_mut().zip(&bytes[..LANES]) {
             *flag = u8::from(byte > limit);
         }
         mask_of(&flags)
     }
-    /// Like [`Rows::squeeze`], for the first 32 bytes.
+    /// Like [`Simd::compress`], for the first 32 bytes.
     #[inline(always)]
-    fn squeeze_bytes(self, mask: u32, bytes: &[u8], to: &mut [u8]) {
+    fn compress_bytes(self, mask: u32, bytes: &[u8], to: &mut [u8]) {
         let mut rest = mask;
         for to in &mut to[..mask.count_ones() as usize] {
             *to = bytes[rest.trailing_zeros() as usize];
@@ -439,7 +439,7 @@ pub trait Rows<W: Word>: Keys {
     }
     /// Combines the bytes of a mask by OR with the next bytes of `from`.
     #[inline(always)]
-    fn spread_bytes(self, mask: u32, from: &[u8], to: &mut [u8]) {
+    fn expand_bytes(self, mask: u32, from: &[u8], to: &mut [u8]) {
         let mut rest = mask;
         for &from in &from[..mask.count_ones() as usize] {
             to[rest.trailing_zeros() as usize] |= from;
@@ -448,7 +448,7 @@ pub trait Rows<W: Word>: Keys {
     }
     /// Packs the lowest `n` bits of each of eight bytes; `n` is at most 8.
     #[inline(always)]
-    fn gather_bits(self, bytes: u64, n: u32) -> u64 {
+    fn pext(self, bytes: u64, n: u32) -> u64 {
         // Three times, join every two fields by shifting the upper one down.
         let ones = bytes & (EACH_8 * u64::low_mask(n));
         let upper = ones & !LOWER_8;
@@ -458,9 +458,9 @@ pub trait Rows<W: Word>: Keys {
         let upper = fours & !LOWER_32;
         fours & LOWER_32 | upper >> (32 - 4 * n)
     }
-    /// The inverse of [`Rows::gather_bits`]: unpacks `n` bits to each of eight bytes.
+    /// The inverse of [`Simd::pext`]: unpacks `n` bits to each of eight bytes.
     #[inline(always)]
-    fn scatter_bits(self, bits: u64, n: u32) -> u64 {
+    fn pdep(self, bits: u64, n: u32) -> u64 {
         let lower = u64::low_mask(4 * n);
         let fours = bits & lower | (bits & (lower << (4 * n))) << (32 - 4 * n);
         let lower = EACH_32 * u64::low_mask(2 * n);
@@ -470,21 +470,21 @@ pub trait Rows<W: Word>: Keys {
     }
     /// Quantizes floats.
     #[inline(always)]
-    fn codes(self, uniform: &Uniform<W>, floats: Self::Row) -> Coded<Self::Row> {
+    fn quantize(self, uniform: &Uniform<W>, floats: Self::Row) -> Coded<Self::Row> {
         let mut lanes = lanes_of(self, floats);
-        let (are_coded, are_within) = W::codes(uniform, &mut lanes);
+        let (are_coded, are_within) = W::quantize(uniform, &mut lanes);
         Coded { codes: self.load(&lanes), are_coded, are_within }
     }
     /// The floats that codes stand for.
     #[inline(always)]
-    fn values(self, uniform: &Uniform<W>, codes: Self::Row) -> Self::Row {
+    fn dequantize(self, uniform: &Uniform<W>, codes: Self::Row) -> Self::Row {
         let mut lanes = lanes_of(self, codes);
-        W::values(uniform, &mut lanes);
+        W::dequantize(uniform, &mut lanes);
         self.load(&lanes)
     }
     /// Writes the bit length of the longest of every eight numbers, in whole rows.
     #[inline(always)]
-    fn octet_lengths(self, numbers: &[W], lengths: &mut [u8]) {
+    fn group_lengths(self, numbers: &[W], lengths: &mut [u8]) {
         let mut g = 0;
         while g < lengths.len() {
             let mut any = W::default();
@@ -506,10 +506,10 @@ pub trait Rows<W: Word>: Keys {
         }
     }
     /// Packs four groups of eight numbers, each into as many bytes as its width in bits, see
-    /// [`octets`](crate::stage::octets). `out` has room for [`OCTETS_ROOM`] bytes; those after the
-    /// packed ones are arbitrary.
+    /// [`byte_groups`](crate::stage::byte_groups). `out` has room for [`BYTE_GROUPS_ROOM`] bytes;
+    /// those after the packed ones are arbitrary.
     #[inline(always)]
-    fn pack_octets(self, row: Self::Row, widths: [u8; LANES / 8], out: &mut [u8]) {
+    fn pack_byte_groups(self, row: Self::Row, widths: [u8; LANES / 8], out: &mut [u8]) {
         let words = lanes_of(self, row);
         let mut parts = [[0; LANES]; 8];
         let longest = longest(widths);
@@ -528,15 +528,15 @@ pub trait Rows<W: Word>: Keys {
             while n_bits > 0 {
                 let n = n_bits.min(8);
                 let bytes = u64::from_le_bytes(*parts[p][8 * g..].first_chunk().expect("a group"));
-                out[at..at + 8].copy_from_slice(&self.gather_bits(bytes, n as u32).to_le_bytes());
+                out[at..at + 8].copy_from_slice(&self.pext(bytes, n as u32).to_le_bytes());
                 (at, p, n_bits) = (at + n, p + 1, n_bits - n);
             }
             g += 1;
         }
     }
-    /// Unpacks four groups of eight numbers. `from` has at least [`OCTETS_ROOM`] bytes.
+    /// Unpacks four groups of eight numbers. `from` has at least [`BYTE_GROUPS_ROOM`] bytes.
     #[inline(always)]
-    fn unpack_octets(self, widths: [u8; LANES / 8], from: &[u8]) -> Self::Row {
+    fn unpack_byte_groups(self, widths: [u8; LANES / 8], from: &[u8]) -> Self::Row {
         let mut parts = [[0; LANES]; 8];
         let (mut at, mut g) = (0, 0);
         while g < widths.len() {
@@ -544,7 +544,7 @@ pub trait Rows<W: Word>: Keys {
             while n_bits > 0 {
                 let n = n_bits.min(8);
                 let bits = u64::from_le_bytes(*from[at..].first_chunk().expect("eight bytes"));
-                let bytes = self.scatter_bits(bits, n as u32);
+                let bytes = self.pdep(bits, n as u32);
                 parts[p][8 * g..8 * g + 8].copy_from_slice(&bytes.to_le_bytes());
                 (at, p, n_bits) = (at + n, p + 1, n_bits - n);
             }
@@ -570,14 +570,14 @@ pub trait Rows<W: Word>: Keys {
     /// Signed numbers as unsigned ones: 0, −1, 1, −2, … become 0, 1, 2, 3, …
     #[inline(always)]
     fn zigzag(self, a: Self::Row) -> Self::Row {
-        self.xor(self.plus(a, a), self.shift_right_signed(a, W::BITS - 1))
+        self.xor(self.add(a, a), self.shift_right_signed(a, W::BITS - 1))
     }
-    /// The inverse of [`Rows::zigzag`].
+    /// The inverse of [`Simd::zigzag`].
     #[inline(always)]
     fn unzigzag(self, a: Self::Row) -> Self::Row {
         let zero = self.splat(W::default());
         let odd = self.and(a, self.splat(W::from_u64(1)));
-        self.xor(self.shift_right(a, 1), self.minus(zero, odd))
+        self.xor(self.shift_right(a, 1), self.sub(zero, odd))
     }
     /// The smallest word, as signed numbers.
     #[inline(always)]
@@ -625,10 +625,10 @@ mod tests {
         mask: u32,
     }
 
-    impl<W: Word> Task<W> for Computed<'_, W> {
+    impl<W: Word> WithSimd<W> for Computed<'_, W> {
         type Output = (Vec<Vec<W>>, Vec<u8>);
 
-        fn run<S: Rows<W>>(self, s: S) -> Self::Output {
+        fn run<S: Simd<W>>(self, s: S) -> Self::Output {
             let Self { words, mask } = self;
             let (a, b) = (s.load(&words[..]), s.load(&words[LANES..]));
             let counts = s.shift_right(b, W::BITS - 7);
@@ -645,11 +645,11 @@ mod tests {
                 s.shift_left_each(a, counts),
                 s.shift_right_each(a, counts),
                 s.quotients(s.shift_right_signed(a, W::BITS / 2), 1000.0),
-                s.running_sums(a),
-                s.keep(mask, multiples),
-                s.products(a, b),
-                s.times(a, words[3]),
-                s.fields(&string, mask.count_ones().min(W::BITS - 7)),
+                s.prefix_sum(a),
+                s.select_or_zero(mask, multiples),
+                s.mul(a, b),
+                s.mul_scalar(a, words[3]),
+                s.unpack_bits(&string, mask.count_ones().min(W::BITS - 7)),
             ];
             for row in rows {
                 let mut row_words = vec![W::default(); LANES];
@@ -661,15 +661,15 @@ mod tests {
             let mut lengths = [0; LANES / 8];
             let mut plain = [W::default(); LANES];
             s.store(numbers, &mut plain);
-            s.octet_lengths(&plain, &mut lengths);
-            let mut packed = vec![0; OCTETS_ROOM];
-            s.pack_octets(numbers, lengths, &mut packed);
+            s.group_lengths(&plain, &mut lengths);
+            let mut packed = vec![0; BYTE_GROUPS_ROOM];
+            s.pack_byte_groups(numbers, lengths, &mut packed);
             packed[lengths.iter().map(|&length| usize::from(length)).sum()..].fill(0xa5);
             let mut unpacked = vec![W::default(); LANES];
-            s.store(s.unpack_octets(lengths, &packed), &mut unpacked);
+            s.store(s.unpack_byte_groups(lengths, &packed), &mut unpacked);
             assert!(unpacked == plain);
             all.push(unpacked);
-            let zeros = s.total(s.plus_octet_zeros(s.plus_octet_zeros(s.no_sum(), numbers), a));
+            let zeros = s.total(s.add_group_zeros(s.add_group_zeros(s.no_sum(), numbers), a));
             all.push(vec![W::from_u64(zeros)]);
             let table: [u8; 128] = std::array::from_fn(|i| (i as u8).wrapping_mul(77));
             let mut looked_up: Vec<u8> = string.iter().chain(&packed).map(|byte| byte % 128).collect();
@@ -691,7 +691,7 @@ mod tests {
     }
 
     /// Checks decimal numbers with some other number among them.
-    fn check<W: RowWord + std::fmt::Debug>(not_decimal: &[f64]) {
+    fn check<W: SimdWord + std::fmt::Debug>(not_decimal: &[f64]) {
         for mask in [0, 1, 1 << 31, 0xffff, 0xffff_0000, 0x8421_1248, !0x10, u32::MAX] {
             for &other in [0.5].iter().chain(not_decimal) {
                 let mut words = [W::default(); 2 * LANES];
@@ -700,8 +700,8 @@ mod tests {
                 }
                 words[4] = W::from_float(other);
                 let portable = Computed { words: &words, mask }.run(Portable);
-                for level in Level::all() {
-                    let computed = at_level(level, Computed { words: &words, mask });
+                for level in Isa::all() {
+                    let computed = dispatch(level, Computed { words: &words, mask });
                     assert!(
                         computed == portable,
                         "{level:?} {mask:x} {other}: {computed:?} instead of {portable:?}"

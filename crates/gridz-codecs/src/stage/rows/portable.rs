@@ -1,6 +1,6 @@
 //! Rows as arrays, for every CPU.
 
-use crate::stage::rows::{KEYS, Keys, LANES, Rows, Task, mask_of};
+use crate::stage::rows::{KEYS, Keys, LANES, Simd, WithSimd, mask_of};
 use crate::stage::word::Word;
 
 /// The kind of row that every CPU supports.
@@ -20,7 +20,7 @@ macro_rules! each {
 
 /// Runs a task in a function of its own.
 #[inline(never)]
-pub fn run<W: Word, T: Task<W>>(task: T) -> T::Output {
+pub fn run<W: Word, T: WithSimd<W>>(task: T) -> T::Output {
     task.run(Portable)
 }
 
@@ -53,12 +53,12 @@ impl Keys for Portable {
     }
 }
 
-impl<W: Word> Rows<W> for Portable {
+impl<W: Word> Simd<W> for Portable {
     type Row = [W; LANES];
     type Sum = u64;
 
     #[inline(always)]
-    fn outlined<T: Task<W>>(self, task: T) -> T::Output {
+    fn outlined<T: WithSimd<W>>(self, task: T) -> T::Output {
         run(task)
     }
     #[cfg_attr(target_arch = "x86_64", inline(never))]
@@ -91,13 +91,13 @@ impl<W: Word> Rows<W> for Portable {
     }
     #[cfg_attr(target_arch = "x86_64", inline(never))]
     #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
-    fn plus(self, a: Self::Row, b: Self::Row) -> Self::Row {
-        each!(i => a[i].plus(b[i]))
+    fn add(self, a: Self::Row, b: Self::Row) -> Self::Row {
+        each!(i => a[i].wrapping_add(b[i]))
     }
     #[cfg_attr(target_arch = "x86_64", inline(never))]
     #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
-    fn minus(self, a: Self::Row, b: Self::Row) -> Self::Row {
-        each!(i => a[i].minus(b[i]))
+    fn sub(self, a: Self::Row, b: Self::Row) -> Self::Row {
+        each!(i => a[i].wrapping_sub(b[i]))
     }
     #[cfg_attr(target_arch = "x86_64", inline(never))]
     #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
@@ -116,13 +116,13 @@ impl<W: Word> Rows<W> for Portable {
     }
     #[cfg_attr(target_arch = "x86_64", inline(never))]
     #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
-    fn times(self, a: Self::Row, factor: W) -> Self::Row {
-        each!(i => a[i].times(factor))
+    fn mul_scalar(self, a: Self::Row, factor: W) -> Self::Row {
+        each!(i => a[i].wrapping_mul(factor))
     }
     #[cfg_attr(target_arch = "x86_64", inline(never))]
     #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
-    fn products(self, a: Self::Row, b: Self::Row) -> Self::Row {
-        each!(i => a[i].times(b[i]))
+    fn mul(self, a: Self::Row, b: Self::Row) -> Self::Row {
+        each!(i => a[i].wrapping_mul(b[i]))
     }
     #[cfg_attr(target_arch = "x86_64", inline(never))]
     #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
@@ -172,14 +172,14 @@ impl<W: Word> Rows<W> for Portable {
         0
     }
     #[inline(never)] // as above
-    fn plus_leading_zeros(self, mut sum: u64, mask: u32, a: Self::Row) -> u64 {
+    fn add_leading_zeros(self, mut sum: u64, mask: u32, a: Self::Row) -> u64 {
         for (i, word) in a.iter().enumerate() {
             sum += u64::from(word.leading_zeros() * (mask >> i & 1));
         }
         sum
     }
     #[inline(never)] // as above
-    fn plus_octet_zeros(self, mut sum: u64, a: Self::Row) -> u64 {
+    fn add_group_zeros(self, mut sum: u64, a: Self::Row) -> u64 {
         for eight in a.as_chunks::<8>().0 {
             let any = eight.iter().fold(W::default(), |any, &word| any | word);
             sum += u64::from(any.leading_zeros());
@@ -191,7 +191,7 @@ impl<W: Word> Rows<W> for Portable {
         sum
     }
     #[inline(never)] // as above
-    fn larger(self, a: Self::Row, limit: W) -> u32 {
+    fn gt_mask(self, a: Self::Row, limit: W) -> u32 {
         let mut flags = [0; LANES];
         for (flag, &word) in flags.iter_mut().zip(&a) {
             *flag = u8::from(word > limit);
@@ -200,7 +200,7 @@ impl<W: Word> Rows<W> for Portable {
     }
     #[cfg_attr(target_arch = "x86_64", inline(never))]
     #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
-    fn keep(self, mask: u32, a: Self::Row) -> Self::Row {
+    fn select_or_zero(self, mask: u32, a: Self::Row) -> Self::Row {
         each!(i => if mask >> i & 1 == 1 { a[i] } else { W::default() })
     }
     #[inline(never)] // as above
@@ -209,15 +209,15 @@ impl<W: Word> Rows<W> for Portable {
     }
     #[cfg_attr(target_arch = "x86_64", inline(never))]
     #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
-    fn predecessors(self, a: Self::Row, before: Self::Row) -> Self::Row {
+    fn shift_in(self, a: Self::Row, before: Self::Row) -> Self::Row {
         each!(i => if i == 0 { before[LANES - 1] } else { a[i - 1] })
     }
     #[cfg_attr(target_arch = "x86_64", inline(never))]
     #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
-    fn running_sums(self, a: Self::Row) -> Self::Row {
+    fn prefix_sum(self, a: Self::Row) -> Self::Row {
         let mut sum = W::default();
         each!(i => {
-            sum = sum.plus(a[i]);
+            sum = sum.wrapping_add(a[i]);
             sum
         })
     }

@@ -9,7 +9,7 @@ use crate::codec::lorenzo::max::predict::{LANES, LOOKBACK, N, Predictor, Values}
 use crate::codec::lorenzo::max::residual::{self, Around, Coded, Models};
 use crate::stage::entropy::model::Model;
 use crate::stage::entropy::range::Coder;
-use crate::stage::rows::Rows;
+use crate::stage::rows::Simd;
 use crate::stage::word::Word;
 
 /// The models and buffers for coding numbers.
@@ -56,7 +56,7 @@ pub fn code_words<W: Word, C: Coder>(coder: &mut C, words: &mut [W]) {
     let mut models = [Model::NEW; 128];
     let mut before = W::default();
     for word in words {
-        let difference = word.minus(before).to_u64();
+        let difference = word.wrapping_sub(before).to_u64();
         let length = difference.bit_length();
         let mut node = 1;
         for k in (0..7).rev() {
@@ -64,7 +64,7 @@ pub fn code_words<W: Word, C: Coder>(coder: &mut C, words: &mut [W]) {
         }
         let n = (node as u32 - 128).min(W::BITS);
         let difference = if n == 0 { 0 } else { 1 << (n - 1) | coder.plain(n - 1, difference) };
-        *word = before.plus(W::from_u64(difference));
+        *word = before.wrapping_add(W::from_u64(difference));
         before = *word;
     }
 }
@@ -72,7 +72,7 @@ pub fn code_words<W: Word, C: Coder>(coder: &mut C, words: &mut [W]) {
 /// Codes the numbers of a block, until the coder fails. Returns how often each prediction was used.
 /// Masked elements get an arbitrary number.
 #[inline(always)]
-pub fn code_numbers<W: Word, S: Rows<W>, C: Coder, D: Domain>(
+pub fn code_numbers<W: Word, S: Simd<W>, C: Coder, D: Domain>(
     (s, coder): (S, &mut C),
     domain: &D,
     memory: &mut Memory,

@@ -14,7 +14,7 @@ use crate::codec::lorenzo::max::predict::{BASE, LOOKBACK, N, ORDERS, SCORE, WEIG
 use crate::codec::lorenzo::max::{Work, code_tails, lag_of};
 use crate::stage::entropy::range::Encoder;
 use crate::stage::predict::{MAX_ORDER, Orders};
-use crate::stage::rows::Rows;
+use crate::stage::rows::Simd;
 use crate::stage::word::Word;
 
 /// Largest order along z: each order needs a plane of numbers in memory.
@@ -46,7 +46,7 @@ const ORDER_SAMPLES: usize = 512;
 /// Chooses the plan for the words of a block. Afterwards `work` has their numbers, tails and mask.
 /// `scratch` has room for the block.
 #[inline(always)]
-pub fn choose<W: Word, S: Rows<W>>(
+pub fn choose<W: Word, S: Simd<W>>(
     s: S,
     work: &mut Work<W>,
     scratch: &mut [u8],
@@ -450,7 +450,7 @@ fn all_active([sz, sy, sx]: [usize; 3], lag: usize, orders: Orders, looks_back: 
 /// Codes a part of the block. Returns the estimated cost of the whole block in bits, and the
 /// predictions that pay.
 #[inline(always)]
-fn tried<W: Word, S: Rows<W>>(
+fn tried<W: Word, S: Simd<W>>(
     s: S,
     work: &mut Work<W>,
     scratch: &mut [u8],

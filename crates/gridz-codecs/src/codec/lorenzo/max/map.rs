@@ -83,7 +83,7 @@ pub fn uncut<W: Word>(number: i64, tail: u64, unit: u32) -> Option<W> {
     if exponent >= special::<W>() || significand.bit_length() > W::FRACTION_BITS + 1 {
         return None;
     }
-    let word = (W::from_u64(u64::from(exponent - 1)) << W::FRACTION_BITS).plus(W::from_u64(significand));
+    let word = (W::from_u64(u64::from(exponent - 1)) << W::FRACTION_BITS).wrapping_add(W::from_u64(significand));
     Some(word | W::from_u64(u64::from(number < 0)) << (W::BITS - 1))
 }
 

@@ -21,7 +21,7 @@ use std::ops::Range;
 
 use crate::codec::BlockCounts;
 use crate::codec::lorenzo::layout::UNIT;
-use crate::cpu::kept::{Keep, Kept, at_least, bytes_of};
+use crate::cpu::thread_cache::{Cacheable, ThreadCache, at_least, bytes_of};
 use crate::error::{Error, Result, try_vec};
 use crate::stage::blocks::layout::Layout;
 use crate::stage::blocks::payload::BlockCoder;
@@ -31,7 +31,7 @@ use crate::stage::element::Element;
 use crate::stage::entropy::model::Model;
 use crate::stage::entropy::range::{Coder, Decoder, Encoder};
 use crate::stage::predict::Orders;
-use crate::stage::rows::{LANES, RowWord, Rows};
+use crate::stage::rows::{LANES, Simd, SimdWord};
 use crate::stage::word::Word;
 use body::{Memory, code_mask, code_numbers, code_words};
 use choose::Part;
@@ -74,7 +74,7 @@ pub struct Work<W> {
     models: Vec<Models>,
 }
 
-impl<W: Word> Keep for Work<W> {
+impl<W: Word> Cacheable for Work<W> {
     fn n_bytes(&self) -> usize {
         let Self { words, ranks, numbers, tails, masked, values, planes, rows, above, coded, tables, models } =
             self;
@@ -111,7 +111,7 @@ impl<W: Word> Work<W> {
 
     /// Codes numbers of a block from `start` on, which have a shape of their own.
     #[inline(always)]
-    fn code<S: Rows<W>, C: Coder>(
+    fn code<S: Simd<W>, C: Coder>(
         &mut self,
         s: S,
         coder: &mut C,
@@ -148,9 +148,9 @@ fn lag_of(shape: [usize; 3], period: u32) -> usize {
     step.saturating_mul(period as usize)
 }
 
-impl<W: RowWord> BlockCoder<W> for Max {
+impl<W: SimdWord> BlockCoder<W> for Max {
     const NAME: &'static str = "lorenzo";
-    type Work = Kept<Work<W>>;
+    type Work = ThreadCache<Work<W>>;
 
     fn layout(&self) -> &Layout {
         &self.layout
@@ -164,9 +164,9 @@ impl<W: RowWord> BlockCoder<W> for Max {
         true
     }
 
-    fn work(&self) -> Result<Kept<Work<W>>> {
+    fn work(&self) -> Result<ThreadCache<Work<W>>> {
         // Allocate for the largest block first, because encoding a block cannot fail.
-        let mut work = Kept::<Work<W>>::take();
+        let mut work = ThreadCache::<Work<W>>::take();
         at_least(&mut work.tables.one, 1 << LOG2_PLACES)?;
         at_least(&mut work.tables.two, 1 << LOG2_PLACES)?;
         if work.models.is_empty() {
@@ -182,10 +182,10 @@ impl<W: RowWord> BlockCoder<W> for Max {
     }
 
     #[inline(always)]
-    fn encode<S: Rows<W>>(
+    fn encode<S: Simd<W>>(
         &self,
         s: S,
-        work: &mut Kept<Work<W>>,
+        work: &mut ThreadCache<Work<W>>,
         source: &Source,
         shape: [usize; 3],
         out: &mut [u8],
@@ -198,7 +198,7 @@ impl<W: RowWord> BlockCoder<W> for Max {
             return HEADER_BYTES;
         }
         for word in &mut work.words[..n] {
-            *word = word.plus(block.first);
+            *word = word.wrapping_add(block.first);
         }
         let raw_bytes = HEADER_BYTES + (n * element.bytes).next_multiple_of(UNIT);
         let (head, place) = out[..raw_bytes].split_at_mut(HEADER_BYTES);
@@ -222,10 +222,10 @@ impl<W: RowWord> BlockCoder<W> for Max {
     }
 
     #[inline(always)]
-    fn decode<S: Rows<W>>(
+    fn decode<S: Simd<W>>(
         &self,
         s: S,
-        work: &mut Kept<Work<W>>,
+        work: &mut ThreadCache<Work<W>>,
         shape: [usize; 3],
         bytes: &[u8],
         target: &mut Target,
@@ -272,7 +272,7 @@ impl<W: RowWord> BlockCoder<W> for Max {
 
 /// Codes a whole block.
 #[inline(always)]
-fn code<W: Word, S: Rows<W>, C: Coder>(
+fn code<W: Word, S: Simd<W>, C: Coder>(
     s: S,
     work: &mut Work<W>,
     coder: &mut C,

@@ -22,9 +22,9 @@ pub struct U64s;
 /// Index of a lane that no word goes to.
 const ABSENT: i8 = i8::MIN;
 
-/// `SQUEEZE` compresses lanes: for every mask of eight words, the source lane of each selected
+/// `COMPRESS_LANES` compresses lanes: for every mask of eight words, the source lane of each selected
 /// word.
-const SQUEEZE: [[i8; 8]; 256] = {
+const COMPRESS_LANES: [[i8; 8]; 256] = {
     let mut table = [[0; 8]; 256];
     let mut mask = 0;
     while mask < 256 {
@@ -41,9 +41,9 @@ const SQUEEZE: [[i8; 8]; 256] = {
     table
 };
 
-/// `SPREAD` expands lanes: for every mask of eight words, the packed word that goes to each lane,
+/// `EXPAND_LANES` expands lanes: for every mask of eight words, the packed word that goes to each lane,
 /// or [`ABSENT`].
-const SPREAD: [[i8; 8]; 256] = {
+const EXPAND_LANES: [[i8; 8]; 256] = {
     let mut table = [[ABSENT; 8]; 256];
     let mut mask = 0;
     while mask < 256 {
@@ -103,7 +103,7 @@ unsafe fn transpose_bits(v: __m256i) -> __m256i {
 /// # Safety
 /// The CPU must have AVX2.
 #[inline(always)]
-unsafe fn transpose_octets(r: [__m256i; 4]) -> [__m256i; 4] {
+unsafe fn transpose_byte_groups(r: [__m256i; 4]) -> [__m256i; 4] {
     // SAFETY: the caller's promise.
     unsafe {
         let (even01, odd01) = (_mm256_unpacklo_epi64(r[0], r[1]), _mm256_unpackhi_epi64(r[0], r[1]));
@@ -157,10 +157,10 @@ unsafe fn transpose_bytes_8x8(first: __m256i, second: __m256i) -> [__m256i; 2] {
 /// # Safety
 /// The CPU must have AVX2; `*to` must be valid for writing a register.
 #[inline(always)]
-unsafe fn squeeze(words: __m256i, present: u8, to: &mut *mut u8) {
+unsafe fn compress(words: __m256i, present: u8, to: &mut *mut u8) {
     // SAFETY: the caller's promise; a row of the table has eight bytes.
     unsafe {
-        let from = _mm256_cvtepi8_epi32(_mm_loadl_epi64(SQUEEZE[usize::from(present)].as_ptr().cast()));
+        let from = _mm256_cvtepi8_epi32(_mm_loadl_epi64(COMPRESS_LANES[usize::from(present)].as_ptr().cast()));
         _mm256_storeu_si256((*to).cast(), _mm256_permutevar8x32_epi32(words, from));
         *to = to.add(4 * present.count_ones() as usize);
     }
@@ -172,10 +172,10 @@ unsafe fn squeeze(words: __m256i, present: u8, to: &mut *mut u8) {
 /// # Safety
 /// The CPU must have AVX2; `*from` must be valid for reading a register.
 #[inline(always)]
-unsafe fn spread(present: u8, from: &mut *const u8) -> __m256i {
+unsafe fn expand(present: u8, from: &mut *const u8) -> __m256i {
     // SAFETY: the caller's promise; a row of the table has eight bytes.
     unsafe {
-        let places = _mm256_cvtepi8_epi32(_mm_loadl_epi64(SPREAD[usize::from(present)].as_ptr().cast()));
+        let places = _mm256_cvtepi8_epi32(_mm_loadl_epi64(EXPAND_LANES[usize::from(present)].as_ptr().cast()));
         let words = _mm256_permutevar8x32_epi32(_mm256_loadu_si256((*from).cast()), places);
         *from = from.add(4 * present.count_ones() as usize);
         // The index of an absent word is negative.
@@ -196,8 +196,8 @@ impl Lanes<u32> for U32s {
         unsafe fn plane_of_zeros() -> [__m256i; 32] { [_mm256_setzero_si256(); 32] }
         unsafe fn load(from: *const u8) -> __m256i { _mm256_loadu_si256(from.cast()) }
         unsafe fn store(vector: __m256i, to: *mut u8) -> () { _mm256_storeu_si256(to.cast(), vector) }
-        unsafe fn plus(a: __m256i, b: __m256i) -> __m256i { _mm256_add_epi32(a, b) }
-        unsafe fn minus(a: __m256i, b: __m256i) -> __m256i { _mm256_sub_epi32(a, b) }
+        unsafe fn add(a: __m256i, b: __m256i) -> __m256i { _mm256_add_epi32(a, b) }
+        unsafe fn sub(a: __m256i, b: __m256i) -> __m256i { _mm256_sub_epi32(a, b) }
         unsafe fn rotated_left(v: __m256i) -> __m256i {
             _mm256_or_si256(_mm256_slli_epi32::<1>(v), _mm256_srli_epi32::<31>(v))
         }
@@ -207,10 +207,10 @@ impl Lanes<u32> for U32s {
         unsafe fn fold_signs(v: __m256i) -> __m256i {
             _mm256_xor_si256(v, _mm256_srli_epi32::<1>(_mm256_srai_epi32::<31>(v)))
         }
-        unsafe fn predecessors(v: __m256i, before: __m256i) -> __m256i {
+        unsafe fn shift_in(v: __m256i, before: __m256i) -> __m256i {
             _mm256_alignr_epi8::<12>(v, _mm256_permute2x128_si256::<0x21>(before, v))
         }
-        unsafe fn running_sums(groups: &mut [[__m256i; 4]]) -> () {
+        unsafe fn prefix_sum(groups: &mut [[__m256i; 4]]) -> () {
             for v in groups.as_flattened_mut() {
                 *v = _mm256_add_epi32(*v, _mm256_bslli_epi128::<4>(*v));
             }
@@ -224,13 +224,13 @@ impl Lanes<u32> for U32s {
         }
         unsafe fn last(v: __m256i) -> __m256i { _mm256_permutevar8x32_epi32(v, _mm256_set1_epi32(7)) }
         unsafe fn transpose(group: [__m256i; 4]) -> [__m256i; 4] {
-            let mut octets = group;
-            for octet in &mut octets {
-                let bytes = transpose_bytes_4x4(*octet);
+            let mut byte_groups = group;
+            for byte_group in &mut byte_groups {
+                let bytes = transpose_bytes_4x4(*byte_group);
                 let bytes = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(4, 0, 5, 1, 6, 2, 7, 3));
-                *octet = transpose_bits(bytes);
+                *byte_group = transpose_bits(bytes);
             }
-            let mut columns = transpose_octets(octets);
+            let mut columns = transpose_byte_groups(byte_groups);
             for column in &mut columns {
                 let bytes = _mm256_permutevar8x32_epi32(*column, _mm256_setr_epi32(1, 3, 5, 7, 0, 2, 4, 6));
                 *column = transpose_bytes_4x4(bytes);
@@ -242,7 +242,7 @@ impl Lanes<u32> for U32s {
             for (i, &columns) in columns.iter().enumerate() {
                 let absent = _mm256_cmpeq_epi32(columns, _mm256_setzero_si256());
                 let present = !_mm256_movemask_ps(_mm256_castsi256_ps(absent)) as u8;
-                squeeze(columns, present, to);
+                compress(columns, present, to);
                 mask |= u32::from(present) << (8 * i);
             }
             mask
@@ -250,7 +250,7 @@ impl Lanes<u32> for U32s {
         unsafe fn unpack(mask: u32, from: &mut *const u8) -> [__m256i; 4] {
             let mut columns = [_mm256_setzero_si256(); 4];
             for (i, columns) in columns.iter_mut().enumerate() {
-                *columns = spread((mask >> (8 * i)) as u8, from);
+                *columns = expand((mask >> (8 * i)) as u8, from);
             }
             columns
         }
@@ -270,8 +270,8 @@ impl Lanes<u64> for U64s {
         unsafe fn plane_of_zeros() -> [__m256i; 64] { [_mm256_setzero_si256(); 64] }
         unsafe fn load(from: *const u8) -> __m256i { _mm256_loadu_si256(from.cast()) }
         unsafe fn store(vector: __m256i, to: *mut u8) -> () { _mm256_storeu_si256(to.cast(), vector) }
-        unsafe fn plus(a: __m256i, b: __m256i) -> __m256i { _mm256_add_epi64(a, b) }
-        unsafe fn minus(a: __m256i, b: __m256i) -> __m256i { _mm256_sub_epi64(a, b) }
+        unsafe fn add(a: __m256i, b: __m256i) -> __m256i { _mm256_add_epi64(a, b) }
+        unsafe fn sub(a: __m256i, b: __m256i) -> __m256i { _mm256_sub_epi64(a, b) }
         unsafe fn rotated_left(v: __m256i) -> __m256i {
             _mm256_or_si256(_mm256_slli_epi64::<1>(v), _mm256_srli_epi64::<63>(v))
         }
@@ -282,10 +282,10 @@ impl Lanes<u64> for U64s {
             let signs = _mm256_cmpgt_epi64(_mm256_setzero_si256(), v);
             _mm256_xor_si256(v, _mm256_srli_epi64::<1>(signs))
         }
-        unsafe fn predecessors(v: __m256i, before: __m256i) -> __m256i {
+        unsafe fn shift_in(v: __m256i, before: __m256i) -> __m256i {
             _mm256_alignr_epi8::<8>(v, _mm256_permute2x128_si256::<0x21>(before, v))
         }
-        unsafe fn running_sums(groups: &mut [[__m256i; 16]]) -> () {
+        unsafe fn prefix_sum(groups: &mut [[__m256i; 16]]) -> () {
             for v in groups.as_flattened_mut() {
                 *v = _mm256_add_epi64(*v, _mm256_bslli_epi128::<8>(*v));
             }
@@ -297,17 +297,17 @@ impl Lanes<u64> for U64s {
         unsafe fn last(v: __m256i) -> __m256i { _mm256_permute4x64_epi64::<0xff>(v) }
         unsafe fn transpose(group: [__m256i; 16]) -> [__m256i; 16] {
             // Byte planes of the same eight elements: [half of the planes][elements]
-            let mut octets = [[_mm256_setzero_si256(); 8]; 2];
+            let mut byte_groups = [[_mm256_setzero_si256(); 8]; 2];
             for i in 0..8 {
                 let planes = transpose_bytes_8x8(group[2 * i], group[2 * i + 1]);
-                octets[0][i] = transpose_bits(planes[0]);
-                octets[1][i] = transpose_bits(planes[1]);
+                byte_groups[0][i] = transpose_bits(planes[0]);
+                byte_groups[1][i] = transpose_bits(planes[1]);
             }
             let mut columns = [_mm256_setzero_si256(); 16];
             for half in 0..2 {
-                let r = octets[half];
-                let first = transpose_octets([r[0], r[1], r[2], r[3]]);
-                let second = transpose_octets([r[4], r[5], r[6], r[7]]);
+                let r = byte_groups[half];
+                let first = transpose_byte_groups([r[0], r[1], r[2], r[3]]);
+                let second = transpose_byte_groups([r[4], r[5], r[6], r[7]]);
                 for q in 0..4 {
                     let pair = transpose_bytes_8x8(first[q], second[q]);
                     columns[8 * half + 2 * q] = pair[0];
@@ -321,7 +321,7 @@ impl Lanes<u64> for U64s {
             for (i, &columns) in columns.iter().enumerate() {
                 let absent = _mm256_cmpeq_epi64(columns, _mm256_setzero_si256());
                 let present = !_mm256_movemask_pd(_mm256_castsi256_pd(absent)) as usize & 15;
-                squeeze(columns, TWICE[present], to);
+                compress(columns, TWICE[present], to);
                 mask |= (present as u64) << (4 * i);
             }
             mask
@@ -329,7 +329,7 @@ impl Lanes<u64> for U64s {
         unsafe fn unpack(mask: u64, from: &mut *const u8) -> [__m256i; 16] {
             let mut columns = [_mm256_setzero_si256(); 16];
             for (i, columns) in columns.iter_mut().enumerate() {
-                *columns = spread(TWICE[(mask >> (4 * i)) as usize & 15], from);
+                *columns = expand(TWICE[(mask >> (4 * i)) as usize & 15], from);
             }
             columns
         }

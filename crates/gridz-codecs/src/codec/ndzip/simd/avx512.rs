@@ -99,9 +99,9 @@ unsafe fn indices(table: &Indices) -> __m512i {
 /// # Safety
 /// The CPU must have AVX-512 and GFNI.
 #[inline(always)]
-unsafe fn transpose_bits(octets: __m512i) -> __m512i {
+unsafe fn transpose_bits(byte_groups: __m512i) -> __m512i {
     // SAFETY: the caller's promise. The product of a matrix with the unit vectors is its columns.
-    unsafe { _mm512_gf2p8affine_epi64_epi8::<0>(_mm512_set1_epi64(0x0102_0408_1020_4080), octets) }
+    unsafe { _mm512_gf2p8affine_epi64_epi8::<0>(_mm512_set1_epi64(0x0102_0408_1020_4080), byte_groups) }
 }
 
 /// Compresses and expands lanes; unselected lanes become zero. The instruction depends on the old
@@ -126,10 +126,10 @@ macro_rules! in_place {
     };
 }
 
-in_place!(squeeze_32, "vpcompressd", __mmask16);
-in_place!(squeeze_64, "vpcompressq", __mmask8);
-in_place!(spread_32, "vpexpandd", __mmask16);
-in_place!(spread_64, "vpexpandq", __mmask8);
+in_place!(compress_32, "vpcompressd", __mmask16);
+in_place!(compress_64, "vpcompressq", __mmask8);
+in_place!(expand_32, "vpexpandd", __mmask16);
+in_place!(expand_64, "vpexpandq", __mmask8);
 
 /// Defines an operation of the trait, whose contract is that of the intrinsics.
 macro_rules! lanes {
@@ -159,16 +159,16 @@ impl Lanes<u32> for U32s {
         unsafe fn plane_of_zeros() -> [__m512i; 16] { [_mm512_setzero_si512(); 16] }
         unsafe fn load(from: *const u8) -> __m512i { _mm512_loadu_si512(from.cast()) }
         unsafe fn store(vector: __m512i, to: *mut u8) -> () { _mm512_storeu_si512(to.cast(), vector) }
-        unsafe fn plus(a: __m512i, b: __m512i) -> __m512i { _mm512_add_epi32(a, b) }
-        unsafe fn minus(a: __m512i, b: __m512i) -> __m512i { _mm512_sub_epi32(a, b) }
+        unsafe fn add(a: __m512i, b: __m512i) -> __m512i { _mm512_add_epi32(a, b) }
+        unsafe fn sub(a: __m512i, b: __m512i) -> __m512i { _mm512_sub_epi32(a, b) }
         unsafe fn rotated_left(v: __m512i) -> __m512i { _mm512_rol_epi32::<1>(v) }
         unsafe fn rotated_right(v: __m512i) -> __m512i { _mm512_ror_epi32::<1>(v) }
         unsafe fn fold_signs(v: __m512i) -> __m512i {
             // v ^ (sign & rest)
             _mm512_ternarylogic_epi32::<0x78>(v, _mm512_srai_epi32::<31>(v), _mm512_set1_epi32(i32::MAX))
         }
-        unsafe fn predecessors(v: __m512i, before: __m512i) -> __m512i { _mm512_alignr_epi32::<15>(v, before) }
-        unsafe fn running_sums(groups: &mut [[__m512i; 2]]) -> () {
+        unsafe fn shift_in(v: __m512i, before: __m512i) -> __m512i { _mm512_alignr_epi32::<15>(v, before) }
+        unsafe fn prefix_sum(groups: &mut [[__m512i; 2]]) -> () {
             // Apply each step to all vectors before the next step, so that the steps of one vector
             // do not stall.
             let zero = _mm512_setzero_si512();
@@ -189,8 +189,8 @@ impl Lanes<u32> for U32s {
         unsafe fn transpose(group: [__m512i; 2]) -> [__m512i; 2] {
             let mut columns = group;
             for (half, gather) in GATHER_32.iter().enumerate() {
-                let octets = _mm512_permutex2var_epi8(group[0], indices(gather), group[1]);
-                columns[half] = _mm512_permutexvar_epi8(indices(&SCATTER_32), transpose_bits(octets));
+                let byte_groups = _mm512_permutex2var_epi8(group[0], indices(gather), group[1]);
+                columns[half] = _mm512_permutexvar_epi8(indices(&SCATTER_32), transpose_bits(byte_groups));
             }
             columns
         }
@@ -198,7 +198,7 @@ impl Lanes<u32> for U32s {
             let mut mask = 0;
             for (i, &columns) in columns.iter().enumerate() {
                 let present = _mm512_test_epi32_mask(columns, columns);
-                _mm512_storeu_si512((*to).cast(), squeeze_32(present, columns));
+                _mm512_storeu_si512((*to).cast(), compress_32(present, columns));
                 *to = to.add(4 * present.count_ones() as usize);
                 mask |= u32::from(present) << (16 * i);
             }
@@ -210,7 +210,7 @@ impl Lanes<u32> for U32s {
                 let present = (mask >> (16 * i)) as u16;
                 let words = _mm512_loadu_si512((*from).cast());
                 *from = from.add(4 * present.count_ones() as usize);
-                *columns = spread_32(present, words);
+                *columns = expand_32(present, words);
             }
             columns
         }
@@ -230,15 +230,15 @@ impl Lanes<u64> for U64s {
         unsafe fn plane_of_zeros() -> [__m512i; 32] { [_mm512_setzero_si512(); 32] }
         unsafe fn load(from: *const u8) -> __m512i { _mm512_loadu_si512(from.cast()) }
         unsafe fn store(vector: __m512i, to: *mut u8) -> () { _mm512_storeu_si512(to.cast(), vector) }
-        unsafe fn plus(a: __m512i, b: __m512i) -> __m512i { _mm512_add_epi64(a, b) }
-        unsafe fn minus(a: __m512i, b: __m512i) -> __m512i { _mm512_sub_epi64(a, b) }
+        unsafe fn add(a: __m512i, b: __m512i) -> __m512i { _mm512_add_epi64(a, b) }
+        unsafe fn sub(a: __m512i, b: __m512i) -> __m512i { _mm512_sub_epi64(a, b) }
         unsafe fn rotated_left(v: __m512i) -> __m512i { _mm512_rol_epi64::<1>(v) }
         unsafe fn rotated_right(v: __m512i) -> __m512i { _mm512_ror_epi64::<1>(v) }
         unsafe fn fold_signs(v: __m512i) -> __m512i {
             _mm512_ternarylogic_epi64::<0x78>(v, _mm512_srai_epi64::<63>(v), _mm512_set1_epi64(i64::MAX))
         }
-        unsafe fn predecessors(v: __m512i, before: __m512i) -> __m512i { _mm512_alignr_epi64::<7>(v, before) }
-        unsafe fn running_sums(groups: &mut [[__m512i; 8]]) -> () {
+        unsafe fn shift_in(v: __m512i, before: __m512i) -> __m512i { _mm512_alignr_epi64::<7>(v, before) }
+        unsafe fn prefix_sum(groups: &mut [[__m512i; 8]]) -> () {
             // Apply each step to all vectors before the next step, so that the steps of one vector
             // do not stall.
             let zero = _mm512_setzero_si512();
@@ -255,19 +255,19 @@ impl Lanes<u64> for U64s {
         unsafe fn last(v: __m512i) -> __m512i { _mm512_permutexvar_epi64(_mm512_set1_epi64(7), v) }
         unsafe fn transpose(group: [__m512i; 8]) -> [__m512i; 8] {
             // [pair of registers][half of the columns]
-            let mut octets = [[_mm512_setzero_si512(); 2]; 4];
-            for (i, octets) in octets.iter_mut().enumerate() {
-                for (octets, gather) in octets.iter_mut().zip(&GATHER_64) {
+            let mut byte_groups = [[_mm512_setzero_si512(); 2]; 4];
+            for (i, byte_groups) in byte_groups.iter_mut().enumerate() {
+                for (byte_groups, gather) in byte_groups.iter_mut().zip(&GATHER_64) {
                     let bytes = _mm512_permutex2var_epi8(group[2 * i], indices(gather), group[2 * i + 1]);
-                    *octets = transpose_bits(bytes);
+                    *byte_groups = transpose_bits(bytes);
                 }
             }
             let mut columns = [_mm512_setzero_si512(); 8];
             for half in 0..2 {
                 for quarter in 0..2 {
                     let merge = indices(&MERGE_64[quarter]);
-                    let first = _mm512_permutex2var_epi8(octets[0][half], merge, octets[1][half]);
-                    let second = _mm512_permutex2var_epi8(octets[2][half], merge, octets[3][half]);
+                    let first = _mm512_permutex2var_epi8(byte_groups[0][half], merge, byte_groups[1][half]);
+                    let second = _mm512_permutex2var_epi8(byte_groups[2][half], merge, byte_groups[3][half]);
                     for q in 0..2 {
                         let scatter = indices(&SCATTER_64[q]);
                         columns[4 * half + 2 * quarter + q] = _mm512_permutex2var_epi8(first, scatter, second);
@@ -280,7 +280,7 @@ impl Lanes<u64> for U64s {
             let mut mask = 0;
             for (i, &columns) in columns.iter().enumerate() {
                 let present = _mm512_test_epi64_mask(columns, columns);
-                _mm512_storeu_si512((*to).cast(), squeeze_64(present, columns));
+                _mm512_storeu_si512((*to).cast(), compress_64(present, columns));
                 *to = to.add(8 * present.count_ones() as usize);
                 mask |= u64::from(present) << (8 * i);
             }
@@ -292,7 +292,7 @@ impl Lanes<u64> for U64s {
                 let present = (mask >> (8 * i)) as u8;
                 let words = _mm512_loadu_si512((*from).cast());
                 *from = from.add(8 * present.count_ones() as usize);
-                *columns = spread_64(present, words);
+                *columns = expand_64(present, words);
             }
             columns
         }

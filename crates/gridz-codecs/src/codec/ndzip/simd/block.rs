@@ -74,15 +74,15 @@ unsafe fn encode_block<W: FloatWord, L: Lanes<W>, const ROW: usize, const ROWS: 
                         let ahead = (z * plane + y * row + x + k * L::LANES) * W::BYTES + LINE - 1;
                         _mm_prefetch::<_MM_HINT_T1>(src.wrapping_add(ahead).cast());
                     }
-                    let mut d = L::minus(words, L::predecessors(words, if k == 0 { L::zero() } else { left }));
+                    let mut d = L::sub(words, L::shift_in(words, if k == 0 { L::zero() } else { left }));
                     left = words;
                     if ROWS > 1 {
                         let above = &mut above.as_mut()[k];
-                        (d, *above) = (L::minus(d, *above), d);
+                        (d, *above) = (L::sub(d, *above), d);
                     }
                     if PLANES > 1 {
                         let before = &mut before.as_mut()[t];
-                        (d, *before) = (L::minus(d, *before), d);
+                        (d, *before) = (L::sub(d, *before), d);
                     }
                     batch[i / per_group].as_mut()[i % per_group] = L::fold_signs(d);
                 }
@@ -146,7 +146,7 @@ unsafe fn decode_block<W: FloatWord, L: Lanes<W>, const ROW: usize, const ROWS: 
                         *words = L::fold_signs(*words);
                     }
                 }
-                L::running_sums(batch);
+                L::prefix_sum(batch);
                 for i in 0..at_once * per_group {
                     let t = g * per_group + i;
                     let (y, k) = (t / per_row, t % per_row);
@@ -154,17 +154,17 @@ unsafe fn decode_block<W: FloatWord, L: Lanes<W>, const ROW: usize, const ROWS: 
                     if per_row > 1 {
                         // The sum of all vectors to the left is carried without waiting for `sums`.
                         let carried = if k == 0 { L::zero() } else { left };
-                        left = L::plus(carried, L::last(sums));
-                        sums = L::plus(carried, sums);
+                        left = L::add(carried, L::last(sums));
+                        sums = L::add(carried, sums);
                     }
                     if ROWS > 1 {
                         let above = &mut above.as_mut()[k];
-                        *above = L::plus(*above, sums);
+                        *above = L::add(*above, sums);
                         sums = *above;
                     }
                     if PLANES > 1 {
                         let before = &mut before.as_mut()[t];
-                        *before = L::plus(*before, sums);
+                        *before = L::add(*before, sums);
                         sums = *before;
                     }
                     if ROWS > 1 && k * L::LANES * W::BYTES % LINE == 0 {

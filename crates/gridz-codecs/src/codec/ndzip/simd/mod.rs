@@ -22,12 +22,12 @@ mod avx512;
 mod block;
 
 use crate::codec::ndzip::Sections;
-use crate::codec::ndzip::blocks::{self, Encoded, Piece, Places};
+use crate::codec::ndzip::blocks::{self, DecodeTarget, Encoded, Piece};
 use crate::codec::ndzip::layout::Layout;
 use crate::codec::ndzip::word::FloatWord;
-use crate::cpu::level::{Level, features};
+use crate::cpu::isa::{Isa, features};
 use crate::error::Result;
-use crate::format::checksum::Sums;
+use crate::format::checksum::Checksum;
 use crate::settings::CpuLevel;
 use block::Vectors;
 
@@ -59,17 +59,17 @@ trait Lanes<W: FloatWord> {
     unsafe fn load(from: *const u8) -> Self::Vector;
     /// Writes a vector.
     unsafe fn store(vector: Self::Vector, to: *mut u8);
-    unsafe fn plus(a: Self::Vector, b: Self::Vector) -> Self::Vector;
-    unsafe fn minus(a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    unsafe fn add(a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    unsafe fn sub(a: Self::Vector, b: Self::Vector) -> Self::Vector;
     unsafe fn rotated_left(v: Self::Vector) -> Self::Vector;
     unsafe fn rotated_right(v: Self::Vector) -> Self::Vector;
     /// Inverts all bits but the top one where that is set.
     unsafe fn fold_signs(v: Self::Vector) -> Self::Vector;
     /// The predecessor of every word. The predecessor of the first word is the last word of
     /// `before`.
-    unsafe fn predecessors(v: Self::Vector, before: Self::Vector) -> Self::Vector;
+    unsafe fn shift_in(v: Self::Vector, before: Self::Vector) -> Self::Vector;
     /// Prefix sums within every vector.
-    unsafe fn running_sums(groups: &mut [Self::Group]);
+    unsafe fn prefix_sum(groups: &mut [Self::Group]);
     /// The last word, in all lanes.
     unsafe fn last(v: Self::Vector) -> Self::Vector;
     /// The transpose of the group's bit matrix; its own inverse.
@@ -83,44 +83,44 @@ trait Lanes<W: FloatWord> {
 }
 
 /// Encodes a piece with the instructions of some level.
-pub struct Encoder(unsafe fn(Level, &Layout, &[u8], Piece) -> Encoded);
+pub struct Encoder(unsafe fn(Isa, &Layout, &[u8], Piece) -> Encoded);
 /// Decodes strips with the instructions of some level.
-pub struct Decoder(unsafe fn(Level, &Layout, &Sections, Places) -> Result<Sums>);
+pub struct Decoder(unsafe fn(Isa, &Layout, &Sections, DecodeTarget) -> Result<Checksum>);
 
 impl Encoder {
-    pub fn run(self, level: Level, layout: &Layout, src: &[u8], piece: Piece) -> Encoded {
-        // SAFETY: `encoder` selected the function for a `Level` that has its instructions.
+    pub fn run(self, level: Isa, layout: &Layout, src: &[u8], piece: Piece) -> Encoded {
+        // SAFETY: `encoder` selected the function for an `Isa` that has its instructions.
         unsafe { self.0(level, layout, src, piece) }
     }
 }
 
 impl Decoder {
-    pub fn run(self, level: Level, layout: &Layout, sections: &Sections, places: Places) -> Result<Sums> {
-        // SAFETY: `decoder` selected the function for a `Level` that has its instructions.
+    pub fn run(self, level: Isa, layout: &Layout, sections: &Sections, places: DecodeTarget) -> Result<Checksum> {
+        // SAFETY: `decoder` selected the function for an `Isa` that has its instructions.
         unsafe { self.0(level, layout, sections, places) }
     }
 }
 
 /// Words that have vectors of every level.
-pub trait SimdWord: FloatWord {
+pub trait NdzipSimdWord: FloatWord {
     #[expect(private_bounds)]
     type Avx512: Lanes<Self>;
     #[expect(private_bounds)]
     type Avx2: Lanes<Self>;
 }
 
-impl SimdWord for u32 {
+impl NdzipSimdWord for u32 {
     type Avx512 = avx512::U32s;
     type Avx2 = avx2::U32s;
 }
 
-impl SimdWord for u64 {
+impl NdzipSimdWord for u64 {
     type Avx512 = avx512::U64s;
     type Avx2 = avx2::U64s;
 }
 
 /// The encoder of a level for blocks of a rank. `None`: use portable code.
-pub fn encoder<W: SimdWord>(level: Level, rank: usize) -> Option<Encoder> {
+pub fn encoder<W: NdzipSimdWord>(level: Isa, rank: usize) -> Option<Encoder> {
     Some(Encoder(match (level.kind(), rank) {
         (CpuLevel::Scalar, _) => return None,
         (CpuLevel::Avx2, 1) => avx2_level::encode::<W, W::Avx2, 4096, 1, 1>,
@@ -133,7 +133,7 @@ pub fn encoder<W: SimdWord>(level: Level, rank: usize) -> Option<Encoder> {
 }
 
 /// The decoder of a level for blocks of a rank. `None`: use portable code.
-pub fn decoder<W: SimdWord>(level: Level, rank: usize) -> Option<Decoder> {
+pub fn decoder<W: NdzipSimdWord>(level: Isa, rank: usize) -> Option<Decoder> {
     Some(Decoder(match (level.kind(), rank) {
         (CpuLevel::Scalar, _) => return None,
         (CpuLevel::Avx2, 1) => avx2_level::decode::<W, W::Avx2, 4096, 1, 1>,
@@ -153,7 +153,7 @@ macro_rules! level {
 
             #[target_feature($(enable = $feature),*)]
             pub fn encode<W: FloatWord, L: Lanes<W>, const ROW: usize, const ROWS: usize, const PLANES: usize>(
-                level: Level,
+                level: Isa,
                 layout: &Layout,
                 src: &[u8],
                 piece: Piece,
@@ -165,11 +165,11 @@ macro_rules! level {
 
             #[target_feature($(enable = $feature),*)]
             pub fn decode<W: FloatWord, L: Lanes<W>, const ROW: usize, const ROWS: usize, const PLANES: usize>(
-                level: Level,
+                level: Isa,
                 layout: &Layout,
                 sections: &Sections,
-                places: Places,
-            ) -> Result<Sums> {
+                places: DecodeTarget,
+            ) -> Result<Checksum> {
                 // SAFETY: the caller has checked the features, which are those of the level.
                 let coder = unsafe { Vectors::<W, L>::new() };
                 blocks::decode::<W, ROW, ROWS, PLANES>(level, coder, layout, sections, places)

@@ -2,7 +2,7 @@
 //! codes the residuals with rANS.
 //!
 //! ```text
-//! u16 header | u16 0 | base | holes | other exceptions | weights | tables | states | string
+//! u16 header | u16 0 | base | fill mask | outliers | weights | tables | states | string
 //! ```
 //!
 //! Every section but the last begins at a multiple of four bytes. Elements without a code have
@@ -17,11 +17,11 @@ mod weights;
 
 use crate::codec::BlockCounts;
 use crate::codec::quant::block::{
-    CONST, Coding, FEW, HOLES, OTHERS, RAW, RAW_HEAD, Values, WORDS, code_row, constant, decode_plain, newer,
+    CONST, Coding, FEW, FILL_MASK, OUTLIERS, RAW, RAW_HEAD, Values, WORDS, code_row, constant, decode_plain, newer,
     no_codes, write_raw,
 };
-use crate::cpu::kept::{Keep, Kept, at_least, bytes_of};
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
+use crate::cpu::thread_cache::{Cacheable, ThreadCache, at_least, bytes_of};
 use crate::error::{Error, Result};
 use crate::stage::blocks::layout::Layout;
 use crate::stage::blocks::source::{BlockWords, Source};
@@ -32,15 +32,15 @@ use crate::stage::entropy::rans::{Decoder, Encoder, put_words};
 use crate::stage::entropy::{steps, tables};
 use crate::stage::exceptions::{ALIGNMENT, place, take};
 use crate::stage::missing::MissingWords;
-use crate::stage::rows::{LANES, Rows, first_lanes, mask_of};
+use crate::stage::rows::{LANES, Simd, first_lanes, mask_of};
 use crate::stage::word::Word;
-use scan::{CONTEXTS, Cells, Coder, HOLE_SIZE, MAX_SIZE, Step, scan};
+use scan::{CONTEXTS, Cells, Coder, FILL_SIZE, MAX_SIZE, Step, scan};
 pub use view::View;
 use weights::{Differences, Neighbours, SAMPLES, SQUARES, Weights};
 
-/// The symbols of holes and of outliers.
-const HOLE: u8 = 0;
-const OTHER: u8 = 1;
+/// The symbols of filled elements and of outliers.
+const FILL: u8 = 0;
+const OUTLIER: u8 = 1;
 /// The symbol of 0, the first one of residuals.
 const ZERO: u8 = 2;
 /// Used in place of a symbol and its context if a lane has none.
@@ -55,13 +55,13 @@ const TABLES_BYTES: usize = tables::tables_bytes(CONTEXTS);
 
 /// Kinds of elements.
 const CODED: u8 = 0;
-const IS_HOLE: u8 = 1;
-const IS_OTHER: u8 = 2;
+const IS_FILL: u8 = 1;
+const IS_OUTLIER: u8 = 2;
 
 /// Scratch memory for blocks, cached per thread. Its contents between blocks are arbitrary.
 pub struct Work<W: Word> {
-    memory: Kept<Memory<W>>,
-    level: Level,
+    memory: ThreadCache<Memory<W>>,
+    level: Isa,
 }
 
 #[derive(Default)]
@@ -84,7 +84,7 @@ struct Memory<W> {
     slots: Vec<u32>,
 }
 
-impl<W: Word> Keep for Memory<W> {
+impl<W: Word> Cacheable for Memory<W> {
     fn n_bytes(&self) -> usize {
         let Self { words, codes, kinds, numbers, sizes, left, symbols, string, samples, slots } = self;
         let of_words = [words, codes, numbers, sizes, left].map(bytes_of).iter().sum::<usize>();
@@ -98,11 +98,11 @@ impl<W: Word> Work<W> {
     ///
     /// # Errors
     /// `OutOfMemory`.
-    pub fn new(layout: &Layout, for_encoding: bool, level: Level) -> Result<Self> {
+    pub fn new(layout: &Layout, for_encoding: bool, level: Isa) -> Result<Self> {
         let n = layout.blocks.block_elements();
         let kinds = layout.blocks.kinds().filter(|&(n, _)| n > 0);
         let n_cells = kinds.map(|(_, shape)| View::new(shape).n_cells()).max().unwrap_or_default();
-        let mut memory = Kept::<Memory<W>>::take();
+        let mut memory = ThreadCache::<Memory<W>>::take();
         at_least(&mut memory.words, n + LANES)?;
         at_least(&mut memory.codes, n + LANES)?;
         at_least(&mut memory.kinds, n)?;
@@ -126,15 +126,15 @@ impl<W: Word> Work<W> {
 struct Numbers<W> {
     /// The value subtracted from all of them.
     base: W,
-    /// The word of the holes.
-    hole: Option<W>,
-    n_others: usize,
+    /// The fill value.
+    fill: Option<W>,
+    n_outliers: usize,
 }
 
 /// Quantizes words, each minus `first`. Returns `None` if too many elements would have to be stored
 /// exactly. Buffers are padded by a row.
 #[inline(always)]
-fn quantise<W: Word, S: Rows<W>>(
+fn quantize<W: Word, S: Simd<W>>(
     s: S,
     coding: &Coding<W>,
     missing: Option<&MissingWords<W>>,
@@ -144,53 +144,53 @@ fn quantise<W: Word, S: Rows<W>>(
     kinds: &mut [u8],
 ) -> Option<Numbers<W>> {
     let n = kinds.len();
-    let quantiser = coding.quantiser?;
+    let quantizer = coding.quantizer?;
     let first_row = s.splat(first);
     kinds.fill(CODED);
-    let (mut n_uncoded, mut n_others) = (0, 0);
+    let (mut n_uncoded, mut n_outliers) = (0, 0);
     for at in (0..n).step_by(LANES) {
-        let row = s.plus(s.load(&words[at..]), first_row);
-        let coded = code_row(s, &quantiser, row, missing);
+        let row = s.add(s.load(&words[at..]), first_row);
+        let coded = code_row(s, &quantizer, row, missing);
         s.store(coded.codes, &mut codes[at..]);
         let exact = first_lanes(n - at) & !(coded.are_coded & coded.are_within);
         for lane in (0..LANES).filter(|lane| exact >> lane & 1 != 0) {
             let is_coded = coded.are_coded >> lane & 1 != 0;
-            kinds[at + lane] = if is_coded { IS_OTHER } else { IS_HOLE };
-            n_others += usize::from(is_coded);
+            kinds[at + lane] = if is_coded { IS_OUTLIER } else { IS_FILL };
+            n_outliers += usize::from(is_coded);
             n_uncoded += usize::from(!is_coded);
         }
     }
-    let mut hole = None;
+    let mut fill = None;
     let mut before = codes[0];
     if n_uncoded > 0 {
-        before = codes[kinds.iter().position(|&kind| kind != IS_HOLE)?];
+        before = codes[kinds.iter().position(|&kind| kind != IS_FILL)?];
         let base = before;
         for ((kind, code), &word) in kinds.iter_mut().zip(codes.iter_mut()).zip(words) {
-            if *kind == IS_HOLE {
+            if *kind == IS_FILL {
                 *code = before;
-                if *hole.get_or_insert(word) != word {
-                    *kind = IS_OTHER;
-                    n_others += 1;
+                if *fill.get_or_insert(word) != word {
+                    *kind = IS_OUTLIER;
+                    n_outliers += 1;
                 }
             }
             before = *code;
         }
         before = base;
     }
-    if n_others * FEW > n {
+    if n_outliers * FEW > n {
         return None;
     }
     let base = s.splat(before);
     for at in (0..n).step_by(LANES) {
-        s.store(s.minus(s.load(&codes[at..]), base), &mut codes[at..]);
+        s.store(s.sub(s.load(&codes[at..]), base), &mut codes[at..]);
     }
-    Some(Numbers { base: before, hole: hole.map(|hole| hole.plus(first)), n_others })
+    Some(Numbers { base: before, fill: fill.map(|fill| fill.wrapping_add(first)), n_outliers })
 }
 
 /// Encodes the block of this shape to the start of `out`, which has room for any block. Returns the
 /// bytes of the result, a multiple of `unit`.
 #[inline(always)]
-pub fn encode<W: Word, S: Rows<W>>(
+pub fn encode<W: Word, S: Simd<W>>(
     s: S,
     work: &mut Work<W>,
     coding: &Coding<W>,
@@ -208,15 +208,15 @@ pub fn encode<W: Word, S: Rows<W>>(
     if block.range[0] == block.range[1] {
         return constant(block.first, unit, out);
     }
-    let quantised = quantise(s, coding, coding.missing_of(source.part), words, block.first, codes, kinds);
-    let (of, flags, in_rows) = match &quantised {
+    let quantized = quantize(s, coding, coding.missing_of(source.part), words, block.first, codes, kinds);
+    let (of, flags, in_rows) = match &quantized {
         Some(of) => {
-            let others = if of.n_others > 0 { OTHERS } else { 0 };
-            (of, others | if of.hole.is_some() { HOLES } else { 0 }, &*codes)
+            let outliers = if of.n_outliers > 0 { OUTLIERS } else { 0 };
+            (of, outliers | if of.fill.is_some() { FILL_MASK } else { 0 }, &*codes)
         }
         None => {
             kinds.fill(CODED);
-            (&Numbers { base: block.first, hole: None, n_others: 0 }, WORDS, &*words)
+            (&Numbers { base: block.first, fill: None, n_outliers: 0 }, WORDS, &*words)
         }
     };
     let (values, in_rows) = (&in_rows[..n], &in_rows[..n + LANES]);
@@ -229,7 +229,7 @@ pub fn encode<W: Word, S: Rows<W>>(
     let weights = Weights::choose(&neighbours, values, samples);
     let n_cells = LANES * view.n_times();
     let (left, symbols) = (&mut left[..n_cells], &mut symbols[..n_cells]);
-    let exceptions = (flags & (HOLES | OTHERS) != 0).then_some(&*kinds);
+    let exceptions = (flags & (FILL_MASK | OUTLIERS) != 0).then_some(&*kinds);
     let mut finding = Finding { values: in_rows, exceptions, left, symbols };
     scan(s, &view, &weights, &mut Cells { numbers, sizes }, &mut finding);
 
@@ -243,10 +243,10 @@ pub fn encode<W: Word, S: Rows<W>>(
 
     let aligned = |n: usize| n.next_multiple_of(ALIGNMENT);
     let weights_bytes = weights.n_bytes(&neighbours);
-    let others_bytes = if of.n_others > 0 { ALIGNMENT + aligned(of.n_others * element.bytes) } else { 0 };
-    let holes_bytes = if of.hole.is_some() { W::BYTES + ALIGNMENT } else { 0 };
+    let outlier_bytes = if of.n_outliers > 0 { ALIGNMENT + aligned(of.n_outliers * element.bytes) } else { 0 };
+    let fill_mask_bytes = if of.fill.is_some() { W::BYTES + ALIGNMENT } else { 0 };
     let front_bytes =
-        ALIGNMENT + W::BYTES + holes_bytes + others_bytes + aligned(weights_bytes) + aligned(tables_bytes);
+        ALIGNMENT + W::BYTES + fill_mask_bytes + outlier_bytes + aligned(weights_bytes) + aligned(tables_bytes);
     let raw_bytes = (RAW_HEAD + n * element.bytes).next_multiple_of(unit);
     let n_bytes = |string: &[u16]| (front_bytes + 2 * string.len()).next_multiple_of(unit);
     let Some(string) = encoder.finish().filter(|string| n_bytes(string) < raw_bytes) else {
@@ -257,17 +257,17 @@ pub fn encode<W: Word, S: Rows<W>>(
     let mut rest = &mut out[..n_bytes];
     place(&mut rest, 2).copy_from_slice(&(flags | weights.head).to_le_bytes());
     of.base.write(place(&mut rest, W::BYTES));
-    if let Some(hole) = of.hole {
-        hole.write(place(&mut rest, W::BYTES));
-        let n_holes = kinds.iter().filter(|&&kind| kind == IS_HOLE).count();
-        place(&mut rest, 4).copy_from_slice(&(n_holes as u32).to_le_bytes());
+    if let Some(fill) = of.fill {
+        fill.write(place(&mut rest, W::BYTES));
+        let n_filled = kinds.iter().filter(|&&kind| kind == IS_FILL).count();
+        place(&mut rest, 4).copy_from_slice(&(n_filled as u32).to_le_bytes());
     }
-    if of.n_others > 0 {
-        place(&mut rest, 4).copy_from_slice(&(of.n_others as u32).to_le_bytes());
-        let elements = place(&mut rest, of.n_others * element.bytes);
-        let others = words.iter().zip(kinds.iter()).filter(|&(_, &kind)| kind == IS_OTHER);
-        for (out, (word, _)) in elements.chunks_exact_mut(element.bytes).zip(others) {
-            element.store(&[word.plus(block.first)], out);
+    if of.n_outliers > 0 {
+        place(&mut rest, 4).copy_from_slice(&(of.n_outliers as u32).to_le_bytes());
+        let elements = place(&mut rest, of.n_outliers * element.bytes);
+        let outliers = words.iter().zip(kinds.iter()).filter(|&(_, &kind)| kind == IS_OUTLIER);
+        for (out, (word, _)) in elements.chunks_exact_mut(element.bytes).zip(outliers) {
+            element.store(&[word.wrapping_add(block.first)], out);
         }
     }
     weights.write(&neighbours, place(&mut rest, weights_bytes));
@@ -298,20 +298,20 @@ impl<W: Word> Finding<'_, W> {
     }
 }
 
-impl<W: Word, S: Rows<W>> Coder<W, S> for Finding<'_, W> {
+impl<W: Word, S: Simd<W>> Coder<W, S> for Finding<'_, W> {
     #[inline(always)]
     fn code(&mut self, s: S, step: &Step<S::Row>) -> (S::Row, S::Row) {
         let word = |n: u32| s.splat(W::from_u64(n.into()));
         // Lanes without a number also have a position, less than a row beyond the block.
         let values: [W; LANES] = std::array::from_fn(|lane| self.values[step.places[lane] as usize]);
-        let (holes, others) = (self.lanes_of(step, IS_HOLE), self.lanes_of(step, IS_OTHER));
-        let numbers = s.select(holes | others, step.predicted, s.load(&values));
-        let left = s.minus(numbers, step.predicted);
-        let left = s.minus(s.xor(left, step.signs), step.signs);
+        let (fill_mask, outliers) = (self.lanes_of(step, IS_FILL), self.lanes_of(step, IS_OUTLIER));
+        let numbers = s.select(fill_mask | outliers, step.predicted, s.load(&values));
+        let left = s.sub(numbers, step.predicted);
+        let left = s.sub(s.xor(left, step.signs), step.signs);
         let (size, folded) = folded(s, left);
-        let mut symbol = s.plus(steps::symbols(s, folded), word(ZERO.into()));
-        if holes | others != 0 {
-            symbol = s.select(holes, word(HOLE.into()), s.select(others, word(OTHER.into()), symbol));
+        let mut symbol = s.add(steps::symbols(s, folded), word(ZERO.into()));
+        if fill_mask | outliers != 0 {
+            symbol = s.select(fill_mask, word(FILL.into()), s.select(outliers, word(OUTLIER.into()), symbol));
         }
         let symbol = s.or(symbol, s.shift_left(step.contexts, u8::BITS));
         let mut words = [W::ZERO; LANES];
@@ -320,22 +320,22 @@ impl<W: Word, S: Rows<W>> Coder<W, S> for Finding<'_, W> {
         s.store(folded, &mut self.left[at..]);
         let symbols: &mut [u16; LANES] = self.symbols[at..].first_chunk_mut().expect("a step");
         *symbols = words.map(|word| word.to_u64() as u16);
-        (numbers, s.select(holes, word(HOLE_SIZE), size))
+        (numbers, s.select(fill_mask, word(FILL_SIZE), size))
     }
 }
 
 /// The magnitudes of residuals, and the residuals as unsigned numbers: 0, -1, 1, -2, …
 #[inline(always)]
-fn folded<W: Word, S: Rows<W>>(s: S, left: S::Row) -> (S::Row, S::Row) {
+fn folded<W: Word, S: Simd<W>>(s: S, left: S::Row) -> (S::Row, S::Row) {
     let sign = s.shift_right_signed(left, W::BITS - 1);
-    let size = s.minus(s.xor(left, sign), sign);
+    let size = s.sub(s.xor(left, sign), sign);
     (at_most_max(s, size), s.xor(s.shift_left(left, 1), sign))
 }
 
 #[inline(always)]
-fn at_most_max<W: Word, S: Rows<W>>(s: S, size: S::Row) -> S::Row {
+fn at_most_max<W: Word, S: Simd<W>>(s: S, size: S::Row) -> S::Row {
     let max = W::from_u64(MAX_SIZE.into());
-    s.select(s.larger(size, max), s.splat(max), size)
+    s.select(s.gt_mask(size, max), s.splat(max), size)
 }
 
 /// Writes the symbols of a time step, and their tails, before those of all later steps.
@@ -358,7 +358,7 @@ fn write_step<W: Word>(
 /// # Errors
 /// `Corrupt`, or `UnsupportedFormat` for blocks that only a later version can have written.
 #[inline(always)]
-pub fn decode<W: Word, S: Rows<W>>(
+pub fn decode<W: Word, S: Simd<W>>(
     s: S,
     work: &mut Work<W>,
     coding: &Coding<W>,
@@ -374,7 +374,7 @@ pub fn decode<W: Word, S: Rows<W>>(
     let Some(header) = decode_plain(s, words, element, unit, shape, bytes, target)? else { return Ok(()) };
     let mut rest = bytes;
     let front = Front::<W>::read(header, &mut rest, element)?;
-    let quantiser = if header & WORDS != 0 { None } else { Some(coding.quantiser.ok_or_else(no_codes)?) };
+    let quantizer = if header & WORDS != 0 { None } else { Some(coding.quantizer.ok_or_else(no_codes)?) };
     let view = View::new(shape);
     let neighbours = Neighbours::new(view);
     let (weights, weights_bytes) = Weights::read(header & HEAD, &neighbours, rest)?;
@@ -384,27 +384,34 @@ pub fn decode<W: Word, S: Rows<W>>(
     let kinds = &mut kinds[..n];
     kinds.fill(CODED);
     let decoder = Decoder::new(rest, level)?;
-    let mut reading =
-        Reading { decoder, slots, codes: &mut *codes, kinds: &mut *kinds, n_others: 0, is_sound: true, n_holes: 0 };
+    let mut reading = Reading {
+        decoder,
+        slots,
+        codes: &mut *codes,
+        kinds: &mut *kinds,
+        n_outliers: 0,
+        is_sound: true,
+        n_filled: 0,
+    };
     scan(s, &view, &weights, &mut Cells { numbers, sizes }, &mut reading);
-    let Reading { decoder, n_others, n_holes, is_sound, .. } = reading;
+    let Reading { decoder, n_outliers, n_filled, is_sound, .. } = reading;
     let used = bytes.len() - rest.len() + decoder.finish()?;
-    let is_as_told = n_others * element.bytes == front.others.len() && n_holes == front.n_holes;
-    if !is_sound || !is_as_told || used.next_multiple_of(unit) != bytes.len() {
+    let matches_header = n_outliers * element.bytes == front.outliers.len() && n_filled == front.n_filled;
+    if !is_sound || !matches_header || used.next_multiple_of(unit) != bytes.len() {
         return Err(Error::corrupt("a quant block is not what its front says"));
     }
 
-    let (finish, base) = (Values(quantiser), s.splat(front.base));
+    let (finish, base) = (Values(quantizer), s.splat(front.base));
     for at in (0..n).step_by(LANES) {
-        s.store(finish.words(s, s.plus(s.load(&codes[at..]), base)), &mut words[at..]);
+        s.store(finish.words(s, s.add(s.load(&codes[at..]), base)), &mut words[at..]);
     }
-    if front.n_holes > 0 {
-        for (word, _) in words.iter_mut().zip(kinds.iter()).filter(|&(_, &kind)| kind == IS_HOLE) {
-            *word = front.hole;
+    if front.n_filled > 0 {
+        for (word, _) in words.iter_mut().zip(kinds.iter()).filter(|&(_, &kind)| kind == IS_FILL) {
+            *word = front.fill;
         }
     }
-    let others = words.iter_mut().zip(kinds.iter()).filter(|&(_, &kind)| kind == IS_OTHER);
-    for ((word, _), bytes) in others.zip(front.others.chunks_exact(element.bytes)) {
+    let outliers = words.iter_mut().zip(kinds.iter()).filter(|&(_, &kind)| kind == IS_OUTLIER);
+    for ((word, _), bytes) in outliers.zip(front.outliers.chunks_exact(element.bytes)) {
         element.load(bytes, std::slice::from_mut(word));
     }
     target.store(s, words, shape, element);
@@ -414,11 +421,11 @@ pub fn decode<W: Word, S: Rows<W>>(
 /// The sections before the weights.
 struct Front<'b, W> {
     base: W,
-    /// The word of the holes, and their number.
-    hole: W,
-    n_holes: usize,
+    /// The fill value, and the number of filled elements.
+    fill: W,
+    n_filled: usize,
     /// The elements of the outliers.
-    others: &'b [u8],
+    outliers: &'b [u8],
 }
 
 impl<'b, W: Word> Front<'b, W> {
@@ -426,8 +433,8 @@ impl<'b, W: Word> Front<'b, W> {
     /// which becomes the rest.
     fn read(header: u16, bytes: &mut &'b [u8], element: Element) -> Result<Self> {
         let head = take(bytes, ALIGNMENT)?;
-        let is_known = header & !(HEAD | WORDS | HOLES | OTHERS) == 0 && head[2..] == [0; 2];
-        if !is_known || header & WORDS != 0 && header & (HOLES | OTHERS) != 0 {
+        let is_known = header & !(HEAD | WORDS | FILL_MASK | OUTLIERS) == 0 && head[2..] == [0; 2];
+        if !is_known || header & WORDS != 0 && header & (FILL_MASK | OUTLIERS) != 0 {
             return Err(newer());
         }
         let base = W::read(take(bytes, W::BYTES)?);
@@ -436,16 +443,16 @@ impl<'b, W: Word> Front<'b, W> {
             let n = u32::from_le_bytes(*take(bytes, 4)?.first_chunk().expect("four bytes"));
             if n > 0 { Ok(n as usize) } else { Err(none()) }
         };
-        let (mut hole, mut n_holes, mut others) = (W::ZERO, 0, &[][..]);
-        if header & HOLES != 0 {
-            hole = W::read(take(bytes, W::BYTES)?);
-            n_holes = count(bytes)?;
+        let (mut fill, mut n_filled, mut outliers) = (W::ZERO, 0, &[][..]);
+        if header & FILL_MASK != 0 {
+            fill = W::read(take(bytes, W::BYTES)?);
+            n_filled = count(bytes)?;
         }
-        if header & OTHERS != 0 {
+        if header & OUTLIERS != 0 {
             let n_bytes = count(bytes)?.checked_mul(element.bytes).filter(|&n_bytes| n_bytes <= bytes.len());
-            others = take(bytes, n_bytes.ok_or_else(none)?)?;
+            outliers = take(bytes, n_bytes.ok_or_else(none)?)?;
         }
-        Ok(Self { base, hole, n_holes, others })
+        Ok(Self { base, fill, n_filled, outliers })
     }
 }
 
@@ -455,20 +462,20 @@ struct Reading<'a, W> {
     slots: &'a [u32],
     codes: &'a mut [W],
     kinds: &'a mut [u8],
-    n_holes: usize,
-    n_others: usize,
+    n_filled: usize,
+    n_outliers: usize,
     /// False once an invalid symbol was found.
     is_sound: bool,
 }
 
-impl<W: Word, S: Rows<W>> Coder<W, S> for Reading<'_, W> {
+impl<W: Word, S: Simd<W>> Coder<W, S> for Reading<'_, W> {
     #[inline(always)]
     fn code(&mut self, s: S, step: &Step<S::Row>) -> (S::Row, S::Row) {
         let mut contexts = [W::ZERO; LANES];
         s.store(s.shift_left(step.contexts, LOG2_TOTAL), &mut contexts);
         let symbols =
             self.decoder.symbols(self.slots, &contexts.map(|context| context.to_u64() as u32), step.lanes);
-        let exceptions = step.lanes & !s.larger_bytes(&symbols, ZERO - 1);
+        let exceptions = step.lanes & !s.gt_mask_bytes(&symbols, ZERO - 1);
         let mut of_numbers = [0; LANES];
         for lane in 0..LANES {
             let takes_part = step.lanes >> lane & 1 != 0;
@@ -482,11 +489,11 @@ impl<W: Word, S: Rows<W>> Coder<W, S> for Reading<'_, W> {
             }
         };
         // Exceptions have no residual.
-        let folded = s.keep(!exceptions, s.load(&numbers));
-        let sign = s.minus(s.splat(W::ZERO), s.and(folded, s.splat(W::from_u64(1))));
+        let folded = s.select_or_zero(!exceptions, s.load(&numbers));
+        let sign = s.sub(s.splat(W::ZERO), s.and(folded, s.splat(W::from_u64(1))));
         let left = s.xor(s.shift_right(folded, 1), sign);
-        let mut size = at_most_max(s, s.minus(s.xor(left, sign), sign));
-        let row = s.plus(step.predicted, s.minus(s.xor(left, step.signs), step.signs));
+        let mut size = at_most_max(s, s.sub(s.xor(left, sign), sign));
+        let row = s.add(step.predicted, s.sub(s.xor(left, step.signs), step.signs));
         s.store(row, &mut numbers);
         for (lane, &number) in numbers.iter().enumerate() {
             if step.lanes >> lane & 1 != 0 {
@@ -494,15 +501,15 @@ impl<W: Word, S: Rows<W>> Coder<W, S> for Reading<'_, W> {
             }
         }
         if exceptions != 0 {
-            let mut holes = 0;
+            let mut fill_mask = 0;
             for lane in (0..LANES).filter(|lane| exceptions >> lane & 1 != 0) {
-                let is_hole = symbols[lane] == HOLE;
-                holes |= u32::from(is_hole) << lane;
-                self.kinds[step.places[lane] as usize] = if is_hole { IS_HOLE } else { IS_OTHER };
+                let is_fill = symbols[lane] == FILL;
+                fill_mask |= u32::from(is_fill) << lane;
+                self.kinds[step.places[lane] as usize] = if is_fill { IS_FILL } else { IS_OUTLIER };
             }
-            self.n_holes += holes.count_ones() as usize;
-            self.n_others += (exceptions & !holes).count_ones() as usize;
-            size = s.select(holes, s.splat(W::from_u64(HOLE_SIZE.into())), size);
+            self.n_filled += fill_mask.count_ones() as usize;
+            self.n_outliers += (exceptions & !fill_mask).count_ones() as usize;
+            size = s.select(fill_mask, s.splat(W::from_u64(FILL_SIZE.into())), size);
         }
         (row, size)
     }
@@ -527,8 +534,8 @@ pub fn count<W: Word>(bytes: &[u8], shape: [usize; 3], element: Element, counts:
         _ => {
             let front = Front::<W>::read(header, &mut &bytes[..], element)?;
             counts.entropy += 1;
-            counts.masked += u64::from(front.n_holes > 0);
-            let n_exact = (front.n_holes + front.others.len() / element.bytes) as u64;
+            counts.masked += u64::from(front.n_filled > 0);
+            let n_exact = (front.n_filled + front.outliers.len() / element.bytes) as u64;
             if n_exact > n {
                 return Err(Error::corrupt("a quant block is not what its front says"));
             }

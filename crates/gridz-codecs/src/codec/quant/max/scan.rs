@@ -3,21 +3,21 @@
 
 use crate::codec::quant::max::view::{Kind, MARGIN, Schedule, View};
 use crate::codec::quant::max::weights::{Neighbours, TAPS, Weights};
-use crate::stage::rows::{LANES, Rows};
+use crate::stage::rows::{LANES, Simd};
 use crate::stage::word::Word;
 
 /// Number of contexts of symbols.
 pub const CONTEXTS: usize = 28;
 /// Limit of the magnitude of a residual, …
 pub const MAX_SIZE: u32 = (1 << 11) - 1;
-/// … and the magnitude that a hole counts as.
-pub const HOLE_SIZE: u32 = 1 << 15;
+/// … and the magnitude that a filled element counts as.
+pub const FILL_SIZE: u32 = 1 << 15;
 /// For longer sums of magnitudes, the rounding error of a prediction does not matter.
 const ROUNDED_UP_TO: u32 = 5;
 /// Longer sums share one context.
 const MAX_LENGTH: u32 = 12;
 const LONGER_AT: u32 = 3 * (ROUNDED_UP_TO + 1);
-const HOLES_AT: u32 = LONGER_AT + MAX_LENGTH - ROUNDED_UP_TO;
+const FILL_MASK_AT: u32 = LONGER_AT + MAX_LENGTH - ROUNDED_UP_TO;
 /// Used in place of a neighbor that is not examined.
 const NOWHERE: (isize, u32) = (0, 0);
 
@@ -39,7 +39,7 @@ pub struct Step<R> {
 
 /// A coder returns the numbers of a step and the magnitudes of their residuals. Lanes without a
 /// number do not matter.
-pub trait Coder<W: Word, S: Rows<W>> {
+pub trait Coder<W: Word, S: Simd<W>> {
     /// Codes the numbers of a step.
     fn code(&mut self, s: S, step: &Step<S::Row>) -> (S::Row, S::Row);
 }
@@ -66,7 +66,7 @@ fn near(view: &View) -> [(isize, u32); 8] {
 }
 
 #[inline(always)]
-pub fn scan<W: Word, S: Rows<W>>(
+pub fn scan<W: Word, S: Simd<W>>(
     s: S,
     view: &View,
     weights: &Weights,
@@ -103,51 +103,51 @@ pub fn scan<W: Word, S: Rows<W>>(
         let mut sum = half;
         for (weights, &offset) in of_lanes[..count].iter().zip(&offsets) {
             let neighbours = s.load(&numbers[here.wrapping_add_signed(offset)..]);
-            sum = s.plus(sum, s.products(s.load(weights), neighbours));
+            sum = s.add(sum, s.mul(s.load(weights), neighbours));
         }
         let mut sizes_near = s.splat(W::ZERO);
         for &(offset, factor) in near.iter().filter(|&&size| size != NOWHERE) {
             let of = s.load(&sizes[here.wrapping_add_signed(offset)..]);
-            sizes_near = s.plus(sizes_near, s.times(of, W::from_u64(factor.into())));
+            sizes_near = s.add(sizes_near, s.mul_scalar(of, W::from_u64(factor.into())));
         }
-        let above = s.minus(s.and(sum, below), half);
+        let above = s.sub(s.and(sum, below), half);
         let signs = s.shift_right_signed(above, W::BITS - 1);
-        let distance = s.minus(s.xor(above, signs), signs);
-        let sixths = s.shift_right(s.times(distance, W::from_u64(6)), fraction);
+        let distance = s.sub(s.xor(above, signs), signs);
+        let sixths = s.shift_right(s.mul_scalar(distance, W::from_u64(6)), fraction);
         let step = Step {
             time,
             lanes: schedule.lanes,
             places: schedule.places,
-            predicted: s.plus(before, s.shift_right_signed(sum, fraction)),
+            predicted: s.add(before, s.shift_right_signed(sum, fraction)),
             signs,
             contexts: contexts(s, sizes_near, sixths),
         };
         let (number, size) = coder.code(s, &step);
         // After the end of a row, its last number is repeated.
         s.store(s.select(schedule.lanes, number, before), &mut numbers[here..]);
-        s.store(s.keep(schedule.lanes, size), &mut sizes[here..]);
+        s.store(s.select_or_zero(schedule.lanes, size), &mut sizes[here..]);
         schedule.end();
     }
 }
 
 /// The contexts for sums of magnitudes, and for the rounding errors of predictions in sixths.
 #[inline(always)]
-fn contexts<W: Word, S: Rows<W>>(s: S, sizes: S::Row, sixths: S::Row) -> S::Row {
+fn contexts<W: Word, S: Simd<W>>(s: S, sizes: S::Row, sixths: S::Row) -> S::Row {
     let word = |n: u32| W::from_u64(n.into());
-    let length = s.minus(s.splat(word(W::BITS)), s.leading_zeros(sizes));
-    let rounded = s.plus(s.times(length, word(3)), s.min_signed(sixths, s.splat(word(2))));
+    let length = s.sub(s.splat(word(W::BITS)), s.leading_zeros(sizes));
+    let rounded = s.add(s.mul_scalar(length, word(3)), s.min_signed(sixths, s.splat(word(2))));
     let longest = s.min_signed(length, s.splat(word(MAX_LENGTH)));
-    let longer = s.plus(longest, s.splat(word(LONGER_AT - ROUNDED_UP_TO - 1)));
-    let contexts = s.select(s.larger(length, word(ROUNDED_UP_TO)), longer, rounded);
-    let are_near_holes = s.larger(sizes, word(HOLE_SIZE - 1));
-    if are_near_holes == 0 {
+    let longer = s.add(longest, s.splat(word(LONGER_AT - ROUNDED_UP_TO - 1)));
+    let contexts = s.select(s.gt_mask(length, word(ROUNDED_UP_TO)), longer, rounded);
+    let are_near_fill = s.gt_mask(sizes, word(FILL_SIZE - 1));
+    if are_near_fill == 0 {
         return contexts;
     }
     let one = s.splat(word(1));
-    let four = s.keep(s.larger(sizes, word(4 * HOLE_SIZE - 1)), one);
-    let eight = s.keep(s.larger(sizes, word(8 * HOLE_SIZE - 1)), one);
-    let of_holes = s.plus(s.splat(word(HOLES_AT)), s.plus(four, eight));
-    s.select(are_near_holes, of_holes, contexts)
+    let four = s.select_or_zero(s.gt_mask(sizes, word(4 * FILL_SIZE - 1)), one);
+    let eight = s.select_or_zero(s.gt_mask(sizes, word(8 * FILL_SIZE - 1)), one);
+    let of_fill = s.add(s.splat(word(FILL_MASK_AT)), s.add(four, eight));
+    s.select(are_near_fill, of_fill, contexts)
 }
 
 #[cfg(test)]
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn contexts_are_all_there_is() {
         let mut seen = [false; CONTEXTS];
-        for sizes in (0..HOLE_SIZE).chain((1..12).map(|holes| holes * HOLE_SIZE)) {
+        for sizes in (0..FILL_SIZE).chain((1..12).map(|fill_mask| fill_mask * FILL_SIZE)) {
             (0..4).for_each(|sixths| seen[contexts(Portable, [sizes; LANES], [sixths; LANES])[0] as usize] = true);
         }
         assert!(seen.iter().all(|&seen| seen));

@@ -1,11 +1,11 @@
 use super::*;
 use crate::codec::quant::MAX_PARTS;
 use crate::codec::quant::params;
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 use crate::stage::blocks::layout::Form;
 use crate::stage::missing::MissingWords;
-use crate::stage::quantise::{self, Quantiser};
-use crate::stage::rows::{RowWord, Task, at_level};
+use crate::stage::quantize::{self, Quantizer};
+use crate::stage::rows::{SimdWord, WithSimd, dispatch};
 use crate::types::{DType, Shape};
 
 const UNIT: usize = 4;
@@ -20,50 +20,50 @@ struct Case<W: Word> {
 struct Encode<'a, W: Word>(&'a Case<W>, &'a mut Work<W>, &'a mut [u8]);
 struct Decode<'a, W: Word>(&'a Case<W>, &'a mut Work<W>, &'a [u8], &'a mut [u8]);
 
-impl<W: Word> Task<W> for Encode<'_, W> {
+impl<W: Word> WithSimd<W> for Encode<'_, W> {
     type Output = usize;
 
-    fn run<S: Rows<W>>(self, s: S) -> usize {
+    fn run<S: Simd<W>>(self, s: S) -> usize {
         let Self(Case { shape, elements, coding }, work, out) = self;
         let source = Source { bytes: elements, next: elements, row: shape[2], plane: shape[1] * shape[2], part: 0 };
         encode(s, work, coding, UNIT, &source, *shape, out)
     }
 }
 
-impl<W: Word> Task<W> for Decode<'_, W> {
+impl<W: Word> WithSimd<W> for Decode<'_, W> {
     type Output = Result<()>;
 
-    fn run<S: Rows<W>>(self, s: S) -> Result<()> {
+    fn run<S: Simd<W>>(self, s: S) -> Result<()> {
         let Self(Case { shape, coding, .. }, work, bytes, out) = self;
         let mut target = Target { bands: &mut [out], plane: Some(shape[1] * shape[2]), offset: 0, row: shape[2] };
         decode(s, work, coding, UNIT, *shape, bytes, &mut target)
     }
 }
 
-impl<W: RowWord> Case<W> {
+impl<W: SimdWord> Case<W> {
     fn new(dtype: DType, shape: [usize; 3], bound: f64, fill: Option<W>, word: impl Fn(usize) -> W) -> Self {
         let element = Element::of(dtype).unwrap();
         let words: Vec<W> = (0..shape.iter().product()).map(word).collect();
         let mut elements = vec![0; words.len() * element.bytes];
         element.store(&words, &mut elements);
-        let quantiser = Quantiser::absolute(dtype, bound);
+        let quantizer = Quantizer::absolute(dtype, bound);
         Self {
             shape,
             elements,
             coding: Coding {
                 element,
-                quantiser,
+                quantizer,
                 missing: fill
-                    .map(|fill| [MissingWords::new(quantise::Numbers::of(dtype), &[fill], [None; 2]); MAX_PARTS]),
+                    .map(|fill| [MissingWords::new(quantize::Numbers::of(dtype), &[fill], [None; 2]); MAX_PARTS]),
             },
         }
     }
 
     fn layout(&self) -> Layout {
         let form =
-            Form { head_bytes: 8, unit: UNIT, row: params::Level::Max.row(), block_head: RAW_HEAD, parts: 1 };
+            Form { head_bytes: 8, unit: UNIT, row: params::QuantLevel::Max.row(), block_head: RAW_HEAD, parts: 1 };
         let shape = Shape::new(&self.shape.map(|n| n as u64)).unwrap();
-        Layout::new(&shape, self.coding.element.bytes, params::Level::Max.log2_size(), form).unwrap()
+        Layout::new(&shape, self.coding.element.bytes, params::QuantLevel::Max.log2_size(), form).unwrap()
     }
 
     /// The expected decoded elements.
@@ -72,9 +72,9 @@ impl<W: RowWord> Case<W> {
         let mut words = vec![W::ZERO; self.elements.len() / element.bytes];
         element.load(&self.elements, &mut words);
         for word in &mut words {
-            let Some(quantiser) = self.coding.quantiser else { continue };
-            let coded = quantiser.code(crate::stage::rows::Portable, [*word; LANES]);
-            let value = quantiser.value_of(coded.codes[0]);
+            let Some(quantizer) = self.coding.quantizer else { continue };
+            let coded = quantizer.code(crate::stage::rows::Portable, [*word; LANES]);
+            let value = quantizer.value_of(coded.codes[0]);
             let missing = self.coding.missing_of(0);
             if coded.are_coded & coded.are_within & 1 == 1
                 && missing.is_none_or(|missing| !missing.has(value) && !missing.has(*word))
@@ -91,13 +91,13 @@ impl<W: RowWord> Case<W> {
     fn check(&self) -> Vec<u8> {
         let layout = self.layout();
         let mut first: Option<Vec<u8>> = None;
-        for level in Level::all() {
+        for level in Isa::all() {
             let mut out = vec![0xa5; layout.block_bound(self.elements.len() / self.coding.element.bytes)];
-            let n_bytes = at_level(level, Encode(self, &mut Work::new(&layout, true, level).unwrap(), &mut out));
+            let n_bytes = dispatch(level, Encode(self, &mut Work::new(&layout, true, level).unwrap(), &mut out));
             out.truncate(n_bytes);
             assert!(first.as_ref().is_none_or(|first| *first == out), "{level:?}");
             let mut back = vec![0x5a; self.elements.len()];
-            at_level(level, Decode(self, &mut Work::new(&layout, false, level).unwrap(), &out, &mut back)).unwrap();
+            dispatch(level, Decode(self, &mut Work::new(&layout, false, level).unwrap(), &out, &mut back)).unwrap();
             let header = out.first_chunk().map_or(CONST, |&header| u16::from_le_bytes(header));
             let mut elements = self.elements.chunks_exact(self.coding.element.bytes);
             let first_element = elements.next();
@@ -115,15 +115,15 @@ impl<W: RowWord> Case<W> {
     /// Checks that decoding a damaged block does not panic.
     fn attack(&self, bytes: &[u8]) {
         let layout = self.layout();
-        let mut work = Work::new(&layout, false, Level::best()).unwrap();
+        let mut work = Work::new(&layout, false, Isa::best()).unwrap();
         let mut back = vec![0; self.elements.len()];
         for i in (0..90).filter(|_| !bytes.is_empty()) {
             let mut other = bytes.to_vec();
             let at = if i < 60 { i * 5 % other.len() } else { i * 7919 % other.len() };
             other[at] = other[at].wrapping_add([1, 0x80, 0x7f, 0xff][i % 4]);
-            let _ = at_level(Level::best(), Decode(self, &mut work, &other, &mut back));
+            let _ = dispatch(Isa::best(), Decode(self, &mut work, &other, &mut back));
             other.truncate(at / UNIT * UNIT);
-            let _ = at_level(Level::best(), Decode(self, &mut work, &other, &mut back));
+            let _ = dispatch(Isa::best(), Decode(self, &mut work, &other, &mut back));
         }
     }
 }
@@ -148,7 +148,7 @@ fn mixed(i: usize) -> u32 {
     (x ^ x >> 15).wrapping_mul(0x85eb_ca6b)
 }
 
-/// A wave with a little noise, and optionally a spike, NaN and holes.
+/// A wave with a little noise, and optionally a spike, NaN and missing elements.
 fn wave(i: usize, noise: f64, kind: usize) -> f64 {
     let value =
         (i as f64 / 31.0).sin() * 40.0 + (i as f64 / 977.0).cos() * 90.0 + f64::from(mixed(i) >> 24) * noise;
@@ -197,7 +197,7 @@ fn integers_come_back_within_the_bound() {
 #[test]
 fn blocks_without_codes_have_words() {
     let mut case = Case::new(DType::F32, [1, 60, 70], 1.0, None, |i| (i as f32).to_bits());
-    case.coding.quantiser = None;
+    case.coding.quantizer = None;
     let bytes = case.check();
     assert!(bytes[1] & (WORDS >> 8) as u8 != 0 && bytes.len() < case.elements.len());
 }

@@ -168,11 +168,11 @@ impl Weights {
         let tried = || samples.iter().step_by(TRIED);
         let sampled = view.sampled();
         let mut squares = Self { of: [[0; TAPS]; KINDS], fraction: FRACTION, head: SQUARES };
-        let mut sums = sums_of(tried(), None);
+        let mut sums = checksum_of(tried(), None);
         for round in 1..=ROUNDS {
             solve(&sums, neighbours.present(sampled), &mut squares.of[sampled as usize]);
             let known = Some(&squares.of[sampled as usize]);
-            sums = if round < ROUNDS { sums_of(tried(), known) } else { sums_of(samples.iter(), known) };
+            sums = if round < ROUNDS { checksum_of(tried(), known) } else { checksum_of(samples.iter(), known) };
         }
         for &kind in view.kinds() {
             solve(&sums, neighbours.present(kind), &mut squares.of[kind as usize]);
@@ -241,7 +241,7 @@ impl Weights {
         for (of, weights) in self.of[kind as usize].iter().zip(weights.iter_mut()).skip(1) {
             let weight = W::from_u64(i64::from(*of) as u64);
             weights[lane] = weight;
-            first = first.minus(weight);
+            first = first.wrapping_sub(weight);
         }
         weights[0][lane] = first;
     }
@@ -252,7 +252,10 @@ impl Weights {
 /// much. Their residuals are large and have a context of their own; there, a small fraction of a
 /// residual matters as much as it does where neighbors are similar.
 #[inline(always)]
-fn sums_of<'a>(samples: impl Iterator<Item = &'a Differences>, known: Option<&[i16; TAPS]>) -> [[i64; TAPS]; TAPS] {
+fn checksum_of<'a>(
+    samples: impl Iterator<Item = &'a Differences>,
+    known: Option<&[i16; TAPS]>,
+) -> [[i64; TAPS]; TAPS] {
     let (mut sums, mut n) = ([[0; TAPS]; TAPS], 0);
     let mut together = [([0; TAPS], 0); TOGETHER];
     for d in samples {
@@ -286,7 +289,7 @@ fn add_products(sums: &mut [[i64; TAPS]; TAPS], samples: &[(Differences, i32)]) 
 
 #[inline(always)]
 fn difference<W: Word>(a: W, b: W) -> i32 {
-    a.minus(b).to_i64().clamp(-LIMIT, LIMIT) as i32
+    a.wrapping_sub(b).to_i64().clamp(-LIMIT, LIMIT) as i32
 }
 
 /// The residual of a number.

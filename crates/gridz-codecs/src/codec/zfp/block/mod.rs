@@ -32,21 +32,21 @@ pub fn prefetch(_: &[u8], _: usize) {}
 pub use self::value::{Scalar, tiny_limit};
 
 use crate::codec::zfp::numbers::Numbers;
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 use crate::settings::CpuLevel;
 
 /// Most elements of the blocks that are coded together.
 pub const GROUP: usize = 256;
 
 /// Work that is compiled for each level.
-pub trait Task {
+pub trait ZfpKernel {
     type Output;
     /// Runs the task. It must be inlined, with everything that should use the level's instructions.
     fn run(self) -> Self::Output;
 }
 
 /// Runs a task with the instructions of a level.
-pub fn at_level<T: Task>(level: Level, task: T) -> T::Output {
+pub fn run_zfp_kernel<T: ZfpKernel>(level: Isa, task: T) -> T::Output {
     match level.kind() {
         #[cfg(target_arch = "x86_64")]
         CpuLevel::Avx2 => simd::with_avx2(level, task),
@@ -61,13 +61,13 @@ pub fn at_level<T: Task>(level: Level, task: T) -> T::Output {
 ///
 /// Unless blocks are reversible, floats must be finite, and the magnitude of integers must be below
 /// 2^(W−2), where W is their bits.
-pub fn encode<T: Value>(level: Level, rank: usize, numbers: &Numbers, blocks: &[T], out: &mut BitWriter) -> u32 {
+pub fn encode<T: Value>(level: Isa, rank: usize, numbers: &Numbers, blocks: &[T], out: &mut BitWriter) -> u32 {
     Encode { rank, numbers, blocks, out, decoded: None }.at(level)
 }
 
 /// As [`encode`]; also writes the blocks as a decoder restores them.
 pub fn encode_checked<T: Value>(
-    level: Level,
+    level: Isa,
     rank: usize,
     numbers: &Numbers,
     blocks: &[T],
@@ -81,7 +81,7 @@ pub fn encode_checked<T: Value>(
 /// side. Sequence i begins at bit `at[i]`, which becomes the bit at which it ends. A step in a
 /// sequence depends on the previous one, and a CPU has time for other sequences meanwhile.
 pub fn decode<T: Value, const S: usize>(
-    level: Level,
+    level: Isa,
     rank: usize,
     numbers: &Numbers,
     bytes: &[u8],
@@ -101,7 +101,7 @@ struct Encode<'a, 'b, T> {
 
 impl<T: Value> Encode<'_, '_, T> {
     #[inline(always)]
-    fn at(self, level: Level) -> u32 {
+    fn at(self, level: Isa) -> u32 {
         #[cfg(target_arch = "x86_64")]
         if has_registers(level, self.numbers) && self.out.has_room() {
             return simd::encode(level, self);
@@ -112,11 +112,11 @@ impl<T: Value> Encode<'_, '_, T> {
             // that takes a quarter longer.
             return simd::with_avx2(level, self);
         }
-        at_level(level, self)
+        run_zfp_kernel(level, self)
     }
 }
 
-impl<T: Value> Task for Encode<'_, '_, T> {
+impl<T: Value> ZfpKernel for Encode<'_, '_, T> {
     type Output = u32;
     #[inline(always)]
     fn run(self) -> u32 {
@@ -140,7 +140,7 @@ struct Decode<'a, T, const S: usize> {
 
 impl<T: Value, const S: usize> Decode<'_, T, S> {
     #[inline(always)]
-    fn at(self, level: Level) {
+    fn at(self, level: Isa) {
         #[cfg(target_arch = "x86_64")]
         if has_registers(level, self.numbers) {
             return simd::decode(level, self);
@@ -148,7 +148,7 @@ impl<T: Value, const S: usize> Decode<'_, T, S> {
         // The sequences are decoded one after the other, so the same code handles any number of
         // them.
         let Self { rank, numbers, bytes, at, blocks } = self;
-        at_level(level, DecodeInTurn { rank, numbers, bytes, at, blocks });
+        run_zfp_kernel(level, DecodeInTurn { rank, numbers, bytes, at, blocks });
     }
 }
 
@@ -161,7 +161,7 @@ struct DecodeInTurn<'a, T> {
     blocks: &'a mut [T],
 }
 
-impl<T: Value> Task for DecodeInTurn<'_, T> {
+impl<T: Value> ZfpKernel for DecodeInTurn<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
@@ -183,6 +183,6 @@ impl<T: Value> Task for DecodeInTurn<'_, T> {
 /// True if blocks are processed in AVX-512 registers, by other code than the definition.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn has_registers(level: Level, numbers: &Numbers) -> bool {
+fn has_registers(level: Isa, numbers: &Numbers) -> bool {
     level.kind() == CpuLevel::Avx512 && !numbers.is_reversible()
 }

@@ -8,56 +8,56 @@ type Line<W> = [W; 4];
 /// From values to coefficients, with rounding.
 #[inline(always)]
 fn forward<W: Word>([mut x, mut y, mut z, mut w]: Line<W>) -> Line<W> {
-    x = x.plus(w).shift_signed(1);
-    w = w.minus(x);
-    z = z.plus(y).shift_signed(1);
-    y = y.minus(z);
-    x = x.plus(z).shift_signed(1);
-    z = z.minus(x);
-    w = w.plus(y).shift_signed(1);
-    y = y.minus(w);
-    w = w.plus(y.shift_signed(1));
-    y = y.minus(w.shift_signed(1));
+    x = x.wrapping_add(w).shift_signed(1);
+    w = w.wrapping_sub(x);
+    z = z.wrapping_add(y).shift_signed(1);
+    y = y.wrapping_sub(z);
+    x = x.wrapping_add(z).shift_signed(1);
+    z = z.wrapping_sub(x);
+    w = w.wrapping_add(y).shift_signed(1);
+    y = y.wrapping_sub(w);
+    w = w.wrapping_add(y.shift_signed(1));
+    y = y.wrapping_sub(w.shift_signed(1));
     [x, y, z, w]
 }
 
 /// The approximate inverse of [`forward`].
 #[inline(always)]
 fn backward<W: Word>([mut x, mut y, mut z, mut w]: Line<W>) -> Line<W> {
-    y = y.plus(w.shift_signed(1));
-    w = w.minus(y.shift_signed(1));
-    y = y.plus(w);
-    w = w.minus(y.minus(w));
-    z = z.plus(x);
-    x = x.minus(z.minus(x));
-    y = y.plus(z);
-    z = z.minus(y.minus(z));
-    w = w.plus(x);
-    x = x.minus(w.minus(x));
+    y = y.wrapping_add(w.shift_signed(1));
+    w = w.wrapping_sub(y.shift_signed(1));
+    y = y.wrapping_add(w);
+    w = w.wrapping_sub(y.wrapping_sub(w));
+    z = z.wrapping_add(x);
+    x = x.wrapping_sub(z.wrapping_sub(x));
+    y = y.wrapping_add(z);
+    z = z.wrapping_sub(y.wrapping_sub(z));
+    w = w.wrapping_add(x);
+    x = x.wrapping_sub(w.wrapping_sub(x));
     [x, y, z, w]
 }
 
 /// From values to higher-order differences.
 #[inline(always)]
 fn forward_reversible<W: Word>([x, mut y, mut z, mut w]: Line<W>) -> Line<W> {
-    w = w.minus(z);
-    z = z.minus(y);
-    y = y.minus(x);
-    w = w.minus(z);
-    z = z.minus(y);
-    w = w.minus(z);
+    w = w.wrapping_sub(z);
+    z = z.wrapping_sub(y);
+    y = y.wrapping_sub(x);
+    w = w.wrapping_sub(z);
+    z = z.wrapping_sub(y);
+    w = w.wrapping_sub(z);
     [x, y, z, w]
 }
 
 /// The exact inverse of [`forward_reversible`].
 #[inline(always)]
 fn backward_reversible<W: Word>([x, mut y, mut z, mut w]: Line<W>) -> Line<W> {
-    w = w.plus(z);
-    z = z.plus(y);
-    w = w.plus(z);
-    y = y.plus(x);
-    z = z.plus(y);
-    w = w.plus(z);
+    w = w.wrapping_add(z);
+    z = z.wrapping_add(y);
+    w = w.wrapping_add(z);
+    y = y.wrapping_add(x);
+    z = z.wrapping_add(y);
+    w = w.wrapping_add(z);
     [x, y, z, w]
 }
 
@@ -107,11 +107,11 @@ pub fn alternating<W: Word>() -> W {
 /// The digits of a number to base −2. Small numbers of either sign have leading zeros.
 #[inline(always)]
 pub fn to_negabinary<W: Word>(number: W) -> W {
-    number.plus(alternating()) ^ alternating()
+    number.wrapping_add(alternating()) ^ alternating()
 }
 
 /// The number with these digits.
 #[inline(always)]
 pub fn from_negabinary<W: Word>(digits: W) -> W {
-    (digits ^ alternating()).minus(alternating())
+    (digits ^ alternating()).wrapping_sub(alternating())
 }

@@ -175,7 +175,7 @@ mod tests {
 
     fn is_where_tiny_blocks_end<T: Scalar>() {
         let limit = tiny_limit::<T>();
-        let below = limit.minus(T::Word::from_u64(1));
+        let below = limit.wrapping_sub(T::Word::from_u64(1));
         assert!(!is_tiny::<T>(exponent_of::<T>(limit)) && is_tiny::<T>(exponent_of::<T>(below)));
     }
 

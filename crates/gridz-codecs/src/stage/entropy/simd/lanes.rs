@@ -7,7 +7,7 @@
 
 use std::arch::x86_64::*;
 
-use crate::cpu::level::features;
+use crate::cpu::isa::features;
 use crate::stage::entropy::lanes::{Codes, LANES, MAX_BITS, Reader, WORD_BITS, WORD_BYTES, Writer};
 use crate::stage::entropy::section::LOG_BITS;
 use crate::stage::entropy::simd::{Avx512, avx512};
@@ -40,11 +40,11 @@ pub fn write(_: Avx512, writer: &mut Writer, codes: &[u16], out: &mut [u8]) -> u
     unsafe { write_rows(writer, codes, out) }
 }
 
-/// Builds numbers from `told` entries, see [`LOG_BITS`], by whole vectors; returns their number and
+/// Builds numbers from `entries`, see [`LOG_BITS`], by whole vectors; returns their number and
 /// the bits of their tails.
-pub fn read_tails<T: Number>(_: Avx512, told: &[u16], tails: &[u8], numbers: &mut [T]) -> (usize, usize) {
+pub fn read_tails<T: Number>(_: Avx512, entries: &[u16], tails: &[u8], numbers: &mut [T]) -> (usize, usize) {
     // SAFETY: the token is proof of the instructions.
-    unsafe { read_tails_by_vectors(told, tails, numbers) }
+    unsafe { read_tails_by_vectors(entries, tails, numbers) }
 }
 
 /// Looks up symbols, in whole rows, in `table`.
@@ -207,7 +207,7 @@ fn look_up_rows(table: &[u16], symbols: &[u16], found: &mut [u16]) {
     }
 }
 
-fn read_tails_by_vectors<T: Number>(told: &[u16], tails: &[u8], numbers: &mut [T]) -> (usize, usize) {
+fn read_tails_by_vectors<T: Number>(entries: &[u16], tails: &[u8], numbers: &mut [T]) -> (usize, usize) {
     let (zero, one) = (_mm512_setzero_si512(), _mm512_set1_epi32(1));
     let lengths = _mm512_set1_epi32((1 << LOG_BITS) - 1);
     // `lowest` copies a word's lowest byte to all of its bytes. Adding `four` gives the indices of
@@ -215,17 +215,17 @@ fn read_tails_by_vectors<T: Number>(told: &[u16], tails: &[u8], numbers: &mut [T
     let lowest = _mm512_set4_epi32(0x0c0c_0c0c, 0x0808_0808, 0x0404_0404, 0);
     let (four, fifth) = (_mm512_set1_epi32(0x0302_0100), _mm512_set1_epi32(4));
     let (mut n_read, mut at) = (0, 0);
-    for (told, numbers) in told.as_chunks::<WORDS>().0.iter().zip(numbers.as_chunks_mut::<WORDS>().0) {
+    for (entries, numbers) in entries.as_chunks::<WORDS>().0.iter().zip(numbers.as_chunks_mut::<WORDS>().0) {
         // The tails of 16 numbers have at most 58 bytes and begin in the first byte. Bytes past the
         // end are zeros.
         let bytes = tails.get(at / 8..).unwrap_or_default();
         let there = if bytes.len() < VECTOR { (1 << bytes.len()) - 1 } else { u64::MAX };
-        // SAFETY: the mask selects only bytes of `bytes`; `told` is as long as half a vector.
-        let (bytes, told) = unsafe {
-            (_mm512_maskz_loadu_epi8(there, bytes.as_ptr().cast()), _mm256_loadu_si256(told.as_ptr().cast()))
+        // SAFETY: the mask selects only bytes of `bytes`; `entries` is as long as half a vector.
+        let (bytes, entries) = unsafe {
+            (_mm512_maskz_loadu_epi8(there, bytes.as_ptr().cast()), _mm256_loadu_si256(entries.as_ptr().cast()))
         };
-        let told = _mm512_cvtepu16_epi32(told);
-        let n_bits = _mm512_and_si512(told, lengths);
+        let entries = _mm512_cvtepu16_epi32(entries);
+        let n_bits = _mm512_and_si512(entries, lengths);
         let mut ends = _mm512_add_epi32(n_bits, _mm512_alignr_epi32::<15>(n_bits, zero));
         ends = _mm512_add_epi32(ends, _mm512_alignr_epi32::<14>(ends, zero));
         ends = _mm512_add_epi32(ends, _mm512_alignr_epi32::<12>(ends, zero));
@@ -237,7 +237,7 @@ fn read_tails_by_vectors<T: Number>(told: &[u16], tails: &[u8], numbers: &mut [T
         let high = _mm512_permutexvar_epi8(_mm512_add_epi32(places, fifth), bytes);
         let from_start = _mm512_shrdv_epi32(low, high, _mm512_and_si512(starts, _mm512_set1_epi32(7)));
         let mask = _mm512_sub_epi32(_mm512_sllv_epi32(one, n_bits), one);
-        let above = _mm512_sllv_epi32(_mm512_srli_epi32::<LOG_BITS>(told), n_bits);
+        let above = _mm512_sllv_epi32(_mm512_srli_epi32::<LOG_BITS>(entries), n_bits);
         let row = _mm512_or_si512(above, _mm512_and_si512(from_start, mask));
         let mut words = [0; WORDS];
         // SAFETY: the words are as long as a vector.

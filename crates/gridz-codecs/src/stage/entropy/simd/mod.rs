@@ -3,7 +3,7 @@
 pub mod lanes;
 pub mod rans;
 
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 use crate::settings::CpuLevel;
 
 /// Proof that the CPU has AVX-512.
@@ -12,7 +12,7 @@ pub struct Avx512(());
 
 impl Avx512 {
     /// `None` if the CPU lacks AVX-512 or must not use it.
-    pub fn at(level: Level) -> Option<Self> {
+    pub fn at(level: Isa) -> Option<Self> {
         (level.kind() == CpuLevel::Avx512).then_some(Self(()))
     }
 }

@@ -4,7 +4,7 @@
 
 use std::arch::x86_64::*;
 
-use crate::cpu::level::features;
+use crate::cpu::isa::features;
 use crate::stage::entropy::frequencies::{DISTANCE_AT, FREQUENCY_AT, FREQUENCY_BITS, LOG2_TOTAL};
 use crate::stage::entropy::rans::LOWEST;
 use crate::stage::entropy::simd::{Avx512, avx512};

@@ -5,7 +5,7 @@
 use std::arch::x86_64::*;
 
 use super::{Token, each, rows};
-use crate::stage::rows::{LANES, LENGTHS, Rows, Task};
+use crate::stage::rows::{LANES, LENGTHS, Simd, WithSimd};
 
 /// Proof that the CPU has the instructions of the level.
 #[derive(Clone, Copy)]
@@ -122,7 +122,7 @@ unsafe fn leading_zeros_64(a: __m256i) -> __m256i {
 /// # Safety
 /// The CPU must have AVX2.
 #[inline(always)]
-unsafe fn octet_zeros_32([a, b, c, d]: [__m256i; 4]) -> __m256i {
+unsafe fn group_zeros_32([a, b, c, d]: [__m256i; 4]) -> __m256i {
     // SAFETY: the caller's promise.
     unsafe {
         // Combines the words of each register by OR: to two in each half, to one in each half, and
@@ -136,12 +136,12 @@ unsafe fn octet_zeros_32([a, b, c, d]: [__m256i; 4]) -> __m256i {
     }
 }
 
-/// [`octet_zeros_32`] for 64-bit words.
+/// [`group_zeros_32`] for 64-bit words.
 ///
 /// # Safety
 /// The CPU must have AVX2.
 #[inline(always)]
-unsafe fn octet_zeros_64([a, b, c, d, e, f, g, h]: [__m256i; 8]) -> __m256i {
+unsafe fn group_zeros_64([a, b, c, d, e, f, g, h]: [__m256i; 8]) -> __m256i {
     // SAFETY: the caller's promise.
     unsafe {
         let (a, b) = (_mm256_or_si256(a, b), _mm256_or_si256(c, d));
@@ -160,29 +160,29 @@ macro_rules! level {
     (
         $word:ty, $n:literal, $lanes:literal, $bytes:literal, $set1:ident, $add:ident, $sub:ident, $mul:ident,
         $sll:ident, $srl:ident, $sra:ident, $min:ident, $max:ident, $lzcnt:ident, $cmpgt:ident, $movemask:ident,
-        $cast:ident, $bits:ident, $sllv:ident, $srlv:ident, $octet_zeros:ident
+        $cast:ident, $bits:ident, $sllv:ident, $srlv:ident, $group_zeros:ident
     ) => {
-        impl Rows<$word> for Avx2 {
+        impl Simd<$word> for Avx2 {
             type Row = [__m256i; $n];
             type Sum = __m256i;
 
             #[inline(always)]
-            fn outlined<T: Task<$word>>(self, task: T) -> T::Output {
+            fn outlined<T: WithSimd<$word>>(self, task: T) -> T::Output {
                 // SAFETY: the token is proof of the instructions.
                 unsafe { super::with_avx2(task) }
             }
 
             rows! { $word, __m256i, $n, $bytes, _mm256_loadu_si256, _mm256_storeu_si256 }
             each! { splat(word: $word) [__m256i; $n] = $set1(word as _) }
-            each! { plus(a, b) = $add(a, b) }
-            each! { minus(a, b) = $sub(a, b) }
+            each! { add(a, b) = $add(a, b) }
+            each! { sub(a, b) = $sub(a, b) }
             each! { and(a, b) = _mm256_and_si256(a, b) }
             each! { or(a, b) = _mm256_or_si256(a, b) }
             each! { xor(a, b) = _mm256_xor_si256(a, b) }
             each! { min_signed(a, b) = $min(a, b) }
             each! { max_signed(a, b) = $max(a, b) }
-            each! { times(a; factor: $word) = $mul(a, $set1(factor as _)) }
-            each! { products(a, b) = $mul(a, b) }
+            each! { mul_scalar(a; factor: $word) = $mul(a, $set1(factor as _)) }
+            each! { mul(a, b) = $mul(a, b) }
             each! { shift_left(a; n: u32) = $sll(a, count(n)) }
             each! { shift_right(a; n: u32) = $srl(a, count(n)) }
             each! { shift_right_signed(a; n: u32) = $sra(a, n) }
@@ -196,10 +196,10 @@ macro_rules! level {
                 unsafe { _mm256_setzero_si256() }
             }
             #[inline(always)]
-            fn plus_leading_zeros(self, mut sum: Self::Sum, mask: u32, a: Self::Row) -> Self::Sum {
-                let mut zeros = Rows::<$word>::leading_zeros(self, a);
+            fn add_leading_zeros(self, mut sum: Self::Sum, mask: u32, a: Self::Row) -> Self::Sum {
+                let mut zeros = Simd::<$word>::leading_zeros(self, a);
                 if mask != u32::MAX {
-                    zeros = Rows::<$word>::keep(self, mask, zeros);
+                    zeros = Simd::<$word>::select_or_zero(self, mask, zeros);
                 }
                 for zeros in zeros {
                     // SAFETY: the token is proof of the instructions.
@@ -208,19 +208,19 @@ macro_rules! level {
                 sum
             }
             #[inline(always)]
-            fn plus_octet_zeros(self, sum: Self::Sum, a: Self::Row) -> Self::Sum {
+            fn add_group_zeros(self, sum: Self::Sum, a: Self::Row) -> Self::Sum {
                 // SAFETY: the token is proof of the instructions.
-                unsafe { $add(sum, $octet_zeros(a)) }
+                unsafe { $add(sum, $group_zeros(a)) }
             }
             #[inline(always)]
-            fn octet_lengths(self, numbers: &[$word], lengths: &mut [u8]) {
+            fn group_lengths(self, numbers: &[$word], lengths: &mut [u8]) {
                 let mut k = 0;
                 while k < lengths.len() / (LANES / 8) {
                     let mut zeros = [0 as $word; $lanes];
                     // SAFETY: the token is proof of the instructions; there are as many words as a register has.
                     unsafe {
-                        let row = Rows::<$word>::load(self, &numbers[k * LANES..]);
-                        _mm256_storeu_si256(zeros.as_mut_ptr().cast(), $octet_zeros(row));
+                        let row = Simd::<$word>::load(self, &numbers[k * LANES..]);
+                        _mm256_storeu_si256(zeros.as_mut_ptr().cast(), $group_zeros(row));
                     }
                     let mut i = 0;
                     while i < LANES / 8 {
@@ -242,7 +242,7 @@ macro_rules! level {
                 total
             }
             #[inline(always)]
-            fn larger(self, a: Self::Row, limit: $word) -> u32 {
+            fn gt_mask(self, a: Self::Row, limit: $word) -> u32 {
                 let mut mask = 0;
                 for i in 0..$n {
                     // SAFETY: the token is proof of the instructions.
@@ -257,7 +257,7 @@ macro_rules! level {
                 mask
             }
             #[inline(always)]
-            fn keep(self, mask: u32, mut a: Self::Row) -> Self::Row {
+            fn select_or_zero(self, mask: u32, mut a: Self::Row) -> Self::Row {
                 for i in 0..$n {
                     // SAFETY: the token is proof of the instructions.
                     unsafe {
@@ -275,7 +275,7 @@ macro_rules! level {
                 a
             }
             #[inline(always)]
-            fn predecessors(self, a: Self::Row, before: Self::Row) -> Self::Row {
+            fn shift_in(self, a: Self::Row, before: Self::Row) -> Self::Row {
                 let mut row = a;
                 for i in 0..$n {
                     let before = if i == 0 { before[$n - 1] } else { a[i - 1] };
@@ -287,7 +287,7 @@ macro_rules! level {
                 row
             }
             #[inline(always)]
-            fn running_sums(self, mut a: Self::Row) -> Self::Row {
+            fn prefix_sum(self, mut a: Self::Row) -> Self::Row {
                 // SAFETY: the token is proof of the instructions.
                 unsafe {
                     let zero = _mm256_setzero_si256();
@@ -401,7 +401,7 @@ level!(
     bits_32,
     _mm256_sllv_epi32,
     _mm256_srlv_epi32,
-    octet_zeros_32
+    group_zeros_32
 );
 level!(
     u64,
@@ -424,5 +424,5 @@ level!(
     bits_64,
     _mm256_sllv_epi64,
     _mm256_srlv_epi64,
-    octet_zeros_64
+    group_zeros_64
 );

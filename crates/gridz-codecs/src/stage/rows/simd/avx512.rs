@@ -3,10 +3,10 @@
 use std::arch::asm;
 use std::arch::x86_64::*;
 
-use super::{Token, each, octets, quantise, rows};
+use super::{Token, byte_groups, each, quantize, rows};
 use crate::stage::element::Element;
-use crate::stage::quantise::{Coded, Uniform, lanes_of};
-use crate::stage::rows::{LANES, LENGTHS, OCTETS_ROOM, Rows, Task, first_lanes};
+use crate::stage::quantize::{Coded, Uniform, lanes_of};
+use crate::stage::rows::{BYTE_GROUPS_ROOM, LANES, LENGTHS, Simd, WithSimd, first_lanes};
 use crate::stage::word::Word;
 
 /// Proof that the CPU has the instructions of the level.
@@ -20,9 +20,10 @@ impl Token for Avx512 {
     }
 }
 
-/// Compresses words (`squeeze`), or expands them with zeros elsewhere (`spread`). The instruction
-/// waits for the old value of its destination even if that is not used. So the compiler's choice of
-/// a register could chain unrelated rows together. Here the destination is the source.
+/// Compresses words (`compress_*`), or expands them with zeros elsewhere (`expand_*`). The
+/// instruction waits for the old value of its destination even if that is not used. So the
+/// compiler's choice of a register could chain unrelated rows together. Here the destination is the
+/// source.
 macro_rules! in_place {
     ($visibility:vis $name:ident, $instruction:literal, $mask:ty, $vector:ty, $class:ident) => {
         #[inline]
@@ -42,14 +43,14 @@ macro_rules! in_place {
     };
 }
 
-in_place!(squeeze_32, "vpcompressd", __mmask16, __m512i, zmm_reg);
-in_place!(squeeze_64, "vpcompressq", __mmask8, __m512i, zmm_reg);
-in_place!(spread_32, "vpexpandd", __mmask16, __m512i, zmm_reg);
-in_place!(spread_64, "vpexpandq", __mmask8, __m512i, zmm_reg);
-in_place!(pub squeeze_8, "vpcompressb", __mmask32, __m256i, ymm_reg);
-in_place!(pub spread_8, "vpexpandb", __mmask32, __m256i, ymm_reg);
-in_place!(pub squeeze_wide_8, "vpcompressb", __mmask64, __m512i, zmm_reg);
-in_place!(pub spread_wide_8, "vpexpandb", __mmask64, __m512i, zmm_reg);
+in_place!(compress_32, "vpcompressd", __mmask16, __m512i, zmm_reg);
+in_place!(compress_64, "vpcompressq", __mmask8, __m512i, zmm_reg);
+in_place!(expand_32, "vpexpandd", __mmask16, __m512i, zmm_reg);
+in_place!(expand_64, "vpexpandq", __mmask8, __m512i, zmm_reg);
+in_place!(pub compress_8, "vpcompressb", __mmask32, __m256i, ymm_reg);
+in_place!(pub expand_8, "vpexpandb", __mmask32, __m256i, ymm_reg);
+in_place!(pub compress_wide_8, "vpcompressb", __mmask64, __m512i, zmm_reg);
+in_place!(pub expand_wide_8, "vpexpandb", __mmask64, __m512i, zmm_reg);
 
 /// The lowest byte of every word.
 ///
@@ -150,7 +151,7 @@ unsafe fn rounded(values: __m512d, power: f64, limit: f64) -> (__m512d, __mmask8
     }
 }
 
-/// [`Rows::to_multiples`] for a register, and a mask of the floats that are multiples.
+/// [`Simd::to_multiples`] for a register, and a mask of the floats that are multiples.
 ///
 /// # Safety
 /// The CPU must have AVX-512.
@@ -182,7 +183,7 @@ unsafe fn multiples_64(floats: __m512i, power: f64, limit: f64) -> (__m512i, __m
     }
 }
 
-/// [`Rows::quotients`] for a register.
+/// [`Simd::quotients`] for a register.
 ///
 /// # Safety
 /// The CPU must have AVX-512.
@@ -229,7 +230,7 @@ unsafe fn join(low: __m256i, high: __m256i) -> __m512i {
     unsafe { _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high) }
 }
 
-/// [`Rows::counts_larger`]. Each length becomes a byte: bit k is set if the length is larger than
+/// [`Simd::counts_larger`]. Each length becomes a byte: bit k is set if the length is larger than
 /// `limit` + k. Eight such bytes are transposed, so that byte k has bit k of all eight. The ones in
 /// it are counted.
 ///
@@ -280,16 +281,16 @@ macro_rules! level {
     (
         $word:ty, $n:literal, $lanes:literal, $mask:ty, $set1:ident, $add:ident, $sub:ident, $mul:ident, $sll:ident,
         $srl:ident, $sra:ident, $shrd:ident, $ror:ident, $ternary:ident, $total:ident, $min:ident, $max:ident,
-        $lzcnt:ident, $cmpgt:ident, $keep:ident, $align:ident, $permute:ident, $store:ident, $squeeze:ident,
-        $spread:ident, $bytes:literal, $narrow:ident, $widen:ident, $low_bytes:ident, $blend:ident, $least:ident,
+        $lzcnt:ident, $cmpgt:ident, $keep:ident, $align:ident, $permute:ident, $store:ident, $compress:ident,
+        $expand:ident, $bytes:literal, $narrow:ident, $widen:ident, $low_bytes:ident, $blend:ident, $least:ident,
         $most:ident, $any:ident, $multiples:ident, $floats:ident, $floating:ident, { $($narrow_elements:tt)* }
     ) => {
-        impl Rows<$word> for Avx512 {
+        impl Simd<$word> for Avx512 {
             type Row = [__m512i; $n];
             type Sum = __m512i;
 
             #[inline(always)]
-            fn outlined<T: Task<$word>>(self, task: T) -> T::Output {
+            fn outlined<T: WithSimd<$word>>(self, task: T) -> T::Output {
                 // SAFETY: the token is proof of the instructions.
                 unsafe { super::with_avx512(task) }
             }
@@ -297,15 +298,15 @@ macro_rules! level {
             $($narrow_elements)*
             rows! { $word, __m512i, $n, $bytes, _mm512_loadu_si512, _mm512_storeu_si512 }
             each! { splat(word: $word) [__m512i; $n] = $set1(word as _) }
-            each! { plus(a, b) = $add(a, b) }
-            each! { minus(a, b) = $sub(a, b) }
+            each! { add(a, b) = $add(a, b) }
+            each! { sub(a, b) = $sub(a, b) }
             each! { and(a, b) = _mm512_and_si512(a, b) }
             each! { or(a, b) = _mm512_or_si512(a, b) }
             each! { xor(a, b) = _mm512_xor_si512(a, b) }
             each! { min_signed(a, b) = $min(a, b) }
             each! { max_signed(a, b) = $max(a, b) }
-            each! { times(a; factor: $word) = $mul(a, $set1(factor as _)) }
-            each! { products(a, b) = $mul(a, b) }
+            each! { mul_scalar(a; factor: $word) = $mul(a, $set1(factor as _)) }
+            each! { mul(a, b) = $mul(a, b) }
             each! { shift_left(a; n: u32) = $sll(a, $set1(n as _)) }
             each! { shift_right(a; n: u32) = $srl(a, $set1(n as _)) }
             each! { shift_right_signed(a; n: u32) = $sra(a, $set1(n as _)) }
@@ -321,7 +322,7 @@ macro_rules! level {
                 unsafe { _mm512_setzero_si512() }
             }
             #[inline(always)]
-            fn plus_leading_zeros(self, mut sum: Self::Sum, mask: u32, a: Self::Row) -> Self::Sum {
+            fn add_leading_zeros(self, mut sum: Self::Sum, mask: u32, a: Self::Row) -> Self::Sum {
                 for (i, a) in a.into_iter().enumerate() {
                     // SAFETY: the token is proof of the instructions.
                     sum = unsafe { $add(sum, $keep((mask >> (i * $lanes)) as $mask, $lzcnt(a))) };
@@ -329,11 +330,11 @@ macro_rules! level {
                 sum
             }
             #[inline(always)]
-            fn plus_octet_zeros(self, sum: Self::Sum, a: Self::Row) -> Self::Sum {
+            fn add_group_zeros(self, sum: Self::Sum, a: Self::Row) -> Self::Sum {
                 // SAFETY: the token is proof of the instructions.
                 unsafe {
-                    let zeros = $narrow(Rows::<$word>::leading_zeros(self, a));
-                    let least = _mm256_and_si256(octets::least(zeros), _mm256_set1_epi64x(0xff));
+                    let zeros = $narrow(Simd::<$word>::leading_zeros(self, a));
+                    let least = _mm256_and_si256(byte_groups::least(zeros), _mm256_set1_epi64x(0xff));
                     $add(sum, _mm512_zextsi256_si512(least))
                 }
             }
@@ -372,7 +373,7 @@ macro_rules! level {
                 }
             }
             #[inline(always)]
-            fn larger(self, a: Self::Row, limit: $word) -> u32 {
+            fn gt_mask(self, a: Self::Row, limit: $word) -> u32 {
                 let mut mask = 0;
                 for (i, a) in a.into_iter().enumerate() {
                     // SAFETY: the token is proof of the instructions.
@@ -392,7 +393,7 @@ macro_rules! level {
                 last
             }
             #[inline(always)]
-            fn keep(self, mask: u32, mut a: Self::Row) -> Self::Row {
+            fn select_or_zero(self, mask: u32, mut a: Self::Row) -> Self::Row {
                 for (i, a) in a.iter_mut().enumerate() {
                     // SAFETY: the token is proof of the instructions.
                     *a = unsafe { $keep((mask >> (i * $lanes)) as $mask, *a) };
@@ -482,7 +483,7 @@ macro_rules! level {
                 unsafe { $any(any) as $word }
             }
             #[inline(always)]
-            fn predecessors(self, a: Self::Row, before: Self::Row) -> Self::Row {
+            fn shift_in(self, a: Self::Row, before: Self::Row) -> Self::Row {
                 let mut row = a;
                 for i in 0..$n {
                     let before = if i == 0 { before[$n - 1] } else { a[i - 1] };
@@ -492,7 +493,7 @@ macro_rules! level {
                 row
             }
             #[inline(always)]
-            fn running_sums(self, mut a: Self::Row) -> Self::Row {
+            fn prefix_sum(self, mut a: Self::Row) -> Self::Row {
                 // SAFETY: the token is proof of the instructions.
                 unsafe {
                     // Each step handles all registers, so that no register waits for its own last
@@ -527,7 +528,7 @@ macro_rules! level {
                 [unsafe { $permute($set1($lanes - 1), a[$n - 1]) }; $n]
             }
             #[inline(always)]
-            fn squeeze(self, mask: u32, a: Self::Row, to: &mut [$word]) {
+            fn compress(self, mask: u32, a: Self::Row, to: &mut [$word]) {
                 let to = to[..LANES].as_mut_ptr();
                 let mut n = 0;
                 for (i, a) in a.into_iter().enumerate() {
@@ -535,12 +536,12 @@ macro_rules! level {
                     // SAFETY: the token is proof of the instructions; `n` is at most the number of
                     // words in the registers before this one, so the store ends within the 32
                     // words.
-                    unsafe { _mm512_storeu_si512(to.add(n).cast(), $squeeze(present, a)) };
+                    unsafe { _mm512_storeu_si512(to.add(n).cast(), $compress(present, a)) };
                     n += present.count_ones() as usize;
                 }
             }
             #[inline(always)]
-            fn spread(self, mask: u32, from: &[$word]) -> Self::Row {
+            fn expand(self, mask: u32, from: &[$word]) -> Self::Row {
                 let from = from[..LANES].as_ptr();
                 // SAFETY: the token is proof of the instructions; `n` is at most the number of
                 // words in the registers before this one, so the load ends within the 32 words.
@@ -549,14 +550,14 @@ macro_rules! level {
                     let mut n = 0;
                     for (i, row) in row.iter_mut().enumerate() {
                         let present = (mask >> (i * $lanes)) as $mask;
-                        *row = $spread(present, _mm512_loadu_si512(from.add(n).cast()));
+                        *row = $expand(present, _mm512_loadu_si512(from.add(n).cast()));
                         n += present.count_ones() as usize;
                     }
                     row
                 }
             }
             #[inline(always)]
-            fn fields(self, from: &[u8], width: u32) -> Self::Row {
+            fn unpack_bits(self, from: &[u8], width: u32) -> Self::Row {
                 const LANE: [$word; $lanes] = {
                     let mut lane = [0; $lanes];
                     let mut i = 0;
@@ -612,7 +613,7 @@ macro_rules! level {
                     }
                     at += 2 * LANES;
                 }
-                Rows::<$word>::any(self, any).bit_length()
+                Simd::<$word>::any(self, any).bit_length()
             }
             #[inline(always)]
             fn counts_larger(self, bytes: &[u8; LENGTHS], limit: u8) -> [u64; 8] {
@@ -620,50 +621,50 @@ macro_rules! level {
                 unsafe { counts_larger(bytes, limit) }
             }
             #[inline(always)]
-            fn squeeze_bytes_of(self, mask: u32, a: Self::Row, start: u32, to: &mut [u8]) {
-                let bytes = Rows::<$word>::shift_right(self, a, start);
+            fn compress_low_bytes(self, mask: u32, a: Self::Row, start: u32, to: &mut [u8]) {
+                let bytes = Simd::<$word>::shift_right(self, a, start);
                 let to = to[..LANES].as_mut_ptr();
                 // SAFETY: the token is proof of the instructions; 32 bytes are written.
-                unsafe { _mm256_storeu_si256(to.cast(), squeeze_8(mask, $narrow(bytes))) };
+                unsafe { _mm256_storeu_si256(to.cast(), compress_8(mask, $narrow(bytes))) };
             }
             #[inline(always)]
-            fn spread_low_bytes(self, mask: u32, from: &[u8]) -> Self::Row {
+            fn expand_low_bytes(self, mask: u32, from: &[u8]) -> Self::Row {
                 let from = from[..LANES].as_ptr();
                 // SAFETY: the token is proof of the instructions; 32 bytes are read.
-                unsafe { $widen(spread_8(mask, _mm256_loadu_si256(from.cast()))) }
+                unsafe { $widen(expand_8(mask, _mm256_loadu_si256(from.cast()))) }
             }
             #[inline(always)]
-            fn larger_bytes(self, bytes: &[u8], limit: u8) -> u32 {
+            fn gt_mask_bytes(self, bytes: &[u8], limit: u8) -> u32 {
                 let from = bytes[..LANES].as_ptr();
                 // SAFETY: the token is proof of the instructions; 32 bytes are read.
                 unsafe { _mm256_cmpgt_epu8_mask(_mm256_loadu_si256(from.cast()), _mm256_set1_epi8(limit as i8)) }
             }
             #[inline(always)]
-            fn squeeze_bytes(self, mask: u32, bytes: &[u8], to: &mut [u8]) {
+            fn compress_bytes(self, mask: u32, bytes: &[u8], to: &mut [u8]) {
                 let (from, to) = (bytes[..LANES].as_ptr(), to[..LANES].as_mut_ptr());
                 // SAFETY: the token is proof of the instructions; 32 bytes are read and written.
-                unsafe { _mm256_storeu_si256(to.cast(), squeeze_8(mask, _mm256_loadu_si256(from.cast()))) };
+                unsafe { _mm256_storeu_si256(to.cast(), compress_8(mask, _mm256_loadu_si256(from.cast()))) };
             }
             #[inline(always)]
-            fn spread_bytes(self, mask: u32, from: &[u8], to: &mut [u8]) {
+            fn expand_bytes(self, mask: u32, from: &[u8], to: &mut [u8]) {
                 let (from, to) = (from[..LANES].as_ptr(), to[..LANES].as_mut_ptr());
                 // SAFETY: the token is proof of the instructions; 32 bytes are read and written.
                 unsafe {
-                    let bytes = spread_8(mask, _mm256_loadu_si256(from.cast()));
+                    let bytes = expand_8(mask, _mm256_loadu_si256(from.cast()));
                     _mm256_storeu_si256(to.cast(), _mm256_or_si256(_mm256_loadu_si256(to.cast()), bytes));
                 }
             }
             #[inline(always)]
-            fn codes(self, uniform: &Uniform<$word>, floats: Self::Row) -> Coded<Self::Row> {
+            fn quantize(self, uniform: &Uniform<$word>, floats: Self::Row) -> Coded<Self::Row> {
                 if uniform.float.is_narrow() {
                     let mut lanes = lanes_of(self, floats);
-                    let (are_coded, are_within) = uniform.codes(&mut lanes);
-                    return Coded { codes: Rows::<$word>::load(self, &lanes), are_coded, are_within };
+                    let (are_coded, are_within) = uniform.quantize(&mut lanes);
+                    return Coded { codes: Simd::<$word>::load(self, &lanes), are_coded, are_within };
                 }
                 let mut coded = Coded { codes: floats, are_coded: 0, are_within: 0 };
                 for (i, code) in coded.codes.iter_mut().enumerate() {
                     // SAFETY: the token is proof of the instructions.
-                    let (codes, are_coded, are_within) = unsafe { quantise::$floating::codes(*code, uniform) };
+                    let (codes, are_coded, are_within) = unsafe { quantize::$floating::quantize(*code, uniform) };
                     *code = codes;
                     coded.are_coded |= u32::from(are_coded) << (i * $lanes);
                     coded.are_within |= u32::from(are_within) << (i * $lanes);
@@ -671,28 +672,28 @@ macro_rules! level {
                 coded
             }
             #[inline(always)]
-            fn values(self, uniform: &Uniform<$word>, mut codes: Self::Row) -> Self::Row {
+            fn dequantize(self, uniform: &Uniform<$word>, mut codes: Self::Row) -> Self::Row {
                 if uniform.float.is_narrow() {
                     let mut lanes = lanes_of(self, codes);
-                    uniform.values(&mut lanes);
-                    return Rows::<$word>::load(self, &lanes);
+                    uniform.dequantize(&mut lanes);
+                    return Simd::<$word>::load(self, &lanes);
                 }
                 for code in &mut codes {
                     // SAFETY: the token is proof of the instructions.
-                    *code = unsafe { quantise::$floating::values(*code, uniform) };
+                    *code = unsafe { quantize::$floating::dequantize(*code, uniform) };
                 }
                 codes
             }
             #[inline(always)]
-            fn octet_lengths(self, numbers: &[$word], lengths: &mut [u8]) {
+            fn group_lengths(self, numbers: &[$word], lengths: &mut [u8]) {
                 for (k, out) in lengths.chunks_exact_mut(LANES / 8).enumerate() {
-                    let mut zeros = Rows::<$word>::load(self, &numbers[k * LANES..]);
+                    let mut zeros = Simd::<$word>::load(self, &numbers[k * LANES..]);
                     // SAFETY: the token is proof of the instructions.
                     unsafe {
                         for zeros in &mut zeros {
                             *zeros = $lzcnt(*zeros);
                         }
-                        let least = octets::least($narrow(zeros));
+                        let least = byte_groups::least($narrow(zeros));
                         let four = _mm256_cvtepi64_epi8(least);
                         let lengths = _mm_sub_epi8(_mm_set1_epi8(<$word>::BITS as i8), four);
                         out.copy_from_slice(&_mm_cvtsi128_si32(lengths).to_le_bytes());
@@ -712,36 +713,36 @@ macro_rules! level {
                 }
             }
             #[inline(always)]
-            fn pack_octets(self, row: Self::Row, widths: [u8; LANES / 8], out: &mut [u8]) {
-                let out = out[..OCTETS_ROOM].as_mut_ptr();
+            fn pack_byte_groups(self, row: Self::Row, widths: [u8; LANES / 8], out: &mut [u8]) {
+                let out = out[..BYTE_GROUPS_ROOM].as_mut_ptr();
                 // SAFETY: the token is proof of the instructions; each register's packed bytes are
                 // at most 64.
                 unsafe {
-                    if octets::are_up_to(widths, 8) {
-                        return _mm256_storeu_si256(out.cast(), octets::pack_one(widths, $narrow(row)));
+                    if byte_groups::are_up_to(widths, 8) {
+                        return _mm256_storeu_si256(out.cast(), byte_groups::pack_one(widths, $narrow(row)));
                     }
                     let mut at = 0;
                     for (i, words) in row.into_iter().enumerate() {
-                        let (bytes, n_bytes) = octets::pack::<$bytes>(widths, i * $lanes / 8, words);
+                        let (bytes, n_bytes) = byte_groups::pack::<$bytes>(widths, i * $lanes / 8, words);
                         _mm512_storeu_si512(out.add(at).cast(), bytes);
                         at += n_bytes;
                     }
                 }
             }
             #[inline(always)]
-            fn unpack_octets(self, widths: [u8; LANES / 8], from: &[u8]) -> Self::Row {
-                let from = from[..OCTETS_ROOM].as_ptr();
+            fn unpack_byte_groups(self, widths: [u8; LANES / 8], from: &[u8]) -> Self::Row {
+                let from = from[..BYTE_GROUPS_ROOM].as_ptr();
                 // SAFETY: the token is proof of the instructions; each register's packed bytes are
                 // at most 64.
                 unsafe {
-                    if octets::are_up_to(widths, 8) {
-                        return $widen(octets::unpack_one(widths, _mm256_loadu_si256(from.cast())));
+                    if byte_groups::are_up_to(widths, 8) {
+                        return $widen(byte_groups::unpack_one(widths, _mm256_loadu_si256(from.cast())));
                     }
                     let mut row = [_mm512_setzero_si512(); $n];
                     let mut at = 0;
                     for (i, row) in row.iter_mut().enumerate() {
                         let bytes = _mm512_loadu_si512(from.add(at).cast());
-                        let (words, n_bytes) = octets::unpack::<$bytes>(widths, i * $lanes / 8, bytes);
+                        let (words, n_bytes) = byte_groups::unpack::<$bytes>(widths, i * $lanes / 8, bytes);
                         *row = words;
                         at += n_bytes;
                     }
@@ -754,12 +755,12 @@ macro_rules! level {
                 unsafe { _mm_prefetch::<_MM_HINT_T1>(byte.cast()) };
             }
             #[inline(always)]
-            fn gather_bits(self, bytes: u64, n: u32) -> u64 {
+            fn pext(self, bytes: u64, n: u32) -> u64 {
                 // SAFETY: the token is proof of the instructions.
                 unsafe { _pext_u64(bytes, BYTES * ((1 << n) - 1)) }
             }
             #[inline(always)]
-            fn scatter_bits(self, bits: u64, n: u32) -> u64 {
+            fn pdep(self, bits: u64, n: u32) -> u64 {
                 // SAFETY: the token is proof of the instructions.
                 unsafe { _pdep_u64(bits, BYTES * ((1 << n) - 1)) }
             }
@@ -791,8 +792,8 @@ level!(
     _mm512_alignr_epi32,
     _mm512_permutexvar_epi32,
     _mm512_mask_storeu_epi32,
-    squeeze_32,
-    spread_32,
+    compress_32,
+    expand_32,
     4,
     narrow_32,
     widen_32,
@@ -808,7 +809,7 @@ level!(
         #[inline(always)]
         fn load_elements(self, element: Element, from: &[u8]) -> Self::Row {
             if element.bytes > 2 {
-                return Rows::<u32>::load_bytes(self, from);
+                return Simd::<u32>::load_bytes(self, from);
             }
             let from = from[..LANES * element.bytes].as_ptr();
             // SAFETY: the token is proof of the instructions; as many bytes are read as 32 elements have.
@@ -832,7 +833,7 @@ level!(
         #[inline(always)]
         fn store_elements(self, row: Self::Row, element: Element, to: &mut [u8]) {
             if element.bytes > 2 {
-                return Rows::<u32>::store_bytes(self, row, to);
+                return Simd::<u32>::store_bytes(self, row, to);
             }
             let to = to[..LANES * element.bytes].as_mut_ptr();
             // SAFETY: the token is proof of the instructions; as many bytes are written as 32 elements have.
@@ -871,8 +872,8 @@ level!(
     _mm512_alignr_epi64,
     _mm512_permutexvar_epi64,
     _mm512_mask_storeu_epi64,
-    squeeze_64,
-    spread_64,
+    compress_64,
+    expand_64,
     8,
     narrow_64,
     widen_64,

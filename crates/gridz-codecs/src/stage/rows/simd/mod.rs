@@ -4,13 +4,13 @@
 
 mod avx2;
 mod avx512;
-mod octets;
-mod quantise;
+mod byte_groups;
+mod quantize;
 
 use std::arch::x86_64::*;
 
-use crate::cpu::level::features;
-use crate::stage::rows::{KEYS, Keys, LANES, Rows, Task};
+use crate::cpu::isa::features;
+use crate::stage::rows::{KEYS, Keys, LANES, Simd, WithSimd};
 use crate::stage::word::Word;
 use avx2::Avx2;
 use avx512::Avx512;
@@ -25,9 +25,9 @@ trait Token: Sized {
 /// Words that have rows at every level.
 pub trait SimdWord: Word {
     #[expect(private_bounds)]
-    type Avx2: Rows<Self> + Token;
+    type Avx2: Simd<Self> + Token;
     #[expect(private_bounds)]
-    type Avx512: Rows<Self> + Token;
+    type Avx512: Simd<Self> + Token;
 }
 
 impl SimdWord for u32 {
@@ -158,7 +158,7 @@ macro_rules! level {
         /// Runs a task with rows of the level, in a function of its own.
         #[inline(never)]
         #[target_feature($(enable = $feature),*)]
-        pub fn $name<W: SimdWord, T: Task<W>>(task: T) -> T::Output {
+        pub fn $name<W: SimdWord, T: WithSimd<W>>(task: T) -> T::Output {
             // SAFETY: a call of this function requires the features, which are the level's
             // instructions.
             task.run(unsafe { W::$rows::new() })

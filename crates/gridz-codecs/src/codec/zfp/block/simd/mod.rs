@@ -21,9 +21,9 @@ use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use super::bits::{BitReader, Room};
 use super::scalar::{Form, lossy_planes};
 use super::value::{Scalar, exponent_of};
-use super::{Decode, Encode, GROUP, Task};
+use super::{Decode, Encode, GROUP, ZfpKernel};
 use crate::codec::zfp::numbers::Numbers;
-use crate::cpu::level::{Level, features};
+use crate::cpu::isa::{Isa, features};
 use crate::settings::CpuLevel;
 use crate::stage::word::Word;
 use avx512::Avx512;
@@ -387,40 +387,40 @@ unsafe fn decode_blocks<T: Value, M: Machine<T>, const RANK: usize, const N: usi
 
 /// Runs a task with the instructions of AVX2.
 #[inline(always)]
-pub fn with_avx2<T: Task>(level: Level, task: T) -> T::Output {
+pub fn with_avx2<T: ZfpKernel>(level: Isa, task: T) -> T::Output {
     assert!(level.kind() >= CpuLevel::Avx2);
-    // SAFETY: a `Level` is proof that the CPU has its instructions.
+    // SAFETY: an `Isa` is proof that the CPU has its instructions.
     unsafe { avx2_level::run(task) }
 }
 
 /// Runs a task with the instructions of AVX-512.
 #[inline(always)]
-pub fn with_avx512<T: Task>(level: Level, task: T) -> T::Output {
+pub fn with_avx512<T: ZfpKernel>(level: Isa, task: T) -> T::Output {
     assert!(level.kind() >= CpuLevel::Avx512);
-    // SAFETY: a `Level` is proof that the CPU has its instructions.
+    // SAFETY: an `Isa` is proof that the CPU has its instructions.
     unsafe { avx512_level::run(task) }
 }
 
 /// Encodes blocks that are not reversible with AVX-512 registers. `task.out` must have room for a
 /// group.
 #[inline(always)]
-pub fn encode<T: Value>(level: Level, task: Encode<T>) -> u32 {
+pub fn encode<T: Value>(level: Isa, task: Encode<T>) -> u32 {
     assert!(level.kind() >= CpuLevel::Avx512);
     if task.rank == 4 {
-        // SAFETY: a `Level` is proof that the CPU has its instructions.
+        // SAFETY: an `Isa` is proof that the CPU has its instructions.
         return unsafe { avx512_level::encode_4(task) };
     }
     let Encode { rank, numbers, blocks, out, decoded } = task;
-    // SAFETY: a `Level` is proof that the CPU has its instructions.
+    // SAFETY: an `Isa` is proof that the CPU has its instructions.
     out.in_room(|room| unsafe { avx512_level::encode(rank, numbers, blocks, room, decoded) })
 }
 
 /// Decodes blocks that are not reversible with AVX-512 registers.
 #[inline(always)]
-pub fn decode<T: Value, const S: usize>(level: Level, task: Decode<T, S>) {
+pub fn decode<T: Value, const S: usize>(level: Isa, task: Decode<T, S>) {
     assert!(level.kind() >= CpuLevel::Avx512);
     let Decode { rank, numbers, bytes, at, blocks } = task;
-    // SAFETY: a `Level` is proof that the CPU has its instructions.
+    // SAFETY: an `Isa` is proof that the CPU has its instructions.
     unsafe { avx512_level::decode(rank, numbers, bytes, at, blocks) }
 }
 
@@ -454,7 +454,7 @@ impl Value for i64 {
 macro_rules! run {
     ([$($feature:tt)*] $name:ident) => {
         #[target_feature($(enable = $feature),*)]
-        pub fn $name<T: Task>(task: T) -> T::Output {
+        pub fn $name<T: ZfpKernel>(task: T) -> T::Output {
             task.run()
         }
     };
@@ -471,7 +471,7 @@ macro_rules! level {
             use super::*;
 
             #[target_feature($(enable = $feature),*)]
-            pub fn run<T: Task>(task: T) -> T::Output {
+            pub fn run<T: ZfpKernel>(task: T) -> T::Output {
                 task.run()
             }
 

@@ -3,7 +3,7 @@
 use super::Float;
 use super::uniform::widen;
 use super::whole::Integers;
-use crate::stage::rows::Rows;
+use crate::stage::rows::Simd;
 use crate::stage::word::Word;
 use crate::types::DType;
 
@@ -22,14 +22,14 @@ impl Numbers {
     /// The places of a row of words in the order of their numbers, as signed integers, and the lanes of those that are
     /// finite.
     #[inline(always)]
-    pub fn places<W: Word, S: Rows<W>>(self, s: S, words: S::Row) -> (S::Row, u32) {
+    pub fn places<W: Word, S: Simd<W>>(self, s: S, words: S::Row) -> (S::Row, u32) {
         if let Some(float) = Float::of(self.dtype) {
             let (fraction_bits, bits) = float.bits();
             let sizes = s.and(words, s.splat(W::low_mask(bits - 1)));
-            let last_finite = (W::low_mask(bits - 1 - fraction_bits) << fraction_bits).minus(W::from_u64(1));
+            let last_finite = (W::low_mask(bits - 1 - fraction_bits) << fraction_bits).wrapping_sub(W::from_u64(1));
             // The bits of negative numbers are in the opposite order.
             let signs = s.and(s.shift_right_signed(words, W::BITS - 1), s.splat(W::low_mask(W::BITS - 1)));
-            return (s.xor(words, signs), !s.larger(sizes, last_finite));
+            return (s.xor(words, signs), !s.gt_mask(sizes, last_finite));
         }
         let is_unsigned = matches!(self.dtype, DType::U32 | DType::U64);
         let turned = if is_unsigned { W::from_u64(1) << (W::BITS - 1) } else { W::default() };

@@ -32,7 +32,7 @@ use relative::Relative;
 pub use uniform::{SPARE_BITS, Uniform, ZONES};
 use whole::Whole;
 
-use crate::stage::rows::{LANES, Portable, Rows, Task, mask_of};
+use crate::stage::rows::{LANES, Portable, Simd, WithSimd, mask_of};
 use crate::stage::word::Word;
 use crate::types::DType;
 
@@ -49,7 +49,7 @@ pub struct Coded<R> {
 
 /// A quantizer of elements, which are given as words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Quantiser<W> {
+pub enum Quantizer<W> {
     /// Floats with an absolute bound.
     Uniform(Uniform<W>),
     /// Integers with an absolute bound.
@@ -58,7 +58,7 @@ pub enum Quantiser<W> {
     Relative(Relative<W>),
 }
 
-impl<W: Word> Quantiser<W> {
+impl<W: Word> Quantizer<W> {
     /// For elements of one part and an absolute bound above 0. `None` if no element has a code.
     pub fn absolute(dtype: DType, bound: f64) -> Option<Self> {
         Float::of(dtype).map_or_else(
@@ -75,12 +75,12 @@ impl<W: Word> Quantiser<W> {
 
     /// Quantizes a row.
     #[inline(always)]
-    pub fn code<S: Rows<W>>(&self, s: S, words: S::Row) -> Coded<S::Row> {
+    pub fn code<S: Simd<W>>(&self, s: S, words: S::Row) -> Coded<S::Row> {
         match self {
-            Self::Uniform(uniform) => s.codes(uniform, words),
+            Self::Uniform(uniform) => s.quantize(uniform, words),
             _ => {
                 let mut lanes = lanes_of(s, words);
-                let are_coded = s.outlined(Lanes::<_, true> { quantiser: self, lanes: &mut lanes });
+                let are_coded = s.outlined(Lanes::<_, true> { quantizer: self, lanes: &mut lanes });
                 Coded { codes: s.load(&lanes), are_coded, are_within: are_coded }
             }
         }
@@ -98,18 +98,18 @@ impl<W: Word> Quantiser<W> {
 
     /// The words of a row of codes.
     #[inline(always)]
-    pub fn value<S: Rows<W>>(&self, s: S, codes: S::Row) -> S::Row {
+    pub fn value<S: Simd<W>>(&self, s: S, codes: S::Row) -> S::Row {
         match self {
-            Self::Uniform(uniform) => s.values(uniform, codes),
+            Self::Uniform(uniform) => s.dequantize(uniform, codes),
             Self::Whole(_) => {
                 let mut lanes = lanes_of(s, codes);
-                s.outlined(Lanes::<_, false> { quantiser: self, lanes: &mut lanes });
+                s.outlined(Lanes::<_, false> { quantizer: self, lanes: &mut lanes });
                 s.load(&lanes)
             }
             // Inlined: a call for each row takes 10 % of decompression.
             Self::Relative(relative) => {
                 let mut lanes = lanes_of(s, codes);
-                relative.values(&mut lanes);
+                relative.dequantize(&mut lanes);
                 s.load(&lanes)
             }
         }
@@ -117,22 +117,22 @@ impl<W: Word> Quantiser<W> {
 }
 
 /// Quantizes a row of words (`CODES`), or turns codes into words, for the quantizers that are not
-/// part of [`Rows`]. Returns the lanes that have a code.
+/// part of [`Simd`]. Returns the lanes that have a code.
 struct Lanes<'a, W, const CODES: bool> {
-    quantiser: &'a Quantiser<W>,
+    quantizer: &'a Quantizer<W>,
     lanes: &'a mut [W; LANES],
 }
 
-impl<W: Word, const CODES: bool> Task<W> for Lanes<'_, W, CODES> {
+impl<W: Word, const CODES: bool> WithSimd<W> for Lanes<'_, W, CODES> {
     type Output = u32;
 
     #[inline(always)]
-    fn run<S: Rows<W>>(self, _: S) -> u32 {
-        match self.quantiser {
-            Quantiser::Whole(whole) if CODES => whole.codes(self.lanes),
-            Quantiser::Whole(whole) => whole.values(self.lanes),
-            Quantiser::Relative(relative) if CODES => return relative.codes(self.lanes),
-            Quantiser::Uniform(_) | Quantiser::Relative(_) => unreachable!("inlined into callers"),
+    fn run<S: Simd<W>>(self, _: S) -> u32 {
+        match self.quantizer {
+            Quantizer::Whole(whole) if CODES => whole.quantize(self.lanes),
+            Quantizer::Whole(whole) => whole.dequantize(self.lanes),
+            Quantizer::Relative(relative) if CODES => return relative.quantize(self.lanes),
+            Quantizer::Uniform(_) | Quantizer::Relative(_) => unreachable!("inlined into callers"),
         }
         u32::MAX
     }
@@ -140,7 +140,7 @@ impl<W: Word, const CODES: bool> Task<W> for Lanes<'_, W, CODES> {
 
 /// A row as an array.
 #[inline(always)]
-pub fn lanes_of<W: Word, S: Rows<W>>(s: S, row: S::Row) -> [W; LANES] {
+pub fn lanes_of<W: Word, S: Simd<W>>(s: S, row: S::Row) -> [W; LANES] {
     let mut lanes = [W::default(); LANES];
     s.store(row, &mut lanes);
     lanes
@@ -183,7 +183,7 @@ impl<W: Word> Divisor<W> {
     #[inline(always)]
     fn divide(&self, n: W) -> (W, W) {
         let quotient = n.high_product(self.factor) >> self.shift;
-        (quotient, n.minus(quotient.times(self.divisor)))
+        (quotient, n.wrapping_sub(quotient.wrapping_mul(self.divisor)))
     }
 }
 

@@ -6,9 +6,9 @@
 #include "../stage/words.cuh"
 #include "layout.cuh"
 
-struct OctetReader {
+struct ByteGroupReader {
     // Spreads fields of `bits` bits each, at most eight, of a string: four fields to one byte each.
-    static __device__ __forceinline__ u32 spread(u32 string, u32 bits, u32 pair_mask, u32 mask) {
+    static __device__ __forceinline__ u32 pdep(u32 string, u32 bits, u32 pair_mask, u32 mask) {
         const u32 pairs = (string & pair_mask) | (string >> 2 * bits & pair_mask) << 16;
         return (pairs & mask) | (pairs >> bits & mask) << 8;
     }
@@ -19,12 +19,12 @@ struct OctetReader {
         const u32 first = load_shared_4(words), second = load_shared_4(words + 4), third = load_shared_4(words + 8);
         const u32 low = __funnelshift_r(first, second, shift), high = __funnelshift_r(second, third, shift);
         const u32 mask = (1u << bits) - 1, pair_mask = (1u << 2 * bits) - 1, masks = mask * 0x10001;
-        return make_uint2(spread(low, bits, pair_mask, masks), spread(__funnelshift_rc(low, high, 4 * bits), bits, pair_mask, masks));
+        return make_uint2(pdep(low, bits, pair_mask, masks), pdep(__funnelshift_rc(low, high, 4 * bits), bits, pair_mask, masks));
     }
 
     // Reads the numbers of four groups in shared memory with at most 32 bits per number, with
     // signs. `at`: where each group begins. Called by all threads of a warp.
-    static __device__ __forceinline__ void read(const u32 (&at)[4], const u32 (&widths)[4], u32 (&v)[4][kOctet]) {
+    static __device__ __forceinline__ void read(const u32 (&at)[4], const u32 (&widths)[4], u32 (&v)[4][kByteGroup]) {
         const u32 longest = warp_max_unsigned(max(max(widths[0], widths[1]), max(widths[2], widths[3])));
         if (likely(longest <= 8)) {
 #pragma unroll
@@ -39,7 +39,7 @@ struct OctetReader {
 #pragma unroll
         for (u32 k = 0; k < 4; ++k) {
 #pragma unroll
-            for (u32 i = 0; i < kOctet; ++i) v[k][i] = 0;
+            for (u32 i = 0; i < kByteGroup; ++i) v[k][i] = 0;
 #pragma unroll
             for (u32 p = 0; p < 4; ++p) {
                 if (8 * p >= longest) break;
@@ -51,7 +51,7 @@ struct OctetReader {
                 }
             }
 #pragma unroll
-            for (u32 i = 0; i < kOctet; ++i) v[k][i] = unzigzag(v[k][i]);
+            for (u32 i = 0; i < kByteGroup; ++i) v[k][i] = unzigzag(v[k][i]);
         }
     }
     // Decodes zigzag in four bytes.

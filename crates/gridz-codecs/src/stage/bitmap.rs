@@ -1,30 +1,30 @@
-//! Marks: a bitmap of a block's numbers, encoded in few bytes if few bits are set, or if they are
+//! A bitmap of a block's numbers, encoded in few bytes if few bits are set, or if they are
 //! close together.
 //!
 //! The bits form words of 32. One string says which words are not zero, another which bytes of
-//! these words are not zero; these bytes follow. Marks of rows that lie above each other are first
+//! these words are not zero; these bytes follow. Bits of rows that lie above each other are first
 //! XORed, each row with the one before it: borders of regions move little from row to row.
 
 use crate::error::{Error, Result};
 use crate::stage::rows::first_lanes;
 
-/// Words of the marks of most blocks, which have up to 2^14 numbers.
+/// Words of the bitmap of most blocks, which have up to 2^14 numbers.
 const FEW_WORDS: usize = (1 << 14) / 32;
 
-/// Marks of up to 32·`WORDS` numbers; bits after the last number are zero.
+/// A bitmap of up to 32·`WORDS` numbers; bits after the last number are zero.
 #[derive(Clone)]
-pub struct Marks<const WORDS: usize = FEW_WORDS> {
+pub struct Bitmap<const WORDS: usize = FEW_WORDS> {
     words: [u32; WORDS],
     n: usize,
 }
 
-impl<const WORDS: usize> Marks<WORDS> {
-    /// Marks for `n` numbers, all of them unmarked.
+impl<const WORDS: usize> Bitmap<WORDS> {
+    /// A bitmap of `n` numbers, all bits clear.
     pub fn new(n: usize) -> Self {
         Self { words: [0; WORDS], n }
     }
 
-    /// Clears the marks, for `n` numbers.
+    /// Clears the bitmap, for `n` numbers.
     #[inline(always)]
     pub fn restart(&mut self, n: usize) {
         self.n = n;
@@ -41,7 +41,7 @@ impl<const WORDS: usize> Marks<WORDS> {
         &mut self.words[..self.n.div_ceil(32)]
     }
 
-    /// The marks of 32 numbers from number `at` on.
+    /// The bits of 32 numbers from number `at` on.
     #[inline(always)]
     pub fn window(&self, at: usize) -> u32 {
         let word = |i: usize| u64::from(self.words.get(i).copied().unwrap_or(0));
@@ -87,7 +87,7 @@ impl<const WORDS: usize> Marks<WORDS> {
         self.words().iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// The marks, each XORed with the one `distance` numbers before it.
+    /// The bits, each XORed with the one `distance` numbers before it.
     pub fn changes(&self, distance: usize) -> Self {
         let mut changes = self.clone();
         for (i, word) in changes.words_mut().iter_mut().enumerate() {
@@ -97,7 +97,7 @@ impl<const WORDS: usize> Marks<WORDS> {
         changes
     }
 
-    /// The inverse of [`Marks::changes`].
+    /// The inverse of [`Bitmap::changes`].
     pub fn undo_changes(&mut self, distance: usize) {
         for i in 0..self.words().len() {
             let mut word = self.words[i] ^ self.before(i, distance);
@@ -132,7 +132,7 @@ impl<const WORDS: usize> Marks<WORDS> {
         }
     }
 
-    /// Bytes of the encoded marks.
+    /// Bytes of the encoded bitmap.
     pub fn n_bytes(&self) -> usize {
         let (mut n_words, mut n_bytes) = (0, 0);
         for word in self.words() {
@@ -142,7 +142,7 @@ impl<const WORDS: usize> Marks<WORDS> {
         self.words().len().div_ceil(8) + n_words.div_ceil(2) + n_bytes
     }
 
-    /// Encodes the marks to the start of `out`.
+    /// Encodes the bitmap to the start of `out`.
     pub fn write(&self, out: &mut [u8]) {
         let (presence, rest) = out.split_at_mut(self.words().len().div_ceil(8));
         presence.fill(0);
@@ -166,19 +166,19 @@ impl<const WORDS: usize> Marks<WORDS> {
         }
     }
 
-    /// Decodes the marks of `n` numbers from the start of `bytes`, as [`Marks::write`] writes them;
-    /// also returns their bytes.
+    /// Decodes the bitmap of `n` numbers from the start of `bytes`, as [`Bitmap::write`] writes
+    /// them; also returns their bytes.
     ///
     /// # Errors
     /// `Corrupt`.
     pub fn read(bytes: &[u8], n: usize) -> Result<(Self, usize)> {
-        let mut marks = Self::new(n);
+        let mut bitmap = Self::new(n);
         let (presence, rest) = bytes.split_at_checked(n.div_ceil(32).div_ceil(8)).ok_or_else(damage)?;
         let has = |string: &[u8], i: usize| string[i / 8] >> (i % 8) & 1 == 1;
         let n_words = (0..n.div_ceil(32)).filter(|&i| has(presence, i)).count();
         let (nibbles, bytes) = rest.split_at_checked(n_words.div_ceil(2)).ok_or_else(damage)?;
         let (mut k, mut at) = (0, 0);
-        for (i, word) in marks.words_mut().iter_mut().enumerate() {
+        for (i, word) in bitmap.words_mut().iter_mut().enumerate() {
             if !has(presence, i) {
                 continue;
             }
@@ -190,24 +190,24 @@ impl<const WORDS: usize> Marks<WORDS> {
             }
             k += 1;
         }
-        marks.check_end()?;
-        Ok((marks, presence.len() + nibbles.len() + at))
+        bitmap.check_end()?;
+        Ok((bitmap, presence.len() + nibbles.len() + at))
     }
 
-    /// Reads the marks of `n` numbers from the start of `bytes`, word by word; also returns their
+    /// Reads the bitmap of `n` numbers from the start of `bytes`, word by word; also returns their
     /// bytes.
     ///
     /// # Errors
     /// `Corrupt`.
     pub fn read_plain(bytes: &[u8], n: usize) -> Result<(Self, usize)> {
-        let mut marks = Self::new(n);
+        let mut bitmap = Self::new(n);
         let n_bytes = 4 * n.div_ceil(32);
         let (words, _) = bytes.get(..n_bytes).ok_or_else(damage)?.as_chunks();
-        for (word, bytes) in marks.words_mut().iter_mut().zip(words) {
+        for (word, bytes) in bitmap.words_mut().iter_mut().zip(words) {
             *word = u32::from_le_bytes(*bytes);
         }
-        marks.check_end()?;
-        Ok((marks, n_bytes))
+        bitmap.check_end()?;
+        Ok((bitmap, n_bytes))
     }
 
     /// Checks that no number after the last one is marked.
@@ -220,38 +220,38 @@ impl<const WORDS: usize> Marks<WORDS> {
 }
 
 fn damage() -> Error {
-    Error::corrupt("marks of numbers end too early or are behind the last number")
+    Error::corrupt("a bitmap ends too early or has bits after its last number")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn marks(n: usize, mark: impl Fn(usize) -> bool) -> Marks {
-        let mut marks = Marks::new(n);
-        (0..n).filter(|&i| mark(i)).for_each(|i| marks.words_mut()[i / 32] |= 1 << (i % 32));
-        marks
+    fn bitmap(n: usize, mark: impl Fn(usize) -> bool) -> Bitmap {
+        let mut bitmap = Bitmap::new(n);
+        (0..n).filter(|&i| mark(i)).for_each(|i| bitmap.words_mut()[i / 32] |= 1 << (i % 32));
+        bitmap
     }
 
-    fn has(marks: &Marks, i: usize) -> bool {
-        marks.words()[i / 32] >> (i % 32) & 1 == 1
+    fn has(bitmap: &Bitmap, i: usize) -> bool {
+        bitmap.words()[i / 32] >> (i % 32) & 1 == 1
     }
 
     const LENGTHS: [usize; 7] = [1, 31, 32, 33, 100, 4096, 1 << 14];
 
     #[test]
-    fn marks_come_back() {
+    fn bitmaps_come_back() {
         for n in LENGTHS {
             for every in [1, 2, 7, 50, 1000, 1 << 15] {
-                let marks = marks(n, |i| i % every == every / 2);
-                assert_eq!(marks.count(), (0..n).filter(|i| i % every == every / 2).count());
-                let mut bytes = vec![0xee; marks.n_bytes()];
-                marks.write(&mut bytes);
+                let bitmap = bitmap(n, |i| i % every == every / 2);
+                assert_eq!(bitmap.count(), (0..n).filter(|i| i % every == every / 2).count());
+                let mut bytes = vec![0xee; bitmap.n_bytes()];
+                bitmap.write(&mut bytes);
                 let longer = [&bytes[..], &[0xff; 5]].concat();
-                let (back, n_bytes) = <Marks>::read(&longer, n).unwrap();
-                assert_eq!((back.words(), n_bytes), (marks.words(), bytes.len()));
+                let (back, n_bytes) = <Bitmap>::read(&longer, n).unwrap();
+                assert_eq!((back.words(), n_bytes), (bitmap.words(), bytes.len()));
                 for cut in 0..bytes.len() {
-                    assert!(<Marks>::read(&bytes[..cut], n).is_err());
+                    assert!(<Bitmap>::read(&bytes[..cut], n).is_err());
                 }
             }
         }
@@ -261,22 +261,22 @@ mod tests {
     fn changes_are_undone() {
         for n in LENGTHS {
             for distance in [1, 2, 3, 7, 31, 32, 33, 64, 100, 5000] {
-                let marks = marks(n, |i| (i * i / 7 + i / 5) % 3 == 0);
-                let mut back = marks.changes(distance);
-                let change = |i: usize| has(&marks, i) != (i >= distance && has(&marks, i - distance));
+                let bitmap = bitmap(n, |i| (i * i / 7 + i / 5) % 3 == 0);
+                let mut back = bitmap.changes(distance);
+                let change = |i: usize| has(&bitmap, i) != (i >= distance && has(&bitmap, i - distance));
                 assert!((0..n).all(|i| has(&back, i) == change(i)), "{n} {distance}");
                 back.undo_changes(distance);
-                assert_eq!(back.words(), marks.words(), "{n} {distance}");
+                assert_eq!(back.words(), bitmap.words(), "{n} {distance}");
             }
         }
     }
 
     #[test]
-    fn marks_behind_the_last_number_are_damage() {
-        assert!(<Marks>::read(&[1, 1, 0x10], 5).is_ok_and(|(marks, _)| has(&marks, 4)));
-        assert!(<Marks>::read(&[1, 1, 0x20], 5).is_err());
-        assert!(<Marks>::read_plain(&[0x10, 0, 0, 0], 5).is_ok());
-        assert!(<Marks>::read_plain(&[0x20, 0, 0, 0], 5).is_err());
-        assert!(<Marks>::read_plain(&[0, 0, 0], 5).is_err());
+    fn bits_after_the_last_number_are_damage() {
+        assert!(<Bitmap>::read(&[1, 1, 0x10], 5).is_ok_and(|(bitmap, _)| has(&bitmap, 4)));
+        assert!(<Bitmap>::read(&[1, 1, 0x20], 5).is_err());
+        assert!(<Bitmap>::read_plain(&[0x10, 0, 0, 0], 5).is_ok());
+        assert!(<Bitmap>::read_plain(&[0x20, 0, 0, 0], 5).is_err());
+        assert!(<Bitmap>::read_plain(&[0, 0, 0], 5).is_err());
     }
 }

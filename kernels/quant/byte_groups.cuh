@@ -90,11 +90,11 @@ __device__ __forceinline__ void choose_table(QuantShared<W>& shared, u32 n_group
         if (is_width) shared.table[entry] = static_cast<unsigned char>(length);
         before += __popc(best_present[k]);
     }
-    if (lane == 0) shared.n_widths = best_n, shared.octet_bytes = best_bytes;
+    if (lane == 0) shared.n_widths = best_n, shared.group_bytes = best_bytes;
 }
 // Adds a group of numbers with `width` bits each to zeros in shared memory, from byte `at` on.
 template <typename N>
-__device__ __forceinline__ void add_octet(const N (&r)[kOctet], u32 width, u32 at) {
+__device__ __forceinline__ void add_group(const N (&r)[kByteGroup], u32 width, u32 at) {
 #pragma unroll
     for (u32 p = 0; p < sizeof(N); ++p) {
         if (8 * p >= width) break;

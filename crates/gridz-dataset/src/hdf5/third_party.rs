@@ -4,23 +4,23 @@
 use super::dl::PipelineEntry;
 use crate::bulk::ChunkCoder;
 use gridz::Source;
-use gridz::{Context, ForeignChunks};
+use gridz::{Context, ThirdPartyChunks};
 use gridz_codecs::error::{Error, Result};
 
 /// The third-party filter of a dataset, which must be its only one.
-pub struct ForeignFilter(ForeignChunks);
+pub struct ThirdPartyCoder(ThirdPartyChunks);
 
-impl ForeignFilter {
+impl ThirdPartyCoder {
     /// `None` if gridz cannot decode chunks of `chunk_bytes` from these filters.
     pub fn new(pipeline: &[PipelineEntry], chunk_bytes: u64) -> Option<Self> {
         let [filter] = pipeline else { return None };
         let values = filter.values.get(..filter.n_values)?;
-        let chunks = ForeignChunks::new(filter.id, values)?.ok()?;
+        let chunks = ThirdPartyChunks::new(filter.id, values)?.ok()?;
         (chunks.n_bytes() == chunk_bytes).then_some(Self(chunks))
     }
 }
 
-impl ChunkCoder for ForeignFilter {
+impl ChunkCoder for ThirdPartyCoder {
     fn bound(&self) -> usize {
         self.0.bound() as usize
     }

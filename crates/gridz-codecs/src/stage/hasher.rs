@@ -7,14 +7,14 @@
 
 #![allow(unsafe_code)] // vector instructions, and their loads and stores
 
-use crate::cpu::level::Level;
-use crate::format::checksum::{Cut, LaneSums, ROW_BYTES, Sums};
+use crate::cpu::isa::Isa;
+use crate::format::checksum::{Checksum, LaneSums, ROW_BYTES, RowSplit};
 #[cfg(target_arch = "x86_64")]
 use crate::settings::CpuLevel;
 
 /// Adds up the sums of parts of a payload.
-pub struct Summer {
-    level: Level,
+pub struct Hasher {
+    level: Isa,
     prefetch: Prefetch,
     lanes: LaneSums,
 }
@@ -28,29 +28,29 @@ pub enum Prefetch {
     Nothing,
 }
 
-impl Summer {
+impl Hasher {
     /// Starts with empty sums and uses the instructions of `level`.
-    pub fn new(level: Level, prefetch: Prefetch) -> Self {
+    pub fn new(level: Isa, prefetch: Prefetch) -> Self {
         Self { level, prefetch, lanes: LaneSums::default() }
     }
 
     /// Adds `bytes`, which are at byte `start` of the payload, a multiple of 4.
-    pub fn add(&mut self, bytes: &[u8], start: u64) {
-        let cut = Cut::of(bytes, start);
+    pub fn update(&mut self, bytes: &[u8], start: u64) {
+        let split = RowSplit::of(bytes, start);
         match self.level.kind() {
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: a `Level` is proof that the CPU has its instructions.
-            CpuLevel::Avx512 => unsafe { avx512::add(&mut self.lanes, &cut, self.prefetch) },
+            // SAFETY: an `Isa` is proof that the CPU has its instructions.
+            CpuLevel::Avx512 => unsafe { avx512::add(&mut self.lanes, &split, self.prefetch) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as above.
-            CpuLevel::Avx2 => unsafe { avx2::add(&mut self.lanes, &cut, self.prefetch) },
-            _ => cut.add(&mut self.lanes),
+            CpuLevel::Avx2 => unsafe { avx2::add(&mut self.lanes, &split, self.prefetch) },
+            _ => split.add(&mut self.lanes),
         }
     }
 
     /// The sums of all bytes added.
-    pub fn sums(&self) -> Sums {
-        Sums::from_lanes(&self.lanes)
+    pub fn checksum(&self) -> Checksum {
+        Checksum::from_lanes(&self.lanes)
     }
 }
 
@@ -59,22 +59,22 @@ const GROUP: usize = 16;
 
 /// Sums bytes block by block while they are in the cache. After each block it sums up to the last
 /// complete row, or the last complete group of rows. Rows and groups need not end where blocks do.
-pub struct Follower {
-    summer: Summer,
+pub struct IncrementalHasher {
+    hasher: Hasher,
     start: u64,
     n_summed: usize,
 }
 
-impl Follower {
+impl IncrementalHasher {
     /// For bytes from byte `start` of the payload on, a multiple of 4; the first `n_summed` are
     /// left out.
-    pub fn new(level: Level, prefetch: Prefetch, start: u64, n_summed: usize) -> Self {
-        Self { summer: Summer::new(level, prefetch), start, n_summed }
+    pub fn new(level: Isa, prefetch: Prefetch, start: u64, n_summed: usize) -> Self {
+        Self { hasher: Hasher::new(level, prefetch), start, n_summed }
     }
 
     /// Sums the complete rows or groups of `bytes`, which are all bytes so far.
-    pub fn follow(&mut self, bytes: &[u8]) {
-        let step = match self.summer.prefetch {
+    pub fn update(&mut self, bytes: &[u8]) {
+        let step = match self.hasher.prefetch {
             Prefetch::Following => GROUP * ROW_BYTES,
             // The CPU prefetches the bytes after the last ones read, so these must be the last ones
             // available.
@@ -88,22 +88,22 @@ impl Follower {
     }
 
     /// Returns the sums of `bytes`, which are complete now.
-    pub fn finish(mut self, bytes: &[u8]) -> Sums {
+    pub fn finish(mut self, bytes: &[u8]) -> Checksum {
         self.sum(bytes);
-        self.summer.sums()
+        self.hasher.checksum()
     }
 
     fn sum(&mut self, bytes: &[u8]) {
-        self.summer.add(&bytes[self.n_summed..], self.start + self.n_summed as u64);
+        self.hasher.update(&bytes[self.n_summed..], self.start + self.n_summed as u64);
         self.n_summed = bytes.len();
     }
 }
 
 /// The sums of `bytes`, which are at byte `start` of the payload, a multiple of 4.
-pub fn sums_of(level: Level, prefetch: Prefetch, bytes: &[u8], start: u64) -> Sums {
-    let mut summer = Summer::new(level, prefetch);
-    summer.add(bytes, start);
-    summer.sums()
+pub fn checksum_of(level: Isa, prefetch: Prefetch, bytes: &[u8], start: u64) -> Checksum {
+    let mut hasher = Hasher::new(level, prefetch);
+    hasher.update(bytes, start);
+    hasher.checksum()
 }
 
 /// The code of a level's module, which defines the type, the bytes and the operations of a
@@ -150,27 +150,27 @@ macro_rules! add {
             }
         }
 
-        /// Vector version of [`Cut::add`].
+        /// Vector version of [`RowSplit::add`].
         #[target_feature(enable = $features)]
-        pub fn add(lanes: &mut LaneSums, cut: &Cut, prefetch: Prefetch) {
+        pub fn add(lanes: &mut LaneSums, split: &RowSplit, prefetch: Prefetch) {
             match prefetch {
-                Prefetch::Following => add_all::<true>(lanes, cut),
-                Prefetch::Nothing => add_all::<false>(lanes, cut),
+                Prefetch::Following => add_all::<true>(lanes, split),
+                Prefetch::Nothing => add_all::<false>(lanes, split),
             }
         }
 
         #[target_feature(enable = $features)]
-        fn add_all<const PREFETCH: bool>(lanes: &mut LaneSums, cut: &Cut) {
+        fn add_all<const PREFETCH: bool>(lanes: &mut LaneSums, split: &RowSplit) {
             let mut sums = Registers([[broadcast(0); PARTS]; 2]);
             let fetch = |row: &Row| {
                 if PREFETCH {
-                    _mm_prefetch::<_MM_HINT_T1>(row.as_ptr().wrapping_add(size_of_val(cut.rows)).cast());
+                    _mm_prefetch::<_MM_HINT_T1>(row.as_ptr().wrapping_add(size_of_val(split.rows)).cast());
                 }
             };
-            let (groups, rest) = cut.rows.as_chunks::<GROUP>();
-            let mut number = cut.first_row as u32;
-            if !cut.head.is_empty() {
-                sums.add_some(cut.head, cut.head_lane, key(number.wrapping_sub(1)));
+            let (groups, rest) = split.rows.as_chunks::<GROUP>();
+            let mut number = split.first_row as u32;
+            if !split.head.is_empty() {
+                sums.add_some(split.head, split.head_lane, key(number.wrapping_sub(1)));
             }
             for group in groups {
                 for (row, key) in group.iter().zip(keys_from(number)) {
@@ -180,13 +180,13 @@ macro_rules! add {
                 number = number.wrapping_add(GROUP as u32);
             }
             // With the partial last row, the rest is at most a group.
-            if !(rest.is_empty() && cut.tail.is_empty()) {
+            if !(rest.is_empty() && split.tail.is_empty()) {
                 let keys = keys_from(number);
                 for (row, &key) in rest.iter().zip(&keys) {
                     fetch(row);
                     sums.add_row(row, key);
                 }
-                sums.add_some(cut.tail, 0, keys[rest.len()]);
+                sums.add_some(split.tail, 0, keys[rest.len()]);
             }
             for (lanes, registers) in lanes.iter_mut().zip(sums.0) {
                 let mut sums = [0_u64; LANES / 2];
@@ -198,7 +198,7 @@ macro_rules! add {
                     *lane = lane.wrapping_add(sum);
                 }
             }
-            cut.add_last(lanes);
+            split.add_last(lanes);
         }
 
         /// The keys of a group that begins with row `number`.
@@ -306,22 +306,22 @@ mod tests {
         for ((start, left_out, step), prefetch) in
             cases.into_iter().flat_map(|case| [(case, Prefetch::Nothing), (case, Prefetch::Following)])
         {
-            let mut follower = Follower::new(Level::best(), prefetch, start, left_out);
-            (left_out..bytes.len()).step_by(step).for_each(|end| follower.follow(&bytes[..end]));
-            let expected = Sums::of(&bytes[left_out..], start + left_out as u64);
-            assert_eq!(follower.finish(&bytes), expected, "{start} {left_out} {step}");
+            let mut hasher = IncrementalHasher::new(Isa::best(), prefetch, start, left_out);
+            (left_out..bytes.len()).step_by(step).for_each(|end| hasher.update(&bytes[..end]));
+            let expected = Checksum::of(&bytes[left_out..], start + left_out as u64);
+            assert_eq!(hasher.finish(&bytes), expected, "{start} {left_out} {step}");
         }
     }
 
     #[test]
     fn every_level_sums_alike_wherever_the_bytes_are() {
         let bytes: Vec<u8> = (0..6000_u32).map(|i| (i.wrapping_mul(0x9e37_79b9) >> 13) as u8).collect();
-        for level in Level::all() {
+        for level in Isa::all() {
             for start in [0, 4, 16, 60, 64, 1 << 20, (1 << 38) - 128] {
                 for n in (0..150).chain([1024, 1027, 4096, 6000]) {
                     let bytes = &bytes[..n];
-                    let sums = sums_of(level, Prefetch::Following, bytes, start);
-                    assert_eq!(sums, Sums::of(bytes, start), "{level:?} {start} {n}");
+                    let sums = checksum_of(level, Prefetch::Following, bytes, start);
+                    assert_eq!(sums, Checksum::of(bytes, start), "{level:?} {start} {n}");
                 }
             }
         }

@@ -25,7 +25,7 @@ struct One {
 }
 
 /// A type whose objects a thread may cache.
-pub trait Keep: Default + 'static {
+pub trait Cacheable: Default + 'static {
     /// Larger objects are not cached.
     const MOST_BYTES: usize = MOST_BYTES;
 
@@ -33,7 +33,7 @@ pub trait Keep: Default + 'static {
     fn n_bytes(&self) -> usize;
 }
 
-impl<T: 'static> Keep for Vec<T> {
+impl<T: 'static> Cacheable for Vec<T> {
     fn n_bytes(&self) -> usize {
         bytes_of(self)
     }
@@ -65,9 +65,9 @@ pub fn at_least<T: Clone + Default>(memory: &mut Vec<T>, n: usize) -> Result<()>
 
 /// This thread's cached object of a type, with arbitrary contents, or the default object. Dropping
 /// it returns it to the cache.
-pub struct Kept<T: Keep>(Option<Box<T>>);
+pub struct ThreadCache<T: Cacheable>(Option<Box<T>>);
 
-impl<T: Keep> Kept<T> {
+impl<T: Cacheable> ThreadCache<T> {
     /// Takes the object from this thread's cache.
     pub fn take() -> Self {
         let take = |all: &RefCell<Vec<One>>| {
@@ -80,7 +80,7 @@ impl<T: Keep> Kept<T> {
     }
 }
 
-impl<T: Keep> std::ops::Deref for Kept<T> {
+impl<T: Cacheable> std::ops::Deref for ThreadCache<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -88,13 +88,13 @@ impl<T: Keep> std::ops::Deref for Kept<T> {
     }
 }
 
-impl<T: Keep> std::ops::DerefMut for Kept<T> {
+impl<T: Cacheable> std::ops::DerefMut for ThreadCache<T> {
     fn deref_mut(&mut self) -> &mut T {
         self.0.as_mut().expect("there until it is dropped")
     }
 }
 
-impl<T: Keep> Drop for Kept<T> {
+impl<T: Cacheable> Drop for ThreadCache<T> {
     fn drop(&mut self) {
         let Some(memory) = self.0.take() else { return };
         let n_bytes = memory.n_bytes();
@@ -126,7 +126,7 @@ mod tests {
         size: usize,
     }
 
-    impl<const N: u8> Keep for Sized<N> {
+    impl<const N: u8> Cacheable for Sized<N> {
         fn n_bytes(&self) -> usize {
             self.size
         }
@@ -149,30 +149,30 @@ mod tests {
 
     #[test]
     fn one_of_each_type_is_kept_as_it_was() {
-        let (mut first, second) = (Kept::<Vec<u8>>::take(), Kept::<Vec<u8>>::take());
+        let (mut first, second) = (ThreadCache::<Vec<u8>>::take(), ThreadCache::<Vec<u8>>::take());
         first.extend([1, 2, 3]);
         let place = first.as_ptr();
         drop((first, second));
-        assert!(Kept::<Vec<u16>>::take().is_empty());
-        let again = Kept::<Vec<u8>>::take();
+        assert!(ThreadCache::<Vec<u16>>::take().is_empty());
+        let again = ThreadCache::<Vec<u8>>::take();
         assert!(*again == [1, 2, 3] && again.as_ptr() == place);
-        assert!(Kept::<Vec<u8>>::take().is_empty());
+        assert!(ThreadCache::<Vec<u8>>::take().is_empty());
         ALL.with(|all| assert_eq!(all.borrow().len(), 2));
     }
 
     #[test]
     fn a_thread_keeps_no_more_than_its_limit() {
         let (half, all) = (MOST_BYTES / 2, MOST_BYTES);
-        Kept::<Sized<0>>::take().size = half;
-        Kept::<Sized<1>>::take().size = half;
+        ThreadCache::<Sized<0>>::take().size = half;
+        ThreadCache::<Sized<1>>::take().size = half;
         assert_eq!(kept(), [half, half, 0]);
         // The least recently used is dropped.
-        drop(Kept::<Sized<0>>::take());
-        Kept::<Sized<2>>::take().size = 1;
+        drop(ThreadCache::<Sized<0>>::take());
+        ThreadCache::<Sized<2>>::take().size = 1;
         assert_eq!(kept(), [half, 0, 1]);
-        Kept::<Sized<1>>::take().size = all;
+        ThreadCache::<Sized<1>>::take().size = all;
         assert_eq!(kept(), [0, all, 0]);
-        Kept::<Sized<2>>::take().size = all + 1;
+        ThreadCache::<Sized<2>>::take().size = all + 1;
         assert_eq!(kept(), [0, all, 0]);
         release();
         assert_eq!(kept(), [0, 0, 0]);

@@ -1,6 +1,6 @@
 //! Which instructions the CPU has.
 //!
-//! A [`Level`] is made only after the CPU was checked, so code that has one may use its
+//! An [`Isa`] is made only after the CPU was checked, so code that has one may use its
 //! instructions.
 
 use crate::error::{Error, Result};
@@ -8,9 +8,9 @@ use crate::settings::CpuLevel;
 
 /// Instructions that this CPU has. A larger level includes the smaller ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Level(CpuLevel);
+pub struct Isa(CpuLevel);
 
-impl Level {
+impl Isa {
     /// The level that every CPU has.
     pub const PORTABLE: Self = Self(CpuLevel::Scalar);
 
@@ -92,12 +92,12 @@ mod tests {
 
     #[test]
     fn levels_are_those_of_the_cpu() {
-        let all: Vec<Level> = Level::all().collect();
-        assert_eq!(all[0], Level::PORTABLE);
+        let all: Vec<Isa> = Isa::all().collect();
+        assert_eq!(all[0], Isa::PORTABLE);
         assert!(all.is_sorted());
-        assert_eq!(Level::choose(None).unwrap(), *all.last().unwrap());
+        assert_eq!(Isa::choose(None).unwrap(), *all.last().unwrap());
         for wanted in [CpuLevel::Scalar, CpuLevel::Avx2, CpuLevel::Avx512] {
-            match Level::choose(Some(wanted)) {
+            match Isa::choose(Some(wanted)) {
                 Ok(level) => assert!(all.contains(&level) && level.kind() == wanted),
                 Err(error) => {
                     assert!(!all.iter().any(|level| level.kind() == wanted));

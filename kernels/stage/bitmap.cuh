@@ -16,7 +16,7 @@
 #include "unpack.cuh"
 #include "words.cuh"
 
-constexpr u32 kMarksPerWord = 32;
+constexpr u32 kBitmapWordBits = 32;
 constexpr u32 kSparseHeader = 4;  // bytes before the marks of sparse numbers
 
 // Number of bits set in the words of the preceding lanes, and in all words.
@@ -29,10 +29,10 @@ __device__ __forceinline__ u32 bits_before(u32 word, u32& all) {
 // Coded marks of up to kNumbers numbers, held by a warp. Lane j has the words j, j + 32, … of the
 // first and the second string.
 template <u32 kNumbers = 1 << 14>
-struct CodedMarks {
-    static constexpr u32 kStringWord = 32, kMarksWords = kNumbers / kMarksPerWord;
-    static constexpr u32 kFirst = (kMarksWords + kStringWord * kWarp - 1) / (kStringWord * kWarp);
-    static constexpr u32 kSecond = (4 * kMarksWords + kStringWord * kWarp - 1) / (kStringWord * kWarp);
+struct CodedBitmap {
+    static constexpr u32 kStringWord = 32, kBitmapWords = kNumbers / kBitmapWordBits;
+    static constexpr u32 kFirst = (kBitmapWords + kStringWord * kWarp - 1) / (kStringWord * kWarp);
+    static constexpr u32 kSecond = (4 * kBitmapWords + kStringWord * kWarp - 1) / (kStringWord * kWarp);
 
     const u32* string;
     u32 n_words;                                     // in the bitmap
@@ -43,8 +43,8 @@ struct CodedMarks {
     bool is_sound;
 
     // Reads the marks of n numbers from `available` bytes at `from`, which is aligned to 4.
-    __device__ __forceinline__ CodedMarks(const unsigned char* from, u32 available, u32 n)
-        : string(reinterpret_cast<const u32*>(from)), n_words((n + kMarksPerWord - 1) / kMarksPerWord), values(0), n_bytes((n_words + 7) / 8),
+    __device__ __forceinline__ CodedBitmap(const unsigned char* from, u32 available, u32 n)
+        : string(reinterpret_cast<const u32*>(from)), n_words((n + kBitmapWordBits - 1) / kBitmapWordBits), values(0), n_bytes((n_words + 7) / 8),
           is_sound(n_bytes <= available) {
         if (!is_sound) return;
         u32 n_present = 0, n_values = 0;
@@ -114,18 +114,18 @@ struct CodedMarks {
 
 // A bitmap of up to kNumbers numbers in shared memory. Called by all kThreads threads of a CTA.
 template <u32 kNumbers, u32 kThreads>
-struct Marks {
-    static constexpr u32 kWords = kNumbers / kMarksPerWord, kWarps = kThreads / kWarp;
+struct Bitmap {
+    static constexpr u32 kWords = kNumbers / kBitmapWordBits, kWarps = kThreads / kWarp;
 
     u32 words[kWords];
     unsigned short before[kWords];  // marked numbers before a word's first
 
-    static __device__ __forceinline__ u32 n_words(u32 n) { return (n + kMarksPerWord - 1) / kMarksPerWord; }
+    static __device__ __forceinline__ u32 n_words(u32 n) { return (n + kBitmapWordBits - 1) / kBitmapWordBits; }
 
     // Sets word i of the bitmap of n numbers. Returns false if numbers past the last one are
     // marked.
     __device__ __forceinline__ bool put(u32 i, u32 n, u32 word) {
-        const u32 possible = low_bits(0u, min(n - i * kMarksPerWord, kMarksPerWord));
+        const u32 possible = low_bits(0u, min(n - i * kBitmapWordBits, kBitmapWordBits));
         words[i] = word & possible;
         return (word & ~possible) == 0;
     }
@@ -133,7 +133,7 @@ struct Marks {
     // Reads coded marks, or words stored verbatim. Both return false in some thread if numbers past
     // the last one are marked.
     template <u32 kMost>
-    __device__ __forceinline__ bool read(const CodedMarks<kMost>& coded, u32 n) {
+    __device__ __forceinline__ bool read(const CodedBitmap<kMost>& coded, u32 n) {
         static_assert(kNumbers <= kMost, "what a warp has of coded marks");
         bool is_sound = true;
 #pragma unroll 1
@@ -155,7 +155,7 @@ struct Marks {
         constexpr u32 kOwn = (kWords + kThreads - 1) / kThreads;
 #pragma unroll 1
         for (u32 shift = distance; shift < n; shift *= 2) {
-            const u32 whole = shift / kMarksPerWord;
+            const u32 whole = shift / kBitmapWordBits;
             u32 changed[kOwn];
             __syncthreads();
 #pragma unroll

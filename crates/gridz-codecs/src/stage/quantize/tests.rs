@@ -1,12 +1,12 @@
 use super::uniform::narrow_half;
 use super::whole::Integers;
 use super::*;
-use crate::cpu::level::Level;
-use crate::stage::rows::{Portable, RowWord, Task, at_level};
+use crate::cpu::isa::Isa;
+use crate::stage::rows::{Portable, SimdWord, WithSimd, dispatch};
 
 /// Quantizes rows of words and converts the codes back.
 struct There<'a, W> {
-    quantiser: &'a Quantiser<W>,
+    quantizer: &'a Quantizer<W>,
     words: &'a [W],
 }
 
@@ -18,10 +18,10 @@ struct Seen<W> {
     values: Vec<W>,
 }
 
-impl<W: Word> Task<W> for There<'_, W> {
+impl<W: Word> WithSimd<W> for There<'_, W> {
     type Output = Seen<W>;
 
-    fn run<S: Rows<W>>(self, s: S) -> Seen<W> {
+    fn run<S: Simd<W>>(self, s: S) -> Seen<W> {
         let n = self.words.len();
         let mut seen = Seen {
             codes: vec![W::default(); n],
@@ -30,21 +30,21 @@ impl<W: Word> Task<W> for There<'_, W> {
             values: vec![W::default(); n],
         };
         for at in (0..n).step_by(LANES) {
-            let coded = self.quantiser.code(s, s.load(&self.words[at..]));
+            let coded = self.quantizer.code(s, s.load(&self.words[at..]));
             s.store(coded.codes, &mut seen.codes[at..]);
             seen.are_coded.push(coded.are_coded);
             seen.are_within.push(coded.are_within);
-            s.store(self.quantiser.value(s, coded.codes), &mut seen.values[at..]);
+            s.store(self.quantizer.value(s, coded.codes), &mut seen.values[at..]);
         }
         seen
     }
 }
 
 /// The results for words, which must be the same on every level.
-fn see<W: RowWord + std::fmt::Debug>(quantiser: &Quantiser<W>, words: &[W]) -> Seen<W> {
-    let seen = There { quantiser, words }.run(Portable);
-    for level in Level::all() {
-        assert!(at_level(level, There { quantiser, words }) == seen, "{level:?} {quantiser:?}");
+fn see<W: SimdWord + std::fmt::Debug>(quantizer: &Quantizer<W>, words: &[W]) -> Seen<W> {
+    let seen = There { quantizer, words }.run(Portable);
+    for level in Isa::all() {
+        assert!(dispatch(level, There { quantizer, words }) == seen, "{level:?} {quantizer:?}");
     }
     seen
 }
@@ -128,10 +128,10 @@ fn words_of<W: Word>(dtype: DType, bound: f64, n: u64) -> Vec<W> {
 }
 
 /// Checks that values are within the bound and have the same codes again.
-fn keeps_its_bound<W: RowWord + std::fmt::Debug>(dtype: DType, bound: f64, words: &[W]) -> usize {
-    let Some(quantiser) = Quantiser::absolute(dtype, bound) else { return 0 };
-    let seen = see(&quantiser, words);
-    let again = see(&quantiser, &seen.values);
+fn keeps_its_bound<W: SimdWord + std::fmt::Debug>(dtype: DType, bound: f64, words: &[W]) -> usize {
+    let Some(quantizer) = Quantizer::absolute(dtype, bound) else { return 0 };
+    let seen = see(&quantizer, words);
+    let again = see(&quantizer, &seen.values);
     let mut n_within = 0;
     for (i, &word) in words.iter().enumerate() {
         assert!(!seen.is_within(i) || seen.is_coded(i));
@@ -214,14 +214,14 @@ fn all_narrow_elements_keep_their_bounds() {
 }
 
 /// Checks every `step`-th word of f32 from `first` on.
-fn patterns(quantiser: &Quantiser<u32>, bound: f64, first: u64, step: u64) -> u64 {
+fn patterns(quantizer: &Quantizer<u32>, bound: f64, first: u64, step: u64) -> u64 {
     let mut exact = 0;
     let words: Vec<u32> = (first..1 << 32).step_by(step as usize).map(|word| word as u32).collect();
     for words in words.chunks(1 << 12) {
         let mut words = words.to_vec();
         words.resize(words.len().next_multiple_of(LANES), 0);
-        let seen = see(quantiser, &words);
-        let again = see(quantiser, &seen.values);
+        let seen = see(quantizer, &words);
+        let again = see(quantizer, &seen.values);
         for (i, &word) in words.iter().enumerate() {
             let (x, y) = (f32::from_bits(word), f32::from_bits(seen.values[i]));
             if seen.is_within(i) {
@@ -240,8 +240,8 @@ const BOUNDS: [f64; 5] = [1e-30, 1e-3, 0.1 + 1e-17, 12345.678, 3e33];
 #[test]
 fn patterns_of_f32_keep_their_bounds() {
     for bound in BOUNDS {
-        let quantiser = Quantiser::absolute(DType::F32, bound).unwrap();
-        patterns(&quantiser, bound, noise(bound.to_bits()) % 4096, 4099);
+        let quantizer = Quantizer::absolute(DType::F32, bound).unwrap();
+        patterns(&quantizer, bound, noise(bound.to_bits()) % 4096, 4099);
     }
 }
 
@@ -252,8 +252,8 @@ fn every_pattern_of_f32_keeps_its_bounds() {
     std::thread::scope(|scope| {
         for bound in BOUNDS {
             scope.spawn(move || {
-                let quantiser = Quantiser::absolute(DType::F32, bound).unwrap();
-                let exact: u64 = (0..256).map(|i| patterns(&quantiser, bound, i, 256)).sum();
+                let quantizer = Quantizer::absolute(DType::F32, bound).unwrap();
+                let exact: u64 = (0..256).map(|i| patterns(&quantizer, bound, i, 256)).sum();
                 println!("{bound:e}: {exact} finite floats are kept exactly");
             });
         }
@@ -297,12 +297,12 @@ fn relative_bounds_are_kept() {
 }
 
 /// Like [`keeps_its_bound`], for bounds relative to each element.
-fn keeps_its_relative_bound<W: RowWord + std::fmt::Debug>(dtype: DType, bound: f64) {
-    let quantiser = Quantiser::relative(dtype, bound).unwrap();
+fn keeps_its_relative_bound<W: SimdWord + std::fmt::Debug>(dtype: DType, bound: f64) {
+    let quantizer = Quantizer::relative(dtype, bound).unwrap();
     let (fraction_bits, bits) = Float::of(dtype).unwrap().bits();
     let words = words_of::<W>(dtype, 1e-3, 20);
-    let seen = see(&quantiser, &words);
-    let again = see(&quantiser, &seen.values);
+    let seen = see(&quantizer, &words);
+    let again = see(&quantizer, &seen.values);
     assert_eq!(seen.are_coded, seen.are_within);
     for (i, &word) in words.iter().enumerate() {
         let place = word.to_u64() & u64::low_mask(bits - 1);
@@ -332,12 +332,12 @@ fn keeps_its_relative_bound<W: RowWord + std::fmt::Debug>(dtype: DType, bound: f
 }
 
 /// Checks the codes and values of integers against the definition.
-fn whole_numbers_are_the_defined_ones<W: RowWord + std::fmt::Debug>(dtype: DType, bound: u64) {
+fn whole_numbers_are_the_defined_ones<W: SimdWord + std::fmt::Debug>(dtype: DType, bound: u64) {
     let integers = Integers::of(dtype);
-    let quantiser = Quantiser::<W>::absolute(dtype, bound as f64).unwrap();
+    let quantizer = Quantizer::<W>::absolute(dtype, bound as f64).unwrap();
     let bound = i128::from(bound as f64 as u64).min(integers.most);
     let words = words_of::<W>(dtype, bound as f64, 20);
-    let seen = see(&quantiser, &words);
+    let seen = see(&quantizer, &words);
     for (i, &word) in words.iter().enumerate() {
         let code = (integers.number(word.to_i64()) + bound).div_euclid(2 * bound + 1);
         let value = (code * (2 * bound + 1)).clamp(integers.least, integers.most);

@@ -1,6 +1,6 @@
 // Quantizers: map words to codes, and codes to words within a bound. The counterpart of
-// crates/gridz-codecs/src/stage/quantise.rs, which explains how and why. The arithmetic is the same, operation by
-// operation.
+// crates/gridz-codecs/src/stage/quantize.rs, which explains how and why. The arithmetic is the
+// same, operation by operation.
 
 #pragma once
 
@@ -16,7 +16,7 @@ __device__ __forceinline__ u64 whole_of(double x) { return __double2ull_rz(x); }
 
 constexpr u32 kZones = 4;
 
-enum class Quantised : u32 { kNothing, kUniform, kWhole, kRelative };
+enum class Quantized : u32 { kNothing, kUniform, kWhole, kRelative };
 
 // A quantized word.
 template <typename W>
@@ -27,11 +27,11 @@ struct Coded {
 
 // In shared memory.
 template <typename W>
-struct Quantiser {
+struct Quantizer {
     using F = Float<W>;
     static constexpr u32 kCountingBits = 8 * sizeof(W) - 2;  // of a code's magnitude
 
-    Quantised kind;
+    Quantized kind;
     u32 type;
     // Floats with an absolute bound: starts of the zones, their steps, the inverses of the steps,
     // and the codes of the starts.
@@ -48,7 +48,7 @@ struct Quantiser {
     // Called by one thread.
     __device__ __forceinline__ void set(const Chunk& chunk, double bound) {
         type = chunk.dtype();
-        kind = Quantised::kNothing;
+        kind = Quantized::kNothing;
         near_limit = 0;
         if (chunk.mode() == kPwrel) {
             set_relative(bound);
@@ -60,14 +60,14 @@ struct Quantiser {
     }
 
     __device__ __forceinline__ void set_relative(double asked) {
-        kind = Quantised::kRelative;
+        kind = Quantized::kRelative;
         const u32 fraction_bits = fraction_bits_of(type);
         half = static_cast<W>(__double2ull_rz(asked * static_cast<double>(u64{1} << fraction_bits)));
         whole = 2 * half + 1;
         first = ((static_cast<W>(1) << fraction_bits) + half) / whole;
     }
     __device__ __forceinline__ void set_whole(double asked) {
-        kind = Quantised::kWhole;
+        kind = Quantized::kWhole;
         const u32 bits = bits_of_type(type);
         const bool is_unsigned = type <= kU64;
         greatest = low_bits(W(), is_unsigned ? bits : bits - 1);
@@ -92,7 +92,7 @@ struct Quantiser {
         const F unit = cut(all, length, 1);
         const F inverse = F(1) / unit;
         if (unit == F(0) || bits_of(inverse) == static_cast<W>(Word<W>::kMaxExponent) << kMantissa) return;
-        kind = Quantised::kUniform;
+        kind = Quantized::kUniform;
         constexpr u32 step_bits[kZones] = {10, 6, 3, 1};
 #pragma unroll
         for (u32 k = 0; k < kZones; ++k) {
@@ -125,9 +125,9 @@ struct Quantiser {
     }
 
     __device__ __forceinline__ Coded<W> code(W word) const {
-        if (kind == Quantised::kUniform) return uniform_code(word);
-        if (kind == Quantised::kWhole) return {whole_code(word), true, true};
-        if (kind == Quantised::kRelative) return relative_code(word);
+        if (kind == Quantized::kUniform) return uniform_code(word);
+        if (kind == Quantized::kWhole) return {whole_code(word), true, true};
+        if (kind == Quantized::kRelative) return relative_code(word);
         return {0, false, false};
     }
     // Like code(), but missing elements have no code, and no other element may become one of them.
@@ -139,9 +139,9 @@ struct Quantiser {
         return coded;
     }
     __device__ __forceinline__ W value(W code) const {
-        if (kind == Quantised::kUniform) return uniform_value(code);
-        if (kind == Quantised::kWhole) return whole_value(code);
-        if (kind == Quantised::kRelative) return relative_value(code);
+        if (kind == Quantized::kUniform) return uniform_value(code);
+        if (kind == Quantized::kWhole) return whole_value(code);
+        if (kind == Quantized::kRelative) return relative_value(code);
         return code;
     }
 

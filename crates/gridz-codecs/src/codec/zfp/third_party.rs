@@ -9,16 +9,16 @@
 //! mode, 64 bits: 12 ones | 15 bits minbits − 1 | 15 bits maxbits − 1 | 7 bits maxprec − 1 | 15 bits minexp + 16495
 //! ```
 
-use crate::codec::Kept;
-use crate::codec::foreign::{Described, Foreign};
+use crate::codec::CodecState;
 use crate::codec::mode::Mode;
+use crate::codec::third_party::{FilterParams, ThirdPartyFilter};
 use crate::codec::zfp::Zfp;
 use crate::codec::zfp::block::BitReader;
 use crate::codec::zfp::decode::decode_stream;
 use crate::codec::zfp::layout::Layout;
 use crate::codec::zfp::numbers::{Numbers, REVERSIBLE};
 use crate::codec::zfp::params::are_possible;
-use crate::cpu::level::Level;
+use crate::cpu::isa::Isa;
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{DType, Shape};
 
@@ -42,12 +42,12 @@ struct Stream {
     numbers: Numbers,
 }
 
-impl Foreign for Zfp {
+impl ThirdPartyFilter for Zfp {
     fn filter_id(&self) -> i32 {
         FILTER_ID
     }
 
-    fn describe(&self, cd_values: &[u32]) -> Result<Described> {
+    fn params(&self, cd_values: &[u32]) -> Result<FilterParams> {
         let wrong = || Error::corrupt("the cd_values of filter 32013 hold no header of zfp");
         if cd_values.len() < LEAST_WORDS {
             return Err(wrong());
@@ -75,14 +75,14 @@ impl Foreign for Zfp {
         // One bit per number and one more per plane, plus the bits before the planes.
         let most_bits = 65 * layout.block_elements() as u64 + 32;
         let block_bits = most_bits.min(numbers.maxbits.into()).max(numbers.minbits.into());
-        Ok(Described {
+        Ok(FilterParams {
             n_bytes: shape.n_elements() * u64::from(dtype.size().unwrap_or_default()),
             bound: (layout.n_blocks() as u64 * block_bits).div_ceil(64) * 8,
-            layout: Kept::new(Stream { layout, dtype, numbers }),
+            layout: CodecState::new(Stream { layout, dtype, numbers }),
         })
     }
 
-    fn decode(&self, layout: &Kept, level: Level, stored: &[u8], dst: &mut [u8]) -> Result<()> {
+    fn decode(&self, layout: &CodecState, level: Isa, stored: &[u8], dst: &mut [u8]) -> Result<()> {
         let Stream { layout, dtype, numbers } = layout.get();
         let n_bits = match dtype {
             DType::F32 => decode_stream::<f32>(layout, numbers, level, stored, dst),
@@ -137,14 +137,14 @@ mod tests {
             ),
         ] {
             let values = [&head[..], mode].concat();
-            let described = Foreign::describe(&Zfp, &values).unwrap();
-            let &Stream { layout, dtype, numbers } = described.layout.get();
+            let params = ThirdPartyFilter::params(&Zfp, &values).unwrap();
+            let &Stream { layout, dtype, numbers } = params.layout.get();
             assert_eq!(
-                (dtype, layout.strides(), described.n_bytes),
+                (dtype, layout.strides(), params.n_bytes),
                 (DType::F64, [8 * 33 * 17, 33 * 17, 17, 1], 35904)
             );
             assert_eq!(numbers, expected);
-            assert!(described.bound < 3 * described.n_bytes);
+            assert!(params.bound < 3 * params.n_bytes);
         }
     }
 
@@ -153,11 +153,11 @@ mod tests {
         for values in
             [&[][..], &[0x1010_5111, 0x0570_667a, 0x0200_010b], &[0x1010_5111, 0x0570_667b, 0x0200_010b, 0]]
         {
-            assert_eq!(Foreign::describe(&Zfp, values).unwrap_err().kind(), ErrorKind::Corrupt);
+            assert_eq!(ThirdPartyFilter::params(&Zfp, values).unwrap_err().kind(), ErrorKind::Corrupt);
         }
         let later = [0x1010_5111, 0x0670_667a, 0x0200_010b, 0x1ff0_0070];
-        assert_eq!(Foreign::describe(&Zfp, &later).unwrap_err().kind(), ErrorKind::UnsupportedFormat);
+        assert_eq!(ThirdPartyFilter::params(&Zfp, &later).unwrap_err().kind(), ErrorKind::UnsupportedFormat);
         // Fewer than the bits of an exponent.
-        assert!(Foreign::describe(&Zfp, &[0, 0x0570_667a, 0x0200_010b, 0x0010_0070]).is_err());
+        assert!(ThirdPartyFilter::params(&Zfp, &[0, 0x0570_667a, 0x0200_010b, 0x0010_0070]).is_err());
     }
 }

@@ -1,5 +1,5 @@
-//! Octets: numbers packed in groups of eight, each with as many bits as the longest number of its
-//! group.
+//! Byte groups: numbers packed in groups of eight, each with as many bits as the longest number of
+//! its group.
 //!
 //! Eight numbers of w bits are w bytes, so groups begin at bytes and no bits are unused. A group
 //! has few numbers, so a long one costs little and needs no patch. A table keeps the cost of the
@@ -12,11 +12,11 @@
 
 use crate::error::{Error, Result};
 use crate::stage::bits::string_bytes;
-use crate::stage::rows::{Ahead, LANES, LENGTHS, OCTETS_ROOM, RowSink, Rows};
+use crate::stage::rows::{BYTE_GROUPS_ROOM, LANES, LENGTHS, Prefetcher, RowSink, Simd};
 use crate::stage::word::Word;
 
 /// Numbers of a group.
-pub const OCTET: usize = 8;
+pub const GROUP: usize = 8;
 /// Maximum groups of a block.
 const MAX_GROUPS: usize = LENGTHS;
 /// Maximum widths of a block.
@@ -28,7 +28,7 @@ const TABLE: usize = 128;
 /// Groups that are looked up at once.
 const PER_LOOK_UP: usize = 64;
 /// Groups of a row.
-const PER_ROW: usize = LANES / OCTET;
+const PER_ROW: usize = LANES / GROUP;
 
 /// The widths of a block's groups.
 pub struct Widths {
@@ -53,11 +53,11 @@ impl Widths {
 
     /// Chooses the widths of `n` numbers; zeros pad them to whole rows.
     #[inline(always)]
-    pub fn choose<W: Word, S: Rows<W>>(&mut self, s: S, numbers: &[W], n: usize) {
-        let n_groups = n.div_ceil(OCTET);
+    pub fn choose<W: Word, S: Simd<W>>(&mut self, s: S, numbers: &[W], n: usize) {
+        let n_groups = n.div_ceil(GROUP);
         let rows = n_groups.next_multiple_of(PER_ROW);
         self.of_groups.fill(0);
-        s.octet_lengths(&numbers[..rows * OCTET], &mut self.of_groups[..rows]);
+        s.group_lengths(&numbers[..rows * GROUP], &mut self.of_groups[..rows]);
         // The last counts are for lengths that do not occur.
         let mut counts = [0u32; LONGEST + 8];
         let (mut before, mut length) = (n_groups as u64, 0);
@@ -157,12 +157,12 @@ impl Widths {
 
     /// Bytes of the entries for the groups of `n` numbers, if the table has `n_table` widths.
     pub fn bytes_of_index(n_table: usize, n: usize) -> usize {
-        string_bytes(n.div_ceil(OCTET), index_bits(n_table))
+        string_bytes(n.div_ceil(GROUP), index_bits(n_table))
     }
 
     /// Writes the entry of each group to `out`, which has exactly [`Widths::index_bytes`].
     #[inline(always)]
-    pub fn write_index<W: Word, S: Rows<W>>(&self, s: S, out: &mut [u8]) {
+    pub fn write_index<W: Word, S: Simd<W>>(&self, s: S, out: &mut [u8]) {
         let n_bits = index_bits(self.n_table);
         if n_bits == 0 {
             return;
@@ -171,7 +171,7 @@ impl Widths {
         let (mut from, mut at) = (0, 0);
         while at < out.len() {
             let eight = *self.entries[from..].first_chunk().expect("entries up to a whole look-up");
-            let bits = s.gather_bits(u64::from_le_bytes(eight), n_bits).to_le_bytes();
+            let bits = s.pext(u64::from_le_bytes(eight), n_bits).to_le_bytes();
             if out.len() - at >= 8 {
                 out[at..at + 8].copy_from_slice(&bits);
             } else {
@@ -188,7 +188,7 @@ impl Widths {
     /// `Corrupt` for a table that is not in ascending order or exceeds the bits of a word, or for
     /// an entry that is not in it.
     #[inline(always)]
-    pub fn read<W: Word, S: Rows<W>>(&mut self, s: S, table: &[u8], index: &[u8], n: usize) -> Result<()> {
+    pub fn read<W: Word, S: Simd<W>>(&mut self, s: S, table: &[u8], index: &[u8], n: usize) -> Result<()> {
         let (mut is_in_order, mut i) = (true, 1);
         while i < table.len() {
             is_in_order &= table[i - 1] < table[i];
@@ -199,7 +199,7 @@ impl Widths {
         }
         self.n_table = table.len();
         self.table[..table.len()].copy_from_slice(table);
-        self.n_groups = n.div_ceil(OCTET);
+        self.n_groups = n.div_ceil(GROUP);
         let groups = self.n_groups.next_multiple_of(PER_LOOK_UP);
         let n_bits = index_bits(table.len());
         if n_bits > 0 {
@@ -211,7 +211,7 @@ impl Widths {
                 } else {
                     bits[..index.len() - at].copy_from_slice(&index[at..]);
                 }
-                let eight = s.scatter_bits(u64::from_le_bytes(bits), n_bits);
+                let eight = s.pdep(u64::from_le_bytes(bits), n_bits);
                 self.entries[to..to + 8].copy_from_slice(&eight.to_le_bytes());
                 (to, at) = (to + 8, at + n_bits as usize);
             }
@@ -220,7 +220,7 @@ impl Widths {
         self.entries[known..groups].fill(0);
         let (mut at, mut beyond) = (0, 0);
         while at < groups {
-            beyond |= s.larger_bytes(&self.entries[at..], table.len() as u8 - 1);
+            beyond |= s.gt_mask_bytes(&self.entries[at..], table.len() as u8 - 1);
             at += LANES;
         }
         if beyond != 0 {
@@ -247,17 +247,17 @@ impl Widths {
     /// Packs the numbers to `out`, which has exactly the bytes of the groups. Prefetches a line of
     /// `ahead` for each row.
     #[inline(always)]
-    pub fn pack<W: Word, S: Rows<W>>(&self, s: S, numbers: &[W], mut out: &mut [u8], ahead: &mut impl Ahead) {
+    pub fn pack<W: Word, S: Simd<W>>(&self, s: S, numbers: &[W], mut out: &mut [u8], ahead: &mut impl Prefetcher) {
         let mut k = 0;
         while k * PER_ROW < self.n_groups {
-            ahead.fetch(s);
+            ahead.prefetch_next(s);
             let row = s.load(&numbers[k * LANES..]);
             let (widths, n_bytes) = self.widths_of(k);
-            if out.len() >= OCTETS_ROOM {
-                s.pack_octets(row, widths, out);
+            if out.len() >= BYTE_GROUPS_ROOM {
+                s.pack_byte_groups(row, widths, out);
             } else {
-                let mut last = [0; OCTETS_ROOM];
-                s.pack_octets(row, widths, &mut last);
+                let mut last = [0; BYTE_GROUPS_ROOM];
+                s.pack_byte_groups(row, widths, &mut last);
                 out[..n_bytes].copy_from_slice(&last[..n_bytes]);
             }
             out = &mut out[n_bytes..];
@@ -268,16 +268,16 @@ impl Widths {
     /// Unpacks the numbers in `bytes`, which has exactly the bytes of the groups, row by row. Zeros
     /// follow the last number.
     #[inline(always)]
-    pub fn unpack<W: Word, S: Rows<W>>(&self, s: S, mut bytes: &[u8], sink: &mut impl RowSink<W, S>) {
+    pub fn unpack<W: Word, S: Simd<W>>(&self, s: S, mut bytes: &[u8], sink: &mut impl RowSink<W, S>) {
         let mut k = 0;
         while k * PER_ROW < self.n_groups {
             let (widths, n_bytes) = self.widths_of(k);
-            if bytes.len() >= OCTETS_ROOM {
-                sink.take(s, s.unpack_octets(widths, bytes));
+            if bytes.len() >= BYTE_GROUPS_ROOM {
+                sink.take(s, s.unpack_byte_groups(widths, bytes));
             } else {
-                let mut last = [0; OCTETS_ROOM];
+                let mut last = [0; BYTE_GROUPS_ROOM];
                 last[..bytes.len()].copy_from_slice(bytes);
-                sink.take(s, s.unpack_octets(widths, &last));
+                sink.take(s, s.unpack_byte_groups(widths, &last));
             }
             bytes = &bytes[n_bytes..];
             k += 1;
@@ -303,7 +303,7 @@ fn index_bits(n_table: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::rows::{Nothing, Portable};
+    use crate::stage::rows::{NoPrefetch, Portable};
 
     struct Unpacked<W>(Vec<W>);
 
@@ -326,7 +326,7 @@ mod tests {
         widths.choose(Portable, &padded, n);
         let (mut index, mut out) = (vec![0xee; widths.index_bytes()], vec![0xee; widths.n_bytes]);
         widths.write_index::<W, _>(Portable, &mut index);
-        widths.pack(Portable, &padded, &mut out, &mut Nothing);
+        widths.pack(Portable, &padded, &mut out, &mut NoPrefetch);
         let mut back = Widths::new();
         back.read::<W, _>(Portable, widths.table(), &index, n).unwrap();
         assert_eq!((back.n_bytes, back.table()), (widths.n_bytes, widths.table()));

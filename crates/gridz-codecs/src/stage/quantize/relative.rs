@@ -38,7 +38,7 @@ impl<W: Word> Relative<W> {
     /// Converts elements to codes; returns the lanes of those that have one. The bits above an
     /// element may be copies of its sign.
     #[inline(always)]
-    pub fn codes(&self, lanes: &mut [W; LANES]) -> u32 {
+    pub fn quantize(&self, lanes: &mut [W; LANES]) -> u32 {
         let [zero, one, all] = [W::default(), W::from_u64(1), !W::default()];
         // The sign bit of an element is the lowest of these bits.
         let top = self.signs & !(self.signs << 1);
@@ -48,13 +48,13 @@ impl<W: Word> Relative<W> {
         while i < LANES {
             let sign = if lanes[i] & top == zero { zero } else { all };
             let place = lanes[i] & !self.signs;
-            let (mut multiple, rest) = self.step.divide(place.plus(self.half));
-            multiple = multiple.plus(if rest >= self.step.divisor { one } else { zero });
+            let (mut multiple, rest) = self.step.divide(place.wrapping_add(self.half));
+            multiple = multiple.wrapping_add(if rest >= self.step.divisor { one } else { zero });
             let is_multiple = (place >= self.normal)
                 & (place < self.infinity)
-                & (multiple.times(self.step.divisor) < self.infinity);
-            let size = multiple.minus(self.first).plus(one);
-            let code = (size ^ sign).minus(sign);
+                & (multiple.wrapping_mul(self.step.divisor) < self.infinity);
+            let size = multiple.wrapping_sub(self.first).wrapping_add(one);
+            let code = (size ^ sign).wrapping_sub(sign);
             let is_coded = if is_multiple | (place | sign == zero) { all } else { zero };
             lanes[i] = if is_multiple { code } else { zero };
             are_coded[i] = is_coded;
@@ -66,13 +66,13 @@ impl<W: Word> Relative<W> {
 
     /// Converts codes to elements, which are sign-extended.
     #[inline(always)]
-    pub fn values(&self, lanes: &mut [W; LANES]) {
-        let before = self.first.minus(W::from_u64(1));
+    pub fn dequantize(&self, lanes: &mut [W; LANES]) {
+        let before = self.first.wrapping_sub(W::from_u64(1));
         let mut i = 0;
         while i < LANES {
             let sign = lanes[i].shift_signed(W::BITS - 1);
-            let multiple = (lanes[i] ^ sign).minus(sign).plus(before);
-            let place = multiple.times(self.step.divisor) & !self.signs;
+            let multiple = (lanes[i] ^ sign).wrapping_sub(sign).wrapping_add(before);
+            let place = multiple.wrapping_mul(self.step.divisor) & !self.signs;
             let element = place | sign & self.signs;
             lanes[i] = if lanes[i] == W::default() { W::default() } else { element };
             i += 1;

@@ -3,10 +3,10 @@
 
 use std::arch::x86_64::*;
 
-use crate::stage::quantise::{SPARE_BITS, Uniform, ZONES};
+use crate::stage::quantize::{SPARE_BITS, Uniform, ZONES};
 
 /// Both directions for one width of words.
-macro_rules! quantise {
+macro_rules! quantize {
     ($module:ident, $word:ty, $float:ty, $vector:ty, $mask:ty, { $($instruction:ident as $name:ident,)* }) => {
         /// For registers of one width of words.
         pub mod $module {
@@ -78,7 +78,7 @@ macro_rules! quantise {
             /// # Safety
             /// The CPU must have AVX-512.
             #[inline(always)]
-            pub unsafe fn codes(words: __m512i, uniform: &Uniform<$word>) -> (__m512i, $mask, $mask) {
+            pub unsafe fn quantize(words: __m512i, uniform: &Uniform<$word>) -> (__m512i, $mask, $mask) {
                 const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
                 // SAFETY: the caller's promise.
                 unsafe {
@@ -123,7 +123,7 @@ macro_rules! quantise {
             /// # Safety
             /// The CPU must have AVX-512.
             #[inline(always)]
-            pub unsafe fn values(codes: __m512i, uniform: &Uniform<$word>) -> __m512i {
+            pub unsafe fn dequantize(codes: __m512i, uniform: &Uniform<$word>) -> __m512i {
                 // SAFETY: the caller's promise.
                 unsafe {
                     let sizes = _mm512_and_si512(abs_words(codes), all(<$word>::MAX >> SPARE_BITS));
@@ -146,7 +146,7 @@ macro_rules! quantise {
     };
 }
 
-quantise!(f32x16, u32, f32, __m512, __mmask16, {
+quantize!(f32x16, u32, f32, __m512, __mmask16, {
     _mm512_set1_epi32 as set1,
     _mm_loadu_epi32 as load_four,
     _mm512_broadcast_i32x4 as all_four,
@@ -173,7 +173,7 @@ quantise!(f32x16, u32, f32, __m512, __mmask16, {
     _mm512_cmplt_epi32_mask as less_words,
     _mm512_movepi32_mask as signs,
 });
-quantise!(f64x8, u64, f64, __m512d, __mmask8, {
+quantize!(f64x8, u64, f64, __m512d, __mmask8, {
     _mm512_set1_epi64 as set1,
     _mm256_loadu_epi64 as load_four,
     _mm512_broadcast_i64x4 as all_four,

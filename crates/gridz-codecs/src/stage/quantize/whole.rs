@@ -60,18 +60,18 @@ impl<W: Word> Whole<W> {
 
     /// Converts elements to codes.
     #[inline(always)]
-    pub fn codes(&self, lanes: &mut [W; LANES]) {
+    pub fn quantize(&self, lanes: &mut [W; LANES]) {
         match &self.in_words {
-            Some(in_words) => in_words.codes(lanes),
+            Some(in_words) => in_words.quantize(lanes),
             None => self.far_codes(lanes),
         }
     }
 
     /// Converts codes to elements.
     #[inline(always)]
-    pub fn values(&self, lanes: &mut [W; LANES]) {
+    pub fn dequantize(&self, lanes: &mut [W; LANES]) {
         match &self.in_words {
-            Some(in_words) => in_words.values(lanes),
+            Some(in_words) => in_words.dequantize(lanes),
             None => self.far_values(lanes),
         }
     }
@@ -111,34 +111,34 @@ struct InWords<W> {
 
 impl<W: Word> InWords<W> {
     #[inline(always)]
-    fn codes(&self, lanes: &mut [W; LANES]) {
+    fn quantize(&self, lanes: &mut [W; LANES]) {
         let one = W::from_u64(1);
         // With remainders above these, the nearest multiple is the next one, and the one after
         // that.
-        let [next, last] = [self.half, self.half.plus(self.step.divisor)];
+        let [next, last] = [self.half, self.half.wrapping_add(self.step.divisor)];
         let mut i = 0;
         while i < LANES {
             let sign = lanes[i].shift_signed(W::BITS - 1) & self.signs;
-            let size = (lanes[i] ^ sign).minus(sign);
+            let size = (lanes[i] ^ sign).wrapping_sub(sign);
             let (mut multiple, rest) = self.step.divide(size);
-            multiple = multiple.plus(if rest > next { one } else { W::default() });
-            multiple = multiple.plus(if rest > last { one } else { W::default() });
-            lanes[i] = (multiple ^ sign).minus(sign);
+            multiple = multiple.wrapping_add(if rest > next { one } else { W::default() });
+            multiple = multiple.wrapping_add(if rest > last { one } else { W::default() });
+            lanes[i] = (multiple ^ sign).wrapping_sub(sign);
             i += 1;
         }
     }
 
     #[inline(always)]
-    fn values(&self, lanes: &mut [W; LANES]) {
+    fn dequantize(&self, lanes: &mut [W; LANES]) {
         let mut i = 0;
         while i < LANES {
             let sign = lanes[i].shift_signed(W::BITS - 1) & self.signs;
-            let multiple = (lanes[i] ^ sign).minus(sign);
+            let multiple = (lanes[i] ^ sign).wrapping_sub(sign);
             let limit = if sign == W::default() { self.limits[0] } else { self.limits[1] };
-            let product = multiple.times(self.step.divisor);
+            let product = multiple.wrapping_mul(self.step.divisor);
             let is_beyond = (multiple.high_product(self.step.divisor) != W::default()) | (product > limit);
             let size = if is_beyond { limit } else { product };
-            lanes[i] = (size ^ sign).minus(sign);
+            lanes[i] = (size ^ sign).wrapping_sub(sign);
             i += 1;
         }
     }

@@ -4,7 +4,7 @@
 
 use std::arch::x86_64::*;
 
-use super::avx512::{spread_8, spread_wide_8, squeeze_8, squeeze_wide_8};
+use super::avx512::{compress_8, compress_wide_8, expand_8, expand_wide_8};
 
 /// For widths up to 8, a byte with that many low bits set.
 const LOW_BITS: [i8; 16] = [0, 1, 3, 7, 15, 31, 63, 127, -1, 0, 0, 0, 0, 0, 0, 0];
@@ -12,10 +12,10 @@ const LOW_BITS: [i8; 16] = [0, 1, 3, 7, 15, 31, 63, 127, -1, 0, 0, 0, 0, 0, 0, 0
 const FIRST_BITS: i64 = 0x0706_0504_0302_0100;
 /// Shuffles that copy byte g to each byte of quadword g, or to the lower of every two. The index −1
 /// results in zero.
-const IN_ALL: [i8; 64] = spread_out(1);
-const IN_EVEN: [i8; 64] = spread_out(2);
+const IN_ALL: [i8; 64] = repeat_index(1);
+const IN_EVEN: [i8; 64] = repeat_index(2);
 
-const fn spread_out(step: usize) -> [i8; 64] {
+const fn repeat_index(step: usize) -> [i8; 64] {
     let mut table = [-1; 64];
     let mut i = 0;
     while i < 64 {
@@ -82,7 +82,7 @@ pub unsafe fn pack_one(widths: [u8; 4], bytes: __m256i) -> __m256i {
                 _mm256_srli_epi64::<30>(_mm256_slli_epi64::<32>(each)),
             ),
         );
-        squeeze_8(present, eights)
+        compress_8(present, eights)
     }
 }
 
@@ -96,13 +96,13 @@ pub unsafe fn unpack_one(widths: [u8; 4], bytes: __m256i) -> __m256i {
     unsafe {
         let widths = _mm_cvtsi32_si128(i32::from_le_bytes(widths));
         let low_bits = low_bits(widths);
-        let spread = spread_8(_mm_cvtsi128_si32(low_bits) as u32, bytes);
+        let expanded = expand_8(_mm_cvtsi128_si32(low_bits) as u32, bytes);
         let even =
             _mm256_shuffle_epi8(_mm256_broadcastd_epi32(widths), _mm256_loadu_si256(IN_EVEN.as_ptr().cast()));
         let first_bits = _mm256_mullo_epi16(even, _mm256_set1_epi64x(FIRST_BITS));
         let masks =
             _mm256_shuffle_epi8(_mm256_broadcastd_epi32(low_bits), _mm256_loadu_si256(IN_ALL.as_ptr().cast()));
-        _mm256_and_si256(_mm256_multishift_epi64_epi8(first_bits, spread), masks)
+        _mm256_and_si256(_mm256_multishift_epi64_epi8(first_bits, expanded), masks)
     }
 }
 
@@ -173,7 +173,7 @@ pub unsafe fn pack<const WORD_BYTES: usize>(widths: [u8; 4], group: usize, words
             _mm512_and_si512(fours, _mm512_set1_epi64(0xffff_ffff)),
             _mm512_sllv_epi64(_mm512_srli_epi64::<32>(fours), each),
         );
-        (squeeze_wide_8(present, eights), present.count_ones() as usize)
+        (compress_wide_8(present, eights), present.count_ones() as usize)
     }
 }
 
@@ -188,13 +188,13 @@ pub unsafe fn unpack<const WORD_BYTES: usize>(widths: [u8; 4], group: usize, byt
         let widths = of_parts::<WORD_BYTES>(widths, group);
         let low_bits = low_bits(widths);
         let present = _mm_cvtsi128_si64(low_bits) as u64;
-        let spread = spread_wide_8(present, bytes);
+        let expanded = expand_wide_8(present, bytes);
         let even =
             _mm512_shuffle_epi8(_mm512_broadcastq_epi64(widths), _mm512_loadu_si512(IN_EVEN.as_ptr().cast()));
         let first_bits = _mm512_mullo_epi16(even, _mm512_set1_epi64(FIRST_BITS));
         let masks =
             _mm512_shuffle_epi8(_mm512_broadcastq_epi64(low_bits), _mm512_loadu_si512(IN_ALL.as_ptr().cast()));
-        let parts = _mm512_and_si512(_mm512_multishift_epi64_epi8(first_bits, spread), masks);
+        let parts = _mm512_and_si512(_mm512_multishift_epi64_epi8(first_bits, expanded), masks);
         let order = _mm512_loadu_si512(TRANSPOSED[WORD_BYTES / 8][1].as_ptr().cast());
         (_mm512_permutexvar_epi8(order, parts), present.count_ones() as usize)
     }

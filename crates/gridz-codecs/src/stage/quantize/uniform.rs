@@ -83,7 +83,7 @@ macro_rules! uniform {
                 /// Converts elements to codes; returns the lanes that have one, and those that come
                 /// back within the bound.
                 #[inline(always)]
-                pub fn codes(&self, lanes: &mut [$word; LANES]) -> (u32, u32) {
+                pub fn quantize(&self, lanes: &mut [$word; LANES]) -> (u32, u32) {
                     if !self.float.is_narrow() {
                         if let Some(codes) = self.first_codes(lanes) {
                             *lanes = codes;
@@ -154,7 +154,7 @@ macro_rules! uniform {
 
                 /// Converts codes to elements.
                 #[inline(always)]
-                pub fn values(&self, lanes: &mut [$word; LANES]) {
+                pub fn dequantize(&self, lanes: &mut [$word; LANES]) {
                     if !self.float.is_narrow() {
                         if let Some(values) = self.first_values(lanes) {
                             *lanes = values;
