@@ -2,7 +2,7 @@
 //!
 //! Folding merges leading axes, or all, and a box covers positions on a merged axis that are not
 //! contiguous. But the positions are in order, so two questions are enough: how many of them are
-//! before a position ([`MergedAxis::before`]), and which are contiguous ([`MergedAxis::runs`]).
+//! before a position ([`MergedAxis::rank`]), and which are contiguous ([`MergedAxis::runs`]).
 
 use std::ops::Range;
 

@@ -2,7 +2,7 @@
 //!
 //! Elements become words (`element`, `word`); the words of a block form rows of 32 (`blocks`,
 //! `rows`). Differences along its axes are small numbers (`predict`). These are packed with as many
-//! bits as they need (`pack`, `bits`), or entropy-coded (`entropy`). [`sums`] computes the sums for
+//! bits as they need (`pack`, `bits`), or entropy-coded (`entropy`). [`hasher`] computes the sums for
 //! the checksum of the output.
 
 pub mod bitmap;
