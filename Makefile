@@ -14,6 +14,7 @@ test lint test-unit test-rust test-plugin test-side-by-side test-hosts test-inst
 
 # Everything lands in target/, whatever the caller's cargo settings are.
 export CARGO_TARGET_DIR := $(CURDIR)/target
+export GRIDZ_CUDA_CACHE := $(CURDIR)/target/kernels
 
 LIBRARY := target/release/libgridz.so
 # HDF5 opens every file of a plugin folder whose name begins with "lib", so this one holds nothing else.
@@ -159,12 +160,12 @@ test-side-by-side: need-rust need-nvcc need-test-packages $(VENV)
 # other tests.
 .PHONY: test-unit
 test-unit: need-rust need-test-packages need-nvcc ## the Rust unit tests, with overflow checks and debug assertions
-	$(CARGO_HDF5) test --locked --lib
+	$(CARGO_HDF5) test --locked --workspace --lib
 
 .PHONY: test-rust
 test-rust: need-rust need-test-packages need-nvcc ## the other Rust tests, with the C API's C programs
 	$(CARGO_HDF5) test --locked --release --test '*'
-	$(CARGO_HDF5) test --locked --release --doc
+	$(CARGO_HDF5) test --locked --release --workspace --doc
 
 .PHONY: test-plugin
 test-plugin: need-nvcc build need-test-packages ## the .so alone, as installed, with h5repack, h5dump and h5diff
@@ -220,20 +221,28 @@ test-goldens: ## that no committed golden file was ever changed
 .PHONY: release-check
 release-check: export GRIDZ_ALL_CASES := 1
 release-check: test emulated ## everything that a release needs: all tests in full, GPU results of these very kernels, the wheel in PYTHONS, the crate
-	$(CARGO_HDF5) test --locked
+	$(CARGO_HDF5) test --locked --workspace
 	fuzz/run.sh 60
 	scripts/check_gpu_results.sh
 	$(MAKE) wheel
 	tests/python/matrix.sh target/wheels/gridz-*-$(WHEEL_PLATFORM).whl $(PYTHONS)
-	cargo publish --dry-run --locked
+	cargo publish --dry-run --locked --workspace
 	TEST_KILLS=200 HDF5_PLUGIN_PATH=$(CURDIR)/target/plugin $(PYTHON) -m pytest -q tests/hosts/test_bulk.py -k flushed
+
+# The crates that differ from the last commit.
+CHANGED = $(shell git diff --name-only HEAD -- crates | cut -d/ -f2 | sort -u | sed 's/^/-p /')
+.PHONY: check
+check: need-rust need-test-packages ## during work: formatting, clippy, and the unit tests of the crates that differ from HEAD
+	cargo fmt --all --check
+	GRIDZ_CUDA=off $(CARGO_HDF5) clippy --locked --workspace --all-targets --profile dev-fast -- -D warnings
+	$(if $(CHANGED),GRIDZ_CUDA=off $(CARGO_HDF5) test --locked --profile dev-fast --lib $(CHANGED))
 
 .PHONY: lint
 lint: need-test-packages need-nvcc ## formatting, clippy and documentation, warnings denied
 	@scripts/need_rust.sh clippy rustfmt
-	cargo fmt --check
-	$(CARGO_HDF5) clippy --locked --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO_HDF5) doc --locked --no-deps
+	cargo fmt --all --check
+	$(CARGO_HDF5) clippy --locked --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO_HDF5) doc --locked --workspace --no-deps
 	@# Only whether the fuzz targets compile, for which libFuzzer need not.
 	CUSTOM_LIBFUZZER_PATH=none/libfuzzer.a GRIDZ_CUDA=off CARGO_TARGET_DIR=fuzz/target cargo clippy --locked --manifest-path fuzz/Cargo.toml -- -D warnings
 

@@ -1,15 +1,16 @@
-//! Link arguments of the shared library, and the CUDA kernels.
+//! The CUDA kernels.
 //!
-//! Every `kernels/<folder>/<name>.cu` becomes one fatbin that the library embeds as `<name>`. Nothing but
-//! nvcc 13 is needed for that, no GPU and no driver. Where there is none the library works on the CPU
-//! only, and a warning says so. What nvcc made of kernels is kept in the target folder, for other profiles and for later.
+//! Every `kernels/<folder>/<name>.cu` becomes one fatbin that the library embeds as `<name>`. This
+//! needs nvcc 13, but neither a GPU nor a driver. Without nvcc, the library works on the CPU only,
+//! and a warning says so. Without the feature `cuda` nothing of this happens.
 //!
 //! | variable | values |
 //! |---|---|
 //! | `GRIDZ_CUDA` | `require`: no nvcc is an error; `off`: no kernels, no warning |
 //! | `GRIDZ_CUDA_ARCHS` | `sm_*` and `compute_*` (PTX), or `all`; unset: sm_90 and PTX for the rest |
-//! | `GRIDZ_CUDA_CHECK` | `1`: kernels that keep registers or arrays in memory are an error |
-//! | `NVCC`, `CUDA_HOME`, `PATH` | where nvcc is; else that of `make cuda` |
+//! | `GRIDZ_CUDA_CHECK` | `1`: kernels that spill registers or keep arrays in local memory are an error |
+//! | `GRIDZ_CUDA_CACHE` | folder for compiled kernels, shared by profiles and clones; unset: none is shared |
+//! | `NVCC`, `CUDA_HOME`, `PATH` | location of nvcc; if unset, the one that `make cuda` installs |
 
 use std::env;
 use std::fmt::Write;
@@ -20,46 +21,48 @@ use std::process::{Command, exit};
 use std::sync::Mutex;
 use std::thread;
 
-/// SASS for the machine gridz is tuned on, PTX that the driver compiles for all others: quick to build.
+/// SASS for the GPU that gridz is tuned on, PTX that the driver compiles for all others: quick to
+/// build.
 const DEFAULT_ARCHS: &str = "sm_90 compute_75";
-/// SASS for every family that CUDA 13 knows. PTX of the newest is for GPUs to come, that of the oldest
-/// for the few between.
+/// SASS for every family that CUDA 13 supports. PTX of the newest family is for future GPUs, PTX of
+/// the oldest one for the few in between.
 const ALL_ARCHS: &str = "sm_75 sm_80 sm_86 sm_89 sm_90 sm_100 sm_120 compute_75 compute_120";
 
-/// Folders that kernels of all others include files of.
+/// Folders whose files the kernels of all folders may include.
 const SHARED: [&str; 2] = ["kernels/common", "kernels/stage"];
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    // libhdf5 unloads its plugins in H5close while our worker threads may still be alive; code that
-    // a live thread runs must stay mapped.
-    if env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
-        println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
-        // Programs ask for this name at run time. It grows with every release that programs compiled for the one
-        // before cannot use; cargo sets none.
-        println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libgridz.so.0");
-    }
     if let Err(error) = kernels() {
         println!("cargo::error={error}");
         exit(1);
     }
 }
 
-/// Kernels that only tests use: the library does not hold them.
+/// Kernels that only tests use. The library does not contain them.
 const FOR_TESTS: &str = "selftest";
 
-/// Compiles the kernels and writes `fatbins.rs`, which `src/cuda/modules.rs` includes, and `fatbin_for_tests.rs`, which
-/// `tests/common/selftest.rs` includes.
+/// Compiles the kernels and writes two files: `fatbins.rs`, which `src/kernels.rs` includes, and
+/// `fatbin_for_tests.rs`, which `tests/common/selftest.rs` includes.
 fn kernels() -> Result<(), String> {
     println!("cargo:rerun-if-changed=kernels");
-    for name in ["GRIDZ_CUDA", "GRIDZ_CUDA_ARCHS", "GRIDZ_CUDA_CHECK", "NVCC", "NVCC_APPEND_FLAGS", "CUDA_HOME"] {
+    for name in [
+        "GRIDZ_CUDA",
+        "GRIDZ_CUDA_ARCHS",
+        "GRIDZ_CUDA_CHECK",
+        "GRIDZ_CUDA_CACHE",
+        "NVCC",
+        "NVCC_APPEND_FLAGS",
+        "CUDA_HOME",
+    ] {
         println!("cargo:rerun-if-env-changed={name}");
     }
     let out = PathBuf::from(variable("OUT_DIR"));
     let mut for_tests = "None".to_owned();
     let mut fatbins = String::new();
     let mut table = String::new();
-    if let Some(nvcc) = choose_nvcc()? {
+    let nvcc = if env::var_os("CARGO_FEATURE_CUDA").is_some() { choose_nvcc()? } else { None };
+    if let Some(nvcc) = nvcc {
         let sources = sources()?;
         let fatbin_of = |source: &Path| out.join(source.with_extension("fatbin").file_name().unwrap_or_default());
         compile_all(&nvcc, &sources, fatbin_of)?;
@@ -75,7 +78,7 @@ fn kernels() -> Result<(), String> {
                 "static {constant}: Aligned<[u8; {n_bytes}]> = Aligned(*include_bytes!(\"{name}.fatbin\"));"
             )
             .map_err(text)?;
-            writeln!(table, "    Fatbin {{ name: \"{name}\", image: &{constant}.0 }},").map_err(text)?;
+            writeln!(table, "    Fatbin::embedded(\"{name}\", &{constant}.0),").map_err(text)?;
         }
     }
     let code = format!("{fatbins}static FATBINS: &[Fatbin] = &[\n{table}];\n");
@@ -84,7 +87,7 @@ fn kernels() -> Result<(), String> {
     fs::write(out.join("fatbin_for_tests.rs"), code).map_err(text)
 }
 
-/// The compiler, or `None` where the library is to be built without kernels.
+/// The compiler, or `None` if the library is to be built without kernels.
 fn choose_nvcc() -> Result<Option<PathBuf>, String> {
     let is_required = match variable("GRIDZ_CUDA").as_str() {
         "" => false,
@@ -105,7 +108,8 @@ fn choose_nvcc() -> Result<Option<PathBuf>, String> {
     }
 }
 
-/// nvcc 13: older ones do not know all architectures, newer ones write what the oldest driver cannot read.
+/// nvcc 13: older versions do not know all architectures, newer ones write files that the oldest
+/// driver cannot read.
 fn find_nvcc() -> Result<PathBuf, String> {
     let from = |name: &str, tail: &str| {
         Some(variable(name)).filter(|value| !value.is_empty()).map(|value| Path::new(&value).join(tail))
@@ -131,14 +135,14 @@ fn find_nvcc() -> Result<PathBuf, String> {
     Err(reason)
 }
 
-/// `kernels/*/*.cu`, in order, so that builds are the same everywhere.
+/// `kernels/*/*.cu` in a fixed order, so that builds are the same everywhere.
 fn sources() -> Result<Vec<PathBuf>, String> {
     let mut found = files("kernels")?;
     found.retain(|path| path.extension().is_some_and(|extension| extension == "cu"));
     Ok(found)
 }
 
-/// The files in the folders of a folder, in order.
+/// All files in the subfolders of `folder`, sorted.
 fn files(folder: &str) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     for folder in fs::read_dir(folder).map_err(|error| format!("{folder}: {error}"))? {
@@ -151,7 +155,7 @@ fn files(folder: &str) -> Result<Vec<PathBuf>, String> {
     Ok(found)
 }
 
-/// Compiles all sources, as many at a time as cargo allows.
+/// Compiles all sources, with as many parallel jobs as cargo allows.
 fn compile_all(
     nvcc: &Path,
     sources: &[PathBuf],
@@ -159,7 +163,7 @@ fn compile_all(
 ) -> Result<(), String> {
     let n_jobs = variable("NUM_JOBS").parse().unwrap_or(1).max(1);
     let n_threads = (n_jobs / sources.len().max(1)).max(1);
-    // From the end on: zfp's takes longest.
+    // Start at the end: zfp takes longest.
     let left = Mutex::new(sources.iter().rev());
     let next = || left.lock().map_err(text).map(|mut left| left.next());
     let work = || -> Result<(), String> {
@@ -176,14 +180,15 @@ fn compile_all(
     })
 }
 
-/// Compiles a source, unless that was done before.
+/// Compiles a source unless the cache holds its fatbin.
 fn compile(nvcc: &Path, source: &Path, fatbin: &Path, n_threads: usize) -> Result<(), String> {
     let archs = match variable("GRIDZ_CUDA_ARCHS") {
         archs if archs.is_empty() => DEFAULT_ARCHS.to_owned(),
         archs if archs == "all" => ALL_ARCHS.to_owned(),
         archs => archs.replace(',', " "),
     };
-    // Multiplication and addition stay two roundings: the CPU has to get the same bits.
+    // Multiplication and addition stay two roundings (no FMA), so that the CPU computes the same
+    // bits.
     let mut args =
         ["-fatbin", "-std=c++17", "-O3", "-fmad=false", "-Werror=all-warnings", "-Xptxas=-v", "-Ikernels"]
             .map(str::to_owned)
@@ -195,7 +200,7 @@ fn compile(nvcc: &Path, source: &Path, fatbin: &Path, n_threads: usize) -> Resul
         args.push(format!("-gencode=arch=compute_{number},code={arch}"));
     }
     let (kept_fatbin, kept_report) = kept(nvcc, source, &args, fatbin)?;
-    // Builds of two profiles at a time compile it once.
+    // The lock makes simultaneous builds of two profiles compile the source only once.
     let lock = fs::File::create(kept_fatbin.with_extension("lock")).map_err(text)?;
     lock.lock().map_err(text)?;
     let report = match fs::read_to_string(&kept_report) {
@@ -212,7 +217,7 @@ fn compile(nvcc: &Path, source: &Path, fatbin: &Path, n_threads: usize) -> Resul
                 return Err(format!("nvcc cannot compile {}: {}", source.display(), one_line(&report)));
             }
             fs::copy(fatbin, &kept_fatbin).map_err(text)?;
-            // Where this is, the fatbin is whole.
+            // The report is written last: if it exists, the cached fatbin is complete.
             fs::write(&kept_report, &report).map_err(text)?;
             report
         }
@@ -223,34 +228,43 @@ fn compile(nvcc: &Path, source: &Path, fatbin: &Path, n_threads: usize) -> Resul
     }
 }
 
-/// Where the fatbin of a source is kept, and what nvcc said of it: by all that it may depend on.
+/// Paths of a source's cached fatbin and of nvcc's report; the name contains a hash of everything
+/// the fatbin depends on.
 fn kept(nvcc: &Path, source: &Path, args: &[String], fatbin: &Path) -> Result<(PathBuf, PathBuf), String> {
     let version = Command::new(nvcc).arg("--version").output().map_err(text)?.stdout;
     let mut hasher = DefaultHasher::new();
     (version, source, args, variable("NVCC_APPEND_FLAGS")).hash(&mut hasher);
-    // Kernels are made of files of their own folder, and of those that all can use.
+    // A kernel includes files of its own folder and of the shared folders only.
     let of_source =
         |file: &Path| file.parent() == source.parent() || SHARED.iter().any(|shared| file.starts_with(shared));
     for file in files("kernels")?.iter().filter(|file| of_source(file)) {
         (file, fs::read(file).map_err(text)?).hash(&mut hasher);
     }
-    // The fatbin is in target/PROFILE/build/PACKAGE/out.
-    let folder = fatbin.ancestors().nth(5).ok_or("the folder for built files has an odd name")?.join("kernels");
+    let folder = match variable("GRIDZ_CUDA_CACHE") {
+        folder if folder.is_empty() => fatbin.with_file_name("kernels"),
+        folder => PathBuf::from(folder),
+    };
     fs::create_dir_all(&folder).map_err(text)?;
     let name = source.file_stem().unwrap_or_default().to_string_lossy();
     let path = folder.join(format!("{name}-{:016x}.fatbin", hasher.finish()));
     Ok((path.clone(), path.with_extension("txt")))
 }
 
-/// Kernels that may keep so many bytes a thread in local memory: with a block of three axes to a thread, or a quarter of one of
-/// four, of 64 numbers, few registers are left, as in compression by `lorenzo` dense, and where `szp` dense reads marks of holes, or keeps
-/// things from one step of a block to the next, and where elements are loaded ahead; and measured on an H200 or H100 these are fast as they are.
+/// Kernels that may use this many bytes of local memory per thread. Registers run out in several
+/// cases:
+/// - a thread processes a block of three axes, or a quarter of a block of four axes, with 64
+///   numbers;
+/// - `lorenzo` dense compresses;
+/// - `quant` dense reads the bitmap of holes, or keeps values from one step of a block to the next;
+/// - elements are loaded ahead.
+///
+/// Measurements on an H200 or H100 show that these kernels are fast nevertheless.
 const ALLOWED: &[(&str, u32)] = &[
     ("lorenzo_compress_u32_13", 192),
     ("lorenzo_compress_u64_13", 80),
-    ("szp_dense_decompress_u32", 56),
-    ("szp_dense_predict_u32", 448),
-    ("szp_max_load_u32", 192),
+    ("quant_dense_decompress_u32", 56),
+    ("quant_dense_predict_u32", 448),
+    ("quant_max_load_u32", 192),
     ("zfp_compress_lossless_u64_3d", 128),
     ("zfp_compress_lossless_u64_4d", 64),
     ("zfp_decompress_u32_4d", 32),
@@ -261,7 +275,8 @@ const ALLOWED: &[(&str, u32)] = &[
     ("zfp_decompress_u32_3d", 96),
 ];
 
-/// Reads what ptxas says of each kernel: `0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads`.
+/// Reads the ptxas report of each kernel: `0 bytes stack frame, 0 bytes spill stores, 0 bytes spill
+/// loads`.
 fn check_report(source: &Path, report: &str) -> Result<(), String> {
     let mut kernel = "?";
     let (mut n_checked, mut wrong) = (0, Vec::new());
@@ -289,7 +304,7 @@ fn check_report(source: &Path, report: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// A message to cargo has one line.
+/// The errors of a report on one line, because a message to cargo has one line.
 fn one_line(report: &str) -> String {
     let is_error = |line: &&str| !line.starts_with("ptxas info") && !line.trim().is_empty();
     report.lines().filter(is_error).collect::<Vec<_>>().join(" | ")

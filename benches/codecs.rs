@@ -1,12 +1,13 @@
-//! Compress and decompress of one 4 MiB chunk per codec, CPU level and element type, by one thread, next to memcpy.
+//! Compression and decompression of one 4 MiB chunk per codec, CPU level and element type, with one
+//! thread, compared with memcpy.
 //!
 //! The field is a smooth 3-D wave with noise in its lower mantissa bits: about as compressible as
 //! simulation output. For files of your own use the example `throughput`.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use gridz::codec::registry::CODECS;
-use gridz::cpu::level::Level;
 use gridz::{Array, ByteOrder, Context, DType, Request, Shape, Verify};
+use gridz_codecs::codec::registry::CODECS;
+use gridz_codecs::cpu::isa::Isa;
 
 const EXTENTS: [u64; 3] = [64, 128, 128];
 
@@ -28,7 +29,7 @@ fn wave(dtype: DType) -> (Array, Vec<u8>) {
     (array, bytes)
 }
 
-/// Every codec at every level of its own.
+/// Every codec at each of its distinct levels.
 fn specs() -> impl Iterator<Item = Request> {
     CODECS.iter().flat_map(|entry| {
         entry.level_numbers().map(|level| Request::new(u32::from(entry.id), u32::from(level)).unwrap())
@@ -42,9 +43,9 @@ fn codecs(criterion: &mut Criterion) {
         group.throughput(Throughput::BytesDecimal(raw.len() as u64));
         let mut copy = vec![0; raw.len()];
         group.bench_function("memcpy", |bench| bench.iter(|| copy.copy_from_slice(std::hint::black_box(&raw))));
-        for (spec, level) in specs().flat_map(|spec| Level::all().map(move |level| (spec, level))) {
-            if spec.name() == "stored" && level != Level::best() {
-                continue; // a copy knows no levels
+        for (spec, level) in specs().flat_map(|spec| Isa::all().map(move |level| (spec, level))) {
+            if spec.name() == "stored" && level != Isa::best() {
+                continue; // a copy has no levels
             }
             let context = Context::new(Some(1), None).unwrap().with_level(level.kind()).unwrap();
             let name = format!("{} {} {}", spec.name(), spec.level(), level.kind().name());
@@ -55,10 +56,12 @@ fn codecs(criterion: &mut Criterion) {
                 bench.iter(|| gridz::compress(&array, &spec, &raw, &mut frame, &context).unwrap());
             });
             let mut back = vec![0; raw.len()];
-            gridz::decompress(&frame[..n], &mut back, Verify::Checksum, &context).unwrap();
+            gridz::decompress(&frame[..n], gridz::Part::All, &mut back, Verify::Checksum, &context).unwrap();
             assert_eq!(back, raw);
             group.bench_function(BenchmarkId::new("decompress", &name), |bench| {
-                bench.iter(|| gridz::decompress(&frame[..n], &mut back, Verify::Checksum, &context).unwrap());
+                bench.iter(|| {
+                    gridz::decompress(&frame[..n], gridz::Part::All, &mut back, Verify::Checksum, &context).unwrap()
+                });
             });
         }
         group.finish();

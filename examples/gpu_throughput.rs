@@ -1,36 +1,44 @@
-//! Speed of whole frames on the GPU: arrays and frames in its memory, through the asynchronous C API.
+//! Speed of whole frames on the GPU: arrays and frames in GPU memory, through the asynchronous C
+//! API.
 //!
-//! `gpu_throughput REQUEST FILE f32|f64|i16|i32|i64|u16|u8 EXTENTS CHUNKS …`, where REQUEST is a codec's name or text such as
-//! `szp,rel=1e-3`: for each four words, chunks of these extents from a raw file,
-//! which is read again from its beginning if it is too short. Times are medians of 25 calls after 3, taken by events around each
-//! call, of compression only where there are kernels for it; else the CPU makes the frames. The stream is held back before the first event until everything is submitted, so a time holds all that
-//! the GPU does for the call and nothing that the host does; what the host needs to submit a call is told
-//! apart. GB/s are 1e9 raw bytes a second. Arrays that come back are compared with the source, in modes with a bound by that. Of one chunk with three axes a
-//! box of 64 elements a side and a plane of the slowest axis are read too, `unchecked` without comparing checksums.
+//! `gpu_throughput REQUEST FILE f32|f64|i16|i32|i64|u16|u8 EXTENTS CHUNKS …`, where REQUEST is a
+//! codec's name or text such as `quant,rel=1e-3`: for each four words, chunks of these extents from a
+//! raw file, which is repeated if it is too short.
+//!
+//! Times are medians of 25 calls after 3 warm-up calls, by events around each call. Compression is
+//! measured only if the codec has kernels for it; otherwise the CPU produces the frames. The stream
+//! is blocked before the first event until everything is submitted. So a time contains all work of
+//! the GPU for the call, and none of the host. The host's time to submit a call is reported
+//! separately.
+//!
+//! GB/s are 1e9 raw bytes a second. Decompressed arrays are compared with the source, in modes with
+//! a bound by that bound. For one chunk with three axes, a box of 64 elements a side and a plane of
+//! the slowest axis are also read; `unchecked` means without verifying checksums.
 //!
 //! `gpu_throughput once REQUEST FILE …`: the same calls once each, without times, for profilers.
 //!
-//! `gpu_throughput first-call`: how long a program waits for its first call, whose context is there already.
+//! `gpu_throughput first-call`: the latency of a program's first call, with an existing CUDA
+//! context.
 
 #![allow(unsafe_code, reason = "calls the C API and the CUDA driver")]
 
+#[path = "shared/bounds.rs"]
+mod bounds;
 #[path = "../tests/gpu/driver.rs"]
 mod driver;
-#[path = "shared/kept.rs"]
-mod kept;
 
 use std::ffi::{CStr, CString};
 use std::ptr;
 use std::time::Instant;
 
 use driver::{Memory, Stream};
-use gridz::ffi::api::gridz_last_error;
-use gridz::ffi::batch::{
+use gridz::{Array, ByteOrder, Context, DType, Request, Shape, Verify};
+use gridz_capi::api::gridz_last_error;
+use gridz_capi::batch::{
     gridz_async_workspace_bytes, gridz_compress_async, gridz_decompress_async, gridz_decompress_region_async,
 };
-use gridz::ffi::types::{GRIDZ_FLAG_SKIP_CHECKSUM, gridz_array, gridz_options};
-use gridz::settings::Backend;
-use gridz::{Array, ByteOrder, Context, DType, Request, Shape, Verify};
+use gridz_capi::types::{GRIDZ_FLAG_SKIP_CHECKSUM, gridz_array, gridz_options};
+use gridz_codecs::settings::Backend;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -38,7 +46,7 @@ const WARM_UPS: usize = 3;
 const ROUNDS: usize = 25;
 
 fn main() -> Result<(), Failure> {
-    gridz::cuda::gpus()?;
+    gridz_cuda::gpus()?;
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match &arguments[..] {
@@ -49,7 +57,7 @@ fn main() -> Result<(), Failure> {
     }
 }
 
-/// All jobs of the command line, also those after one that fails.
+/// Runs all jobs of the command line, also those after a failed one.
 fn all(request: &str, jobs: &[&str], rounds: usize) -> Result<(), Failure> {
     let mut result = if jobs.is_empty() || !jobs.len().is_multiple_of(4) {
         Err("usage: gpu_throughput [once] REQUEST FILE f32|f64|i16|i32|i64|u16|u8 EXTENTS CHUNKS … | gpu_throughput first-call"
@@ -118,7 +126,7 @@ fn measure(
     };
     let stream = Stream::new();
     let mut workspace_bytes = 0;
-    // SAFETY: a struct and a number of this function.
+    // SAFETY: the struct and the number are local variables.
     checked(unsafe {
         gridz_async_workspace_bytes(&c_array, n_chunks, stream.raw(), &options, &mut workspace_bytes)
     })?;
@@ -130,7 +138,8 @@ fn measure(
     let workspace = Memory::new(&stream, workspace_bytes, 0);
 
     let compressed = time(&stream, rounds, || {
-        // SAFETY: device memory of the sizes that the API asks for, which outlives the stream's work.
+        // SAFETY: device memory of the sizes that the API requires, which outlives the stream's
+        // work.
         checked(unsafe {
             gridz_compress_async(
                 &c_array,
@@ -185,7 +194,7 @@ fn measure(
         return Err("a frame cannot be read".into());
     }
     for (original, decoded) in raw.chunks_exact(chunk_bytes).zip(back.read_all().chunks_exact(chunk_bytes)) {
-        kept::check(&array, original, decoded, &spec)?;
+        bounds::check(&array, original, decoded, &spec)?;
     }
     let frame_bytes: u64 =
         lengths.read_all().chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap())).sum();
@@ -216,7 +225,7 @@ fn measure(
         for (flags, checks) in [(0, "checked"), (GRIDZ_FLAG_SKIP_CHECKSUM, "unchecked")] {
             let options = gridz_options { flags, ..options };
             let (region, _) = time(&stream, rounds, || {
-                // SAFETY: as above, and three numbers twice.
+                // SAFETY: as above, and three numbers each for start and count.
                 checked(unsafe {
                     gridz_decompress_region_async(
                         &c_array,
@@ -250,7 +259,7 @@ fn measure(
 /// Microseconds of a call on the GPU, and of the host to submit it.
 fn time(stream: &Stream, rounds: usize, call: impl Fn() -> Result<(), Failure>) -> Result<(f64, f64), Failure> {
     let (mut on_gpu, mut to_submit) = (Vec::new(), Vec::new());
-    // The first call loads the kernels and may wait for it.
+    // The first call loads the kernels and may block for that.
     call()?;
     let n_calls = if rounds == 0 { 0 } else { WARM_UPS + rounds };
     for round in 0..n_calls {
@@ -280,12 +289,12 @@ fn checked(status: i32) -> Result<(), Failure> {
     if status == 0 {
         return Ok(());
     }
-    // SAFETY: a string that lives until the next error of this thread.
+    // SAFETY: the string is valid until the next error of this thread.
     let text = unsafe { CStr::from_ptr(gridz_last_error()) };
     Err(text.to_string_lossy().into())
 }
 
-/// 4 MiB in host memory: the first call in this process loads the kernels, the others do not.
+/// 4 MiB in host memory: the first call of this process loads the kernels, later calls do not.
 fn first_call() -> Result<(), Failure> {
     let begin = Instant::now();
     driver::enter();
@@ -301,7 +310,7 @@ fn first_call() -> Result<(), Failure> {
         let n_bytes = gridz::compress(&array, &Request::default(), &raw, &mut frame, &context)?;
         let compress = milliseconds(begin);
         let begin = Instant::now();
-        gridz::decompress(&frame[..n_bytes], &mut back, Verify::Checksum, &context)?;
+        gridz::decompress(&frame[..n_bytes], gridz::Part::All, &mut back, Verify::Checksum, &context)?;
         println!("{call} call, 4 MiB: compress {compress:.2} ms, decompress {:.2} ms", milliseconds(begin));
         if back != raw {
             return Err("the data came back different".into());

@@ -1,26 +1,25 @@
 //! Speed of compress and decompress on raw files, next to memcpy in the same run.
 //!
 //! `throughput [--threads N] [--backend cpu|cuda] [--codec REQUEST] [--level scalar|avx2|avx512|all]
-//! FILE.f32:256x256x256 …`,
-//! where REQUEST is a codec's name or text such as `lorenzo,level=dense` or `szp,rel=1e-3`;
-//! element type by file name (`.f32`, `.f64`). With `cuda` the copies to the GPU and back are included. Options hold for the
-//! files behind them.
-//! Prints medians of 9 rounds, or of 99 for files of up to 16 MiB, in GB/s (1e9 raw bytes a second) and ratios to memcpy.
+//! FILE.f32:256x256x256 …`, where REQUEST is a codec's name or text such as `lorenzo,level=dense` or
+//! `quant,rel=1e-3`; the file name gives the element type (`.f32`, `.f64`). With `cuda`, the copies to
+//! and from the GPU are included. Options apply to the files after them. Prints medians of 9 rounds,
+//! or of 99 for files of up to 16 MiB, in GB/s (1e9 raw bytes a second) and ratios to memcpy.
 
-#[path = "shared/kept.rs"]
-mod kept;
+#[path = "shared/bounds.rs"]
+mod bounds;
 
 use std::time::Instant;
 
-use gridz::cpu::level::Level;
-use gridz::settings::{Backend, CpuLevel};
 use gridz::{Array, ByteOrder, Context, DType, Request, Shape, Verify};
+use gridz_codecs::cpu::isa::Isa;
+use gridz_codecs::settings::{Backend, CpuLevel};
 
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1);
-    let (mut threads, mut backend, mut levels) = (1, Backend::Cpu, vec![Level::best().kind()]);
+    let (mut threads, mut backend, mut levels) = (1, Backend::Cpu, vec![Isa::best().kind()]);
     let mut spec = Request::default();
     println!(
         "{:<44} {:>7} {:>8} {:>10} {:>8} {:>9} {:>9}",
@@ -40,7 +39,7 @@ fn main() -> Result<(), Failure> {
         } else if argument == "--level" {
             let name = arguments.next().ok_or("--level needs a name")?;
             levels = match name.as_str() {
-                "all" => Level::all().map(Level::kind).collect(),
+                "all" => Isa::all().map(Isa::kind).collect(),
                 name => vec![CpuLevel::from_name(name).ok_or("--level is scalar, avx2, avx512 or all")?],
             };
         } else {
@@ -76,9 +75,9 @@ fn measure(
         compress.push(begin.elapsed().as_secs_f64());
         back.fill(0);
         let begin = Instant::now();
-        gridz::decompress(&frame[..n_bytes], &mut back, Verify::Checksum, &context)?;
+        gridz::decompress(&frame[..n_bytes], gridz::Part::All, &mut back, Verify::Checksum, &context)?;
         decompress.push(begin.elapsed().as_secs_f64());
-        kept::check(&array, &raw, &back, &spec).map_err(|error| format!("{file}: {error}"))?;
+        bounds::check(&array, &raw, &back, &spec).map_err(|error| format!("{file}: {error}"))?;
         let begin = Instant::now();
         back.copy_from_slice(std::hint::black_box(&raw));
         std::hint::black_box(&mut back);

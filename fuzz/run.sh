@@ -1,19 +1,19 @@
 #!/bin/bash
-# fuzz/run.sh SECONDS [TARGET...]: every fuzz target, or those named, for so many seconds each, from the
-# golden frames on. Prints how often each ran, how many inputs reached the code under test and how many it
-# accepted. Fails on the first crash, whose input it leaves in fuzz/artifacts, and if no input was reached or
-# accepted. Works with stable Rust.
+# fuzz/run.sh SECONDS [TARGET...]: runs every fuzz target, or the named ones, for the given number
+# of seconds each, starting from the golden frames. Prints the number of runs, of inputs that
+# reached the code under test and of accepted inputs. Fails on the first crash, whose input it
+# leaves in fuzz/artifacts, and if no input was reached or accepted. Works with stable Rust.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 CARGO_FUZZ=0.13.2
-usage="usage: fuzz/run.sh SECONDS [frame] [ndzip_decode] [lorenzo_decode] [szp_decode] [zfp_decode] [mgard_decode] [huffman_decode] [cci_decode] [roundtrip] [cd_values] [sparse]"
+usage="usage: fuzz/run.sh SECONDS [frame] [ndzip_decode] [lorenzo_decode] [quant_decode] [zfp_decode] [multigrid_decode] [huffman_decode] [cci_decode] [roundtrip] [cd_values] [sparse]"
 seconds=${1:?$usage}
 shift
 targets=("$@")
-[ $# -gt 0 ] || targets=(frame ndzip_decode lorenzo_decode szp_decode zfp_decode mgard_decode huffman_decode cci_decode roundtrip cd_values sparse)
+[ $# -gt 0 ] || targets=(frame ndzip_decode lorenzo_decode quant_decode zfp_decode multigrid_decode huffman_decode cci_decode roundtrip cd_values sparse)
 export CARGO_TARGET_DIR=$PWD/fuzz/target
-# Fuzzing is of the code for the CPU; the kernels need not be compiled once more.
+# Only the CPU code is fuzzed; the kernels need not be recompiled.
 export GRIDZ_CUDA=off
 
 if ! cargo fuzz --version > /dev/null 2>&1; then
@@ -22,18 +22,20 @@ if ! cargo fuzz --version > /dev/null 2>&1; then
         cargo install --quiet --locked cargo-fuzz --version "$CARGO_FUZZ" --root "$CARGO_TARGET_DIR/tools"
 fi
 
-# Golden frames as inputs of a target; what the fuzzer finds itself stays in fuzz/corpus between runs.
+# Copies golden frames as inputs of a target; inputs found by the fuzzer stay in fuzz/corpus between
+# runs.
 seed() {
     local target=$1 corpus=fuzz/corpus/$1 folder=v5 frame name
     mkdir -p "$corpus"
-    # Sparse matrices have frames of their own kind.
+    # Sparse matrices have separate frames.
     if [ "$target" = sparse ]; then
         folder=v5_matrices
     fi
     for frame in $(find "tests/golden/$folder" "tests/golden/${folder}_reject" -name '*.gridz' -size -40k); do
         name=$(tr / _ <<< "${frame#tests/golden/}")
         case $target in
-        # The last byte chooses between the frame unchanged, with its header completed, and with the checks of its blocks too.
+        # The last byte selects the frame unchanged, with its header completed, or with the checks
+        # of its blocks completed too.
         frame)
             { cat "$frame"; printf '\0'; } > "$corpus/$name.0"
             { cat "$frame"; printf '\1'; } > "$corpus/$name.1"
@@ -51,20 +53,21 @@ seed() {
             { printf '\x16\1\x20\x20\4\7'; tail -c +97 "$frame"; } > "$corpus/$name.f64"
             { printf '\x24\0\x60\x30\0\7'; tail -c +97 "$frame"; } > "$corpus/$name.u8"
             ;;
-        # Kind, mode, three extents, a corner, the value, then the blocks behind head and table of a frame with one.
-        szp_decode)
+        # Kind, mode, three extents, a corner, the value, then the blocks: those that follow head
+        # and table of a frame with one block.
+        quant_decode)
             { printf '\6\0\x20\x20\4\7\x7f\3'; tail -c +113 "$frame"; } > "$corpus/$name.f32"
             { printf '\x16\1\x20\x20\4\7\5\1'; tail -c +113 "$frame"; } > "$corpus/$name.f64"
             { printf '\x76\2\x20\x20\1\7\x7f\3'; tail -c +113 "$frame"; } > "$corpus/$name.c64"
             ;;
-        # Kind, parameters, three extents, a corner, two numbers, what is damaged, and elements.
+        # Kind, parameters, three extents, a corner, two numbers, the damages, and elements.
         zfp_decode)
             { printf '\6\0\x20\x20\4\7\x20\3'; tail -c +65 "$frame"; } > "$corpus/$name.lossless"
             { printf '\6\x51\x20\x20\4\7\x7f\3\7\x80\1'; tail -c +65 "$frame"; } > "$corpus/$name.abs"
             { printf '\x16\x23\x20\x20\4\7\x20\3\7\1\1\7\x80\x10'; tail -c +65 "$frame"; } > "$corpus/$name.rate"
             ;;
-        # Kind, mode, three extents, a corner, the value, what is damaged, and elements.
-        mgard_decode)
+        # Kind, mode, three extents, a corner, the value, the damages, and elements.
+        multigrid_decode)
             { printf '\6\0\x20\x20\4\7\x7f'; tail -c +65 "$frame"; } > "$corpus/$name.abs"
             { printf '\x16\x12\x20\x20\4\7\x7e\x20\0\1'; tail -c +65 "$frame"; } > "$corpus/$name.rms"
             { printf '\x15\xd1\x60\x30\4\7\x7b\7\1\1'; tail -c +65 "$frame"; } > "$corpus/$name.rel"
@@ -80,9 +83,9 @@ seed() {
             { printf '\4\11\x60\x30\7'; tail -c +81 "$frame"; } > "$corpus/$name.u32"
             { printf '\x34\11\x60\x30\7'; tail -c +81 "$frame"; } > "$corpus/$name.i64"
             ;;
-        # The frame as it is.
+        # The frame unchanged.
         sparse) cp "$frame" "$corpus/$name" ;;
-        # Codec ndzip or lorenzo, float32, little, rank 3, extents 16 × 17 × 33.
+        # Codec ndzip or lorenzo, float32, little-endian, rank 3, extents 16 × 17 × 33.
         roundtrip)
             { printf '\2\x0b\4\3\x10\0\x11\0\x21\0'; head -c 4000 "$frame"; } > "$corpus/$name.dense"
             { printf '\2\x0b\2\3\x10\0\x11\0\x21\0'; head -c 4000 "$frame"; } > "$corpus/$name.fast"
@@ -90,7 +93,7 @@ seed() {
             ;;
         esac
     done
-    # The record of 3-D float32 chunks, one with a fill value, and a user's words.
+    # The record of 3-D float32 chunks, one with a fill value, and a user's cd_values.
     if [ "$target" = cd_values ]; then
         printf '\1\0ZG\1\0\0\0\x0b\0\3\0\4\0\0\0\0\0\0\0\0\0\0\0\7\0\0\0\0\0\0\0\5\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0' \
             > "$corpus/record"
@@ -119,7 +122,7 @@ fuzz() {
         "under test, $accepted accepted, no crash"
 }
 
-# Two at a time.
+# Runs two targets at a time.
 mkdir -p "$CARGO_TARGET_DIR"
 running=()
 for target in "${targets[@]}"; do

@@ -56,24 +56,25 @@
 #ifndef GRIDZ_H
 #define GRIDZ_H
 
-/* Made by cbindgen from src/ffi; do not edit. */
+/* Made by cbindgen from crates/gridz-capi/src; do not edit. */
 
 #include <stddef.h>
 #include <stdint.h>
 
-/// Version of this header, first number: grows with an incompatible change.
+/// Major version of this header. It grows with every incompatible change.
 #define GRIDZ_VERSION_MAJOR 0
 
-/// Second number: grows with an addition, and while the first is 0 with an incompatible change too.
+/// Minor version. It grows with additions and, while the major version is 0, with incompatible
+/// changes.
 #define GRIDZ_VERSION_MINOR 1
 
-/// Third number: grows with a correction.
+/// Patch version. It grows with corrections.
 #define GRIDZ_VERSION_PATCH 0
 
 /// Largest rank of an array.
 #define GRIDZ_MAX_RANK 32
 
-/// Elements that are only bytes to gridz, of any size: structs, strings.
+/// Elements of any size that gridz does not interpret: structs, strings.
 #define GRIDZ_DTYPE_OPAQUE 0
 
 /// Unsigned 8-bit integer.
@@ -118,7 +119,7 @@
 /// Two binary64: real, imaginary (`double complex`).
 #define GRIDZ_DTYPE_C128 14
 
-/// The order of the machine that gridz runs on. `gridz_inspect` never answers this.
+/// Byte order of the machine that runs gridz. `gridz_inspect` never returns this value.
 #define GRIDZ_BYTE_ORDER_NATIVE 0
 
 /// Least significant byte first.
@@ -127,7 +128,7 @@
 /// Most significant byte first.
 #define GRIDZ_BYTE_ORDER_BIG 2
 
-/// Every bit of every value comes back.
+/// Every element is restored bit for bit.
 #define GRIDZ_MODE_LOSSLESS 0
 
 /// No element differs by more than `value`.
@@ -145,10 +146,10 @@
 /// No element differs by more than `value` × its own magnitude; `value` is below 1.
 #define GRIDZ_MODE_PWREL 5
 
-/// The root of the mean of all squared differences is at most `value`.
+/// The root mean square of all differences is at most `value`.
 #define GRIDZ_MODE_RMS 6
 
-/// Parameters of the codec's own.
+/// Parameters that are specific to the codec.
 #define GRIDZ_MODE_EXPERT 7
 
 /// `gridz_codec.backends`: the CPU.
@@ -157,64 +158,68 @@
 /// `gridz_codec.backends`: an NVIDIA GPU.
 #define GRIDZ_BACKEND_CUDA 2
 
-/// `gridz_options.flags`: decompress without comparing the checksum. What keeps decoding safe is
-/// checked all the same, but damaged data may come back as wrong values.
+/// `gridz_options.flags`: decompress without verifying the checksum. The checks that keep decoding
+/// memory-safe still run, but damaged data may decode to wrong values.
 #define GRIDZ_FLAG_SKIP_CHECKSUM 1
 
-/// `gridz_context_options.device`: gridz chooses.
+/// `gridz_context_options.device`: choose by `GRIDZ_BACKEND`.
 #define GRIDZ_DEVICE_AUTO 0
 
-/// `gridz_context_options.device`: all NVIDIA GPUs that can be used.
+/// `gridz_context_options.device`: all usable NVIDIA GPUs.
 #define GRIDZ_DEVICE_ALL 4294967295
 
 /// `gridz_context_options.device`: the CPU.
 #define GRIDZ_DEVICE_CPU 4294967294
 
-/// `gridz_context_options.device`: an NVIDIA GPU, the one that gridz would choose.
+/// `gridz_context_options.device`: the NVIDIA GPU that gridz chooses.
 #define GRIDZ_DEVICE_CUDA 4294967293
 
-/// What to read of a frame: the grid of level `value`, every 2^level-th element along each axis, from the first layer.
-/// Level 0 is the array.
+/// `detail`: the grid of level `value`, which holds every 2^level-th element along each axis,
+/// decoded from the first layer. Level 0 is the whole array.
 #define GRIDZ_DETAIL_LEVEL 0
 
-/// What to read of a frame: its first `value` layers.
+/// `detail`: all elements, decoded from the first `value` layers.
 #define GRIDZ_DETAIL_LAYERS 1
 
-/// What to read of a frame: as few layers as have a bound that is not above `value`, or such a root mean square if that is what
-/// was asked for; all if none has.
+/// `detail`: all elements, from the fewest layers whose error bound is at most `value`; all layers
+/// if none qualifies. For a frame in mode `GRIDZ_MODE_RMS` the root mean square counts instead of
+/// the bound.
 #define GRIDZ_DETAIL_ERROR 2
 
-/// `gridz_csr.layout`: `starts` are those of rows, and `indices` are columns.
+/// `gridz_csr.layout`: CSR. `starts` are row starts and `indices` are column indices.
 #define GRIDZ_CCI_ROWS 0
 
-/// `gridz_csr.layout`: `starts` are those of columns, and `indices` are rows.
+/// `gridz_csr.layout`: CSC. `starts` are column starts and `indices` are row indices.
 #define GRIDZ_CCI_COLUMNS 1
 
-/// How a sparse matrix keeps its values: what is smallest, as far as it pays; bit for bit, as all of these.
+/// Value coding of a sparse matrix: the smallest of the lossless codings below. `BLOCKS` is chosen
+/// only if it saves at least a fifth of the value bytes.
 #define GRIDZ_CCI_VALUES_BEST 0
 
-/// As they are.
+/// Value coding: values are stored verbatim.
 #define GRIDZ_CCI_VALUES_PLAIN 1
 
-/// One for all. Others are an error.
+/// Value coding: one value for all elements. Different values are an error.
 #define GRIDZ_CCI_VALUES_CONSTANT 2
 
-/// Numbers of 1 or 2 bytes in a table of the different ones, at most 65536. More are an error.
+/// Value coding: indices of 1 or 2 bytes into a table of at most 65536 distinct values. More
+/// distinct values are an error.
 #define GRIDZ_CCI_VALUES_DICTIONARY 3
 
-/// Multiples of a power of two, as bits, from the smallest of 32 rows.
+/// Value coding: the values of 32 rows as bit-packed multiples of a power of two, relative to the
+/// smallest one.
 #define GRIDZ_CCI_VALUES_BLOCKS 4
 
-/// Sums of products, as in algebra.
+/// Sum of products, as in linear algebra.
 #define GRIDZ_CCI_SEMIRING_PLUS_TIMES 0
 
-/// Smallest of sums (shortest paths); infinity where a row has no elements.
+/// Minimum of sums (shortest paths). The result of an empty row is infinity.
 #define GRIDZ_CCI_SEMIRING_MIN_PLUS 1
 
-/// Largest of products; minus infinity where a row has no elements.
+/// Maximum of products. The result of an empty row is minus infinity.
 #define GRIDZ_CCI_SEMIRING_MAX_TIMES 2
 
-/// 1 where an element and what it meets are both not 0, else 0 (what can be reached).
+/// 1 if a row has a nonzero element that meets a nonzero vector element, else 0 (reachability).
 #define GRIDZ_CCI_SEMIRING_OR_AND 3
 
 /// Success.
@@ -223,298 +228,338 @@
 /// An argument, option or environment variable has a value that no version of gridz accepts.
 #define GRIDZ_ERROR_INVALID_ARGUMENT 100
 
-/// The destination is too small; `*dst_bytes` is what it needs.
+/// The destination is too small. `*dst_bytes` is the needed size.
 #define GRIDZ_ERROR_DST_TOO_SMALL 101
 
-/// A legal request that this version of gridz or the chosen codec cannot fulfil.
+/// A valid request that this version of gridz or the chosen codec does not support.
 #define GRIDZ_ERROR_UNSUPPORTED_JOB 102
 
-/// The call was ended by a function of the caller.
+/// A callback of the caller canceled the call.
 #define GRIDZ_ERROR_CANCELLED 103
 
-/// The bytes are no frame, or were damaged after they were written.
+/// The bytes are not a frame, or were damaged after they were written.
 #define GRIDZ_ERROR_CORRUPT 200
 
 /// The bytes are the beginning of a frame whose end is missing.
 #define GRIDZ_ERROR_TRUNCATED 201
 
-/// A sound frame of a newer format or codec; a newer gridz may read it.
+/// A valid frame of a newer format or codec. A newer gridz may read it.
 #define GRIDZ_ERROR_UNSUPPORTED_FORMAT 202
 
-/// Memory could not be had, or the context's limit forbids it.
+/// Memory allocation failed, or the memory limit of the context forbids it.
 #define GRIDZ_ERROR_OUT_OF_MEMORY 300
 
 /// The GPU or its driver is missing, too old, or failed.
 #define GRIDZ_ERROR_DEVICE 301
 
-/// Another library refused something that gridz needs from it.
+/// Another library failed to do something that gridz needs from it.
 #define GRIDZ_ERROR_HOST 400
 
-/// A defect of gridz. The text says what to report.
+/// A defect of gridz. The error text says what to report.
 #define GRIDZ_ERROR_INTERNAL 900
 
-/// A sparse matrix that is compressed in memory. Made by `gridz_cci_create` and `gridz_cci_open`; only gridz looks inside.
+/// A sparse matrix that stays compressed in memory. Opaque. `gridz_cci_create` and `gridz_cci_open`
+/// create it, `gridz_cci_destroy` frees it.
 typedef struct gridz_cci gridz_cci;
 
-/// Threads and memory for gridz to work with. Made by `gridz_context_create`; only gridz looks inside.
+/// Worker threads and a memory limit for calls. Opaque. `gridz_context_create` creates it,
+/// `gridz_context_destroy` frees it.
 typedef struct gridz_context gridz_context;
 
-/// What a function returns: `GRIDZ_OK` or one of the `GRIDZ_ERROR_*` codes.
+/// Return value of a function: `GRIDZ_OK` or one of the `GRIDZ_ERROR_*` codes.
 ///
-/// 1xx: the call was wrong. 2xx: the data is wrong. 3xx: the machine could not. 4xx: another library
-/// could not. 9xx: gridz is wrong. Later versions may add codes; treat an unknown one by its family.
+/// 1xx: invalid call. 2xx: invalid data. 3xx: failure of the machine. 4xx: failure of another
+/// library. 9xx: defect of gridz. Later versions may add codes; handle an unknown code by its
+/// family.
 typedef int32_t gridz_status;
 
-/// Element type: one of `GRIDZ_DTYPE_*`. The numbers are those in frames and never change.
+/// Element type: one of `GRIDZ_DTYPE_*`. Frames store these numbers, so they never change.
 typedef uint32_t gridz_dtype;
 
-/// Order of the bytes in an element: one of `GRIDZ_BYTE_ORDER_*`.
+/// Byte order of an element: one of `GRIDZ_BYTE_ORDER_*`.
 typedef uint32_t gridz_byte_order;
 
-/// An array in memory, without its data: contiguous, in C order.
+/// Type and shape of an array in memory, which is contiguous and in C order. It has no data
+/// pointer.
 typedef struct gridz_array {
     /// `sizeof(gridz_array)`.
     size_t struct_size;
     /// Element type.
     gridz_dtype dtype;
-    /// Byte order of the elements. Means nothing for opaque and one-byte elements.
+    /// Byte order of the elements. Ignored for opaque and one-byte elements.
     gridz_byte_order byte_order;
-    /// Bytes of one element. 0 = that of `dtype`; `GRIDZ_DTYPE_OPAQUE` needs it.
+    /// Bytes of one element. 0 = the size of `dtype`. `GRIDZ_DTYPE_OPAQUE` requires a size.
     uint32_t element_size;
-    /// Number of extents, 0 to `GRIDZ_MAX_RANK`. 0 = a scalar, which is one element.
+    /// Number of extents, 0 to `GRIDZ_MAX_RANK`. 0 = a scalar, which has one element.
     uint32_t rank;
-    /// `rank` extents in elements, slowest-varying first; an extent may be 0. Read during the call
+    /// `rank` extents in elements, slowest-varying first. An extent may be 0. Read during the call
     /// only. May be NULL if `rank` is 0.
     const uint64_t *extents;
 } gridz_array;
 
-/// What a codec may do to the values: one of `GRIDZ_MODE_*`.
+/// Permitted change of the values: one of `GRIDZ_MODE_*`.
 typedef uint32_t gridz_mode;
 
-/// How to compress and decompress. All zero except `struct_size` means the defaults, and so does NULL
-/// in place of the struct.
+/// How to compress and decompress. Zero in all fields except `struct_size` selects the defaults. So
+/// does NULL in place of the struct.
 typedef struct gridz_options {
     /// `sizeof(gridz_options)`.
     size_t struct_size;
-    /// Threads and memory. NULL = those of the process, without a limit. Must live until the call
-    /// returns; any number of calls may share it at the same time.
+    /// Threads and memory. NULL = the worker threads of the process, and no memory limit. The
+    /// context must outlive the call. Several calls may share it concurrently.
     const struct gridz_context *context;
-    /// Name of the codec to compress with, one of those that `gridz_codec_info` tells. NULL = this version's default
-    /// lossless codec. Or a whole request in text form, with a mode and its value and a level by number or name, such
-    /// as `"lorenzo,level=dense"` and, of a codec that keeps an error bound, `"NAME,abs=1e-3,level=2"`; then `mode`,
-    /// `level` and `value` are 0. Read during the call only. A frame knows its codec, so `gridz_decompress` checks
-    /// `codec`, `mode`, `level` and `value` but does not need them; `gridz_decompress_async` does.
+    /// Name of a codec that `gridz_codec_info` lists, or a whole request in text form. NULL = the
+    /// default lossless codec of this version. Read during the call only.
+    ///
+    /// A request in text form contains the codec, a mode with its value, and a level by number or
+    /// name: `"lorenzo,level=dense"` or, for a codec with an error bound,
+    /// `"NAME,abs=1e-3,level=2"`. `mode`, `level` and `value` must then be 0.
+    ///
+    /// A frame identifies its codec, so `gridz_decompress` validates `codec`, `mode`, `level` and
+    /// `value` but does not need them. `gridz_decompress_async` needs them.
     const char *codec;
-    /// What the codec may do to the values: `gridz_codec_info` tells which of these it takes.
+    /// Permitted change of the values. `gridz_codec_info` lists the modes of each codec.
     gridz_mode mode;
-    /// Level of the codec; 0 = its default, and all that a codec without levels takes. `gridz_codec_info` tells the
-    /// others.
+    /// Level of the codec. 0 = its default; codecs without levels accept only 0. `gridz_codec_info`
+    /// lists the other levels.
     uint32_t level;
-    /// The number that belongs to `mode`; 0 for `GRIDZ_MODE_LOSSLESS` and `GRIDZ_MODE_EXPERT`, whose numbers are said in
-    /// text form, in `codec`.
+    /// The number that belongs to `mode`. It is 0 for `GRIDZ_MODE_LOSSLESS` and
+    /// `GRIDZ_MODE_EXPERT`. The parameters of expert mode are given in text form, in `codec`.
     double value;
     /// 0 or `GRIDZ_FLAG_SKIP_CHECKSUM`.
     uint64_t flags;
-    /// The fill values, which mark elements without data, such as -999: `n_fill_values` elements of the array's type, size
-    /// and byte order, one after the other, in host memory. NULL = none. A codec with an error bound returns elements
-    /// that equal one of them bit for bit, and decodes no other element to one of them. Lossless codecs return every
-    /// element bit for bit, and do not read this. In text form fill values are written `fill=-999,fill=1e20`; both
-    /// may be given. Read during the call only, and not by `gridz_decompress` and `gridz_decompress_region`.
+    /// Fill values, which mark elements without data, such as -999. They are `n_fill_values`
+    /// consecutive elements of the array's type, size and byte order, in host memory. NULL = none.
+    ///
+    /// A codec with an error bound restores elements that equal a fill value bit for bit, and
+    /// decodes no other element to a fill value. Lossless codecs restore every element bit for bit
+    /// and ignore this field. The text form is `fill=-999,fill=1e20`; both forms may be combined.
+    /// Read during the call only. `gridz_decompress` and `gridz_decompress_region` do not read it.
     const void *fill_value;
-    /// How many fill values there are, at most 8. 0 = one, if `fill_value` is not NULL.
+    /// Number of fill values, at most 8. 0 = one, if `fill_value` is not NULL.
     size_t n_fill_values;
-    /// The smallest and the largest valid number: elements outside of that range are treated like fill values. Each is one
-    /// element of the array's type, size and byte order, in host memory; NULL = no limit. Not for complex
-    /// elements. In text form `valid_min=0` and `valid_max=350`.
+    /// Smallest valid number. Elements below it, or above `valid_max`, are treated like fill
+    /// values. Both point to one element of the array's type, size and byte order, in host memory.
+    /// NULL = no limit. Not supported for complex elements. The text form is
+    /// `valid_min=0,valid_max=350`.
     const void *valid_min;
-    /// See `valid_min`.
+    /// Largest valid number. See `valid_min`.
     const void *valid_max;
 } gridz_options;
 
-/// What comes of a part of a frame of `mgard`.
+/// Description of a part of a frame: a coarser grid, or fewer layers. Only `multigrid` supports parts.
 typedef struct gridz_part_info {
     /// `sizeof(gridz_part_info)`, set by the caller.
     size_t struct_size;
-    /// Number of extents of what comes back: that of the array, but 4 for a grid of a level above 0 if the array has more
-    /// axes than that with several elements, of which the first ones are merged.
+    /// Number of extents of the result. It is the rank of the array, with one exception. For a
+    /// level above 0 and an array with more than 4 axes of several elements it is 4: the first of
+    /// these axes are merged.
     uint32_t rank;
-    /// Its level: 0 for the array.
+    /// Level of the result. 0 = the array.
     uint32_t level;
-    /// `rank` extents in elements, slowest-varying first; the rest are 0.
+    /// `rank` extents in elements, slowest-varying first. The remaining entries are 0.
     uint64_t extents[GRIDZ_MAX_RANK];
-    /// Its bytes: what `gridz_decompress_progressive` needs as destination. A damaged or hostile frame can say anything.
+    /// Bytes of the result, which is the destination size that `gridz_decompress_progressive`
+    /// needs. A damaged or hostile frame can claim any value.
     uint64_t array_bytes;
-    /// The first bytes of the frame that are needed, header included.
+    /// Number of bytes at the start of the frame that are needed, header included.
     uint64_t frame_bytes;
-    /// Levels above that of the array.
+    /// Number of levels above level 0.
     uint32_t n_levels;
-    /// Layers that are read.
+    /// Number of layers that are read.
     uint32_t layers;
-    /// Layers that there are.
+    /// Number of layers in the frame.
     uint32_t n_layers;
-    /// What holds for what comes back, as in `gridz_frame_info`.
+    /// Mode that holds for the result, as in `gridz_frame_info`.
     uint32_t mode;
-    /// The number that belongs to the mode.
+    /// The number that belongs to `mode`.
     double value;
-    /// No element differs by more from what it was.
+    /// Largest absolute difference between an element of the result and its original. See
+    /// `gridz_frame_info`.
     double bound;
 } gridz_part_info;
 
-/// How the blocks of a frame are coded. Codecs that cut an array into blocks choose for each.
+/// Numbers of blocks by coding. Codecs that divide an array into blocks choose a coding for each
+/// block.
 typedef struct gridz_block_counts {
     /// `sizeof(gridz_block_counts)`, set by the caller.
     size_t struct_size;
     /// All blocks.
     uint64_t all;
-    /// Those that hold their elements as they are.
+    /// Blocks that store their elements verbatim.
     uint64_t raw;
-    /// Those of a single value.
+    /// Blocks that store a single value for all elements.
     uint64_t constant;
-    /// Those of numbers with fixed widths.
+    /// Blocks of integers that are bit-packed with fixed widths.
     uint64_t packed;
-    /// Those with an entropy code.
+    /// Blocks of integers that are entropy-coded.
     uint64_t entropy;
-    /// Of those with numbers (packed, entropy, sparse): those in which floats are taken as multiples of a power of two.
+    /// Of the `packed`, `entropy` and `sparse` blocks: those that represent floats as multiples of
+    /// a power of two.
     uint64_t fixed_point;
-    /// Of the packed ones: those with a dictionary of their values.
+    /// Of the `packed` blocks: those that index a dictionary of their values.
     uint64_t dictionary;
-    /// Those of which only the few numbers are kept that are not zero.
+    /// Blocks that store only their nonzero integers.
     uint64_t sparse;
-    /// Of those with numbers: those in which floats are taken as decimal fractions, multiples of a power of ten.
+    /// Of the `packed`, `entropy` and `sparse` blocks: those that represent floats as decimal
+    /// fractions, that is multiples of a power of ten.
     uint64_t decimal;
-    /// Of those with numbers: those that leave out elements with one frequent value, such as a fill value.
+    /// Of the `packed`, `entropy` and `sparse` blocks: those that leave out all elements with one
+    /// frequent value, such as a fill value.
     uint64_t masked;
-    /// Of those with numbers: those in which floats are cut at a power of two, and the bits below it are kept as they are.
+    /// Of the `packed`, `entropy` and `sparse` blocks: those that split floats at a power of two
+    /// and store the lower bits verbatim.
     uint64_t cut;
-    /// Elements (of complex ones parts) that a codec with a bound keeps exactly in blocks of several values, since no other
-    /// value is within the bound, or they are fill values, infinite or NaN.
+    /// Elements (for complex types: parts of elements) that a codec with an error bound stores
+    /// exactly, in blocks of several values. They are outliers that no code represents within the
+    /// bound, fill values, infinities and NaNs.
     uint64_t exact;
 } gridz_block_counts;
 
-/// What a frame says about itself.
+/// Description of a frame, from its header.
 typedef struct gridz_frame_info {
     /// `sizeof(gridz_frame_info)`, set by the caller.
     size_t struct_size;
     /// Element type.
     gridz_dtype dtype;
-    /// `GRIDZ_BYTE_ORDER_LITTLE` or `GRIDZ_BYTE_ORDER_BIG`; little for opaque and one-byte elements.
+    /// `GRIDZ_BYTE_ORDER_LITTLE` or `GRIDZ_BYTE_ORDER_BIG`; little for opaque and one-byte
+    /// elements.
     gridz_byte_order byte_order;
     /// Bytes of one element.
     uint32_t element_size;
     /// Number of extents.
     uint32_t rank;
-    /// `rank` extents in elements, slowest-varying first; the rest are 0.
+    /// `rank` extents in elements, slowest-varying first. The remaining entries are 0.
     uint64_t extents[GRIDZ_MAX_RANK];
-    /// Bytes of the array: what `gridz_decompress` needs as destination. It is what the frame says,
-    /// and a damaged or hostile frame can say anything below 2^63: compare it with what you expect
-    /// before you allocate so much.
+    /// Bytes of the array, which is the destination size that `gridz_decompress` needs. The value
+    /// comes from the frame, and a damaged or hostile frame can claim any value below 2^63. Compare
+    /// it with the expected size before you allocate that much.
     uint64_t array_bytes;
     /// Bytes of the whole frame, header included.
     uint64_t frame_bytes;
-    /// Name of the codec that wrote the frame, or NULL if this version does not have it. Lives as long
-    /// as the process.
+    /// Name of the codec that wrote the frame, or NULL if this version lacks that codec. Valid for
+    /// the lifetime of the process.
     const char *codec_name;
-    /// Its number in the frame.
+    /// Number of the codec in the frame.
     uint32_t codec;
-    /// What the codec was allowed to do to the values: `GRIDZ_MODE_LOSSLESS`, `GRIDZ_MODE_ABS` and so on. (0 in the
-    /// first version, which knew lossless codecs only.)
+    /// Mode that the frame was compressed in: one of `GRIDZ_MODE_*`. (The first version, which had
+    /// lossless codecs only, always set 0.)
     uint32_t mode;
-    /// The number that belongs to the mode.
+    /// The number that belongs to `mode`.
     double value;
-    /// No element differs by more from what it was. 0 if none differs; NaN if there is no such bound (in mode
-    /// `GRIDZ_MODE_PWREL`, `_RATE`, `_PRECISION` and `_EXPERT`), or it is behind the header in a part of the frame that was
-    /// not given. It is a promise, not the error that there is. `zfp` and `mgard` keep it to what this frame was made of: where parts
-    /// of an array are decoded, changed and encoded again and again, the rest of it drifts away.
+    /// Largest absolute difference between a decoded element and its original. 0 = none differs.
+    /// NaN = no such bound exists (modes `GRIDZ_MODE_PWREL`, `_RATE`, `_PRECISION` and `_EXPERT`),
+    /// or it is stored after the header, in a part of the frame that was not passed.
+    ///
+    /// This is a guarantee, not the actual error. `zfp` and `multigrid` guarantee it only relative to
+    /// the input of this frame. If parts of an array are decoded, modified and encoded repeatedly,
+    /// the error of its other elements can grow each time.
     double bound;
 } gridz_frame_info;
 
-/// What `gridz_context_create` is to make. All zero except `struct_size` means the defaults.
+/// Options of `gridz_context_create`. Zero in all fields except `struct_size` selects the defaults.
 typedef struct gridz_context_options {
     /// `sizeof(gridz_context_options)`.
     size_t struct_size;
-    /// Worker threads of the context's own, 1 to 1024; 1 = only the calling thread works. 0 = share
-    /// the workers of the process, of which there are `GRIDZ_THREADS` or the available cores divided
-    /// by the MPI ranks on this machine.
+    /// Number of worker threads that belong to the context, 1 to 1024. 1 = only the calling thread
+    /// works. 0 = share the worker threads of the process. Their number is `GRIDZ_THREADS` or, by
+    /// default, the available cores divided by the MPI ranks on this machine.
     uint32_t threads;
-    /// What computes: `GRIDZ_DEVICE_AUTO` for what `GRIDZ_BACKEND` says, or an NVIDIA GPU, counted from 1.
-    /// Where that one cannot be used the context is not made, and memory of another one is refused.
-    /// `GRIDZ_DEVICE_ALL`: `gridz_compress_chunks` and `gridz_decompress_chunks` deal chunks in host memory to all GPUs
-    /// that can be used, and calls with one array in host memory take them in turn.
-    /// `GRIDZ_DEVICE_CPU` and `GRIDZ_DEVICE_CUDA` are what `GRIDZ_BACKEND=cpu` and `cuda` are for a whole process.
+    /// Device that computes: one of `GRIDZ_DEVICE_*`, or the number of an NVIDIA GPU, counted from
+    /// 1.
+    ///
+    /// - `GRIDZ_DEVICE_AUTO`: as `GRIDZ_BACKEND` says.
+    /// - A GPU number: creating the context fails if that GPU is unusable. Calls reject memory of
+    ///   other GPUs.
+    /// - `GRIDZ_DEVICE_ALL`: `gridz_compress_chunks` and `gridz_decompress_chunks` distribute
+    ///   chunks in host memory over all usable GPUs. Calls with one array in host memory use the
+    ///   GPUs in turn.
+    /// - `GRIDZ_DEVICE_CPU` and `GRIDZ_DEVICE_CUDA`: like `GRIDZ_BACKEND=cpu` and
+    ///   `GRIDZ_BACKEND=cuda`, but for this context only.
     uint32_t device;
-    /// Most bytes of working memory that one call may take beside the caller's buffers, apart from
-    /// some bookkeeping per block; a call that needs more fails with `GRIDZ_ERROR_OUT_OF_MEMORY`.
-    /// Compressing numbers of big-endian order that the codec takes takes the array's size,
-    /// everything else takes none, except that where the CPU takes over from a GPU each of array,
-    /// or region, and frame may be copied to the host. GPU
-    /// memory, up to 100 MiB of pinned memory for each GPU, and 1 MiB for each thread that works are not counted; where
-    /// many chunks go through GPUs, a batch for each has at most an eighth of the limit, all together. The GPU memory of `mgard` is up
-    /// to 6 times the array to compress, and layers + 3.2 times to decompress. 0 = no limit.
+    /// Maximum working memory of one call, in bytes, beyond the caller's buffers. 0 = no limit. A
+    /// call that needs more fails with `GRIDZ_ERROR_OUT_OF_MEMORY`.
+    ///
+    /// Only these calls need working memory:
+    ///
+    /// - Compression of big-endian numbers that the codec encodes: the size of the array.
+    /// - The fallback from a GPU to the CPU: host copies of the array (or region) and of the frame.
+    /// - `gridz_compress_chunks` on the CPU: a frame buffer for each worker thread if the limit
+    ///   allows it, or else one buffer at most.
+    ///
+    /// The limit does not cover GPU memory, up to 100 MiB of pinned memory per GPU, 1 MiB per
+    /// working thread, and some bookkeeping per block. It does limit batches: if many chunks go
+    /// through GPUs, the batches of all GPUs together hold at most an eighth of it. On a GPU,
+    /// `multigrid` takes up to 6 times the size of the array to compress it, and up to layers + 3.2
+    /// times to decompress it.
     uint64_t memory_limit;
 } gridz_context_options;
 
-/// A codec of this library. What it points to lives as long as the process.
+/// Description of a codec of this library. Its pointers are valid for the lifetime of the process.
 typedef struct gridz_codec {
     /// `sizeof(gridz_codec)`, set by the caller.
     size_t struct_size;
-    /// Its name, the same everywhere.
+    /// Name of the codec, the same in all interfaces.
     const char *name;
-    /// What it is for, in one line.
+    /// Purpose of the codec, in one line.
     const char *description;
-    /// The names of its `n_levels` levels. The first one is the default.
+    /// Names of the `n_levels` levels. The first one is the default.
     const char *const *level_names;
-    /// Their numbers.
+    /// Numbers of the levels, in the same order.
     const uint32_t *level_numbers;
-    /// How many levels it has; 0 = it knows only level 0.
+    /// Number of levels. 0 = the codec accepts only level 0.
     uint32_t n_levels;
-    /// Its number in frames and cd_values.
+    /// Number of the codec in frames and cd_values.
     uint32_t id;
-    /// The modes that it takes: bit `GRIDZ_MODE_X` is set for each.
+    /// Modes of the codec: bit `GRIDZ_MODE_X` is set for each.
     uint32_t modes;
-    /// The element types that it encodes: bit `GRIDZ_DTYPE_X` is set for each. Arrays of others are kept as they are
-    /// in mode `GRIDZ_MODE_LOSSLESS`.
+    /// Element types that the codec encodes: bit `GRIDZ_DTYPE_X` is set for each. In mode
+    /// `GRIDZ_MODE_LOSSLESS` arrays of other types are stored verbatim.
     uint32_t dtypes;
-    /// What can compute it here: `GRIDZ_BACKEND_CPU`, and `GRIDZ_BACKEND_CUDA` if this library has kernels for it and
-    /// this machine a GPU for them.
+    /// Back ends that run the codec here: `GRIDZ_BACKEND_CPU`, and `GRIDZ_BACKEND_CUDA` if this
+    /// library has kernels for the codec and this machine has a GPU for them.
     uint32_t backends;
     /// Always 0.
     uint32_t reserved;
 } gridz_codec;
 
-/// How close an array is to the original. Numbers are elements, or the two parts of each complex one. An index is that
-/// of an element, in C order; of equal errors the first one counts. NaN is what there is no answer to: of no numbers, of
-/// a range of 0, of too few axes.
+/// Differences between an array and its original.
+///
+/// "Numbers" are elements; a complex element is two numbers, its parts. An index is the index of an
+/// element in C order; the first one counts if errors are equal. A figure is NaN if it is
+/// undefined: without numbers, with a range of 0, or with too few axes.
 typedef struct gridz_quality_report {
     /// `sizeof(gridz_quality_report)`, set by the caller.
     size_t struct_size;
     /// Elements of the array.
     uint64_t elements;
-    /// Numbers that are finite, and not fill values, in both arrays. All that follows is about them, but for the three
-    /// mismatches.
+    /// Numbers that are finite and not missing in both arrays. All figures below, except the three
+    /// mismatches, are computed from these.
     uint64_t numbers;
-    /// Elements that are missing, that is fill values or outside of the valid range, in one of the arrays, and not the same in
-    /// the other one.
+    /// Elements that are missing (fill values or outside the valid range) in one array and not
+    /// identical in the other.
     uint64_t fill_mismatches;
-    /// Numbers that are NaN in one array, and not the same NaN, bit for bit, in the other.
+    /// Numbers that are NaN in one array and not bit-identical in the other.
     uint64_t nan_mismatches;
-    /// Numbers that are infinite in one array, and not the same infinity in the other.
+    /// Numbers that are infinite in one array and not the same infinity in the other.
     uint64_t infinity_mismatches;
-    /// Largest absolute error. It is the exact one, rounded to the nearest double.
+    /// Largest absolute error: the exact value, rounded to the nearest double.
     double largest_error;
-    /// The exact one minus that; both together are exact. 0 unless elements have more bits than a double, or magnitudes
-    /// that are far apart.
+    /// Exact largest absolute error minus `largest_error`, so that the sum of both is exact. It is
+    /// 0 unless elements have more bits than a double, or magnitudes that are far apart.
     double largest_error_rest;
-    /// Where it is. `UINT64_MAX` if there are no numbers.
+    /// Index of the element with the largest absolute error. `UINT64_MAX` if there are no numbers.
     uint64_t largest_error_index;
-    /// Largest error divided by the magnitude of the original number; infinite where a zero has become another number.
+    /// Largest error divided by the magnitude of the original number. Infinite if a zero became
+    /// another number.
     double largest_relative_error;
-    /// Where it is. `UINT64_MAX` if there are no numbers.
+    /// Index of the element with the largest relative error. `UINT64_MAX` if there are no numbers.
     uint64_t largest_relative_error_index;
-    /// The bound on the absolute error: `value` for `GRIDZ_MODE_ABS`, for `GRIDZ_MODE_REL` `value` × `range`, rounded
-    /// down. NaN for the other modes.
+    /// Bound on the absolute error: `value` for `GRIDZ_MODE_ABS`; `value` × `range`, rounded down,
+    /// for `GRIDZ_MODE_REL`; NaN for the other modes.
     double bound;
-    /// Largest error divided by the bound. It is above 1 if, and only if, an error is larger than the bound in exact
-    /// arithmetic. NaN without a bound.
+    /// Largest error divided by the bound. It is above 1 if and only if an error exceeds the bound
+    /// in exact arithmetic. NaN without a bound.
     double error_over_bound;
     /// Smallest number of the original.
     double minimum;
@@ -522,50 +567,55 @@ typedef struct gridz_quality_report {
     double maximum;
     /// `maximum` − `minimum`.
     double range;
-    /// Root of the sum of the squares of all errors.
+    /// Square root of the sum of all squared errors.
     double l2_error;
-    /// Root of the mean of these squares.
+    /// Root mean square error.
     double rmse;
     /// `rmse` / `range`.
     double nrmse;
-    /// Peak signal-to-noise ratio, 20 log10(`range` / `rmse`), in dB; infinite if there are no errors.
+    /// Peak signal-to-noise ratio, 20 log10(`range` / `rmse`), in dB. Infinite if all errors are 0.
     double psnr;
     /// Pearson's correlation coefficient.
     double correlation;
-    /// Mean structural similarity (SSIM) of planes of the last two axes that are longer than 1. Windows are squares of 7
-    /// × 7 numbers of equal weight, at every place where they fit and have no element that does not count; K1 = 0.01, K2
-    /// = 0.03, L = `range`; variances are those of samples. So has scikit-image it by default.
+    /// Mean structural similarity (SSIM) of all planes along the last two axes of extent above 1.
+    /// The windows are squares of 7 × 7 numbers of equal weight, at every position where they fit
+    /// and contain no excluded element. K1 = 0.01, K2 = 0.03, L = `range`, and sample variances.
+    /// These are the defaults of scikit-image.
     double ssim_2d;
-    /// The same of volumes of the last three of these axes, in cubes of 7 × 7 × 7 numbers.
+    /// Mean structural similarity of all volumes along the last three axes of extent above 1, with
+    /// cubes of 7 × 7 × 7 numbers.
     double ssim_3d;
 } gridz_quality_report;
 
-/// What `gridz_quality` is to compare with. All zero except `struct_size` means no bound and no missing elements, and so does
-/// NULL in place of the struct.
+/// Options of `gridz_quality` and `gridz_range`. Zero in all fields except `struct_size` means no
+/// bound and no missing elements. So does NULL in place of the struct.
 typedef struct gridz_quality_options {
     /// `sizeof(gridz_quality_options)`.
     size_t struct_size;
-    /// Threads. NULL = those of the process.
+    /// Threads. NULL = the worker threads of the process.
     const struct gridz_context *context;
-    /// What `value` bounds: `GRIDZ_MODE_ABS`, `GRIDZ_MODE_REL` or `GRIDZ_MODE_PWREL`; `GRIDZ_MODE_LOSSLESS` = no bound.
+    /// Meaning of `value`: `GRIDZ_MODE_ABS`, `GRIDZ_MODE_REL` or `GRIDZ_MODE_PWREL`.
+    /// `GRIDZ_MODE_LOSSLESS` = no bound.
     gridz_mode mode;
-    /// 0.
+    /// Must be 0.
     uint32_t reserved;
-    /// The number that belongs to `mode`; 0 for `GRIDZ_MODE_LOSSLESS`.
+    /// The bound, as `mode` defines it. 0 for `GRIDZ_MODE_LOSSLESS`.
     double value;
-    /// The fill values, which mark elements without data: `n_fill_values` elements of the array's type, size and byte order,
-    /// one after the other, in host memory. NULL = none. Read during the call only.
+    /// Fill values, which mark elements without data. They are `n_fill_values` consecutive elements
+    /// of the array's type, size and byte order, in host memory. NULL = none. Read during the call
+    /// only.
     const void *fill_value;
-    /// How many fill values there are, at most 8. 0 = one, if `fill_value` is not NULL.
+    /// Number of fill values, at most 8. 0 = one, if `fill_value` is not NULL.
     size_t n_fill_values;
-    /// The smallest and the largest valid number, each one element of the array's type, size and byte order, in host memory;
-    /// NULL = no limit. Elements outside of that range are treated like fill values.
+    /// Smallest valid number. Elements below it, or above `valid_max`, are treated like fill
+    /// values. Both point to one element of the array's type, size and byte order, in host memory.
+    /// NULL = no limit.
     const void *valid_min;
-    /// See `valid_min`.
+    /// Largest valid number. See `valid_min`.
     const void *valid_max;
 } gridz_quality_options;
 
-/// A sparse matrix in rows (CSR) or columns (CSC).
+/// A sparse matrix in compressed rows (CSR) or columns (CSC).
 typedef struct gridz_csr {
     /// `sizeof(gridz_csr)`.
     size_t struct_size;
@@ -573,27 +623,28 @@ typedef struct gridz_csr {
     uint64_t n_rows;
     /// Columns of the matrix.
     uint64_t n_cols;
-    /// Elements.
+    /// Number of elements.
     uint64_t nnz;
     /// Type of the values: `GRIDZ_DTYPE_F32` or `GRIDZ_DTYPE_F64`.
     gridz_dtype dtype;
-    /// Type of starts and indices: `GRIDZ_DTYPE_I32` or `GRIDZ_DTYPE_I64`.
+    /// Type of `starts` and `indices`: `GRIDZ_DTYPE_I32` or `GRIDZ_DTYPE_I64`.
     gridz_dtype index_dtype;
     /// `GRIDZ_CCI_ROWS` or `GRIDZ_CCI_COLUMNS`.
     uint32_t layout;
-    /// 0.
+    /// Must be 0.
     uint32_t reserved;
-    /// Where each row (column) starts among the elements, from 0, and at the end `nnz`: one more than rows (columns). The
-    /// library cannot see the length of this memory; the caller ensures it. All three are aligned for their elements, and in
-    /// host memory.
+    /// Index of the first element of each row (column), counted from 0, and `nnz` at the end: one
+    /// entry more than there are rows (columns). gridz cannot check the length of this memory; the
+    /// caller ensures it. `starts`, `indices` and `values` are in host memory and aligned for their
+    /// elements.
     const void *starts;
-    /// The column (row) of each element.
+    /// Column (row) of each element.
     const void *indices;
-    /// The value of each element. NULL: all are 1.
+    /// Value of each element. NULL = all values are 1.
     const void *values;
 } gridz_csr;
 
-/// What a compressed sparse matrix is, and how it is kept.
+/// Dimensions of a compressed sparse matrix, and its coding.
 typedef struct gridz_cci_info {
     /// `sizeof(gridz_cci_info)`, set by the caller.
     size_t struct_size;
@@ -601,104 +652,117 @@ typedef struct gridz_cci_info {
     uint64_t n_rows;
     /// Columns.
     uint64_t n_cols;
-    /// Elements.
+    /// Number of elements.
     uint64_t nnz;
     /// Type of the values: `GRIDZ_DTYPE_F32` or `GRIDZ_DTYPE_F64`.
     gridz_dtype dtype;
-    /// How values are kept: 0 as they are, 1 one for all, 2 numbers of 1 byte in a table, 3 of 2 bytes, 4 blocks.
+    /// Value coding: 0 verbatim, 1 one value for all, 2 table indices of 1 byte, 3 table indices of
+    /// 2 bytes, 4 blocks.
     uint32_t values;
-    /// Side of the blocks that elements come in, such as the unknowns of a node; 1 = none.
+    /// Side of the dense blocks that the elements form, such as the unknowns of one node. 1 = no
+    /// blocks.
     uint32_t block;
-    /// 0.
+    /// Always 0.
     uint32_t reserved;
-    /// Bytes of the frame, which is all that the matrix takes of memory but for 8 bytes for every 3840 rows.
+    /// Bytes of the frame. The matrix takes this much memory, plus 8 bytes for every 3840 rows.
     uint64_t frame_bytes;
-    /// Bytes of values in it.
+    /// Bytes of the frame that hold values.
     uint64_t value_bytes;
-    /// Elements whose columns take no bytes: the distances from the diagonal are known for 32 rows at a time.
+    /// Elements whose columns take no bytes, because their distance from the diagonal is stored
+    /// once for 32 rows.
     uint64_t by_distance;
-    /// Elements in blocks with one code for each block.
+    /// Elements in blocks, with one column code per block.
     uint64_t blocked;
-    /// Elements with codes of 1 or 2 bytes.
+    /// Elements with column codes of 1 or 2 bytes.
     uint64_t short_codes;
-    /// Elements whose columns are kept as they are, in 4 or 8 bytes, as nothing shorter was found.
+    /// Elements whose columns are stored verbatim in 4 or 8 bytes, because no shorter code was
+    /// found.
     uint64_t plain;
-    /// Of all these: elements of rows that are much longer than others.
+    /// Elements of rows that are much longer than the other rows. They are included in the counts
+    /// above.
     uint64_t long_rows;
 } gridz_cci_info;
 
-/// A function whose type is not told.
+/// A function pointer of unspecified type.
 typedef void (*gridz_function)(void);
 
-/// A function of libhdf5, for the functions of gridz that move whole datasets.
+/// Name and address of a libhdf5 function, for the functions that transfer whole datasets.
 typedef struct gridz_h5_function {
-    /// Its name, such as `"H5Dwrite"`.
+    /// Name of the function, such as `"H5Dwrite"`.
     const char *name;
-    /// The function, whatever its type.
+    /// Address of the function, cast from its own type.
     gridz_function address;
 } gridz_h5_function;
 
-/// Is told of the bytes of the array that are done, and how many there are, after every chunk or box, by the thread that
-/// called gridz. Anything but 0 ends the call. The function must return, may not change the array, and may not use the dataset.
-/// A C++ exception must not leave it: catch it inside, return 1, and rethrow it after the call.
+/// Progress callback. The thread that called gridz invokes it after every chunk or box. `done` and
+/// `total` are bytes of the array; `gridz_h5_inspect_progressive` counts chunks instead. Any return
+/// value except 0 cancels the call, which then returns `GRIDZ_ERROR_CANCELLED`.
+///
+/// The callback must return, must not modify the array, and must not use the dataset. A C++
+/// exception must not leave it: catch it inside, return 1, and rethrow it after the call.
 typedef int32_t (*gridz_progress)(void *data, uint64_t done, uint64_t total);
 
-/// How to move a dataset. All zero except `struct_size` means the defaults, and so does NULL in place of the struct.
+/// Options for transferring a dataset. Zero in all fields except `struct_size` selects the
+/// defaults. So does NULL in place of the struct.
 typedef struct gridz_h5_options {
     /// `sizeof(gridz_h5_options)`.
     size_t struct_size;
-    /// Threads. NULL = those of the process.
+    /// Threads. NULL = the worker threads of the process.
     const struct gridz_context *context;
-    /// Bytes from element to element in memory along each axis of the dataset, also negative ones; no two elements may have
-    /// a byte in common. NULL = contiguous, in C order. The pointer of the call is that of the first element. Read during
-    /// the call only.
+    /// Distance in memory from element to element along each axis of the dataset, in bytes. Strides
+    /// may be negative. No two elements may share a byte. The data pointer of the call is that of
+    /// the first element. NULL = contiguous, in C order. Read during the call only.
     const int64_t *strides;
-    /// Is told of what is done, or NULL.
+    /// Progress callback, or NULL.
     gridz_progress progress;
-    /// What it is given.
+    /// First argument of `progress`.
     void *progress_data;
-    /// About how many bytes of buffers there may be, though always enough for one chunk; beside them, what the context's
-    /// `memory_limit` says of each chunk. 0 = 1 GiB.
+    /// Approximate limit for buffers, in bytes, but always enough for one chunk. The context's
+    /// `memory_limit` applies to each chunk in addition. 0 = 1 GiB.
     uint64_t memory_limit;
-    /// The data transfer property list, an `hid_t`. 0 = `H5P_DEFAULT`.
+    /// Data transfer property list, an `hid_t`. 0 = `H5P_DEFAULT`.
     int64_t dxpl;
-    /// A `cudaStream_t` (or `CUstream`), if `src` or `dst` is memory of a GPU: the call waits for the work that the stream has, which
-    /// may be what makes the array. NULL = the program has waited for what its streams do with the array. For the
-    /// default streams there are `cudaStreamLegacy` and `cudaStreamPerThread`.
+    /// A `cudaStream_t` (or `CUstream`), if `src` or `dst` is GPU memory. The call waits for all
+    /// work in this stream, such as the kernels that produce the array. NULL = the program has
+    /// already synchronized the streams that use the array. Pass `cudaStreamLegacy` or
+    /// `cudaStreamPerThread` for a default stream.
     void *stream;
 } gridz_h5_options;
 
-/// What comes of a part of a dataset.
+/// Description of a part of a dataset: a coarser grid, or fewer layers.
 typedef struct gridz_h5_part_info {
     /// `sizeof(gridz_h5_part_info)`, set by the caller.
     size_t struct_size;
-    /// Number of extents, that of the dataset.
+    /// Number of extents, the rank of the dataset.
     uint32_t rank;
-    /// The level of the grid: 0 for the dataset itself.
+    /// Level of the grid. 0 = the dataset itself.
     uint32_t level;
-    /// `rank` extents in elements of what comes back, slowest-varying first; the rest are 0.
+    /// `rank` extents of the result in elements, slowest-varying first. The remaining entries are
+    /// 0.
     uint64_t extents[GRIDZ_MAX_RANK];
-    /// Its bytes in memory, where it is contiguous.
+    /// Bytes of the result if it is contiguous in memory.
     uint64_t array_bytes;
-    /// Chunks that it is read of; those that were never written do not count.
+    /// Number of chunks that the result needs. Chunks that were never written do not count.
     uint64_t n_chunks;
-    /// The encoded bytes that these chunks have.
+    /// Encoded bytes of these chunks.
     uint64_t stored_bytes;
-    /// How many of those are read.
+    /// Encoded bytes that are read, at most `stored_bytes`.
     uint64_t read_bytes;
-    /// Levels above 0 that the dataset has.
+    /// Number of levels above level 0 that the dataset has.
     uint32_t n_levels;
-    /// Most layers that are read of a chunk; 0 if no chunk has layers.
+    /// Largest number of layers read from a chunk. 0 if no chunk has layers.
     uint32_t layers;
-    /// Most layers that a chunk has.
+    /// Largest number of layers in a chunk.
     uint32_t n_layers;
     /// Always 0.
     uint32_t reserved;
-    /// No element differs by more from what it was; NaN if a chunk does not promise a bound. 0 of what is exact, such as chunks
-    /// that were never written. What `gridz_frame_info` says of bounds holds here, too.
+    /// Largest absolute difference between an element of the result and its original. NaN if a
+    /// chunk guarantees no bound. Exact chunks, such as those that were never written, count as 0.
+    /// The remarks on `bound` in `gridz_frame_info` apply here too.
     double bound;
-    /// In no chunk that is read, as a whole, is the root of the mean of the squares of all errors larger: what mode
-    /// `GRIDZ_MODE_RMS` promises, or `bound`. NaN if a chunk promises neither.
+    /// Upper limit of the root mean square error of each chunk that is read, taken over the whole
+    /// chunk. It is the guarantee of mode `GRIDZ_MODE_RMS`, or else `bound`. NaN if a chunk
+    /// guarantees neither.
     double rms;
 } gridz_h5_part_info;
 
@@ -706,30 +770,32 @@ typedef struct gridz_h5_part_info {
 extern "C" {
 #endif // __cplusplus
 
-/// Finds the destination size that compressing an array needs, whatever its values are.
+/// Computes the destination size that is always enough to compress an array, whatever its values.
 ///
-/// `*bound` becomes the bytes that `gridz_compress` may write on the way, for these `options`: a
-/// multiple of 16, and the smallest `dst_stride` of `gridz_compress_async`. The frame that it leaves
-/// is never longer than the array and a header of 40 + 8 * `rank` bytes, rounded up to a multiple of
-/// 16.
+/// Sets `*bound` to the largest number of bytes that `gridz_compress` may write with these
+/// `options`, intermediate results included. It is a multiple of 16, and the smallest valid
+/// `dst_stride` of `gridz_compress_async`. The frame itself is never longer than the array plus a
+/// header of 40 + 8 * `rank` bytes, rounded up to a multiple of 16.
 ///
 /// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB`.
 gridz_status gridz_compress_bound(const struct gridz_array *array,
                                   const struct gridz_options *options,
                                   size_t *bound);
 
-/// Compresses an array into one frame, which describes itself and decodes on any machine.
+/// Compresses an array into one self-describing frame that decodes on any machine.
 ///
-/// `src` is the array's data of exactly `src_bytes` bytes. `dst` has `dst_capacity` bytes, at least
-/// what `gridz_compress_bound` says for the same array and options, and need not be initialised. The
-/// frame goes to the start of `dst` and its length in bytes to `*dst_bytes`; what follows it in `dst`
-/// is unspecified. The same input gives the same frame, whatever the number of threads.
+/// `src` is the array's data and has exactly `src_bytes` bytes. `dst` has `dst_capacity` bytes, at
+/// least the bound that `gridz_compress_bound` returns for the same array and options. It need not
+/// be initialized. Writes the frame to the start of `dst` and its length in bytes to `*dst_bytes`.
+/// The contents of `dst` after the frame are unspecified. The same input gives the same frame,
+/// whatever the number of threads.
 ///
-/// `src`, `dst` or both may be memory of an NVIDIA GPU. What the program's streams do with them must be
-/// done before the call; `dst` is complete when it returns. `gridz_compress_async` does not wait.
+/// `src`, `dst` or both may be memory of an NVIDIA GPU. The caller must first wait for all work of
+/// its streams on that memory. `dst` is complete when the call returns. `gridz_compress_async` does
+/// the same without waiting.
 ///
-/// Errors: `INVALID_ARGUMENT` (also if `src_bytes` is not the size of the array), `DST_TOO_SMALL` with
-/// the bound in `*dst_bytes`, `UNSUPPORTED_JOB`, `OUT_OF_MEMORY`, `DEVICE`.
+/// Errors: `INVALID_ARGUMENT` (also if `src_bytes` is not the size of the array), `DST_TOO_SMALL`
+/// with the bound in `*dst_bytes`, `UNSUPPORTED_JOB`, `OUT_OF_MEMORY`, `DEVICE`.
 gridz_status gridz_compress(const struct gridz_array *array,
                             const void *src,
                             size_t src_bytes,
@@ -740,17 +806,18 @@ gridz_status gridz_compress(const struct gridz_array *array,
 
 /// Decompresses one frame.
 ///
-/// `frame` is exactly one frame of `frame_bytes` bytes. `dst` has `dst_capacity` bytes, at least the
-/// `array_bytes` of `gridz_inspect`, and need not be initialised. The array goes to the start of `dst`
-/// in the byte order it had, and its size in bytes to `*dst_bytes`; the rest of `dst` is left alone.
-/// After an error the contents of `dst` are unspecified. `frame`, `dst` or both may be memory of an
-/// NVIDIA GPU, as for `gridz_compress`.
+/// `frame` is exactly one frame of `frame_bytes` bytes. `dst` has `dst_capacity` bytes, at least
+/// the `array_bytes` of `gridz_inspect`. It need not be initialized. Writes the array to the start
+/// of `dst`, in its original byte order, and its size in bytes to `*dst_bytes`. The rest of `dst`
+/// is left unchanged. After an error the contents of `dst` are unspecified. `frame`, `dst` or both
+/// may be memory of an NVIDIA GPU, as for `gridz_compress`.
 ///
-/// Any bytes may be passed as a frame: a damaged or hostile one gives an error and never makes gridz
-/// read or write outside the two buffers.
+/// Untrusted input is safe: a damaged or hostile frame gives an error and never makes gridz read or
+/// write outside the two buffers.
 ///
-/// Errors: `INVALID_ARGUMENT`, `DST_TOO_SMALL` with the size of the array in `*dst_bytes`, `CORRUPT`
-/// (also if more bytes follow the frame), `TRUNCATED`, `UNSUPPORTED_FORMAT`, `OUT_OF_MEMORY`, `DEVICE`.
+/// Errors: `INVALID_ARGUMENT`, `DST_TOO_SMALL` with the size of the array in `*dst_bytes`,
+/// `CORRUPT` (also if more bytes follow the frame), `TRUNCATED`, `UNSUPPORTED_FORMAT`,
+/// `OUT_OF_MEMORY`, `DEVICE`.
 gridz_status gridz_decompress(const void *frame,
                               size_t frame_bytes,
                               void *dst,
@@ -758,20 +825,30 @@ gridz_status gridz_decompress(const void *frame,
                               size_t *dst_bytes,
                               const struct gridz_options *options);
 
-/// Decompresses part of an array: along each of its `rank` axes `count` elements from `start` on.
+/// Decompresses a region of an array: `count` elements from `start` on, along each of its `rank`
+/// axes.
 ///
-/// The elements go to the start of `dst`, which has `dst_capacity` bytes, in C order and in the byte order they had,
-/// and their size in bytes to `*dst_bytes`. `rank` is that of the array in the frame; `start` and `count` are in
-/// elements, slowest-varying axis first. All else is as for `gridz_decompress`, but where both buffers are in host memory
-/// the CPU works, on the calling thread, unless the GPU is required (`GRIDZ_BACKEND=cuda`, or a context's backend). Where
-/// one of them is memory of a GPU, that works, in one launch; `gridz_decompress_region_async` does not wait.
+/// Writes the elements to the start of `dst`, in C order and in their original byte order, and
+/// their size in bytes to `*dst_bytes`. `dst` has `dst_capacity` bytes. `rank` is that of the array
+/// in the frame. `start` and `count` are in elements, slowest-varying axis first. Everything else
+/// is as for `gridz_decompress`, except which device works:
 ///
-/// Only the blocks that the region touches are decoded. Of `lorenzo` these are compared with their checksums, and damage
-/// in other blocks is not seen. Blocks of `ndzip` have none, so the whole payload is read and compared with its own, which takes
-/// much less time than to decode it; with `GRIDZ_FLAG_SKIP_CHECKSUM` it is not read. Of `stored` the bytes are copied
-/// without looking at a checksum.
+/// - Both buffers in host memory: the CPU works, on the calling thread (`multigrid`: on all threads),
+///   unless the GPU is required (`GRIDZ_BACKEND=cuda`, or the back end of the context).
+/// - Otherwise: the GPU works, in one launch. `gridz_decompress_region_async` does the same without
+///   waiting.
 ///
-/// Errors: those of `gridz_decompress`; `INVALID_ARGUMENT` for a region that is not one of the array, and
+/// Only the blocks that the region touches are decoded, except by `multigrid`, which decodes the whole
+/// array. The codec determines what is verified:
+///
+/// - `lorenzo`, `quant`, `huffman`, `cci`: the checksums of these blocks. Damage in other blocks goes
+///   unnoticed.
+/// - `stored`: nothing.
+/// - `ndzip`, `zfp`: the checksum of the whole payload. Reading it all takes much less time than
+///   decoding it. `GRIDZ_FLAG_SKIP_CHECKSUM` avoids this.
+/// - `multigrid`: everything, as by `gridz_decompress`.
+///
+/// Errors: those of `gridz_decompress`; `INVALID_ARGUMENT` if the region is not inside the array;
 /// `DST_TOO_SMALL` with the size of the region in `*dst_bytes`.
 gridz_status gridz_decompress_region(const void *frame,
                                      size_t frame_bytes,
@@ -783,19 +860,25 @@ gridz_status gridz_decompress_region(const void *frame,
                                      size_t *dst_bytes,
                                      const struct gridz_options *options);
 
-/// Decompresses less than there is in a frame of `mgard`, of which the first bytes are enough: its first layers, or a coarser grid
-/// of its array. `*info`, whose `struct_size` the caller has set, tells what that is.
+/// Decompresses a part of a `multigrid` frame from its first bytes: its first layers, or a coarser
+/// grid. Describes the result in `*info`, whose `struct_size` the caller has set.
 ///
-/// `detail` is one of `GRIDZ_DETAIL_*` and `value` the number that belongs to it. `frame` may be cut: `frame_bytes` is at
-/// least the `frame_bytes` that `gridz_inspect_progressive` tells for the same detail. What comes back goes to the start of
-/// `dst`, which has `dst_capacity` bytes, in C order and in the byte order that it had.
-/// Either may be memory of a GPU. A GPU decompresses whole frames only; for a part the CPU copies the bytes that it needs.
-/// If a GPU is required, the call fails where no GPU is available, and warns where the CPU decompresses.
+/// `detail` is one of `GRIDZ_DETAIL_*` and `value` the number that belongs to it. `frame` may be
+/// cut: `frame_bytes` must be at least the `frame_bytes` that `gridz_inspect_progressive` reports
+/// for the same detail. Writes the result to the start of `dst`, which has `dst_capacity` bytes, in
+/// C order and in its original byte order.
 ///
-/// The blocks that are read are compared with their checks, and with the frame's checksum if all of it is read.
+/// `frame`, `dst` or both may be memory of a GPU. GPUs decompress whole frames only. For a part,
+/// the CPU copies the bytes that it needs and decompresses them. If a GPU is required, the call
+/// fails where no GPU is available, and logs a warning where the CPU decompresses.
 ///
-/// Errors: those of `gridz_decompress`, `DST_TOO_SMALL` with the bytes in `info->array_bytes`; `INVALID_ARGUMENT` for a level or layer that there is not; `UNSUPPORTED_JOB` for
-/// frames of other codecs, also where an array was stored since `mgard` did not make it smaller.
+/// The blocks that are read are compared with their checksums. If the whole frame is read, so is
+/// its checksum.
+///
+/// Errors: those of `gridz_decompress`, `DST_TOO_SMALL` with the needed bytes in
+/// `info->array_bytes`; `INVALID_ARGUMENT` for a level or layer that the frame does not have;
+/// `UNSUPPORTED_JOB` for frames of other codecs. An array that `multigrid` could not make smaller is
+/// such a frame, written by `stored`.
 gridz_status gridz_decompress_progressive(const void *frame,
                                           size_t frame_bytes,
                                           uint32_t detail,
@@ -805,87 +888,91 @@ gridz_status gridz_decompress_progressive(const void *frame,
                                           struct gridz_part_info *info,
                                           const struct gridz_options *options);
 
-/// Tells what `gridz_decompress_progressive` would read and make, for each level and number of layers that there is.
+/// Describes the result of `gridz_decompress_progressive` for a level or a number of layers,
+/// without decompressing anything.
 ///
-/// `frame` may be the first bytes of a frame: 3072 are enough for layers, and as many more for a level above 0 as the table has, 8
-/// bytes for each 65536 elements and some more for each level.
+/// `frame` may be the first bytes of a frame. For layers 3072 bytes are enough. A level above 0
+/// also needs the frame's table: 8 bytes for each 65536 elements, and a few more for each level.
 ///
-/// Errors: `INVALID_ARGUMENT`, also for a level or layer that there is not, `UNSUPPORTED_JOB` for frames of other codecs,
-/// `CORRUPT`, `TRUNCATED`, `UNSUPPORTED_FORMAT`.
+/// Errors: `INVALID_ARGUMENT`, also for a level or layer that the frame does not have;
+/// `UNSUPPORTED_JOB` for frames of other codecs; `CORRUPT`, `TRUNCATED`, `UNSUPPORTED_FORMAT`.
 gridz_status gridz_inspect_progressive(const void *frame,
                                        size_t frame_bytes,
                                        uint32_t detail,
                                        double value,
                                        struct gridz_part_info *info);
 
-/// Counts how the blocks of a frame are coded, into `*counts`, whose `struct_size` the caller has set, and compares
-/// the blocks with their checksums. The frame may be in memory of a GPU.
+/// Counts the blocks of a frame by coding and compares them with their checksums. Writes `*counts`,
+/// whose `struct_size` the caller has set. The frame may be in GPU memory.
 ///
-/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for codecs whose blocks are all of one kind,
-/// `CORRUPT`, `TRUNCATED`, `UNSUPPORTED_FORMAT`.
+/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for codecs with one kind of block, `CORRUPT`,
+/// `TRUNCATED`, `UNSUPPORTED_FORMAT`.
 gridz_status gridz_inspect_blocks(const void *frame,
                                   size_t frame_bytes,
                                   struct gridz_block_counts *counts);
 
-/// Reads what a frame says about itself into `*info`, whose `struct_size` the caller has set.
+/// Reads the header of a frame into `*info`, whose `struct_size` the caller has set.
 ///
-/// Needs only the header, so `frame` may be the first bytes of a frame: 560 hold any header,
-/// and `info->frame_bytes` tells how long the whole is. The payload is not looked at. `frame` may be
-/// memory of an NVIDIA GPU.
+/// `frame` may be the first bytes of a frame: 560 hold any header. `info->frame_bytes` is the
+/// length of the whole frame. The payload is not read. `frame` may be memory of an NVIDIA GPU.
 ///
 /// Errors: `INVALID_ARGUMENT`, `CORRUPT`, `TRUNCATED`, `UNSUPPORTED_FORMAT`.
-gridz_status gridz_inspect(const void *frame,
-                           size_t frame_bytes,
-                           struct gridz_frame_info *info);
+gridz_status gridz_inspect(const void *frame, size_t frame_bytes, struct gridz_frame_info *info);
 
-/// Makes a context with threads and a memory limit of its own; `options` may be NULL for the defaults.
+/// Creates a context with its own threads, device and memory limit. NULL for `options` = the
+/// defaults.
 ///
-/// `*context` then belongs to the caller, who ends it with `gridz_context_destroy`. Its threads start
-/// when a call first has enough work for them, and again in a forked child.
+/// The caller owns `*context` and frees it with `gridz_context_destroy`. The threads start at the
+/// first call with enough work for them, and again in a forked child.
 ///
 /// Errors: `INVALID_ARGUMENT`, `DEVICE` for a GPU that cannot be used.
 gridz_status gridz_context_create(const struct gridz_context_options *options,
                                   struct gridz_context **context);
 
-/// Ends a context. No call may be using it, and none may use it afterwards. NULL is ignored.
+/// Frees a context. No call may be using it, and none may use it afterwards. NULL is ignored.
 void gridz_context_destroy(struct gridz_context *context);
 
-/// Gives back what gridz keeps for later calls and no call uses now: memory of GPUs, pinned memory, streams, and working memory of
-/// threads.
+/// Frees the resources that gridz caches for later calls and no call uses now: GPU memory, pinned
+/// memory, streams, and the working memory of threads.
 ///
-/// Of each GPU context there are at most 1 GiB of GPU memory and 1 GiB of pinned memory, both divided by the MPI ranks
-/// on the node, or what `GRIDZ_CACHE_MIB` says, and 64 streams; GPU memory above that goes back when a call next waits for the GPU.
-/// A thread keeps at most 64 MiB of working memory until it ends. This call frees the working memory of the calling thread before
-/// it returns, and that of the worker threads of the process once they are idle. Other threads of the program call it for
-/// themselves, and the threads of a context keep theirs until `gridz_context_destroy`.
+/// For each GPU context gridz caches at most 1 GiB of GPU memory, 1 GiB of pinned memory and 64
+/// streams. Both memory limits are divided by the MPI ranks on the node; `GRIDZ_CACHE_MIB` replaces
+/// them. GPU memory above the limit is freed when a call next waits for the GPU. A thread caches at
+/// most 64 MiB of working memory until it ends.
 ///
-/// May be called at any time, also while other calls run; it starts nothing, and a later call takes anew what it needs. Kernels
-/// stay loaded, since CUDA graphs of the program may hold them, and so do the threads of contexts.
+/// This call frees the working memory of the calling thread before it returns, and that of the
+/// worker threads of the process once they are idle. Other threads of the program must call it
+/// themselves. The threads of a context keep their memory until `gridz_context_destroy`.
+///
+/// The call is allowed at any time, also while other calls run. It starts no threads and no GPU
+/// work, and later calls allocate again what they need. Kernels stay loaded, since CUDA graphs of
+/// the program may hold them. The threads of contexts keep running.
 void gridz_release_caches(void);
 
-/// The name of a status, spelt as in this header. Never NULL; lives as long as the process.
+/// Returns the name of a status as spelled in this header. Never NULL; valid for the lifetime of
+/// the process.
 const char *gridz_status_name(gridz_status status);
 
-/// What the calling thread's last failed call found wrong, and the remedy where there is one: UTF-8
-/// for a person to read, not for a program to compare. Empty if no call has failed. Never NULL; valid
-/// until the next failing call of the same thread, or the thread's end.
+/// Returns the error text of the calling thread's last failed call: the cause and, where possible,
+/// a remedy. The text is UTF-8 and meant for people; programs must not compare it. It is empty if
+/// no call has failed. Never NULL; valid until the thread's next failing call or its end.
 const char *gridz_last_error(void);
 
-/// The version of the library, such as `"1.2.3"`; that of this header is in `GRIDZ_VERSION_*`. Never
-/// NULL; lives as long as the process.
+/// Returns the version of the library, such as `"1.2.3"`. `GRIDZ_VERSION_*` is the version of this
+/// header. Never NULL; valid for the lifetime of the process.
 const char *gridz_version(void);
 
-/// Finds the GPU memory that a call of `gridz_compress_async`, `gridz_decompress_async` or
-/// `gridz_decompress_region_async` needs as workspace.
+/// Computes the size of the GPU workspace that `gridz_compress_async`, `gridz_decompress_async` and
+/// `gridz_decompress_region_async` need.
 ///
-/// `*bytes` becomes what `n_chunks` arrays like `array` need with these `options` on the GPU of
-/// `stream`, the largest of all these; it may differ between GPU models. The kernels of both
-/// directions are loaded into the stream's CUDA context, which takes a moment the first time.
-/// Afterwards those calls with such arrays do nothing but give work to a stream of that context. Call
-/// it before a stream is captured into a CUDA graph. `stream` NULL is the default stream of the
-/// current CUDA context, or if there is none, of the GPU that `gridz_compress` would choose.
+/// Sets `*bytes` to the largest workspace that any of these calls needs for `n_chunks` arrays like
+/// `array` with these `options`, on the GPU of `stream`. It may differ between GPU models. The call
+/// also loads the kernels of both directions into the stream's CUDA context, which takes a moment
+/// the first time. After that, such calls only enqueue work on a stream of that context. Call this
+/// function before a stream is captured into a CUDA graph. NULL for `stream` = the default stream
+/// of the current CUDA context or, without one, of the GPU that `gridz_compress` would choose.
 ///
-/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for too many chunks and for what has no kernels
+/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for too many chunks and for codecs without kernels
 /// (`lorenzo` at level 3), `OUT_OF_MEMORY`, `DEVICE`.
 gridz_status gridz_async_workspace_bytes(const struct gridz_array *array,
                                          size_t n_chunks,
@@ -893,42 +980,46 @@ gridz_status gridz_async_workspace_bytes(const struct gridz_array *array,
                                          const struct gridz_options *options,
                                          size_t *bytes);
 
-/// Gives the compression of `n_chunks` arrays of one type and shape to a stream of an NVIDIA GPU.
+/// Enqueues the compression of `n_chunks` arrays of one type and shape on a CUDA stream.
 ///
-/// Returns at once: once `gridz_async_workspace_bytes` has been called for such arrays, it never waits
-/// for the GPU nor reads its memory (else the first call loads the kernels, which does). What can be
-/// wrong with the arguments is told by the return value; an error of the GPU itself shows in the calls
-/// that wait for the stream. When the stream has done the work, frame i is at `dst + i * dst_stride` and its length
-/// in bytes is `frame_bytes[i]`. What follows it in its slot is unspecified. The frames are those of
+/// The call returns at once. After `gridz_async_workspace_bytes` for such arrays it never waits for
+/// the GPU and never reads GPU memory. Without that, the first call loads the kernels, which may
+/// wait. The return value reports invalid arguments. An error of the GPU itself shows up in the
+/// calls that wait for the stream.
+///
+/// Once the stream has completed the work, frame i is at `dst + i * dst_stride` and its length in
+/// bytes is `frame_bytes[i]`. The rest of its slot is unspecified. The frames are those of
 /// `gridz_compress`: any machine decodes them.
 ///
-/// All memory is the GPU's, or managed or pinned memory that it can use, and none of it may overlap.
-/// It is used until the stream has done the work; `array` and `options` are read during the call
-/// only.
+/// All buffers are GPU memory, or managed or pinned memory that the GPU can access. They must not
+/// overlap and must stay valid until the stream has completed the work. `array` and `options` are
+/// read during the call only.
 ///
-/// - `src`: array i is at `src + i * src_stride`. Arrays that the codec looks at as numbers (`ndzip`
-///   at `float` and `double`, `lorenzo` at all but complex ones) begin at multiples of their element
-///   size, which divides `src_stride`. With one chunk `src_stride` means nothing; else it is at least
-///   the size of an array. Fastest if all rows begin at multiples of 16 bytes.
+/// - `src`: array i is at `src + i * src_stride`. With more than one chunk, `src_stride` is at
+///   least the size of an array; with one chunk it is ignored. Arrays whose elements the codec
+///   interprets (`ndzip`: `float` and `double`; `lorenzo`: all but complex types) must be aligned
+///   to their element size, and so must `src_stride`. Fastest if all rows begin at multiples of 16
+///   bytes.
 /// - `dst`: slots for frames, aligned to 16 bytes. `dst_stride` is a multiple of 16 and, also with
-///   one chunk, at least the bound of `gridz_compress_bound`. The last slot needs that many bytes too.
+///   one chunk, at least the bound of `gridz_compress_bound`. The last slot needs that many bytes
+///   too.
 /// - `frame_bytes`: `n_chunks` lengths, in GPU memory, aligned to 8 bytes.
-/// - `workspace`: `workspace_bytes` bytes of GPU memory, at least what `gridz_async_workspace_bytes`
-///   says, aligned to 8 bytes, better 256. Calls on different streams need one each; calls on one
-///   stream may share it. With NULL and 0 gridz takes it from a stream-ordered memory pool of its
-///   own, of which it keeps what `gridz_release_caches` says. Give one where
-///   the stream is being captured into a CUDA graph; then the graph may be launched again with
-///   other contents of `src`.
-/// - `stream`: a `CUstream` or `cudaStream_t`. NULL is the legacy default stream, of the current CUDA
-///   context or, if there is none, that of `dst`.
+/// - `workspace`: `workspace_bytes` bytes of GPU memory, at least the size that
+///   `gridz_async_workspace_bytes` reports. Aligned to 8 bytes, preferably 256. Calls on different
+///   streams need separate workspaces; calls on one stream may share one. With NULL and 0 gridz
+///   allocates it from its own stream-ordered memory pool, which `gridz_release_caches` describes.
+///   Pass a workspace if the stream is being captured into a CUDA graph. The graph can then be
+///   launched again with other contents of `src`.
+/// - `stream`: a `CUstream` or `cudaStream_t`. NULL = the legacy default stream of the current CUDA
+///   context or, without one, of the context that owns `dst`.
 ///
-/// 0 chunks are nothing to do, whatever the pointers are. Elements that the codec cannot take are
-/// stored, as by `gridz_compress`.
+/// With 0 chunks the call does nothing, whatever the pointers are. Arrays of a type that the codec
+/// does not encode are stored, as by `gridz_compress`.
 ///
-/// Errors: `INVALID_ARGUMENT` naming the argument, `UNSUPPORTED_JOB` for too many chunks (2^31, or
-/// fewer that have more than 16 KiB each) and for `lorenzo` at level 3, which
-/// only `gridz_compress` makes, `OUT_OF_MEMORY`, `DEVICE` also with `GRIDZ_BACKEND=cpu`: there is no way
-/// back to the CPU.
+/// Errors: `INVALID_ARGUMENT`, naming the argument; `UNSUPPORTED_JOB` for too many chunks (2^31, or
+/// fewer if chunks exceed 16 KiB) and for `lorenzo` at level 3, which only `gridz_compress`
+/// supports; `OUT_OF_MEMORY`; `DEVICE`, also with `GRIDZ_BACKEND=cpu`, since there is no fallback
+/// to the CPU.
 gridz_status gridz_compress_async(const struct gridz_array *array,
                                   size_t n_chunks,
                                   const void *src,
@@ -941,28 +1032,34 @@ gridz_status gridz_compress_async(const struct gridz_array *array,
                                   void *stream,
                                   const struct gridz_options *options);
 
-/// Gives the decompression of `n_chunks` frames of one type and shape to a stream of an NVIDIA GPU.
+/// Enqueues the decompression of `n_chunks` frames of one type and shape on a CUDA stream.
 ///
-/// The counterpart of `gridz_compress_async`, and all it says of memory, alignment, `workspace` and
-/// `stream` holds here. Frame i is at `frames + i * frame_stride` and has `frame_bytes[i]` bytes;
-/// `frame_stride` is a multiple of 16 and at least the bound of `gridz_compress_bound`; the last slot
-/// has so many bytes too, since a little of a slot is read even if its frame is cut short. Array i goes
-/// to `dst + i * dst_stride`, in the byte order that `array` says. `frames` and `frame_bytes` are
-/// only read, `frame_bytes` when the stream comes to this work: it may be what `gridz_compress_async`
-/// writes there before.
+/// This is the counterpart of `gridz_compress_async`. Its rules for memory, alignment, `workspace`
+/// and `stream` apply here too.
 ///
-/// When the stream has done the work, `statuses[i]` is `GRIDZ_OK`, `GRIDZ_ERROR_CORRUPT` or
-/// `GRIDZ_ERROR_TRUNCATED`; `statuses` has `n_chunks` elements in GPU memory, aligned to 4 bytes. The
-/// contents of an array whose status is an error are unspecified; the other arrays are right. A frame
-/// counts as corrupt also if it is sound, but not one that `gridz_compress_async` makes with this
-/// `array` and these `options`: here, unlike in `gridz_decompress`, the codec matters, so name it in
-/// the options where frames are kept for longer (the default may change with a later version). Frames
-/// of other arrays, codecs or versions are for `gridz_decompress`, and so are frames that were moved
-/// together: here each has its slot. Any bytes may be passed as frames. `GRIDZ_FLAG_SKIP_CHECKSUM` is heeded.
+/// - `frames`: frame i is at `frames + i * frame_stride` and has `frame_bytes[i]` bytes.
+///   `frame_stride` is a multiple of 16 and at least the bound of `gridz_compress_bound`. The last
+///   slot needs that many bytes too, because a few bytes of a slot are read even if its frame is
+///   truncated.
+/// - `frame_bytes`: read when the stream reaches this work. So it may be written by an earlier
+///   `gridz_compress_async` on the stream. `frames` and `frame_bytes` are never written.
+/// - `dst`: array i is written to `dst + i * dst_stride`, in the byte order of `array`.
+/// - `statuses`: `n_chunks` elements in GPU memory, aligned to 4 bytes.
 ///
-/// Fastest if all rows of the arrays begin at multiples of 8 bytes, or of 32 where they can.
+/// Once the stream has completed the work, `statuses[i]` is `GRIDZ_OK`, `GRIDZ_ERROR_CORRUPT` or
+/// `GRIDZ_ERROR_TRUNCATED`. After an error the contents of array i are unspecified; the other
+/// arrays are valid.
 ///
-/// Errors: as `gridz_compress_async`. What is wrong with a frame is no error of the call.
+/// A valid frame still counts as corrupt if `gridz_compress_async` would not make such a frame with
+/// this `array` and these `options`. Unlike in `gridz_decompress`, the codec matters here. Name it
+/// in the options if frames are stored for longer, because the default may change in a later
+/// version. Use `gridz_decompress` for frames of other arrays, codecs or versions. Also use it for
+/// packed frames, because this function expects each frame in its slot.
+///
+/// Untrusted input is safe. `GRIDZ_FLAG_SKIP_CHECKSUM` is respected. Fastest if all rows of the
+/// arrays begin at multiples of 8 bytes, or of 32 where possible.
+///
+/// Errors: those of `gridz_compress_async`. A bad frame is not an error of the call.
 gridz_status gridz_decompress_async(const struct gridz_array *array,
                                     size_t n_chunks,
                                     const void *frames,
@@ -976,17 +1073,20 @@ gridz_status gridz_decompress_async(const struct gridz_array *array,
                                     void *stream,
                                     const struct gridz_options *options);
 
-/// Gives the decompression of a region of `n_chunks` frames of one type and shape to a stream of an NVIDIA GPU: along each
-/// axis of `array` `count` elements from `start` on.
+/// Enqueues the decompression of a region of each of `n_chunks` frames of one type and shape on a
+/// CUDA stream: `count` elements from `start` on, along each axis of `array`.
 ///
-/// As `gridz_decompress_async`, and all it says holds here, but region i goes to `dst + i * dst_stride`, its elements one
-/// behind the other in C order, and `dst_stride` is, with more than one chunk, at least the size of a region. `start` and
-/// `count` have `array->rank` numbers in elements, slowest-varying axis first, and are read during the call only.
+/// All rules of `gridz_decompress_async` apply. Region i is written to `dst + i * dst_stride`, its
+/// elements contiguous in C order. With more than one chunk, `dst_stride` is at least the size of a
+/// region. `start` and `count` have `array->rank` numbers in elements, slowest-varying axis first.
+/// They are read during the call only.
 ///
-/// In one launch the blocks that the region touches are decoded, no others, and what is compared with checksums is what
-/// `gridz_decompress_region` says: a frame may be damaged elsewhere and its status `GRIDZ_OK`.
+/// One launch decodes only the blocks that the region touches. It verifies the checksums that
+/// `gridz_decompress_region` lists. So a frame may be damaged elsewhere although its status is
+/// `GRIDZ_OK`.
 ///
-/// Errors: as `gridz_decompress_async`; `INVALID_ARGUMENT` for a region that is not one of the array.
+/// Errors: those of `gridz_decompress_async`; `INVALID_ARGUMENT` if the region is not inside the
+/// array.
 gridz_status gridz_decompress_region_async(const struct gridz_array *array,
                                            size_t n_chunks,
                                            const void *frames,
@@ -1002,31 +1102,40 @@ gridz_status gridz_decompress_region_async(const struct gridz_array *array,
                                            void *stream,
                                            const struct gridz_options *options);
 
-/// Finds the destination size that is enough for `gridz_compress_chunks`, whatever the values are: `*bound` becomes
-/// `n_chunks` times the bytes of an array and of a header, rounded up to a multiple of 16.
+/// Computes the destination size that is always enough for `gridz_compress_chunks`, whatever the
+/// values.
+///
+/// Sets `*bound` to `n_chunks` times the size of an array plus a header, rounded up to a multiple
+/// of 16.
 ///
 /// Errors: `INVALID_ARGUMENT`.
-gridz_status gridz_packed_bound(const struct gridz_array *array,
-                                size_t n_chunks,
-                                size_t *bound);
+gridz_status gridz_packed_bound(const struct gridz_array *array, size_t n_chunks, size_t *bound);
 
-/// Compresses `n_chunks` arrays of one type and shape, many at once, into packed frames.
+/// Compresses `n_chunks` arrays of one type and shape, in parallel, into packed frames.
 ///
-/// Array i is at `src + i * src_stride`; with one chunk `src_stride` means nothing, else it is at least the size of an array.
-/// The frames are those of `gridz_compress`, one after the other from the start of `dst` on: each begins at the first
-/// multiple of 16 bytes behind the one before it, with zeros between them. Frame i has `frame_bytes[i]` bytes, so its place
-/// is the sum of the lengths before it, each rounded up to a multiple of 16; `*dst_bytes` is where the last one ends,
-/// rounded up likewise. `dst` has `dst_capacity` bytes: `gridz_packed_bound` says how many are always enough, and fewer are
-/// enough if the frames fit. After an error what is in `dst` and `frame_bytes` is unspecified.
+/// Array i is at `src + i * src_stride`. With more than one chunk, `src_stride` is at least the
+/// size of an array; with one chunk it is ignored.
 ///
-/// `src`, `dst` or both may be memory of an NVIDIA GPU, or pinned memory; `frame_bytes` is the host's. Copies to and from the
-/// GPU and kernels work at the same time, on streams of gridz, so pinned memory is as fast as the bus; memory that is not
-/// pinned is copied by the context's threads. With `GRIDZ_BACKEND=auto` a GPU does what is in the memory of one, and
-/// in programs that use it anyway what is in pinned memory on both sides. What the program's streams do with the memory must be done before the
-/// call; the frames are there when it returns. On the CPU each thread compresses a chunk.
+/// Packed frames are the frames of `gridz_compress`, one after the other from the start of `dst`.
+/// Each begins at the first multiple of 16 bytes after the previous one, with zeros between them.
+/// Frame i has `frame_bytes[i]` bytes. Its offset is the sum of the preceding lengths, each rounded
+/// up to a multiple of 16. `*dst_bytes` is the end of the last frame, rounded up in the same way.
 ///
-/// Errors: `INVALID_ARGUMENT`, `DST_TOO_SMALL` with the bound in `*dst_bytes`, `UNSUPPORTED_JOB`, `OUT_OF_MEMORY`,
-/// `DEVICE`.
+/// `dst` has `dst_capacity` bytes. `gridz_packed_bound` returns a size that is always enough; less
+/// is enough if the frames fit. After an error the contents of `dst` and `frame_bytes` are
+/// unspecified.
+///
+/// `src`, `dst` or both may be memory of an NVIDIA GPU, or pinned memory. `frame_bytes` is in host
+/// memory. The caller must first wait for all work of its streams on this memory. The frames are
+/// complete when the call returns.
+///
+/// With `GRIDZ_BACKEND=auto` a GPU processes arrays in GPU memory. If the program uses a GPU
+/// anyway, it also processes arrays when both sides are pinned. Transfers and kernels overlap, on
+/// streams that gridz owns, so pinned memory is transferred at bus speed. Threads of the context
+/// copy memory that is not pinned. On the CPU each thread compresses one chunk at a time.
+///
+/// Errors: `INVALID_ARGUMENT`, `DST_TOO_SMALL` with the bound in `*dst_bytes`, `UNSUPPORTED_JOB`,
+/// `OUT_OF_MEMORY`, `DEVICE`.
 gridz_status gridz_compress_chunks(const struct gridz_array *array,
                                    size_t n_chunks,
                                    const void *src,
@@ -1037,15 +1146,17 @@ gridz_status gridz_compress_chunks(const struct gridz_array *array,
                                    size_t *dst_bytes,
                                    const struct gridz_options *options);
 
-/// Decompresses `n_chunks` packed frames of arrays of one type and shape, many at once.
+/// Decompresses `n_chunks` packed frames of arrays of one type and shape, in parallel.
 ///
-/// The frames are where `gridz_compress_chunks` leaves them: frame i has `frame_bytes[i]` bytes, and begins at the first
-/// multiple of 16 bytes behind the one before it; `frames` has `frames_bytes` bytes, up to a multiple of 16 behind the
-/// last frame. Array i goes to `dst + i * dst_stride`, in the byte order that `array` says. The frames may be
-/// of any codec, and all is fastest if they are of one. All else is as for `gridz_compress_chunks` and `gridz_decompress`.
+/// The frames are packed as `gridz_compress_chunks` writes them. Frame i has `frame_bytes[i]` bytes
+/// and begins at the first multiple of 16 bytes after the previous one. `frames` has `frames_bytes`
+/// bytes, up to a multiple of 16 after the last frame. Array i is written to `dst + i *
+/// dst_stride`, in the byte order of `array`. Frames of different codecs may be mixed; frames of
+/// one codec are fastest. Everything else is as for `gridz_compress_chunks` and `gridz_decompress`.
 ///
-/// Errors: those of `gridz_decompress`, about the first frame that cannot be decompressed, whose number is in
-/// `gridz_last_error`; `INVALID_ARGUMENT` also if a frame is of another array than `array`.
+/// Errors: those of `gridz_decompress`, for the first frame that cannot be decompressed;
+/// `gridz_last_error` contains its number. `INVALID_ARGUMENT` also if a frame is of another array
+/// than `array`.
 gridz_status gridz_decompress_chunks(const struct gridz_array *array,
                                      size_t n_chunks,
                                      const void *frames,
@@ -1055,20 +1166,24 @@ gridz_status gridz_decompress_chunks(const struct gridz_array *array,
                                      size_t dst_stride,
                                      const struct gridz_options *options);
 
-/// Gives work to a stream of an NVIDIA GPU that moves frames together, as `gridz_compress_async` has made them: to send
-/// them, or copy them to the host, with not a byte more than there is.
+/// Enqueues on a CUDA stream the packing of frames that `gridz_compress_async` writes to slots.
+/// Packed frames can be sent, or copied to the host, without unused bytes between them.
 ///
-/// Frame i is at `frames + i * frame_stride`, has `frame_bytes[i]` bytes, and goes to `packed + offsets[i]`: the first
-/// multiple of 16 behind the frame before it; `offsets[n_frames]` is where the last one ends, rounded up likewise. What is
-/// between frames becomes zeros. Frames that have no room in the `packed_capacity` bytes of `packed` are left out; then
-/// `offsets[n_frames]` is larger than that. A length above `frame_stride` is no frame's, and counts as 0.
+/// Frame i is at `frames + i * frame_stride`, has `frame_bytes[i]` bytes, and is copied to offset
+/// `offsets[i]` of `packed`: the first multiple of 16 after the previous frame. `offsets[n_frames]`
+/// is the end of the last frame, rounded up in the same way. Gaps between frames are zeroed. Frames
+/// that do not fit in the `packed_capacity` bytes of `packed` are left out. `offsets[n_frames]` is
+/// then larger than `packed_capacity`. A length above `frame_stride` is invalid and counts as 0.
 ///
-/// All memory is as for `gridz_compress_async`: of the GPU, apart from each other, used until the stream has done the work.
-/// `frames` and `packed` are aligned to 16 bytes, and `frame_stride` is a multiple of that, which the last slot has too; `frame_bytes`, with `n_frames`
-/// lengths, and `offsets`, with `n_frames` + 1, to 8. They may be pinned memory of the host too. Never waits for the GPU,
-/// but for the first call of a process. 0 frames are nothing to do: then `offsets` is not written.
+/// The memory rules of `gridz_compress_async` apply: GPU memory, no overlaps, valid until the
+/// stream has completed the work. `frames` and `packed` are aligned to 16 bytes, and `frame_stride`
+/// is a multiple of 16. The last slot has `frame_stride` bytes too. `frame_bytes` has `n_frames`
+/// lengths and `offsets` has `n_frames` + 1 elements; both are aligned to 8 bytes, and may be
+/// pinned host memory. Only the first call of a process may wait for the GPU. With 0 frames the
+/// call does nothing and does not write `offsets`.
 ///
-/// Errors: `INVALID_ARGUMENT` naming the argument, `UNSUPPORTED_JOB` for too many frames, `DEVICE`.
+/// Errors: `INVALID_ARGUMENT`, naming the argument; `UNSUPPORTED_JOB` for too many frames;
+/// `DEVICE`.
 gridz_status gridz_pack_async(size_t n_frames,
                               const void *frames,
                               size_t frame_stride,
@@ -1078,15 +1193,19 @@ gridz_status gridz_pack_async(size_t n_frames,
                               size_t *offsets,
                               void *stream);
 
-/// Gives work to a stream of an NVIDIA GPU that moves packed frames to slots, where `gridz_decompress_async` takes them.
+/// Enqueues on a CUDA stream the unpacking of packed frames into slots for
+/// `gridz_decompress_async`.
 ///
-/// The way back of `gridz_pack_async`, with the same rules for memory. Frame i has `frame_bytes[i]` bytes, is at
-/// `packed + offsets[i]` and goes to `frames + i * frame_stride`; `lengths[i]` becomes its length, or 0 if it is not
-/// wholly inside the `packed_bytes` bytes of `packed` (which end at a multiple of 16), does not begin at a multiple of 16 there,
-/// or is longer than `frame_stride`: offsets and lengths may come from anywhere. Give `lengths` to
-/// `gridz_decompress_async`, for which such a frame is truncated. Here `offsets` needs `n_frames` elements only.
+/// This is the inverse of `gridz_pack_async`, with the same rules for memory. Frame i has
+/// `frame_bytes[i]` bytes, is at `packed + offsets[i]` and is copied to `frames + i *
+/// frame_stride`. `offsets` needs only `n_frames` elements here.
 ///
-/// Errors: as `gridz_pack_async`.
+/// Offsets and lengths may be untrusted. `lengths[i]` is set to the length of frame i. It is set to
+/// 0 if the frame does not begin at a multiple of 16, is not wholly inside the `packed_bytes` bytes
+/// of `packed` (a multiple of 16), or is longer than `frame_stride`. Pass `lengths` to
+/// `gridz_decompress_async`, which reports a frame of length 0 as truncated.
+///
+/// Errors: those of `gridz_pack_async`.
 gridz_status gridz_unpack_async(size_t n_frames,
                                 const void *packed,
                                 size_t packed_bytes,
@@ -1097,56 +1216,65 @@ gridz_status gridz_unpack_async(size_t n_frames,
                                 size_t *lengths,
                                 void *stream);
 
-/// How many codecs this library has.
+/// Returns the number of codecs in this library.
 size_t gridz_codec_count(void);
 
-/// The name of the codec at `index`, or NULL if `index` is not below `gridz_codec_count()`. Lives as long as the process.
-/// Unlike `gridz_codec_info` it asks for nothing, in particular not for GPUs.
+/// Returns the name of the codec at `index`, or NULL if `index` is not below `gridz_codec_count()`.
+/// Valid for the lifetime of the process. Unlike `gridz_codec_info`, this never initializes the GPU
+/// driver.
 const char *gridz_codec_name(size_t index);
 
-/// Describes the codec at `index`, which is below `gridz_codec_count()`, in `*codec`, whose `struct_size` the caller
-/// has set. The first one is always `"stored"`. What `*codec` points to lives as long as the process. In a library with
-/// CUDA kernels the driver is loaded and asked for GPUs, as by other calls that use one: a process forked afterwards
-/// has none.
+/// Describes the codec at `index`, which is below `gridz_codec_count()`, in `*codec`, whose
+/// `struct_size` the caller has set. The first codec is always `"stored"`. The pointers in `*codec`
+/// are valid for the lifetime of the process.
+///
+/// In a library with CUDA kernels this loads the driver and queries the GPUs, as every call does
+/// that uses a GPU. A process forked afterwards cannot use GPUs.
 ///
 /// Errors: `INVALID_ARGUMENT`.
-gridz_status gridz_codec_info(size_t index,
-                              struct gridz_codec *codec);
+gridz_status gridz_codec_info(size_t index, struct gridz_codec *codec);
 
-/// Turns a request in text form, such as `"lorenzo,level=dense"` or `"szp,abs=1e-3"`, into what `H5Pset_filter`, h5repack's
-/// UD and `nc_def_var_filter` take: `*n_values` cd_values, for which `values` has room for `capacity` (64 are always enough).
+/// Converts a request in text form, such as `"lorenzo,level=dense"` or `"quant,abs=1e-3"`, to
+/// cd_values for `H5Pset_filter`, h5repack's UD and `nc_def_var_filter`.
 ///
-/// Fill values and the valid range of the text are among them; the filter adds the fill value of the dataset's property list.
-/// h5repack takes 20 values at most; requests with more than four fill values and limits may have more.
+/// Writes `*n_values` cd_values to `values`, which has room for `capacity` of them; 64 are always
+/// enough. They include the fill values and the valid range of the text. The filter adds the fill
+/// value of the dataset's property list. h5repack accepts at most 20 values; requests with more
+/// than four fill values and limits may have more.
 ///
-/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB`, `DST_TOO_SMALL` with the needed capacity in `*n_values`.
+/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB`, `DST_TOO_SMALL` with the needed capacity in
+/// `*n_values`.
 gridz_status gridz_cd_values(const char *request,
                              uint32_t *values,
                              size_t capacity,
                              size_t *n_values);
 
-/// Turns cd_values of the filter, a user's or those stored with a dataset, into a request in text form. The text ends with a
-/// 0 byte, and with it has at most `capacity` bytes, for which there is room at `text`; `*text_bytes` becomes how many they
-/// are. 1024 are enough for all codecs of this version.
+/// Converts cd_values of the filter, from a user or stored with a dataset, to a request in text
+/// form.
 ///
-/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB`, `CORRUPT`, `UNSUPPORTED_FORMAT` for values of a later version,
-/// `DST_TOO_SMALL` with the needed bytes in `*text_bytes`.
+/// Writes the text and a terminating 0 byte to `text`, which has room for `capacity` bytes. Sets
+/// `*text_bytes` to the number of bytes, the 0 byte included. 1024 bytes are enough for all codecs
+/// of this version.
+///
+/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB`, `CORRUPT`, `UNSUPPORTED_FORMAT` for values of a
+/// later version, `DST_TOO_SMALL` with the needed bytes in `*text_bytes`.
 gridz_status gridz_cd_text(const uint32_t *values,
                            size_t n_values,
                            char *text,
                            size_t capacity,
                            size_t *text_bytes);
 
-/// Compares an array with its original, into `*report`, whose `struct_size` the caller has set: the largest errors and
-/// where they are, whether they keep a bound, and the figures that codecs are compared by.
+/// Compares an array with its original. Writes the largest errors and their positions, whether a
+/// bound is kept, and the usual quality figures to `*report`, whose `struct_size` the caller has
+/// set.
 ///
-/// `original` and `decoded` are two arrays such as `array` says, of `original_bytes` and `decoded_bytes` bytes, which are the
-/// same number, in host memory; any codec may have made the second one. Elements that are not finite, or missing, in one of
-/// them count in the mismatches only. Working memory is less than 1 MiB for each thread that works. The report
-/// does not depend on the number of threads.
+/// `original` and `decoded` are two arrays like `array` in host memory, of equal `original_bytes`
+/// and `decoded_bytes`. Any codec may have produced `decoded`. Elements that are not finite, or
+/// missing, in one of them count only in the mismatches. Working memory is less than 1 MiB for each
+/// working thread. The report does not depend on the number of threads.
 ///
-/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for opaque elements, for `GRIDZ_MODE_PWREL` with integers, for modes that
-/// bound no single error, and for memory of a GPU, `OUT_OF_MEMORY`.
+/// Errors: `INVALID_ARGUMENT`; `UNSUPPORTED_JOB` for opaque elements, for `GRIDZ_MODE_PWREL` with
+/// integers, for modes that do not bound each error, and for GPU memory; `OUT_OF_MEMORY`.
 gridz_status gridz_quality(const struct gridz_array *array,
                            const void *original,
                            size_t original_bytes,
@@ -1155,15 +1283,17 @@ gridz_status gridz_quality(const struct gridz_array *array,
                            struct gridz_quality_report *report,
                            const struct gridz_quality_options *options);
 
-/// Finds the smallest and the largest number of an array, in order to make a bound of the range, or to put those of several
-/// processes together (of all minima the smallest, of all maxima the largest).
+/// Finds the smallest and the largest number of an array. Use it to compute a bound relative to the
+/// range, or to combine the ranges of several processes: the smallest minimum and the largest
+/// maximum.
 ///
-/// `data` is an array such as `array` says, of `data_bytes` bytes, in host memory. Elements that are not finite, or missing, do not
-/// count. 64-bit integers that a double cannot hold are rounded to inside of the range, where `*minimum` may become larger than
-/// `*maximum`. Without any numbers `*minimum` is
-/// infinity and `*maximum` minus infinity. Of the options `mode` and `value` are 0.
+/// `data` is an array like `array` of `data_bytes` bytes, in host memory. Elements that are not
+/// finite, or missing, do not count. Without any numbers `*minimum` is infinity and `*maximum`
+/// minus infinity. 64-bit integers that a double cannot represent are rounded toward the inside of
+/// the range, so `*minimum` may exceed `*maximum`. `mode` and `value` of the options must be 0.
 ///
-/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for opaque elements and for memory of a GPU, `OUT_OF_MEMORY`.
+/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for opaque elements and for GPU memory,
+/// `OUT_OF_MEMORY`.
 gridz_status gridz_range(const struct gridz_array *array,
                          const void *data,
                          size_t data_bytes,
@@ -1171,68 +1301,81 @@ gridz_status gridz_range(const struct gridz_array *array,
                          double *maximum,
                          const struct gridz_quality_options *options);
 
-/// `value` times the range from `minimum` to `maximum`, rounded down: the absolute bound (`GRIDZ_MODE_ABS`) that keeps all errors
-/// within `value` times the range. 0, which no codec takes for a bound, if there is no range (all numbers are the same, or there are
-/// none) or one of the three is not finite.
-double gridz_relative_bound(double minimum,
-                            double maximum,
-                            double value);
+/// Returns `value` times the range from `minimum` to `maximum`, rounded down: the absolute bound
+/// (`GRIDZ_MODE_ABS`) that keeps all errors within `value` times the range.
+///
+/// Returns 0, which no codec accepts as a bound, if an argument is not finite or the range is
+/// empty: all numbers are equal, or there are none.
+double gridz_relative_bound(double minimum, double maximum, double value);
 
-/// Compresses a sparse matrix, which `*cci` then holds, until `gridz_cci_destroy`.
+/// Compresses a sparse matrix. The caller owns `*cci` and frees it with `gridz_cci_destroy`.
 ///
-/// `csr` describes it in rows or columns and is not needed afterwards. The elements of a row keep their order, also where
-/// columns do not ascend or come twice. `values` is one of `GRIDZ_CCI_VALUES_*`. `context` may be NULL.
+/// `csr` describes the matrix in rows or columns and is not needed afterwards. The elements of a
+/// row keep their order, even if their columns are unsorted or duplicated. `values` is one of
+/// `GRIDZ_CCI_VALUES_*`. `context` may be NULL.
 ///
-/// Working memory is in proportion to the elements, plus 16 bytes for every 3840 rows; the frame has at least 1 byte a row.
+/// Working memory is proportional to the number of elements, plus 16 bytes for every 3840 rows. The
+/// frame has at least 1 byte per row.
 ///
-/// Errors: `INVALID_ARGUMENT` for what is no matrix, or values that are not as `values` says, `UNSUPPORTED_JOB` for other types,
-/// for memory of a GPU, and for more elements than one frame can have, which are more than 10^11, `OUT_OF_MEMORY`.
+/// Errors: `INVALID_ARGUMENT` for an invalid matrix, or for values that `values` cannot code;
+/// `UNSUPPORTED_JOB` for other types, for GPU memory, and for more elements than one frame can hold
+/// (more than 10^11); `OUT_OF_MEMORY`.
 gridz_status gridz_cci_create(const struct gridz_csr *csr,
                               uint32_t values,
                               const struct gridz_context *context,
                               struct gridz_cci **cci);
 
-/// Ends a sparse matrix. No call may be using it, and none may use it or its frame afterwards. NULL is ignored.
+/// Frees a sparse matrix. No call may be using it, and none may use it or its frame afterwards.
+/// NULL is ignored.
 void gridz_cci_destroy(struct gridz_cci *cci);
 
-/// Tells what a sparse matrix is and how it is kept, in `*info`, whose `struct_size` the caller has set.
+/// Describes a sparse matrix and its coding in `*info`, whose `struct_size` the caller has set.
 ///
 /// Errors: `INVALID_ARGUMENT`.
-gridz_status gridz_cci_inspect(const struct gridz_cci *cci,
-                               struct gridz_cci_info *info);
+gridz_status gridz_cci_inspect(const struct gridz_cci *cci, struct gridz_cci_info *info);
 
-/// The frame of a sparse matrix, in which it is held: `*frame_bytes` bytes at `*frame`, which live as long as the matrix. The same
-/// matrix has the same frame on every machine. To keep it, write these bytes; `gridz_cci_open` reads them.
+/// Returns the frame that holds a sparse matrix: `*frame_bytes` bytes at `*frame`, valid as long as
+/// the matrix. The same matrix has the same frame on every machine. Write these bytes to store the
+/// matrix; `gridz_cci_open` reads them.
 ///
 /// Errors: `INVALID_ARGUMENT`.
-gridz_status gridz_cci_frame(const struct gridz_cci *cci,
-                             const void **frame,
-                             size_t *frame_bytes);
+gridz_status gridz_cci_frame(const struct gridz_cci *cci, const void **frame, size_t *frame_bytes);
 
-/// A sparse matrix from its frame, which is in host memory and not needed afterwards. `context` may be NULL.
+/// Creates a sparse matrix from its frame, which is in host memory and not needed afterwards. The
+/// caller owns `*cci` and frees it with `gridz_cci_destroy`. `context` may be NULL.
 ///
-/// Any bytes may be passed: all tables are checked, and a damaged or hostile frame gives an error. Time and memory are in
-/// proportion to `frame_bytes`, regardless of the rows and elements that the frame claims.
+/// Untrusted input is safe: all tables are checked, and a damaged or hostile frame gives an error.
+/// Time and memory are proportional to `frame_bytes`, regardless of the rows and elements that the
+/// frame claims.
 ///
-/// Errors: `INVALID_ARGUMENT`, `CORRUPT`, `TRUNCATED`, `UNSUPPORTED_FORMAT`, `UNSUPPORTED_JOB` for memory of a GPU and for slices that share
-/// codes, which no version of gridz writes, `OUT_OF_MEMORY`.
+/// Errors: `INVALID_ARGUMENT`, `CORRUPT`, `TRUNCATED`, `UNSUPPORTED_FORMAT`, `OUT_OF_MEMORY`;
+/// `UNSUPPORTED_JOB` for GPU memory and for slices that share codes, which no version of gridz
+/// writes.
 gridz_status gridz_cci_open(const void *frame,
                             size_t frame_bytes,
                             const struct gridz_context *context,
                             struct gridz_cci **cci);
 
-/// Multiplies a sparse matrix with `n_vectors` vectors: Y = A X, or with `transposed`, which is 0 or 1, Y = Aᵀ X.
+/// Multiplies a sparse matrix by `n_vectors` vectors: Y = A X, or Y = Aᵀ X if `transposed` is 1
+/// instead of 0.
 ///
-/// `semiring` is one of `GRIDZ_CCI_SEMIRING_*`. Vectors have elements of the matrix's type, `x_bytes` and `y_bytes` bytes of them,
-/// and do not overlap; those of several vectors lie side by side: element c of vector j is `x[c * n_vectors + j]`. `n_vectors` is 1 to 256.
-/// `context` may be NULL. The result does not depend on threads or instructions: a row is summed from its first element to its
-/// last, one multiplication and one addition each; SPEC.md has the order for rows that are much longer than others.
+/// `semiring` is one of `GRIDZ_CCI_SEMIRING_*`. `x` and `y` have elements of the matrix's type, in
+/// `x_bytes` and `y_bytes` bytes, and must not overlap. `n_vectors` is 1 to 256. Several vectors
+/// are interleaved: element c of vector j is `x[c * n_vectors + j]`. `context` may be NULL.
 ///
-/// Both may be memory of an NVIDIA GPU, as for `gridz_compress`; then it is one vector, not transposed, and sums of products, and the first
-/// call copies the frame there, see `gridz_cci_multiply_async`. `transposed` puts together results of parts of
-/// the matrix, which take memory of up to an eighth of its elements for each vector; a matrix made of the transpose is faster.
+/// The result does not depend on the number of threads or the CPU's instruction set. Each row is
+/// summed from its first element to its last, with one multiplication and one addition per element.
+/// SPEC.md defines the order for rows that are much longer than the other rows.
 ///
-/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for what GPUs do not do, `OUT_OF_MEMORY`, `DEVICE`.
+/// With `transposed`, results of parts of the matrix are added. For each vector they take memory of
+/// up to an eighth of the matrix's elements. A matrix created from the transpose is faster.
+///
+/// `x` and `y` may both be memory of an NVIDIA GPU, as for `gridz_compress`. This supports one
+/// vector, not transposed, and the semiring `GRIDZ_CCI_SEMIRING_PLUS_TIMES` only. The first call
+/// copies the frame to the GPU; see `gridz_cci_multiply_async`.
+///
+/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for products that GPUs do not support,
+/// `OUT_OF_MEMORY`, `DEVICE`.
 gridz_status gridz_cci_multiply(const struct gridz_cci *cci,
                                 uint32_t semiring,
                                 uint32_t transposed,
@@ -1243,14 +1386,16 @@ gridz_status gridz_cci_multiply(const struct gridz_cci *cci,
                                 size_t y_bytes,
                                 const struct gridz_context *context);
 
-/// The same on a CUDA stream, without waiting: y = A x with vectors in the memory of a GPU, in the semiring
-/// `GRIDZ_CCI_SEMIRING_PLUS_TIMES`, bit for bit as on the CPU.
+/// Enqueues a product on a CUDA stream: y = A x with vectors in GPU memory, in the semiring
+/// `GRIDZ_CCI_SEMIRING_PLUS_TIMES`. The result is bit-identical to that of the CPU.
 ///
-/// The first call with a GPU copies the matrix's frame to it, compressed, waits for that, and keeps it there as long as the matrix lives. Both
-/// vectors are aligned for their elements, and live, as the matrix does, until the stream has done the work. `stream` is a
-/// `cudaStream_t` or `CUstream`; NULL is the legacy default stream.
+/// The first call for a GPU copies the compressed frame to it and waits for that. The copy stays
+/// there as long as the matrix exists. Both vectors are aligned for their elements. The vectors and
+/// the matrix must stay valid until the stream has completed the work. `stream` is a `cudaStream_t`
+/// or `CUstream`; NULL is the legacy default stream.
 ///
-/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for more than 2^32 rows or columns, `OUT_OF_MEMORY`, `DEVICE`.
+/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for more than 2^32 rows or columns,
+/// `OUT_OF_MEMORY`, `DEVICE`.
 gridz_status gridz_cci_multiply_async(const struct gridz_cci *cci,
                                       const void *x,
                                       size_t x_bytes,
@@ -1258,7 +1403,7 @@ gridz_status gridz_cci_multiply_async(const struct gridz_cci *cci,
                                       size_t y_bytes,
                                       void *stream);
 
-/// Counts the elements of `n` rows from `first` on.
+/// Counts the elements of `n` rows, from row `first` on.
 ///
 /// Errors: `INVALID_ARGUMENT`.
 gridz_status gridz_cci_count(const struct gridz_cci *cci,
@@ -1266,13 +1411,15 @@ gridz_status gridz_cci_count(const struct gridz_cci *cci,
                              uint64_t n,
                              uint64_t *nnz);
 
-/// Decodes `n` rows from `first` on, as they were: `n + 1` row starts from 0, and the columns and values of their elements, of
-/// which there are `nnz`, as `gridz_cci_count` tells.
+/// Decodes `n` rows, from row `first` on: their `n + 1` row starts, counted from 0, and the columns
+/// and values of their elements in the original order. `nnz` is the number of these elements, as
+/// `gridz_cci_count` returns it.
 ///
-/// `index_dtype` is `GRIDZ_DTYPE_I32` or `GRIDZ_DTYPE_I64`, the type of starts and columns. All three are in host memory, aligned for their
-/// elements; `values` may be NULL. `context` may be NULL.
+/// `index_dtype` is `GRIDZ_DTYPE_I32` or `GRIDZ_DTYPE_I64`, the type of `starts` and `columns`. All
+/// three arrays are in host memory and aligned for their elements. `values` and `context` may be
+/// NULL.
 ///
-/// Errors: `INVALID_ARGUMENT`, also for indices that are too short, `OUT_OF_MEMORY`.
+/// Errors: `INVALID_ARGUMENT`, also if the index type is too narrow; `OUT_OF_MEMORY`.
 gridz_status gridz_cci_decode(const struct gridz_cci *cci,
                               uint64_t first,
                               uint64_t n,
@@ -1283,9 +1430,11 @@ gridz_status gridz_cci_decode(const struct gridz_cci *cci,
                               uint64_t nnz,
                               const struct gridz_context *context);
 
-/// Writes a box of a dataset: `gridz_h5_write` of `gridz_hdf5.h`, which calls it with the functions of the program's
-/// libhdf5. The list ends with an entry whose name is NULL. NULL in its place = the functions that have these names in the
-/// program, if it is linked with one libhdf5.
+/// Writes a box of a dataset. This implements `gridz_h5_write` of `gridz_hdf5.h`, which documents
+/// it and passes the functions of the program's libhdf5.
+///
+/// `functions` ends with an entry whose name is NULL. NULL in place of the list = look up these
+/// functions in the program, which must be linked with one libhdf5.
 ///
 /// Errors: those of `gridz_h5_write`.
 gridz_status gridz_h5_write_by(const struct gridz_h5_function *functions,
@@ -1296,7 +1445,8 @@ gridz_status gridz_h5_write_by(const struct gridz_h5_function *functions,
                                const void *src,
                                const struct gridz_h5_options *options);
 
-/// Reads a box of a dataset: `gridz_h5_read` of `gridz_hdf5.h`, likewise.
+/// Reads a box of a dataset. This implements `gridz_h5_read` of `gridz_hdf5.h`; see
+/// `gridz_h5_write_by` for `functions`.
 ///
 /// Errors: those of `gridz_h5_read`.
 gridz_status gridz_h5_read_by(const struct gridz_h5_function *functions,
@@ -1307,7 +1457,8 @@ gridz_status gridz_h5_read_by(const struct gridz_h5_function *functions,
                               void *dst,
                               const struct gridz_h5_options *options);
 
-/// Reads less than there is of a box of a dataset: `gridz_h5_read_progressive` of `gridz_hdf5.h`, likewise.
+/// Reads a coarser grid, or fewer layers, of a box of a dataset. This implements
+/// `gridz_h5_read_progressive` of `gridz_hdf5.h`; see `gridz_h5_write_by` for `functions`.
 ///
 /// Errors: those of `gridz_h5_read_progressive`.
 gridz_status gridz_h5_read_progressive_by(const struct gridz_h5_function *functions,
@@ -1321,7 +1472,8 @@ gridz_status gridz_h5_read_progressive_by(const struct gridz_h5_function *functi
                                           struct gridz_h5_part_info *info,
                                           const struct gridz_h5_options *options);
 
-/// Tells what that would read: `gridz_h5_inspect_progressive` of `gridz_hdf5.h`, likewise.
+/// Describes the result of `gridz_h5_read_progressive_by` without reading it. This implements
+/// `gridz_h5_inspect_progressive` of `gridz_hdf5.h`; see `gridz_h5_write_by` for `functions`.
 ///
 /// Errors: those of `gridz_h5_inspect_progressive`.
 gridz_status gridz_h5_inspect_progressive_by(const struct gridz_h5_function *functions,
@@ -1333,7 +1485,8 @@ gridz_status gridz_h5_inspect_progressive_by(const struct gridz_h5_function *fun
                                              struct gridz_h5_part_info *info,
                                              const struct gridz_h5_options *options);
 
-/// Copies a dataset: `gridz_h5_copy` of `gridz_hdf5.h`, likewise.
+/// Copies a dataset. This implements `gridz_h5_copy` of `gridz_hdf5.h`; see `gridz_h5_write_by` for
+/// `functions`.
 ///
 /// Errors: those of `gridz_h5_copy`.
 gridz_status gridz_h5_copy_by(const struct gridz_h5_function *functions,

@@ -125,7 +125,7 @@ contains
         options(dxpl))
   end subroutine
 
-  ! Reads less than there is of a dataset that mgard has written, to the contiguous array at `dst`: the grid of a level (`level`),
+  ! Reads less than there is of a dataset that multigrid has written, to the contiguous array at `dst`: the grid of a level (`level`),
   ! so many layers (`layers`), or as few as have a bound that is not above `error`; one of the three. `start` and `count` are in
   ! elements of the dataset; of a grid come those whose indices, counted from 0, are multiples of 2**level.
   subroutine gridz_h5_read_progressive(dset, mem_type, dst, status, level, layers, error, start, count, dxpl, info)

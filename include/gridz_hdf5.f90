@@ -19,7 +19,7 @@ module gridz_hdf5
   ! The filter's number, codecs, levels and modes, as in gridz_hdf5.h.
   integer, parameter, public :: GRIDZ_H5_FILTER = 34013
   integer, parameter, public :: GRIDZ_CODEC_STORED = 0, GRIDZ_CODEC_NDZIP = 1, &
-      GRIDZ_CODEC_LORENZO = 2, GRIDZ_CODEC_SZP = 3, GRIDZ_CODEC_ZFP = 4, GRIDZ_CODEC_MGARD = 5, GRIDZ_CODEC_HUFFMAN = 6, &
+      GRIDZ_CODEC_LORENZO = 2, GRIDZ_CODEC_QUANT = 3, GRIDZ_CODEC_ZFP = 4, GRIDZ_CODEC_MULTIGRID = 5, GRIDZ_CODEC_HUFFMAN = 6, &
       GRIDZ_CODEC_CCI = 7
   integer, parameter, public :: GRIDZ_LEVEL_DEFAULT = 0, GRIDZ_LEVEL_FAST = 1, GRIDZ_LEVEL_DENSE = 2, GRIDZ_LEVEL_MAX = 3
   integer, parameter, public :: GRIDZ_MODE_LOSSLESS = 0, GRIDZ_MODE_ABS = 1, GRIDZ_MODE_REL = 2, &
@@ -41,7 +41,7 @@ contains
     call set(dcpl, [codec, GRIDZ_MODE_LOSSLESS, level], error)
   end subroutine
 
-  ! In a mode that has a value, such as a bound for the error of every element: GRIDZ_CODEC_SZP takes GRIDZ_MODE_ABS and
+  ! In a mode that has a value, such as a bound for the error of every element: GRIDZ_CODEC_QUANT takes GRIDZ_MODE_ABS and
   ! GRIDZ_MODE_PWREL, GRIDZ_CODEC_ZFP takes GRIDZ_MODE_ABS, GRIDZ_MODE_RATE and GRIDZ_MODE_PRECISION. h5dcreate_f says what is allowed. `error` is negative for GRIDZ_MODE_LOSSLESS too.
   subroutine gridz_h5_set_mode(dcpl, codec, mode, value, level, error)
     integer(hid_t), intent(in) :: dcpl

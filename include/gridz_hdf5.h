@@ -44,14 +44,14 @@ extern "C" {
 #define GRIDZ_CODEC_STORED 0
 #define GRIDZ_CODEC_NDZIP 1
 #define GRIDZ_CODEC_LORENZO 2
-#define GRIDZ_CODEC_SZP 3
+#define GRIDZ_CODEC_QUANT 3
 #define GRIDZ_CODEC_ZFP 4
-#define GRIDZ_CODEC_MGARD 5
+#define GRIDZ_CODEC_MULTIGRID 5
 #define GRIDZ_CODEC_HUFFMAN 6
 #define GRIDZ_CODEC_CCI 7
 
-/* Levels: 0 is a codec's default. GRIDZ_CODEC_LORENZO and GRIDZ_CODEC_SZP have all,
-   GRIDZ_CODEC_ZFP and GRIDZ_CODEC_MGARD fast alone, GRIDZ_CODEC_CCI dense, its default, and fast. */
+/* Levels: 0 is a codec's default. GRIDZ_CODEC_LORENZO and GRIDZ_CODEC_QUANT have all,
+   GRIDZ_CODEC_ZFP and GRIDZ_CODEC_MULTIGRID fast alone, GRIDZ_CODEC_CCI dense, its default, and fast. */
 #define GRIDZ_LEVEL_DEFAULT 0
 #define GRIDZ_LEVEL_FAST 1
 #define GRIDZ_LEVEL_DENSE 2
@@ -94,7 +94,7 @@ static inline herr_t gridz_h5_set(hid_t dcpl, unsigned codec, unsigned level)
 }
 
 /*
- * The same in a mode that has a value, such as a bound for the error of every element: GRIDZ_CODEC_SZP takes
+ * The same in a mode that has a value, such as a bound for the error of every element: GRIDZ_CODEC_QUANT takes
  * GRIDZ_MODE_ABS and GRIDZ_MODE_PWREL, GRIDZ_CODEC_ZFP takes GRIDZ_MODE_ABS, GRIDZ_MODE_RATE and GRIDZ_MODE_PRECISION.
  * H5Dcreate says what is allowed. Also negative for GRIDZ_MODE_LOSSLESS.
  */
@@ -230,7 +230,7 @@ static inline gridz_status gridz_h5_read(hid_t dset, hid_t mem_type, const hsize
 }
 
 /*
- * Reads less than there is of a box of a dataset that mgard has written, and of each chunk only the bytes that are needed: a
+ * Reads less than there is of a box of a dataset that multigrid has written, and of each chunk only the bytes that are needed: a
  * coarser grid (GRIDZ_DETAIL_LEVEL), or all elements with a larger bound (GRIDZ_DETAIL_LAYERS, GRIDZ_DETAIL_ERROR).
  * `value` is the number that belongs to `detail`. `*info`, if it is not NULL, tells what that was; its struct_size is set.
  *
@@ -240,7 +240,7 @@ static inline gridz_status gridz_h5_read(hid_t dset, hid_t mem_type, const hsize
  * of a chunk has; else the call fails, and says which there are. Level 0 is all elements, from the first layer. With
  * GRIDZ_DETAIL_ERROR each chunk is read in as few layers as it needs.
  *
- * Chunks that are no frames of mgard are read as a whole: those that it did not make smaller, those of other codecs, and those from which the
+ * Chunks that are no frames of multigrid are read as a whole: those that it did not make smaller, those of other codecs, and those from which the
  * filter was left out. Elements of other datasets so come back exact, or with the bound that they have.
  *
  * Chunks are read by all threads from the file itself, by the descriptor that HDF5 has of it (drivers sec2 and log). What

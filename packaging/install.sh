@@ -87,7 +87,7 @@ install_all() {
         [ -e "$built/$file" ] || fail "$built/$file is not there; run make first"
     done
     # make writes native-static-libs after every build, also where cargo found nothing to be compiled again.
-    newer=$(find -H src kernels build.rs Cargo.toml Cargo.lock -type f -newer "$built/native-static-libs" | head -n 1)
+    newer=$(find -H src crates plugin kernels build.rs Cargo.toml Cargo.lock -type f -newer "$built/native-static-libs" | head -n 1)
     [ -z "$newer" ] || fail "$newer is newer than the last build; run make first"
     static_libs=$(cat "$built/native-static-libs")
 

@@ -1,10 +1,12 @@
-"""What hatchling does before it packs the package: the library, and the modules that are made from C headers.
+"""The steps before hatchling packs the package: the library, and the modules that are generated
+from C headers.
 
-- `gridz/plugin/libgridz.so` is `GRIDZ_LIBRARY`, or else what `cargo build --release` makes here
+- `gridz/plugin/libgridz.so` is `GRIDZ_LIBRARY`, or else the result of `cargo build --release`
 - `gridz/_abi.py` has the structs, constants and functions of `include/gridz.h`, for cffi
-- `gridz/_h5_functions.py` has the names of the functions of libhdf5 that `include/gridz_hdf5.h` tells
+- `gridz/_h5_functions.py` has the names of the libhdf5 functions listed in `include/gridz_hdf5.h`
 
-Run as a program, `python hatch_build.py [LIBRARY]`, it makes these in the source tree, where they are ignored by git.
+Run as a program, `python hatch_build.py [LIBRARY]`, it generates these in the source tree, where
+they are ignored by git.
 """
 
 import os
@@ -20,12 +22,13 @@ PACKAGE = ROOT / "python" / "gridz"
 
 
 def version() -> str:
-    """The version, which only Cargo.toml has."""
+    """The version, which is defined only in Cargo.toml."""
     return re.search(r'^version = "(.+)"$', (ROOT / "Cargo.toml").read_text(), flags=re.M).group(1)
 
 
 def make_abi() -> None:
-    """Writes `_abi.py`. cffi reads declarations, and constants that are numbers; the preprocessor's other lines go."""
+    """Writes `_abi.py`. cffi parses declarations and numeric constants; all other preprocessor
+    lines are removed."""
     from cffi import FFI
 
     lines = (ROOT / "include" / "gridz.h").read_text().splitlines()
@@ -47,14 +50,14 @@ def make_h5_functions() -> None:
 
 
 def put_library(library: pathlib.Path) -> None:
-    """Copies the library to the only place from which it is loaded."""
+    """Copies the library to the only folder from which it is loaded."""
     folder = PACKAGE / "plugin"
     folder.mkdir(exist_ok=True)
     shutil.copyfile(library, folder / "libgridz.so")
 
 
 def build_library() -> pathlib.Path:
-    """The library of this source tree."""
+    """Builds the library of this source tree."""
     if not shutil.which("cargo"):
         raise SystemExit("gridz: building the package needs Rust (https://rustup.rs), or GRIDZ_LIBRARY=libgridz.so")
     subprocess.run(["cargo", "build", "--locked", "--release", "--lib"], cwd=ROOT, check=True)
@@ -63,7 +66,7 @@ def build_library() -> pathlib.Path:
 
 
 def make_all(library: "str | None") -> None:
-    """Makes everything."""
+    """Generates all files."""
     put_library(pathlib.Path(library) if library else build_library())
     make_abi()
     make_h5_functions()
@@ -79,7 +82,7 @@ else:
         """One wheel for every Python 3, with the library of one platform."""
 
         def initialize(self, version, build_data):
-            """Makes the files before they are packed; a source distribution has none of them."""
+            """Generates the files before packing; a source distribution contains none of them."""
             if self.target_name != "wheel":
                 return
             make_all(os.environ.get("GRIDZ_LIBRARY"))

@@ -1,20 +1,24 @@
 #!/usr/bin/env python3
-"""Files of ADIOS2 (BP5) without an operator, with ADIOS2's own compressors and with each codec of gridz: size, and time to write and read.
+"""Files of ADIOS2 (BP5) without operator, with ADIOS2's own compressors and with each codec of
+gridz: size, write and read time.
 
     bench_adios2.py PREFIX [--gib 4] [--folder FOLDER] [--writers 1,2,4] [--device] [--only NAME;…] [--skip NAME;…]
 
-PREFIX is where gridz and its operator are installed. Run it with a Python that has adios2; where openpmd-api is installed too, the
-ADIOS2 inside of that, which has Blosc and zfp, writes files for comparison. A turbulence-like field of 256^3 float32 (64 MiB), times
-a factor of its own for each, makes blocks; 8 blocks are a step, and there are so many steps that the file without an operator has GIB.
+PREFIX is the installation of gridz and its operator. Run it with a Python that has adios2; if
+openpmd-api is installed too, its own ADIOS2, which has Blosc and zfp, writes files for comparison.
+Blocks are a turbulence-like field of 256^3 float32 (64 MiB), each times a different factor. 8
+blocks are a step, and the number of steps is such that the file without an operator has GIB.
 
-Write is from Open to Close and until the files are on the disk (fsync), each block with a PerformDataWrite and without ADIOS2's minima
-and maxima (StatsLevel=0), as openPMD-api does; read is the whole file, block by block, after the system was
-told to forget it, and once more from memory ("again"). Each way has a process of its own, all threads of the machine, and its turn
-once. GB are 10^9 bytes of the arrays. Then the same with several writers at the same time, each with a file of its own and its part of
-the threads: the slowest counts.
+Write is from Open to Close and until the files are on the disk (fsync), each block with a
+PerformDataWrite and without ADIOS2's minima and maxima (StatsLevel=0), like openPMD-api. Read is
+the whole file, block by block, after the file was evicted from the page cache, and once more from
+memory ("again"). Each variant runs once, in a separate process, with all threads of the machine. GB
+are 10^9 bytes of the arrays. Then the same with several concurrent writers, each with its own file
+and its share of the threads: the slowest one counts.
 
---device takes arrays in the memory of an NVIDIA GPU, by CuPy, instead: once copied to the host by the program, once given to ADIOS2
-as they are, which hands them to gridz. The files are the same, so of these only the first step is read, to compare it.
+--device uses arrays in NVIDIA GPU memory, by CuPy, instead: once copied to the host by the program,
+and once passed directly to ADIOS2, which passes them on to gridz. The files are the same, so only
+the first step is read, for comparison.
 """
 
 import argparse
@@ -40,9 +44,9 @@ BLOCK_BYTES = 4 * EDGE**3
 CORES = len(os.sched_getaffinity(0))
 # A thousandth of the field's range, which is about 100.
 BOUND = 0.1
-REQUESTS = ["stored", "ndzip", "lorenzo", "lorenzo,level=dense", "lorenzo,level=max", f"szp,abs={BOUND}",
-            f"szp,abs={BOUND},level=dense", f"szp,abs={BOUND},level=max", f"zfp,abs={BOUND}", "zfp,rate=8", f"mgard,abs={BOUND}",
-            f"mgard,rms={BOUND}", "huffman"]  # fmt: skip
+REQUESTS = ["stored", "ndzip", "lorenzo", "lorenzo,level=dense", "lorenzo,level=max", f"quant,abs={BOUND}",
+            f"quant,abs={BOUND},level=dense", f"quant,abs={BOUND},level=max", f"zfp,abs={BOUND}", "zfp,rate=8", f"multigrid,abs={BOUND}",
+            f"multigrid,rms={BOUND}", "huffman"]  # fmt: skip
 OWN = {
     "ADIOS2's Blosc, zstd 1 with shuffle": ("blosc", {"compressor": "zstd", "clevel": "1", "doshuffle": "BLOSC_SHUFFLE"}),
     "ADIOS2's Blosc, lz4 5 with shuffle": ("blosc", {"compressor": "lz4", "clevel": "5", "doshuffle": "BLOSC_SHUFFLE"}),
@@ -50,11 +54,11 @@ OWN = {
     "ADIOS2's zfp, rate 8": ("zfp", {"rate": "8"}),
 }
 TIMES = ["write", "read", "again"]
-SCALED = ["none", "lorenzo", f"szp,abs={BOUND}"]
+SCALED = ["none", "lorenzo", f"quant,abs={BOUND}"]
 
 
 def factor(step, block):
-    """What the field is multiplied by."""
+    """The factor by which the field is multiplied."""
     return np.float32(1 + (step * BLOCKS + block) / 1000)
 
 
@@ -69,11 +73,11 @@ class Adios2:
         self.on_device, self.as_it_is = on_device, as_it_is
 
     def write(self, field):
-        """Seconds from Open to Close; what makes the arrays does not count."""
+        """Seconds from Open to Close, without the time for computing the arrays."""
         adios = self.adios2.Adios()
         io = adios.declare_io("writer")
         io.set_engine("BP5")
-        io.set_parameters({"StatsLevel": "0"})  # as openPMD-api does; minima and maxima take longer than all else
+        io.set_parameters({"StatsLevel": "0"})  # like openPMD-api; minima and maxima would dominate the time
         shape = [BLOCKS * EDGE, EDGE, EDGE]
         variable = io.define_variable("x", np.zeros(1, "f4"), shape, [0, 0, 0], [EDGE] * 3)
         if self.request != "none":
@@ -165,21 +169,21 @@ def files(path):
 
 
 def on_disk(path):
-    """Waits until all files of a folder are there."""
+    """Waits until all files of a folder are on the disk."""
     for file in files(path):
         with open(file, "rb") as opened:
             os.fsync(opened.fileno())
 
 
 def forget(path):
-    """Asks the system to keep nothing of the files in memory."""
+    """Evicts the files from the page cache."""
     for file in files(path):
         with open(file, "rb") as opened:
             os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def measure(way, arguments, field_path, barrier, results):
-    """In a process of its own: the times of one writer, its bytes and its largest error."""
+    """Runs in a separate process: the times of one writer, its bytes and its largest error."""
     made = way(*arguments)
     field = np.load(field_path)
     errors = [0.0]
@@ -206,7 +210,7 @@ def measure(way, arguments, field_path, barrier, results):
 
 
 def run(way, arguments, folder, n_writers=1):
-    """The slowest of so many writers at the same time; bytes of all."""
+    """The slowest of `n_writers` concurrent writers; bytes of all."""
     context = multiprocessing.get_context("spawn")
     barrier, results = context.Barrier(n_writers), context.Queue()
     paths = [folder / f"bench{n}.bp" for n in range(n_writers)]
@@ -246,8 +250,8 @@ def main():
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("."))
     parser.add_argument("--writers", default="1,2,4")
     parser.add_argument("--device", action="store_true")
-    parser.add_argument("--only", default="", help="rows whose names begin so")
-    parser.add_argument("--skip", default="", help="rows that are named so")
+    parser.add_argument("--only", default="", help="only rows whose names begin with one of these, separated by ;")
+    parser.add_argument("--skip", default="", help="rows to skip by name, separated by ;")
     options = parser.parse_args()
     os.environ["ADIOS2_PLUGIN_PATH"] = str(options.prefix.resolve() / "lib/adios2/plugin")
     library = ctypes.CDLL(str(options.prefix / "lib/libgridz.so"))
@@ -274,7 +278,7 @@ def main():
                     continue
                 for as_it_is in [False, True]:
                     if as_it_is and request == "none":
-                        continue  # ADIOS2 without CUDA cannot
+                        continue  # not supported by an ADIOS2 without CUDA
                     name = f"{request}, " + ("given as it is" if as_it_is else "copied to the host")
                     times, *others = in_order(run(Adios2, (request, CORES, n_steps, True, as_it_is), folder), raw)
                     row(name, times[:1], *others)
@@ -305,7 +309,7 @@ def main():
 
 
 def in_order(found, raw):
-    """What `row` takes."""
+    """Formats a result for `row`."""
     times, n_bytes, error = found
     return times, n_bytes, raw, error
 

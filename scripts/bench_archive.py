@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""One large file from end to end: written, closed, opened, read, with the memory that takes.
+"""One large file from end to end: written, closed, opened, read; time, size and memory.
 
     bench_archive.py [GIB [FOLDER]]
 
-A turbulent float32 field of 256^3, repeated until there are GIB (10) GiB, becomes one dataset with chunks of 4 MiB in a file in
-FOLDER (/dev/shm), by h5py with each filter and by gridz_h5_write and gridz_h5_read ("bulk"). Every way is a process of its own
-with all cores, but for gridz in h5py, which has one thread. Memory is the most that the process had while it wrote and read,
-beyond what it had before, which is the array. The field is read into the array that it was written from, of which some
+A turbulent float32 field of 256^3, repeated up to GIB (10) GiB, becomes one dataset with chunks of
+4 MiB in a file in FOLDER (/dev/shm), by h5py with each filter and by gridz_h5_write and
+gridz_h5_read ("bulk"). Every variant is a separate process with all cores, except gridz in h5py,
+which has one thread. Memory is the peak of the process during writing and reading, beyond its
+memory before, which is the array. The field is read into the array that it was written from; some
 planes are compared by checksums. Prints Markdown.
 """
 
@@ -29,18 +30,18 @@ EDGE = 256
 
 
 def memory(name):
-    """What the kernel says of this process's memory, in bytes: VmRSS, or VmHWM, the most there was."""
+    """This process's memory as the kernel reports it, in bytes: VmRSS, or VmHWM, the peak."""
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) << 10 for line in status if line.startswith(name))
 
 
 def forget_peak():
-    """The most memory is counted from now on."""
+    """Resets the peak memory."""
     pathlib.Path("/proc/self/clear_refs").write_text("5")
 
 
 def checksum(data):
-    """Of some of its planes, which is quick."""
+    """Checksums of some planes, for speed."""
     return [zlib.crc32(plane) for plane in data[:: max(1, len(data) // 50)]]
 
 

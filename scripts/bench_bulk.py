@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""Whole datasets by gridz_h5_write and gridz_h5_read, beside HDF5's own way through gridz and through other filters.
+"""Whole datasets by gridz_h5_write and gridz_h5_read, compared with HDF5's own path through gridz
+and through other filters.
 
     bench_bulk.py [FIELD.f32 [MIB [FOLDER]]]
 
-FIELD is a raw little-endian float32 cube, which is repeated until there are MIB (1024) MiB; without one, a
-turbulence-like field of 256^3 is made. It becomes one dataset in a file in FOLDER (/dev/shm), which is in memory. h5py writes
-and reads with every filter, "bulk" with gridz's functions on h5py's libhdf5. Speeds are GB of raw data (10^9 bytes) a second,
-medians of 5 rounds, in each of which every way has its turn. Chunks are of 4 MiB; then from 64 KiB to 64 MiB.
+FIELD is a raw little-endian float32 cube, which is repeated up to MIB (1024) MiB; without one, a
+turbulence-like field of 256^3 is generated. It becomes one dataset in a file in FOLDER (/dev/shm),
+which is in memory. h5py writes and reads with every filter, "bulk" with gridz's functions on h5py's
+libhdf5. Speeds are GB of raw data (10^9 bytes) a second, medians of 5 rounds; each round runs every
+variant once. Chunks are of 4 MiB; then from 64 KiB to 64 MiB.
 
-The filter has one thread, so that "gridz" is what one thread does; bulk has all cores, and so have filters that can use them.
+The filter has one thread, so "gridz" is the speed of one thread; bulk uses all cores, and so do
+filters that can.
 """
 
 import os
@@ -41,7 +44,7 @@ CHUNK = (64, 128, 128)
 
 
 def filters():
-    """What h5py is asked for, by name."""
+    """The h5py arguments of each variant, by name."""
     return {
         "none": {},
         "gzip-1": {"compression": "gzip", "compression_opts": 1},
@@ -52,7 +55,7 @@ def filters():
 
 
 class Way:
-    """One way to write and read, and how long it took."""
+    """One variant of writing and reading, with its times."""
 
     def __init__(self, name, chunk, options, bulk=None, context=None):
         self.name, self.chunk, self.options, self.bulk, self.context = name, chunk, options, bulk, context
@@ -89,7 +92,7 @@ def measure(ways, data, back, path):
         for way in ways:
             way.turn(data, back, path)
             if turn == 0:
-                way.writes.clear(), way.reads.clear()  # memory that is used for the first time
+                way.writes.clear(), way.reads.clear()  # warm-up: memory is used for the first time
 
 
 def main():

@@ -1,22 +1,29 @@
 #!/usr/bin/env python3
-"""Ratio and speed of gridz's cci on index arrays, beside what else there is.
+"""Ratio and speed of gridz's cci on index arrays, compared with peers.
 
     bench_cci.py [--reference FOLDER ...] [--library LIBRARY] [--runs N] [--out FOLDER]
 
-The arrays are column indices and row pointers of matrices that are made here, and the index arrays of the reference data: those
-of its sparse matrices and single-cell tables, and a mesh, from each FOLDER or from `data` and `data2` in GRIDZ_SHARED (by default
-../shared). The groups are those of Lawlor's paper on CCI, which has saved 91 %, 72 to 74 % and 55 to 75 % there. "FEM, several unknowns": tetrahedra
-of a jittered grid with three unknowns a node, numbered along the grid and by reverse Cuthill and McKee, and 27 neighbours with three unknowns.
-"FEM, one unknown": the same with one, and 7 neighbours. "Irregular": Zipf-like and web-like graphs, a circuit, 60 random columns a row, cells by genes. A 2-D Markov
-chain and a diagonal are in no group.
+The arrays are column indices and row pointers of generated matrices, and the index arrays of the
+reference data: those of its sparse matrices and single-cell tables, and a mesh. They are read from
+each FOLDER or from `data` and `data2` in GRIDZ_SHARED (by default ../shared). The groups are those
+of Lawlor's paper on CCI, which reports savings of 91 percent, 72 to 74 percent and 55 to 75
+percent.
 
-Beside cci at both levels: gridz's lorenzo at level dense; Blosc2 with shuffle and zstd 5, on the array as it is; LZ4, zlib 6 and bzip2 9 on the differences
-of neighbours, which are made before the time starts and not undone.
+"FEM, several unknowns": tetrahedra of a jittered grid with three unknowns a node, numbered along
+the grid and by reverse Cuthill-McKee, and 27 neighbors with three unknowns. "FEM, one unknown": the
+same with one unknown, and 7 neighbors. "Irregular": Zipf-like and web-like graphs, a circuit, 60
+random columns a row, cells by genes. A 2-D Markov chain and a diagonal are in no group.
 
-One process on one core; speeds are 10^9 raw bytes per second of CPU time, medians of N runs in turns, after one that is compared bit for bit; those of memcpy
-are of the same turns. Buffers of gridz are there already.
+The peers of cci at both levels: gridz's lorenzo at level dense; Blosc2 with shuffle and zstd 5, on
+the array itself; LZ4, zlib 6 and bzip2 9 on the differences of neighboring elements. The
+differences are computed before the timing starts and are not undone.
 
-Writes to the folder `--out`: results.csv (sizes and speeds) and results.md (tables). Needs numpy and scipy; of blosc2 and lz4 what is missing is named.
+One process on one core; speeds are 10^9 raw bytes per second of CPU time, medians of N interleaved
+runs, after one run that is compared bit for bit. memcpy is measured in the same runs. gridz's
+buffers are allocated beforehand.
+
+Writes to the folder `--out`: results.csv (sizes and speeds) and results.md (tables). Needs numpy
+and scipy; if blosc2 or lz4 is missing, it is named.
 """
 
 import argparse
@@ -60,19 +67,20 @@ def band(n):
 
 
 def box(n):
-    """27 neighbours on a grid of n³."""
+    """The 27-point stencil on a grid of n³."""
     return scipy.sparse.kron(scipy.sparse.kron(band(n), band(n)), band(n), format="csr")
 
 
 def star(n):
-    """7 neighbours."""
+    """The 7-point stencil."""
     one, line = scipy.sparse.identity(n), band(n)
     kron = scipy.sparse.kron
     return kron(kron(line, one), one) + kron(kron(one, line), one) + kron(kron(one, one), line)
 
 
 def tetrahedra(n, random):
-    """Cells of a jittered grid of n³ points, and the matrix of what is in a cell together."""
+    """The cells of a jittered grid of n³ points, and the matrix that connects the points of each
+    cell."""
     grid = np.stack(np.meshgrid(*[np.arange(n)] * 3, indexing="ij"), -1).reshape(-1, 3)
     cells = scipy.spatial.Delaunay(grid + random.uniform(-0.35, 0.35, (n**3, 3))).simplices
     rows, columns = np.repeat(cells, 4, axis=1).ravel(), np.tile(cells, (1, 4)).ravel()
@@ -89,7 +97,7 @@ def power_law(n, links, random):
 
 
 def web(n, random):
-    """Rows that have most links of one of those before, and links nearby."""
+    """Web-like graph: most rows copy most links of a recent row, and add nearby links."""
     rows = []
     for k in range(n):
         links = set()
@@ -105,7 +113,7 @@ def web(n, random):
 
 
 def circuit(n, random):
-    """A diagonal, and two links of each node to near ones, to a few that all know, or to any."""
+    """A diagonal, and two links of each node: to nearby nodes, to a few hubs, or to any node."""
     rows = random.integers(0, n, 2 * n)
     near = np.clip(rows + random.laplace(0, 50, 2 * n).astype(int), 0, n - 1)
     far = np.where(random.random(2 * n) < 0.3, random.integers(0, 20, 2 * n), random.integers(0, n, 2 * n))
@@ -153,7 +161,8 @@ def differences(values):
 
 
 def peers(gridz, missing):
-    """By name: what makes the input of a peer, and the peer. What is decompressed is that input."""
+    """Peers by name, each with the function that prepares its input. Decompression restores that
+    input."""
 
     def of_bytes(name, compress, decompress):
         return name, (differences, base.Peer(name, lambda values: compress(values.tobytes()), lambda packed, _: decompress(packed)))

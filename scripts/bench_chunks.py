@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""What the shape of the chunks costs: size, and time to write and read, of gridz in HDF5.
+"""The cost of chunk shapes: size, and time to write and read, of gridz in HDF5.
 
     HDF5_PLUGIN_PATH=target/plugin bench_chunks.py [FIELD.f32]
 
-FIELD is a raw little-endian float32 cube; without one, the turbulence-like field of bench_filter.py, 256^3. h5py
-writes it to a file in memory with each shape of chunk and reads back everything, in MB of raw data (10^6 bytes) per
-second, and then parts, in milliseconds. Medians of 5, one thread; when reading, HDF5's chunk cache is as large as the
-field. The table goes to standard output as Markdown.
+FIELD is a raw little-endian float32 cube; without one, the turbulence-like field of
+bench_filter.py, 256^3. h5py writes it to an in-memory file with each chunk shape and reads all of
+it back, in MB of raw data (10^6 bytes) per second, and then parts of it, in milliseconds. Medians
+of 5, one thread; for reading, HDF5's chunk cache is as large as the field. The table is written to
+standard output as Markdown.
 """
 
 import io
@@ -24,7 +25,7 @@ import numpy
 from bench_filter import turbulence
 
 REPEATS = 5
-# Two files that are open at the same time need different names, in memory too.
+# Two files that are open at the same time need different names, also in memory.
 NAMES = map("{}.h5".format, itertools.count())
 SHAPES = [
     (256, 256, 256), (64, 256, 256), (16, 256, 256), (4, 256, 256), (1, 256, 256),
@@ -39,7 +40,7 @@ PARTS = {
 
 
 def median_time(action):
-    """Seconds, and what the action returned."""
+    """Seconds, and the action's result."""
     times = []
     for _ in range(REPEATS):
         start = time.perf_counter()
@@ -58,7 +59,7 @@ def measure(field, chunks):
         return file
 
     def seconds_to(read):
-        """Opened anew each time, so that no chunk is in HDF5's cache."""
+        """Reopened each time, so that no chunk is in HDF5's cache."""
 
         def fresh():
             data = h5py.File(image, "r", rdcc_nbytes=field.nbytes)["x"]

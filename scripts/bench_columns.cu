@@ -1,11 +1,12 @@
-// How fast a GPU decodes the columns of a sparse matrix alone: gridz_cci.hpp's iterator, and as the operation the sum of the columns of a
-// row, which costs next to nothing. Values and vectors are not read.
+// Measures how fast a GPU decodes only the columns of a sparse matrix: gridz_cci.hpp's iterator,
+// with the sum of a row's columns as the operation, which costs next to nothing. Values and vectors
+// are not read.
 //
 //     nvcc -O3 -std=c++17 -arch=native bench_columns.cu -o bench_columns -lgridz
 //     ./bench_columns FRAME...
 //
-// FRAME is what gridz.cci's Matrix.save writes. Sums are first compared with those of the CPU. Prints 10^9 bytes of 32-bit columns per
-// second, medians of 11 times 5 runs.
+// FRAME is the output of gridz.cci's Matrix.save. Sums are first compared with the CPU's. Prints
+// 10^9 bytes of 32-bit columns per second, medians of 11 times 5 runs.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

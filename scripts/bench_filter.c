@@ -1,9 +1,10 @@
 /*
  * bench_filter FIELD ID [VALUE ...]: writes a cube of float32 through one HDF5 filter and reads it back.
  *
- * FIELD is a raw little-endian file; ID is the filter's number, 0 for none, and VALUEs are its cd_values. One
- * dataset with chunks of 4 MiB in a file in memory, chunk cache off, so that every chunk passes the filter once in
- * each direction. Prints the ratio and the medians of 7 rounds, after one to warm up, in MB (10^6) a second.
+ * FIELD is a raw little-endian file; ID is the filter's number, 0 for none, and VALUEs are its
+ * cd_values. One dataset with chunks of 4 MiB in an in-memory file, chunk cache off, so that every
+ * chunk passes the filter once in each direction. Prints the ratio and the medians of 7 rounds,
+ * after one warm-up round, in MB (10^6) a second.
  */
 #include <hdf5.h>
 #include <math.h>
@@ -52,7 +53,7 @@ int main(int argc, char **argv) {
     rewind(file);
     if (field == NULL || back == NULL || fread(field, 1, n_bytes, file) != n_bytes) fail("the field cannot be read");
     fclose(file);
-    memset(back, 1, n_bytes); /* its pages are there before the clock runs */
+    memset(back, 1, n_bytes); /* maps its pages before the timing starts */
 
     H5Z_filter_t filter = atoi(argv[2]);
     unsigned values[16];
@@ -65,7 +66,7 @@ int main(int argc, char **argv) {
     hsize_t stored = 0;
     for (int round = 0; round <= ROUNDS; round++) {
         hid_t access = checked(H5Pcreate(H5P_FILE_ACCESS), "no property list");
-        /* Blocks of the whole size: the file in memory grows once, not with every chunk. */
+        /* A block size of the whole file: the in-memory file grows once, not with every chunk. */
         if (H5Pset_fapl_core(access, 2 * n_bytes, 0) < 0 || H5Pset_cache(access, 0, 0, 0, 0.0) < 0) fail("no core driver");
         hid_t h5 = checked(H5Fcreate("bench", H5F_ACC_TRUNC, H5P_DEFAULT, access), "no file");
         hid_t create = checked(H5Pcreate(H5P_DATASET_CREATE), "no property list");

@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""Speed and ratio of gridz as an HDF5 filter, beside the filters people use today.
+"""Speed and ratio of gridz as an HDF5 filter, compared with other filters in use today.
 
     bench_filter.py [FIELD.f32 ...]
 
 "gridz" is the filter without cd_values, so its default codec: lorenzo at level 1, fast. "dense" is lorenzo's level 2.
 
-Each FIELD is a raw little-endian float32 cube; without one, a turbulence-like field of 256^3 (64 MiB)
-is made. bench_filter.c writes it as one dataset with chunks of 4 MiB to an HDF5 file in memory and reads it
-back; "none" is the same without a filter. Speeds are MB of raw data (10^6 bytes) per second, medians of 7,
-for everything HDF5 does: filter, chunk handling, copies. Every filter has one thread; those that can use
-more are measured with two as well. LZF exists only inside of h5py and is measured there.
+Each FIELD is a raw little-endian float32 cube; without one, a turbulence-like field of 256^3 (64
+MiB) is generated. bench_filter.c writes it as one dataset with chunks of 4 MiB to an in-memory HDF5
+file and reads it back; "none" is the same without a filter. Speeds are MB of raw data (10^6 bytes)
+per second, medians of 7, including all of HDF5's work: filter, chunk handling, copies. Every filter
+has one thread; those that support more are also measured with two. LZF exists only inside h5py and
+is measured there.
 
-Each filter runs in a process of its own, because thread counts are read once per process.
+Each filter runs in a separate process, because thread counts are read once per process.
 """
 
 import ctypes
@@ -32,7 +33,8 @@ REPEATS = 5
 THREADS = ("GRIDZ_THREADS", "BLOSC_NTHREADS", "OMP_NUM_THREADS")
 
 def filters():
-    """Name, most threads, and number and cd_values, or None for LZF, of every filter."""
+    """For every filter: name, largest number of threads, and filter number and cd_values (None for
+    LZF)."""
     import hdf5plugin
 
     def of(options):
@@ -80,17 +82,17 @@ def timed(action):
 
 
 def measure_lzf(path):
-    """In a child: LZF on one field; prints the result as JSON."""
+    """In a child process: measures LZF on one field; prints the result as JSON."""
     import h5py
     import numpy as np
 
     field = load(path)
     result = np.empty_like(field)
-    result.fill(0)  # its pages are there before the clock runs
+    result.fill(0)  # maps its pages before the timing starts
     writes, reads = [], []
     chunk = tuple(min(c, n) for c, n in zip(CHUNK, field.shape))
     for _ in range(1 + REPEATS):
-        # Blocks of the whole size: the memory file grows once, not with every chunk.
+        # A block size of the whole file: the memory file grows once, not with every chunk.
         memory = {"driver": "core", "backing_store": False, "block_size": 2 * field.nbytes}
         with h5py.File("bench", "w", rdcc_nbytes=0, **memory) as file:
 
@@ -104,13 +106,13 @@ def measure_lzf(path):
         if result.tobytes() != field.tobytes():
             sys.exit("lzf: what was read is not what was written")
         result.fill(0)
-    # The first round warms up.
+    # The first round is a warm-up.
     speed = lambda seconds: field.nbytes / float(np.median(seconds[1:])) / 1e6
     print(json.dumps({"ratio": field.nbytes / stored, "write": speed(writes), "read": speed(reads)}))
 
 
 def build(folder):
-    """The C program."""
+    """Compiles the C program."""
     flags = subprocess.run(["pkg-config", "--cflags", "--libs", "hdf5"], stdout=subprocess.PIPE, text=True, check=True)
     program = os.path.join(folder, "bench_filter")
     source = pathlib.Path(__file__).with_suffix(".c")

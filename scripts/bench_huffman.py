@@ -1,27 +1,33 @@
 #!/usr/bin/env python3
-"""Ratio and speed of gridz's huffman beside huff0, the Huffman codes of zstd.
+"""Ratio and speed of gridz's huffman, compared with huff0, the Huffman codes of zstd.
 
     bench_huffman.py [--reference FOLDER ...] [--library LIBRARY] [--runs N] [--threads N] [--out FOLDER]
 
-The arrays are made here, 64 MiB each: bytes of four entropies; uint16, residuals as from a predictor with the sign folded in,
-and a random walk of such steps; int32, a turbulent field in steps of 0.1 (it has a deviation of 10) and its differences.
-Beside them the arrays of the reference data that huffman takes, from each FOLDER or from `data` and `data2` in GRIDZ_SHARED
+The arrays are generated, 64 MiB each: bytes of four entropies; uint16, residuals as from a
+predictor with the sign folded in, and a random walk of such steps; int32, a turbulent field in
+steps of 0.1 (its standard deviation is 10) and its differences. In addition, the arrays of the
+reference data that huffman supports, from each FOLDER or from `data` and `data2` in GRIDZ_SHARED
 (by default ../shared); they have about 1 MB or less. "Entropy" is that of single elements.
 
-gridz is called through its C API; an array is one chunk, and its frame has checksums, which are made and compared. huff0
-has none. It has no interface of its own: huff0.c here is compiled and linked with zstd's static library (Debian's
-libzstd-dev 1.5.4 to 1.5.7, or where CPATH and LIBRARY_PATH say), and calls HUF_compress4X_repeat and
-HUF_decompress4X_hufOnly_wksp as zstd does for literals: blocks of 128 KiB, a new table for each, codes of up to 11 bits, four
-streams; blocks that do not shrink stay as they are. It codes bytes: those of the array as they are, and, of larger
-elements, also "planes", all first bytes and then all second ones and so on, which numpy makes before the time starts.
-huffman looks whether differences are better, block by block; huff0 has no such thing.
+gridz is called through its C API; an array is one chunk, and its frame has checksums, which are
+computed and verified. huff0 has none. It has no public interface: huff0.c here is compiled and
+linked with zstd's static library (Debian's libzstd-dev 1.5.4 to 1.5.7, or as in CPATH and
+LIBRARY_PATH). It calls HUF_compress4X_repeat and HUF_decompress4X_hufOnly_wksp as zstd does for
+literals: blocks of 128 KiB, a new table for each, codes of up to 11 bits, four streams;
+incompressible blocks are stored. huff0 codes bytes: those of the array unchanged and, for larger
+elements, also "planes": all first bytes, then all second bytes and so on. numpy separates the
+planes before the timing starts. huffman tries differences block by block; huff0 has nothing
+similar.
 
-"One core": the process keeps to one core, and the time is its CPU time. "All cores": gridz with N threads (by default one
-for each core) in a process of its own, by the clock, without the reference data. Speeds are 10^9 raw bytes per second, medians
-of N runs in turns, after one that warms up and is compared bit for bit; quotients are medians of those of each turn, since
-the speed of a machine that others use changes from second to second. Buffers are there already.
+"One core": the process is pinned to one core, and the time is its CPU time. "All cores": gridz with
+N threads (by default one for each core) in a separate process, wall-clock time, without the
+reference data. Speeds are 10^9 raw bytes per second, medians of N interleaved runs, after one
+warm-up run whose result is compared bit for bit. Quotients are medians of the quotients of each
+run, since the speed of a shared machine changes from second to second. Buffers are allocated
+beforehand.
 
-Writes to the folder `--out`: results.csv (sizes and speeds) and results.md (tables). Needs numpy; what is missing is named.
+Writes to the folder `--out`: results.csv (sizes and speeds) and results.md (tables). Needs numpy;
+missing peers are named.
 """
 
 import argparse
@@ -47,7 +53,7 @@ HUFF0_NEEDS = "huff0.c needs a C compiler and zstd 1.5.4 to 1.5.7 as a static li
 HUFFMAN, HUFF0, PLANES = "huffman", "huff0", "huff0 of planes"
 
 Result = namedtuple("Result", [*base.Result._fields, "times"])
-"""times: the seconds of each run, for both directions."""
+"""times: seconds of each run, for both directions."""
 
 
 # ---- arrays --------------------------------------------------------------------------------------
@@ -74,13 +80,13 @@ def of_reference(folders):
 
 
 def entropy(values):
-    """Bits of an element."""
+    """Entropy of an element in bits."""
     parts = np.unique(values, return_counts=True)[1] / values.size
     return float(-(parts * np.log2(parts)).sum())
 
 
 def planes(values):
-    """A row for each byte of an element."""
+    """One row for each byte of an element."""
     return np.ascontiguousarray(values.reshape(-1, 1).view("u1").T)
 
 
@@ -88,7 +94,7 @@ def planes(values):
 
 
 def of_huff0():
-    """Its version, and the peer for arrays of bytes, whose rows are coded apart."""
+    """huff0's version, and the peer for arrays of bytes, whose rows are coded separately."""
     huff0 = base.compiled("huff0.c", "-Wl,-Bsymbolic", "-l:libzstd.a")
     huff0.huff0_version.restype = c_char_p
     huff0.huff0_bound.restype = huff0.huff0_compress.restype = c_size_t
@@ -124,8 +130,8 @@ def failed(input_, name, problem):
 
 
 def measure(input_, jobs, runs, clock):
-    """The results of jobs, each a peer and what it compresses of the input. They take turns, so that other work on the
-    machine hits all alike."""
+    """The results of jobs, each a peer and its input. The jobs are interleaved, so that other work
+    on the machine affects all of them equally."""
     results, ready = [], []
     for peer, values in jobs:
         try:
@@ -135,7 +141,7 @@ def measure(input_, jobs, runs, clock):
             if back.tobytes() != values.tobytes():
                 raise ValueError("what came back is not what was compressed")
             ready.append((peer, values, packed, back, [], []))
-        except Exception as error:  # one peer that cannot do it must not hide the others
+        except Exception as error:  # a failing peer must not hide the results of the others
             problem = f"{type(error).__name__}: {error}"
             results.append(failed(input_, peer.name, problem))
     for _ in range(runs):
@@ -162,12 +168,12 @@ def on_one_core(input_, gridz, huff0, runs):
         if values.itemsize > 1:
             jobs.append((huff0._replace(name=PLANES), planes(values)))
     results = measure(input_, jobs, runs, time.process_time)
-    # memcpy has but one direction.
+    # memcpy is measured in one direction only.
     return [r._replace(compress=r.decompress) if r.peer == "memcpy" else r for r in results]
 
 
 def with_threads(input_, library, threads, runs):
-    """Runs in another process, since gridz reads the number of threads once."""
+    """Runs in a separate process, since gridz reads the number of threads once."""
     gridz = base.Gridz(library)
     os.environ["GRIDZ_THREADS"] = str(threads)
     peer = of_gridz(gridz, f"{HUFFMAN}, {threads} threads", input_.values)
@@ -183,7 +189,7 @@ def cell(number, digits):
 
 
 def rows_of(input_, results):
-    """Lines of the table: one for each way of huff0."""
+    """Lines of the table: one for each way to use huff0."""
     found = {r.peer: r for r in results if r.input is input_}
     own = found[HUFFMAN]
     for other in [found[name] for name in (HUFF0, PLANES) if name in found] or [failed(input_, "–", "")]:

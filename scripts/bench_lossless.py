@@ -1,19 +1,22 @@
 #!/usr/bin/env python3
-"""Ratio and speed of gridz's lossless codecs, beside the peers that people can install from PyPI.
+"""Ratio and speed of gridz's lossless codecs, compared with peers that can be installed from PyPI.
 
     bench_lossless.py [FILE:DTYPE:EXTENTS ...] [--reference FOLDER ...] [--library LIBRARY] [--runs N] [--out FOLDER]
 
-Without files the arrays of the reference data are measured, from each FOLDER or from `data` and `data2` in GRIDZ_SHARED
-(by default ../shared); a file is raw numbers, such as turb3d.f32:f4:256x256x256. gridz is called through its C API.
+Without files, the arrays of the reference data are measured, from each FOLDER or from `data` and
+`data2` in GRIDZ_SHARED (by default ../shared). A file holds raw numbers, such as
+turb3d.f32:f4:256x256x256. gridz is called through its C API.
 
-Each array is one chunk in host memory, in the machine's byte order, and each call has one thread. Speeds are 10^9 raw
-bytes per second, from the median of N runs after one that warms up and is compared bit for bit. The time is the CPU
-time of the whole process: other work on the machine would slow down slow codecs only, by interrupting every run.
-gridz, Blosc2 and pcodec decompress into an array that is there already; the rest is allocated by the peers' packages.
+Each array is one chunk in host memory, in the machine's byte order, and each call has one thread.
+Speeds are 10^9 raw bytes per second, from the median of N runs after one warm-up run, whose result
+is compared bit for bit. The time is the CPU time of the whole process: wall-clock time would
+penalize slow codecs, since other work on the machine interrupts every long run. gridz, Blosc2 and
+pcodec decompress into an existing array; all other peers' packages allocate the result.
 
-Writes to the folder `--out`: results.csv (every number), results.md (tables), ratio-speed*.png and caption.txt. Needs
-numpy and matplotlib; of the peers openzl, blosc2, pcodec, fpzip and zfpy those that are missing are named and counted.
-xz is Python's own. FPC, for float64 only, is scripts/fpc.c, which is written from the paper and needs a C compiler.
+Writes to the folder `--out`: results.csv (every number), results.md (tables), ratio-speed*.png and
+caption.txt. Needs numpy and matplotlib. The script names and counts those of the peers openzl,
+blosc2, pcodec, fpzip and zfpy that are missing. xz is Python's own. FPC, for float64 only, is
+scripts/fpc.c, which is written from the paper and needs a C compiler.
 """
 
 import argparse
@@ -43,11 +46,11 @@ LORENZO = {"lorenzo fast": 1, "lorenzo dense": 2, "lorenzo max": 3}
 DTYPES = {"u1": 1, "u2": 2, "u4": 3, "u8": 4, "i1": 5, "i2": 6, "i4": 7, "i8": 8, "f2": 9, "f4": 11, "f8": 12, "c8": 13, "c16": 14}
 
 Input = namedtuple("Input", "name group values")
-"""An array; `group` is what its results are averaged with, or None."""
+"""An array; `group` names the arrays over which its results are averaged, or None."""
 Peer = namedtuple("Peer", "name compress decompress")
-"""compress(array) -> compressed; decompress(compressed, array) returns an array or else has filled that one."""
+"""compress(array) -> compressed; decompress(compressed, array) returns an array, or fills `array`."""
 Result = namedtuple("Result", "input peer compressed ratio compress decompress problem")
-"""Sizes in bytes and speeds in GB/s; NaN and the problem's text where there is one."""
+"""Sizes in bytes and speeds in GB/s; after a failure, NaN and the problem's text."""
 Mean = namedtuple("Mean", "ratio compress decompress")
 DIRECTIONS = {"compress": "compressing", "decompress": "decompressing"}
 
@@ -69,7 +72,7 @@ class Array(ctypes.Structure):
 
     def __init__(self, values):
         extents = (c_uint64 * values.ndim)(*values.shape)
-        order = {"<": 1, ">": 2}.get(values.dtype.byteorder, 0)  # 0 is the machine's
+        order = {"<": 1, ">": 2}.get(values.dtype.byteorder, 0)  # 0 is the native byte order
         super().__init__(ctypes.sizeof(Array), DTYPES[values.dtype.str[1:]], order, 0, values.ndim, extents)
 
 
@@ -103,7 +106,7 @@ class Gridz:
         self.library.gridz_last_error.restype = self.library.gridz_version.restype = c_char_p
 
     def version(self):
-        # With its time: an old library is easily measured by mistake.
+        # Include the build time: it is easy to measure an old library by mistake.
         built = datetime.datetime.fromtimestamp(os.path.getmtime(self.library._name))
         return f"gridz {self.library.gridz_version().decode()} built {built:%Y-%m-%d %H:%M}"
 
@@ -181,7 +184,8 @@ def of_fpzip(fpzip):
 
 def of_zfpy(zfpy):
     def compress(values):
-        # zfp's blocks have four values along each axis: a short fourth axis costs more than it gives.
+        # zfp's blocks have four values along each axis: a short fourth axis costs more than it
+        # gains.
         return zfpy.compress_numpy(values.reshape(-1, *values.shape[2:]) if values.ndim == 4 else values)
 
     yield Peer("zfp reversible", compress, lambda packed, _: zfpy.decompress_numpy(packed))
@@ -194,7 +198,7 @@ def of_openzl(zl):
     compressor.select_starting_graph(zl.graphs.Compress()(compressor))
 
     def compress(values):
-        # A context forgets the compressor after each call.
+        # A context drops the compressor after each call.
         context = zl.CCtx()
         context.ref_compressor(compressor)
         return context.compress([zl.Input(zl.Type.Numeric, values.reshape(-1))])
@@ -211,7 +215,7 @@ def of_lzma(lzma_):
 
 
 def compiled(source, *options):
-    """A C file of this folder, which the C compiler makes a library of."""
+    """Builds a shared library from a C file of this folder."""
     with tempfile.TemporaryDirectory() as folder:
         library = pathlib.Path(folder) / "it.so"
         command = ["cc", "-O3", "-march=native", "-shared", "-fPIC", "-o", library, ROOT / "scripts" / source, *options]
@@ -243,7 +247,7 @@ PACKAGES = {"openzl.ext": of_openzl, "lzma": of_lzma, "blosc2": of_blosc2, "pcod
 
 
 def peers(library):
-    """All there are, and what is missing: name and reason."""
+    """All available peers, and the missing ones: name and reason."""
     found, missing = [Peer("memcpy", lambda values: values, lambda packed, values: np.copyto(values, packed))], []
     gridz = Gridz(library)
     for name, codec, level in [("ndzip", "ndzip", 0), *((name, "lorenzo", level) for name, level in LORENZO.items())]:
@@ -279,8 +283,8 @@ def of_file(text):
 
 
 def of_reference(folder):
-    """The arrays, and the parts of the sparse matrices as arrays of one axis. Averages are those of the
-    little-endian arrays of floats and, where there are no matrices, of integers."""
+    """The arrays, and the parts of the sparse matrices as one-axis arrays. The averages are over
+    the little-endian arrays of floats and, in folders without matrices, of integers."""
     entries = json.loads((folder / "MANIFEST.json").read_text())["entries"]
     has_matrices = any("files" in entry for entry in entries)
     for entry in entries:
@@ -305,7 +309,7 @@ def group_of(values):
 
 
 def seconds(runs, action):
-    """The median, of CPU time."""
+    """Median CPU time."""
     times = []
     for _ in range(runs):
         begin = time.process_time()
@@ -324,17 +328,17 @@ def measure(input_, peer, runs):
         if made.tobytes() != values.tobytes():
             raise ValueError("what came back is not what was compressed")
         n_bytes = memoryview(packed).nbytes
-        # memcpy has but one direction.
+        # memcpy is measured in one direction only.
         decompress = seconds(runs, lambda: peer.decompress(packed, back))
         compress = decompress if packed is values else seconds(runs, lambda: peer.compress(values))
-    except Exception as error:  # one peer that cannot do it must not hide the others
+    except Exception as error:  # a failing peer must not hide the results of the others
         return Result(input_, peer.name, math.nan, math.nan, math.nan, math.nan, f"{type(error).__name__}: {error}")
     speed = lambda time_: values.nbytes / time_ / 1e9
     return Result(input_, peer.name, n_bytes, n_bytes / values.nbytes, speed(compress), speed(decompress), "")
 
 
 def means(results, group):
-    """Peer -> geometric means over a group, for the peers that could do all of it."""
+    """Peer -> geometric means over a group, for the peers that succeeded on all of it."""
     by_peer = {}
     for result in results:
         if result.input.group == group:
@@ -365,7 +369,7 @@ def machine(versions):
 
 
 def bold_smallest(values):
-    """The numbers as text, the smallest (but not NaN) bold."""
+    """The numbers as text, the smallest one bold (NaN is never the smallest)."""
     best = min((f"{v:.3f}" for v in values if not math.isnan(v)), default=None)
     return ["–" if math.isnan(v) else f"**{v:.3f}**" if f"{v:.3f}" == best else f"{v:.3f}" for v in values]
 
@@ -420,7 +424,7 @@ def groups(inputs):
 
 
 def pictures(inputs):
-    """Name -> the groups on it: those of each folder but the first are apart."""
+    """Picture name -> its groups: all folders but the first get a picture of their own."""
     found = {}
     for group, members in groups(inputs).items():
         _, _, folder = group.partition(", ")
@@ -429,7 +433,8 @@ def pictures(inputs):
 
 
 def caption(inputs, results, about):
-    """What the picture shows, and where lorenzo is not better than a peer in both ratio and speed."""
+    """Describes the picture, and lists the peers that lorenzo does not beat in both ratio and
+    speed."""
     lines = [
         "Compressed size by raw size (up is smaller) against speed in GB/s of raw data (right is faster), geometric "
         "means over the arrays of a type, one thread. memcpy is the vertical line. " + about,
@@ -444,15 +449,15 @@ def caption(inputs, results, about):
             rivals = {name: not_dominated(name, mean, direction) for name in own}
             for name, peers_ in rivals.items():
                 text = ", ".join(f"{peer} ({why})" for peer, why in peers_.items())
-                lines.append(f"  {name} is not better in both than: {text or 'nobody is left'}.")
+                lines.append(f"  {name} is not better in both than: {text or 'none'}.")
             if len(own) > 1:
                 of_all = set.intersection(*(set(peers_) for peers_ in rivals.values()))
-                lines.append(f"  Dominated by neither level: {', '.join(sorted(of_all)) or 'nobody'}.")
+                lines.append(f"  Dominated by neither level: {', '.join(sorted(of_all)) or 'none'}.")
     return "\n".join(lines) + "\n"
 
 
 def not_dominated(name, mean, direction):
-    """Peers that `name` does not beat in both ratio and speed, and why not."""
+    """Peers that `name` does not beat in both ratio and speed, with the reason."""
     own, found = mean[name], {}
     for peer, other in mean.items():
         why, speeds = [], (getattr(other, direction), getattr(own, direction))
@@ -466,7 +471,7 @@ def not_dominated(name, mean, direction):
 
 
 def plot(kinds, results, path):
-    """A row for each group."""
+    """Draws one row of plots per group."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -493,7 +498,7 @@ def plot(kinds, results, path):
             axis.set_title(f"{doing} {arrays_of(group, members)}")
             axis.set_xlabel("GB/s of raw data, one thread (logarithmic)")
             axis.set_ylabel("compressed / raw, smaller is up")
-    # Labels need the final places of the axes.
+    # Labels need the final positions of the axes.
     figure.tight_layout()
     for row, group in zip(axes, kinds):
         mean = means(results, group)
@@ -506,8 +511,8 @@ def plot(kinds, results, path):
 
 
 def label(axis, points, line=None, own=LORENZO):
-    """Names the points, `own` ones in bold, each at the nearest place that covers no point, no other name and not the
-    vertical `line`."""
+    """Labels the points, those in `own` in bold. Each label is at the nearest spot that covers no
+    point, no other label and not the vertical `line`."""
     gap = axis.figure.dpi / 16
     frame = axis.get_window_extent()
     marks = {name: axis.transData.transform(at) for name, at in points.items()}

@@ -1,28 +1,36 @@
 #!/usr/bin/env python3
-"""Ratio, speed and kept or broken bounds of gridz's szp, at all levels, mgard and zfp, beside peers that people can install from PyPI.
+"""Ratio, speed and error bounds of gridz's quant (all levels), multigrid and zfp, compared with peers
+that can be installed from PyPI.
 
     bench_lossy.py [--reference FOLDER] [--library LIBRARY] [--runs N] [--bounds 1e-1 1e-2 …] [--only WORD] [--out FOLDER]
 
-The arrays are the floats of the reference data, from FOLDER or from `data` in GRIDZ_SHARED (by default ../shared),
-without the sparse matrices; NaN and fill values are replaced by the mean of the rest, and a second time ("as it is")
-they are left there, and named as fill to gridz. Beside them two synthetic runs, each a few arrays, one per step: a wave
-that grows from a point into a field of exact zeros, and the positions of particles, along one axis.
+The arrays are the floats of the reference data, from FOLDER or from `data` in GRIDZ_SHARED (by
+default ../shared), without the sparse matrices. NaN and fill values are replaced by the mean of the
+rest. In a second group ("as it is") they are kept, and declared as fill values to gridz. Two
+synthetic runs are added, each a few arrays, one per step: a wave that grows from a point into a
+field of exact zeros, and the positions of particles along one axis.
 
-Each array is one chunk in host memory. A bound is a part of the array's range (of its finite elements that are not
-fill); as an absolute number, for float32 rounded down to one, it goes to all codecs. The largest error is compared with it
-in exact arithmetic, by this script. Ratio is raw by compressed bytes: more is better.
+Each array is one chunk in host memory. A bound is a fraction of the array's range (of its finite
+elements that are not fill). All codecs get it as an absolute number, for float32 rounded down to
+one. This script compares the largest error with the bound in exact arithmetic. Ratio is raw by
+compressed bytes: more is better.
 
-The process keeps to one core, and each call has one thread. Speeds are 10^6 raw bytes per second, from the median of N
-runs after one that warms up; the time is the CPU time of the whole process. What is called "in HDF5" is written and read
-through h5py, by filters of hdf5plugin and gridz's own, to a file in memory.
+The process is pinned to one core, and each call has one thread. Speeds are 10^6 raw bytes per
+second, from the median of N runs after one warm-up run; the time is the CPU time of the whole
+process. Entries called "in HDF5" are written and read through h5py, by filters of hdf5plugin and
+gridz's own, to a file in memory.
 
-cuSZp runs on GPUs only, so it is a model here: its published arithmetic and block sizes (v3, the best of its plain and
-outlier modes in 1-D, 2-D and 3-D), which have its faults too: rounding past the bound, 32-bit overflow, NaN lost. It has
-no speed. What drifts when parts of a chunk are written anew is measured in HDF5 too. SPERR takes planes and volumes: a list becomes a plane as square as its length allows. Where an array has holes it
-is told in its own way, by a mode for NaN and one for numbers from 1e35 on; SZ3 and zfp have no such way.
+cuSZp runs on GPUs only, so this script models it: its published arithmetic and block sizes (v3, the
+best of its plain and outlier modes in 1-D, 2-D and 3-D). The model has cuSZp's faults too: rounding
+past the bound, 32-bit overflow, NaN lost. It has no speed.
 
-Writes to the folder `--out`: results.csv (every number), results.md (tables) and rate-psnr.png. Needs numpy and matplotlib;
-of the peers pysz, zfpy and h5py with hdf5plugin those that are missing are named.
+The error that accumulates when parts of a chunk are rewritten is also measured in HDF5. SPERR needs
+planes and volumes, so a list becomes a plane as square as its length allows. SPERR gets holes by
+its own modes, one for NaN and one for numbers from 1e35 on; SZ3 and zfp have no such mode.
+
+Writes to the folder `--out`: results.csv (every number), results.md (tables) and rate-psnr.png.
+Needs numpy and matplotlib. The script names those of the peers pysz, zfpy and h5py with hdf5plugin
+that are missing.
 """
 
 import argparse
@@ -49,30 +57,31 @@ import bench_lossless as base
 
 ROOT = base.ROOT
 BOUNDS = [1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6]
-"""By the range."""
+"""Relative to the range."""
 FILTER = 34013
-SZP = 3
-"""gridz's filter, and the codec's number."""
+QUANT = 3
+"""Ids of gridz's filter and of the codec."""
 
 Input = namedtuple("Input", "name group values fill")
-"""An array; `group` is what its results are averaged with; `fill` is an element or None."""
+"""An array; `group` names the arrays over which its results are averaged; `fill` is an element or None."""
 Peer = namedtuple("Peer", "name of")
 """of(input, bound) -> compress, decompress. compress(values) -> compressed, whose size is len(); decompress(compressed,
-array) returns an array or else has filled that one. Speed counts only if of(…) has functions that do the work."""
+array) returns an array, or fills `array`. Speed counts only if of(…) returns functions that do the work."""
 Result = namedtuple("Result", "input peer relative bound ratio over lost psnr compress decompress problem")
-"""over: the largest error by the bound; lost: NaN and fill values that are something else, or something else that is; all NaN are the same here."""
+"""over: largest error relative to the bound; lost: NaN and fill values that changed, and values that
+became one; all NaN count as equal."""
 NO_SPEED = "cuSZp (model)"
 PATIENCE = 20
-"""Seconds for one case, which takes one or two."""
+"""Time limit for one case in seconds; it takes one or two."""
 COLOURS = {
-    "szp": "tab:red",
+    "quant": "tab:red",
     "SZ3": "tab:green",
     "SZ3 lorenzo": "tab:olive",
     "zfp": "tab:blue",
     "SPERR in HDF5": "tab:purple",
     NO_SPEED: "0.4",
 }
-"""Of the lines of the plot."""
+"""Colors of the lines of the plot."""
 PROCESSES = multiprocessing.get_context("fork")
 
 
@@ -80,7 +89,7 @@ PROCESSES = multiprocessing.get_context("fork")
 
 
 def of_gridz(gridz):
-    for name, codec in [("szp", "szp"), ("szp dense", "szp,level=dense"), ("szp max", "szp,level=max"), ("mgard", "mgard"), ("gridz zfp", "zfp")]:
+    for name, codec in [("quant", "quant"), ("quant dense", "quant,level=dense"), ("quant max", "quant,level=max"), ("multigrid", "multigrid"), ("gridz zfp", "zfp")]:
 
         def of(input_, bound, codec=codec):
             fill = "" if input_.fill is None or np.isnan(input_.fill) else f",fill={float(input_.fill)!r}"
@@ -107,7 +116,8 @@ def of_pysz(pysz):
 
 def of_zfpy(zfpy):
     def of(_, bound):
-        # zfp's blocks have four values along each axis: a short fourth axis costs more than it gives.
+        # zfp's blocks have four values along each axis: a short fourth axis costs more than it
+        # gains.
         compress = lambda values: zfpy.compress_numpy(at_most(3, values), tolerance=bound)
         return compress, lambda packed, values: zfpy.decompress_numpy(packed).reshape(values.shape)
 
@@ -115,11 +125,11 @@ def of_zfpy(zfpy):
 
 
 class File:
-    """Datasets of one chunk in files in memory, one after the other."""
+    """Datasets of one chunk in in-memory files, one after another."""
 
     def __init__(self, h5py, options, shape_of=lambda values: values):
         self.options, self.shape_of = options, shape_of
-        # Without a cache of chunks each write compresses, and each read decompresses.
+        # Without a chunk cache, each write compresses and each read decompresses.
         self.open = lambda: h5py.File(f"bench{id(self)}", "w", driver="core", backing_store=False, rdcc_nbytes=0)
         self.file, self.n_bytes = None, 0
 
@@ -155,28 +165,29 @@ def of_files(h5py, library):
         return Peer(f"{name} in HDF5", of)
 
     def sperr(input_, bound):
-        # Its modes of missing values: 1 is NaN, 2 all from 1e35 on.
+        # SPERR's modes for missing values: 1 is NaN, 2 all numbers from 1e35 on.
         fill = 0 if input_.fill is None else input_.fill
         return hdf5plugin.Sperr(absolute=bound, missing_value_mode=1 if np.isnan(fill) else 2 if abs(fill) >= 1e35 else 0)
 
     yield peer("SPERR", sperr, planes_or_volumes)
     yield peer("SZ3", lambda _, bound: hdf5plugin.SZ3(absolute=bound))
     yield peer("zfp", lambda _, bound: hdf5plugin.Zfp(accuracy=bound), lambda values: at_most(3, values))
-    # The library is the plugin too. HDF5 opens every library in the folder, so that has this one only.
+    # The library is also the plugin. HDF5 opens every library in the plugin folder, so this folder
+    # has only this one.
     folder = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, folder)
     os.symlink(library.resolve(), os.path.join(folder, "libh5gridz.so"))
     h5py.h5pl.prepend(folder.encode())
 
-    def szp(_, bound):
+    def quant(_, bound):
         low, high = struct.unpack("<2I", struct.pack("<d", bound))
-        return {"compression": FILTER, "compression_opts": (SZP, 1, low, high)}
+        return {"compression": FILTER, "compression_opts": (QUANT, 1, low, high)}
 
-    yield peer("szp", szp)
+    yield peer("quant", quant)
 
 
 def at_most(rank, values):
-    """The same numbers with fewer axes: leading ones become one."""
+    """The same numbers with fewer axes: the leading axes are merged."""
     return values.reshape(-1, *values.shape[values.ndim - rank + 1 :]) if values.ndim > rank else values
 
 
@@ -191,7 +202,7 @@ def planes_or_volumes(values):
 
 
 class Model:
-    """A stream that is not there: its size, and what it would decode to."""
+    """A modeled stream: its size, and the array that it would decode to."""
 
     def __init__(self, n_bytes, decoded):
         self.n_bytes, self.decoded = n_bytes, decoded
@@ -220,7 +231,8 @@ def cuszp(values, bound):
 
 
 def cuszp_codes(values, bound):
-    """32-bit integers, as CUDA converts: saturating, NaN to 0; the subtraction wraps around."""
+    """Codes as 32-bit integers, with CUDA's conversion: saturating, NaN to 0; the subtraction wraps
+    around."""
     kind = values.dtype.type
     with np.errstate(over="ignore", invalid="ignore"):
         t = values * kind(kind(0.5) / kind(bound))
@@ -231,8 +243,9 @@ def cuszp_codes(values, bound):
 
 
 def cuszp_sizes(q, tile):
-    """Bytes in plain and outlier mode. Values in a tile are subtracted from the one before them, the first of a row from
-    the first of the row before, the first of a plane from that of the plane before; outside the array they are 0."""
+    """Bytes in plain and outlier mode. In a tile, each value is predicted by the one before it: the
+    first of a row by the first of the previous row, the first of a plane by that of the previous
+    plane. Outside the array, values are 0."""
     q = q.reshape(-1) if len(tile) == 1 else at_most(3, q)
     if len(tile) == 2:  # planes, one by one
         tile, q = (1, *tile), q.reshape(-1, *q.shape[-2:])
@@ -244,7 +257,7 @@ def cuszp_sizes(q, tile):
     q, inside = (a.reshape(split).transpose(order).reshape(-1, *tile) for a in (q, inside))
     l = q.astype("i8")
     for axis in range(len(tile)):
-        # Along this axis differ the places that are first along all later axes.
+        # Along this axis, take differences of the positions that are first along all later axes.
         later, earlier = [slice(None)] * q.ndim, [slice(None)] * q.ndim
         later[axis + 1], earlier[axis + 1] = slice(1, None), slice(None, -1)
         for last in range(axis + 2, q.ndim):
@@ -264,7 +277,7 @@ def cuszp_sizes(q, tile):
 
 
 def peers(library):
-    """All there are, what is missing (name and reason), and the version of gridz."""
+    """All peers, the missing ones (name and reason), and the version of gridz."""
     gridz = base.Gridz(library)
     found, missing = [*of_gridz(gridz)], []
     for packages, make in [
@@ -298,7 +311,8 @@ def of_reference(folder):
 
 
 def wave(steps=8, n=96):
-    """Acoustic waves from a point, by the plainest finite differences: what they have not reached is exactly 0."""
+    """Acoustic waves from a point, by simple finite differences: the field is exactly 0 where no
+    wave has arrived yet."""
     u, before = np.zeros((n, n, n)), np.zeros((n, n, n))
     speed2 = (0.16 + 0.08 * np.sin(np.linspace(0, 9, n)) ** 2)[:, None, None]
     per_step = n // 2 // steps + 4
@@ -314,7 +328,8 @@ def wave(steps=8, n=96):
 
 
 def particles(steps=6, n=1 << 18):
-    """Positions along one axis: particles in the order of the cells where they began, and mix."""
+    """Positions along one axis: particles in the order of the cells in which they started, which
+    mix over time."""
     rng = np.random.default_rng(16)
     x = np.sort(rng.random(n)) * 100
     velocity = rng.normal(0, 0.3, n)
@@ -325,16 +340,16 @@ def particles(steps=6, n=1 << 18):
 
 
 AS_IT_IS = " as it is"
-"""What names of groups end with in which arrays have their holes, and " (as it is)" those of the arrays that have some."""
+"""Suffix of the groups whose arrays keep their holes; " (as it is)" is the suffix of the arrays that have holes."""
 
 
 def is_repeated(input_):
-    """An array without holes is in both groups."""
+    """True if the array has no holes, and so belongs to both groups."""
     return input_.group.endswith(AS_IT_IS) and not input_.name.endswith(f"({AS_IT_IS.strip()})")
 
 
 def absolute(input_, relative):
-    """The bound as a number."""
+    """The bound as an absolute number."""
     values = input_.values[np.isfinite(input_.values)]
     values = values if input_.fill is None else values[values != input_.fill]
     bound = relative * (float(values.max()) - float(values.min()))
@@ -348,7 +363,7 @@ def absolute(input_, relative):
 
 
 def largest_error(a, b):
-    """The exact one, as the sum of two f64: the nearest one and the rest."""
+    """The exact largest error, as the sum of two float64: the nearest one and the remainder."""
     a, b = a.astype("f8"), b.astype("f8")
     large, small = np.where(np.abs(a) < np.abs(b), b, a), np.where(np.abs(a) < np.abs(b), a, b)
     nearest = large - small
@@ -359,14 +374,14 @@ def largest_error(a, b):
 
 
 def over(error, bound):
-    """By the bound: above 1 if, and only if, the exact one is."""
+    """The error relative to the bound: above 1 if and only if the exact quotient is."""
     nearest, rest = error
     is_broken = nearest > bound or nearest == bound and rest > 0
     return max(nearest / bound, math.nextafter(1, 2)) if is_broken else min(nearest / bound, 1.0)
 
 
 def compare(input_, back, bound):
-    """Largest error by the bound, lost elements, PSNR."""
+    """Largest error relative to the bound, number of lost elements, PSNR."""
     a, b = input_.values, back
     is_hole = ~np.isfinite(a)
     was_made = ~np.isfinite(b)
@@ -401,15 +416,15 @@ def measure(input_, peer, relative, runs):
             times = [base.seconds(runs, lambda: decompress(packed, back))]
             times.insert(0, base.seconds(runs, lambda: compress(values)))
             speeds = [values.nbytes / max(time, 1e-9) / 1e6 for time in times]
-    except Exception as error:  # one peer that cannot do it must not hide the others
+    except Exception as error:  # a failing peer must not hide the results of the others
         text = " ".join(f"{type(error).__name__}: {error}".split())
         return Result(input_, peer.name, relative, bound, *[math.nan] * 6, text)
     return Result(input_, peer.name, relative, bound, ratio, *found, *speeds, "")
 
 
 def drift(peers_, counts=(0, 1, 10, 50, 200), bound=0.01):
-    """Peer -> largest error by the bound in the odd planes of a chunk, which are written once, after so many times that one
-    of the even planes has been written anew."""
+    """Peer -> largest error relative to the bound in the odd planes of a chunk. These are written
+    once; then the even planes are rewritten the given numbers of times."""
     z, y, x = np.ogrid[0:16, 0:64, 0:64]
     made = {}
     for peer in peers_:
@@ -427,7 +442,7 @@ def drift(peers_, counts=(0, 1, 10, 50, 200), bound=0.01):
 
 
 def measure_apart(input_, peer, relative, runs):
-    """In a process of its own: some peers crash, or never end."""
+    """Measures in a separate process: some peers crash, or never return."""
     mine, its = PROCESSES.Pipe(duplex=False)
     process = PROCESSES.Process(target=lambda: its.send(measure(input_, peer, relative, runs)._replace(input=None)))
     process.start()
@@ -472,7 +487,7 @@ def is_broken(result):
 
 
 def mean(results, of):
-    """Geometric mean; NaN if one of them could not be measured."""
+    """Geometric mean; NaN if a value could not be measured."""
     values = [of(result) for result in results]
     return math.exp(sum(map(math.log, values)) / len(values)) if values and all(v > 0 for v in values) else math.nan
 
@@ -537,11 +552,11 @@ def markdown(results, drifts, names, bounds, missing, about):
         rows.append([input_.name, input_.values.dtype.name, *cells])
     lines += [*base.table(["array", "type", *names], rows), ""]
     less = []
-    for r in of(peer="szp"):
+    for r in of(peer="quant"):
         (rival,) = of(array=id(r.input), peer=NO_SPEED, relative=r.relative)
         if r.ratio < rival.ratio and not is_repeated(r.input):
             less.append(f"- {r.input.name} at {r.relative:g}: {r.ratio:.3f} against {rival.ratio:.3f}")
-    lines += ["## Where szp has a smaller ratio than cuSZp's best mode", "", *(less or ["Nowhere."]), ""]
+    lines += ["## Where quant has a smaller ratio than cuSZp's best mode", "", *(less or ["Nowhere."]), ""]
     problems = [r for r in results if r.problem]
     if problems:
         lines += [f"Not measured (–), {len(problems)} in all:", ""]
@@ -569,7 +584,7 @@ def plot(results, names, path):
         for peer in (name for name in COLOURS if name in names):
             points = [r for r in results if r.input is inputs[name] and r.peer == peer and math.isfinite(r.psnr)]
             bits = [8 * r.input.values.itemsize / r.ratio for r in points]
-            style = {"color": COLOURS[peer], "linewidth": 2.2 if peer == "szp" else 1, "markersize": 3.5}
+            style = {"color": COLOURS[peer], "linewidth": 2.2 if peer == "quant" else 1, "markersize": 3.5}
             axis.plot(bits, [r.psnr for r in points], "o-", label=peer.replace(" in HDF5", ""), **style)
         axis.set_title(f"{name}, {inputs[name].values.dtype.name}")
         axis.set_xlabel("bits per value (logarithmic)")
@@ -638,7 +653,7 @@ def main():
     print(text)
     plot(results, [peer.name for peer in found], options.out / "rate-psnr.png")
     print(f"written to {options.out}", file=sys.stderr)
-    own = [r for r in results if r.peer.startswith("szp") and not r.problem]
+    own = [r for r in results if r.peer.startswith("quant") and not r.problem]
     return 1 if any(is_broken(r) or r.lost for r in own) else 0
 
 

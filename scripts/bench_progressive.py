@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""Coarser grids and fewer layers of a dataset of mgard by gridz_h5_read_progressive, beside all of it.
+"""Progressive reads of a multigrid dataset (coarser grids, fewer layers) by gridz_h5_read_progressive,
+compared with full reads.
 
     bench_progressive.py [FIELD.f32 [MIB [FOLDER]]]
 
-FIELD is a raw little-endian float32 cube, which is repeated until there are MIB (512) MiB; without one, a turbulence-like field
-of 256^3 is made. It becomes one dataset of chunks of 64^3 in a file in FOLDER (.), by mgard in four layers with a bound of 1e-4 of the
-range. Each part is read ROUNDS times in turns, all of it by gridz_h5_read and by h5py as well: with the file in the system's
-cache, and after the system was told to forget it. Times are medians in milliseconds. The bytes are those that the call tells, and what
-the system says that the process has read in its first call.
+FIELD is a raw little-endian float32 cube, which is repeated up to MIB (512) MiB. Without FIELD, a
+turbulence-like field of 256^3 is generated. It becomes one dataset of chunks of 64^3 in a file in
+FOLDER (.), by multigrid in four layers with a bound of 1e-4 of the range. Each part is read ROUNDS
+times, alternating with full reads by gridz_h5_read and by h5py: once with the file in the page
+cache, and once with the file evicted from it. Times are medians in milliseconds. Bytes are those
+that the call reports, and those that the operating system counts for the process during the first
+call.
 """
 
 import os
@@ -34,9 +37,9 @@ CHUNK = (64, 64, 64)
 
 
 def write(bulk, path, cube, mib):
-    """The file; bytes of the dataset in it, and of its array."""
+    """Writes the file; returns the bytes of the dataset in it, and the bytes of its array."""
     n = max(1, mib * 2**20 // cube.nbytes)
-    request = f"mgard,abs={1e-4 * float(cube.max() - cube.min())},layers=4"
+    request = f"multigrid,abs={1e-4 * float(cube.max() - cube.min())},layers=4"
     shape = (n * cube.shape[0], *cube.shape[1:])
     with h5py.File(path, "w") as file:
         dset = file.create_dataset("x", shape, "<f4", chunks=CHUNK, compression=GRIDZ, compression_opts=bulk.words(request))
@@ -46,7 +49,7 @@ def write(bulk, path, cube, mib):
 
 
 def forget(path):
-    """Takes the file out of the system's cache."""
+    """Evicts the file from the page cache."""
     os.sync()
     with open(path, "rb") as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
@@ -58,7 +61,7 @@ def read_bytes():
 
 
 def ways(bulk, shape):
-    """What is measured: a name, the array, and a function of the dataset and the array."""
+    """The measurements: a name, the array, and a function of the dataset and the array."""
 
     def part(detail, value):
         return lambda dset, array: bulk.read_part(dset, detail, value, array=array)[1].read_bytes

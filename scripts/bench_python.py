@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""gridz in h5py and in bulk beside the filters of hdf5plugin, on many arrays: `gridz bench`, averaged.
+"""gridz in h5py and in bulk compared with the filters of hdf5plugin, on many arrays: `gridz bench`,
+averaged.
 
     bench_python.py [--rel 1e-3] [--mib 32] [--repeats 3] [--threads 1 2 ...] [FOLDER ...]
 
-Runs in a Python that has the gridz wheel, h5py and hdf5plugin. Measures a turbulent float32 field of 256^3 in chunks of 4 MiB,
-and the arrays of each FOLDER with a MANIFEST.json (as bench_lossless.py): these repeated along the first axis until
-there are MIB, and each repetition is one chunk. Each array and number of threads has a process of its own. Every filter
-writes and reads a file in memory; "bulk" is gridz.h5.write and read. Prints a Markdown table for each type of elements:
-geometric means over its arrays, of ratios and of GB/s of raw data, themselves medians of the repeats.
+Runs in a Python that has the gridz wheel, h5py and hdf5plugin. Measures a turbulent float32 field
+of 256^3 in chunks of 4 MiB, and the arrays of each FOLDER with a MANIFEST.json (as in
+bench_lossless.py). These arrays are repeated along the first axis up to MIB, and each repetition is
+one chunk. Each array and number of threads has a separate process. Every filter writes and reads an
+in-memory file; "bulk" is gridz.h5.write and read. Prints a Markdown table for each element type:
+geometric means over its arrays, of ratios and of GB/s of raw data, which are medians of the
+repeats.
 """
 
 from __future__ import annotations
@@ -43,7 +46,7 @@ def arrays(folders, mib):
 
 
 def measure(path, name, threads, options):
-    """What `gridz bench` says of one dataset."""
+    """The results of `gridz bench` for one dataset."""
     with h5py.File(path) as file:
         is_float = file[name].dtype.kind == "f"
     command = ["gridz", "bench", path, "--dataset", name, "--bulk", "--json", "--repeats", str(options.repeats)]
@@ -55,12 +58,12 @@ def measure(path, name, threads, options):
 
 
 def label_of(text):
-    """Without the bound, which differs from array to array."""
+    """The label without the bound, which differs from array to array."""
     return ",".join(part for part in text.split(" accuracy")[0].split(" absolute")[0].split(",") if "abs=" not in part)
 
 
 def table(results, threads):
-    """`results` has for each array the results for each number of threads."""
+    """`results` has, for each array, the results for each number of threads."""
     labels = list(dict.fromkeys(label_of(row["label"]) for by_threads in results for row in by_threads[0]))
     head = [f"{what}, {n}" for n in threads for what in ("write", "read")]
     print("| | ratio |", " | ".join(head), "|\n|---|---|" + "---|" * len(head))

@@ -1,25 +1,31 @@
 #!/usr/bin/env python3
-"""Products of compressed sparse matrices with vectors, beside SciPy and MKL, and on a GPU beside cuSPARSE.
+"""Products of compressed sparse matrices with vectors, compared with SciPy and MKL, and on a GPU
+with cuSPARSE.
 
     bench_spmv.py [--nnz MILLIONS] [--runs N] [--threads N,N...] [--only NAME;NAME…] [--gpu | --vectors] [--keep FOLDER]
         [--frames FOLDER] [--out FOLDER]
 
-The matrices are made here, with about so many elements (default 30 million; the reference ones of `data` in GRIDZ_SHARED, by default
-../shared, are as they are): stencils of 7 and 27 points, and of 27 with three unknowns a node; tetrahedra whose nodes are numbered by reverse
-Cuthill-McKee, with one unknown and three; 60 elements a row anywhere; a power law; a power law near the diagonal, like links of pages; a circuit; a
-Markov chain on a grid; a diagonal. Values are random ("plain": columns alone are coded), and those of the 27 points also all the
-same, of seven kinds, and smooth ("coded").
+The matrices are generated, with about the given number of elements (default 30 million). The
+reference matrices, of `data` in GRIDZ_SHARED (by default ../shared), are used unchanged. Generated
+are: stencils of 7 and 27 points, and of 27 with three unknowns a node; tetrahedra whose nodes are
+numbered by reverse Cuthill-McKee, with one unknown and three; 60 random elements a row; a power
+law; a power law near the diagonal, like links of pages; a circuit; a Markov chain on a grid; a
+diagonal. Values are random ("plain": only columns are coded). Those of the 27-point stencil are
+also constant, of seven kinds, and smooth ("coded").
 
-With --keep, matrices are made side by side, one for each core, and kept in a folder, from which they are taken the next time. Where
-several of this program use a folder, they take turns on the GPU.
+With --keep, matrices are generated in parallel, one for each core, and cached in a folder for later
+runs. Several instances of this program that use the same folder take turns on the GPU.
 
-On the CPU: SciPy with one thread, MKL (of sparse-dot-mkl or else PyTorch, if one is there) and gridz with N threads; and what the paper's code for columns takes
-of bytes (Lawlor 2013, the CPU's table), counted and not run. With --gpu (which needs CuPy): cuSPARSE's CSR as CuPy calls it, SELL and, for
-matrices with blocks, BSR by cuSPARSE's own interface if that can be loaded, and gridz's frame, which is copied once. Speeds are 10^9 elements per second, medians of N runs in turns
-after one that warms up; quotients are to the best of the others in the same turns. Results are compared first: gridz's with SciPy's, to
-rounding, and the GPU's with the CPU's, bit for bit.
+On the CPU: SciPy with one thread, MKL (of sparse-dot-mkl or PyTorch, if one is installed) and gridz
+with N threads; and the size of the paper's column code (Lawlor 2013, the CPU's table), which is
+computed and not run. With --gpu (which needs CuPy): cuSPARSE's CSR as CuPy calls it, SELL and, for
+matrices with blocks, BSR by cuSPARSE's own interface if that can be loaded, and gridz's frame,
+which is copied once. Speeds are 10^9 elements per second, medians of N interleaved runs after one
+warm-up run; quotients are relative to the best peer in the same runs. Results are compared first:
+gridz's with SciPy's, to rounding, and the GPU's with the CPU's, bit for bit.
 
-Writes results.csv to the folder --out, and a table to the standard output. Needs numpy, scipy and the package gridz.
+Writes results.csv to the folder --out, and a table to the standard output. Needs numpy, scipy and
+the package gridz.
 """
 
 import argparse
@@ -39,7 +45,8 @@ import scipy.sparse as sp
 import gridz.cci
 from gridz._native import check, ffi, lib
 
-# Threads of MKL otherwise go on looking for work for a fifth of a second after each product, on cores that the next one needs.
+# Otherwise MKL's threads keep spinning for a fifth of a second after each product, on cores that
+# the next call needs.
 os.environ.setdefault("KMP_BLOCKTIME", "0")
 
 RNG = np.random.default_rng(1)
@@ -48,7 +55,7 @@ RNG = np.random.default_rng(1)
 # ---- matrices ------------------------------------------------------------------------------------
 
 
-# Each gives the columns, ascending in each row, and where rows start.
+# Each function returns the columns, ascending in each row, and the row starts.
 
 
 def finish(matrix):
@@ -130,7 +137,7 @@ def diagonal(nnz):
     return finish(sp.eye_array(nnz, dtype=np.float32, format="csr"))
 
 
-# How a matrix is made, what kind it is of, and its values.
+# The generator of each matrix, its kind, and its values.
 MATRICES = {
     "27 points": (lambda nnz: stencil(nnz, 27), "random"),
     "7 points": (lambda nnz: stencil(nnz, 7), "random"),
@@ -156,7 +163,7 @@ def read_reference(name, part, dtype):
 
 
 def structure(name, nnz, folder):
-    """Columns and starts of rows, of 32 bits."""
+    """Column indices and row starts, of 32 bits."""
     make = MATRICES[name][0]
     if make is None:
         return read_reference(name, "indices.i32", np.int32), read_reference(name, "indptr.i32", np.int32)
@@ -184,12 +191,13 @@ def values_of(name, columns, dtype):
 
 
 def paper_bits(columns, starts) -> int:
-    """Bits of the paper's code for the CPU: a run of up to 16 columns that follow, or a jump of 5, 15, 20 or 29 bits."""
+    """Bits of the paper's code for the CPU: a run of up to 16 consecutive columns, or a jump of 5,
+    15, 20 or 29 bits."""
     steps = np.diff(columns, prepend=np.int32(-1))
     first = starts[:-1][np.diff(starts) > 0]
     steps[first] = columns[first] + 1
     follows = steps == 1
-    # Runs end where a column does not follow or a row begins.
+    # A run ends at a column that is not consecutive, or at the start of a row.
     begins = follows & ~np.concatenate([[False], follows[:-1]])
     begins[first] = follows[first]
     number = np.cumsum(begins)[follows]
@@ -205,7 +213,7 @@ def paper_bits(columns, starts) -> int:
 
 
 def medians(calls, runs, timer):
-    """Median seconds of each call; the calls take turns."""
+    """Median seconds of each call; the calls are interleaved."""
     times = {name: [] for name in calls}
     for name, call in calls.items():
         call()
@@ -235,7 +243,7 @@ def on_cpu(matrix, compressed, threads, runs):
 
 
 def with_vectors(matrix, compressed, runs):
-    """Quotients to SciPy of products with several vectors, and of that with the transpose."""
+    """Speeds relative to SciPy: products with several vectors, and with the transpose."""
     found = {}
     x = RNG.random((matrix.shape[0], 16)).astype(matrix.dtype)
     jobs = {f"{n} vectors": (matrix, np.ascontiguousarray(x[:, :n])) for n in (2, 4, 8, 16)}
@@ -302,7 +310,7 @@ def on_gpu(matrix, compressed, runs):
 
 
 def sell_call(cp, matrix, dx):
-    """cuSPARSE's sliced ELLPACK: slices of 32 rows; None where it would be 1.5 times as large."""
+    """cuSPARSE's sliced ELLPACK: slices of 32 rows; None if it would be 1.5 times as large."""
     n_rows, n_cols = matrix.shape
     lengths = np.diff(matrix.indptr)
     padded = np.zeros(-(-n_rows // 32) * 32, np.int64)
@@ -324,7 +332,7 @@ def sell_call(cp, matrix, dx):
 
 
 def bsr_call(cp, matrix, dx, block):
-    """cuSPARSE's compressed rows of blocks; None for matrices without."""
+    """cuSPARSE's block compressed rows; None for matrices without blocks."""
     if block == 1:
         return None
     bsr = matrix.tobsr((block, block))
@@ -335,7 +343,8 @@ def bsr_call(cp, matrix, dx, block):
 
 
 def cusparse_call(cp, matrix, dx, create, sizes, tables, last):
-    """A product by cuSPARSE's own interface, with ctypes, which gives the result's array; None where cuSPARSE cannot be loaded or has none."""
+    """A product by cuSPARSE's own interface, with ctypes, which returns the result's array; None if
+    cuSPARSE cannot be loaded or lacks the format."""
     import ctypes
 
     try:
@@ -365,7 +374,7 @@ def cusparse_call(cp, matrix, dx, create, sizes, tables, last):
         return None
     buffer = cp.empty(max(size.value, 1), np.uint8)
 
-    def call(tables=tables):  # which live as long
+    def call(tables=tables):  # keeps the tables alive
         must(library.cusparseSpMV(*common, pointer(buffer)))
         return y
 
@@ -394,7 +403,7 @@ def main():
     parser.add_argument("--only", help="names of matrices, with ; between them")
     parser.add_argument("--gpu", action="store_true")
     parser.add_argument("--vectors", action="store_true")
-    parser.add_argument("--keep", type=pathlib.Path, help="folder in which matrices are kept")
+    parser.add_argument("--keep", type=pathlib.Path, help="folder in which matrices are cached")
     parser.add_argument("--frames", type=pathlib.Path, help="folder for frames of float32, for bench_columns.cu")
     parser.add_argument("--out", type=pathlib.Path)
     asked = parser.parse_args()

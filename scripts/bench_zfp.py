@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""gridz's zfp beside libzfp, by type, rank and mode: size, speed of one core, and the largest error by the bound.
+"""gridz's zfp compared with libzfp, by type, rank and mode: size, speed of one core, and the
+largest error relative to the bound.
 
     bench_zfp.py [--mib 64] [--runs 5] [--threads N] [--library LIBRARY]
 
-The arrays are cuts of one turbulent field (Gaussian, energy spectrum k^(-5/3), mean 300, deviation 10) of about MIB. Each is one
-chunk in host memory. libzfp is zfpy's; "in HDF5" is one dataset of chunks of 4 MiB that h5py writes to a file in memory and reads again,
-by hdf5plugin's H5Z-ZFP and by gridz's filter. The process keeps to one core unless `--threads` asks for more, of which gridz alone makes use;
-libzfp's OpenMP knows compression only and is not in zfpy. Speeds are GB/s (10^9 raw bytes), medians of RUNS runs in turns after one that
-warms up. "same" says whether gridz's payload begins with libzfp's stream. Prints a Markdown table.
+The arrays are cuts of one turbulent field (Gaussian, energy spectrum k^(-5/3), mean 300, deviation
+10) of about MIB. Each is one chunk in host memory. libzfp is zfpy's; "in HDF5" is one dataset of
+chunks of 4 MiB that h5py writes to an in-memory file and reads back, by hdf5plugin's H5Z-ZFP and by
+gridz's filter. The process is pinned to one core unless `--threads` is larger, which only gridz can
+use; libzfp's OpenMP supports only compression and is not in zfpy. Speeds are GB/s (10^9 raw bytes),
+medians of RUNS interleaved runs after one warm-up run. "same" states whether gridz's payload begins with
+libzfp's stream. Prints a Markdown table.
 """
 
 import argparse
@@ -64,7 +67,7 @@ def modes(values):
 
 
 def chunk_of(values):
-    """About CHUNK_BYTES, cut along the first axes."""
+    """A chunk of about CHUNK_BYTES, cut along the first axes."""
     chunk = list(values.shape)
     for axis in range(len(chunk)):
         rest = values.itemsize * np.prod(chunk[axis + 1 :], dtype=int)
@@ -88,7 +91,7 @@ def in_hdf5(h5py, options, values):
 
 
 def timed(actions, runs):
-    """The median seconds of each, in turns."""
+    """The median seconds of each action, interleaved."""
     found = [[] for _ in actions]
     for turn in range(runs + 1):
         for seconds, action in zip(found, actions):

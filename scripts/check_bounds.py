@@ -1,18 +1,22 @@
 #!/usr/bin/env python3
-"""Keeps count of kept promises: szp, zfp and mgard on many random arrays, each element compared with its bound in exact arithmetic.
+"""Checks guarantees of error bounds: quant, zfp and multigrid on many random arrays, each element
+compared with its bound in exact arithmetic.
 
     check_bounds.py [--library LIBRARY] [--values N] [--seed N] [--only CODEC]
 
-For each of the modes abs, rel and pwrel of szp, abs and rel of zfp, and abs, rel and rms of mgard, arrays of all types that have it, but bfloat16, which numpy
-has not, are made until N values are checked (1e9 by default: some minutes on one core): smooth ones, noise, any bits, few values, large offsets,
-subnormal and huge numbers; with holes of NaN or of a fill value that is named, and without; of one to four dimensions.
-Bounds are any part of the largest number. Parts of complex numbers are looked at each for itself.
+The modes are abs, rel and pwrel of quant, abs and rel of zfp, and abs, rel and rms of multigrid. For each
+mode, arrays of all types that support it are generated until N values are checked (1e9 by default:
+some minutes on one core); bfloat16 is left out, since numpy lacks it. The arrays are smooth, noise,
+random bits, few values, large offsets, subnormal and huge numbers; with holes of NaN or of a
+declared fill value, and without; of one to four dimensions. Bounds are any fraction of the largest
+number. Parts of complex numbers are checked separately.
 
-What must not be: an element further from what it was than the bound, or with rms a root of the mean of squares above it; NaN, an infinity or a fill value that is something
-else, or something else that has become one; with szp, an array that changes when it is compressed a second time.
+Failures are: an element whose error exceeds the bound, or with rms, a root-mean-square error above
+it; a NaN, an infinity or a fill value that changed, or another value that became one; with quant, an
+array that changes when it is compressed a second time.
 
-The CPU does it, on the level of GRIDZ_CPU_LEVEL. Prints a line for each mode, and everything that is wrong; then the exit
-status is 1. Needs numpy.
+Runs on the CPU, at the level of GRIDZ_CPU_LEVEL. Prints a line for each mode, and all failures; the
+exit status is 1 if there are any. Needs numpy.
 """
 
 import argparse
@@ -28,18 +32,18 @@ import bench_lossless as base
 FLOATS = ["f2", "f4", "f8", "f4", "f8", "c8", "f4", "f8", "c16"]
 INTEGERS = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"]
 JOBS = [
-    ("szp", "abs", FLOATS + INTEGERS),
-    ("szp", "rel", FLOATS + INTEGERS),
-    ("szp", "pwrel", FLOATS),
+    ("quant", "abs", FLOATS + INTEGERS),
+    ("quant", "rel", FLOATS + INTEGERS),
+    ("quant", "pwrel", FLOATS),
     ("zfp", "abs", ["f4", "f8"]),
     ("zfp", "rel", ["f4", "f8"]),
-    ("mgard", "abs", ["f4", "f8"]),
-    ("mgard", "rel", ["f4", "f8"]),
-    ("mgard", "rms", ["f4", "f8"]),
+    ("multigrid", "abs", ["f4", "f8"]),
+    ("multigrid", "rel", ["f4", "f8"]),
+    ("multigrid", "rms", ["f4", "f8"]),
 ]
-"""Codecs with their modes and the types these have."""
+"""Codecs, their modes, and the types that each mode supports."""
 N_LARGEST = 1 << 20
-"""Elements of an array, at most."""
+"""Largest number of elements of an array."""
 
 
 # ---- arrays -----------------------------------------------------------------------------------------
@@ -52,7 +56,7 @@ def shape(rng):
 
 
 def numbers(rng, extents):
-    """Float64 from -1 to 1, more or less."""
+    """Float64 from about -1 to 1."""
     kind = rng.integers(5)
     axes = np.meshgrid(*(np.arange(n) * rng.uniform(0.001, 0.5) for n in extents), indexing="ij", sparse=True)
     smooth = sum(np.sin(axis + rng.uniform(0, 6)) for axis in axes) / len(extents)
@@ -68,7 +72,7 @@ def numbers(rng, extents):
 
 
 def array(rng, dtype, extents):
-    """An array of this type."""
+    """A random array of this type."""
     kind = np.dtype(dtype)
     if kind.kind == "c":
         values = np.empty(extents, kind)
@@ -89,7 +93,7 @@ def array(rng, dtype, extents):
 
 
 def holes(rng, values):
-    """The fill value, if the array has one now."""
+    """Inserts holes into the array, or not; returns the fill value, or None."""
     how = rng.integers(3)
     if how == 0:
         return None
@@ -109,7 +113,7 @@ def holes(rng, values):
 
 
 def differences(a, b):
-    """Exact |a − b| as two float64 each, for floats, of finite numbers; their sums are the differences."""
+    """Exact |a − b| of finite floats, as two float64 each, whose sum is the difference."""
     a, b = a.astype("f8"), b.astype("f8")
     large, small = np.where(np.abs(a) < np.abs(b), b, a), np.where(np.abs(a) < np.abs(b), a, b)
     nearest = large - small
@@ -118,8 +122,8 @@ def differences(a, b):
 
 
 def n_beyond(a, b, bounds):
-    """Of how many numbers the error is above its bound: of integers a whole number, else a float64 or an array of those and
-    what they lack."""
+    """Number of elements whose error is above the bound. The bound is an integer for integers;
+    otherwise a pair: a float64 (or an array) and the remainder to the exact bound."""
     if a.dtype.kind != "f":
         words = a.dtype.str.replace("i", "u")
         errors = np.where(a > b, a.view(words) - b.view(words), b.view(words) - a.view(words))
@@ -130,9 +134,10 @@ def n_beyond(a, b, bounds):
 
 
 def products(value, x):
-    """value · |x| as two float64 (Dekker's product), for numbers that are not so small that it is lost."""
+    """value · |x| as two float64 (Dekker's product), for x large enough that the second does not
+    underflow."""
     x = np.abs(x.astype("f8"))
-    # To multiply by a power of two is exact, and what follows must not overflow.
+    # Multiplication by a power of two is exact, and the following operations must not overflow.
     scale = np.where(x > 1e250, 2.0**-64, 1.0)
     x *= scale
     product = value * x
@@ -147,7 +152,8 @@ def products(value, x):
 
 
 def bound_of(mode, value, values, is_hole):
-    """What each error is compared with: for integers a whole number, else one float64 and what it lacks, or arrays of both."""
+    """The bound on each error: an integer for integers; otherwise a float64 and the remainder to
+    the exact bound, or arrays of both."""
     is_whole = values.dtype.kind in "iu"
     if mode == "abs":
         return math.floor(value) if is_whole else (value, 0.0)
@@ -167,17 +173,17 @@ def bound_of(mode, value, values, is_hole):
 
 
 def root_of_mean(a, b, value):
-    """That of the squares of errors, by a value."""
+    """Root-mean-square error, relative to `value`."""
     if a.size == 0:
         return 0.0
-    # Neither differences nor squares may be too large.
+    # Scale, so that neither differences nor squares overflow.
     half = np.abs(a.astype("f8") / 2 - b.astype("f8") / 2) / value
     most = half.max()
     return 2 * most * np.sqrt(np.mean((half / most) ** 2)) if most > 0 else 0.0
 
 
 def value_of(mode, rng, values):
-    """What is asked for."""
+    """A random value for the mode."""
     if mode == "pwrel":
         return 10 ** rng.uniform(-8, -0.6)
     relative = 10 ** rng.uniform(-9, -0.5)
@@ -190,7 +196,7 @@ def value_of(mode, rng, values):
 
 @np.errstate(invalid="ignore")
 def check(gridz, rng, codec, mode, dtype):
-    """The number of values, and what is wrong."""
+    """Checks one random array; returns the number of values, and the failures."""
     elements = array(rng, dtype, shape(rng))
     fill = holes(rng, elements)
     values = elements.view(elements.real.dtype)
@@ -218,7 +224,7 @@ def check(gridz, rng, codec, mode, dtype):
         is_exact = np.abs(values) < np.finfo(values.dtype).tiny
         if (back.view(words)[is_exact] != values.view(words)[is_exact]).any():
             wrong.append("zeros or subnormal numbers were lost")
-        # Below, the product may not be exact.
+        # Below this, the product may not be exact.
         counted &= np.abs(values.astype("f8")) > 1e-250
     if mode == "rms":
         root = root_of_mean(values[counted], back[counted], value)
@@ -229,7 +235,7 @@ def check(gridz, rng, codec, mode, dtype):
         beyond = n_beyond(values[counted], back[counted], bound)
         if beyond:
             wrong.append(f"{beyond} elements are beyond the bound")
-    if codec == "szp" and mode != "rel":
+    if codec == "quant" and mode != "rel":
         peer.decompress(peer.compress(decoded).copy(), again)
         if again.tobytes() != decoded.tobytes():
             wrong.append("elements drift")

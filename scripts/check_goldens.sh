@@ -1,9 +1,9 @@
 #!/bin/bash
-# Golden files are append-only: a frame or a file once committed is never changed, moved or removed,
-# because somebody's data looks like it.  A MANIFEST.toml may gain lines but lose none.  Those of format
-# versions 1 to 4, which were never released, are gone.
+# Golden files are append-only: a committed frame or file is never changed, moved or removed,
+# because users' data has the same format. A MANIFEST.toml may gain lines but lose none. The goldens
+# of format versions 1 to 4, which were never released, were removed.
 #
-# Looks at the whole history and at what is not committed yet.
+# Checks the whole history and uncommitted changes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# check_gpu_results.sh: whether the newest committed GPU results are of the kernels that are here. CI has no
-# GPU, so stale results are only said; `make release-check` makes them an error.
+# check_gpu_results.sh: checks that the newest committed GPU results are of the current kernels. CI
+# has no GPU, so stale results are only reported; `make release-check` makes them an error.
 set -eu
 cd "$(dirname "$0")/.."
 hash=$(scripts/kernels_hash.sh)
@@ -8,6 +8,6 @@ newest=$(find docs/results -name '*-gpu.md' | sort | tail -n 1)
 if [ -n "$newest" ] && grep -q "kernels: $hash" "$newest"; then
     echo "GPU results: $newest is of these kernels"
 else
-    echo "GPU RESULTS STALE: no results of the kernels $hash in docs/results; tests/gpu/run.sh makes them"
+    echo "GPU RESULTS STALE: no results of the kernels $hash in docs/results; run tests/gpu/run.sh"
     exit 1
 fi

@@ -1,17 +1,18 @@
-/* FPC, a lossless compressor of float64, written from its description: M. Burtscher, P. Ratanaworabhan, "FPC: A
- * High-Speed Compressor for Double-Precision Floating-Point Data", IEEE Transactions on Computers 58 (2009). Here only to be
- * compared with by bench_lossless.py.
+/* FPC, a lossless compressor of float64, written from its description: M. Burtscher, P.
+ * Ratanaworabhan, "FPC: A High-Speed Compressor for Double-Precision Floating-Point Data", IEEE
+ * Transactions on Computers 58 (2009). Only used as a peer by bench_lossless.py.
  *
- * Two predictors guess each value from a table: one has values, by the values before, the other differences, by the
- * differences before. The better guess is XORed with the value, and what is left without its leading zero bytes is kept,
- * behind a half byte that says which guess that was and how many zero bytes there were.
+ * Two predictors look up each value in a table: one table has values, indexed by a hash of the
+ * previous values; the other has differences, indexed by a hash of the previous differences. The
+ * better guess is XORed with the value. The remainder is stored without its leading zero bytes. A
+ * half byte identifies the predictor and the number of zero bytes.
  */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The logarithm of the entries of each table: the middle of what the paper shows. */
+/* The logarithm of the number of entries of each table: the middle of the range in the paper. */
 enum { LOG_ENTRIES = 16 };
 
 struct predictors {
@@ -45,7 +46,7 @@ static void learn(struct predictors *p, uint64_t value)
     p->last = value;
 }
 
-/* Bytes of the result, at most n / 2 + 1 + 8 n; 0 without memory. */
+/* Returns the compressed bytes, at most n / 2 + 1 + 8 n; 0 if out of memory. */
 size_t fpc_compress(const uint64_t *values, size_t n, uint8_t *out)
 {
     struct predictors p;
@@ -69,7 +70,8 @@ size_t fpc_compress(const uint64_t *values, size_t n, uint8_t *out)
     return (size_t)(rest - out);
 }
 
-/* 0 without memory. The bytes are those of fpc_compress, and 8 more can be read. */
+/* Decompresses the output of fpc_compress; 8 more bytes must be readable. Returns 0 if out of
+ * memory. */
 int fpc_decompress(const uint8_t *bytes, size_t n, uint64_t *values)
 {
     struct predictors p;

@@ -1,20 +1,22 @@
 #!/bin/bash
-# gpu_suites.sh pack FOLDER [BUILD...]: builds the tests that need a GPU once for each BUILD of the kernels, and puts them and
-# this script into FOLDER, to be carried to a machine with an NVIDIA GPU and without Rust. Needs nvcc (`make cuda`) and the
-# reference data.
+# gpu_suites.sh pack FOLDER [BUILD...]: builds the tests that need a GPU once for each BUILD of the
+# kernels, and copies them and this script to FOLDER, for a machine with an NVIDIA GPU and without
+# Rust. Needs nvcc (`make cuda`) and the reference data.
 #
-# gpu_suites.sh run [BUILD...]: in that folder, on that machine: runs every suite with every build. Prints a table in Markdown, for
-# docs/results/. Fails if a test fails, if a suite runs no test, or if a test is in no suite.
+# gpu_suites.sh run [BUILD...]: in that folder, on that machine: runs every suite with every build.
+# Prints a table in Markdown, for docs/results/. Fails if a test fails, if a suite runs no test, or
+# if a test is in no suite.
 #
-# A BUILD names one architecture of build.rs. sm_90 is machine code. The others are PTX, which the driver compiles for the
-# installed GPU, so a newer GPU runs the code paths of older ones.
+# A BUILD names one architecture of build.rs. sm_90 is machine code. The others are PTX, which the
+# driver compiles for the installed GPU, so a newer GPU runs the code paths of older ones.
 #
 #   GRIDZ_GPU_CASES=n   random cases of a test (60)
-#   SECONDS_EACH=n      time for a suite, with what the driver compiles (900)
+#   SECONDS_EACH=n      time limit for a suite, including the driver's compilation (900)
 set -euo pipefail
 
 builds=(sm_90 compute_75 compute_80 compute_86 compute_89)
-# A suite's name, and the modules of tests/gpu that it has; "alone" are the tests that need the GPU for themselves.
+# A suite's name and its modules of tests/gpu; "alone" are the tests that need exclusive use of the
+# GPU.
 suites=(
     "frames shapes:: boundaries:: codes:: cut:: lanes:: large:: regions:: parts::"
     "hostile hostile:: resealed::"
@@ -54,7 +56,7 @@ pack() { # FOLDER BUILD...
     du -sh "$folder"
 }
 
-# The numbers of tests that passed and failed, by the last line with a result.
+# The numbers of tests that passed and failed, from the last line with a result.
 counts() { # FILE
     sed -n 's/^test result: .* \([0-9]*\) passed; \([0-9]*\) failed;.*/\1 \2/p' "$1" | tail -n 1
 }
@@ -110,7 +112,7 @@ check_suites() { # BUILD
 run() { # BUILD...
     cd "$(dirname "$0")"
     export GRIDZ_SHARED=$PWD/shared GRIDZ_REQUIRE_GPU=1 GRIDZ_REQUIRE_SHARED=1 GRIDZ_GPU_CASES=${GRIDZ_GPU_CASES:-60} RUST_BACKTRACE=0
-    # What the driver compiles is kept from one suite to the next.
+    # The driver's compiled kernels are cached from one suite to the next.
     export CUDA_CACHE_MAXSIZE=4294967296
     seconds_each=${SECONDS_EACH:-900}
     tmp=$(mktemp -d)

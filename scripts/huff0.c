@@ -1,9 +1,11 @@
-/* Bytes in the Huffman codes of zstd, "huff0", block by block as zstd codes literals; only to be compared with by
- * bench_huffman.py. zstd's own interface does not have these functions, but its static library does (in Debian's
- * libzstd-dev). They are declared here as in lib/common/huf.h of the versions below.
+/* Codes bytes with the Huffman codes of zstd, "huff0", block by block as zstd codes literals. Only
+ * used as a peer by bench_huffman.py. zstd's public interface does not have these functions, but
+ * its static library does (in Debian's libzstd-dev). They are declared here as in lib/common/huf.h
+ * of the versions below.
  *
- * What is written: for each block its size, a u32, and its bytes: as they are if there are as many as the block has,
- * one if all are that one, else a table of codes and four streams.
+ * Output: for each block its size, a u32, and its bytes. If the size equals the block's, the bytes
+ * are stored; one byte means that all are equal to it; otherwise a code table and four streams
+ * follow.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -21,7 +23,8 @@ size_t HUF_compress4X_repeat(void *dst, size_t capacity, const void *src, size_t
 size_t HUF_decompress4X_hufOnly_wksp(uint32_t *table, void *dst, size_t size, const void *src, size_t src_size, void *work,
                                      size_t work_size, int flags);
 
-/* zstd's numbers: most bytes of a block, the longest code of literals, and the longest that its decoder takes. */
+/* zstd's constants: the largest block, the longest code of literals, and the longest code that its
+ * decoder supports. */
 enum { BLOCK = 128 << 10, LONGEST = 11, LONGEST_READ = 12 };
 
 static int flags(void)
@@ -49,10 +52,11 @@ size_t huff0_bound(size_t plane_bytes, size_t planes)
     return planes * (plane_bytes + blocks * sizeof(uint32_t)) + HUF_compressBound(BLOCK);
 }
 
-/* Bytes written to dst, which has room for the bound. No block goes over the end of a plane. */
+/* Returns the bytes written to dst, which has room for the bound. No block extends past the end of
+ * a plane. */
 size_t huff0_compress(const uint8_t *src, size_t plane_bytes, size_t planes, uint8_t *dst)
 {
-    static uint64_t work[2048]; /* zstd wants 8.5 KB */
+    static uint64_t work[2048]; /* zstd needs 8.5 KB */
     const uint8_t *const begin = dst;
     const int with = flags();
     for (; planes > 0; planes--) {
@@ -73,10 +77,10 @@ size_t huff0_compress(const uint8_t *src, size_t plane_bytes, size_t planes, uin
     return (size_t)(dst - begin);
 }
 
-/* 0 if all is well. */
+/* Returns 0 on success. */
 int huff0_decompress(const uint8_t *src, size_t plane_bytes, size_t planes, uint8_t *dst)
 {
-    static uint64_t work[1024]; /* zstd wants 2.5 KB */
+    static uint64_t work[1024]; /* zstd needs 2.5 KB */
     static uint32_t table[1 + (1 << LONGEST_READ)];
     const int with = flags();
     table[0] = LONGEST_READ * 0x01000001U;

@@ -1,6 +1,6 @@
 #!/bin/sh
-# kernels_hash.sh: a hash of the code of the kernels, without comments, and of how nvcc is called. Results of the GPU tests name
-# it; they are stale when it differs.
+# kernels_hash.sh: prints a hash of the kernels' code, without comments, and of nvcc's options.
+# Results of the GPU tests record it; they are stale if it differs.
 set -eu
 cd "$(dirname "$0")/.."
 nvcc=$(scripts/nvcc.sh)
@@ -9,7 +9,7 @@ trap 'rm -f "$code"' EXIT
 "$nvcc" --version | grep -o 'release [0-9.]*' >"$code"
 grep -o '"-std=.*"-fmad=false"' build.rs >>"$code"
 for source in kernels/*/*.cu kernels/*/*.cuh; do
-    # Comments go; nothing is included or expanded, so code for every architecture counts.
+    # Removes comments. Nothing is included or expanded, so code for every architecture counts.
     echo "$source" >>"$code"
     c++ -w -fpreprocessed -dD -E -P -x c++ "$source" >>"$code"
 done

@@ -37,13 +37,14 @@ HDF5_PLUGIN_PATH, the folders in which other programs look for the filter.
 
 
 def plain(text: str) -> str:
-    """Text in roff: backslashes, hyphens, and points or quotes at the beginning of a line, mean something there."""
+    """Escapes text for roff: backslashes, hyphens, and points or quotes at the beginning of a line
+    have a special meaning."""
     lines = inspect.cleandoc(text).replace("\\", r"\e").replace("-", r"\-").splitlines()
     return "\n".join(rf"\&{line}" if line[:1] in (".", "'") else line for line in lines)
 
 
 def page() -> str:
-    """The page."""
+    """The whole page."""
     parts = [
         f'.\\" Made by scripts/man_page.py; do not edit.\n.TH GRIDZ 1 "" "gridz {gridz.__version__}"',
         f".SH NAME\ngridz \\- {plain(main.help[0].lower() + main.help[1:]).rstrip('.')}",
@@ -58,7 +59,7 @@ def page() -> str:
 
 
 def section(command: click.Command, ctx: click.Context) -> str:
-    """What the page says of one command."""
+    """The section of one command."""
     usage = " ".join(command.collect_usage_pieces(ctx))
     paragraphs = plain(command.help or "").replace("\n\n", "\n.PP\n")
     parts = [f".SS {plain(ctx.command_path)} {plain(usage)}", paragraphs]

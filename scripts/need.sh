@@ -1,11 +1,13 @@
 #!/bin/sh
-# need.sh PACKAGE...: makes sure that what these Debian packages bring is there.
+# need.sh PACKAGE...: ensures that the commands and libraries of these Debian packages are
+# available.
 #
-# Present: nothing happens, and nobody is asked for a password.  Missing: installed with apt-get by
-# root or where sudo needs no password; otherwise the line to run is printed and the exit status is 1.
+# If they are present, nothing happens, and no password is requested.  If not, the packages are
+# installed with apt-get by root or if sudo needs no password; otherwise the command line is printed
+# and the exit status is 1.
 #
-# What a package brings is looked for directly, so that a compiler or an HDF5 that came another way
-# than through apt counts too.
+# The files of a package are looked for directly, so a compiler or an HDF5 that was not installed by
+# apt counts too.
 set -eu
 
 links() {
@@ -26,7 +28,7 @@ present() {
     dpkg-dev) command -v dpkg-architecture ;;
     openmpi-bin) command -v mpirun ;;
     libhdf5-openmpi-dev) command -v h5pcc && command -v h5pfc ;;
-    libc6-dev) links ;; # a bare gcc comes without
+    libc6-dev) links ;; # gcc alone does not install it
     libhdf5-dev) command -v h5cc ;;
     hdf5-tools) command -v h5repack && command -v h5dump && command -v h5diff ;;
     netcdf-bin) command -v nccopy && command -v ncdump ;;
@@ -46,7 +48,7 @@ done
 [ -n "$missing" ] || exit 0
 
 if ! command -v apt-get >/dev/null; then
-    echo "Missing: what Debian has in its packages$missing. Install that, then run make again." >&2
+    echo "Missing: the contents of the Debian packages$missing. Install them, then run make again." >&2
     exit 1
 fi
 if [ "$(id -u)" -eq 0 ]; then
@@ -60,7 +62,7 @@ else
 fi
 
 echo "Installing$missing"
-# The variables hold lists of plain words, which are meant to be split.
+# The variables hold lists of plain words; word splitting is intended.
 # shellcheck disable=SC2086
 {
     $as_root apt-get -q -o DPkg::Lock::Timeout=300 update >/dev/null
@@ -68,5 +70,5 @@ echo "Installing$missing"
         apt-get -q -y -o DPkg::Lock::Timeout=300 install --no-install-recommends $missing >/dev/null
 }
 for package in $missing; do
-    present "$package" || { echo "$package was installed, but what it brings cannot be found (PATH?)" >&2; exit 1; }
+    present "$package" || { echo "$package was installed, but its programs or libraries cannot be found (PATH?)" >&2; exit 1; }
 done

@@ -1,7 +1,7 @@
 #!/bin/sh
-# need_rust.sh [COMPONENT...]: checks that cargo is new enough for Cargo.toml's rust-version, and that
-# the named components of the toolchain (clippy, rustfmt) are there.  Installs nothing: which Rust
-# toolchain a machine has is its owner's decision.
+# need_rust.sh [COMPONENT...]: checks that cargo is new enough for Cargo.toml's rust-version, and
+# that the named components of the toolchain (clippy, rustfmt) are installed.  Installs nothing: the
+# machine's owner decides about its Rust toolchain.
 set -eu
 cd "$(dirname "$0")/.."
 

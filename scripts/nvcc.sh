@@ -1,6 +1,6 @@
 #!/bin/sh
-# nvcc.sh: prints the nvcc that build.rs uses too: the first of release 13 in NVCC, CUDA_HOME, PATH and what
-# `make cuda` fetched.
+# nvcc.sh: prints the nvcc that build.rs uses: the first one of release 13 in NVCC, CUDA_HOME, PATH
+# and the download of `make cuda`.
 set -eu
 cd "$(dirname "$0")/.."
 for nvcc in "${NVCC:-}" "${CUDA_HOME:+$CUDA_HOME/bin/nvcc}" "$(command -v nvcc || true)" .venv-cuda/lib/*/site-packages/nvidia/cu13/bin/nvcc; do
@@ -9,5 +9,5 @@ for nvcc in "${NVCC:-}" "${CUDA_HOME:+$CUDA_HOME/bin/nvcc}" "$(command -v nvcc |
         exit 0
     fi
 done
-echo "no nvcc 13; make cuda fetches it" >&2
+echo "no nvcc 13; run make cuda to download it" >&2
 exit 1

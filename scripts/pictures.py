@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""The pictures of docs/bounds.md: what szp, zfp and SZ3 leave of two fields at the same ratio, and SSIM against rate.
+"""The pictures of docs/bounds.md: the output of quant, zfp and SZ3 for two fields at the same ratio,
+and SSIM against rate.
 
     pictures.py [--reference FOLDER] [--library LIBRARY] [--out FOLDER]
 
-The fields are taken from FOLDER, or from `data` in GRIDZ_SHARED (by default ../shared): an ocean current of a climate
-model, whose land is replaced by the mean for all codecs and grey in the picture, and a block of turbulence. A part of
-each is shown. zfp knows bounds that are powers of two only: every other codec gets the bound at which it reaches the ratio
-that zfp has there. Figures are those of gridz_quality, through the C API.
+The fields are taken from FOLDER, or from `data` in GRIDZ_SHARED (by default ../shared): an ocean
+current of a climate model, whose land is replaced by the mean for all codecs and gray in the
+picture, and a block of turbulence. A part of each is shown. zfp's bounds are effectively powers of
+two: every other codec gets the bound at which it reaches zfp's ratio. The figures are those of
+gridz_quality, through the C API.
 
 Writes ocean.png, turbulence.png and ssim-rate.png to the folder `--out`. Needs numpy, matplotlib, pillow, zfpy and pysz.
 """
@@ -27,8 +29,8 @@ FIELDS = [
     ("ocean", "ncl_pop_urot_2d_fill", 12, "cm/s", np.s_[130:250, 90:210]),
     ("turbulence", "sperr_wmag_3d", 12, "", np.s_[45]),
 ]
-"""Name of the picture, array, about what ratio, unit if it is known, the part that is shown."""
-CODECS = {"szp": "tab:red", "zfp": "tab:blue", "SZ3": "tab:green"}
+"""Name of the picture, array, approximate ratio, unit if known, the part that is shown."""
+CODECS = {"quant": "tab:red", "zfp": "tab:blue", "SZ3": "tab:green"}
 
 
 class Report(ctypes.Structure):
@@ -61,7 +63,7 @@ def coded(peer, input_, relative):
 
 
 def at_ratio(peer, input_, ratio):
-    """What comes back at the bound at which the ratio is the nearest to that."""
+    """The decoded array at the bound whose ratio is the nearest to `ratio`."""
     low, high = 1e-7, 0.5
     best = None
     for _ in range(24):
@@ -74,7 +76,7 @@ def at_ratio(peer, input_, ratio):
 
 
 def panels(gridz, peers, input_, holes, ratio, unit, part, path):
-    """The field and what the codecs make of it, above their errors."""
+    """Draws the field and the codecs' output, with their errors below."""
     from matplotlib import pyplot
 
     columns = len(CODECS) + 1
@@ -110,7 +112,7 @@ def panels(gridz, peers, input_, holes, ratio, unit, part, path):
 
 
 def rates(gridz, peers, inputs, path):
-    """1 − SSIM against bits per value."""
+    """Plots 1 − SSIM against bits per value."""
     import matplotlib
     from matplotlib import pyplot
 
@@ -133,7 +135,7 @@ def rates(gridz, peers, inputs, path):
 
 
 def save(figure, path):
-    """All colours are kept: fewer would look like what a codec does."""
+    """Keeps all colors: fewer would look like compression artifacts."""
     from PIL import Image
 
     figure.savefig(path)

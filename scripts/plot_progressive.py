@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""How exact an array is by the bytes that are read: frames of mgard with four layers, of which 1 to 4 are read, beside frames of
-szp, at level max, and of mgard without layers, each with a bound of its own.
+"""Plots accuracy by bytes read: frames of multigrid with four layers, of which 1 to 4 are read,
+compared with frames of quant at level max and of multigrid without layers, each with its own bound.
 
     plot_progressive.py [--fields FOLDER] [--library LIBRARY] [--bounds 1e-5 1e-4] [--draw-only] [--out FOLDER]
 
-The array is turb3d.f32 in FOLDER, 256³ raw float32. Bounds are parts of its range; a frame of layers has that of its last one. The
-largest error is measured, in float64. Writes a table, the same as text, and docs/images/progressive.png. Needs matplotlib.
+The array is turb3d.f32 in FOLDER, 256³ raw float32. Bounds are relative to its range; a layered
+frame has the bound of its last layer. The largest error is measured in float64. Writes a table, the
+same as text, and docs/images/progressive.png. Needs matplotlib.
 """
 
 import argparse
@@ -20,9 +21,9 @@ import numpy as np
 import bench_lossless as base
 
 LAYERS = 4
-ALONE = ["szp,level=max", "mgard"]
+ALONE = ["quant,level=max", "multigrid"]
 ALONE_BOUNDS = [10 ** (-n / 4) for n in range(4, 22)]
-COLUMNS = ["codec", "bound", "layers", "bytes", "largest_error", "szp_max_at_equal_bytes"]
+COLUMNS = ["codec", "bound", "layers", "bytes", "largest_error", "quant_max_at_equal_bytes"]
 BY_LAYERS = 1
 
 
@@ -43,7 +44,7 @@ class Part(ctypes.Structure):
 
 
 def measure(gridz, values, bounds):
-    """A row for each number of bytes that can be read."""
+    """One row for each number of bytes that can be read."""
     span = float(values.max()) - float(values.min())
     back, rows = np.empty_like(values), []
 
@@ -59,21 +60,21 @@ def measure(gridz, values, bounds):
             peer.decompress(frame, back)
             add(codec, bound, "", len(frame))
     for bound in bounds:
-        frame = gridz.peer("mgard", f"mgard,abs={bound * span!r},layers={LAYERS}", 0).compress(values)
+        frame = gridz.peer("multigrid", f"multigrid,abs={bound * span!r},layers={LAYERS}", 0).compress(values)
         for layers in range(1, LAYERS + 1):
             part, what = Part(ctypes.sizeof(Part)), (c_uint32(BY_LAYERS), c_double(layers))
             src = c_void_p(frame.ctypes.data), c_size_t(frame.size)
             gridz.call("gridz_inspect_progressive", *src, *what, byref(part))
-            # From the first bytes alone.
+            # From these first bytes alone.
             src = src[0], c_size_t(part.frame_bytes)
             dst = c_void_p(back.ctypes.data), c_size_t(back.nbytes)
             gridz.call("gridz_decompress_progressive", *src, *what, *dst, byref(part), None)
-            add("mgard,layers=4", bound, layers, part.frame_bytes)
+            add("multigrid,layers=4", bound, layers, part.frame_bytes)
     direct = sorted((row["bytes"], row["largest_error"]) for row in rows if row["codec"] == ALONE[0])
     n_bytes, errors = np.log(np.array(direct, "f8")).T
     for row in rows:
         if n_bytes[0] <= np.log(row["bytes"]) <= n_bytes[-1]:
-            row["szp_max_at_equal_bytes"] = float(np.exp(np.interp(np.log(row["bytes"]), n_bytes, errors)))
+            row["quant_max_at_equal_bytes"] = float(np.exp(np.interp(np.log(row["bytes"]), n_bytes, errors)))
     return rows
 
 
@@ -84,7 +85,7 @@ def draw(rows, path):
     from matplotlib import pyplot
 
     figure, axis = pyplot.subplots(figsize=(7, 4.6))
-    styles = {"szp,level=max": ("0.3", "-", "szp, level max, coded for each bound"), "mgard": ("0.6", "--", "mgard, coded for each bound")}
+    styles = {"quant,level=max": ("0.3", "-", "quant, level max, coded for each bound"), "multigrid": ("0.6", "--", "multigrid, coded for each bound")}
     for codec, (colour, line, label) in styles.items():
         points = sorted((int(row["bytes"]), float(row["largest_error"])) for row in rows if row["codec"] == codec)
         axis.plot(*zip(*points), line, color=colour, label=label)
@@ -102,27 +103,27 @@ def draw(rows, path):
 
 
 def text(rows, table, today):
-    """What the results say, in Markdown."""
+    """The results in Markdown."""
     lines = [
-        f"# Reading less of mgard, {today}",
+        f"# Reading less of multigrid, {today}",
         "",
-        "One frame of `mgard` with four layers, of which the first ones are read, beside frames that are coded for one bound each. The array is turbulence of 256³ float32, 64 MiB;",
+        "One frame of `multigrid` with four layers, of which the first ones are read, beside frames that are coded for one bound each. The array is turbulence of 256³ float32, 64 MiB;",
         f"bounds and errors are parts of its range. All points are in [a table]({table}); `scripts/plot_progressive.py` makes it and the plot.",
         "",
         "![Largest error by bytes that are read](../images/progressive.png)",
         "",
-        "| bound | layers read | bytes | of the frame | largest error | that of `szp` max at equal bytes | times |",
+        "| bound | layers read | bytes | of the frame | largest error | that of `quant` max at equal bytes | times |",
         "|---|---|---|---|---|---|---|",
     ]
     layered = [row for row in rows if row["layers"] != ""]
     whole = {row["bound"]: int(row["bytes"]) for row in layered if int(row["layers"]) == LAYERS}
     for row in layered:
         part, error = int(row["bytes"]) / whole[row["bound"]], float(row["largest_error"])
-        direct = row.get("szp_max_at_equal_bytes")
+        direct = row.get("quant_max_at_equal_bytes")
         beside = (f"{float(direct):.3g}", f"{error / float(direct):.2f}") if direct else ("–", "–")
         cells = float(row["bound"]), row["layers"], row["bytes"], f"{part:.0%}", f"{error:.3g}", *beside
         lines.append("| " + " | ".join(f"{cell:g}" if isinstance(cell, float) else str(cell) for cell in cells) + " |")
-    lines += ["", "Frames of one bound each, of `szp` at level max and of `mgard` without layers:", ""]
+    lines += ["", "Frames of one bound each, of `quant` at level max and of `multigrid` without layers:", ""]
     lines += ["| codec | bound | bytes | largest error |", "|---|---|---|---|"]
     for row in (row for row in rows if row["layers"] == ""):
         lines.append(f"| `{row['codec']}` | {float(row['bound']):.2g} | {row['bytes']} | {float(row['largest_error']):.3g} |")
@@ -134,7 +135,7 @@ def main():
     parser.add_argument("--fields", type=pathlib.Path)
     parser.add_argument("--library", type=pathlib.Path, default=base.ROOT / "target" / "release" / "libgridz.so")
     parser.add_argument("--bounds", type=float, nargs="+", default=[1e-5, 1e-4])
-    parser.add_argument("--draw-only", action="store_true", help="draw the table of today again")
+    parser.add_argument("--draw-only", action="store_true", help="draw today's table again")
     parser.add_argument("--out", type=pathlib.Path, default=base.ROOT / "docs")
     arguments = parser.parse_args()
     today = datetime.date.today()

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Ratio against speed of gridz and others with an error bound: docs/ratio-speed-cpu.svg and docs/ratio-speed-gpu.svg.
+"""Ratio against speed of gridz and other codecs with an error bound: docs/ratio-speed-cpu.svg and
+docs/ratio-speed-gpu.svg.
 
     plot_ratio_speed.py [--points FILE.csv] [--out FOLDER]
 
-The points are those of docs/results/2026-11-28-ratio-speed.csv; what is measured anew is written there. A point without a
-speed is left out; two numbers, as in "204-246", are a range, which becomes a line. Needs matplotlib.
+The points are those of docs/results/2026-11-28-ratio-speed.csv; add new measurements there. A point
+without a speed is left out; two numbers, as in "204-246", are a range, which is drawn as a line.
+Needs matplotlib.
 """
 
 import argparse
@@ -23,7 +25,7 @@ DOCS = base.ROOT / "docs"
 WAYS = {"compress_GBps": "compression", "decompress_GBps": "decompression"}
 TITLES = {
     "CPU": "One core: 11 real arrays of float32, bound 1e-3 of the range",
-    "GPU": "One NVIDIA H200, szp's an H100: turbulence, float32, 512 MiB in its memory, bound 1e-3 of the range",
+    "GPU": "One NVIDIA H200, quant's an H100: turbulence, float32, 512 MiB in its memory, bound 1e-3 of the range",
 }
 CAPTIONS = {
     "CPU": "Red: gridz.  Filled: one run on an AMD EPYC with AVX-512, 2026-11-28.  Open, and MGARD-X: another machine, whose speeds\n"
@@ -43,7 +45,7 @@ def is_own(row):
 
 
 def draw(axis, rows, way):
-    """The points, and where names belong: name -> place."""
+    """Draws the points; returns the position of each label: name -> position."""
     places = {}
     for row in rows:
         ratio, speeds = float(row["ratio"]), [float(n) for n in row[way].split("-")]
@@ -65,7 +67,7 @@ def draw(axis, rows, way):
 
 
 def plot(device, rows, path):
-    # SVG has 72 dots an inch, and names are placed by dots.
+    # SVG has 72 dots per inch, and labels are placed by dots.
     figure, axes = pyplot.subplots(1, 2, figsize=(12, 5.4), dpi=72, sharey=True)
     places = []
     for axis, way in zip(axes, WAYS):
@@ -86,7 +88,7 @@ def main():
     parser.add_argument("--points", type=pathlib.Path, default=DOCS / "results" / "2026-11-28-ratio-speed.csv")
     parser.add_argument("--out", type=pathlib.Path, default=DOCS)
     options = parser.parse_args()
-    matplotlib.rcParams["svg.hashsalt"] = "gridz"  # the same file each time
+    matplotlib.rcParams["svg.hashsalt"] = "gridz"  # makes the output reproducible
     with options.points.open(newline="") as file:
         rows = list(csv.DictReader(file))
     for device in TITLES:

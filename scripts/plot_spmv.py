@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""How much faster products by gridz are than the best of others, by the elements that rows have.
+"""Plots the speed of gridz's products relative to the best peer, by the number of elements per row.
 
     plot_spmv.py PICTURE TITLE=RESULTS...
 
-RESULTS are results.csv of bench_spmv.py; each becomes a plot with its title, of the last quotient there is: that with the most threads. Needs
+RESULTS are results.csv of bench_spmv.py; each becomes a plot with its title, of the last quotient
+column: that with the most threads. Needs
 matplotlib.
 """
 
@@ -27,7 +28,8 @@ def draw(axes, title, rows):
         points = [(float(row["nnz a row"]), quotient(row)) for row in here]
         if points:
             axes.plot(*zip(*points), marker, label=f"{dtype}, {values} values", fillstyle="none" if values == "coded" else "full")
-    # Names in turn above the upper and below the lower point of a matrix, so that neighbours have room.
+    # Names alternate between above the upper and below the lower point of a matrix, so that
+    # neighbors have room.
     plain = [row for row in rows if row["values"] == "plain"]
     names = sorted({row["matrix"]: float(row["nnz a row"]) for row in plain}.items(), key=lambda pair: pair[1])
     for i, (name, per_row) in enumerate(names):

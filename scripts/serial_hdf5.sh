@@ -1,8 +1,8 @@
 #!/bin/sh
-# serial_hdf5.sh COMMAND...: runs a command for which HDF5 is the serial one.
+# serial_hdf5.sh COMMAND...: runs a command with the serial HDF5.
 #
-# Where Debian's parallel HDF5 is installed beside the serial one, pkg-config names the parallel one, and the Rust tests
-# would be linked with that. It is not thread-safe, and they have threads.
+# If Debian's parallel HDF5 is also installed, pkg-config names the parallel one, and the Rust tests
+# would be linked with it. That library is not thread-safe, and the tests use threads.
 set -eu
 for folder in /usr/lib/*/hdf5/serial; do
     [ ! -e "$folder/include/hdf5.h" ] || export HDF5_DIR="${HDF5_DIR:-$folder}"

@@ -1,15 +1,16 @@
 //! gridz: compression of scientific arrays where they are stored and computed.
 //!
-//! One library is an HDF5 filter plugin, a C library (`gridz.h`) and this crate. A chunk of an array
-//! becomes a *frame* that describes itself and decodes anywhere; see [`mod@format`] for its bytes.
+//! One library is an HDF5 filter plugin, a C library (`gridz.h`) and this crate. A chunk of an
+//! array becomes a *frame* that describes itself and decodes anywhere; see [`mod@format`] for its
+//! bytes.
 //!
-//! An [`Array`] says what a chunk is and a [`Request`] what to compress it with, and a [`Context`] brings threads and
-//! memory along. [`compress`] and [`decompress`] do one chunk in host memory; [`Prepared`] does many of one kind, and
-//! [`device`] those in the memory of a GPU. Everything else in this crate is its inside: public for its own tests and
-//! tools, and free to change.
+//! An [`Array`] describes a chunk, a [`Request`] names the codec and its settings, and a
+//! [`Context`] holds threads and a memory limit. [`compress`] and [`decompress`] process one chunk
+//! in host or GPU memory. [`Prepared`] avoids repeated planning for chunks of one kind, and
+//! [`device`] has batches.
 //!
 //! ```
-//! use gridz::{Array, ByteOrder, Context, DType, Request, Shape, Verify};
+//! use gridz::{Array, ByteOrder, Context, DType, Part, Request, Shape, Verify};
 //!
 //! # fn main() -> gridz::Result<()> {
 //! let values: Vec<u8> = (0..40_000u32).flat_map(|i| (i as f32).sqrt().to_le_bytes()).collect();
@@ -21,59 +22,73 @@
 //! frame.truncate(n);
 //!
 //! let mut back = vec![0; gridz::inspect(&frame)?.array.n_bytes() as usize];
-//! gridz::decompress(&frame, &mut back, Verify::Checksum, &context)?;
+//! gridz::decompress(&frame, Part::All, &mut back, Verify::Checksum, &context)?;
 //! assert_eq!(back, values);
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! Layers, each using only those below it: `ffi`, `hdf5`, `bulk`, `quality` and `sparse`, `engine`, `codec`, `stage`, `cpu` and `cuda`; everything
-//! may use `format`, `types`, `error` and `settings`. `tests/api/layers.rs` holds them to it.
+//! Modules, in an order in which each uses only those before it:
+//! - `memory`, `backend`: host or GPU memory, and the choice of CPU or GPU;
+//! - [`Prepared`]: everything about a request that does not depend on the data;
+//! - `context`: the caller's threads and settings;
+//! - `cpu`, `gpu`: the two back ends, the latter with `header_template`, `launch` and `staging`;
+//! - `frame`, `compress`, `decompress`, `detail`: the calls for one frame;
+//! - `batch`: batches on a stream, without waiting;
+//! - `chunks`: many chunks of a `chunk_array`, on CPUs (`chunks_cpu`) or GPUs (`chunks_gpu` with
+//!   `pipeline`, `scheduler`, `batch_sizer`, `packing`);
+//! - `strided_copy`: copies between an array and a chunk in GPU memory.
 //!
-//! `unsafe` is allowed in the files and folders of this list and nowhere else: `hdf5/{abi,descriptor,dl,functions,library,bulk,buf,filter}.rs`, `ffi/`,
-//! `codec/kept.rs`, `codec/ndzip/simd/`, `codec/zfp/{decode,scatter}.rs`, `codec/zfp/block/simd/`, `stage/rows/`, `stage/entropy/simd/`, `stage/sums.rs`, `cpu/{copy,float,pages,shared}.rs`, `cuda/`,
-//! `engine/{batch,boxes,by_lanes,ferry,gpu,lanes,launch,packing,traffic}.rs`, `bulk/{buffer,placement,transfer}.rs`, `sparse/{gpu,level,product,sums,turned,values,wide}.rs`, `sparse/simd/`. That is what C calls and what calls C, what gives memory to GPUs or to several threads, the state of
-//! arithmetic, and vector instructions with the loads and stores between them.
+//! `log` writes the debug lines.
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("gridz is for 64-bit machines: sizes in its format are");
 
-#[doc(hidden)]
-pub mod bulk;
-#[doc(hidden)]
-pub mod codec;
-#[doc(hidden)]
-pub mod cpu;
-#[doc(hidden)]
-pub mod cuda;
-#[doc(hidden)]
-pub mod engine;
-#[doc(hidden)]
-pub mod error;
-#[doc(hidden)]
-pub mod ffi;
+mod backend;
+mod batch;
+mod batch_sizer;
+mod chunk_array;
+mod chunks;
+mod chunks_cpu;
+mod chunks_gpu;
+mod compress;
+mod context;
+mod cpu;
+mod decompress;
+mod detail;
+pub mod device;
 pub mod format;
-#[doc(hidden)]
-pub mod hdf5;
-#[doc(hidden)]
-pub mod quality;
-#[doc(hidden)]
-pub mod settings;
-#[doc(hidden)]
-pub mod sparse;
-#[doc(hidden)]
-pub mod stage;
-#[doc(hidden)]
-pub mod types;
+mod frame;
+mod gpu;
+mod header_template;
+mod kernels;
+mod launch;
+mod log;
+mod memory;
+mod packing;
+mod pipeline;
+mod prepared;
+mod scheduler;
+mod staging;
+mod strided_copy;
+mod third_party;
 
-pub use engine::{
-    BlockCounts, Context, Detail, Fill, FrameInfo, Missing, Mode, PartInfo, Prepared, Promise, Request, Verify,
-    array_bytes, compress, compress_bound, count_blocks, decompress, decompress_progressive, decompress_region,
-    device, inspect, inspect_progressive, store,
-};
-pub use error::{Error, ErrorKind, Result};
-pub use settings::{Backend, CpuLevel};
-pub use types::{Array, ByteOrder, DType, MAX_RANK, Shape};
-
-/// Version of this library.
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+pub use crate::compress::{compress, compress_bound};
+pub use crate::context::{Context, check_backend, check_environment, release_caches};
+pub use crate::decompress::{Part, count_blocks, decompress};
+pub use crate::detail::{PartInfo, inspect_part};
+pub use crate::frame::{Frame, FrameInfo, Verify, inspect, stored_bytes};
+pub use crate::memory::{Destination, Source};
+pub use crate::prepared::Prepared;
+pub use crate::third_party::ThirdPartyChunks;
+pub use gridz_codecs::VERSION;
+pub use gridz_codecs::codec::encode_params::MAX_CODEC_PARAMS;
+pub use gridz_codecs::codec::fill::Fill;
+pub use gridz_codecs::codec::missing::{MAX_FILLS, MAX_MISSING_WORDS, Missing, MissingElements};
+pub use gridz_codecs::codec::mode::Mode;
+pub use gridz_codecs::codec::registry::STORED;
+pub use gridz_codecs::codec::request::Request;
+pub use gridz_codecs::codec::{BlockCounts, Detail, Promise};
+pub use gridz_codecs::error::{Error, ErrorKind, Result};
+pub use gridz_codecs::settings::{Backend, CpuLevel};
+pub use gridz_codecs::types::{Array, ByteOrder, DType, MAX_RANK, Shape};

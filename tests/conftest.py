@@ -1,8 +1,8 @@
-"""For all tests in Python."""
+"""Hooks for all Python tests."""
 
 
 def pytest_terminal_summary(terminalreporter):
-    """A skipped test must not look green: say how many there were even with -q."""
+    """Skipped tests must be visible: print their number even with -q."""
     skipped = terminalreporter.stats.get("skipped", [])
     if skipped:
         terminalreporter.write_line(f"SKIPPED: {len(skipped)} tests did not run", yellow=True)

@@ -1,7 +1,8 @@
-//! Damaged and hostile frames: an error, never a panic, never wrong data under
-//! [`Verify::Checksum`], and never more memory than the caller's destination justifies.
+//! Damaged and hostile frames: the result is an error, never a panic, never wrong data under
+//! [`Verify::Checksum`], and memory use is bounded by the caller's destination.
 //!
-//! Every test counts the cases that reached its target, the decoder of a codec in most of them, and asserts that count.
+//! Every test counts the cases that reached its target, in most tests the decoder of a codec, and
+//! asserts that count.
 
 #![allow(unsafe_code)] // the counting allocator
 
@@ -19,14 +20,14 @@ use common::decoder::{Decoder, Stage};
 use common::generate::{GENERATORS, Input, Xorshift, noise};
 use common::repair::{repair, reseal};
 use common::{assert_same_bytes, compress, decompress, one_in, takes};
-use gridz::codec::registry::{self, CODECS};
-use gridz::codec::{Detail, Progressive};
-use gridz::cpu::level::Level;
-use gridz::cpu::pool::Pool;
-use gridz::format::checksum::Sums;
-use gridz::format::header::{FORMAT_VERSION, MAGIC, header_bytes};
-use gridz::hdf5::cd::{RECORD_MAGIC, RECORD_VERSION, Record, Values};
 use gridz::{Context, DType, ErrorKind, Request, Verify};
+use gridz_codecs::codec::registry::{self, CODECS};
+use gridz_codecs::codec::{Detail, Progressive};
+use gridz_codecs::cpu::isa::Isa;
+use gridz_codecs::cpu::pool::Pool;
+use gridz_codecs::format::checksum::Checksum;
+use gridz_codecs::format::header::{FORMAT_VERSION, MAGIC, header_bytes};
+use gridz_dataset::hdf5::cd::{RECORD_MAGIC, RECORD_VERSION, Record, Values};
 
 // ---- counting allocations -------------------------------------------------------------------------
 
@@ -37,32 +38,32 @@ thread_local! {
 struct Counting;
 
 fn count(n_bytes: usize) {
-    // A thread that is going away allocates after its counter is gone.
+    // An exiting thread may allocate after its counter was destroyed.
     let _ = ALLOCATED.try_with(|allocated| allocated.set(allocated.get() + n_bytes));
 }
 
-// SAFETY: every call goes to the system's allocator unchanged; counting allocates nothing.
+// SAFETY: every call is forwarded unchanged to the system allocator; counting allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
-        // SAFETY: the caller's promise is the system's condition.
+        // SAFETY: the caller upholds the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
-        // SAFETY: the caller's promise is the system's condition.
+        // SAFETY: the caller upholds the contract of `alloc_zeroed`.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, n_bytes: usize) -> *mut u8 {
         count(n_bytes);
-        // SAFETY: the caller's promise is the system's condition.
+        // SAFETY: the caller upholds the contract of `realloc`.
         unsafe { System.realloc(block, layout, n_bytes) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise is the system's condition.
+        // SAFETY: the caller upholds the contract of `dealloc`.
         unsafe { System.dealloc(block, layout) }
     }
 }
@@ -70,27 +71,39 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// What `body` returns and all bytes the calling thread allocated meanwhile, freed or not.
+/// The result of `body`, and all bytes that the calling thread allocated meanwhile, freed or not.
 fn allocated<R>(body: impl FnOnce() -> R) -> (R, usize) {
     let before = ALLOCATED.get();
     let result = body();
     (result, ALLOCATED.get() - before)
 }
 
-/// Most bytes that decompression into `dst_bytes` may allocate, in total.
+/// Upper bound for the bytes that decompression into `dst_bytes` may allocate, in total.
 ///
-/// ndzip keeps a list of the pieces of the destination: for 16 rows of 16 planes, at least 16 KiB of
-/// data, sixteen slices and a little more, about 330 bytes. The rest is the text of an error and the axes of a region.
-/// lorenzo works in three copies of a block of up to 2^14 words, szp in four of 2^12, and in the parts of a complex one; at level
-/// dense in four of 2^16, two bytes a number and the slots of twelve tables. huffman
-/// has three copies of a block of up to 2^15 numbers of four bytes, their codes and lengths, and two tables. cci has four copies of a block of up to 2^16 words, four numbers of four bytes for each of these, of every
-/// fourth one a word, nine numbers for copies, which are thrice there, and four more, and what huffman has. mgard has the
-/// grids before the last one, three quarters of the array, the numbers of half of it, and those of the first steps; and a block as szp.
+/// ndzip: a list of the pieces of the destination: for 16 rows of 16 planes, at least 16 KiB of
+/// data, sixteen slices and a little more, about 330 bytes. The rest is the text of an error and
+/// the axes of a region.
+///
+/// lorenzo: three copies of a block of up to 2^14 words.
+///
+/// quant: four copies of a block of up to 2^12 words, and the parts of a complex block; at level
+/// dense four of 2^16, two bytes a number and the slots of twelve tables.
+///
+/// huffman: three copies of a block of up to 2^15 numbers of four bytes, their codes and lengths,
+/// and two tables.
+///
+/// cci: four copies of a block of up to 2^16 words, and four numbers of four bytes for each word.
+/// For every fourth word: one word, nine numbers for copies, which are stored three times, and four
+/// more. In addition, huffman's memory.
+///
+/// multigrid: the grids before the last one, three quarters of the array; the numbers of half of it,
+/// and those of the first steps; and a block as for quant.
 fn allowance(frame: &[u8], dst_bytes: usize) -> usize {
-    // The first byte of the parameters of szp says how large its blocks are.
+    // The first byte of quant's parameters is the logarithm of its block size.
     let log2_size = frame.get(9).and_then(|&rank| frame.get(40 + 8 * usize::from(rank)));
     let work = match frame.get(5) {
-        // At level max the models of a block, and for each element of one its word, number, tail, value and differences.
+        // At level max: the models of a block, and for each element of one its word, number, tail,
+        // value and differences.
         Some(2) if frame.get(6) == Some(&2) => (1 << 20) + 160 * dst_bytes.min(1 << 18),
         Some(2) => 8 * (3 * ((1 << 14) + 64) + 16),
         Some(3) if log2_size == Some(&16) => 8 * (4 * ((1 << 16) + 64) + 16) + 2 * (1 << 16) + 128 + (12 << 12),
@@ -119,23 +132,23 @@ fn sample(spec: &Request, input: &Input) -> Sample {
     Sample { frame, array }
 }
 
-/// A context without worker threads, whose allocations would not be counted.
+/// A context without worker threads, since their allocations would not be counted.
 fn serial() -> Context {
     Context::new(Some(1), None).unwrap()
 }
 
-/// Bytes of a frame's header.
+/// Number of bytes in a frame's header.
 fn header_of(frame: &[u8]) -> usize {
     header_bytes(frame[9], usize::from(frame[11]))
 }
 
-/// Number of random cases of a test: `all` with `GRIDZ_ALL_CASES=1`, else a share of them.
+/// Number of random cases of a test: `all` with `GRIDZ_ALL_CASES=1`, otherwise a fraction of them.
 fn n_cases(all: u64) -> u64 {
     all.div_ceil(one_in() as u64)
 }
 
-/// One small frame per request, type and rank, and a few with more blocks. Requests for missing elements and for levels
-/// have fewer shapes.
+/// One small frame per request, type and rank, and a few with more blocks. Requests for missing
+/// elements and for levels have fewer shapes.
 fn samples() -> Vec<Sample> {
     let (mut samples, mut kinds) = (Vec::new(), BTreeSet::new());
     let mut add = |spec: &Request, rule: &str, dtype: DType, extents: &[u64]| {
@@ -147,7 +160,7 @@ fn samples() -> Vec<Sample> {
         }
     };
     for spec in requests() {
-        // The blocks of zfp take longer.
+        // zfp's blocks take more time.
         if spec.name() == "zfp" {
             for (dtype, extents) in [
                 (DType::F32, &[300][..]),
@@ -181,14 +194,16 @@ fn samples() -> Vec<Sample> {
             add(&spec, "ramp", dtype, &[3, 5]);
             add(&spec, "one", dtype, &[16, 160, 16]);
         }
-        // The most pieces of a destination, and planes that are smaller than their description.
+        // The largest number of pieces of a destination, and planes that are smaller than their
+        // description.
         add(&spec, "one", DType::U8, &[1 << 16, 2, 2]);
         add(&spec, "mesh", DType::U32, &[4099]);
         add(&spec, "random", DType::Opaque, &[5, 5]);
         add(&spec, "special", DType::F16, &[20, 30]);
         add(&spec, "walk", DType::I16, &[33]);
     }
-    // Every codec at every level in every mode, and every version of a codec with the format version of its frames.
+    // Every codec at every level in every mode, and every version of a codec with the format
+    // version of its frames.
     for entry in CODECS {
         for (level, mode) in
             entry.level_numbers().flat_map(|level| entry.modes.iter().map(move |mode| (level, mode)))
@@ -204,21 +219,23 @@ fn samples() -> Vec<Sample> {
     samples
 }
 
-/// What [`gridz::array_bytes`] lets a frame of unknown origin claim is hardly more than zeros need: a larger expansion would let hostile
-/// frames claim memory that no writer can justify.
+/// The expansion that [`gridz::array_bytes`] accepts from a frame of unknown origin is only
+/// slightly larger than that of zeros. A larger one would let hostile frames claim memory that no
+/// writer can justify.
 #[test]
 fn expansions_are_those_of_zeros() {
-    // Tables and blocks are much longer than the heads of payloads.
+    // Large enough that tables and blocks are much longer than the heads of payloads.
     const N: u64 = 1 << 23;
-    // Readers of the others take larger or shorter blocks than writers make, or payloads without an index.
-    const NEAR: [&str; 3] = ["ndzip", "lorenzo", "szp"];
+    // The other codecs' readers accept larger or shorter blocks than their writers produce, or
+    // payloads without an index.
+    const NEAR: [&str; 3] = ["ndzip", "lorenzo", "quant"];
     let mut n_checked = 0;
     for entry in CODECS {
         let spec: Request = match entry.name {
             "stored" => continue,
-            "szp" => "szp,abs=1,level=max".parse().unwrap(),
+            "quant" => "quant,abs=1,level=max".parse().unwrap(),
             "zfp" => "zfp,abs=1".parse().unwrap(),
-            "mgard" => "mgard,abs=1".parse().unwrap(),
+            "multigrid" => "multigrid,abs=1".parse().unwrap(),
             "lorenzo" => "lorenzo,level=max".parse().unwrap(),
             name => name.parse().unwrap(),
         };
@@ -244,18 +261,20 @@ fn expansions_are_those_of_zeros() {
 
 static SAMPLES: LazyLock<Vec<Sample>> = LazyLock::new(samples);
 
-/// Decompresses with both kinds of verification, counting memory; returns the result under [`Verify::Checksum`].
+/// Decompresses with both kinds of verification, and checks the allocations; returns the result
+/// under [`Verify::Checksum`].
 fn attack(frame: &[u8], dst: &mut [u8]) -> gridz::Result<usize> {
     let context = serial();
     let (info, n_bytes) = allocated(|| gridz::inspect(frame));
     assert!(n_bytes <= if info.is_ok() { 0 } else { 4096 }, "inspect allocated {n_bytes} bytes: {info:?}");
-    if let Ok(n_bytes) = gridz::array_bytes(frame, None) {
+    if let Ok(n_bytes) = gridz::Frame::parse(frame).and_then(|frame| frame.array_bytes(None)) {
         let max_expansion = registry::find(frame[5]).unwrap().max_expansion;
         assert!(n_bytes <= max_expansion * frame.len() as u64, "{n_bytes} bytes justified by {}", frame.len());
     }
     let mut result = None;
     for verify in [Verify::Structure, Verify::Checksum] {
-        let (decoded, n_bytes) = allocated(|| gridz::decompress(frame, dst, verify, &context));
+        let (decoded, n_bytes) =
+            allocated(|| gridz::decompress(frame, gridz::Part::All, &mut *dst, verify, &context));
         assert!(
             n_bytes <= allowance(frame, dst.len()),
             "{n_bytes} bytes allocated for a destination of {} by codec {:?}",
@@ -273,7 +292,8 @@ fn attack(frame: &[u8], dst: &mut [u8]) -> gridz::Result<usize> {
     result.unwrap()
 }
 
-/// Of places in frame `i` those in its header, and of the others one in `one_in`, not the same ones in every frame.
+/// Selects positions in frame `i`: all in its header, and one in `one_in` of the others, which vary
+/// from frame to frame.
 fn tried(places: impl Iterator<Item = usize>, header: usize, i: usize) -> impl Iterator<Item = usize> {
     let are_tried = move |&(k, place): &(usize, usize)| place < header || (i + k).is_multiple_of(one_in());
     places.enumerate().filter(are_tried).map(|(_, place)| place)
@@ -303,8 +323,8 @@ fn every_flipped_bit_is_an_error() {
     for (i, Sample { frame, array }) in SAMPLES.iter().enumerate() {
         let mut dst = vec![0; array.len()];
         let mut flipped = frame.clone();
-        // All bits of small frames; of larger ones those of the header, table and first heads, and a
-        // share of the others, at changing places.
+        // All bits of small frames. For larger frames, the bits of the header, table and first
+        // heads, and a fraction of the others, at varying positions.
         let step = frame.len() / 250 + 1;
         let bits = (0..frame.len() * 8).filter(|bit| *bit < 700 * 8 || bit % (8 * step + 1) == 0);
         for bit in tried(bits, 8 * header_of(frame), i) {
@@ -337,7 +357,7 @@ fn a_small_destination_stays_as_it_is() {
     assert!(n_refused > 3 * 400, "{n_refused} small destinations");
 }
 
-/// A header may claim any size: nothing is allocated for it.
+/// A header may claim any size: no memory is allocated for the claim.
 #[test]
 fn claimed_sizes_allocate_nothing() {
     let (mut n_claims, mut n_decoders) = (0, 0);
@@ -348,7 +368,7 @@ fn claimed_sizes_allocate_nothing() {
         else {
             panic!("{spec} takes neither float32 nor int32")
         };
-        // The first rule that the codec does not store.
+        // The first generator whose array the codec does not store.
         let frames = GENERATORS.iter().map(|rule| sample(&spec, &Input::new(rule, dtype, &[1, 1, 4100])).frame);
         let frame = frames.into_iter().find(|frame| frame[5] == spec.codec());
         let mut frame = frame.unwrap_or_else(|| panic!("{spec}: all are stored"));
@@ -359,9 +379,17 @@ fn claimed_sizes_allocate_nothing() {
             repair(&mut frame);
             n_decoders += u64::from(Decoder::of(&frame).is_ok());
             assert!(attack(&frame, &mut [0; 4096]).is_err());
-            // The destination of a region says nothing of the size of the whole.
+            // The destination of a region does not limit the claimed size of the whole array.
             let (start, count, mut one, context) = ([0, 0, 5], [1; 3], [0; 4], serial());
-            let decode = || gridz::decompress_region(&frame, &start, &count, &mut one, Verify::Checksum, &context);
+            let decode = || {
+                gridz::decompress(
+                    &frame,
+                    gridz::Part::Region { start: &start, count: &count },
+                    &mut one,
+                    Verify::Checksum,
+                    &context,
+                )
+            };
             let (region, n_bytes) = allocated(decode);
             assert!(
                 region.is_err() && n_bytes <= allowance(&frame, 0),
@@ -369,7 +397,7 @@ fn claimed_sizes_allocate_nothing() {
             );
             for expected in [None, Some(1 << 30)] {
                 let claimed = gridz::inspect(&frame).map_or(u64::MAX, |info| info.array.n_bytes());
-                let n_bytes = gridz::array_bytes(&frame, expected);
+                let n_bytes = gridz::Frame::parse(&frame).and_then(|frame| frame.array_bytes(expected));
                 assert!(n_bytes.is_err() || claimed < 1 << 30, "{extents:?}: {n_bytes:?}");
             }
             n_claims += 1;
@@ -379,7 +407,8 @@ fn claimed_sizes_allocate_nothing() {
     assert!(n_claims == 4 * requests().len() as u64 && 5 * n_decoders > n_claims);
 }
 
-/// The checks that [`reseal`] writes are those of the encoders; without them a damaged block is refused for its check alone.
+/// [`reseal`] writes the same checks as the encoders; without resealing, a damaged block is refused
+/// just for its check.
 #[test]
 fn resealed_frames_have_the_checks_of_encoders() {
     let mut with_checks = BTreeSet::new();
@@ -403,12 +432,12 @@ fn resealed_frames_have_the_checks_of_encoders() {
         }
     }
     let names: Vec<_> = with_checks.iter().map(|&id| registry::find(id).unwrap().name).collect();
-    assert_eq!(names, ["lorenzo", "szp", "mgard", "huffman", "cci"]);
+    assert_eq!(names, ["lorenzo", "quant", "multigrid", "huffman", "cci"]);
 }
 
 // ---- random frames --------------------------------------------------------------------------------
 
-/// Counts how far the frames of a test come.
+/// Counts how far the frames of a test get.
 #[derive(Debug, Default)]
 struct Reach {
     cases: u64,
@@ -437,7 +466,8 @@ impl Reach {
         assert!(!is_accepted || Decoder::of(frame).is_ok(), "a frame was decoded that reaches no decoder");
     }
 
-    /// Asserts that the decoders of all codecs were reached by at least this percentage of the cases.
+    /// Asserts that at least this percentage of the cases reached a decoder, and that all codecs'
+    /// decoders were reached.
     fn assert(&self, what: &str, percent: u64) {
         println!("{what}: {self:?}");
         assert!(100 * self.decoder >= percent * self.cases, "{what}: {self:?}");
@@ -446,7 +476,7 @@ impl Reach {
     }
 }
 
-/// A byte of the values that programs trip over.
+/// A byte from a set of error-prone values.
 fn edge_byte(random: &mut Xorshift) -> u8 {
     let edges = [0, 1, 2, 0x7f, 0x80, 0xff];
     if random.below(2) == 0 { random.next() as u8 } else { edges[random.below(edges.len() as u64) as usize] }
@@ -456,7 +486,7 @@ fn one_of<'a, T>(items: &'a [T], random: &mut Xorshift) -> &'a T {
     &items[random.below(items.len() as u64) as usize]
 }
 
-/// A random small frame, of a codec that is chosen first.
+/// A random small frame; the codec is chosen first.
 fn some_sample(random: &mut Xorshift) -> Sample {
     static REQUESTS: LazyLock<Vec<Request>> = LazyLock::new(requests);
     let extents =
@@ -474,7 +504,8 @@ fn some_sample(random: &mut Xorshift) -> Sample {
     }
 }
 
-/// Runs `n_cases(all)` cases, and prints the number of a case that fails: the seed of [`Xorshift::new`] that repeats it.
+/// Runs `n_cases(all)` cases. Prints the number of a failing case: it is the seed of
+/// [`Xorshift::new`] that reproduces it.
 fn for_cases(all: u64, case: impl Fn(&mut Xorshift, &mut Reach)) -> Reach {
     struct Report(u64);
     impl Drop for Report {
@@ -493,7 +524,8 @@ fn for_cases(all: u64, case: impl Fn(&mut Xorshift, &mut Reach)) -> Reach {
     reach
 }
 
-/// Another writer could have made the header, so every check after its checksum must hold.
+/// Another writer could have produced the header, so every check after the header's checksum must
+/// hold.
 #[test]
 fn a_changed_header_under_right_checksums() {
     let reach = for_cases(8000, |random, reach| {
@@ -502,7 +534,7 @@ fn a_changed_header_under_right_checksums() {
             let at = 4 + random.below(header_of(&frame).min(frame.len()) as u64 - 4) as usize;
             frame[at] = edge_byte(random);
         }
-        // Half of the frames have the length that the header says.
+        // Half of the frames have the length that the header states.
         if random.below(2) == 0 {
             let n_bytes = frame.len().saturating_sub(header_of(&frame)) as u64;
             frame[16..24].copy_from_slice(&n_bytes.to_le_bytes());
@@ -510,7 +542,7 @@ fn a_changed_header_under_right_checksums() {
         repair(&mut frame);
         reach.attack(&frame, &mut vec![0; array.len()]);
     });
-    // Most changes are refused by the header's own checks, which is the target; some reach a decoder.
+    // The header's own checks refuse most changes, which is the target; some reach a decoder.
     reach.assert("changed headers", 5);
     assert!(10 * reach.header > reach.cases && reach.frame > 0 && reach.parameters > 0, "{reach:?}");
 }
@@ -539,13 +571,13 @@ fn a_changed_payload_under_right_checksums() {
     assert!(10 * reach.accepted > reach.cases, "{reach:?}");
 }
 
-/// Any bytes, with or without a header that a writer could have made.
+/// Random bytes, with or without a plausible header.
 #[test]
 fn bytes_of_any_kind() {
     let reach = for_cases(16_000, |random, reach| {
         let mut bytes: Vec<u8> = (0..random.below(600)).map(|_| edge_byte(random)).collect();
         match random.below(4) {
-            // Magic and checksums are right; the fields have random valid values.
+            // Magic and checksums are valid; the fields have random valid values.
             0 if bytes.len() >= 40 => {
                 bytes[..4].copy_from_slice(&MAGIC);
                 bytes[4] = FORMAT_VERSION - random.below(2) as u8;
@@ -586,11 +618,11 @@ fn bytes_of_any_kind() {
     assert!(reach.header > 0 && reach.frame > 0 && reach.parameters > 0, "{reach:?}");
 }
 
-/// Files and users give the filter's cd_values: only the forms that exist are taken.
+/// Files and users provide the filter's cd_values: only the defined forms are accepted.
 #[test]
 fn cd_values_of_any_kind() {
     let (mut n_users, mut n_records, mut n_later, mut n_refused) = (0, 0, 0, 0);
-    // Records of every codec, to be changed here and there.
+    // Records of every codec, to be changed in a few places.
     let records: Vec<Vec<u32>> = requests()
         .iter()
         .filter_map(|spec| {
@@ -621,7 +653,7 @@ fn cd_values_of_any_kind() {
         }
         match Values::parse(&words) {
             Ok(Values::User(_)) => {
-                // Without a value, or with one, a level and extras.
+                // Without a value, or with a value, a level and codec parameters.
                 let has_value = words.len() >= 4 && words[1] != 0;
                 assert!(has_value || matches!(words[..], [] | [_] | [_, 0] | [_, 0, _]), "seed {seed}: {words:?}");
                 n_users += 1;
@@ -649,7 +681,7 @@ fn cd_values_of_any_kind() {
 
 // ---- resealed payloads ----------------------------------------------------------------------------
 
-/// Results of resealed frames of one codec and level.
+/// Results for resealed frames of one codec and level.
 #[derive(Debug, Default)]
 struct Tally {
     cases: u64,
@@ -663,8 +695,8 @@ struct Tally {
     answers: Answers,
 }
 
-/// Damages frames of a codec and level, reseals them, and gives the payloads to the decoders of all CPU levels, which must
-/// agree on whether they accept each payload, and on every value.
+/// Damages frames of a codec and level, reseals them, and passes the payloads to the decoders of
+/// all CPU levels. These must agree on whether they accept each payload, and on every value.
 fn resealed(name: &str, level: u16) {
     let entry = CODECS.iter().find(|entry| entry.name == name).unwrap();
     let samples = damage::samples(entry, level, &serial());
@@ -694,18 +726,18 @@ fn resealed(name: &str, level: u16) {
             assert!(n_bytes <= allowance(&frame, dst.len()), "{what}: {n_bytes} bytes for {}", dst.len());
             result
         };
-        let result = decode(Level::PORTABLE, true, &mut first);
-        for level in Level::all().skip(1) {
+        let result = decode(Isa::PORTABLE, true, &mut first);
+        for level in Isa::all().skip(1) {
             let same = decode(level, true, &mut other);
             assert_eq!(same, result, "{what}: {level:?}");
             assert!(result.is_err() || other == first, "{what}: other values at {level:?}");
         }
-        let levels: Vec<Level> = Level::all().collect();
+        let levels: Vec<Isa> = Isa::all().collect();
         let unchecked = decode(*one_of(&levels, &mut random), false, &mut again);
         tally.slowest_ms = tally.slowest_ms.max(start.elapsed().as_millis());
         match &result {
             Ok(sums) => {
-                assert_eq!(*sums, Sums::of(decoder.payload, 0), "{what}");
+                assert_eq!(*sums, Checksum::of(decoder.payload, 0), "{what}");
                 assert!(unchecked.is_ok() && again == first, "{what}: other values without checks");
                 tally.accepted += 1;
                 tally.answers.add("accepted");
@@ -724,22 +756,23 @@ fn resealed(name: &str, level: u16) {
                 tally.answers.add(error.context());
             }
         }
-        // The engine gives the decoder's answer: `Decoder::of` is right about what it reaches.
+        // The engine returns the decoder's result: so `Decoder::of` is right about reaching the
+        // decoder.
         if seed % 16 == 0 {
-            let by_engine = gridz::decompress(&frame, &mut other, Verify::Checksum, &serial());
+            let by_engine = gridz::decompress(&frame, gridz::Part::All, &mut other, Verify::Checksum, &serial());
             assert_eq!(by_engine.map(drop), result.clone().map(drop), "{what}");
         }
         if decoder.shape.n_elements() > 0 {
             let ((part, got, expected), n_bytes) =
                 allocated(|| damage::decode_box(&decoder, &pool, &mut random, true, &first));
-            // The box and the expected elements are the test's own.
+            // The box and the expected elements are allocated by the test.
             assert!(n_bytes <= allowance(&frame, first.len()) + 8 * first.len() + 4096, "{what}: {n_bytes}");
             if result.is_ok() {
                 assert!(part.is_ok() && got == expected, "{what}: a box has other values, {:?}", part.err());
                 tally.boxes += 1;
             }
         }
-        let job = decoder.job(&pool, Level::best(), true);
+        let job = decoder.job(&pool, Isa::best(), true);
         if let Some(counts) = decoder.entry.codec.count_blocks(&job, decoder.payload) {
             assert!(counts.is_ok() || result.is_err() || entry.name == "zfp", "{what}: {counts:?}");
         }
@@ -758,16 +791,17 @@ fn resealed(name: &str, level: u16) {
     for (answer, n) in &answers.0 {
         println!("  {n:6} {answer}");
     }
-    // Nearly all damage is of payloads, and nearly all resealed blocks pass their checks.
+    // Nearly all damage is in payloads, and nearly all resealed blocks pass their checks.
     assert!(10 * decoded >= 9 * cases && 20 * only_checks <= *decoded, "{name} level {level}: {tally:?}");
     assert!(*accepted > 0 && (accepted < decoded) && *boxes > 0, "{name} level {level}: {tally:?}");
-    assert!(name != "mgard" || *parts > 0, "{tally:?}");
+    assert!(name != "multigrid" || *parts > 0, "{tally:?}");
 }
 
-/// Reads a part of a payload, from all bytes and from those that the part needs: both give the same. Whether that is a part.
+/// Decodes a part of a payload, from all bytes and from only those that the part needs: both give
+/// the same result. Returns true if it succeeds.
 fn read_part(decoder: &Decoder, progressive: &dyn Progressive, detail: Detail) -> bool {
     let (pool, n_all) = (Pool::new(1), decoder.payload.len() as u64);
-    let job = decoder.job(&pool, Level::best(), true);
+    let job = decoder.job(&pool, Isa::best(), true);
     let Ok(part) = progressive.part(&decoder.layout, decoder.payload, n_all, detail) else { return false };
     let nodes = decoder.shape.extents().iter().map(|n| n.div_ceil(1 << part.level) as usize);
     let mut dst = vec![0; nodes.product::<usize>() * decoder.array.element_size() as usize];
@@ -799,11 +833,11 @@ resealed! {
     resealed_lorenzo_fast: "lorenzo" 1,
     resealed_lorenzo_dense: "lorenzo" 2,
     resealed_lorenzo_max: "lorenzo" 3,
-    resealed_szp_fast: "szp" 1,
-    resealed_szp_dense: "szp" 2,
-    resealed_szp_max: "szp" 3,
+    resealed_quant_fast: "quant" 1,
+    resealed_quant_dense: "quant" 2,
+    resealed_quant_max: "quant" 3,
     resealed_zfp: "zfp" 1,
-    resealed_mgard: "mgard" 1,
+    resealed_multigrid: "multigrid" 1,
     resealed_huffman: "huffman" 0,
     resealed_cci_fast: "cci" 1,
     resealed_cci_dense: "cci" 2,

@@ -1,4 +1,4 @@
-"""Pages of docs/, and README.md, as scripts of the shell."""
+"""Converts pages of docs/, and README.md, to shell scripts."""
 
 import re
 import sys
@@ -7,13 +7,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 FILES = {"c", "cpp", "fortran", "cmake"}
-# What a clone has beside documents; results of builds are in `target`.
+# The contents of a clone besides documents; build results are in `target`.
 CLONE = ["Makefile", "Cargo.toml", "Cargo.lock", "build.rs", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE", "docs",
-         "examples", "include", "kernels", "packaging", "plugin", "scripts", "src", "target"]  # fmt: skip
+         "crates", "examples", "include", "kernels", "packaging", "plugin", "scripts", "src", "target"]  # fmt: skip
 
 
 def clone(folder):
-    """A folder in this one that looks like a clone of gridz."""
+    """Creates a subfolder that looks like a clone of gridz."""
     made = folder / "clone"
     made.mkdir()
     for name in CLONE:
@@ -22,7 +22,8 @@ def clone(folder):
 
 
 def script(text, folder, without=()):
-    """The page as one script of bash, but for blocks of some languages; the files that it speaks of are in the folder."""
+    """Converts the page to one bash script, without the blocks of some languages; files that the
+    page refers to are in the folder."""
     lines = ["set -euxo pipefail"]
     for number, (language, block) in enumerate(BLOCK.findall(text)):
         if language in without:
@@ -38,5 +39,5 @@ def script(text, folder, without=()):
             assert name, f"the first line of this block names no file:\n{block}"
             (folder / name[1]).write_text(block)
         else:
-            assert language in {"text", "console", "xml"}, f"nobody knows what to do with {language}"
+            assert language in {"text", "console", "xml"}, f"no rule for blocks of {language}"
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-//! Calls in the steady state, which is the third call of its kind, allocate nothing.
+//! Calls in steady state (the third call of a kind) allocate nothing.
 #![allow(unsafe_code, reason = "an allocator that counts, and the functions that C calls")]
 
 mod common;
@@ -9,30 +9,30 @@ use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 
 use common::{compresses_on_gpu, lossy_specs, skip, specs, specs_of_gpus};
-use gridz::codec::registry;
-use gridz::cuda::{Device, Fatbin};
-use gridz::engine::device::{Batch, BatchMemory, async_workspace_bytes, compress_async, decompress_async};
-use gridz::settings::{self, Backend};
+use gridz::device::{Batch, BatchMemory, async_workspace_bytes, compress_async, decompress_async};
 use gridz::{Array, ByteOrder, Context, DType, Mode, Request, Shape, Verify};
+use gridz_codecs::codec::registry;
+use gridz_codecs::settings::{self, Backend};
+use gridz_cuda::Device;
 use mock_cuda::with_mock;
 
-/// Counts what the calling thread allocates.
+/// Counts the allocations of the calling thread.
 struct Counting;
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: the system's allocator, with a count of the calls.
+// SAFETY: forwards to the system allocator, and counts the calls.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let _ = ALLOCATIONS.try_with(|n| n.set(n.get() + 1));
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the contract of `dealloc`.
         unsafe { System.dealloc(memory, layout) }
     }
 }
@@ -49,14 +49,14 @@ fn of_third(mut call: impl FnMut()) -> u64 {
     ALLOCATIONS.get() - before
 }
 
-/// So small that no codec calls for threads.
+/// Small enough that no codec uses several threads.
 const SHAPE: [u64; 3] = [16, 32, 64];
 
 fn array() -> Array {
     Array::new(DType::F32, ByteOrder::Little, Shape::new(&SHAPE).unwrap()).unwrap()
 }
 
-/// The same, but of integers if the codec takes no floats.
+/// An array of this shape; of integers if the codec does not support floats.
 fn array_for(spec: &Request) -> Array {
     if registry::find(spec.codec()).unwrap().dtypes.contains(&DType::F32) {
         return array();
@@ -64,7 +64,7 @@ fn array_for(spec: &Request) -> Array {
     Array::new(DType::I32, ByteOrder::Little, Shape::new(&SHAPE).unwrap()).unwrap()
 }
 
-/// What any codec makes smaller: half of it is smooth, the rest is the first value again.
+/// Data that every codec compresses: half of it is smooth, the rest repeats the first value.
 fn values() -> Vec<u8> {
     let n = SHAPE.iter().product::<u64>() as u32;
     (0..n).flat_map(|i| (if i < n / 2 { i as f32 } else { 0.0 }).sqrt().to_le_bytes()).collect()
@@ -80,12 +80,12 @@ fn calls_on_the_cpu() {
         let mut n = 0;
         let compress = of_third(|| n = gridz::compress(&array, &spec, &values, &mut frame, &context).unwrap());
         let decompress = of_third(|| {
-            gridz::decompress(&frame[..n], &mut back, Verify::Checksum, &context).unwrap();
+            gridz::decompress(&frame[..n], gridz::Part::All, &mut back, Verify::Checksum, &context).unwrap();
         });
         let is_back = back == values || spec.mode() != Mode::Lossless;
         assert!(is_back && gridz::inspect(&frame[..n]).unwrap().codec == spec.codec(), "{spec:?}");
         println!("cpu {spec:?}: compress {compress:?}, decompress {decompress:?}");
-        // Norms are measured in memory that is not kept.
+        // Norms are computed in memory that is not cached.
         let is_kept = !spec.to_string().contains(",s=");
         assert!((compress == 0 || !is_kept) && decompress == 0, "{spec:?}");
     }
@@ -108,13 +108,13 @@ unsafe extern "C" {
 #[test]
 fn chunks_of_hdf5() {
     let values = values();
-    // SAFETY: lives as long as the process.
+    // SAFETY: the struct lives as long as the process.
     let class = unsafe { &*H5PLget_plugin_info() };
     for spec in specs() {
         let array = array_for(&spec);
-        let words = gridz::hdf5::cd::Record::new(&spec, array, None).unwrap().words();
+        let words = gridz_dataset::hdf5::cd::Record::new(&spec, array, None).unwrap().words();
         let run = |flags: u32, bytes: &[u8]| {
-            // SAFETY: a buffer of malloc with its size, as libhdf5 passes it.
+            // SAFETY: a malloc buffer with its size, as libhdf5 passes it.
             unsafe {
                 let mut size = bytes.len();
                 let mut buffer = libc::malloc(size);
@@ -122,7 +122,8 @@ fn chunks_of_hdf5() {
                 let given = buffer;
                 let n = (class.filter)(flags, words.len(), words.as_ptr(), size, &raw mut size, &raw mut buffer);
                 assert!(n > 0);
-                // A frame that fits is in HDF5's own buffer: malloc gives pages back, which costs more than to compress.
+                // A frame that fits is written to HDF5's own buffer: malloc returns freed pages to
+                // the system, which costs more than compression.
                 assert_eq!(buffer == given, flags == 0 && n <= bytes.len(), "{spec:?}");
                 (n, buffer)
             }
@@ -130,17 +131,17 @@ fn chunks_of_hdf5() {
         let mut last: Option<(usize, *mut c_void)> = None;
         let mut keep = |made: (usize, *mut c_void)| {
             if let Some((_, buffer)) = last.replace(made) {
-                // SAFETY: made by malloc, and not used any more.
+                // SAFETY: allocated by malloc, and not used again.
                 unsafe { libc::free(buffer) };
             }
         };
         let write = of_third(|| keep(run(0, &values)));
         let (n, buffer) = last.unwrap();
-        // SAFETY: so many bytes were written there.
+        // SAFETY: the filter has written `n` bytes there.
         let frame = unsafe { std::slice::from_raw_parts(buffer.cast::<u8>(), n) };
         let read = of_third(|| {
             let (n, back) = run(0x100, frame);
-            // SAFETY: so many bytes were written there; made by malloc.
+            // SAFETY: the filter has written `n` bytes there; allocated by malloc.
             unsafe {
                 assert!(std::slice::from_raw_parts(back.cast::<u8>(), n) == values);
                 libc::free(back);
@@ -151,11 +152,11 @@ fn chunks_of_hdf5() {
     }
 }
 
-/// Calls that only give work to a stream, and such that wait for the GPU.
+/// Calls that only submit work to a stream, and calls that wait for the GPU.
 #[test]
 fn calls_of_the_gpu() {
     const TEST: &str = "calls_of_the_gpu";
-    if let Err(error) = Fatbin::find("ndzip") {
+    if let Err(error) = gridz::device::kernels("ndzip") {
         return skip(TEST, &error.to_string());
     }
     with_mock(TEST, &[], || {
@@ -168,7 +169,7 @@ fn calls_of_the_gpu() {
             let array = array_for(&spec);
             let slot = gridz::compress_bound(&array, &spec).unwrap().next_multiple_of(16);
             let batch = Batch { array, n_chunks: 2, array_stride: array.n_bytes(), frame_stride: slot };
-            // SAFETY: the mock does nothing after a call.
+            // SAFETY: the mock does nothing after a call has returned.
             let handle = unsafe { stream.handle() };
             let alloc = |n_bytes| stream.alloc(n_bytes).unwrap();
             let need = async_workspace_bytes(&array, 2, &spec, handle, &context).unwrap();
@@ -192,7 +193,7 @@ fn calls_of_the_gpu() {
             });
             let n = gridz::compress(&array, &spec, &values, &mut frame, &context).unwrap();
             let decompress = of_third(|| {
-                gridz::decompress(&frame[..n], &mut back, Verify::Checksum, &required).unwrap();
+                gridz::decompress(&frame[..n], gridz::Part::All, &mut back, Verify::Checksum, &required).unwrap();
             });
             println!("gpu {spec:?}: compress {compress:?}, decompress {decompress:?}");
             assert_eq!([compress, decompress], [0; 2], "{spec:?}");

@@ -1,9 +1,12 @@
-// A simulation that writes its state to ADIOS2 through gridz, several blocks in each step, and a reader that wants a part of it.
+// A simulation that writes its state to ADIOS2 through gridz, several blocks in each step, and a
+// reader that reads a part of it.
 //
-//     heat_adios2 write [CONFIG.xml]     10 steps to heat.bp; with a file, that says what compresses, else the program does
-//     heat_adios2 read                   of every step a window across the blocks, and the whole of the last one
+//     heat_adios2 write [CONFIG.xml]     10 steps to heat.bp; the compression is set by the file, or else
+//                                        by the program
+//     heat_adios2 read                   a window across the blocks of each step, and the whole last step
 //
-// With MPI (compiled with -DADIOS2_USE_MPI) each rank has a slab of rows, in two blocks. The file is the same to a reader.
+// With MPI (compiled with -DADIOS2_USE_MPI) each rank has a slab of rows, in two blocks. For a
+// reader, the file is the same.
 #include <adios2.h>
 
 #include <cmath>
@@ -26,7 +29,8 @@ struct Ranks {
     std::size_t rank = 0, count = 1;
 };
 
-// What the simulation computes: a hot spot that spreads. It has a formula, so that the reader knows what must come back.
+// The simulated field: a hot spot that spreads. It is given by a formula, so that the reader can
+// verify the values.
 double temperature(std::size_t step, std::size_t y, std::size_t x)
 {
     const double t = 1.0 + static_cast<double>(step), dy = static_cast<double>(y) / ROWS - 0.5,
@@ -38,10 +42,11 @@ int material(std::size_t y, std::size_t x) { return static_cast<int>(y / 100 * 1
 
 void define_operations(adios2::ADIOS &adios, adios2::Variable<double> &field, adios2::Variable<int> &materials)
 {
-    // The field within a bound, the numbers exactly. Both are operators of type "plugin" of the same library.
+    // The field is compressed within a bound, the material numbers exactly. Both operators have
+    // type "plugin" and use the same library.
     adios2::Operator bounded = adios.DefineOperator(
         "bounded", "plugin",
-        {{"PluginName", "gridz"}, {"PluginLibrary", "gridz_adios2"}, {"codec", "szp,abs=1e-3,level=2"}});
+        {{"PluginName", "gridz"}, {"PluginLibrary", "gridz_adios2"}, {"codec", "quant,abs=1e-3,level=2"}});
     adios2::Operator exact = adios.DefineOperator(
         "exact", "plugin", {{"PluginName", "gridz"}, {"PluginLibrary", "gridz_adios2"}, {"codec", "lorenzo"}});
     field.AddOperation(bounded);
@@ -96,7 +101,7 @@ void check(const std::vector<double> &found, std::size_t step, std::size_t y0, s
 
 void read(adios2::ADIOS &adios)
 {
-    // No operator is named here: blocks say what they are.
+    // The reader names no operator: blocks describe themselves.
     adios2::IO io = adios.DeclareIO("reader");
     adios2::Engine engine = io.Open("heat.bp", adios2::Mode::Read);
     std::vector<double> part, whole;
@@ -105,7 +110,7 @@ void read(adios2::ADIOS &adios)
     for (; engine.BeginStep() == adios2::StepStatus::OK; step++) {
         auto field = io.InquireVariable<double>("temperature");
         ny = field.Shape()[0];
-        // Rows of two blocks, and some columns.
+        // Rows from two blocks, and some columns.
         const std::size_t y0 = ROWS / BLOCKS - 20, x0 = 100, nx = 50;
         field.SetSelection({{y0, x0}, {40, nx}});
         engine.Get(field, part, adios2::Mode::Sync);
@@ -166,7 +171,7 @@ int main(int argc, char **argv)
     } catch (const std::exception &error) {
         std::fprintf(stderr, "%s\n", error.what());
 #if ADIOS2_USE_MPI
-        MPI_Abort(MPI_COMM_WORLD, 1); // the others would wait for this rank
+        MPI_Abort(MPI_COMM_WORLD, 1); // other ranks would wait for this one
 #endif
     }
 #if ADIOS2_USE_MPI

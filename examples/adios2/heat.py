@@ -1,7 +1,7 @@
 """A simulation that writes its state to ADIOS2 through gridz, several blocks in each step, and a reader of a part of it.
 
     python heat.py write        10 steps to heat_py.bp
-    python heat.py read         of every step a window across the blocks
+    python heat.py read         a window across the blocks of each step
 """
 
 import sys
@@ -15,7 +15,8 @@ PLUGIN = {"PluginName": "gridz", "PluginLibrary": "gridz_adios2"}
 
 
 def temperature(step, y, x):
-    """What the simulation computes: a hot spot that spreads. It has a formula, so that the reader knows what must come back."""
+    """The simulated field: a hot spot that spreads. It is given by a formula, so that the reader
+    can verify the values."""
     t = step + 1.0
     return 300 + 600 / t * np.exp(-40 / t * ((x / NX - 0.4) ** 2 + (y[:, None] / NY - 0.5) ** 2))
 
@@ -24,7 +25,7 @@ def write():
     adios = adios2.Adios()
     io = adios.declare_io("heat")
     io.set_engine("BP5")
-    bounded = adios.define_operator("bounded", "plugin", PLUGIN | {"codec": "szp", "abs": "1e-3", "level": "dense"})
+    bounded = adios.define_operator("bounded", "plugin", PLUGIN | {"codec": "quant", "abs": "1e-3", "level": "dense"})
     rows = NY // BLOCKS
     field = io.define_variable("temperature", np.zeros(1), [NY, NX], [0, 0], [rows, NX])
     field.add_operation(bounded)
@@ -36,7 +37,7 @@ def write():
 
 
 def read():
-    y, x = np.arange(108, 148), np.arange(100, 150)  # of two blocks
+    y, x = np.arange(108, 148), np.arange(100, 150)  # spans two blocks
     with adios2.Stream("heat_py.bp", "r") as stream:
         n = 0
         for step in stream.steps():

@@ -1,5 +1,5 @@
 /*
- * Compresses a 3-D field, looks at the frame, decompresses it and compares.
+ * Compresses a 3-D field, inspects the frame, decompresses it and compares.
  *
  *     cc -std=c99 -I include examples/c/compress_array.c -L target/release -lgridz -lm -o compress_array
  *     LD_LIBRARY_PATH=target/release ./compress_array
@@ -13,7 +13,7 @@
 
 enum { N = 96 };
 
-/* Ends the program with gridz's own words if a call failed. */
+/* Ends the program with gridz's error text if a call failed. */
 static void check(gridz_status status, const char *call)
 {
     if (status != GRIDZ_OK) {
@@ -32,7 +32,7 @@ static void *allocate(size_t n_bytes)
     return memory;
 }
 
-/* A smooth wave with a fine ripple, z slowest: what a simulation might hold. */
+/* A smooth wave with a fine ripple, z slowest, as in a simulation. */
 static void fill(float *field)
 {
     for (int z = 0; z < N; z++) {
@@ -60,7 +60,8 @@ int main(void)
     void *frame = allocate(bound);
     check(gridz_compress(&array, field, field_bytes, frame, bound, &frame_bytes, NULL), "gridz_compress");
 
-    /* The frame could now go to a file. Whoever reads it asks the frame itself what it holds. */
+    /* The frame could now be written to a file. A reader gets the array's description from the
+     * frame itself. */
     gridz_frame_info info = {.struct_size = sizeof info};
     check(gridz_inspect(frame, frame_bytes, &info), "gridz_inspect");
     printf("gridz %s, codec %s: %llu x %llu x %llu floats\n", gridz_version(), info.codec_name,

@@ -4,7 +4,8 @@
  *     heat_c               computes 40 steps, writes heat_c.h5 after 20 of them
  *     heat_c restart       reads that and computes the other 20
  *
- * Both print a checksum of the last state: it is the same, because every bit of a checkpoint comes back.
+ * Both print a checksum of the last state. The checksums are equal, because every bit of a
+ * checkpoint is restored.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,9 +1,10 @@
-// A simulation that keeps its checkpoints as gridz frames in plain files, without HDF5.
+// A simulation that stores its checkpoints as gridz frames in plain files, without HDF5.
 //
 //     heat_cpp             computes 40 steps, writes heat_cpp.gridz after 20 of them
 //     heat_cpp restart     reads that and computes the other 20
 //
-// Both print a checksum of the last state: it is the same, because every bit of a checkpoint comes back.
+// Both print a checksum of the last state. The checksums are equal, because every bit of a
+// checkpoint is restored.
 #include <cstdint>
 #include <cstdio>
 #include <cstring>

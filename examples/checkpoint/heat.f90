@@ -3,8 +3,8 @@
 !     heat_f90             computes 40 steps, writes heat_f90.h5 after 20 of them
 !     heat_f90 restart     reads that and computes the other 20
 !
-! Both print a checksum of the last state: it is the same, because every bit of a checkpoint comes back. The state also
-! goes through a frame in memory, and comes back.
+! Both print a checksum of the last state. The checksums are equal, because every bit of a
+! checkpoint is restored. The state also makes a round trip through a frame in memory.
 program heat
   use, intrinsic :: iso_fortran_env, only: int8, int64, real64
   use hdf5

@@ -21,8 +21,8 @@ static size_t NAME(at)(const NAME(model) *m, size_t z, size_t y, size_t x)
     return (z * (m->n + 2) + y) * (m->n + 2) + x;
 }
 
-/* Copies the outermost cells to the ghosts of the opposite face, one axis after the other, so that
- * edges and corners are right too. */
+/* Copies the outermost cells to the ghosts of the opposite face, one axis after another, so that
+ * edges and corners are correct too. */
 static void NAME(wrap)(const NAME(model) *m, REAL *f)
 {
     const size_t n = m->n;
@@ -43,7 +43,8 @@ static void NAME(wrap)(const NAME(model) *m, REAL *f)
         }
 }
 
-/* One row along x.  Separate, so that the compiler sees that the rows do not overlap and vectorises. */
+/* One row along x.  A separate function, so that the compiler knows that the rows do not overlap
+ * and vectorizes. */
 static void NAME(step_row)(size_t n, size_t dy, size_t dz, const REAL *u, const REAL *v,
                            REAL *restrict next_u, REAL *restrict next_v)
 {
@@ -73,7 +74,7 @@ static void NAME(step)(NAME(model) *m)
     m->next_u = old_u, m->next_v = old_v;
 }
 
-/* u = 1, v = 0, but for one cube of 6 cells in every 21^3 or so, at pseudo-random places. */
+/* u = 1, v = 0, except for one cube of 6 cells in about every 21^3, at pseudo-random positions. */
 static void NAME(start)(NAME(model) *m, size_t n)
 {
     const size_t cells = (n + 2) * (n + 2) * (n + 2), side = 6, seeds = 1 + n * n * n / 9000;

@@ -15,7 +15,7 @@
 
 enum { GRIDZ_FILTER_ID = 34013, CHUNK_ZY = 64, CHUNK_X = 128 };
 
-/* HDF5 has printed its error stack by then. */
+/* HDF5 has already printed its error stack. */
 static hid_t check(hid_t result, const char *what)
 {
     if (result < 0) {
@@ -49,7 +49,7 @@ static hsize_t smaller(hsize_t a, hsize_t b)
     return a < b ? a : b;
 }
 
-/* An empty dataset of n^3 cells per time step; the missing groups of its path are made. */
+/* Creates an empty dataset of n^3 cells per time step, and the missing groups of its path. */
 static hid_t create(hid_t file, const char *path, hid_t type, size_t n, int filtered)
 {
     const hsize_t extents[4] = {0, n, n, n}, most[4] = {H5S_UNLIMITED, n, n, n};

@@ -1,10 +1,10 @@
 #!/bin/bash
-# The demo: data goes through the gridz filter, comes back, and is compared bit for bit.
+# The demo: data is written through the gridz filter, read back, and compared bit for bit.
 #
 #     FILE=my.h5 examples/demo/run.sh     your own file
 #     N=128 examples/demo/run.sh          the files of a simulation with N^3 cells
 #
-# `make demo` builds what this needs and calls it.  All output goes to target/demo.
+# `make demo` builds the requirements and calls this script.  All output is written to target/demo.
 set -euo pipefail
 
 origin=$PWD
@@ -12,17 +12,17 @@ cd "$(dirname "$0")/../.."
 out=target/demo
 mkdir -p "$out"
 
-# Plugins of the caller stay reachable: the user's file may be compressed with another filter.
+# The caller's plugins stay reachable: the user's file may be compressed with another filter.
 export HDF5_PLUGIN_PATH=$PWD/target/plugin${HDF5_PLUGIN_PATH:+:$HDF5_PLUGIN_PATH}
 
-compile() { # with the API of HDF5 1.10, which every later one offers too; h5cc leaves its .o where it runs
+compile() { # with the API of HDF5 1.10, which all later versions also offer; h5cc leaves its .o in the current folder
     local source=$PWD/examples/demo/$1.c
     (cd "$out" && h5cc -shlib -std=c99 -D_POSIX_C_SOURCE=200809L -DH5_USE_110_API -O3 -Wall -Wextra "$source" -o "$1")
 }
 
-# Every dataset of 1 kB and more through gridz: id 34013, mandatory, and $3 = the number of parameters and these.
-# "0" is the default codec, lorenzo; "3,2,0,2" its level 2, dense.  A dataset below that is not worth a chunk of
-# its own.
+# Every dataset of 1 kB and more is compressed by gridz: id 34013, mandatory, and $3 = the number of
+# parameters and the parameters. "0" is the default codec, lorenzo; "3,2,0,2" its level 2, dense.  A
+# smaller dataset is not worth a separate chunk.
 repack() {
     rm -f "$2"
     h5repack --minimum=1024 --filter="UD=34013,0,$3" "$1" "$2"
@@ -30,7 +30,7 @@ repack() {
 
 size() { stat --dereference --format=%s "$1"; }
 
-report() { # the whole file, so with all that HDF5 keeps around the data
+report() { # the whole file, including HDF5's metadata
     echo "  file: $(size "$1") -> $(size "$2") bytes ($2)"
 }
 
@@ -39,7 +39,7 @@ verify() {
     report "$1" "$2"
 }
 
-# Right values are half of it: fields of a simulation that did not shrink were not compressed.
+# Correct values are not sufficient: fields of a simulation that did not shrink were not compressed.
 must_be_smaller() {
     if (($(size "$2") >= $(size "$1"))); then
         echo "$2 is not smaller than $1: the filter did not compress" >&2
@@ -77,7 +77,7 @@ simulation() {
 own_file() {
     local file=$1 packed
     case $file in
-    \~/*) file=$HOME/${file#\~/} ;; # the shell leaves a ~ after FILE= alone
+    \~/*) file=$HOME/${file#\~/} ;; # the shell does not expand a ~ after FILE=
     /*) ;;
     *) file=$origin/$file ;;
     esac
@@ -94,7 +94,7 @@ own_file() {
     repack "$file" "$packed" 0 || refuse "h5repack could not convert $1. If the file is compressed with another plugin, \
 put that plugin's folder into HDF5_PLUGIN_PATH."
     verify "$file" "$packed"
-    # Names, links, attributes and references, which verify does not look at.
+    # Names, links, attributes and references, which verify does not compare.
     local differences
     if differences=$(h5diff "$file" "$packed" 2>&1); then
         echo "  h5diff: no differences"

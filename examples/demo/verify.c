@@ -36,7 +36,7 @@ enum { GRIDZ_FILTER_ID = 34013, SLAB_BYTES = 64 * 1000 * 1000, TIMED_BYTES = 100
 
 /* ---- failures ------------------------------------------------------------------------------------ */
 
-/* HDF5 has printed its error stack by then. */
+/* HDF5 has already printed its error stack. */
 static hid_t check(hid_t result, const char *what)
 {
     if (result < 0) {
@@ -65,7 +65,7 @@ static double now(void)
 
 /* ---- equality of elements ------------------------------------------------------------------------ */
 
-/* What of a type lies outside its elements' own bytes. */
+/* How a type stores data outside its elements' own bytes. */
 typedef enum { IN_PLACE, VARIABLE_LENGTH, REFERENCES } kind;
 
 static kind kind_of(hid_t type)
@@ -99,7 +99,7 @@ static kind kind_of(hid_t type)
 
 static bool same(hid_t type, const unsigned char *a, const unsigned char *b, size_t n);
 
-/* One element of a type that is not IN_PLACE. */
+/* Compares one element of a type that is not IN_PLACE. */
 static bool same_element(hid_t type, const unsigned char *a, const unsigned char *b)
 {
     bool equal = true;
@@ -137,7 +137,7 @@ static bool same_element(hid_t type, const unsigned char *a, const unsigned char
     }
 }
 
-/* `n` elements. */
+/* Compares `n` elements. */
 static bool same(hid_t type, const unsigned char *a, const unsigned char *b, size_t n)
 {
     const size_t size = H5Tget_size(type);
@@ -154,7 +154,7 @@ static bool same(hid_t type, const unsigned char *a, const unsigned char *b, siz
 /* ---- one dataset --------------------------------------------------------------------------------- */
 
 typedef struct {
-    hid_t id, type, properties; /* properties: those it was created with */
+    hid_t id, type, properties; /* properties: the creation properties */
     int rank;
     hsize_t extents[H5S_MAX_RANK], n_elements;
     bool chunked, filtered; /* filtered: by gridz */
@@ -190,13 +190,14 @@ static void close_dataset(dataset *d)
     H5Dclose(d->id);
 }
 
-/* What may have written a chunk. */
-enum { STORED, NDZIP, LORENZO_FAST, LORENZO_DENSE, SZP, ZFP, NEWER, N_WRITERS };
+/* The possible writers of a chunk. */
+enum { STORED, NDZIP, LORENZO_FAST, LORENZO_DENSE, QUANT, ZFP, NEWER, N_WRITERS };
 
-static const char *const writer_names[] = {"stored", "ndzip", "lorenzo", "lorenzo dense", "szp", "zfp", "newer codec"};
+static const char *const writer_names[] = {"stored", "ndzip", "lorenzo", "lorenzo dense", "quant", "zfp", "newer codec"};
 
-/* From a frame (src/format/SPEC.md): byte 5 is the codec, and behind 40 bytes and 8 for each axis, of which byte 9
- * tells the number, are the codec's parameters, byte 11 of them. */
+/* Parses a frame (src/format/SPEC.md): byte 5 is the codec. The codec's parameters follow 40 bytes
+ * and 8 bytes for each axis; byte 9 is the number of axes, byte 11 the number of parameter bytes.
+ * */
 static int writer_of(const unsigned char *frame, size_t n_bytes)
 {
     switch (frame[5]) {
@@ -209,7 +210,7 @@ static int writer_of(const unsigned char *frame, size_t n_bytes)
         return frame[11] != 1 || at >= n_bytes ? NEWER : frame[at] <= 12 ? LORENZO_FAST : LORENZO_DENSE;
     }
     case 3:
-        return SZP;
+        return QUANT;
     case 4:
         return ZFP;
     default:
@@ -217,12 +218,12 @@ static int writer_of(const unsigned char *frame, size_t n_bytes)
     }
 }
 
-/* Which codecs wrote the chunks. */
+/* The codecs that wrote the chunks. */
 typedef struct {
     size_t chunks, by[N_WRITERS];
 } census;
 
-/* Reads every chunk as it is in the file and looks into its frame. */
+/* Reads every chunk verbatim from the file and inspects its frame. */
 static census count_codecs(const dataset *d)
 {
     census count = {0};
@@ -256,8 +257,8 @@ static census count_codecs(const dataset *d)
     return count;
 }
 
-/* Every chunk has a header, and the codecs work on blocks of 4096 elements or more: in smaller chunks they find
- * less, and ndzip nothing. */
+/* Every chunk has a header, and the codecs work on blocks of 4096 elements or more: in smaller
+ * chunks they achieve less, and ndzip nothing. */
 static bool too_small(const dataset *d)
 {
     hsize_t n_elements = 1;
@@ -271,7 +272,7 @@ static bool too_small(const dataset *d)
 static void describe_codecs(const dataset *d, char *text, size_t size)
 {
     const census count = d->filtered ? count_codecs(d) : (census){0};
-    int most = STORED; /* what compressed most of them; stored only if nothing did */
+    int most = STORED; /* the writer of most chunks; STORED only if no codec compressed any */
     for (int writer = NDZIP; writer < N_WRITERS; writer++)
         if (count.by[writer] > (most == STORED ? 0 : count.by[most]))
             most = writer;
@@ -283,7 +284,7 @@ static void describe_codecs(const dataset *d, char *text, size_t size)
         snprintf(text, size, "%s %zu/%zu", writer_names[most], count.by[most], count.chunks);
 }
 
-/* Seconds it takes to write a slab to a file in memory through the filters of `d`. */
+/* Seconds for writing a slab to an in-memory file through the filters of `d`. */
 static double time_write(const dataset *d, const hsize_t *extents, const void *values)
 {
     hsize_t most[H5S_MAX_RANK];
@@ -307,11 +308,11 @@ static double time_write(const dataset *d, const hsize_t *extents, const void *v
 }
 
 typedef struct {
-    const char *difference; /* NULL: there is none */
+    const char *difference; /* NULL: none */
     double raw_bytes, read_seconds, write_seconds;
 } comparison;
 
-/* Compares the values slab by slab, a slab being whole chunks of `d` along the first axis. */
+/* Compares the values slab by slab; a slab consists of whole chunks of `d` along the first axis. */
 static comparison compare(const dataset *reference, const dataset *d)
 {
     comparison result = {.difference = NULL};
@@ -382,7 +383,7 @@ static void print_head(int width)
            "verified");
 }
 
-/* `text` becomes the printed number, or "-" unless `known`. */
+/* Formats a number into `text`, or "-" unless `known`. */
 static const char *show(char text[24], bool known, int decimals, double value)
 {
     if (known)
@@ -475,8 +476,8 @@ static void add_row(table *t, const char *path)
     close_dataset(&reference);
 }
 
-/* The paths of all datasets.  They are collected first because a program must not exit, as check()
- * does, from within a function that HDF5 called. */
+/* The paths of all datasets.  They are collected first because check() exits, and a program must
+ * not exit from within a callback of HDF5. */
 typedef struct {
     char **paths;
     size_t n, room;

@@ -1,10 +1,11 @@
 /*
- * Whole boxes of a dataset in parallel HDF5: each rank writes its own by gridz_h5_write and reads all others' by
- * gridz_h5_read.
+ * Whole boxes of a dataset in parallel HDF5: each rank writes its own box by gridz_h5_write and
+ * reads the boxes of all other ranks by gridz_h5_read.
  *
  *     mpirun -n 4 boxes [FILE]
  *
- * HDF5 writes compressed chunks collectively only; reading is each rank's own affair, with all of its threads.
+ * HDF5 writes compressed chunks only collectively; reading is independent for each rank, with all
+ * of its threads.
  */
 #include <math.h>
 #include <stdio.h>
@@ -39,7 +40,8 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     const char *name = argc > 1 ? argv[1] : "boxes.h5";
 
-    /* Planes of each rank, no multiples of the chunk's 16; of several ranks the last one has none. */
+    /* Planes of each rank, not a multiple of the chunk's 16; if there are several ranks, the last
+     * one has none. */
     const hsize_t extents[3] = {50, 60, 70}, chunk[3] = {16, 20, 35}, plane = extents[1] * extents[2];
     const int writers = size > 1 ? size - 1 : 1;
     const hsize_t per_rank = (extents[0] + writers - 1) / writers;

@@ -3,9 +3,9 @@
  *
  *     mpirun -n 4 collective_c [FILE [BOUND]]
  *
- * Ranks share chunks, and the last one of several has no data at all, but takes part in all collective calls, as HDF5
- * wants it. Every rank compares what it reads with what it wrote: bit for bit or, where BOUND says how much an element may
- * differ, with that.
+ * Ranks share chunks. If there are several ranks, the last one has no data at all, but takes part
+ * in all collective calls, as HDF5 requires. Every rank compares the data that it reads with the
+ * data that it wrote: bit for bit or, with BOUND, by the largest allowed difference of an element.
  */
 #include <math.h>
 #include <stdio.h>
@@ -46,7 +46,7 @@ int main(int argc, char **argv)
     const char *name = argc > 1 ? argv[1] : "collective_c.h5";
     const double bound = argc > 2 ? atof(argv[2]) : 0.0;
 
-    /* Planes of each rank: no multiples of the chunk's 16. */
+    /* Planes of each rank: not a multiple of the chunk's 16. */
     const hsize_t extents[3] = {50, 60, 70}, chunk[3] = {16, 20, 35};
     const int writers = size > 1 ? size - 1 : 1;
     const hsize_t per_rank = (extents[0] + writers - 1) / writers;
@@ -63,7 +63,7 @@ int main(int argc, char **argv)
     must(H5Pset_fapl_mpio(fapl, MPI_COMM_WORLD, MPI_INFO_NULL) >= 0, "H5Pset_fapl_mpio");
     must(H5Pset_chunk(dcpl, 3, chunk) >= 0, "H5Pset_chunk");
     const herr_t is_set = bound == 0.0 ? gridz_h5_set(dcpl, GRIDZ_CODEC_LORENZO, GRIDZ_LEVEL_FAST)
-                                       : gridz_h5_set_mode(dcpl, GRIDZ_CODEC_SZP, GRIDZ_MODE_ABS, bound, GRIDZ_LEVEL_FAST);
+                                       : gridz_h5_set_mode(dcpl, GRIDZ_CODEC_QUANT, GRIDZ_MODE_ABS, bound, GRIDZ_LEVEL_FAST);
     must(is_set >= 0, "gridz_h5_set (is HDF5_PLUGIN_PATH set on all ranks?)");
     const hid_t space = H5Screate_simple(3, extents, NULL), memory = H5Screate_simple(1, &(hsize_t){n + 1}, NULL);
     if (n > 0) {
@@ -80,7 +80,7 @@ int main(int argc, char **argv)
     must(file >= 0, "H5Fcreate");
     hid_t set = H5Dcreate2(file, "x", H5T_NATIVE_FLOAT, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
     must(set >= 0, "H5Dcreate");
-    /* HDF5 1.10 and later write filtered chunks collectively only. */
+    /* HDF5 1.10 and later write filtered chunks only collectively. */
     must(H5Dwrite(set, H5T_NATIVE_FLOAT, memory, space, collective, data) >= 0, "the collective write");
     must(H5Dread(set, H5T_NATIVE_FLOAT, memory, space, collective, back) >= 0, "the collective read");
     must(are_kept(data, back, n, bound), "the comparison");

@@ -2,7 +2,8 @@
 !
 !     mpirun -n 4 collective_f90 [FILE]
 !
-! Each rank has some planes, which share chunks with those of its neighbours, and compares what it reads with what it wrote.
+! Each rank has some planes, which share chunks with those of its neighbors, and compares the data
+! that it reads with the data that it wrote.
 program collective
   use, intrinsic :: iso_fortran_env, only: real64, int64
   use mpi

@@ -1,19 +1,22 @@
 /*
- * Halo exchange between GPUs: each rank compresses the faces of its slab on its GPU and sends them by MPI, and its
- * neighbours decompress them into their ghost planes. The ranks are a ring along the first axis of a field.
+ * Halo exchange between GPUs. Each rank compresses the faces of its slab on its GPU and sends them
+ * by MPI; its neighbors decompress them into their ghost planes. The ranks form a ring along the
+ * first axis of a field.
  *
  *     mpirun -n 4 halo [--planes W] [--gpu-aware] [FILE:TYPE:ZxYxX]...
  *
- * W planes (32) go each way. --gpu-aware gives memory of GPUs to MPI; else messages go through pinned memory of the
- * host. FILE has raw numbers, TYPE is f32 or f64, Z the slowest axis; without any the program makes a field.
+ * W planes (32) are sent each way. --gpu-aware passes GPU memory to MPI; otherwise messages go
+ * through pinned host memory. FILE has raw numbers, TYPE is f32 or f64, Z the slowest axis; without
+ * any FILE, the program generates a field.
  *
- * The table has, for each field and codec: the size of a face and its ratio, how fast rank 0's GPU compresses and
- * packs, and unpacks and decompresses, the speeds of whole exchanges of both faces without compression and with it, and
- * what links of 12.5, 25 and 50 GB/s would carry, bold where it is more than they do without. All are GB/s of the
- * field that a rank sends.
- * Exit status 77: a rank has no GPU.
+ * The table has, for each field and codec: the size of a face and its ratio; the speed at which
+ * rank 0's GPU compresses and packs, and unpacks and decompresses; the speeds of whole exchanges of
+ * both faces without and with compression; and the effective speed over links of 12.5, 25 and 50
+ * GB/s, bold if it exceeds the link's. All are GB/s of the field that a rank sends. Exit status 77:
+ * a rank has no GPU.
  *
- * Made with CUDA's runtime and not the driver's interface, because it starts without a driver too, and can say so.
+ * Uses CUDA's runtime instead of the driver API, because the program then also starts without a
+ * driver, and can report that.
  */
 #include <inttypes.h>
 #include <limits.h>
@@ -32,14 +35,14 @@
 
 enum { BLOCK_PLANES = 16, WARM_UPS = 3, ROUNDS = 15, NO_GPU = 77 };
 
-/* One of the two ways around the ring: what goes to a neighbour, and what comes from the other one. */
+/* One direction around the ring: data sent to one neighbor, and data received from the other. */
 typedef struct {
     int to, from;
     char *face, *ghost;       /* planes of the slab */
     char *out, *in;           /* messages: n + 1 offsets of frames, n lengths, then the frames, packed */
     char *host_out, *host_in; /* pinned memory on the way */
     size_t out_bytes, in_bytes;
-    gridz_status *statuses; /* pinned too, so that the GPU writes them where they are read */
+    gridz_status *statuses; /* pinned too: the GPU writes them directly to host memory */
 } Way;
 
 typedef struct {
@@ -47,7 +50,7 @@ typedef struct {
     size_t n, block_bytes, face_bytes;
     gridz_options options;
     size_t slot, index_bytes, capacity, workspace_bytes;
-    char *slots, *workspace; /* for all that the stream does, which is one thing after the other */
+    char *slots, *workspace; /* shared by all work on the stream, which is sequential */
     size_t *lengths;
     Way ways[2];
 } Halo;
@@ -69,7 +72,7 @@ static void cuda(cudaError_t error, const char *call)
     must(error == cudaSuccess, call, cudaGetErrorString(error));
 }
 
-/* MPI needs no such thing: its errors end the program with a message, unless one asks for something else. */
+/* MPI needs no such macro: by default, its errors end the program with a message. */
 #define CUDA(call) cuda(call, #call)
 #define GRIDZ(call) must((call) == GRIDZ_OK, #call, gridz_last_error())
 
@@ -78,7 +81,7 @@ static void copy(void *dst, const void *src, size_t n_bytes)
     CUDA(cudaMemcpyAsync(dst, src, n_bytes, cudaMemcpyDefault, stream));
 }
 
-/* ---- the GPU's part, without waiting ---- */
+/* ---- asynchronous work of the GPU ---- */
 
 static void compress(Halo *halo)
 {
@@ -103,9 +106,9 @@ static void decompress(Halo *halo)
     }
 }
 
-/* ---- from the field to the neighbours' ghost planes ---- */
+/* ---- from the field to the neighbors' ghost planes ---- */
 
-/* Sends out_bytes bytes each way, of faces or of messages; in_bytes is what came. */
+/* Sends out_bytes bytes each way, of faces or of messages; sets in_bytes to the received bytes. */
 static void pass(Halo *halo, int is_raw)
 {
     MPI_Request requests[4];
@@ -148,7 +151,7 @@ static void exchange_raw(Halo *halo)
 static void exchange_compressed(Halo *halo)
 {
     compress(halo);
-    /* How long the messages are, the last offset of each tells. */
+    /* The last offset in each message is its length. */
     for (Way *way = halo->ways; way < halo->ways + 2; way++)
         copy(way->host_out, (size_t *)way->out + halo->n, sizeof(size_t));
     CUDA(cudaStreamSynchronize(stream));
@@ -185,7 +188,7 @@ static double gpu_seconds(Halo *halo, Work work)
     return 1e-3 * milliseconds;
 }
 
-/* Until the last rank is done. */
+/* Time until the last rank has finished. */
 static double ring_seconds(Halo *halo, Work work)
 {
     MPI_Barrier(MPI_COMM_WORLD);
@@ -201,7 +204,7 @@ static int compare(const void *a, const void *b)
     return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b);
 }
 
-/* GB/s of both faces, the median of the rounds. */
+/* GB/s of both faces, median of the rounds. */
 static double speed(Halo *halo, double (*seconds)(Halo *, Work), Work work)
 {
     double times[WARM_UPS + ROUNDS];
@@ -211,7 +214,7 @@ static double speed(Halo *halo, double (*seconds)(Halo *, Work), Work work)
     return 2e-9 * (double)halo->face_bytes / times[WARM_UPS + ROUNDS / 2];
 }
 
-/* Takes what came to the ghost planes, and makes them something else. */
+/* Copies the received ghost planes to `ghosts`, and overwrites them. */
 static void take(Halo *halo, char *ghosts)
 {
     for (int i = 0; i < 2; i++) {
@@ -221,7 +224,7 @@ static void take(Halo *halo, char *ghosts)
     CUDA(cudaDeviceSynchronize());
 }
 
-/* ---- a line of the table ---- */
+/* ---- one line of the table ---- */
 
 static void measure(const char *name, const char *codec, Halo *halo, char *slab, size_t slab_bytes)
 {
@@ -241,7 +244,8 @@ static void measure(const char *name, const char *codec, Halo *halo, char *slab,
         const int down = (rank + n_ranks - 1) % n_ranks, up = (rank + 1) % n_ranks;
         way->to = i == 0 ? down : up;
         way->from = i == 0 ? up : down;
-        /* Ghost planes are the first and the last ones of the slab, and faces those next to them. */
+        /* Ghost planes are the first and the last planes of the slab, and faces those next to them.
+         * */
         way->face = slab + (i == 0 ? halo->face_bytes : slab_bytes - 2 * halo->face_bytes);
         way->ghost = slab + (i == 0 ? slab_bytes - halo->face_bytes : 0);
         CUDA(cudaMalloc((void **)&way->out, halo->capacity));
@@ -261,7 +265,7 @@ static void measure(const char *name, const char *codec, Halo *halo, char *slab,
     free(raw);
     free(back);
 
-    /* Ranks may share a GPU, so that of rank 0 works for it alone. */
+    /* Ranks may share a GPU, so only rank 0's GPU is measured, while it works for rank 0 alone. */
     const double compression = rank == 0 ? speed(halo, gpu_seconds, compress) : 0;
     const double decompression = rank == 0 ? speed(halo, gpu_seconds, decompress) : 0;
     double sent = (double)(halo->ways[0].out_bytes + halo->ways[1].out_bytes);
@@ -273,7 +277,7 @@ static void measure(const char *name, const char *codec, Halo *halo, char *slab,
         printf("| %s | %s | %.1f | %.2f | %.1f | %.1f | %.1f | %.1f |", name, codec, (double)halo->face_bytes / 1048576,
                ratio, compression, decompression, exchange, compressed);
         for (double link = 12.5; link <= 50; link *= 2) {
-            /* Messages follow each other: the slowest of the three counts. */
+            /* Messages are pipelined: the slowest of the three stages determines the speed. */
             const double carried = fmin(fmin(compression, decompression), link * ratio);
             printf(carried > link ? " **%.1f** |" : " %.1f |", carried);
         }
@@ -295,7 +299,7 @@ static void measure(const char *name, const char *codec, Halo *halo, char *slab,
 
 /* ---- fields ---- */
 
-/* Waves, and noise in the low bits as simulations have it. */
+/* Waves, with noise in the low bits as in simulations. */
 static void make_planes(float *values, uint64_t first, uint64_t n_planes, const uint64_t extents[3])
 {
     uint32_t noise = (uint32_t)first + 1;
@@ -315,7 +319,7 @@ static void read_planes(const char *name, void *values, uint64_t offset, size_t 
     fclose(file);
 }
 
-/* The lines of a field FILE:TYPE:ZxYxX, or of one that is made. */
+/* The table lines of a field FILE:TYPE:ZxYxX, or of a generated field. */
 static void measure_field(char *request, uint64_t n_ghosts)
 {
     uint64_t extents[3] = {256, 256, 256};
@@ -342,7 +346,7 @@ static void measure_field(char *request, uint64_t n_ghosts)
     else
         make_planes((float *)values, first, n_planes, extents);
 
-    /* A face is cut into blocks along its first axis, where it is contiguous. */
+    /* A face is split into blocks along its first axis, so that each block is contiguous. */
     extents[0] = n_ghosts % BLOCK_PLANES == 0 ? BLOCK_PLANES : n_ghosts;
     Halo halo = {.n = n_ghosts / extents[0], .face_bytes = n_ghosts * plane_bytes};
     halo.block_bytes = extents[0] * plane_bytes;
@@ -360,7 +364,7 @@ static void measure_field(char *request, uint64_t n_ghosts)
 
 /* ---- ranks and GPUs ---- */
 
-/* Gives the ranks of a node its GPUs in turn. 0 if a rank has none. */
+/* Assigns a node's GPUs to its ranks round robin. Returns 0 if a rank has none. */
 static int choose_gpu(void)
 {
     int n_gpus = 0, local_rank, has_gpu;
@@ -379,7 +383,7 @@ static int choose_gpu(void)
     return has_gpu;
 }
 
-/* Not every MPI can be asked. */
+/* Not every MPI supports the query. */
 static int refuses_gpu_memory(void)
 {
 #if defined(OPEN_MPI) || (defined(MPICH_NUMVERSION) && MPICH_NUMVERSION >= 40000000)

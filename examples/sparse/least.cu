@@ -1,9 +1,10 @@
-// An operation of your own, fused with decoding: the smallest neighbour of each row of a graph, on a GPU and on the CPU.
+// A custom operation, fused with decoding: the smallest neighbor of each row of a graph, on a GPU
+// and on the CPU.
 //
 //     nvcc -std=c++17 least.cu -o least -lgridz
 //
-// The matrix is copied to the GPU as it is, compressed; its columns are decoded where they are used. Ends with status 77 where
-// there is no GPU.
+// The matrix is copied to the GPU in compressed form; its columns are decoded where they are used.
+// Exits with status 77 if there is no GPU.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -16,7 +17,7 @@ using gridz::cci::LANES;
 using gridz::cci::NO_ROW;
 using gridz::cci::View;
 
-// The smallest x[column] of the elements that a lane has.
+// The smallest x[column] of a lane's elements.
 GRIDZ_HOST_DEVICE int least_of(const View<float> &matrix, std::uint32_t slice, std::uint32_t lane, const int *x, int none)
 {
     int least = none;
@@ -25,7 +26,7 @@ GRIDZ_HOST_DEVICE int least_of(const View<float> &matrix, std::uint32_t slice, s
     return least;
 }
 
-// A warp has a slice, each of its lanes a row, or a part of a long one.
+// Each warp processes a slice, each of its lanes a row, or a part of a long row.
 __global__ void least(const View<float> matrix, const int *x, int *y, int none)
 {
     const std::uint32_t thread = blockIdx.x * blockDim.x + threadIdx.x;
@@ -55,7 +56,8 @@ template <class T> static T *on_gpu(const T *from, std::size_t n)
 
 int main()
 {
-    // Each node has a link to the next one and a few elsewhere; the last has one to every other.
+    // Each node has a link to the next one and a few random ones; the last has one to every other
+    // node.
     const int n = 100000;
     std::vector<int> starts{0}, columns;
     for (int row = 0; row < n; row++) {

@@ -1,16 +1,16 @@
-//! What targets share that decode payloads of blocks: any blocks for a small array, on every CPU level; parts of it are
-//! those of the whole.
+//! Shared by the targets that decode payloads of blocks: any blocks for a small array, on every CPU
+//! level. Decoded regions must equal parts of the whole array.
 #![allow(dead_code, reason = "no target uses all of it")]
 
 use std::sync::LazyLock;
 
-use gridz::codec::{Codec, Job};
-use gridz::cpu::level::Level;
-use gridz::cpu::pool::Pool;
-use gridz::format::checksum::Sums;
-use gridz::format::fold::Fold;
-use gridz::format::region::Region;
 use gridz::{DType, Shape};
+use gridz_codecs::codec::{Codec, Job};
+use gridz_codecs::cpu::isa::Isa;
+use gridz_codecs::cpu::pool::Pool;
+use gridz_codecs::format::checksum::Checksum;
+use gridz_codecs::format::fold::Fold;
+use gridz_codecs::format::region::Region;
 
 use crate::reach::REACH;
 
@@ -24,7 +24,7 @@ pub fn extents(mode: u8, sides: [u8; 3]) -> Vec<u64> {
         1 => vec![y, x],
         _ => vec![z % 20 + 1, y % 40 + 1, x % 80 + 1],
     };
-    // Folded, there are no others.
+    // After folding, there are no axes of extent 1.
     extents.retain(|&n| n > 1);
     if extents.is_empty() {
         extents.push(1);
@@ -32,8 +32,8 @@ pub fn extents(mode: u8, sides: [u8; 3]) -> Vec<u64> {
     extents
 }
 
-/// A payload with this head whose blocks share `bytes` evenly, given their number, the bytes in front of them, and what they
-/// begin at multiples of.
+/// A payload with this head whose blocks share `bytes` evenly. Parameters: the number of blocks,
+/// the bytes before them, and their alignment.
 pub fn with_table([n_blocks, table_bytes, unit]: [usize; 3], head: &[u8], bytes: &[u8]) -> Vec<u8> {
     let mut payload = head.to_vec();
     payload.resize(table_bytes, 0);
@@ -47,14 +47,15 @@ pub fn with_table([n_blocks, table_bytes, unit]: [usize; 3], head: &[u8], bytes:
     payload
 }
 
-/// Decodes a payload in every way. Where that succeeds the codec may change the array once when it is encoded again, if it has
-/// parameters beside the size of blocks, but not again.
+/// Decodes a payload in every way. If that succeeds and the codec has parameters besides the block
+/// size, the first re-encoding may change the array, but a second one must not.
 pub fn attack(codec: &dyn Codec, dtype: DType, shape: &Shape, params: &[u8], bound: u64, payload: &[u8], at: u8) {
     let Some(array) = decode(codec, dtype, shape, params, payload, at) else { return };
     let layout = codec.layout(dtype, shape, params).unwrap();
-    let level = Level::best();
+    let level = Isa::best();
     let job = Job { dtype, shape: *shape, layout: &layout, pool: &SERIAL, level, verify: false };
-    // Other encoders may have made other payloads of this array, but what ours makes of it must come back.
+    // Other encoders may produce other payloads of this array, but this encoder's payload must
+    // decode to it.
     let mut ours = vec![0; bound as usize];
     let mut encode = |array: &[u8]| {
         let encoded = codec.encode(&job, array, &mut ours).unwrap();
@@ -66,7 +67,7 @@ pub fn attack(codec: &dyn Codec, dtype: DType, shape: &Shape, params: &[u8], bou
     assert!(back == array || params.len() > 1 && encode(&back) == back);
 }
 
-/// Decodes a payload in every way, and gives the array if it is a good one.
+/// Decodes a payload in every way; returns the array if the payload is valid.
 pub fn decode(
     codec: &dyn Codec,
     dtype: DType,
@@ -80,15 +81,15 @@ pub fn decode(
     let job = |level| Job { dtype, shape: *shape, layout: &layout, pool: &SERIAL, level, verify: false };
     let mut array = vec![0; shape.n_elements() as usize * size];
     REACH.reached();
-    let result = codec.decode(&job(Level::PORTABLE), payload, &mut array);
-    for level in Level::all() {
+    let result = codec.decode(&job(Isa::PORTABLE), payload, &mut array);
+    for level in Isa::all() {
         let mut same = vec![0; array.len()];
         assert_eq!(codec.decode(&job(level), payload, &mut same).is_ok(), result.is_ok(), "{level:?}");
         assert!(result.is_err() || same == array, "{level:?}");
     }
     let sums = result.ok()?;
     REACH.accepted();
-    assert_eq!(sums, Sums::of(payload, 0));
+    assert_eq!(sums, Checksum::of(payload, 0));
 
     // A box from one corner, and one to the other.
     let extents = shape.extents();
@@ -97,7 +98,7 @@ pub fn decode(
     for (origin, count) in [(&vec![0; extents.len()], &rest), (&first, &rest)] {
         let mut part = vec![0; count.iter().product::<u64>() as usize * size];
         let region = Region::new(shape, origin, count).unwrap().folded(Fold::Merge, codec.max_rank());
-        codec.decode_region(&job(Level::best()), payload, &region, &mut part).unwrap();
+        codec.decode_region(&job(Isa::best()), payload, &region, &mut part).unwrap();
         let row = *count.last().unwrap() as usize * size;
         for (number, part) in part.chunks_exact(row).enumerate() {
             let (mut number, mut place, mut stride) = (number as u64, 0, 1);

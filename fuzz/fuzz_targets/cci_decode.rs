@@ -4,8 +4,8 @@
 mod blocks;
 mod reach;
 
-use gridz::codec::cci::{Cci, params};
 use gridz::{DType, Shape};
+use gridz_codecs::codec::cci::{Cci, params};
 use libfuzzer_sys::fuzz_target;
 
 const DTYPES: [DType; 4] = [DType::U32, DType::U64, DType::I32, DType::I64];
@@ -13,7 +13,7 @@ const DTYPES: [DType; 4] = [DType::U32, DType::U64, DType::I32, DType::I64];
 fuzz_target!(|data: &[u8]| {
     let Some((&[mode, b, x, y, at], bytes)) = data.split_first_chunk() else { return };
     let dtype = DTYPES[usize::from(mode >> 4) % DTYPES.len()];
-    // Folded, it has one axis.
+    // After folding, there is one axis.
     let shape = Shape::new(&blocks::extents(0, [x, y, 0])).unwrap();
     let params = [12 + b % 5, b / 8 % 2];
     let (layout, _) = params::layout(&shape, dtype.size().unwrap() as usize, &params).unwrap();

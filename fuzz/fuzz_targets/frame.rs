@@ -1,5 +1,5 @@
-//! Any bytes as a frame. The last byte chooses whether its header is completed, so that the checks
-//! behind magic and checksums are reached.
+//! Any bytes as a frame. The last byte selects whether its header is completed, so that the checks
+//! after magic and checksums are reached.
 #![no_main]
 
 #[path = "../../tests/common/decoder.rs"]
@@ -11,13 +11,13 @@ mod repair;
 
 use std::sync::LazyLock;
 
-use gridz::codec::registry;
-use gridz::format::header::{FORMAT_VERSION, MAGIC, header_bytes};
 use gridz::{Context, ErrorKind, Verify};
+use gridz_codecs::codec::registry;
+use gridz_codecs::format::header::{FORMAT_VERSION, MAGIC, header_bytes};
 use libfuzzer_sys::fuzz_target;
 use reach::REACH;
 
-/// Larger arrays are refused like too small a destination.
+/// Larger arrays are refused, as for a destination that is too small.
 const MOST_BYTES: u64 = 1 << 20;
 
 static SERIAL: LazyLock<Context> = LazyLock::new(|| Context::new(Some(1), None).unwrap());
@@ -27,17 +27,17 @@ fuzz_target!(|data: &[u8]| {
     let mut frame = bytes.to_vec();
     if mode & 1 != 0 && frame.len() >= 40 {
         frame[..4].copy_from_slice(&MAGIC);
-        // The format version of the frame's codec version: a frame with another one is refused.
+        // Use the format version of the frame's codec version: any other one is refused.
         let format = registry::find(frame[5]).and_then(|entry| entry.format_of(frame[6]));
         frame[4] = format.unwrap_or(FORMAT_VERSION);
         let payload_bytes = frame.len().saturating_sub(header_bytes(frame[9], usize::from(frame[11])));
         frame[16..24].copy_from_slice(&(payload_bytes as u64).to_le_bytes());
-        // The checks of blocks are left as they are in half of the inputs.
+        // In half of the inputs, the checks of blocks are left unchanged.
         if mode & 2 == 0 { repair::repair(&mut frame) } else { repair::reseal(&mut frame) }
     }
     let info = gridz::inspect(&frame);
     let n_bytes = info.as_ref().map_or(64, |info| info.array.n_bytes());
-    if let Ok(justified) = gridz::array_bytes(&frame, None) {
+    if let Ok(justified) = gridz::Frame::parse(&frame).and_then(|frame| frame.array_bytes(None)) {
         let max_expansion = registry::find(frame[5]).unwrap().max_expansion;
         assert!(justified == n_bytes && justified <= max_expansion * frame.len() as u64);
     }
@@ -45,9 +45,9 @@ fuzz_target!(|data: &[u8]| {
     if n_bytes <= MOST_BYTES && decoder::Decoder::of(&frame).is_ok() {
         REACH.reached();
     }
-    let checked = gridz::decompress(&frame, &mut dst, Verify::Checksum, &SERIAL);
+    let checked = gridz::decompress(&frame, gridz::Part::All, &mut dst, Verify::Checksum, &SERIAL);
     let array = dst.clone();
-    let unchecked = gridz::decompress(&frame, &mut dst, Verify::Structure, &SERIAL);
+    let unchecked = gridz::decompress(&frame, gridz::Part::All, &mut dst, Verify::Structure, &SERIAL);
     for result in [&checked, &unchecked] {
         match result {
             Ok(n) => assert!(*n as u64 == n_bytes && info.as_ref().unwrap().frame_bytes == frame.len() as u64),

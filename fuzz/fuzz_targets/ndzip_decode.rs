@@ -1,17 +1,17 @@
-//! The ndzip decoder with any payload for a small array, or with a payload whose table is made to fit
-//! its heads, which must decode.
+//! The ndzip decoder with any payload for a small array, or with a payload whose table matches its
+//! heads, which must decode.
 #![no_main]
 
 mod reach;
 
 use std::sync::LazyLock;
 
-use gridz::codec::ndzip::{Ndzip, layout::Layout};
-use gridz::codec::{Codec, Job};
-use gridz::cpu::level::Level;
-use gridz::cpu::pool::Pool;
-use gridz::format::checksum::Sums;
 use gridz::{DType, Shape};
+use gridz_codecs::codec::ndzip::{Ndzip, layout::Layout};
+use gridz_codecs::codec::{Codec, Job};
+use gridz_codecs::cpu::isa::Isa;
+use gridz_codecs::cpu::pool::Pool;
+use gridz_codecs::format::checksum::Checksum;
 use libfuzzer_sys::fuzz_target;
 use reach::REACH;
 
@@ -35,27 +35,28 @@ fuzz_target!(|data: &[u8]| {
     let n_bytes = shape.n_elements() as usize * dtype.size().unwrap() as usize;
     let mut array = vec![0; n_bytes];
     REACH.reached();
-    let result = Ndzip.decode(&job(Level::PORTABLE), &payload, &mut array);
-    for level in Level::all() {
+    let result = Ndzip.decode(&job(Isa::PORTABLE), &payload, &mut array);
+    for level in Isa::all() {
         let mut same = vec![0; n_bytes];
         assert_eq!(Ndzip.decode(&job(level), &payload, &mut same), result, "{level:?}");
         assert!(result.is_err() || same == array, "{level:?}");
     }
     match result {
-        Ok(sums) => assert_eq!(sums, Sums::of(&payload, 0)),
+        Ok(sums) => assert_eq!(sums, Checksum::of(&payload, 0)),
         Err(error) => return assert!(!is_complete, "{error}"),
     }
     REACH.accepted();
-    // Other encoders may have made other streams of this array, but ours must come back.
+    // Other encoders may produce other streams of this array, but this encoder's stream must decode
+    // to it.
     let mut stream = vec![0; Layout::new(&shape, dtype).unwrap().payload_bound() as usize];
-    let encoded = Ndzip.encode(&job(Level::best()), &array, &mut stream).unwrap();
+    let encoded = Ndzip.encode(&job(Isa::best()), &array, &mut stream).unwrap();
     assert!(encoded.n_bytes <= payload.len() || !is_complete);
     let mut back = vec![1; n_bytes];
-    Ndzip.decode(&job(Level::best()), &stream[..encoded.n_bytes], &mut back).unwrap();
+    Ndzip.decode(&job(Isa::best()), &stream[..encoded.n_bytes], &mut back).unwrap();
     assert!(back == array);
 });
 
-/// A payload with heads, columns and border from `bytes`, and zeros when those are used up.
+/// A payload with heads, columns and border from `bytes`, then zeros.
 fn complete(shape: &Shape, dtype: DType, bytes: &[u8]) -> Vec<u8> {
     let layout = Layout::new(shape, dtype).unwrap();
     let mut bytes = bytes.iter().copied().chain(std::iter::repeat(0));

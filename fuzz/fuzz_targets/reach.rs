@@ -4,7 +4,7 @@
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Inputs of one target.
+/// Counters of one target's inputs.
 pub struct Reach {
     reached: AtomicU64,
     accepted: AtomicU64,

@@ -1,15 +1,16 @@
-//! Any bytes as the frame of a sparse matrix, with checksums that are made right: an error, or a matrix that can be used.
+//! Any bytes as the frame of a sparse matrix, with fixed checksums: the result is an error, or a
+//! usable matrix.
 #![no_main]
 
 mod reach;
 
 use std::sync::LazyLock;
 
-use gridz::cpu::level::Level;
-use gridz::cpu::pool::Pool;
-use gridz::sparse::element::{Element, Semiring};
-use gridz::sparse::frame::{HEADER_BYTES, seal};
-use gridz::sparse::{self, Matrix};
+use gridz_codecs::cpu::isa::Isa;
+use gridz_codecs::cpu::pool::Pool;
+use gridz_sparse::Matrix;
+use gridz_sparse::element::{Element, Semiring};
+use gridz_sparse::frame::{HEADER_BYTES, seal};
 use libfuzzer_sys::fuzz_target;
 use reach::REACH;
 
@@ -19,14 +20,14 @@ fn use_all<T: Element>(matrix: &Matrix) {
     let head = *matrix.head();
     let (x, mut y) = (vec![T::ONE; head.n_cols as usize], vec![T::ONE; head.n_rows as usize]);
     let mut z = x.clone();
-    for level in Level::all() {
-        sparse::multiply(matrix, Semiring::PlusTimes, &x, &mut y, level, &SERIAL).unwrap();
-        sparse::multiply_transposed(matrix, Semiring::MinPlus, 1, &y, &mut z, level, &SERIAL).unwrap();
+    for level in Isa::all() {
+        gridz_sparse::multiply(matrix, Semiring::PlusTimes, &x, &mut y, level, &SERIAL).unwrap();
+        gridz_sparse::multiply_transposed(matrix, Semiring::MinPlus, 1, &y, &mut z, level, &SERIAL).unwrap();
     }
     let (x, mut y) = (vec![T::ONE; x.len() * 3], vec![T::ONE; y.len() * 3]);
-    sparse::multiply_wide(matrix, Semiring::PlusTimes, 3, &x, &mut y, Level::best(), &SERIAL).unwrap();
-    let rows = sparse::decode::<i64, T>(matrix, 0..head.n_rows, &SERIAL).unwrap();
-    assert_eq!(rows.columns.len() as u64, sparse::count(matrix, 0..head.n_rows).unwrap());
+    gridz_sparse::multiply_wide(matrix, Semiring::PlusTimes, 3, &x, &mut y, Isa::best(), &SERIAL).unwrap();
+    let rows = gridz_sparse::decode::<i64, T>(matrix, 0..head.n_rows, &SERIAL).unwrap();
+    assert_eq!(rows.columns.len() as u64, gridz_sparse::count(matrix, 0..head.n_rows).unwrap());
 }
 
 fuzz_target!(|bytes: &[u8]| {
@@ -38,7 +39,7 @@ fuzz_target!(|bytes: &[u8]| {
     let matrix = match Matrix::from_frame(&frame, &SERIAL) {
         Ok(matrix) => matrix,
         Err(error) => {
-            // The checksums are right, so this text is of the tables.
+            // The checksums are valid, so this error is about the tables.
             if error.context().starts_with("a sparse matrix is damaged") {
                 REACH.reached();
             }
@@ -47,7 +48,7 @@ fuzz_target!(|bytes: &[u8]| {
     };
     REACH.reached();
     REACH.accepted();
-    // Columns without elements cost nothing in a frame.
+    // Empty columns cost nothing in a frame.
     if matrix.head().n_cols > 1 << 20 {
         return;
     }

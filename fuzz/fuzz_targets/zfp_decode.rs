@@ -1,25 +1,25 @@
-//! The zfp codec with any elements and any parameters, and its decoder with payloads that are damaged here and there: the sums
-//! in their index must agree, which no bytes do by chance.
+//! The zfp codec with any elements and any parameters, and its decoder with payloads damaged in a
+//! few places. Random bytes would not pass the checks of the sums in the index.
 #![no_main]
 
 mod blocks;
 mod reach;
 
-use gridz::codec::missing::MissingElements;
-use gridz::codec::zfp::Zfp;
-use gridz::codec::zfp::numbers::{Numbers, REVERSIBLE};
-use gridz::codec::zfp::params::{Asked, are_possible, bounded};
-use gridz::codec::{Codec, Job};
-use gridz::cpu::level::Level;
-use gridz::cpu::pool::Pool;
 use gridz::{DType, Mode, Shape};
+use gridz_codecs::codec::missing::MissingElements;
+use gridz_codecs::codec::zfp::Zfp;
+use gridz_codecs::codec::zfp::numbers::{Numbers, REVERSIBLE};
+use gridz_codecs::codec::zfp::params::{Asked, are_possible, bounded};
+use gridz_codecs::codec::{Codec, Job};
+use gridz_codecs::cpu::isa::Isa;
+use gridz_codecs::cpu::pool::Pool;
 use libfuzzer_sys::fuzz_target;
 
 const DTYPES: [DType; 4] = [DType::F32, DType::F64, DType::I32, DType::I64];
 
 fuzz_target!(|data: &[u8]| {
     let Some((&[kind, with, x, y, z, at, v, w], rest)) = data.split_first_chunk() else { return };
-    // Places and what is wrong there; then the elements.
+    // Positions and replacement bytes of the damages; then the elements.
     let n_damaged = usize::from(with >> 4 & 3);
     let Some((damages, bytes)) = rest.split_at_checked(3 * n_damaged) else { return };
     if bytes.is_empty() {
@@ -29,7 +29,7 @@ fuzz_target!(|data: &[u8]| {
     let size = dtype.size().unwrap() as usize;
     let mut extents = blocks::extents(kind, [x, y, z]);
     if with & 128 != 0 {
-        // One axis more: with the others up to four.
+        // One more axis: up to four in total.
         extents.insert(0, 2 + u64::from(at % 5));
     }
     let shape = Shape::new(&extents).unwrap();
@@ -61,7 +61,7 @@ fuzz_target!(|data: &[u8]| {
     let Ok(layout) = Zfp.layout(dtype, &shape, &params) else { return };
 
     let pool = Pool::new(1);
-    let job = Job { dtype, shape, layout: &layout, pool: &pool, level: Level::best(), verify: false };
+    let job = Job { dtype, shape, layout: &layout, pool: &pool, level: Isa::best(), verify: false };
     let array: Vec<u8> = bytes.iter().copied().cycle().take(shape.n_elements() as usize * size).collect();
     let mut payload = vec![0; array.len()];
     let n_bytes = Zfp.encode(&job, &array, &mut payload).unwrap().n_bytes;
@@ -69,7 +69,7 @@ fuzz_target!(|data: &[u8]| {
         return;
     }
     payload.truncate(n_bytes);
-    // Half of them from the end on, where index and tail are.
+    // Half of them relative to the end, where index and tail are.
     for &[low, high, wrong] in damages.as_chunks().0 {
         let place = usize::from(u16::from_le_bytes([low, high & 127])) % n_bytes;
         payload[if high < 128 { place } else { n_bytes - 1 - place }] ^= wrong;

@@ -1,13 +1,14 @@
-// Boxes of elements, copied between two arrays of a GPU with any strides: parts of chunks, to and from an array in memory.
+// Copies boxes of elements between two GPU arrays with any strides: parts of chunks, to and from an
+// array in memory.
 
 #include "../common/types.cuh"
 #include "../common/warp.cuh"
 
-// Most axes: those of an array, and the units of an element.
+// Maximum number of axes: those of an array, and one for the units of an element.
 constexpr u32 kMaxAxes = 33;
 
-// A box of units, which are of 1, 2, 4, 8 or 16 bytes and aligned in both arrays. The fastest axis comes first; strides are in
-// bytes, and may be negative.
+// A box of units of 1, 2, 4, 8 or 16 bytes, aligned in both arrays. The fastest axis comes first.
+// Strides are in bytes and may be negative.
 struct BoxArgs {
     const char* src;
     char* dst;
@@ -18,7 +19,7 @@ struct BoxArgs {
     s64 src_strides[kMaxAxes];
     s64 dst_strides[kMaxAxes];
 };
-static_assert(sizeof(BoxArgs) == 824, "src/engine/boxes.rs has the same struct");
+static_assert(sizeof(BoxArgs) == 824, "src/strided_copy.rs has the same struct");
 
 constexpr u32 kBoxThreads = 256;
 
@@ -30,7 +31,7 @@ __device__ __forceinline__ void copy_units(const BoxArgs& args) {
         s64 from = 0, to = 0;
         for (u32 axis = 0; axis < args.n_axes; axis++) {
             const u64 count = args.counts[axis];
-            // Divisions of 32 bits are much faster.
+            // 32-bit divisions are much faster.
             const u64 next = (rest | count) >> 32 ? rest / count : static_cast<u32>(rest) / static_cast<u32>(count);
             const s64 at = static_cast<s64>(rest - next * count);
             from += at * args.src_strides[axis];

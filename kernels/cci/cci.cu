@@ -1,8 +1,8 @@
-// Entry points of the kernels of cci, and how to launch them.
+// Entry points of the cci kernels, and their launch parameters.
 
 #include "decompress.cuh"
 
-// By the bits of an element.
+// One set per element size; `name` gives the bits of an element.
 #define CCI(name, Type)                                                                                                                     \
     extern "C" __global__ void __launch_bounds__(kCciThreads, 14) cci_decompress_##name(const __grid_constant__ DecompressArgs<Flat> args) { \
         cci_decompress<Type>(args);                                                                                                         \

@@ -1,9 +1,10 @@
-// Decompression in one pass: one CTA a block (stage/flat_tile.cuh).
+// Decompression in one pass: one CTA per block (stage/flat_tile.cuh).
 //
 //   1. All threads sum up the bytes of the block, and read its lists to scratch (lists.cuh).
-//   2. The first warp makes the symbols: 32 literal ones at a time, by sums over the warp, and copies, whose symbols do not wait for each
-//      other: what a copy makes of what it makes itself is told by how often it went round.
-//   3. Symbols are stored by all threads; or the first warp makes elements of runs, a run a lane.
+//   2. The first warp generates the symbols: 32 literals at a time, by prefix sums over the warp;
+//      then copies, whose symbols do not depend on each other. Where a copy overlaps its own
+//      output, the number of rounds gives the increment.
+//   3. All threads store the symbols; or the first warp expands runs, one per lane.
 
 #pragma once
 
@@ -15,7 +16,7 @@ constexpr u32 kCciThreads = 64, kCciWarps = kCciThreads / kWarp;
 struct CciShared {
     ListShared lists;
     CtaSums<kCciWarps> sums;
-    u32 n_own;      // copies that no repeat makes
+    u32 n_own;      // copies that no repeat generates
     u32 n_numbers;  // of literal symbols
     u32 n_starts;
 };
@@ -46,7 +47,7 @@ struct CciDecompressor : FlatTile<CciDecompressor<W, kPart>, W, kCciThreads, kPa
         return is_coded ? decode_lists(source, block_bytes, m, flags, head) : Base::unknown(is_checked);
     }
 
-    // Decodes a block of n elements; is what is wrong, in the first thread.
+    // Decodes a block of n elements. Thread 0 returns the damage.
     __device__ __forceinline__ u32 decode_lists(const unsigned char* source, u32 block_bytes, u32 n, u32 flags, uint4 head) {
         const bool has_runs = flags & kHasRuns, has_rows = flags & kHasRows;
         const u32 m = has_runs ? head.y : n, n_copies = head.z, n_repeats = head.w;
@@ -106,7 +107,7 @@ struct CciDecompressor : FlatTile<CciDecompressor<W, kPart>, W, kCciThreads, kPa
         __syncthreads();
     }
 
-    // Reads repeats and copies to scratch, and tells how many literal symbols there are.
+    // Reads repeats and copies to scratch, and computes the number of literal symbols.
     __device__ __forceinline__ void read_copies(Lists& lists, BlockScratch<W>& own, u32 n_copies, u32 n_repeats, u32 m) {
         constexpr u32 kMost = kMostElements / kSymbolsPer;
         lists.template take<u32>(n_repeats, [&](u32 i, u32 number) {
@@ -172,7 +173,8 @@ struct CciDecompressor : FlatTile<CciDecompressor<W, kPart>, W, kCciThreads, kPa
         __syncthreads();
     }
 
-    // Makes all copies of those at the end that no repeat makes, by a warp.
+    // Expands the repeats: generates all copies from the ones at the end of the array. Called by a
+    // warp.
     static __device__ __forceinline__ void expand_repeats(BlockScratch<W>& own, u32 n_copies, u32 n_repeats, u32 n_own) {
         u32 at = 0, from = n_copies - n_own;
 #pragma unroll 1
@@ -194,7 +196,8 @@ struct CciDecompressor : FlatTile<CciDecompressor<W, kPart>, W, kCciThreads, kPa
         }
     }
 
-    // Makes symbols, and the lengths of runs, by a warp. Whether all copies are possible.
+    // Generates symbols, and the lengths of runs. Returns true if all copies are valid. Called by a
+    // warp.
     static __device__ __forceinline__ bool make_symbols(BlockScratch<W>& own, u32 m, u32 n_copies, W base, bool has_runs, bool has_rows) {
         Literals literals{own, base, has_runs, has_rows};
         u32 n_left = 0;
@@ -223,15 +226,15 @@ struct CciDecompressor : FlatTile<CciDecompressor<W, kPart>, W, kCciThreads, kPa
         return true;
     }
 
-    // Literal symbols, by a warp.
+    // Generates literal symbols. Called by a warp.
     struct Literals {
         BlockScratch<W>& own;
         W base;
         bool has_runs, has_rows;
-        u32 from = 0, n_starts = 0;  // the next number, and starts that are taken
+        u32 from = 0, n_starts = 0;  // index of the next number; starts consumed
         W start = base;              // of the last row
 
-        // The next n symbols, the first of which is at `at`.
+        // Generates the next n symbols, from index `at` on.
         __device__ __forceinline__ void make(u32 at, u32 n) {
             const u32 lane = lane_id();
             W last = n == 0 || at == 0 ? base : own.symbols[at - 1];
@@ -248,7 +251,7 @@ struct CciDecompressor : FlatTile<CciDecompressor<W, kPart>, W, kCciThreads, kPa
                 if (rows) {
                     const W more = begins ? static_cast<W>(unzigzag(own.starts[n_starts + __popc(rows & lanes_below())])) : W(0);
                     const W starts = start + warp_inclusive_sum(more);
-                    // The lane that began the row.
+                    // The lane with the latest row start.
                     const u32 before = rows & (lanes_below() | 1u << lane), begun = before ? bit_length(before) - 1 : 0;
                     const W start_of_row = __shfl_sync(kAllLanes, starts, begun), sum_of_row = __shfl_sync(kAllLanes, sum, begun);
                     if (before) of_row = start_of_row, sum -= sum_of_row;
@@ -268,7 +271,7 @@ struct CciDecompressor : FlatTile<CciDecompressor<W, kPart>, W, kCciThreads, kPa
         }
     };
 
-    // Stores the elements of runs, by a warp. Whether there are as many as the block has.
+    // Stores the elements of runs. Returns true if there are exactly n elements. Called by a warp.
     __device__ __forceinline__ bool store_runs(BlockScratch<W>& own, u32 m, u32 n) const {
         constexpr u32 kLong = 16;
         u32 at = 0;
@@ -281,7 +284,7 @@ struct CciDecompressor : FlatTile<CciDecompressor<W, kPart>, W, kCciThreads, kPa
             if (at > n) return false;
 #pragma unroll 1
             for (u32 k = 0; k < (length < kLong ? length : 0); ++k) store(begin + k, symbol + k);
-            // Long ones by all lanes.
+            // All lanes store a long run together.
 #pragma unroll 1
             for (u32 left = __ballot_sync(kAllLanes, length >= kLong); left; left &= left - 1) {
                 const u32 lane = __ffs(left) - 1, all = __shfl_sync(kAllLanes, length, lane), to = __shfl_sync(kAllLanes, begin, lane);
@@ -292,7 +295,7 @@ struct CciDecompressor : FlatTile<CciDecompressor<W, kPart>, W, kCciThreads, kPa
         return at == n;
     }
 
-    // Stores all elements of the block, by all threads.
+    // Stores all elements of the block. Called by all threads.
     __device__ __forceinline__ void store_all(const W* elements, u32 n) const {
 #pragma unroll 4
         for (u32 i = threadIdx.x; i < n; i += kCciThreads) store(i, elements[i]);

@@ -1,6 +1,8 @@
-// Lists of numbers, read by all threads of a CTA, which call every function here together. The twin of src/codec/cci/lists.rs.
+// Reads lists of numbers. All threads of a CTA call every function together. The twin of
+// crates/gridz-codecs/src/codec/cci/lists.rs.
 //
-// Numbers that all have the same width are read by all threads, others by the first warp, 32 numbers at a time.
+// If all numbers have the same width, all threads read them; otherwise the first warp does, 32
+// numbers at a time.
 
 #pragma once
 
@@ -10,7 +12,7 @@
 
 struct ListShared {
     SectionTables<u32> tables;
-    u32 end;        // of the list, in bytes of the block
+    u32 end;        // end of the list, in bytes from the block's start
     u32 is_damaged;
 };
 
@@ -29,11 +31,11 @@ struct ListReader {
     }
 
     __device__ __forceinline__ bool is_sound() const { return !shared.is_damaged; }
-    // By any thread, before a barrier.
+    // Called by any thread, before a barrier.
     __device__ __forceinline__ void damage() const { shared.is_damaged = 1; }
 
-    // Calls `put(i, number)` for the numbers of a list, which have as many bits as N; it is whether the number is possible. There is a barrier at
-    // the end. Nothing is done if something was wrong before.
+    // Calls `put(i, number)` for the numbers of a list, which have the bits of N. `put` returns
+    // true if the number is valid. Ends with a barrier. Does nothing if damage was found before.
     template <typename N, typename F>
     __device__ __forceinline__ void take(u32 n, F put) {
         if (n == 0 || !is_sound()) return;
@@ -45,7 +47,7 @@ struct ListReader {
         }
         const u32 head = *reinterpret_cast<const u32*>(block + at), form = head & 0xff, width = head >> 8 & 0xff, n_least = head >> 16 & 0xff;
         at += 4;
-        // Nobody is to see what is found wrong now in place of what was before.
+        // Barrier: every thread must have read the old damage flag before it is set.
         __syncthreads();
         if (form > 2 || head >> 24 || (form != 0 && head >> 8) || n_least > 2) {
             if (threadIdx.x == 0) damage();
@@ -61,7 +63,7 @@ struct ListReader {
     }
 
   private:
-    // Notes where the list ends, by one thread; whether that is in the block.
+    // Records the end of the list. Returns true if it is in the block. Thread 0 does the work.
     __device__ __forceinline__ bool end_at(u64 bytes_from_here) const {
         const bool fits = bytes_from_here <= n_bytes - at;
         if (threadIdx.x == 0) {
@@ -89,7 +91,7 @@ struct ListReader {
         if (!is_possible) damage();
     }
 
-    // By the first warp.
+    // Called by the first warp.
     template <typename N, typename F>
     __device__ __forceinline__ void take_rows(u32 n, F put) const {
         const u32 lane = lane_id(), n_rows = (n + kWarp - 1) / kWarp, width_bytes = (n_rows + 3) / 4 * 4;

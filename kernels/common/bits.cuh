@@ -1,4 +1,4 @@
-// Bit arithmetic on the words of f32 and f64: each step of the transform that needs no other thread.
+// Bit arithmetic on the words of f32 and f64: the steps of the transform that need no other thread.
 
 #pragma once
 
@@ -9,7 +9,7 @@ __device__ __forceinline__ u32 rotated_right(u32 w) { return __funnelshift_r(w, 
 __device__ __forceinline__ u64 rotated_left(u64 w) { return w << 1 | w >> 63; }
 __device__ __forceinline__ u64 rotated_right(u64 w) { return w >> 1 | w << 63; }
 
-// Bytes in the other order.
+// Reverses the bytes.
 __device__ __forceinline__ u32 swapped_bytes(u32 w) { return __byte_perm(w, 0, 0x0123); }
 __device__ __forceinline__ u64 swapped_bytes(u64 w) {
     return static_cast<u64>(swapped_bytes(static_cast<u32>(w))) << 32 | swapped_bytes(static_cast<u32>(w >> 32));
@@ -22,14 +22,15 @@ __device__ __forceinline__ u64 fold_sign(u64 w) {
     return w ^ (static_cast<u64>(sign & 0x7fffffffu) << 32 | sign);
 }
 
-// Bit by bit: `set` where `mask` has ones, `clear` elsewhere. One instruction, which the compiler does not find.
+// Selects bits: `set` where `mask` has ones, `clear` elsewhere. One LOP3 instruction, which the
+// compiler does not find.
 __device__ __forceinline__ u32 select_bits(u32 mask, u32 set, u32 clear) {
     u32 selected;
     asm("lop3.b32 %0, %1, %2, %3, 0xca;" : "=r"(selected) : "r"(mask), "r"(set), "r"(clear));
     return selected;
 }
 
-// Byte kByte as a signed number.
+// Byte kByte, sign-extended.
 template <u32 kByte>
 __device__ __forceinline__ u32 signed_byte(u32 w) {
     u32 number;
@@ -37,7 +38,8 @@ __device__ __forceinline__ u32 signed_byte(u32 w) {
     return number;
 }
 
-// Exchanges the off-diagonal quarters, kHalf bits wide and high, of all matrices beside and below each other.
+// Views the rows as square matrices of 2·kHalf × 2·kHalf bits, side by side and one below the
+// other. In each of them, swaps the two off-diagonal quarters, kHalf bits wide and high.
 template <u32 kHalf, u32 kRows>
 __device__ __forceinline__ void exchange_quarters(u32 (&rows)[kRows]) {
     // Ones in the lower half of every field of 2·kHalf bits.
@@ -59,8 +61,8 @@ __device__ __forceinline__ void exchange_quarters(u32 (&rows)[kRows]) {
     }
 }
 
-// Transposes a 32×32 bit matrix: word c then has in bit 31−j the bit 31−c of word j. Its own inverse.
-// 8 instructions a word, no shuffle: that is why a thread owns 32 words.
+// Transposes a 32×32 bit matrix: bit 31−j of word c becomes bit 31−c of word j. Its own inverse.
+// 8 instructions a word and no shuffles; this is why each thread owns 32 words.
 __device__ __forceinline__ void transpose(u32 (&rows)[32]) {
     exchange_quarters<16>(rows);
     exchange_quarters<8>(rows);

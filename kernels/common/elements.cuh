@@ -1,15 +1,15 @@
-// The array's elements, which become words of 32 or 64 bits.
+// Conversion between array elements and words of 32 or 64 bits.
 
 #pragma once
 
 #include "bits.cuh"
 #include "types.cuh"
 
-// What the array's elements are, from the header that the host has prepared.
+// The type of the array's elements, from the header that the host has prepared.
 struct Element {
     u32 bytes;
     bool is_float;   // float32 or float64
-    bool is_signed;  // extended to words with its top bit
+    bool is_signed;  // sign-extended to words
 
     __device__ __forceinline__ explicit Element(const FrameForm& form) {
         const u32 type = form.words[2] & 0xff;
@@ -19,7 +19,7 @@ struct Element {
     }
 };
 
-// The word of an element of fewer bytes than the word or as many, maybe in the other order.
+// The word of an element that has at most the word's size, with its bytes swapped if `swaps`.
 template <typename W>
 __device__ __forceinline__ W word_of_element(u64 word, const Element&, bool swaps) { return swaps ? swapped_bytes(word) : word; }
 template <typename W>

@@ -1,5 +1,5 @@
-// Frames: the header that stands before every payload, and payloads that are the array's bytes as they are.
-// The host has prepared all of a header that does not depend on the payload (FrameForm).
+// Frames: the header before every payload, and stored payloads (the array's bytes verbatim). The
+// host has prepared all of a header that does not depend on the payload (FrameForm).
 
 #pragma once
 
@@ -7,10 +7,10 @@
 #include "types.cuh"
 #include "warp.cuh"
 
-// The words of a header that depend on the payload: its length, its checksum, then the header's CRC.
+// Words of a header that depend on the payload: its length, its checksum and the header's CRC.
 constexpr u32 kLengthWord = 4, kChecksumWord = 6, kCrcWord = 8;
 
-// What a header's word is, given bytes 16 to 31 as `fields` and the CRC.
+// The value of a header word, given bytes 16 to 31 as `fields`, and the CRC.
 __device__ __forceinline__ u32 header_word(const FrameForm& form, u32 word, ulonglong2 fields, u32 crc) {
     if (word == kCrcWord) return crc;
     if (word < kLengthWord || word > kCrcWord) return form.words[word];
@@ -18,7 +18,7 @@ __device__ __forceinline__ u32 header_word(const FrameForm& form, u32 word, ulon
     return static_cast<u32>(field >> word % 2 * 32);
 }
 
-// CRC-32C of the whole header, by a warp.
+// CRC-32C of the whole header. Called by a warp.
 __device__ __forceinline__ u32 header_crc(const FrameForm& form, ulonglong2 fields) {
     constexpr u32 kBits = 128 / kWarp;
     const u32 first = lane_id() * kBits;
@@ -32,7 +32,7 @@ __device__ __forceinline__ u32 header_crc(const FrameForm& form, ulonglong2 fiel
     return form.crc ^ crc;
 }
 
-// Writes the header of a frame, by a warp.
+// Writes the header of a frame. Called by a warp.
 __device__ __forceinline__ void write_header(const FrameForm& form, void* frame, u64 payload_bytes, u64 checksum) {
     const ulonglong2 fields = make_ulonglong2(payload_bytes, checksum);
     const u32 crc = header_crc(form, fields);
@@ -41,7 +41,8 @@ __device__ __forceinline__ void write_header(const FrameForm& form, void* frame,
     }
 }
 
-// Compares the header of a frame with what it must be, by a warp. The frame has all bytes of the header.
+// Compares the header of a frame with the expected one. Called by a warp. All bytes of the header
+// must be readable.
 __device__ __forceinline__ Status check_header(const FrameForm& form, const void* frame, u64 payload_bytes, u64 checksum,
                                                bool with_checksum) {
     const u32* const words = static_cast<const u32*>(frame);
@@ -57,21 +58,22 @@ __device__ __forceinline__ Status check_header(const FrameForm& form, const void
     return with_checksum && fields.y != checksum ? kCorrupt : kOk;
 }
 
-// Bytes of the payload, as the header of a frame tells.
-__device__ __forceinline__ u64 payload_bytes_told(const void* frame) {
+// The payload length stored in a frame's header.
+__device__ __forceinline__ u64 header_payload_bytes(const void* frame) {
     const u32* const words = static_cast<const u32*>(frame);
     return static_cast<u64>(words[kLengthWord + 1]) << 32 | words[kLengthWord];
 }
 
-// Whether the frame says that its payload is stored. The codec is in the header's second word.
+// True if the frame says that its payload is stored. The header's second word holds the codec.
 __device__ __forceinline__ bool is_stored(const FrameForm& stored, const void* frame) {
     return static_cast<const u32*>(frame)[1] == stored.words[1];
 }
 
-// Whether an array is aligned to words and has whole words only, or is of any bytes.
+// Alignment of an array: kWords is aligned to words and a whole number of words; kBytes is
+// arbitrary.
 enum class Pieces : u32 { kWords, kBytes };
 
-// The word at `from`, of which `n_bytes` bytes are left: missing bytes are zeros.
+// Loads the word at `from`, where `n_bytes` bytes remain. Missing bytes are zeros.
 template <Pieces kPieces>
 __device__ __forceinline__ u32 load_word(const unsigned char* from, u32 n_bytes) {
     u32 word = 0;
@@ -91,11 +93,11 @@ __device__ __forceinline__ void store_word(unsigned char* to, u32 n_bytes, u32 w
     }
 }
 
-// Which way bytes go.
+// Direction of a copy.
 enum class Towards : u32 { kArray, kPayload };
 
-// How copy_stored works: threads that share the work, loads that each has under way, which way the bytes go, and what the
-// array is made of.
+// Parameters of copy_stored: number of cooperating threads, loads in flight per thread, direction,
+// array alignment.
 template <u32 threads, u32 batch, Towards towards, Pieces pieces>
 struct StoredCopy {
     static constexpr u32 kThreads = threads, kBatch = batch;
@@ -103,9 +105,9 @@ struct StoredCopy {
     static constexpr Pieces kPieces = pieces;
 };
 
-// Copies bytes [first, first + n) between the array and the payload of a stored frame, and adds up the payload's
-// sums; `thread` counts the threads that come here, from 0. `first` is a multiple of 16; the payload is aligned
-// to 16, the array need not be.
+// Copies bytes [first, first + n) between the array and the payload of a stored frame, and adds the
+// payload's sums. `thread` is the calling thread's index, from 0. `first` is a multiple of 16. The
+// payload is aligned to 16 bytes; the array need not be.
 template <typename How>
 __device__ __forceinline__ void copy_stored(u32 thread, unsigned char* array, unsigned char* payload, u64 first, u32 n, Sums& sums) {
     constexpr u32 kThreads = How::kThreads, kBatch = How::kBatch;

@@ -1,12 +1,12 @@
 // Decoupled look-back (Merrill and Garland): a prefix sum over tiles in the same pass that makes them.
 //
-// Every tile has one 64-bit state: value << 2 | status. It begins empty (0), then holds the tile's own
-// sum (kOwn), at last the sum up to and including the tile (kPrefix). Value and status change in one
-// store, so relaxed accesses are enough: nobody reads anything else on the strength of a state.
-// Values have up to 62 bits; who knows that all sums fit 32 asks for u32, which is half the work.
+// Every tile has one 64-bit state: value << 2 | status. It starts empty (0), then holds the tile's
+// own sum (kOwn), and finally the inclusive prefix sum (kPrefix). Value and status change in one
+// store, and no other data is read because of a state; so relaxed accesses suffice. Values have up
+// to 62 bits. Where all sums fit 32 bits, use Sum = u32: it costs half the work.
 //
-// A tile waits for tiles before it only, and tiles are handed out in their order, so the first
-// unfinished tile never waits: no deadlock, whatever CTAs are resident.
+// A tile only waits for lower-numbered tiles, and tiles are handed out in order. So the first
+// unfinished tile never waits: there is no deadlock, whichever CTAs are resident.
 
 #pragma once
 
@@ -26,15 +26,15 @@ __device__ __forceinline__ void publish_state(u64* state, u64 value, u64 status)
     asm volatile("st.relaxed.gpu.u64 [%0], %1;" ::"l"(state), "l"(value << 2 | status) : "memory");
 }
 
-// Waits for the sum up to and including a tile.
+// Waits for the inclusive prefix sum of a tile.
 __device__ __forceinline__ u64 await_prefix(const u64* state) {
     u64 value = load_state(state);
     while ((value & 3) != kPrefix) value = load_state(state);
     return value >> 2;
 }
 
-// Sum over all tiles before `tile`, by one warp, which looks at 32 tiles at a time. A narrow window is
-// best: nearly always the tiles needed are among the 32 before.
+// Sum over all tiles before `tile`. Called by one warp, which reads 32 states at a time. A narrow
+// window is best: the needed states are nearly always among the 32 preceding ones.
 template <typename Sum>
 __device__ __forceinline__ Sum look_back(const u64* states, u32 tile) {
     Sum sum = 0;
@@ -46,7 +46,7 @@ __device__ __forceinline__ Sum look_back(const u64* states, u32 tile) {
             if (mine >= 0) state = load_state(states + mine);
             prefixes = __ballot_sync(kAllLanes, (state & 3) == kPrefix);
             first = prefixes ? __ffs(prefixes) - 1 : kWarp - 1;
-            // Lanes behind the nearest prefix do not matter.
+            // Lanes beyond the nearest prefix do not matter.
         } while (__any_sync(kAllLanes, (state & 3) == 0 && lane_id() <= first));
         sum += warp_sum(lane_id() <= first ? static_cast<Sum>(state >> 2) : 0);
         if (prefixes) break;

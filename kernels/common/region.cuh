@@ -1,75 +1,76 @@
-// A region of an array: which of its elements are decompressed, and where they go. The twin of src/format/region.rs.
+// A region of an array: which elements are decompressed, and their positions in the output. The
+// twin of crates/gridz-codecs/src/format/region.rs.
 //
-// An array is seen with three axes, and one of them may be made of several that were merged; then a box of the array covers
-// places on it that do not follow each other, but they are in order. The region's elements lie one behind the other where
-// they go.
+// An array is viewed with three axes, one of which may consist of several merged axes. Then a box of
+// the array covers places on the merged axis that are in order but not contiguous. In the output,
+// the region's elements are contiguous.
 
 #pragma once
 
 #include "types.cuh"
 #include "warp.cuh"
 
-// A part of an axis: one of those that were merged, from the outermost on.
-struct Level {
-    u64 stride;  // places on the whole axis from one place of the part to the next; 1 for the innermost
+// One of the axes that were merged into an axis, from the outermost on.
+struct AxisLevel {
+    u64 stride;  // places on the merged axis per step on this one; 1 for the innermost
     u64 start, count;
-    u64 inner;   // places of the region for each of them; 1 for the innermost
+    u64 inner;   // places of the region per step on this axis; 1 for the innermost
 };
 constexpr u32 kMaxLevels = 34;
 
 struct Region {
     u64 extents[3];        // of the array
-    u64 first[3], end[3];  // from the region's first place on the axis to behind the last
+    u64 first[3], end[3];  // the region's first place on the axis, and one past its last
     u64 count[3];          // places of the region
-    u32 levels_of[4];      // those of axis k are [levels_of[k], levels_of[k + 1]), one at least
-    Level levels[kMaxLevels];
+    u32 levels_of[4];      // levels of axis k: [levels_of[k], levels_of[k + 1]), at least one
+    AxisLevel levels[kMaxLevels];
 
-    // Places of the region before a place.
+    // The number of the region's places before `place`.
     __device__ __forceinline__ u64 before(u32 axis, u64 place) const {
         const u32 innermost = levels_of[axis + 1] - 1;
         u64 n = 0;
 #pragma unroll 1
         for (u32 l = levels_of[axis]; l < innermost; ++l) {
-            const Level& level = levels[l];
+            const AxisLevel& level = levels[l];
             const u64 digit = place / level.stride;
             place -= digit * level.stride;
             if (digit < level.start) return n;
             if (digit - level.start >= level.count) return n + level.count * level.inner;
             n += (digit - level.start) * level.inner;
         }
-        const Level& level = levels[innermost];
+        const AxisLevel& level = levels[innermost];
         return place < level.start ? n : n + min(place - level.start, level.count);
     }
-    // Whether a place is of the region, and its number there.
+    // True if `place` is in the region; `number` is then its number there.
     __device__ __forceinline__ bool find(u32 axis, u64 place, u64& number) const {
         const u32 innermost = levels_of[axis + 1] - 1;
         u64 n = 0;
 #pragma unroll 1
         for (u32 l = levels_of[axis]; l < innermost; ++l) {
-            const Level& level = levels[l];
+            const AxisLevel& level = levels[l];
             const u64 digit = place / level.stride;
             place -= digit * level.stride;
             if (digit < level.start || digit - level.start >= level.count) return false;
             n += (digit - level.start) * level.inner;
         }
-        const Level& level = levels[innermost];
+        const AxisLevel& level = levels[innermost];
         number = n + (place - level.start);
         return place >= level.start && place - level.start < level.count;
     }
-    // The place with this number.
+    // The place with this number in the region.
     __device__ __forceinline__ u64 place(u32 axis, u64 number) const {
         const u32 innermost = levels_of[axis + 1] - 1;
         u64 place = 0;
 #pragma unroll 1
         for (u32 l = levels_of[axis]; l < innermost; ++l) {
-            const Level& level = levels[l];
+            const AxisLevel& level = levels[l];
             const u64 digit = number / level.inner;
             number -= digit * level.inner;
             place += (level.start + digit) * level.stride;
         }
         return place + levels[innermost].start + number;
     }
-    // Whether the element at these places is of the region, and its number there.
+    // True if the element at these places is in the region; `number` is then its number there.
     __device__ __forceinline__ bool find(u64 z, u64 y, u64 x, u64& number) const {
         u64 of_z, of_y, of_x;
         if (!find(0, z, of_z) || !find(1, y, of_y) || !find(2, x, of_x)) return false;
@@ -77,18 +78,18 @@ struct Region {
         return true;
     }
 };
-static_assert(sizeof(Level) == 32 && sizeof(Region) == 1200 && offsetof(Region, levels_of) == 96, "src/codec/gpu.rs has the same structs");
-static_assert(offsetof(Region, levels) == 112, "src/codec/gpu.rs has the same struct");
+static_assert(sizeof(AxisLevel) == 32 && sizeof(Region) == 1200 && offsetof(Region, levels_of) == 96, "crates/gridz-codecs/src/codec/gpu.rs has the same structs");
+static_assert(offsetof(Region, levels) == 112, "crates/gridz-codecs/src/codec/gpu.rs has the same struct");
 
-// The arguments of a kernel that decompresses a region. `dst` and its stride are those of regions.
+// The arguments of a kernel that decompresses a region. `dst` and its stride refer to the regions.
 template <typename Own>
 struct RegionArgs : DecompressArgs<Own> {
     Region region;
 };
 static_assert(sizeof(RegionArgs<u64>) == sizeof(DecompressArgs<u64>) + sizeof(Region), "ABI");
 
-// The blocks that a region touches: along each axis so many from one on, as far as there are blocks. Where axes were merged,
-// some of them may have nothing of the region.
+// The blocks that a region may touch: along each axis n blocks from `first` on, limited to the
+// existing blocks. With merged axes, some of these blocks may contain no element of the region.
 struct Touched {
     u32 first[3], n[3];
 
@@ -101,7 +102,7 @@ struct Touched {
         }
     }
     __device__ __forceinline__ u32 count() const { return n[0] * n[1] * n[2]; }
-    // Coordinates of the block that a tile is of.
+    // Coordinates of a tile's block.
     __device__ __forceinline__ void locate(u32 tile, u32 (&block)[3]) const {
         const u32 rest = tile / n[2];
         block[0] = first[0] + rest / n[1];
@@ -110,7 +111,7 @@ struct Touched {
     }
 };
 
-// Whether a block has elements of the region.
+// True if a block contains elements of the region.
 __device__ __forceinline__ bool has_some(const Region& region, const u32 (&log_sides)[3], const u32 (&block)[3]) {
     bool has = true;
     for (u32 k = 0; k < 3; ++k) {
@@ -126,7 +127,7 @@ __device__ __forceinline__ u32 common_unit(u64 n) {
     return low ? low & (0 - low) : kUnitBytes;
 }
 
-// Copies so many bytes, by a warp.
+// Copies `n_bytes` bytes. Called by a warp.
 template <typename Unit>
 __device__ __forceinline__ void copy_run(const char* from, char* to, u64 n_bytes) {
     for (u64 at = lane_id() * sizeof(Unit); at < n_bytes; at += kWarp * sizeof(Unit)) {
@@ -134,8 +135,8 @@ __device__ __forceinline__ void copy_run(const char* from, char* to, u64 n_bytes
     }
 }
 
-// Copies a tile's share of a region of an array that is stored as it is, by all threads of the CTA: each warp copies runs of
-// elements that follow each other.
+// Copies a tile's share of a region of an array that is stored verbatim. Called by all threads of
+// the CTA; each warp copies runs of contiguous elements.
 template <u32 kThreads>
 __device__ __forceinline__ void copy_region(const Region& region, u64 element_bytes, const char* array, char* dst, u32 tile, u32 tiles) {
     const u64 length = region.levels[region.levels_of[3] - 1].count;  // elements of a run

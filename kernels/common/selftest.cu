@@ -1,5 +1,5 @@
-// Kernels that test the machinery around kernels: structs, launches, loss of a device; look-back, and frames whose tiles
-// follow each other.
+// Kernels that test the infrastructure around kernels: struct layouts, launches, device loss,
+// look-back and ordered frames (ordered_frames.cuh).
 
 #include <cstddef>
 #include <cstdint>
@@ -14,18 +14,19 @@ struct SelftestArgs {
     uint32_t value;
     uint32_t other;
 };
-static_assert(sizeof(SelftestArgs) == 48, "src/cuda has the same struct");
+static_assert(sizeof(SelftestArgs) == 48, "crates/gridz-cuda has the same struct");
 static_assert(offsetof(SelftestArgs, extents) == 16 && offsetof(SelftestArgs, other) == 44, "the same layout");
 
 struct SelftestInfo {
     uint32_t threads;
     uint32_t shared_bytes;
 };
-static_assert(sizeof(SelftestInfo) == 8, "src/cuda has the same struct");
+static_assert(sizeof(SelftestInfo) == 8, "crates/gridz-cuda has the same struct");
 
 extern "C" __device__ const SelftestInfo selftest_info = {128, 0};
 
-// One thread: every field of the arguments as the device sees it, to be compared with what the host wrote.
+// One thread: copies every field of the arguments as the device sees it. The host compares them
+// with what it wrote.
 extern "C" __global__ void selftest_fields(const __grid_constant__ SelftestArgs args) {
     uint64_t* dst = reinterpret_cast<uint64_t*>(args.dst);
     dst[0] = args.dst;
@@ -38,7 +39,7 @@ extern "C" __global__ void selftest_fields(const __grid_constant__ SelftestArgs 
     dst[7] = sizeof(SelftestArgs);
 }
 
-// Any grid: word i becomes value + i.
+// Any grid: sets word i to value + i.
 extern "C" __global__ void selftest_fill(const __grid_constant__ SelftestArgs args) {
     uint32_t* dst = reinterpret_cast<uint32_t*>(args.dst);
     uint64_t n_threads = uint64_t(gridDim.x) * blockDim.x;
@@ -47,22 +48,23 @@ extern "C" __global__ void selftest_fill(const __grid_constant__ SelftestArgs ar
     }
 }
 
-// Loses the device for this process.
+// Traps, so that this process loses the device.
 extern "C" __global__ void selftest_trap(const __grid_constant__ SelftestArgs args) {
     if (args.value != 0) {
         asm volatile("trap;");
     }
 }
 
-// Some number that depends on all bits of another.
+// A number that depends on all bits of `i`.
 __device__ u64 scrambled(u64 i) { return mix(i + 0x9e3779b97f4a7c15u); }
-// Some tiles take longer than others.
+// Delays some tiles, so that tiles take different times.
 __device__ void dawdle(u64 i) {
     if (scrambled(i) % 8 == 0) __nanosleep(static_cast<u32>(scrambled(i) >> 32) % 20000);
 }
 
-// CTAs of one warp: sums over tiles. At dst, all of 8 bytes: a counter; n_words states, zeros at first; n_words sums of what is
-// before a tile. Tile i counts `scrambled(i) >> value`, but every fourth nothing.
+// CTAs of one warp: prefix sums over tiles. `dst` holds 8-byte items: a counter; n_words states,
+// zero at first; n_words exclusive prefix sums (the kernel's output). Tile i contributes
+// `scrambled(i) >> value`; every fourth tile contributes 0.
 template <typename Sum>
 __device__ void test_look_back(const SelftestArgs& args) {
     u64* const counter = reinterpret_cast<u64*>(args.dst);
@@ -81,15 +83,16 @@ __device__ void test_look_back(const SelftestArgs& args) {
             publish_state(states + tile, before + own, kPrefix);
             states[args.n_words + tile] = before;
         }
-        // Later, any thread can wait for it.
+        // Any thread can wait for the inclusive prefix later.
         if (await_prefix(states + tile) != before + own) asm volatile("trap;");
     }
 }
 extern "C" __global__ void selftest_look_back_u32(const __grid_constant__ SelftestArgs args) { test_look_back<u32>(args); }
 extern "C" __global__ void selftest_look_back_u64(const __grid_constant__ SelftestArgs args) { test_look_back<u64>(args); }
 
-// The simplest codec: arrays are words, a tile is 128 of them, and zeros are left out. The payload is a table of where each tile
-// ends, u32 words, padded to 16 bytes; then the words. Lengths are told times 2^kShift, so that their sums get long.
+// The simplest codec: arrays are words, a tile is 128 words, and zeros are dropped. The payload is
+// a table of u32 words, the end of each tile, padded to 16 bytes; then the nonzero words. Published
+// lengths are scaled by 2^kShift to test long sums.
 struct SelftestWords {
     u64 n_words;
     u32 n_tiles;
@@ -112,7 +115,7 @@ struct SelftestLayout {
 };
 
 struct SelftestShared {
-    Drawn drawn[2];
+    Ticket ticket[2];
     CtaSums<kSelftestThreads / kWarp> sums;
     u32 counts[kSelftestThreads / kWarp];
     u32 before;
@@ -124,7 +127,7 @@ __device__ void test_frames(const CompressArgs<SelftestWords>& args) {
     __shared__ SelftestShared shared;
     const Layout layout{args.own};
     const OrderedFrames<Layout> frames(args, layout, args.own.n_tiles, args.own.n_tiles);
-    frames.template run<kSelftestThreads>(shared.drawn, shared.sums, [](const Drawn&) {}, [&](const Drawn& tile) {
+    frames.template run<kSelftestThreads>(shared.ticket, shared.sums, [](const Ticket&) {}, [&](const Ticket& tile) {
         const u32 chunk = tile.chunk, index = tile.index;
         const u32 warp = threadIdx.x / kWarp;
         const u64 at = static_cast<u64>(index) * kSelftestThreads + threadIdx.x;
@@ -137,12 +140,12 @@ __device__ void test_frames(const CompressArgs<SelftestWords>& args) {
             if (w < warp) rank += shared.counts[w];
             length += shared.counts[w];
         }
-        const Sum told = static_cast<Sum>(length) << Layout::kShift;
+        const Sum own_sum = static_cast<Sum>(length) << Layout::kShift;
         dawdle(2 * (static_cast<u64>(chunk) * frames.tiles + index));
-        if (threadIdx.x == 0) frames.publish(chunk, index, told);
+        if (threadIdx.x == 0) frames.publish(chunk, index, own_sum);
         dawdle(2 * (static_cast<u64>(chunk) * frames.tiles + index) + 1);
         if (warp == 0) {
-            const Sum before = frames.place(chunk, index, told);
+            const Sum before = frames.place(chunk, index, own_sum);
             if (lane_id() == 0) shared.before = static_cast<u32>(before >> Layout::kShift);
         }
         __syncthreads();

@@ -1,8 +1,9 @@
-// A tile of a frame that is decompressed, by one CTA: where it is, and what the CTA tells the others.
+// A tile of a frame that is decompressed by one CTA: its position, its damage, and how the CTAs of
+// a chunk combine their results.
 //
-// Every tile adds its sums and marks to one of the chunk's slots, so that few tiles meet at an address; the last tile of
-// a slot adds the slot to the chunk's totals, and the last of the chunk compares the header with what it must be, and so
-// the checksum.
+// Every tile adds its sums and marks to one of the chunk's slots, which spreads the atomic
+// operations over several addresses. The last tile of a slot adds the slot to the chunk's totals.
+// The last tile of the chunk verifies the header and its checksum.
 
 #pragma once
 
@@ -11,14 +12,15 @@
 #include "tuning.cuh"
 #include "warp.cuh"
 
-// Scratch: of every chunk its totals, then kSlots slots. Their marks say what is wrong.
+// Scratch layout: per chunk its totals, then kSlots slots. The marks of these Totals are Damage
+// flags.
 enum Damage : u32 { kMarkCorrupt = 1, kMarkTruncated = 2, kMarkUnsupported = 4 };
 constexpr u32 kDecompressScratch = (1 + kSlots) * sizeof(Totals);
 
 template <typename Own>
 struct DecompressTile {
     const DecompressArgs<Own>& args;
-    const u32 tiles, chunk, tile;  // tiles of a chunk; the chunk, and its tile, of this CTA
+    const u32 tiles, chunk, tile;  // tiles per chunk; this CTA's chunk and its tile there
     const char* const frame;
     const u64 frame_bytes;
     const char* const payload;
@@ -32,18 +34,19 @@ struct DecompressTile {
           payload(frame + args.encoded.n_bytes), n_bytes(frame_bytes - args.encoded.n_bytes),
           array(static_cast<char*>(args.dst) + chunk * args.dst_stride) {}
 
-    // What is wrong with so many bytes where there must be `need`.
+    // Damage if `have` bytes are present and `need` are required.
     static __device__ __forceinline__ u32 check_length(u64 have, u64 need) {
         return have == need ? 0 : have < need ? kMarkTruncated : kMarkCorrupt;
     }
-    // What the length alone says is wrong with a frame that is not stored, and whose payload begins with such a table.
+    // Damage that the length alone reveals, for an encoded frame whose payload begins with a table
+    // of `table_bytes` bytes.
     __device__ __forceinline__ u32 check_frame(u64 table_bytes) const {
         const bool is_short = (frame_bytes < args.encoded.n_bytes + table_bytes) | (frame_bytes < args.stored.n_bytes);
         return is_short ? kMarkTruncated : frame_bytes > args.max_frame_bytes ? kMarkCorrupt : 0;
     }
 
-    // Copies a tile's share of a stored frame: so many of the array's `raw_bytes` bytes, a multiple of 16, or those that are
-    // left. Is what is wrong.
+    // Copies a tile's share of a stored frame: at most `share` bytes (a multiple of 16) of the
+    // array's `raw_bytes`. Returns the damage.
     template <u32 kThreads, Pieces kPieces>
     __device__ __forceinline__ u32 copy_share(u64 raw_bytes, u64 share, Sums& sums) const {
         const u32 damage = check_length(frame_bytes, args.stored.n_bytes + raw_bytes);
@@ -56,13 +59,13 @@ struct DecompressTile {
         return damage;
     }
 
-    // Notes what is wrong, by any thread, before the barrier that is before the CTA's count.
+    // Records damage. Called by any thread, before the barrier that precedes count().
     __device__ __forceinline__ void report(u32 damage) const {
         if (damage) atomicOr(&slot()->marks, damage);
     }
 
-    // Adds the sums of all threads, and notes what is wrong, as the first one knows. A barrier is passed; the tile can be
-    // counted.
+    // Adds the sums of all threads, and records the damage that thread 0 passes. Contains a
+    // barrier; count() may follow.
     template <u32 kWarps>
     __device__ __forceinline__ void add(CtaSums<kWarps>& all, Sums sums, u32 damage) const {
         all.share(sums);
@@ -73,18 +76,20 @@ struct DecompressTile {
         }
     }
 
-    // Counts the CTA's tile, by its first thread, and is how many of the slot were counted before. There was a barrier
-    // after all sums and reports, other than that thread's. What the CTA stores need not be done.
+    // Counts the CTA's tile. Thread 0 returns the number of tiles that the slot had counted before.
+    // Before the call, a barrier must follow all sums and reports of other threads. The stores of
+    // the CTA's output need not have completed.
     __device__ __forceinline__ u32 count() const { return threadIdx.x == 0 ? slot()->count(0, 1) : 0; }
 
-    // The last CTA of a slot adds the slot to the chunk's totals, and the last of the chunk looks at the header, also at its
-    // checksum if the tiles have made the payload's sums.
+    // The last CTA of a slot adds the slot to the chunk's totals. The last CTA of the chunk checks
+    // the header. It also compares the checksum if the tiles have computed the payload's sums
+    // (`has_sums`).
     __device__ __forceinline__ void finish(u32 n_before, bool has_sums = true) const {
         if (threadIdx.x >= kWarp) return;
-        // Members that are needed here only are found once more, from what the compiler takes for other values, so that they
-        // take no registers meanwhile.
+        // Recompute members that only this code needs, from values that the compiler cannot
+        // identify with the originals (keep). So they occupy no registers before.
         u32 n_chunks = args.n_chunks, chunk = this->chunk;
-        keep(n_chunks), keep(chunk);
+        launder(n_chunks), launder(chunk);
         const u32 tiles = n_chunks == 1 ? gridDim.x : gridDim.x / n_chunks;
         bool is_last = false;
         if (threadIdx.x == 0 && n_before + 1 == (tiles - tile % kSlots + kSlots - 1) / kSlots) {
@@ -100,7 +105,7 @@ struct DecompressTile {
         const char* const frame = static_cast<const char*>(args.src) + chunk * args.src_stride;
         const u64 frame_bytes = args.frame_bytes[chunk];
         Status status = marks & kMarkCorrupt ? kCorrupt : marks & kMarkTruncated ? kTruncated : kOk;
-        // A stored frame may be shorter than the other header.
+        // A stored frame may be shorter than the header of an encoded one.
         if (frame_bytes >= args.stored.n_bytes) {
             const FrameForm& form = is_stored(args.stored, frame) ? args.stored : args.encoded;
             const bool with_checksum = has_sums && status == kOk && !(args.flags & kSkipChecksum);

@@ -1,5 +1,5 @@
-// What crosses the boundary between the host and the kernels. The host has the same structs, field by
-// field; the assertions below fix size and offsets.
+// Data structures that host and kernels share. The host has the same structs, field by field; the
+// assertions below fix sizes and offsets.
 
 #pragma once
 
@@ -11,61 +11,61 @@ using u64 = std::uint64_t;
 using s32 = std::int32_t;
 using s64 = std::int64_t;
 
-// The longest frame header, in words.
+// Size of the longest frame header, in words.
 constexpr u32 kMaxHeaderWords = 140;
 
-// The header that all frames of a launch with the same codec have in common, and what a kernel needs to
-// complete it. Three fields depend on the payload: its length (bytes 16 to 23), its checksum (24 to 31) and
-// the header's own CRC-32C (32 to 35). The CRC is linear, so each bit of the other two flips it by a known
-// pattern.
+// Template of a header: the part that all frames of a launch by one codec have in common, and the
+// data that a kernel needs to complete it. Three fields depend on the payload: its length (bytes 16
+// to 23), its checksum (24 to 31) and the header's own CRC-32C (32 to 35). The CRC is linear, so
+// each bit of the other two fields flips a known pattern in it.
 struct FrameForm {
-    u32 n_bytes;                 // of the header, a multiple of 16
+    u32 n_bytes;                 // of the header; a multiple of 16
     u32 crc;                     // CRC-32C of the header with zeros in all three fields
-    u32 crc_of_bit[128];         // what bit i % 8 of byte 16 + i / 8 flips in it
+    u32 crc_of_bit[128];         // the CRC pattern of bit i % 8 of byte 16 + i / 8
     u32 words[kMaxHeaderWords];  // the header with zeros in all three fields
 };
 
-// How the frames of a launch are made or read.
+// How to write or read the frames of a launch.
 enum Flags : u32 {
     kSwapBytes = 1,     // the array's elements are big-endian
     kSkipChecksum = 2,  // do not compare the payload's checksum
 };
 
-// What became of a frame; the codes of gridz_status.
+// Outcome of a frame; the codes of gridz_status.
 enum Status : s32 { kOk = 0, kCorrupt = 200, kTruncated = 201, kUnsupportedFormat = 202 };
 
-// The arguments of a pass. All chunks of a launch have the same type and extents. `Own` is what the codec has to say of them
-// (extents, folded for it, and what it cuts a chunk into), a struct of whole words of 8 bytes that its host side fills.
-// Pointers are device pointers, strides are bytes from chunk to chunk. The pass says what it finds in scratch
-// (src/codec/gpu.rs).
+// The arguments of a pass. All chunks of a launch have the same type and extents. `Own` is the
+// codec's own struct, which its host side fills: the folded extents, the partition of a chunk, and
+// so on. It is a multiple of 8 bytes. Pointers are device pointers; strides are bytes between
+// chunks. The pass defines the initial contents of scratch (crates/gridz-codecs/src/codec/gpu.rs).
 constexpr u32 kMaxOwnBytes = 256;
 
 template <typename Own>
 struct CompressArgs {
     static_assert(sizeof(Own) % 8 == 0 && sizeof(Own) <= kMaxOwnBytes, "whole words, not too many");
-    const void* src;  // arrays, aligned as their elements are
+    const void* src;  // arrays, aligned to their element size
     u64 src_stride;
-    void* dst;  // 16-byte aligned slots for frames, each of the header and the payload's bound rounded up to 16
+    void* dst;  // frame slots, 16-byte aligned: header, and the payload's bound rounded up to 16
     u64 dst_stride;
     u64* frame_bytes;  // bytes of each frame, written by the kernel
     void* scratch;
     Own own;
     u32 n_chunks;
     u32 flags;
-    FrameForm encoded;  // headers of frames by this codec
-    FrameForm stored;   // and of those that it does not make smaller
+    FrameForm encoded;  // headers of this codec's frames
+    FrameForm stored;   // headers of frames of chunks that do not shrink
 };
 
 template <typename Own>
 struct DecompressArgs {
     static_assert(sizeof(Own) % 8 == 0 && sizeof(Own) <= kMaxOwnBytes, "whole words, not too many");
-    // 16-byte aligned frames; headers and what follows them of a fixed length (tables) can be read, whatever
-    // frame_bytes says
+    // Frames, 16-byte aligned. The header and the fixed-length part after it (tables) are readable,
+    // whatever frame_bytes says.
     const void* src;
     u64 src_stride;
     const u64* frame_bytes;  // bytes of each frame
-    u64 max_frame_bytes;     // those that say they are longer are corrupt
-    void* dst;               // arrays, aligned as their elements are
+    u64 max_frame_bytes;     // longer frames are corrupt
+    void* dst;               // arrays, aligned to their element size
     u64 dst_stride;
     s32* statuses;  // Status of each frame, written by the kernel
     void* scratch;
@@ -76,12 +76,12 @@ struct DecompressArgs {
     FrameForm stored;
 };
 
-// How to launch an entry point; README.md says how to use it.
+// Launch parameters of an entry point; README.md describes their use.
 struct LaunchInfo {
     u32 threads;          // per CTA
     u32 shared_bytes;     // dynamic shared memory per CTA
-    u32 persistent;       // 1: CTAs fetch their tiles, any grid works; 0: one CTA a tile
-    u32 blocks_per_tile;  // a tile is so many blocks of either kind
+    u32 persistent;       // 1: CTAs take tiles from a counter, any grid works; 0: one CTA per tile
+    u32 blocks_per_tile;  // blocks of each kind per tile
     u64 scratch_fixed_bytes;
     u64 scratch_bytes_per_chunk;
     u64 scratch_bytes_per_tile;

@@ -1,4 +1,4 @@
-// Cooperation of threads: scans and sums over a warp, barriers and gates, asynchronous copies, and the
+// Cooperation of threads: scans and sums over a warp, barriers, mbarriers, asynchronous copies, and
 // memory accesses whose order or width matters.
 
 #pragma once
@@ -6,36 +6,38 @@
 #include "tuning.cuh"
 #include "types.cuh"
 
-// The compiler moves what is unlikely out of the way: instructions in a row are fetched faster.
+// Branch hints. The compiler moves unlikely code out of line; contiguous instructions are fetched
+// faster.
 __device__ __forceinline__ bool likely(bool condition) { return __builtin_expect(condition, 1); }
 __device__ __forceinline__ bool unlikely(bool condition) { return __builtin_expect(condition, 0); }
 
 constexpr u32 kWarp = 32;
 constexpr u32 kAllLanes = 0xffffffffu;
-constexpr u32 kUnitBytes = 16;  // what a thread loads or stores at most with one instruction
+constexpr u32 kUnitBytes = 16;  // the widest load or store of a thread
 
 __device__ __forceinline__ u32 lane_id() { return threadIdx.x % kWarp; }
 
-// The warp in its CTA, which the compiler then knows to be the same for all lanes. Where only some warps do what has votes in it, it would
-// otherwise look before each whether all lanes are there.
+// The index of the warp in its CTA, in a form that the compiler knows to be uniform over the lanes.
+// Otherwise, code that only some warps run would test before each vote that all lanes are present.
 __device__ __forceinline__ u32 warp_id() { return __shfl_sync(kAllLanes, threadIdx.x / kWarp, 0); }
 
-// Bits of the lanes before this one, which the compiler is not to compute again and again.
+// Mask of the lanes before this one. `volatile` keeps the compiler from recomputing it at each use.
 __device__ __forceinline__ u32 lanes_below() {
     u32 mask;
     asm volatile("mov.u32 %0, %%lanemask_lt;" : "=r"(mask));
     return mask;
 }
 
-// Hides from the compiler where a value comes from, so that it does as is written: where it knows better, that takes more
-// instructions, or registers.
-__device__ __forceinline__ void keep(u32& value) { asm("" : "+r"(value)); }
-__device__ __forceinline__ void keep(u64& value) { asm("" : "+l"(value)); }
+// `launder` hides from the optimizer where a value comes from, so that it compiles the
+// code as written. Its own version would take more instructions or registers.
+__device__ __forceinline__ void launder(u32& value) { asm("" : "+r"(value)); }
+__device__ __forceinline__ void launder(u64& value) { asm("" : "+l"(value)); }
 
-// The thread, without what the compiler knows of it: for loops after which nothing that follows from it is to be kept.
-__device__ __forceinline__ u32 forgotten_thread() {
+// The thread index as a laundered value. For loops after which no register should hold anything
+// derived from threadIdx.x.
+__device__ __forceinline__ u32 opaque_thread_id() {
     u32 thread = threadIdx.x;
-    keep(thread);
+    launder(thread);
     return thread;
 }
 
@@ -63,7 +65,7 @@ __device__ __forceinline__ u32 warp_sum(u32 value) {
 
 __device__ __forceinline__ u64 warp_sum(u64 value) {
 #if __CUDA_ARCH__ >= 800
-    // 32 pieces of 22 bits add up to less than 32 bits.
+    // The sum of 32 pieces of 22 bits fits 32 bits.
     constexpr u32 piece = (1u << 22) - 1;
     const u64 low = warp_sum(static_cast<u32>(value) & piece);
     const u64 middle = warp_sum(static_cast<u32>(value >> 22) & piece);
@@ -76,7 +78,7 @@ __device__ __forceinline__ u64 warp_sum(u64 value) {
 #endif
 }
 
-// Bits of all lanes, and their least or greatest value; in all lanes.
+// OR, minimum and maximum over the warp, in all lanes.
 __device__ __forceinline__ u32 warp_or(u32 value) {
 #if __CUDA_ARCH__ >= 800
     return __reduce_or_sync(kAllLanes, value);
@@ -106,13 +108,13 @@ __device__ __forceinline__ u32 warp_min_unsigned(u32 value) {
 #endif
 }
 __device__ __forceinline__ u64 warp_max_unsigned(u64 value) {
-    // The greatest upper half, then the greatest lower half of those that have it.
+    // The greatest upper half, then the greatest lower half among the values that have it.
     const u32 high = warp_max_unsigned(static_cast<u32>(value >> 32));
     const u32 low = warp_max_unsigned(value >> 32 == high ? static_cast<u32>(value) : 0);
     return static_cast<u64>(high) << 32 | low;
 }
 
-// A barrier of some of the CTA's threads.
+// A barrier for n of the CTA's threads.
 __device__ __forceinline__ void barrier_sync(u32 id, u32 n) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(n) : "memory"); }
 
 // Shared memory is addressed by 32-bit byte addresses.
@@ -159,13 +161,14 @@ __device__ __forceinline__ void store_shared_1(u32 address, u32 v) {
     asm volatile("st.shared.u8 [%0], %1;" ::"r"(address), "r"(v) : "memory");
 }
 
-// A gate in shared memory: `n_arrivals` threads arrive, then it opens for those who wait, and the next round
-// begins. What a thread wrote before it arrived is seen by those who waited. Nobody may be more than one round
-// behind. From sm_80 on it is an mbarrier; before, a counter that only grows.
-struct alignas(8) Gate {
+// An mbarrier in shared memory: once `n_arrivals` threads have arrived, it releases the waiting
+// threads, and the next round begins. Writes before an arrival are visible after the wait. No
+// thread may be more than one round late. From sm_80 on this is a hardware mbarrier; before, a
+// counter that only grows.
+struct alignas(8) Mbarrier {
     u32 count, n_arrivals;
 
-    // By one thread, before a barrier of all.
+    // Called by one thread, before a barrier of all threads.
     __device__ __forceinline__ void init(u32 n) {
 #if __CUDA_ARCH__ >= 800
         asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(this)), "r"(n) : "memory");
@@ -186,7 +189,7 @@ struct alignas(8) Gate {
     // Waits for the end of round `round`, counted from 0.
     __device__ __forceinline__ void wait(u32 round) {
 #if __CUDA_ARCH__ >= 900
-        constexpr u32 kLongNs = 1000000;  // sleep, do not poll
+        constexpr u32 kLongNs = 1000000;  // suspend instead of polling
         u32 is_open;
         do {
             asm volatile(
@@ -216,20 +219,21 @@ __device__ __forceinline__ void store_global_16(void* p, uint4 v) {
     asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
 }
 
-// What nobody reads soon: it leaves the L2 cache before what was only read. For whole lines; parts of lines stay until others have
-// written the rest.
+// Stores data that is not read soon (evict-first): it leaves the L2 cache before data that was only
+// read. For whole lines; partly written lines stay until the rest is written.
 __device__ __forceinline__ void store_global_streaming(u32* p, u32 word) { __stcs(p, word); }
 __device__ __forceinline__ void store_global_streaming(void* p, uint4 v) {
     asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
 }
 
-// Has the line of an address fetched to the L2 cache.
-__device__ __forceinline__ void fetch(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
+// Prefetches the line of an address into the L2 cache.
+__device__ __forceinline__ void prefetch_l2(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 
-// What the L2 cache is to fetch from memory around what is copied.
+// Hint of how much the L2 cache prefetches around a copy's source.
 enum class Fetch : u32 { kNoMore, k128Bytes, k256Bytes };
 
-// Starts the copy of kBytes (4, 8 or 16, both sides aligned to it) from global to shared memory. kFetch is a hint, for 16 bytes.
+// Starts a copy of kBytes (4, 8 or 16) from global to shared memory; both addresses are aligned to
+// kBytes. kFetch is a hint, for 16 bytes only.
 template <u32 kBytes, Fetch kFetch = Fetch::kNoMore>
 __device__ __forceinline__ void copy_async(u32 shared, const void* global) {
 #if __CUDA_ARCH__ >= 800

@@ -1,11 +1,11 @@
-// The first pass of compression: a CTA looks at a block three times.
+// The first pass of compression. A CTA reads a block three times.
 //
-//   1. Are all elements the same? Which rows are zeros? In one of eight rows symbols are counted, with and without differences: which
-//      are better?
-//   2. Symbols are counted, and codes made (stage/section_write.cuh).
-//   3. Lengths of codes are added up, lane by lane. Then it is known how long the block is.
+//   1. Are all elements equal? Which rows are zeros? In one of eight rows, symbols are counted,
+//      with and without differences: which is better?
+//   2. Symbols are counted, and codes built (stage/section_write.cuh).
+//   3. Code lengths are added up, lane by lane. Then the length of the block is known.
 //
-// Elements are loaded by units of 16 bytes, which a row has some of.
+// Elements are loaded in units of 16 bytes. A row consists of several units.
 
 #pragma once
 
@@ -15,10 +15,10 @@ constexpr u32 kChooseThreads = 256, kChooseWarps = kChooseThreads / kWarp;
 
 template <typename T>
 struct ChooseShared {
-    static constexpr u32 kMarks = HuffmanBlock<T>::kRows / 32;
+    static constexpr u32 kBitmapWords = HuffmanBlock<T>::kRows / 32;
 
     SectionChoice<T, kChooseThreads> choice;
-    u32 marks[2][kMarks];  // rows of zeros: of numbers, of differences
+    u32 bitmap[2][kBitmapWords];  // rows of zeros: of numbers, of differences
     u64 squares[2];
     u32 tail_bits[2];      // of the sample
     u32 all_tail_bits, n_marked, last_row;
@@ -46,7 +46,7 @@ struct HuffmanChooser {
 
     __device__ __forceinline__ void run() const {
         for (u32 symbol = threadIdx.x; symbol < kSymbols; symbol += kChooseThreads) counts(0)[symbol] = counts(1)[symbol] = 0;
-        for (u32 i = threadIdx.x; i < 2 * Shared::kMarks; i += kChooseThreads) shared.marks[i / Shared::kMarks][i % Shared::kMarks] = 0;
+        for (u32 i = threadIdx.x; i < 2 * Shared::kBitmapWords; i += kChooseThreads) shared.bitmap[i / Shared::kBitmapWords][i % Shared::kBitmapWords] = 0;
         if (threadIdx.x < 2) shared.squares[threadIdx.x] = 0, shared.tail_bits[threadIdx.x] = 0;
         if (threadIdx.x == 0) shared.all_tail_bits = shared.n_marked = shared.last_row = 0;
         __syncthreads();
@@ -61,7 +61,7 @@ struct HuffmanChooser {
         __syncthreads();
         const u32 n = sample_numbers();
         const bool are_differences = cost(n, 1) < cost(n, 0);
-        const bool has_marks = find_marks(are_differences);
+        const bool has_bitmap = find_bitmap(are_differences);
         __syncthreads();
         count(are_differences);
         __syncthreads();
@@ -71,19 +71,20 @@ struct HuffmanChooser {
         __syncthreads();
         if (threadIdx.x < kWarp) shared.choice.count_words(block.section);
         __syncthreads();
-        if (threadIdx.x == 0) finish(are_differences, has_marks);
+        if (threadIdx.x == 0) finish(are_differences, has_bitmap);
     }
 
-    // Looks at all elements, and marks rows of zeros; whether any of the thread's elements is not the first one.
+    // Examines all elements, and marks rows of zeros. Returns true if any of the thread's elements
+    // differs from the first one.
     __device__ __forceinline__ bool look() const {
         const u32 first_element = numbers.element(0);
         bool differ = false;
-        // Rows that the units of a warp are in.
+        // Rows that the units of a warp cover.
         constexpr u32 kRows = kWarp / kRowUnits;
 #pragma unroll 2
         for (u32 row = threadIdx.x / kWarp * kRows; row < n_rows; row += kChooseWarps * kRows) {
             const u32 first = row * kRow + lane_id() * kUnit;
-            // Bits of any number, and of any difference.
+            // OR of the numbers, and of the XORs of neighbors (nonzero differences).
             u32 any[2] = {};
             if (likely(first + kUnit <= numbers.m)) {
                 u32 own[kUnit], before;
@@ -103,15 +104,15 @@ struct HuffmanChooser {
             }
 #pragma unroll
             for (u32 k = 0; k < 2; ++k) {
-                // Each lane has the marks of its row's units.
+                // Each lane gets the zero flags of the units of its row.
                 const u32 zeros = __ballot_sync(kAllLanes, any[k] == 0) >> lane_id() / kRowUnits * kRowUnits & low_bits(0u, kRowUnits);
                 const bool is_zero = zeros == low_bits(0u, kRowUnits) && row + lane_id() / kRowUnits < n_rows;
-                if (is_zero && lane_id() % kRowUnits == 0) atomicOr(&shared.marks[k][row / 32], 1u << (row + lane_id() / kRowUnits) % 32);
+                if (is_zero && lane_id() % kRowUnits == 0) atomicOr(&shared.bitmap[k][row / 32], 1u << (row + lane_id() / kRowUnits) % 32);
             }
         }
         return differ;
     }
-    // Counts the symbols of the numbers and of the differences in the sample.
+    // Counts the symbols of the sampled numbers, and of their differences.
     __device__ __forceinline__ void count_sample() const {
         u32 tail_bits[2] = {};
 #pragma unroll 4
@@ -149,39 +150,41 @@ struct HuffmanChooser {
             if (lane_id() == 0) atomicAdd(reinterpret_cast<unsigned long long*>(&shared.squares[k]), sum);
         }
     }
-    // Sixteen times the logarithm of a number above 0, to the base of 2, rounded down: between powers of two on a line.
+    // log2 of a number above 0 in sixteenths, rounded down, with linear interpolation between
+    // powers of two.
     static __device__ __forceinline__ u64 log(u64 number) {
         const u32 whole = bit_length(number) - 1;
         return 16 * static_cast<u64>(whole) + (number << (63 - whole) << 1 >> 60);
     }
-    // What numbers (0) or differences (1) take, in sixteenths of a bit, as the sample of n says.
+    // Estimated size of n sampled numbers (k = 0) or differences (k = 1), in sixteenths of a bit.
     __device__ __forceinline__ u64 cost(u64 n, u32 k) const { return n * (log(n * n) - log(shared.squares[k])) + 16ull * shared.tail_bits[k]; }
 
-    // Keeps the marks if they are worth it; barriers. Also finds the last row that is coded.
-    __device__ __forceinline__ bool find_marks(bool are_differences) const {
-        u32* const marks = shared.marks[are_differences];
-        const u32 own = threadIdx.x < Shared::kMarks ? marks[threadIdx.x] : 0;
+    // Keeps the marks if they pay. Also finds the last coded row. Contains barriers.
+    __device__ __forceinline__ bool find_bitmap(bool are_differences) const {
+        u32* const bitmap = shared.bitmap[are_differences];
+        const u32 own = threadIdx.x < Shared::kBitmapWords ? bitmap[threadIdx.x] : 0;
         if (own) atomicAdd(&shared.n_marked, __popc(own));
         __syncthreads();
-        // A zero takes at least a bit.
-        const bool has_marks = kRow * shared.n_marked > n_rows;
-        if (threadIdx.x < Shared::kMarks) {
-            const u32 kept = has_marks ? own : 0, first = 32 * threadIdx.x;
+        // A zero takes at least one bit.
+        const bool has_bitmap = kRow * shared.n_marked > n_rows;
+        if (threadIdx.x < Shared::kBitmapWords) {
+            const u32 kept = has_bitmap ? own : 0, first = 32 * threadIdx.x;
             const u32 coded = first < n_rows ? ~kept & low_bits(0u, min(n_rows - first, 32u)) : 0;
-            marks[threadIdx.x] = block.marks[threadIdx.x] = kept;
+            bitmap[threadIdx.x] = block.bitmap[threadIdx.x] = kept;
             if (coded) atomicMax(&shared.last_row, first + bit_length(coded) - 1);
         }
-        return has_marks;
+        return has_bitmap;
     }
 
-    // Calls `f(first, of)` for units of numbers in rows that are coded: those of number `first` and of some behind it.
+    // Calls `f(first, of)` for the units of coded rows. `of` holds the numbers from index `first`
+    // on.
     template <typename F>
     __device__ __forceinline__ void for_units(bool are_differences, F f) const {
-        const u32* const marks = shared.marks[are_differences];
+        const u32* const bitmap = shared.bitmap[are_differences];
 #pragma unroll 2
         for (u32 unit = threadIdx.x; unit < n_rows * kRowUnits; unit += kChooseThreads) {
             const u32 row = unit / kRowUnits;
-            if (marks[row / 32] >> row % 32 & 1) continue;
+            if (bitmap[row / 32] >> row % 32 & 1) continue;
             u32 of[kUnit];
             numbers.numbers(unit * kUnit, are_differences, of);
             f(unit * kUnit, of);
@@ -204,7 +207,7 @@ struct HuffmanChooser {
         if (lane_id() == 0) atomicAdd(&shared.all_tail_bits, sum);
     }
     __device__ __forceinline__ void add_lengths(bool are_differences) const {
-        // Units of a thread are all of the same lanes.
+        // All units of a thread cover the same lanes.
         static_assert(kChooseThreads % kRowUnits == 0, "a thread has whole rows behind it");
         u32 bits[kUnit] = {};
         const u32 first_lane = threadIdx.x % kRowUnits * kUnit;
@@ -221,18 +224,18 @@ struct HuffmanChooser {
         for (u32 k = 0; k < kUnit; ++k) atomicAdd(&shared.choice.lane_bits[first_lane + k], bits[k]);
     }
 
-    // Tells how long the block is, by one thread.
-    __device__ __forceinline__ void finish(bool are_differences, bool has_marks) const {
+    // Writes the length and the header of the block. Called by one thread.
+    __device__ __forceinline__ void finish(bool are_differences, bool has_bitmap) const {
         const auto& choice = shared.choice;
         const u32 tail_bytes = (shared.all_tail_bits + 7) / 8, raw_units = units_of(numbers.m * sizeof(T));
         SectionHead head;
-        head.n_words = choice.n_words, head.has_marks = has_marks, head.length_bytes = choice.length_bytes();
+        head.n_words = choice.n_words, head.has_bitmap = has_bitmap, head.length_bytes = choice.length_bytes();
         const u32 n_units = units_of(head.tails(n_rows) + tail_bytes);
         block.kind = n_units >= raw_units ? kRawBlock : kCodesBlock | static_cast<u32>(are_differences) << 8;
         block.n_units = min(n_units, raw_units);
         block.head[0] = choice.lowest | choice.n_symbols() << 16;
         block.head[1] = head.length_bytes | head.n_words << 16;
-        block.head[2] = tail_bytes | static_cast<u32>(has_marks) << 31;
+        block.head[2] = tail_bytes | static_cast<u32>(has_bitmap) << 31;
     }
 };
 

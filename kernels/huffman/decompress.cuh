@@ -1,7 +1,9 @@
 // Decompression in one pass: one CTA a block (stage/flat_tile.cuh).
 //
-//   1. All threads sum up the bytes of the block, and make the table of its codes (stage/section.cuh).
-//   2. The first warp reads the numbers, a row of 32 at a time, adds up differences, and stores elements. The others wait.
+//   1. All threads sum up the bytes of the block, and build the table of its codes
+//      (stage/section.cuh).
+//   2. The first warp decodes the numbers, a row of 32 at a time, adds up differences, and stores
+//      elements. The other warp waits.
 
 #pragma once
 
@@ -46,7 +48,7 @@ struct HuffmanDecompressor : FlatTile<HuffmanDecompressor<T, kPart>, T, kHuffman
         return has_codes ? decode_section(source + kBlockHead, block_bytes, m, kind >> 8) : Base::unknown(is_checked);
     }
 
-    // The section at `from`, of a block with so many bytes; is what is wrong, in the first thread.
+    // Decodes the section at `from` in a block of `block_bytes` bytes. Thread 0 returns the damage.
     __device__ __forceinline__ u32 decode_section(const unsigned char* from, u32 block_bytes, u32 m, bool are_differences) const {
         const SectionHead head(reinterpret_cast<const u32*>(from));
         const u32 n_rows = (m + kWarp - 1) / kWarp;
@@ -68,7 +70,7 @@ struct HuffmanDecompressor : FlatTile<HuffmanDecompressor<T, kPart>, T, kHuffman
         return is_sound ? 0 : kMarkCorrupt;
     }
 
-    // Elements as they are, in the machine's byte order.
+    // Stores raw elements. They are in native byte order.
     __device__ __forceinline__ void store_raw(const unsigned char* from, u32 m) const {
         T* const to = reinterpret_cast<T*>(array) + (static_cast<u64>(block) << args.own.log_block());
         if (!kPart && reinterpret_cast<u64>(to) % 4 == 0 && (kBytes == 1 || !(args.flags & kSwapBytes))) {

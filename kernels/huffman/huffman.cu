@@ -1,10 +1,10 @@
-// Entry points of the kernels of huffman, and how to launch them.
+// Entry points of the huffman kernels, and their launch parameters.
 
 #include "choose.cuh"
 #include "decompress.cuh"
 #include "write.cuh"
 
-// By the bits of an element.
+// One set per element size; `name` gives the bits of an element.
 #define HUFFMAN(name, Type)                                                                                                                         \
     extern "C" __global__ void __launch_bounds__(kChooseThreads, 4) huffman_choose_##name(const __grid_constant__ CompressArgs<Flat> args) {     \
         huffman_choose<Type>(args);                                                                                                                 \

@@ -1,4 +1,4 @@
-// What blocks are. The twin of the layout of the CPU codec.
+// The kinds of blocks. The twin of the CPU codec's layout.
 
 #pragma once
 

@@ -1,8 +1,8 @@
-// What the passes that compress leave for each other of a block, in scratch; and how they are launched.
+// Scratch data of a block that the compression passes hand on, and launch parameters of the passes.
 //
-//   1. choose.cuh, a CTA a block: whether there are differences, codes, and how long everything is.
-//   2. write.cuh, two warps a block: the block.
-//   3. write.cuh, too: its place in the payload, by the protocol of common/ordered_frames.cuh.
+//   1. choose.cuh, one CTA per block: decides on differences, builds codes, and computes all sizes.
+//   2. write.cuh, two warps per block: writes the block.
+//   3. write.cuh: copies it to its position in the payload (common/ordered_frames.cuh).
 
 #pragma once
 
@@ -10,7 +10,7 @@
 #include "../stage/section_write.cuh"
 #include "layout.cuh"
 
-// How many numbers a block has at most.
+// log2 of the maximum numbers of a block.
 template <typename T>
 constexpr u32 kLogNumbers = sizeof(T) == 1 ? 16 : 15;
 
@@ -18,16 +18,16 @@ template <typename T>
 struct alignas(256) HuffmanBlock {
     static constexpr u32 kRows = (1u << kLogNumbers<T>) / kRow, kMostBytes = (sizeof(T) << kLogNumbers<T>) + kUnitBytes;
 
-    u32 kind;  // with 1 above the lowest byte if there are differences
+    u32 kind;  // BlockKind in the lowest byte; 1 above it if there are differences
     u32 n_units;
     u32 element;             // of a constant block
     u32 head[3];             // of the section
-    u32 marks[kRows / 32];   // rows that are left out
+    u32 bitmap[kRows / 32];   // rows that the section leaves out
     SectionCodes<T> section;
     alignas(16) unsigned char bytes[kMostBytes];  // the block, if it has codes
 };
 
-// How to launch any of the passes, which have the same scratch.
+// Launch parameters of any of the passes, which share the scratch layout.
 template <typename T>
 constexpr LaunchInfo huffman_launch(u32 threads, u32 shared_bytes, u32 persistent) {
     LaunchInfo info = ordered_launch(threads, shared_bytes, 1);
@@ -35,7 +35,7 @@ constexpr LaunchInfo huffman_launch(u32 threads, u32 shared_bytes, u32 persisten
     return info;
 }
 
-// The blocks of all chunks, behind what was zeroed.
+// The blocks of all chunks, after the zeroed part of scratch.
 template <typename T>
 __device__ __forceinline__ HuffmanBlock<T>* huffman_blocks(const CompressArgs<Flat>& args) {
     constexpr u64 alignment = 256;
@@ -47,7 +47,8 @@ __device__ __forceinline__ HuffmanBlock<T>* huffman_blocks(const CompressArgs<Fl
 template <typename T>
 struct BlockNumbers {
     using Symbol = Symbols<T>;
-    static constexpr u32 kUnit = kUnitBytes / sizeof(T), kRowUnits = kRow / kUnit;  // elements that are loaded together, all of one row
+    // Elements that are loaded together, all of one row.
+    static constexpr u32 kUnit = kUnitBytes / sizeof(T), kRowUnits = kRow / kUnit;
 
     const T* const elements;
     const u32 m;
@@ -63,15 +64,17 @@ struct BlockNumbers {
         if (sizeof(T) == 1 || !swaps) return element;
         return sizeof(T) == 2 ? __byte_perm(element, 0, 0x4401) : swapped_bytes(element);
     }
-    // Of an element, and of the one before, which is 0 before the first one.
+    // The number of an element, and the difference of an element and the previous one, which is 0
+    // before the first one.
     __device__ __forceinline__ u32 number(u32 element) const { return is_signed ? Symbol::fold_sign(element) : element; }
     __device__ __forceinline__ u32 difference(u32 element, u32 before) const { return Symbol::fold_sign(element - before); }
-    // Number i, or the last one if there are fewer.
+    // Number i; past the end, the last one.
     __device__ __forceinline__ u32 number(u32 i, bool are_differences) const {
         const u32 at = min(i, m - 1), own = element(at);
         return are_differences ? difference(own, at > 0 ? element(at - 1) : 0) : number(own);
     }
-    // Elements from `first` on, which are there, and the one before them. `first` is a multiple of kUnit.
+    // Loads the elements from `first` on, which must all exist, and the one before them. `first` is
+    // a multiple of kUnit.
     __device__ __forceinline__ void load(u32 first, u32 (&own)[kUnit], u32& before) const {
         before = first > 0 ? element(first - 1) : 0;
         if (likely(reinterpret_cast<u64>(elements) % kUnitBytes == 0 && !swaps)) {
@@ -84,7 +87,7 @@ struct BlockNumbers {
             for (u32 k = 0; k < kUnit; ++k) own[k] = element(first + k);
         }
     }
-    // Numbers from `first` on, which is a multiple of kUnit; behind the last one it comes again.
+    // Numbers from `first` on, a multiple of kUnit. Past the end, the last one repeats.
     __device__ __forceinline__ void numbers(u32 first, bool are_differences, u32 (&of)[kUnit]) const {
         if (unlikely(first + kUnit > m)) {
 #pragma unroll 1
@@ -102,7 +105,7 @@ struct BlockNumbers {
     }
 };
 
-// A block, by its number among those of all chunks.
+// A block, given its index among the blocks of all chunks.
 struct HuffmanTile {
     u32 chunk, index;
 

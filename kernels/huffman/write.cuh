@@ -1,7 +1,8 @@
 // The second and the third pass of compression.
 //
-// Second: of two warps the first one writes the words of a block's lanes, the other one what is behind them; then, where numbers have
-// tails, these. Third: blocks get their places by the protocol of common/ordered_frames.cuh, and are copied there.
+// Second pass: of two warps, the first writes the words of a block's lanes, the other writes the
+// parts after them. Then the first one writes the tails, if numbers have any. Third pass: blocks
+// get their positions by the protocol of common/ordered_frames.cuh, and are copied there.
 
 #pragma once
 
@@ -12,7 +13,7 @@ constexpr u32 kWriteThreads = 2 * kWarp;
 template <typename T>
 struct WriteShared {
     u32 codes[Symbols<T>::kCount];
-    u32 marks[HuffmanBlock<T>::kRows / 32];
+    u32 bitmap[HuffmanBlock<T>::kRows / 32];
 };
 
 template <typename T>
@@ -33,7 +34,7 @@ struct HuffmanWriter {
     __device__ __forceinline__ void run() const {
         if ((block.kind & 0xff) != kCodesBlock) return;
         for (u32 symbol = threadIdx.x; symbol < Symbol::kCount; symbol += kWriteThreads) shared.codes[symbol] = block.section.longest ? block.section.codes[symbol] : 0;
-        for (u32 i = threadIdx.x; i < HuffmanBlock<T>::kRows / 32; i += kWriteThreads) shared.marks[i] = block.marks[i];
+        for (u32 i = threadIdx.x; i < HuffmanBlock<T>::kRows / 32; i += kWriteThreads) shared.bitmap[i] = block.bitmap[i];
         const SectionHead head(block.head);
         u32* const words = reinterpret_cast<u32*>(block.bytes);
         const u32 tails = kBlockHead + head.tails(n_rows);
@@ -44,7 +45,7 @@ struct HuffmanWriter {
             if (head.n_words > 0) write_words(head.n_words);
         } else {
             if (lane_id() < kUnitBytes / 4) words[lane_id()] = lane_id() == 0 ? block.kind : block.head[lane_id() - 1];
-            copy_bytes(kBlockHead + head.marks(), shared.marks, head.lengths(n_rows) - head.marks());
+            copy_bytes(kBlockHead + head.bitmap(), shared.bitmap, head.lengths(n_rows) - head.bitmap());
             copy_bytes(kBlockHead + head.lengths(n_rows), block.section.halves, head.length_bytes);
         }
         if (head.tail_bytes == 0) return;
@@ -52,9 +53,10 @@ struct HuffmanWriter {
         if (warp_id() == 0) write_tails(words, block.n_units * (kUnitBytes / 4), 8 * tails);
     }
 
-    __device__ __forceinline__ bool is_left_out(u32 row) const { return shared.marks[row / 32] >> row % 32 & 1; }
+    __device__ __forceinline__ bool is_left_out(u32 row) const { return shared.bitmap[row / 32] >> row % 32 & 1; }
 
-    // Elements of the kBatch rows up to row `end`, those behind the last element the same, and of the row before them. A row is there for each.
+    // Elements of the kBatch rows that end with row `end - 1`, and of the row before them. Past the
+    // last element, it repeats. Before row 0, row 0 repeats.
     struct Rows {
         u32 of[kBatch + 1];
     };
@@ -67,21 +69,21 @@ struct HuffmanWriter {
         }
         return rows;
     }
-    // The numbers of row `row`, given its elements and those of the row before.
+    // The numbers of row `row`, given its elements and those of the previous row.
     __device__ __forceinline__ u32 number_of(u32 row, u32 element, u32 row_before) const {
         if (!are_differences) return numbers.number(element);
         const u32 before = __shfl_up_sync(kAllLanes, element, 1), last = __shfl_sync(kAllLanes, row_before, kWarp - 1);
         const u32 number = numbers.difference(element, lane_id() > 0 ? before : row > 0 ? last : 0);
-        // Behind the last number it comes again.
+        // Past the last number, it repeats.
         return row + 1 < n_rows ? number : __shfl_sync(kAllLanes, number, min(lane_id(), (numbers.m - 1) % kRow));
     }
-    // By a warp.
+    // Called by a warp.
     __device__ __forceinline__ void write_words(u32 n_words) const {
         LaneWriter writer(block.section.lane_counts[lane_id()], block.section.longest, reinterpret_cast<unsigned short*>(block.bytes + kUnitBytes), n_words);
         Rows rows = load(n_rows);
 #pragma unroll 1
         for (u32 end = n_rows; end > 0;) {
-            // The next ones are under way meanwhile.
+            // The next rows are in flight meanwhile.
             const u32 n = min(end, kBatch);
             const Rows next = load(end - n);
 #pragma unroll
@@ -94,18 +96,20 @@ struct HuffmanWriter {
         }
         writer.finish();
     }
-    // Copies bytes to byte `at` of the block, by a warp.
+    // Copies n bytes to byte `at` of the block. Called by a warp.
     __device__ __forceinline__ void copy_bytes(u32 at, const u32* from, u32 n) const {
         for (u32 i = lane_id(); i < n; i += kWarp) block.bytes[at + i] = static_cast<unsigned char>(from[i / 4] >> i % 4 * 8);
     }
-    // Adds the tails from bit `at` of the block on, by a warp. The block has `n_words` words. Zeros have no tails, and rows that are left out are zeros.
+    // Adds the tails from bit `at` of the block on. The block has `n_words` words. Zeros have no
+    // tails, so neither have omitted rows. Called by a warp.
     __device__ __forceinline__ void write_tails(u32* words, u32 n_words, u32 at) const {
 #pragma unroll 1
         for (u32 row = 0; row < n_rows; ++row) {
             const u32 i = row * kRow + lane_id(), number = numbers.number(i, are_differences), n = i < numbers.m ? Symbol::tail_bits(Symbol::of(number)) : 0;
             if (!__any_sync(kAllLanes, n > 0)) continue;
             const u32 through = warp_inclusive_sum(n), first = at + through - n, tail = number & low_bits(0u, n);
-            // Numbers that have changed since they were counted may have longer tails than there is room for.
+            // If numbers have changed since they were counted, their tails may exceed the available
+            // room.
             if (n > 0 && likely(first + n <= 32 * n_words)) {
                 atomicOr(words + first / 32, tail << first % 32);
                 const u32 behind = __funnelshift_l(tail, 0, first);
@@ -116,7 +120,7 @@ struct HuffmanWriter {
     }
 };
 
-// How long things of a frame are: a tile is a block, of so many units of 16 bytes.
+// Sizes for ordered_frames.cuh: a tile is a block, measured in units of 16 bytes.
 struct HuffmanFrames {
     using Own = Flat;
     using Sum = u32;
@@ -132,7 +136,7 @@ struct HuffmanFrames {
 constexpr u32 kPlaceThreads = 256;
 
 struct PlaceShared {
-    Drawn drawn[2];
+    Ticket ticket[2];
     CtaSums<kPlaceThreads / kWarp> sums;
     u32 before;
 };
@@ -147,11 +151,11 @@ struct HuffmanPlacer {
         : args(args), shared(shared), frames(args, HuffmanFrames{args.own, sizeof(T)}, args.own.n_blocks, args.own.n_blocks) {}
 
     __device__ __forceinline__ void run() const {
-        frames.run<kPlaceThreads>(shared.drawn, shared.sums, [](const Drawn&) {}, [&](const Drawn& tile) { return put(tile); });
+        frames.run<kPlaceThreads>(shared.ticket, shared.sums, [](const Ticket&) {}, [&](const Ticket& tile) { return put(tile); });
     }
 
-    // Puts a block to its place; the sums of that.
-    __device__ __forceinline__ Sums put(const Drawn& tile) const {
+    // Copies a block to its position in the payload. Thread 0 returns the sums.
+    __device__ __forceinline__ Sums put(const Ticket& tile) const {
         const u32 chunk = tile.chunk, index = tile.index;
         const HuffmanBlock<T>& block = huffman_blocks<T>(args)[static_cast<u64>(chunk) * args.own.n_blocks + index];
         const u32 n_units = block.n_units, kind = block.kind;
@@ -184,7 +188,7 @@ struct HuffmanPlacer {
         }
         return all;
     }
-    // Word i of elements as they are.
+    // Word i of the raw elements.
     static __device__ __forceinline__ u32 raw_word(const BlockNumbers<T>& numbers, u32 i) {
         constexpr u32 kPerWord = 4 / sizeof(T);
         u32 word = 0;
@@ -194,7 +198,8 @@ struct HuffmanPlacer {
         }
         return word;
     }
-    // Writes the table's entry of a block, and the zeros behind the last one; adds that to the sums. By one thread.
+    // Writes the table entry of a block, and the zeros after the last entry. Adds the entry to the
+    // sums. Called by one thread.
     __device__ __forceinline__ void add_entry(u32 chunk, u32 index, u32 before, u32 n_units, Sums& sums) const {
         const u32 check = static_cast<u32>(checksum_of(sums.a, sums.b, n_units * kUnitBytes)), end = before + n_units;
         char* const to = frames.payload(chunk);
@@ -202,7 +207,7 @@ struct HuffmanPlacer {
         sums.add(2ull * index, end);
         sums.add(2ull * index + 1, check);
         if (index + 1 < frames.tiles) return;
-        // Zeros add nothing.
+        // Zeros add nothing to the sums.
         for (u64 word = 2ull * frames.tiles; word < args.own.table_bytes() / 4; ++word) reinterpret_cast<u32*>(to)[word] = 0;
     }
 };

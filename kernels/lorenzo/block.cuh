@@ -1,4 +1,4 @@
-// What the threads of a compressing CTA have in common: its block, in shared memory. See the head of compress.cuh.
+// State of a compressing CTA in shared memory: its block. See the head of compress.cuh.
 
 #pragma once
 
@@ -6,27 +6,27 @@
 #include "../stage/boxes.cuh"
 #include "../stage/differences.cuh"
 #include "../stage/huff_write.cuh"
-#include "../stage/marks_write.cuh"
+#include "../stage/bitmap_write.cuh"
 #include "layout.cuh"
 
-// Blocks of a level: fast has 2^12 elements, dense 2^13.
+// Block sizes of the levels: 2^12 elements in fast, 2^13 in dense.
 template <typename Number, u32 kLog>
 struct BlocksOf {
     using W = Number;
     static constexpr bool kIsDense = kLog > 12;
     static constexpr u32 kLogBlock = kLog, kElements = 1 << kLog, kGroups = kElements / kGroup;
-    static constexpr u32 kThreads = kGroups * kWarp;  // a warp a group
+    static constexpr u32 kThreads = kGroups * kWarp;  // one warp per group
     static_assert(kElements / 32 == kThreads, "a thread has a word of marks");
 };
 
-// How the elements of a block become numbers.
+// Parameters of the map from the elements of a block to numbers.
 template <typename W>
 struct Mapping {
-    u32 map, shift;  // t or e, whatever e is of
+    u32 map, shift;  // t or e, according to the map
     W base;
 };
 
-// The numbers of a block or what is made of them. A step of rows behind them can be read.
+// The numbers of a block, or derived data. A step of rows after them is readable.
 template <typename B>
 struct alignas(128) Buffer {
     typename B::W words[B::kElements + kStepRows * kRow];
@@ -39,63 +39,64 @@ struct MaskState {
     W word;
     bool is_used, is_coded;
     u32 n_masked, n_bytes;   // elements; bytes of their marks
-    u32 all_bytes;           // of the mask
-    u32 n_coded;             // numbers that are left
-    u32 marks[B::kElements / 32];
-    typename WrittenMarks<B::kThreads>::Sum totals[2][B::kGroups];
+    u32 all_bytes;           // size of the mask
+    u32 n_coded;             // numbers that are not masked
+    u32 bitmap[B::kElements / 32];
+    typename BitmapWriter<B::kThreads>::Sum totals[2][B::kGroups];
     u32 firsts[B::kGroups];
 
-    __device__ __forceinline__ bool has(u32 i) const { return marks[i / 32] >> i % 32 & 1; }
+    __device__ __forceinline__ bool has(u32 i) const { return bitmap[i / 32] >> i % 32 & 1; }
 };
 
-// What only dense looks at.
+// State for level dense only.
 template <typename B, bool kIsDense = B::kIsDense>
 struct Codes {};
 template <typename B>
 struct Codes<B, true> {
     using W = typename B::W;
     HuffState<W, B::kThreads> huff;
-    u32 t;                               // zeros at the end that all words have
+    u32 t;                               // common trailing zeros of the words
     W lowest[B::kGroups], highest[B::kGroups];
-    u32 from, entries[12], top;          // what a dictionary would have, with so many low bits and more
+    // Entries of a dictionary with `from` low bits, and with each larger number of them.
+    u32 from, entries[12], top;
     u32 n_distinct;
-    u32 n_entries, low;                  // of a dictionary, and bits below them
+    u32 n_entries, low;                  // entries of the dictionary, and bits below them
     u32 delta_bits, delta_shift;
-    u32 delta_bytes;                     // in front of the numbers, if there is one
+    u32 delta_bytes;                     // size of the deltas before the numbers; 0 without a dictionary
 };
 
 template <typename B>
 struct LorenzoShared {
     using W = typename B::W;
-    // The block's words, then its numbers, then the stage, at most as long as a block in RAW; and the residuals, then lists
-    // of patches. With other maps than BITS they change places.
+    // The block's words, then its numbers, then the stage, which is at most as long as a RAW block;
+    // and the residuals, then lists of patches. Maps other than BITS swap the buffers.
     Buffer<B> buffers[2];
-    // What each warp knows of the words, or of its costs: bits that any or all have, and others.
+    // Per warp: OR and AND of the words; other partial results.
     W any[B::kGroups], all[B::kGroups];
     u32 first_bits[B::kGroups], last_bits[B::kGroups];
     u32 lowest[B::kGroups], highest[B::kGroups];  // exponents
     alignas(16) u32 costs[B::kIsDense ? 26 : 14][B::kGroups];
     u32 lengths[B::kGroups][LengthCounts<W>::kCounts];
-    uint4 sections[B::kGroups];  // bytes of a group's sections
-    u32 n_nonzero, longest;   // numbers that are not 0, and their bits
-    u32 tail_words[B::kGroups], tail_bits[B::kGroups], tail_bytes;  // of CUT, behind the numbers
+    uint4 sections[B::kGroups];  // sizes of a group's sections
+    u32 n_nonzero, longest;   // number of nonzero residuals; their bit length
+    u32 tail_words[B::kGroups], tail_bits[B::kGroups], tail_bytes;  // for CUT, after the numbers
     uint2 group_headers[B::kGroups];
-    uint4 header;             // of the block, in SPLIT
+    uint4 header;             // of the block in SPLIT
     CtaSums<B::kGroups> sums;
     MaskState<B> mask;
-    u32 nonzero[B::kElements / 32];  // marks, for SPARSE
-    u32 sparse_bytes;             // of SPARSE
-    Codes<B> codes;               // of HUFF and DICT
+    u32 nonzero[B::kElements / 32];  // bitmap, for SPARSE
+    u32 sparse_bytes;             // size in SPARSE
+    Codes<B> codes;               // for HUFF and DICT
     bool is_list;
-    W frequent;                   // the word that most samples have
-    u32 n_frequent;               // how many have it
-    u32 decimals;                 // with which samples are decimal fractions
+    W frequent;                   // the most frequent word of the samples
+    u32 n_frequent;               // its count
+    u32 decimals;                 // digits for which samples are decimal fractions
     u32 shift;                    // t of BITS
-    W middle;                     // of samples of the numbers that are looked at
+    W middle;                     // median of samples of the numbers tried
     RowBox box;
-    alignas(16) Orders cubic;  // 3 where the box has an extent
-    u32 candidates;            // for the orders, as bits
+    alignas(16) Orders cubic;  // order 3 on each axis with an extent
+    u32 candidates;            // mask of candidates for the orders
     bool is_full;              // at least kMinDepth planes of 16 rows of 32
-    Drawn drawn[2];
-    u32 before;  // units of all blocks before
+    Ticket ticket[2];
+    u32 before;  // units of all preceding blocks
 };

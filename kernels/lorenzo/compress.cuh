@@ -1,26 +1,32 @@
-// Compression in one pass, by the protocol of common/ordered_frames.cuh: one CTA a block of 4096 elements at a time (`fast`), or of 8192
-// (`dense`), several CTAs per multiprocessor. For every block:
-//   1. Its words are copied to shared memory (load.cuh). The bits that any or all have are found by all threads, and what
-//      samples say of them: a frequent word may be masked (mask_choice.cuh). Zeros at the end that all words have are shifted
-//      out, and what is left are the numbers of the map BITS (maps.cuh).
-//   2. Some rows are predicted with each candidate for the orders; the bits of their residuals are the costs (orders.cuh).
-//      Where exponents differ, the numbers of the map FIXED go to the other buffer and are tried as well; where samples are
-//      decimal fractions, so are those of DECIMAL, and where signs differ, or exponents more, those of CUT (tails.cuh).
-//   3. Residuals go to the other buffer (stage/differences.cuh): a warp makes eight rows at a time, in registers. Of whole
-//      planes these are its group's; of other boxes each row is for itself. Masked numbers become what is
-//      predicted before, and are left out afterwards.
-//   4. A warp has a group: it counts in shared memory how many residuals have each length. Then lane k knows how many are longer
-//      than k bits, and what width k costs (stage/widths.cuh). If few are not 0, SPARSE may be shorter.
-//   5. The size of the block is published; mask, and groups (stage/pack.cuh) or sparse numbers, are written to a stage in the place
-//      of the numbers.
-//   6. The first warp looks back for the place of the block; all copy the stage to the payload and sum it up.
+// Compression in one pass, by the protocol of common/ordered_frames.cuh. A CTA encodes one block of
+// 4096 elements at a time (`fast`), or of 8192 (`dense`); several CTAs run per multiprocessor. For
+// every block:
 //
-// In dense, before the size is known, there are codes for the lengths of residuals (HUFF, stage/huff_write.cuh), and words may have a dictionary
-// (DICT, dictionary.cuh); and the neighbours of the best orders are tried.
+//   1. Copy its words to shared memory (load.cuh). All threads compute the OR and the AND of the
+//      words and examine samples: a frequent word may be masked (mask_choice.cuh). Trailing zeros
+//      common to all words are shifted out; the results are the numbers of the map BITS (maps.cuh).
+//   2. Predict some rows with each candidate for the orders; the bits of their residuals are the
+//      costs (orders.cuh). If exponents differ, try the numbers of the map FIXED as well, in the
+//      other buffer. If samples are decimal fractions, try DECIMAL. If signs differ, or exponents
+//      differ more, try CUT (tails.cuh).
+//   3. Write residuals to the other buffer (stage/differences.cuh). A warp computes eight rows at a
+//      time in registers: those of its group if the block has whole planes; otherwise each row
+//      separately. Masked numbers are replaced by their prediction before, and omitted afterwards.
+//   4. Each warp builds a histogram of the residuals' bit lengths of its group in shared memory.
+//      Then lane k knows how many are longer than k bits, and the cost of width k
+//      (stage/widths.cuh). If few residuals are not 0, SPARSE may be shorter.
+//   5. Publish the size of the block. Write the mask, and groups (stage/pack.cuh) or sparse
+//      numbers, to a stage in the place of the numbers.
+//   6. The first warp looks back for the block's position. All threads copy the stage to the
+//      payload and sum it up.
 //
-// A block that takes longer than others holds up all that look back at it. So the paths for clipped blocks matter, too.
+// At level dense, before the size is known, codes for the lengths of residuals are built (HUFF,
+// stage/huff_write.cuh); words may get a dictionary (DICT, dictionary.cuh); and the neighbors of
+// the best orders are tried.
 //
-// Chunks that do not get smaller are encoded first, and copied at the end.
+// A slow block delays all CTAs that look back at it. So the paths for clipped blocks matter, too.
+//
+// Chunks that do not shrink are encoded first, and stored at the end.
 
 #pragma once
 
@@ -32,8 +38,8 @@
 #include "../stage/decimal.cuh"
 #include "../stage/differences.cuh"
 #include "../stage/fixed.cuh"
-#include "../stage/marks.cuh"
-#include "../stage/marks_write.cuh"
+#include "../stage/bitmap.cuh"
+#include "../stage/bitmap_write.cuh"
 #include "../stage/pack.cuh"
 #include "../stage/sparse_write.cuh"
 #include "../stage/widths.cuh"
@@ -64,11 +70,11 @@ struct LorenzoCompressor {
 
     __device__ __forceinline__ void run() const {
         frames.run<B::kThreads>(
-            shared.drawn, shared.sums, [&](const Drawn& tile) { prepare(tile); }, [&](const Drawn& tile) { return encode(tile); });
+            shared.ticket, shared.sums, [&](const Ticket& tile) { prepare(tile); }, [&](const Ticket& tile) { return encode(tile); });
     }
 
-    // What all threads have to know of a block, by one.
-    __device__ __forceinline__ void prepare(const Drawn& tile) const {
+    // Prepares the data that all threads need about a block. Called by one thread.
+    __device__ __forceinline__ void prepare(const Ticket& tile) const {
         const Box found = find_box(args.own.extents, B::kLogBlock, tile.index);
         shared.box.set(found, B::kLogBlock);
         shared.is_full = OrderChoice<B>::is_full(found);
@@ -78,8 +84,9 @@ struct LorenzoCompressor {
         shared.cubic = Orders{found.sz > 1 ? 3u : 0u, found.sy > 1 ? 3u : 0u, found.sx > 1 ? 3u : 0u};
     }
 
-    // Makes the frame's block, and is the sums in the first thread. By all threads. The tile is read again where it is needed.
-    __device__ __forceinline__ Sums encode(const Drawn& tile) const {
+    // Encodes the block and returns the sums in thread 0. Called by all threads. The tile is reread
+    // where needed.
+    __device__ __forceinline__ Sums encode(const Ticket& tile) const {
         const u32 warp = threadIdx.x / kWarp, lane = lane_id();
         const u32 m = shared.box.m;
         W* numbers = shared.buffers[0].words;
@@ -91,7 +98,7 @@ struct LorenzoCompressor {
         const MapChoice<B> maps{shared, element};
         const MaskChoice<B> masks{shared, element};
         W any, all;
-        // Once more if words were replaced.
+        // A second round if words were replaced.
 #pragma unroll 1
         do {
             maps.look_at_words(numbers, any, all);
@@ -111,7 +118,7 @@ struct LorenzoCompressor {
             maps.choose(numbers, residuals, any, all, mapping, orders);
             if (threadIdx.x == 0) shared.header = block_header(mapping, orders, shared.mask.is_used);
             if (unlikely(mapping.map == kCut) && threadIdx.x == 0) shared.tail_bytes = Tails<B>{shared}.n_bytes();
-            // Read again where it is needed.
+            // Reread where needed, to save registers.
             if (unlikely(shared.mask.is_used)) {
                 masks.fill(numbers, residuals, mapping.base, orders);
                 __syncthreads();
@@ -132,15 +139,15 @@ struct LorenzoCompressor {
                 atomicMax(&shared.longest, own.w + own.e1 + own.e2);
             }
             if constexpr (B::kIsDense) {
-                // Short rows are coded by columns: neighbours in a row are often of other kinds.
+                // Short rows are coded by columns: adjacent numbers in a row often differ in kind.
                 const bool is_by_columns = shared.box.sx < kRun && !shared.box.is_line() && !shared.mask.is_used;
                 if (threadIdx.x == 0) shared.codes.huff.set(n_coded(), is_by_columns ? shared.box.sx : 0);
             }
             __syncthreads();
         }
-        // Which buffer has the numbers takes fewer registers than where it is.
+        // The buffer's index takes fewer registers than its address.
         u32 place = numbers == shared.buffers[0].words ? 0 : 1;
-        keep(place);
+        launder(place);
         numbers = shared.buffers[place].words, residuals = shared.buffers[1 - place].words;
         u32 coder, n_units;
         choose_coder(tile, is_const, numbers, residuals, coder, n_units);
@@ -151,7 +158,7 @@ struct LorenzoCompressor {
         const u32 n_coded = this->n_coded(), contents = this->contents();
         const SplitPlan split(shared.sections, contents, n_coded);
         if (likely(coder == kSplit)) {
-            // Strings are added to zeros, in words of 4 bytes.
+            // Strings are added to zeros, written here in words of 4 bytes.
             for (u32 at = split.packed + split.bitmaps + threadIdx.x * 4; at < n_units * kUnitBytes; at += B::kThreads * 4) {
                 *reinterpret_cast<u32*>(stage + at) = 0;
             }
@@ -230,7 +237,7 @@ struct LorenzoCompressor {
             sums.add(2ull * block, end);
             sums.add(2ull * block + 1, check);
             if (block + 1 == tiles) {
-                // Zeros add nothing.
+                // Zeros add nothing to the sums.
                 for (u64 word = 2ull * tiles; word < table_bytes(tiles) / 4; ++word) table[word] = 0;
             }
         }
@@ -244,11 +251,11 @@ struct LorenzoCompressor {
         }
     }
 
-    // Where tails begin, if numbers end there, and units up to the end of the tails.
+    // Start of the tails if the numbers end at `numbers_end`; units up to the end of the tails.
     static __device__ __forceinline__ u32 tails_at(u32 numbers_end) { return (numbers_end + 7) / 8 * 8; }
     __device__ __forceinline__ u32 units_to(u32 numbers_end) const { return (tails_at(numbers_end) + shared.tail_bytes + kUnitBytes - 1) / kUnitBytes; }
 
-    // Ends of the sections of SPLIT.
+    // Sizes and ends of the sections of SPLIT.
     struct SplitPlan {
         u32 n_groups, packed, bitmaps = 0, patches = 0;
 
@@ -260,7 +267,7 @@ struct LorenzoCompressor {
         __device__ __forceinline__ u32 end() const { return packed + bitmaps + patches; }
     };
 
-    // Numbers that are coded, and where they begin in the block.
+    // Number of coded numbers, and their start in the block.
     __device__ __forceinline__ u32 n_coded() const { return unlikely(shared.mask.is_used) ? shared.mask.n_coded : shared.box.m; }
     __device__ __forceinline__ u32 contents() const {
         u32 bytes = kHeaderBytes + (unlikely(shared.mask.is_used) ? shared.mask.all_bytes : 0);
@@ -268,8 +275,8 @@ struct LorenzoCompressor {
         return bytes;
     }
 
-    // The coder that is the shortest, of equal ones the first. Barriers.
-    __device__ __forceinline__ void choose_coder(const Drawn& tile, bool is_const, W* numbers, W* residuals, u32& coder, u32& n_units) const {
+    // Chooses the shortest coder; the first one on a tie. Contains barriers.
+    __device__ __forceinline__ void choose_coder(const Ticket& tile, bool is_const, W* numbers, W* residuals, u32& coder, u32& n_units) const {
         const u32 m = shared.box.m;
         coder = is_const ? kConst : kRaw, n_units = is_const ? 1 : 1 + (m * element.bytes + kUnitBytes - 1) / kUnitBytes;
         if (unlikely(is_const)) return;
@@ -283,7 +290,7 @@ struct LorenzoCompressor {
             take_shorter(kHuff, contents() + huff.look(shared.lengths, *reinterpret_cast<typename Huff::Work*>(numbers)));
         }
         take_shorter(kSplit, SplitPlan(shared.sections, contents(), n_coded()).end());
-        // Numbers that are not 0 take more than their bits, if there is no list of them.
+        // Without a list, numbers that are not 0 take more than their bits.
         const u32 n_nonzero = shared.n_nonzero;
         if (unlikely(n_nonzero < Widths::kMany && (n_nonzero <= kMaxListed || contents() + (n_nonzero * shared.longest + 7) / 8 < n_units * kUnitBytes))) {
             take_shorter(kSparse, contents() + sparse_bytes(residuals, n_coded()));
@@ -298,7 +305,8 @@ struct LorenzoCompressor {
 
     using Huff = WrittenHuff<W, B::kThreads>;
 
-    // DICT, if that is the shortest, in the place of SPLIT; `own` has the widths of the warp's numbers. Barriers.
+    // Replaces SPLIT by DICT if DICT is the shortest; `own` has the widths of the warp's numbers.
+    // Contains barriers.
     __device__ __forceinline__ void take_dictionary(const Dictionary<B>& dictionary, const Widths& own, W* residuals, u32& coder, u32& n_units) const {
         const u32 warp = threadIdx.x / kWarp, m = shared.box.m;
         const uint4 bytes = make_uint4(own.packed_bytes(), own.bitmap_bytes(), own.patch_bytes(), 0);
@@ -318,8 +326,8 @@ struct LorenzoCompressor {
         dictionary.write(residuals, reinterpret_cast<unsigned char*>(dictionary.work));
     }
 
-    // The words of a block in RAW whose numbers are gone, as those of BITS.
-    __device__ __forceinline__ void reload(const Drawn& tile, W* words, u32 m) const {
+    // Reloads the words of a RAW block whose numbers were overwritten, as numbers of BITS.
+    __device__ __forceinline__ void reload(const Ticket& tile, W* words, u32 m) const {
         const BlockLoader<B> loader{args, shared.box, element};
         const typename BlockLoader<B>::Finder elements(loader);
         __syncthreads();
@@ -330,18 +338,18 @@ struct LorenzoCompressor {
         }
     }
 
-    // CUT: the tails to the stage, behind the numbers.
-    __device__ __forceinline__ void write_tails(const Drawn& tile, unsigned char* stage, u32 begin) const {
+    // CUT: writes the tails to the stage, after the numbers.
+    __device__ __forceinline__ void write_tails(const Ticket& tile, unsigned char* stage, u32 begin) const {
         Tails<B>{shared}.write(BlockLoader<B>{args, shared.box, element}, frames.source(tile.chunk), shared.header.y, stage, begin);
     }
 
-    // SPARSE. Marks of those of n numbers that are not 0 are kept for write_sparse.
+    // Size of SPARSE. Saves the marks of the nonzero ones of n numbers for write_sparse.
     __device__ __forceinline__ u32 sparse_bytes(const W* residuals, u32 n) const {
-        const u32 exist = low_bits(0u, min(n - min(n, threadIdx.x * 32), 32u)), own = own_marks(residuals, [](W r) { return r != 0; }) & exist;
+        const u32 exist = low_bits(0u, min(n - min(n, threadIdx.x * 32), 32u)), own = own_bitmap(residuals, [](W r) { return r != 0; }) & exist;
         shared.nonzero[threadIdx.x] = own;
-        const WrittenMarks<B::kThreads> marks({own}, (n + 31) / 32, shared.mask.totals[0]);
-        const u32 n_marked = marks.n_marked(), width = shared.longest;
-        u32 n_bytes = kSparseHeader + marks.n_bytes() + (n_marked * width + 7) / 8;
+        const BitmapWriter<B::kThreads> bitmap({own}, (n + 31) / 32, shared.mask.totals[0]);
+        const u32 n_marked = bitmap.n_marked(), width = shared.longest;
+        u32 n_bytes = kSparseHeader + bitmap.n_bytes() + (n_marked * width + 7) / 8;
         bool is_list = false;
         if (n_marked <= kMaxListed) {
             const WrittenList<W, B::kThreads> list(residuals, shared.nonzero, shared.first_bits, shared.last_bits);
@@ -353,23 +361,23 @@ struct LorenzoCompressor {
     }
     __device__ __forceinline__ void write_sparse(unsigned char* stage, u32 at, const W* residuals, u32 n) const {
         const u32 width = shared.longest;
-        const WrittenMarks<B::kThreads> marks({shared.nonzero[threadIdx.x]}, (n + 31) / 32, shared.mask.totals[1]);
+        const BitmapWriter<B::kThreads> bitmap({shared.nonzero[threadIdx.x]}, (n + 31) / 32, shared.mask.totals[1]);
         if (threadIdx.x == 0) {
             uint4 header = shared.header;
             header.x = (header.x & ~0xfu) | kSparse;
             *reinterpret_cast<uint4*>(stage) = header;
-            *reinterpret_cast<u32*>(stage + at) = marks.n_marked() | width << 16;
+            *reinterpret_cast<u32*>(stage + at) = bitmap.n_marked() | width << 16;
         }
         if (shared.is_list) {
             const WrittenList<W, B::kThreads> list(residuals, shared.nonzero, shared.first_bits, shared.last_bits);
             if (threadIdx.x == 0) stage[at + 3] = list.gap_bits;
-            list.write(stage, at, marks.n_marked(), width, marks.marked_before());
+            list.write(stage, at, bitmap.n_marked(), width, bitmap.marked_before());
             return;
         }
-        marks.write(stage, at + kSparseHeader);
-        u32 bit = 8 * (at + kSparseHeader + marks.n_bytes()) + marks.marked_before() * width;
+        bitmap.write(stage, at + kSparseHeader);
+        u32 bit = 8 * (at + kSparseHeader + bitmap.n_bytes()) + bitmap.marked_before() * width;
 #pragma unroll 1
-        for (u32 left = marks.words[0]; left != 0; left &= left - 1) {
+        for (u32 left = bitmap.words[0]; left != 0; left &= left - 1) {
             add_bits(shared_address(stage), bit, residuals[threadIdx.x * 32 + __ffs(left) - 1]);
             bit += width;
         }

@@ -1,22 +1,26 @@
-// Decompression in one pass: one CTA a block, many CTAs per multiprocessor hide each other's waiting.
+// Decompression in one pass, one CTA per block. Many resident CTAs per multiprocessor hide each
+// other's latency.
 //
-//   1. The table says where the block is; if that can be, its bytes are copied to shared memory (the stage) and
-//      summed up for the check and the checksum. If the frame is stored, the CTA copies as many bytes instead.
-//   2. Each warp unpacks rows of a group, undoes the signs, adds up along y as far as its rows go, and writes them to
-//      shared memory (the tile).
-//   3. Each thread adds up a segment of a row, then columns along z, and stores the elements, 16 bytes at a time where
-//      rows allow.
+//   1. The table gives the block's position. If it is plausible, the block's bytes are copied to
+//      shared memory (the stage) and summed up for the block checksum and the payload checksum. If
+//      the frame is stored, the CTA copies its share of the bytes instead.
+//   2. Each warp unpacks rows of a group, undoes the zigzag coding, adds up along y within its
+//      rows, and writes them to shared memory (the tile).
+//   3. Each thread adds up a segment of a row, then columns along z, and stores the elements, 16
+//      bytes at a time where rows allow.
 //
-// Blocks whose rows are not of 32 elements are added up in the tile, axis by axis, by one body for all shapes. HUFF is decoded by
-// one warp, while the others wait. Only blocks of up to 4096 elements in SPLIT, without DICT, are unpacked from the stage; all
-// others are read from the frame.
+// Blocks whose rows are not of 32 elements are added up in the tile, axis by axis, by one routine
+// for all shapes. One warp decodes HUFF while the others wait. Only blocks of up to 4096 elements
+// in SPLIT, without DICT, are unpacked from the stage; all other blocks are read from the frame.
 //
-// Where elements are DECIMAL, CUT or masked, their words are made in the tile, before it is stored. Tails are read from the frame.
+// For DECIMAL, CUT or masked elements, the words are computed in the tile before it is stored.
+// Tails are read from the frame.
 //
-// Of a region there is a CTA for each block from the first to the last that it touches, which stores the elements that are wanted, one by one.
+// For a region, there is a CTA for each block from the first to the last that the region touches.
+// It stores the wanted elements one by one.
 //
-// Nothing that is read is used before it is checked. Who finishes the last tile of a chunk compares the header with what
-// it must be, and so the checksum.
+// All data is validated before use. The CTA that finishes the last tile of a chunk verifies the
+// header and its checksum.
 
 #pragma once
 
@@ -39,15 +43,16 @@
 #include "mask.cuh"
 #include "tails_read.cuh"
 
-constexpr u32 kMasked = 8;  // added to a Map: some elements are masked
+constexpr u32 kMasked = 8;  // flag added to a Map: some elements are masked
 
-// What a block's header says of the map and the prediction; for RAW, CONST and DICT, that there is nothing to be added up.
+// The map and the prediction according to a block's header. RAW, CONST and DICT have no prediction:
+// all orders are 0.
 struct BlockPlan {
-    u32 coder, map;   // map: with kMasked
+    u32 coder, map;   // map includes kMasked
     u32 x, y, z;      // orders
-    bool adds_above;  // to each number the last of its column in the rows of the warps before
+    bool adds_above;  // add to each number its column's sum over the rows of preceding warps
 };
-// What is needed at the end only: the map, with kMasked, t or e, and the base.
+// Data needed only at the end: the map, with kMasked; t or e; the base.
 template <typename W>
 struct Offset {
     u32 map_and_shift;
@@ -57,17 +62,18 @@ struct Offset {
     __device__ __forceinline__ u32 shift() const { return map_and_shift & 0xffff; }
 };
 
-// What rows of a block are: of 32 elements, or one that is the block.
+// Length of a block's rows: 32 elements, or the whole block as one row.
 enum class RowLength : u32 { k32, kBlock };
 
-// So many bytes of a dictionary are in shared memory at a time.
+// Bytes of a dictionary that are in shared memory at a time.
 constexpr u32 kEntryBytes = 2048;
 
-// Units of 16 bytes that no block has more of: the 32 strings of HUFF have up to 64 KiB each, and everything else of a block of 2^14 elements
-// together has less than another 2 MiB. A longer block is damaged; its bytes would not fit 32 bits.
+// Maximum units of 16 bytes in a block. The 32 strings of HUFF have up to 64 KiB each, and
+// everything else in a block of 2^14 elements together has less than 2 MiB. A longer block is
+// damaged; its size in bytes might exceed 32 bits.
 constexpr u32 kMostUnits = (4u << 20) / kUnitBytes;
 
-// Blocks of 2^kLog elements. A thread has a segment of every 4096 elements.
+// For blocks of 2^kLog elements. A thread has one segment in every 4096 elements.
 template <typename W, u32 kLog>
 struct DecompressShared {
     static constexpr u32 kSegments = (1u << kLog) / Segment<W>::kNumbers;
@@ -76,15 +82,16 @@ struct DecompressShared {
     // Only blocks of 4096 elements are staged.
     static constexpr bool kStaged = kLog == 12;
     using Place = Places<W, kLog>;
-    // Without the last padding, but where a sum is in it. 32 bytes more would be a CTA less of blocks of 2^13 elements of u32.
+    // Omits the last padding, except where it holds a sum. 32 bytes more would cost a resident CTA
+    // for blocks of 2^13 elements of u32.
     static constexpr u32 kTileBytes = Place::segment(kSegments - 1) + kSegmentBytes + (kSegments == kWarps * kRow ? kUnitBytes : 0);
-    // A block that is shorter than its elements, or else tables of HUFF or entries of a dictionary. Stages are so long that on
-    // sm_90 7 CTAs of u32 and 3 of u64 are resident.
+    // Holds a block shorter than its elements, or tables of HUFF, or entries of a dictionary. With
+    // this length, sm_90 holds 7 CTAs of u32 and 3 of u64.
     static constexpr u32 kMaxStaged = 4096 * sizeof(W) / 16 * (sizeof(W) == 4 ? 13 : 15);
     static constexpr u32 kStageBytes = kStaged ? kMaxStaged + kRow * sizeof(W) : sizeof(HuffTables);
 
-    // What is read ahead of a block that is staged: its header, that of its mask, the groups of one in SPLIT, which begin so many bytes
-    // behind its start and have so many numbers, and whether they are sound.
+    // Data read in advance for a staged block: its header; its mask's header; for SPLIT its groups,
+    // their offset in the block and their number of numbers, and whether they are sound.
     struct Ahead {
         BlockPlan plan;
         MaskPlan mask;
@@ -93,34 +100,35 @@ struct DecompressShared {
         bool is_whole;
         GroupPlan groups[4096 / kGroup];
     };
-    // What warps tell each other while they fill the tile and add up.
+    // Data that warps exchange while they fill the tile and add up.
     struct Rows {
         CtaSums<kWarps> sums;
-        W carries[kWarps];      // what a warp's segments or entries add up to
+        W carries[kWarps];      // sum of a warp's segments or entries
         Ahead ahead;
     };
-    // Without a stage they are in the place of tables, behind entries of a dictionary.
+    // Without a stage, Rows lie in the place of the tables, after the entries of a dictionary.
     static constexpr u32 kRowsAt = kStaged ? kStageBytes : kStageBytes - sizeof(Rows);
     static_assert(kStaged || kEntryBytes + sizeof(Rows) <= kStageBytes, "rows are in the place of the tables");
 
-    // Behind the stage some rows of words can be read.
+    // Some rows of words after the stage are readable.
     alignas(16) unsigned char stage[kStaged ? kStageBytes + sizeof(Rows) : kStageBytes];
     alignas(16) unsigned char tile[kTileBytes];
     Box box;
-    u32 tails;  // of CUT: where they begin, in bytes from the block's start
+    u32 tails;  // for CUT: start of the tails, in bytes from the block's start
     Offset<W> offset;
 
-    // The sum of a column over a warp's rows, between the tile's segments; those over all warps before, in place of the stage.
+    // The sum of a column over a warp's rows, in the padding between the tile's segments. `above`:
+    // sums over all preceding warps, in place of the stage.
     __device__ __forceinline__ W& last(u32 warp, u32 column) {
         return *reinterpret_cast<W*>(tile + Place::segment(warp * kRow + column) + kSegmentBytes);
     }
     __device__ __forceinline__ W* above(u32 warp) { return reinterpret_cast<W*>(stage) + warp * kRow; }
     static_assert(kSegmentStride - kSegmentBytes >= sizeof(W) && kWarps * kRow <= kSegments && kWarps * kRow * sizeof(W) <= kStageBytes, "room for sums");
 
-    // What numbers are marked, in place of the stage or the tables, until the elements are stored.
+    // The mask, in place of the stage or the tables until the elements are stored.
     using Masked = Mask<Place, 1u << kLog, kThreads>;
     __device__ __forceinline__ Masked& mask() { return *reinterpret_cast<Masked*>(stage); }
-    // What is known of tails, behind that.
+    // State of the tails, after the mask.
     using Tails = TailReader<Place, 1u << kLog, kWarps>;
     static constexpr u32 kTailsAt = (sizeof(Masked) + kUnitBytes - 1) / kUnitBytes * kUnitBytes;
     __device__ __forceinline__ Tails& tail_reader() { return *reinterpret_cast<Tails*>(stage + kTailsAt); }
@@ -129,7 +137,7 @@ struct DecompressShared {
     __device__ __forceinline__ Rows& rows() { return *reinterpret_cast<Rows*>(stage + kRowsAt); }
 };
 
-// kPart: only the elements of a region are stored, from the arguments of region.cuh.
+// kPart: stores only the elements of a region, with the arguments of region.cuh.
 template <typename W, u32 kLog, bool kPart = false>
 struct Decompressor : DecompressTile<Blocks> {
     using Shared = DecompressShared<W, kLog>;
@@ -137,7 +145,8 @@ struct Decompressor : DecompressTile<Blocks> {
     static constexpr u32 kBlock = 1u << kLog;
     static constexpr u32 kThreads = Shared::kThreads, kWarps = Shared::kWarps;
     static constexpr u32 kRows = kBlock / kRow;
-    static constexpr u32 kWarpRows = 4096 / kRow / kWarps;  // rows of a warp at a time: 32 of u32, 16 of u64
+    // Rows that a warp processes at a time: 32 of u32, 16 of u64.
+    static constexpr u32 kWarpRows = 4096 / kRow / kWarps;
     static constexpr u32 kStepRows = kWarpRows * kWarps;
     static constexpr u32 kSegment = Segment<W>::kNumbers, kUnits = kSegmentBytes / kUnitBytes;
     static constexpr u32 kEntries = kEntryBytes / sizeof(W);
@@ -153,7 +162,8 @@ struct Decompressor : DecompressTile<Blocks> {
     using Plan = BlockPlan;
 
     __device__ __forceinline__ void run() {
-        // Header and table can be read whatever the frame's length is, so all these loads are under way together.
+        // Header and table are readable whatever the frame's length is, so all these loads are in
+        // flight together.
         const uint2* const table = reinterpret_cast<const uint2*>(payload);
         const u32 begin = block ? table[block - 1].x : 0;
         const uint2 entry = table[block];
@@ -170,7 +180,7 @@ struct Decompressor : DecompressTile<Blocks> {
         finish(count());
     }
 
-    // The same for a tile of a region.
+    // The main function for a tile of a region.
     __device__ __forceinline__ void run_part() {
         const bool stored = is_stored(args.stored, frame);
         const u32 element_bytes = Element(args.encoded).bytes;
@@ -191,10 +201,10 @@ struct Decompressor : DecompressTile<Blocks> {
     }
     __device__ __forceinline__ const Region& region() const { return static_cast<const RegionArgs<Blocks>&>(args).region; }
 
-    // Of a region, blocks have been checked, not the payload.
+    // For a region, the blocks were verified, not the payload.
     __device__ __forceinline__ void finish(u32 n_before) const { DecompressTile<Blocks>::finish(n_before, !kPart); }
 
-    // The block that the table says is in units [begin, end).
+    // Decodes the block in units [begin, end), as listed in the table.
     __device__ __forceinline__ void decode_block(u32 begin, u32 end, u32 check) {
         const u32 t = threadIdx.x;
         const u64 table_end = table_bytes(args.own.n_blocks);
@@ -209,7 +219,7 @@ struct Decompressor : DecompressTile<Blocks> {
         unsigned char* const stage = shared.stage;
         Sums sums;
         if (Shared::kStaged && likely(is_staged)) {
-            // The first warp reads what is in the block, meanwhile the others copy.
+            // The first warp parses the block; meanwhile the others copy it.
             if (t < kWarp) {
                 read_ahead(source, n_units * kUnitBytes);
             } else {
@@ -226,7 +236,7 @@ struct Decompressor : DecompressTile<Blocks> {
         } else {
             UnitSums<kThreads> unit_sums(first / 4 + 4 * t);
             if (t == kThreads - 1) shared.box = find_box(args.own.extents, kLog, block);
-            constexpr u32 kBatch = 5;  // loads under way
+            constexpr u32 kBatch = 5;  // loads in flight
             for (u32 first_unit = t; first_unit < n_units; first_unit += kBatch * kThreads) {
                 uint4 units[kBatch];
 #pragma unroll
@@ -253,7 +263,7 @@ struct Decompressor : DecompressTile<Blocks> {
                 for (u64 word = 2ull * args.own.n_blocks; word < table_end / 4; ++word) sums.add(word, reinterpret_cast<const u32*>(payload)[word]);
             }
             slot()->add(sums);
-            // What is cut off has no check.
+            // A truncated block has no checksum to compare.
             if (damage == 0 && !is_checked && !(args.flags & kSkipChecksum)) damage = kMarkCorrupt;
             report(damage);
         }
@@ -267,14 +277,15 @@ struct Decompressor : DecompressTile<Blocks> {
                 damage = read_header(*reinterpret_cast<const uint4*>(source), plan);
             }
             if (likely(damage == 0)) damage = fill(is_staged, stage, source, n_units * kUnitBytes, plan);
-            // A block that a later version has written is none that is damaged, if its check is right.
+            // A block of an unknown kind was written by a later version if its checksum is right;
+            // otherwise it is damaged.
             if (t == 0) report(damage == kMarkUnsupported && !is_checked ? kMarkCorrupt : damage);
         }
         __syncthreads();
         if (unlikely(damage)) return finish(count());
         add_up(plan);
         complete(plan);
-        // Counting takes a while, so it is begun before the elements are stored.
+        // Counting takes a while, so start it before the elements are stored.
         u32 n_before = is_fixed() ? 0 : count();
         store(plan);
         if (is_fixed()) {
@@ -284,7 +295,8 @@ struct Decompressor : DecompressTile<Blocks> {
         finish(n_before);
     }
 
-    // Finds a block in the array, and reads header and groups of it from the frame, by the first warp.
+    // Locates a block in the array, and reads its header and groups from the frame. Called by the
+    // first warp.
     __device__ __forceinline__ void read_ahead(const unsigned char* source, u32 block_bytes) const {
         if (block_bytes == 0) return;
         const uint4 header = *reinterpret_cast<const uint4*>(source);
@@ -307,7 +319,8 @@ struct Decompressor : DecompressTile<Blocks> {
         ahead.is_whole = split.is_sound && ends_at(mask.numbers + split.n_bytes, block_bytes, plan);
     }
 
-    // The header of a block. The first thread keeps its offset for store, which is behind a barrier.
+    // Parses the header of a block. Thread 0 saves its offset for store(), which runs after a
+    // barrier.
     __device__ __forceinline__ u32 read_header(uint4 words, Plan& plan) const {
         const bool is_float = Element(args.encoded).is_float;
         const u32 flags = words.x;
@@ -316,7 +329,7 @@ struct Decompressor : DecompressTile<Blocks> {
         const u32 shift = words.y & 0xffff;
         const bool is_plain = plan.coder <= kConst;
         const bool is_dict = plan.map == kDict;
-        // What is to be zero, and is not, is of a later version, too.
+        // Bits that must be zero and are not also indicate a later version.
         const bool is_known = plan.coder <= kSparse && plan.map <= kCut && (!is_plain || plan.map == kBits) && !(plan.coder > kSplit && is_dict) &&
                               (sizeof(W) == 8 || words.w == 0) &&
                               (is_plain ? flags >> 8 == 0 && words.y == 0 && (plan.coder == kConst || (words.z | words.w) == 0)
@@ -332,7 +345,7 @@ struct Decompressor : DecompressTile<Blocks> {
         }
         if (is_plain || is_dict) plan.x = plan.y = plan.z = 0;
         if (!is_dict && flags >> 24 & 1) plan.map |= kMasked;
-        // Entries of a dictionary are numbers of BITS.
+        // Entries of a dictionary are numbers in the map BITS.
         const u32 map = is_dict ? u32{kBits} : plan.map;
         if (threadIdx.x == 0) shared.offset = Offset<W>{map << 16 | shift, static_cast<W>(static_cast<u64>(words.w) << 32 | words.z)};
         return is_sound ? 0 : kMarkCorrupt;
@@ -343,24 +356,24 @@ struct Decompressor : DecompressTile<Blocks> {
             const auto& ahead = shared.rows().ahead;
             if (!ahead.is_whole) return kMarkCorrupt;
             const u32 first = threadIdx.x / kWarp * kWarpRows;
-            // As far as the rows of a warp go, numbers are added up along y once.
+            // Add up along y once, within the rows of a warp.
             const bool adds_y = plan.y == 1 && y_in_rows(plan) && !(plan.map & kMasked);
             if (first * kRow < ahead.n_numbers) fill_rows<Source::kStage>(stage + ahead.mask.numbers, ahead.groups[first / kGroupRows], first, plan, adds_y);
-            // In the plane of a whole block what is above goes on.
+            // If the whole block is one plane, column sums continue across warps.
             if (adds_y) plan.y = 0, plan.adds_above = plan.z == 0;
             u32 block_bytes;
-            return likely(!(plan.map & kMasked)) ? 0 : spread(find_again(block_bytes), ahead.mask);
+            return likely(!(plan.map & kMasked)) ? 0 : expand(find_again(block_bytes), ahead.mask);
         }
-        // The stage has been read.
+        // Barrier: all threads have read the stage.
         __syncthreads();
         return fill_from_frame(source, *reinterpret_cast<const uint4*>(source), block_bytes, plan);
     }
 
-    // Rows [first, first + kWarpRows) of a block in SPLIT, by a warp, from its sections to the tile. For others than DICT
-    // without signs.
+    // Unpacks rows [first, first + kWarpRows) of a SPLIT block from its sections to the tile.
+    // Called by a warp. Undoes the zigzag coding except for DICT.
     template <Source kSource>
     __device__ __forceinline__ void fill_rows(const unsigned char* sections, const GroupPlan group, u32 first, const Plan& plan, bool adds_y) const {
-        constexpr u32 kN = 4;  // rows at a time: of more there are too many instructions to be fetched
+        constexpr u32 kN = 4;  // rows at a time: more would exceed the instruction cache
         const u32 in_group = first % kGroupRows;
         unsigned char* const own = shared.tile + Place::row(first);
         static_assert(kWarpRows * Segment<W>::kPerRow == kWarp, "a lane has a segment");
@@ -392,13 +405,13 @@ struct Decompressor : DecompressTile<Blocks> {
             for (u32 i = 0; i < kN; ++i) *reinterpret_cast<W*>(to + Place::row(i)) = v[i];
         }
         if (!adds_y) return;
-        // An address that is found here only needs no register later.
+        // An address computed only here occupies no register before.
         u32 warp = threadIdx.x / kWarp;
-        keep(warp);
+        launder(warp);
         shared.last(warp, lane_id()) = sum;
     }
 
-    // The numbers of any block, from the frame to the tile.
+    // Decodes the numbers of any block from the frame to the tile.
     __device__ __forceinline__ u32 fill_from_frame(const unsigned char* from, uint4 words, u32 block_bytes, Plan& plan) const {
         const u32 m = shared.box.m;
         MaskPlan mask;
@@ -408,36 +421,38 @@ struct Decompressor : DecompressTile<Blocks> {
             if (damage) return damage;
         }
         const u32 damage = fill_numbers(from, mask.numbers, words, block_bytes, m - mask.n_masked, plan);
-        return !is_masked || damage ? damage : spread(from, mask);
+        return !is_masked || damage ? damage : expand(from, mask);
     }
 
-    // The block in the payload, and its bytes, where they take no registers before.
+    // Locates the block in the payload again, so that its address and size occupy no registers
+    // before.
     __device__ __forceinline__ const unsigned char* find_again(u32& block_bytes) const {
         u32 block = this->block;
-        keep(block);
+        launder(block);
         const u32* const table = reinterpret_cast<const u32*>(payload);
         const u32 begin = block ? table[2 * block - 2] : 0;
         block_bytes = (table[2 * block] - begin) * kUnitBytes;
         return reinterpret_cast<const unsigned char*>(payload) + table_bytes(args.own.n_blocks) + static_cast<u64>(begin) * kUnitBytes;
     }
 
-    // From the numbers that are coded to those of a block with a mask.
-    __device__ __forceinline__ u32 spread(const unsigned char* from, const MaskPlan& mask) const {
-        // The numbers are there, and stage or tables are needed no more.
+    // Expands the coded numbers to the elements of a block with a mask.
+    __device__ __forceinline__ u32 expand(const unsigned char* from, const MaskPlan& mask) const {
+        // Barrier: the numbers are complete, and stage or tables are no longer needed.
         __syncthreads();
         if (!shared.mask().read(from, mask, shared.box)) return kMarkCorrupt;
-        shared.mask().spread(shared.tile, shared.box.m);
+        shared.mask().expand(shared.tile, shared.box.m);
         return 0;
     }
 
-    // The m numbers that are coded from byte `begin` of a block on, those of other coders than RAW and CONST without signs. What
-    // is wrong is the same for all threads, or reported.
+    // Decodes the m coded numbers from byte `begin` of a block on, to the tile. Undoes the zigzag
+    // coding except for RAW, CONST and DICT. All threads return the same damage; other damage is
+    // reported.
     __device__ __forceinline__ u32 fill_numbers(const unsigned char* from, u32 begin, uint4 words, u32 block_bytes, u32 m, Plan& plan) const {
         const Element element(args.encoded);
         const u32 available = block_bytes - begin;
         if (plan.coder == kHuff) return fill_huff(from, begin, available, m, plan);
         if (plan.coder == kSparse) {
-            const u32 n_bytes = read_sparse<Place>(from + begin, available, m, shared.mask().marks, shared.tile);
+            const u32 n_bytes = read_sparse<Place>(from + begin, available, m, shared.mask().bitmap, shared.tile);
             return n_bytes == 0 || !ends_at(begin + n_bytes, block_bytes, plan) ? kMarkCorrupt : 0;
         }
         if (plan.coder <= kConst) {
@@ -451,7 +466,7 @@ struct Decompressor : DecompressTile<Blocks> {
             return 0;
         }
         const bool is_dict = plan.map == kDict;
-        // No more entries than elements; a block with a dictionary has no mask.
+        // There are no more entries than elements. A block with a dictionary has no mask.
         if (is_dict && words.y >> 16 > m) return kMarkCorrupt;
         const u32 deltas = is_dict ? ((words.y >> 16) - 1) * (words.x >> 16 & 0xff) : 0;  // bits
         const u32 skipped = begin + (deltas + 63) / 64 * 8;
@@ -469,14 +484,15 @@ struct Decompressor : DecompressTile<Blocks> {
         return 0;
     }
 
-    // Whether a block may end so many bytes behind the numbers; where tails follow, they are told where.
+    // True if a block may end after numbers that end at `numbers_end`. With tails, records where
+    // they start.
     __device__ __forceinline__ bool ends_at(u32 numbers_end, u32 block_bytes, const Plan& plan) const {
         if ((plan.map & ~kMasked) != kCut) return block_bytes - numbers_end < kUnitBytes;
         if (threadIdx.x == 0) shared.tails = (numbers_end + 7) / 8 * 8;
         return true;
     }
 
-    // Rows [first, first + kWarpRows) of the tile, a number of each a lane.
+    // Rows [first, first + kWarpRows) of the tile; each lane has one number per row.
     __device__ __forceinline__ W* row_numbers(u32 first, u32 r) const {
         return reinterpret_cast<W*>(shared.tile + Place::row(first) + Place::in_row(lane_id()) + Place::row(r));
     }
@@ -485,12 +501,14 @@ struct Decompressor : DecompressTile<Blocks> {
         for (u32 r = 0; r < kWarpRows; ++r) *row_numbers(first, r) = v[r];
     }
 
-    // Whether the numbers along y are those of a lane's rows, in the whole block or in every 16 rows.
+    // True if adding up along y stays within a lane's column of rows: of the whole block, or of
+    // every 16 rows.
     __device__ __forceinline__ bool y_in_rows(const Plan& plan) const {
         return plan.y > 0 && shared.box.sx == kRow && (plan.z == 0 || shared.box.sy == 16);
     }
 
-    // Adds up along y once, of the rows of all warps. `carry`: the sum over the rows of steps before.
+    // Adds up along y once over the rows of all warps. `carry` is the sum over the rows of
+    // preceding steps.
     __device__ __forceinline__ void add_up_columns(W (&v)[kWarpRows], const Plan& plan, W& carry) const {
         if (plan.z > 0) {
 #pragma unroll
@@ -515,7 +533,7 @@ struct Decompressor : DecompressTile<Blocks> {
         for (u32 r = 0; r < kWarpRows; ++r) v[r] += before;
     }
 
-    // Numbers in HUFF, to the tile.
+    // Decodes numbers in HUFF to the tile.
     __device__ __forceinline__ u32 fill_huff(const unsigned char* block, u32 begin, u32 available, u32 m, const Plan& block_plan) const {
         const unsigned char* const from = block + begin;
         HuffTables& tables = *reinterpret_cast<HuffTables*>(shared.stage);
@@ -523,7 +541,7 @@ struct Decompressor : DecompressTile<Blocks> {
         if (!plan.is_sound || !ends_at(begin + plan.n_bytes, begin + available, block_plan)) return kMarkCorrupt;
         const Box& box = shared.box;
         const bool by_columns = box.sx < kRow && box.sz * box.sy > 1 && !(block_plan.map & kMasked);
-        // Numbers that come by columns are not written where their string would be.
+        // Numbers in column order are not written where their string would be in the tile.
         const bool are_copied = !by_columns && copy_strings<Place, kWarps>(from, plan, m, shared.tile);
         bool is_sound = true;
         for (u32 context = threadIdx.x / kWarp; context < kContexts; context += kWarps) is_sound &= make_table(from + plan.lengths, plan, context, tables);
@@ -554,8 +572,9 @@ struct Decompressor : DecompressTile<Blocks> {
         return before;
     }
 
-    // DICT: from the numbers in the tile to those that stand for elements, less the base. The entries are made kEntries at a
-    // time, and every thread replaces those of its numbers, 32 at a time, that are among these.
+    // DICT: replaces the numbers in the tile by their entries' numbers, without the base. The
+    // entries are computed kEntries at a time. Every thread replaces those of its numbers, 32 at a
+    // time, that refer to these entries.
     __device__ __forceinline__ void look_up(const u32* deltas, uint4 words, u32 m) const {
         const u32 k = words.x >> 8 & 0xff, bits = words.x >> 16 & 0xff, shift = words.x >> 24, n = words.y >> 16;
         constexpr u32 kPerThread = kEntries / kThreads;
@@ -591,7 +610,7 @@ struct Decompressor : DecompressTile<Blocks> {
         }
     }
 
-    // Adds up in the tile, along y and x, all that was not done while filling it.
+    // Adds up in the tile along y and x, unless done while it was filled.
     __device__ __forceinline__ void add_up(Plan& plan) const {
         const Box& box = shared.box;
         const u32 sz = box.sz, sy = box.sy, sx = box.sx;
@@ -614,11 +633,11 @@ struct Decompressor : DecompressTile<Blocks> {
         }
     }
 
-    // Does what store leaves to be done in the tile: adds up along z where rows are not of 32 elements, and makes the words of
-    // elements that are DECIMAL, CUT or masked.
+    // Completes the tile for store(): adds up along z where rows are not of 32 elements, and
+    // computes the words of elements that are DECIMAL, CUT or masked.
     __device__ __forceinline__ void complete(Plan& plan) const {
         const Box& box = shared.box;
-        // Read again where it is needed.
+        // Reread where needed, to save registers.
         const auto needs_words = [&] { return shared.offset.map() >= kDecimal; };
         if (plan.z > 0 && (!(box.sx == kRow && stores_rows()) || needs_words())) {
             const u32 plane = box.sy * box.sx;
@@ -631,10 +650,11 @@ struct Decompressor : DecompressTile<Blocks> {
         }
         if (unlikely(needs_words())) make_words();
     }
-    // Whether store has to undo FIXED, which may report damage.
+    // True if store() must undo FIXED, which may report damage.
     __device__ __forceinline__ bool is_fixed() const { return shared.offset.map() == kFixed; }
 
-    // Whether elements are stored by rows of 32: those of the block, or rows of elements that follow each other in the array.
+    // True if elements are stored in rows of 32: rows of the block, or rows of contiguous elements
+    // of the array.
     __device__ __forceinline__ bool stores_rows() const { return !kPart && (shared.box.sx == kRow || is_contiguous()); }
     __device__ __forceinline__ bool is_contiguous() const {
         const Box& box = shared.box;
@@ -642,7 +662,7 @@ struct Decompressor : DecompressTile<Blocks> {
         return box.sz * box.sy == 1 || (box.sx == extents[2] && (box.sz == 1 || box.sy == extents[1]));
     }
 
-    // Along y, in registers.
+    // Adds up along y in registers.
     __device__ __forceinline__ void add_up_rows(const Plan& plan) const {
         for (u32 k = 0; k < plan.y; ++k) {
             W carry = 0;
@@ -659,13 +679,14 @@ struct Decompressor : DecompressTile<Blocks> {
         __syncthreads();
     }
 
-    // Along x: a thread has a segment, which is part of a row.
+    // Adds up along x. A thread has a segment, which is part of a row.
     template <RowLength kLength>
     __device__ __forceinline__ void add_up_x(const Plan& plan) const {
         const u32 n_segments = (shared.box.m + kSegment - 1) / kSegment;
         constexpr u32 kPerUnit = Word<W>::kPerUnit;
         constexpr bool kWhole = kLength == RowLength::kBlock;
-        // Of one row, every order is done by itself: a segment may need those of all threads before.
+        // In a single row, every order takes a separate round: a segment may need the sums of all
+        // preceding threads.
         const u32 rounds = kWhole ? plan.x : 1, in_round = kWhole ? 1 : plan.x;
 #pragma unroll 1
         for (u32 round = 0; round < rounds; ++round) {
@@ -677,7 +698,7 @@ struct Decompressor : DecompressTile<Blocks> {
                 uint4* const units = reinterpret_cast<uint4*>(shared.tile + Place::segment(s));
                 W* const above = shared.above(threadIdx.x / kWarp);
                 if (!kWhole && plan.adds_above) {
-                    // All segments of a warp are of the rows that one warp has filled.
+                    // All segments of a warp belong to rows that one warp has filled.
                     W sum = 0;
                     for (u32 w = 0; w < threadIdx.x / kWarp; ++w) sum += shared.last(w, lane_id());
                     above[lane_id()] = sum;
@@ -723,7 +744,7 @@ struct Decompressor : DecompressTile<Blocks> {
         __syncthreads();
     }
 
-    // Along z, in a box of rows of 32: a thread has columns of adjacent numbers.
+    // Adds up along z in a box with rows of 32. A thread has columns of adjacent numbers.
     __device__ __forceinline__ void add_up_planes(u32 order) const {
         constexpr u32 kPerUnit = Word<W>::kPerUnit, kPerRow = kRow / kPerUnit;
         const u32 height = shared.box.sy, n_rows = shared.box.sz * height;
@@ -747,7 +768,7 @@ struct Decompressor : DecompressTile<Blocks> {
         __syncthreads();
     }
 
-    // Lines along an axis: line l begins with number l / a * b + l % a * c.
+    // Lines along an axis: line l starts at number l / a * b + l % a * c.
     struct Lines {
         u32 a, b, c;
     };
@@ -755,7 +776,7 @@ struct Decompressor : DecompressTile<Blocks> {
     // Adds up along any axis of any box: `n_lines` lines of `length` numbers, `distance` apart.
     __device__ __forceinline__ void add_up_axis(u32 order, u32 length, u32 distance, u32 n_lines, Lines lines) const {
         const SmallDivisor divisor(lines.a);
-        // So many adjacent threads share a line.
+        // Number of adjacent threads that share a line.
         u32 sharers = 1;
         while (sharers < kWarp && 2 * sharers * n_lines <= kThreads && 2 * sharers <= length) sharers *= 2;
         const u32 share = (length + sharers - 1) / sharers, mine = threadIdx.x % sharers;
@@ -783,7 +804,8 @@ struct Decompressor : DecompressTile<Blocks> {
         }
     }
 
-    // The numbers of the tile become the words of their elements, as if these were numbers of BITS without shift and base.
+    // Replaces the numbers of the tile by the words of their elements, as numbers of BITS with
+    // shift and base 0.
     __device__ __forceinline__ void make_words() const {
         const Offset<W> offset = shared.offset;
         const bool is_masked = offset.map() & kMasked;
@@ -803,7 +825,7 @@ struct Decompressor : DecompressTile<Blocks> {
 #pragma unroll 1
             for (u32 row = threadIdx.x / kWarp; row * kRow < shared.box.m; row += kWarps) {
                 W& number = *row_numbers(row, 0);
-                if (is_masked && shared.mask().marks.has(row)) {
+                if (is_masked && shared.mask().bitmap.has(row)) {
                     number = shared.mask().word;
                 } else if (row * kRow + lane_id() < shared.box.m) {
                     number = map == kDecimal ? float_of_decimal(number + offset.base, power)
@@ -816,18 +838,19 @@ struct Decompressor : DecompressTile<Blocks> {
         __syncthreads();
     }
 
-    // The element's word of a number of the tile.
+    // The word of the element of a number of the tile.
     template <Map kMap>
     static __device__ __forceinline__ W word_of(W v, const Offset<W>& offset, bool& damaged) {
         if (kMap == kFixed) return float_of_fixed(v + offset.base, offset.shift(), damaged);
         if (sizeof(W) == 8) return (v + offset.base) << offset.shift();
-        // One instruction, if the compiler does not know that it is a shift.
+        // One instruction, provided that the compiler does not know that the factor is a power of
+        // two.
         u32 factor = 1u << offset.shift();
-        keep(factor);
+        launder(factor);
         return v * factor + (offset.base << offset.shift());
     }
 
-    // The tile, to the array.
+    // Stores the tile to the array.
     __device__ __forceinline__ void store(const Plan& plan) const {
         constexpr u32 kPerUnit = Word<W>::kPerUnit;
         const Box& box = shared.box;
@@ -836,7 +859,7 @@ struct Decompressor : DecompressTile<Blocks> {
             const u32 element_bytes = Element(args.encoded).bytes;
             const bool is_narrow = sizeof(W) == 4 && element_bytes != sizeof(W);
             const auto is_aligned_to = [&](u32 bytes) {
-                // The low bits are enough; a remainder of 64 bits would take long.
+                // The low bits suffice; a 64-bit remainder would be slow.
                 const u32 misaligned = static_cast<u32>(reinterpret_cast<u64>(dst + box.start * bytes)) |
                                        (box.sx == kRow ? static_cast<u32>(args.own.extents[2]) * bytes : 0);
                 return misaligned % (kPerUnit * bytes) == 0 && !(args.flags & kSwapBytes);
@@ -863,10 +886,10 @@ struct Decompressor : DecompressTile<Blocks> {
         if (damaged) report(kMarkCorrupt);
     }
 
-    // Whether elements are as long as words, or shorter.
+    // Whether elements have the size of words, or are narrower.
     enum class Size : u32 { kWord, kNarrow };
 
-    // Stores the elements of adjacent numbers; if it is one, maybe in the other byte order.
+    // Stores the elements of adjacent numbers. A single one may be byte-swapped.
     template <u32 kWords, Size kSize>
     __device__ __forceinline__ void store_words(char* to, const Element& element, bool swaps, const W (&v)[kWords]) const {
         if (kWords == 1 && kSize == Size::kWord) {
@@ -882,8 +905,8 @@ struct Decompressor : DecompressTile<Blocks> {
         }
     }
 
-    // Adds up along z and stores kWords adjacent elements of a row at a time. A block of elements that follow each other in the array is seen as
-    // rows of 32, and maybe some more elements.
+    // Adds up along z and stores kWords adjacent elements of a row at a time. A block that is
+    // contiguous in the array is viewed as rows of 32, plus a remainder.
     template <u32 kWords, Map kMap, Size kSize = Size::kWord>
     __device__ __forceinline__ void store_rows_by(const Plan& plan, bool& damaged) const {
         const Box& box = shared.box;
@@ -895,7 +918,7 @@ struct Decompressor : DecompressTile<Blocks> {
         char* const to = dst + box.start * element_bytes;
         constexpr u32 kPerRow = kRow / kWords;
         const Offset<W> offset = shared.offset;
-        // Else there are not enough registers: store has others do it.
+        // Otherwise registers do not suffice; store() then selects another instance.
         constexpr bool kSumsMore = kMap != kFixed || kWords == 1;
         const bool swaps = kWords == 1 && args.flags & kSwapBytes;
 #pragma unroll 1
@@ -929,7 +952,7 @@ struct Decompressor : DecompressTile<Blocks> {
                     put(v);
                 }
             } else {
-                // Sums of every order, one of the other.
+                // The running sums of every order, each summing the previous one.
                 W sums[7][kWords] = {};
 #pragma unroll 1
                 for (u32 z = 0; z < depth; ++z) {

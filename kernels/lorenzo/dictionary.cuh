@@ -1,9 +1,11 @@
-// The dictionary of a block's words, if it is worth one: DICT of dense, by all threads of a CTA.
+// The dictionary of a block's words, if it pays: DICT at level dense. Called by all threads of a
+// CTA.
 //
-// The words are read from the array again where they are needed: since the block was loaded they have become numbers, and masked ones
-// something else. Most blocks have too many words that differ. When a block is loaded, a bitmap says so for the upper bits of its words, and
-// where that is not enough, bitmaps of hashes do later. Else samples are sorted, then all words, in `work`. Entries are put to the end of it,
-// which the stage does not reach as long as it has no more than deltas.
+// The words are reread from the array where they are needed: since loading, they have become
+// numbers, and masked ones were replaced. Most blocks have too many distinct words. When a block is
+// loaded, a bitmap of the upper bits of its words detects this; later, if that is not enough,
+// bitmaps of hashes do. Otherwise samples are sorted, then all words, in `work`. Entries are moved
+// to its end, beyond the stage as long as the stage contains only deltas.
 
 #pragma once
 
@@ -22,10 +24,10 @@ struct Dictionary {
 
     LorenzoShared<B>& shared;
     const BlockLoader<B>& loader;
-    const Drawn& tile;
+    const Ticket& tile;
     W* const work;
 
-    // The words of the block, without the zeros at the end that all have.
+    // The words of the block, without their common trailing zeros.
     struct Values {
         const Dictionary& dictionary;
         const typename BlockLoader<B>::Finder elements;
@@ -39,11 +41,12 @@ struct Dictionary {
             return shifted_signed(word, dictionary.shared.codes.t);
         }
     };
-    // Bits of the indices of so many entries.
+    // Bits of an index into n_entries entries.
     static __device__ __forceinline__ u32 index_bits(u32 n_entries) { return bit_length(n_entries - 1); }
 
-    // Whether the block is expected to take fewer than `limit` bytes with a dictionary. Then its fields are in shared memory, its entries at the
-    // end of `work`, and `own` has the widths of the warp's group of numbers. Barriers.
+    // Returns true if the block is expected to take fewer than `limit` bytes with a dictionary.
+    // Then its fields are in shared memory, its entries at the end of `work`, and `own` has the
+    // widths of the warp's group of numbers. Contains barriers.
     __device__ __forceinline__ bool choose(u32 limit, Widths& own) const {
         const u32 m = shared.box.m, stride = max(m / kSamples, 1u), n_samples = min((m + stride - 1) / stride, kSamples);
         if (likely(!may_be_short(limit))) return false;
@@ -59,7 +62,7 @@ struct Dictionary {
 
         fill<B::kElements>(m, 1);
         sort_and_count<B::kElements>(m, entries);
-        // Of equal costs the largest number of low bits.
+        // On equal costs, the largest number of low bits wins.
         constexpr u32 kLow = 127;
         u32 key = ~0u;
 #pragma unroll
@@ -75,16 +78,17 @@ struct Dictionary {
         return true;
     }
 
-    // Counts, when the block has been loaded, entries of its words, of which all end in t zeros, for all numbers of low bits from
-    // shared.codes.from on. The bitmap need not be initialised. Barriers.
+    // Called when the block has been loaded: counts the entries of its words for all numbers of low
+    // bits from shared.codes.from on. All words end in t zeros. The bitmap need not be initialized.
+    // Contains barriers.
     static __device__ __forceinline__ void count_entries(LorenzoShared<B>& shared, const W* words, u32 t, u32* bitmap) {
         Codes<B>& codes = shared.codes;
-        const u32 m = shared.box.m, thread = forgotten_thread(), lane = thread % kWarp, warp = thread / kWarp;
+        const u32 m = shared.box.m, thread = opaque_thread_id(), lane = thread % kWarp, warp = thread / kWarp;
         Signed least = static_cast<Signed>(words[0]), greatest = least;
         for_words(words, m, thread, [&](W word) {
             least = min(least, static_cast<Signed>(word)), greatest = max(greatest, static_cast<Signed>(word));
         });
-        // As unsigned numbers in the same order.
+        // Map them to unsigned numbers in the same order.
         W lowest = static_cast<W>(least) ^ kTopBit<W>, highest = static_cast<W>(greatest) ^ kTopBit<W>;
         highest = warp_max_unsigned(highest), lowest = ~warp_max_unsigned(static_cast<W>(~lowest));
         if (lane == 0) codes.lowest[warp] = lowest, codes.highest[warp] = highest;
@@ -97,18 +101,19 @@ struct Dictionary {
 #pragma unroll
         for (u32 g = 0; g < B::kGroups; ++g) lowest = min(lowest, codes.lowest[g]), highest = max(highest, codes.highest[g]);
         const u32 length = bit_length(static_cast<W>((highest >> t) - (lowest >> t))), from = length - min(length, kLevels), shift = t + from;
-        // What is subtracted from signed numbers.
+        // The number to subtract from signed numbers.
         const u32 base = (static_cast<u32>(lowest >> shift) & ~low_bits(0u, kLevels)) - static_cast<u32>(kTopBit<W> >> shift);
         const u32 to = shared_address(bitmap);
         if (thread == 0) codes.from = from;
         for_words(words, m, thread, [&](W word) {
             const u32 place = static_cast<u32>(shifted_signed(word, shift)) - base;
             u32 at = place / 32;
-            keep(at);
+            launder(at);
             or_shared(to + 4 * at, 1u << place % 32);
         });
         __syncthreads();
-        // A bit of a level is one of two bits of the level before. Lane k keeps which units of a round k have any.
+        // Each bit of a level is the OR of two bits of the previous level. Lane k keeps a mask of
+        // the nonzero units of round k.
         u32 counts[kCounted] = {}, units_with_any = 0;
 #pragma unroll
         for (u32 round = 0; round < kBitmapUnits / B::kThreads; ++round) {
@@ -123,13 +128,14 @@ struct Dictionary {
             if (lane == 0) atomicAdd(&codes.entries[level], n);
         }
     }
-    // Levels that are in a unit, or in words that have a bit for each of 32 units, where all are counted; and those behind, in one word.
+    // Levels within a unit of four words; levels counted in total, including those in words with
+    // one bit per unit; remaining levels, in one word.
     static constexpr u32 kLevels = 15, kUnitLevels = 7, kCounted = kUnitLevels + 5, kTopLevels = kLevels + 1 - kCounted;
     static constexpr u32 kBitmapWords = 2 << kLevels >> 5, kBitmapUnits = kBitmapWords / 4;
     static_assert(sizeof(Codes<B>::entries) == 4 * kCounted, "of each there is a count");
     static_assert(kBitmapUnits % B::kThreads == 0 && kBitmapUnits <= kWarp * kWarp, "all threads have as many");
 
-    // Does `f(word)` for the thread's share of m words.
+    // Calls `f(word)` for the thread's share of m words.
     template <typename F>
     static __device__ __forceinline__ void for_words(const W* words, u32 m, u32 thread, F f) {
         constexpr u32 kPerUnit = Word<W>::kPerUnit;
@@ -142,9 +148,10 @@ struct Dictionary {
         }
         if (thread < m % kPerUnit) f(words[m - 1 - thread]);
     }
-    // One of bits so far apart.
+    // ORs each bit with the one `distance` above it, and keeps the bits of `mask`.
     static __device__ __forceinline__ u32 halved(u32 word, u32 distance, u32 mask) { return (word | word >> distance) & mask; }
-    // Adds the bits of kUnitLevels levels in four words, and is whether there are any. Words of which every second bit is left become one.
+    // Adds the bit counts of kUnitLevels levels of four words, and returns whether any bit is set.
+    // Merges words once only every second bit is used.
     static __device__ __forceinline__ bool count_levels(uint4 unit, u32* counts) {
         counts[0] += __popc(unit.x) + __popc(unit.y) + __popc(unit.z) + __popc(unit.w);
         const u32 one = halved(unit.x, 1, 0x55555555) | halved(unit.y, 1, 0x55555555) << 1;
@@ -159,7 +166,7 @@ struct Dictionary {
         all = halved(all, 1, 0x5), counts[6] += __popc(all);
         return all != 0;
     }
-    // Adds the bits of five levels in a word.
+    // Adds the bit counts of five levels of a word.
     static __device__ __forceinline__ void count_levels(u32 word, u32* counts) {
         counts[0] += __popc(word);
         word = (word | word >> 1) & 0x55555555, counts[1] += __popc(word);
@@ -168,13 +175,14 @@ struct Dictionary {
         word = (word | word >> 8) & 0x00010001, counts[4] += __popc(word);
     }
 
-    // Whether a dictionary may take fewer than `limit` bytes, by how many entries it has at least. Barriers.
+    // True if a dictionary may take fewer than `limit` bytes, judging by lower bounds of its
+    // entries. Contains barriers.
     __device__ __forceinline__ bool may_be_short(u32 limit) const {
         const Codes<B>& codes = shared.codes;
-        const u32 m = shared.box.m, thread = forgotten_thread(), most_bits = (8 * limit - 1) / m;
+        const u32 m = shared.box.m, thread = opaque_thread_id(), most_bits = (8 * limit - 1) / m;
         const auto is_short = [=](u32 k, u32 n) { return n <= m / 2 && m * (index_bits(n) + k) + n * (kBits - k) / 2 < 8 * limit; };
         const u32 level = thread % kWarp, from = codes.from;
-        // The last levels are those of a word; of what is behind them one entry is known.
+        // The last levels are those of codes.top. Beyond them, there is at least one entry.
         u32 counts[5] = {}, n_entries = level < kCounted ? codes.entries[level] : 1;
         count_levels(codes.top, counts);
 #pragma unroll
@@ -184,7 +192,7 @@ struct Dictionary {
         u32 k = from, n = codes.entries[0];
 #pragma unroll 1
         for (;;) {
-            // With fewer low bits there are not fewer entries.
+            // Fewer low bits never give fewer entries.
             const u32 bits = index_bits(n);
             if (k == 0 || n > m / 2 || bits > most_bits) return false;
             k = min(k - 1, most_bits - bits);
@@ -192,10 +200,11 @@ struct Dictionary {
             if (is_short(k, n)) return true;
         }
     }
-    // Entries with k low bits, at least: words with the same hash are taken for one. Barriers.
+    // A lower bound of the entries with k low bits: words with the same hash count as one. Contains
+    // barriers.
     __device__ __forceinline__ u32 count_hashed(u32 k) const {
         u32* const bitmap = reinterpret_cast<u32*>(work);
-        const u32 thread = forgotten_thread();
+        const u32 thread = opaque_thread_id();
         const Values value(*this);
         __syncthreads();
 #pragma unroll 1
@@ -217,7 +226,8 @@ struct Dictionary {
         return shared.codes.n_distinct;
     }
 
-    // Values 0, stride, 2·stride, … to `work`, with largest numbers behind them. Barriers.
+    // Writes the values 0, stride, 2·stride, … to `work`, followed by largest numbers. Contains
+    // barriers.
     template <u32 kN>
     __device__ __forceinline__ void fill(u32 n, u32 stride) const {
         const Values value(*this);
@@ -227,7 +237,8 @@ struct Dictionary {
         __syncthreads();
     }
 
-    // Sorts them as signed numbers (by Batcher's bitonic merges). In lane k, entries of the first n with k low bits, and k + 32. Barriers.
+    // Sorts them as signed numbers (Batcher's bitonic merges). Lane k gets the number of entries of
+    // the first n values with k low bits, and with k + 32. Contains barriers.
     template <u32 kN>
     __device__ __forceinline__ void sort_and_count(u32 n, u32 (&entries)[kBits / kWarp]) const {
 #pragma unroll 1
@@ -263,8 +274,8 @@ struct Dictionary {
 
     __device__ __forceinline__ W* entries_of(u32 n_entries) const { return work + kWorkWords - n_entries; }
 
-    // Moves one of all sorted values with the same upper bits to the end of `work`, from the last one to the first, and finds their deltas.
-    // Barriers.
+    // Moves one of all sorted values with the same upper bits to the end of `work`, from the last
+    // to the first, and determines the delta fields. Contains barriers.
     __device__ __forceinline__ void keep_entries(u32 low, u32 n_entries) const {
         const u32 m = shared.box.m, warp = threadIdx.x / kWarp;
         u32 left = n_entries;
@@ -304,7 +315,7 @@ struct Dictionary {
         __syncthreads();
     }
 
-    // What becomes of a value: the index of its entry, and its low bits.
+    // The number of a value: the index of its entry, followed by its low bits.
     __device__ __forceinline__ W number_of(W value) const {
         const u32 low = shared.codes.low, n_entries = shared.codes.n_entries;
         const W* const entries = entries_of(n_entries);
@@ -337,7 +348,8 @@ struct Dictionary {
                           static_cast<u32>(base), static_cast<u32>(base >> 32));
     }
 
-    // Writes all numbers to `numbers`, with zeros up to whole rows, and deltas to the stage, which is `work`. Barriers.
+    // Writes all numbers to `numbers`, with zeros up to whole rows, and the deltas to the stage,
+    // which is `work`. Contains barriers.
     __device__ __forceinline__ void write(W* numbers, unsigned char* stage) const {
         const u32 m = shared.box.m, n_entries = shared.codes.n_entries, bits = shared.codes.delta_bits;
         const Values value(*this);

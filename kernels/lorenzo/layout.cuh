@@ -1,12 +1,12 @@
-// Where everything is: blocks in the array, sections in the payload and in a block. The twin of the layout of the CPU
-// codec.
+// Layouts: blocks in the array, sections in the payload and in a block. The twin of the CPU codec's
+// layout.
 //
-//   table: u32 end of each block in units of 16 bytes, u32 its check | pad to 16 bytes | blocks
+//   table: u32 end of each block in units of 16 bytes, u32 block checksum | pad to 16 bytes | blocks
 //
-// In shared memory the numbers of a block are kept in segments of 128 bytes, 32 of u32 or 16 of u64, each followed by
-// 16 bytes of padding, and in blocks that may have HUFF eight of them by 16 more. Then threads that read adjacent words,
-// threads that read adjacent segments 16 bytes at a time, and those that write the runs of HUFF, which are 8 rows apart,
-// meet few bank conflicts.
+// In shared memory, the numbers of a block are in segments of 128 bytes, 32 of u32 or 16 of u64. 16
+// bytes of padding follow each segment; in blocks that may have HUFF, 16 more follow every eight
+// segments. This avoids most bank conflicts of three access patterns: reads of adjacent words, reads
+// of adjacent segments 16 bytes at a time, and writes of the runs of HUFF, which are 8 rows apart.
 
 #pragma once
 
@@ -28,21 +28,21 @@ struct Segment {
 enum Coder : u32 { kRaw = 0, kConst = 1, kSplit = 2, kHuff = 3, kSparse = 4 };
 enum Map : u32 { kBits = 0, kFixed = 1, kDict = 2, kDecimal = 3, kCut = 4 };
 
-// What the host says of a chunk.
+// The host's description of a chunk.
 struct Blocks {
-    u64 extents[3];  // slowest first, with leading ones
-    u32 n_blocks;    // clipped ones too
+    u64 extents[3];  // slowest first, padded with leading ones
+    u32 n_blocks;    // including clipped ones
     u32 reserved;
 };
-static_assert(sizeof(Blocks) == 32 && offsetof(Blocks, n_blocks) == 24, "src/codec/lorenzo/cuda.rs has the same struct");
+static_assert(sizeof(Blocks) == 32 && offsetof(Blocks, n_blocks) == 24, "crates/gridz-codecs/src/codec/lorenzo/cuda.rs has the same struct");
 
 __device__ __forceinline__ u64 table_bytes(u32 n_blocks) { return (8ull * n_blocks + kUnitBytes - 1) / kUnitBytes * kUnitBytes; }
 
-// Where segments, rows and numbers of a block of 2^kLog elements are in shared memory, in bytes.
+// Byte offsets of segments, rows and numbers of a block of 2^kLog elements in shared memory.
 template <typename W, u32 kLog>
 struct Places {
     using Word = W;
-    // Blocks of more than 2^12 elements are those of `dense`.
+    // Level `dense` has the blocks of more than 2^12 elements.
     static constexpr u32 kBehindEight = kLog > 12 ? kUnitBytes : 0;
     static __device__ __forceinline__ constexpr u32 segment(u32 i) { return i * kSegmentStride + i / 8 * kBehindEight; }
     static __device__ __forceinline__ constexpr u32 row(u32 i) { return segment(i * Segment<W>::kPerRow); }
@@ -52,7 +52,7 @@ struct Places {
     static __device__ __forceinline__ constexpr u32 number(u32 i) { return row(i / kRow) + in_row(i % kRow); }
 };
 
-// How long things of a frame are, for ordered_frames.cuh: a tile is a block, of so many units of 16 bytes.
+// Sizes for ordered_frames.cuh: a tile is a block, measured in units of 16 bytes.
 struct FrameLayout {
     using Own = Blocks;
     using Sum = u32;

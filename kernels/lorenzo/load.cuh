@@ -1,4 +1,4 @@
-// The words of a block, from the array to shared memory, by all threads of a CTA.
+// Loads the words of a block from the array to shared memory. Called by all threads of a CTA.
 
 #pragma once
 
@@ -16,9 +16,9 @@ struct BlockLoader {
     const RowBox& box;
     const Element& element;
 
-    __device__ __forceinline__ const char* source(const Drawn& tile) const { return static_cast<const char*>(args.src) + tile.chunk * args.src_stride; }
+    __device__ __forceinline__ const char* source(const Ticket& tile) const { return static_cast<const char*>(args.src) + tile.chunk * args.src_stride; }
 
-    // The words of the block, to shared memory.
+    // Loads the words of the block to shared memory.
     __device__ __forceinline__ void load_words(const char* array, W* words) const {
         const char* const start = array + box.start * element.bytes;
         const u64 row_bytes = (box.is_line() ? kRow : args.own.extents[2]) * element.bytes, plane_bytes = args.own.extents[1] * row_bytes;
@@ -38,13 +38,14 @@ struct BlockLoader {
         }
     }
 
-    // The same for aligned rows of 32, in slabs of one plane each, of which all threads copy their units.
+    // For aligned rows of 32: copies slabs, each within one plane. All threads copy units of a
+    // slab.
     static constexpr u32 kSlab = 16;  // rows
     __device__ __forceinline__ void copy_slabs(const char* start, u64 row_bytes, u64 plane_bytes, W* words) const {
         constexpr u32 kRowUnits = kRow / kPerUnit, kRows = B::kThreads / kRowUnits;
         constexpr u32 kAtOnce = kRows > kSlab ? kRows / kSlab : 1;  // slabs
         const u32 height = box.planes.divisor, own = threadIdx.x / (kSlab * kRowUnits);
-        // Where a plane is one slab all are as far from each other.
+        // If each plane is one slab, all slabs have the same distance.
         const bool is_even = height == kSlab || box.sz == 1;
         const u32 n_slabs = is_even ? box.m / (kSlab * kRow) : height / kSlab, n_planes = is_even ? 1 : box.sz;
         const u64 next_rows = kRows * row_bytes, next_slab = height == kSlab ? plane_bytes : kSlab * row_bytes;
@@ -64,7 +65,7 @@ struct BlockLoader {
         wait_copies();
     }
 
-    // The same for rows that are not aligned. As many threads as a row takes have a share of them.
+    // For rows that are not aligned. Each set of threads that a row needs has a share of the rows.
     __device__ __forceinline__ void load_rows(const char* start, W* words) const {
         const u64 next_row = box.is_line() ? kRow : args.own.extents[2], next_plane = args.own.extents[1] * next_row;
         const u32 length = box.is_line() ? kRow : box.sx, n_rows = (box.m + length - 1) / length, height = box.planes.divisor;
@@ -89,14 +90,14 @@ struct BlockLoader {
         for (u32 i = threadIdx.x; i < box.m; i += B::kThreads) words[i] = swapped_bytes(words[i]);
     }
 
-    // The same for elements T that become words, where possible all that are in 32 bits at a time.
+    // For elements T narrower than words; where possible, loads 32 bits of them at a time.
     template <typename T>
     __device__ __forceinline__ void load_narrow(const char* start, W* words, u64 misaligned) const {
         const SmallDivisor planes = box.planes;
         const bool swaps = args.flags & kSwapBytes;
         const u64 next_row = box.is_line() ? kRow : args.own.extents[2], next_plane = args.own.extents[1] * next_row;
         const u32 length = box.is_line() ? kRow : box.sx;
-        constexpr u32 kAtOnce = 4 / sizeof(T), kPerRow = kRow / kAtOnce, kBatch = 4;  // loads under way
+        constexpr u32 kAtOnce = 4 / sizeof(T), kPerRow = kRow / kAtOnce, kBatch = 4;  // loads in flight
         if (likely(misaligned % 4 == 0 && length == kRow && box.m % kRow == 0)) {
             for (u32 first = threadIdx.x; first < box.m / kAtOnce; first += kBatch * B::kThreads) {
                 u32 batch[kBatch];
@@ -127,10 +128,10 @@ struct BlockLoader {
         }
     }
 
-    // Finds elements by their numbers.
+    // Finds the address of an element from its index in the block.
     struct Finder {
         const BlockLoader& loader;
-        const SmallDivisor rows;  // by the elements of a row
+        const SmallDivisor rows;  // divisor: elements of a row
 
         __device__ __forceinline__ explicit Finder(const BlockLoader& loader) : loader(loader), rows(loader.box.is_line() ? kRow : loader.box.sx) {}
 

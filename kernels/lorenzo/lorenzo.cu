@@ -1,11 +1,11 @@
-// Entry points of the lorenzo kernels, and how to launch them. The bodies are templates over the word and the logarithm
-// of the block's elements.
+// Entry points of the lorenzo kernels, and their launch parameters. The bodies are templates over
+// the word and the log2 of the block's elements.
 
 #include "compress.cuh"
 #include "decompress.cuh"
 
-// CTAs per multiprocessor that registers are limited for: as many as shared memory holds on sm_90, elsewhere as many as do
-// not spill.
+// CTAs per multiprocessor for which registers are limited: as many as fit in shared memory on
+// sm_90; elsewhere the largest number that causes no spills.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
 constexpr u32 kSharedPerSm = 228 << 10, kReservedPerCta = 1 << 10;
 #else
@@ -28,7 +28,7 @@ LORENZO_DECOMPRESS(u64, u64, 12)
 LORENZO_DECOMPRESS(u64, u64, 13)
 LORENZO_DECOMPRESS(u64, u64, 14)
 
-// Where each element goes takes registers.
+// The output position of each element takes registers.
 template <typename W, u32 kLog>
 constexpr u32 kLorenzoRegionCtas = kLorenzoDecompressCtas<W, kLog> > 2 ? kLorenzoDecompressCtas<W, kLog> - 2 : 1;
 

@@ -1,4 +1,4 @@
-// The map from a block's words to numbers that suits it, by all threads of a CTA.
+// Chooses the map from a block's words to numbers. Called by all threads of a CTA.
 
 #pragma once
 
@@ -21,7 +21,7 @@ struct MapChoice {
     LorenzoShared<B>& shared;
     const Element& element;
 
-    // The bits that any word has, and those that all have, of all threads. Barriers.
+    // Computes the OR and the AND of the words, in all threads. Contains barriers.
     __device__ __forceinline__ void look_at_words(const W* words, W& any, W& all) const {
         const u32 m = shared.box.m, warp = threadIdx.x / kWarp;
         any = all = words[0];
@@ -36,7 +36,7 @@ struct MapChoice {
             const W last = words[m / kPerUnit * kPerUnit + threadIdx.x];
             any |= last, all &= last;
         }
-        // What samples say is asked by one warp each.
+        // Samples are examined by one warp for each purpose.
         if (warp == 0) {
             u32 n;
             const W word = MaskChoice<B>::most_frequent(words[lane_id() * m / kWarp], n);
@@ -55,21 +55,21 @@ struct MapChoice {
         for (u32 w = 0; w < B::kGroups; ++w) any |= shared.any[w], all &= shared.all[w];
     }
 
-    // The middle of samples, to shared memory, by a warp.
+    // Writes the median of samples to shared memory. Called by a warp.
     __device__ __forceinline__ void share_middle(W sample) const {
         const W middle = OrderChoice<B>::middle_of(sample);
         if (lane_id() == 0) shared.middle = middle;
     }
 
-    // Chooses map, orders and base; makes the words numbers. Those that are chosen are in `numbers`, the other buffer is
-    // `other` then. Barriers.
+    // Chooses map, orders and base, and converts the words to numbers. On return `numbers` is the
+    // buffer with the chosen ones, and `other` is the other buffer. Contains barriers.
     __device__ __forceinline__ void choose(W*& numbers, W*& other, W any, W all, Mapping<W>& mapping, Orders& orders) const {
         const u32 t = any ? trailing_zeros(any) : 0;
         if (t > 0) {
             convert(numbers, numbers, 0, [=](W word) { return shifted_signed(word, t); });
             __syncthreads();
         }
-        // Read again where it is seldom needed.
+        // Kept in shared memory because it is rarely needed.
         if (threadIdx.x == 0) shared.shift = t;
         mapping.map = kBits, mapping.shift = t;
         Mapping<W> tried = mapping;
@@ -81,15 +81,16 @@ struct MapChoice {
 #pragma unroll 1
         for (u32 map = kBits;;) {
             Orders own;
-            // Shifts keep the order of words.
+            // Shifts preserve the order of words.
             const W middle = map == kBits ? shifted_signed(shared.middle, tried.shift) : shared.middle;
             u32 cost = OrderChoice<B>{shared}.choose_orders(map == kBits ? numbers : other, middle, tried.base, own);
             if (map == kCut) {
                 cost += Tails<B>{shared}.sampled_bits(other, tried.shift);
                 if (!B::kIsDense) cost += cost / kCutSaving;
             }
-            // Of equal costs the first map in the order of the rule is the best. CUT, the last one, comes early, because where FIXED can be
-            // used as well it is hardly ever better, and then the numbers of FIXED are still there.
+            // On equal costs, the first map in the order of the rule wins. CUT, the last one, is
+            // tried early: where FIXED can be used too, CUT is hardly ever better, and then the
+            // numbers of FIXED are still available.
             if (cost < lowest || (cost == lowest && map < mapping.map)) lowest = cost, mapping = tried, best = own;
             if (map == kBits && has_exponents && find_cut(numbers, other, has_signs, tried)) {
                 map = kCut;
@@ -103,7 +104,7 @@ struct MapChoice {
         }
         orders = best;
         if (mapping.map != kBits) {
-            // The numbers of the last map that was tried are there.
+            // The buffer holds the numbers of the last map tried.
             if (mapping.map != tried.map) {
                 convert(numbers, other, shared.shift, [=](W word) { return number_of(word, mapping); });
                 __syncthreads();
@@ -112,15 +113,17 @@ struct MapChoice {
             numbers = other, other = words;
         }
         if (!B::kIsDense || likely(lowest >= shared.box.m / kFewBits || shared.mask.is_used)) return;
-        // The few bits that are left may all be in other rows.
+        // The few remaining bits may all be in rows that were not sampled.
         if (threadIdx.x < kWarp) share_middle(numbers[lane_id() % OrderChoice<B>::kSamples * shared.box.m / OrderChoice<B>::kSamples]);
         __syncthreads();
         OrderChoice<B>{shared}.choose_orders(numbers, shared.middle, mapping.base, orders, true);
     }
-    // Orders are chosen once more, by all rows, if the sampled rows of so many elements have less than a bit.
+    // Orders are chosen once more, with all rows, if the sampled residuals have less than one bit
+    // per kFewBits elements of the block.
     static constexpr u32 kFewBits = 256;
 
-    // Makes something of all words of a block, given those of the map BITS or other words; what is behind the last ones may be made, too.
+    // Applies `f` to all words of a block. `words` are numbers of the map BITS with shift t, or
+    // words with t = 0. May also convert values past the end.
     template <typename F>
     __device__ __forceinline__ void convert(const W* words, W* numbers, u32 t, F f) const {
         const u32 n_units = (shared.box.m + kPerUnit - 1) / kPerUnit;
@@ -134,7 +137,7 @@ struct MapChoice {
         }
     }
 
-    // The number of a float that the mapping suits.
+    // The number of a float in the map; the float must be representable.
     static __device__ __forceinline__ W number_of(W word, const Mapping<W>& mapping) {
         if (mapping.map == kFixed) return fixed_of_float(word, mapping.shift);
         if (mapping.map == kCut) return cut_of_float(word, mapping.shift);
@@ -143,10 +146,10 @@ struct MapChoice {
         return static_cast<W>(v);
     }
 
-    // The least and the greatest exponent of the warp's share of the floats, given the numbers of the map BITS, to shared memory. If one is
-    // infinite or none, the others may be left out.
+    // Writes the least and the greatest exponent of the warp's share of the floats to shared
+    // memory, from numbers of the map BITS. May stop early at an infinity or NaN.
     __device__ __forceinline__ void look_at_exponents(const W* numbers, u32 t) const {
-        // Without signs floats are in the order of their upper halves.
+        // Without their signs, floats are in the order of their upper halves.
         constexpr u32 kMantissa = Word<W>::kMantissa % 32, kInfinity = Word<W>::kMaxExponent << kMantissa;
         const u32 n_units = shared.box.m / kPerUnit, n_rest = shared.box.m % kPerUnit;
         u32 lowest = ~0u, highest = 0;
@@ -156,7 +159,7 @@ struct MapChoice {
         };
 #pragma unroll 1
         for (u32 first = threadIdx.x / kWarp * kWarp; first < n_units; first += B::kThreads) {
-            // The last one may be seen more than once.
+            // Lanes past the end repeat the last unit.
             W own[kPerUnit];
             split(reinterpret_cast<const uint4*>(numbers)[min(first + lane_id(), n_units - 1)], own);
 #pragma unroll
@@ -168,15 +171,15 @@ struct MapChoice {
         highest = warp_max_unsigned(highest) >> kMantissa;
         if (lane_id() == 0) shared.lowest[threadIdx.x / kWarp] = max(lowest, 1u), shared.highest[threadIdx.x / kWarp] = max(highest, 1u);
     }
-    // The same of all warps, behind a barrier.
+    // The exponents of all warps. Call after a barrier.
     __device__ __forceinline__ void find_exponents(u32& lowest, u32& highest) const {
         lowest = shared.lowest[0], highest = shared.highest[0];
 #pragma unroll
         for (u32 w = 1; w < B::kGroups; ++w) lowest = min(lowest, shared.lowest[w]), highest = max(highest, shared.highest[w]);
     }
 
-    // Whether floats are worth cutting: they are finite and have two signs, or exponents that differ by two; their numbers, given
-    // those of the map BITS. Barriers.
+    // True if cutting floats may pay: they are finite, and have both signs or exponents that differ
+    // by at least two. Computes their numbers from those of the map BITS. Contains barriers.
     __device__ __forceinline__ bool find_cut(const W* numbers, W* cut_numbers, bool has_signs, Mapping<W>& cut) const {
         constexpr u32 kMinSpan = 2;
         u32 lowest, e;
@@ -200,11 +203,12 @@ struct MapChoice {
         return true;
     }
 
-    // Whether all floats are decimal fractions, with as many digits as their samples or one more, and their numbers, given those
-    // of the map BITS. Barriers.
+    // True if all floats are decimal fractions with the digits of the samples, or one more.
+    // Computes their numbers from those of the map BITS. Contains barriers.
     __device__ __forceinline__ bool find_decimal(const W* numbers, W* decimals, Mapping<W>& decimal) const {
         const u32 first = shared.decimals, t = shared.shift;
-        // Even if it fails: the numbers of FIXED are overwritten, and choose has to make them again.
+        // Set even on failure: the numbers of FIXED are overwritten, and choose() must recompute
+        // them.
         decimal.map = kDecimal;
 #pragma unroll 1
         for (u32 e = first; e <= min(first + 1, kMaxDecimals); ++e) {
@@ -224,18 +228,19 @@ struct MapChoice {
         return false;
     }
 
-    // Whether FIXED can be used, its e, and its numbers, given those of the map BITS. Barriers.
+    // True if FIXED can be used. Computes its e and its numbers from those of the map BITS.
+    // Contains barriers.
     __device__ __forceinline__ bool find_fixed(const W* numbers, W* fixed_numbers, Mapping<W>& fixed) const {
         constexpr u32 kMostBits = Word<W>::kBits - 2;
         u32 lowest, highest;
         find_exponents(lowest, highest);
         if (highest == Word<W>::kMaxExponent) return false;
         const u32 t = shared.shift, m = shared.box.m, warp = threadIdx.x / kWarp, end = highest + Word<W>::kMantissa + 1;
-        // Where the lowest bit of any is, in exponents; 0 where FIXED cannot be used.
+        // Exponent of the lowest set bit of any float; 0 if FIXED cannot be used.
         u32 lowest_bit = end;
 #pragma unroll 1
         for (u32 first = warp * kWarp; first < m; first += B::kThreads) {
-            // The last one may be seen more than once.
+            // Lanes past the end repeat the last number.
             const W word = numbers[min(first + lane_id(), m - 1)] << t, f = fraction_of(word);
             if (f != 0) lowest_bit = min(lowest_bit, exponent_of(word) + trailing_zeros(f));
             if (__any_sync(kAllLanes, end - lowest_bit > kMostBits || word == kTopBit<W>)) {
@@ -244,7 +249,7 @@ struct MapChoice {
             }
         }
         lowest_bit = warp_min_unsigned(lowest_bit);
-        // Who has come this far may be ahead of others in choose_orders.
+        // A warp that gets here may be ahead of warps that are still in choose_orders.
         __syncthreads();
         if (lane_id() == 0) shared.first_bits[warp] = lowest_bit;
         __syncthreads();

@@ -1,27 +1,27 @@
-// Masks: the elements of a block that have all the same word, and of which no number is coded.
+// Decodes masks: elements of a block that all have the same word, and for which no number is coded.
 //
-// The numbers of the others are decoded first, one behind the other, as if they were a block's. Then the marks come to
-// shared memory, and the numbers go to their places from the back of the tile to its front, so many at a time as the
-// threads of a CTA have in registers: a number's place is never before the number, so nothing is written over that is
-// still to be read.
+// The numbers of the unmasked elements are decoded first, contiguously, as if they were a block.
+// Then the marks are decoded to shared memory, and the numbers are moved to their positions, from
+// the end of the tile to its start. Each round moves as many as the registers of a CTA hold. A
+// number never moves towards the start, so no unread number is overwritten.
 
 #pragma once
 
 #include "../common/tile.cuh"
 #include "../common/warp.cuh"
 #include "../stage/boxes.cuh"
-#include "../stage/marks.cuh"
+#include "../stage/bitmap.cuh"
 #include "../stage/words.cuh"
 #include "layout.cuh"
 
-// What the header of a block's mask says; for a block without one, that no element is masked.
+// The header of a block's mask. Without a mask, no element is masked.
 struct MaskPlan {
     u32 n_masked = 0;
-    u32 n_bytes = 0;  // of the marks
+    u32 n_bytes = 0;  // size of the marks
     bool is_coded = false;
-    u32 numbers = kHeaderBytes;  // where those of the other elements are, in bytes from the block's start
+    u32 numbers = kHeaderBytes;  // start of the numbers of unmasked elements, in bytes from the block's start
 
-    // Reads the header of a block of m elements; is what is wrong with it.
+    // Reads the mask header of a block of m elements. Returns the damage.
     template <typename W>
     __device__ __forceinline__ u32 read(const unsigned char* block, u32 block_bytes, u32 m) {
         if (block_bytes < kHeaderBytes + kMaskHeaderBytes) return kMarkCorrupt;
@@ -34,32 +34,33 @@ struct MaskPlan {
     }
 };
 
-// A mask in shared memory, by all threads of a CTA.
+// A mask in shared memory. Called by all threads of a CTA.
 template <typename Place, u32 kNumbers, u32 kThreads>
 struct Mask {
     using W = typename Place::Word;
-    Marks<kNumbers, kThreads> marks;
-    W word;  // of masked elements
+    Bitmap<kNumbers, kThreads> bitmap;
+    W word;  // the word of masked elements
 
-    // Reads the mask of a block; is false, in all threads, if it is damaged.
+    // Reads the mask of a block. Returns false in all threads if it is damaged.
     __device__ __forceinline__ bool read(const unsigned char* block, const MaskPlan& plan, const Box& box) {
         if (threadIdx.x == 0) word = *reinterpret_cast<const W*>(block + kHeaderBytes);
         const unsigned char* const from = block + kHeaderBytes + kMaskHeaderBytes;
         bool is_sound;
         if (plan.is_coded) {
-            const CodedMarks coded(from, plan.n_bytes, box.m);
+            const CodedBitmap coded(from, plan.n_bytes, box.m);
             if (!coded.is_sound || coded.n_bytes != plan.n_bytes) return false;
-            is_sound = marks.read(coded, box.m);
-            if (box.sz * box.sy > 1) marks.undo_changes(box.m, box.sx);
+            is_sound = bitmap.read(coded, box.m);
+            if (box.sz * box.sy > 1) bitmap.undo_changes(box.m, box.sx);
         } else {
-            is_sound = marks.read(reinterpret_cast<const u32*>(from), box.m);
+            is_sound = bitmap.read(reinterpret_cast<const u32*>(from), box.m);
         }
-        return marks.count(box.m, plan.n_masked, is_sound);
+        return bitmap.count(box.m, plan.n_masked, is_sound);
     }
 
-    // From the first numbers of the tile to those of a block of m elements, 0 where they are masked.
-    __device__ __forceinline__ void spread(unsigned char* tile, u32 m) const {
-        constexpr u32 kN = 4, kStep = kN * kThreads / kWarp;  // rows of a warp and of all warps at a time
+    // Moves the first numbers of the tile to their positions in a block of m elements. Masked
+    // elements get 0.
+    __device__ __forceinline__ void expand(unsigned char* tile, u32 m) const {
+        constexpr u32 kN = 4, kStep = kN * kThreads / kWarp;  // rows at a time: of a warp, of all warps
         const u32 n_rows = (m + kRow - 1) / kRow;
         const auto number = [=](u32 row, u32 i) -> W& { return *reinterpret_cast<W*>(tile + Place::row(row) + Place::in_row(i)); };
 #pragma unroll 1
@@ -69,8 +70,8 @@ struct Mask {
 #pragma unroll
             for (u32 r = 0; r < kN; ++r) {
                 v[r] = 0;
-                if (own + r >= n_rows || marks.has(own + r)) continue;
-                const u32 from = (own + r) * kRow + lane_id() - marks.n_before(own + r);
+                if (own + r >= n_rows || bitmap.has(own + r)) continue;
+                const u32 from = (own + r) * kRow + lane_id() - bitmap.n_before(own + r);
                 v[r] = number(from / kRow, from % kRow);
             }
             __syncthreads();

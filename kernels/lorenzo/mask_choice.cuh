@@ -1,14 +1,16 @@
-// Masks, chosen and written: elements that have all the same word, such as a fill value, are left out where that takes few bytes.
+// Chooses and writes masks: elements that all have the same word, such as a fill value, are omitted
+// where the mask takes few bytes.
 //
-// Which word that is, samples say. Its marks are kept in shared memory, a word a thread. From then on a masked
-// element is seen as the last one before it that is not, so that maps and orders are chosen as if it were like the
-// others. At last it becomes what the prediction says it is, so that its residual is 0, and is left out.
+// Samples suggest the word. Its marks are in shared memory, one 32-bit word per thread. From then
+// on, a masked element counts as the last preceding unmasked one, so that maps and orders are
+// chosen as if the mask did not exist. Finally, a masked number is replaced by its prediction: its
+// residual becomes 0, and is omitted.
 
 #pragma once
 
 #include "../common/elements.cuh"
 #include "../stage/differences.cuh"
-#include "../stage/marks_write.cuh"
+#include "../stage/bitmap_write.cuh"
 #include "../stage/words.cuh"
 #include "block.cuh"
 #include "layout.cuh"
@@ -21,7 +23,8 @@ struct MaskChoice {
     LorenzoShared<B>& shared;
     const Element& element;
 
-    // The word that most of a warp's samples have, of every fourth, in all lanes, and how many have it.
+    // The most frequent word of a warp's samples, looking at every fourth one, in all lanes; `n` is
+    // its count.
     static __device__ __forceinline__ W most_frequent(W sample, u32& n) {
         const u32 equal = __popc(__match_any_sync(kAllLanes, sample));
         const u32 key = warp_max_unsigned(lane_id() % kSampleStep == 0 ? equal << 8 | (kWarp - lane_id()) : 0);
@@ -29,20 +32,22 @@ struct MaskChoice {
         return __shfl_sync(kAllLanes, sample, kWarp - (key & 0xff));
     }
 
-    // Looks for a mask for the words of a block, and replaces the masked ones, by all threads. There is room for a number a row
-    // in `scratch`. Barriers.
+    // Looks for a mask for the words of a block, and replaces the masked words. Called by all
+    // threads; contains barriers. `scratch` has room for one number per row.
     __device__ __forceinline__ bool choose(W* words, u32* scratch) const {
         MaskState<B>& mask = shared.mask;
         const u32 m = shared.box.m, t = threadIdx.x, warp = t / kWarp, lane = lane_id(), n_words = (m + 31) / 32;
         const W word = shared.frequent;
-        const u32 exist = t < n_words ? low_bits(0u, min(m - t * 32, 32u)) : 0, own = own_marks(words, [=](W own) { return own == word; }) & exist;
-        mask.marks[t] = own;
-        const WrittenMarks<B::kThreads> marks({own}, n_words, mask.totals[0]);
-        const WrittenMarks<B::kThreads> coded({written(exist)}, n_words, mask.totals[1]);
-        const u32 plain = 4 * n_words, n_masked = marks.n_marked(), n_bytes = min(plain, coded.n_bytes());
+        const u32 exist = t < n_words ? low_bits(0u, min(m - t * 32, 32u)) : 0, own = own_bitmap(words, [=](W own) { return own == word; }) & exist;
+        mask.bitmap[t] = own;
+        const BitmapWriter<B::kThreads> bitmap({own}, n_words, mask.totals[0]);
+        const BitmapWriter<B::kThreads> coded({written(exist)}, n_words, mask.totals[1]);
+        const u32 plain = 4 * n_words, n_masked = bitmap.n_marked(), n_bytes = min(plain, coded.n_bytes());
         const u32 all_bytes = kMaskHeaderBytes + (n_bytes + kUnitBytes - 1) / kUnitBytes * kUnitBytes;
         if (8 * all_bytes > n_masked * element.bytes) return false;
-        // The number behind the last one not masked of the word and, at the end of the warp, of all words of it; and the first one.
+        // last: index + 1 of the last unmasked number in the thread's word, then, by a running
+        // maximum, in the words of the warp up to it. first: index of the warp's first unmasked
+        // number.
         const u32 others = ~own & exist;
         u32 last = others ? t * 32 + 32 - __clz(others) : 0;
 #pragma unroll
@@ -51,7 +56,7 @@ struct MaskChoice {
             if (lane >= step) last = max(last, before);
         }
         const u32 first = warp_min_unsigned(others ? t * 32 + __ffs(others) - 1 : ~0u);
-        // Nobody reads the totals any more that were written before the last barrier but one.
+        // The totals of `bitmap` are no longer read: the barrier of `coded` has passed.
         if (lane == kWarp - 1) mask.totals[0][warp] = last;
         if (lane == 0) mask.firsts[warp] = first;
         if (t == 0) {
@@ -71,29 +76,30 @@ struct MaskChoice {
         __syncthreads();
 #pragma unroll 1
         for (u32 row = warp; row < n_words; row += B::kGroups) {
-            const u32 i = row * kRow + lane, masked = mask.marks[row], before = ~masked & lanes_below();
+            const u32 i = row * kRow + lane, masked = mask.bitmap[row], before = ~masked & lanes_below();
             if (i < m && masked >> lane & 1) words[i] = words[before ? row * kRow + 31 - __clz(before) : scratch[row]];
         }
         __syncthreads();
         return true;
     }
 
-    // What is written of the thread's marks, if they are coded; `exist` has those of the numbers that there are.
+    // The thread's word of the coded mask. `exist` has the bits of existing numbers.
     __device__ __forceinline__ u32 written(u32 exist) const {
         const bool has_rows = !shared.box.is_line();
-        return (has_rows ? changed_marks(shared.mask.marks, shared.box.sx) : shared.mask.marks[threadIdx.x]) & exist;
+        return (has_rows ? bitmap_changes(shared.mask.bitmap, shared.box.sx) : shared.mask.bitmap[threadIdx.x]) & exist;
     }
 
-    // Makes masked numbers what is predicted. No order is above 1. Steps of rows need those before along y and z: with differences along y a
-    // warp has every fourth plane, and is a step behind the one before; else it has every fourth step of each plane. There is room for a
-    // number a row in `lasts`. Barriers.
+    // Replaces masked numbers by their prediction. All orders are at most 1. A step of rows needs
+    // the preceding ones along y and z. With differences along y, each warp has every kGroups-th
+    // plane and is one step later than the previous warp. Otherwise it has every kGroups-th step of
+    // each plane. `lasts` has room for one number per row. Contains barriers.
     __device__ __forceinline__ void fill(W* numbers, W* lasts, W base, const Orders& o) const {
         constexpr u32 kAtOnce = 4;  // rows
         const RowBox& box = shared.box;
         const u32 warp = threadIdx.x / kWarp, lane = lane_id(), up_to_lane = lanes_below() | 1u << lane, length = box.sx;
         const u32 depth = o.z > 0 ? box.sz : 1, height = o.z > 0 ? box.sy : box.sz * box.sy, plane = height * length;
         if (box.is_line()) {
-            // They are as they must be: like the one before, or the base.
+            // They are already right: equal to the previous number, or to the base.
             if (o.x > 0) return;
 #pragma unroll 1
             for (u32 i = threadIdx.x; i < box.m; i += B::kThreads) numbers[i] = shared.mask.has(i) ? base : numbers[i];
@@ -102,7 +108,7 @@ struct MaskChoice {
         const u32 in_plane = (height + kAtOnce - 1) / kAtOnce, steps = o.y > 0 ? in_plane + B::kGroups - 1 : (in_plane + B::kGroups - 1) / B::kGroups;
 #pragma unroll 1
         for (u32 x = lane; x - lane < length; x += kWarp) {
-            // Numbers that there are not are the base.
+            // Missing neighbors equal the base.
             W above = base, above_before = base;
 #pragma unroll 1
             for (u32 first_z = 0; first_z < depth; first_z += o.y > 0 ? B::kGroups : 1) {
@@ -145,22 +151,23 @@ struct MaskChoice {
             }
         }
     }
-    // Moves the residuals of numbers that are not masked to `coded`, behind each other, with zeros up to whole rows. A warp has a group.
+    // Copies the residuals of unmasked numbers to `coded` without gaps, with zeros up to whole
+    // rows. Each warp has a group.
     __device__ __forceinline__ void leave_out(const W* residuals, W* coded) const {
         const u32 lane = lane_id(), below = lanes_below(), n = shared.mask.n_coded, group = threadIdx.x / kWarp, m = shared.box.m;
         W* to = coded;
 #pragma unroll 1
-        for (u32 g = 0; g < group; ++g) to += kGroup - warp_sum(static_cast<u32>(__popc(shared.mask.marks[g * kGroupRows + lane])));
+        for (u32 g = 0; g < group; ++g) to += kGroup - warp_sum(static_cast<u32>(__popc(shared.mask.bitmap[g * kGroupRows + lane])));
 #pragma unroll 4
         for (u32 i = group * kGroup; i < min((group + 1) * kGroup, m); i += kRow) {
-            const u32 others = ~shared.mask.marks[i / kRow] & low_bits(0u, min(m - i, kRow));
+            const u32 others = ~shared.mask.bitmap[i / kRow] & low_bits(0u, min(m - i, kRow));
             if (others >> lane & 1) to[__popc(others & below)] = residuals[i + lane];
             to += __popc(others);
         }
         if (threadIdx.x < (0 - n) % kRow) coded[n + threadIdx.x] = 0;
     }
 
-    // Adds the mask to zeros behind the header of a block, by all threads. Barriers.
+    // Adds the mask to zeros after the header of a block. Called by all threads; contains barriers.
     __device__ __forceinline__ void write(unsigned char* stage) const {
         MaskState<B>& mask = shared.mask;
         const u32 t = threadIdx.x, m = shared.box.m, n_words = (m + 31) / 32;
@@ -172,9 +179,9 @@ struct MaskChoice {
         }
         const u32 exist = t < n_words ? low_bits(0u, min(m - t * 32, 32u)) : 0;
         if (mask.is_coded) {
-            WrittenMarks<B::kThreads>({written(exist)}, n_words, mask.totals[0]).write(to, kMaskHeaderBytes);
+            BitmapWriter<B::kThreads>({written(exist)}, n_words, mask.totals[0]).write(to, kMaskHeaderBytes);
         } else if (t < n_words) {
-            reinterpret_cast<u32*>(to + kMaskHeaderBytes)[t] = mask.marks[t];
+            reinterpret_cast<u32*>(to + kMaskHeaderBytes)[t] = mask.bitmap[t];
         }
     }
 };

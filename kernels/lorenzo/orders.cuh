@@ -1,5 +1,6 @@
-// The orders of differences along each axis that make the numbers of a block shortest, as the rules of the format's writer find
-// them: some rows are predicted with each candidate, and the bits of their residuals are the costs. By all threads of a CTA.
+// Chooses the orders of differences along each axis that make the numbers of a block shortest, by
+// the rules of the format's writer. Some rows are predicted with each candidate; the bits of their
+// residuals are the costs. Called by all threads of a CTA.
 
 #pragma once
 
@@ -12,8 +13,8 @@ template <typename B>
 struct OrderChoice {
     using W = typename B::W;
     using D = Differences<W, B::kGroups>;
-    // Rows of a plane in blocks of large arrays in three dimensions, and their planes. With fewer than kMinDepth all rows are
-    // sampled.
+    // Rows per plane in blocks of large three-dimensional arrays, and their minimum number of
+    // planes. With fewer planes, all rows are sampled.
     static constexpr u32 kFullHeight = 16, kMinDepth = 3;
 
     LorenzoShared<B>& shared;
@@ -22,7 +23,8 @@ struct OrderChoice {
 
     __device__ __forceinline__ D differences() const { return D{shared.box}; }
 
-    // The fifth of eight samples, as signed numbers, by a warp of which lane j has sample j mod 8.
+    // The median of eight samples: the fifth in signed order. Called by a warp whose lane j has
+    // sample j mod 8.
     static constexpr u32 kSamples = 8;
     static __device__ __forceinline__ W middle_of(W own) {
         const u32 j = lane_id() % kSamples;
@@ -36,12 +38,12 @@ struct OrderChoice {
         return __shfl_sync(kAllLanes, own, __ffs(__ballot_sync(kAllLanes, rank == kSamples / 2)) - 1);
     }
 
-    // Chooses orders and base for numbers, of which `middle` is that for no differences, and is the cost; `in_full`: by all rows.
-    // Barriers.
+    // Chooses orders and base for the numbers and returns the cost. `middle` is the base of order
+    // 0. `in_full`: uses all rows. Contains barriers.
     __device__ __forceinline__ u32 choose_orders(const W* numbers, W middle, W& base, Orders& best, bool in_full = false) const {
         const W first = numbers[0];
         const bool is_masked = shared.mask.is_used, is_line = shared.box.is_line(), has_short_rows = shared.box.sx <= kRow && !is_line;
-        // Costs of orders that no pass over all candidates finds.
+        // The cost of orders that the pass over all candidates does not cover.
         const auto cost_alone = [&](const Orders& o) {
             const bool is_low = has_short_rows && !in_full && max(max(o.z, o.y), o.x) <= 3;
             const W own_base = (o.z | o.y | o.x) == 0 ? middle : first;
@@ -75,7 +77,8 @@ struct OrderChoice {
         u32 order = max(max(best.z, best.y), best.x);
         base = order == 0 ? middle : first;
         if (is_masked || (!B::kIsDense && order == 0)) return lowest;
-        // The next higher orders of the best one. The first of them, and the one that is a candidate, may be known.
+        // Try the next higher orders of the best candidate. The costs of order 2, and of order 3
+        // where that is a candidate, may be known.
         const bool is_known = (shared.is_full || is_line) && !in_full, is_cubic = is_line || (best.z > 0 && best.y > 0 && best.x > 0);
 #pragma unroll 1
         while (order > 0 && order < kMaxOrder) {
@@ -83,7 +86,7 @@ struct OrderChoice {
             const Orders o{best.z > 0 ? order : 0, best.y > 0 ? order : 0, best.x > 0 ? order : 0};
             u32 place = order == 2 ? second(key % 8) : kCubic;
             if (!is_known || order > 3 || (order == 3 && !is_cubic)) {
-                // Two places in turn: nobody reads the one any more that is written.
+                // Alternate between two places: the one written now is no longer read.
                 place = kHigher + order % 2;
                 share_cost(place, cost_alone(o));
                 __syncthreads();
@@ -98,7 +101,8 @@ struct OrderChoice {
         }
         return lowest;
     }
-    // Goes on to the best of the neighbours of orders as long as that is better. Barriers.
+    // Hill climbing: moves to the best neighbor of the orders as long as its cost is lower.
+    // Contains barriers.
     template <typename F>
     __device__ __forceinline__ void search(u32& lowest, Orders& best, const F& cost_alone) const {
         u32 places = kSearch;
@@ -116,12 +120,12 @@ struct OrderChoice {
             const u32 mine = min(lane_id(), kNeighbours - 1), key = warp_min_unsigned(possible >> mine & 1 ? cost_of(places + mine) << 3 | mine : ~0u);
             if (possible == 0 || key / 8 >= lowest) break;
             lowest = key / 8, from = neighbour(from, key % 8);
-            // Two places in turn, as above.
+            // Alternate between two places, as above.
             places = 2 * kSearch + kNeighbours - places;
         }
         best = from;
     }
-    // Of orders one more along x, y and z, and one less.
+    // Neighbors: orders with one more along x, y or z, or one less.
     static constexpr u32 kNeighbours = 6;
     static __device__ __forceinline__ Orders neighbour(const Orders& o, u32 i) {
         const u32 step = i < 3 ? 1 : ~0u, axis = i % 3;
@@ -132,8 +136,8 @@ struct OrderChoice {
         const u32 axis = i % 3, order = axis == 0 ? o.x : axis == 1 ? o.y : o.z, extent = axis == 0 ? box.sx : axis == 1 ? box.sy : box.sz;
         return i < 3 ? order < kMaxOrder && extent > 1 : order > 0;
     }
-    // The places of costs that warps share: of the candidates, of order 2 instead of 1 in candidate c where that is found with
-    // them, of higher orders, and of neighbours.
+    // Indices of costs that warps share: the candidates; order 2 instead of 1 in candidate c, where
+    // the same pass finds it; higher orders; neighbors.
     static constexpr u32 kCubic = 6, kHigher = 12, kSearch = 14;
     static __device__ constexpr u32 second(u32 c) { return kCubic + c; }
     __device__ __forceinline__ void share_cost(u32 place, u32 own) const {
@@ -149,13 +153,13 @@ struct OrderChoice {
         return sum;
     }
 
-    // The orders that are tried first: 0 or 1 on each axis, then 3 where the block has an extent. Bit c of each number
-    // belongs to candidate c.
+    // The orders tried first: 0 or 1 on each axis, then 3 on each axis with an extent. Bit c of
+    // each constant belongs to candidate c.
     static constexpr u32 kAlongZ = 0x30, kAlongY = 0x2c, kAlongX = 0x3a;
     __device__ __forceinline__ Orders candidate(u32 c) const {
         return c < kCubic ? Orders{kAlongZ >> c & 1, kAlongY >> c & 1, kAlongX >> c & 1} : shared.cubic;
     }
-    // Those that the box has an extent for, as bits.
+    // Mask of the candidates for which the box has extents.
     static __device__ __forceinline__ u32 candidates_of(const Box& box) {
         return low_bits(0u, kCubic + 1) & ~((box.sz == 1 ? kAlongZ : 0) | (box.sy == 1 ? kAlongY : 0) | (box.sx == 1 ? kAlongX : 0));
     }
@@ -163,7 +167,7 @@ struct OrderChoice {
 
     using Sample = RowSample<17>;
 
-    // Bits of the warp's share of the sampled residuals.
+    // Bit lengths of the warp's share of the sampled residuals, summed.
     __device__ __forceinline__ u32 sampled_cost(const W* numbers, W base, const Orders& o, bool in_full) const {
         const Sample sample(shared.box.n_existing_rows(), in_full);
         u32 cost = 0;
@@ -171,7 +175,7 @@ struct OrderChoice {
         return warp_sum(cost);
     }
 
-    // The warp's share of the costs of all candidates but the last, where masked elements do not count.
+    // The warp's share of the costs of all candidates but the last. Masked elements do not count.
     __device__ __forceinline__ void masked_costs(const W* numbers, W first, W middle) const {
         if (shared.is_full) return full_costs<true>(numbers, first, middle);
         if (shared.box.sx <= kRow && !shared.box.is_line()) return first_costs<true>(numbers, first, middle);
@@ -187,7 +191,8 @@ struct OrderChoice {
         }
     }
 
-    // The warp's share of the costs of all candidates but the last, in a box of rows of 32 at most.
+    // The warp's share of the costs of all candidates but the last, in a box with rows of at most
+    // 32.
     template <bool kIsMasked>
     __device__ __forceinline__ void first_costs(const W* numbers, W first, W middle) const {
         const RowBox& box = shared.box;
@@ -202,7 +207,7 @@ struct OrderChoice {
             u32 y;
             const u32 z = shared.box.planes.divide(row, y);
             const W* const at = numbers + row * box.sx + x;
-            // Numbers that there are not are the base.
+            // Missing neighbors equal the base.
             const W own = *at, above = row > 0 ? *(at - box.sx) : first, before = z > 0 ? *(at - box.sy * box.sx) : first;
             const W both = z > 0 && y > 0 ? *(at - box.sy * box.sx - box.sx) : first;
             W d[kCubic];
@@ -214,8 +219,8 @@ struct OrderChoice {
         share_costs(costs);
     }
 
-    // The differences of a lane's number for the first candidates, with the numbers before it along y and z, and how much along y the
-    // one plane differs from the other.
+    // The differences of a lane's number for the first candidates. `above` and `before` are the
+    // preceding numbers along y and z. `change` is the difference along z of `above`.
     static __device__ __forceinline__ void first_differences(W own, W above, W before, W change, W first, W middle, W not_first, W (&d)[kCubic]) {
         const W along_y = own - above, along_z = own - before;
         d[0] = own - middle, d[1] = own - first, d[2] = d[3] = along_y, d[4] = along_z, d[5] = along_z - change;
@@ -225,13 +230,13 @@ struct OrderChoice {
         }
     }
     static __device__ constexpr bool has_x(u32 c) { return kAlongX >> c & 1; }
-    // Less the number before it along x; `not_first` is -1, or 0 where there is none.
+    // Subtracts the preceding number along x; `not_first` is -1, or 0 where there is none.
     static __device__ __forceinline__ void difference_x(W& d, W not_first) { d += __shfl_up_sync(kAllLanes, d, 1) * not_first; }
 
-    // Shares the sums of a warp's costs.
+    // Shares a warp's costs with the other warps.
     template <u32 kCosts>
     __device__ __forceinline__ void share_costs(const u32 (&costs)[kCosts]) const {
-        // Two sums at a time: none is as large as 2^16.
+        // Two sums at a time: each is below 2^16.
 #pragma unroll
         for (u32 c = 0; c < kCosts; c += 2) {
             const u32 both = warp_sum(costs[c] | costs[c + 1] << 16);
@@ -240,7 +245,8 @@ struct OrderChoice {
         }
     }
 
-    // The warp's share of the costs of all candidates in a full box, and of each with order 2 instead of 1; of a masked one only the first ones.
+    // The warp's share of the costs of all candidates in a full box, and of each with order 2
+    // instead of 1; with a mask, of the first candidates only.
     template <bool kIsMasked>
     __device__ __forceinline__ void full_costs(const W* numbers, W first, W middle) const {
         constexpr u32 kPlane = kFullHeight * kRow;
@@ -251,14 +257,16 @@ struct OrderChoice {
         u32 costs[second(kCubic)] = {};
 #pragma unroll 1
         for (u32 i = threadIdx.x / kWarp; Sample::kFirst + i * Sample::kStep < shared.box.sz * kFullHeight; i += B::kGroups) {
-            // In each plane one row is sampled, with three before it; in one of the planes of dense two or none.
+            // In each plane one row is sampled, with the three rows before it. In dense, it may be
+            // among a plane's first three rows, which have fewer rows before them.
             static_assert(Sample::kStep == kFullHeight + 1 && Sample::kFirst >= 3, "rows of a full box");
             const u32 row = Sample::kFirst + i * Sample::kStep, z = row / kFullHeight, y = row % kFullHeight;
             const W* const at = numbers + row * kRow + lane_id();
             W rows[4], before = 0, change = 0, seconds[4], thirds[4];
 #pragma unroll
             for (u32 j = 0; j < 4; ++j) {
-                // Numbers that there are not are the base. Without differences along z all rows are one sequence.
+                // Missing neighbors equal the base. Without differences along z, the rows of all
+                // planes form one sequence.
                 const bool is_in_plane = !B::kIsDense || j <= y;
                 W along_z[4];
 #pragma unroll
@@ -280,7 +288,7 @@ struct OrderChoice {
                 d[2] = d[3] = second_of(rows), d[4] = seconds[0], d[5] = second_of(seconds);
 #pragma unroll
                 for (u32 c = 1; c < kCubic; ++c) {
-                    // Those of candidate 1 have been differenced once.
+                    // d[1] has already been differenced once.
                     if (has_x(c) && c > 1) difference_x(d[c], not_first);
                     if (has_x(c)) difference_x(d[c], not_first);
                     costs[second(c)] += zigzag_length(d[c]);
@@ -294,7 +302,7 @@ struct OrderChoice {
         share_costs(costs);
     }
 
-    // The warp's share of the costs of the candidates that a line can have, and of order 2.
+    // The warp's share of the costs of the candidates that are possible for a line, and of order 2.
     __device__ __forceinline__ void line_costs(const W* numbers, W first, W middle) const {
         const u32 m = shared.box.m, n_rows = (m + kRow - 1) / kRow, lane = lane_id();
         const Sample sample(n_rows);
@@ -318,7 +326,7 @@ struct OrderChoice {
         }
     }
 
-    // As sampled_cost, of orders up to 3 in a box of rows of 32 at most.
+    // Same as sampled_cost, for orders up to 3 in a box with rows of at most 32.
     __device__ __forceinline__ u32 low_cost(const W* numbers, W base, const Orders& o) const {
         const RowBox& box = shared.box;
         const u32 n_rows = box.sz * box.sy, plane = box.sy * box.sx, x = lane_id() & low_bits(0u, box.log_lanes);
@@ -334,7 +342,7 @@ struct OrderChoice {
             u32 z = 0, y = row;
             if (o.z > 0) z = shared.box.planes.divide(row, y);
             const W* at = numbers + row * box.sx + x;
-            // Numbers that there are not are the base.
+            // Missing neighbors equal the base.
             W d = 0;
 #pragma unroll
             for (u32 j = 0; j <= 3; ++j) {

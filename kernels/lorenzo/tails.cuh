@@ -1,6 +1,7 @@
-// The tails of a block whose map is CUT (stage/cut.cuh), by all threads of a compressing CTA. A warp has those of a group, a lane a
-// string of them. The numbers say how long they are; their bits are read from the array again, since the words are gone when there is
-// room for them.
+// Writes the tails of a block whose map is CUT (stage/cut.cuh). Called by all threads of a
+// compressing CTA. A warp has the tails of a group, a lane a string of them. The numbers determine
+// the lengths of the tails. Their bits are reread from the array, since the words are overwritten
+// before there is room for tails.
 
 #pragma once
 
@@ -11,7 +12,7 @@
 #include "load.cuh"
 #include "orders.cuh"
 
-// Tails take time: CUT must save this part of the bits.
+// CUT must save at least 1/kCutSaving of the bits, because tails take time.
 constexpr u32 kCutSaving = 32;
 
 template <typename B>
@@ -21,7 +22,7 @@ struct Tails {
 
     LorenzoShared<B>& shared;
 
-    // Bits of the tails in the rows that orders are chosen by. Barriers.
+    // Bits of the tails in the rows that are sampled for the orders. Contains barriers.
     __device__ __forceinline__ u32 sampled_bits(const W* numbers, u32 e) const {
         const RowBox& box = shared.box;
         const u32 length = box.is_line() ? kRow : box.sx, n_rows = (box.m + length - 1) / length;
@@ -42,23 +43,25 @@ struct Tails {
         return costs.cost_of(0);
     }
 
-    // Keeps how many words the warp's group has, and bits that are left over, given the bits of the lane's string.
+    // Saves the number of whole words of the warp's group, and of the remaining bits, given the
+    // bits of the lane's string.
     __device__ __forceinline__ void share_counts(u32 bits) const {
         const u32 words = warp_sum(bits / kBits), left = warp_sum(bits % kBits);
         if (lane_id() == 0) shared.tail_words[threadIdx.x / kWarp] = words, shared.tail_bits[threadIdx.x / kWarp] = left;
     }
-    // Bytes of the words of all groups, and of all that is behind the numbers, behind a barrier.
+    // Bytes of the words of all groups, and of all tails. Call after a barrier.
     __device__ __forceinline__ u32 word_bytes() const { return before(shared.tail_words, B::kGroups) * static_cast<u32>(sizeof(W)); }
     __device__ __forceinline__ u32 n_bytes() const { return word_bytes() + (before(shared.tail_bits, B::kGroups) + 7) / 8; }
 
-    // Writes the tails to the stage, where there are zeros, from byte `begin` on, a multiple of 8.
+    // Writes the tails to the zeroed stage, from byte `begin` (a multiple of 8) on.
     __device__ __forceinline__ void write(const BlockLoader<B>& loader, const char* array, u32 e, unsigned char* stage, u32 begin) const {
-        constexpr u32 kAtOnce = 4;  // rows whose loads are under way
+        constexpr u32 kAtOnce = 4;  // rows with loads in flight
         const u32 group = threadIdx.x / kWarp, below = lanes_below(), first = group * kGroup + lane_id();
         u32 to = shared_address(stage) + begin + before(shared.tail_words, group) * static_cast<u32>(sizeof(W));
-        // The array may have changed since the tails were counted: nothing is written after the end of the room for them.
+        // The array may have changed since the tails were counted: nothing is written past the end
+        // of their room.
         const u32 end = shared_address(stage) + begin + shared.tail_bytes;
-        W string = 0;  // what is not yet a word
+        W string = 0;  // bits that do not fill a word yet
         u32 filled = 0;
         const typename BlockLoader<B>::Finder elements(loader);
         const bool swaps = loader.args.flags & kSwapBytes;
@@ -88,7 +91,7 @@ struct Tails {
                 if (is_full) {
                     const u32 at = to + __popc(full & below) * static_cast<u32>(sizeof(W));
                     if (likely(at + static_cast<u32>(sizeof(W)) <= end)) store_shared(at, all);
-                    // What is left of the tail.
+                    // The rest of the tail.
                     filled -= kBits;
                     string = filled > 0 ? tail >> (n - filled) : 0;
                 }

@@ -1,8 +1,10 @@
-// The tails of a block whose map is CUT (stage/cut.cuh), read, by all threads of a decompressing CTA. A warp has groups, a lane of it a
-// string of tails.
+// Reads the tails of a block whose map is CUT (stage/cut.cuh). Called by all threads of a
+// decompressing CTA. A warp has groups; each of its lanes has a string of tails.
 //
-// A word of a string is where its last bit comes from, so strings are read from their end: what is left over first, then a word
-// whenever a tail begins before what is there. How long tails are is known, so the words of some rows are loaded together.
+// Each word of a string is stored at the position of the tail that contains its last bit. So
+// strings are decoded backwards: the remaining bits first, then a word whenever a tail starts
+// before the bits at hand. The lengths of tails are known, so the words of some rows are loaded
+// together.
 
 #pragma once
 
@@ -13,18 +15,19 @@
 #include "layout.cuh"
 #include "mask.cuh"
 
-// In shared memory. Place: of numbers in the tile.
+// In shared memory. Place: layout of the numbers in the tile.
 template <typename Place, u32 kNumbers, u32 kWarps>
 struct TailReader {
     using W = typename Place::Word;
     static constexpr u32 kBits = Word<W>::kBits, kTailGroups = kNumbers / kGroup;
 
-    u32 lane_bits[kTailGroups][kWarp];          // of each string
-    u32 words[kTailGroups], left[kTailGroups];  // of each group: words, and bits that are left over
+    u32 lane_bits[kTailGroups][kWarp];          // length of each string
+    u32 words[kTailGroups], left[kTailGroups];  // per group: words, and remaining bits
 
-    // Makes the numbers of a tile of m words, but those that are masked, of which the mask is null if there are none. The tails begin at
-    // byte `begin` of a block, a multiple of 8. Is false, in all threads, if they do not end where the block does; `damaged` is set in some
-    // thread if numbers are wrong. There is a barrier.
+    // Replaces the m numbers of a tile by their floats, and masked ones by the mask's word. `mask`
+    // is null if there is none. The tails begin at byte `begin` of a block, a multiple of 8.
+    // Returns false in all threads if they do not end where the block does. Sets `damaged` in some
+    // thread if numbers are wrong. Contains a barrier.
     template <typename Mask>
     __device__ __forceinline__ bool read(unsigned char* tile, u32 m, const Mask* mask, W base, u32 e, const unsigned char* block,
                                          u32 begin, u32 block_bytes, bool& damaged) {
@@ -32,7 +35,7 @@ struct TailReader {
         const u32 lane = lane_id(), below = lanes_below(), n_groups = (m + kGroup - 1) / kGroup;
         const auto number = [=](u32 row) -> W& { return *reinterpret_cast<W*>(tile + Place::row(row) + Place::in_row(lane)); };
         const auto bits_of = [=](u32 row, W v) {
-            const bool has_tail = row * kRow + lane < m && !(mask && mask->marks.has(row));
+            const bool has_tail = row * kRow + lane < m && !(mask && mask->bitmap.has(row));
             return has_tail ? tail_bits(size_of(v), e) : 0;
         };
 #pragma unroll 1
@@ -58,7 +61,7 @@ struct TailReader {
                 left_before += left[g];
                 continue;
             }
-            // Where the group's words end, and what is left over of the lane's string.
+            // The end of the group's words, and the remaining bits of the lane's string.
             const W* from = reinterpret_cast<const W*>(block + begin) + behind;
             u32 n_there = lane_bits[g][lane] % kBits;
             const u32 at = all_words * kBits + left_before + warp_inclusive_sum(n_there) - n_there;
@@ -80,7 +83,8 @@ struct TailReader {
                 }
 #pragma unroll
                 for (u32 k = 0; k < kAtOnce; ++k) {
-                    // Of the next word the tail has the upper bits, above which is all that is there; or the upper bits of that.
+                    // The tail is the upper bits of the next word, with all bits at hand above
+                    // them; or the upper bits of those at hand.
                     const bool takes = bits[k] > n_there;
                     const u32 n_upper = takes ? bits[k] - n_there : bits[k];
                     n_there += (takes ? kBits : 0) - bits[k];
@@ -90,7 +94,7 @@ struct TailReader {
                     there = source & low_bits(W(), n_there);
                     W& own = number(row - 1 - k);
                     const W v = own + base;
-                    if (mask && mask->marks.has(row - 1 - k)) {
+                    if (mask && mask->bitmap.has(row - 1 - k)) {
                         own = mask->word;
                     } else if ((row - 1 - k) * kRow + lane < m) {
                         own = float_of_cut(v, tail, bits[k], e, damaged);

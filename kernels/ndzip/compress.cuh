@@ -1,30 +1,34 @@
-// Compression in one pass, by the protocol of common/ordered_frames.cuh. CTAs of 8 compute warps (compute.cuh) and 2 writer
-// warps (write.cuh) stay; a tile is 32 KiB of input (two blocks of f32, one of f64) or 8192 (f32) or 4096 (f64) elements
-// of the border.
+// Compression in one pass, by the protocol of common/ordered_frames.cuh. CTAs are persistent; each
+// has 8 compute warps (compute.cuh) and 2 writer warps (write.cuh). A tile is 32 KiB of input (two
+// blocks of f32, one of f64), or 8192 (f32) or 4096 (f64) elements of the border.
 //
-// The tiles of a chunk are first those of blocks, then those of the border. The compute warps, for every tile of blocks:
-//   1. wait for its copy to shared memory (the slot), read it, difference it: now the heads, and so the
-//      size, are known;
-//   2. start the copy of the next tile into the slot, publish the size, hand it to the writer warps;
-//   3. transpose, and write heads and columns, as they will be in the payload, to a stage in shared memory.
-// Meanwhile the writer warps look back for the place of the tile (each by itself), one writes the offset
-// table, then they copy the stage to the payload and sum it up for the checksum. Tiles of the border are
-// copied by the compute warps as soon as the chunk's last block is placed. Each warp counts what it has finished of a
-// chunk when it comes to another one.
+// The tiles of a chunk are first those of blocks, then those of the border. For every tile of
+// blocks, the compute warps:
+//   1. wait for its copy to shared memory (the slot), read it and difference it: this determines
+//      the heads, and so the size;
+//   2. start the copy of the next tile into the slot, publish the size, and pass the tile to the
+//      writer warps;
+//   3. transpose, and write heads and columns, in the format of the payload, to a stage in shared
+//      memory.
+// Meanwhile each writer warp looks back for the position of the tile, and one of them writes the
+// offset table. Then they copy the stage to the payload and add it to the checksum. The compute
+// warps copy tiles of the border as soon as the chunk's last block has a position. Each warp counts
+// what it has finished of a chunk when it gets to another chunk.
 //
-// A chunk that does not get smaller is stored instead, but that is known only when its last block is placed.
-// So the CTA guesses: where the last tile it has placed in the chunk shows nothing saved so far, the compute warps
-// do not transpose the next, but fill the stage with as many of the array's bytes, which the writer warps copy to where
-// a stored frame has them. Where a chunk turns out to be written the wrong way, or partly so, all of its tiles are
-// written once more, after all others.
+// A chunk that does not shrink is stored instead, but this is known only when its last block has a
+// position. So the CTA guesses. If no bytes are saved up to the last tile that it has placed in the
+// chunk, the compute warps do not transpose the next tile. They fill the stage with the same number
+// of bytes of the array, and the writer warps copy these to their position in a stored frame. If a
+// chunk turns out to be written in the wrong form, even partly, all of its tiles are rewritten
+// after all other tiles.
 //
-// Compute and writer warps meet at gates. sized: the size of a tile is in `sized`; four of them, since the
-// compute warps run at most three tiles ahead (they wait for a free stage). full: a stage is written. empty:
-// it may be overwritten.
+// Compute and writer warps synchronize by mbarriers (Mbarrier). sized: the size of a tile is in
+// `sized`. There are four of them, since the compute warps run at most three tiles ahead (they wait
+// for a free stage). full: a stage is written. empty: it may be overwritten.
 //
-// Bytes per element: all are read once, and once more from shared memory for the slowest axis; the payload
-// is written once. Without asynchronous copies slot and stage are the same memory and nothing overlaps but
-// CTAs.
+// Memory traffic per element: all bytes are read once, and once more from shared memory for the
+// slowest axis; the payload is written once. Without asynchronous copies, slot and stage are the
+// same memory, and only CTAs overlap.
 
 #pragma once
 
@@ -43,9 +47,9 @@ __device__ __forceinline__ void compress(const CompressArgs<Blocks>& args) {
     const OrderedFrames<Layout<W, kRank>> frames(args, layout, layout.tiles(kTileBlocks<W>), layout.block_tiles(kTileBlocks<W>));
     if (threadIdx.x < kLineBytes / kUnitBytes) shared.zeros[threadIdx.x] = make_uint4(0, 0, 0, 0);
     if (threadIdx.x == 0) {
-        for (Gate& gate : shared.sized_gates) gate.init(1);
-        for (Gate& gate : shared.full_gates) gate.init(kComputeThreads);
-        for (Gate& gate : shared.empty_gates) gate.init(kWriterWarps * kWarp);
+        for (Mbarrier& mbarrier : shared.sized_mbarriers) mbarrier.init(1);
+        for (Mbarrier& mbarrier : shared.full_mbarriers) mbarrier.init(kComputeThreads);
+        for (Mbarrier& mbarrier : shared.empty_mbarriers) mbarrier.init(kWriterWarps * kWarp);
         shared.tiles[0].kind = kStart;
         shared.by_x = Divisor(layout.blocks_x), shared.by_y = Divisor(layout.blocks_y);
     }

@@ -1,5 +1,5 @@
-// The compute warps of a compressing CTA: they read tiles, encode their blocks, and write them to a stage. See the head of
-// compress.cuh.
+// The compute warps of a compressing CTA: they read tiles, encode their blocks, and write them to a
+// stage. See the head of compress.cuh.
 
 #pragma once
 
@@ -18,11 +18,11 @@ struct ComputeWarps {
 
     __device__ __forceinline__ const W* source(u32 chunk) const { return reinterpret_cast<const W*>(frames.source(chunk)); }
 
-    __device__ __forceinline__ bool has_blocks(const Drawn& tile) const { return tile.kind < kStart && tile.index < frames.n_placed; }
+    __device__ __forceinline__ bool has_blocks(const Ticket& tile) const { return tile.kind < kStart && tile.index < frames.n_placed; }
 
-    // Finds the tile's blocks.
-    __device__ __forceinline__ Tile with_blocks(const Drawn& drawn) const {
-        Tile tile{drawn, {0, 0}};
+    // Locates the tile's blocks.
+    __device__ __forceinline__ Tile with_blocks(const Ticket& ticket) const {
+        Tile tile{ticket, {0, 0}};
         if (!has_blocks(tile)) return tile;
         const u32 first = tile.index * kTileBlocks<W>;
         tile.starts[0] = layout.block_start(first, shared.by_x, shared.by_y);
@@ -30,20 +30,21 @@ struct ComputeWarps {
         return tile;
     }
 
-    // Starts the copy of a tile into the slot, if it has blocks. Adjacent threads copy adjacent kBytes of a row and, in three
-    // dimensions, of the same row of the second block, which mostly follows in memory.
+    // Starts the copy of a tile into the slot, if it has blocks. Adjacent threads copy adjacent
+    // pieces of kBytes of a row. In three dimensions they continue with the same row of the second
+    // block, which mostly follows in memory.
     template <u32 kBytes>
     __device__ __forceinline__ void copy_tile(const Tile& tile, u32 slot) const {
         if (!has_blocks(tile)) return;
         constexpr u32 kBlocks = kTileBlocks<W>, kX = Sides<kRank>::kX, kY = Sides<kRank>::kY;
         constexpr u32 kElements = kBytes / Type<W>::kBytes;
         constexpr u32 kCopies = kTileBytes / kBytes / kComputeThreads;
-        // Of rows of 128 bytes, two CTAs side by side spare memory a way.
+        // For rows of 128 bytes, the hint of 256 bytes lets two adjacent CTAs share a memory access.
         constexpr Fetch kFetch = kRank == 3 && kBlocks == 1 ? Fetch::k256Bytes : Fetch::k128Bytes;
         const u32 t = threadIdx.x;
         const W* src = source(tile.chunk);
-        // So many threads copy a row, or the same row of both blocks; so many rows at a time. In one dimension
-        // a "row" is what all threads copy at a time.
+        // Threads per row (or per row of both blocks); rows at a time. In one dimension, a "row" is
+        // what all threads copy at a time.
         constexpr u32 kRowThreads = kRank == 1 ? kComputeThreads : kX / kElements;
         constexpr u32 kRowBytes = kRowThreads * kBytes;
         constexpr u32 kBeside = kRank == 3 ? kBlocks : 1;
@@ -58,8 +59,8 @@ struct ComputeWarps {
         const u32 to = swizzled<128>(beside * kBlock * Type<W>::kBytes + row * kRowBytes + x * kBytes);
 #pragma unroll
         for (u32 i = 0; i < kCopies; ++i) {
-            // Rows before those of this step. A step is whole planes or part of one. If the second block is
-            // missing its place gets the first again.
+            // Rows before those of this step. A step is whole planes or part of one. If the second
+            // block does not exist, its place receives the first one again.
             const u32 rows = i * kRows;
             const bool in_second = kRank < 3 && rows >= kBlockRows;
             const u64 skip = kRank == 3 ? rows / kY * plane_bytes + rows % kY * row_bytes : rows % kBlockRows * row_bytes;
@@ -84,30 +85,32 @@ struct ComputeWarps {
         const bool aligned = misaligned % kUnitBytes == 0;
         constexpr u32 kWarpsPerBlock = Type<W>::kLines / kWarp;
 
-        if (lane_id() == 0) shared.untold[warp] = Untold{0, 0, kFirst, 0, 0, 0};
+        if (lane_id() == 0) shared.pending[warp] = Pending{0, 0, kFirst, 0, 0, 0};
         __syncwarp();
-        u32 n = 0;  // tiles handed to the writer warps
+        u32 n = 0;  // tiles passed to the writer warps
         bool is_copied = false;
         for (u32 k = 0;; ++k) {
-            // A tile is drawn as late as possible, so that no other waits for one that nobody works on.
+            // A tile is taken as late as possible, so that no other tile waits for one that is not
+            // worked on.
             const Tile& tile = shared.tiles[k % 2];
             Tile& next = shared.tiles[(k + 1) % 2];
             const TileKind kind = tile.kind;
             const u32 chunk = tile.chunk, index = tile.index;
-            if (unlikely(!has_blocks(tile) || (kind == kAgain && frames.is_stored(frames.await_sum(chunk))))) {
-                // Behind the last tile others wait for what is not told here.
-                if (kind > kStart || !is_of(kind, chunk)) tell();
+            if (unlikely(!has_blocks(tile) || (kind == kRewrite && frames.is_stored(frames.await_sum(chunk))))) {
+                // After the last tile, other CTAs wait for the sums that this warp has not counted
+                // yet.
+                if (kind > kStart || !is_of(kind, chunk)) report();
                 if (kind < kStart) {
                     copy_tile_as_it_is(kind, chunk, index);
                 } else if (kind > kStart) {
                     hand_over(n, SizedTile{kind, 0, 0, 0, 0, false});
                     if (kind == kNone) break;
                     await_stage(n);
-                    shared.full_gates[n % kStages].arrive();
+                    shared.full_mbarriers[n % kStages].arrive();
                     ++n;
                 }
                 wait_copies();
-                if (t == 0) next = with_blocks(kind == kBeyond ? frames.await_again(tile.number) : frames.locate(frames.draw()));
+                if (t == 0) next = with_blocks(kind == kPastEnd ? frames.await_rewrite(tile.number) : frames.resolve(frames.take()));
                 barrier_sync(kComputeBarrier, kComputeThreads);
                 is_copied = false;
                 continue;
@@ -116,8 +119,8 @@ struct ComputeWarps {
             is_copied = kAsyncCopy;
             wait_copies();
             barrier_sync(kComputeBarrier, kComputeThreads);
-            u32 drawn = 0;
-            if (kAsyncCopy && t == 0) drawn = frames.draw();
+            u32 ticket = 0;
+            if (kAsyncCopy && t == 0) ticket = frames.take();
             if (unlikely(frames.args.flags & kSwapBytes)) swap_line(slot);
 
             u32 square[32];
@@ -134,19 +137,19 @@ struct ComputeWarps {
             const bool is_narrow = Type<W>::kParts == 1 && !__any_sync(kAllLanes, head & ~kNarrowBits);
             head |= square[0] | square[16];
             if (Type<W>::kParts == 2) head |= __shfl_xor_sync(kAllLanes, head, 2);
-            // The last tile may have no second block.
+            // The last tile may lack the second block.
             const bool whole = index * kTileBlocks<W> + kTileBlocks<W> <= layout.n_blocks;
             const bool present = warp < kWarpsPerBlock || whole;
             if (!present) head = 0;
             u32 in_warp;
             u32 at = Part<W>::columns_before(__popc(head), in_warp);
             if (lane_id() == 0) shared.warp_columns[warp] = in_warp;
-            if (kAsyncCopy && t == 0) next = with_blocks(frames.locate(drawn));
-            // Now the slot has been read, too.
+            if (kAsyncCopy && t == 0) next = with_blocks(frames.resolve(ticket));
+            // This barrier also ensures that the slot has been read.
             barrier_sync(kComputeBarrier, kComputeThreads);
 
             if (kAsyncCopy && likely(aligned)) copy_tile<kUnitBytes>(next, slot);
-            // Words of the blocks; the thread's columns begin at word `at` of the tile.
+            // Sizes of the blocks in words. The thread's columns begin at word `at` of the tile.
             u32 first_words = Type<W>::kHeads, words = kTileBlocks<W> == 2 && whole ? 2 * Type<W>::kHeads : Type<W>::kHeads;
 #pragma unroll
             for (u32 w = 0; w < kComputeWarps; ++w) {
@@ -160,7 +163,7 @@ struct ComputeWarps {
             if (t == 0 && kind == kFirst) frames.publish(chunk, index, words);
             const bool stored = kind == kFirst && guess_stored(n, chunk, words >= (whole ? kTileBlocks<W> : 1) * kBlock);
             hand_over(n, SizedTile{kind, chunk, index, first_words, words, stored});
-            // Many small copies would hold the size up.
+            // Many small copies would delay the size.
             if (kAsyncCopy && unlikely(!aligned)) copy_tile<Type<W>::kBytes>(next, slot);
 
             if (likely(!stored)) {
@@ -197,26 +200,27 @@ struct ComputeWarps {
                 if (kAsyncCopy) await_stage(n);
                 stage_stored_tile(shared.stage_address(n), chunk, index);
             }
-            shared.full_gates[n % kStages].arrive();
+            shared.full_mbarriers[n % kStages].arrive();
             ++n;
             if (!kAsyncCopy) {
-                // Only now that this tile's stage is free the next may be drawn: its size will be known at once.
+                // Take the next tile only now that this tile's stage is free: then its size will be
+                // known soon.
                 await_stage(n);
-                if (t == 0) next = with_blocks(frames.locate(frames.draw()));
+                if (t == 0) next = with_blocks(frames.resolve(frames.take()));
                 barrier_sync(kComputeBarrier, kComputeThreads);
             }
         }
     }
 
-    // Gives the n-th tile to the writer warps.
+    // Passes the n-th tile to the writer warps.
     __device__ __forceinline__ void hand_over(u32 n, const SizedTile& tile) {
         if (threadIdx.x != 0) return;
         shared.sized[n % kSizedSlots] = tile;
-        shared.sized_gates[n % kSizedSlots].arrive();
+        shared.sized_mbarriers[n % kSizedSlots].arrive();
     }
     // Waits until the stage of the n-th tile is free.
     __device__ __forceinline__ void await_stage(u32 n) {
-        if (n >= kStages) shared.empty_gates[n % kStages].wait(n / kStages - 1);
+        if (n >= kStages) shared.empty_mbarriers[n % kStages].wait(n / kStages - 1);
     }
 
     // Reverses the bytes of the elements in the thread's line of the slot.
@@ -231,7 +235,8 @@ struct ComputeWarps {
         barrier_sync(kComputeBarrier, kComputeThreads);
     }
 
-    // A tile that needs no arithmetic, by the compute warps: of the border, or of a chunk that is known to be stored.
+    // Copies a tile that needs no arithmetic: of the border, or of a chunk that is known to be
+    // stored. Called by the compute warps.
     __device__ __forceinline__ void copy_tile_as_it_is(TileKind kind, u32 chunk, u32 index) const {
         constexpr u32 kElements = kTileBlocks<W> * kBlock;
         const u32 words = frames.await_sum(chunk);
@@ -245,35 +250,35 @@ struct ComputeWarps {
             copy_border<kComputeThreads, Towards::kPayload>(layout, const_cast<W*>(source(chunk)), reinterpret_cast<W*>(frames.payload(chunk)), base, first,
                                                 min(layout.n_border - first, kElements), frames.args.flags & kSwapBytes, sums);
         }
-        // The warp keeps its sums, to tell them later.
+        // The warp keeps its sums and counts them later.
         sums.a = warp_sum(sums.a);
         sums.b = warp_sum(sums.b);
-        Untold& untold = shared.untold[threadIdx.x / kWarp];
+        Pending& pending = shared.pending[threadIdx.x / kWarp];
         __syncwarp();
         if (lane_id() == 0) {
-            if (untold.parts == 0) untold = Untold{0, 0, kind, chunk, 0, 0};
-            untold.sum_a += sums.a;
-            untold.sum_b += sums.b;
-            untold.parts += 1;
-            untold.n_stored += stores;
+            if (pending.parts == 0) pending = Pending{0, 0, kind, chunk, 0, 0};
+            pending.sum_a += sums.a;
+            pending.sum_b += sums.b;
+            pending.parts += 1;
+            pending.n_stored += stores;
         }
         __syncwarp();
     }
 
-    // Whether what the warp has not told yet is of this chunk.
+    // True if the warp's uncounted parts belong to this chunk.
     __device__ __forceinline__ bool is_of(TileKind kind, u32 chunk) const {
-        const Untold& untold = shared.untold[threadIdx.x / kWarp];
-        return untold.chunk == chunk && untold.kind == kind;
+        const Pending& pending = shared.pending[threadIdx.x / kWarp];
+        return pending.chunk == chunk && pending.kind == kind;
     }
 
-    // Copies what a tile has to copy of a stored frame.
+    // Copies a tile's share of a stored frame.
     __device__ __forceinline__ void copy_stored_tile(u32 chunk, u32 index, Sums& sums) const {
         const StoredRange range(layout.raw_bytes(), index);
         unsigned char* const array = reinterpret_cast<unsigned char*>(const_cast<W*>(source(chunk)));
         copy_stored<StoredCopy<kComputeThreads, 2, Towards::kPayload, Pieces::kWords>>(threadIdx.x, array, frames.stored_payload(chunk), range.first, range.n, sums);
     }
 
-    // Copies that to a stage. Words at the end that are no unit remain.
+    // Copies that share to a stage, except for words at the end that do not fill a unit.
     __device__ __forceinline__ void stage_stored_tile(u32 stage, u32 chunk, u32 index) const {
         const StoredRange range(layout.raw_bytes(), index);
         const char* const from = reinterpret_cast<const char*>(source(chunk)) + range.first;
@@ -289,22 +294,22 @@ struct ComputeWarps {
         wait_copies();
     }
 
-    // Whether the n-th tile, which by itself does not get smaller if `grows`, will probably be stored. The writer warps
-    // are done with the tile that had the stage before the stage of the last one.
+    // Guesses whether the n-th tile will be stored; `grows`: the tile by itself does not shrink.
+    // The writer warps have finished tile n - 3, whose stage has been reused since.
     __device__ __forceinline__ bool guess_stored(u32 n, u32 chunk, bool grows) const {
         const Progress& progress = shared.progress[(n - 3) % kSizedSlots];
         return n >= 3 && progress.chunk == chunk ? !progress.is_smaller : grows;
     }
 
-    // Tells what the warp has not told yet.
-    __device__ __forceinline__ void tell() const {
-        Untold& untold = shared.untold[threadIdx.x / kWarp];
-        const Untold told = untold;
+    // Counts the warp's uncounted parts.
+    __device__ __forceinline__ void report() const {
+        Pending& pending = shared.pending[threadIdx.x / kWarp];
+        const Pending reported = pending;
         __syncwarp();
-        if (lane_id() == 0) untold.parts = 0;
+        if (lane_id() == 0) pending.parts = 0;
         __syncwarp();
-        if (told.parts == 0) return;
-        const Sums sums{told.sum_a, told.sum_b};
-        frames.complete(told.kind, told.chunk, frames.count(told.kind, told.chunk, sums, told.parts, told.n_stored));
+        if (reported.parts == 0) return;
+        const Sums sums{reported.sum_a, reported.sum_b};
+        frames.complete(reported.kind, reported.chunk, frames.count(reported.kind, reported.chunk, sums, reported.parts, reported.n_stored));
     }
 };

@@ -1,20 +1,23 @@
-// Decompression in one pass: one CTA a block, of 128 threads for f32 and 256 for f64, or as many
-// elements of the border; many CTAs per multiprocessor hide each other's waiting.
+// Decompression in one pass. A CTA decodes one block with 128 threads for f32 and 256 for f64, or
+// as many elements of the border. Many resident CTAs per multiprocessor hide each other's latency.
 //
-//   1. The offset table says where the block is; if that can be, its words are copied to shared memory (the
-//      stage), and summed up for the checksum. If the frame is stored, the CTA copies as many bytes instead.
-//   2. The heads say where every thread's columns are; if their number is that of the table, each thread
-//      reads its columns, transposes them, and has a line of residuals, which it adds up along x.
-//   3. The lines go through shared memory (in the place of the stage) twice, so that each thread adds up
-//      columns along y, then z. Then it stores what it has, 8 bytes at a time if rows allow.
+//   1. The offset table gives the block's position. If it is plausible, the block's words are
+//      copied to shared memory (the stage) and added to the checksum. If the frame is stored, the
+//      CTA copies its share of the bytes instead.
+//   2. The heads give the positions of every thread's columns. If their number matches the table,
+//      each thread reads its columns and transposes them. It then has a line of residuals, and adds
+//      it up along x.
+//   3. The lines pass through shared memory (in the place of the stage) twice, so that each thread
+//      adds up columns along y, then z. Then it stores its elements, 8 bytes at a time if rows
+//      allow.
 //
-// Nothing that is read is used before it is checked: the table's entries before they become addresses, and
-// positions of columns follow from heads whose ones have been counted to be those of the block.
+// All data is validated before use: the table's entries before they become addresses. Positions of
+// columns follow from heads whose set bits have been counted to match the block.
 //
-// Who finishes the last tile of a chunk compares the header with what it must be, and so the checksum.
+// The CTA that finishes the last tile of a chunk verifies the header and its checksum.
 //
-// Bytes per element: the payload is read once, the elements are written once; shared memory is written and
-// read three times.
+// Memory traffic per element: the payload is read once, the elements are written once; shared
+// memory is written and read three times.
 
 #pragma once
 
@@ -26,16 +29,17 @@
 #include "layout.cuh"
 #include "transform.cuh"
 
-// A CTA decodes kBlocks blocks, each by the threads of one part. In three dimensions a block of f32 has rows of 64
-// bytes. If they are not aligned to sectors of 32 bytes, the rows of two blocks side by side are stored together: that
-// spares a part of the sectors that are written in two parts, but costs a little more where rows are aligned.
+// A CTA decodes kBlocks blocks, each by the threads of one part. In three dimensions, a block of
+// f32 has rows of 64 bytes. If they are not aligned to sectors of 32 bytes, the rows of two
+// adjacent blocks are stored together. Then fewer sectors are written in two parts. Where rows are
+// aligned, this costs slightly more.
 template <typename W, u32 kBlocks>
 constexpr u32 kDecompressThreads = Type<W>::kLines * kBlocks;
 
 template <typename W, u32 kBlocks>
 struct DecompressShared {
     static constexpr u32 kWarps = kDecompressThreads<W, kBlocks> / kWarp;
-    // Of each block the stage, for the longest, to multiples of 16 bytes; then the elements.
+    // Per block: the stage, for the longest block, in multiples of 16 bytes; later the elements.
     alignas(1024) unsigned char bytes[kBlocks][(Type<W>::kMaxWords * Type<W>::kBytes + 2 * kUnitBytes + 127) / 128 * 128];
     CtaSums<kWarps> sums;
     u32 starts[kBlocks];  // first elements
@@ -43,15 +47,15 @@ struct DecompressShared {
     u64 carries[kWarps];
 };
 
-// The order of bytes that elements are stored in.
+// Byte order of the stored elements.
 enum class Order : u32 { kNative, kSwapped };
 
-// A cell is what a thread adds up side by side with one instruction's loads: two words of f32 or one of f64.
+// The data that a thread adds up with one load: two words of f32 or one of f64.
 struct Cell32 {
     u32 x, y;
     __device__ __forceinline__ void operator+=(Cell32 other) { x += other.x, y += other.y; }
     __device__ __forceinline__ uint2 bits() const { return make_uint2(x, y); }
-    // What is stored: the value, maybe in big-endian order.
+    // The value to store, in the given byte order.
     template <Order kOrder>
     __device__ __forceinline__ uint2 value() const {
         const u32 first = rotated_right(x), second = rotated_right(y);
@@ -81,7 +85,7 @@ struct CellOf<u64> {
 constexpr u32 kCellBytes = 8;
 constexpr u32 kCells = 16;  // per thread
 
-// kSums: what is read is summed up for the payload's checksum.
+// kSums: adds the data read to the payload's checksum.
 template <typename W, int kRank, u32 kBlocks, bool kSums = true>
 struct Decompressor : DecompressTile<Blocks> {
     using Cell = typename CellOf<W>::Type;
@@ -94,18 +98,19 @@ struct Decompressor : DecompressTile<Blocks> {
     Shared& shared;
     const Layout<W, kRank> layout;
     const u32 part;   // which block of the tile the thread decodes
-    const u32 block;  // and its number
+    const u32 block;  // its index in the chunk
     W* const dst;
 
     __device__ __forceinline__ Decompressor(const DecompressArgs<Blocks>& args, Shared& shared)
         : DecompressTile<Blocks>(args), shared(shared), layout(args.own), part(kBlocks == 1 ? 0 : threadIdx.x / kLines),
           block(tile * kBlocks + part), dst(reinterpret_cast<W*>(array)) {}
-    // For another block than that of the tile.
+    // For another block than the tile's.
     __device__ __forceinline__ Decompressor(const DecompressArgs<Blocks>& args, Shared& shared, u32 block)
         : DecompressTile<Blocks>(args), shared(shared), layout(args.own), part(0), block(block), dst(reinterpret_cast<W*>(array)) {}
 
     __device__ __forceinline__ void run() {
-        // Header and table can be read whatever the frame's length is, so all these loads are under way together.
+        // Header and table are readable whatever the frame's length is, so all these loads are in
+        // flight together.
         const u32* const table = reinterpret_cast<const u32*>(payload);
         u32 begin = 0, end = 0;
         if (block < layout.n_blocks) {
@@ -114,7 +119,7 @@ struct Decompressor : DecompressTile<Blocks> {
         }
         const bool stored = is_stored(args.stored, frame), is_block = tile < layout.block_tiles(kBlocks);
         u32 damage = check_frame(layout.table_bytes());
-        // One decision for what is nearly always so: all of `&` is evaluated, without branches.
+        // One branch for the common case: all operands of `&` are evaluated, without branches.
         if (likely(is_block & !stored & (damage == 0))) return decode_blocks(begin, end);
 
         if (stored) {
@@ -139,7 +144,7 @@ struct Decompressor : DecompressTile<Blocks> {
         }
     }
 
-    // Adds up the sums of the part's threads. A barrier of the part is passed.
+    // Adds up the sums of the part's threads. Contains a barrier of the part.
     __device__ __forceinline__ void finish_sums(Sums sums) const {
         constexpr u32 kWarps = kLines / kWarp;
         if (kSums) shared.sums.share(sums);
@@ -147,7 +152,7 @@ struct Decompressor : DecompressTile<Blocks> {
         if (kSums && threadIdx.x % kLines == 0) slot()->add(shared.sums.template sum<kWarps>(part * kWarps));
     }
 
-    // Part `number` of the border, from payload to array.
+    // Copies part `number` of the border from payload to array.
     __device__ __forceinline__ void copy_border_tile(u32 number) const {
         constexpr u32 kElements = kBlocks * kBlock;
         const u32 words = layout.n_blocks ? reinterpret_cast<const u32*>(payload)[layout.n_blocks - 1] : 0;
@@ -160,16 +165,16 @@ struct Decompressor : DecompressTile<Blocks> {
         add(shared.sums, sums, damage);
     }
 
-    // The tile's blocks, of which each part decodes one, from the words that the table says.
+    // Decodes the tile's blocks, one per part, from the words given by the table.
     __device__ __forceinline__ void decode_blocks(u32 begin, u32 end) {
         if (kBlocks == 1 && unlikely(end - begin == Type<W>::kHeads)) return store_zeros(begin, end);
         const u32 damage = kBlocks == 1 || block < layout.n_blocks ? decode_block(begin, end) : 0;
         if (threadIdx.x % kLines == 0) report(damage);
         if (kRank == 3) __syncthreads();
-        // Counting takes a while, so it is begun before the elements are stored; where memory is the limit, this would
-        // hold them up.
+        // Counting takes a while, so start it before the elements are stored. With two blocks,
+        // memory is the limit, and it would delay the stores.
         u32 n_before = kBlocks == 1 ? count() : 0;
-        // What a damaged block has is garbage.
+        // The elements of a damaged block are garbage.
         if (unlikely(args.flags & kSwapBytes)) {
             store_blocks<Order::kSwapped>();
         } else {
@@ -179,7 +184,8 @@ struct Decompressor : DecompressTile<Blocks> {
         finish(n_before);
     }
 
-    // A block without columns, to the array. Its heads must be zeros, then its elements are, too. They add nothing to the checksum.
+    // Writes a block without columns to the array. Its heads must be zeros; then its elements are
+    // zeros and add nothing to the checksum.
     __device__ __forceinline__ void store_zeros(u32 begin, u32 end) const {
         const u32 t = threadIdx.x;
         if (t == 0) shared.starts[0] = layout.block_start(block);
@@ -198,18 +204,18 @@ struct Decompressor : DecompressTile<Blocks> {
         finish(n_before);
     }
 
-    // What is wrong with the payload's length, if the block ends there.
+    // Damage of the payload's length if the block ends at word `end`.
     __device__ __forceinline__ u32 check_place(u32 end) const {
         const u64 need = layout.payload_bytes(end);
         return need > n_bytes ? kMarkTruncated : (block + 1 == layout.n_blocks) & (need < n_bytes) ? kMarkCorrupt : 0;
     }
-    // The block's entry of the table, and the pad behind the last.
+    // Adds the block's entry of the table, and the pad after the last entry.
     __device__ __forceinline__ void add_entry(u32 end, Sums& sums) const {
         sums.add(block, end);
         if (layout.has_pad() && block + 1 == layout.n_blocks) sums.add(block + 1, reinterpret_cast<const u32*>(payload)[block + 1]);
     }
 
-    // The part's block, to shared memory, added up along x. Is what is wrong.
+    // Decodes the part's block to shared memory and adds it up along x. Returns the damage.
     __device__ __forceinline__ u32 decode_block(u32 begin, u32 end) {
         const u32 t = threadIdx.x % kLines, warp = t / kWarp;
         const u32 stage = shared_address(shared.bytes[part]);
@@ -219,7 +225,7 @@ struct Decompressor : DecompressTile<Blocks> {
         const u64 first = layout.table_bytes() / 4 + static_cast<u64>(begin) * Type<W>::kParts;
         Sums sums;
         stage_words(stage, t, first, n);
-        // While they are under way:
+        // While the copies are in flight:
         if (warp == 0) shared.starts[part] = layout.block_start(block);
         if (t == 0) add_entry(end, sums);
         wait_copies();
@@ -233,7 +239,8 @@ struct Decompressor : DecompressTile<Blocks> {
         const u32 head = load_shared_4(staged(begin_of_block + 4 * (group * Type<W>::kParts + Part<W>::head_half())));
         u32 in_warp;
         u32 at = Part<W>::columns_before(__popc(head), in_warp);
-        // Every warp counts the columns of all heads, and of those before its own: that spares a barrier.
+        // Every warp counts the columns of all heads, and of those before its own heads: this saves
+        // a barrier.
         constexpr u32 kHeadWords = Type<W>::kHeads * Type<W>::kParts, kWarpHeads = kHeadWords / (kLines / kWarp);
         u32 columns = 0, columns_before = 0;
 #pragma unroll
@@ -245,12 +252,13 @@ struct Decompressor : DecompressTile<Blocks> {
         const u32 words = Type<W>::kHeads + warp_sum(columns);
         at += Type<W>::kHeads + warp_sum(columns_before);
 
-        // Whatever the heads are, they have no more columns than a block can have, so this stays in the stage.
+        // Heads never name more columns than a block can have, so this stays in the stage even if
+        // they are damaged.
         u32 column = begin_of_block + 4 * (at * Type<W>::kParts + Part<W>::column_half());
         W line[Type<W>::kLineElements];
         read_columns(head, column, line);
         add_up_x(line);
-        // The stage has been read.
+        // Barrier: the stage has been read.
         part_sync();
         if (unlikely(words != end - begin)) return kMarkCorrupt;
         const u32 to = stage + t * kLineBytes, key = swizzled<8>(t * kLineBytes) ^ t * kLineBytes;
@@ -262,14 +270,14 @@ struct Decompressor : DecompressTile<Blocks> {
         return 0;
     }
 
-    // Starts the copy of words [first, first + n) of the payload to the stage. Whole units of 16 bytes
-    // are copied, past the first level cache, whose few lines next to so much shared memory would limit the
-    // loads in flight. So the stage begins with first % 4 words of what is before.
+    // Starts the copy of words [first, first + n) of the payload to the stage. Whole units of 16
+    // bytes are copied, bypassing the L1 cache, whose few lines next to this much shared memory
+    // would limit the loads in flight. So the stage begins with first % 4 preceding words.
     __device__ __forceinline__ void stage_words(u32 stage, u32 t, u64 first, u32 n) const {
         constexpr u32 kUnitWords = kUnitBytes / 4, kStep = kLines * kUnitBytes;
         const u32 skipped = first % kUnitWords;
         const u32 n_units = n ? (skipped + n + kUnitWords - 1) / kUnitWords : 0;
-        // The very last unit may be only partly there.
+        // The very last unit may be truncated.
         const bool is_cut = n && (first - skipped + n_units * kUnitWords) * 4 > n_bytes;
         const u32 n_copies = n_units - is_cut;
         const char* const from = payload + (first - skipped) * 4 + t * kUnitBytes;
@@ -286,7 +294,7 @@ struct Decompressor : DecompressTile<Blocks> {
         }
     }
 
-    // Adds up the sums of these words, of which the thread has copied those that it reads.
+    // Adds up the sums of these words. Each thread reads only words that it copied itself.
     __device__ __forceinline__ void sum_up(u32 stage, u32 t, u64 first, u32 n, Sums& sums) const {
         constexpr u32 kUnitWords = kUnitBytes / 4, kStep = kLines * kUnitBytes;
         const u32 skipped = first % kUnitWords;
@@ -296,7 +304,7 @@ struct Decompressor : DecompressTile<Blocks> {
 #pragma unroll 2
         for (u32 u = t, step = 0; u < n_units; u += kLines, step += kStep) unit_sums.add(load_shared_16(to + step));
         unit_sums.finish(sums);
-        // Words of the first and the last unit that do not belong to the block.
+        // Remove the words of the first and the last unit that do not belong to the block.
         if (n && t == 0) {
             for (u32 w = 0; w < skipped; ++w) sums.remove(first - skipped + w, load_shared_4(staged(stage + 4 * w)));
         }
@@ -305,12 +313,12 @@ struct Decompressor : DecompressTile<Blocks> {
         }
     }
 
-    // Where the stage has what would be at an address: units of 16 bytes are permuted within 128 bytes, so that
-    // threads reading runs of equal length side by side meet few bank conflicts.
+    // Maps an address to its location in the stage. Units of 16 bytes are permuted within 128
+    // bytes, so that adjacent threads reading runs of equal length meet few bank conflicts.
     static __device__ __forceinline__ u32 staged(u32 address) { return address ^ (address >> 3 & 7 * kUnitBytes); }
 
-    // The residuals of the thread's line, with the sign folding undone, from the columns that the head names. The first of them is at
-    // address `column`.
+    // Reads the residuals of the thread's line, with the sign folding undone, from the columns that
+    // the head names. The first column is at address `column`.
     __device__ __forceinline__ static void read_columns(u32 head, u32 column, W (&line)[Type<W>::kLineElements]) {
         u32 square[32];
         const auto load = [&](u32 c) {
@@ -352,7 +360,7 @@ struct Decompressor : DecompressTile<Blocks> {
             if (i % kX) v[i] += v[i - 1];
         }
         if (kRank == 3) return;
-        // The row goes on in other lanes.
+        // The row continues in other lanes.
         constexpr u32 kRowLanes = kRank == 2 ? kX / kElements : kWarp;
         const u32 lane = lane_id() % kRowLanes;
         W through = v[kElements - 1];
@@ -377,7 +385,8 @@ struct Decompressor : DecompressTile<Blocks> {
     // Adds up along the slowest axis and stores. The blocks are in shared memory, swizzled<8>, or all zeros.
     template <Order kOrder, bool kZeros = false>
     __device__ __forceinline__ void store_blocks() const {
-        // Rows whose words are not all at multiples of 8 bytes are of f32, and in three dimensions of pairs of blocks.
+        // Only rows of f32 may contain words that are not at multiples of 8 bytes; in three
+        // dimensions only with pairs of blocks.
         constexpr bool kAligned = Type<W>::kBytes == kCellBytes || (kRank == 3 && kBlocks == 1);
         const u64 misaligned = reinterpret_cast<u64>(dst) | (kRank > 1 ? static_cast<u64>(layout.columns) * Type<W>::kBytes : 0);
         if (kAligned || likely(misaligned % kCellBytes == 0)) {
@@ -387,14 +396,16 @@ struct Decompressor : DecompressTile<Blocks> {
         }
     }
 
-    // In shared memory from `base` on, the address of what is `further` bytes behind offset o, where at = swizzled<8>(o) and
-    // o has none of the bits of further / kLineBytes. The sum of lines is known when compiled, unlike with an XOR.
+    // The address of the byte `further` bytes after offset o, in shared memory from `base` on. `at`
+    // is swizzled<8>(o); o has none of the bits of further / kLineBytes. Lines are added rather
+    // than XORed, so the compiler knows their sum.
     static __device__ __forceinline__ u32 address(u32 base, u32 at, u32 further) {
         const u32 lines = further / kLineBytes * kLineBytes;
         return base + (at ^ swizzled<8>(further) ^ lines) + lines;
     }
 
-    // Adds up along y in three dimensions: every thread has a column of cells of a plane of its block.
+    // Adds up along y in three dimensions. Every thread has a column of cells in a plane of its
+    // block.
     __device__ __forceinline__ void add_up_y() const {
         const u32 t = threadIdx.x % kLines, stage = shared_address(shared.bytes[part]);
         const u32 at = swizzled<8>(t / kRowCells * 16 * kRowBytes + t % kRowCells * kCellBytes);
@@ -407,12 +418,12 @@ struct Decompressor : DecompressTile<Blocks> {
         }
     }
 
-    // The cells that a thread adds up along the slowest axis and stores. Their words are adjacent if kWidth is
-    // 8. If it is 4, the second word is at such a distance that the warp still stores whole rows. Adjacent threads
-    // have a row of the first block, then the same row of the second.
+    // Adds up cells along the slowest axis and stores them. The words of a cell are adjacent if
+    // kWidth is 8. If it is 4, the second word is so far away that the warp still stores whole
+    // rows. Adjacent threads have a row of the first block, then the same row of the second.
     template <u32 kWidth, Order kOrder, bool kZeros>
     __device__ __forceinline__ void store_columns() const {
-        // Bytes and rows from a cell's first word to its second; threads per row.
+        // Threads per row; rows and bytes from a cell's first word to its second.
         constexpr u32 kRowThreads = kRank == 1 ? kThreads : kWidth == 8 ? kRowCells : kRank == 2 ? 32 : 16;
         constexpr u32 kFarRows = kRank == 3 ? 8 : 0;
         constexpr u32 kFar = kRank == 1 ? kThreads * 4 : kRank == 2 ? 128 : kFarRows * kRowBytes;
@@ -452,7 +463,8 @@ struct Decompressor : DecompressTile<Blocks> {
                 cells[i] = load(at, i * kRowBytes);
                 if (i > 0) cells[i] += cells[i - 1];
             }
-            // The last cell of a quarter is read by none but its owner, who has it now: there goes the sum.
+            // Only the owner reads the last cell of a quarter, and has already loaded it: store the
+            // sum there.
             const u32 last = block + (at ^ swizzled<8>((kCells - 1) * kRowBytes));
             const uint2 sum = cells[kCells - 1].bits();
             if (kWidth == 8) {

@@ -1,10 +1,9 @@
-// Where everything is: blocks in the array, sections in the payload. The twin of the layout of the CPU
-// codec.
+// Layouts: blocks in the array, sections in the payload. The twin of the CPU codec's layout.
 //
 //   offset table: u32 end of each block in words | pad to a word | blocks | border elements
 //
-// A thread owns a *line*: 128 bytes of a block in the order of its elements, 32 of f32 or 16 of f64. A
-// block is 128 lines of f32 or 256 of f64.
+// A thread owns a *line*: 128 bytes of a block in the order of its elements, 32 of f32 or 16 of
+// f64. A block is 128 lines of f32 or 256 of f64.
 
 #pragma once
 
@@ -15,7 +14,8 @@
 
 constexpr u32 kBlock = 4096;
 constexpr u32 kLineBytes = 128;
-// A tile that is compressed is finished by all 8 compute warps or by all writer warps; each counts for its part of so many.
+// A compressed tile is finished by all 8 compute warps or by all writer warps; each warp counts its
+// share of these parts.
 constexpr u32 kPartsPerTile = 8;
 
 template <typename W>
@@ -36,9 +36,9 @@ struct Sides {
     static constexpr u32 kZ = kRank == 3 ? 16 : 1;
 };
 
-// Division of u32 by one that many threads divide by.
+// Division of u32 by a divisor that is used many times.
 struct Divisor {
-    u32 divisor, reciprocal;  // floor((2^32 − 1) / divisor), which gives quotients one too small at most
+    u32 divisor, reciprocal;  // floor((2^32 − 1) / divisor), which gives quotients at most one too small
     __device__ __forceinline__ explicit Divisor(u32 d) : divisor(d), reciprocal(d ? ~0u / d : 0) {}
     __device__ __forceinline__ u32 divide(u32 n, u32& rest) const {
         u32 quotient = __umulhi(n, reciprocal);
@@ -48,12 +48,12 @@ struct Divisor {
     }
 };
 
-// What the host says of a chunk.
+// The host's description of a chunk.
 struct Blocks {
-    u64 extents[3];          // slowest first, with leading ones
+    u64 extents[3];          // slowest first, padded with leading ones
     u32 n_blocks, n_border;  // complete blocks, and elements outside of them
 };
-static_assert(sizeof(Blocks) == 32 && offsetof(Blocks, n_blocks) == 24, "src/codec/ndzip/cuda.rs has the same struct");
+static_assert(sizeof(Blocks) == 32 && offsetof(Blocks, n_blocks) == 24, "crates/gridz-codecs/src/codec/ndzip/cuda.rs has the same struct");
 
 // Geometry of one chunk. The host has made sure that the payload has fewer than 2^32 words, so counts
 // of elements and words fit u32; offsets in bytes are u64.
@@ -89,7 +89,7 @@ struct Layout {
         const u32 rest = block / blocks_x;
         return block_start(block % blocks_x, kRank == 3 ? rest % blocks_y : rest, kRank == 3 ? rest / blocks_y : 0);
     }
-    // The same, for who asks often and has divisors by blocks_x and blocks_y.
+    // The same for frequent calls, with divisors by blocks_x and blocks_y.
     __device__ __forceinline__ u32 block_start(u32 block, const Divisor& by_x, const Divisor& by_y) const {
         if (kRank == 1) return block * kBlock;
         u32 bx, by, bz = 0;
@@ -105,13 +105,13 @@ struct Layout {
         return (bz * Sides<kRank>::kZ * rows + by * Sides<kRank>::kY) * columns + bx * Sides<kRank>::kX;
     }
 
-    // Bytes of the table with its pad: where block 0 begins.
+    // Bytes of the table with its pad: the position of block 0.
     __device__ __forceinline__ u64 table_bytes() const {
         return (4ull * n_blocks + Type<W>::kBytes - 1) / Type<W>::kBytes * Type<W>::kBytes;
     }
     __device__ __forceinline__ bool has_pad() const { return Type<W>::kBytes == 8 && n_blocks % 2 == 1; }
 
-    // For ordered_frames.cuh, with tiles of so many words.
+    // For ordered_frames.cuh: tiles are measured in words.
     using Own = Blocks;
     using Sum = u32;
     static constexpr u32 kPartsPerTile = ::kPartsPerTile;
@@ -119,8 +119,8 @@ struct Layout {
     __device__ __forceinline__ u64 payload_bytes(u64 words) const { return table_bytes() + (words + n_border) * Type<W>::kBytes; }
 };
 
-// Where the elements of the border are: of every plane with blocks the tails of the rows with blocks, then
-// the other rows; then the other planes. Without blocks, all is border.
+// Positions of the border's elements. For every plane with blocks: the tails of the rows with
+// blocks, then the remaining rows. Then the remaining planes. Without blocks, everything is border.
 template <typename W, int kRank>
 struct Border {
     const u32 covered_x, columns;
@@ -148,16 +148,16 @@ struct Border {
     }
 };
 
-// Copies elements [first, first + n) of the border, by all kThreads threads that come here, between array and
-// payload, where they begin with word `base`. The array's elements are big-endian if
-// `swaps`. Adds up the payload's sums.
+// Copies elements [first, first + n) of the border between array and payload, where they begin at
+// word `base`. Called by kThreads threads. The array's elements are big-endian if `swaps`. Adds the
+// payload's sums.
 template <u32 kThreads, Towards kTowards, typename W, int kRank>
 __device__ __forceinline__ void copy_border(const Layout<W, kRank>& layout, W* array, W* payload, u64 base, u32 first, u32 n,
                                             bool swaps, Sums& sums) {
     constexpr u32 kBatch = 4;  // loads in flight
     constexpr bool kToArray = kTowards == Towards::kArray;
     const Border<W, kRank> border(layout);
-    // Of the lower halves of words, then of the upper ones, if there are any.
+    // For the lower halves of words, and for the upper halves of 64-bit words.
     constexpr u32 kParts = Type<W>::kParts;
     const u64 first_part = (base + threadIdx.x) * kParts;
     StridedSums<kThreads * kParts> low(first_part), high(first_part + kParts - 1);
@@ -189,14 +189,16 @@ __device__ __forceinline__ void copy_border(const Layout<W, kRank>& layout, W* a
     if (kParts == 2) high.finish(first_part + 1, sums);
 }
 
-// An encoded block in shared memory is kept as u32 words with one word of padding after every 32: threads
-// that write or read runs of equal length side by side then meet few bank conflicts.
+// An encoded block in shared memory consists of u32 words with one word of padding after every 32.
+// Then adjacent threads that write or read runs of equal length meet few bank conflicts.
 __device__ __forceinline__ constexpr u32 padded(u32 word) { return word + word / 32; }
 
-// A line in shared memory is eight units of 16 bytes, permuted by XOR so that threads reading the same
-// unit of adjacent lines, and threads reading adjacent rows, meet no bank conflict. Two lines whose
-// numbers differ by kFar are read together and so get different halves.
-// The permutation is linear: swizzled(a | b) = swizzled(a) ^ swizzled(b) where a and b share no bits.
+// A line in shared memory is eight units of 16 bytes. They are permuted by XOR so that threads
+// reading the same unit of adjacent lines, and threads reading adjacent rows, meet no bank
+// conflicts. Two lines whose numbers differ by kFar are read together and therefore get different
+// halves.
+// The permutation is linear: swizzled(a | b) = swizzled(a) ^ swizzled(b) where a and b share no
+// bits.
 template <u32 kFar>
 __device__ __forceinline__ constexpr u32 swizzled(u32 byte) {
     const u32 line = byte / kLineBytes;

@@ -1,4 +1,5 @@
-// Entry points of the ndzip kernels, and how to launch them. The bodies are templates over word and rank.
+// Entry points of the ndzip kernels, and their launch parameters. The bodies are templates over
+// word and rank.
 
 #include "compress.cuh"
 #include "decompress.cuh"
@@ -18,7 +19,7 @@
     }                                                                                                                 \
     extern "C" __device__ const LaunchInfo ndzip_decompress_##name##_info = kDecompressInfo<Word, blocks>;
 
-// Where each element goes takes registers.
+// The output position of each element takes registers.
 #define NDZIP_REGION(name, Word, rank)                                                                      \
     extern "C" __global__ void __launch_bounds__((kDecompressThreads<Word, 1>), (kDecompressCtas<Word, 2>)) \
         ndzip_region_##name##_##rank##d(const __grid_constant__ RegionArgs<Blocks> args) {                  \

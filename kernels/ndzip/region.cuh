@@ -1,22 +1,23 @@
-// Decompression of a region: one CTA a block that it touches, which stores the elements that are wanted, one by one.
+// Decompression of a region. There is one CTA per block that the region touches; it stores the
+// wanted elements one by one.
 //
-// Tiles are those blocks, then the region's elements in the border, then parts of the payload, which are summed up: blocks
-// have no checks of their own, so the payload's checksum is all that there is to compare. Where it is not compared, there
-// are no such tiles.
+// The tiles are those blocks, then the region's elements in the border, then shares of the payload
+// to be summed up. Blocks have no checksums of their own, so only the payload's checksum can be
+// verified. If it is not compared, the last kind of tiles does not exist.
 
 #pragma once
 
 #include "../common/region.cuh"
 #include "decompress.cuh"
 
-// The border's elements of a region, numbered: in planes with blocks what is behind the blocks of their rows, then the other
-// rows; then the other planes.
+// Numbers the border elements of a region: in planes with blocks the elements after the blocks of
+// their rows, then the remaining rows; then the remaining planes.
 template <typename W, int kRank>
 struct RegionBorder {
     const Region& region;
     const Layout<W, kRank>& layout;
     const u64 covered_z, covered_y, covered_x;  // places along the axes that blocks cover
-    u64 in_z, in_y, in_x;                       // and how many of these are of the region
+    u64 in_z, in_y, in_x;                       // number of these places in the region
     u64 n_tails, n_rows, n_planes;              // elements of each kind
 
     __device__ __forceinline__ RegionBorder(const Region& region, const Layout<W, kRank>& layout)
@@ -31,12 +32,12 @@ struct RegionBorder {
 
     __device__ __forceinline__ u64 count() const { return n_tails + n_rows + n_planes; }
 
-    // Where element `i` is in the border, and in the region.
+    // The position of element `i` in the border; `to` is its position in the region.
     __device__ __forceinline__ u64 locate(u64 i, u64& to) const {
         const u64 (&count)[3] = region.count;
         const bool is_tail = i < n_tails, is_row = !is_tail && i < n_tails + n_rows;
         const u64 rest = is_tail ? i : is_row ? i - n_tails : i - n_tails - n_rows;
-        // The sides of this part of the region, and where it begins.
+        // The extents of this part of the region, and its start.
         const u64 row = is_tail ? count[2] - in_x : count[2], rows = is_tail ? in_y : is_row ? count[1] - in_y : count[1];
         const u64 from_x = is_tail ? in_x : 0, from_y = is_row ? in_y : 0, from_z = is_tail || is_row ? 0 : in_z;
         const u64 of_row = rest / row, of_x = from_x + rest % row, of_z = from_z + of_row / rows, of_y = from_y + of_row % rows;
@@ -71,7 +72,8 @@ struct RegionDecompressor : Decompressor<W, kRank, 1, false> {
         const u32 n_blocks[3] = {layout.n_blocks ? layout.covered_z >> kLogZ : 0, layout.blocks_y, layout.blocks_x};
         return Touched(args.region, logs, n_blocks);
     }
-    // The block of the CTA's tile, or kNoBlock if that is none, or has nothing of the region.
+    // The block of the CTA's tile, or kNoBlock if the tile is no block or contains no element of
+    // the region.
     static __device__ __forceinline__ u32 touched_block(const RegionArgs<Blocks>& args) {
         const DecompressTile<Blocks> tile(args);
         const Layout<W, kRank> layout(args.own);
@@ -102,12 +104,12 @@ struct RegionDecompressor : Decompressor<W, kRank, 1, false> {
         Base::finish(Base::count(), !stored);
     }
 
-    // The tile's block, to the region. Is what is wrong.
+    // Decodes the tile's block to the region. Returns the damage.
     __device__ __forceinline__ u32 decode() {
         const u32* const table = reinterpret_cast<const u32*>(payload);
         const u32 damage = Base::decode_block(block ? table[block - 1] : 0, table[block]);
         if (kRank == 3) __syncthreads();
-        // What a damaged block has is garbage.
+        // The elements of a damaged block are garbage.
         if (args.flags & kSwapBytes) {
             store_elements<Order::kSwapped>();
         } else {
@@ -116,7 +118,7 @@ struct RegionDecompressor : Decompressor<W, kRank, 1, false> {
         return damage;
     }
 
-    // A tile that is no block.
+    // A tile that is not a block.
     __device__ __forceinline__ void copy_or_sum(u32 words, Sums& sums) const {
         const u32 n_blocks = touched_by(static_cast<const RegionArgs<Blocks>&>(args)).count();
         if (tile < n_blocks) return;
@@ -126,7 +128,8 @@ struct RegionDecompressor : Decompressor<W, kRank, 1, false> {
         if (!(args.flags & kSkipChecksum)) sum_share(number - n_border, tiles - n_blocks - n_border, sums);
     }
 
-    // Part `number` of the region's elements in the border, which is behind so many words of blocks.
+    // Copies part `number` of the region's border elements. The border follows `words` words of
+    // blocks.
     __device__ __forceinline__ void copy_border_part(const RegionBorder<W, kRank>& border, u32 number, u32 words) const {
         const W* const from = reinterpret_cast<const W*>(payload + layout.table_bytes()) + words;
         const u64 begin = static_cast<u64>(number) * kBlock, end = min(border.count(), begin + kBlock);
@@ -137,12 +140,12 @@ struct RegionDecompressor : Decompressor<W, kRank, 1, false> {
         }
     }
 
-    // Part `number` of so many of the payload, which ends with a whole word.
+    // Sums up share `number` of `n_shares` of the payload, which ends with a whole word.
     __device__ __forceinline__ void sum_share(u32 number, u32 n_shares, Sums& sums) const {
         const u64 n_units = n_bytes / kUnitBytes, share = n_units / n_shares + 1;
         const u64 begin = number * share, end = min(n_units, begin + share);
         UnitSums<kThreads> unit_sums(4 * (begin + threadIdx.x));
-        constexpr u32 kBatch = 4;  // loads under way
+        constexpr u32 kBatch = 4;  // loads in flight
         for (u64 first = begin + threadIdx.x; first < end; first += kBatch * kThreads) {
             uint4 units[kBatch];
 #pragma unroll
@@ -159,7 +162,8 @@ struct RegionDecompressor : Decompressor<W, kRank, 1, false> {
         if (number == 0 && word < n_bytes / 4) sums.add(word, reinterpret_cast<const u32*>(payload)[word]);
     }
 
-    // Adds up along the slowest axis, as store_columns does, and stores. The block is in shared memory, swizzled<8>.
+    // Adds up along the slowest axis, as store_columns does, and stores. The block is in shared
+    // memory, swizzled<8>.
     template <Order kOrder>
     __device__ __forceinline__ void store_elements() const {
         constexpr u32 kRowBytes = Base::kRowBytes, kRowThreads = kRank == 1 ? kThreads : Base::kRowCells, kInCell = kCellBytes / Type<W>::kBytes;
@@ -185,7 +189,7 @@ struct RegionDecompressor : Decompressor<W, kRank, 1, false> {
             }
         }
         if (kRank == 2) {
-            // A quarter of a column, of which the last cell becomes the sum.
+            // A quarter of a column; its last cell is replaced by the sum.
             const u32 at = swizzled<8>(row * kCells * kRowBytes + x);
             Cell sum = Cell::of(make_uint2(0, 0));
 #pragma unroll 1

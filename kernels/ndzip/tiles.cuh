@@ -1,4 +1,5 @@
-// What the threads of a compressing CTA hand to each other in shared memory. See the head of compress.cuh.
+// Data that the threads of a compressing CTA exchange in shared memory. See the head of
+// compress.cuh.
 
 #pragma once
 
@@ -15,32 +16,32 @@ constexpr u32 kCompressThreads = kComputeThreads + kWriterWarps * kWarp;
 template <typename W>
 constexpr u32 kTileBlocks = kTileBytes / kBlock / Type<W>::kBytes;
 
-// Room for the longest tile, that of two blocks of f32.
+// The longest tile: two blocks of f32.
 constexpr u32 kStageBytes = (4 * padded(2 * Type<u32>::kMaxWords) + 127) / 128 * 128;
 
 constexpr u32 kComputeBarrier = 1;
 constexpr u32 kSizedSlots = 4;
 
-// A tile that was drawn, and where its blocks are.
-struct Tile : Drawn {
+// A tile that was taken, and the positions of its blocks.
+struct Tile : Ticket {
     u32 starts[2];  // first elements
 };
 
 struct SizedTile {
     TileKind kind;
     u32 chunk, index;
-    u32 first_words, words;  // of the first block and of the tile
+    u32 first_words, words;  // sizes of the first block and of the tile
     bool is_stored;
 };
 
-// Whether the tiles of a chunk up to one that is placed have got smaller together.
+// Whether the tiles of a chunk, up to one with a position, have shrunk in total.
 struct Progress {
     u32 chunk;
     bool is_smaller;
 };
 
-// What a warp of the compute warps has added up of a chunk and not told yet.
-struct Untold {
+// Sums and parts of a chunk that a compute warp has finished but not counted yet.
+struct Pending {
     u64 sum_a, sum_b;
     TileKind kind;
     u32 chunk, parts, n_stored;
@@ -53,10 +54,10 @@ struct CompressShared {
     Divisor by_x, by_y;  // blocks along x and y
     Tile tiles[2];  // this and the next
     SizedTile sized[kSizedSlots];
-    Progress progress[kSizedSlots];  // up to the tiles in `sized`, by a writer warp
-    Untold untold[kComputeWarps];
+    Progress progress[kSizedSlots];  // up to the tiles in `sized`; written by a writer warp
+    Pending pending[kComputeWarps];
     u32 warp_columns[kComputeWarps];
-    Gate sized_gates[kSizedSlots], full_gates[kStages], empty_gates[kStages];
+    Mbarrier sized_mbarriers[kSizedSlots], full_mbarriers[kStages], empty_mbarriers[kStages];
 
     __device__ __forceinline__ u32 stage_address(u32 n) const { return shared_address(stages[n % kStages]); }
 };
@@ -65,7 +66,7 @@ static_assert(sizeof(CompressShared) <= kMaxSharedBytes, "a CTA cannot have so m
 
 static_assert(kPartsPerTile == kComputeWarps && kPartsPerTile % kWriterWarps == 0, "each warp counts for its part");
 
-// The bytes of a stored frame that a tile has to copy: as many as it has itself, whatever it is.
+// A tile's share of the bytes of a stored frame: kTileBytes per tile, whatever the tile contains.
 struct StoredRange {
     u64 first;
     u32 n;

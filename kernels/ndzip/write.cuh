@@ -1,5 +1,5 @@
-// The writer warps of a compressing CTA: they find the place of each tile and copy its stage there. See the head of
-// compress.cuh.
+// The writer warps of a compressing CTA: they find the position of each tile and copy its stage
+// there. See the head of compress.cuh.
 
 #pragma once
 
@@ -14,8 +14,8 @@ struct WriterWarps {
     const u32 lane, writer;
     const WarpWeights weights;
 
-    // What the warp has added up of a chunk and not told yet: all but what was stored is of words in one lane of their rows,
-    // since a warp writes whole lines of the chunk's frame.
+    // Uncounted sums of the warp for one chunk. Except for stored data, all words are in the same
+    // lane of their rows, since a warp writes whole lines of the chunk's frame.
     Sums sums;
     u64 in_lane = 0;
     TileKind kind = kFirst;
@@ -26,38 +26,39 @@ struct WriterWarps {
 
     __device__ __forceinline__ void run() {
         for (u32 n = 0;; ++n) {
-            shared.sized_gates[n % kSizedSlots].wait(n / kSizedSlots);
+            shared.sized_mbarriers[n % kSizedSlots].wait(n / kSizedSlots);
             const SizedTile tile = shared.sized[n % kSizedSlots];
             const bool exists = tile.kind < kStart, stores = exists && tile.is_stored;
-            // First of all the tile is placed: tiles behind it wait for that.
+            // Place the tile first: later tiles wait for it.
             const u32 before = likely(exists) ? place(n, tile) : 0;
-            // Then the chunk before is told about. Whether its parts were the last is looked at when the tile's entries are written:
-            // until then the count is under way.
-            const TileKind told_kind = kind;
-            const u32 told_chunk = chunk;
-            const bool tells = parts && (tile.kind != kind || tile.chunk != chunk);
-            const u32 n_done = unlikely(tells) ? tell() : 0;
+            // Then count the previous chunk. Whether its parts were the last ones is checked after
+            // the tile's entries are written: until then the count is in flight.
+            const TileKind done_kind = kind;
+            const u32 done_chunk = chunk;
+            const bool reports = parts && (tile.kind != kind || tile.chunk != chunk);
+            const u32 n_done = unlikely(reports) ? report() : 0;
             if (likely(exists)) kind = tile.kind, chunk = tile.chunk, parts += kPartsPerTile / kWriterWarps;
             if (likely(exists && !stores)) write_table(tile, before);
-            if (unlikely(tells)) frames.complete(told_kind, told_chunk, n_done);
+            if (unlikely(reports)) frames.complete(done_kind, done_chunk, n_done);
             if (tile.kind == kNone) break;
-            shared.full_gates[n % kStages].wait(n / kStages);
+            shared.full_mbarriers[n % kStages].wait(n / kStages);
             if (unlikely(stores)) {
                 n_stored += kPartsPerTile / kWriterWarps;
                 write_stored_tile(shared.stage_address(n), tile.chunk, tile.index);
             } else if (likely(exists)) {
                 copy_stage(shared.stage_address(n), tile, before);
             }
-            shared.empty_gates[n % kStages].arrive();
+            shared.empty_mbarriers[n % kStages].arrive();
         }
     }
 
-    // Finds the words before a tile, and tells others.
+    // Returns the words before a tile, and publishes its end.
     __device__ __forceinline__ u32 place(u32 n, const SizedTile& tile) const {
         const u32 before = frames.look_back(tile.chunk, tile.index), end = before + tile.words;
         if (lane == 0 && writer == 0) {
-            // Tiles of a chunk that is written again keep their places: CTAs decide by the sum of all lengths how the chunk is written, and must all
-            // see the same one, also if the source has changed and this length is another one.
+            // A rewritten chunk keeps the published positions of its tiles. CTAs decide by the sum
+            // of all lengths how the chunk is written. They must all see the same sum, even if the
+            // source has changed and this length differs.
             if (likely(tile.kind == kFirst)) frames.publish_end(tile.chunk, tile.index, end);
             const u32 n_elements = min((tile.index + 1) * kTileBlocks<W>, layout.n_blocks) * kBlock;
             shared.progress[n % kSizedSlots] = Progress{tile.chunk, end < n_elements};
@@ -65,8 +66,8 @@ struct WriterWarps {
         return before;
     }
 
-    // Tells what is not told yet, and how many parts of the chunk are done, in the first lane.
-    __device__ __forceinline__ u32 tell() {
+    // Counts the uncounted parts. Lane 0 gets the number of parts of the chunk that are done.
+    __device__ __forceinline__ u32 report() {
         weights.add_lane(row_lane(chunk), in_lane, sums);
         sums.a = warp_sum(sums.a);
         sums.b = warp_sum(sums.b);
@@ -76,12 +77,13 @@ struct WriterWarps {
         return n_done;
     }
 
-    // The lane of rows of the payload that the thread's words are in.
+    // The lane of the payload's rows that contains the thread's words.
     __device__ __forceinline__ u32 row_lane(u32 chunk) const {
         return (lane - static_cast<u32>(reinterpret_cast<u64>(frames.payload(chunk)) / 4)) % kLanes;
     }
 
-    // Writes the entries of the tile's blocks: by threads of the last warp in whose lane they are.
+    // Writes the table entries of the tile's blocks. Called by the threads of the last warp whose
+    // lane contains them.
     __device__ __forceinline__ void write_table(const SizedTile& tile, u32 before) {
         const u32 first = tile.index * kTileBlocks<W>, i = (row_lane(tile.chunk) - first) % kLanes, block = first + i;
         if (writer + 1 < kWriterWarps || lane >= kLanes || i >= kTileBlocks<W> || block >= layout.n_blocks) return;
@@ -89,11 +91,11 @@ struct WriterWarps {
         const u32 end = before + (i == 0 ? tile.first_words : tile.words);
         table[block] = end;
         in_lane += static_cast<u64>(key_of(key_steps(block))) * end;
-        // A zero adds nothing.
+        // A zero adds nothing to the sums.
         if (layout.has_pad() && block + 1 == layout.n_blocks) table[block + 1] = 0;
     }
 
-    // Copies what a tile has to copy of a stored frame, from its stage.
+    // Copies a tile's share of a stored frame from its stage.
     __device__ __forceinline__ void write_stored_tile(u32 stage, u32 chunk, u32 index) {
         constexpr u32 kThreads = kWriterWarps * kWarp;
         const StoredRange range(layout.raw_bytes(), index);
@@ -115,8 +117,9 @@ struct WriterWarps {
         }
     }
 
-    // Copies a stage to its place. Every store of a warp is a whole line of 128 bytes, except at both ends: whole sectors
-    // without any shifting of words. The writer warps take turns, line by line.
+    // Copies a stage to its position in the payload. Every store of a warp is a whole line of 128
+    // bytes, except at both ends: whole sectors without shifting words. The writer warps alternate
+    // line by line.
     __device__ __forceinline__ void copy_stage(u32 stage, const SizedTile& tile, u32 before) {
         const u64 first = layout.table_bytes() / 4 + static_cast<u64>(before) * Type<W>::kParts;
         const u32 n = tile.words * Type<W>::kParts;
@@ -133,7 +136,7 @@ struct WriterWarps {
         }
         i += kStride, line_end += kStride;
         u32 from = stage + 4 * padded(i);
-        // A batch of a warp is in fewer than 32 rows, so each thread makes the key of one.
+        // A batch of a warp spans fewer than 32 rows, so each thread computes the key of one row.
         constexpr u32 kStepRows = kStride / kLanes;
         static_assert((kBatch - 1) * kStepRows + (kWarp + kLanes - 2) / kLanes < kWarp, "a key for every row");
         const u64 warp_first = first + line_end - kWarp;

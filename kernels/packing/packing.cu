@@ -1,23 +1,23 @@
-// Frames between their slots and where they lie close together: each begins at the first multiple of 16 behind the one
-// before it, and what is between two of them is zeros. One CTA finds the places; then each CTA copies a piece of a frame,
-// bound by memory.
+// Copies frames between their slots and a packed buffer. In the packed buffer, each frame begins at
+// the first multiple of 16 after the previous one, with zeros in between. One CTA computes the
+// offsets; then each CTA copies a piece of a frame. The copies are memory-bound.
 
 #include "../common/types.cuh"
 #include "../common/warp.cuh"
 
-// Pointers are device pointers; those of tables may be to pinned memory of the host.
+// Pointers are device pointers; those of tables may point to pinned host memory.
 struct PackingArgs {
-    void* slots;  // 16-byte aligned, slot_stride apart, which is a multiple of 16
+    void* slots;  // 16-byte aligned, slot_stride bytes apart (a multiple of 16)
     u64 slot_stride;
     void* packed;  // 16-byte aligned
     u64 packed_bytes;
-    u64* offsets;  // of each frame in packed, and where the last one ends
+    u64* offsets;  // of each frame in packed, followed by the end of the last one
     const u64* frame_bytes;
-    u64* lengths;  // the bytes of each frame once more, or null; 0 for those that cannot be
+    u64* lengths;  // copy of the lengths of all frames, or null; 0 for invalid ones
     u32 n_frames;
-    u32 pieces;  // of a slot
+    u32 pieces;  // per slot
 };
-static_assert(sizeof(PackingArgs) == 64, "src/engine/packing.rs has the same struct");
+static_assert(sizeof(PackingArgs) == 64, "src/packing.rs has the same struct");
 
 constexpr u32 kPlaceThreads = 1024;
 constexpr u32 kCopyThreads = 256;
@@ -26,13 +26,13 @@ constexpr u32 kPieceBytes = kCopyThreads * kUnitsPerThread * kUnitBytes;
 
 __device__ __forceinline__ u64 padded(u64 n_bytes) { return (n_bytes + (kUnitBytes - 1)) / kUnitBytes * kUnitBytes; }
 
-// A slot has no more bytes than its stride: a length that says so is no frame's, and counts as 0.
+// A slot has at most slot_stride bytes. A greater length is invalid and counts as 0.
 __device__ __forceinline__ u64 length_of(const PackingArgs& args, u32 frame) {
     const u64 n_bytes = args.frame_bytes[frame];
     return n_bytes <= args.slot_stride ? n_bytes : 0;
 }
 
-// Finds the offsets of frames that are in slots.
+// Computes the packed offsets of frames in slots.
 extern "C" __global__ void __launch_bounds__(kPlaceThreads) packing_place(const __grid_constant__ PackingArgs args) {
     constexpr u32 kWarps = kPlaceThreads / kWarp;
     __shared__ u64 sums[kWarps];
@@ -58,7 +58,7 @@ extern "C" __global__ void __launch_bounds__(kPlaceThreads) packing_place(const 
     if (threadIdx.x == 0) args.offsets[args.n_frames] = before;
 }
 
-// The part of a frame that a CTA copies.
+// The part of a frame that one CTA copies.
 struct Piece {
     u32 frame;
     u64 begin;
@@ -66,7 +66,7 @@ struct Piece {
     __device__ __forceinline__ explicit Piece(const PackingArgs& args)
         : frame(blockIdx.x / args.pieces), begin(static_cast<u64>(blockIdx.x % args.pieces) * kPieceBytes) {}
 
-    // Copies it from one place of the frame, which has so many bytes, to another, and zeros up to a multiple of 16.
+    // Copies the piece of a frame of `n_bytes` bytes, and writes zeros up to a multiple of 16.
     __device__ __forceinline__ void copy(const char* from, char* to, u64 n_bytes) const {
         const uint4* const src = reinterpret_cast<const uint4*>(from + begin);
         uint4* const dst = reinterpret_cast<uint4*>(to + begin);
@@ -85,7 +85,7 @@ struct Piece {
         }
     }
 
-    // The first bytes of a unit, as many as there are, and zeros behind them.
+    // Keeps the first `left` bytes of a unit and clears the rest.
     static __device__ __forceinline__ uint4 cut(uint4 unit, u32 left) {
         return {cut(unit.x, left, 0), cut(unit.y, left, 4), cut(unit.z, left, 8), cut(unit.w, left, 12)};
     }
@@ -95,8 +95,8 @@ struct Piece {
     }
 };
 
-// From the slots to the offsets that packing_place has found. A frame that has no room is left out; where the last one
-// ends tells it.
+// Copies frames from the slots to the offsets that packing_place has computed. Skips a frame that
+// does not fit; the caller detects this by the end of the last frame.
 extern "C" __global__ void __launch_bounds__(kCopyThreads) packing_pack(const __grid_constant__ PackingArgs args) {
     const Piece piece(args);
     const u64 n_bytes = length_of(args, piece.frame), offset = args.offsets[piece.frame];
@@ -104,7 +104,8 @@ extern "C" __global__ void __launch_bounds__(kCopyThreads) packing_pack(const __
     piece.copy(static_cast<const char*>(args.slots) + piece.frame * args.slot_stride, static_cast<char*>(args.packed) + offset, n_bytes);
 }
 
-// And back. Offsets and lengths may come from anywhere: a frame that is not inside has no bytes from here on.
+// Copies frames from the packed buffer to the slots. Offsets and lengths are untrusted: a frame
+// outside of the buffer gets length 0.
 extern "C" __global__ void __launch_bounds__(kCopyThreads) packing_unpack(const __grid_constant__ PackingArgs args) {
     const Piece piece(args);
     const u64 n_bytes = length_of(args, piece.frame), offset = args.offsets[piece.frame];

@@ -1,4 +1,4 @@
-// The tables of a sparse matrix: src/format/SPEC.md, "Sparse matrices". src/sparse/layout.rs has the same structs.
+// The tables of a sparse matrix: src/format/SPEC.md, "Sparse matrices". crates/gridz-sparse/src/layout.rs has the same structs.
 
 #pragma once
 
@@ -46,15 +46,15 @@ struct SparseArgs {
     const unsigned char* values;
     const void* x;
     void* y;
-    void* long_sums;  // of each slice of a long row
-    u32 n_slices;     // of rows that are not long
-    u32 n_all;        // with those of long rows
+    void* long_sums;  // per slice of a long row
+    u32 n_slices;     // slices of rows that are not long
+    u32 n_all;        // all slices, including those of long rows
     u32 n_long;
     u32 block;
 };
-static_assert(sizeof(SparseArgs) == 104, "src/sparse/gpu.rs has the same struct");
+static_assert(sizeof(SparseArgs) == 104, "crates/gridz-sparse/src/gpu.rs has the same struct");
 
-// The row of a lane; with blocks its node, of those that the slice has, and the node's first row.
+// The row of a lane. With blocks: also its node within the slice, and the node's first row.
 struct Row {
     u32 row;
     u32 node_row;
@@ -82,7 +82,7 @@ __device__ __forceinline__ u32 code_at(const unsigned char* codes, u64 i) {
     if constexpr (Width == 1) return codes[i];
     if constexpr (Width == 2) return reinterpret_cast<const unsigned short*>(codes)[i];
     if constexpr (Width == 4) return reinterpret_cast<const u32*>(codes)[i];
-    // Of 8 bytes the lower half: columns have 32 bits here, and sums are modulo 2^32.
+    // The lower half of an 8-byte code: columns have 32 bits here, and sums are modulo 2^32.
     if constexpr (Width == 8) return reinterpret_cast<const uint2*>(codes)[i].x;
     return 0;
 }

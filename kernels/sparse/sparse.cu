@@ -1,11 +1,13 @@
-// y = A x for a matrix that stays compressed, one warp a slice: every lane has a row, and sums it from its first element to its
-// last, as the CPU does. What the warp reads at a step lies side by side. Loads of several steps are under way at a time, those of
-// values first, which wait for nothing: the sums wait for one another, but loads do not. The last steps of a slice are done together,
-// too: one by one each would wait for memory.
+// y = A x for a matrix that stays compressed, one warp per slice. Every lane has a row and sums it
+// from its first element to its last, as the CPU does. The data that the warp reads in a step is
+// contiguous. Loads of several steps are in flight at a time, those of values first, since they
+// depend on nothing: the sums are a dependency chain, but the loads are not. The last steps of a
+// slice are also done together; one by one, each would wait for memory.
 
 #include "values.cuh"
 
-// Where the columns of a lane are. A step is a block of `Side` columns; without blocks each lane has codes of its own.
+// Positions of a lane's columns. A step is a block of `Side` columns. Without blocks, each lane has
+// its own codes.
 struct Columns {
     const uint2* steps;
     const unsigned char* codes;
@@ -18,17 +20,18 @@ struct Columns {
     }
 };
 
-// Adds steps `first` to `first + N`. There are no branches: all loads are begun before the first is waited for.
+// Adds steps `first` to `first + N - 1`. There are no branches: all loads are issued before the
+// first result is used.
 template <u32 N, u32 Side, u32 Width, bool Full, typename T, typename V>
 __device__ __forceinline__ T add_steps(T sum, const V& values, const T* x, const Columns& columns, u32 first) {
-    typename V::Kept kept[N][Side];
+    typename V::Loaded loaded[N][Side];
     T other[N][Side];
     uint2 step[N];
     bool is_there[N];
 #pragma unroll
     for (u32 i = 0; i < N; i++) {
 #pragma unroll
-        for (u32 j = 0; j < Side; j++) kept[i][j] = values.load((first + i) * Side + j);
+        for (u32 j = 0; j < Side; j++) loaded[i][j] = values.load((first + i) * Side + j);
         step[i] = __ldg(columns.steps + first + i);
     }
 #pragma unroll
@@ -42,7 +45,7 @@ __device__ __forceinline__ T add_steps(T sum, const V& values, const T* x, const
     for (u32 i = 0; i < N; i++) {
 #pragma unroll
         for (u32 j = 0; j < Side; j++) {
-            const T next = sum + values.value(kept[i][j]) * other[i][j];
+            const T next = sum + values.value(loaded[i][j]) * other[i][j];
             sum = is_there[i] ? next : sum;
         }
     }
@@ -90,7 +93,7 @@ __device__ __forceinline__ T sum_of(const V& values, const T* x, const Columns& 
     }
 }
 
-// Blocked: the matrix has blocks, though perhaps not in all slices.
+// Blocked: the matrix has blocks, but some slices may have none.
 template <bool Blocked, typename T, typename V>
 __device__ __forceinline__ void multiply(const SparseArgs& args) {
     const u32 i = blockIdx.x * (kSparseThreads / kWarp) + warp_id();
@@ -119,19 +122,19 @@ __device__ __forceinline__ void multiply(const SparseArgs& args) {
     } else {
         sum = sum_of<1, T>(values, x, columns, slice);
     }
-    // Known anew, so that no register holds it meanwhile.
-    const u32 slice_now = blockIdx.x * (kSparseThreads / kWarp) + forgotten_thread() / kWarp;
+    // Recomputed from a laundered thread index, so that no register holds it meanwhile.
+    const u32 slice_now = blockIdx.x * (kSparseThreads / kWarp) + opaque_thread_id() / kWarp;
     if (slice_now < args.n_slices) {
         if (lane < slice.n_lanes) static_cast<T*>(args.y)[row.row] = sum;
         return;
     }
-    // The order of the CPU: lane l and l + 16, then l + 8, and so on.
+    // The CPU's order of summation: lanes l and l + 16, then l + 8, and so on.
 #pragma unroll
     for (u32 half = kWarp / 2; half > 0; half /= 2) sum += __shfl_down_sync(kAllLanes, sum, half);
     if (lane == 0) static_cast<T*>(args.long_sums)[slice_now - args.n_slices] = sum;
 }
 
-// The sums of long rows, from those of their slices: one thread each.
+// Computes the sums of long rows from the sums of their slices: one row per thread.
 template <typename T>
 __device__ __forceinline__ void add_long(const SparseArgs& args) {
     const u32 i = blockIdx.x * kSparseThreads + threadIdx.x;

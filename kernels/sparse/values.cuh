@@ -1,8 +1,12 @@
-// The values of a slice, however they are kept: those of a step are 32, one for each lane. They are loaded first, as what memory has (Kept),
-// and made values later: loads of several steps are under way at a time. kAhead is how many, kBlockAhead how many elements of a row where
-// steps are of blocks, kCtas how many CTAs share the registers of a multiprocessor: measured on sm_90, where plain values gain from more
-// CTAs, and others from more loads. Where rows have many elements with codes of their own (PlainDeep), most loads wait for those of codes, so more
-// of them are under way. What is read once is told to leave the caches first, so that the vector stays.
+// The values of a slice, in any encoding. A step has 32 of them, one per lane. They are first
+// loaded as stored in memory (Loaded) and decoded later, so that loads of several steps are in flight
+// at a time. kAhead is the number of these steps; for steps of blocks, kBlockAhead is the number of
+// elements of a row. kCtas is the number of CTAs that share the registers of a multiprocessor.
+// These were measured on sm_90, where plain values gain from more CTAs, other encodings from more
+// loads. PlainDeep is for rows with many elements that have codes of their own: most loads wait for
+// loads of codes, so more of them are in flight.
+// Data that is read once is loaded with an evict-first hint (__ldcs), so that the vector stays in
+// the caches.
 
 #pragma once
 
@@ -10,13 +14,13 @@
 
 template <typename T>
 struct Plain {
-    using Kept = T;
+    using Loaded = T;
     static constexpr u32 kAhead = 4, kBlockAhead = 10, kCtas = kSparseCtas<8>;
     const T* values;
     __device__ __forceinline__ Plain(const SparseArgs& args, const Slice& slice, u32, u32 lane)
         : values(reinterpret_cast<const T*>(args.values) + static_cast<u64>(slice.values_at) * kWarp + lane) {}
-    __device__ __forceinline__ Kept load(u32 step) const { return __ldcs(values + static_cast<u64>(step) * kWarp); }
-    __device__ __forceinline__ T value(Kept kept) const { return kept; }
+    __device__ __forceinline__ Loaded load(u32 step) const { return __ldcs(values + static_cast<u64>(step) * kWarp); }
+    __device__ __forceinline__ T value(Loaded loaded) const { return loaded; }
 };
 
 template <typename T>
@@ -25,37 +29,37 @@ struct PlainDeep : Plain<T> {
     static constexpr u32 kAhead = 8, kCtas = kSparseCtas<6>;
 };
 
-struct Nothing {};
+struct Empty {};
 
 template <typename T>
 struct Constant {
-    using Kept = Nothing;
+    using Loaded = Empty;
     static constexpr u32 kAhead = 8, kBlockAhead = 10, kCtas = kSparseCtas<6>;
     T all;
     __device__ __forceinline__ Constant(const SparseArgs& args, const Slice&, u32, u32) : all(*static_cast<const T*>(args.different)) {}
-    __device__ __forceinline__ Kept load(u32) const { return {}; }
-    __device__ __forceinline__ T value(Kept) const { return all; }
+    __device__ __forceinline__ Loaded load(u32) const { return {}; }
+    __device__ __forceinline__ T value(Loaded) const { return all; }
 };
 
 template <typename T, typename Number>
 struct Dictionary {
-    using Kept = Number;
+    using Loaded = Number;
     static constexpr u32 kAhead = sizeof(T) == 8 ? 4 : 8, kBlockAhead = 10, kCtas = kSparseCtas<5>;
     const Number* numbers;
     const T* table;
     __device__ __forceinline__ Dictionary(const SparseArgs& args, const Slice& slice, u32, u32 lane)
         : numbers(reinterpret_cast<const Number*>(args.values) + static_cast<u64>(slice.values_at) * kWarp + lane),
           table(static_cast<const T*>(args.different)) {}
-    __device__ __forceinline__ Kept load(u32 step) const { return __ldcs(numbers + static_cast<u64>(step) * kWarp); }
-    __device__ __forceinline__ T value(Kept number) const { return __ldg(table + number); }
+    __device__ __forceinline__ Loaded load(u32 step) const { return __ldcs(numbers + static_cast<u64>(step) * kWarp); }
+    __device__ __forceinline__ T value(Loaded number) const { return __ldg(table + number); }
 };
 
-// Numbers of 0 to 8 bytes, which are not aligned: of the words that they are in, those are loaded that there are. At each step they
-// begin at the same byte of a word, since a step has a multiple of 32 bytes.
+// Numbers of 0 to 8 bytes, not aligned. Loads only the words that contain bytes of the number. In
+// each step they begin at the same byte of a word, since a step has a multiple of 32 bytes.
 template <typename T>
 struct Blocks {
     static constexpr u32 kWords = sizeof(T) / 4;
-    struct Kept {
+    struct Loaded {
         u32 words[kWords + 1];
     };
     static constexpr u32 kAhead = 4, kBlockAhead = 4, kCtas = kSparseCtas<6>;
@@ -63,23 +67,23 @@ struct Blocks {
     const u32* words;
     u32 width, shift, begin;
     __device__ __forceinline__ Blocks(const SparseArgs& args, const Slice&, u32 i, u32 lane) {
-        const ulonglong2 told = args.value_blocks[i];
-        first = told.x;
-        width = static_cast<u32>(told.y >> 48) & 255;
-        shift = static_cast<u32>(told.y >> 56);
+        const ulonglong2 block = args.value_blocks[i];
+        first = block.x;
+        width = static_cast<u32>(block.y >> 48) & 255;
+        shift = static_cast<u32>(block.y >> 56);
         begin = lane * width % 4;
-        words = reinterpret_cast<const u32*>(args.values + (told.y & ((u64(1) << 48) - 1)) + (lane * width - begin));
+        words = reinterpret_cast<const u32*>(args.values + (block.y & ((u64(1) << 48) - 1)) + (lane * width - begin));
     }
-    __device__ __forceinline__ Kept load(u32 step) const {
+    __device__ __forceinline__ Loaded load(u32 step) const {
         const u32* from = words + static_cast<u64>(step) * (kWarp / 4) * width;
-        Kept kept;
+        Loaded loaded;
 #pragma unroll
-        for (u32 i = 0; i <= kWords; i++) kept.words[i] = 4 * i < begin + width ? __ldcs(from + i) : 0;
-        return kept;
+        for (u32 i = 0; i <= kWords; i++) loaded.words[i] = 4 * i < begin + width ? __ldcs(from + i) : 0;
+        return loaded;
     }
-    __device__ __forceinline__ T value(const Kept& kept) const {
-        u64 number = __funnelshift_r(kept.words[0], kept.words[1], 8 * begin);
-        if constexpr (kWords == 2) number |= u64(__funnelshift_r(kept.words[1], kept.words[2], 8 * begin)) << 32;
+    __device__ __forceinline__ T value(const Loaded& loaded) const {
+        u64 number = __funnelshift_r(loaded.words[0], loaded.words[1], 8 * begin);
+        if constexpr (kWords == 2) number |= u64(__funnelshift_r(loaded.words[1], loaded.words[2], 8 * begin)) << 32;
         if (width < 8) number &= (u64(1) << (8 * width)) - 1;
         const u64 bits = first + (number << shift);
         if constexpr (kWords == 2) return __longlong_as_double(static_cast<long long>(bits));

@@ -1,5 +1,5 @@
-// Boxes: the blocks that an array of three axes at most is cut into. Block shapes are made of powers of two; those at the end of an
-// axis are clipped.
+// Boxes: the blocks of an array of up to three axes. The extents of a block are powers of two;
+// blocks at the end of an axis are clipped.
 
 #pragma once
 
@@ -9,14 +9,15 @@
 
 constexpr u32 kLogRow = 5;  // the logarithm of kRow
 
-// Logarithms of the extents of a block.
+// log2 of the extents of a block.
 struct Shape {
     u32 log_z, log_y, log_x;
 };
 
 __device__ __forceinline__ u32 ceil_log2(u64 n) { return n <= 1 ? 0 : 64 - __clzll(n - 1); }
 
-// Of an array, for blocks of at most 2^log_block elements in rows of 2^log_row, if other axes do not leave them more.
+// The block shape of an array: at most 2^log_block elements, in rows of 2^log_row, or longer if the
+// other axes are short.
 __device__ __forceinline__ Shape block_shape(const u64 (&extents)[3], u32 log_block, u32 log_row) {
     const u32 z = ceil_log2(extents[0]), y = ceil_log2(extents[1]), x = ceil_log2(extents[2]);
     if (extents[0] == 1 && extents[1] == 1) return Shape{0, 0, log_block};
@@ -36,7 +37,7 @@ struct Box {
     u32 m;            // elements
 };
 
-// The boxes of a chunk, of which the shape of a block says how many there are along an axis.
+// The boxes of a chunk: a grid of blocks of one shape.
 struct BoxGrid {
     Shape shape;
     u32 n_y, n_x;
@@ -58,12 +59,12 @@ struct BoxGrid {
     }
 };
 
-// Block `block` of a chunk with these extents, slowest first.
+// Box of block `block` of a chunk with these extents, slowest axis first.
 __device__ __forceinline__ Box find_box(const u64 (&extents)[3], u32 log_block, u32 block, u32 log_row = kLogRow) {
     return BoxGrid(extents, log_block, log_row).box(extents, block);
 }
 
-// The box that a tile of a region is of, or kNoBlock if nothing of the region is in it.
+// The block of a region's tile, or kNoBlock if it contains no element of the region.
 constexpr u32 kNoBlock = ~0u;
 __device__ __forceinline__ u32 touched_box(const Region& region, const u64 (&extents)[3], u32 log_block, u32 tile, u32 log_row = kLogRow) {
     const Shape shape = block_shape(extents, log_block, log_row);
@@ -76,7 +77,7 @@ __device__ __forceinline__ u32 touched_box(const Region& region, const u64 (&ext
     return has_some(region, logs, at) ? (at[0] * n_blocks[1] + at[1]) * n_blocks[2] + at[2] : kNoBlock;
 }
 
-// Division by a number up to 2^16 that many threads divide by, for dividends below 2^16.
+// Division by a number up to 2^16 that is used many times, for dividends below 2^16.
 struct SmallDivisor {
     u32 divisor, reciprocal;
     __device__ __forceinline__ explicit SmallDivisor(u32 d) : divisor(d), reciprocal((0xffffffffu / d) + 1) {}
@@ -87,26 +88,26 @@ struct SmallDivisor {
     }
 };
 
-constexpr u32 kStepRows = 8;  // rows that a warp has at a time
+constexpr u32 kStepRows = 8;  // rows that a warp processes at a time
 
-// A box, and what follows from it for warps that have rows of it, in shared memory.
+// A box in shared memory, with derived values for warps that process rows of it.
 struct RowBox : Box {
-    SmallDivisor planes = SmallDivisor(1);  // by the rows of a plane
-    u32 log_lanes;                          // of the lanes of a warp that a row takes: the others have other rows
-    bool has_steps, has_steps_in_planes;    // rows of 32, so many that a step is of one group, and of one plane
+    SmallDivisor planes = SmallDivisor(1);  // divisor: the rows of a plane
+    u32 log_lanes;                          // log2 of the lanes per row; other lanes of a warp process other rows
+    bool has_steps, has_steps_in_planes;    // rows are of 32 and fill whole steps; steps do not cross planes
 
-    // By one thread, of blocks of at most 2^log_block elements.
+    // Called by one thread. Blocks have at most 2^log_block elements.
     __device__ __forceinline__ void set(const Box& found, u32 log_block) {
         static_cast<Box&>(*this) = found;
-        // A line is seen as rows of 32 in one plane.
+        // A line is viewed as rows of 32 in one plane.
         planes = SmallDivisor(found.sz * found.sy == 1 ? (1u << log_block) / kRow : found.sy);
         log_lanes = found.sz * found.sy == 1 ? 5 : min(ceil_log2(found.sx), 5u);
         has_steps = (found.sx == kRow || found.sz * found.sy == 1) && found.m % (kStepRows * kRow) == 0;
         has_steps_in_planes = has_steps && found.sy % kStepRows == 0;
     }
     __device__ __forceinline__ bool is_line() const { return sz * sy == 1; }
-    // Of a line as many as a whole one has.
+    // Number of rows; of a line, that of an unclipped one.
     __device__ __forceinline__ u32 n_rows() const { return is_line() ? planes.divisor : sz * sy; }
-    // And as many as there are.
+    // Number of rows; of a line, the actual one.
     __device__ __forceinline__ u32 n_existing_rows() const { return is_line() ? (m + kRow - 1) / kRow : sz * sy; }
 };

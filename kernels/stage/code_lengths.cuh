@@ -1,14 +1,15 @@
-// Lengths of Huffman codes, as many bits as are allowed at most.
+// Computes the lengths of Huffman codes, limited to a maximum.
 //
-// Leaves are sorted by all threads. One makes the tree, which waits for memory all the time: other CTAs are to have work meanwhile. Then
-// each leaf counts the levels above it. Where a code is too long, weights are halved, and all is done again.
+// All threads sort the leaves. One thread builds the tree; it waits for memory all the time, so
+// other CTAs should have work meanwhile. Then each leaf counts the levels above it. If a code is
+// too long, weights are halved and everything is repeated.
 
 #pragma once
 
 #include "../common/warp.cuh"
 #include "trees.cuh"
 
-// In shared memory, for symbols below 2^12 that occur less than 2^20 times together.
+// In shared memory. Symbols are below 2^12; the sum of their counts is below 2^20.
 template <u32 kSymbols, u32 kThreads>
 struct CodeLengths {
     static constexpr u32 kSymbolBits = 12, kMost = 1u << kSymbolBits;
@@ -17,19 +18,20 @@ struct CodeLengths {
     static_assert(kSymbols <= kMost, "a leaf is its weight and its symbol");
 
     u32 counts[kSymbols];   // of each symbol
-    u32 leaves[kLeaves];    // weights above symbols
+    u32 leaves[kLeaves];    // weight above the symbol
     u32 weights[kSymbols];  // of merged nodes
-    unsigned short taken[kSymbols];   // leaves, before each node was made
-    unsigned char lengths[kSymbols];  // that are found; 0 of symbols that do not occur
+    unsigned short taken[kSymbols];   // leaves consumed before each node was built
+    unsigned char lengths[kSymbols];  // the result; 0 for symbols that do not occur
     u32 n_leaves;
 
-    // Finds the lengths of the symbols that are counted. By all threads, behind a barrier; barriers, also at the end.
+    // Computes the lengths for the counted symbols. Called by all threads after a barrier; contains
+    // barriers, one at the end.
     __device__ __forceinline__ void find(u32 max_bits) {
         if (threadIdx.x == 0) n_leaves = 0;
         __syncthreads();
         for (u32 symbol = threadIdx.x; symbol < kSymbols; symbol += kThreads) {
             if (counts[symbol] > 0) leaves[atomicAdd(&n_leaves, 1)] = counts[symbol] << kSymbolBits | symbol;
-            // A single one has a code of one bit, too.
+            // A single symbol gets a code of one bit.
             lengths[symbol] = counts[symbol] > 0;
         }
         __syncthreads();
@@ -54,7 +56,7 @@ struct CodeLengths {
         }
     }
 
-    // Sorts n leaves, by a bitonic network. Barriers.
+    // Sorts n leaves with a bitonic network. Contains barriers.
     __device__ __forceinline__ void sort(u32 n) {
         const u32 padded = 1u << (32 - __clz(n - 1));
         for (u32 i = n + threadIdx.x; i < padded; i += kThreads) leaves[i] = ~0u;

@@ -1,7 +1,9 @@
-// Numbers of a block by rANS, each in a context of numbers before it, back to numbers: by one warp, 32 numbers a step (rans.cuh). The
-// twin of src/stage/entropy/contexts.rs, which says how contexts are made.
+// Decodes the numbers of a block coded by rANS, each in a context of preceding numbers: one warp,
+// 32 numbers per step (rans.cuh). The twin of crates/gridz-codecs/src/stage/entropy/contexts.rs, which defines the
+// contexts.
 //
-// In blocks of rows of 32, and in lines, what is near a number is in registers, but for the plane before.
+// In blocks of rows of 32, and in lines, the neighbors of a number are in registers, except for the
+// previous plane.
 
 #pragma once
 
@@ -10,16 +12,16 @@
 #include "unpack.cuh"
 
 constexpr u32 kNumberContexts = 12;
-constexpr u32 kFarthest = 1 << 12;   // nothing is near that is farther away
+constexpr u32 kFarthest = 1 << 12;   // largest distance of a neighbor
 constexpr u32 kLargestSize = 255;
 
 // In shared memory.
 template <typename W>
 struct ContextTables : RansTables<kNumberContexts, kWordSymbols<W>> {
-    // Half of each number, rounded up: those of the last 4096.
+    // Half of each of the last 4096 numbers, rounded up and clamped to kLargestSize: a ring buffer.
     unsigned char sizes[kFarthest];
 
-    // As RansTables::read.
+    // Overrides RansTables::read.
     template <u32 kThreads>
     __device__ __forceinline__ void read(const unsigned char* from, u32 available) {
         for (u32 i = threadIdx.x; i < kFarthest / 4; i += kThreads) reinterpret_cast<u32*>(sizes)[i] = 0;
@@ -27,10 +29,11 @@ struct ContextTables : RansTables<kNumberContexts, kWordSymbols<W>> {
     }
 };
 
-// Which numbers are near another one in a box: their distances from it, of those that there are several times but once.
+// Distances from a number to the neighbors that determine its context. A neighbor that counts
+// several times is listed once.
 struct Near {
-    u32 up, beside, plane, below;  // no plane: 0
-    bool is_row;                   // rows are seen as ones of 32
+    u32 up, beside, plane, below;  // plane: 0 if there is no previous plane
+    bool is_row;                   // the neighbors lie in rows of 32
 
     __device__ __forceinline__ explicit Near(const Box& box) {
         const u32 row = box.sz * box.sy == 1 || box.sx > kFarthest / 2 ? kRow : box.sx;
@@ -43,20 +46,21 @@ struct Near {
     }
 };
 
-// Reads the numbers, by a warp.
+// Decodes the numbers. Called by a warp.
 template <typename W>
 struct ContextReader : RansReader<W, ContextTables<W>, 0> {
     using Reader = RansReader<W, ContextTables<W>, 0>;
-    // Rows after which others are told.
-    static constexpr u32 kToldRows = 64;
+    // Rows between two calls of `report`.
+    static constexpr u32 kReportRows = 64;
 
-    const u32 sizes;  // their address in shared memory
+    const u32 sizes;  // address in shared memory
 
-    // As RansReader.
+    // Same arguments as RansReader.
     __device__ __forceinline__ ContextReader(ContextTables<W>& tables, const unsigned char* from, u32 available)
         : Reader(tables, from, available), sizes(shared_address(tables.sizes)) {}
 
-    // The next number of each lane, or of those that take part, in the context of sizes that add up to `sum`.
+    // The next number of each lane, or of the lanes that take part, in the context of the sum of
+    // sizes `sum`.
     template <bool kAll>
     __device__ __forceinline__ W number(u32 sum, bool takes_part) {
         u32 symbol;
@@ -66,17 +70,18 @@ struct ContextReader : RansReader<W, ContextTables<W>, 0> {
         return static_cast<u32>(min(static_cast<W>((number >> 1) + (number & 1)), static_cast<W>(kLargestSize)));
     }
 
-    // Calls `take(i, number)` for all numbers i of a box, and `told()` after every kToldRows rows, and behind the last one.
-    template <typename F, typename Told>
-    __device__ __forceinline__ void read(const Box& box, F take, Told told) {
+    // Calls `take(i, number)` for every number i of a box. Calls `report()` after every kReportRows
+    // rows and after the last whole row, but only where rows are seen as rows of 32.
+    template <typename F, typename Report>
+    __device__ __forceinline__ void read(const Box& box, F take, Report report) {
         const Near near(box);
         const u32 m = box.m;
         if (!near.is_row) {
-            read_any(near, m, take, told);
+            read_any(near, m, take, report);
         } else if (near.plane) {
-            read_rows<true>(near, m, take, told);
+            read_rows<true>(near, m, take, report);
         } else {
-            read_rows<false>(near, m, take, told);
+            read_rows<false>(near, m, take, report);
         }
     }
 
@@ -84,12 +89,13 @@ struct ContextReader : RansReader<W, ContextTables<W>, 0> {
     struct Bool {
         static constexpr bool value = kValue;
     };
-    // Where what is near is in rows of 32.
-    template <bool kPlane, typename F, typename Told>
-    __device__ __forceinline__ void read_rows(const Near& near, u32 m, F take, Told told) {
+    // For blocks whose neighbors lie in rows of 32.
+    template <bool kPlane, typename F, typename Report>
+    __device__ __forceinline__ void read_rows(const Near& near, u32 m, F take, Report report) {
         const u32 lane = lane_id(), lane_before = (lane + kRow - 1) % kRow;
         const bool is_last = lane == kRow - 1, is_below = near.below != near.plane;
-        // Sizes one and two rows before, and in the plane before; and the place of those in the plane's next row.
+        // Sizes one and two rows before, and in the previous plane. `at`: position of the previous
+        // plane's size, one row on.
         u32 one = 0, two = 0, plane = 0, at = 0 - near.below + lane;
         const auto step = [&](auto all, u32 i) {
             const u32 before = __shfl_sync(kAllLanes, is_last ? two : one, lane_before);
@@ -103,7 +109,7 @@ struct ContextReader : RansReader<W, ContextTables<W>, 0> {
             }
             const W number = this->number<decltype(all)::value>(sum, i < m);
             two = one, one = size_of_number(number);
-            // All have read what is replaced, as they have voted since.
+            // All lanes have read the replaced sizes: the votes in number() have synchronized them.
             if (kPlane) store_shared_1(sizes + i % kFarthest, one);
             if (decltype(all)::value || i < m) take(i, number);
         };
@@ -111,17 +117,17 @@ struct ContextReader : RansReader<W, ContextTables<W>, 0> {
         u32 i = lane;
 #pragma unroll 1
         for (u32 row = 0; row < n_whole;) {
-            const u32 end = min(row + kToldRows, n_whole);
+            const u32 end = min(row + kReportRows, n_whole);
 #pragma unroll 1
             for (; row < end; ++row, i += kRow, at += kRow) step(Bool<true>(), i);
-            told();
+            report();
         }
         if (n_whole * kRow < m) step(Bool<false>(), i);
     }
 
-    // Where it is anywhere.
-    template <typename F, typename Told>
-    __device__ __forceinline__ void read_any(const Near& near, u32 m, F take, Told told) {
+    // For all other blocks.
+    template <typename F, typename Report>
+    __device__ __forceinline__ void read_any(const Near& near, u32 m, F take, Report report) {
 #pragma unroll 1
         for (u32 i = lane_id(); i - lane_id() < m; i += kRow) {
             const auto size = [&](u32 distance) { return load_shared_1(sizes + (i - distance) % kFarthest); };

@@ -1,12 +1,13 @@
-// Numbers of a block to what rans.cuh reads: the tables of their contexts, and the string. The twin of src/stage/entropy/tables.rs,
-// frequencies.rs and steps.rs, where the rules are.
+// Encodes the numbers of a block for rans.cuh: the tables of their contexts, and the string. The
+// twin of crates/gridz-codecs/src/stage/entropy/tables.rs, frequencies.rs and steps.rs, which define the rules.
 
 #pragma once
 
 #include "pack.cuh"
 #include "rans.cuh"
 
-// How numbers are coded: of so many bits, in how many contexts, and how many symbols there are for what has no number, before those of numbers.
+// Parameters of a coding: word type, number of contexts, and kNone. The first kNone symbols stand
+// for elements without a number; the symbols of numbers follow.
 template <typename W, u32 kContextsOfAll, u32 kNoneOfAll>
 struct Coding {
     using Word = W;
@@ -15,39 +16,40 @@ struct Coding {
 
 __device__ __forceinline__ float cut_to_float(u32 number) { return __uint2float_rz(number); }
 __device__ __forceinline__ float cut_to_float(u64 number) { return __ull2float_rz(number); }
-// A number as a symbol and its tail, which is bits below. As a float it has both that the symbol tells, its length and the second bit, next to
-// each other; and of the smallest numbers, which are symbols, that is more than these.
+// The symbol of a number; its tail is the remaining low bits. A symbol holds the number's length
+// and second bit. In the number as a float, exponent and highest mantissa bit are adjacent and give
+// just that. Numbers below 8 are their own symbols; the float's value is never smaller than these.
 template <typename W>
 __device__ __forceinline__ u32 symbol_of(W number) {
     static_assert(kOwnSymbols == 8, "from 8 on a symbol is twice the length plus the second bit");
     constexpr u32 kSecondBitAt = 22, kOfLength = 2 * 126;
     return static_cast<u32>(min(number, static_cast<W>((__float_as_uint(cut_to_float(number)) >> kSecondBitAt) - kOfLength)));
 }
-// Of the symbol of a number.
+// Tail bits of a number's symbol.
 __device__ __forceinline__ u32 tail_bits(u32 symbol) { return symbol >= kOwnSymbols ? (symbol - kOwnSymbols) / 2 + 2 : 0; }
 
-// A number in half a word: its key, which is kSymbols times the context and the symbol, and above that the lowest bits of the number, as many as there
-// is room for. That is all of most tails. What is above half a word does not count.
+// A number in 16 bits: its key, kSymbols · context + symbol; above the key as many of the lowest
+// bits of the number as fit. They hold most tails completely. Callers ignore bits above 16.
 template <typename Coding>
 struct ContextEntry {
     using W = typename Coding::Word;
     static constexpr u32 kSymbols = Coding::kSymbols, kKeyBits = Coding::kKeys <= 1 << 10 ? 10 : Coding::kKeys < 1 << 11 ? 11 : 12, kBits = 16 - kKeyBits;
     static_assert(Coding::kKeys <= 1 << kKeyBits && kBits <= kBitsWithSymbol, "half a word has room for it");
 
-    // In context 1, so that the place of the highest bit of a sum tells how many contexts to add.
+    // Uses context 1. So the position of the highest bit of a sum is the number of contexts to add.
     static __device__ __forceinline__ u32 of(W number) { return (static_cast<u32>(number) << kKeyBits) + (symbol_of(number) + kSymbols); }
     static __device__ __forceinline__ u32 in_context_of(u32 sum, u32 entry) { return entry + (bit_length(sum) - 1) * kSymbols; }
     static __device__ __forceinline__ u32 key(u32 entry) { return entry & ((1u << kKeyBits) - 1); }
     static __device__ __forceinline__ u32 tail(u32 entry) { return entry >> kKeyBits; }
-    // Whether the tail has more bits.
+    // True if the tail does not fit into the entry.
     static __device__ __forceinline__ bool is_long(W number) { return number >> (kBits + 2) != 0; }
-    // With a key that is known; a number has no more bits above it than there is room for.
+    // The entry of a number whose key is known; cuts the number to the available bits.
     static __device__ __forceinline__ u32 with_key(W number, u32 key) { return (static_cast<u32>(number) << kKeyBits | key) & 0xffff; }
-    // Where a lane has nothing.
+    // The entry of a lane without a number.
     static constexpr u32 kNothing = (1u << kKeyBits) - 1;
 };
 
-// Tables of contexts, by a CTA of kThreads threads.
+// Builds the tables of the contexts with a CTA of kThreads threads.
 template <typename Coding, u32 kThreads>
 struct ContextTablesMaker {
     static constexpr u32 kContexts = Coding::kContexts, kSymbols = Coding::kSymbols;
@@ -55,29 +57,29 @@ struct ContextTablesMaker {
 
     // In shared memory.
     struct State {
-        u32 counts[kContexts * kSymbols];  // by keys
+        u32 counts[kContexts * kSymbols];  // indexed by key
         unsigned short frequencies[kContexts][kSymbols];
         u32 rests[kContexts], bits[kContexts];
-        u32 owners, n_bits;     // which contexts have a table of their own; bits of all tables
-        u32 words[kMaxWords];   // these
+        u32 owners, n_bits;     // bit mask of contexts with a table of their own; bits of all tables
+        u32 words[kMaxWords];   // the bits of the tables
     };
     State& state;
 
-    // By all threads, then a barrier.
+    // Called by all threads; a barrier must follow.
     __device__ __forceinline__ void clear() const {
         for (u32 i = threadIdx.x; i < kContexts * kSymbols; i += kThreads) state.counts[i] = 0;
         for (u32 i = threadIdx.x; i < kMaxWords; i += kThreads) state.words[i] = 0;
     }
-    // A number with a symbol in a context, as a key: kSymbols times the context and the symbol.
+    // Counts a key: kSymbols · context + symbol.
     __device__ __forceinline__ void count(u32 key) const { atomicAdd(&state.counts[key], 1u); }
 
-    // Of a lane: how often its symbols lane, lane + 32, … occur; and what that becomes.
+    // A lane's part of a table: the frequencies of symbols lane, lane + 32, …
     struct Table {
         u32 of[kPer];
-        u32 rest;  // the symbol that has what the others leave
-        u32 bits;  // about how many the table takes, with all its symbols
+        u32 rest;  // the symbol that gets the remaining slots
+        u32 bits;  // approximate size of the table and of its symbols in the string
     };
-    // The first of the largest numbers of all lanes, and its symbol.
+    // The largest value over all lanes, and its symbol; the first symbol on a tie.
     static __device__ __forceinline__ u32 first_largest(const u32 (&n)[kPer], u32& symbol) {
         u32 best = 0;
 #pragma unroll
@@ -86,14 +88,14 @@ struct ContextTablesMaker {
         symbol = 255 - (best & 0xff);
         return best >> 8;
     }
-    // Keeps four significant bits.
+    // Keeps the four most significant bits.
     static __device__ __forceinline__ u32 cut(u32 frequency) {
         const u32 below = max(bit_length(frequency), 4u) - 4;
         return frequency >> below << below;
     }
-    // By a warp.
+    // Builds the table of counts `n`. Called by a warp.
     static __device__ __forceinline__ Table make(const u32 (&n)[kPer]) {
-        constexpr u64 kLog2_256ths = 0xe8cfb39676522c00ull;  // of 1 + i/8, a byte each
+        constexpr u64 kLog2_256ths = 0xe8cfb39676522c00ull;  // log2(1 + i/8) in units of 1/256, one byte each
         Table table;
         u32 own = 0;
 #pragma unroll
@@ -138,7 +140,7 @@ struct ContextTablesMaker {
         for (u32 k = 0; k < kPer; ++k) n[k] = k * kWarp + lane_id() < kSymbols ? state.counts[context * kSymbols + k * kWarp + lane_id()] : 0;
     }
     __device__ __forceinline__ void store(u32 context, const Table& table) const {
-        __syncwarp();  // all have read what was there
+        __syncwarp();  // all lanes have read the old table
 #pragma unroll
         for (u32 k = 0; k < kPer; ++k) {
             if (k * kWarp + lane_id() < kSymbols) state.frequencies[context][k * kWarp + lane_id()] = static_cast<unsigned short>(table.of[k]);
@@ -153,7 +155,8 @@ struct ContextTablesMaker {
         return table;
     }
 
-    // Makes tables of what was counted, and ranges of symbols by them. By all threads; barriers.
+    // Builds the tables from the counts, and from them the ranges of the symbols. Called by all
+    // threads; contains barriers.
     __device__ __forceinline__ void run(u32 (&ranges)[kContexts * kSymbols]) const {
         const u32 warp = threadIdx.x / kWarp;
 #pragma unroll 1
@@ -192,7 +195,7 @@ struct ContextTablesMaker {
         for (u32 k = 0; k < kPer; ++k) any |= n[k];
         return __any_sync(kAllLanes, any != 0);
     }
-    // Contexts next to each other share a table where that takes fewer bits. By a warp.
+    // Merges the tables of adjacent contexts where this takes no more bits. Called by a warp.
     __device__ __forceinline__ void share_tables() const {
         u32 last[kPer], owners = 0;
         load_counts(0, last);
@@ -204,7 +207,7 @@ struct ContextTablesMaker {
 #pragma unroll
             for (u32 k = 0; k < kPer; ++k) both[k] = last[k] + own[k];
             const Table of_next = load(next);
-            // Where one of them is empty, nothing is to be made.
+            // If one of them is empty, the other table is the merged one.
             const bool is_empty = !has_any(own), was_empty = !has_any(last);
             const Table together = is_empty ? of_last : was_empty ? of_next : make(both);
             const bool shares = together.bits <= of_last.bits + of_next.bits;
@@ -217,7 +220,8 @@ struct ContextTablesMaker {
         if (lane_id() == 0) state.owners = owners | 1u << (kContexts - 1);
         __syncwarp();
     }
-    // The bits of a context's table, which are added to zeros from bit `at` on, if kWrites. By a warp.
+    // Bits of a context's table. If kWrites, adds them to zeroed words from bit `at` on. Called by
+    // a warp.
     template <bool kWrites>
     __device__ __forceinline__ u32 put(u32 context, u32 at) const {
         const u32 words = shared_address(state.words), lane = lane_id(), begin = at;
@@ -244,16 +248,17 @@ struct ContextTablesMaker {
     }
 };
 
-// Writes the string of numbers, from its end to its front, by a warp.
+// Writes the string of numbers backwards, from its end to its front. Called by a warp.
 template <typename Coding>
 struct ContextWriter {
     using W = typename Coding::Word;
     static constexpr u32 kSymbols = Coding::kSymbols;
-    // Parts that a tail may have behind the bits with the symbol, and most words of a row.
+    // Maximum parts of a tail beyond the bits with the symbol; maximum 16-bit words of a row.
     static constexpr u32 kParts = (8 * sizeof(W) - 2 - kBitsWithSymbol + kMostStepBits - 1) / kMostStepBits, kRowWords = kWarp * (1 + kParts);
 
-    // In shared memory, of symbols with their contexts: the first slot, the frequency and the bits of a tail; and the inverse of the frequency. Where
-    // there are many symbols, the inverses are in a table of their own.
+    // Per key, in shared memory: first slot, frequency and tail bits in one word; then the inverse
+    // of the frequency. With many symbols, the inverses are in a separate table, indexed by
+    // frequency.
     static constexpr u32 kFrequencyAt = 10, kTailAt = 21;
     static constexpr bool kHasInverses = Coding::kKeys <= 1 << 10;
     static constexpr u32 kWords = kHasInverses ? 2 : 1;
@@ -262,7 +267,7 @@ struct ContextWriter {
         u32 inverses[kHasInverses ? 1 : kContextSlots + 1];
 
         static __device__ __forceinline__ u32 inverse(u32 frequency) { return 0xffffffffu / max(frequency, 1u); }
-        // Is whether any symbol that occurs has more bits in its tail than an entry.
+        // Returns true if any symbol that occurs has a tail longer than an entry holds.
         __device__ __forceinline__ bool load(const u32 (&ranges)[Coding::kKeys]) {
             bool is_long = false;
             for (u32 i = lane_id(); i < Coding::kKeys; i += kWarp) {
@@ -278,14 +283,15 @@ struct ContextWriter {
 
     const u32 ranges, inverses, below;
     unsigned short* const string;
-    u32 at;  // the first word that is written
+    u32 at;  // index of the first word written
     u32 state = kLowestState;
 
     __device__ __forceinline__ ContextWriter(const Ranges& ranges, unsigned short* string, u32 end)
         : ranges(shared_address(&ranges.of)), inverses(shared_address(&ranges.inverses)), below(lanes_below()), string(string), at(end) {}
 
-    // Half of the states that are too large goes to the string. What becomes of a state does not wait for where that is, so several of these
-    // may be on their way: `drain` first, `append` in the same order later.
+    // Renormalization: moves the low halves of states that are too large to the string. The new
+    // state does not depend on their position. So several may be pending: call `drain` first, and
+    // `append` later in the same order.
     struct Drained {
         u32 state;
         bool is_large;
@@ -310,9 +316,10 @@ struct ContextWriter {
         const u32 range = load_shared_4(ranges + key * 4);
         return make_uint2(range, load_shared_4(inverses + 4 * (range >> kFrequencyAt & (2 * kContextSlots - 1))));
     }
-    // Whether a number with this key has so long a tail.
+    // True if a number with this key has a tail longer than an entry holds.
     __device__ __forceinline__ bool has_long_tail(u32 key) const { return load_shared_4(ranges + key * 4 * kWords) >> kTailAt > ContextEntry<Coding>::kBits; }
-    // Puts a row of numbers, of which all bits of tails count, in front, of the lanes that take part. The others have key 0. kShort: no tail is long.
+    // Puts a row of numbers in front of the string. All bits of the numbers' tails are valid. Lanes
+    // that do not take part pass key 0. kShort: every tail fits into the bits with the symbol.
     template <bool kShort>
     __device__ __forceinline__ void put(W number, u32 key, bool takes_part) {
         const uint2 range = this->range(key);
@@ -332,7 +339,7 @@ struct ContextWriter {
         state = takes_part ? quotient << kLogSlots | (rest + start) : state;
         append(drained);
     }
-    // Puts the states in front, and zeros before these, which readers of whole words meet.
+    // Puts the states in front of the string. Zeros precede them, since readers load whole words.
     static constexpr u32 kZeros = 4;
     __device__ __forceinline__ void finish() {
         at -= kStateBytes / 2;
@@ -342,23 +349,26 @@ struct ContextWriter {
     }
 };
 
-// As much as rows that are written together, and the states, may take in a string; and zeros behind its end, which readers of whole words meet.
+// Bound on the bytes of rows written together plus the states; bytes of zeros after the end, since
+// readers load whole words.
 constexpr u32 kStringRowsBytes = 3072, kStringEndBytes = 8;
 
-// Of residuals that are at the places of their entries.
+// For residuals at the same indices as their entries.
 struct SamePlaces {
     __device__ __forceinline__ u32 operator()(u32 entry) const { return entry; }
 };
 
-// The string of entries, 32 in a row, and of residuals where an entry has not all of a tail. Entries are loaded some rows before they are needed. A row
-// waits for the one before by a short chain only: what its symbols and tails are does not depend on states. kHasGaps: entries may be kNothing.
-// Places: of the residuals, by those of entries.
+// Writes the string of entries, 32 per row. It takes a number from `residuals` where the entry does
+// not hold its whole tail. Entries are loaded some rows ahead. The dependency between rows is a
+// short chain only, since symbols and tails do not depend on states.
+// kHasGaps: entries may be kNothing. Places: maps indices of entries to indices of residuals.
 template <typename Coding, bool kHasGaps, typename Places = SamePlaces>
 struct StringWriter {
     using W = typename Coding::Word;
     using Entry = ContextEntry<Coding>;
     using Writer = ContextWriter<Coding>;
-    static constexpr u32 kRow = kWarp, kAhead = 8, kFetched = 4 * kAhead;  // rows that are loaded together, and that are fetched so many before
+    // Rows loaded together; rows from a load to its prefetch.
+    static constexpr u32 kRow = kWarp, kAhead = 8, kFetched = 4 * kAhead;
     static_assert(2 * (kAhead * Writer::kRowWords + Writer::kZeros) + kStateBytes <= kStringRowsBytes, "there is room");
 
     const typename Writer::Ranges& ranges;
@@ -366,21 +376,22 @@ struct StringWriter {
     const unsigned short* const entries;
     const W* const residuals;
     const u32 m;  // entries
-    unsigned char* const to;  // what is before the string, and behind that the string
+    unsigned char* const to;  // output: the front, then the string
     const Places places = {};
 
     static __device__ __forceinline__ u32 place(u32 row) { return row * kRow + lane_id(); }
     static __device__ __forceinline__ bool exists(u32 entry) { return !kHasGaps || Entry::key(entry) != Entry::kNothing; }
     static __device__ __forceinline__ u32 key(u32 entry) { return exists(entry) ? Entry::key(entry) : 0; }
-    // The number of an entry, as far as its tail goes.
+    // The number of an entry; at least all bits of its tail are valid.
     __device__ __forceinline__ W number(const Writer& writer, u32 entry, u32 i) const { return writer.has_long_tail(key(entry)) ? residuals[places(i)] : Entry::tail(entry); }
 
-    // Where the string begins, if it ends at `end`, or 0 if there is no room for it behind `front_bytes`. By a warp.
+    // Writes the string so that it ends at byte `end_bytes`. Returns its first byte, or 0 if it
+    // does not fit after `front_bytes`. Called by a warp.
     __device__ __forceinline__ u32 write(u32 front_bytes, u32 end_bytes) const {
         Writer writer(ranges, reinterpret_cast<unsigned short*>(to), end_bytes / 2);
         const u32 least = (front_bytes + kStringRowsBytes) / 2;
         u32 end = (m + kRow - 1) / kRow;
-        // The last ones one by one, so that whole rows are left, and as many as are loaded together.
+        // Writes the last rows one by one, so that whole rows remain, in groups of kAhead.
 #pragma unroll 1
         for (; end % kAhead != 0 || end * kRow > m; --end) {
             if (unlikely(writer.at < least)) return 0;
@@ -388,10 +399,11 @@ struct StringWriter {
             writer.template put<false>(number(writer, entry, i), key(entry), i < m && exists(entry));
         }
         u32 rows[kAhead], next[kAhead];
-        // Rows before `end`; where there are none any, so that nobody has to ask. Those that come later are fetched from memory meanwhile.
+        // Loads the rows before `end`. Near the front it loads rows that are not used, which saves
+        // a branch. Prefetches the rows of later calls.
         const auto load = [&](u32 end) {
             const unsigned short* const from = entries + place(max(end, kAhead) - kAhead);
-            fetch(entries + (max(end, kFetched) - kFetched + lane_id() % kAhead) * kRow);
+            prefetch_l2(entries + (max(end, kFetched) - kFetched + lane_id() % kAhead) * kRow);
 #pragma unroll
             for (u32 k = 0; k < kAhead; ++k) next[k] = from[(kAhead - 1 - k) * kRow];
         };
@@ -426,13 +438,13 @@ struct StringWriter {
     }
 };
 
-// The words of a front and of a string that is somewhere behind it, as if it were behind each other.
+// Reads the words of a front and of a string at some distance after it as if they were contiguous.
 struct FrontAndString {
-    const u32* const words;  // where both are
+    const u32* const words;  // base address of both
     const u32 front_bytes, end;
-    const u32 string, shift;  // the string is so far behind the front, in words and bits
+    const u32 string, shift;  // distance of the string from the contiguous position, in words and bits
 
-    // Where the string is, from the front on, in bytes.
+    // `at`: byte offset of the string from the front's start.
     __device__ __forceinline__ FrontAndString(const u32* words, u32 front_bytes, u32 at, u32 string_bytes)
         : words(words), front_bytes(front_bytes), end(front_bytes + string_bytes), string((at - front_bytes) / 4), shift((at - front_bytes) % 4 * 8) {}
     __device__ __forceinline__ u32 operator()(u32 i) const {
@@ -440,7 +452,8 @@ struct FrontAndString {
         u32 word = 0;
         if (at + 4 > front_bytes && at < end) {
             word = shift ? __funnelshift_r(words[i + string], words[i + string + 1], shift) : words[i + string];
-            // Of the string's first word only what is behind the front, and nothing behind its end.
+            // Mask the string's first word to the bytes after the front, and its last word to its
+            // end.
             if (at < front_bytes) word &= ~0u << 8 * (front_bytes - at);
             if (at + 4 > end) word &= low_bits(0u, 8 * (end - at));
         }

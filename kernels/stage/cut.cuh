@@ -1,15 +1,15 @@
-// Floats cut at a power of two, with the bits below it as a tail: the map CUT, and back. How many bits a tail has follows from
-// the number alone.
+// The map CUT and its inverse: floats are cut at a power of two; the bits below it are a tail. The
+// number alone determines the length of the tail.
 
 #pragma once
 
 #include "words.cuh"
 
-// A number without its sign.
+// The magnitude of a number.
 template <typename W>
 __device__ __forceinline__ W size_of(W v) { return v >> (Word<W>::kBits - 1) ? 0 - v : v; }
 
-// Bits of the tail of a number of this size; `e` belongs to the block.
+// Length in bits of the tail of a number of this magnitude; `e` is the block's exponent parameter.
 template <typename W>
 __device__ __forceinline__ u32 tail_bits(W size, u32 e) {
     const u32 length = bit_length(size);
@@ -17,7 +17,7 @@ __device__ __forceinline__ u32 tail_bits(W size, u32 e) {
     return length == 0 ? 0 : length == 1 ? Word<W>::kBits : min(below, e - 1);
 }
 
-// The exponent of a float, and its fraction with the bit in front.
+// The exponent of a float, and its significand with the leading bit.
 template <typename W>
 __device__ __forceinline__ u32 exponent_of(W word) { return max(static_cast<u32>(word >> Word<W>::kMantissa) & Word<W>::kMaxExponent, 1u); }
 
@@ -27,14 +27,14 @@ __device__ __forceinline__ W fraction_of(W word) {
     return (word & low_bits(W(), Word<W>::kMantissa)) | static_cast<W>(is_normal) << Word<W>::kMantissa;
 }
 
-// The number of a float by CUT.
+// The number of a float in the map CUT.
 template <typename W>
 __device__ __forceinline__ W cut_of_float(W word, u32 e) {
     const W size = max(fraction_of(word) >> min(e - exponent_of(word), Word<W>::kBits - 1), static_cast<W>(word != 0));
     return word >> (Word<W>::kBits - 1) ? 0 - size : size;
 }
 
-// The tail of a float, and its bits.
+// The tail of a float; `n` is its length in bits.
 template <typename W>
 __device__ __forceinline__ W tail_of_float(W word, u32 e, u32& n) {
     const u32 n_cut = min(e - exponent_of(word), Word<W>::kBits - 1);
@@ -44,7 +44,7 @@ __device__ __forceinline__ W tail_of_float(W word, u32 e, u32& n) {
     return is_long ? fraction & low_bits(W(), n_cut) : word;
 }
 
-// The float of a number and its tail, which has n bits. `damaged` is set where the number is too large.
+// The float of a number and its tail of n bits. Sets `damaged` if the number is too large.
 template <typename W>
 __device__ __forceinline__ W float_of_cut(W v, W tail, u32 n, u32 e, bool& damaged) {
     const W size = size_of(v);

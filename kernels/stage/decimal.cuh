@@ -1,5 +1,6 @@
-// Floats as multiples of a power of ten: the map DECIMAL, and back. Every step is rounded to nearest, ties to even, as the CPU
-// does it; divisions by a power that is a float64 itself give the float that a decimal fraction is written as.
+// The map DECIMAL and its inverse: floats as multiples of a power of ten. Every step is rounded to
+// nearest, ties to even, as on the CPU. Division by a power of ten that is exact in float64 gives
+// the float that the decimal fraction is parsed as.
 
 #pragma once
 
@@ -17,19 +18,22 @@ __device__ __forceinline__ u64 float_of_decimal(u64 v, double power) {
     return static_cast<u64>(__double_as_longlong(__ddiv_rn(__ll2double_rn(static_cast<s64>(v)), power)));
 }
 
-// What samples may be multiples of at most: with more digits any float would be a decimal fraction.
+// Limit of the multiples that samples may have: with more digits, any float would be a decimal
+// fraction.
 template <typename W>
 constexpr double kDecimalLimit = sizeof(W) == 4 ? 8388608.0 : 2251799813685248.0;
 
 __device__ __forceinline__ double value_of_float(u32 word) { return static_cast<double>(__uint_as_float(word)); }
 __device__ __forceinline__ double value_of_float(u64 word) { return __longlong_as_double(static_cast<s64>(word)); }
 
-// Whether a float is a multiple of 1 / `power`, and of how many.
+// Returns true if a float is a multiple of 1 / `power`; `v` is the multiple.
 template <typename W>
 __device__ __forceinline__ bool decimal_of_float(W word, double power, s64& v) {
     const double product = __dmul_rn(value_of_float(word), power), rounded = rint(product);
-    // The product of a multiple is less than half as far from it: two roundings to float64, or one to float32, which is no
-    // subnormal with e up to 22. Few others are so near, and only these need a division. What is chosen does not depend on that.
+    // The product of a multiple deviates from the integer by less than half of this. The deviation
+    // stems from two roundings to float64, or one to float32, which is not subnormal for e up to 22.
+    // Few other floats are that near, and only these need the division. The result does not depend
+    // on this test.
     constexpr double kNear = sizeof(W) == 4 ? 1.0 / (1 << 23) : 1.0 / (1ll << 51);
     v = 0;
     if (!(fabs(rounded) < 4 * kDecimalLimit<W>) || fabs(__dsub_rn(product, rounded)) > __dmul_rn(fabs(product), kNear)) return false;
@@ -37,7 +41,7 @@ __device__ __forceinline__ bool decimal_of_float(W word, double power, s64& v) {
     return float_of_decimal(static_cast<W>(v), power) == word;
 }
 
-// The least e, from 1 on, with which the lanes' floats are all multiples; 0 if there is none.
+// The least e, from 1 on, for which all lanes' floats are multiples; 0 if there is none.
 template <typename W>
 __device__ __forceinline__ u32 least_decimals(W word) {
     const double largest = value_of_float(warp_max_unsigned(word & ~kTopBit<W>)), limit = kDecimalLimit<W>;

@@ -1,5 +1,6 @@
-// Differences of numbers along the axes of a box, with orders of their own for each axis: what is left of numbers when
-// they are predicted from those before. By warps, each of which has rows of 32 numbers, eight at a time in registers.
+// Differences of numbers along the axes of a box, with a separate order per axis: the residuals of
+// prediction from preceding numbers. Warps process rows of 32 numbers, eight rows at a time in
+// registers.
 
 #pragma once
 
@@ -15,14 +16,14 @@ struct Orders {
     u32 z, y, x;
 };
 
-// The same in one register.
+// The orders packed into one register.
 struct PackedOrders {
     u32 bits;
     __device__ __forceinline__ PackedOrders(const Orders& o) : bits(o.z | o.y << 8 | o.x << 16) {}
     __device__ __forceinline__ operator Orders() const { return Orders{bits & 0xff, bits >> 8 & 0xff, bits >> 16}; }
 };
 
-// Row n: (1 - x)^n.
+// Row n: the coefficients of (1 - x)^n.
 __constant__ const s32 kBinomials[8][8] = {{1},
                                            {1, -1},
                                            {1, -2, 1},
@@ -32,7 +33,8 @@ __constant__ const s32 kBinomials[8][8] = {{1},
                                            {1, -6, 15, -20, 15, -6, 1},
                                            {1, -7, 21, -35, 35, -21, 7, -1}};
 
-// Of so many rows, or of a line's pieces of 32, these are looked at for the costs of orders: one of kEvery, but all if there are few.
+// The rows (of a line: pieces of 32) that are sampled for the costs of orders: one in kEvery, or
+// all if there are few.
 template <u32 kEvery>
 struct RowSample {
     static constexpr u32 kFirst = 8, kStep = kEvery, kMinRows = 34;
@@ -41,13 +43,14 @@ struct RowSample {
         : first(in_full || n_rows < kMinRows ? 0 : kFirst), step(in_full || n_rows < kMinRows ? 1 : kStep), n((n_rows - first + step - 1) / step) {}
 };
 
-// The numbers of a box, behind which a step of rows can be read, by kWarps warps. Numbers before the first are
-// the base. Where their type is N they may be shorter than words, with a sign.
+// The numbers of a box, processed by kWarps warps. A step of rows after the box must be readable.
+// Numbers before the first one equal the base. Numbers of type N may be narrower than words; they
+// are sign-extended.
 template <typename W, u32 kWarps>
 struct Differences {
     const RowBox& box;
 
-    // Writes the residuals of the warp's group, and is its widths. Barriers.
+    // Writes the residuals of the warp's group and returns its widths. Contains barriers.
     __device__ __forceinline__ Widths write_residuals(const W* numbers, W* residuals, W base, const Orders& o, u32 (&lengths)[LengthCounts<W>::kCounts]) const {
         const u32 first = threadIdx.x / kWarp * kGroup, n = min(box.m - min(box.m, first), kGroup), rows = (n + kRow - 1) / kRow;
         LengthCounts<W> counts(lengths);
@@ -66,13 +69,13 @@ struct Differences {
         } else {
             for_residuals(numbers, base, o, 0, 1, [&](u32 i, W r) { residuals[i] = r; });
         }
-        // Numbers that are missing in the last row.
+        // Fills the last row with zeros.
         if (box.m + threadIdx.x < (box.m + kRow - 1) / kRow * kRow) residuals[box.m + threadIdx.x] = 0;
         __syncthreads();
         return widths_of(residuals, box.m, lengths);
     }
 
-    // The widths of the warp's group of m residuals, which zeros follow up to whole rows.
+    // The widths of the warp's group of m residuals. Zeros must fill the last row.
     static __device__ __forceinline__ Widths widths_of(const W* residuals, u32 m, u32 (&lengths)[LengthCounts<W>::kCounts]) {
         const u32 first = threadIdx.x / kWarp * kGroup, n = min(m - min(m, first), kGroup), rows = (n + kRow - 1) / kRow;
         LengthCounts<W> counts(lengths);
@@ -87,7 +90,8 @@ struct Differences {
         return choose_widths(counts, n, rows);
     }
 
-    // Does `f(number, residual)` for the lanes' numbers in the warp's share of the rows first, first + step, …
+    // Calls `f(index, residual)` for the lanes' numbers in the warp's share of the rows first,
+    // first + step, …
     template <typename N, typename F>
     __device__ __forceinline__ void for_residuals(const N* numbers, W base, const Orders& o, u32 first, u32 step, F f) const {
         const bool line = box.is_line();
@@ -103,7 +107,8 @@ struct Differences {
         }
     }
 
-    // The residual of the lane's number, of those from x on in a row. A multiple of 32 is before x.
+    // The residual of the lane's number in the 32 numbers of a row from x on. x is a multiple of
+    // 32.
     template <typename N>
     __device__ __forceinline__ W residual(const N* numbers, W base, const Orders& o, u32 row, u32 x) const {
         u32 z = 0, y = row;
@@ -133,20 +138,22 @@ struct Differences {
             }
             d += factor(o.y, j) * along_z;
         }
-        // The base of those numbers that there are.
+        // Subtracts the base's contribution of the existing numbers.
         return d - base * factors_up_to(o.z, z) * factors_up_to(o.y, y);
     }
     static __device__ __forceinline__ W factor(u32 order, u32 i) { return static_cast<W>(static_cast<s64>(kBinomials[order][i])); }
     static __device__ __forceinline__ W factors_up_to(u32 order, u32 i) { return order == 0 ? 1 : i < order ? factor(order - 1, i) : 0; }
 
-    // Subtracts from a row of numbers those before them along x; `left` is the row before, which is differenced, too.
+    // Subtracts from a row of numbers their predecessors along x. `left` is the preceding row of
+    // 32, which is differenced too.
     static __device__ __forceinline__ void difference_x(W& d, W& left) {
         d -= __shfl_sync(kAllLanes, lane_id() == kRow - 1 ? left : d, (lane_id() + kRow - 1) % kRow);
-        // Its first lanes become wrong, but the last is right as often as is needed.
+        // Its first lanes become wrong, but its last lane stays right for the required number of
+        // calls.
         left -= __shfl_up_sync(kAllLanes, left, 1);
     }
 
-    // A step of rows, differenced along z.
+    // Loads a step of rows, differenced along z.
     __device__ __forceinline__ void load_step(const W* from, u32 row, u32 plane, const Orders& o, u32 z, W (&v)[kStepRows]) const {
 #pragma unroll
         for (u32 i = 0; i < kStepRows; ++i) v[i] = from[i * row];
@@ -159,7 +166,8 @@ struct Differences {
         }
     }
 
-    // The residuals of rows of 32 from `first` on with orders up to 1, in steps that are in one plane each.
+    // The residuals of rows of 32 from `first` on, with orders up to 1. Each step lies in one
+    // plane.
     __device__ __forceinline__ void difference_group_low(const W* numbers, W* residuals, W base, const Orders& o, u32 first, u32 rows,
                                                          LengthCounts<W>& counts) const {
         const u32 lane = lane_id(), plane = box.sy * kRow;
@@ -168,8 +176,9 @@ struct Differences {
         if (o.z > 0) z = box.planes.divide(first, y);
         const W* from = numbers + first * kRow + lane;
         W* to = residuals + first * kRow + lane;
-        // The row before a step, differenced along z. Where it does not exist it is the base, as are, without differences along y, all
-        // rows; and after differences along z there is a base in the first plane only.
+        // The row before a step, differenced along z. Before the first row of a plane it is the
+        // base. Without differences along y, the base is subtracted from all rows. After
+        // differences along z, only the first plane has a base.
         W above = y > 0 ? from[-static_cast<s32>(kRow)] : 0;
         if (y > 0 && z > 0) above -= (from - plane)[-static_cast<s32>(kRow)];
         const W* const end = from + rows * kRow;
@@ -204,7 +213,8 @@ struct Differences {
         }
     }
 
-    // Differences along x; `not_first` is -1, or 0 where rows begin. Without differences along y they begin with the base.
+    // Differences along x. `not_first` is -1, or 0 at the start of a row. Without differences along
+    // y, rows begin with the base.
     __device__ __forceinline__ void difference_step_x(W (&v)[kStepRows], const Orders& o, W base, W not_first) const {
 #pragma unroll 1
         for (u32 k = 0; k < o.x; ++k) {
@@ -216,8 +226,8 @@ struct Differences {
         }
     }
 
-    // The residuals of a box of rows of 32 at most, with an order along y up to 1. As many lanes as a row takes have steps of rows, each in
-    // one plane.
+    // The residuals of a box with rows of at most 32, with an order along y up to 1. Each set of
+    // lanes that a row needs processes steps of rows; each step lies in one plane.
     __device__ __forceinline__ void difference_rows(const W* numbers, W* residuals, W base, const Orders& o) const {
         const u32 x = lane_id() & low_bits(0u, box.log_lanes), height = o.z > 0 ? box.sy : box.sz * box.sy, in_plane = (height + kStepRows - 1) / kStepRows;
         const u32 n_steps = in_plane * (o.z > 0 ? box.sz : 1), sharers = kWarps * kWarp >> box.log_lanes, share = (n_steps + sharers - 1) / kWarps >> (5 - box.log_lanes);
@@ -250,21 +260,22 @@ struct Differences {
             for (u32 i = 0; i < kStepRows; ++i, to += box.sx) {
                 if (i < n_rows) *to = zigzag(v[i]);
             }
-            // Behind the last step is none.
+            // Do not advance past the last step.
             if (step + 1 < n_steps) y += kStepRows;
             if (y >= height) y = 0, ++z;
         }
     }
 
-    // The residuals of rows from `first` on, in steps that are in one plane each.
+    // The residuals of rows from `first` on. Each step lies in one plane.
     __device__ __forceinline__ void difference_group(const W* numbers, W* residuals, W base, const Orders& o, u32 first, u32 rows,
                                                      LengthCounts<W>& counts) const {
         const bool line = box.is_line();
         const u32 lane = lane_id();
         u32 z = 0, y = first;
         if (o.z > 0) z = box.planes.divide(first, y);
-        // The rows before a step, after differences along z and y or, of a line, which is rows of 32, x. They are kept where the
-        // last rows will be, and a step more than there are in the group finds what is before that.
+        // The rows before a step, after differences along z and y. Of a line, viewed as rows of 32:
+        // after differences along x. They are kept in the place of the last residual rows. A group
+        // inside the box first processes one extra step to obtain them.
         W* const before = residuals + (first + kGroupRows - kMaxOrder) * kRow + lane;
         const u32 skipped = y > 0 && (line ? o.x : o.y) > 0 ? kStepRows : 0;
         y -= skipped;
@@ -272,7 +283,7 @@ struct Differences {
         for (u32 row = first - skipped; row < first + rows; row += kStepRows) {
             W v[kStepRows];
             const W* const from = numbers + row * kRow + lane;
-            // Less the base, of which differences are free but where they begin.
+            // Subtract the base. Its differences vanish except at the start.
             const W own_base = base * factors_up_to(o.z, z);
             load_step(from, kRow, box.sy * kRow, o, z, v);
             if (o.y == 0 && o.x == 0 && own_base != 0) {

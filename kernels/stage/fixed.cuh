@@ -4,7 +4,7 @@
 
 #include "words.cuh"
 
-// The number of a float by FIXED.
+// The number of a float in the FIXED map.
 template <typename W>
 __device__ __forceinline__ W fixed_of_float(W word, u32 e) {
     constexpr u32 kMantissa = Word<W>::kMantissa;
@@ -15,8 +15,8 @@ __device__ __forceinline__ W fixed_of_float(W word, u32 e) {
     return word >> (Word<W>::kBits - 1) ? 0 - v : v;
 }
 
-// The FIXED map, back: the float that is `v` times a power of two; `e` belongs to the block. `damaged` is set
-// where the exponent is too large.
+// The inverse: the float that is `v` times a power of two. `e` is the block's exponent parameter.
+// Sets `damaged` if the exponent is too large.
 template <typename W>
 __device__ __forceinline__ W float_of_fixed(W v, u32 e, bool& damaged) {
     constexpr u32 kMantissa = Word<W>::kMantissa;
@@ -27,7 +27,7 @@ __device__ __forceinline__ W float_of_fixed(W v, u32 e, bool& damaged) {
     W bits;
     if (x >= 1) {
         damaged |= x >= static_cast<s32>(Word<W>::kMaxExponent);
-        // The top bit goes to bit kMantissa and out of the fraction.
+        // The top bit moves to bit kMantissa and is masked out of the fraction.
         const W fraction = length > kMantissa + 1 ? n >> (length - kMantissa - 1) : n << (kMantissa + 1 - length);
         bits = (fraction & low_bits(W(), kMantissa)) | static_cast<W>(x) << kMantissa;
     } else {

@@ -1,17 +1,17 @@
-// Payloads of an array that is cut into blocks of elements that follow each other, whatever its extents.
+// A flat payload: the array is cut into blocks of contiguous elements, whatever its extents.
 //
-//   table: u32 end of each block in units of 16 bytes, u32 its check | pad to 16 bytes | blocks
+//   table: u32 end of each block in units of 16 bytes, u32 block checksum | pad to 16 bytes | blocks
 
 #pragma once
 
 #include "../common/types.cuh"
 #include "../common/warp.cuh"
 
-// What the host says of a chunk.
+// The host's description of a chunk.
 struct Flat {
     u64 n;         // elements of the chunk
     u32 n_blocks;  // the last one may be shorter
-    u32 how;       // the logarithm of a block's elements, and a flag of the codec's: a byte each
+    u32 how;       // log2 of a block's elements, and a flag of the codec; one byte each
 
     __device__ __forceinline__ u32 log_block() const { return how & 0xff; }
     __device__ __forceinline__ bool flag() const { return how >> 8 & 1; }

@@ -1,4 +1,4 @@
-// Blocks of a flat payload (flat.cuh) that are decompressed, one by a CTA.
+// Decompression of the blocks of a flat payload (flat.cuh), one block per CTA.
 
 #pragma once
 
@@ -10,13 +10,14 @@
 #include "boxes.cuh"
 #include "flat.cuh"
 
-// All threads sum up the bytes of a block, then the codec decodes it, by
+// All threads sum up the bytes of a block. Then the codec decodes it by
 //
 //   Self::decode(const unsigned char* source, u32 block_bytes, u32 m, bool is_checked)
 //
-// of a block of m elements, which is what is wrong, in the first thread; there alone `is_checked` says whether the block's check is right.
-// Elements have the bytes of T. kPart: only those of a region are stored, from the arguments of region.cuh; there is a CTA for each block
-// from the first to the last that it touches.
+// for a block of m elements. It returns the damage, which counts in thread 0 only. `is_checked`
+// says whether the block checksum is right; it is valid in thread 0 only. Elements have the size of
+// T. kPart: stores only the elements of a region, with the arguments of region.cuh; there is one
+// CTA for each block from the first to the last that it touches.
 template <typename Self, typename T, u32 kThreads, bool kPart>
 struct FlatTile : DecompressTile<Flat> {
     static constexpr u32 kBytes = sizeof(T), kWarps = kThreads / kWarp;
@@ -35,11 +36,12 @@ struct FlatTile : DecompressTile<Flat> {
         const u64 extents[3] = {1, 1, args.own.n};
         return touched_box(region(), extents, args.own.log_block(), tile);
     }
-    // Of a region, blocks have been checked, not the payload.
+    // For a region, the blocks were verified, not the payload.
     __device__ __forceinline__ void finish(u32 n_before) const { DecompressTile<Flat>::finish(n_before, !kPart); }
 
     __device__ __forceinline__ void run() {
-        // Header and table can be read whatever the frame's length is, so all these loads are under way together.
+        // Header and table are readable whatever the frame's length is, so all these loads are in
+        // flight together.
         const bool exists = block != kNoBlock, stored = is_stored(args.stored, frame);
         const u32 begin = exists && block ? table()[block - 1].x : 0;
         const uint2 entry = exists ? table()[block] : make_uint2(0, 0);
@@ -59,7 +61,7 @@ struct FlatTile : DecompressTile<Flat> {
         finish(count());
     }
 
-    // The block that the table says is in units [begin, end).
+    // Decodes the block in units [begin, end), as listed in the table.
     __device__ __forceinline__ void decode_block(u32 begin, u32 end, u32 check) {
         const u64 first = args.own.table_bytes() + static_cast<u64>(begin) * kUnitBytes, last = args.own.table_bytes() + static_cast<u64>(end) * kUnitBytes;
         const bool is_corrupt = (end <= begin) | (is_last() & (last < n_bytes));
@@ -75,14 +77,16 @@ struct FlatTile : DecompressTile<Flat> {
         __syncthreads();
         finish(count());
     }
-    // Of a block that a later version has written, whose check is right, and which so is not damaged.
+    // Damage for an unknown kind of block. If its checksum is right, a later version has written
+    // it.
     static __device__ __forceinline__ u32 unknown(bool is_checked) { return is_checked ? kMarkUnsupported : kMarkCorrupt; }
-    // Whether a block is as long as it must be with so many bytes.
+    // Damage if a block of `n` payload bytes does not have the required length.
     static __device__ __forceinline__ u32 check_units(u64 n, u32 block_bytes) {
         return (n + kUnitBytes - 1) / kUnitBytes * kUnitBytes == block_bytes ? 0 : kMarkCorrupt;
     }
 
-    // Sums up the block's bytes, which begin at byte `first` of the payload, and tells what is wrong; in the first thread, is whether the check is right.
+    // Sums up the block's bytes, which begin at byte `first` of the payload, and reports damage.
+    // Thread 0 returns true if the block checksum is right.
     __device__ __forceinline__ bool sum_up(const uint4* units, u64 first, u64 block_bytes, u32 end, u32 check, u32 damage) const {
         Sums all;
         UnitSums<kThreads> unit_sums(first / 4 + 4 * threadIdx.x);
@@ -100,12 +104,12 @@ struct FlatTile : DecompressTile<Flat> {
             for (u64 word = 2ull * args.own.n_blocks; word < args.own.table_bytes() / 4; ++word) all.add(word, reinterpret_cast<const u32*>(payload)[word]);
         }
         slot()->add(all);
-        // What is cut off has no check.
+        // A truncated block has no checksum to compare.
         report(damage ? damage : !is_checked && !(args.flags & kSkipChecksum) ? kMarkCorrupt : 0);
         return is_checked;
     }
 
-    // Where element i of the block is in the array, and whether it is wanted.
+    // Finds the index of block element i in the output; false if the element is not wanted.
     __device__ __forceinline__ bool find(u32 i, u64& at) const {
         at = (static_cast<u64>(block) << args.own.log_block()) + i;
         return !kPart || region().find(2, at, at);

@@ -1,4 +1,4 @@
-// Groups of numbers that are packed with the same widths, and what a group's header says.
+// Groups of numbers that are packed with the same widths, and their headers.
 
 #pragma once
 
@@ -6,21 +6,22 @@
 #include "../common/warp.cuh"
 
 constexpr u32 kGroup = 1024;   // numbers
-constexpr u32 kRow = kWarp;    // numbers of a row of a group, one a lane
+constexpr u32 kRow = kWarp;    // numbers in a row of a group, one per lane
 constexpr u32 kGroupRows = kGroup / kRow;
 
-// What a group's header says.
+// A group's header.
 struct Widths {
     u32 rows;
     u32 w, e1, e2;
     u32 n1, n2;
-    u32 n_nonzero = kMany;  // numbers that are not 0, if that is known
+    u32 n_nonzero = kMany;  // numbers that are not 0, or kMany if unknown
 
-    // Of more than 15 of 16 numbers nobody asks how many are not 0. More than a block has, and of few groups still no large sum.
+    // n_nonzero is not computed if it exceeds 15/16 of the numbers. kMany exceeds the numbers of a
+    // block, but sums over a few groups stay small.
     static constexpr u32 kMany = 1 << 13;
 
     __device__ __forceinline__ Widths(u32 rows, u32 w, u32 e1, u32 e2, u32 n1, u32 n2) : rows(rows), w(w), e1(e1), e2(e2), n1(n1), n2(n2) {}
-    // Of a group of n numbers.
+    // From the header of a group of n numbers.
     __device__ __forceinline__ Widths(uint2 header, u32 n)
         : rows((n + kRow - 1) / kRow), w(header.x & 0xff), e1(header.x >> 8 & 0xff), e2(header.x >> 16), n1(header.y & 0xffff), n2(header.y >> 16) {}
 

@@ -109,7 +109,7 @@ struct WrittenHuff {
     // Does `f(run, two)` for the lanes' numbers of two of the warp's runs, the first of which is `run`; maybe only that one exists.
     template <typename F>
     __device__ __forceinline__ void for_runs(u32 pivot, F f) const {
-        const u32 lane = forgotten_thread() % kWarp, per_string = runs_per_string(), first = warp_id() * kRunsPerWarp, last = min(first + kRunsPerWarp, n_runs());
+        const u32 lane = opaque_thread_id() % kWarp, per_string = runs_per_string(), first = warp_id() * kRunsPerWarp, last = min(first + kRunsPerWarp, n_runs());
         if (first >= last) return;
         // What is in shared memory would be loaded again for every run.
         const u32 end = min(last * kRun, state.n), row = state.row;

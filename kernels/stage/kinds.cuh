@@ -1,4 +1,4 @@
-// Kinds of numbers: the types of elements, and the floats that words of them are.
+// Types of elements, and the floats that words of them represent.
 
 #pragma once
 
@@ -12,14 +12,14 @@ __device__ __forceinline__ u32 bits_of_type(u32 type) {
     return type == kF64 ? 64 : type == kF32 ? 32 : type >= kF16 ? 16 : 8u << ((type - 1) & 3);
 }
 
-// The type of floats of as many bits as a word.
+// The float type of a word's size.
 template <typename W>
 constexpr u32 kFloatType = sizeof(W) == 8 ? kF64 : kF32;
-// And that of integers with a sign.
+// The signed integer type of a word's size.
 template <typename W>
 constexpr u32 kIntegerType = sizeof(W) == 8 ? kI64 : kI32;
 
-// The float of a word, and back: that of a narrower one is computed with as binary32.
+// The float of a word, and the reverse. Narrower floats are computed with as binary32.
 __device__ __forceinline__ float widened(u32 type, u32 word) {
     if (type == kBf16) return __uint_as_float(word << 16);
     if (type == kF16) {

@@ -1,12 +1,13 @@
-// Missing elements, which a codec with a bound keeps bit for bit, and which no other element may become: those with the bits of a fill
-// value, and those outside of the valid range. The twin of src/stage/missing.rs.
+// Missing elements: those with the bits of a fill value, and those outside of the valid range. A
+// lossy codec stores them bit for bit, and no other element may become one. The twin of
+// crates/gridz-codecs/src/stage/missing.rs.
 
 #pragma once
 
 #include "kinds.cuh"
 #include "words.cuh"
 
-// The places of words in the order of their numbers.
+// Maps words to places: integers in the order of the numbers.
 template <typename W>
 struct Places {
     const u32 type, bits;
@@ -18,7 +19,7 @@ struct Places {
           top(is_float(type) || !(type == kU32 || type == kU64) ? kTopBit<W> : 0) {}
 
     __device__ __forceinline__ bool is_finite(W word) const { return !is_float(type) || (word & size_mask) <= last_finite; }
-    // As an integer without sign.
+    // The place of a word, an unsigned integer.
     __device__ __forceinline__ W place(W word) const {
         const W signs = is_float(type) ? shifted_signed(word, Word<W>::kBits - 1) & ~kTopBit<W> : 0;
         return (word ^ signs) ^ top;
@@ -30,7 +31,7 @@ struct Places {
     // The difference of two numbers, rounded down.
     __device__ __forceinline__ double difference(W most, W least) const {
         if (is_float(type)) return __dsub_rd(static_cast<double>(widened(type, most)), static_cast<double>(widened(type, least)));
-        // What is without sign in words of 64 bits has the right difference modulo 2^64.
+        // Widened to 64 bits, signed and unsigned differences are both right modulo 2^64.
         const bool is_signed = !(type == kU32 || type == kU64);
         const u64 a = is_signed && sizeof(W) == 4 ? static_cast<u64>(static_cast<s64>(static_cast<s32>(most))) : static_cast<u64>(most);
         const u64 b = is_signed && sizeof(W) == 4 ? static_cast<u64>(static_cast<s64>(static_cast<s32>(least))) : static_cast<u64>(least);
@@ -40,10 +41,10 @@ struct Places {
 
 constexpr u32 kMaxFills = 8;
 
-// What the host says of the missing elements, or of one part of complex ones.
+// The host's description of the missing elements, or of those of one part of complex elements.
 struct Missing {
     u64 fills[kMaxFills];  // words; unused ones have all bits set
-    u64 least, span;       // the place of the least valid number, and how many more there are up to that of the greatest
+    u64 least, span;       // place of the least valid number; distance to that of the greatest
     u32 n_fills, has_range;
 
     __device__ __forceinline__ bool any() const { return n_fills | has_range; }
@@ -60,4 +61,4 @@ struct Missing {
         return has(word, Places<W>(type));
     }
 };
-static_assert(sizeof(Missing) == 88, "src/codec/gpu.rs has the same struct");
+static_assert(sizeof(Missing) == 88, "crates/gridz-codecs/src/codec/gpu.rs has the same struct");

@@ -1,7 +1,9 @@
-// Packs numbers of a group with the widths that were chosen (widths.cuh), by one warp, to shared memory.
+// Packs the numbers of a group with the chosen widths (widths.cuh) to shared memory. Called by one
+// warp.
 //
-// Lane j has the numbers j of all rows. Their low bits are a string, of which word k is stored 32 words behind word k - 1, so that
-// each store of the warp is 32 adjacent words. Longer numbers go to a list, and what is left of them is packed behind.
+// Lane j has the numbers j of all rows. Their low bits form a bit string; its word k is stored 32
+// words after word k - 1, so that each store of the warp covers 32 adjacent words. Longer numbers
+// go to a list, and their remaining bits are packed separately as patches.
 
 #pragma once
 
@@ -9,12 +11,13 @@
 #include "groups.cuh"
 #include "words.cuh"
 
-// Whether any number is longer than the width; and whether the width is more than 31.
+// Whether any number is longer than the width; whether the width is more than 31.
 enum class Patches : u32 { kNone, kSome };
 enum class Width : u32 { kNear, kFar };
 
-// The string of a lane, whose numbers follow each other: the last kBits bits of it, to which a number's low w bits are
-// added, and the word that begins `filled` bits before these.
+// The bit string of a lane, made of consecutive numbers. `appended`: its last kBits bits after a
+// number's low w bits are added. `completed`: the word that starts with the string's last `filled`
+// bits and continues with the number.
 template <Width kWidth>
 __device__ __forceinline__ u32 appended(u32 string, u32 number, u32 w) { return __funnelshift_rc(string, number, w); }
 template <Width kWidth>
@@ -30,8 +33,8 @@ __device__ __forceinline__ u64 completed(u64 string, u64 number, u32 filled) {
     const u32 a = far ? s0 : s1, b = far ? s1 : n0, c = far ? n0 : n1;
     return static_cast<u64>(__funnelshift_l(b, c, filled)) << 32 | __funnelshift_l(a, b, filled);
 }
-// Marks the lanes whose number is more than `limit`, and stores these numbers behind each other from address `list` on; is the marks.
-// The compiler would compare twice.
+// Returns a mask of the lanes whose number is greater than `limit`, and stores these numbers
+// contiguously from address `list` on. In assembly because the compiler would compare twice.
 __device__ __forceinline__ u32 list_greater(u32 number, u32 limit, u32 below, u32 list) {
     u32 marks;
     asm volatile(
@@ -54,8 +57,8 @@ __device__ __forceinline__ void store_shared(u32 address, u64 word) {
     store_shared_8(address, make_uint2(static_cast<u32>(word), static_cast<u32>(word >> 32)));
 }
 
-// Packs rows of a group. With patches, numbers that are longer than `w` are marked in the bitmap and go to a list in the place of
-// the numbers, which is never longer than what has been read.
+// Packs rows of a group. With patches, marks the numbers longer than `w` in the bitmap and moves
+// them to a list. The list overwrites the numbers, but only those already read.
 template <Patches kPatches, Width kWidth, typename W>
 __device__ __forceinline__ void pack_rows(unsigned char* packed, unsigned char* bitmap, W* numbers, u32 rows, u32 w) {
     constexpr u32 kBits = Word<W>::kBits, kAtOnce = 4;  // rows
@@ -64,11 +67,11 @@ __device__ __forceinline__ void pack_rows(unsigned char* packed, unsigned char* 
     u32 marks = shared_address(bitmap), list = shared_address(numbers);
     const W* from = numbers + lane;
     W string = 0;
-    u32 at = 0;  // where a number begins in the string
+    u32 at = 0;  // start of the number in the string
     const auto append = [&](W number) {
-        // As much as is known of the word: what comes later writes it again.
+        // Store the word as far as it is known; later numbers rewrite it.
         u32 word = at / kBits * kBits;
-        keep(word);
+        launder(word);
         if (sizeof(W) == 4 ? w > 0 : at % kBits + w >= kBits) store_shared(out + word * (kWarp / 8), completed(string, number, at));
         string = appended<kWidth>(string, number, w);
         at += w;
@@ -102,7 +105,7 @@ __device__ __forceinline__ void pack_rows(unsigned char* packed, unsigned char* 
         mark(0, number);
     }
     __syncwarp();
-    // What is left of the string is its end, of which only half a word may be stored.
+    // Store the rest of the string. It may be only half a word long.
     const u32 filled = at % kBits;
     if (filled == 0) return;
     const W word = string >> (kBits - filled);
@@ -114,7 +117,7 @@ __device__ __forceinline__ void pack_rows(unsigned char* packed, unsigned char* 
 __device__ __forceinline__ void or_shared(u32 address, u32 bits) {
     asm volatile("red.shared.or.b32 [%0], %1;" ::"r"(address), "r"(bits) : "memory");
 }
-// Adds bits to a bit string in shared memory.
+// Adds bits to a bit string in shared memory by OR.
 __device__ __forceinline__ void add_bits(u32 words, u32 at, u32 bits) {
     words += at / 32 * 4;
     or_shared(words, bits << at % 32);
@@ -126,18 +129,20 @@ __device__ __forceinline__ void add_bits(u32 words, u32 at, u64 bits) {
     if (bits >> 32) add_bits(words, at + 32, static_cast<u32>(bits >> 32));
 }
 
-// Writes the zeros behind a list that add_string reads. A list is so much shorter than its group.
+// Writes the zeros after a list that add_string reads. A list is short enough to leave room for
+// them in its group.
 template <typename W>
 __device__ __forceinline__ void end_list(W* list, u32 n) {
     list[n + lane_id()] = 0;
     __syncwarp();
 }
 
-// Adds a string of `bits` of each of n numbers, those from bit `shift` on, to zeros in shared memory, from bit `first` on.
+// Adds `bits` bits of each of n numbers, from bit `shift` on, to zeros in shared memory, from bit
+// `first` on.
 template <typename W>
 __device__ __forceinline__ void add_string(u32 words, u32 first, const W* numbers, u32 n, u32 shift, u32 bits) {
     if (likely(bits <= 8)) {
-        // A lane has four fields, aligned, and a power of two for the place of each.
+        // A lane combines four aligned fields; powers of two shift each one to its position.
         const u32 mask = low_bits(0u, bits), one = 1u << bits, two = one * one, three = two * one;
 #pragma unroll 1
         for (u32 i = 4 * lane_id(); i < n; i += 4 * kWarp) {
@@ -171,7 +176,7 @@ __device__ __forceinline__ void pack(unsigned char* packed, unsigned char* bitma
     }
     const u32 words = shared_address(stage), first = patches * 8, again = first + (widths.n1 * widths.e1 + 7) / 8 * 8;
     u32 n = widths.n1, shift = w, bits = widths.e1, at = first;
-    // Once more with those of the list that are patched twice.
+    // A second round packs the numbers of the list that are patched twice.
 #pragma unroll 1
     for (;;) {
         end_list(numbers, n);
@@ -189,7 +194,8 @@ __device__ __forceinline__ void pack(unsigned char* packed, unsigned char* bitma
             n_again += __popc(twice);
         }
         __syncwarp();
-        // There is room for as many as were counted: numbers of a dictionary are made again, from an array that may have changed.
+        // Limit to the counted numbers, for which there is room. Numbers of a dictionary are
+        // recomputed from an array that may have changed.
         at = again + (n + 7) / 8 * 8, n = min(n_again, widths.n2), bits = widths.e2;
     }
 }

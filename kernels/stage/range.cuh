@@ -1,5 +1,6 @@
-// The range of an array's numbers, by which a relative bound becomes an absolute one: a pass before compression, which leaves what
-// it finds in the working memory of that. Numbers that are not finite, or missing, do not count.
+// Finds the range of an array's numbers, which turns a relative bound into an absolute one. This is
+// a pass before compression; it leaves its result in the scratch memory of compression. Numbers
+// that are missing or not finite are ignored.
 
 #pragma once
 
@@ -9,13 +10,13 @@
 #include "missing.cuh"
 #include "words.cuh"
 
-// Of a chunk, zeroed: places in the order of the numbers, as integers without sign.
+// Per chunk, zeroed: places, that is, unsigned integers in the order of the numbers.
 struct RangeScratch {
-    u64 most, before_least;  // the greatest, and the complement of the least
+    u64 most, before_least;  // the greatest place, and the complement of the least
     u32 has_any, reserved;
 };
 
-// a · b, rounded down, for numbers that are not below 0.
+// a · b, rounded down, for numbers that are not negative.
 __device__ __forceinline__ double product_down(double a, double b) {
     const double nearest = fmin(a * b, __longlong_as_double(0x7fefffffffffffffll));
     const double rest = __fma_rn(a, b, -nearest);
@@ -26,7 +27,7 @@ __device__ __forceinline__ double product_down(double a, double b) {
     return nearest;
 }
 
-// The bound that a value times the range is.
+// The absolute bound: `value` times the range.
 template <typename W>
 __device__ __forceinline__ double bound_of_range(const RangeScratch& range, u32 type, double value) {
     if (!range.has_any) return 0;
@@ -38,14 +39,16 @@ __device__ __forceinline__ double bound_of_range(const RangeScratch& range, u32 
 }
 
 constexpr u32 kRangeThreads = 256;
-constexpr u32 kRangeElements = 4096;  // of a share
+constexpr u32 kRangeElements = 4096;  // per share
 
-// The least and the greatest of numbers, as they are found.
+// The least and the greatest number so far.
 template <typename W>
 struct Extremes {
-    W most = 0, before_least = 0;  // places; of the least the complement. Both are 0 only where there are no numbers
+    // `most` is a place, `before_least` the complement of a place. Both are 0 only if there are no
+    // numbers.
+    W most = 0, before_least = 0;
 
-    // All finite numbers that are not missing.
+    // Adds a number if it is finite and not missing.
     __device__ __forceinline__ void add(const Places<W>& places, W word, const Missing& missing) {
         if (!places.is_finite(word) || missing.has(word, places)) return;
         add_finite(places, word);
@@ -56,12 +59,12 @@ struct Extremes {
     }
 };
 
-// Floats among which nobody has looked for infinities yet; NaNs add nothing.
+// Extremes of floats, before a test for infinities. NaNs are ignored.
 struct FloatExtremes {
     float most = __uint_as_float(0xff800000u), least = __uint_as_float(0x7f800000u);
 
     __device__ __forceinline__ void add(u32 word) { most = fmaxf(most, float_of(word)), least = fminf(least, float_of(word)); }
-    // Whether there are numbers, and no infinities.
+    // True if there are numbers and no infinities.
     __device__ __forceinline__ bool are_finite() const { return least >= -3.402823466e38f && most <= 3.402823466e38f && least <= most; }
 };
 
@@ -71,26 +74,29 @@ struct RangeShared {
     W most[kRangeWarps], before_least[kRangeWarps];
 };
 
-// Chunks of one type and shape, as numbers: elements of two parts are two.
+// Chunks of one type and shape, viewed as numbers: an element with two parts counts as two numbers.
 template <typename W>
 struct RangeChunks {
-    const char* first;  // chunk
+    const char* first;  // first chunk
     u64 stride;         // bytes from chunk to chunk
     u32 n;
-    u32 shares;    // of a chunk, each of kRangeElements numbers: as many as these take or more, all together below 2^32
-    u64 elements;  // of a chunk
+    // Shares of kRangeElements numbers per chunk, at least enough to cover it. All shares together
+    // are below 2^32.
+    u32 shares;
+    u64 elements;  // per chunk
     u32 type;
     Element element;
     bool swaps;
-    const Missing &even, &odd;  // of numbers with such places
+    const Missing &even, &odd;  // for numbers at even and at odd places
 };
 
-// The shares of a CTA. Of one chunk they are far from each other, of several they follow each other, so that a CTA tells few chunks what
-// it has found.
+// Processes the shares of a CTA. Those of one chunk are far apart. Those of several chunks are
+// contiguous, so that a CTA reports its results to few chunks.
 template <typename W>
 struct RangeFinder {
     static constexpr u32 kUnits = kRangeElements / Word<W>::kPerUnit / kRangeThreads;
-    // Whether the loads of the next share are under way while one is looked at. Shares of float64 would take twice as many registers.
+    // Whether the next share's loads are in flight while a share is examined. For float64 this
+    // would take twice as many registers.
     static constexpr bool kAhead = sizeof(W) == 4;
 
     const RangeChunks<W> chunks;
@@ -104,7 +110,7 @@ struct RangeFinder {
     struct Share {
         const char* from;
         u32 chunk, n;
-        bool is_whole;  // of words that are loaded as they are, units at a time
+        bool is_whole;  // words that are loaded unchanged, a unit at a time
     };
     __device__ __forceinline__ Share share(u32 number) const {
         Share share;
@@ -126,7 +132,7 @@ struct RangeFinder {
 #pragma unroll
             for (u32 k = 0; k < kUnits; ++k) floats.add(units[k].x), floats.add(units[k].y), floats.add(units[k].z), floats.add(units[k].w);
             if (likely(floats.are_finite())) {
-                // Zeros of both signs have places of their own, but the same value.
+                // Zeros of both signs have different places, but the same value.
                 extremes.add_finite(places, bits_of(floats.most)), extremes.add_finite(places, bits_of(floats.least));
                 return;
             }
@@ -144,11 +150,11 @@ struct RangeFinder {
         }
     }
 
-    // `range_of` gives the RangeScratch of a chunk. By all threads of any grid.
+    // `range_of` returns the RangeScratch of a chunk. Called by all threads of any grid.
     template <typename RangeOf>
     __device__ __forceinline__ void run(RangeOf range_of) const {
         const u32 end = chunks.shares * chunks.n;
-        // From the end on: what was read last is still in the cache when compression begins.
+        // Start at the end: the shares read last are still cached when compression begins.
         u32 number, step, left;
         if (chunks.n == 1) {
             number = end - 1 - blockIdx.x, step = gridDim.x, left = blockIdx.x < end ? number / step + 1 : 0;
@@ -174,15 +180,15 @@ struct RangeFinder {
                     extremes.add(places, load_element<W>(own.from + i * chunks.element.bytes, chunks.element, chunks.swaps), missing_of(i));
                 }
             }
-            if (is_last || next.chunk != own.chunk) tell(range_of(own.chunk), extremes);
+            if (is_last || next.chunk != own.chunk) report(range_of(own.chunk), extremes);
             if (is_last) return;
             number -= step, own = next;
 #pragma unroll
             for (u32 k = 0; kAhead && k < kUnits; ++k) units[k] = ahead[k];
         }
     }
-    // Adds what was found to that of a chunk, and begins anew. By all threads.
-    __device__ __forceinline__ void tell(RangeScratch& range, Extremes<W>& extremes) const {
+    // Merges the results into those of a chunk and resets them. Called by all threads.
+    __device__ __forceinline__ void report(RangeScratch& range, Extremes<W>& extremes) const {
         const u32 warp = threadIdx.x / kWarp;
         const W own_most = warp_max_unsigned(extremes.most), own_before_least = warp_max_unsigned(extremes.before_least);
         if (lane_id() == 0) shared.most[warp] = own_most, shared.before_least[warp] = own_before_least;
@@ -192,7 +198,7 @@ struct RangeFinder {
 #pragma unroll
             for (u32 w = 1; w < kRangeWarps; ++w) most = max(most, shared.most[w]), before_least = max(before_least, shared.before_least[w]);
             if (most | before_least) {
-                // Of places of 32 bits the upper half is zeros.
+                // The upper half of 32-bit places is zero.
                 raise(range.most, most), raise(range.before_least, before_least);
                 if (!*static_cast<volatile u32*>(&range.has_any)) atomicOr(&range.has_any, 1u);
             }
@@ -200,7 +206,7 @@ struct RangeFinder {
         __syncthreads();
         extremes = Extremes<W>();
     }
-    // What is there only grows, so nothing is to be done where it is as much already.
+    // Values only grow, so skip the atomic operation where the value is large enough.
     static __device__ __forceinline__ void raise(u64& value, u64 to) {
         if (*static_cast<volatile u64*>(&value) < to) atomicMax(reinterpret_cast<unsigned long long*>(&value), to);
     }

@@ -1,13 +1,16 @@
-// Symbols by rANS, each with a table of its context, and what their numbers have below: by one warp, 32 a step, one a lane. The twin of
-// src/stage/entropy/rans.rs, tables.rs and steps.rs.
+// Decodes symbols coded by rANS, each with its context's table, and the tails of their numbers: one
+// warp, 32 symbols a step, one per lane. The twin of crates/gridz-codecs/src/stage/entropy/rans.rs, tables.rs and
+// steps.rs.
 //
-// A lane has a state. Its low bits are a slot of the context's table: of four slots together it is known which symbol the first one has; that,
-// the one behind, or rarely one behind that it is. Where the symbol's slots begin and end tells what becomes of the state. Lanes whose states have
-// become small, when the first bits of the tail are taken, too, take words of the string, which all share, in their order: a ballot says which. The
-// next words are in shared memory, and those behind on their way to registers.
+// Each lane has a state. Its low bits are a slot of the context's table. A bucket covers four slots
+// and holds the symbol of its first slot. The slot's symbol is this one or the next one, rarely a
+// later one. The symbol's slot range determines the next state. A lane whose state has become
+// small, also after the tail's first bits, takes words of the string. All lanes share the string
+// and take words in lane order, which a ballot finds. The next words are in shared memory, and the
+// words after them are in flight to registers.
 //
-// A step waits for the one before, each instruction for the one before. So what counts is how few there are, and how many warps do this side
-// by side: how little shared memory each needs.
+// Steps are one dependency chain: each instruction waits for the previous one. So the number of
+// instructions counts, and the number of warps side by side, that is, the shared memory of each.
 
 #pragma once
 
@@ -15,32 +18,36 @@
 #include "words.cuh"
 
 constexpr u32 kLogSlots = 10, kContextSlots = 1 << kLogSlots;
-constexpr u32 kMostStepBits = 16, kBitsWithSymbol = kMostStepBits - kLogSlots;  // of a tail, that a state takes at a time, and with a symbol
+// Tail bits that a state takes at a time, and together with a symbol.
+constexpr u32 kMostStepBits = 16, kBitsWithSymbol = kMostStepBits - kLogSlots;
 constexpr u32 kMostSymbols = 132;
-constexpr u32 kOwnSymbols = 8;       // of the smallest numbers; all others have symbols for their length and second bit
+constexpr u32 kOwnSymbols = 8;       // the smallest numbers; symbols of larger ones hold length and second bit
 constexpr u32 kStateBytes = 4 * kWarp;
 constexpr u32 kLowestState = 1 << 16;
 
-// Symbols of numbers that have no more bits than a word.
+// Number of symbols of numbers that fit a word.
 template <typename W>
 constexpr u32 kWordSymbols = kOwnSymbols + 2 * (8 * sizeof(W) - 3);
 
-// The tables of so many contexts, in shared memory. Symbols from kKnown on are none that there can be: they are one, kKnown.
+// The tables of kContexts contexts, in shared memory. Symbols from kKnown on are invalid; all of
+// them are mapped to kKnown.
 template <u32 kContexts, u32 kKnown>
 struct RansTables {
     static constexpr u32 kBucketSlots = 4, kBuckets = kContextSlots / kBucketSlots, kSymbols = kKnown, kStarts = kKnown + 3, kWindow = 256;
 
-    // Words of the string, around the next one. The struct is at a multiple of their length, in bytes, so that a place needs no addition.
+    // Ring buffer of the string's words around the next one. The struct's address is a multiple of
+    // this buffer's size, so an OR replaces an addition in addresses.
     alignas(16) unsigned short window[kWindow];
-    // The symbol of the first slot of every four.
+    // The symbol of the first slot of every bucket of four.
     unsigned char buckets[kContexts][kBuckets];
-    // The first slot of each symbol; of no symbol that of the one behind.
+    // The first slot of each symbol. An absent symbol has that of the next one.
     unsigned short starts[kContexts][kStarts];
     u32 n_bytes;
     u32 is_sound;
-    u32 owners;  // a bit for each context that has a table of its own; others have that of the next one that has
+    u32 owners;  // bit mask of contexts with a table of their own; the rest share that of the next such context
 
-    // Reads the tables from the start of `available` bytes, at any address. By all kThreads threads of a CTA; barriers.
+    // Reads the tables from `available` bytes at any address. Called by all kThreads threads of a
+    // CTA; contains barriers.
     template <u32 kThreads>
     __device__ __forceinline__ void read(const unsigned char* from, u32 available) {
         static_assert(kContexts <= 32, "a bit for each");
@@ -67,7 +74,7 @@ struct RansTables {
     struct Bits {
         const unsigned char* from;
         u32 available, at;
-        // Up to 16 bits; behind the end are zeros.
+        // Takes up to 16 bits. Zeros follow the end.
         __device__ __forceinline__ u32 take(u32 n) {
             const u32 byte = at / 8;
             u32 word = 0;
@@ -78,7 +85,8 @@ struct RansTables {
             return word;
         }
     };
-    // Reads the frequencies of symbols, which are where their first slots will be. By one thread.
+    // Reads the frequencies of symbols to `starts`, where their first slots will be. Called by one
+    // thread.
     __device__ __forceinline__ void read_frequencies(const unsigned char* from, u32 available) {
         constexpr u32 kLengthBits = 4, kKept = 3;
         Bits bits{from, available, 0};
@@ -112,7 +120,8 @@ struct RansTables {
     __device__ __forceinline__ void add(u32 context, u32 symbol, u32 frequency) {
         starts[context][min(symbol, kKnown)] += static_cast<unsigned short>(frequency);
     }
-    // Makes first slots and buckets of the frequencies of a context's symbols. By a warp.
+    // Computes first slots and buckets from the frequencies of a context's symbols. Called by a
+    // warp.
     __device__ __forceinline__ void fill(u32 context) {
         const u32 lane = lane_id();
         unsigned short* const own = starts[context];
@@ -121,14 +130,14 @@ struct RansTables {
         for (u32 first = 0; first < kStarts; first += kWarp) {
             const u32 symbol = first + lane, frequency = symbol <= kKnown ? own[symbol] : 0;
             const u32 through = warp_inclusive_sum(frequency), start = before + through - frequency;
-            // Where a context has no symbols, all slots are behind the last one.
+            // In a context without symbols, all slots are past the last symbol.
             if (symbol < kStarts) own[symbol] = static_cast<unsigned short>(symbol < kStarts - 1 ? start : 0xffff);
             const u32 bucket = (start + kBucketSlots - 1) / kBucketSlots;
             if (bucket * kBucketSlots < start + frequency && bucket < kBuckets) buckets[context][bucket] = static_cast<unsigned char>(symbol);
             before += __shfl_sync(kAllLanes, through, kWarp - 1);
         }
         __syncwarp();
-        // Symbols ascend with their slots.
+        // Symbols ascend with their slots, so a running maximum fills the gaps.
         static_assert(kBuckets == 8 * kWarp, "a lane has two words");
         u32* const words = reinterpret_cast<u32*>(buckets[context]) + 2 * lane;
         u32 filled[2] = {}, last = 0;
@@ -146,28 +155,30 @@ struct RansTables {
         const u32 from_before = __shfl_up_sync(kAllLanes, through, 1), four = (lane > 0 ? from_before : 0) * 0x01010101u;
         words[0] = __vmaxu4(filled[0], four), words[1] = __vmaxu4(filled[1], four);
     }
-    // Gives a context the table of another one. By a warp.
+    // Copies the table of `owner` to a context. Called by a warp.
     __device__ __forceinline__ void share(u32 context, u32 owner) {
         for (u32 i = lane_id(); i < kStarts; i += kWarp) starts[context][i] = starts[owner][i];
         for (u32 i = lane_id(); i < kBuckets / 4; i += kWarp) reinterpret_cast<u32*>(buckets[context])[i] = reinterpret_cast<const u32*>(buckets[owner])[i];
     }
 };
 
-// Reads the symbols, by a warp. The first kNone symbols stand for what has no number; those behind are the symbols of numbers.
+// Decodes the symbols. Called by a warp. The first kNone symbols stand for elements without a
+// number; the symbols of numbers follow.
 template <typename W, typename Tables, u32 kNone>
 struct RansReader {
     static constexpr u32 kPart = 4 * kWarp, kWindow = sizeof(Tables::window);      // bytes
 
     const u32 buckets, starts, window;  // addresses in shared memory
-    const u32 below;                    // lanes before this one
-    const u32* const string;            // words of memory, which the string's are shifted against
+    const u32 below;                    // mask of the lanes before this one
+    const u32* const string;            // aligned words; the string's are shifted against them
     const u32 shift, n_words;
     u32 state;
-    u32 low, high, next;    // words of memory that are on their way, and which come then
-    u32 n_taken, n_loaded;  // bytes of the string that are taken, and that are in the window
-    u32 greatest;           // of all symbols
+    u32 low, high, next;    // words in flight; index of the next ones
+    u32 n_taken, n_loaded;  // bytes of the string taken, and loaded into the window
+    u32 greatest;           // greatest symbol so far
 
-    // States and string begin at `from`, behind which there are `available` bytes, up to an address that is a multiple of 4.
+    // States and string begin at `from`, where `available` bytes are readable; they end at a
+    // multiple of 4.
     __device__ __forceinline__ RansReader(Tables& tables, const unsigned char* from, u32 available)
         : buckets(shared_address(tables.buckets)), starts(shared_address(tables.starts)), window(shared_address(tables.window)), below(lanes_below()),
           string(reinterpret_cast<const u32*>(reinterpret_cast<u64>(from) & ~u64{3})), shift(static_cast<u32>(reinterpret_cast<u64>(from)) % 4 * 8),
@@ -183,19 +194,19 @@ struct RansReader {
         next += kWarp;
     }
     __device__ __forceinline__ u32 loaded() const { return __funnelshift_r(low, high, shift); }
-    // Puts the words that were on their way, a part of the window, into it.
+    // Stores the words in flight into their part of the window.
     __device__ __forceinline__ void load() {
         store_shared_4(window | (n_loaded + 4 * lane_id()) % kWindow, loaded());
         n_loaded += kPart;
         fetch_next();
         __syncwarp();
     }
-    // There are always more words than a step takes.
+    // Ensures that the window holds more words than a step takes.
     __device__ __forceinline__ void keep_loaded() {
         if (unlikely(n_taken + 2 * kPart > n_loaded)) load();
     }
 
-    // Gives the next words to the lanes whose states are small: at most 32 in all.
+    // Gives the next words to the lanes with small states: at most 32 in all.
     __device__ __forceinline__ void refill() {
         const bool is_low = state < kLowestState;
         const u32 taking = __ballot_sync(kAllLanes, is_low), at = n_taken + 2 * __popc(taking & below);
@@ -204,20 +215,21 @@ struct RansReader {
         n_taken += 2 * __popc(taking);
     }
 
-    // The next symbol of each lane, or of those that take part, in a context; and its number.
+    // The next symbol of each lane, or of the lanes that take part, in a context; returns its
+    // number.
     template <bool kAll>
     __device__ __forceinline__ W number(u32 context, bool takes_part, u32& symbol) {
         const u32 slot = state % kContextSlots, context_starts = starts + context * (2 * Tables::kStarts);
         symbol = load_shared_1(buckets + slot / Tables::kBucketSlots + context * Tables::kBuckets);
         u32 at = context_starts + 2 * symbol, start = load_shared_2(at), end = load_shared_2(at + 2);
-        // Of 32 lanes, one is nearly always there.
+        // Loaded unconditionally: among 32 lanes, one nearly always needs it.
         const u32 second = load_shared_2(at + 4);
         if (slot >= end) ++symbol, at += 2, start = end, end = second;
         while (unlikely(__any_sync(kAllLanes, slot >= end))) {
             if (slot >= end) ++symbol, at += 2, start = end, end = load_shared_2(at + 2);
         }
         const bool is_long = symbol >= kOwnSymbols + kNone && (kAll || takes_part);
-        // Symbols of numbers with more bits are found at the end.
+        // n_bytes() reports symbols of numbers with more bits.
         constexpr u32 kLongest = 8 * sizeof(W) - 2;
         const u32 of_number = max(symbol, kNone) - kNone;
         const u32 length = is_long ? min(of_number / 2 + 2 - kOwnSymbols / 2, kLongest) : 0, n_bits = min(length, kBitsWithSymbol);
@@ -240,7 +252,8 @@ struct RansReader {
         return number;
     }
 
-    // How many bytes states and string have, if they end as an encoder begins; else 0. In all lanes.
+    // Bytes of states and string if the final states are those with which an encoder starts; else
+    // 0. In all lanes.
     __device__ __forceinline__ u32 n_bytes() const {
         const bool is_damaged = greatest >= Tables::kSymbols || state != kLowestState;
         return __any_sync(kAllLanes, is_damaged) ? 0 : kStateBytes + n_taken;

@@ -1,13 +1,16 @@
-// A section of Huffman codes, back to numbers: the 32 lanes of one warp decode a row at a time, in lockstep. The twin of
-// src/stage/entropy/section.rs.
+// Decodes a section of Huffman codes: the 32 lanes of one warp decode a row at a time, in lockstep.
+// The twin of crates/gridz-codecs/src/stage/entropy/section.rs.
 //
-//   1. A warp reads the lengths of codes, 32 half bytes at a time: what a half byte is follows from how many fifteens are before it.
-//   2. Codes are ordered by length and symbol; all threads fill a table of what each combination of bits begins with.
-//   3. The warp takes words of the lanes and looks up codes, row by row. Words are in shared memory, those behind on their way to
-//      registers, as in contexts.cuh.
+//   1. A warp reads the code lengths, 32 half bytes at a time. The number of preceding fifteens
+//      determines the meaning of a half byte.
+//   2. Codes are ordered by length and symbol. All threads fill a table, indexed by the next bits,
+//      that gives the code that they begin with.
+//   3. The warp takes the words of the lanes and looks up codes, row by row. The next words are in
+//      shared memory, and the words after them are in flight to registers, as in contexts.cuh.
 //
-// A row waits for the one before: the bits of a lane, the table, the length of the code. So what counts is how many CTAs are there at once,
-// and that the table is small: longer codes, which are rare, are found bit by bit.
+// Rows are one dependency chain: the bits of a lane, the table, the length of the code. So the
+// number of CTAs in flight counts, and the table must be small: longer codes, which are rare, are
+// found bit by bit.
 
 #pragma once
 
@@ -17,28 +20,30 @@
 template <typename T>
 struct SectionTables {
     using Symbol = Symbols<T>;
-    // Codes of bytes have no more from any encoder.
+    // No encoder writes longer codes for bytes.
     static constexpr u32 kTableBits = Symbol::kHasTails ? 12 : kDirectBits;
-    static constexpr u32 kLonger = 0xffff;  // an entry: the code is longer than the table knows
+    static constexpr u32 kLonger = 0xffff;  // entry of a code that is too long for the table
     static constexpr u32 kRounds = (Symbol::kCount + kWarp - 1) / kWarp;
     static constexpr u32 kWindow = 256;
 
-    // Words, around the next one. The struct is at a multiple of their length, in bytes, so that a place needs no addition.
+    // Ring buffer of the words around the next one. The struct's address is a multiple of this
+    // buffer's size, so an OR replaces an addition in addresses.
     alignas(16) unsigned short window[kWindow];
-    // The symbol of the code that such bits begin with and, above 12 bits, its length.
+    // The symbol of the code that the index begins with; its length is above bit 12.
     unsigned short entries[1 << kTableBits];
-    // The same of codes by length and symbol.
+    // The same entries in the order of codes, that is, by length and symbol.
     unsigned short by_rank[kRounds * kWarp];
     unsigned char lengths[kRounds * kWarp];
-    // By length: how many codes, then the place of the next one; bits that no code up to this length begins with; what is added to a code to
-    // get its place.
+    // Indexed by length. next: number of codes, later the rank of the next code. limits: the first
+    // 16 bits that no code up to this length begins with. offsets: code plus offset is its rank.
     u32 next[kCodeWordBits];
     u32 limits[kCodeWordBits], offsets[kCodeWordBits];
     u32 shortest, longest;  // codes
     u32 n_codes;
     u32 is_sound;
 
-    // Reads the lengths of codes from `from`, as the head says. By all kThreads threads; barriers, also at the end.
+    // Reads the code lengths that the head describes from `from`. Called by all kThreads threads;
+    // contains barriers, one at the end.
     template <u32 kThreads>
     __device__ __forceinline__ void read(const SectionHead& head, const unsigned char* from) {
         for (u32 i = threadIdx.x; i < kRounds * kWarp; i += kThreads) lengths[i] = 0;
@@ -56,17 +61,18 @@ struct SectionTables {
         __syncthreads();
     }
 
-    // By a warp. Whether the half bytes are those of so many symbols.
+    // Called by a warp. Returns true if the half bytes describe exactly head.n_symbols symbols.
     __device__ __forceinline__ bool read_lengths(const SectionHead& head, const unsigned char* from) {
         const u32 lane = lane_id(), n_halves = 2 * head.length_bytes;
-        // Symbols before, half bytes that belong to them, and whether a gap goes on from the half bytes before.
+        // Symbols so far; half bytes that belong to them; whether the last half byte opened a gap.
         u32 at = 0, n_read = 0;
         bool is_open = false;
 #pragma unroll 1
         for (u32 first = 0; first < n_halves; first += kWarp) {
             const u32 i = first + lane, half = i < n_halves ? from[i / 2] >> i % 2 * 4 & 15 : 0;
             const u32 others = ~__ballot_sync(kAllLanes, half == kGapHalf) & lanes_below();
-            // Every second one of fifteens behind each other tells how long a gap is, and so does what is behind an odd number of them.
+            // In a run of fifteens, every second one is the length of a gap. So is a half byte
+            // after an odd number of fifteens.
             const u32 before = lane - bit_length(others);
             const bool is_gap_length = (before + (others == 0 && is_open)) % 2 == 1, is_gap = half == kGapHalf && !is_gap_length;
             const u32 n = i >= n_halves ? 0 : is_gap_length ? half + kLeastGap : is_gap ? 0 : 1;
@@ -77,17 +83,18 @@ struct SectionTables {
                 atomicAdd(&next[half], 1);
             }
             n_read += __popc(__ballot_sync(kAllLanes, is_needed));
-            // A half byte that nothing needs is a zero.
+            // Half bytes that are not needed must be zero.
             if (__any_sync(kAllLanes, i < n_halves && !is_needed && half != 0)) return false;
             at += __shfl_sync(kAllLanes, through, kWarp - 1);
             is_open = __shfl_sync(kAllLanes, is_gap, kWarp - 1);
             if (at > head.n_symbols + kWarp * (kGapHalf + kLeastGap)) return false;
         }
-        // What nothing needs adds to the symbols, too: a zero does, by one.
+        // Each unneeded half byte, a zero, has also counted as one symbol.
         return at - (n_halves - n_read) == head.n_symbols && (n_read + 1) / 2 == head.length_bytes;
     }
 
-    // Finds codes by the number of each length, by one thread. Whether they leave nothing over.
+    // Computes codes from the number of codes of each length. Called by one thread. Returns true if
+    // the code is complete.
     __device__ __forceinline__ bool order() {
         u32 code = 0, rank = 0, low = 0, high = 0;
         bool overlap = false;
@@ -110,7 +117,7 @@ struct SectionTables {
         return rank == 0 || is_single || (!overlap && code == 1u << kMostCodeBits);
     }
 
-    // Puts the symbols in the order of their codes, by a warp.
+    // Sorts the symbols by their codes. Called by a warp.
     __device__ __forceinline__ void rank(u32 lowest, u32 n_symbols) {
         const bool is_single = longest == 0;
 #pragma unroll 1
@@ -134,7 +141,8 @@ struct SectionTables {
             entries[bits] = static_cast<unsigned short>(n_codes == 0 ? 0 : entry_of(top, shortest, known));
         }
     }
-    // The entry of the code that these 16 bits begin with, which has `shortest` bits at least, if it is no longer than `known`.
+    // The entry of the code that these 16 bits begin with. It has at least `shortest` bits. kLonger
+    // if it has more than `known` bits.
     __device__ __forceinline__ u32 entry_of(u32 top, u32 shortest, u32 known) const {
         u32 length = shortest;
         while (length < longest && top >= limits[length]) ++length;
@@ -142,7 +150,7 @@ struct SectionTables {
     }
 };
 
-// Reads the numbers of a section, by a warp.
+// Decodes the symbols of a section. Called by a warp.
 template <typename T>
 struct SectionReader {
     using Tables = SectionTables<T>;
@@ -151,13 +159,13 @@ struct SectionReader {
 
     const Tables& tables;
     const u32 entries, window;     // addresses in shared memory
-    const u32 below;               // lanes before this one
-    const u32* const words;        // pairs of words, of which so many are there
+    const u32 below;               // mask of the lanes before this one
+    const u32* const words;        // stored in pairs
     const u32 n_pairs, n_words;
-    const u32 longest, shift;      // a lane's bits, without the last one, by that much are what the table is looked up with
-    u32 bits, count;               // of the lane, on top of zeros
-    u32 loaded, next;              // a pair that is on its way, and which comes then
-    u32 n_taken, n_loaded;         // bytes that are taken, and that are in the window
+    const u32 longest, shift;      // (bits >> 1) >> shift is the index into the table
+    u32 bits, count;               // of the lane, left-aligned; number of them
+    u32 loaded, next;              // a pair in flight; index of the next one
+    u32 n_taken, n_loaded;         // bytes taken, and loaded into the window
 
     __device__ __forceinline__ SectionReader(Tables& tables, const unsigned char* from, u32 n_words)
         : tables(tables), entries(shared_address(tables.entries)), window(shared_address(tables.window)), below(lanes_below()),
@@ -170,7 +178,7 @@ struct SectionReader {
         loaded = next < n_pairs ? words[next] : 0;
         next += kWarp;
     }
-    // Puts the pairs that were on their way, a part of the window, into it.
+    // Stores the pairs in flight into their part of the window.
     __device__ __forceinline__ void load() {
         store_shared_4(window | (n_loaded + 4 * lane_id()) % kWindow, loaded);
         n_loaded += kPart;
@@ -197,16 +205,16 @@ struct SectionReader {
     __device__ __forceinline__ bool is_done() const { return n_taken == 2 * n_words; }
 };
 
-// The tails of numbers, behind each other in the order of these.
+// The tails of numbers, stored contiguously in the order of the numbers.
 struct TailBits {
     const u32* words;  // aligned
-    u32 shift, end;    // where the first bit is, and how many there are
+    u32 shift, end;    // position of the first bit; number of bits
     u32 at;
 
     __device__ __forceinline__ TailBits(const unsigned char* from, u32 n_bytes)
         : words(reinterpret_cast<const u32*>(reinterpret_cast<u64>(from) & ~u64{3})), shift(static_cast<u32>(reinterpret_cast<u64>(from)) % 4 * 8),
           end(8 * n_bytes), at(0) {}
-    // The next n bits of each lane, less than 32, by a warp.
+    // The next n bits (n < 32) of each lane. Called by a warp.
     __device__ __forceinline__ u32 take(u32 n) {
         const u32 through = warp_inclusive_sum(n), first = shift + at + through - n, last = first + n - 1;
         const bool is_there = n > 0 && at + through <= end;
@@ -217,21 +225,21 @@ struct TailBits {
     __device__ __forceinline__ bool is_done() const { return (at + 7) / 8 * 8 == end; }
 };
 
-// Calls `take(i, number, exists)` for the numbers of a section at `from`, a row at a time: a lane has number i, if that is below m. Is whether
-// the section is sound. By a warp.
+// Calls `take(i, number, exists)` for the numbers of a section at `from`, a row at a time. A lane
+// gets number i, which exists if i < m. Returns true if the section is sound. Called by a warp.
 template <typename T, typename F>
 __device__ __forceinline__ bool read_section(SectionTables<T>& tables, const SectionHead& head, const unsigned char* from, u32 m, F take) {
     using Symbol = Symbols<T>;
     const u32 lane = lane_id(), n_rows = (m + kWarp - 1) / kWarp;
     SectionReader<T> reader(tables, from + SectionHead::kBytes, head.n_words);
     TailBits tails(from + head.tails(n_rows), head.tail_bytes);
-    const unsigned char* const marks = from + head.marks();
+    const unsigned char* const bitmap = from + head.bitmap();
     bool has_codes = false;
 #pragma unroll 1
     for (u32 first = 0; first < n_rows; first += kWarp) {
-        // Rows that are left out.
+        // Mask of the rows that the section leaves out.
         const u32 row = first + lane;
-        const u32 left_out = head.has_marks ? __ballot_sync(kAllLanes, row < n_rows && marks[row / 8] >> row % 8 & 1) : 0;
+        const u32 left_out = head.has_bitmap ? __ballot_sync(kAllLanes, row < n_rows && bitmap[row / 8] >> row % 8 & 1) : 0;
         const u32 n = min(n_rows - first, kWarp);
 #pragma unroll 1
         for (u32 k = 0; k < n; ++k) {

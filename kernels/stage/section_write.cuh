@@ -1,23 +1,25 @@
-// How the numbers of a block become a section of Huffman codes. The twin of src/stage/entropy/section.rs and lanes.rs.
+// Encodes the numbers of a block as a section of Huffman codes. The twin of
+// crates/gridz-codecs/src/stage/entropy/section.rs and lanes.rs.
 //
-// SectionChoice, by all threads of a CTA: codes from counts, the half bytes that tell their lengths, and what the words of the lanes take.
-// LaneWriter, by a warp: the words, from the last row to the first. What a row's numbers and codes are does not depend on the row behind it,
-// so loads are under way before; only a few instructions wait for each other.
+// SectionChoice, called by all threads of a CTA: computes codes from counts, the half bytes that
+// describe their lengths, and the size of the lanes' words. LaneWriter, called by a warp: writes
+// the words, from the last row to the first. A row's numbers and codes do not depend on the
+// following row, so their loads are issued early. Only a few instructions form a dependency chain.
 
 #pragma once
 
 #include "code_lengths.cuh"
 #include "symbols.cuh"
 
-// What is found of a section.
+// The chosen codes of a section.
 template <typename T>
 struct SectionCodes {
     static constexpr u32 kSymbols = Symbols<T>::kCount;
 
-    u32 codes[kSymbols];             // on top of 32 bits; the length is below
-    u32 halves[(kSymbols + 7) / 8];  // that tell the lengths, as they are written
-    u32 lane_counts[kWarp];          // bits that a lane has behind the last row
-    u32 longest;                     // code, or 0 if there is no more than one
+    u32 codes[kSymbols];             // left-aligned in 32 bits; the length is in the low bits
+    u32 halves[(kSymbols + 7) / 8];  // code lengths in the format of the section
+    u32 lane_counts[kWarp];          // bits of a lane after the last row
+    u32 longest;                     // longest code length; 0 if there is at most one code
 };
 
 // In shared memory.
@@ -27,13 +29,14 @@ struct SectionChoice {
 
     CodeLengths<kSymbols, kThreads> lengths;
     u32 halves[(kSymbols + 7) / 8];
-    u32 lowest, highest, n_used;  // symbols that occur
-    u32 next[kLengths];           // by length: how many codes, then the next one
+    u32 lowest, highest, n_used;  // least and greatest symbol that occurs; number of them
+    u32 next[kLengths];           // by length: number of codes, later the next code
     u32 longest, n_halves;
-    u32 lane_bits[kWarp], last[kWarp];  // bits of a lane's codes, and of that in the last row
+    u32 lane_bits[kWarp], last[kWarp];  // total bits of a lane's codes; bits of its code in the last row
     u32 n_words;
 
-    // Makes codes of the symbols that `lengths` has counted. By all threads, behind a barrier; barriers, also at the end.
+    // Builds codes for the symbols that `lengths` has counted. Called by all threads after a
+    // barrier; contains barriers, one at the end.
     __device__ __forceinline__ void make_codes(SectionCodes<T>& to) {
         if (threadIdx.x == 0) lowest = kSymbols, highest = 0, n_used = 0, longest = 0, n_halves = 0;
         if (threadIdx.x < kLengths) next[threadIdx.x] = 0;
@@ -72,7 +75,7 @@ struct SectionChoice {
     __device__ __forceinline__ u32 n_symbols() const { return n_used > 0 ? highest - lowest + 1 : 0; }
     __device__ __forceinline__ u32 length_bytes() const { return (n_halves + 1) / 2; }
 
-    // The first code of each length, by one thread.
+    // Computes the first code of each length. Called by one thread.
     __device__ __forceinline__ void first_codes() {
         u32 code = 0;
 #pragma unroll 1
@@ -84,7 +87,7 @@ struct SectionChoice {
             if (n > 0 && n_used > 1) longest = length;
         }
     }
-    // Gives codes out, in the order of symbols, by a warp.
+    // Assigns codes in the order of symbols. Called by a warp.
     __device__ __forceinline__ void give_codes(SectionCodes<T>& to) {
 #pragma unroll 1
         for (u32 first = 0; first < kSymbols; first += kWarp) {
@@ -97,7 +100,8 @@ struct SectionChoice {
             __syncwarp();
         }
     }
-    // Makes the half bytes, by a warp: each symbol with a code makes those of the gap before it and its own.
+    // Writes the half bytes. Called by a warp: each symbol with a code writes those of the gap
+    // before it and its own.
     __device__ __forceinline__ void tell_lengths() {
         constexpr u32 kMostGap = kLeastGap + kGapHalf;
         u32 at = 0, previous = lowest - 1;
@@ -124,10 +128,11 @@ struct SectionChoice {
     }
     __device__ __forceinline__ void put_half(u32 at, u32 half) { atomicOr(&halves[at / 8], half << at % 8 * 4); }
 
-    // What the lanes' words take, from their bits. By a warp.
+    // Computes the number of the lanes' words from their bits. Called by a warp.
     __device__ __forceinline__ void count_words(SectionCodes<T>& to) {
         const u32 lane = lane_id(), bits = lane_bits[lane], of_last = last[lane];
-        // When the last row is read, a lane has as many bits as the longest code at least, so that all bits together fill words.
+        // Before a reader decodes the last row, each lane has at least as many bits as the longest
+        // code. Choose their number so that the lane's bits fill whole words.
         const u32 count = longest + (0 - (longest + bits - of_last)) % kCodeWordBits - of_last;
         to.lane_counts[lane] = count;
         const u32 sum = warp_sum(longest > 0 ? (bits + count) / kCodeWordBits : 0);
@@ -135,18 +140,19 @@ struct SectionChoice {
     }
 };
 
-// The words of the lanes, by a warp.
+// Writes the words of the lanes. Called by a warp.
 struct LaneWriter {
-    u32 bits, count;  // of the lane, on top
-    const u32 longest, from_here;  // lanes from this one on
+    u32 bits, count;  // of the lane, left-aligned
+    const u32 longest, from_here;  // mask of the lanes from this one on
     unsigned short* const words;
     const u32 n_words;
-    u32 end;  // words that are still to be written
+    u32 end;  // number of words not written yet
 
     __device__ __forceinline__ LaneWriter(u32 count, u32 longest, unsigned short* words, u32 n_words)
         : bits(0), count(count), longest(longest), from_here(~lanes_below()), words(words), n_words(n_words), end(n_words) {}
 
-    // Puts a code in front of each lane's bits, and writes the words that are cut off behind.
+    // Puts a code in front of each lane's bits, and writes the words that become complete at the
+    // other end.
     __device__ __forceinline__ void put(u32 code) {
         const u32 length = code & 0xff;
         const bool is_full = count + length >= kCodeWordBits + longest;
@@ -164,7 +170,8 @@ struct LaneWriter {
         const u32 left = __ballot_sync(kAllLanes, count > 0);
         if (count > 0) store(end - __popc(left & from_here), bits >> kCodeWordBits);
     }
-    // Stores a word. Numbers that have changed since they were counted may have more words than there is room for: `end` wraps around then.
+    // Stores a word. If numbers have changed since they were counted, they may need more words than
+    // there is room for; then `end` wraps around.
     __device__ __forceinline__ void store(u32 at, u32 word) const {
         if (likely(at < n_words)) words[at] = static_cast<unsigned short>(word);
     }

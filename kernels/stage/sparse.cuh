@@ -8,7 +8,7 @@
 
 #include "../common/warp.cuh"
 #include "groups.cuh"
-#include "marks.cuh"
+#include "bitmap.cuh"
 #include "unpack.cuh"
 #include "words.cuh"
 
@@ -52,20 +52,20 @@ __device__ __forceinline__ u32 read_list(const u32* string, u32 available, u32 n
 // Reads n such numbers and undoes their signs, by all threads of a CTA, from a payload that has `available` bytes from
 // `from`, which is aligned to 4, to the tile in shared memory. Is their bytes, or 0, in all threads, if they are damaged.
 template <typename Place, u32 kNumbers, u32 kThreads>
-__device__ __forceinline__ u32 read_sparse(const unsigned char* from, u32 available, u32 n, Marks<kNumbers, kThreads>& marks, unsigned char* tile) {
+__device__ __forceinline__ u32 read_sparse(const unsigned char* from, u32 available, u32 n, Bitmap<kNumbers, kThreads>& bitmap, unsigned char* tile) {
     using W = typename Place::Word;
     if (available < kSparseHeader) return 0;
     const u32* const string = reinterpret_cast<const u32*>(from);
     const u32 n_marked = string[0] & 0xffff, w = string[0] >> 16 & 0xff;
     if (w > Word<W>::kBits || (w == 0) != (n_marked == 0)) return 0;
     if (string[0] >> 24) return read_list<Place, kThreads>(string, available, n, tile);
-    const CodedMarks coded(from + kSparseHeader, available - kSparseHeader, n);
+    const CodedBitmap coded(from + kSparseHeader, available - kSparseHeader, n);
     const u32 fields = kSparseHeader + coded.n_bytes, n_bytes = fields + (n_marked * w + 7) / 8;
     if (!coded.is_sound || n_bytes > available) return 0;
-    if (!marks.count(n, n_marked, marks.read(coded, n))) return 0;
+    if (!bitmap.count(n, n_marked, bitmap.read(coded, n))) return 0;
 #pragma unroll 1
     for (u32 row = threadIdx.x / kWarp; row * kRow < n; row += kThreads / kWarp) {
-        const W r = marks.has(row) ? load_bits(string, fields * 8 + marks.n_before(row) * w, w, W()) : 0;
+        const W r = bitmap.has(row) ? load_bits(string, fields * 8 + bitmap.n_before(row) * w, w, W()) : 0;
         *reinterpret_cast<W*>(tile + Place::row(row) + Place::in_row(lane_id())) = unzigzag(r);
     }
     return n_bytes;

@@ -1,13 +1,14 @@
-// Trees of Huffman codes, made by one thread from leaves in the order of their weights. The twin of src/stage/entropy/huffman.rs, which
-// says how they come about, so that they are the same everywhere.
+// Builds trees of Huffman codes with one thread, from leaves sorted by weight. The twin of
+// crates/gridz-codecs/src/stage/entropy/huffman.rs, which defines the order, so that trees are the same everywhere.
 
 #pragma once
 
 #include "../common/types.cuh"
 
-// Merges the two lightest of n leaves and of nodes until one is left; of equally light ones leaves come first. Weights of leaves are above kShift
-// bits, and all together are below 2^30. Nodes come into being by weight, so they are taken in their turn, as are leaves: what is
-// told of each node is how many leaves were taken before it was made.
+// Repeatedly merges the two lightest of n leaves and of the nodes, until one node is left. On ties,
+// leaves come first. Weights of leaves are above kShift bits; their sum is below 2^30. Nodes are
+// created by ascending weight, so both nodes and leaves are consumed in order. `taken` describes a
+// node: the number of leaves consumed before it.
 template <u32 kShift, typename Count>
 __device__ __forceinline__ void merge_leaves(const u32* leaves, u32 n, u32* weights, Count* taken) {
     constexpr u32 kNone = 1u << 30;
@@ -24,8 +25,9 @@ __device__ __forceinline__ void merge_leaves(const u32* leaves, u32 n, u32* weig
     }
 }
 
-// How deep a leaf is. What is taken later is never deeper, so the leaves of a level are behind each other: they were taken for the nodes of the
-// level above. A single leaf has a code of one bit, too.
+// Depth of a leaf. Leaves and nodes consumed later are never deeper, so the leaves of a level are
+// contiguous: they were consumed by the nodes of the level above. A single leaf gets a code of one
+// bit.
 template <typename Count>
 __device__ __forceinline__ u32 depth_of_leaf(u32 leaf, u32 n, const Count* taken) {
     u32 depth = 1;

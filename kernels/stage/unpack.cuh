@@ -1,8 +1,8 @@
-// Packed numbers, back to numbers: a warp writes the patches of a group's rows to where the numbers will be, then unpacks the rows,
-// which the patches are added to.
+// Unpacks numbers: a warp writes the patches of a group's rows to the positions of the numbers.
+// Then it unpacks the rows and adds them to the patches.
 //
-// Lane j has the numbers j of all rows, whose packed bits are a string of words 32 words apart, so that every load of
-// the warp is 32 adjacent words. Patches are taken by rows.
+// Lane j has the numbers j of all rows. Their packed bits form a string whose words are 32 words
+// apart, so that every load of the warp covers 32 adjacent words. Patches are stored row by row.
 
 #pragma once
 
@@ -10,8 +10,8 @@
 #include "groups.cuh"
 #include "words.cuh"
 
-// Bits [at, at + n) of a bit string that begins at a multiple of 4 bytes, n from 1 to the bits of the result. Words that
-// have no such bits are not read.
+// Bits [at, at + n) of a bit string that starts at a multiple of 4 bytes. n is from 1 to the bits
+// of the result. Reads only words that contain such bits.
 __device__ __forceinline__ u32 load_bits(const u32* string, u32 at, u32 n, u32) {
     const u32* const words = string + at / 32;
     return __funnelshift_r(words[0], at % 32 + n > 32 ? words[1] : 0, at) & low_bits(0u, n);
@@ -23,7 +23,7 @@ __device__ __forceinline__ u64 load_bits(const u32* string, u32 at, u32 n, u64) 
     return bits & low_bits(static_cast<u64>(0), n);
 }
 
-// The same in shared memory, where any word can be read, from bit `at` on, counted from address 0.
+// The same for shared memory, where any word can be read. `at` counts bits from address 0.
 __device__ __forceinline__ u32 load_shared_bits(u32 at, u32 n, u32) {
     const u32 words = at / 32 * 4;
     return __funnelshift_r(load_shared_4(words), load_shared_4(words + 4), at) & low_bits(0u, n);
@@ -34,7 +34,7 @@ __device__ __forceinline__ u64 load_shared_bits(u32 at, u32 n, u64) {
     return bits & low_bits(static_cast<u64>(0), n);
 }
 
-// What a group's header says, and where its sections are, in bytes from the first group's header.
+// A group's header, and the positions of its sections, in bytes from the first group's header.
 struct GroupPlan {
     u32 n, rows;           // numbers and their rows
     u32 w, e1, e2;         // bits
@@ -42,13 +42,13 @@ struct GroupPlan {
     u32 packed, bitmap, patches;
 };
 
-// The sections of packed numbers: lane g knows group g, of which there are at most kGroups.
+// The sections of packed numbers. Lane g holds group g; there are at most kGroups groups.
 template <typename W, u32 kGroups>
 struct PackedSections {
     u32 widths, counts;            // the group's header
-    u32 packed, bitmap, patches;   // where its sections begin
-    u32 bitmaps;                   // and the first bitmap of all
-    u32 n_bytes;                   // of all groups
+    u32 packed, bitmap, patches;   // offsets of its sections
+    u32 bitmaps;                   // offset of the first bitmap
+    u32 n_bytes;                   // total of all groups
     u32 m;
     bool is_sound;
 
@@ -96,14 +96,14 @@ struct PackedSections {
         return group;
     }
 
-    // That of the lane.
+    // The lane's group.
     __device__ __forceinline__ GroupPlan own_group() const {
         GroupPlan group = decoded(lane_id(), widths, counts);
         group.packed = packed, group.bitmap = bitmap, group.patches = patches;
         return group;
     }
 
-    // By all lanes, with the same g.
+    // Group g. Called by all lanes with the same g.
     __device__ __forceinline__ GroupPlan group(u32 g) const {
         GroupPlan group = decoded(g, __shfl_sync(kAllLanes, widths, g), __shfl_sync(kAllLanes, counts, g));
         group.packed = __shfl_sync(kAllLanes, packed, g);
@@ -113,7 +113,8 @@ struct PackedSections {
     }
 };
 
-// Where sections are read: in a frame; or in shared memory, and then any word behind them, or some rows of words, can be read.
+// Where sections are read: in a frame, or staged in shared memory. There, any word or some rows of
+// words after them can be read.
 enum class Source : u32 { kFrame, kStage };
 
 // The low bits of the numbers in rows [first, first + kRows) of a group.
@@ -126,7 +127,7 @@ __device__ __forceinline__ void unpack(const unsigned char* packed, const GroupP
     for (u32 r = 0; r < kRows; ++r) {
         u32 word = at / 32 * 32;
         if (kSource == Source::kStage) {
-            keep(word), keep(at);
+            launder(word), launder(at);
             const u32 low = load_shared_4(shared + word * 4), high = load_shared_4(shared + word * 4 + 128);
             v[r] = __funnelshift_r(low, high, at) & mask;
         } else {
@@ -142,7 +143,7 @@ __device__ __forceinline__ void unpack(const unsigned char* packed, const GroupP
 template <Source, u32 kRows>
 __device__ __forceinline__ void unpack(const unsigned char* packed, const GroupPlan& group, u32 first, u64 (&v)[kRows]) {
     const u64 mask = low_bits(static_cast<u64>(0), group.w);
-    // Words of 64 bits, and behind them maybe one of 32.
+    // Words of 64 bits; possibly one of 32 bits after them.
     const u32 halves = (group.rows * group.w + 31) / 32, whole = halves / 2;
     const auto load = [=](u32 k) -> u64 {
         if (k < whole) return *reinterpret_cast<const u64*>(packed + k * 256 + lane_id() * 8);
@@ -170,10 +171,10 @@ struct PatchStrings {
     static constexpr bool kShared = kSource == Source::kStage;
     const u32* words;
     u32 e1, e2;
-    u32 first, marks, second;  // where the strings begin, in bits
+    u32 first, marks, second;  // bit positions of the strings
 
     __device__ __forceinline__ PatchStrings(const unsigned char* sections, const GroupPlan& group) : e1(group.e1), e2(group.e2) {
-        // They begin at any byte.
+        // The patches start at any byte.
         words = reinterpret_cast<const u32*>(sections + group.patches / 4 * 4);
         first = (kShared ? shared_address(words) * 8 : 0) + group.patches % 4 * 8;
         marks = first + (group.n1 * e1 + 7) / 8 * 8;
@@ -183,26 +184,28 @@ struct PatchStrings {
     __device__ __forceinline__ T load(u32 at, u32 n, T zero) const {
         return kShared ? load_shared_bits(at, n, zero) : load_bits(words, at, n, zero);
     }
-    // Patch i, and what the second patch j adds to it.
+    // Patch i, and the bits that second patch j adds above it.
     __device__ __forceinline__ W patch(u32 i) const { return load(first + i * e1, e1, W()); }
     __device__ __forceinline__ W again(u32 j) const { return load(second + j * e2, e2, W()) << e1; }
 };
 
-// Some of a row's patches: their numbers and, from the lowest bit on, which of them are patched twice; and how many patches
-// and second ones are before.
+// Some of a row's patches. numbers: mask of the patched numbers. twice: bit i is set if the i-th of
+// these patches is patched again. The remaining fields count the preceding patches and second
+// patches.
 struct RowPatches {
     u32 numbers, twice;
     u32 before, before_twice;
 };
 
-// Whether some patches are too short, and patched themselves.
+// Whether some patches are too short and patched again.
 enum class Patched : u32 { kOnce, kTwice };
 
-// Writes these patches by `put(number, patch)`, two at a time, which do not wait for each other.
+// Writes these patches by `put(number, patch)`, two independent ones at a time.
 template <Patched kPatched, typename W, Source kSource, typename Put>
 __device__ __forceinline__ void take_patches(const PatchStrings<W, kSource>& strings, RowPatches left, Put put) {
     u32 at = strings.first + left.before * strings.e1, at_again = strings.second + left.before_twice * strings.e2;
-    // The first patch that is left, and its number as a bit; without one that, and any patch.
+    // Takes the next patch; `number` is its number as a bit. Without a patch, `number` is 0 and the
+    // result arbitrary.
     const auto take = [&](u32& number) {
         number = left.numbers & (0 - left.numbers);
         left.numbers ^= number;
@@ -211,7 +214,7 @@ __device__ __forceinline__ void take_patches(const PatchStrings<W, kSource>& str
         if (kPatched == Patched::kOnce) return patch;
         const u32 is_twice = left.twice & 1;
         left.twice >>= 1;
-        // Faster than a branch, but there must be something that can be read.
+        // Faster than a branch, but only where the load is valid without a second patch.
         if (strings.kShared || is_twice) patch |= (strings.load(at_again, strings.e2, W()) & (0 - static_cast<W>(is_twice))) << strings.e1;
         at_again += is_twice ? strings.e2 : 0;
         return patch;
@@ -225,9 +228,10 @@ __device__ __forceinline__ void take_patches(const PatchStrings<W, kSource>& str
     }
 }
 
-// Writes the patches of a warp's rows [first, first + kRows) of a group, shifted to their place in the numbers, over zeros
-// in the rows' segments of shared memory, the first of which is at `rows`. Is false if the bitmaps are not what the group's
-// header says. A lane has a row, or half of one.
+// Writes the patches of a warp's rows [first, first + kRows) of a group, shifted to their position
+// in the numbers. They are written over zeros to the rows' segments of shared memory, which begin
+// at `rows`. Returns false if the bitmaps contradict the group's header. A lane has a row, or half
+// of one.
 template <typename Place, Source kSource, u32 kRows>
 __device__ __forceinline__ bool unpack_patches(const unsigned char* sections, const GroupPlan& group, u32 first, unsigned char* rows) {
     using W = typename Place::Word;
@@ -238,7 +242,7 @@ __device__ __forceinline__ bool unpack_patches(const unsigned char* sections, co
         *reinterpret_cast<W*>(rows + Place::row(row) + Place::in_row(number)) = patch << group.w;
     };
 
-    // Each lane looks at one of the group's rows.
+    // Each lane examines one of the group's rows.
     RowPatches own = {lane < group.rows ? reinterpret_cast<const u32*>(sections + group.bitmap)[lane] : 0, 0, 0, 0};
     const u32 n = __popc(own.numbers), in_row = group.n - min(group.n, lane * kRow);
     own.before = warp_inclusive_sum(n) - n;
@@ -248,7 +252,7 @@ __device__ __forceinline__ bool unpack_patches(const unsigned char* sections, co
         const u32 n_twice = __popc(own.twice);
         own.before_twice = warp_inclusive_sum(n_twice) - n_twice;
         if (__shfl_sync(kAllLanes, own.before_twice + n_twice, kWarp - 1) != group.n2) return false;
-        // No mark follows that of the last patched number in its byte.
+        // Bits after the last mark in its byte must be zero.
         const u32 n_behind = (0 - group.n1) % 8;
         if (n_behind > 0 && strings.load(strings.marks + group.n1, n_behind, 0u) != 0) return false;
     }
@@ -257,8 +261,8 @@ __device__ __forceinline__ bool unpack_patches(const unsigned char* sections, co
                           __shfl_sync(kAllLanes, own.before, row), __shfl_sync(kAllLanes, own.before_twice, row)};
     };
 
-    // Rows with more than half as many again as rows have on average would keep the other lanes waiting: they are done one
-    // after the other, a patch a lane.
+    // Rows with more than 1.5 times the average number of patches would stall the other lanes. They
+    // are processed one after the other, with one patch per lane.
     const bool has_many = n > group.n1 * 3 / (2 * kWarp) + 1;
     const u32 below = lanes_below();
 #pragma unroll 1
@@ -274,7 +278,7 @@ __device__ __forceinline__ bool unpack_patches(const unsigned char* sections, co
     if (has_many) own.numbers = 0;
 
     if (kRows < kWarp) {
-        // Lanes from kRows on have the upper halves.
+        // Lanes from kRows on take the upper halves.
         own = of_row(first + lane % kRows);
         if (lane < kRows) {
             own.numbers &= 0xffff;

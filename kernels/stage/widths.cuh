@@ -1,4 +1,4 @@
-// How long the numbers of a group are, and the widths that pack them best; all by one warp.
+// The bit lengths of a group's numbers, and the widths that pack them best; computed by one warp.
 
 #pragma once
 
@@ -7,21 +7,22 @@
 #include "groups.cuh"
 #include "words.cuh"
 
-// How many numbers of the warp have each length, in shared memory that is the warp's.
+// Histogram of bit lengths of a warp's numbers, in the warp's shared memory.
 template <typename W>
 struct LengthCounts {
     static constexpr u32 kBits = 8 * sizeof(W), kParts = kBits / kWarp, kCounts = kBits + 1;
 
-    const u32 counts;  // address
+    const u32 counts;  // address in shared memory
 
     __device__ __forceinline__ explicit LengthCounts(u32 (&counts)[kCounts]) : counts(shared_address(counts)) {
 #pragma unroll
         for (u32 p = 0; p < kParts; ++p) counts[1 + p * kWarp + lane_id()] = 0;
         __syncwarp();
     }
-    // Nobody asks for those of length 0, whose count is not cleared.
+    // The count of length 0 is not used, and is not cleared.
     __device__ __forceinline__ void add(W number) { asm volatile("red.shared.add.u32 [%0], 1;" ::"r"(counts + 4 * bit_length(number)) : "memory"); }
-    // How many are longer than the lane's k, that is lane and, of words of 64 bits, lane + 32.
+    // Number of numbers longer than k bits, for the lane's k: its index and, for 64-bit words, its
+    // index + 32.
     __device__ __forceinline__ void longer(u32 (&longer)[kParts]) const {
         __syncwarp();
         u32 above = 0;
@@ -33,13 +34,13 @@ struct LengthCounts {
     }
 };
 
-// The cheapest widths by the rule of the format's writer: the longest part of the numbers that all have is packed, one or
-// two more parts are patched where they are needed.
+// The cheapest widths, by the rule of the format's writer. The low part of all numbers is packed.
+// One or two further parts are patches, stored only for numbers that need them.
 template <typename W>
 __device__ __forceinline__ Widths choose_widths(const LengthCounts<W>& counts, u32 n, u32 rows) {
     constexpr u32 kParts = LengthCounts<W>::kParts;
     const u32 lane = lane_id();
-    // The lane has widths k = lane and, of words of 64 bits, lane + 32.
+    // The lane's widths are k = lane and, for 64-bit words, lane + 32.
     u32 longer[kParts], mx = 0, k0 = 0;
     counts.longer(longer);
 #pragma unroll
@@ -54,7 +55,8 @@ __device__ __forceinline__ Widths choose_widths(const LengthCounts<W>& counts, u
     const auto packed_bytes = [=](u32 k) { return (rows * k + 31) / 32 * 128; };
     const auto bytes = [](u32 bits) { return (bits + 7) / 8; };
     u32 best = packed_bytes(mx), k = mx, k2 = mx, h2 = 0;
-    // Of equal costs the first width is the greatest, the second the least: so they are the low bits of what is compared.
+    // On ties, the greatest first width and the least second width win: so the width is in the low
+    // bits of the compared key.
     constexpr u32 kLow = 127;
     u32 own_packed[kParts], next_longer[kParts];
 #pragma unroll
@@ -68,7 +70,7 @@ __device__ __forceinline__ Widths choose_widths(const LengthCounts<W>& counts, u
         if (lane == 31) next_longer[0] = across;
     }
     for (u32 round = 0; round < 3; ++round) {
-        // The first width for this second one.
+        // The best first width for this second one.
         const bool is_twice = k2 < mx;
         const u32 rest = is_twice ? bytes(h2 * (mx - k2)) : 0;
         u32 key = ~0u;
@@ -78,10 +80,10 @@ __device__ __forceinline__ Widths choose_widths(const LengthCounts<W>& counts, u
             if (own >= k0 && own < k2) key = min(key, own_packed[p] + patches * (kLow + 1));
         }
         key = warp_min_unsigned(key);
-        // If this changes nothing, nor will the rest.
+        // Fixed point reached.
         if (key / (kLow + 1) >= best) break;
         best = key / (kLow + 1), k = kLow - key % (kLow + 1);
-        // The second width for this first one.
+        // The best second width for this first one.
         const u32 h = longer_than(k), marks = bytes(h), fixed = packed_bytes(k) + 4 * rows;
         key = ~0u;
 #pragma unroll

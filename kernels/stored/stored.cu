@@ -1,5 +1,5 @@
-// Frames whose payload is the array's bytes as they are: any bytes, any length. One CTA a tile of 64 KiB.
-// The frame's header is written, or compared, by who finishes the chunk's last tile.
+// Frames whose payload is the array's bytes, unchanged: any bytes, any length. One CTA per tile of
+// 64 KiB. The CTA that finishes the chunk's last tile writes or verifies the frame's header.
 
 #include "../common/checksum.cuh"
 #include "../common/frame.cuh"
@@ -8,26 +8,26 @@
 
 constexpr u32 kStoredTileBytes = 65536;
 constexpr u32 kStoredThreads = 256;
-// What the host counts a chunk in, so that it need not know how long a tile is.
+// The host counts a chunk in these units, so that it does not depend on the tile size.
 constexpr u32 kStoredBlockBytes = 4096;
 
-// What the host says of a chunk.
+// The host's description of a chunk.
 struct Bytes {
     u64 n_bytes;  // of the array
 };
-static_assert(sizeof(Bytes) == 8, "src/codec/stored/cuda.rs has the same struct");
+static_assert(sizeof(Bytes) == 8, "crates/gridz-codecs/src/codec/stored/cuda.rs has the same struct");
 
-// Scratch: Totals per chunk.
+// Scratch layout: Totals per chunk.
 struct StoredTile {
     u64 n_bytes;
     u32 tiles, chunk;
-    u64 first;  // byte of the array
+    u64 first;  // first byte of the tile in the array
 
     __device__ __forceinline__ StoredTile(Bytes bytes, u32 n_chunks)
         : n_bytes(bytes.n_bytes), tiles(gridDim.x / n_chunks), chunk(blockIdx.x / tiles),
           first(static_cast<u64>(blockIdx.x % tiles) * kStoredTileBytes) {}
 
-    // Copies the tile, and is whether all of the chunk's tiles are done.
+    // Copies the tile. Returns true, in the first warp, if all tiles of the chunk are done.
     template <Towards kTowards>
     __device__ __forceinline__ bool copy(const void* array, const void* payload, Totals& totals, bool is_sound) const {
         __shared__ CtaSums<kStoredThreads / kWarp> all;
@@ -79,11 +79,11 @@ extern "C" __global__ void __launch_bounds__(kStoredThreads) stored_decompress(c
     if (threadIdx.x == 0) args.statuses[tile.chunk] = status;
 }
 
-// A region: nothing is summed up, so nothing is read but what is copied.
+// A region: nothing is summed up, so only the copied bytes are read.
 extern "C" __global__ void __launch_bounds__(kStoredThreads) stored_region(const __grid_constant__ RegionArgs<Bytes> args) {
     const DecompressTile<Bytes> tile(args);
     const u32 damage = tile.check_length(tile.frame_bytes, args.stored.n_bytes + args.own.n_bytes);
-    // An element's bytes are in the header's fourth word.
+    // The header's fourth word holds the bytes of an element.
     if (damage == 0) copy_region<kStoredThreads>(args.region, args.stored.words[3], tile.frame + args.stored.n_bytes, tile.array, tile.tile, tile.tiles);
     if (threadIdx.x == 0) tile.report(damage);
     __syncthreads();

@@ -1,4 +1,4 @@
-// A block of the array in registers: loaded, made complete, encoded.
+// A block of the array in registers: loading, padding, encoding.
 
 #pragma once
 
@@ -8,14 +8,14 @@
 #include "quarters.cuh"
 #include "scratch.cuh"
 
-// Blocks whose exponent is above that of the bound by more than this may miss the bound.
+// Blocks whose exponent exceeds that of the bound by more than this may violate the bound.
 template <typename W>
 constexpr s32 kSureExponents = sizeof(W) == 8 ? 48 : 19;
 
-// What of the elements of a chunk cannot be coded.
+// Finds elements of a chunk that cannot be coded.
 template <typename W>
 struct LeftOut {
-    W limit;   // magnitudes from it on, of floats; not more than that of infinity
+    W limit;   // of floats: magnitudes from this on; at most that of infinity
     const Missing& missing;
     W bound;   // rounded down to the type
     s32 minexp;
@@ -32,15 +32,16 @@ struct LeftOut {
         const bool is_large = is_float ? (word & Floats<W>::kMagnitude) >= limit : ((word ^ word << 1) & kTopBit<W>) != 0;
         return is_large || is_missing(word);
     }
-    // Whether an element that is coded is not what a decoder makes of it, or may not be that.
+    // Whether a coded element is decoded wrongly: beyond the bound, as zero in a tiny block, or as
+    // a missing element.
     __device__ __forceinline__ bool differs(W word, W decoded, bool is_tiny) const {
         const bool is_off = has_bound ? !is_near(word, decoded, bound) : is_tiny && (word & Floats<W>::kMagnitude) != 0;
         return is_off || is_missing(decoded);
     }
 };
 
-// Whether an element of a block may be decoded to a missing one, by the magnitude that decoded elements have at most: few planes may round
-// to just that.
+// Whether an element of a block may decode to a missing one. Decoded magnitudes are at most
+// `limit`: with few planes, elements may round to exactly that.
 template <typename W>
 __device__ __forceinline__ bool may_become_missing(const Missing& missing, W limit) {
     bool may_be = missing.has_range;
@@ -48,7 +49,8 @@ __device__ __forceinline__ bool may_become_missing(const Missing& missing, W lim
     return may_be;
 }
 
-// The words of a block, or of a cube of one. Padding has those of the elements that it is a copy of.
+// Loads the words of a block, or of a cube of one. Padding gets the words of the elements that it
+// copies.
 template <typename W, u32 kRank, typename Grid>
 __device__ __forceinline__ void load_block(W (&v)[kBlock<kRank>], const W* array, const Grid& grid, const BlockPlace<kRank>& place, bool is_aligned,
                                            bool swaps) {
@@ -76,7 +78,7 @@ __device__ __forceinline__ void load_block(W (&v)[kBlock<kRank>], const W* array
     }
 }
 
-// Gives elements that cannot be coded the words of others.
+// Gives elements that cannot be coded the words of other elements.
 template <typename W, u32 kRank>
 __device__ __forceinline__ void replace_left_out(W (&v)[kBlock<kRank>], const BlockPlace<kRank>& place, const LeftOut<W>& left_out) {
     W last = 0;
@@ -92,7 +94,8 @@ __device__ __forceinline__ void replace_left_out(W (&v)[kBlock<kRank>], const Bl
     }
     pad<kRank>(v, place.there);
 }
-// The same of a cube of a block. Meanwhile the words are in cells, where a loop finds them: to be told by four lanes takes too many registers.
+// The same for a cube of a block. Meanwhile the words are in cells, which a loop can index. Code in
+// registers, with the exchange between four lanes, takes too many of them.
 template <typename W>
 __device__ __forceinline__ void replace_left_out(u32 cells, W (&v)[kQuarterNumbers], const Cube& cube, const LeftOut<W>& left_out) {
     const OwnCells<W> own(cells);
@@ -123,7 +126,8 @@ __device__ __forceinline__ void replace_left_out(u32 cells, W (&v)[kQuarterNumbe
     pad<3>(v, cube.there);
 }
 
-// Whether elements, which `load` gives by their index, differ from what a decoder makes of `precision` planes of the block's numbers.
+// Whether elements differ from those that a decoder makes of `precision` planes of the block's
+// numbers. `load` returns an element by its index.
 template <typename W, u32 kRank, typename Load>
 __device__ __forceinline__ bool any_differs(W (&v)[kBlock<kRank>], u32 precision, s32 e, const BlockPlace<kRank>& place, const LeftOut<W>& left_out, Load load) {
 #pragma unroll
@@ -138,7 +142,8 @@ __device__ __forceinline__ bool any_differs(W (&v)[kBlock<kRank>], u32 precision
     return differs;
 }
 
-// Number i of what a thread has of a block, in the order of the stream, is in its place.
+// Transforms a thread's part of a block. Number i in the order of the stream is then at
+// place_of(i).
 template <typename W, u32 kRank, typename Lines, typename Writer>
 __device__ __forceinline__ void numbers_of_block(const Writer& writer, W (&v)[kOwnNumbers<kRank>]) {
     if constexpr (kRank == 4) {
@@ -158,8 +163,9 @@ __device__ __forceinline__ void put_numbers(Writer& writer, u32 table, u32 own, 
     }
 }
 
-// Encodes a block, without regard to the least of its bits. Is whether it may have exceptions. `load` gives the words of elements again. Threads
-// that share a block do the same, with their parts of it, and go all the way together.
+// Encodes a block, regardless of its minimum number of bits. Returns whether it may have
+// exceptions. `load` returns the words of elements again. Threads that share a block each handle
+// their part, and do not diverge.
 template <typename W, u32 kRank, typename Writer, typename Place, typename Load>
 __device__ __forceinline__ bool encode_lossy(Writer& writer, u32 table, u32 own, W (&v)[kOwnNumbers<kRank>], const Place& place, const Chunk& chunk,
                                              const LeftOut<W>& left_out, Load load) {
@@ -201,7 +207,7 @@ __device__ __forceinline__ bool encode_lossy(Writer& writer, u32 table, u32 own,
         const bool is_tiny = e < F::kTiny;
         const s32 above = e - left_out.minexp;
         is_suspect |= is_tiny && all != 0;
-        // Why no others can miss the bound is told in the head of finish.cuh.
+        // The head of finish.cuh explains why no other block can violate the bound.
         if (left_out.has_bound) {
             is_suspect |= above > kSureExponents<W> || left_out.bound == 0;
             is_suspect |= max(e, left_out.minexp) > F::kBias;
@@ -225,7 +231,7 @@ __device__ __forceinline__ bool encode_lossy(Writer& writer, u32 table, u32 own,
     if constexpr (kRank == 4) {
         is_suspect |= may_overflow;
     } else {
-        // Such blocks are many where all is quiet: to decode them here takes less than a suspicion does.
+        // In quiet arrays such blocks are frequent. Decoding them here costs less than a suspicion.
         if (may_overflow && !is_suspect) is_suspect = any_differs<W, kRank>(v, precision, e, place, left_out, load);
     }
     return is_suspect;
@@ -252,8 +258,8 @@ __device__ __forceinline__ void encode_reversible(Writer& writer, u32 table, u32
 #pragma unroll
         for (u32 i = 0; i < kOwnNumbers<kRank>; ++i) comes_back &= scaled_down(scaled_up(v[i], up), down) == v[i];
         comes_back = !any_of_block<kRank>(!comes_back);
-        // Numbers are made once more, instead of kept.
-        keep(up);
+        // Numbers are computed again, rather than kept.
+        launder(up);
 #pragma unroll
         for (u32 i = 0; i < kOwnNumbers<kRank>; ++i) v[i] = comes_back ? scaled_up(v[i], up) : fold_sign(v[i]);
         if (!is_zero) writer.put(comes_back ? 1 | static_cast<u32>(e + F::kBias) << 2 : 3, comes_back ? F::kExponentBits + 2 : 2);

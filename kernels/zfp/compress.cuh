@@ -1,17 +1,22 @@
-// First pass of compression: the stream. One CTA a section of 8192 elements, one thread 64 of them.
+// First pass of compression: the stream. One CTA per section of 8192 elements, one thread per 64 of
+// them.
 //
-//   1. A thread makes its blocks one after the other, in registers (block.cuh), and puts their bits to a slot of its own, which has room for
-//      any. So it need not know where they will be. Of a block of four axes four threads make a quarter each and put the bits to one slot
-//      (quarters.cuh, encode_quarters.cuh); from then on each has so many words of them.
-//   2. A scan over the CTA says where each thread's bits are in the section, and decoupled look-back where the section is in the stream; with
-//      fixed blocks that is known.
-//   3. Threads move their bits to where they belong in an image of the stream's words, which the CTA then copies to the payload and sums up;
-//      as many times as it takes, since the image need not have room for all.
+//   1. A thread makes its blocks one after another in registers (block.cuh), and writes their bits
+//      to its own slot, which has room for any result. So it need not know their final place. Four
+//      threads make a quarter each of a block of four axes and write to one slot (quarters.cuh,
+//      encode_quarters.cuh). Afterwards each of them has a share of the slot's words.
+//   2. A prefix sum over the CTA gives the place of each thread's bits in the section. Decoupled
+//      look-back gives the place of the section in the stream. With fixed blocks that place is
+//      known.
+//   3. Threads move their bits to their places in an image of the stream's words. The CTA copies
+//      the image to the payload and sums it. This takes several rounds if the image has no room for
+//      the whole section.
 //
-// The word at the border of two sections is written by the one that comes second: each adds its bits and a count to a place of their own.
-// Sums are linear in words, so each adds those of its own bits.
+// Two sections may share the word at their border. The section that comes second writes it: each
+// adds its bits and a count to a common place. Sums are linear in words, so each section adds the
+// sums of its own bits.
 //
-// A relative bound is found by a pass before (range.cuh).
+// A separate pass before this one finds a relative bound (range.cuh).
 
 #pragma once
 
@@ -24,9 +29,10 @@
 
 template <typename W, u32 kRank>
 struct StreamShared {
-    // Most bits of a block: header, bits of planes, and those that tell of others.
+    // Most bits of a block: header, bits of planes, and group-test bits.
     static constexpr u32 kBlockBits = 1 + 1 + Floats<W>::kExponentBits + 6 + kBlock<kRank> * (Word<W>::kBits + 1) + Word<W>::kBits;
-    // Of odd words, so that threads find theirs in different banks. In that of a block of four axes its numbers are shared out before.
+    // An odd number of words, so that threads find their slots in different banks. In its slot, a
+    // block of four axes exchanges its numbers first.
     static constexpr u32 kMostWords = kThreadBlocks<kRank> * kBlockBits / 32 + 1;
     static constexpr u32 kSlotWords = kRank == 4 ? aligned_up(kMostWords, 4) : kMostWords | 1;
     static_assert(kRank < 4 || (kSlotWords >= kBlock<4> * sizeof(W) / 4 && kSlotWords % 8 == 4), "room for cells, and as they begin");
@@ -38,7 +44,7 @@ struct StreamShared {
 
     union {
         alignas(16) u32 image[kImageWords];
-        u32 stage[8 * Slice<W, kRank>::kWords * kZfpThreads];  // before
+        u32 stage[8 * Slice<W, kRank>::kWords * kZfpThreads];  // before the image
     };
     u32 codes[CodesOf<kRank>::kEntries];
     alignas(16) u32 slots[kZfpThreads / kBlockThreads<kRank> * kSlotWords];
@@ -49,8 +55,9 @@ struct StreamShared {
     u64 start;
 };
 
-// Writes the words of a unit that has not only bits of the section, or for which there is no room. A word that is shared with the section before
-// is written by who comes second, of two that add their bits to the `border` of the later section.
+// Writes the words of a unit that also has bits of another section, or for which there is no room.
+// Of two sections that share a word, the one that comes second writes it. Both add their bits to
+// the `border` of the later section.
 __device__ __forceinline__ void put_ends(uint4 unit, u32 at, u32* words, u32 n_kept, u32 phase, u32 last_bit, bool is_last, Section* section) {
     u32 own[4];
     split(unit, own);
@@ -105,7 +112,7 @@ __device__ __forceinline__ void zfp_compress(const CompressArgs<Chunk>& args) {
                 encode_reversible<W, kRank>(writer, table, own, v, chunk);
             } else {
                 u64 block_start = place.start;
-                keep(block_start);
+                launder(block_start);
                 const auto load = [&](u32 i) {
                     const W word = array[block_start + grid.offset(i)];
                     return args.flags & kSwapBytes ? swapped_bytes(word) : word;
@@ -115,7 +122,7 @@ __device__ __forceinline__ void zfp_compress(const CompressArgs<Chunk>& args) {
             writer.end_at(start + max(min(writer.n - start, chunk.max_bits()), chunk.min_bits()));
         };
         if constexpr (kRank == 4) {
-            // Threads that have no block go all the way with the others of the warp.
+            // Threads without a block run along with the other threads of the warp.
             QuarterWriter<Shared::kSlotWords> writer(slot);
             encode(writer, min(first, chunk.n_blocks - 1));
             n_bits = first < chunk.n_blocks ? writer.share(slot) : 0;
@@ -129,7 +136,7 @@ __device__ __forceinline__ void zfp_compress(const CompressArgs<Chunk>& args) {
         if (is_suspect) shared.is_suspect = 1;
     }
 
-    // Where they are.
+    // The places of these bits.
     const u32 through = warp_inclusive_sum(n_bits);
     if (lane_id() == kWarp - 1) shared.warp_bits[warp] = through;
     __syncthreads();
@@ -160,11 +167,11 @@ __device__ __forceinline__ void zfp_compress(const CompressArgs<Chunk>& args) {
         if (shared.is_suspect) section.is_suspect = 1, atomicAdd(&scratch.chunk->n_suspects, 1);
     }
 
-    // The stream's words, in units of four, from that of the first bit on. A chunk that will be stored may have a longer stream than there is
-    // room for.
+    // The stream's words, in units of four, from that of the first bit on. The stream of a chunk
+    // that will be stored may exceed its room.
     const u64 first_word = start / 128 * 4, first_of_thread = first_word + 4 * t;
     u32* const words = reinterpret_cast<u32*>(static_cast<char*>(args.dst) + chunk_number * args.dst_stride + args.encoded.n_bytes) + first_word;
-    // The header of the smallest chunks is longer than they would be stored.
+    // In the smallest chunks, the header alone is longer than the stored frame.
     const u64 stored_bytes = args.stored.n_bytes + chunk.elements() * sizeof(W);
     const u64 room = (stored_bytes - min(stored_bytes, static_cast<u64>(args.encoded.n_bytes))) / 4;
     const u32 phase = static_cast<u32>(start % 128), last_bit = phase + all, n_words = (last_bit + 31) / 32;
@@ -205,7 +212,7 @@ __device__ __forceinline__ void zfp_compress(const CompressArgs<Chunk>& args) {
         }
         if (from + n < n_words) __syncthreads();
     }
-    // The last section fills the last 64 bits up.
+    // The last section pads the stream to a multiple of 64 bits.
     if (t == 0 && tile + 1 == tiles && n_words % 2 && first_word + n_words < room) words[n_words] = 0;
     unit_sums.finish(sums);
     shared.sums.share(sums);

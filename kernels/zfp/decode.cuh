@@ -1,5 +1,6 @@
-// Bits, which become planes of a block again: the twin of encode.cuh. From behind the bits that come as they are, nine bits of code become up to
-// eight bits of the plane by a table; where the block ends, or its bits do, what the table says is cut. Blocks of four numbers are read otherwise (line.cuh).
+// Decodes bits to the planes of a block: the counterpart of encode.cuh. After the verbatim bits, a
+// table maps nine bits of code to up to eight bits of the plane. The results are truncated where
+// the block or its bits end. Blocks of four numbers are read differently (line.cuh).
 
 #pragma once
 
@@ -11,7 +12,8 @@
 #include "planes.cuh"
 #include "quarters.cuh"
 
-// Of every nine bits: those of the plane, how many these are, how many bits of code they took, and whether nothing is behind them.
+// For every nine bits: bits of the plane, their number, the number of code bits that they took, and
+// whether no more follow.
 struct PlaneTable {
     static constexpr u32 kEntries = 512, kPlacesAt = 8, kLengthAt = 16, kEndsAt = 31;
     u32 entries[kEntries];
@@ -24,7 +26,7 @@ struct PlaneTable {
                     ++places, ++at;
                     continue;
                 }
-                // What is behind the 1 belongs to it.
+                // A 1 is only taken together with the bit after it.
                 if (at == 8) break;
                 plane |= 1u << places++;
                 ends = !(code >> (at + 1) & 1);
@@ -44,8 +46,9 @@ struct PlanesOf {
     static __device__ __forceinline__ u32 entry(u32 i) { return kRank == 1 ? kLinePlanes.entries[i] : kPlaneTable.entries[i % PlaneTable::kEntries]; }
 };
 
-// A stream in shared memory, which goes on with so many words of zeros; or, where blocks are fixed and threads' words apart, with anything, since nothing
-// behind the bits of a block matters.
+// A stream in shared memory, followed by this many words of zeros. If blocks are fixed and the
+// threads' words are apart, arbitrary words follow it, since nothing after the bits of a block
+// matters.
 constexpr u32 kZeroWords = 4;
 struct SharedWords {
     u32 address;
@@ -60,10 +63,10 @@ struct SharedWords {
         const u32 at = address + 4 * min(place / 32, n_words);
         return __funnelshift_r(load_shared_4(at), load_shared_4(at + 4), place);
     }
-    // Whether there is another block for the thread, whose bits are at a place.
+    // Whether the thread has another block.
     __device__ __forceinline__ bool goes_on(bool has_next, u32, u32) const { return has_next; }
 };
-// One that is not. Behind it are zeros.
+// A stream in global memory. Zeros follow it.
 struct GlobalWords {
     const u32* words;
     u32 n_words;
@@ -72,11 +75,13 @@ struct GlobalWords {
     __device__ __forceinline__ uint4 load(u32 i) const { return make_uint4(word(i), word(i + 1), word(i + 2), word(i + 3)); }
     __device__ __forceinline__ u32 pair(u32 place) const { return __funnelshift_r(word(place / 32), word(place / 32 + 1), place); }
 };
-// One of which each thread has the next words in shared memory: a window. Others are read where they are. Behind the end are up to three words of
-// what follows, which only damaged streams reach.
+// A stream in global memory. Each thread has its next words in shared memory: its window. Other
+// words are read directly. After the end follow up to three words of other data, which only damaged
+// streams reach.
 struct WindowWords {
     static constexpr u32 kUnits = 16, kWords = 4 * kUnits;
-    static constexpr u32 kStride = kWords + 1;  // from thread to thread: so they are in different banks
+    // Words from one thread's window to the next, so that windows begin in different banks.
+    static constexpr u32 kStride = kWords + 1;
 
     GlobalWords stream;  // begins with a unit
     u32 address;         // of the thread's window
@@ -96,15 +101,15 @@ struct WindowWords {
         const u32 at = address + 4 * (i - first);
         return __funnelshift_r(load_shared_4(at), load_shared_4(at + 4), place);
     }
-    // Whether there is another block for a thread of the warp. Where fewer words are left to one than are wanted, the windows of all move
-    // to their places. By all of the warp.
+    // Whether any thread of the warp has another block. If any has fewer words left than are
+    // wanted, the windows of all threads move to their places. Called by the whole warp.
     __device__ __forceinline__ bool goes_on(bool has_next, u32 place, u32 n_wanted) {
         const u32 next = place / 32;
         const bool is_short = has_next && static_cast<s32>(min(next + n_wanted, stream.n_words) - first) > static_cast<s32>(kWords);
         if (likely(!__any_sync(kAllLanes, is_short))) return __any_sync(kAllLanes, has_next);
         first = next / 4 * 4;
         __syncwarp();
-        // Half of a warp has the window of a thread.
+        // Half a warp fills the window of a thread.
         const u32 own = 4 * (lane_id() % kUnits), windows = address - 4 * kStride * lane_id();
 #pragma unroll 4
         for (u32 k = 0; k < kUnits; ++k) {
@@ -118,13 +123,13 @@ struct WindowWords {
     }
 };
 
-// Reads bits one behind the other.
+// Reads consecutive bits.
 template <typename Words>
 struct BitReader {
     Words words;
     u32 place;
 
-    // The next 32 bits, and so many of them.
+    // Returns the next 32 bits; and takes the next `n` bits.
     __device__ __forceinline__ u32 peek() const { return words.pair(place); }
     __device__ __forceinline__ u32 get(u32 n) {
         const u32 bits = peek() & low_bits(0u, n);
@@ -133,7 +138,8 @@ struct BitReader {
     }
 };
 
-// What the lane has of the first n bits of a plane of a block of four axes, which come as they are from bit `start` on.
+// The lane's part of the first n bits of a plane of a block of four axes. They are verbatim, from
+// bit `start` on.
 template <typename Words>
 __device__ __forceinline__ u64 plain_quarter(const Words& words, u32 start, u32 n) {
     const u32 first = kQuarterNumbers * quarter();
@@ -142,20 +148,21 @@ __device__ __forceinline__ u64 plain_quarter(const Words& words, u32 start, u32 
     const u64 bits = static_cast<u64>(__funnelshift_r(four.y, four.z, start)) << 32 | __funnelshift_r(four.x, four.y, start);
     return bits & low_bits(u64{0}, min(n - first, kQuarterNumbers));
 }
-// What it has of a few bits that are in the plane from bit `at` on.
+// The lane's part of a few bits that are in the plane from bit `at` on.
 __device__ __forceinline__ u64 part_of_quarter(u32 bits, u32 at) {
     const u32 ahead = at - kQuarterNumbers * quarter(), behind = 0 - ahead;
     return ahead < kQuarterNumbers ? static_cast<u64>(bits) << ahead : behind < 32 ? bits >> behind : 0;
 }
 
-// The next plane, where bits end before place `end`. Of it so many bits come as they are; they become more. Of a block of four axes all four lanes
-// read the code, as its bits tell where those of the next plane are, and each is given its own 64 bits of the plane.
+// Decodes the next plane. Its bits end before place `end`. The first `n_coded` bits are verbatim;
+// their number grows. For a block of four axes all four lanes read the code, as it determines the
+// place of the next plane. Each lane gets its own 64 bits of the plane.
 template <u32 kRank, typename Words>
 __device__ __forceinline__ u64 get_plane(BitReader<Words>& reader, u32 table, u32 end, u32& n_coded) {
     constexpr u32 n = kBlock<kRank>;
     const u32 start = reader.place;
     u32 coded = n_coded;
-    // From 32 bits that come as they are on, the first 32 are taken at once.
+    // With 32 or more verbatim bits, the first 32 are taken at once.
     u32 first = 0, word, rest, before = coded;
     const bool is_high = kRank == 3 && coded >= 32;
     if (kRank == 2) {
@@ -181,10 +188,11 @@ __device__ __forceinline__ u64 get_plane(BitReader<Words>& reader, u32 table, u3
     }
     u32 place = start + coded;
     if (coded < n) {
-        // In `rest` are that many bits, from the one on that tells of others.
+        // `rest` has this many bits, from the group-test bit on.
         u32 n_rest = kRank == 2 ? 32 - coded : 32;
         for (;;) {
-            // Behind the end there are zeros. As long as no 1 follows, they are taken for places without one; at the end one is taken to follow.
+            // Bits past the end are zeros, and look like places without a 1. If the code is cut off
+            // there, a 1 is assumed at the cut.
             const u32 n_there = min(end - place, 9u), entry = load_shared_4(table + 4 * (rest & low_bits(0u, n_there)));
             u32 found = entry & 0xff, places = entry >> PlaneTable::kPlacesAt & 0xff, length = entry >> PlaneTable::kLengthAt & 0xff;
             bool ends = entry >> PlaneTable::kEndsAt;
@@ -193,7 +201,7 @@ __device__ __forceinline__ u64 get_plane(BitReader<Words>& reader, u32 table, u3
                 found |= 1u << places++;
             }
             if (coded + places + !ends >= n) {
-                // The last number has the 1: only those before it are told.
+                // The last number has the 1: only those before it are coded.
                 places = n - 1 - coded;
                 found &= low_bits(0u, places);
                 length = 1 + places + __popc(found);
@@ -202,7 +210,7 @@ __device__ __forceinline__ u64 get_plane(BitReader<Words>& reader, u32 table, u3
             plane |= kRank == 4 ? part_of_quarter(found, coded) : static_cast<u64>(found) << coded;
             coded += places, place += length;
             if (ends || coded == n) break;
-            // The bit before this place takes the part of a 1 that tells of others.
+            // The bit before this place stands in for a group-test bit of 1.
             --place;
             n_rest -= length - 1;
             rest = n_rest >= 9 ? rest >> (length - 1) : reader.words.pair(place);
@@ -210,12 +218,12 @@ __device__ __forceinline__ u64 get_plane(BitReader<Words>& reader, u32 table, u3
             rest |= 1;
         }
     }
-    // The 0 behind the last 1 may have been cut off.
+    // The 0 after the last 1 may have been cut off.
     reader.place = min(place, end), n_coded = coded;
     return plane;
 }
 
-// As get_planes, of blocks of 16 or 64 numbers.
+// Like get_planes(), for blocks of 16 or 64 numbers.
 template <typename W, u32 kRank, typename Words>
 __device__ __forceinline__ void get_slices(BitReader<Words>& reader, u32 table, u32 own, W (&v)[kOwnNumbers<kRank>], u32 precision, u32 end) {
     using S = Slice<W, kRank>;
@@ -257,7 +265,8 @@ __device__ __forceinline__ void get_slices(BitReader<Words>& reader, u32 table, 
     }
 }
 
-// Reads `precision` planes of a block from the highest on, as far as there are bits before place `end`; the others are zeros.
+// Reads `precision` planes of a block, the highest first, as far as there are bits before place
+// `end`. The other planes are zeros.
 template <typename W, u32 kRank, typename Words>
 __device__ __forceinline__ void get_planes(BitReader<Words>& reader, u32 table, u32 own, W (&v)[kOwnNumbers<kRank>], u32 precision, u32 end) {
     if constexpr (kRank == 1) {
@@ -273,7 +282,7 @@ struct Form {
     bool is_scaled;
 };
 
-// What the stream has of a block, or what the thread has of that.
+// Reads a block from the stream, or the thread's part of it.
 template <typename W, u32 kRank, typename Lines, typename Words>
 __device__ __forceinline__ Form read_block(BitReader<Words>& reader, u32 table, u32 own, const Chunk& chunk, s32 minexp, W (&v)[kOwnNumbers<kRank>]) {
     using F = Floats<W>;
@@ -300,7 +309,8 @@ __device__ __forceinline__ Form read_block(BitReader<Words>& reader, u32 table, 
     return Form{e, is_scaled};
 }
 
-// Makes of that the words of the elements; those of padding, too. Four lanes that have a block share numbers out in `cells`.
+// Makes the words of the elements from that, including padding. Four lanes that share a block
+// exchange numbers in `cells`.
 template <typename W, u32 kRank, typename Lines>
 __device__ __forceinline__ void restore_block(W (&v)[kOwnNumbers<kRank>], const Chunk& chunk, const Form& form, u32 cells) {
 #pragma unroll

@@ -1,8 +1,9 @@
-// Decompression: one thread a group of 256 elements, or with fixed blocks 64 elements, one block after the other, in registers. Four threads have
-// a block of four axes.
+// Decompression: one thread per group of 256 elements, or with fixed blocks per 64 elements. It
+// decodes one block after another in registers. Four threads share a block of four axes.
 //
-// The stream of a CTA's sections is copied to shared memory and summed up on the way. Where there is too little room for it, it is summed
-// up, and warps copy what their threads read next (of blocks of four axes they read it where it is). Everything behind the stream is summed up in equal shares.
+// The stream of a CTA's sections is copied to shared memory and summed on the way. If there is too
+// little room for it, it is only summed, and warps copy the words that their threads read next.
+// (Blocks of four axes are read in place.) Everything after the stream is summed in equal shares.
 
 #pragma once
 
@@ -15,7 +16,7 @@
 #include "layout.cuh"
 #include "../stage/boxes.cuh"
 
-// What the tail of a payload tells, if it can be true.
+// Contents of a payload's tail, and whether they can be true.
 template <u32 kRank>
 struct Tail {
     u64 bits;
@@ -23,7 +24,7 @@ struct Tail {
     s32 minexp;
     bool is_sound;
 
-    // Of a payload that has a tail.
+    // The payload must be long enough for a tail.
     __device__ __forceinline__ Tail(const Sections<kRank>& sections, const char* payload, u64 n_bytes) {
         const uint2* const tail = reinterpret_cast<const uint2*>(payload + (n_bytes - n_bytes % 8 - kTailBytes));
         const uint2 own = tail[0], of_bound = tail[1], counts = tail[2];
@@ -40,7 +41,7 @@ struct Tail {
 
 template <typename W, u32 kRank>
 struct DecodeShared {
-    // Of the stream, as far as there is room with kZeroWords and a word for each thread.
+    // Words of the stream, with room for kZeroWords and a word for each thread.
     static constexpr u32 kImageWords = 10240;
     static constexpr u32 kRoom = kImageWords - kZfpThreads - 2 * kZeroWords;
     static_assert(kZfpThreads / kQuarterLanes * kCellWords <= kImageWords, "where blocks of four axes share their numbers out");
@@ -55,10 +56,10 @@ struct DecodeShared {
     CtaSums<kZfpWarps> sums;
 };
 
-// What the u16 lengths of its groups allow a section to have.
+// The most bits of a section that the u16 lengths of its groups allow.
 constexpr u32 kMostSectionBits = kGroups * 0xffff;
 
-// Where the sections of a CTA are in the stream, and the thread's group in them.
+// Places of a CTA's sections in the stream, and of the thread's group in them.
 struct OwnBits {
     u64 start, end;  // of all sections
     u64 own;         // of the thread
@@ -66,7 +67,7 @@ struct OwnBits {
     u32 damage;
 };
 
-// The blocks of a thread, and those that it decodes: the others come behind them.
+// The blocks of a thread. It decodes those before `end_wanted`.
 struct OwnBlocks {
     u32 first, end, end_wanted;
 };
@@ -75,7 +76,7 @@ struct OwnBlocks {
 template <u32 kRank>
 __device__ __forceinline__ u32 n_own_sections(const Chunk& chunk) { return kRank == 4 || chunk.has_fixed_blocks() ? 1 : kZfpThreads / kGroups; }
 
-// Of a section from which no block is wanted the lengths of groups do not matter.
+// If no block of a section is wanted, the lengths of its groups do not matter.
 template <u32 kRank>
 __device__ __forceinline__ OwnBits find_bits(const Sections<kRank>& sections, const Tail<kRank>& tail, const char* payload, u32 first_section, u32 n_sections,
                                              bool is_wanted) {
@@ -92,7 +93,7 @@ __device__ __forceinline__ OwnBits find_bits(const Sections<kRank>& sections, co
     const unsigned short* const groups = reinterpret_cast<const unsigned short*>(ends + sections.sections());
     const u32 section = first_section + (kRank == 4 ? 0 : threadIdx.x / kWarp), last = first_section + n_sections - 1;
     found.start = first_section ? ends[first_section - 1] : 0, found.end = ends[last];
-    // A warp looks at the groups of a section.
+    // A warp has the groups of a section.
     const u32 group = section * kGroups + lane_id();
     const bool exists = group < sections.groups();
     found.n_own = exists ? groups[group] : 0;
@@ -100,7 +101,8 @@ __device__ __forceinline__ OwnBits find_bits(const Sections<kRank>& sections, co
     bool is_sound = found.start <= found.end && found.end <= tail.bits && (last + 1 < sections.sections() || found.end == tail.bits);
     if (section <= last) {
         const u64 before = section ? ends[section - 1] : 0, end = ends[section];
-        // No section is longer than its groups can be, also where the lengths of groups do not matter: so words and places of a CTA fit 32 bits.
+        // No section is longer than its groups can be, even if the lengths of groups do not matter.
+        // So words and places of a CTA fit 32 bits.
         is_sound &= before <= end && before >= found.start && end <= found.end && end - before <= kMostSectionBits;
         if (__any_sync(kAllLanes, is_wanted)) is_sound &= end - before == all;
         found.own = before + through - found.n_own;
@@ -114,7 +116,7 @@ __device__ __forceinline__ OwnBits find_bits(const Sections<kRank>& sections, co
     return found;
 }
 
-// Where elements go: to the whole array.
+// Destination of elements: the whole array.
 template <typename W, u32 kRank>
 struct WholeArray {
     static constexpr bool kIsRegion = false;
@@ -126,7 +128,7 @@ struct WholeArray {
         : array(reinterpret_cast<W*>(array)), grid(args.own),
           is_aligned((reinterpret_cast<u64>(array) | (kRank > 1 ? grid.extents[0] * sizeof(W) : 0)) % kUnitBytes == 0) {}
 
-    // The words of a block.
+    // Stores the words of a block.
     __device__ __forceinline__ void store(const W (&v)[kBlock<kRank>], const BlockPlace<kRank>& place) const {
         W* const start = array + place.start;
         if (likely(place.is_whole && is_aligned)) {
@@ -139,12 +141,12 @@ struct WholeArray {
             }
         }
     }
-    // That of one element.
+    // Stores the word of one element.
     __device__ __forceinline__ void store(W word, u64 offset) const { array[offset] = word; }
     __device__ __forceinline__ bool touches(const BlockPlace<kRank>&, u32 = 4) const { return true; }
 };
 
-// To a region of it. The two slowest axes of four are merged there.
+// Destination: a region of the array. It merges the two slowest axes of four.
 template <typename W, u32 kRank>
 struct PartOfArray {
     static constexpr bool kIsRegion = true;
@@ -154,7 +156,7 @@ struct PartOfArray {
     __device__ __forceinline__ PartOfArray(const DecompressArgs<Chunk>& args, char* array)
         : array(reinterpret_cast<W*>(array)), region(static_cast<const RegionArgs<Chunk>&>(args).region) {}
 
-    // Places of an element on the axes x, y and z.
+    // Finds the places of an element on the axes x, y and z.
     __device__ __forceinline__ void split_offset(u64 offset, u64 (&at)[kRank]) const {
 #pragma unroll
         for (u32 k = 0; k < kRank; ++k) {
@@ -199,7 +201,8 @@ struct PartOfArray {
         for (u32 k = 0; k < kRank; ++k) is_wanted &= region.find(2 - k, at[k], own[k]);
         if (is_wanted) array[number(own)] = word;
     }
-    // Whether a block has any of it, with so many places along the slowest axis: behind those of a cube is another one.
+    // Whether the region has any element of a block with this many places along the slowest axis.
+    // After the places of a cube follow those of another one.
     __device__ __forceinline__ bool touches(const BlockPlace<kRank>& place, u32 n_slowest = 4) const {
         u64 at[kRank];
         split_offset(place.start, at);
@@ -223,7 +226,7 @@ __device__ __forceinline__ OwnBlocks own_blocks(const Chunk& chunk, u32 first_se
     return blocks;
 }
 
-// Words of the payload from `first` to before `end`, summed up.
+// Sums the words of the payload from `first` to before `end`.
 __device__ __forceinline__ void sum_words(const u32* payload, u64 first, u64 end, Sums& sums) {
     StridedSums<kZfpThreads> word_sums(first + threadIdx.x);
 #pragma unroll 4
@@ -234,11 +237,11 @@ __device__ __forceinline__ void sum_words(const u32* payload, u64 first, u64 end
 // Units that a thread loads at a time.
 constexpr u32 kBatch = 4;
 
-// Words that most blocks have fewer of, with those that are loaded behind them.
+// Most blocks have fewer words, including those that are loaded after them.
 template <typename W, u32 kRank>
 constexpr u32 kWordsOfBlock = kBlock<kRank> * sizeof(W) * 3 / 32 + 6;
 
-// Decodes the sections of a CTA, whose place in the stream is sound.
+// Decodes the sections of a CTA. Their places in the stream are sound.
 template <typename W, u32 kRank, typename Lines, typename Target>
 __device__ __forceinline__ void decode_tile(const DecompressTile<Chunk>& tile, DecodeShared<W, kRank>& shared, const Sections<kRank>& sections,
                                             const Tail<kRank>& tail, const OwnBits& own, const OwnBlocks& blocks, u32 first_section, const Target& target,
@@ -252,11 +255,12 @@ __device__ __forceinline__ void decode_tile(const DecompressTile<Chunk>& tile, D
     const bool is_last = first_section + n_own_sections<kRank>(chunk) >= sections.sections();
     const u32 n_words = static_cast<u32>((is_last ? stream_words : (own.end + 31) / 32) - first_word);
     const u32* const stream = payload + first_word;
-    // Where threads begin so many words behind each other, a multiple of four, one more is between, and they are in different banks.
+    // If threads begin a multiple of four words apart, one more word separates them, which puts
+    // them in different banks.
     const u32 own_bits = kThreadBlocks<kRank> * chunk.max_bits();
     const bool is_padded = chunk.has_fixed_blocks() && own_bits % 128 == 0, has_room = n_words <= Shared::kRoom;
     {
-        // Words that the tile before has begun are summed up there.
+        // The tile before sums the words that it has begun.
         const u32 n_begun = static_cast<u32>((own.start + 31) / 32 - first_word);
         const SmallDivisor own_words(is_padded ? own_bits / 32 : 1);
         UnitSums<kZfpThreads> unit_sums(first_word + 4 * t);
@@ -265,7 +269,7 @@ __device__ __forceinline__ void decode_tile(const DecompressTile<Chunk>& tile, D
             uint4 units[kBatch];
 #pragma unroll
             for (u32 k = 0; k < kBatch; ++k) {
-                // The payload goes on with a tail.
+                // A tail follows the words in the payload.
                 const u32 i = from + k * 4 * kZfpThreads;
                 units[k] = i < n_words ? *reinterpret_cast<const uint4*>(stream + i) : uint4{};
             }
@@ -295,7 +299,7 @@ __device__ __forceinline__ void decode_tile(const DecompressTile<Chunk>& tile, D
         const u64 rest = tile.n_bytes / 4 - stream_words, share = (rest + tile.tiles - 1) / tile.tiles, first = min(tile.tile * share, rest);
         sum_words(payload, stream_words + first, stream_words + min(first + share, rest), sums);
     }
-    // Behind the last words are zeros.
+    // Zeros follow the last words.
     if (has_room && !is_padded) {
         __syncthreads();
         if (t < kZeroWords) shared.image[n_words + t] = 0;
@@ -319,7 +323,7 @@ __device__ __forceinline__ void decode_tile(const DecompressTile<Chunk>& tile, D
             W v[kOwnNumbers<kRank>] = {};
             Form form{};
             if (is_wanted) form = read_block<W, kRank, Lines>(reader, table, stage, chunk, tail.minexp, v);
-            // Numbers are shared out where the stream was.
+            // Numbers are exchanged in the memory of the stream.
             if (!__syncthreads_or(is_wanted)) return;
             restore(v, form);
             if (is_wanted) target.store(v, own_part(grid, grid.place(blocks.first)));
@@ -348,7 +352,7 @@ __device__ __forceinline__ void decode_tile(const DecompressTile<Chunk>& tile, D
     const u32 n_sections = min(n_own_sections<kRank>(chunk), sections.sections() - first_section);
 #pragma unroll 1
     for (u32 section = first_section; section < first_section + n_sections; ++section) {
-        // A warp has the groups of a section, where there are several.
+        // If there are several sections, a warp has the groups of one.
         const bool is_of_section = n_sections == 1 || section == first_section + t / kWarp;
         if (!__syncthreads_or(is_of_section && blocks.first < blocks.end_wanted)) continue;
         const u32 before = section ? payload[ends_at + section - 1] : 0, end = payload[ends_at + section];
@@ -382,8 +386,8 @@ __device__ __forceinline__ void zfp_decompress(const DecompressArgs<Chunk>& args
     const bool is_stored_frame = tile.frame_bytes >= args.stored.n_bytes && is_stored(args.stored, tile.frame);
     if (!is_stored_frame) {
         damage = tile.check_frame(table_bytes);
-        // Of a frame that was cut off, what is last is no tail.
-        if (damage == 0) damage = tile.check_length(tile.n_bytes, payload_bytes_told(tile.frame));
+        // The end of a truncated frame is not a tail.
+        if (damage == 0) damage = tile.check_length(tile.n_bytes, header_payload_bytes(tile.frame));
     } else if constexpr (Target::kIsRegion) {
         damage = tile.check_length(tile.frame_bytes, args.stored.n_bytes + raw_bytes);
         if (damage == 0) copy_region<kZfpThreads>(target.region, sizeof(W), tile.frame + args.stored.n_bytes, tile.array, tile.tile, tile.tiles);

@@ -1,9 +1,10 @@
-// Planes of a block, which become bits.
+// Encodes bit planes of a block.
 //
-// Behind the bits that are written as they are, a plane's code follows from its other bits x: a 1 in front, and then x as far as its highest
-// 1, where a 1 stands behind every 1, but a 0 behind the last. If x is 0, so is the code. So eight bits of x become up to 17 bits of code, which
-// are in a table. As a place is passed by the codes of all planes together only once, that is hardly more than one look into the table for
-// each plane. Blocks of four numbers are written otherwise (line.cuh).
+// After the verbatim bits, a plane's code depends on its other bits x. The code starts with a 1,
+// followed by x up to its highest 1. After every 1 of x it has a 1, but after the last one a 0. If
+// x is 0, the code is a single 0. So eight bits of x become up to 17 bits of code, which a table
+// contains. The codes of all planes together pass each place only once, so this is hardly more than
+// one lookup per plane. Blocks of four numbers are written differently (line.cuh).
 
 #pragma once
 
@@ -12,7 +13,7 @@
 #include "line.cuh"
 #include "planes.cuh"
 
-// Of every byte x: its code, the code's length and that of x.
+// For every byte x: its code, the length of the code, and that of x.
 struct CodeTable {
     static constexpr u32 kLengthAt = 20, kPlacesAt = 28, kMask = (1 << kLengthAt) - 1;
     u32 entries[256];
@@ -40,14 +41,14 @@ struct CodesOf {
     static __device__ __forceinline__ u32 entry(u32 i) { return kRank == 1 ? kLineCodes.entries[i] : kCodeTable.entries[i % 256]; }
 };
 
-// Puts bits one behind the other to shared memory, the first lowest.
+// Writes consecutive bits to shared memory, the first one lowest.
 struct BitWriter {
     u32 address;            // of the last word
-    u32 word = 0, n = 0;    // that word; bits in all
+    u32 word = 0, n = 0;    // that word; total bits
 
     __device__ __forceinline__ explicit BitWriter(u32 address) : address(address) {}
 
-    // Up to 32 bits; there are no others above them.
+    // Appends up to 32 bits. All bits above them must be 0.
     __device__ __forceinline__ void put(u32 bits, u32 length) {
         word |= __funnelshift_l(0, bits, n);
         const u32 next = n + length;
@@ -57,7 +58,7 @@ struct BitWriter {
         }
         n = next;
     }
-    // Makes it so long.
+    // Cuts or pads the bits to `wanted` bits.
     __device__ __forceinline__ void end_at(u32 wanted) {
         if (wanted < n) {
             const u32 back = n / 32 - wanted / 32;
@@ -71,12 +72,12 @@ struct BitWriter {
     }
 };
 
-// Adds the code of a plane of n numbers, of which `coded` come as they are; they become more.
+// Adds the code of a plane of n numbers. The first `coded` bits are verbatim; their number grows.
 template <u32 kRank>
 __device__ __forceinline__ void put_plane(BitWriter& writer, u32 table, u64 plane, u32& coded) {
     constexpr u32 n = kBlock<kRank>;
     const u32 low = static_cast<u32>(plane), high = static_cast<u32>(plane >> 32);
-    u32 before = 0, n_before = 0;  // what comes before the next code, if that is in the same word
+    u32 before = 0, n_before = 0;  // bits before the next code, if in the same word
     if (kRank == 2) {
         before = low & low_bits(0u, coded), n_before = coded;
     } else {
@@ -93,7 +94,7 @@ __device__ __forceinline__ void put_plane(BitWriter& writer, u32 table, u64 plan
     while (rest > 0xff) {
         const u32 byte = static_cast<u32>(rest) & 0xff, entry = load_shared_4(table + 4 * byte);
         const u32 length = entry >> CodeTable::kLengthAt & 0xff, places = entry >> CodeTable::kPlacesAt;
-        // What the code ends with is no end, and all of the byte has to be told.
+        // The last bit of this code must not end the plane, and all of the byte must be coded.
         const u32 code = (entry & CodeTable::kMask) | 1u << (length - 1);
         writer.put(code >> skipped << n_before | before, length + 8 - places - skipped + n_before);
         before = 0, n_before = 0;
@@ -103,14 +104,14 @@ __device__ __forceinline__ void put_plane(BitWriter& writer, u32 table, u64 plan
     u32 code = (entry & CodeTable::kMask) >> skipped, length = (entry >> CodeTable::kLengthAt & 0xff) - skipped;
     coded += entry >> CodeTable::kPlacesAt;
     if (coded == n) {
-        // The 1 at the end of a block need not be told, and is not followed by anything.
+        // The 1 at the end of a block is implied, and nothing follows it.
         length -= 2;
         code &= low_bits(0u, length);
     }
     writer.put(code << n_before | before, length + n_before);
 }
 
-// As put_planes, of blocks of 16 or 64 numbers.
+// Like put_planes(), for blocks of 16 or 64 numbers.
 template <typename W, u32 kRank>
 __device__ __forceinline__ void put_slices(BitWriter& writer, u32 table, u32 own, const W (&v)[kBlock<kRank>], u32 precision, u32 limit) {
     using S = Slice<W, kRank>;
@@ -139,8 +140,8 @@ __device__ __forceinline__ void put_slices(BitWriter& writer, u32 table, u32 own
     }
 }
 
-// Adds the planes of a block from the highest on, `precision` of them, until the writer has `limit` bits or more. `own` is the thread's
-// place for a slice in shared memory.
+// Adds `precision` planes of a block, the highest first, until the writer has `limit` bits or more.
+// `own` is the thread's place for a slice in shared memory.
 template <typename W, u32 kRank>
 __device__ __forceinline__ void put_planes(BitWriter& writer, u32 table, u32 own, const W (&v)[kBlock<kRank>], u32 precision, u32 limit) {
     if constexpr (kRank == 1) {

@@ -1,6 +1,7 @@
-// Planes of a block of four axes, which become bits. The code of a plane is that of encode.cuh; a lane has 64 of its 256 bits, and makes their
-// part of the code as soon as it knows in which lane the last 1 is: all lanes before it tell of all their places, and the others of none. The
-// lengths of these strings say where each is.
+// Encodes bit planes of a block of four axes. The code of a plane is that of encode.cuh. A lane has
+// 64 of its 256 bits, and makes their part of the code once it knows which lane has the last 1. All
+// lanes before that one code all their places, and lanes after it none. The lengths of these
+// strings give their places.
 
 #pragma once
 
@@ -8,31 +9,32 @@
 #include "encode.cuh"
 #include "quarters.cuh"
 
-// Bits of a block, which four lanes put to its slot in shared memory. All know how many there are.
+// Bits of a block, which four lanes write to its slot in shared memory. All lanes know the number
+// of bits.
 template <u32 kSlotWords>
 struct QuarterWriter {
     u32 slot;              // address
-    u32 head = 0, n = 0;   // the first bits, before there are others; bits in all
+    u32 head = 0, n = 0;   // the first bits, until begin(); total bits
 
     __device__ __forceinline__ explicit QuarterWriter(u32 slot) : slot(slot) {}
 
-    // The first bits, fewer than 32 in all.
+    // Appends to the first bits; fewer than 32 in total.
     __device__ __forceinline__ void put(u32 bits, u32 length) { head |= bits << n, n += length; }
-    // Writes these; all other bits are zeros.
+    // Writes the first bits; all other bits are zeros.
     __device__ __forceinline__ void begin() const {
         static_assert(kSlotWords % 4 == 0, "whole units");
 #pragma unroll 1
         for (u32 i = quarter(); i < kSlotWords / 4; i += kQuarterLanes) store_shared_16(slot + 16 * i, make_uint4(i ? 0 : head, 0, 0, 0));
         __syncwarp();
     }
-    // Makes it so long. Behind the bits are zeros.
+    // Cuts or pads the bits to `wanted` bits. Zeros follow them.
     __device__ __forceinline__ void end_at(u32 wanted) {
         __syncwarp();
         const u32 last = slot + wanted / 32 * 4;
         if (wanted < n && quarter() == 0) store_shared_4(last, load_shared_4(last) & low_bits(0u, wanted % 32));
         n = wanted;
     }
-    // The bits that a lane copies from there: a quarter of them, in whole words.
+    // The bits that a lane copies from the slot: a quarter of them, in whole words.
     __device__ __forceinline__ u32 share(u32& address) const {
         const u32 most = (n + 127) / 128 * 32, first = min(quarter() * most, n);
         address = slot + first / 8;
@@ -40,13 +42,13 @@ struct QuarterWriter {
     }
 };
 
-// Adds bits one behind the other to zeros in shared memory, where other lanes add theirs.
+// Adds consecutive bits to zeros in shared memory, where other lanes add theirs.
 struct BitAdder {
     u32 words;     // address
     u32 at;        // the next bit
-    u32 word = 0;  // what is to be added where that is
+    u32 word = 0;  // bits to be added at that place
 
-    // Up to 32 bits; there are no others above them.
+    // Appends up to 32 bits. All bits above them must be 0.
     __device__ __forceinline__ void put(u32 bits, u32 length) {
         word |= __funnelshift_l(0, bits, at);
         const u32 next = at + length;
@@ -61,8 +63,9 @@ struct BitAdder {
     }
 };
 
-// Adds the code of a plane, of whose bits the lane has `plane`, and the first `coded` of all come as they are; these become more. By all lanes of
-// a warp; blocks that are done add nothing.
+// Adds the code of a plane; the lane has the part `plane` of its bits. The first `coded` bits of
+// the whole plane are verbatim; their number grows. Called by all lanes of a warp; blocks that are
+// done add nothing.
 template <typename Writer>
 __device__ __forceinline__ void put_quarter(Writer& writer, u32 table, u64 plane, u32& coded, bool is_done) {
     const u32 q = quarter(), first = kQuarterNumbers * q, lane_of_block = lane_id() - q;
@@ -73,7 +76,8 @@ __device__ __forceinline__ void put_quarter(Writer& writer, u32 table, u64 plane
     const u32 end = some ? end_of_last : coded;
     const bool is_first = coded / kQuarterNumbers == q, is_last = q == last, is_full = some && end == kBlock<4>;
     u32 left = some && q <= last ? is_last ? bit_length(rest) : kQuarterNumbers - plain : 0;
-    // The bit that tells of others or none, and one behind every 1. The 1 at the end of a block need not be told, and is not followed by anything.
+    // The group-test bit, and a bit after every 1. The 1 at the end of a block is implied, and
+    // nothing follows it.
     const u32 length = plain + is_first + left + __popcll(rest) - (is_full && q + 1 == kQuarterLanes ? 2 : 0);
     u32 lengths = length << 8 * q;
     lengths |= __shfl_xor_sync(kAllLanes, lengths, 1);
@@ -85,13 +89,13 @@ __device__ __forceinline__ void put_quarter(Writer& writer, u32 table, u64 plane
     const u32 low = static_cast<u32>(plane), high = static_cast<u32>(plane >> 32), n_low = min(plain, 32u);
     if (n_low) adder.put(low & low_bits(0u, n_low), n_low);
     if (plain > 32) adder.put(high & low_bits(0u, plain - 32), plain - 32);
-    u32 skipped = !is_first;  // bits of a code that come before
+    u32 skipped = !is_first;  // bits of a code that are already written
     while (left > 0) {
         const u32 n = min(left, 8u), entry = load_shared_4(table + 4 * (static_cast<u32>(rest) & 0xff));
         const u32 of_code = entry >> CodeTable::kLengthAt & 0xff, places = entry >> CodeTable::kPlacesAt;
         u32 code = entry & CodeTable::kMask, n_bits = of_code + n - places;
         if (!is_last || left > n) {
-            // What the code ends with is no end, and all places have to be told.
+            // The last bit of this code must not end the plane, and all places must be coded.
             code |= 1u << (of_code - 1);
         } else if (is_full) {
             n_bits -= 2;
@@ -103,7 +107,8 @@ __device__ __forceinline__ void put_quarter(Writer& writer, u32 table, u64 plane
     adder.finish();
 }
 
-// Adds the planes of blocks as put_planes does, by all lanes of a warp: as long as any block has some left.
+// Adds the planes of blocks like put_planes(). Called by all lanes of a warp, which continue as
+// long as any block has planes left.
 template <typename W, typename Writer>
 __device__ __forceinline__ void put_quarters(Writer& writer, u32 table, u32 own, const W (&v)[kQuarterNumbers], u32 precision, u32 limit) {
     using S = Slice<W, 4>;

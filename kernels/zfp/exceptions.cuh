@@ -1,19 +1,20 @@
-// Elements of a section that have another word than its blocks: holes, which all have the same, and others. By all threads of a CTA.
+// Elements of a section whose words differ from those in its blocks: filled elements, which all
+// have the same word, and outliers (`outliers`). Called by all threads of a CTA.
 //
-//   u16 holes, u16 others, u16 bytes of the marks of each | hole | its marks | marks of the others | their words
+//   u16 filled, u16 outliers, u16 bytes of the bitmap of each | fill value | fill mask | outlier bitmap | outlier words
 
 #pragma once
 
 #include "../common/checksum.cuh"
-#include "../stage/marks.cuh"
+#include "../stage/bitmap.cuh"
 #include "../stage/pack.cuh"
 #include "layout.cuh"
 
 constexpr u32 kExceptionHead = 8;
-constexpr u32 kPlainMarks = kSectionElements / 8;  // bytes of marks that are not coded
-constexpr u32 kCodedMarks = 1 << 15;
-constexpr u32 kMarkWords = kSectionElements / kMarksPerWord;
-constexpr u32 kOwnMarkWords = kMarkWords / kZfpThreads;
+constexpr u32 kPlainBitmap = kSectionElements / 8;  // bytes of marks that are not coded
+constexpr u32 kCodedBitmap = 1 << 15;
+constexpr u32 kBitmapWords = kSectionElements / kBitmapWordBits;
+constexpr u32 kOwnBitmapWords = kBitmapWords / kZfpThreads;
 
 // The element at a place of a section.
 template <u32 kRank>
@@ -31,24 +32,25 @@ struct PlacedElement {
     }
 };
 
-// Marks as they are coded: a thread has two words. What is before a thread's own, and in all.
-struct OwnMarks {
+// Marks in coded form: a thread has two words. Also the counts before a thread's own words, and in
+// all.
+struct OwnBitmap {
     static constexpr u32 kBytesAt = 16;
 
-    u32 words[kOwnMarkWords];
+    u32 words[kOwnBitmapWords];
     u32 nonzero, bytes_before, n_bytes_nonzero, n_nonzero;
 
-    // Bytes of a word that are not 0, a bit each.
+    // A bit for each byte of a word that is not 0.
     static __device__ __forceinline__ u32 bytes_of(u32 word) {
         const u32 high = (((word & 0x7f7f7f7fu) + 0x7f7f7f7fu) | word) & 0x80808080u;
         return (high >> 7 & 1) | (high >> 14 & 2) | (high >> 21 & 4) | (high >> 28 & 8);
     }
 
-    // Barriers.
-    __device__ __forceinline__ OwnMarks(const u32 (&own)[kOwnMarkWords], u32 (&totals)[kZfpWarps]) {
+    // Has barriers.
+    __device__ __forceinline__ OwnBitmap(const u32 (&own)[kOwnBitmapWords], u32 (&totals)[kZfpWarps]) {
         u32 count = 0;
 #pragma unroll
-        for (u32 k = 0; k < kOwnMarkWords; ++k) {
+        for (u32 k = 0; k < kOwnBitmapWords; ++k) {
             words[k] = own[k];
             count += (own[k] != 0) | __popc(bytes_of(own[k])) << kBytesAt;
         }
@@ -65,18 +67,18 @@ struct OwnMarks {
         nonzero = before % (1 << kBytesAt), bytes_before = before >> kBytesAt;
         n_nonzero = all % (1 << kBytesAt), n_bytes_nonzero = all >> kBytesAt;
     }
-    static constexpr u32 kPresence = kMarkWords / 8;
+    static constexpr u32 kPresence = kBitmapWords / 8;
     __device__ __forceinline__ u32 values_at() const { return kPresence + (n_nonzero + 1) / 2; }
     __device__ __forceinline__ u32 n_bytes() const { return values_at() + n_bytes_nonzero; }
 
-    // Adds them to zeros in shared memory, from a byte that is aligned to words.
+    // Adds the coded marks to zeros in shared memory, from a byte that is aligned to words.
     __device__ __forceinline__ void write(u32* to) const {
         const u32 address = shared_address(to);
         u32 n = nonzero, value = values_at() + bytes_before;
 #pragma unroll
-        for (u32 k = 0; k < kOwnMarkWords; ++k) {
+        for (u32 k = 0; k < kOwnBitmapWords; ++k) {
             if (words[k] == 0) continue;
-            const u32 i = kOwnMarkWords * threadIdx.x + k;
+            const u32 i = kOwnBitmapWords * threadIdx.x + k;
             add_bits(address, i, 1u);
             add_bits(address, 8 * kPresence + 4 * n++, bytes_of(words[k]));
 #pragma unroll 1
@@ -88,22 +90,22 @@ struct OwnMarks {
     }
 };
 
-// What is made of the exceptions of a section: all but the words of the others is in shared memory.
+// Exceptions of a section in compression. All but the words of outliers is in shared memory.
 template <typename W>
 struct ExceptionShared {
-    u32 holes[kMarkWords], others[kMarkWords];
-    u32 head[(kExceptionHead + sizeof(W) + 2 * kPlainMarks) / 4];
+    u32 fill_mask[kBitmapWords], outliers[kBitmapWords];
+    u32 head[(kExceptionHead + sizeof(W) + 2 * kPlainBitmap) / 4];
     u32 totals[kZfpWarps];
     u32 first;  // place of the first exception
-    W hole;
+    W fill;
 };
 
 template <typename W, u32 kRank>
 struct WrittenExceptions {
-    u32 n_holes = 0, n_others = 0, others_before = 0;
-    u32 head_bytes = 0;  // of what is in shared memory
+    u32 n_filled = 0, n_outliers = 0, outliers_before = 0;
+    u32 head_bytes = 0;  // bytes in shared memory
 
-    __device__ __forceinline__ u32 units() const { return (head_bytes + n_others * static_cast<u32>(sizeof(W))) / 4; }
+    __device__ __forceinline__ u32 units() const { return (head_bytes + n_outliers * static_cast<u32>(sizeof(W))) / 4; }
 
     static __device__ __forceinline__ u32 sum_of(u32 own, ExceptionShared<W>& shared, u32& before) {
         const u32 through = warp_inclusive_sum(own), warp = threadIdx.x / kWarp;
@@ -120,74 +122,75 @@ struct WrittenExceptions {
         return all;
     }
 
-    // Of a section whose exceptions are marked in `others`, which then has those that are not holes. `load` gives the word of the element at
-    // a place. Barriers, the first at once.
+    // Makes the exceptions of a section, which are marked in `outliers`. Afterwards `outliers` only
+    // has outliers. `load` returns the word of the element at a place. Has barriers, the first at
+    // once.
     template <typename Load>
     __device__ __forceinline__ void make(ExceptionShared<W>& shared, Load load) {
         const u32 t = threadIdx.x;
-        u32* const mine = shared.others + kOwnMarkWords * t;
+        u32* const mine = shared.outliers + kOwnBitmapWords * t;
         if (t == 0) shared.first = ~0u;
         __syncthreads();
         for (u32 i = t; i < sizeof(shared.head) / 4; i += kZfpThreads) shared.head[i] = 0;
 #pragma unroll
-        for (u32 k = kOwnMarkWords; k-- > 0;) {
-            if (mine[k]) atomicMin(&shared.first, (kOwnMarkWords * t + k) * kMarksPerWord + trailing_zeros(mine[k]));
+        for (u32 k = kOwnBitmapWords; k-- > 0;) {
+            if (mine[k]) atomicMin(&shared.first, (kOwnBitmapWords * t + k) * kBitmapWordBits + trailing_zeros(mine[k]));
         }
         __syncthreads();
         if (shared.first == ~0u) return;
-        if (t == 0) shared.hole = load(shared.first);
+        if (t == 0) shared.fill = load(shared.first);
         __syncthreads();
-        u32 holes[kOwnMarkWords], others[kOwnMarkWords];
+        u32 fill_mask[kOwnBitmapWords], outliers[kOwnBitmapWords];
 #pragma unroll
-        for (u32 k = 0; k < kOwnMarkWords; ++k) {
-            holes[k] = 0;
+        for (u32 k = 0; k < kOwnBitmapWords; ++k) {
+            fill_mask[k] = 0;
 #pragma unroll 1
             for (u32 left = mine[k]; left; left &= left - 1) {
                 const u32 bit = trailing_zeros(left);
-                if (load((kOwnMarkWords * t + k) * kMarksPerWord + bit) == shared.hole) holes[k] |= 1u << bit;
+                if (load((kOwnBitmapWords * t + k) * kBitmapWordBits + bit) == shared.fill) fill_mask[k] |= 1u << bit;
             }
-            others[k] = mine[k] & ~holes[k];
-            mine[k] = others[k];
-            shared.holes[kOwnMarkWords * t + k] = holes[k];
+            outliers[k] = mine[k] & ~fill_mask[k];
+            mine[k] = outliers[k];
+            shared.fill_mask[kOwnBitmapWords * t + k] = fill_mask[k];
         }
         u32 before;
-        n_holes = sum_of(__popc(holes[0]) + __popc(holes[1]), shared, before);
-        n_others = sum_of(__popc(others[0]) + __popc(others[1]), shared, others_before);
-        u32 changes[kOwnMarkWords];
+        n_filled = sum_of(__popc(fill_mask[0]) + __popc(fill_mask[1]), shared, before);
+        n_outliers = sum_of(__popc(outliers[0]) + __popc(outliers[1]), shared, outliers_before);
+        u32 changes[kOwnBitmapWords];
 #pragma unroll
-        for (u32 k = 0; k < kOwnMarkWords; ++k) {
-            const u32 i = kOwnMarkWords * t + k;
-            changes[k] = holes[k] ^ __funnelshift_l(i ? shared.holes[i - 1] : 0, holes[k], 1);
+        for (u32 k = 0; k < kOwnBitmapWords; ++k) {
+            const u32 i = kOwnBitmapWords * t + k;
+            changes[k] = fill_mask[k] ^ __funnelshift_l(i ? shared.fill_mask[i - 1] : 0, fill_mask[k], 1);
         }
-        // There always is a hole.
+        // There is always a filled element.
         u32 at = kExceptionHead + sizeof(W);
-        const u32 of_holes = write_marks(shared, at, changes, holes);
-        const u32 of_others = n_others ? write_marks(shared, at, others, others) : 0;
+        const u32 of_fill = write_bitmap(shared, at, changes, fill_mask);
+        const u32 of_outliers = n_outliers ? write_bitmap(shared, at, outliers, outliers) : 0;
         if (t == 0) {
-            shared.head[0] = n_holes | n_others << 16;
-            shared.head[1] = of_holes | of_others << 16;
-            shared.head[2] = static_cast<u32>(shared.hole);
-            if (sizeof(W) == 8) shared.head[3] = static_cast<u32>(static_cast<u64>(shared.hole) >> 32);
+            shared.head[0] = n_filled | n_outliers << 16;
+            shared.head[1] = of_fill | of_outliers << 16;
+            shared.head[2] = static_cast<u32>(shared.fill);
+            if (sizeof(W) == 8) shared.head[3] = static_cast<u32>(static_cast<u64>(shared.fill) >> 32);
         }
         head_bytes = at;
         __syncthreads();
     }
-    // Marks from byte `at` on, which goes on; what the head says of them.
-    static __device__ __forceinline__ u32 write_marks(ExceptionShared<W>& shared, u32& at, const u32 (&coded)[kOwnMarkWords], const u32 (&plain)[kOwnMarkWords]) {
-        const OwnMarks marks(coded, shared.totals);
-        const u32 n_bytes = marks.n_bytes();
+    // Writes marks from byte `at` on, and moves `at` past them. Returns their field of the head.
+    static __device__ __forceinline__ u32 write_bitmap(ExceptionShared<W>& shared, u32& at, const u32 (&coded)[kOwnBitmapWords], const u32 (&plain)[kOwnBitmapWords]) {
+        const OwnBitmap bitmap(coded, shared.totals);
+        const u32 n_bytes = bitmap.n_bytes();
         u32* const to = shared.head + at / 4;
-        if (n_bytes < kPlainMarks) {
-            marks.write(to);
+        if (n_bytes < kPlainBitmap) {
+            bitmap.write(to);
             at += aligned_up(n_bytes, 4);
-            return n_bytes | kCodedMarks;
+            return n_bytes | kCodedBitmap;
         }
 #pragma unroll
-        for (u32 k = 0; k < kOwnMarkWords; ++k) to[kOwnMarkWords * threadIdx.x + k] = plain[k];
-        at += kPlainMarks;
-        return kPlainMarks;
+        for (u32 k = 0; k < kOwnBitmapWords; ++k) to[kOwnBitmapWords * threadIdx.x + k] = plain[k];
+        at += kPlainBitmap;
+        return kPlainBitmap;
     }
-    // To the payload, from word `first` on, summed up.
+    // Writes the exceptions to the payload, from word `first` on, and sums them.
     template <typename Load>
     __device__ __forceinline__ void write(const ExceptionShared<W>& shared, u32* payload, u64 first, Load load, Sums& sums) const {
         const u32 t = threadIdx.x;
@@ -196,12 +199,12 @@ struct WrittenExceptions {
             sums.add(i, word);
         };
         for (u32 i = t; i < head_bytes / 4; i += kZfpThreads) put(first + i, shared.head[i]);
-        u64 to = first + head_bytes / 4 + others_before * (sizeof(W) / 4);
+        u64 to = first + head_bytes / 4 + outliers_before * (sizeof(W) / 4);
 #pragma unroll 1
-        for (u32 k = 0; k < kOwnMarkWords; ++k) {
+        for (u32 k = 0; k < kOwnBitmapWords; ++k) {
 #pragma unroll 1
-            for (u32 left = shared.others[kOwnMarkWords * t + k]; left; left &= left - 1) {
-                const u64 word = load((kOwnMarkWords * t + k) * kMarksPerWord + trailing_zeros(left));
+            for (u32 left = shared.outliers[kOwnBitmapWords * t + k]; left; left &= left - 1) {
+                const u64 word = load((kOwnBitmapWords * t + k) * kBitmapWordBits + trailing_zeros(left));
                 put(to++, static_cast<u32>(word));
                 if (sizeof(W) == 8) put(to++, static_cast<u32>(word >> 32));
             }
@@ -209,63 +212,63 @@ struct WrittenExceptions {
     }
 };
 
-// The exceptions of a section, read.
+// Exceptions of a section in decompression.
 template <typename W>
 struct ReadShared {
-    Marks<kSectionElements, kZfpThreads> holes, others;
+    Bitmap<kSectionElements, kZfpThreads> fill_mask, outliers;
 };
 
-// Puts the exceptions of a section, `n_words` words, to their elements by `store(place, word)`, which is false for padding. Is false, in all
-// threads, if they are damaged. Barriers, the first at once.
+// Stores the exceptions of a section, `n_words` words, by `store(place, word)`, which returns false
+// for padding. Returns false, in all threads, if they are damaged. Has barriers, the first at once.
 template <typename W, typename Store>
 __device__ __forceinline__ bool apply_exceptions(ReadShared<W>& shared, const u32* words, u32 n_words, Store store) {
     __syncthreads();
     if (n_words < kExceptionHead / 4) return false;
-    const u32 n_holes = words[0] & 0xffff, n_others = words[0] >> 16;
+    const u32 n_filled = words[0] & 0xffff, n_outliers = words[0] >> 16;
     u32 at = kExceptionHead / 4;
-    W hole = 0;
-    if (n_holes) {
+    W fill = 0;
+    if (n_filled) {
         if (n_words - at < sizeof(W) / 4) return false;
-        hole = words[at];
-        if (sizeof(W) == 8) hole |= static_cast<W>(static_cast<u64>(words[at + 1]) << (sizeof(W) == 8 ? 32 : 0));
+        fill = words[at];
+        if (sizeof(W) == 8) fill |= static_cast<W>(static_cast<u64>(words[at + 1]) << (sizeof(W) == 8 ? 32 : 0));
         at += sizeof(W) / 4;
     }
-    if (n_holes + n_others == 0) return false;
-    const auto read = [&](Marks<kSectionElements, kZfpThreads>& marks, u32 n, u32 field, bool are_changes) {
-        const u32 n_bytes = field & (kCodedMarks - 1);
+    if (n_filled + n_outliers == 0) return false;
+    const auto read = [&](Bitmap<kSectionElements, kZfpThreads>& bitmap, u32 n, u32 field, bool are_changes) {
+        const u32 n_bytes = field & (kCodedBitmap - 1);
         bool is_sound = true;
         if (n == 0) {
             if (field) return false;
-            for (u32 i = threadIdx.x; i < kMarkWords; i += kZfpThreads) marks.words[i] = 0;
+            for (u32 i = threadIdx.x; i < kBitmapWords; i += kZfpThreads) bitmap.words[i] = 0;
         } else {
             if ((n_bytes + 3) / 4 > n_words - at) return false;
-            if (field & kCodedMarks) {
-                const CodedMarks coded(reinterpret_cast<const unsigned char*>(words + at), n_bytes, kSectionElements);
+            if (field & kCodedBitmap) {
+                const CodedBitmap coded(reinterpret_cast<const unsigned char*>(words + at), n_bytes, kSectionElements);
                 if (!coded.is_sound || coded.n_bytes != n_bytes) return false;
-                is_sound = marks.read(coded, kSectionElements);
-                if (are_changes) marks.undo_changes(kSectionElements, 1);
+                is_sound = bitmap.read(coded, kSectionElements);
+                if (are_changes) bitmap.undo_changes(kSectionElements, 1);
             } else {
-                if (n_bytes != kPlainMarks) return false;
-                is_sound = marks.read(words + at, kSectionElements);
+                if (n_bytes != kPlainBitmap) return false;
+                is_sound = bitmap.read(words + at, kSectionElements);
             }
             at += (n_bytes + 3) / 4;
         }
-        return marks.count(kSectionElements, n, is_sound);
+        return bitmap.count(kSectionElements, n, is_sound);
     };
-    if (!read(shared.holes, n_holes, words[1] & 0xffff, true) || !read(shared.others, n_others, words[1] >> 16, false)) return false;
-    if (n_words - at != n_others * (sizeof(W) / 4)) return false;
+    if (!read(shared.fill_mask, n_filled, words[1] & 0xffff, true) || !read(shared.outliers, n_outliers, words[1] >> 16, false)) return false;
+    if (n_words - at != n_outliers * (sizeof(W) / 4)) return false;
     bool is_sound = true;
 #pragma unroll 1
-    for (u32 i = threadIdx.x / kWarp; i < kMarkWords; i += kZfpWarps) {
-        const bool is_hole = shared.holes.has(i), is_other = shared.others.has(i);
-        if (!is_hole && !is_other) continue;
-        W word = hole;
-        if (is_other) {
-            const u32* const from = words + at + shared.others.n_before(i) * (sizeof(W) / 4);
+    for (u32 i = threadIdx.x / kWarp; i < kBitmapWords; i += kZfpWarps) {
+        const bool is_fill = shared.fill_mask.has(i), is_outlier = shared.outliers.has(i);
+        if (!is_fill && !is_outlier) continue;
+        W word = fill;
+        if (is_outlier) {
+            const u32* const from = words + at + shared.outliers.n_before(i) * (sizeof(W) / 4);
             word = from[0];
             if (sizeof(W) == 8) word |= static_cast<W>(static_cast<u64>(from[1]) << (sizeof(W) == 8 ? 32 : 0));
         }
-        is_sound &= !(is_hole && is_other) && store(i * kMarksPerWord + lane_id(), word);
+        is_sound &= !(is_fill && is_outlier) && store(i * kBitmapWordBits + lane_id(), word);
     }
     return __syncthreads_and(is_sound);
 }

@@ -1,18 +1,27 @@
-// Second pass of compression: what is behind the stream. One CTA a section, or 32 sections of a chunk without suspects.
+// Second pass of compression: everything after the stream. One CTA per section, or per 32 sections
+// of a chunk without suspects.
 //
-// Each CTA writes the sections' entries of the index. Where the first pass suspects that a section has exceptions, the CTA decodes it from the
-// stream and compares; where any section of the chunk is suspected, decoupled look-back says where exceptions begin. The CTA that is the last of
-// a chunk writes the tail and the header; or, if the payload is not smaller than the array, leaves the chunk to the third pass, which stores it.
+// Each CTA writes the sections' entries of the index. If the first pass suspects that a section has
+// exceptions, the CTA decodes it from the stream and compares. If any section of the chunk is
+// suspected, decoupled look-back gives the places of exceptions. The last CTA of a chunk writes the
+// tail and the header. If the payload is not smaller than the array, it leaves the chunk to the
+// third pass, which stores it.
 //
-// A bound need not be looked at everywhere. A block of exponent e has numbers whose lowest planes, below plane k = W − (e − minexp + 2d + 2), are
-// not written, which changes each by less than 2^(k+1)/3. The transform back makes of that at most (15/4)^d times as much: an error of an
-// element below (2/3)·(15/16)^d·2^minexp. What roundings of both transforms add is below 2^8 units of plane 0, and the rounding to the type adds
-// less than 2^(e−P). All is less than the bound if e − minexp is at most kSureExponents. There is one more way to miss it: a number that with its
-// error has no room in a word. That takes e = minexp − 1 and an element from 3/4·2^e on; below that no planes are left to be cut but all, and the
-// elements themselves are small enough; above that errors are smaller. Such blocks the first pass decodes itself, but for those of four axes.
-// At the ends of the type more can happen: where 2^e is no number of
-// the type, an element may become infinite with its error; and the bound rounded to the type, to its largest number or to 0, may be less than
-// 2^minexp.
+// The bound need not be checked everywhere. In a block of exponent e, the planes below plane k = W
+// − (e − minexp + 2d + 2) are not written. This changes each number by less than 2^(k+1)/3. The
+// inverse transform amplifies that to at most (15/4)^d times as much: an error of an element below
+// (2/3)·(15/16)^d·2^minexp. Roundings of both transforms add less than 2^8 units of plane 0, and
+// rounding to the type adds less than 2^(e−P). The total is less than the bound if e − minexp is at
+// most kSureExponents.
+//
+// There is one more way to violate the bound: a number with its error may not fit a word. That
+// requires e = minexp − 1 and an element of at least 3/4·2^e. For smaller e all planes are cut, and
+// the elements themselves are small enough. For larger e errors are smaller. The first pass decodes
+// such blocks itself, except those of four axes.
+//
+// More can happen at the ends of the type. If 2^e is not a number of the type, an element may
+// become infinite with its error. The bound rounded to the type, to its largest number or to 0, may
+// be less than 2^minexp.
 
 #pragma once
 
@@ -22,7 +31,7 @@
 #include "exceptions.cuh"
 #include "scratch.cuh"
 
-// Sections of a CTA, in a chunk in which none is suspected.
+// Sections of a CTA, in a chunk without suspects.
 constexpr u32 kQuietSections = 32;
 
 template <typename W, u32 kRank>
@@ -37,7 +46,7 @@ struct FinishShared {
     u64 before;  // units of exceptions
 };
 
-// Marks the exceptions of a section in shared memory.
+// Marks the exceptions of a section in shared memory. Returns the thread's number of them.
 template <typename W, u32 kRank>
 __device__ __forceinline__ u32 mark_exceptions(FinishShared<W, kRank>& shared, const Chunk& chunk, const BlockGrid<kRank>& grid, const W* array, bool swaps,
                                                const u32* stream, u64 stream_words, const ScratchView& scratch, u32 tile, const Bound& bound) {
@@ -52,19 +61,19 @@ __device__ __forceinline__ u32 mark_exceptions(FinishShared<W, kRank>& shared, c
     for (u32 w = 0; w < kZfpWarps; ++w) {
         if (w < warp) start += shared.warp_bits[w];
     }
-    // Threads that have a block together all read it from its first bit on.
+    // Threads that share a block all read it from its first bit on.
     if (kBlockThreads<kRank> > 1) start = __shfl_sync(kAllLanes, start, lane_id() / kBlockThreads<kRank> * kBlockThreads<kRank>);
     const LeftOut<W> left_out(chunk, bound);
     const u64 first_word = start / 32;
     BitReader<GlobalWords> reader{{stream + first_word, static_cast<u32>(min(stream_words - first_word, u64{1} << 20))}, static_cast<u32>(start % 32)};
     const u32 table = shared_address(shared.codes), own = Slice<W, kRank>::own_address(shared.stage);
     const u32 first = first_own_block<kRank>(tile), cells = shared_address(shared.cells) + t / kQuarterLanes * kCellWords * 4;
-    u32* const marks = shared.exceptions.others + kOwnMarkWords * t;
+    u32* const bitmap = shared.exceptions.outliers + kOwnBitmapWords * t;
     u32 n_marked = 0;
-    marks[0] = marks[1] = 0;
+    bitmap[0] = bitmap[1] = 0;
 #pragma unroll 1
     for (u32 j = 0; j < kThreadBlocks<kRank>; ++j) {
-        // Threads that have none, of four axes, go all the way with the others of the warp.
+        // With four axes, threads without a block run along with the other threads of the warp.
         const bool exists = first + j < chunk.n_blocks;
         if (kRank < 4 && !exists) break;
         const auto place = own_part(grid, grid.place(exists ? first + j : 0));
@@ -86,8 +95,8 @@ __device__ __forceinline__ u32 mark_exceptions(FinishShared<W, kRank>& shared, c
         all = max_of_block<kRank>(all);
         const bool is_tiny = left_out.is_float && exponent_of(all) < Floats<W>::kTiny;
         u64 found = 0;
-        // Words are loaded once more, instead of kept.
-        keep(start_of_block);
+        // Words are loaded again, rather than kept.
+        launder(start_of_block);
 #pragma unroll
         for (u32 i = 0; i < n; ++i) {
             const W word = load(i);
@@ -96,7 +105,7 @@ __device__ __forceinline__ u32 mark_exceptions(FinishShared<W, kRank>& shared, c
         }
         n_marked += __popcll(found);
         found <<= j * n % 64;
-        marks[0] |= static_cast<u32>(found), marks[1] |= static_cast<u32>(found >> 32);
+        bitmap[0] |= static_cast<u32>(found), bitmap[1] |= static_cast<u32>(found >> 32);
     }
     return n_marked;
 }
@@ -110,7 +119,8 @@ __device__ __forceinline__ void zfp_finish(const CompressArgs<Chunk>& args) {
     const u32 chunk_number = blockIdx.x / tiles, number = blockIdx.x - chunk_number * tiles;
     const ScratchView scratch(args.scratch, args.n_chunks, tiles, chunk_number);
     ChunkState& state = *scratch.chunk;
-    // Without suspects a CTA has several sections, and most have none. Otherwise tickets give those that wait for others their numbers in order.
+    // Without suspects a CTA has several sections, and most CTAs have none. With suspects CTAs wait
+    // for earlier sections, so tickets give out the sections in order.
     const bool has_suspects = state.n_suspects > 0;
     const u32 per_cta = has_suspects ? 1 : kQuietSections, n_ctas = (tiles + per_cta - 1) / per_cta;
     if (number >= n_ctas) return;
@@ -124,7 +134,7 @@ __device__ __forceinline__ void zfp_finish(const CompressArgs<Chunk>& args) {
     char* const payload = frame + args.encoded.n_bytes;
     u32* const words = reinterpret_cast<u32*>(payload);
     const u64 raw_bytes = chunk.elements() * sizeof(W);
-    // Whether the payload is smaller than the array, if it has so many units of exceptions.
+    // Whether the payload is smaller than the array, with this many units of exceptions.
     const auto is_smaller = [&](u64 units) {
         return units < 1ull << 32 && args.encoded.n_bytes + sections.payload_bytes(bits, static_cast<u32>(units)) < args.stored.n_bytes + raw_bytes;
     };
@@ -138,7 +148,7 @@ __device__ __forceinline__ void zfp_finish(const CompressArgs<Chunk>& args) {
     const bool may_be_smaller = is_smaller(0);
     if (may_be_smaller && !chunk.has_fixed_blocks()) {
         if (t < 2 * n_own) put(ends_at + 2ull * tile + t, static_cast<u32>(scratch.sections[tile + t / 2].end >> 32 * (t % 2)), sums);
-        // Two groups a thread.
+        // Two groups per thread.
         for (u32 i = t; i < n_own * kGroups / 2; i += kZfpThreads) {
             const u64 word = static_cast<u64>(tile) * (kGroups / 2) + i;
             if (word >= sections.groups_bytes() / 4) break;
@@ -182,7 +192,7 @@ __device__ __forceinline__ void zfp_finish(const CompressArgs<Chunk>& args) {
         }
         __syncthreads();
         const u64 before = shared.before, end = before + units;
-        // What does not fit is of a chunk that will be stored.
+        // If this does not fit, the chunk will be stored.
         if (is_smaller(max(end, u64{1}))) {
             if (t == 0) put(rest_at + tile, static_cast<u32>(end), of_ends);
             if (units) exceptions.write(shared.exceptions, words, rest_at + sections.exception_ends_bytes() / 4 + before, load, sums);
@@ -209,7 +219,7 @@ __device__ __forceinline__ void zfp_finish(const CompressArgs<Chunk>& args) {
     const volatile ChunkState& all = state;
     Sums tail;
     if (t == 0) {
-        // Zeros between.
+        // Zeros between the parts.
         if (units && sections.sections() % 2) words[rest_at + sections.sections()] = 0;
         if (units % 2) words[tail_at - 1] = 0;
         const u64 n = min(static_cast<u64>(all.n_exceptions), u64{0xffffffff});
@@ -225,7 +235,7 @@ __device__ __forceinline__ void zfp_finish(const CompressArgs<Chunk>& args) {
     if (t == 0) args.frame_bytes[chunk_number] = args.encoded.n_bytes + n_bytes;
 }
 
-// Third pass: chunks that are not made smaller are stored.
+// Third pass: stores chunks that compression does not make smaller.
 __device__ __forceinline__ void zfp_store_chunk(const CompressArgs<Chunk>& args) {
     __shared__ CtaSums<kZfpWarps> shared;
     const u32 tiles = gridDim.x / args.n_chunks, chunk_number = blockIdx.x / tiles, tile = blockIdx.x - chunk_number * tiles;

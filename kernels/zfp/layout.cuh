@@ -1,4 +1,5 @@
-// Where everything is: blocks in the array, sections in the payload. The twin of the layout of the CPU codec.
+// Layout of the array's blocks and of the payload's sections. The counterpart of the CPU codec's
+// layout.
 //
 //   stream | ends of sections | lengths of groups | ends of exceptions | exceptions | tail
 
@@ -16,7 +17,7 @@ constexpr u32 kGroupElements = 256;
 constexpr u32 kGroups = kSectionElements / kGroupElements;  // of a section
 constexpr u32 kTailBytes = 24;
 
-// A thread makes blocks of 64 elements in all, or a quarter of one, a CTA a section.
+// A CTA makes a section. A thread makes blocks of 64 elements in total, or a quarter of one.
 constexpr u32 kZfpThreads = 128;
 constexpr u32 kZfpWarps = kZfpThreads / kWarp;
 constexpr u32 kOwnElements = kSectionElements / kZfpThreads;
@@ -26,17 +27,18 @@ __device__ __forceinline__ constexpr u32 aligned_up(u32 n, u32 to) { return (n +
 
 enum Mode : u32 { kLossless = 0, kAbs = 1, kRel = 2, kRate = 3, kPrecision = 4, kExpert = 7 };
 
-// What the host says of a chunk.
+// The host's description of a chunk.
 struct Chunk {
     u64 extents[4];   // slowest first, with leading ones
-    u64 value;        // bits of what was asked for in modes abs and rel; in others 0
+    u64 value;        // bits of the requested value in modes abs and rel, else 0
     Missing missing;
-    u32 n_blocks;     // those cut short, too
-    u32 how;          // mode, maxprec, 0, 1 if elements are floats: a byte each
+    u32 n_blocks;     // clipped ones too
+    u32 how;          // one byte each: mode, maxprec, 0, 1 if elements are floats
     u32 bits;         // minbits, and maxbits from bit 16 on
     s32 minexp;       // not in mode rel
     u32 first_tile;   // of a region
-    u32 is_part;      // of a region, 1: only from this tile to the last that it touches are there CTAs
+    // 1 for a region: CTAs exist only from `first_tile` to the last tile that it touches
+    u32 is_part;
 
     __device__ __forceinline__ u32 mode() const { return how & 0xff; }
     __device__ __forceinline__ u32 max_precision() const { return how >> 8 & 0xff; }
@@ -47,9 +49,10 @@ struct Chunk {
     __device__ __forceinline__ bool has_bound() const { return mode() == kAbs || mode() == kRel; }
     __device__ __forceinline__ u64 elements() const { return extents[0] * extents[1] * extents[2] * extents[3]; }
 };
-static_assert(sizeof(Chunk) == 152 && offsetof(Chunk, value) == 32, "src/codec/zfp/cuda.rs has the same struct");
+static_assert(sizeof(Chunk) == 152 && offsetof(Chunk, value) == 32, "crates/gridz-codecs/src/codec/zfp/cuda.rs has the same struct");
 
-// Bytes of the payload's sections of a chunk, in order; `sections` are those of 8192 elements in blocks.
+// Bytes of the parts of a chunk's payload, in order. `sections` are those of 8192 elements in
+// blocks.
 template <u32 kRank>
 struct Sections {
     const Chunk& chunk;
@@ -63,7 +66,7 @@ struct Sections {
     static __device__ __forceinline__ u64 stream_bytes(u64 bits) { return (bits + 63) / 64 * 8; }
     __device__ __forceinline__ u64 ends_bytes() const { return chunk.has_fixed_blocks() ? 0 : 8ull * sections(); }
     __device__ __forceinline__ u64 groups_bytes() const { return chunk.has_fixed_blocks() ? 0 : (2ull * groups() + 7) / 8 * 8; }
-    // Ends of exceptions, if there are any, and exceptions: so many units of 4 bytes.
+    // Ends of exceptions, and exceptions, if there are any: `units` units of 4 bytes.
     __device__ __forceinline__ u64 exception_ends_bytes() const { return (4ull * sections() + 7) / 8 * 8; }
     __device__ __forceinline__ u64 exceptions_bytes(u32 units) const { return units ? exception_ends_bytes() + (4ull * units + 7) / 8 * 8 : 0; }
     __device__ __forceinline__ u64 payload_bytes(u64 bits, u32 units) const {
@@ -71,7 +74,8 @@ struct Sections {
     }
 };
 
-// Blocks that a thread makes in compression, alone or with others, and the first of them. A CTA has the section's.
+// Number of blocks that a thread makes in compression, alone or with other threads; and the first
+// of them. A CTA has those of a section.
 template <u32 kRank>
 constexpr u32 kThreadBlocks = kRank < 4 ? kOwnElements / kBlock<kRank> : 1;
 template <u32 kRank>
@@ -113,7 +117,7 @@ struct BlockGrid {
         }
         return place;
     }
-    // From the first element of a block to the one with this index.
+    // Offset from the first element of a block to the one with this index.
     __device__ __forceinline__ u64 offset(u32 index) const {
         u64 offset = 0, stride = 1;
 #pragma unroll
@@ -122,7 +126,7 @@ struct BlockGrid {
     }
 };
 
-// Whether the element with this index is in a block that is cut short.
+// Whether the element with this index exists in a clipped block.
 template <u32 kRank>
 __device__ __forceinline__ bool is_there(const u32 (&there)[kRank], u32 index) {
     bool is_in = true;

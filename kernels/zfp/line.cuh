@@ -1,14 +1,15 @@
 // Planes of a block of four numbers, two at a time by tables: such a plane has up to seven bits of code, most have four or fewer.
 //
-// In shared memory a plane is a byte to read, and half a byte to write: plane i, counted from the highest, is in byte 3 − i/8 of row i % 8.
+// In shared memory, a plane is a byte for decoding, and half a byte for encoding. Plane i, counted
+// from the highest, is in byte 3 − i/8 of row i % 8.
 
 #pragma once
 
 #include "../common/bits.cuh"
 #include "planes.cuh"
 
-// Of two planes, the higher one in the lower four bits, and every count of numbers whose bits come as they are: the code, its length, that of
-// the first plane, and the next count.
+// For every two planes, the higher one in the lower four bits, and every number of verbatim bits:
+// the code, its length, that of the first plane, and the next number of verbatim bits.
 struct LineCodes {
     static constexpr u32 kEntries = 5 * 256, kCodeBits = 14, kFirstLengthAt = 16, kLengthAt = 20, kCountAt = 28;
     u32 entries[kEntries];
@@ -41,8 +42,8 @@ struct LineCodes {
     }
 };
 
-// Of every eight bits, and every such count: the planes that they begin with, one or two, the length of the first one and of all, and the counts
-// behind these.
+// For every eight bits, and every such number: the one or two planes that they start with, the
+// lengths of the first plane and of all, and the numbers after these.
 struct LinePlanes {
     static constexpr u32 kEntries = 5 * 256, kFirstLengthAt = 8, kFirstCountAt = 12, kLengthAt = 16, kCountAt = 20, kHasTwoAt = 24;
     u32 entries[kEntries];
@@ -75,7 +76,7 @@ struct LinePlanes {
 __device__ const LineCodes kLineCodes;
 __device__ const LinePlanes kLinePlanes;
 
-// The rows of words, of four bits in each byte; and back.
+// Makes rows of words, with four bits in each byte.
 template <typename W>
 __device__ __forceinline__ void make_line_rows(u32 (&rows)[8], const W (&v)[4], u32 shift) {
 #pragma unroll
@@ -83,7 +84,7 @@ __device__ __forceinline__ void make_line_rows(u32 (&rows)[8], const W (&v)[4], 
     transpose_bytes(rows);
 }
 
-// As put_planes.
+// Like put_planes().
 template <typename W, typename Writer>
 __device__ __forceinline__ void put_line_planes(Writer& writer, u32 table, u32 own, const W (&v)[4], u32 precision, u32 limit) {
     constexpr u32 kRowBytes = Slice<W, 1>::kRowBytes;
@@ -106,18 +107,18 @@ __device__ __forceinline__ void put_line_planes(Writer& writer, u32 table, u32 o
     }
 }
 
-// A plane of which there are only the first `n` bits.
+// A plane that is cut off after its first `n` bits.
 __device__ __forceinline__ u32 cut_line_plane(u32 bits, u32 n, u32 coded) {
     u32 at = min(coded, n), plane = bits & low_bits(0u, at);
     while (at < n && coded < 4 && bits >> at++ & 1) {
-        // Where zeros are cut off, a 1 is taken to be behind them, as at the last number.
+        // If zeros are cut off, a 1 is assumed after them, as at the last number.
         while (at < n && coded < 3 && !(bits >> at++ & 1)) ++coded;
         plane |= 1u << coded++;
     }
     return plane;
 }
 
-// As get_planes.
+// Like get_planes().
 template <typename W, typename Reader>
 __device__ __forceinline__ void get_line_planes(Reader& reader, u32 table, u32 own, W (&v)[4], u32 precision, u32 end) {
     constexpr u32 kRowBytes = Slice<W, 1>::kRowBytes;

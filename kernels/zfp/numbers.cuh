@@ -1,11 +1,11 @@
-// Elements of a block, which become integers and come back from them.
+// Conversion of a block's elements to integers and back.
 
 #pragma once
 
 #include "../common/types.cuh"
 #include "../stage/words.cuh"
 
-// What floats of as many bits as a word are like.
+// Properties of floats with as many bits as a word.
 template <typename W>
 struct Floats {
     static constexpr u32 kFraction = Word<W>::kMantissa;
@@ -18,14 +18,15 @@ struct Floats {
     static constexpr W kInfinity = static_cast<W>(static_cast<W>(Word<W>::kMaxExponent) << kFraction);
 };
 
-// The exponent of a block whose largest magnitude has this word: e of f·2^e, f from 1/2 to below 1. All that is smaller than normal
-// numbers has the same, and 0 one less.
+// The exponent of a block whose largest magnitude has this word: e of f·2^e, with f from 1/2 to
+// below 1. All subnormal numbers have the same exponent, and 0 one less.
 template <typename W>
 __device__ __forceinline__ s32 exponent_of(W magnitude) {
     return static_cast<s32>(magnitude >> Floats<W>::kFraction) - (Floats<W>::kBias - 1) - (magnitude == 0);
 }
 
-// The word of 2^p, rounded to nearest where it is no normal number, as far as p is below the range of exponents.
+// The word of 2^p, for p not above the range of exponents. Below normal numbers it is rounded to
+// nearest.
 template <typename W>
 __device__ __forceinline__ W power_of_two(s32 p) {
     const s32 stored = p + Floats<W>::kBias;
@@ -34,18 +35,19 @@ __device__ __forceinline__ W power_of_two(s32 p) {
     return place < 0 ? 0 : static_cast<W>(1) << place;
 }
 
-// The exponent of the lowest plane that is kept with a bound, a double: of one below the normal numbers its highest bit's.
+// The exponent of the lowest plane that is kept with a bound, a double. For a subnormal bound it is
+// that of its highest bit.
 __device__ __forceinline__ s32 exponent_of_bound(u64 bits) {
     const s32 exponent = static_cast<s32>(bits >> 52) - 1023;
     return exponent > -1023 ? exponent : static_cast<s32>(bit_length(bits | 1)) - 1 - 1074;
 }
 
-// Cut off towards zero, of products that fit.
+// Truncated toward zero; the products fit.
 __device__ __forceinline__ u32 scaled_up(u32 word, u32 scale) { return static_cast<u32>(__float2int_rz(__fmul_rn(float_of(word), float_of(scale)))); }
 __device__ __forceinline__ u64 scaled_up(u64 word, u64 scale) {
     return static_cast<u64>(__double2ll_rz(__dmul_rn(float_of(word), float_of(scale))));
 }
-// Rounded to the type, and again when multiplied.
+// Rounded to the type, and again by the product.
 __device__ __forceinline__ u32 scaled_down(u32 i, u32 scale) { return bits_of(__fmul_rn(__int2float_rn(static_cast<s32>(i)), float_of(scale))); }
 __device__ __forceinline__ u64 scaled_down(u64 i, u64 scale) {
     return bits_of(__dmul_rn(__ll2double_rn(static_cast<s64>(i)), float_of(scale)));

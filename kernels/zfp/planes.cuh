@@ -1,10 +1,12 @@
-// Bit planes of 16 or 64 numbers in registers (of blocks of four see line.cuh), and the numbers again. 16 planes of a block of 16 take as many registers as 8 of
-// one of 64; that is a slice. Planes are needed from the highest on, and often only some of them: so slices are made
-// one at a time. Which one it is, only the selectors of bytes depend on, so that the code of all is the same.
+// Bit planes of 16 or 64 numbers in registers, and the numbers again. (For blocks of four see
+// line.cuh.) A slice is 16 planes of a block of 16, or 8 planes of a block of 64, which take
+// equally many registers. Planes are needed from the highest on, and often only some of them, so
+// slices are made one at a time. Only the selectors of bytes depend on the slice's index, so that
+// all slices share the same code.
 //
 // A word of a slice has kFields fields, each a plane: row c has plane 7 − c of every byte.
 //
-// Between bits and numbers a slice is in shared memory, where a loop finds planes by their number.
+// Between bits and numbers a slice is in shared memory, where a loop can index planes.
 
 #pragma once
 
@@ -19,15 +21,16 @@ struct Slice {
     static constexpr u32 kWords = kN > 32 ? kN / 32 : 1;    // of a plane
     static constexpr u32 kFields = kN > 32 ? 1 : 32 / kN;  // planes in a word
     static constexpr u32 kPlanes = 8 * kFields;
-    // Of half a number of 64 bits, or of one of 32.
+    // Of half a 64-bit number, or of a 32-bit one.
     static constexpr u32 kSlices = 32 / kPlanes;
 
     u32 rows[kWords][8];
 
-    // Slice `slice`, counted from the highest, of words.
+    // Makes slice `slice` of words, counted from the highest.
     __device__ __forceinline__ void make(const u32 (&v)[kN], u32 slice) {
         const u32 byte = 3 - slice * kFields;  // the highest of the slice
-        // Of two words, that byte of both, and of the slices that share a row, the next one of both.
+        // Selector: byte `byte` of both words; for rank 2 also the byte below, which shares the
+        // row.
         const u32 pair = kRank == 2 ? (byte - 1) | (4 + byte - 1) << 4 | byte << 8 | (4 + byte) << 12 : byte | (4 + byte) << 4;
 #pragma unroll
         for (u32 w = 0; w < kWords; ++w) {
@@ -51,7 +54,7 @@ struct Slice {
 #pragma unroll
         for (u32 w = 0; w < kWords; ++w) transpose_bytes(rows[w]);
         const u32 byte = 3 - slice * kFields;
-        // A selector that takes all bytes as they are, but byte m of the row for `byte`.
+        // A selector that keeps all bytes, but puts byte m of the row in place of `byte`.
         const auto selector = [](u32 byte, u32 m) { return (0x3210u & ~(0xfu << 4 * byte)) | (4 + m) << 4 * byte; };
 #pragma unroll
         for (u32 w = 0; w < kWords; ++w) {
@@ -68,7 +71,8 @@ struct Slice {
         }
     }
 
-    // Rows in shared memory, those of all threads side by side; `own` is the address of the thread's first word.
+    // Rows in shared memory, interleaved between all threads. `own` is the address of the thread's
+    // first word.
     static constexpr u32 kRowBytes = 4 * kWords * kZfpThreads;
     static __device__ __forceinline__ u32 own_address(const u32* stage) { return shared_address(stage) + 4 * kWords * threadIdx.x; }
     __device__ __forceinline__ void stage(u32 own) const {

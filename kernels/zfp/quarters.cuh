@@ -1,11 +1,15 @@
-// Blocks of four axes, 256 numbers, each of which four neighbouring lanes have together: a quarter each, so that a thread has 64 numbers as of a
-// block of three axes. Three ways to share the numbers out are needed:
+// Blocks of four axes: 256 numbers, shared by four adjacent lanes. Each lane has a quarter, so that
+// a thread has 64 numbers, as with a block of three axes. Three distributions of the numbers are
+// needed:
 //
-//   cubes     lane w has all numbers at place w along the slowest axis: for loads and stores, and the transform along the other three.
-//   columns   lane x has all numbers at place x along the fastest axis: for the transform along the slowest.
-//   order     lane q has places 64·q to 64·q + 63 of the order in which the stream has them: for bit planes.
+//   - cubes: lane w has all numbers at place w along the slowest axis, for loads and stores, and
+//     for the transform along the other three axes.
+//   - columns: lane x has all numbers at place x along the fastest axis, for the transform along
+//     the slowest.
+//   - order: lane q has places 64·q to 64·q + 63 of the order in the stream, for bit planes.
 //
-// From one to the next numbers go through cells in shared memory, a word at a time, by which only the lanes of a warp wait for each other.
+// Between distributions, numbers go through cells in shared memory, one word at a time. Only the
+// lanes of a warp wait for each other.
 
 #pragma once
 
@@ -18,15 +22,16 @@ constexpr u32 kQuarterNumbers = 64;
 constexpr u32 kQuarterLanes = 4;
 __device__ __forceinline__ u32 quarter() { return threadIdx.x % kQuarterLanes; }
 
-// Words from one block's cells to the next one's: those of a warp begin in different banks.
+// Words from one block's cells to the next one's. The cells of a warp's blocks begin in different
+// banks.
 constexpr u32 kCellWords = 268;
 static_assert(kCellWords >= kBlock<4> && kCellWords % 8 == 4, "of whole units, and an odd number of them");
 
-// Cell of number 4·unit + x of the cube at place w: units of four numbers stay whole, and lanes that use one unit of each cube, or a number of
-// each unit, are in different banks.
+// Cell of number 4·unit + x of the cube at place w. Units of four numbers stay together. Lanes that
+// use one unit of each cube, or one number of each unit, are in different banks.
 __host__ __device__ __forceinline__ constexpr u32 cell_of(u32 w, u32 unit, u32 x) { return 64 * w + 4 * (unit ^ w) + x; }
 
-// The cells of the numbers in the order of the stream, a byte each.
+// The cells of the numbers in the order of the stream, one byte each.
 struct CellOrder {
     alignas(16) u32 words[kBlock<4> / 4];
 
@@ -49,7 +54,7 @@ struct CellOrder {
 };
 __device__ const CellOrder kCellOrder;
 
-// The three ways. `cells` is the address of those of the block.
+// The three distributions. `cells` is the address of the block's cells.
 struct Cubes {
     u32 units[4];
 
@@ -66,7 +71,7 @@ struct Cubes {
         for (u32 k = 0; k < 16; ++k) split(load_shared_16(units[k % 4] + k / 4 * 64), v + 4 * k);
     }
 };
-// Numbers of a line follow each other.
+// Numbers of a line are consecutive.
 struct Columns {
     u32 first;
 
@@ -102,7 +107,8 @@ struct Order {
     }
 };
 
-// Cells of whole numbers of a lane, which it has for itself. They take as many words as the numbers do.
+// Cells for whole numbers of a lane, which no other lane uses. They take as many words as the
+// numbers do.
 template <typename W>
 struct OwnCells {
     u32 cells;
@@ -119,13 +125,14 @@ struct OwnCells {
     }
 };
 
-// Shares numbers out in another way, by all lanes of a warp. Nobody uses the cells before or behind it without a barrier of the warp.
+// Changes the distribution of numbers. Called by all lanes of a warp. Other uses of the cells,
+// before or after, need a barrier of the warp in between.
 template <typename From, typename To, typename W>
 __device__ __forceinline__ void share_out(u32 cells, W (&v)[kQuarterNumbers]) {
 #pragma unroll
     for (u32 shift = 0; shift < Word<W>::kBits; shift += 32) {
-        // Addresses are made once more for the other half, instead of kept.
-        keep(cells);
+        // Addresses are computed again for the other half, rather than kept.
+        launder(cells);
         const From from(cells);
         const To to(cells);
         u32 words[kQuarterNumbers];
@@ -143,7 +150,7 @@ __device__ __forceinline__ void share_out(u32 cells, W (&v)[kQuarterNumbers]) {
     }
 }
 
-// Numbers of cubes become those in order, transformed, and back.
+// Transforms numbers from cubes to the order of the stream, and back.
 template <typename Lines, typename W>
 __device__ __forceinline__ void order_of_cubes(u32 cells, W (&v)[kQuarterNumbers]) {
     transform_forth<3, Lines>(v);
@@ -161,7 +168,8 @@ __device__ __forceinline__ void cubes_of_order(u32 cells, W (&v)[kQuarterNumbers
     transform_back<3, Lines>(v);
 }
 
-// What all threads that have a block say: the largest word, all bits, and whether anything is true.
+// Reductions over all threads that share a block: the largest word, OR of all bits, and whether any
+// flag is true.
 template <u32 kRank, typename W>
 __device__ __forceinline__ W max_of_block(W word) {
 #pragma unroll
@@ -177,11 +185,13 @@ __device__ __forceinline__ W or_of_block(W word) {
 template <u32 kRank>
 __device__ __forceinline__ bool any_of_block(bool is_true) { return kBlockThreads<kRank> == 1 ? is_true : or_of_block<kRank>(static_cast<u32>(is_true)) != 0; }
 
-// Threads that share a block do together what any of a warp has to do.
+// Whether any thread of a warp has to do something, if threads share blocks: they then do it
+// together.
 template <u32 kRank>
 __device__ __forceinline__ bool any_of_warp(bool is_true) { return kBlockThreads<kRank> == 1 ? is_true : __any_sync(kAllLanes, is_true); }
 
-// The elements of a block of four axes at place w along the slowest, of which the array may have none.
+// The elements of a block of four axes at place w along the slowest. The array may have none of
+// them.
 struct Cube : BlockPlace<3> {
     u32 w;
 
@@ -192,7 +202,8 @@ struct Cube : BlockPlace<3> {
     }
 };
 
-// The word before the first one of a cube, where each cube has a first and a last one, or none; where there is none before, the first of all.
+// The last word before a cube. Each cube has a first and a last word, or none. If no cube before
+// has one, it is the first word of all.
 template <typename W>
 __device__ __forceinline__ W word_before(const Cube& cube, W first, W last, bool has_any) {
     const u32 lane_of_block = lane_id() - quarter();
@@ -202,11 +213,11 @@ __device__ __forceinline__ W word_before(const Cube& cube, W first, W last, bool
     return before ? last_before : first_of_all;
 }
 
-// What a thread has of a block in the array: all of it, or a cube.
+// A thread's part of a block in the array: all of it, or a cube.
 template <u32 kRank>
 __device__ __forceinline__ BlockPlace<kRank> own_part(const BlockGrid<kRank>&, const BlockPlace<kRank>& place) { return place; }
 __device__ __forceinline__ Cube own_part(const BlockGrid<4>& grid, const BlockPlace<4>& place) { return Cube(grid, place, quarter()); }
-// The same, but where the block is cut short instead of a cube of padding the one that it is a copy of.
+// The same for loads: in a clipped block, a cube of padding is replaced by the one that it copies.
 template <u32 kRank>
 __device__ __forceinline__ BlockPlace<kRank> own_source(const BlockGrid<kRank>&, const BlockPlace<kRank>& place) { return place; }
 __device__ __forceinline__ Cube own_source(const BlockGrid<4>& grid, const BlockPlace<4>& place) {
@@ -214,7 +225,7 @@ __device__ __forceinline__ Cube own_source(const BlockGrid<4>& grid, const Block
     return Cube(grid, place, w < n ? w : w == 2 && n == 2);
 }
 
-// Whether a target of decompression has any element of a block.
+// Whether a destination of decompression has any element of a block.
 template <u32 kRank, typename Target>
 __device__ __forceinline__ bool touches(const Target& target, const BlockGrid<kRank>&, const BlockPlace<kRank>& place) { return target.touches(place); }
 template <typename Target>

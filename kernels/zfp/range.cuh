@@ -1,4 +1,4 @@
-// Mode rel, before compression: the range of each chunk (stage/range.cuh).
+// Mode rel, before compression: finds the range of each chunk (stage/range.cuh).
 
 #pragma once
 
@@ -9,7 +9,7 @@ template <typename W>
 __device__ __forceinline__ void zfp_find_range(const CompressArgs<Chunk>& args) {
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     const Chunk& chunk = args.own;
-    // A section has no more elements than two shares, so that there are not too many of these.
+    // A section has no more elements than two shares, which limits the number of shares.
     static_assert(kSectionElements == 2 * kRangeElements, "the host counts sections");
     const u32 shares = static_cast<u32>((chunk.elements() + kRangeElements - 1) / kRangeElements);
     const RangeChunks<W> chunks{static_cast<const char*>(args.src), args.src_stride, args.n_chunks, shares, chunk.elements(), kFloatType<W>,

@@ -1,4 +1,5 @@
-// What the passes of a compression leave for each other, zeroed before the first; and the bound that is in force in a chunk.
+// Scratch data that the passes of compression share, zeroed before the first one; and the bound in
+// force in a chunk.
 
 #pragma once
 
@@ -7,20 +8,22 @@
 #include "../stage/range.cuh"
 #include "layout.cuh"
 
-// What is told of a section.
+// State of a section.
 struct Section {
-    u64 border;           // the word that it shares with the section before: how many have given their bits, and these
+    // The word shared with the section before: number of sections that added bits, and these bits.
+    u64 border;
     u64 end;              // bits of the stream up to its end
     u32 is_suspect;       // it may have exceptions
     u32 reserved;
-    unsigned short bits[kZfpThreads];  // of the stream, that threads have made
+    unsigned short bits[kZfpThreads];  // bits of the stream that each thread has made
 };
 
 struct ChunkState {
     Totals stream;   // sums of the stream
-    Totals rest;     // and of what is behind it, less the ends of exceptions; counts CTAs of the second pass
-    Totals ends;     // sums of these
-    Totals stored;   // of a payload that is the array
+    // Sums of the rest, without the ends of exceptions; counts CTAs of the second pass.
+    Totals rest;
+    Totals ends;     // sums of the ends of exceptions
+    Totals stored;   // sums of a payload that is the array
     u32 n_suspects;  // sections
     u32 ticket;      // of the second pass
     u32 is_stored;
@@ -34,17 +37,17 @@ struct Tickets {
     u32 reserved[31];
 };
 
-// How to launch a pass: a tile is a section, of one CTA unless any grid works.
+// Launch parameters of a pass. A tile is a section; it is one CTA, unless any grid works.
 constexpr LaunchInfo zfp_launch(u32 shared_bytes, u32 threads = kZfpThreads, u32 persistent = 0) {
     return LaunchInfo{threads, shared_bytes, persistent, 1, sizeof(Tickets), sizeof(ChunkState), 2 * sizeof(u64) + sizeof(Section)};
 }
 
-// All of it: Tickets, ChunkState of each chunk, and of each tile two states of look-back, for the bits of the stream and for the units of
-// exceptions, and Section.
+// All scratch: Tickets; ChunkState of each chunk; and for each tile two look-back states, for the
+// bits of the stream and for the units of exceptions, and Section.
 struct ScratchView {
     Tickets* tickets;
     ChunkState* chunk;
-    u64 *bits, *units;  // states
+    u64 *bits, *units;  // look-back states
     Section* sections;
 
     __device__ __forceinline__ ScratchView(void* scratch, u32 n_chunks, u32 tiles, u32 number) : tickets(static_cast<Tickets*>(scratch)) {
@@ -57,7 +60,8 @@ struct ScratchView {
     static __device__ __forceinline__ ChunkState* chunks(void* scratch) { return reinterpret_cast<ChunkState*>(static_cast<Tickets*>(scratch) + 1); }
 };
 
-// The bound in force in a chunk, a double whose bits are 0 where there is none, and the exponent of the lowest plane that is kept.
+// The bound in force in a chunk, a double whose bits are 0 if there is none; and the exponent of
+// the lowest plane that is kept.
 struct Bound {
     u64 bits;
     s32 minexp;

@@ -1,5 +1,5 @@
-// The transform of zfp: lines of four numbers along each axis, in registers, and the order that the numbers of a block then have.
-// All loops are unrolled, so that the order costs nothing.
+// The transform of zfp: lines of four numbers along each axis, in registers, and the order of a
+// block's numbers afterwards. All loops are unrolled, so that the order costs nothing.
 
 #pragma once
 
@@ -10,8 +10,8 @@
 template <u32 kRank>
 constexpr u32 kBlock = 1u << 2 * kRank;
 
-// A thread has a whole block, but of one of four axes a quarter (quarters.cuh): the axes and numbers of what it has, and the threads that have a
-// block.
+// A thread has a whole block, or a quarter of a block of four axes (quarters.cuh). These are the
+// axes and numbers of its part, and the number of threads that share a block.
 template <u32 kRank>
 constexpr u32 kOwnAxes = kRank < 4 ? kRank : 3;
 template <u32 kRank>
@@ -19,7 +19,7 @@ constexpr u32 kOwnNumbers = kBlock<kOwnAxes<kRank>>;
 template <u32 kRank>
 constexpr u32 kBlockThreads = kBlock<kRank> / kOwnNumbers<kRank>;
 
-// Where number i of what a thread has of a block of this rank is in it. Quarters come in order.
+// Place of number i in a thread's part of a block of this rank. Quarters are already in order.
 template <u32 kRank>
 __host__ __device__ __forceinline__ constexpr u32 place_of(u32 i) {
     constexpr unsigned char kPlane[16] = {0, 1, 4, 5, 2, 8, 6, 9, 3, 12, 10, 7, 13, 11, 14, 15};
@@ -29,7 +29,7 @@ __host__ __device__ __forceinline__ constexpr u32 place_of(u32 i) {
     return kRank == 1 || kRank == 4 ? i : kRank == 2 ? kPlane[i % 16] : kCube[i % 64];
 }
 
-// The mask of zfp's numbers without sign.
+// The mask of zfp's negabinary numbers.
 template <typename W>
 constexpr W kNegabinary = static_cast<W>(0xaaaaaaaaaaaaaaaau);
 template <typename W>
@@ -40,7 +40,8 @@ __device__ __forceinline__ W from_negabinary(W u) { return (u ^ kNegabinary<W>) 
 template <typename W>
 __device__ __forceinline__ W halved(W i) { return shifted_signed(i, 1); }
 
-// A line of four, forth and back: nearly an orthogonal transform, which loses up to two low bits.
+// A line of four, forward and backward: nearly an orthogonal transform, which loses up to two low
+// bits.
 struct Lossy {
     static constexpr bool kIsReversible = false;
     template <typename W>
@@ -61,7 +62,7 @@ struct Lossy {
     }
 };
 
-// The one that loses nothing: differences of differences of differences.
+// The lossless transform: differences of differences of differences.
 struct Reversible {
     static constexpr bool kIsReversible = true;
     template <typename W>
@@ -99,7 +100,8 @@ __device__ __forceinline__ void transform_back(W (&v)[kBlock<kRank>]) {
     }
 }
 
-// Copies what is there of a block that is cut short to where its padding is: along each axis, so many places from 1 to 4 are there.
+// Copies elements of a clipped block to its padding. `there`: number of places along each axis that
+// exist, from 1 to 4.
 template <u32 kRank, typename W>
 __device__ __forceinline__ void pad(W (&v)[kBlock<kRank>], const u32 (&there)[kRank]) {
 #pragma unroll

@@ -8,7 +8,7 @@
 // CTAs per multiprocessor that registers are limited for.
 template <typename W, u32 kRank>
 constexpr u32 kStreamCtas = sizeof(W) == 4 ? 4 : 2;
-// The same of kernels with more to keep.
+// The same for kernels with more live registers.
 template <typename W>
 constexpr u32 kRareCtas = sizeof(W) == 4 ? 3 : 2;
 

@@ -9,7 +9,8 @@
 namespace gridz_adios2 {
 namespace {
 
-// Of CUDA's driver API: its types are numbers and pointers, and its functions keep their meaning.
+// Declarations from CUDA's driver API: its types are numbers and pointers, and its functions are
+// stable.
 using Status = int;
 using Handle = void *;
 constexpr int ATTRIBUTE_CONTEXT = 1, ATTRIBUTE_MEMORY_TYPE = 2, ATTRIBUTE_DEVICE = 9, MEMORY_OF_DEVICE = 2;
@@ -54,7 +55,7 @@ void wait_for_device(const void *data)
     const auto retain = find<Status (*)(Handle *, int)>(driver, "cuDevicePrimaryCtxRetain");
     const auto release = find<Status (*)(int)>(driver, "cuDevicePrimaryCtxRelease_v2");
 
-    // Memory of pools belongs to no context: then the one that runtimes use.
+    // Memory of pools belongs to no context: then use the primary context, which CUDA runtimes use.
     Handle context = nullptr;
     int device = 0;
     const bool has_context = attribute(&context, ATTRIBUTE_CONTEXT, address) == 0 && context != nullptr;

@@ -1,13 +1,17 @@
 // gridz as an operator of ADIOS2: libgridz_adios2.so, which ADIOS2 loads as a plugin.
 //
-// A block of a variable becomes one frame of gridz, which says what it holds, so that a reader needs no parameters; ADIOS2
-// gives it none. Errors are exceptions: to return 0 means to ADIOS2 that nothing was done, and then it would take the frame
-// for elements, or the other way round. The constructor throws for nothing that a user can get wrong, since ADIOS2 creates
-// operators where exceptions end the program; what is wrong with parameters is told by the first Operate.
+// Each block of a variable becomes one gridz frame. The frame describes its contents, so a reader
+// needs no parameters; ADIOS2 passes none when it reads.
 //
-// ADIOS2 does not tell how much room there is at the destination. BP5 from 2.10 on asks GetEstimatedSize, which is a true
-// bound, before each Operate on the same thread; who does not ask has room for the elements and little more, which Operate keeps
-// to. InverseOperate relies on the size in the frame's header, whose own checksum is compared first.
+// Errors are exceptions. A return value of 0 means to ADIOS2 that the operator did nothing: ADIOS2
+// would then take the frame for elements, or the elements for a frame. The constructor does not
+// throw for user errors, since ADIOS2 creates operators in places where an exception ends the
+// program. The first Operate reports invalid parameters.
+//
+// ADIOS2 does not pass the size of the destination. BP5 from 2.10 on calls GetEstimatedSize before
+// each Operate, on the same thread; the estimate is a true upper bound. All other callers have room
+// for the elements and little more, and Operate stays within that. InverseOperate relies on the
+// size in the frame's header, after it has verified the header's own checksum.
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -36,8 +40,8 @@ namespace {
 using adios2::DataType;
 using adios2::Dims;
 
-// Whether the process has a stderr when ADIOS2 loads this plugin. Without one, descriptor 2 becomes the next file that is opened,
-// which may be ADIOS2's own.
+// True if the process has a stderr when ADIOS2 loads this plugin. Without one, descriptor 2 becomes
+// the next file that is opened, possibly one of ADIOS2's own.
 const bool has_stderr = fcntl(STDERR_FILENO, F_GETFD) != -1;
 
 struct Element {
@@ -61,13 +65,13 @@ std::optional<Element> element_of(DataType type)
     case DataType::Double: return Element{GRIDZ_DTYPE_F64, 8};
     case DataType::FloatComplex: return Element{GRIDZ_DTYPE_C64, 8};
     case DataType::DoubleComplex: return Element{GRIDZ_DTYPE_C128, 16};
-    // No codec computes with it: lossless ones keep its bytes, the others refuse it.
+    // No codec computes with long double: lossless codecs keep its bytes, all others refuse it.
     case DataType::LongDouble: return Element{GRIDZ_DTYPE_OPAQUE, sizeof(long double)};
     default: return std::nullopt;
     }
 }
 
-// An array as gridz is told of it.
+// An array as gridz describes it.
 class Block {
 public:
     Block(Element element, const std::size_t *extents, std::size_t rank, bool is_column_major)
@@ -75,7 +79,8 @@ public:
     {
         if (is_column_major)
             std::reverse(extents_.begin(), extents_.end());
-        // Axes beyond those that gridz has room for become one with the axis behind them.
+        // gridz supports at most GRIDZ_MAX_RANK axes: merge each extra leading axis into the next
+        // one.
         while (extents_.size() > GRIDZ_MAX_RANK) {
             extents_[1] *= extents_[0];
             extents_.erase(extents_.begin());
@@ -94,13 +99,13 @@ public:
 
     std::size_t bytes() const noexcept { return bytes_; }
 
-    // How much room compress needs.
+    // Computes the upper bound of the compressed size.
     gridz_status find_bound(const gridz_options &options, std::size_t &bound) const
     {
         return gridz_compress_bound(&array_, &options, &bound);
     }
 
-    // Bytes of the frame.
+    // Compresses the block; returns the bytes of the frame.
     std::size_t compress(const char *data, char *out, std::size_t capacity, const gridz_options &options) const
     {
         std::size_t size = 0;
@@ -130,11 +135,11 @@ public:
 
     bool IsDataTypeValid(const DataType type) const override { return element_of(type).has_value(); }
 
-    // ADIOS2 does not say of which type the elements are: enough for all types of this size.
+    // ADIOS2 does not pass the element type, so this is the maximum over all types of this size.
     std::size_t GetEstimatedSize(const std::size_t n, const std::size_t element_size, const std::size_t rank,
                                  const std::size_t *extents) const override
     {
-        // A request that cannot be fulfilled is told by Operate, which then writes nothing.
+        // Operate reports an invalid request, and then writes nothing.
         std::size_t largest = n * element_size;
         try {
             const gridz_options options = request().options();
@@ -185,12 +190,13 @@ private:
         const gridz_options options = resources();
         std::size_t bytes = 0;
         gridz::check(gridz_decompress(in, size, out, info.array_bytes, &bytes, &options));
-        // Of an empty block too something is done, which 0 would deny.
+        // Return 1 for an empty block: 0 would mean that nothing was done.
         return std::max<std::size_t>(bytes, 1);
     }
 
-    // Runs `work`. What it throws is also printed, once in a process for each text: after an exception out of a Put, ADIOS2 itself
-    // may crash when the step or file is closed, which Python does before it shows the exception.
+    // Runs `work`, and prints its exception to stderr before it rethrows, each text once per
+    // process. Reason: after an exception from a Put, ADIOS2 itself may crash when the step or file
+    // is closed. Python closes the file before it shows the exception.
     template <class Work> static std::size_t told_of_failure(const Work &work)
     {
         try {
@@ -205,7 +211,8 @@ private:
         }
     }
 
-    // Made at the first use, and anew after a failure, which so is told each time.
+    // The parsed parameters. They are parsed on the first use, and again after a failure, so that
+    // each call reports it.
     const Request &request() const
     {
         const std::lock_guard<std::mutex> lock(mutex_);
@@ -214,7 +221,7 @@ private:
         return *request_;
     }
 
-    // Threads and devices for readers, of whose parameters nothing else matters.
+    // The threads and devices for reading. No other parameter matters to a reader.
     gridz_options resources() const
     {
         gridz_options options = request().options();
@@ -222,7 +229,8 @@ private:
         return options;
     }
 
-    // What GetEstimatedSize has told last on a thread: which operator, for how many bytes of elements. It is good for one Operate.
+    // The last answer of GetEstimatedSize on a thread: the operator (`by`), the bytes of elements
+    // and the estimate. It holds for one Operate.
     struct Told {
         std::uint64_t by = 0;
         std::size_t bytes = 0, room = 0;
@@ -233,15 +241,16 @@ private:
         return last;
     }
 
-    // Unlike an address, never that of another one.
+    // Unlike an address, an id is never reused.
     static std::uint64_t new_id()
     {
         static std::atomic<std::uint64_t> last{0};
         return ++last;
     }
 
-    // Bytes that Operate may write. Who has not asked has 128 more than the elements, for ADIOS2's own header too, which has both
-    // names in it.
+    // Number of bytes that Operate may write. Without a preceding GetEstimatedSize, the destination
+    // has room for the elements and 128 bytes. ADIOS2's own header, which contains both names, also
+    // takes part of these.
     std::size_t room(const Block &block) const
     {
         const Told last = std::exchange(told(), {});
@@ -255,7 +264,7 @@ private:
         return block.bytes() + 128 - std::min<std::size_t>(header, 128);
     }
 
-    // The bytes as they are, with the shortest header that there is.
+    // Stores the bytes unchanged, with the shortest possible header.
     std::size_t store(std::size_t bytes, const char *data, char *out, std::size_t capacity) const
     {
         gridz_options options = resources();
@@ -279,7 +288,8 @@ private:
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
-// The two functions that ADIOS2 looks for. What the first one returns belongs to the caller, who ends it by the second one.
+// The two entry points that ADIOS2 looks up. The caller owns the operator that OperatorCreate
+// returns, and destroys it with OperatorDestroy.
 EXPORTED adios2::plugin::PluginOperatorInterface *OperatorCreate(const adios2::Params &parameters)
 {
     gridz_adios2::check_host(__builtin_return_address(0));

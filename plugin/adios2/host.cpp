@@ -23,7 +23,7 @@ struct Name {
     std::string stem, version; // "libadios2_core", "2.11"
 };
 
-// Of a file's name or path; without a version, or with one number only, that is empty.
+// Parses a file name or path; the version is empty if there is none, or only one number.
 Name name_of(const std::string &path)
 {
     const std::string name = path.substr(path.rfind('/') + 1);
@@ -36,8 +36,8 @@ Name name_of(const std::string &path)
 
 #ifdef ADIOS2_PLUGIN_OPERATOR_INTERFACE
 
-// Whether a text such as "2.12.1" is in memory. Byte by byte: in programs with AddressSanitizer the functions of the C library
-// refuse to look between variables.
+// True if a text such as "2.12.1" is in memory. Searches byte by byte: in programs with
+// AddressSanitizer, functions of the C library refuse to read between variables.
 bool has_version(const char *memory, std::size_t size, const std::string &version)
 {
     const std::string wanted = version + ".";
@@ -59,7 +59,7 @@ struct Search {
     bool is_found;
 };
 
-// Looks in what is loaded of one file, if the caller is in that.
+// Callback for each loaded file: searches the file that contains the caller.
 int look_in(dl_phdr_info *file, std::size_t, void *data)
 {
     Search &search = *static_cast<Search *>(data);

@@ -1,5 +1,6 @@
-// ADIOS2's interface of operator plugins, of the version whose headers are found: 2.12 has version 2, which stands alone; 2.9 to
-// 2.11 have what is now called version 1, a class derived from one inside the library.
+// ADIOS2's interface of operator plugins, of the version of the installed headers. 2.12 has version
+// 2, which is self-contained. 2.9 to 2.11 have the interface now called version 1, a class derived
+// from a class inside the library.
 #ifndef GRIDZ_ADIOS2_INTERFACE_HPP
 #define GRIDZ_ADIOS2_INTERFACE_HPP
 

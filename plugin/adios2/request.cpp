@@ -7,7 +7,7 @@
 namespace gridz_adios2 {
 namespace {
 
-// Those of ADIOS2 itself, which hands over all that it was given, with keys in lower case.
+// The parameters of ADIOS2 itself: it passes all parameters to the plugin, with keys in lower case.
 bool is_of_adios2(const std::string &key) { return key == "pluginname" || key == "pluginlibrary" || key == "verbose"; }
 
 std::uint32_t number(const std::string &key, const std::string &value, std::uint32_t largest)
@@ -67,20 +67,20 @@ Request::Request(const adios2::Params &parameters)
         } else if (key == "device") {
             gpu = value;
         } else if (key == "fill") {
-            // ADIOS2 has each key once, so several fill values are words of one parameter.
+            // ADIOS2 stores each key once, so several fill values are words of one parameter.
             std::istringstream fills(value);
             if (value.find_first_not_of(" \t\n") == std::string::npos)
                 throw std::invalid_argument("fill has no value; give numbers, such as fill=-999, or leave it out");
             for (std::string fill; fills >> fill;)
                 terms += ",fill=" + fill;
         } else {
-            // Whatever codecs know, now and later; gridz tells what it does not know.
+            // All other keys are passed to gridz as codec settings; gridz reports unknown ones.
             terms += value.empty() ? "," + key : "," + key + "=" + value;
         }
     }
     if (codec.empty() && !terms.empty())
         throw std::invalid_argument("no codec for \"" + terms.substr(1) +
-                                    "\"; add the parameter codec, such as codec=szp");
+                                    "\"; add the parameter codec, such as codec=quant");
     text_ = codec + terms;
     const std::uint32_t where = device(backend, gpu);
     if (threads != 0 || where != GRIDZ_DEVICE_AUTO)

@@ -1,4 +1,4 @@
-// What the parameters of an operator ask for.
+// The request in an operator's parameters.
 #ifndef GRIDZ_ADIOS2_REQUEST_HPP
 #define GRIDZ_ADIOS2_REQUEST_HPP
 
@@ -11,18 +11,20 @@
 
 namespace gridz_adios2 {
 
-// A codec with its settings, and the threads and devices to work with. Does not change once it is made, so several threads may
-// use one.
+// A codec with its settings, and the threads and devices to use. Immutable, so several threads may
+// share one.
 class Request {
 public:
-    // Throws std::invalid_argument naming the parameter that nobody knows or that has no such value, and gridz::Error for
-    // threads or devices that cannot be had. What is wrong with the codec's own settings is found when it is used.
+    // Throws std::invalid_argument naming the unknown parameter or the parameter with an invalid
+    // value, and gridz::Error for unavailable threads or devices. Errors in the codec's own
+    // settings are detected on use.
     explicit Request(const adios2::Params &parameters);
 
-    // Points into this object.
+    // The pointers in the result are valid while this object lives.
     gridz_options options() const noexcept;
 
-    // Whether the first axis is the fastest-varying one, as in programs in Fortran. ADIOS2 does not tell operators.
+    // True if the first axis is the fastest-varying one, as in Fortran programs. ADIOS2 does not
+    // pass this to operators.
     bool is_column_major() const noexcept { return is_column_major_; }
 
 private:

@@ -1,9 +1,9 @@
 #!/bin/bash
-# smoke_test.sh PLUGINDIR: does the plugin in this folder work, alone, in the HDF5 tools?
+# smoke_test.sh PLUGINDIR: tests whether the plugin in this folder works, alone, in the HDF5 tools.
 #
-# Needs the HDF5 tools and readelf, and nothing of the source tree. Writes datasets of
-# several types through the filter, reads them back and compares; checks that what was read really
-# came through the plugin, and that the plugin needs no library but the C library's.
+# Needs the HDF5 tools and readelf, and nothing of the source tree. Writes datasets of several types
+# through the filter, reads them back and compares. Checks that the data was really read through the
+# plugin, and that the plugin needs only the C library's libraries.
 set -euo pipefail
 
 [[ $# -eq 1 && -f $1/libh5gridz.so ]] || { echo "usage: $0 PLUGINDIR    (the folder of libh5gridz.so)" >&2; exit 2; }
@@ -56,7 +56,7 @@ awk 'BEGIN { for (i = 0; i < 5000; i++) print i * i % 997 }' | import integers I
 
 h5repack -f UD=34013,0,0 plain.h5 filtered.h5
 h5diff plain.h5 filtered.h5
-h5repack filtered.h5 again.h5 # the filter's stored parameters go through creation a second time
+h5repack filtered.h5 again.h5 # the stored cd_values are used for creation again
 h5diff plain.h5 again.h5
 h5repack -l integers:CHUNK=117 -f integers:UD=34013,0,1,0 plain.h5 stored.h5 # codec 0, ragged last chunk
 h5diff plain.h5 stored.h5
@@ -64,7 +64,7 @@ h5repack -f NONE filtered.h5 back.h5
 h5diff plain.h5 back.h5
 
 for dataset in smooth_f32 smooth_f64_big_endian integers; do
-    # h5diff takes every NaN for equal; these are the bytes.
+    # h5diff treats all NaNs as equal; these dumps are compared byte by byte.
     h5dump -d "$dataset" -b FILE -o plain.bin plain.h5 >/dev/null
     h5dump -d "$dataset" -b FILE -o filtered.bin filtered.h5 >/dev/null
     cmp plain.bin filtered.bin
@@ -76,7 +76,7 @@ for dataset in smooth_f32 smooth_f64_big_endian integers; do
     fi
 done
 
-# The same reading without the plugin must fail, or this test has seen nothing.
+# The same read without the plugin must fail; otherwise this test proves nothing.
 if HDF5_PLUGIN_PATH=$work/nowhere h5dump -d smooth_f32 filtered.h5 >/dev/null 2>&1; then
     fail "the data can be read without the plugin, so it did not go through it"
 fi

@@ -3,11 +3,12 @@
     import gridz, h5py
     with h5py.File("field.h5", "w") as f:
         f.create_dataset("t", data=t, chunks=(16, 256, 256), **gridz.Lorenzo())      # bit for bit
-        f.create_dataset("p", data=p, chunks=(16, 256, 256), **gridz.Szp(abs=1e-3))  # within a bound
+        f.create_dataset("p", data=p, chunks=(16, 256, 256), **gridz.Quant(abs=1e-3))  # within a bound
     frame = gridz.compress(t)
     t = gridz.decompress(frame)
 
-Importing it makes the filter known to every libhdf5 of the process: no variable is needed, also for reading.
+Importing it registers the filter with every libhdf5 of the process: no environment variable is
+needed, also for reading.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ _LATER = {
     "repack": ("gridz._repack", "repack"),
     "xarray_encoding": ("gridz.xarray", "xarray_encoding"),
 }
-"""What is imported when it is first used, since it needs more than NumPy: module and name."""
+"""Names that are imported on first use, since they need more than NumPy: module and name."""
 
 __all__ = [
     *(made.__name__ for made in CLASSES.values()),

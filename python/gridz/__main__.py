@@ -1,4 +1,4 @@
-"""`python -m gridz`: the command, where the folder of scripts is not in PATH."""
+"""`python -m gridz`: the command, for when the folder of scripts is not in PATH."""
 
 from gridz.cli import main
 

@@ -1,4 +1,5 @@
-"""Which variables of a file or dataset are coordinates by the CF conventions: a lossy codec is not for them."""
+"""Determines which variables of a file or dataset are coordinates by the CF conventions: lossy
+codecs do not suit them."""
 
 from __future__ import annotations
 
@@ -14,13 +15,14 @@ REFERENCES = (
     "node_coordinates", "edge_coordinates", "face_coordinates", "volume_coordinates", "nodes", "node_count",
     "part_node_count", "interior_ring",
 )  # fmt: skip
-"""Attributes (CF, UGRID) that name coordinates and what describes these. `ancillary_variables` names data."""
+"""Attributes (CF, UGRID) that name coordinates and variables that describe coordinates.
+`ancillary_variables` names data."""
 
 NAMES = (
     "axis", "_CoordinateAxisType", "units", "standard_name", "grid_mapping_name", "cf_role",
     "flag_values", "flag_masks", "scale_factor", "add_offset", "_Unsigned",
 )  # fmt: skip
-"""Attributes that describe the variable that has them. (`positive` is not one: fluxes have it, too.)"""
+"""Attributes that classify their own variable. (`positive` is not one: fluxes have it, too.)"""
 
 UNITS = re.compile(
     r"\s*(degrees?_?([NSEW]|(?i:north|south|east|west))|\w+\s+(?i:since)\s+\S.*)\s*", re.DOTALL
@@ -35,10 +37,11 @@ STANDARD_NAMES = re.compile(
 
 
 def coordinates(variables: Mapping[str, Mapping]) -> dict[str, str]:
-    """The coordinates among variables, by their paths, and why they are.
+    """The coordinates among variables, by their paths, each with the reason.
 
-    `variables` maps paths, `/group/name`, to attributes. Groups may name coordinates, too; their paths end in a slash. A
-    name in an attribute is looked up in the variable's group, and then in the groups above.
+    `variables` maps paths, `/group/name`, to attributes. Groups may name coordinates, too; their
+    paths end in a slash. A name in an attribute is looked up in the variable's group, and then in
+    the parent groups.
     """
     found = {}
     for path, attributes in variables.items():
@@ -54,7 +57,8 @@ def coordinates(variables: Mapping[str, Mapping]) -> dict[str, str]:
 
 
 def why_not_lossy(attributes: Mapping, dtype) -> str | None:
-    """Why a bound on the stored numbers is no bound on the values that readers see, or None."""
+    """The reason why a bound on the stored numbers is not a bound on the values that readers see,
+    or None."""
     if "scale_factor" in attributes or "add_offset" in attributes:
         return "packed values (scale_factor, add_offset), because it would bound the packed numbers"
     if is_read_as_unsigned(attributes, dtype):
@@ -75,7 +79,8 @@ def _why(attributes: Mapping) -> str | None:
 
 
 def _names(value) -> list[str]:
-    """The words in an attribute such as `lat lon`, `area: cell_area` or `crs: x y`. Some may name no variable."""
+    """The names in an attribute such as `lat lon`, `area: cell_area` or `crs: x y`. Some may not be
+    variables."""
     return [name.rstrip(":") for name in _text(value).split()]
 
 
@@ -97,7 +102,7 @@ def _resolved(path: str, name: str, variables: Mapping) -> str | None:
 
 
 def _text(value) -> str:
-    """The text of an attribute; of a list of texts, all of them."""
+    """The text of an attribute; for a list of texts, all of them."""
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     if isinstance(value, str):

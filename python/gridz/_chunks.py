@@ -1,4 +1,5 @@
-"""Where a dataset has elements in its file: stored chunks, and boxes of them. Time follows these, not the extents."""
+"""The stored parts of a dataset: stored chunks, and boxes of them. Time is proportional to these,
+not to the extents."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from gridz._libhdf5 import call, id_of
 from gridz.bench import box_of, chunks_for
 
 BOX_BYTES = 64 << 20
-"""About how much is read at once to measure and to compare."""
+"""Approximate number of bytes that are read at once for measuring and comparing."""
 
 
 def chunks_of(dataset: h5d.DatasetID) -> list:
@@ -30,12 +31,12 @@ def chunks_of(dataset: h5d.DatasetID) -> list:
 
 
 def has_chunks(dataset: h5d.DatasetID) -> bool:
-    """Whether a dataset is stored in chunks."""
+    """True if a dataset is stored in chunks."""
     return dataset.get_create_plist().get_layout() == h5d.CHUNKED
 
 
 def frames_of(dataset: h5d.DatasetID) -> list:
-    """The stored chunks that are frames of gridz: no other filter has worked on them."""
+    """The stored chunks that are frames of gridz: no other filter was applied to them."""
     create = dataset.get_create_plist()
     if [create.get_filter(i)[0] for i in range(create.get_nfilters())] != [FILTER_ID]:
         return []
@@ -47,10 +48,11 @@ def frames_of(dataset: h5d.DatasetID) -> list:
 
 
 def boxes_of(dataset: h5d.DatasetID, chunks=None, limit: int = BOX_BYTES) -> Iterator[tuple[tuple, tuple]]:
-    """First element and extents of the boxes, of whole chunks and about `limit` bytes, that hold what is stored.
+    """First element and extents of the boxes (of whole chunks, about `limit` bytes) that contain
+    the stored elements.
 
-    `chunks` are the extents of the chunks of another dataset, to whose borders the boxes are aligned instead. A box in
-    which not all chunks are stored is split into its stored chunks.
+    `chunks` are the chunk extents of another dataset, to which the boxes are aligned instead. A box
+    in which not all chunks are stored is split into its stored chunks.
     """
     space, shape, itemsize = dataset.get_space(), dataset.shape, dataset.get_type().get_size()
     if space.get_simple_extent_type() == h5s.NULL or 0 in shape or not dataset.get_storage_size():
@@ -78,7 +80,7 @@ def boxes_of(dataset: h5d.DatasetID, chunks=None, limit: int = BOX_BYTES) -> Ite
 
 
 def is_dense(dataset: h5d.DatasetID) -> bool:
-    """Whether all elements are stored."""
+    """True if all elements are stored."""
     if not has_chunks(dataset):
         return dataset.get_storage_size() > 0
     chunks = dataset.get_create_plist().get_chunk()
@@ -86,25 +88,25 @@ def is_dense(dataset: h5d.DatasetID) -> bool:
 
 
 def cells_of(dataset: h5d.DatasetID, grid: tuple) -> set[tuple]:
-    """First elements of the chunks of another dataset of the same shape, of the extents `grid`, that what is stored
-    in this one overlaps."""
+    """First elements of the chunks of another dataset of the same shape, with chunk extents `grid`,
+    that overlap the stored elements of this one."""
     return {start for start, _ in boxes_of(dataset, grid, limit=0)}
 
 
 def compared_boxes(one: h5d.DatasetID, other: h5d.DatasetID) -> Iterator[tuple[tuple, tuple]]:
-    """The boxes that hold what is stored in either of two datasets of the same shape."""
+    """The boxes that contain the stored elements of either of two datasets of the same shape."""
     yield from boxes_of(one)
     if not is_dense(one):
         yield from boxes_of(other)
 
 
 def _cut(start, extents, shape) -> tuple[tuple, tuple]:
-    """A box, cut at the end of the dataset."""
+    """A box, clipped at the end of the dataset."""
     return tuple(start), tuple(min(n - a, extent) for a, n, extent in zip(start, shape, extents))
 
 
 def _overlapping(offsets: np.ndarray, own: tuple, grid: tuple, shape: tuple) -> np.ndarray:
-    """Indices, in a grid, of the chunks that stored chunks of the extents `own` overlap; each once."""
+    """Grid indices of the chunks that overlap stored chunks of the extents `own`; each once."""
     ends = np.minimum(offsets + own, shape) - 1
     first, last = offsets // grid, ends // grid
     found = []

@@ -1,7 +1,9 @@
-"""What to compress with: a codec, its mode and level, as h5py, hdf5plugin and the other hosts take them.
+"""The codec of a request with its mode and level, as h5py, hdf5plugin and the other hosts accept
+it.
 
-The classes (`Lorenzo`, `Ndzip`, `Szp`, `Zfp`, …) are made from the library's own list, and what they are given is checked by
-the library, with its words: a codec of a later version needs nothing here.
+The classes (`Lorenzo`, `Ndzip`, `Quant`, `Zfp`, …) are created from the library's own list. The
+library checks their arguments and supplies the error texts, so a codec of a later version needs no
+changes here.
 """
 
 from __future__ import annotations
@@ -17,22 +19,24 @@ from gridz._native import DTYPES, MODES, check, ffi, lib, struct, text
 from gridz.errors import InvalidArgument, UnsupportedJob
 
 FILTER_ID = 34013
-"""The filter's number in HDF5, from the range for private use until one is registered."""
+"""The filter's id in HDF5, from the range for private use until one is registered."""
 
 
 class Codec(Mapping):
     """A codec with its mode and level, for arrays and for datasets.
 
-    It is a mapping of h5py's `compression` and `compression_opts`: `f.create_dataset(name, data=a, **codec)`, and h5py
-    takes it as `compression=codec` too. `str(codec)` is the text form, which every host of gridz understands; two codecs are
-    equal if that is. Codecs do not change, can be pickled, and may be used by several threads.
+    It is a mapping of h5py's `compression` and `compression_opts`: `f.create_dataset(name, data=a,
+    **codec)`. h5py also accepts it as `compression=codec`. `str(codec)` is the text form, which
+    every host of gridz understands; two codecs are equal if their text forms are. Codecs are
+    immutable, can be pickled, and may be used by several threads.
     """
 
     filter_id = FILTER_ID
     filter_name = "gridz"
 
     def __init__(self, text: str):
-        """Reads the text form. Raises `InvalidArgument` or `UnsupportedJob`, saying what is allowed."""
+        """Parses the text form. Raises `InvalidArgument` or `UnsupportedJob`, with the allowed
+        values."""
         self._text = _canonical(text)
         self.name, *settings = self._text.split(",")
         self.mode, self.value, self.level, self.extras = "lossless", 0.0, None, {}
@@ -66,15 +70,15 @@ class Codec(Mapping):
 
     @property
     def is_lossless(self) -> bool:
-        """Whether every bit of every value comes back."""
+        """True if every bit of every value is restored."""
         return self.mode == "lossless"
 
     @property
     def filter_options(self) -> tuple[int, ...]:
         """The cd_values of the HDF5 filter.
 
-        Raises `UnsupportedJob` for a bound that is relative to the range, which the filter, who sees one chunk at a
-        time, cannot know.
+        Raises `UnsupportedJob` for a bound that is relative to the range: the filter gets one chunk
+        at a time and cannot know the range.
         """
         if self.mode == "rel":
             raise UnsupportedJob(
@@ -84,11 +88,13 @@ class Codec(Mapping):
         return _values_of(self._text)
 
     def bounded_for(self, array, *, force: bool = False) -> Codec:
-        """The codec with an absolute bound for this array: `rel=` becomes `abs=`, `rel` times the range of the valid
-        numbers. The masked elements of a masked array become a fill value of the codec. Other codecs are unchanged.
+        """The codec with an absolute bound for this array: `rel=` becomes `abs=`, `rel` times the
+        range of the valid numbers. The masked elements of a masked array become a fill value of the
+        codec. Other codecs are unchanged.
 
-        A range of 0, for which no bound exists, gives the smallest normal number. Raises `InvalidArgument` if outliers,
-        such as a fill value that is not named, make the range; `force` accepts them.
+        A range of 0, for which no bound exists, gives the smallest normal number. Raises
+        `InvalidArgument` if outliers, such as an undeclared fill value, determine the range;
+        `force` accepts them.
         """
         if self.is_lossless:
             return self
@@ -107,7 +113,7 @@ class Codec(Mapping):
         return codec.bounded_by(measured.minimum, measured.maximum)
 
     def bounded_by(self, minimum: float, maximum: float) -> Codec:
-        """As `bounded_for`, from the ends of the range: for arrays that do not fit in memory."""
+        """As `bounded_for`, from the limits of the range: for arrays that do not fit in memory."""
         if self.mode != "rel":
             return self
         bound = lib.gridz_relative_bound(minimum, maximum, self.value) or float(np.finfo(float).tiny)
@@ -115,7 +121,8 @@ class Codec(Mapping):
         return parse(",".join(f"abs={bound!r}" if part.startswith("rel=") else part for part in parts))
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments with which the class of its name makes it again: `{"abs": 0.001, "level": "fast"}`."""
+        """The arguments with which the codec's class recreates it: `{"abs": 0.001, "level":
+        "fast"}`."""
         mode = {} if self.mode == "lossless" else {self.mode: self.value or True}
         fill = self.fills[0] if len(self.fills) == 1 else self.fills or None
         limits = {"valid_min": self.valid_min, "valid_max": self.valid_max}
@@ -124,7 +131,7 @@ class Codec(Mapping):
 
     @classmethod
     def from_filter_options(cls, values) -> Codec:
-        """The codec in cd_values: those of a user, or those that are stored with a dataset."""
+        """The codec of cd_values, as a user writes them or as a dataset stores them."""
         return parse(_text_of(tuple(values)))
 
     def __getitem__(self, key: str):
@@ -142,7 +149,7 @@ class Codec(Mapping):
 
 
 def parse(text: str) -> Codec:
-    """The codec that a text names, such as `"lorenzo,level=dense"` or `"szp,abs=1e-3"`."""
+    """Parses the text form of a codec, such as `"lorenzo,level=dense"` or `"quant,abs=1e-3"`."""
     name = text.partition(",")[0].strip()
     made = object.__new__(CLASSES.get(name, Codec))
     Codec.__init__(made, text)
@@ -150,7 +157,7 @@ def parse(text: str) -> Codec:
 
 
 def codec(given: Codec | str | None) -> Codec:
-    """A codec as it is, or of its text; None is the default lossless one."""
+    """The codec itself, or parsed from its text; None is the default lossless one."""
     if given is None:
         return Codec.from_filter_options(())
     return given if isinstance(given, Codec) else parse(given)
@@ -158,7 +165,7 @@ def codec(given: Codec | str | None) -> Codec:
 
 @dataclass(frozen=True)
 class CodecInfo:
-    """A codec of this library."""
+    """Describes a codec of this library."""
 
     name: str
     id: int
@@ -167,13 +174,14 @@ class CodecInfo:
     """The names of its levels; the first one is the default."""
     modes: tuple[str, ...]
     dtypes: tuple[np.dtype, ...]
-    """The types that it encodes; others it keeps as they are, if it is lossless."""
+    """The types that it encodes; a lossless codec stores all others."""
     backends: tuple[str, ...]
-    """What can compute it here: "cpu", and "cuda" where there are kernels and a GPU for them."""
+    """The available back ends: "cpu", and "cuda" if there are kernels and a GPU for them."""
 
 
 def codecs() -> list[CodecInfo]:
-    """All codecs of this library. Asks for GPUs: a process that is forked afterwards has none."""
+    """All codecs of this library. This initializes CUDA: a process that is forked afterwards cannot
+    use GPUs."""
     found = []
     for i in range(lib.gridz_codec_count()):
         info = struct("gridz_codec")
@@ -209,7 +217,8 @@ def _text_of(values: tuple[int, ...]) -> str:
 
 
 def _class_of(name: str) -> type[Codec]:
-    """The class of a codec of the library, which is called as its text form is written."""
+    """Creates the class of a codec of the library. Its arguments are written as in the text
+    form."""
 
     def __init__(self, level: str | int | None = None, *, fill=None, valid_min=None, valid_max=None, **settings):
         parts = [name]
@@ -233,14 +242,14 @@ def _class_of(name: str) -> type[Codec]:
 
 
 def listed(fill) -> list:
-    """The fill values that a caller gave: none, one, or a sequence."""
+    """The fill values of a caller as a list: none, one, or a sequence."""
     if fill is None:
         return []
     return list(fill) if isinstance(fill, (list, tuple, np.ndarray)) and np.ndim(fill) else [fill]
 
 
 def number_text(value) -> str:
-    """A number as text that is read as the same one: of NumPy's complex ones the bits."""
+    """A number as text that parses to the same number; for NumPy's complex numbers, the bits."""
     if isinstance(value, np.complexfloating):
         return f"0x{value.astype(value.dtype.newbyteorder('<')).tobytes()[::-1].hex()}"
     if isinstance(value, complex):
@@ -249,7 +258,8 @@ def number_text(value) -> str:
 
 
 def fill_element(fill, dtype: np.dtype) -> bytes:
-    """The bytes of one element, in its own byte order, that is a fill value: a number, or its text."""
+    """The bytes of one element that is a fill value, in the element's byte order. The value is a
+    number, or its text."""
     fill_text = number_text(np.asarray(fill, dtype)[()] if isinstance(fill, complex) else fill)
     try:
         if fill_text.startswith("0x"):
@@ -276,7 +286,7 @@ def fill_element(fill, dtype: np.dtype) -> bytes:
 
 
 CLASSES: dict[str, type[Codec]] = {}
-"""The classes by the names of their codecs."""
+"""The classes by codec name."""
 for _i in range(lib.gridz_codec_count()):
     _name = text(lib.gridz_codec_name(_i))
     CLASSES[_name] = _class_of(_name)

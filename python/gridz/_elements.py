@@ -1,4 +1,5 @@
-"""Elements and parts of arrays as their hosts (Zarr, netCDF, dask) name them, and what a codec does with them."""
+"""Elements and parts of arrays as their hosts (Zarr, netCDF, dask) name them, and whether a codec
+supports them."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from gridz.errors import UnsupportedJob
 
 
 def codec_of_chunks(codec, host: str) -> Codec:
-    """The codec, or of its text, for a host that compresses chunk by chunk. Raises `UnsupportedJob` for `rel=`."""
+    """The codec, or parsed from its text, for a host that compresses chunk by chunk. Raises
+    `UnsupportedJob` for `rel=`."""
     parsed = codec_of(codec)
     if parsed.mode == "rel":
         raise UnsupportedJob(
@@ -22,16 +24,18 @@ def codec_of_chunks(codec, host: str) -> Codec:
 
 
 def check_job(codec: Codec, dtype, rank: int) -> None:
-    """Raises `UnsupportedJob` or `InvalidArgument`, in the library's words, for elements that the codec does not take.
+    """Raises `UnsupportedJob` or `InvalidArgument`, with the library's text, for elements that the
+    codec does not support.
 
-    Dates and bool are numbers for lossless codecs only: NaT and truth are not within a bound.
+    Dates and bool are numbers for lossless codecs only: an error bound has no meaning for NaT or
+    truth values.
     """
     dtype = number_dtype(dtype) if codec.is_lossless else np.dtype(dtype)
     bound_of_elements(dtype, (1,) * rank, codec)
 
 
 def box_and_rest(selection, shape: tuple[int, ...]) -> tuple[tuple[slice, ...], tuple]:
-    """The smallest box around a selection, and the index that makes the selection from the box.
+    """The smallest box around a selection, and the index that extracts the selection from the box.
 
     Along each axis a selection has an integer, a slice, or an array of integers or bool; the box moves its start to 0.
     """

@@ -1,4 +1,5 @@
-"""Figures of matplotlib, made without pyplot: no display is needed and no state is left, and a notebook shows them."""
+"""Figures of matplotlib, created without pyplot: no display is needed and no global state remains,
+and a notebook shows them."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from gridz._output import replacing
 
 
 def format_of(path) -> str:
-    """The format of a picture by the suffix of its file."""
+    """The format of a picture, by the suffix of its file."""
     return pathlib.Path(path).suffix[1:].lower() or "png"
 
 
@@ -21,7 +22,7 @@ def new_figure(size):
         raise ModuleNotFoundError('plots need matplotlib: pip install "gridz[plot]"', name="matplotlib") from error
 
     class Shown(Figure):
-        """A figure that a notebook shows though pyplot does not know it."""
+        """A figure that a notebook shows, although it is not registered with pyplot."""
 
         def _repr_png_(self) -> bytes:
             buffer = io.BytesIO()

@@ -1,7 +1,8 @@
-"""Functions of h5py's own libhdf5 that h5py does not offer, by ctypes: raw elements, and links as they are.
+"""Functions of h5py's own libhdf5 that h5py does not offer, by ctypes: raw elements, and links
+themselves.
 
-Elements travel in the type of the file, byte for byte, so nothing is converted on the way. Every call must be made with
-h5py's lock held (`with lock:`), as all of h5py's are.
+Elements are read and written in the file's type, byte for byte, so nothing is converted. Every call
+must be made with h5py's lock held (`with lock:`), as for all calls of h5py.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from gridz.errors import HostError
 
 lock = h5py._objects.phil
 DEFAULT = ctypes.c_int64(0)
-"""H5P_DEFAULT, and H5S_ALL where a dataspace is asked for."""
+"""H5P_DEFAULT, or H5S_ALL as a dataspace."""
 
 
 @functools.lru_cache(maxsize=1)
 def library() -> ctypes.CDLL:
-    """A handle of one of h5py's modules, which finds the functions of the libhdf5 that it is linked with."""
+    """A handle of one of h5py's modules, through which symbols of its libhdf5 are looked up."""
     return ctypes.CDLL(h5py.h5d.__file__)
 
 
 def call(name: str, *arguments) -> int:
-    """The answer, an int or an id, of a function. Raises `HostError` if it is negative."""
+    """Calls a function; returns its int or id. Raises `HostError` if it is negative."""
     function = getattr(library(), name)
     function.restype = ctypes.c_int64 if name in MAKES_IDS else ctypes.c_int
     answer = function(*arguments)
@@ -61,13 +62,13 @@ def _reason() -> str:
     """HDF5's reason for the last failure: the innermost entry of its error stack."""
     texts = []
     note = _ErrorWalk(lambda _, entry, __: texts.append(entry.contents.text) or 0)
-    library().H5Ewalk2(DEFAULT, 0, note, None)  # H5E_WALK_UPWARD: begins with the innermost one
+    library().H5Ewalk2(DEFAULT, 0, note, None)  # H5E_WALK_UPWARD: begins with the innermost entry
     return f": {texts[0].decode(errors='replace')}" if texts and texts[0] else ""
 
 
 @contextlib.contextmanager
 def made(close: str, name: str, *arguments):
-    """The id that a function makes; the function `close` ends it."""
+    """The id that a function creates; the function `close` releases it."""
     number = ctypes.c_int64(call(name, *arguments))
     try:
         yield number
@@ -86,8 +87,8 @@ def address_of(thing) -> int:
 
 
 def holds(kind: h5t.TypeID, *classes: int) -> bool:
-    """Whether a type is of one of these classes, or has elements of one anywhere within. Strings of variable length are
-    `VLEN` here, as they are for memory."""
+    """True if a type is of one of these classes, or contains elements of one at any depth. Strings
+    of variable length count as `VLEN`, as they do in memory."""
     found = kind.get_class()
     if found in classes or (h5t.VLEN in classes and found == h5t.STRING and kind.is_variable_str()):
         return True
@@ -97,7 +98,8 @@ def holds(kind: h5t.TypeID, *classes: int) -> bool:
 
 
 def padded(kind: h5t.TypeID) -> bool:
-    """Whether elements of a type may have bytes that are no data: between members of a compound, anywhere within."""
+    """True if elements of a type may have padding bytes, between members of a compound at any
+    depth."""
     found = kind.get_class()
     if found == h5t.COMPOUND:
         members = [kind.get_member_type(i) for i in range(kind.get_nmembers())]
@@ -106,8 +108,8 @@ def padded(kind: h5t.TypeID) -> bool:
 
 
 def numbers_of(kind: h5t.TypeID) -> np.dtype | None:
-    """The NumPy type of elements that are numbers, or arrays of numbers; None for all others, and for number types that
-    gridz or NumPy lacks, or represents in other bits."""
+    """The NumPy type of elements that are numbers, or arrays of numbers. None for all others, and
+    for number types that gridz or NumPy lacks, or represents in other bits."""
     found = kind.get_class()
     if found == h5t.ARRAY:
         base = numbers_of(kind.get_super())
@@ -118,7 +120,7 @@ def numbers_of(kind: h5t.TypeID) -> np.dtype | None:
         return None
     try:
         dtype = kind.dtype
-        # Numbers of one byte have a byte order too.
+        # One-byte numbers have a byte order too.
         is_same = any(kind.equal(known) for known in (h5t.py_create(dtype), h5t.STD_I8BE, h5t.STD_U8BE))
     except (TypeError, ValueError, RuntimeError):
         return None
@@ -127,7 +129,8 @@ def numbers_of(kind: h5t.TypeID) -> np.dtype | None:
 
 @contextlib.contextmanager
 def elements(dataset: h5d.DatasetID, start: tuple, count: tuple):
-    """The elements of a box, or of a scalar with `()`, in the type of the file: rows of bytes, and their dataspace."""
+    """The elements of a box, or of a scalar with `()`, in the file's type: rows of bytes, and their
+    dataspace."""
     kind, place = dataset.get_type(), dataset.get_space()
     memory = h5s.create_simple(count) if count else h5s.create(h5s.SCALAR)
     if count:
@@ -139,8 +142,8 @@ def elements(dataset: h5d.DatasetID, start: tuple, count: tuple):
 
 
 def content_of(rows: np.ndarray, kind: h5t.TypeID) -> list:
-    """What elements hold, to be compared: bytes without padding, strings and sequences in place of their addresses.
-    References are left out, since their bytes differ between files."""
+    """The contents of elements, for comparison: bytes without padding, and strings and sequences in
+    place of their addresses. References are left out, since their bytes differ between files."""
     found = kind.get_class()
     if not holds(kind, h5t.VLEN, h5t.REFERENCE) and not padded(kind):
         return [np.ascontiguousarray(rows).tobytes()]
@@ -164,7 +167,8 @@ def content_of(rows: np.ndarray, kind: h5t.TypeID) -> list:
 
 @contextlib.contextmanager
 def room_for(n: int, kind: h5t.TypeID, space: h5py.h5s.SpaceID):
-    """Room for `n` elements, rows of bytes; what HDF5 allocates for sequences and references is freed at the end."""
+    """Memory for `n` elements, rows of bytes; allocations of HDF5 for sequences and references are
+    freed at the end."""
     elements = np.zeros((n, kind.get_size()), np.uint8)
     try:
         yield elements

@@ -1,7 +1,9 @@
-"""Which elements of an array mark missing data: fill values, and what lies outside of the valid range.
+"""The elements of an array that mark missing data: fill values, and elements outside the valid
+range.
 
-Each host has one function here that collects them: `of_attributes` (netCDF, xarray), `of_dataset` (HDF5), `of_codec`
-(a request), `filled` (masks of NumPy). Codecs, ranges and comparisons get them as one `Missing`.
+Each host has one function here that collects them: `of_attributes` (netCDF, xarray), `of_dataset`
+(HDF5), `of_codec` (a request), `filled` (NumPy masks). Codecs, ranges and comparisons get them as
+one `Missing`.
 """
 
 from __future__ import annotations
@@ -18,12 +20,13 @@ from gridz.errors import InvalidArgument
 from gridz.filters import stored_codec
 
 MOST = 8
-"""Fill values that a codec keeps."""
+"""Largest number of fill values that a codec keeps."""
 
 
 @dataclass(frozen=True)
 class Missing:
-    """Elements of a type that mark missing data. All are bytes of one element each, in the type's byte order."""
+    """Elements of a type that mark missing data. Each is the bytes of one element, in the type's
+    byte order."""
 
     dtype: np.dtype
     fills: tuple[bytes, ...] = ()
@@ -32,7 +35,8 @@ class Missing:
     valid_max: bytes | None = None
 
     def __or__(self, other: Missing) -> Missing:
-        """The elements that are missing by either: all fill values, and the narrower valid range."""
+        """The elements that are missing by either operand: all fill values, and the narrower valid
+        range."""
         least = [limit for limit in (self.valid_min, other.valid_min) if limit is not None]
         most = [limit for limit in (self.valid_max, other.valid_max) if limit is not None]
         return replace(
@@ -43,12 +47,13 @@ class Missing:
         )
 
     def kept_by(self, codec: Codec, name: str = "") -> Codec:
-        """The codec with these elements in its request: they come back bit for bit. A lossless codec is returned
-        unchanged. `name` is that of the dataset or variable, for errors."""
+        """The codec with these elements in its request, so that they are restored bit for bit. A
+        lossless codec is returned unchanged. `name` is that of the dataset or variable, for
+        errors."""
         if codec.is_lossless:
             return codec
         whole = of_codec(codec, self.dtype) | self
-        # NaN and infinities come back bit for bit from every codec.
+        # Every codec restores NaN and infinities bit for bit.
         fills = [fill for fill in whole.fills if self.is_number(fill)]
         if len(fills) > MOST:
             texts = ", ".join(map(self.text, fills))
@@ -62,7 +67,7 @@ class Missing:
         return parse(",".join(parts + [f"{key}={self.text(limit)}" for key, limit in limits if limit is not None]))
 
     def mask(self, array: np.ndarray) -> np.ndarray:
-        """True where an element of this type is missing."""
+        """True for each missing element of the array."""
         found, words = np.zeros(array.shape, bool), _words(array)
         for fill in self.fills:
             found |= _all(word == own for word, own in zip(words, np.frombuffer(fill, words[0].dtype)))
@@ -81,7 +86,8 @@ class Missing:
         return np.array_equal(missing, self.mask(decoded)) and bool((same | ~missing).all())
 
     def set_options(self, options) -> list:
-        """Sets the fields of a C struct that name missing elements; returns the memory that they point to."""
+        """Sets the fields of a C struct that name missing elements; returns the memory that they
+        point to."""
         kept = [ffi.new("char[]", b"".join(self.fills) or b"\0")]
         options.fill_value, options.n_fill_values = (kept[0], len(self.fills)) if self.fills else (ffi.NULL, 0)
         for key in ("valid_min", "valid_max"):
@@ -92,7 +98,7 @@ class Missing:
         return kept
 
     def text(self, element: bytes) -> str:
-        """An element as requests have it: a number, or its bits."""
+        """An element in the form for requests: a number, or its bits."""
         value = self._value(element)
         if self.dtype.kind != "c" and np.isfinite(value):
             return number_text(value)
@@ -113,19 +119,19 @@ def of_codec(codec: Codec, dtype) -> Missing:
 
 
 def of_values(dtype, fill=None, valid_min=None, valid_max=None) -> Missing:
-    """The elements that a caller names: a fill value or a sequence of them, and limits, as numbers or texts. Raises
-    `InvalidArgument` for what is no element of the type."""
+    """The elements that a caller names: a fill value or a sequence of them, and limits, as numbers
+    or texts. Raises `InvalidArgument` for values that are not elements of the type."""
     dtype = np.dtype(dtype)
     limits = (None if limit is None else fill_element(limit, dtype) for limit in (valid_min, valid_max))
     return Missing(dtype, tuple(dict.fromkeys(fill_element(value, dtype) for value in listed(fill))), *limits)
 
 
 def of_attributes(attributes: Mapping, dtype, *fills) -> Missing:
-    """The elements that netCDF's attributes name, and `fills`, which the host has elsewhere.
+    """The elements that netCDF's attributes name, and `fills`, which the host stores elsewhere.
 
-    `_FillValue` and `missing_value` are scalars or arrays; `valid_range` counts before `valid_min` and `valid_max`.
-    Values of another type are cast as readers do. Texts, numbers that are no elements of the type, and limits for complex
-    numbers are ignored.
+    `_FillValue` and `missing_value` are scalars or arrays; `valid_range` takes precedence over
+    `valid_min` and `valid_max`. Values of another type are cast as readers do. Texts, numbers that
+    are not elements of the type, and limits for complex numbers are ignored.
     """
     dtype = np.dtype(dtype)
     if dtype.kind not in "iufc":
@@ -134,7 +140,7 @@ def of_attributes(attributes: Mapping, dtype, *fills) -> Missing:
     reads_as = _read_as(attributes, dtype)
     elements = (_element(value, dtype, reads_as) for group in values for value in _numbers(group))
     found = Missing(dtype, tuple(dict.fromkeys(element for element in elements if element is not None)))
-    if dtype.kind == "c" or reads_as != dtype:  # limits of unsigned numbers are no range of signed ones
+    if dtype.kind == "c" or reads_as != dtype:  # limits of unsigned numbers are not a range of signed ones
         return found
     limits = [_numbers(attributes.get(name)) for name in ("valid_min", "valid_max")]
     both = _numbers(attributes.get("valid_range"))
@@ -145,8 +151,8 @@ def of_attributes(attributes: Mapping, dtype, *fills) -> Missing:
 
 
 def of_dataset(dataset) -> Missing:
-    """The elements that an `h5py.Dataset` names: by the fill value that its user defined, by netCDF's attributes, and by
-    the request of the lossy codec that it is stored with."""
+    """The elements that an `h5py.Dataset` names: by the user-defined fill value, by netCDF's
+    attributes, and by the request of the lossy codec that it is stored with."""
     found = of_attributes(attributes_of(dataset, NAMES), dataset.dtype.base, *user_fill(dataset))
     stored = stored_codec(dataset)
     return found if stored is None or stored.is_lossless else found | of_codec(stored, found.dtype)
@@ -165,26 +171,27 @@ NAMES = ("_FillValue", "missing_value", "valid_min", "valid_max", "valid_range",
 
 
 def attributes_of(item, names) -> dict:
-    """Some attributes of an HDF5 object: those that it has, and that h5py can read."""
+    """Some attributes of an HDF5 object: those that exist and that h5py can read."""
     found = {}
     for name in names:
         try:
             if name in item.attrs:
                 found[name] = item.attrs[name]
-        except (OSError, TypeError, ValueError, RuntimeError, KeyError):  # of a type that NumPy lacks
+        except (OSError, TypeError, ValueError, RuntimeError, KeyError):  # an attribute of a type that NumPy lacks
             continue
     return found
 
 
 def is_read_as_unsigned(attributes: Mapping, dtype) -> bool:
-    """True if `_Unsigned` makes readers take integers as those of the other signedness."""
+    """True if `_Unsigned` makes readers interpret integers with the other signedness."""
     return _read_as(attributes, np.dtype(dtype)) != dtype
 
 
 def with_mask(array, codec: Codec) -> tuple:
-    """An array without its mask, and the codec that keeps the masked elements, which are filled as `filled` does.
+    """An array without its mask, and the codec that keeps the masked elements, which are filled as
+    by `filled`.
 
-    Other arrays, and the codec for them, are returned unchanged.
+    Arrays without a mask, and their codec, are returned unchanged.
     """
     array = as_given(array)
     if not isinstance(array, np.ma.MaskedArray):
@@ -194,7 +201,7 @@ def with_mask(array, codec: Codec) -> tuple:
 
 
 def as_given(array):
-    """NumPy's array of an object that makes one, with its mask; objects with memory of their own are unchanged."""
+    """Converts an object to a NumPy array with its mask; objects that own memory are unchanged."""
     if isinstance(getattr(array, "_meta", None), np.ma.MaskedArray):  # dask
         return array.compute()
     is_made = hasattr(array, "__array__") and not hasattr(array, "__array_interface__")
@@ -204,12 +211,13 @@ def as_given(array):
 
 
 def unmasked(array):
-    """The elements of a masked array, also below the mask; other arrays are unchanged."""
+    """The elements of a masked array, including the masked ones; other arrays are unchanged."""
     return array.data if isinstance(array, np.ma.MaskedArray) else array
 
 
 def filled(array: np.ma.MaskedArray, named: Missing) -> tuple[np.ndarray, Missing]:
-    """The elements of a masked array, with a fill value where it is masked, and `named` with that value.
+    """The elements of a masked array, with masked elements replaced by a fill value; and `named`
+    with that value.
 
     The value is the array's own `fill_value`, or the first one of `named` if that names others. Raises
     `InvalidArgument` if an element that is not masked has the value: the mask would be lost.
@@ -218,7 +226,7 @@ def filled(array: np.ma.MaskedArray, named: Missing) -> tuple[np.ndarray, Missin
         raise InvalidArgument(f"a masked array with fields, {array.dtype}, is not supported; give array.filled(…)")
     if not np.ma.is_masked(array):
         return array.data, named
-    with np.errstate(over="ignore"):  # float16 has no 1e20, NumPy's default: infinity
+    with np.errstate(over="ignore"):  # NumPy's default, 1e20, becomes infinity in float16
         own = np.asarray(array.fill_value).astype(array.dtype).tobytes()
     element = own if own in named.fills or not named.fills else named.fills[0]
     value, mask = np.frombuffer(element, array.dtype)[0], np.ma.getmaskarray(array)
@@ -233,20 +241,21 @@ def filled(array: np.ma.MaskedArray, named: Missing) -> tuple[np.ndarray, Missin
 
 
 def refuse_mask(array, what: str) -> None:
-    """Raises `InvalidArgument` for a masked array where a mask has no place."""
+    """Raises `InvalidArgument` for a masked array where masks are not supported."""
     if isinstance(array, np.ma.MaskedArray):
         raise InvalidArgument(f"{what} is a masked array, whose mask would be lost; give array.filled(…) or array.data")
 
 
 def _read_as(attributes: Mapping, dtype: np.dtype) -> np.dtype:
-    """The type as which readers take the elements: `_Unsigned` says so for integers of netCDF-3's types."""
+    """The type with which readers interpret the elements: `_Unsigned` changes it for integers of
+    netCDF-3's types."""
     unsigned = np.ravel(attributes.get("_Unsigned", ""))[:1].astype(str)
     kind = {"true": "u", "false": "i"}.get("".join(unsigned).lower())
     return np.dtype(f"{dtype.byteorder}{kind}{dtype.itemsize}") if kind and dtype.kind in "iu" else dtype
 
 
 def _element(value, dtype: np.dtype, reads_as: np.dtype) -> bytes | None:
-    """The element of a type that a number stands for, or None."""
+    """A number as an element of the type, or None if it is not one."""
     if dtype.kind != "c" and value.dtype.kind == "c":
         if value.imag:
             return None
@@ -263,7 +272,8 @@ def _element(value, dtype: np.dtype, reads_as: np.dtype) -> bytes | None:
 
 
 def _limit(value, dtype: np.dtype, inward: int) -> bytes | None:
-    """A limit as an element of the type: the nearest one inside of the valid range; None if that is no limit."""
+    """A limit as an element of the type: the nearest one inside the valid range; None if that is
+    not a limit."""
     if value is None or value.dtype.kind == "c" or not np.isfinite(value):
         return None
     if dtype.kind in "iu":
@@ -273,25 +283,25 @@ def _limit(value, dtype: np.dtype, inward: int) -> bytes | None:
     with np.errstate(over="ignore"):
         element = np.array(value).astype(dtype)
     if np.isfinite(element) and (element.astype("f8") < value if inward > 0 else element.astype("f8") > value):
-        # Readers compare in either type: none of them may see an element cross the limit.
+        # Readers compare in either type: in neither may an element cross the limit.
         element = np.nextafter(element, np.array(inward * np.inf, dtype)).astype(dtype)
     return element.tobytes() if np.isfinite(element) else None
 
 
 def _numbers(value) -> list:
-    """The numbers of an attribute, also if they are in lists of variable length."""
+    """The numbers of an attribute, also from lists of variable length."""
     if isinstance(value, np.ndarray) and value.dtype.hasobject:
         return [number for item in value.ravel() if isinstance(item, np.ndarray) for number in _numbers(item)]
     return [] if value is None else [item for item in np.ravel(value) if isinstance(item, np.number)]
 
 
 def _words(array: np.ndarray) -> list[np.ndarray]:
-    """The bits of each element as unsigned integers: one array for each of the words that an element has."""
+    """The bits of each element as unsigned integers: one array for each word of an element."""
     size = next(size for size in (8, 4, 2, 1) if array.dtype.itemsize % size == 0)
     words = np.ascontiguousarray(array).reshape(*array.shape, 1).view(f"u{size}")
     return [words[..., i] for i in range(words.shape[-1])]
 
 
 def _all(conditions) -> np.ndarray:
-    """Where all of several conditions are true."""
+    """Element-wise conjunction of several conditions."""
     return functools.reduce(np.logical_and, conditions)

@@ -1,7 +1,8 @@
 """The library: `libgridz.so` of this package, through cffi.
 
-`_abi.py` is made from `gridz.h` when the package is built, so structs and functions are written down once, in C. The
-same file is the HDF5 plugin; a process that uses both holds one copy. cffi releases the GIL during every call.
+`_abi.py` is generated from `gridz.h` when the package is built, so structs and functions are
+defined only once, in C. The same file is the HDF5 plugin; a process that uses both holds one copy.
+cffi releases the GIL during every call.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from gridz._abi import ffi
 from gridz.errors import BY_NAME, Error, UnsupportedJob
 
 LIBRARY = pathlib.Path(__file__).resolve().parent / "plugin" / "libgridz.so"
-"""The library. Its folder holds nothing else, since HDF5 opens every library there."""
+"""The library. Its folder contains nothing else, since HDF5 opens every library in it."""
 
 lib = ffi.dlopen(str(LIBRARY))
 
 MODES = {
     name[len("GRIDZ_MODE_") :].lower(): getattr(lib, name) for name in dir(lib) if name.startswith("GRIDZ_MODE_")
 }
-"""The number of each mode by its name in text form."""
+"""The id of each mode, by its name in text form."""
 
 _NUMBERS = {
     np.dtype(code): getattr(lib, f"GRIDZ_DTYPE_{name}")
@@ -31,16 +32,16 @@ _NUMBERS = {
     ]
 }  # fmt: skip
 DTYPES = {number: dtype for dtype, number in _NUMBERS.items()}
-"""The NumPy types of the library's element types, in the order of this machine."""
+"""The NumPy types of the library's element types, in the byte order of this machine."""
 
 
 def text(chars) -> str:
-    """A text of the library's."""
+    """Converts a C string of the library."""
     return ffi.string(chars).decode()
 
 
 def check(status: int) -> None:
-    """Raises what a status stands for, with the library's text."""
+    """Raises the exception for a status, with the library's text."""
     if status != lib.GRIDZ_OK:
         error = BY_NAME.get(text(lib.gridz_status_name(status)), Error)(text(lib.gridz_last_error()))
         error.status = status
@@ -48,7 +49,7 @@ def check(status: int) -> None:
 
 
 def struct(name: str, **fields):
-    """A struct of gridz.h with its size and these fields set; all else is zero."""
+    """A struct of gridz.h with its size and these fields set; all other fields are zero."""
     made = ffi.new(f"{name} *")
     made.struct_size = ffi.sizeof(name)
     for field, value in fields.items():
@@ -57,32 +58,33 @@ def struct(name: str, **fields):
 
 
 class Owner:
-    """A struct and the memory that its pointers need, which live as long."""
+    """A struct and the memory that its pointers refer to, with the same lifetime."""
 
     def __init__(self, made, *kept):
         self.pointer, self._kept = made, kept
 
 
 def number_of(dtype: np.dtype) -> int:
-    """The library's number for a type of elements; types that it does not know are opaque bytes."""
+    """The library's number for an element type; unknown types are opaque bytes."""
     return _NUMBERS.get(dtype.newbyteorder("="), lib.GRIDZ_DTYPE_OPAQUE)
 
 
 def is_recorded(dtype: np.dtype) -> bool:
-    """Whether a frame records this type: numbers of the library, and opaque bytes without fields."""
+    """True if a frame records this type: numbers that the library supports, and opaque bytes
+    without fields."""
     is_bytes = dtype.type is np.void and dtype.names is None and dtype.itemsize > 0
     return is_bytes or dtype.newbyteorder("=") in _NUMBERS
 
 
 def is_big(dtype: np.dtype) -> bool:
-    """Whether the elements have their most significant byte first."""
+    """True if the elements are big-endian."""
     return dtype.byteorder == ">" or dtype.byteorder == "=" and not np.little_endian
 
 
 def array_of(dtype, shape) -> Owner:
     """`gridz_array` for elements of `dtype` in an array of `shape`, in C order; `.pointer` is the struct.
 
-    Raises `UnsupportedJob` for elements that are references to Python's objects.
+    Raises `UnsupportedJob` for elements that are references to Python objects.
     """
     dtype = np.dtype(dtype)
     if dtype.hasobject:
@@ -101,7 +103,8 @@ def array_of(dtype, shape) -> Owner:
 
 
 def context(threads: int | None):
-    """A context with so many threads, or NULL, the threads of the process, for None. It ends with its last user."""
+    """A context with `threads` threads, or NULL, the threads of the process, for None. It is
+    destroyed with its last user."""
     if threads is None:
         return ffi.NULL
     if threads < 1:

@@ -1,8 +1,8 @@
-"""Output files that appear under their name only when they are complete; until then the old file stays.
+"""Output files that get their name only when they are complete; until then the old file remains.
 
-On Linux the new file has no name while it is written (`O_TMPFILE`), so a killed process leaves nothing. File systems
-without that (NFS, some FUSE ones) get a hidden file in the same folder, `.NAME.XXXXXXXX`, which a killed process
-leaves.
+On Linux the new file has no name while it is written (`O_TMPFILE`), so a killed process leaves
+nothing. On file systems without that (NFS, some FUSE ones), a hidden file in the same folder is
+used, `.NAME.XXXXXXXX`, which a killed process leaves behind.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from typing import Iterator, NoReturn, Optional, Tuple
 from gridz.errors import HostError
 
 FULL = 64 << 10
-"""Free bytes below which a failed write is explained by them; HDF5 does not pass the system's reason on."""
+"""If fewer bytes than this are free, a failed write is attributed to the lack of space; HDF5 does
+not pass on the system's reason."""
 
 KINDS = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device",
          stat.S_IFDIR: "a folder"}  # fmt: skip
@@ -28,17 +29,19 @@ KINDS = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a dev
 
 @contextlib.contextmanager
 def replacing(path) -> Iterator[Tuple[int, str]]:
-    """A file descriptor, open for reading and writing, and a path by which it can be opened again.
+    """Yields a file descriptor, open for reading and writing, and a path by which it can be opened
+    again.
 
-    When the block ends, the file is flushed to the disk and takes the place of `path` (symbolic links are followed), and
-    the folder is flushed. When the block raises, `path` is unchanged. A file that is replaced passes on its owner, group,
-    mode, ACL and extended attributes before the block begins. Raises OSError, before the block begins, if `path` is not
-    a regular file, cannot be written, or has attributes that cannot be kept; after the
-    block, if the file at `path` was changed meanwhile.
+    When the block ends, the file is flushed to the disk and replaces `path` (symbolic links are
+    followed), and the folder is flushed. If the block raises, `path` is unchanged. Before the block
+    begins, the new file gets the owner, group, mode, ACL and extended attributes of the replaced
+    file. Raises OSError: before the block begins, if `path` is not a regular file, cannot be
+    written, or has attributes that cannot be preserved; after the block, if the file at `path` was
+    changed meanwhile.
     """
     old = _replaced(path)
     place = pathlib.Path(os.path.realpath(path))
-    # The beginning of the name leaves room for the rest: a name has at most 255 bytes.
+    # A truncated name leaves room for the rest: a name has at most 255 bytes.
     hidden = place.with_name(f".{place.name[:50]}.{secrets.token_hex(4)}")
     descriptor, name = _create(place, hidden, 0o600 if old else 0o666)
     try:
@@ -55,7 +58,8 @@ def replacing(path) -> Iterator[Tuple[int, str]]:
         _check_is_unchanged(place, old)
         os.fsync(descriptor)
         if name is None:
-            # Only with a folder's descriptor, which the absolute path does not need, does Python follow the link.
+            # Python follows the link only if it gets a folder descriptor, which is unused for the
+            # absolute path.
             to = hidden if old else place
             os.link(f"/proc/self/fd/{descriptor}", to, src_dir_fd=descriptor, follow_symlinks=True)
             name = hidden if old else None
@@ -74,7 +78,8 @@ def _refuse(number: int, reason: str, path) -> NoReturn:
 
 
 def _replaced(path) -> Optional[os.stat_result]:
-    """What is known of the file that will be replaced; None if there is none. Refuses what must not be replaced."""
+    """The metadata of the file that will be replaced; None if there is none. Refuses files that
+    must not be replaced."""
     if _names_descriptor(path):
         _refuse(errno.EINVAL, "this is an open descriptor, which cannot be replaced; name a file", path)
     try:
@@ -84,7 +89,7 @@ def _replaced(path) -> Optional[os.stat_result]:
     if not stat.S_ISREG(old.st_mode):
         kind = KINDS.get(stat.S_IFMT(old.st_mode), "no regular file")
         _refuse(errno.EINVAL, f"this is {kind}, which gridz does not replace; name a regular file", path)
-    try:  # the system's answer for permissions, read-only file systems, immutable and append-only files
+    try:  # covers permissions, read-only file systems, immutable and append-only files
         os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC))
     except OSError as error:
         _refuse(error.errno, f"the file cannot be written ({error.strerror}), so it is not replaced", path)
@@ -92,9 +97,10 @@ def _replaced(path) -> Optional[os.stat_result]:
 
 
 def _names_descriptor(path) -> bool:
-    """Whether a path leads, also by symbolic links, to an open descriptor: /dev/stdout, /dev/fd/N, /proc/PID/fd/N."""
+    """True if a path leads, also by symbolic links, to an open descriptor: /dev/stdout, /dev/fd/N,
+    /proc/PID/fd/N."""
     path = os.path.abspath(path)
-    for _ in range(40):  # as many links as Linux follows
+    for _ in range(40):  # Linux follows at most 40 links
         folder = os.path.realpath(os.path.dirname(path))
         if re.fullmatch(r"/proc/.+/fd|/dev/fd", folder):
             return True
@@ -105,7 +111,7 @@ def _names_descriptor(path) -> bool:
 
 
 def _create(place: pathlib.Path, hidden: pathlib.Path, mode: int) -> Tuple[int, Optional[pathlib.Path]]:
-    """The new file: its descriptor, and its name, None if it has none yet."""
+    """Creates the new file; returns its descriptor, and its name, None if it has none yet."""
     try:
         return os.open(place.parent, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, mode), None
     except OSError:
@@ -117,9 +123,10 @@ def _create(place: pathlib.Path, hidden: pathlib.Path, mode: int) -> Tuple[int, 
 
 
 def _take_attributes(descriptor: int, place: pathlib.Path, old: os.stat_result) -> None:
-    """Gives the new file the owner, group, extended attributes (ACLs are some) and mode of the old one, or refuses.
+    """Gives the new file the owner, group, extended attributes (including ACLs) and mode of the old
+    one, or refuses.
 
-    The mode comes last: until then only the owner has access.
+    The mode is set last: until then only the owner has access.
     """
     what = f"owner {old.st_uid} and group {old.st_gid}"
     try:
@@ -127,14 +134,14 @@ def _take_attributes(descriptor: int, place: pathlib.Path, old: os.stat_result) 
         if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
             os.fchown(descriptor, old.st_uid, old.st_gid)
         kept, found = _attributes_of(place), _attributes_of(descriptor)
-        for what in found.keys() - kept.keys():  # an ACL from the folder's default
+        for what in found.keys() - kept.keys():  # an ACL inherited from the folder's default
             if not what.startswith("security."):
                 os.removexattr(descriptor, what)
         for what in (name for name in kept if kept[name] != found.get(name)):
             try:
                 os.setxattr(descriptor, what, kept[what])
             except OSError:
-                if not what.startswith("security."):  # labels of the system, which it sets itself
+                if not what.startswith("security."):  # security labels are set by the system
                     raise
         what = f"mode {stat.S_IMODE(old.st_mode):o}"
         os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
@@ -153,7 +160,7 @@ def _attributes_of(file) -> dict:
 
 
 def _check_is_unchanged(place: pathlib.Path, old: Optional[os.stat_result]) -> None:
-    """Refuses to replace a file that another process has written or protected meanwhile."""
+    """Refuses to replace a file that another process has changed or protected meanwhile."""
     try:
         now = os.stat(place)
     except FileNotFoundError:
@@ -167,7 +174,7 @@ def _version(file: Optional[os.stat_result]):
 
 
 def _flush_folder(folder: pathlib.Path) -> None:
-    """Flushes the new name to the disk, on file systems that can do that."""
+    """Flushes the new name to the disk, if the file system supports that."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

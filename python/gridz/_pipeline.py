@@ -1,4 +1,4 @@
-"""Filters of datasets: their names, and which of them are missing on this machine."""
+"""Filters of datasets: their names, and the ones that are missing on this machine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def filters_of(dataset: h5d.DatasetID) -> list[int]:
 
 
 def pipeline_of(dataset: h5d.DatasetID) -> list[tuple[int, int, tuple]]:
-    """Number, flags and values of each filter. Old versions of h5py (such as 3.8) read only 16 values."""
+    """Number, flags and cd_values of each filter. Old versions of h5py (such as 3.8) read only 16
+    values."""
     create, found = dataset.get_create_plist(), []
     for i in range(create.get_nfilters()):
         flags, n, config = ctypes.c_uint(), ctypes.c_size_t(MOST_VALUES), ctypes.c_uint()
@@ -40,15 +41,16 @@ def pipeline_of(dataset: h5d.DatasetID) -> list[tuple[int, int, tuple]]:
 
 
 MOST_VALUES = 256
-"""HDF5 takes no more."""
+"""HDF5 accepts at most this number of cd_values."""
 
 
 def missing_filters(dataset: h5d.DatasetID) -> str:
-    """Which filters are needed to read a dataset and are not available, and the remedy; "" if there are none."""
+    """The filters that are needed to read a dataset and are not available, and the remedy; "" if
+    there are none."""
     numbers = filters_of(dataset)
     if numbers == [H5Z_ZFP] and numbers_of(dataset.get_type()) is not None:
         return ""
-    # Chunks may have been stored without a filter, as their masks say.
+    # Chunks may have been stored without a filter, as recorded in their masks.
     skipped = [chunk.filter_mask for chunk in chunks_of(dataset)]
     needed = [n for i, n in enumerate(numbers) if not all(mask >> i & 1 for mask in skipped)]
     missing = [f"{NAMES.get(n, 'filter')} ({n})" for n in needed if not h5z.filter_avail(n)]

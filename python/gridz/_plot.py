@@ -1,4 +1,4 @@
-"""Pictures of what a codec does to an array, with matplotlib (`pip install "gridz[plot]"`)."""
+"""Pictures of a codec's effect on an array, with matplotlib (`pip install "gridz[plot]"`)."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ from gridz._missing import as_given
 from gridz._quality import without_masks
 
 GREY = "0.75"
-"""Where there is no number."""
+"""Color of elements without a number."""
 
 BEYOND = "magenta"
-"""Where an error is above the bound."""
+"""Color of errors above the bound."""
 
 POINTS = 4000
-"""Lines of more points are drawn as the least and the largest value of each stretch."""
+"""Longer lines are drawn as the minimum and the maximum of each stretch."""
 
 
-def plot(original, decoded="szp,rel=1e-3", bound=None, *, index=None, path=None, force=False):
-    """Original, decoded, error and the errors' histogram beside each other: a matplotlib Figure.
+def plot(original, decoded="quant,rel=1e-3", bound=None, *, index=None, path=None, force=False):
+    """Original, decoded, error and the errors' histogram side by side: a matplotlib Figure.
 
-    `decoded` is a codec, or its text, through which the array goes here, or an array that came back from somewhere, and
-    `bound` is then its bound, as for `gridz.quality`. Of more than two axes the last two are shown, at `index`, a place
-    along each of the others; None is the middle. The histogram is of the whole array. Elements that are not finite, are
-    masked, or that the codec names as missing (`szp,rel=1e-3,fill=-999`) are grey; errors above an absolute bound are
-    magenta. `path` saves the figure. Raises `ModuleNotFoundError` without matplotlib, and `InvalidArgument` if outliers
-    make the range that `rel=` is a part of, unless `force` is set.
+    `decoded` is a codec, or its text form, which is applied to the array here, or a decoded array;
+    `bound` is then its bound, as for `gridz.quality`. If there are more than two axes, the last two
+    are shown, at `index`, one index along each of the others; None is the middle. The histogram is
+    of the whole array. Elements that are not finite, are masked, or that the codec names as missing
+    (`quant,rel=1e-3,fill=-999`) are gray; errors above an absolute bound are magenta. `path` saves
+    the figure. Raises `ModuleNotFoundError` without matplotlib, and `InvalidArgument` if outliers
+    determine the range for `rel=`, unless `force` is set.
     """
     original = as_given(original)
     original = original if isinstance(original, np.ma.MaskedArray) else np.asarray(original)
@@ -70,12 +71,12 @@ def plot(original, decoded="szp,rel=1e-3", bound=None, *, index=None, path=None,
 
 
 def plot_rate(original, codecs=None, bounds=(1e-1, 1e-2, 1e-3, 1e-4, 1e-5), *, fill=None, path=None, force=False):
-    """How much smaller an array becomes, over the bound and over the PSNR: a matplotlib Figure.
+    """Compression ratio of an array against the bound and against the PSNR: a matplotlib Figure.
 
-    `codecs` are names of codecs that take `rel=`; None for all. `bounds` are parts of the range of the array's valid
-    numbers: those that are neither masked nor equal to `fill`, a value or a sequence of them. `path` saves the figure.
-    Raises `ModuleNotFoundError` without matplotlib, and `InvalidArgument` if outliers make the range, unless `force` is
-    set.
+    `codecs` are names of codecs that support `rel=`; None for all. `bounds` are relative to the
+    range of the array's valid numbers: those that are neither masked nor equal to `fill`, a value
+    or a sequence of them. `path` saves the figure. Raises `ModuleNotFoundError` without matplotlib,
+    and `InvalidArgument` if outliers determine the range, unless `force` is set.
     """
     figure = new_figure((9, 3.8))
     by_bound, by_psnr = figure.subplots(1, 2)
@@ -99,14 +100,14 @@ def plot_rate(original, codecs=None, bounds=(1e-1, 1e-2, 1e-3, 1e-4, 1e-5), *, f
 
 
 def _limit(bound, quality) -> float:
-    """Where the colours of the error end: at an absolute bound, or else at the largest error."""
+    """The limit of the error's color scale: an absolute bound, or else the largest error."""
     if isinstance(bound, Codec):
         bound = bound.value if bound.mode == "abs" else None
     return float(bound) if isinstance(bound, (int, float)) and bound else quality.largest_error or 1.0
 
 
 def _plane(shape: tuple, index) -> tuple:
-    """The place along the axes before the last two."""
+    """The index along the axes before the last two."""
     leading = shape[:-2]
     chosen = tuple(n // 2 for n in leading) if index is None else tuple(np.atleast_1d(index).tolist())
     if len(chosen) != len(leading) or any(not -n <= i < n for i, n in zip(chosen, leading)):
@@ -139,7 +140,7 @@ def _draw_line(figure, ax, values, limit, original) -> None:
 
 
 def _thinned(values) -> tuple[np.ndarray, np.ndarray]:
-    """Places and values of a line of at most `POINTS` points, with all its peaks."""
+    """Positions and values of a line of at most `POINTS` points, with all its peaks."""
     step = -(-values.size // (POINTS // 2))
     if values.size <= POINTS:
         return np.arange(values.size), values

@@ -1,7 +1,8 @@
-"""Looks at one host of the filter, in a process of its own: `gridz doctor` runs this text with `python -c`.
+"""Examines one host of the filter in a separate process: `gridz doctor` runs this text with `python
+-c`.
 
-Arguments: a probe and what it needs. The answer is a line of JSON at the end of stdout. Nothing of gridz is imported
-but where a probe is asked to, since `import gridz` is part of what is tested.
+Arguments: a probe and its arguments. The answer is a line of JSON at the end of stdout. gridz is
+imported only if a probe is asked to, since `import gridz` is part of the test.
 """
 
 import ctypes
@@ -13,7 +14,8 @@ import sys
 
 
 def host(name, with_gridz, folder):
-    """A package that brings a libhdf5: which one, where it looks for plugins, and whether the filter works in it."""
+    """Examines a package that includes a libhdf5: which one, its plugin folders, and whether the
+    filter works in it."""
     if with_gridz == "with":
         importlib.import_module("gridz")
     module = importlib.import_module(name)
@@ -45,7 +47,8 @@ def try_h5py(path):
 def try_netCDF4(path):
     import netCDF4
 
-    # Reads only: netCDF4 has no argument for filters of others. Whether it could write is told by H5Zfilter_avail.
+    # Only reads: netCDF4 has no argument for third-party filters. H5Zfilter_avail reports whether
+    # it could write.
     with netCDF4.Dataset(path) as f:
         same(f["x"][63, 63] == 4095)
 
@@ -63,7 +66,8 @@ def same(is_same):
 
 
 def libhdf5_of(name):
-    """The libhdf5 that a module is linked with: an extension module of it finds the functions of that one."""
+    """The libhdf5 that a module is linked with: symbols that are looked up in its extension module
+    resolve to that one."""
     part = {"h5py": "h5py.h5", "netCDF4": "netCDF4._netCDF4", "tables": "tables.utilsextension"}[name]
     library = ctypes.CDLL(importlib.import_module(part).__file__)
 
@@ -98,14 +102,14 @@ def plugin_path(library):
 
 
 def libhdf5(path):
-    """A libhdf5 by its file: its version and where it looks for plugins."""
+    """Examines a libhdf5 by its file: its version and its plugin folders."""
     library = ctypes.CDLL(path)
     library.H5open()
     return {"version": version(library), "plugin_path": plugin_path(library)}
 
 
 def plugin(path):
-    """A file in a plugin folder: which filter it has, or why it cannot be loaded."""
+    """Examines a file in a plugin folder: its filter, or why it cannot be loaded."""
 
     class Filter(ctypes.Structure):
         _fields_ = [
@@ -134,7 +138,7 @@ def plugin(path):
 
 
 def gpu():
-    """How many GPUs gridz can use, or why none."""
+    """The number of GPUs that gridz can use, or the reason for 0."""
     from gridz._native import check, ffi, lib, struct
 
     n = 0

@@ -1,4 +1,5 @@
-"""How close an array is to the original: the library's `gridz_quality`, which compares in exact arithmetic."""
+"""Compares an array with its original: the library's `gridz_quality`, which compares in exact
+arithmetic."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from gridz.errors import InvalidArgument
 @dataclass(frozen=True)
 class Quality:
     """A comparison. `report` has every field of `gridz_quality_report`, which gridz.h explains, and
-    `spectrum_difference`; NaN is what there is no answer to. Each is an attribute too: `quality.psnr`."""
+    `spectrum_difference`; NaN means undefined. Each field is an attribute too: `quality.psnr`."""
 
     report: dict[str, float]
     shape: tuple[int, ...]
@@ -39,7 +40,8 @@ class Quality:
 
     @property
     def ok(self) -> bool:
-        """Whether no error is above the bound, and what is not finite, or a fill value, came back bit for bit."""
+        """True if no error exceeds the bound, and all non-finite elements and fill values are
+        unchanged bit for bit."""
         mismatches = sum(self.report[f"{kind}_mismatches"] for kind in ("fill", "nan", "infinity"))
         return mismatches == 0 and not self.report["error_over_bound"] > 1
 
@@ -51,7 +53,7 @@ class Quality:
         return f"<table>{rows}</table>"
 
     def _rows(self) -> list[tuple[str, str]]:
-        """Names and texts of all figures that there are."""
+        """Names and texts of all defined figures."""
         rows = [(name, f"{value:.6g}") for name, value in self.report.items() if not np.isnan(value)]
         return [*rows, ("where", str(self.where)), ("ok", str(self.ok))]
 
@@ -62,12 +64,14 @@ def quality(
 ) -> Quality:  # fmt: skip
     """Compares an array with its original, of the same shape and type, both in host memory.
 
-    `bound` is an absolute bound, or a codec or its text form: its mode, value and missing elements count. `fill` is a fill
-    value or a sequence of them, and what is below `valid_min` or above `valid_max` is missing, too. Masked elements of a
-    masked array have its fill value, or the first one that is named, and must be equal in both arrays. `spectrum` also
-    compares the power at each wavenumber: `spectrum_difference` is the largest relative difference, of the waves along
-    the last axes, three at most, that have a millionth of the strongest ones' power; it takes about ten times the arrays'
-    memory. Raises `UnsupportedJob` for elements that are no numbers.
+    `bound` is an absolute bound, or a codec or its text form, whose mode, value and missing
+    elements apply. `fill` is a fill value or a sequence of them; elements below `valid_min` or
+    above `valid_max` are missing, too. Masked elements of a masked array have its fill value, or
+    the first one that is named, and must be equal in both arrays. `spectrum` also compares the
+    power at each wavenumber. `spectrum_difference` is the largest relative difference, of the waves
+    along the last axes, three at most, whose power is at least a millionth of the strongest ones'.
+    It takes about ten times the arrays' memory. Raises `UnsupportedJob` for elements that are no
+    numbers.
     """
     codec = parse(bound) if isinstance(bound, str) else bound
     original, decoded, missing = without_masks(original, decoded, codec, fill, valid_min, valid_max)
@@ -95,14 +99,14 @@ def quality(
 
 
 class Statistics:
-    """The errors of an array whose parts were compared one after the other."""
+    """Accumulates the errors of an array whose parts are compared one after another."""
 
     def __init__(self):
         self._n, self._l2_error, self._largest_error = 0, 0.0, 0.0
         self._minimum, self._maximum = np.inf, -np.inf
 
     def add(self, part: Quality) -> None:
-        """Adds the comparison of a part. Parts without numbers count nothing."""
+        """Adds the comparison of a part. Parts without numbers are ignored."""
         if not part.numbers:
             return
         self._n += part.numbers
@@ -111,7 +115,8 @@ class Statistics:
         self._minimum, self._maximum = min(self._minimum, part.minimum), max(self._maximum, part.maximum)
 
     def figures(self) -> dict[str, float]:
-        """`minimum`, `maximum`, `largest_error` and `psnr` of the array; nothing if no part had numbers."""
+        """`minimum`, `maximum`, `largest_error` and `psnr` of the array; empty if no part had
+        numbers."""
         if not self._n:
             return {}
         rmse = np.float64(self._l2_error / math.sqrt(self._n))
@@ -122,7 +127,7 @@ class Statistics:
 
 
 def without_masks(original, decoded, codec, *named) -> tuple:
-    """Both arrays without masks, and the elements that are missing in them."""
+    """Both arrays without masks, and their missing elements."""
     original, decoded = as_given(original), as_given(decoded)
     dtype = memory_of(unmasked(original)).dtype
     missing = of_values(dtype, *named)

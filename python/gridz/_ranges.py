@@ -1,7 +1,8 @@
-"""The range of the valid numbers of an array, and whether outliers make it.
+"""The range of the valid numbers of an array, and whether outliers determine it.
 
-A bound of `rel=` is a part of this range. One 1e20 among temperatures makes the bound larger than all temperatures. So
-a range that outliers make is refused until the caller names them, gives an absolute bound, or sets `force`.
+A bound of `rel=` is relative to this range. One 1e20 among temperatures makes the bound larger than
+all temperatures. So a range that outliers determine is refused until the caller names them, gives
+an absolute bound, or sets `force`.
 """
 
 from __future__ import annotations
@@ -14,26 +15,30 @@ from gridz.arrays import range_within
 from gridz.errors import InvalidArgument
 
 SAMPLE = 1 << 16
-"""Elements that stand for the distribution of all."""
+"""Number of elements in a sample of the distribution."""
 
 FAR = 10
-"""Outliers lie further outside of the 0.1 % and 99.9 % quantiles than this many times the distance between those."""
+"""An outlier's distance from the 0.1 % and 99.9 % quantiles exceeds this many times the distance
+between the quantiles."""
 
 FAR_REPEATED = 2
-"""The same for a value that many elements have, which is rare for measured numbers but usual for fill values."""
+"""The same limit for a repeated value; repetition is rare for measured numbers but usual for fill
+values."""
 
 MANY = 1e-3
-"""Share of the elements that have a value, from which on it is repeated."""
+"""A value counts as repeated if at least this fraction of the elements has it."""
 
 LARGEST_REL = 0.1
-"""A relative bound above this one is more likely a slip than wanted."""
+"""A relative bound above this one is more likely a mistake than intended."""
 
 
 class Range:
-    """The smallest and the largest valid number of an array that is given in parts, and a sample of its numbers."""
+    """The smallest and the largest valid number of an array that is passed in parts, and a sample
+    of its numbers."""
 
     def __init__(self, missing: Missing, n_elements: int | None = None):
-        """`n_elements`: those of the whole array, if it is given in more than one part."""
+        """`n_elements`: number of elements of the whole array, if it is passed in more than one
+        part."""
         self.minimum, self.maximum = np.inf, -np.inf
         self._missing, self._n_elements = missing, n_elements
         self._samples: list[np.ndarray] = []
@@ -52,13 +57,13 @@ class Range:
         self._samples.append(numbers[np.isfinite(numbers)].astype("f8"))
 
     def join(self, other: Range) -> None:
-        """Adds another part, which was measured by itself."""
+        """Merges another range, which was measured separately."""
         self.minimum, self.maximum = min(self.minimum, other.minimum), max(self.maximum, other.maximum)
         self._samples += other._samples
 
     def check(self, name: str, dataset: str | None = None) -> None:
-        """Raises `InvalidArgument` if outliers make the range; `name` is that of the array, `dataset` the path that
-        `gridz repack` knows it by."""
+        """Raises `InvalidArgument` if outliers determine the range; `name` is that of the array,
+        `dataset` its path in `gridz repack`."""
         if not self.minimum < self.maximum:
             return
         numbers = np.concatenate(self._samples)
@@ -72,7 +77,7 @@ class Range:
         more = f" and {len(shares) - 3} more values" if len(shares) > 3 else ""
         fill, bound, force = f"fill={values[0] if len(values) == 1 else values}".replace("'", ""), "abs=", "force=True"
         if dataset is not None:
-            fill, bound = " ".join(f"--fill {v}" for v in values) + f" ({fill})", f"--dataset {dataset}=szp,abs=…"
+            fill, bound = " ".join(f"--fill {v}" for v in values) + f" ({fill})", f"--dataset {dataset}=quant,abs=…"
             force = "--force (force=True)"
         raise InvalidArgument(
             f"{name}: outliers make the range {self.minimum:.6g} to {self.maximum:.6g}, which rel= is relative to: "
@@ -82,7 +87,8 @@ class Range:
 
 
 def check_rel(codec: Codec, force: bool) -> None:
-    """Raises `InvalidArgument` for a relative bound that leaves little of an array, unless that is forced."""
+    """Raises `InvalidArgument` for a relative bound so large that little of an array would remain,
+    unless `force` is set."""
     if codec.mode == "rel" and codec.value > LARGEST_REL and not force:
         raise InvalidArgument(
             f"rel={codec.value:g} lets errors grow to {100 * codec.value:g} % of the range; give at most "
@@ -91,10 +97,12 @@ def check_rel(codec: Codec, force: bool) -> None:
 
 
 def outliers(numbers: np.ndarray) -> list[tuple[float, float]]:
-    """The values, with their shares of the numbers, that make the range of a sample much larger than it is without."""
+    """The outliers that make the range of a sample much larger than it is without them, each with
+    its fraction of the numbers."""
     left, found = np.sort(numbers), []  # NaN and infinities are not among them
     while left.size:
-        # Fill values at one end must not hide those at the other: quantiles are of the numbers between both ends.
+        # Fill values at one end must not hide those at the other: quantiles are taken of the
+        # numbers between both ends.
         n_least = np.searchsorted(left, left[0], "right")
         n_greatest = left.size - np.searchsorted(left, left[-1], "left")
         between = left[n_least : left.size - n_greatest]
@@ -111,16 +119,17 @@ def outliers(numbers: np.ndarray) -> list[tuple[float, float]]:
 
 
 def _is_outlier(value: float, share: float, count: int, others: np.ndarray) -> bool:
-    """Whether a value that `count` numbers have lies far outside of the others, which are sorted."""
+    """True if a value, which `count` numbers have, lies far outside the other numbers, which are
+    sorted."""
     if not others.size:
         return False
     low, high = _quantiles(others)
-    if low == high:  # most are one value, such as 0 in a field of rain: the quantiles of the others count
+    if low == high:  # most numbers are equal, such as 0 in a field of rain: use the quantiles of the others
         others = others[others != low]
         if others.size:
             low, high = min(low, others[0]), max(high, _quantiles(others)[1])
     distance = max(low - value, value - high)
-    if low == high:  # only magnitudes distinguish a constant from a fill value
+    if low == high:  # only the magnitude distinguishes a constant from a fill value
         return bool(abs(value) > 1e15 if low == 0 else distance > 1e3 * abs(low))
     is_repeated = share >= MANY and count > 2
     return bool(distance > (FAR_REPEATED if is_repeated else FAR) * (high - low))

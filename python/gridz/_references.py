@@ -1,8 +1,8 @@
 """References to objects, regions and attributes, re-pointed from a file to its copy.
 
-A reference is the address of an object's header, or the place of a description, so its bytes mean nothing in another
-file. References to objects without a link, and to deleted ones, become null. References of the type H5T_STD_REF may
-lead to another file; those stay as they are.
+A reference is the address of an object's header, or the location of a description, so its bytes are
+meaningless in another file. References to objects without a link, and to deleted ones, become null.
+References of the type H5T_STD_REF may refer to another file; those are kept unchanged.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ OBJECT, REGION = 2, 3
 
 
 class References:
-    """Re-points references of the file `source`; `copy_of` gives the copy of the object at an address, or None."""
+    """Re-points references of the file `source`; `copy_of` returns the copy of the object at an
+    address, or None."""
 
     def __init__(self, source: h5py.h5f.FileID, copy_of: Callable):
         self._source, self._copy_of = source, copy_of
@@ -80,7 +81,7 @@ class References:
         return copy
 
     def _standard(self, reference: np.ndarray) -> None:
-        """Replaces one `H5R_ref_t`, and frees what it pointed to."""
+        """Replaces one `H5R_ref_t`, and frees the memory that it pointed to."""
         here, name = pointer(reference), ctypes.create_string_buffer(1 << 16)
         if not reference.any():
             return

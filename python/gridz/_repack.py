@@ -1,7 +1,9 @@
-"""A file of HDF5 (netCDF-4, AnnData, …) to another one whose datasets are compressed by gridz.
+"""Repacks an HDF5 file (netCDF-4, AnnData, …): the numbers in the new file's datasets are
+compressed by gridz.
 
-Numbers go through the bulk layer, chunk by chunk on all threads; everything else in the file is copied as it is
-(`gridz._tree`). What was written is read back and compared before the new file takes its name (`gridz._output`).
+The bulk layer copies the numbers chunk by chunk, on all threads; everything else in the file is
+copied unchanged (`gridz._tree`). The written data is read back and compared before the new file
+gets its name (`gridz._output`).
 """
 
 from __future__ import annotations
@@ -37,13 +39,14 @@ from gridz.bench import chunks_for
 from gridz.filters import stored_codec
 
 SMALLEST = 4 << 10
-"""Bytes below which a dataset stays as it is, unless it is named: an index of chunks takes as much."""
+"""Smaller datasets (in bytes) are copied unchanged unless a pattern names them: a chunk index takes
+as much space."""
 
 LOSSLESS = {1, 2, 3, 4, 307, 32000, 32001, 32004, 32008, 32015}
 """Filters that change no value: deflate, shuffle, fletcher32, szip, bzip2, LZF, Blosc, LZ4, Bitshuffle, Zstandard."""
 
 KEEP = "keep"
-"""In place of a codec, or of a chunk's shape: as it is in the source."""
+"""Used in place of a codec, or of a chunk's shape: as in the source."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +61,11 @@ class Repacked:
     """Stored bytes in the original."""
     bytes_after: int
     reason: str | None = None
-    """Why the dataset was copied unchanged, or why its codec is lossless where a lossy one was given."""
+    """The reason why the dataset was copied unchanged, or why its codec is lossless although a
+    lossy one was given."""
     minimum: float | None = None
-    """Of a lossy codec: the smallest valid number of the original; the same holds for the following."""
+    """The smallest valid number of the original; this and the following fields are set only for a
+    lossy codec."""
     maximum: float | None = None
     largest_error: float | None = None
     psnr: float | None = None
@@ -79,28 +84,33 @@ def repack(
     threads: int | None = None,
     progress: Callable[[str], object] | None = None,
 ) -> list[Repacked]:
-    """Copies an HDF5 file to `target` (None: in its place) with its numbers compressed by a codec, or its text.
+    """Copies an HDF5 file to `target` (None: in place), with its numbers compressed by a codec or
+    its text form.
 
-    A lossy codec is for floats that are no coordinates; other numbers get the default lossless codec. Coordinates are
-    dimension scales, and by the CF conventions datasets that an attribute such as `coordinates` or `bounds` names,
-    and those with `axis`, units such as degrees_north, or a standard name such as latitude. `rel=` is relative to the
-    range of each dataset's valid numbers. Missing elements come back bit for bit: those that have HDF5's fill value,
-    `_FillValue`, `missing_value` or a value of `fill` (one or a sequence), or lie outside of `valid_min`, `valid_max`
-    or `valid_range`.
+    A lossy codec applies only to floats that are not coordinates; all other numbers get the default
+    lossless codec. Coordinates are dimension scales, and by the CF conventions datasets that an
+    attribute such as `coordinates` or `bounds` names, and those with `axis`, units such as
+    degrees_north, or a standard name such as latitude. `rel=` is relative to the range of each
+    dataset's valid numbers. Missing elements are restored bit for bit: elements equal to HDF5's
+    fill value, `_FillValue`, `missing_value` or a value of `fill` (one or a sequence), and elements
+    outside `valid_min`, `valid_max` or `valid_range`.
 
-    `datasets` maps patterns to the codec of the datasets that match, or to "keep"; the last match counts. A pattern
-    with a slash matches paths (`/group/*`), one without matches names in every group (`name*`). A coordinate gets a
-    lossy codec only from its own name or path. A dataset that no pattern matches is copied unchanged if it is small,
-    is no array of numbers, would become larger, or went through a filter that is unknown or may have changed values;
-    with no codec given, also if gridz has compressed it. `chunk`: "keep" (arrays without chunks get some), "auto" for
-    new ones, or a shape for datasets of its rank. `progress` is called with the path of each dataset.
+    `datasets` maps patterns to the codec of the matching datasets, or to "keep"; the last match
+    counts. A pattern with a slash matches paths (`/group/*`), one without matches names in every
+    group (`name*`). A coordinate gets a lossy codec only if a pattern names it itself. A dataset
+    that no pattern matches is copied unchanged if it is small, is not an array of numbers, would
+    become larger, or went through a filter that is unknown or may have changed values; if no codec
+    is given, also if gridz has already compressed it. `chunk`: "keep" (arrays without chunks get
+    new ones), "auto" for new chunks, or a shape for datasets of its rank. `progress` is called with
+    the path of each dataset.
 
-    Raises `InvalidArgument` for a pattern that matches nothing, and unless `force` is set, for `rel=` above 0.1 and
-    for a range that outliers make.
+    Raises `InvalidArgument` for a pattern that matches nothing, and unless `force` is set, for
+    `rel=` above 0.1 and for a range that outliers determine.
 
-    Everything else is kept: links, attributes, types, references, order, user block. The new file replaces `target`
-    when all of it was read back and compared; after an error, or if the process is killed, there is the old one.
-    Raises `gridz.Error`, and OSError for files. References to what nothing links to become null.
+    Everything else is preserved: links, attributes, types, references, order, user block. The new
+    file replaces `target` after all of it was read back and compared. After an error, or if the
+    process is killed, the old file remains. Raises `gridz.Error`, and OSError for files. References
+    to objects without a link become null.
     """
     source = pathlib.Path(source)
     target = source if target is None else pathlib.Path(target)
@@ -147,7 +157,7 @@ class _Job:
         self.reasons: dict[str, str] = {}
 
     def _check(self, path: str, dataset: h5py.Dataset) -> None:
-        """Raises for a codec that cannot compress the dataset that a pattern names."""
+        """Raises an error for a codec that cannot compress the dataset that a pattern names."""
         glob, named = self._named(dataset.id)
         codec = self._choice(dataset, glob, named)[0] if named else None
         if codec is not None:
@@ -157,7 +167,8 @@ class _Job:
                 raise gridz.UnsupportedJob(f"{shown(path)} cannot be compressed with {codec}: {error}") from None
 
     def make(self, path: str, original: h5d.DatasetID, kind: h5t.TypeID, file) -> h5d.DatasetID | None:
-        """The dataset in the new file, of the type `kind` there, with all elements; None to copy it unchanged."""
+        """The dataset in the new file, of the type `kind`, with all elements; None to copy it
+        unchanged."""
         if self._progress:
             self._progress(path)
         dataset, glob, named = h5py.Dataset(original), *self._named(original)
@@ -184,7 +195,7 @@ class _Job:
                 raise gridz.UnsupportedJob(f"{path} cannot be compressed with {codec}: {error}") from None
             self.reasons[path] = f"not compressible ({error})"
             return None
-        if original.get_storage_size():  # without, all elements are the fill value
+        if original.get_storage_size():  # otherwise all elements have the fill value
             _copy(dataset, h5py.Dataset(made), self._threads)
             if not named and made.get_storage_size() > original.get_storage_size():
                 self.reasons[path] = "not smaller"
@@ -193,7 +204,8 @@ class _Job:
         return made
 
     def _named(self, original: h5d.DatasetID) -> tuple[str, object]:
-        """The last pattern that matches a dataset, and its codec or "keep"; None for both if none does."""
+        """The last pattern that matches a dataset, and its codec or "keep"; None for both if there
+        is no match."""
         found = "", None
         for glob, codec in self._datasets.items():
             if any(_matches(path, glob) for path in self._paths[address_of(original)]):
@@ -201,7 +213,7 @@ class _Job:
         return found
 
     def _choice(self, dataset: h5py.Dataset, glob: str, named) -> tuple[gridz.Codec | None, str | None]:
-        """The codec of a dataset, or None; and the reason, where that is not the one that was given."""
+        """The codec of a dataset, or None; and the reason, if that is not the requested one."""
         if named == KEEP:
             return None, f"kept ({glob})"
         why_kept = _why_no_array(dataset) or (None if named else self._why_kept(dataset))
@@ -223,7 +235,7 @@ class _Job:
         return (gridz.codec(None), why_not) if why_not else (codec, None)
 
     def _why_kept(self, dataset: h5py.Dataset) -> str | None:
-        """Why a dataset that no pattern names is copied unchanged, or None."""
+        """The reason why a dataset that no pattern names is copied unchanged, or None."""
         if dataset.dtype.subdtype:
             return "elements are arrays"
         if dataset.nbytes < SMALLEST:
@@ -242,12 +254,13 @@ class _Job:
         return None if is_readable else "a filter that is not available"
 
     def _with_missing(self, path: str, dataset: h5py.Dataset, codec: gridz.Codec) -> gridz.Codec:
-        """The codec with the missing elements of a dataset, and with a bound by its range."""
+        """The codec with the missing elements of a dataset, and with a bound derived from its
+        range."""
         if codec.is_lossless:
             return codec
         dtype, fills = dataset.dtype.base, []
         for value in self._fills:
-            with contextlib.suppress(gridz.InvalidArgument):  # no element of this type
+            with contextlib.suppress(gridz.InvalidArgument):  # the value is no element of this type
                 fills += of_values(dtype, value).fills
         codec = (of_dataset(dataset) | Missing(dtype, tuple(fills))).kept_by(codec, shown(path))
         if codec.mode != "rel":
@@ -272,8 +285,9 @@ class _Job:
 
 
 def _paths_of(file: h5py.File) -> tuple[dict[int, list[str]], dict[str, dict]]:
-    """All paths of each dataset, by its address in the file; and attributes of each dataset, by its first path, and of
-    groups, whose paths end in a slash. Of hard links to a group the first one counts."""
+    """All paths of each dataset, by its address in the file; and attributes of each dataset, by its
+    first path, and of groups, whose paths end in a slash. If several hard links lead to a group,
+    the first one counts."""
     paths: dict[int, list[str]] = {}
     attributes = {}
     seen, groups = set(), [("", h5g.open(file.id, b"/"))]
@@ -329,7 +343,8 @@ def _check_patterns(globs, paths: Mapping[int, list[str]]) -> None:
 
 
 def _why_no_array(dataset: h5py.Dataset) -> str | None:
-    """Why a dataset cannot be compressed at all, or None: it has numbers, along axes, stored in this file."""
+    """The reason why a dataset cannot be compressed at all, or None. It must have numbers, along
+    axes, stored in this file."""
     if not dataset.shape or not dataset.size:
         return "scalar or empty"
     if not is_in_file(dataset.id):
@@ -339,12 +354,13 @@ def _why_no_array(dataset: h5py.Dataset) -> str | None:
 
 
 def boxes(dataset: h5py.Dataset) -> Iterator[tuple[tuple, tuple]]:
-    """First element and extents of the boxes that hold the stored elements of a dataset."""
+    """First element and extents of the boxes that contain the stored elements of a dataset."""
     return boxes_of(dataset.id)
 
 
 def _copy(before: h5py.Dataset, after: h5py.Dataset, threads) -> None:
-    """Copies the stored elements of a dataset. Raises `Corrupt`, with the chunk, if some cannot be decoded."""
+    """Copies the stored elements of a dataset. Raises `Corrupt`, naming the chunk, if some cannot
+    be decoded."""
     try:
         if is_dense(before.id):
             gridz.h5.copy(before, after, threads=threads)
@@ -359,7 +375,8 @@ def _copy(before: h5py.Dataset, after: h5py.Dataset, threads) -> None:
 
 
 def _verified(path: str, before: h5py.Dataset, after: h5py.Dataset, codec, reason: str | None, threads) -> Repacked:
-    """Compares a dataset with its copy: stored bytes if they were copied, otherwise elements. Raises `Corrupt`."""
+    """Compares a dataset with its copy: stored bytes if they were copied, otherwise elements.
+    Raises `Corrupt`."""
     statistics = Statistics()
     sizes = [dataset.id.get_storage_size() for dataset in (before, after)]
     name, how = f"{shown(before.file.filename)}: {shown(path)}", f" with {codec}" if codec else ""

@@ -1,4 +1,4 @@
-"""What is in a file of HDF5, dataset by dataset, and whether all of it can be read."""
+"""Describes an HDF5 file, dataset by dataset, and checks whether all of it can be read."""
 
 from __future__ import annotations
 
@@ -21,16 +21,18 @@ from gridz._zfp_header import mode_of
 from gridz.filters import stored_codec
 
 SAMPLE = 64
-"""Chunks of a dataset whose frames are looked into."""
+"""Largest number of chunks of a dataset whose frames are inspected."""
 
 ERRORS = (gridz.Error, *PROBLEMS)
-"""What a damaged or unusual dataset may raise, which must not keep the others from being listed."""
+"""Errors that a damaged or unusual dataset may raise; the other datasets are listed
+nevertheless."""
 
 
 def describe(found: Found) -> dict:
-    """A dataset in words and numbers. Blocks and bound are of at most `SAMPLE` chunks, if gridz has compressed it.
+    """Describes a dataset. Block kinds and bound are those of at most `SAMPLE` chunks, if gridz has
+    compressed it.
 
-    What cannot be found out is None, and "error" says why.
+    Unknown values are None, and "error" has the reason.
     """
     document: dict = {"path": found.path, "shape": None, "dtype": None, "chunk": None, "codec": None, "filters": []}
     document.update({"array_bytes": None, "stored_bytes": None, "ratio": None})
@@ -45,14 +47,14 @@ def describe(found: Found) -> dict:
 
 
 def _described(dataset: h5d.DatasetID) -> Iterator[dict]:
-    """The parts of the description, those first that always work."""
+    """The parts of the description; those that always succeed come first."""
     kind, create = dataset.get_type(), dataset.get_create_plist()
     shape = h5py.Dataset(dataset).shape
     n_bytes = math.prod(shape) * kind.get_size() if shape is not None else 0
     yield {"shape": shape, "dtype": type_text(kind), "chunk": create.get_chunk() if has_chunks(dataset) else None}
     filters = pipeline_of(dataset)
     yield {"filters": [_name_of(number, cd_values) for number, _, cd_values in filters]}
-    stored, has_pointers = dataset.get_storage_size(), holds(kind, h5t.VLEN)  # what these lead to is stored elsewhere
+    stored, has_pointers = dataset.get_storage_size(), holds(kind, h5t.VLEN)  # the data behind pointers is stored elsewhere
     ratio = n_bytes / stored if stored and not has_pointers and is_in_file(dataset) else None
     yield {"array_bytes": n_bytes, "stored_bytes": stored, "ratio": ratio}
     codec = stored_codec(h5py.Dataset(dataset))
@@ -66,7 +68,8 @@ def _described(dataset: h5d.DatasetID) -> Iterator[dict]:
 
 
 def type_text(kind: h5t.TypeID) -> str:
-    """The type of elements: NumPy's name for numbers, words for what NumPy lacks or has no short name for."""
+    """The element type: NumPy's name for numbers, a description for types that NumPy lacks or has
+    no short name for."""
     found, size = kind.get_class(), kind.get_size()
     if found == h5t.ARRAY:
         return f"{type_text(kind.get_super())} {'x'.join(map(str, kind.get_array_dims()))}"
@@ -95,15 +98,17 @@ def type_text(kind: h5t.TypeID) -> str:
 
 
 def _name_of(number: int, cd_values) -> str:
-    """A filter's name, of ZFP with its mode."""
+    """A filter's name; for ZFP, with its mode."""
     mode = mode_of(cd_values) if number == H5Z_ZFP else ""
     return f"{NAMES.get(number, number)} {mode}".rstrip()
 
 
 def _frames(dataset: h5d.DatasetID, chunks: list) -> dict:
-    """The facts in the frames of some evenly chosen chunks; of `mgard`, also the parts that can be read alone.
+    """The information in the frames of some evenly chosen chunks; for `multigrid`, also the parts that
+    can be read separately.
 
-    "stored_chunks" counts frames of uncompressed elements. Blocks are of codecs that have several kinds.
+    "stored_chunks" counts frames of uncompressed elements. Blocks are counted for codecs that have
+    several kinds.
     """
     blocks: collections.Counter = collections.Counter()
     bounds, parts, n_stored, sample = [], [], 0, chunks[:: math.ceil(len(chunks) / SAMPLE) or 1]
@@ -113,7 +118,7 @@ def _frames(dataset: h5d.DatasetID, chunks: list) -> dict:
             info = gridz.inspect(frame)
             bounds.append(info.bound)
             n_stored += info.codec == "stored"
-            if info.codec == "mgard":
+            if info.codec == "multigrid":
                 parts.append(gridz.inspect_parts(frame))
             with contextlib.suppress(gridz.UnsupportedJob):  # all blocks of this codec are of one kind
                 blocks.update(gridz.inspect_blocks(frame))
@@ -129,13 +134,14 @@ def _frames(dataset: h5d.DatasetID, chunks: list) -> dict:
 
 
 def _part(chunks: tuple, what: str) -> dict:
-    """The same part of some chunks: the bytes of all, and the largest of the other figure."""
+    """The same part of some chunks: the total bytes, and the maximum of the other figure."""
     return {"bytes": sum(part.frame_bytes for part in chunks), what: max(getattr(part, what) for part in chunks)}
 
 
 def problems(found: Found, threads: int | None = None) -> Iterator[dict]:
-    """Reads all of a dataset and yields what cannot be read: "path", "start" (the first element of the chunk or box, or
-    None), "error", and "missing", True if this machine lacks a filter or a file, False if the data is damaged."""
+    """Reads all of a dataset and yields the problems: "path", "start" (the first element of the
+    chunk or box, or None), "error", and "missing", True if this machine lacks a filter or a file,
+    False if the data is damaged."""
     problem = {"path": found.path, "start": None, "missing": False}
     if found.id is None:
         yield {**problem, "error": found.error}
@@ -164,7 +170,8 @@ def problems(found: Found, threads: int | None = None) -> Iterator[dict]:
 
 
 def _parts(dataset: h5d.DatasetID) -> Iterator[tuple[tuple, tuple, bool]]:
-    """First element and extents of all that is stored, chunk by chunk, and whether that is a frame of gridz."""
+    """First element and extents of everything that is stored, chunk by chunk, and True if it is a
+    frame of gridz."""
     if not has_chunks(dataset):
         yield from ((start, count, False) for start, count in boxes_of(dataset))
         return

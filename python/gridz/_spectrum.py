@@ -1,8 +1,8 @@
-"""The power spectrum of an array over wavenumbers, and how much of it a codec changes.
+"""The power spectrum of an array over wavenumbers, and how much a codec changes it.
 
-A bound on each element says nothing about scales: errors that are alike in neighbours add to long waves, errors that are
-not add to short ones. So the power |FFT|² is summed over shells of equal wavenumber, of up to three last axes, and the
-shells of two arrays are compared.
+A bound on each element does not limit errors at each scale: errors that are similar in neighboring
+elements add up to long waves, all others to short waves. So the power |FFT|² is summed over shells
+of equal wavenumber, along up to three last axes, and the shells of two arrays are compared.
 """
 
 from __future__ import annotations
@@ -10,13 +10,16 @@ from __future__ import annotations
 import numpy as np
 
 LEAST = 1e-6
-"""Shells with less than this part of the strongest one's power do not count: rounding may be all that is in them."""
+"""Shells with a smaller fraction of the strongest shell's power are ignored: they may contain only
+rounding errors."""
 
 
 def power_spectrum(array: np.ndarray) -> np.ndarray:
-    """Power in the shells 1, 2, … up to half of the longest axis: waves that fit so many times along it.
+    """Power in the shells 1, 2, … up to half of the longest axis. The shell number is the number of
+    waves along that axis.
 
-    The waves are those along the last axes, three at most; over others the power is summed. The mean, shell 0, is left out.
+    The waves are those along the last axes, three at most; over all other axes the power is summed.
+    The mean, shell 0, is left out.
     """
     array = np.asarray(array)
     axes = tuple(range(max(0, array.ndim - 3), array.ndim))
@@ -34,12 +37,12 @@ def power_spectrum(array: np.ndarray) -> np.ndarray:
 
 
 def spectrum_difference(original: np.ndarray, decoded: np.ndarray, hidden: np.ndarray) -> float:
-    """The largest relative difference between the shells of two arrays; NaN if there are none. Where `hidden` is true,
-    both have the original's mean."""
+    """The largest relative difference between the shells of two arrays; NaN if there are none.
+    Where `hidden` is true, both arrays are replaced by the original's mean."""
     numbers = original[~hidden].astype(np.result_type(original, "f8"))
     if not numbers.any():
         return np.nan
-    # Parts of the largest number, so that no square leaves the range of float64.
+    # Scale by the largest number, so that no square overflows float64.
     largest = np.abs(numbers).max()
     mean = (numbers / largest).mean()
     parts = (np.where(hidden, mean, array.astype(numbers.dtype) / largest) - mean for array in (original, decoded))

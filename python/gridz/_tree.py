@@ -1,9 +1,11 @@
-"""Copies a whole HDF5 file to a new one: everything but the elements of the datasets that the caller writes.
+"""Copies a whole HDF5 file to a new one: everything except the elements of the datasets that the
+caller writes.
 
-First the links are walked from the root, in the order of their creation if the file keeps that. An object is created at
-its first link; further links to it become links to its copy. An object that a fill value refers to is created earlier.
-When all objects exist, the attributes are copied, and the elements that hold references, which are re-pointed. Datasets
-that stay unchanged are copied chunk by chunk, byte for byte; by H5Ocopy if H5Dcreate refuses a missing filter.
+First, the links are walked from the root, in creation order if the file tracks it. An object is
+created at its first link; further links to it become links to its copy. An object that a fill value
+refers to is created earlier. When all objects exist, the attributes are copied, and the elements
+that hold references, which are re-pointed. Unchanged datasets are copied chunk by chunk, byte for
+byte; by H5Ocopy if H5Dcreate refuses a missing filter.
 """
 
 from __future__ import annotations
@@ -27,13 +29,14 @@ from gridz.errors import Error, HostError, MissingFilter
 
 WITHOUT_ATTRIBUTES = h5o.COPY_WITHOUT_ATTR_FLAG
 ELEMENTS_AT_ONCE = 1 << 16
-"""About how many elements with pointers or references are copied at once."""
+"""Approximate number of elements with pointers or references that are copied at once."""
 
 Maker = Callable[[str, h5d.DatasetID, h5t.TypeID, h5f.FileID], "h5d.DatasetID | None"]
-"""Makes the copy of a dataset, at a path, of a type, in a file, without a link; or None, if it stays as it is."""
+"""Makes the copy of a dataset, at a path, of a type, in a file, without a link; returns None to
+copy it unchanged."""
 
 PROBLEMS = (OSError, ValueError, RuntimeError, TypeError, KeyError, HostError)
-"""What h5py and `call` raise for what HDF5 cannot do, or NumPy lacks."""
+"""Errors of h5py and `call` for operations that HDF5 or NumPy does not support."""
 
 
 def open_file(path) -> h5py.File:
@@ -49,7 +52,7 @@ def open_file(path) -> h5py.File:
 
 @dataclass(frozen=True)
 class Found:
-    """An object that a walk has found, or one that could not be opened, and why."""
+    """An object found by a walk, or one that could not be opened, with the error."""
 
     path: str
     id: h5d.DatasetID | h5g.GroupID | h5t.TypeID | None
@@ -57,17 +60,17 @@ class Found:
 
     @property
     def dataset(self) -> h5py.Dataset:
-        """As h5py's users know it."""
+        """The object as an h5py dataset."""
         return h5py.Dataset(self.id)
 
 
 def datasets_of(file: h5f.FileID) -> Iterator[Found]:
-    """All datasets, whatever their names and types, and what could not be opened."""
+    """All datasets, whatever their names and types, and the objects that could not be opened."""
     return (found for found in objects_of(file) if found.id is None or isinstance(found.id, h5d.DatasetID))
 
 
 def objects_of(file: h5f.FileID) -> Iterator[Found]:
-    """All objects that hard links lead to, each once; depth first, in the order of the links."""
+    """All objects reachable by hard links, each once; depth first, in the order of the links."""
     seen, stack = set(), [("", None, b"/")]
     while stack:
         path, parent, name = stack.pop()
@@ -85,12 +88,13 @@ def objects_of(file: h5f.FileID) -> Iterator[Found]:
 
 
 def reason_of(error: Exception) -> str:
-    """The text of an error, in one line; KeyError quotes its own."""
+    """The text of an error, in one line; KeyError puts quotes around its own."""
     return " ".join(str(error.args[0] if isinstance(error, KeyError) and error.args else error).split())
 
 
 def _names_of_links(group: h5g.GroupID) -> list[bytes]:
-    """In the order in which they were made, if the group keeps that, or of names."""
+    """Names of a group's links, in creation order if the group tracks it, otherwise in name
+    order."""
     tracked = group.get_create_plist().get_link_creation_order() & h5p.CRT_ORDER_TRACKED
     names: list[bytes] = []
     group.links.iterate(names.append, idx_type=h5.INDEX_CRT_ORDER if tracked else h5.INDEX_NAME, order=h5.ITER_INC)
@@ -98,9 +102,10 @@ def _names_of_links(group: h5g.GroupID) -> list[bytes]:
 
 
 def create_like(path: str, source: h5f.FileID) -> h5f.FileID:
-    """A new, empty file with the creation properties of `source`: user block, order of links, space, superblock."""
+    """A new, empty file with the creation properties of `source`: user block, link order, space,
+    superblock."""
     access, create = access_by_descriptor(), source.get_create_plist()
-    root = h5g.open(source, b"/").get_create_plist()  # which the file's own list does not tell of
+    root = h5g.open(source, b"/").get_create_plist()  # the file's own list lacks the root group's properties
     create.set_link_creation_order(root.get_link_creation_order())
     create.set_attr_creation_order(root.get_attr_creation_order())
     create.set_obj_track_times(root.get_obj_track_times())
@@ -111,22 +116,23 @@ def create_like(path: str, source: h5f.FileID) -> h5f.FileID:
 
 
 def access_by_descriptor() -> h5p.PropFAID:
-    """How HDF5 opens `/proc/self/fd/N`: its default driver fails to find a real path behind that."""
+    """File access properties for `/proc/self/fd/N`: HDF5's default driver fails to resolve a real
+    path for it."""
     access = h5p.create(h5p.FILE_ACCESS)
     access.set_fapl_stdio()
-    access.set_fclose_degree(h5f.CLOSE_STRONG)  # with all that is open in it, also after an error
+    access.set_fclose_degree(h5f.CLOSE_STRONG)  # also closes all open objects of the file after an error
     return access
 
 
 def _superblock_version(file: h5f.FileID) -> int:
-    """Behind the signature of eight bytes, which is behind the user block."""
+    """The superblock version: it follows the user block and the eight-byte signature."""
     with open(file.name, "rb") as stream:
         stream.seek(file.get_create_plist().get_userblock() + 8)
         return stream.read(1)[0]
 
 
 class Copy:
-    """One copy of a file. `places` maps the addresses of the objects to their copies."""
+    """The copy of one file. `places` maps the addresses of the original objects to their copies."""
 
     def __init__(self, source: h5f.FileID, target: h5f.FileID, make: Maker):
         self._source, self._target, self._make = source, target, make
@@ -151,7 +157,7 @@ class Copy:
 
     @contextlib.contextmanager
     def _naming(self, path: str) -> Iterator[None]:
-        """Puts the file and the path into the text of errors."""
+        """Adds the file and the path to the text of errors."""
         try:
             yield
         except (Error, *PROBLEMS) as error:
@@ -165,7 +171,8 @@ class Copy:
         self._objects.append((path, original, copied))
 
     def _links(self, path: str, group: h5g.GroupID, copied: h5g.GroupID) -> list:
-        """Copies the links of a group with the objects that they are the first to name; the groups among those."""
+        """Copies the links of a group, and the objects whose first link is among them; returns the
+        groups among these objects."""
         with self._naming(path or "/"):
             names = _names_of_links(group)
         found = []
@@ -178,7 +185,7 @@ class Copy:
         return found
 
     def _link(self, path: str, group: h5g.GroupID, copied: h5g.GroupID, name: bytes):
-        """Copies one link, and the object if this is the first link to it, which is returned then."""
+        """Copies one link. If it is the first link to an object, copies and returns the object."""
         info = group.links.get_info(name)
         if info.type != h5l.TYPE_HARD:
             call("H5Lcopy", id_of(group), name, id_of(copied), name, DEFAULT, DEFAULT)
@@ -199,7 +206,8 @@ class Copy:
         return original if is_new else None
 
     def _group(self, original: h5g.GroupID) -> h5g.GroupID:
-        # The list of an open group has the places of its links in the file, which HDF5 would take over.
+        # Build a new list: the list of an open group contains file addresses of its links, and HDF5
+        # would copy these.
         old, create = original.get_create_plist(), h5p.create(h5p.GROUP_CREATE)
         for what in ("link_phase_change", "est_link_info"):
             numbers = ctypes.c_uint(), ctypes.c_uint()
@@ -218,7 +226,7 @@ class Copy:
         return copied
 
     def type_of(self, owner) -> h5t.TypeID:
-        """The type of a dataset's or an attribute's copy: if it has a name, the copy of that."""
+        """The type for a copied dataset or attribute: for a committed type, its copy."""
         kind = owner.get_type()
         if not kind.committed():
             return kind
@@ -227,7 +235,7 @@ class Copy:
         return self.places[address_of(kind)]
 
     def _dataset(self, path: str, original: h5d.DatasetID, group, name: bytes, link) -> bool:
-        """Makes the copy of a dataset; whether it has its link already."""
+        """Copies a dataset; returns True if the copy already has its link."""
         copied = self._without_link(path, original)
         if copied is not None:
             self._note(path, original, copied)
@@ -251,7 +259,8 @@ class Copy:
         try:
             layout = self.type_of(original), original.get_space(), self._creation_list(original)
             copied = h5d.create(self._target, None, *layout)
-            # A filter may compute its values anew when a dataset is created; chunks need those that they were written by.
+            # A filter may recompute its cd_values when a dataset is created, but stored chunks need
+            # the original ones.
             if pipeline_of(copied) != pipeline_of(original):
                 return None
             self._stored(original, copied)
@@ -260,7 +269,7 @@ class Copy:
             return None
 
     def _creation_list(self, original: h5d.DatasetID) -> h5p.PropDCID:
-        """The properties of a dataset, with references in its fill value re-pointed."""
+        """The creation properties of a dataset, with references in its fill value re-pointed."""
         create, kind = original.get_create_plist(), original.get_type()
         if holds(kind, h5t.REFERENCE) and create.fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED:
             space = h5s.create(h5s.SCALAR)
@@ -271,8 +280,9 @@ class Copy:
         return create
 
     def _made_ahead(self, address: int):
-        """The copy of an object, which is created now if the walk has not reached it: HDF5 takes a fill value only when
-        a dataset is created. None, as for objects without a link, if it refers to a dataset that is being made."""
+        """The copy of an object, which is created now if the walk has not reached it: HDF5 accepts
+        a fill value only when a dataset is created. Returns None for objects without a link, and
+        for an object that refers to a dataset whose copying is in progress."""
         if address not in self.places and address not in self._begun:
             if self._paths is None:
                 self._paths = {address_of(found.id): found.path for found in objects_of(self._source) if found.id}
@@ -290,7 +300,7 @@ class Copy:
         return self.places.get(address)
 
     def _stored(self, original: h5d.DatasetID, copied: h5d.DatasetID) -> None:
-        """Copies what a dataset has in the file: stored chunks byte for byte. References come later."""
+        """Copies a dataset's stored elements: chunks byte for byte. References are copied later."""
         create, kind = original.get_create_plist(), original.get_type()
         if not original.get_storage_size() or create.get_external_count() or holds(kind, h5t.REFERENCE):
             return
@@ -303,7 +313,7 @@ class Copy:
 
     def _attributes(self, path: str, original, copied) -> None:
         for i in range(h5a.get_num_attrs(original)):
-            # Where the order is not kept, this is the order of names.
+            # If creation order is not tracked, this is name order.
             with self._naming(path):
                 attribute = h5a.open(original, index=i, index_type=h5.INDEX_CRT_ORDER, order=h5.ITER_INC)
             name = _name_of(attribute)
@@ -334,7 +344,8 @@ class Copy:
 
 
 def _need_filters(path: str, dataset: h5d.DatasetID) -> None:
-    """Raises for a missing filter, without which elements that hold addresses cannot be copied."""
+    """Raises an error for a missing filter, without which elements that hold addresses cannot be
+    copied."""
     missing = missing_filters(dataset)
     if missing:
         raise MissingFilter(f"{shown(path)} {missing}")

@@ -1,4 +1,5 @@
-"""Comparisons of a dataset with its copy, by which `gridz repack` decides whether the copy is what was promised."""
+"""Compares a dataset with its copy; `gridz repack` uses this to decide whether the copy meets its
+guarantee."""
 
 from __future__ import annotations
 
@@ -15,17 +16,20 @@ from gridz._pipeline import pipeline_of
 from gridz.filters import stored_codec
 
 ROUNDING = 1 + 1e-9
-"""The root mean square is computed in float64, by the encoder and here, in another order."""
+"""The encoder and this module compute the root mean square in float64, with different orders of
+summation."""
 
 
 def is_in_file(dataset: h5d.DatasetID) -> bool:
-    """Whether the elements of a dataset are in the file itself, neither in others nor in external storage."""
+    """True if the elements of a dataset are in the file itself, not in other files or in external
+    storage."""
     create = dataset.get_create_plist()
     return create.get_layout() != h5d.VIRTUAL and not create.get_external_count()
 
 
 def fill_is_same(before: h5d.DatasetID, after: h5d.DatasetID) -> bool:
-    """Whether both have the same fill value, which elements that were never written have."""
+    """True if both datasets have the same fill value, which is the value of elements that were
+    never written."""
     return _fill(before) == _fill(after)
 
 
@@ -40,8 +44,8 @@ def _fill(dataset: h5d.DatasetID):
 
 
 def is_kept(before: h5d.DatasetID, after: h5d.DatasetID) -> bool:
-    """Whether a dataset that was copied unchanged has the same filters and stored bytes; or the same elements, if it
-    holds addresses. References are not compared."""
+    """True if a dataset that was copied unchanged has the same filters and stored bytes; or the
+    same elements, if it contains addresses. References are not compared."""
     if not is_in_file(before):
         return True
     if pipeline_of(before) != pipeline_of(after):
@@ -60,9 +64,11 @@ def _box_is_same(before: h5d.DatasetID, after: h5d.DatasetID, start: tuple, coun
 
 
 def is_as_encoded(before: h5py.Dataset, after: h5py.Dataset, threads, statistics: Statistics) -> bool:
-    """Whether each chunk is the codec's result for the original: for modes that promise no bound of each element.
+    """True if each chunk equals the codec's result for the original: for modes without a bound on
+    each element.
 
-    Chunks are compressed once more and decompressed; in mode rms (with s=0) the errors are compared with the bound.
+    Chunks are recompressed and decompressed; in mode rms (with s=0), the errors are compared with
+    the bound.
     """
     codec, shape = stored_codec(after), np.array(after.shape)
     named = {"fill": codec.fills, "valid_min": codec.valid_min, "valid_max": codec.valid_max}
@@ -72,7 +78,7 @@ def is_as_encoded(before: h5py.Dataset, after: h5py.Dataset, threads, statistics
     for start in sorted(stored | cells_of(before.id, after.chunks)):
         count = tuple(np.minimum(after.chunks, shape - start).tolist())
         original, copy = (gridz.h5.read(d, start=start, count=count, threads=threads) for d in (before, after))
-        if start not in frames:  # stored without the filter, or not at all
+        if start not in frames:  # stored without the filter, or not stored
             if original.tobytes() != copy.tobytes():
                 return False
             continue

@@ -1,10 +1,11 @@
-"""What H5Z-ZFP, HDF5 filter 32013, was asked for: the mode in the header of zfp that its cd_values are."""
+"""The mode of an H5Z-ZFP dataset (HDF5 filter 32013), from the zfp header in its cd_values."""
 
 from __future__ import annotations
 
 
 def mode_of(cd_values) -> str:
-    """`rate=8`, `precision=16`, `abs=0.001` (the power of two that zfp made of it), `lossless`, or what an expert chose; "" if it is no such header."""
+    """`rate=8`, `precision=16`, `abs=0.001` (the power of two that zfp derived from it),
+    `lossless`, or the parameters of expert mode; "" if this is no such header."""
     header = sum(word << 32 * i for i, word in enumerate(cd_values[1:]))
     if len(cd_values) < 4 or header & 0xFFFFFF != int.from_bytes(b"zfp", "little"):
         return ""

@@ -1,8 +1,9 @@
-"""Arrays in memory: `compress`, `decompress` and what lies between.
+"""Arrays in memory: `compress`, `decompress`, and parts and descriptions of frames.
 
-An array is what NumPy can look at without a copy (NumPy's own, everything with the buffer protocol, memory maps, torch
-on the CPU by DLPack), or memory of an NVIDIA GPU with `__cuda_array_interface__` (CuPy, torch, Numba) or DLPack. Work on a
-GPU's memory waits for the stream that the array names. The GIL is released while the library works.
+An array is anything that NumPy can view without a copy (NumPy arrays, objects with the buffer
+protocol, memory maps, torch CPU tensors by DLPack), or memory of an NVIDIA GPU with
+`__cuda_array_interface__` (CuPy, torch, Numba) or DLPack. For GPU memory, the library first
+synchronizes the stream that the array names. The GIL is released while the library works.
 """
 
 from __future__ import annotations
@@ -22,20 +23,21 @@ from gridz.errors import Corrupt, InvalidArgument, UnsupportedJob
 
 @dataclass(frozen=True)
 class FrameInfo:
-    """What a frame says about itself."""
+    """The description in a frame's header."""
 
     dtype: np.dtype
     """The type of the elements; `V<n>` for opaque ones and bfloat16 (see `is_bfloat16`)."""
     shape: tuple[int, ...]
     codec: str
-    """Name of the codec that wrote it."""
+    """Name of the codec that wrote the frame."""
     mode: str
-    """What it was allowed to do to the values: "lossless", "abs", …"""
+    """The permitted change of the values: "lossless", "abs", …"""
     value: float
-    """The number that belongs to the mode."""
+    """The parameter of the mode."""
     bound: float
-    """No element differs by more from what it was; NaN if there is no such bound. A promise, not the error that there is.
-    `zfp` and `mgard` keep it to what this frame was made of: where parts are changed again and again, the rest drifts away."""
+    """No element's error is larger; NaN if there is no such bound. This is the guarantee, not the
+    actual error. For `zfp` and `multigrid`, it refers to the array from which this frame was made: if
+    parts are changed repeatedly, the other elements drift."""
     array_bytes: int
     frame_bytes: int
     is_bfloat16: bool
@@ -43,39 +45,42 @@ class FrameInfo:
 
 @dataclass(frozen=True)
 class PartInfo:
-    """What comes of a part of a frame."""
+    """The result of a progressive read of a frame."""
 
     shape: tuple[int, ...]
-    """That of what comes back. A coarser grid of an array with more than 4 axes longer than 1 has 4: the first ones are merged."""
+    """The shape of the result. A coarser grid of an array with more than 4 axes longer than 1 has 4
+    axes: the first ones are merged."""
     level: int
     """The level of the grid: 0 for the array."""
     layers: int
-    """Layers that are read."""
+    """Number of layers that are read."""
     mode: str
-    """What holds for what comes back, as in `FrameInfo`."""
+    """The mode of the result, as in `FrameInfo`."""
     value: float
     bound: float
     array_bytes: int
     frame_bytes: int
-    """The first bytes of the frame that are needed."""
+    """Number of bytes of the frame that are needed, from its start."""
 
 
 def compress(array, codec: Codec | str | None = None, *, threads: int | None = None, out=None, force: bool = False):
     """Compresses an array to a frame, as `bytes`.
 
-    `codec` is a codec or its text form; None is the default lossless one. `rel=` bounds are of the range of this array;
-    the frame says what absolute bound that is (`inspect(frame).bound`). Raises `InvalidArgument` if outliers make that
-    range, such as a fill value that is not named; `force` accepts them (arrays on a GPU are not examined). An array that
-    is not contiguous is copied first; the frame has the elements in C order. Raises `UnsupportedJob` for types that a
-    frame does not record: bool, dates, strings, records, long double, bfloat16. `threads`: None is all that
-    `GRIDZ_THREADS` or the machine has.
+    `codec` is a codec or its text form; None is the default lossless one. `rel=` bounds are
+    relative to the range of this array; the frame records the absolute bound
+    (`inspect(frame).bound`). Raises `InvalidArgument` if outliers, such as an undeclared fill
+    value, determine that range; `force` accepts them (arrays on a GPU are not examined). An array
+    that is not contiguous is copied first; the frame has the elements in C order. Raises
+    `UnsupportedJob` for types that a frame does not record: bool, dates, strings, records, long
+    double, bfloat16. `threads`: None is all that `GRIDZ_THREADS` or the machine has.
 
-    Masked elements of a masked array become its `fill_value`, or the codec's fill value if that names others, and come
-    back as that: `numpy.ma.masked_equal(decompress(frame), value)` has the mask again. An element that is not masked and
-    has this value is refused.
+    Masked elements of a masked array become its `fill_value`, or the codec's fill value if the
+    codec names other values, and are decompressed as that value:
+    `numpy.ma.masked_equal(decompress(frame), value)` restores the mask. An element that is not
+    masked and has this value is refused.
 
-    With `out`, a writable contiguous buffer in memory of the host or a GPU, the frame goes there and its length in bytes
-    is returned; `bound_of(array, codec)` bytes are always enough.
+    With `out`, a writable contiguous buffer in memory of the host or a GPU, the frame is written
+    there and its length in bytes is returned; `bound_of(array, codec)` bytes are always enough.
     """
     array, codec = with_mask(array, codecs.codec(codec))
     memory = memory_of(array)
@@ -97,7 +102,7 @@ def compress(array, codec: Codec | str | None = None, *, threads: int | None = N
 
 
 def bound_of(array, codec: Codec | str | None = None) -> int:
-    """The bytes that are always enough for `compress(array, codec, out=…)`."""
+    """Upper bound for the bytes of `compress(array, codec, out=…)`."""
     array, codec = with_mask(array, codecs.codec(codec))
     memory = memory_of(array)
     _check_is_recorded(memory.dtype, codec)
@@ -107,7 +112,7 @@ def bound_of(array, codec: Codec | str | None = None) -> int:
 def bound_of_elements(dtype: np.dtype, shape: tuple[int, ...], codec: Codec) -> int:
     """As `bound_of`, without an array. Types that a frame does not record are opaque bytes here."""
     described, n_bytes = array_of(dtype, shape), ffi.new("size_t *")
-    options = _options(codec, ffi.NULL)  # its text must outlive the call
+    options = _options(codec, ffi.NULL)  # the codec's text must outlive the call
     check(lib.gridz_compress_bound(described.pointer, options.pointer, n_bytes))
     return n_bytes[0]
 
@@ -115,7 +120,7 @@ def bound_of_elements(dtype: np.dtype, shape: tuple[int, ...], codec: Codec) -> 
 def _check_is_recorded(dtype: np.dtype, codec: Codec) -> None:
     """Raises `UnsupportedJob` for a type that would be lost in a frame."""
     if dtype.hasobject or not dtype.itemsize or is_recorded(dtype):
-        return  # `array_of` and the library refuse objects and elements without bytes
+        return  # `array_of` and the library refuse objects and elements of 0 bytes
     view = number_dtype(dtype)
     view = f'"V{view.itemsize}"' if view.kind == "V" else f"np.{view.name}"
     remedy = f"compress array.view({view}) and view the decompressed array with the original dtype"
@@ -125,7 +130,8 @@ def _check_is_recorded(dtype: np.dtype, codec: Codec) -> None:
 
 
 def inspect(frame) -> FrameInfo:
-    """Reads what a frame says about itself; its first 560 bytes are enough, but for `bound` where that is NaN then."""
+    """Reads a frame's description. The first 560 bytes of the frame are enough, unless `bound` is
+    NaN then."""
     memory = memory_of(frame)
     info = struct("gridz_frame_info")
     check(lib.gridz_inspect(memory.pointer, memory.n_bytes, info))
@@ -143,7 +149,8 @@ def inspect(frame) -> FrameInfo:
 
 
 def inspect_blocks(frame) -> dict[str, int]:
-    """Counts how the blocks of a frame are coded (`gridz_block_counts` of gridz.h), and compares them with their checksums.
+    """Counts how the blocks of a frame are coded (`gridz_block_counts` of gridz.h), and verifies
+    their checksums.
 
     Raises `UnsupportedJob` for codecs whose blocks are all of one kind.
     """
@@ -156,9 +163,10 @@ def inspect_blocks(frame) -> dict[str, int]:
 def decompress(frame, out=None, *, threads: int | None = None, check_sum: bool = True):
     """Decompresses a frame to a new NumPy array, or into `out`, which is returned.
 
-    `out` has the frame's number of bytes, and if it is an array, its shape and type; it may be memory of a GPU. A frame in
-    memory of a GPU needs one. Raises `Corrupt` for what is damaged. Without `check_sum` the checksum is not compared,
-    and damaged data may come back as wrong values.
+    `out` has the frame's number of bytes, and if it is an array, its shape and type; it may be GPU
+    memory. A frame in GPU memory requires an `out` there. Raises `Corrupt` for damaged frames.
+    Without `check_sum`, the checksum is not verified, and damaged data may be returned as wrong
+    values.
     """
     memory, info = memory_of(frame), inspect(frame)
     made, to = _destination(out, info, info.shape, memory)
@@ -170,7 +178,8 @@ def decompress(frame, out=None, *, threads: int | None = None, check_sum: bool =
 def decompress_region(frame, region, out=None, *, check_sum: bool = True):
     """Decompresses part of a frame: `region` is an index of slices with step 1, integers and `...`, as for NumPy.
 
-    Only the blocks that the region touches are decoded. The result has the shape that NumPy gives such an index.
+    Only the blocks that intersect the region are decoded. The result has the shape that NumPy gives
+    such an index.
     """
     memory, info = memory_of(frame), inspect(frame)
     start, count, shape = _box(region, info.shape)
@@ -183,10 +192,12 @@ def decompress_region(frame, region, out=None, *, check_sum: bool = True):
 
 
 def inspect_parts(frame) -> tuple[list[PartInfo], list[PartInfo]]:
-    """What there is to read of a frame of `mgard`: with 1, 2, … layers, and of level 0, 1, … from its first layer.
+    """What can be read of a frame of `multigrid`: with 1, 2, … layers, and at level 0, 1, … from its
+    first layer.
 
-    Its first bytes are enough: 1056, and 8 for each 65536 elements and some more for each level. Raises `UnsupportedJob` for frames of other codecs,
-    also where an array was stored since `mgard` did not make it smaller.
+    The first bytes of the frame are enough: 1056, plus 8 for each 65536 elements and some more for
+    each level. Raises `UnsupportedJob` for frames of other codecs, also if an array was stored
+    because `multigrid` did not make it smaller.
     """
     memory = memory_of(frame)
     first = _part(memory, lib.GRIDZ_DETAIL_LAYERS, 1)
@@ -199,11 +210,13 @@ def decompress_progressive(
     frame, *, level: int | None = None, layers: int | None = None, error: float | None = None,
     threads: int | None = None, check_sum: bool = True,
 ):  # fmt: skip
-    """Decompresses less than there is in a frame of `mgard`; what comes back, and a `PartInfo` of it.
+    """Decompresses a frame of `multigrid` to a coarser or less accurate array; returns the array and a
+    `PartInfo`.
 
-    One of three: `level` is that of a grid, every 2^level-th element along each axis, from the first layer; `layers` is how
-    many of these; and with `error`, as few layers are read as have a bound that is not above it (in mode rms, such a root
-    mean square), or all. The frame may be cut behind the `frame_bytes` that `inspect_parts` tells.
+    Give exactly one of three parameters. `level`: reads the grid of every 2^level-th element along
+    each axis, from the first layer. `layers`: reads that many layers. `error`: reads the fewest
+    layers whose error bound (in mode rms, the root mean square) is at most this, or all layers. The
+    frame may be truncated after the `frame_bytes` that `inspect_parts` reports.
     """
     (detail, value), memory, info = detail_of(level, layers, error), memory_of(frame), inspect(frame)
     part = _part(memory, detail, value)
@@ -215,7 +228,7 @@ def decompress_progressive(
 
 
 def detail_of(level: int | None, layers: int | None, error: float | None) -> tuple[int, float]:
-    """The one that is given, as the library wants it."""
+    """The one parameter that is given, as the library's detail and value."""
     details = [(lib.GRIDZ_DETAIL_LEVEL, level), (lib.GRIDZ_DETAIL_LAYERS, layers), (lib.GRIDZ_DETAIL_ERROR, error)]
     given = [(detail, value) for detail, value in details if value is not None]
     if len(given) != 1:
@@ -272,8 +285,9 @@ def range_within(array, missing: Missing) -> tuple[float, float]:
 
 
 def number_dtype(dtype) -> np.dtype:
-    """The type that a frame records for elements of `dtype`: int64 for dates and durations, uint8 for bool, unsigned
-    integers for types that extend NumPy (bfloat16), opaque bytes for strings, records and long double."""
+    """The type that a frame records for elements of `dtype`: int64 for dates and durations, uint8
+    for bool, unsigned integers for types that extend NumPy (bfloat16), opaque bytes for strings,
+    records and long double."""
     dtype = np.dtype(dtype)
     if dtype.hasobject or not dtype.itemsize or is_recorded(dtype):
         return dtype
@@ -293,7 +307,7 @@ def as_numbers(array: np.ndarray) -> np.ndarray:
 
 
 class _Options:
-    """`gridz_options` and what its pointers need."""
+    """`gridz_options`; keeps alive the objects that its pointers refer to."""
 
     def __init__(self, codec: Codec | None, ctx, check_sum: bool):
         self._context, self._codec = ctx, ffi.new("char[]", str(codec).encode()) if codec is not None else ffi.NULL
@@ -313,12 +327,13 @@ def _dtype_of(info) -> np.dtype:
 
 
 def _destination(out, info: FrameInfo, shape: tuple[int, ...], frame: Memory):
-    """Where an array of this shape goes: what is returned, and its memory."""
+    """Destination of an array of this shape: the object to return, and its memory."""
     need = math.prod(shape) * info.dtype.itemsize
     if out is None:
         if frame.on_gpu:
             raise InvalidArgument("the frame is in memory of a GPU; give out=, an array on the GPU or the host")
-        # A frame of one constant block is tiny, so a hostile one may say anything: NumPy refuses what it cannot have.
+        # A tiny frame of one constant block may claim any size: NumPy refuses what it cannot
+        # allocate.
         try:
             made = np.empty(shape, info.dtype)
         except (MemoryError, ValueError, OverflowError):
@@ -332,7 +347,7 @@ def _destination(out, info: FrameInfo, shape: tuple[int, ...], frame: Memory):
 
 
 def _box(region, shape: tuple[int, ...]) -> tuple[list[int], list[int], tuple[int, ...]]:
-    """Start and count along each axis, and the shape without the axes that an integer takes."""
+    """Start and count along each axis, and the shape without the axes that an integer removes."""
     region = region if isinstance(region, tuple) else (region,)
     if Ellipsis in region:
         i = region.index(Ellipsis)

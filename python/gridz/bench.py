@@ -1,8 +1,9 @@
-"""Codecs measured on a user's own data, through HDF5 as h5py uses it: what `gridz bench` prints.
+"""Measures codecs on a user's own data, through HDF5 as h5py uses it: the output of `gridz bench`.
 
-Each codec writes a sample of a dataset to a file in memory, in the chunks of the dataset, and reads it again. So the
-times hold what HDF5 takes for itself, and no disk. h5py gives HDF5 one thread; gridz uses several in large chunks. In bulk,
-that is by `gridz.h5.write` and `read`, chunks are compressed beside each other.
+Each codec writes a sample of a dataset to an in-memory file, in the dataset's chunks, and reads it
+back. So the times include HDF5's overhead, and no disk. h5py gives HDF5 one thread; gridz uses
+several threads in large chunks. In bulk, that is by `gridz.h5.write` and `read`, chunks are
+compressed in parallel.
 """
 
 from __future__ import annotations
@@ -20,39 +21,39 @@ from gridz._missing import Missing, of_dataset
 from gridz._ranges import check_rel
 
 CHUNK_BYTES = 4 << 20
-"""About how large chunks are that are chosen here."""
+"""Approximate size of automatically chosen chunks."""
 
 
 @dataclass
 class Sample:
-    """Part of a dataset: the values, in which chunks they are written, and which part it is: `t[10:20, :, :]`."""
+    """Part of a dataset: the values, their chunks, and the part's index: `t[10:20, :, :]`."""
 
     name: str
     part: str
     shape: tuple
-    """Of the whole dataset."""
+    """The shape of the whole dataset."""
     values: np.ndarray
     chunks: tuple
     chunks_are_given: bool
-    """Whether the chunks are those of the dataset."""
+    """True if the chunks are those of the dataset."""
     missing: Missing
-    """The elements that mark missing data, as the dataset says."""
+    """The elements that mark missing data, from the dataset."""
 
 
 @dataclass
 class Candidate:
-    """A codec of gridz or of another package, and how h5py is asked for it."""
+    """A codec of gridz or of another package, and the h5py arguments that select it."""
 
     label: str
     options: dict
     is_lossless: bool = True
     in_bulk: bool = False
-    """Whether `gridz.h5` moves the data, and not h5py."""
+    """True if `gridz.h5` moves the data, instead of h5py."""
 
 
 @dataclass
 class Result:
-    """How a codec did. Speeds are in bytes of the array, medians of the repeats."""
+    """Results of a codec. Speeds are in bytes of the array, medians of the repeats."""
 
     label: str
     ratio: float = math.nan
@@ -61,11 +62,12 @@ class Result:
     max_error: float = math.nan
     is_lossless: bool = True
     error: str = ""
-    """Why there are no numbers."""
+    """The reason why there are no numbers."""
 
 
 def chunks_for(shape: tuple, itemsize: int, target: int = CHUNK_BYTES) -> tuple:
-    """Chunks of about `target` bytes that are long along the last axes, of which HDF5 copies whole rows."""
+    """Chunks of about `target` bytes that are long along the last axes, since HDF5 copies whole
+    rows."""
     chunks, left = [1] * len(shape), max(target // itemsize, 1)
     for axis in reversed(range(len(shape))):
         chunks[axis] = max(1, min(shape[axis], left))
@@ -74,7 +76,8 @@ def chunks_for(shape: tuple, itemsize: int, target: int = CHUNK_BYTES) -> tuple:
 
 
 def box_of(shape: tuple, itemsize: int, chunks: tuple, limit: int) -> tuple:
-    """A box from the middle of an array, of at most `limit` bytes or so: whole chunks, cut along the first axes."""
+    """A box from the middle of an array, of about `limit` bytes or less: whole chunks, cut along
+    the first axes."""
     counts, bytes_of = list(shape), lambda: math.prod(counts) * itemsize
     for axis, chunk in enumerate(chunks):
         if bytes_of() > limit:
@@ -85,7 +88,7 @@ def box_of(shape: tuple, itemsize: int, chunks: tuple, limit: int) -> tuple:
 
 
 def sample_of(name: str, array, limit: int) -> Sample:
-    """A sample of an array or dataset of at most about `limit` bytes."""
+    """A sample of an array or dataset, of about `limit` bytes or less."""
     given = getattr(array, "chunks", None)
     chunks = given or chunks_for(array.shape, array.dtype.itemsize)
     box = box_of(array.shape, array.dtype.itemsize, chunks, limit)
@@ -102,7 +105,8 @@ def sample_of(name: str, array, limit: int) -> Sample:
 
 
 def is_measurable(array) -> bool:
-    """Whether an array or dataset holds numbers, and some. Complex numbers in HDF5 are compounds, which no codec takes."""
+    """True if an array or dataset has elements, and they are numbers. Complex numbers in HDF5 are
+    compounds, which no codec supports."""
     if not array.shape or math.prod(array.shape) == 0:
         return False
     dtype = array.dtype if isinstance(array, np.ndarray) else numbers_of(array.id.get_type())
@@ -117,11 +121,11 @@ def candidates(
     bulk: bool = False,
     force: bool = False,
 ) -> list[Candidate]:
-    """What is measured: the codecs of `texts`, or all of gridz and of the other packages that are installed.
+    """The candidates: the codecs of `texts`, or all of gridz and of the other installed packages.
 
-    A bound adds the codecs that keep one; `rel_bound` is a part of the range of the sample's valid numbers. `bulk` adds
-    each codec of gridz in bulk. Raises `InvalidArgument` for `rel=` above 0.1 and for ranges that outliers make, unless
-    `force` is set.
+    A bound adds the codecs that respect one; `rel_bound` is relative to the range of the sample's
+    valid numbers. `bulk` adds each codec of gridz in bulk. Raises `InvalidArgument` for `rel=`
+    above 0.1 and for ranges that outliers determine, unless `force` is set.
     """
     values = sample.values
 
@@ -131,13 +135,13 @@ def candidates(
         return sample.missing.kept_by(codec, sample.name).bounded_for(values, force=force)
 
     if rel_bound is not None:
-        abs_bound = bounded(f"szp,rel={rel_bound!r}").value
+        abs_bound = bounded(f"quant,rel={rel_bound!r}").value
     mine = [bounded(text) for text in texts]
     if not mine:
         for info in gridz.codecs():
             if values.dtype.newbyteorder("=") not in info.dtypes or values.dtype.kind == "c":
                 continue
-            # zfp has no bounds of integers.
+            # zfp has no error bounds for integers.
             keeps_bound = "abs" in info.modes and not (info.name == "zfp" and values.dtype.kind in "iu")
             modes = ["lossless"] * ("lossless" in info.modes) + [f"abs={abs_bound!r}"] * (
                 keeps_bound and abs_bound is not None
@@ -155,7 +159,7 @@ def candidates(
 
 
 def _peers(values: np.ndarray, abs_bound: float | None) -> list[Candidate]:
-    """gzip of HDF5, and the filters of hdf5plugin if that is installed."""
+    """HDF5's gzip, and the filters of hdf5plugin if it is installed."""
     found = [
         Candidate("shuffle + gzip 1", {"compression": "gzip", "compression_opts": 1, "shuffle": True}),
         Candidate("shuffle + gzip 4", {"compression": "gzip", "compression_opts": 4, "shuffle": True}),
@@ -174,8 +178,8 @@ def _peers(values: np.ndarray, abs_bound: float | None) -> list[Candidate]:
         Candidate("LZ4", dict(peer.LZ4())),
         Candidate("Zstd 3", dict(peer.Zstd(3))),
     ]
-    # Other types, ranks and byte orders crash these two, or give wrong values without an error; with NaN SZ3 takes
-    # minutes for megabytes, and gigabytes of memory.
+    # With other types, ranks and byte orders, these two crash, or return wrong values without an
+    # error. With NaN, SZ3 takes minutes for megabytes, and gigabytes of memory.
     if (
         abs_bound is not None
         and values.dtype in (np.dtype("f4"), np.dtype("f8"))
@@ -191,16 +195,18 @@ def _peers(values: np.ndarray, abs_bound: float | None) -> list[Candidate]:
 
 
 def measure(sample: Sample, candidate: Candidate, repeats: int = 3) -> Result:
-    """Writes and reads a sample with one codec. What goes wrong is told in the result; the others go on."""
+    """Writes and reads a sample with one codec. A failure is recorded in the result, so that other
+    codecs are still measured."""
     import h5py
 
     values, writes, reads = sample.values, [], []
     write, read = (gridz.h5.write, gridz.h5.read) if candidate.in_bulk else (_write_by_h5py, _read_by_h5py)
     result = Result(candidate.label, is_lossless=candidate.is_lossless)
-    back = np.full_like(values, 0)  # so that its pages are there
+    back = np.full_like(values, 0)  # so that its pages are mapped
     try:
         for _ in range(repeats):
-            # Without a chunk cache, so that reading decompresses what writing has compressed. The memory grows once.
+            # No chunk cache, so that reading decompresses what was written. The file image is
+            # allocated once, with spare room.
             memory = {"driver": "core", "backing_store": False, "block_size": 2 * values.nbytes + (1 << 20)}
             with h5py.File("bench", "w", rdcc_nbytes=0, **memory) as f:
                 start = time.perf_counter()
@@ -212,7 +218,7 @@ def measure(sample: Sample, candidate: Candidate, repeats: int = 3) -> Result:
                 start = time.perf_counter()
                 read(dataset, back)
                 reads.append(time.perf_counter() - start)
-    except Exception as error:  # whatever a filter of others raises
+    except Exception as error:  # third-party filters may raise anything
         result.error = " ".join(str(error).split())
         return result
     result.ratio = values.nbytes / stored
@@ -233,7 +239,7 @@ def _read_by_h5py(dataset, back: np.ndarray) -> None:
 
 
 def max_error(original: np.ndarray, decoded: np.ndarray) -> float:
-    """The largest absolute error; infinity if a number became none, or the other way round."""
+    """The largest absolute error; infinity if a number became a non-number, or vice versa."""
     if original.tobytes() == decoded.tobytes():
         return 0.0
     quality = gridz.quality(original, decoded)
@@ -241,7 +247,7 @@ def max_error(original: np.ndarray, decoded: np.ndarray) -> float:
 
 
 def advice(sample: Sample, results: list[Result]) -> list[str]:
-    """What the measurement says, in sentences."""
+    """The conclusions from the measurement, in sentences."""
     good = [r for r in results if not r.error and r.label != "none"]
     return [*_on_codecs(good), *_on_chunks(sample)]
 
@@ -279,7 +285,7 @@ def _on_codecs(good: list[Result]) -> list[str]:
 
 
 def _on_chunks(sample: Sample) -> list[str]:
-    """docs/chunks.md has the measurements behind this."""
+    """docs/chunks.md has the measurements that support this advice."""
     itemsize, chunks = sample.values.dtype.itemsize, "x".join(map(str, sample.chunks))
     better = "x".join(map(str, chunks_for(sample.shape, itemsize)))
     n_bytes = math.prod(sample.chunks) * itemsize

@@ -1,4 +1,4 @@
-"""Sparse matrices that stay compressed in memory, with products that decode columns while they are used.
+"""Sparse matrices that stay compressed in memory, with products that decode columns on the fly.
 
     import gridz.cci
     a = gridz.cci.compress(csr)              # a SciPy matrix or array, in rows or columns
@@ -26,22 +26,24 @@ VALUES = {
     for name in dir(lib)
     if name.startswith("GRIDZ_CCI_VALUES_")
 }
-"""How values can be kept: `best` (the default), `plain`, `constant`, `dictionary`, `blocks`."""
+"""How values may be stored: `best` (the default), `plain`, `constant`, `dictionary`, `blocks`."""
 
 SEMIRINGS = {
     name[len("GRIDZ_CCI_SEMIRING_") :].lower(): getattr(lib, name)
     for name in dir(lib)
     if name.startswith("GRIDZ_CCI_SEMIRING_")
 }
-"""What a product can put together: `plus_times` (the default), `min_plus`, `max_times`, `or_and`."""
+"""The semirings of products: `plus_times` (the default), `min_plus`, `max_times`, `or_and`."""
 
 _CODECS = ("plain", "constant", "dictionary of 1 byte", "dictionary of 2 bytes", "blocks")
 
 
 class Matrix(LinearOperator):
-    """A compressed matrix, and a SciPy LinearOperator. Made by `compress`, `load`, `loads` and `read_h5`.
+    """A compressed matrix, and a SciPy LinearOperator. Created by `compress`, `load`, `loads` and
+    `read_h5`.
 
-    Several threads may use it at a time. Products do not depend on the number of threads or on the CPU.
+    Several threads may use it at the same time. Products do not depend on the number of threads or
+    on the CPU.
     """
 
     def __init__(self, pointer, threads: int | None = None):
@@ -57,12 +59,12 @@ class Matrix(LinearOperator):
 
     @property
     def nnz(self) -> int:
-        """Stored elements."""
+        """Number of stored elements."""
         return self.info["nnz"]
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it takes of memory."""
+        """Bytes of memory that it occupies."""
         return self.info["frame_bytes"]
 
     def multiply(self, x, semiring: str = "plus_times", transposed: bool = False) -> np.ndarray:
@@ -103,7 +105,7 @@ class Matrix(LinearOperator):
         return self.multiply(x, transposed=True)
 
     def rows(self, start: int, stop: int) -> scipy.sparse.csr_array:
-        """Rows `start` to `stop`, decoded."""
+        """Decodes rows `start` to `stop`."""
         if not 0 <= start <= stop <= self.shape[0]:
             raise InvalidArgument(f"rows {start} to {stop} are none of {self.shape[0]}")
         n, counted = stop - start, ffi.new("uint64_t *")
@@ -117,11 +119,11 @@ class Matrix(LinearOperator):
         return scipy.sparse.csr_array((values, columns, starts), shape=(n, self.shape[1]))
 
     def tocsr(self) -> scipy.sparse.csr_array:
-        """All of it, decoded."""
+        """Decodes the whole matrix."""
         return self.rows(0, self.shape[0])
 
     def tobytes(self) -> bytes:
-        """Its frame, which `loads` reads on any machine."""
+        """The matrix as a frame, which `loads` reads on any machine."""
         frame, n_bytes = ffi.new("void const **"), ffi.new("size_t *")
         check(lib.gridz_cci_frame(self._pointer, frame, n_bytes))
         return bytes(ffi.buffer(frame[0], n_bytes[0]))
@@ -140,9 +142,9 @@ def compress(matrix, values: str = "best", threads: int | None = None) -> Matrix
     Raises `UnsupportedJob` for values that float64 does not represent: complex numbers, integers beyond 2^53, long
     double.
 
-    `values` is one of `VALUES`. CSR and CSC are taken as they are; SciPy converts other formats to CSR, or to CSC if there are
-    more rows than columns and elements, and then adds up elements that are stored twice. `threads` is for this and for the products
-    of the result.
+    `values` is one of `VALUES`. CSR and CSC are used directly; SciPy converts other formats to CSR,
+    or to CSC if there are more rows than columns and elements, and then sums duplicate elements.
+    `threads` applies to the compression and to the products of the result.
     """
     if values not in VALUES:
         raise InvalidArgument(f"values={values!r} is none of {', '.join(VALUES)}")
@@ -154,7 +156,8 @@ def compress(matrix, values: str = "best", threads: int | None = None) -> Matrix
 
 
 def _converted(matrix):
-    """A matrix of another format in CSR or CSC. SciPy's conversions do not check indices, so those are checked here."""
+    """Converts a matrix of another format to CSR or CSC. SciPy's conversions do not check indices,
+    so this function does."""
     if matrix.format == "coo":
         for name, indices, n in zip(("row", "column"), matrix.coords, matrix.shape):
             if indices.shape != matrix.data.shape:
@@ -172,7 +175,7 @@ def _converted(matrix):
 
 
 def _create(starts, indices, data, shape, layout: str, values: str, threads: int | None) -> Matrix:
-    """A matrix of three arrays."""
+    """A matrix from three arrays."""
     if not (starts.ndim == indices.ndim == data.ndim == 1 and len(starts) and len(indices) == len(data)):
         raise InvalidArgument(
             f"indptr has the shape {starts.shape}, indices {indices.shape} and data {data.shape}; "
@@ -180,7 +183,8 @@ def _create(starts, indices, data, shape, layout: str, values: str, threads: int
         )
     if len(shape) != 2 or not all(0 <= n < 1 << 63 for n in shape):
         raise InvalidArgument(f"the shape is {shape}; it must be two numbers, rows and columns, from 0 to 2^63 - 1")
-    # The library takes a pointer to the starts and reads as many as the shape says.
+    # The library takes a pointer to the starts, and reads the number of them that the shape
+    # implies.
     major, name = (shape[0], "rows") if layout == "csr" else (shape[1], "columns")
     if len(starts) != major + 1:
         raise InvalidArgument(
@@ -210,7 +214,8 @@ def _create(starts, indices, data, shape, layout: str, values: str, threads: int
 
 
 def _as_floats(data: np.ndarray) -> np.ndarray:
-    """Values as float32 if they are that, otherwise as float64. Raises `UnsupportedJob` if that would change one."""
+    """The values as float32 if they have that type, otherwise as float64. Raises `UnsupportedJob`
+    if the conversion would change a value."""
     if data.dtype.kind not in "biuf" or data.dtype.itemsize > 8:
         raise UnsupportedJob(
             f"a compressed matrix holds float32 or float64, which cannot represent {data.dtype}; "
@@ -239,10 +244,11 @@ def load(path, threads: int | None = None) -> Matrix:
 
 
 def read_h5(file, group: str | None = None, values: str = "best", threads: int | None = None) -> Matrix:
-    """Reads a matrix from a group of an HDF5 file with the datasets `data`, `indices` and `indptr`, and compresses it.
+    """Reads a matrix from a group of an HDF5 file with the datasets `data`, `indices` and `indptr`,
+    and compresses it.
 
-    `file` is a path or an open `h5py` file or group. `group` is `X` in AnnData files (.h5ad) and `matrix` in those of 10x Genomics, and
-    may be left out for these. Needs h5py.
+    `file` is a path or an open `h5py` file or group. `group` is `X` in AnnData files (.h5ad) and
+    `matrix` in those of 10x Genomics; for these, it may be omitted. Needs h5py.
     """
     import h5py
 

@@ -1,7 +1,7 @@
-"""Where an array's bytes are: in memory of the host, or of an NVIDIA GPU.
+"""Location of an array's bytes: host memory, or memory of an NVIDIA GPU.
 
-`memory_of` looks at an array without a copy where it can. For memory of a GPU it makes the stream wait that the array
-names, so that what makes the array is done when the library reads it.
+`memory_of` views an array without a copy where possible. For GPU memory, it synchronizes the stream
+that the array names, so that the array's contents are complete when the library reads them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from gridz.errors import DeviceError, InvalidArgument
 
 
 class Memory:
-    """The bytes of an array in C order. `pointer` is valid while this object, which holds the array, lives."""
+    """The bytes of an array in C order. `pointer` is valid while this object lives; it holds the
+    array."""
 
     def __init__(self, owner, address: int, dtype: np.dtype, shape: tuple[int, ...], on_gpu: bool):
         self.array, self.dtype, self.shape, self.on_gpu = owner, dtype, shape, on_gpu
@@ -24,7 +25,8 @@ class Memory:
 
 
 def memory_of(array, writable: bool = False) -> Memory:
-    """The memory of an array or buffer. What is not contiguous is copied, or refused if it is to be written."""
+    """The memory of an array or buffer. A non-contiguous array is copied, or refused if it is to be
+    written."""
     if not isinstance(array, np.ndarray):
         if hasattr(array, "__cuda_array_interface__"):
             return _on_gpu(array)
@@ -43,22 +45,22 @@ def memory_of(array, writable: bool = False) -> Memory:
 
 
 def _on_host(array) -> np.ndarray:
-    """NumPy's view of something else."""
-    if isinstance(array, np.generic):  # the buffer of a date is of bytes
+    """NumPy's view of any other object."""
+    if isinstance(array, np.generic):  # a date exports a buffer of bytes
         return np.asarray(array)
     try:
         return np.asarray(memoryview(array))
-    except (TypeError, ValueError):  # no buffer, or elements that buffers have no format for, such as dates
+    except (TypeError, ValueError):  # no buffer, or elements without a buffer format, such as dates
         pass
     if hasattr(array, "__array_interface__") or hasattr(array, "__array__") or not hasattr(array, "__dlpack__"):
         try:
             found = np.asanyarray(array)
-        except (TypeError, ValueError) as error:  # such as torch's bfloat16, which NumPy has not
+        except (TypeError, ValueError) as error:  # such as torch's bfloat16, which NumPy lacks
             raise InvalidArgument(f"NumPy cannot look at this {type(array).__name__}: {error}") from error
         if found.dtype.hasobject:
             raise InvalidArgument(f"{type(array).__name__} is no array of numbers; convert it with numpy.asarray")
         return found
-    if array.__dlpack_device__()[0] not in (1, 3):  # the CPU's, and pinned memory
+    if array.__dlpack_device__()[0] not in (1, 3):  # CPU memory and pinned memory
         raise InvalidArgument(
             f"{type(array).__name__} is in memory of a GPU and has no __cuda_array_interface__; "
             f"give cupy.from_dlpack(array)"
@@ -67,7 +69,7 @@ def _on_host(array) -> np.ndarray:
 
 
 def _on_gpu(array) -> Memory:
-    """Memory of a GPU by the CUDA array interface, version 2 or 3."""
+    """GPU memory by the CUDA array interface, version 2 or 3."""
     told = array.__cuda_array_interface__
     dtype, shape = np.dtype(told["typestr"]), tuple(told["shape"])
     if told.get("mask") is not None:
@@ -81,7 +83,7 @@ def _on_gpu(array) -> Memory:
 
 
 def _is_contiguous(shape, strides, itemsize: int) -> bool:
-    """Whether elements stand one behind the other in C order; axes of one element may have any stride."""
+    """True if the elements are contiguous in C order; axes of extent 1 may have any stride."""
     step = itemsize
     for extent, stride in zip(reversed(shape), reversed(strides)):
         if extent > 1 and stride != step:
@@ -91,7 +93,7 @@ def _is_contiguous(shape, strides, itemsize: int) -> bool:
 
 
 def _wait(stream: int) -> None:
-    """Waits for the work of a stream: 1 is the legacy default stream, 2 the one of each thread."""
+    """Synchronizes a stream: 1 is the legacy default stream, 2 the per-thread default stream."""
     driver = ctypes.CDLL("libcuda.so.1")
     status = driver.cuStreamSynchronize(ctypes.c_void_p(stream))
     if status != 0:

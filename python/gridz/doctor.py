@@ -1,7 +1,8 @@
-"""What is installed here, and whether gridz works in it: what `gridz doctor` prints.
+"""Examines the installation, and whether gridz works in it: the output of `gridz doctor`.
 
-`examine` looks at the package, the environment, the folders of plugins, and at every program that reads HDF5: Python's
-packages and the tools on `PATH`. Each is tried in a process of its own, since a broken library may kill it.
+`examine` checks the package, the environment, the plugin folders, and every program that reads
+HDF5: Python's packages and the tools on `PATH`. Each is tried in a separate process, since a broken
+library may crash it.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ VARIABLES = (
     "GRIDZ_CPU_LEVEL", "GRIDZ_CACHE_MIB", "CUDA_VISIBLE_DEVICES",
 )  # fmt: skip
 SECONDS = 120
-"""How long one program may take before it counts as hanging."""
+"""Time limit for one program, after which it counts as hanging."""
 
 
 @dataclass
 class Problem:
-    """Something that is not as it should be. `matters`: gridz does not work somewhere where it is meant to."""
+    """A problem. `matters`: gridz does not work somewhere where it is meant to."""
 
     what: str
     remedy: str
@@ -56,7 +57,7 @@ class Problem:
 
 @dataclass
 class Findings:
-    """All that was found. What is said of each thing is in dicts, ready for JSON."""
+    """All findings, as dicts that are ready for JSON."""
 
     gridz: dict = field(default_factory=dict)
     packages: dict = field(default_factory=dict)
@@ -72,7 +73,7 @@ class Findings:
 
 
 def examine() -> Findings:
-    """Looks at everything. Takes some seconds; writes only into a temporary folder."""
+    """Examines everything. Takes some seconds; writes only into a temporary folder."""
     found = Findings()
     found.environment = {name: os.environ[name] for name in VARIABLES if name in os.environ}
     found.packages = {name: version for name in PACKAGES if (version := _version(name))}
@@ -85,9 +86,11 @@ def examine() -> Findings:
 
 
 def probe(*args: str) -> dict[str, Any]:
-    """Runs a probe of `_probe.py` in a process of its own; `error` in the answer says why there is none."""
-    # The text is passed, not the file: the file's folder would be Python's first, and gridz/zarr.py hide zarr. The
-    # folder of the package is added, so that the probe has the same gridz.
+    """Runs a probe of `_probe.py` in a separate process; `error` in the answer is the reason if it
+    failed."""
+    # Pass the text, not the file: Python would put the file's folder first in sys.path, and
+    # gridz/zarr.py would hide zarr. The package's folder is appended, so that the probe uses the
+    # same gridz.
     root = str(pathlib.Path(gridz.__file__).parents[1])
     return _run_text(f"import sys; sys.path.append({root!r})\n{pathlib.Path(_probe.__file__).read_text()}", *args)
 
@@ -122,7 +125,7 @@ def _version(package: str) -> str:
 
 
 def _gridz(found: Findings) -> None:
-    """The library, and what it computes with."""
+    """The library and its back ends."""
     gpus, backend = probe("gpu"), os.environ.get("GRIDZ_BACKEND", "auto")
     reason = gpus.get("reason") or gpus.get("error", "")
     found.gridz = {
@@ -141,7 +144,8 @@ def _gridz(found: Findings) -> None:
 
 
 def cpu_level() -> str:
-    """The instructions that gridz uses: the highest level of this CPU, or what GRIDZ_CPU_LEVEL demands."""
+    """The instruction set that gridz uses: the highest level of this CPU, or the one that
+    GRIDZ_CPU_LEVEL requires."""
     if os.environ.get("GRIDZ_CPU_LEVEL"):
         return os.environ["GRIDZ_CPU_LEVEL"]
     create = "ctypes.CDLL(sys.argv[1]).gridz_context_create(None, ctypes.byref(ctypes.c_void_p()))"
@@ -153,7 +157,7 @@ def cpu_level() -> str:
 
 
 def _driver() -> str:
-    """The version of the NVIDIA driver that the kernel has, or nothing."""
+    """The version of the kernel's NVIDIA driver; empty if there is none."""
     try:
         text = pathlib.Path("/proc/driver/nvidia/version").read_text()
     except OSError:
@@ -163,7 +167,7 @@ def _driver() -> str:
 
 
 def _folders(found: Findings) -> None:
-    """What HDF5 finds in the folders of HDF5_PLUGIN_PATH."""
+    """The plugins that HDF5 finds in the folders of HDF5_PLUGIN_PATH."""
     if found.environment.get("HDF5_PLUGIN_PRELOAD") == "::":
         found.problem("HDF5_PLUGIN_PRELOAD=:: switches all plugins of HDF5 off", "unset HDF5_PLUGIN_PRELOAD")
     for name in filter(None, re.split("[:;]", found.environment.get("HDF5_PLUGIN_PATH", ""))):
@@ -172,7 +176,7 @@ def _folders(found: Findings) -> None:
             found.problem(f"{name} of HDF5_PLUGIN_PATH is no folder", "take it out, or create it", False)
             continue
         for path in sorted(folder.iterdir()):
-            # What HDF5 opens, by the name.
+            # The file names that HDF5 opens.
             if not path.name.startswith("lib") or ".so" not in path.name:
                 continue
             plugin = {"path": str(path), **probe("plugin", str(path))}
@@ -195,7 +199,7 @@ def _folders(found: Findings) -> None:
 
 
 def _hosts(found: Findings, folder: str) -> None:
-    """Python's packages with a libhdf5, with `import gridz` and without."""
+    """Python's packages with a libhdf5, with and without `import gridz`."""
     for name in gridz.filters.HOSTS:
         if name not in found.packages:
             continue
@@ -214,7 +218,8 @@ def _hosts(found: Findings, folder: str) -> None:
 
 
 def _tools(found: Findings, folder: pathlib.Path) -> None:
-    """The tools on PATH, which know nothing of Python and find the filter by HDF5_PLUGIN_PATH or by default."""
+    """The tools on PATH: they do not use Python, and find the filter by HDF5_PLUGIN_PATH or in the
+    default folder."""
     plain, sample = folder / "plain.h5", folder / "sample.h5"
     for name in TOOLS:
         path = shutil.which(name)
@@ -244,7 +249,7 @@ def _tools(found: Findings, folder: pathlib.Path) -> None:
 
 
 def _try_tool(path: str, name: str, plain: pathlib.Path, sample: pathlib.Path, out: pathlib.Path) -> bool:
-    """Whether a tool writes with the filter, or reads what it wrote."""
+    """True if a tool writes with the filter, or reads a file written with it."""
     command = {
         "h5repack": ["-f", f"UD={gridz.FILTER_ID},0,0", str(plain), str(out)],
         "nccopy": ["-F", f"*,{gridz.FILTER_ID}", str(plain), str(out)],
@@ -254,5 +259,6 @@ def _try_tool(path: str, name: str, plain: pathlib.Path, sample: pathlib.Path, o
     status, text, _ = _run([path, *command])
     if name in ("h5dump", "ncdump"):
         return status == 0 and "4095" in text
-    # Without the plugin h5repack leaves the filter out and says nothing; the filter's name in the file is the proof.
+    # Without the plugin, h5repack silently omits the filter; the filter's name in the file proves
+    # that it was used.
     return status == 0 and b"gridz " in out.read_bytes()

@@ -1,13 +1,13 @@
-"""What gridz raises: one class for each kind of failure that the library tells apart."""
+"""The exceptions of gridz: one class for each kind of failure that the library distinguishes."""
 
 from __future__ import annotations
 
 
 class Error(Exception):
-    """A call of the library that failed. The text names the problem and, where there is one, the remedy."""
+    """A failed call of the library. The text names the problem and, if there is one, the remedy."""
 
     status = 0
-    """The library's number for it, `GRIDZ_ERROR_*` of gridz.h."""
+    """The library's number of the error, `GRIDZ_ERROR_*` of gridz.h."""
 
 
 class InvalidArgument(Error, ValueError):
@@ -15,15 +15,15 @@ class InvalidArgument(Error, ValueError):
 
 
 class UnsupportedJob(Error, ValueError):
-    """A legal request that this version, or the codec, cannot fulfil."""
+    """A valid request that this version, or the codec, does not support."""
 
 
 class MissingFilter(UnsupportedJob):
-    """A dataset cannot be read since this machine lacks one of its HDF5 filters."""
+    """A dataset cannot be read because this machine lacks one of its HDF5 filters."""
 
 
 class Cancelled(Error):
-    """The call was ended by the function that is told of the progress."""
+    """The progress function ended the call."""
 
 
 class Corrupt(Error):
@@ -31,15 +31,15 @@ class Corrupt(Error):
 
 
 class Truncated(Corrupt):
-    """The beginning of a frame whose end is missing."""
+    """A truncated frame."""
 
 
 class UnsupportedFormat(Error):
-    """A sound frame of a newer gridz."""
+    """An intact frame of a newer gridz."""
 
 
 class OutOfMemory(Error, MemoryError):
-    """Memory could not be had."""
+    """Out of memory."""
 
 
 class DeviceError(Error):
@@ -47,7 +47,7 @@ class DeviceError(Error):
 
 
 class HostError(Error):
-    """libhdf5 refused something that gridz needs from it."""
+    """libhdf5 refused an operation that gridz needs."""
 
 
 BY_NAME = {
@@ -62,4 +62,4 @@ BY_NAME = {
     "GRIDZ_ERROR_DEVICE": DeviceError,
     "GRIDZ_ERROR_HOST": HostError,
 }
-"""The class for each name of a status."""
+"""The class for each status name."""

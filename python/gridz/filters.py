@@ -1,9 +1,9 @@
 """The HDF5 filter in every libhdf5 of this process.
 
-h5py, netCDF4 and PyTables each bring a libhdf5 of their own, which reads `HDF5_PLUGIN_PATH` when it starts: a variable that
-is set later comes too late. `register` calls the function `H5PLprepend` of each one instead, and `import gridz` has it done
-for those that are there and, by a hook of Python's import, for those that come later. No variable is read or set.
-"""
+h5py, netCDF4 and PyTables each include their own libhdf5, which reads `HDF5_PLUGIN_PATH` only when
+it starts. `register` calls `H5PLprepend` in each of them instead. `import gridz` does this for the
+packages that are already imported and, by an import hook, for those that are imported later. No
+environment variable is read or set."""
 
 from __future__ import annotations
 
@@ -19,25 +19,28 @@ from gridz._native import LIBRARY
 from gridz._codecs import CLASSES, FILTER_ID, Codec
 
 PLUGIN_PATH = str(LIBRARY.parent)
-"""The folder with the plugin, for `HDF5_PLUGIN_PATH` of other programs. It holds nothing else."""
+"""The folder with the plugin, for `HDF5_PLUGIN_PATH` of other programs. It contains nothing
+else."""
 
 HOSTS = ("h5py", "netCDF4", "tables")
-"""Packages that bring a libhdf5; when they are imported after gridz, they get the plugin too."""
+"""Packages that include a libhdf5; if they are imported after gridz, they get the plugin too."""
 
 FILTERS = {"gridz": FILTER_ID}
-"""The number of the filter by its name, as in hdf5plugin. All codecs are this one filter."""
+"""The id of the filter by its name, as in hdf5plugin. All codecs share this one filter."""
 
 
 def register() -> list[str]:
-    """Tells every libhdf5 that this process has loaded where the plugin is, and returns their files.
+    """Adds the plugin folder to every libhdf5 that this process has loaded, and returns the files
+    of these libraries.
 
-    `import gridz` does so for the packages that it knows (`HOSTS`), now and later. Call it yourself after importing another
-    one that brings a libhdf5. A library that has the folder already is left as it is; those with plugins switched off
-    (`HDF5_PLUGIN_PRELOAD=::`) are not in the list.
+    `import gridz` does so for the packages that it knows (`HOSTS`), now and later. Call it yourself
+    after importing any other package that includes a libhdf5. A library that already has the folder
+    is not changed. Libraries with plugins switched off (`HDF5_PLUGIN_PRELOAD=::`) are not in the
+    list.
     """
     h5py = sys.modules.get("h5py")
     if hasattr(h5py, "filters"):
-        h5py.filters.FilterRefBase.register(Codec)  # `compression=gridz.Lorenzo()` is told by isinstance
+        h5py.filters.FilterRefBase.register(Codec)  # h5py recognizes `compression=gridz.Lorenzo()` by isinstance
     return [path for path, library in _loaded() if _prepend(library)]
 
 
@@ -50,14 +53,15 @@ def _loaded() -> list[tuple[str, ctypes.CDLL]]:
             address = ctypes.cast(library.H5PLprepend, ctypes.c_void_p).value
         except (OSError, AttributeError):
             continue
-        # Modules that are linked with libhdf5 find the same function; the library itself is named after it.
+        # Modules linked with libhdf5 resolve to the same function; prefer the file that is named
+        # libhdf5.
         if address not in found or re.match(r"libhdf5(_serial|_openmpi|_mpich)?[-.]", pathlib.Path(path).name):
             found[address] = (path, library)
     return list(found.values())
 
 
 def _mapped() -> list[str]:
-    """The files with code in this process's memory, as Linux tells them."""
+    """The executable files mapped into this process, from /proc/self/maps."""
     try:
         lines = pathlib.Path("/proc/self/maps").read_text(errors="surrogateescape").splitlines()
     except OSError:
@@ -67,9 +71,10 @@ def _mapped() -> list[str]:
 
 
 def _prepend(library: ctypes.CDLL) -> bool:
-    """Makes sure that our folder is one of this libhdf5's; whether it is.
+    """Ensures that the plugin folder is in this libhdf5's search path; returns True if it is.
 
-    It becomes the first one: HDF5 1.12 gives up at the first folder that is not there, which its default often is.
+    It becomes the first folder: HDF5 1.12 stops at the first folder that does not exist, and its
+    default folder often does not.
     """
     folder = os.fsencode(PLUGIN_PATH)
     n, name = ctypes.c_uint(), ctypes.create_string_buffer(len(folder) + 2)
@@ -111,17 +116,18 @@ class _RegisterLater(importlib.abc.MetaPathFinder):
 
 
 def register_now_and_later() -> None:
-    """What `import gridz` does."""
+    """Run by `import gridz`."""
     if not any(isinstance(finder, _RegisterLater) for finder in sys.meta_path):
         sys.meta_path.insert(0, _RegisterLater())
     register()
 
 
-# ---- as hdf5plugin has them ---------------------------------------------------------------------
+# ---- the interface of hdf5plugin ---------------------------------------------------------------
 
 
 def get_filters(filters: int | str | tuple[int | str, ...] = ()) -> tuple[type[Codec], ...]:
-    """The classes of the codecs: of those named, or all. The filter's number or name, or "registered", are all too."""
+    """The classes of the named codecs, or of all. The filter's number or name, and "registered",
+    also mean all."""
     found = []
     for given in (filters,) if isinstance(filters, (int, str)) else filters or (FILTER_ID,):
         if given not in CLASSES and given not in (FILTER_ID, *FILTERS, "registered"):
@@ -131,7 +137,7 @@ def get_filters(filters: int | str | tuple[int | str, ...] = ()) -> tuple[type[C
 
 
 def from_filter_options(filter_id: int | str, filter_options) -> Codec:
-    """The codec in cd_values of a dataset, for `filter_id` 34013 or "gridz"."""
+    """The codec described by cd_values of a dataset, for `filter_id` 34013 or "gridz"."""
     if filter_id not in (FILTER_ID, *FILTERS):
         raise ValueError(f"filter {filter_id!r} is not gridz, which is {FILTER_ID}")
     return Codec.from_filter_options(filter_options)

@@ -1,8 +1,10 @@
-"""Whole datasets, many chunks at once: `write`, `read`, `copy`; and less than there is of them: `read_progressive`.
+"""Whole datasets, many chunks at once: `write`, `read`, `copy`, and progressive reads:
+`read_progressive`.
 
-h5py moves one chunk at a time, on one thread. Here the chunks of an `h5py.Dataset` are compressed or decompressed by all
-threads while the calling one gives them to, or takes them from, h5py's own libhdf5. The file is the same, byte for byte.
-What only HDF5 can do (other filters, conversions of types) is done by HDF5. dask arrays go in and out block by block.
+h5py moves one chunk at a time, on one thread. Here all threads compress or decompress the chunks of
+an `h5py.Dataset`, while the calling thread writes or reads them with h5py's own libhdf5. The file
+is byte for byte the same. HDF5 does everything that only it can do (other filters, type
+conversions). dask arrays are written and read block by block.
 """
 
 from __future__ import annotations
@@ -29,45 +31,51 @@ from gridz.filters import stored_codec
 from gridz.errors import Cancelled, InvalidArgument, UnsupportedJob
 
 Progress = Union[bool, Callable[[int, int], object]]
-"""True for a bar, or a function that is given the bytes that are done and their total."""
+"""True for a progress bar, or a function of the number of bytes done and their total."""
 
 
 @dataclass(frozen=True)
 class DatasetPart:
-    """What comes of a part of a dataset."""
+    """The result of a progressive read of a dataset."""
 
     shape: tuple[int, ...]
     level: int
     """The level of the grid: 0 for the dataset itself."""
     n_levels: int
-    """Levels above 0 that there are: chunks must have multiples of 2^level elements along each axis, or all of it."""
+    """The number of available levels above 0: along each axis, chunks must have a multiple of
+    2^level elements, or the whole axis."""
     layers: int
-    """Most layers that are read of a chunk; 0 if none has layers."""
+    """The largest number of layers that are read of a chunk; 0 if none has layers."""
     n_layers: int
-    """Most layers that a chunk has."""
+    """The largest number of layers of a chunk."""
     bound: float
-    """No element differs by more from what it was; NaN if a chunk promises no such bound."""
+    """No element's error is larger; NaN if a chunk guarantees no such bound."""
     rms: float
-    """In no chunk, as a whole, is the root mean square of the errors larger; `bound` but for mode rms."""
+    """In no chunk is the root mean square of all errors larger; equals `bound` except in mode
+    rms."""
     array_bytes: int
     n_chunks: int
-    """Chunks that are there; those that were never written do not count."""
+    """The number of stored chunks; chunks that were never written do not count."""
     stored_bytes: int
-    """The bytes that these have in the file."""
+    """Stored bytes of these chunks."""
     read_bytes: int
-    """How many of those are read."""
+    """The part of the stored bytes that is read."""
 
 
 def write(dset, array, start=None, *, progress: Progress = False, threads=None, memory_limit: int = 0) -> None:
-    """Writes an array to a dataset, or with `start`, a place along each axis, to the box of its size that begins there.
+    """Writes an array to a dataset, or with `start` (an index along each axis), to the box of the
+    array's size that begins there.
 
-    Masked elements of a masked array become the fill value of the dataset (HDF5's, `_FillValue` or `missing_value`). Raises
-    `InvalidArgument` if it has none that its codec keeps, or if an element that is not masked has that value.
+    Masked elements of a masked array become the fill value of the dataset (HDF5's, `_FillValue` or
+    `missing_value`). Raises `InvalidArgument` if the dataset has no fill value that its codec
+    keeps, or if an element that is not masked has that value.
 
-    `array` is what NumPy can look at, any strides; a contiguous array in memory of a GPU; or a dask array, whose blocks are
-    computed and written one after the other. `progress` is True for a bar, or a function that is given the bytes that are
-    done and their total, and ends the call by returning False. `threads`: None for all. `memory_limit`: about how many
-    bytes of buffers there may be; 0 for 1 GiB. After an error the chunks before are written, and the dataset is sound.
+    `array` is any array that NumPy can view, with any strides; a contiguous array in GPU memory; or
+    a dask array, whose blocks are computed and written one after another. `progress` is True for a
+    progress bar, or a function of the number of bytes done and their total, which ends the call by
+    returning False. `threads`: None for all. `memory_limit`: approximate limit for buffers in
+    bytes; 0 for 1 GiB. After an error, the chunks before the failed one are written, and the
+    dataset is valid.
     """
     with _Bar(progress, "write") as bar:
         if hasattr(array, "dask"):
@@ -86,10 +94,11 @@ def write(dset, array, start=None, *, progress: Progress = False, threads=None, 
 
 
 def read(dset, out=None, start=None, count=None, *, progress: Progress = False, threads=None, memory_limit: int = 0):
-    """Reads a dataset, or the box of `count` elements from `start` on, to a new array or to `out`, which is returned.
+    """Reads a dataset, or the box of `count` elements at offset `start`, into a new array or into
+    `out`, and returns the array.
 
-    `out` is a NumPy array of any strides, or a contiguous array in memory of a GPU; its type may be another one than the
-    dataset's, and HDF5 converts then. The rest is as for `write`.
+    `out` is a NumPy array of any strides, or a contiguous array in GPU memory. If its type differs
+    from the dataset's, HDF5 converts. All other parameters are as for `write`.
     """
     if out is None:
         first, end = _box(dset, start, count)
@@ -106,17 +115,23 @@ def read_progressive(
     dset, out=None, start=None, count=None, *, level: int | None = None, layers: int | None = None,
     error: float | None = None, progress: Progress = False, threads=None, memory_limit: int = 0,
 ):  # fmt: skip
-    """Reads less than there is of a dataset of `mgard`, or of a box of it: an array, and a `DatasetPart` of it.
+    """Reads a coarser or less accurate version of a dataset of `multigrid`, or of a box of it; returns
+    an array and a `DatasetPart`.
 
-    One of three: `level` is that of a grid, every 2^level-th element along each axis, from the first layer; `layers` is how many of
-    these; and with `error`, of each chunk as few layers are read as have a bound that is not above it (in mode rms, such a root mean
-    square), or all. Of each chunk only the bytes are read that are needed, where the file is one that the system can read (no `core`,
-    `family`, `mpio` or file object); chunks that are no frames of `mgard` are read as a whole.
+    Give exactly one of three parameters. `level`: reads the grid of every 2^level-th element along
+    each axis, from the first layer. `layers`: reads that many layers. `error`: reads of each chunk
+    the fewest layers whose error bound (in mode rms, the root mean square) is at most this, or all
+    layers.
 
-    `start` and `count` are in elements of the dataset; of a grid, those come back whose indices in the dataset are multiples of
-    2^level. The rest is as for `read`, but the type of `out` must be that of the dataset, or differ in its byte order alone. A file that is
-    open for writing is flushed. Raises `UnsupportedJob` for datasets that HDF5 has to read, `InvalidArgument` for a level or
-    layers that there are not.
+    Only the needed bytes of each chunk are read, if the operating system can read the file (not
+    with `core`, `family`, `mpio` or file objects). Chunks that are no frames of `multigrid` are read as
+    a whole.
+
+    `start` and `count` are in elements of the dataset. A grid has the elements whose indices in the
+    dataset are multiples of 2^level. All other parameters are as for `read`, but the type of `out`
+    must be that of the dataset, or differ in its byte order alone. A file that is open for writing
+    is flushed. Raises `UnsupportedJob` for datasets that only HDF5 can read, `InvalidArgument` for
+    a level or a number of layers that does not exist.
     """
     detail, value = detail_of(level, layers, error)
     first, end = _box(dset, start, count)
@@ -141,7 +156,7 @@ def inspect_progressive(
     dset, start=None, count=None, *, level: int | None = None, layers: int | None = None, error: float | None = None,
     threads=None,
 ) -> DatasetPart:  # fmt: skip
-    """What `read_progressive` would bring and read, from the first bytes of each chunk."""
+    """What `read_progressive` would return and read, from the first bytes of each chunk."""
     detail, value = detail_of(level, layers, error)
     lists, info = _lists(*_box(dset, start, count)), struct("gridz_h5_part_info")
     with _Bar(False) as bar, _locked():
@@ -157,7 +172,7 @@ def _part(info) -> DatasetPart:
 
 
 def _box(dset, start, count) -> tuple[list[int], list[int]]:
-    """Where a box begins and ends."""
+    """First and end index of a box along each axis."""
     first = _integers(start, "start") if start is not None else [0] * dset.ndim
     size = _integers(count, "count") if count is not None else [n - a for n, a in zip(dset.shape, first)]
     if not len(first) == len(size) == dset.ndim or min(first + size, default=0) < 0:
@@ -166,7 +181,8 @@ def _box(dset, start, count) -> tuple[list[int], list[int]]:
 
 
 def _integers(numbers, name: str) -> list[int]:
-    """A place or extents along each axis, from any sequence of integers, or from one integer for one axis."""
+    """An offset or extents, one integer per axis, from any sequence of integers, or from one
+    integer for one axis."""
     try:
         return [operator.index(n) for n in np.atleast_1d(np.asarray(numbers, object)).tolist()]
     except TypeError:
@@ -174,13 +190,13 @@ def _integers(numbers, name: str) -> list[int]:
 
 
 def _lists(first, end):
-    """Start and count for the library."""
+    """Start and count as C arrays."""
     return [ffi.new("uint64_t[]", numbers or [0]) for numbers in (first, [b - a for a, b in zip(first, end)])]
 
 
 @contextlib.contextmanager
 def _locked():
-    """h5py with its lock, without which nobody may call its libhdf5."""
+    """h5py, with its lock held: without the lock, its libhdf5 must not be called."""
     import h5py
 
     with h5py._objects.phil:
@@ -188,9 +204,11 @@ def _locked():
 
 
 def copy(src, dst, *, progress: Progress = False, threads=None, memory_limit: int = 0) -> None:
-    """Copies all elements of a dataset to another one of the same shape, whose chunks, filters and type may be others.
+    """Copies all elements of a dataset to another dataset of the same shape, whose chunks, filters
+    and type may differ.
 
-    Where they are the same, the chunks go as they are. Raises `UnsupportedJob` for elements of variable length.
+    Where these are equal, the encoded chunks are copied verbatim. Raises `UnsupportedJob` for
+    elements of variable length.
     """
     with _Bar(progress, "copy") as bar, _locked():
         options = _Options(bar, threads, memory_limit)
@@ -198,10 +216,10 @@ def copy(src, dst, *, progress: Progress = False, threads=None, memory_limit: in
 
 
 def read_dask(dset, chunks=None):
-    """A dask array of a dataset: each block is read by `read`, when it is computed.
+    """A dask array of a dataset: each block is read by `read` when it is computed.
 
-    `chunks` are dask's; None is about 128 MiB in whole chunks of the dataset. The file must stay open; for processes, and
-    clusters, each block opens it anew by its name.
+    `chunks` are dask's; None is about 128 MiB in whole chunks of the dataset. The file must stay
+    open. With processes and clusters, each block reopens it by its name.
     """
     import dask.array
 
@@ -216,7 +234,8 @@ def read_dask(dset, chunks=None):
 
 
 class _Blocks:
-    """A dataset as dask reads it: by its file and name, so that it travels to other processes."""
+    """A dataset as dask reads it: identified by file and path, so that it can be sent to other
+    processes."""
 
     def __init__(self, dset):
         self.file, self.name = str(pathlib.Path(dset.file.filename).resolve()), dset.name
@@ -236,7 +255,7 @@ class _Blocks:
             return self._read(file[self.name], index)
 
     def _read(self, dset, index):
-        # dask puts indices of the user's together with its own: steps, integers and lists come too.
+        # dask merges its own indices with the user's, so steps, integers and lists also occur.
         box, rest = box_and_rest(index, self.shape)
         # Elements that are arrays are read whole: their axes follow those of the dataset.
         own, inner = box[: dset.ndim], box[dset.ndim :]
@@ -246,7 +265,7 @@ class _Blocks:
 
 
 def _without_mask(dset, array: np.ndarray) -> np.ndarray:
-    """The elements for a dataset, with its fill value where they are masked."""
+    """The array without its mask: masked elements become the dataset's fill value."""
     if not isinstance(array, np.ma.MaskedArray):
         return np.asarray(array)
     if not np.ma.is_masked(array):
@@ -272,7 +291,7 @@ def _without_mask(dset, array: np.ndarray) -> np.ndarray:
 
 
 def _move(function, dset, array, start, bar: _Bar, threads, memory_limit) -> None:
-    """What reading and writing have in common."""
+    """The arguments common to reading and writing."""
     shape = _check_shape(dset, array.shape, start)
     address, dtype, strides = _memory(dset, array, function is lib.gridz_h5_read_by)
     box = [ffi.NULL, ffi.NULL]
@@ -285,7 +304,8 @@ def _move(function, dset, array, start, bar: _Bar, threads, memory_limit) -> Non
 
 
 def _memory(dset, array, is_read: bool):
-    """Where an array for a dataset is, the type of its elements, and its strides, or None if it is contiguous."""
+    """Address of an array for a dataset, its element type, and its strides (None if it is
+    contiguous)."""
     import h5py
 
     inner = _inner(dset).shape
@@ -309,7 +329,8 @@ def _memory(dset, array, is_read: bool):
 
 
 def _h5_type(h5py, dtype: np.dtype):
-    """HDF5's type for elements in memory. Raises `UnsupportedJob` for dates and Unicode text, for which it has none."""
+    """HDF5's type for elements in memory. Raises `UnsupportedJob` for dates and Unicode text: HDF5
+    has no type for them."""
     try:
         return h5py.h5t.py_create(dtype)
     except (TypeError, ValueError):
@@ -318,7 +339,8 @@ def _h5_type(h5py, dtype: np.dtype):
 
 
 def _without_overlap(array: np.ndarray) -> np.ndarray:
-    """The array, or a copy if elements share memory (`np.broadcast_to`), which the library refuses."""
+    """The array, or a copy if elements share memory (`np.broadcast_to`), which the library
+    refuses."""
     end, axes = array.itemsize, [(abs(stride), n) for stride, n in zip(array.strides, array.shape) if n > 1]
     for stride, extent in sorted(axes):
         if stride < end:
@@ -328,7 +350,8 @@ def _without_overlap(array: np.ndarray) -> np.ndarray:
 
 
 def _check_shape(dset, shape, start) -> tuple:
-    """The extents of the array along the dataset's axes. Those of elements that are arrays follow them.
+    """The array's extents along the dataset's axes. The axes of elements that are arrays follow
+    these.
 
     HDF5 has no broadcasting here, and the library cannot see the end of the array.
     """
@@ -348,7 +371,7 @@ def _check_shape(dset, shape, start) -> tuple:
 
 
 def _inner(dset) -> np.ndarray:
-    """One element as NumPy has it: with axes if elements are arrays, also arrays of arrays."""
+    """One element as a NumPy array: with axes if elements are arrays, also for arrays of arrays."""
     return np.empty((), dset.dtype)
 
 
@@ -368,7 +391,7 @@ def _name_of(dset) -> str:
 
 
 def _blocks(array):
-    """The blocks of a dask array with the places of their first elements."""
+    """The blocks of a dask array with the offsets of their first elements."""
     places = itertools.product(*(np.cumsum((0, *sizes))[:-1].tolist() for sizes in array.chunks))
     return zip(places, (array.blocks[index] for index in np.ndindex(*array.numblocks)))
 
@@ -391,7 +414,7 @@ _functions = functools.lru_cache(maxsize=1)(_Functions)
 
 
 class _Options:
-    """`gridz_h5_options` and what its pointers need."""
+    """`gridz_h5_options`; keeps alive the objects that its pointers refer to."""
 
     def __init__(self, bar: _Bar, threads, memory_limit: int, strides=None):
         self._context = context(threads)
@@ -407,7 +430,8 @@ class _Options:
 
 
 class _Bar:
-    """Who is told of the progress: nobody, a bar, or a function, whose errors are raised when the library has returned."""
+    """The progress receiver: none, a bar, or a function. Exceptions of the function are raised once
+    the library has returned."""
 
     def __init__(self, progress: Progress, what: str = ""):
         self._bar, self._told, self._error = None, progress if callable(progress) else None, None
@@ -426,12 +450,12 @@ class _Bar:
             self._bar.close()
 
     def tell(self, done: int, total: int) -> None:
-        """Tells, and raises `Cancelled` if the answer is to stop."""
+        """Reports progress; raises `Cancelled` if the receiver asks to stop."""
         if self._told and self._told(done, total) is False:
             raise Cancelled("the function that is told of the progress ended the call")
 
     def check(self, status: int) -> None:
-        """Raises what the function raised, or what the status stands for."""
+        """Raises the function's exception, or the error for the status."""
         if self._error is not None:
             raise self._error
         check(status)

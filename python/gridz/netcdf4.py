@@ -1,10 +1,10 @@
-"""gridz in files that are written by netCDF4-python, which has no argument for filters of others.
+"""gridz in files that are written by netCDF4-python, which has no argument for third-party filters.
 
     import gridz.netcdf4, netCDF4
     with netCDF4.Dataset("t.nc", "w") as nc:
         nc.createDimension("x", 100_000)
         t = nc.createVariable("t", "f4", ("x",), chunksizes=(50_000,))
-        gridz.netcdf4.set_filter(t, "szp,abs=1e-3")
+        gridz.netcdf4.set_filter(t, "quant,abs=1e-3")
         t[:] = …
 
 It calls `nc_def_var_filter` of the netCDF library that netCDF4-python itself is linked with.
@@ -24,14 +24,17 @@ _TOO_LATE = (-39, -123)  # NC_EINDEFINE and NC_ELATEDEF of netcdf.h: data have b
 
 
 def set_filter(variable, codec: gridz.Codec | str | None = None) -> None:
-    """Has a new `netCDF4.Variable` compressed: call it after `createVariable`, before any data are written.
+    """Compresses a new `netCDF4.Variable`: call it after `createVariable`, before any data are
+    written.
 
-    The file's format is NETCDF4 (in NETCDF4_CLASSIC netCDF4-python ends the definition of a variable itself, before
-    it can be called; h5netcdf and nccopy are the way there) and the variable has a dimension. `codec` is a
-    `gridz.Codec` or its text form; None is the default lossless one. Missing elements come back bit for bit: those that
-    the variable's attributes name at this time (`_FillValue`, `missing_value`, `valid_min`, `valid_max`, `valid_range`),
-    so set these before. Raises `gridz.InvalidArgument` for variables that cannot have a filter, `gridz.UnsupportedJob`
-    for elements that the codec does not take and for `rel=`, and `gridz.HostError` for what netCDF refuses.
+    The variable must have a dimension, and the file's format must be NETCDF4. (In NETCDF4_CLASSIC,
+    netCDF4-python ends the definition of a variable before this function can be called; use
+    h5netcdf or nccopy instead.) `codec` is a `gridz.Codec` or its text form; None is the default
+    lossless one. Missing elements are restored bit for bit: those that the variable's attributes
+    name at the time of the call (`_FillValue`, `missing_value`, `valid_min`, `valid_max`,
+    `valid_range`), so set these before. Raises `gridz.InvalidArgument` for variables that cannot
+    have a filter, `gridz.UnsupportedJob` for elements that the codec does not support and for
+    `rel=`, and `gridz.HostError` for errors of netCDF.
     """
     codec = gridz.codec(codec)
     if variable.group().data_model != "NETCDF4":
@@ -64,7 +67,8 @@ def set_filter(variable, codec: gridz.Codec | str | None = None) -> None:
 
 
 def _with_missing(variable, codec: gridz.Codec) -> gridz.Codec:
-    """The codec that keeps the elements that the variable's attributes name; HDF5's fill value the filter itself adds."""
+    """The codec that keeps the missing elements named by the variable's attributes; the filter
+    itself adds HDF5's fill value."""
     attributes = {name: variable.getncattr(name) for name in variable.ncattrs()}
     why_not = why_not_lossy(attributes, variable.dtype)
     if why_not and not codec.is_lossless:
@@ -74,7 +78,8 @@ def _with_missing(variable, codec: gridz.Codec) -> gridz.Codec:
 
 @functools.lru_cache(maxsize=1)
 def _library() -> ctypes.CDLL:
-    """The functions of the libnetcdf of netCDF4-python, which are found through the module that is linked with it."""
+    """The functions of netCDF4-python's libnetcdf, looked up through the module that is linked with
+    it."""
     import netCDF4
 
     library = ctypes.CDLL(netCDF4._netCDF4.__file__)

@@ -1,15 +1,15 @@
 """xarray's `encoding` for data that gridz compresses, in netCDF files and Zarr stores.
 
     from gridz.xarray import to_netcdf, xarray_encoding
-    encoding = xarray_encoding(ds, "szp,abs=1e-3")
+    encoding = xarray_encoding(ds, "quant,abs=1e-3")
     ds.to_netcdf("t.nc", engine="h5netcdf", encoding=encoding)
     to_netcdf(ds, "t.nc", encoding=encoding)                            # by netCDF4-python
     ds.to_zarr("t.zarr", encoding=xarray_encoding(ds, engine="zarr"))
 
-xarray's engine `netcdf4` cannot pass on a filter by its number, so `ds.to_netcdf(engine="netcdf4",
-encoding=encoding)` is refused by xarray; `to_netcdf` of this module writes through the same engine and sets the
-filter of each variable when it has been created. Every engine reads the files: netCDF files after `import gridz`, or
-with `HDF5_PLUGIN_PATH`, Zarr stores where gridz is installed.
+xarray's engine `netcdf4` cannot select a filter by its number, so xarray refuses
+`ds.to_netcdf(engine="netcdf4", encoding=encoding)`. `to_netcdf` of this module writes through the
+same engine and sets the filter of each variable after its creation. Every engine reads the files:
+netCDF files after `import gridz`, or with `HDF5_PLUGIN_PATH`, Zarr stores if gridz is installed.
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ from gridz.errors import InvalidArgument
 ENGINES = ("h5netcdf", "netcdf4", "zarr")
 
 CHUNK_BYTES = 4 << 20
-"""No chunk that is chosen here is larger, or smaller than a quarter of it if the variable is not."""
+"""Automatically chosen chunks are not larger, and not smaller than a quarter of it unless the
+variable is."""
 
 _KEPT = ("dtype", "_FillValue", "missing_value", "scale_factor", "add_offset", "_Unsigned", "units", "calendar")
-"""What a variable's own encoding says about its values. xarray forgets it if a new encoding does not repeat it."""
+"""The parts of a variable's own encoding that describe its values. xarray drops them if a new
+encoding does not repeat them."""
 
 
 def xarray_encoding(
@@ -39,20 +41,23 @@ def xarray_encoding(
 ) -> dict:
     """The encoding of all variables of numbers or dates, for `dataset.to_netcdf`, `to_netcdf` and `dataset.to_zarr`.
 
-    `codec` is a `gridz.Codec` or its text form. A lossy one is for data variables of floats (or complex numbers) only:
-    coordinates (also by the CF conventions: bounds of cells, variables in degrees_north, …), flags, integers and values
-    packed by `scale_factor` get the default lossless codec. `rel=` becomes `abs=` by the range of each variable's valid
-    numbers, which is measured. Missing elements (`_FillValue`, `missing_value`, outside of `valid_min`, `valid_max` or
-    `valid_range`) come back bit for bit.
+    `codec` is a `gridz.Codec` or its text form. A lossy one applies only to data variables of
+    floats (or complex numbers). Coordinates (also by the CF conventions: bounds of cells, variables
+    in degrees_north, …), flags, integers and values packed by `scale_factor` get the default
+    lossless codec. `rel=` becomes `abs=` by the range of each variable's valid numbers, which is
+    measured. Missing elements (`_FillValue`, `missing_value`, outside of `valid_min`, `valid_max`
+    or `valid_range`) are restored bit for bit.
 
-    `engine` is "h5netcdf", "netcdf4" or "zarr", the last with `zarr_format` 2 or 3. `chunks`: "auto" makes chunks of
-    1 to 4 MiB, long along all axes, inside those of dask (with "zarr", dask's own); a dict gives extents by the names
-    of dimensions, and does the same along the others; None leaves it to the engine. `per_variable` gives codecs by
-    the names of variables, None for one that is not to be compressed.
+    `engine` is "h5netcdf", "netcdf4" or "zarr", the last with `zarr_format` 2 or 3. `chunks`:
+    "auto" makes chunks of 1 to 4 MiB, long along all axes, inside those of dask (with "zarr",
+    dask's own). A dict gives extents by dimension names, and "auto" applies to the other
+    dimensions. None leaves the choice to the engine. `per_variable` gives codecs by variable names,
+    None for a variable that is not to be compressed.
 
-    What the variables' encodings say about their values (`dtype`, `units`, …) is taken over. Raises
-    `gridz.InvalidArgument` for unknown names, for a lossy codec in `per_variable` where it cannot be, and, unless
-    `force` is set, for `rel=` above 0.1 and for ranges that outliers make.
+    Existing encodings of the variables' values (`dtype`, `units`, …) are kept. Raises
+    `gridz.InvalidArgument` for unknown names, for a lossy codec in `per_variable` that does not
+    suit its variable, and, unless `force` is set, for `rel=` above 0.1 and for ranges that outliers
+    determine.
     """
     if engine not in ENGINES:
         raise InvalidArgument(f"engine={engine!r}; give one of {', '.join(ENGINES)}")
@@ -77,7 +82,7 @@ def xarray_encoding(
                 raise InvalidArgument(f"{name}: {wanted} is not for {why_not}; give a lossless codec")
             wanted = gridz.codec(None) if why_not else _bounded(variable, name, wanted, force)
             if not why_not and "_FillValue" not in _described(variable) and "missing_value" in kept:
-                # xarray would add a _FillValue of NaN, and later refuse the pair.
+                # xarray would add a _FillValue of NaN, and later refuse the combination.
                 kept["_FillValue"] = np.ravel(kept["missing_value"])[0]
         extents = _chunks_of(variable, chunks, engine)
         encoding[name] = kept | _storage(wanted, extents, engine, zarr_format)
@@ -85,12 +90,14 @@ def xarray_encoding(
 
 
 def to_netcdf(dataset, path, mode="w", *, group=None, encoding=None, unlimited_dims=None) -> None:
-    """Writes a dataset as `dataset.to_netcdf(engine="netcdf4")` does, with gridz where `encoding` says so.
+    """Writes a dataset as `dataset.to_netcdf(engine="netcdf4")` does, compressed by gridz as
+    `encoding` requests.
 
-    `path` is that of a file: netCDF writes no other ones, so a buffer or None is refused with `InvalidArgument`.
-    `encoding` is of `xarray_encoding`, for either of the netCDF engines. `mode` "a" adds variables; those that the
-    file has keep their filters. The format is NETCDF4. Arrays of dask are computed by dask's threads, also where a
-    cluster is there: its processes could not write to the file that is open here.
+    `path` must be a file path: netCDF writes only files, so a buffer or None is refused with
+    `InvalidArgument`. `encoding` is the result of `xarray_encoding`, for either of the netCDF
+    engines. `mode` "a" adds variables; existing variables keep their filters. The format is
+    NETCDF4. Arrays of dask are computed by dask's threads, even if there is a cluster: its
+    processes could not write to the file that is open here.
     """
     from xarray.backends.common import ArrayWriter
 
@@ -114,7 +121,8 @@ def to_netcdf(dataset, path, mode="w", *, group=None, encoding=None, unlimited_d
 
 
 def _store_class() -> type:
-    """xarray's store for netCDF4-python, with one difference: variables get filters when they have been created."""
+    """xarray's store for netCDF4-python, with one difference: variables get their filters after
+    creation."""
     from gridz.netcdf4 import set_filter
     from xarray.backends import NetCDF4DataStore
 
@@ -135,7 +143,7 @@ def _store_class() -> type:
 
 
 def _exact(dataset) -> dict:
-    """The coordinates, by xarray and by the CF conventions, and why they are."""
+    """The coordinates, by xarray and by the CF conventions, each with the reason."""
     paths = {f"/{name}": name for name in dataset.variables}
     described = {path: _described(dataset.variables[name]) for path, name in paths.items()}
     by_xarray = {name: "a coordinate (of the dataset)" for name in dataset.coords}
@@ -143,12 +151,12 @@ def _exact(dataset) -> dict:
 
 
 def _described(variable) -> dict:
-    """What attributes and encoding say about a variable."""
+    """The attributes and the encoding of a variable."""
     return {**variable.attrs, **variable.encoding}
 
 
 def _why_not(variable) -> str | None:
-    """Why a lossy codec is not for the values of this variable, or None."""
+    """The reason why a lossy codec does not suit this variable, or None."""
     stored = np.dtype(variable.encoding.get("dtype", variable.dtype))
     if stored.kind not in "fc" or variable.dtype.kind not in "fc":
         return f"values that are stored as {stored}"
@@ -187,7 +195,7 @@ def _measured(data, missing: Missing) -> Range:
 
 
 def _chunks_of(variable, chunks, engine: str) -> tuple | None:
-    """The extents of the chunks, or None where the engine is to choose."""
+    """The extents of the chunks, or None if the engine is to choose."""
     of_dask = variable.chunks
     if chunks is None or (chunks == "auto" and of_dask and engine == "zarr"):
         return None
@@ -205,7 +213,7 @@ def _chunks_of(variable, chunks, engine: str) -> tuple | None:
 
 
 def _storage(codec, extents, engine: str, zarr_format: int) -> dict:
-    """The part of an encoding that the engine's own words make."""
+    """The part of an encoding in the engine's own terms."""
     if engine != "zarr":
         sizes = {} if extents is None else {"chunksizes": extents}
         if codec is None:

@@ -1,19 +1,22 @@
-"""The codec `gridz` of Zarr v3: it makes the bytes of a chunk from its array (an array-to-bytes codec, or serializer).
+"""The codec `gridz` of Zarr v3: it converts a chunk's array to bytes (an array-to-bytes codec, or
+serializer).
 
     import gridz.zarr, zarr
-    codec = gridz.zarr.GridzCodec("szp,abs=1e-3")
+    codec = gridz.zarr.GridzCodec("quant,abs=1e-3")
     zarr.create_array("t.zarr", data=t, chunks=(16, 256, 256), serializer=codec, compressors=None)
 
-`compressors=None`: there is nothing left to compress. Arrays are read without importing gridz: zarr-python finds the
-codec by its name. In `zarr.json` it is `{"name": "gridz", "configuration": {"codec": "szp,abs=0.001"}}`, and a chunk is
-one frame of gridz, which says its type, shape and byte order itself.
+`compressors=None`: the output cannot be compressed further. Arrays are read without importing
+gridz: zarr-python finds the codec by its name. In `zarr.json` it is `{"name": "gridz",
+"configuration": {"codec": "quant,abs=0.001"}}`. Each chunk is one frame of gridz, which records its
+own type, shape and byte order.
 
-A part of a chunk, also of one inside a shard, is read by `gridz.decompress_region`: the frame is read from the store
-whole, but only the blocks that the part touches are decoded and compared with their checksums (`ndzip` has one
-checksum for all, and of `stored` none is compared then). Other codecs before or after this one make zarr-python
-decode whole chunks.
+A part of a chunk, also of one inside a shard, is read by `gridz.decompress_region`. The whole frame
+is read from the store, but only the blocks that the part intersects are decoded and verified by
+their checksums. (`ndzip` has one checksum for everything; for `stored`, none is verified in this
+case.) Other codecs before or after this one make zarr-python decode whole chunks.
 
-Chunks are compressed by threads while others are read and written. What is in a GPU's buffers goes through host memory.
+Worker threads compress chunks while other chunks are read and written. Arrays in GPU buffers are
+copied through host memory.
 """
 
 from __future__ import annotations
@@ -37,10 +40,11 @@ NAME = "gridz"
 class GridzCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
     """Compresses each chunk with a codec of gridz.
 
-    `codec` is a `gridz.Codec` or its text form; None is the default lossless one. Lossy codecs keep the fill value of the
-    array bit for bit, and all missing elements that the codec names (`fill=`, `valid_min=`, `valid_max=`). A fill value
-    of 0, Zarr's default, does not count unless the codec names it. Raises `gridz.UnsupportedJob` for `rel=`, since one chunk does not know the range of the
-    array, and when an array is created of elements that the codec does not take.
+    `codec` is a `gridz.Codec` or its text form; None is the default lossless one. Lossy codecs keep
+    the array's fill value bit for bit, and all missing elements that the codec names (`fill=`,
+    `valid_min=`, `valid_max=`). A fill value of 0, Zarr's default, is ignored unless the codec
+    names it. Raises `gridz.UnsupportedJob` for `rel=`, since a single chunk does not determine the
+    range of the array; and at creation of an array whose elements the codec does not support.
     """
 
     is_fixed_size = False
@@ -52,7 +56,7 @@ class GridzCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
 
     @classmethod
     def from_dict(cls, data) -> GridzCodec:
-        """Reads the metadata. Raises `gridz.InvalidArgument` for those of a later version."""
+        """Parses the metadata. Raises `gridz.InvalidArgument` for metadata of a later version."""
         configuration = dict(data.get("configuration") or {})
         codec = configuration.pop("codec", None)
         if data.get("name") != NAME or configuration:
@@ -67,7 +71,7 @@ class GridzCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         return {"name": NAME, "configuration": {"codec": self.codec}}
 
     def evolve_from_array_spec(self, array_spec) -> GridzCodec:
-        """Refuses elements that cannot be compressed, when the array is made, before any data are written."""
+        """Refuses unsupported elements when the array is created, before any data are written."""
         dtype = array_spec.dtype.to_native_dtype()
         if dtype.hasobject or dtype.kind == "T":
             raise gridz.UnsupportedJob(
@@ -78,7 +82,7 @@ class GridzCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         return self
 
     def compute_encoded_size(self, input_byte_length: int, chunk_spec) -> int:
-        """Nobody knows before."""
+        """Always fails: the size depends on the values."""
         raise NotImplementedError("the size of a compressed chunk depends on its values")
 
     def _codec_for(self, chunk_spec) -> gridz.Codec:
@@ -91,7 +95,7 @@ class GridzCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
     def _encode_sync(self, chunk_array, chunk_spec):
         array = chunk_array.as_numpy_array()
         refuse_mask(array, "the chunk")
-        if array.dtype.kind in "UV":  # opaque: the frame does not say their byte order, nor does `zarr.json`
+        if array.dtype.kind in "UV":  # opaque: neither the frame nor `zarr.json` records their byte order
             array = array.astype(array.dtype.newbyteorder("<"), copy=False)
         frame = gridz.compress(as_numbers(array), self._codec_for(chunk_spec))
         return chunk_spec.prototype.buffer.from_bytes(frame)
@@ -116,7 +120,7 @@ def _decoded(frame: np.ndarray, chunk_spec, selection=()):
     """The elements of a chunk that an index of NumPy selects, as Zarr's buffer."""
     dtype = chunk_spec.dtype.to_native_dtype()
     info = gridz.inspect(frame)
-    # The byte order is the frame's: `zarr.json` has none.
+    # The byte order is recorded in the frame only; `zarr.json` has none.
     if info.shape != chunk_spec.shape or info.dtype.newbyteorder("=") != number_dtype(dtype).newbyteorder("="):
         raise gridz.Corrupt(
             f"the chunk holds {info.dtype} {info.shape}, but its array says {dtype} {chunk_spec.shape}; "

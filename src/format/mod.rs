@@ -1,11 +1,3 @@
-//! Everything that is on disk: the frame around a chunk, its checksums, and how extents, and regions of them, fold.
 #![doc = include_str!("SPEC.md")]
 
-#[doc(hidden)]
-pub mod checksum;
-#[doc(hidden)]
-pub mod fold;
-#[doc(hidden)]
-pub mod header;
-#[doc(hidden)]
-pub mod region;
+pub use gridz_codecs::format::*;

@@ -1,7 +1,8 @@
-// The plugin without ADIOS2: this program is its host, and gives it buffers that are exactly as large as they must be, under
-// AddressSanitizer. Of ADIOS2 it needs the headers, with which the plugin was compiled too.
+// Tests the plugin without ADIOS2: this program is its host, and passes buffers of exactly the
+// required size, under AddressSanitizer. It needs only the headers of ADIOS2, with which the plugin
+// was also compiled.
 //
-//     driver LIBRARY REQUEST…     a request: parameters with semicolons between them, such as "codec=szp;abs=1e-3"
+//     driver LIBRARY REQUEST…     parameters separated by semicolons, such as "codec=quant;abs=1e-3"
 #include <dlfcn.h>
 
 #include <adios2/common/ADIOSConfig.h>
@@ -41,7 +42,7 @@ using adios2::plugin::PluginOperatorInterface;
         }                                                                                                                          \
     } while (false)
 
-// By this the plugin knows a host that has ADIOS2 in itself.
+// By this text the plugin recognizes a host with a statically linked ADIOS2.
 const char *version = ADIOS2_VERSION_STR;
 
 PluginOperatorInterface *(*create)(const Params &);
@@ -80,7 +81,7 @@ const Type TYPES[] = {
     {DataType::DoubleComplex, 16, 2, true}, {DataType::LongDouble, 16, 0, false},
 };
 
-// The last one has more axes than gridz.
+// The last shape has more axes than gridz supports.
 const std::vector<Dims> SHAPES = {
     {},          {1},          {0},       {1000},          {3, 0, 5},           {30, 41},       {9, 10, 11},
     {5, 6, 7, 8}, {2, 3, 4, 5, 6}, {2, 3, 2, 3, 2, 3}, {70000}, Dims(35, 1), {2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
@@ -95,7 +96,7 @@ std::size_t count(const Dims &shape)
     return n;
 }
 
-using Bytes = std::unique_ptr<char[]>; // on the heap, so that a byte too far is seen
+using Bytes = std::unique_ptr<char[]>; // on the heap, so that AddressSanitizer detects overruns
 
 Bytes elements(const Type &type, std::size_t n, bool is_noise)
 {
@@ -108,7 +109,8 @@ Bytes elements(const Type &type, std::size_t n, bool is_noise)
     if (type.parts == 0)
         return bytes;
     for (std::size_t i = 0; i < n * static_cast<std::size_t>(type.parts); i++) {
-        // Noise in all bits of the mantissa and a few of the exponent, so that a bound can be kept and nothing shrinks.
+        // Noise in all bits of the mantissa and a few of the exponent: a bound can be kept, and
+        // the array is incompressible.
         const double value = is_noise ? std::ldexp(static_cast<double>(random() >> 11) + 1, static_cast<int>(random() % 40) - 60)
                                       : std::sin(static_cast<double>(i) / 50);
         const float narrow = static_cast<float>(value);
@@ -120,7 +122,8 @@ Bytes elements(const Type &type, std::size_t n, bool is_noise)
     return bytes;
 }
 
-// The frame in a buffer of exactly its size; null if the codec does not take such elements, which the text must say.
+// The frame in a buffer of exactly its size; null if the codec refuses such elements, with an error
+// text.
 struct Frame {
     Bytes bytes;
     std::size_t size = 0;
@@ -129,7 +132,8 @@ struct Frame {
 Frame compress(PluginOperatorInterface &op, const Type &type, const Dims &shape, const char *data, bool asks = true)
 {
     const std::size_t n = count(shape);
-    // An ADIOS2 that does not ask has 128 bytes more, in which its own header is, with the names "gridz" and "gridz_adios2".
+    // Without GetEstimatedSize there are 128 more bytes, minus ADIOS2's own header, which contains
+    // the names "gridz" and "gridz_adios2".
     const std::size_t room = asks ? op.GetEstimatedSize(n, type.size, shape.size(), shape.data()) : n * type.size + 128 - 49;
     CHECK(room >= n * type.size);
     Bytes out(new char[room]);
@@ -164,7 +168,8 @@ void round_trips(const std::string &request)
                     CHECK(!is_lossless);
                     continue;
                 }
-                // What it was asked is good for one block. Else it keeps to less room, and stores what does not fit.
+                // An estimate holds for one block. Without one, the operator has less room, and
+                // stores blocks that do not fit.
                 const Frame other = compress(*writer, type, shape, data.get(), false);
                 CHECK(other.bytes);
                 Bytes back(new char[n * type.size]);
@@ -190,7 +195,7 @@ void fails(const char *wanted, PluginOperatorInterface &op, const char *in, std:
     std::exit(1);
 }
 
-// Each byte of a frame in turn, each length that it can be cut to, and bytes that follow it.
+// Damages each byte of a frame in turn, truncates the frame to each length, and appends bytes.
 void damage(const std::string &request)
 {
     const Operator op = make(request);
@@ -242,13 +247,13 @@ void refuses(const std::string &request, const char *wanted)
 void bad_parameters()
 {
     refuses("codec=nothing", "nothing");
-    refuses("codec=szp;abs=-1", "above 0");
-    refuses("codec=szp;abs=much", "abs");
-    refuses("codec=szp", "szp");
+    refuses("codec=quant;abs=-1", "above 0");
+    refuses("codec=quant;abs=much", "abs");
+    refuses("codec=quant", "quant");
     refuses("codec=lorenzo;level=9", "level");
     refuses("codec=lorenzo;colour=red", "colour");
     refuses("level=2", "codec");
-    refuses("codec=szp;gridz=szp,abs=1", "keep one");
+    refuses("codec=quant;gridz=quant,abs=1", "keep one");
     refuses("codec=lorenzo;threads=0x4", "threads");
     refuses("codec=lorenzo;threads=-1", "threads");
     refuses("codec=lorenzo;threads=2000", "threads");
@@ -258,7 +263,8 @@ void bad_parameters()
     refuses("codec=lorenzo;order=fortran", "order");
 }
 
-// What is not a number: said to be so, and refused all the same where ADIOS2 does not ask.
+// Types that are not numbers: IsDataTypeValid rejects them, and so does Operate, for an ADIOS2 that
+// does not call it.
 void other_types()
 {
     const Operator op = make("");
@@ -275,7 +281,8 @@ void other_types()
     }
 }
 
-// The bytes do not depend on threads or order; where the first axis is the fastest one, order=column makes smaller blocks.
+// The bytes do not depend on the number of threads. If the first axis varies fastest, order=column
+// gives smaller blocks.
 void same_bytes_and_order()
 {
     const Type &type = TYPES[9];
@@ -286,16 +293,16 @@ void same_bytes_and_order()
         const float value = static_cast<float>(std::sin(static_cast<double>(x) / 40) + static_cast<double>(y * z) / 100);
         std::memcpy(&data[i * type.size], &value, type.size);
     }
-    const Frame one = compress(*make("codec=szp;abs=1e-4;threads=1"), type, shape, data.get());
-    const Frame two = compress(*make("gridz=szp,abs=1e-4;threads=3;backend=cpu"), type, shape, data.get());
+    const Frame one = compress(*make("codec=quant;abs=1e-4;threads=1"), type, shape, data.get());
+    const Frame two = compress(*make("gridz=quant,abs=1e-4;threads=3;backend=cpu"), type, shape, data.get());
     CHECK(one.size == two.size && std::memcmp(one.bytes.get(), two.bytes.get(), one.size) == 0);
-    const Frame column = compress(*make("codec=szp;abs=1e-4;order=column"), type, shape, data.get());
-    const Frame reversed = compress(*make("codec=szp;abs=1e-4"), type, {3, 100, 256}, data.get());
+    const Frame column = compress(*make("codec=quant;abs=1e-4;order=column"), type, shape, data.get());
+    const Frame reversed = compress(*make("codec=quant;abs=1e-4"), type, {3, 100, 256}, data.get());
     CHECK(column.size == reversed.size && std::memcmp(column.bytes.get(), reversed.bytes.get(), column.size) == 0);
     CHECK(column.size < one.size);
 }
 
-// Several threads with one operator, writing and reading.
+// Several threads use one operator, for writing and reading.
 void threads()
 {
     const Operator op = make("codec=lorenzo");

@@ -1,9 +1,11 @@
-"""Arrays in the memory of an NVIDIA GPU through ADIOS2, for a machine that has one, with CuPy, torch and adios2:
+"""Arrays in NVIDIA GPU memory through ADIOS2. Run it on a machine with a GPU, CuPy, torch and
+adios2:
 
     python on_gpu.py PREFIX
 
-PREFIX is where gridz, built with CUDA kernels, and its operator are installed; its folder `lib` is enough. Blocks must be the same bytes
-as those of arrays on the host; work that streams have not done yet is waited for; readers have no CUDA.
+PREFIX is the installation of gridz (built with CUDA kernels) and its operator; its folder `lib` is
+enough. Blocks must have the same bytes as those of host arrays. Pending work of streams must be
+waited for. Readers do not load CUDA.
 """
 
 import os
@@ -31,7 +33,7 @@ with adios2.FileReader(sys.argv[1]) as f:
 
 
 def write(path, arrays, request):
-    """Each array becomes a variable, of one block."""
+    """Writes each array as a variable of one block."""
     adios = adios2.Adios()
     io = adios.declare_io("writer")
     io.set_engine("BP5")
@@ -49,7 +51,7 @@ def write(path, arrays, request):
 
 
 def frames(path):
-    """The frames of a file: what is between them is ADIOS2's."""
+    """The frames of a file, without ADIOS2's data between them."""
     data, found, at = b"".join(file.read_bytes() for file in sorted(path.glob("data.*"))), [], 0
     while (at := data.find(b"GRDZ", at)) >= 0:
         rank, n_params = data[at + 9], data[at + 11]
@@ -60,7 +62,8 @@ def frames(path):
 
 
 def read(path):
-    """All variables, read by a process that sees no GPU; that ADIOS2 itself loads CuPy, and so the driver, is not ours."""
+    """Reads all variables in a process that sees no GPU. ADIOS2 itself loads CuPy, and so the
+    driver; gridz does not."""
     out = path.with_suffix(".npz")
     subprocess.run([sys.executable, "-c", READER, str(path), str(out)], check=True, env=os.environ | {"CUDA_VISIBLE_DEVICES": "", "GRIDZ_BACKEND": "cpu"})
     with np.load(out) as found:
@@ -68,11 +71,12 @@ def read(path):
 
 
 def same_bytes(folder):
-    """Every codec, with the GPU required, and with it forbidden: then arrays are copied."""
+    """Every codec, with the GPU required, and with the GPU forbidden: then arrays are copied to the
+    host."""
     dtypes = {"float32": A, "float64": A.astype("f8") * 1.1, "int32": (A * 100).astype("i4")}
-    for text in ["lorenzo", "lorenzo,level=dense", "lorenzo,level=max", "ndzip", "stored", "huffman", "szp,abs=1e-2", "szp,abs=1e-2,level=dense",
-                 "szp,abs=1e-2,level=max", "szp,pwrel=1e-3", "zfp,rate=8", "zfp,abs=1e-2", "mgard,abs=1e-2", "mgard,rms=1e-2"]:  # fmt: skip
-        takes_integers = not text.startswith(("zfp", "mgard")) and "pwrel" not in text
+    for text in ["lorenzo", "lorenzo,level=dense", "lorenzo,level=max", "ndzip", "stored", "huffman", "quant,abs=1e-2", "quant,abs=1e-2,level=dense",
+                 "quant,abs=1e-2,level=max", "quant,pwrel=1e-3", "zfp,rate=8", "zfp,abs=1e-2", "multigrid,abs=1e-2", "multigrid,rms=1e-2"]:  # fmt: skip
+        takes_integers = not text.startswith(("zfp", "multigrid")) and "pwrel" not in text
         arrays = {name: array for name, array in dtypes.items() if name != "int32" or takes_integers}
         write(folder / "host.bp", arrays, {"gridz": text})
         for backend in ["cuda", "cpu", "auto"]:
@@ -83,7 +87,8 @@ def same_bytes(folder):
 
 
 def kinds_of_memory(folder):
-    """Of a pool, of torch, managed by the driver, and pinned; a part of an array that begins anywhere."""
+    """Memory of a pool, of torch, managed memory, and pinned memory; a part of an array at any
+    offset."""
     pool = cupy.cuda.MemoryAsyncPool()
     with cupy.cuda.using_allocator(pool.malloc):
         from_pool = cupy.asarray(A)
@@ -97,7 +102,7 @@ def kinds_of_memory(folder):
 
 
 def streams(folder):
-    """Put while streams still compute the array: nobody has waited for them."""
+    """Puts arrays while streams still compute them, without synchronization."""
     for stream in [cupy.cuda.Stream.null, cupy.cuda.Stream(non_blocking=True), cupy.cuda.Stream()]:
         with stream:
             x = cupy.asarray(rng.normal(size=(6000, 6000)).astype("f4"))
@@ -117,12 +122,12 @@ def large(folder):
 
 
 def no_leak(folder):
-    """Many blocks: what is free of the GPU stays about the same."""
+    """Many blocks: the free GPU memory stays about constant."""
     x = cupy.asarray(A)
-    write(folder / "many.bp", {"x": x}, {"codec": "szp", "abs": "1e-2"})
+    write(folder / "many.bp", {"x": x}, {"codec": "quant", "abs": "1e-2"})
     before = cupy.cuda.runtime.memGetInfo()[0]
     for _ in range(50):
-        write(folder / "many.bp", {"x": x}, {"codec": "szp", "abs": "1e-2"})
+        write(folder / "many.bp", {"x": x}, {"codec": "quant", "abs": "1e-2"})
     assert before - cupy.cuda.runtime.memGetInfo()[0] < 64 << 20
 
 

@@ -1,4 +1,5 @@
-"""What the tests of the operator share: installing, writing and reading, and gridz itself, by ctypes, to compare with."""
+"""Helpers for the tests of the operator: installing, writing and reading, and gridz itself by
+ctypes, for comparison."""
 
 import ctypes
 import os
@@ -13,24 +14,26 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
 WHEEL = Path(adios2.__file__).parent
-# Older ones, the oldest first.
+# Older versions, the oldest first.
 BEFORE = sorted((ROOT / ".venv-adios2/before").glob("*/adios2"), key=lambda p: [int(n) for n in p.parent.name.split(".")])
 PLUGIN = {"PluginName": "gridz", "PluginLibrary": "gridz_adios2"}
 MODES = ["lossless", "abs", "rel", "rate", "precision", "pwrel", "rms", "expert"]
 VALUES = {"abs": "1e-3", "rel": "1e-4", "rate": "8", "precision": "16", "pwrel": "1e-3", "rms": "1e-3"}
 UNSUPPORTED_JOB = 102  # GRIDZ_ERROR_UNSUPPORTED_JOB
-# Those that ADIOS2 and gridz both have, with the numbers of GRIDZ_DTYPE_*. ADIOS2 has no half.
+# The types that both ADIOS2 and gridz support, with the numbers of GRIDZ_DTYPE_*. ADIOS2 has no
+# float16.
 DTYPES = {"uint8": 1, "uint16": 2, "uint32": 3, "uint64": 4, "int8": 5, "int16": 6, "int32": 7, "int64": 8, "float32": 11,
           "float64": 12, "complex64": 13, "complex128": 14}  # fmt: skip
 
 
 def flags(package):
-    """What C++ is compiled with for an ADIOS2: the package of 2.9 has the strings that GCC had before version 5."""
+    """Compiler flags for an ADIOS2: the package of 2.9 uses GCC's string ABI from before version
+    5."""
     return "-D_GLIBCXX_USE_CXX11_ABI=0" if package.parent.name.startswith("2.9") else ""
 
 
 def make(target, cxxflags="", **variables):
-    """What a target of the Makefile prints."""
+    """The output of a target of the Makefile."""
     words = [target, *(f"{name}={value}" for name, value in variables.items())]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     environment["CXXFLAGS"] = cxxflags
@@ -40,7 +43,8 @@ def make(target, cxxflags="", **variables):
 
 
 def run(command, folder, status=0, **environment):
-    """What a command prints, on both channels; its exit status must be `status`, or any but 0 for "failure"."""
+    """The output of a command (stdout and stderr); its exit status must be `status`, or nonzero for
+    "failure"."""
     settings = {name: value for name, value in os.environ.items() if not name.startswith("GRIDZ_")}
     done = subprocess.run([str(word) for word in command], cwd=folder, env=settings | environment, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, timeout=300)  # fmt: skip
@@ -50,12 +54,13 @@ def run(command, folder, status=0, **environment):
 
 
 def python(code, folder, status=0, *arguments, **environment):
-    """The same for a program in Python."""
+    """Runs a Python program, like `run`."""
     return run([sys.executable, "-c", code, *arguments], folder, status, **environment)
 
 
 class Writer:
-    """A file of ADIOS2 being written. `requests` are parameters of the operator, by variable; None = no operator."""
+    """Writes an ADIOS2 file. `requests` are the operator's parameters, by variable; None means no
+    operator."""
 
     def __init__(self, path, engine="BP5", parameters=None, config=None):
         self.adios = adios2.Adios(str(config)) if config else adios2.Adios()
@@ -66,7 +71,7 @@ class Writer:
         self.path, self.stream, self.n_operators = str(path), None, 0
 
     def define(self, name, dtype, shape, request):
-        """A variable of global arrays, or of single values for a shape without axes."""
+        """Defines a variable of global arrays, or of single values for a shape without axes."""
         content = np.zeros(1, dtype)
         shape = list(shape)
         if shape:
@@ -84,7 +89,7 @@ class Writer:
         return self
 
     def put(self, variable, array, start=None):
-        """A block of a variable."""
+        """Puts a block of a variable."""
         if start is not None:
             variable.set_selection([list(start), list(array.shape)])
         self.stream.write(variable, np.ascontiguousarray(array))
@@ -97,7 +102,7 @@ class Writer:
         self.stream.end_step()
 
     def __exit__(self, kind, error, trace):
-        # After an error ADIOS2 cannot close the file (docs/adios2.md).
+        # After an error, ADIOS2 cannot close the file (docs/adios2.md).
         if kind is None:
             self.stream.close()
 
@@ -132,7 +137,7 @@ class Gridz:
         self.library = ctypes.CDLL(str(prefix / "lib/libgridz.so"))
 
     def codecs(self):
-        """Of the table, as it is in this library."""
+        """The registry's codecs, as this library lists them."""
         found = []
         for index in range(self.library.gridz_codec_count()):
             codec = Codec(struct_size=ctypes.sizeof(Codec))
@@ -141,7 +146,8 @@ class Gridz:
         return found
 
     def frame(self, array, request):
-        """What gridz makes of an array: the very bytes that must be in the file. None if it refuses such elements."""
+        """gridz's frame of an array, whose bytes must be in the file. None if gridz refuses such
+        elements."""
         extents = (ctypes.c_uint64 * max(array.ndim, 1))(*array.shape)
         described = Array(ctypes.sizeof(Array), DTYPES[str(array.dtype)], 0, array.itemsize, array.ndim, extents)
         options = Options(struct_size=ctypes.sizeof(Options), codec=request.encode())
@@ -164,12 +170,12 @@ def payload(path):
 
 
 def frames(path):
-    """Where frames of gridz begin in the data of a file."""
+    """The offsets of gridz frames in the data of a file."""
     return [found.start() for found in re.finditer(b"GRDZ", payload(path))]
 
 
 def field(shape, dtype, seed=0):
-    """A smooth array of any shape and type, of several sizes of numbers."""
+    """A smooth array of any shape and type, with numbers of several magnitudes."""
     n = int(np.prod(shape, dtype=np.int64))
     x = np.arange(n) + 17 * seed
     if np.dtype(dtype).kind in "iu":
@@ -181,7 +187,7 @@ def field(shape, dtype, seed=0):
 
 
 def noise(shape, dtype, seed=0):
-    """An array of which no codec makes less, but for floats without a NaN."""
+    """An array that no codec compresses; floats contain no NaN."""
     rng = np.random.default_rng(seed)
     n = int(np.prod(shape, dtype=np.int64))
     if np.dtype(dtype).kind in "iu":

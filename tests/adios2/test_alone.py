@@ -1,4 +1,4 @@
-"""The plugin with hosts that are no ADIOS2, and on GPUs that are none."""
+"""The plugin without ADIOS2, and with emulated GPUs."""
 
 import os
 
@@ -8,33 +8,34 @@ import pytest
 from support import BEFORE, ROOT, WHEEL, field, flags, make, payload, python, run
 from test_values import requests
 
-# As make test-adios2 says to cargo; else the library may have no kernels.
+# Set by make test-adios2 for cargo; otherwise the library may have no kernels.
 HAS_KERNELS = os.environ.get("GRIDZ_CUDA") == "require"
 
 
 @pytest.mark.parametrize("package", [WHEEL, *BEFORE[:1]], ids=["new", "before"])
 def test_exact_buffers(tmp_path, prefix, plugin, gridz, package):
-    """Every type, shape and codec in buffers of exactly the size that they must have, damage and bad parameters, under
-    AddressSanitizer: interface 2, and the first version of interface 1."""
+    """Every type, shape and codec in buffers of exactly the required size, damage and invalid
+    parameters, under AddressSanitizer: interface 2, and the first version of interface 1."""
     asked = [";".join(f"{key}={value}" for key, value in single.items())
              for codec in gridz.codecs() for mode, single, _ in requests(codec) if mode != "expert"]  # fmt: skip
     if package != WHEEL:
-        asked = ["codec=lorenzo", "codec=szp;abs=1e-30", "codec=ndzip"]
+        asked = ["codec=lorenzo", "codec=quant;abs=1e-30", "codec=ndzip"]
         plugin = tmp_path / "plugin/libgridz_adios2.so"
         make("install-adios2", flags(package), PREFIX=prefix, ADIOS2=package, ADIOS2_PLUGINDIR=plugin.parent)
     options = "-std=c++17 -O0 -g1 -Wall -Wextra -Werror -fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=all"
     options = [*options.split(), *flags(package).split(), "-isystem", package / "include"]
-    # Interface 1 is for hosts that are named like the library.
+    # Interface 1 only accepts hosts that are named like ADIOS2's library.
     driver = "driver" if package == WHEEL else "libadios2_core.so.2.9"
     run(["g++", *options, ROOT / "tests/adios2/driver.cpp", "-o", driver, "-ldl"], tmp_path)
-    # The library keeps threads and tables for the process.
+    # The library keeps threads and tables until the process ends, so leak detection is off.
     libraries = "" if package == WHEEL else str(package)
     found = run([tmp_path / driver, plugin, *asked], tmp_path, ASAN_OPTIONS="detect_leaks=0", LD_LIBRARY_PATH=libraries)
     assert "the plugin alone: passed" in found
 
 
 def test_host_that_has_another_version_in_it(tmp_path, plugin):
-    """ADIOS2 may be linked into a program statically, as in openPMD-api: then the version is among its texts."""
+    """ADIOS2 may be linked statically into a program, as in openPMD-api: then the version is among
+    the program's texts."""
     options = ["-std=c++17", "-O0", "-DANOTHER_VERSION", "-isystem", WHEEL / "include"]
     run(["g++", *options, ROOT / "tests/adios2/driver.cpp", "-o", "driver", "-ldl"], tmp_path)
     found = run([tmp_path / "driver", plugin, "codec=lorenzo"], tmp_path, "failure")
@@ -73,35 +74,36 @@ print("context:", cuda.mock_cuda_count(b"pushed"), cuda.mock_cuda_count(b"copies
 
 @pytest.fixture(scope="module")
 def mock(tmp_path_factory):
-    """A CUDA driver without a GPU, whose memory is the host's."""
+    """A CUDA driver without a GPU, whose device memory is host memory."""
     folder = tmp_path_factory.mktemp("mock")
     run(["cc", "-std=gnu11", "-O1", "-shared", "-fPIC", "-pthread", "-Wl,-soname,libcuda.so.1", "-o", "libcuda.so.1",
          ROOT / "tests/mock_cuda/cuda.c"], folder)  # fmt: skip
     return str(folder)
 
 
-@pytest.mark.parametrize("request_", ["lorenzo,level=max", "szp,abs=1e-3", "lorenzo"])
+@pytest.mark.parametrize("request_", ["lorenzo,level=max", "quant,abs=1e-3", "lorenzo"])
 def test_memory_of_a_gpu(tmp_path, mock, gridz, request_):
-    """A pointer to the memory of a GPU is seen as that. Here no kernel can be loaded, so the array is copied and the CPU does it;
-    the block is what the CPU makes of the same array on the host."""
+    """A GPU pointer is recognized. Here no kernel can be loaded, so the array is copied and the CPU
+    compresses it. The block must equal the CPU's block for the same array in host memory."""
     array = field((90, 70), "float64")
     np.save(tmp_path / "array.npy", array)
     output = python(DEVICE, tmp_path, LD_LIBRARY_PATH=mock, REQUEST=request_, MOCK_CUDA_FAIL="cuModuleLoadDataEx:209")
-    assert "context: 1 " in output  # the program's own is the current one again
+    assert "context: 1 " in output  # the program's own context is current again
     assert gridz.frame(array, request_) in payload(tmp_path / "x.bp")
 
 
 def test_work_that_has_failed(tmp_path, mock):
-    """The plugin waits for what makes the array, and if that has failed, so does the Put."""
+    """The plugin waits for the work that computes the array; if that work has failed, the Put fails
+    too."""
     np.save(tmp_path / "array.npy", field((90, 70), "float64"))
     fail = "cuModuleLoadDataEx:209,cuCtxSynchronize:700"
     output = python(DEVICE, tmp_path, "failure", LD_LIBRARY_PATH=mock, REQUEST="lorenzo", MOCK_CUDA_FAIL=fail)
     assert "cuCtxSynchronize failed with CUDA error 700" in output
 
 
-@pytest.mark.skipif(not HAS_KERNELS, reason="only make test-adios2 is sure that the library has CUDA kernels")
+@pytest.mark.skipif(not HAS_KERNELS, reason="run make test-adios2: otherwise the library may have no CUDA kernels")
 def test_kernels(tmp_path, gridz):
-    """The GPU compresses what is in its memory: kernels that are compiled for the CPU, in place of a GPU."""
+    """The GPU compresses arrays in its memory; here, kernels compiled for the CPU replace it."""
     kernels = tmp_path / "emulator"
     run([ROOT / "tests/emulator/build.sh", kernels, "kernels/ndzip/ndzip.cu"], ROOT)
     array = field((90, 70), "float64")

@@ -20,19 +20,20 @@ def state(step, seed=0):
 
 
 def cuts(rng, n, parts):
-    """Where an axis of n elements is cut into parts, of which some may be empty."""
+    """Random cuts of an axis of n elements into parts, some of which may be empty."""
     inner = sorted(int(x) for x in rng.integers(0, n + 1, parts - 1))
     return list(zip([0, *inner], [*inner, n]))
 
 
 def blocks(rng):
-    """Boxes that cover the array, ragged."""
+    """Boxes of irregular sizes that cover the array."""
     return [(slice(*a), slice(*b), slice(*c)) for a in cuts(rng, SHAPE[0], 3) for b in cuts(rng, SHAPE[1], 2)
             for c in cuts(rng, SHAPE[2], 2)]  # fmt: skip
 
 
 def write_blocks(path, request, n_steps=3, engine="BP5", seed=0):
-    """A file whose steps are cut into other blocks each time, with a second variable under another request and a third without."""
+    """Writes a file whose blocks differ from step to step, with a second variable under another
+    request and a third one without operator."""
     rng = np.random.default_rng(seed)
     n_blocks = 0
     with Writer(path, engine) as writer:
@@ -55,7 +56,7 @@ def write_blocks(path, request, n_steps=3, engine="BP5", seed=0):
 @pytest.mark.parametrize("engine", ["BP5", "BP4"])
 def test_selections(tmp_path, engine):
     """Random boxes of each step, across blocks, some of them empty."""
-    n_blocks = write_blocks(tmp_path / "b.bp", {"codec": "szp", "abs": str(BOUND), "level": "2"}, engine=engine)
+    n_blocks = write_blocks(tmp_path / "b.bp", {"codec": "quant", "abs": str(BOUND), "level": "2"}, engine=engine)
     assert len(frames(tmp_path / "b.bp")) == n_blocks if engine == "BP5" else True
     rng = np.random.default_rng(7)
     with adios2.FileReader(str(tmp_path / "b.bp")) as f:
@@ -89,7 +90,7 @@ def test_step_by_step(tmp_path):
 
 
 def test_local_arrays(tmp_path):
-    """Arrays of their own, without a global shape: each block is read by its number."""
+    """Local arrays, without a global shape: each block is read by its number."""
     with Writer(tmp_path / "l.bp") as writer:
         variable = writer.io.define_variable("x", np.zeros(1), [], [], [7, 9])
         operator = writer.adios.define_operator("o", "plugin", PLUGIN | {"codec": "lorenzo"})
@@ -106,7 +107,7 @@ def test_local_arrays(tmp_path):
 
 
 def test_deferred(tmp_path):
-    """Puts that wait until the end of the step are compressed as the others."""
+    """Deferred puts, which wait until the end of the step, are compressed like all others."""
     arrays = [field((40, 41), "float64", n) for n in range(4)]
     with Writer(tmp_path / "d.bp") as writer:
         variable = writer.define("x", "float64", (160, 41), {"codec": "lorenzo"})
@@ -121,10 +122,11 @@ def test_deferred(tmp_path):
 
 
 def test_threads_do_not_matter(tmp_path):
-    """Blocks are the same bytes whatever number of threads makes them, and whether text or single parameters ask for them."""
+    """The bytes of a block do not depend on the number of threads, or on how the request is
+    written: as text or as single parameters."""
     array = field((120, 130, 60), "float32")
-    requests = [{"gridz": "szp,abs=1e-4,level=dense"}, {"codec": "szp", "abs": "1e-4", "level": "2", "threads": "1"},
-                {"codec": "szp,level=2", "abs": "0.0001", "threads": "4", "backend": "cpu"}]  # fmt: skip
+    requests = [{"gridz": "quant,abs=1e-4,level=dense"}, {"codec": "quant", "abs": "1e-4", "level": "2", "threads": "1"},
+                {"codec": "quant,level=2", "abs": "0.0001", "threads": "4", "backend": "cpu"}]  # fmt: skip
     written = []
     for n, request in enumerate(requests):
         with Writer(tmp_path / f"{n}.bp") as writer:
@@ -138,8 +140,8 @@ def test_threads_do_not_matter(tmp_path):
 
 
 def test_threads_of_a_reader(tmp_path):
-    """ADIOS2 reads blocks by several threads."""
-    write_blocks(tmp_path / "t.bp", {"codec": "szp", "abs": str(BOUND)})
+    """ADIOS2 reads blocks with several threads."""
+    write_blocks(tmp_path / "t.bp", {"codec": "quant", "abs": str(BOUND)})
     adios = adios2.Adios()
     io = adios.declare_io("reader")
     io.set_parameters({"Threads": "4"})
@@ -149,12 +151,12 @@ def test_threads_of_a_reader(tmp_path):
 
 
 def test_files_at_the_same_time(tmp_path):
-    """Several threads of a program, each with an ADIOS2 and a file of its own."""
+    """Several threads of a program, each with its own ADIOS2 object and file."""
     errors = []
 
     def write_and_read(n):
         try:
-            write_blocks(tmp_path / f"{n}.bp", {"codec": "szp", "abs": str(BOUND)}, seed=n)
+            write_blocks(tmp_path / f"{n}.bp", {"codec": "quant", "abs": str(BOUND)}, seed=n)
             with adios2.FileReader(str(tmp_path / f"{n}.bp")) as f:
                 assert np.abs(f.read("bounded", step_selection=[2, 1]).reshape(SHAPE) - state(2, n)).max() <= BOUND
         except Exception as error:
@@ -174,13 +176,14 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from test_blocks import BOUND, write_blocks
 n = int(sys.argv[2])
-write_blocks(f"{n}.bp", {"codec": "szp", "abs": str(BOUND)}, seed=n)
+write_blocks(f"{n}.bp", {"codec": "quant", "abs": str(BOUND)}, seed=n)
 """
 
 
 @pytest.mark.parametrize("n_processes", [1, 2, 4])
 def test_processes(tmp_path, n_processes):
-    """Writers side by side, as ranks without MPI, which ADIOS2's Python package does not have; all files are read by one."""
+    """Parallel writers like ranks, but without MPI, which ADIOS2's Python package lacks; one
+    process reads all files."""
     here = str(__file__).rsplit("/", 1)[0]
     writers = [subprocess.Popen([sys.executable, "-c", WRITER, here, str(n)], cwd=tmp_path) for n in range(n_processes)]
     assert [writer.wait(120) for writer in writers] == [0] * n_processes
@@ -209,7 +212,7 @@ assert n == 2
 
 
 def test_sst(tmp_path):
-    """From one program to another, without a file."""
+    """Transfers data from one program to another, without a file."""
     here = str(__file__).rsplit("/", 1)[0]
     reader = subprocess.Popen([sys.executable, "-c", STREAM_READER, here], cwd=tmp_path)
     try:
@@ -217,7 +220,7 @@ def test_sst(tmp_path):
 import sys
 sys.path.insert(0, {here!r})
 from test_blocks import BOUND, write_blocks
-write_blocks("sst", {{"codec": "szp", "abs": str(BOUND)}}, engine="SST")
+write_blocks("sst", {{"codec": "quant", "abs": str(BOUND)}}, engine="SST")
 """
         python(code, tmp_path)
         assert reader.wait(120) == 0
@@ -233,7 +236,7 @@ XML = """<?xml version="1.0"?>
       <operation type="plugin">
         <parameter key="PluginName" value="gridz"/>
         <parameter key="PluginLibrary" value="gridz_adios2"/>
-        <parameter key="Codec" value="szp"/>
+        <parameter key="Codec" value="quant"/>
         <parameter key="ABS" value="1e-3"/>
         <parameter key="Level" value="dense"/>
       </operation>
@@ -251,7 +254,7 @@ XML = """<?xml version="1.0"?>
 
 
 def test_xml(tmp_path, gridz):
-    """Requests in a file: the program names no operator. Keys are the same in upper and lower case."""
+    """Requests in an XML file: the program names no operator. Keys are case-insensitive."""
     (tmp_path / "c.xml").write_text(XML)
     array = field((60, 61), "float64")
     with Writer(tmp_path / "x.bp", config=tmp_path / "c.xml") as writer:
@@ -261,6 +264,6 @@ def test_xml(tmp_path, gridz):
             writer.put(variable, array)
         writer.end_step()
     data = payload(tmp_path / "x.bp")
-    assert gridz.frame(array, "szp,abs=1e-3,level=dense") in data and gridz.frame(array, "lorenzo,level=dense") in data
+    assert gridz.frame(array, "quant,abs=1e-3,level=dense") in data and gridz.frame(array, "lorenzo,level=dense") in data
     with adios2.FileReader(str(tmp_path / "x.bp")) as f:
         assert np.abs(f.read("bounded") - array).max() <= BOUND and (f.read("exact") == array).all()

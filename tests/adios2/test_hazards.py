@@ -1,5 +1,6 @@
-"""What goes wrong with operators of ADIOS2, each as a test: errors that get lost, buffers that are too small, libraries that are
-missing or of another version. docs/adios2.md tells users of those that gridz cannot prevent."""
+"""Hazards of ADIOS2 operators, each as a test: errors that get lost, buffers that are too small,
+libraries that are missing or of another version. docs/adios2.md documents those that gridz cannot
+prevent."""
 
 import re
 import shutil
@@ -21,9 +22,10 @@ variable = io.define_variable("x", np.zeros(1), [10, 20], [0, 0], [10, 20])
 
 
 def test_bad_parameters(tmp_path):
-    """They are told by the first Put, as an exception, each time; not before, where ADIOS2 would abort, and never by raw data."""
+    """The first Put raises them as an exception, and so does each later Put. Never earlier, where
+    ADIOS2 would abort, and raw data is never written instead."""
     code = WRITE + """
-variable.add_operation_string("plugin", plugin | {"codec": "szp", "abs": "much"})  # noexcept in ADIOS2
+variable.add_operation_string("plugin", plugin | {"codec": "quant", "abs": "much"})  # noexcept in ADIOS2
 engine = io.open("x.bp", adios2.bindings.Mode.Write)
 engine.begin_step()
 for _ in range(2):
@@ -41,7 +43,8 @@ os._exit(7)
 
 
 def test_error_is_seen(tmp_path):
-    """Python closes the file before it shows an exception, and there ADIOS2 may crash: the cause is on stderr all the same."""
+    """Python closes the file before it shows an exception, and ADIOS2 may crash there: the cause is
+    on stderr anyway."""
     code = WRITE + """
 variable.add_operation(adios.define_operator("o", "plugin", plugin | {"codec": "lorenzo", "colour": "red"}))
 with adios2.Stream(io, "x.bp", "w") as stream:
@@ -64,7 +67,7 @@ engine.put(variable, np.zeros((10, 20)), adios2.bindings.Mode.Sync)
 
 
 def test_gpu_that_is_required(tmp_path):
-    """backend=cuda on a machine without a GPU is an error, not the CPU in silence."""
+    """backend=cuda on a machine without a GPU is an error, not a silent fallback to the CPU."""
     code = WRITE + """
 variable.add_operation(adios.define_operator("o", "plugin", plugin | {"backend": "cuda"}))
 engine = io.open("x.bp", adios2.bindings.Mode.Write)
@@ -75,18 +78,19 @@ engine.put(variable, np.zeros((10, 20)), adios2.bindings.Mode.Sync)
 
 
 def test_bound_that_cannot_be(tmp_path):
-    """A codec that does not take the type: an exception, not raw data."""
+    """A codec that does not support the type raises an exception; raw data is not written."""
     code = WRITE.replace("np.zeros(1)", 'np.zeros(1, "i2")') + """
-variable.add_operation(adios.define_operator("o", "plugin", plugin | {"codec": "mgard", "abs": "1"}))
+variable.add_operation(adios.define_operator("o", "plugin", plugin | {"codec": "multigrid", "abs": "1"}))
 engine = io.open("x.bp", adios2.bindings.Mode.Write)
 engine.begin_step()
 engine.put(variable, np.zeros((10, 20), "i2"), adios2.bindings.Mode.Sync)
 """
-    assert "mgard does not take int16" in python(code, tmp_path, "failure")
+    assert "multigrid does not take int16" in python(code, tmp_path, "failure")
 
 
 def test_operator_that_is_late(tmp_path):
-    """BP5 refuses an operator after the first Put; the block that was put before is there as it was."""
+    """BP5 refuses an operator after the first Put; the block that was put before is stored
+    unchanged."""
     code = WRITE + """
 engine = io.open("x.bp", adios2.bindings.Mode.Write)
 engine.begin_step()
@@ -104,7 +108,7 @@ os._exit(7)
 
 
 def test_type_that_is_no_number(tmp_path):
-    """ADIOS2 warns, and keeps strings as they are."""
+    """ADIOS2 warns, and stores strings unchanged."""
     code = WRITE + """
 text = io.define_variable("text", "")
 text.add_operation_string("plugin", plugin)
@@ -119,7 +123,7 @@ with adios2.FileReader("x.bp") as f:
 
 
 def test_empty_blocks(tmp_path):
-    """Blocks without elements, in a step with others and alone."""
+    """Empty blocks, in a step with other blocks and alone."""
     array = field((8, 9), "float64")
     with Writer(tmp_path / "e.bp") as writer:
         some, none = [writer.define(name, "float64", array.shape, {}) for name in ["some", "none"]]
@@ -132,15 +136,15 @@ def test_empty_blocks(tmp_path):
     assert len(frames(tmp_path / "e.bp")) == 7
     with adios2.FileReader(str(tmp_path / "e.bp")) as f:
         assert (f.read("some") == array).all()
-        assert f.read("none").shape == array.shape  # nobody wrote any of it
+        assert f.read("none").shape == array.shape  # never written
 
 
 @pytest.fixture
 def sound(tmp_path):
-    """A file with two blocks, and their arrays."""
+    """A file with two blocks, and the arrays in them."""
     array = field((50, 60), "float64")
     with Writer(tmp_path / "sound.bp") as writer:
-        variable = writer.define("x", "float64", (100, 60), {"codec": "szp", "abs": "1e-3"})
+        variable = writer.define("x", "float64", (100, 60), {"codec": "quant", "abs": "1e-3"})
         writer.step()
         writer.put(variable, array, (0, 0))
         writer.put(variable, array, (50, 0))
@@ -149,7 +153,8 @@ def sound(tmp_path):
 
 
 def test_damage(sound):
-    """Any bit of a block: an exception that names it, and the next read goes on; the other block is not touched."""
+    """Flips any bit of a block: an exception names the block and the next read works; the other
+    block is not affected."""
     path, array = sound
     data = path / "data.0"
     whole = data.read_bytes()
@@ -171,17 +176,18 @@ def test_damage(sound):
 
 
 def test_no_plugin_to_read_with(sound):
-    """The error names the library that is missing."""
+    """The error names the missing library."""
     path, _ = sound
     code = f'import adios2\nwith adios2.FileReader({str(path)!r}) as f:\n    f.read("x")\n'
     assert "gridz_adios2" in python(code, path.parent, "failure", ADIOS2_PLUGIN_PATH=str(path.parent))
-    # What needs no blocks does without.
+    # Queries that read no blocks work without it.
     code = f'import adios2\nwith adios2.FileReader({str(path)!r}) as f:\n    print(f.available_variables()["x"])\n'
     assert "'Shape': '100, 60'" in python(code, path.parent, ADIOS2_PLUGIN_PATH=str(path.parent))
 
 
 def test_plugin_is_found_by_its_folder(sound, prefix):
-    """The file has the library's bare name, so it is read where gridz is somewhere else."""
+    """The file stores the library's bare name, so it can be read where gridz is installed
+    elsewhere."""
     path, array = sound
     assert str(prefix).encode() not in payload(path) and b"\x0cgridz_adios2" in payload(path)
     shutil.copytree(prefix, path.parent / "elsewhere")
@@ -195,7 +201,8 @@ assert {str(path.parent)!r} + "/elsewhere/lib/libgridz.so" in open("/proc/self/m
 
 
 def test_what_the_plugin_needs(plugin):
-    """Only the library, C++ and C; no HDF5, CUDA or ADIOS2. It exports no engine, and stays loaded."""
+    """The plugin needs only the library, C++ and C; no HDF5, CUDA or ADIOS2. It exports no engine,
+    and stays loaded."""
     dynamic = run(["readelf", "--dynamic", "--wide", plugin], ROOT)
     needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic))
     assert needed - {"libstdc++.so.6", "libm.so.6", "libgcc_s.so.1", "libc.so.6", "ld-linux-x86-64.so.2", "libdl.so.2"} == {
@@ -207,7 +214,7 @@ def test_what_the_plugin_needs(plugin):
 
 
 def test_installing(tmp_path, prefix):
-    """What goes wrong when the plugin is installed is told, and uninstalling removes it."""
+    """A failing installation of the plugin is reported, and uninstalling removes the plugin."""
     with pytest.raises(AssertionError, match="run make install"):
         make("install-adios2", PREFIX=tmp_path / "nothing", ADIOS2=WHEEL)
     with pytest.raises(AssertionError, match="Where is ADIOS2"):
@@ -217,6 +224,6 @@ def test_installing(tmp_path, prefix):
     make("install-adios2", PREFIX="/usr", DESTDIR=stage, ADIOS2=WHEEL)
     installed = stage / "usr/lib/adios2/plugin/libgridz_adios2.so"
     assert str(tmp_path) not in run(["readelf", "--dynamic", installed], ROOT)
-    assert f"{stage}/usr/lib" in run(["ldd", installed], ROOT)  # found beside it, wherever that is
+    assert f"{stage}/usr/lib" in run(["ldd", installed], ROOT)  # found next to the plugin
     make("uninstall", PREFIX="/usr", DESTDIR=stage)
     assert not list(stage.rglob("*gridz*"))

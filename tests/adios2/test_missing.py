@@ -1,4 +1,5 @@
-"""Missing elements come back bit for bit through the operator, with every lossy codec, mode, level and type.
+"""Missing elements are restored bit for bit through the operator, with every lossy codec, mode,
+level and type.
 
 Each array has several fill values at once, and some have a valid range.
 """
@@ -15,7 +16,7 @@ SHAPES = [(7201,), (60, 120), (11, 24, 27)]
 
 
 def bits(array):
-    """The bytes of each element, along an axis of their own."""
+    """The bytes of each element, along an additional axis."""
     return np.ascontiguousarray(array).view("u1").reshape(*array.shape, -1)
 
 
@@ -29,7 +30,8 @@ def is_missing(array, fills, limits):
 
 
 def masked(rng, dtype, shape):
-    """A random array with masks of several fill values and their neighbours; the values, and a valid range or None."""
+    """A random array with masks of several fill values and neighbors of these; the fill values, and
+    a valid range or None."""
     dtype = np.dtype(dtype)
     part = np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype
     field = 40 * np.sin(np.arange(np.prod(shape)) / rng.uniform(3, 30)).reshape(shape) + rng.normal(size=shape) + 60
@@ -83,7 +85,7 @@ def test_missing_elements_are_kept(tmp_path, gridz):
     for name, (_, array, fills, limits) in cases.items():
         before, after = (is_missing(values, fills, limits) for values in (array, found[name]))
         n_missing += int(before.sum())
-        assert np.array_equal(before, after), f"{name}: {(before != after).sum()} elements are or are not missing"
+        assert np.array_equal(before, after), f"{name}: {(before != after).sum()} elements changed between missing and valid"
         assert np.array_equal(bits(array)[before], bits(found[name])[before]), name
     modes = {(codec.name.decode(), mode) for codec in gridz.codecs() for mode in lossy_modes(codec)}
     assert set(elements) == modes and len(modes) == 11

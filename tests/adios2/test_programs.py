@@ -1,4 +1,5 @@
-"""The mini-apps, in C++ and Python, with this ADIOS2 and with older ones; plugins that meet an ADIOS2 of another version."""
+"""The mini-apps, in C++ and Python, with this ADIOS2 and with older ones; plugins loaded by an
+ADIOS2 of another version."""
 
 import sys
 
@@ -12,7 +13,7 @@ LAST = "10 steps of 512 x 512: every element is within 0.001\n"
 
 @pytest.fixture(scope="session")
 def programs(tmp_path_factory):
-    """The mini-app for each version of ADIOS2 that is here."""
+    """The mini-app for each installed version of ADIOS2."""
     found = {}
     for package in [WHEEL, *BEFORE]:
         version = "new" if package == WHEEL else package.parent.name
@@ -26,7 +27,7 @@ def programs(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def plugins(prefix, plugin):
-    """The folder of the plugin for each."""
+    """The folder of the plugin for each version."""
     found = {"new": plugin.parent}
     for package in BEFORE:
         version = package.parent.name
@@ -36,11 +37,12 @@ def plugins(prefix, plugin):
 
 
 def test_older_ones_are_here():
-    assert [package.parent.name.rsplit(".", 2)[0] for package in BEFORE], "make test-adios2 fetches them"
+    assert [package.parent.name.rsplit(".", 2)[0] for package in BEFORE], "run make test-adios2 to download them"
 
 
 def test_cpp(tmp_path, programs, plugins):
-    """Each version writes, by a program that names operators and by one that an XML file tells, and each reads all of them."""
+    """Each version writes, by a program that sets operators in code and by one configured by XML;
+    each version reads all files."""
     for writer, program in programs.items():
         for config in [[], [EXAMPLES / "adios2.xml"]]:
             run([program, "write", *config], tmp_path, ADIOS2_PLUGIN_PATH=str(plugins[writer]))
@@ -57,18 +59,21 @@ def test_python(tmp_path):
 
 
 def test_versions_that_differ(tmp_path, programs, plugins):
-    """A plugin of another version ends the program with a text, whoever it meets, and never by a signal without one."""
+    """A plugin built for another version ends the program with a message, and never by a signal
+    without one."""
     for version, program in programs.items():
         for other, folder in plugins.items():
             if other == version:
                 continue
-            # Where the library that the plugin is linked with cannot be found it is not loaded at all, and ADIOS2 says so.
+            # If the library that the plugin is linked with cannot be found, the plugin is not
+            # loaded at all, and ADIOS2 reports that.
             found = run([program, "write"], tmp_path, "failure", ADIOS2_PLUGIN_PATH=str(folder))
             assert "this gridz_adios2 was built for ADIOS2" in found or "plugin gridz_adios2 could not be loaded" in found
 
 
 def test_two_in_a_process(tmp_path, programs, plugins):
-    """The library that the plugin is linked with is found, but is not the program's. (Two of them then crash when they end.)"""
+    """The library that the plugin is linked with is found, but it is not the program's. (Such a
+    pair crashes at exit.)"""
     before = next(package for package in BEFORE if package.parent.name.startswith("2.11"))
     settings = {"ADIOS2_PLUGIN_PATH": str(plugins[before.parent.name]), "LD_LIBRARY_PATH": str(before)}
     found = run([programs["new"], "write"], tmp_path, "failure", **settings)
@@ -135,13 +140,14 @@ int main(int argc, char **)
 
 @pytest.mark.parametrize("package", [WHEEL, *BEFORE], ids=lambda path: path.parent.name)
 def test_room(tmp_path, package, plugins):
-    """Blocks that do not shrink: what is written has the room that this version gives, and comes back."""
+    """Incompressible blocks: the written bytes fit into the room that this version provides, and
+    the blocks are restored."""
     version = "new" if package == WHEEL else package.parent.name
     (tmp_path / "noise.cpp").write_text("#include <cmath>\n" + NOISE)
     bindings = "cxx" if (package / "libadios2_cxx.so").exists() else "cxx11"
     run(["g++", "-std=c++17", "-O1", *flags(package).split(), "noise.cpp", "-isystem", package / "include", f"-L{package}",
          f"-ladios2_{bindings}", "-ladios2_core", f"-Wl,-rpath,{package},--allow-shlib-undefined", "-o", "noise"], tmp_path)  # fmt: skip
     run([tmp_path / "noise"], tmp_path, ADIOS2_PLUGIN_PATH=str(plugins[version]), MALLOC_CHECK_="3")
-    # 128 bytes beside the array, in which ADIOS2's own header is, or what the bound is.
+    # The room is 128 bytes beyond the array, minus ADIOS2's own header, or the bound.
     assert len(frames(tmp_path / "noise.bp")) == 8
     assert run([tmp_path / "noise", "read"], tmp_path, ADIOS2_PLUGIN_PATH=str(plugins[version])) == "the same\n"

@@ -1,4 +1,5 @@
-"""Every codec and mode, type and rank: what a reader in another process gets is what gridz gives without ADIOS2."""
+"""Every codec and mode, type and rank: a reader in another process gets the same result as gridz
+without ADIOS2."""
 
 import numpy as np
 import pytest
@@ -6,7 +7,8 @@ import pytest
 from support import DTYPES, MODES, VALUES, Writer, field, noise, payload, python
 
 SHAPES = [(), (500,), (31, 40), (9, 13, 14), (5, 6, 7, 8), (3, 4, 5, 6, 4), (2, 3, 4, 3, 4, 5)]
-# Reads all that is in a file and leaves it as NumPy's; neither CUDA nor HDF5 may have been loaded for that.
+# Reads all variables of a file and saves them with NumPy; neither CUDA nor HDF5 may have been
+# loaded for that.
 READER = """
 import sys, adios2, numpy as np
 path, out = sys.argv[1:]
@@ -29,7 +31,7 @@ assert "libcuda" not in libraries and "libhdf5" not in libraries
 
 
 def read_elsewhere(path):
-    """All variables of a file, read by another process."""
+    """Reads all variables of a file in another process."""
     out = path.with_suffix(".npz")
     python(READER, path.parent, 0, path, out)
     with np.load(out) as found:
@@ -37,7 +39,8 @@ def read_elsewhere(path):
 
 
 def requests(codec):
-    """For each mode and level of a codec its name and parameters, as single ones and as text."""
+    """Name and parameters for each mode and level of a codec, as separate parameters and as
+    text."""
     levels = [None, *(codec.level_numbers[i] for i in range(codec.n_levels))]
     for number, mode in enumerate(MODES):
         if not codec.modes & 1 << number:
@@ -52,10 +55,10 @@ def requests(codec):
 
 
 def keeps(mode, array, back):
-    """Whether what came back keeps what the mode promises."""
+    """True if the decoded array satisfies the guarantee of the mode."""
     if mode == "lossless":
         return array.tobytes() == back.tobytes()
-    # The parts of complex numbers are numbers, too.
+    # The parts of complex numbers count as separate numbers.
     wanted, found = ([a.view(a.real.dtype).astype("f8") for a in (array, back)])
     error = np.abs(found - wanted)
     if mode == "abs":
@@ -70,7 +73,7 @@ def keeps(mode, array, back):
 
 
 def test_all(tmp_path, gridz):
-    """One file with a variable for each codec, mode, level, type and rank."""
+    """Writes one file with a variable for each codec, mode, level, type and rank."""
     arrays, asked = {}, {}
     with Writer(tmp_path / "all.bp") as writer:
         variables = []
@@ -79,7 +82,7 @@ def test_all(tmp_path, gridz):
                 for n, dtype in enumerate(DTYPES):
                     if gridz.frame(field((10,), dtype), text) is None:
                         continue
-                    # All ranks for float32, one for each of the others.
+                    # All ranks for float32, one rank for each other type.
                     ranks = range(7) if dtype == "float32" else [n % 7]
                     for rank in ranks:
                         name = f"{text}/{dtype}/{rank}"
@@ -97,15 +100,16 @@ def test_all(tmp_path, gridz):
     for name, (mode, text) in asked.items():
         array, back = arrays[name], found[name]
         assert back.dtype == array.dtype and back.shape == array.shape, name
-        # A value without axes is in the metadata, where no operator comes.
+        # ADIOS2 stores a value without axes in the metadata, to which no operator applies.
         assert keeps(mode if array.ndim else "lossless", array, back), name
         assert not array.ndim or gridz.frame(array, text) in stored, name
 
 
-@pytest.mark.parametrize("engine", ["BP5", "BP4"])  # BP4 does not ask how much room is needed
-@pytest.mark.parametrize("request_", ["", "lorenzo,level=dense", "ndzip", "huffman", "szp,abs=1e-30", "zfp,abs=1e-30", "mgard,abs=1e-30"])
+@pytest.mark.parametrize("engine", ["BP5", "BP4"])  # BP4 does not call GetEstimatedSize
+@pytest.mark.parametrize("request_", ["", "lorenzo,level=dense", "ndzip", "huffman", "quant,abs=1e-30", "zfp,abs=1e-30", "multigrid,abs=1e-30"])
 def test_incompressible(tmp_path, request_, engine):
-    """What does not shrink has a header more in the file, and nothing is written behind the room for it."""
+    """Incompressible blocks take one more header in the file, and nothing is written past the room
+    for them."""
     arrays = {}
     with Writer(tmp_path / "noise.bp", engine) as writer:
         variables = []
@@ -124,14 +128,15 @@ def test_incompressible(tmp_path, request_, engine):
 
 
 def test_special_values(tmp_path):
-    """NaN with payloads, infinities, −0, subnormals, and fill values within a bound, come back bit for bit."""
+    """NaN with payloads, infinities, −0, subnormals, and fill values are restored bit for bit, also
+    with a bound."""
     array = field((64, 64), "float64")
     array[3] = np.frombuffer(np.array([0x7FF8000000000123], "u8").tobytes(), "f8")[0]
     array[5, :4] = [np.inf, -np.inf, -0.0, 5e-324]
     array[7, ::2] = -999.0
     with Writer(tmp_path / "s.bp") as writer:
         exact = writer.define("exact", "float64", array.shape, {})
-        bounded = writer.define("bounded", "float64", array.shape, {"gridz": "szp,abs=1e-3,fill=-999"})
+        bounded = writer.define("bounded", "float64", array.shape, {"gridz": "quant,abs=1e-3,fill=-999"})
         writer.step()
         writer.put(exact, array)
         writer.put(bounded, array)

@@ -1,21 +1,21 @@
-//! Whole datasets in a store that is memory: what is written is read, whatever boxes, strides and threads, and a store
-//! that fails or dawdles does no more harm than it must.
+//! Whole datasets in an in-memory store: reads return what was written, for all boxes, strides and
+//! threads. A store that fails or is slow causes no avoidable harm.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gridz::bulk::{Buffer, ChunkCoder, ChunkStore, Covers, Encoded, Placement, Selection, Transfer};
-use gridz::device::{Destination, Source};
 use gridz::{Array, ByteOrder, Context, DType, Error, ErrorKind, Prepared, Request, Result, Shape, Verify};
+use gridz::{Destination, Source};
+use gridz_dataset::bulk::{Buffer, ChunkCoder, ChunkStore, Covers, Encoded, Placement, Selection, Transfer};
 use proptest::prelude::*;
 
 /// Chunks by their first elements.
 #[derive(Default)]
 struct Memory {
     chunks: BTreeMap<Vec<u64>, Vec<u8>>,
-    /// Fails after so many calls.
+    /// Fails after this number of calls.
     calls_left: Option<usize>,
-    /// Waits at every so many calls.
+    /// Sleeps at every `waits_at`-th call.
     waits_at: usize,
     n_calls: usize,
 }
@@ -55,10 +55,10 @@ impl ChunkStore for Memory {
     }
 }
 
-/// Chunks are frames.
+/// A coder whose chunks are frames.
 struct Frames {
     prepared: Prepared,
-    /// What it takes longer with than others: elements that begin with this byte.
+    /// Coding takes longer for chunks whose elements begin with this byte.
     slow: Option<u8>,
 }
 
@@ -88,13 +88,13 @@ impl ChunkCoder for Frames {
     }
 
     fn decode(&self, _: u32, stored: &[u8], chunk: &mut [u8], context: &Context) -> Result<()> {
-        gridz::decompress(stored, chunk, Verify::Checksum, context)?;
+        gridz::decompress(stored, gridz::Part::All, &mut *chunk, Verify::Checksum, context)?;
         self.dawdle(chunk);
         Ok(())
     }
 }
 
-/// A dataset beside the array that it should be.
+/// A dataset, and the array that it should contain.
 struct Dataset {
     extents: Vec<u64>,
     chunk: Vec<u64>,
@@ -104,7 +104,8 @@ struct Dataset {
     expected: Vec<[u8; 4]>,
 }
 
-/// A box with strides of its elements in memory, all multiples of four, and the memory.
+/// A box, the strides of its elements in memory (multiples of four), and the offset of each
+/// element.
 struct Box {
     selection: Selection,
     placement: Placement,
@@ -124,7 +125,7 @@ impl Dataset {
         }
     }
 
-    /// The elements of a box, in C order.
+    /// Indices of a box's elements in the dataset, in C order.
     fn elements(&self, start: &[u64], count: &[u64]) -> Vec<usize> {
         let n: u64 = count.iter().product();
         (0..n)
@@ -139,8 +140,8 @@ impl Dataset {
             .collect()
     }
 
-    /// The axes lie in memory in the order of `order`, the last the densest, with a gap of `gap` elements behind every element,
-    /// backwards where `back` says so.
+    /// A box whose axes lie in memory in the order of `order`, the densest last, with a gap of
+    /// `gap` elements after every element. Axes are reversed where `back` is true.
     fn box_of(&self, start: &[u64], count: &[u64], order: &[usize], gap: i64, back: &[bool]) -> Box {
         let selection = Selection::new(&self.extents, &self.chunk, start, count).unwrap();
         let mut strides = vec![0; count.len()];
@@ -180,7 +181,7 @@ fn context(threads: usize) -> Context {
     Context::new(Some(threads), None).unwrap()
 }
 
-/// Extents, chunk, boxes with an order of axes, gap and directions each.
+/// Extents, chunk, and boxes, each with an order of axes, a gap and directions.
 type Case = (Vec<u64>, Vec<u64>, Vec<(Vec<u64>, Vec<u64>, Vec<usize>, i64, Vec<bool>)>);
 
 fn cases() -> impl Strategy<Value = Case> {
@@ -224,14 +225,15 @@ proptest! {
                 dataset.expected[element] = value;
             }
             let mut store = std::mem::take(&mut dataset.store);
-            let mut told = Vec::new();
+            let mut reports = Vec::new();
             dataset.transfer(&of, &context, limit).write(&mut store, Source::Host(&memory), &mut |done, total| {
-                told.push((done, total));
+                reports.push((done, total));
                 true
             }).unwrap();
-            prop_assert!(told.is_sorted() && told.last().is_none_or(|&(done, total)| done == total));
-            prop_assert_eq!(told.len() as u64, of.selection.n_chunks());
-            // All of it again, to memory of the same placement, and the whole to one without gaps.
+            prop_assert!(reports.is_sorted() && reports.last().is_none_or(|&(done, total)| done == total));
+            prop_assert_eq!(reports.len() as u64, of.selection.n_chunks());
+            // Reads all of it again into memory of the same placement, and the whole dataset into
+            // memory without gaps.
             let mut back_again = vec![0xcd; of.placement.span()];
             dataset.transfer(&of, &context, limit).read(&mut store, Destination::Host(&mut back_again), &mut |_, _| true).unwrap();
             prop_assert!(back_again == memory);
@@ -242,10 +244,10 @@ proptest! {
             prop_assert_eq!(memory.as_chunks::<4>().0, &dataset.expected[..]);
             dataset.store = store;
         }
-        // A chunk ends in fill values where the dataset does.
+        // Elements of a chunk outside the dataset are fill values.
         for (first, frame) in &dataset.store.chunks {
             let mut elements = vec![0; 4 * chunk.iter().product::<u64>() as usize];
-            gridz::decompress(frame, &mut elements, Verify::Checksum, &context).unwrap();
+            gridz::decompress(frame, gridz::Part::All, &mut elements, Verify::Checksum, &context).unwrap();
             for (i, element) in elements.as_chunks::<4>().0.iter().enumerate() {
                 let mut rest = i as u64;
                 let is_outside = (0..chunk.len()).rev().any(|axis| {
@@ -259,7 +261,7 @@ proptest! {
     }
 }
 
-/// Chunks come to the store in order, the same whatever the threads and however long each takes.
+/// The store receives chunks in order, for any number of threads and any duration of each chunk.
 #[test]
 fn chunks_are_stored_in_order_by_any_number_of_threads() {
     let mut first: Option<BTreeMap<_, _>> = None;
@@ -302,7 +304,7 @@ fn a_store_that_fails_ends_the_transfer_and_no_more() {
                 .write(&mut store, Source::Host(&memory), &mut |_, _| true)
                 .unwrap_err();
             assert_eq!((error.kind(), error.context()), (ErrorKind::Host, "the store is full"));
-            // Those before are whole.
+            // The chunks before the failure are complete.
             assert!(store.chunks.keys().map(|chunk| chunk[0]).eq((0..calls as u64).map(|i| 2 * i)));
             let mut read = Memory { chunks: store.chunks, calls_left: Some(calls), ..Memory::default() };
             let mut back = vec![0; memory.len()];
@@ -332,7 +334,7 @@ fn a_transfer_can_be_ended_between_chunks() {
     }
 }
 
-/// A chunk that is damaged is told by its error; nothing is written over it in part.
+/// A damaged chunk is reported as an error, and is not partially overwritten.
 #[test]
 fn damage_is_an_error_of_its_chunk() {
     let context = context(3);

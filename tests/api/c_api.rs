@@ -1,4 +1,4 @@
-//! The C API as C programs see it: the header, the symbols of the shared library, and programs that
+//! The C API as C programs use it: the header, the symbols of the shared library, and programs that
 //! the system's C compiler builds with AddressSanitizer and UndefinedBehaviorSanitizer.
 //!
 //! A machine without a C compiler or binutils fails these tests; it does not skip them.
@@ -8,6 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use crate::library::library;
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -16,7 +18,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Runs a command to its end, whatever that is.
+/// Runs a command to completion, whatever its exit status.
 fn run(command: &mut Command) -> Output {
     let name = command.get_program().to_string_lossy().into_owned();
     command.output().unwrap_or_else(|error| {
@@ -26,22 +28,13 @@ fn run(command: &mut Command) -> Output {
     })
 }
 
-/// Runs a command that must succeed and returns what it printed.
+/// Runs a command that must succeed; returns its output.
 #[track_caller]
 fn succeed(command: &mut Command) -> String {
     let output = run(command);
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{command:?} failed, {}\n{stdout}\n{stderr}", output.status);
     stdout.into_owned()
-}
-
-/// The shared library that cargo built together with this test: beside it or one folder up, and the
-/// newer one if an earlier build left both.
-fn library() -> PathBuf {
-    let exe = std::env::current_exe().unwrap();
-    let candidates = exe.ancestors().skip(1).take(2).map(|folder| folder.join("libgridz.so"));
-    let built = candidates.filter_map(|path| Some((path.metadata().ok()?.modified().ok()?, path))).max();
-    built.unwrap_or_else(|| panic!("no libgridz.so beside {}; cargo build makes it", exe.display())).1
 }
 
 /// Compiles a C program against the shared library, with sanitizers.
@@ -58,7 +51,7 @@ fn compile_with(source: &str, options: &[&str]) -> PathBuf {
     let source = root().join(source);
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(source.file_stem().unwrap());
     let library = library();
-    // Programs ask for the name of the library's interface, which cargo does not make.
+    // Programs look up the library by its soname, a file that cargo does not create.
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("lib");
     let link = folder.join("libgridz.so.0");
     fs::create_dir_all(&folder).unwrap();
@@ -80,7 +73,7 @@ fn compile_with(source: &str, options: &[&str]) -> PathBuf {
     program
 }
 
-/// A command for a program whose environment says nothing about gridz.
+/// A command for a program without gridz variables in its environment.
 fn clean(program: &Path) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
@@ -100,7 +93,7 @@ fn the_c_test_passes_under_sanitizers() {
     let printed = succeed(clean(&program).arg("bad-env").env("GRIDZ_THREADS", "many"));
     assert_eq!(printed, "bad-env: ok\n");
 
-    // A test that cannot fail is none: the sanitizer must see a read past a buffer.
+    // Verify that the test can fail: the sanitizer must detect a read past a buffer.
     let output = run(clean(&program).arg("overflow"));
     let report = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && report.contains("heap-buffer-overflow"), "{report}");
@@ -112,7 +105,7 @@ fn the_c_test_of_sparse_matrices_passes_under_sanitizers() {
     assert_eq!(printed, "all 5 tests of sparse matrices passed\n");
 }
 
-/// Children that are forked while other threads are in calls, and small calls that ask the system for nothing.
+/// Children that are forked while other threads are in calls, and small calls without system calls.
 #[test]
 fn small_calls_survive_forks_and_need_no_system_calls() {
     let program = compile_with("tests/c_abi/test_fork.c", &["-std=c11"]);
@@ -125,7 +118,7 @@ fn small_calls_survive_forks_and_need_no_system_calls() {
         let printed = succeed(clean(&program).args(["calls", "1000"]).envs(threads));
         assert_eq!(printed, "small calls: 2000 asked the system for nothing but memory\n", "{backend}");
     }
-    // A test that cannot fail is none: the filter ends a process that opens a file.
+    // Verify that the test can fail: the filter ends a process that opens a file.
     let output = run(clean(&program).arg("forbidden"));
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&output.status), Some(31), "{output:?}");
     println!("{}", succeed(clean(&program).arg("time")).trim_end());
@@ -147,12 +140,12 @@ fn the_header_is_cplusplus_too() {
     );
 }
 
-/// The header as cbindgen makes it now.
+/// The header as cbindgen generates it now.
 fn header() -> String {
     let config = cbindgen::Config::from_file(root().join("cbindgen.toml")).unwrap();
-    // In the order in which a reader wants the constants.
+    // In the order in which constants are easiest to read.
     let sources = ["types", "status", "api", "batch", "chunks", "codecs", "cd_values", "quality", "cci", "hdf5"]
-        .map(|name| root().join(format!("src/ffi/{name}.rs")));
+        .map(|name| root().join(format!("crates/gridz-capi/src/{name}.rs")));
     let builder = sources.into_iter().fold(cbindgen::Builder::new(), cbindgen::Builder::with_src);
     let mut text = Vec::new();
     builder.with_config(config).generate().unwrap().write(&mut text);
@@ -163,7 +156,7 @@ fn header() -> String {
 fn header_is_fresh() {
     assert!(
         read("include/gridz.h") == header(),
-        "include/gridz.h is not what src/ffi says; write it anew with\n\
+        "include/gridz.h is not what crates/gridz-capi/src says; write it anew with\n\
          cargo test --test api -- --ignored bless_header"
     );
 }
@@ -183,14 +176,14 @@ fn the_header_has_the_version_of_the_package() {
     };
     let version = ["MAJOR", "MINOR", "PATCH"].map(defined).join(".");
     let manifest: toml::Table = read("Cargo.toml").parse().unwrap();
-    assert_eq!(manifest["package"]["version"].as_str(), Some(version.as_str()));
+    assert_eq!(manifest["workspace"]["package"]["version"].as_str(), Some(version.as_str()));
 }
 
-/// Every C function is one call of a guard, so no panic can reach C.
+/// The body of every C function is a single call of a guard, so no panic can reach C.
 #[test]
 fn no_c_function_lacks_its_guard() {
     let mut found = BTreeSet::new();
-    for entry in fs::read_dir(root().join("src/ffi")).unwrap() {
+    for entry in fs::read_dir(root().join("crates/gridz-capi/src")).unwrap() {
         let path = entry.unwrap().path();
         let text = fs::read_to_string(&path).unwrap();
         for (start, _) in text.match_indices("extern \"C\" fn ") {
@@ -208,10 +201,10 @@ fn no_c_function_lacks_its_guard() {
             found.insert(name.to_owned());
         }
     }
-    assert_eq!(found, declared(), "functions in src/ffi and in the header");
+    assert_eq!(found, declared(), "functions in crates/gridz-capi/src and in the header");
 }
 
-/// Whether the first parenthesis of `call` is closed by its last character.
+/// True if the first parenthesis of `call` is closed by its last character.
 fn closes_at_its_end(call: &str) -> bool {
     let mut depth = 0;
     for (i, c) in call.char_indices() {
@@ -227,10 +220,10 @@ fn closes_at_its_end(call: &str) -> bool {
     false
 }
 
-/// Pointers are followed in one file only.
+/// Raw pointers are dereferenced in one file only.
 #[test]
 fn only_ptr_follows_pointers() {
-    for entry in fs::read_dir(root().join("src/ffi")).unwrap() {
+    for entry in fs::read_dir(root().join("crates/gridz-capi/src")).unwrap() {
         let path = entry.unwrap().path();
         let text = fs::read_to_string(&path).unwrap();
         let follows =

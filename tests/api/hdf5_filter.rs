@@ -1,19 +1,20 @@
-//! The HDF5 filter as Rust programs use it: through the C interface of the system's libhdf5, with the
-//! plugin that cargo built together with this test.
+//! The HDF5 filter as used by Rust programs: through the C interface of the system's libhdf5, with
+//! the plugin that cargo built together with this test.
 //!
-//! `tests/hosts` has the many other hosts. Here the filter and the library stand side by side: what the
-//! one writes the other reads, and both write the same bytes.
+//! `tests/hosts` tests many other hosts. Here the filter and the library are compared directly: each
+//! reads what the other writes, and both write the same bytes.
 
 #![allow(unsafe_code)] // every call of libhdf5
 
 use std::ffi::{CStr, CString, c_uint, c_void};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::ptr::null_mut;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use gridz::hdf5::cd::Values;
+use crate::library::library;
 use gridz::{Array, ByteOrder, Context, DType, Request, Shape, Verify};
+use gridz_dataset::hdf5::cd::Values;
 use hdf5_sys::h5::{H5is_library_threadsafe, H5open, herr_t, hsize_t};
 use hdf5_sys::h5d::*;
 use hdf5_sys::h5e::{H5E_DEFAULT, H5E_direction_t, H5E_error2_t, H5Eset_auto2, H5Ewalk2};
@@ -27,16 +28,8 @@ use hdf5_sys::h5z::H5Z_FLAG_MANDATORY;
 
 const GRIDZ: i32 = 34013;
 
-/// The shared library that cargo built together with this test: beside it or one folder up, and the
-/// newer one if an earlier build left both.
-fn library() -> PathBuf {
-    let exe = std::env::current_exe().unwrap();
-    let candidates = exe.ancestors().skip(1).take(2).map(|folder| folder.join("libgridz.so"));
-    let built = candidates.filter_map(|path| Some((path.metadata().ok()?.modified().ok()?, path))).max();
-    built.unwrap_or_else(|| panic!("no libgridz.so beside {}; cargo build makes it", exe.display())).1
-}
-
-/// libhdf5 with the plugin in its search path. Tests take turns where it is not thread-safe.
+/// libhdf5 with the plugin in its search path. The guard serializes the tests if libhdf5 is not
+/// thread-safe.
 fn hdf5() -> Option<MutexGuard<'static, ()>> {
     static IS_SAFE: OnceLock<bool> = OnceLock::new();
     static TURN: Mutex<()> = Mutex::new(());
@@ -46,14 +39,14 @@ fn hdf5() -> Option<MutexGuard<'static, ()>> {
         fs::copy(library(), folder.join("libh5gridz.so")).unwrap();
         let folder = CString::new(folder.to_str().unwrap()).unwrap();
         let mut is_safe = 0;
-        // SAFETY: a string and a place for the answer; no other thread is in libhdf5 yet.
+        // SAFETY: a string and the address of the result; no other thread uses libhdf5 yet.
         unsafe {
             assert!(H5open() >= 0 && H5PLprepend(folder.as_ptr()) >= 0);
             assert!(H5is_library_threadsafe((&raw mut is_safe).cast()) >= 0);
         }
         is_safe != 0
     });
-    // SAFETY: no printing function, no data for it. Error stacks belong to threads.
+    // SAFETY: no printing function, no data for it. Each thread has its own error stack.
     unsafe { H5Eset_auto2(H5E_DEFAULT, None, null_mut()) };
     (!is_safe).then(|| TURN.lock().unwrap_or_else(PoisonError::into_inner))
 }
@@ -61,7 +54,8 @@ fn hdf5() -> Option<MutexGuard<'static, ()>> {
 /// The texts of the calling thread's error stack.
 fn errors() -> String {
     extern "C" fn keep(_: c_uint, entry: *const H5E_error2_t, texts: *mut c_void) -> herr_t {
-        // SAFETY: libhdf5 passes an entry of its stack, whose text is a string, and our pointer to `texts`.
+        // SAFETY: libhdf5 passes an entry of its stack, whose text is a string, and the pointer to
+        // `texts`.
         let (text, texts) = unsafe { (CStr::from_ptr((*entry).desc), &mut *texts.cast::<String>()) };
         texts.push_str(&text.to_string_lossy());
         texts.push('\n');
@@ -73,7 +67,7 @@ fn errors() -> String {
     texts
 }
 
-/// An id or a status; the error stack if it is negative.
+/// Turns a negative id or status into the text of the error stack.
 fn ok<T: PartialOrd + Default>(result: T) -> Result<T, String> {
     if result < T::default() { Err(errors()) } else { Ok(result) }
 }
@@ -100,7 +94,7 @@ impl Dataset {
         Self::create_behind(false, path, array, chunk, values)
     }
 
-    /// With HDF5's shuffle before gridz, or without.
+    /// Creates the dataset, with or without HDF5's shuffle before gridz.
     fn create_behind(
         is_shuffled: bool,
         path: &Path,
@@ -114,7 +108,8 @@ impl Dataset {
         })
     }
 
-    /// With what `set` puts into the property list before gridz, which is negative if that fails.
+    /// Creates the dataset. `set` modifies the property list before gridz is added; a negative
+    /// result is an error.
     fn create_after(
         path: &Path,
         array: &Array,
@@ -124,7 +119,7 @@ impl Dataset {
     ) -> Result<Self, String> {
         let path = CString::new(path.to_str().unwrap()).unwrap();
         let (extents, rank) = (array.shape().extents(), chunk.len() as i32);
-        // SAFETY: strings, and lists with as many entries as their counts say.
+        // SAFETY: strings, and arrays of the given lengths.
         unsafe {
             let file = ok(H5Fcreate(path.as_ptr(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT))?;
             let plist = ok(H5Pcreate(*H5P_CLS_DATASET_CREATE))?;
@@ -155,14 +150,14 @@ impl Dataset {
     fn write(&self, data: &[u8]) {
         assert_eq!(data.len() as u64, self.array.n_bytes());
         let dtype = file_type(&self.array);
-        // SAFETY: as many bytes as the dataset has.
+        // SAFETY: `data` has as many bytes as the dataset.
         ok(unsafe { H5Dwrite(self.id, dtype, H5S_ALL, H5S_ALL, H5P_DEFAULT, data.as_ptr().cast()) }).unwrap();
     }
 
     fn read(&self) -> Result<Vec<u8>, String> {
         let mut data = vec![0xa5; self.array.n_bytes() as usize];
         let dtype = file_type(&self.array);
-        // SAFETY: room for the bytes that the dataset has.
+        // SAFETY: `data` has room for all bytes of the dataset.
         ok(unsafe { H5Dread(self.id, dtype, H5S_ALL, H5S_ALL, H5P_DEFAULT, data.as_mut_ptr().cast()) })?;
         Ok(data)
     }
@@ -171,7 +166,8 @@ impl Dataset {
     #[allow(deprecated)] // the call that libhdf5 has had since 1.10.3
     fn chunk(&self, offset: &[hsize_t]) -> Vec<u8> {
         let (mut n_bytes, mut mask, mut address) = (0, 0, 0);
-        // SAFETY: an offset of the dataset's rank, and room for the length that was just asked for.
+        // SAFETY: an offset of the dataset's rank, and a buffer of the length that was just
+        // queried.
         unsafe {
             let asked = H5Dget_chunk_info_by_coord(self.id, offset.as_ptr(), &mut mask, &mut address, &mut n_bytes);
             ok(asked).unwrap();
@@ -187,7 +183,7 @@ impl Dataset {
         self.write_chunk_by(0, offset, frame);
     }
 
-    /// `mask`: the filters that were left out.
+    /// Writes an encoded chunk. `mask`: the filters that were skipped.
     fn write_chunk_by(&self, mask: u32, offset: &[hsize_t], frame: &[u8]) {
         // SAFETY: an offset of the dataset's rank; pointer and length of one slice.
         let written = unsafe {
@@ -200,7 +196,7 @@ impl Dataset {
     fn values(&self) -> Vec<u32> {
         let (mut flags, mut config, mut n) = (0, 0, 256);
         let mut values = vec![0; n];
-        // SAFETY: room for `n` words; a name of no bytes needs no memory.
+        // SAFETY: room for `n` words; a name buffer of 0 bytes needs no memory.
         unsafe {
             let plist = ok(H5Dget_create_plist(self.id)).unwrap();
             let (out, name) = (values.as_mut_ptr(), null_mut());
@@ -214,7 +210,7 @@ impl Dataset {
 
 impl Drop for Dataset {
     fn drop(&mut self) {
-        // SAFETY: ids of ours, closed once.
+        // SAFETY: our ids, closed once.
         unsafe { assert!(H5Dclose(self.id) >= 0 && H5Fclose(self.file) >= 0) };
     }
 }
@@ -290,7 +286,10 @@ fn filter_and_library_write_the_same_bytes_and_read_each_other() {
         let chunk = Dataset::open(&path, &array).chunk(&[0; 3]);
         assert!(chunk == frame, "{dtype:?} {order:?}: the filter writes other bytes than the library");
         let mut back = vec![0; data.len()];
-        assert_eq!(gridz::decompress(&chunk, &mut back, Verify::Checksum, &context), Ok(data.len()));
+        assert_eq!(
+            gridz::decompress(&chunk, gridz::Part::All, &mut back, Verify::Checksum, &context),
+            Ok(data.len())
+        );
         assert_eq!(back, data);
 
         Dataset::create(&path, &array, array.shape().extents(), &[]).unwrap().write_chunk(&[0; 3], &frame);
@@ -310,14 +309,14 @@ fn stored_values_describe_the_chunk_and_are_a_fixed_point() {
         assert_eq!(record.array(), &self::array(dtype, order, &[32, 60]));
         assert_eq!(record.request().unwrap().codec(), Request::default().codec());
         assert_eq!(Dataset::create(&path, &array, &[32, 60], &values).unwrap().values(), values);
-        // Other chunks, the same choice.
+        // Other chunks, the same request.
         let other = Dataset::create(&path, &array, &[50, 7], &values).unwrap().values();
         // The last word is the checksum.
         assert_eq!((&other[..6], &other[6..other.len() - 1]), (&values[..6], &[50, 0, 7, 0][..]));
     }
 }
 
-/// Shuffle before gridz costs time, no bytes: the frames are those of the arrays themselves.
+/// A shuffle before gridz costs time but no bytes: the frames are those of the unshuffled arrays.
 #[test]
 fn a_shuffle_before_gridz_is_undone_and_done_again() {
     let _turn = hdf5();
@@ -337,7 +336,8 @@ fn a_shuffle_before_gridz_is_undone_and_done_again() {
             for offset in [[0, 0, 0], [16, 32, 0]] {
                 assert_eq!(shuffled.chunk(&offset), plain.chunk(&offset), "{dtype:?} {order:?} {values:?}");
             }
-            // The flag and the size are stored, again where they are stored already, and go with the filter.
+            // The cd_values contain the shuffle flag and the element size, also when they already
+            // did. Without the shuffle filter they are removed.
             let (words, without) = (shuffled.values(), plain.values());
             assert_eq!(words[2], without[2] | 1 << 24);
             assert_eq!(words[12..words.len() - 1], [dtype.size().unwrap()]);
@@ -349,7 +349,8 @@ fn a_shuffle_before_gridz_is_undone_and_done_again() {
     }
 }
 
-/// Codecs that keep every element have no use for a fill value: words and frames are those of a dataset without one.
+/// Codecs that keep every element ignore the fill value: words and frames are those of a dataset
+/// without one.
 #[test]
 fn a_fill_value_changes_nothing_for_codecs_that_keep_every_element() {
     let _turn = hdf5();
@@ -379,7 +380,8 @@ fn a_fill_value_changes_nothing_for_codecs_that_keep_every_element() {
     }
 }
 
-/// HDF5 leaves an optional filter out of a chunk where it fails, and tells the reader by the chunk's mask.
+/// HDF5 skips an optional filter that fails for a chunk, and records that in the chunk's filter
+/// mask.
 #[test]
 fn a_chunk_that_was_not_shuffled_comes_back_too() {
     let _turn = hdf5();
@@ -394,7 +396,7 @@ fn a_chunk_that_was_not_shuffled_comes_back_too() {
     let dataset = Dataset::create_behind(true, &path, &array, &[64, 64], &[]).unwrap();
     dataset.write_chunk_by(1, &[0, 0], &frame);
     drop(dataset);
-    // The frame holds the array, so what gridz hands on is shuffled, and nobody undoes that.
+    // The frame holds the array, so gridz's output is shuffled, and no filter unshuffles it.
     let shuffled = Dataset::open(&path, &array).read().unwrap();
     let n = data.len() / 4;
     assert!((0..data.len()).all(|i| shuffled[i] == data[i % n * 4 + i / n]));
@@ -412,9 +414,9 @@ fn refusals_are_on_the_error_stack_of_the_thread() {
         (&[1, 1, 0, 0], "ndzip: use mode 0, lossless; it has no mode 1, abs"),
         (&[1, 1], "[1, 1] mean nothing to gridz; allowed are: no value"),
         (&[9; 256], "codec 9 is unknown"),
-        (&[3], "szp: use mode 1, abs, or mode 2, rel, or mode 5, pwrel; it has no mode 0, lossless"),
+        (&[3], "quant: use mode 1, abs, or mode 2, rel, or mode 5, pwrel; it has no mode 0, lossless"),
         (&[3, 2, 0, 0x3fe0_0000], "the filter sees one chunk at a time"),
-        (&[3, 1, 0, 0x3fe0_0000, 4], "szp has the levels 1 fast, 2 dense, 3 max, and 0 for the default, not 4"),
+        (&[3, 1, 0, 0x3fe0_0000, 4], "quant has the levels 1 fast, 2 dense, 3 max, and 0 for the default, not 4"),
         (&[2, 0, 1, 0], "allowed are: no value"),
     ] {
         let Err(stack) = Dataset::create(&path, &array, &[50], values) else { panic!("{values:?} was accepted") };
@@ -453,7 +455,7 @@ fn threads_with_files_of_their_own() {
             scope.spawn(move || {
                 for (round, (dtype, order)) in ALL.into_iter().cycle().take(12).enumerate() {
                     let _turn = hdf5();
-                    // Some chunks are large enough for the plugin's own threads.
+                    // Some chunks are large enough for the plugin's worker threads.
                     let rows = if round % 5 == 4 { 512 } else { 70 };
                     let array = array(dtype, order, &[rows, 1024]);
                     round_trip(&path, &array, &[rows.min(256 + seed), 1024], &data(&array, seed));

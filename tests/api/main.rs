@@ -1,4 +1,4 @@
-//! The library as programs see it, in C and as an HDF5 filter, and the layers of its source.
+//! The public interfaces of the library, in C and as an HDF5 filter.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -6,4 +6,4 @@ mod common;
 mod bulk;
 mod c_api;
 mod hdf5_filter;
-mod layers;
+mod library;

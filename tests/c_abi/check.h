@@ -1,4 +1,4 @@
-/* What the C tests share: counted checks and bytes that look random. */
+/* Helpers of the C tests: counted checks and pseudo-random bytes. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ends the program at the first claim that is false. */
+/* Ends the program at the first false claim. */
 #define CHECK(claim)                                                                          \
     do {                                                                                      \
         if (!(claim)) {                                                                       \
@@ -18,7 +18,7 @@
         }                                                                                     \
     } while (0)
 
-/* Claims that a call returns `expected`, and says what it returned if not. */
+/* Checks that a call returns `expected`, and prints the actual status if not. */
 #define CHECK_STATUS(call, expected)                                                          \
     do {                                                                                      \
         gridz_status got_ = (call);                                                           \
@@ -31,14 +31,15 @@
 
 #define CHECK_OK(call) CHECK_STATUS(call, GRIDZ_OK)
 
-/* Claims that a call fails with `expected` and a text that has `words`. */
+/* Checks that a call fails with `expected` and that the error text contains `words`. */
 #define CHECK_FAILS(call, expected, words)                                                    \
     do {                                                                                      \
         CHECK_STATUS(call, expected);                                                         \
         CHECK(strstr(gridz_last_error(), words) != NULL);                                     \
     } while (0)
 
-/* A buffer of exactly n bytes, so that AddressSanitizer sees one byte too many; never NULL. */
+/* A buffer of exactly n bytes, so that AddressSanitizer detects an access one byte past it; never
+ * NULL. */
 static inline unsigned char *exactly(size_t n_bytes)
 {
     unsigned char *bytes = malloc(n_bytes);
@@ -48,7 +49,7 @@ static inline unsigned char *exactly(size_t n_bytes)
     return bytes;
 }
 
-/* xorshift64*, so that every run and machine has the same bytes. */
+/* xorshift64*, so that every run and machine generates the same bytes. */
 static inline void random_bytes(unsigned char *to, size_t n_bytes, uint64_t seed)
 {
     uint64_t state = seed * 2654435769u + 88172645463325252u;
@@ -80,7 +81,7 @@ static inline unsigned char *compressed(const gridz_array *array, const void *sr
     return frame;
 }
 
-/* Claims that a frame, moved to a buffer of exactly its length, gives these bytes back. */
+/* Checks that a frame, copied to a buffer of exactly its length, decompresses to these bytes. */
 static inline void check_decompresses(const unsigned char *frame, size_t frame_bytes, const void *expected,
                                       size_t expected_bytes, const gridz_options *options)
 {

@@ -1,4 +1,4 @@
-/* Sparse matrices as C programs use them: what comes back, products, and every wrong call there is. */
+/* Sparse matrices in C programs: round trips, products, and every invalid call. */
 #include "check.h"
 
 #include <math.h>
@@ -43,7 +43,7 @@ static gridz_cci_info inspected(const gridz_cci *cci)
     return info;
 }
 
-/* y = A x with four numbers each, in a semiring. */
+/* Checks y = A x in a semiring; x and y have four numbers each. */
 static void is_product(const gridz_cci *cci, uint32_t semiring, uint32_t transposed, const float *want)
 {
     static const float X[] = {1, 10, 100, -1};
@@ -62,14 +62,15 @@ static void test_products(void)
     is_product(cci, GRIDZ_CCI_SEMIRING_MAX_TIMES, 0, (const float[]){20, 3, -INFINITY, 50});
     is_product(cci, GRIDZ_CCI_SEMIRING_OR_AND, 0, (const float[]){1, 1, 0, 1});
 
-    /* Two vectors side by side. */
+    /* Two vectors, interleaved. */
     const float x[] = {1, 2, 10, 20, 100, 200, -1, -2}, want[] = {19, 38, 3, 6, 0, 0, 48, 96};
     float y[8];
     CHECK_OK(gridz_cci_multiply(cci, GRIDZ_CCI_SEMIRING_PLUS_TIMES, 0, 2, x, sizeof x, y, sizeof y, NULL));
     CHECK(memcmp(y, want, sizeof y) == 0);
     gridz_cci_destroy(cci);
 
-    /* Without values all are 1. The same arrays as columns are the transpose. */
+    /* Without values, all values are 1. The same arrays interpreted as columns are the transpose.
+     * */
     csr.values = NULL;
     cci = made(&csr);
     is_product(cci, GRIDZ_CCI_SEMIRING_PLUS_TIMES, 0, (const float[]){9, 1, 0, 10});
@@ -129,7 +130,7 @@ static void test_frames(void)
     CHECK_OK(gridz_cci_frame(cci, &frame, &frame_bytes));
     CHECK(inspected(cci).frame_bytes == frame_bytes && (uintptr_t)frame % 64 == 0);
 
-    /* Wherever the bytes are. */
+    /* The bytes need no alignment. */
     unsigned char *bytes = exactly(frame_bytes + 1);
     memcpy(bytes + 1, frame, frame_bytes);
     CHECK_OK(gridz_cci_open(bytes + 1, frame_bytes, NULL, &again));
@@ -152,7 +153,7 @@ static void test_frames(void)
     gridz_cci_destroy(NULL);
 }
 
-/* What is no matrix. */
+/* Invalid descriptions of matrices. */
 static void test_descriptions(void)
 {
     static const int32_t DOWN[] = {0, 3, 2, 3, 6}, LATE[] = {1, 2, 3, 3, 6}, SHORT[] = {0, 2, 3, 3, 5};
@@ -186,7 +187,7 @@ static void test_descriptions(void)
     CHECK_FAILS(gridz_cci_create(&csr, 0, NULL, NULL), GRIDZ_ERROR_INVALID_ARGUMENT, "cci");
     CHECK_FAILS(gridz_cci_create(NULL, 0, NULL, &cci), GRIDZ_ERROR_INVALID_ARGUMENT, "NULL");
 
-    /* A matrix of nothing needs no arrays but starts. */
+    /* An empty matrix needs no arrays except the starts. */
     const int32_t zero = 0;
     csr = described();
     csr.n_rows = csr.n_cols = csr.nnz = 0;

@@ -1,9 +1,9 @@
-/* Small calls while other threads call gridz, in children that are forked meanwhile; and what small calls ask of the
- * system. Without sanitizers: their own threads and locks do not survive a fork.
+/* Small calls in children that are forked while other threads call gridz, and the system calls of
+ * small calls. Run without sanitizers: their own threads and locks do not survive a fork.
  *
  *   test_fork forks N     N children while 4 threads compress and decompress
- *   test_fork calls N     N calls that may ask the system for nothing but memory
- *   test_fork forbidden   shows that the filter of system calls ends a process that opens a file
+ *   test_fork calls N     N calls whose only system calls may be for memory
+ *   test_fork forbidden   shows that the system call filter ends a process that opens a file
  *   test_fork time        the time of a call of 64 floats
  */
 #define _GNU_SOURCE
@@ -29,7 +29,7 @@ struct work {
     unsigned char frame[ROOM];
 };
 
-/* Compresses and decompresses the first n values; 0 if they come back. */
+/* Compresses and decompresses the first n values; returns 0 if they are restored. */
 static int round_trip(struct work *work, size_t n)
 {
     uint64_t extents[] = {n};
@@ -103,7 +103,8 @@ static int forks(int n)
     return n_crashed || n_hung || n_wrong;
 }
 
-/* From here on only calls that ask for memory, write what is printed, or end the process are allowed. */
+/* From here on, only system calls that allocate memory, write the output, or end the process are
+ * allowed. */
 static void forbid(void)
 {
     static const int ALLOWED[] = {SYS_brk, SYS_mmap, SYS_munmap, SYS_mremap, SYS_madvise, SYS_mprotect, SYS_write,
@@ -130,7 +131,7 @@ static int calls(int n)
     struct work *work = new_work();
     CHECK(round_trip(work, 64) == 0);
     printf("small calls: ");
-    fflush(stdout); /* the first output asks what stdout is */
+    fflush(stdout); /* the first output queries the type of stdout */
     forbid();
     for (int i = 0; i < n; i++)
         if (round_trip(work, 1 + (size_t)i % 64) != 0)

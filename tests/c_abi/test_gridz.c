@@ -1,10 +1,10 @@
 /*
- * Every function of gridz.h: what it promises, what it refuses and in which words. Run under
- * AddressSanitizer with buffers of exactly the size that the header names.
+ * Tests every function of gridz.h: its results, the calls that it refuses, and the error messages.
+ * Run under AddressSanitizer with buffers of exactly the size that the header states.
  *
  *     test_gridz            all tests
- *     test_gridz bad-env    the environment has GRIDZ_THREADS=many: every call says so
- *     test_gridz overflow   reads past a buffer, which AddressSanitizer must catch
+ *     test_gridz bad-env    with GRIDZ_THREADS=many in the environment: every call reports it
+ *     test_gridz overflow   reads past a buffer; AddressSanitizer must detect it
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -27,7 +27,7 @@ static const struct {
     {GRIDZ_DTYPE_C64, 8},  {GRIDZ_DTYPE_C128, 16},
 };
 
-/* Around the block sizes of ndzip: 4096, 64 x 64, 16 x 16 x 16. */
+/* Extents around the block sizes of ndzip: 4096, 64 x 64, 16 x 16 x 16. */
 static const struct {
     uint32_t rank;
     uint64_t extents[7];
@@ -50,7 +50,7 @@ static uint64_t header_bytes(uint32_t rank)
     return (40 + 8 * (uint64_t)rank + 15) / 16 * 16;
 }
 
-/* An array of floats that shrinks, and its frame. */
+/* A compressible array of floats, and its frame. */
 enum { SMALL = 20 };
 static const uint64_t SMALL_EXTENTS[3] = {SMALL, SMALL, SMALL};
 static float small[SMALL * SMALL * SMALL];
@@ -89,7 +89,7 @@ static void test_texts(void)
     CHECK(strcmp(gridz_version(), version) == 0);
 }
 
-/* One array there and back; the frame says what it is and is no longer than promised. */
+/* Round trip of one array; checks the frame's info and that its size is within the bound. */
 static void check_round_trip(const gridz_array *array, size_t element_size, const unsigned char *data,
                              size_t n_bytes, const gridz_options *options)
 {
@@ -119,7 +119,7 @@ static void check_round_trip(const gridz_array *array, size_t element_size, cons
     CHECK(strcmp(info.codec_name, info.codec == 0 ? "stored" : "lorenzo") == 0);
     CHECK(info.mode == GRIDZ_MODE_LOSSLESS && info.value == 0 && info.bound == 0);
 
-    /* What was in the destination before is no input. */
+    /* The previous contents of the destination must not influence the frame. */
     size_t bound = 0, again_bytes = 0;
     CHECK_OK(gridz_compress_bound(array, options, &bound));
     unsigned char *again = exactly(bound);
@@ -132,7 +132,7 @@ static void check_round_trip(const gridz_array *array, size_t element_size, cons
     free(frame);
 }
 
-/* Nothing needs to be aligned: elements, frames, results. */
+/* No alignment is required: of elements, frames or results. */
 static void test_misaligned(void)
 {
     static const char *const CODECS[] = {"lorenzo", "ndzip", "stored"};
@@ -191,7 +191,7 @@ static void test_opaque(void)
     }
 }
 
-/* Values that a compiler or an FPU would like to change. */
+/* Bit patterns that a compiler or an FPU might change. */
 static void test_special_values(void)
 {
     const double values[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, -NAN, 5e-324, -5e-324, 1.7976931348623157e308};
@@ -268,7 +268,7 @@ static void test_too_small(void)
     CHECK(n_bytes == sizeof small);
     free(dst);
 
-    /* More than enough is fine, and what is too much stays as it is. */
+    /* A larger destination is allowed; the bytes after the frame stay unchanged. */
     dst = exactly(sizeof small + 100);
     memset(dst, 0x5a, sizeof small + 100);
     CHECK_OK(gridz_decompress(small_frame, small_frame_bytes, dst, sizeof small + 100, &n_bytes, NULL));
@@ -309,7 +309,7 @@ static void test_pointers_and_lengths(void)
     CHECK_INVALID(gridz_context_create(NULL, NULL), "context is NULL");
     gridz_context_destroy(NULL);
 
-    /* In place is refused, end to start is not. */
+    /* Overlapping buffers are refused; adjacent buffers are accepted. */
     unsigned char *both = exactly(sizeof small + bound);
     memcpy(both, small, sizeof small);
     CHECK_INVALID(gridz_compress(&small_array, both, sizeof small, both, bound, &n_bytes, NULL), "overlap");
@@ -322,7 +322,7 @@ static void test_pointers_and_lengths(void)
     free(both);
 #undef CHECK_INVALID
 
-    /* NULL is a buffer of no bytes. */
+    /* NULL is valid for a buffer of 0 bytes. */
     const uint64_t none[2] = {5, 0};
     gridz_array empty = describe(GRIDZ_DTYPE_F32, 2, none);
     unsigned char *frame = compressed(&empty, NULL, 0, &n_bytes, NULL);
@@ -335,7 +335,7 @@ static void test_pointers_and_lengths(void)
     free(dst);
 }
 
-/* Calls one function with the struct at `bytes`, of whichever kind. */
+/* The next functions each pass the struct at `bytes` to one gridz function. */
 static gridz_status use_array(void *bytes)
 {
     size_t bound;
@@ -362,8 +362,8 @@ static gridz_status use_frame_info(void *bytes)
     return gridz_inspect(small_frame, small_frame_bytes, bytes);
 }
 
-/* Programs and libraries of different versions. `known` is a good struct of this version, and the first one with such a
- * struct had its first `first_bytes`. */
+/* Struct sizes of programs and libraries of different versions. `known` is a valid struct of this
+ * version; in the first version, the struct had `first_bytes` bytes. */
 static void check_struct_sizes(gridz_status (*use)(void *), const void *known, size_t known_bytes, size_t first_bytes,
                                int is_input)
 {
@@ -381,7 +381,7 @@ static void check_struct_sizes(gridz_status (*use)(void *), const void *known, s
     memcpy(bytes, &struct_size, sizeof struct_size);
     CHECK_FAILS(use(bytes), GRIDZ_ERROR_INVALID_ARGUMENT, "struct_size");
 
-    /* An older program: what it does not have stays as it is. */
+    /* An older program: the bytes past its struct stay unchanged. */
     struct_size = first_bytes;
     memcpy(bytes, &struct_size, sizeof struct_size);
     memset(bytes + first_bytes, 0xa5, known_bytes + 24 - first_bytes);
@@ -391,12 +391,12 @@ static void check_struct_sizes(gridz_status (*use)(void *), const void *known, s
     memset(bytes, 0, known_bytes + 24);
     memcpy(bytes, known, known_bytes);
 
-    /* A newer program that does not use what is new. */
+    /* A newer program that does not use the new fields. */
     struct_size = known_bytes + 24;
     memcpy(bytes, &struct_size, sizeof struct_size);
     CHECK_OK(use(bytes));
 
-    /* A newer program that does. */
+    /* A newer program that uses them. */
     bytes[known_bytes + 23] = 1;
     if (is_input) {
         CHECK_FAILS(use(bytes), GRIDZ_ERROR_INVALID_ARGUMENT, "newer than this library");
@@ -408,7 +408,8 @@ static void check_struct_sizes(gridz_status (*use)(void *), const void *known, s
     free(bytes);
 }
 
-/* What the host can see of a batch is checked before anybody looks for a GPU. The addresses are never used. */
+/* Arguments of a batch that the host can check are checked before any GPU is looked for. The
+ * addresses are never dereferenced. */
 static void test_async_arguments(void)
 {
     size_t bound = 0, bytes = 77;
@@ -472,14 +473,14 @@ static void test_async_arguments(void)
     CHECK_REGION("dst is at", 1, start, count, dst + 2, 0);
     CHECK_REGION("dst and frames overlap", 2, start, count, src + slot, 480);
 
-    /* Nothing to do needs neither memory nor a GPU. */
+    /* An empty batch needs neither memory nor a GPU. */
     CHECK_OK(gridz_compress_async(&small_array, 0, NULL, 0, NULL, 0, NULL, NULL, 0, NULL, NULL));
     CHECK_OK(gridz_decompress_async(&small_array, 0, NULL, 0, NULL, NULL, 0, NULL, NULL, 0, NULL, NULL));
     CHECK_OK(gridz_decompress_region_async(&small_array, 0, NULL, 0, NULL, start, count, NULL, 0, NULL, NULL, 0, NULL, NULL));
     CHECK_OK(gridz_async_workspace_bytes(&small_array, 0, NULL, NULL, &bytes));
     CHECK(bytes == 0);
 
-    /* No memory of a GPU: refused on every machine, for one reason or the other, and never touched. */
+    /* Not GPU memory: refused on every machine, for one reason or another, and never accessed. */
     gridz_status status = gridz_compress_async(&small_array, 1, src, 0, dst, slot, lengths, NULL, 0, NULL, NULL);
     CHECK(status == GRIDZ_ERROR_DEVICE || status == GRIDZ_ERROR_INVALID_ARGUMENT);
     status = gridz_decompress_async(&small_array, 1, src, slot, lengths, dst, 0, statuses, NULL, 0, NULL, NULL);
@@ -519,13 +520,13 @@ static void test_struct_sizes(void)
     check_struct_sizes(use_array, &small_array, sizeof small_array, sizeof small_array, 1);
     check_struct_sizes(use_options, &options, sizeof options, sizeof options, 1);
     check_struct_sizes(use_context_options, &context_options, sizeof context_options, sizeof context_options, 1);
-    /* As in 0.1.0. */
+    /* The size in version 0.1.0. */
     check_struct_sizes(use_frame_info, &info, sizeof info, 312, 0);
     check_struct_sizes(use_block_counts, &counts, sizeof counts, 96, 0);
     check_struct_sizes(use_quality_options, &quality_options, sizeof quality_options, sizeof quality_options, 1);
     check_struct_sizes(use_quality_report, &quality_report, sizeof quality_report, sizeof quality_report, 0);
 
-    /* Programs were compiled with these sizes: a struct may grow at its end and change in no other way. */
+    /* Programs were compiled with these sizes: a struct may only grow at its end. */
     if (sizeof(void *) == 8) {
         CHECK(sizeof(gridz_array) == 32 && offsetof(gridz_array, extents) == 24);
         CHECK(sizeof(gridz_options) == 80 && offsetof(gridz_options, fill_value) == 48);
@@ -537,7 +538,7 @@ static void test_struct_sizes(void)
     }
 }
 
-/* What came back beside the original: figures, mismatches, bounds, refusals. */
+/* Quality of a decoded array compared with the original: figures, mismatches, bounds, refusals. */
 static void test_quality(void)
 {
     static float back[SMALL * SMALL * SMALL];
@@ -560,12 +561,13 @@ static void test_quality(void)
     CHECK(report.correlation > 0.9999 && report.correlation < 1);
     CHECK(report.ssim_2d > 0.99 && report.ssim_2d < 1 && report.ssim_3d > 0.99 && report.ssim_3d < 1);
 
-    /* The same array, and no bound. */
+    /* The same array, without a bound. */
     CHECK_OK(gridz_quality(&small_array, small, sizeof small, small, sizeof small, &report, NULL));
     CHECK(report.largest_error == 0 && isinf(report.psnr) && isnan(report.error_over_bound) && isnan(report.bound));
     CHECK(fabs(report.correlation - 1) < 1e-12 && fabs(report.ssim_3d - 1) < 1e-9);
 
-    /* A bound by the range, of the numbers that are not fill; and threads of one's own. */
+    /* A bound relative to the range of the numbers that are not fill values, and an explicit thread
+     * count. */
     const float fill = 99;
     gridz_context_options two = {.struct_size = sizeof two, .threads = 2};
     gridz_context *context = NULL;
@@ -584,7 +586,7 @@ static void test_quality(void)
     gridz_context_destroy(context);
     options.context = NULL;
 
-    /* Refused, and the report is left alone. */
+    /* Refused calls leave the report unchanged. */
     report.elements = 77;
 #define QUALITY(n, from, m, to) gridz_quality(&small_array, from, n, to, m, &report, &options)
     CHECK_FAILS(QUALITY(sizeof small, small, sizeof back - 4, back), GRIDZ_ERROR_INVALID_ARGUMENT, "decoded has");
@@ -620,7 +622,7 @@ static gridz_status with_options(const gridz_options *options)
         free(frame);
         return GRIDZ_OK;
     }
-    /* The other functions say the same. */
+    /* The other functions report the same frame info. */
     static unsigned char dst[sizeof small];
     CHECK_STATUS(gridz_compress(&small_array, small, sizeof small, dst, sizeof dst, &n_bytes, options), status);
     CHECK_STATUS(gridz_decompress(small_frame, small_frame_bytes, dst, sizeof dst, &n_bytes, options), status);
@@ -678,7 +680,7 @@ static void test_options(void)
     options.mode = GRIDZ_MODE_EXPERT + 1;
     CHECK_FAILS(with_options(&options), GRIDZ_ERROR_INVALID_ARGUMENT, "there is no mode 8");
     options = defaults;
-    options.value = 1e-300; /* which only the numbers themselves keep */
+    options.value = 1e-300; /* so small that only the exact values meet it */
     CHECK_FAILS(with_options(&options), GRIDZ_ERROR_INVALID_ARGUMENT, "the value must be 0");
     options.value = NAN;
     CHECK_FAILS(with_options(&options), GRIDZ_ERROR_INVALID_ARGUMENT, "the value must be 0");
@@ -691,7 +693,8 @@ static void test_options(void)
     CHECK_OK(with_options(&options));
 }
 
-/* Codecs that keep every element have no use for a fill value: it changes nothing, and nobody follows the pointer. */
+/* Codecs that keep every element ignore the fill value: it changes nothing, and its pointer is not
+ * dereferenced. */
 static void test_fill_values(void)
 {
     const char *const names[] = {NULL, "stored", "ndzip", "lorenzo,level=dense", "ndzip,fill=-999", "lorenzo,fill=1e20"};
@@ -749,14 +752,14 @@ static void test_codecs(void)
         CHECK(codec.struct_size == sizeof codec && codec.reserved == 0 && strlen(codec.description) > 10);
         CHECK((codec.backends & GRIDZ_BACKEND_CPU) && codec.backends < 4);
         CHECK((i == 0) == (strcmp(codec.name, "stored") == 0));
-        /* What is said can be asked for: by text and by number, at every level. */
+        /* Every listed level and mode can be requested, by text and by number. */
         gridz_options options = {.struct_size = sizeof options, .codec = codec.name};
         CHECK(codec.modes != 0 && codec.dtypes != 0);
         const char *mode = "";
         if (!(codec.modes & 1u << GRIDZ_MODE_LOSSLESS)) {
             CHECK(codec.modes & 1u << GRIDZ_MODE_ABS);
             options.mode = GRIDZ_MODE_ABS;
-            options.value = 1e-300; /* which only the numbers themselves keep */
+            options.value = 1e-300; /* so small that only the exact values meet it */
             mode = ",abs=1e-300";
         }
         CHECK_OK(with_options(&options));
@@ -778,7 +781,7 @@ static void test_codecs(void)
     CHECK_FAILS(gridz_codec_info(0, &codec), GRIDZ_ERROR_INVALID_ARGUMENT, "struct_size 8");
 }
 
-/* Text to cd_values and back, with the room that they have. */
+/* Text to cd_values and back, with limited buffers. */
 static void test_cd_values(void)
 {
     uint32_t values[64];
@@ -802,11 +805,11 @@ static void test_cd_values(void)
     CHECK_OK(gridz_cd_text(NULL, 0, text, sizeof text, &bytes));
     CHECK(strcmp(text, "lorenzo,level=fast") == 0);
     CHECK_FAILS(gridz_cd_values(NULL, values, 16, &n), GRIDZ_ERROR_INVALID_ARGUMENT, "request is NULL");
-    /* Fill values and limits are among them, each in three words if a double has it. */
-    CHECK_OK(gridz_cd_values("szp,abs=1,fill=-999,fill=0,valid_max=300", values, COUNT(values), &n));
+    /* Fill values and limits are included, each in three words if a double represents it. */
+    CHECK_OK(gridz_cd_values("quant,abs=1,fill=-999,fill=0,valid_max=300", values, COUNT(values), &n));
     CHECK(n == 5 + 3 * 3);
     CHECK_OK(gridz_cd_text(values, n, text, sizeof text, &bytes));
-    CHECK(strcmp(text, "szp,abs=1,level=fast,fill=-999,fill=0,valid_max=300") == 0);
+    CHECK(strcmp(text, "quant,abs=1,level=fast,fill=-999,fill=0,valid_max=300") == 0);
     CHECK_FAILS(gridz_cd_values("zfp,maxprec=10", values, 16, &n), GRIDZ_ERROR_INVALID_ARGUMENT, "mode expert");
     CHECK_FAILS(gridz_cd_values("zip", values, 16, &n), GRIDZ_ERROR_UNSUPPORTED_JOB, "1 ndzip");
     CHECK_FAILS(gridz_cd_values("\xff", values, 16, &n), GRIDZ_ERROR_INVALID_ARGUMENT, "UTF-8");
@@ -852,7 +855,7 @@ static void test_regions(void)
 
 static void test_parts(void)
 {
-    const gridz_options layered = {.struct_size = sizeof layered, .codec = "mgard,abs=1e-3,layers=3"};
+    const gridz_options layered = {.struct_size = sizeof layered, .codec = "multigrid,abs=1e-3,layers=3"};
     gridz_part_info info = {.struct_size = sizeof info}, told = info;
     static float part[SMALL * SMALL * SMALL];
     size_t n;
@@ -864,7 +867,7 @@ static void test_parts(void)
         CHECK_OK(gridz_inspect_progressive(frame, n, GRIDZ_DETAIL_LAYERS, layers, &told));
         CHECK(told.layers == layers && told.n_layers == 3 && told.level == 0 && told.mode == GRIDZ_MODE_ABS);
         CHECK(told.array_bytes == sizeof small && (told.frame_bytes == n) == (layers == 3));
-        /* In a buffer that ends with what is needed. */
+        /* A buffer that ends with the last byte needed. */
         unsigned char *first = exactly(told.frame_bytes);
         memcpy(first, frame, told.frame_bytes);
         CHECK_OK(PART(first, told.frame_bytes, GRIDZ_DETAIL_ERROR, told.bound));
@@ -883,7 +886,7 @@ static void test_parts(void)
     CHECK_FAILS(PART(frame, n, GRIDZ_DETAIL_LAYERS, 1.5), GRIDZ_ERROR_INVALID_ARGUMENT, "1.5");
     CHECK_FAILS(PART(frame, n, GRIDZ_DETAIL_ERROR, -1), GRIDZ_ERROR_INVALID_ARGUMENT, "an error of -1");
     CHECK_FAILS(PART(frame, n, 3, 0), GRIDZ_ERROR_INVALID_ARGUMENT, "GRIDZ_DETAIL_");
-    CHECK_FAILS(PART(small_frame, small_frame_bytes, GRIDZ_DETAIL_LEVEL, 0), GRIDZ_ERROR_UNSUPPORTED_JOB, "mgard");
+    CHECK_FAILS(PART(small_frame, small_frame_bytes, GRIDZ_DETAIL_LEVEL, 0), GRIDZ_ERROR_UNSUPPORTED_JOB, "multigrid");
     CHECK_FAILS(gridz_decompress_progressive(frame, n, GRIDZ_DETAIL_LAYERS, 1, part, 4, &info, NULL),
                 GRIDZ_ERROR_DST_TOO_SMALL, "too small");
     CHECK(info.array_bytes == sizeof small);
@@ -898,7 +901,8 @@ static void test_damaged_frames(void)
     static unsigned char dst[sizeof small];
     gridz_frame_info info = {.struct_size = sizeof info};
 
-    /* Every truncation, in a buffer that ends where the frame does. lorenzo has a byte of parameters. */
+    /* Every truncation, in a buffer of exactly the truncated size. lorenzo has a byte of
+     * parameters. */
     const size_t small_header_bytes = header_bytes(3) + 16;
     for (size_t cut = 0; cut < small_frame_bytes; cut++) {
         unsigned char *frame = exactly(cut);
@@ -917,7 +921,8 @@ static void test_damaged_frames(void)
                 GRIDZ_ERROR_CORRUPT, "follow");
     free(longer);
 
-    /* Every flipped bit is noticed. Without the checksum it need not be, but does no harm. */
+    /* Every flipped bit is detected. Without checksum verification it may go undetected, but does
+     * no harm. */
     gridz_options skip = {.struct_size = sizeof skip, .flags = GRIDZ_FLAG_SKIP_CHECKSUM};
     unsigned char *frame = exactly(small_frame_bytes);
     memcpy(frame, small_frame, small_frame_bytes);
@@ -938,7 +943,7 @@ static void test_damaged_frames(void)
     free(frame);
 }
 
-/* Large enough to be cut into pieces for the workers. */
+/* Large enough to be split into pieces for the workers. */
 static const uint64_t LARGE_EXTENTS[3] = {64, 96, 128};
 enum { LARGE = 64 * 96 * 128 };
 static float *large;
@@ -984,14 +989,14 @@ static void test_contexts(void)
     check_large(context);
     gridz_context_destroy(context);
 
-    /* The number of threads is no input of the frame. */
+    /* The frame does not depend on the number of threads. */
     for (uint32_t threads = 0; threads < 6; threads++) {
         context = context_of(threads, 0);
         check_large(context);
         gridz_context_destroy(context);
     }
 
-    /* The CPU is always there; a GPU only on some machines, and then for this frame too. */
+    /* The CPU is always available; a GPU only on some machines, and then also for this frame. */
     gridz_context_options one = {.struct_size = sizeof one, .device = GRIDZ_DEVICE_CPU};
     CHECK_OK(gridz_context_create(&one, &context));
     check_large(context);
@@ -1008,7 +1013,7 @@ static void test_contexts(void)
     context = NULL;
     CHECK_FAILS(gridz_context_create(&wrong, &context), GRIDZ_ERROR_INVALID_ARGUMENT, "threads");
     wrong.threads = 0;
-    /* The thousandth GPU: there is none, or not so many. */
+    /* GPU 1000: no machine has that many, or has none at all. */
     wrong.device = 1000;
     gridz_status status = gridz_context_create(&wrong, &context);
     CHECK(status == GRIDZ_ERROR_DEVICE || status == GRIDZ_ERROR_INVALID_ARGUMENT);
@@ -1030,7 +1035,7 @@ static void test_memory_limit(void)
     CHECK_FAILS(gridz_compress(&big_endian, small, sizeof small, dst, bound, &n_bytes, &options),
                 GRIDZ_ERROR_OUT_OF_MEMORY, "limit");
     CHECK(n_bytes == 77);
-    /* Little-endian takes no working memory, and neither does decompression. */
+    /* A little-endian array needs no working memory, and neither does decompression. */
     CHECK_OK(gridz_compress(&small_array, small, sizeof small, dst, bound, &n_bytes, &options));
 
     gridz_context *enough = context_of(1, sizeof small);
@@ -1068,13 +1073,14 @@ static void test_threads(void)
         CHECK(pthread_create(&threads[i], NULL, work, i % 2 == 0 ? context : NULL) == 0);
     for (size_t i = 0; i < COUNT(threads); i++)
         CHECK(pthread_join(threads[i], NULL) == 0);
-    /* Neither their errors nor a success of ours touched our text. */
+    /* Neither the other threads' errors nor a successful call changed this thread's error text. */
     check_large(context);
     CHECK(gridz_last_error() == text && strcmp(text, before) == 0);
     gridz_context_destroy(context);
 }
 
-/* What a program calls at the very end of a thread, when the library's own thread data is gone. */
+/* Set by a thread-specific destructor, which runs when the library's own thread data may already be
+ * destroyed. */
 static int called_at_end;
 
 static void at_end_of_thread(void *key)
@@ -1103,7 +1109,7 @@ static void test_end_of_thread(void)
     CHECK(called_at_end);
 }
 
-/* A child of a process whose workers run has none of them, and starts its own. */
+/* After a fork, the child has none of the parent's workers and starts its own. */
 static void test_fork(void)
 {
     gridz_context *context = context_of(3, 0);
@@ -1112,7 +1118,7 @@ static void test_fork(void)
     pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) {
-        alarm(120); /* a child that waits for ever is a failure, not a hanging test */
+        alarm(120); /* a child that waits forever must fail the test, not hang it */
         check_large(context);
         check_large(NULL);
         gridz_context_destroy(context);

@@ -1,25 +1,25 @@
-//! Error bounds are kept: for all types, in any part of an array, however often it is rewritten, and with the same bytes
-//! everywhere.
+//! Error bounds hold for all types, in any part of an array, after any number of rewrites, and with
+//! the same bytes everywhere.
 
 use crate::common::bounds::{Bound, assert_kept, part_bytes};
 use crate::common::generate::{GENERATORS, Input};
 use crate::common::{Tally, assert_no_request, assert_refused, assert_same_bytes, cases, compress, decompress};
-use gridz::codec::registry;
 use gridz::{Array, ByteOrder, Context, CpuLevel, DType, Mode, Request, Shape};
+use gridz_codecs::codec::registry;
 use proptest::prelude::*;
 
 fn request(text: &str) -> Request {
     text.parse().unwrap()
 }
 
-/// Any number, the same for the same arguments.
+/// A pseudo-random number that depends only on the arguments.
 fn noise(seed: u64, i: u64) -> u64 {
     let x = (seed ^ i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_add(0x2545_f491_4f6c_dd1d);
     let x = (x ^ x >> 31).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     (x ^ x >> 29).wrapping_mul(0x94d0_49bb_1331_11eb) ^ x >> 32
 }
 
-/// Every way to encode: instructions, and threads.
+/// Every way to encode: instruction levels and thread counts.
 fn contexts() -> Vec<Context> {
     let levels = [CpuLevel::Scalar, CpuLevel::Avx2, CpuLevel::Avx512];
     let mut all: Vec<Context> =
@@ -32,12 +32,13 @@ fn is_float(dtype: DType) -> bool {
     matches!(dtype, DType::F16 | DType::Bf16 | DType::F32 | DType::F64 | DType::C64 | DType::C128)
 }
 
-/// The types that bounds are kept for.
+/// The types that support bounds.
 fn types() -> Vec<DType> {
     registry::find(3).unwrap().dtypes.to_vec()
 }
 
-/// What stands in some elements instead: nothing, the same bytes in a part of the array, or in some places.
+/// Replacement of elements: none, the same bytes in about half of the array, or in scattered
+/// elements.
 #[derive(Debug, Clone, Copy)]
 enum Spoilt {
     No,
@@ -54,7 +55,7 @@ fn spoil(raw: &mut [u8], size: usize, how: Spoilt) {
             Spoilt::Some(seed) => (noise(seed, i as u64).is_multiple_of(50), noise(seed, i as u64 % 5)),
         };
         if is_spoilt {
-            // NaN of all kinds, infinities, large numbers, anything.
+            // NaN of all kinds, infinities, large numbers, random bits.
             let kinds = [u64::MAX, 0x7ff0_0000_7f80_7c00, 0x7e80_4c00_7150_1234, 0x8000_0000_8000_8080, seed];
             let word = kinds[seed as usize % kinds.len()] ^ (seed >> 60);
             let bytes = [word.to_le_bytes(), word.to_be_bytes()].concat();
@@ -67,7 +68,7 @@ fn spoilt() -> impl Strategy<Value = Spoilt> {
     prop_oneof![Just(Spoilt::No), any::<u64>().prop_map(Spoilt::Half), any::<u64>().prop_map(Spoilt::Some)]
 }
 
-/// Bounds of any size, most of them near the numbers that generators make.
+/// Bounds of any magnitude, most of them near the generators' numbers.
 fn value() -> impl Strategy<Value = f64> {
     prop_oneof![
         (-300f64..300.0).prop_map(|x| 10f64.powf(x)),
@@ -133,7 +134,7 @@ fn bounds_are_kept_and_kept_again() {
     tally.assert("changed", 20);
 }
 
-/// The range of the finite numbers of an array, each part of the fill value left out.
+/// The range of the finite numbers of an array, without the parts of the fill value.
 fn range(dtype: DType, raw: &[u8], fill: Option<&[u8]>) -> f64 {
     use crate::common::bounds::{Number, number};
     let n = part_bytes(dtype);
@@ -156,20 +157,21 @@ fn range(dtype: DType, raw: &[u8], fill: Option<&[u8]>) -> f64 {
     (most - least).clamp(0.0, f64::MAX)
 }
 
-/// Single elements of a chunk are replaced, by numbers of all kinds, and the rest stays within its first bound.
+/// Replaces single elements of a chunk by numbers of all kinds; all other elements stay within
+/// their first bound.
 #[test]
 fn arrays_do_not_drift_while_parts_of_them_are_rewritten() {
     for (dtype, text) in [
-        (DType::F32, "szp,abs=1e-2"),
-        (DType::F64, "szp,abs=1e-2"),
-        (DType::F32, "szp,pwrel=1e-3"),
-        (DType::I32, "szp,abs=5"),
-        (DType::C64, "szp,abs=1e-2,fill=-999"),
-        (DType::F16, "szp,abs=.1"),
-        (DType::F32, "szp,abs=1e-2,level=2"),
-        (DType::C64, "szp,abs=1e-2,level=2,fill=-999"),
-        (DType::F32, "szp,abs=1e-2,level=3"),
-        (DType::C64, "szp,abs=1e-2,level=3,fill=-999"),
+        (DType::F32, "quant,abs=1e-2"),
+        (DType::F64, "quant,abs=1e-2"),
+        (DType::F32, "quant,pwrel=1e-3"),
+        (DType::I32, "quant,abs=5"),
+        (DType::C64, "quant,abs=1e-2,fill=-999"),
+        (DType::F16, "quant,abs=.1"),
+        (DType::F32, "quant,abs=1e-2,level=2"),
+        (DType::C64, "quant,abs=1e-2,level=2,fill=-999"),
+        (DType::F32, "quant,abs=1e-2,level=3"),
+        (DType::C64, "quant,abs=1e-2,level=3,fill=-999"),
     ] {
         let input = Input::new("wave", dtype, &[40, 50]);
         let (array, size) = (input.array(), dtype.size().unwrap() as usize);
@@ -195,7 +197,7 @@ fn arrays_do_not_drift_while_parts_of_them_are_rewritten() {
 
 #[test]
 fn masks_and_spikes_are_cheap() {
-    let (n, request) = (200usize, request("szp,abs=1e-3,fill=1e20"));
+    let (n, request) = (200usize, request("quant,abs=1e-3,fill=1e20"));
     let array = Array::new(DType::F32, ByteOrder::Little, Shape::new(&[n as u64, n as u64]).unwrap()).unwrap();
     let size_of = |change: &dyn Fn(usize, usize, f32) -> f32| {
         let raw: Vec<u8> = (0..n * n)
@@ -224,20 +226,20 @@ fn what_cannot_be_kept_is_refused_by_name() {
     let array =
         |dtype| Array::with_size(dtype, ByteOrder::Little, dtype.size().unwrap_or(3), Shape::new(&[100]).unwrap());
     for (dtype, text, says) in [
-        (DType::Opaque, "szp,abs=1", "szp does not take opaque elements"),
-        (DType::I32, "szp,pwrel=.1", "int32 elements are integers; use abs"),
+        (DType::Opaque, "quant,abs=1", "quant does not take opaque elements"),
+        (DType::I32, "quant,pwrel=.1", "int32 elements are integers; use abs"),
     ] {
         assert_refused(&array(dtype).unwrap(), text, says);
     }
     for (text, says) in [
-        ("szp", "szp: use mode 1, abs, or mode 2, rel, or mode 5, pwrel; it has no mode 0, lossless"),
-        ("szp,abs=0", "0"),
-        ("szp,abs=-1", "-1"),
-        ("szp,abs=inf", "inf"),
-        ("szp,abs=nan", "NaN"),
-        ("szp,pwrel=1", "below 1"),
-        ("szp,rate=8", "rate"),
-        ("szp,abs=1,level=4", "not 4"),
+        ("quant", "quant: use mode 1, abs, or mode 2, rel, or mode 5, pwrel; it has no mode 0, lossless"),
+        ("quant,abs=0", "0"),
+        ("quant,abs=-1", "-1"),
+        ("quant,abs=inf", "inf"),
+        ("quant,abs=nan", "NaN"),
+        ("quant,pwrel=1", "below 1"),
+        ("quant,rate=8", "rate"),
+        ("quant,abs=1,level=4", "not 4"),
     ] {
         assert_no_request(text, says);
     }

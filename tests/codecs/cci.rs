@@ -1,13 +1,14 @@
-//! What is special about cci: rows that repeat, runs, rows that begin anew, and numbers at the ends of their types.
+//! Special cases of cci: repeated rows, runs, rows that restart, and numbers at the limits of their
+//! types.
 
 use crate::common::generate::{Input, Xorshift};
 use crate::common::{Tally, assert_same_bytes, cases, compress, decompress};
-use gridz::codec::registry;
 use gridz::{Array, ByteOrder, Context, CpuLevel, DType, Request, Shape};
+use gridz_codecs::codec::registry;
 use proptest::prelude::*;
 
 const TYPES: [DType; 4] = [DType::U32, DType::U64, DType::I32, DType::I64];
-/// Elements of a block.
+/// Number of elements in a block.
 const BLOCK: usize = 1 << 16;
 
 fn requests() -> [Request; 2] {
@@ -23,7 +24,8 @@ fn array(dtype: DType, n: usize) -> Array {
     Array::new(dtype, ByteOrder::Little, Shape::new(&[n as u64]).unwrap()).unwrap()
 }
 
-/// Bytes of the frames of words, the same with all instructions, which come back at both levels.
+/// Checks the round trip at both levels, with the same frame for all instruction levels; returns
+/// the frames' bytes.
 fn check(dtype: DType, words: &[u64]) -> [usize; 2] {
     let size = dtype.size().unwrap() as usize;
     let raw: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes().into_iter().take(size)).collect();
@@ -61,7 +63,8 @@ fn blocks_of_all_lengths() {
     }
 }
 
-/// Constants, ramps of any step, also down and across the ends of the type: a few bytes a block.
+/// Constants and ramps of any step, also descending and wrapping around the type: a few bytes a
+/// block.
 #[test]
 fn what_goes_on_and_on_takes_few_bytes() {
     for dtype in TYPES {
@@ -77,7 +80,7 @@ fn what_goes_on_and_on_takes_few_bytes() {
     }
 }
 
-/// Rows of every length that come again and again, moved by any step.
+/// Rows of every length that recur, shifted by any step.
 #[test]
 fn rows_that_repeat_take_few_bytes() {
     let mut random = Xorshift::new(5);
@@ -99,7 +102,8 @@ fn rows_that_repeat_take_few_bytes() {
     }
 }
 
-/// Regular matrices take less than a hundredth, and meshes with several unknowns a node less than an eighth.
+/// Regular matrices take less than a hundredth of their size, and meshes with several unknowns a
+/// node less than an eighth.
 #[test]
 fn matrices_take_few_bytes() {
     for (generator, part) in [("stencil", 100), ("mesh", 8)] {
@@ -111,7 +115,7 @@ fn matrices_take_few_bytes() {
     }
 }
 
-/// Words of rows of a few kinds.
+/// Words formed by rows of a few kinds.
 fn words() -> impl Strategy<Value = Vec<u64>> {
     let piece = (0..7u8, 1..3000usize, any::<u64>(), any::<u64>(), 0..64u32);
     prop::collection::vec(piece, 1..60).prop_map(|pieces| {
@@ -120,7 +124,7 @@ fn words() -> impl Strategy<Value = Vec<u64>> {
             let last = all.last().copied().unwrap_or(0);
             let mut random = Xorshift::new(a);
             match kind {
-                // What was there before, moved.
+                // An earlier part again, shifted.
                 0 | 1 if !all.is_empty() => {
                     let (from, more) = (b as usize % all.len(), if kind == 0 { 0 } else { a >> bits });
                     (0..n).for_each(|i| all.push(all[from + i % (all.len() - from)].wrapping_add(more)));

@@ -1,17 +1,19 @@
-//! The payload checksum against rearrangements, patterns that defeat sums with regular weights, and random damage.
+//! The payload checksum against rearrangements, patterns that defeat sums with regular weights, and
+//! random damage.
 //!
-//! Every family of damages is also given to the sums of format version 1, whose weights were 1 and the position:
-//! those it must fool, or the family would show nothing.
+//! Every family of damages is also applied to the checksum of format version 1, whose weights were 1
+//! and the position. That checksum must miss some of them; otherwise the family would prove nothing.
 
 use std::time::Instant;
 
 use crate::common::generate::{Input, Xorshift};
 use crate::common::{compress, decompress, shared, specs};
-use gridz::format::checksum::{self, LANES, WEIGHTS, key};
-use gridz::format::header::Header;
 use gridz::{Array, Context, DType, ErrorKind, Request, Shape};
+use gridz_codecs::format::checksum::{self, LANES, WEIGHTS, key};
+use gridz_codecs::format::header::Header;
 
-// ---- what is compared ------------------------------------------------------------------------------
+// ---- checksums
+// -------------------------------------------------------------------------------------
 
 fn mix(x: u64) -> u64 {
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -27,7 +29,7 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = u32> {
     })
 }
 
-/// SPEC.md, word by word.
+/// The checksum as SPEC.md defines it, word by word.
 fn by_definition(bytes: &[u8]) -> u64 {
     let [mut a, mut b] = [0u64; 2];
     for (i, word) in words(bytes).enumerate() {
@@ -49,7 +51,8 @@ fn linear(bytes: &[u8]) -> u64 {
     mix(a.wrapping_add(mix(b)))
 }
 
-/// Counts damaged copies of an array, and those that the checksums of today and of version 1 do not tell from it.
+/// Counts damaged copies of an array, and those that the version 1 checksum misses. Asserts that
+/// the current one misses none.
 struct Judge {
     good: Vec<u8>,
     today: u64,
@@ -74,7 +77,7 @@ impl Judge {
         self.n_fooled_linear += u64::from(linear(damaged) == self.linear);
     }
 
-    /// One damage: what `damage` does to a copy.
+    /// Applies one damage to a copy.
     #[track_caller]
     fn damage(&mut self, what: impl FnOnce() -> String, damage: impl FnOnce(&mut Vec<u8>)) {
         let mut damaged = self.good.clone();
@@ -83,7 +86,7 @@ impl Judge {
     }
 }
 
-/// Arrays with much structure: what real payloads are made of where sums with regular weights fail.
+/// Highly structured arrays, similar to real payloads on which sums with regular weights fail.
 fn structured(n_bytes: usize) -> Vec<(&'static str, Vec<u8>)> {
     let of =
         |word: &dyn Fn(usize) -> u32| (0..n_bytes / 4).flat_map(|i| word(i).to_le_bytes()).collect::<Vec<u8>>();
@@ -121,15 +124,15 @@ fn the_sums_are_those_of_the_definition() {
 #[test]
 fn parts_combine_in_any_order() {
     let (_, bytes) = structured(30_000).pop().unwrap();
-    let sums = |range: std::ops::Range<usize>| checksum::Sums::of(&bytes[range.clone()], range.start as u64);
+    let sums = |range: std::ops::Range<usize>| checksum::Checksum::of(&bytes[range.clone()], range.start as u64);
     for cut in [0, 4, 60, 64, 68, 4096, 29_996] {
-        let both = sums(cut..bytes.len()).plus(sums(0..cut));
-        assert_eq!(both.checksum(bytes.len() as u64), checksum::checksum(&bytes), "cut at {cut}");
+        let both = sums(cut..bytes.len()).combine(sums(0..cut));
+        assert_eq!(both.finish(bytes.len() as u64), checksum::checksum(&bytes), "cut at {cut}");
     }
 }
 
-/// No two rows that a payload below 256 GiB can have share a key, and none has 0: [`key`] is a bijection, being made of
-/// such, and here is what it makes 0 of.
+/// Among the rows of payloads below 256 GiB, no two share a key, and none has key 0. [`key`] is a
+/// bijection, since it is composed of bijections; this test checks the input that it maps to 0.
 #[test]
 fn keys_are_not_zero_and_weights_are_odd() {
     assert_eq!(key(u32::MAX), 0);
@@ -142,7 +145,7 @@ fn keys_are_not_zero_and_weights_are_odd() {
 
 // ---- rearrangements --------------------------------------------------------------------------------
 
-/// All exchanges of two aligned parts of the same size, or some thousand where there are more.
+/// All exchanges of two aligned parts of equal size, or some thousands if there are more.
 #[test]
 fn exchanged_parts_are_seen() {
     let mut fooled = 0;
@@ -203,8 +206,9 @@ fn rotated_reversed_and_repeated_parts_are_seen() {
     assert!(fooled > 10, "version 1 is fooled by {fooled} only");
 }
 
-/// Differences of ± d in the order of the Thue–Morse sequence cancel against every polynomial in the position of a
-/// smaller degree than the sequence's order: word by word, by rows, and within a lane.
+/// Differences of ± d in the order of the Thue–Morse sequence cancel against every polynomial in
+/// the position whose degree is smaller than the sequence's order: word by word, by rows, and
+/// within a lane.
 #[test]
 fn thue_morse_sequences_are_seen() {
     let mut fooled = 0;
@@ -249,7 +253,7 @@ fn words_and_bytes_that_shift_and_zeros_that_come_are_seen() {
     }
 }
 
-/// A stuck or swapped data line inverts one bit of neighbouring words.
+/// A stuck or swapped data line inverts one bit of neighboring words.
 #[test]
 fn every_bit_counts_alone_and_with_its_neighbours() {
     for (name, bytes) in structured(4096) {
@@ -270,7 +274,7 @@ fn every_bit_counts_alone_and_with_its_neighbours() {
 
 // ---- frames ----------------------------------------------------------------------------------------
 
-/// Payloads of every codec and level, of made and real arrays.
+/// Payloads of every codec and level, of generated and real arrays.
 fn payloads() -> Vec<(String, Vec<u8>)> {
     let mut payloads = Vec::new();
     let mut add = |name: &str, array: Array, raw: &[u8]| {
@@ -299,8 +303,8 @@ fn payloads() -> Vec<(String, Vec<u8>)> {
     payloads
 }
 
-/// Ten million damages of payloads (one hundred thousand unless `GRIDZ_CHECKSUM_DAMAGES` says otherwise): words and
-/// bytes that are replaced, inverted, exchanged, moved, repeated or lost.
+/// Ten million damages of payloads (by default one hundred thousand; set `GRIDZ_CHECKSUM_DAMAGES`):
+/// words and bytes are replaced, inverted, exchanged, moved, repeated or removed.
 #[test]
 fn random_damage_is_seen() {
     let wanted: usize = std::env::var("GRIDZ_CHECKSUM_DAMAGES").map_or(100_000, |n| n.parse().expect("a number"));
@@ -309,7 +313,7 @@ fn random_damage_is_seen() {
     let (begin, mut n_seen) = (Instant::now(), 0);
     'all: loop {
         for (name, payload) in &payloads {
-            // A part of it, so that many can be damaged in a second.
+            // Use only a part of the payload, for speed.
             let n = payload.len().min(512 + random.next() as usize % 1024) / 4 * 4;
             let from = random.next() as usize % (payload.len() - n + 1);
             let good = &payload[from..from + n];
@@ -344,7 +348,7 @@ fn random_damage_is_seen() {
     println!("{n_seen} damages seen in {:.0} s", begin.elapsed().as_secs_f64());
 }
 
-/// What a reader of version 1 had taken for [1, 2, 2, 1].
+/// A reader of version 1 would have accepted this as [1, 2, 2, 1].
 #[test]
 fn a_rearranged_frame_is_an_error() {
     let array = Array::new(DType::I32, gridz::ByteOrder::Little, Shape::new(&[4]).unwrap()).unwrap();
@@ -357,7 +361,7 @@ fn a_rearranged_frame_is_an_error() {
     assert_eq!(decompress(&frame, &Context::default()).unwrap_err().kind(), ErrorKind::Corrupt);
 }
 
-/// Two blocks of lorenzo that change places with their entries in the table, where those are as long as each other.
+/// Exchanges two lorenzo blocks of equal length together with their checks in the table.
 #[test]
 fn exchanged_blocks_are_an_error_also_in_regions() {
     let input = Input::new("ramp", DType::I32, &[1 << 14]);
@@ -366,7 +370,7 @@ fn exchanged_blocks_are_an_error_also_in_regions() {
         .chunks(4)
         .enumerate()
         .flat_map(|(i, word)| {
-            // Blocks that differ but are equally long.
+            // Blocks that differ but have equal lengths.
             let word = u32::from_le_bytes(word.try_into().unwrap());
             (word ^ (i as u32 >> 12) ^ ((i as u32 * 7) & 15)).to_le_bytes()
         })
@@ -393,10 +397,15 @@ fn exchanged_blocks_are_an_error_also_in_regions() {
     }
     assert_ne!(bad, frame, "the blocks are equal");
     assert_eq!(decompress(&bad, &Context::default()).unwrap_err().kind(), ErrorKind::Corrupt);
-    // A region reads the block alone, and its check knows where the block belongs.
+    // A region read decodes only this block, and the block's check depends on its position.
     let mut part = vec![0; 4];
     let start = [(i as u64) << 12];
-    let result =
-        gridz::decompress_region(&bad, &start, &[1], &mut part, gridz::Verify::Checksum, &Context::default());
+    let result = gridz::decompress(
+        &bad,
+        gridz::Part::Region { start: &start, count: &[1] },
+        &mut part,
+        gridz::Verify::Checksum,
+        &Context::default(),
+    );
     assert_eq!(result.unwrap_err().kind(), ErrorKind::Corrupt);
 }

@@ -1,15 +1,16 @@
-//! Many chunks at once on the CPU: their packed frames are those of one by one, whatever the number of threads, the gaps
-//! between arrays and the room there is.
+//! Many chunks at once on the CPU: the packed frames equal those of single calls, for any number of
+//! threads, any gaps between arrays and any destination size.
 
 use crate::common::generate::{GENERATORS, Input};
 use crate::common::{Tally, assert_same_bytes, cases, compress, lossy_specs, specs, takes};
-use gridz::device::{Chunks, Destination, Source, compress_chunks, decompress_chunks, packed_bound};
+use gridz::device::{ChunkArray, compress_chunks, decompress_chunks, packed_bound};
 use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Request, Result, Shape, Verify};
+use gridz::{Destination, Source};
 use proptest::prelude::*;
 
-/// Arrays with gaps, and what they become.
+/// Arrays with gaps, and their chunk description and request.
 struct Case {
-    chunks: Chunks,
+    chunks: ChunkArray,
     request: Request,
     raw: Vec<u8>,
 }
@@ -18,7 +19,7 @@ impl Case {
     fn new(request: Request, dtype: DType, extents: &[u64], n_chunks: usize, gap: u64) -> Self {
         let input = |i: usize| Input::new(GENERATORS[i % GENERATORS.len()], dtype, extents);
         let array = input(0).array();
-        let chunks = Chunks { array, n_chunks, stride: array.n_bytes() + gap };
+        let chunks = ChunkArray { array, n_chunks, stride: array.n_bytes() + gap };
         let mut raw = vec![0xa5; chunks.span("stride").unwrap() as usize];
         for i in 0..n_chunks {
             let at = i * chunks.stride as usize;
@@ -31,7 +32,7 @@ impl Case {
         &self.raw[i * self.chunks.stride as usize..][..self.chunks.array.n_bytes() as usize]
     }
 
-    /// What the frames should be, packed, and their lengths.
+    /// The expected packed frames, and their lengths.
     fn wanted(&self) -> (Vec<u8>, Vec<u64>) {
         let (mut packed, mut lengths) = (Vec::new(), Vec::new());
         for i in 0..self.chunks.n_chunks {
@@ -92,7 +93,7 @@ fn frames_are_packed_one_by_one() {
         tally.add_if("several frames", n_chunks > 1 && case.chunks.array.n_bytes() > 0);
         tally.add_if("packed", request.codec() != 0 && packed.get(5) == Some(&request.codec()));
         let context = context(threads);
-        // Exactly enough, a little more, and enough for anything.
+        // Exactly enough room, a little more, and the upper bound.
         for capacity in [packed.len(), packed.len() + 100, case.bound()] {
             let made = case.compress(capacity.min(case.bound()), &context).unwrap();
             prop_assert_eq!(&made.1, &lengths);
@@ -112,8 +113,8 @@ fn frames_are_packed_one_by_one() {
 }
 
 #[test]
-fn damage_is_told_with_the_number_of_the_frame() {
-    let case = Case::new("szp,abs=1e-3".parse().unwrap(), DType::F32, &[20, 30], 9, 0);
+fn damage_is_reported_with_the_number_of_the_frame() {
+    let case = Case::new("quant,abs=1e-3".parse().unwrap(), DType::F32, &[20, 30], 9, 0);
     for threads in [1, 4, 16] {
         let context = context(threads);
         let (mut packed, lengths) = case.compress(case.bound(), &context).unwrap();
@@ -121,7 +122,7 @@ fn damage_is_told_with_the_number_of_the_frame() {
         packed[at as usize + 90] ^= 1;
         let error = case.decompress(&packed, &lengths, &context).unwrap_err();
         assert!(error.kind() == ErrorKind::Corrupt && error.context().starts_with("frame 7: "), "{error}");
-        // Lengths that are not those of the frames, whose places are the same.
+        // Wrong lengths that do not change the offsets of the frames.
         let i = (0..9).find(|&i| (2..16).contains(&(lengths[i] % 16))).expect("a length that can be changed");
         for (wrong, kind) in [(lengths[i] - 1, ErrorKind::Truncated), (lengths[i] + 1, ErrorKind::Corrupt)] {
             let mut lengths = lengths.clone();
@@ -142,7 +143,7 @@ fn damage_is_told_with_the_number_of_the_frame() {
 
 #[test]
 fn strides_that_cannot_be_are_refused() {
-    let chunks = |n_chunks, stride| Chunks { array: f32s(&[10]), n_chunks, stride };
+    let chunks = |n_chunks, stride| ChunkArray { array: f32s(&[10]), n_chunks, stride };
     assert_eq!(chunks(0, 0).span("s").unwrap(), 0);
     assert_eq!(chunks(1, 0).span("s").unwrap(), 40);
     assert_eq!(chunks(3, 41).span("s").unwrap(), 122);

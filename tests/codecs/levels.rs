@@ -1,23 +1,24 @@
-//! Every CPU level writes the same bytes, reads those of every other one, and touches nothing else.
+//! Every CPU level writes the same bytes, reads the bytes of every other level, and accesses nothing
+//! else.
 
-#![allow(unsafe_code)] // pages that cannot be accessed
+#![allow(unsafe_code)] // guard pages
 
 use crate::common::generate::{GENERATORS, Input, Xorshift};
 use crate::common::vectors::vectors;
 use crate::common::{Tally, assert_same_bytes, cases, one_in, skip};
 use std::sync::LazyLock;
 
-use gridz::codec::registry::{CODECS, Entry};
-use gridz::codec::{Decision, Encoded, Job, Plan, Terms};
-use gridz::cpu::level::Level;
-use gridz::cpu::pool::Pool;
-use gridz::format::checksum::Sums;
-use gridz::settings::CpuLevel;
 use gridz::{Array, ByteOrder, Context, DType, Error, Mode, Result, Shape};
+use gridz_codecs::codec::registry::{CODECS, Entry};
+use gridz_codecs::codec::{Decision, EncodeParams, Encoded, Job, Plan};
+use gridz_codecs::cpu::isa::Isa;
+use gridz_codecs::cpu::pool::Pool;
+use gridz_codecs::format::checksum::Checksum;
+use gridz_codecs::settings::CpuLevel;
 use proptest::prelude::*;
 
-/// Memory whose pages before and behind cannot be accessed. The bytes in use end at the second of them, or begin
-/// at the first.
+/// Memory between two guard pages. The used bytes end at the second guard page, or begin after the
+/// first.
 struct Guarded {
     map: *mut u8,
     map_bytes: usize,
@@ -37,7 +38,7 @@ impl Guarded {
         let n_bytes = content.len();
         let room = n_bytes.next_multiple_of(PAGE);
         let map_bytes = room + 2 * PAGE;
-        // SAFETY: a fresh mapping, of which the middle is made accessible.
+        // SAFETY: a fresh mapping; its middle is made accessible.
         let map = unsafe {
             let map = libc::mmap(
                 std::ptr::null_mut(),
@@ -59,26 +60,27 @@ impl Guarded {
     }
 
     fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: inside of the accessible part.
+        // SAFETY: inside the accessible part.
         unsafe { std::slice::from_raw_parts_mut(self.map.add(self.start), self.n_bytes) }
     }
 }
 
 impl Drop for Guarded {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours and nothing borrows it any more.
+        // SAFETY: the mapping is ours and nothing borrows it any longer.
         unsafe { libc::munmap(self.map.cast(), self.map_bytes) };
     }
 }
 
-/// Every level with one thread, and with two where they share the work: an array is not cut then as for one.
-fn ways(n_bytes: usize) -> impl Iterator<Item = (Level, &'static Pool)> {
+/// Every level with one thread, and with two if they share the work: the array is then split
+/// differently.
+fn ways(n_bytes: usize) -> impl Iterator<Item = (Isa, &'static Pool)> {
     static POOLS: LazyLock<[Pool; 2]> = LazyLock::new(|| [1, 2].map(Pool::new));
     let pools = POOLS.iter().filter(move |pool| pool.pieces(n_bytes as u64) > 1 || std::ptr::eq(*pool, &POOLS[0]));
-    pools.flat_map(|pool| Level::all().map(move |level| (level, pool)))
+    pools.flat_map(|pool| Isa::all().map(move |level| (level, pool)))
 }
 
-/// One array for a codec at one of its levels.
+/// One array for one codec at one of its levels.
 struct Case {
     entry: &'static Entry,
     dtype: DType,
@@ -89,22 +91,29 @@ struct Case {
 }
 
 impl Case {
-    /// `None` if the codec does not take such arrays.
-    fn new(entry: &'static Entry, terms: Terms, dtype: DType, extents: &[u64], what: &str) -> Option<Self> {
+    /// `None` if the codec does not support such arrays.
+    fn new(
+        entry: &'static Entry,
+        encode_params: EncodeParams,
+        dtype: DType,
+        extents: &[u64],
+        what: &str,
+    ) -> Option<Self> {
         let array = Array::new(dtype, ByteOrder::Little, Shape::new(extents).unwrap()).unwrap();
-        let Decision::Take(plan) = entry.codec.plan(&array, &terms) else { return None };
+        let Decision::Take(plan) = entry.codec.plan(&array, &encode_params) else { return None };
         let shape = plan.fold.apply(array.shape(), entry.codec.max_rank());
-        let Terms { mode, value, level, .. } = terms;
+        let EncodeParams { mode, value, level, .. } = encode_params;
         let is_lossless = mode == Mode::Lossless;
         let what = format!("{} {mode:?} {value} {level} {what} {} {extents:?}", entry.name, dtype.name());
         Some(Self { entry, dtype, shape, plan, is_lossless, what })
     }
 
-    /// Every codec that takes such arrays, at each of its levels, and in its modes with some value.
+    /// Every codec that supports such arrays, at each of its levels, and in each of its modes with
+    /// some value.
     fn all(dtype: DType, extents: &[u64], what: &str) -> Vec<Self> {
         let mut cases = Vec::new();
         for entry in CODECS {
-            for terms in entry.level_numbers().map(Terms::lossless) {
+            for encode_params in entry.level_numbers().map(EncodeParams::lossless) {
                 for &mode in entry.modes {
                     let values: &[_] = match mode {
                         Mode::Lossless | Mode::Expert => &[(0.0, None)],
@@ -114,15 +123,15 @@ impl Case {
                         _ => &[(1e-3, None)],
                     };
                     for &(value, fill) in values {
-                        let mut terms = terms;
-                        (terms.mode, terms.value) = (mode, value);
+                        let mut encode_params = encode_params;
+                        (encode_params.mode, encode_params.value) = (mode, value);
                         if let Some(fill) = fill {
-                            terms.missing.add(fill.parse().unwrap()).unwrap();
+                            encode_params.missing.add(fill.parse().unwrap()).unwrap();
                         }
-                        for (value, extra) in terms.extras.iter_mut().zip(entry.extras) {
-                            *value = extra.default;
+                        for (value, param) in encode_params.codec_params.iter_mut().zip(entry.codec_params) {
+                            *value = param.default;
                         }
-                        cases.extend(Self::new(entry, terms, dtype, extents, what));
+                        cases.extend(Self::new(entry, encode_params, dtype, extents, what));
                     }
                 }
             }
@@ -130,39 +139,46 @@ impl Case {
         cases
     }
 
-    fn job<'a>(&'a self, level: Level, pool: &'a Pool) -> Job<'a> {
+    fn job<'a>(&'a self, level: Isa, pool: &'a Pool) -> Job<'a> {
         Job { dtype: self.dtype, shape: self.shape, layout: &self.plan.layout, pool, level, verify: true }
     }
 
-    /// Bytes for any payload: zfp gives up where one is as long as the array, and here it shall not.
+    /// Enough bytes for any payload: zfp gives up if a payload is as long as the array, which must
+    /// not happen here.
     fn bound(&self) -> usize {
         let bound = self.plan.bound as usize;
         if self.entry.name == "zfp" { 8 * bound + 4096 } else { bound }
     }
 
-    fn encode(&self, level: Level, raw: &[u8], dst: &mut [u8]) -> Encoded {
+    fn encode(&self, level: Isa, raw: &[u8], dst: &mut [u8]) -> Encoded {
         self.entry.codec.encode(&self.job(level, &Pool::new(1)), raw, dst).unwrap()
     }
 
-    fn decode(&self, (level, pool): (Level, &Pool), payload: &[u8], dst: &mut [u8], verify: bool) -> Result<Sums> {
+    fn decode(
+        &self,
+        (level, pool): (Isa, &Pool),
+        payload: &[u8],
+        dst: &mut [u8],
+        verify: bool,
+    ) -> Result<Checksum> {
         self.entry.codec.decode(&Job { verify, ..self.job(level, pool) }, payload, dst)
     }
 
-    /// Encodes with all levels, decodes each result with all levels, each time between guard pages, and returns
-    /// the payload, unless there is none because the chunk is stored.
+    /// Encodes at all levels and decodes each result at all levels, each time between guard pages.
+    /// Returns the payload, or `None` if the chunk is stored.
     fn check(&self, raw: &[u8], at: At) -> Option<Vec<u8>> {
         let mut src = Guarded::new(raw, at);
         let mut payload: Option<Vec<u8>> = None;
-        for level in Level::all() {
+        for level in Isa::all() {
             let what = format!("{} by {level:?}", self.what);
             let mut dst = Guarded::new(&vec![0xee; self.bound()], at);
             let encoded = self.encode(level, src.bytes(), dst.bytes());
-            if self.entry.name == "mgard" && encoded.n_bytes >= raw.len() {
-                // It gave up, as it does whatever room there is.
+            if self.entry.name == "multigrid" && encoded.n_bytes >= raw.len() {
+                // multigrid gave up, whatever the destination's size is.
                 return None;
             }
             let stream = &dst.bytes()[..encoded.n_bytes];
-            assert_eq!(encoded.sums, Sums::of(stream, 0), "{what}");
+            assert_eq!(encoded.sums, Checksum::of(stream, 0), "{what}");
             match &payload {
                 None => payload = Some(stream.to_vec()),
                 Some(payload) => assert_same_bytes(stream, payload, &what),
@@ -171,7 +187,7 @@ impl Case {
         let payload = payload.unwrap();
         let mut expected = raw.to_vec();
         if !self.is_lossless {
-            self.decode((Level::PORTABLE, &Pool::new(1)), &payload, &mut expected, true).unwrap();
+            self.decode((Isa::PORTABLE, &Pool::new(1)), &payload, &mut expected, true).unwrap();
         }
         let mut stream = Guarded::new(&payload, at);
         for (level, pool) in ways(raw.len()) {
@@ -179,7 +195,7 @@ impl Case {
             let mut dst = Guarded::new(&vec![0xdd; raw.len()], at);
             assert_eq!(
                 self.decode((level, pool), stream.bytes(), dst.bytes(), true).unwrap(),
-                Sums::of(&payload, 0),
+                Checksum::of(&payload, 0),
                 "{what}"
             );
             assert_same_bytes(dst.bytes(), &expected, &what);
@@ -189,10 +205,10 @@ impl Case {
 }
 
 impl Case {
-    /// Decodes a payload that may be anything by all levels. Returns whether they accept it.
+    /// Decodes an arbitrary payload at all levels. Returns true if they accept it.
     fn judge(&self, payload: &[u8], n_bytes: usize, verify: bool) -> bool {
         let mut stream = Guarded::new(payload, At::End);
-        let mut verdicts: Vec<std::result::Result<(Sums, Vec<u8>), Error>> = Vec::new();
+        let mut verdicts: Vec<std::result::Result<(Checksum, Vec<u8>), Error>> = Vec::new();
         for way in ways(n_bytes) {
             let mut dst = Guarded::new(&vec![0xdd; n_bytes], At::End);
             let result = self.decode(way, stream.bytes(), dst.bytes(), verify);
@@ -209,11 +225,11 @@ impl Case {
     }
 }
 
-/// The other tests take the levels that there are; those that there are not are counted here.
+/// The other tests use the available levels; the unavailable ones are logged here.
 #[test]
 fn levels_that_this_cpu_has_not() {
     for level in [CpuLevel::Avx2, CpuLevel::Avx512] {
-        if let Err(error) = Level::choose(Some(level)) {
+        if let Err(error) = Isa::choose(Some(level)) {
             skip("levels", error.context());
         }
     }
@@ -223,14 +239,15 @@ fn levels_that_this_cpu_has_not() {
 fn all_reference_vectors_by_every_level() {
     for vector in vectors("all_reference_vectors_by_every_level").unwrap_or_default() {
         let entry = CODECS.iter().find(|entry| entry.name == "ndzip").unwrap();
-        let case = Case::new(entry, Terms::lossless(0), vector.dtype, &vector.extents, &vector.name).unwrap();
+        let case =
+            Case::new(entry, EncodeParams::lossless(0), vector.dtype, &vector.extents, &vector.name).unwrap();
         for at in [At::Start, At::End] {
             assert_same_bytes(&case.check(&vector.raw, at).unwrap(), &vector.stream, &vector.name);
         }
     }
 }
 
-/// Arrays large enough for several threads, sound and damaged.
+/// Arrays large enough for several threads, intact and damaged.
 #[test]
 fn arrays_for_two_threads_by_every_level() {
     for (dtype, extents) in [
@@ -263,7 +280,7 @@ fn arrays_for_two_threads_by_every_level() {
     }
 }
 
-/// Element types: those that all codecs take are the most likely.
+/// Element types: those that all codecs support are the most likely.
 fn dtypes() -> impl Strategy<Value = DType> {
     prop_oneof![
         prop::sample::select(vec![DType::F32, DType::F64]),
@@ -294,7 +311,7 @@ fn extents() -> impl Strategy<Value = Vec<u64>> {
     ]
 }
 
-/// The same verdict on damaged payloads, and nothing accessed outside.
+/// All levels agree on damaged payloads, and access nothing outside.
 #[test]
 fn damage_is_judged_alike() {
     let tally = Tally::default();
@@ -312,11 +329,11 @@ fn damage_is_judged_alike() {
             let input = Input { seed: u64::from(seed), ..Input::new(generator, dtype, &extents) };
             let raw = input.bytes();
             let mut payload = vec![0; case.bound()];
-            let encoded = case.encode(Level::PORTABLE, &raw, &mut payload);
+            let encoded = case.encode(Isa::PORTABLE, &raw, &mut payload);
             payload.truncate(encoded.n_bytes);
             let mut random = Xorshift::new(u64::from(seed));
             for _ in 0..n_flips {
-                // Half of them where the table and the first heads are.
+                // Half of them in the table and the first heads.
                 let range = if random.next() & 1 == 0 { payload.len() } else { payload.len().min(600) };
                 let at = random.next() as usize % range;
                 payload[at] ^= 1 << (random.next() % 8);
@@ -334,7 +351,8 @@ fn damage_is_judged_alike() {
     tally.assert("refused without checks", 50);
 }
 
-/// Widths and patches of every kind: noise of some bits with now and then a longer number, on a slope.
+/// Widths and patches of every kind: noise of some bits with an occasional longer number, on a
+/// slope.
 #[test]
 fn every_pattern_of_lengths() {
     let tally = Tally::default();
@@ -363,7 +381,7 @@ fn every_pattern_of_lengths() {
     tally.assert("packed", 200);
 }
 
-/// Heads and columns of every kind: random bits, fewer and fewer from group to group.
+/// Heads and columns of every kind: random bits, with ever fewer bits from group to group.
 #[test]
 fn every_pattern_of_columns() {
     let tally = Tally::default();
@@ -421,9 +439,9 @@ fn nothing_needs_to_be_aligned() {
                 let Some(payload) = case.check(&raw, At::End) else { continue };
                 tally.add("payloads");
                 let mut expected = vec![0; raw.len()];
-                case.decode((Level::PORTABLE, &Pool::new(1)), &payload, &mut expected, true).unwrap();
+                case.decode((Isa::PORTABLE, &Pool::new(1)), &payload, &mut expected, true).unwrap();
                 for (level, shift) in
-                    Level::all().flat_map(|level| [1, 2, 3, 5, 8, 13, 31, 63].map(|shift| (level, shift)))
+                    Isa::all().flat_map(|level| [1, 2, 3, 5, 8, 13, 31, 63].map(|shift| (level, shift)))
                 {
                     let shifted = |bytes: &[u8]| [vec![0xaa; shift], bytes.to_vec(), vec![0xaa; 64]].concat();
                     let mut dst = shifted(&vec![0; case.bound()]);
@@ -451,10 +469,10 @@ fn frames_are_the_same() {
         let input = Input::new("wave", dtype, extents);
         let (array, raw) = (input.array(), input.bytes());
         let context =
-            |level: Level, threads| Context::new(Some(threads), None).unwrap().with_level(level.kind()).unwrap();
+            |level: Isa, threads| Context::new(Some(threads), None).unwrap().with_level(level.kind()).unwrap();
         for spec in crate::common::specs() {
-            let want = crate::common::compress(&array, &spec, &raw, &context(Level::PORTABLE, 1));
-            for (level, threads) in Level::all().flat_map(|level| [(level, 1), (level, 3)]) {
+            let want = crate::common::compress(&array, &spec, &raw, &context(Isa::PORTABLE, 1));
+            for (level, threads) in Isa::all().flat_map(|level| [(level, 1), (level, 3)]) {
                 let context = context(level, threads);
                 let what = format!("{spec:?} {level:?}, {threads} threads");
                 assert_same_bytes(&crate::common::compress(&array, &spec, &raw, &context), &want, &what);

@@ -1,17 +1,17 @@
-//! Every list of codecs, levels and modes that is not made from the registry says what the registry says.
+//! Every list of codecs, levels and modes that is not generated from the registry agrees with it.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use gridz::Mode;
-use gridz::codec::registry::CODECS;
+use gridz_codecs::codec::registry::CODECS;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A file of the project, its lines joined by single spaces and without the signs that comments begin lines with.
+/// A file of the project: its lines without comment markers, joined by single spaces.
 fn text(file: &str) -> String {
     let text = fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
     let words =
@@ -35,7 +35,7 @@ fn modes() -> String {
     modes.join(", ")
 }
 
-/// What constants of C or Fortran must be: the registry's names after `GRIDZ_`.
+/// The expected constants of C or Fortran: the registry's names after `GRIDZ_`.
 fn constants(kind: &str) -> BTreeMap<String, u32> {
     let named = |name: &str, number: u32| (format!("GRIDZ_{kind}_{}", name.to_uppercase()), number);
     match kind {
@@ -48,7 +48,7 @@ fn constants(kind: &str) -> BTreeMap<String, u32> {
     }
 }
 
-/// The constants of one kind that a header defines: `NAME` and, behind `between`, a number.
+/// The constants of one kind that a header defines: `NAME` and, after `between`, a number.
 fn defined(file: &str, kind: &str, between: &str) -> BTreeMap<String, u32> {
     let (text, prefix) = (text(file), format!("GRIDZ_{kind}_"));
     let found = text.match_indices(&prefix).filter_map(|(at, _)| {
@@ -63,7 +63,7 @@ fn defined(file: &str, kind: &str, between: &str) -> BTreeMap<String, u32> {
 #[test]
 fn headers_have_the_constants_of_the_registry() {
     for kind in ["CODEC", "LEVEL", "MODE"] {
-        // Those of the modes come with gridz.h.
+        // The constants of the modes are defined in gridz.h.
         let in_c = if kind == "MODE" { BTreeMap::new() } else { constants(kind) };
         assert_eq!(defined("include/gridz_hdf5.h", kind, ""), in_c, "include/gridz_hdf5.h");
         assert_eq!(defined("include/gridz_hdf5.f90", kind, "= "), constants(kind), "include/gridz_hdf5.f90");
@@ -96,7 +96,7 @@ fn texts_name_the_levels_of_the_registry() {
     }
 }
 
-/// Python's tests run through every codec at every level.
+/// Python's tests cover every codec at every level.
 #[test]
 fn python_tries_every_level() {
     for codec in CODECS {
@@ -114,7 +114,7 @@ fn texts_name_the_modes() {
     says("src/format/SPEC.md", &format!("The modes are {};", modes()));
 }
 
-/// The paths that CONTRIBUTING's list for new codecs names.
+/// The paths in CONTRIBUTING's list for new codecs.
 fn listed() -> Vec<String> {
     let text = fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
     let section = text.split("## ").find(|section| section.starts_with("Adding a codec")).expect("a section");
@@ -128,7 +128,9 @@ fn what_a_new_codec_needs_is_there() {
     assert!(listed.len() > 10, "{listed:?}");
     for path in &listed {
         for codec in CODECS {
-            let path = path.replace("<name>", codec.name);
+            let is_golden = path.starts_with("tests/golden/");
+            let name = codec.former_name.filter(|_| is_golden).unwrap_or(codec.name);
+            let path = path.replace("<name>", name);
             // Not every codec has kernels.
             let is_optional = path.starts_with("kernels/");
             assert!(root().join(&path).exists() || is_optional, "CONTRIBUTING.md names {path}, which is not there");
@@ -136,7 +138,45 @@ fn what_a_new_codec_needs_is_there() {
     }
 }
 
-/// A file that names more than one codec is one that a new codec may belong into.
+/// A codec is a folder, an entry, a section of the specification, and goldens.
+#[test]
+fn every_codec_has_all_its_parts() {
+    let spec = fs::read_to_string(root().join("src/format/SPEC.md")).unwrap();
+    let folder = root().join("crates/gridz-codecs/src/codec");
+    for codec in CODECS {
+        let name = codec.name;
+        assert!(folder.join(name).join("mod.rs").exists(), "no folder for codec {name}");
+        let is_heading = |line: &str| line.starts_with('#') && line.contains(name);
+        assert!(spec.lines().any(is_heading), "SPEC.md has no heading for codec {name}");
+        let goldens = fs::read_dir(root().join("tests/golden/v5").join(codec.former_name.unwrap_or(name)));
+        assert!(goldens.is_ok_and(|mut files| files.next().is_some()), "no goldens of codec {name}");
+    }
+    let folders: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    for path in folders.iter().filter(|path| path.is_dir()) {
+        let name = path.file_name().unwrap();
+        assert!(CODECS.iter().any(|codec| *codec.name == *name), "codec folder {} has no entry", path.display());
+    }
+}
+
+/// `build.rs` recompiles a kernel when files in its own folder or in the shared folders change, and
+/// no others.
+#[test]
+fn kernels_include_only_shared_folders() {
+    let mut n_includes = 0;
+    for folder in fs::read_dir(root().join("kernels")).unwrap().map(|entry| entry.unwrap().path()) {
+        for file in folder.read_dir().into_iter().flatten().map(|entry| entry.unwrap().path()) {
+            let text = fs::read_to_string(&file).unwrap();
+            for included in text.lines().filter_map(|line| line.strip_prefix("#include \"")) {
+                n_includes += 1;
+                let is_shared = included.starts_with("../common/") || included.starts_with("../stage/");
+                assert!(is_shared || !included.contains('/'), "{} includes {included}", file.display());
+            }
+        }
+    }
+    assert!(n_includes > 0);
+}
+
+/// A file that names more than one codec may need a change for a new codec.
 #[test]
 fn no_list_of_codecs_is_forgotten() {
     let listed = listed();
@@ -159,7 +199,7 @@ fn no_list_of_codecs_is_forgotten() {
     assert!(found > 10, "{found} files name several codecs");
 }
 
-/// All files but what is built, fetched or hidden.
+/// Collects all files except build output, downloads and hidden files.
 fn visit(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

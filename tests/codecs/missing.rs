@@ -1,31 +1,32 @@
-//! Missing elements come back bit for bit, and no other element becomes a missing one: with fill values of all kinds, several at
-//! once, and valid ranges; for every codec with a bound, mode, level and type, with the same bytes everywhere.
+//! Missing elements are restored bit for bit, and no other element becomes a missing one. Tested
+//! with fill values of all kinds, several at once, and valid ranges, for every codec with a bound,
+//! mode, level and type, and with the same bytes everywhere.
 
 use crate::common::bounds::{Bound, Number, assert_kept, number, part_bytes};
 use crate::common::generate::{GENERATORS, Input, Xorshift};
 use crate::common::{assert_same_bytes, compress, decompress, takes};
-use gridz::codec::missing::{MAX_FILLS, MissingElements};
-use gridz::codec::registry::CODECS;
 use gridz::{Array, ByteOrder, Context, CpuLevel, DType, Mode, Request};
+use gridz_codecs::codec::missing::{MAX_FILLS, MissingElements};
+use gridz_codecs::codec::registry::CODECS;
 
 /// Requests of every codec, mode and level.
 fn requests() -> Vec<Request> {
     let mut texts: Vec<String> = Vec::new();
     for level in ["fast", "dense", "max"] {
         for mode in ["abs=0.5", "abs=1e-3", "rel=1e-2", "rel=1e-5", "pwrel=1e-2"] {
-            texts.push(format!("szp,{mode},level={level}"));
+            texts.push(format!("quant,{mode},level={level}"));
         }
     }
     let zfp =
         ["abs=0.5", "abs=1e-3", "rel=1e-3", "rate=9.5", "rate=3", "precision=14", "expert,minbits=20,maxbits=300"];
     texts.extend(zfp.map(|mode| format!("zfp,{mode}")));
-    let mgard =
+    let multigrid =
         ["abs=0.5", "abs=1e-3", "rel=1e-3", "rms=1e-2", "abs=1e-3,layers=3", "rms=1e-2,layers=2", "rms=1e-2,s=-1"];
-    texts.extend(mgard.map(|mode| format!("mgard,{mode}")));
+    texts.extend(multigrid.map(|mode| format!("multigrid,{mode}")));
     texts.iter().map(|text| text.parse().unwrap()).collect()
 }
 
-/// Whether an element has an order: the parts of complex ones have, but not they.
+/// True if elements are ordered: complex ones are not, although their parts are.
 fn is_ordered(dtype: DType) -> bool {
     !matches!(dtype, DType::C64 | DType::C128)
 }
@@ -37,7 +38,7 @@ fn float(dtype: DType, bytes: &[u8]) -> f64 {
     }
 }
 
-/// Whether an element is missing, by the definition.
+/// True if an element is missing, by the definition.
 fn is_missing(dtype: DType, missing: &MissingElements, element: &[u8]) -> bool {
     let limits = missing.limits().map(|limit| limit.map(|limit| number(dtype, limit)));
     let is_below = |a: Number, b: Number| match (a, b) {
@@ -50,7 +51,7 @@ fn is_missing(dtype: DType, missing: &MissingElements, element: &[u8]) -> bool {
         || limits[1].is_some_and(|most| is_below(most, number(dtype, element)))
 }
 
-/// A fill value: an element of the array, 0, -0, a large number, or all bits set.
+/// A random fill value: an element of the array, 0, -0, a large number, or all bits set.
 fn draw_fill(random: &mut Xorshift, raw: &[u8], size: usize) -> Vec<u8> {
     let n = raw.len() / size;
     let mut element = raw[random.below(n as u64) as usize * size..][..size].to_vec();
@@ -90,7 +91,7 @@ fn draw_missing(random: &mut Xorshift, dtype: DType, raw: &[u8]) -> MissingEleme
     missing
 }
 
-/// Masks: fill values in parts of the array, and elsewhere values near them.
+/// Puts fill values in parts of the array, and values near them elsewhere.
 fn spoil(random: &mut Xorshift, raw: &mut [u8], size: usize, missing: &MissingElements) {
     let fills: Vec<Vec<u8>> = missing.fills().map(<[u8]>::to_vec).collect();
     if fills.is_empty() {
@@ -103,7 +104,7 @@ fn spoil(random: &mut Xorshift, raw: &mut [u8], size: usize, missing: &MissingEl
             element.copy_from_slice(fill);
         } else if random.below(40) == 0 {
             element.copy_from_slice(fill);
-            // The next numbers, which the fill value is a good approximation of.
+            // Adjacent numbers, which the fill value approximates well.
             element[0] ^= 1 + random.below(3) as u8;
         }
     }
@@ -209,7 +210,7 @@ fn check(
     }
     counts.with_range += u64::from(missing.limits() != [None; 2]);
     let promised = gridz::inspect(&frame).unwrap().promise.unwrap();
-    // Other modes promise nothing of these elements.
+    // Other modes guarantee nothing for these elements.
     let bound = match promised.mode {
         Mode::Pwrel => Some(Bound::Relative(promised.value)),
         _ => promised.bound.map(Bound::Absolute),

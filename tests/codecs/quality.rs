@@ -1,9 +1,9 @@
-//! The report of `quality::compare` against the plainest formulas, on small arrays.
+//! The report of `quality::compare` against the direct formulas, on small arrays.
 
 use crate::common::Tally;
-use gridz::codec::missing::MissingElements;
-use gridz::quality::{Bound, Report, compare};
 use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Mode, Shape};
+use gridz_codecs::codec::missing::MissingElements;
+use gridz_quality::{Bound, Report, compare};
 use proptest::prelude::*;
 
 fn array(dtype: DType, extents: &[u64]) -> Array {
@@ -30,7 +30,7 @@ fn of_f64(original: &[f64], decoded: &[f64], extents: &[u64], bound: Bound) -> R
     report_of(&array(DType::F64, extents), &a, &b, bound, None)
 }
 
-/// Numbers that look random, the same ones every time, from 0 to 1.
+/// Deterministic pseudo-random numbers from 0 to 1.
 fn noise(n: usize, seed: u64) -> Vec<f64> {
     let mut state = seed * 2_654_435_769 + 88_172_645_463_325_252;
     let mut next = || {
@@ -48,7 +48,7 @@ fn close(got: f64, expected: f64) {
     assert!(is_same || (got - expected).abs() <= 1e-9 * expected.abs(), "{got} instead of {expected}");
 }
 
-/// One window after the other, without sums in common.
+/// SSIM window by window, without running sums.
 fn plain_ssim(a: &[f64], b: &[f64], extents: [usize; 3], window: [usize; 3], range: f64) -> f64 {
     let (mut sum, mut windows) = (0.0, 0.0);
     let n = window.iter().product::<usize>() as f64;
@@ -80,7 +80,7 @@ fn plain_ssim(a: &[f64], b: &[f64], extents: [usize; 3], window: [usize; 3], ran
     sum / windows
 }
 
-/// What is said of finite numbers, by the plainest formulas.
+/// The figures for finite numbers, by the direct formulas.
 #[track_caller]
 fn check_plainly(report: &Report, a: &[f64], b: &[f64]) {
     let n = a.len() as f64;
@@ -131,7 +131,7 @@ fn several_tiles_are_one_plane() {
     let (ny, nx) = (75, 300);
     let a: Vec<f64> = noise(ny * nx, 3).iter().enumerate().map(|(i, r)| (i % 300) as f64 / 9.0 + r).collect();
     let b: Vec<f64> = a.iter().map(|a| (a * 2.0).round() / 2.0).collect();
-    // Axes of extent 1 do not count, wherever they are.
+    // Axes of extent 1 are ignored, wherever they are.
     for extents in [vec![75, 300], vec![1, 75, 1, 300], vec![75, 300, 1]] {
         let report = of_f64(&a, &b, &extents, Bound::None);
         close(report.ssim_2d, plain_ssim(&a, &b, [1, ny, nx], [1, 7, 7], report.range));
@@ -183,7 +183,7 @@ fn bounds_are_broken_by_what_f64_does_not_see() {
     assert_eq!(report.error_over_bound, 1f64.next_up());
     let report = of_f64(&[1e20, 0.0], &[1.0, 0.0], &[2], Bound::Abs(1e20));
     assert_eq!((report.largest_error, report.largest_error_rest, report.error_over_bound), (1e20, -1.0, 1.0));
-    // Of two that are the same in f64, the larger one counts.
+    // Of two errors that are equal in f64, the larger exact one is reported.
     let report = of_f64(&[1e20, 1e20, 1e20], &[1.0, -1.0, 0.0], &[3], Bound::Abs(1e20));
     assert_eq!((report.largest_error_index, report.largest_error_rest), (Some(1), 1.0));
 
@@ -202,7 +202,7 @@ fn bounds_are_broken_by_what_f64_does_not_see() {
 
 #[test]
 fn relative_bounds_are_exact() {
-    // 3 · (1/3) is 1 in f64, and 2^-54 less in truth: an error of 1 breaks both bounds.
+    // 3 · (1/3) is 1 in f64, but 2^-54 less exactly: an error of 1 exceeds both bounds.
     let third = 1.0 / 3.0;
     let report = of_f64(&[0.0, 3.0], &[1.0, 3.0], &[2], Bound::Rel(third));
     assert_eq!((report.bound, report.error_over_bound), (1f64.next_down(), 1f64.next_up()));
@@ -212,7 +212,7 @@ fn relative_bounds_are_exact() {
     assert!(report.error_over_bound <= 1.0);
     let report = of_f64(&[0.0, 4.0], &[1e-300, 4.0], &[2], Bound::Pwrel(0.5));
     assert_eq!((report.largest_relative_error, report.error_over_bound), (f64::INFINITY, f64::INFINITY));
-    // A constant has no range: what comes back must be the same.
+    // A constant has range 0: the decoded array must be identical.
     assert_eq!(of_f64(&[7.0; 9], &[7.0; 9], &[9], Bound::Rel(0.1)).error_over_bound, 0.0);
     assert_eq!(of_f64(&[7.0; 9], &[7.1; 9], &[9], Bound::Rel(0.1)).error_over_bound, f64::INFINITY);
 }
@@ -249,12 +249,12 @@ fn what_is_no_number_counts_apart() {
     assert_eq!(counts(&report), [1, 2, 4, 4]);
     assert_eq!((report.largest_error, report.range, report.error_over_bound), (0.5, 0.0, 0.5));
     assert!(report.psnr == f64::NEG_INFINITY && report.correlation.is_nan());
-    // MissingElements outside of a valid range are missing too, and must be the same.
+    // Elements outside a valid range are missing too, and must be identical.
     let mut range = MissingElements::none(4);
     range.set_limit(0, &(-500f32).to_ne_bytes()).unwrap();
     let by_range = compare(&array, &x, &y, Bound::Abs(1.0), &range, &Context::default()).unwrap();
     assert_eq!(counts(&by_range), [1, 4, 4, 2]);
-    // Without a fill value, these are numbers.
+    // Without a fill value, these elements are numbers.
     let report = report_of(&array, &x, &y, Bound::None, None);
     assert_eq!(counts(&report), [4, 0, 4, 4]);
     assert_eq!((report.largest_error, report.minimum), (1002.0, -999.0));
@@ -286,7 +286,7 @@ fn windows_with_holes_are_left_out() {
     assert_eq!((report.nan_mismatches, report.infinity_mismatches), (1, 1));
 }
 
-/// A number of each type, as the type has it.
+/// The bytes of a number in each type.
 fn encoded(dtype: DType, x: f64, order: ByteOrder) -> Vec<u8> {
     let mut bytes = match dtype {
         DType::U8 => (x as u8).to_le_bytes().to_vec(),
@@ -297,7 +297,8 @@ fn encoded(dtype: DType, x: f64, order: ByteOrder) -> Vec<u8> {
         DType::I32 => (x as i32).to_le_bytes().to_vec(),
         DType::U64 => (x as u64).to_le_bytes().to_vec(),
         DType::I64 => (x as i64).to_le_bytes().to_vec(),
-        // Whole numbers from 1 to 255 are exact in both: the exponent, and 10 or 7 bits behind the first one.
+        // Integers from 1 to 255 are exact in both: the exponent, and 10 or 7 bits after the
+        // leading one.
         DType::F16 => half(x, 15, 10),
         DType::Bf16 => half(x, 127, 7),
         DType::F32 | DType::C64 => (x as f32).to_le_bytes().to_vec(),
@@ -344,7 +345,7 @@ fn all_types_and_orders_are_numbers() {
                 plain_ssim(&a, &b, [1, 9, 20], [1, 7, 7], report.range)
             };
             close(report.ssim_2d, whole);
-            // The first element is the fill value: it no longer counts, in either part.
+            // The first element is the fill value and is ignored, in both parts.
             let elements = x.chunks(fill.len()).zip(y.chunks(fill.len()));
             let fills = elements.filter(|(x, y)| (*x == fill) != (*y == fill)).count() as u64;
             let with_fill = report_of(&array, &x, &y, Bound::None, Some(fill));
@@ -390,12 +391,12 @@ fn what_cannot_be_compared_is_refused() {
     }
 }
 
-/// The sign and the exact value of x − y − bound, of whole numbers times 2^exponent.
+/// True if |x − y| > bound, exactly, for integers times a common power of two.
 fn exceeds(x: i64, y: i64, bound: i64) -> bool {
     (i128::from(x) - i128::from(y)).abs() > i128::from(bound)
 }
 
-/// The same of products: value = v · 2^-30 and numbers of 53 bits.
+/// A relative bound: value = v · 2^-30, and numbers of 53 bits.
 #[test]
 fn a_relative_bound_too() {
     let tally = Tally::default();
@@ -414,7 +415,8 @@ fn a_relative_bound_too() {
     tally.assert("kept", 10);
 }
 
-/// Whole numbers of at most 53 bits, times a power of two: integers know whether the bound is kept.
+/// Integers of at most 53 bits, times a power of two: integer arithmetic decides whether the bound
+/// holds.
 #[test]
 fn a_bound_is_kept_or_broken_as_integers_say() {
     let tally = Tally::default();

@@ -1,6 +1,6 @@
-//! Scientific arrays: each one comes back, and takes exactly the bytes that `sizes.toml` says.
+//! Scientific arrays: each is restored, and its frame has exactly the size in `sizes.toml`.
 //!
-//! A change of a size is a decision. After one:
+//! A change of a size is a decision. To accept one:
 //! `cargo test --test codecs -- --ignored real_data::bless`
 
 use std::collections::BTreeMap;
@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use crate::common::bounds::{Bound, assert_kept};
 use crate::common::real::arrays;
 use crate::common::{assert_same_bytes, compress, decompress, ndzip, shared, specs, takes};
-use gridz::format::header::header_bytes;
 use gridz::{ByteOrder, Context, Mode, Request};
+use gridz_codecs::format::header::header_bytes;
 use serde_json::Value;
 
-/// Frame bytes by codec and file.
+/// Frame sizes in bytes, by codec and file.
 type Sizes = BTreeMap<String, BTreeMap<String, usize>>;
 
 fn table() -> PathBuf {
@@ -29,12 +29,12 @@ fn name_of(spec: &Request) -> String {
     }
 }
 
-/// Compresses everything by every codec that compresses, and reads it back.
+/// Compresses all arrays with every compressing codec, and reads them back.
 fn measure(data: &Path) -> Sizes {
     let (one, two) = (Context::new(Some(1), None).unwrap(), Context::new(Some(2), None).unwrap());
     let mut sizes = Sizes::new();
     let arrays = arrays(data);
-    let bounded: Request = "szp,rel=1e-3".parse().unwrap();
+    let bounded: Request = "quant,rel=1e-3".parse().unwrap();
     for spec in specs().filter(|spec| spec.name() != "stored").chain([bounded]) {
         for real in arrays.iter().filter(|real| takes(&spec, real.array.dtype())) {
             let frame = compress(&real.array, &spec, &real.bytes, &one);
@@ -71,7 +71,7 @@ fn arrays_come_back_and_sizes_are_as_committed() {
     assert_eq!(sizes, committed, "arrays or codecs are gone");
 }
 
-/// Our ndzip payloads are not longer than the published implementation's.
+/// gridz's ndzip payloads are not longer than the published implementation's.
 #[test]
 fn ratios_are_not_above_the_reference() {
     let Some(shared) = shared("ratios_are_not_above_the_reference") else { return };

@@ -1,4 +1,4 @@
-//! A region of a chunk is the same elements as those of the whole array, for every codec.
+//! A decoded region of a chunk equals that part of the whole array, for every codec.
 
 use crate::common::decoder::Decoder;
 use crate::common::generate::{GENERATORS, Input};
@@ -9,7 +9,7 @@ use crate::common::{
 use gridz::{BlockCounts, Context, DType, ErrorKind, Mode, Request, Verify};
 use proptest::prelude::*;
 
-/// The elements of a box, one by one.
+/// The elements of a box, computed one by one.
 fn elements(array: &[u8], extents: &[u64], start: &[u64], count: &[u64], size: usize) -> Vec<u8> {
     let n: u64 = count.iter().product();
     (0..n)
@@ -25,7 +25,7 @@ fn elements(array: &[u8], extents: &[u64], start: &[u64], count: &[u64], size: u
         .collect()
 }
 
-/// A box by its corners.
+/// A random array shape with a box.
 fn region() -> impl Strategy<Value = (Vec<u64>, Vec<u64>, Vec<u64>)> {
     prop::collection::vec((1..60u64, any::<prop::sample::Index>(), any::<prop::sample::Index>()), 0..=5).prop_map(
         |axes| {
@@ -66,7 +66,7 @@ fn regions_are_the_elements_of_the_array() {
         let expected = elements(&whole, &extents, &start, &count, array.element_size() as usize);
         for verify in [Verify::Checksum, Verify::Structure] {
             let mut dst = vec![0xa5; expected.len() + 3];
-            let n = gridz::decompress_region(&frame, &start, &count, &mut dst, verify, &Context::default()).unwrap();
+            let n = gridz::decompress(&frame, gridz::Part::Region { start: &start, count: &count }, &mut dst, verify, &Context::default()).unwrap();
             prop_assert_eq!(n, expected.len());
             assert_same_bytes(&dst[..n], &expected, &format!("{spec:?} {array:?} {start:?} {count:?}"));
             prop_assert_eq!(&dst[n..], [0xa5; 3]);
@@ -88,7 +88,13 @@ fn what_is_no_region_is_refused() {
         let (frame, _) = sample(&spec);
         let mut region = |start: &[u64], count: &[u64], n: usize| {
             let dst = &mut dst[..n];
-            gridz::decompress_region(&frame, start, count, dst, Verify::Checksum, &Context::default())
+            gridz::decompress(
+                &frame,
+                gridz::Part::Region { start, count },
+                dst,
+                Verify::Checksum,
+                &Context::default(),
+            )
         };
         for (start, count) in [
             (&[0, 0][..], &[1, 1][..]),
@@ -105,7 +111,7 @@ fn what_is_no_region_is_refused() {
     }
 }
 
-/// Damage outside of the blocks that a region touches does it no harm; inside it is found.
+/// Damage outside the blocks that a region intersects has no effect; damage inside is detected.
 #[test]
 fn only_the_blocks_of_a_region_are_read() {
     let (frame, raw) = sample(&Request::new(2, 1).unwrap());
@@ -116,28 +122,43 @@ fn only_the_blocks_of_a_region_are_read() {
     let near = elements(&raw, &[40, 50, 60], &[0; 3], &[5; 3], 4);
     let mut dst = vec![0; near.len()];
     let context = Context::default();
-    gridz::decompress_region(&damaged, &[0; 3], &[5; 3], &mut dst, Verify::Checksum, &context).unwrap();
+    gridz::decompress(
+        &damaged,
+        gridz::Part::Region { start: &[0; 3], count: &[5; 3] },
+        &mut dst,
+        Verify::Checksum,
+        &context,
+    )
+    .unwrap();
     assert_same_bytes(&dst, &near, "the near corner");
-    let error = gridz::decompress_region(&damaged, &[39, 49, 59], &[1; 3], &mut dst, Verify::Checksum, &context)
-        .unwrap_err();
+    let error = gridz::decompress(
+        &damaged,
+        gridz::Part::Region { start: &[39, 49, 59], count: &[1; 3] },
+        &mut dst,
+        Verify::Checksum,
+        &context,
+    )
+    .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt);
     assert!(error.context().contains("check"), "{error}");
 }
 
-/// Blocks of ndzip have no checks: damage anywhere is found by the payload's, and where that is not compared only the
-/// blocks of the region are looked at.
+/// ndzip's blocks have no checks: the payload checksum detects damage anywhere. If it is not
+/// verified, only the region's blocks are decoded.
 #[test]
 fn of_ndzip_all_is_compared_and_little_decoded() {
     let input = Input::new("wave", DType::F32, &[32, 32, 40]);
     let raw = input.bytes();
     let context = Context::default();
     let frame = compress(&input.array(), &ndzip(), &raw, &context);
-    // Heads of the last of eight blocks, of whose 4096 words the table has the ends; then the border.
-    let header = gridz::format::header::header_bytes(3, 0);
+    // The head of the last of eight blocks (the table has the end of each in words); then the
+    // border.
+    let header = gridz_codecs::format::header::header_bytes(3, 0);
     let begin = u32::from_le_bytes(frame[header + 24..header + 28].try_into().unwrap()) as usize;
     let read = |frame: &[u8], start: [u64; 3], verify: Verify| {
         let mut dst = vec![0; 4 * 4 * 4 * 4];
-        gridz::decompress_region(frame, &start, &[4; 3], &mut dst, verify, &context).map(|_| dst)
+        gridz::decompress(frame, gridz::Part::Region { start: &start, count: &[4; 3] }, &mut dst, verify, &context)
+            .map(|_| dst)
     };
     let elements = |start: [u64; 3]| elements(&raw, &[32, 32, 40], &start, &[4; 3], 4);
     for (at, far) in [(header + 32 + 4 * begin, [28, 28, 28]), (frame.len() - 1, [28, 28, 36])] {
@@ -152,7 +173,7 @@ fn of_ndzip_all_is_compared_and_little_decoded() {
             );
             let part = read(&damaged, start, Verify::Structure);
             if start == [14, 14, 14] || (start == far && at < frame.len() - 1) {
-                // These need the last block, if it is that one.
+                // These regions need the last block; only its damage matters.
                 assert_eq!(part.is_ok(), at == frame.len() - 1, "{start:?} {at}");
             } else if start != far {
                 assert_eq!(part, Ok(elements(start)), "{start:?}");
@@ -161,7 +182,7 @@ fn of_ndzip_all_is_compared_and_little_decoded() {
     }
 }
 
-/// A region takes no memory like that of the array, however it lies in it.
+/// A region needs no memory proportional to the array, wherever it lies.
 #[test]
 fn regions_need_little_memory() {
     let context = Context::new(Some(1), Some(1)).unwrap();
@@ -171,12 +192,19 @@ fn regions_need_little_memory() {
         let (start, count) = ([1, 1, 0, 1, 2], [299, 2, 2, 5, 3]);
         let expected = elements(&input.bytes(), &[300, 5, 3, 7, 11], &start, &count, 4);
         let mut dst = vec![0; expected.len()];
-        gridz::decompress_region(&frame, &start, &count, &mut dst, Verify::Checksum, &context).unwrap();
+        gridz::decompress(
+            &frame,
+            gridz::Part::Region { start: &start, count: &count },
+            &mut dst,
+            Verify::Checksum,
+            &context,
+        )
+        .unwrap();
         assert_same_bytes(&dst, &expected, &format!("{spec:?}"));
     }
 }
 
-/// Many thin boxes share few blocks; those are not decoded once for each box.
+/// Many thin boxes share few blocks; the blocks must not be decoded once for each box.
 #[test]
 fn thin_regions_of_high_rank() {
     let extents = [3000, 2, 2, 2, 2];
@@ -190,13 +218,20 @@ fn thin_regions_of_high_rank() {
             let expected = elements(&raw, &extents, &start, &count, 4);
             let mut dst = vec![0; expected.len()];
             let context = Context::default();
-            gridz::decompress_region(&frame, &start, &count, &mut dst, Verify::Checksum, &context).unwrap();
+            gridz::decompress(
+                &frame,
+                gridz::Part::Region { start: &start, count: &count },
+                &mut dst,
+                Verify::Checksum,
+                &context,
+            )
+            .unwrap();
             assert_same_bytes(&dst, &expected, &format!("{spec:?} {start:?} {count:?}"));
         }
     }
 }
 
-/// Any bytes may be called a frame.
+/// Arbitrary bytes may be passed as a frame.
 #[test]
 fn damaged_frames_are_errors_or_other_elements() {
     for spec in specs() {
@@ -207,15 +242,14 @@ fn damaged_frames_are_errors_or_other_elements() {
             for verify in [Verify::Checksum, Verify::Structure] {
                 let mut damaged = frame.clone();
                 damaged[at] ^= 0x55;
-                // Without comparison of checks, a resealed frame is decoded like the other one.
+                // Without verification of checks, a resealed frame is decoded like the damaged one.
                 for is_resealed in [false, true].into_iter().take(1 + usize::from(verify == Verify::Checksum)) {
                     if is_resealed {
                         reseal(&mut damaged);
                     }
-                    let region = gridz::decompress_region(
+                    let region = gridz::decompress(
                         &damaged,
-                        &[5; 3],
-                        &[10, 20, 30],
+                        gridz::Part::Region { start: &[5; 3], count: &[10, 20, 30] },
                         &mut dst,
                         verify,
                         &Context::default(),
@@ -229,8 +263,14 @@ fn damaged_frames_are_errors_or_other_elements() {
                 }
                 let cut = &frame[..at];
                 assert!(
-                    gridz::decompress_region(cut, &[5; 3], &[10, 20, 30], &mut dst, verify, &Context::default())
-                        .is_err()
+                    gridz::decompress(
+                        cut,
+                        gridz::Part::Region { start: &[5; 3], count: &[10, 20, 30] },
+                        &mut dst,
+                        verify,
+                        &Context::default()
+                    )
+                    .is_err()
                 );
             }
         }

@@ -1,22 +1,22 @@
-//! What goes in comes out, for every codec, element type, byte order, shape and kind of values.
+//! Round trips are exact for every codec, element type, byte order, shape and kind of values.
 
 use std::sync::LazyLock;
 
 use crate::common::generate::{GENERATORS, Input};
 use crate::common::{Tally, assert_same_bytes, cases, compress, decompress, ndzip, specs};
-use gridz::codec::registry;
-use gridz::format::header::header_bytes;
 use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Request, Shape, Verify};
+use gridz_codecs::codec::registry;
+use gridz_codecs::format::header::header_bytes;
 use proptest::prelude::*;
 
-/// Most elements of a randomly chosen array.
+/// Largest number of elements of a randomly chosen array.
 const MOST_ELEMENTS: u64 = 200_000;
 
 /// Contexts whose threads live as long as the test program.
 static CONTEXTS: LazyLock<[Context; 3]> =
     LazyLock::new(|| [1, 2, 3].map(|threads| Context::new(Some(threads), None).unwrap()));
 
-/// Everything that holds for one chunk; returns its frame.
+/// Checks everything that must hold for one chunk; returns its frame.
 fn check(spec: &Request, array: &Array, raw: &[u8]) -> Vec<u8> {
     let context = &CONTEXTS[0];
     let what = format!("{spec:?} {array:?}");
@@ -36,9 +36,14 @@ fn check(spec: &Request, array: &Array, raw: &[u8]) -> Vec<u8> {
     assert_eq!((info.array, info.frame_bytes), (*array, n_bytes as u64), "{what}");
     assert!([spec.codec(), registry::STORED].contains(&info.codec), "{what}");
     assert_eq!(info.codec_name, registry::find(info.codec).map(|entry| entry.name), "{what}");
-    // A reader that does not know the array may allocate it, on the word of its payload's length.
+    // A reader that does not know the array may allocate the destination, based on the payload's
+    // length.
     for expected in [None, Some(raw.len() as u64)] {
-        assert_eq!(gridz::array_bytes(&frame, expected), Ok(raw.len() as u64), "{what}");
+        assert_eq!(
+            gridz::Frame::parse(&frame).and_then(|frame| frame.array_bytes(expected)),
+            Ok(raw.len() as u64),
+            "{what}"
+        );
     }
 
     for threads in &CONTEXTS[1..] {
@@ -47,19 +52,25 @@ fn check(spec: &Request, array: &Array, raw: &[u8]) -> Vec<u8> {
     for threads in &*CONTEXTS {
         assert_same_bytes(&decompress(&frame, threads).unwrap(), raw, &what);
     }
-    // A destination may be larger: the rest of it is left alone.
+    // A destination may be larger: the remaining bytes stay unchanged.
     let mut dst = vec![0x3c; raw.len() + 9];
-    assert_eq!(gridz::decompress(&frame, &mut dst, Verify::Structure, context), Ok(raw.len()), "{what}");
+    assert_eq!(
+        gridz::decompress(&frame, gridz::Part::All, &mut dst, Verify::Structure, context),
+        Ok(raw.len()),
+        "{what}"
+    );
     assert_same_bytes(&dst[..raw.len()], raw, &what);
     assert_eq!(dst[raw.len()..], [0x3c; 9], "{what}");
     if !raw.is_empty() {
-        let error = gridz::decompress(&frame, &mut dst[..raw.len() - 1], Verify::Checksum, context).unwrap_err();
+        let error =
+            gridz::decompress(&frame, gridz::Part::All, &mut dst[..raw.len() - 1], Verify::Checksum, context)
+                .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::DstTooSmall { need: raw.len() as u64 }, "{what}");
     }
     frame
 }
 
-/// Up to six extents around the block sizes, sometimes spread over more axes by unit extents.
+/// Up to six extents around the block sizes, sometimes with additional axes of extent 1.
 fn extents() -> impl Strategy<Value = Vec<u64>> {
     let around = prop_oneof![
         20 => prop::sample::select(vec![1u64, 2, 3, 15, 16, 17, 31, 33, 63, 64, 65, 127, 129]),
@@ -87,7 +98,7 @@ fn extents() -> impl Strategy<Value = Vec<u64>> {
 }
 
 fn dtype() -> impl Strategy<Value = DType> {
-    // The types that codecs work on more often than those that are stored.
+    // Choose the types that codecs compress more often than those that are stored.
     prop_oneof![Just(DType::F32), Just(DType::F64), prop::sample::select(&DType::ALL[..])]
 }
 
@@ -110,7 +121,7 @@ fn every_array() {
     tally.assert("packed", 20);
 }
 
-/// The pairs that random choice could leave out.
+/// Combinations that random choice could miss.
 #[test]
 fn every_codec_type_and_order() {
     for spec in specs() {
@@ -127,7 +138,7 @@ fn every_codec_type_and_order() {
     }
 }
 
-/// Chunks large enough to be cut into pieces for the workers.
+/// Chunks large enough to be split into pieces for the workers.
 #[test]
 fn large_chunks_with_any_number_of_threads() {
     for (generator, dtype, extents) in [
@@ -151,7 +162,7 @@ fn large_chunks_with_any_number_of_threads() {
     }
 }
 
-/// Both byte orders of the same numbers make the same payload.
+/// The same numbers in both byte orders give the same payload.
 #[test]
 fn the_payload_does_not_know_the_byte_order() {
     let little = Input::new("wave", DType::F64, &[70, 66]);
@@ -162,7 +173,7 @@ fn the_payload_does_not_know_the_byte_order() {
     assert_same_bytes(&frames[0][64..], &frames[1][64..], "payload");
 }
 
-/// Only byte swapping needs working memory that grows with the chunk.
+/// Only byte swapping needs working memory proportional to the chunk.
 #[test]
 fn a_memory_limit_is_kept() {
     let input = |dtype, big_endian| Input { big_endian, ..Input::new("wave", dtype, &[65, 66]) };
@@ -206,7 +217,7 @@ fn a_source_of_the_wrong_length_is_refused() {
     }
 }
 
-/// An array that ndzip's 32-bit table cannot count is stored: there is no other bound than its bytes.
+/// An array whose size exceeds ndzip's 32-bit table is stored: the bound is then just its bytes.
 #[test]
 fn more_than_2_to_the_32_words_are_stored() {
     let bound = |dtype, extents: &[u64]| {
@@ -243,7 +254,7 @@ fn a_chunk_over_4_gib() {
         let n_bytes = gridz::compress(&array, &spec, &raw, &mut frame, &context).unwrap();
         assert_eq!(gridz::inspect(&frame).unwrap().codec, codec);
         let mut back = vec![1; raw.len()];
-        gridz::decompress(&frame[..n_bytes], &mut back, Verify::Checksum, &context).unwrap();
+        gridz::decompress(&frame[..n_bytes], gridz::Part::All, &mut back, Verify::Checksum, &context).unwrap();
         assert!(back == raw, "{array:?}");
         println!("{array:?}: {} -> {n_bytes} bytes", raw.len());
     }

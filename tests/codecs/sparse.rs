@@ -1,19 +1,19 @@
-//! Sparse matrices against the plainest loops, bit for bit, at every level of instructions and several numbers of threads;
-//! and frames that were damaged.
+//! Sparse matrices compared with simple loops, bit for bit, at every instruction level and for
+//! several numbers of threads; and damaged frames.
 
 use crate::common::damage::Answers;
 use crate::common::generate::Xorshift;
 use crate::common::matrices::{mesh, stencil};
 use crate::common::{Tally, one_in};
-use gridz::cpu::level::Level;
-use gridz::cpu::pool::Pool;
-use gridz::error::ErrorKind;
-use gridz::sparse::element::{Element, Semiring};
-use gridz::sparse::frame::{HEADER_BYTES, seal};
-use gridz::sparse::{self, Csr, Matrix, ValueChoice};
+use gridz_codecs::cpu::isa::Isa;
+use gridz_codecs::cpu::pool::Pool;
+use gridz_codecs::error::ErrorKind;
+use gridz_sparse::element::{Element, Semiring};
+use gridz_sparse::frame::{HEADER_BYTES, seal};
+use gridz_sparse::{Csr, Matrix, ValueChoice};
 use proptest::prelude::*;
 
-/// A matrix in rows, with memory of its own.
+/// A CSR matrix that owns its memory.
 #[derive(Debug, Clone)]
 struct Own<T> {
     n_cols: u64,
@@ -40,10 +40,10 @@ impl<T: Element + std::fmt::Debug> Own<T> {
     }
 
     fn compress(&self, choice: ValueChoice) -> Matrix {
-        sparse::compress(&self.csr(), choice, &Pool::new(1)).unwrap()
+        gridz_sparse::compress(&self.csr(), choice, &Pool::new(1)).unwrap()
     }
 
-    /// Row `r`, in order.
+    /// The elements of row `r`, in order.
     fn row(&self, r: usize) -> impl Iterator<Item = (usize, T)> {
         let range = self.starts[r] as usize..self.starts[r + 1] as usize;
         range.map(|i| (self.columns[i] as usize, self.values[i]))
@@ -86,7 +86,7 @@ fn add<T: Element>(ring: Semiring, sum: T, a: T, x: T) -> T {
     }
 }
 
-/// Two results together.
+/// Combines two results.
 fn join<T: Element>(ring: Semiring, a: T, b: T) -> T {
     match ring {
         Semiring::PlusTimes | Semiring::OrAnd => add(ring, a, b, T::ONE),
@@ -95,7 +95,8 @@ fn join<T: Element>(ring: Semiring, a: T, b: T) -> T {
     }
 }
 
-/// A row of `SPEC.md`: from the first element to the last, or in 32 sums for each 4096 elements.
+/// A row's product as defined in `SPEC.md`: from the first element to the last, or in 32 sums for
+/// each 4096 elements.
 fn row_product<T: Element>(ring: Semiring, row: &[(usize, T)], is_long: bool, x: impl Fn(usize) -> T) -> T {
     let sum = |elements: &mut dyn Iterator<Item = &(usize, T)>| {
         elements.fold(zero(ring), |sum, &(column, value)| add(ring, sum, value, x(column)))
@@ -118,27 +119,31 @@ fn bits<T: Element>(values: &[T]) -> Vec<u64> {
     values.iter().map(|value| value.bits()).collect()
 }
 
-/// Everything that a matrix can do, against plain loops.
+/// Checks every operation of a matrix against simple loops.
 fn check<T: Number>(own: &Own<T>, choice: ValueChoice) -> Matrix {
     let matrix = own.compress(choice);
     let n_rows = own.starts.len() - 1;
     let n_cols = own.n_cols as usize;
     let pools = [1, 3].map(Pool::new);
     let frame = matrix.frame().to_vec();
-    assert_eq!(sparse::compress(&own.csr(), choice, &pools[1]).unwrap().frame(), frame, "threads change nothing");
+    assert_eq!(
+        gridz_sparse::compress(&own.csr(), choice, &pools[1]).unwrap().frame(),
+        frame,
+        "threads change nothing"
+    );
     let again = Matrix::from_frame(&frame, &pools[1]).unwrap();
     assert_eq!(again.frame(), frame);
 
     for rows in [0..n_rows, n_rows / 3..n_rows / 2, n_rows..n_rows] {
         let rows = rows.start as u64..rows.end as u64;
-        let found = sparse::decode::<i64, T>(&matrix, rows.clone(), &pools[0]).unwrap();
+        let found = gridz_sparse::decode::<i64, T>(&matrix, rows.clone(), &pools[0]).unwrap();
         let (start, end) = (own.starts[rows.start as usize], own.starts[rows.end as usize]);
         assert_eq!(found.columns, own.columns[start as usize..end as usize]);
         assert_eq!(bits(&found.values), bits(&own.values[start as usize..end as usize]));
         let starts: Vec<i64> =
             own.starts[rows.start as usize..=rows.end as usize].iter().map(|at| at - start).collect();
         assert_eq!(found.starts, starts);
-        assert_eq!(sparse::count(&matrix, rows).unwrap(), (end - start) as u64);
+        assert_eq!(gridz_sparse::count(&matrix, rows).unwrap(), (end - start) as u64);
     }
 
     let view = again.view();
@@ -157,26 +162,27 @@ fn check<T: Number>(own: &Own<T>, choice: ValueChoice) -> Matrix {
         }
         let want_first: Vec<T> = want.iter().step_by(n).copied().collect();
         for pool in &pools {
-            for level in Level::all() {
+            for level in Isa::all() {
                 let mut y = vec![T::INFINITY; n_rows];
-                sparse::multiply(&matrix, ring, &first, &mut y, level, pool).unwrap();
+                gridz_sparse::multiply(&matrix, ring, &first, &mut y, level, pool).unwrap();
                 assert_eq!(bits(&y), bits(&want_first), "{ring:?} at {level:?}");
                 let mut y = vec![T::INFINITY; n_rows * n];
-                sparse::multiply_wide(&matrix, ring, n, &x, &mut y, level, pool).unwrap();
+                gridz_sparse::multiply_wide(&matrix, ring, n, &x, &mut y, level, pool).unwrap();
                 assert_eq!(bits(&y), bits(&want), "{ring:?} at {level:?}");
             }
         }
 
-        // The transpose: the same bits with any threads, at any level, with one vector and several; and but for their order the sums of
-        // the columns.
+        // The transpose: the same bits with any number of threads, at any level, with one vector
+        // and several. Except for rounding (the order of summation differs), the sums equal those
+        // of the columns.
         let x: Vec<T> = (0..n_rows * n).map(|i| T::element(i)).collect();
         let first: Vec<T> = x.iter().step_by(n).copied().collect();
         let mut found = Vec::new();
-        for (level, pool) in Level::all().flat_map(|level| pools.iter().map(move |pool| (level, pool))) {
+        for (level, pool) in Isa::all().flat_map(|level| pools.iter().map(move |pool| (level, pool))) {
             let mut y = vec![T::ONE; n_cols * n];
-            sparse::multiply_transposed(&matrix, ring, n, &x, &mut y, level, pool).unwrap();
+            gridz_sparse::multiply_transposed(&matrix, ring, n, &x, &mut y, level, pool).unwrap();
             let mut z = vec![T::ONE; n_cols];
-            sparse::multiply_transposed(&matrix, ring, 1, &first, &mut z, level, pool).unwrap();
+            gridz_sparse::multiply_transposed(&matrix, ring, 1, &first, &mut z, level, pool).unwrap();
             assert_eq!(bits(&z), bits(&y.iter().step_by(n).copied().collect::<Vec<_>>()), "{ring:?} at {level:?}");
             if found.is_empty() {
                 found = y.clone();
@@ -199,11 +205,11 @@ fn check<T: Number>(own: &Own<T>, choice: ValueChoice) -> Matrix {
     matrix
 }
 
-/// Both types of elements.
+/// The element types.
 trait Number: Element + std::fmt::Debug {
     /// Element `i` of a vector.
     fn element(i: usize) -> Self;
-    /// For comparisons.
+    /// The value as f64, for comparisons.
     fn number(self) -> f64;
 }
 
@@ -222,7 +228,7 @@ macro_rules! numbers {
 }
 numbers!(f32 f64);
 
-/// Values of several kinds: any, one, few, many, counts, smooth.
+/// Values of several kinds: arbitrary, one, few, many, counts, smooth.
 fn value(kind: usize, i: usize) -> f64 {
     match kind {
         0 => 0.1 + (i as f64 * 0.7).sin(),
@@ -244,7 +250,7 @@ fn stencils_have_no_codes() {
     for (b, far) in [(1, true), (1, false), (2, true), (3, false), (4, false), (5, false)] {
         let (n, rows) = stencil(17 - 2 * b, b, far);
         let matrix = check_both(n, &rows, 0, ValueChoice::Plain);
-        let kinds = sparse::kinds(&matrix);
+        let kinds = gridz_sparse::kinds(&matrix);
         assert_eq!(matrix.head().block as i64, b);
         assert!(kinds.by_distance * 10 > matrix.head().nnz * 7, "{kinds:?}");
     }
@@ -255,7 +261,7 @@ fn meshes_have_a_code_for_each_block() {
     for b in [2, 3, 4, 6, 8] {
         let (n, rows) = mesh(9000 / b, b, 300);
         let matrix = check_both(n, &rows, 0, ValueChoice::Plain);
-        let kinds = sparse::kinds(&matrix);
+        let kinds = gridz_sparse::kinds(&matrix);
         assert_eq!(matrix.head().block as i64, b);
         assert!(kinds.blocked * 10 > matrix.head().nnz * 9, "{kinds:?}");
         assert!(matrix.head().n_order > 0, "rows of many lengths take another order");
@@ -264,7 +270,7 @@ fn meshes_have_a_code_for_each_block() {
 
 #[test]
 fn values_are_kept_in_every_way() {
-    use gridz::sparse::layout::ValueCodec;
+    use gridz_sparse::layout::ValueCodec;
     let (n, rows) = mesh(4500, 1, 300);
     for (kind, codec) in [
         (0, ValueCodec::Plain),
@@ -279,7 +285,7 @@ fn values_are_kept_in_every_way() {
         check_both(n, &rows, kind, ValueChoice::Blocks);
     }
     let own = Own::of(n, rows, |i| value(0, i));
-    sparse::compress(&own.csr(), ValueChoice::Constant, &Pool::new(1)).unwrap_err();
+    gridz_sparse::compress(&own.csr(), ValueChoice::Constant, &Pool::new(1)).unwrap_err();
 }
 
 #[test]
@@ -288,11 +294,11 @@ fn small_empty_and_odd_matrices() {
         check_both(1, &rows, 0, ValueChoice::Plain);
     }
     check_both(0, &vec![vec![]; 5000], 0, ValueChoice::Best);
-    // A block, and no more columns than that.
+    // A single block, with no further columns.
     for b in [2, 3, 4, 5] {
         check_both(b as u64, &vec![(0..b).collect(); b as usize], 0, ValueChoice::Plain);
     }
-    // A full row, columns that descend and come twice, and rows of 64-bit columns.
+    // A full row, rows with descending and duplicate columns, and rows of 64-bit columns.
     let full: Vec<i64> = (0..10000).collect();
     let mut rows = vec![vec![3, 3, 1, 9999, 1]; 4000];
     rows[77] = full.clone();
@@ -309,40 +315,41 @@ fn columns_of_64_bits_come_back() {
     let own = Own::of(i64::MAX as u64, rows, |i| i as f64);
     let matrix = own.compress(ValueChoice::Best);
     let matrix = Matrix::from_frame(matrix.frame(), &Pool::new(1)).unwrap();
-    let found = sparse::decode::<i64, f64>(&matrix, 0..100, &Pool::new(1)).unwrap();
+    let found = gridz_sparse::decode::<i64, f64>(&matrix, 0..100, &Pool::new(1)).unwrap();
     assert_eq!((found.columns, found.values), (own.columns.clone(), own.values.clone()));
-    assert!(sparse::decode::<i32, f64>(&matrix, 0..100, &Pool::new(1)).is_err());
+    assert!(gridz_sparse::decode::<i32, f64>(&matrix, 0..100, &Pool::new(1)).is_err());
 }
 
-/// Codes that could be short, at steps that are further apart than their offsets can tell.
+/// Codes that could be short, in steps that are further apart than an offset can represent.
 #[test]
 fn clusters_far_from_each_other_come_back() {
     let clusters = |n: i64, far: i64| (0..n).chain(far..far + n).collect::<Vec<_>>();
     for far in [1 << 31, (1 << 32) - 1, 1 << 32, (1 << 32) + 1, 1 << 33, 1 << 40] {
-        // A long row, and short ones of which a third has the second cluster only.
+        // A long row, and short ones. A third of the short ones has only the second cluster.
         let short = (0..64).map(|r| if r % 3 == 0 { vec![far + r, far + r + 1] } else { clusters(4 + r % 5, far) });
         let rows: Vec<Vec<i64>> = std::iter::once(clusters(2000, far)).chain(short).collect();
         let own = Own::of(1 << 41, rows, |i| i as f64);
         let matrix = own.compress(ValueChoice::Plain);
         let matrix = Matrix::from_frame(matrix.frame(), &Pool::new(1)).unwrap();
-        let found = sparse::decode::<i64, f64>(&matrix, 0..65, &Pool::new(1)).unwrap();
+        let found = gridz_sparse::decode::<i64, f64>(&matrix, 0..65, &Pool::new(1)).unwrap();
         assert!((found.columns, found.values) == (own.columns.clone(), own.values.clone()), "{far}");
     }
 }
 
 #[test]
 fn tables_of_too_large_matrices_are_refused() {
-    use gridz::sparse::layout::counted;
+    use gridz_sparse::layout::counted;
     assert!(counted((1 << 32) - 2).is_ok() && counted((1 << 32) - 1).is_err());
-    // More than 2^32 elements are fine: values are counted by the 32.
+    // More than 2^32 elements are allowed: values are counted in units of 32.
     assert!(counted((1usize << 33) / 32).is_ok());
 }
 
-/// A matrix that is given in columns has the frame of its rows, also where most windows of rows have no elements.
+/// A matrix given by columns has the same frame as by rows, even if most windows of rows have no
+/// elements.
 #[test]
 fn columns_have_the_frame_of_their_rows() {
     let (n, dense) = mesh(9000, 1, 300);
-    // Of 20 windows of rows three have elements.
+    // Of 20 windows of rows, three have elements.
     let far = |i: i64| [2, 7 * 3840 + 11, 7 * 3840 + 10, 19 * 3840 + 5].map(|row| row + i % 3).to_vec();
     let few: Vec<Vec<i64>> = (0..200).map(|i| if i == 40 { vec![] } else { far(i) }).collect();
     let long: Vec<Vec<i64>> = (0..2000).map(|i| vec![i % 5, 40_000]).collect();
@@ -362,20 +369,20 @@ fn columns_have_the_frame_of_their_rows() {
         let own = Own::of(n_cols, rows.into_iter().map(columns_of).collect(), |i| values[i]);
         for choice in [ValueChoice::Best, ValueChoice::Plain, ValueChoice::Blocks] {
             for pool in [1, 3].map(Pool::new) {
-                let found = sparse::compress_transposed(&given.csr(), choice, &pool).unwrap();
+                let found = gridz_sparse::compress_transposed(&given.csr(), choice, &pool).unwrap();
                 assert!(found.frame() == own.compress(choice).frame(), "{n} rows, {choice:?}");
                 let again = Matrix::from_frame(found.frame(), &pool).unwrap();
-                let back = sparse::decode::<i64, f64>(&again, 0..n, &pool).unwrap();
+                let back = gridz_sparse::decode::<i64, f64>(&again, 0..n, &pool).unwrap();
                 assert_eq!((&back.starts, &back.columns), (&own.starts, &own.columns));
                 assert_eq!(bits(&back.values), bits(&own.values));
             }
         }
     }
-    // Of 20 windows, of 19, and of 14, in which one row is long.
+    // Empty windows: of 20, of 19, and of 14, where one row is long.
     assert_eq!(n_empty, 17 + 19 + 12);
 }
 
-/// Rows of more windows than one thread decodes at a time, from and to any row.
+/// More windows than one thread decodes at a time, with any first and last row.
 #[test]
 fn rows_of_many_windows_are_decoded() {
     let n_rows = 40 * 3840 + 17;
@@ -386,7 +393,7 @@ fn rows_of_many_windows_are_decoded() {
     let pool = Pool::new(3);
     for (first, end) in [(0, n_rows), (1, n_rows - 1), (3839, 3841), (16 * 3840, 33 * 3840), (100_000, 100_000)] {
         let (start, stop) = (own.starts[first as usize], own.starts[end as usize]);
-        let found = sparse::decode::<i32, f64>(&matrix, first as u64..end as u64, &pool).unwrap();
+        let found = gridz_sparse::decode::<i32, f64>(&matrix, first as u64..end as u64, &pool).unwrap();
         assert!(
             found
                 .columns
@@ -399,8 +406,8 @@ fn rows_of_many_windows_are_decoded() {
         assert!(found.starts.iter().map(|&start| i64::from(start)).eq(starts), "rows {first} to {end}");
     }
     let mut starts = [0i64; 3];
-    let room = sparse::Room { starts: &mut starts, columns: &mut [0; 3], values: &mut [0.0; 0] };
-    let error = sparse::decode_to::<i64, f64>(&matrix, 0..2, room, &pool).unwrap_err();
+    let room = gridz_sparse::Room { starts: &mut starts, columns: &mut [0; 3], values: &mut [0.0; 0] };
+    let error = gridz_sparse::decode_to::<i64, f64>(&matrix, 0..2, room, &pool).unwrap_err();
     assert!(error.context().contains("columns has room for 3, but these rows need 2"), "{error}");
 }
 
@@ -410,7 +417,7 @@ fn what_is_no_matrix_is_refused() {
     let refuse = |n_cols: u64, starts: &[i32], columns: &[i32], part: &str| {
         let values = vec![1f32; columns.len()];
         let csr = Csr { n_rows: 2, n_cols, starts, columns, values: &values };
-        let error = sparse::compress(&csr, ValueChoice::Best, &pool).unwrap_err();
+        let error = gridz_sparse::compress(&csr, ValueChoice::Best, &pool).unwrap_err();
         assert!(error.context().contains(part), "{error}");
     };
     refuse(3, &[0, 1], &[0], "one more than rows");
@@ -420,10 +427,10 @@ fn what_is_no_matrix_is_refused() {
     refuse(3, &[0, 1, 2], &[0, 3], "column 3");
     refuse(3, &[0, 1, 2], &[0, -1], "column -1");
     let csr = Csr { n_rows: 1, n_cols: 1, starts: &[0, 1], columns: &[0], values: &[1f32, 2.0] };
-    assert!(sparse::compress(&csr, ValueChoice::Best, &pool).is_err());
+    assert!(gridz_sparse::compress(&csr, ValueChoice::Best, &pool).is_err());
 }
 
-/// A frame of every kind of table.
+/// Frames with every kind of table.
 fn frames() -> Vec<Vec<u8>> {
     let (n, mut rows) = mesh(4500, 1, 300);
     rows[10] = (0..n as i64).collect();
@@ -439,15 +446,16 @@ fn frames() -> Vec<Vec<u8>> {
     frames
 }
 
-/// Reads a frame and, if it can be read, does with it what would fail.
+/// Reads a frame and, if that succeeds, performs the operations that could fail. Returns true if it
+/// was read.
 fn use_frame(frame: &[u8]) -> bool {
     let pool = Pool::new(1);
     let Ok(matrix) = Matrix::from_frame(frame, &pool) else { return false };
-    // Columns that no element has cost nothing in a frame, but vectors would.
+    // Empty columns cost nothing in a frame, but they do in a vector.
     if matrix.head().n_cols > 1 << 20 {
         return true;
     }
-    // Damage may make another type of the elements.
+    // Damage may change the element type.
     match matrix.head().dtype {
         gridz::DType::F32 => use_all::<f32>(&matrix, &pool),
         _ => use_all::<f64>(&matrix, &pool),
@@ -459,20 +467,20 @@ fn use_all<T: Number>(matrix: &Matrix, pool: &Pool) {
     let head = *matrix.head();
     let x: Vec<T> = (0..head.n_cols as usize).map(|i| T::element(i % 16)).collect();
     let mut y = vec![T::default(); head.n_rows as usize];
-    let products = Level::all().map(|level| {
-        sparse::multiply(matrix, Semiring::PlusTimes, &x, &mut y, level, pool).unwrap();
-        // The bits of NaN depend on the order of a sum.
+    let products = Isa::all().map(|level| {
+        gridz_sparse::multiply(matrix, Semiring::PlusTimes, &x, &mut y, level, pool).unwrap();
+        // The bits of NaN depend on the order of summation.
         y.iter().map(|y| if y.number().is_nan() { 0 } else { y.bits() }).collect::<Vec<_>>()
     });
     let products: Vec<_> = products.collect();
     assert!(products.iter().all(|product| *product == products[0]), "instructions change nothing");
-    let rows = sparse::decode::<i64, T>(matrix, 0..head.n_rows, pool).unwrap();
-    assert_eq!(rows.columns.len() as u64, sparse::count(matrix, 0..head.n_rows).unwrap());
-    for level in Level::all() {
+    let rows = gridz_sparse::decode::<i64, T>(matrix, 0..head.n_rows, pool).unwrap();
+    assert_eq!(rows.columns.len() as u64, gridz_sparse::count(matrix, 0..head.n_rows).unwrap());
+    for level in Isa::all() {
         for n in [1, 3] {
             let (mut x, mut y) = (vec![T::ONE; head.n_cols as usize * n], vec![T::ONE; head.n_rows as usize * n]);
-            sparse::multiply_transposed(matrix, Semiring::PlusTimes, n, &y, &mut x, level, pool).unwrap();
-            sparse::multiply_wide(matrix, Semiring::MinPlus, n, &x, &mut y, level, pool).unwrap();
+            gridz_sparse::multiply_transposed(matrix, Semiring::PlusTimes, n, &y, &mut x, level, pool).unwrap();
+            gridz_sparse::multiply_wide(matrix, Semiring::MinPlus, n, &x, &mut y, level, pool).unwrap();
         }
     }
 }
@@ -483,25 +491,26 @@ fn any_number_of_vectors() {
     rows[77] = (0..n_cols as i64).collect();
     let own = Own::of(n_cols, rows, |i| value(0, i));
     let (matrix, pool) = (own.compress(ValueChoice::Plain), Pool::new(3));
-    for n in [1, 2, 4, 5, 7, 8, 11, 16, 33, sparse::MAX_VECTORS] {
+    for n in [1, 2, 4, 5, 7, 8, 11, 16, 33, gridz_sparse::MAX_VECTORS] {
         let x: Vec<f64> = (0..n_cols as usize * n).map(f64::element).collect();
         let mut y = vec![0.0; x.len()];
         let mut transposed = y.clone();
-        sparse::multiply_wide(&matrix, Semiring::PlusTimes, n, &x, &mut y, Level::best(), &pool).unwrap();
-        sparse::multiply_transposed(&matrix, Semiring::PlusTimes, n, &x, &mut transposed, Level::best(), &pool)
+        gridz_sparse::multiply_wide(&matrix, Semiring::PlusTimes, n, &x, &mut y, Isa::best(), &pool).unwrap();
+        gridz_sparse::multiply_transposed(&matrix, Semiring::PlusTimes, n, &x, &mut transposed, Isa::best(), &pool)
             .unwrap();
         for j in [0, n / 2, n - 1] {
             let one = |all: &[f64]| all.iter().skip(j).step_by(n).copied().collect::<Vec<_>>();
             let mut want = vec![0.0; n_cols as usize];
-            sparse::multiply(&matrix, Semiring::PlusTimes, &one(&x), &mut want, Level::PORTABLE, &pool).unwrap();
+            gridz_sparse::multiply(&matrix, Semiring::PlusTimes, &one(&x), &mut want, Isa::PORTABLE, &pool)
+                .unwrap();
             assert_eq!(bits(&one(&y)), bits(&want), "vector {j} of {n}");
-            sparse::multiply_transposed(
+            gridz_sparse::multiply_transposed(
                 &matrix,
                 Semiring::PlusTimes,
                 1,
                 &one(&x),
                 &mut want,
-                Level::PORTABLE,
+                Isa::PORTABLE,
                 &pool,
             )
             .unwrap();
@@ -527,13 +536,13 @@ fn damage_is_seen() {
     assert!(n_damaged >= 6 * 90, "{n_damaged} damaged frames");
 }
 
-/// What a header claims is compared with the bytes of the frame before memory is allocated for it.
+/// A header's claims are compared with the frame's length before memory is allocated.
 #[test]
 fn headers_that_claim_too_much_are_refused() {
     let own = Own::of(3, vec![vec![0, 2]; 100], |_| 1f32);
     let good = own.compress(ValueChoice::Plain).frame().to_vec();
     let mut refused = 0;
-    // Rows, elements, and the entries of all tables.
+    // The fields for rows, elements, and the entries of all tables.
     for field in [8, 24, 32, 40, 48, 56, 64, 72, 80, 88] {
         for claim in [1u64 << 40, 1 << 61, u64::MAX] {
             let mut frame = good.clone();
@@ -545,14 +554,15 @@ fn headers_that_claim_too_much_are_refused() {
         }
     }
     assert_eq!(refused, 30);
-    // Columns without elements cost nothing.
+    // Empty columns cost nothing.
     let mut frame = good;
     frame[16..24].copy_from_slice(&u64::MAX.to_le_bytes());
     seal(&mut frame);
     assert_eq!(Matrix::from_frame(&frame, &Pool::new(1)).unwrap().head().n_cols, u64::MAX);
 }
 
-/// Code reads element 0 of the vector for lanes without an element, so there must be one.
+/// For lanes without an element, the code reads element 0 of the vector; so the vector must have
+/// one.
 #[test]
 fn steps_without_elements_are_refused() {
     let own = Own::of(3, vec![vec![0, 2]], |_| 1f32);
@@ -565,7 +575,7 @@ fn steps_without_elements_are_refused() {
     assert!(!use_frame(&frame));
 }
 
-/// A long row has its elements in slices of its own, and none in the lane that is left of it.
+/// A long row has its elements in separate slices, and none in its lane of a regular slice.
 #[test]
 fn long_rows_with_elements_elsewhere_are_refused() {
     let rows = (0..300).map(|r| if r == 10 { (0..302).collect() } else { vec![r, r + 1, r + 2] }).collect();
@@ -584,7 +594,7 @@ fn long_rows_with_elements_elsewhere_are_refused() {
     assert!(error.contains("long row 10"), "{error}");
 }
 
-/// A step of blocks may be for some rows of a node only; no writer of ours does that.
+/// A step of blocks may apply to only some rows of a node; this writer never produces that.
 #[test]
 fn rows_of_a_node_may_differ() {
     let own = Own::of(6, vec![vec![3, 4, 5]; 3], |i| i as f32);
@@ -597,15 +607,15 @@ fn rows_of_a_node_may_differ() {
     assert!(use_frame(&frame));
 }
 
-/// Small matrices of every kind of table, whose frames are damaged and resealed: 100000 with `GRIDZ_ALL_CASES=1`. All
-/// levels make the same products of those that are accepted.
+/// Small matrices with every kind of table, whose frames are damaged and resealed: 100000 with
+/// `GRIDZ_ALL_CASES=1`. All levels compute the same products of the accepted ones.
 #[test]
 fn resealed_matrices() {
     let mut samples = Vec::new();
     for (b, far, kinds) in [(1, false, 0..6), (3, false, 0..6), (1, true, 0..2)] {
         let (n, mut rows) = if far { stencil(4, 1, true) } else { mesh(120, b, 30) };
         for kind in kinds {
-            // One with a long row.
+            // A matrix with a long row.
             if kind == 5 {
                 rows[10] = (0..n as i64).cycle().take(600).collect();
             }
@@ -620,7 +630,7 @@ fn resealed_matrices() {
         n_cases += 1;
         let mut frame = samples[random.below(samples.len() as u64) as usize].clone();
         for _ in 0..1 + random.below(3) {
-            // Half of the damage is of the tables, which follow the header.
+            // Half of the damage is in the tables, which follow the header.
             let range = match random.below(8) {
                 0 => 4..HEADER_BYTES - 24,
                 1..5 => HEADER_BYTES..frame.len().min(HEADER_BYTES + 600),
@@ -644,7 +654,7 @@ fn resealed_matrices() {
         seal(&mut frame);
         let refused = Matrix::from_frame(&frame, &Pool::new(1)).err();
         answers.add(refused.as_ref().map_or("accepted", |error| error.context()));
-        // The checksums are right, so this text is of the tables.
+        // The checksums are valid, so this error is about the tables.
         if refused.as_ref().is_none_or(|error| error.context().starts_with("a sparse matrix is damaged")) {
             n_reached += 1;
         }
@@ -689,7 +699,8 @@ fn any_matrix() {
     tally.assert("long rows", 2);
 }
 
-/// Frames whose checksums are right but whose tables are not: an error or a matrix, never a panic or a wild read.
+/// Frames with valid checksums but invalid tables: the result is an error or a matrix, never a
+/// panic or an invalid read.
 #[test]
 fn hostile_tables_do_no_harm() {
     let tally = Tally::default();
@@ -702,7 +713,7 @@ fn hostile_tables_do_no_harm() {
         static FRAMES: std::sync::OnceLock<Vec<Vec<u8>>> = std::sync::OnceLock::new();
         let mut frame = FRAMES.get_or_init(frames)[which].clone();
         for (at, how, word) in changes {
-            // Tables before values and codes, or the header, which has few bytes.
+            // In the tables, which precede values and codes, or in the header, which is short.
             let range = if in_header { 4..104 } else { HEADER_BYTES..frame.len() };
             let at = range.start + at.index((range.len() - 4).clamp(1, 8192));
             let old = u32::from_le_bytes(frame[at..at + 4].try_into().unwrap());
@@ -717,7 +728,7 @@ fn hostile_tables_do_no_harm() {
         seal(&mut frame);
         let is_accepted = use_frame(&frame);
         tally.add_if("accepted", is_accepted);
-        // The checksums are right, so this text is of the tables.
+        // The checksums are valid, so this error is about the tables.
         let refused = Matrix::from_frame(&frame, &Pool::new(1)).err();
         let is_of_tables = refused.is_some_and(|error| error.context().starts_with("a sparse matrix is damaged"));
         tally.add_if("refused by the tables", is_of_tables);

@@ -1,8 +1,10 @@
-//! Frames of sparse matrices that were written once and must stay readable for ever; see `golden.rs`.
+//! Frames of sparse matrices that must stay readable forever; see `golden.rs`.
 //!
-//! `golden/v5_matrices/` holds the frames: they are read to the same rows, have the same product, and of those with the same input the writer
-//! still makes the last one, byte for byte; the others are what earlier writers made. `golden/v5_matrices_reject/` holds those that must be refused, and how. Files are only ever added: by
-//! `cargo test --test codecs -- --ignored sparse_golden::bless`, which leaves existing ones alone.
+//! `golden/v5_matrices/` holds the frames. They are read to the same rows and have the same product.
+//! Of the frames with the same input, the writer still produces the last one, byte for byte; earlier
+//! writers produced all others. `golden/v5_matrices_reject/` holds frames that must be refused, with
+//! the expected error. Files are only ever added, by `cargo test --test codecs -- --ignored
+//! sparse_golden::bless`, which never changes existing ones.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,12 +14,12 @@ use crate::common::golden::{Reject, assert_refused, assert_same_files, folder, m
 use crate::common::matrices::{MatrixInput, Rows};
 use crate::common::matrix_rejects::rejects;
 use crate::common::{assert_same_bytes, sha256};
-use gridz::cpu::level::Level;
-use gridz::cpu::pool::Pool;
-use gridz::sparse::element::{Element, Semiring};
-use gridz::sparse::frame::step;
-use gridz::sparse::layout::{BLOCKED, FULL, IN_ORDER, RELATIVE, ValueCodec, WINDOW};
-use gridz::sparse::{self, Matrix};
+use gridz_codecs::cpu::isa::Isa;
+use gridz_codecs::cpu::pool::Pool;
+use gridz_sparse::Matrix;
+use gridz_sparse::element::{Element, Semiring};
+use gridz_sparse::frame::step;
+use gridz_sparse::layout::{BLOCKED, FULL, IN_ORDER, RELATIVE, ValueCodec, WINDOW};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]
@@ -26,10 +28,10 @@ struct Golden {
     /// Release that wrote the file.
     writer: String,
     frame_sha256: String,
-    /// Of starts and columns, 8 bytes each, and values, one behind the other.
+    /// SHA-256 of starts and columns, 8 bytes each, and values, one after another.
     rows_sha256: String,
-    /// Of y = A x, where every NaN is the positive quiet one without payload; not of matrices with too many columns for a
-    /// vector.
+    /// SHA-256 of y = A x, where every NaN is the positive quiet one without payload. Absent for
+    /// matrices with too many columns for a vector.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     product_sha256: Option<String>,
     input: MatrixInput,
@@ -37,10 +39,10 @@ struct Golden {
 
 const FRAMES: &str = "v5_matrices";
 const REJECTS: &str = "v5_matrices_reject";
-/// Most columns of a matrix that is multiplied.
+/// Largest number of columns of a matrix for which a product is computed.
 const MOST_COLUMNS: u64 = 1 << 20;
 
-/// `$run::<T>($arguments)` for the type that a matrix is of.
+/// Calls `$run::<T>($arguments)` for the matrix's type.
 macro_rules! by_type {
     ($dtype:expr, $run:ident($($arguments:expr),*)) => {
         match $dtype {
@@ -55,7 +57,7 @@ fn make<T: Element>(input: &MatrixInput, pool: &Pool) -> Vec<u8> {
     Rows::<T>::of(input).compress(pool).frame().to_vec()
 }
 
-/// Starts, columns and values.
+/// The bytes of starts, columns and values.
 fn rows_bytes<T: Element>(starts: &[i64], columns: &[i64], values: &[T]) -> Vec<u8> {
     let mut bytes: Vec<u8> = starts.iter().chain(columns).flat_map(|number| number.to_le_bytes()).collect();
     bytes.extend(values.iter().flat_map(|value| value.bits().to_le_bytes().into_iter().take(T::BYTES)));
@@ -63,18 +65,18 @@ fn rows_bytes<T: Element>(starts: &[i64], columns: &[i64], values: &[T]) -> Vec<
 }
 
 fn decoded<T: Element>(matrix: &Matrix, pool: &Pool) -> Vec<u8> {
-    let rows = sparse::decode::<i64, T>(matrix, 0..matrix.head().n_rows, pool).unwrap();
+    let rows = gridz_sparse::decode::<i64, T>(matrix, 0..matrix.head().n_rows, pool).unwrap();
     rows_bytes(&rows.starts, &rows.columns, &rows.values)
 }
 
-/// The rows that went in.
+/// The rows of the input.
 fn rows_of_input<T: Element>(input: &MatrixInput) -> Vec<u8> {
     let rows = Rows::<T>::of(input);
     rows_bytes(&rows.starts, &rows.columns, &rows.values)
 }
 
-/// A x, for an x that is known: sevenths, of which some are negative and some 0.
-fn product<T: Element>(matrix: &Matrix, level: Level, pool: &Pool) -> Vec<u8> {
+/// A x, for a fixed x of sevenths, of which some are negative and some 0.
+fn product<T: Element>(matrix: &Matrix, level: Isa, pool: &Pool) -> Vec<u8> {
     let element = |i: u64| {
         let seventh =
             if i % 11 == 3 { 0.0 } else { (i * 37 % 101) as f64 / 7.0 * if i % 3 == 1 { -1.0 } else { 1.0 } };
@@ -82,7 +84,7 @@ fn product<T: Element>(matrix: &Matrix, level: Level, pool: &Pool) -> Vec<u8> {
     };
     let x: Vec<T> = (0..matrix.head().n_cols).map(element).collect();
     let mut y = vec![T::INFINITY; matrix.head().n_rows as usize];
-    sparse::multiply(matrix, Semiring::PlusTimes, &x, &mut y, level, pool).unwrap();
+    gridz_sparse::multiply(matrix, Semiring::PlusTimes, &x, &mut y, level, pool).unwrap();
     let nan =
         if T::BYTES == 8 { f64::NAN.to_bits() & !(1 << 63) } else { u64::from(f32::NAN.to_bits() & !(1 << 31)) };
     let is_nan = |y: &T| y.partial_cmp(y).is_none();
@@ -105,7 +107,7 @@ fn frames_are_read() {
             assert_eq!(sha256(&found), row.rows_sha256, "{}", row.file);
             assert_same_bytes(&found, &by_type!(dtype, rows_of_input(&row.input)), &row.file);
             assert_eq!(row.product_sha256.is_some(), matrix.head().n_cols <= MOST_COLUMNS, "{}", row.file);
-            for level in Level::all() {
+            for level in Isa::all() {
                 if let Some(want) = &row.product_sha256 {
                     let found = by_type!(dtype, product(&matrix, level, &pool));
                     assert_eq!(&sha256(&found), want, "{} at {level:?}", row.file);
@@ -136,7 +138,7 @@ fn rejects_are_refused_with_the_right_kind() {
     assert_refused(&folder(REJECTS), rejects().len(), |frame| Matrix::from_frame(frame, &Pool::new(1)).map(|_| ()));
 }
 
-/// What occurs in a frame.
+/// The format features that occur in a frame.
 fn features(matrix: &Matrix) -> BTreeSet<String> {
     let (head, view) = (matrix.head(), matrix.view());
     let mut found = BTreeSet::new();
@@ -152,7 +154,7 @@ fn features(matrix: &Matrix) -> BTreeSet<String> {
     if head.n_cols > 1 << 32 {
         see("columns behind 2^32".into());
     }
-    // Of a slice's rows, that with the most elements.
+    // The number of elements in the longest row of a slice.
     let longest = |i: usize| {
         let slice = view.slice(i);
         let steps = view.steps(&slice);
@@ -210,7 +212,7 @@ fn features(matrix: &Matrix) -> BTreeSet<String> {
     found
 }
 
-/// Every part of the format occurs in some frame, as far as the writer makes it.
+/// Every part of the format that the writer can produce occurs in some frame.
 #[test]
 fn frames_have_everything() {
     let v5 = folder(FRAMES);
@@ -293,9 +295,10 @@ const WANTED: &[&str] = &[
     "long true, by length",
 ];
 
-// ---- making them ----------------------------------------------------------------------------------
+// ---- creating the files
+// ---------------------------------------------------------------------------
 
-/// Names, shapes with size and side, values, and how they are to be kept, and types.
+/// Names, shapes with size and side, values and their coding, and types.
 #[rustfmt::skip]
 fn cases() -> Vec<(&'static str, MatrixInput)> {
     let case = |name, shape: &str, size, side, values: &str, choice: &str, dtype: &str| {
@@ -372,7 +375,7 @@ fn bless() {
         let matrix = Matrix::from_frame(&frame, &pool).unwrap();
         let can_be_multiplied = matrix.head().n_cols <= MOST_COLUMNS;
         let product_sha256 = can_be_multiplied
-            .then(|| sha256(&by_type!(dtype, product(&matrix, Level::all().next().unwrap(), &pool))));
+            .then(|| sha256(&by_type!(dtype, product(&matrix, Isa::all().next().unwrap(), &pool))));
         let rows_sha256 = sha256(&by_type!(dtype, decoded(&matrix, &pool)));
         let writer = gridz::VERSION.into();
         add(&v5, &file, &frame);

@@ -1,10 +1,10 @@
-//! ndzip payloads against the published implementation.
+//! Compares ndzip payloads with the published implementation's.
 
 use crate::common::ndzip::{decode, encode};
 use crate::common::vectors::vectors;
 use crate::common::{assert_same_bytes, compress, decompress, generate::Input, sha256};
-use gridz::cpu::pool::Pool;
 use gridz::{Array, ByteOrder, Context, DType, Shape};
+use gridz_codecs::cpu::pool::Pool;
 use serde::Deserialize;
 
 #[test]
@@ -16,7 +16,7 @@ fn all_reference_vectors_both_ways() {
         let decoded = |stream: &[u8]| decode(vector.dtype, &vector.extents, stream, &pool).unwrap();
         assert_same_bytes(&decoded(&vector.stream), &vector.raw, &vector.name);
         if let Some(pad) = vector.pad {
-            // Other encoders leave rubbish in the pad: readers ignore it.
+            // Other encoders may leave arbitrary bytes in the padding: readers ignore them.
             let mut stream = vector.stream.clone();
             stream[pad].fill(0xff);
             assert_same_bytes(&decoded(&stream), &vector.raw, &vector.name);
@@ -38,7 +38,7 @@ struct RebuiltVector {
     stream_sha256: String,
 }
 
-/// Who made the stream.
+/// The source of the stream.
 #[derive(Deserialize, Clone, Copy, PartialEq)]
 #[serde(rename_all = "lowercase")]
 enum Source {
@@ -46,8 +46,8 @@ enum Source {
     Oracle,
 }
 
-/// The same promise for checkouts without the reference files: streams whose input can be rebuilt are
-/// known by their hash.
+/// The same check for checkouts without the reference files: streams whose input can be regenerated
+/// are compared by their hash.
 #[test]
 fn rebuilt_reference_vectors() {
     let vectors: Rebuilt = toml::from_str(include_str!("../vectors.toml")).unwrap();
@@ -66,7 +66,7 @@ fn rebuilt_reference_vectors() {
     }
 }
 
-/// The number of threads is no input of the format.
+/// The format does not depend on the number of threads.
 #[test]
 fn threads_do_not_change_a_byte() {
     for (dtype, extents) in [

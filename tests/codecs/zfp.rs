@@ -1,4 +1,4 @@
-//! zfp: streams of libzfp in whole payloads, and what is kept exactly beside them.
+//! zfp: whole payloads contain libzfp's streams; other elements are kept exactly.
 
 use crate::common::bounds::{Bound, assert_kept};
 use crate::common::fields::FIELDS;
@@ -7,20 +7,21 @@ use crate::common::zfp::{Vector, vectors};
 use crate::common::{
     assert_no_request, assert_refused, assert_same_bytes, compress, decompress, repair::repair, sha256,
 };
-use gridz::codec::registry::{self, find};
-use gridz::codec::{Decision, Job, Plan};
-use gridz::cpu::level::Level;
-use gridz::cpu::pool::Pool;
 use gridz::{Array, BlockCounts, ByteOrder, Context, DType, ErrorKind, Request, Shape, Verify};
+use gridz_codecs::codec::registry::{self, find};
+use gridz_codecs::codec::{Decision, Job, Plan};
+use gridz_codecs::cpu::isa::Isa;
+use gridz_codecs::cpu::pool::Pool;
 
-/// The payload of an array, even where it is longer than the array, and the array that it is decoded to.
+/// The payload of an array, even if it is longer than the array, and the array that it decodes to.
 fn payload(array: &Array, request: &Request, raw: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let codec = find(request.codec()).unwrap().codec;
-    let Decision::Take(Plan { fold, layout, .. }) = codec.plan(array, &crate::common::terms(request)) else {
+    let Decision::Take(Plan { fold, layout, .. }) = codec.plan(array, &crate::common::encode_params(request))
+    else {
         panic!("{request} does not take {array:?}")
     };
     let (shape, pool) = (fold.apply(array.shape(), codec.max_rank()), Pool::new(1));
-    let job = Job { dtype: array.dtype(), shape, layout: &layout, pool: &pool, level: Level::best(), verify: true };
+    let job = Job { dtype: array.dtype(), shape, layout: &layout, pool: &pool, level: Isa::best(), verify: true };
     let mut payload = vec![0xee; 4 * raw.len() + 4096];
     let encoded = codec.encode(&job, raw, &mut payload).unwrap();
     payload.truncate(encoded.n_bytes);
@@ -36,13 +37,14 @@ fn payloads_begin_with_the_streams_of_libzfp() {
         let Vector { name, extents, raw, .. } = &vector;
         let extents: Vec<u64> = extents.iter().map(|&n| n as u64).collect();
         if extents.contains(&1) {
-            // Folded, it has fewer axes.
+            // After folding, the array has fewer axes.
             continue;
         }
         let dtype = if vector.is_double { DType::F64 } else { DType::F32 };
         let array = Array::new(dtype, ByteOrder::Little, Shape::new(&extents).unwrap()).unwrap();
         let (payload, back) = payload(&array, &vector.asked.parse().unwrap(), raw);
-        // Of what libzfp cannot code, other elements are coded in its place, and it is kept exactly.
+        // Elements that libzfp cannot code are replaced in the stream and kept exactly as
+        // exceptions.
         let n_units = u32::from_le_bytes(*payload.last_chunk().unwrap());
         if n_units == 0 {
             assert_same_bytes(&payload[..vector.stream.len()], &vector.stream, name);
@@ -67,7 +69,7 @@ fn array(dtype: DType, extents: &[u64]) -> Array {
 fn what_cannot_be_is_refused_by_name() {
     for (dtype, text, says) in [
         (DType::U8, "zfp,rate=8", "zfp does not take uint8 elements"),
-        (DType::I32, "zfp,abs=1", "of int32 elements, which are integers, zfp keeps no bound; use szp"),
+        (DType::I32, "zfp,abs=1", "of int32 elements, which are integers, zfp keeps no bound; use quant"),
         (DType::I64, "zfp,rel=.1", "zfp keeps no bound"),
         (DType::F32, "zfp,rate=2000", "use a rate from 0.03125 to 1041.125"),
         (DType::I32, "zfp,rate=0.01", "are not between 1 and 16658 bits"),
@@ -92,7 +94,7 @@ fn what_cannot_be_is_refused_by_name() {
     }
 }
 
-/// What cannot shrink is stored, and what is no number is stored where nothing is promised about it.
+/// Incompressible arrays are stored, and so are non-numbers if the mode has no bound.
 #[test]
 fn what_cannot_shrink_is_stored() {
     for (dtype, text) in
@@ -125,7 +127,7 @@ fn promises_are_what_was_asked() {
     let frame = compress(&input.array(), &request("zfp,rel=1e-3"), &input.bytes(), &Context::default());
     let bound = |frame: &[u8]| gridz::inspect(frame).unwrap().promise.unwrap().bound;
     assert!(bound(&frame).is_some_and(|bound| bound > 0.0 && bound < 1e6));
-    // The bound is at the end.
+    // The bound is at the end of the frame.
     assert_eq!(bound(&frame[..frame.len() - 1]), None);
 }
 
@@ -179,7 +181,7 @@ fn masks_and_spikes_are_cheap() {
     }
 }
 
-/// Neither the number of threads nor the CPU's instructions are inputs of the format.
+/// The format does not depend on the number of threads or on the CPU's instructions.
 #[test]
 fn threads_and_levels_do_not_change_a_byte() {
     for (dtype, extents) in [
@@ -210,7 +212,7 @@ fn threads_and_levels_do_not_change_a_byte() {
     }
 }
 
-/// Bytes of the index, of exceptions and of the tail are changed, under checksums that are right.
+/// Changes bytes of the index, of the exceptions and of the tail, under valid checksums.
 #[test]
 fn an_index_that_lies_is_an_error_or_other_elements() {
     for (text, dtype, extents) in [
@@ -234,8 +236,15 @@ fn an_index_that_lies_is_an_error_or_other_elements() {
             repair(frame);
             let rank = extents.len();
             let (start, count) = (vec![1; rank], vec![2; rank]);
-            let whole = gridz::decompress(frame, dst, Verify::Checksum, &context);
-            let part = gridz::decompress_region(frame, &start, &count, dst, Verify::Checksum, &context);
+            let frame = &*frame;
+            let whole = gridz::decompress(frame, gridz::Part::All, &mut *dst, Verify::Checksum, &context);
+            let part = gridz::decompress(
+                frame,
+                gridz::Part::Region { start: &start, count: &count },
+                dst,
+                Verify::Checksum,
+                &context,
+            );
             let _ = gridz::count_blocks(frame, &context);
             for result in [&whole, &part] {
                 assert!(!matches!(result, Err(error) if error.kind() == ErrorKind::Internal), "{result:?}");
@@ -253,7 +262,7 @@ fn an_index_that_lies_is_an_error_or_other_elements() {
         for cut in (0..frame.len() - header_bytes).rev().step_by(7) {
             assert!(attack(&mut frame[..header_bytes + cut].to_vec(), &mut dst));
         }
-        // A tail that asks for more than there can be.
+        // A tail with counts that are too large.
         for (place, n_bytes) in [(0, 8), (16, 4), (20, 4)] {
             for value in [u64::MAX, 1 << 63, u64::MAX >> 3, 0] {
                 let mut damaged = frame.clone();
@@ -265,7 +274,7 @@ fn an_index_that_lies_is_an_error_or_other_elements() {
     }
 }
 
-/// Parameters that the codec does not write are refused; some mean a later version.
+/// Parameters that the codec does not write are refused; some of them denote a later version.
 #[test]
 fn parameters_are_checked() {
     let input = Input::new("field", DType::F32, &[40, 50]);
@@ -277,11 +286,17 @@ fn parameters_are_checked() {
             let mut damaged = frame.clone();
             damaged[params + i] ^= flip;
             repair(&mut damaged);
-            let result = gridz::decompress(&damaged, &mut [0; 8000], Verify::Checksum, &Context::default());
+            let result = gridz::decompress(
+                &damaged,
+                gridz::Part::All,
+                &mut [0; 8000],
+                Verify::Checksum,
+                &Context::default(),
+            );
             match result {
                 Err(error) if [1, 7, 10, 11].contains(&i) => assert_eq!(error.kind(), ErrorKind::UnsupportedFormat),
                 Err(error) => assert_eq!(error.kind(), ErrorKind::Corrupt, "{i}"),
-                // Decoders need no fill value.
+                // Decoders do not need a fill value.
                 Ok(_) => assert!(i >= 20, "{i} {flip}"),
             }
         }

@@ -1,10 +1,10 @@
-//! Blocks of zfp: against streams of libzfp, and every level against the definition.
+//! Blocks of zfp: compared with libzfp's streams, and every level compared with the definition.
 
 use crate::common::zfp::{self, Vector, vectors};
 use crate::common::{assert_same_bytes, sha256};
-use gridz::codec::zfp::block::{BitWriter, GROUP, Value, decode, encode, encode_checked};
-use gridz::codec::zfp::numbers::{Numbers, REVERSIBLE};
-use gridz::cpu::level::Level;
+use gridz_codecs::codec::zfp::block::{BitWriter, GROUP, Value, decode, encode, encode_checked};
+use gridz_codecs::codec::zfp::numbers::{Numbers, REVERSIBLE};
+use gridz_codecs::cpu::isa::Isa;
 
 fn elements<T: Value>(raw: &[u8]) -> Vec<T> {
     raw.chunks_exact(T::BYTES).map(T::read).collect()
@@ -20,7 +20,7 @@ fn bytes<T: Value>(elements: &[T]) -> Vec<u8> {
 
 #[test]
 fn all_streams_of_libzfp_both_ways() {
-    fn check<T: Value>(level: Level, vector: &Vector) {
+    fn check<T: Value>(level: Isa, vector: &Vector) {
         let Vector { name, extents, numbers, .. } = vector;
         let stream = zfp::encode::<T>(level, extents, numbers, &elements(&vector.raw));
         assert_same_bytes(&stream, &vector.stream, name);
@@ -28,13 +28,13 @@ fn all_streams_of_libzfp_both_ways() {
         assert_eq!(sha256(&decoded), vector.decoded_sha256, "{name}");
     }
     for vector in vectors("all_streams_of_libzfp_both_ways").unwrap_or_default() {
-        for level in Level::all() {
+        for level in Isa::all() {
             if vector.is_double { check::<f64>(level, &vector) } else { check::<f32>(level, &vector) }
         }
     }
 }
 
-/// Blocks of every kind that a coder may meet, for a seed.
+/// Random blocks of every kind that a coder may encounter.
 fn blocks<T: Value>(seed: u64, n: usize, is_reversible: bool) -> Vec<T> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut random = move || {
@@ -63,7 +63,7 @@ fn blocks<T: Value>(seed: u64, n: usize, is_reversible: bool) -> Vec<T> {
     (0..n).map(&mut element).collect()
 }
 
-/// A float of this value, or an integer that is as large in its type.
+/// A float of this value, or an integer of the same relative magnitude in its type.
 fn element_of<T: Value>(value: f64, random: u64) -> T {
     match (T::IS_FLOAT, T::BYTES) {
         (true, 4) => T::read(&(value as f32).to_le_bytes()),
@@ -74,8 +74,9 @@ fn element_of<T: Value>(value: f64, random: u64) -> T {
     }
 }
 
-/// Streams that begin at any bit, of whole groups and of shorter ones, in every mode: all levels write the same bits,
-/// and read the same elements from them, which are what the check says and, if nothing is lost, those that were written.
+/// Streams that begin at any bit, of whole groups and shorter ones, in every mode. All levels write
+/// the same bits, and read the same elements from them. These equal the definition's and, in
+/// lossless modes, the original.
 #[test]
 fn levels_agree() {
     fn check<T: Value>(seed: u64) {
@@ -97,7 +98,7 @@ fn levels_agree() {
         let elements = blocks::<T>(seed, n * n_blocks, numbers.is_reversible());
         let start = seed as usize % 131;
         let (mut wanted, mut wanted_elements) = (Vec::new(), Vec::new());
-        for level in Level::all() {
+        for level in Isa::all() {
             for room in [1 << 14, 1 << 17] {
                 let mut stream = vec![0xff; room];
                 let mut out = BitWriter::new(&mut stream, start);
@@ -137,7 +138,7 @@ fn levels_agree() {
     }
 }
 
-/// Whatever bits there are, and wherever they end: all levels read the same from them.
+/// Random bits, truncated anywhere: all levels read the same elements.
 #[test]
 fn rubbish_is_the_same_at_all_levels() {
     fn check<T: Value>(seed: u64, stream: &[u8]) {
@@ -150,9 +151,9 @@ fn rubbish_is_the_same_at_all_levels() {
             _ => Numbers { minexp: REVERSIBLE, ..default },
         };
         let mut wanted = None;
-        for level in Level::all() {
+        for level in Isa::all() {
             let mut blocks = vec![T::default(); 16 * GROUP];
-            // Sixteen sequences, and then four together and each of them alone.
+            // Sixteen sequences together, then four together and each of them alone.
             let starts: [usize; 16] =
                 std::array::from_fn(|i| seed as usize % 70 + [0, 1, 40, 300][i % 4] + i / 4 * 777);
             let mut ends = starts;

@@ -1,13 +1,13 @@
-//! Whether error bounds are kept, in exact arithmetic and by no code of the library.
+//! Checks error bounds in exact arithmetic, without code of the library.
 
 use gridz::DType;
 
-/// What a bound is compared with.
+/// The quantity that a bound limits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Bound {
     /// The absolute error.
     Absolute(f64),
-    /// The error in units of the element.
+    /// The error relative to the element.
     Relative(f64),
 }
 
@@ -27,7 +27,7 @@ fn part(dtype: DType) -> DType {
     }
 }
 
-/// Bytes of a part.
+/// Number of bytes of a part.
 pub fn part_bytes(dtype: DType) -> usize {
     part(dtype).size().unwrap() as usize
 }
@@ -66,7 +66,7 @@ pub fn number(dtype: DType, bytes: &[u8]) -> Number {
     }
 }
 
-/// A difference as two numbers, the second one being what was rounded off.
+/// A difference as two numbers: the rounded difference, and the rounding error.
 fn difference(a: f64, b: f64) -> (f64, f64) {
     let high = a - b;
     let b_part = a - high;
@@ -74,11 +74,11 @@ fn difference(a: f64, b: f64) -> (f64, f64) {
     (high, (a - a_part) + (b_part - b))
 }
 
-/// Whether a number is near enough to what it was.
+/// True if a number is within the bound of its original.
 pub fn is_kept(was: Number, is: Number, bound: Bound) -> bool {
     match (was, is, bound) {
         (Number::Whole(was), Number::Whole(is), Bound::Absolute(bound)) => {
-            // A whole number is at most a bound if it is at most its whole part.
+            // An integer is at most a bound if it is at most the bound's integer part.
             bound >= 2f64.powi(70) || was.abs_diff(is) <= bound as u128
         }
         (Number::Float(was), Number::Float(is), Bound::Absolute(bound)) => {
@@ -87,7 +87,8 @@ pub fn is_kept(was: Number, is: Number, bound: Bound) -> bool {
             high < bound || high == bound && low <= 0.0
         }
         (Number::Float(was), Number::Float(is), Bound::Relative(bound)) => {
-            // A power of two more or less changes nothing, and products of small numbers would be rounded.
+            // Scaling by a power of two is exact; without it, products of small numbers would be
+            // rounded.
             let scale = if was.abs() < 1e-200 { 2f64.powi(300) } else { 1.0 };
             let (was, is) = (was * scale, is * scale);
             let (high, low) = difference(was, is);
@@ -100,8 +101,8 @@ pub fn is_kept(was: Number, is: Number, bound: Bound) -> bool {
     }
 }
 
-/// Panics where an array is not what is promised of another one: finite elements within the bound, all else bit for bit,
-/// the fill value (its bytes) where it was and nowhere else.
+/// Panics if an array breaks the guarantee: finite elements must be within the bound, all others
+/// equal bit for bit, and the fill value (given as bytes) must be exactly where it was.
 #[track_caller]
 pub fn assert_kept(dtype: DType, was: &[u8], is: &[u8], bound: Bound, fill: Option<&[u8]>) {
     assert_eq!(was.len(), is.len());

@@ -3,21 +3,21 @@
 
 use std::collections::BTreeMap;
 
-use gridz::codec::registry::{self, CODECS, Entry};
-use gridz::cpu::level::Level;
-use gridz::cpu::pool::Pool;
-use gridz::format::checksum::Sums;
-use gridz::format::fold::Fold;
-use gridz::format::region::Region;
 use gridz::{Array, DType, Mode, Request, Result};
+use gridz_codecs::codec::registry::{self, CODECS, Entry};
+use gridz_codecs::cpu::isa::Isa;
+use gridz_codecs::cpu::pool::Pool;
+use gridz_codecs::format::checksum::Checksum;
+use gridz_codecs::format::fold::Fold;
+use gridz_codecs::format::region::Region;
 
 use super::compress;
 use super::decoder::Decoder;
 use super::generate::{Input, Xorshift};
 use super::repair::{close_table, repair, reseal};
 
-/// Requests for every codec, level and mode of the registry, with each kind of missing elements where the codec keeps them,
-/// and for the parameters of mgard.
+/// Requests for every codec, level and mode of the registry, with each kind of missing elements if
+/// the codec supports them, and for the parameters of multigrid.
 pub fn requests() -> Vec<Request> {
     let mut texts = Vec::new();
     for entry in CODECS {
@@ -46,17 +46,18 @@ pub fn requests() -> Vec<Request> {
         }
     }
     let further = [
-        "szp,abs=40",
-        "mgard,abs=1e-3,layers=3",
-        "mgard,rms=1e-2,layers=2",
-        "mgard,abs=1e-3,layers=2,fill=99,fill=0",
-        "mgard,rms=1e-2,s=-0.25",
+        "quant,abs=40",
+        "multigrid,abs=1e-3,layers=3",
+        "multigrid,rms=1e-2,layers=2",
+        "multigrid,abs=1e-3,layers=2,fill=99,fill=0",
+        "multigrid,rms=1e-2,s=-0.25",
     ];
     texts.extend(further.map(String::from));
     texts.iter().map(|text| text.parse().unwrap()).collect()
 }
 
-/// Whether a codec takes such arrays with this request: types, bounds and missing elements must suit each other.
+/// True if a codec supports such arrays with this request: types, bounds and missing elements must
+/// be compatible.
 pub fn is_possible(spec: &Request, array: &Array) -> bool {
     let entry = registry::find(spec.codec()).unwrap();
     entry.dtypes.contains(&array.dtype()) && gridz::compress_bound(array, spec).is_ok()
@@ -76,14 +77,14 @@ pub fn frame_of(spec: &Request, input: &Input, context: &gridz::Context) -> Vec<
     compress(&array, spec, &raw, context)
 }
 
-/// Decodes a box from a random corner, and the elements of `whole` that it has.
+/// Decodes a box at a random corner; also returns the expected elements from `whole`.
 pub fn decode_box(
     decoder: &Decoder,
     pool: &Pool,
     random: &mut Xorshift,
     verify: bool,
     whole: &[u8],
-) -> (Result<Option<Sums>>, Vec<u8>, Vec<u8>) {
+) -> (Result<Option<Checksum>>, Vec<u8>, Vec<u8>) {
     let size = decoder.array.element_size() as usize;
     let extents = decoder.shape.extents();
     let start: Vec<u64> = extents.iter().map(|&n| random.below(n)).collect();
@@ -92,7 +93,7 @@ pub fn decode_box(
         Region::new(&decoder.shape, &start, &count).unwrap().folded(Fold::Merge, decoder.entry.codec.max_rank());
     let n = count.iter().product::<u64>();
     let mut part = vec![0; n as usize * size];
-    let job = decoder.job(pool, Level::best(), verify);
+    let job = decoder.job(pool, Isa::best(), verify);
     let result = decoder.entry.codec.decode_region(&job, decoder.payload, &region, &mut part);
     let expected = (0..n).flat_map(|i| {
         let (mut rest, mut place, mut stride) = (i, 0, 1);
@@ -106,7 +107,7 @@ pub fn decode_box(
     (result, part, expected.collect())
 }
 
-/// Values that programs trip over.
+/// Error-prone values.
 fn edge(random: &mut Xorshift, n_bits: u32, old: u64, n: usize) -> u64 {
     let mask = u64::MAX >> (64 - n_bits);
     let value = match random.below(10) {
@@ -124,13 +125,14 @@ fn edge(random: &mut Xorshift, n_bits: u32, old: u64, n: usize) -> u64 {
     value & mask
 }
 
-/// A damaged copy of a frame whose checks and checksums are right. `other` is another frame of the same codec.
+/// A damaged copy of a frame, with valid checks and checksums. `other` is another frame of the same
+/// codec.
 pub fn damaged(frame: &[u8], other: &[u8], random: &mut Xorshift) -> Vec<u8> {
     let mut bytes = frame.to_vec();
     let (rank, n_params) = (usize::from(frame[9]), usize::from(frame[11]));
-    let header = gridz::format::header::header_bytes(frame[9], n_params);
+    let header = gridz_codecs::format::header::header_bytes(frame[9], n_params);
     let n = frame.len() - header;
-    // A place in the payload, often near its start, where heads and tables are.
+    // An offset in the payload, often near its start, which has heads and tables.
     let place = |random: &mut Xorshift, n: usize| match random.below(3) {
         0 => header + random.below(n.min(96) as u64) as usize,
         _ => header + random.below(n as u64) as usize,
@@ -185,8 +187,8 @@ pub fn damaged(frame: &[u8], other: &[u8], random: &mut Xorshift) -> Vec<u8> {
             bytes[40 + 8 * rank + random.below(n_params as u64) as usize] ^= 1 << random.below(8);
         }
         _ => {
-            // The first bytes of one payload, then the bytes of another one.
-            let of_other = gridz::format::header::header_bytes(other[9], usize::from(other[11]));
+            // The first bytes of one payload, followed by bytes of another one.
+            let of_other = gridz_codecs::format::header::header_bytes(other[9], usize::from(other[11]));
             let at = random.below(n as u64 + 1) as usize;
             let rest = other.get(of_other + at..).unwrap_or_default();
             bytes.truncate(header + at);
@@ -198,7 +200,8 @@ pub fn damaged(frame: &[u8], other: &[u8], random: &mut Xorshift) -> Vec<u8> {
     bytes
 }
 
-/// Writes the payload's length to the header, and to the end of the last block if that is asked for.
+/// Writes the payload's length to the header; with `closes_table`, also to the end of the last
+/// block.
 fn finish(frame: &mut Vec<u8>, header: usize, closes_table: bool) {
     let set_length = |frame: &mut [u8]| {
         let n_bytes = (frame.len() - header) as u64;
@@ -212,7 +215,7 @@ fn finish(frame: &mut Vec<u8>, header: usize, closes_table: bool) {
     }
 }
 
-/// The answers of decoders, without their numbers, and how often each was given.
+/// The error messages of decoders, without their numbers, and the count of each.
 #[derive(Debug, Default)]
 pub struct Answers(pub BTreeMap<String, u64>);
 
@@ -229,8 +232,8 @@ impl Answers {
     }
 }
 
-/// Samples of a codec at a level: small frames of every request, of every type that it takes, of several shapes. Every
-/// request and type has some.
+/// Samples of a codec at a level: small frames of every request, of every supported type, of
+/// several shapes. Every request and type has some.
 pub fn samples(entry: &Entry, level: u16, context: &gridz::Context) -> Vec<Vec<u8>> {
     const RULES: [&str; 19] = [
         "stencil",
@@ -281,7 +284,7 @@ pub fn samples(entry: &Entry, level: u16, context: &gridz::Context) -> Vec<Vec<u
                         continue;
                     }
                     let frame = frame_of(spec, &input, context);
-                    // Incompressible ones are stored.
+                    // Incompressible arrays are stored.
                     if frame[5] == entry.id {
                         samples.push(frame);
                         n_of_type += 1;

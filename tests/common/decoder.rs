@@ -1,19 +1,20 @@
-//! Whether a frame reaches the decoder of its codec, and that decoder. The fuzz targets use this file too.
+//! Determines whether a frame reaches the decoder of its codec, and provides that decoder. The fuzz
+//! targets use this file too.
 
-use gridz::codec::registry::{self, Entry};
-use gridz::codec::{Job, Kept};
-use gridz::cpu::level::Level;
-use gridz::cpu::pool::Pool;
-use gridz::format::checksum::Sums;
-use gridz::format::header::Header;
 use gridz::{Array, Result, Shape};
+use gridz_codecs::codec::registry::{self, Entry};
+use gridz_codecs::codec::{CodecState, Job};
+use gridz_codecs::cpu::isa::Isa;
+use gridz_codecs::cpu::pool::Pool;
+use gridz_codecs::format::checksum::Checksum;
+use gridz_codecs::format::header::Header;
 
-/// How far a frame comes.
+/// The stage at which a frame is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
-    /// Its header is refused.
+    /// The header is refused.
     Header,
-    /// The codec or its version is unknown, or the length is not that of the header.
+    /// The codec or its version is unknown, or the length differs from the header's.
     Frame,
     /// The codec refuses the parameters.
     Parameters,
@@ -24,12 +25,13 @@ pub struct Decoder<'f> {
     pub entry: &'static Entry,
     pub array: Array,
     pub shape: Shape,
-    pub layout: Kept,
+    pub layout: CodecState,
     pub payload: &'f [u8],
 }
 
 impl<'f> Decoder<'f> {
-    /// The decoder of a frame, or the stage at which the frame is refused. The payload's checksum is not compared.
+    /// The decoder of a frame, or the stage at which the frame is refused. The payload's checksum
+    /// is not verified.
     pub fn of(frame: &'f [u8]) -> std::result::Result<Self, Stage> {
         let header = Header::parse(frame).map_err(|_| Stage::Header)?;
         let Header { array, fold, params, .. } = header;
@@ -47,12 +49,12 @@ impl<'f> Decoder<'f> {
         Ok(Self { entry, array, shape, layout, payload })
     }
 
-    pub fn job<'a>(&'a self, pool: &'a Pool, level: Level, verify: bool) -> Job<'a> {
+    pub fn job<'a>(&'a self, pool: &'a Pool, level: Isa, verify: bool) -> Job<'a> {
         Job { dtype: self.array.dtype(), shape: self.shape, layout: &self.layout, pool, level, verify }
     }
 
-    /// Decodes the payload into `dst`, which has the array's bytes.
-    pub fn decode(&self, pool: &Pool, level: Level, verify: bool, dst: &mut [u8]) -> Result<Sums> {
+    /// Decodes the payload into `dst`, which has the size of the array.
+    pub fn decode(&self, pool: &Pool, level: Isa, verify: bool, dst: &mut [u8]) -> Result<Checksum> {
         self.entry.codec.decode(&self.job(pool, level, verify), self.payload, dst)
     }
 }

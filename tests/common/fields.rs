@@ -1,5 +1,6 @@
-//! Fields of numbers, for codecs that keep a bound: a rule makes a number for every place, and the element is that
-//! number in its type. Only operations that IEEE 754 rounds, so that every machine makes the same bytes.
+//! Fields of numbers, for codecs with error bounds. A rule generates a number for every index,
+//! which is converted to the element type. Only operations whose rounding IEEE 754 defines are
+//! used, so that every machine generates the same bytes.
 
 use gridz::DType;
 
@@ -20,14 +21,14 @@ pub const FIELDS: [&str; 11] = [
     "field_power",
 ];
 
-/// What a rule makes.
+/// A generated number.
 enum Number {
     Of(f64),
-    /// NaN with these bits below its exponent, as far as the type has them.
+    /// NaN with these payload bits, as far as the type has them.
     Nan(u64),
 }
 
-/// The type of the numbers that elements are made of, and how many an element has.
+/// The type of the parts of an element, and the number of parts.
 pub fn parts(dtype: DType) -> (DType, usize) {
     match dtype {
         DType::C64 => (DType::F32, 2),
@@ -36,7 +37,7 @@ pub fn parts(dtype: DType) -> (DType, usize) {
     }
 }
 
-/// The numbers of an array by a rule, as words; `None` if it is none of these rules.
+/// The numbers of an array as words; `None` if the rule is not one of these.
 pub fn words(rule: &str, dtype: DType, extents: &[u64], seed: u64) -> Option<Vec<u64>> {
     FIELDS.contains(&rule).then_some(())?;
     let (part, n_parts) = parts(dtype);
@@ -62,7 +63,7 @@ fn number(rule: &str, i: u64, extents: &[u64], random: u64) -> Number {
             _ => wave,
         },
         "field_spikes" if random.is_multiple_of(131) => 1e30 * (noise - 0.5),
-        // Of every magnitude that half of float64 has.
+        // Half of the magnitudes of float64.
         "field_scales" => {
             let power = |halvings: u64| f64::from_bits((1023 - halvings) << 52);
             let halvings = (i / 300).wrapping_mul(0x9e37_79b9) >> 7 & 0xff;
@@ -71,10 +72,10 @@ fn number(rule: &str, i: u64, extents: &[u64], random: u64) -> Number {
         "field_noise" => 2000.0 * (noise - 0.5),
         "field_growing" if i < 9000 => 0.0,
         "field_growing" => wave * (i - 9000) as f64 / 1000.0,
-        // Any bits of a float64 at first.
+        // Random float64 bits in the first 5000 elements.
         "field_after_bits" if i < 5000 => f64::from_bits(random),
         "field_random_holes" if random.is_multiple_of(3) => return Number::Nan(1),
-        // Fifth powers, all exact.
+        // Fifth powers, all exactly representable.
         "field_power" => {
             let x = (i % 1500) as f64;
             x * x * x * x * x
@@ -97,7 +98,7 @@ fn wave(i: u64, extents: &[u64]) -> f64 {
     height
 }
 
-/// The element's bits: the nearest float, or the integer or narrow float that is next towards zero.
+/// The element's bits: the nearest float; for integers and narrow floats, rounded towards zero.
 fn element(dtype: DType, number: Number) -> u64 {
     let value = match number {
         Number::Of(value) => value,
@@ -129,7 +130,7 @@ fn element(dtype: DType, number: Number) -> u64 {
     }
 }
 
-/// The bits of a float16 that is next towards zero; infinities stay.
+/// The bits of a float16, rounded towards zero; infinities are kept.
 fn half(value: f32) -> u64 {
     let bits = value.to_bits();
     let (sign, field, fraction) = (bits >> 16 & 0x8000, bits >> 23 & 0xff, bits & 0x7f_ffff);

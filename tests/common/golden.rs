@@ -19,7 +19,7 @@ pub fn manifest<Row: DeserializeOwned>(folder: &Path) -> Vec<Row> {
     toml::from_str::<Manifest<Row>>(&text).unwrap().frame
 }
 
-/// Every frame file below `folder`, as the manifest names it.
+/// Every frame file below `folder`, by its name in the manifest.
 fn frame_files(folder: &Path) -> Vec<String> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -48,7 +48,8 @@ pub struct Reject {
     pub error: String,
 }
 
-/// Every frame of a folder of them, at least `n` of them, is refused as its manifest says.
+/// Asserts that each frame of a folder is refused as its manifest states, and that there are at
+/// least `n`.
 pub fn assert_refused(folder: &Path, n: usize, read: impl Fn(&[u8]) -> Result<(), gridz::Error>) {
     let rows: Vec<Reject> = manifest(folder);
     assert_same_files(folder, rows.iter().map(|row| row.file.clone()).collect());

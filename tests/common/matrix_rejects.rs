@@ -1,20 +1,20 @@
-//! Frames of sparse matrices that are sound but for what their names say.
+//! Frames of sparse matrices that are valid except for the defect in their names.
 
 use gridz::ErrorKind::{self, Corrupt, Truncated, UnsupportedFormat};
-use gridz::cpu::pool::Pool;
-use gridz::sparse::Matrix;
-use gridz::sparse::frame::{HEADER_BYTES, Places, seal};
-use gridz::sparse::layout::IN_ORDER;
+use gridz_codecs::cpu::pool::Pool;
+use gridz_sparse::Matrix;
+use gridz_sparse::frame::{HEADER_BYTES, TableRanges, seal};
+use gridz_sparse::layout::IN_ORDER;
 
 use super::matrices::{MatrixInput, Rows};
 
 /// A name, the error, and the frame.
 pub type Reject = (&'static str, ErrorKind, fn() -> Vec<u8>);
 
-/// A frame under work.
+/// A frame that is being changed.
 struct Frame {
     bytes: Vec<u8>,
-    at: Places,
+    at: TableRanges,
 }
 
 /// Fields of a slice.
@@ -42,10 +42,10 @@ impl Frame {
         let [shape, values, choice, dtype] = [shape, values, choice, "float32"].map(str::to_owned);
         let matrix =
             Rows::<f32>::of(&MatrixInput { shape, size, side, values, choice, dtype }).compress(&Pool::new(1));
-        Self { bytes: matrix.frame().to_vec(), at: matrix.places().clone() }
+        Self { bytes: matrix.frame().to_vec(), at: matrix.table_ranges().clone() }
     }
 
-    /// After a change, with checksums that match.
+    /// Applies a change, and fixes the checksums.
     fn with(mut self, change: impl FnOnce(&mut Self)) -> Vec<u8> {
         let before = self.bytes.clone();
         change(&mut self);
@@ -55,7 +55,7 @@ impl Frame {
         self.bytes
     }
 
-    /// After a change of its header, of which only the CRC is made right.
+    /// Applies a change to the header, and fixes only its CRC.
     fn with_header(mut self, change: impl FnOnce(&mut [u8])) -> Vec<u8> {
         change(&mut self.bytes);
         let crc = crc32c::crc32c(&self.bytes[..CRC]);
@@ -88,12 +88,12 @@ fn put(to: &mut [u8], number: u32) {
     to[..4].copy_from_slice(&number.to_le_bytes());
 }
 
-/// Three slices in order, each of one step; the last has 6 rows.
+/// Three slices in order, each of one step; the last one has 6 rows.
 fn diagonal() -> Frame {
     Frame::of("diagonal", 70, 1, "any", "plain")
 }
 
-/// Slices by length, with codes.
+/// Slices with rows sorted by length, with codes.
 fn by_length() -> Frame {
     let mut frame = Frame::of("mesh", 130, 1, "one", "constant");
     assert_ne!(frame.slice(0, ORDER_AT)[..4], IN_ORDER.to_le_bytes());
@@ -118,7 +118,7 @@ fn all_long() -> Frame {
     Frame::of("all_long", 3, 1, "one", "constant")
 }
 
-/// A long row alone, whose second slice has an element in the first lane only.
+/// A single long row, whose second slice has an element in the first lane only.
 fn long_row() -> Frame {
     Frame::of("row", 4097, 1, "one", "constant")
 }
@@ -137,7 +137,7 @@ fn blocks() -> Frame {
     Frame::of("diagonal", 70, 1, "any", "blocks")
 }
 
-/// `(name, error, sound frame, change)`, with checksums that match.
+/// `(name, error, valid frame, change)`, with matching checksums.
 macro_rules! reject {
     ($name:literal, $error:ident, $sound:ident, $change:expr) => {
         ($name, $error, (|| $sound().with($change)) as fn() -> Vec<u8>)
@@ -199,7 +199,7 @@ fn of_slices() -> Vec<Reject> {
         reject!("column_of_a_block_too_large", Corrupt, blocked, |frame| frame.bytes[N_COLS] -= 1),
         reject!("block_over_the_end_of_numbers", Corrupt, blocked, |frame| {
             frame.bytes[N_COLS..N_COLS + 8].fill(0xff);
-            // The first row's first block begins at the last of all numbers.
+            // The first row's first block begins at the largest 64-bit number.
             add(frame.slice(0, BASE), -1);
         }),
         reject!("mask_0", Corrupt, diagonal, |frame| {
@@ -258,7 +258,7 @@ fn of_values() -> Vec<Reject> {
     vec![
         reject!("constants_of_2_values", Corrupt, by_length, |frame| frame.bytes[N_TABLE] = 2),
         reject!("plain_with_a_table", Corrupt, diagonal, |frame| {
-            // A table of one entry, where the values were.
+            // A table of one entry, inserted before the values.
             let at = frame.at.values.start;
             frame.bytes.splice(at..at, [0; 64]);
             frame.bytes[N_TABLE] = 1;

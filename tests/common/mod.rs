@@ -1,5 +1,5 @@
-//! What several test programs share.
-#![allow(dead_code)] // each test program uses its own part
+//! Helpers for several test programs.
+#![allow(dead_code)] // each test program uses only some of it
 
 pub mod bounds;
 pub mod damage;
@@ -22,111 +22,112 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use gridz::codec::gpu::{Answer, Chunks, Direction};
-use gridz::codec::registry::{self, CODECS};
-use gridz::codec::{Decision, Terms};
 use gridz::{Array, Context, DType, ErrorKind, Mode, Request, Verify};
+use gridz_codecs::codec::gpu::{Answer, Chunks, Direction};
+use gridz_codecs::codec::registry::{self, CODECS};
+use gridz_codecs::codec::{Decision, EncodeParams};
 use proptest::test_runner::{Config as ProptestConfig, FileFailurePersistence};
 use sha2::{Digest, Sha256};
 
-/// Fails unless such arrays are refused to a request, with these words.
+/// Asserts that a request refuses such arrays, with `says` in the error.
 pub fn assert_refused(array: &Array, text: &str, says: &str) {
     let error = gridz::compress_bound(array, &text.parse().unwrap()).unwrap_err();
     assert!(error.to_string().contains(says), "{text}: {error}");
     assert_eq!(error.kind(), ErrorKind::UnsupportedJob);
 }
 
-/// Fails unless a text is no request, for a reason with these words.
+/// Asserts that a text is not a valid request, with `says` in the error.
 pub fn assert_no_request(text: &str, says: &str) {
     let error = text.parse::<Request>().unwrap_err();
     assert!(error.to_string().contains(says), "{text}: {error}");
 }
 
-/// Every lossless codec at every level that means something of its own.
+/// Every lossless codec at every distinct level.
 pub fn specs() -> impl Iterator<Item = Request> {
     CODECS.iter().filter(|entry| entry.modes.contains(&Mode::Lossless)).flat_map(|entry| {
         entry.level_numbers().map(|level| Request::new(u32::from(entry.id), u32::from(level)).unwrap())
     })
 }
 
-/// Requests of every codec that is not lossless, for the numbers of generators.
+/// Requests of every lossy codec, suitable for the generators' numbers.
 pub fn lossy_specs() -> impl Iterator<Item = Request> {
-    let of_szp = [
-        "szp,abs=1e-3",
-        "szp,abs=40",
-        "szp,pwrel=1e-3",
-        "szp,rel=1e-4",
-        "szp,abs=1e-3,level=2",
-        "szp,pwrel=1e-3,level=2",
+    let of_quant = [
+        "quant,abs=1e-3",
+        "quant,abs=40",
+        "quant,pwrel=1e-3",
+        "quant,rel=1e-4",
+        "quant,abs=1e-3,level=2",
+        "quant,pwrel=1e-3,level=2",
     ];
     let of_zfp =
         ["zfp,abs=1e-2", "zfp,rel=1e-4", "zfp,rate=9.5", "zfp,precision=14", "zfp,expert,minbits=20,maxbits=300"];
-    let of_mgard = [
-        "mgard,abs=1e-3",
-        "mgard,rel=1e-4",
-        "mgard,rms=1e-2",
-        "mgard,abs=1e-3,layers=3",
-        "mgard,rms=1e-2,layers=2",
-        "mgard,rms=1e-2,s=-0.25",
+    let of_multigrid = [
+        "multigrid,abs=1e-3",
+        "multigrid,rel=1e-4",
+        "multigrid,rms=1e-2",
+        "multigrid,abs=1e-3,layers=3",
+        "multigrid,rms=1e-2,layers=2",
+        "multigrid,rms=1e-2,s=-0.25",
     ];
-    of_szp.into_iter().chain(of_zfp).chain(of_mgard).map(|text| text.parse().unwrap())
+    of_quant.into_iter().chain(of_zfp).chain(of_multigrid).map(|text| text.parse().unwrap())
 }
 
-/// Whether a codec may be asked for arrays of this type.
+/// True if a request supports arrays of this type.
 pub fn takes(spec: &Request, dtype: DType) -> bool {
     let is_integer = dtype.name().contains("int");
     match spec.mode() {
         Mode::Lossless => true,
         Mode::Pwrel => registry::find(spec.codec()).unwrap().dtypes.contains(&dtype) && !is_integer,
-        // zfp has no bounds of integers.
+        // zfp has no error bounds for integers.
         Mode::Abs | Mode::Rel if spec.name() == "zfp" && is_integer => false,
         _ => registry::find(spec.codec()).unwrap().dtypes.contains(&dtype),
     }
 }
 
-/// Those of the codecs that have kernels, and those that keep a bound.
+/// Requests of the codecs that have kernels, lossless ones and those with an error bound.
 pub fn specs_of_gpus() -> impl Iterator<Item = Request> {
-    // Of lossless codecs, level max is for CPUs.
+    // For lossless codecs, level max exists only on CPUs.
     let is_of_gpus = |spec: &Request| registry::find(spec.codec()).unwrap().gpu.is_some() && spec.level() < 3;
-    let of_mgard = [mgard(Mode::Abs, 1e-3), mgard(Mode::Rms, 1e-2), "mgard,abs=1e-3,layers=3".parse().unwrap()];
-    specs().filter(is_of_gpus).chain([1, 2, 3].map(|level| szp(Mode::Abs, 1e-3, level))).chain(of_mgard)
+    let of_multigrid =
+        [multigrid(Mode::Abs, 1e-3), multigrid(Mode::Rms, 1e-2), "multigrid,abs=1e-3,layers=3".parse().unwrap()];
+    specs().filter(is_of_gpus).chain([1, 2, 3].map(|level| quant(Mode::Abs, 1e-3, level))).chain(of_multigrid)
 }
 
-/// szp, with a bound and a level.
-pub fn szp(mode: Mode, value: f64, level: u32) -> Request {
+/// A request for quant, with a bound and a level.
+pub fn quant(mode: Mode, value: f64, level: u32) -> Request {
     Request::with_mode(3, mode.id().into(), value, level).unwrap()
 }
 
-/// mgard, with a bound.
-pub fn mgard(mode: Mode, value: f64) -> Request {
+/// A request for multigrid, with a bound.
+pub fn multigrid(mode: Mode, value: f64) -> Request {
     Request::with_mode(5, mode.id().into(), value, 0).unwrap()
 }
 
-/// What a request asks of its codec.
-pub fn terms(spec: &Request) -> Terms {
+/// A request's parameters for its codec.
+pub fn encode_params(spec: &Request) -> EncodeParams {
     let (mode, value, missing) = (spec.mode(), spec.value(), *spec.missing());
-    Terms { mode, value, missing, extras: spec.extras(), ..Terms::lossless(spec.level()) }
+    EncodeParams { mode, value, missing, codec_params: spec.codec_params(), ..EncodeParams::lossless(spec.level()) }
 }
 
-/// Whether there are kernels that make frames of such arrays; some codecs have only those that read them.
+/// True if kernels compress such arrays; some codecs have only kernels that decompress.
 pub fn compresses_on_gpu(array: &Array, spec: &Request) -> bool {
     let entry = registry::find(spec.codec()).unwrap();
-    let Decision::Take(plan) = entry.codec.plan(array, &terms(spec)) else { return true };
+    let Decision::Take(plan) = entry.codec.plan(array, &encode_params(spec)) else { return true };
     let shape = plan.fold.apply(array.shape(), entry.codec.max_rank());
     let chunks = Chunks { array, shape: &shape, layout: &plan.layout };
     let answer = entry.gpu.map(|gpu| gpu.passes(Direction::Compress, &chunks));
     matches!(answer, Some(Answer::Run(_) | Answer::Incompressible))
 }
 
-/// What tests of ndzip compress with.
+/// The request that tests of ndzip use.
 pub fn ndzip() -> Request {
     Request::new(1, 0).unwrap()
 }
 
 /// The folder with reference vectors and real data, which is not part of the project:
-/// `GRIDZ_SHARED`, else `../shared` beside it.
+/// `GRIDZ_SHARED`, or `../shared` next to the project.
 ///
-/// Where there is none the calling test is skipped: that is printed, and noted in `target/skips.log`,
+/// Without it, the calling test is skipped: that is printed, and logged in `target/skips.log`,
 /// which `make test` counts. `GRIDZ_REQUIRE_SHARED=1` makes it a failure.
 pub fn shared(test: &str) -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -140,7 +141,7 @@ pub fn shared(test: &str) -> Option<PathBuf> {
     None
 }
 
-/// Notes that `test` did not run.
+/// Logs that `test` did not run.
 pub fn skip(test: &str, reason: &str) {
     let line = format!("{test}: SKIPPED, {reason}");
     eprintln!("{line}");
@@ -150,25 +151,27 @@ pub fn skip(test: &str, reason: &str) {
     writeln!(log, "{line}").unwrap();
 }
 
-/// Of cases of which there are very many, tests try one in so many; all with `GRIDZ_ALL_CASES=1`, as for releases.
+/// Tests with very many cases run one in this number of them; all with `GRIDZ_ALL_CASES=1`, as for
+/// releases.
 pub fn one_in() -> usize {
     if std::env::var_os("GRIDZ_ALL_CASES").is_some() { 1 } else { 4 }
 }
 
-/// So many random cases, or its share of them ([`one_in`]); failures are kept beside the test's source and tried first
-/// from then on.
+/// Runs `all` random cases, divided by [`one_in`]. Failures are saved next to the test's source and
+/// tried first from then on.
 pub fn cases(all: u32) -> ProptestConfig {
     let cases = all.div_ceil(one_in() as u32);
     let failure_persistence = Some(Box::new(FileFailurePersistence::WithSource("regressions")) as Box<_>);
     ProptestConfig { cases, failure_persistence, ..ProptestConfig::default() }
 }
 
-/// Counts of the cases of a test, by what they reached: a generator whose cases miss their target makes its test fail.
+/// Counts a test's cases by what they reached, so that a generator that misses its target fails the
+/// test.
 #[derive(Debug, Default)]
 pub struct Tally(RefCell<BTreeMap<&'static str, u64>>);
 
 impl Tally {
-    /// Counts one case of `what`; every case of a test is one of `cases`.
+    /// Counts one case of `what`. Every case of a test also counts as `cases`.
     pub fn add(&self, what: &'static str) {
         *self.0.borrow_mut().entry(what).or_default() += 1;
     }
@@ -207,12 +210,12 @@ pub fn compress(array: &Array, spec: &Request, src: &[u8], context: &Context) ->
 
 pub fn decompress(frame: &[u8], context: &Context) -> gridz::Result<Vec<u8>> {
     let mut dst = vec![0x5a; gridz::inspect(frame)?.array.n_bytes() as usize];
-    let n = gridz::decompress(frame, &mut dst, Verify::Checksum, context)?;
+    let n = gridz::decompress(frame, gridz::Part::All, &mut dst, Verify::Checksum, context)?;
     assert_eq!(n, dst.len());
     Ok(dst)
 }
 
-/// Panics with the first difference instead of two arrays nobody can read.
+/// Panics with the first difference, instead of printing both arrays.
 #[track_caller]
 pub fn assert_same_bytes(got: &[u8], want: &[u8], what: &str) {
     if got != want {

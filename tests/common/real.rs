@@ -15,7 +15,7 @@ pub struct Real {
     pub bytes: Vec<u8>,
 }
 
-/// Every array in the folder `data`, and the three of every sparse matrix.
+/// Every array in the folder `data`, and the three arrays of every sparse matrix.
 pub fn arrays(data: &Path) -> Vec<Real> {
     let manifest: Value = serde_json::from_str(&fs::read_to_string(data.join("MANIFEST.json")).unwrap()).unwrap();
     let mut arrays = Vec::new();
@@ -33,7 +33,7 @@ pub fn arrays(data: &Path) -> Vec<Real> {
                     arrays.push(read(data, file.as_str().unwrap(), dtype.as_str().unwrap(), None, sha256));
                 }
             }
-            // The files that the arrays were taken from.
+            // The source files of the arrays.
             "original_container" => {}
             kind => panic!("unknown kind {kind}"),
         }

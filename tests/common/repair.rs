@@ -1,17 +1,17 @@
-//! Recomputes the checksums of a tampered frame. The fuzz targets use this file too.
+//! Recomputes the checksums of a damaged frame. The fuzz targets use this file too.
 
 use std::ops::Range;
 
-use gridz::codec::registry;
-use gridz::codec::{cci, huffman, lorenzo, szp};
-use gridz::format::checksum::{Sums, checksum};
-use gridz::format::header::{Header, header_bytes};
+use gridz_codecs::codec::registry;
+use gridz_codecs::codec::{cci, huffman, lorenzo, quant};
+use gridz_codecs::format::checksum::{Checksum, checksum};
+use gridz_codecs::format::header::{Header, header_bytes};
 
 /// Bytes of an entry of a table: the end of a block and its check.
 const ENTRY: usize = 8;
 
-/// Recomputes both checksums of a tampered frame, so that a reader must look at the fields themselves.
-/// Changes nothing if the frame is too short to find its payload.
+/// Recomputes both checksums of a damaged frame, so that a reader must check the fields themselves.
+/// Changes nothing if the frame is too short to locate its payload.
 pub fn repair(frame: &mut [u8]) {
     if frame.len() < 40 {
         return;
@@ -33,15 +33,16 @@ pub fn reseal(frame: &mut [u8]) {
     repair(frame);
     for (at, part) in parts(frame).unwrap_or_default() {
         let payload = &mut frame[at.payload..];
-        let check = Sums::of(&payload[part.clone()], part.start as u64).checksum(part.len() as u64) as u32;
-        // Fields of the head of mgard have 64 bits; their upper half is zero.
+        let check = Checksum::of(&payload[part.clone()], part.start as u64).finish(part.len() as u64) as u32;
+        // Check fields in the head of multigrid have 64 bits; their upper half is zero.
         let field = &mut payload[at.check..at.check + at.width];
         field.copy_from_slice(&u64::from(check).to_le_bytes()[..at.width]);
     }
     repair(frame);
 }
 
-/// Makes the last block of a payload with one table end where the payload ends. Changes nothing in other payloads.
+/// In a payload with one table, makes the last block end at the end of the payload. Changes nothing
+/// in other payloads.
 #[allow(dead_code, reason = "the fuzz targets do not use it")]
 pub fn close_table(frame: &mut Vec<u8>) {
     let Some((start, form)) = form(frame) else { return };
@@ -55,14 +56,16 @@ pub fn close_table(frame: &mut Vec<u8>) {
     frame[entry..entry + 4].copy_from_slice(&(end as u32).to_le_bytes());
 }
 
-/// Location of a check: the start of the payload in the frame, the check in the payload, and its bytes.
+/// Location of a check: the start of the payload in the frame, the check's offset in the payload,
+/// and its size.
 struct Check {
     payload: usize,
     check: usize,
     width: usize,
 }
 
-/// Location of a table in a payload: the table, the first block, and the bytes that ends are counted in.
+/// Location of a table in a payload: the table, the first block, and the unit of the block ends in
+/// bytes.
 struct Form {
     table_at: usize,
     n_blocks: usize,
@@ -77,13 +80,13 @@ fn form(frame: &[u8]) -> Option<(usize, Form)> {
     let (dtype, params) = (header.array.dtype(), header.params);
     let shape = header.fold.apply(header.array.shape(), entry.codec.max_rank());
     let size = dtype.size()? as usize;
-    // Only parameters that the codec takes have a layout.
+    // Only parameters that the codec accepts have a layout.
     entry.codec.layout(dtype, &shape, params).ok()?;
     let layout = match entry.name {
         "lorenzo" => lorenzo::layout::new(&shape, size, params[0])?,
-        "szp" => {
-            let asked = szp::params::Asked::of_params(params, Some(size))?;
-            szp::layout(dtype, &shape, asked.log2_unit, asked.level)?
+        "quant" => {
+            let asked = quant::params::Asked::of_params(params, Some(size))?;
+            quant::layout(dtype, &shape, asked.log2_unit, asked.level)?
         }
         "huffman" => huffman::params::layout(&shape, size, params[0])?,
         "cci" => cci::params::layout(&shape, size, params)?.0,
@@ -103,7 +106,7 @@ fn parts(frame: &[u8]) -> Option<Vec<(Check, Range<usize>)>> {
         return Some(parts);
     }
     let header = Header::parse(frame).ok()?;
-    let entry = registry::find(header.codec).filter(|entry| entry.name == "mgard")?;
+    let entry = registry::find(header.codec).filter(|entry| entry.name == "multigrid")?;
     let shape = header.fold.apply(header.array.shape(), entry.codec.max_rank());
     entry.codec.layout(header.array.dtype(), &shape, header.params).ok()?;
     let n_levels = shape.extents().iter().map(|n| u64::BITS - (n - 1).leading_zeros()).max()? as usize;
@@ -130,7 +133,7 @@ fn of_table(
     Some(())
 }
 
-/// The tables, exact elements and head of a payload of mgard (`SPEC.md`, mgard, "Payload").
+/// The tables, exact elements and head of a payload of multigrid (`SPEC.md`, multigrid, "Payload").
 fn of_layers(start: usize, payload: &[u8], n_levels: usize, n_layers: usize) -> Option<Vec<(Check, Range<usize>)>> {
     let number = |at: usize| usize::try_from(u64::from_le_bytes(*payload.get(at..)?.first_chunk()?)).ok();
     let bins = 8 * n_levels;
@@ -140,7 +143,7 @@ fn of_layers(start: usize, payload: &[u8], n_levels: usize, n_layers: usize) -> 
     let mut parts = Vec::new();
     let mut at = head;
     for k in 0..n_layers {
-        // The bytes of table and blocks, of exact elements, and the place of the check of the latter.
+        // The bytes of table and blocks, of exact elements, and the offset of the latter's check.
         let (n_bytes, n_exact, check) = match (n_layers, k) {
             (1, _) => {
                 let n_exact = number(exact_of_first)?;

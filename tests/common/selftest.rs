@@ -1,17 +1,17 @@
-//! The kernels of `kernels/common/selftest.cu`, which the library does not hold.
+//! The kernels of `kernels/common/selftest.cu`, which are not part of the library.
 
 use std::sync::OnceLock;
 
-use gridz::cuda::Fatbin;
+use gridz_cuda::Fatbin;
 
 include!(concat!(env!("OUT_DIR"), "/fatbin_for_tests.rs"));
 
-/// Panics where nothing was compiled for GPUs.
+/// The fatbin of the self-test. Panics if nothing was compiled for GPUs.
 pub fn fatbin() -> &'static Fatbin {
     static FATBIN: OnceLock<Fatbin> = OnceLock::new();
     FATBIN.get_or_init(|| {
         let image = SELFTEST.expect("these tests were built without CUDA kernels");
-        // The allocator aligns as the driver wants images to be.
+        // The allocator's alignment is what the driver requires for images.
         Fatbin::new("selftest", image.to_vec().leak()).unwrap()
     })
 }

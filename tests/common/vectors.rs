@@ -30,7 +30,8 @@ pub struct Vector {
     pub extents: Vec<u64>,
     pub raw: Vec<u8>,
     pub stream: Vec<u8>,
-    /// Where the bytes are that a reader ignores, if there are any; the reference may leave anything there.
+    /// Range of the padding bytes, if any: readers ignore them, and the reference leaves them
+    /// arbitrary.
     pub pad: Option<std::ops::Range<usize>>,
 }
 
@@ -40,7 +41,7 @@ impl Vector {
     }
 }
 
-/// All 82 of them, or `None` where they are not: `test` is skipped then, see [`shared`].
+/// All 82 vectors, or `None` if they are not available: then `test` is skipped, see [`shared`].
 pub fn vectors(test: &str) -> Option<Vec<Vector>> {
     let folder = shared(test)?.join("vectors/ndzip");
     let manifest = std::fs::read_to_string(folder.join("manifest.json")).unwrap();

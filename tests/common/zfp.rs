@@ -1,8 +1,9 @@
-//! Whole arrays as zfp streams, block by block, and the streams of libzfp, which are not part of the project.
+//! Encodes and decodes whole arrays as zfp streams, block by block; and loads streams of libzfp,
+//! which are not part of the project.
 
-use gridz::codec::zfp::block::{self, BitWriter, Value};
-use gridz::codec::zfp::numbers::{Numbers, REVERSIBLE};
-use gridz::cpu::level::Level;
+use gridz_codecs::codec::zfp::block::{self, BitWriter, Value};
+use gridz_codecs::codec::zfp::numbers::{Numbers, REVERSIBLE};
+use gridz_codecs::cpu::isa::Isa;
 use serde::Deserialize;
 
 use super::{sha256, shared};
@@ -44,20 +45,20 @@ impl Place {
     }
 }
 
-/// An array and a stream of it.
+/// An array and its stream.
 pub struct Vector {
     pub name: String,
     pub is_double: bool,
     pub extents: Vec<usize>,
     pub numbers: Numbers,
-    /// What libzfp was asked for, as gridz is.
+    /// The request to libzfp, in gridz's text form.
     pub asked: String,
     pub raw: Vec<u8>,
     pub stream: Vec<u8>,
     pub decoded_sha256: String,
 }
 
-/// All 488 of them, or `None` where they are not: `test` is skipped then, see [`shared`].
+/// All 488 vectors, or `None` if they are not available: then `test` is skipped, see [`shared`].
 pub fn vectors(test: &str) -> Option<Vec<Vector>> {
     let folder = shared(test)?.join("vectors/zfp");
     let manifest = std::fs::read_to_string(folder.join("manifest.json")).unwrap();
@@ -91,7 +92,7 @@ pub fn vectors(test: &str) -> Option<Vec<Vector>> {
     Some(vectors)
 }
 
-/// What libzfp makes of a mode, for floats.
+/// The numbers that libzfp derives from a mode, for floats.
 pub fn numbers(mode: &str, value: f64, rank: usize) -> Numbers {
     let default = Numbers::DEFAULT;
     match mode {
@@ -106,8 +107,8 @@ pub fn numbers(mode: &str, value: f64, rank: usize) -> Numbers {
     }
 }
 
-/// For every block of an array, where its elements are: padding is where what it copies is. Whether an element is
-/// padding stands beside it.
+/// For every block of an array, the indices of its elements, and whether each is padding. Padding
+/// has the index of the element that it copies.
 pub fn blocks(extents: &[usize]) -> Vec<Vec<(usize, bool)>> {
     let Some((&extent, inner)) = extents.split_first() else { return vec![vec![(0, false)]] };
     let (inner_blocks, stride) = (blocks(inner), inner.iter().product::<usize>());
@@ -117,7 +118,7 @@ pub fn blocks(extents: &[usize]) -> Vec<Vec<(usize, bool)>> {
             let row = |k: usize| {
                 let present = (extent - start).min(4);
                 let from = if k < present { k } else { [0, 0, 1, 0][k] };
-                // What is copied may be missing itself.
+                // The element to be copied may itself be outside the array.
                 let from = if from < present { from } else { 0 };
                 block.iter().map(move |&(at, is_pad)| ((start + from) * stride + at, is_pad || k >= present))
             };
@@ -127,8 +128,8 @@ pub fn blocks(extents: &[usize]) -> Vec<Vec<(usize, bool)>> {
     all
 }
 
-/// The stream of an array.
-pub fn encode<T: Value>(level: Level, extents: &[usize], numbers: &Numbers, array: &[T]) -> Vec<u8> {
+/// Encodes an array to a stream.
+pub fn encode<T: Value>(level: Isa, extents: &[usize], numbers: &Numbers, array: &[T]) -> Vec<u8> {
     let mut bytes = vec![0xee; (array.len() * 4usize.pow(extents.len() as u32) * 10 + 64).next_multiple_of(8)];
     let mut out = BitWriter::new(&mut bytes, 0);
     for block in blocks(extents) {
@@ -144,8 +145,8 @@ pub fn encode<T: Value>(level: Level, extents: &[usize], numbers: &Numbers, arra
     bytes
 }
 
-/// The array of a stream of `n` elements.
-pub fn decode<T: Value>(level: Level, extents: &[usize], numbers: &Numbers, stream: &[u8]) -> Vec<T> {
+/// Decodes a stream of `n` elements.
+pub fn decode<T: Value>(level: Isa, extents: &[usize], numbers: &Numbers, stream: &[u8]) -> Vec<T> {
     let mut array = vec![T::default(); extents.iter().product()];
     let mut at = [0];
     let mut elements = vec![T::default(); 4usize.pow(extents.len() as u32)];

@@ -1,15 +1,16 @@
-//! Without a driver: everything works on the CPU, and whoever demands the GPU is told why not.
+//! Without a driver: everything works on the CPU, and a request for the GPU fails with the reason.
 
 #![allow(unsafe_code, reason = "calls the C API")]
 
 use std::ffi::CStr;
 
 use crate::mock_cuda::without_driver;
-use gridz::cuda::{Device, Fatbin, gpu_of_pointer, gpus, is_active};
-use gridz::ffi::api::{gridz_decompress, gridz_last_error};
-use gridz::ffi::status::GRIDZ_ERROR_DEVICE;
-use gridz::settings::Backend;
-use gridz::{Array, ByteOrder, Context, DType, Detail, ErrorKind, Request, Shape, Verify, engine, settings};
+use gridz::{Array, ByteOrder, Context, DType, Detail, ErrorKind, Request, Shape, Verify};
+use gridz_capi::api::{gridz_decompress, gridz_last_error};
+use gridz_capi::status::GRIDZ_ERROR_DEVICE;
+use gridz_codecs::settings;
+use gridz_codecs::settings::Backend;
+use gridz_cuda::{Device, Fatbin, gpu_of_pointer, gpus, is_active};
 
 fn round_trip(context: &Context) {
     let array = Array::new(DType::F32, ByteOrder::Little, Shape::new(&[64, 64]).unwrap()).unwrap();
@@ -17,7 +18,7 @@ fn round_trip(context: &Context) {
     let mut frame = vec![0; gridz::compress_bound(&array, &Request::default()).unwrap() as usize];
     let n = gridz::compress(&array, &Request::default(), &values, &mut frame, context).unwrap();
     let mut back = vec![0; values.len()];
-    gridz::decompress(&frame[..n], &mut back, Verify::Checksum, context).unwrap();
+    gridz::decompress(&frame[..n], gridz::Part::All, &mut back, Verify::Checksum, context).unwrap();
     assert_eq!(back, values);
 }
 
@@ -33,16 +34,16 @@ fn everything_is_on_the_cpu() {
             assert!(!is_active());
             assert_eq!(gpu_of_pointer((&raw const error).cast()), None);
         }
-        engine::check_backend().unwrap();
+        gridz::check_backend().unwrap();
         round_trip(&Context::default());
     });
 }
 
 #[test]
-fn who_demands_the_gpu_is_told_why_there_is_none() {
-    let name = "absent::who_demands_the_gpu_is_told_why_there_is_none";
+fn requiring_the_gpu_reports_why_there_is_none() {
+    let name = "absent::requiring_the_gpu_reports_why_there_is_none";
     without_driver(name, &[("GRIDZ_BACKEND", "cuda")], || {
-        let error = engine::check_backend().unwrap_err();
+        let error = gridz::check_backend().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Device);
         let text = error.context();
         assert!(
@@ -52,19 +53,26 @@ fn who_demands_the_gpu_is_told_why_there_is_none() {
         assert_eq!(Context::default().on(Backend::Cuda, None).unwrap_err(), error);
         round_trip(&Context::default().on(Backend::Cpu, None).unwrap());
 
-        // So it is with parts of frames.
+        // The same holds for parts of frames.
         let array = Array::new(DType::F32, ByteOrder::Little, Shape::new(&[64, 64]).unwrap()).unwrap();
-        let (request, values) = ("mgard,abs=1".parse::<Request>().unwrap(), [0; 64 * 64 * 4]);
+        let (request, values) = ("multigrid,abs=1".parse::<Request>().unwrap(), [0; 64 * 64 * 4]);
         let mut frame = vec![0; gridz::compress_bound(&array, &request).unwrap() as usize];
         let by_cpu = Context::default().on(Backend::Cpu, None).unwrap();
         let n_bytes = gridz::compress(&array, &request, &values, &mut frame, &by_cpu).unwrap();
         let (frame, mut dst, context) = (&frame[..n_bytes], [0; 64 * 64 * 4], Context::default());
-        let region = gridz::decompress_region(frame, &[0, 0], &[2, 2], &mut dst, Verify::Checksum, &context);
+        let region = gridz::decompress(
+            frame,
+            gridz::Part::Region { start: &[0, 0], count: &[2, 2] },
+            &mut dst,
+            Verify::Checksum,
+            &context,
+        );
         assert_eq!(region.unwrap_err(), error);
-        let part = gridz::decompress_progressive(frame, Detail::Level(1), &mut dst, Verify::Checksum, &context);
+        let part =
+            gridz::decompress(frame, gridz::Part::Detail(Detail::Level(1)), &mut dst, Verify::Checksum, &context);
         assert_eq!(part.unwrap_err(), error);
 
-        // C has somebody to tell, so it does not get the CPU instead.
+        // The C API reports the error; it does not fall back to the CPU.
         let mut n_bytes = 0;
         let (frame, mut array) = ([0u8; 64], [0u8; 16]);
         // SAFETY: frame and destination are as long as they say; there are no options.
@@ -79,25 +87,22 @@ fn who_demands_the_gpu_is_told_why_there_is_none() {
             )
         };
         assert_eq!(status, GRIDZ_ERROR_DEVICE);
-        // SAFETY: a string that lives until the next error of this thread.
+        // SAFETY: the string is valid until the next error of this thread.
         let text = unsafe { CStr::from_ptr(gridz_last_error()) };
         assert_eq!(text.to_str().unwrap(), error.context());
     });
 }
 
 #[test]
-fn who_demands_the_cpu_has_it() {
-    without_driver(
-        "absent::who_demands_the_cpu_has_it",
-        &[("GRIDZ_BACKEND", "cpu"), ("GRIDZ_DEVICE", "7")],
-        || {
-            engine::check_backend().unwrap();
-            round_trip(&Context::default());
-        },
-    );
+fn requiring_the_cpu_uses_it() {
+    without_driver("absent::requiring_the_cpu_uses_it", &[("GRIDZ_BACKEND", "cpu"), ("GRIDZ_DEVICE", "7")], || {
+        gridz::check_backend().unwrap();
+        round_trip(&Context::default());
+    });
 }
 
-/// A variable with a bad value is an error in Rust as in C; only readers may take the default instead.
+/// A variable with a bad value is an error in Rust and in C; only decompression may use the default
+/// instead.
 #[test]
 fn a_bad_variable_is_an_error() {
     without_driver("absent::a_bad_variable_is_an_error", &[("GRIDZ_BACKEND", "gpu")], || {
@@ -110,7 +115,9 @@ fn a_bad_variable_is_an_error() {
         assert!(error.context().starts_with("GRIDZ_BACKEND=gpu "), "{error}");
         let n = check(&Context::lenient()).unwrap();
         let mut back = [0; 3];
-        let mut read = |context: &Context| gridz::decompress(&frame[..n], &mut back, Verify::Checksum, context);
+        let mut read = |context: &Context| {
+            gridz::decompress(&frame[..n], gridz::Part::All, &mut back, Verify::Checksum, context)
+        };
         assert_eq!(read(&Context::default()).unwrap_err(), error);
         assert_eq!(read(&Context::lenient()).unwrap(), 3);
     });
@@ -118,14 +125,14 @@ fn a_bad_variable_is_an_error() {
 
 #[test]
 fn kernels_that_are_not_there_are_errors() {
-    let error = Fatbin::find("nonsense").unwrap_err();
+    let error = gridz::device::kernels("nonsense").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Device);
     assert!(error.context().contains("CUDA kernels"), "{error}");
-    // `make test` builds with them.
+    // `make test` builds with kernels.
     if std::env::var_os("GRIDZ_CUDA").is_some_and(|value| value == "require") {
-        Fatbin::find("ndzip").unwrap();
-        // Only tests have these.
-        assert!(Fatbin::find("selftest").is_err());
+        gridz::device::kernels("ndzip").unwrap();
+        // Only test builds contain these kernels.
+        assert!(gridz::device::kernels("selftest").is_err());
     }
 }
 

@@ -1,5 +1,6 @@
-//! Batches of chunks in GPU memory, with a mock driver: what is given to which stream of which context, what is
-//! refused, and that nothing waits. The mock computes nothing; `tests/gpu` compares frames.
+//! Batches of chunks in GPU memory, with a mock driver: which stream and context receive which
+//! calls, which requests are refused, and that no call blocks. The mock computes nothing;
+//! `tests/gpu` compares frames.
 #![allow(unsafe_code, reason = "addresses that are no memory")]
 
 use std::ffi::c_void;
@@ -7,18 +8,20 @@ use std::ptr;
 
 use crate::common::skip;
 use crate::mock_cuda::{application_uses, count, with_mock};
-use gridz::cuda::{Device, DeviceBuffer, DeviceSlice, Fatbin, Stream};
-use gridz::engine::device::{
-    self, Batch, BatchMemory, Chunks, Destination, Source, StreamHandle, async_workspace_bytes, compress_async,
-    compress_chunks, decompress_async, decompress_chunks, packed_bound,
+use gridz::device::{
+    Batch, BatchMemory, ChunkArray, StreamHandle, async_workspace_bytes, compress_async, compress_chunks,
+    decompress_async, decompress_chunks, packed_bound,
 };
-use gridz::settings::Backend;
-use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Result, Shape, Verify, settings};
+use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Result, Shape, Verify};
+use gridz::{Destination, Source};
+use gridz_codecs::settings;
+use gridz_codecs::settings::Backend;
+use gridz_cuda::{Device, DeviceBuffer, DeviceSlice, Stream};
 
-/// Runs `body` where the library has kernels to give to the mock.
+/// Runs `body` if the library contains kernels; the mock pretends to run them.
 #[track_caller]
 fn with_kernels(test: &str, env: &[(&str, &str)], body: impl FnOnce()) {
-    match Fatbin::find("ndzip") {
+    match gridz::device::kernels("ndzip") {
         Ok(_) => with_mock(test, env, body),
         Err(error) => skip(test, &error.to_string()),
     }
@@ -30,11 +33,11 @@ fn array() -> Array {
 }
 
 const N: usize = 3;
-/// What the mock's kernels want for three chunks of 16 tiles.
+/// Workspace that the mock's kernels need for three chunks of 16 tiles.
 const WORKSPACE: u64 = 64 + 3 * (16 + 16 * 8);
 
 fn handle<'a>(stream: &'a Stream<'_>) -> StreamHandle<'a> {
-    // SAFETY: the mock does nothing behind a call.
+    // SAFETY: the mock does nothing after a call has returned.
     unsafe { stream.handle() }
 }
 
@@ -42,12 +45,12 @@ fn choose() -> &'static Device {
     Device::choose(settings::checked().unwrap()).unwrap()
 }
 
-/// Memory for a batch of `N` chunks, with the statuses behind the lengths.
+/// Memory for a batch of `N` chunks; the statuses follow the lengths.
 struct Buffers<'s> {
     batch: Batch,
     arrays: DeviceBuffer<'s>,
     frames: DeviceBuffer<'s>,
-    told: DeviceBuffer<'s>,
+    reports: DeviceBuffer<'s>,
     workspace: DeviceBuffer<'s>,
 }
 
@@ -58,14 +61,14 @@ impl<'s> Buffers<'s> {
         let batch = Batch { array, n_chunks: N, array_stride: array.n_bytes(), frame_stride: slot };
         let alloc = |n_bytes| stream.alloc(n_bytes).unwrap();
         let (arrays, frames) = (alloc(N as u64 * array.n_bytes()), alloc(N as u64 * slot));
-        Self { batch, arrays, frames, told: alloc(12 * N as u64), workspace: alloc(WORKSPACE) }
+        Self { batch, arrays, frames, reports: alloc(12 * N as u64), workspace: alloc(WORKSPACE) }
     }
 
     fn memory(&self, workspace: Option<u64>) -> BatchMemory<'_> {
         BatchMemory {
             arrays: self.arrays.all(),
             frames: self.frames.all(),
-            frame_bytes: self.told.slice(0..8 * N as u64).unwrap(),
+            frame_bytes: self.reports.slice(0..8 * N as u64).unwrap(),
             workspace: workspace.map(|n_bytes| self.workspace.slice(0..n_bytes).unwrap()),
         }
     }
@@ -76,7 +79,7 @@ impl<'s> Buffers<'s> {
 
     fn both(&self, memory: &BatchMemory, stream: StreamHandle) -> Result<()> {
         self.compress(memory, stream, &Context::default())?;
-        let statuses = self.told.slice(8 * N as u64..12 * N as u64)?;
+        let statuses = self.reports.slice(8 * N as u64..12 * N as u64)?;
         let (spec, context) = (crate::common::ndzip(), Context::default());
         decompress_async(&self.batch, memory, statuses, &spec, Verify::Checksum, stream, &context)
     }
@@ -139,7 +142,7 @@ fn wrong_memory_is_refused() {
         let frames = buffers.frames.slice(0..100).unwrap();
         assert_error(compress(&BatchMemory { frames, ..good }), InvalidArgument, &["dst has 100 bytes"]);
         let host = vec![0u64; buffers.arrays.all().n_bytes() as usize / 8];
-        // SAFETY: memory that lives until the end of the test; it is refused.
+        // SAFETY: the memory lives until the end of the test; the call refuses it.
         let arrays = unsafe { DeviceSlice::from_raw(host.as_ptr().cast(), good.arrays.n_bytes()) };
         let memory = BatchMemory { arrays, ..good };
         assert_error(
@@ -187,7 +190,7 @@ fn a_context_is_for_its_gpu() {
         assert_error(buffers.compress(&memory, handle(&stream), &on(1)), InvalidArgument, &parts);
         let src = Source::Device(buffers.arrays.slice(0..array().n_bytes()).unwrap());
         let compress = |context: &Context| {
-            device::compress(
+            gridz::compress(
                 &array(),
                 &crate::common::ndzip(),
                 src,
@@ -203,7 +206,7 @@ fn a_context_is_for_its_gpu() {
 #[test]
 fn memory_belongs_to_its_context() {
     with_mock("batch::memory_belongs_to_its_context", &[("MOCK_CUDA_DEVICES", "2")], || {
-        // SAFETY: never followed; the mock knows whose they would be.
+        // SAFETY: the address is never dereferenced; the mock knows its device.
         let at = |address| unsafe { DeviceSlice::from_raw(ptr::without_provenance::<c_void>(address), 1) };
         let (pool, second, other) = (at(16), at(1040), at(2064));
         let primary = Device::of_memory(&[pool]).unwrap();
@@ -220,7 +223,8 @@ fn memory_belongs_to_its_context() {
     });
 }
 
-/// Every driver call of a batch fails: an error with the driver's text, nothing left over, and the device is not lost.
+/// Each driver call of a batch fails once: the result is an error with the driver's text, nothing
+/// leaks, and the device is not lost.
 #[test]
 fn calls_may_fail() {
     for fail in [
@@ -244,14 +248,14 @@ fn calls_may_fail() {
             assert_eq!((count(c"launches"), count(c"device_buffers"), count(c"pushed")), (0, 4, 0));
             assert!(choose().lost().is_none());
         });
-        // The loop is the parent's.
+        // Only the parent process runs the loop; a child runs one case.
         if std::env::var_os("GRIDZ_TEST_CHILD").is_some() {
             return;
         }
     }
 }
 
-/// Chunks in GPU memory go to its kernels, whatever their type and wherever they begin.
+/// Chunks in GPU memory are processed by its kernels, for every type and alignment.
 #[test]
 fn kernels_do_everything() {
     with_kernels("batch::kernels_do_everything", &[], || {
@@ -267,7 +271,7 @@ fn kernels_do_everything() {
                 let src = Source::Device(src.slice(shift..shift + array.n_bytes()).unwrap());
                 let dst = Destination::Device(dst.slice(shift..shift + bound).unwrap());
                 let launches = count(c"launches");
-                device::compress(&array, &crate::common::ndzip(), src, dst, &Context::default()).unwrap();
+                gridz::compress(&array, &crate::common::ndzip(), src, dst, &Context::default()).unwrap();
                 assert_eq!(count(c"launches"), launches + 1, "{array:?}");
             }
         }
@@ -275,7 +279,8 @@ fn kernels_do_everything() {
     });
 }
 
-/// With threads to copy, chunks in host memory go through pinned memory in pieces of 8 MiB, and all of them arrive.
+/// With several threads, chunks in host memory are copied through pinned memory in pieces of 8 MiB,
+/// and arrive complete.
 #[test]
 fn large_chunks_are_copied_in_pieces() {
     with_kernels("batch::large_chunks_are_copied_in_pieces", &[], || {
@@ -287,10 +292,10 @@ fn large_chunks_are_copied_in_pieces() {
         gridz::compress(&array, &crate::common::ndzip(), &zeros, &mut frame, &on(Backend::Cuda)).unwrap();
         assert_eq!((count(c"cuMemcpyHtoDAsync_v2"), count(c"pinned_buffers")), (6, 6));
         let n = gridz::compress(&array, &crate::common::ndzip(), &zeros, &mut frame, &on(Backend::Cpu)).unwrap();
-        // The mock's memory is zero, and so is what its kernels seem to decompress.
+        // The mock's memory is zero, so its kernels seem to decompress zeros.
         let mut back = vec![1; zeros.len()];
         let before = count(c"cuMemcpyDtoHAsync_v2");
-        gridz::decompress(&frame[..n], &mut back, Verify::Checksum, &on(Backend::Cuda)).unwrap();
+        gridz::decompress(&frame[..n], gridz::Part::All, &mut back, Verify::Checksum, &on(Backend::Cuda)).unwrap();
         assert!(back == zeros);
         assert_eq!((count(c"cuMemcpyDtoHAsync_v2") - before, count(c"pinned_buffers")), (1 + 6, 6));
         for name in [c"device_buffers", c"events", c"pushed"] {
@@ -299,19 +304,19 @@ fn large_chunks_are_copied_in_pieces() {
     });
 }
 
-/// Who decompresses.
+/// The processors that decompress.
 #[derive(Clone, Copy, PartialEq)]
 enum Workers {
     OneGpu,
     AllGpus,
-    /// Of the GPU, if the arrays are pinned, also the CPU.
+    /// The GPU; if the arrays are pinned, also the CPU.
     Any,
 }
 
-/// Frames of zeros, as the mock's kernels seem to decompress all frames, to memory that is not pinned, or to pinned memory. Frame
-/// `damaged` is damaged.
+/// Decompresses frames of zeros (the mock's kernels seem to decompress every frame to zeros) into
+/// pageable or pinned memory. Frame `damaged` is damaged.
 fn through_lanes(is_pinned: bool, workers: Workers, n_chunks: usize, damaged: Option<usize>) -> Result<()> {
-    let chunks = Chunks { array: array(), n_chunks, stride: array().n_bytes() };
+    let chunks = ChunkArray { array: array(), n_chunks, stride: array().n_bytes() };
     let zeros = vec![0; chunks.span("stride")? as usize];
     let bound = packed_bound(&chunks.array, chunks.n_chunks)? as usize;
     let (mut frames, mut lengths) = (vec![0; bound], vec![0; chunks.n_chunks]);
@@ -362,22 +367,22 @@ fn many_chunks_go_through_lanes() {
     with_kernels("batch::many_chunks_go_through_lanes", &[], || {
         for (is_pinned, launches) in [(false, 14), (true, 28)] {
             through_lanes(is_pinned, Workers::OneGpu, 20, None).unwrap();
-            // Seven batches, each moved to slots and decompressed.
+            // Seven batches; each takes one launch to move frames to slots, and one to decompress.
             assert_eq!(count(c"launches"), launches);
             assert_nothing_is_left();
         }
     });
 }
 
-/// Batches are dealt to all GPUs, and all arrays arrive.
+/// Batches are distributed over all GPUs, and all arrays arrive.
 #[test]
 fn lanes_of_several_gpus_share_the_work() {
     let env = [("MOCK_CUDA_DEVICES", "3")];
     with_kernels("batch::lanes_of_several_gpus_share_the_work", &env, || {
-        // They share the memory: batches of one chunk.
+        // The GPUs share the memory limit: batches of one chunk.
         for (is_pinned, launches) in [(false, 40), (true, 80)] {
             through_lanes(is_pinned, Workers::AllGpus, 20, None).unwrap();
-            // Each has loaded the kernels of the codec, and those that move frames.
+            // Each GPU has loaded the codec's kernels and those that move frames.
             let counts = (count(c"launches"), count(c"contexts"), count(c"modules"));
             assert_eq!(counts, (launches, 3, 6));
             assert_nothing_is_left();
@@ -385,8 +390,9 @@ fn lanes_of_several_gpus_share_the_work() {
     });
 }
 
-/// Between pinned memories threads take chunks from the back, whose frames they read: the mock's kernels do not, so it is they who
-/// find what is damaged there. The mock's GPU does everything at once, and may be done before a thread has come.
+/// Between pinned memories, CPU threads take chunks from the end. Only they read the frames, as the
+/// mock's kernels do not; so they detect the damage there. The mock's GPU finishes at once,
+/// possibly before any thread has started.
 #[test]
 fn the_cpu_works_beside_the_gpu() {
     with_kernels("batch::the_cpu_works_beside_the_gpu", &[], || {
@@ -400,7 +406,7 @@ fn the_cpu_works_beside_the_gpu() {
     });
 }
 
-/// Whatever fails on the way, it is told, and nothing is left over.
+/// Each failure on the way is reported, and nothing leaks.
 #[test]
 fn lanes_may_fail() {
     let fails = [

@@ -1,13 +1,14 @@
-//! `cuda` on a real GPU, with the kernels of `kernels/common/selftest.cu`. Ignored where there may be none:
-//! `cargo test --test cuda -- --ignored device::` runs it, and fails without one.
+//! `cuda` on a real GPU, with the kernels of `kernels/common/selftest.cu`. Ignored by default:
+//! `cargo test --test cuda -- --ignored device::` runs it, and fails without a GPU.
 #![allow(unsafe_code, reason = "fork, and kernels")]
 
 use std::ffi::c_void;
 
 use crate::mock_cuda::{Args, Info, with_driver};
-use gridz::cuda::{Device, DeviceBuffer, DeviceSlice, Function, Grid, KernelStruct, Stream, gpu_of_pointer};
-use gridz::format::checksum::checksum;
-use gridz::{ErrorKind, Result, settings};
+use gridz::{ErrorKind, Result};
+use gridz_codecs::format::checksum::checksum;
+use gridz_codecs::settings;
+use gridz_cuda::{Device, DeviceBuffer, DeviceSlice, Function, Grid, KernelStruct, Stream, gpu_of_pointer};
 
 fn device() -> &'static Device {
     Device::choose(settings::checked().unwrap()).unwrap()
@@ -18,7 +19,8 @@ fn kernel(name: &'static str) -> Function {
 }
 
 fn launch(name: &'static str, grid: Grid, stream: &Stream, args: &Args) -> Result<()> {
-    // SAFETY: these kernels write `n_words` words at `dst` and nothing else; the tests keep that memory.
+    // SAFETY: these kernels write `n_words` words at `dst` and nothing else; the tests keep that
+    // memory alive.
     unsafe { kernel(name).launch(grid, stream, args.as_bytes()) }
 }
 
@@ -65,7 +67,7 @@ fn copies_and_kernels_keep_their_order() {
             scope.spawn(move || {
                 for value in 0..20 {
                     let (a, b) = (stream.alloc(4 * n_words).unwrap(), stream.alloc(4 * n_words).unwrap());
-                    // SAFETY: our memory is freed in the stream's order.
+                    // SAFETY: the memory is ours, and is freed in stream order.
                     unsafe { stream.zero(a.all()).unwrap() };
                     let args = Args { dst: a.all().address(), n_words, extents: [0; 3], value, other: 0 };
                     let grid = Grid { ctas: 1000, threads: 128, shared_bytes: 0 };
@@ -74,14 +76,14 @@ fn copies_and_kernels_keep_their_order() {
                     unsafe { stream.copy(b.all(), a.all()).unwrap() };
                     let mut pinned = device().pinned(4 * n_words as usize).unwrap();
                     let event = device().event().unwrap();
-                    // SAFETY: the event is waited for before the memory is looked at.
+                    // SAFETY: the event is synchronized before the memory is read.
                     unsafe { stream.fetch(b.all(), &mut pinned).unwrap() };
                     stream.record(&event).unwrap();
                     event.synchronize().unwrap();
                     assert!(event.is_reached().unwrap());
                     let mut found = pinned.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap()));
                     assert!((value..value + n_words as u32).all(|word| found.next() == Some(word)));
-                    // SAFETY: copying out waits for all that came before.
+                    // SAFETY: copy_out waits for all earlier work.
                     unsafe { stream.bring(a.all(), &pinned).unwrap() };
                     let mut bytes = vec![0; 4 * n_words as usize];
                     stream.copy_out(a.all(), &mut bytes).unwrap();
@@ -149,7 +151,7 @@ fn a_forked_child_has_no_gpu() {
     with_driver("device::a_forked_child_has_no_gpu", || {
         let stream = device().stream().unwrap();
         let buffer = stream.alloc(64).unwrap();
-        // SAFETY: the child looks at errors and ends without any work at exit.
+        // SAFETY: the child only checks errors and exits without exit handlers.
         match unsafe { libc::fork() } {
             0 => {
                 let is_refused = words(&stream, buffer.all()).is_err()
@@ -169,7 +171,7 @@ fn a_forked_child_has_no_gpu() {
     });
 }
 
-/// Some number that depends on all bits of another, as in `selftest.cu`.
+/// A number that depends on all bits of `i`, as in `selftest.cu`.
 fn scrambled(i: u64) -> u64 {
     let x = i.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -177,7 +179,8 @@ fn scrambled(i: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Sums of 62 bits and of 32, by many warps that are late now and then.
+/// Prefix sums of 62 bits and of 32 bits by decoupled look-back, over many warps, some of which are
+/// delayed.
 #[test]
 #[ignore = "needs a GPU"]
 fn looking_back_adds_up() {
@@ -186,7 +189,7 @@ fn looking_back_adds_up() {
     let dst = stream.alloc(8 * (1 + 2 * n_words)).unwrap();
     for (name, shift) in [("selftest_look_back_u32", 50), ("selftest_look_back_u64", 19)] {
         for ctas in [1, 2, 100, 3000] {
-            // SAFETY: the buffer lives until the stream has been waited for.
+            // SAFETY: the buffer lives until the stream is synchronized.
             unsafe { stream.zero(dst.all()) }.unwrap();
             let args = Args { dst: dst.all().address(), n_words, extents: [0; 3], value: shift, other: 0 };
             launch(name, Grid { ctas, threads: 32, shared_bytes: 0 }, &stream, &args).unwrap();
@@ -204,7 +207,7 @@ fn looking_back_adds_up() {
     }
 }
 
-gridz::kernel_struct! {
+gridz_codecs::kernel_struct! {
     /// `FrameForm` in `kernels/common/types.cuh`.
     struct Form, size 1080 {
         n_bytes: u32,
@@ -213,7 +216,7 @@ gridz::kernel_struct! {
         words: [u32; 140],
     }
 
-    /// `CompressArgs` there, with the words of `selftest.cu`.
+    /// `CompressArgs` in `types.cuh`, with the words of `selftest.cu`.
     struct FramesArgs, size 2232 {
         src: u64,
         src_stride: u64,
@@ -230,7 +233,7 @@ gridz::kernel_struct! {
         stored: Form,
     }
 
-    /// `LaunchInfo` there.
+    /// `LaunchInfo` in `types.cuh`.
     struct LaunchInfo, size 48 {
         threads: u32,
         shared_bytes: u32,
@@ -244,7 +247,7 @@ gridz::kernel_struct! {
 }
 
 impl Form {
-    /// Of headers of so many bytes: kernels take any numbers.
+    /// Headers of `n_bytes` bytes; the kernels accept any size.
     fn new(n_bytes: u32) -> Self {
         let number = |i: usize| scrambled(u64::from(n_bytes) << 32 | i as u64) as u32;
         Self {
@@ -272,7 +275,8 @@ impl Form {
 /// Words of a tile of the codec of `selftest.cu`.
 const TILE: usize = 128;
 
-/// Chunk number `chunk`: some get smaller, some do not and are written once more, some are zeros.
+/// The words of a chunk: some chunks shrink, some do not and are rewritten as stored, some are
+/// zeros.
 fn words_of_chunk(chunk: u64, n_words: usize) -> Vec<u32> {
     let word = |i: usize| {
         let (word, tile) = (scrambled(chunk << 32 | i as u64), scrambled(chunk << 40 | (i / TILE) as u64));
@@ -288,7 +292,7 @@ fn words_of_chunk(chunk: u64, n_words: usize) -> Vec<u32> {
     (0..n_words).map(word).collect()
 }
 
-/// What its frame must be.
+/// The expected frame.
 fn frame_of_words(words: &[u32], encoded: &Form, stored: &Form) -> Vec<u8> {
     let (mut ends, mut rest): (Vec<u32>, Vec<u32>) = (Vec::new(), Vec::new());
     for tile in words.chunks(TILE) {
@@ -301,7 +305,7 @@ fn frame_of_words(words: &[u32], encoded: &Form, stored: &Form) -> Vec<u8> {
     if is_smaller { encoded.frame(&ends) } else { stored.frame(words) }
 }
 
-/// The protocol of `kernels/common/ordered_frames.cuh` with the simplest codec that there is.
+/// The protocol of `kernels/common/ordered_frames.cuh` with the simplest possible codec.
 #[test]
 #[ignore = "needs a GPU"]
 fn ordered_frames_are_complete_and_stored_where_they_must_be() {
@@ -320,7 +324,7 @@ fn ordered_frames_are_complete_and_stored_where_they_must_be() {
         {
             let chunks: Vec<Vec<u32>> = (0..n_chunks).map(|chunk| words_of_chunk(chunk as u64, n_words)).collect();
             let n_tiles = n_words.div_ceil(TILE);
-            // Behind a slot is something that nobody may touch.
+            // A guard zone that must stay unchanged follows each slot.
             let slot = (64 + 4 * n_tiles.next_multiple_of(4) + 4 * n_words).next_multiple_of(16);
             let stride = slot + 16;
             let arrays = stream.alloc((4 * n_words * n_chunks) as u64).unwrap();
@@ -346,11 +350,12 @@ fn ordered_frames_are_complete_and_stored_where_they_must_be() {
                 stored,
             };
             for ctas in [1, 3, resident, 2 * resident] {
-                // SAFETY: the buffer lives until the stream has been waited for.
+                // SAFETY: the buffer lives until the stream is synchronized.
                 unsafe { stream.zero(scratch.all()) }.unwrap();
                 stream.copy_in(slots.all(), &vec![0xee; stride * n_chunks]).unwrap();
                 let grid = Grid { ctas, threads: info.threads, shared_bytes: info.shared_bytes };
-                // SAFETY: the kernel writes slots, frame_bytes and scratch, which are as long as it needs.
+                // SAFETY: the kernel writes only slots, frame_bytes and scratch, which are large
+                // enough.
                 unsafe { kernel(name).launch(grid, &stream, args.as_bytes()).unwrap() };
                 let mut found = vec![0; stride * n_chunks];
                 stream.copy_out(slots.all(), &mut found).unwrap();

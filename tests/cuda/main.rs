@@ -1,4 +1,4 @@
-//! `src/cuda` and the calls on it, with a mock driver, without one, and on a real GPU.
+//! Tests of `crates/gridz-cuda` and its callers: with a mock driver, without a driver, and on a real GPU.
 
 #[path = "../common/mod.rs"]
 mod common;

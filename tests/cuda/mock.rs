@@ -1,5 +1,5 @@
-//! Every branch of `cuda`, with a mock driver that fails where it is told to: which error results, what
-//! is still allocated afterwards, and that nothing crashes.
+//! Every branch of `cuda`, with a mock driver that fails on request: the resulting error, the
+//! remaining allocations, and that nothing crashes.
 #![allow(unsafe_code, reason = "fork, and the mock's functions")]
 
 use std::ffi::c_void;
@@ -7,19 +7,18 @@ use std::sync::OnceLock;
 
 use crate::common::skip;
 use crate::mock_cuda::{Args, Info, application_resets, application_uses, count, with_mock};
-use gridz::cuda::{
+use gridz::{Array, ByteOrder, Context, DType, Detail, Error, ErrorKind, Request, Result, Shape, Verify};
+use gridz::{Destination, Source};
+use gridz_codecs::settings;
+use gridz_codecs::settings::Backend;
+use gridz_cuda::{
     Device, Fatbin, Function, Grid, KernelStruct, Stream, gpu_of_pointer, gpus, is_active, release_caches,
-};
-use gridz::engine::device::{Destination, Source};
-use gridz::settings::Backend;
-use gridz::{
-    Array, ByteOrder, Context, DType, Detail, Error, ErrorKind, Request, Result, Shape, Verify, engine, settings,
 };
 
 const ARGS: Args = Args { dst: 1, n_words: 2, extents: [3, 4, 5], value: 6, other: 7 };
 const GRID: Grid = Grid { ctas: 10, threads: 128, shared_bytes: 0 };
 
-/// Enough of a fatbin for the mock.
+/// A minimal fatbin, sufficient for the mock.
 fn fatbin() -> &'static Fatbin {
     static FATBIN: OnceLock<Fatbin> = OnceLock::new();
     FATBIN.get_or_init(|| {
@@ -41,7 +40,7 @@ fn launch(kernel: Function, grid: Grid, stream: &Stream, args: &[u8]) -> Result<
     unsafe { kernel.launch(grid, stream, args) }
 }
 
-/// What a codec does with one chunk.
+/// The driver calls that a codec makes for one chunk.
 fn job(device: &'static Device) -> Result<()> {
     let kernel = kernel(device)?;
     let info: Info = device.module(fatbin())?.global("selftest_info")?;
@@ -49,7 +48,7 @@ fn job(device: &'static Device) -> Result<()> {
     assert_eq!(kernel.resident_ctas(info.threads, 0)?, 132 * 16);
     let stream = device.stream()?;
     let (a, b) = (stream.alloc(1000)?, stream.alloc(1000)?);
-    // SAFETY: our memory is freed in the stream's order.
+    // SAFETY: the memory is ours, and is freed in stream order.
     unsafe { stream.zero(b.all())? };
     let src: Vec<u8> = (0..1000).map(|i| i as u8).collect();
     stream.copy_in(a.all(), &src)?;
@@ -62,7 +61,7 @@ fn job(device: &'static Device) -> Result<()> {
 
     let mut pinned = device.pinned(1000)?;
     pinned.fill(9);
-    // SAFETY: the stream is waited for below.
+    // SAFETY: the stream is synchronized below.
     unsafe { stream.bring(a.all(), &pinned)? };
     stream.synchronize()?;
     pinned.fill(0);
@@ -81,9 +80,10 @@ fn job(device: &'static Device) -> Result<()> {
     stream.synchronize()
 }
 
-// ---- the mock's side ------------------------------------------------------------------------------
+// ---- the mock's side
+// ------------------------------------------------------------------------------
 
-/// Nothing is left that a call has made for itself.
+/// Asserts that a call has released everything that it allocated for itself.
 #[track_caller]
 fn assert_clean() {
     for name in [c"pushed", c"events", c"device_buffers"] {
@@ -137,7 +137,7 @@ fn ranks_share_the_memory() {
         let device = choose().unwrap();
         job(device).unwrap();
         assert_eq!(count(c"threshold_mib"), 256);
-        // Pinned memory over the bound is not kept.
+        // Pinned memory above the cache limit is not cached.
         drop((device.pinned(200 << 20).unwrap(), device.pinned(1 << 20).unwrap()));
         assert_eq!(count(c"pinned_buffers"), 2);
         let many: Vec<_> = (0..3).map(|_| device.pinned(256 << 20).unwrap()).collect();
@@ -176,7 +176,7 @@ fn the_applications_context_is_shared() {
         assert_eq!(device.gpu().ordinal, 1);
         assert!(std::ptr::eq(Device::current().unwrap().unwrap(), device));
         job(device).unwrap();
-        // The application's hold and its push, none of ours.
+        // The counts are the application's own retained context and its push; gridz holds none.
         assert_eq!((count(c"contexts"), count(c"pushed")), (1, 1));
     });
 }
@@ -214,7 +214,7 @@ fn no_device_of_all_can_be_used() {
     });
 }
 
-/// One that gives no context is left out.
+/// A device that cannot create a context is skipped.
 #[test]
 fn a_bad_device_does_not_stop_the_others() {
     let fail = "cuDevicePrimaryCtxRetain:2:2";
@@ -247,7 +247,7 @@ fn ranks_spread_over_the_gpus() {
 fn pointers_tell_whose_they_are() {
     with_mock("mock::pointers_tell_whose_they_are", &[], || {
         let pointer = |address| std::ptr::without_provenance::<c_void>(address);
-        // Nothing is loaded yet, and asking does not load it.
+        // CUDA is not initialized yet, and the query does not initialize it.
         assert_eq!(gpu_of_pointer(pointer(16)), None);
         choose().unwrap();
         assert_eq!(gpu_of_pointer(pointer(16)), Some(0));
@@ -260,23 +260,24 @@ fn pointers_tell_whose_they_are() {
 #[test]
 fn demanding_the_gpu_is_fine_where_there_is_one() {
     const TEST: &str = "mock::demanding_the_gpu_is_fine_where_there_is_one";
-    match Fatbin::find("ndzip") {
-        Ok(_) => with_mock(TEST, &[("GRIDZ_BACKEND", "cuda")], || engine::check_backend().unwrap()),
+    match gridz::device::kernels("ndzip") {
+        Ok(_) => with_mock(TEST, &[("GRIDZ_BACKEND", "cuda")], || gridz::check_backend().unwrap()),
         Err(error) => skip(TEST, &error.to_string()),
     }
 }
 
-/// Parts of frames in host memory, by a GPU that is required: it decodes regions, and whole frames. There are no kernels for levels.
+/// A required GPU decodes parts of frames in host memory: regions and whole frames. There are no
+/// kernels for levels.
 #[test]
 fn a_required_gpu_does_parts_of_frames() {
     const TEST: &str = "mock::a_required_gpu_does_parts_of_frames";
-    if let Err(error) = Fatbin::find("mgard") {
+    if let Err(error) = gridz::device::kernels("multigrid") {
         return skip(TEST, &error.to_string());
     }
     with_mock(TEST, &[], || {
         let array = Array::new(DType::F32, ByteOrder::Little, Shape::new(&[60, 70]).unwrap()).unwrap();
         let values: Vec<u8> = (0..60u32 * 70).flat_map(|i| (i as f32).sqrt().to_le_bytes()).collect();
-        let request: Request = "mgard,abs=1e-3".parse().unwrap();
+        let request: Request = "multigrid,abs=1e-3".parse().unwrap();
         let mut frame = vec![0; gridz::compress_bound(&array, &request).unwrap() as usize];
         let by_cpu = Context::new(Some(1), None).unwrap().on(Backend::Cpu, None).unwrap();
         let n_bytes = gridz::compress(&array, &request, &values, &mut frame, &by_cpu).unwrap();
@@ -287,10 +288,17 @@ fn a_required_gpu_does_parts_of_frames() {
             count(c"launches") - before
         };
         let region = |dst: &mut [u8], context: &Context| {
-            gridz::decompress_region(frame, &[1, 2], &[10, 20], dst, Verify::Checksum, context).unwrap();
+            gridz::decompress(
+                frame,
+                gridz::Part::Region { start: &[1, 2], count: &[10, 20] },
+                dst,
+                Verify::Checksum,
+                context,
+            )
+            .unwrap();
         };
         let part = |detail: Detail, dst: &mut [u8], context: &Context| {
-            gridz::decompress_progressive(frame, detail, dst, Verify::Checksum, context).unwrap();
+            gridz::decompress(frame, gridz::Part::Detail(detail), dst, Verify::Checksum, context).unwrap();
         };
         assert_eq!(launches(&mut || region(&mut dst, &by_cpu)), 0);
         let by_gpu = Context::new(Some(1), None).unwrap().on(Backend::Cuda, None).unwrap();
@@ -308,15 +316,15 @@ fn round_trip(context: &Context) -> Result<()> {
     let mut frame = vec![0; gridz::compress_bound(&array, &ndzip)? as usize];
     let n_bytes = gridz::compress(&array, &ndzip, &values, &mut frame, context)?;
     let mut back = vec![0; values.len()];
-    gridz::decompress(&frame[..n_bytes], &mut back, Verify::Checksum, context)?;
+    gridz::decompress(&frame[..n_bytes], gridz::Part::All, &mut back, Verify::Checksum, context)?;
     assert!(back == values);
     Ok(())
 }
 
-/// The GPU fails somewhere: the CPU takes over where it may, and nowhere else.
+/// The GPU fails at some call: the CPU takes over where allowed, and only there.
 fn the_cpu_takes_over() {
     let one_thread = || Context::new(Some(1), None).unwrap();
-    // Nobody uses the GPU yet, and gridz does not begin to.
+    // The process does not use the GPU yet, and gridz does not start to.
     round_trip(&one_thread()).unwrap();
     assert_eq!(count(c"init"), 0);
     application_uses(0);
@@ -430,7 +438,7 @@ fn no_memory_pools() {
 #[test]
 fn a_driver_that_does_not_start() {
     with_mock("mock::a_driver_that_does_not_start", &[("MOCK_CUDA_FAIL", "cuInit:100")], || {
-        let error = assert_error(choose(), Gpu, &["MOCK_ERROR_100 (as told by the test)"]);
+        let error = assert_error(choose(), Gpu, &["MOCK_ERROR_100 (as set by the test)"]);
         assert_eq!(gpus().unwrap_err(), error);
         assert_eq!(count(c"cuInit"), 1);
     });
@@ -487,12 +495,12 @@ fn a_pool_that_takes_no_limit_is_destroyed() {
     });
 }
 
-/// Every call of a job fails once: an error with the driver's text, nothing left over, and the device is
-/// not lost by an error that it survives.
+/// Each driver call of a job fails once: the result is an error with the driver's text, nothing
+/// leaks, and the device is not lost if the error is recoverable.
 #[test]
 fn every_call_may_fail() {
     let name = "mock::every_call_may_fail";
-    // How often a job calls each.
+    // How often a job calls each function.
     let functions = [
         ("cuCtxPushCurrent_v2", 1),
         ("cuModuleLoadDataEx", 1),
@@ -530,7 +538,7 @@ fn every_call_may_fail() {
                     let kind = if code == 2 { OutOfMemory } else { Gpu };
                     let is_answer = fail.starts_with("cuFuncGetParamInfo:1:2");
                     match job(device) {
-                        // The expected answer to the question for a second argument.
+                        // The expected answer to the query for a second kernel argument.
                         Ok(()) if is_answer => return,
                         result if fail.starts_with("cuFuncGetParamInfo") && fail.ends_with(":2") => {
                             assert_error(result, Gpu, &["more than one argument"]);
@@ -540,7 +548,7 @@ fn every_call_may_fail() {
                     }
                     assert_eq!(count(c"pushed"), 0);
                     assert_eq!(device.lost().is_some(), code == 719);
-                    // What belongs to a lost context is left to it.
+                    // The resources of a lost context are not released.
                     if code != 719 {
                         assert_clean();
                     }
@@ -552,7 +560,7 @@ fn every_call_may_fail() {
                     }
                     assert_eq!(count(c"contexts"), 1);
                 });
-                // The loop is the parent's.
+                // Only the parent process runs the loop; a child runs one case.
                 if std::env::var_os("GRIDZ_TEST_CHILD").is_some() {
                     return;
                 }
@@ -573,7 +581,7 @@ fn memory_that_cannot_be_freed_is_noted() {
     });
 }
 
-/// A wait that fails leaves nothing running: what a copy uses is free again, pinned or not.
+/// A failed wait leaves no work running: the memory of the copy is reusable, pinned or not.
 #[test]
 fn memory_is_kept_after_a_failed_copy() {
     for fail in ["cuEventSynchronize:1", "cuStreamSynchronize:1", "cuEventQuery:1"] {
@@ -599,11 +607,12 @@ fn memory_is_kept_after_a_failed_copy() {
     }
 }
 
-/// Where an error ends a call that has given the caller's memory to kernels, they are waited for.
+/// A call that fails after a kernel launch on the caller's memory synchronizes the stream before it
+/// returns.
 #[test]
 fn no_work_goes_on_behind_a_call_that_fails() {
     const TEST: &str = "mock::no_work_goes_on_behind_a_call_that_fails";
-    if let Err(error) = Fatbin::find("ndzip") {
+    if let Err(error) = gridz::device::kernels("ndzip") {
         return skip(TEST, &error.to_string());
     }
     with_mock(TEST, &[("MOCK_CUDA_FAIL", "cuMemcpyDtoHAsync_v2:1")], || {
@@ -614,19 +623,20 @@ fn no_work_goes_on_behind_a_call_that_fails() {
         let (src, dst) = (stream.alloc(array.n_bytes()).unwrap(), stream.alloc(bound).unwrap());
         let (src, dst) = (Source::Device(src.all()), Destination::Device(dst.all()));
         let required = Context::default().on(Backend::Cuda, None).unwrap();
-        assert_error(engine::device::compress(&array, &ndzip, src, dst, &required), Gpu, &["MOCK_ERROR_1"]);
+        assert_error(gridz::compress(&array, &ndzip, src, dst, &required), Gpu, &["MOCK_ERROR_1"]);
         assert_eq!((count(c"launches"), count(c"cuStreamSynchronize")), (1, 1));
     });
 }
 
-// ---- what is kept ---------------------------------------------------------------------------------
+// ---- caches
+// ---------------------------------------------------------------------------------------
 
-/// A pipeline keeps buffers without borrowing the stream that made them.
+/// A pipeline holds buffers without borrowing the stream that allocated them.
 #[test]
 fn buffers_keep_their_stream() {
     with_mock("mock::buffers_keep_their_stream", &[], || {
         let buffers: Vec<_> = (0..3).map(|_| choose().unwrap().stream().unwrap().alloc(100).unwrap()).collect();
-        // The streams are in use as long as the buffers are.
+        // The streams stay in use as long as the buffers live.
         release_caches();
         assert_eq!((count(c"streams"), count(c"device_buffers")), (3, 3));
         drop(buffers);
@@ -662,7 +672,8 @@ fn caches_are_released() {
     });
 }
 
-/// What was in a context that the program has reset is gone, and the driver crashes where it is told to destroy it.
+/// The resources of a context that the program has reset no longer exist; the mock crashes if gridz
+/// destroys one of them.
 #[test]
 fn a_device_that_was_reset_is_found_anew() {
     with_mock("mock::a_device_that_was_reset_is_found_anew", &[], || {
@@ -704,11 +715,12 @@ fn events_without_time_tell_none() {
 
 // ---- fork -----------------------------------------------------------------------------------------
 
-/// Forks; whether `body` succeeds in the child.
+/// Forks; returns true if `body` succeeds in the child.
 fn in_fork(body: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child only runs `body` and ends; the parent's other thread is the test harness, asleep.
+    // SAFETY: the child only runs `body` and exits; the parent's other thread is the test harness,
+    // asleep.
     match unsafe { libc::fork() } {
-        // SAFETY: ends the child without the harness's work at exit.
+        // SAFETY: exits the child without the harness's exit handlers.
         0 => unsafe { libc::_exit(if body() { 0 } else { 1 }) },
         child => {
             let mut status = 0;
@@ -738,7 +750,7 @@ fn a_child_of_a_process_that_used_cuda_has_no_gpu() {
                 && stream.alloc(1).is_err_and(is_forked)
                 && !is_active()
                 && gpu_of_pointer(std::ptr::without_provenance(16)).is_none();
-            // The parent's things are left alone.
+            // The child must not release the parent's resources.
             drop((buffer, pinned));
             drop(other_stream);
             refused && count(c"device_buffers") == 1 && count(c"cuCtxPushCurrent_v2") == before

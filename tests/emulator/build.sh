@@ -1,9 +1,12 @@
 #!/bin/bash
-# Compiles the kernels for a CPU, to OUT/kernels, and a CUDA driver that runs them, to OUT: build.sh OUT [SOURCE...]
+# Compiles the kernels for a CPU, to OUT/kernels, and a CUDA driver that runs them, to OUT: build.sh
+# OUT [SOURCE...]
 #
-# What is read or written must be aligned as on a GPU, which the CPU itself would not ask for: a test ends where it is not.
+# Alignment is checked as on a GPU, although the CPU does not require it: a misaligned access ends
+# the test.
 #
-# Sources are kernels/*/*.cu, or those that are named. CXXFLAGS are added: "-fsanitize=address" finds accesses out of bounds.
+# Sources are kernels/*/*.cu by default. CXXFLAGS are added: "-fsanitize=address" finds accesses out
+# of bounds.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$here/../..
@@ -25,7 +28,7 @@ export -f compile
 export here out CXXFLAGS
 for source in "${sources[@]}"; do
     name=$(basename "$source" .cu)
-    # Compiled already, with everything that it is made of.
+    # Skip the compilation if nothing that it depends on has changed.
     state=$(cat "$here"/*.cpp "$here"/*.h "$here/build.sh" $(find "$out/translated" -name '*.cuh' | sort) "$out/translated/${source#kernels/}" <(echo "${CXXFLAGS:-}") | sha256sum)
     if [[ -f $out/kernels/$name.so && $(cat "$out/$name.state" 2> /dev/null) == "$state" ]]; then continue; fi
     echo "$name.so ${source#kernels/} $name.state $state"

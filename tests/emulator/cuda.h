@@ -1,13 +1,16 @@
-// What CUDA C++ has and C++ has not, for kernels that are compiled for a CPU.
+// Features of CUDA C++ that C++ lacks, for kernels that are compiled for a CPU.
 //
-// A CTA at a time has its threads as fibers of one thread of the machine: each runs until it waits for others, at a
-// barrier, where lanes of a warp exchange values, or where it polls memory. So nothing is done at the same time, and what
-// is atomic on a GPU is plain here. What this cannot show is what follows from the order of memory accesses, and code for
-// other architectures than __CUDA_ARCH__. What it shows better than a GPU: accesses out of bounds (by a sanitizer, in shared
-// memory, too), memory read before it is written (it is filled with garbage), lanes that meet in different functions, and
-// threads that wait for ever.
+// One CTA runs at a time, and its threads are fibers of one CPU thread. Each fiber runs until it
+// waits for other threads: at a barrier, where lanes of a warp exchange values, or where it polls
+// memory. So nothing runs concurrently, and atomic operations are plain ones here.
 //
-// `translate.py` gives meaning to PTX, shared memory and parameters; the rest of a kernel's source is compiled as it is.
+// The emulator cannot show effects of the order of memory accesses, and it does not run code for
+// architectures other than __CUDA_ARCH__. It shows better than a GPU: accesses out of bounds (by a
+// sanitizer, in shared memory, too), memory read before it is written (it is filled with garbage),
+// lanes that meet in different functions, and deadlocks.
+//
+// `translate.py` translates PTX, shared memory and parameters; the rest of a kernel's source is
+// compiled unchanged.
 
 #pragma once
 
@@ -54,7 +57,7 @@ constexpr u32 kLanes = 32;
 [[noreturn]] void fail(const char* what);
 // Lets the other threads of the CTA run.
 void yield();
-// What yield() does is not in vain.
+// Reports progress: the launch is not a deadlock.
 void note_progress();
 
 template <typename Condition>
@@ -63,10 +66,10 @@ void wait_until(Condition condition) {
     note_progress();
 }
 
-// ---- shared memory: addresses count from a fixed place in the library of the kernels ----
+// ---- shared memory: addresses are relative to dynamic_shared ----
 
 extern unsigned char dynamic_shared[];
-// Small, since kernels also count in bits.
+// Small, since kernels also use addresses in bits.
 constexpr u32 kFirstShared = 1u << 24;
 inline u32 address_of(const void* p) {
     return static_cast<u32>(static_cast<const unsigned char*>(p) - dynamic_shared + kFirstShared);
@@ -82,36 +85,37 @@ T& global(const void* p) {
     return *static_cast<T*>(const_cast<void*>(p));
 }
 
-// An asynchronous copy is done when it is waited for.
+// An asynchronous copy is performed when the thread waits for it.
 void copy_later(u32 shared, const void* global, u32 n_bytes);
 void copy_now();
 
 // ---- barriers ----
 
 void barrier(u32 id, u32 n_threads);
-// All threads of the CTA; whether `condition` is true for any, or for all.
+// Barrier of all threads of the CTA; returns true if `condition` is true for any thread.
 bool barrier_any(bool condition);
 
-// In its 8 bytes a gate has how many are expected, how many are missing, and its round.
-struct Mbarrier {
+// The 8 bytes of an mbarrier: the number of expected arrivals, of missing arrivals, and the round.
+struct MbarrierState {
     std::uint16_t n_expected, n_missing;
     u32 round;
 };
 inline void init(u32 address, u32 n) {
-    shared<Mbarrier>(address) = {static_cast<std::uint16_t>(n), static_cast<std::uint16_t>(n), 0};
+    shared<MbarrierState>(address) = {static_cast<std::uint16_t>(n), static_cast<std::uint16_t>(n), 0};
 }
 inline void arrive(u32 address) {
-    Mbarrier& gate = shared<Mbarrier>(address);
+    MbarrierState& gate = shared<MbarrierState>(address);
     if (--gate.n_missing == 0) gate.n_missing = gate.n_expected, ++gate.round;
 }
 inline u32 wait(u32 address, u32 parity) {
-    wait_until([&] { return (shared<Mbarrier>(address).round & 1) != parity; });
+    wait_until([&] { return (shared<MbarrierState>(address).round & 1) != parity; });
     return 1;
 }
 
-// ---- what lanes exchange ----
+// ---- exchange between lanes ----
 
-// Gives `own` to the lanes in `mask`, which come by the same `function`; is what they gave, by lane.
+// Passes `own` to the lanes in `mask`, which must call the same `function`; returns their values,
+// by lane.
 const u64* exchange(u32 mask, u64 own, const char* function);
 
 template <typename T>
@@ -131,7 +135,7 @@ template <typename T, typename Source>
 T shuffle(u32 mask, T value, u32 width, const char* function, Source source) {
     const u64* slots = exchange(mask, to_slot(value), function);
     const u32 lane = threadIdx.x % kLanes, first = lane / width * width, from = source(lane - first);
-    // What is beyond the width, or left of it, is the lane's own.
+    // For a source outside the width, the result is the lane's own value.
     return from >= width ? value : from_slot<T>(slots[first + from]);
 }
 template <typename F>
@@ -149,9 +153,9 @@ u32 reduce(u32 mask, u32 value, const char* function, F f) {
 
 // ---- arithmetic of PTX ----
 
-// The index of the highest one, or -1.
+// Index of the highest set bit, or -1.
 inline u32 highest_one(u64 v) { return v ? 63 - static_cast<u32>(__builtin_clzll(v)) : ~0u; }
-// Bytes of a and b by selectors of 4 bits, of which the last repeats the byte's sign.
+// Selects bytes of a and b by selectors of 4 bits; a selector's top bit replicates the byte's sign.
 inline u32 permute(u32 a, u32 b, u32 selectors) {
     const u64 bytes = static_cast<u64>(b) << 32 | a;
     u32 result = 0;
@@ -172,11 +176,11 @@ inline std::uint16_t half_of_float(float x) {
     std::memcpy(&bits, &half, 2);
     return bits;
 }
-// Numbers above `limit` go to a list; is the marks of their lanes.
+// Appends numbers above `limit` to a list; returns the bit mask of their lanes.
 template <typename T>
 u32 list_greater(T number, T limit, u32 below, u32 list);
 
-// With a rounding that is not the usual one.
+// Evaluates `f` with a non-default rounding mode.
 template <typename F>
 auto rounded(int mode, F f) {
     std::fesetround(mode);
@@ -184,7 +188,7 @@ auto rounded(int mode, F f) {
     std::fesetround(FE_TONEAREST);
     return result;
 }
-// A float as an integer, saturated.
+// Converts a float to an integer, with saturation.
 template <typename T, typename F>
 T saturated(F x) {
     constexpr bool is_signed = std::is_signed_v<T>;
@@ -377,7 +381,7 @@ inline float __double2float_rz(volatile double x) {
 inline double __ll2double_rn(long long v) { return static_cast<double>(v); }
 inline double __ull2double_rn(unsigned long long v) { return static_cast<double>(v); }
 inline double __ull2double_rd(unsigned long long v) {
-    // The nearest, or the one below.
+    // Round to nearest; if that is above v, take the next number below.
     const double nearest = static_cast<double>(v);
     const bool is_above = nearest >= 0x1p64 || static_cast<unsigned long long>(nearest) > v;
     return is_above ? std::nextafter(nearest, 0.0) : nearest;

@@ -1,11 +1,12 @@
 #!/bin/bash
-# Runs the tests of GPUs (tests/gpu) with kernels that are compiled for the CPU: run.sh [TEST...]
+# Runs the GPU tests (tests/gpu) with kernels that are compiled for the CPU: run.sh [TEST...]
 #
-# What they show, and what not, is told in the head of cuda.h. Everything is built in target/emulator.
+# The head of cuda.h states what these tests can and cannot show. Everything is built in
+# target/emulator.
 #
 #   GRIDZ_GPU_CASES=n                 random cases of a test (20)
-#   GRIDZ_EMULATOR_ORDER=backward     CTAs, warps and lanes the other way round
-#   MOCK_CUDA_FILL=n, GRIDZ_EMULATOR_FILL=n   what device memory and shared memory are filled with (205)
+#   GRIDZ_EMULATOR_ORDER=backward     reverse order of CTAs, warps and lanes
+#   MOCK_CUDA_FILL=n, GRIDZ_EMULATOR_FILL=n   initial byte of device memory and shared memory (205)
 #   SANITIZE=1                        with the address sanitizer; several times slower
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -23,6 +24,6 @@ test=$(cargo test --locked --release --no-run --test gpu --message-format=json |
 import json, sys
 built = [json.loads(line) for line in sys.stdin]
 print(next(one["executable"] for one in built if one.get("executable") and one["target"]["name"] == "gpu"))')
-# Graphs, gates, errors of devices and more memory than there is are a driver'"'"'s.
+# Skip tests that need a real driver: graphs, gates, device errors and exhausted memory.
 exec env LD_PRELOAD="$preload" LD_LIBRARY_PATH="$out" MOCK_CUDA_KERNELS="$out/kernels" "$test" --test-threads=1 "$@" \
     --skip large:: --skip faults:: --skip graphs --skip calls_do_not_wait --skip streams_side --skip legacy_default

@@ -1,7 +1,7 @@
-// The threads of a CTA, one after the other: see cuda.h. x86-64 only.
+// Runs the threads of a CTA one after another: see cuda.h. x86-64 only.
 //
-// GRIDZ_EMULATOR_ORDER=backward runs CTAs, warps and lanes in the other order, GRIDZ_EMULATOR_FILL=n is the byte that shared
-// memory begins with (205). emulator_change() lets memory change while kernels run.
+// GRIDZ_EMULATOR_ORDER=backward runs CTAs, warps and lanes in reverse order. GRIDZ_EMULATOR_FILL=n
+// is the initial byte of shared memory (205). emulator_change() changes memory while kernels run.
 
 #include "cuda.h"
 
@@ -26,12 +26,13 @@ namespace emulator {
 
 constexpr u32 kMaxThreads = 1024, kMaxShared = 228 << 10, kNamedBarriers = 16;
 constexpr std::size_t kStackBytes = IS_SANITIZED ? 512 << 10 : 128 << 10;
-// So often may all threads look in vain.
+// Number of rounds without progress after which a launch is a deadlock.
 constexpr u32 kPatience = 10000;
 
 alignas(4096) unsigned char dynamic_shared[kMaxShared + 4096];
 
-// Saves the registers that a function has to keep, and the stack, in *from, and goes on with those of `to`.
+// Saves the callee-saved registers and the stack pointer in *from, and continues with those of
+// `to`.
 extern "C" void emulator_switch(void** from, void* to);
 asm(R"(
 .text
@@ -67,7 +68,8 @@ struct Fiber {
     std::vector<Copy> copies;
 };
 
-// Lanes of a warp that exchange values, by their mask. Who is in one round cannot be overtaken by two.
+// Lanes of a warp that exchange values, identified by their mask. A lane in one round cannot be two
+// rounds behind another lane.
 struct Group {
     u32 mask, arrived, round;
     const char* function;
@@ -95,13 +97,14 @@ void fail(const char* what) {
     std::abort();
 }
 
-// Memory that changes while kernels read it: now and then a part of it becomes what it is in one of its variants, which follow each other.
+// Memory that changes while kernels read it: occasionally, a part of it is overwritten from one of
+// its variants, which are stored one after another.
 struct Changing {
     unsigned char* memory;
     const unsigned char* variants;
     std::size_t n_bytes;
     u32 n_variants;
-    u64 state;  // of a generator of random numbers
+    u64 state;  // of a random number generator
     u64 n_changes;
 };
 static Changing changing;
@@ -112,7 +115,7 @@ static void change_some() {
     if (c.n_bytes == 0) return;
     const auto random = [&] { return c.state ^= c.state << 13, c.state ^= c.state >> 7, c.state ^= c.state << 17, c.state >> 11; };
     if (random() % kSeldom != 0) return;
-    // A few bytes as often as nearly all.
+    // A few bytes are as likely as nearly all.
     const std::size_t first = random() % c.n_bytes, most = c.n_bytes >> random() % 20, n = random() % (most + 1);
     const std::size_t n_here = n < c.n_bytes - first ? n : c.n_bytes - first;
     std::memcpy(c.memory + first, c.variants + random() % c.n_variants * c.n_bytes + first, n_here);
@@ -141,7 +144,7 @@ static bool meet(u32 id, u32 n_threads, bool condition) {
     Barrier& barrier = barriers[id];
     const u32 round = barrier.round;
     ++barrier.n_arrived, barrier.any |= condition;
-    // Of all threads those count that still run.
+    // A barrier of all threads waits only for those that are still running.
     const bool is_of_all = n_threads == blockDim.x;
     wait_until([&] { return barrier.round != round || is_open(barrier, is_of_all ? n_running : n_threads); });
     return barrier.result;
@@ -183,7 +186,7 @@ static void run_fiber() {
 
 static void start(u32 thread, unsigned char* stacks) {
     void** top = reinterpret_cast<void**>(stacks + (thread + 1) * kStackBytes);
-    // As if called: the address to go to, below an address of a caller that does not exist; and six registers.
+    // The stack as after a call: six registers, the address to jump to, and a null return address.
     *--top = nullptr;
     *--top = reinterpret_cast<void*>(run_fiber);
     for (u32 i = 0; i < 6; ++i) *--top = nullptr;
@@ -197,7 +200,7 @@ static u32 number(const char* name, u32 otherwise) {
     return value != nullptr ? static_cast<u32>(std::atoi(value)) : otherwise;
 }
 
-// Runs the lanes of a warp until none gets any further.
+// Runs the lanes of a warp until none makes progress.
 static bool run_warp(u32 warp, bool is_backward) {
     bool has_run = false;
     do {
@@ -233,8 +236,8 @@ static void run_cta(unsigned char* stacks, u32 n_shared, bool is_backward, u32 f
 
 }  // namespace emulator
 
-// From now on memory changes while kernels of this library run, until it is told that 0 bytes do; returns how often it has changed since it was
-// told before.
+// From now on, memory changes while kernels of this library run; a call with n_bytes 0 ends that.
+// Returns the number of changes since the previous call.
 extern "C" unsigned long long emulator_change(void* memory, const void* variants, std::size_t n_bytes, unsigned n_variants, unsigned long long seed) {
     using namespace emulator;
     const u64 n_changes = changing.n_changes;
@@ -242,13 +245,13 @@ extern "C" unsigned long long emulator_change(void* memory, const void* variants
     return n_changes;
 }
 
-// Runs a kernel, as cuLaunchKernel. By one thread of the machine at a time.
+// Runs a kernel, like cuLaunchKernel. Only one thread of the process may call this at a time.
 extern "C" void emulator_launch(emulator::Kernel kernel, unsigned n_ctas, unsigned n_threads, unsigned n_shared, const void* arguments) {
     using namespace emulator;
     static unsigned char* const stacks =
         static_cast<unsigned char*>(mmap(nullptr, kMaxThreads * kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
     if (stacks == MAP_FAILED || n_threads > kMaxThreads || n_threads % kLanes != 0 || n_shared > kMaxShared) fail("a launch that cannot be");
-    // GPUs have the usual rounding, and subnormal numbers, whatever the caller has.
+    // GPUs round to nearest and support subnormal numbers, whatever the caller's settings are.
     std::fenv_t of_caller;
     std::feholdexcept(&of_caller);
     std::fesetenv(FE_DFL_ENV);

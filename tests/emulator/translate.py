@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""What a C++ compiler for CPUs does not understand in kernels, in words of cuda.h.
+"""Translates kernel code that a C++ compiler for CPUs does not understand, by means of cuda.h.
 
     translate.py KERNELS OUT
 
-Writes every file of the folder KERNELS to OUT. PTX that has no meaning here is an error that names it.
+Writes every file of the folder KERNELS to OUT. Unknown PTX is an error that names it.
 """
 
 import pathlib
 import re
 import sys
 
-# $0, $1 … are operands. PTX without white space at its ends; {} around registers of its own are part of it.
+# $0, $1 … are operands. The PTX keys have no leading or trailing white space; {} around local
+# registers are part of them.
 MEANINGS = {
     "": "",
     "trap;": 'emulator::fail("trap")',
@@ -30,12 +31,12 @@ MEANINGS = {
     "st.shared.u8 [%0], %1;": "emulator::shared<unsigned char>($0) = static_cast<unsigned char>($1)",
     "red.shared.add.u32 [%0], 1;": "emulator::shared<unsigned>($0) += 1",
     "red.shared.or.b32 [%0], %1;": "emulator::shared<unsigned>($0) |= $1",
-    # Gates.
+    # Mbarriers.
     "mbarrier.init.shared.b64 [%0], %1;": "emulator::init($0, $1)",
     "{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0]; }": "emulator::arrive($0)",
     "{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2, %3; selp.u32 %0, 1, 0, p; }": "$0 = emulator::wait($1, $2)",
     "{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }": "$0 = emulator::wait($1, $2)",
-    # Global memory. Who polls it lets others run.
+    # Global memory. A thread that polls it yields to other threads.
     "st.global.v2.u32 [%0], {%1, %2};": "emulator::global<uint2>($0) = {$1, $2}",
     "st.global.v4.u32 [%0], {%1, %2, %3, %4};": "emulator::global<uint4>($0) = {$1, $2, $3, $4}",
     "st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};": "emulator::global<uint4>($0) = {$1, $2, $3, $4}",
@@ -66,7 +67,8 @@ MEANINGS = {
 
 
 def end_of_parentheses(text, begin):
-    """Behind the parenthesis that closes the one at `begin`; strings have none."""
+    """Position after the parenthesis that closes the one at `begin`; parentheses in strings
+    are ignored."""
     depth, at = 0, begin
     while True:
         character = text[at]
@@ -95,7 +97,7 @@ def translated_ptx(source):
         template = re.match(r'(\s*"[^"]*"\s*)+', inside)
         ptx = "".join(re.findall(r'"([^"]*)"', template[0]))
         if ptx not in MEANINGS:
-            sys.exit(f"no meaning is known of the PTX {ptx!r}; add it to tests/emulator/translate.py")
+            sys.exit(f"unknown PTX {ptx!r}; add it to tests/emulator/translate.py")
         values = list(operands_of_sections(inside[template.end() :]))
         meaning = re.sub(r"\$(\d)", lambda digit: values[int(digit[1])], MEANINGS[ptx])
         out += [source[at : found.start()], f"do {{ {meaning}; }} while (false)"]
@@ -104,7 +106,7 @@ def translated_ptx(source):
 
 
 def operands_of_sections(text):
-    """All operands of `: outputs : inputs : clobbers`."""
+    """Parses all operands of `: outputs : inputs : clobbers`."""
     at = 0
     for _ in range(2):
         colon = re.compile(r"\s*:").match(text, at)
@@ -113,7 +115,7 @@ def operands_of_sections(text):
         at = colon.end()
         found = list(operands(text[at:]))
         yield from found
-        # Behind the last of them.
+        # Position after the last operand.
         for value in found:
             at = text.index(value, at) + len(value)
 

@@ -11,12 +11,12 @@ impl Random {
         Self(Xorshift::new(seed))
     }
 
-    /// All 64 bits.
+    /// A random number of 64 bits.
     pub fn word(&mut self) -> u64 {
         self.0.next()
     }
 
-    /// 0 to n − 1.
+    /// A random number from 0 to n − 1.
     pub fn below(&mut self, n: usize) -> usize {
         (self.word() >> 20) as usize % n
     }
@@ -31,7 +31,7 @@ impl Random {
     }
 }
 
-/// What an array looks like.
+/// Contents of an array.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
     /// Pieces of any length: noise, small numbers, walks of any step, constants, zeros.
@@ -39,16 +39,17 @@ pub enum Kind {
     Noise,
     Zero,
     Walk,
-    /// Noise up to an element, a walk from there on, and the other way round: a compressor that judges
-    /// by what it sees first is wrong.
+    /// Noise up to an element, a walk from there on, and vice versa: a compressor that decides by
+    /// the first elements is wrong.
     NoiseThenWalk(usize),
     WalkThenNoise(usize),
-    /// What a generator makes.
+    /// The output of a generator.
     Rule(&'static str),
 }
 
 impl Kind {
-    /// Any kind for an array of `n` elements. Where it changes is often a border between blocks or tiles.
+    /// A random kind for an array of `n` elements. Contents often change at a border between blocks
+    /// or tiles.
     pub fn random(random: &mut Random, n: usize) -> Self {
         let at = match random.below(4) {
             0 => 4096 * (1 + random.below(4)),
@@ -79,7 +80,7 @@ pub fn bytes(array: &Array, kind: Kind, random: &mut Random) -> Vec<u8> {
         let big_endian = array.order() == ByteOrder::Big;
         return Input { generator, dtype, big_endian, extents, seed: random.below(1000) as u64 }.bytes();
     }
-    // Elements that are not numbers of 4 or 8 bytes are what words of 8 bytes happen to be.
+    // Elements that are not numbers of 4 or 8 bytes are pieces of 8-byte words.
     let size = if array.element_size() == 4 { 4 } else { 8 };
     let words = words(n_bytes.div_ceil(size), 8 * size as u32, kind, random);
     let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes().into_iter().take(size)).collect();
@@ -90,10 +91,10 @@ pub fn bytes(array: &Array, kind: Kind, random: &mut Random) -> Vec<u8> {
     bytes
 }
 
-/// `n` numbers of so many bits.
+/// `n` numbers of `bits` bits.
 fn words(n: usize, bits: u32, kind: Kind, random: &mut Random) -> Vec<u64> {
     match kind {
-        // A rule makes no elements of other sizes.
+        // Rules do not generate elements of other sizes.
         Kind::Mixed | Kind::Rule(_) => mixed(n, bits, random),
         Kind::Noise => (0..n).map(|_| random.word()).collect(),
         Kind::Zero => vec![0; n],
@@ -141,7 +142,8 @@ fn mixed(n: usize, bits: u32, random: &mut Random) -> Vec<u64> {
     all
 }
 
-/// Extents of rank 1 to 4 with at most so many elements: often multiples of a block's side or of 4, sometimes 0.
+/// Extents of rank 1 to 4 with at most `most` elements: often multiples of a block's side or of 4,
+/// sometimes 0.
 pub fn extents(random: &mut Random, rank: usize, most: usize) -> Vec<u64> {
     let (scale, side) = [(200_000, 4096), (700, 64), (120, 16), (40, 16)][rank - 1];
     loop {

@@ -3,14 +3,14 @@
 use std::ffi::{CStr, CString, c_void};
 use std::ptr;
 
-use gridz::codec::mode::Mode;
-use gridz::codec::registry;
-use gridz::ffi::api::gridz_last_error;
-use gridz::ffi::batch::{
+use gridz::{Array, ByteOrder, Request};
+use gridz_capi::api::gridz_last_error;
+use gridz_capi::batch::{
     gridz_async_workspace_bytes, gridz_compress_async, gridz_decompress_async, gridz_decompress_region_async,
 };
-use gridz::ffi::types::{gridz_array, gridz_options};
-use gridz::{Array, ByteOrder, Request};
+use gridz_capi::types::{gridz_array, gridz_options};
+use gridz_codecs::codec::mode::Mode;
+use gridz_codecs::codec::registry;
 
 use crate::common::{assert_same_bytes, compress, compresses_on_gpu, decompress};
 use crate::cpu;
@@ -21,17 +21,17 @@ pub const TRUNCATED: i32 = 201;
 pub const UNSUPPORTED: i32 = 202;
 pub const SKIP_CHECKSUM: u64 = 1;
 
-/// How the chunks of a batch lie in memory.
+/// Memory layout of a batch's chunks.
 #[derive(Debug, Clone, Copy)]
 pub struct Layout {
     pub n_chunks: usize,
-    /// Elements by which the first array is away from an aligned address.
+    /// Offset of the first array from an aligned address, in elements.
     pub shift: usize,
     /// Elements between two arrays.
     pub gap: usize,
     /// Bytes between the slots of two frames.
     pub slot_gap: usize,
-    /// The caller's workspace instead of gridz's own.
+    /// True if the caller provides the workspace; otherwise gridz allocates it.
     pub has_workspace: bool,
 }
 
@@ -41,7 +41,7 @@ impl Layout {
     }
 }
 
-/// Chunks of one array description, their frames, and where both come back.
+/// Chunks of one array description, their frames, and the memory for both results.
 pub struct Batch<'s> {
     pub array: Array,
     pub spec: Request,
@@ -52,10 +52,10 @@ pub struct Batch<'s> {
     pub back: Memory<'s>,
     pub statuses: Memory<'s>,
     pub workspace: Option<Memory<'s>>,
-    /// Bytes from array to array and from frame to frame.
+    /// Distance from array to array and from frame to frame, in bytes.
     pub stride: usize,
     pub slot: usize,
-    /// Bytes of a slot that gridz may write to.
+    /// Number of bytes of a slot that gridz may write.
     pub bound: usize,
     stream: &'s Stream,
 }
@@ -92,7 +92,7 @@ impl<'s> Batch<'s> {
     fn workspace_bytes(&self) -> usize {
         let mut n_bytes = 0;
         let status = self.with_c_structs(0, |array, options| {
-            // SAFETY: structs and a number of this function.
+            // SAFETY: the structs and the number are local variables.
             unsafe { gridz_async_workspace_bytes(array, self.n_chunks, self.stream.raw(), options, &mut n_bytes) }
         });
         assert_ok(status);
@@ -116,10 +116,11 @@ impl<'s> Batch<'s> {
             rank: u32::from(self.array.shape().rank()),
             extents: self.array.shape().extents().as_ptr(),
         };
-        // Only as text the numbers of mode expert can be said, and extras.
-        let extras = registry::find(self.spec.codec()).unwrap().extras;
-        let has_extras = extras.iter().zip(self.spec.extras()).any(|(extra, value)| extra.default != value);
-        let is_text = self.spec.mode() == Mode::Expert || has_extras;
+        // Only the text form can express the numbers of mode expert, and codec parameters.
+        let codec_params = registry::find(self.spec.codec()).unwrap().codec_params;
+        let has_codec_params =
+            codec_params.iter().zip(self.spec.codec_params()).any(|(param, value)| param.default != value);
+        let is_text = self.spec.mode() == Mode::Expert || has_codec_params;
         let text = if is_text { self.spec.to_string() } else { self.spec.name().into() };
         let codec = CString::new(text).expect("a name");
         let missing = self.spec.missing_elements(&self.array).expect("missing elements of the array");
@@ -143,11 +144,12 @@ impl<'s> Batch<'s> {
         call(&raw const array, &raw const options)
     }
 
-    /// Gives the compression to the stream, and nothing else.
+    /// Only submits the compression to the stream.
     pub fn submit_compress(&self) {
         let (workspace, workspace_bytes) = self.workspace();
         let status = self.with_c_structs(0, |array, options| {
-            // SAFETY: device memory of the sizes that the API asks for, which outlives the stream's work.
+            // SAFETY: device memory of the sizes that the API requires, which outlives the stream's
+            // work.
             unsafe {
                 gridz_compress_async(
                     array,
@@ -167,7 +169,7 @@ impl<'s> Batch<'s> {
         assert_ok(status);
     }
 
-    /// Gives the decompression to the stream, and nothing else.
+    /// Only submits the decompression to the stream.
     pub fn submit_decompress(&self, flags: u64) {
         let (workspace, workspace_bytes) = self.workspace();
         let status = self.with_c_structs(flags, |array, options| {
@@ -192,11 +194,11 @@ impl<'s> Batch<'s> {
         assert_ok(status);
     }
 
-    /// Gives the decompression of a region of each frame to the stream, to `dst`, `stride` bytes apart.
+    /// Submits the decompression of a region of each frame, to `dst`, `stride` bytes apart.
     pub fn submit_region(&self, start: &[u64], count: &[u64], dst: &Memory, stride: usize, flags: u64) {
         let (workspace, workspace_bytes) = self.workspace();
         let status = self.with_c_structs(flags, |array, options| {
-            // SAFETY: as above, and as many numbers as the array has axes.
+            // SAFETY: as above, and one number for each axis of the array.
             unsafe {
                 gridz_decompress_region_async(
                     array,
@@ -246,7 +248,7 @@ impl<'s> Batch<'s> {
         self.src.write(0, &all);
     }
 
-    /// Frames and nothing but poison behind them.
+    /// Writes frames, and poison after each.
     pub fn write_frames(&self, frames: &[impl AsRef<[u8]>]) {
         self.frames.fill(POISON);
         let mut all = self.frames.read_all();
@@ -257,7 +259,7 @@ impl<'s> Batch<'s> {
         self.write_lengths(&frames.iter().map(|frame| frame.as_ref().len() as u64).collect::<Vec<_>>());
     }
 
-    /// Poison wherever a call is to write.
+    /// Poisons all memory that a call is to write.
     pub fn poison_results(&self) {
         for memory in [&self.back, &self.statuses].into_iter().chain(&self.workspace) {
             memory.fill(POISON);
@@ -270,7 +272,7 @@ impl<'s> Batch<'s> {
         all.into_iter().chain(&self.workspace).for_each(|memory| memory.assert_guards(what));
     }
 
-    /// Decompresses what is in the slots; it must be `chunks`.
+    /// Decompresses the frames in the slots; the result must be `chunks`.
     pub fn assert_reads(&self, chunks: &[Vec<u8>], what: &str) {
         self.poison_results();
         self.submit_decompress(0);
@@ -288,7 +290,7 @@ impl<'s> Batch<'s> {
         chunks.iter().map(|raw| compress(&self.array, &self.spec, raw, &cpu)).collect()
     }
 
-    /// What comes back of these chunks: they themselves, or what the CPU makes of its frames.
+    /// The expected decompressed chunks: the originals, or the CPU's decoding of its frames.
     fn kept(&self, chunks: &[Vec<u8>], by_cpu: &[Vec<u8>]) -> Vec<Vec<u8>> {
         if self.spec.mode() == Mode::Lossless {
             return chunks.to_vec();
@@ -296,7 +298,7 @@ impl<'s> Batch<'s> {
         by_cpu.iter().map(|frame| decompress(frame, &cpu()).unwrap()).collect()
     }
 
-    /// One way: the CPU's frames are read.
+    /// Checks decompression: the GPU decodes the CPU's frames.
     fn check_decompression(&self, chunks: &[Vec<u8>], what: &str) {
         let by_cpu = self.by_cpu(chunks);
         self.write_frames(&by_cpu);
@@ -304,8 +306,8 @@ impl<'s> Batch<'s> {
         self.assert_guards(what);
     }
 
-    /// Both ways, as far as there are kernels: every frame is that of the CPU, both back ends' frames are read, and
-    /// nothing is written that should not be.
+    /// Checks compression and decompression, as far as kernels exist: every frame equals the CPU's,
+    /// frames of both back ends decode, and nothing else is written.
     pub fn check(&self, chunks: &[Vec<u8>], what: &str) {
         if !compresses_on_gpu(&self.array, &self.spec) {
             return self.check_decompression(chunks, what);
@@ -336,7 +338,7 @@ impl<'s> Batch<'s> {
 
 #[track_caller]
 fn assert_ok(status: i32) {
-    // SAFETY: a string that lives until the next error of this thread.
+    // SAFETY: the string is valid until the next error of this thread.
     let text = unsafe { CStr::from_ptr(gridz_last_error()) };
     assert_eq!(status, 0, "{text:?}");
 }

@@ -1,4 +1,5 @@
-//! Arrays at the boundary between a codec's frame and a stored one: the kernels decide while they work.
+//! Arrays at the boundary between a codec's frame and a stored one, which the kernels decide while
+//! they run.
 
 use gridz::{Array, ByteOrder, DType};
 
@@ -23,7 +24,7 @@ fn is_stored(array: &Array, raw: &[u8]) -> bool {
     gridz::inspect(&compress(array, &crate::common::ndzip(), raw, &cpu())).unwrap().codec == 0
 }
 
-/// What comes first says nothing about the rest, wherever the content changes.
+/// The first elements do not predict the rest, wherever the contents change.
 #[test]
 fn content_that_changes() {
     if !has_gpu("content_that_changes") {
@@ -43,7 +44,7 @@ fn content_that_changes() {
             .collect();
         assert!(chunks.iter().any(|raw| is_stored(&array, raw)), "{extents:?}: nothing is stored");
         assert!(chunks.iter().any(|raw| !is_stored(&array, raw)), "{extents:?}: everything is stored");
-        // All together, and alone: a chunk's neighbours must not matter.
+        // All chunks together, and each alone: a chunk's neighbors must not matter.
         Batch::new(&stream, array, &crate::common::ndzip(), Layout::of(chunks.len()))
             .check(&chunks, &format!("{extents:?}"));
         for (i, chunk) in chunks.iter().enumerate() {
@@ -53,8 +54,8 @@ fn content_that_changes() {
     }
 }
 
-/// Noise with just as many zeros, in front or at the end, that the frame becomes shorter than a stored one, and
-/// with a few more and less.
+/// Noise with the number of leading or trailing zeros at which the frame becomes shorter than a
+/// stored one, and with a few more and fewer.
 #[test]
 fn frames_that_just_fit() {
     if !has_gpu("frames_that_just_fit") {
@@ -74,7 +75,7 @@ fn frames_that_just_fit() {
                 raw[zeros].fill(0);
                 raw
             };
-            // The smallest number of zeros that is enough lies in (low, high].
+            // The smallest sufficient number of zeros is in (low, high].
             let (mut low, mut high) = (0, n);
             assert!(is_stored(&array, &with_zeros(low)) && !is_stored(&array, &with_zeros(high)), "{extents:?}");
             while high - low > 1 {

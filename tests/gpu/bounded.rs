@@ -1,12 +1,13 @@
-//! szp and mgard: bounds of all modes, fill values, and elements that have no code or are not within their bound.
+//! quant and multigrid: bounds of all modes, fill values, and elements that have no code or would exceed
+//! their bound.
 
-use gridz::codec::missing::MissingElements;
-use gridz::codec::mode::Mode;
 use gridz::{Array, ByteOrder, DType, Request};
+use gridz_codecs::codec::missing::MissingElements;
+use gridz_codecs::codec::mode::Mode;
 
 use crate::arrays::{self, Kind, Random, array};
 use crate::batch::{Batch, Layout};
-use crate::common::{mgard, szp};
+use crate::common::{multigrid, quant};
 use crate::driver::Stream;
 use crate::{has_gpu, n_cases};
 
@@ -35,7 +36,7 @@ pub fn is_float(dtype: DType) -> bool {
     matches!(dtype.parts().0, DType::F16 | DType::Bf16 | DType::F32 | DType::F64)
 }
 
-/// The number of a type that is nearest to this one.
+/// The number of the type that is nearest to `x`.
 pub fn element(dtype: DType, x: f64) -> Vec<u8> {
     match dtype {
         DType::F32 => (x as f32).to_le_bytes().to_vec(),
@@ -54,7 +55,8 @@ fn half(x: f32) -> u16 {
     (bits >> 16 & 0x8000) as u16 | place as u16
 }
 
-/// A smooth array with noise, and in it some of everything that is hard: other magnitudes, NaN, infinities, -0, and the fill value.
+/// A smooth array with noise and difficult elements: other magnitudes, NaN, infinities, -0, and the
+/// fill value.
 pub fn hard(array: &Array, fill: f64, random: &mut Random) -> Vec<u8> {
     let (dtype, parts) = array.dtype().parts();
     let size = dtype.size().unwrap() as usize;
@@ -95,11 +97,11 @@ pub fn hard(array: &Array, fill: f64, random: &mut Random) -> Vec<u8> {
     bytes
 }
 
-/// A bound that suits some elements of these arrays.
+/// A random request, whose bound suits some elements of these arrays.
 fn spec(dtype: DType, array: &Array, fill: f64, random: &mut Random) -> Request {
-    let is_mgard = matches!(dtype, DType::F32 | DType::F64) && random.once_in(2);
+    let is_multigrid = matches!(dtype, DType::F32 | DType::F64) && random.once_in(2);
     let mode = random.pick(match is_float(dtype) {
-        true if is_mgard => &[Mode::Abs, Mode::Rel, Mode::Rms][..],
+        true if is_multigrid => &[Mode::Abs, Mode::Rel, Mode::Rms][..],
         true => &[Mode::Abs, Mode::Rel, Mode::Pwrel],
         false => &[Mode::Abs, Mode::Rel],
     });
@@ -107,15 +109,15 @@ fn spec(dtype: DType, array: &Array, fill: f64, random: &mut Random) -> Request 
         Mode::Abs | Mode::Rms => random.pick(&[1e-30, 1e-6, 1e-4, 1e-3, 1e-2, 0.25, 1.0, 3.7, 1000.0, 1e19, 1e300]),
         _ => random.pick(&[1e-9, 1e-6, 1e-4, 1e-3, 1e-2, 0.1, 0.9]),
     };
-    let spec = if is_mgard {
-        format!("mgard,{}={value:?},layers={}", mode.name(), random.pick(&[1, 2, 3, 8])).parse().unwrap()
+    let spec = if is_multigrid {
+        format!("multigrid,{}={value:?},layers={}", mode.name(), random.pick(&[1, 2, 3, 8])).parse().unwrap()
     } else {
-        szp(mode, value, random.pick(&[1, 2, 3]))
+        quant(mode, value, random.pick(&[1, 2, 3]))
     };
     if random.once_in(2) { spec } else { with_missing(&spec, array, fill, random) }
 }
 
-/// A request with this fill value, with others too, or with a valid range.
+/// The request with this fill value, possibly more fill values, or with a valid range.
 pub fn with_missing(spec: &Request, array: &Array, fill: f64, random: &mut Random) -> Request {
     let (number, parts) = array.dtype().parts();
     let in_order = |mut bytes: Vec<u8>| {
@@ -145,7 +147,7 @@ pub fn with_missing(spec: &Request, array: &Array, fill: f64, random: &mut Rando
     spec.with_elements(array, &missing).unwrap()
 }
 
-/// Extents: often those whose blocks have paths of their own.
+/// Random extents: often those whose blocks take separate code paths.
 fn extents(random: &mut Random, most: usize) -> Vec<u64> {
     let sides = |random: &mut Random, n: usize| (0..n).map(|_| 32 * (1 + random.below(3)) as u64).collect();
     match random.below(6) {
@@ -198,7 +200,8 @@ fn bounds_of_all_kinds() {
     }
 }
 
-/// At level max a block whose elements all have codes is compressed row by row: rows of all lengths, of few and of many planes.
+/// At level max, a block whose elements all have codes is compressed row by row. Tests rows of all
+/// lengths, in blocks of few and of many planes.
 #[test]
 fn rows_of_all_lengths() {
     if !has_gpu("rows_of_all_lengths") {
@@ -208,7 +211,8 @@ fn rows_of_all_lengths() {
     let mut random = Random::new(78);
     for case in 0..n_cases(226) as usize {
         let dtype = random.pick(&[DType::F32, DType::F32, DType::F64, DType::I16]);
-        // Every length, and in between those that take most of a ring, that are as long as can be, and of which several are joined.
+        // Every length; in between, lengths that fill most of a ring, the longest ones, and short
+        // ones of which several rows are joined.
         let length = match case % 2 {
             0 => 16 + case / 2 * 43 % 113,
             _ => [125, 128, 2 + random.below(14), 93, 64, 61, 130][case / 2 % 7],
@@ -227,14 +231,15 @@ fn rows_of_all_lengths() {
                 element(dtype, 9000.0 * ((x * 0.05).sin() * (y * 0.03).cos() + noise * (u - 0.5)))
             })
             .collect();
-        let spec = szp(Mode::Rel, random.pick(&[1e-2, 1e-3, 1e-4, 1e-6]), 3);
+        let spec = quant(Mode::Rel, random.pick(&[1e-2, 1e-3, 1e-4, 1e-6]), 3);
         let what = format!("case {case}: {spec:?} {dtype:?} {extents:?} {noise}");
         Batch::new(&stream, array, &spec, Layout::of(1)).check(&[bytes], &what);
     }
 }
 
-/// A mean of squares takes several ways through an array, and CTAs may have drawn tiles of ways that nobody goes any more. That is so where a way has
-/// few tiles for the CTAs that there are, of GPUs large and small.
+/// A bound on the mean square takes several passes over an array, and CTAs may still take tiles of
+/// passes that are no longer needed. That happens if a pass has few tiles compared with the number
+/// of CTAs, on GPUs large and small.
 #[test]
 fn few_tiles_for_many_ctas() {
     if !has_gpu("few_tiles_for_many_ctas") {
@@ -247,11 +252,12 @@ fn few_tiles_for_many_ctas() {
     for extents in &shapes[..n_cases(shapes.len() as u64) as usize] {
         for (n_chunks, value) in [(1, 1e-3), (3, 0.1), (8, 1e-5)] {
             let array = array(DType::F32, ByteOrder::Little, extents);
-            // Of zeros the largest bins are soon found.
+            // For zeros the largest bins are found quickly.
             let zeros = vec![0; array.n_bytes() as usize];
             let others = (1..n_chunks).map(|_| hard(&array, -99.0, &mut random));
             let chunks: Vec<Vec<u8>> = std::iter::once(zeros).chain(others).collect();
-            for spec in [mgard(Mode::Rms, value), format!("mgard,rms={value:?},layers=2").parse().unwrap()] {
+            for spec in [multigrid(Mode::Rms, value), format!("multigrid,rms={value:?},layers=2").parse().unwrap()]
+            {
                 Batch::new(&stream, array, &spec, Layout::of(n_chunks))
                     .check(&chunks, &format!("{spec:?} {extents:?}"));
             }
@@ -259,7 +265,8 @@ fn few_tiles_for_many_ctas() {
     }
 }
 
-/// Errors are added up where a step has so few nodes that one CTA does all of them, but more than that refines together.
+/// Errors are summed in steps that are small enough for one CTA, but larger than those that are
+/// refined together.
 #[test]
 fn two_tiles_for_one_cta() {
     if !has_gpu("two_tiles_for_one_cta") {
@@ -272,7 +279,7 @@ fn two_tiles_for_one_cta() {
         for dtype in [DType::F32, DType::F64] {
             let array = array(dtype, ByteOrder::Little, extents);
             let chunks: Vec<Vec<u8>> = (0..7).map(|_| hard(&array, -99.0, &mut random)).collect();
-            let spec = mgard(Mode::Rms, 0.01);
+            let spec = multigrid(Mode::Rms, 0.01);
             Batch::new(&stream, array, &spec, Layout::of(7)).check(&chunks, &format!("{dtype:?} {extents:?}"));
         }
     }

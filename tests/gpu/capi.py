@@ -46,7 +46,7 @@ class Options(ctypes.Structure):
 
 
 class Error(Exception):
-    """What gridz_last_error says; `status` is the code."""
+    """The text of gridz_last_error; `status` is the code."""
 
     def __init__(self, status, text):
         super().__init__(f"{status}: {text}")
@@ -79,19 +79,19 @@ class Gridz:
             getattr(self.library, name).restype = c_int32
 
     def call(self, name, *arguments):
-        """Calls the function `name`; a bad status becomes an Error."""
+        """Calls the function `name`; a nonzero status raises an Error."""
         status = getattr(self.library, name)(*arguments)
         if status != 0:
             raise Error(status, self.library.gridz_last_error().decode())
 
     def size(self, name, *arguments):
-        """The size that the function `name` finds."""
+        """The size that the function `name` returns."""
         found = c_size_t()
         self.call(name, *arguments, byref(found))
         return found.value
 
     def compress(self, chunk, options=None):
-        """The frame of a NumPy array, made in host memory."""
+        """The frame of a NumPy array, compressed in host memory."""
         array = Array(chunk.dtype, chunk.shape)
         frame = numpy.empty(self.size("gridz_compress_bound", array, options), numpy.uint8)
         n_bytes = c_size_t()
@@ -101,7 +101,8 @@ class Gridz:
 
 
 class Batch:
-    """Chunks along the first axis of a CuPy array, their frames, and where both come back."""
+    """Chunks along the first axis of a CuPy array, their frames, and the memory for both
+    results."""
 
     def __init__(self, gridz, chunks, options=None):
         self.gridz, self.chunks, self.n_chunks = gridz, chunks, len(chunks)
@@ -119,7 +120,7 @@ class Batch:
         return (self.workspace.data.ptr, self.workspace.nbytes) if own else (None, 0)
 
     def compress(self, stream, own_workspace=True):
-        """Gives the compression to `stream`."""
+        """Submits the compression to `stream`."""
         src, stride = self.chunks.data.ptr, self.chunks.strides[0]
         dst = (self.frames.data.ptr, self.slot, self.lengths.data.ptr)
         space = self._space(own_workspace)
@@ -127,7 +128,7 @@ class Batch:
         self.gridz.call("gridz_compress_async", *arguments)
 
     def decompress(self, stream, own_workspace=True):
-        """Gives the decompression to `stream`."""
+        """Submits the decompression to `stream`."""
         src = (self.frames.data.ptr, self.slot, self.lengths.data.ptr)
         dst = (self.back.data.ptr, self.back.strides[0], self.statuses.data.ptr)
         space = self._space(own_workspace)

@@ -1,13 +1,14 @@
-//! Sources that change while kernels compress them. The frames may be damaged, but kernels end, nothing is written outside
-//! the slots and the workspace, and the next compression of a stable array gives the CPU's bytes.
+//! Sources that change while kernels compress them. The frames may be corrupt, but kernels
+//! terminate, nothing is written outside the slots and the workspace, and the next compression of a
+//! stable array gives the CPU's bytes.
 //!
-//! On a GPU a second stream copies parts of other arrays over the source. The emulator changes the source whenever another
-//! thread of a CTA goes on.
+//! On a GPU, a second stream copies parts of other arrays over the source. The emulator changes the
+//! source whenever it switches to another thread of a CTA.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use gridz::format::header::MAX_HEADER_BYTES;
 use gridz::{Array, ByteOrder, DType, Request};
+use gridz_codecs::format::header::MAX_HEADER_BYTES;
 
 use crate::arrays::{self, Kind, Random, array};
 use crate::batch::{Batch, CORRUPT, Layout, TRUNCATED, UNSUPPORTED};
@@ -22,39 +23,39 @@ const REQUESTS: [(&str, &[DType]); 30] = [
     ("lorenzo,level=fast", &[DType::F32, DType::F64, DType::I16, DType::U64]),
     ("lorenzo,level=dense", &[DType::F32, DType::F64, DType::U8, DType::I32]),
     ("huffman", &[DType::U8, DType::U16, DType::I32]),
-    ("szp,abs=1e-3", &[DType::F32, DType::F64, DType::C64]),
-    ("szp,abs=3", &[DType::I32, DType::U16]),
-    ("szp,rel=1e-4", &[DType::F32, DType::I64]),
-    ("szp,pwrel=1e-3", &[DType::F32, DType::F64, DType::F16]),
-    ("szp,abs=1e-3,level=dense", &[DType::F32, DType::F64]),
-    ("szp,rel=1e-4,level=dense", &[DType::F32, DType::I32]),
-    ("szp,pwrel=1e-3,level=dense", &[DType::F32, DType::C128]),
-    ("szp,abs=1e-3,level=max", &[DType::F32, DType::F64]),
-    ("szp,rel=1e-4,level=max", &[DType::F32, DType::I16]),
-    ("szp,pwrel=1e-3,level=max", &[DType::F32, DType::F64]),
+    ("quant,abs=1e-3", &[DType::F32, DType::F64, DType::C64]),
+    ("quant,abs=3", &[DType::I32, DType::U16]),
+    ("quant,rel=1e-4", &[DType::F32, DType::I64]),
+    ("quant,pwrel=1e-3", &[DType::F32, DType::F64, DType::F16]),
+    ("quant,abs=1e-3,level=dense", &[DType::F32, DType::F64]),
+    ("quant,rel=1e-4,level=dense", &[DType::F32, DType::I32]),
+    ("quant,pwrel=1e-3,level=dense", &[DType::F32, DType::C128]),
+    ("quant,abs=1e-3,level=max", &[DType::F32, DType::F64]),
+    ("quant,rel=1e-4,level=max", &[DType::F32, DType::I16]),
+    ("quant,pwrel=1e-3,level=max", &[DType::F32, DType::F64]),
     ("zfp,lossless", &[DType::F32, DType::F64, DType::I32, DType::I64]),
     ("zfp,abs=1e-3", &[DType::F32, DType::F64]),
     ("zfp,rel=1e-4", &[DType::F32, DType::F64]),
     ("zfp,rate=9.5", &[DType::F32, DType::F64]),
     ("zfp,precision=14", &[DType::F32, DType::I64]),
     ("zfp,expert,minbits=20,maxbits=300", &[DType::F64]),
-    ("mgard,abs=1e-3", &[DType::F32, DType::F64]),
-    ("mgard,rel=1e-4", &[DType::F32, DType::F64]),
-    ("mgard,rms=1e-2", &[DType::F32, DType::F64]),
-    ("mgard,abs=1e-3,layers=3", &[DType::F32, DType::F64]),
-    ("mgard,rel=1e-4,layers=2", &[DType::F32]),
-    ("mgard,rms=1e-2,layers=2", &[DType::F32, DType::F64]),
-    ("szp,abs=1e-3,fill=9.5", &[DType::F32]),
+    ("multigrid,abs=1e-3", &[DType::F32, DType::F64]),
+    ("multigrid,rel=1e-4", &[DType::F32, DType::F64]),
+    ("multigrid,rms=1e-2", &[DType::F32, DType::F64]),
+    ("multigrid,abs=1e-3,layers=3", &[DType::F32, DType::F64]),
+    ("multigrid,rel=1e-4,layers=2", &[DType::F32]),
+    ("multigrid,rms=1e-2,layers=2", &[DType::F32, DType::F64]),
+    ("quant,abs=1e-3,fill=9.5", &[DType::F32]),
     ("zfp,abs=1e-3,fill=9.5", &[DType::F32]),
-    ("mgard,abs=1e-3,fill=9.5", &[DType::F64]),
+    ("multigrid,abs=1e-3,fill=9.5", &[DType::F64]),
 ];
 
-/// Contents that the source changes between.
+/// Number of contents between which the source changes.
 const N_VARIANTS: usize = 4;
 const N_CHUNKS: usize = 2;
 
-/// Makes the contents of one chunk. Some elements are NaN of one kind or of any kind, or have one of a few words, so that exceptions,
-/// masks and dictionaries differ between contents.
+/// Generates the contents of one chunk. Some elements are NaN of one kind or of any kind, or have
+/// one of a few words, so that exceptions, masks and dictionaries differ between contents.
 fn content(array: &Array, random: &mut Random) -> Vec<u8> {
     let n = array.shape().n_elements() as usize;
     let kind = match random.below(8) {
@@ -99,25 +100,26 @@ fn shapes(random: &mut Random, is_large: bool) -> Vec<u64> {
     }
 }
 
-/// What was seen.
+/// Counts over all calls.
 #[derive(Debug, Default)]
 struct Seen {
     calls: u64,
-    /// Frames of the first round that are those of no content that the source had as a whole.
+    /// Frames of the first round that do not correspond to any complete content of the source.
     mixed: u64,
     refused: u64,
 }
 
-/// Compresses while the source changes; `changes` counts what is known of that.
+/// Compresses while the source changes; adds the known number of changes to `changes`.
 fn compress_while_changing(batch: &Batch, variants: &[Vec<u8>], random: &mut Random, changes: &AtomicU64) {
     let all = variants.concat();
     batch.src.write(0, &variants[0]);
-    // SAFETY: source and contents live until the second call, and no kernel runs meanwhile but those of this thread.
+    // SAFETY: source and contents live until the second call, and meanwhile only this thread runs
+    // kernels.
     let is_emulated =
         unsafe { mock_cuda::change(batch.src.ptr(), &all, variants[0].len(), random.word()) }.is_some();
     if is_emulated {
         batch.submit_compress();
-        // SAFETY: nothing changes from here on.
+        // SAFETY: this ends the changes.
         let n = unsafe { mock_cuda::change(std::ptr::null_mut(), &[], 0, 0) };
         changes.fetch_add(n.unwrap_or(0), Ordering::Relaxed);
         return;
@@ -139,7 +141,7 @@ fn compress_while_changing(batch: &Batch, variants: &[Vec<u8>], random: &mut Ran
 
 fn check(spec: &Request, dtype: DType, seed: u64, n_rounds: u64, changes: &AtomicU64) -> Seen {
     let (stream, mut random, mut seen) = (Stream::new(), Random::new(seed), Seen::default());
-    // SAFETY: nothing changes.
+    // SAFETY: nothing is changed.
     let is_emulated = unsafe { mock_cuda::change(std::ptr::null_mut(), &[], 0, 0) }.is_some();
     for round in 0..n_rounds {
         let order = if random.once_in(5) { ByteOrder::Big } else { ByteOrder::Little };
@@ -162,7 +164,7 @@ fn check(spec: &Request, dtype: DType, seed: u64, n_rounds: u64, changes: &Atomi
             assert!(n_bytes as usize <= batch.bound, "{what}: chunk {i} has {n_bytes} of {} bytes", batch.bound);
             assert!(is_poison(&slot[batch.bound..]), "{what}: written behind slot {i}");
             let frame = &slot[..n_bytes as usize];
-            // Once, because the CPU takes longest.
+            // Only in the first round, because the CPU takes longest.
             if round == 0 {
                 let of_one = contents.iter().any(|chunks| compress(&array, spec, &chunks[i], &cpu()) == frame);
                 seen.mixed += u64::from(!of_one);
@@ -170,7 +172,7 @@ fn check(spec: &Request, dtype: DType, seed: u64, n_rounds: u64, changes: &Atomi
         }
         seen.calls += 1;
         batch.assert_guards(&what);
-        // Whatever they are, they can be read or refused.
+        // Any frame must either decode or be refused.
         batch.poison_results();
         batch.submit_decompress(0);
         for status in batch.read_statuses() {
@@ -205,7 +207,7 @@ fn sources_that_change() {
             n_mixed += seen.mixed;
         }
     }
-    // Nearly all frames are of a source that has changed; there are two for each kind.
+    // Nearly all frames are of a changed source; there are two for each kind.
     assert!(n_mixed >= n_kinds, "{n_mixed} of {n_kinds} kinds");
     assert!(changes.into_inner() >= n_kinds * n_rounds);
 }

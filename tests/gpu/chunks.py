@@ -1,11 +1,13 @@
-"""Many chunks at once, host and GPU memory: whether the frames are right, and how fast they come.
+"""Many chunks at once in host and GPU memory: correctness of the frames, and speed.
 
     chunks.py LIBRARY FIELD [GIB]
 
-FIELD is turb3d.f32 of fields.py; its boxes of 4 MiB are repeated to GIB (8) of data. Beside gridz stands what plain copies
-reach in the same run: one of everything in pinned memory, and, for memory that is not, copies by as many threads through
-pinned buffers. Times are medians of ROUNDS calls by the clock, GB/s of raw data. `hidden` is the part of the shorter works
-(copies each way, kernels) that is behind the longest one, by events on the streams. Prints tables in Markdown.
+FIELD is turb3d.f32 of fields.py; its boxes of 4 MiB are repeated to GIB (8) of data. The table
+compares gridz with plain copies in the same run: one copy of everything for pinned memory, and for
+pageable memory, copies by the same number of threads through pinned buffers. Times are medians of
+ROUNDS calls by the wall clock, GB/s of raw data. `hidden` is the fraction of the shorter works
+(copies each way, kernels) that overlaps the longest one, by events on the streams. Prints tables in
+Markdown.
 """
 
 import ctypes
@@ -38,7 +40,7 @@ def options(codec):
 
 
 def address(memory):
-    """Where an array of NumPy or CuPy is."""
+    """Address of a NumPy or CuPy array."""
     return memory.data.ptr if isinstance(memory, cupy.ndarray) else memory.ctypes.data
 
 
@@ -54,18 +56,18 @@ class Chunks:
         self.end = ctypes.c_size_t()
 
     def compress(self):
-        """Compresses all."""
+        """Compresses all boxes."""
         src, dst = (address(self.boxes), self.box_bytes), (address(self.frames), self.frames.nbytes)
         self.gridz.call("gridz_compress_chunks", self.array, self.n, *src, *dst, self.lengths, ctypes.byref(self.end), self.options)
 
     def decompress(self, back):
-        """Decompresses all to `back`."""
+        """Decompresses all boxes into `back`."""
         src = (address(self.frames), self.end.value, self.lengths)
         self.gridz.call("gridz_decompress_chunks", self.array, self.n, *src, address(back), self.box_bytes, self.options)
 
 
 def seconds(call, rounds=ROUNDS):
-    """The median time of a call, after one that is not counted."""
+    """The median time of a call, after one warm-up call."""
     times = []
     for _ in range(rounds + 1):
         begin = time.perf_counter()
@@ -75,7 +77,7 @@ def seconds(call, rounds=ROUNDS):
 
 
 def plain_copies(host, device):
-    """Seconds to bring `host`, which is pinned, to the GPU and back, in pieces as large as `device`."""
+    """Seconds to copy pinned `host` to the GPU and back, in pieces as large as `device`."""
     stream = cupy.cuda.Stream(non_blocking=True)
     runtime, piece = cupy.cuda.runtime, device.nbytes
 
@@ -90,13 +92,15 @@ def plain_copies(host, device):
 
 
 def staged_copies(host, device, n_threads, piece):
-    """The same for memory that is not pinned: each thread has two pinned pieces and a stream."""
+    """Like `plain_copies`, for pageable memory: each thread has two pinned pieces and two
+    streams."""
     runtime = cupy.cuda.runtime
     rings = [[pinned(piece) for _ in range(2)] for _ in range(n_threads)]
     streams = [[cupy.cuda.Stream(non_blocking=True) for _ in range(2)] for _ in range(n_threads)]
 
     def work(k, kind):
-        # Two pieces of a thread take turns: one is copied by the CPU while the other one is on the bus.
+        # A thread alternates between its two pieces: the CPU copies one while the other is on the
+        # bus.
         starts = list(range(k * piece, host.nbytes, n_threads * piece))
         for i, at in enumerate(starts):
             ring, stream = rings[k][i % 2], streams[k][i % 2]
@@ -126,7 +130,7 @@ def staged_copies(host, device, n_threads, piece):
 
 
 def kernel_seconds(gridz, codec, boxes):
-    """Seconds that the kernels alone take for boxes in GPU memory, by events."""
+    """Seconds of the kernels alone for boxes in GPU memory, by events."""
     batch = Batch(gridz, boxes.view(numpy.float32).reshape(-1, *BOX), options(codec))
     stream, begin, end = cupy.cuda.Stream(non_blocking=True), cupy.cuda.Event(), cupy.cuda.Event()
     found = []
@@ -143,7 +147,7 @@ def kernel_seconds(gridz, codec, boxes):
 
 
 def report_hidden(text, wall_of):
-    """The hidden part of what GRIDZ_LOG=debug told of one call."""
+    """The hidden fraction of one call, from its GRIDZ_LOG=debug output."""
     bring, work, fetch = (float(word) for word in re.search(r"GPU ([\d.]+) ms, kernels ([\d.]+) ms, copies back ([\d.]+)", text).groups())
     wall = float(re.search(r"in ([\d.]+) ms on cuda", wall_of).group(1))
     longest = max(bring, work, fetch)
@@ -154,7 +158,7 @@ def report_hidden(text, wall_of):
 
 
 def load(field, gib):
-    """Boxes of the field in pinned memory."""
+    """Boxes of the field, in pinned memory."""
     values = numpy.fromfile(field, numpy.float32)
     n = round(values.size ** (1 / 3))
     counts = [n // box for box in BOX]
@@ -167,7 +171,7 @@ def load(field, gib):
 
 
 def main():
-    # The library would leave memory that is not pinned to so many threads.
+    # Otherwise the library would use the CPU for pageable memory with this many threads.
     os.environ["GRIDZ_BACKEND"] = "cuda"
     library, field = sys.argv[1:3]
     gib = float(sys.argv[3]) if len(sys.argv) > 3 else 8
@@ -222,7 +226,7 @@ def main():
             }[name]
             share = [100 * speed / goal for speed, goal in zip((packed, unpacked), goals)]
             print(f"| {codec} | {name} | {ratio:.3f} | {packed:.1f} | {unpacked:.1f} | {goals[0]:.1f}, {goals[1]:.1f} | {share[0]:.0f} %, {share[1]:.0f} % |", flush=True)
-        # The same frames as one by one on the CPU.
+        # The frames must equal those made one by one on the CPU.
         one = src[: 64 << 20].view(numpy.float32).reshape(-1, *BOX)
         chunks = Chunks(gridz, codec, src[: 64 << 20], dst)
         chunks.compress()
@@ -238,7 +242,7 @@ def main():
     lines = [line for line in told.splitlines() if "chunks" in line]
     calls = [f"{codec}, {way}" for codec in ("ndzip", "lorenzo") for _ in range(2) for way in ("compress", "decompress")]
     for i, call in enumerate(calls):
-        # The first call of each kind takes its memory.
+        # The first call of each kind allocates its memory.
         if i // 2 % 2 == 1:
             print(f"| {call} {report_hidden(*lines[2 * i : 2 * i + 2])}")
 

@@ -1,14 +1,15 @@
-//! Many chunks at once through lanes: their packed frames are the CPU's, wherever arrays and frames are, and however many
-//! batches it takes.
+//! Many chunks at once through the GPU pipelines: packed frames equal the CPU's for every location
+//! of arrays and frames, and any number of batches.
 
 use std::ffi::CStr;
 
-use gridz::cuda::{Device, DeviceSlice, PinnedBuffer};
-use gridz::device::{Chunks, Destination, Source, compress_chunks, decompress_chunks, packed_bound};
-use gridz::ffi::api::gridz_last_error;
-use gridz::ffi::chunks::{gridz_pack_async, gridz_unpack_async};
-use gridz::settings::{self, Backend};
+use gridz::device::{ChunkArray, compress_chunks, decompress_chunks, packed_bound};
 use gridz::{ByteOrder, Context, ErrorKind, Mode, Request, Verify};
+use gridz::{Destination, Source};
+use gridz_capi::api::gridz_last_error;
+use gridz_capi::chunks::{gridz_pack_async, gridz_unpack_async};
+use gridz_codecs::settings::{self, Backend};
+use gridz_cuda::{Device, DeviceSlice, PinnedBuffer};
 
 use crate::arrays::{self, Kind, Random, array};
 use crate::common::{assert_same_bytes, compresses_on_gpu, specs_of_gpus};
@@ -16,7 +17,7 @@ use crate::driver::{Memory, Stream};
 use crate::shapes::dtype;
 use crate::{cpu, has_gpu, n_cases};
 
-/// Where one end is.
+/// Location of one end of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Place {
     Pageable,
@@ -26,7 +27,7 @@ enum Place {
 
 const PLACES: [Place; 3] = [Place::Pageable, Place::Pinned, Place::Gpu];
 
-/// Memory there.
+/// Memory in that location.
 enum Space<'s> {
     Pageable(Vec<u8>),
     Pinned(PinnedBuffer),
@@ -81,11 +82,11 @@ impl<'s> Space<'s> {
 }
 
 fn slice<'a>(memory: &'a Memory) -> DeviceSlice<'a> {
-    // SAFETY: so many bytes, which live as long as the memory.
+    // SAFETY: the memory has that many bytes, and outlives the slice.
     unsafe { DeviceSlice::from_raw(memory.ptr(), memory.n_bytes() as u64) }
 }
 
-/// A context whose batches have about so many bytes.
+/// A context whose batches have about `n_bytes` bytes.
 fn with_batches_of(n_bytes: u64, threads: usize) -> Context {
     Context::new(Some(threads), Some(8 * n_bytes)).unwrap().on(Backend::Cuda, None).unwrap()
 }
@@ -112,7 +113,7 @@ fn random_list(stream: &Stream, spec: &Request, case: usize, random: &mut Random
     let array = array(dtype, order, &extents);
     let n_chunks = 1 + random.below(30);
     let gap = if random.once_in(3) { random.below(50) as u64 } else { 0 };
-    let chunks = Chunks { array, n_chunks, stride: array.n_bytes() + gap };
+    let chunks = ChunkArray { array, n_chunks, stride: array.n_bytes() + gap };
     let (from, to) = (random.pick(&PLACES), random.pick(&PLACES));
     let what =
         format!("{spec:?} {dtype:?} {order:?} {extents:?} {n_chunks} chunks, {gap} between, {from:?} to {to:?}");
@@ -130,7 +131,7 @@ fn random_list(stream: &Stream, spec: &Request, case: usize, random: &mut Random
     wanted.truncate(end as usize);
 
     let threads = 1 + random.below(8);
-    // What the CPU does needs memory for everything.
+    // The CPU path needs memory for everything.
     let is_cpus = !compresses_on_gpu(&array, spec);
     let batch = if is_cpus { 1 << 30 } else { array.n_bytes().max(1000) * (1 + random.below(8) as u64) };
     let context = with_batches_of(batch, threads);
@@ -152,7 +153,8 @@ fn random_list(stream: &Stream, spec: &Request, case: usize, random: &mut Random
     let mut back =
         Space::new(from, &vec![0xa5; raw.len()], stream, random.below(3) * array.element_size() as usize);
     let verify = Verify::Checksum;
-    // Also the CPU leaves alone what is between the arrays, and works beside the GPU where it may.
+    // The CPU also leaves the gaps between the arrays unchanged, and works beside the GPU where
+    // allowed.
     let context = match random.below(4) {
         0 => cpu(),
         1 => Context::new(Some(threads), None).unwrap(),
@@ -164,7 +166,7 @@ fn random_list(stream: &Stream, spec: &Request, case: usize, random: &mut Random
         assert_same_bytes(&back.bytes(), &raw, &what);
     }
 
-    // A damaged frame is told with its number; a sound one of another codec is read by the CPU.
+    // The error for a damaged frame contains its index.
     let i = random.below(n_chunks);
     let at: u64 = wanted_lengths[..i].iter().map(|n_bytes| n_bytes.next_multiple_of(16)).sum();
     let mut damaged = wanted.clone();
@@ -181,7 +183,7 @@ fn frames_of_other_codecs_are_read_too() {
         return;
     }
     let array = array(gridz::DType::F32, ByteOrder::Little, &[40, 50, 60]);
-    let chunks = Chunks { array, n_chunks: 9, stride: array.n_bytes() };
+    let chunks = ChunkArray { array, n_chunks: 9, stride: array.n_bytes() };
     let mut random = Random::new(6);
     let raw: Vec<u8> =
         (0..9).flat_map(|_| arrays::bytes(&array, Kind::random(&mut random, 120_000), &mut random)).collect();
@@ -200,7 +202,8 @@ fn frames_of_other_codecs_are_read_too() {
     assert_same_bytes(&back, &raw, "frames of three codecs");
 }
 
-/// Frames of a batch are moved together and apart again on the stream; what is not inside has no bytes then.
+/// Packs a batch's frames and unpacks them again on the stream. A frame that is not inside the
+/// packed bytes gets length 0.
 #[test]
 fn frames_are_packed_on_a_stream() {
     if !has_gpu("frames_are_packed_on_a_stream") {
@@ -227,7 +230,7 @@ fn frames_are_packed_on_a_stream() {
         let frame_bytes = Memory::of(&stream, &words(&lengths), 0);
         let packed = Memory::new(&stream, wanted.len() + 16, 0);
         let places = Memory::new(&stream, 8 * (n + 1), 0);
-        // SAFETY: memory of these sizes, which lives until the stream is waited for.
+        // SAFETY: the memory has these sizes, and lives until the stream is synchronized.
         let status = unsafe {
             gridz_pack_async(
                 n,
@@ -246,7 +249,7 @@ fn frames_are_packed_on_a_stream() {
         packed.assert_guards("packed");
         places.assert_guards("offsets");
 
-        // A few that cannot be.
+        // A few invalid offsets.
         let (mut wrong, mut kept) = (offsets.clone(), lengths.clone());
         for _ in 0..random.below(3) {
             let i = random.below(n);
@@ -254,7 +257,7 @@ fn frames_are_packed_on_a_stream() {
             kept[i] = 0;
         }
         let places = Memory::of(&stream, &words(&wrong), 0);
-        let (back, told) = (Memory::new(&stream, n * slot, 0), Memory::new(&stream, 8 * n, 0));
+        let (back, out_lengths) = (Memory::new(&stream, n * slot, 0), Memory::new(&stream, 8 * n, 0));
         back.fill(0x5a);
         // SAFETY: as above.
         let status = unsafe {
@@ -266,20 +269,20 @@ fn frames_are_packed_on_a_stream() {
                 frame_bytes.ptr(),
                 back.ptr(),
                 slot,
-                told.ptr(),
+                out_lengths.ptr(),
                 stream.raw(),
             )
         };
         assert_eq!(status, 0, "{}", last_error());
-        // An empty frame is anywhere.
-        let found = told.read_all();
+        // An empty frame is valid at any offset.
+        let found = out_lengths.read_all();
         assert_same_bytes(&found, &words(&kept), &format!("case {case}: lengths"));
         for (i, (found, frame)) in back.read_all().chunks(slot).zip(slots.chunks(slot)).enumerate() {
             let n_bytes = kept[i] as usize;
             assert_same_bytes(&found[..n_bytes], &frame[..n_bytes], &format!("case {case}: frame {i}"));
         }
         back.assert_guards("slots");
-        told.assert_guards("lengths");
+        out_lengths.assert_guards("lengths");
     }
 }
 

@@ -1,5 +1,5 @@
-//! huffman: few and many symbols, tails, rows of zeros, differences, single codes, codes as long as they get, and whatever
-//! the lengths of blocks are.
+//! huffman: few and many symbols, tails, rows of zeros, differences, single codes, codes of maximal
+//! length, for all lengths of blocks.
 
 use gridz::{ByteOrder, DType};
 
@@ -10,7 +10,7 @@ use crate::{has_gpu, n_cases};
 
 const TYPES: [DType; 6] = [DType::U8, DType::U16, DType::U32, DType::I8, DType::I16, DType::I32];
 
-/// The bits of `n` numbers of some kind, for elements of `bits` bits.
+/// The bits of `n` numbers of a random kind, for elements of `bits` bits.
 fn numbers(n: usize, bits: u32, random: &mut Random) -> Vec<u32> {
     let spread = random.pick(&[1, 2, 5, 9, 16, 32]);
     let base = random.pick(&[0, 1, 1000, 70_000, u64::from(u32::MAX)]);
@@ -23,9 +23,9 @@ fn numbers(n: usize, bits: u32, random: &mut Random) -> Vec<u32> {
             let any = random.word() >> 32;
             let falling = any >> (32 - bits) >> random.below(spread).min(bits as usize - 1);
             let number = match kind {
-                // Many short ones.
+                // Many short numbers.
                 0 | 1 => falling,
-                // Signs in turn.
+                // Alternating signs.
                 2 => {
                     if any & 1 == 1 {
                         falling.wrapping_neg()
@@ -33,7 +33,7 @@ fn numbers(n: usize, bits: u32, random: &mut Random) -> Vec<u32> {
                         falling
                     }
                 }
-                // Neighbours are alike.
+                // Similar neighbors.
                 3 => {
                     walk = walk.wrapping_add(falling >> (bits / 2)).wrapping_sub(3);
                     walk
@@ -54,9 +54,9 @@ fn numbers(n: usize, bits: u32, random: &mut Random) -> Vec<u32> {
                         base
                     }
                 }
-                // All symbols as often.
+                // All symbols equally often.
                 6 => i as u64,
-                // Fibonacci numbers of each, so that codes get long.
+                // Fibonacci counts, so that codes get long.
                 7 => {
                     if left == 0 {
                         fibonacci = (fibonacci.1, fibonacci.0 + fibonacci.1);
@@ -65,7 +65,7 @@ fn numbers(n: usize, bits: u32, random: &mut Random) -> Vec<u32> {
                     left -= 1;
                     symbol
                 }
-                // Noise.
+                // White noise.
                 _ => any,
             };
             number as u32
@@ -85,7 +85,7 @@ fn numbers_of_all_kinds() {
     for case in 0..n_cases as usize {
         let dtype = TYPES[case % TYPES.len()];
         let order = if random.once_in(4) { ByteOrder::Big } else { ByteOrder::Little };
-        // Around rows, and around blocks.
+        // Lengths near multiples of rows and of blocks.
         let around =
             random.pick(&[1, 32, 1024, 4096, 1 << 15, 1 << 16, if n_cases < 20 { 40_000 } else { 150_000 }]);
         let n = (around + random.below(40)).saturating_sub(random.below(40)).max(1);

@@ -1,5 +1,5 @@
-//! zfp: blocks that are cut by rate, precision, bounds or all four numbers, fill values, elements that no block can have,
-//! ranges that are none, and chunks of a few elements.
+//! zfp: blocks truncated by rate, precision, bounds or all four numbers, fill values, elements that
+//! blocks cannot represent, arrays without a range, and chunks of a few elements.
 
 use gridz::{ByteOrder, DType, Mode, Request};
 
@@ -11,7 +11,7 @@ use crate::{has_gpu, n_cases};
 
 const TYPES: [DType; 6] = [DType::F32, DType::F64, DType::F32, DType::I32, DType::F64, DType::I64];
 
-/// What may be asked for such elements.
+/// A random request for such elements.
 fn spec(dtype: DType, random: &mut Random) -> Request {
     let n = if is_float(dtype) { 6 } else { 3 };
     let text = match random.below(n) {
@@ -73,7 +73,7 @@ fn blocks_that_are_cut() {
     }
 }
 
-/// With few planes, elements below 2^k come back as -2^k: it must be none of the fill values.
+/// With few planes, elements below 2^k decode to -2^k; that must not be a fill value.
 #[test]
 fn blocks_that_decode_to_their_limit() {
     if !has_gpu("blocks_that_decode_to_their_limit") {
@@ -96,7 +96,7 @@ fn blocks_that_decode_to_their_limit() {
     }
 }
 
-/// Chunks of which the header alone is longer than what they take when they are stored.
+/// Chunks whose header alone is longer than their stored data.
 #[test]
 fn chunks_of_a_few_elements() {
     if !has_gpu("chunks_of_a_few_elements") {
@@ -120,7 +120,7 @@ fn chunks_of_a_few_elements() {
     }
 }
 
-/// Side by side, chunks that have no range, the smallest, the largest, and others.
+/// A batch with chunks without a range, with the smallest range, with the largest, and others.
 #[test]
 fn ranges_at_their_ends() {
     if !has_gpu("ranges_at_their_ends") {

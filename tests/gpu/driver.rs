@@ -1,6 +1,6 @@
-//! The CUDA driver as a program has it that uses gridz: memory, streams, events and graphs of its own,
-//! made without gridz. Panics on every error.
-#![allow(dead_code)] // the bench uses only a part
+//! The CUDA driver as an application uses it: its own memory, streams, events and graphs, created
+//! without gridz. Panics on every error.
+#![allow(dead_code)] // the bench uses only some of it
 
 use std::ffi::c_void;
 use std::ptr;
@@ -14,10 +14,10 @@ pub fn check(code: CUresult) {
     assert_eq!(code, CUresult::CUDA_SUCCESS);
 }
 
-/// Makes the primary context of the first GPU current on this thread. libcuda must be there.
+/// Makes the primary context of the first GPU current on this thread. libcuda must be available.
 pub fn enter() {
     let mut context = ptr::null_mut();
-    // SAFETY: writes one handle, which is kept to the end of the process.
+    // SAFETY: writes one handle, which stays valid until the end of the process.
     unsafe {
         check(sys::cuInit(0));
         check(sys::cuDevicePrimaryCtxRetain(&raw mut context, 0));
@@ -25,7 +25,7 @@ pub fn enter() {
     }
 }
 
-/// A stream that does not wait for the legacy default stream.
+/// A stream that does not synchronize with the legacy default stream.
 pub struct Stream(CUstream);
 
 impl Stream {
@@ -43,7 +43,7 @@ impl Stream {
         Self(ptr::null_mut())
     }
 
-    /// For the C API.
+    /// The handle for the C API.
     pub fn raw(&self) -> *mut c_void {
         self.0.cast()
     }
@@ -64,10 +64,10 @@ impl Stream {
         Event(event)
     }
 
-    /// Holds the stream back until the gate is opened or a few seconds have passed.
+    /// Blocks the stream until the gate is opened or a few seconds have passed.
     pub fn gate(&self) -> Gate {
         extern "C" fn wait(gate: *mut c_void) {
-            // SAFETY: `Gate` keeps the flags until the stream has passed.
+            // SAFETY: the flags are leaked, so they are valid whenever the stream runs this.
             let gate = unsafe { &*gate.cast::<Flags>() };
             let begin = Instant::now();
             while !gate.is_open.load(Ordering::Acquire) {
@@ -86,7 +86,7 @@ impl Stream {
         Gate(flags)
     }
 
-    /// What `work` gives to the stream, as a graph.
+    /// Captures the work that `work` submits to the stream as a graph.
     pub fn capture(&self, work: impl FnOnce()) -> Graph {
         let (mut graph, mut exec): (CUgraph, CUgraphExec) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: writes handles; the stream is alive.
@@ -110,18 +110,18 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         if !self.0.is_null() {
-            // SAFETY: not used again; what is still in it runs on.
+            // SAFETY: the handle is not used again; work still in the stream completes.
             unsafe { sys::cuStreamDestroy_v2(self.0) };
         }
     }
 }
 
-/// Work that can be given to a stream again and again.
+/// Captured work that can be launched on a stream repeatedly.
 pub struct Graph(CUgraphExec);
 
 impl Drop for Graph {
     fn drop(&mut self) {
-        // SAFETY: not used again; what is still running of it runs on.
+        // SAFETY: the handle is not used again; a launch that is still running completes.
         unsafe { sys::cuGraphExecDestroy(self.0) };
     }
 }
@@ -131,11 +131,12 @@ struct Flags {
     gave_up: AtomicBool,
 }
 
-/// Holds a stream back.
+/// Blocks a stream.
 pub struct Gate(&'static Flags);
 
 impl Gate {
-    /// Opens it. Panics if the stream did not wait so long: the calls behind the gate waited for it then.
+    /// Opens the gate. Panics if the gate had already timed out: then a call issued after the gate
+    /// waited for the stream.
     #[track_caller]
     pub fn open(self) {
         self.0.is_open.store(true, Ordering::Release);
@@ -147,7 +148,7 @@ impl Gate {
 pub struct Event(CUevent);
 
 impl Event {
-    /// Microseconds from `begin` to this event, which is waited for.
+    /// Microseconds from `begin` to this event; synchronizes with this event.
     pub fn microseconds_since(&self, begin: &Event) -> f64 {
         let mut milliseconds = 0.0;
         // SAFETY: writes one number; both are alive and recorded.
@@ -161,7 +162,7 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        // SAFETY: not used again.
+        // SAFETY: the handle is not used again.
         unsafe { sys::cuEventDestroy_v2(self.0) };
     }
 }
@@ -178,10 +179,10 @@ pub struct Memory<'s> {
 }
 
 impl<'s> Memory<'s> {
-    /// `n_bytes`, `shift` bytes behind a multiple of 256.
+    /// `n_bytes` of memory, at an address of `shift` bytes past a multiple of 256.
     pub fn new(stream: &'s Stream, n_bytes: usize, shift: usize) -> Self {
         let (mut base, all) = (0, n_bytes + shift + 2 * GUARD);
-        // SAFETY: writes one address and fills what it names; a context is current.
+        // SAFETY: writes one address and fills the memory at it; a context is current.
         unsafe {
             check(sys::cuMemAlloc_v2(&raw mut base, all));
             check(sys::cuMemsetD8Async(base, POISON, all, stream.0));
@@ -189,7 +190,7 @@ impl<'s> Memory<'s> {
         Self { stream, base, n_bytes, shift }
     }
 
-    /// With `bytes` in it.
+    /// Memory that contains `bytes`.
     pub fn of(stream: &'s Stream, bytes: &[u8], shift: usize) -> Self {
         let memory = Self::new(stream, bytes.len(), shift);
         memory.write(0, bytes);
@@ -208,12 +209,12 @@ impl<'s> Memory<'s> {
         self.base + (GUARD + self.shift + at) as u64
     }
 
-    /// Fills all of it, but not the guard zones: they keep what was written there.
+    /// Fills all of the memory except the guard zones.
     pub fn fill(&self, byte: u8) {
         if self.n_bytes == 0 {
             return;
         }
-        // SAFETY: inside of what was allocated.
+        // SAFETY: inside the allocation.
         check(unsafe { sys::cuMemsetD8Async(self.address(0), byte, self.n_bytes, self.stream.0) });
     }
 
@@ -226,7 +227,7 @@ impl<'s> Memory<'s> {
         check(unsafe {
             sys::cuMemcpyHtoDAsync_v2(self.address(at), bytes.as_ptr().cast(), bytes.len(), self.stream.0)
         });
-        // The source may be used again when this returns.
+        // The caller may reuse the source when this returns.
         self.stream.synchronize();
     }
 
@@ -237,10 +238,10 @@ impl<'s> Memory<'s> {
         check(unsafe { sys::cuMemcpyDtoDAsync_v2(self.address(to), self.address(from), n_bytes, self.stream.0) });
     }
 
-    /// Gives the copy of `n_bytes` to other memory to the stream, and nothing else.
+    /// Only submits a copy of `n_bytes` to other memory to the stream.
     pub fn copy_to(&self, from: usize, other: &Memory, to: usize, n_bytes: usize) {
         assert!(from + n_bytes <= self.n_bytes && to + n_bytes <= other.n_bytes);
-        // SAFETY: inside of both, by the line above.
+        // SAFETY: inside both, by the line above.
         check(unsafe { sys::cuMemcpyDtoDAsync_v2(other.address(to), self.address(from), n_bytes, self.stream.0) });
     }
 
@@ -263,12 +264,12 @@ impl<'s> Memory<'s> {
         if bytes.is_empty() {
             return;
         }
-        // SAFETY: the callers stay inside of what was allocated.
+        // SAFETY: the callers stay inside the allocation.
         check(unsafe { sys::cuMemcpyDtoHAsync_v2(bytes.as_mut_ptr().cast(), address, bytes.len(), self.stream.0) });
         self.stream.synchronize();
     }
 
-    /// Panics if anything was written around it.
+    /// Panics if anything was written to the guard zones.
     #[track_caller]
     pub fn assert_guards(&self, what: &str) {
         let (mut before, mut behind) = (vec![0; GUARD + self.shift], vec![0; GUARD]);
@@ -281,7 +282,7 @@ impl<'s> Memory<'s> {
 
 impl Drop for Memory<'_> {
     fn drop(&mut self) {
-        // SAFETY: not used again; what a stream still does with it is done first.
+        // SAFETY: the memory is not used again; the call waits for pending work on it.
         unsafe { sys::cuMemFree_v2(self.base) };
     }
 }
@@ -290,7 +291,7 @@ pub fn is_poison(bytes: &[u8]) -> bool {
     bytes.iter().all(|&byte| byte == POISON)
 }
 
-/// Bytes of GPU memory that are free.
+/// Bytes of free GPU memory.
 pub fn free_bytes() -> usize {
     let (mut free, mut total) = (0, 0);
     // SAFETY: writes two numbers.
@@ -298,7 +299,7 @@ pub fn free_bytes() -> usize {
     free
 }
 
-/// Takes so much memory that not a megabyte is left.
+/// Allocates GPU memory until less than a megabyte is left.
 pub fn use_up_memory() -> Vec<CUdeviceptr> {
     let (mut all, mut n_bytes) = (Vec::new(), 8_usize << 30);
     while n_bytes >= 1 << 20 {

@@ -1,12 +1,12 @@
-//! A GPU that has no memory left, is lost, or is another process's: the CPU takes over where it may, with the
-//! same bytes. Each test is a process of its own and must be alone on the GPU.
+//! A GPU that is out of memory, lost, or used by another process: the CPU takes over where allowed,
+//! with the same bytes. Each test is a separate process and needs exclusive use of the GPU.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use cudarc::driver::sys::{CUresult, cuCtxSynchronize};
-use gridz::cuda::{Device, Grid, KernelStruct};
-use gridz::settings::{self, Backend};
 use gridz::{Array, ByteOrder, Context, DType, ErrorKind, Result};
+use gridz_codecs::settings::{self, Backend};
+use gridz_cuda::{Device, Grid, KernelStruct};
 
 use crate::arrays::{self, Kind, Random};
 use crate::common::{assert_same_bytes, compress};
@@ -16,7 +16,8 @@ use crate::{cpu, gpu};
 
 const LOG: [(&str, &str); 1] = [("GRIDZ_LOG", "info")];
 
-/// One that takes the GPU for chunks of this size because the program has a context, and the CPU if it must.
+/// A context that uses the GPU for chunks of this size because the program has a CUDA context, and
+/// the CPU if the GPU fails.
 fn auto() -> Context {
     Context::new(Some(1), None).unwrap().on(Backend::Auto, None).unwrap()
 }
@@ -62,9 +63,9 @@ fn takeovers(log: &str) -> usize {
 fn no_memory() {
     let log = output_with_driver("faults::no_memory", &LOG, || {
         driver::enter();
-        // The kernels are loaded while there is room.
+        // Load the kernels while there is memory.
         Chunk::new(&[16, 32, 32]).assert_same_frame(&gpu(), "before");
-        // More than the memory that gridz may still have from that call.
+        // More than the memory that gridz may have cached from that call.
         let chunk = Chunk::new(&[128, 512, 512]);
         let all = driver::use_up_memory();
         assert!(driver::free_bytes() < 64 << 20, "the GPU is not full");
@@ -86,16 +87,16 @@ fn a_lost_device() {
         driver::enter();
         let chunk = Chunk::new(&[128, 128, 128]);
         chunk.assert_same_frame(&gpu(), "before");
-        // Contexts are made while the GPU is there: later they would be refused.
+        // Create the contexts while the GPU works: later they would be refused.
         let (gpu, auto) = (gpu(), auto());
         let device = Device::choose(settings::checked().unwrap()).unwrap();
         let stream = device.stream().unwrap();
         let trap = device.module(crate::selftest::fatbin()).unwrap().function("selftest_trap").unwrap();
         let args = Args { dst: 0, n_words: 0, extents: [0; 3], value: 1, other: 0 };
         let one = Grid { ctas: 1, threads: 1, shared_bytes: 0 };
-        // SAFETY: the kernel touches no memory.
+        // SAFETY: the kernel accesses no memory.
         unsafe { trap.launch(one, &stream, args.as_bytes()).unwrap() };
-        // Waited for without gridz, which so notices only in the call itself.
+        // Synchronize without gridz, so that gridz notices the error only in the next call.
         // SAFETY: a context is current.
         assert_ne!(unsafe { cuCtxSynchronize() }, CUresult::CUDA_SUCCESS);
         chunk.assert_same_frame(&auto, "on a lost GPU");
@@ -115,7 +116,8 @@ fn a_forked_child() {
         let auto = auto();
         chunk.assert_same_frame(&gpu(), "in the parent");
         chunk.assert_same_frame(&auto, "in the parent");
-        // SAFETY: the child compresses, which is allowed after a fork, and ends without any work at exit.
+        // SAFETY: the child compresses, which is allowed after a fork, and exits without exit
+        // handlers.
         match unsafe { libc::fork() } {
             0 => {
                 let is_same = catch_unwind(AssertUnwindSafe(|| chunk.compress(&auto).unwrap() == chunk.frame));

@@ -2,9 +2,10 @@
 
     h5_bulk.py PLUGIN HEADER [FOLDER]
 
-Random boxes of datasets are written from CuPy arrays of any strides and read to them, in turns with h5py; the chunks must
-be the bytes that arrays of the host become. Then one dataset of 2 GiB goes to FOLDER (/dev/shm) and back, from both kinds
-of memory. HEADER is gridz_hdf5.h, which lists the functions of libhdf5.
+Random boxes of datasets are written from CuPy arrays of any strides and read into them, alternating
+with h5py. The chunks must equal those of host arrays byte for byte. Then one dataset of 2 GiB is
+written to FOLDER (/dev/shm) and read back, from both kinds of memory. HEADER is gridz_hdf5.h, which
+lists the functions of libhdf5.
 """
 
 import ctypes
@@ -46,7 +47,7 @@ class Options(ctypes.Structure):
 
 
 def functions(header):
-    """The functions of h5py's libhdf5, as gridz_hdf5.h tells them."""
+    """The functions of h5py's libhdf5, as gridz_hdf5.h lists them."""
     with open("/proc/self/maps") as maps:
         path = next(line.split()[-1] for line in maps if re.search(r"/libhdf5[-.][^/]*so", line))
     hdf5 = ctypes.CDLL(path)
@@ -56,7 +57,7 @@ def functions(header):
 
 
 class Failed(Exception):
-    """A call that failed, with its status."""
+    """A failed call, with its status."""
 
     def __init__(self, status, text):
         super().__init__(text)
@@ -73,7 +74,8 @@ class Bulk:
             self.functions = functions(file.read())
 
     def move(self, name, dataset, array, start, stream=None):
-        """Moves `array` of CuPy or NumPy, whose first element is at `start` of the dataset. Waits for `stream`, or for everything."""
+        """Transfers a CuPy or NumPy `array`, whose first element is at `start` of the dataset.
+        Waits for `stream`, or for the whole device."""
         on_gpu = isinstance(array, cupy.ndarray)
         address = array.data.ptr if on_gpu else array.ctypes.data
         rank = array.ndim
@@ -89,7 +91,7 @@ class Bulk:
             raise Failed(status, self.library.gridz_last_error().decode())
 
     def grid(self, dataset, level, array):
-        """Reads the grid of a level to `array`, which is as for `move`."""
+        """Reads the grid of a level into `array`, which is as for `move`."""
         on_gpu = isinstance(array, cupy.ndarray)
         strides = None if array.flags.c_contiguous else (c_int64 * array.ndim)(*array.strides)
         options = Options(ctypes.sizeof(Options), None, strides, None, None, 0, 0, None)
@@ -131,7 +133,7 @@ def with_strides(rng, array):
 
 
 def turns(bulk, folder):
-    """Random boxes, written and read by gridz and h5py in turns."""
+    """Random boxes, written and read alternately by gridz and h5py."""
     rng = numpy.random.default_rng(3)
     n_boxes = 0
     for case in range(40):
@@ -165,15 +167,16 @@ def turns(bulk, folder):
                 bulk.move("read", dataset, back, start)
                 assert numpy.array_equal(back.get(), wanted[box]), f"case {case}: read {shape} {chunk} {dtype} {box}"
                 n_boxes += 1
-            assert chunks_of(dataset) == chunks_of(twin), f"case {case}: other chunks than from the host"
+            assert chunks_of(dataset) == chunks_of(twin), f"case {case}: chunks differ from those of the host"
     return n_boxes
 
 
 def grids(bulk, folder):
-    """Coarser grids come to the memory of a GPU as to the host's, from chunks that are there and others."""
+    """Coarser grids are read into GPU memory as into host memory, from existing and missing
+    chunks."""
     rng = numpy.random.default_rng(4)
     with h5py.File(f"{folder}/grids.h5", "w") as file:
-        dataset = file.create_dataset("x", (90, 70, 128), "<f4", chunks=(32, 70, 64), fillvalue=3, compression=34013, compression_opts=bulk.words(b"mgard,abs=1e-3,layers=2"))
+        dataset = file.create_dataset("x", (90, 70, 128), "<f4", chunks=(32, 70, 64), fillvalue=3, compression=34013, compression_opts=bulk.words(b"multigrid,abs=1e-3,layers=2"))
         dataset[:40] = rng.standard_normal((40, 70, 128)).cumsum(axis=-1)
         for level in range(6):
             shape = tuple(-(-n // (1 << level)) for n in dataset.shape)
@@ -184,7 +187,7 @@ def grids(bulk, folder):
 
 
 def refusals(bulk, folder):
-    """What cannot be is told with a remedy."""
+    """Refused calls report a remedy."""
     with h5py.File(f"{folder}/refused.h5", "w") as file:
         data = cupy.arange(1000, dtype=cupy.float32)
         swapped = file.create_dataset("swapped", (1000,), ">f4", chunks=(100,), compression=34013)
@@ -207,7 +210,7 @@ def refusals(bulk, folder):
         except Failed as error:
             assert error.status == CORRUPT, error
         else:
-            raise AssertionError("damage is not told")
+            raise AssertionError("damage is not reported")
 
 
 def speed(bulk, folder):
@@ -235,7 +238,8 @@ def speed(bulk, folder):
 
 
 def streams(bulk, folder):
-    """A call waits for its stream, which makes what is written, and reads what is overwritten."""
+    """A call waits for its stream: for the work that produces the data to be written, and for the
+    work that reads the memory to be overwritten."""
     stream, n = cupy.cuda.Stream(non_blocking=True), 4096
     with stream:
         slow = cupy.ones((n, n), "f8")
@@ -246,15 +250,15 @@ def streams(bulk, folder):
             array = cupy.zeros((n, n), "f8")
             for _ in range(40):
                 array += slow @ slow
-        assert not stream.done, "the work that the call is to wait for is done too soon"
+        assert not stream.done, "the work that the call must wait for ended too soon"
         bulk.move("write", dataset, array, (0, 0), stream)
-        assert (dataset[...] == 40.0 * n).all(), "written before it was made"
+        assert (dataset[...] == 40.0 * n).all(), "written before it was computed"
         dataset[...] = before
         with stream:
             for _ in range(40):
                 slow @ slow
             kept = array.copy()
-        assert not stream.done, "the work that the call is to wait for is done too soon"
+        assert not stream.done, "the work that the call must wait for ended too soon"
         bulk.move("read", dataset, array, (0, 0), stream)
         assert (array.get() == before).all() and (kept.get() == 40.0 * n).all(), "overwritten before it was used"
         try:

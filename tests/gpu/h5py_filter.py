@@ -1,9 +1,10 @@
-"""The filter in h5py with GRIDZ_BACKEND=cuda: chunks go through the GPU, and the CPU reads them back.
+"""The filter in h5py with GRIDZ_BACKEND=cuda: chunks are compressed on the GPU and read back on the
+CPU.
 
     h5py_filter.py FOLDER-OF-THE-PLUGIN
 
-Writes on the GPU and reads on the CPU, and the other way round, in processes of their own; the chunks of both
-files must be the same bytes, and the log must say who did the work.
+Writes on the GPU and reads on the CPU, and vice versa, in separate processes; the chunks of both
+files must be the same bytes, and the log must name the back end.
 """
 
 import os

@@ -1,24 +1,26 @@
-//! Damaged and foreign frames: refused exactly when the CPU refuses them, and nothing else is harmed.
+//! Damaged and foreign frames: the GPU refuses them exactly when the CPU does, and nothing else is
+//! affected.
 
-use gridz::codec::Decision;
-use gridz::codec::mode::Mode;
-use gridz::codec::registry::{self, STORED};
-use gridz::format::checksum::checksum;
-use gridz::format::header::{Header, header_bytes};
 use gridz::{Array, ByteOrder, DType, Request, Shape, Verify};
+use gridz_codecs::codec::Decision;
+use gridz_codecs::codec::mode::Mode;
+use gridz_codecs::codec::registry::{self, STORED};
+use gridz_codecs::format::checksum::checksum;
+use gridz_codecs::format::header::{Header, header_bytes};
 
 use crate::arrays::{self, Kind, Random, array};
 use crate::batch::{Batch, CORRUPT, Layout, SKIP_CHECKSUM, TRUNCATED, UNSUPPORTED};
 use crate::common::{
-    assert_same_bytes, compress, decompress, mgard, ndzip, repair::repair, specs_of_gpus, takes, terms,
+    assert_same_bytes, compress, decompress, encode_params, multigrid, ndzip, repair::repair, specs_of_gpus, takes,
 };
 use crate::driver::{POISON, Stream};
 use crate::{cpu, has_gpu, n_cases};
 
-/// The headers that a frame of `array` by the codec has, or by `stored`, their variable fields aside.
+/// The possible headers of a frame of `array`, by the codec or by `stored`; their variable fields
+/// are 0.
 fn headers(array: &Array, spec: &Request) -> Vec<Vec<u8>> {
     let entries = [spec.codec(), STORED].map(|id| registry::find(id).unwrap());
-    let planned = entries.into_iter().filter_map(|entry| match entry.codec.plan(array, &terms(spec)) {
+    let planned = entries.into_iter().filter_map(|entry| match entry.codec.plan(array, &encode_params(spec)) {
         Decision::Take(plan) => Some((entry, plan)),
         Decision::Store | Decision::Refuse(_) => None,
     });
@@ -42,23 +44,23 @@ fn headers(array: &Array, spec: &Request) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Whether a frame's header is one of `array`, whatever its payload is.
+/// True if a frame's header matches `array`, whatever its payload is.
 pub fn is_expected(array: &Array, spec: &Request, frame: &[u8]) -> bool {
     headers(array, spec).iter().any(|header| {
         frame.len() >= header.len() && frame[..16] == header[..16] && frame[36..header.len()] == header[36..]
     })
 }
 
-/// What the CPU makes of a frame where one of `array` is expected.
+/// The CPU's result for a frame where one of `array` is expected.
 fn by_cpu(array: &Array, spec: &Request, frame: &[u8], verify: Verify) -> Option<Vec<u8>> {
     if !is_expected(array, spec, frame) {
         return None;
     }
     let mut back = vec![0; array.n_bytes() as usize];
-    gridz::decompress(frame, &mut back, verify, &cpu()).ok().map(|_| back)
+    gridz::decompress(frame, gridz::Part::All, &mut back, verify, &cpu()).ok().map(|_| back)
 }
 
-/// One way to damage `frame`; `room` is the longest that it may become.
+/// Damages `frame` in one of several ways; it may grow to at most `room` bytes.
 pub fn damage(
     frame: &[u8],
     array: &Array,
@@ -85,13 +87,14 @@ pub fn damage(
             "bit of the payload"
         }
         2 => {
-            // The CRC is right, so each field must be looked at itself.
+            // The CRC matches, so the decoder must check each field itself.
             flip(&mut bytes, 4, header, random);
             repair(&mut bytes);
             "field of the header"
         }
         3 | 4 => {
-            // Table and heads come first: what a decoder might use as a length.
+            // Damage the table and the block heads, which contain values that a decoder might use
+            // as a length.
             flip(&mut bytes, header, end.min(header + 700), random);
             repair(&mut bytes);
             "bit of the payload under a right checksum"
@@ -146,7 +149,7 @@ pub fn damage(
     (what, bytes)
 }
 
-/// Another description of as many bytes, or nearly.
+/// Another array description with the same number of bytes, or nearly.
 fn other_array(array: &Array, spec: &Request, random: &mut Random) -> Array {
     let n = array.shape().n_elements();
     let other_order = if array.order() == ByteOrder::Big { ByteOrder::Little } else { ByteOrder::Big };
@@ -159,7 +162,7 @@ fn other_array(array: &Array, spec: &Request, random: &mut Random) -> Array {
     }
 }
 
-/// A bad frame between two good ones, with and without the comparison of checksums.
+/// A bad frame between two good ones, with and without checksum verification.
 #[test]
 fn damaged_frames() {
     if !has_gpu("damaged_frames") {
@@ -225,7 +228,8 @@ fn damaged_frames_by(spec: &Request) {
     println!("{spec:?}: {n_refused} refused, {n_read} read, as by the CPU");
 }
 
-/// Blocks of zeros have no columns, and where a head says that there is one, nothing is there.
+/// Blocks of zeros have no columns. If a bit in a head claims that there is one, the column's data
+/// does not exist.
 #[test]
 fn heads_without_columns() {
     if !has_gpu("heads_without_columns") {
@@ -243,7 +247,7 @@ fn heads_without_columns() {
         let frame = compress(&array, &spec, &raw, &cpu());
         let start = header_bytes(array.shape().rank(), 0)
             + usize::next_multiple_of(4 * n_blocks, dtype.size().unwrap() as usize);
-        // Heads take as many bytes as there are bits in 4096 of them.
+        // Each head takes one bit per element: 512 bytes for a block of 4096.
         assert_eq!(frame.len(), start + 512 * n_blocks, "{extents:?}");
         let batch = Batch::new(&stream, array, &spec, Layout::of(3));
         for _ in 0..20 {
@@ -262,7 +266,7 @@ fn heads_without_columns() {
     }
 }
 
-/// Lengths are the caller's, but they lie in memory that anything may have written to.
+/// The caller supplies the lengths, but in device memory to which anything may have written.
 #[test]
 fn wrong_lengths() {
     if !has_gpu("wrong_lengths") {
@@ -287,7 +291,7 @@ fn wrong_lengths_by(spec: &Request) {
             [0, 1, 4, 39, 40, 47, 48, 63, 64, n - 1, n + 1, n + 16, 1 << 31, (1 << 32) + n, 1 << 40, u64::MAX];
         let batch = Batch::new(&stream, array, spec, Layout::of(lengths.len() + 1));
         batch.write_frames(&vec![&frame; batch.n_chunks]);
-        // The last one is right.
+        // The last length is correct.
         batch.write_lengths(&[&lengths[..], &[n]].concat());
         for flags in [0, SKIP_CHECKSUM] {
             batch.poison_results();
@@ -306,7 +310,8 @@ fn wrong_lengths_by(spec: &Request) {
     }
 }
 
-/// Lengths and tables that agree with each other, but not with the slots: nothing outside may be read or written.
+/// Lengths and tables that are consistent with each other, but not with the slots: the kernels must
+/// not read or write outside.
 #[test]
 fn lengths_and_tables_beyond_the_slot() {
     if !has_gpu("lengths_and_tables_beyond_the_slot") {
@@ -324,8 +329,8 @@ fn lengths_and_tables_beyond_the_slot() {
         let mut frames = Vec::new();
         let mut lengths = Vec::new();
         for &start in &starts {
-            // Blocks of a possible length each, all of them far away; then only the last one, which tells where the
-            // border is.
+            // First, blocks of plausible lengths that all lie far outside the slot. Then only the
+            // last block lies outside; its end determines the end of the data.
             let mut all = good.clone();
             let n_blocks =
                 extents.iter().map(|n| n / if extents.len() == 3 { 16 } else { 64 }).product::<u64>() as usize;
@@ -361,7 +366,7 @@ fn lengths_and_tables_beyond_the_slot() {
     }
 }
 
-/// The beginning of a frame, from its whole header on, is truncated and not just corrupt.
+/// A frame truncated anywhere after its header is reported as truncated, not just as corrupt.
 #[test]
 fn cut_frames_are_truncated() {
     if !has_gpu("cut_frames_are_truncated") {
@@ -380,7 +385,7 @@ fn cut_frames_are_truncated() {
     }
 }
 
-/// Heads of layers of mgard whose checks are right, but not what they say.
+/// Heads of multigrid layers with valid checks but invalid contents.
 #[test]
 fn heads_of_layers() {
     if !has_gpu("heads_of_layers") {
@@ -391,11 +396,11 @@ fn heads_of_layers() {
     let mut raw = arrays::bytes(&array, Kind::Walk, &mut random);
     raw[400..404].copy_from_slice(&f32::NAN.to_le_bytes());
     let (mut n_refused, mut n_read) = (0, 0);
-    for (spec, n_layers) in [("mgard,abs=1e-3,layers=3", 3), ("mgard,rms=1e-3,layers=2", 2)] {
+    for (spec, n_layers) in [("multigrid,abs=1e-3,layers=3", 3), ("multigrid,rms=1e-3,layers=2", 2)] {
         let spec: Request = spec.parse().unwrap();
         let good = compress(&array, &spec, &raw, &cpu());
         let start = header_bytes(2, usize::from(good[11]));
-        // There are six levels.
+        // This array has six levels.
         let head = 32 + 48 + 8 + 24 + (n_layers - 1) * (48 + 48);
         assert_eq!(good[start + head..][..8], head_check(&good[start..][..head]), "where the check is");
         let batch = Batch::new(&stream, array, &spec, Layout { slot_gap: 128, ..Layout::of(1) });
@@ -432,13 +437,13 @@ pub fn head_check(head: &[u8]) -> [u8; 8] {
     (checksum(head) & 0xffff_ffff).to_le_bytes()
 }
 
-/// Where a payload of mgard has no blocks, nothing may be in their place.
+/// If a multigrid payload has no blocks, no bytes may be in their place.
 #[test]
 fn no_blocks() {
     if !has_gpu("no_blocks") {
         return;
     }
-    let (spec, value) = (mgard(Mode::Abs, 1e-3), 1e-3f64);
+    let (spec, value) = (multigrid(Mode::Abs, 1e-3), 1e-3f64);
     let many = array(DType::F32, ByteOrder::Little, &[4096]);
     let mut good = compress(&many, &spec, &vec![0; 4 * 4096], &cpu());
     good.truncate(header_bytes(1, usize::from(good[11])));

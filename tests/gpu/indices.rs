@@ -1,4 +1,4 @@
-//! cci: rows that repeat, runs, rows that begin anew and numbers of any width, whatever the lengths of blocks are.
+//! cci: repeated rows, runs, rows that restart and numbers of any width, for all lengths of blocks.
 
 use gridz::{ByteOrder, DType, Request};
 
@@ -24,7 +24,7 @@ fn indices_of_all_kinds() {
     for case in 0..n_cases as usize {
         let dtype = TYPES[case % TYPES.len()];
         let order = if random.once_in(4) { ByteOrder::Big } else { ByteOrder::Little };
-        // Around rows, and around blocks.
+        // Lengths near multiples of rows and of blocks.
         let around =
             random.pick(&[1, 32, 1024, 4096, 1 << 15, 1 << 16, if n_cases < 20 { 70_000 } else { 200_000 }]);
         let n = (around + random.below(40)).saturating_sub(random.below(40)).max(1);

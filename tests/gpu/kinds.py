@@ -1,12 +1,13 @@
-"""kinds.py FOLDER: fields of other kinds than turb3d.f32 in the folder, made of it.
+"""kinds.py FOLDER: derives fields of other kinds from turb3d.f32 in the folder.
 
 masked.f32    a third of the values, in patches of some ten rows, are a fill value
 decimals.f32  two decimals
 signs.f32     the deviations from 300: both signs, many exponents
 narrow.i16    the decimals as integers of 16 bits; narrow.u8 without their lower half
-residuals.u16 what is left of the field in steps of two thousandths of its range, predicted along all axes, with the sign folded in
-stencil.i32   columns of a matrix that joins each node of a periodic grid with its 26 neighbours and itself; anywhere.i32 of one with 60 elements
-              a row at random
+residuals.u16 residuals of the field in steps of two thousandths of its range, predicted along all
+              axes, with the sign folded in
+stencil.i32   columns of a matrix that joins each node of a periodic grid with its 26 neighbors and
+              itself; anywhere.i32: of a matrix with 60 random elements a row
 """
 
 import pathlib

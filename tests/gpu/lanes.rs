@@ -1,7 +1,9 @@
-//! Lanes of HUFF in blocks of `dense` whose numbers and strings meet in shared memory.
+//! Lanes of HUFF in blocks of level `dense`, where a lane's numbers and its string share shared
+//! memory.
 //!
-//! A lane's string is copied to the end of where its numbers go, and is read while these are written over it. Numbers of 64
-//! bits with codes of seven take more than the memory of as many, so near the lane's end numbers overtake the string.
+//! A lane's string is copied to the end of the lane's output, and is read while the numbers
+//! overwrite it. 64-bit numbers with 7-bit symbol codes have strings longer than the numbers
+//! themselves, so near the end of the lane, the numbers overtake the string.
 
 use gridz::{ByteOrder, Context, DType, Request};
 
@@ -12,10 +14,11 @@ use crate::driver::Stream;
 use crate::has_gpu;
 
 const BLOCK: usize = 1 << 13;
-/// Numbers of a lane.
+/// Number of numbers in a lane.
 const LANE: usize = BLOCK / 32;
 
-/// Runs of short and of longer numbers without order, and in some lanes `n_long` numbers of 64 bits at the end.
+/// Alternating runs of short and of longer random numbers; in some lanes, `n_long` numbers of 64
+/// bits near the end.
 fn block(random: &mut Random, n_long: usize, every: usize, skipped: usize) -> Vec<u8> {
     let number = |random: &mut Random, i: usize| {
         let (lane, left) = (i / LANE, LANE - i % LANE);

@@ -1,10 +1,10 @@
-//! Chunks of more than 4 GiB. They are filled on the device by pieces whose length divides no power of two, so
-//! that an address or length cut to 32 bits shows.
+//! Chunks of more than 4 GiB. They are filled on the device with pieces whose length divides no
+//! power of two, so that an address or length truncated to 32 bits is detected.
 
-use gridz::cpu::level::Level;
-use gridz::format::header::Header;
-use gridz::stage::sums::{Prefetch, Summer};
 use gridz::{Array, ByteOrder, DType, Request};
+use gridz_codecs::cpu::isa::Isa;
+use gridz_codecs::format::header::Header;
+use gridz_codecs::stage::hasher::{Hasher, Prefetch};
 
 use crate::arrays::{self, Kind, Random, array};
 use crate::batch::{Batch, Layout};
@@ -12,7 +12,7 @@ use crate::common::assert_same_bytes;
 use crate::driver::Stream;
 use crate::has_gpu;
 
-/// Bytes of a piece: 64 MiB, but a prime times 8.
+/// Bytes of a piece: about 64 MiB, 8 times a prime.
 const PIECE: usize = 8 * 8_388_593;
 
 /// Fills `batch.src` with copies of `piece`.
@@ -26,7 +26,8 @@ fn fill(batch: &Batch, piece: &[u8]) {
     }
 }
 
-/// Compresses and decompresses, and compares what comes back with copies of `piece`. The frame's header.
+/// Compresses, decompresses, and compares the result with copies of `piece`. Returns the frame's
+/// length and header.
 fn round_trip(batch: &Batch, piece: &[u8], what: &str) -> (u64, Vec<u8>) {
     fill(batch, piece);
     batch.submit_compress();
@@ -63,12 +64,12 @@ fn one_array_of_more_than_4_gib() {
 #[test]
 fn zfp_of_more_than_4_gib() {
     if has_gpu("zfp_of_more_than_4_gib") {
-        // 4.4 GiB, in which no axis has a whole number of blocks.
+        // 4.4 GiB; no axis has a whole number of blocks.
         check(&array(DType::F32, ByteOrder::Little, &[1201, 1003, 991]), &"zfp".parse().unwrap());
     }
 }
 
-/// Of one chunk: what comes back, and the frame.
+/// Checks one chunk: the decompressed array, and the frame.
 fn check(array: &Array, spec: &Request) {
     let stream = Stream::new();
     let what = format!("{spec:?}, {array:?}");
@@ -77,7 +78,8 @@ fn check(array: &Array, spec: &Request) {
         arrays::bytes(&arrays::array(array.dtype(), ByteOrder::Little, &[n]), Kind::Walk, &mut Random::new(9));
     let batch = Batch::new(&stream, *array, spec, Layout::of(1));
     let (n_bytes, header) = round_trip(&batch, &piece, &what);
-    // The header holds the payload's length and checksum: where it is the CPU's, so is the payload.
+    // The header contains the payload's length and checksum: if it equals the CPU's, so does the
+    // payload.
     let raw = copies(&piece, array.n_bytes() as usize);
     let mut frame = vec![0; gridz::compress_bound(array, spec).unwrap() as usize];
     let n_by_cpu = gridz::compress(array, spec, &raw, &mut frame, &all_cores()).unwrap();
@@ -87,7 +89,7 @@ fn check(array: &Array, spec: &Request) {
 
 fn all_cores() -> gridz::Context {
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(16));
-    gridz::Context::new(Some(threads), None).unwrap().on(gridz::settings::Backend::Cpu, None).unwrap()
+    gridz::Context::new(Some(threads), None).unwrap().on(gridz_codecs::settings::Backend::Cpu, None).unwrap()
 }
 
 #[test]
@@ -100,19 +102,19 @@ fn more_than_4_gib_that_are_stored() {
     let piece = arrays::bytes(&Array::bytes(PIECE as u64).unwrap(), Kind::Noise, &mut Random::new(10));
     let batch = Batch::new(&stream, array, &crate::common::ndzip(), Layout::of(1));
     let (n_bytes, header) = round_trip(&batch, &piece, "8 GiB");
-    let mut summer = Summer::new(Level::best(), Prefetch::Nothing);
+    let mut hasher = Hasher::new(Isa::best(), Prefetch::Nothing);
     for start in (0..array.n_bytes()).step_by(PIECE) {
-        summer.add(&piece[..(array.n_bytes() - start).min(PIECE as u64) as usize], start);
+        hasher.update(&piece[..(array.n_bytes() - start).min(PIECE as u64) as usize], start);
     }
     let expected = Header {
         format: 5,
         codec: 0,
         codec_version: 1,
-        fold: gridz::format::fold::Fold::Merge,
+        fold: gridz_codecs::format::fold::Fold::Merge,
         array,
         params: &[],
         payload_bytes: array.n_bytes(),
-        payload_checksum: summer.sums().checksum(array.n_bytes()),
+        payload_checksum: hasher.checksum().finish(array.n_bytes()),
     };
     let mut bytes = vec![0; expected.n_bytes()];
     expected.emit(&mut bytes);

@@ -1,8 +1,9 @@
-//! mgard with several layers: frames of the GPU are those of the CPU, in all modes, and what layers are there for happens in them.
+//! multigrid with several layers: the GPU's frames equal the CPU's in all modes, and the cases for which
+//! layers exist do occur.
 
-use gridz::codec::mode::Mode;
-use gridz::format::header::header_bytes;
 use gridz::{Array, ByteOrder, DType, Request};
+use gridz_codecs::codec::mode::Mode;
+use gridz_codecs::format::header::header_bytes;
 
 use crate::arrays::{self, Random, array};
 use crate::batch::{Batch, Layout};
@@ -12,7 +13,7 @@ use crate::driver::Stream;
 use crate::hostile::head_check;
 use crate::{cpu, has_gpu, n_cases};
 
-/// Waves along all axes, with noise, wild elements, and a mask of fill values or NaN.
+/// Waves along all axes, with noise, outliers, and a mask of fill values or NaN.
 fn field(array: &Array, fill: f64, random: &mut Random) -> Vec<u8> {
     let dtype = array.dtype();
     let extents = array.shape().extents();
@@ -20,7 +21,8 @@ fn field(array: &Array, fill: f64, random: &mut Random) -> Vec<u8> {
     let noise = random.pick(&[0.0, 1e-5, 1e-3, 0.1]);
     let (wild, mask) = (random.pick(&[0, 0, 5000, 100]), random.below(3));
     let scale = random.pick(&[1.0, 1.0, 300.0]);
-    // What comes back may be the fill value then, which no element may be but such.
+    // Values near the fill value: decoding could produce the fill value, which is valid only for
+    // elements that had it.
     let is_near_fill = random.once_in(3);
     let mut bytes = Vec::with_capacity(array.n_bytes() as usize);
     for i in 0..array.shape().n_elements() as usize {
@@ -38,7 +40,7 @@ fn field(array: &Array, fill: f64, random: &mut Random) -> Vec<u8> {
             value = if mask == 1 { fill } else { f64::NAN };
         }
         if wild > 0 && random.once_in(wild) {
-            // Of large ones some are near enough for the bounds of the first layers only.
+            // Some of the large values are close enough for the bounds of the first layers only.
             let large = [40.0, 300.0, 2000.0, 1e4, 1e5, 1e6].map(|factor| factor * scale * (0.5 + u));
             let others = [fill, 1e30, f64::INFINITY, f64::NAN, -0.0, 1e-42];
             value = if random.once_in(2) { random.pick(&large) } else { random.pick(&others) };
@@ -52,21 +54,21 @@ fn field(array: &Array, fill: f64, random: &mut Random) -> Vec<u8> {
     bytes
 }
 
-/// What was seen in frames.
+/// Counts of the cases that occurred in frames.
 #[derive(Debug, Default)]
 struct Seen {
     stored: usize,
     encoded: usize,
-    /// Layers with exact elements: the first ones, and others.
+    /// Layers with exact elements: first layers, and later ones.
     exact: [usize; 2],
-    /// Further layers in which steps predict, and in which some do not.
+    /// Later layers in which any step predicts, and in which some do not.
     predicts: [usize; 2],
 }
 
 impl Seen {
-    /// Adds what the head of a frame tells.
+    /// Adds the counts from a frame's head.
     fn add(&mut self, frame: &[u8], array: &Array, n_layers: usize) {
-        if gridz::inspect(frame).unwrap().codec_name != Some("mgard") {
+        if gridz::inspect(frame).unwrap().codec_name != Some("multigrid") {
             self.stored += 1;
             return;
         }
@@ -107,7 +109,7 @@ fn frames_of_layers() {
         let mode = [Mode::Abs, Mode::Rms, Mode::Rel][case % 3];
         let value: f64 = random.pick(&[1e-7, 1e-5, 1e-4, 1e-3, 0.02]);
         let n_layers = random.pick(&[2, 2, 3, 4, 8]);
-        let spec: Request = format!("mgard,{}={value:?},layers={n_layers}", mode.name()).parse().unwrap();
+        let spec: Request = format!("multigrid,{}={value:?},layers={n_layers}", mode.name()).parse().unwrap();
         let fill: f64 = random.pick(&[-99.0, 1.0, 0.25]);
         let spec = if random.once_in(2) { with_missing(&spec, &array, fill, &mut random) } else { spec };
         assert!(compresses_on_gpu(&array, &spec), "{spec:?}");

@@ -1,11 +1,11 @@
-"""What compression makes of the links between GPUs: messages of many blocks of a field in GPU memory.
+"""Effect of compression on links between GPUs: messages of many blocks of a field in GPU memory.
 
     links.py LIBRARY FOLDER-OF-FIELDS
 
-A message is compressed, packed, unpacked and decompressed on one stream, each way measured by events (medians); it is not
-sent. Of a link that carries so many GB/s, the table says how many GB/s of raw data it carries if messages follow each other,
-so that the slowest of compression, link and decompression counts; bold is more than the link without compression. Prints
-Markdown.
+A message is compressed, packed, unpacked and decompressed on one stream, each direction measured by
+events (medians); it is not sent. For links of several speeds in GB/s, the table gives the effective
+GB/s of raw data if messages are pipelined: the slowest of compression, link and decompression
+determines it. Bold exceeds the link without compression. Prints Markdown.
 """
 
 import sys
@@ -23,7 +23,7 @@ ROUNDS, WARM_UPS = 15, 3
 
 
 class Message:
-    """Blocks in GPU memory on their way."""
+    """A message: blocks in GPU memory, with the buffers for compressing and decompressing them."""
 
     def __init__(self, gridz, codec, blocks):
         self.gridz = gridz
@@ -34,7 +34,7 @@ class Message:
         self.lengths = cupy.zeros(n, cupy.uint64)
 
     def send(self, stream):
-        """Compresses and packs."""
+        """Compresses and packs the blocks."""
         batch = self.batch
         batch.compress(stream)
         slots = (batch.frames.data.ptr, batch.slot, batch.lengths.data.ptr)
@@ -42,7 +42,7 @@ class Message:
         self.gridz.call("gridz_pack_async", batch.n_chunks, *slots, *packed, stream.ptr)
 
     def receive(self, stream):
-        """Unpacks and decompresses."""
+        """Unpacks and decompresses the blocks."""
         batch = self.batch
         packed = (self.packed.data.ptr, self.packed.nbytes, self.offsets.data.ptr, batch.lengths.data.ptr)
         slots = (batch.frames.data.ptr, batch.slot, self.lengths.data.ptr)
@@ -50,7 +50,7 @@ class Message:
         batch.decompress(stream)
 
     def gbs(self, way):
-        """GB/s of raw data one way."""
+        """Speed of one direction in GB/s of raw data."""
         stream, begin, end, times = cupy.cuda.Stream(non_blocking=True), cupy.cuda.Event(), cupy.cuda.Event(), []
         for _ in range(WARM_UPS + ROUNDS):
             begin.record(stream)
@@ -67,7 +67,7 @@ def main():
     print("|---|---|---|---|---|---|" + "---|" * len(LINKS))
     for name, dtype in FIELDS:
         values = numpy.fromfile(f"{sys.argv[2]}/{name}", dtype)
-        # Slabs of the field as it lies in memory.
+        # Slabs of the field in memory order.
         blocks = cupy.asarray(values.reshape(-1, *BLOCK))
         for codec in ("ndzip", "lorenzo"):
             for share in (len(blocks), len(blocks) // 8):

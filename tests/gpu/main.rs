@@ -1,9 +1,9 @@
-//! The GPU against the CPU, on a machine that has one: frames are the same bytes, and each side reads what the
-//! other wrote.
+//! Compares the GPU with the CPU, on a machine with a GPU: both write the same bytes, and each reads
+//! the other's frames.
 //!
-//! Skipped, counted and printed where there is no GPU; `GRIDZ_REQUIRE_GPU=1` makes that a failure.
-//! `GRIDZ_GPU_CASES` is the largest number of random cases of a test. Tests that need the GPU for themselves are
-//! ignored: `-- --ignored --test-threads=1` runs them.
+//! Without a GPU, tests are skipped, printed and counted; `GRIDZ_REQUIRE_GPU=1` makes that a
+//! failure. `GRIDZ_GPU_CASES` is the largest number of random cases of a test. Tests that need
+//! exclusive use of the GPU are ignored: `-- --ignored --test-threads=1` runs them.
 #![allow(unsafe_code, reason = "calls the C API and the CUDA driver")]
 
 #[path = "../common/mod.rs"]
@@ -37,20 +37,20 @@ mod streams;
 mod waiting;
 
 use gridz::Context;
-use gridz::cuda::gpus;
-use gridz::settings::Backend;
+use gridz_codecs::settings::Backend;
+use gridz_cuda::gpus;
 
-/// A context that works on the CPU.
+/// A context that uses the CPU.
 pub fn cpu() -> Context {
     Context::new(Some(4), None).unwrap().on(Backend::Cpu, None).unwrap()
 }
 
-/// One that works on the GPU or fails.
+/// A context that uses the GPU or fails.
 pub fn gpu() -> Context {
     Context::new(Some(1), None).unwrap().on(Backend::Cuda, None).unwrap()
 }
 
-/// Whether there is a GPU; else `test` is skipped.
+/// True if there is a GPU; otherwise `test` is skipped.
 pub fn has_gpu(test: &str) -> bool {
     match gpus() {
         Ok(_) => true,
@@ -62,7 +62,7 @@ pub fn has_gpu(test: &str) -> bool {
     }
 }
 
-/// So many random cases, where the caller has no wish of its own.
+/// Number of random cases: `otherwise`, unless `GRIDZ_GPU_CASES` is set.
 pub fn n_cases(otherwise: u64) -> u64 {
     match std::env::var("GRIDZ_GPU_CASES") {
         Ok(n) => n.parse::<u64>().expect("GRIDZ_GPU_CASES is a number").min(otherwise),

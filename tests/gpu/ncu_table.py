@@ -1,9 +1,9 @@
-"""What limits each kernel: a table in Markdown by Nsight Compute.
+"""The limiting unit of each kernel: a table in Markdown, by Nsight Compute.
 
     ncu_table.py COMMAND...
 
-Runs COMMAND under ncu and prints a line per kernel of gridz's. The limiter is the unit
-with the highest utilisation, in percent of what it can do; far from 100 it is latency.
+Runs COMMAND under ncu and prints a line for each gridz kernel. The limiter is the unit with the
+highest utilization, in percent of its peak; if that is far below 100, latency is the limit.
 """
 
 import csv
@@ -29,7 +29,7 @@ REFUSALS = ["ERR_NVGPUCTRPERM", "LibraryNotLoaded", "Device not supported"]
 def measure(command):
     """Kernels in the order of their launches, each with its metrics by name."""
     ncu = ["ncu", "--csv", "--print-units", "base", "--clock-control", "none"]
-    ncu += ["--kernel-name", "regex:^(ndzip|lorenzo|szp|zfp|mgard|huffman|cci|stored)_", "--metrics", ",".join([*UNITS.values(), *OTHERS.values()])]
+    ncu += ["--kernel-name", "regex:^(ndzip|lorenzo|quant|zfp|multigrid|huffman|cci|stored)_", "--metrics", ",".join([*UNITS.values(), *OTHERS.values()])]
     done = subprocess.run(ncu + command, capture_output=True, text=True, timeout=200)
     lines = done.stdout.splitlines()
     start = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)

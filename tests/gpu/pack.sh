@@ -1,7 +1,7 @@
 #!/bin/bash
-# pack.sh FOLDER: builds what tests/gpu/run.sh needs and puts it into FOLDER, to be carried to a machine with
-# an NVIDIA GPU and without Rust. Needs nvcc (`make cuda` fetches it) and the reference data. nvCOMP, which is only
-# compared with, comes from PyPI once.
+# pack.sh FOLDER: builds the files that tests/gpu/run.sh needs and copies them to FOLDER, for a
+# machine with an NVIDIA GPU and without Rust. Needs nvcc (`make cuda` downloads it) and the
+# reference data. nvCOMP, which is only a peer for comparison, is downloaded from PyPI once.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 folder=${1:?usage: pack.sh FOLDER}
@@ -26,7 +26,7 @@ cp tests/gpu/run.sh tests/gpu/*.py include/gridz_hdf5.h "$shared/fields.py" "$fo
 cp -r "$shared/vectors/ndzip" "$folder/shared/vectors/"
 chmod -R u+w "$folder"
 
-# Only what a GPU and Python 3.12 need: the whole is twice as large.
+# Only the files for the GPU and Python 3.12: all of them would be twice as large.
 nvcomp=$target/nvcomp
 if [ ! -e "$nvcomp/complete" ]; then
     rm -rf "$nvcomp"

@@ -1,8 +1,8 @@
-//! Parts of frames: what comes of frames in memory of a GPU, or goes there, is what comes from the host's to the host's.
+//! Parts of frames: the results are the same for host and GPU memory, as source and as destination.
 
-use gridz::cuda::DeviceSlice;
-use gridz::device::{Destination, Source, count_blocks, decompress_progressive, inspect_progressive};
-use gridz::{ByteOrder, Context, DType, Detail, ErrorKind, Request, Verify};
+use gridz::{ByteOrder, Context, DType, Detail, ErrorKind, Part, Request, Verify};
+use gridz::{Destination, Source};
+use gridz_cuda::DeviceSlice;
 
 use crate::arrays::{self, Kind, Random, array};
 use crate::common::{assert_same_bytes, compress};
@@ -10,7 +10,7 @@ use crate::driver::{Memory, Stream};
 use crate::{cpu, has_gpu, n_cases};
 
 fn slice<'a>(memory: &'a Memory) -> DeviceSlice<'a> {
-    // SAFETY: so many bytes, which live as long as the memory.
+    // SAFETY: the memory has that many bytes, and outlives the slice.
     unsafe { DeviceSlice::from_raw(memory.ptr(), memory.n_bytes() as u64) }
 }
 
@@ -34,7 +34,7 @@ fn parts_of_frames() {
         let array = array(dtype, order, &arrays::extents(&mut random, rank, 300_000));
         let kind = random.pick(&[Kind::Walk, Kind::Mixed, Kind::Zero]);
         let raw = arrays::bytes(&array, kind, &mut random);
-        let text = format!("mgard,abs=1e-3,layers={}", 1 + random.below(4));
+        let text = format!("multigrid,abs=1e-3,layers={}", 1 + random.below(4));
         let request: Request = text.parse().unwrap();
         let frame = compress(&array, &request, &raw, &cpu());
         let there = on_gpu(&stream, &frame);
@@ -47,8 +47,8 @@ fn parts_of_frames() {
             Detail::Level(1),
             Detail::Level(40),
         ] {
-            let wanted = gridz::inspect_progressive(&frame, detail);
-            let found = inspect_progressive(Source::Device(slice(&there)), detail);
+            let wanted = gridz::inspect_part(&frame, detail);
+            let found = gridz::inspect_part(Source::Device(slice(&there)), detail);
             let (Ok(info), Ok(found)) = (&wanted, &found) else {
                 let kinds = [wanted, found].map(|info| info.map_err(|error| error.kind()).unwrap_err());
                 assert_eq!(kinds[0], kinds[1], "{what}, {detail:?}");
@@ -57,24 +57,23 @@ fn parts_of_frames() {
             assert_eq!(info, found, "{what}, {detail:?}");
             let n_bytes = info.n_bytes as usize;
             let mut part = vec![0; n_bytes];
-            gridz::decompress_progressive(&frame, detail, &mut part, Verify::Checksum, &context).unwrap();
+            gridz::decompress(&frame, gridz::Part::Detail(detail), &mut part, Verify::Checksum, &context).unwrap();
             for (from_gpu, to_gpu) in [(true, true), (true, false), (false, true)] {
                 let src = if from_gpu { Source::Device(slice(&there)) } else { Source::Host(&frame) };
                 let (mut back, memory) = (vec![0; n_bytes], Memory::new(&stream, n_bytes, 0));
                 let dst = if to_gpu { Destination::Device(slice(&memory)) } else { Destination::Host(&mut back) };
-                let again = decompress_progressive(src, detail, dst, Verify::Checksum, &context).unwrap();
-                assert_eq!(again, *info);
+                let n = gridz::decompress(src, Part::Detail(detail), dst, Verify::Checksum, &context).unwrap();
+                assert_eq!(n, n_bytes);
                 let back = if to_gpu { memory.read_all() } else { back };
                 assert_same_bytes(&back, &part, &format!("{what}, {detail:?} {from_gpu} {to_gpu}"));
             }
             let cut = on_gpu(&stream, &frame[..info.frame_bytes as usize - 1]);
             let dst = Destination::Host(&mut part);
-            let error =
-                decompress_progressive(Source::Device(slice(&cut)), detail, dst, Verify::Checksum, &context);
+            let error = gridz::decompress(slice(&cut), Part::Detail(detail), dst, Verify::Checksum, &context);
             assert_eq!(error.unwrap_err().kind(), ErrorKind::Truncated, "{what}, {detail:?}");
         }
         let counts = gridz::count_blocks(&frame, &context).map_err(|error| error.kind());
-        let there = count_blocks(Source::Device(slice(&there)), &context).map_err(|error| error.kind());
+        let there = gridz::count_blocks(Source::Device(slice(&there)), &context).map_err(|error| error.kind());
         assert_eq!(there, counts, "{what}");
     }
 }

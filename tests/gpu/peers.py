@@ -1,12 +1,13 @@
-"""gridz beside nvCOMP, in one run: arrays of 512 MiB in GPU memory.
+"""gridz compared with nvCOMP in one run: arrays of 512 MiB in GPU memory.
 
     peers.py LIBRARY FOLDER-OF-FIELDS [FOLDER-OF-NVCOMP]
 
-FOLDER-OF-NVCOMP holds the unpacked wheels nvidia-nvcomp-cu13 and nvidia-libnvcomp-cu13. Times are medians by
-events around a call on one stream, which first gets other work, so that all is submitted before the call begins:
-what the GPU does for the call counts, and what the host does beside it does not. nvCOMP gets what its documentation
-recommends: buffers and configurations made before, no checksums; gridz always has its checksum. Every codec's
-arrays are compared with the source. Prints a table in Markdown.
+FOLDER-OF-NVCOMP has the unpacked wheels nvidia-nvcomp-cu13 and nvidia-libnvcomp-cu13. Times are
+medians by events around a call on one stream. The stream is first kept busy with other work, so
+that everything is submitted before the call begins. So a time includes the GPU's work for the call,
+and not the host's. nvCOMP runs as its documentation recommends: buffers and configurations created
+beforehand, no checksums; gridz always computes its checksum. Every codec's arrays are compared with
+the source. Prints a table in Markdown.
 """
 
 import sys
@@ -18,7 +19,7 @@ import numpy
 from capi import Batch, Gridz
 
 ROUNDS, WARM_UPS = 21, 3
-# Slow codecs are measured a few times only, which the table says.
+# Slow codecs are measured only a few times, which the table states.
 SECONDS, FEW_ROUNDS = 0.6, 3
 FIELDS = [
     ("turb3d.f32", "<f4", (512, 512, 512)),
@@ -42,7 +43,7 @@ def import_nvcomp():
 
 
 def microseconds(stream, delay, call):
-    """The median of a call, and of how many."""
+    """The median time of a call, and the number of rounds."""
     begin, end, times = cupy.cuda.Event(), cupy.cuda.Event(), []
     latest = time.monotonic() + SECONDS
     while len(times) < WARM_UPS + ROUNDS:
@@ -59,7 +60,7 @@ def microseconds(stream, delay, call):
 
 
 def with_gridz(gridz, stream, delay, src):
-    """Compressed bytes, times of both directions, and the array that came back."""
+    """Compressed bytes, times of both directions, and the decompressed array."""
     batch = Batch(gridz, src[None])
     compress = microseconds(stream, delay, lambda: batch.compress(stream))
     decompress = microseconds(stream, delay, lambda: batch.decompress(stream))
@@ -68,17 +69,17 @@ def with_gridz(gridz, stream, delay, src):
 
 
 def with_nvcomp(nvcomp, options, stream, delay, src):
-    """The same by nvCOMP."""
+    """Like `with_gridz`, for nvCOMP."""
     codec = nvcomp.Codec(cuda_stream=stream.ptr, **options)
     raw = nvcomp.as_array(src.ravel().view(cupy.uint8), cuda_stream=stream.ptr)
     config = codec.compression_config(src.nbytes)
     packed = codec.encode(raw)
-    # More than any codec's bound, so that no call allocates.
+    # Larger than any codec's bound, so that no call allocates.
     room, out = cupy.empty(2 * src.nbytes, cupy.uint8), cupy.zeros(src.nbytes, cupy.uint8)
     targets = {"out": room}
     try:
         codec.encode(raw, compression_config=config, **targets)
-    except (ValueError, RuntimeError):  # a codec that wants a buffer of its own
+    except (ValueError, RuntimeError):  # a codec that needs to allocate its own buffer
         targets = {}
     compress = microseconds(stream, delay, lambda: codec.encode(raw, compression_config=config, **targets))
     unpack = codec.decompression_config(packed)
@@ -104,7 +105,7 @@ def main():
     stream = cupy.cuda.Stream(non_blocking=True)
     failed = 0
     with stream:
-        # Long enough for the host to submit what is measured.
+        # Long enough for the host to submit the measured work.
         work = cupy.zeros(1 << 30, cupy.uint8)
 
         def delay():
@@ -119,7 +120,7 @@ def main():
             for codec, run in runs:
                 try:
                     n_bytes, *times, back = run()
-                except Exception as error:  # one codec that cannot do it must not hide the others
+                except Exception as error:  # a failing codec must not hide the results of the others
                     text = str(error).replace("\n", " ").replace("|", "/")
                     print(f"| {name} | {codec} | {type(error).__name__}: {text} | | |", flush=True)
                     failed += codec.startswith("gridz")

@@ -1,12 +1,13 @@
-//! Regions of frames: the same elements as the CPU's, wherever frame and destination are, and nothing else is written.
+//! Regions of frames: the same elements as the CPU's, for any location of frame and destination, and
+//! no other bytes are written.
 
 use std::ffi::{CStr, c_void};
 use std::ptr;
 
-use gridz::codec::registry;
-use gridz::ffi::api::{gridz_decompress_region, gridz_last_error};
-use gridz::ffi::types::gridz_options;
 use gridz::{Array, ByteOrder, DType, Request, Verify};
+use gridz_capi::api::{gridz_decompress_region, gridz_last_error};
+use gridz_capi::types::gridz_options;
+use gridz_codecs::codec::registry;
 
 use crate::arrays::{self, Kind, Random, array};
 use crate::batch::{Batch, CORRUPT, Layout, SKIP_CHECKSUM, TRUNCATED, UNSUPPORTED};
@@ -24,7 +25,7 @@ struct Box {
 }
 
 impl Box {
-    /// Along each axis all, one, or some places; seldom none.
+    /// A random box: along each axis all, one, or some indices; rarely none.
     fn random(random: &mut Random, extents: &[u64]) -> Self {
         let (mut start, mut count) = (Vec::new(), Vec::new());
         for &extent in extents {
@@ -45,13 +46,20 @@ impl Box {
         self.count.iter().product::<u64>() as usize * array.element_size() as usize
     }
 
-    /// What the CPU reads.
+    /// The CPU's result.
     fn by_cpu(&self, frame: &[u8], array: &Array, verify: Verify) -> gridz::Result<Vec<u8>> {
         let mut dst = vec![0; self.n_bytes(array)];
-        gridz::decompress_region(frame, &self.start, &self.count, &mut dst, verify, &cpu()).map(|_| dst)
+        gridz::decompress(
+            frame,
+            gridz::Part::Region { start: &self.start, count: &self.count },
+            &mut dst,
+            verify,
+            &cpu(),
+        )
+        .map(|_| dst)
     }
 
-    /// The call that waits; its status.
+    /// The synchronous call; returns its status.
     fn decompress(&self, frame: (*const c_void, usize), dst: (*mut c_void, usize), flags: u64) -> i32 {
         let options = gridz_options {
             struct_size: size_of::<gridz_options>(),
@@ -68,7 +76,7 @@ impl Box {
         };
         let (mut n_bytes, rank) = (0, self.start.len() as u32);
         let (start, count) = (self.start.as_ptr(), self.count.as_ptr());
-        // SAFETY: memory of these sizes, apart from each other, and `rank` numbers twice.
+        // SAFETY: disjoint memory of these sizes, and `rank` numbers each for start and count.
         unsafe {
             gridz_decompress_region(
                 frame.0,
@@ -135,7 +143,8 @@ fn random_regions_by(spec: &Request) {
     }
 }
 
-/// A batch of regions on the stream, then the first frame alone, from and to memory of host and GPU.
+/// Checks a batch of regions on the stream; then the first frame alone, with source and destination
+/// in host and GPU memory.
 fn check(stream: &Stream, batch: &Batch, frames: &[Vec<u8>], part: &Box, random: &mut Random, what: &str) {
     let array = &batch.array;
     let size = array.element_size() as usize;
@@ -166,7 +175,7 @@ fn check(stream: &Stream, batch: &Batch, frames: &[Vec<u8>], part: &Box, random:
         let from = if from_gpu { on_gpu.ptr() } else { frame.as_ptr().cast::<c_void>().cast_mut() };
         let to: *mut c_void = if to_gpu { in_gpu.ptr() } else { in_host.as_mut_ptr().cast() };
         let status = part.decompress((from, frame.len()), (to, n_bytes + 3), 0);
-        // SAFETY: a string that lives until the next error of this thread.
+        // SAFETY: the string is valid until the next error of this thread.
         let text = unsafe { CStr::from_ptr(gridz_last_error()) };
         assert_eq!(status, 0, "{what}, GPU's frame {from_gpu}, GPU's destination {to_gpu}: {text:?}");
         let bytes = if to_gpu { in_gpu.read_all() } else { in_host };
@@ -176,8 +185,9 @@ fn check(stream: &Stream, batch: &Batch, frames: &[Vec<u8>], part: &Box, random:
     }
 }
 
-/// What the CPU reads of a damaged frame the GPU reads as well. It may read more, since it looks at a part of the table
-/// only, but not other elements than those of the sound frame.
+/// If the CPU can read a damaged frame, so can the GPU. The GPU may also read frames that the CPU
+/// refuses, since it checks only a part of the table. Then its elements are those of the undamaged
+/// frame.
 #[test]
 fn regions_of_damaged_frames() {
     if !has_gpu("regions_of_damaged_frames") {
@@ -197,7 +207,7 @@ fn regions_of_damaged_frames_by(spec: &Request) {
         let kind = Kind::random(&mut random, array.shape().n_elements() as usize);
         let good = compress(&array, spec, &arrays::bytes(&array, kind, &mut random), &cpu());
         let batch = Batch::new(&stream, array, spec, Layout { slot_gap: 128, ..Layout::of(3) });
-        // Of an empty region the CPU looks at the header only.
+        // For an empty region, the CPU reads only the header.
         let mut boxes = (0..20).map(|_| Box::random(&mut random, array.shape().extents()));
         let Some(part) = boxes.find(|part| part.n_bytes(&array) > 0) else { continue };
         let sound = part.by_cpu(&good, &array, Verify::Checksum).unwrap();
@@ -245,12 +255,17 @@ fn regions_of_damaged_frames_by(spec: &Request) {
                 back.assert_guards(&what);
                 batch.assert_guards(&what);
 
-                // Alone a frame says itself what it is.
+                // A single frame is described by its own header.
                 let (frame, back) = (Memory::of(&stream, &bad, 0), Memory::new(&stream, n_bytes, 0));
                 let status = part.decompress((frame.ptr(), bad.len()), (back.ptr(), n_bytes), flags);
                 let mut by_cpu = vec![POISON; n_bytes];
-                let expected =
-                    gridz::decompress_region(&bad, &part.start, &part.count, &mut by_cpu, verify, &cpu());
+                let expected = gridz::decompress(
+                    &bad,
+                    gridz::Part::Region { start: &part.start, count: &part.count },
+                    &mut by_cpu,
+                    verify,
+                    &cpu(),
+                );
                 match expected {
                     Ok(n) => {
                         assert_eq!(status, 0, "{what}, {verify:?}, alone");
@@ -268,8 +283,8 @@ fn regions_of_damaged_frames_by(spec: &Request) {
     println!("{spec:?}: {n_refused} refused, {n_read} read, as by the CPU; {n_more} more read");
 }
 
-/// Damage far from a region does it no harm where blocks have checks or nothing has, and is found where only the payload has
-/// one.
+/// Damage far from a region has no effect if the blocks have checks or if there are none at all. It
+/// is detected if only the payload has a checksum.
 #[test]
 fn damage_elsewhere() {
     if !has_gpu("damage_elsewhere") {
@@ -282,11 +297,11 @@ fn damage_elsewhere() {
         let mut frame = compress(&array, &spec, &raw, &cpu());
         let kept = decompress(&frame, &cpu()).unwrap();
         let codec = registry::find(gridz::inspect(&frame).unwrap().codec).unwrap().name;
-        // In the last block, or the border behind it.
+        // In the last block, or the gap after it.
         let last = frame.len() - 40;
         frame[last] ^= 4;
         let [near, far] = match codec {
-            "lorenzo" | "szp" => [0, CORRUPT],
+            "lorenzo" | "quant" => [0, CORRUPT],
             "stored" => [0, 0],
             _ => [CORRUPT, CORRUPT],
         };
@@ -303,7 +318,7 @@ fn damage_elsewhere() {
     }
 }
 
-/// In a graph, which is made once and works for other frames too.
+/// Captured in a graph, which is created once and replayed for other frames.
 #[test]
 fn regions_in_graphs() {
     if !has_gpu("regions_in_graphs") {
@@ -314,7 +329,7 @@ fn regions_in_graphs() {
     let part = Box { start: vec![3, 7, 20], count: vec![30, 20, 33] };
     let n_bytes = part.n_bytes(&array);
     for spec in specs_of_gpus() {
-        // Asking for the size of the workspace has loaded the kernels.
+        // The query for the workspace size has loaded the kernels.
         let batch = Batch::new(&stream, array, &spec, Layout { has_workspace: true, ..Layout::of(4) });
         let back = Memory::new(&stream, 4 * n_bytes, 0);
         let graph = stream.capture(|| batch.submit_region(&part.start, &part.count, &back, n_bytes, 0));

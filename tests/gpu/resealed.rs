@@ -1,14 +1,15 @@
-//! Damage that decoders have to find: blocks are damaged and sealed again, so that all checksums are right. The GPU
-//! accepts such a frame exactly when the CPU does, and reads the same.
+//! Damage that decoders have to detect: blocks are damaged and resealed, so that all checksums
+//! match. The GPU accepts such a frame exactly when the CPU does, and decodes it to the same values.
 //!
-//! `GRIDZ_GPU_CASES` is the number of frames for each request and type, also if it is larger than the default.
+//! `GRIDZ_GPU_CASES` is the number of frames for each request and type, even if it is larger than
+//! the default.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use gridz::format::checksum::{Sums, checksum};
-use gridz::format::header::header_bytes;
 use gridz::{Array, ByteOrder, DType, Request, Verify};
+use gridz_codecs::format::checksum::{Checksum, checksum};
+use gridz_codecs::format::header::header_bytes;
 
 use crate::arrays::{self, Kind, Random, array};
 use crate::batch::{Batch, CORRUPT, Layout, SKIP_CHECKSUM, TRUNCATED, UNSUPPORTED};
@@ -26,35 +27,36 @@ const REQUESTS: [(&str, &[DType]); 22] = [
     ("huffman", &[DType::U8, DType::U16, DType::I32]),
     ("cci,level=fast", &[DType::U32, DType::I64]),
     ("cci,level=dense", &[DType::I32, DType::U64]),
-    ("szp,abs=1e-3", &[DType::F32, DType::F64, DType::C64]),
-    ("szp,abs=3", &[DType::U8, DType::I64]),
-    ("szp,pwrel=1e-3", &[DType::F16, DType::F64]),
-    ("szp,rel=1e-4,level=dense", &[DType::F32, DType::F64, DType::U16]),
-    ("szp,rel=1e-4,level=max", &[DType::F32, DType::F64, DType::I16]),
+    ("quant,abs=1e-3", &[DType::F32, DType::F64, DType::C64]),
+    ("quant,abs=3", &[DType::U8, DType::I64]),
+    ("quant,pwrel=1e-3", &[DType::F16, DType::F64]),
+    ("quant,rel=1e-4,level=dense", &[DType::F32, DType::F64, DType::U16]),
+    ("quant,rel=1e-4,level=max", &[DType::F32, DType::F64, DType::I16]),
     ("zfp,lossless", &[DType::F32, DType::F64, DType::I32, DType::I64]),
     ("zfp,abs=1e-3", &[DType::F32, DType::F64]),
     ("zfp,rel=1e-4", &[DType::F32]),
     ("zfp,rate=9.5", &[DType::F64, DType::I32]),
     ("zfp,precision=14", &[DType::F32]),
     ("zfp,expert,minbits=20,maxbits=300", &[DType::F64]),
-    ("mgard,abs=1e-3", &[DType::F32, DType::F64]),
-    ("mgard,rel=1e-4", &[DType::F64]),
-    ("mgard,rms=1e-2", &[DType::F32]),
-    ("mgard,abs=1e-3,layers=3", &[DType::F32, DType::F64]),
+    ("multigrid,abs=1e-3", &[DType::F32, DType::F64]),
+    ("multigrid,rel=1e-4", &[DType::F64]),
+    ("multigrid,rms=1e-2", &[DType::F32]),
+    ("multigrid,abs=1e-3,layers=3", &[DType::F32, DType::F64]),
 ];
 
-/// Frames of a call.
+/// Number of frames in a call.
 const AT_ONCE: usize = 512;
 
-/// How many frames of a request and type are damaged.
+/// Number of damaged frames for each request and type.
 fn n_frames() -> usize {
     std::env::var("GRIDZ_GPU_CASES").map_or(1000, |n| n.parse().expect("GRIDZ_GPU_CASES is a number"))
 }
 
-/// The table in front of a payload's blocks: each entry has the block's end, in units from the end of the table, and its check.
+/// The table before a payload's blocks: each entry has the block's end, in units from the end of
+/// the table, and its check.
 #[derive(Debug, Clone, Copy)]
 struct Table {
-    /// Where in the payload the first entry is, and the first block.
+    /// Offsets in the payload of the first entry, and of the first block.
     entries: usize,
     blocks: usize,
     n: usize,
@@ -62,20 +64,23 @@ struct Table {
 }
 
 impl Table {
-    /// That of a sound frame, if its payload has one; `None` for codecs whose blocks have no checks.
+    /// The table of a valid frame, if its payload has one; `None` for codecs whose blocks have no
+    /// checks.
     fn of(frame: &[u8], payload: &[u8]) -> Option<Self> {
         let (entries, unit, behind) = match frame[5] {
             2 | 6 | 7 => (0, 16, 0),
-            // The logarithm of a unit is the second byte of the parameters, which follow the extents.
+            // The logarithm of a unit is the second byte of the parameters, which follow the
+            // extents.
             3 => (8, 1 << frame[40 + 8 * usize::from(frame[9]) + 1], 0),
-            5 => return Self::of_mgard(payload),
+            5 => return Self::of_multigrid(payload),
             _ => return None,
         };
         Self::find(payload, entries, behind, unit, unit)
     }
 
-    /// Of a payload of one layer: after a head with a bin for each level and the bytes of exact elements.
-    fn of_mgard(payload: &[u8]) -> Option<Self> {
+    /// The table of a payload of one layer: it follows a head with a bin for each level, and the
+    /// length of the exact elements.
+    fn of_multigrid(payload: &[u8]) -> Option<Self> {
         (0..33).find_map(|n_levels| {
             let head = 32 + 8 * (n_levels + 1);
             let n_exact = u64::from_le_bytes(payload.get(head - 8..head)?.try_into().unwrap());
@@ -83,7 +88,8 @@ impl Table {
         })
     }
 
-    /// The one whose last block ends `behind` bytes before the payload, where blocks begin at multiples of `alignment`.
+    /// The table whose last block ends `behind` bytes before the end of the payload; blocks begin
+    /// at a multiple of `alignment`.
     fn find(payload: &[u8], entries: usize, behind: usize, unit: usize, alignment: usize) -> Option<Self> {
         let end =
             |i: usize| payload.get(entries + 8 * i..)?.first_chunk().map(|&end| u32::from_le_bytes(end) as usize);
@@ -101,25 +107,25 @@ impl Table {
         self.blocks.saturating_add((end as usize).saturating_mul(self.unit))
     }
 
-    /// Bytes of block `i` in the payload, as far as the table makes sense.
+    /// The bytes of block `i` in the payload, or `None` if the table is inconsistent.
     fn block(&self, payload: &[u8], i: usize) -> Option<std::ops::Range<usize>> {
         let start = if i == 0 { self.blocks } else { self.end(payload, i - 1) };
         let end = self.end(payload, i);
         (start <= end && end <= payload.len()).then_some(start..end)
     }
 
-    /// Makes the checks of all blocks right.
+    /// Fixes the checks of all blocks.
     fn seal(&self, payload: &mut [u8]) {
         for i in 0..self.n {
             let Some(block) = self.block(payload, i) else { continue };
             let n_bytes = block.len() as u64;
-            let check = Sums::of(&payload[block.clone()], block.start as u64).checksum(n_bytes) as u32;
+            let check = Checksum::of(&payload[block.clone()], block.start as u64).finish(n_bytes) as u32;
             payload[self.entries + 8 * i + 4..][..4].copy_from_slice(&check.to_le_bytes());
         }
     }
 }
 
-/// Makes all checks of a frame right, as far as it is what its table says.
+/// Fixes all checks of a frame, as far as its table is consistent.
 fn seal(frame: &mut [u8], header: usize, table: Option<Table>) {
     let n_bytes = (frame.len() - header) as u64;
     frame[16..24].copy_from_slice(&n_bytes.to_le_bytes());
@@ -129,11 +135,12 @@ fn seal(frame: &mut [u8], header: usize, table: Option<Table>) {
     repair(frame);
 }
 
-/// A frame that is damaged in a way that decoders may or may not mind, under right checks; no longer than `room`.
+/// A frame with damage that decoders may or may not detect, with fixed checks; no longer than
+/// `room`.
 fn damaged(good: &[u8], header: usize, table: Option<Table>, room: usize, random: &mut Random) -> Vec<u8> {
     let mut frame = good.to_vec();
     let payload = frame.len() - header;
-    // Where what is damaged begins, and how many bytes it has.
+    // Start and length of the bytes to be damaged.
     let (start, length) = match table {
         Some(table) if !random.once_in(6) => {
             let block = table.block(&good[header..], random.below(table.n)).expect("a block of a sound frame");
@@ -144,7 +151,8 @@ fn damaged(good: &[u8], header: usize, table: Option<Table>, room: usize, random
     if length == 0 {
         return frame;
     }
-    // Blocks and payloads begin with the fields that describe the rest; those of zfp are at the end.
+    // Blocks and payloads begin with the fields that describe the rest; zfp's fields are at the
+    // end.
     let at = |random: &mut Random| {
         let most = random.pick(&[16, 40, 200, length]).min(length);
         let place = random.below(most);
@@ -175,20 +183,21 @@ fn damaged(good: &[u8], header: usize, table: Option<Table>, room: usize, random
                 }
             }
             7 => {
-                // What another block, or another part of this one, has there.
+                // Copies bytes of another block, or of another part of this one.
                 let from = header + random.below(payload);
                 let n = random.pick(&[4, 16, 64]).min(start + length - place).min(frame.len() - from);
                 let part = frame[from..from + n].to_vec();
                 frame[place..place + n].copy_from_slice(&part);
             }
             8 => {
-                // From here on zeros, or anything.
+                // Overwrites the following bytes with zeros or noise.
                 let end = (place + random.pick(&[4, 32, 1000])).min(start + length);
                 let any = random.once_in(2);
                 frame[place..end].fill_with(|| if any { random.word() as u8 } else { 0 });
             }
             _ => {
-                // Longer or shorter by a unit, at the end of the block; then the table must say so.
+                // Lengthens or shortens the block by a unit at its end; then the table must change
+                // too.
                 let (unit, end) = (table.map_or(8, |table| table.unit), start + length);
                 let grows = random.once_in(2);
                 if grows && frame.len() + unit <= room {
@@ -212,7 +221,8 @@ fn damaged(good: &[u8], header: usize, table: Option<Table>, room: usize, random
     frame
 }
 
-/// Moves the ends of blocks from the one on that ended at byte `end` of the payload, by a unit forward or backward.
+/// Moves the ends of blocks by one unit forward or backward, from the block on whose end was byte
+/// `end` of the payload.
 fn move_ends(payload: &mut [u8], table: Table, end: usize, grows: bool) {
     for i in 0..table.n {
         if table.end(payload, i) < end {
@@ -225,7 +235,7 @@ fn move_ends(payload: &mut [u8], table: Table, end: usize, grows: bool) {
     }
 }
 
-/// Whether all checksums of a frame are right, so that a decoder sees it.
+/// True if all checksums of a frame match, so that a decoder processes it.
 fn is_sealed(frame: &[u8], header: usize, table: Option<Table>) -> bool {
     let payload = &frame[header..];
     let of_blocks = table.is_none_or(|table| {
@@ -233,7 +243,7 @@ fn is_sealed(frame: &[u8], header: usize, table: Option<Table>) -> bool {
             let check = &payload[table.entries + 8 * i + 4..][..4];
             table.block(payload, i).is_none_or(|block| {
                 let n_bytes = block.len() as u64;
-                Sums::of(&payload[block.clone()], block.start as u64).checksum(n_bytes) as u32
+                Checksum::of(&payload[block.clone()], block.start as u64).finish(n_bytes) as u32
                     == u32::from_le_bytes(check.try_into().unwrap())
             })
         })
@@ -241,18 +251,18 @@ fn is_sealed(frame: &[u8], header: usize, table: Option<Table>) -> bool {
     of_blocks && frame[24..32] == checksum(payload).to_le_bytes()
 }
 
-/// What the CPU makes of frames of `array`, on all cores.
+/// The CPU's results for frames of `array`, on all cores.
 fn by_cpu(array: &Array, frames: &[Vec<u8>], verify: Verify) -> Vec<Option<Vec<u8>>> {
     let (next, n_threads) = (AtomicUsize::new(0), thread::available_parallelism().map_or(1, usize::from));
     let mut all: Vec<Option<Vec<u8>>> = vec![None; frames.len()];
     let work = || {
         let (context, mut done) = (gridz::Context::new(Some(1), None).unwrap(), Vec::new());
-        let context = context.on(gridz::settings::Backend::Cpu, None).unwrap();
+        let context = context.on(gridz_codecs::settings::Backend::Cpu, None).unwrap();
         loop {
             let i = next.fetch_add(1, Ordering::Relaxed);
             let Some(frame) = frames.get(i) else { return done };
             let mut back = vec![0; array.n_bytes() as usize];
-            let result = gridz::decompress(frame, &mut back, verify, &context);
+            let result = gridz::decompress(frame, gridz::Part::All, &mut back, verify, &context);
             done.push((i, result.ok().map(|_| back)));
         }
     };
@@ -267,7 +277,7 @@ fn by_cpu(array: &Array, frames: &[Vec<u8>], verify: Verify) -> Vec<Option<Vec<u
 
 #[derive(Debug, Default)]
 struct Seen {
-    /// Frames whose checksums are all right.
+    /// Frames whose checksums all match.
     sealed: usize,
     refused: usize,
     read: usize,
@@ -367,14 +377,14 @@ fn damage_under_right_checksums() {
             println!("{text} {dtype:?}: {seen:?}");
             let n = n_frames().div_ceil(AT_ONCE) * AT_ONCE.min(n_frames());
             assert_eq!(seen.refused + seen.read, 2 * n, "{text} {dtype:?}");
-            // Some ends in a table are before the ones before them; then there are no blocks to be sealed.
+            // In some tables the ends are not ascending; such frames have no blocks to be sealed.
             assert!(seen.sealed * 10 >= 9 * n, "{text} {dtype:?}: {seen:?}");
             assert!(n < 100 || (seen.refused > 0 && seen.read > 0), "{text} {dtype:?}: {seen:?}");
         }
     }
 }
 
-/// A frame of lorenzo with this header and one block, under right checks.
+/// A lorenzo frame with this header and one block, with valid checks.
 fn of_one_block(header: &[u8], block: &[u32]) -> Vec<u8> {
     let words = [block.len() as u32 / 4, 0, 0, 0].into_iter().chain(block.iter().copied());
     let mut frame: Vec<u8> = header.iter().copied().chain(words.flat_map(u32::to_le_bytes)).collect();
@@ -382,7 +392,8 @@ fn of_one_block(header: &[u8], block: &[u32]) -> Vec<u8> {
     frame
 }
 
-/// A dictionary of lorenzo has as many entries as the block has elements at most; all have index 0 here.
+/// A lorenzo dictionary has at most one entry per element of the block; here, all elements have
+/// index 0.
 #[test]
 fn dictionaries_of_all_sizes() {
     if !has_gpu("dictionaries_of_all_sizes") {
@@ -398,7 +409,8 @@ fn dictionaries_of_all_sizes() {
     let frames: Vec<Vec<u8>> = sizes
         .iter()
         .map(|n_entries| {
-            // The table; SPLIT with a dictionary whose entries are all the base; groups of numbers without bits.
+            // The block header: SPLIT with a dictionary whose entries are all the base; groups of
+            // numbers without bits.
             let block = [[0x22, n_entries << 16, 7.5f32.to_bits(), 0], [0; 4], [0; 4]].concat();
             of_one_block(&zeros[..header], &block)
         })
@@ -417,8 +429,8 @@ fn dictionaries_of_all_sizes() {
     }
 }
 
-/// In a group with 5 patched numbers, the bits of the last byte that say which of them are patched twice are 0 from the
-/// sixth on.
+/// In a group with 5 patched numbers, the last byte of the bitmap of second-level patches must have
+/// 0 from bit 5 on.
 #[test]
 fn marks_after_the_last_patched_number() {
     if !has_gpu("marks_after_the_last_patched_number") {
@@ -431,7 +443,8 @@ fn marks_after_the_last_patched_number() {
     let header = header_bytes(1, usize::from(zeros[11]));
     let frames: Vec<Vec<u8>> = (0..8)
         .map(|behind| {
-            // SPLIT. In the first of four groups numbers have no packed bits; 5 are patched with one bit, one of these with another.
+            // SPLIT. In the first of four groups, numbers have no packed bits; 5 are patched with
+            // one bit, and one of these with another.
             let heads = [2, 0, 0, 0, 0x0001_0100, 0x0001_0005, 0, 0, 0, 0, 0, 0];
             let mut rows = [0; 32];
             rows[0] = 0b11111;

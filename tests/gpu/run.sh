@@ -1,7 +1,8 @@
 #!/bin/bash
-# run.sh [quick|tests|benches]: all tests that need a GPU, then the benches; in the folder that tests/gpu/pack.sh made.
-# Prints a report in Markdown, for docs/results/. Goes on after a failure; exit status 0 if nothing failed. quick: the
-# tests only, without sanitizers; tests: the tests only; benches: these only.
+# run.sh [quick|tests|benches]: runs all tests that need a GPU, then the benches, in the folder that
+# tests/gpu/pack.sh created. Prints a report in Markdown, for docs/results/. Continues after a
+# failure; the exit status is 0 if nothing failed. quick: only the tests, without sanitizers; tests:
+# only the tests; benches: only the benches.
 #
 # Needs the driver, python3 with numpy, cupy and h5py, about 40 GB of GPU memory, and 6 GB of disk for the fields.
 # Takes about 10 minutes.
@@ -14,7 +15,7 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 fields=$tmp/fields
 
-# Checks may run side by side, so it is a file that remembers.
+# Checks may run in parallel, so the failure flag is a file.
 fail() {
     touch "$tmp/failed"
 }
@@ -32,7 +33,7 @@ check() { # TITLE COMMAND...: a test
         echo "- $title: passed, $((SECONDS - begin)) s. $(grep . <<<"$output" | tail -n 1 | cut -c 1-300)"
     else
         echo "- $title: FAILED ($status), $((SECONDS - begin)) s"
-        # What went wrong first, as panics and sanitizers tell it; then the end.
+        # The first errors, as panics and sanitizers print them; then the end of the output.
         grep -E -A 4 'panicked at|========= (Error|Warning|Invalid|Uninitialized|Barrier|Program hit)' <<<"$output" |
             head -n 30 | cut -c 1-300 | sed 's/^/      /'
         echo '      …'
@@ -41,7 +42,7 @@ check() { # TITLE COMMAND...: a test
     fi
 }
 
-beside() { # TITLE COMMAND...: a test beside others; what it says is told at the end
+beside() { # TITLE COMMAND...: a test in the background; its output is printed at the end
     check "$@" >"$(mktemp "$tmp/beside.XXXXXX")" &
 }
 
@@ -50,7 +51,7 @@ told() {
     cat "$tmp"/beside.*
 }
 
-section() { # TITLE COMMAND...: what a bench prints; its own Markdown or, where TITLE begins with +, text
+section() { # TITLE COMMAND...: a bench's output: its own Markdown or, if TITLE begins with +, text
     local title=$1
     shift
     echo
@@ -72,7 +73,7 @@ tests() {
     echo
     check "frames of GPU and CPU" ./gpu_test --test-threads=4
     check "a held stream, a full GPU, a lost one, fork" ./gpu_test --ignored --test-threads=1
-    check "src/cuda: order, a full GPU, a lost one, fork" ./cuda_test --ignored --test-threads=1
+    check "crates/gridz-cuda: order, a full GPU, a lost one, fork" ./cuda_test --ignored --test-threads=1
     beside "kernels as PTX of compute_75" env CUDA_FORCE_PTX_JIT=1 GRIDZ_GPU_CASES=60 ./gpu_test --test-threads=2 \
         shapes:: boundaries:: hostile:: regions:: cut:: codes::
     check "CuPy's memory, streams and graphs" python3 streams.py "$library"
@@ -80,7 +81,7 @@ tests() {
     check "whole datasets of HDF5 from GPU memory" python3 h5_bulk.py "$PWD/plugin/libh5gridz.so" "$PWD/gridz_hdf5.h"
     [[ ${1:-} == quick ]] && told && finish
     if command -v compute-sanitizer >/dev/null; then
-        # API errors are not counted: gridz asks the driver about pointers that may be none of the GPU's.
+        # Ignore API errors: gridz asks the driver about pointers that may not be GPU pointers.
         sanitizer() { # TOOL TEST CASES
             beside "compute-sanitizer $1, $2" env GRIDZ_GPU_CASES="$3" \
                 compute-sanitizer --tool "$1" --report-api-errors no --error-exitcode 9 ./gpu_test --exact "$2"
@@ -88,7 +89,8 @@ tests() {
         for job in "memcheck shapes::random_batches 8" "racecheck shapes::random_batches 8" \
             "initcheck shapes::random_batches 8" "synccheck shapes::random_batches 8" \
             "memcheck chunks::random_lists 2" "memcheck cut::blocks_that_are_cut 20" "memcheck cut::ranges_at_their_ends 1" "memcheck hostile::damaged_frames 3" "memcheck codes::numbers_of_all_kinds 12" "racecheck codes::numbers_of_all_kinds 12" "initcheck codes::numbers_of_all_kinds 12" "memcheck regions::random_regions 4" "racecheck regions::random_regions 4"; do
-            # The words of $job are arguments. All at once: they take turns on the GPU, and each is slow by itself.
+            # Word splitting of $job is intended. All jobs start at once: they take turns on the
+            # GPU, and each is slow by itself.
             # shellcheck disable=SC2086
             sanitizer $job
         done
@@ -107,7 +109,7 @@ if ! python3 fields.py "$fields/512" 512 >/dev/null || ! python3 fields.py "$fie
 fi
 python3 kinds.py "$fields/512" || fail
 
-to_words() { # the words of a table of fields, with the folder before each file
+to_words() { # one word of a field table a line, with the folder prepended to each file
     sed "s|^|$fields/512/|" | tr ' ' '\n'
 }
 
@@ -156,10 +158,10 @@ narrow.i16 i16 512x512x512 1
 END
 )
 section "+Frames in GPU memory, lorenzo,level=dense" ./gpu_throughput lorenzo,level=dense "${words[@]}"
-section "+Frames in GPU memory, szp,rel=1e-3" ./gpu_throughput szp,rel=1e-3 "${words[@]}"
-section "+Frames in GPU memory, szp,rel=1e-3,level=2" ./gpu_throughput szp,rel=1e-3,level=2 "${words[@]}"
-section "+Frames in GPU memory, szp,abs=0.06" ./gpu_throughput szp,abs=0.06 "${words[@]:0:36}"
-section "+Frames in GPU memory, szp,pwrel=1e-3" ./gpu_throughput szp,pwrel=1e-3 "${words[@]:0:12}"
+section "+Frames in GPU memory, quant,rel=1e-3" ./gpu_throughput quant,rel=1e-3 "${words[@]}"
+section "+Frames in GPU memory, quant,rel=1e-3,level=2" ./gpu_throughput quant,rel=1e-3,level=2 "${words[@]}"
+section "+Frames in GPU memory, quant,abs=0.06" ./gpu_throughput quant,abs=0.06 "${words[@]:0:36}"
+section "+Frames in GPU memory, quant,pwrel=1e-3" ./gpu_throughput quant,pwrel=1e-3 "${words[@]:0:12}"
 mapfile -t words < <(to_words <<'END'
 turb3d.f32 f32 512x512x512 1
 turb3d.f32 f32 500x509x503 1
@@ -174,9 +176,9 @@ END
 for mode in rate=8 rate=16 rel=1e-3 lossless; do
     section "+Frames in GPU memory, zfp,$mode" ./gpu_throughput "zfp,$mode" "${words[@]}"
 done
-section "+Frames in GPU memory, mgard,rel=1e-3" ./gpu_throughput mgard,rel=1e-3 "${words[@]}"
-section "+Frames in GPU memory, mgard,rms=0.06" ./gpu_throughput mgard,rms=0.06 "${words[@]}"
-section "+Frames in GPU memory, mgard,rel=1e-3,layers=4" ./gpu_throughput mgard,rel=1e-3,layers=4 "${words[@]:0:12}"
+section "+Frames in GPU memory, multigrid,rel=1e-3" ./gpu_throughput multigrid,rel=1e-3 "${words[@]}"
+section "+Frames in GPU memory, multigrid,rms=0.06" ./gpu_throughput multigrid,rms=0.06 "${words[@]}"
+section "+Frames in GPU memory, multigrid,rel=1e-3,layers=4" ./gpu_throughput multigrid,rel=1e-3,layers=4 "${words[@]:0:12}"
 mapfile -t words < <(to_words <<'END'
 residuals.u16 u16 134217728 1
 residuals.u16 u16 1048576 128
@@ -203,10 +205,10 @@ section "Messages between GPUs" python3 links.py "$library" "$fields/64"
 
 host_memory() {
     local codec how
-    for codec in ndzip lorenzo szp,rel=1e-3 zfp,rate=8 zfp,rel=1e-3; do
+    for codec in ndzip lorenzo quant,rel=1e-3 zfp,rate=8 zfp,rel=1e-3; do
         for how in "--threads 1" "--threads 2" "--threads 4" "--threads 8" "--threads $(nproc)" "--backend cuda" \
             "--threads $(nproc) --backend cuda"; do
-            # The words of $how are options.
+            # Word splitting of $how is intended: the words are options.
             # shellcheck disable=SC2086
             ./throughput --codec "$codec" $how "$fields/64/turb3d.f32:256x256x256" "$fields/64/turb3d.f64:128x256x256" ||
                 return

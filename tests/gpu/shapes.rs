@@ -1,8 +1,8 @@
-//! Batches of all shapes, contents and places in memory.
+//! Batches of all shapes, contents and memory locations.
 
-use gridz::codec::mode::Mode;
-use gridz::codec::registry;
 use gridz::{Array, ByteOrder, DType, Request, Shape};
+use gridz_codecs::codec::mode::Mode;
+use gridz_codecs::codec::registry;
 
 use crate::arrays::{self, Kind, Random, array};
 use crate::batch::{Batch, Layout};
@@ -22,7 +22,7 @@ fn reference_vectors() {
         let batch = Batch::new(&stream, vector.array(), &crate::common::ndzip(), Layout::of(1));
         batch.check(std::slice::from_ref(&vector.raw), &vector.name);
         let frame = &batch.frames.read_all()[..batch.read_lengths()[0] as usize];
-        // A frame of the published stream, unless that is longer than the array.
+        // The frame contains the published stream, unless that is longer than the array.
         if gridz::inspect(frame).unwrap().codec == batch.spec.codec() {
             let payload = &frame[frame.len() - vector.stream.len()..];
             let mut stream = vector.stream;
@@ -42,7 +42,8 @@ fn random_batches() {
     specs_of_gpus().for_each(|spec| random_batches_by(&spec));
 }
 
-/// Types take turns: those that the codec takes, and now and then one that it may have stored.
+/// Cycles through the types that the codec supports, with an occasional one that it may store
+/// instead.
 pub fn dtype(spec: &Request, case: usize) -> DType {
     const NUMBERS: [DType; 8] =
         [DType::F32, DType::F64, DType::F32, DType::I64, DType::U8, DType::F64, DType::I16, DType::U32];
@@ -71,10 +72,10 @@ fn random_batches_by(spec: &Request) {
     let stream = Stream::new();
     let mut random = Random::new(1);
     let n_cases = n_cases(300);
-    // Who wants a few cases only has a sanitizer, and no time.
+    // A small number of cases means a sanitizer run, which is slow.
     let most = if n_cases < 20 { 100_000 } else { 1_000_000 };
     for case in 0..n_cases as usize {
-        // Few cases must do, so types, ranks and orders take turns.
+        // Types, ranks and orders cycle, so that few cases cover all of them.
         let dtype = dtype(spec, case);
         let order = ORDERS[usize::from(case % 5 == 4)];
         let most_chunks = random.pick(&[1, 1, 1, 1, 1, 1, 5, 5, 300]);
@@ -100,7 +101,7 @@ fn random_batches_by(spec: &Request) {
     }
 }
 
-/// Chunks of random kinds.
+/// Checks chunks of random contents.
 fn check(stream: &Stream, spec: &Request, array: &Array, layout: Layout, random: &mut Random, what: &str) {
     let n = array.shape().n_elements() as usize;
     let kinds: Vec<Kind> = (0..layout.n_chunks).map(|_| Kind::random(random, n)).collect();
@@ -109,7 +110,7 @@ fn check(stream: &Stream, spec: &Request, array: &Array, layout: Layout, random:
     Batch::new(stream, *array, spec, layout).check(&chunks, &what);
 }
 
-/// Very many chunks, a few of which do not shrink.
+/// Very many chunks, a few of which are incompressible.
 #[test]
 fn large_batches() {
     if !has_gpu("large_batches") {
@@ -139,7 +140,7 @@ fn large_batches() {
     }
 }
 
-/// Elements that no codec takes, arrays with nothing or one element in them, and a caller who wants `stored`.
+/// Elements that no codec supports, arrays with zero elements or one, and requests for `stored`.
 #[test]
 fn stored_arrays() {
     if !has_gpu("stored_arrays") {

@@ -1,13 +1,13 @@
-//! Sparse matrices on a GPU: the bits of the CPU, for every kind of slice and of values.
+//! Sparse matrices on a GPU: the same bits as on the CPU, for every kind of slice and of values.
 
 use std::time::Instant;
 
-use gridz::cpu::level::Level;
-use gridz::cpu::pool::Pool;
-use gridz::cuda::Device;
-use gridz::sparse::element::{Element, Semiring};
-use gridz::sparse::frame::seal;
-use gridz::sparse::{self, Csr, Matrix, ValueChoice};
+use gridz_codecs::cpu::isa::Isa;
+use gridz_codecs::cpu::pool::Pool;
+use gridz_cuda::Device;
+use gridz_sparse::element::{Element, Semiring};
+use gridz_sparse::frame::seal;
+use gridz_sparse::{Csr, Matrix, ValueChoice};
 
 use crate::arrays::Random;
 use crate::{has_gpu, n_cases};
@@ -29,13 +29,13 @@ impl Own {
     }
 }
 
-/// Numbers that look random.
+/// A deterministic pseudo-random number below `below`.
 fn random(state: &mut u64, below: i64) -> i64 {
     *state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
     ((*state >> 33) as i64) % below
 }
 
-/// Matrices that have slices of every kind, with their names.
+/// Matrices with slices of every kind, and their names.
 fn matrices(n: i64) -> Vec<(String, Own)> {
     let mut all = Vec::new();
     let mut state = 3;
@@ -61,7 +61,7 @@ fn matrices(n: i64) -> Vec<(String, Own)> {
             all.push((format!("{name} with blocks of {b}"), Own::of(n / b * b, rows)));
         }
     }
-    // Rows of all lengths, with columns anywhere: long rows, codes of 4 bytes, empty rows.
+    // Rows of all lengths, with arbitrary columns: long rows, codes of 4 bytes, empty rows.
     let wide = 300_000;
     let any: Vec<Vec<i64>> = (0..n)
         .map(|r| {
@@ -70,7 +70,8 @@ fn matrices(n: i64) -> Vec<(String, Own)> {
         })
         .collect();
     all.push(("any".into(), Own::of(wide, any.into_iter())));
-    // Rows of so many elements that their kernel is another one, in two bands far from each other, so that some codes are kept short.
+    // Rows with so many elements that another kernel handles them, in two bands far from each
+    // other, so that some codes stay short.
     let bands: Vec<Vec<i64>> = (0..n)
         .map(|r| {
             let n_near = random(&mut state, 24);
@@ -94,11 +95,11 @@ fn check<T: Element + std::fmt::Debug>(name: &str, own: &Own, values: &[T], choi
         columns: &own.columns,
         values,
     };
-    let matrix = sparse::compress(&csr, choice, &Pool::new(2)).unwrap();
+    let matrix = gridz_sparse::compress(&csr, choice, &Pool::new(2)).unwrap();
     check_product::<T>(name, &matrix);
 }
 
-/// The GPU's product has the bits of the CPU's.
+/// Asserts that the GPU's product equals the CPU's bit for bit.
 fn check_product<T: Element + std::fmt::Debug>(name: &str, matrix: &Matrix) {
     let (head, pool) = (matrix.head(), Pool::new(2));
     let bytes = |vector: &[T]| {
@@ -108,24 +109,24 @@ fn check_product<T: Element + std::fmt::Debug>(name: &str, matrix: &Matrix) {
     };
     let x: Vec<T> = (0..head.n_cols).map(|i| if i % 3 == 0 { T::ONE } else { T::ONE.plus(T::ONE) }).collect();
     let mut want = vec![T::default(); head.n_rows as usize];
-    sparse::multiply(matrix, Semiring::PlusTimes, &x, &mut want, Level::best(), &pool).unwrap();
+    gridz_sparse::multiply(matrix, Semiring::PlusTimes, &x, &mut want, Isa::best(), &pool).unwrap();
 
-    let device = Device::choose(gridz::settings::checked().unwrap()).unwrap();
+    let device = Device::choose(gridz_codecs::settings::checked().unwrap()).unwrap();
     let stream = device.stream().unwrap();
     let (from, to) =
         (stream.alloc(size_of_val(&x[..]) as u64).unwrap(), stream.alloc(size_of_val(&want[..]) as u64).unwrap());
     stream.copy_in(from.all(), &bytes(&x)).unwrap();
     stream.copy_in(to.all(), &vec![0xee; size_of_val(&want[..])]).unwrap();
     for _ in 0..2 {
-        // SAFETY: both live until the copy below has waited for the stream.
-        unsafe { sparse::multiply_on_gpu(matrix, from.all(), to.all(), Some(stream.handle())).unwrap() };
+        // SAFETY: both live until the copy below has synchronized the stream.
+        unsafe { gridz_sparse::multiply_on_gpu(matrix, from.all(), to.all(), Some(stream.handle())).unwrap() };
     }
     let mut found = vec![0; size_of_val(&want[..])];
     stream.copy_out(to.all(), &mut found).unwrap();
     assert!(found == bytes(&want), "{name}, values {:?}", head.codec);
     if head.n_rows > 0 {
         // SAFETY: as above.
-        let short = unsafe { sparse::multiply_on_gpu(matrix, from.all(), from.all(), None) };
+        let short = unsafe { gridz_sparse::multiply_on_gpu(matrix, from.all(), from.all(), None) };
         assert!(head.n_rows == head.n_cols || short.is_err());
     }
 }
@@ -159,8 +160,8 @@ fn products_have_the_bits_of_the_cpu() {
     println!("sparse matrices: {:?}", start.elapsed());
 }
 
-/// Matrices whose tables are damaged under a right checksum: what the checks of [`Matrix::from_frame`] let through has the same
-/// product on both sides.
+/// Matrices with damaged tables under a valid checksum: if [`Matrix::from_frame`] accepts one, its
+/// product is the same on both sides.
 #[test]
 fn damaged_matrices() {
     if !has_gpu("sparse::damaged_matrices") {
@@ -178,10 +179,10 @@ fn damaged_matrices() {
             values: &values,
         };
         for choice in [ValueChoice::Plain, ValueChoice::Dictionary, ValueChoice::Blocks] {
-            let matrix = sparse::compress(&csr, choice, &pool).unwrap();
+            let matrix = gridz_sparse::compress(&csr, choice, &pool).unwrap();
             let good = &matrix.frame()[..matrix.frame_bytes()];
-            // The head stays unchanged: it has the lengths of the vectors.
-            let start = gridz::sparse::frame::HEADER_BYTES;
+            // The head stays unchanged, because it determines the lengths of the vectors.
+            let start = gridz_sparse::frame::HEADER_BYTES;
             for _ in 0..n_cases(40) {
                 let mut bad = good.to_vec();
                 if good.len() == start {

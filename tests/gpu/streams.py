@@ -2,13 +2,14 @@
 
     streams.py LIBRARY
 
-Frames that the GPU makes in CuPy's memory must be those that gridz_compress makes in host memory.
+Frames that the GPU writes in CuPy's memory must equal those that gridz_compress writes in host
+memory.
 """
 
 import os
 import sys
 
-# The default, whatever the caller's settings are; the library reads it once.
+# Use the default, whatever the caller's environment is; the library reads the variable once.
 os.environ["GRIDZ_BACKEND"] = "auto"
 
 import cupy
@@ -22,7 +23,7 @@ INVALID_ARGUMENT = 100
 
 
 def chunks(dtype, shape, n_chunks):
-    """Walks, and among them chunks of noise and of zeros."""
+    """Random walks, with some chunks of noise and of zeros."""
     all_of_them = rng.standard_normal((n_chunks, *shape)).cumsum(axis=-1).astype(dtype)
     raw = all_of_them.reshape(n_chunks, -1).view(numpy.uint8)
     raw[1::5] = rng.integers(0, 256, raw[1::5].shape, numpy.uint8)
@@ -31,11 +32,11 @@ def chunks(dtype, shape, n_chunks):
 
 
 def check(batch, host, what):
-    """Frames and arrays of a batch that went both ways."""
+    """Checks the frames and arrays of a batch after a round trip."""
     assert not batch.statuses.get().any(), (what, batch.statuses)
     assert batch.back.get().tobytes() == host.tobytes(), what
     for i, chunk in enumerate(host):
-        # Small chunks in host memory are compressed by the CPU.
+        # The CPU compresses small chunks in host memory.
         assert batch.frame(i) == gridz.compress(chunk), (what, i)
 
 
@@ -43,7 +44,7 @@ SHAPES = [("<f4", (40, 50, 60)), ("<f4", (32, 48, 64)), ("<f8", (130, 70)), ("<f
 
 
 def streams_and_pools():
-    """Every kind of memory that CuPy can give, on streams of CuPy."""
+    """Every kind of memory that CuPy allocates, on CuPy's streams."""
     allocators = {
         "cudaMalloc": cupy.cuda.MemoryPool().malloc,
         "cudaMallocAsync": cupy.cuda.MemoryAsyncPool().malloc,
@@ -82,13 +83,14 @@ def many_streams():
 
 
 def graph():
-    """A captured pair of calls works for other data, with what CuPy does before it in the same graph."""
+    """A captured pair of calls works for other data, with CuPy's preceding work in the same
+    graph."""
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream:
         host = chunks("<f4", (48, 50, 52), 6)
         batch = Batch(gridz, cupy.asarray(host))
         fresh = cupy.asarray(host)
-        # Kernels cannot be loaded in a capture.
+        # Kernels cannot be loaded during a capture.
         cupy.copyto(batch.chunks, fresh)
         batch.compress(stream)
         batch.decompress(stream)
@@ -109,7 +111,7 @@ def graph():
 
 
 def host_memory_is_refused():
-    """With the argument's name and what to call instead."""
+    """The error has the argument's name and the function to call instead."""
     host = chunks("<f4", (20, 30, 40), 1)
     stream = cupy.cuda.Stream(non_blocking=True)
     batch = Batch(gridz, cupy.asarray(host))

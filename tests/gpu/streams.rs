@@ -1,4 +1,4 @@
-//! Calls that do not wait: behind other work, on several streams at once, in graphs.
+//! Asynchronous calls: after other work, on several streams concurrently, in graphs.
 
 use gridz::{ByteOrder, DType};
 
@@ -27,8 +27,8 @@ fn batch(stream: &Stream, n_chunks: usize, has_workspace: bool) -> Batch<'_> {
     Batch::new(stream, array, &crate::common::ndzip(), Layout { has_workspace, ..Layout::of(n_chunks) })
 }
 
-/// A call returns though the stream is held back before it. Alone, because other threads that free memory wait
-/// for all streams and keep the driver to themselves meanwhile.
+/// A call returns although its stream is blocked. Needs exclusive use of the GPU: other threads
+/// that free memory wait for all streams, and meanwhile block the driver.
 #[test]
 #[ignore = "needs the GPU for itself"]
 fn calls_do_not_wait() {
@@ -39,7 +39,7 @@ fn calls_do_not_wait() {
     for has_workspace in [true, false] {
         let batch = batch(&stream, 4, has_workspace);
         let chunks = chunks(11, 4);
-        // Asking for the size of the workspace has loaded the kernels.
+        // The query for the workspace size has loaded the kernels.
         batch.write_chunks(&chunks);
         batch.poison_results();
         stream.synchronize();
@@ -75,7 +75,7 @@ fn streams_side_by_side() {
     });
 }
 
-/// NULL is a stream too.
+/// NULL is a valid stream.
 #[test]
 fn the_legacy_default_stream() {
     if !has_gpu("the_legacy_default_stream") {
@@ -85,7 +85,7 @@ fn the_legacy_default_stream() {
     batch(&stream, 3, false).check(&chunks(12, 3), "the legacy default stream");
 }
 
-/// Both ways in one graph, which is made once and works for other data too.
+/// Compression and decompression in one graph, which is created once and replayed with other data.
 #[test]
 fn graphs() {
     if !has_gpu("graphs") {

@@ -1,25 +1,25 @@
-//! The calls that wait for their result: Rust and C, memory of the host and of the GPU.
+//! Synchronous calls: Rust and C, with host and GPU memory.
 
 use std::ffi::{CStr, c_void};
 use std::ptr;
 
-use gridz::codec::mode::Mode;
-use gridz::codec::registry::CODECS;
-use gridz::ffi::api::{gridz_compress, gridz_decompress, gridz_last_error};
-use gridz::ffi::types::gridz_array;
 use gridz::{Array, ByteOrder, DType, ErrorKind, Request, Verify};
+use gridz_capi::api::{gridz_compress, gridz_decompress, gridz_last_error};
+use gridz_capi::types::gridz_array;
+use gridz_codecs::codec::mode::Mode;
+use gridz_codecs::codec::registry::CODECS;
 
 use crate::arrays::{self, Kind, Random, array};
 use crate::common::generate::Input;
-use crate::common::{assert_same_bytes, compress, decompress, szp, vectors::vectors};
+use crate::common::{assert_same_bytes, compress, decompress, quant, vectors::vectors};
 use crate::driver::{Memory, Stream};
 use crate::{cpu, gpu, has_gpu, n_cases};
 
-/// Both back ends write the same frame, and read each other's.
+/// Asserts that both back ends write the same frame, and read each other's.
 fn agree(array: &Array, raw: &[u8], what: &str) {
     let lossless = CODECS.iter().filter(|entry| entry.modes.contains(&Mode::Lossless));
     let specs = lossless.map(|entry| Request::new(u32::from(entry.id), 0).unwrap());
-    for spec in specs.chain([szp(Mode::Abs, 1e-3, 1), szp(Mode::Rel, 1e-4, 1)]) {
+    for spec in specs.chain([quant(Mode::Abs, 1e-3, 1), quant(Mode::Rel, 1e-4, 1)]) {
         let by_cpu = compress(array, &spec, raw, &cpu());
         let by_gpu = compress(array, &spec, raw, &gpu());
         assert_same_bytes(&by_gpu, &by_cpu, &format!("{what}: frame of {spec:?}"));
@@ -93,7 +93,7 @@ fn threads_share_a_gpu() {
     });
 }
 
-/// Damage is found on the GPU as on the CPU, and the GPU works on afterwards.
+/// The GPU detects damage as the CPU does, and keeps working afterwards.
 #[test]
 fn damaged_frames() {
     if !has_gpu("waiting::damaged_frames") {
@@ -104,10 +104,11 @@ fn damaged_frames() {
         let input = Input::new("walk", dtype, extents);
         let (array, raw) = (input.array(), input.bytes());
         let frame = compress(&array, &crate::common::ndzip(), &raw, &cpu());
-        let start = gridz::format::header::header_bytes(array.shape().rank(), 0);
+        let start = gridz_codecs::format::header::header_bytes(array.shape().rank(), 0);
         for i in 0..100 {
             let mut damaged = frame.clone();
-            // The table and the heads first: what a decoder might use as a length.
+            // Damage mainly the table and the heads, which contain values that a decoder might use
+            // as a length.
             let end = if i % 2 == 0 { start + 700 } else { frame.len() };
             for _ in 0..=random.below(4) {
                 damaged[start + random.below(end - start)] = random.word() as u8;
@@ -118,10 +119,10 @@ fn damaged_frames() {
             let known = [ErrorKind::Corrupt, ErrorKind::Truncated];
             let error = decompress(&damaged, &gpu()).err().map(|error| error.kind());
             assert!(error.is_some_and(|kind| known.contains(&kind)), "damage {i} of {input:?}: {error:?}");
-            // Without the comparison of checksums both give the same answer.
+            // Without checksum verification, both give the same result.
             let read = |context| {
                 let mut back = vec![0; raw.len()];
-                gridz::decompress(&damaged, &mut back, Verify::Structure, &context).map(|_| back)
+                gridz::decompress(&damaged, gridz::Part::All, &mut back, Verify::Structure, &context).map(|_| back)
             };
             match (read(cpu()), read(gpu())) {
                 (Ok(by_cpu), Ok(by_gpu)) => assert_same_bytes(&by_gpu, &by_cpu, "damaged data"),
@@ -135,10 +136,11 @@ fn damaged_frames() {
     }
 }
 
-/// A call of the C API that reads `src` and writes to `dst`: its status, and how many bytes it wrote.
+/// A call of the C API that reads `src` and writes to `dst`; returns its status and the number of
+/// bytes written.
 type Call<'a> = &'a dyn Fn((*const c_void, usize), (*mut c_void, usize)) -> (i32, usize);
 
-/// Makes `call` with source and destination in host memory or that of the GPU, `shift` bytes from an aligned
+/// Runs `call` with source and destination in host or GPU memory, `shift` bytes past an aligned
 /// address.
 fn call_with(call: Call, src: &[u8], capacity: usize, on_gpu: (bool, bool), shift: usize, what: &str) -> Vec<u8> {
     let stream = Stream::new();
@@ -148,7 +150,7 @@ fn call_with(call: Call, src: &[u8], capacity: usize, on_gpu: (bool, bool), shif
     let from = if on_gpu.0 { src_dev.ptr::<c_void>().cast_const() } else { src.as_ptr().cast() };
     let to = if on_gpu.1 { dst_dev.ptr() } else { dst.as_mut_ptr().cast() };
     let (status, n_bytes) = call((from, src.len()), (to, capacity));
-    // SAFETY: a string that lives until the next error of this thread.
+    // SAFETY: the string is valid until the next error of this thread.
     let text = unsafe { CStr::from_ptr(gridz_last_error()) };
     assert_eq!(status, 0, "{what}: {text:?}");
     src_dev.assert_guards(what);
@@ -160,7 +162,8 @@ fn call_with(call: Call, src: &[u8], capacity: usize, on_gpu: (bool, bool), shif
     dst
 }
 
-/// The C API takes pointers to GPU memory for host memory: the same frames and arrays, whatever lies where.
+/// The C API accepts GPU pointers in place of host pointers: the same frames and arrays for any
+/// combination.
 #[test]
 fn memory_of_the_gpu() {
     if !has_gpu("memory_of_the_gpu") {
@@ -192,7 +195,7 @@ fn memory_of_the_gpu() {
                 let what = format!("{input:?} {on_gpu:?} shift {shift}");
                 let pack: Call = &|src, dst| {
                     let mut n = 0;
-                    // SAFETY: memory of the lengths given.
+                    // SAFETY: memory of the given lengths.
                     let status =
                         unsafe { gridz_compress(&c_array, src.0, src.1, dst.0, dst.1, &mut n, ptr::null()) };
                     (status, n)
@@ -200,7 +203,7 @@ fn memory_of_the_gpu() {
                 assert_same_bytes(&call_with(pack, &raw, bound, on_gpu, shift, &what), &frame, &what);
                 let unpack: Call = &|src, dst| {
                     let mut n = 0;
-                    // SAFETY: memory of the lengths given.
+                    // SAFETY: memory of the given lengths.
                     let status = unsafe { gridz_decompress(src.0, src.1, dst.0, dst.1, &mut n, ptr::null()) };
                     (status, n)
                 };

@@ -1,4 +1,5 @@
-"""Whole datasets, and less than that, by ctypes: gridz_h5_write, gridz_h5_read and so on with any libhdf5 of the process."""
+"""ctypes bindings of gridz_h5_write, gridz_h5_read, gridz_h5_read_progressive and so on, for any
+libhdf5 of the process."""
 
 import ctypes
 import re
@@ -14,7 +15,7 @@ CANCELLED, INVALID_ARGUMENT, UNSUPPORTED_JOB, CORRUPT, HOST = 103, 100, 102, 200
 LEVEL, LAYERS, ERROR = 0, 1, 2
 """GRIDZ_DETAIL_*"""
 NAMES = sorted(set(re.findall(r"GRIDZ_H5_\((H5\w+)\)", (ROOT / "include" / "gridz_hdf5.h").read_text())))
-"""The functions of libhdf5 that gridz_hdf5.h tells."""
+"""The functions of libhdf5 that gridz_hdf5.h lists."""
 
 
 class Function(ctypes.Structure):
@@ -63,7 +64,7 @@ class PartInfo(ctypes.Structure):
         return tuple(self.extents[: self.rank])
 
     def told(self):
-        """All that it says."""
+        """All fields as a tuple."""
         return tuple(getattr(self, name) for name, _ in self._fields_ if name != "extents") + self.shape
 
 
@@ -74,7 +75,7 @@ class ContextOptions(ctypes.Structure):
 
 
 class Failed(Exception):
-    """A call that failed, with its status and text."""
+    """A failed call: its status and message."""
 
     def __init__(self, status, text):
         super().__init__(f"{status}: {text}")
@@ -82,7 +83,7 @@ class Failed(Exception):
 
 
 class Bulk:
-    """The functions of gridz with those of one libhdf5, h5py's unless it is told another."""
+    """The gridz functions with the function table of one libhdf5; by default, h5py's."""
 
     def __init__(self, hdf5=None):
         hdf5 = hdf5 or wheel_library(h5py, "h5py.libs", "libhdf5-*")
@@ -93,7 +94,7 @@ class Bulk:
         self.functions = (Function * (len(entries) + 1))(*entries, (None, None))
 
     def context(self, threads):
-        """A context with so many threads, which lives as long as the process."""
+        """A context with `threads` threads; it is never destroyed."""
         made = c_void_p()
         options = ContextOptions(ctypes.sizeof(ContextOptions), threads, 0, 0)
         self.check(self.library.gridz_context_create(byref(options), byref(made)))
@@ -110,7 +111,7 @@ class Bulk:
             raise Failed(status, self.library.gridz_last_error().decode())
 
     def move(self, function, dataset, array, start, kind, progress, memory_limit, context, dxpl):
-        """What reading and writing have in common."""
+        """The arguments common to reading and writing."""
         strides = None
         if not array.flags.c_contiguous:
             strides = None if array.flags.c_contiguous else (c_int64 * max(array.ndim, 1))(*array.strides)
@@ -131,14 +132,14 @@ class Bulk:
         )
 
     def write(self, dataset, array, start=None, progress=None, memory_limit=0, context=None, dxpl=0, kind=None):
-        """Writes an array to an h5py dataset, from `start` on."""
+        """Writes an array to an h5py dataset, at offset `start`."""
         if kind is None:
             kind = h5py.h5t.py_create(array.dtype)
         function = self.library.gridz_h5_write_by
         self.move(function, dataset.id.id, array, start, kind.id, progress, memory_limit, context, dxpl)
 
     def read(self, dataset, array, start=None, progress=None, memory_limit=0, context=None, dxpl=0, kind=None):
-        """Reads from an h5py dataset to all of an array."""
+        """Reads a box of an h5py dataset at offset `start` into the whole array."""
         if kind is None:
             kind = h5py.h5t.py_create(array.dtype)
         function = self.library.gridz_h5_read_by
@@ -154,7 +155,7 @@ class Bulk:
         )
 
     def inspect_part(self, dataset, detail, value, box=None, progress=None, context=None):
-        """What there would be to read of a box of a dataset: (start, count)."""
+        """Describes a progressive read without performing it. `box` is (start, count)."""
         info = PartInfo(ctypes.sizeof(PartInfo))
         told = PROGRESS(lambda _, done, total: 0 if progress(done, total) is not False else 1) if progress else PROGRESS()
         options = Options(ctypes.sizeof(Options), context, None, told)
@@ -165,7 +166,8 @@ class Bulk:
         return info
 
     def read_part(self, dataset, detail, value, box=None, array=None, kind=0, progress=None, context=None, dxpl=0, memory_limit=0):
-        """A part of a box of a dataset, in a new array or in one of its shape, and what it is."""
+        """Reads a box progressively, into `array` or a new one; returns the array and the part's
+        info."""
         info = PartInfo(ctypes.sizeof(PartInfo))
         if array is None:
             told = self.inspect_part(dataset, detail, value, box, context=context)
@@ -185,7 +187,7 @@ class Bulk:
 
 
 def all_of(dataset, dtype=None):
-    """An array for a whole dataset, full of something that is not in it."""
+    """An array with the dataset's shape, filled with a value that the dataset does not contain."""
     array = np.empty(dataset.shape, dtype or dataset.dtype)
     array.view("u1" if array.ndim else array.dtype).fill(0xA5 if array.ndim else 0)
     return array

@@ -1,7 +1,7 @@
-"""HDF5's C interface by ctypes, on any of the libhdf5 that a process holds.
+"""HDF5's C interface by ctypes, for any libhdf5 of the process.
 
-The packages of the wheels hide most of it, and the point of these tests is that the filter works with
-each library whichever others there are.
+The wheels' packages hide most of this interface. These tests check that the filter works with each
+library, whichever other libraries are loaded.
 """
 
 import ctypes
@@ -97,7 +97,7 @@ class Hdf5:
         self.library.H5Eset_auto2(0, None, None)
 
     def call(self, function, *arguments):
-        """Calls a function that returns a negative number when it fails."""
+        """Calls a function that returns a negative number on failure."""
         result = getattr(self.library, function)(*arguments)
         if result < 0:
             raise RuntimeError(f"{function}: {self.errors()}")
@@ -123,7 +123,7 @@ class Hdf5:
         return c_int64.in_dll(self.library, name).value
 
     def write(self, path, data, chunks, values=(), flags=0):
-        """A file with one dataset `x` that goes through the filter; returns its stored bytes."""
+        """Writes a file with one dataset `x` that uses the filter; returns its stored bytes."""
         file, dataset = self.create(path, data.dtype, data.shape, chunks, values, flags)
         try:
             kind = self.constant(TYPES[data.dtype.str])
@@ -136,7 +136,7 @@ class Hdf5:
             self.library.H5Fclose(file)
 
     def create(self, path, dtype, shape, chunks, values=(), flags=0):
-        """A file and its dataset `x`, with no chunk allocated yet."""
+        """Creates a file and its dataset `x`, with no chunk allocated yet."""
         file = self.call("H5Fcreate", str(path).encode(), TRUNCATE, 0, 0)
         plist = self.call("H5Pcreate", self.constant("H5P_CLS_DATASET_CREATE_ID_g"))
         space = self.call("H5Screate_simple", len(shape), words(c_uint64, shape), None)
@@ -153,7 +153,7 @@ class Hdf5:
             self.library.H5Pclose(plist)
 
     def read(self, path, dtype, shape):
-        """The dataset `x` of a file."""
+        """Reads the dataset `x` of a file."""
         data = np.empty(shape, dtype)
         file = self.call("H5Fopen", str(path).encode(), READ_ONLY, 0)
         try:

@@ -1,6 +1,7 @@
 """Several libhdf5 in one process, loaded in the order of the arguments after the folder for files.
 
-Each writes and reads with the one plugin, which has to find out, call by call, who is asking.
+Each library writes and reads with the one plugin, which must determine the calling library for each
+call.
 """
 
 import pathlib
@@ -26,7 +27,7 @@ for round in range(2):
             for library in libraries.values():
                 same(library.read(folder / f"{writer}.{dtype[1:]}.{dtype[0] == '<'}.h5", dtype, data.shape), data)
 
-# An error is on the stack of the library that asked, and on no other.
+# An error is on the stack of the library that made the request, and on no other.
 refused = {(1, 0, 5): "ndzip has no levels; use 0, not 5", (2, 0, 4): "lorenzo has the levels 1 fast, 2 dense, 3 max, and 0 for the default, not 4"}
 for name, library, values in [(*item, values) for item in libraries.items() for values in refused]:
     try:

@@ -1,4 +1,4 @@
-"""What the tests of several hosts share: arrays, exact comparison, processes, reference data."""
+"""Helpers for the tests of several hosts: arrays, exact comparison, processes, reference data."""
 
 import ctypes
 import json
@@ -12,44 +12,45 @@ import numpy as np
 import pytest
 
 FOLDER = pathlib.Path(__file__).resolve().parent
-"""What processes need as PYTHONPATH to import this module."""
+"""PYTHONPATH for processes that import this module."""
 GRIDZ = 34013
-"""Number of the filter."""
+"""Id of the filter."""
 ROOT = FOLDER.parents[1]
 PLUGIN = pathlib.Path(os.environ.get("HDF5_PLUGIN_PATH") or ROOT / "target" / "plugin").resolve() / "libh5gridz.so"
 REFERENCE = pathlib.Path(os.environ.get("GRIDZ_SHARED") or ROOT.parent / "shared") / "data"
-STORED, NDZIP, LORENZO, SZP, ZFP, MGARD, HUFFMAN, CCI = 0, 1, 2, 3, 4, 5, 6, 7
-"""Numbers of the codecs."""
+STORED, NDZIP, LORENZO, QUANT, ZFP, MULTIGRID, HUFFMAN, CCI = 0, 1, 2, 3, 4, 5, 6, 7
+"""Ids of the codecs."""
 FAST, DENSE, MAX = 1, 2, 3
-"""Levels: lorenzo and szp have all, zfp and mgard the first, cci the second, its default, and the first."""
+"""Levels: lorenzo and quant have all of them, zfp and multigrid only the first; cci has the second (its
+default) and the first."""
 DEFAULT = LORENZO, FAST
-"""What no cd_values stand for."""
+"""Codec and level for empty cd_values."""
 SPECS = [(STORED, 0), (NDZIP, 0), (LORENZO, FAST), (LORENZO, DENSE), (LORENZO, MAX), (ZFP, FAST), (HUFFMAN, 0), (CCI, DENSE), (CCI, FAST)]
 """Every lossless codec with every level."""
-BOUNDED = [(SZP, FAST), (SZP, DENSE), (SZP, MAX)]
-"""And those that keep bounds."""
-DRIFTING = [(MGARD, FAST)]
-"""And those that keep bounds as long as no part of a chunk is written anew."""
+BOUNDED = [(QUANT, FAST), (QUANT, DENSE), (QUANT, MAX)]
+"""Every codec and level that keeps its bound in any rewrites."""
+DRIFTING = [(MULTIGRID, FAST)]
+"""Codecs that keep their bound only until a part of a chunk is rewritten."""
 
 
 def same(got, expected):
-    """Bit for bit the same array: NaN payloads, signs of zeros and byte order count."""
+    """Asserts bit-for-bit equality: NaN payloads, signs of zeros and byte order matter."""
     got, expected = np.asarray(got), np.asarray(expected)
     assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
     assert got.tobytes() == expected.tobytes()
 
 
 def smooth(dtype, shape):
-    """A wave that compresses well and, in floats, has a value of its own at every place."""
+    """A wave that compresses well and, for floats, has a distinct value at every position."""
     n, dtype = int(np.prod(shape)), np.dtype(dtype)
     wave = np.sin(np.arange(n, dtype="f8") / 40) * 100 + np.arange(n) / 1000
     if dtype.kind in "iu":
-        wave = np.rint(wave + 100 * (dtype.kind == "u")).astype("i8")  # the small ones wrap around
+        wave = np.rint(wave + 100 * (dtype.kind == "u")).astype("i8")  # small types wrap around
     return wave.reshape(shape).astype(dtype)
 
 
 def noise(dtype, shape, rng):
-    """Elements of random bytes: every bit pattern the type has."""
+    """Elements of random bytes: every bit pattern of the type can occur."""
     dtype = np.dtype(dtype)
     if dtype.kind == "b":
         return rng.integers(0, 2, shape).astype(bool)
@@ -57,7 +58,7 @@ def noise(dtype, shape, rng):
 
 
 def specials(dtype, shape):
-    """A smooth float array with NaNs of several payloads, infinities, zeros and subnormals in it."""
+    """A smooth float array with NaNs of several payloads, infinities, zeros and subnormals."""
     dtype = np.dtype(dtype)
     bits, mantissa = dtype.itemsize * 8, {2: 10, 4: 23, 8: 52}[dtype.itemsize]
     infinity = ((1 << (bits - 1 - mantissa)) - 1) << mantissa
@@ -80,13 +81,14 @@ def specials(dtype, shape):
 
 
 def environment(**variables):
-    """This process's environment with `variables` set, or removed where they are None."""
+    """This process's environment with `variables` set, or removed if None."""
     env = {**os.environ, **{name: str(value) for name, value in variables.items()}}
     return {name: value for name, value in env.items() if variables.get(name, "") is not None}
 
 
 def run(*command, check=True, timeout=60, env=None, cwd=None):
-    """Runs a program and returns its exit status and outputs; by default a failure fails the test."""
+    """Runs a program and returns its exit status and outputs; by default a failure fails the
+    test."""
     command = [str(word) for word in command]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=timeout, env=env, cwd=cwd, errors="replace"
@@ -103,7 +105,7 @@ def python(code, *arguments, check=True, cwd=None, **variables):
 
 
 def codec_of(frame):
-    """The codec's number in a frame."""
+    """The codec id in a frame."""
     assert frame[:4] == b"GRDZ", "not a gridz frame"
     return frame[5]
 
@@ -120,7 +122,7 @@ def options(codec, mode, value, level=0):
 
 
 def takes(codec, dtype):
-    """Whether a codec encodes elements of a type; else it keeps them as they are."""
+    """True if a codec encodes elements of a type; otherwise it stores them."""
     dtype = np.dtype(dtype)
     if codec == HUFFMAN:
         return dtype.kind in "biu" and dtype.itemsize < 8
@@ -131,23 +133,24 @@ def takes(codec, dtype):
 
 
 def typed(spec, dtype):
-    """A type of numbers that the codec encodes: `dtype`, or integers."""
+    """An element type that the codec encodes: `dtype`, or integers."""
     return dtype if takes(spec[0], dtype) else "<i4"
 
 
 def made(spec, dtype):
-    """What a frame of compressible elements says of its codec and level."""
+    """Codec and level in a frame of compressible elements."""
     return spec if takes(spec[0], dtype) else (STORED, 0)
 
 
 def spec_of(frame):
-    """The codec's number in a frame and the level that wrote it: 0 but for zfp and mgard, which have one, lorenzo, whose
-    first parameter is the size of its blocks, szp, whose fourth one is its level, and cci, whose second one tells."""
+    """The codec id in a frame and the level that wrote it. zfp and multigrid have one level. lorenzo's
+    is derived from its first parameter, the block size; quant's is its fourth parameter, and cci's
+    its second. Otherwise it is 0."""
     codec, rank, n_parameters = codec_of(frame), frame[9], frame[11]
     parameters = frame[40 + 8 * rank :][:n_parameters]
-    if codec in (ZFP, MGARD):
+    if codec in (ZFP, MULTIGRID):
         return codec, FAST
-    if codec == SZP:
+    if codec == QUANT:
         return codec, {0: FAST, 2: DENSE, 3: MAX}[parameters[3]]
     if codec == LORENZO:
         assert n_parameters == 1 or parameters[0] == 18
@@ -159,7 +162,8 @@ def spec_of(frame):
 
 
 def record(*words):
-    """The words of a record: these, after the word that it begins with, and before its checksum, which a flag announces."""
+    """A cd_values record of these words: prefixed by the magic word and followed by a checksum,
+    which a flag announces."""
     words, crc = (0x475A0001, words[0], words[1] | 1 << 28, *words[2:]), 0xFFFFFFFF
     for byte in np.array(words, "<u4").tobytes():
         crc ^= byte
@@ -182,7 +186,7 @@ def frames(dataset):
 
 
 def placed_frames(dataset):
-    """The same with the places of the chunks' first elements."""
+    """The stored bytes of every chunk, with the offset of its first element."""
     plist = dataset.id.get_create_plist()
     place = [plist.get_filter(i)[0] for i in range(plist.get_nfilters())].index(GRIDZ)
     found = []
@@ -195,21 +199,21 @@ def placed_frames(dataset):
 
 
 def wheel_library(package, folder, pattern):
-    """A shared library inside a wheel, with the argument types of nothing declared yet. The package
-    must be imported, so that the library is the one the package itself runs on."""
+    """A shared library inside a wheel, without declared argument types. The package must already be
+    imported, so that this is the same library that the package uses."""
     (path,) = (pathlib.Path(package.__file__).parents[1] / folder).glob(pattern)
     return ctypes.CDLL(str(path))
 
 
 def reference_manifest():
-    """The manifest of the reference data, or None where a clone has none."""
+    """The manifest of the reference data, or None if this clone has none."""
     manifest = REFERENCE / "MANIFEST.json"
     return json.loads(manifest.read_text()) if manifest.is_file() else None
 
 
 def need_reference():
-    """Skips the test without reference data and notes that in target/skips.log, which `make test`
-    counts; GRIDZ_REQUIRE_SHARED=1 makes it a failure."""
+    """Skips the test if there is no reference data and logs that in target/skips.log, which `make
+    test` counts. With GRIDZ_REQUIRE_SHARED=1, it fails the test."""
     if reference_manifest() is not None:
         return
     text = f"no reference data at {REFERENCE}"

@@ -1,4 +1,5 @@
-"""Whole datasets by gridz_h5_write, gridz_h5_read and gridz_h5_copy beside what h5py writes and reads chunk by chunk."""
+"""Whole datasets by gridz_h5_write, gridz_h5_read and gridz_h5_copy, compared with chunk-by-chunk
+reads and writes of h5py."""
 
 import ctypes
 import os
@@ -9,23 +10,23 @@ import pytest
 
 from bulk import CANCELLED, CORRUPT, HOST, INVALID_ARGUMENT, UNSUPPORTED_JOB, Bulk, Failed, all_of
 from capi import TYPES, WHEELS, Hdf5
-from support import DENSE, FOLDER, GRIDZ, LORENZO, SPECS, SZP, frames, noise, options, python, same, smooth, specials
+from support import DENSE, FOLDER, GRIDZ, LORENZO, SPECS, QUANT, frames, noise, options, python, same, smooth, specials
 
 FILTERS = {
     "lorenzo": {"compression": GRIDZ},
     "dense": {"compression": GRIDZ, "compression_opts": (LORENZO, 0, DENSE)},
     "ndzip": {"compression": GRIDZ, "compression_opts": (1, 0, 0)},
     "stored": {"compression": GRIDZ, "compression_opts": (0, 0, 0)},
-    "szp": {"compression": GRIDZ, "compression_opts": options(SZP, 1, 1e-3)},
+    "quant": {"compression": GRIDZ, "compression_opts": options(QUANT, 1, 1e-3)},
     "shuffle": {"compression": GRIDZ, "shuffle": True},
 }
-"""What bulk does itself."""
+"""Pipelines that the bulk layer processes itself."""
 OTHERS = {
     "gzip": {"compression": "gzip"},
     "checksum": {"compression": GRIDZ, "fletcher32": True},
     "nothing": {},
 }
-"""What it leaves to HDF5."""
+"""Pipelines that it leaves to HDF5."""
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +41,7 @@ def file(tmp_path):
 
 
 def stored(dataset):
-    """Where the chunks of a dataset are, and the bytes and filter masks stored of them."""
+    """The chunks of a dataset: offset -> (filter mask, stored bytes)."""
     found = {}
     for i in range(dataset.id.get_num_chunks()):
         offset = dataset.id.get_chunk_info(i).chunk_offset
@@ -75,7 +76,7 @@ def test_every_libhdf5(name, tmp_path):
             for function, array in [("gridz_h5_write_by", data), ("gridz_h5_read_by", back)]:
                 bulk.move(getattr(bulk.library, function), dataset, array, None, kind, None, 0, None, 0)
             same(back, data)
-            # What is in HDF5's cache counts, and what comes after it.
+            # Reads include what is in HDF5's cache, and later changes.
             turned = np.ascontiguousarray(data[::-1])
             hdf5.call("H5Dwrite", dataset, kind, 0, 0, 0, turned.ctypes.data)
             bulk.move(bulk.library.gridz_h5_read_by, dataset, back, None, kind, None, 0, None, 0)
@@ -95,10 +96,11 @@ def test_every_libhdf5(name, tmp_path):
 
 @pytest.mark.parametrize("name", [*FILTERS, *OTHERS])
 def test_any_box_from_any_memory(bulk, file, name, rng):
-    """Boxes of a dataset written and read in turns by bulk and h5py, from and to memory with all kinds of strides."""
+    """Writes and reads boxes of a dataset alternately by bulk and h5py, with all kinds of strides
+    in memory."""
     filters = {**FILTERS, **OTHERS}[name]
     for dtype in ["<f4", ">f4", "<f8", "<i2", ">u4", "<c8", "u1", "<f2"]:
-        if name == "szp" and dtype != "<f4":
+        if name == "quant" and dtype != "<f4":
             continue
         for shape, chunks in [((20, 15, 9), (6, 4, 5)), ((100,), (17,)), ((5, 4, 3, 6), (2, 3, 3, 4)), ((7, 1, 8), (3, 1, 8))]:
             label = f"{dtype} {shape}"
@@ -112,7 +114,7 @@ def test_any_box_from_any_memory(bulk, file, name, rng):
                 count = [int(rng.integers(1, n - s + 1)) for s, n in zip(start, shape)]
                 box = tuple(slice(s, s + c) for s, c in zip(start, count))
                 values = noise(dtype, count, rng) if dtype not in ("<f4", ">f4", "<f2", "<f8", "<c8") else smooth(dtype, count) + turn
-                # What numpy does with it is what memory may look like.
+                # Memory layouts that numpy can produce.
                 memory = dtype if turn % 3 else np.dtype(dtype).newbyteorder()
                 values = values.astype(memory)
                 looks = [values, np.asfortranarray(values), np.repeat(values, 2, axis=-1)[..., ::2], values[::-1].copy()[::-1]]
@@ -123,14 +125,15 @@ def test_any_box_from_any_memory(bulk, file, name, rng):
                     bulk.write(dataset, values, start)
                 expected[box] = values
                 back = bulk.read(dataset, all_of(dataset, memory))
-                # HDF5 may still have in its cache what it has given a filter that changes it.
-                dataset.id.refresh() if name == "szp" else None
+                # HDF5's cache may still hold the elements as they were before a lossy filter
+                # changed them.
+                dataset.id.refresh() if name == "quant" else None
                 whole = dataset[:]
                 same(back.astype(dtype), whole)
                 into = looks[(turn + 1) % len(looks)]
                 into = np.full(count, 0, memory, order="F") if turn % 2 else into.copy(order="K")
                 same(bulk.read(dataset, into, start).astype(dtype), whole[box])
-                if name == "szp":
+                if name == "quant":
                     assert np.abs(whole - expected).max() <= 1e-3
                 else:
                     same(whole, expected)
@@ -174,7 +177,8 @@ def test_what_was_not_written_is_the_fill_value(bulk, file):
 
 
 def left_out(dataset, chunk, data, mask, other):
-    """Stores a chunk with a filter mask. libhdf5 2.0 takes it for 0 until it has looked for another chunk."""
+    """Stores a chunk with a filter mask. libhdf5 2.0 assumes the mask is 0 until it has looked up
+    another chunk."""
     dataset.id.write_direct_chunk(chunk, data, filter_mask=mask)
     dataset.id.read_direct_chunk(other)
     assert dataset.id.read_direct_chunk(chunk)[0] == mask
@@ -197,7 +201,7 @@ def test_masks_of_chunks_are_obeyed(bulk, file):
             bulk.write(dataset, data[:3], (5, 0))
             expected[5:8] = data[:3]
             same(dataset[:], expected)
-    # HDF5 leaves out a shuffle that fails; what gridz has made of that is undone all the same.
+    # HDF5 skips a shuffle that fails; gridz must still undo its own part.
     plain = file.create_dataset("plain", (8, 8), "<f4", chunks=(8, 8), compression=GRIDZ)
     plain[:] = np.frombuffer(data.tobytes(), "u1").reshape(4, -1).T.copy().view("<f4").reshape(8, 8)
     dataset = file.create_dataset("left out", (16, 8), "<f4", chunks=(8, 8), compression=GRIDZ, shuffle=True)
@@ -293,7 +297,8 @@ def test_mistakes_have_names(bulk, file):
     with pytest.raises(Failed, match="is not among the functions of HDF5"):
         short.write(dataset, np.zeros((10, 10), "<f4"))
     assert stored(dataset) == {}
-    # A function that an older header does not name is found in the library of the others.
+    # A function whose name is missing from an older header's table is found in the library of the
+    # others.
     short.functions[3].name = b"H5nothing"
     short.write(dataset, np.zeros((10, 10), "<f4"))
     assert len(stored(dataset)) == 9
@@ -311,12 +316,12 @@ def test_damage_is_found(bulk, file):
             with pytest.raises(Failed):
                 bulk.write(dataset, data[:1, :1], (17, 33))
             same(bulk.read(dataset, np.empty((16, 64), "<f4"), (0, 0)), data[:16])
-    # No chunk of a gridz dataset is so long, so no memory is taken for it.
+    # No chunk of a gridz dataset is that long, so no memory is allocated for it.
     dataset.id.write_direct_chunk((16, 32), bytes(5000))
     with pytest.raises(Failed, match="a chunk of 5000 encoded bytes") as failure:
         bulk.read(dataset, all_of(dataset))
     assert failure.value.status == CORRUPT
-    # To write all of the chunk needs none of what was there.
+    # Writing the whole chunk does not need its old contents.
     bulk.write(dataset, data[16:32], (16, 0))
     same(dataset[:], data)
 
@@ -369,7 +374,7 @@ def test_a_copy_is_the_same_whatever_it_is_made_of(bulk, file, tmp_path):
         copied = stored(same_kind)
         assert copied.pop((16, 16))[0] == 0
         assert copied == {offset: chunk for offset, chunk in stored(src).items() if offset != (16, 16)}
-        # Written over, the chunk of which a filter is left out has all of them.
+        # A chunk for which a filter was skipped gets all filters when it is rewritten.
         left_out(same_kind, (16, 16), data[16:32, 16:32].tobytes(), 1, (0, 0))
     other = file.create_dataset("other", (50, 61), "<f4")
     with pytest.raises(Failed, match=r"different extents, \[50, 60\] and \[50, 61\]"):
@@ -411,7 +416,7 @@ def test_what_a_transfer_list_says_is_done(bulk, file):
     same(dataset[:], data * 2)
     with pytest.raises(Failed, match="transformed twice"):
         bulk.copy(dataset, dataset, dxpl=doubles.id)
-    # A frame whose payload has another checksum than its header says, and is sound but for that.
+    # A frame whose payload checksum does not match its header, and which is otherwise valid.
     plain = file.create_dataset("plain", data=data, chunks=(8, 8), compression=GRIDZ, compression_opts=(0, 0, 0))
     frame = bytearray(stored(plain)[0, 0][1])
     frame[-1] ^= 0x40
@@ -434,7 +439,8 @@ def test_hdf5s_reasons_are_told(bulk, file, tmp_path):
 
 
 def test_what_hdf5_has_not_written_yet_counts(bulk, file):
-    """Chunks in HDF5's cache are flushed before they are read, and are not written over what came later."""
+    """Chunks in HDF5's cache are flushed before they are read, and do not overwrite later
+    writes."""
     data = smooth("<f4", (32, 32))
     dataset = file.create_dataset("x", data.shape, "<f4", chunks=(8, 8), compression=GRIDZ)
     for turn in range(4):
@@ -478,9 +484,10 @@ def test_few_bytes_of_memory(bulk, file):
 
 
 def test_nothing_that_was_flushed_is_lost(tmp_path):
-    """A process that is killed while it writes has what it had flushed before, as with H5Dwrite on the same schedule.
+    """A process that is killed while it writes keeps all flushed data, as with H5Dwrite on the same
+    schedule.
 
-    TEST_KILLS: how many are killed each way."""
+    TEST_KILLS: number of processes to kill for each of the two."""
     code = """
         import os, signal, sys, threading
         import h5py, numpy as np
@@ -523,12 +530,13 @@ def test_nothing_that_was_flushed_is_lost(tmp_path):
                 lost[way].append((i, flushed))
             path.unlink()
     assert min(reached["bulk"]) < 39 and min(reached["H5Dwrite"]) < 39, f"no process was killed while it wrote: {reached}"
-    # What HDF5 itself cannot keep when it is killed while it flushes, nobody can.
-    assert len(lost["bulk"]) <= len(lost["H5Dwrite"]), f"lost after so many steps: {lost}"
+    # HDF5 itself may lose data when it is killed during a flush.
+    assert len(lost["bulk"]) <= len(lost["H5Dwrite"]), f"data lost, (process, flushed step): {lost}"
 
 
 def test_memory_is_for_a_few_chunks(tmp_path):
-    """What a process needs for buffers does not grow with the dataset, and stays below the limit that is set."""
+    """A process's buffer memory does not grow with the dataset, and stays below the configured
+    limit."""
     code = """
         import resource, sys
         import h5py, numpy as np
@@ -551,5 +559,5 @@ def test_memory_is_for_a_few_chunks(tmp_path):
     """
     for limit in (16 << 20, 64 << 20):
         grown = int(python(code, tmp_path / f"{limit}.h5", limit, PYTHONPATH=FOLDER).stdout)
-        # Threads have stacks and buffers of their own, and HDF5 has its caches.
+        # Allowance for the threads' stacks and buffers, and for HDF5's caches.
         assert grown < limit + (24 << 20), f"{grown >> 20} MiB of {limit >> 20}"

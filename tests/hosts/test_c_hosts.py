@@ -66,9 +66,9 @@ def test_the_filter_function_under_valgrind(compiled, spec, part):
         (["1", "0", "1"], "ndzip has no levels; use 0, not 1"),
         (["2", "0", "4"], "lorenzo has the levels 1 fast, 2 dense, 3 max, and 0 for the default, not 4"),
         (["2", "0", "65538"], "lorenzo has the levels 1 fast, 2 dense, 3 max, and 0 for the default, not 65538"),
-        (["3"], "szp: use mode 1, abs, or mode 2, rel, or mode 5, pwrel; it has no mode 0, lossless"),
+        (["3"], "quant: use mode 1, abs, or mode 2, rel, or mode 5, pwrel; it has no mode 0, lossless"),
         (["3", "2", "0", str(0x3FE00000)], "cannot know the range of the dataset; use abs"),
-        (["3", "1", "0", str(0x3FE00000), "4"], "szp has the levels 1 fast, 2 dense, 3 max, and 0 for the default, not 4"),
+        (["3", "1", "0", str(0x3FE00000), "4"], "quant has the levels 1 fast, 2 dense, 3 max, and 0 for the default, not 4"),
         (["2", "1", "0", "0"], "lorenzo: use mode 0, lossless; it has no mode 1, abs"),
         (["1", "1", "0", "0"], "ndzip: use mode 0, lossless; it has no mode 1, abs"),
         (["1", "2", "0", "0"], "ndzip: use mode 0, lossless; it has no mode 2, rel"),
@@ -84,7 +84,8 @@ def test_refusals_are_on_the_error_stack(tmp_path, compiled, values, text):
     assert done.returncode == 3
     (line,) = [line for line in done.stdout.splitlines() if text in line]
     assert line.startswith("can_apply: ")
-    # This program hides HDF5's errors, unless it is told to let HDF5 show them: then once is enough.
+    # This program hides HDF5's errors, so gridz prints the refusal. With SHOW_ERRORS, HDF5 prints
+    # it, and gridz does not repeat it.
     (line,) = done.stderr.splitlines()
     assert line.startswith("gridz: a dataset is refused: ") and text in line
     done = run(compiled("refused"), tmp_path / "x.h5", *values, check=False, env=environment(SHOW_ERRORS=1))
@@ -156,13 +157,13 @@ def test_threads_with_files_of_their_own(tmp_path, compiled):
 def test_the_filter_function_itself(compiled, spec, part):
     done = run(compiled("callback"), PLUGIN, part, *spec, env=environment(GRIDZ_THREADS=3))
     assert done.stdout == "done\n"
-    # However much goes wrong, stderr is not flooded.
+    # Many errors do not flood stderr.
     lines = done.stderr.splitlines()
     assert len(lines) <= 65 and len(set(lines)) == len(lines)
 
 
 def test_the_demo_names_the_codecs(tmp_path, rng):
-    # examples/demo/verify.c reads codec and level out of the frames by itself.
+    # examples/demo/verify.c parses codec and level from the frames by itself.
     run("h5cc", "-shlib", *FLAGS, "-DH5_USE_110_API", "-D_POSIX_C_SOURCE=200809L", VERIFY, "-o", "verify", cwd=tmp_path)
     names = {"stored": (0, 0), "ndzip": (1, 0), "lorenzo": (2, 1), "lorenzo dense": (2, 2)}
     with h5py.File(tmp_path / "x.h5", "w") as file:
@@ -187,9 +188,9 @@ def test_the_demo_names_the_codecs(tmp_path, rng):
 
 @pytest.fixture(scope="session")
 def static(tmp_path_factory):
-    """The round trip with libhdf5 linked in statically: as it is, with exported symbols, stripped."""
+    """The round trip with libhdf5 linked statically: plain, with exported symbols, stripped."""
     folder = tmp_path_factory.mktemp("static")
-    # Debian's h5cc links libhdf5.a and what that needs, unless told otherwise.
+    # Debian's h5cc links libhdf5.a and its dependencies by default.
     for name, flags in {"plain": [], "rdynamic": ["-rdynamic"], "no_pie": ["-no-pie", "-fno-pie"]}.items():
         run("h5cc", "-noshlib", *FLAGS, *flags, SOURCES / "round_trip.c", "-o", folder / name, "-lm", cwd=folder)
     run("strip", "-o", folder / "stripped", folder / "plain")
@@ -201,7 +202,7 @@ def test_static_libhdf5(tmp_path, static, name):
     assert "libhdf5" not in run("ldd", static / name).stdout
     done = run(static / name, tmp_path / "x.h5")
     assert done.stdout == "compressed\n" and done.stderr == ""
-    # Found by a relative path from a folder that is not the program's.
+    # Located by a relative path from a folder other than the program's.
     done = run(f"../{name}", tmp_path / "y.h5", cwd=make(static / "elsewhere"))
     assert done.stdout == "compressed\n" and done.stderr == ""
 
@@ -212,7 +213,8 @@ def make(folder):
 
 
 def test_static_and_stripped(tmp_path, static):
-    # Nobody can be asked what the chunks are: they are kept as bytes, with a warning, and come back.
+    # The filter cannot query the chunk's type: chunks are stored as bytes, with a warning, and are
+    # restored.
     done = run(static / "stripped", tmp_path / "x.h5")
     assert done.stdout == "raw\n"
     (line,) = done.stderr.splitlines()
@@ -224,7 +226,8 @@ def test_static_and_stripped(tmp_path, static):
 @pytest.mark.parametrize("extents", [(16, 16), (64, 64), (4096,), (200, 300)])
 @pytest.mark.parametrize("spec", SPECS[1:])
 def test_static_and_stripped_with_values_of_other_chunks(tmp_path, static, spec, extents):
-    # What a tool leaves that copies the stored cd_values to other chunks where nobody can be asked.
+    # Result of a tool that copies the stored cd_values to other chunks, where their type cannot be
+    # queried.
     chunk = (word for n in extents for word in (n, 0))
     values = [0x475A0001, spec[0] | spec[1] << 16, 11 | len(extents) << 16, 4, 0, 0, *chunk]
     run(static / "stripped", tmp_path / "x.h5", *values)

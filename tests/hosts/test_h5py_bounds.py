@@ -1,4 +1,5 @@
-"""h5py: error bounds are kept whatever is done with a file, and what cannot be kept is refused."""
+"""h5py: error bounds hold whatever is done with a file, and requests that cannot be met are
+refused."""
 
 import sys
 
@@ -7,14 +8,15 @@ import numpy as np
 import pytest
 import xarray
 
-from support import BOUNDED, GRIDZ, MGARD, PLUGIN, ROOT, SZP, ZFP, frames, options, python, run, same, smooth, spec_of
+from support import BOUNDED, GRIDZ, MULTIGRID, PLUGIN, ROOT, QUANT, ZFP, frames, options, python, run, same, smooth, spec_of
 
 ABS, REL, PWREL = 1, 2, 5
 TYPES = ["<f4", ">f4", "<f8", ">f8", "<f2", ">f2", "i1", "u1", "<i2", ">u2", "<i4", ">i4", "<u8", ">i8"]
 
 
 def kept(got, was, bound):
-    """Every finite element within the bound, in exact arithmetic; all others bit for bit."""
+    """Asserts, in exact arithmetic, that every finite element is within the bound; all others must
+    be equal bit for bit."""
     assert (got.dtype, got.shape) == (was.dtype, was.shape)
     if was.dtype.kind in "iu":
         assert all(abs(int(a) - int(b)) <= bound for a, b in zip(got.ravel(), was.ravel()))
@@ -75,10 +77,10 @@ def test_tiny_arrays(tmp_path, spec):
 
 @pytest.mark.parametrize("dtype", ["<c8", ">c16"])
 def test_complex_numbers_of_compounds_are_refused(tmp_path, dtype):
-    # h5py writes them as compounds, whose members no filter is told of.
+    # h5py writes them as compounds, and HDF5 does not describe the members of compounds to filters.
     data = (smooth("f4", (64, 64)) * (1 + 2j)).astype(dtype)
     with pytest.raises(ValueError, match="use a lossless codec"):
-        create(tmp_path / "x.h5", data, options(SZP, ABS, 1e-2))
+        create(tmp_path / "x.h5", data, options(QUANT, ABS, 1e-2))
 
 
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf, 1e35, -0.0])
@@ -86,7 +88,7 @@ def test_special_values_and_their_neighbours(tmp_path, special):
     data = smooth("f4", (128, 128))
     data[::7, ::5] = special
     data[40:90, 30:100] = special
-    create(tmp_path / "x.h5", data, options(SZP, ABS, 1e-3))
+    create(tmp_path / "x.h5", data, options(QUANT, ABS, 1e-3))
     kept(read(tmp_path / "x.h5"), data, 1e-3)
 
 
@@ -98,7 +100,7 @@ def test_fill_values_stay_what_they_are_and_nothing_becomes_one(tmp_path, fill):
     data[rng.random(data.shape) < 0.1] = fill
     near = rng.random(data.shape) < 0.1
     data[near] = np.float32(fill) + rng.uniform(-0.02, 0.02, near.sum()).astype("f4")
-    create(tmp_path / "x.h5", data, options(SZP, ABS, 1e-2), fillvalue=np.float32(fill))
+    create(tmp_path / "x.h5", data, options(QUANT, ABS, 1e-2), fillvalue=np.float32(fill))
     got = read(tmp_path / "x.h5")
     kept(got, data, 1e-2)
     bits = np.float32(fill).view("u4")
@@ -107,7 +109,7 @@ def test_fill_values_stay_what_they_are_and_nothing_becomes_one(tmp_path, fill):
 
 def test_the_default_fill_value_is_none(tmp_path):
     data = smooth("f4", (128, 128)) / 1e4
-    create(tmp_path / "x.h5", data, options(SZP, ABS, 1e-2))
+    create(tmp_path / "x.h5", data, options(QUANT, ABS, 1e-2))
     got = read(tmp_path / "x.h5")
     kept(got, data, 1e-2)
     assert (got == 0).sum() > (data == 0).sum() + 100
@@ -115,7 +117,7 @@ def test_the_default_fill_value_is_none(tmp_path):
         assert sum(map(len, frames(file["x"]))) < data.nbytes / 20
 
 
-@pytest.mark.parametrize("codec", [SZP, ZFP, MGARD])
+@pytest.mark.parametrize("codec", [QUANT, ZFP, MULTIGRID])
 def test_a_fill_value_of_zero_that_the_user_has_set_is_one(tmp_path, codec):
     data = smooth("f4", (128, 128)) / 1e4
     data[20:50, 10:90] = 0
@@ -129,7 +131,7 @@ def test_pwrel(tmp_path):
     rng = np.random.default_rng(2)
     data = (10.0 ** rng.uniform(-30, 30, (100, 100)) * rng.choice([-1, 1], (100, 100))).astype("f8")
     data[3:9] = 0
-    create(tmp_path / "x.h5", data, options(SZP, PWREL, 1e-3))
+    create(tmp_path / "x.h5", data, options(QUANT, PWREL, 1e-3))
     got = read(tmp_path / "x.h5")
     assert all(abs(float(a) - float(b)) * 1000 <= abs(float(b)) * (1 + 1e-12) for a, b in zip(got.ravel(), data.ravel()))
     same(got == 0, data == 0)
@@ -149,26 +151,26 @@ def refused(path, values, *texts, data=smooth("f4", (64, 64)), **more):
 
 def test_what_cannot_be_kept_is_refused(tmp_path):
     path = tmp_path / "x.h5"
-    refused(path, options(SZP, REL, 1e-3), "szp,rel=1e-3", "cannot know the range of the dataset", "use abs", "pwrel")
-    refused(path, options(SZP, ABS, 1e-3), "szp,abs=1e-3", "shuffle", shuffle=True)
-    refused(path, options(SZP, ABS, 1e-3), "use a lossless codec", data=np.full((64, 64), b"abc"))
-    refused(path, options(SZP, ABS, 1e-3), "use a lossless codec", data=np.ones((64, 64), bool))
-    refused(path, options(SZP, PWREL, 1e-3), "integers", data=smooth("i4", (64, 64)))
-    refused(path, options(SZP, PWREL, 1.0), "below 1")
-    refused(path, options(SZP, ABS, 0.0), "above 0")
-    refused(path, options(SZP, ABS, float("nan")), "finite")
-    refused(path, options(SZP, ABS, 1e-3, 4), "szp has the levels 1 fast, 2 dense, 3 max", "not 4")
-    refused(path, (SZP,), "mode 1, abs")
-    refused(path, options(SZP, 3, 8.0), "rate")
+    refused(path, options(QUANT, REL, 1e-3), "quant,rel=1e-3", "cannot know the range of the dataset", "use abs", "pwrel")
+    refused(path, options(QUANT, ABS, 1e-3), "quant,abs=1e-3", "shuffle", shuffle=True)
+    refused(path, options(QUANT, ABS, 1e-3), "use a lossless codec", data=np.full((64, 64), b"abc"))
+    refused(path, options(QUANT, ABS, 1e-3), "use a lossless codec", data=np.ones((64, 64), bool))
+    refused(path, options(QUANT, PWREL, 1e-3), "integers", data=smooth("i4", (64, 64)))
+    refused(path, options(QUANT, PWREL, 1.0), "below 1")
+    refused(path, options(QUANT, ABS, 0.0), "above 0")
+    refused(path, options(QUANT, ABS, float("nan")), "finite")
+    refused(path, options(QUANT, ABS, 1e-3, 4), "quant has the levels 1 fast, 2 dense, 3 max", "not 4")
+    refused(path, (QUANT,), "mode 1, abs")
+    refused(path, options(QUANT, 3, 8.0), "rate")
 
 
 def test_single_elements_are_rewritten_ten_thousand_times(tmp_path):
-    # HDF5 reads, decodes, changes, encodes and writes the whole chunk each time.
+    # Each time, HDF5 reads, decodes, changes, encodes and writes the whole chunk.
     rng = np.random.default_rng(3)
     wild = np.array([1e35, np.nan, -np.inf, 0, -1e-40, 3.25, 9.96921e36], "f4")
     bound = 1e-2
     data = smooth("f4", (40, 50))
-    create(tmp_path / "x.h5", data, options(SZP, ABS, bound), chunks=(40, 50), fillvalue=np.float32(-999))
+    create(tmp_path / "x.h5", data, options(QUANT, ABS, bound), chunks=(40, 50), fillvalue=np.float32(-999))
     with h5py.File(tmp_path / "x.h5", "r+", rdcc_nbytes=0) as file:
         dataset = file["x"]
         for i in range(10_000):
@@ -181,9 +183,10 @@ def test_single_elements_are_rewritten_ten_thousand_times(tmp_path):
 
 
 def test_an_untouched_element_beside_one_that_is_rewritten(tmp_path):
-    # One element again and again, the file opened anew each time: ZFP and SPERR drift to ten times their bound here.
+    # Writes one element repeatedly and reopens the file each time: ZFP and SPERR drift to ten times
+    # their bound here.
     data = smooth("f8", (64, 64))
-    create(tmp_path / "x.h5", data, options(SZP, ABS, 1e-2))
+    create(tmp_path / "x.h5", data, options(QUANT, ABS, 1e-2))
     first = read(tmp_path / "x.h5")
     for i in range(100):
         with h5py.File(tmp_path / "x.h5", "r+") as file:
@@ -199,7 +202,7 @@ def test_rows_are_written_one_by_one(tmp_path):
     data = smooth("f8", (64, 8192))
     with h5py.File(tmp_path / "x.h5", "w", rdcc_nbytes=1 << 20) as file:
         dataset = file.create_dataset(
-            "x", data.shape, "f8", chunks=(64, 8192), compression=GRIDZ, compression_opts=options(SZP, ABS, 1e-2)
+            "x", data.shape, "f8", chunks=(64, 8192), compression=GRIDZ, compression_opts=options(QUANT, ABS, 1e-2)
         )
         for y in range(64):
             dataset[y] = data[y]
@@ -214,7 +217,7 @@ def test_h5repack_keeps_bound_and_request(tmp_path, layout, spec):
     create(tmp_path / "x.h5", data, options(spec[0], ABS, 1e-3, spec[1]), fillvalue=np.float32(-999))
     run("h5repack", *layout, tmp_path / "x.h5", tmp_path / "y.h5")
     kept(read(tmp_path / "y.h5"), data, 1e-3)
-    # A second time nothing changes any more.
+    # The second repacking changes nothing.
     run("h5repack", *layout, tmp_path / "y.h5", tmp_path / "z.h5")
     same(read(tmp_path / "z.h5"), read(tmp_path / "y.h5"))
     same(read(tmp_path / "z.h5"), read(tmp_path / "x.h5"))
@@ -226,7 +229,7 @@ def test_h5repack_compresses_a_file_of_another_filter(tmp_path):
     data = smooth("f4", (128, 128))
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file.create_dataset("x", data=data, chunks=(64, 64), compression="gzip")
-    values = options(SZP, ABS, 1e-3)
+    values = options(QUANT, ABS, 1e-3)
     run("h5repack", "-f", f"UD={GRIDZ},0,{len(values)},{','.join(map(str, values))}", tmp_path / "x.h5", tmp_path / "y.h5")
     kept(read(tmp_path / "y.h5"), data, 1e-3)
 
@@ -263,10 +266,10 @@ def test_log_tells_the_bound(tmp_path):
             file.create_dataset("x", data=numpy.ones((64, 128), "f4"), chunks=(64, 64), compression=34013, compression_opts=options, fillvalue=-999)
         """,
         tmp_path / "x.h5",
-        *options(SZP, ABS, 1e-3),
+        *options(QUANT, ABS, 1e-3),
         GRIDZ_LOG="info",
     )
-    assert "by szp,abs=1e-3,level=fast,fill=-999" in done.stderr
+    assert "by quant,abs=1e-3,level=fast,fill=-999" in done.stderr
 
 
 @pytest.mark.parametrize("spec", BOUNDED)

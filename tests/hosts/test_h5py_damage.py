@@ -1,4 +1,4 @@
-"""h5py: files that were damaged, machines without memory, and readers without the plugin."""
+"""h5py: damaged files, machines without free memory, and readers without the plugin."""
 
 import ctypes
 
@@ -43,7 +43,7 @@ COMPRESSED = [(NDZIP, 0), (LORENZO, FAST), (LORENZO, DENSE), (LORENZO, MAX)]
 
 
 def write(path, data, chunks=(64, 64), spec=None):
-    """Writes `data` and returns position and length of every chunk in the file."""
+    """Writes `data` and returns offset and length of every chunk in the file."""
     values = spec and (spec[0], 0, spec[1])
     with h5py.File(path, "w") as file:
         file.create_dataset("x", data=data, chunks=chunks, compression=GRIDZ, compression_opts=values)
@@ -81,7 +81,8 @@ def test_one_line_for_many_damaged_chunks(tmp_path, spec):
         path,
     )
     assert done.stdout == "64\n"
-    # One line for each cause; a flipped bit may break the structure before the checksum tells.
+    # One line for each cause; a flipped bit may break the structure before the checksum is
+    # compared.
     lines = done.stderr.splitlines()
     assert 1 <= len(lines) <= 4 and len(set(lines)) == len(lines)
     assert all(line.startswith("gridz: ") for line in lines)
@@ -131,7 +132,7 @@ def test_every_part_of_a_chunk_is_guarded(tmp_path, rng, kind, spec):
     )
     lines = done.stdout.splitlines()
     assert len(lines) == len(PARTS) and all("filter" in line for line in lines)
-    # After each part's name one line, or none if the same was said before.
+    # Each part prints at most one line: none if the same message was printed before.
     said = []
     for part in done.stderr.split("part ")[1:]:
         name, *messages = part.splitlines()
@@ -144,7 +145,8 @@ def test_every_part_of_a_chunk_is_guarded(tmp_path, rng, kind, spec):
 @pytest.mark.parametrize("dtype", ["<f4", ">f8", "<i2", ">u8", "u1"])
 @pytest.mark.parametrize("spec", COMPRESSED[1:])
 def test_every_byte_of_a_chunk_is_guarded(tmp_path, spec, dtype):
-    # In one dataset a damaged frame in the place of each chunk, with one wrong bit from the first byte to the last.
+    # A dataset whose chunks are damaged frames, each with one wrong bit, at positions from the
+    # first byte to the last.
     data = smooth(dtype, (50, 100))
     done = python(
         """
@@ -183,7 +185,7 @@ def test_every_byte_of_a_chunk_is_guarded(tmp_path, spec, dtype):
         assert {spec_of(frame) for frame in frames(file["x"])} == {spec}
     lines = done.stderr.splitlines()
     assert 2 <= len(lines) <= 65 and len(set(lines)) == len(lines)
-    # Every line says what it is about.
+    # Every line names its subject.
     assert all(line.startswith("gridz: ") for line in lines)
     words = ("damaged", "lorenzo", "gridz frame", "newer", "further")
     assert all(any(word in line for word in words) for line in lines)
@@ -210,7 +212,7 @@ def without_checksums():
 
 
 def read_as(path, data, transfer):
-    """The dataset's values, into an array like `data`."""
+    """Reads the dataset's values into an array like `data`."""
     got = np.zeros_like(data)
     with h5py.File(path) as file:
         file["x"].id.read(h5py.h5s.ALL, h5py.h5s.ALL, got, dxpl=transfer)
@@ -222,7 +224,7 @@ def wrong(got, data):
 
 
 def test_a_reader_of_ndzip_may_do_without_checksums(tmp_path):
-    # Whoever saves what can be saved gets the damaged chunk.
+    # A reader that disables checksums to salvage data gets the damaged chunk.
     path, data = tmp_path / "x.h5", smooth("f4", (4096,))
     ((offset, size),) = write(path, data, (4096,), (NDZIP, 0))
     flip(path, offset + size - 1)
@@ -235,9 +237,11 @@ def test_a_reader_of_ndzip_may_do_without_checksums(tmp_path):
 @pytest.mark.parametrize("dtype", ["<f4", ">f8", "<i2", ">u8"])
 @pytest.mark.parametrize("level", [FAST, DENSE])
 def test_a_reader_of_lorenzo_may_do_without_checksums(tmp_path, level, dtype):
-    # A damaged block is either refused for what it says or has wrong values; all other blocks are right.
+    # A damaged block either has an invalid structure and is refused, or has wrong values; all other
+    # blocks are correct.
     block = {FAST: 4096, DENSE: 8192}[level]
-    # Of one sign and exponent: in blocks that are cut nearly every damage shows, as the tails would have another length.
+    # All values have one sign and exponent: in CUT blocks nearly all damage would be detected, as
+    # the tails would change length.
     path, data = tmp_path / "x.h5", (smooth(dtype, (4 * block,)) + 300).astype(dtype)
     ((offset, size),) = write(path, data, data.shape, (LORENZO, level))
     sound = path.read_bytes()
@@ -259,7 +263,7 @@ def test_a_reader_of_lorenzo_may_do_without_checksums(tmp_path, level, dtype):
             except OSError:
                 refused += 1
             path.write_bytes(sound)
-    # A wrong check is no wrong value.
+    # A wrong block check does not change any value.
     flip(path, offset + begin + 4)
     with pytest.raises(OSError):
         read_as(path, data, default)
@@ -268,7 +272,8 @@ def test_a_reader_of_lorenzo_may_do_without_checksums(tmp_path, level, dtype):
 
 
 def test_a_frame_of_another_shape_in_place_of_a_chunk(tmp_path):
-    # What libhdf5 gets must never be shorter than a chunk: up to 2.0 it would read past its end.
+    # The filter's result must never be shorter than a chunk: libhdf5 up to 2.0 would read past its
+    # end.
     path = tmp_path / "x.h5"
     with h5py.File(path, "w") as file:
         small = file.create_dataset("small", data=np.ones((8, 8), "f4"), chunks=(8, 8), compression=GRIDZ)
@@ -345,7 +350,8 @@ def test_without_the_plugin(tmp_path):
     empty = tmp_path / "empty"
     empty.mkdir()
     done = python(READ, path, HDF5_PLUGIN_PATH=empty)
-    # h5py shows the last cause only, which does not name the filter; h5dump and the whole error stack do.
+    # h5py shows only the last cause, which does not name the filter; h5dump and the whole error
+    # stack name it.
     assert "can't find plugin" in done.stdout and "gridz" not in done.stdout
     shown = run("h5dump", "-p", "-H", path, env=environment(HDF5_PLUGIN_PATH=empty)).stdout
     assert "FILTER_ID 34013" in shown

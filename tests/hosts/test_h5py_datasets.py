@@ -15,7 +15,7 @@ from support import (
     NDZIP,
     SPECS,
     STORED,
-    SZP,
+    QUANT,
     ZFP,
     frames,
     noise,
@@ -58,10 +58,10 @@ def test_early_allocation_writes_the_fill_value(tmp_path, bits):
 
 
 def test_a_fill_value_is_known_when_the_file_is_opened_again(tmp_path):
-    """HDF5 asks filters once more when it first writes to a dataset of an opened file, and there it has no datatype of the
-    fill value: H5Pget_fill_value crashes."""
+    """HDF5 calls filters once more when it first writes to a dataset of a reopened file. At that
+    point it has no datatype for the fill value: H5Pget_fill_value crashes."""
     bound = np.frombuffer(np.float64(0.01).tobytes(), "<u4")
-    options = {"compression": GRIDZ, "compression_opts": (SZP, 1, *map(int, bound))}
+    options = {"compression": GRIDZ, "compression_opts": (QUANT, 1, *map(int, bound))}
     expected = smooth("f4", (40, 90))
     expected[:, 30:60] = -999.25
     with h5py.File(tmp_path / "x.h5", "w") as file:
@@ -95,7 +95,8 @@ def test_shrink_and_extend(tmp_path, rng, dtype, spec):
     options = {"maxshape": (None, None), "compression": GRIDZ, "compression_opts": (spec[0], 0, spec[1])}
     with h5py.File(path, "w") as file:
         file.create_dataset("x", data=data, chunks=(64, 64), **options)
-    # Shrinking makes libhdf5 decode the chunks at the new edge, clear what is outside, and encode again.
+    # Shrinking makes libhdf5 decode the chunks at the new edge, clear the elements outside, and
+    # encode them again.
     with h5py.File(path, "r+") as file:
         file["x"].resize((70, 65))
     same(reopened(path), data[:70, :65])
@@ -149,7 +150,8 @@ def test_partial_overwrites_after_reopening(tmp_path, rng, values, dtype):
 
 @pytest.mark.parametrize("spec", SPECS)
 def test_a_rewritten_chunk_keeps_codec_and_level(tmp_path, rng, spec):
-    # Smooth, then noise, then smooth again: what cannot be compressed for a while is not stored for ever.
+    # Smooth, then noise, then smooth again: a chunk that is temporarily incompressible is not
+    # stored forever.
     dtype = typed(spec, "<f4")
     path, data = tmp_path / "x.h5", smooth(dtype, (128, 128))
     with h5py.File(path, "w") as file:
@@ -166,19 +168,19 @@ def test_a_rewritten_chunk_keeps_codec_and_level(tmp_path, rng, spec):
     with h5py.File(path, "r+") as file:
         file["x"][64:, 64:] = data[64:, 64:]
     with h5py.File(path) as file:
-        # The same values, the same bytes.
+        # The same values give the same bytes.
         assert frames(file["x"]) == before
     same(reopened(path), data)
 
 
 @pytest.mark.parametrize("dtype", ["<f4", ">f8", "<i4"])
 def test_frames_of_every_codec_in_one_dataset(tmp_path, dtype):
-    # A reader obeys the frame; the dataset's values say what new chunks are written with.
+    # A reader follows the frame; the dataset's cd_values determine how new chunks are written.
     data = smooth(dtype, (3, 128, 128))
     specs = ([spec for spec in SPECS if takes(spec[0], dtype)] * 3)[:12]
 
     def found(file):
-        # Noise in the last bits is too much for zfp.
+        # zfp cannot compress the noise in the last bits.
         stored = [(STORED, 0) if spec[0] == ZFP else spec for spec in specs]
         return [
             specs[i] if spec_of(frame) == stored[i] else spec_of(frame) for i, frame in enumerate(frames(file["x"]))
@@ -205,7 +207,7 @@ def test_frames_of_every_codec_in_one_dataset(tmp_path, dtype):
 
 
 def test_rows_through_a_chunk_cache_that_is_too_small(tmp_path):
-    # Every row evicts the chunk: it is encoded and decoded again and again.
+    # Every row evicts the chunk: it is encoded and decoded repeatedly.
     path, data = tmp_path / "x.h5", specials("f4", (64, 4096))
     with h5py.File(path, "w", rdcc_nbytes=1000) as file:
         dataset = file.create_dataset("x", data.shape, "f4", chunks=data.shape, compression=GRIDZ)
@@ -243,7 +245,7 @@ def test_direct_chunks_are_frames_that_move_between_datasets(tmp_path):
         assert {spec_of(frame) for frame in frames(dataset)} == {DEFAULT}
         for i, frame in enumerate(frames(dataset)):
             copy.id.write_direct_chunk(dataset.id.get_chunk_info(i).chunk_offset, frame)
-        # Same input, same bytes.
+        # The same input gives the same bytes.
         assert frames(again) == frames(dataset)
     with h5py.File(tmp_path / "x.h5") as file:
         assert frames(file["copy"]) == frames(file["x"])
@@ -337,8 +339,8 @@ def test_file_copied_object_by_object(tmp_path, spec):
         options = {"compression": GRIDZ, "compression_opts": (spec[0], 0, spec[1])}
         source.create_dataset("x", data=data, chunks=(60, 90), **options)
         source.copy("x", target, "x")
-        # A property list that was read from a dataset carries the stored cd_values to another one of
-        # other chunks and another type.
+        # A property list that was read from a dataset carries the stored cd_values to another
+        # dataset with other chunks and another type.
         plist = source["x"].id.get_create_plist()
         plist.set_chunk((70, 70))
         space = h5py.h5s.create_simple((80, 90))
@@ -354,7 +356,7 @@ def test_file_copied_object_by_object(tmp_path, spec):
 
 
 def test_a_copy_of_a_copy_has_the_same_values(tmp_path):
-    # What gridz stores goes in again as what is asked for, by way of h5py's own options.
+    # The stored cd_values are accepted as input, through h5py's own options.
     data = smooth("i4", (70, 90))
     for values in ((), (2,), (2, 0, 1), (2, 0, 2), (1,), (0,)):
         seen = []

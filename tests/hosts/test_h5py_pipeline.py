@@ -1,4 +1,4 @@
-"""h5py: gridz beside other filters, in any place of the pipeline."""
+"""h5py: gridz combined with other filters, at any position of the pipeline."""
 
 import h5py
 import numpy as np
@@ -27,7 +27,8 @@ ADD = {
     "gzip": lambda plist: plist.set_deflate(4),
     "lzf": lambda plist: plist.set_filter(h5py.h5z.FILTER_LZF, h5py.h5z.FLAG_OPTIONAL),
 }
-# Whether what gridz gets can be compressed, where it comes last or before fletcher32 and its frames can be seen.
+# True if gridz's input is compressible; None if its frames are not visible because another filter
+# than fletcher32 follows.
 PIPELINES = {
     "shuffle, gridz": True,
     "shuffle, gridz, fletcher32": True,
@@ -69,7 +70,7 @@ def test_other_filters_before_and_after(tmp_path, spec, dtype, name):
         same(file["x"][()], data)
         if is_compressed is not None:
             assert {spec_of(frame) for frame in frames(file["x"])} == {spec if is_compressed else (STORED, 0)}
-        # Rewrite some of it, and shrink.
+        # Rewrites a part of the dataset, and shrinks it.
         data[50:100, 60:70] = 7.1
         file["x"][50:100, 60:70] = 7.1
         file["x"].resize((140, 100))
@@ -89,7 +90,7 @@ def test_scaleoffset_before(tmp_path):
 
 @pytest.mark.parametrize("fletcher32", [False, True])
 def test_options_of_create_dataset(tmp_path, fletcher32):
-    # h5py puts shuffle before and fletcher32 after the compression.
+    # h5py puts shuffle before the compression and fletcher32 after it.
     data = specials("f8", (200, 100))
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file.create_dataset("x", data=data, chunks=(64, 64), shuffle=True, fletcher32=fletcher32, compression=GRIDZ)
@@ -100,7 +101,8 @@ def test_options_of_create_dataset(tmp_path, fletcher32):
 @pytest.mark.parametrize("spec", SPECS)
 @pytest.mark.parametrize("dtype", ["<f4", ">f4", "<f8", "<i2", "i1", ">u8", "c8", "S3", "V12", ("<f4", (3,)), "?"], ids=str)
 def test_shuffle_before_does_no_harm(tmp_path, rng, dtype, spec):
-    # Frames are those of the dataset without shuffle, and so are the stored values but for the flag.
+    # Frames equal those of the dataset without shuffle, and so do the stored cd_values except for
+    # the flag.
     dtype = np.dtype(dtype)
     base, inner = dtype.subdtype or (dtype, ())
     data = (smooth if base.kind in "iuf" else lambda *a: noise(*a, rng))(base, (150, 130, *inner))
@@ -147,7 +149,7 @@ def test_what_gridz_will_not_compress_is_told_once(tmp_path):
 
 @pytest.mark.parametrize("size", [1, 3, 4095, 4096, 4097, 20000])
 def test_lengths_that_other_filters_hand_on(tmp_path, size):
-    # fletcher32 before gridz adds four bytes, so that no chunk has the length the shape says.
+    # fletcher32 before gridz adds four bytes, so no chunk has the length that its shape implies.
     data = smooth("f4", (size,))
     with h5py.File(tmp_path / "x.h5", "w") as file:
         plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
@@ -162,8 +164,8 @@ def test_lengths_that_other_filters_hand_on(tmp_path, size):
 
 @pytest.mark.parametrize("values", [(), (1,), (2, 0, 2)])
 def test_beside_the_plugins_of_hdf5plugin(tmp_path, values):
-    # They register themselves with h5py, where each has to find the library too. They are optional, as
-    # create_dataset makes them: Blosc fails where it cannot shrink a frame any more.
+    # These filters register themselves with h5py, where each also has to find the library.
+    # create_dataset makes them optional: Blosc fails if it cannot shrink a frame any further.
     done = python(
         """
         import h5py, hdf5plugin
@@ -196,5 +198,5 @@ def test_beside_the_plugins_of_hdf5plugin(tmp_path, values):
         PYTHONPATH=FOLDER,
     )
     assert done.stdout == "same\n"
-    # One line for each of the others that ran before gridz.
+    # One line for each other filter that ran before gridz.
     assert len(done.stderr.splitlines()) == 3 and done.stderr.count("runs before gridz, which keeps") == 3

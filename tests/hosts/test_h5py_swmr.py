@@ -1,7 +1,8 @@
 """h5py: one process writes a dataset while others read it (SWMR, single writer, multiple readers).
 
-HDF5 writes a chunk whose filtered length changes to new space, and leaves the old bytes in place as long as the file is open for
-SWMR. A chunk of the same length is written over the old one. HDF5 retries the reads of metadata, but not those of chunks.
+If a chunk's filtered length changes, HDF5 writes the chunk to new space, and leaves the old bytes
+in place as long as the file is open for SWMR. A chunk of the same length overwrites the old one.
+HDF5 retries the reads of metadata, but not those of chunks.
 """
 
 import shutil
@@ -64,7 +65,7 @@ def test_readers_follow_a_writer_that_appends_chunks(tmp_path, options):
                 dataset.refresh()
                 n = len(dataset)
                 n_meanwhile += n_seen < n < n_rows
-                # The rows that are new, and one that was there before.
+                # The new rows, and one that existed before.
                 for i in [*range(n_seen, n), n // 2][: n + 1]:
                     if i < n:
                         assert (dataset[i] == rows[i % len(rows)]).all(), f"row {i} of {n}"
@@ -88,8 +89,8 @@ def bytes_at(path, place):
     ids=["none", "fletcher32", "stored", "gzip", "ndzip", "lorenzo"],
 )
 def test_a_chunk_is_rewritten_in_place_only_with_the_same_length(tmp_path, options, of_one_length, rng):
-    """The cause of failed reads while a chunk is rewritten: a reader finds half of the new bytes. With a checksum that is an
-    error, which a later read does not have; without one the values are wrong."""
+    """The cause of failed reads during a rewrite: a reader finds only half of the new bytes. With a
+    checksum that is an error, and a later read succeeds; without one the values are wrong."""
     path = tmp_path / "x.h5"
     old, other = smooth("f4", (64, 80)), smooth("f4", (64, 80))
     other[20:] = noise("u2", (44, 80), rng)
@@ -105,7 +106,7 @@ def test_a_chunk_is_rewritten_in_place_only_with_the_same_length(tmp_path, optio
         second = dataset.id.get_chunk_info(0)
         assert (second.size == first.size) == of_one_length
         assert (second.byte_offset == first.byte_offset) == of_one_length
-        # A reader that has found the old place in the index still reads the old chunk.
+        # A reader that has found the old address in the index still reads the old chunk.
         assert (bytes_at(path, first) == old_bytes) == (not of_one_length)
 
         before = bytes_at(path, second)
@@ -116,7 +117,7 @@ def test_a_chunk_is_rewritten_in_place_only_with_the_same_length(tmp_path, optio
         after = bytes_at(path, third)
         assert before != after
         shutil.copy(path, tmp_path / "torn.h5")
-    # The copy, as a reader finds it when half of the new bytes have been written.
+    # The copy as a reader finds it when half of the new bytes have been written.
     differ = [i for i in range(len(after)) if after[i] != before[i]]
     half = differ[len(differ) // 2]
     with open(tmp_path / "torn.h5", "r+b") as file:
@@ -137,7 +138,7 @@ def test_a_chunk_is_rewritten_in_place_only_with_the_same_length(tmp_path, optio
 
 
 def same_of_length(dataset, values, place, path):
-    """Other values that have as many bytes with the dataset's filter: found by trying."""
+    """Other values whose filtered length is the same; found by trial."""
     with h5py.File(path.with_name("trial.h5"), "w") as file:
         plist = dataset.id.get_create_plist()
         trial = h5py.h5d.create(file.id, b"x", dataset.id.get_type(), dataset.id.get_space(), plist)

@@ -41,7 +41,7 @@ OTHERS = {
     "array_be": (">f8", (2, 2)),
     "enum": h5py.enum_dtype({"calm": 0, "gale": 9}, basetype="<i2"),
 }
-# rank -> extents and chunks, edges in every axis
+# rank -> extents and chunks, with partial chunks along every axis
 SHAPES = {
     1: ((700,), (256,)),
     2: ((50, 40), (33, 17)),
@@ -53,8 +53,8 @@ SHAPES = {
 
 
 def round_trip(path, data, chunks, values=None):
-    """Writes through the filter, reads after reopening, and returns what wrote the chunks (codec and
-    level): those within the array, and those that stand out over its edge."""
+    """Writes through the filter and reads after reopening. Returns the codecs and levels of the
+    chunks inside the array, and of those that extend past its edge."""
     with h5py.File(path, "w") as file:
         file.create_dataset("x", data=data, chunks=chunks, compression=GRIDZ, compression_opts=values)
     with h5py.File(path) as file:
@@ -79,9 +79,9 @@ def test_numbers_by_lorenzo(tmp_path, rng, name, dtype, rank):
     values, level = LORENZO_VALUES[name]
     shape, chunks = SHAPES[rank]
     inside, edge = round_trip(tmp_path / "smooth.h5", smooth(dtype, shape), chunks, values)
-    if np.prod(chunks) * np.dtype(dtype).itemsize >= 512:  # else there is little to win
+    if np.prod(chunks) * np.dtype(dtype).itemsize >= 512:  # smaller chunks may not shrink
         assert inside | edge == {(LORENZO, level)}
-    # Of what nothing can be made: stored, unless a part of the chunk is outside and the same everywhere.
+    # Noise is stored, unless a part of the chunk is outside the array and therefore constant.
     inside, edge = round_trip(tmp_path / "noise.h5", noise(dtype, shape, rng), chunks, values)
     assert inside == {(STORED, 0)} and edge <= {(STORED, 0), (LORENZO, level)}
     if dtype in FLOATS:
@@ -93,7 +93,8 @@ def test_numbers_by_lorenzo(tmp_path, rng, name, dtype, rank):
 def test_floats_by_ndzip(tmp_path, rng, dtype, rank):
     shape, chunks = SHAPES[rank]
     inside, edge = round_trip(tmp_path / "smooth.h5", smooth(dtype, shape), chunks, (1,))
-    # Chunks that hold a complete block are compressed; the others are too small to be. float16 is not taken.
+    # Chunks that hold a complete block are compressed; all others are too small. float16 is not
+    # supported.
     holds_a_block = np.prod(chunks) >= 4096
     assert ((NDZIP, 0) in inside | edge) == (holds_a_block and not dtype.endswith("2"))
     assert inside | edge <= {(STORED, 0), (NDZIP, 0)}
@@ -110,7 +111,7 @@ def test_integers_by_ndzip_are_stored(tmp_path, dtype, rank):
     assert inside | edge == {(STORED, 0)}
 
 
-# Numbers of a few values, of one value, and with the largest steps there are.
+# Numbers of a few values, of one value, and with the largest possible differences.
 HARD = {
     "zeros": lambda info, n: np.zeros(n, info.dtype),
     "largest": lambda info, n: np.full(n, info.max, info.dtype),
@@ -152,7 +153,7 @@ def test_other_types(tmp_path, rng, name, rank):
 @pytest.mark.parametrize("values", [None, (1,), (2,), (2, 0, 2)])
 @pytest.mark.parametrize("name", [name for name in OTHERS if not name.startswith(("array", "bool", "enum"))])
 def test_other_types_are_stored_whatever_is_asked_for(tmp_path, name, values):
-    # Zeros would shrink to nothing.
+    # Zeros would be compressed to almost nothing.
     shape, chunks = SHAPES[2]
     inside, edge = round_trip(tmp_path / "x.h5", np.zeros(shape, OTHERS[name]), chunks, values)
     assert inside | edge == {(STORED, 0)}
@@ -171,7 +172,7 @@ def test_elements_that_are_arrays_of_numbers_are_compressed(tmp_path, codec, lev
         same(file["x"][()], data)
         expected = (codec, level) if takes(codec, base) else (STORED, 0)
         found = {spec_of(frame) for frame in frames(file["x"])}
-        # Noise in the last bits is too much for zfp.
+        # zfp cannot compress the noise in the last bits.
         assert found == {expected} or codec == ZFP and found == {(STORED, 0)}
 
 
@@ -256,7 +257,7 @@ def test_what_a_type_is_to_gridz(tmp_path, rng, dtype):
 
 
 def write_and_read_bytes(path, dtype, data):
-    """Through the low level of h5py, which does not convert; returns the description."""
+    """Uses h5py's low-level API, which does not convert; returns the description."""
     with h5py.File(path, "w", libver="latest") as file:
         plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
         plist.set_chunk((16, 16))
@@ -285,7 +286,7 @@ def write_and_read_bytes(path, dtype, data):
     ],
 )
 def test_types_that_came_with_hdf5_2(tmp_path, rng, name, description):
-    # h5py itself writes complex numbers as compounds and does not know the small floats.
+    # h5py itself writes complex numbers as compounds and does not support the small floats.
     hdf5 = wheel_library(h5py, "h5py.libs", "libhdf5-*")
     dtype = h5py.h5t.TypeID(ctypes.c_int64.in_dll(hdf5, f"H5T_{name}_g").value).copy()
     data = noise(f"V{dtype.get_size()}", (50, 30), rng)

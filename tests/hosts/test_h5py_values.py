@@ -1,4 +1,4 @@
-"""h5py: what may be asked for in cd_values and in the environment, and what is said to everything else."""
+"""h5py: valid cd_values and environment settings, and the errors for all others."""
 
 import h5py
 import numpy as np
@@ -75,16 +75,17 @@ def test_the_default_and_what_it_stands_for_write_the_same_bytes(tmp_path):
 
 @pytest.mark.parametrize(("values", "spec"), ALLOWED_VALUES)
 def test_what_is_stored(tmp_path, values, spec):
-    # The record, as in SPEC.md: magic and version, codec and mode and level, type and order and rank,
-    # element size, the mode's value, extents of the chunk.
+    # The record, as in SPEC.md: magic and version, codec and mode and level, type and order and
+    # rank, element size, the mode's value, extents of the chunk.
     create(tmp_path / "x.h5", values)
     stored = stored_values(tmp_path / "x.h5")
     assert spec_in(stored) == spec
     assert stored == record(stored[1], 11 | 2 << 16, 4, 0, 0, 64, 0, 64, 0)
-    # It names the codec, not the default, and storing it again changes nothing, nor does any number of times.
+    # The record names the codec, not the default; storing it again, any number of times, changes
+    # nothing.
     create(tmp_path / "y.h5", stored)
     assert stored_values(tmp_path / "y.h5") == stored
-    # These codecs have no use for a fill value.
+    # These codecs ignore a fill value.
     create(tmp_path / "y.h5", record(stored[1], stored[2] | 2 << 24, *stored[3:-1], 0xC479C000))
     assert stored_values(tmp_path / "y.h5") == stored
     create(tmp_path / "z.h5", stored, chunks=(32, 128))
@@ -105,7 +106,7 @@ def test_the_level_is_stored_as_what_was_in_force(tmp_path, values):
 
 
 def test_values_of_one_dataset_for_another_type(tmp_path):
-    # Codec and level are taken from the record; the description is made anew.
+    # Codec and level are taken from the record; the description of the chunk is recomputed.
     for codec, level in SPECS:
         create(tmp_path / "x.h5", (codec, 0, level))
         values = stored_values(tmp_path / "x.h5")
@@ -128,8 +129,8 @@ DOUBLE = tuple(int(word) for word in np.frombuffer(np.float64(1e-3).tobytes(), "
     ("values", "texts"),
     [
         ((99,), ["codec 99 is unknown", "0 stored", "1 ndzip", "2 lorenzo"]),
-        ((8,), ["codec 8 is unknown", "2 lorenzo", "3 szp"]),
-        ((3,), ["szp: use mode 1, abs"]),
+        ((8,), ["codec 8 is unknown", "2 lorenzo", "3 quant"]),
+        ((3,), ["quant: use mode 1, abs"]),
         ((0xFFFFFFFF,), ["codec 4294967295 is unknown"]),
         ((99, 0, 0), ["codec 99 is unknown"]),
         ((1, 1, *DOUBLE), ["ndzip: use mode 0, lossless; it has no mode 1, abs"]),
@@ -171,14 +172,14 @@ def test_refused_values(tmp_path, values, texts):
         create(tmp_path / "x.h5", values)
     for text in texts:
         assert text in str(error.value)
-    # The library is not left in a state where the next one fails.
+    # The library is not left in a state in which the next dataset fails.
     create(tmp_path / "y.h5", None)
     with h5py.File(tmp_path / "x.h5") as file:
         assert "x" not in file
 
 
 def test_a_refusal_is_on_stderr_once(tmp_path):
-    # gridz cannot know that h5py, which keeps HDF5 from showing its errors, shows them itself.
+    # gridz cannot know that h5py, which suppresses HDF5's printing of errors, raises them itself.
     done = python(
         """
         import h5py
@@ -225,7 +226,7 @@ def test_the_name_says_what_to_install(tmp_path):
 
 
 def test_groups_are_refused(tmp_path):
-    # HDF5 lets filters be set on the heap that holds a group's links, though h5py does not.
+    # HDF5 allows filters on the heap that holds a group's links, although h5py does not.
     done = python(
         """
         import ctypes, h5py
@@ -263,7 +264,7 @@ BAD_SETTINGS = [
 
 
 def creates(path, **environment):
-    """A process that makes a dataset with the filter and prints the error, if there is one."""
+    """Runs a process that creates a dataset with the filter and prints the error, if any."""
     return python(
         """
         import h5py, numpy
@@ -279,7 +280,7 @@ def creates(path, **environment):
 
 
 def reads(path, **environment):
-    """A process that prints what is in the dataset."""
+    """Runs a process that prints the values of the dataset."""
     return python(
         """
         import h5py
@@ -303,7 +304,7 @@ def test_a_bad_setting_is_an_error_for_writers_and_a_warning_for_readers(tmp_pat
     assert f"{variable}={value} is not a value gridz knows" in line and "the default is used" in line
 
 
-def test_who_demands_the_gpu_is_told_that_there_is_none(tmp_path):
+def test_requiring_the_gpu_reports_that_there_is_none(tmp_path):
     for name in ("libcuda.so", "libcuda.so.1"):
         (tmp_path / name).write_text("no library")  # hides a real one
     environment = {"GRIDZ_BACKEND": "cuda", "LD_LIBRARY_PATH": str(tmp_path)}
@@ -312,7 +313,7 @@ def test_who_demands_the_gpu_is_told_that_there_is_none(tmp_path):
     create(path, None)
     done = creates(tmp_path / "new.h5", **environment)
     assert reason in done.stdout
-    # What the GPU wrote is read without one.
+    # Data that the GPU wrote can be read without a GPU.
     done = reads(path, **environment)
     assert bytes.fromhex(done.stdout) == DATA.tobytes()
     (line,) = done.stderr.splitlines()

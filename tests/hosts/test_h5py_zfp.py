@@ -1,4 +1,4 @@
-"""h5py: zfp in all modes that HDF5 has, what it refuses, and what it says about drift."""
+"""h5py: zfp in all modes that HDF5 offers, its refusals, and its warning about drift."""
 
 import h5py
 import numpy as np
@@ -10,7 +10,7 @@ LOSSLESS, ABS, REL, RATE, PRECISION, PWREL, EXPERT = 0, 1, 2, 3, 4, 5, 7
 
 
 def written(path, data, values, **more):
-    """What comes back of a dataset, and its frames."""
+    """Writes a dataset; returns the decoded values and its frames."""
     with h5py.File(path, "w") as file:
         file.create_dataset("x", data=data, chunks=(40, 50), compression=GRIDZ, compression_opts=values, **more)
     with h5py.File(path) as file:
@@ -45,7 +45,7 @@ def test_the_fill_value_of_the_dataset_comes_back(tmp_path):
 
 def test_what_cannot_be_is_refused_when_the_dataset_is_created(tmp_path):
     for dtype, values, says in [
-        ("i4", options(ZFP, ABS, 1.0), "zfp keeps no bound; use szp"),
+        ("i4", options(ZFP, ABS, 1.0), "zfp keeps no bound; use quant"),
         ("f4", options(ZFP, REL, 1e-3), "use abs, the value times that range"),
         ("f4", options(ZFP, PWREL, 1e-3), "it has no mode 5, pwrel"),
         ("f4", options(ZFP, RATE, 2000.0), "use a rate from"),

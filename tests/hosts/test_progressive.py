@@ -1,4 +1,5 @@
-"""Coarser grids and fewer layers of datasets by gridz_h5_read_progressive, beside what h5py reads and what the frames of the chunks are."""
+"""Progressive reads of datasets (coarser grids, fewer layers) by gridz_h5_read_progressive,
+compared with h5py and with the frames of the chunks."""
 
 import ctypes
 import os
@@ -10,7 +11,7 @@ import pytest
 
 from bulk import CANCELLED, CORRUPT, ERROR, HOST, INVALID_ARGUMENT, LAYERS, LEVEL, UNSUPPORTED_JOB, Bulk, Failed
 from capi import TYPES, WHEELS, Hdf5
-from support import GRIDZ, MGARD, codec_of, noise, options, python, same
+from support import GRIDZ, MULTIGRID, codec_of, noise, options, python, same
 
 ABS, RMS = 1, 6
 TRUNCATED = 201
@@ -24,18 +25,18 @@ def bulk():
 
 @pytest.fixture
 def file(tmp_path):
-    # In a cache HDF5 would have the elements as they were written.
+    # No chunk cache: HDF5 would return the elements from it as they were before compression.
     with h5py.File(tmp_path / "x.h5", "w", rdcc_nbytes=0) as file:
         yield file
 
 
 def waves(dtype, shape):
-    """Something smooth along each axis, of amplitude 1."""
+    """A smooth signal along each axis, of amplitude 1."""
     axes = np.meshgrid(*[np.linspace(0, 2 + n / 20, n) for n in shape], indexing="ij")
     return (np.sin(sum(axes)) * np.cos(2 * axes[-1])).astype(dtype)
 
 
-def create(file, data, chunks, request=f"mgard,abs={BOUND}", name="x", **more):
+def create(file, data, chunks, request=f"multigrid,abs={BOUND}", name="x", **more):
     return file.create_dataset(
         name, data=data, chunks=chunks, compression=GRIDZ, compression_opts=Bulk().words(request), **more
     )
@@ -46,13 +47,14 @@ def every(level, array):
 
 
 def box_of(level, array, start, count):
-    """Of a box of an array, the elements of a grid."""
+    """The elements of a level's grid within a box of an array."""
     step = 1 << level
     return array[tuple(slice(-(-s // step) * step, s + c, step) for s, c in zip(start, count))]
 
 
 def parts_of(bulk, dataset, detail, value):
-    """What gridz_decompress_progressive makes of each chunk that is a frame of mgard, put together, and h5py of the others."""
+    """The expected grid: chunks that are multigrid frames are decoded by gridz_decompress_progressive,
+    all other chunks are read by h5py."""
     level = value if detail == LEVEL else 0
     padded = [(0, -n % c) for n, c in zip(dataset.shape, dataset.chunks)]
     grid = every(level, np.pad(dataset[()], padded)).copy()
@@ -60,7 +62,7 @@ def parts_of(bulk, dataset, detail, value):
         offset = dataset.id.get_chunk_info(i).chunk_offset
         mask, frame = dataset.id.read_direct_chunk(offset)
         shape = [-(-c // (1 << level)) for c in dataset.chunks]
-        if mask or codec_of(frame) != MGARD:
+        if mask or codec_of(frame) != MULTIGRID:
             continue
         chunk, info = np.empty(shape, dataset.dtype), (ctypes.c_uint64 * 46)(46 * 8)
         bulk.check(
@@ -88,7 +90,7 @@ SHAPES = [
 def test_grids_are_every_so_many_elements(bulk, file, dtype, rng):
     for shape, chunks in SHAPES:
         data = waves(dtype, shape)
-        # HDF5 has chunks that are larger than the dataset only where that can grow.
+        # HDF5 allows chunks larger than the dataset only if the dataset can grow.
         dataset = create(file, data, chunks, name=str(shape), maxshape=(None,) * len(shape))
         all_of_it = dataset[()]
         n_levels = bulk.inspect_part(dataset, LEVEL, 0).n_levels
@@ -103,7 +105,7 @@ def test_grids_are_every_so_many_elements(bulk, file, dtype, rng):
                 start = [int(rng.integers(0, n)) for n in shape]
                 count = [int(rng.integers(0 if turn == 3 else 1, n - s + 1)) for s, n in zip(start, shape)]
                 expected = box_of(level, all_of_it, start, count)
-                # Memory of any strides, and with the other byte order.
+                # Memory with other strides, and with the other byte order.
                 memory = np.full(expected.shape[::-1], 7, np.dtype(dtype).newbyteorder() if turn == 1 else dtype).T
                 if turn == 2:
                     memory = np.full(expected.shape, 7, dtype)[::-1]
@@ -119,10 +121,10 @@ def test_grids_are_every_so_many_elements(bulk, file, dtype, rng):
 @pytest.mark.parametrize("mode", ["abs", "rms"])
 @pytest.mark.parametrize("dtype", ["<f4", ">f8"])
 def test_layers_are_those_of_the_frames(bulk, file, dtype, mode):
-    # HDF5 fills chunks up at the edge, and what it fills them with counts in their means.
+    # HDF5 pads chunks at the edge, and the padding is part of their mean values.
     data = waves(dtype, (130, 70, 50) if mode == "abs" else (128, 64, 100))
     last = BOUND if mode == "abs" else BOUND / 8
-    dataset = create(file, data, (64, 64, 50), f"mgard,{mode}={last},layers=3")
+    dataset = create(file, data, (64, 64, 50), f"multigrid,{mode}={last},layers=3")
     details = [(LAYERS, n) for n in (1, 2, 3)] + [(ERROR, e * last) for e in (1000, 64.1, 8.1, 1, 0.1, 0)]
     details += [(LEVEL, level) for level in range(2)]
     read = []
@@ -153,12 +155,13 @@ def test_layers_are_those_of_the_frames(bulk, file, dtype, mode):
 
 
 def test_chunks_of_all_kinds(bulk, file, rng):
-    """In one dataset: frames of mgard, frames that are stored, chunks without the filter, and none at all."""
+    """One dataset with multigrid frames, stored frames, chunks without the filter, and missing
+    chunks."""
     for fill in (None, -7.0, np.nan):
         more = {} if fill is None else {"fillvalue": np.float32(fill)}
         dataset = file.create_dataset(
             f"{fill}", (80, 64), "<f4", chunks=(16, 32), compression=GRIDZ,
-            compression_opts=bulk.words(f"mgard,abs={BOUND},layers=2"), **more,
+            compression_opts=bulk.words(f"multigrid,abs={BOUND},layers=2"), **more,
         )  # fmt: skip
         wave = waves("<f4", (16, 32))
         dataset[:16, :32] = wave
@@ -167,7 +170,7 @@ def test_chunks_of_all_kinds(bulk, file, rng):
         dataset.id.write_direct_chunk((48, 0), wave.tobytes(), filter_mask=1)
         file.flush()
         kinds = [codec_of(dataset.id.read_direct_chunk((y, 0))[1]) for y in (0, 16, 32)]
-        assert kinds == [MGARD, MGARD, 0]
+        assert kinds == [MULTIGRID, MULTIGRID, 0]
         whole = dataset[()]
         same(whole[48:64, :32], wave)
         rough, info = bulk.read_part(dataset, LAYERS, 1)
@@ -178,7 +181,7 @@ def test_chunks_of_all_kinds(bulk, file, rng):
         for level in range(5):
             got, info = bulk.read_part(dataset, LEVEL, level)
             same(got, every(level, rough))
-            # What is exact promises so.
+            # A box of exact chunks has bound 0.
             for box, bound in [(((32, 0), (48, 64)), 0), (((0, 32), (80, 32)), 0), (((16, 0), (20, 32)), 8 * BOUND)]:
                 part, told = bulk.read_part(dataset, LEVEL, level, box)
                 same(part, box_of(level, rough, *box))
@@ -192,7 +195,7 @@ def test_no_fill_leaves_memory_alone(bulk, file):
     plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     plist.set_chunk((16, 16))
     plist.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
-    plist.set_filter(GRIDZ, 0, bulk.words(f"mgard,abs={BOUND}"))
+    plist.set_filter(GRIDZ, 0, bulk.words(f"multigrid,abs={BOUND}"))
     h5py.h5d.create(file.id, b"x", h5py.h5t.IEEE_F32LE, h5py.h5s.create_simple((32, 32)), plist)
     dataset = file["x"]
     dataset.id.write_direct_chunk((16, 0), np.ones((16, 16), "<f4").tobytes(), filter_mask=1)
@@ -201,7 +204,7 @@ def test_no_fill_leaves_memory_alone(bulk, file):
     assert (array[8:, :8] == 1).all() and (array[:8] == 5).all() and (array[:, 8:] == 5).all()
 
 
-@pytest.mark.parametrize("request_", ["lorenzo", "szp,abs=0.01", "szp,pwrel=0.01", "zfp,rate=16", "stored"])
+@pytest.mark.parametrize("request_", ["lorenzo", "quant,abs=0.01", "quant,pwrel=0.01", "zfp,rate=16", "stored"])
 def test_other_codecs_are_read_as_a_whole(bulk, file, request_):
     data = waves("<f4", (40, 50, 60))
     dataset = create(file, data, (16, 50, 32), request_)
@@ -209,18 +212,18 @@ def test_other_codecs_are_read_as_a_whole(bulk, file, request_):
         got, info = bulk.read_part(dataset, detail, value)
         same(got, every(info.level, dataset[()]))
         assert (info.read_bytes, info.layers, info.n_layers) == (info.stored_bytes, 0, 0)
-        bound = {"szp,abs=0.01": 0.01, "lorenzo": 0, "stored": 0}.get(request_, np.nan)
+        bound = {"quant,abs=0.01": 0.01, "lorenzo": 0, "stored": 0}.get(request_, np.nan)
         assert np.array_equal([info.bound, info.rms], [bound, bound], equal_nan=True)
 
 
 def test_other_elements(bulk, file):
-    """Shuffled ones, integers, and elements that are arrays, whose axes have no levels."""
+    """Shuffled datasets, integers, and elements that are arrays, whose own axes have no levels."""
     for name, dtype, shape, more in [
         ("shuffled", "<f4", (), {"shuffle": True}), ("integers", "<i2", (), {}), ("vectors", "<f4", (8,), {}),
     ]:  # fmt: skip
         data = waves("<f8", (40, 64, *shape)) * 100
         data = data.astype(dtype)
-        codec = bulk.words(f"mgard,abs={BOUND}" if name == "vectors" else "lorenzo")
+        codec = bulk.words(f"multigrid,abs={BOUND}" if name == "vectors" else "lorenzo")
         kind = np.dtype((dtype, shape)) if shape else dtype
         dataset = file.create_dataset(name, (40, 64), kind, chunks=(16, 32), compression=GRIDZ, compression_opts=codec, **more)
         dataset[...] = data
@@ -228,7 +231,7 @@ def test_other_elements(bulk, file):
         kind = dataset.id.get_type()
         for level in (0, 1, 3):
             array = np.full((*[-(-n // (1 << level)) for n in (40, 64)], *shape), 7, dtype)
-            # As the axes of the dataset see it.
+            # A view with the dataset's axes only.
             outer = np.lib.stride_tricks.as_strided(array, array.shape[:2], array.strides[:2])
             bulk.read_part(dataset, LEVEL, level, array=outer, kind=kind.id)
             same(array, whole[:: 1 << level, :: 1 << level])
@@ -236,7 +239,7 @@ def test_other_elements(bulk, file):
 
 def test_refusals(bulk, file, tmp_path):
     data = waves("<f4", (40, 60))
-    mgard = create(file, data, (12, 60), name="mgard")
+    multigrid = create(file, data, (12, 60), name="multigrid")
     others = {
         "plain": file.create_dataset("plain", data=data),
         "gzip": file.create_dataset("gzip", data=data, chunks=(12, 60), compression="gzip"),
@@ -248,23 +251,23 @@ def test_refusals(bulk, file, tmp_path):
             bulk.inspect_part(others[name], LEVEL, 1)
         assert failed.value.status == UNSUPPORTED_JOB
     with pytest.raises(Failed, match="another type in memory") as failed:
-        bulk.read_part(mgard, LEVEL, 1, array=np.zeros((20, 30)), kind=h5py.h5t.NATIVE_DOUBLE.id)
+        bulk.read_part(multigrid, LEVEL, 1, array=np.zeros((20, 30)), kind=h5py.h5t.NATIVE_DOUBLE.id)
     assert failed.value.status == UNSUPPORTED_JOB
     with pytest.raises(Failed, match=r"no level 3: along axis 0 chunks have 12 elements.*2\^3; there are levels 0 to 2") as failed:
-        bulk.inspect_part(mgard, LEVEL, 3)
+        bulk.inspect_part(multigrid, LEVEL, 3)
     assert failed.value.status == INVALID_ARGUMENT
     with pytest.raises(Failed, match="along axis 0 chunks have 5 elements.*level 0 alone"):
         bulk.inspect_part(create(file, data, (5, 60), name="odd"), LEVEL, 1)
     with pytest.raises(Failed, match="not inside the dataset") as failed:
-        bulk.inspect_part(mgard, LEVEL, 1, ((30, 0), (11, 1)))
+        bulk.inspect_part(multigrid, LEVEL, 1, ((30, 0), (11, 1)))
     assert failed.value.status == INVALID_ARGUMENT
     with pytest.raises(Failed) as failed:
         bulk.inspect_part(file.id.id, LEVEL, 1)
     assert failed.value.status == HOST
     wide = np.lib.stride_tricks.as_strided(np.zeros((20, 30), "<f4"), (20, 30), (4, 4))
     with pytest.raises(Failed, match="overlap"):
-        bulk.read_part(mgard, LEVEL, 1, array=wide)
-    # One chunk may have an axis that it does not divide.
+        bulk.read_part(multigrid, LEVEL, 1, array=wide)
+    # With a single chunk, the grid step need not divide the chunk's extents.
     same(bulk.read_part(create(file, data, (40, 60), name="one"), LEVEL, 5)[0], every(5, file["one"][()]))
 
 
@@ -290,10 +293,11 @@ def read_by_this_process():
 
 
 def test_fewer_bytes_are_read(bulk, tmp_path):
-    """As the system counts them: no more than is told, but for what HDF5 reads of its own."""
+    """Compares the bytes that the operating system counts with the reported ones: never fewer, and
+    at most HDF5's own reads more."""
     data = waves("<f4", (128, 128, 128)) + np.random.default_rng(2).normal(0, 0.01, (128, 128, 128)).astype("f4")
     with h5py.File(tmp_path / "x.h5", "w") as file:
-        create(file, data, (64, 64, 64), "mgard,abs=1e-4,layers=4")
+        create(file, data, (64, 64, 64), "multigrid,abs=1e-4,layers=4")
     with h5py.File(tmp_path / "x.h5") as file:
         dataset = file["x"]
         n_all = dataset.id.get_storage_size()
@@ -323,13 +327,13 @@ def test_fewer_bytes_are_read(bulk, tmp_path):
 ], ids=str)  # fmt: skip
 @pytest.mark.parametrize("chunks", [(128, 128), (32, 16)])
 def test_drivers_and_files(bulk, tmp_path, options_, chunks):
-    """Whoever reads the file, and while it is written and not flushed."""
+    """All file drivers and file formats, also while the file is being written and not flushed."""
     data = waves("<f4", (200, 300))
     driver = {name: value for name, value in options_.items() if name in ("driver", "memb_size", "page_buf_size")}
     name = tmp_path / ("x%d.h5" if "memb_size" in options_ else "x.h5")
     has_descriptor = options_.get("driver", "sec2") == "sec2"
     with h5py.File(name, "w", **options_) as file:
-        dataset = create(file, data, chunks, f"mgard,abs={BOUND},layers=3")
+        dataset = create(file, data, chunks, f"multigrid,abs={BOUND},layers=3")
         for turn in range(3):
             for level in (0, 1, 3):
                 got, info = bulk.read_part(dataset, LEVEL, level)
@@ -337,7 +341,7 @@ def test_drivers_and_files(bulk, tmp_path, options_, chunks):
                 assert abs(got - every(level, data)).max() <= 64 * BOUND == info.bound
                 assert (info.read_bytes < info.stored_bytes) == (has_descriptor and chunks[0] == 128), (info.read_bytes, level)
             assert abs(bulk.read_part(dataset, LAYERS, 3)[0] - data).max() <= 1.01 * BOUND
-            # What is in HDF5's cache counts.
+            # The read must include data that is still in HDF5's cache.
             data = data[::-1] + turn
             dataset[...] = data
             data[3:40, 7:9] = 9
@@ -357,7 +361,7 @@ def test_every_libhdf5(name, tmp_path):
     for user_block, chunks in [(0, (16, 16, 20)), (0, (8, 8, 4)), (512, (16, 16, 20)), (1024, (8, 4, 4))]:
         data = waves("<f4", (40, 33, 20))
         with h5py.File(tmp_path / "x.h5", "w", userblock_size=user_block, rdcc_nbytes=0) as file:
-            create(file, data, chunks, f"mgard,abs={BOUND},layers=3")
+            create(file, data, chunks, f"multigrid,abs={BOUND},layers=3")
             grids = [every(level, parts_of(Bulk(), file["x"], LAYERS, 1)) for level in range(3)]
         for flags in (0, 1):
             opened = hdf5.call("H5Fopen", str(tmp_path / "x.h5").encode(), flags, 0)
@@ -381,13 +385,14 @@ def test_every_libhdf5(name, tmp_path):
 
 @pytest.mark.parametrize("name", [*WHEELS, "system"])
 def test_a_file_in_a_file(name, tmp_path):
-    """The descriptor is that of the file that has the chunks, not that of the one in which it is mounted."""
+    """The read uses the descriptor of the mounted file that holds the chunks, not that of the outer
+    file."""
     hdf5 = Hdf5(name)
     bulk = Bulk(hdf5.library)
     data = waves("<f4", (64, 64))
     for file, sign in [("outer", 1), ("inner", -1)]:
         with h5py.File(tmp_path / file, "w", rdcc_nbytes=0) as made:
-            create(made, sign * data, (64, 64), "mgard,abs=1e-6,layers=3")
+            create(made, sign * data, (64, 64), "multigrid,abs=1e-6,layers=3")
             made.create_group("here")
             expected = every(2, parts_of(bulk, made["x"], LAYERS, 1))
     outer, inner = (hdf5.call("H5Fopen", str(tmp_path / file).encode(), 0, 0) for file in ("outer", "inner"))
@@ -404,12 +409,13 @@ def test_a_file_in_a_file(name, tmp_path):
 
 
 def test_functions_that_a_program_does_not_have(file):
-    """An HDF5 without these functions: as for drivers without a descriptor. A program that was compiled before gridz used
-    them: they are those of its HDF5 library."""
+    """With an HDF5 that lacks these functions, reads work as with a driver without a descriptor.
+    For a program that was compiled before gridz used them, they are looked up in its HDF5
+    library."""
     bulk = Bulk()
     newer = (b"H5FDdriver_query", b"H5Fget_vfd_handle")
     table = [(e.name, e.address) for e in bulk.functions if e.name]
-    dataset = create(file, waves("<f4", (64, 64)), (64, 64), "mgard,abs=1e-5,layers=3")
+    dataset = create(file, waves("<f4", (64, 64)), (64, 64), "multigrid,abs=1e-5,layers=3")
     grid = bulk.read_part(dataset, LEVEL, 2)[0]
     missing = [(name, None if name in newer else address) for name, address in table]
     older = [(name, address) for name, address in table if name not in newer]
@@ -432,10 +438,11 @@ def test_mask_and_resized_datasets(bulk, file):
 
 
 def test_damaged_chunks_are_errors(bulk, tmp_path):
-    """Every byte of a frame that is read, changed; and frames that are cut. Nothing crashes, and what comes back is no frame of another."""
+    """Changes each byte of a frame, and truncates frames. Nothing crashes, and the result is never
+    data of another frame."""
     data = waves("<f4", (32, 32))
     with h5py.File(tmp_path / "x.h5", "w", rdcc_nbytes=0) as file:
-        dataset = create(file, data, (32, 32), "mgard,abs=1e-3,layers=2")
+        dataset = create(file, data, (32, 32), "multigrid,abs=1e-3,layers=2")
         frame = bytes(dataset.id.read_direct_chunk((0, 0))[1])
         whole = {key: bulk.read_part(dataset, *key)[0] for key in [(LEVEL, 1), (LAYERS, 1), (LAYERS, 2)]}
         array, n_wrong = {key: np.empty_like(part) for key, part in whole.items()}, 0
@@ -457,12 +464,12 @@ def test_damaged_chunks_are_errors(bulk, tmp_path):
             with pytest.raises(Failed) as failed:
                 bulk.read_part(dataset, LAYERS, 2, array=array[LAYERS, 2])
             assert failed.value.status in (CORRUPT, TRUNCATED)
-        # More bytes than any chunk can have.
+        # More bytes than any chunk may have.
         dataset.id.write_direct_chunk((0, 0), frame + bytes(100000))
         with pytest.raises(Failed, match="where .* are the most there can be") as failed:
             bulk.read_part(dataset, LEVEL, 1, array=array[LEVEL, 1])
         assert failed.value.status == CORRUPT
-        # A frame of another array, of a level that this one has not, in a chunk of plenty.
+        # A frame of another array, and a level that does not exist, in a chunk with ample space.
         other = create(file, waves("<f4", (4, 4, 64)), (4, 4, 64), name="other")
         dataset.id.write_direct_chunk((0, 0), bytes(other.id.read_direct_chunk((0, 0, 0))[1]))
         got, info = bulk.read_part(dataset, LEVEL, 1, array=array[LEVEL, 1])
@@ -472,7 +479,7 @@ def test_damaged_chunks_are_errors(bulk, tmp_path):
 
 def test_a_file_that_ends_early(bulk, tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as file:
-        create(file, waves("<f4", (128, 64)), (32, 64), "mgard,abs=1e-5,layers=3")
+        create(file, waves("<f4", (128, 64)), (32, 64), "multigrid,abs=1e-5,layers=3")
     with h5py.File(tmp_path / "x.h5") as file:
         dataset = file["x"]
         ends = [dataset.id.get_chunk_info(i) for i in range(4)]
@@ -485,9 +492,9 @@ def test_a_file_that_ends_early(bulk, tmp_path):
 
 
 def test_a_file_that_is_written_meanwhile(bulk, tmp_path):
-    """SWMR: what the writer has flushed is there for a reader that has looked anew."""
+    """SWMR: a reader that refreshes the dataset sees what the writer has flushed."""
     with h5py.File(tmp_path / "x.h5", "w", libver="latest") as writer:
-        dataset = create(writer, waves("<f4", (32, 64)), (32, 64), f"mgard,abs={BOUND},layers=2", maxshape=(None, 64))
+        dataset = create(writer, waves("<f4", (32, 64)), (32, 64), f"multigrid,abs={BOUND},layers=2", maxshape=(None, 64))
         writer.swmr_mode = True
         with h5py.File(tmp_path / "x.h5", "r", swmr=True) as reader:
             before = bulk.read_part(reader["x"], LEVEL, 2)[0]
@@ -511,5 +518,5 @@ def test_the_log_says_who_reads(tmp_path):
             Bulk().read_part(dataset, LEVEL, 1)
         """
     for driver in ("sec2", "core"):
-        done = python(code, tmp_path / "x.h5", driver, *options(MGARD, ABS, BOUND), GRIDZ_LOG="info", PYTHONPATH=os.path.dirname(__file__))
+        done = python(code, tmp_path / "x.h5", driver, *options(MULTIGRID, ABS, BOUND), GRIDZ_LOG="info", PYTHONPATH=os.path.dirname(__file__))
         assert ("chunks are read as a whole by HDF5, because its file is not one of a descriptor" in done.stderr) == (driver == "core")

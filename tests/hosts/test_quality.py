@@ -1,4 +1,5 @@
-"""The report of gridz_quality beside the formulas of numpy, scikit-image's SSIM among them, and exact fractions."""
+"""Compares the report of gridz_quality with the formulas of numpy, with scikit-image's SSIM, and
+with exact fractions."""
 
 import ctypes
 import sys
@@ -15,7 +16,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 from bench_lossless import DTYPES, Array
 
 ABS, REL, PWREL = 1, 2, 5
-"""Numbers of modes."""
+"""Ids of the modes."""
 
 
 class Options(ctypes.Structure):
@@ -66,7 +67,8 @@ def quality():
 
 
 def ssim(a, b, span):
-    """scikit-image's structural_similarity(a, b, data_range=span) for f64, NaN left out of the mean."""
+    """scikit-image's structural_similarity(a, b, data_range=span) for float64; NaN is excluded from
+    the mean."""
     axes = tuple(range(-a.ndim, 0))
     mean = lambda x: sliding_window_view(x, [7] * a.ndim).mean(axis=axes)
     n = 7**a.ndim
@@ -77,7 +79,7 @@ def ssim(a, b, span):
 
 
 def numbers(array):
-    """Native f64, parts of complex numbers along a first axis of their own."""
+    """Native float64; the parts of complex numbers become a first axis."""
     parts = [array.real, array.imag] if array.dtype.kind == "c" else [array]
     return np.stack([part.astype("f8") for part in parts])
 
@@ -124,9 +126,9 @@ def test_formulas(quality, rng, dtype, shape):
 def test_holes(quality, rng):
     a = field("f4", (12, 30, 40), rng)
     b = a + np.float32(0.25)
-    a[0, 3, 4:9] = b[0, 3, 4:8] = np.nan  # one NaN is lost
+    a[0, 3, 4:9] = b[0, 3, 4:8] = np.nan  # one NaN mismatch
     a[5, 20:, :9] = b[5, 20:, :9] = -999
-    b[5, 20, 0] = -998  # one fill value too
+    b[5, 20, 0] = -998  # one fill value mismatch
     a[7, 7, 7] = b[8, 8, 8] = np.inf
     report = quality(a, b, ABS, 0.3, fill=-999)
     counts = report.nan_mismatches, report.fill_mismatches, report.infinity_mismatches
@@ -144,7 +146,8 @@ def test_holes(quality, rng):
 
 @pytest.mark.parametrize("dtype", ["f8", "i8", "u8"])
 def test_bounds_are_compared_exactly(quality, rng, dtype):
-    """As fractions know it: bounds beside the error by the last bit of a float64, where differences are rounded."""
+    """Compares with exact fractions: bounds next to the error by the last bit of a float64, where
+    differences are rounded."""
     for _ in range(300):
         if dtype == "f8":
             a, b = (rng.normal(0, 1, 1) * 10.0 ** rng.integers(-6, 7) for _ in range(2))
@@ -166,7 +169,8 @@ def test_bounds_are_compared_exactly(quality, rng, dtype):
 
 
 def test_the_range_makes_a_bound(quality, rng):
-    """As numpy finds it; with a fill value and what is not finite left out, in either byte order."""
+    """Compares with numpy; a fill value and non-finite elements are excluded, in either byte
+    order."""
     library = ctypes.CDLL(str(PLUGIN))
     library.gridz_relative_bound.restype = c_double
 

@@ -23,7 +23,7 @@ from support import (
 )
 
 HEADER = 80
-"""Most bytes a frame has before its payload, up to rank 5."""
+"""Largest number of bytes before a frame's payload, up to rank 5."""
 
 
 def reference_arrays():
@@ -50,7 +50,8 @@ def load(name):
 
 
 def chunks_of(data):
-    """Halves the longest extent until a chunk has at most 512 KiB: good for reading in any direction."""
+    """Halves the longest extent until a chunk has at most 512 KiB: suited for reading in any
+    direction."""
     chunks = list(data.shape)
     while np.prod(chunks) * data.itemsize > 1 << 19:
         longest = chunks.index(max(chunks))
@@ -120,5 +121,5 @@ def test_ndzip_is_no_larger_than_the_reference_implementation_makes_it(tmp_path,
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file.create_dataset("x", data=data, chunks=data.shape, compression=GRIDZ, compression_opts=(1,))
         file.flush()
-        # The ratios have four digits.
+        # The known ratios have four digits.
         assert file["x"].id.get_storage_size() <= (known["ratio"] + 0.00005) * data.nbytes + HEADER

@@ -1,4 +1,4 @@
-"""What gridz prints goes to stderr, and never into a file that has become descriptor 2."""
+"""gridz prints to stderr, and never into a file that has become descriptor 2."""
 
 import os
 import subprocess
@@ -7,10 +7,10 @@ import sys
 import h5py
 import numpy as np
 import pytest
-from support import GRIDZ, MGARD, PLUGIN, options
+from support import GRIDZ, MULTIGRID, PLUGIN, options
 
 NOTE = "drifts"
-"""In the line that the creation of a dataset with mgard makes."""
+"""A word of the line that is printed when a dataset with multigrid is created."""
 
 PROGRAM = """
 import os, sys, h5py, numpy as np
@@ -31,7 +31,7 @@ def test_a_file_on_descriptor_2_is_left_alone(tmp_path, libver, how):
     path = tmp_path / "x.h5"
     with h5py.File(path, "w", libver=libver) as file:
         file["old"], file.attrs["a"], file["g/y"] = np.arange(1000.0), 1, np.arange(10)
-    values = options(MGARD, 1, 1e-3)
+    values = options(MULTIGRID, 1, 1e-3)
     command = [sys.executable, "-c", PROGRAM, str(path), repr(values), how]
     environment = {**os.environ, "HDF5_PLUGIN_PATH": str(PLUGIN.parent)}
     redirection = "" if how == "closed later" else " 2>&-"
@@ -47,7 +47,7 @@ def test_a_file_on_descriptor_2_is_left_alone(tmp_path, libver, how):
 def test_a_log_file_gets_the_notes(tmp_path, mode):
     path, log = tmp_path / "x.h5", tmp_path / "log"
     h5py.File(path, "w").close()
-    values = options(MGARD, 1, 1e-3)
+    values = options(MULTIGRID, 1, 1e-3)
     with open(log, mode) as stderr:
         command = [sys.executable, "-c", PROGRAM, str(path), repr(values), "open"]
         subprocess.run(command, env={**os.environ, "HDF5_PLUGIN_PATH": str(PLUGIN.parent)}, stderr=stderr, check=True)

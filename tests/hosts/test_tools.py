@@ -47,7 +47,7 @@ def plain(tmp_path):
 
 
 def assert_same_content(one, other):
-    """Every dataset bit for bit; h5diff agrees."""
+    """Compares every dataset bit for bit; h5diff must agree."""
     with h5py.File(one) as first, h5py.File(other) as second:
         names = []
         first.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
@@ -65,7 +65,7 @@ def dumped_values(path, dataset):
     shown = run("h5dump", "-p", "-H", "-d", dataset, path).stdout
     found = re.search(r"FILTER_ID (\d+)\s+COMMENT (.*)\s+PARAMS \{([^}]*)\}", shown)
     assert found, shown
-    # h5dump shows them as signed numbers.
+    # h5dump prints cd_values as signed numbers.
     return int(found[1]), [int(word) % 2**32 for word in found[3].split()], found[2]
 
 
@@ -90,7 +90,7 @@ def test_repack(tmp_path, plain, option, spec):
     assert_same_content(plain, packed)
     with h5py.File(packed) as file:
         assert {spec_of(frame) for frame in frames(file["pressure"])} == {spec}
-        # Integers are nothing to ndzip.
+        # ndzip does not support integers.
         expected = (STORED, 0) if spec[0] == NDZIP else spec
         assert {spec_of(frame) for frame in frames(file["group/count"])} == {expected}
         assert file["pressure"].attrs["unit"] == "Pa"
@@ -114,7 +114,7 @@ def test_repack_twice_changes_nothing(tmp_path, plain, words):
     run("h5repack", "-f", f"UD=34013,0,{words}", plain, paths[0])
     run("h5repack", paths[0], paths[1])
     run("h5repack", "-f", f"UD=34013,0,{words}", paths[1], paths[2])
-    # The values that are stored are values that may be given.
+    # The stored cd_values are valid as input.
     _, values, _ = dumped_values(paths[0], "/pressure")
     words = ",".join(map(str, values))
     run("h5repack", "-f", f"/pressure:UD=34013,0,{len(values)},{words}", plain, paths[3])
@@ -139,7 +139,7 @@ def test_repack_dense_is_smaller_than_fast_is_smaller_than_ndzip(tmp_path, plain
 
 
 def test_repack_from_one_codec_to_another(tmp_path, plain):
-    # Every codec and level after every other one, in one chain.
+    # Applies every codec and level in turn, in one chain.
     last = plain
     for i, (codec, level) in enumerate([*SPECS, *SPECS[::-1], *SPECS[1:3]]):
         path = tmp_path / f"{i}.h5"
@@ -190,7 +190,8 @@ def test_repack_away_and_to_others(tmp_path, plain):
 
 @pytest.mark.parametrize("words", ["1,99", "3,1,0,5", "3,2,0,4", "4,1,1,0,0", "4,2,1,0,0", "2,1,1", "2,2,1"])
 def test_repack_when_gridz_refuses(tmp_path, plain, words):
-    # h5repack then writes the dataset without the filter and says why only if asked to; gridz does if it is not.
+    # h5repack then writes the dataset without the filter and prints the reason only if asked to;
+    # otherwise gridz prints it.
     quiet = run("h5repack", "-f", f"UD=34013,0,{words}", plain, tmp_path / "y.h5")
     done = run("h5repack", "--enable-error-stack", "-f", f"UD=34013,0,{words}", plain, tmp_path / "x.h5")
     reasons = "it has 0 stored|has no levels|the levels 1 fast, 2 dense, 3 max|use mode 0, lossless|allowed are"
@@ -248,7 +249,7 @@ def test_nccopy_real_files(tmp_path, words):
             for name in first.variables:
                 for file in (first, second):
                     file[name].set_auto_maskandscale(False)
-                # What was big-endian in a classic file may be little-endian in the new one.
+                # A big-endian variable of a classic file may be little-endian in the new file.
                 expected, got = first[name][...], second[name][...]
                 same(got.astype(got.dtype.newbyteorder("=")), expected.astype(expected.dtype.newbyteorder("=")))
 
@@ -303,7 +304,7 @@ def test_nccopy_to_other_chunks_and_to_plain(tmp_path, netcdf, spec):
             same(file["theta"][()], dataset["theta"].values)
             assert file["theta"].chunks == chunks
             assert file["theta"].id.get_create_plist().get_nfilters() == n_filters
-            # Not all of them: chunks of special values may be stored.
+            # Not all chunks: those of special values may be stored.
             if n_filters:
                 found = {spec_of(frame) for frame in frames(file["theta"])}
                 assert made(spec, "<f4") in found or spec[0] == ZFP
@@ -323,7 +324,8 @@ def test_ncdump_reads_the_data(tmp_path, netcdf):
 
 @pytest.mark.parametrize("flag", [0, 1])
 def test_repack_of_data_of_variable_length(tmp_path, flag):
-    # docs/h5repack.md: HDF5 does not take a mandatory filter for it, and h5repack then leaves it out.
+    # docs/h5repack.md: HDF5 rejects a mandatory filter for this type, and h5repack then omits the
+    # filter.
     strings = [f"entry {i}" for i in range(300)]
     with h5py.File(tmp_path / "plain.h5", "w") as file:
         file.create_dataset("strings", data=strings, dtype=h5py.string_dtype(), chunks=(64,))

@@ -48,7 +48,7 @@ def hdf5(request):
 
 
 def test_which_libraries_these_are():
-    # The tests below mean what they say only if these are four different versions.
+    # The tests below are meaningful only if these are four different versions.
     versions = {name: Hdf5(name).version()[:2] for name in LIBRARIES}
     assert versions["system"] == (1, 10) and versions["tables"] == (1, 14)
     assert versions["h5py"] == (2, 0) and versions["netCDF4"] > versions["h5py"]
@@ -71,7 +71,7 @@ def test_write_and_read(tmp_path, rng, hdf5, dtype, flags):
             assert found == {(STORED, 0) if is_stored else (codec, level)}
     assert stored[LORENZO, DENSE] < stored[LORENZO, FAST] < plain.nbytes < stored[STORED, 0]
     assert stored[LORENZO, FAST] < stored[NDZIP, 0] < plain.nbytes or "f" not in dtype
-    # Without values it is lorenzo, fast.
+    # Without values, the codec is lorenzo at level fast.
     hdf5.write(tmp_path / "y.h5", plain, (32, 32, 32), (), flags)
     with h5py.File(tmp_path / "y.h5") as file, h5py.File(tmp_path / f"{LORENZO}{FAST}.h5") as fast:
         assert frames(file["x"]) == frames(fast["x"])
@@ -103,12 +103,13 @@ ORDERS = [order[i:] + order[:i] for order in (LIBRARIES, LIBRARIES[::-1]) for i 
 def test_all_in_one_process(tmp_path, order):
     done = run(sys.executable, FOLDER / "one_process.py", tmp_path, *order)
     assert done.stdout == "same\n"
-    # What it asks for in vain is said once, whichever library asks.
+    # A refused request is reported once, whichever library makes it.
     assert [line.startswith("gridz: a dataset is refused: ") for line in done.stderr.splitlines()] == [True, True]
 
 
 def test_chunks_whose_frames_may_not_fit_the_library(tmp_path, hdf5):
-    # Up to 1.14 the length of a compressed chunk has 32 bits, and a frame may be longer than its chunk.
+    # Up to version 1.14, the length of a compressed chunk has 32 bits, and a frame may be longer
+    # than its chunk.
     shape = (2**30 - 1,)
     if hdf5.version() < (2, 0, 0):
         with pytest.raises(
@@ -124,7 +125,7 @@ def test_chunks_whose_frames_may_not_fit_the_library(tmp_path, hdf5):
 
 
 def test_all_libraries_at_once(tmp_path):
-    # Each has a lock of its own, if any, so the filter runs in four threads at the same time.
+    # Each library has its own lock, if any, so the filter runs in four threads at the same time.
     libraries = {name: Hdf5(name) for name in LIBRARIES}
 
     def work(name):
@@ -143,7 +144,7 @@ def test_all_libraries_at_once(tmp_path):
     ("word", "text"),
     [
         ({0: 0x475A0002}, "filter values of version 2; a newer gridz is needed for this dataset"),
-        ({1: 0x0008}, "codec 8 is unknown to gridz .*; it has 0 stored, 1 ndzip, 2 lorenzo, 3 szp"),
+        ({1: 0x0008}, "codec 8 is unknown to gridz .*; it has 0 stored, 1 ndzip, 2 lorenzo, 3 quant"),
         ({1: LORENZO | 4 << 16}, "lorenzo has the levels 1 fast, 2 dense, 3 max, and 0 for the default, not 4"),
         ({1: LORENZO | 1 << 8}, "it has no mode 1, abs; a newer gridz is needed"),
     ],
@@ -217,7 +218,8 @@ def test_tables_rewrites_a_part(tmp_path, spec):
 
 
 class NetCdf:
-    """netCDF's C interface in the wheel, whose Python has no argument for filters of others."""
+    """netCDF's C interface in the wheel: its Python interface has no argument for third-party
+    filters."""
 
     def __init__(self):
         self.library = wheel_library(netCDF4, "netcdf4.libs", "libnetcdf-*")
@@ -231,7 +233,8 @@ class NetCdf:
         assert status == 0, f"{function}: {self.library.nc_strerror(status).decode()}"
 
     def define(self, path, kind, shape, chunks, values):
-        """A file with a variable `x` behind the filter, in define mode: its id and the variable's."""
+        """Creates a file with a variable `x` that uses the filter, in define mode; returns their
+        ids."""
         file, variable = c_int(), c_int()
         self.call("nc_create", str(path).encode(), c_int(0x1000), byref(file))
         dims = (c_int * len(shape))()
@@ -308,7 +311,8 @@ def test_netcdf_hides_the_reason_and_stderr_has_it(tmp_path):
 
 @pytest.mark.parametrize("spec", SPECS[1:])
 def test_shuffle_of_netcdf_before_gridz(tmp_path, spec):
-    # As xarray and netCDF4 switch it on by themselves; and again by nccopy, which keeps both filters.
+    # With shuffle, which xarray and netCDF4 enable by themselves; then a copy by nccopy, which
+    # keeps both filters.
     data = smooth(typed(spec, "<f4"), (10, 40, 40))
     encoding = {"x": {"compression": GRIDZ, "chunksizes": (4, 40, 40), "_FillValue": None, "shuffle": True}}
     encoding["x"]["compression_opts"] = (spec[0], 0, spec[1])

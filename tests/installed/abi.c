@@ -1,6 +1,6 @@
 /*
- * A program of an old version: it uses what the first header had, and its structs are as long as they were then. It is
- * compiled with an old header and run with the library of today.
+ * A program of an old version: it uses the features of the first header, and its structs have the
+ * sizes of that time. It is compiled with an old header and run with the current library.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -26,8 +26,8 @@ int main(void)
         const char *name;
         uint32_t mode;
         double bound;
-    } codecs[] = {{NULL, 0, 0}, {"stored", 0, 0}, {"ndzip", 0, 0}, {"lorenzo", 0, 0}, {"szp", GRIDZ_MODE_ABS, 0.01},
-                  {"zfp", 0, 0}, {"mgard", GRIDZ_MODE_ABS, 0.01}, {"huffman", 0, 0}, {"cci", 0, 0}};
+    } codecs[] = {{NULL, 0, 0}, {"stored", 0, 0}, {"ndzip", 0, 0}, {"lorenzo", 0, 0}, {"quant", GRIDZ_MODE_ABS, 0.01},
+                  {"zfp", 0, 0}, {"multigrid", GRIDZ_MODE_ABS, 0.01}, {"huffman", 0, 0}, {"cci", 0, 0}};
     const uint64_t extents[3] = {NZ, NY, NX}, start[3] = {1, 2, 3}, count[3] = {4, 5, 6};
     const gridz_array array = {
         .struct_size = sizeof array, .dtype = GRIDZ_DTYPE_F64, .rank = 3, .extents = extents};

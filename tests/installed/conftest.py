@@ -1,8 +1,8 @@
-"""gridz as somebody has it who installed it and does not know Rust.
+"""gridz as installed by a user who does not know Rust.
 
-`make install` puts what `make` built into a folder of its own. Against that, and never against the sources, programs
-in C, C++ and Fortran are compiled, by pkg-config and by CMake, with warnings as errors; parallel ones run under
-mpirun; and all that the documentation tells to type is typed.
+`make install` copies the build to a separate folder. Programs in C, C++ and Fortran are compiled
+against that folder, never against the sources, by pkg-config and by CMake, with warnings as errors.
+Parallel programs run under mpirun, and all commands that the documentation shows are run.
 """
 
 import os
@@ -15,7 +15,7 @@ from support import ROOT, Installed, make
 
 @pytest.fixture(scope="session")
 def prefix(tmp_path_factory):
-    """Where gridz is installed, for all tests."""
+    """The installation's folder, for all tests."""
     prefix = tmp_path_factory.mktemp("prefix") / "gridz"
     make("install", PREFIX=prefix)
     return prefix
@@ -23,9 +23,9 @@ def prefix(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def cuda(prefix, tmp_path_factory):
-    """What the environment needs for the CUDA runtime of PyPI, laid out as NVIDIA's installer does it.
+    """Environment variables for the CUDA runtime from PyPI, laid out as by NVIDIA's installer.
 
-    Only for those who use it: to cargo, another CUDA_HOME means another build.
+    Set only for tests that use it: cargo rebuilds if CUDA_HOME changes.
     """
     packages = ROOT.glob(".venv-cuda/lib/python3*/site-packages/nvidia/cu13/bin/nvcc")
     for nvcc in [Path(os.environ["NVCC"])] if os.environ.get("NVCC") else packages:

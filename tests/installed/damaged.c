@@ -1,5 +1,6 @@
 /*
- * A chunk that is damaged in the file, read, or written in part, by several ranks, of which the last one wants it.
+ * Several ranks read a file with a damaged chunk, or write a part of that chunk. Only the last rank
+ * uses the damaged chunk.
  *
  *     mpirun -n 3 damaged independently|collectively|write
  */
@@ -28,7 +29,7 @@ static int value(hsize_t i)
     return (int)(i * i % 1000);
 }
 
-/* One chunk for each rank; then a bit in the middle of the last one changes. */
+/* Writes one chunk for each rank; then flips a bit in the middle of the last one. */
 static void write_damaged(int ranks)
 {
     const hsize_t n = (hsize_t)ranks * SIDE * SIDE, extents[2] = {(hsize_t)ranks * SIDE, SIDE}, chunk[2] = {SIDE, SIDE};
@@ -70,7 +71,7 @@ int main(int argc, char **argv)
     must(H5Pset_fapl_mpio(fapl, MPI_COMM_WORLD, MPI_INFO_NULL) >= 0, "H5Pset_fapl_mpio");
     must(H5Pset_dxpl_mpio(dxpl, is_collective ? H5FD_MPIO_COLLECTIVE : H5FD_MPIO_INDEPENDENT) >= 0, "H5Pset_dxpl_mpio");
     const hid_t file = H5Fopen(FILE_NAME, is_write ? H5F_ACC_RDWR : H5F_ACC_RDONLY, fapl), set = H5Dopen2(file, "x", H5P_DEFAULT);
-    /* To write a part of a chunk is to read it first. */
+    /* Writing a part of a chunk requires reading it first. */
     const hsize_t start[2] = {(hsize_t)rank * SIDE, 0}, count[2] = {is_write ? SIDE / 2 : SIDE, SIDE};
     const hid_t space = H5Dget_space(set), memory = H5Screate_simple(2, count, NULL);
     must(H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL) >= 0, "the selection");

@@ -1,4 +1,4 @@
-"""What the tests of an installation share: installing, and typing commands as its user."""
+"""Helpers for the tests of an installation: installing, and running commands as its user."""
 
 import os
 import re
@@ -8,7 +8,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 WARNINGS = "-O2 -Wall -Wextra -Werror"
-# Debian's serial HDF5, also where the parallel one is installed beside it; elsewhere there is one.
+# Debian's name for the serial HDF5, used if the parallel one may also be installed; other systems
+# have one HDF5.
 HDF5 = "hdf5-serial" if subprocess.run(["pkg-config", "--exists", "hdf5-serial"]).returncode == 0 else "hdf5"
 
 
@@ -24,7 +25,7 @@ class Installed:
 
     @property
     def environment(self):
-        """That of a user who has set what docs/install.md tells to."""
+        """The environment of a user who has set the variables of docs/install.md."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("GRIDZ_", "MAKE"))}
         return environment | {
             "HOME": str(self.folder),
@@ -36,7 +37,7 @@ class Installed:
         }
 
     def run(self, command, status=0, **environment):
-        """What a line of bash prints; its exit status must be `status`."""
+        """Runs a line of bash and returns its output; its exit status must be `status`."""
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", command],
             cwd=self.folder,
@@ -49,12 +50,12 @@ class Installed:
         return done.stdout
 
     def flags(self, *arguments):
-        """What pkg-config says."""
+        """The output of pkg-config."""
         return self.run("pkg-config " + " ".join(arguments)).strip()
 
 
 def make(target, **variables):
-    """What a target of the Makefile prints."""
+    """The output of a target of the Makefile."""
     arguments = [f"{name}={value}" for name, value in variables.items()]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     command = ["make", "--quiet", target, *arguments]

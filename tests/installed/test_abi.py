@@ -1,8 +1,8 @@
-"""Programs that were compiled with an older header run with today's library.
+"""Programs that were compiled with an older header run with the current library.
 
-`tests/abi/` keeps a copy of the header of every release; until the first one, the copy is that of the release to
-come, and `abi.c` is compiled against each. What a C program has compiled into itself, the layout of structs and the
-values of constants, must never change: that is compared too.
+`tests/abi/` has a copy of the header of every release. Before the first release, the copy is that
+of the upcoming one. `abi.c` is compiled against each copy. The layout of structs and the values of
+constants, which are compiled into C programs, must never change: the tests compare these too.
 """
 
 import re
@@ -64,13 +64,13 @@ STRUCTS = {
 
 
 def constants(header):
-    """The values of the numbers in a header, but those of its version."""
+    """The numeric constants of a header, except those of its version."""
     found = dict(re.findall(r"^#define (GRIDZ_\w+) (-?\d+)$", header.read_text(), flags=re.M))
     return {name: value for name, value in found.items() if not name.startswith("GRIDZ_VERSION_")}
 
 
 def layout(header, folder):
-    """Offset of every field, as a C compiler sees it."""
+    """Offset of every field, as computed by a C compiler."""
     lines = [
         f'printf("{struct}.{field} %zu %zu\\n", offsetof({struct}, {field}), sizeof ((({struct} *)0)->{field}));'
         for struct, fields in STRUCTS.items()
@@ -100,7 +100,7 @@ def test_what_is_compiled_in_stays(header, tmp_path):
 
 
 def test_the_newest_copy_is_of_this_release():
-    """Until the next version has a number of its own, its copy follows the header."""
+    """Until the version number is increased, the copy must equal the header."""
     copy = ROOT / f"tests/abi/gridz-{VERSION}.h"
     assert copy.read_text() == (ROOT / "include/gridz.h").read_text()
 

@@ -1,4 +1,4 @@
-! The module gridz_bulk: boxes in Fortran's order, copies, and that wrong calls are errors.
+! The module gridz_bulk: boxes in Fortran's order, copies, and that invalid calls return errors.
 program test_bulk
   use, intrinsic :: iso_c_binding, only: c_loc
   use hdf5
@@ -39,13 +39,14 @@ program test_bulk
   call gridz_h5_read(copied, H5T_NATIVE_REAL, c_loc(back), error)
   call must(error == 0 .and. all(transfer(back, [0]) == transfer(field, [0])), 'a copy')
 
-  ! Every second element, also of one chunk's extent that is no multiple of 2 but has the whole axis.
+  ! Every second element, also along a chunk extent that is not a multiple of 2 but covers the whole
+  ! axis.
   call h5pcreate_f(H5P_DATASET_CREATE_F, dcpl, error)
   call h5pset_chunk_f(dcpl, 3, [8_hsize_t, 30_hsize_t, 6_hsize_t], error)
-  call gridz_h5_set_mode(dcpl, GRIDZ_CODEC_MGARD, GRIDZ_MODE_ABS, 1d-3, GRIDZ_LEVEL_FAST, error)
+  call gridz_h5_set_mode(dcpl, GRIDZ_CODEC_MULTIGRID, GRIDZ_MODE_ABS, 1d-3, GRIDZ_LEVEL_FAST, error)
   call h5dcreate_f(file, 'coarse', H5T_NATIVE_REAL, space, coarse, error, dcpl)
   call gridz_h5_write(coarse, H5T_NATIVE_REAL, c_loc(field), error)
-  call must(error == 0, 'writing by mgard')
+  call must(error == 0, 'writing by multigrid')
   call gridz_h5_inspect_progressive(coarse, info, error, level=1, start=[5_hsize_t, 0_hsize_t, 20_hsize_t], &
       count=[10_hsize_t, 30_hsize_t, 20_hsize_t])
   call must(error == 0 .and. info%rank == 3 .and. all(info%extents(:3) == shape(grid)), 'inspecting')

@@ -1,4 +1,5 @@
-// gridz_cci.hpp: every element of matrices of all kinds comes back, and wrong calls are exceptions. Run under sanitizers.
+// Tests gridz_cci.hpp: every element of matrices of all kinds is restored, and invalid calls throw.
+// Run under sanitizers.
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
@@ -29,7 +30,7 @@ template <class Call> gridz_status status_of(Call call)
     return GRIDZ_OK;
 }
 
-// Rows in compressed form.
+// A matrix in CSR form.
 template <class T, class I> struct Rows {
     std::uint64_t n_rows, n_cols;
     std::vector<I> starts, columns;
@@ -45,7 +46,7 @@ std::mt19937_64 random_bits(1);
 
 std::uint64_t below(std::uint64_t n) { return random_bits() % n; }
 
-// Nodes of `block` rows with `length(node)` blocks each, at columns(node, i).
+// A matrix of nodes with `block` rows and `length(node)` blocks each, at columns(node, i).
 template <class T, class I, class Length, class Column>
 Rows<T, I> made(std::uint64_t n_nodes, std::uint64_t n_cols, std::uint64_t block, Length length, Column column)
 {
@@ -67,13 +68,14 @@ Rows<T, I> made(std::uint64_t n_nodes, std::uint64_t n_cols, std::uint64_t block
     return rows;
 }
 
-// All elements by the iterator, which must be those that went in, in the order of each row. Threads of a warp have part of a long
-// row each: there the order is by slice and step.
+// Reads all elements by the iterator; they must equal the input, in the order of each row. The
+// elements of a long row are distributed over the lanes of a warp: there the order is by slice and
+// step.
 template <class T, class I> void comes_back(const Rows<T, I> &rows, std::uint32_t kept, bool must_be_long)
 {
     const gridz::cci::Matrix matrix = rows.compress(kept);
     const auto frame = matrix.frame();
-    // Elsewhere, as on a GPU.
+    // A copy at another address, as on a GPU.
     std::vector<std::uint64_t> copy(frame.bytes() / 8);
     std::memcpy(copy.data(), frame.data(), frame.bytes());
     const gridz::cci::View<T> view(frame.data(), copy.data());
@@ -83,7 +85,7 @@ template <class T, class I> void comes_back(const Rows<T, I> &rows, std::uint32_
     std::vector<int> times(rows.n_rows);
     bool any_long = false;
     for (std::uint32_t slice = 0; slice < view.n_slices(); slice++) {
-        // Of a long row, by lanes; element e is in lane e % 32.
+        // For a long row, collect by lanes; element e is in lane e % 32.
         std::vector<std::vector<Pair>> lanes(gridz::cci::LANES);
         for (std::uint32_t lane = 0; lane < gridz::cci::LANES; lane++) {
             const std::uint64_t row = view.row(slice, lane);
@@ -125,7 +127,7 @@ template <class T, class I> void all_values(Rows<T, I> rows, bool must_be_long =
     for (const std::uint32_t kept :
          {GRIDZ_CCI_VALUES_BEST, GRIDZ_CCI_VALUES_PLAIN, GRIDZ_CCI_VALUES_DICTIONARY, GRIDZ_CCI_VALUES_BLOCKS})
         comes_back(rows, kept, must_be_long);
-    // More than a byte can count.
+    // More values than a byte can count.
     for (std::size_t i = 0; i < rows.values.size(); i++)
         rows.values[i] = static_cast<T>(i % 700);
     comes_back(rows, GRIDZ_CCI_VALUES_DICTIONARY, must_be_long);
@@ -137,7 +139,8 @@ template <class T, class I> void all_matrices()
 {
     const auto three = [](std::uint64_t) { return std::uint64_t(3); };
     const auto few = [](std::uint64_t node) { return node % 7 == 3 ? 0 : below(node % 40 == 0 ? 60 : 5); };
-    // A stencil; anywhere; near the diagonal; rows of all lengths, so that windows are sorted; with long ones; nothing at all.
+    // A stencil; random columns; columns near the diagonal; rows of all lengths, so that windows
+    // are sorted; with long rows; an empty matrix.
     all_values(made<T, I>(200, 204, 1, three, [](std::uint64_t node, std::uint64_t i) { return node + 2 * i; }));
     all_values(made<T, I>(130, 90000, 1, three, [](std::uint64_t, std::uint64_t) { return below(90000); }));
     all_values(made<T, I>(4000, 5000, 1, few, [](std::uint64_t node, std::uint64_t) { return node + below(200); }));
@@ -177,7 +180,7 @@ void matrices()
                 other[view.row(slice, lane)] += element.value * x[element.column];
     MUST(y == other);
 
-    // The same numbers as columns are the transpose.
+    // The same arrays interpreted as columns are the transpose.
     const auto turned =
         gridz::cci::Matrix::of_columns<float, std::int32_t>(100, 100, rows.starts, rows.columns, rows.values);
     turned.multiply<float>(x, other, GRIDZ_CCI_SEMIRING_MIN_PLUS, true);

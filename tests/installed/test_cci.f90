@@ -1,4 +1,5 @@
-! The module gridz_cci: every procedure of its generic interfaces, and that wrong calls are errors.
+! The module gridz_cci: every procedure of its generic interfaces, and that invalid calls return
+! errors.
 program test_cci
   use, intrinsic :: iso_fortran_env, only: int8, int32, int64, real32, real64
   use gridz
@@ -61,7 +62,8 @@ contains
     call gridz_cci_multiply(b, x, y, status)
     call must(status == GRIDZ_OK .and. all(y == product), 'open')
 
-    ! The same numbers as columns are the transpose; another matrix may be made where one is.
+    ! The same arrays interpreted as columns are the transpose; a matrix may be created in place of
+    ! another one.
     call gridz_cci_create(b, starts, columns, values, 4, status, by_columns=.true.)
     call gridz_cci_multiply(b, [1., 10., -1.], z, status)
     call must(status == GRIDZ_OK .and. all(z == [26., -3., 0., -5.]), 'columns')

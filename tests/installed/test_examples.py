@@ -1,4 +1,5 @@
-"""The mini-apps and a few lines of everything, against the installed headers and libraries."""
+"""The mini-apps and short programs for every interface, with the installed headers and
+libraries."""
 
 import shutil
 
@@ -11,7 +12,8 @@ C_COMPILERS = [("gcc", "g++"), ("clang", "clang++")]
 
 
 def restarts(installed, program):
-    """A run that goes on from its checkpoint ends in the same bits as one that never stopped."""
+    """A run that is restarted from its checkpoint has the same final bits as an uninterrupted
+    one."""
     last = [installed.run(line).splitlines()[-1] for line in [program, f"{program} restart"]]
     assert last[0].startswith("step 40: ") and last[0] == last[1]
 
@@ -88,7 +90,8 @@ HDF5_MODULES = "$GRIDZ_PREFIX/include/gridz_hdf5.f90 $GRIDZ_PREFIX/include/gridz
     ],
 )
 def test_every_procedure(installed, source, compile):
-    """The C++ layer and the Fortran module, with wrong calls, under a sanitizer or with all checks."""
+    """The C++ layer and the Fortran module, including invalid calls, under a sanitizer or with all
+    runtime checks."""
     installed.run(
         f"{compile} {ROOT}/tests/installed/{source} -o test $(pkg-config --cflags --libs gridz) && ./test",
         ASAN_OPTIONS="detect_leaks=1",
@@ -96,7 +99,7 @@ def test_every_procedure(installed, source, compile):
 
 
 def test_sparse_matrix_in_a_kernel(installed, cuda):
-    """The program whose kernel decodes columns; where there is no GPU it only does that on the CPU."""
+    """The program whose kernel decodes columns; without a GPU, it only decodes on the CPU."""
     installed.run(
         f"{cuda['NVCC']} -std=c++17 -arch=sm_90 -Werror=all-warnings {ROOT}/examples/sparse/least.cu -o least "
         "-L$(dirname $NVCC)/../lib $(pkg-config --cflags --libs gridz) && (./least || [ $? = 77 ])",
@@ -105,7 +108,8 @@ def test_sparse_matrix_in_a_kernel(installed, cuda):
 
 
 def test_c_under_valgrind(installed):
-    """The C test of the library, which makes every wrong call there is, with the installed library under Valgrind."""
+    """Runs the C test of the library, which makes every invalid call, with the installed library
+    under Valgrind."""
     if shutil.which("valgrind") is None:
         pytest.skip("no valgrind here")
     installed.run(

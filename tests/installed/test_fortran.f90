@@ -1,4 +1,4 @@
-! The module gridz: every procedure of its generic interfaces, and that wrong calls are errors.
+! The module gridz: every procedure of its generic interfaces, and that invalid calls return errors.
 program test_fortran
   use, intrinsic :: iso_fortran_env, only: int8, int64, real32, real64
   use, intrinsic :: ieee_arithmetic, only: ieee_value, ieee_quiet_nan
@@ -69,7 +69,7 @@ contains
     call must(status == GRIDZ_OK .and. all(d == d2), 'real(8), rank 4')
   end subroutine
 
-  ! Less than there is: each rank and type, and what is wrong.
+  ! Progressive reads: each rank and type, and invalid requests.
   subroutine parts()
     real(real32) :: a(4000), b(50, 60), c(20, 24, 28), d(8, 10, 12, 14), a2(4000), b2(50, 60), c2(10, 12, 14), d2(4, 5, 6, 7)
     real(real64) :: e(4000), f(50, 60), g(20, 24, 28), h(8, 10, 12, 14), e2(1000), f2(50, 60), g2(20, 24, 28), h2(8, 10, 12, 14)
@@ -84,31 +84,31 @@ contains
     e = a
     f = b
     h = d
-    call gridz_compress(c, frame, status, codec='mgard,abs=1e-3,layers=2')
+    call gridz_compress(c, frame, status, codec='multigrid,abs=1e-3,layers=2')
     call gridz_inspect_progressive(frame, info, status, level=1)
     call must(status == GRIDZ_OK .and. all(info%extents(:info%rank) == shape(c2)), 'what there would be')
     call must(info%bound == 8e-3_real64 .and. info%n_layers == 2 .and. info%frame_bytes <= size(frame), 'its bound')
     call gridz_decompress_progressive(frame(:info%frame_bytes), c2, status, level=1)
     call must(status == GRIDZ_OK .and. all(abs(c2 - c(::2, ::2, ::2)) <= 8.001e-3), 'a grid')
-    call gridz_compress(a, frame, status, codec='mgard,abs=1e-3,layers=2')
+    call gridz_compress(a, frame, status, codec='multigrid,abs=1e-3,layers=2')
     call gridz_decompress_progressive(frame, a2, status, layers=1)
     call must(status == GRIDZ_OK .and. all(abs(a2 - a) <= 8.001e-3), 'a layer, rank 1')
-    call gridz_compress(b, frame, status, codec='mgard,abs=1e-3')
+    call gridz_compress(b, frame, status, codec='multigrid,abs=1e-3')
     call gridz_decompress_progressive(frame, b2, status, error=1d-3)
     call must(status == GRIDZ_OK .and. all(abs(b2 - b) <= 1.001e-3), 'an error, rank 2')
-    call gridz_compress(d, frame, status, codec='mgard,abs=1e-3')
+    call gridz_compress(d, frame, status, codec='multigrid,abs=1e-3')
     call gridz_decompress_progressive(frame, d2, status, level=1)
     call must(status == GRIDZ_OK .and. all(abs(d2 - d(::2, ::2, ::2, ::2)) <= 1.001e-3), 'a grid, rank 4')
-    call gridz_compress(e, frame, status, codec='mgard,abs=1e-3')
+    call gridz_compress(e, frame, status, codec='multigrid,abs=1e-3')
     call gridz_decompress_progressive(frame, e2, status, level=2)
     call must(status == GRIDZ_OK .and. all(abs(e2 - e(::4)) <= 1d-3), 'real(8), rank 1')
-    call gridz_compress(f, frame, status, codec='mgard,abs=1e-3')
+    call gridz_compress(f, frame, status, codec='multigrid,abs=1e-3')
     call gridz_decompress_progressive(frame, f2, status, layers=1)
     call must(status == GRIDZ_OK .and. all(abs(f2 - f) <= 1d-3), 'real(8), rank 2')
-    call gridz_compress(h, frame, status, codec='mgard,abs=1e-3')
+    call gridz_compress(h, frame, status, codec='multigrid,abs=1e-3')
     call gridz_decompress_progressive(frame, h2, status, level=0)
     call must(status == GRIDZ_OK .and. all(abs(h2 - h) <= 1d-3), 'real(8), rank 4')
-    call gridz_compress(g, frame, status, codec='mgard,abs=1e-3')
+    call gridz_compress(g, frame, status, codec='multigrid,abs=1e-3')
     call gridz_decompress_progressive(frame, g2, status, error=0d0)
     call must(status == GRIDZ_OK .and. all(abs(g2 - g) <= 1d-3), 'real(8), rank 3')
 

@@ -1,4 +1,4 @@
-// gridz.hpp: what it promises, and that wrong calls are exceptions. Run under AddressSanitizer.
+// Tests gridz.hpp: its guarantees, and that invalid calls throw. Run under AddressSanitizer.
 #include <array>
 #include <cmath>
 #include <complex>
@@ -13,7 +13,7 @@
 
 #include "gridz.hpp"
 
-// A type of the program's own.
+// A user-defined type.
 struct half {
     std::uint16_t bits;
 };
@@ -21,7 +21,7 @@ template <> struct gridz::dtype<half> {
     static constexpr gridz_dtype value = GRIDZ_DTYPE_F16;
 };
 
-// A type that says of itself what it is not.
+// A type with a wrong gridz::dtype.
 struct liar {
     std::uint32_t bits;
 };
@@ -84,7 +84,8 @@ void every_type()
     static_assert(gridz::dtype<unsigned long>::value == GRIDZ_DTYPE_U64);
 }
 
-// Only where a Span can be made of a container; temporaries are only read from.
+// A Span is only constructible from containers that outlive it; temporaries are accepted only for
+// reading.
 static_assert(std::is_constructible_v<gridz::Span<float>, std::vector<float> &>);
 static_assert(!std::is_constructible_v<gridz::Span<float>, std::vector<float>>);
 static_assert(!std::is_constructible_v<gridz::Span<float>, const std::vector<float> &>);
@@ -95,7 +96,7 @@ static_assert(std::is_constructible_v<gridz::Span<const float>, const std::array
 void wrong_calls()
 {
     MUST(status_of([] { gridz::compress(std::vector<liar>(8), {8}); }) == GRIDZ_ERROR_INVALID_ARGUMENT);
-    // Refused before so much memory is asked for.
+    // Refused before that much memory is allocated.
     MUST(status_of([] { gridz::compress(std::vector<float>(8), {std::uint64_t{1} << 45}); }) ==
          GRIDZ_ERROR_INVALID_ARGUMENT);
     const std::vector<float> values(24, 1.5f);
@@ -148,7 +149,7 @@ void parts()
     for (std::size_t i = 0; i < values.size(); i++)
         values[i] = std::sin(1e-3f * static_cast<float>(i));
     gridz::Options layered;
-    layered.codec = "mgard,abs=1e-4,layers=3";
+    layered.codec = "multigrid,abs=1e-4,layers=3";
     const gridz::Frame frame = gridz::compress(values, {40, 50, 60}, layered);
     const gridz::PartInfo coarse(frame, gridz::Detail::level(1));
     MUST((coarse.extents() == gridz::Extents{20, 25, 30}) && coarse.level() == 1 && coarse.layers() == 1);
@@ -193,7 +194,7 @@ void requests_and_codecs()
         options.codec = codec.name;
         if (!(codec.modes & 1u << GRIDZ_MODE_LOSSLESS)) {
             options.mode = GRIDZ_MODE_ABS;
-            options.value = 1e-300; // which only the numbers themselves keep
+            options.value = 1e-300; // so small that only the exact values meet it
         }
         const gridz::Frame frame = gridz::compress(values, {5000}, options);
         MUST(gridz::decompress<float>(frame) == values && !std::string(codec.description).empty());

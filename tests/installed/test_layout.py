@@ -1,4 +1,4 @@
-"""What is installed where, and that all of it goes away again."""
+"""The installed files, and that uninstalling removes all of them."""
 
 import os
 import re
@@ -37,7 +37,7 @@ def test_everything_has_its_place(prefix):
     ]
 
 
-    # With all that the pages link to.
+    # The pages, with everything that they link to.
     pages = list(documents.glob("docs/*.md"))
     assert len(pages) > 5
     for page in pages:
@@ -46,7 +46,7 @@ def test_everything_has_its_place(prefix):
 
 
 def test_one_copy_serves_all(prefix):
-    """A process that uses the filter and the library holds one copy of it."""
+    """A process that uses both the filter and the library holds one copy of it."""
     library = (prefix / f"lib/libgridz.so.{VERSION}").resolve()
     for name in ["lib/libgridz.so", "lib/libgridz.so.0", "lib/hdf5/plugin/libh5gridz.so"]:
         link = prefix / name
@@ -70,7 +70,7 @@ def test_one_process_holds_one_copy(installed):
 def test_soname_and_symbols(installed):
     library = installed.prefix / "lib/libgridz.so"
     assert re.search(r"SONAME.*\[libgridz\.so\.0\]", installed.run(f"readelf -d {library}"))
-    # nm marks names of the version script's with @.
+    # nm marks symbols of the version script with @.
     symbols = installed.run(f"nm --dynamic --defined-only --format=posix {library} | cut -d' ' -f1").split()
     assert symbols and not [name for name in symbols if not name.startswith(("gridz_", "H5PL"))]
 
@@ -78,14 +78,15 @@ def test_soname_and_symbols(installed):
 def test_manual(installed):
     manual = installed.prefix / "share/man/man3/gridz.3"
     assert installed.run(f"man --warnings -l {manual} 2>&1 >/dev/null") == ""
-    # Every function of the header is in it.
+    # The manual contains every function of the header.
     functions = functions_of(ROOT / "include/gridz.h")
     assert functions and not [name for name in functions if not re.search(rf"\b{name}\b", manual.read_text())]
     assert f'"gridz {VERSION}"' in manual.read_text()
 
 
 def test_a_stage_holds_no_trace_of_itself(tmp_path):
-    """As packages are made: DESTDIR is where the files go, PREFIX where they will be."""
+    """Installation as for packages: files are written to DESTDIR, and PREFIX is their final
+    location."""
     stage = tmp_path / "stage"
     make("install", PREFIX="/opt/gridz/", PLUGINDIR="/opt/hdf5/plugins", DESTDIR=stage)
     for path in stage.rglob("*"):
@@ -93,7 +94,7 @@ def test_a_stage_holds_no_trace_of_itself(tmp_path):
             assert str(stage) not in path.read_text() and "@" not in path.read_text()
     text = (stage / "opt/gridz/lib/pkgconfig/gridz.pc").read_text()
     assert "prefix=/opt/gridz\n" in text and "hdf5_plugin_path=/opt/hdf5/plugins\n" in text
-    # Outside the prefix a relative link could lead astray, if there are links on the way.
+    # Outside the prefix, a relative link could resolve wrongly if the path contains links.
     assert os.readlink(stage / "opt/hdf5/plugins/libh5gridz.so") == "/opt/gridz/lib/libgridz.so.0"
 
 
@@ -112,7 +113,7 @@ def test_uninstall(tmp_path):
 
 
 def test_everybody_may_read_it(tmp_path):
-    """Also if it was installed by somebody whose own files nobody may."""
+    """Installed files are world-readable, even with a umask that forbids it."""
     before = os.umask(0o077)
     try:
         make("install", PREFIX=tmp_path / "gridz")
@@ -124,7 +125,7 @@ def test_everybody_may_read_it(tmp_path):
 
 @pytest.mark.parametrize("name", ["my programs", "it's", "a&b"])
 def test_odd_names_of_folders(tmp_path, name):
-    """PREFIX may be any folder. The words of pkg-config are not quoted, but CMake builds."""
+    """PREFIX may be any folder. pkg-config does not quote its output, so build with CMake."""
     prefix = tmp_path / name
     make("install", PREFIX=prefix)
     work = Installed(prefix, tmp_path)
@@ -133,19 +134,20 @@ def test_odd_names_of_folders(tmp_path, name):
 
 
 def test_make_is_enough_after_a_change(tmp_path):
-    """Also after one for which cargo compiles nothing."""
+    """Also after a change for which cargo compiles nothing."""
     (ROOT / "Cargo.lock").touch()
     make("build")
     make("install", PREFIX=tmp_path / "gridz")
 
 
 def test_what_cannot_be_installed(installed):
-    """A relative folder, of which nobody knows later to what it was; another action; sources that were not built."""
+    """Refused: a relative folder, whose base would be unknown later; an unknown action; sources
+    that were not built."""
     installed.run(f"PREFIX=here PLUGINDIR=/x DESTDIR= {ROOT}/packaging/install.sh install", status=1)
     installed.run(f"PREFIX=/x PLUGINDIR=/x DESTDIR= {ROOT}/packaging/install.sh remove", status=1)
     copy = installed.folder / "copy"
     copy.mkdir()
-    for name in ["packaging", "src", "kernels", "build.rs", "Cargo.lock", "target"]:
+    for name in ["packaging", "src", "crates", "plugin", "kernels", "build.rs", "Cargo.lock", "target"]:
         (copy / name).symlink_to(ROOT / name)
     (copy / "Cargo.toml").write_text((ROOT / "Cargo.toml").read_text().replace(VERSION, "9.9.9"))
     command = f"PREFIX={copy}/x PLUGINDIR={copy}/x DESTDIR= copy/packaging/install.sh install 2>&1"

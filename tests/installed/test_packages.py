@@ -1,4 +1,4 @@
-"""The Debian package and the archive, as `make deb` and `make dist` make them."""
+"""The Debian package and the archive, as built by `make deb` and `make dist`."""
 
 import os
 import subprocess
@@ -11,20 +11,21 @@ VARIABLES = ["HDF5_PLUGIN_PATH", "LD_LIBRARY_PATH", "PKG_CONFIG_PATH", "CMAKE_PR
 
 
 def package(target):
-    """The file that `make TARGET` makes; its name is the last word it prints."""
+    """The file that `make TARGET` creates; its name is the last word of the output."""
     return ROOT / make(target).split()[-1]
 
 
 @pytest.fixture(scope="module")
 def unpacked(tmp_path_factory):
-    """The files of the Debian package, in a folder."""
+    """The files of the Debian package, unpacked in a folder."""
     folder = tmp_path_factory.mktemp("deb")
     subprocess.run(["dpkg-deb", "--extract", str(package("deb")), str(folder)], check=True)
     return folder
 
 
 def test_deb_needs_no_variable(unpacked, tmp_path):
-    """Debian's serial and OpenMPI HDF5 look into folders of their own, and the package has a link in each."""
+    """Debian's serial and OpenMPI HDF5 have separate plugin folders, and the package has a link in
+    each."""
     plugins = sorted(unpacked.glob("usr/lib/*/hdf5/*/plugins/*"))
     assert [path.parts[-3] for path in plugins] == ["openmpi", "serial"]
     library = unpacked / f"usr/lib/libgridz.so.{VERSION}"
@@ -42,7 +43,8 @@ def test_deb_works_from_where_it_is(unpacked, tmp_path):
 
 
 def test_deb_once_installed(tmp_path):
-    """Neither a variable nor a path: on a machine that may be changed, the package is installed and removed again."""
+    """Installs and removes the package on a machine that may be changed (CI); no variable or path
+    is needed."""
     if os.environ.get("CI") != "true" or os.geteuid() != 0:
         pytest.skip("the package is installed only where CI=true, by root")
     subprocess.run(["dpkg", "--install", str(package("deb"))], check=True, capture_output=True)
@@ -62,7 +64,7 @@ def test_deb_says_what_it_is(unpacked):
     fields = subprocess.run(["dpkg-deb", "--field", str(package("deb"))], check=True, capture_output=True, text=True).stdout
     assert f"\nVersion: {VERSION}\n" in fields and "\nDepends: libc6" in fields
     assert (unpacked / "usr/share/doc/gridz/copyright").read_text().startswith("MIT License")
-    # glibc of the package's own claim is enough for its library.
+    # The glibc version that the package declares is sufficient for its library.
     symbols = subprocess.run(
         ["objdump", "-T", str(unpacked / f"usr/lib/libgridz.so.{VERSION}")], check=True, capture_output=True, text=True
     ).stdout
@@ -77,7 +79,7 @@ def test_dist_is_complete(tmp_path):
     (folder,) = tmp_path.iterdir()
     work = Installed(folder, tmp_path)
     work.run(f"cmake -S {ROOT}/examples/checkpoint -B build && cmake --build build && build/heat_c && build/heat_f90")
-    # A program that is compiled by hand.
+    # Compiles a program by hand.
     work.run(
         f"g++ -std=c++17 {ROOT}/examples/checkpoint/heat.cpp -o heat $(pkg-config --cflags --libs gridz) && ./heat"
     )

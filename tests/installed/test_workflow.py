@@ -1,4 +1,4 @@
-"""What is run elsewhere names only what there is."""
+"""Commands that run elsewhere (CI, packaging) name only existing targets."""
 
 import re
 

@@ -1,17 +1,18 @@
 /*
- * A libcuda.so.1 without a GPU, which fails where its environment says. It proves that gridz takes the
- * right branch after each failure, not that a real device would recover.
+ * A libcuda.so.1 without a GPU, which fails where its environment says. It proves that gridz takes
+ * the right branch after each failure, not that a real device would recover.
  *
  *   MOCK_CUDA_DEVICES=n        GPUs (1)              MOCK_CUDA_VERSION=n       driver's version (13000)
  *   MOCK_CUDA_CAPABILITY=n     90 for 9.0            MOCK_CUDA_NO_POOLS=1      no memory pools
  *   MOCK_CUDA_FAIL=f:code[:n]  the function f returns code from its n-th call on (n = 1); several
  *                              with commas
- *   MOCK_CUDA_KERNELS=folder   libraries with kernels for the CPU (tests/emulator), which are run
- *   MOCK_CUDA_FILL=byte        what device memory is filled with (0)
+ *   MOCK_CUDA_KERNELS=folder   libraries with CPU versions of kernels (tests/emulator), which are run
+ *   MOCK_CUDA_FILL=byte        initial value of device memory (0)
  *
- * Device memory is host memory, copies are copies, streams are synchronous, and kernels do nothing but where there are some for the CPU.
- * What exists is counted; mock_cuda_count("name") tells: contexts (retained), pushed, streams, events,
- * pools, device_buffers, pinned_buffers, launches, modules, init.
+ * Device memory is host memory, copies are copies, streams are synchronous. Kernels do nothing
+ * unless there is a CPU version. Objects are counted; mock_cuda_count("name") returns the count of:
+ * contexts (retained), pushed, streams, events, pools, device_buffers, pinned_buffers, launches,
+ * modules, init.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -51,7 +52,7 @@ static int number(const char *name, int otherwise) {
     return value != NULL ? atoi(value) : otherwise;
 }
 
-/* What MOCK_CUDA_FAIL makes of this call of `function`. */
+/* The result that MOCK_CUDA_FAIL requests for this call of `function`. */
 static CUresult called(const char *function) {
     int calls = ++*count_of(function);
     const char *entry = getenv("MOCK_CUDA_FAIL");
@@ -88,7 +89,7 @@ CUresult cuGetErrorName(CUresult code, const char **text) {
 
 CUresult cuGetErrorString(CUresult code, const char **text) {
     (void)code;
-    *text = "as told by the test";
+    *text = "as set by the test";
     return 0;
 }
 
@@ -157,7 +158,7 @@ static struct context *context_of(int device) {
     return &primary[device];
 }
 
-/* As cudaDeviceReset: the primary context is another one from now on, at the same address. */
+/* Like cudaDeviceReset: from now on, the primary context is a different one at the same address. */
 void mock_cuda_reset(int device) {
     ++resets[device];
     context_of(device);
@@ -220,7 +221,7 @@ CUresult cuCtxSynchronize(void) {
     return depth != 0 ? 0 : 201;
 }
 
-/* ---- modules and kernels: what is named like those of the self-test or of a codec exists ---- */
+/* ---- modules and kernels: names like those of the self-test or of a codec exist ---- */
 
 static int is_known(const char *name) {
     static const char *const parts[] = {"_compress", "_decompress", "_region", "_range",  "_finish",
@@ -228,7 +229,7 @@ static int is_known(const char *name) {
                                         "_load",     "_find"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (strstr(name, parts[i]) != NULL) return 1;
-    return strncmp(name, "selftest", 8) == 0 || strncmp(name, "packing_", 8) == 0 || strncmp(name, "mgard_", 6) == 0 ||
+    return strncmp(name, "selftest", 8) == 0 || strncmp(name, "packing_", 8) == 0 || strncmp(name, "multigrid_", 6) == 0 ||
            strncmp(name, "sparse_", 7) == 0;
 }
 
@@ -277,7 +278,7 @@ static void open_libraries_once(void) {
     pthread_once(&once, open_libraries);
 }
 
-/* What has this name in a library, and which; NULL if none has it. */
+/* Looks up a name in the libraries; also returns the library. NULL if none has it. */
 static void *find(const char *name, struct library **library) {
     open_libraries_once();
     for (size_t i = 0; i < n_libraries; i++) {
@@ -291,8 +292,8 @@ static void *find(const char *name, struct library **library) {
 }
 
 /*
- * Memory changes while kernels for the CPU run, to parts of n_variants variants of it, which follow each other; until n_bytes is 0.
- * Returns how often it has changed since the call before.
+ * While CPU kernels run, parts of `memory` change to n_variants variants of it, stored one after
+ * another; n_bytes 0 ends that. Returns the number of changes since the previous call.
  */
 unsigned long long mock_cuda_change(void *memory, const void *variants, size_t n_bytes, unsigned n_variants, unsigned long long seed) {
     typedef unsigned long long change_function(void *, const void *, size_t, unsigned, unsigned long long);
@@ -316,7 +317,7 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *n_bytes, void *modul
     static const uint32_t info[2] = {128, 0};
     /* LaunchInfo: 128 threads, persistent, 4 blocks a tile; scratch of 64 + chunks * (16 + tiles * 8) bytes. */
     static const uint32_t launch[12] = {128, 0, 1, 4, 64, 0, 16, 0, 8, 0, 0, 0};
-    /* Of those that read regions: one CTA a tile, scratch of 16 bytes a chunk. */
+    /* Kernels that read regions: one CTA a tile, scratch of 16 bytes a chunk. */
     static const uint32_t region[12] = {128, 0, 0, 1, 0, 0, 16, 0, 0, 0, 0, 0};
     (void)module;
     CALLED();
@@ -340,12 +341,13 @@ CUresult cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t
     const char *name = function;
     CALLED();
     *offset = 0;
-    /* Of the codecs' own, 8 bytes of stored, 16 of huffman and cci, 224 of szp, 152 of zfp, 216 of mgard and 32 of the others. */
+    /* Size of the codecs' own parameters in bytes: stored 8, huffman and cci 16, quant 224, zfp 152,
+     * multigrid 216, all others 32. */
     size_t own = strncmp(name, "stored_", 7) == 0    ? 8
                  : strncmp(name, "huffman_", 8) == 0 ? 16
                  : strncmp(name, "cci_", 4) == 0     ? 16
-                 : strncmp(name, "mgard_", 6) == 0   ? 216
-                 : strncmp(name, "szp_", 4) == 0     ? 224
+                 : strncmp(name, "multigrid_", 6) == 0   ? 216
+                 : strncmp(name, "quant_", 4) == 0     ? 224
                  : strncmp(name, "zfp_", 4) == 0     ? 152
                                                      : 32;
     int is_region = strstr(name, "_region") != NULL;
@@ -425,7 +427,7 @@ CUresult cuMemPoolSetAttribute(void *pool, int attribute, uint64_t *value) {
     return attribute == 4 ? 0 : 1;
 }
 
-/* What is allocated, so that addresses can be looked up. */
+/* The allocations, for address look-ups. */
 static struct buffer {
     CUdeviceptr start;
     size_t n_bytes;
@@ -433,7 +435,7 @@ static struct buffer {
 } buffers[4096];
 static pthread_mutex_t buffers_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* The entry that has the address, or the first free one for 0. */
+/* The entry that contains the address, or for 0 the first free one. */
 static struct buffer *buffer_of(CUdeviceptr address) {
     for (size_t i = 0; i < 4096; i++) {
         struct buffer *buffer = &buffers[i];
@@ -444,7 +446,7 @@ static struct buffer *buffer_of(CUdeviceptr address) {
     return NULL;
 }
 
-/* Nothing is behind the bytes that were asked for, so that a sanitizer finds who goes beyond. */
+/* Allocates exactly the requested bytes, so that a sanitizer detects accesses past the end. */
 static CUresult allocate(CUdeviceptr *address, size_t n_bytes) {
     void *memory = NULL;
     if (n_bytes == 0) return 1;
@@ -556,8 +558,9 @@ CUresult cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t n_bytes, v
 }
 
 /*
- * Memory of the pool, and pinned memory, belong to GPU 0 and no context. So do the addresses below 1024, of which odd ones are managed
- * memory. Those up to 2048 are of GPU 0 and its second context, those up to 4096 of GPU 1 and its primary one.
+ * Memory of the pool, and pinned memory, belong to GPU 0 and no context. So do the addresses below
+ * 1024, of which odd ones are managed memory. Addresses from 1024 to 2047 belong to GPU 0 and its
+ * second context, those from 2048 to 4095 to GPU 1 and its primary context.
  */
 CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr pointer) {
     pthread_mutex_lock(&buffers_lock);
@@ -627,7 +630,7 @@ CUresult cuEventCreate(void **event, unsigned flags) {
     return 0;
 }
 
-/* Of events without a time (CU_EVENT_DISABLE_TIMING), there is none. */
+/* Fails for events without timing (CU_EVENT_DISABLE_TIMING). */
 CUresult cuEventElapsedTime_v2(float *milliseconds, const unsigned *begin, const unsigned *end) {
     CALLED();
     *milliseconds = 1.5f;

@@ -1,6 +1,6 @@
-//! Runs the body of a test in a process of its own, whose libcuda is a mock or missing: the driver is
-//! looked for once per process, and there may be a real one on this machine.
-#![allow(dead_code)] // each test program uses its own part
+//! Runs the body of a test in a separate process, whose libcuda is a mock or missing. Reason: a
+//! process looks for the driver only once, and this machine may have a real one.
+#![allow(dead_code)] // each test program uses only some of it
 #![allow(unsafe_code, reason = "calls the mock's functions")]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -8,22 +8,22 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-gridz::kernel_struct! {
+gridz_codecs::kernel_struct! {
     /// The arguments of the kernels in `kernels/common/selftest.cu`.
     pub struct Args, size 48 {
-        /// Memory of `n_words` words.
+        /// Address of memory for `n_words` words.
         pub dst: u64,
-        /// Its words.
+        /// Number of words.
         pub n_words: u64,
-        /// Any numbers.
+        /// Arbitrary numbers.
         pub extents: [u64; 3],
         /// The first word.
         pub value: u32,
-        /// Any number.
+        /// An arbitrary number.
         pub other: u32,
     }
 
-    /// What they tell of themselves.
+    /// The launch parameters that the kernels report.
     pub struct Info, size 8 {
         /// Threads of a block.
         pub threads: u32,
@@ -41,19 +41,19 @@ pub fn with_mock(test: &str, env: &[(&str, &str)], body: impl FnOnce()) {
     in_child(test, env, mock, body);
 }
 
-/// The same without any driver.
+/// As `with_mock`, without any driver.
 #[track_caller]
 pub fn without_driver(test: &str, env: &[(&str, &str)], body: impl FnOnce()) {
     in_child(test, env, garbage, body);
 }
 
-/// The same with the driver of this machine.
+/// As `with_mock`, with the driver of this machine.
 #[track_caller]
 pub fn with_driver(test: &str, body: impl FnOnce()) {
     in_child(test, &[], |_| (), body);
 }
 
-/// The same; also what the child printed, in the parent.
+/// As `with_driver`, with `env`; in the parent, also returns the child's output.
 #[track_caller]
 pub fn output_with_driver(test: &str, env: &[(&str, &str)], body: impl FnOnce()) -> Option<String> {
     in_child(test, env, |_| (), body)
@@ -93,7 +93,7 @@ fn in_child(test: &str, env: &[(&str, &str)], library: fn(&Path), body: impl FnO
     Some(text.into_owned())
 }
 
-/// The mock, compiled once per test that needs it.
+/// Compiles the mock, once per test that needs it.
 fn mock(library: &Path) {
     let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/mock_cuda/cuda.c");
     let mut compiler = Command::new("cc");
@@ -112,59 +112,62 @@ fn mock(library: &Path) {
     assert!(status.success(), "the mock driver does not compile");
 }
 
-/// A file that no linker takes for a library hides a real driver.
+/// Writes a file that no linker accepts as a library, to hide a real driver.
 fn garbage(library: &Path) {
     fs::write(library, "no library").unwrap();
 }
 
-// ---- talking to the mock ---------------------------------------------------------------------------
+// ---- calls of the mock
+// -----------------------------------------------------------------------------
 
-/// A function of the mock.
+/// Looks up a function of the mock.
 fn symbol(name: &CStr) -> *mut c_void {
-    // SAFETY: the library stays loaded; the names are strings.
+    // SAFETY: the library stays loaded; the names are C strings.
     let symbol = unsafe { libc::dlsym(libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW), name.as_ptr()) };
     assert!(!symbol.is_null(), "{name:?}");
     symbol
 }
 
-/// How many there are of something, or how often a function was called.
+/// Number of existing objects of a kind, or number of calls of a function.
 pub fn count(name: &CStr) -> i32 {
-    // SAFETY: the mock's function of that type.
+    // SAFETY: the mock's function has that type.
     let count: extern "C" fn(*const c_char) -> c_int = unsafe { std::mem::transmute(symbol(c"mock_cuda_count")) };
     count(name.as_ptr())
 }
 
-/// Lets memory of the mock change while kernels for the CPU run, to parts of `variants`, which follow each other and have
-/// `n_bytes` each; until `n_bytes` is 0. Returns how often it has changed since the call before, `None` with a real driver.
+/// While CPU kernels run, parts of `memory` change to parts of `variants`, which follow each other
+/// and have `n_bytes` each; `n_bytes` 0 ends that. Returns the number of changes since the previous
+/// call, or `None` with a real driver.
 ///
 /// # Safety
-/// Both stay allocated until then, and no other thread uses `memory` while a kernel runs.
+/// `memory` and `variants` stay allocated until then, and no other thread uses `memory` while a
+/// kernel runs.
 pub unsafe fn change(memory: *mut u8, variants: &[u8], n_bytes: usize, seed: u64) -> Option<u64> {
     type Change = extern "C" fn(*mut c_void, *const c_void, usize, u32, u64) -> u64;
-    // SAFETY: the library stays loaded; the names are strings.
+    // SAFETY: the library stays loaded; the names are C strings.
     let found = unsafe {
         libc::dlsym(libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW), c"mock_cuda_change".as_ptr())
     };
     if found.is_null() {
         return None;
     }
-    // SAFETY: the mock's function of that type.
+    // SAFETY: the mock's function has that type.
     let change = unsafe { std::mem::transmute::<*mut c_void, Change>(found) };
     let n_variants = variants.len().checked_div(n_bytes).unwrap_or(0);
     Some(change(memory.cast(), variants.as_ptr().cast(), n_bytes, n_variants as u32, seed))
 }
 
-/// The application resets a device, as cudaDeviceReset does.
+/// Simulates an application that resets a device, like cudaDeviceReset.
 pub fn application_resets(device: c_int) {
-    // SAFETY: the mock's function of that type.
+    // SAFETY: the mock's function has that type.
     let reset: extern "C" fn(c_int) = unsafe { std::mem::transmute(symbol(c"mock_cuda_reset")) };
     reset(device);
 }
 
-/// The application starts CUDA and makes the primary context of `device` current.
+/// Simulates an application that starts CUDA and makes the primary context of `device` current.
 pub fn application_uses(device: c_int) {
     type Retain = extern "C" fn(*mut *mut c_void, c_int) -> c_int;
-    // SAFETY: the mock's functions of these types.
+    // SAFETY: the mock's functions have these types.
     let (init, retain, push) = unsafe {
         (
             std::mem::transmute::<*mut c_void, extern "C" fn(u32) -> c_int>(symbol(c"cuInit")),

@@ -1,10 +1,11 @@
-//! A second encoder of `huffman`, written from `SPEC.md` and nothing else; a lane's words are found by playing the reader.
+//! A second encoder of `huffman`, written from `SPEC.md` alone. It finds the order of a lane's words
+//! by simulating the reader.
 
-use gridz::codec::huffman::Huffman as Codec;
-use gridz::codec::{Codec as _, Decision, Job, Terms};
-use gridz::cpu::level::Level;
-use gridz::cpu::pool::Pool;
 use gridz::{Array, ByteOrder, DType, Shape};
+use gridz_codecs::codec::huffman::Huffman as Codec;
+use gridz_codecs::codec::{Codec as _, Decision, EncodeParams, Job};
+use gridz_codecs::cpu::isa::Isa;
+use gridz_codecs::cpu::pool::Pool;
 use proptest::prelude::*;
 
 use crate::common::generate::{GENERATORS, Input};
@@ -22,7 +23,7 @@ fn kind(dtype: DType) -> (u32, bool) {
     (8 * dtype.size().unwrap(), is_signed)
 }
 
-/// All payload bytes; checks are zero.
+/// The payload; its checks are zero.
 fn encode(dtype: DType, raw: &[u8]) -> Vec<u8> {
     let size = dtype.size().unwrap() as usize;
     let side = size << if size == 1 { 16 } else { 15 };
@@ -62,7 +63,7 @@ fn block(dtype: DType, raw: &[u8]) -> Vec<u8> {
     [&[2, is_better.into(), 0, 0][..], &section].concat()
 }
 
-/// The symbol, the tail, and its bits.
+/// The symbol, the tail, and the tail's length in bits.
 fn symbol(number: u64) -> (usize, u64, u32) {
     if number < DIRECT.into() {
         return (number as usize, 0, 0);
@@ -89,9 +90,9 @@ fn cost(numbers: &[u64]) -> u64 {
 fn section(w: u32, numbers: &[u64]) -> Vec<u8> {
     let rows: Vec<&[u64]> = numbers.chunks(32).collect();
     let is_zero: Vec<bool> = rows.iter().map(|row| row.iter().all(|&n| n == 0)).collect();
-    let has_marks = 32 * is_zero.iter().filter(|&&is_zero| is_zero).count() > rows.len();
+    let has_bitmap = 32 * is_zero.iter().filter(|&&is_zero| is_zero).count() > rows.len();
     let coded: Vec<&[u64]> =
-        rows.iter().zip(&is_zero).filter(|&(_, &is_zero)| !(has_marks && is_zero)).map(|(&row, _)| row).collect();
+        rows.iter().zip(&is_zero).filter(|&(_, &is_zero)| !(has_bitmap && is_zero)).map(|(&row, _)| row).collect();
     let last = coded.last().map_or(0, |row| row[row.len() - 1]);
     let filled: Vec<Vec<usize>> =
         coded.iter().map(|row| (0..32).map(|lane| symbol(*row.get(lane).unwrap_or(&last)).0).collect()).collect();
@@ -114,15 +115,15 @@ fn section(w: u32, numbers: &[u64]) -> Vec<u8> {
     let length_bytes = string_of(halves(&lengths[first..end]), 4);
     let fields = [first, end - first, length_bytes.len(), words.len()];
     let mut bytes: Vec<u8> = fields.iter().flat_map(|&field| (field as u16).to_le_bytes()).collect();
-    bytes.extend((tails.len() as u32 | u32::from(has_marks) << 31).to_le_bytes());
+    bytes.extend((tails.len() as u32 | u32::from(has_bitmap) << 31).to_le_bytes());
     bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
-    if has_marks {
+    if has_bitmap {
         bytes.extend(string_of(is_zero.iter().map(|&is_zero| is_zero.into()), 1));
     }
     [bytes, length_bytes, tails].concat()
 }
 
-/// Half bytes that tell lengths.
+/// Half bytes that encode the code lengths.
 fn halves(lengths: &[usize]) -> Vec<u64> {
     let (mut halves, mut rest) = (vec![], lengths);
     while let [length, behind @ ..] = rest {
@@ -138,7 +139,7 @@ fn halves(lengths: &[usize]) -> Vec<u64> {
     halves
 }
 
-/// The words of the lanes, in the order in which a reader takes them.
+/// The words of the lanes, in the order in which a reader consumes them.
 fn words(rows: &[Vec<usize>], codes: &[Vec<bool>]) -> Vec<u16> {
     let longest = codes.iter().map(Vec::len).max().unwrap_or(0);
     let strings: Vec<Vec<bool>> =
@@ -159,10 +160,10 @@ fn words(rows: &[Vec<usize>], codes: &[Vec<bool>]) -> Vec<u16> {
 }
 
 /// The crate's payload, without checks.
-fn payload(dtype: DType, raw: &[u8], level: Level) -> Vec<u8> {
+fn payload(dtype: DType, raw: &[u8], level: Isa) -> Vec<u8> {
     let n = raw.len() as u64 / u64::from(dtype.size().unwrap());
     let array = Array::new(dtype, ByteOrder::Little, Shape::new(&[n]).unwrap()).unwrap();
-    let Decision::Take(plan) = Codec.plan(&array, &Terms::lossless(0)) else { panic!("not planned") };
+    let Decision::Take(plan) = Codec.plan(&array, &EncodeParams::lossless(0)) else { panic!("not planned") };
     let pool = Pool::new(1);
     let job = Job { dtype, shape: *array.shape(), layout: &plan.layout, pool: &pool, level, verify: true };
     let mut payload = vec![0xee; plan.bound as usize];
@@ -174,7 +175,7 @@ fn payload(dtype: DType, raw: &[u8], level: Level) -> Vec<u8> {
 
 fn agree(dtype: DType, raw: &[u8], what: &str) {
     let defined = encode(dtype, raw);
-    for level in Level::all() {
+    for level in Isa::all() {
         assert_same_bytes(&payload(dtype, raw, level), &defined, &format!("{what}: {} {level:?}", dtype.name()));
     }
 }

@@ -1,12 +1,12 @@
-//! The crate's codecs against second, naive ones; see [`ndzip`], [`lorenzo`], [`szp`] and
-//! [`huffman`].
+//! Compares the crate's codecs with second, naive implementations; see [`ndzip`], [`lorenzo`],
+//! [`quant`] and [`huffman`].
 
 #[path = "../common/mod.rs"]
 mod common;
 mod huffman;
 mod lorenzo;
 mod ndzip;
-mod szp;
+mod quant;
 
 use std::io::Write;
 use std::path::Path;
@@ -15,7 +15,7 @@ use common::generate::{GENERATORS, Input};
 use common::vectors::vectors;
 use common::{assert_same_bytes, cases, sha256};
 use gridz::DType;
-use gridz::cpu::pool::Pool;
+use gridz_codecs::cpu::pool::Pool;
 use ndzip::Ndzip;
 use proptest::prelude::*;
 
@@ -38,7 +38,7 @@ fn serial() -> Pool {
     Pool::new(1)
 }
 
-/// The oracle itself is right: it makes every stream of the published implementation.
+/// The oracle itself is correct: it produces every stream of the published implementation.
 #[test]
 fn the_oracle_equals_all_reference_vectors() {
     for vector in vectors("the_oracle_equals_all_reference_vectors").unwrap_or_default() {
@@ -48,7 +48,7 @@ fn the_oracle_equals_all_reference_vectors() {
     }
 }
 
-/// Every row of `vectors.toml`, whoever made it, is also the oracle's stream.
+/// Every row of `vectors.toml`, from any source, equals the oracle's stream.
 #[test]
 fn the_oracle_equals_the_committed_hashes() {
     for row in rows() {
@@ -85,7 +85,7 @@ fn input() -> impl Strategy<Value = (DType, Input)> {
     )
 }
 
-/// What tampering does to a stream.
+/// Ways to damage a stream.
 #[derive(Debug, Clone)]
 enum Damage {
     Flip(prop::sample::Index, u8),
@@ -134,7 +134,7 @@ proptest! {
         assert_same_bytes(&oracle(dtype, &input.extents).decode(&stream).unwrap(), &raw, "oracle's decoder");
     }
 
-    /// Of a damaged stream both decoders make the same array, or both refuse it.
+    /// For a damaged stream, both decoders return the same array, or both refuse it.
     #[test]
     fn both_decoders_judge_damage_alike((dtype, input) in input(), damage in damage()) {
         let mut stream = oracle(dtype, &input.extents).encode(&input.bytes());
@@ -147,8 +147,8 @@ proptest! {
     }
 }
 
-/// Appends the oracle's rows that are not in `vectors.toml` yet:
-/// `cargo test --test oracle -- --ignored bless`.
+/// Appends the oracle's rows that `vectors.toml` lacks: `cargo test --test oracle -- --ignored
+/// bless`.
 #[test]
 #[ignore = "writes tests/vectors.toml"]
 fn bless() {

@@ -1,12 +1,12 @@
-//! A second ndzip, written from the published description of the stream and nothing else.
+//! A second ndzip, written only from the published description of the stream.
 //!
-//! Every step is the definition, one bit or one element at a time; nothing is fast and nothing is
-//! shared with the crate. Words are kept in u64 whatever their width.
+//! Every step follows the definition, one bit or one element at a time. Nothing is optimized, and no
+//! code is shared with the crate. Words are stored in u64, whatever their width.
 
-/// Elements of a block.
+/// Number of elements in a block.
 const BLOCK: usize = 4096;
 
-/// One array: `bits` per word, up to three extents.
+/// An array: `bits` per word, up to three extents.
 pub struct Ndzip {
     bits: usize,
     extents: Vec<usize>,
@@ -38,7 +38,7 @@ impl Ndzip {
         self.blocks.iter().product()
     }
 
-    /// Bytes of the offset table and its padding.
+    /// Number of bytes of the offset table and its padding.
     fn data_base(&self) -> usize {
         (4 * self.n_blocks()).next_multiple_of(self.bytes())
     }
@@ -56,7 +56,7 @@ impl Ndzip {
             .collect()
     }
 
-    /// The array index of every border element, in the order of the array.
+    /// The array index of every border element, in array order.
     fn border_indices(&self) -> Vec<usize> {
         let outside = |&index: &usize| {
             unravel(index, &self.extents).iter().zip(&self.blocks).any(|(x, n)| *x >= n * self.side)
@@ -73,7 +73,7 @@ impl Ndzip {
         words.iter().flat_map(|word| word.to_le_bytes()[..self.bytes()].to_vec()).collect()
     }
 
-    /// The stream of the array whose bytes are `raw`.
+    /// The stream for the array `raw`.
     pub fn encode(&self, raw: &[u8]) -> Vec<u8> {
         let values = self.read(raw);
         let (mut table, mut words) = (Vec::new(), Vec::new());
@@ -163,7 +163,7 @@ impl Ndzip {
                 (0..self.bits).map(|c| if is_stored(c) { columns.next().unwrap() } else { 0 }).collect();
             block.extend(self.transpose(&group).into_iter().map(|word| self.fold_sign(word)));
         }
-        // A running sum along every axis.
+        // A prefix sum along every axis.
         for axis in 0..self.extents.len() {
             let stride = self.side.pow(axis as u32);
             for i in 0..BLOCK {
@@ -185,7 +185,7 @@ fn unravel(mut i: usize, extents: &[usize]) -> Vec<usize> {
     place
 }
 
-/// Its inverse.
+/// The inverse of `unravel`.
 fn ravel(place: &[usize], extents: &[usize]) -> usize {
     place.iter().zip(extents).fold(0, |i, (x, n)| i * n + x)
 }

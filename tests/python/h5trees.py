@@ -1,4 +1,4 @@
-"""Made files of HDF5 with all kinds of links, attributes and types."""
+"""Generated HDF5 files with all kinds of links, attributes and types."""
 
 import h5py
 import numpy as np
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def make(path, seed):
-    """A file that the seed determines."""
+    """A file that is determined by the seed."""
     rng = np.random.default_rng(seed)
     tracked, libver = bool(rng.integers(2)), [("earliest", "latest"), "latest", ("v108", "latest")][rng.integers(3)]
     with h5py.File(path, "w", track_order=tracked, userblock_size=[0, 512, 2048][rng.integers(3)], libver=libver) as file:
@@ -61,7 +61,7 @@ def make(path, seed):
                     options.update(compression="gzip", shuffle=bool(rng.integers(2)), fletcher32=bool(rng.integers(2)))
                 if kind.kind in "iuf" and rng.integers(2):
                     options["fillvalue"] = -9 if kind.kind != "u" else 9
-            if rng.integers(2) and i in (4, 10, 11, 12):  # h5py names no predefined types
+            if rng.integers(2) and i in (4, 10, 11, 12):  # h5py cannot commit predefined types
                 where[f"t{i}"] = kind
                 kind = where[f"t{i}"]
             name, plain = f"d{i}", kinds[i]

@@ -1,4 +1,5 @@
-"""What differs between two HDF5 files: links, objects, types, creation properties, attributes and elements.
+"""Finds the differences between two HDF5 files: links, objects, types, creation properties,
+attributes and elements.
 
 The walk calls the C functions of h5py's libhdf5. It reads elements in the type of the file and compares their bytes, so
 it needs neither NumPy's types nor gridz. Padding between the members of compounds is ignored.
@@ -20,7 +21,7 @@ _hid = ctypes.c_int64
 DEFAULT = _hid(0)
 KINDS = {h5g.GroupID: "groups", h5d.DatasetID: "datasets"}
 ROWS_BYTES = 64 << 20
-"""About how many bytes of elements are read at once."""
+"""Approximate number of bytes of elements that are read at once."""
 
 
 def _call(name: str, *arguments, result=ctypes.c_int):
@@ -31,8 +32,8 @@ def _call(name: str, *arguments, result=ctypes.c_int):
 
 @dataclasses.dataclass
 class Walk:
-    """A comparison of two files. `bounds` maps a path of each dataset whose storage has changed to the largest absolute
-    error that its elements may have, 0 for none."""
+    """A comparison of two files. `bounds` maps the path of each dataset whose storage has changed
+    to the largest absolute error that its elements may have, 0 for none."""
 
     bounds: dict[str, float]
     counts: Counter = dataclasses.field(default_factory=Counter)
@@ -115,7 +116,7 @@ class Walk:
                 self._values(here, kinds, n, rooms, 0.0)
 
     def _shapes(self, place: str, one, two) -> bool:
-        """Compares types and extents; whether elements can be compared."""
+        """Compares types and extents; returns True if elements can be compared."""
         same = self._types(place, one.get_type(), two.get_type())
         spaces = [item.get_space() for item in (one, two)]
         kinds = [(space.get_simple_extent_type(), *_extents(space)) for space in spaces]
@@ -129,7 +130,7 @@ class Walk:
         committed = [bool(kind.committed()) for kind in (one, two)]
         if self._same(place, "named type", *committed) and committed[0]:
             names = [seen.get(h5o.get_info(kind).addr) for seen, kind in zip(self._seen, (one, two))]
-            if names != [None, None]:  # both None: a type without a link, or with a later one
+            if names != [None, None]:  # both None: a type without a link, or whose link comes later
                 self._same(place, "name of the type", *names)
         return is_same
 
@@ -215,7 +216,8 @@ class Walk:
                 self._values(place, [parent, parent], lengths[0], rooms, 0.0)
 
     def _within(self, place: str, one: np.ndarray, two: np.ndarray, bound: float) -> None:
-        """Finite numbers are within the bound, all others and the missing elements are the same bits."""
+        """Checks that finite numbers are within the bound, and that all other and all missing
+        elements have the same bits."""
         missing = [np.isin(array, self._fills) for array in (one, two)]
         self.counts["missing elements"] += int(missing[0].sum())
         self._same(place, "places of missing elements", True, np.array_equal(*missing))
@@ -235,7 +237,7 @@ class Walk:
         if not any(raw):
             return "null"
         is_region, room = kind.get_size() == 12, ctypes.create_string_buffer(raw)
-        assert kind.get_size() in (8, 12), f"references of {kind.get_size()} bytes are not known here"
+        assert kind.get_size() in (8, 12), f"unknown references of {kind.get_size()} bytes"
         number = _call("H5Rdereference2", self._files[i], DEFAULT, int(is_region), room, result=ctypes.c_int64)
         path = self._seen[i].get(h5o.get_info(h5i.wrap_identifier(number)).addr, "null") if number > 0 else "null"
         if not is_region or path == "null":
@@ -250,7 +252,8 @@ def _user_block(path, file: h5f.FileID) -> bytes:
 
 
 def _split(kind, offset: int, plain: np.ndarray, special: list) -> None:
-    """Marks the bytes of an element that are compared directly, and lists its pointers and references."""
+    """Marks the bytes of an element that are compared directly, and lists its pointers and
+    references."""
     of = kind.get_class()
     if of == h5t.COMPOUND:
         for i in range(kind.get_nmembers()):
@@ -294,7 +297,7 @@ def _comment(item) -> bytes:
 
 
 def _order(item, of: str) -> int:
-    """By which index HDF5 lists links or attributes in the order that the file keeps."""
+    """The index by which HDF5 lists links or attributes in the order that the file tracks."""
     if isinstance(item, h5t.TypeID):
         return h5.INDEX_NAME
     flags = getattr(item.get_create_plist(), f"get_{of}_creation_order")()
@@ -319,7 +322,7 @@ def _group_properties(group: h5g.GroupID) -> dict:
 
 
 def _dataset_properties(plist: h5p.PropDCID, converted: bool) -> dict:
-    """Those that a copy keeps: all of them if the dataset is not converted."""
+    """The properties that a copy preserves: all of them if the dataset is not converted."""
     found = {
         "attribute order": plist.get_attr_creation_order(),
         "fill value": plist.fill_value_defined(),

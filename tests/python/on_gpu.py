@@ -1,6 +1,8 @@
-"""Arrays in memory of an NVIDIA GPU, for a machine that has one, with CuPy, torch and the package installed: python on_gpu.py
+"""Arrays in NVIDIA GPU memory. Run it on a machine with a GPU, CuPy, torch and the package
+installed: python on_gpu.py
 
-Frames are the same bytes as those of the host; regions, bulk transfers, and arrays whose stream is still at work.
+Frames have the same bytes as those of host arrays; regions, bulk transfers, and arrays whose stream
+is still working.
 """
 
 import pathlib
@@ -17,7 +19,7 @@ A = rng.normal(size=(64, 256, 256)).astype("f4").cumsum(0)
 
 
 def refused(call, text):
-    """The call is refused with this in its message."""
+    """Asserts that the call is refused with this text in its message."""
     try:
         call()
     except gridz.InvalidArgument as error:
@@ -28,7 +30,7 @@ def refused(call, text):
 
 def frames():
     on_gpu = cupy.asarray(A)
-    for codec in ("lorenzo", "ndzip", "szp,abs=1e-2", "stored"):
+    for codec in ("lorenzo", "ndzip", "quant,abs=1e-2", "stored"):
         host = gridz.compress(A, codec)
         assert gridz.compress(on_gpu, codec) == host
         room = cupy.empty(gridz.bound_of(on_gpu, codec), cupy.uint8)

@@ -9,7 +9,7 @@ LOG = pathlib.Path(__file__).resolve().parents[2] / "target" / "skips.log"
 
 
 def skip(reason):
-    """Skips the running test and notes that in target/skips.log."""
+    """Skips the running test and logs that in target/skips.log."""
     LOG.parent.mkdir(exist_ok=True)
     test = os.environ["PYTEST_CURRENT_TEST"].removesuffix(" (call)").removesuffix(" (setup)")
     with LOG.open("a") as out:

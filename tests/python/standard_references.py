@@ -1,4 +1,5 @@
-"""Writes, or with --show prints, a file with references of the type H5T_STD_REF, which h5py has no functions for."""
+"""Writes, or with --show prints, a file with references of the type H5T_STD_REF, for which h5py has
+no functions."""
 
 import ctypes
 import sys

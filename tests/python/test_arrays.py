@@ -1,4 +1,4 @@
-"""Arrays to frames and back, codecs as text and numbers, and what bad arguments are told."""
+"""Arrays to frames and back, codecs as text and numbers, and the errors for bad arguments."""
 
 import array
 import pickle
@@ -16,13 +16,13 @@ DTYPES = ["u1", "<i2", ">i4", "<u8", "f2", "<f4", ">f4", "<f8", ">f8", "c8", ">c
 
 
 def noise(dtype, shape, seed=1):
-    """Elements of random bytes."""
+    """An array of random bytes."""
     dtype = np.dtype(dtype)
     return np.random.default_rng(seed).integers(0, 256, (*shape, dtype.itemsize), "u1").view(dtype).reshape(shape)
 
 
 def same(a, b):
-    """Bit for bit, with shape."""
+    """Compares shape and bytes."""
     assert a.shape == b.shape and a.tobytes() == b.tobytes()
 
 
@@ -55,14 +55,14 @@ NOT_RECORDED = {
 
 @pytest.mark.parametrize("array, view", NOT_RECORDED.values(), ids=NOT_RECORDED)
 def test_types_that_a_frame_does_not_record(tmp_path, array, view):
-    """They are refused, and the text names a view that works."""
+    """Such types are refused, and the error names a view that works."""
     first = array.ravel()[0]
     to_buffer, of_scalar = lambda a: gridz.compress(a, out=np.empty(4096, "u1")), lambda _: gridz.compress(first)
     for call in (gridz.compress, gridz.bound_of, to_buffer, of_scalar):
         with pytest.raises(gridz.UnsupportedJob, match=re.escape(f"array.view({view})")):
             call(array)
     with pytest.raises(gridz.UnsupportedJob, match="convert it to numbers"):
-        gridz.compress(array, "szp,abs=1")
+        gridz.compress(array, "quant,abs=1")
     viewed = array.view(eval(view))
     same(gridz.decompress(gridz.compress(viewed)).view(array.dtype), array)
     if array.dtype.isbuiltin != 2:  # .npy files have no such types
@@ -84,7 +84,7 @@ def test_what_is_no_array_of_numbers():
 
 
 def layouts(a):
-    """Arrays of 3 axes whose memory is not that of C order."""
+    """Arrays of 3 axes whose memory is not in C order."""
     yield from (a[:, ::2], a.T, a[::-1], a[5], a[::-2, :, ::-1], np.asfortranarray(a), a.transpose(1, 2, 0))
     yield from (np.broadcast_to(a[:, :1], a.shape), np.broadcast_to(a[0, 0, 0], a.shape))
     yield np.frombuffer(b"x" + a.tobytes(), "u1")[1:].view(a.dtype).reshape(a.shape)  # not aligned
@@ -100,8 +100,8 @@ def test_any_memory(dtype):
         n += 1
         same(gridz.decompress(gridz.compress(view)), np.ascontiguousarray(view))
         if a.dtype.kind == "f":
-            back = gridz.decompress(gridz.compress(view, "szp,abs=1e-2"))
-            assert gridz.quality(view, np.asfortranarray(back), "szp,abs=1e-2").ok
+            back = gridz.decompress(gridz.compress(view, "quant,abs=1e-2"))
+            assert gridz.quality(view, np.asfortranarray(back), "quant,abs=1e-2").ok
             assert np.abs(back - view).max() <= 1e-2 and gridz.range_of(view) == (view.min(), view.max())
         with h5py.File("x", "w", driver="core", backing_store=False) as file:
             chunks = tuple(-(-extent // 2) for extent in view.shape)
@@ -138,7 +138,7 @@ def test_destinations():
             gridz.decompress(room[:n], wrong)
 
 
-@pytest.mark.parametrize("codec", ["lorenzo", "ndzip", "stored", "szp,abs=1e-3", "zfp,abs=1e-3", "zfp"])
+@pytest.mark.parametrize("codec", ["lorenzo", "ndzip", "stored", "quant,abs=1e-3", "zfp,abs=1e-3", "zfp"])
 def test_regions(codec):
     a = np.sin(np.arange(20 * 30 * 40, dtype="f4") / 500).reshape(20, 30, 40)
     frame = gridz.compress(a, codec)
@@ -153,7 +153,7 @@ def test_regions(codec):
 def test_parts():
     axes = np.meshgrid(*[np.linspace(0, 5, n) for n in (40, 50, 60)], indexing="ij")
     field = np.sin(axes[0] * axes[1]) + np.cos(3 * axes[2])
-    frame = gridz.compress(field, gridz.Mgard(abs=1e-4, layers=3))
+    frame = gridz.compress(field, gridz.Multigrid(abs=1e-4, layers=3))
     layers, levels = gridz.inspect_parts(frame[:2000])
     assert [part.bound for part in layers] == [64e-4, 8e-4, 1e-4] and layers[-1].frame_bytes == len(frame)
     assert [part.shape for part in levels[:3]] == [(40, 50, 60), (20, 25, 30), (10, 13, 15)]
@@ -168,7 +168,7 @@ def test_parts():
         grid, part = gridz.decompress_progressive(frame[: told.frame_bytes], level=told.level)
         assert part == told and np.array_equal(grid, first[(slice(None, None, 1 << told.level),) * 3])
     assert np.array_equal(gridz.decompress_progressive(frame, error=0)[0], gridz.decompress(frame))
-    with pytest.raises(gridz.UnsupportedJob, match="mgard"):
+    with pytest.raises(gridz.UnsupportedJob, match="multigrid"):
         gridz.decompress_progressive(gridz.compress(field), level=1)
     with pytest.raises(gridz.InvalidArgument, match="there is no level 7"):
         gridz.decompress_progressive(frame, level=7)
@@ -179,15 +179,15 @@ def test_parts():
 def test_bounds():
     a = np.random.default_rng(2).normal(size=(50, 60)).cumsum(1)
     a[3, 4], a[5, 6], a[7, 8:20] = np.nan, np.inf, -999
-    back = gridz.decompress(gridz.compress(a, gridz.Szp(abs=1e-2, fill=-999)))
-    assert gridz.quality(a, back, bound=gridz.Szp(abs=1e-2, fill=-999)).ok
+    back = gridz.decompress(gridz.compress(a, gridz.Quant(abs=1e-2, fill=-999)))
+    assert gridz.quality(a, back, bound=gridz.Quant(abs=1e-2, fill=-999)).ok
     numbers = np.isfinite(a)
     assert 0 < np.abs(a[numbers] - back[numbers]).max() <= 1e-2 and (back[7, 8:20] == -999).all() and np.isnan(back[3, 4])
-    codec = gridz.Szp(rel=1e-4, fill=-999)
+    codec = gridz.Quant(rel=1e-4, fill=-999)
     real = a[numbers & (a != -999)]
     assert gridz.inspect(gridz.compress(a, codec)).bound == codec.bounded_for(a).value
     assert 0 <= 1e-4 * (real.max() - real.min()) - codec.bounded_for(a).value < 1e-12
-    worse = gridz.quality(a, np.where(a == -999, 0, a), bound="szp,abs=1,fill=-999")
+    worse = gridz.quality(a, np.where(a == -999, 0, a), bound="quant,abs=1,fill=-999")
     assert not worse.ok and worse.fill_mismatches == 12
     wrong = a.copy()
     wrong[9, 10] += 1
@@ -203,7 +203,7 @@ def test_bounds():
 def test_every_fill_value(dtype, fill):
     a = np.arange(3000).astype(dtype)
     a[5:50] = fill
-    codec = gridz.Szp(abs=4, fill=fill)
+    codec = gridz.Quant(abs=4, fill=fill)
     assert gridz.parse(str(codec)) == codec
     back = gridz.decompress(gridz.compress(a, codec))
     assert (back[5:50] == fill).all() and gridz.quality(a, back, bound=codec).ok
@@ -235,8 +235,8 @@ def test_codecs():
             assert type(pickle.loads(pickle.dumps(codec))) is made
             assert gridz.from_filter_options("gridz", codec.filter_options) == codec
             assert dict(codec) == {"compression": 34013, "compression_opts": codec.filter_options}
-    assert gridz.Szp(abs=np.float32(0.1)).value == pytest.approx(0.1)
-    assert gridz.Szp(pwrel=1e-3) != gridz.Szp(abs=1e-3)
+    assert gridz.Quant(abs=np.float32(0.1)).value == pytest.approx(0.1)
+    assert gridz.Quant(pwrel=1e-3) != gridz.Quant(abs=1e-3)
     expert = gridz.Zfp(expert=True, maxbits=300, minexp=-20)
     assert str(expert) == "zfp,expert,level=fast,maxbits=300,minexp=-20" and expert == gridz.parse(str(expert))
     assert gridz.Zfp(**expert.get_config()) == expert == gridz.Codec.from_filter_options(expert.filter_options)
@@ -245,20 +245,20 @@ def test_codecs():
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda: gridz.Szp(), "abs"),
-        (lambda: gridz.Szp(abs=-1), "above 0"),
-        (lambda: gridz.Szp(abs=1, pwrel=1), "keep one"),
-        (lambda: gridz.Szp(abs=1, colour=3), "known are"),
+        (lambda: gridz.Quant(), "abs"),
+        (lambda: gridz.Quant(abs=-1), "above 0"),
+        (lambda: gridz.Quant(abs=1, pwrel=1), "keep one"),
+        (lambda: gridz.Quant(abs=1, colour=3), "known are"),
         (lambda: gridz.Lorenzo("most"), "levels 1 fast, 2 dense, 3 max"),
         (lambda: gridz.Lorenzo(abs=1), "lossless"),
         (lambda: gridz.parse("zip"), "1 ndzip"),
-        (lambda: gridz.Szp(abs=1, fill="x"), "fill"),
-        (lambda: gridz.Szp(abs=1, fill="0x123"), "fill"),
+        (lambda: gridz.Quant(abs=1, fill="x"), "fill"),
+        (lambda: gridz.Quant(abs=1, fill="0x123"), "fill"),
         (lambda: gridz.range_of(np.zeros(3, "i4"), fill="0x123"), "such as -999"),
-        (lambda: gridz.Szp(abs=1, fill=1j), "numpy.complex64"),
+        (lambda: gridz.Quant(abs=1, fill=1j), "numpy.complex64"),
         (lambda: gridz.range_of(np.zeros(3, "i4"), fill=2**40), "no element"),
         (lambda: gridz.range_of(np.zeros(3, "i4"), fill="0x12"), "1 bytes"),
-        (lambda: gridz.Szp(rel=1e-3).filter_options, "bounded_for"),
+        (lambda: gridz.Quant(rel=1e-3).filter_options, "bounded_for"),
         (lambda: gridz.compress(object()), "numpy.asarray"),
         (lambda: gridz.compress(np.array([{}])), "Python objects"),
         (lambda: gridz.quality(np.zeros(3), np.zeros(4)), "the same"),

@@ -19,7 +19,7 @@ SHARED = pathlib.Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
 
 
 def laplace(n: int) -> sp.csr_array:
-    """The 7-point Laplace operator of a cube of n³ points, with a little more on the diagonal."""
+    """The 7-point Laplace operator of a cube of n³ points, with a slightly larger diagonal."""
     line = sp.diags_array([-np.ones(n - 1), 2.01 * np.ones(n), -np.ones(n - 1)], offsets=[-1, 0, 1])
     one = sp.eye_array(n)
     kron = sp.kron
@@ -41,7 +41,7 @@ def test_products_are_those_of_scipy(dtype, layout):
     rng = np.random.default_rng(6)
     x, w = rng.random(700).astype(dtype), rng.random((900, 5)).astype(dtype)
     assert c.shape == a.shape and c.dtype == dtype and c.nnz == a.nnz
-    # Rows are summed in SciPy's order, so nothing differs.
+    # Rows are summed in SciPy's order, so the results are identical.
     assert np.array_equal(c @ x, a @ x)
     np.testing.assert_allclose(c.T @ w, a.T @ w, rtol=1e-5 if dtype == np.float32 else 1e-12)
     np.testing.assert_allclose(c.rmatvec(w[:, 0]), a.T @ w[:, 0], rtol=1e-5 if dtype == np.float32 else 1e-12)
@@ -282,7 +282,8 @@ def test_few_elements_in_many_rows_take_little_memory(layout):
     n = 1 << 27
     run = [sys.executable, "-c", HYPERSPARSE, str(n), layout]
     printed = subprocess.run(run, capture_output=True, text=True, check=True).stdout
-    # The frame has 1.5 bytes for each row and is there three times: made, as bytes, and read again.
+    # The frame has 1.5 bytes for each row and exists three times: compressed, as bytes, and loaded
+    # again.
     assert 576 < int(printed) < 900, f"{printed} MiB"
 
 
@@ -293,7 +294,7 @@ def test_more_rows_than_a_frame_has_are_refused_before_memory_is_taken():
         with pytest.raises(gridz.UnsupportedJob, match="too large for one frame"):
             gridz.cci.compress(sp.csc_array((np.ones(1), few, first), shape=(n, 1)))
         refused += 1
-    # Columns without elements cost nothing.
+    # Empty columns cost nothing.
     wide = gridz.cci.compress(sp.csr_array((np.ones(1), few, first), shape=(1, 1 << 62)))
     assert refused == 2 and wide.nbytes < 1000 and wide.nnz == 1
 

@@ -1,4 +1,5 @@
-"""The commands on arrays outside of HDF5, and what all commands share: exit codes, JSON, help, the manual page."""
+"""The commands on arrays outside HDF5, and common features of all commands: exit codes, JSON, help,
+the manual page."""
 
 from __future__ import annotations
 
@@ -58,7 +59,7 @@ def test_raw_there_and_back(tmp_path, dtype):
 
 def test_the_bound_is_kept_and_told(field, tmp_path):
     out = tmp_path / "x.gridz"
-    document = json.loads(run("compress", field, "-o", out, "--codec", "szp,abs=1e-3", "--verify", "--json"))
+    document = json.loads(run("compress", field, "-o", out, "--codec", "quant,abs=1e-3", "--verify", "--json"))
     error = np.abs(gridz.decompress(out.read_bytes()).astype("f8") - FIELD).max()
     assert 0 < document["largest_error"] <= 1e-3 and document["largest_error"] == error
 
@@ -111,7 +112,7 @@ def test_shapes():
         shape_of("x3")
 
 
-@pytest.mark.parametrize("codec", ["lorenzo", "lorenzo,level=dense", "szp,abs=1e-3", "szp,pwrel=0.01", "stored"])
+@pytest.mark.parametrize("codec", ["lorenzo", "lorenzo,level=dense", "quant,abs=1e-3", "quant,pwrel=0.01", "stored"])
 def test_cd_values_there_and_back(codec):
     document = json.loads(run("cd-values", codec, "--json"))
     assert tuple(document["cd_values"]) == gridz.parse(codec).filter_options
@@ -121,7 +122,7 @@ def test_cd_values_there_and_back(codec):
 
 
 def test_cd_values_of_a_relative_bound_are_refused():
-    assert "range" in run("cd-values", "szp,rel=1e-3", code=2)
+    assert "range" in run("cd-values", "quant,rel=1e-3", code=2)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -135,7 +136,7 @@ def test_the_manual_page_is_that_of_the_commands():
     man_page = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(man_page)
     page = (ROOT / "docs" / "gridz.1").read_text()
-    assert page == man_page.page(), "write it anew: python scripts/man_page.py > docs/gridz.1"
+    assert page == man_page.page(), "regenerate it: python scripts/man_page.py > docs/gridz.1"
     with click.Context(main) as ctx:
         for name in COMMANDS:
             for parameter in main.get_command(ctx, name).params:

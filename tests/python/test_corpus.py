@@ -1,7 +1,8 @@
 """`gridz repack` on the HDF5 and netCDF files in the test data of Python packages.
 
-Many programs and versions wrote the files: h5py, PyTables, netCDF-C, MATLAB, AnnData, NeXus, NWB and the software of
-modelling centres. No file is refused, and a comparison that is independent of gridz finds no difference in any copy.
+Many programs and versions wrote the files: h5py, PyTables, netCDF-C, MATLAB, AnnData, NeXus, NWB
+and the software of modeling centers. No file is refused, and a comparison that is independent of
+gridz finds no difference in any copy.
 """
 
 import collections
@@ -40,7 +41,7 @@ def kind_of(start: bytes) -> str | None:
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory) -> dict[str, list[pathlib.Path]]:
-    """Copies of all files, by their kind. The name of each begins with that of its package."""
+    """Copies of all files, by their kind. Each name begins with that of its package."""
     folder, found, names = tmp_path_factory.mktemp("corpus"), collections.defaultdict(list), collections.Counter()
 
     def add(package: str, name: str, stream) -> None:
@@ -71,14 +72,14 @@ def corpus(tmp_path_factory) -> dict[str, list[pathlib.Path]]:
     return found
 
 
-@pytest.mark.parametrize("codec", [None, "szp,abs=1e-3"], ids=["lossless", "bound"])
+@pytest.mark.parametrize("codec", [None, "quant,abs=1e-3"], ids=["lossless", "bound"])
 def test_hdf5(tmp_path, corpus, codec):
-    """Minimum counts of each kind of object prove that the comparison reached it."""
+    """Minimum counts of each kind of object prove that the comparison covered it."""
     problems, counts, target = [], collections.Counter(), tmp_path / "copy"
     for source in corpus["HDF5"]:
         try:
             done = gridz.repack(source, target, codec)
-        except Exception as error:  # of any kind: the other files are tried as well
+        except Exception as error:  # of any kind: continue with the other files
             problems.append(f"{source.name}: refused: {type(error).__name__}: {error}")
             continue
         codecs = {dataset.path: gridz.parse(dataset.codec) for dataset in done if dataset.codec is not None}
@@ -94,7 +95,7 @@ def test_hdf5(tmp_path, corpus, codec):
     if codec is None:
         least |= {"lorenzo": 60}
     else:
-        least |= {"szp": 50, "elements within a bound": 25_000_000, "missing elements": 100}
+        least |= {"quant": 50, "elements within a bound": 25_000_000, "missing elements": 100}
     assert {name: n for name, n in least.items() if counts[name] < n} == {}, counts
 
 
@@ -160,7 +161,8 @@ def test_the_comparison_finds_each_difference(tmp_path, changed):
     (0.0, 7, "elements"), (0.5, 7, None), (0.4, 7, "an error of 0.5"), (9.0, 3, "missing"), (99.0, 5, "missing"),
 ])  # fmt: skip
 def test_the_comparison_knows_bounds_and_missing_elements(tmp_path, bound, changed, finds):
-    """Element 3 has the fill value in the first file. In the second one it has not, or element 5 has it too."""
+    """Element 3 has the fill value in the first file. In the second one it does not, or element 5
+    has it too."""
     data = np.arange(40.0)
     data[3] = -9
     other = data.copy()

@@ -43,7 +43,7 @@ def test_zarr(tmp_path, workers, shards):
         shards=shards,
         dtype="f4",
         compressors=None,
-        serializer=GridzCodec("szp,abs=1e-4"),
+        serializer=GridzCodec("quant,abs=1e-4"),
     )
     dask.array.store(data, array, lock=False)
     got = dask.array.from_zarr(str(tmp_path / "z"))
@@ -53,7 +53,7 @@ def test_zarr(tmp_path, workers, shards):
 
 def test_xarray_to_zarr(tmp_path, workers):
     dataset = xarray.Dataset({"v": (("z", "y", "x"), field())}, coords={"x": np.arange(80.0)})
-    encoding = xarray_encoding(dataset, "szp,rel=1e-4", engine="zarr")
+    encoding = xarray_encoding(dataset, "quant,rel=1e-4", engine="zarr")
     dataset.to_zarr(tmp_path / "z", encoding=encoding, consolidated=False)
     got = xarray.open_zarr(tmp_path / "z", consolidated=False)
     assert got["v"].chunks == dataset["v"].chunks
@@ -63,7 +63,7 @@ def test_xarray_to_zarr(tmp_path, workers):
 
 def test_xarray_to_netcdf(tmp_path, workers):
     dataset = xarray.Dataset({"v": (("z", "y", "x"), field())})
-    to_netcdf(dataset, tmp_path / "x.nc", encoding=xarray_encoding(dataset, "szp,abs=1e-4"))
+    to_netcdf(dataset, tmp_path / "x.nc", encoding=xarray_encoding(dataset, "quant,abs=1e-4"))
     got = xarray.open_dataset(tmp_path / "x.nc", engine="h5netcdf", chunks={})
     assert 0 < float(abs(got["v"] - dataset["v"]).max()) <= 1e-4
     got.close()
@@ -72,7 +72,7 @@ def test_xarray_to_netcdf(tmp_path, workers):
 def test_hdf5(tmp_path, workers):
     data = field()
     with h5py.File(tmp_path / "x.h5", "w") as file:
-        dset = file.create_dataset("v", SHAPE, "f4", chunks=CHUNKS, **gridz.Szp(abs=1e-4))
+        dset = file.create_dataset("v", SHAPE, "f4", chunks=CHUNKS, **gridz.Quant(abs=1e-4))
         gridz.h5.write(dset, data)
     with h5py.File(tmp_path / "x.h5") as file:
         got = gridz.h5.read_dask(file["v"], chunks=CHUNKS)

@@ -1,4 +1,5 @@
-"""The programs of docs/python.md, docs/zarr.md, docs/zfp.md, docs/mgard.md, docs/cci.md and docs/sparse.md run as they stand there, and so does the tutorial."""
+"""Runs the programs of docs/python.md, docs/zarr.md, docs/zfp.md, docs/multigrid.md, docs/cci.md and
+docs/sparse.md unchanged, and the tutorial."""
 
 import os
 import pathlib
@@ -12,7 +13,7 @@ import pytest
 
 from conftest import ROOT
 
-TEXTS = [(ROOT / "docs" / name).read_text() for name in ("python.md", "zarr.md", "zfp.md", "mgard.md", "cci.md", "sparse.md")]
+TEXTS = [(ROOT / "docs" / name).read_text() for name in ("python.md", "zarr.md", "zfp.md", "multigrid.md", "cci.md", "sparse.md")]
 BLOCKS = [block for text in TEXTS for block in re.findall(r"^```python\n(.*?)^```$", text, flags=re.M | re.S)]
 
 
@@ -27,11 +28,12 @@ def test_there_are_some():
 
 
 def test_tutorial(tmp_path, monkeypatch):
-    """From top to bottom by Jupyter's own kernel, of this Python; a cell that fails is an error that shows it."""
+    """Runs the notebook from top to bottom with this Python's Jupyter kernel; a failing cell raises
+    an error that shows it."""
     monkeypatch.setenv("PATH", f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}")
     notebook = nbformat.read(ROOT / "docs" / "tutorial.ipynb", 4)
     kept = [len(cell.outputs) for cell in notebook.cells if cell.cell_type == "code"]
-    # What a cell prints comes in several messages where the machine is busy.
+    # On a busy machine, a cell's output is split into several messages.
     where = {"metadata": {"path": tmp_path}}
     nbclient.NotebookClient(notebook, timeout=60, resources=where, coalesce_streams=True).execute()
     outputs = [cell.outputs for cell in notebook.cells if cell.cell_type == "code"]

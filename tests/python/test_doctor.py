@@ -1,4 +1,4 @@
-"""`gridz doctor` finds what works, and says of each thing that does not what to do."""
+"""`gridz doctor` reports what works, and a remedy for each problem."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SWITCHES = ("HDF5_PLUGIN_PATH", "HDF5_PLUGIN_PRELOAD", "GRIDZ_BACKEND", "GRIDZ_C
 
 
 def examine(code=0, **variables):
-    """Runs the command with these variables, in a process of its own, and returns its JSON."""
+    """Runs the command with these variables, in a separate process, and returns its JSON."""
     env = {name: value for name, value in os.environ.items() if name not in SWITCHES}
     command = [sys.executable, "-c", "from gridz.cli import main; main()", "doctor", "--json"]
     done = subprocess.run(command, env={**env, **variables}, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""The filter in every libhdf5 of a process without a variable, and whole datasets."""
+"""The filter in every libhdf5 of a process without an environment variable, and whole datasets."""
 
 import itertools
 import subprocess
@@ -53,7 +53,7 @@ def test_types_that_hdf5_lacks():
 
 def test_datasets(tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as file:
-        for codec in (gridz.Lorenzo("dense"), gridz.Ndzip(), gridz.Szp(abs=1e-3), gridz.Szp(pwrel=1e-4)):
+        for codec in (gridz.Lorenzo("dense"), gridz.Ndzip(), gridz.Quant(abs=1e-3), gridz.Quant(pwrel=1e-4)):
             for kind in ({"compression": codec}, dict(codec)):
                 dataset = file.create_dataset(f"{codec} {len(file)}", data=A, chunks=(16, 50, 60), **kind)
                 assert gridz.filters.stored_codec(dataset) == codec
@@ -115,7 +115,7 @@ def test_bulk_errors(tmp_path):
 def test_less_than_there_is(tmp_path):
     wave = np.sin(np.add.outer(np.add.outer(np.arange(100) / 9, np.arange(96) / 7), np.arange(128) / 8)).astype("f4")
     with h5py.File(tmp_path / "x.h5", "w") as file:
-        file.create_dataset("x", data=wave, chunks=(32, 96, 64), **gridz.Mgard(abs=1e-4, layers=3))
+        file.create_dataset("x", data=wave, chunks=(32, 96, 64), **gridz.Multigrid(abs=1e-4, layers=3))
         file.create_dataset("exact", data=wave, chunks=(32, 96, 64), **gridz.Lorenzo())
     with h5py.File(tmp_path / "x.h5") as file:
         x, exact = file["x"], file["exact"]

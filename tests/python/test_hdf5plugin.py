@@ -1,4 +1,5 @@
-"""hdf5plugin's own test harness, of the installed package, with the codecs of gridz in the place of its filters."""
+"""The test harness of the installed hdf5plugin package, with gridz's codecs in place of its
+filters."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import h5py
 import numpy as np
 import pytest
 
-pytest.importorskip("hdf5plugin", reason="hdf5plugin brings the harness")
+pytest.importorskip("hdf5plugin", reason="the harness is part of hdf5plugin")
 import hdf5plugin
 import hdf5plugin.test as harness
 
@@ -20,7 +21,8 @@ TYPES = [np.dtype(kind) for kind in ("i1", "u1", "i2", "i4", "i8", "u8", "f2", "
 
 @pytest.fixture(autouse=True)
 def gridz_in_its_place(monkeypatch):
-    """Every place where the harness looks up filters: names to classes, names to numbers, cd_values to objects."""
+    """Replaces every look-up of filters in the harness: names to classes, names to numbers,
+    cd_values to objects."""
     for name, made in gridz._codecs.CLASSES.items():
         monkeypatch.setitem(harness.compression_name_to_class, name, made)
         monkeypatch.setitem(hdf5plugin.FILTERS, name, gridz.FILTER_ID)
@@ -30,7 +32,7 @@ def gridz_in_its_place(monkeypatch):
 
 
 class Transfers(harness.BaseTestHDF5PluginRW):
-    """Writes 100 x 10 ones, reads them, and looks at the filter and at the stored chunk."""
+    """Writes 100 x 10 ones, reads them, and checks the filter and the stored chunk."""
 
     __test__ = False  # by test_harness
 
@@ -67,7 +69,7 @@ class Roundtrips(harness.TestFromFilterOptionsRoundtrip):
             for mode in info.modes:
                 settings = {} if mode == "lossless" else {mode: {"expert": True, "precision": 9}.get(mode, 0.25)}
                 if mode == "rel":
-                    continue  # of a whole array, so in no dataset
+                    continue  # relative to a whole array, so not available for datasets
                 for level in info.levels or (None,):
                     with self.subTest(codec=info.name, mode=mode, level=level):
                         made = gridz.get_filters(info.name)[0](level, **settings)
@@ -86,7 +88,7 @@ def cases():
 
 @pytest.mark.parametrize("case", list(cases()), ids=lambda case: case.id().rpartition(".")[2])
 def test_harness(case):
-    """Through unittest's runner, which tells each subtest that fails."""
+    """Uses unittest's runner, which reports each failing subtest."""
     suite = unittest.TestSuite([case])
     result = unittest.TextTestRunner(verbosity=0).run(suite)
     assert result.wasSuccessful() and result.testsRun == 1 and not result.skipped
@@ -95,23 +97,23 @@ def test_harness(case):
 def test_names_and_numbers():
     assert gridz.FILTERS == {"gridz": gridz.FILTER_ID}
     assert gridz.get_filters() == gridz.get_filters("registered") == gridz.get_filters(gridz.FILTER_ID)
-    assert gridz.get_filters(("lorenzo", "szp")) == (gridz.Lorenzo, gridz.Szp)
+    assert gridz.get_filters(("lorenzo", "quant")) == (gridz.Lorenzo, gridz.Quant)
     with pytest.raises(ValueError, match="lz4.*lorenzo"):
         gridz.get_filters("lz4")
-    assert gridz.from_filter_options("gridz", gridz.Szp(abs=0.5).filter_options) == gridz.Szp(abs=0.5)
+    assert gridz.from_filter_options("gridz", gridz.Quant(abs=0.5).filter_options) == gridz.Quant(abs=0.5)
     with pytest.raises(ValueError, match="no|not"):
         gridz.from_filter_options("lz4", ())
 
 
 def test_repr_makes_the_same():
-    for made in (gridz.Lorenzo("dense"), gridz.Szp(abs=1e-3, fill=-999), gridz.Szp(pwrel=1e-4)):
+    for made in (gridz.Lorenzo("dense"), gridz.Quant(abs=1e-3, fill=-999), gridz.Quant(pwrel=1e-4)):
         assert eval(repr(made)) == made
-    assert eval(repr(gridz.Codec("szp,abs=1e-3"))) == gridz.Szp(abs=1e-3)
-    assert repr(gridz.Szp(abs=1e-3)) == "gridz.Szp(abs=0.001, level='fast')"
+    assert eval(repr(gridz.Codec("quant,abs=1e-3"))) == gridz.Quant(abs=1e-3)
+    assert repr(gridz.Quant(abs=1e-3)) == "gridz.Quant(abs=0.001, level='fast')"
 
 
 def test_beside_filters_of_hdf5plugin():
-    """Both in one pipeline: each finds its own data."""
+    """Both filters in one pipeline: each reads its own data."""
     a = np.arange(10000, dtype="f4").reshape(100, 100)
     with h5py.File("x", "w", driver="core", backing_store=False) as f:
         plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)

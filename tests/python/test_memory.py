@@ -1,4 +1,4 @@
-"""Memory: what threads keep between calls is freed on request, and calls without memory fail with an error."""
+"""Memory: per-thread caches are freed on request, and calls without memory fail with an error."""
 
 import json
 import os
@@ -56,8 +56,8 @@ def leave(n_bytes):
     resource.setrlimit(resource.RLIMIT_AS, (limit + n_bytes, resource.RLIM_INFINITY))
 
 for codec in [
-    "lorenzo", "lorenzo,level=dense", "lorenzo,level=max", "szp,abs=1e-3", "szp,abs=1e-3,level=max", "zfp,abs=1e-3", "ndzip",
-    "mgard,abs=1e-3", "mgard,rms=1e-3,s=-1", "mgard,abs=1e-3,layers=3",
+    "lorenzo", "lorenzo,level=dense", "lorenzo,level=max", "quant,abs=1e-3", "quant,abs=1e-3,level=max", "zfp,abs=1e-3", "ndzip",
+    "multigrid,abs=1e-3", "multigrid,rms=1e-3,s=-1", "multigrid,abs=1e-3,layers=3",
 ]:
     frame = gridz.compress(array, codec)
     for mib in (1, 9, 14, 60):
@@ -86,5 +86,5 @@ print(json.dumps(counts))
 def test_without_memory_calls_fail_and_the_process_goes_on():
     run = [sys.executable, "-c", WITHOUT_MEMORY]
     counts = json.loads(subprocess.run(run, stdout=subprocess.PIPE, check=True).stdout)
-    # Calls that succeed, and those that have no memory.
+    # Calls that succeed, and calls that run out of memory.
     assert sum(counts.values()) == 80 and counts["0"] >= 10 and counts["1"] >= 20, counts

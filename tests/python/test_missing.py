@@ -1,4 +1,5 @@
-"""Missing data: fill values, valid ranges and masks come back bit for bit, and nothing else becomes one; the guards of ranges."""
+"""Missing data: fill values, valid ranges and masks are restored bit for bit, and no other element
+becomes missing; checks of ranges."""
 
 import json
 
@@ -21,7 +22,7 @@ from gridz.xarray import to_netcdf, xarray_encoding
 FIELD = 280 + 10 * np.sin(np.arange(20_000) / 70).reshape(100, 200)
 MASK = np.random.default_rng(3).random(FIELD.shape) < 0.2
 LOSSY = [
-    "szp,abs=0.01", "szp,abs=0.01,level=max", "szp,rel=1e-4", "szp,pwrel=1e-3", "mgard,abs=0.01", "mgard,rel=1e-4", "zfp,abs=0.01",
+    "quant,abs=0.01", "quant,abs=0.01,level=max", "quant,rel=1e-4", "quant,pwrel=1e-3", "multigrid,abs=0.01", "multigrid,rel=1e-4", "zfp,abs=0.01",
     "zfp,rel=1e-4",
 ]  # fmt: skip
 
@@ -33,7 +34,8 @@ def run(*arguments, code=0):
 
 
 def with_fills(dtype, *fills):
-    """The field with each of several fill values in a part of the masked elements, and where they are."""
+    """The field, with each fill value in a part of the masked elements, and the positions of
+    these."""
     array, places = FIELD.astype(dtype), []
     for i, fill in enumerate(fills):
         places.append(MASK & (np.arange(MASK.size).reshape(MASK.shape) % len(fills) == i))
@@ -42,7 +44,8 @@ def with_fills(dtype, *fills):
 
 
 def check_kept(before, after, bound=0.5):
-    """Missing elements have the same bits, no valid element became one, and valid elements are close. Returns a count."""
+    """Asserts that missing elements have the same bits, no valid element became missing, and valid
+    elements are close. Returns a count."""
     bits = f"V{before.dtype.itemsize}"
     is_missing = MASK if before.shape == MASK.shape else np.ones(before.shape, bool)
     assert (before[is_missing].view(bits) == after[is_missing].view(bits)).all()
@@ -51,7 +54,7 @@ def check_kept(before, after, bound=0.5):
     return int(is_missing.sum())
 
 
-# ---- what attributes say ------------------------------------------------------------------------
+# ---- attributes ---------------------------------------------------------------------------------
 
 MEANINGS = [
     ("f4", {"_FillValue": np.float32(-999)}, [-999], None, None),
@@ -100,7 +103,7 @@ def test_attributes_of_unusual_types(tmp_path):
         np.frombuffer(found.fills[0])
     )
     assert found.valid_min is found.valid_max is None
-    assert len(found.kept_by(gridz.Szp(abs=1, fill=[7, 5])).fills) == 4  # NaN needs no place in a request
+    assert len(found.kept_by(gridz.Quant(abs=1, fill=[7, 5])).fills) == 4  # NaN need not be named in a request
 
 
 def test_limits_of_another_type_hold_for_readers_that_compare_in_either():
@@ -125,7 +128,7 @@ def test_hdf5_by_attributes_alone(tmp_path, codec):
             _FillValue=np.float64(fills[0]), missing_value=np.array(fills[1:], "f8")
         ),
     ]
-    types = ["f4", ">f4", "f8"] + ["f2"] * codec.startswith("szp")
+    types = ["f4", ">f4", "f8"] + ["f2"] * codec.startswith("quant")
     n = 0
     with h5py.File(tmp_path / "a.h5", "w") as file:
         for dtype in types:
@@ -143,11 +146,12 @@ def test_hdf5_by_attributes_alone(tmp_path, codec):
         assert missing == n * MASK.sum()
         for d in done:
             assert 270 <= d.minimum < d.maximum <= 290 and 0 <= d.largest_error < 0.5 and d.psnr > 30
-            # Steps of f2 are wider than some bounds; and szp may keep whole blocks with many fill values exactly.
+            # float16's resolution is coarser than some bounds; and quant may store whole blocks with
+            # many fill values exactly.
             assert d.largest_error > 0 or "f2" in d.path or "level=max" in codec
 
 
-@pytest.mark.parametrize("codec", ["szp,abs=4", "szp,rel=1e-2"])
+@pytest.mark.parametrize("codec", ["quant,abs=4", "quant,rel=1e-2"])
 @pytest.mark.parametrize("dtype", ["i1", "u1", "i2", ">i2", "u4", "i8"])
 def test_hdf5_integers(tmp_path, dtype, codec):
     limits = np.iinfo(dtype)
@@ -164,7 +168,7 @@ def test_hdf5_integers(tmp_path, dtype, codec):
 
 
 @pytest.mark.filterwarnings("ignore:WARNING. missing_value")
-@pytest.mark.parametrize("codec", ["szp,abs=0.01", "szp,rel=1e-3", "mgard,abs=0.01", "zfp,abs=0.01"])
+@pytest.mark.parametrize("codec", ["quant,abs=0.01", "quant,rel=1e-3", "multigrid,abs=0.01", "zfp,abs=0.01"])
 def test_netcdf_with_filling_switched_off(tmp_path, codec):
     array = with_fills("f4", 1e20)[0]
     valid = FIELD.astype("f4")
@@ -208,20 +212,20 @@ def test_netcdf4_variables_and_their_attributes(tmp_path):
         made = nc.createVariable("v", "f4", ("y", "x"), fill_value=False)
         made.missing_value = np.array([1e20, -999, 0])
         made.valid_max = 1e4
-        gridz.netcdf4.set_filter(made, "szp,abs=1e-2")
+        gridz.netcdf4.set_filter(made, "quant,abs=1e-2")
         made.set_auto_mask(False)
         made[:] = array
         packed = nc.createVariable("p", "f4", ("y", "x"))
         packed.scale_factor = 2.0
         with pytest.raises(gridz.UnsupportedJob, match="p: .*packed"):
-            gridz.netcdf4.set_filter(packed, "szp,abs=1e-2")
+            gridz.netcdf4.set_filter(packed, "quant,abs=1e-2")
     with h5py.File(tmp_path / "x.nc") as file:
         assert check_kept(array, file["v"][...]) == MASK.sum()
         assert len(stored_codec(file["v"]).fills) == 3
 
 
 @pytest.mark.parametrize("engine", ["h5netcdf", "netcdf4", "zarr2", "zarr3"])
-@pytest.mark.parametrize("codec", ["szp,rel=1e-4", "mgard,abs=0.01", "zfp,abs=0.01"])
+@pytest.mark.parametrize("codec", ["quant,rel=1e-4", "multigrid,abs=0.01", "zfp,abs=0.01"])
 def test_xarray_with_several_fill_values(tmp_path, engine, codec):
     arrays = {"several": with_fills("f4", -999, 1e20, 0)[0], "range": np.where(MASK, -5000, FIELD).astype("f8")}
     attributes = {"several": {"missing_value": np.array([-999, 1e20, 0])}, "range": {"valid_min": 0.0}}
@@ -254,12 +258,12 @@ def test_packed_and_unsigned_values_stay_lossless(tmp_path):
         file.create_dataset("unsigned", data=FIELD.astype("u2").view("i2"), chunks=(50, 200)).attrs["_Unsigned"] = (
             "true"
         )
-    done = {d.path: d for d in gridz.repack(tmp_path / "a.h5", tmp_path / "b.h5", datasets={"*": "szp,abs=1"})}
+    done = {d.path: d for d in gridz.repack(tmp_path / "a.h5", tmp_path / "b.h5", datasets={"*": "quant,abs=1"})}
     assert {d.codec for d in done.values()} == {str(gridz.codec(None))}
     assert "packed values" in done["/packed"].reason and "_Unsigned" in done["/unsigned"].reason
     for name in ("packed", "unsigned"):
-        with pytest.raises(gridz.UnsupportedJob, match=f"/{name}: szp.*is not for"):
-            gridz.repack(tmp_path / "a.h5", tmp_path / "c.h5", datasets={name: "szp,abs=1"})
+        with pytest.raises(gridz.UnsupportedJob, match=f"/{name}: quant.*is not for"):
+            gridz.repack(tmp_path / "a.h5", tmp_path / "c.h5", datasets={name: "quant,abs=1"})
 
 
 # ---- masks of NumPy -----------------------------------------------------------------------------
@@ -297,24 +301,24 @@ def test_masks_in_memory(dtype, codec):
 
 def test_masks_of_lossless_codecs_and_integers():
     half = masked("f2")
-    assert np.isinf(gridz.decompress(gridz.compress(half, "szp,abs=1"))[MASK]).all()  # NumPy's 1e20 as float16
+    assert np.isinf(gridz.decompress(gridz.compress(half, "quant,abs=1"))[MASK]).all()  # NumPy's 1e20 as float16
     large = (np.arange(MASK.size, dtype="u8") + 2**63).reshape(MASK.shape)
     large[MASK] = 2**64 - 1
-    back = gridz.decompress(gridz.compress(large, gridz.Szp(abs=10, fill=[2**64 - 1, 0])))
+    back = gridz.decompress(gridz.compress(large, gridz.Quant(abs=10, fill=[2**64 - 1, 0])))
     assert ((back == 2**64 - 1) == MASK).all() and (back != large).any()
     array = masked("i2", fill_value=-7)
     assert (gridz.decompress(gridz.compress(array)) == array.filled()).all()
-    assert (gridz.decompress(gridz.compress(array, "szp,abs=3"))[MASK] == -7).all()
+    assert (gridz.decompress(gridz.compress(array, "quant,abs=3"))[MASK] == -7).all()
     assert gridz.compress(np.ma.array(FIELD)) == gridz.compress(FIELD)
 
 
 @pytest.mark.parametrize(
     "call",
     [
-        lambda array: gridz.compress(array, "szp,abs=1"),
+        lambda array: gridz.compress(array, "quant,abs=1"),
         lambda array: gridz.compress(array),
-        lambda array: gridz.bound_of(array, "szp,abs=1"),
-        lambda array: gridz.Szp(rel=1e-3).bounded_for(array),
+        lambda array: gridz.bound_of(array, "quant,abs=1"),
+        lambda array: gridz.Quant(rel=1e-3).bounded_for(array),
         lambda array: gridz.quality(array, array),
         lambda array: gridz.plot(array),
         lambda array: gridz.plot_rate(array),
@@ -337,12 +341,12 @@ def test_objects_that_are_masked_arrays_for_numpy(tmp_path):
         variable = nc.createVariable("v", "f4", ("y", "x"), fill_value=1e20)
         variable[:] = masked()
         made = [variable, dask.array.from_array(masked(), chunks=(50, 200))]
-        frames = {gridz.compress(array, "szp,rel=1e-3") for array in made}
-        assert frames == {gridz.compress(masked(), "szp,rel=1e-3")}
+        frames = {gridz.compress(array, "quant,rel=1e-3") for array in made}
+        assert frames == {gridz.compress(masked(), "quant,rel=1e-3")}
 
 
 def test_pictures_of_masked_arrays():
-    figure = gridz.plot(masked(), "szp,rel=1e-3")
+    figure = gridz.plot(masked(), "quant,rel=1e-3")
     shown = [np.ma.masked_invalid(ax.images[0].get_array()) for ax in figure.axes[:3]]
     assert all((values.mask == MASK).all() for values in shown) and abs(shown[0].max() - 290) < 0.1
     rates = [gridz.plot_rate(array, bounds=(1e-3,), **how).axes[0].lines for array, how in [
@@ -352,7 +356,7 @@ def test_pictures_of_masked_arrays():
     assert ratios.shape[1] >= 3 and np.ptp(ratios, axis=0).max() < 0.1 * ratios.min()
 
 
-@pytest.mark.parametrize("codec", ["szp,abs=1e-2", "mgard,abs=1e-2", "zfp,abs=1e-2", "lorenzo", None])
+@pytest.mark.parametrize("codec", ["quant,abs=1e-2", "multigrid,abs=1e-2", "zfp,abs=1e-2", "lorenzo", None])
 def test_writing_masked_arrays(tmp_path, codec):
     import dask.array
 
@@ -394,7 +398,7 @@ def test_zarr_refuses_masks():
     from gridz.numcodecs import Gridz
 
     with pytest.raises(gridz.InvalidArgument, match="mask would be lost"):
-        Gridz("szp,abs=1").encode(masked())
+        Gridz("quant,abs=1").encode(masked())
 
 
 # ---- guards -------------------------------------------------------------------------------------
@@ -433,13 +437,13 @@ def test_ranges_made_by_outliers(base, fills):
 def test_outliers_stop_ranges_everywhere(tmp_path):
     array = np.where(MASK, 1e20, FIELD).astype("f4")
     for call in (
-        lambda **how: gridz.Szp(rel=1e-4).bounded_for(array, **how),
-        lambda **how: gridz.compress(array, "szp,rel=1e-4", **how),
-        lambda **how: gridz.plot(array, "szp,rel=1e-4", **how),
+        lambda **how: gridz.Quant(rel=1e-4).bounded_for(array, **how),
+        lambda **how: gridz.compress(array, "quant,rel=1e-4", **how),
+        lambda **how: gridz.plot(array, "quant,rel=1e-4", **how),
         lambda **how: gridz.plot_rate(array, bounds=(1e-4,), **how),
-        lambda **how: xarray_encoding(xarray.Dataset({"x": (("a", "b"), array)}), "szp,rel=1e-4", **how),
+        lambda **how: xarray_encoding(xarray.Dataset({"x": (("a", "b"), array)}), "quant,rel=1e-4", **how),
         lambda **how: xarray_encoding(
-            xarray.Dataset({"x": (("a", "b"), array)}).chunk({"a": 30}), "szp,rel=1e-4", **how
+            xarray.Dataset({"x": (("a", "b"), array)}).chunk({"a": 30}), "quant,rel=1e-4", **how
         ),
     ):
         with pytest.raises(
@@ -447,15 +451,15 @@ def test_outliers_stop_ranges_everywhere(tmp_path):
         ):
             call()
         call(force=True)
-    assert gridz.compress(array, "szp,rel=1e-4,fill=1e20") == gridz.compress(
-        array, "szp,rel=1e-4,fill=1e20", force=True
+    assert gridz.compress(array, "quant,rel=1e-4,fill=1e20") == gridz.compress(
+        array, "quant,rel=1e-4,fill=1e20", force=True
     )
     source, target = tmp_path / "a.h5", tmp_path / "b.h5"
     with h5py.File(source, "w") as file:
         file.create_dataset("g/t", data=array, chunks=(50, 200))
     text = run("repack", source, target, "--rel", "1e-4", code=2)
     assert (
-        "/g/t: outliers" in text and "--fill 1e+20" in text and "--dataset /g/t=szp,abs" in text and not target.exists()
+        "/g/t: outliers" in text and "--fill 1e+20" in text and "--dataset /g/t=quant,abs" in text and not target.exists()
     )
     run("bench", source, "--rel", "1e-4", code=2)
     run("repack", source, target, "--rel", "1e-4", "--fill", "-5", "--fill", "1e20")
@@ -463,8 +467,8 @@ def test_outliers_stop_ranges_everywhere(tmp_path):
         assert check_kept(array, file["g/t"][...]) == MASK.sum()
         assert stored_codec(file["g/t"]).value < 0.01
     run("repack", source, target, "--rel", "1e-4", "--force")
-    run("repack", source, target, "--force", "--dataset", "t=szp,abs=1e-3")
-    gridz.repack(source, target, "szp,rel=1e-4", fill=1e20)
+    run("repack", source, target, "--force", "--dataset", "t=quant,abs=1e-3")
+    gridz.repack(source, target, "quant,rel=1e-4", fill=1e20)
     assert "no number" in run("repack", source, target, "--force", "--fill", "x", code=2)
 
 
@@ -483,12 +487,12 @@ def test_a_large_relative_bound_is_forced(tmp_path):
     source, target = tmp_path / "a.h5", tmp_path / "b.h5"
     with h5py.File(source, "w") as file:
         file["t"] = FIELD
-    for arguments in (["--rel", "2"], ["--codec", "szp,rel=0.11"], ["--dataset", "t=zfp,rel=0.5"]):
+    for arguments in (["--rel", "2"], ["--codec", "quant,rel=0.11"], ["--dataset", "t=zfp,rel=0.5"]):
         assert "--force" in run("repack", source, target, *arguments, code=2) and not target.exists()
     assert "--force" in run("bench", source, "--rel", "0.2", code=2)
     with pytest.raises(gridz.InvalidArgument, match="force=True"):
-        gridz.repack(source, target, "szp,rel=0.2")
-    gridz.repack(source, target, "szp,rel=0.2", force=True)
+        gridz.repack(source, target, "quant,rel=0.2")
+    gridz.repack(source, target, "quant,rel=0.2", force=True)
     run("repack", source, target, "--rel", "2", "--force")
     run("repack", source, tmp_path / "c.h5", "--rel", "0.1")
 
@@ -504,17 +508,17 @@ def test_patterns(tmp_path):
         ("fields", r"it is a group: /fields/\* matches"), ("/T", "did you mean /fields"),
     ]:  # fmt: skip
         with pytest.raises(gridz.InvalidArgument, match=f"'{glob}'.*matches no dataset.*{hint}"):
-            gridz.repack(source, target, "szp,rel=1e-3", datasets={glob: "keep"})
+            gridz.repack(source, target, "quant,rel=1e-3", datasets={glob: "keep"})
         assert "matches no dataset" in run("repack", source, target, "--dataset", f"{glob}=keep", code=2)
         assert not target.exists()
     for glob, kept in [
         ("fields/T", {"/fields/T"}), ("/fields/T", {"/fields/T"}), ("T", {"/fields/T", "/fields/in/T"}), ("fields/*/T", {"/fields/in/T"}),
         ("x[1]", {"/x[1]"}), ("*/U", {"/fields/U"}),
     ]:  # fmt: skip
-        done = gridz.repack(source, target, "szp,rel=1e-3", datasets={glob: "keep"})
+        done = gridz.repack(source, target, "quant,rel=1e-3", datasets={glob: "keep"})
         assert {d.path.replace("/alias", "/fields/U") for d in done if d.codec is None} == kept
         assert all(d.reason == f"kept ({glob})" for d in done if d.codec is None)
-    done = gridz.repack(source, target, "szp,rel=1e-3", datasets={"alias": "keep"})
+    done = gridz.repack(source, target, "quant,rel=1e-3", datasets={"alias": "keep"})
     assert len([d for d in done if d.codec is None]) == 1
 
 
@@ -541,16 +545,16 @@ def test_coordinates_by_cf(tmp_path):
         file["g/of_group"], file["g"].attrs["coordinates"] = FIELD, "of_group"
         file["scale"] = FIELD[0].repeat(9)
         file["scale"].make_scale()
-    for settings in ({"codec": "szp,rel=1e-3"}, {"datasets": {"*": "szp,abs=1e-2"}}):
+    for settings in ({"codec": "quant,rel=1e-3"}, {"datasets": {"*": "quant,abs=1e-2"}}):
         done = gridz.repack(source, target, **settings)
         assert {d.path for d in done if not gridz.parse(d.codec).is_lossless} == data
         assert all((d.reason is None) == (d.path in data) for d in done)
-    done = gridz.repack(source, target, datasets={"/lat": "szp,abs=1e-2", "scale": "szp,abs=1e-2"})
+    done = gridz.repack(source, target, datasets={"/lat": "quant,abs=1e-2", "scale": "quant,abs=1e-2"})
     assert {d.path for d in done if not gridz.parse(d.codec).is_lossless} == {"/lat", "/scale"}
     made = xarray.Dataset(
         {path[1:]: (("a", "b"), FIELD, attributes) for path, attributes in CF.items() if path.count("/") == 1}
     )
-    encoding = xarray_encoding(made, "szp,abs=1e-2")
+    encoding = xarray_encoding(made, "quant,abs=1e-2")
     lossy = {
         f"/{name}"
         for name in encoding
@@ -584,7 +588,7 @@ def test_the_report(tmp_path):
     assert by_path["/t"]["psnr"] == pytest.approx(20 * np.log10(np.ptp(FIELD) / np.sqrt((error**2).mean())), abs=0.01)
     assert by_path["/lat"]["reason"] == "a coordinate (units 'degrees_north')" and by_path["/lat"]["psnr"] is None
     assert by_path["/small"]["reason"] == "small" and by_path["/text"]["codec"] is None and by_path["/text"]["reason"]
-    assert "before it was replaced" in run("repack", target, target, "--dataset", "t=szp,abs=1")
+    assert "before it was replaced" in run("repack", target, target, "--dataset", "t=quant,abs=1")
 
 
 def test_a_dataset_that_is_written_in_part_has_the_range_of_all(tmp_path):
@@ -595,7 +599,7 @@ def test_a_dataset_that_is_written_in_part_has_the_range_of_all(tmp_path):
         named[:100] = FIELD
     bounds = {
         d.path: gridz.parse(d.codec).value
-        for d in gridz.repack(tmp_path / "a.h5", tmp_path / "b.h5", "szp,rel=1e-3", force=True)
+        for d in gridz.repack(tmp_path / "a.h5", tmp_path / "b.h5", "quant,rel=1e-3", force=True)
     }
     assert bounds["/x"] == pytest.approx(0.29, rel=0.01) and bounds["/named"] == pytest.approx(0.02, rel=0.01)
 
@@ -604,13 +608,13 @@ def test_missing_elements_of_a_stored_request_are_kept(tmp_path):
     array = with_fills("f4", 1e20, -999)[0]
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("x", data=array, chunks=(50, 200), **gridz.Zfp(abs=1e-3, fill=[1e20, -999]))
-    (done,) = gridz.repack(tmp_path / "a.h5", tmp_path / "b.h5", datasets={"x": "szp,rel=1e-3"})
+    (done,) = gridz.repack(tmp_path / "a.h5", tmp_path / "b.h5", datasets={"x": "quant,rel=1e-3"})
     assert len(gridz.parse(done.codec).fills) == 2
     with h5py.File(tmp_path / "b.h5") as file:
         assert check_kept(array, file["x"][...]) == MASK.sum()
 
 
-@pytest.mark.parametrize("codec", ["mgard,rms=0.01", "zfp,rate=16", "zfp,precision=20", "mgard,abs=0.01,layers=3"])
+@pytest.mark.parametrize("codec", ["multigrid,rms=0.01", "zfp,rate=16", "zfp,precision=20", "multigrid,abs=0.01,layers=3"])
 def test_modes_without_a_bound_of_each_element(tmp_path, codec):
     array = with_fills("f4", 1e20, -999, 0)[0]
     with h5py.File(tmp_path / "a.h5", "w") as file:
@@ -622,7 +626,7 @@ def test_modes_without_a_bound_of_each_element(tmp_path, codec):
 
 
 def test_requests_name_missing_elements():
-    codec = gridz.Szp(abs=1e-3, fill=[-999, 1e20, 0], valid_min=-1e3, valid_max=1e3)
+    codec = gridz.Quant(abs=1e-3, fill=[-999, 1e20, 0], valid_min=-1e3, valid_max=1e3)
     assert len(codec.fills) == 3 and codec == gridz.parse(str(codec)) == gridz.Codec.from_filter_options(
         codec.filter_options
     )
@@ -632,4 +636,4 @@ def test_requests_name_missing_elements():
     assert len(both.fills) == 3 and (float(both.valid_min), float(both.valid_max)) == (-1000, 5)
     assert gridz.range_of(np.array([-2e3, -999, -7, 0, 5, 1e20]), codec.fills, valid_min=-1e3) == (-7, 5)
     with pytest.raises(gridz.Error):
-        gridz.Szp(abs=1e-3, fill=list(range(9)))
+        gridz.Quant(abs=1e-3, fill=list(range(9)))

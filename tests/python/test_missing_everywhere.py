@@ -1,8 +1,9 @@
-"""Missing elements come back bit for bit from every host, lossy codec, level, mode and type.
+"""Missing elements are restored bit for bit by every host, lossy codec, level, mode and type.
 
-Arrays are random fields with random masks of several fill values at once: 0, -999, 1e20, NaN with a payload, the limits
-of the type. Other elements lie near the fill values, some within the bound. An element is missing, as docs/bounds.md
-defines it, if it equals a fill value bit for bit, or lies outside of the valid range.
+Arrays are random fields with random masks of several fill values at once: 0, -999, 1e20, NaN with a
+payload, the limits of the type. Other elements are near the fill values, some within the bound. An
+element is missing, as docs/bounds.md defines it, if it equals a fill value bit for bit, or is
+outside the valid range.
 """
 
 import collections
@@ -25,14 +26,14 @@ from gridz.xarray import to_netcdf, xarray_encoding
 from gridz.zarr import GridzCodec
 
 SHAPES = [(7201,), (60, 120), (11, 24, 27), (5, 8, 12, 15)]
-"""Chunks are half as long along the first axis, so that one of an odd extent reaches beyond the end."""
+"""Chunks have half the extent along the first axis; so for an odd extent, one chunk extends past the end."""
 
 MODES = {
     "abs": "abs=0.5", "rel": "rel=1e-2", "pwrel": "pwrel=1e-2", "rms": "rms=0.5", "rate": "rate=9",
     "precision": "precision=14", "expert": "expert,maxbits=900,maxprec=18,minexp=-8",
 }  # fmt: skip
-EXTRAS = {("mgard", "abs"): ["layers=3"], ("mgard", "rms"): ["s=-1"]}
-"""Additional parameters, which are tried as well."""
+EXTRAS = {("multigrid", "abs"): ["layers=3"], ("multigrid", "rms"): ["s=-1"]}
+"""Additional parameters that are tested as well."""
 
 SEED = int(os.environ.get("MISSING_SEED", 0))
 
@@ -43,7 +44,7 @@ TYPES = [*INTEGERS, *FLOATS, "f2", "c8", "c16"]
 
 @dataclasses.dataclass
 class Case:
-    """An array, its missing elements, and the request for the others."""
+    """An array, its missing elements, and the request for all other elements."""
 
     codec: str
     mode: str
@@ -75,7 +76,7 @@ class Case:
         return str(gridz.parse(self.text).bounded_for(self.array))
 
     def attributes(self, dtype=None) -> dict:
-        """As netCDF has them."""
+        """The missing elements as netCDF attributes."""
         found = {"missing_value": self.fills[1:].astype(dtype or self.fills.dtype)} if len(self.fills) > 1 else {}
         if self.limits is not None:
             found["valid_range"] = np.array(self.limits, self.array.dtype)
@@ -89,7 +90,7 @@ class Case:
 
 
 def same_bits(one: np.ndarray, two: np.ndarray) -> np.ndarray:
-    """Where two arrays, or an array and an element, have the same bits."""
+    """Mask of the positions where two arrays, or an array and an element, have the same bits."""
     parts = "u8" if one.itemsize == 16 else f"u{one.itemsize}"
     views = [np.ascontiguousarray(array).view(parts).reshape(*array.shape, -1) for array in (one, two)]
     return (views[0] == views[1]).all(-1)
@@ -101,7 +102,7 @@ def bits_text(element) -> str:
 
 
 def case(rng, codec: str, mode: str, request: str, dtype, shape: tuple) -> Case:
-    """A random array, and values of it that are missing."""
+    """Generates a random array, and chooses its missing values."""
     dtype = np.dtype(dtype)
     part = np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype
     ends = np.iinfo(part) if part.kind in "iu" else np.finfo(part)
@@ -122,7 +123,8 @@ def case(rng, codec: str, mode: str, request: str, dtype, shape: tuple) -> Case:
     if dtype.kind == "c":
         fills.imag[rng.random(len(fills)) < 0.5] = -999
     for fill in fills:
-        # Neighbours of fill values, but where the range of the valid numbers counts only those inside of it.
+        # Neighbors of fill values. In mode rel, only of fill values near the valid range: others
+        # would enlarge the range.
         if np.isfinite(fill) and (mode != "rel" or max(abs(float(fill.real)), abs(float(fill.imag))) < 30):
             place = rng.random(shape) < 0.03
             array[place] = rng.choice(near(fill, 1e-2 if mode == "pwrel" else 0), int(place.sum()))
@@ -137,7 +139,8 @@ def case(rng, codec: str, mode: str, request: str, dtype, shape: tuple) -> Case:
 
 
 def near(fill, relative: float) -> np.ndarray:
-    """Elements beside a fill value: some within a bound, 0.5 or `relative`, and the adjacent ones of the type."""
+    """Elements near a fill value: some within a bound, 0.5 or `relative`, and the adjacent ones of
+    the type."""
     dtype = fill.dtype
     if dtype.kind in "iu":
         ends = np.iinfo(dtype)
@@ -151,7 +154,7 @@ def near(fill, relative: float) -> np.ndarray:
 
 
 def cases(types, shape: tuple, seed: int) -> list[Case]:
-    """A case for each codec, level, mode and type that can be combined."""
+    """A case for each valid combination of codec, level, mode and type."""
     rng, found = np.random.default_rng(seed), []
     for info in gridz.codecs():
         for mode, level, dtype in itertools.product(sorted(set(info.modes) - {"lossless"}), info.levels, types):
@@ -163,7 +166,8 @@ def cases(types, shape: tuple, seed: int) -> list[Case]:
 
 
 def takes(info, mode: str, dtype: np.dtype) -> bool:
-    """True for types that docs/bounds.md, zfp.md and mgard.md name. Asserts that the library agrees."""
+    """True for the types that docs/bounds.md, zfp.md and multigrid.md list. Asserts that the library
+    agrees."""
     for_floats = mode == "pwrel" or info.name == "zfp" and mode in ("abs", "rel")
     expected = dtype.newbyteorder("=") in info.dtypes and not (dtype.kind in "iu" and for_floats)
     try:
@@ -175,7 +179,7 @@ def takes(info, mode: str, dtype: np.dtype) -> bool:
     return expected
 
 
-# ---- hosts: a list of cases to the list of the decoded arrays -----------------------------------
+# ---- hosts: each maps a list of cases to the list of the decoded arrays -------------------------
 
 
 def memory(found, folder):
@@ -183,7 +187,7 @@ def memory(found, folder):
 
 
 def c_api(found, folder):
-    """Fill values and limits as elements, not as text."""
+    """Passes fill values and limits as elements, not as text."""
     decoded = []
     for c in found:
         described, length = array_of(c.array.dtype, c.array.shape), ffi.new("size_t *")
@@ -205,7 +209,7 @@ def plain(found, path, attributes: bool):
     """Writes an uncompressed file, with or without the attributes of missing elements."""
     with h5py.File(path, "w") as file:
         for i, c in enumerate(found):
-            # By turns HDF5's own fill value, the attribute of netCDF, and both.
+            # In turn HDF5's own fill value, the attribute of netCDF, and both.
             fill = c.fills[0] if attributes and i % 3 else None
             dataset = file.create_dataset(f"v{i}", data=c.array, chunks=c.chunks, fillvalue=fill)
             if attributes:
@@ -261,7 +265,7 @@ def netcdf4(found, folder):
         names = [file.createDimension(name, extent).name for name, extent in zip("tzyx", found[0].array.shape)]
         for i, c in enumerate(found):
             order = "big" if c.array.dtype.byteorder == ">" else "little"
-            fill = c.fills[0] if i % 3 else False  # where netCDF writes no fill value
+            fill = c.fills[0] if i % 3 else False  # False: netCDF writes no fill value
             options = {"chunksizes": c.chunks, "fill_value": fill, "endian": order}
             made = file.createVariable(f"v{i}", c.array.dtype, names, **options)
             made.setncatts(c.attributes())
@@ -328,7 +332,7 @@ HOSTS = {
     zarr3: (TYPES, 4_000_000),
     zarr2: (TYPES, 4_000_000),
 }
-"""The types that each host has (the filter of HDF5 takes no complex numbers), and the least number of elements."""
+"""The types that each host supports (the HDF5 filter does not support complex numbers), and the minimum number of elements."""
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=len)
@@ -339,7 +343,7 @@ def test_missing_elements_are_kept(tmp_path, host, shape):
     problems, elements, n_missing = [], collections.Counter(), collections.Counter()
     for c, decoded in zip(found, host(found, tmp_path), strict=True):
         what = f"{c.text} of {c.array.dtype}"
-        # Zarr and xarray choose the byte order.
+        # Zarr and xarray choose their own byte order.
         assert decoded.shape == c.array.shape, what
         assert decoded.dtype.newbyteorder("=") == c.array.dtype.newbyteorder("="), what
         decoded = decoded.astype(c.array.dtype)
@@ -364,7 +368,8 @@ def test_number_of_elements():
 
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_negative_zeros(dtype):
-    """-0 has other bits than a fill value of 0, so that it does not become one; predictions of -0 are the hard case."""
+    """-0 differs in its bits from a fill value of 0 and must not become it; predictions of -0 are
+    the difficult case."""
     mixed = np.where(np.arange(1000) % 7 == 3, 0.3, -0.0)
     arrays = [np.full((20, 50), -0.0), mixed, np.array([-0.0, 5, -0.0, 0, -5] * 200)]
     tried = 0
@@ -379,7 +384,7 @@ def test_negative_zeros(dtype):
 
 
 def out_of_bound(c: Case, decoded: np.ndarray, missing: np.ndarray):
-    """The differences of the other elements that the mode does not allow."""
+    """Errors of the other elements that the mode does not allow."""
     valid = ~missing & np.isfinite(c.array)
     if not same_bits(c.array, decoded)[~missing & ~np.isfinite(c.array)].all():
         yield "NaN or infinity changed"

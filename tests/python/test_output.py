@@ -1,4 +1,5 @@
-"""Files that gridz writes: what is replaced, what is refused, and what a replaced file passes on."""
+"""Files that gridz writes: when they are replaced or refused, and the metadata that a replaced file
+passes on."""
 
 import os
 import signal
@@ -24,7 +25,8 @@ ACCESS = "system.posix_acl_access"
 
 @pytest.fixture(params=["O_TMPFILE", "a hidden file"])
 def way(request, monkeypatch):
-    """Both ways to make the new file; the function counts how often the test used the second one."""
+    """Both ways to create the new file; the function counts how often the test used the second
+    one."""
     opened, hidden = os.open, []
 
     def refusing(path, flags, *args, **kwargs):
@@ -52,7 +54,7 @@ def reads(path):
 
 
 def commands(folder):
-    """Every call that writes a file, by its name: each takes the path of its output."""
+    """Every call that writes a file, by its name; each takes the output path."""
     source, npy, frame = make(folder / "a.h5"), folder / "a.npy", folder / "a.npy.gridz"
     np.save(npy, X)
     frame.write_bytes(gridz.compress(X))
@@ -64,8 +66,8 @@ def commands(folder):
         "decompress": lambda path: command("decompress", frame, "-o", path, "--force"),
         "bench": lambda path: command("bench", npy, "--codec", "lorenzo", "--repeats", 1, "--png", path),
         "gridz.repack": python(gridz.repack, source),
-        "gridz.plot": python(lambda path: gridz.plot(X.reshape(200, 250), "szp,abs=1", path=path)),
-        "gridz.plot_rate": python(lambda path: gridz.plot_rate(X, ["szp"], [1e-2], path=path)),
+        "gridz.plot": python(lambda path: gridz.plot(X.reshape(200, 250), "quant,abs=1", path=path)),
+        "gridz.plot_rate": python(lambda path: gridz.plot_rate(X, ["quant"], [1e-2], path=path)),
     }
 
 
@@ -156,7 +158,7 @@ def test_attributes_are_passed_on_before_the_block(tmp_path, way):
 
 
 def test_permissions_are_never_wider(tmp_path, way, monkeypatch):
-    """Looks at the new file before each call that changes it."""
+    """Inspects the new file before each call that changes it."""
     path, seen = make(tmp_path / "a.h5"), []
     path.chmod(0o600)
     if os.geteuid() == 0:
@@ -250,7 +252,7 @@ def test_a_full_device_is_named(tmp_path):
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder]
     if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode:
-        skip("a small file system needs the right to mount one")
+        skip("mounting a small file system needs privileges")
     try:
         for args in (["repack", "a.h5"], ["compress", "a.npy", "-o"], ["decompress", "a.gridz", "-o"]):
             command = [sys.executable, "-m", "gridz", args[0], tmp_path / args[1], *args[2:], folder / "out"]

@@ -1,4 +1,4 @@
-"""Pictures have what they say: titles, limits, grey where there is no number."""
+"""Contents of the pictures: titles, limits, gray where there is no number."""
 
 import subprocess
 import sys
@@ -13,21 +13,21 @@ T = np.random.default_rng(1).normal(size=(9, 40, 60)).astype("f4").cumsum(2)
 def test_planes(tmp_path):
     a = T.copy()
     a[4, 3, 5] = np.nan
-    figure = gridz.plot(a, "szp,abs=0.25", path=tmp_path / "x.png")
+    figure = gridz.plot(a, "quant,abs=0.25", path=tmp_path / "x.png")
     first, second, third, last = figure.axes[:4]
     shown = [np.ma.masked_invalid(ax.images[0].get_array()) for ax in (first, second, third)]
-    back = gridz.decompress(gridz.compress(a, "szp,abs=0.25"))
+    back = gridz.decompress(gridz.compress(a, "quant,abs=0.25"))
     assert (shown[0] == np.ma.masked_invalid(a[4])).all() and (shown[1] == np.ma.masked_invalid(back[4])).all()
     assert shown[2].mask.sum() == 1 and np.allclose(shown[2].filled(0), np.nan_to_num(back[4] - a[4]))
     assert third.images[0].get_clim() == (-0.25, 0.25) and "(4,)" in first.get_title()
     assert [line.get_xdata()[0] for line in last.lines] == [-0.25, 0.25]
     assert sum(patch.get_height() for patch in last.patches) == a.size - 1
-    assert f"{a.nbytes / len(gridz.compress(a, 'szp,abs=0.25')):.1f} times" in second.get_title()
+    assert f"{a.nbytes / len(gridz.compress(a, 'quant,abs=0.25')):.1f} times" in second.get_title()
     assert (tmp_path / "x.png").read_bytes()[:4] == b"\x89PNG" and figure._repr_png_()[:4] == b"\x89PNG"
 
 
 def test_order_of_memory_does_not_matter():
-    shown = [gridz.plot(a, "szp,abs=0.25").axes[:3] for a in (T, np.asfortranarray(T), T[::-1].copy()[::-1])]
+    shown = [gridz.plot(a, "quant,abs=0.25").axes[:3] for a in (T, np.asfortranarray(T), T[::-1].copy()[::-1])]
     for axes in shown[1:]:
         assert all(np.array_equal(a.images[0].get_array(), b.images[0].get_array()) for a, b in zip(axes, shown[0]))
     for dtype in ("g", "?", "M8[s]"):
@@ -51,7 +51,7 @@ def test_errors_above_the_bound_are_marked():
     a = T[0]
     b = a.copy()
     b[3, 4] += 2
-    b[0, 0] = a.max() + 0.9  # beyond the colours of the original, but within the bound
+    b[0, 0] = a.max() + 0.9  # beyond the color range of the original, but within the bound
     a[0, 0] = a.max()
     panels = [ax.images[0] for ax in gridz.plot(a, b, bound=1.0).axes[:3]]
     magenta = [(image.to_rgba(image.get_array())[..., :3] == (1, 0, 1)).all(-1) for image in panels]
@@ -70,8 +70,8 @@ def test_rates():
     figure = gridz.plot_rate(T, bounds=(1e-2, 1e-4))
     labels = [line.get_label() for line in figure.axes[0].lines]
     assert labels == [info.name for info in gridz.codecs() if "rel" in info.modes]
-    line = figure.axes[0].lines[labels.index("szp")]
-    expected = [T.nbytes / len(gridz.compress(T, f"szp,rel={bound}")) for bound in (0.01, 0.0001)]
+    line = figure.axes[0].lines[labels.index("quant")]
+    expected = [T.nbytes / len(gridz.compress(T, f"quant,rel={bound}")) for bound in (0.01, 0.0001)]
     assert list(line.get_ydata()) == pytest.approx(expected)
 
 

@@ -1,4 +1,4 @@
-"""What `gridz.quality` adds to the library's report, which tests of its own check."""
+"""The additions of `gridz.quality` to the library's report. Other tests check the report itself."""
 
 import gridz
 import numpy as np
@@ -43,7 +43,7 @@ def test_the_spectrum_leaves_out_what_is_no_number():
     a = wave(3)
     a[5:9, 2:6], a[20, 20], a[0, 0] = -999, np.nan, np.inf
     b = np.where(a == -999, -999, a * 1.0)
-    assert gridz.quality(a, b, bound="szp,abs=1,fill=-999", spectrum=True).spectrum_difference == 0
+    assert gridz.quality(a, b, bound="quant,abs=1,fill=-999", spectrum=True).spectrum_difference == 0
     assert gridz.quality(np.full(9, np.nan), np.full(9, np.nan), spectrum=True).nan_mismatches == 0
 
 

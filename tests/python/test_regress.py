@@ -1,4 +1,4 @@
-"""`scripts/regress` passes and fails as it should."""
+"""Tests when `scripts/regress` passes and fails."""
 
 import importlib.machinery
 import importlib.util
@@ -63,8 +63,8 @@ def test_slow_rows_and_slow_means_fail(regress, ratios, n_problems):
         ({**SAME, "c": [100, 101, False]}, False, 1),
         ({**SAME, "c": [100, 101, False]}, True, 0),
         ({**SAME, "c": [-1, 100, False]}, False, 0),  # a new codec
-        ({**SAME, "c": [100, -1, False]}, True, 1),  # a codec that is gone
-        ({"c": [-1, 100, False]}, True, 1),  # no frame has two sizes
+        ({**SAME, "c": [100, -1, False]}, True, 1),  # a codec that was removed
+        ({"c": [-1, 100, False]}, True, 1),  # no frame size is available in both
     ],
 )
 def test_larger_frames_and_lost_ones_fail(regress, sizes, may_change, n_problems):
@@ -93,7 +93,7 @@ def test_the_size_table_has_every_codec_level_and_mode(regress):
 
 @pytest.mark.parametrize("grow, status", [(0, 0), (1, 1)])
 def test_exit_status_and_json(regress, tmp_path, monkeypatch, capsys, grow, status):
-    """The whole command, but for the self-test's change of the new library."""
+    """The whole command, except for the self-test's change of the new library."""
     start = regress.Comparison.run
     monkeypatch.setattr(regress.Comparison, "run", lambda self, *args, **task: start(self, *args, **{**task, "grow": grow}))
     library, file = str(_native.LIBRARY), tmp_path / "x.json"

@@ -1,4 +1,5 @@
-"""`gridz repack`, `info`, `check`: everything in a file is kept, damage is told, a kill leaves the old file."""
+"""`gridz repack`, `info`, `check`: everything in a file is preserved, damage is reported, and a
+killed process leaves the old file intact."""
 
 import json
 import os
@@ -58,11 +59,12 @@ DATA = pathlib.Path(os.environ.get("GRIDZ_SHARED") or pathlib.Path(__file__).res
 FILES = [path for path in sorted(DATA.glob("*__orig__*")) if path.suffix in (".hdf5", ".h5ad", ".nc") and h5py.is_hdf5(path)]
 
 
-@pytest.mark.skipif(not FILES, reason="the reference data is not there")
+@pytest.mark.skipif(not FILES, reason="no reference data")
 @pytest.mark.parametrize("chunk", ["keep", "auto"])
 @pytest.mark.parametrize("source", FILES, ids=lambda path: path.suffix[1:])
 def test_files_of_others(tmp_path, source, chunk):
-    """HDF5 by LIGO, netCDF by the Met Office, AnnData: equal for the tools and readers of each."""
+    """Files of LIGO (HDF5), the Met Office (netCDF) and AnnData: the copies are equal for each
+    format's tools and readers."""
     target = tmp_path / source.name
     assert any(done.codec is not None for done in gridz.repack(source, target, chunk=chunk))
     environment = {**os.environ, "HDF5_PLUGIN_PATH": str(gridz.PLUGIN_PATH)}
@@ -84,13 +86,13 @@ def test_codecs_and_rules(tmp_path):
         file["t"], file["n"], file["lat"] = T, np.arange(30_000), np.linspace(0, 1, 9000)
         file["lat"].make_scale("lat")
         file.create_dataset("g/z", data=T, chunks=(30, 64, 64), compression="gzip")
-        file.create_dataset("g/lossy", data=T, chunks=(30, 64, 64), **gridz.Szp(abs=0.5))
+        file.create_dataset("g/lossy", data=T, chunks=(30, 64, 64), **gridz.Quant(abs=0.5))
         file.create_dataset("g/so", data=T, chunks=(30, 64, 64), scaleoffset=2)
         file["small"] = np.arange(10.0)
-    out = json.loads(run("repack", source, target, "--rel", "1e-3", "--dataset", "z=szp,abs=0.25", "--json"))
+    out = json.loads(run("repack", source, target, "--rel", "1e-3", "--dataset", "z=quant,abs=0.25", "--json"))
     codecs = {d["path"]: d["codec"] for d in out["datasets"]}
     lossless = str(gridz.codec(None))
-    assert codecs["/n"] == codecs["/lat"] == lossless and codecs["/g/z"] == str(gridz.Szp(abs=0.25))
+    assert codecs["/n"] == codecs["/lat"] == lossless and codecs["/g/z"] == str(gridz.Quant(abs=0.25))
     assert codecs["/g/lossy"] is codecs["/g/so"] is codecs["/small"] is None
     assert gridz.parse(codecs["/t"]).value == pytest.approx(np.ptp(T) * 1e-3, rel=1e-6)
     with h5py.File(target) as file:
@@ -98,7 +100,7 @@ def test_codecs_and_rules(tmp_path):
         assert 0 < np.abs(file["g/z"][...] - T.astype("f8")).max() <= 0.25
     run("repack", source, target, code=3)
     assert "--force" in run("repack", source, target, code=3)
-    assert "cannot be compressed" in run("repack", source, target, "--force", "--dataset", "n=szp,pwrel=1e-3", code=2)
+    assert "cannot be compressed" in run("repack", source, target, "--force", "--dataset", "n=quant,pwrel=1e-3", code=2)
     assert "GLOB=CODEC" in run("repack", source, target, "--dataset", "n", code=2)
     assert not rubbish(tmp_path)
 
@@ -127,12 +129,12 @@ def test_what_is_no_hdf5(tmp_path):
 def test_info_and_check(tmp_path):
     path = tmp_path / "a.h5"
     with h5py.File(path, "w") as file:
-        file.create_dataset("t", data=T, chunks=(8, 64, 64), **gridz.Szp(abs=1e-2))
+        file.create_dataset("t", data=T, chunks=(8, 64, 64), **gridz.Quant(abs=1e-2))
         file.create_dataset("z", data=T, chunks=(8, 64, 64), compression="gzip", fletcher32=True)
         file["s"], file["one"] = ["a", "bc"], 5
         places = [file[name].id.get_chunk_info(2) for name in "tz"]
     found = {d["path"]: d for d in json.loads(run("info", path, "--json"))["datasets"]}
-    assert found["/t"]["codec"] == str(gridz.Szp(abs=1e-2)) and found["/t"]["bound"] == pytest.approx(1e-2)
+    assert found["/t"]["codec"] == str(gridz.Quant(abs=1e-2)) and found["/t"]["bound"] == pytest.approx(1e-2)
     assert found["/t"]["sampled_chunks"] == 4 and sum(found["/t"]["blocks"].values()) > 0
     assert set(found["/z"]["filters"]) == {"gzip", "fletcher32"} and found["/z"]["ratio"] > 1
     assert "/t" in run("info", path) and "0 parts damaged" in run("check", path)
@@ -164,7 +166,7 @@ def test_killed_at_any_time(tmp_path):
         process.send_signal(signal.SIGKILL)
         killed += process.wait() == -signal.SIGKILL
         assert not rubbish(tmp_path)
-        if path.read_bytes() != before:  # it was done
+        if path.read_bytes() != before:  # the repacking was complete
             with h5py.File(path) as file:
                 assert all((file[f"t{i}"][...] == np.tile(T, (2, 2, 2))).all() for i in range(40))
             path.write_bytes(before)

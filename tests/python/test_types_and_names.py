@@ -1,4 +1,5 @@
-"""Datasets of any type, layout and name: `info`, `check`, `repack` and `bench` list, read and keep them all."""
+"""Datasets of any type, layout and name: `info`, `check`, `repack` and `bench` list, read and
+preserve them all."""
 
 import json
 import os
@@ -15,7 +16,7 @@ from gridz.cli import main
 from h5py import h5d, h5p, h5s, h5t
 
 N = 200
-"""Elements of each dataset."""
+"""Number of elements of each dataset."""
 
 
 def run(*arguments, code=0):
@@ -34,7 +35,7 @@ def quad():
 
 
 def small_float():
-    """Four bytes, but not IEEE: 8 bits less of exponent bias."""
+    """Four bytes, but not IEEE: the exponent bias is smaller by 8."""
     kind = h5t.IEEE_F32LE.copy()
     kind.set_ebias(119)
     return kind
@@ -63,7 +64,7 @@ def opaque(tag):
 
 
 def compound(size, **members):
-    """Members are a place and a type; what lies between is padding."""
+    """A compound type; members are an offset and a type, and the rest is padding."""
     kind = h5t.create(h5t.COMPOUND, size)
     for name, (place, member) in members.items():
         kind.insert(name.encode(), place, member)
@@ -117,7 +118,7 @@ if hasattr(h5t, "COMPLEX_IEEE_F32LE"):
 
 
 def layouts():
-    """Name, creation properties, and the elements that are written."""
+    """Yields name, creation properties, and the number of elements that are written."""
     yield "contiguous", h5p.create(h5p.DATASET_CREATE), N
     compact = h5p.create(h5p.DATASET_CREATE)
     compact.set_layout(h5d.COMPACT)
@@ -144,11 +145,12 @@ CONVENTIONS = (
     b"bounds",
     b"valid_min",
 )
-"""Attributes that netCDF gives a meaning, but here elements of any type."""
+"""Attributes with a meaning in netCDF; here they have elements of any type."""
 
 
 def make_types(path, attributes=CONVENTIONS):
-    """A file with all types in all layouts, of random bytes; the number of its datasets."""
+    """Writes a file with all types in all layouts, of random bytes; returns the number of its
+    datasets."""
     rng, made = np.random.default_rng(3), 0
     with h5py.File(path, "w", libver="latest") as file:
         for type_name, kind in TYPES.items():
@@ -200,7 +202,8 @@ def attributes(owner):
 
 
 def stored(path):
-    """For each dataset its type, its elements by H5Dread in that type (with padding), and which chunks are stored."""
+    """For each dataset: its type, its elements by H5Dread in that type (with padding), and the
+    offsets of its stored chunks."""
     found = {}
     with h5py.File(path) as file:
 
@@ -248,7 +251,7 @@ def test_every_type_and_layout(tmp_path):
     assert "plain" in run("bench", source, "--codec", "lorenzo", "--repeats", 1).stdout
 
 
-@pytest.mark.parametrize("rule", ["szp,abs=1e-3", "zfp,rate=8"])
+@pytest.mark.parametrize("rule", ["quant,abs=1e-3", "zfp,rate=8"])
 def test_lossy_rules_are_for_numbers_only(tmp_path, rule):
     source, target = tmp_path / "a.h5", tmp_path / "b.h5"
     make_types(source, attributes=())
@@ -287,7 +290,7 @@ def test_damage_in_one_dataset_keeps_no_other_from_being_read(tmp_path):
 def test_damaged_chunks_are_named_by_repack(tmp_path):
     path = tmp_path / "a.h5"
     with h5py.File(path, "w") as file:
-        for name, options in ("x", gridz.Szp(abs=0.1)), ("z", {"compression": "gzip"}):
+        for name, options in ("x", gridz.Quant(abs=0.1)), ("z", {"compression": "gzip"}):
             file.create_dataset(name, data=np.arange(9000.0) ** 1.5, chunks=(1000,), **options)
         places = [file[name].id.get_chunk_info(3) for name in "xz"]
     damaged = path.read_bytes()
@@ -300,8 +303,8 @@ def test_damaged_chunks_are_named_by_repack(tmp_path):
         assert f"gridz: {tmp_path / name}: /{name} cannot be copied: chunk (3000,): " in said
 
 
-MODES = ["zfp,rate=8", "zfp,precision=20", "zfp,expert,minbits=1,maxbits=900,maxprec=20,minexp=-20", "mgard,rms=1e-2",
-         "mgard,rms=1e-2,s=-1", "zfp,abs=1e-3", "mgard,abs=1e-3", "szp,pwrel=1e-3"]  # fmt: skip
+MODES = ["zfp,rate=8", "zfp,precision=20", "zfp,expert,minbits=1,maxbits=900,maxprec=20,minexp=-20", "multigrid,rms=1e-2",
+         "multigrid,rms=1e-2,s=-1", "zfp,abs=1e-3", "multigrid,abs=1e-3", "quant,pwrel=1e-3"]  # fmt: skip
 
 
 @pytest.mark.parametrize("codec", MODES)
@@ -328,7 +331,7 @@ def test_modes(tmp_path, codec, chunk):
         for path in done:
             error = np.abs(one[path][...].astype("f8") - two[path][...])
             assert error.max() < 1 and (path == "/sparse" or error.max() > 0)
-            if codec == "mgard,rms=1e-2" and path != "/sparse":
+            if codec == "multigrid,rms=1e-2" and path != "/sparse":
                 assert np.sqrt((error**2).mean()) <= 1.5e-2
 
 
@@ -336,7 +339,7 @@ def test_codecs_that_cannot_be_are_refused_before_the_work(tmp_path):
     source, begun = tmp_path / "a.h5", []
     with h5py.File(source, "w") as file:
         file["a"], file["n"] = np.arange(9000.0), np.arange(9000, dtype="i2")
-    for rule in ("zfp,rate=8", "mgard,rms=1e-2", "szp,pwrel=1e-3"):
+    for rule in ("zfp,rate=8", "multigrid,rms=1e-2", "quant,pwrel=1e-3"):
         with pytest.raises(gridz.Error, match="/n cannot be compressed with"):
             gridz.repack(source, tmp_path / "b.h5", datasets={"*": rule}, progress=begun.append)
     assert not begun and os.listdir(tmp_path) == ["a.h5"]
@@ -354,7 +357,7 @@ def test_what_was_never_written_takes_no_time_and_no_space(tmp_path):
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gridz.h5, "read", counted(gridz.h5.read))
-        for codec in (None, "szp,abs=1e-3", "szp,rel=1e-3", "zfp,rate=8"):
+        for codec in (None, "quant,abs=1e-3", "quant,rel=1e-3", "zfp,rate=8"):
             reads.clear()
             done = {d.path: d for d in gridz.repack(source, target, codec)}
             assert 0 < sum(reads) <= 8 * 16 * 64 * 64 and target.stat().st_size < 1 << 20
@@ -383,7 +386,7 @@ def test_names_are_kept_and_never_steer_a_terminal(tmp_path):
         (["info", source], 0), (["check", source], 0), (["repack", source, target], 0), (["info", target, "--json"], 0),
         (["repack", source, target], 3), (["bench", source, "--codec", "lorenzo", "--repeats", "1"], 0),
         (["bench", source, "--dataset", "a\x1b[31mb"], 2),
-        (["repack", source, target, "--force", "--dataset", "*=szp,pwrel=2"], 2),
+        (["repack", source, target, "--force", "--dataset", "*=quant,pwrel=2"], 2),
         (["info", tmp_path / "no\x1b[31m"], 2), (["repack", source, tmp_path / "no\x1b[31m" / "c"], 3),
         (["repack", source, target, "--force", "--json"], 0), (["check", target, "--json"], 0),
     ]:  # fmt: skip
@@ -391,7 +394,7 @@ def test_names_are_kept_and_never_steer_a_terminal(tmp_path):
             [*python, *arguments], capture_output=True, env={**os.environ, "PYTHONIOENCODING": "utf-8"}
         )
         assert done.returncode == code, (arguments, done.stderr)
-        text = (done.stdout + done.stderr).decode()  # is UTF-8
+        text = (done.stdout + done.stderr).decode()  # must be UTF-8
         bad = [c for c in text if not c.isprintable() and c != "\n"]
         assert not bad and "\nfake" not in text, (arguments, bad)
         outputs += len(text) > 50
@@ -430,7 +433,8 @@ def test_missing_filters_are_one_line_each(tmp_path):
 
 
 def test_values_of_filters_are_kept(tmp_path):
-    """Filters of hdf5plugin that compute their values when a dataset is created, with values of other versions."""
+    """Filters of hdf5plugin that compute their cd_values when a dataset is created, with stored
+    cd_values of other versions."""
     pytest.importorskip("hdf5plugin")
     code = """
 import gridz, h5py, hdf5plugin, numpy as np, sys
@@ -500,14 +504,15 @@ def test_files_that_are_open_elsewhere_are_named(tmp_path):
 
 
 def test_edges_that_are_kept_without_filters(tmp_path):
-    """H5Pset_chunk_opts: chunks at the edges are no frames, though their masks say so."""
+    """H5Pset_chunk_opts: chunks at the edges are not frames, although their filter masks
+    claim that they are."""
     from gridz._libhdf5 import call, id_of
 
     import ctypes
 
     path, x = tmp_path / "a.h5", np.random.default_rng(0).normal(size=(50, 50))
     with h5py.File(path, "w", libver="latest") as file:
-        for name, codec in ("a", gridz.Lorenzo()), ("b", gridz.Szp(abs=1e-3)), ("z", gridz.Zfp(rate=16)):
+        for name, codec in ("a", gridz.Lorenzo()), ("b", gridz.Quant(abs=1e-3)), ("z", gridz.Zfp(rate=16)):
             create = h5p.create(h5p.DATASET_CREATE)
             create.set_chunk((16, 16))
             create.set_filter(codec.filter_id, 0, codec.filter_options)
@@ -516,7 +521,7 @@ def test_edges_that_are_kept_without_filters(tmp_path):
             made.write(h5s.ALL, h5s.ALL, x)
     run("check", path)
     assert json.loads(run("info", path, "--json").stdout)["datasets"][0]["sampled_chunks"] == 9
-    for codec in ("lorenzo,level=dense", "szp,abs=1e-2", "zfp,rate=8", "mgard,rms=1e-2"):
+    for codec in ("lorenzo,level=dense", "quant,abs=1e-2", "zfp,rate=8", "multigrid,rms=1e-2"):
         run("repack", path, tmp_path / "b.h5", "--force", "--dataset", f"*={codec}")
         with h5py.File(tmp_path / "b.h5") as file:
             assert np.abs(file["a"][...] - x).max() < 0.5
@@ -528,14 +533,14 @@ def test_info_counts_stored_chunks(tmp_path):
         file["other"] = np.arange(9.0)
         for name, x, codec in [
             ("noise", np.frombuffer(rng.bytes(40_000)), "lorenzo"), ("three", np.arange(3.0), "lorenzo"),
-            ("ndzip", np.arange(5000.0), "ndzip"), ("szp of noise", np.frombuffer(rng.bytes(40_000)), "szp,abs=1e-3"),
+            ("ndzip", np.arange(5000.0), "ndzip"), ("quant of noise", np.frombuffer(rng.bytes(40_000)), "quant,abs=1e-3"),
             ("stored", np.zeros(500), "stored"), ("strings", np.array([b"abc"] * 500), "lorenzo"),
         ]:  # fmt: skip
             file.create_dataset(name, data=x, chunks=(len(x),), **gridz.codec(codec))
             names.append(name)
     found = {d["path"][1:]: d for d in json.loads(run("info", tmp_path / "a.h5", "--json").stdout)["datasets"]}
     assert len(found) == 7 and not any("error" in d for d in found.values())
-    assert {n for n in names if found[n]["stored_chunks"]} == {"noise", "three", "szp of noise", "stored", "strings"}
+    assert {n for n in names if found[n]["stored_chunks"]} == {"noise", "three", "quant of noise", "stored", "strings"}
     table = run("info", tmp_path / "a.h5").stdout
     assert "1 of 1 chunks stored" in table and all(line == line.rstrip() for line in table.splitlines())
 

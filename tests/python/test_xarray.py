@@ -96,7 +96,7 @@ def test_every_bit_comes_back(tmp_path, dataset, engine):
 
 
 @pytest.mark.filterwarnings("ignore:The data type", "ignore:.*does not have a Zarr V3 specification")
-@pytest.mark.parametrize("codec", ["szp,abs=1e-3", "szp,rel=1e-4"])
+@pytest.mark.parametrize("codec", ["quant,abs=1e-3", "quant,rel=1e-4"])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_bound_is_kept_and_coordinates_are_exact(tmp_path, dataset, engine, codec):
     write(dataset, tmp_path / "x", engine, encoding_for(dataset, codec, engine))
@@ -112,7 +112,7 @@ def test_a_bound_is_kept_and_coordinates_are_exact(tmp_path, dataset, engine, co
         raw = load(tmp_path / "x", reader, mask_and_scale=False)
         np.testing.assert_array_equal(raw["t"] == -999, np.isnan(dataset["t"]))
         np.testing.assert_array_equal(raw["wide"] == 1e20, np.isnan(dataset["wide"]))
-    # Once more, from the file, with what the engine told about it: the encodings are taken over.
+    # Once more, from the file, with the encodings that the engine read from it: they are reused.
     again = load(tmp_path / "x", readers(engine)[0])
     write(again, tmp_path / "y", engine, encoding_for(again, codec, engine))
     xarray.testing.assert_allclose(load(tmp_path / "y", readers(engine)[0]), again, atol=2e-2)
@@ -121,13 +121,13 @@ def test_a_bound_is_kept_and_coordinates_are_exact(tmp_path, dataset, engine, co
 @pytest.mark.parametrize("engine", ["h5netcdf", "netcdf4"])
 def test_what_netcdf_files_hold(tmp_path, dataset, engine):
     encoding = encoding_for(
-        dataset, "szp,abs=1e-3", engine, per_variable={"number": "lorenzo,level=dense", "is_land": None}
+        dataset, "quant,abs=1e-3", engine, per_variable={"number": "lorenzo,level=dense", "is_land": None}
     )
     write(dataset, tmp_path / "x", engine, encoding)
     with h5py.File(tmp_path / "x") as file:
         found = {name: str(stored_codec(file[name])).partition(",fill")[0] for name in encoding}
         assert found.pop("is_land") == "None" and found.pop("number") == "lorenzo,level=dense"
-        assert {found.pop("t"), found.pop("wide")} == {"szp,abs=1e-3,level=fast"}
+        assert {found.pop("t"), found.pop("wide")} == {"quant,abs=1e-3,level=fast"}
         assert set(found) == {"packed", "y_bounds", "time", "y", "x", "height"} and set(found.values()) == {
             "lorenzo,level=fast"
         }
@@ -165,10 +165,10 @@ def test_chunks():
         ({"engine": "scipy"}, "give one of h5netcdf, netcdf4, zarr"),
         ({"engine": "zarr", "zarr_format": 4}, "give 2 or 3"),
         ({"per_variable": {"nope": "lorenzo"}}, "per_variable names 'nope'; the dataset has t, "),
-        ({"per_variable": {"height": "szp,abs=1"}}, "height: szp.* is not for a coordinate"),
-        ({"per_variable": {"y_bounds": "szp,abs=1"}}, "y_bounds: szp.* is not for a coordinate .named in bounds of /y"),
-        ({"per_variable": {"number": "szp,abs=1"}}, "number: szp.* is not for values that are stored as int64"),
-        ({"per_variable": {"packed": "szp,abs=1"}}, "packed: szp.* is not for values that are stored as int16"),
+        ({"per_variable": {"height": "quant,abs=1"}}, "height: quant.* is not for a coordinate"),
+        ({"per_variable": {"y_bounds": "quant,abs=1"}}, "y_bounds: quant.* is not for a coordinate .named in bounds of /y"),
+        ({"per_variable": {"number": "quant,abs=1"}}, "number: quant.* is not for values that are stored as int64"),
+        ({"per_variable": {"packed": "quant,abs=1"}}, "packed: quant.* is not for values that are stored as int16"),
         ({"codec": "nope"}, 'codec "nope" is unknown'),
     ],
 )
@@ -180,7 +180,7 @@ def test_refusals(dataset, settings, text):
 def test_more_fill_values_than_a_codec_keeps(dataset):
     dataset["t"].attrs = {"missing_value": np.arange(8, dtype="f4")}
     with pytest.raises(gridz.InvalidArgument, match="t has 9 fill values, -999.0, 0.0, .*use a lossless codec"):
-        xarray_encoding(dataset, "szp,abs=1e-3")
+        xarray_encoding(dataset, "quant,abs=1e-3")
     assert "t" in xarray_encoding(dataset, "lorenzo")
 
 
@@ -191,13 +191,13 @@ def test_a_filter_for_a_variable_of_netcdf4(tmp_path):
     with netCDF4.Dataset(tmp_path / "x.nc", "w") as nc:
         nc.createDimension("x", 1000)
         variable = nc.createVariable("v", "f4", ("x",), chunksizes=(500,), fill_value=-9)
-        gridz.netcdf4.set_filter(variable, "szp,abs=1e-2")
+        gridz.netcdf4.set_filter(variable, "quant,abs=1e-2")
         variable[:] = np.ma.array(np.arange(1000) / 7, mask=np.arange(1000) % 5 == 0)
         inner = nc.createGroup("g").createVariable("w", "i4", ("x",))
         gridz.netcdf4.set_filter(inner)
         inner[:] = np.arange(1000)
     with h5py.File(tmp_path / "x.nc") as file:
-        assert str(stored_codec(file["v"])) == "szp,abs=0.01,level=fast,fill=-9" and file["v"].chunks == (500,)
+        assert str(stored_codec(file["v"])) == "quant,abs=0.01,level=fast,fill=-9" and file["v"].chunks == (500,)
         assert str(stored_codec(file["g/w"])) == "lorenzo,level=fast"
     with netCDF4.Dataset(tmp_path / "x.nc") as nc:
         np.testing.assert_array_equal(nc["v"][:].mask, np.arange(1000) % 5 == 0)
@@ -218,9 +218,9 @@ def test_variables_that_cannot_have_one(tmp_path):
         nc.createDimension("x", 9)
         v = nc.createVariable("v", "f4", ("x",))
         with pytest.raises(gridz.UnsupportedJob, match="bounded_for"):
-            gridz.netcdf4.set_filter(v, "szp,rel=1e-3")
+            gridz.netcdf4.set_filter(v, "quant,rel=1e-3")
         with pytest.raises(gridz.UnsupportedJob, match="use abs"):
-            gridz.netcdf4.set_filter(nc.createVariable("i", "i4", ("x",)), "szp,pwrel=1e-3")
+            gridz.netcdf4.set_filter(nc.createVariable("i", "i4", ("x",)), "quant,pwrel=1e-3")
         with pytest.raises(gridz.InvalidArgument, match="one value without dimensions"):
             gridz.netcdf4.set_filter(nc.createVariable("one", "f4", ()))
         with pytest.raises(gridz.UnsupportedJob, match="variable length"):

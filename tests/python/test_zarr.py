@@ -1,4 +1,5 @@
-"""The codec of Zarr v3: all types, shards, parts of chunks, damage, and what zarr.json says."""
+"""The codec of Zarr v3: all types, shards, parts of chunks, damage, and the contents of
+zarr.json."""
 
 import json
 import subprocess
@@ -30,7 +31,7 @@ def values(dtype):
 
 
 def create(data, codec=None, store=None, **settings):
-    """An array in Zarr v3; types that the standard does not know make zarr-python warn."""
+    """An array in Zarr v3; zarr-python warns about types that the standard does not define."""
     settings = {"chunks": CHUNKS, "compressors": None, "serializer": GridzCodec(codec)} | settings
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -60,7 +61,7 @@ def test_every_type_and_its_parts(dtype, shards):
 
 
 def test_records_bytes_and_scalars():
-    # Not in shards: there zarr-python 3.1 fails by itself ("unhashable type"), with any codec.
+    # Not in shards: zarr-python 3.1 fails there with any codec ("unhashable type").
     for data in (values(RECORD), values("V5")):
         np.testing.assert_array_equal(create(data)[2:11, 3], data[2:11, 3])
     scalar = np.array(1.5, "f4")
@@ -99,21 +100,21 @@ def test_order_f_and_another_codec_before():
 def test_a_bound_and_the_fill_value_of_the_array(shards):
     data = np.sin(values("f4"))
     data[5] = -999
-    array = create(data, "szp,abs=1e-3", shards=shards, fill_value=-999)
+    array = create(data, "quant,abs=1e-3", shards=shards, fill_value=-999)
     got = array[...]
     assert 0 < np.abs(got - data).max() <= 1e-3
     np.testing.assert_array_equal(got == -999, data == -999)
     np.testing.assert_array_equal(array[4:7, ::2], got[4:7, ::2])
-    own = create(data, "szp,abs=1e-3,fill=-999", shards=shards)
+    own = create(data, "quant,abs=1e-3,fill=-999", shards=shards)
     np.testing.assert_array_equal(own[5], data[5])
 
 
 def test_metadata_come_back(tmp_path):
-    array = create(values("f4"), gridz.Szp(abs=1e-3, fill=-9), LocalStore(tmp_path))
+    array = create(values("f4"), gridz.Quant(abs=1e-3, fill=-9), LocalStore(tmp_path))
     (told,) = json.loads((tmp_path / "zarr.json").read_text())["codecs"]
-    assert told == {"name": "gridz", "configuration": {"codec": "szp,abs=1e-3,level=fast,fill=-9"}}
+    assert told == {"name": "gridz", "configuration": {"codec": "quant,abs=1e-3,level=fast,fill=-9"}}
     (codec,) = array.metadata.codecs
-    assert codec == GridzCodec.from_dict(told) == GridzCodec("szp,abs=1e-3,fill=-9") and codec.to_dict() == told
+    assert codec == GridzCodec.from_dict(told) == GridzCodec("quant,abs=1e-3,fill=-9") and codec.to_dict() == told
     assert GridzCodec.from_dict({"name": "gridz"}) == GridzCodec()
     with pytest.raises(gridz.InvalidArgument, match="install a newer gridz"):
         GridzCodec.from_dict({"name": "gridz", "configuration": {"codec": "lorenzo", "shape": 1}})
@@ -122,12 +123,12 @@ def test_metadata_come_back(tmp_path):
 @pytest.mark.parametrize(
     ("codec", "dtype", "text"),
     [
-        ("szp,rel=1e-3", "f4", r"GridzCodec\(gridz.codec\('szp,rel=1e-3,level=fast'\).bounded_for\(array\)\)"),
-        ("szp,abs=1e-3", "U3", "szp does not take opaque elements"),
-        ("szp,abs=1", "M8[s]", "szp does not take opaque elements"),
-        ("szp,pwrel=1e-3", "i4", "use abs"),
+        ("quant,rel=1e-3", "f4", r"GridzCodec\(gridz.codec\('quant,rel=1e-3,level=fast'\).bounded_for\(array\)\)"),
+        ("quant,abs=1e-3", "U3", "quant does not take opaque elements"),
+        ("quant,abs=1", "M8[s]", "quant does not take opaque elements"),
+        ("quant,pwrel=1e-3", "i4", "use abs"),
         ("lorenzo", str, "no fixed size; leave serializer out"),
-        ("szp,abs=1", "S4", "use a lossless codec"),
+        ("quant,abs=1", "S4", "use a lossless codec"),
         ("nope", "f4", 'codec "nope" is unknown'),
     ],
 )
@@ -141,7 +142,7 @@ def test_refusals_before_anything_is_written(codec, dtype, text):
 
 def test_a_relative_bound_is_refused_in_shards_too():
     with pytest.raises(gridz.UnsupportedJob, match="bounded_for"):
-        create(values("f4"), "szp,rel=1e-3", shards=SHARDS)
+        create(values("f4"), "quant,rel=1e-3", shards=SHARDS)
 
 
 def test_damage_is_an_error(tmp_path):
@@ -161,7 +162,7 @@ def test_damage_is_an_error(tmp_path):
 
 
 def test_only_what_a_part_touches_is_decoded(tmp_path):
-    # Damage in a far block does not stop the part from being read, which shows that it was not decoded.
+    # A part can be read despite damage in a distant block: that block was not decoded.
     data = np.random.default_rng(1).standard_normal((64, 64, 64)).astype("f4")
     array = create(data, store=LocalStore(tmp_path), chunks=(64, 64, 64))
     chunk = tmp_path / "c/0/0/0"
@@ -183,6 +184,6 @@ def test_it_is_found_without_importing_gridz(tmp_path):
 def test_a_complex_fill_value():
     data = values("c8")
     data[3:9, 5] = fill = np.complex64(-999 + 3j)
-    array = create(data, "szp,abs=1e-3", fill_value=fill)
+    array = create(data, "quant,abs=1e-3", fill_value=fill)
     back = array[...]
     assert (back[data == fill] == fill).all() and gridz.quality(data, back, 1e-3, fill=fill).ok

@@ -1,4 +1,5 @@
-"""Zarr 2 of before 3.0, for tests/python/matrix.sh: writes, reads, and reads in a process that does not import gridz."""
+"""Zarr 2 before 3.0, for tests/python/matrix.sh: writes, reads, and reads in a process that does
+not import gridz."""
 
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from gridz.numcodecs import Gridz
 assert zarr.__version__.startswith("2."), zarr.__version__
 a = np.random.default_rng(0).normal(size=(50, 64)).cumsum(0).astype("f4")
 with tempfile.TemporaryDirectory() as folder:
-    for name, codec in (("exact", Gridz("lorenzo,level=dense")), ("bounded", Gridz("szp,abs=1e-3"))):
+    for name, codec in (("exact", Gridz("lorenzo,level=dense")), ("bounded", Gridz("quant,abs=1e-3"))):
         stored = zarr.open(f"{folder}/{name}.zarr", "w", shape=a.shape, dtype=a.dtype, chunks=(20, 64), compressor=codec)
         stored[...] = a
         assert stored.nbytes_stored < a.nbytes

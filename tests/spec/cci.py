@@ -31,12 +31,12 @@ def decode(dtype, extents, parameters, payload):
         check(checksum(content, start) % (1 << 32) == low, "check of a block")
         elements += decode_block(width, size, parameters[1] == 1, Bytes(content))
         begin = end
-    check(source.left() == 0, "bytes behind the last block")
+    check(source.left() == 0, "bytes after the last block")
     return np.array(elements, f"<u{width // 8}").tobytes()
 
 
 def decode_block(width, n, has_codes, source):
-    """The elements of a block, as their bits."""
+    """Decodes a block's elements, as their bits."""
     kind, flags, zero = struct.unpack("<BBH", source.take(4))
     known(kind in (RAW, CODED) and flags <= (3 if kind == CODED else 0) and zero == 0, "kind of block")
     n_runs, n_copies, n_repeats = struct.unpack("<3I", source.take(12))
@@ -104,7 +104,7 @@ def signed(number):
 
 
 def copy_of(before, distance, rounds, rest):
-    """Literals before it, distance, and length."""
+    """Number of literals before the copy, distance, and length."""
     distance = before - 1 + signed(distance)
     length = rounds * distance + rest - 1
     check(rest < distance and 1 <= length < 1 << 32, "copy")
@@ -112,7 +112,7 @@ def copy_of(before, distance, rounds, rest):
 
 
 def expand(repeats, own, n):
-    """All copies."""
+    """Decodes all copies."""
     copies = []
     for before, length, distance in repeats:
         check(before <= len(own), "repeats")
@@ -126,7 +126,7 @@ def expand(repeats, own, n):
 
 
 def take_list(count, bits, has_codes, source):
-    """A list of numbers with so many bits at most."""
+    """Decodes a list of numbers of at most `bits` bits each."""
     if count == 0:
         return []
     form, width, words, zero = source.take(4)

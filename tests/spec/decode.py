@@ -2,9 +2,10 @@
 
     decode.py FRAME ARRAY       from file to file
 
-It knows nothing of the crate, is slow, and checks what the text wants checked. Each codec but `stored` has a
-module with its rank and expansion and a function `decode(dtype, extents, parameters, payload)`, which gets the
-folded extents and returns the bytes of the little-endian elements.
+It shares nothing with the crate, is slow, and performs the checks that the text requires. Each
+codec but `stored` has a module with its rank and expansion and a function `decode(dtype, extents,
+parameters, payload)`, which gets the folded extents and returns the bytes of the little-endian
+elements.
 """
 
 import math
@@ -18,13 +19,13 @@ import numpy as np
 import cci
 import huffman
 import lorenzo
-import mgard
+import multigrid
 import ndzip
-import szp
+import quant
 import zfp
 from parts import Bytes, check, checksum, fold, known
 
-CODECS = {0: None, 1: ndzip, 2: lorenzo, 3: szp, 4: zfp, 5: mgard, 6: huffman, 7: cci}
+CODECS = {0: None, 1: ndzip, 2: lorenzo, 3: quant, 4: zfp, 5: multigrid, 6: huffman, 7: cci}
 TYPES = [
     # name, bytes of an element, bytes of a number
     ("opaque", None, None),
@@ -62,7 +63,7 @@ def crc32c(data):
 
 
 def decode(frame):
-    """The bytes of a frame's array."""
+    """Decodes a frame to the bytes of its array."""
     source = Bytes(frame)
     header = Header._make(struct.unpack("<4s8BIQQII", source.take(40)))
     check(header.magic == b"GRDZ", "magic")

@@ -28,12 +28,12 @@ def decode(dtype, extents, parameters, payload):
         check(checksum(content, start) % (1 << 32) == low, "check of a block")
         elements.append(decode_block(dtype, size, Bytes(content)))
         begin = end
-    check(source.left() == 0, "bytes behind the last block")
+    check(source.left() == 0, "bytes after the last block")
     return b"".join(block.astype(f"<u{width // 8}").tobytes() for block in elements)
 
 
 def decode_block(dtype, m, source):
-    """The elements of a block, as u8 of their bits."""
+    """Decodes a block's elements, as the u8 of their bits."""
     width = WIDTHS[dtype]
     kind, differences, zero = struct.unpack("<BBH", source.take(4))
     known(kind <= CODES and differences <= (kind == CODES) and zero == 0, "kind of block")
@@ -50,7 +50,7 @@ def decode_block(dtype, m, source):
 
 
 def signed(width, numbers):
-    """Back from numbers of which the lowest bit is the sign."""
+    """Inverse of the sign folding, which stores the sign in the lowest bit."""
     if width == 8:
         return numbers
     one = np.uint64(1)
@@ -58,7 +58,7 @@ def signed(width, numbers):
 
 
 def split(symbol):
-    """What is above the tail in a symbol's numbers, and the bits of the tail."""
+    """The bits above the tail that a symbol implies, and the length of the tail."""
     if symbol < DIRECT:
         return symbol, 0
     length, head = 12 + (symbol - DIRECT) // 4, (symbol - DIRECT) % 4
@@ -66,7 +66,7 @@ def split(symbol):
 
 
 def section(width, m, source):
-    """The numbers of a section, as u8."""
+    """Decodes the numbers of a section, as u8."""
     first, n_symbols, length_bytes, n_words, last = struct.unpack("<4HI", source.take(12))
     rows = -(-m // LANES)
     words = np.frombuffer(source.take(2 * n_words), "<u2").astype("u8")
@@ -103,7 +103,7 @@ def read_lengths(n, data):
 
 
 def codes(lengths):
-    """Symbols by length and by the bits of their codes."""
+    """The symbols, by code length and code bits."""
     used = sorted((length, symbol) for symbol, length in lengths.items() if length)
     check(all(length <= LONGEST for length, _ in used), "lengths")
     if len(used) == 1:
@@ -120,10 +120,10 @@ def codes(lengths):
 
 
 def lanes(codes, rows, words):
-    """The symbols of all rows."""
+    """Decodes the symbols of all rows."""
     longest = max((length for length, _ in codes), default=0)
     check(codes or rows == 0, "codes")
-    # By as many bits as the longest code has: the length and the symbol.
+    # Decoding table over as many bits as the longest code: length and symbol.
     table = np.zeros((1 << longest, 2), "i8")
     for (length, code), symbol in codes.items():
         table[code << (longest - length) : (code + 1) << (longest - length)] = length, symbol

@@ -66,14 +66,14 @@ BY_LEVEL, BY_LAYERS = 0, 1
 @functools.cache
 def library():
     if not LIBRARY.exists():
-        pytest.skip(f"no {LIBRARY.name}; make build makes it")
+        pytest.skip(f"no {LIBRARY.name}; run make build")
     library = ctypes.CDLL(str(LIBRARY))
     library.gridz_last_error.restype = ctypes.c_char_p
     return library
 
 
 def compress(request, dtype, extents, data, fill=b""):
-    """The frame that a request makes, given as text."""
+    """The frame for a request in text form."""
     n_extents = len(extents)
     array = Array(ctypes.sizeof(Array), NAMES.index(dtype) + 1, 0, 0, n_extents, (ctypes.c_uint64 * n_extents)(*extents))
     fill = ctypes.cast(ctypes.create_string_buffer(fill, len(fill)), ctypes.c_void_p) if fill else None
@@ -91,7 +91,7 @@ def compress(request, dtype, extents, data, fill=b""):
 
 
 def decompress(frame, n_bytes):
-    """0 and the array, or an error and what is said about it."""
+    """0 and the array, or an error and its message."""
     array, n = ctypes.create_string_buffer(max(n_bytes, 1)), ctypes.c_size_t()
     capacity = ctypes.c_size_t(n_bytes)
     status = library().gridz_decompress(frame, ctypes.c_size_t(len(frame)), array, capacity, ctypes.byref(n), None)
@@ -99,7 +99,7 @@ def decompress(frame, n_bytes):
 
 
 def decompress_part(frame, detail, value, n_bytes):
-    """What comes of a part of a frame, and what is told of it."""
+    """Decompresses a part of a frame; also returns its info."""
     info, array = PartInfo(ctypes.sizeof(PartInfo)), ctypes.create_string_buffer(max(n_bytes, 1))
     n_frame, capacity, value = ctypes.c_size_t(len(frame)), ctypes.c_size_t(n_bytes), ctypes.c_double(value)
     call = library().gridz_decompress_progressive
@@ -123,8 +123,9 @@ MOST_COLUMNS = 1 << 20
 
 
 def read_matrix(frame, vector):
-    """0 and what is in the frame of a sparse matrix: starts, columns, values, and the product with `vector(columns, dtype)`, as
-    bytes; or an error and what is said about it. No product with more than 2^20 columns, nothing with more than 2^63."""
+    """0 and the contents of a sparse matrix frame: starts, columns, values, and the product with
+    `vector(columns, dtype)`, as bytes; or an error and its message. No product for more than 2^20
+    columns, and no contents for more than 2^63."""
     cci, info = ctypes.c_void_p(), CciInfo(ctypes.sizeof(CciInfo))
     status = library().gridz_cci_open(frame, ctypes.c_size_t(len(frame)), None, ctypes.byref(cci))
     if status != 0:

@@ -19,7 +19,7 @@ ELEMENTS = {
     "int16": "<i2",
     "int32": "<i4",
     "int64": "<i8",
-    # Only their bits count here, and what they are extended with.
+    # Signed integers of the same size: only the bits and the sign extension matter here.
     "float16": "<i2",
     "bfloat16": "<i2",
     "float32": "<i4",
@@ -58,12 +58,12 @@ def decode(dtype, extents, parameters, payload):
         else:
             box[...] = decode_block(dtype, box.shape, content)
         begin = end
-    check(source.left() == 0, "bytes behind the last block")
+    check(source.left() == 0, "bytes after the last block")
     return array.tobytes()
 
 
 def block_shape(extents, log2_size, row):
-    """(bz, by, bx), with rows of up to `row` where axes are long."""
+    """Block extents (bz, by, bx), with rows of up to `row` elements if axes are long."""
 
     def p(n):
         return 1 << (n - 1).bit_length()
@@ -83,7 +83,7 @@ def block_shape(extents, log2_size, row):
 
 
 def decode_block(dtype, shape, content):
-    """The elements of a block of extents `shape`."""
+    """Decodes a block of extents `shape` to its elements."""
     m, element = math.prod(shape), np.dtype(ELEMENTS[dtype])
     word = np.dtype("<u8" if element.itemsize == 8 else "<u4")
     w_bits = 8 * word.itemsize
@@ -129,7 +129,7 @@ def decode_block(dtype, shape, content):
 
 
 def parameters_of(mapping, dtype, w_bits):
-    """What t or e may be."""
+    """The valid values of t or e."""
     if mapping == BITS:
         return range(w_bits)
     if mapping == FIXED:
@@ -140,7 +140,7 @@ def parameters_of(mapping, dtype, w_bits):
 
 
 def integrate(r, shape, orders):
-    """The prediction undone, but for the base."""
+    """Undoes the prediction, except for the base."""
     one = r.dtype.type(1)
     d = r >> one ^ -(r & one)
     d = d.reshape(shape if orders[0] else (1, shape[0] * shape[1], shape[2]))
@@ -151,7 +151,7 @@ def integrate(r, shape, orders):
 
 
 def mask(source, shape, word):
-    """Which elements are masked, and their word."""
+    """The bitmap of masked elements, and their word."""
     m = math.prod(shape)
     masked_word, k, n_bytes, coded, *zeros = struct.unpack("<QHH4B", source.take(16))
     known(masked_word >> 8 * word.itemsize == 0 and coded <= 1 and not any(zeros), "mask")
@@ -162,7 +162,7 @@ def mask(source, shape, word):
 
 
 def marked(source, m, row, n_bytes, coded, k):
-    """Which `k` of `m` elements in rows have marks in `n_bytes`."""
+    """The bitmap of `m` elements in rows, of which `k` are set, decoded from `n_bytes` bytes."""
     own = Bytes(source.take(n_bytes))
     marks = coded_marks(own, m) if coded else marks_of(np.frombuffer(own.take(4 * -(-m // 32)), "u1"), m)
     check(own.left() == 0, "bytes of marks")
@@ -175,34 +175,34 @@ def marked(source, m, row, n_bytes, coded, k):
 
 
 def coded_marks(source, n):
-    """A mark for each of `n` things, from coded ones."""
+    """Decodes a two-level bitmap of `n` bits."""
     words = bit_string(source, -(-n // 32))
     which = np.zeros((len(words), 4), bool)
     which[words] = bit_string(source, 4 * np.count_nonzero(words)).reshape(-1, 4)
-    octets = np.zeros(which.shape, "u1")
-    octets[which] = np.frombuffer(source.take(np.count_nonzero(which)), "u1")
-    return marks_of(octets, n)
+    flag_bytes = np.zeros(which.shape, "u1")
+    flag_bytes[which] = np.frombuffer(source.take(np.count_nonzero(which)), "u1")
+    return marks_of(flag_bytes, n)
 
 
-def marks_of(octets, n):
-    marks = np.unpackbits(octets, bitorder="little").astype(bool)
+def marks_of(flag_bytes, n):
+    marks = np.unpackbits(flag_bytes, bitorder="little").astype(bool)
     check(not any(marks[n:]), "mark of nothing")
     return marks[:n]
 
 
 def bits(v, t, _):
-    """The map BITS back."""
+    """Inverse of the map BITS."""
     return v << v.dtype.type(t)
 
 
 def decimal(v, e, _):
-    """The map DECIMAL back."""
+    """Inverse of the map DECIMAL."""
     values = v.view(f"<i{v.itemsize}").astype("<f8") / float(f"1e{e}")
     return values.astype(f"<f{v.itemsize}").view(v.dtype)
 
 
 def fixed(v, e, dtype):
-    """The words of numbers v·2^(e−…): the map FIXED back."""
+    """Inverse of the map FIXED: the words of numbers v·2^(e−…)."""
     word, w_bits, mantissa = v.dtype, 8 * v.itemsize, MANTISSA[dtype]
     negative = v >> word.type(w_bits - 1)
     n = np.where(negative, -v, v)
@@ -210,7 +210,7 @@ def fixed(v, e, dtype):
     x = e + length - (mantissa + 1)
     check(np.all((x < (1 << (w_bits - 1 - mantissa)) - 1) | (n == 0)), "exponent")
 
-    # Each shift is right where it is chosen, and only kept in range elsewhere.
+    # Each shift is correct where it is selected; elsewhere it is only clamped to a valid range.
     up, down = np.maximum(mantissa + 1 - length, 0), np.maximum(length - mantissa - 1, 0)
     normal = (n << up.astype(word) >> down.astype(word)) & word.type((1 << mantissa) - 1)
     normal |= np.maximum(x, 0).astype(word) << word.type(mantissa)
@@ -220,7 +220,7 @@ def fixed(v, e, dtype):
 
 
 def cut(v, e, dtype, source, masked):
-    """The map CUT back, with the tails."""
+    """Inverse of the map CUT, with the tails."""
     w_bits, mantissa = 8 * v.itemsize, MANTISSA[dtype]
     sizes = v.view(f"<i{v.itemsize}").tolist()
     check(all(abs(size) < 1 << mantissa + 1 for size in sizes), "number of a cut float")
@@ -244,9 +244,9 @@ def cut(v, e, dtype, source, masked):
 
 
 def tails(lengths, w_bits, source):
-    """The tails of elements that have so many bits."""
+    """The tails of elements with the given numbers of tail bits."""
     n_lanes = -(-len(lengths) // 1024) * 32
-    # Lanes of all groups, and the bits of their strings.
+    # The lane of each element over all groups, and the number of bits of each lane's string.
     lanes = [i // 1024 * 32 + i % 32 for i in range(len(lengths))]
     bits, order = [0] * n_lanes, []
     for lane, length in zip(lanes, lengths):
@@ -270,7 +270,7 @@ def tails(lengths, w_bits, source):
 
 
 def dictionary(source, n_entries, base, width, shift):
-    """The entries, in order."""
+    """The dictionary entries, in order."""
     word = base.dtype
     check(width <= 8 * word.itemsize and shift < 8 * word.itemsize, "deltas")
     deltas = fields(source, n_entries - 1, width, word) << word.type(shift)
@@ -287,7 +287,7 @@ def by_dictionary(entries, k, r):
 
 
 def split(source, m, word):
-    """The numbers coded by SPLIT."""
+    """Decodes numbers coded by SPLIT."""
     groups = []
     for begin in range(0, m, GROUP):
         w, e1, e2, zero, n1, n2 = struct.unpack("<4B2H", source.take(8))
@@ -308,7 +308,7 @@ def split(source, m, word):
 
 
 def packed(source, n, w, word):
-    """The low `w` bits of a group's `n` numbers."""
+    """Unpacks the low `w` bits of a group's `n` numbers."""
     rows = -(-n // LANES)
     n_words, over = divmod(rows * w, 8 * word.itemsize)
     words = np.frombuffer(source.take(n_words * LANES * word.itemsize), word)
@@ -321,7 +321,7 @@ def packed(source, n, w, word):
 
 
 def sparse(source, m, word):
-    """The numbers coded by SPARSE."""
+    """Decodes numbers coded by SPARSE."""
     n_others, width, gap = struct.unpack("<HBB", source.take(4))
     check(width <= 8 * word.itemsize and (width == 0) == (n_others == 0) and gap <= 14, "numbers that are not 0")
     if gap:
@@ -334,7 +334,7 @@ def sparse(source, m, word):
 
 
 def sparse_list(source, m, word, n_others, width, gap):
-    """The numbers by what lies between those that are not 0."""
+    """The numbers, from the distances between those that are not 0."""
     check(n_others <= 256, "number of those that are not 0")
     zeros = fields(source, n_others, gap, word).tolist()
     lengths = fields(source, n_others, max(width - 1, 0).bit_length(), word).tolist()
@@ -350,7 +350,7 @@ def sparse_list(source, m, word, n_others, width, gap):
 
 
 def huff(source, m, word):
-    """The numbers coded by HUFF."""
+    """Decodes numbers coded by HUFF."""
     lo, hi, pivot, flag = source.take(4)
     check(lo <= hi <= 8 * word.itemsize and pivot <= 8 * word.itemsize and flag <= 1, "symbols")
     n_runs, n_symbols = -(-m // 32), hi - lo + 1
@@ -384,7 +384,7 @@ def huff(source, m, word):
 
 
 def codes(lengths, lo):
-    """(symbol, length) of the code that any ten bits begin with, the first of them lowest."""
+    """Decoding table: (symbol, length) for each ten bits of input, first bit lowest."""
     check(max(lengths) <= 10, "code length")
     check(sum(1 << 10 - length for length in lengths if length) <= 1 << 10, "codes overlap")
     table, code = {}, 0
@@ -399,12 +399,12 @@ def codes(lengths, lo):
 
 
 def fields(source, n, width, word):
-    """A bit string of `n` fields of `width` bits each."""
+    """Unpacks `n` fields of `width` bits each."""
     return numbers_of(bit_string(source, n * width).reshape(n, width), word)
 
 
 def bitmap(source, n, n_ones):
-    """A bit string of `n` bits with `n_ones` ones, and none behind them."""
+    """A bit string of `n` bits with `n_ones` ones; its padding must be 0."""
     bits = bit_string(source, -n % 8 + n)
     check(np.count_nonzero(bits) == n_ones and not any(bits[n:]), "ones of a bitmap")
     return bits[:n]
@@ -416,7 +416,7 @@ def bit_string(source, n):
 
 
 def numbers_of(bits, word):
-    """The last axis, lowest bit first, as numbers."""
+    """The last axis as numbers, lowest bit first."""
     return (bits.astype(word) << np.arange(bits.shape[-1], dtype=word)).sum(axis=-1, dtype=word)
 
 

@@ -21,7 +21,7 @@ def signed(v, bits=64):
 
 
 class Bits:
-    """The coded and the plain string of a block."""
+    """The range-coded string and the plain bit string of a block."""
 
     def __init__(self, data):
         self.data, self.front, self.back = data, 0, len(data)
@@ -37,7 +37,7 @@ class Bits:
         self.front += 4
 
     def bit(self, *names):
-        """By the models with these names, one or two."""
+        """Decodes a bit by the models with these names, one or two."""
         models = [self.models.setdefault(name, [1 << 15, 0]) for name in names]
         bound = (self.g >> 16) * (sum(p for p, _ in models) // len(models))
         bit = self.c < bound
@@ -58,7 +58,7 @@ class Bits:
             self.next_word()
 
     def symbol(self, *names, starts=range(0, 1 << 15, 1 << 11)):
-        """By the models of symbols with these names, one or two."""
+        """Decodes a symbol by the symbol models with these names, one or two."""
         models = [self.models_of_symbols.setdefault(name, [list(starts), 0]) for name in names]
         of_all = [sum(b) * 2 // len(models) for b in zip(*(b for b, _ in models))]
         g = self.g >> 16
@@ -87,7 +87,7 @@ class Bits:
 
 
 def decode_block(dtype, shape, period, content, element, mantissa):
-    """The elements of a block of extents `shape`."""
+    """Decodes the elements of a block of extents `shape`."""
     m = math.prod(shape)
     w_bits = 64 if element.itemsize == 8 else 32
     check(len(content) >= 32, "length of a block")
@@ -173,7 +173,7 @@ def uncut(bits, number, e, mantissa, w_bits, largest):
 
 
 class Domain:
-    """What numbers are worth."""
+    """The values that numbers stand for."""
 
     def __init__(self, mapping, unit, mantissa):
         self.is_float = mapping == BITS and mantissa > 0
@@ -222,7 +222,7 @@ class Domain:
 
 
 class Numbers:
-    """The numbers of a block, one after the other."""
+    """Decodes the numbers of a block, one after another."""
 
     def __init__(self, bits, domain, shape, period, active, orders, looks_back):
         self.bits, self.domain, self.shape, self.orders = bits, domain, shape, orders
@@ -298,7 +298,7 @@ class Numbers:
         self.weighted = base + dot(self.weights, self.features)
 
     def difference(self, z, y, x, number):
-        """The difference of a number, and what is to be kept of it."""
+        """The difference of a number; saves the intermediate values for `note`."""
         left, self.kept = number, []
         for axis, key in ((0, (y, x)), (1, (z, x)), (2, (z, y))):
             for k in range(self.orders[axis]):
@@ -320,7 +320,7 @@ class Numbers:
         above = self.above.setdefault(column, [0] * 12)
         ranking = sorted((self.score[k] + above[k], k) for k in self.active)
         (q, best), (_, other) = ranking[0], ranking[min(1, len(ranking) - 1)]
-        # The other one of equal ones is the first but for the best.
+        # Among equal predictions, `other` is the first one that is not `best`.
         prediction, other = predictions[best], signed(predictions[other] - predictions[best])
         is_same = 0
         if self.place is not None:

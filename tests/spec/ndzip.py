@@ -35,13 +35,14 @@ def decode(dtype, extents, parameters, payload):
 
 
 def block(words, shape):
-    """The elements of a block."""
+    """Decodes the elements of a block."""
     dtype, bits = words.dtype, 8 * words.itemsize
     n_heads = 4096 // bits
     check(n_heads <= len(words) <= n_heads + 4096, "length of a block")
     present = to_bits(words[:n_heads])
     check(len(words) == n_heads + np.count_nonzero(present), "heads")
-    # Bit W-1-c of word j is in bit W-1-j of column c: with the highest bit first, a transposition.
+    # Bit W-1-c of word j is in bit W-1-j of column c: with the highest bit first, this is a
+    # transposition.
     columns = np.zeros((n_heads, bits, bits), "u1")
     columns[present == 1] = to_bits(words[n_heads:])
     values = np.packbits(columns.transpose(0, 2, 1)).view(dtype.newbyteorder(">")).astype(dtype)
@@ -54,6 +55,6 @@ def block(words, shape):
 
 
 def to_bits(words):
-    """The bits of each word, the highest first."""
+    """The bits of each word, highest first."""
     big = words.astype(words.dtype.newbyteorder(">"))
     return np.unpackbits(big.view("u1")).reshape(len(words), 8 * words.itemsize)

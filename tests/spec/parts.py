@@ -1,4 +1,4 @@
-"""What the decoders of frames and codecs share: errors, bytes in order, folding, checksum."""
+"""Shared parts of the decoders of frames and codecs: errors, bytes in order, folding, checksum."""
 
 import math
 
@@ -6,27 +6,27 @@ import numpy as np
 
 
 class Damage(Exception):
-    """These bytes are no frame, or not any more."""
+    """These bytes are not a frame, or a damaged one."""
 
 
 class Later(Exception):
-    """A later version of the format uses this."""
+    """A feature of a later version of the format."""
 
 
 def check(condition, text):
-    """What a sound frame fulfils."""
+    """Raises `Damage` unless a condition of valid frames holds."""
     if not condition:
         raise Damage(text)
 
 
 def known(condition, text):
-    """What this version of the format knows."""
+    """Raises `Later` unless this version of the format defines the value."""
     if not condition:
         raise Later(text)
 
 
 class Bytes:
-    """Bytes, taken one part after the other."""
+    """A byte string that is consumed part by part."""
 
     def __init__(self, data):
         self.data, self.at = data, 0
@@ -41,7 +41,8 @@ class Bytes:
 
 
 def check_missing(code, elements, size):
-    """Checks the missing elements after the fixed parameters, given their code and the bytes of an element."""
+    """Checks the missing elements after the fixed parameters, given their code and the bytes of an
+    element."""
     if code == 0:
         check(elements == b"" or len(elements) == size and any(elements), "fill value")
         return
@@ -53,7 +54,7 @@ def check_missing(code, elements, size):
 
 
 def fold(extents, mode, rank):
-    """The extents that a codec of rank `rank` sees."""
+    """The folded extents for a codec of rank `rank`."""
     n = math.prod(extents)
     if n <= 1 or mode == 1:
         return [n]
@@ -64,7 +65,7 @@ def fold(extents, mode, rank):
 
 
 def checksum(data, start=0):
-    """The payload checksum, of all of a payload or, with their places, of bytes from `start` on."""
+    """The payload checksum, of a whole payload or of the bytes from position `start` on."""
     words = np.frombuffer(data + bytes(-len(data) % 4), "<u4").astype("u8")
     place = np.arange(start // 4, start // 4 + len(words), dtype="u8")
     products = words * key(place // np.uint64(16))
@@ -74,7 +75,7 @@ def checksum(data, start=0):
 
 
 def key(row):
-    """The keys of rows."""
+    """The key of each row."""
     low = np.uint64(0xFFFFFFFF)
     x = (row + np.uint64(1)) * np.uint64(0xED5AD4BB) & low
     x = (x ^ x >> np.uint64(11)) * np.uint64(0xAC4C1B51) & low

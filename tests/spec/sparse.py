@@ -21,13 +21,13 @@ Header = namedtuple(
 )
 Slice = namedtuple("Slice", "base place values_at codes_at steps_at order_at n_steps width flags n_rows")
 Lanes = namedtuple("Lanes", "rows mask columns values")
-"""A slice that is decoded: the row of each lane or -1, and for each step (column of a block) whether lanes have an element,
-and which."""
+"""A decoded slice: the row of each lane or -1; and for each step (column of a block), a mask of the lanes with an
+element, and the columns and values of these."""
 Csr = namedtuple("Csr", "starts columns values")
 
 
 class Matrix:
-    """A frame that was found to be sound."""
+    """A frame whose header and tables were validated."""
 
     def __init__(self, frame):
         self.head = head = header(frame)
@@ -67,7 +67,7 @@ class Matrix:
         check(-(-at // UNIT) * UNIT == len(frame), "end of the frame")
 
     def slice(self, i):
-        """The entry of a slice, and its steps."""
+        """Parses the entry of a slice, and its steps."""
         each = Slice._make(struct.unpack("<QIIIII4B", self.slices[i].tobytes()))
         check(each.width in (0, 1, 2, 4, 8), "bytes of a code")
         check(each.flags < 8, "flags of a slice")
@@ -105,7 +105,7 @@ class Matrix:
         return Lanes(rows, mask, columns, self.values(i, each, mask))
 
     def rows(self, each, phase):
-        """The row of each lane of a slice that is not of a long row."""
+        """The row of each lane, in a slice that does not belong to a long row."""
         head, at = self.head, np.arange(each.n_rows)
         window, b = each.place // PLACES, head.b
         if each.order_at == IN_ORDER:
@@ -134,7 +134,7 @@ class Matrix:
         return self.table[words.astype(int)].reshape(mask.shape)
 
     def check_windows(self, slices):
-        """The slices of a window come one behind the other, and so do windows."""
+        """The slices of a window must follow one another, and so must the windows."""
         last = None
         for each in slices:
             if last is not None and each.place % PLACES:
@@ -146,7 +146,7 @@ class Matrix:
             last = each
 
     def check_rows(self, slices):
-        """Every row that is not long is in one lane."""
+        """Every row that is not long must be in exactly one lane."""
         head = self.head
         check(head.n_rows <= LANES * head.n_slices + head.n_long, "rows without a lane")
         rows = np.concatenate([np.zeros(0, int)] + [lanes.rows[lanes.rows >= 0] for lanes in self.lanes[: head.n_slices]])
@@ -172,7 +172,7 @@ class Matrix:
             check(each.place == 0 and each.order_at == IN_ORDER and each.n_rows == LANES, "a slice of a long row")
 
     def csr(self):
-        """Starts and columns of 64 bits, and values."""
+        """The matrix as CSR: starts and columns of 64 bits, and values."""
         n_slices, parts = self.head.n_slices, [(np.zeros(0, int), np.zeros(0, "u8"), np.zeros(0, self.dtype))]
         for lanes in self.lanes[:n_slices]:
             parts.append((np.broadcast_to(lanes.rows, lanes.mask.shape)[lanes.mask], *elements(lanes)))
@@ -180,13 +180,13 @@ class Matrix:
             for lanes in self.lanes[n_slices + first : n_slices + first + n]:
                 parts.append((np.full(int(lanes.mask.sum()), row), *elements(lanes)))
         rows, columns, values = map(np.concatenate, zip(*parts))
-        # Those of a row are in their order.
+        # The elements of a row stay in order.
         order = np.argsort(rows, kind="stable")
         starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=self.head.n_rows))])
         return Csr(starts.astype("<i8"), columns[order].astype("<u8"), values[order])
 
     def product(self, x):
-        """A x in (+, ×)."""
+        """The product A x in the semiring (+, ×)."""
         y = np.zeros(self.head.n_rows, self.dtype)
         with np.errstate(all="ignore"):
             sums = [self.sums(lanes, x) for lanes in self.lanes]
@@ -228,7 +228,7 @@ def header(frame):
 
 
 def numbers(data, at, width, n):
-    """Numbers of so many bytes each."""
+    """Reads numbers of `width` bytes each."""
     check(at + n * width <= len(data), "codes or values outside of their table")
     padded = np.zeros((n, 8), "u1")
     padded[:, :width] = data[at : at + n * width].reshape(n, width)

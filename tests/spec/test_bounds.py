@@ -1,7 +1,8 @@
-"""The promise of bounds, by what the library writes and the decoder here reads: through any number of rewrites every element
-stays within its bound of what it was at first. All comparisons are of integers, so nothing is rounded.
+"""The guarantee of error bounds, tested on the library's frames with this decoder: after any number
+of rewrites, every element stays within its bound of its first value. All comparisons use integers,
+so nothing is rounded.
 
-GRIDZ_SCHEDULES is how many arrays of each type are written and rewritten."""
+GRIDZ_SCHEDULES: number of arrays of each type that are written and rewritten."""
 
 import itertools
 import math
@@ -24,7 +25,7 @@ FILLS = -999.0, 1e20, 9.969209968386869e36, 0.5
 
 
 class Numbers:
-    """The numbers of a type, as the words that they are in frames."""
+    """The numbers of a type, as words of a frame."""
 
     def __init__(self, dtype):
         size, number = dict((name, rest) for name, *rest in TYPES)[dtype]
@@ -51,7 +52,7 @@ class Numbers:
         return -size if word >> self.bits - 1 else size
 
     def of(self, value):
-        """The word of a number near a float."""
+        """The word of the type's number near a float."""
         if self.fraction_bits is None:
             if not math.isfinite(value):
                 return 0
@@ -66,7 +67,7 @@ class Numbers:
         return word >> 16 if self.dtype == "bfloat16" else word
 
     def nan(self, payload):
-        """The word of a NaN; 0 of integers."""
+        """The word of a NaN; 0 for integers."""
         if self.fraction_bits is None:
             return 0
         infinity = (1 << self.bits - 1) - (1 << self.fraction_bits)
@@ -74,7 +75,7 @@ class Numbers:
 
 
 def draw_words(numbers, rng, n):
-    """A signal, and what disturbs it."""
+    """A random signal with disturbances."""
     scale = 10.0 ** rng.choice([0, 0, 2, 4, -3, rng.uniform(-40, 36)])
     kind, noise = rng.choice(["walk", "wave", "noise", "scales", "bits", "same"]), rng.choice([0, 1e-6, 1e-2])
     words, height = [], 1.0
@@ -91,7 +92,7 @@ def draw_words(numbers, rng, n):
 
 
 def draw_wild(numbers, rng, words, fill):
-    """Something that does not fit in."""
+    """A random outlier."""
     return rng.choice(
         [
             numbers.of(1e35),
@@ -109,7 +110,7 @@ def draw_wild(numbers, rng, words, fill):
 
 
 def draw_value(numbers, rng, mode, words):
-    """A bound: from what is far too small to what is far too large."""
+    """A random bound: from far too small to far too large."""
     if mode == "pwrel":
         return rng.choice([0.9, 0.1, 1e-2, 1e-3, 2.0 ** -rng.randint(1, 60), rng.random() or 0.5])
     if rng.random() < 0.1:
@@ -122,7 +123,7 @@ def draw_value(numbers, rng, mode, words):
 
 
 def check_all(numbers, original, stored, mode, value, fills):
-    """Every element is what the promise allows."""
+    """Checks every element against the guarantee."""
     numerator, denominator = value.as_integer_ratio()
     exact = [numbers.exact(word) for word in original]
     extent = 0
@@ -160,7 +161,7 @@ def test_rewritten_elements_stay_within_their_bound(dtype, seed):
     value = draw_value(numbers, rng, mode, words)
     level = rng.choice(LEVELS)
 
-    # A mask over about half, and a few spikes.
+    # A mask over about half of the elements, and a few spikes.
     if rng.random() < 0.4:
         hole = fills or [numbers.nan(1)] * n_parts
         width, period = rng.randint(3, 60), rng.randint(20, 90)
@@ -171,11 +172,11 @@ def test_rewritten_elements_stay_within_their_bound(dtype, seed):
     def stored_and_read(words, extents):
         data = np.array(words, numbers.word).tobytes()
         fill = np.array(fills, numbers.word).tobytes()
-        frame = compress(f"szp,{mode}={value!r},level={level}", dtype, extents, data, fill)
+        frame = compress(f"quant,{mode}={value!r},level={level}", dtype, extents, data, fill)
         return np.frombuffer(decode(frame), numbers.word).tolist()
 
     original, stored = words, words
-    # The range of what was read is another one, so `rel` is for what is written once.
+    # The range of the decoded array differs, so `rel` is only tested for one write.
     for _ in range(1 if mode == "rel" else 6):
         if rng.random() < 0.3 and extents[0] > 1 and mode != "rel":
             # In two chunks.
@@ -186,7 +187,7 @@ def test_rewritten_elements_stay_within_their_bound(dtype, seed):
         else:
             stored = stored_and_read(stored, extents)
         check_all(numbers, original, stored, mode, value, fills)
-        # Some elements are written anew: one, or a row.
+        # Rewrites some elements: one, or a row.
         at = rng.randrange(n)
         original = list(original)
         for i in range(at, min(n, at + rng.choice([1, 1, 1, 30]))):

@@ -1,6 +1,6 @@
-"""cci by what the library writes and the decoder here reads; and damaged blocks, with checks that are right again.
+"""cci: frames that the library writes, read by this decoder; and damaged blocks with fixed checks.
 
-GRIDZ_DAMAGES is how often each frame is damaged."""
+GRIDZ_DAMAGES: number of random damages per frame."""
 
 import os
 import random
@@ -21,14 +21,14 @@ LEVELS = "dense", "fast"
 
 
 def stencil(n):
-    """Columns of a matrix: neighbours on a grid of 9 by 11."""
+    """Column indices of a matrix: neighbors on a grid of 9 by 11."""
     y, x = np.divmod(np.arange(99), 11)
     near = (abs(y[:, None] - y) <= 1) & (abs(x[:, None] - x) <= 1)
     return np.resize(np.nonzero(near)[1], n)
 
 
 def mesh(n, rng):
-    """Rows of three unknowns a node."""
+    """Column indices of rows with three unknowns a node."""
     rows = []
     while sum(map(len, rows)) < n:
         nodes = len(rows) + np.unique(rng.integers(0, 300, 12))
@@ -66,7 +66,7 @@ def test_what_is_written_is_read(name, dtype, level):
 
 
 def with_block(frame, block):
-    """A frame of one block with another one."""
+    """A one-block frame with its block replaced."""
     header, payload = frame[:64], frame[64:]
     table_bytes = 16
     block += bytes(-len(block) % UNIT)

@@ -1,5 +1,5 @@
-"""Blocks of szp that are damaged, with checks that are right again: the library and the decoder here decode them to the same
-array, or refuse them alike."""
+"""Damages blocks of quant and fixes their checks: the library and this decoder must decode them to
+the same array, or both must refuse them."""
 
 import collections
 import functools
@@ -15,14 +15,14 @@ from decode import crc32c, decode
 from library import CORRUPT, TRUNCATED, UNSUPPORTED_FORMAT, decompress
 from parts import Damage, Later, checksum
 
-GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden" / "v5" / "szp"
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden" / "v5" / "quant"
 N_DAMAGES = int(os.environ.get("GRIDZ_DAMAGES") or 40)
-"""Of each frame."""
-SZP = 3
+"""Number of damages per frame."""
+QUANT = 3
 
 
 class Frame:
-    """A frame in pieces."""
+    """A frame split into pieces."""
 
     def __init__(self, frame):
         rank, n_parameters = frame[9], frame[11]
@@ -30,7 +30,7 @@ class Frame:
         self.header, payload = frame[:end], frame[end:]
         self.unit = 1 << frame[40 + 8 * rank + 1]
         self.bound, self.blocks = payload[:8], []
-        # The table ends where its last entry says that all blocks have room behind it.
+        # Find the length of the table: its last entry must account for all block bytes after it.
         n = next(n for n in range(1, 1000) if self.base(n) + self.unit * self.end(payload, n - 1) == len(payload))
         ends = [0] + [self.end(payload, i) for i in range(n)]
         data = payload[self.base(n) :]
@@ -54,7 +54,7 @@ class Frame:
 
 
 def sealed(header, payload):
-    """The frame, with the length and checksums that these bytes have."""
+    """The frame with matching length and checksums."""
     begin, rest = header[:16] + struct.pack("<QQ", len(payload), checksum(payload)), header[36:]
     return begin + struct.pack("<I", crc32c(begin + bytes(4) + rest)) + rest + payload
 
@@ -66,7 +66,7 @@ def damaged(rng, block, unit):
         return bytes(block) + bytes(unit)
     if way == 1:
         return bytes(block[:-unit])
-    # Most is said by the first bytes.
+    # The first bytes of a block determine most of its decoding.
     at = rng.randrange(min(len(block), [2, 48, 48, 48, len(block)][way - 2]))
     block[at] = rng.choice([block[at] ^ 1 << rng.randrange(8), rng.randrange(256), 0, 255])
     return bytes(block)
@@ -75,15 +75,15 @@ def damaged(rng, block, unit):
 @functools.cache
 def goldens():
     rows = tomllib.loads((GOLDEN.parent / "MANIFEST.toml").read_text())["frame"]
-    read = sorted(GOLDEN.parent / row["file"] for row in rows if row["file"].startswith("szp/") and not row.get("withdrawn"))
+    read = sorted(GOLDEN.parent / row["file"] for row in rows if row["file"].startswith("quant/") and not row.get("withdrawn"))
     frames = {path.stem: path.read_bytes() for path in read}
-    return {name: frame for name, frame in frames.items() if frame[5] == SZP and len(frame) < 16000}
+    return {name: frame for name, frame in frames.items() if frame[5] == QUANT and len(frame) < 16000}
 
 
 @pytest.fixture(scope="module")
 def tally():
-    """Counts of damaged frames that both decoders read and that both refuse. The checks of blocks are right, so that each is
-    an answer about the block."""
+    """Counts of damaged frames that both decoders read and that both refuse. The block checks are
+    valid, so each verdict is about the block's contents."""
     counts = collections.Counter()
     yield counts
     print(f"damaged frames: {dict(counts)}")
@@ -102,7 +102,7 @@ def test_damage_is_judged_alike(name, tally):
 
 
 def check_alike(frame, n_bytes):
-    """Library and decoder say the same of a frame: "read" or "refused"."""
+    """Asserts that library and decoder agree on a frame; returns "read" or "refused"."""
     status, array = decompress(frame, n_bytes)
     try:
         own = decode(frame)

@@ -1,5 +1,5 @@
-"""Every committed golden frame, decoded by a decoder that is nothing but src/format/SPEC.md; and the frames that the text
-shows byte by byte."""
+"""Decodes every committed golden frame, and the frames that SPEC.md shows byte by byte, with a
+decoder that is written only from src/format/SPEC.md."""
 
 import hashlib
 import pathlib

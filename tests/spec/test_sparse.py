@@ -1,6 +1,7 @@
-"""The golden frames of sparse matrices, read by the decoder here; and damaged ones, which the library reads alike.
+"""The golden frames of sparse matrices, read by this decoder; and damaged ones, on which the
+library and the decoder must agree.
 
-GRIDZ_DAMAGES is how often each frame is damaged at random."""
+GRIDZ_DAMAGES: number of random damages per frame."""
 
 import collections
 import hashlib
@@ -42,7 +43,7 @@ def vector(n, dtype):
 
 
 def one_nan(y):
-    """With the same NaN for every NaN."""
+    """Replaces every NaN by the same NaN."""
     bits = 0x7FF8 << 48 if y.itemsize == 8 else 0x7FC0 << 16
     return np.where(np.isnan(y), np.array([bits], f"<u{y.itemsize}").view(y.dtype), y)
 
@@ -64,7 +65,7 @@ def test_bad_frames_are_refused(row):
 
 
 def sealed(frame):
-    """With checksums that match, and the number of its bytes."""
+    """Fixes the frame's checksums and its byte count."""
     frame = frame[:96] + struct.pack("<QQ", checksum(frame[sparse.HEADER_BYTES :]), len(frame)) + frame[112:]
     return frame[:124] + struct.pack("<I", crc32c(frame[:124])) + frame[128:]
 
@@ -74,7 +75,7 @@ def changed(frame, at, byte):
 
 
 def found(frame):
-    """What the decoder here finds, as `read_matrix` tells it."""
+    """This decoder's result, in the form of `read_matrix`."""
     matrix = sparse.Matrix(frame)
     if matrix.head.n_cols > 1 << 63:
         return None
@@ -88,7 +89,7 @@ def as_bytes(arrays):
 
 
 def check_alike(frame):
-    """Library and decoder say the same of a frame. Returns whether they read it."""
+    """Asserts that library and decoder agree on a frame. Returns True if they read it."""
     status, arrays = read_matrix(frame, vector)
     try:
         own = found(frame)
@@ -126,7 +127,7 @@ def test_every_damaged_byte_is_seen(name):
 
 
 def tables_end(frame):
-    """Where the tables end, and codes begin."""
+    """End of the tables, where the codes begin."""
     return len(frame) - sum(-(-n // 64) * 64 for n in struct.unpack("<QQ", frame[80:96]))
 
 
@@ -142,12 +143,12 @@ def test_damage_with_right_checksums_is_judged_alike(name):
                 n_read += 1
             else:
                 n_refused += 1
-    # Some changes make another matrix, or change what means nothing.
+    # Some changes result in another valid matrix, or affect unused bytes.
     assert n_refused > 200 and (n_read > 10 or name == "empty")
 
 
 def damaged(rng, frame):
-    """With some bytes of header, tables, codes or values changed, and checksums that match."""
+    """Changes some bytes of header, tables, codes or values, and fixes the checksums."""
     frame, end = bytearray(frame), max(tables_end(frame), 132)
     for _ in range(rng.choice([1, 1, 2, 3])):
         at = rng.randrange(*rng.choice([(4, 112), (128, end), (128, end), (128, end), (128, len(frame))]))
@@ -160,7 +161,8 @@ def damaged(rng, frame):
 
 @pytest.fixture(scope="module")
 def tally():
-    """Counts of damaged frames, whose checksums are right, that both read (True) and that both refuse (False)."""
+    """Counts of damaged frames with valid checksums: both read the frame (True), or both refuse it
+    (False)."""
     counts = collections.Counter()
     yield counts
     print(f"damaged frames: {dict(counts)}")
@@ -175,19 +177,21 @@ def test_random_damage_is_judged_alike(name, tally):
 
 
 def same_after(frame, at, byte):
-    """Whether the frame is the same matrix after a change."""
+    """True if the frame decodes to the same matrix after a change."""
     other = sealed(changed(frame, at, byte))
     assert other != frame and check_alike(other)
     return as_bytes(found(other)) == as_bytes(found(frame))
 
 
 def test_what_means_nothing_changes_nothing():
-    # Between tables, behind a slice of 32 bytes; and the place of values of a slice whose values are constant.
+    # Unused bytes: between tables, after a 32-byte slice; and the position of values in a slice
+    # with constant values.
     frame, slice_at = read("negative_zeros"), 128
     n_slices = struct.unpack_from("<Q", frame, 32)[0]
     assert n_slices == 3 and same_after(frame, slice_at + 32 * n_slices, 1)
     assert same_after(frame, slice_at + 12, 77) and same_after(frame, len(frame) - 1, 255)
-    # A value and a code where no element is; where one is, they mean something.
+    # A value and a code in a lane without an element are unused; in a lane with an element they
+    # matter.
     frame = read("unsorted")
     matrix = sparse.Matrix(frame)
     slices = map(matrix.slice, range(matrix.head.n_slices))

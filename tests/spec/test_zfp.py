@@ -1,7 +1,7 @@
-"""zfp beside libzfp (`zfpy`): the same streams, and the same arrays from them; and beside the decoder here: bounds, fill
-values and what is kept exactly.
+"""Compares zfp with libzfp (`zfpy`): the same streams, and the same arrays from them. Compares it
+with this decoder: bounds, fill values and exact elements.
 
-GRIDZ_STREAMS is how many random arrays are compared with libzfp."""
+GRIDZ_STREAMS: number of random arrays that are compared with libzfp."""
 
 import math
 import os
@@ -35,7 +35,7 @@ def smooth(rng, extents):
 
 
 def draw_float(rng, dtype, extents):
-    """Floats: smooth or rough, around zero or far from it, of all sizes."""
+    """Random floats: smooth or rough, around zero or far from it, of all magnitudes."""
     kind = rng.choice(["smooth", "noisy", "noise", "scales", "zeros", "subnormal", "huge", "same", "steps"])
     noise = np.random.default_rng(rng.getrandbits(60))
     values = smooth(rng, extents)
@@ -48,7 +48,7 @@ def draw_float(rng, dtype, extents):
     elif kind == "zeros":
         values *= noise.random(extents) < 0.1
     elif kind == "subnormal":
-        # Beside larger numbers, without which a block of libzfp is not defined.
+        # Mixed with larger numbers, without which a block is undefined in libzfp.
         values *= np.where(noise.random(extents) < 0.8, float(np.finfo(dtype).tiny), 1e-3)
     elif kind == "huge":
         values *= float(np.finfo(dtype).max) / 1e3
@@ -61,7 +61,7 @@ def draw_float(rng, dtype, extents):
 
 
 def draw_integer(rng, dtype, extents):
-    """Integers that zfp has: below a quarter of what the type has."""
+    """Integers in the range of zfp: below a quarter of the type's range."""
     noise = np.random.default_rng(rng.getrandbits(60))
     quarter = 1 << np.iinfo(dtype).bits - 2
     kind = rng.choice(["smooth", "noise", "zeros", "huge"])
@@ -76,13 +76,13 @@ def draw_integer(rng, dtype, extents):
 
 
 def draw_mode(rng, values):
-    """The text for gridz, and the arguments of zfpy."""
+    """The text for gridz, and the corresponding arguments of zfpy."""
     bits = values.itemsize * 8
     mode = rng.choice(["lossless", "rate", "precision", "abs"] if values.dtype.kind == "f" else ["lossless", "rate", "precision"])
     if mode == "lossless":
         return "zfp", {}
     if mode == "rate":
-        # With fewer bits than floats have in front of their planes zfpy writes behind its own memory.
+        # With fewer bits than a float block's header needs, zfpy writes past its own memory.
         least = {32: 9, 64: 12}[bits] / 4**values.ndim
         rate = max(rng.choice([0.5, 1, 2, 4.3, 8, 16, rng.uniform(0.1, bits - 8)]), least)
         return f"zfp,rate={rate!r}", {"rate": float(rate)}
@@ -95,7 +95,7 @@ def draw_mode(rng, values):
 
 
 class Frame:
-    """The parts of a frame of zfp; `stream` is None where the array is stored."""
+    """The parts of a frame of zfp; `stream` is None if the array is stored."""
 
     def __init__(self, frame):
         rank, n_parameters = frame[9], frame[11]
@@ -125,7 +125,7 @@ def test_streams_are_those_of_libzfp(part):
             continue
         theirs = zfpy.compress_numpy(values, write_header=False, **arguments)
         assert frame.stream == theirs, f"{text}, {dtype} {extents}"
-        # libzfp reads past the end of what it gets.
+        # libzfp reads past the end of its input.
         room = frame.stream + bytes(64)
         decoded = zfpy._decompress(room, zfpy.dtype_to_ztype(values.dtype), extents, **arguments)
         assert decoded.tobytes() == back, f"{text}, {dtype} {extents}"
@@ -137,7 +137,8 @@ FILLS = {"float32": [-999.0, 1e20, 0.5], "float64": [-999.0, 1e20, 0.5], "int32"
 
 
 def draw_mask(rng, values, fill):
-    """Parts of an array become a fill value, NaN, infinities with signs, spikes, or huge integers."""
+    """Replaces parts of an array by a fill value, NaN, signed infinities, spikes, or huge
+    integers."""
     values, n = values.ravel().copy(), values.size
     noise = np.random.default_rng(rng.getrandbits(60))
     with np.errstate(all="ignore"):

@@ -27,7 +27,7 @@ CODED = 0x8000
 
 
 def order(d):
-    """The indices of the numbers of a block, in the order of the text's table."""
+    """The indices of a block's numbers, in the order of the table in SPEC.md."""
     spec = pathlib.Path(__file__).resolve().parents[2] / "src/format/SPEC.md"
     table = re.search(rf"\nd = {d}: ([0-3\s]+)", spec.read_text())[1]
     found = [sum(int(digit) << 2 * i for i, digit in enumerate(digits)) for digits in table.split()]
@@ -44,7 +44,7 @@ def log2_floor(value):
 
 
 def numbers_of(kind, d, mode, value):
-    """What mode and value say the four numbers are; `None` in mode expert, which has its own."""
+    """The four numbers that mode and value imply; `None` in mode expert, which stores its own."""
     numbers = Numbers(1, 16658, 64, -1074)
     if mode == LOSSLESS:
         return numbers._replace(minexp=-1075)
@@ -60,7 +60,7 @@ def numbers_of(kind, d, mode, value):
 
 
 def read_parameters(kind, d, parameters):
-    """Mode, value and numbers."""
+    """Parses mode, value and numbers."""
     size = kind.w // 8
     check(len(parameters) >= 20, "parameters")
     mode, code, minbits, maxbits, maxprec, zero, minexp, zero2, value = struct.unpack("<BBHHBBhHd", parameters[:20])
@@ -126,7 +126,7 @@ def decode(dtype, extents, parameters, payload):
         for index, word in here.items():
             words[index] = word
         box[...] = words.view(kind.name)[places]
-    check(bits.at == end and not exceptions, "end of the last group, or marks behind the last block")
+    check(bits.at == end and not exceptions, "end of the last group, or marks after the last block")
     return array.tobytes()
 
 
@@ -148,7 +148,7 @@ def read_exceptions(kind, n, n_blocks, n_sections, n_units, source):
 
 
 def section_exceptions(kind, part):
-    """Places and words of a section's exceptions."""
+    """Positions and words of a section's exceptions."""
     size = kind.w // 8
     h, k, of_holes, of_others = struct.unpack("<4H", part.take(8))
     check(h + k > 0 and (h > 0 or of_holes == 0) and (k > 0 or of_others == 0), "number of exceptions")
@@ -165,7 +165,7 @@ def section_exceptions(kind, part):
 
 
 def read_marks(part, n, field):
-    """Marks as they are written, and the zeros behind them."""
+    """Reads a bitmap, plain or two-level, and the padding after it."""
     if n == 0:
         return np.zeros(PLACES, bool)
     n_bytes = field & ~CODED
@@ -180,7 +180,7 @@ def read_marks(part, n, field):
 
 
 class Bits:
-    """The stream; behind its end all is zero."""
+    """The bit stream; all bits past its end are zero."""
 
     def __init__(self, stream):
         self.stream, self.at = stream, 0
@@ -230,7 +230,7 @@ def decode_block(kind, d, numbers, bits):
 
 
 def signed(i, w):
-    """The integer of w bits in two's complement."""
+    """Interprets w bits as a two's complement integer."""
     return ((i & (1 << w) - 1) ^ 1 << w - 1) - (1 << w - 1)
 
 

@@ -1,4 +1,5 @@
-"""The command `gridz`. Each subcommand is in a module of its own, which is imported when it is called."""
+"""The command `gridz`. Each subcommand is in a separate module, which is imported when it is
+called."""
 
 from __future__ import annotations
 
@@ -22,14 +23,14 @@ COMMANDS = {
 
 
 class Commands(click.Group):
-    """The group, whose members are found in `COMMANDS`."""
+    """A click group that looks up its members in `COMMANDS`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Their names."""
+        """The names of all subcommands."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """One of them, or None."""
+        """The subcommand of this name, or None."""
         if cmd_name not in COMMANDS:
             return None
         module, name = COMMANDS[cmd_name].split(":")

@@ -17,7 +17,7 @@ from gridz.cli.common import EXIT, Command, Failure, bytes_text, fail, json_opti
 from gridz.cli.raw import array_options, open_array
 
 SMALLEST = 64 << 10
-"""Bytes of the smallest dataset that is measured without being named."""
+"""Smallest dataset, in bytes, that is measured without being named."""
 
 
 @click.command(
@@ -74,7 +74,7 @@ def command(
         raise click.UsageError("--abs and --rel are two bounds; give one")
     if codecs and (abs_bound or rel_bound):
         raise click.UsageError(
-            "--abs and --rel are for the codecs that are chosen here; with --codec write szp,abs=1e-3"
+            "--abs and --rel are for the codecs that are chosen here; with --codec write quant,abs=1e-3"
         )
     with contextlib.ExitStack() as stack:
         picture = stack.enter_context(replacing(png))[1] if png else None
@@ -119,7 +119,8 @@ def command(
 
 
 def _arrays(source: pathlib.Path, names, dtype, shape) -> Iterator:
-    """Name and array of those asked for, or of all that hold numbers, and None or the reason why it cannot be read."""
+    """Name and array of the requested datasets, or of all that hold numbers; and None or the reason
+    why a dataset cannot be read."""
     import h5py
 
     from gridz._names import bytes_of
@@ -151,7 +152,7 @@ def _arrays(source: pathlib.Path, names, dtype, shape) -> Iterator:
 
 
 def _large_enough(all_found: list) -> dict:
-    """The datasets of numbers that are large enough to be timed, by name; or the largest one."""
+    """The datasets of numbers that are large enough for timing, by name; or the largest one."""
     from gridz.bench import is_measurable
 
     datasets = {found.path[1:]: found.dataset for found in all_found if found.id and is_measurable(found.dataset)}
@@ -173,7 +174,8 @@ def _print(part, results, sentences) -> None:
 
 
 def _draw(found, path: str, picture_format: str) -> None:
-    """Bars of ratio and of the speeds of writing and reading, a row for each dataset."""
+    """Bar charts of the ratio and of the speeds of writing and reading, one row for each
+    dataset."""
     most = max(len(results) for _, results in found)
     try:
         figure = new_figure((13, (1.5 + 0.3 * most) * len(found)))
@@ -186,7 +188,7 @@ def _draw(found, path: str, picture_format: str) -> None:
         for axis, what, title in zip(
             row, ("ratio", "write_gb_s", "read_gb_s"), ("times smaller", "GB/s written", "GB/s read")
         ):
-            # What keeps a bound only is hatched; ours is red.
+            # Bars of lossy codecs are hatched; gridz's bars are red.
             bars = axis.barh(
                 labels,
                 [getattr(r, what) for r in good],

@@ -1,4 +1,4 @@
-"""`gridz cd-values`: a codec as the numbers that HDF5's programs take, and back."""
+"""`gridz cd-values`: converts a codec to the numbers for HDF5's programs, and back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gridz.cli.common import Command, json_option, print_json
 @click.command(
     cls=Command,
     examples=[
-        "gridz cd-values szp,abs=1e-3              # the numbers, and the command lines with them",
+        "gridz cd-values quant,abs=1e-3              # the numbers, and the command lines with them",
         "gridz cd-values lorenzo,level=dense --json",
         "gridz cd-values 2 0 2                     # and back: what the numbers of a file mean",
     ],
@@ -19,7 +19,7 @@ from gridz.cli.common import Command, json_option, print_json
 @click.argument("codec", nargs=-1, required=True)
 @json_option
 def command(codec: "tuple[str, ...]", as_json: bool) -> None:
-    """Translate CODEC, such as szp,abs=1e-3, to the cd_values of the HDF5 filter, and back.
+    """Translate CODEC, such as quant,abs=1e-3, to the cd_values of the HDF5 filter, and back.
 
     CODEC may also be numbers, as h5dump and ncdump print them: then the text form is found.
     """

@@ -1,4 +1,4 @@
-"""`gridz check`: whether everything in an HDF5 file can be read."""
+"""`gridz check`: tests whether everything in an HDF5 file can be read."""
 
 from __future__ import annotations
 

@@ -1,14 +1,15 @@
-"""What all commands share: exit codes, error messages, JSON, help with examples, numbers for people.
+"""Shared code of all commands: exit codes, error messages, JSON, help with examples, human-readable
+numbers.
 
 A command looks like this::
 
-    @click.command(cls=Command, examples=["gridz cd-values szp,abs=0.001"])
+    @click.command(cls=Command, examples=["gridz cd-values quant,abs=0.001"])
     @json_option
     def command(as_json: bool) -> None:
         ...
 
 ``Command`` turns the errors of gridz, of files and of missing packages into one line on stderr,
-``gridz: problem; remedy``, and into the exit codes of ``EXIT``. stdout has the answer and nothing else.
+``gridz: problem; remedy``, and into the exit codes of ``EXIT``. stdout contains only the result.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from gridz._names import shown
 class EXIT(enum.IntEnum):
     """Exit codes of every command."""
 
-    FINE = 0  # all is well
+    FINE = 0  # success
     DATA = 1  # something is wrong with the data: a damaged chunk, a failed verification, a broken bound
     USAGE = 2  # wrong arguments
     FILE = 3  # a file cannot be read or written
@@ -49,7 +50,7 @@ class Failure(click.ClickException):
 
 
 def say(line: str, file=None) -> None:
-    """Prints one line, in which names cannot steer the terminal."""
+    """Prints one line; names in it cannot send control characters to the terminal."""
     click.echo(shown(line), file=file)
 
 
@@ -97,9 +98,9 @@ class Command(click.Command):
         except ModuleNotFoundError as error:
             fail(f"the package {error.name} is missing", f"pip install {error.name}", EXIT.MISSING)
         except BrokenPipeError:
-            raise  # the reader of the pipe has gone: click ends quietly
+            raise  # the reader of the pipe has exited: click ends silently
         except OSError as error:
-            # h5py puts everything into the text; the operating system has the file's name apart
+            # h5py's text has everything; the operating system's error has the file name separately
             name = error.filename.decode(errors="replace") if isinstance(error.filename, bytes) else error.filename
             reason = f"{name}: {error.strerror}" if name and error.strerror else str(error)
             fail(reason, code=EXIT.FILE)
@@ -113,9 +114,10 @@ def json_option(function):
 
 
 def print_json(document: Any) -> None:
-    """Prints a document as JSON. Infinities and NaN, which JSON lacks, become null; NumPy's numbers become Python's.
+    """Prints a document as JSON. Infinities and NaN, which JSON lacks, become null; NumPy's numbers
+    become Python's.
 
-    Characters that could steer a terminal are escaped. Bytes other than UTF-8 are lone surrogates, as in Python.
+    Control characters are escaped. Bytes that are not UTF-8 become lone surrogates, as in Python.
     """
     text = json.dumps(_plain(document), indent=2, ensure_ascii=False)
     click.echo("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
@@ -144,11 +146,12 @@ def bytes_text(n: float) -> str:
 
 
 NUMBER = re.compile(r"-?(\d[\d.,]*([eE][-+]?\d+)?|inf|nan)( ?[KMGT]?i?B)?|")
-"""Cells of columns that are aligned to the right."""
+"""Matches cells of columns that are right-aligned."""
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> None:
-    """Prints a table on stdout, numbers to the right. Nothing is cut off, however narrow the terminal is."""
+    """Prints a table on stdout, numbers right-aligned. Nothing is cut off, however narrow the
+    terminal is."""
     from rich.cells import cell_len
 
     lines = [list(columns), *([shown(str(cell)) for cell in row] for row in rows)]
@@ -166,7 +169,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = ""
 
 
 def check_is_hdf5(path: pathlib.Path) -> None:
-    """Ends the command if a file is of another format."""
+    """Ends the command if a file does not have the HDF5 format."""
     import h5py
 
     with open(path, "rb") as stream:
@@ -178,7 +181,8 @@ def check_is_hdf5(path: pathlib.Path) -> None:
 
 
 def extents_of(text: str) -> Optional[Tuple[int, ...]]:
-    """The extents in a text such as `512x512x512` or `64,64`, slowest axis first; None if it is none."""
+    """Parses extents such as `512x512x512` or `64,64`, slowest axis first; None if the text is
+    invalid."""
     if not re.fullmatch(r"\d+([x,]\d+)*", text):
         return None
     return tuple(int(extent) for extent in re.split("[x,]", text))

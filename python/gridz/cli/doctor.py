@@ -1,4 +1,4 @@
-"""`gridz doctor`: what is installed here, and whether gridz works in it."""
+"""`gridz doctor`: examines the installation, and whether gridz works in it."""
 
 from __future__ import annotations
 

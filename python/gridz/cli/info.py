@@ -1,4 +1,4 @@
-"""`gridz info`: what is in an HDF5 file, and how it is compressed."""
+"""`gridz info`: the contents of an HDF5 file, and how they are compressed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gridz.cli.common import EXIT, Command, bytes_text, check_is_hdf5, json_opti
 def command(path, as_json) -> None:
     """List the datasets of FILE, HDF5 or netCDF-4: shape, type, chunks, codec, ratio, kinds of blocks, bound.
 
-    With --json also what there is to read of chunks of mgard: bytes and bound of 1, 2, … layers, bytes and shape of each level.
+    With --json also what there is to read of chunks of multigrid: bytes and bound of 1, 2, … layers, bytes and shape of each level.
     All datasets are listed; if something in one cannot be read, the exit code is 1.
     """
     from gridz._report import describe

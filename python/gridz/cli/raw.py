@@ -1,6 +1,7 @@
-"""`gridz compress` and `gridz decompress`: .npy files and raw arrays to single frames, and back.
+"""`gridz compress` and `gridz decompress`: convert .npy files and raw arrays to single frames, and
+back.
 
-A frame describes itself, so nothing but the frame is needed to get the array back.
+A frame describes itself, so it is sufficient to restore the array.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ threads_option = click.option("--threads", type=click.IntRange(min=1), help="Thr
 
 
 def dtype_of(name: str) -> np.dtype:
-    """The type of a name: NumPy's (`float32`, `<f4`, `>i2`) or one with bits (`f32`, `u16`). Little-endian by default.
+    """Parses a type name: NumPy's (`float32`, `<f4`, `>i2`) or one with bits (`f32`, `u16`).
+    Little-endian by default.
 
     After a letter, numbers up to 8 (16 for complex numbers) are bytes, as in NumPy, and larger ones are bits.
     """
@@ -43,12 +45,13 @@ def dtype_of(name: str) -> np.dtype:
         raise click.BadParameter(f"{name!r} is no type of elements; give one such as f32, f64, i16, uint8, <f4 or >f4")
     if not is_recorded(dtype):
         raise click.BadParameter(f"a frame does not record {name!r}; give f32, u8 or the like, or V12 for 12 opaque bytes")
-    # NumPy's names say nothing of the order and mean this machine's; raw files are little-endian nearly always.
+    # NumPy's names without an order mean the machine's order; raw files are nearly always
+    # little-endian.
     return dtype if name[0] in "<>=|" else dtype.newbyteorder("<")
 
 
 def shape_of(text: str) -> Tuple[int, ...]:
-    """The shape in a text such as `512x512x512`, slowest axis first."""
+    """Parses a shape such as `512x512x512`, slowest axis first."""
     shape = extents_of(text)
     if shape is None:
         raise click.BadParameter(f"{text!r} is no shape; give the extents, slowest axis first, such as 100x500x500")
@@ -56,7 +59,7 @@ def shape_of(text: str) -> Tuple[int, ...]:
 
 
 def array_options(function):
-    """Adds `--dtype` and `--shape`, which say what is in a raw file."""
+    """Adds `--dtype` and `--shape`, which describe a raw file."""
     dtype = click.option(
         "--dtype",
         metavar="TYPE",
@@ -73,7 +76,7 @@ def array_options(function):
 
 
 def open_array(path: pathlib.Path, dtype, shape) -> np.ndarray:
-    """The array in a .npy or raw file, mapped and not read."""
+    """The array in a .npy or raw file, memory-mapped and not read."""
     if path.suffix == ".npy":
         if dtype is not None or shape is not None:
             fail(f"{path} says itself what is in it", "leave out --dtype and --shape", EXIT.USAGE)
@@ -94,7 +97,8 @@ def open_array(path: pathlib.Path, dtype, shape) -> np.ndarray:
 
 @contextlib.contextmanager
 def new_file(path: pathlib.Path, force: bool) -> Iterator:
-    """A file to write to, which gets its name when all is written; without `force` no file is replaced."""
+    """A file to write to, which is renamed to its final name when complete; without `force`, no
+    file is replaced."""
     if path.is_file() and not force:
         fail(f"{path} exists", "choose another name with -o, or replace it with --force", EXIT.FILE)
     with replacing(path) as (descriptor, _), os.fdopen(os.dup(descriptor), "wb") as file:
@@ -105,13 +109,13 @@ def new_file(path: pathlib.Path, force: bool) -> Iterator:
     cls=Command,
     examples=[
         "gridz compress field.npy                                            # field.npy.gridz",
-        "gridz compress field.npy --codec szp,abs=1e-3 --verify",
+        "gridz compress field.npy --codec quant,abs=1e-3 --verify",
         "gridz compress U.bin.f32 --dtype f32 --shape 100x500x500 -o U.gridz",
     ],
 )
 @click.argument("source", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path))
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=pathlib.Path), help="Default: FILE.gridz.")
-@click.option("--codec", metavar="CODEC", help="What to compress with, such as lorenzo,level=dense or szp,abs=1e-3.")
+@click.option("--codec", metavar="CODEC", help="What to compress with, such as lorenzo,level=dense or quant,abs=1e-3.")
 @array_options
 @click.option("--verify", is_flag=True, help="Decompress again and compare before the file is written.")
 @click.option("--force", is_flag=True, help="Replace the output if it exists; accept ranges that outliers make.")
@@ -174,7 +178,7 @@ def decompress(source, output, force, threads, as_json) -> None:
 
 
 def _done(source, output, codec: str, array: np.ndarray, frame_bytes: int, seconds: float) -> dict:
-    """What both commands tell of their work."""
+    """The summary that both commands print."""
     return {
         "input": str(source),
         "output": str(output),
@@ -189,10 +193,10 @@ def _done(source, output, codec: str, array: np.ndarray, frame_bytes: int, secon
 
 
 def _verify(array, frame, codec, threads) -> dict:
-    """Compares what comes back; ends the command if it is not what was promised."""
+    """Verifies the decompressed array; ends the command if it breaks the codec's guarantee."""
     back = gridz.decompress(frame, threads=threads)
     if codec.is_lossless:
-        # Bytes, not values: NaN differs from itself, and -0 equals 0.
+        # Compare bytes, not values: NaN differs from itself, and -0 equals 0.
         if not np.array_equal(_bytes_of(back), _bytes_of(array)):
             fail("what comes back is not what was compressed", "this is a defect of gridz; please report it", EXIT.DATA)
         return {"verified": "bit for bit"}

@@ -1,4 +1,5 @@
-"""`gridz repack`: the datasets of an HDF5 file compressed by gridz, everything else as it is."""
+"""`gridz repack`: compresses the datasets of an HDF5 file with gridz, and copies everything else
+unchanged."""
 
 from __future__ import annotations
 
@@ -17,15 +18,15 @@ from gridz.cli.raw import threads_option
 
 
 def rule_of(text: str) -> tuple[str, str]:
-    """Pattern and codec in `GLOB=CODEC`; the codec's text has `=` too."""
+    """Parses pattern and codec in `GLOB=CODEC`; the codec's text contains `=` too."""
     glob, is_there, codec = text.partition("=")
     if not (glob and is_there and codec):
-        raise click.BadParameter(f"{text!r} is no GLOB=CODEC; give one such as '/fields/*=szp,abs=1e-3' or 'x*=keep'")
+        raise click.BadParameter(f"{text!r} is no GLOB=CODEC; give one such as '/fields/*=quant,abs=1e-3' or 'x*=keep'")
     return glob, codec
 
 
 def chunk_of(text: str):
-    """`auto`, `keep`, or a shape."""
+    """Parses `auto`, `keep`, or a shape."""
     if text in ("auto", "keep"):
         return text
     chunk = extents_of(text)
@@ -40,13 +41,13 @@ def chunk_of(text: str):
         "gridz repack run.h5 small.h5                                    # bit for bit",
         "gridz repack run.nc run.nc --rel 1e-4                           # in place, floats within 1e-4 of their range",
         "gridz repack run.nc small.nc --rel 1e-4 --fill 1e20             # 1e20 marks missing data, bit for bit",
-        "gridz repack run.h5 small.h5 --dataset '/fields/*=szp,abs=1e-3' --dataset 'mask*=keep'",
+        "gridz repack run.h5 small.h5 --dataset '/fields/*=quant,abs=1e-3' --dataset 'mask*=keep'",
     ],
 )
 @click.argument("source", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path))
 @click.argument("target", metavar="NEW", type=click.Path(dir_okay=False, path_type=pathlib.Path))
-@click.option("--codec", metavar="CODEC", help="What to compress with, such as lorenzo,level=dense or szp,abs=1e-3.")
-@click.option("--rel", type=float, metavar="BOUND", help="Short for --codec szp,rel=BOUND: of each dataset's range.")
+@click.option("--codec", metavar="CODEC", help="What to compress with, such as lorenzo,level=dense or quant,abs=1e-3.")
+@click.option("--rel", type=float, metavar="BOUND", help="Short for --codec quant,rel=BOUND: of each dataset's range.")
 @click.option(
     "--dataset",
     "rules",
@@ -90,7 +91,7 @@ def command(source, target, codec, rel, rules, chunk, fills, force, threads, as_
         fail(f"{target} exists", "choose another name, or replace it with --force", EXIT.FILE)
     check_is_hdf5(source)
     before = source.stat().st_size
-    codec = f"szp,rel={rel!r}" if rel is not None else codec
+    codec = f"quant,rel={rel!r}" if rel is not None else codec
     reference = f"{source}, before it was replaced" if target.exists() and os.path.samefile(source, target) else source
     settings = {"datasets": rules, "chunk": chunk, "fill": fills, "force": force, "threads": threads}
     done = gridz.repack(source, target, codec, **settings)
@@ -111,7 +112,7 @@ def command(source, target, codec, rel, rules, chunk, fills, force, threads, as_
 
 
 def _row(done) -> tuple:
-    """The cells of a dataset; errors are empty for lossless codecs."""
+    """The table cells of a dataset; errors are empty for lossless codecs."""
     cells = done.path, _short(done.codec), bytes_text(done.bytes_before), bytes_text(done.bytes_after)
     if done.largest_error is None:
         return (*cells, "", "", "")
@@ -125,6 +126,6 @@ def _short(codec: str) -> str:
 
 
 def _reasons(datasets: list, before: str) -> str:
-    """How many datasets have each reason, after a text; nothing if there are none."""
+    """The number of datasets for each reason, after a text; empty if there are none."""
     counts = collections.Counter(d.reason.partition(" (")[0].removeprefix("a ") for d in datasets if d.reason)
     return before + ", ".join(f"{n} {reason}" for reason, n in counts.items()) if counts else ""

@@ -1,10 +1,9 @@
-/* callback PLUGIN PART CODEC LEVEL: calls the plugin's filter function itself, as libhdf5 would or worse.
-
+/* callback PLUGIN PART CODEC LEVEL: calls the plugin's filter function directly, as libhdf5 would or worse.
    values    random cd_values of 0 to 256 words: encoding never fails and its frame decodes
-   garbage   decoding what is no frame fails and leaves the caller's buffer and length alone
-   damaged   one wrong byte fails; under H5Z_FLAG_SKIP_EDC, where checksums of data are not compared, it fails or
-             gives a whole chunk of other values, and some bytes do the latter
-   at once   eight threads encode and decode different chunks */
+   garbage   decoding bytes that are no frame fails and leaves the caller's buffer and length unchanged
+   damaged   one wrong byte is an error; under H5Z_FLAG_SKIP_EDC, where payload checksums are not
+             compared, it is an error or gives a whole chunk of other values, and some bytes do the latter
+   at once   eight threads encode and decode different chunks concurrently */
 #include "host.h"
 
 #include <H5PLextern.h>
@@ -22,13 +21,13 @@ static uint32_t random_word(uint32_t *state)
     return *state;
 }
 
-/* Whether the codec takes integers only: huffman and cci. */
+/* True if the codec supports only integers: huffman and cci. */
 static int is_of_integers(void)
 {
     return (codec_and_level & 0xff) == 6 || (codec_and_level & 0xff) == 7;
 }
 
-/* Elements that such a codec compresses, too. */
+/* Elements that every codec compresses. */
 static void *field(size_t n, unsigned seed)
 {
     float *data = host_field(n, seed);
@@ -82,7 +81,8 @@ static void any_values(void)
                 values[0] = 0x475a0001u;
             if (style == 3 && n >= 10) {
                 stored_values(values, 2, extents);
-                /* One bit of what is described; of the extents a low one, or valgrind fills gigabytes. */
+                /* Flip one bit of the description; for extents a low bit, or valgrind would have to
+                 * fill gigabytes. */
                 uint32_t at = random_word(&state) % 8;
                 if (at < 6)
                     values[at] ^= 1u << random_word(&state) % 32;
@@ -95,8 +95,8 @@ static void any_values(void)
             there_and_back(n, values, data, sizeof data);
         }
     }
-    /* Values that describe other chunks, as a tool leaves them that copies them to other chunks without
-       asking the filter: what was encoded must come back. */
+    /* cd_values that describe other chunks, as left by a tool that copies them without asking the
+     * filter: the encoded data must be restored. */
     for (size_t n_bytes = 1; n_bytes <= sizeof data; n_bytes++) {
         const hsize_t extents[] = {n_bytes % 9 + 1, random_word(&state) % 40 + 1};
         there_and_back(stored_values(values, 2, extents), values, data, n_bytes);
@@ -166,7 +166,8 @@ static void damaged(void)
         free(chunk);
         bytes[i] ^= 4;
     }
-    /* In huffman and cci nearly any wrong bit breaks the structure; in lorenzo at level max two of three. */
+    /* In huffman and cci nearly any wrong bit breaks the structure; in lorenzo at level max, two of
+     * three bits. */
     CHECK(n_other > (is_of_integers() ? 0 : n_frame / 29 / 4));
     CHECK(filter(H5Z_FLAG_REVERSE, n_values, values, n_frame, &frame_bytes, &frame) == n_bytes);
     CHECK(memcmp(frame, data, n_bytes) == 0);
@@ -208,7 +209,7 @@ int main(int argc, char **argv)
     if (plugin == NULL)
         fprintf(stderr, "%s\n", dlerror());
     CHECK(plugin != NULL);
-    /* C has no cast from an object's address to a function's. */
+    /* C has no cast from an object pointer to a function pointer. */
     const void *(*info)(void);
     H5PL_type_t (*type)(void);
     void *symbol = dlsym(plugin, "H5PLget_plugin_info");

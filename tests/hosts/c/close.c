@@ -1,5 +1,6 @@
-/* close FILE: ends HDF5, which unloads its plugins, while the plugin's worker threads are alive; starts it
-   again, and leaves the rest to exit(). Prints the number of threads before H5close. */
+/* close FILE: closes HDF5, which unloads its plugins, while the plugin's worker threads are alive;
+ * then starts it again, and leaves the rest to exit(). Prints the number of threads before H5close.
+ * */
 #define _DEFAULT_SOURCE
 #include "host.h"
 

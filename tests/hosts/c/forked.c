@@ -1,5 +1,6 @@
-/* forked FOLDER: the parent starts the plugin's threads, then forks; the child, which has none of them,
-   writes and reads large chunks of its own, and forks again. An alarm ends what hangs. */
+/* forked FOLDER: the parent starts the plugin's threads, then forks. The child, which has none of
+ * these threads, writes and reads its own large chunks, and forks again. An alarm ends a hanging
+ * process. */
 #define _DEFAULT_SOURCE
 #include "host.h"
 

@@ -1,4 +1,5 @@
-/* What the C hosts share: checks that end the program, a smooth field, one dataset behind the filter. */
+/* Helpers of the C hosts: checks that end the program, a smooth field, one dataset with the filter.
+ * */
 #ifndef HOST_H
 #define HOST_H
 
@@ -19,7 +20,7 @@
         }                                                                                       \
     } while (0)
 
-/* A wave with NaNs of two payloads, an infinity, a negative zero and a subnormal in it. */
+/* A wave with NaNs of two payloads, an infinity, a negative zero and a subnormal. */
 static inline float *host_field(size_t n, unsigned seed)
 {
     static const uint32_t special[] = {0x7fc00000u, 0xffc0beefu, 0x7f800000u, 0x80000000u, 0x00000001u};
@@ -32,7 +33,7 @@ static inline float *host_field(size_t n, unsigned seed)
     return field;
 }
 
-/* Creates the dataset `name` of native numbers with the filter's `values`; negative if refused. */
+/* Creates the dataset `name` of native numbers with the cd_values `values`; negative if refused. */
 static inline hid_t host_create(hid_t file, const char *name, hid_t type, int rank, const hsize_t *extents,
                                 const hsize_t *chunk, size_t n_values, const unsigned *values)
 {
@@ -47,8 +48,8 @@ static inline hid_t host_create(hid_t file, const char *name, hid_t type, int ra
     return dataset;
 }
 
-/* Writes `data` to a new file of one dataset `x`, whose filter has the cd_values `values`, reads it back
-   and compares bit for bit. Returns the bytes it takes in the file. */
+/* Writes `data` to a new file with one dataset `x`, whose filter has the cd_values `values`; then
+ * reads it back and compares bit for bit. Returns the dataset's bytes in the file. */
 static inline hsize_t host_round_trip(const char *path, hid_t type, size_t size, int rank, const hsize_t *extents,
                                       const hsize_t *chunk, size_t n_values, const unsigned *values,
                                       const void *data)

@@ -1,6 +1,7 @@
-/* left_open FILE: writes datasets and returns from main without closing anything, so that HDF5 compresses
-   the chunks in its cache out of exit(), when the thread-local values of the main thread are gone. The
-   first dataset is flushed before that: the plugin's worker threads then live while the process ends. */
+/* left_open FILE: writes datasets and returns from main without closing anything. So HDF5
+ * compresses the chunks in its cache during exit(), when the thread-local values of the main thread
+ * are already destroyed. The first dataset is flushed before that: the plugin's worker threads are
+ * then alive while the process ends. */
 #include "host.h"
 
 int main(int argc, char **argv)
@@ -9,7 +10,7 @@ int main(int argc, char **argv)
     const hsize_t extents[] = {1024, 1024};
     float *data = host_field(1024 * 1024, 0);
     hid_t plist = H5Pcreate(H5P_FILE_ACCESS);
-    /* Room for a whole chunk, which HDF5 would otherwise write at once. */
+    /* A cache that fits a whole chunk; otherwise HDF5 would write the chunk at once. */
     CHECK(plist >= 0 && H5Pset_cache(plist, 0, 521, (size_t)1 << 27, 1.0) >= 0);
     hid_t file = H5Fcreate(argv[1], H5F_ACC_TRUNC, H5P_DEFAULT, plist);
     CHECK(file >= 0);

@@ -1,5 +1,6 @@
-/* refused FILE [WORD...]: creates a dataset with these cd_values and prints HDF5's error stack, which HDF5 itself shows
-   only if SHOW_ERRORS is set. The exit status is 0 if the dataset was created, 3 if not. */
+/* refused FILE [WORD...]: creates a dataset with these cd_values and prints HDF5's error stack,
+ * which HDF5 itself prints only if SHOW_ERRORS is set. The exit status is 0 if the dataset was
+ * created, 3 if not. */
 #include "host.h"
 
 static herr_t show(unsigned n, const H5E_error2_t *entry, void *unused)
@@ -21,7 +22,7 @@ int main(int argc, char **argv)
         CHECK(H5Eset_auto2(H5E_DEFAULT, NULL, NULL) >= 0);
     hid_t file = H5Fcreate(argv[1], H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     CHECK(file >= 0);
-    /* The error stack is that of the last call, so nothing may come between. */
+    /* The error stack is that of the last call, so no other call may follow H5Dcreate. */
     hid_t plist = H5Pcreate(H5P_DATASET_CREATE), space = H5Screate_simple(1, extents, NULL);
     CHECK(H5Pset_chunk(plist, 1, chunk) >= 0);
     CHECK(H5Pset_filter(plist, GRIDZ, H5Z_FLAG_OPTIONAL, (size_t)(argc - 2), values) >= 0);

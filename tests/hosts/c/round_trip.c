@@ -1,5 +1,6 @@
-/* round_trip FILE [WORD...]: float and double with chunks that do not divide the array and these
-   cd_values, bit for bit, and a partial rewrite after reopening. Prints "compressed" or "raw". */
+/* round_trip FILE [WORD...]: writes float and double with these cd_values and with chunks that do
+ * not divide the array, and compares bit for bit; then a partial rewrite after reopening. Prints
+ * "compressed" or "raw". */
 #include "host.h"
 
 static void rewrite(const char *path, float *data, size_t columns)

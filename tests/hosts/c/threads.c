@@ -1,5 +1,5 @@
-/* threads FOLDER: four threads write and read files of their own at once. Where libhdf5 is not
-   thread-safe they take turns. */
+/* threads FOLDER: four threads write and read their own files concurrently. If libhdf5 is not
+ * thread-safe, they take turns. */
 #include "host.h"
 
 #include <pthread.h>

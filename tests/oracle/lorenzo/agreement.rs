@@ -1,4 +1,4 @@
-//! The crate's payloads are those of the definition.
+//! The crate's payloads equal those of the oracle.
 
 mod decimals;
 mod masks;
@@ -7,12 +7,12 @@ mod sparse;
 
 use std::collections::BTreeMap;
 
-use gridz::codec::lorenzo::Lorenzo as Codec;
-use gridz::codec::{Codec as _, Decision, Job, Terms};
-use gridz::cpu::level::Level;
-use gridz::cpu::pool::Pool;
-use gridz::format::fold::Fold;
 use gridz::{Array, ByteOrder, DType, Shape};
+use gridz_codecs::codec::lorenzo::Lorenzo as Codec;
+use gridz_codecs::codec::{Codec as _, Decision, EncodeParams, Job};
+use gridz_codecs::cpu::isa::Isa;
+use gridz_codecs::cpu::pool::Pool;
+use gridz_codecs::format::fold::Fold;
 use proptest::prelude::*;
 
 use super::{CONST, DICT, HUFF, Lorenzo, RAW, SPARSE, SPLIT, data, without_checks};
@@ -26,27 +26,27 @@ fn dtypes() -> &'static [DType] {
     &DType::ALL[1..=12]
 }
 
-/// L of the levels.
+/// The L of each level.
 const FAST: u8 = 12;
 const DENSE: u8 = 13;
 
-/// The crate's payload with this L. Where a level writes that L, the crate's own plan is followed.
+/// The crate's payload with this L. If a level writes that L, the crate's own plan is used.
 fn payload(dtype: DType, extents: &[u64], raw: &[u8], log2: u8) -> Vec<u8> {
     let array = Array::new(dtype, ByteOrder::Little, Shape::new(extents).unwrap()).unwrap();
-    let terms = Terms::lossless(if log2 == FAST { 1 } else { 2 });
-    let Decision::Take(plan) = Codec.plan(&array, &terms) else { panic!("not planned") };
+    let encode_params = EncodeParams::lossless(if log2 == FAST { 1 } else { 2 });
+    let Decision::Take(plan) = Codec.plan(&array, &encode_params) else { panic!("not planned") };
     assert_eq!((plan.fold, &plan.params[..]), (Fold::Merge, &[log2.min(DENSE)][..]));
     let pool = Pool::new(1);
     let shape = plan.fold.apply(array.shape(), Codec.max_rank());
     let layout = Codec.layout(dtype, &shape, &[log2]).unwrap();
-    let job = Job { dtype, shape, layout: &layout, pool: &pool, level: Level::best(), verify: true };
+    let job = Job { dtype, shape, layout: &layout, pool: &pool, level: Isa::best(), verify: true };
     let mut payload = vec![0xee; 2 * raw.len() + 4096];
     let n_bytes = Codec.encode(&job, raw, &mut payload).unwrap().n_bytes;
     payload.truncate(n_bytes);
     payload
 }
 
-/// Compares both payloads, and returns the definition's.
+/// Compares both payloads, and returns the oracle's.
 fn agree(dtype: DType, extents: &[u64], raw: &[u8], log2: u8, what: &str) -> Vec<u8> {
     let oracle = Lorenzo::new(dtype, extents, log2);
     let (ours, defined) = (payload(dtype, extents, raw, log2), oracle.encode(raw));
@@ -55,7 +55,7 @@ fn agree(dtype: DType, extents: &[u64], raw: &[u8], log2: u8, what: &str) -> Vec
     defined
 }
 
-/// What the blocks of a payload are: how often each of some properties is there.
+/// Counts how often each block property occurs in a payload.
 fn look(payload: &[u8], n_blocks: usize, seen: &mut BTreeMap<String, usize>) {
     let mut see = |what: String| *seen.entry(what).or_default() += 1;
     let data = &payload[(8 * n_blocks).next_multiple_of(16)..];
@@ -84,7 +84,7 @@ fn look(payload: &[u8], n_blocks: usize, seen: &mut BTreeMap<String, usize>) {
     }
 }
 
-/// Compares payloads of arrays drawn by so many seeds, and returns what their blocks are.
+/// Compares the payloads of arrays drawn by `n` seeds, and returns their block properties.
 fn agree_on_all(make: data::Make, dtypes: &[DType], extents: &[&[u64]], n: u64) -> BTreeMap<String, usize> {
     let mut seen = BTreeMap::new();
     for seed in 0..n {
@@ -108,7 +108,7 @@ fn payloads_are_the_defined_ones() {
         for (i, generator) in GENERATORS.into_iter().enumerate() {
             for (j, extents) in extents.into_iter().enumerate() {
                 let is_small = extents.iter().product::<u64>() < 1000;
-                // Of the larger ones each type has some.
+                // Only some of the larger arrays for each type.
                 if is_small || (i + j + dtype.id() as usize).is_multiple_of(4) {
                     let raw = Input::new(generator, dtype, extents).bytes();
                     for log2 in [FAST, DENSE] {
@@ -120,7 +120,7 @@ fn payloads_are_the_defined_ones() {
     }
 }
 
-/// Mixtures, among which is everything that a block can be.
+/// Mixtures, which cover every block property.
 #[test]
 fn payloads_of_mixtures_are_the_defined_ones() {
     let extents: [&[u64]; 10] = [
@@ -136,10 +136,11 @@ fn payloads_of_mixtures_are_the_defined_ones() {
         &[3, 4, 5, 40],
     ];
     let mut seen = BTreeMap::new();
-    // Of many more seeds the last one is one with a group that a fourth search for widths would change.
+    // The last seed was found among many more: one of its groups would change in a fourth search
+    // for widths.
     for seed in (0..1800).chain([4285]) {
         let (dtype, extents) = (dtypes()[seed as usize % 12], extents[seed as usize / 12 % 10]);
-        // Floats are where most choices are.
+        // Floats leave the most choices to the encoder.
         let dtype = if seed % 5 < 2 { [DType::F32, DType::F64][seed as usize % 5] } else { dtype };
         let raw = data::bytes(dtype, extents, seed);
         let log2 = if seed % 7 < 2 { FAST } else { DENSE };
@@ -178,7 +179,7 @@ fn payloads_of_small_arrays_are_the_defined_ones() {
         &[3, 40],
         &[5, 6, 7],
         &[20, 2, 9],
-        // 33, 34 and 35 rows, of which some or all are sampled, and as many runs.
+        // 33, 34 and 35 rows, of which some or all are sampled, and the same numbers of runs.
         &[33, 4],
         &[34, 4],
         &[35, 3],
@@ -187,7 +188,7 @@ fn payloads_of_small_arrays_are_the_defined_ones() {
         &[1050],
         &[1060],
     ];
-    // Of many more seeds the last one is one with a dictionary whose cost is half a bit off.
+    // The last seed was found among many more: the cost of its dictionary is half a bit off.
     for seed in (0..14_000).chain([59_809]) {
         let (dtype, extents) = (dtypes()[seed as usize % 12], extents[seed as usize / 12 % 14]);
         let log2 = if seed % 5 == 0 { FAST } else { DENSE };
@@ -195,7 +196,7 @@ fn payloads_of_small_arrays_are_the_defined_ones() {
     }
 }
 
-/// Runs of zeros are marked as soon as they are more than one in 32.
+/// Zero runs are flagged if they are more than one in 32.
 #[test]
 fn zero_runs_are_marked_as_defined() {
     for (n_zero_runs, flag) in [(8, 0), (9, 1)] {
@@ -205,7 +206,7 @@ fn zero_runs_are_marked_as_defined() {
             (random.next() & ((1 << length) - 1)) as i64
         };
         let mut values: Vec<i64> = (0..8192).map(|_| height() - height() + 1).collect();
-        // Zero is the 17th of the samples: of the others 15 are below it and 15 above.
+        // Zero is the 17th of the samples: 15 of the others are below it and 16 above.
         (0..32).for_each(|j| values[256 * j] = j as i64 - 16);
         values[320..][..32 * n_zero_runs].fill(0);
         let raw: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
@@ -214,14 +215,15 @@ fn zero_runs_are_marked_as_defined() {
     }
 }
 
-/// A dictionary is tried if three quarters of the sampled values are different, not if one more is.
+/// A dictionary is tried if at most three quarters of the sampled values are distinct.
 #[test]
 fn dictionaries_are_tried_as_defined() {
     // Every second value is sampled.
     let of_all = |n_values: u64| -> Vec<u64> {
         (0..2048).map(|i| (if i % 2 == 0 { i / 2 } else { i / 2 + 2 }) % n_values).collect()
     };
-    // The first 1024 are sampled, of which 768 are different. There are more among the others.
+    // The first 1024 are sampled, and 768 of these are distinct. The rest contains more distinct
+    // values.
     let of_the_first: Vec<u64> = (0..2047)
         .map(|i| match i {
             0..1024 => i % 768,
@@ -231,7 +233,7 @@ fn dictionaries_are_tried_as_defined() {
         })
         .collect();
     for (indices, is_tried) in [(of_all(768), true), (of_all(769), false), (of_the_first, true)] {
-        // Without a dictionary differences take about 32 bits.
+        // Without a dictionary, differences take about 32 bits.
         let mut random = Xorshift::new(1);
         let values: Vec<u64> = (0..1024).map(|i| i << 30 | random.next() >> 34).collect();
         let raw: Vec<u8> = indices.iter().flat_map(|&i| values[i as usize].to_le_bytes()).collect();
@@ -279,7 +281,7 @@ fn payloads_of_real_arrays_are_the_defined_ones() {
     }
 }
 
-/// The elements of a box with at most these extents, and its extents.
+/// Cuts a box of at most these extents; returns its elements and extents.
 fn cut(bytes: &[u8], extents: &[u64], most: &[u64], size: usize) -> (Vec<u8>, Vec<u64>) {
     let Some((&n, inner)) = extents.split_first() else { return (bytes.to_vec(), vec![]) };
     let part = n.min(most[0]);

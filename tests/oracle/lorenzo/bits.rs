@@ -1,6 +1,6 @@
 //! Bit strings.
 
-/// Its bits, the first one first.
+/// A bit string, the first bit first.
 #[derive(Default)]
 pub struct BitString(Vec<bool>);
 
@@ -15,7 +15,7 @@ impl BitString {
     }
 }
 
-/// The low `n` bits of each as one string.
+/// A string of the low `n` bits of each field.
 pub fn string_of(fields: impl IntoIterator<Item = u64>, n: u32) -> Vec<u8> {
     let mut string = BitString::default();
     fields.into_iter().for_each(|field| string.push(field, n));

@@ -1,5 +1,5 @@
-//! Arrays on which a writer has something to choose: mixtures of a signal, what disturbs it, and how elements are made
-//! of it, all drawn by a seed.
+//! Arrays on which a writer has choices to make. Each is a mixture of a signal and disturbances,
+//! converted to elements in one of several ways; a seed determines all of it.
 
 pub mod decimals;
 pub mod gaps;
@@ -10,10 +10,10 @@ use gridz::DType;
 
 use crate::common::generate::Xorshift;
 
-/// Makes the bytes of an array from its type, its extents and a seed.
+/// Generates the bytes of an array from its type, its extents and a seed.
 pub type Make = fn(DType, &[u64], u64) -> Vec<u8>;
 
-/// Draws numbers.
+/// A source of random numbers.
 pub struct Draw(Xorshift);
 
 impl Draw {
@@ -24,11 +24,11 @@ impl Draw {
     }
 
     fn below(&mut self, n: u64) -> u64 {
-        // The generator's first numbers are alike for seeds that are.
+        // The generator's first numbers are similar for similar seeds.
         (self.0.next() >> 11) % n
     }
 
-    /// A number of up to so many bits.
+    /// A random number of up to `bits` bits.
     fn noise(&mut self, bits: u64) -> i64 {
         if bits == 0 { 0 } else { (self.0.next() >> (64 - bits)) as i64 }
     }
@@ -66,7 +66,7 @@ fn low_bytes(dtype: DType, words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()[..dtype.size().unwrap() as usize].to_vec()).collect()
 }
 
-/// Integers.
+/// A random signal of integers.
 fn signal(draw: &mut Draw, extents: &[u64], n: usize, bits: u64) -> Vec<i64> {
     match draw.below(10) {
         // Polynomials along each axis, and products of them.
@@ -87,7 +87,7 @@ fn signal(draw: &mut Draw, extents: &[u64], n: usize, bits: u64) -> Vec<i64> {
             };
             (0..n).map(|i| height(i).wrapping_add(draw.noise(noise))).collect()
         }
-        // Walks, of which the steps are all alike or change slowly.
+        // Random walks, whose steps are all alike or change slowly.
         2 | 3 => {
             let (step, jerk) = (draw.below(bits.min(24)), draw.below(3));
             let (mut value, mut speed) = (draw.noise(12), 0i64);
@@ -130,9 +130,8 @@ fn signal(draw: &mut Draw, extents: &[u64], n: usize, bits: u64) -> Vec<i64> {
             };
             (0..n).map(height).collect()
         }
-        // Zeros.
         8 => vec![0; n],
-        // Noise.
+        // White noise.
         _ => {
             let bits = draw.below(bits) + 1;
             (0..n).map(|_| draw.noise(bits)).collect()
@@ -140,7 +139,8 @@ fn signal(draw: &mut Draw, extents: &[u64], n: usize, bits: u64) -> Vec<i64> {
     }
 }
 
-/// Stretches that stay as they are, spikes of two sizes, other data from some place on, zeros at the low end.
+/// Adds disturbances: constant stretches, spikes of two sizes, an offset from some index on, zeros
+/// in the low bits.
 fn disturb(draw: &mut Draw, heights: &mut [i64], bits: u64) {
     if draw.chance(4) {
         let (longest, seldom) = (1 + draw.below(1500), 1 + draw.below(40));
@@ -177,7 +177,8 @@ fn disturb(draw: &mut Draw, heights: &mut [i64], bits: u64) {
     }
 }
 
-/// The elements' bits: integers, or floats whose values they are in some unit, or whose bits.
+/// Converts heights to element bits: integers, floats with these values in some unit, or floats
+/// with these bits.
 fn dress(draw: &mut Draw, dtype: DType, heights: &[i64]) -> Vec<u64> {
     let (way, exponent) = (draw.below(4), draw.below(40) as i32);
     let offset = if draw.chance(2) { 1i64 << draw.below(20) } else { 0 };
@@ -197,7 +198,7 @@ fn dress(draw: &mut Draw, dtype: DType, heights: &[i64]) -> Vec<u64> {
     heights.iter().map(word).collect()
 }
 
-/// Rare infinities, NaN, zeros with a sign, subnormals and other extremes.
+/// Inserts rare infinities, NaN, signed zeros, subnormals and other extremes.
 fn sprinkle(draw: &mut Draw, dtype: DType, words: &mut [u64]) {
     let bits = 8 * dtype.size().unwrap();
     let fraction = match dtype {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::bits::string_of;
 use super::{bit_length, split};
 
-/// A dictionary and what is left of the values.
+/// A dictionary, and the residuals of the values.
 pub struct Dictionary {
     /// Bytes 1 to 3 of the header: k, bits of a delta, shift of the deltas.
     pub fields: [u8; 3],
@@ -14,7 +14,7 @@ pub struct Dictionary {
     r: Vec<u64>,
 }
 
-/// D(k).
+/// D(k) of SPEC.md.
 fn n_different(values: &[i64], k: u32) -> usize {
     values.iter().map(|v| v >> k).collect::<BTreeSet<i64>>().len()
 }
@@ -24,7 +24,7 @@ fn index_bits(n_entries: usize) -> u32 {
 }
 
 impl Dictionary {
-    /// `best_bits` is B.
+    /// `best_bits` is B of SPEC.md.
     pub fn of(values: &[i64], w: u32, best_bits: usize) -> Option<Self> {
         let m = values.len();
         let bits = |k: u32, d: usize| m * (k + index_bits(d)) as usize;
@@ -67,7 +67,7 @@ impl Dictionary {
         Some(Self { fields: [k as u8, delta_bits as u8, shift as u8], entries, deltas, r })
     }
 
-    /// What follows the header.
+    /// The bytes that follow the header.
     pub fn encode(&self, w: u32) -> Vec<u8> {
         let mut bytes = string_of(self.deltas.iter().copied(), self.fields[1].into());
         bytes.resize(bytes.len().next_multiple_of(8), 0);

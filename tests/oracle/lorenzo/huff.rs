@@ -1,4 +1,4 @@
-//! HUFF.
+//! The coder HUFF.
 
 use super::bit_length;
 use super::bits::{BitString, string_of};
@@ -6,14 +6,14 @@ use super::bits::{BitString, string_of};
 const RUN: usize = 32;
 const LANES: usize = 32;
 
-/// A number with a code: its symbol and the context of it.
+/// A coded number: its symbol and context.
 struct Coded {
     r: u64,
     symbol: usize,
     context: usize,
 }
 
-/// The numbers in the order in which HUFF takes them.
+/// The numbers in HUFF's order.
 pub fn ordered(numbers: &[u64], [sz, sy, sx]: [usize; 3], is_masked: bool) -> Vec<u64> {
     if sx >= 32 || sz * sy == 1 || is_masked {
         return numbers.to_vec();
@@ -21,7 +21,7 @@ pub fn ordered(numbers: &[u64], [sz, sy, sx]: [usize; 3], is_masked: bool) -> Ve
     (0..sx).flat_map(|x| numbers.iter().copied().skip(x).step_by(sx)).collect()
 }
 
-/// The bytes of the numbers in that order; `None` if none has a code.
+/// Encodes the numbers, given in that order; `None` if no number is coded.
 pub fn encode(numbers: &[u64]) -> Option<Vec<u8>> {
     let symbol = |r: u64| bit_length(r) as usize;
     let up_to = |most: usize| numbers.iter().filter(|&&r| symbol(r) <= most).count();
@@ -30,7 +30,7 @@ pub fn encode(numbers: &[u64]) -> Option<Vec<u8>> {
     let is_zero: Vec<bool> = runs.iter().map(|run| run.iter().all(|&r| r == 0)).collect();
     let flag = 32 * is_zero.iter().filter(|&&is_zero| is_zero).count() > runs.len();
 
-    // What has codes in each lane.
+    // The coded numbers of each lane.
     let q = runs.len().div_ceil(LANES);
     let mut lanes: Vec<Vec<Coded>> = vec![];
     for lane in 0..LANES {
@@ -90,10 +90,10 @@ fn context(a: usize, b: usize, p: usize) -> usize {
     }
 }
 
-/// The code lengths, of so many bits at most, of symbols that occur so often.
+/// The code lengths for symbols with these counts, at most `most` bits.
 pub fn code_lengths(mut counts: Vec<usize>, most: usize) -> Vec<usize> {
     loop {
-        // Weight and symbols.
+        // Total weight and symbols of each node.
         let used = (0..counts.len()).filter(|&symbol| counts[symbol] > 0);
         let mut row: Vec<(usize, Vec<usize>)> = used.map(|symbol| (counts[symbol], vec![symbol])).collect();
         let mut lengths = vec![0; counts.len()];

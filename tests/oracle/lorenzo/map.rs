@@ -7,28 +7,29 @@ pub const FIXED: u8 = 1;
 pub const DECIMAL: u8 = 3;
 pub const CUT: u8 = 4;
 
-/// The numbers of a block by a map, with its t or e.
+/// A block's numbers after a map, with its t or e.
 pub struct Mapped {
     pub map: u8,
     pub parameter: u16,
     pub v: Vec<i64>,
-    /// What CUT leaves of each element, and how many bits that is; of no bits by the other maps.
+    /// The tail that CUT splits off each element, and its length in bits; 0 bits for the other
+    /// maps.
     pub tails: Vec<(u64, u32)>,
 }
 
-/// A float without its sign.
+/// The sign, exponent and significand of a float.
 struct Parts {
     is_negative: bool,
     x: u32,
     f: u64,
 }
 
-/// M.
+/// M of SPEC.md.
 fn fraction_bits(w: u32) -> u32 {
     if w == 32 { 23 } else { 52 }
 }
 
-/// `None` where one is infinite or NaN.
+/// The parts of all floats; `None` if one is infinite or NaN.
 fn parts(words: &[i64], w: u32) -> Option<Vec<Parts>> {
     let m = fraction_bits(w);
     let special = (1 << (w - 1 - m)) - 1;
@@ -53,7 +54,7 @@ impl Mapped {
         Self::new(BITS, t, words.iter().map(|word| word >> t).collect())
     }
 
-    /// `None` where FIXED is not considered. For words of floats.
+    /// The map FIXED of the words of floats; `None` if it is not considered.
     pub fn fixed(words: &[i64], w: u32) -> Option<Self> {
         let m = fraction_bits(w);
         let negative_zero = i64::MIN >> (64 - w);
@@ -79,7 +80,7 @@ impl Mapped {
         Some(Self::new(FIXED, e, parts.iter().map(number).collect()))
     }
 
-    /// `None` where CUT is not considered. For words of floats.
+    /// The map CUT of the words of floats; `None` if it is not considered.
     pub fn cut(words: &[i64], w: u32) -> Option<Self> {
         let parts = parts(words, w)?;
         let e = parts.iter().map(|part| part.x).max()?;
@@ -105,7 +106,7 @@ impl Mapped {
         Some(Self { map: CUT, parameter: e as u16, v, tails })
     }
 
-    /// `None` where DECIMAL is not considered. For words of floats.
+    /// The map DECIMAL of the words of floats; `None` if it is not considered.
     pub fn decimal(words: &[i64], w: u32) -> Option<Self> {
         let limit = if w == 32 { 2f64.powi(23) } else { 2f64.powi(51) };
         let value = |word: i64| match w {
@@ -142,7 +143,7 @@ impl Mapped {
     }
 }
 
-/// 10^e, which a float64 has exactly up to e = 22.
+/// 10^e, which float64 represents exactly up to e = 22.
 fn power(e: u32) -> f64 {
     (0..e).fold(1.0, |power, _| power * 10.0)
 }

@@ -1,16 +1,17 @@
-//! Masks: elements of one word that are left out.
+//! Masks: elements with one common word are left out.
 
-use super::{Element, filled_up, marks, samples};
+use super::{Element, bitmap, filled_up, samples};
 
-/// What a masked block leaves out.
+/// The mask of a block.
 pub struct Mask {
     pub is_masked: Vec<bool>,
-    /// What follows the block header.
+    /// The bytes that follow the block header.
     pub bytes: Vec<u8>,
 }
 
 impl Mask {
-    /// `None` where the block is not masked. `words` are not all equal.
+    /// Determines the mask of a block; `None` if the block is not masked. `words` must not all be
+    /// equal.
     pub fn of(words: &[i64], shape: [usize; 3], element: Element) -> Option<Self> {
         let m = words.len();
         if m < 64 {
@@ -24,17 +25,18 @@ impl Mask {
 
         let is_masked: Vec<bool> = words.iter().map(|&word| word == masked).collect();
         let k = is_masked.iter().filter(|&&is_masked| is_masked).count();
-        let (is_coded, marks) = marks::of_block(&is_masked, shape);
+        let (is_coded, bitmap) = bitmap::of_block(&is_masked, shape);
 
         let mut bytes = masked.to_le_bytes()[..element.word_bits() as usize / 8].to_vec();
         bytes.resize(8, 0);
-        bytes.extend([k as u16, marks.len() as u16].iter().flat_map(|n| n.to_le_bytes()));
+        bytes.extend([k as u16, bitmap.len() as u16].iter().flat_map(|n| n.to_le_bytes()));
         bytes.extend([u8::from(is_coded), 0, 0, 0]);
-        let bytes = filled_up([bytes, marks].concat());
+        let bytes = filled_up([bytes, bitmap].concat());
         (8 * bytes.len() <= k * element.bytes).then_some(Self { is_masked, bytes })
     }
 
-    /// The words with others in place of the masked ones.
+    /// The words, with each masked one replaced by a word before it (or the first that is not
+    /// masked).
     pub fn replaced(&self, words: &[i64]) -> Vec<i64> {
         let first = self.is_masked.iter().position(|is_masked| !is_masked).unwrap();
         let last = |i: usize| (0..=i).rev().find(|&i| !self.is_masked[i]).unwrap_or(first);

@@ -1,15 +1,16 @@
-//! A second encoder of `lorenzo`, written from `SPEC.md` and nothing else.
+//! A second encoder of `lorenzo`, written from `SPEC.md` alone.
 //!
-//! Every step is the definition, one number at a time; nothing is fast and nothing is shared with the crate. Words and
-//! what is made of them are in two's complement in i64, whatever their width; the r_i are u64.
+//! Every step follows the definition, one number at a time. Nothing is optimized, and no code is
+//! shared with the crate. Words and derived values are in two's complement in i64, whatever their
+//! width; the r_i are u64.
 
 mod agreement;
+pub mod bitmap;
 pub mod bits;
 pub mod data;
 mod dict;
 pub mod huff;
 mod map;
-pub mod marks;
 mod mask;
 pub mod predict;
 mod sparse;
@@ -26,7 +27,7 @@ const HUFF: u8 = 3;
 const SPARSE: u8 = 4;
 const DICT: u8 = 2;
 
-/// How elements become words.
+/// Conversion of elements to words.
 #[derive(Clone, Copy)]
 pub struct Element {
     pub bytes: usize,
@@ -43,7 +44,7 @@ impl Element {
         }
     }
 
-    /// W.
+    /// W of SPEC.md.
     pub fn word_bits(self) -> u32 {
         if self.bytes == 8 { 64 } else { 32 }
     }
@@ -55,25 +56,25 @@ impl Element {
     }
 }
 
-/// The number with the same low bits that a word of so many bits can have.
+/// Wraps a number to a signed word of `bits` bits.
 pub fn wrap(number: i64, bits: u32) -> i64 {
     number << (64 - bits) >> (64 - bits)
 }
 
-/// Those values that are samples.
+/// The sampled values.
 fn samples(values: &[i64]) -> Vec<i64> {
     (0..32).map(|j| values[j * values.len() / 32]).collect()
 }
 
-/// bl.
+/// bl of SPEC.md.
 pub fn bit_length(number: u64) -> u32 {
     64 - number.leading_zeros()
 }
 
-/// One array.
+/// An array's type, extents and block size.
 pub struct Lorenzo {
     element: Element,
-    /// Folded, with ones in front.
+    /// Folded, padded with ones in front.
     extents: [usize; 3],
     sides: [usize; 3],
     is_dense: bool,
@@ -94,7 +95,7 @@ impl Lorenzo {
         self.blocks().iter().product()
     }
 
-    /// The payload of the array whose bytes are `raw`, its checks zero.
+    /// The payload for the array `raw`, with all checks zero.
     pub fn encode(&self, raw: &[u8]) -> Vec<u8> {
         let (mut table, mut data) = (vec![], vec![]);
         let [nz, ny, nx] = self.blocks();
@@ -171,7 +172,7 @@ impl Lorenzo {
     }
 }
 
-/// The 16 bytes of a header: bytes 1 to 3, the two numbers behind them, the base.
+/// The 16-byte header: bytes 1 to 3, the next two numbers, the base.
 fn header(coder: u8, map: u8, three: [u8; 3], two: [u16; 2], base: i64, w: u32) -> Vec<u8> {
     let mut header = vec![coder | map << 4];
     header.extend(three);
@@ -180,13 +181,13 @@ fn header(coder: u8, map: u8, three: [u8; 3], two: [u16; 2], base: i64, w: u32) 
     filled_up(header)
 }
 
-/// The bytes and zeros up to a multiple of 16.
+/// The bytes, zero-padded to a multiple of 16.
 fn filled_up(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes.resize(bytes.len().next_multiple_of(16), 0);
     bytes
 }
 
-/// Fold 0 to three extents, with ones in front.
+/// Fold 0 to three extents, padded with ones in front.
 pub fn folded(extents: &[u64]) -> [usize; 3] {
     let mut extents: Vec<usize> = extents.iter().map(|&n| n as usize).filter(|&n| n != 1).collect();
     while extents.len() > 3 {
@@ -220,7 +221,7 @@ pub fn sides([dz, dy, dx]: [usize; 3], e: usize) -> [usize; 3] {
     [bz, by, p(dx).min(e / (by * bz))]
 }
 
-/// A payload with zeros in place of its checks, as [`Lorenzo::encode`] makes it. The goldens fix the checks.
+/// A payload with its checks set to zero, as in [`Lorenzo::encode`]. The goldens verify the checks.
 pub fn without_checks(mut payload: Vec<u8>, n_blocks: usize) -> Vec<u8> {
     for block in 0..n_blocks {
         payload[8 * block + 4..8 * block + 8].fill(0);

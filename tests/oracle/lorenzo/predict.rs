@@ -1,4 +1,4 @@
-//! Orders and base of a block.
+//! Prediction of a block: orders and base.
 
 use super::bits::BitString;
 use super::map::{CUT, Mapped};
@@ -8,20 +8,20 @@ use super::{bit_length, samples, wrap};
 /// Orders along z, y and x.
 pub type Orders = [u8; 3];
 
-/// A block's numbers after the prediction by a map.
+/// A block's numbers after mapping and prediction.
 pub struct Predicted {
     pub map: u8,
     pub parameter: u16,
     pub orders: Orders,
     pub base: i64,
     pub cost: u64,
-    /// Of elements that are not masked.
+    /// The residuals r_i of the elements that are not masked.
     pub r: Vec<u64>,
-    /// What CUT leaves of them.
+    /// The tails that CUT splits off.
     pub tails: Vec<u8>,
 }
 
-/// What orders and base are chosen for.
+/// A block whose orders and base are to be chosen.
 pub struct Block {
     pub v: Vec<i64>,
     pub tails: Vec<(u64, u32)>,
@@ -32,21 +32,21 @@ pub struct Block {
     pub rule: Rule,
 }
 
-/// In what codecs choose differently.
+/// Parameters of the choice, which differ between codecs.
 #[derive(Clone, Copy)]
 pub struct Rule {
-    /// What is tried first, but for the one that is the same on every axis.
+    /// The orders that are tried first, in addition to order 3 on every axis.
     pub first: &'static [Orders],
-    /// Of how many rows one is sampled.
+    /// One row of this number is sampled.
     pub one_of: usize,
-    /// Of so many numbers of a row only the longest one counts.
+    /// Of this number of consecutive numbers in a row, only the longest one counts.
     pub together: usize,
 }
 
 const LORENZO: Rule =
     Rule { first: &[[0, 0, 0], [0, 0, 1], [0, 1, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1]], one_of: 17, together: 1 };
 
-/// Which rows costs are of.
+/// The rows over which costs are computed.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Rows {
     Sampled,
@@ -71,7 +71,7 @@ impl Block {
         samples[4]
     }
 
-    /// The predecessor of the number `i` along an axis, by the prediction with these orders.
+    /// The number that predicts number `i` along an axis, with these orders.
     fn predecessor(&self, i: usize, axis: usize, orders: Orders) -> Option<usize> {
         let [sz, sy, sx] = self.shape;
         let shape = if orders[0] == 0 { [1, sz * sy, sx] } else { self.shape };
@@ -80,7 +80,7 @@ impl Block {
         if is_first { None } else { Some(i - distance) }
     }
 
-    /// The r_i.
+    /// Computes the residuals r_i.
     pub fn predict(&self, orders: Orders, base: i64) -> Vec<u64> {
         let mut d: Vec<i64> = self.v.iter().map(|v| wrap(v.wrapping_sub(base), self.w)).collect();
         for axis in 0..3 {
@@ -93,14 +93,14 @@ impl Block {
         d.iter().map(|d| (d << 1 ^ d >> 63) as u64 & mask).collect()
     }
 
-    /// Makes the r_i of masked elements 0.
+    /// Sets the r_i of masked elements to 0.
     fn give_up(&mut self, orders: Orders, base: i64) {
         for i in (0..self.v.len()).filter(|&i| self.is_masked(i)).collect::<Vec<_>>() {
             self.v[i] = wrap(self.v[i].wrapping_sub(self.difference(i, orders, orders, base)), self.w);
         }
     }
 
-    /// d of the number `i` by the prediction with `orders`, after as many of its passes as `passes` says.
+    /// d of the number `i` by the prediction with `orders`, after `passes` passes along each axis.
     fn difference(&self, i: usize, orders: Orders, passes: Orders, base: i64) -> i64 {
         let Some(axis) = (0..3).find(|&axis| passes[axis] > 0) else { return self.v[i].wrapping_sub(base) };
         let mut fewer = passes;
@@ -110,7 +110,7 @@ impl Block {
         fewer(i).wrapping_sub(before)
     }
 
-    /// Whether the number `i` counts in costs.
+    /// True if the number `i` counts in costs.
     fn counts(&self, i: usize) -> bool {
         let row = self.row();
         let is_all = self.rows == Rows::All || self.v.len().div_ceil(row) < 34;
@@ -131,12 +131,12 @@ impl Block {
         rows.map(|row| cost(row.collect())).sum()
     }
 
-    /// What tails add to the cost of any orders.
+    /// Cost of the tails, for any orders.
     fn tail_cost(&self) -> u64 {
         (0..self.v.len()).filter(|&i| self.counts(i)).map(|i| u64::from(self.tails[i].1)).sum()
     }
 
-    /// The first one of least cost.
+    /// The first orders of least cost.
     fn best(&self, all: impl IntoIterator<Item = Orders>) -> Option<(u64, Orders)> {
         let possible = all.into_iter().filter(|orders| self.is_possible(orders));
         possible.map(|orders| (self.cost(orders), orders)).min_by_key(|(cost, _)| *cost)
@@ -177,7 +177,7 @@ impl Block {
     }
 }
 
-/// The best of these maps of a block of this shape, and its numbers predicted.
+/// Chooses the best of these maps for a block of this shape; returns its predicted numbers.
 pub fn best(maps: &[Mapped], mask: Option<&Mask>, shape: [usize; 3], w: u32, is_dense: bool) -> Predicted {
     let predicted = |mapped: &Mapped, rows: Rows| choose(mapped, mask, shape, w, is_dense, rows);
     let all = maps.iter().map(|mapped| (mapped, predicted(mapped, Rows::Sampled)));
@@ -186,7 +186,7 @@ pub fn best(maps: &[Mapped], mask: Option<&Mask>, shape: [usize; 3], w: u32, is_
     if is_dense && mask.is_none() && best.cost < m / 256 { predicted(mapped, Rows::All) } else { best }
 }
 
-/// Chooses orders and base for the numbers by a map and predicts them.
+/// Chooses orders and base for the numbers of a map, and predicts the numbers.
 fn choose(
     mapped: &Mapped,
     mask: Option<&Mask>,
@@ -211,7 +211,7 @@ fn choose(
     Predicted { map, parameter, orders, base, cost, r, tails: in_lanes(&tails, w as usize) }
 }
 
-/// The bytes of the tails of all elements.
+/// Packs the tails of all elements.
 fn in_lanes(tails: &[(u64, u32)], w: usize) -> Vec<u8> {
     let (mut words, mut left_over) = (BitString::default(), BitString::default());
     for group in tails.chunks(1024) {

@@ -1,10 +1,10 @@
-//! SPARSE.
+//! The coder SPARSE.
 
 use super::bits::{BitString, string_of};
 use super::split::GROUP;
-use super::{bit_length, marks};
+use super::{bit_length, bitmap};
 
-/// The bytes of the numbers; `None` where SPARSE is not considered.
+/// Encodes the numbers; `None` if SPARSE is not considered.
 pub fn encode(numbers: &[u64]) -> Option<Vec<u8>> {
     let not_zero = |numbers: &[u64]| numbers.iter().filter(|&&r| r != 0).count();
     if numbers.chunks(GROUP).any(|group| 16 * not_zero(group) > 15 * group.len()) {
@@ -12,8 +12,8 @@ pub fn encode(numbers: &[u64]) -> Option<Vec<u8>> {
     }
     let w = numbers.iter().map(|&r| bit_length(r)).max()?;
     let c = not_zero(numbers);
-    let marks: Vec<bool> = numbers.iter().map(|&r| r != 0).collect();
-    let marked = [marks::coded(&marks), string_of(numbers.iter().copied().filter(|&r| r != 0), w)].concat();
+    let bitmap: Vec<bool> = numbers.iter().map(|&r| r != 0).collect();
+    let marked = [bitmap::coded(&bitmap), string_of(numbers.iter().copied().filter(|&r| r != 0), w)].concat();
     let (g, contents) = match list(numbers, w) {
         (g, list) if c <= 256 && list.len() < marked.len() => (g, list),
         _ => (0, marked),
@@ -21,7 +21,7 @@ pub fn encode(numbers: &[u64]) -> Option<Vec<u8>> {
     Some([&(c as u16).to_le_bytes()[..], &[w as u8, g as u8], &contents].concat())
 }
 
-/// g, and the three strings.
+/// g, and the three strings of the list form.
 fn list(numbers: &[u64], w: u32) -> (u32, Vec<u8>) {
     let mut zeros_before = vec![];
     let mut zeros = 0;

@@ -1,4 +1,4 @@
-//! SPLIT.
+//! The coder SPLIT.
 
 use super::bit_length;
 use super::bits::string_of;
@@ -6,7 +6,7 @@ use super::bits::string_of;
 pub const GROUP: usize = 1024;
 const LANES: usize = 32;
 
-/// The bytes of the numbers.
+/// Encodes the numbers.
 pub fn encode(numbers: &[u64], w: u32) -> Vec<u8> {
     let [mut headers, mut packed, mut bitmaps, mut strings] = [const { vec![] }; 4];
     for group in numbers.chunks(GROUP) {
@@ -31,7 +31,7 @@ pub fn encode(numbers: &[u64], w: u32) -> Vec<u8> {
     [headers, packed, bitmaps, strings].concat()
 }
 
-/// The packed bits of a group.
+/// Packs the bits of a group.
 fn pack(group: &[u64], width: u32, w: u32) -> Vec<u8> {
     let lane = |j: usize| {
         let numbers = group.chunks(LANES).map(|row| row.get(j).copied().unwrap_or(0));

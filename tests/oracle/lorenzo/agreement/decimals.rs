@@ -1,4 +1,4 @@
-//! The map DECIMAL: whether, and with which e.
+//! The map DECIMAL: when it is used, and with which e.
 
 use gridz::DType;
 
@@ -24,18 +24,19 @@ fn payloads_of_decimals_are_the_defined_ones() {
     }
 }
 
-/// Samples of the array below.
+/// True for the sampled elements of the array below.
 fn is_sample(i: usize) -> bool {
     i.is_multiple_of(128)
 }
 
-/// e of the only block of an array with a decimal up to `most` in each place, 10^−`digits` its unit, but for places of
-/// which `other` gives the text. Numbers of samples are multiples of `step`.
+/// e of the only block of an array, or `None` if its map is not DECIMAL. Elements are decimals up
+/// to `most` in units of 10^−`digits`, except where `other` gives the text. Sampled decimals are
+/// multiples of `step`.
 fn e(dtype: DType, most: u64, digits: u32, step: u64, other: impl Fn(usize) -> Option<String>) -> Option<u16> {
     let mut random = Xorshift::new(digits.into());
     let mut decimal = |i| {
         let decimal = (random.next() >> 11) % most;
-        // The first one is the largest.
+        // The first decimal is the largest.
         let decimal = if i == 0 { most } else { decimal };
         let decimal = if is_sample(i) { (decimal / step).max(1) * step } else { decimal };
         let sign = if random.next() >> 63 == 0 { "" } else { "-" };
@@ -63,12 +64,12 @@ fn units_are_the_defined_ones() {
     }
     assert_eq!(e(DType::F64, 99_999, 23, 1, none), None);
     assert_eq!(e(DType::F64, 1 << 51, 3, 1, none), Some(3));
-    // Integers have no such unit.
+    // Integers have e = 0, which DECIMAL does not use.
     assert_eq!(e(DType::F64, 99_999, 0, 1, none), None);
     assert_eq!(e(DType::F32, 9999, 0, 1, none), None);
 }
 
-/// The samples choose e, which may be one too small for others.
+/// The samples determine e; it may be too small by one for other elements.
 #[test]
 fn units_of_some_are_those_of_all_as_defined() {
     for dtype in [DType::F32, DType::F64] {
@@ -77,24 +78,24 @@ fn units_of_some_are_those_of_all_as_defined() {
         assert_eq!(e(dtype, 9999, 3, 1, one("1.23456")), None);
         assert_eq!(e(dtype, 9999, 3, 10, |_| None), Some(3));
         assert_eq!(e(dtype, 9999, 3, 100, |_| None), None);
-        // An element of the samples, with more digits than the others.
+        // A sampled element with more digits than the others.
         assert_eq!(e(dtype, 9999, 3, 1, |i| (i == 128).then(|| "1.2345".into())), Some(4));
         for text in ["-0", "nan", "inf", "-inf", "1e30", "1e-30"] {
             assert_eq!(e(dtype, 9999, 3, 1, one(text)), None, "{text}");
-            // They are not in the way if they are masked.
+            // Such values do no harm if they are masked.
             assert_eq!(e(dtype, 9999, 3, 1, |i| (i > 2000).then(|| text.into())), Some(3), "{text}");
         }
         assert_eq!(e(dtype, 9999, 3, 1, one("0")), Some(3));
     }
 }
 
-/// None has more than 22 digits, though all would be multiples.
+/// DECIMAL supports at most 22 digits, even if all elements are multiples of a smaller unit.
 #[test]
 fn units_end_as_defined() {
     let with = |v: u64, digits: i32| v as f64 / format!("1e{digits}").parse::<f64>().unwrap();
     let mut values: Vec<f64> =
         (1001..).map(|v| with(v, 22)).filter(|x| with((x * 1e23) as u64, 23) == *x).take(40).collect();
-    // No sample, as 32 of 40 are.
+    // Not a sampled element, unlike 32 of the 40.
     values[4] = with(12_345, 23);
     let raw: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
     let payload = agree(DType::F64, &[40], &raw, FAST, "23 digits");
@@ -102,14 +103,14 @@ fn units_end_as_defined() {
     assert_eq!(e(DType::F64, 9999, 22, 1, |_| None), Some(22));
 }
 
-/// How large values may be: those of samples, and others.
+/// Limits on values, of samples and of other elements.
 #[test]
 fn values_have_the_defined_limits() {
-    // The largest sample is A with an e of 1, or more.
+    // The largest sample is at the limit A with e = 1, or exceeds it.
     assert_eq!(e(DType::F32, (1 << 23) - 2, 1, 1, |_| None), Some(1));
     assert_eq!(e(DType::F32, 10_000_005, 1, 1, |_| None), None);
     assert_eq!(e(DType::F64, (1 << 51) + 5, 1, 1, |_| None), None);
-    // Samples below A, and one that is not.
+    // Samples below A, and one at A.
     assert_eq!(e(DType::F32, 9999, 1, 1, |i| (i == 128).then(|| "8388608".into())), None);
     assert_eq!(e(DType::F64, 9999, 1, 1, |i| (i == 128).then(|| "2251799813685248".into())), None);
     // Below 4·A and not: 33554431 and 33554434 of the unit.

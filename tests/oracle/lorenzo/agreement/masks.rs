@@ -1,11 +1,11 @@
-//! Masks: which elements, whether they pay, what is left.
+//! Masks: the masked elements, whether a mask pays off, and the remaining elements.
 
 use gridz::DType;
 
 use super::{DENSE, FAST, agree, agree_on_all, dtypes};
 use crate::lorenzo::{SPARSE, SPLIT, data};
 
-/// The header of an only block, and what follows.
+/// Offset of the first block in a payload of one block.
 const BLOCK: usize = 16;
 const FILL: i64 = -(1 << 40);
 
@@ -17,13 +17,13 @@ fn raw(values: &[i64]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-/// `n` numbers that are all different and nearly on a line, with this one where there are gaps.
+/// `n` distinct numbers that are nearly on a line, with `FILL` in the gaps.
 fn with_gaps(n: usize, is_gap: impl Fn(usize) -> bool) -> Vec<i64> {
     let value = |i: usize| 100 * i as i64 + (i * i % 97) as i64;
     (0..n).map(|i| if is_gap(i) { FILL } else { value(i) }).collect()
 }
 
-/// All types; whole blocks, clipped ones, thin ones, rows wider than 32 and narrower than 8.
+/// All types; whole, clipped and thin blocks; rows wider than 32 and narrower than 8.
 #[test]
 fn payloads_with_gaps_are_the_defined_ones() {
     let extents: [&[u64]; 19] = [
@@ -70,7 +70,8 @@ fn payloads_with_gaps_are_the_defined_ones() {
 /// A mask is used if it has at most an eighth of the masked elements' bytes.
 #[test]
 fn masks_pay_as_defined() {
-    // Plain marks: with the mask's header 528 bytes. One element in each byte of the marks, and some more.
+    // A plain bitmap: 528 bytes with the mask's header. One element in each byte of the bitmap, and
+    // some more.
     for (n_gaps, pays) in [(527, false), (528, true)] {
         let values = with_gaps(4096, |i| i % 8 == 0 || i % 8 == 1 && i / 8 < n_gaps - 512);
         for log2 in [FAST, DENSE] {
@@ -78,28 +79,28 @@ fn masks_pay_as_defined() {
             assert_eq!(is_masked(&payload), pays, "{n_gaps} gaps");
         }
     }
-    // Coded marks of two bytes or six: with the zeros and the mask's header 32 bytes.
+    // A two-level bitmap of two bytes or six: 32 bytes with padding and the mask's header.
     for (n_gaps, pays) in [(31, false), (32, true)] {
         let payload = agree(DType::I64, &[64], &raw(&with_gaps(64, |i| i < n_gaps)), FAST, "gaps");
         assert_eq!(is_masked(&payload), pays, "{n_gaps} gaps");
     }
-    // Fewer elements are never masked.
+    // Fewer than that are never masked.
     let payload = agree(DType::I64, &[63], &raw(&with_gaps(63, |i| i < 60)), FAST, "gaps");
     assert!(!is_masked(&payload));
 }
 
-/// Marks are coded if they are not longer then.
+/// The bitmap is coded in two levels if that is not longer.
 #[test]
-fn marks_are_coded_as_defined() {
+fn bitmaps_are_coded_as_defined() {
     for (n_zero_bytes, is_coded) in [(80, 1), (79, 0)] {
-        // The fourth byte of so many words of the marks is zero.
+        // The fourth byte of `n_zero_bytes` words of the bitmap is zero.
         let values = with_gaps(4096, |i| i % 8 < 2 && !(i / 8 % 4 == 3 && i / 32 < n_zero_bytes));
         let payload = agree(DType::I64, &[4096], &raw(&values), FAST, "marks");
         assert_eq!((is_masked(&payload), payload[BLOCK + 16 + 12]), (true, is_coded));
     }
 }
 
-/// The masked word is found among the samples.
+/// The masked word is determined from the samples.
 #[test]
 fn masked_words_are_the_defined_ones() {
     let sample = |j: usize| 128 * j;
@@ -109,7 +110,8 @@ fn masked_words_are_the_defined_ones() {
         let payload = agree(DType::I64, &[4096], &raw(&values), FAST, "samples");
         assert_eq!(is_masked(&payload), masks, "{n_samples} samples");
     }
-    // Two words: this one is there more often and earlier, that one among the first samples.
+    // Two candidate words: `FILL` is more frequent and occurs earlier, `other` is among the first
+    // samples.
     let other = FILL + 1;
     for (n_samples, word) in [(4, other), (5, FILL)] {
         let mut values = with_gaps(4096, |i| i % 128 > 50);
@@ -123,7 +125,7 @@ fn masked_words_are_the_defined_ones() {
     }
 }
 
-/// Of two values one is masked, and nothing is left of the other.
+/// With two values, one is masked, and nothing remains of the other.
 #[test]
 fn two_values_are_the_defined_ones() {
     for &dtype in dtypes() {
@@ -132,11 +134,11 @@ fn two_values_are_the_defined_ones() {
                 let size = dtype.size().unwrap() as usize;
                 let raw = [vec![first; 40 * 64 * size], vec![second; 84 * 64 * size]].concat();
                 let payload = agree(dtype, &[124, 64], &raw, log2, "two values");
-                // Of equal sizes SPLIT's is the first.
+                // SPLIT comes first among coders of equal size.
                 let (coder, nothing) = if log2 == FAST { (SPLIT, [0; 4]) } else { (SPARSE, [0, 0, 0, 1]) };
                 assert_eq!((payload[BLOCK], is_masked(&payload)), (coder, true));
-                let marks = usize::from(payload[BLOCK + 16 + 10]);
-                assert_eq!(payload[BLOCK + 32 + marks.next_multiple_of(16)..][..4], nothing);
+                let bitmap = usize::from(payload[BLOCK + 16 + 10]);
+                assert_eq!(payload[BLOCK + 32 + bitmap.next_multiple_of(16)..][..4], nothing);
             }
         }
     }

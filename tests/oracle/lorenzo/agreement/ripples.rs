@@ -1,4 +1,4 @@
-//! The map CUT, and what follows the numbers.
+//! The map CUT, and the tails that follow the numbers.
 
 use gridz::DType;
 
@@ -39,7 +39,7 @@ fn payloads_of_ripples_are_the_defined_ones() {
     }
 }
 
-/// e of the only block of an array of these floats, if its map is CUT.
+/// e of the only block of an array of these floats, or `None` if its map is not CUT.
 fn e(values: &[f32]) -> Option<u16> {
     let n = values.len() as u64;
     let raw = |is_wide: bool| -> Vec<u8> {
@@ -57,7 +57,7 @@ fn e(values: &[f32]) -> Option<u16> {
     (payload[16] >> 4 == CUT).then(|| u16::from_le_bytes([payload[20], payload[21]]))
 }
 
-/// A wave with all bits of a float, of which the largest exponent field is 127.
+/// A wave that uses all bits of a float; its largest exponent field is 127.
 fn wave(i: usize) -> f32 {
     1.99 * (i as f32 / 40.0).sin()
 }
@@ -71,12 +71,12 @@ fn floats_are_cut_as_defined() {
     for special in [0.0, -0.0, 1e-45, -1e-45, f32::MIN_POSITIVE, -1e-39] {
         assert_eq!(e(&with(77, special)), Some(127), "{special}");
     }
-    // Where all are as large, BITS is better; CUT is not considered at all with one that is no number.
+    // With f32::MAX, BITS is better. With a value that is not finite, CUT is not considered at all.
     assert_eq!(e(&with(77, f32::MAX)), None);
     for special in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN] {
         assert_eq!(e(&with(77, special)), None, "{special}");
     }
-    // One sign and two exponents, or three.
+    // One sign with two exponents, or with three.
     for (top, is_considered) in [(3.999, false), (4.5, true)] {
         let values: Vec<f32> = (0..4096).map(|i| 1.01 + (top - 1.01) * (i as f32 / 700.0).sin().abs()).collect();
         let found = e(&values);

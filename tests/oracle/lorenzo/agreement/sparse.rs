@@ -1,4 +1,4 @@
-//! SPARSE: few numbers that are not 0.
+//! The coder SPARSE: few nonzero numbers.
 
 use gridz::DType;
 
@@ -22,7 +22,7 @@ fn payloads_of_jumps_are_the_defined_ones() {
     }
 }
 
-/// A group with more than 15 numbers of 16 that are not 0 is one too many.
+/// SPARSE is not used if one group has more than 15 nonzero numbers in 16.
 #[test]
 fn one_dense_group_is_enough_as_defined() {
     for (n_zeros, coder) in [(64, SPARSE), (63, SPLIT)] {
@@ -31,7 +31,7 @@ fn one_dense_group_is_enough_as_defined() {
         let mut next = |i: usize| {
             height += match i {
                 1024..2048 if i - 1024 >= n_zeros => random.next() as i64 >> 24,
-                // Jumps, so that no value is there often.
+                // Jumps, so that no value is frequent.
                 _ if i % 200 == 199 => 1 << 20,
                 _ => 0,
             };
@@ -49,14 +49,15 @@ fn lists_are_as_long_as_defined() {
     for (n_jumps, is_list) in [(256, true), (257, false)] {
         let mut height = 1i64;
         let mut next = |i: usize| {
-            // Each of another size, most small, so that a list is shorter than marks with as many bits for each.
+            // The jumps differ in size, and most are small: so a list is shorter than a bitmap with
+            // the same number of bits for each number.
             height += if i % 15 == 7 && i / 15 < n_jumps { 1 + ((i as i64 / 15) << (i % 4)) } else { 0 };
             height += if i == 22 { 1 << 50 } else { 0 };
             height
         };
         let raw: Vec<u8> = (0..4096).map(&mut next).flat_map(|height| height.to_le_bytes()).collect();
         let payload = agree(DType::I64, &[4096], &raw, FAST, "jumps");
-        // Marks take more than SPLIT.
+        // The bitmap form is longer than SPLIT.
         assert_eq!(payload[16] == SPARSE, is_list, "{n_jumps} jumps");
     }
 }

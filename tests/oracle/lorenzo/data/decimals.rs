@@ -1,10 +1,10 @@
-//! Floats that have been decimal numbers of a few digits.
+//! Floats converted from decimal numbers of a few digits.
 
 use gridz::DType;
 
 use super::Draw;
 
-/// The elements' bytes, for f32 and f64.
+/// The bytes of the elements, for f32 and f64.
 pub fn bytes(dtype: DType, extents: &[u64], seed: u64) -> Vec<u8> {
     let mut draw = Draw::new(seed ^ 1 << 40);
     let n = extents.iter().product::<u64>() as usize;
@@ -12,7 +12,7 @@ pub fn bytes(dtype: DType, extents: &[u64], seed: u64) -> Vec<u8> {
     let digits = 1 + draw.below(most) as usize;
     let mut decimals = integers(&mut draw, dtype, n);
     if draw.chance(6) {
-        // Fewer digits than it seems.
+        // Fewer significant digits than the exponent suggests.
         decimals.iter_mut().for_each(|decimal| *decimal *= 10);
     }
     let mut texts: Vec<String> = decimals.iter().map(|decimal| format!("{decimal}e-{digits}")).collect();
@@ -25,7 +25,7 @@ pub fn bytes(dtype: DType, extents: &[u64], seed: u64) -> Vec<u8> {
     }
 }
 
-/// The decimals without their points, of which most are within the limits of DECIMAL.
+/// The decimals as integers, without the decimal point; most are within the limits of DECIMAL.
 fn integers(draw: &mut Draw, dtype: DType, n: usize) -> Vec<i64> {
     let most = if dtype == DType::F32 { 26 } else { 54 };
     let bits = if draw.chance(3) { most - draw.below(6) } else { 2 + draw.below(most / 2) };
@@ -39,7 +39,8 @@ fn integers(draw: &mut Draw, dtype: DType, n: usize) -> Vec<i64> {
     (0..n).map(&mut next).collect()
 }
 
-/// Makes one element, or some, what is no multiple, or one of a smaller unit.
+/// Replaces one element or several by a value that is not a multiple of the unit, or has a smaller
+/// unit.
 fn except(draw: &mut Draw, texts: &mut [String], digits: usize) {
     let text = match draw.below(9) {
         0 => "-0".into(),

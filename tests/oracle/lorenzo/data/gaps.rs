@@ -1,4 +1,4 @@
-//! Arrays of which some elements have no value, but one word that says so.
+//! Arrays with missing elements, which all have the same fill word.
 
 use gridz::DType;
 
@@ -12,7 +12,7 @@ pub fn bytes(dtype: DType, extents: &[u64], seed: u64) -> Vec<u8> {
     raw
 }
 
-/// Gives some elements the word.
+/// Overwrites some elements with the fill word.
 pub fn open(draw: &mut Draw, dtype: DType, extents: &[u64], raw: &mut [u8]) {
     let size = dtype.size().unwrap() as usize;
     let fills = fills(dtype);
@@ -23,7 +23,7 @@ pub fn open(draw: &mut Draw, dtype: DType, extents: &[u64], raw: &mut [u8]) {
     }
 }
 
-/// What stands for no value: zero, and what programs use.
+/// Fill words: zero, and values in common use.
 fn fills(dtype: DType) -> Vec<u64> {
     match dtype {
         DType::F64 => vec![0, 1e20f64.to_bits(), f64::NAN.to_bits(), (-9999f64).to_bits(), (-0f64).to_bits()],
@@ -37,7 +37,7 @@ fn fills(dtype: DType) -> Vec<u64> {
     }
 }
 
-/// What the others are: mixtures, decimals, or all the same.
+/// The other elements: mixtures, decimals, smooth data, or a constant.
 fn field(draw: &mut Draw, dtype: DType, extents: &[u64], seed: u64) -> Vec<u8> {
     let n = extents.iter().product::<u64>() as usize;
     match draw.below(8) {
@@ -53,11 +53,11 @@ fn field(draw: &mut Draw, dtype: DType, extents: &[u64], seed: u64) -> Vec<u8> {
     }
 }
 
-/// Which elements have no value.
+/// Selects the missing elements.
 fn missing(draw: &mut Draw, extents: &[u64], n: usize) -> Vec<bool> {
     let all = n as u64;
     match draw.below(7) {
-        // The first ones, the last ones.
+        // A prefix, a suffix.
         0 => {
             let end = draw.below(all);
             (0..all).map(|i| i < end).collect()
@@ -66,7 +66,7 @@ fn missing(draw: &mut Draw, extents: &[u64], n: usize) -> Vec<bool> {
             let start = draw.below(all);
             (0..all).map(|i| i >= start).collect()
         }
-        // Scattered, many or few.
+        // Scattered elements, many or few.
         2 => {
             let (seldom, is_inverse) = (1 + draw.below(6), draw.chance(2));
             (0..n).map(|_| draw.chance(seldom) != is_inverse).collect()
@@ -83,7 +83,7 @@ fn missing(draw: &mut Draw, extents: &[u64], n: usize) -> Vec<bool> {
             };
             (0..n).map(&mut next).collect()
         }
-        // A ball around some place, or what is outside of it: coasts.
+        // The inside or the outside of a random ellipsoid, similar to coastlines.
         4 | 5 => {
             let is_inverse = draw.chance(2);
             let centre: Vec<i64> = extents.iter().map(|&n| draw.below(n) as i64).collect();
@@ -95,7 +95,7 @@ fn missing(draw: &mut Draw, extents: &[u64], n: usize) -> Vec<bool> {
             };
             (0..all).map(|i| is_inside(i) != is_inverse).collect()
         }
-        // The same ones in each row and each plane: columns.
+        // Whole columns: the same elements in each row and each plane.
         _ => {
             let (width, seldom) = (*extents.last().unwrap(), 1 + draw.below(4));
             let columns: Vec<bool> = (0..width).map(|_| draw.chance(seldom)).collect();

@@ -1,4 +1,4 @@
-//! Integers of which few differences are not 0.
+//! Integers whose differences are mostly 0.
 
 use gridz::DType;
 
@@ -15,7 +15,7 @@ pub fn bytes(dtype: DType, extents: &[u64], seed: u64) -> Vec<u8> {
     elements(&mut draw, dtype, &heights)
 }
 
-/// Steps that stay the same but for some places, and stretches where they are others each time.
+/// A line with constant steps, rare changes of the step, and stretches in which every step differs.
 fn lines(draw: &mut Draw, n: usize) -> Vec<i64> {
     let bits = 8 + draw.below(30);
     let (seldom, longest) = (1 + draw.below(300), 1 + draw.below(1500));
@@ -37,7 +37,7 @@ fn lines(draw: &mut Draw, n: usize) -> Vec<i64> {
     (0..n).map(&mut next).collect()
 }
 
-/// The corners of cells, of which most follow the one before.
+/// The corners of mesh cells; most cells follow the previous one.
 fn mesh(draw: &mut Draw, n_corners: usize, n: usize) -> Vec<i64> {
     let (width, seldom) = (10 + draw.below(1000) as i64, 1 + draw.below(200));
     let mut cell = draw.noise(20);

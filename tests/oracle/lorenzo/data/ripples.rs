@@ -1,4 +1,4 @@
-//! Floats that change their sign and run through many powers of two.
+//! Floats that change sign and range over many powers of two.
 
 use std::f64::consts::PI;
 
@@ -6,7 +6,7 @@ use gridz::DType;
 
 use super::{Draw, coordinates, gaps, low_bytes, sprinkle};
 
-/// The elements' bytes; other mixtures for types that are not f32 or f64.
+/// The bytes of the elements; other mixtures for types that are not f32 or f64.
 pub fn bytes(dtype: DType, extents: &[u64], seed: u64) -> Vec<u8> {
     if !matches!(dtype, DType::F32 | DType::F64) {
         return super::bytes(dtype, extents, seed);
@@ -14,13 +14,13 @@ pub fn bytes(dtype: DType, extents: &[u64], seed: u64) -> Vec<u8> {
     let mut draw = Draw::new(seed ^ 1 << 43);
     let n = extents.iter().product::<u64>();
     let periods: Vec<f64> = extents.iter().map(|_| 4.0 + draw.below(200) as f64).collect();
-    // A hundredth of a binade for each element along an axis, or more.
+    // The decay for each element along an axis, in binades: 0, or random.
     let decays: Vec<f64> = extents.iter().map(|_| (draw.below(3) * draw.below(60)) as f64 / 100.0).collect();
     let (first, range) = if dtype == DType::F32 { (120, 260) } else { (1015, 2080) };
     let largest = (first - if draw.chance(2) { first } else { draw.below(range) as i64 }) as f64;
     let is_positive = draw.chance(6);
     let noise = if draw.chance(3) { 0.0 } else { (-(draw.below(60) as f64)).exp2() };
-    // Low bits that are all zero.
+    // Clears low bits.
     let rounds = if draw.chance(4) { draw.below(40) } else { 0 };
     let height = |i: u64, noise: f64| {
         let x = coordinates(i, extents);

@@ -1,0 +1,446 @@
+//! Core functions of `gridz.h`. Each is one guarded call that checks the arguments, converts them,
+//! calls the engine, and converts the result back.
+#![allow(unsafe_code, reason = "functions that C calls")]
+#![allow(clippy::missing_safety_doc, reason = "these comments are the C manual; its head states the promises")]
+
+use std::ffi::{CStr, c_char, c_void};
+
+use crate::convert;
+use crate::guard::{guard, guard_or, guard_text};
+use crate::ptr::{self, Out, OutStruct};
+use crate::status::{self, gridz_status};
+use crate::types::{
+    gridz_array, gridz_block_counts, gridz_context, gridz_context_options, gridz_frame_info, gridz_options,
+    gridz_part_info,
+};
+use gridz::{Context, Request, Verify};
+use gridz_codecs::error::{ErrorKind, Result, with_last};
+use gridz_codecs::types::Array;
+
+/// Computes the destination size that is always enough to compress an array, whatever its values.
+///
+/// Sets `*bound` to the largest number of bytes that `gridz_compress` may write with these
+/// `options`, intermediate results included. It is a multiple of 16, and the smallest valid
+/// `dst_stride` of `gridz_compress_async`. The frame itself is never longer than the array plus a
+/// header of 40 + 8 * `rank` bytes, rounded up to a multiple of 16.
+///
+/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_compress_bound(
+    array: *const gridz_array,
+    options: *const gridz_options,
+    bound: *mut usize,
+) -> gridz_status {
+    guard(|| {
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
+        let (bound, (array, options)) = unsafe { (Out::new("bound", bound)?, read_both(array, options)?) };
+        bound.write(gridz::compress_bound(&array, &options.request)? as usize);
+        Ok(())
+    })
+}
+
+/// Compresses an array into one self-describing frame that decodes on any machine.
+///
+/// `src` is the array's data and has exactly `src_bytes` bytes. `dst` has `dst_capacity` bytes, at
+/// least the bound that `gridz_compress_bound` returns for the same array and options. It need not
+/// be initialized. Writes the frame to the start of `dst` and its length in bytes to `*dst_bytes`.
+/// The contents of `dst` after the frame are unspecified. The same input gives the same frame,
+/// whatever the number of threads.
+///
+/// `src`, `dst` or both may be memory of an NVIDIA GPU. The caller must first wait for all work of
+/// its streams on that memory. `dst` is complete when the call returns. `gridz_compress_async` does
+/// the same without waiting.
+///
+/// Errors: `INVALID_ARGUMENT` (also if `src_bytes` is not the size of the array), `DST_TOO_SMALL`
+/// with the bound in `*dst_bytes`, `UNSUPPORTED_JOB`, `OUT_OF_MEMORY`, `DEVICE`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_compress(
+    array: *const gridz_array,
+    src: *const c_void,
+    src_bytes: usize,
+    dst: *mut c_void,
+    dst_capacity: usize,
+    dst_bytes: *mut usize,
+    options: *const gridz_options,
+) -> gridz_status {
+    guard(|| {
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
+        let (n_bytes, (array, options), buffers) = unsafe {
+            (
+                Out::new("dst_bytes", dst_bytes)?,
+                read_both(array, options)?,
+                ptr::source_and_destination(("src", src, src_bytes), ("dst", dst, dst_capacity))?,
+            )
+        };
+        let request = &options.request;
+        let (src, dst) = buffers;
+        let result = options.with_context(|context| gridz::compress(&array, request, src, dst, context));
+        deliver(result, n_bytes)
+    })
+}
+
+/// Decompresses one frame.
+///
+/// `frame` is exactly one frame of `frame_bytes` bytes. `dst` has `dst_capacity` bytes, at least
+/// the `array_bytes` of `gridz_inspect`. It need not be initialized. Writes the array to the start
+/// of `dst`, in its original byte order, and its size in bytes to `*dst_bytes`. The rest of `dst`
+/// is left unchanged. After an error the contents of `dst` are unspecified. `frame`, `dst` or both
+/// may be memory of an NVIDIA GPU, as for `gridz_compress`.
+///
+/// Untrusted input is safe: a damaged or hostile frame gives an error and never makes gridz read or
+/// write outside the two buffers.
+///
+/// Errors: `INVALID_ARGUMENT`, `DST_TOO_SMALL` with the size of the array in `*dst_bytes`,
+/// `CORRUPT` (also if more bytes follow the frame), `TRUNCATED`, `UNSUPPORTED_FORMAT`,
+/// `OUT_OF_MEMORY`, `DEVICE`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_decompress(
+    frame: *const c_void,
+    frame_bytes: usize,
+    dst: *mut c_void,
+    dst_capacity: usize,
+    dst_bytes: *mut usize,
+    options: *const gridz_options,
+) -> gridz_status {
+    guard(|| {
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
+        let (n_bytes, options, buffers) = unsafe {
+            (
+                Out::new("dst_bytes", dst_bytes)?,
+                Options::read(options, None)?,
+                ptr::source_and_destination(("frame", frame, frame_bytes), ("dst", dst, dst_capacity))?,
+            )
+        };
+        let (frame, dst) = buffers;
+        let result = options
+            .with_context(|context| gridz::decompress(frame, gridz::Part::All, dst, options.verify, context));
+        deliver(result, n_bytes)
+    })
+}
+
+/// Decompresses a region of an array: `count` elements from `start` on, along each of its `rank`
+/// axes.
+///
+/// Writes the elements to the start of `dst`, in C order and in their original byte order, and
+/// their size in bytes to `*dst_bytes`. `dst` has `dst_capacity` bytes. `rank` is that of the array
+/// in the frame. `start` and `count` are in elements, slowest-varying axis first. Everything else
+/// is as for `gridz_decompress`, except which device works:
+///
+/// - Both buffers in host memory: the CPU works, on the calling thread (`multigrid`: on all threads),
+///   unless the GPU is required (`GRIDZ_BACKEND=cuda`, or the back end of the context).
+/// - Otherwise: the GPU works, in one launch. `gridz_decompress_region_async` does the same without
+///   waiting.
+///
+/// Only the blocks that the region touches are decoded, except by `multigrid`, which decodes the whole
+/// array. The codec determines what is verified:
+///
+/// - `lorenzo`, `quant`, `huffman`, `cci`: the checksums of these blocks. Damage in other blocks goes
+///   unnoticed.
+/// - `stored`: nothing.
+/// - `ndzip`, `zfp`: the checksum of the whole payload. Reading it all takes much less time than
+///   decoding it. `GRIDZ_FLAG_SKIP_CHECKSUM` avoids this.
+/// - `multigrid`: everything, as by `gridz_decompress`.
+///
+/// Errors: those of `gridz_decompress`; `INVALID_ARGUMENT` if the region is not inside the array;
+/// `DST_TOO_SMALL` with the size of the region in `*dst_bytes`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_decompress_region(
+    frame: *const c_void,
+    frame_bytes: usize,
+    rank: u32,
+    start: *const u64,
+    count: *const u64,
+    dst: *mut c_void,
+    dst_capacity: usize,
+    dst_bytes: *mut usize,
+    options: *const gridz_options,
+) -> gridz_status {
+    guard(|| {
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
+        let (n_bytes, options, [start, count], buffers) = unsafe {
+            (
+                Out::new("dst_bytes", dst_bytes)?,
+                Options::read(options, None)?,
+                [ptr::extents("start", start, rank)?, ptr::extents("count", count, rank)?],
+                ptr::source_and_destination(("frame", frame, frame_bytes), ("dst", dst, dst_capacity))?,
+            )
+        };
+        let (frame, dst) = buffers;
+        let [start, count] = [&start[..rank as usize], &count[..rank as usize]];
+        let result = options.with_context(|context| {
+            gridz::decompress(frame, gridz::Part::Region { start, count }, dst, options.verify, context)
+        });
+        deliver(result, n_bytes)
+    })
+}
+
+/// Decompresses a part of a `multigrid` frame from its first bytes: its first layers, or a coarser
+/// grid. Describes the result in `*info`, whose `struct_size` the caller has set.
+///
+/// `detail` is one of `GRIDZ_DETAIL_*` and `value` the number that belongs to it. `frame` may be
+/// cut: `frame_bytes` must be at least the `frame_bytes` that `gridz_inspect_progressive` reports
+/// for the same detail. Writes the result to the start of `dst`, which has `dst_capacity` bytes, in
+/// C order and in its original byte order.
+///
+/// `frame`, `dst` or both may be memory of a GPU. GPUs decompress whole frames only. For a part,
+/// the CPU copies the bytes that it needs and decompresses them. If a GPU is required, the call
+/// fails where no GPU is available, and logs a warning where the CPU decompresses.
+///
+/// The blocks that are read are compared with their checksums. If the whole frame is read, so is
+/// its checksum.
+///
+/// Errors: those of `gridz_decompress`, `DST_TOO_SMALL` with the needed bytes in
+/// `info->array_bytes`; `INVALID_ARGUMENT` for a level or layer that the frame does not have;
+/// `UNSUPPORTED_JOB` for frames of other codecs. An array that `multigrid` could not make smaller is
+/// such a frame, written by `stored`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_decompress_progressive(
+    frame: *const c_void,
+    frame_bytes: usize,
+    detail: u32,
+    value: f64,
+    dst: *mut c_void,
+    dst_capacity: usize,
+    info: *mut gridz_part_info,
+    options: *const gridz_options,
+) -> gridz_status {
+    guard(|| {
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
+        let (info, options, buffers) = unsafe {
+            (
+                OutStruct::new(info)?,
+                Options::read(options, None)?,
+                ptr::source_and_destination(("frame", frame, frame_bytes), ("dst", dst, dst_capacity))?,
+            )
+        };
+        let (detail, (frame, dst)) = (convert::detail(detail, value)?, buffers);
+        // Filled in before decompression, so that a caller whose destination is too small gets it
+        // too.
+        let found = gridz::inspect_part(frame, detail)?;
+        let struct_size = info.n_bytes();
+        info.write(&convert::part_info(&found, struct_size));
+        options.with_context(|context| {
+            gridz::decompress(frame, gridz::Part::Detail(detail), dst, options.verify, context).map(|_| ())
+        })
+    })
+}
+
+/// Describes the result of `gridz_decompress_progressive` for a level or a number of layers,
+/// without decompressing anything.
+///
+/// `frame` may be the first bytes of a frame. For layers 3072 bytes are enough. A level above 0
+/// also needs the frame's table: 8 bytes for each 65536 elements, and a few more for each level.
+///
+/// Errors: `INVALID_ARGUMENT`, also for a level or layer that the frame does not have;
+/// `UNSUPPORTED_JOB` for frames of other codecs; `CORRUPT`, `TRUNCATED`, `UNSUPPORTED_FORMAT`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_inspect_progressive(
+    frame: *const c_void,
+    frame_bytes: usize,
+    detail: u32,
+    value: f64,
+    info: *mut gridz_part_info,
+) -> gridz_status {
+    guard(|| {
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
+        let (info, frame) = unsafe { (OutStruct::new(info)?, ptr::source("frame", frame, frame_bytes)?) };
+        let found = gridz::inspect_part(frame, convert::detail(detail, value)?)?;
+        let struct_size = info.n_bytes();
+        info.write(&convert::part_info(&found, struct_size));
+        Ok(())
+    })
+}
+
+/// Counts the blocks of a frame by coding and compares them with their checksums. Writes `*counts`,
+/// whose `struct_size` the caller has set. The frame may be in GPU memory.
+///
+/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB` for codecs with one kind of block, `CORRUPT`,
+/// `TRUNCATED`, `UNSUPPORTED_FORMAT`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_inspect_blocks(
+    frame: *const c_void,
+    frame_bytes: usize,
+    counts: *mut gridz_block_counts,
+) -> gridz_status {
+    guard(|| {
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
+        let (counts, frame) = unsafe { (OutStruct::new(counts)?, ptr::source("frame", frame, frame_bytes)?) };
+        let found = gridz::count_blocks(frame, &Context::default())?;
+        let struct_size = counts.n_bytes();
+        counts.write(&convert::block_counts(&found, struct_size));
+        Ok(())
+    })
+}
+
+/// Reads the header of a frame into `*info`, whose `struct_size` the caller has set.
+///
+/// `frame` may be the first bytes of a frame: 560 hold any header. `info->frame_bytes` is the
+/// length of the whole frame. The payload is not read. `frame` may be memory of an NVIDIA GPU.
+///
+/// Errors: `INVALID_ARGUMENT`, `CORRUPT`, `TRUNCATED`, `UNSUPPORTED_FORMAT`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_inspect(
+    frame: *const c_void,
+    frame_bytes: usize,
+    info: *mut gridz_frame_info,
+) -> gridz_status {
+    guard(|| {
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
+        let (info, frame) = unsafe { (OutStruct::new(info)?, ptr::source("frame", frame, frame_bytes)?) };
+        let found = gridz::inspect(frame)?;
+        let struct_size = info.n_bytes();
+        info.write(&convert::frame_info(&found, struct_size));
+        Ok(())
+    })
+}
+
+/// Creates a context with its own threads, device and memory limit. NULL for `options` = the
+/// defaults.
+///
+/// The caller owns `*context` and frees it with `gridz_context_destroy`. The threads start at the
+/// first call with enough work for them, and again in a forked child.
+///
+/// Errors: `INVALID_ARGUMENT`, `DEVICE` for a GPU that cannot be used.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_context_create(
+    options: *const gridz_context_options,
+    context: *mut *mut gridz_context,
+) -> gridz_status {
+    guard(|| {
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
+        let (context, options) = unsafe { (Out::new("context", context)?, ptr::read_optional(options)?) };
+        let made = match options {
+            Some(options) => convert::context(&options)?,
+            None => Context::default(),
+        };
+        context.write(ptr::leak(gridz_context(made)));
+        Ok(())
+    })
+}
+
+/// Frees a context. No call may be using it, and none may use it afterwards. NULL is ignored.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_context_destroy(context: *mut gridz_context) {
+    // SAFETY: the caller keeps the promise of the comment above.
+    guard_or((), || drop(unsafe { ptr::take_back(context) }));
+}
+
+/// Frees the resources that gridz caches for later calls and no call uses now: GPU memory, pinned
+/// memory, streams, and the working memory of threads.
+///
+/// For each GPU context gridz caches at most 1 GiB of GPU memory, 1 GiB of pinned memory and 64
+/// streams. Both memory limits are divided by the MPI ranks on the node; `GRIDZ_CACHE_MIB` replaces
+/// them. GPU memory above the limit is freed when a call next waits for the GPU. A thread caches at
+/// most 64 MiB of working memory until it ends.
+///
+/// This call frees the working memory of the calling thread before it returns, and that of the
+/// worker threads of the process once they are idle. Other threads of the program must call it
+/// themselves. The threads of a context keep their memory until `gridz_context_destroy`.
+///
+/// The call is allowed at any time, also while other calls run. It starts no threads and no GPU
+/// work, and later calls allocate again what they need. Kernels stay loaded, since CUDA graphs of
+/// the program may hold them. The threads of contexts keep running.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_release_caches() {
+    guard_or((), gridz::release_caches);
+}
+
+/// Returns the name of a status as spelled in this header. Never NULL; valid for the lifetime of
+/// the process.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_status_name(status: gridz_status) -> *const c_char {
+    guard_text(|| status::name(status).as_ptr())
+}
+
+/// Returns the error text of the calling thread's last failed call: the cause and, where possible,
+/// a remedy. The text is UTF-8 and meant for people; programs must not compare it. It is empty if
+/// no call has failed. Never NULL; valid until the thread's next failing call or its end.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_last_error() -> *const c_char {
+    guard_text(|| with_last(CStr::as_ptr))
+}
+
+/// Returns the version of the library, such as `"1.2.3"`. `GRIDZ_VERSION_*` is the version of this
+/// header. Never NULL; valid for the lifetime of the process.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_version() -> *const c_char {
+    guard_text(|| concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast())
+}
+
+/// Options, converted for the engine.
+pub(super) struct Options<'a> {
+    pub request: Request,
+    pub verify: Verify,
+    context: Option<&'a gridz_context>,
+}
+
+impl<'a> Options<'a> {
+    /// Reads the options, and the fill values and valid range for `array` if it is given.
+    ///
+    /// # Safety
+    /// The caller's promise, as [`ptr`] states it.
+    pub(super) unsafe fn read(from: *const gridz_options, array: Option<&Array>) -> Result<Self> {
+        // SAFETY: the caller's promise.
+        let Some(c) = (unsafe { ptr::read_optional(from)? }) else {
+            return Ok(Self { request: Request::default(), verify: Verify::Checksum, context: None });
+        };
+        // SAFETY: the caller's promise, for what the struct points to.
+        let (codec, context) = unsafe { (ptr::text(c.codec), ptr::context(c.context)) };
+        let (mut request, verify) = (convert::request(&c, codec)?, convert::verify(&c)?);
+        if let Some(array) = array.filter(|_| request.wants_missing()) {
+            // SAFETY: the caller's promise, for elements of the array's type.
+            let missing =
+                unsafe { ptr::missing(array, c.fill_value, c.n_fill_values, [c.valid_min, c.valid_max])? };
+            request = request.with_elements(array, &missing)?;
+        }
+        Ok(Self { request, verify, context })
+    }
+
+    /// Calls `work` with the caller's context or that of the process.
+    pub fn with_context<R>(&self, work: impl FnOnce(&Context) -> R) -> R {
+        match self.context {
+            Some(context) => work(&context.0),
+            None => work(&Context::default()),
+        }
+    }
+}
+
+/// Reads an array description and the options for compressing it.
+///
+/// # Safety
+/// The caller's promise, as [`ptr`] states it.
+pub(super) unsafe fn read_both<'a>(
+    array: *const gridz_array,
+    options: *const gridz_options,
+) -> Result<(Array, Options<'a>)> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let array = read_array(array)?;
+        Ok((array, Options::read(options, Some(&array))?))
+    }
+}
+
+/// # Safety
+/// The caller's promise, as [`ptr`] states it.
+pub(super) unsafe fn read_array(from: *const gridz_array) -> Result<Array> {
+    // SAFETY: the caller's promise.
+    let c = unsafe { ptr::read(from)? };
+    // SAFETY: the caller's promise, for what the struct points to.
+    let extents = unsafe { ptr::extents("extents", c.extents, c.rank)? };
+    convert::array(&c, &extents)
+}
+
+/// Writes the number of written bytes or, on `DstTooSmall`, the number of needed bytes to
+/// `n_bytes`.
+pub(super) fn deliver(result: Result<usize>, n_bytes: Out<usize>) -> Result<()> {
+    match result {
+        Ok(written) => n_bytes.write(written),
+        Err(error) => {
+            if let ErrorKind::DstTooSmall { need } = error.kind() {
+                n_bytes.write(need as usize);
+            }
+            return Err(error);
+        }
+    }
+    Ok(())
+}

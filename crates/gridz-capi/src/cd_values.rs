@@ -1,0 +1,88 @@
+//! Functions of `gridz.h` that convert requests in text form to cd_values of the HDF5 filter and
+//! back.
+#![allow(unsafe_code, reason = "functions that C calls")]
+#![allow(clippy::missing_safety_doc, reason = "these comments are the C manual; its head states the promises")]
+
+use std::ffi::c_char;
+use std::mem::MaybeUninit;
+
+use crate::guard::guard;
+use crate::ptr::{self, Out};
+use crate::status::gridz_status;
+use gridz::Request;
+use gridz_codecs::error::{Error, ErrorKind, Result};
+use gridz_dataset::hdf5::cd::{self, Values};
+
+/// Converts a request in text form, such as `"lorenzo,level=dense"` or `"quant,abs=1e-3"`, to
+/// cd_values for `H5Pset_filter`, h5repack's UD and `nc_def_var_filter`.
+///
+/// Writes `*n_values` cd_values to `values`, which has room for `capacity` of them; 64 are always
+/// enough. They include the fill values and the valid range of the text. The filter adds the fill
+/// value of the dataset's property list. h5repack accepts at most 20 values; requests with more
+/// than four fill values and limits may have more.
+///
+/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB`, `DST_TOO_SMALL` with the needed capacity in
+/// `*n_values`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_cd_values(
+    request: *const c_char,
+    values: *mut u32,
+    capacity: usize,
+    n_values: *mut usize,
+) -> gridz_status {
+    guard(|| {
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
+        let (request, room, n_values) = unsafe {
+            (ptr::text(request), ptr::room("values", values, capacity)?, Out::new("n_values", n_values)?)
+        };
+        let request = request.ok_or_else(|| Error::invalid("request is NULL; give its text".to_owned()))?;
+        let text = request.to_str().map_err(|_| Error::invalid("the request is no UTF-8".to_owned()))?;
+        let request: Request = text.parse()?;
+        copy(&cd::user_words(&request), room, n_values)
+    })
+}
+
+/// Converts cd_values of the filter, from a user or stored with a dataset, to a request in text
+/// form.
+///
+/// Writes the text and a terminating 0 byte to `text`, which has room for `capacity` bytes. Sets
+/// `*text_bytes` to the number of bytes, the 0 byte included. 1024 bytes are enough for all codecs
+/// of this version.
+///
+/// Errors: `INVALID_ARGUMENT`, `UNSUPPORTED_JOB`, `CORRUPT`, `UNSUPPORTED_FORMAT` for values of a
+/// later version, `DST_TOO_SMALL` with the needed bytes in `*text_bytes`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gridz_cd_text(
+    values: *const u32,
+    n_values: usize,
+    text: *mut c_char,
+    capacity: usize,
+    text_bytes: *mut usize,
+) -> gridz_status {
+    guard(|| {
+        // SAFETY: the caller keeps the promises about pointers in the head of the manual.
+        let (values, room, text_bytes) = unsafe {
+            (
+                ptr::words("values", values, n_values)?,
+                ptr::room("text", text.cast::<u8>(), capacity)?,
+                Out::new("text_bytes", text_bytes)?,
+            )
+        };
+        let request = Values::parse(values)?.request()?;
+        copy(format!("{request}\0").as_bytes(), room, text_bytes)
+    })
+}
+
+/// Copies all of `from` to `to` and writes its length to `n`, even if `to` is too small.
+fn copy<T: Copy>(from: &[T], to: &mut [MaybeUninit<T>], n: Out<usize>) -> Result<()> {
+    n.write(from.len());
+    let (need, have) = (from.len(), to.len());
+    let Some(to) = to.get_mut(..need) else {
+        let text = format!("{need} elements of {} bytes do not fit into {have}", size_of::<T>());
+        return Err(Error::new(ErrorKind::DstTooSmall { need: need as u64 }, text));
+    };
+    for (to, from) in to.iter_mut().zip(from) {
+        to.write(*from);
+    }
+    Ok(())
+}

@@ -1,0 +1,663 @@
+//! Constants and structs of the C API. Their doc comments are the C manual.
+//!
+//! Integers from C stay plain integers here and are never Rust enums. A caller can pass any value,
+//! and an enum with an unknown value is undefined behavior before any code can check it. The
+//! constants are plain integers too, because cbindgen emits those before the structs. The structs
+//! have no padding on 64-bit machines, so that a field added later cannot hide in padding bytes.
+
+use std::ffi::{c_char, c_void};
+
+use gridz_sparse::Matrix;
+
+/// Major version of this header. It grows with every incompatible change.
+pub const GRIDZ_VERSION_MAJOR: u32 = 0;
+/// Minor version. It grows with additions and, while the major version is 0, with incompatible
+/// changes.
+pub const GRIDZ_VERSION_MINOR: u32 = 1;
+/// Patch version. It grows with corrections.
+pub const GRIDZ_VERSION_PATCH: u32 = 0;
+
+/// Largest rank of an array.
+pub const GRIDZ_MAX_RANK: usize = 32;
+
+/// Elements of any size that gridz does not interpret: structs, strings.
+pub const GRIDZ_DTYPE_OPAQUE: u32 = 0;
+/// Unsigned 8-bit integer.
+pub const GRIDZ_DTYPE_U8: u32 = 1;
+/// Unsigned 16-bit integer.
+pub const GRIDZ_DTYPE_U16: u32 = 2;
+/// Unsigned 32-bit integer.
+pub const GRIDZ_DTYPE_U32: u32 = 3;
+/// Unsigned 64-bit integer.
+pub const GRIDZ_DTYPE_U64: u32 = 4;
+/// Signed 8-bit integer.
+pub const GRIDZ_DTYPE_I8: u32 = 5;
+/// Signed 16-bit integer.
+pub const GRIDZ_DTYPE_I16: u32 = 6;
+/// Signed 32-bit integer.
+pub const GRIDZ_DTYPE_I32: u32 = 7;
+/// Signed 64-bit integer.
+pub const GRIDZ_DTYPE_I64: u32 = 8;
+/// IEEE binary16 (half).
+pub const GRIDZ_DTYPE_F16: u32 = 9;
+/// bfloat16, the upper half of a binary32.
+pub const GRIDZ_DTYPE_BF16: u32 = 10;
+/// IEEE binary32 (`float`).
+pub const GRIDZ_DTYPE_F32: u32 = 11;
+/// IEEE binary64 (`double`).
+pub const GRIDZ_DTYPE_F64: u32 = 12;
+/// Two binary32: real, imaginary (`float complex`).
+pub const GRIDZ_DTYPE_C64: u32 = 13;
+/// Two binary64: real, imaginary (`double complex`).
+pub const GRIDZ_DTYPE_C128: u32 = 14;
+
+/// Byte order of the machine that runs gridz. `gridz_inspect` never returns this value.
+pub const GRIDZ_BYTE_ORDER_NATIVE: u32 = 0;
+/// Least significant byte first.
+pub const GRIDZ_BYTE_ORDER_LITTLE: u32 = 1;
+/// Most significant byte first.
+pub const GRIDZ_BYTE_ORDER_BIG: u32 = 2;
+
+/// Every element is restored bit for bit.
+pub const GRIDZ_MODE_LOSSLESS: u32 = 0;
+/// No element differs by more than `value`.
+pub const GRIDZ_MODE_ABS: u32 = 1;
+/// No element differs by more than `value` × (largest − smallest element of the array).
+pub const GRIDZ_MODE_REL: u32 = 2;
+/// `value` bits for each element.
+pub const GRIDZ_MODE_RATE: u32 = 3;
+/// `value` bit planes, a whole number.
+pub const GRIDZ_MODE_PRECISION: u32 = 4;
+/// No element differs by more than `value` × its own magnitude; `value` is below 1.
+pub const GRIDZ_MODE_PWREL: u32 = 5;
+/// The root mean square of all differences is at most `value`.
+pub const GRIDZ_MODE_RMS: u32 = 6;
+/// Parameters that are specific to the codec.
+pub const GRIDZ_MODE_EXPERT: u32 = 7;
+
+/// `gridz_codec.backends`: the CPU.
+pub const GRIDZ_BACKEND_CPU: u32 = 1;
+/// `gridz_codec.backends`: an NVIDIA GPU.
+pub const GRIDZ_BACKEND_CUDA: u32 = 2;
+
+/// `gridz_options.flags`: decompress without verifying the checksum. The checks that keep decoding
+/// memory-safe still run, but damaged data may decode to wrong values.
+pub const GRIDZ_FLAG_SKIP_CHECKSUM: u64 = 1;
+
+/// `gridz_context_options.device`: choose by `GRIDZ_BACKEND`.
+pub const GRIDZ_DEVICE_AUTO: u32 = 0;
+/// `gridz_context_options.device`: all usable NVIDIA GPUs.
+pub const GRIDZ_DEVICE_ALL: u32 = 0xffff_ffff;
+/// `gridz_context_options.device`: the CPU.
+pub const GRIDZ_DEVICE_CPU: u32 = 0xffff_fffe;
+/// `gridz_context_options.device`: the NVIDIA GPU that gridz chooses.
+pub const GRIDZ_DEVICE_CUDA: u32 = 0xffff_fffd;
+
+/// `detail`: the grid of level `value`, which holds every 2^level-th element along each axis,
+/// decoded from the first layer. Level 0 is the whole array.
+pub const GRIDZ_DETAIL_LEVEL: u32 = 0;
+/// `detail`: all elements, decoded from the first `value` layers.
+pub const GRIDZ_DETAIL_LAYERS: u32 = 1;
+/// `detail`: all elements, from the fewest layers whose error bound is at most `value`; all layers
+/// if none qualifies. For a frame in mode `GRIDZ_MODE_RMS` the root mean square counts instead of
+/// the bound.
+pub const GRIDZ_DETAIL_ERROR: u32 = 2;
+
+/// `gridz_csr.layout`: CSR. `starts` are row starts and `indices` are column indices.
+pub const GRIDZ_CCI_ROWS: u32 = 0;
+/// `gridz_csr.layout`: CSC. `starts` are column starts and `indices` are row indices.
+pub const GRIDZ_CCI_COLUMNS: u32 = 1;
+
+/// Value coding of a sparse matrix: the smallest of the lossless codings below. `BLOCKS` is chosen
+/// only if it saves at least a fifth of the value bytes.
+pub const GRIDZ_CCI_VALUES_BEST: u32 = 0;
+/// Value coding: values are stored verbatim.
+pub const GRIDZ_CCI_VALUES_PLAIN: u32 = 1;
+/// Value coding: one value for all elements. Different values are an error.
+pub const GRIDZ_CCI_VALUES_CONSTANT: u32 = 2;
+/// Value coding: indices of 1 or 2 bytes into a table of at most 65536 distinct values. More
+/// distinct values are an error.
+pub const GRIDZ_CCI_VALUES_DICTIONARY: u32 = 3;
+/// Value coding: the values of 32 rows as bit-packed multiples of a power of two, relative to the
+/// smallest one.
+pub const GRIDZ_CCI_VALUES_BLOCKS: u32 = 4;
+
+/// Sum of products, as in linear algebra.
+pub const GRIDZ_CCI_SEMIRING_PLUS_TIMES: u32 = 0;
+/// Minimum of sums (shortest paths). The result of an empty row is infinity.
+pub const GRIDZ_CCI_SEMIRING_MIN_PLUS: u32 = 1;
+/// Maximum of products. The result of an empty row is minus infinity.
+pub const GRIDZ_CCI_SEMIRING_MAX_TIMES: u32 = 2;
+/// 1 if a row has a nonzero element that meets a nonzero vector element, else 0 (reachability).
+pub const GRIDZ_CCI_SEMIRING_OR_AND: u32 = 3;
+
+/// Element type: one of `GRIDZ_DTYPE_*`. Frames store these numbers, so they never change.
+pub type gridz_dtype = u32;
+
+/// Byte order of an element: one of `GRIDZ_BYTE_ORDER_*`.
+pub type gridz_byte_order = u32;
+
+/// Permitted change of the values: one of `GRIDZ_MODE_*`.
+pub type gridz_mode = u32;
+
+/// Type and shape of an array in memory, which is contiguous and in C order. It has no data
+/// pointer.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct gridz_array {
+    /// `sizeof(gridz_array)`.
+    pub struct_size: usize,
+    /// Element type.
+    pub dtype: gridz_dtype,
+    /// Byte order of the elements. Ignored for opaque and one-byte elements.
+    pub byte_order: gridz_byte_order,
+    /// Bytes of one element. 0 = the size of `dtype`. `GRIDZ_DTYPE_OPAQUE` requires a size.
+    pub element_size: u32,
+    /// Number of extents, 0 to `GRIDZ_MAX_RANK`. 0 = a scalar, which has one element.
+    pub rank: u32,
+    /// `rank` extents in elements, slowest-varying first. An extent may be 0. Read during the call
+    /// only. May be NULL if `rank` is 0.
+    pub extents: *const u64,
+}
+
+/// How to compress and decompress. Zero in all fields except `struct_size` selects the defaults. So
+/// does NULL in place of the struct.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct gridz_options {
+    /// `sizeof(gridz_options)`.
+    pub struct_size: usize,
+    /// Threads and memory. NULL = the worker threads of the process, and no memory limit. The
+    /// context must outlive the call. Several calls may share it concurrently.
+    pub context: *const gridz_context,
+    /// Name of a codec that `gridz_codec_info` lists, or a whole request in text form. NULL = the
+    /// default lossless codec of this version. Read during the call only.
+    ///
+    /// A request in text form contains the codec, a mode with its value, and a level by number or
+    /// name: `"lorenzo,level=dense"` or, for a codec with an error bound,
+    /// `"NAME,abs=1e-3,level=2"`. `mode`, `level` and `value` must then be 0.
+    ///
+    /// A frame identifies its codec, so `gridz_decompress` validates `codec`, `mode`, `level` and
+    /// `value` but does not need them. `gridz_decompress_async` needs them.
+    pub codec: *const c_char,
+    /// Permitted change of the values. `gridz_codec_info` lists the modes of each codec.
+    pub mode: gridz_mode,
+    /// Level of the codec. 0 = its default; codecs without levels accept only 0. `gridz_codec_info`
+    /// lists the other levels.
+    pub level: u32,
+    /// The number that belongs to `mode`. It is 0 for `GRIDZ_MODE_LOSSLESS` and
+    /// `GRIDZ_MODE_EXPERT`. The parameters of expert mode are given in text form, in `codec`.
+    pub value: f64,
+    /// 0 or `GRIDZ_FLAG_SKIP_CHECKSUM`.
+    pub flags: u64,
+    /// Fill values, which mark elements without data, such as -999. They are `n_fill_values`
+    /// consecutive elements of the array's type, size and byte order, in host memory. NULL = none.
+    ///
+    /// A codec with an error bound restores elements that equal a fill value bit for bit, and
+    /// decodes no other element to a fill value. Lossless codecs restore every element bit for bit
+    /// and ignore this field. The text form is `fill=-999,fill=1e20`; both forms may be combined.
+    /// Read during the call only. `gridz_decompress` and `gridz_decompress_region` do not read it.
+    pub fill_value: *const c_void,
+    /// Number of fill values, at most 8. 0 = one, if `fill_value` is not NULL.
+    pub n_fill_values: usize,
+    /// Smallest valid number. Elements below it, or above `valid_max`, are treated like fill
+    /// values. Both point to one element of the array's type, size and byte order, in host memory.
+    /// NULL = no limit. Not supported for complex elements. The text form is
+    /// `valid_min=0,valid_max=350`.
+    pub valid_min: *const c_void,
+    /// Largest valid number. See `valid_min`.
+    pub valid_max: *const c_void,
+}
+
+/// Options of `gridz_context_create`. Zero in all fields except `struct_size` selects the defaults.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct gridz_context_options {
+    /// `sizeof(gridz_context_options)`.
+    pub struct_size: usize,
+    /// Number of worker threads that belong to the context, 1 to 1024. 1 = only the calling thread
+    /// works. 0 = share the worker threads of the process. Their number is `GRIDZ_THREADS` or, by
+    /// default, the available cores divided by the MPI ranks on this machine.
+    pub threads: u32,
+    /// Device that computes: one of `GRIDZ_DEVICE_*`, or the number of an NVIDIA GPU, counted from
+    /// 1.
+    ///
+    /// - `GRIDZ_DEVICE_AUTO`: as `GRIDZ_BACKEND` says.
+    /// - A GPU number: creating the context fails if that GPU is unusable. Calls reject memory of
+    ///   other GPUs.
+    /// - `GRIDZ_DEVICE_ALL`: `gridz_compress_chunks` and `gridz_decompress_chunks` distribute
+    ///   chunks in host memory over all usable GPUs. Calls with one array in host memory use the
+    ///   GPUs in turn.
+    /// - `GRIDZ_DEVICE_CPU` and `GRIDZ_DEVICE_CUDA`: like `GRIDZ_BACKEND=cpu` and
+    ///   `GRIDZ_BACKEND=cuda`, but for this context only.
+    pub device: u32,
+    /// Maximum working memory of one call, in bytes, beyond the caller's buffers. 0 = no limit. A
+    /// call that needs more fails with `GRIDZ_ERROR_OUT_OF_MEMORY`.
+    ///
+    /// Only these calls need working memory:
+    ///
+    /// - Compression of big-endian numbers that the codec encodes: the size of the array.
+    /// - The fallback from a GPU to the CPU: host copies of the array (or region) and of the frame.
+    /// - `gridz_compress_chunks` on the CPU: a frame buffer for each worker thread if the limit
+    ///   allows it, or else one buffer at most.
+    ///
+    /// The limit does not cover GPU memory, up to 100 MiB of pinned memory per GPU, 1 MiB per
+    /// working thread, and some bookkeeping per block. It does limit batches: if many chunks go
+    /// through GPUs, the batches of all GPUs together hold at most an eighth of it. On a GPU,
+    /// `multigrid` takes up to 6 times the size of the array to compress it, and up to layers + 3.2
+    /// times to decompress it.
+    pub memory_limit: u64,
+}
+
+/// Description of a frame, from its header.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct gridz_frame_info {
+    /// `sizeof(gridz_frame_info)`, set by the caller.
+    pub struct_size: usize,
+    /// Element type.
+    pub dtype: gridz_dtype,
+    /// `GRIDZ_BYTE_ORDER_LITTLE` or `GRIDZ_BYTE_ORDER_BIG`; little for opaque and one-byte
+    /// elements.
+    pub byte_order: gridz_byte_order,
+    /// Bytes of one element.
+    pub element_size: u32,
+    /// Number of extents.
+    pub rank: u32,
+    /// `rank` extents in elements, slowest-varying first. The remaining entries are 0.
+    pub extents: [u64; GRIDZ_MAX_RANK],
+    /// Bytes of the array, which is the destination size that `gridz_decompress` needs. The value
+    /// comes from the frame, and a damaged or hostile frame can claim any value below 2^63. Compare
+    /// it with the expected size before you allocate that much.
+    pub array_bytes: u64,
+    /// Bytes of the whole frame, header included.
+    pub frame_bytes: u64,
+    /// Name of the codec that wrote the frame, or NULL if this version lacks that codec. Valid for
+    /// the lifetime of the process.
+    pub codec_name: *const c_char,
+    /// Number of the codec in the frame.
+    pub codec: u32,
+    /// Mode that the frame was compressed in: one of `GRIDZ_MODE_*`. (The first version, which had
+    /// lossless codecs only, always set 0.)
+    pub mode: u32,
+    /// The number that belongs to `mode`.
+    pub value: f64,
+    /// Largest absolute difference between a decoded element and its original. 0 = none differs.
+    /// NaN = no such bound exists (modes `GRIDZ_MODE_PWREL`, `_RATE`, `_PRECISION` and `_EXPERT`),
+    /// or it is stored after the header, in a part of the frame that was not passed.
+    ///
+    /// This is a guarantee, not the actual error. `zfp` and `multigrid` guarantee it only relative to
+    /// the input of this frame. If parts of an array are decoded, modified and encoded repeatedly,
+    /// the error of its other elements can grow each time.
+    pub bound: f64,
+}
+
+/// Description of a part of a frame: a coarser grid, or fewer layers. Only `multigrid` supports parts.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct gridz_part_info {
+    /// `sizeof(gridz_part_info)`, set by the caller.
+    pub struct_size: usize,
+    /// Number of extents of the result. It is the rank of the array, with one exception. For a
+    /// level above 0 and an array with more than 4 axes of several elements it is 4: the first of
+    /// these axes are merged.
+    pub rank: u32,
+    /// Level of the result. 0 = the array.
+    pub level: u32,
+    /// `rank` extents in elements, slowest-varying first. The remaining entries are 0.
+    pub extents: [u64; GRIDZ_MAX_RANK],
+    /// Bytes of the result, which is the destination size that `gridz_decompress_progressive`
+    /// needs. A damaged or hostile frame can claim any value.
+    pub array_bytes: u64,
+    /// Number of bytes at the start of the frame that are needed, header included.
+    pub frame_bytes: u64,
+    /// Number of levels above level 0.
+    pub n_levels: u32,
+    /// Number of layers that are read.
+    pub layers: u32,
+    /// Number of layers in the frame.
+    pub n_layers: u32,
+    /// Mode that holds for the result, as in `gridz_frame_info`.
+    pub mode: u32,
+    /// The number that belongs to `mode`.
+    pub value: f64,
+    /// Largest absolute difference between an element of the result and its original. See
+    /// `gridz_frame_info`.
+    pub bound: f64,
+}
+
+/// Description of a codec of this library. Its pointers are valid for the lifetime of the process.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct gridz_codec {
+    /// `sizeof(gridz_codec)`, set by the caller.
+    pub struct_size: usize,
+    /// Name of the codec, the same in all interfaces.
+    pub name: *const c_char,
+    /// Purpose of the codec, in one line.
+    pub description: *const c_char,
+    /// Names of the `n_levels` levels. The first one is the default.
+    pub level_names: *const *const c_char,
+    /// Numbers of the levels, in the same order.
+    pub level_numbers: *const u32,
+    /// Number of levels. 0 = the codec accepts only level 0.
+    pub n_levels: u32,
+    /// Number of the codec in frames and cd_values.
+    pub id: u32,
+    /// Modes of the codec: bit `GRIDZ_MODE_X` is set for each.
+    pub modes: u32,
+    /// Element types that the codec encodes: bit `GRIDZ_DTYPE_X` is set for each. In mode
+    /// `GRIDZ_MODE_LOSSLESS` arrays of other types are stored verbatim.
+    pub dtypes: u32,
+    /// Back ends that run the codec here: `GRIDZ_BACKEND_CPU`, and `GRIDZ_BACKEND_CUDA` if this
+    /// library has kernels for the codec and this machine has a GPU for them.
+    pub backends: u32,
+    /// Always 0.
+    pub reserved: u32,
+}
+
+/// Numbers of blocks by coding. Codecs that divide an array into blocks choose a coding for each
+/// block.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct gridz_block_counts {
+    /// `sizeof(gridz_block_counts)`, set by the caller.
+    pub struct_size: usize,
+    /// All blocks.
+    pub all: u64,
+    /// Blocks that store their elements verbatim.
+    pub raw: u64,
+    /// Blocks that store a single value for all elements.
+    pub constant: u64,
+    /// Blocks of integers that are bit-packed with fixed widths.
+    pub packed: u64,
+    /// Blocks of integers that are entropy-coded.
+    pub entropy: u64,
+    /// Of the `packed`, `entropy` and `sparse` blocks: those that represent floats as multiples of
+    /// a power of two.
+    pub fixed_point: u64,
+    /// Of the `packed` blocks: those that index a dictionary of their values.
+    pub dictionary: u64,
+    /// Blocks that store only their nonzero integers.
+    pub sparse: u64,
+    /// Of the `packed`, `entropy` and `sparse` blocks: those that represent floats as decimal
+    /// fractions, that is multiples of a power of ten.
+    pub decimal: u64,
+    /// Of the `packed`, `entropy` and `sparse` blocks: those that leave out all elements with one
+    /// frequent value, such as a fill value.
+    pub masked: u64,
+    /// Of the `packed`, `entropy` and `sparse` blocks: those that split floats at a power of two
+    /// and store the lower bits verbatim.
+    pub cut: u64,
+    /// Elements (for complex types: parts of elements) that a codec with an error bound stores
+    /// exactly, in blocks of several values. They are outliers that no code represents within the
+    /// bound, fill values, infinities and NaNs.
+    pub exact: u64,
+}
+
+/// Options of `gridz_quality` and `gridz_range`. Zero in all fields except `struct_size` means no
+/// bound and no missing elements. So does NULL in place of the struct.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct gridz_quality_options {
+    /// `sizeof(gridz_quality_options)`.
+    pub struct_size: usize,
+    /// Threads. NULL = the worker threads of the process.
+    pub context: *const gridz_context,
+    /// Meaning of `value`: `GRIDZ_MODE_ABS`, `GRIDZ_MODE_REL` or `GRIDZ_MODE_PWREL`.
+    /// `GRIDZ_MODE_LOSSLESS` = no bound.
+    pub mode: gridz_mode,
+    /// Must be 0.
+    pub reserved: u32,
+    /// The bound, as `mode` defines it. 0 for `GRIDZ_MODE_LOSSLESS`.
+    pub value: f64,
+    /// Fill values, which mark elements without data. They are `n_fill_values` consecutive elements
+    /// of the array's type, size and byte order, in host memory. NULL = none. Read during the call
+    /// only.
+    pub fill_value: *const c_void,
+    /// Number of fill values, at most 8. 0 = one, if `fill_value` is not NULL.
+    pub n_fill_values: usize,
+    /// Smallest valid number. Elements below it, or above `valid_max`, are treated like fill
+    /// values. Both point to one element of the array's type, size and byte order, in host memory.
+    /// NULL = no limit.
+    pub valid_min: *const c_void,
+    /// Largest valid number. See `valid_min`.
+    pub valid_max: *const c_void,
+}
+
+/// Differences between an array and its original.
+///
+/// "Numbers" are elements; a complex element is two numbers, its parts. An index is the index of an
+/// element in C order; the first one counts if errors are equal. A figure is NaN if it is
+/// undefined: without numbers, with a range of 0, or with too few axes.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct gridz_quality_report {
+    /// `sizeof(gridz_quality_report)`, set by the caller.
+    pub struct_size: usize,
+    /// Elements of the array.
+    pub elements: u64,
+    /// Numbers that are finite and not missing in both arrays. All figures below, except the three
+    /// mismatches, are computed from these.
+    pub numbers: u64,
+    /// Elements that are missing (fill values or outside the valid range) in one array and not
+    /// identical in the other.
+    pub fill_mismatches: u64,
+    /// Numbers that are NaN in one array and not bit-identical in the other.
+    pub nan_mismatches: u64,
+    /// Numbers that are infinite in one array and not the same infinity in the other.
+    pub infinity_mismatches: u64,
+    /// Largest absolute error: the exact value, rounded to the nearest double.
+    pub largest_error: f64,
+    /// Exact largest absolute error minus `largest_error`, so that the sum of both is exact. It is
+    /// 0 unless elements have more bits than a double, or magnitudes that are far apart.
+    pub largest_error_rest: f64,
+    /// Index of the element with the largest absolute error. `UINT64_MAX` if there are no numbers.
+    pub largest_error_index: u64,
+    /// Largest error divided by the magnitude of the original number. Infinite if a zero became
+    /// another number.
+    pub largest_relative_error: f64,
+    /// Index of the element with the largest relative error. `UINT64_MAX` if there are no numbers.
+    pub largest_relative_error_index: u64,
+    /// Bound on the absolute error: `value` for `GRIDZ_MODE_ABS`; `value` × `range`, rounded down,
+    /// for `GRIDZ_MODE_REL`; NaN for the other modes.
+    pub bound: f64,
+    /// Largest error divided by the bound. It is above 1 if and only if an error exceeds the bound
+    /// in exact arithmetic. NaN without a bound.
+    pub error_over_bound: f64,
+    /// Smallest number of the original.
+    pub minimum: f64,
+    /// Largest number of the original.
+    pub maximum: f64,
+    /// `maximum` − `minimum`.
+    pub range: f64,
+    /// Square root of the sum of all squared errors.
+    pub l2_error: f64,
+    /// Root mean square error.
+    pub rmse: f64,
+    /// `rmse` / `range`.
+    pub nrmse: f64,
+    /// Peak signal-to-noise ratio, 20 log10(`range` / `rmse`), in dB. Infinite if all errors are 0.
+    pub psnr: f64,
+    /// Pearson's correlation coefficient.
+    pub correlation: f64,
+    /// Mean structural similarity (SSIM) of all planes along the last two axes of extent above 1.
+    /// The windows are squares of 7 × 7 numbers of equal weight, at every position where they fit
+    /// and contain no excluded element. K1 = 0.01, K2 = 0.03, L = `range`, and sample variances.
+    /// These are the defaults of scikit-image.
+    pub ssim_2d: f64,
+    /// Mean structural similarity of all volumes along the last three axes of extent above 1, with
+    /// cubes of 7 × 7 × 7 numbers.
+    pub ssim_3d: f64,
+}
+
+/// Worker threads and a memory limit for calls. Opaque. `gridz_context_create` creates it,
+/// `gridz_context_destroy` frees it.
+#[derive(Debug)]
+pub struct gridz_context(pub(super) gridz::Context);
+
+/// A function pointer of unspecified type.
+pub type gridz_function = Option<unsafe extern "C" fn()>;
+
+/// Name and address of a libhdf5 function, for the functions that transfer whole datasets.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct gridz_h5_function {
+    /// Name of the function, such as `"H5Dwrite"`.
+    pub name: *const c_char,
+    /// Address of the function, cast from its own type.
+    pub address: gridz_function,
+}
+
+/// Progress callback. The thread that called gridz invokes it after every chunk or box. `done` and
+/// `total` are bytes of the array; `gridz_h5_inspect_progressive` counts chunks instead. Any return
+/// value except 0 cancels the call, which then returns `GRIDZ_ERROR_CANCELLED`.
+///
+/// The callback must return, must not modify the array, and must not use the dataset. A C++
+/// exception must not leave it: catch it inside, return 1, and rethrow it after the call.
+pub type gridz_progress = Option<unsafe extern "C" fn(data: *mut c_void, done: u64, total: u64) -> i32>;
+
+/// Options for transferring a dataset. Zero in all fields except `struct_size` selects the
+/// defaults. So does NULL in place of the struct.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct gridz_h5_options {
+    /// `sizeof(gridz_h5_options)`.
+    pub struct_size: usize,
+    /// Threads. NULL = the worker threads of the process.
+    pub context: *const gridz_context,
+    /// Distance in memory from element to element along each axis of the dataset, in bytes. Strides
+    /// may be negative. No two elements may share a byte. The data pointer of the call is that of
+    /// the first element. NULL = contiguous, in C order. Read during the call only.
+    pub strides: *const i64,
+    /// Progress callback, or NULL.
+    pub progress: gridz_progress,
+    /// First argument of `progress`.
+    pub progress_data: *mut c_void,
+    /// Approximate limit for buffers, in bytes, but always enough for one chunk. The context's
+    /// `memory_limit` applies to each chunk in addition. 0 = 1 GiB.
+    pub memory_limit: u64,
+    /// Data transfer property list, an `hid_t`. 0 = `H5P_DEFAULT`.
+    pub dxpl: i64,
+    /// A `cudaStream_t` (or `CUstream`), if `src` or `dst` is GPU memory. The call waits for all
+    /// work in this stream, such as the kernels that produce the array. NULL = the program has
+    /// already synchronized the streams that use the array. Pass `cudaStreamLegacy` or
+    /// `cudaStreamPerThread` for a default stream.
+    pub stream: *mut c_void,
+}
+
+/// Description of a part of a dataset: a coarser grid, or fewer layers.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct gridz_h5_part_info {
+    /// `sizeof(gridz_h5_part_info)`, set by the caller.
+    pub struct_size: usize,
+    /// Number of extents, the rank of the dataset.
+    pub rank: u32,
+    /// Level of the grid. 0 = the dataset itself.
+    pub level: u32,
+    /// `rank` extents of the result in elements, slowest-varying first. The remaining entries are
+    /// 0.
+    pub extents: [u64; GRIDZ_MAX_RANK],
+    /// Bytes of the result if it is contiguous in memory.
+    pub array_bytes: u64,
+    /// Number of chunks that the result needs. Chunks that were never written do not count.
+    pub n_chunks: u64,
+    /// Encoded bytes of these chunks.
+    pub stored_bytes: u64,
+    /// Encoded bytes that are read, at most `stored_bytes`.
+    pub read_bytes: u64,
+    /// Number of levels above level 0 that the dataset has.
+    pub n_levels: u32,
+    /// Largest number of layers read from a chunk. 0 if no chunk has layers.
+    pub layers: u32,
+    /// Largest number of layers in a chunk.
+    pub n_layers: u32,
+    /// Always 0.
+    pub reserved: u32,
+    /// Largest absolute difference between an element of the result and its original. NaN if a
+    /// chunk guarantees no bound. Exact chunks, such as those that were never written, count as 0.
+    /// The remarks on `bound` in `gridz_frame_info` apply here too.
+    pub bound: f64,
+    /// Upper limit of the root mean square error of each chunk that is read, taken over the whole
+    /// chunk. It is the guarantee of mode `GRIDZ_MODE_RMS`, or else `bound`. NaN if a chunk
+    /// guarantees neither.
+    pub rms: f64,
+}
+
+/// A sparse matrix that stays compressed in memory. Opaque. `gridz_cci_create` and `gridz_cci_open`
+/// create it, `gridz_cci_destroy` frees it.
+#[derive(Debug)]
+pub struct gridz_cci(pub(crate) Matrix);
+
+/// A sparse matrix in compressed rows (CSR) or columns (CSC).
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct gridz_csr {
+    /// `sizeof(gridz_csr)`.
+    pub struct_size: usize,
+    /// Rows of the matrix.
+    pub n_rows: u64,
+    /// Columns of the matrix.
+    pub n_cols: u64,
+    /// Number of elements.
+    pub nnz: u64,
+    /// Type of the values: `GRIDZ_DTYPE_F32` or `GRIDZ_DTYPE_F64`.
+    pub dtype: gridz_dtype,
+    /// Type of `starts` and `indices`: `GRIDZ_DTYPE_I32` or `GRIDZ_DTYPE_I64`.
+    pub index_dtype: gridz_dtype,
+    /// `GRIDZ_CCI_ROWS` or `GRIDZ_CCI_COLUMNS`.
+    pub layout: u32,
+    /// Must be 0.
+    pub reserved: u32,
+    /// Index of the first element of each row (column), counted from 0, and `nnz` at the end: one
+    /// entry more than there are rows (columns). gridz cannot check the length of this memory; the
+    /// caller ensures it. `starts`, `indices` and `values` are in host memory and aligned for their
+    /// elements.
+    pub starts: *const c_void,
+    /// Column (row) of each element.
+    pub indices: *const c_void,
+    /// Value of each element. NULL = all values are 1.
+    pub values: *const c_void,
+}
+
+/// Dimensions of a compressed sparse matrix, and its coding.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct gridz_cci_info {
+    /// `sizeof(gridz_cci_info)`, set by the caller.
+    pub struct_size: usize,
+    /// Rows.
+    pub n_rows: u64,
+    /// Columns.
+    pub n_cols: u64,
+    /// Number of elements.
+    pub nnz: u64,
+    /// Type of the values: `GRIDZ_DTYPE_F32` or `GRIDZ_DTYPE_F64`.
+    pub dtype: gridz_dtype,
+    /// Value coding: 0 verbatim, 1 one value for all, 2 table indices of 1 byte, 3 table indices of
+    /// 2 bytes, 4 blocks.
+    pub values: u32,
+    /// Side of the dense blocks that the elements form, such as the unknowns of one node. 1 = no
+    /// blocks.
+    pub block: u32,
+    /// Always 0.
+    pub reserved: u32,
+    /// Bytes of the frame. The matrix takes this much memory, plus 8 bytes for every 3840 rows.
+    pub frame_bytes: u64,
+    /// Bytes of the frame that hold values.
+    pub value_bytes: u64,
+    /// Elements whose columns take no bytes, because their distance from the diagonal is stored
+    /// once for 32 rows.
+    pub by_distance: u64,
+    /// Elements in blocks, with one column code per block.
+    pub blocked: u64,
+    /// Elements with column codes of 1 or 2 bytes.
+    pub short_codes: u64,
+    /// Elements whose columns are stored verbatim in 4 or 8 bytes, because no shorter code was
+    /// found.
+    pub plain: u64,
+    /// Elements of rows that are much longer than the other rows. They are included in the counts
+    /// above.
+    pub long_rows: u64,
+}

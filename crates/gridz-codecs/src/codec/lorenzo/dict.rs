@@ -1,0 +1,258 @@
+//! DICT: a dictionary of a block's values, for data in which values repeat.
+//!
+//! An entry represents all values with the same upper bits. A number is the index of the entry,
+//! followed by the k lower bits of the value. With k = 0, the dictionary contains all values.
+
+use crate::error::{Error, Result, try_vec};
+use crate::stage::bits::{Writer, peek, string_bytes};
+use crate::stage::pack;
+use crate::stage::rows::{LANES, NoPrefetch, Simd};
+use crate::stage::word::Word;
+
+/// Values that are examined before all are.
+const SAMPLE: usize = 1024;
+/// Most entries.
+const MAX_ENTRIES: usize = u16::MAX as usize;
+
+/// The fields of a block's header that describe its dictionary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fields<W> {
+    /// Lower bits of a value that the dictionary does not contain.
+    pub low_bits: u8,
+    /// Bits of a delta.
+    pub delta_bits: u8,
+    /// Zero bits below a delta.
+    pub delta_shift: u8,
+    /// Number of entries.
+    pub n_entries: u16,
+    /// The first entry.
+    pub base: W,
+}
+
+/// A block coded as a dictionary and numbers.
+pub struct Coding<W> {
+    pub fields: Fields<W>,
+    deltas: Vec<u64>,
+    indices: pack::Coding,
+}
+
+/// Bits of an index among `n_entries` entries.
+fn index_bits(n_entries: usize) -> u32 {
+    usize::BITS - (n_entries - 1).leading_zeros()
+}
+
+/// Sorts values as signed numbers.
+fn sorted<W: Word>(values: &mut [W]) -> &[W] {
+    values.sort_unstable_by_key(|value| value.to_i64());
+    values
+}
+
+/// For every k below the word's bits: the number of entries of `sorted`, which is sorted as signed
+/// numbers.
+fn entries_by_low_bits<W: Word>(sorted: &[W]) -> [usize; 64] {
+    let mut lengths = [0; 65];
+    sorted.windows(2).for_each(|pair| lengths[(pair[0] ^ pair[1]).bit_length() as usize] += 1);
+    let mut entries = [1; 64];
+    let mut n_above = 0;
+    for k in (0..64).rev() {
+        n_above += lengths[k + 1];
+        entries[k] = 1 + n_above;
+    }
+    entries
+}
+
+/// Bytes of a dictionary's deltas.
+fn delta_bytes<W>(fields: &Fields<W>) -> usize {
+    string_bytes(usize::from(fields.n_entries) - 1, fields.delta_bits.into()).next_multiple_of(8)
+}
+
+impl<W: Word> Coding<W> {
+    /// Builds a dictionary for `values` and writes the numbers that replace them to `numbers`,
+    /// which has room for whole rows. Returns `None` if the result is not expected to take fewer
+    /// than `limit` bytes; then the contents of `numbers` are arbitrary.
+    #[inline(always)]
+    pub fn choose<S: Simd<W>>(
+        s: S,
+        values: &[W],
+        numbers: &mut [W],
+        scratch: &mut pack::Scratch<W>,
+        limit: usize,
+    ) -> Option<Self> {
+        let n = values.len();
+        let stride = (n / SAMPLE).max(1);
+        let mut sample = [W::default(); SAMPLE];
+        let n_sampled = n.div_ceil(stride).min(SAMPLE);
+        let sample = &mut sample[..n_sampled];
+        for (to, &value) in sample.iter_mut().zip(values.iter().step_by(stride)) {
+            *to = value;
+        }
+        let entries = entries_by_low_bits(sorted(sample));
+        let bits = |k: u32, n_entries: usize| n * (index_bits(n_entries) + k) as usize;
+        let is_promising = |k: u32| {
+            let n_entries = entries[k as usize];
+            4 * n_entries <= 3 * n_sampled && bits(k, n_entries) < 8 * limit
+        };
+        if !(0..W::BITS).any(is_promising) {
+            return None;
+        }
+
+        numbers[..n].copy_from_slice(values);
+        let sorted = sorted(&mut numbers[..n]);
+        let entries = entries_by_low_bits(sorted);
+        let cost = |k: u32| bits(k, entries[k as usize]) + entries[k as usize] * (W::BITS - k) as usize / 2;
+        let is_possible = |&k: &u32| {
+            let n_entries = entries[k as usize];
+            n_entries <= (n / 2).min(MAX_ENTRIES) && k + index_bits(n_entries) <= W::BITS
+        };
+        // Of several best ones, the largest k.
+        let low_bits = (0..W::BITS).rev().filter(is_possible).min_by_key(|&k| cost(k))?;
+        if cost(low_bits) >= 8 * limit {
+            return None;
+        }
+        let mut entries: Vec<W> = sorted.iter().map(|&value| value.shift_signed(low_bits) << low_bits).collect();
+        entries.dedup();
+
+        let differences = || entries.windows(2).map(|pair| pair[1].wrapping_sub(pair[0]).to_u64());
+        let delta_shift = match differences().fold(0, |all, delta| all | delta) {
+            0 => 0,
+            all => all.trailing_zeros(),
+        };
+        let deltas: Vec<u64> = differences().map(|delta| delta >> delta_shift).collect();
+        let delta_bits = deltas.iter().map(|delta| delta.bit_length()).max().unwrap_or(0);
+        let mask = W::low_mask(low_bits);
+        for (number, &value) in numbers.iter_mut().zip(values) {
+            let entry = value.to_i64() >> low_bits << low_bits;
+            let index = entries.partition_point(|other| other.to_i64() < entry);
+            *number = W::from_u64(index as u64) << low_bits | value & mask;
+        }
+        numbers[n..n.next_multiple_of(LANES)].fill(W::default());
+        let fields = Fields {
+            low_bits: low_bits as u8,
+            delta_bits: delta_bits as u8,
+            delta_shift: delta_shift as u8,
+            n_entries: entries.len() as u16,
+            base: entries[0],
+        };
+        let indices = pack::Coding::choose(s, numbers, n, scratch);
+        Some(Self { fields, deltas, indices })
+    }
+
+    /// Bytes of dictionary and numbers.
+    pub fn n_bytes(&self) -> usize {
+        delta_bytes(&self.fields) + self.indices.n_bytes()
+    }
+
+    /// Writes dictionary and numbers to `out`, which has exactly [`Self::n_bytes`] bytes.
+    #[inline(always)]
+    pub fn write<S: Simd<W>>(&self, s: S, numbers: &[W], scratch: &mut pack::Scratch<W>, out: &mut [u8]) {
+        let (deltas, out) = out.split_at_mut(delta_bytes(&self.fields));
+        deltas.fill(0);
+        let mut writer = Writer::new(deltas);
+        self.deltas.iter().for_each(|&delta| writer.push(delta, self.fields.delta_bits.into()));
+        writer.finish();
+        self.indices.write(s, numbers, scratch, out, &mut NoPrefetch);
+    }
+}
+
+/// Reads `n` values from the start of `bytes` into `values`, which has room for whole rows. Returns
+/// the number of bytes read.
+///
+/// # Errors
+/// `Corrupt` if the bytes end early or contradict each other.
+#[inline(always)]
+pub fn read<W: Word, S: Simd<W>>(
+    s: S,
+    fields: &Fields<W>,
+    bytes: &[u8],
+    n: usize,
+    values: &mut [W],
+    scratch: &mut pack::Scratch<W>,
+) -> Result<usize> {
+    let damage = |what: &str| Error::corrupt(format!("a lorenzo block has {what}"));
+    let bits = [fields.low_bits, fields.delta_bits, fields.delta_shift].map(u32::from);
+    let n_entries = usize::from(fields.n_entries);
+    if !(1..=n).contains(&n_entries)
+        || bits.iter().any(|&bits| bits > W::BITS)
+        || bits[0] == W::BITS
+        || bits[2] == W::BITS
+    {
+        return Err(damage("an impossible dictionary"));
+    }
+    let [low_bits, delta_bits, delta_shift] = bits;
+    let (deltas, numbers) = bytes.split_at_checked(delta_bytes(fields)).ok_or_else(|| damage("an early end"))?;
+    let mut entries = try_vec(n_entries, "a dictionary")?;
+    let mut entry = fields.base;
+    entries.push(entry);
+    for i in 0..n_entries - 1 {
+        let delta = W::from_u64(peek(deltas, i * delta_bits as usize)) & W::low_mask(delta_bits);
+        entry = entry.wrapping_add(delta << delta_shift);
+        entries.push(entry);
+    }
+    let n_bytes = pack::read(s, numbers, n, values, scratch)?;
+    let mask = W::low_mask(low_bits);
+    for value in &mut values[..n] {
+        let entry = entries.get((*value >> low_bits).to_u64() as usize);
+        *value = entry.ok_or_else(|| damage("an index without entry"))?.wrapping_add(*value & mask);
+    }
+    Ok(deltas.len() + n_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stage::rows::Portable;
+
+    fn round_trip<W: Word + std::fmt::Debug>(values: &[W]) -> Option<usize> {
+        let n = values.len();
+        let mut numbers = vec![W::default(); n.next_multiple_of(LANES)];
+        let coding = Coding::choose(Portable, values, &mut numbers, &mut pack::Scratch::new(), n * W::BYTES)?;
+        let mut out = vec![0xee; coding.n_bytes()];
+        coding.write(Portable, &numbers, &mut pack::Scratch::new(), &mut out);
+        numbers.fill(W::from_u64(9));
+        assert_eq!(
+            read(Portable, &coding.fields, &out, n, &mut numbers, &mut pack::Scratch::new()).unwrap(),
+            out.len()
+        );
+        assert_eq!(numbers[..n], *values);
+        for cut in 0..out.len() {
+            assert!(
+                read(Portable, &coding.fields, &out[..cut], n, &mut numbers, &mut pack::Scratch::new()).is_err()
+            );
+        }
+        Some(out.len())
+    }
+
+    #[test]
+    fn repeated_values_become_indices() {
+        let pool = [0.1f64, -3.25, 1e300, 0.0, -0.0, f64::NAN, 7.0];
+        let values: Vec<u64> = (0..4000).map(|i| pool[i * i % 7].to_bits()).collect();
+        assert!(round_trip(&values).unwrap() < 4000 / 2);
+        let values: Vec<u32> = (0..8192u32).map(|i| i.wrapping_mul(i) % 64 * 0x0123_4567).collect();
+        assert!(round_trip(&values).unwrap() < 8192);
+        // All bits of the words, and all words of one value.
+        assert!(round_trip(&[0, u64::MAX, 0, u64::MAX, 1 << 63, 1 << 63, 5, 5]).is_some());
+        assert!(round_trip(&vec![77u32; 100]).is_some());
+    }
+
+    #[test]
+    fn noise_has_no_dictionary() {
+        let values: Vec<u64> = (0..4000u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+        assert_eq!(round_trip(&values), None);
+    }
+
+    #[test]
+    fn impossible_dictionaries_are_errors() {
+        let sound = Fields { low_bits: 3, delta_bits: 5, delta_shift: 2, n_entries: 9, base: 1u32 };
+        for fields in [
+            Fields { n_entries: 0, ..sound },
+            Fields { low_bits: 32, ..sound },
+            Fields { delta_bits: 33, ..sound },
+            Fields { delta_shift: 32, ..sound },
+        ] {
+            assert!(
+                read(Portable, &fields, &[0; 1000], 50, &mut [0; 64], &mut pack::Scratch::new()).is_err(),
+                "{fields:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! The mask of a block: the elements that share one word, such as a fill value, NaN or zero, and
+//! are omitted.
+
+use crate::codec::lorenzo::layout::UNIT;
+use crate::error::{Error, ErrorKind, Result};
+use crate::stage::bitmap::Bitmap;
+use crate::stage::blocks::source::BlockWords;
+use crate::stage::rows::{LANES, Simd, first_lanes};
+use crate::stage::samples::Samples;
+use crate::stage::word::Word;
+
+/// Blocks with fewer elements have no mask.
+const LEAST_ELEMENTS: usize = 64;
+/// At least this many samples must have the masked word.
+const LEAST_SAMPLES: u32 = 3;
+
+/// The masked elements of a block.
+pub struct Mask<W> {
+    /// Their word.
+    pub word: W,
+    /// Their bitmap.
+    pub bitmap: Bitmap,
+    /// The bitmap as it is written, if it is coded: the changes from row to row or, in a block of
+    /// one row, the bitmap itself.
+    coded: Option<Bitmap>,
+    /// Bytes of the bitmap.
+    bitmap_bytes: usize,
+    n_masked: usize,
+}
+
+impl<W: Word> Mask<W> {
+    /// Chooses the mask of a block of this shape, if its bytes are few compared with those of the
+    /// elements that it masks. `words` are each minus `first`, and `samples` are samples of these.
+    #[inline(always)]
+    pub fn choose<S: Simd<W>>(
+        s: S,
+        words: &[W],
+        samples: &Samples<W>,
+        first: W,
+        shape: [usize; 3],
+        element_bytes: usize,
+    ) -> Option<Self> {
+        if words.len() < LEAST_ELEMENTS {
+            return None;
+        }
+        let (word, n_samples) = samples.most_frequent(s);
+        if n_samples < LEAST_SAMPLES {
+            return None;
+        }
+        let bitmap = bitmap_of(s, words, word);
+        let n_masked = bitmap.count();
+        let changes = if shape[0] * shape[1] > 1 { bitmap.changes(shape[2]) } else { bitmap.clone() };
+        let (plain_bytes, coded_bytes) = (4 * bitmap.words().len(), changes.n_bytes());
+        let (coded, bitmap_bytes) =
+            if coded_bytes <= plain_bytes { (Some(changes), coded_bytes) } else { (None, plain_bytes) };
+        let mask = Self { word: word.wrapping_add(first), bitmap, coded, bitmap_bytes, n_masked };
+        (8 * mask.n_bytes() <= n_masked * element_bytes).then_some(mask)
+    }
+
+    /// Bytes of the mask, with its padding.
+    pub fn n_bytes(&self) -> usize {
+        UNIT + self.bitmap_bytes.next_multiple_of(UNIT)
+    }
+
+    /// Replaces each masked word by the previous unmasked word or, at the start, by the first
+    /// unmasked one. The first `n` of `words` are relative to `first` before, and relative to the
+    /// new first word afterwards. They are padded by a row.
+    #[inline(always)]
+    pub fn fill<S: Simd<W>>(&self, s: S, words: &mut [W], n: usize, first: W) -> BlockWords<W> {
+        let start = self.bitmap.first_other().expect("a word that is not masked");
+        let base = words[start];
+        let new_first = base.wrapping_add(first);
+        let (base, to_word) = (s.splat(base), s.splat(new_first));
+        let mut before = s.splat(W::default());
+        let (mut all, mut lowest, mut highest) = (to_word, to_word, to_word);
+        let mut k = 0;
+        while k * LANES < n {
+            let at = k * LANES;
+            let others = self.bitmap.others(k);
+            let row = s.fill_forward(!others, s.sub(s.load(&words[at..]), base), before);
+            s.store(row, &mut words[at..]);
+            before = row;
+            // Filled-in words repeat words that are counted anyway.
+            let row = s.add(row, to_word);
+            all = s.or(all, row);
+            lowest = s.min_signed(lowest, row);
+            highest = s.max_signed(highest, row);
+            k += 1;
+        }
+        BlockWords { first: new_first, all: s.any(all), range: [s.lowest(lowest), s.highest(highest)] }
+    }
+
+    /// Writes the mask to `out`, which has exactly [`Mask::n_bytes`].
+    pub fn write(&self, out: &mut [u8]) {
+        out.fill(0);
+        self.word.write(out);
+        out[8..10].copy_from_slice(&(self.n_masked as u16).to_le_bytes());
+        out[10..12].copy_from_slice(&(self.bitmap_bytes as u16).to_le_bytes());
+        let (header, bitmap) = out.split_at_mut(UNIT);
+        match &self.coded {
+            Some(changes) => {
+                header[12] = 1;
+                changes.write(&mut bitmap[..self.bitmap_bytes]);
+            }
+            None => {
+                for (out, word) in bitmap.chunks_exact_mut(4).zip(self.bitmap.words()) {
+                    out.copy_from_slice(&word.to_le_bytes());
+                }
+            }
+        }
+    }
+
+    /// Returns the word, the bitmap and the bytes of a mask at the start of `bytes`.
+    ///
+    /// # Errors
+    /// `Corrupt`, or `UnsupportedFormat` for a mask that only a later version can have written.
+    pub fn read(bytes: &[u8], shape: [usize; 3]) -> Result<(W, Bitmap, usize)> {
+        let damage = || Error::corrupt("the mask of a lorenzo block is not what it says");
+        let n: usize = shape.iter().product();
+        let (header, rest) = bytes.split_first_chunk::<UNIT>().ok_or_else(damage)?;
+        let pair = |k: usize| usize::from(u16::from_le_bytes([header[k], header[k + 1]]));
+        let (n_masked, bitmap_bytes) = (pair(8), pair(10));
+        if header[12] > 1 || header[13..].iter().chain(&header[W::BYTES..8]).any(|&byte| byte != 0) {
+            let text =
+                "the mask of a lorenzo block is of a kind unknown to this version; a newer gridz may read it";
+            return Err(Error::new(ErrorKind::UnsupportedFormat, text));
+        }
+        let coded = rest.get(..bitmap_bytes).ok_or_else(damage)?;
+        let (mut bitmap, n_bytes) =
+            if header[12] == 1 { Bitmap::read(coded, n)? } else { Bitmap::read_plain(coded, n)? };
+        if header[12] == 1 && shape[0] * shape[1] > 1 {
+            bitmap.undo_changes(shape[2]);
+        }
+        if n_bytes != bitmap_bytes || n_masked == 0 || n_masked >= n || bitmap.count() != n_masked {
+            return Err(damage());
+        }
+        Ok((W::read(header), bitmap, UNIT + bitmap_bytes.next_multiple_of(UNIT)))
+    }
+}
+
+/// A bitmap of the values that equal `value`.
+#[inline(always)]
+fn bitmap_of<W: Word, S: Simd<W>>(s: S, values: &[W], value: W) -> Bitmap {
+    let mut bitmap = Bitmap::new(values.len());
+    let value = s.splat(value);
+    let whole = values.len() / LANES;
+    let mut k = 0;
+    while k < bitmap.words().len() {
+        let row = if k < whole {
+            s.load(&values[k * LANES..])
+        } else {
+            let mut last = [W::default(); LANES];
+            last[..values.len() % LANES].copy_from_slice(&values[k * LANES..]);
+            s.load(&last)
+        };
+        let lanes = first_lanes(values.len() - k * LANES);
+        bitmap.words_mut()[k] = lanes & !s.gt_mask(s.xor(row, value), W::default());
+        k += 1;
+    }
+    bitmap
+}

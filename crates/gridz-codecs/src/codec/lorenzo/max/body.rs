@@ -1,0 +1,129 @@
+//! The sequence in which the parts of a block are coded. Each part is written once, for both
+//! directions.
+
+use crate::codec::lorenzo::max::domain::Domain;
+use crate::codec::lorenzo::max::header::Plan;
+use crate::codec::lorenzo::max::lookback::{Lookback, Tables};
+use crate::codec::lorenzo::max::lorenzo::Lorenzo;
+use crate::codec::lorenzo::max::predict::{LANES, LOOKBACK, N, Predictor, Values};
+use crate::codec::lorenzo::max::residual::{self, Around, Coded, Models};
+use crate::stage::entropy::model::Model;
+use crate::stage::entropy::range::Coder;
+use crate::stage::rows::Simd;
+use crate::stage::word::Word;
+
+/// The models and buffers for coding numbers.
+pub struct Memory<'a> {
+    pub models: &'a mut Models,
+    /// Preceded by zeros.
+    pub values: &'a mut [f64],
+    pub planes: &'a mut [i64],
+    pub rows: &'a mut [i64],
+    pub above: &'a mut [[u16; LANES]],
+    pub coded: &'a mut [Coded],
+    pub tables: &'a mut Tables,
+}
+
+/// Codes the mask, that is, which elements are masked.
+#[inline(always)]
+pub fn code_mask<C: Coder>(coder: &mut C, masked: &mut [bool], [sz, sy, sx]: [usize; 3]) {
+    let mut models = [Model::NEW; 512];
+    for row in 0..sz * sy {
+        let (n, u, far_n) = (row % sy > 0, row >= sy, row % sy > 1);
+        let start = row * sx;
+        // The last three elements of this row; in the row to the north, the three up to the next
+        // position.
+        let mut west = 0;
+        let mut north = usize::from(n && masked[start - sx]);
+        for x in 0..sx {
+            let i = start + x;
+            let has_next = x + 1 < sx;
+            north = (2 * north + usize::from(n && has_next && masked[i + 1 - sx])) % 8;
+            let context = west
+                + 8 * north
+                + 64 * usize::from(far_n && masked[i - 2 * sx])
+                + 128 * usize::from(u && masked[i - sy * sx])
+                + 256 * usize::from(u && has_next && masked[i + 1 - sy * sx]);
+            masked[i] = models[context].code(coder, masked[i]);
+            west = (2 * west + usize::from(masked[i])) % 8;
+        }
+    }
+}
+
+/// Codes distinct words in ascending order.
+#[inline(always)]
+pub fn code_words<W: Word, C: Coder>(coder: &mut C, words: &mut [W]) {
+    let mut models = [Model::NEW; 128];
+    let mut before = W::default();
+    for word in words {
+        let difference = word.wrapping_sub(before).to_u64();
+        let length = difference.bit_length();
+        let mut node = 1;
+        for k in (0..7).rev() {
+            node = 2 * node + usize::from(models[node].code(coder, length >> k & 1 == 1));
+        }
+        let n = (node as u32 - 128).min(W::BITS);
+        let difference = if n == 0 { 0 } else { 1 << (n - 1) | coder.plain(n - 1, difference) };
+        *word = before.wrapping_add(W::from_u64(difference));
+        before = *word;
+    }
+}
+
+/// Codes the numbers of a block, until the coder fails. Returns how often each prediction was used.
+/// Masked elements get an arbitrary number.
+#[inline(always)]
+pub fn code_numbers<W: Word, S: Simd<W>, C: Coder, D: Domain>(
+    (s, coder): (S, &mut C),
+    domain: &D,
+    memory: &mut Memory,
+    plan: &Plan<W>,
+    (shape, lag): ([usize; 3], usize),
+    masked: &[bool],
+    numbers: &mut [i64],
+) -> [u32; N] {
+    let [sz, sy, sx] = shape;
+    let Memory { models, values, planes, rows, above, coded, tables } = memory;
+    **models = Models::NEW;
+    let lorenzo = Lorenzo::new(plan.orders, shape, planes, rows);
+    let looks_back = plan.looks_back && plan.active >> LOOKBACK & 1 == 1;
+    let lookback = Lookback::new(tables, looks_back);
+    // A lag is a number of whole rows, except in a block with a single row.
+    let values = Values { all: values, shape, lag: lag / sx };
+    let places = if sz * sy == 1 { 1 } else { sx };
+    let mut predictor = Predictor::new(s, values, &mut above[..places], plan.active, lorenzo, lookback);
+    let coded = &mut coded[..places];
+    coded.fill(Coded::default());
+    let mut uses = [0; N];
+    let mut i = 0;
+    for (z, y) in (0..sz).flat_map(|z| (0..sy).map(move |y| (z, y))) {
+        if !coder.is_sound() {
+            break;
+        }
+        predictor.start_row(z, y);
+        let mut west = Coded::default();
+        for x in 0..sx {
+            if plan.mask.is_some() && masked[i] {
+                numbers[i] = predictor.stand_in(domain, x);
+                predictor.note(domain, x, numbers[i]);
+                i += 1;
+                continue;
+            }
+            if predictor.lookback.code(coder, numbers[i]) {
+                numbers[i] = predictor.lookback.prediction().expect("what is expected");
+                predictor.note(domain, x, numbers[i]);
+            } else {
+                let best = predictor.best(domain, x);
+                let around = Around { west, north: coded[x.min(places - 1)] };
+                (numbers[i], west) = residual::code(models, (s, coder), &best, &around, numbers[i]);
+                coded[x.min(places - 1)] = west;
+                uses[best.which] += 1;
+                predictor.learn(domain, x, numbers[i]);
+            }
+            if looks_back {
+                predictor.look_back(domain, numbers, i);
+            }
+            i += 1;
+        }
+    }
+    uses
+}

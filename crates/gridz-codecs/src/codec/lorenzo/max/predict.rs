@@ -1,0 +1,398 @@
+//! Predicts the next number in several ways, and selects the prediction that was best nearby.
+//!
+//! Predictions are computed in float64 from the values of previous elements. Every operation is a
+//! single one of IEEE 754, in this order, so all machines agree.
+
+use crate::codec::lorenzo::max::domain::Domain;
+use crate::codec::lorenzo::max::lookback::Lookback;
+use crate::codec::lorenzo::max::lorenzo::Lorenzo;
+use crate::stage::rows::{KEYS, Keys};
+use crate::stage::word::Word;
+
+/// Number of predictions.
+pub const N: usize = 12;
+/// The previous element, or its substitute at the start of a row.
+pub const BASE: usize = 0;
+/// Integer differences of arbitrary orders.
+pub const ORDERS: usize = 9;
+/// A sum of neighbors with adaptive weights.
+pub const WEIGHTED: usize = 10;
+/// The number that followed the last similar position.
+pub const LOOKBACK: usize = 11;
+
+/// N is at most 2^`LOG2_N`, the number of lanes of operations on all predictions.
+const LOG2_N: u32 = 4;
+pub const LANES: usize = 1 << LOG2_N;
+const _: () = assert!(LANES == KEYS && N <= LANES);
+/// Bits of a key other than the prediction's number, which is in the low bits. As a score this
+/// exceeds the sum of any two scores; a score is at most 2^10.
+const INACTIVE: u16 = u16::MAX << LOG2_N;
+
+/// Number of weighted neighbors; and of those in the same row, if the block has only one row.
+const WEIGHTS: usize = 12;
+const STEPS: usize = 8;
+/// The learning rate of weights: 2^-7.
+const PACE: f64 = 0.0078125;
+/// Limit of the squared error, relative to the squared norm of the features. Larger errors do not
+/// change weights.
+const LARGEST: f64 = 1048576.0;
+
+/// The values so far, row by row, each row followed by a zero. Leading zeros substitute neighbors
+/// that do not exist.
+pub struct Values<'a> {
+    pub all: &'a mut [f64],
+    pub shape: [usize; 3],
+    /// The period in rows; 0 if there is no period.
+    pub lag: usize,
+}
+
+impl Values<'_> {
+    /// Distance from one row to the next.
+    fn stride([_, _, sx]: [usize; 3]) -> usize {
+        sx + 1
+    }
+
+    /// Leading zeros: a row with a zero on each side, and the reach of features.
+    fn zeros(shape: [usize; 3]) -> usize {
+        Self::stride(shape) + STEPS + 1
+    }
+
+    /// The `N` values from `place` on.
+    #[inline(always)]
+    fn at<const N: usize>(&self, place: usize) -> [f64; N] {
+        *self.all[place..].first_chunk().expect("no neighbours behind the block")
+    }
+
+    /// Number of values that a block needs.
+    pub fn needs(shape: [usize; 3]) -> usize {
+        Self::zeros(shape) + shape[0] * shape[1] * Self::stride(shape)
+    }
+}
+
+/// Positions in the values of the rows around a row, and which of these exist.
+struct Rows {
+    here: usize,
+    north: usize,
+    far_north: usize,
+    up: usize,
+    up_north: usize,
+    up_south: usize,
+    earlier: usize,
+    has: [bool; 6],
+}
+
+impl Rows {
+    fn new(values: &Values, z: usize, y: usize) -> Self {
+        let ([_, sy, _], lag) = (values.shape, values.lag);
+        let row = z * sy + y;
+        let has = [y > 0, y > 1, z > 0, z > 0 && y > 0, z > 0 && y + 1 < sy, lag > 0 && row >= lag];
+        let stride = Values::stride(values.shape);
+        let here = Values::zeros(values.shape) + row * stride;
+        let at = |exists: bool, rows_back: usize| if exists { here - rows_back * stride } else { 1 };
+        Self {
+            here,
+            north: at(has[0], 1),
+            far_north: at(has[1], 2),
+            up: at(has[2], sy),
+            up_north: at(has[3], sy + 1),
+            up_south: at(has[4], sy.wrapping_sub(1)),
+            earlier: at(has[5], lag),
+            has,
+        }
+    }
+}
+
+/// The range of positions of a row at which each feature exists; 0 and 0 if it never does.
+#[derive(Clone, Copy)]
+struct Ends {
+    from: [u32; WEIGHTS],
+    to: [u32; WEIGHTS],
+}
+
+impl Ends {
+    fn new([sz, sy, sx]: [usize; 3], rows: &Rows) -> Self {
+        let [north, far_north, up, up_north, up_south, _] = rows.has;
+        let sx = sx as u32;
+        let none = (0, 0);
+        // Excluding the first or the last element, or as many as the feature reaches.
+        let all = |exists: bool| if exists { (0, sx) } else { none };
+        let before = |exists: bool, n: u32| if exists { (n, sx) } else { none };
+        let behind = |exists: bool| if exists { (0, sx - 1) } else { none };
+        let ends = if sz * sy == 1 {
+            std::array::from_fn(|k| before(k < STEPS, k as u32 + 2))
+        } else {
+            [
+                before(true, 2),
+                before(true, 3),
+                all(north),
+                before(north, 1),
+                behind(north),
+                all(far_north),
+                all(up),
+                before(up, 1),
+                all(up_north),
+                behind(up),
+                before(up_north, 1),
+                all(up_south),
+            ]
+        };
+        Self { from: ends.map(|(from, _)| from), to: ends.map(|(_, to)| to) }
+    }
+}
+
+/// A score is a number of bits times 16.
+pub const SCORE: u32 = 16;
+
+/// The predictions of a block, and their scores.
+pub struct Predictor<'a, K> {
+    k: K,
+    values: Values<'a>,
+    rows: Rows,
+    ends: Ends,
+    /// The numbers of the predictions, OR [`INACTIVE`] for those that are not active.
+    names: [u16; LANES],
+    /// True if [`WEIGHTED`] is active.
+    is_weighted: bool,
+    weights: [f64; WEIGHTS],
+    features: [f64; WEIGHTS],
+    weighted: f64,
+    numbers: [i64; LANES],
+    /// The scores of predictions along the row, and at each position of the previous row.
+    scores: [u16; LANES],
+    above: &'a mut [[u16; LANES]],
+    pub lorenzo: Lorenzo<'a>,
+    pub lookback: Lookback<'a>,
+}
+
+/// The best prediction of an element.
+#[derive(Debug, Clone, Copy)]
+pub struct Best {
+    pub number: i64,
+    /// Its index.
+    pub which: usize,
+    /// Twice the expected number of remaining bits, times [`SCORE`].
+    pub score: u32,
+    /// The second best prediction minus this one.
+    pub other: i64,
+}
+
+impl<'a, K: Keys> Predictor<'a, K> {
+    /// The initial state for a block. `above` has room for a row.
+    pub fn new(
+        k: K,
+        values: Values<'a>,
+        above: &'a mut [[u16; LANES]],
+        active: u16,
+        lorenzo: Lorenzo<'a>,
+        lookback: Lookback<'a>,
+    ) -> Self {
+        let stride = Values::stride(values.shape);
+        let (front, rows) = values.all[..Values::needs(values.shape)].split_at_mut(Values::zeros(values.shape));
+        front.fill(0.0);
+        for row in rows.chunks_exact_mut(stride) {
+            row[stride - 1] = 0.0;
+        }
+        above.fill([0; LANES]);
+        let rows = Rows::new(&values, 0, 0);
+        let ends = Ends::new(values.shape, &rows);
+        Self {
+            k,
+            values,
+            rows,
+            ends,
+            names: std::array::from_fn(|k| k as u16 | if active >> k & 1 == 1 { 0 } else { INACTIVE }),
+            is_weighted: active >> WEIGHTED & 1 == 1,
+            weights: [0.0; WEIGHTS],
+            features: [0.0; WEIGHTS],
+            weighted: 0.0,
+            numbers: [0; LANES],
+            scores: [0; LANES],
+            above,
+            lorenzo,
+            lookback,
+        }
+    }
+
+    /// Starts a row.
+    pub fn start_row(&mut self, z: usize, y: usize) {
+        let has = self.rows.has;
+        self.rows = Rows::new(&self.values, z, y);
+        if self.rows.has != has {
+            self.ends = Ends::new(self.values.shape, &self.rows);
+        }
+        self.lorenzo.start_row(y);
+    }
+
+    /// The best prediction of the element at `x`.
+    #[inline(always)]
+    pub fn best<D: Domain>(&mut self, domain: &D, x: usize) -> Best {
+        let near = self.near(x);
+        if self.is_weighted {
+            self.weigh(&near, x);
+        }
+        let Near { base, here: [.., w], north: [nw, n, _], up: [uw, u, _], up_north: [unw, un] } = near;
+        let [has_north, _, has_up, .., has_earlier] = self.rows.has;
+        let or_base = |exists: bool, value: f64| if exists { value } else { base };
+        let [tw, t] = self.values.at(self.rows.earlier + x - 1);
+        let mut values = [base; LANES];
+        values[1] = or_base(has_north, n);
+        values[2] = or_base(has_up, u);
+        values[3] = or_base(has_earlier, t);
+        values[4] = (w + n) - nw;
+        values[5] = (w + u) - uw;
+        values[6] = (n + u) - un;
+        values[7] = (((w + n) + u) - ((nw + uw) + un)) + unw;
+        values[8] = (w + t) - tw;
+        values[WEIGHTED] = self.weighted;
+        // A loop, because `map` would be compiled for any processor.
+        for (number, &value) in self.numbers.iter_mut().zip(&values) {
+            *number = domain.number(value);
+        }
+        self.numbers[ORDERS] = self.lorenzo.prediction(x);
+        if let Some(number) = self.lookback.prediction() {
+            self.numbers[LOOKBACK] = number;
+        }
+        let above = &self.above[x.min(self.above.len() - 1)];
+        let mut keys = [0; LANES];
+        for k in 0..LANES {
+            keys[k] = (self.scores[k] + above[k]) << LOG2_N | self.names[k];
+        }
+        let best = self.k.least(&keys);
+        for key in &mut keys {
+            if *key == best {
+                *key = u16::MAX;
+            }
+        }
+        let second = self.k.least(&keys);
+        let which = usize::from(best) % LANES;
+        let other = if second >= INACTIVE { which } else { usize::from(second) % LANES };
+        let number = self.numbers[which];
+        let score = u32::from(best >> LOG2_N);
+        Best { number, which, score, other: self.numbers[other].wrapping_sub(number) }
+    }
+
+    /// Learns the number of the element at `x`.
+    #[inline(always)]
+    pub fn learn<D: Domain>(&mut self, domain: &D, x: usize, number: i64) {
+        let place = x.min(self.above.len() - 1);
+        let above = &mut self.above[place];
+        for (k, place) in above.iter_mut().enumerate() {
+            let bits = (SCORE * left(number, self.numbers[k])) as u16;
+            self.scores[k] = self.scores[k] - self.scores[k] / 4 + bits / 4;
+            *place = *place - *place / 2 + bits / 2;
+        }
+        self.note(domain, x, number);
+        let value = self.values.all[self.rows.here + x];
+        if self.is_weighted {
+            let error = value - self.weighted;
+            let features = &self.features;
+            let size = dot(features, features);
+            if size > 0.0 && error * error <= size * LARGEST {
+                let step = PACE * error / size;
+                for (weight, feature) in self.weights.iter_mut().zip(features) {
+                    *weight += step * feature;
+                }
+            }
+        }
+    }
+
+    /// Learns element `i` of the block for looking back.
+    #[inline(always)]
+    pub fn look_back<D: Domain>(&mut self, domain: &D, numbers: &[i64], i: usize) {
+        self.lookback.learn(domain, numbers, i, self.scores[BASE].into());
+    }
+
+    /// Records the number of the element at `x` without rating the predictions.
+    #[inline(always)]
+    pub fn note<D: Domain>(&mut self, domain: &D, x: usize, number: i64) {
+        self.values.all[self.rows.here + x] = domain.value(number);
+        self.lorenzo.learn(x, number);
+    }
+
+    /// The number that substitutes a masked element.
+    #[inline(always)]
+    pub fn stand_in<D: Domain>(&mut self, domain: &D, x: usize) -> i64 {
+        domain.number(self.base(x))
+    }
+
+    /// The value of the nearest previous element of the element at `x`, or 0 if there is none.
+    #[inline(always)]
+    fn base(&self, x: usize) -> f64 {
+        let (all, rows) = (&*self.values.all, &self.rows);
+        if x > 0 {
+            all[rows.here + x - 1]
+        } else if rows.has[0] {
+            all[rows.north]
+        } else {
+            all[rows.up]
+        }
+    }
+
+    /// The neighbors of the element at `x`.
+    #[inline(always)]
+    fn near(&self, x: usize) -> Near {
+        let (values, rows) = (&self.values, &self.rows);
+        Near {
+            base: self.base(x),
+            here: values.at(rows.here + x - 3),
+            north: values.at(rows.north + x - 1),
+            up: values.at(rows.up + x - 1),
+            up_north: values.at(rows.up_north + x - 1),
+        }
+    }
+
+    /// Computes the weighted prediction of the element at `x`. Its features are differences of
+    /// neighbors.
+    #[inline(always)]
+    fn weigh(&mut self, near: &Near, x: usize) {
+        let (values, rows) = (&self.values, &self.rows);
+        let &Near { base, here: [www, ww, w], north: [nw, n, ne], up: [uw, u, ue], up_north: [unw, un] } = near;
+        let [sz, sy, _] = values.shape;
+        let differences: [f64; WEIGHTS] = if sz * sy == 1 {
+            let back: [f64; STEPS + 1] = values.at(rows.here + x - STEPS - 1);
+            std::array::from_fn(|k| if k < STEPS { back[STEPS - k] - back[STEPS - 1 - k] } else { 0.0 })
+        } else {
+            let [nn] = values.at(rows.far_north + x);
+            let [us] = values.at(rows.up_south + x);
+            let of = [w, ww, n, nw, ne, nn, u, uw, un, ue, unw, us];
+            let less = [ww, www, base, base, base, base, base, base, base, base, base, base];
+            std::array::from_fn(|k| of[k] - less[k])
+        };
+        // Written in place, features would be stored one by one, and vector loads would stall on
+        // these stores.
+        let mut features = [0.0; WEIGHTS];
+        for k in 0..WEIGHTS {
+            let is_there = x as u32 >= self.ends.from[k] && (x as u32) < self.ends.to[k];
+            features[k] = if is_there { differences[k] } else { 0.0 };
+        }
+        self.weighted = base + dot(&self.weights, &features);
+        self.features = features;
+    }
+}
+
+/// The values around one element, those of each row in order: up to the element, and around it in
+/// the rows to the north and above. Missing values are 0, except that the values two and three
+/// before may belong to other elements.
+struct Near {
+    base: f64,
+    here: [f64; 3],
+    north: [f64; 3],
+    up: [f64; 3],
+    up_north: [f64; 2],
+}
+
+/// The dot product, in four lanes.
+#[inline(always)]
+fn dot(a: &[f64; WEIGHTS], b: &[f64; WEIGHTS]) -> f64 {
+    let mut sums = [0.0; 4];
+    for k in 0..WEIGHTS {
+        sums[k % 4] += a[k] * b[k];
+    }
+    (sums[0] + sums[1]) + (sums[2] + sums[3])
+}
+
+/// Bits of the difference of two numbers.
+#[inline(always)]
+pub fn left(a: i64, b: i64) -> u32 {
+    (a.wrapping_sub(b).unsigned_abs()).bit_length()
+}

@@ -1,0 +1,199 @@
+//! `lorenzo`: lossless compression of integers and floats, gridz's own.
+//!
+//! An array is split into independent blocks. Elements that share one word, such as a fill value,
+//! may be omitted (`mask`). The remaining elements become numbers (`map`, `decimal`), whose
+//! differences along the axes (`stage::predict`) are coded by their bit lengths. `stage::pack`
+//! packs them, with patches for outliers; `huff` gives each length a code; and `stage::sparse`
+//! lists the few nonzero ones. Two modes, `fast` and `dense`, choose among these differently
+//! (`params`, `block`); the decoder does not depend on the mode. The third one, `max`, is a
+//! different format, for archives (`max`).
+//!
+//! `stage::blocks` splits a chunk into pieces for threads.
+
+mod block;
+mod cuda;
+mod cut;
+mod decimal;
+mod dict;
+mod header;
+mod huff;
+pub mod layout;
+mod map;
+mod mask;
+mod max;
+pub mod params;
+
+use std::marker::PhantomData;
+
+use crate::codec::{BlockCounts, Codec, CodecState, Decision, EncodeParams, Encoded, Job, Plan};
+use crate::error::{Error, Result};
+use crate::format::checksum::Checksum;
+use crate::format::region::FoldedRegion;
+use crate::stage::blocks::layout::Layout;
+use crate::stage::blocks::payload::{BlockCoder, Worker};
+use crate::stage::blocks::source::Source;
+use crate::stage::blocks::target::Target;
+use crate::stage::element::Element;
+use crate::stage::rows::{Simd, SimdWord};
+use crate::types::{Array, DType, Shape};
+use block::Work;
+use params::Mode;
+
+pub struct Lorenzo;
+
+/// Runs code with the worker for a job's words and level.
+macro_rules! with_worker {
+    ($job:expr, |$worker:ident| $what:expr) => {{
+        let chunk: &Chunk = $job.layout.get();
+        let at_max = max::Max { layout: chunk.layout, element: chunk.element, period: chunk.period };
+        match (Mode::of(chunk.b), chunk.element.word_bits()) {
+            (Mode::Max, 64) => {
+                let $worker = worker::<u64, _>(&at_max, $job);
+                $what
+            }
+            (Mode::Max, _) => {
+                let $worker = worker::<u32, _>(&at_max, $job);
+                $what
+            }
+            (_, 64) => {
+                let $worker = worker::<u64, _>(chunk, $job);
+                $what
+            }
+            _ => {
+                let $worker = worker::<u32, _>(chunk, $job);
+                $what
+            }
+        }
+    }};
+}
+impl Codec for Lorenzo {
+    fn max_rank(&self) -> usize {
+        params::MAX_RANK
+    }
+
+    fn plan(&self, array: &Array, encode_params: &EncodeParams) -> Decision {
+        let (fold, params) = params::choose(array, encode_params.level);
+        match Chunk::new(array.dtype(), &fold.apply(array.shape(), params::MAX_RANK), &params) {
+            // The array has no numbers, or too many.
+            None => Decision::Store,
+            Some(chunk) => {
+                let bound = chunk.layout.payload_bound();
+                Decision::Take(Plan { fold, params, bound, layout: CodecState::new(chunk) })
+            }
+        }
+    }
+
+    fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<CodecState> {
+        Chunk::new(dtype, shape, params)
+            .map(CodecState::new)
+            .ok_or_else(|| Error::corrupt("lorenzo cannot have written a chunk of this type, size or parameters"))
+    }
+
+    fn version(&self, params: &[u8]) -> u8 {
+        if params.len() == 1 { 1 } else { 2 }
+    }
+
+    fn encode(&self, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
+        with_worker!(job, |worker| worker.encode(src, dst)).map(|(n_bytes, sums)| Encoded { n_bytes, sums })
+    }
+
+    fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Checksum> {
+        with_worker!(job, |worker| worker.decode(payload, dst))
+    }
+
+    fn count_blocks(&self, job: &Job, payload: &[u8]) -> Option<Result<BlockCounts>> {
+        let chunk: &Chunk = job.layout.get();
+        let mut counts = BlockCounts::default();
+        let is_float = chunk.element.is_float;
+        let looked = with_worker!(job, |worker| worker.for_blocks(payload, |bytes, _| match Mode::of(chunk.b) {
+            Mode::Max => max::count(bytes, is_float, &mut counts),
+            _ => header::count(bytes, &mut counts),
+        }));
+        Some(looked.map(|()| counts))
+    }
+
+    fn decode_region(
+        &self,
+        job: &Job,
+        payload: &[u8],
+        region: &FoldedRegion,
+        dst: &mut [u8],
+    ) -> Result<Option<Checksum>> {
+        with_worker!(job, |worker| worker.decode_region(payload, region, dst))?;
+        Ok(None)
+    }
+}
+
+/// The common data of a chunk's blocks.
+#[derive(Clone, Copy)]
+struct Chunk {
+    layout: Layout,
+    element: Element,
+    /// The parameters: base-2 logarithm of a block's elements, and the period in planes, rows or
+    /// elements.
+    b: u8,
+    period: u32,
+}
+
+impl Chunk {
+    /// Returns `None` if the codec cannot have written such a chunk.
+    fn new(dtype: DType, shape: &Shape, params: &[u8]) -> Option<Self> {
+        let (b, period) = match *params {
+            [b] if layout::LOG2_SIZES.contains(&b) => (b, 0),
+            [b, p0, p1, p2, p3] if layout::LOG2_SIZES_MAX.contains(&b) => (b, u32::from_le_bytes([p0, p1, p2, p3])),
+            _ => return None,
+        };
+        let element = Element::of(dtype)?;
+        let layout = layout::new(shape, element.bytes, b)?;
+        Some(Self { layout, element, b, period })
+    }
+}
+
+fn worker<'a, W: SimdWord, C: BlockCoder<W>>(coder: &'a C, job: &Job<'a>) -> Worker<'a, W, C> {
+    Worker { coder, pool: job.pool, level: job.level, verify: job.verify, word: PhantomData }
+}
+
+impl<W: SimdWord> BlockCoder<W> for Chunk {
+    const NAME: &'static str = "lorenzo";
+    type Work = Work<W>;
+
+    fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    fn element(&self) -> Element {
+        self.element
+    }
+
+    fn is_slow(&self) -> bool {
+        Mode::of(self.b) == Mode::Dense
+    }
+
+    fn work(&self) -> Result<Work<W>> {
+        Work::new(&self.layout)
+    }
+
+    #[inline(always)]
+    fn encode<S: Simd<W>>(
+        &self,
+        s: S,
+        work: &mut Work<W>,
+        source: &Source,
+        shape: [usize; 3],
+        out: &mut [u8],
+    ) -> usize {
+        block::encode(s, work, source, shape, self.element, Mode::of(self.b), out)
+    }
+
+    #[inline(always)]
+    fn decode<S: Simd<W>>(
+        &self,
+        s: S,
+        work: &mut Work<W>,
+        shape: [usize; 3],
+        bytes: &[u8],
+        target: &mut Target,
+    ) -> Result<()> {
+        block::decode(s, work, shape, self.element, bytes, target)
+    }
+}

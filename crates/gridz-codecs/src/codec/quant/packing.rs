@@ -1,0 +1,165 @@
+//! Packs the residuals of a block: in groups of eight with a width each or, at level dense, by an
+//! entropy code with contexts.
+
+use crate::cpu::isa::Isa;
+use crate::error::{Error, Result};
+use crate::stage::blocks::layout::Layout;
+use crate::stage::byte_groups::Widths;
+use crate::stage::entropy::contexts;
+use crate::stage::exceptions::ALIGNMENT;
+use crate::stage::predict::{Cost, Each, GroupMaxBits};
+use crate::stage::rows::{Prefetcher, RowSink, Simd};
+use crate::stage::samples::{FEW, Samples};
+use crate::stage::word::Word;
+
+/// Number of samples of large blocks whose median is taken.
+const MANY: usize = 64;
+
+/// A packing of numbers, with its scratch memory.
+pub trait Packing<W: Word>: Sized {
+    /// The cost function that prediction minimizes.
+    type Cost: Cost<W>;
+    /// True if a longer search for better predictions pays.
+    const SEARCHES: bool;
+    /// True if numbers have the symbols of an entropy code.
+    const IS_ENTROPY: bool;
+
+    /// Allocates for the blocks of a layout, for encoding or only for decoding.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    fn new(layout: &Layout, encodes: bool, level: Isa) -> Result<Self>;
+
+    /// An approximate median of numbers, each minus `base`.
+    fn middle(numbers: &[W], base: W) -> W;
+
+    /// Plans the packing of a block's numbers, which are padded with zeros to a whole row. Returns
+    /// the number of bytes that follow the exceptions, or `None` if the block is better stored raw.
+    fn choose<S: Simd<W>>(&mut self, s: S, numbers: &[W], shape: [usize; 3]) -> Option<usize>;
+
+    /// The bytes that follow a block's header.
+    fn table(&self) -> &[u8];
+
+    /// Writes the numbers that `choose` has planned. May prefetch one line by `ahead` for each row.
+    fn write<S: Simd<W>>(&self, s: S, numbers: &[W], out: &mut [u8], ahead: &mut impl Prefetcher);
+
+    /// Bytes of the table of a block whose header has this number; `None` if the number is invalid.
+    fn table_bytes(in_header: u16) -> Option<usize>;
+
+    /// Unpacks the numbers of a block, row by row. `table` is the block's table, and `bytes` begins
+    /// after the exceptions. Returns the number of bytes read.
+    ///
+    /// # Errors
+    /// `Corrupt`.
+    fn unpack<S: Simd<W>>(
+        &mut self,
+        s: S,
+        table: &[u8],
+        bytes: &[u8],
+        shape: [usize; 3],
+        sink: &mut impl RowSink<W, S>,
+    ) -> Result<usize>;
+}
+
+impl<W: Word> Packing<W> for Widths {
+    type Cost = GroupMaxBits;
+    const SEARCHES: bool = false;
+    const IS_ENTROPY: bool = false;
+
+    fn new(_: &Layout, _: bool, _: Isa) -> Result<Self> {
+        Ok(Self::new())
+    }
+
+    #[inline(always)]
+    fn middle(numbers: &[W], base: W) -> W {
+        Samples::middle::<FEW>(numbers, base)
+    }
+
+    #[inline(always)]
+    fn choose<S: Simd<W>>(&mut self, s: S, numbers: &[W], [sz, sy, sx]: [usize; 3]) -> Option<usize> {
+        Self::choose(self, s, numbers, sz * sy * sx);
+        Some(self.index_bytes().next_multiple_of(ALIGNMENT) + self.n_bytes)
+    }
+
+    fn table(&self) -> &[u8] {
+        Self::table(self)
+    }
+
+    #[inline(always)]
+    fn write<S: Simd<W>>(&self, s: S, numbers: &[W], out: &mut [u8], ahead: &mut impl Prefetcher) {
+        let index_bytes = self.index_bytes();
+        let (index, byte_groups) = out.split_at_mut(index_bytes.next_multiple_of(ALIGNMENT));
+        let (index, zeros) = index.split_at_mut(index_bytes);
+        self.write_index(s, index);
+        zeros.fill(0);
+        self.pack(s, numbers, byte_groups, ahead);
+    }
+
+    fn table_bytes(in_header: u16) -> Option<usize> {
+        Some(usize::from(in_header) + 1)
+    }
+
+    #[inline(always)]
+    fn unpack<S: Simd<W>>(
+        &mut self,
+        s: S,
+        table: &[u8],
+        bytes: &[u8],
+        [sz, sy, sx]: [usize; 3],
+        sink: &mut impl RowSink<W, S>,
+    ) -> Result<usize> {
+        let damage = || Error::corrupt("a quant block ends within its packed groups");
+        let n = sz * sy * sx;
+        let index_bytes = Self::bytes_of_index(table.len(), n);
+        self.read(s, table, bytes.get(..index_bytes).ok_or_else(damage)?, n)?;
+        let byte_groups = bytes.get(index_bytes.next_multiple_of(ALIGNMENT)..).ok_or_else(damage)?;
+        Self::unpack(self, s, byte_groups.get(..self.n_bytes).ok_or_else(damage)?, sink);
+        Ok(index_bytes.next_multiple_of(ALIGNMENT) + self.n_bytes)
+    }
+}
+
+impl<W: Word> Packing<W> for contexts::Work {
+    type Cost = Each;
+    const SEARCHES: bool = true;
+    const IS_ENTROPY: bool = true;
+
+    fn new(layout: &Layout, encodes: bool, level: Isa) -> Result<Self> {
+        let n = layout.blocks.block_elements();
+        Self::new(n, encodes.then(|| layout.block_bound(n)), level)
+    }
+
+    #[inline(always)]
+    fn middle(numbers: &[W], base: W) -> W {
+        Samples::middle::<MANY>(numbers, base)
+    }
+
+    #[inline(always)]
+    fn choose<S: Simd<W>>(&mut self, s: S, numbers: &[W], shape: [usize; 3]) -> Option<usize> {
+        self.encode(s, numbers, shape)
+    }
+
+    fn table(&self) -> &[u8] {
+        &[]
+    }
+
+    #[inline(always)]
+    fn write<S: Simd<W>>(&self, _: S, _: &[W], out: &mut [u8], _: &mut impl Prefetcher) {
+        Self::write(self, out);
+    }
+
+    fn table_bytes(in_header: u16) -> Option<usize> {
+        (in_header == 0).then_some(0)
+    }
+
+    #[inline(always)]
+    fn unpack<S: Simd<W>>(
+        &mut self,
+        s: S,
+        _: &[u8],
+        bytes: &[u8],
+        shape: [usize; 3],
+        sink: &mut impl RowSink<W, S>,
+    ) -> Result<usize> {
+        self.decode(s, bytes, shape, sink)
+    }
+}

@@ -1,0 +1,254 @@
+//! Sums, which turn differences back into numbers.
+
+use crate::stage::predict::starts::Starts;
+use crate::stage::predict::{MAX_ORDER, Orders, SHORT, plane_rows, strides, work_words};
+use crate::stage::rows::{LANES, RowSink, Simd, WithSimd, first_lanes};
+use crate::stage::word::Word;
+
+/// Receives the rows of a block as soon as their numbers are known.
+pub trait Sink<W: Word> {
+    /// A plane of the block.
+    type Plane<'p>: Plane<W>
+    where
+        Self: 'p;
+
+    /// Plane z; planes are requested in order.
+    fn plane(&mut self, z: usize) -> Self::Plane<'_>;
+}
+
+/// Receives the rows of a plane.
+pub trait Plane<W: Word> {
+    /// Takes row y; rows arrive in order. Only as many lanes count as the block's rows have
+    /// numbers.
+    fn put<S: Simd<W>>(&mut self, s: S, y: usize, row: S::Row);
+}
+
+/// Whether [`undo_rows`] can be used. For orders along z it needs planes of whole rows as `work`.
+#[inline(always)]
+pub fn is_in_rows(shape: [usize; 3], orders: Orders, work: usize) -> bool {
+    (SHORT..=LANES).contains(&shape[2]) && work_words(shape, orders) <= work
+}
+
+/// The inverse of [`apply`](super::apply), in one pass, for blocks that [`is_in_rows`].
+#[inline(always)]
+pub fn undo_rows<W: Word, S: Simd<W>>(
+    s: S,
+    r: &[W],
+    work: &mut [W],
+    shape: [usize; 3],
+    orders: Orders,
+    base: W,
+    sink: &mut impl Sink<W>,
+) {
+    s.outlined(UndoRows { r, work, shape, orders, base, sink });
+}
+
+/// [`undo_rows`] as a task.
+struct UndoRows<'a, W, K> {
+    r: &'a [W],
+    work: &'a mut [W],
+    shape: [usize; 3],
+    orders: Orders,
+    base: W,
+    sink: &'a mut K,
+}
+
+impl<W: Word, K: Sink<W>> WithSimd<W> for UndoRows<'_, W, K> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd<W>>(self, s: S) {
+        let Self { r, work, shape, orders, base, sink } = self;
+        match orders {
+            [0, 0, 0] => sum_rows::<_, _, _, 0, 0, 0>(s, r, work, shape, orders, base, sink),
+            [0, 0, 1] => sum_rows::<_, _, _, 0, 0, 1>(s, r, work, shape, orders, base, sink),
+            [0, 1, 0] => sum_rows::<_, _, _, 0, 1, 0>(s, r, work, shape, orders, base, sink),
+            [0, 1, 1] => sum_rows::<_, _, _, 0, 1, 1>(s, r, work, shape, orders, base, sink),
+            [1, 0, 1] => sum_rows::<_, _, _, 1, 0, 1>(s, r, work, shape, orders, base, sink),
+            [1, 1, 1] => sum_rows::<_, _, _, 1, 1, 1>(s, r, work, shape, orders, base, sink),
+            [0, ..] => sum_rows::<_, _, _, 0, ANY, ANY>(s, r, work, shape, orders, base, sink),
+            _ => sum_rows::<_, _, _, ANY, ANY, ANY>(s, r, work, shape, orders, base, sink),
+        }
+    }
+}
+
+/// The sums along x, y and z. `Z`, `Y` and `X` are the orders along them, or [`ANY`].
+#[inline(always)]
+fn sum_rows<W: Word, S: Simd<W>, K: Sink<W>, const Z: usize, const Y: usize, const X: usize>(
+    s: S,
+    r: &[W],
+    work: &mut [W],
+    shape: [usize; 3],
+    orders: Orders,
+    base: W,
+    sink: &mut K,
+) {
+    let zero = s.splat(W::default());
+    let base = s.splat(base);
+    let [sz, sy, sx] = shape;
+    let order = |fixed: usize, order: u8| if fixed == ANY { usize::from(order) } else { fixed };
+    let (oz, oy, ox) = (order(Z, orders[0]), order(Y, orders[1]), order(X, orders[2]));
+    let mut above = [zero; MAX_ORDER as usize];
+    for z in 0..sz {
+        if Z > 0 {
+            above = [zero; MAX_ORDER as usize];
+        }
+        let r = &r[z * sy * sx..];
+        let mut plane = sink.plane(z);
+        for y in 0..sy {
+            let mut t = s.unzigzag(s.load(&r[y * sx..]));
+            for _ in 0..ox {
+                t = s.prefix_sum(t);
+            }
+            for above in &mut above[..oy] {
+                t = s.add(t, *above);
+                *above = t;
+            }
+            if Z == 0 {
+                t = s.add(t, base);
+            }
+            for level in 0..oz {
+                // The sums of the plane before; the last order starts with the base.
+                let work = &mut work[(level * sy + y) * LANES..];
+                let first = if level + 1 == oz { base } else { zero };
+                t = s.add(t, if z == 0 { first } else { s.load(work) });
+                s.store(t, work);
+            }
+            plane.put(s, y, t);
+        }
+    }
+}
+
+/// Stands for an order that is only known from a block's header.
+pub const ANY: usize = MAX_ORDER as usize;
+
+/// The inverse of [`apply`](super::apply) for a block of one row: sums up rows of lanes and passes
+/// them on. `ORDER` is the order along x or [`ANY`].
+pub struct LineSums<'a, R, T, const ORDER: usize> {
+    order: usize,
+    /// The last sum of every order in all lanes.
+    before: [R; ORDER],
+    base: R,
+    to: &'a mut T,
+}
+
+impl<'a, R: Copy, T, const ORDER: usize> LineSums<'a, R, T, ORDER> {
+    /// Starts a row. Orders along the other axes change nothing, because nothing is before the row
+    /// there.
+    #[inline(always)]
+    pub fn new<W: Word, S: Simd<W, Row = R>>(s: S, [.., order]: Orders, base: W, to: &'a mut T) -> Self {
+        let order = if ORDER == ANY { usize::from(order) } else { ORDER };
+        Self { order, before: [s.splat(W::default()); ORDER], base: s.splat(base), to }
+    }
+}
+
+impl<W: Word, S: Simd<W>, T: RowSink<W, S>, const ORDER: usize> RowSink<W, S> for LineSums<'_, S::Row, T, ORDER> {
+    #[inline(always)]
+    fn take(&mut self, s: S, row: S::Row) {
+        let order = if ORDER == ANY { self.order } else { ORDER };
+        let mut t = s.unzigzag(row);
+        for before in &mut self.before[..order] {
+            t = s.add(s.prefix_sum(t), *before);
+            *before = s.last(t);
+        }
+        self.to.take(s, s.add(t, self.base));
+    }
+}
+
+/// The inverse of [`apply`](super::apply) for any block, in place in `r`, which has room for one
+/// more row.
+#[inline(always)]
+pub fn undo<W: Word, S: Simd<W>>(s: S, r: &mut [W], shape: [usize; 3], orders: Orders, base: W) {
+    let n: usize = shape.iter().product();
+    let (row, plane) = strides(shape);
+    let [oz, oy, ox] = orders;
+    unzigzag(s, r, n);
+    for _ in 0..oz {
+        sums(s, r, n, plane);
+    }
+    let rows = plane_rows(shape, orders) * row;
+    for _ in 0..oy {
+        let mut start = 0;
+        while start < n {
+            sums(s, &mut r[start..], rows, row);
+            start += rows;
+        }
+    }
+    for _ in 0..ox {
+        neighbour_sums(s, r, n, row);
+    }
+    let base = s.splat(base);
+    let mut at = 0;
+    while at < n {
+        s.store(s.add(s.load(&r[at..]), base), &mut r[at..]);
+        at += LANES;
+    }
+}
+
+#[inline(always)]
+fn unzigzag<W: Word, S: Simd<W>>(s: S, r: &mut [W], n: usize) {
+    let mut at = 0;
+    while at < n {
+        s.store(s.unzigzag(s.load(&r[at..])), &mut r[at..]);
+        at += LANES;
+    }
+}
+
+/// Adds to each of the first `n` numbers the one `distance` before it; the first `distance` numbers
+/// have none.
+#[inline(always)]
+fn sums<W: Word, S: Simd<W>>(s: S, v: &mut [W], n: usize, distance: usize) {
+    match distance {
+        1 => short_sums::<_, 1>(&mut v[..n]),
+        2 => short_sums::<_, 2>(&mut v[..n]),
+        3 => short_sums::<_, 3>(&mut v[..n]),
+        4 => short_sums::<_, 4>(&mut v[..n]),
+        5 => short_sums::<_, 5>(&mut v[..n]),
+        6 => short_sums::<_, 6>(&mut v[..n]),
+        7 => short_sums::<_, 7>(&mut v[..n]),
+        ..LANES => {
+            for at in distance..n {
+                v[at] = v[at].wrapping_add(v[at - distance]);
+            }
+        }
+        _ => {
+            let mut at = distance;
+            while at < n {
+                let before = s.select_or_zero(first_lanes(n - at), s.load(&v[at - distance..]));
+                s.store(s.add(s.load(&v[at..]), before), &mut v[at..]);
+                at += LANES;
+            }
+        }
+    }
+}
+
+/// [`sums`] of all numbers, whose count is a multiple of `N`. Keeps the sums in registers, because
+/// reading them back from memory would take longer than the additions.
+#[inline(always)]
+fn short_sums<W: Word, const N: usize>(v: &mut [W]) {
+    let mut sums = [W::default(); N];
+    for row in v.as_chunks_mut::<N>().0 {
+        for (sum, v) in sums.iter_mut().zip(row) {
+            *sum = sum.wrapping_add(*v);
+            *v = *sum;
+        }
+    }
+}
+
+/// Adds to each of `n` numbers all that are before it in its row.
+#[inline(always)]
+fn neighbour_sums<W: Word, S: Simd<W>>(s: S, v: &mut [W], n: usize, row: usize) {
+    let mut starts = Starts::new(row);
+    let zero = s.splat(W::default());
+    // The sum of all numbers before, and of those before this row.
+    let (mut all, mut before) = (zero, zero);
+    let mut at = 0;
+    while at < n {
+        let this = s.load(&v[at..]);
+        let sums = s.add(s.prefix_sum(this), all);
+        before = s.fill_forward(!starts.next(), s.sub(sums, this), before);
+        s.store(s.sub(sums, before), &mut v[at..]);
+        all = s.last(sums);
+        at += LANES;
+    }
+}

@@ -1,0 +1,229 @@
+//! Rows as arrays, for every CPU.
+
+use crate::stage::rows::{KEYS, Keys, LANES, Simd, WithSimd, mask_of};
+use crate::stage::word::Word;
+
+/// The kind of row that every CPU supports.
+#[derive(Clone, Copy)]
+pub struct Portable;
+
+/// A row with the value of `$word` for every lane `$lane`.
+macro_rules! each {
+    ($lane:ident => $word:expr) => {{
+        let mut row = [W::default(); LANES];
+        for $lane in 0..LANES {
+            row[$lane] = $word;
+        }
+        row
+    }};
+}
+
+/// Runs a task in a function of its own.
+#[inline(never)]
+pub fn run<W: Word, T: WithSimd<W>>(task: T) -> T::Output {
+    task.run(Portable)
+}
+
+impl Keys for Portable {
+    #[inline(always)]
+    fn least(self, keys: &[u16; KEYS]) -> u16 {
+        let mut least = keys[0];
+        for &key in keys {
+            least = least.min(key);
+        }
+        least
+    }
+
+    #[inline(always)]
+    fn not_above(self, keys: &[u16; KEYS], most: u16) -> u32 {
+        keys.iter().map(|&key| u32::from(key <= most)).sum()
+    }
+
+    #[inline(always)]
+    fn n_same_bytes(self, a: &[u8; LANES], b: &[u8; LANES]) -> u32 {
+        let (mut n, parts) = (0, a.as_chunks().0.iter().zip(b.as_chunks().0));
+        for (a, b) in parts {
+            let n_same = (u64::from_le_bytes(*a) ^ u64::from_le_bytes(*b)).trailing_zeros() / u8::BITS;
+            n += n_same;
+            if n_same < 8 {
+                break;
+            }
+        }
+        n
+    }
+}
+
+impl<W: Word> Simd<W> for Portable {
+    type Row = [W; LANES];
+    type Sum = u64;
+
+    #[inline(always)]
+    fn outlined<T: WithSimd<W>>(self, task: T) -> T::Output {
+        run(task)
+    }
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    fn splat(self, word: W) -> Self::Row {
+        [word; LANES]
+    }
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    fn load(self, from: &[W]) -> Self::Row {
+        *from.first_chunk().expect("a row")
+    }
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    fn store(self, row: Self::Row, to: &mut [W]) {
+        *to.first_chunk_mut().expect("room for a row") = row;
+    }
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    fn load_bytes(self, from: &[u8]) -> Self::Row {
+        let from = &from[..LANES * W::BYTES];
+        each!(i => W::read(&from[i * W::BYTES..]))
+    }
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    fn store_bytes(self, row: Self::Row, to: &mut [u8]) {
+        for (word, to) in row.iter().zip(to[..LANES * W::BYTES].chunks_exact_mut(W::BYTES)) {
+            word.write(to);
+        }
+    }
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    fn add(self, a: Self::Row, b: Self::Row) -> Self::Row {
+        each!(i => a[i].wrapping_add(b[i]))
+    }
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    fn sub(self, a: Self::Row, b: Self::Row) -> Self::Row {
+        each!(i => a[i].wrapping_sub(b[i]))
+    }
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    fn and(self, a: Self::Row, b: Self::Row) -> Self::Row {
+        each!(i => a[i] & b[i])
+    }
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    fn or(self, a: Self::Row, b: Self::Row) -> Self::Row {
+        each!(i => a[i] | b[i])
+    }
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    fn xor(self, a: Self::Row, b: Self::Row) -> Self::Row {
+        each!(i => a[i] ^ b[i])
+    }
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    fn mul_scalar(self, a: Self::Row, factor: W) -> Self::Row {
+        each!(i => a[i].wrapping_mul(factor))
+    }
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    fn mul(self, a: Self::Row, b: Self::Row) -> Self::Row {
+        each!(i => a[i].wrapping_mul(b[i]))
+    }
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    fn shift_left(self, a: Self::Row, n: u32) -> Self::Row {
+        each!(i => a[i] << (n / 2) << (n - n / 2))
+    }
+    #[inline(never)] // inlined, the words are carried through the loop one by one, not as vectors
+    fn or_shifted(self, a: Self::Row, b: Self::Row, n: u32) -> Self::Row {
+        each!(i => a[i] | b[i] << n)
+    }
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    fn shift_right(self, a: Self::Row, n: u32) -> Self::Row {
+        each!(i => a[i] >> n)
+    }
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    fn shift_right_signed(self, a: Self::Row, n: u32) -> Self::Row {
+        each!(i => a[i].shift_signed(n))
+    }
+    #[inline(never)] // as above
+    fn shift_left_each(self, a: Self::Row, n: Self::Row) -> Self::Row {
+        let bits = W::from_u64(W::BITS.into());
+        each!(i => if n[i] < bits { a[i] << n[i].to_u64() as u32 } else { W::default() })
+    }
+    #[inline(never)] // as above
+    fn shift_right_each(self, a: Self::Row, n: Self::Row) -> Self::Row {
+        let bits = W::from_u64(W::BITS.into());
+        each!(i => if n[i] < bits { a[i] >> n[i].to_u64() as u32 } else { W::default() })
+    }
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    fn min_signed(self, a: Self::Row, b: Self::Row) -> Self::Row {
+        each!(i => a[i].min_max_signed(b[i]).0)
+    }
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    fn max_signed(self, a: Self::Row, b: Self::Row) -> Self::Row {
+        each!(i => a[i].min_max_signed(b[i]).1)
+    }
+    #[inline(never)] // as above
+    fn leading_zeros(self, a: Self::Row) -> Self::Row {
+        each!(i => W::from_u64(a[i].leading_zeros().into()))
+    }
+    #[inline(always)]
+    fn no_sum(self) -> u64 {
+        0
+    }
+    #[inline(never)] // as above
+    fn add_leading_zeros(self, mut sum: u64, mask: u32, a: Self::Row) -> u64 {
+        for (i, word) in a.iter().enumerate() {
+            sum += u64::from(word.leading_zeros() * (mask >> i & 1));
+        }
+        sum
+    }
+    #[inline(never)] // as above
+    fn add_group_zeros(self, mut sum: u64, a: Self::Row) -> u64 {
+        for eight in a.as_chunks::<8>().0 {
+            let any = eight.iter().fold(W::default(), |any, &word| any | word);
+            sum += u64::from(any.leading_zeros());
+        }
+        sum
+    }
+    #[inline(always)]
+    fn total(self, sum: u64) -> u64 {
+        sum
+    }
+    #[inline(never)] // as above
+    fn gt_mask(self, a: Self::Row, limit: W) -> u32 {
+        let mut flags = [0; LANES];
+        for (flag, &word) in flags.iter_mut().zip(&a) {
+            *flag = u8::from(word > limit);
+        }
+        mask_of(&flags)
+    }
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    fn select_or_zero(self, mask: u32, a: Self::Row) -> Self::Row {
+        each!(i => if mask >> i & 1 == 1 { a[i] } else { W::default() })
+    }
+    #[inline(never)] // as above
+    fn select(self, mask: u32, a: Self::Row, b: Self::Row) -> Self::Row {
+        each!(i => if mask >> i & 1 == 1 { a[i] } else { b[i] })
+    }
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    fn shift_in(self, a: Self::Row, before: Self::Row) -> Self::Row {
+        each!(i => if i == 0 { before[LANES - 1] } else { a[i - 1] })
+    }
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    fn prefix_sum(self, a: Self::Row) -> Self::Row {
+        let mut sum = W::default();
+        each!(i => {
+            sum = sum.wrapping_add(a[i]);
+            sum
+        })
+    }
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+    fn last(self, a: Self::Row) -> Self::Row {
+        [a[LANES - 1]; LANES]
+    }
+}

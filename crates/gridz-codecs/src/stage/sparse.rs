@@ -1,0 +1,250 @@
+//! Sparse numbers: where those are that are not zero, and these.
+//!
+//! Few numbers are a list: the zeros before each, its bit length, and its bits. Many, and those that lie together, have
+//! a bitmap, and all the same number of bits.
+
+use crate::error::{Error, Result};
+use crate::stage::bitmap::Bitmap;
+use crate::stage::bits::{Writer, peek, string_bytes, window};
+use crate::stage::rows::{LANES, Simd, first_lanes};
+use crate::stage::word::Word;
+
+/// Bytes in front: how many numbers are not zero, their bits, and the bits of a gap.
+const HEADER: usize = 4;
+/// Most numbers of a list.
+const MAX_LISTED: usize = 256;
+/// Most bits of a gap: a block has no more numbers.
+const MAX_GAP_BITS: u32 = 14;
+
+/// How some numbers will be coded.
+pub struct Coding {
+    bitmap: Bitmap,
+    count: usize,
+    width: u32,
+    /// Bits of the number of zeros before each; 0 if there is a bitmap instead.
+    gap_bits: u32,
+    /// Bytes behind the header.
+    n_bytes: usize,
+}
+
+/// Bits of the length, less 1, of a number of up to so many bits.
+fn length_bits(width: u32) -> u32 {
+    width.saturating_sub(1).bit_length()
+}
+
+/// So many numbers that are not zero, of up to so many bits, take no fewer bytes.
+pub fn least_bytes(count: usize, width: u32) -> usize {
+    if count > MAX_LISTED { string_bytes(count, width) } else { 0 }
+}
+
+impl Coding {
+    /// Looks at `n` numbers, behind which there is room for a row.
+    #[inline(always)]
+    pub fn choose<W: Word, S: Simd<W>>(s: S, numbers: &[W], n: usize) -> Self {
+        let mut bitmap = Bitmap::new(n);
+        let mut any = s.splat(W::default());
+        let mut k = 0;
+        while k * LANES < n {
+            let lanes = first_lanes(n - k * LANES);
+            let row = s.load(&numbers[k * LANES..]);
+            any = s.or(any, s.select_or_zero(lanes, row));
+            bitmap.words_mut()[k] = lanes & s.gt_mask(row, W::default());
+            k += 1;
+        }
+        let (count, width) = (bitmap.count(), s.any(any).bit_length());
+        let marked_bytes = bitmap.n_bytes() + string_bytes(count, width);
+        let mut coding = Self { bitmap, count, width, gap_bits: 0, n_bytes: marked_bytes };
+        if count <= MAX_LISTED {
+            coding.try_list(numbers);
+        }
+        coding
+    }
+
+    /// Makes a list of the numbers if that is shorter.
+    fn try_list<W: Word>(&mut self, numbers: &[W]) {
+        let (mut longest, mut next, mut low_bits) = (0, 0, 0);
+        for i in self.bitmap.marked() {
+            (longest, next) = (longest.max(i - next), i + 1);
+            low_bits += numbers[i as usize].bit_length() - 1;
+        }
+        let gap_bits = longest.bit_length().max(1);
+        let fields = string_bytes(self.count, gap_bits) + string_bytes(self.count, length_bits(self.width));
+        let n_bytes = fields + string_bytes(1, low_bits);
+        if n_bytes < self.n_bytes {
+            (self.gap_bits, self.n_bytes) = (gap_bits, n_bytes);
+        }
+    }
+
+    /// Bytes of the numbers.
+    pub fn n_bytes(&self) -> usize {
+        HEADER + self.n_bytes
+    }
+
+    /// Writes the numbers that were looked at to `out`, which has exactly [`Coding::n_bytes`].
+    pub fn write<W: Word>(&self, numbers: &[W], out: &mut [u8]) {
+        let (header, rest) = out.split_at_mut(HEADER);
+        header[..2].copy_from_slice(&(self.count as u16).to_le_bytes());
+        header[2..].copy_from_slice(&[self.width as u8, self.gap_bits as u8]);
+        let marked = || self.bitmap.marked().map(|i| numbers[i as usize].to_u64());
+        if self.gap_bits == 0 {
+            let (bitmap, string) = rest.split_at_mut(self.bitmap.n_bytes());
+            self.bitmap.write(bitmap);
+            write_string(string, marked().map(|number| (number, self.width)));
+            return;
+        }
+        let mut next = 0;
+        let gaps = self.bitmap.marked().map(|i| {
+            let gap = i - next;
+            next = i + 1;
+            (gap.into(), self.gap_bits)
+        });
+        let (string, rest) = rest.split_at_mut(string_bytes(self.count, self.gap_bits));
+        write_string(string, gaps);
+        let low_bits = |number: u64| number.bit_length() - 1;
+        let lengths = marked().map(|number| (low_bits(number).into(), length_bits(self.width)));
+        let (string, rest) = rest.split_at_mut(string_bytes(self.count, length_bits(self.width)));
+        write_string(string, lengths);
+        write_string(rest, marked().map(|number| (number & u64::low_mask(low_bits(number)), low_bits(number))));
+    }
+}
+
+/// Writes fields to `out`, which has exactly their bytes.
+fn write_string(out: &mut [u8], fields: impl Iterator<Item = (u64, u32)>) {
+    let mut string = Writer::new(out);
+    fields.for_each(|(value, n_bits)| string.push(value, n_bits));
+    string.finish();
+}
+
+/// Reads as many numbers as there are, which are coded at the start of `bytes`, and returns their bytes.
+///
+/// # Errors
+/// `Corrupt`.
+pub fn read<W: Word>(bytes: &[u8], numbers: &mut [W]) -> Result<usize> {
+    let damage = || Error::corrupt("sparse numbers have impossible counts or end too early");
+    let (&[low, high, width, gap_bits], rest) = bytes.split_first_chunk::<HEADER>().ok_or_else(damage)?;
+    let count = usize::from(u16::from_le_bytes([low, high]));
+    let (width, gap_bits) = (u32::from(width), u32::from(gap_bits));
+    if width > W::BITS || (width == 0) != (count == 0) {
+        return Err(damage());
+    }
+    numbers.fill(W::default());
+    let n_bytes = match gap_bits {
+        0 => read_marked(rest, numbers, count, width)?,
+        1..=MAX_GAP_BITS if count <= MAX_LISTED => {
+            read_listed(rest, numbers, count, width, gap_bits).ok_or_else(damage)?
+        }
+        _ => return Err(damage()),
+    };
+    Ok(HEADER + n_bytes)
+}
+
+fn read_marked<W: Word>(bytes: &[u8], numbers: &mut [W], count: usize, width: u32) -> Result<usize> {
+    let damage = || Error::corrupt("sparse numbers are not as many as the bits of their bitmap, or end too early");
+    let (bitmap, bitmap_bytes) = <Bitmap>::read(bytes, numbers.len())?;
+    let n_string = string_bytes(count, width);
+    let string = bytes[bitmap_bytes..].get(..n_string).filter(|_| bitmap.count() == count).ok_or_else(damage)?;
+    let mut at = 0;
+    for i in bitmap.marked() {
+        // A window may have fewer bits than the longest number.
+        let low = W::from_u64(window(string, at)) & W::low_mask(width.min(32));
+        let high = if width > 32 { W::from_u64(window(string, at + 32) << 32) & W::low_mask(width) } else { low };
+        numbers[i as usize] = low | high;
+        at += width as usize;
+    }
+    Ok(bitmap_bytes + n_string)
+}
+
+/// `None` if the list leads past the last number, or the bytes end too early.
+fn read_listed<W: Word>(bytes: &[u8], numbers: &mut [W], count: usize, width: u32, gap_bits: u32) -> Option<usize> {
+    let length_bits = length_bits(width);
+    let (gaps, rest) = bytes.split_at_checked(string_bytes(count, gap_bits))?;
+    let (lengths, strings) = rest.split_at_checked(string_bytes(count, length_bits))?;
+    let field = |string: &[u8], k: usize, n_bits: u32| peek(string, k * n_bits as usize) & u64::low_mask(n_bits);
+    let (mut next, mut at) = (0, 0);
+    for k in 0..count {
+        let number = numbers.get_mut(next + field(gaps, k, gap_bits) as usize..)?;
+        next = next + 1 + field(gaps, k, gap_bits) as usize;
+        let low_bits = field(lengths, k, length_bits) as u32;
+        let low = peek(strings, at) & u64::low_mask(low_bits);
+        *number.first_mut()? = W::from_u64(1 << low_bits | low);
+        at += low_bits as usize;
+    }
+    let n_strings = at.div_ceil(8);
+    (n_strings <= strings.len()).then_some(bytes.len() - strings.len() + n_strings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stage::predict::tests::padded;
+    use crate::stage::rows::Portable;
+
+    fn round_trip<W: Word + std::fmt::Debug>(numbers: &[W]) -> usize {
+        let coding = Coding::choose(Portable, &padded(numbers), numbers.len());
+        let mut bytes = vec![0xee; coding.n_bytes()];
+        coding.write(numbers, &mut bytes);
+        let mut back = vec![W::from_u64(7); numbers.len()];
+        assert_eq!(read(&bytes, &mut back).unwrap(), bytes.len());
+        assert_eq!(back, numbers);
+        bytes.push(0xff);
+        assert_eq!(read(&bytes, &mut back).unwrap(), bytes.len() - 1);
+        for cut in 0..bytes.len() - 1 {
+            assert!(read(&bytes[..cut], &mut back).is_err(), "cut to {cut}");
+        }
+        bytes.len() - 1
+    }
+
+    #[test]
+    fn numbers_of_all_lengths_come_back() {
+        for n in [1, 31, 32, 33, 1000, 4096] {
+            for width in 0..=64 {
+                for every in [1, 7, 100] {
+                    let number =
+                        |i: usize| if i.is_multiple_of(every) { u64::low_mask(width) >> (i % 3) } else { 0 };
+                    let numbers: Vec<u64> = (0..n).map(number).collect();
+                    round_trip(&numbers);
+                    if width <= 32 {
+                        round_trip(&numbers.iter().map(|&x| x as u32).collect::<Vec<_>>());
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn few_numbers_take_few_bytes() {
+        assert_eq!(round_trip(&[0u32; 4096]), 4);
+        let mut numbers = [0u32; 4096];
+        (numbers[1000], numbers[1001]) = (3, 700);
+        assert_eq!(round_trip(&numbers), 4 + 3 + 1 + 2, "two gaps of ten bits, lengths of four, one and nine bits");
+        numbers[1000..1004].fill(3);
+        numbers[1100..1164].fill(3);
+        assert_eq!(round_trip(&numbers), 4 + 16 + 2 + 10 + 68 / 4, "marks");
+    }
+
+    #[test]
+    fn impossible_counts_are_errors() {
+        let mut bytes = vec![1, 0, 1, 0, 1, 1, 1, 1];
+        assert_eq!(read(&bytes, &mut [0u32; 5]).unwrap(), 8);
+        for (at, value) in [(0, 0), (0, 2), (1, 1), (2, 0), (2, 33), (3, 15), (6, 32)] {
+            let before = std::mem::replace(&mut bytes[at], value);
+            assert!(read(&bytes, &mut [0u32; 5]).is_err(), "byte {at} = {value}");
+            bytes[at] = before;
+        }
+    }
+
+    #[test]
+    fn lists_that_lead_too_far_are_errors() {
+        for (gap, is_sound) in [(0, true), (4, true), (5, false), (15, false)] {
+            assert_eq!(read(&[1, 0, 1, 4, gap, 1], &mut [0u32; 5]).is_ok(), is_sound, "{gap}");
+        }
+        assert!(read(&[2, 0, 1, 4, 4, 3], &mut [0u32; 5]).is_err(), "the second is the sixth");
+        let mut many = [0xff; 200];
+        (many[1], many[2], many[3]) = (1, 1, 1);
+        many[4..].fill(0);
+        for (low, is_sound) in [(0, true), (1, false)] {
+            many[0] = low;
+            assert_eq!(read(&many, &mut [0u32; 300]).is_ok(), is_sound, "{}", 256 + u16::from(low));
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The words that stages compute with.
+
+use std::ops::{BitAnd, BitOr, BitOrAssign, BitXor, Not, Shl, Shr};
+
+use crate::stage::quantize::{Float, Uniform};
+use crate::stage::rows::LANES;
+
+/// `u32` or `u64`; arithmetic is modulo 2^BITS.
+pub trait Word:
+    Copy
+    + Default
+    + Ord
+    + Send
+    + Sync
+    + 'static
+    + BitAnd<Output = Self>
+    + BitOr<Output = Self>
+    + BitOrAssign
+    + BitXor<Output = Self>
+    + Not<Output = Self>
+    + Shl<u32, Output = Self>
+    + Shr<u32, Output = Self>
+{
+    const ZERO: Self;
+    const BITS: u32;
+    const BYTES: usize = Self::BITS as usize / 8;
+    /// Bits of the fraction field of a float of this size.
+    const FRACTION_BITS: u32;
+
+    /// The low bits of `x`.
+    fn from_u64(x: u64) -> Self;
+    /// The word, zero-extended.
+    fn to_u64(self) -> u64;
+    /// The word, sign-extended.
+    fn to_i64(self) -> i64;
+    /// The value of the float whose bits these are.
+    fn to_float(self) -> f64;
+    /// The bits of the float that is nearest to a value.
+    fn from_float(value: f64) -> Self;
+    /// The word at the start of `bytes`.
+    fn read(bytes: &[u8]) -> Self;
+    /// Writes the word to the start of `bytes`.
+    fn write(self, bytes: &mut [u8]);
+    fn wrapping_add(self, other: Self) -> Self;
+    fn wrapping_sub(self, other: Self) -> Self;
+    fn wrapping_mul(self, other: Self) -> Self;
+    /// Upper half of the whole product.
+    fn high_product(self, other: Self) -> Self;
+    /// Arithmetic shift to the right.
+    fn shift_signed(self, n: u32) -> Self;
+    fn leading_zeros(self) -> u32;
+    fn trailing_zeros(self) -> u32;
+    /// The smaller and the larger of two words in two's complement.
+    fn min_max_signed(self, other: Self) -> (Self, Self);
+
+    /// The quantizer of floats of this width, see [`Uniform`].
+    fn uniform(float: Float, bound: f64) -> Option<Uniform<Self>>;
+    /// Quantizes a row; returns the lanes that have a code, and those that come back within the
+    /// bound.
+    fn quantize(uniform: &Uniform<Self>, lanes: &mut [Self; LANES]) -> (u32, u32);
+    /// Converts codes back to elements, see [`Word::quantize`].
+    fn dequantize(uniform: &Uniform<Self>, lanes: &mut [Self; LANES]);
+
+    /// 0 for 0, else 1 + the index of the highest set bit.
+    #[inline(always)]
+    fn bit_length(self) -> u32 {
+        Self::BITS - self.leading_zeros()
+    }
+    /// The lowest `n` bits set, for `n` up to BITS.
+    #[inline(always)]
+    fn low_mask(n: u32) -> Self {
+        if n == 0 { Self::default() } else { !Self::default() >> (Self::BITS - n) }
+    }
+}
+
+macro_rules! word {
+    ($unsigned:ty, $signed:ty, $twice:ty, $float:ty, $fraction_bits:literal) => {
+        impl Word for $unsigned {
+            const ZERO: Self = 0;
+            const BITS: u32 = <$unsigned>::BITS;
+            const FRACTION_BITS: u32 = $fraction_bits;
+
+            #[inline(always)]
+            fn from_u64(x: u64) -> Self {
+                x as Self
+            }
+            #[inline(always)]
+            fn to_u64(self) -> u64 {
+                u64::from(self)
+            }
+            #[inline(always)]
+            fn to_i64(self) -> i64 {
+                i64::from(self as $signed)
+            }
+            #[inline(always)]
+            fn to_float(self) -> f64 {
+                f64::from(<$float>::from_bits(self))
+            }
+            #[inline(always)]
+            fn from_float(value: f64) -> Self {
+                (value as $float).to_bits()
+            }
+            #[inline(always)]
+            fn read(bytes: &[u8]) -> Self {
+                Self::from_le_bytes(*bytes.first_chunk().expect("the bytes of a word"))
+            }
+            #[inline(always)]
+            fn write(self, bytes: &mut [u8]) {
+                *bytes.first_chunk_mut().expect("room for a word") = self.to_le_bytes();
+            }
+            #[inline(always)]
+            fn wrapping_add(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
+            #[inline(always)]
+            fn wrapping_sub(self, other: Self) -> Self {
+                self.wrapping_sub(other)
+            }
+            #[inline(always)]
+            fn wrapping_mul(self, other: Self) -> Self {
+                self.wrapping_mul(other)
+            }
+            #[inline(always)]
+            fn high_product(self, other: Self) -> Self {
+                ((self as $twice * other as $twice) >> <$unsigned>::BITS) as Self
+            }
+            #[inline(always)]
+            fn shift_signed(self, n: u32) -> Self {
+                ((self as $signed) >> n) as Self
+            }
+            #[inline(always)]
+            fn leading_zeros(self) -> u32 {
+                <$unsigned>::leading_zeros(self)
+            }
+            #[inline(always)]
+            fn trailing_zeros(self) -> u32 {
+                <$unsigned>::trailing_zeros(self)
+            }
+            fn uniform(float: Float, bound: f64) -> Option<Uniform<Self>> {
+                Uniform::<$unsigned>::new(float, bound)
+            }
+            #[inline(always)]
+            fn quantize(uniform: &Uniform<Self>, lanes: &mut [Self; LANES]) -> (u32, u32) {
+                uniform.quantize(lanes)
+            }
+            #[inline(always)]
+            fn dequantize(uniform: &Uniform<Self>, lanes: &mut [Self; LANES]) {
+                uniform.dequantize(lanes);
+            }
+            #[inline(always)]
+            fn min_max_signed(self, other: Self) -> (Self, Self) {
+                let (a, b) = (self as $signed, other as $signed);
+                (a.min(b) as Self, a.max(b) as Self)
+            }
+        }
+    };
+}
+
+word!(u32, i32, u64, f32, 23);
+word!(u64, i64, u128, f64, 52);

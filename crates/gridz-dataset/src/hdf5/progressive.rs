@@ -1,0 +1,270 @@
+//! Progressive reads of HDF5 datasets: only the bytes that a coarser grid, or fewer layers, need.
+//!
+//! HDF5 reports the addresses of the chunks. All threads read these directly from its file
+//! (`descriptor`). If that is impossible, HDF5 reads whole chunks. Chunks that are not progressive
+//! frames are always read as a whole: chunks that were stored, written by another codec, or not
+//! filtered.
+
+use std::collections::HashMap;
+
+use super::abi::{self, Hid};
+use super::bulk::{Dataset, Options};
+use super::chunk::ChunkFilters;
+use super::descriptor::Descriptor;
+use super::library::Stored;
+use crate::bulk::{
+    Buffer, ChunkCoder, ChunkStore, Encoded, Grid, PartReader, Place, Placement, Progress, ReadAt, Tally, Transfer,
+    n_levels,
+};
+use gridz::Destination;
+use gridz::Detail;
+use gridz_codecs::error::{Error, ErrorKind, Result};
+use gridz_codecs::format::header::MAX_HEADER_BYTES;
+use gridz_codecs::settings::{self, LogLevel};
+
+/// A part of a box of a dataset, and its layout in memory.
+pub struct PartAccess<'d> {
+    dataset: &'d Dataset<'d>,
+    filters: &'d ChunkFilters,
+    detail: Detail,
+    grid: Grid,
+    placement: Placement,
+}
+
+impl<'l> Dataset<'l> {
+    /// Selects the part `detail` of the box of `count` elements from `start` on. Memory is
+    /// described as for [`select`](Self::select), with strides between the elements of the result.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the box is not inside the dataset, elements overlap in memory, or the
+    /// dataset does not have this level; `UnsupportedJob` for datasets that HDF5 must read.
+    pub fn select_part(
+        &'l self,
+        (start, count): (&[u64], &[u64]),
+        detail: Detail,
+        memory_type: Option<Hid>,
+        strides: Option<&[i64]>,
+    ) -> Result<PartAccess<'l>> {
+        let refused = |why: &str| {
+            let text = format!(
+                "only datasets that gridz reads itself are read in part, and this is none, because {why}; read it as a whole"
+            );
+            Error::unsupported(text)
+        };
+        let filters = self.filters.as_ref().map_err(|why| refused(why))?;
+        let chunk = self.chunk.as_ref().ok_or_else(|| refused("it is not in chunks"))?;
+        let level = match detail {
+            Detail::Level(level) => level,
+            Detail::Layers(0) => return Err(Error::invalid("0 layers cannot be read; give 1 or more")),
+            Detail::Error(error) if error.is_nan() || error < 0.0 => {
+                return Err(Error::invalid(format!("an error of {error:?}; give 0 or a number above it")));
+            }
+            Detail::Layers(_) | Detail::Error(_) => 0,
+        };
+        let memory_type = memory_type.unwrap_or(self.dtype.id());
+        let memory_bytes = self.memory_bytes(memory_type)?;
+        let swap = self.swapped(memory_type).ok_or_else(|| refused("elements have another type in memory"))?;
+        let grid = Grid::new(level, &self.extents, chunk, start, count)?;
+        let placement = Placement::new(grid.selection(), memory_bytes, swap, strides)?;
+        Ok(PartAccess { dataset: self, filters, detail, grid, placement })
+    }
+}
+
+impl PartAccess<'_> {
+    /// Bytes of the memory range, from the lowest element to the end of the highest.
+    pub fn span(&self) -> usize {
+        self.placement.span()
+    }
+
+    /// Offset of the first element in the memory range, in bytes.
+    pub fn first(&self) -> usize {
+        self.placement.first()
+    }
+
+    /// Extents of the result.
+    pub fn extents(&self) -> &[u64] {
+        self.grid.selection().count()
+    }
+
+    /// Bytes of the result.
+    pub fn n_bytes(&self) -> u64 {
+        let n_elements: u64 = self.extents().iter().product();
+        n_elements.saturating_mul(self.placement.element_bytes() as u64)
+    }
+
+    /// Level of the result.
+    pub fn level(&self) -> u32 {
+        self.grid.level()
+    }
+
+    /// Number of levels above level 0.
+    pub fn n_levels(&self) -> u32 {
+        n_levels(&self.dataset.extents, self.grid.chunk())
+    }
+
+    /// Reads the part to `memory` and returns statistics.
+    ///
+    /// # Errors
+    /// `Host`, `OutOfMemory`, `Cancelled`; `Corrupt`, `Truncated` and others for damaged chunks;
+    /// `InvalidArgument` for a number of layers that a chunk does not have. After an error the
+    /// contents of the memory are unspecified.
+    pub fn read(&self, memory: Destination, options: &Options, progress: Progress) -> Result<Tally> {
+        let fill = self.dataset.fill()?;
+        self.with_store(options, |reader, store| {
+            let (selection, placement) = (self.grid.selection(), &self.placement);
+            let &Options { context, memory_limit, .. } = options;
+            let fill = fill.as_deref();
+            let transfer = Transfer { selection, placement, coder: reader, fill, context, memory_limit };
+            transfer.read(store, memory, progress)?;
+            Ok(reader.tally())
+        })
+    }
+
+    /// Returns the statistics of a read without reading. `progress` counts chunks.
+    ///
+    /// # Errors
+    /// As for [`PartAccess::read`].
+    pub fn inspect(&self, options: &Options, progress: Progress) -> Result<Tally> {
+        self.with_store(options, |reader, store| reader.inspect(store, options.context, progress))
+    }
+
+    fn with_store<R>(
+        &self,
+        options: &Options,
+        work: impl FnOnce(&PartReader, &mut Store) -> Result<R>,
+    ) -> Result<R> {
+        let Dataset { library, id, element_bytes, .. } = *self.dataset;
+        // Each process reads independently, so a collective property list would be wrong.
+        let dxpl = if library.is_parallel(id)? { abi::DEFAULT_PLIST } else { options.dxpl };
+        let chunk_bytes = self.grid.chunk().iter().product::<u64>() as usize * element_bytes;
+        let most_bytes = self.filters.bound().max(chunk_bytes + MAX_HEADER_BYTES);
+        let found = Descriptor::of(library, id)?;
+        let mut store = Store { access: self, dxpl, most_bytes, file: None, index: None };
+        store.index = store.all()?;
+        let file = match found {
+            Ok(file) => store.base(&file)?.map(|base| (file, base)).ok_or("its chunks are not where HDF5 tells"),
+            Err(why) => Err(why),
+        };
+        let file = file.inspect_err(|why| {
+            settings::log(LogLevel::Info, || format!("chunks are read as a whole by HDF5, because {why}"));
+        });
+        let (file, base) = file.ok().unzip();
+        store.file = base;
+        let file = file.as_ref().map(|file| file as &dyn ReadAt);
+        let reader = PartReader::new((&self.grid, self.detail), self.filters, file, element_bytes, most_bytes);
+        work(&reader, &mut store)
+    }
+}
+
+/// The chunks of a dataset, or their places in the file, by their position in the grid.
+struct Store<'s> {
+    access: &'s PartAccess<'s>,
+    dxpl: Hid,
+    /// Maximum number of encoded bytes of a chunk.
+    most_bytes: usize,
+    /// File offset that addresses count from. `None` if HDF5 reads the chunks.
+    file: Option<u64>,
+    /// Chunks in the file by their number in the grid, if all were listed at once.
+    index: Option<HashMap<u64, Stored>>,
+}
+
+impl Store<'_> {
+    /// All chunks in the file. `None` if there are fewer than two, or this libhdf5 cannot list
+    /// them. Looking up a single chunk walks through the index too.
+    fn all(&self) -> Result<Option<HashMap<u64, Stored>>> {
+        let PartAccess { dataset: Dataset { library, id, extents, .. }, grid, .. } = self.access;
+        if grid.selection().n_chunks() < 2 {
+            return Ok(None);
+        }
+        let mut index = HashMap::new();
+        let can = library.for_each_chunk(*id, extents.len(), |chunk, stored| {
+            grid.number_of(chunk).map(|number| index.insert(number, stored));
+        })?;
+        Ok(can.then_some(index))
+    }
+
+    /// The chunk in the file with the first element `chunk`.
+    fn find(&self, chunk: &[u64]) -> Result<Option<Stored>> {
+        let PartAccess { dataset: Dataset { library, id, .. }, grid, .. } = self.access;
+        let found = match &self.index {
+            Some(index) => grid.number_of(chunk).and_then(|number| index.get(&number).copied()),
+            None => library.stored(*id, chunk)?,
+        };
+        // A damaged file must not determine how much memory is allocated.
+        match found {
+            Some(Stored { n_bytes, .. }) if n_bytes > self.most_bytes as u64 => Err(Error::corrupt(format!(
+                "a chunk of {n_bytes} encoded bytes, where {} are the most there can be",
+                self.most_bytes
+            ))),
+            found => Ok(found),
+        }
+    }
+
+    /// Has HDF5 read the encoded bytes of a chunk to the start of `bytes`, which is replaced if it
+    /// is too short. Returns the chunk's filter mask.
+    fn read_whole(&self, chunk: &[u64], n_bytes: usize, bytes: &mut Buffer) -> Result<u32> {
+        let Dataset { library, id, .. } = *self.access.dataset;
+        if bytes.n_bytes() < n_bytes {
+            *bytes = Buffer::new(n_bytes)?;
+        }
+        library.read_chunk(id, self.dxpl, chunk, &mut bytes.bytes()[..n_bytes])
+    }
+
+    /// File offset that addresses count from. Some versions of HDF5 count from the end of the user
+    /// block, others from the beginning of the file. One chunk read by HDF5 decides this by
+    /// comparison. `None` if the chunk is found at neither place.
+    fn base(&self, file: &Descriptor) -> Result<Option<u64>> {
+        if file.user_block == 0 {
+            return Ok(Some(0));
+        }
+        let grid = &self.access.grid;
+        for part in grid.selection().parts() {
+            let chunk = grid.chunk_at(part.chunk());
+            let Some(Stored { n_bytes, address, .. }) = self.find(&chunk)? else { continue };
+            let (mut one, mut other) = (Buffer::new(0)?, Buffer::new(n_bytes as usize)?);
+            self.read_whole(&chunk, n_bytes as usize, &mut one)?;
+            let mut is_at = |base: u64| {
+                let is_read = file.read_at(address.saturating_add(base), other.bytes()).is_ok();
+                is_read && other.bytes() == &one.bytes()[..n_bytes as usize]
+            };
+            return Ok(match (is_at(0), is_at(file.user_block)) {
+                (true, false) => Some(0),
+                (false, true) => Some(file.user_block),
+                _ => None,
+            });
+        }
+        Ok(Some(0))
+    }
+}
+
+impl ChunkStore for Store<'_> {
+    fn read(&mut self, chunk: &[u64], bytes: &mut Buffer) -> Result<Option<Encoded>> {
+        let chunk = self.access.grid.chunk_at(chunk);
+        let Some(stored) = self.find(&chunk)? else { return Ok(None) };
+        if let Some(base) = self.file {
+            let place = Place { at: stored.address.saturating_add(base), n_bytes: stored.n_bytes };
+            if bytes.n_bytes() < Place::BYTES {
+                *bytes = Buffer::new(Place::BYTES)?;
+            }
+            bytes.bytes()[..Place::BYTES].copy_from_slice(&place.to_bytes());
+            return Ok(Some(Encoded { n_bytes: Place::BYTES, mask: stored.mask }));
+        }
+        let Dataset { library, id, .. } = *self.access.dataset;
+        // The index may be outdated, and this HDF5 writes the stored chunk to memory whatever its
+        // length is.
+        let n_bytes = match library.tells_lengths() {
+            true => Some(stored.n_bytes),
+            false => library.encoded_bytes(id, &chunk)?,
+        };
+        let Some(n_bytes) = n_bytes.filter(|&n_bytes| n_bytes <= self.most_bytes as u64) else {
+            return Err(Error::new(ErrorKind::Host, "the dataset has changed while it was read"));
+        };
+        let n_bytes = n_bytes as usize;
+        self.read_whole(&chunk, n_bytes, bytes)?;
+        Ok(Some(Encoded { n_bytes, mask: stored.mask }))
+    }
+
+    fn write(&mut self, _chunk: &[u64], _bytes: &[u8]) -> Result<()> {
+        Err(Error::internal("grids are not written"))
+    }
+}

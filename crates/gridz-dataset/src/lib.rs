@@ -1,0 +1,4 @@
+//! Whole datasets, and HDF5.
+
+pub mod bulk;
+pub mod hdf5;

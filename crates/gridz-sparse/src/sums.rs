@@ -1,0 +1,190 @@
+//! Sums of a slice, without explicit vector instructions and in any semiring: 32 lanes in parallel,
+//! one step after the other.
+#![allow(unsafe_code, reason = "columns have been compared with the vector's length when the matrix was made")]
+
+use crate::element::{Element, Ring};
+use crate::frame::{View, step};
+use crate::layout::{BLOCKED, FULL, IN_ORDER, LANES, RELATIVE, Slice};
+use crate::values::Values;
+use crate::walk::walk_elements;
+
+/// Largest length of vectors whose columns fit in 32 bits.
+pub const NARROW: u64 = 1 << 32;
+
+/// A sum for each lane.
+pub type Sums<T> = [T; LANES];
+
+/// Inputs of a product: the matrix, its values and the vector.
+pub struct Job<'a, T, V> {
+    /// The matrix.
+    pub view: View<'a>,
+    /// Its values.
+    pub values: V,
+    /// The vector.
+    pub x: &'a [T],
+}
+
+impl<T: Element, V: Values<T>> Job<'_, T, V> {
+    /// The sums of the lanes of slice `i`.
+    #[inline(always)]
+    pub fn slice<R: Ring<T>>(&self, i: usize, slice: &Slice) -> Sums<T> {
+        let has = |flag| slice.has(flag);
+        let is_in_order = slice.order_at == IN_ORDER && i < self.view.head.n_slices;
+        match (has(BLOCKED), slice.width) {
+            (false, 0) if has(RELATIVE) && is_in_order => match has(FULL) {
+                true => self.diagonals::<R, true>(i, slice),
+                false => self.diagonals::<R, false>(i, slice),
+            },
+            _ if self.x.len() as u64 > NARROW => self.any::<R>(i),
+            (false, 0) => self.lanes::<R, 0>(i, slice),
+            (false, 1) => self.lanes::<R, 1>(i, slice),
+            (false, 2) => self.lanes::<R, 2>(i, slice),
+            (false, 4) => self.lanes::<R, 4>(i, slice),
+            (true, 0) => self.blocks::<R, 0>(i, slice),
+            (true, 1) => self.blocks::<R, 1>(i, slice),
+            (true, 2) => self.blocks::<R, 2>(i, slice),
+            (true, 4) => self.blocks::<R, 4>(i, slice),
+            _ => self.any::<R>(i),
+        }
+    }
+
+    /// Fallback for slices that the other functions do not support: one element after the other.
+    pub fn any<R: Ring<T>>(&self, i: usize) -> Sums<T> {
+        let mut sums = [R::zero(); LANES];
+        walk_elements(&self.view, self.values, i, |at, value| {
+            sums[at.lane] = R::add(sums[at.lane], R::multiply(value, self.x[at.column as usize]));
+        });
+        sums
+    }
+
+    /// Consecutive rows with elements at the same distances from the diagonal: the vector is read
+    /// contiguously.
+    #[inline(always)]
+    fn diagonals<R: Ring<T>, const ALL: bool>(&self, i: usize, slice: &Slice) -> Sums<T> {
+        let steps = self.view.steps(slice);
+        let of = self.values.of_slice(i, slice);
+        let first = slice.base.wrapping_add(u64::from(slice.place) * LANES as u64);
+        let mut sums = [R::zero(); LANES];
+        for k in 0..steps.len() {
+            let one = step(steps, k);
+            let values = self.values.step(of, k);
+            let at = first.wrapping_add(u64::from(one.offset));
+            if ALL || one.mask == u32::MAX {
+                // SAFETY: all lanes have an element, and the columns of elements have been checked.
+                let x = unsafe { self.x.get_unchecked(at as usize..at as usize + LANES) };
+                for lane in 0..LANES {
+                    sums[lane] = R::add(sums[lane], R::multiply(values[lane], x[lane]));
+                }
+            } else {
+                for lane in 0..LANES {
+                    let is_there = one.mask >> lane & 1 != 0;
+                    let column = if is_there { at.wrapping_add(lane as u64) } else { 0 };
+                    // SAFETY: the column of an element, which has been checked, or 0, which exists
+                    // if there are elements.
+                    let x = unsafe { *self.x.get_unchecked(column as usize) };
+                    let sum = R::add(sums[lane], R::multiply(values[lane], x));
+                    sums[lane] = if is_there { sum } else { sums[lane] };
+                }
+            }
+        }
+        sums
+    }
+
+    /// Slices with a code for each lane.
+    #[inline(always)]
+    fn lanes<R: Ring<T>, const W: usize>(&self, i: usize, slice: &Slice) -> Sums<T> {
+        let steps = self.view.steps(slice);
+        let codes = self.view.codes(slice);
+        let of = self.values.of_slice(i, slice);
+        let origins = origins(&self.view, slice);
+        let mut sums = [R::zero(); LANES];
+        for k in 0..steps.len() {
+            let one = step(steps, k);
+            let values = self.values.step(of, k);
+            let codes = &codes[k * LANES * W..][..LANES * W];
+            let mut columns = [0; LANES];
+            for (lane, column) in columns.iter_mut().enumerate() {
+                *column = origins[lane].wrapping_add(one.offset).wrapping_add(code::<W>(codes, lane));
+            }
+            self.add::<R>(&mut sums, one.mask, &values, columns, 0);
+        }
+        sums
+    }
+
+    /// Slices with a code for each node and block.
+    #[inline(always)]
+    fn blocks<R: Ring<T>, const W: usize>(&self, i: usize, slice: &Slice) -> Sums<T> {
+        let block = self.view.head.block;
+        let steps = self.view.steps(slice);
+        let codes = self.view.codes(slice);
+        let of = self.values.of_slice(i, slice);
+        let (origins, phase, n_codes) = (origins(&self.view, slice), slice.phase(block), slice.n_codes(block));
+        let mut nodes = [0; LANES];
+        for (lane, node) in nodes.iter_mut().enumerate() {
+            *node = (phase + lane) / block;
+        }
+        let mut sums = [R::zero(); LANES];
+        for k in 0..steps.len() {
+            let one = step(steps, k);
+            let codes = &codes[k * n_codes * W..][..n_codes * W];
+            let mut columns = [0; LANES];
+            for (lane, column) in columns.iter_mut().enumerate() {
+                *column = origins[lane].wrapping_add(one.offset).wrapping_add(code::<W>(codes, nodes[lane]));
+            }
+            for j in 0..block {
+                let values = self.values.step(of, k * block + j);
+                self.add::<R>(&mut sums, one.mask, &values, columns, j);
+            }
+        }
+        sums
+    }
+
+    /// Adds the products of one step, whose columns are `columns` plus `j`.
+    #[inline(always)]
+    fn add<R: Ring<T>>(&self, sums: &mut Sums<T>, mask: u32, values: &[T; LANES], columns: [u32; LANES], j: usize) {
+        let mut x = [T::default(); LANES];
+        if mask == u32::MAX {
+            for lane in 0..LANES {
+                // SAFETY: all lanes have an element, and the columns of elements have been checked,
+                // including all columns of a block.
+                x[lane] = unsafe { *self.x.get_unchecked(columns[lane] as usize + j) };
+            }
+            for lane in 0..LANES {
+                sums[lane] = R::add(sums[lane], R::multiply(values[lane], x[lane]));
+            }
+            return;
+        }
+        for lane in 0..LANES {
+            let column = if mask >> lane & 1 != 0 { columns[lane] } else { 0 };
+            // SAFETY: as above. Lanes without an element read one of the first columns, which exist
+            // if there is a block.
+            x[lane] = unsafe { *self.x.get_unchecked(column as usize + j) };
+        }
+        for lane in 0..LANES {
+            let sum = R::add(sums[lane], R::multiply(values[lane], x[lane]));
+            sums[lane] = if mask >> lane & 1 != 0 { sum } else { sums[lane] };
+        }
+    }
+}
+
+/// The part of the columns of each lane that does not depend on the step.
+#[inline(always)]
+pub fn origins(view: &View, slice: &Slice) -> [u32; LANES] {
+    let mut origins = [slice.base as u32; LANES];
+    if slice.has(RELATIVE) {
+        let (rows, subs) = view.lanes(slice);
+        for (lane, origin) in origins.iter_mut().enumerate() {
+            let sub = if slice.has(BLOCKED) { subs[lane] } else { 0 };
+            *origin = origin.wrapping_add(rows[lane] as u32).wrapping_sub(sub.into());
+        }
+    }
+    origins
+}
+
+/// Code `i` of `W` bytes, at most 4.
+#[inline(always)]
+pub fn code<const W: usize>(codes: &[u8], i: usize) -> u32 {
+    let mut bytes = [0; 4];
+    bytes[..W].copy_from_slice(&codes[i * W..][..W]);
+    u32::from_le_bytes(bytes)
+}

@@ -1,0 +1,506 @@
+//! Launches a codec's passes on a GPU for a batch of chunks: arguments, grids, scratch memory.
+#![allow(unsafe_code, reason = "starts kernels")]
+
+use crate::backend::Attempt;
+use crate::frame::Verify;
+use crate::header_template::HeaderTemplate;
+use crate::kernels;
+use crate::prepared::Prepared;
+use gridz_codecs::codec::gpu::{self, Answer, Chunks, Direction, MOST_THEN, Pass, Passes, Rounds, Scratch};
+use gridz_codecs::codec::registry::{Entry, STORED};
+use gridz_codecs::error::{Error, Result};
+use gridz_codecs::format::fold::Fold;
+use gridz_codecs::format::region::Region;
+use gridz_cuda::{Device, DeviceSlice, Function, Grid, KernelStruct, Stream};
+
+gridz_codecs::kernel_struct! {
+    /// The part of `CompressArgs` in `kernels/common/types.cuh` before the codec's own arguments.
+    struct CompressHead, size 48 {
+        src: u64,
+        src_stride: u64,
+        dst: u64,
+        dst_stride: u64,
+        frame_bytes: u64,
+        scratch: u64,
+    }
+
+    /// The same part of `DecompressArgs`.
+    struct DecompressHead, size 64 {
+        src: u64,
+        src_stride: u64,
+        frame_bytes: u64,
+        max_frame_bytes: u64,
+        dst: u64,
+        dst_stride: u64,
+        statuses: u64,
+        scratch: u64,
+    }
+
+    /// The part of both after the codec's own arguments.
+    struct Tail, size 2168 {
+        n_chunks: u32,
+        flags: u32,
+        encoded: HeaderTemplate,
+        stored: HeaderTemplate,
+    }
+
+    /// `LaunchInfo` there: how a kernel must be launched.
+    struct LaunchInfo, size 48 {
+        threads: u32,
+        shared_bytes: u32,
+        persistent: u32,
+        blocks_per_tile: u32,
+        scratch_fixed_bytes: u64,
+        scratch_bytes_per_chunk: u64,
+        scratch_bytes_per_tile: u64,
+        unzeroed_bytes_per_tile: u64,
+    }
+}
+
+/// Flag: the elements are big-endian.
+const SWAP_BYTES: u32 = 1;
+/// Flag: the payload's checksum is not compared.
+const SKIP_CHECKSUM: u32 = 2;
+
+/// Alignment of a pass's scratch memory.
+const SCRATCH_ALIGNMENT: u64 = 256;
+/// Most tiles of a launch: kernels count them in 31 bits.
+const MAX_TILES: u64 = i32::MAX as u64;
+
+/// The memory of a batch on one GPU. Chunk and frame `i` are at `i` times their strides.
+#[derive(Debug, Clone, Copy)]
+pub struct LaunchMemory<'a> {
+    /// Arrays, aligned to the codec's elements.
+    pub arrays: DeviceSlice<'a>,
+    /// Bytes from array to array.
+    pub array_stride: u64,
+    /// Slots for frames, aligned to `FRAME_ALIGNMENT`. Each has the compression bound, rounded up
+    /// to that.
+    pub frames: DeviceSlice<'a>,
+    /// Bytes from slot to slot, a multiple of `FRAME_ALIGNMENT`.
+    pub frame_stride: u64,
+    /// Bytes of a slot, at least the passes' [`table_bytes`](Passes::table_bytes) and a header.
+    /// Kernels read no more, whatever `frame_bytes` says.
+    pub slot_bytes: u64,
+    /// A u64 for the length of each frame: written by compression, read by decompression.
+    pub frame_bytes: DeviceSlice<'a>,
+    /// An i32 for the status of each frame, written by decompression; not used by compression.
+    pub statuses: Option<DeviceSlice<'a>>,
+}
+
+/// The GPU's work for chunks of one type and shape: the codec's passes, and the common part of the
+/// frames' headers.
+pub struct GpuPlan {
+    passes: Passes,
+    direction: Direction,
+    /// Headers of the codec's frames.
+    encoded: HeaderTemplate,
+    /// Headers of the stored frames of chunks that do not shrink.
+    stored: HeaderTemplate,
+    flags: u32,
+    /// The region to decompress; `None`: whole arrays.
+    region: Option<Box<gpu::Region>>,
+    /// Required alignment of the arrays' addresses.
+    pub alignment: u64,
+}
+
+impl GpuPlan {
+    /// A plan that decompresses a region of such frames, or of stored frames of the same array.
+    pub fn region(prepared: &Prepared, region: &Region, verify: Verify) -> Attempt<Self> {
+        let Prepared { array, shape, layout, entry, fold, .. } = prepared;
+        // The extents of verbatim data are not folded by the codec.
+        let (fold, max_rank) = (if entry.verbatim { Fold::Merge } else { *fold }, entry.codec.max_rank());
+        let folded = region.folded(fold, max_rank);
+        let answer = match entry.gpu {
+            Some(gpu) => gpu.region(&Chunks { array, shape, layout }, &folded, verify == Verify::Checksum),
+            None => no_kernels(entry),
+        };
+        match answer {
+            Answer::Run(passes) => {
+                let whole = Self::with_passes(Direction::Decompress, prepared, passes, verify);
+                // Kernels see three axes, even if blocks have four.
+                let kernel_region = gpu::Region::from(&region.folded(fold, max_rank.min(3)));
+                Attempt::Done(Self { region: Some(Box::new(kernel_region)), ..whole })
+            }
+            Answer::NotHere(reason) => Attempt::Unsupported(reason),
+            Answer::Incompressible => Attempt::Unsupported("a region is not compressed".into()),
+        }
+    }
+
+    /// A plan that compresses such chunks, or decompresses such frames and stored frames of the
+    /// same array.
+    pub fn new(direction: Direction, prepared: &Prepared, verify: Verify) -> Attempt<Self> {
+        match kernel_support(direction, prepared) {
+            Answer::Run(passes) => Attempt::Done(Self::with_passes(direction, prepared, passes, verify)),
+            Answer::NotHere(reason) => Attempt::Unsupported(reason),
+            Answer::Incompressible => {
+                let stored = Prepared::stored(&prepared.array);
+                match kernel_support(direction, &stored) {
+                    Answer::Run(passes) => Attempt::Done(Self::with_passes(direction, &stored, passes, verify)),
+                    Answer::NotHere(reason) => Attempt::Unsupported(reason),
+                    Answer::Incompressible => Attempt::Unsupported("chunks that shrink are not stored".into()),
+                }
+            }
+        }
+    }
+
+    fn with_passes(direction: Direction, prepared: &Prepared, passes: Passes, verify: Verify) -> Self {
+        let encoded = HeaderTemplate::new(&prepared.header());
+        let stored = match prepared.entry.id {
+            STORED => encoded,
+            _ => HeaderTemplate::new(&Prepared::stored(&prepared.array).header()),
+        };
+        let flag = |is_set, flag| if is_set { flag } else { 0 };
+        let flags = flag(prepared.is_swapped(), SWAP_BYTES) | flag(verify == Verify::Structure, SKIP_CHECKSUM);
+        Self { passes, direction, encoded, stored, flags, region: None, alignment: prepared.alignment() }
+    }
+
+    /// Least length of a valid frame. Decompression reads that many bytes whatever the frame's
+    /// length.
+    pub fn min_frame_bytes(&self) -> u64 {
+        u64::from(self.encoded.n_bytes) + self.passes.table_bytes
+    }
+
+    /// Binds the plan to a device and a batch of `n_chunks` chunks. `address` is the OR of all
+    /// array addresses. It selects the aligned kernel variant and does not affect the scratch size.
+    /// Kernels are loaded once per process and device; afterwards, neither this function nor
+    /// [`Launch::start`] waits for the GPU.
+    ///
+    /// # Errors
+    /// `UnsupportedJob` for more chunks than one launch can process, `Device`, `OutOfMemory`.
+    pub fn launch(&self, device: &'static Device, n_chunks: u64, address: u64) -> Result<Launch<'_>> {
+        let module = device.module(kernels::find(self.passes.fatbin)?)?;
+        let bind = |pass: &Pass, before: &[ScratchRange]| {
+            let (name, info) = pass.kernel.names(address);
+            let info: LaunchInfo = module.global(info)?;
+            let function = module.function(name)?;
+            let resident = function.resident_ctas(info.threads, info.shared_bytes)?;
+            let (grid, scratch) = grid_and_scratch(pass, &info, resident, n_chunks, before)?;
+            Ok::<_, Error>(ReadyPass { function, pass: *pass, grid, scratch })
+        };
+        let first = bind(&self.passes.first, &[])?;
+        let mut then = [const { None }; MOST_THEN];
+        let mut ranges = [first.scratch; 1 + MOST_THEN];
+        for (i, pass) in self.passes.then.iter().flatten().enumerate() {
+            let next = bind(pass, &ranges[..=i])?;
+            ranges[i + 1] = next.scratch;
+            then[i] = Some(next);
+        }
+        let scratch_bytes = ranges.iter().fold(0, |max, range| max.max(range.end()));
+        // Below 2^31, because there are at least as many tiles.
+        Ok(Launch { plan: self, n_chunks: n_chunks as u32, first, then, scratch_bytes })
+    }
+}
+
+/// The codec's kernels for these chunks.
+fn kernel_support(direction: Direction, prepared: &Prepared) -> Answer {
+    let Prepared { array, shape, layout, entry, .. } = prepared;
+    match entry.gpu {
+        Some(gpu) => gpu.passes(direction, &Chunks { array, shape, layout }),
+        None => no_kernels(entry),
+    }
+}
+
+fn no_kernels(entry: &Entry) -> Answer {
+    Answer::NotHere(format!("{} has no kernels", entry.name).into())
+}
+
+/// A pass's part of the scratch memory. The first `n_zeroed` bytes are zeroed if the pass needs
+/// that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ScratchRange {
+    start: u64,
+    n_bytes: u64,
+    n_zeroed: u64,
+}
+
+impl ScratchRange {
+    fn end(&self) -> u64 {
+        self.start + self.n_bytes
+    }
+}
+
+/// Grid and scratch memory of a pass.
+fn grid_and_scratch(
+    pass: &Pass,
+    info: &LaunchInfo,
+    resident: u32,
+    n_chunks: u64,
+    before: &[ScratchRange],
+) -> Result<(Grid, ScratchRange)> {
+    let n_tiles = n_tiles(pass, info);
+    let all_tiles = n_tiles.checked_mul(n_chunks).filter(|&all| all.max(n_chunks) <= MAX_TILES).ok_or_else(|| {
+        Error::unsupported(format!(
+            "{n_chunks} chunks of {n_tiles} tiles each are too much for one launch on a GPU, which is below 2^31 \
+             tiles; use fewer or smaller chunks"
+        ))
+    })?;
+    let LaunchInfo { threads, shared_bytes, persistent, .. } = *info;
+    let limit = if persistent == 0 { MAX_TILES } else { u64::from(resident) };
+    let grid = Grid { ctas: all_tiles.min(limit) as u32, threads, shared_bytes };
+    let per_chunk = info.scratch_bytes_per_chunk + n_tiles * info.scratch_bytes_per_tile;
+    let n_zeroed = (info.scratch_fixed_bytes + n_chunks * per_chunk).next_multiple_of(8);
+    let n_bytes = match all_tiles * (info.unzeroed_bytes_per_tile + pass.tile_bytes) {
+        0 => n_zeroed,
+        unzeroed => n_zeroed.next_multiple_of(SCRATCH_ALIGNMENT) + unzeroed,
+    };
+    let range = match pass.scratch {
+        Scratch::Of(earlier) => {
+            let range =
+                *before.get(earlier).ok_or_else(|| Error::internal("a pass reuses the memory of a later one"))?;
+            if n_bytes > range.n_bytes {
+                return Err(Error::internal("a pass needs more memory than the pass that it shares it with"));
+            }
+            range
+        }
+        Scratch::Zeroed | Scratch::AsItIs => {
+            let end = before.iter().map(ScratchRange::end).max().unwrap_or(0);
+            ScratchRange { start: end.next_multiple_of(SCRATCH_ALIGNMENT), n_bytes, n_zeroed }
+        }
+    };
+    Ok((grid, range))
+}
+
+/// Number of tiles of one chunk, at least one.
+fn n_tiles(pass: &Pass, info: &LaunchInfo) -> u64 {
+    let per_tile = u64::from(info.blocks_per_tile).max(1);
+    pass.units.iter().map(|units| units.div_ceil(per_tile)).sum::<u64>().max(1)
+}
+
+/// A plan bound to a device and a number of chunks.
+pub struct Launch<'a> {
+    plan: &'a GpuPlan,
+    n_chunks: u32,
+    first: ReadyPass,
+    then: [Option<ReadyPass>; MOST_THEN],
+    scratch_bytes: u64,
+}
+
+/// A pass with its loaded kernel.
+struct ReadyPass {
+    function: Function,
+    pass: Pass,
+    grid: Grid,
+    scratch: ScratchRange,
+}
+
+impl Launch<'_> {
+    /// Bytes of scratch memory that [`start`](Self::start) needs.
+    pub fn scratch_bytes(&self) -> u64 {
+        self.scratch_bytes
+    }
+
+    /// The passes after the first one, repeated as often as they run.
+    fn then(&self) -> impl Iterator<Item = &ReadyPass> {
+        let Rounds { start, n_passes, n } = self.plan.passes.rounds;
+        let (before, rest) = self.then.split_at(start);
+        let (repeated, after) = rest.split_at(n_passes);
+        before.iter().chain((0..n).flat_map(move |_| repeated)).chain(after).flatten()
+    }
+
+    /// Enqueues the passes on `stream`. `scratch` has [`scratch_bytes`](Self::scratch_bytes) at a
+    /// multiple of 8 and need not be initialized. Damaged frames are not errors; they get a status.
+    ///
+    /// # Errors
+    /// `Device`; some passes may have been enqueued.
+    ///
+    /// # Safety
+    /// All memory must be as [`LaunchMemory`] says, for the number of chunks of this launch. It
+    /// must live until the stream has completed the work; memory that is freed in the order of the
+    /// same stream does.
+    pub unsafe fn start(&self, stream: &Stream, memory: &LaunchMemory, scratch: DeviceSlice) -> Result<()> {
+        let GpuPlan { direction, encoded, stored, flags, ref region, .. } = *self.plan;
+        let tail = Tail { n_chunks: self.n_chunks, flags, encoded, stored };
+        for ReadyPass { function, pass, grid, scratch: range } in std::iter::once(&self.first).chain(self.then()) {
+            let scratch = scratch.slice(range.start..range.end())?;
+            if pass.scratch == Scratch::Zeroed && range.n_zeroed > 0 {
+                // SAFETY: the scratch memory lives long enough by this function's contract.
+                unsafe { stream.zero(scratch.slice(0..range.n_zeroed)?)? };
+            }
+            let mut args = arguments(direction, memory, scratch.address(), pass, &tail)?;
+            if let Some(region) = region {
+                args.push(region.as_bytes());
+            }
+            // SAFETY: all addresses point to memory that lives long enough and is as long as the
+            // kernel needs, by this function's contract and the codec's description of its passes.
+            unsafe { function.launch(*grid, stream, args.bytes())? };
+        }
+        Ok(())
+    }
+}
+
+/// Bytes of arguments that all GPUs and drivers accept.
+const MAX_ARGUMENTS: usize = 4096;
+
+/// The argument struct of a kernel.
+#[repr(align(16))]
+struct Arguments {
+    bytes: [u8; MAX_ARGUMENTS],
+    n_bytes: usize,
+}
+
+impl Arguments {
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.n_bytes]
+    }
+
+    /// Appends a part. Every part consists of whole 8-byte words, so its fields are aligned.
+    fn push(&mut self, part: &[u8]) {
+        self.bytes[self.n_bytes..][..part.len()].copy_from_slice(part);
+        self.n_bytes += part.len();
+    }
+}
+
+fn arguments(
+    direction: Direction,
+    memory: &LaunchMemory,
+    scratch: u64,
+    pass: &Pass,
+    tail: &Tail,
+) -> Result<Arguments> {
+    let mut args = Arguments { bytes: [0; MAX_ARGUMENTS], n_bytes: 0 };
+    let (arrays, array_stride) = (memory.arrays.address(), memory.array_stride);
+    let (slots, frame_stride) = (memory.frames.address(), memory.frame_stride);
+    let frame_bytes = memory.frame_bytes.address();
+    match direction {
+        Direction::Compress => {
+            let (src, src_stride, dst, dst_stride) = (arrays, array_stride, slots, frame_stride);
+            args.push(CompressHead { src, src_stride, dst, dst_stride, frame_bytes, scratch }.as_bytes());
+        }
+        Direction::Decompress => {
+            let (src, src_stride, dst, dst_stride) = (slots, frame_stride, arrays, array_stride);
+            let (max_frame_bytes, statuses) = (memory.slot_bytes, memory.statuses);
+            let statuses = statuses.ok_or_else(|| Error::internal("there is no buffer for statuses"))?.address();
+            let head = DecompressHead {
+                src,
+                src_stride,
+                frame_bytes,
+                max_frame_bytes,
+                dst,
+                dst_stride,
+                statuses,
+                scratch,
+            };
+            args.push(head.as_bytes());
+        }
+    }
+    args.push(pass.args.bytes());
+    args.push(tail.as_bytes());
+    Ok(args)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gridz_codecs::codec::gpu::{Args, Kernel};
+    use gridz_codecs::types::Array;
+
+    const INFO: LaunchInfo = LaunchInfo {
+        threads: 128,
+        shared_bytes: 0,
+        persistent: 0,
+        blocks_per_tile: 2,
+        scratch_fixed_bytes: 64,
+        scratch_bytes_per_chunk: 16,
+        scratch_bytes_per_tile: 8,
+        unzeroed_bytes_per_tile: 0,
+    };
+
+    gridz_codecs::kernel_struct! {
+        /// Arguments of two words.
+        struct Own, size 16 {
+            bound: u64,
+            other: u64,
+        }
+    }
+
+    fn pass(units: [u64; 2], scratch: Scratch) -> Pass {
+        let args = Args::new(&Own { bound: 0x1122_3344, other: 7 });
+        Pass { kernel: Kernel::Always(("k", "k_info")), units, args, scratch, tile_bytes: 0 }
+    }
+
+    #[test]
+    fn tiles_are_of_one_kind_of_unit() {
+        for (units, per_tile, expected) in
+            [([0, 0], 2, 1), ([1, 0], 2, 1), ([1, 1], 2, 2), ([5, 3], 2, 5), ([5, 3], 1, 8), ([7, 0], 1, 7)]
+        {
+            let info = LaunchInfo { blocks_per_tile: per_tile, ..INFO };
+            assert_eq!(n_tiles(&pass(units, Scratch::Zeroed), &info), expected, "{units:?} {per_tile}");
+        }
+    }
+
+    /// A zeroed histogram, a table per chunk computed from it, and an encoder that uses the table
+    /// and has memory of its own.
+    #[test]
+    fn passes_share_memory_or_have_their_own() {
+        let n_chunks = 3;
+        let passes = [
+            pass([10, 0], Scratch::Zeroed),
+            pass([0, 0], Scratch::Of(0)),
+            pass([10, 0], Scratch::AsItIs),
+            pass([10, 0], Scratch::Of(2)),
+        ];
+        let mut before: Vec<ScratchRange> = Vec::new();
+        let mut ctas = Vec::new();
+        for pass in &passes {
+            let (grid, range) = grid_and_scratch(pass, &INFO, 1000, n_chunks, &before).unwrap();
+            before.push(range);
+            ctas.push(grid.ctas);
+        }
+        let n_bytes = 64 + 3 * (16 + 5 * 8);
+        let [first, last] = [0, 256].map(|start| ScratchRange { start, n_bytes, n_zeroed: n_bytes });
+        assert_eq!(before, [first, first, last, last]);
+        assert_eq!(ctas, [15, 3, 15, 15]);
+        let info = LaunchInfo { unzeroed_bytes_per_tile: 100, ..INFO };
+        let (_, range) = grid_and_scratch(&passes[0], &info, 1000, n_chunks, &[]).unwrap();
+        assert_eq!(range, ScratchRange { start: 0, n_bytes: 256 + 3 * 5 * 100, n_zeroed: n_bytes });
+        let (_, range) =
+            grid_and_scratch(&Pass { tile_bytes: 20, ..passes[0] }, &info, 1000, n_chunks, &[]).unwrap();
+        assert_eq!(range, ScratchRange { start: 0, n_bytes: 256 + 3 * 5 * 120, n_zeroed: n_bytes });
+        assert!(grid_and_scratch(&pass([1, 0], Scratch::Of(4)), &INFO, 1000, 1, &before).is_err());
+    }
+
+    #[test]
+    fn a_grid_is_the_resident_ctas_or_all_tiles() {
+        let ctas = |persistent, n_chunks| {
+            let info = LaunchInfo { persistent, ..INFO };
+            grid_and_scratch(&pass([20, 0], Scratch::Zeroed), &info, 264, n_chunks, &[]).map(|(grid, _)| grid.ctas)
+        };
+        assert_eq!((ctas(0, 100).unwrap(), ctas(1, 100).unwrap(), ctas(1, 5).unwrap()), (1000, 264, 50));
+        assert!(ctas(0, MAX_TILES / 10).is_ok());
+        assert!(ctas(0, MAX_TILES / 10 + 1).is_err() && ctas(1, u64::MAX).is_err());
+    }
+
+    #[test]
+    fn kernels_find_the_arguments() {
+        let slice = |address: usize| {
+            // SAFETY: the address is never dereferenced.
+            unsafe { DeviceSlice::from_raw(std::ptr::without_provenance(address), 0) }
+        };
+        let memory = LaunchMemory {
+            arrays: slice(1),
+            array_stride: 2,
+            frames: slice(3),
+            frame_stride: 4,
+            slot_bytes: 5,
+            frame_bytes: slice(6),
+            statuses: Some(slice(7)),
+        };
+        let template = HeaderTemplate::new(&Prepared::stored(&Array::bytes(3).unwrap()).header());
+        let tail = Tail { n_chunks: 9, flags: 10, encoded: template, stored: template };
+        let pass = pass([1, 0], Scratch::Zeroed);
+        for (direction, head, size) in [
+            (Direction::Compress, &[1, 2, 3, 4, 6, 8][..], 2216),
+            (Direction::Decompress, &[3, 4, 6, 5, 1, 2, 7, 8], 2232),
+        ] {
+            let args = arguments(direction, &memory, 8, &pass, &tail).unwrap();
+            assert_eq!(args.bytes().len(), size + size_of::<Own>());
+            let word = |i: usize| u64::from_le_bytes(args.bytes()[8 * i..][..8].try_into().unwrap());
+            let n = head.len();
+            assert_eq!((0..n).map(word).collect::<Vec<_>>(), head);
+            assert_eq!([word(n), word(n + 1), word(n + 2)], [0x1122_3344, 7, 9 | 10 << 32]);
+            assert_eq!(args.bytes()[8 * (n + 3)..][..1080], *template.as_bytes());
+        }
+        assert_eq!(std::mem::offset_of!(LaunchInfo, scratch_fixed_bytes), 16);
+    }
+}

@@ -1,0 +1,111 @@
+//! Decisions about a chunk that do not depend on its data. They are computed once per call and
+//! passed through it.
+
+use crate::frame::{self, FRAME_ALIGNMENT, stored_bytes};
+use gridz_codecs::codec::registry::{self, Entry};
+use gridz_codecs::codec::request::Request;
+use gridz_codecs::codec::{CodecState, Decision, Params, Plan};
+use gridz_codecs::error::{Error, ErrorKind, Result};
+use gridz_codecs::format::fold::Fold;
+use gridz_codecs::format::header::{FORMAT_VERSION, Header, header_bytes};
+use gridz_codecs::types::{Array, ByteOrder, Shape};
+
+/// Everything about chunks of one type and shape, and about their frames, that does not depend on
+/// the data: codec, fold, parameters, layout.
+#[derive(Clone, Copy)]
+pub struct Prepared {
+    /// The array in the caller's type and extents.
+    pub(super) array: Array,
+    /// The frame's codec: the requested one, or `stored` if that does not support the array.
+    pub(super) entry: &'static Entry,
+    pub(super) fold: Fold,
+    pub(super) params: Params,
+    /// The folded extents.
+    pub(super) shape: Shape,
+    pub(super) layout: CodecState,
+    /// Most bytes of a frame during compression, rounded up to a multiple of [`FRAME_ALIGNMENT`]:
+    /// the size of a kernel's destination.
+    bound: u64,
+}
+
+impl Prepared {
+    /// Prepares to compress arrays like `array` by `request`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if that many bytes cannot be addressed; the codec's reason if it refuses
+    /// the request.
+    pub fn new(array: &Array, request: &Request) -> Result<Self> {
+        let prepared = match request.entry.codec.plan(array, &request.encode_params) {
+            Decision::Take(plan) => Self::planned(array, request.entry, &plan),
+            Decision::Store => Self::stored(array),
+            Decision::Refuse(error) => return Err(error),
+        };
+        let bound = prepared.bound;
+        isize::try_from(bound)
+            .map_err(|_| Error::invalid(format!("a chunk of {bound} bytes cannot be addressed")))?;
+        Ok(prepared)
+    }
+
+    /// Prepares to store arrays like `array`. Every array can be stored.
+    pub(super) fn stored(array: &Array) -> Self {
+        let (entry, plan) = registry::stored(array);
+        Self::planned(array, entry, &plan)
+    }
+
+    fn planned(array: &Array, entry: &'static Entry, plan: &Plan) -> Self {
+        let &Plan { fold, params, bound, layout } = plan;
+        let shape = codec_shape(array, entry, fold);
+        let bound = stored_bytes(array).max(header_bytes(array.shape().rank(), params.len()) as u64 + bound);
+        // `new` refuses a bound that is too large.
+        let bound = bound.checked_next_multiple_of(FRAME_ALIGNMENT).unwrap_or(bound);
+        Self { array: *array, entry, fold, params, shape, layout, bound }
+    }
+
+    /// Prepares to read frames that differ from that of `header` only by their payload.
+    ///
+    /// # Errors
+    /// `UnsupportedFormat` for an unknown codec, `Corrupt` for a frame that no encoder writes.
+    pub(super) fn of(header: &Header) -> Result<Self> {
+        let entry = frame::entry_of(header)?;
+        let (array, fold) = (header.array, header.fold);
+        let shape = codec_shape(&array, entry, fold);
+        if header.codec_version != entry.codec.version(header.params) {
+            let text = "the frame's parameters are not those of its version; a newer gridz may read this data";
+            return Err(Error::new(ErrorKind::UnsupportedFormat, text));
+        }
+        // The codec refuses parameters that are not its own.
+        let layout = entry.codec.layout(array.dtype(), &shape, header.params)?;
+        let params = Params::new(header.params);
+        // The bound is not needed for decoding.
+        Ok(Self { array, entry, fold, params, shape, layout, bound: 0 })
+    }
+
+    /// Number of bytes that the destination of such chunks needs, as
+    /// [`compress_bound`](crate::compress_bound).
+    pub fn bound(&self) -> u64 {
+        self.bound
+    }
+
+    /// The header of such frames, without the payload's fields.
+    pub(super) fn header(&self) -> Header<'_> {
+        let Self { entry, fold, array, .. } = *self;
+        let params = &self.params;
+        let (codec, codec_version) = (entry.id, entry.codec.version(params));
+        let format = entry.format_of(codec_version).unwrap_or(FORMAT_VERSION);
+        Header { format, codec, codec_version, fold, array, params, payload_bytes: 0, payload_checksum: 0 }
+    }
+
+    /// True if the elements must be swapped: codecs see little-endian elements.
+    pub(super) fn is_swapped(&self) -> bool {
+        self.array.order() == ByteOrder::Big && !self.entry.verbatim
+    }
+
+    /// Alignment that kernels require for the addresses of arrays.
+    pub(super) fn alignment(&self) -> u64 {
+        if self.entry.verbatim { 1 } else { u64::from(self.array.element_size()) }
+    }
+}
+
+fn codec_shape(array: &Array, entry: &Entry, fold: Fold) -> Shape {
+    if entry.verbatim { *array.shape() } else { fold.apply(array.shape(), entry.codec.max_rank()) }
+}
