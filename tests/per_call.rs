@@ -101,15 +101,11 @@ struct FilterClass {
     filter: unsafe extern "C" fn(u32, usize, *const u32, usize, *mut usize, *mut *mut c_void) -> usize,
 }
 
-unsafe extern "C" {
-    fn H5PLget_plugin_info() -> *const FilterClass;
-}
-
 #[test]
 fn chunks_of_hdf5() {
     let values = values();
     // SAFETY: the struct lives as long as the process.
-    let class = unsafe { &*H5PLget_plugin_info() };
+    let class = unsafe { &*gridz_dataset::hdf5::filter_class().cast::<FilterClass>() };
     for spec in specs() {
         let array = array_for(&spec);
         let words = gridz_dataset::hdf5::cd::Record::new(&spec, array, None).unwrap().words();
