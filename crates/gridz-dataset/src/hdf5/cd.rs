@@ -539,8 +539,9 @@ mod tests {
                     assert!(Values::parse(&checked(&words[..n])).is_err(), "{n} of {} words", words.len());
                 }
                 let start = words.len() - 1 - n_elements as usize;
-                // Heads that do not fit the list, and a fill value that occurs twice.
-                let heads = [9, 0x404, 1, 0].map(|value| (start, value));
+                // Heads that do not fit the list (one element can be a fill value), and a fill value
+                // that occurs twice.
+                let heads = [9, 0x404, 0, if n_elements > 1 { 1 } else { 2 }].map(|value| (start, value));
                 let twice = (head & 0xff >= 2).then(|| (start + 1, words[start + 2]));
                 for (at, value) in heads.into_iter().chain(twice) {
                     let mut wrong = words.to_vec();
