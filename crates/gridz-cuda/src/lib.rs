@@ -21,11 +21,11 @@
 //!
 //! ```no_run
 //! # gridz_codecs::kernel_struct! { struct Args, size 16 { src: u64, dst: u64, } }
-//! # fn compress(chunk: &[u8], dst: &mut [u8]) -> gridz_codecs::Result<()> {
-//! use gridz_cuda::{Device, Fatbin, Grid, KernelStruct};
+//! # fn compress(kernels: &'static gridz_cuda::Fatbin, chunk: &[u8], dst: &mut [u8]) -> gridz_codecs::error::Result<()> {
+//! use gridz_cuda::{Device, Grid, KernelStruct};
 //!
 //! let device = Device::choose(gridz_codecs::settings::checked()?)?;
-//! let kernel = device.module(Fatbin::find("ndzip")?)?.function("ndzip_compress_f32_3d")?;
+//! let kernel = device.module(kernels)?.function("ndzip_compress_f32_3d")?;
 //! let stream = device.stream()?;
 //! let (src_dev, dst_dev) = (stream.alloc(chunk.len() as u64)?, stream.alloc(dst.len() as u64)?);
 //! stream.copy_in(src_dev.all(), chunk)?;
