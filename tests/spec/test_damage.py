@@ -15,7 +15,7 @@ from decode import crc32c, decode
 from library import CORRUPT, TRUNCATED, UNSUPPORTED_FORMAT, decompress
 from parts import Damage, Later, checksum
 
-GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden" / "v5" / "quant"
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden" / "v5"
 N_DAMAGES = int(os.environ.get("GRIDZ_DAMAGES") or 40)
 """Number of damages per frame."""
 QUANT = 3
@@ -74,8 +74,9 @@ def damaged(rng, block, unit):
 
 @functools.cache
 def goldens():
-    rows = tomllib.loads((GOLDEN.parent / "MANIFEST.toml").read_text())["frame"]
-    read = sorted(GOLDEN.parent / row["file"] for row in rows if row["file"].startswith("quant/") and not row.get("withdrawn"))
+    """Frames of quant, which lie in the folder of its former name."""
+    rows = tomllib.loads((GOLDEN / "MANIFEST.toml").read_text())["frame"]
+    read = sorted(GOLDEN / row["file"] for row in rows if row["file"].startswith("szp/") and not row.get("withdrawn"))
     frames = {path.stem: path.read_bytes() for path in read}
     return {name: frame for name, frame in frames.items() if frame[5] == QUANT and len(frame) < 16000}
 
