@@ -159,12 +159,13 @@ test-side-by-side: need-rust need-nvcc need-test-packages $(VENV)
 # The library is compiled twice: as its unit tests, with overflow checks and debug assertions, and as it is shipped, for all
 # other tests.
 .PHONY: test-unit
-test-unit: need-rust need-test-packages need-nvcc ## the Rust unit tests, with overflow checks and debug assertions
-	$(CARGO_HDF5) test --locked --workspace --lib
+test-unit: need-rust need-test-packages need-nvcc ## the unit tests of the codecs, with overflow checks and debug assertions
+	$(CARGO_HDF5) test --locked --package gridz-codecs --lib
 
 .PHONY: test-rust
-test-rust: need-rust need-test-packages need-nvcc ## the other Rust tests, with the C API's C programs
+test-rust: need-rust need-test-packages need-nvcc ## all other Rust tests, with the C API's C programs
 	$(CARGO_HDF5) test --locked --release --test '*'
+	$(CARGO_HDF5) test --locked --release --workspace --exclude gridz-codecs --lib
 	$(CARGO_HDF5) test --locked --release --workspace --doc
 
 .PHONY: test-plugin
