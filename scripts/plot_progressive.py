@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Plots accuracy by bytes read: frames of multigrid with four layers, of which 1 to 4 are read,
+"""Plots accuracy by bytes read: 1 to 4 of the four layers of frames of multigrid,
 compared with frames of quant at level max and of multigrid without layers, each with its own bound.
 
     plot_progressive.py [--fields FOLDER] [--library LIBRARY] [--bounds 1e-5 1e-4] [--draw-only] [--out FOLDER]

@@ -212,7 +212,7 @@ fn rows_of_all_lengths() {
     for case in 0..n_cases(226) as usize {
         let dtype = random.pick(&[DType::F32, DType::F32, DType::F64, DType::I16]);
         // Every length; in between, lengths that fill most of a ring, the longest ones, and short
-        // ones of which several rows are joined.
+        // ones, whose rows are joined.
         let length = match case % 2 {
             0 => 16 + case / 2 * 43 % 113,
             _ => [125, 128, 2 + random.below(14), 93, 64, 61, 130][case / 2 % 7],

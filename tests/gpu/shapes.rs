@@ -110,7 +110,7 @@ fn check(stream: &Stream, spec: &Request, array: &Array, layout: Layout, random:
     Batch::new(stream, *array, spec, layout).check(&chunks, &what);
 }
 
-/// Very many chunks, a few of which are incompressible.
+/// Very many chunks; a few are incompressible.
 #[test]
 fn large_batches() {
     if !has_gpu("large_batches") {

@@ -70,8 +70,8 @@ fn matrices(n: i64) -> Vec<(String, Own)> {
         })
         .collect();
     all.push(("any".into(), Own::of(wide, any.into_iter())));
-    // Rows with so many elements that another kernel handles them, in two bands far from each
-    // other, so that some codes stay short.
+    // Rows that are long enough for the other kernel, in two bands far from each other, so that
+    // some codes stay short.
     let bands: Vec<Vec<i64>> = (0..n)
         .map(|r| {
             let n_near = random(&mut state, 24);

@@ -162,7 +162,7 @@ def mask(source, shape, word):
 
 
 def marked(source, m, row, n_bytes, coded, k):
-    """The bitmap of `m` elements in rows, of which `k` are set, decoded from `n_bytes` bytes."""
+    """The bitmap of `m` elements in rows, decoded from `n_bytes` bytes; `k` bits are set."""
     own = Bytes(source.take(n_bytes))
     marks = coded_marks(own, m) if coded else marks_of(np.frombuffer(own.take(4 * -(-m // 32)), "u1"), m)
     check(own.left() == 0, "bytes of marks")

@@ -82,7 +82,8 @@ pub fn with_numbers_of<T: Task>(dtype: DType, task: T) -> Result<T::Output> {
         DType::Bf16 => task.run::<Bf16>(),
         F32 | C64 => task.run::<f32>(),
         F64 | C128 => task.run::<f64>(),
-        // Opaque: the only type without numbers. All others are listed above; the tests try every one.
+        // Opaque, the only type without numbers. The arms above list all other types, and the tests
+        // try each of them.
         _ => Err(Error::unsupported("opaque elements have no numerical values to compare")),
     }
 }

@@ -206,7 +206,7 @@ fn zero_runs_are_marked_as_defined() {
             (random.next() & ((1 << length) - 1)) as i64
         };
         let mut values: Vec<i64> = (0..8192).map(|_| height() - height() + 1).collect();
-        // Zero is the 17th of the samples: 15 of the others are below it and 16 above.
+        // Zero is the 17th of the samples: 15 samples are below it and 16 above.
         (0..32).for_each(|j| values[256 * j] = j as i64 - 16);
         values[320..][..32 * n_zero_runs].fill(0);
         let raw: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
