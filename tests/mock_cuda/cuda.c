@@ -229,7 +229,7 @@ static int is_known(const char *name) {
                                         "_load",     "_find"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (strstr(name, parts[i]) != NULL) return 1;
-    return strncmp(name, "selftest", 8) == 0 || strncmp(name, "packing_", 8) == 0 || strncmp(name, "multigrid_", 6) == 0 ||
+    return strncmp(name, "selftest", 8) == 0 || strncmp(name, "packing_", 8) == 0 || strncmp(name, "multigrid_", 10) == 0 ||
            strncmp(name, "sparse_", 7) == 0;
 }
 
@@ -346,8 +346,8 @@ CUresult cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t
     size_t own = strncmp(name, "stored_", 7) == 0    ? 8
                  : strncmp(name, "huffman_", 8) == 0 ? 16
                  : strncmp(name, "cci_", 4) == 0     ? 16
-                 : strncmp(name, "multigrid_", 6) == 0   ? 216
-                 : strncmp(name, "quant_", 4) == 0     ? 224
+                 : strncmp(name, "multigrid_", 10) == 0   ? 216
+                 : strncmp(name, "quant_", 6) == 0     ? 224
                  : strncmp(name, "zfp_", 4) == 0     ? 152
                                                      : 32;
     int is_region = strstr(name, "_region") != NULL;
