@@ -61,6 +61,9 @@ _LATER = {
 }
 """Names that are imported on first use, since they need more than NumPy: module and name."""
 
+_FORMER = {"Szp": "Quant", "Mgard": "Multigrid"}
+"""Names of classes before the first release, and the present ones."""
+
 __all__ = [
     *(made.__name__ for made in CLASSES.values()),
     *_LATER,
@@ -72,6 +75,8 @@ __all__ = [
 
 
 def __getattr__(name: str):
+    if name in _FORMER:
+        return globals()[_FORMER[name]]
     if name not in _LATER:
         raise AttributeError(f"module 'gridz' has no attribute {name!r}")
     module, attribute = _LATER[name]

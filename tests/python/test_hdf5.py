@@ -177,3 +177,10 @@ def test_pools(tmp_path, method):
         "        assert pool.map(total, [path] * 4) == [first] * 4\n"
     )
     subprocess.run([sys.executable, str(tmp_path / "work.py"), str(tmp_path / "x.h5"), method], check=True, timeout=120)
+
+
+def test_former_names():
+    """The names that the codecs had before the first release still work, in texts and as classes."""
+    for former, present in [("szp", "quant"), ("mgard", "multigrid")]:
+        assert gridz.parse(f"{former},abs=1e-3") == gridz.parse(f"{present},abs=1e-3")
+        assert getattr(gridz, former.capitalize()) is getattr(gridz, present.capitalize())
