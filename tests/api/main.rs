@@ -1,9 +1,8 @@
-//! The public interfaces of the library, in C and as an HDF5 filter.
+//! The public interfaces of the library: in C, and for stores of chunks.
 
 #[path = "../common/mod.rs"]
 mod common;
 
 mod bulk;
 mod c_api;
-mod hdf5_filter;
 mod library;

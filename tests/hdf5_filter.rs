@@ -3,6 +3,9 @@
 //!
 //! `tests/hosts` tests many other hosts. Here the filter and the library are compared directly: each
 //! reads what the other writes, and both write the same bytes.
+//!
+//! These tests are a program of their own. A test that starts another program while a file is open
+//! here would lend it the file's descriptor, and with it the lock that HDF5 holds on the file.
 
 #![allow(unsafe_code)] // every call of libhdf5
 
@@ -12,7 +15,9 @@ use std::path::Path;
 use std::ptr::null_mut;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use crate::library::library;
+#[path = "api/library.rs"]
+mod library;
+
 use gridz::{Array, ByteOrder, Context, DType, Request, Shape, Verify};
 use gridz_dataset::hdf5::cd::Values;
 use hdf5_sys::h5::{H5is_library_threadsafe, H5open, herr_t, hsize_t};
@@ -25,6 +30,7 @@ use hdf5_sys::h5pl::H5PLprepend;
 use hdf5_sys::h5s::{H5S_ALL, H5Sclose, H5Screate_simple};
 use hdf5_sys::h5t::{H5T_IEEE_F32BE, H5T_IEEE_F32LE, H5T_IEEE_F64BE, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE};
 use hdf5_sys::h5z::H5Z_FLAG_MANDATORY;
+use library::library;
 
 const GRIDZ: i32 = 34013;
 
