@@ -1,39 +1,43 @@
-# gridz: `make` builds, `make cuda` builds for GPUs too, `make demo` shows that it works, `make test`
-# checks everything, `make help` lists the rest.  What is missing on a Debian machine is installed by
-# scripts/need.sh, except Rust; the CUDA compiler comes from PyPI.
+# gridz: `make` builds, `make cuda` also builds the CUDA kernels, `make demo` runs a demonstration,
+# `make test` runs all tests, and `make help` lists all targets. On a Debian machine, scripts/need.sh
+# installs missing packages, except Rust. The CUDA compiler is downloaded from PyPI.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
 
-# Here, and in all that these stand on, it is an error to have no CUDA kernels; in tests also to have
-# kernels that keep registers in memory.
+# In these targets and their prerequisites, a build without CUDA kernels is an error. In tests, so are
+# kernels that spill registers.
 cuda wheel test lint test-unit test-rust test-plugin test-side-by-side test-hosts test-installed test-spec test-adios2 test-python test-demo test-emulated emulated: export GRIDZ_CUDA := require
 test lint test-unit test-rust test-plugin test-side-by-side test-hosts test-installed test-spec test-adios2 test-python test-demo test-emulated emulated: export GRIDZ_CUDA_CHECK := 1
 
-# Everything lands in target/, whatever the caller's cargo settings are.
+# All build results are in target/, whatever the caller's cargo settings are.
 export CARGO_TARGET_DIR := $(CURDIR)/target
 export GRIDZ_CUDA_CACHE := $(CURDIR)/target/kernels
 
 LIBRARY := target/release/libgridz.so
-# HDF5 opens every file of a plugin folder whose name begins with "lib", so this one holds nothing else.
+# HDF5 opens every file of a plugin folder whose name begins with "lib", so this folder contains only
+# the plugin.
 PLUGIN := target/plugin/libh5gridz.so
 PYTHON := .venv/bin/python
-# For all that links HDF5.
+# Runs cargo for everything that links HDF5.
 CARGO_HDF5 := scripts/serial_hdf5.sh cargo
-# In tests the library is built with the dependencies of the Rust tests, so that both share one build, also where a test runs make.
+# In tests, the library is built with the dependencies of the Rust tests, so that both share one build,
+# also if a test runs make.
 export BUILD_WITH_TESTS := $(or $(if $(filter test% release-check,$(MAKECMDGOALS)),--test api),$(BUILD_WITH_TESTS))
-# The virtual environments, complete: of the tests, with the CUDA compiler, with what builds wheels, and with ADIOS2.
+# Marker files of the complete virtual environments: for the tests, with the CUDA compiler, with the
+# tools that build wheels, and with ADIOS2.
 VENV := .venv/complete
 CUDA_VENV := .venv-cuda/complete
 WHEEL_VENV := .venv-wheel/complete
 ADIOS2_VENV := .venv-adios2/complete
-# Beside the newest, those that have the operators of before: the files of their Python packages, whatever Python is here.
+# Older versions of ADIOS2 with the older operator interface, tested in addition to the newest one. Only
+# the files of their Python packages are used, so the version of Python does not matter.
 ADIOS2_BEFORE := 2.9.0 2.11.0.1014
-# The source distributions of packages that bring HDF5 and netCDF files for their tests.
+# Source distributions of packages whose test data contains HDF5 and netCDF files.
 CORPUS := target/corpus/complete
-# What wheels are built for: systems with this glibc or a newer one.
+# Wheels are for systems with this glibc or a newer one.
 WHEEL_TARGET := x86_64-unknown-linux-gnu
 WHEEL_GLIBC := 2.28
 WHEEL_PLATFORM := manylinux_2_28_x86_64
@@ -48,17 +52,17 @@ N ?= 128
 BASE ?= HEAD~1
 # make fuzz SECONDS_EACH=3600: how long each fuzz target runs.
 SECONDS_EACH ?= 600
-# make release-check PYTHONS="python3.9 python3.13": the Pythons in which the wheel is tried.
+# make release-check PYTHONS="python3.9 python3.13": the Python versions that test the wheel.
 PYTHONS ?= python3
-# make install PREFIX=... PLUGINDIR=... DESTDIR=...: where to.
+# make install PREFIX=... PLUGINDIR=... DESTDIR=...: the destination.
 PREFIX ?= /usr/local
 PLUGINDIR ?= $(PREFIX)/lib/hdf5/plugin
 DESTDIR ?=
-# make install-adios2 ADIOS2=... ADIOS2_PLUGINDIR=...: for which ADIOS2, and where its plugin goes.
+# make install-adios2 ADIOS2=... ADIOS2_PLUGINDIR=...: the folders of ADIOS2 and of the plugin.
 ADIOS2 ?=
 ADIOS2_PLUGINDIR ?= $(PREFIX)/lib/adios2/plugin
 
-# The folders as words of the shell, whatever is in their names.
+# The folders, quoted for the shell, since their names may contain any character.
 quoted = '$(subst ','\'',$(1))'
 FOLDERS = PREFIX=$(call quoted,$(PREFIX)) PLUGINDIR=$(call quoted,$(PLUGINDIR)) DESTDIR=$(call quoted,$(DESTDIR)) \
     ADIOS2=$(call quoted,$(ADIOS2)) ADIOS2_PLUGINDIR=$(call quoted,$(ADIOS2_PLUGINDIR))
@@ -71,30 +75,30 @@ build: need-rust ## (default) build target/plugin/libh5gridz.so and target/relea
 	$(if $(BUILD_WITH_TESTS),$(CARGO_HDF5),cargo) build --locked --release --lib $(BUILD_WITH_TESTS)
 	@scripts/native_static_libs.sh > target/release/native-static-libs.$$$$ && \
 	    mv target/release/native-static-libs.$$$$ target/release/native-static-libs
-	@ln -sf libgridz.so target/release/libgridz.so.0  # what programs ask for that are linked with it
+	@ln -sf libgridz.so target/release/libgridz.so.0  # the soname, which linked programs load
 	@cmp --silent $(LIBRARY) $(PLUGIN) || install -D $(LIBRARY) $(PLUGIN)
 	@echo "HDF5 programs find the filter after:  export HDF5_PLUGIN_PATH=$(CURDIR)/target/plugin"
 
 .PHONY: cuda
-cuda: need-nvcc build ## build with CUDA kernels, fetching nvcc; GRIDZ_CUDA_ARCHS=all for every GPU, as in releases
+cuda: need-nvcc build ## build with CUDA kernels, downloading nvcc; GRIDZ_CUDA_ARCHS=all for every GPU, as in releases
 
 .PHONY: demo
 demo: build ## write, convert, read back and compare real data; FILE=my.h5 does it with your own file
 	@scripts/need.sh libhdf5-dev hdf5-tools
 	@FILE=$(call quoted,$(FILE)) N='$(N)' examples/demo/run.sh
 
-# Builds only if nothing is built: root, who installs, often has no Rust.
+# Builds only if no build exists: root often has no Rust.
 .PHONY: install
 install: $(if $(wildcard $(LIBRARY)),,build) ## install everything; PREFIX=/usr/local PLUGINDIR=PREFIX/lib/hdf5/plugin
 	@$(FOLDERS) packaging/install.sh install
 
 .PHONY: install-adios2
-install-adios2: ## after install: build and install the operator for ADIOS2=FOLDER, which may be that of its Python package
+install-adios2: ## after install: build and install the operator for ADIOS2=FOLDER, an installation or a Python package
 	@scripts/need.sh g++ libc6-dev cmake
 	@$(FOLDERS) packaging/adios2.sh
 
 .PHONY: uninstall
-uninstall: ## remove what install has put there, with the same PREFIX and PLUGINDIR
+uninstall: ## remove the installed files, with the same PREFIX and PLUGINDIR
 	@$(FOLDERS) packaging/install.sh uninstall
 
 .PHONY: deb
@@ -103,25 +107,25 @@ deb: build ## make target/gridz_VERSION_ARCH.deb; Debian's HDF5 finds its plugin
 	@packaging/deb.sh
 
 .PHONY: dist
-dist: build ## make target/gridz-VERSION-ARCH-linux.tar.gz, which works wherever it is unpacked
+dist: build ## make target/gridz-VERSION-ARCH-linux.tar.gz, which works in any folder
 	@packaging/dist.sh
 
 .PHONY: wheel
 wheel: need-rust need-nvcc $(WHEEL_VENV) ## make target/wheels/gridz-VERSION-py3-none-manylinux_2_28_x86_64.whl, with CUDA kernels
 	@scripts/need.sh gcc libc6-dev
-	@rm -f target/wheels/gridz-*-$(WHEEL_PLATFORM).whl  # the checks below and of releases are of this one
+	@rm -f target/wheels/gridz-*-$(WHEEL_PLATFORM).whl  # the checks below and those of releases use this wheel
 	PATH="$(CURDIR)/.venv-wheel/bin:$$PATH" cargo zigbuild --locked --release --lib --target $(WHEEL_TARGET).$(WHEEL_GLIBC)
 	GRIDZ_LIBRARY=target/$(WHEEL_TARGET)/release/libgridz.so GRIDZ_WHEEL_PLATFORM=$(WHEEL_PLATFORM) \
 	    .venv-wheel/bin/python -m build --wheel --no-isolation --outdir target/wheels
 	.venv-wheel/bin/auditwheel show target/wheels/gridz-*-$(WHEEL_PLATFORM).whl | tr '\n' ' ' | grep -F '"$(WHEEL_PLATFORM)"' \
-	    || { echo "the wheel needs more than glibc $(WHEEL_GLIBC) has" >&2; exit 1; }
+	    || { echo "the wheel needs symbols that glibc $(WHEEL_GLIBC) lacks" >&2; exit 1; }
 
 .PHONY: sdist
-sdist: $(WHEEL_VENV) ## make target/wheels/gridz-VERSION.tar.gz, from which pip builds a wheel where Rust is
+sdist: $(WHEEL_VENV) ## make target/wheels/gridz-VERSION.tar.gz, from which pip builds a wheel (needs Rust)
 	.venv-wheel/bin/python -m build --sdist --no-isolation --outdir target/wheels
 
 .PHONY: bench
-bench: build $(VENV) ## measure the codecs (cargo bench) and the filter in h5py beside others
+bench: build $(VENV) ## measure the codecs (cargo bench), and the filter in h5py compared with other filters
 	@scripts/need.sh libhdf5-dev pkg-config
 	$(CARGO_HDF5) bench --locked
 	$(PYTHON) scripts/bench_filter.py
@@ -134,8 +138,8 @@ regress: need-rust $(VENV) ## compare frame sizes and speeds with those of a rev
 # ---- tests -------------------------------------------------------------------------------------
 
 ALL_TESTS := test-side-by-side test-goldens
-# Each of these keeps one core busy, and those that take long come first. The first one compiles the library as it is shipped,
-# which the later ones use; the second and the third one do not.
+# Each of these suites uses one core; the longest ones run first. The first suite compiles the library
+# of the release profile for the later ones. The second and third suites do not need it.
 SIDE_BY_SIDE := test-rust lint test-unit test-hosts test-installed test-emulated test-python test-spec test-adios2 test-plugin test-demo
 .PHONY: test
 test: test-begin need-nvcc $(ALL_TESTS) ## run everything; installs what it needs
@@ -145,7 +149,8 @@ test: test-begin need-nvcc $(ALL_TESTS) ## run everything; installs what it need
 	    "passed;" \
 	    "$$(wc -l < target/skips.log) skipped"
 
-# Tests that cannot run on this machine say so here (reference data or history that is not there).
+# target/skips.log lists the tests that cannot run on this machine, for lack of reference data or
+# history.
 .PHONY: test-begin
 test-begin:
 	@mkdir -p target
@@ -156,8 +161,8 @@ test-side-by-side: need-rust need-nvcc need-test-packages $(VENV)
 	printf '%s\n' $(SIDE_BY_SIDE) | xargs -P 2 -I SUITE bash -c \
 	    '$(MAKE) SUITE > target/SUITE.log 2>&1; status=$$?; cat target/SUITE.log; exit $$status'
 
-# The library is compiled twice: as its unit tests, with overflow checks and debug assertions, and as it is shipped, for all
-# other tests.
+# The library is compiled twice: for its unit tests, with overflow checks and debug assertions, and in
+# the release profile for all other tests.
 .PHONY: test-unit
 test-unit: need-rust need-test-packages need-nvcc ## the unit tests of the codecs, with overflow checks and debug assertions
 	$(CARGO_HDF5) test --locked --package gridz-codecs --lib
@@ -179,7 +184,7 @@ test-hosts: need-nvcc build need-test-packages $(VENV) ## the filter in h5py, ne
 	HDF5_PLUGIN_PATH=$(CURDIR)/target/plugin $(PYTHON) -m pytest -q tests/hosts
 
 .PHONY: test-installed
-test-installed: need-nvcc build need-test-packages $(VENV) ## an installation: C, C++, Fortran, MPI, and all that docs/ says
+test-installed: need-nvcc build need-test-packages $(VENV) ## an installation: C, C++, Fortran, MPI, and all commands in docs/
 	@scripts/need.sh libhdf5-openmpi-dev openmpi-bin libnetcdf-dev dpkg-dev
 	$(PYTHON) -m pytest -q tests/installed
 
@@ -196,11 +201,11 @@ test-python: need-nvcc build need-test-packages $(WHEEL_VENV) $(CORPUS) ## the P
 	env -u HDF5_PLUGIN_PATH .venv-python/bin/python -m pytest -q tests/python
 
 .PHONY: test-spec
-test-spec: build $(VENV) ## the golden frames and damaged ones, decoded by a second decoder that is written from SPEC.md alone
+test-spec: build $(VENV) ## golden and damaged frames, decoded by a second decoder that is written from SPEC.md alone
 	$(PYTHON) -m pytest -q tests/spec
 
 .PHONY: test-demo
-test-demo: need-nvcc build need-test-packages ## the demo, small
+test-demo: need-nvcc build need-test-packages ## a small run of the demo
 	FILE= N=32 examples/demo/run.sh
 
 .PHONY: fuzz
@@ -208,20 +213,20 @@ fuzz: need-rust need-test-packages ## every fuzz target for SECONDS_EACH=600 sec
 	fuzz/run.sh $(SECONDS_EACH)
 
 .PHONY: test-emulated
-test-emulated: need-nvcc need-test-packages ## the tests of GPUs, with kernels that are compiled for the CPU; but for two that take long
+test-emulated: need-nvcc need-test-packages ## the GPU tests with kernels compiled for the CPU, except two long ones
 	GRIDZ_GPU_CASES=8 tests/emulator/run.sh --skip waiting::large_arrays --skip threads_share_a_gpu
 
 .PHONY: emulated
-emulated: need-nvcc need-test-packages ## all of them, with more cases
+emulated: need-nvcc need-test-packages ## all GPU tests with kernels compiled for the CPU, with more cases
 	tests/emulator/run.sh
 
 .PHONY: test-goldens
-test-goldens: ## that no committed golden file was ever changed
+test-goldens: ## check that no committed golden file was ever changed
 	scripts/check_goldens.sh
 
 .PHONY: release-check
 release-check: export GRIDZ_ALL_CASES := 1
-release-check: test emulated ## everything that a release needs: all tests in full, GPU results of these very kernels, the wheel in PYTHONS, the crate
+release-check: test emulated ## all checks for a release: all tests in full, GPU results of the current kernels, the wheel in PYTHONS, the crate
 	$(CARGO_HDF5) test --locked --workspace
 	fuzz/run.sh 60
 	scripts/check_gpu_results.sh
@@ -244,10 +249,10 @@ lint: need-test-packages need-nvcc ## formatting, clippy and documentation, warn
 	cargo fmt --all --check
 	$(CARGO_HDF5) clippy --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO_HDF5) doc --locked --workspace --no-deps
-	@# Only whether the fuzz targets compile, for which libFuzzer need not.
+	@# Checks that the fuzz targets compile; libFuzzer itself is not needed for that.
 	CUSTOM_LIBFUZZER_PATH=none/libfuzzer.a GRIDZ_CUDA=off CARGO_TARGET_DIR=fuzz/target cargo clippy --locked --manifest-path fuzz/Cargo.toml -- -D warnings
 
-# ---- what they stand on ------------------------------------------------------------------------
+# ---- prerequisites -----------------------------------------------------------------------------
 
 .PHONY: need-rust
 need-rust:
@@ -258,7 +263,7 @@ need-test-packages:
 	@scripts/need.sh gcc g++ gfortran libc6-dev pkg-config cmake man-db valgrind python3 python3-venv \
 	    libhdf5-dev hdf5-tools netcdf-bin
 
-# NVCC=... names a compiler that is there already.
+# NVCC=... is an existing compiler.
 .PHONY: need-nvcc
 need-nvcc: $(if $(NVCC),,$(CUDA_VENV))
 
@@ -281,7 +286,8 @@ $(WHEEL_VENV): requirements-wheel.txt
 	.venv-wheel/bin/pip --quiet --disable-pip-version-check install --requirement requirements-wheel.txt
 	@touch $@
 
-# pip asks each of them what it needs, for which that of netCDF4 looks for the libraries.
+# pip runs the build script of each package to find its dependencies; that of netCDF4 needs the
+# libraries.
 $(CORPUS): requirements-corpus.txt $(WHEEL_VENV)
 	@scripts/need.sh pkg-config libhdf5-dev libnetcdf-dev
 	rm -rf target/corpus && mkdir -p target/corpus

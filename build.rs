@@ -1,4 +1,4 @@
-//! The CUDA kernels.
+//! Builds the CUDA kernels.
 //!
 //! Every `kernels/<folder>/<name>.cu` becomes one fatbin that the library embeds as `<name>`. This
 //! needs nvcc 13, but neither a GPU nor a driver. Without nvcc, the library works on the CPU only,

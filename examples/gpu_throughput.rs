@@ -105,7 +105,7 @@ fn measure(
         "i64" => DType::I64,
         "u16" => DType::U16,
         "u8" => DType::U8,
-        other => return Err(format!("{other} is none of f32, f64, i16, i32, i64, u16 and u8").into()),
+        other => return Err(format!("{other} is not a type; use f32, f64, i16, i32, i64, u16 or u8").into()),
     };
     let shape: Vec<u64> = extents.split('x').map(str::parse).collect::<Result<_, _>>()?;
     let array = Array::new(dtype, ByteOrder::Little, Shape::new(&shape)?)?;
@@ -313,7 +313,7 @@ fn first_call() -> Result<(), Failure> {
         gridz::decompress(&frame[..n_bytes], gridz::Part::All, &mut back, Verify::Checksum, &context)?;
         println!("{call} call, 4 MiB: compress {compress:.2} ms, decompress {:.2} ms", milliseconds(begin));
         if back != raw {
-            return Err("the data came back different".into());
+            return Err("the decompressed data differs from the source".into());
         }
     }
     Ok(())

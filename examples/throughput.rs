@@ -32,7 +32,7 @@ fn main() -> Result<(), Failure> {
             backend = match arguments.next().as_deref() {
                 Some("cpu") => Backend::Cpu,
                 Some("cuda") => Backend::Cuda,
-                _ => return Err("--backend is cpu or cuda".into()),
+                _ => return Err("--backend must be cpu or cuda".into()),
             };
         } else if argument == "--codec" {
             spec = arguments.next().ok_or("--codec needs a codec")?.parse()?;
@@ -40,7 +40,7 @@ fn main() -> Result<(), Failure> {
             let name = arguments.next().ok_or("--level needs a name")?;
             levels = match name.as_str() {
                 "all" => Isa::all().map(Isa::kind).collect(),
-                name => vec![CpuLevel::from_name(name).ok_or("--level is scalar, avx2, avx512 or all")?],
+                name => vec![CpuLevel::from_name(name).ok_or("--level must be scalar, avx2, avx512 or all")?],
             };
         } else {
             for &level in &levels {

@@ -1,4 +1,5 @@
-! gridz for Fortran: arrays of real(4) and real(8), rank 1 to 4, to frames and back, bit for bit.
+! gridz for Fortran: compresses arrays of real(4) and real(8), rank 1 to 4, to frames and restores
+! them bit for bit.
 !
 !     use gridz
 !     integer(int8), allocatable :: frame(:)
@@ -6,11 +7,12 @@
 !     if (status /= GRIDZ_OK) print *, gridz_message()
 !     call gridz_decompress(frame, field, status)
 !
-! Fortran varies the first index fastest, gridz and HDF5 the last: a frame of field(nx, ny, nz) has the extents
-! nz, ny, nx, and gridz_decompress wants the array as it was in Fortran. A status, an integer(c_int32_t), is GRIDZ_OK or
-! one of GRIDZ_ERROR_*; gridz_message() tells the calling thread what its last error was about. All procedures may be
-! called by several threads at the same time (of OpenMP: compile this file with its option, too). Compile this file with
-! your program and link with -lgridz.
+! The first index varies fastest in Fortran, the last index in gridz and HDF5. So a frame of
+! field(nx, ny, nz) has the extents nz, ny, nx, and gridz_decompress restores it to an array of
+! shape (nx, ny, nz). A status is an integer(c_int32_t): GRIDZ_OK or one of GRIDZ_ERROR_*.
+! gridz_message() returns the text of the calling thread's last error. Several threads may call all
+! procedures at the same time. If they are threads of OpenMP, compile this file with OpenMP enabled,
+! too. Compile this file with your program and link with -lgridz.
 module gridz
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: int8, int64
@@ -33,7 +35,8 @@ module gridz
   integer(c_int32_t), parameter :: DTYPE_F32 = 11, DTYPE_F64 = 12
   integer, parameter :: MAX_RANK = 32
 
-  ! What this module or that of sparse matrices, and not the library, found wrong in the last call: gridz_message() tells it.
+  ! Error text of the last call if this module or gridz_cci, not the library, found the error. Empty
+  ! otherwise. gridz_message() returns it.
   character(120), save, public :: gridz_found = ''
   !$omp threadprivate(gridz_found)
 
@@ -61,7 +64,7 @@ module gridz
     integer(c_int32_t) :: codec = 0, reserved = 0
   end type
 
-  ! What comes of a part of a frame, as in gridz.h; extents(:rank) are in Fortran's order.
+  ! Description of a part of a frame, as in gridz.h. extents(:rank) are in Fortran's order.
   type, bind(c), public :: gridz_part_info
     integer(c_size_t) :: struct_size = 0
     integer(c_int32_t) :: rank = 0, level = 0
@@ -128,24 +131,27 @@ module gridz
     end function
   end interface
 
-  ! gridz_compress(field, frame, status [, codec, level]): field is a contiguous array of real(4) or real(8), rank 1 to
-  ! 4; frame is allocated. codec is the name of a codec, and level its level; or codec is a
-  ! whole request in text form, such as 'lorenzo,level=dense'. The defaults are the library's.
+  ! gridz_compress(field, frame, status [, codec, level]): compresses field, a contiguous array of
+  ! real(4) or real(8), rank 1 to 4, and allocates frame. codec is the name of a codec and level its
+  ! level. Or codec is a whole request in text form, such as 'lorenzo,level=dense'. The defaults are
+  ! those of the library.
   interface gridz_compress
     module procedure compress_real4_1, compress_real4_2, compress_real4_3, compress_real4_4, &
       compress_real8_1, compress_real8_2, compress_real8_3, compress_real8_4
   end interface
 
-  ! gridz_decompress(frame, field, status): field has the type and the shape that was compressed. If it has not, or the
-  ! frame is damaged, status says so; in the second case what is in field then is unspecified.
+  ! gridz_decompress(frame, field, status): field has the type and shape of the compressed array.
+  ! Another type or shape is an error, and so is a damaged frame. After such damage the contents of
+  ! field are unspecified.
   interface gridz_decompress
     module procedure decompress_real4_1, decompress_real4_2, decompress_real4_3, decompress_real4_4, &
       decompress_real8_1, decompress_real8_2, decompress_real8_3, decompress_real8_4
   end interface
 
-  ! gridz_decompress_progressive(frame, field, status, level | layers | error): less than there is in a frame with
-  ! layers or levels, which may be cut behind the bytes that gridz_inspect_progressive tells: the grid of a level, so
-  ! many layers, or as few as have a bound that is not above an error. field has the shape that is told there.
+  ! gridz_decompress_progressive(frame, field, status, level | layers | error): decompresses a part
+  ! of a frame of multigrid: the grid of a level, the first layers, or the fewest layers whose error
+  ! bound is at most error. gridz_inspect_progressive reports how many bytes of the frame are
+  ! needed, and the shape that field must have. The rest of the frame may be missing.
   interface gridz_decompress_progressive
     module procedure progressive_real4_1, progressive_real4_2, progressive_real4_3, progressive_real4_4, &
       progressive_real8_1, progressive_real8_2, progressive_real8_3, progressive_real8_4
@@ -155,7 +161,7 @@ module gridz
 
 contains
 
-  ! The shape, in Fortran's order, of the array in a frame.
+  ! Returns the shape of the array in a frame, in Fortran's order.
   recursive subroutine gridz_shape(frame, extents, status)
     integer(int8), contiguous, target, intent(in) :: frame(:)
     integer(int64), allocatable, intent(out) :: extents(:)
@@ -166,7 +172,7 @@ contains
     if (status == GRIDZ_OK) extents = info%extents(info%rank:1:-1)
   end subroutine
 
-  ! What the calling thread's last failed call found wrong.
+  ! Returns the error text of the calling thread's last failed call.
   recursive function gridz_message() result(text)
     character(:), allocatable :: text
     character(kind=c_char), pointer :: chars(:)
@@ -195,7 +201,7 @@ contains
     status = c_inspect(c_loc(frame), size(frame, kind=c_size_t), info)
   end subroutine
 
-  ! The array at `data` with a shape in Fortran's order.
+  ! Compresses the array at `data`; `extents` are in Fortran's order.
   recursive subroutine compress(data, dtype, element_bytes, extents, frame, status, codec, level)
     type(c_ptr), intent(in) :: data
     integer(c_int32_t), intent(in) :: dtype
@@ -230,7 +236,7 @@ contains
     allocate (room(bound), stat=failed)
     if (failed /= 0) then
       status = GRIDZ_ERROR_OUT_OF_MEMORY
-      write (gridz_found, '(a,i0,a)') 'no memory for a frame of up to ', bound, ' bytes'
+      write (gridz_found, '(a,i0,a)') 'memory for a frame of up to ', bound, ' bytes could not be allocated'
       return
     end if
     status = c_compress(array, data, product(extents)*element_bytes, c_loc(room), bound, n_bytes, options)
@@ -257,7 +263,8 @@ contains
         options)
   end subroutine
 
-  ! Tells what comes of a part of a frame, whose first bytes are enough: one of level, layers and error is given.
+  ! Describes a part of a frame: exactly one of level, layers and error is present. The first bytes
+  ! of the frame are enough.
   recursive subroutine gridz_inspect_progressive(frame, info, status, level, layers, error)
     integer(int8), contiguous, target, intent(in) :: frame(:)
     type(gridz_part_info), intent(out) :: info
@@ -301,7 +308,7 @@ contains
         product(extents)*element_bytes, info, options)
   end subroutine
 
-  ! The one of three that is given, as gridz wants it.
+  ! Converts the one argument that is present to `detail` and `value` of the C function.
   recursive subroutine detailed(detail, value, status, level, layers, error)
     integer(c_int32_t), intent(out) :: detail, status
     real(c_double), intent(out) :: value
@@ -313,7 +320,7 @@ contains
     detail = 0
     value = 0
     if (count([present(level), present(layers), present(error)]) /= 1) then
-      gridz_found = 'give one of level, layers and error'
+      gridz_found = 'give exactly one of level, layers and error'
       status = GRIDZ_ERROR_INVALID_ARGUMENT
     else if (present(level)) then
       value = level
@@ -326,7 +333,9 @@ contains
     end if
   end subroutine
 
-  ! Whether an array in a frame, of these extents in Fortran's order, is what an argument has; `teller` tells its shape.
+  ! Compares type and shape of the array in a frame with those of an argument. Extents are in
+  ! Fortran's order. `teller` is the name of the procedure that returns the shape, for the error
+  ! text.
   recursive subroutine compare(dtype, byte_order, have, wanted_dtype, wanted, teller, status)
     integer(c_int32_t), intent(in) :: dtype, byte_order, wanted_dtype
     integer(c_int64_t), intent(in) :: have(:), wanted(:)
@@ -335,11 +344,11 @@ contains
 
     status = GRIDZ_ERROR_INVALID_ARGUMENT
     if (dtype /= wanted_dtype .or. byte_order /= native_order()) then
-      gridz_found = 'the array in the frame has elements of another type or byte order than the argument'
+      gridz_found = 'the array in the frame has another element type or byte order than the argument'
     else if (size(have) /= size(wanted)) then
-      write (gridz_found, '(a,i0,a,i0)') 'the array in the frame has rank ', size(have), ', the argument rank ', size(wanted)
+      write (gridz_found, '(a,i0,a,i0)') 'the array in the frame has rank ', size(have), ', the argument has rank ', size(wanted)
     else if (any(have /= wanted)) then
-      gridz_found = 'the array in the frame has another shape than the argument; '//teller//' tells which'
+      gridz_found = 'the array in the frame has another shape than the argument; '//teller//' returns its shape'
     else
       status = GRIDZ_OK
     end if
@@ -350,8 +359,8 @@ contains
     native_order = merge(1, 2, transfer(1, 0_int8) == 1_int8)
   end function
 
-  ! The procedures behind the generic names. One with an argument of assumed rank would do for all ranks, but compilers
-  ! in use on clusters do not have that yet.
+  ! The specific procedures of the generic names. An argument of assumed rank would make one
+  ! procedure enough for all ranks, but many compilers on clusters do not support it yet.
 
   subroutine compress_real4_1(field, frame, status, codec, level)
     real(c_float), contiguous, target, intent(in) :: field(:)

@@ -1,12 +1,13 @@
-// gridz for C++17: the functions of gridz.h with types, containers and exceptions.
+// gridz for C++17: wraps the functions of gridz.h with types, containers and exceptions.
 //
 //     std::vector<float> field(64 * 128 * 128);
 //     gridz::Frame frame = gridz::compress(field, {64, 128, 128});
 //     std::vector<float> back = gridz::decompress<float>(frame);
 //
-// Extents are in elements, the slowest-varying first. All functions may be called by several threads at the same time.
-// What goes wrong is a gridz::Error with the status of gridz.h and a text for people; memory that runs out is also a
-// gridz::Error, or std::bad_alloc where a container of this header cannot be made. Link with -lgridz.
+// Extents are in elements, slowest-varying first. Several threads may call all functions at the
+// same time. A failed call throws gridz::Error with a status of gridz.h and a text for people. A
+// failed allocation throws gridz::Error in the library, and std::bad_alloc in the containers of
+// this header. Link with -lgridz.
 #ifndef GRIDZ_HPP
 #define GRIDZ_HPP
 
@@ -29,7 +30,7 @@
 
 namespace gridz {
 
-// A call that failed.
+// Error of a failed call.
 class Error : public std::runtime_error {
 public:
     Error(gridz_status status, const char *text) : std::runtime_error(text), status_(status) {}
@@ -47,12 +48,13 @@ inline void check(gridz_status status)
         throw Error(status, gridz_last_error());
 }
 
-// Elements that lie behind each other, owned by somebody else: std::span for C++17.
+// Non-owning view of contiguous elements: std::span for C++17.
 template <class T> class Span {
 public:
     Span(T *data, std::size_t size) noexcept : data_(data), size_(size) {}
 
-    // Any container with data() and size(); a temporary one only to read from.
+    // Views a container that has data() and size(). A temporary container needs a const element
+    // type.
     template <class Container, class = std::enable_if_t<
                                    std::is_convertible_v<decltype(std::declval<Container &>().data()), T *>>>
     Span(Container &container) noexcept : data_(container.data()), size_(container.size())
@@ -74,7 +76,7 @@ private:
     std::size_t size_;
 };
 
-// The GRIDZ_DTYPE_* of a C++ type. Specialise it for types of your own, such as a half.
+// The GRIDZ_DTYPE_* of a C++ type. Specialize it for your own types, such as a half.
 template <class T, class = void> struct dtype;
 
 template <class T> struct dtype<T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>>> {
@@ -89,11 +91,12 @@ template <> struct dtype<std::complex<double>> { static constexpr gridz_dtype va
 
 using Extents = std::vector<std::uint64_t>;
 
-// Threads and memory for calls to work with; those of the process where a call is not given any. Can be used by several
-// threads at the same time, and must outlive the calls.
+// Worker threads and a memory limit for calls. Without a context, calls use the worker threads of
+// the process. Several threads may use a context at the same time. It must outlive the calls.
 class Context {
 public:
-    // 0 threads = as many as the process would use, 0 bytes = no limit; device: one of GRIDZ_DEVICE_*, or 1 + the number of a GPU.
+    // threads: 0 = share the worker threads of the process. memory_limit: in bytes, 0 = no limit.
+    // device: one of GRIDZ_DEVICE_*, or the number of a GPU, counted from 1.
     explicit Context(std::uint32_t threads = 0, std::uint64_t memory_limit = 0,
                      std::uint32_t device = GRIDZ_DEVICE_AUTO)
     {
@@ -116,7 +119,7 @@ private:
     std::unique_ptr<gridz_context, End> context_;
 };
 
-// What to compress with. The default is the library's: lossless, fast.
+// How to compress and decompress. The default is that of the library: lossless and fast.
 struct Options {
     // Name of the codec, or a whole request in text form, such as "lorenzo,level=dense"; nullptr = the default codec.
     // Must outlive the call.
@@ -124,17 +127,18 @@ struct Options {
     // 0 = the codec's default.
     std::uint32_t level = 0;
     const Context *context = nullptr;
-    // Do not compare checksums when decompressing.
+    // Decompress without verifying checksums.
     bool skip_checksum = false;
-    // What the codec may do to the values, and the number that goes with it.
+    // Permitted change of the values, and the number that belongs to it.
     gridz_mode mode = GRIDZ_MODE_LOSSLESS;
     double value = 0;
-    // Fill values, which mark elements without data: `n_fill_values` elements of the array's type, one after the other, which
-    // must outlive the call; nullptr = none. 0 stands for one. Lossless codecs do not read them.
+    // Fill values, which mark elements without data: `n_fill_values` consecutive elements of the
+    // array's type, which must outlive the call. nullptr = none. `n_fill_values` 0 = one. Lossless
+    // codecs ignore them.
     const void *fill_value = nullptr;
     std::size_t n_fill_values = 0;
-    // The smallest and the largest valid number, one element each; nullptr = no limit. Elements outside are treated like fill
-    // values.
+    // Smallest and largest valid number, one element each. nullptr = no limit. Elements outside
+    // this range are treated like fill values.
     const void *valid_min = nullptr;
     const void *valid_max = nullptr;
 
@@ -170,14 +174,16 @@ inline std::vector<gridz_codec> codecs()
 // A compressed array.
 using Frame = std::vector<std::uint8_t>;
 
-// How much of a frame with layers or levels to read.
+// Selects the part of a frame of multigrid to decompress.
 class Detail {
 public:
-    // The grid of a level, every 2^level-th element along each axis, from the first layer; level 0 is the array.
+    // The grid of a level: every 2^level-th element along each axis, from the first layer. Level 0
+    // is the whole array.
     static Detail level(std::uint32_t level) noexcept { return Detail(GRIDZ_DETAIL_LEVEL, level); }
-    // So many layers, the first ones.
+    // All elements, from the first `layers` layers.
     static Detail layers(std::uint32_t layers) noexcept { return Detail(GRIDZ_DETAIL_LAYERS, layers); }
-    // As few layers as have a bound, or a root mean square if that was asked for, that is not above this; or all.
+    // All elements, from the fewest layers whose error bound (root mean square in mode
+    // GRIDZ_MODE_RMS) is at most `error`. All layers if none qualifies.
     static Detail error(double error) noexcept { return Detail(GRIDZ_DETAIL_ERROR, error); }
 
     std::uint32_t kind() const noexcept { return kind_; }
@@ -190,7 +196,7 @@ private:
     double value_;
 };
 
-// What comes of a part of a frame with layers or levels, of which the first bytes are enough.
+// Description of a part of a frame of multigrid. The first bytes of the frame are enough.
 class PartInfo {
 public:
     PartInfo(Span<const std::uint8_t> frame, const Detail &detail)
@@ -201,14 +207,15 @@ public:
 
     Extents extents() const { return Extents(info_.extents, info_.extents + info_.rank); }
     std::uint64_t array_bytes() const noexcept { return info_.array_bytes; }
-    // The first bytes of the frame that are needed.
+    // Number of bytes at the start of the frame that are needed.
     std::uint64_t frame_bytes() const noexcept { return info_.frame_bytes; }
     std::uint32_t level() const noexcept { return info_.level; }
-    // Levels above 0 that there are.
+    // Number of levels above level 0.
     std::uint32_t n_levels() const noexcept { return info_.n_levels; }
     std::uint32_t layers() const noexcept { return info_.layers; }
     std::uint32_t n_layers() const noexcept { return info_.n_layers; }
-    // What holds for what comes back: GRIDZ_MODE_*, its number, and the largest error that there can be.
+    // Guarantee of the result: GRIDZ_MODE_*, the number that belongs to it, and the bound of the
+    // absolute error.
     gridz_mode mode() const noexcept { return static_cast<gridz_mode>(info_.mode); }
     double value() const noexcept { return info_.value; }
     double bound() const noexcept { return info_.bound; }
@@ -217,7 +224,7 @@ private:
     gridz_part_info info_{};
 };
 
-// What a frame says about itself.
+// Description of a frame, from its header.
 class Info {
 public:
     explicit Info(Span<const std::uint8_t> frame)
@@ -251,17 +258,17 @@ template <class T> gridz_array describe(const Extents &extents)
     return array;
 }
 
-// Elements of type T in the array of a frame; an error if it has others.
+// Throws unless the array in the frame has elements of type T.
 template <class T> void check_type(const Info &info)
 {
     const bool is_native = sizeof(T) == 1 || info.byte_order() == GRIDZ_BYTE_ORDER_LITTLE;
     if (info.dtype() != dtype<T>::value || !is_native)
-        throw Error(GRIDZ_ERROR_INVALID_ARGUMENT, "the array in the frame has elements of another type or byte order");
+        throw Error(GRIDZ_ERROR_INVALID_ARGUMENT, "the array in the frame has another element type or byte order");
 }
 
 } // namespace detail
 
-// Bytes that compress needs as destination for an array of T, whatever its values.
+// Destination size in bytes that is always enough to compress an array of T, whatever its values.
 template <class T> std::size_t compress_bound(const Extents &extents, const Options &options = {})
 {
     const gridz_array array = detail::describe<T>(extents);
@@ -271,7 +278,8 @@ template <class T> std::size_t compress_bound(const Extents &extents, const Opti
     return bound;
 }
 
-// Compresses into a destination of at least compress_bound bytes; bytes of the frame.
+// Compresses into a destination of at least compress_bound bytes. Returns the length of the frame
+// in bytes.
 template <class T>
 std::size_t compress_into(Span<const T> values, const Extents &extents, Span<std::uint8_t> dst,
                           const Options &options = {})
@@ -290,7 +298,8 @@ template <class Container> Frame compress(const Container &values, const Extents
     const Span<const T> elements(values.data(), values.size());
     const gridz_array array = detail::describe<T>(extents);
     const gridz_options c = options.c();
-    // Without a destination the call says how many bytes it needs, after it has compared the extents with the elements.
+    // Without a destination, the call checks the extents against the number of elements and returns
+    // the needed size.
     Frame frame;
     std::size_t n = 0;
     gridz_status status = GRIDZ_ERROR_DST_TOO_SMALL;
@@ -303,7 +312,7 @@ template <class Container> Frame compress(const Container &values, const Extents
     return frame;
 }
 
-// Decompresses to the start of a destination; its elements.
+// Decompresses to the start of a destination. Returns the number of elements.
 template <class T>
 std::size_t decompress_into(Span<const std::uint8_t> frame, Span<T> dst, const Options &options = {})
 {
@@ -314,7 +323,8 @@ std::size_t decompress_into(Span<const std::uint8_t> frame, Span<T> dst, const O
     return n / sizeof(T);
 }
 
-// Decompresses. `limit` is the most elements that the caller expects: frames of others can say anything.
+// Decompresses a frame. `limit` is the largest number of elements that the caller expects; an
+// untrusted frame can claim any number.
 template <class T>
 std::vector<T> decompress(Span<const std::uint8_t> frame, const Options &options = {},
                           std::uint64_t limit = UINT64_MAX / sizeof(T))
@@ -328,8 +338,8 @@ std::vector<T> decompress(Span<const std::uint8_t> frame, const Options &options
     return values;
 }
 
-// Decompresses less than there is in a frame with layers or levels, which may be cut behind the bytes that PartInfo
-// tells; `limit` as for decompress.
+// Decompresses a part of a frame of multigrid. The frame may be cut after PartInfo::frame_bytes()
+// bytes. `limit` as for decompress.
 template <class T>
 std::vector<T> decompress_progressive(Span<const std::uint8_t> frame, const Detail &how_much, const Options &options = {},
                                       std::uint64_t limit = UINT64_MAX / sizeof(T))
@@ -347,7 +357,7 @@ std::vector<T> decompress_progressive(Span<const std::uint8_t> frame, const Deta
     return values;
 }
 
-// Decompresses part of an array: along each axis `count` elements from `start` on.
+// Decompresses a region of an array: `count` elements from `start` on, along each axis.
 template <class T>
 std::vector<T> decompress_region(Span<const std::uint8_t> frame, const Extents &start, const Extents &count,
                                  const Options &options = {})
@@ -357,7 +367,7 @@ std::vector<T> decompress_region(Span<const std::uint8_t> frame, const Extents &
         throw Error(GRIDZ_ERROR_INVALID_ARGUMENT, "start and count of a region have different ranks");
     const gridz_options c = options.c();
     std::size_t n = 0;
-    // Without a destination the call says how many bytes the region has, after it has looked at it.
+    // Without a destination, the call checks the region and returns its size in bytes.
     const auto rank = static_cast<std::uint32_t>(start.size());
     const auto call = [&](T *dst, std::size_t bytes) {
         return gridz_decompress_region(frame.data(), frame.size(), rank, start.data(), count.data(), dst, bytes, &n,

@@ -1,19 +1,20 @@
-! Whole datasets of HDF5 at once: h5dwrite_f and h5dread_f with all threads, for datasets that gridz compresses.
+! Transfer of whole HDF5 datasets: like h5dwrite_f and h5dread_f but with all threads, for datasets
+! that gridz compresses.
 !
 !     use hdf5
 !     use gridz_bulk
 !     call gridz_h5_write(dset, H5T_NATIVE_REAL, c_loc(field), status)
 !     if (status /= 0) print '(a)', gridz_h5_message()
 !
-! Compile this file with your program, which needs HDF5's Fortran modules and is linked with -lgridz. What the procedures do
-! is in gridz_hdf5.h.
+! Compile this file with your program, which needs HDF5's Fortran modules and is linked with
+! -lgridz. gridz_hdf5.h documents the procedures in detail.
 module gridz_bulk
   use, intrinsic :: iso_c_binding
   use hdf5, only: hid_t, hsize_t, h5dget_space_f, h5sclose_f, h5sget_simple_extent_ndims_f
   implicit none
   private
 
-  ! gridz_h5_options; all zero are the defaults.
+  ! gridz_h5_options. Zero in all fields except struct_size selects the defaults.
   type, bind(c) :: options_t
     integer(c_size_t) :: struct_size = 0
     type(c_ptr) :: context = c_null_ptr, strides = c_null_ptr
@@ -23,7 +24,7 @@ module gridz_bulk
     type(c_ptr) :: stream = c_null_ptr
   end type
 
-  ! What comes of a part of a dataset, as in gridz.h; extents(:rank) are in Fortran's order.
+  ! Description of a part of a dataset, as in gridz.h. extents(:rank) are in Fortran's order.
   type, bind(c), public :: gridz_h5_part_info
     integer(c_size_t) :: struct_size = 0
     integer(c_int32_t) :: rank = 0, level = 0
@@ -84,7 +85,7 @@ module gridz_bulk
 
   integer(c_int32_t), parameter :: INVALID_ARGUMENT = 100
 
-  ! What this module found wrong, where gridz was not called.
+  ! Error text of the last call if this module, not the library, found the error. Empty otherwise.
   character(200) :: found = ''
   !$omp threadprivate(found)
 
@@ -93,9 +94,10 @@ module gridz_bulk
 
 contains
 
-  ! Writes all of a dataset, or `count` elements from `start` on along each axis, counted from 0 and in Fortran's order,
-  ! from the contiguous array at `src`. `mem_type` is the type of its elements. `dxpl` is a data transfer property list, as
-  ! MPI-IO needs it. `status` is 0, or gridz_h5_message tells what is wrong.
+  ! Writes a dataset, or a box of it, from the contiguous array at `src`. The box has `count`
+  ! elements from `start` on along each axis, counted from 0, with the axes in Fortran's order.
+  ! `mem_type` is the type of the elements in memory. `dxpl` is a data transfer property list;
+  ! MPI-IO needs one. `status` is 0 on success; otherwise gridz_h5_message() returns the error text.
   subroutine gridz_h5_write(dset, mem_type, src, status, start, count, dxpl)
     integer(hid_t), intent(in) :: dset, mem_type
     type(c_ptr), intent(in) :: src
@@ -110,7 +112,8 @@ contains
         options(dxpl))
   end subroutine
 
-  ! Reads to the contiguous array at `dst` likewise.
+  ! Reads a dataset, or a box of it, to the contiguous array at `dst`. Arguments as for
+  ! gridz_h5_write.
   subroutine gridz_h5_read(dset, mem_type, dst, status, start, count, dxpl)
     integer(hid_t), intent(in) :: dset, mem_type
     type(c_ptr), intent(in) :: dst
@@ -125,9 +128,11 @@ contains
         options(dxpl))
   end subroutine
 
-  ! Reads less than there is of a dataset that multigrid has written, to the contiguous array at `dst`: the grid of a level (`level`),
-  ! so many layers (`layers`), or as few as have a bound that is not above `error`; one of the three. `start` and `count` are in
-  ! elements of the dataset; of a grid come those whose indices, counted from 0, are multiples of 2**level.
+  ! Reads a part of a dataset that multigrid has compressed to the contiguous array at `dst`: the
+  ! grid of a level (`level`), the first layers (`layers`), or the fewest layers whose error bound
+  ! is at most `error`. Exactly one of the three is present. `start` and `count` are in elements of
+  ! the dataset. A grid has the elements in this box whose indices, counted from 0, are multiples of
+  ! 2**level.
   subroutine gridz_h5_read_progressive(dset, mem_type, dst, status, level, layers, error, start, count, dxpl, info)
     integer(hid_t), intent(in) :: dset, mem_type
     type(c_ptr), intent(in) :: dst
@@ -152,7 +157,8 @@ contains
     if (present(info)) info = turned(told)
   end subroutine
 
-  ! Tells what that would bring and read, from the first bytes of each chunk.
+  ! Describes what gridz_h5_read_progressive would read. Only the first bytes of each chunk are
+  ! read.
   subroutine gridz_h5_inspect_progressive(dset, info, status, level, layers, error, start, count)
     integer(hid_t), intent(in) :: dset
     type(gridz_h5_part_info), intent(out) :: info
@@ -173,7 +179,7 @@ contains
     info = turned(info)
   end subroutine
 
-  ! Copies all elements of a dataset to another one of the same extents.
+  ! Copies all elements of a dataset to another dataset of the same extents.
   subroutine gridz_h5_copy(src, dst, status)
     integer(hid_t), intent(in) :: src, dst
     integer, intent(out) :: status
@@ -181,7 +187,7 @@ contains
     status = c_copy(c_null_ptr, int(src, c_int64_t), int(dst, c_int64_t), options())
   end subroutine
 
-  ! What the calling thread's last failed call found wrong.
+  ! Returns the error text of the calling thread's last failed call.
   function gridz_h5_message() result(text)
     character(:), allocatable :: text
     character(kind=c_char), pointer :: chars(:)
@@ -200,7 +206,7 @@ contains
     end do
   end function
 
-  ! The one of three that is given, as gridz wants it.
+  ! Converts the one argument that is present to `detail` and `value` of the C function.
   subroutine detailed(detail, value, status, level, layers, error)
     integer(c_int32_t), intent(out) :: detail
     real(c_double), intent(out) :: value
@@ -213,7 +219,7 @@ contains
     detail = 0
     value = 0
     if (count([present(level), present(layers), present(error)]) /= 1) then
-      found = 'give one of level, layers and error'
+      found = 'give exactly one of level, layers and error'
       status = INVALID_ARGUMENT
     else if (present(level)) then
       value = level
@@ -226,7 +232,7 @@ contains
     end if
   end subroutine
 
-  ! With extents in Fortran's order.
+  ! The same description with the extents in Fortran's order.
   function turned(info)
     type(gridz_h5_part_info), intent(in) :: info
     type(gridz_h5_part_info) :: turned
@@ -235,7 +241,8 @@ contains
     turned%extents(:info%rank) = info%extents(info%rank:1:-1)
   end function
 
-  ! A box in the order of the file, in `box`, and where its lists are, or nulls for all of the dataset.
+  ! Writes start and count in the file's order of axes to `box`, and pointers to both to `places`. A
+  ! null pointer stands for an absent argument.
   subroutine boxed(dset, box, places, status, start, count)
     integer(hid_t), intent(in) :: dset
     integer(c_int64_t), target, intent(out) :: box(32, 2)
@@ -251,15 +258,15 @@ contains
     places = c_null_ptr
     if (.not. (present(start) .or. present(count))) return
     call h5dget_space_f(dset, space, error)
-    if (error < 0) return   ! gridz tells it
+    if (error < 0) return   ! the library reports the invalid dataset
     call h5sget_simple_extent_ndims_f(space, rank, error)
     call h5sclose_f(space, error)
     given = rank
     if (present(start)) given(1) = size(start)
     if (present(count)) given(2) = size(count)
     if (any(given /= rank)) then
-      write (found, '(a,i0,a,i0,a,i0)') 'the dataset has ', rank, ' axes, but start has ', given(1), &
-          ' numbers and count ', given(2)
+      write (found, '(a,i0,a,i0,a,i0)') 'start and count must have one number per axis: the dataset has rank ', rank, &
+          ', start has size ', given(1), ', count has size ', given(2)
       status = INVALID_ARGUMENT
       return
     end if

@@ -1,4 +1,5 @@
-! Sparse matrices that stay compressed in memory, for Fortran: real(4) and real(8), indices of 4 and 8 bytes.
+! Sparse matrices that stay compressed in memory, for Fortran: values of real(4) and real(8),
+! indices of 4 and 8 bytes.
 !
 !     use gridz
 !     use gridz_cci
@@ -8,9 +9,10 @@
 !     call gridz_cci_multiply(a, x, y, status)                              ! y = A x
 !     call gridz_cci_destroy(a)
 !
-! All numbers of rows and columns are from 1, but from 0 in texts of errors. What the procedures do is in gridz.h. A gridz_matrix holds memory until
-! gridz_cci_destroy, or until another one is made in it; a copy of it is the same matrix. Compile gridz.f90 and this file
-! with your program and link with -lgridz.
+! Rows and columns are numbered from 1, but from 0 in error texts. gridz.h documents the procedures
+! in detail. A gridz_matrix owns memory until gridz_cci_destroy, or until another matrix is created
+! in the same variable. A copy of the variable refers to the same matrix. Compile gridz.f90 and this
+! file with your program and link with -lgridz.
 module gridz_cci
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: int8
@@ -18,13 +20,13 @@ module gridz_cci
   implicit none
   private
 
-  ! How values are kept.
+  ! Value codings.
   integer(c_int32_t), parameter, public :: GRIDZ_CCI_VALUES_BEST = 0
   integer(c_int32_t), parameter, public :: GRIDZ_CCI_VALUES_PLAIN = 1
   integer(c_int32_t), parameter, public :: GRIDZ_CCI_VALUES_CONSTANT = 2
   integer(c_int32_t), parameter, public :: GRIDZ_CCI_VALUES_DICTIONARY = 3
   integer(c_int32_t), parameter, public :: GRIDZ_CCI_VALUES_BLOCKS = 4
-  ! What products put together.
+  ! Semirings of products.
   integer(c_int32_t), parameter, public :: GRIDZ_CCI_SEMIRING_PLUS_TIMES = 0
   integer(c_int32_t), parameter, public :: GRIDZ_CCI_SEMIRING_MIN_PLUS = 1
   integer(c_int32_t), parameter, public :: GRIDZ_CCI_SEMIRING_MAX_TIMES = 2
@@ -38,7 +40,7 @@ module gridz_cci
     type(c_ptr) :: cci = c_null_ptr
   end type
 
-  ! What it is, and how it is kept; gridz.h says what each number is.
+  ! Dimensions of a compressed matrix, and its coding. gridz.h documents the fields.
   type, bind(c), public :: gridz_cci_info
     integer(c_size_t) :: struct_size = 0
     integer(c_int64_t) :: n_rows = 0, n_cols = 0, nnz = 0
@@ -105,21 +107,24 @@ module gridz_cci
     end function
   end interface
 
-  ! gridz_cci_create(matrix, starts, indices, values, n_cols, status [, kept, by_columns]): row r has the elements starts(r)
-  ! to starts(r + 1) - 1, with the columns indices(…), of n_cols. With by_columns = .true. starts are those of columns, indices are
-  ! rows, and n_cols says how many rows there are. kept is one of GRIDZ_CCI_VALUES_*.
+  ! gridz_cci_create(matrix, starts, indices, values, n_cols, status [, kept, by_columns]):
+  ! compresses a matrix of n_cols columns. Row r has the elements starts(r) to starts(r + 1) - 1,
+  ! and indices are their columns. With by_columns = .true., starts are column starts, indices are
+  ! rows, and n_cols is the number of rows. kept is a value coding, one of GRIDZ_CCI_VALUES_*.
   interface gridz_cci_create
     module procedure create_i4_r4, create_i4_r8, create_i8_r4, create_i8_r8
   end interface
 
-  ! gridz_cci_multiply(matrix, x, y, status [, semiring, transposed]): vectors have the type of the matrix. Several of them are
-  ! x(n_vectors, n_cols) and y(n_vectors, n_rows).
+  ! gridz_cci_multiply(matrix, x, y, status [, semiring, transposed]): multiplies the matrix by one
+  ! vector, or by several: x(n_vectors, n_cols) and y(n_vectors, n_rows). The vectors have the type
+  ! of the matrix.
   interface gridz_cci_multiply
     module procedure multiply_r4_1, multiply_r4_2, multiply_r8_1, multiply_r8_2
   end interface
 
-  ! gridz_cci_decode(matrix, first, n, starts, columns, values, status): n rows from `first` on, as they were; the arrays are
-  ! allocated. values have the type of the matrix.
+  ! gridz_cci_decode(matrix, first, n, starts, columns, values, status): decodes n rows, from row
+  ! first on, and allocates the arrays. The elements have their original order. values have the type
+  ! of the matrix.
   interface gridz_cci_decode
     module procedure decode_i4_r4, decode_i4_r8, decode_i8_r4, decode_i8_r8
   end interface
@@ -129,7 +134,7 @@ module gridz_cci
 
 contains
 
-  ! Ends a matrix; one that was never made is left alone.
+  ! Frees a matrix. Does nothing if none was created.
   recursive subroutine gridz_cci_destroy(matrix)
     type(gridz_matrix), intent(inout) :: matrix
 
@@ -137,7 +142,7 @@ contains
     matrix%cci = c_null_ptr
   end subroutine
 
-  ! What a matrix is.
+  ! Returns the dimensions of a matrix and its coding.
   recursive subroutine gridz_cci_inspect(matrix, info, status)
     type(gridz_matrix), intent(in) :: matrix
     type(gridz_cci_info), intent(out) :: info
@@ -148,7 +153,7 @@ contains
     status = c_inspect(matrix%cci, info)
   end subroutine
 
-  ! A copy of a matrix's frame: bytes to be written, from which gridz_cci_open makes the matrix again.
+  ! Copies the frame of a matrix. Write these bytes to store the matrix; gridz_cci_open reads them.
   recursive subroutine gridz_cci_frame(matrix, frame, status)
     type(gridz_matrix), intent(in) :: matrix
     integer(int8), allocatable, intent(out) :: frame(:)
@@ -166,7 +171,7 @@ contains
     if (failed /= 0) call no_memory(status)
   end subroutine
 
-  ! A matrix from its frame, which is checked.
+  ! Creates a matrix from its frame, which is validated.
   recursive subroutine gridz_cci_open(matrix, frame, status)
     type(gridz_matrix), intent(inout) :: matrix
     integer(int8), contiguous, target, intent(in) :: frame(:)
@@ -191,7 +196,7 @@ contains
     integer(c_int32_t), intent(out) :: status
 
     status = GRIDZ_ERROR_OUT_OF_MEMORY
-    gridz_found = 'no memory for the arrays of a sparse matrix'
+    gridz_found = 'memory for the arrays of a sparse matrix could not be allocated'
   end subroutine
 
   recursive subroutine create(matrix, csr, n_indices, n_values, n_across, status, kept, by_columns)
@@ -207,11 +212,11 @@ contains
 
     status = GRIDZ_ERROR_INVALID_ARGUMENT
     if (csr%n_rows < 0) then
-      gridz_found = 'starts is empty; it must be one more than rows'
+      gridz_found = 'starts is empty; it must have one element more than the matrix has rows (or columns)'
       return
     else if (n_indices /= n_values) then
       write (gridz_found, '(a,i0,a,i0,a)') 'indices has ', n_indices, ' elements, but values has ', n_values, &
-          '; they must be as many'
+          '; both must have the same size'
       return
     else if (n_across < 0) then
       write (gridz_found, '(a,i0,a)') 'n_cols is ', n_across, '; it must not be negative'
@@ -254,7 +259,8 @@ contains
     status = c_multiply(matrix%cci, ring, is_transposed, int(n_vectors, c_size_t), x, x_bytes, y, y_bytes, c_null_ptr)
   end subroutine
 
-  ! Whether values of a matrix are of a type, which the library cannot see.
+  ! Checks that the values of a matrix have type `dtype`. The library cannot check it, because it
+  ! gets only pointers.
   recursive subroutine check_type(matrix, dtype, status)
     type(gridz_matrix), intent(in) :: matrix
     integer(c_int32_t), intent(in) :: dtype
@@ -267,13 +273,13 @@ contains
     status = c_frame(matrix%cci, start, n_bytes)
     if (status /= GRIDZ_OK) return
     call c_f_pointer(start, head, [n_bytes])
-    ! Byte 5 of a frame, from 0, is the type.
+    ! Byte 5 of a frame, counted from 0, is the type of the values.
     if (head(6) == dtype) return
     status = GRIDZ_ERROR_INVALID_ARGUMENT
-    gridz_found = 'the values of the sparse matrix are of another real type than this array'
+    gridz_found = 'the array has another real type than the values of the sparse matrix'
   end subroutine
 
-  ! The procedures behind the generic names.
+  ! The specific procedures of the generic names.
 
   subroutine create_i4_r4(matrix, starts, indices, values, n_cols, status, kept, by_columns)
     type(gridz_matrix), intent(inout) :: matrix

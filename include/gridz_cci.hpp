@@ -1,5 +1,5 @@
-// Sparse matrices that stay compressed in memory, for C++17 and CUDA: products, and the columns one by one, so that an
-// operation of your own decodes them while it uses them.
+// Sparse matrices that stay compressed in memory, for C++17 and CUDA: products, and iterators over
+// elements, so that your own operations can decode elements while they use them.
 //
 //     gridz::cci::Matrix matrix = gridz::cci::Matrix::of_rows<float, int>(n_rows, n_cols, starts, columns, values);
 //     matrix.multiply<float>(x, y);                                        // y = A x
@@ -13,14 +13,17 @@
 //                 least[row] = std::min(least[row], x[element.column]);
 //         }
 //
-// A matrix is slices of 32 lanes. A lane has a row, from its first element to its last: threads that take the lanes of a slice
-// side by side, such as those of a warp, read side by side. Rows that are much longer than others have several slices, behind all
-// others: view.is_shared(slice). There all lanes have parts of the same row, so results have to be put together (on a GPU by
-// atomic operations, or within the warp); where one thread does all slices in turn, as above, they are.
+// A matrix consists of slices of 32 lanes. Each lane holds one row, from its first element to its
+// last. If the threads of a warp process the lanes of one slice, their memory accesses are
+// adjacent. Rows that are much longer than the other rows are divided into several slices, which
+// follow all other slices: view.is_shared(slice). All lanes of a shared slice hold parts of one
+// row, so their results must be combined: on a GPU within the warp, or by atomic operations. The
+// loop above combines them because one thread processes all slices.
 //
-// A View is a few pointers and numbers, which can be given to a kernel. It reads the frame that the matrix is held in; for
-// a GPU, copy the frame there and say where it is. Compiled by nvcc, all of View is for host and device.
-// What goes wrong is a gridz::Error. Link with -lgridz.
+// A View consists of a few pointers and numbers and can be passed to a kernel. It reads the frame
+// of the matrix. For a GPU, copy the frame to its memory and pass the address of the copy. With
+// nvcc all of View compiles for host and device. A failed call throws gridz::Error. Link with
+// -lgridz.
 #ifndef GRIDZ_CCI_HPP
 #define GRIDZ_CCI_HPP
 
@@ -35,18 +38,18 @@
 #endif
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "gridz_cci.hpp reads frames as they lie in memory, which needs a little-endian machine; gridz_cci_decode does not"
+#error "gridz_cci.hpp supports little-endian machines only; use gridz_cci_decode on other machines"
 #endif
 
 namespace gridz {
 namespace cci {
 
-// Lanes of a slice.
+// Number of lanes in a slice.
 constexpr std::uint32_t LANES = 32;
-// The row of a lane that has none.
+// Row number of a lane without a row.
 constexpr std::uint64_t NO_ROW = ~std::uint64_t(0);
 
-// An element of a matrix.
+// Element of a matrix.
 template <class T> struct Element {
     std::uint64_t column;
     T value;
@@ -77,7 +80,7 @@ constexpr std::uint8_t RELATIVE = 1, BLOCKED = 2;
 constexpr std::uint32_t IN_ORDER = ~std::uint32_t(0), WINDOW = 3840, UNIT = 64, HEADER_BYTES = 128;
 enum : std::uint8_t { PLAIN, CONSTANT, DICTIONARY8, DICTIONARY16, BLOCKS };
 
-// A number of `width` bytes.
+// Reads a little-endian number of `width` bytes.
 GRIDZ_HOST_DEVICE inline std::uint64_t number(const unsigned char *at, std::uint32_t width)
 {
     std::uint64_t found = 0;
@@ -86,13 +89,13 @@ GRIDZ_HOST_DEVICE inline std::uint64_t number(const unsigned char *at, std::uint
     return found;
 }
 
-// Number `index` of a table that has one of U behind the other; all tables are aligned for that.
+// Entry `index` of a table of U. All tables are aligned for U.
 template <class U> GRIDZ_HOST_DEVICE U entry(const unsigned char *table, std::uint64_t index)
 {
     return reinterpret_cast<const U *>(table)[index];
 }
 
-// The code with this index, of codes of 0, 1, 2, 4 or 8 bytes.
+// Code number `index`. `width` is the size of a code in bytes: 0, 1, 2, 4 or 8.
 GRIDZ_HOST_DEVICE inline std::uint64_t code(const unsigned char *codes, std::uint64_t index, std::uint32_t width)
 {
     switch (width) {
@@ -108,7 +111,7 @@ GRIDZ_HOST_DEVICE inline std::uint64_t code(const unsigned char *codes, std::uin
 
 template <class T> class View;
 
-// The elements that a lane has, in their order; for (const auto element : …).
+// Elements of a lane, in their original order; for (const auto element : …).
 template <class T> class Elements {
 public:
     struct End {};
@@ -134,7 +137,7 @@ public:
         friend class Elements;
         GRIDZ_HOST_DEVICE explicit Iterator(const Elements &of) : of_(of) { find(); }
 
-        // The next step at which the lane has an element, from this one on.
+        // Advances to the first step, from the current one on, at which the lane has an element.
         GRIDZ_HOST_DEVICE void find()
         {
             for (; step_ != of_.n_steps_; step_++) {
@@ -159,7 +162,7 @@ private:
     friend class View<T>;
     Elements() = default;
 
-    // The value of the lane at a step of values.
+    // Value of the lane at a step.
     GRIDZ_HOST_DEVICE T value(std::uint64_t step) const
     {
         const std::uint64_t index = step * LANES + lane_;
@@ -186,19 +189,21 @@ private:
     std::uint8_t codec_ = 0;
 };
 
-// What kernels are given. T is float or double.
+// Read access to the elements of a matrix, for host code and kernels. T is float or double.
 template <class T> class View {
 public:
-    // Of the frame of a matrix that gridz has made or opened, which lies at `frame` in host memory, at a multiple of 64 bytes.
-    // `copy` is where the same bytes are that will be read, such as in the memory of a GPU; nullptr: these. They must live as
-    // long as they are used. Nothing is checked here but what is known before: give frames from elsewhere to Matrix::open.
+    // Views the frame of a matrix that gridz has created or opened. `frame` is in host memory,
+    // aligned to 64 bytes. `copy` is the copy of the frame that the view reads, such as one in GPU
+    // memory; nullptr = `frame` itself. The bytes that the view reads must outlive it. The
+    // constructor checks only the format and the type of the values. Pass untrusted frames to
+    // Matrix::open.
     explicit View(const void *frame, const void *copy = nullptr)
     {
         const auto *head = static_cast<const unsigned char *>(frame);
         if (std::memcmp(head, "GRDM\1", 5) != 0)
-            throw Error(GRIDZ_ERROR_CORRUPT, "this is no frame of a sparse matrix that this header can read");
+            throw Error(GRIDZ_ERROR_CORRUPT, "the frame is not a sparse matrix of format version 1; this header reads only this version");
         if (head[5] != dtype<T>::value)
-            throw Error(GRIDZ_ERROR_INVALID_ARGUMENT, "the sparse matrix has values of another type than this view");
+            throw Error(GRIDZ_ERROR_INVALID_ARGUMENT, "the sparse matrix has values of another type than the view");
         codec_ = head[6];
         block_ = head[7];
         const auto word = [head](int i) { return layout::number(head + 8 + 8 * i, 8); };
@@ -228,12 +233,13 @@ public:
     GRIDZ_HOST_DEVICE std::uint64_t n_rows() const { return n_rows_; }
     GRIDZ_HOST_DEVICE std::uint64_t n_cols() const { return n_cols_; }
     GRIDZ_HOST_DEVICE std::uint64_t nnz() const { return nnz_; }
-    // Slices, those of long rows behind the others.
+    // Number of slices. Slices of long rows follow the other slices.
     GRIDZ_HOST_DEVICE std::uint32_t n_slices() const { return n_slices_; }
-    // Whether all lanes of a slice have parts of one long row, which other slices may share.
+    // True if all lanes of a slice hold parts of one long row, which other slices may share.
     GRIDZ_HOST_DEVICE bool is_shared(std::uint32_t slice) const { return slice >= n_short_; }
 
-    // The row of a lane, or NO_ROW. Of the lanes of slices that are not shared each has another one; one whose row is long has no elements.
+    // Row of a lane, or NO_ROW. Lanes of slices that are not shared have different rows. If such a
+    // row is long, the lane has no elements; shared slices hold them.
     GRIDZ_HOST_DEVICE std::uint64_t row(std::uint32_t slice, std::uint32_t lane) const
     {
         if (is_shared(slice))
@@ -242,7 +248,7 @@ public:
         return lane < one.n_lanes ? row_of(one, lane).row : NO_ROW;
     }
 
-    // The elements of a lane; none where it has no row.
+    // Elements of a lane. Empty if the lane has no row.
     GRIDZ_HOST_DEVICE Elements<T> elements(std::uint32_t slice, std::uint32_t lane) const
     {
         const layout::Slice one = slices_[slice];
@@ -283,7 +289,7 @@ public:
     }
 
 private:
-    // A row, and its place in its node of block_ rows.
+    // A row, and its index in its node of block_ rows.
     struct Row {
         std::uint64_t row;
         std::uint32_t sub;
@@ -304,7 +310,7 @@ private:
         return {window * layout::WINDOW + node * block_ + at % block_, at % block_};
     }
 
-    // The row of a slice of long rows: the last one that begins at or before it.
+    // Row of a slice of long rows: the last long row that begins at or before this slice.
     GRIDZ_HOST_DEVICE std::uint64_t long_row(std::uint32_t slice) const
     {
         std::uint32_t low = 0, high = n_long_;
@@ -326,11 +332,12 @@ private:
     std::uint8_t codec_;
 };
 
-// A compressed matrix. Can be used by several threads at the same time.
+// A compressed matrix. Several threads may use it at the same time.
 class Matrix {
 public:
-    // Of rows: the elements of row r are starts[r] to starts[r + 1]. I is a signed integer of 4 or 8 bytes, T float or double. How
-    // values are kept is one of GRIDZ_CCI_VALUES_*.
+    // Compresses a matrix in rows (CSR): row r has the elements from starts[r] to before starts[r +
+    // 1]. I is a signed integer of 4 or 8 bytes, T is float or double. `kept` is a value coding,
+    // one of GRIDZ_CCI_VALUES_*.
     template <class T, class I>
     static Matrix of_rows(std::uint64_t n_rows, std::uint64_t n_cols, Span<const I> starts, Span<const I> columns,
                           Span<const T> values, std::uint32_t kept = GRIDZ_CCI_VALUES_BEST, const Context *context = nullptr)
@@ -338,7 +345,7 @@ public:
         return create(GRIDZ_CCI_ROWS, n_rows, n_cols, starts, columns, values, kept, context);
     }
 
-    // The same of columns.
+    // Compresses a matrix in columns (CSC).
     template <class T, class I>
     static Matrix of_columns(std::uint64_t n_rows, std::uint64_t n_cols, Span<const I> starts, Span<const I> rows,
                              Span<const T> values, std::uint32_t kept = GRIDZ_CCI_VALUES_BEST,
@@ -347,7 +354,7 @@ public:
         return create(GRIDZ_CCI_COLUMNS, n_rows, n_cols, starts, rows, values, kept, context);
     }
 
-    // From a frame, which is checked.
+    // Creates a matrix from its frame, which is validated.
     static Matrix open(const void *frame, std::size_t frame_bytes, const Context *context = nullptr)
     {
         gridz_cci *made = nullptr;
@@ -355,13 +362,14 @@ public:
         return Matrix(made);
     }
 
-    // Y = A X, or Aᵀ X, in one of GRIDZ_CCI_SEMIRING_*; element c of vector j is x[c * n_vectors + j].
+    // Computes Y = A X, or Y = Aᵀ X, in a semiring, one of GRIDZ_CCI_SEMIRING_*. Element c of
+    // vector j is x[c * n_vectors + j].
     template <class T>
     void multiply(Span<const T> x, Span<T> y, std::uint32_t semiring = GRIDZ_CCI_SEMIRING_PLUS_TIMES,
                   bool transposed = false, std::size_t n_vectors = 1, const Context *context = nullptr) const
     {
         if (frame().data()[5] != dtype<T>::value)
-            throw Error(GRIDZ_ERROR_INVALID_ARGUMENT, "the vectors are of another type than the sparse matrix");
+            throw Error(GRIDZ_ERROR_INVALID_ARGUMENT, "the vectors have another type than the values of the sparse matrix");
         check(gridz_cci_multiply(cci_.get(), semiring, transposed, n_vectors, x.data(), x.bytes(), y.data(), y.bytes(),
                                  context ? context->get() : nullptr));
     }
@@ -374,7 +382,7 @@ public:
         return info;
     }
 
-    // Its frame, which lives as long as it, at a multiple of 64 bytes.
+    // The frame of the matrix, valid as long as the matrix, aligned to 64 bytes.
     Span<const unsigned char> frame() const
     {
         const void *frame = nullptr;
@@ -383,7 +391,7 @@ public:
         return {static_cast<const unsigned char *>(frame), n_bytes};
     }
 
-    // Its elements; `copy` is where a copy of its frame is, see View.
+    // View of the elements. `copy` is the address of a copy of the frame; see View.
     template <class T> View<T> view(const void *copy = nullptr) const { return View<T>(frame().data(), copy); }
 
     // For the functions of gridz.h.
@@ -405,7 +413,7 @@ private:
             throw Error(GRIDZ_ERROR_INVALID_ARGUMENT,
                         (std::to_string(starts.size()) + " starts for " + std::to_string(n_starts) + " rows (or columns), " +
                             std::to_string(indices.size()) + " indices and " + std::to_string(values.size()) +
-                            " values; starts must be one more than rows, and indices as many as values")
+                            " values; there must be one start more than rows (or columns), and as many indices as values")
                             .c_str());
         gridz_csr csr{};
         csr.struct_size = sizeof csr;

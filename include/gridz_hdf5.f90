@@ -1,4 +1,4 @@
-! gridz in HDF5 programs: compression of the datasets made with a property list.
+! gridz in HDF5 programs: selects gridz as the filter of datasets created with a property list.
 !
 !     use hdf5
 !     use gridz_hdf5
@@ -6,17 +6,19 @@
 !     call h5pset_chunk_f(dcpl, 3, chunk, error)
 !     call gridz_h5_set(dcpl, GRIDZ_CODEC_LORENZO, GRIDZ_LEVEL_DENSE, error)
 !
-! Nothing here calls gridz: HDF5 loads the plugin. Compile this file with your program; it needs HDF5's Fortran modules.
+! This module does not call gridz; HDF5 loads the plugin. Compile this file with your program. It
+! needs HDF5's Fortran modules.
 !
-! HDF5 looks for plugins when it creates or reads a dataset, but not when it writes to one that exists. A program that
-! does nothing else calls h5zfilter_avail_f(GRIDZ_H5_FILTER, is_there, error) first, which loads the plugin.
+! HDF5 loads plugins when it creates or reads a dataset, but not when it writes to an existing one.
+! A program that only writes to existing datasets must first load the plugin by a call of
+! h5zfilter_avail_f(GRIDZ_H5_FILTER, is_available, error).
 module gridz_hdf5
   use, intrinsic :: iso_fortran_env, only: real64
   use hdf5, only: hid_t, size_t, h5pset_filter_f, h5zfilter_avail_f
   implicit none
   private
 
-  ! The filter's number, codecs, levels and modes, as in gridz_hdf5.h.
+  ! Number of the filter, and numbers of codecs, levels and modes, as in gridz_hdf5.h.
   integer, parameter, public :: GRIDZ_H5_FILTER = 34013
   integer, parameter, public :: GRIDZ_CODEC_STORED = 0, GRIDZ_CODEC_NDZIP = 1, &
       GRIDZ_CODEC_LORENZO = 2, GRIDZ_CODEC_QUANT = 3, GRIDZ_CODEC_ZFP = 4, GRIDZ_CODEC_MULTIGRID = 5, GRIDZ_CODEC_HUFFMAN = 6, &
@@ -25,15 +27,15 @@ module gridz_hdf5
   integer, parameter, public :: GRIDZ_MODE_LOSSLESS = 0, GRIDZ_MODE_ABS = 1, GRIDZ_MODE_REL = 2, &
       GRIDZ_MODE_RATE = 3, GRIDZ_MODE_PRECISION = 4, GRIDZ_MODE_PWREL = 5, GRIDZ_MODE_RMS = 6, GRIDZ_MODE_EXPERT = 7
 
-  ! H5Z_FLAG_MANDATORY of hdf5.h, for which HDF5 1.10 has no name in Fortran.
+  ! H5Z_FLAG_MANDATORY of hdf5.h. The Fortran module of HDF5 1.10 lacks this constant.
   integer, parameter :: MANDATORY = 0
 
   public :: gridz_h5_set, gridz_h5_set_mode
 
 contains
 
-  ! By a lossless codec at a level. `error` is negative if the plugin is not found (HDF5_PLUGIN_PATH must name its
-  ! folder) or HDF5 refuses.
+  ! Selects a lossless codec and its level. `error` is negative if HDF5 does not find the plugin
+  ! (HDF5_PLUGIN_PATH must contain its folder) or rejects the values.
   subroutine gridz_h5_set(dcpl, codec, level, error)
     integer(hid_t), intent(in) :: dcpl
     integer, intent(in) :: codec, level
@@ -41,8 +43,10 @@ contains
     call set(dcpl, [codec, GRIDZ_MODE_LOSSLESS, level], error)
   end subroutine
 
-  ! In a mode that has a value, such as a bound for the error of every element: GRIDZ_CODEC_QUANT takes GRIDZ_MODE_ABS and
-  ! GRIDZ_MODE_PWREL, GRIDZ_CODEC_ZFP takes GRIDZ_MODE_ABS, GRIDZ_MODE_RATE and GRIDZ_MODE_PRECISION. h5dcreate_f says what is allowed. `error` is negative for GRIDZ_MODE_LOSSLESS too.
+  ! Selects a codec, its level, and a mode with a value, such as a bound for the error of every
+  ! element. GRIDZ_CODEC_QUANT supports GRIDZ_MODE_ABS and GRIDZ_MODE_PWREL. GRIDZ_CODEC_ZFP
+  ! supports GRIDZ_MODE_ABS, GRIDZ_MODE_RATE and GRIDZ_MODE_PRECISION. The error of h5dcreate_f
+  ! lists the allowed values. `error` is also negative for GRIDZ_MODE_LOSSLESS.
   subroutine gridz_h5_set_mode(dcpl, codec, mode, value, level, error)
     integer(hid_t), intent(in) :: dcpl
     integer, intent(in) :: codec, mode, level
@@ -50,7 +54,7 @@ contains
     integer, intent(out) :: error
     integer :: halves(2)
 
-    ! Low half, high half: gridz knows only little-endian machines.
+    ! Low half first: gridz supports little-endian machines only.
     halves = transfer(value, halves)
     error = -1
     if (mode /= GRIDZ_MODE_LOSSLESS) call set(dcpl, [codec, mode, halves, level], error)

@@ -1,23 +1,27 @@
 /*
- * gridz in HDF5 programs, for C and C++: the filter's number and its cd_values, and whole datasets at once.
+ * gridz in HDF5 programs, for C and C++: number and cd_values of the filter, and transfer of whole
+ * datasets.
  *
  *     hid_t dcpl = H5Pcreate(H5P_DATASET_CREATE);
  *     H5Pset_chunk(dcpl, 3, chunk);
  *     if (gridz_h5_set(dcpl, GRIDZ_CODEC_LORENZO, GRIDZ_LEVEL_DENSE) < 0)
  *         ...
  *
- * What is set in a property list does not call gridz: HDF5 loads the plugin, and a value that gridz does not take is an
- * error of H5Dcreate that says what is allowed. Programs that do no more link with HDF5 only. Whole datasets are moved by
- * gridz itself, with all threads and not one chunk at a time; programs that call gridz_h5_write, gridz_h5_read,
- * gridz_h5_copy or gridz_h5_read_progressive link with -lgridz too:
+ * Setting the filter in a property list does not call gridz; HDF5 loads the plugin. If gridz does
+ * not support a value, H5Dcreate fails, and its error lists the allowed values. Programs that only
+ * set the filter link with HDF5 only. gridz itself transfers whole datasets, with all threads and
+ * many chunks at a time. Programs that call gridz_h5_write, gridz_h5_read, gridz_h5_copy or
+ * gridz_h5_read_progressive also link with -lgridz:
  *
  *     if (gridz_h5_write(dset, H5T_NATIVE_FLOAT, NULL, NULL, data, NULL) != GRIDZ_OK)
  *         fprintf(stderr, "%s\n", gridz_last_error());
  *
- * The functions of this header may be called by several threads where those of HDF5 may. They are for C99 and C++.
+ * Several threads may call the functions of this header at the same time if the HDF5 library allows
+ * that for its own functions. The header is for C99 and C++.
  *
- * HDF5 looks for plugins when it creates or reads a dataset, but not when it writes to one that exists. A program that
- * does nothing else calls H5Zfilter_avail(GRIDZ_H5_FILTER) first, which loads the plugin.
+ * HDF5 loads plugins when it creates or reads a dataset, but not when it writes to an existing one.
+ * A program that only writes to existing datasets must first load the plugin by a call of
+ * H5Zfilter_avail(GRIDZ_H5_FILTER).
  */
 #ifndef GRIDZ_HDF5_H
 #define GRIDZ_HDF5_H
@@ -37,10 +41,10 @@
 extern "C" {
 #endif
 
-/* The filter's number, from HDF5's range for private use until one is registered. */
+/* Number of the filter, in HDF5's range for private use until a number is registered. */
 #define GRIDZ_H5_FILTER 34013
 
-/* Codecs, by their numbers in files. */
+/* Numbers of the codecs in files. */
 #define GRIDZ_CODEC_STORED 0
 #define GRIDZ_CODEC_NDZIP 1
 #define GRIDZ_CODEC_LORENZO 2
@@ -50,19 +54,20 @@ extern "C" {
 #define GRIDZ_CODEC_HUFFMAN 6
 #define GRIDZ_CODEC_CCI 7
 
-/* Levels: 0 is a codec's default. GRIDZ_CODEC_LORENZO and GRIDZ_CODEC_QUANT have all,
-   GRIDZ_CODEC_ZFP and GRIDZ_CODEC_MULTIGRID fast alone, GRIDZ_CODEC_CCI dense, its default, and fast. */
+/* Levels. 0 is the codec's default. GRIDZ_CODEC_LORENZO and GRIDZ_CODEC_QUANT have all levels,
+   GRIDZ_CODEC_ZFP and GRIDZ_CODEC_MULTIGRID only fast, GRIDZ_CODEC_CCI dense (its default) and fast. */
 #define GRIDZ_LEVEL_DEFAULT 0
 #define GRIDZ_LEVEL_FAST 1
 #define GRIDZ_LEVEL_DENSE 2
 #define GRIDZ_LEVEL_MAX 3
 
-/* Room for the cd_values of every codec, those of later versions too. */
+/* Array size that is enough for the cd_values of every codec, also in later versions. */
 #define GRIDZ_H5_MAX_VALUES 16
 
 /*
- * The cd_values for a codec, a mode, its value (unless that is GRIDZ_MODE_LOSSLESS) and a level. Returns how many there
- * are. For H5Pset_filter, h5repack's UD and nc_def_var_filter.
+ * Writes the cd_values for a codec, a mode and its value, and a level to `values`, and returns
+ * their number. `value` is ignored in mode GRIDZ_MODE_LOSSLESS. For H5Pset_filter, h5repack's UD
+ * and nc_def_var_filter.
  */
 static inline size_t gridz_h5_values(unsigned codec, unsigned mode, double value, unsigned level,
                                      unsigned values[GRIDZ_H5_MAX_VALUES])
@@ -81,8 +86,9 @@ static inline size_t gridz_h5_values(unsigned codec, unsigned mode, double value
 }
 
 /*
- * Chunks of the datasets made with this property list are compressed by a lossless codec at a level. Returns a negative
- * value if the plugin is not found (HDF5_PLUGIN_PATH must name its folder) or HDF5 refuses.
+ * Selects a lossless codec and its level for the datasets created with this property list. Returns
+ * a negative value if HDF5 does not find the plugin (HDF5_PLUGIN_PATH must contain its folder) or
+ * rejects the values.
  */
 static inline herr_t gridz_h5_set(hid_t dcpl, unsigned codec, unsigned level)
 {
@@ -94,9 +100,10 @@ static inline herr_t gridz_h5_set(hid_t dcpl, unsigned codec, unsigned level)
 }
 
 /*
- * The same in a mode that has a value, such as a bound for the error of every element: GRIDZ_CODEC_QUANT takes
- * GRIDZ_MODE_ABS and GRIDZ_MODE_PWREL, GRIDZ_CODEC_ZFP takes GRIDZ_MODE_ABS, GRIDZ_MODE_RATE and GRIDZ_MODE_PRECISION.
- * H5Dcreate says what is allowed. Also negative for GRIDZ_MODE_LOSSLESS.
+ * Like gridz_h5_set, in a mode with a value, such as a bound for the error of every element.
+ * GRIDZ_CODEC_QUANT supports GRIDZ_MODE_ABS and GRIDZ_MODE_PWREL. GRIDZ_CODEC_ZFP supports
+ * GRIDZ_MODE_ABS, GRIDZ_MODE_RATE and GRIDZ_MODE_PRECISION. The error of H5Dcreate lists the
+ * allowed values. Also returns a negative value for GRIDZ_MODE_LOSSLESS.
  */
 static inline herr_t gridz_h5_set_mode(hid_t dcpl, unsigned codec, unsigned mode, double value, unsigned level)
 {
@@ -111,7 +118,7 @@ static inline herr_t gridz_h5_set_mode(hid_t dcpl, unsigned codec, unsigned mode
 
 #if H5_VERSION_GE(1, 10, 5)
 
-/* The functions of the program's libhdf5, which gridz does not link with. */
+/* Functions of the program's libhdf5. gridz is not linked with libhdf5 and calls it through this table. */
 static inline const gridz_h5_function *gridz_h5_functions(void)
 {
 #define GRIDZ_H5_(name) {#name, (gridz_function)name}
@@ -190,25 +197,30 @@ static inline const gridz_h5_function *gridz_h5_functions(void)
 }
 
 /*
- * Writes a box of a dataset, `count` elements from `start` on along each axis, from memory at `src`: as H5Dwrite, but
- * with all threads. NULL for both is the whole dataset. `mem_type` is the type of the elements in memory; 0 = that of the
- * dataset. `options`, which may be NULL, have the threads, strides of the array in memory, and a function that is told of the
- * progress. Nobody else may read or write the dataset during the call.
+ * Writes a box of a dataset, `count` elements from `start` on along each axis, from memory at
+ * `src`: like H5Dwrite, but with all threads. NULL for both selects the whole dataset. `mem_type`
+ * is the type of the elements in memory; 0 = that of the dataset. `options` may be NULL; it
+ * contains the threads, the strides of the array in memory, and a progress callback. No other
+ * thread or process may read or write the dataset during the call.
  *
- * The chunks in the file are the same, byte for byte, as H5Dwrite would write through the filter. That needs a dataset in chunks
- * with gridz, alone or behind HDF5's shuffle, as its filter, and elements that have the same type in memory but for their byte
- * order; chunks that are written in part are read before. All else is done by H5Dwrite itself: other filters, conversions,
- * transforms of options->dxpl, files that are open by MPI-IO (where options->dxpl must be collective, as for H5Dwrite).
- * GRIDZ_LOG=info tells so.
+ * The chunks in the file are byte-identical to those that H5Dwrite writes through the filter. gridz
+ * encodes them itself if the dataset is chunked, its filter is gridz, alone or after HDF5's
+ * shuffle, and the elements in memory have the type of the dataset, except for the byte order.
+ * Chunks that are written partly are read first. In all other cases gridz calls H5Dwrite: other
+ * filters, type conversions, data transforms of options->dxpl, and files opened with MPI-IO
+ * (options->dxpl must then be collective, as for H5Dwrite). GRIDZ_LOG=info logs such calls.
  *
- * `src` may be memory of an NVIDIA GPU, which then makes the chunks, so that compressed bytes leave it. What the program's streams
- * do with it must be done before. What only H5Dwrite itself can do is refused then, and so is another byte order.
+ * `src` may be memory of an NVIDIA GPU. The GPU then encodes the chunks, so that only compressed
+ * bytes are copied to the host. The caller must first wait for all work of its streams on that
+ * memory. Cases that need H5Dwrite fail then, and so does another byte order.
  *
- * What has been written before by H5Dwrite counts, and what is written here is seen by H5Dread. As with H5Dwrite, it is in the
- * file for certain after H5Fflush or H5Fclose. After an error the chunks before are written, and the dataset is sound.
+ * Coherent with H5Dwrite and H5Dread on the same dataset. As after H5Dwrite, the data is certain to
+ * be in the file only after H5Fflush or H5Fclose. After an error the chunks before the failed one
+ * have been written, and the dataset is valid.
  *
- * Errors: INVALID_ARGUMENT, UNSUPPORTED_JOB, CANCELLED by the function that is told of progress, OUT_OF_MEMORY, DEVICE, HOST,
- * and CORRUPT, TRUNCATED or UNSUPPORTED_FORMAT for damaged chunks that are to be written in part.
+ * Errors: INVALID_ARGUMENT; UNSUPPORTED_JOB; CANCELLED by the progress callback; OUT_OF_MEMORY;
+ * DEVICE; HOST; CORRUPT, TRUNCATED or UNSUPPORTED_FORMAT for damaged chunks that are written
+ * partly.
  */
 static inline gridz_status gridz_h5_write(hid_t dset, hid_t mem_type, const hsize_t *start, const hsize_t *count,
                                           const void *src, const gridz_h5_options *options)
@@ -218,9 +230,10 @@ static inline gridz_status gridz_h5_write(hid_t dset, hid_t mem_type, const hsiz
 }
 
 /*
- * Reads a box of a dataset to memory at `dst`, of the host or a GPU, likewise. Chunks that were never written are the dataset's fill value; where HDF5
- * has none to write, `dst` is left alone there. Files that are open by MPI-IO are read by each process for itself, but what
- * H5Dread does itself is as collective as options->dxpl says.
+ * Reads a box of a dataset to memory of the host or a GPU at `dst`. The arguments are those of
+ * gridz_h5_write. Chunks that were never written are filled with the dataset's fill value. If HDF5
+ * would not write a fill value, `dst` is left unchanged there. In files opened with MPI-IO each
+ * process reads independently, but calls of H5Dread are collective if options->dxpl says so.
  */
 static inline gridz_status gridz_h5_read(hid_t dset, hid_t mem_type, const hsize_t *start, const hsize_t *count,
                                          void *dst, const gridz_h5_options *options)
@@ -230,25 +243,31 @@ static inline gridz_status gridz_h5_read(hid_t dset, hid_t mem_type, const hsize
 }
 
 /*
- * Reads less than there is of a box of a dataset that multigrid has written, and of each chunk only the bytes that are needed: a
- * coarser grid (GRIDZ_DETAIL_LEVEL), or all elements with a larger bound (GRIDZ_DETAIL_LAYERS, GRIDZ_DETAIL_ERROR).
- * `value` is the number that belongs to `detail`. `*info`, if it is not NULL, tells what that was; its struct_size is set.
+ * Progressive read of a box of a dataset that multigrid has compressed: a coarser grid
+ * (GRIDZ_DETAIL_LEVEL), or all elements with a larger error bound (GRIDZ_DETAIL_LAYERS,
+ * GRIDZ_DETAIL_ERROR). Only the needed bytes of each chunk are read. `value` is the number that
+ * belongs to `detail`. `*info` receives a description of the result, unless `info` is NULL. The
+ * caller has set its struct_size.
  *
- * The box is in elements of the dataset. Of level l those elements of it come back whose index in the dataset is a multiple of 2^l along
- * each axis: ceil((start + count) / 2^l) - ceil(start / 2^l) of them, contiguous at `dst` or as options->strides say. A dataset has level l
- * if along each axis the chunk's extent is a multiple of 2^l, or one chunk has the whole axis; no more than the longest axis
- * of a chunk has; else the call fails, and says which there are. Level 0 is all elements, from the first layer. With
- * GRIDZ_DETAIL_ERROR each chunk is read in as few layers as it needs.
+ * The box is in elements of the dataset. Level l returns the elements of the box whose index in the
+ * dataset is a multiple of 2^l along each axis: ceil((start + count) / 2^l) - ceil(start / 2^l)
+ * elements along each axis. They are contiguous at `dst`, unless options->strides is set. The
+ * dataset has level l if, along each axis, the chunk's extent is a multiple of 2^l or one chunk
+ * spans the whole axis. The longest axis of a chunk limits the number of levels. For another level
+ * the call fails, and the error lists the levels. Level 0 returns all elements, from the first
+ * layer. With GRIDZ_DETAIL_ERROR each chunk is read in the fewest layers that it needs.
  *
- * Chunks that are no frames of multigrid are read as a whole: those that it did not make smaller, those of other codecs, and those from which the
- * filter was left out. Elements of other datasets so come back exact, or with the bound that they have.
+ * Chunks that are not frames of multigrid are read as a whole: those that multigrid could not make
+ * smaller, those of other codecs, and those written without the filter. Their elements are exact,
+ * or have the error bound of their codec.
  *
- * Chunks are read by all threads from the file itself, by the descriptor that HDF5 has of it (drivers sec2 and log). What
- * HDF5 has not written yet is written first (H5Fflush), where the file is open for writing. With other drivers HDF5 reads
- * the chunks, as a whole; what comes back is the same. GRIDZ_LOG=info tells so.
+ * All threads read chunks directly from the file, by HDF5's file descriptor (drivers sec2 and log).
+ * If the file is open for writing, H5Fflush is called first. With other drivers HDF5 reads whole
+ * chunks, and the result is the same. GRIDZ_LOG=info logs such reads.
  *
- * `mem_type`, `dst`, `options` and errors are as for gridz_h5_read; but what H5Dread would have to do is refused as UNSUPPORTED_JOB.
- * INVALID_ARGUMENT for a level that the dataset does not have, or layers that a chunk does not have.
+ * `mem_type`, `dst`, `options` and errors are as for gridz_h5_read, but cases that need H5Dread
+ * fail with UNSUPPORTED_JOB. INVALID_ARGUMENT also for a level that the dataset does not have, or
+ * layers that a chunk does not have.
  */
 static inline gridz_status gridz_h5_read_progressive(hid_t dset, hid_t mem_type, const hsize_t *start,
                                                      const hsize_t *count, uint32_t detail, double value, void *dst,
@@ -259,8 +278,9 @@ static inline gridz_status gridz_h5_read_progressive(hid_t dset, hid_t mem_type,
 }
 
 /*
- * Tells in `*info`, whose struct_size is set, what gridz_h5_read_progressive would bring and read. It reads the first bytes
- * of each chunk, about 4 KiB, or, where HDF5 has to read the chunks, all. options->progress is told of chunks in place of bytes.
+ * Describes the result of gridz_h5_read_progressive, and how many bytes it reads, in `*info`, whose
+ * struct_size the caller has set. Reads only the first bytes of each chunk, about 4 KiB, or whole
+ * chunks if HDF5 has to read them. options->progress counts chunks instead of bytes.
  */
 static inline gridz_status gridz_h5_inspect_progressive(hid_t dset, const hsize_t *start, const hsize_t *count,
                                                         uint32_t detail, double value, gridz_h5_part_info *info,
@@ -271,10 +291,11 @@ static inline gridz_status gridz_h5_inspect_progressive(hid_t dset, const hsize_
 }
 
 /*
- * Copies all elements of a dataset to another one of the same extents, whose chunks, filters and type may be others. Where
- * they are the same, the chunks go as they are. Chunks that were never written are not written, if both have the same fill
- * value and chunks. Of the options, strides mean nothing. UNSUPPORTED_JOB for elements of variable length, for files that are
- * open by MPI-IO, and for transforms of options->dxpl.
+ * Copies all elements of a dataset to another dataset of the same extents. Its chunks, filters and
+ * type may differ. If they are the same, chunks are copied without decoding. Chunks that were never
+ * written are skipped if both datasets have the same chunks and fill value. options->strides is
+ * ignored. UNSUPPORTED_JOB for elements of variable length, for files opened with MPI-IO, and for
+ * data transforms of options->dxpl.
  */
 static inline gridz_status gridz_h5_copy(hid_t src_dset, hid_t dst_dset, const gridz_h5_options *options)
 {

@@ -1,10 +1,11 @@
 #!/bin/sh
-# Builds gridz's operator for ADIOS2 and installs it, as `make install-adios2` asks:
+# Builds gridz's operator for ADIOS2 and installs it, for `make install-adios2`:
 #
 #     adios2.sh        with PREFIX, DESTDIR, ADIOS2 and ADIOS2_PLUGINDIR in the environment
 #
-# gridz is in PREFIX already (make install). ADIOS2 names the folder of an ADIOS2, or of its Python package; empty, CMake looks
-# where it does for all. Each version of ADIOS2 needs its own plugin, in a folder of its own: ADIOS2_PLUGINDIR.
+# gridz must be installed in PREFIX (make install). ADIOS2 is the folder of an ADIOS2 installation, or
+# of its Python package. If it is empty, CMake searches its default locations. Each version of ADIOS2
+# needs a separate plugin in a separate folder, ADIOS2_PLUGINDIR.
 set -eu
 umask 022
 cd "$(dirname "$0")/.."
@@ -23,7 +24,7 @@ log=$build/log
         cmake --build "$build" && DESTDIR=$DESTDIR cmake --install "$build"
 } > "$log" 2>&1 || {
     cat "$log" >&2
-    echo "Where is ADIOS2? make install-adios2 ADIOS2=FOLDER names it, such as that of the Python package" >&2
+    echo "The operator was not built. If CMake did not find ADIOS2, run make install-adios2 ADIOS2=FOLDER with its folder, such as that of its Python package" >&2
     exit 1
 }
 sed -n 's/^-- Found adios2: .*found suitable version "\([^"]*\)".*/Built for ADIOS2 \1/p' "$log"

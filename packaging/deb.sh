@@ -1,8 +1,8 @@
 #!/bin/sh
-# deb.sh: makes target/gridz_VERSION_ARCH.deb of what `make` built, with dpkg-deb.
+# deb.sh: packs the results of `make` as target/gridz_VERSION_ARCH.deb, with dpkg-deb.
 #
-# The plugin is also linked into the folders where Debian's HDF5 libraries look by themselves, serial and OpenMPI, so
-# that no environment variable is needed.
+# The package also has links to the plugin in the default plugin folders of Debian's HDF5 libraries,
+# serial and OpenMPI. So no environment variable is needed.
 set -eu
 umask 022
 cd "$(dirname "$0")/.."
@@ -36,7 +36,7 @@ Suggests: hdf5-tools
 Installed-Size: $(du -sk "$stage/usr" | cut -f1)
 Description: compression of scientific arrays for HDF5, netCDF-4, C, C++ and Fortran
  An HDF5 filter plugin (number 34013) and a C library that compress arrays of numbers without loss. Programs with
- Debian's HDF5 libraries find the plugin by themselves.
+ Debian's HDF5 libraries find the plugin without configuration.
 CONTROL
 printf 'activate-noawait ldconfig\n' > "$stage/DEBIAN/triggers"
 dpkg-deb --root-owner-group --build "$stage" "target/gridz_${version}_$arch.deb" > /dev/null

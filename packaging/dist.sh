@@ -1,5 +1,6 @@
 #!/bin/sh
-# dist.sh: makes target/gridz-VERSION-ARCH-linux.tar.gz of what `make` built, which works wherever it is unpacked.
+# dist.sh: packs the results of `make` as target/gridz-VERSION-ARCH-linux.tar.gz, which works in any
+# folder where it is unpacked.
 set -eu
 umask 022
 cd "$(dirname "$0")/.."
@@ -9,7 +10,7 @@ stage=target/dist
 rm -rf "$stage"
 
 PREFIX=/$name PLUGINDIR=/$name/lib/hdf5/plugin DESTDIR=$PWD/$stage packaging/install.sh install > /dev/null
-# The other files know their place by themselves.
+# All other files find their location at run time.
 # shellcheck disable=SC2016 # pkg-config replaces the variable
 sed -i 's|^prefix=.*|prefix=${pcfiledir}/../..|' "$stage/$name"/lib/pkgconfig/*.pc
 tar --create --gzip --owner=0 --group=0 --numeric-owner --sort=name --directory="$stage" \

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Installs what `make` built, or removes it again, as `make install` and `make uninstall` ask:
+# Installs the results of `make`, or removes them, for `make install` and `make uninstall`:
 #
 #     install.sh install|uninstall        with PREFIX, PLUGINDIR and DESTDIR in the environment
 #
-# One library serves all: PREFIX/lib/libgridz.so.VERSION. The names by which programs find it when they start
-# (libgridz.so.0) and when they are linked (libgridz.so) are links to it, and so is the HDF5 plugin: a program that
-# uses both holds one copy. HDF5 opens every library in its plugin folder, which therefore holds nothing else.
+# There is one library: PREFIX/lib/libgridz.so.VERSION. The names for loading (libgridz.so.0) and for
+# linking (libgridz.so) are links to it, and so is the HDF5 plugin: a program that uses both holds one
+# copy. HDF5 opens every library in its plugin folder, so this folder contains nothing else.
 set -eu
 umask 022
 cd "$(dirname "$0")/.."
@@ -20,7 +20,7 @@ ADIOS2_PLUGINDIR=${ADIOS2_PLUGINDIR:-$PREFIX/lib/adios2/plugin}
 for folder in "$PREFIX" "$PLUGINDIR"; do
     case $folder in
     /*) ;;
-    *) fail "PREFIX and PLUGINDIR must begin with a /: $folder" ;;
+    *) fail "PREFIX and PLUGINDIR must be absolute paths, but one is '$folder'; begin it with a /" ;;
     esac
 done
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
@@ -48,8 +48,8 @@ everything() {
     echo "$plugin"
 }
 
-# fill TEMPLATE FILE VARIABLE: a template with the values of this installation. Folders inside the prefix are named by
-# the variable that stands for it there.
+# fill TEMPLATE FILE VARIABLE: writes FILE from a template, with the values of this installation. Paths
+# inside the prefix begin with the VARIABLE that the file uses for the prefix.
 fill() {
     case $PLUGINDIR in
     "$PREFIX"/*) plugins="\${$3}${PLUGINDIR#"$PREFIX"}" ;;
@@ -62,17 +62,17 @@ fill() {
     chmod 644 "$DESTDIR$2"
 }
 
-# Libraries of other releases of this interface, whose names the links had.
+# Removes libraries of other releases with the same soname.
 remove_others() {
     rm -f "$DESTDIR$lib/$soname".[0-9]*
 }
 
 uninstall() {
     remove_others
-    # The operator of ADIOS2 is installed by a target of its own.
+    # The operator for ADIOS2 is installed by a separate target.
     { everything; echo "$ADIOS2_PLUGINDIR/libgridz_adios2.so"; } | while read -r file; do
         rm -f "$DESTDIR$file"
-        # Folders that are empty now, up to the prefix.
+        # Removes folders that are now empty, up to the prefix.
         folder=$(dirname "$file")
         case $folder in
         "$PREFIX"/*) (cd "$DESTDIR$PREFIX" && rmdir -p --ignore-fail-on-non-empty ".${folder#"$PREFIX"}") 2> /dev/null ;;
@@ -84,9 +84,9 @@ uninstall() {
 
 install_all() {
     for file in libgridz.so libgridz.a native-static-libs; do
-        [ -e "$built/$file" ] || fail "$built/$file is not there; run make first"
+        [ -e "$built/$file" ] || fail "$built/$file does not exist; run make first"
     done
-    # make writes native-static-libs after every build, also where cargo found nothing to be compiled again.
+    # make writes native-static-libs after every build, also if cargo has compiled nothing.
     newer=$(find -H src crates plugin kernels build.rs Cargo.toml Cargo.lock -type f -newer "$built/native-static-libs" | head -n 1)
     [ -z "$newer" ] || fail "$newer is newer than the last build; run make first"
     static_libs=$(cat "$built/native-static-libs")
@@ -105,27 +105,28 @@ install_all() {
     for name in config config-version; do
         fill "packaging/gridz-$name.cmake.in" "$cmake/gridz-$name.cmake" _gridz_prefix
     done
-    # Relative inside the prefix, so that the whole can be moved. Elsewhere there may be links on the way.
+    # A relative link inside the prefix, so that the prefix can be moved. Outside the prefix the path may
+    # contain links, so the link is absolute.
     case $PLUGINDIR in
     "$PREFIX"/*) to=$(realpath --no-symlinks --canonicalize-missing --relative-to="$PLUGINDIR" "$lib/$soname") ;;
     *) to=$lib/$soname ;;
     esac
     ln -sfn "$to" "$DESTDIR$plugin"
     if [ -z "$DESTDIR" ]; then
-        [ -e "$plugin" ] || fail "$plugin is a link to $to, which does not lead to the library"
-        # So that programs find the library in the folders of the system.
+        [ -e "$plugin" ] || fail "$plugin is a link to $to, which does not exist; check the links in its path"
+        # Programs then find the library in the system's folders.
         [ "$(id -u)" != 0 ] || ldconfig 2> /dev/null || true
     fi
 
     echo "Installed, under ${DESTDIR:-/}: gridz $version"
     everything | grep -v "^$doc/" | sed 's/^/    /'
     echo "    $doc/"
-    echo "Where HDF5 looks for plugins by default differs from build to build. If it does not look there:"
+    echo "The default plugin folder differs between builds of HDF5. If HDF5 does not find the plugin:"
     echo "    export HDF5_PLUGIN_PATH=$PLUGINDIR"
 }
 
 case ${1-} in
 install) install_all ;;
 uninstall) uninstall ;;
-*) fail "install.sh install|uninstall" ;;
+*) fail "usage: install.sh install|uninstall" ;;
 esac

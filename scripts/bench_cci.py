@@ -203,7 +203,7 @@ def measure(input_, found, runs):
         read = peer.decompress(packed, back)
         read = back.tobytes() if read is None else bytes(read)
         if read != values.tobytes():
-            raise ValueError(f"{name} does not give {input_.name} back")
+            raise ValueError(f"{name} does not restore {input_.name}")
         ready.append((name, peer, values, packed, back, [], []))
     copies, to = [], np.zeros_like(input_.values)
     for _ in range(runs):
@@ -265,12 +265,12 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, default=base.ROOT / "target" / "bench-cci")
     options = parser.parse_args()
     if not options.library.is_file():
-        sys.exit(f"{options.library} is not there; run make first")
+        sys.exit(f"{options.library} does not exist; run make first")
     there = [folder for folder in options.reference if (folder / "MANIFEST.json").is_file()]
-    missing = [(f"reference data {f.name}", "no MANIFEST.json there") for f in options.reference if f not in there]
+    missing = [(f"reference data {f.name}", "the folder has no MANIFEST.json") for f in options.reference if f not in there]
     gridz = base.Gridz(options.library)
     found = peers(gridz, missing)
-    about = f"{base.machine([gridz.version()])}. Medians of {options.runs} runs. By `scripts/bench_cci.py`, whose head tells what is measured."
+    about = f"{base.machine([gridz.version()])}. Medians of {options.runs} runs. Measured by `scripts/bench_cci.py`; its docstring describes the measurements."
     for name, reason in missing:
         print(f"MISSING {name}: {reason}", file=sys.stderr)
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})

@@ -77,7 +77,7 @@ template <class T> static void measure(const char *name, const gridz::cci::Matri
     must(cudaGetLastError());
     must(cudaMemcpy(got.data(), sums, sum_bytes, cudaMemcpyDeviceToHost));
     if (got != want) {
-        std::printf("%s: the GPU has other columns\n", name);
+        std::printf("%s: the columns on the GPU differ\n", name);
         std::exit(1);
     }
 

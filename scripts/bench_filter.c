@@ -48,7 +48,7 @@ int main(int argc, char **argv) {
     if (file == NULL || fseek(file, 0, SEEK_END) != 0) fail("the field cannot be read");
     size_t n_bytes = (size_t)ftell(file);
     hsize_t n = (hsize_t)llround(cbrt((double)(n_bytes / 4)));
-    if (n * n * n * 4 != n_bytes) fail("the field is no cube of float32");
+    if (n * n * n * 4 != n_bytes) fail("the field is not a cube of float32");
     float *field = malloc(n_bytes), *back = calloc(n_bytes, 1);
     rewind(file);
     if (field == NULL || back == NULL || fread(field, 1, n_bytes, file) != n_bytes) fail("the field cannot be read");
@@ -76,7 +76,7 @@ int main(int argc, char **argv) {
 
         double begin = seconds();
         hid_t set = H5Dcreate2(h5, "field", H5T_IEEE_F32LE, space, H5P_DEFAULT, create, H5P_DEFAULT);
-        checked(set, "the dataset cannot be made");
+        checked(set, "the dataset cannot be created");
         if (H5Dwrite(set, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, field) < 0 || H5Fflush(h5, H5F_SCOPE_LOCAL) < 0)
             fail("writing failed");
         writes[round] = seconds() - begin;
@@ -85,7 +85,7 @@ int main(int argc, char **argv) {
         begin = seconds();
         if (H5Dread(set, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, back) < 0) fail("reading failed");
         reads[round] = seconds() - begin;
-        if (memcmp(field, back, n_bytes) != 0) fail("what was read is not what was written");
+        if (memcmp(field, back, n_bytes) != 0) fail("the data that was read differs from the data that was written");
         memset(back, 1, n_bytes);
         H5Dclose(set), H5Sclose(space), H5Pclose(create), H5Fclose(h5), H5Pclose(access);
     }

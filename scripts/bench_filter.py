@@ -104,7 +104,7 @@ def measure_lzf(path):
             stored = file["field"].id.get_storage_size()
             reads.append(timed(lambda: file["field"].read_direct(result)))
         if result.tobytes() != field.tobytes():
-            sys.exit("lzf: what was read is not what was written")
+            sys.exit("lzf: the data that was read differs from the data that was written")
         result.fill(0)
     # The first round is a warm-up.
     speed = lambda seconds: field.nbytes / float(np.median(seconds[1:])) / 1e6
@@ -159,7 +159,7 @@ def versions():
 
 def main(paths):
     if not PLUGIN.exists():
-        sys.exit(f"{PLUGIN} is not there; run make first")
+        sys.exit(f"{PLUGIN} does not exist; run make first")
     print(f"{processor()}, {len(os.sched_getaffinity(0))} cores; {versions()}")
     with tempfile.TemporaryDirectory() as folder:
         program = build(folder)

@@ -139,7 +139,7 @@ def measure(input_, jobs, runs, clock):
             packed = np.array(peer.compress(values))
             peer.decompress(packed, back)
             if back.tobytes() != values.tobytes():
-                raise ValueError("what came back is not what was compressed")
+                raise ValueError("the decompressed array differs from the original")
             ready.append((peer, values, packed, back, [], []))
         except Exception as error:  # a failing peer must not hide the results of the others
             problem = f"{type(error).__name__}: {error}"
@@ -232,10 +232,10 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, default=base.ROOT / "target" / "bench-huffman")
     options = parser.parse_args()
     if not options.library.is_file():
-        sys.exit(f"{options.library} is not there; run make first")
+        sys.exit(f"{options.library} does not exist; run make first")
 
     there = [folder for folder in options.reference if (folder / "MANIFEST.json").is_file()]
-    missing = [(f"reference data {f.name}", "no MANIFEST.json there") for f in options.reference if f not in there]
+    missing = [(f"reference data {f.name}", "the folder has no MANIFEST.json") for f in options.reference if f not in there]
     gridz, huff0 = base.Gridz(options.library), None
     versions = [gridz.version()]
     try:

@@ -326,7 +326,7 @@ def measure(input_, peer, runs):
         made = peer.decompress(packed, back)
         made = made if isinstance(made, np.ndarray) else back
         if made.tobytes() != values.tobytes():
-            raise ValueError("what came back is not what was compressed")
+            raise ValueError("the decompressed array differs from the original")
         n_bytes = memoryview(packed).nbytes
         # memcpy is measured in one direction only.
         decompress = seconds(runs, lambda: peer.decompress(packed, back))
@@ -571,7 +571,7 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "target" / "bench-lossless")
     options = parser.parse_args()
     if not options.library.is_file():
-        sys.exit(f"{options.library} is not there; run make first")
+        sys.exit(f"{options.library} does not exist; run make first")
     for folder in [] if options.files else options.reference:
         if not (folder / "MANIFEST.json").is_file():
             sys.exit(f"no reference data at {folder}: give files, or --reference, or GRIDZ_SHARED")

@@ -408,7 +408,7 @@ def measure(input_, peer, relative, runs):
         made = decompress(packed, back)
         made = made if isinstance(made, np.ndarray) else back
         if (made.shape, made.dtype) != (values.shape, values.dtype):
-            raise ValueError(f"{made.dtype} {made.shape} came back")
+            raise ValueError(f"the decoded array has {made.dtype} {made.shape}")
         ratio = values.nbytes / len(packed)
         found = compare(input_, made, bound)
         speeds = [math.nan] * 2
@@ -528,7 +528,7 @@ def markdown(results, drifts, names, bounds, missing, about):
     lines += [*base.table(["codec", *groups], rows), ""]
     if drifts:
         lines += ["## Drift: largest error by the bound in planes of a chunk that are never written again", ""]
-        lines += ["One of the other planes is written anew each time, and HDF5 decodes and encodes the chunk.", ""]
+        lines += ["Each time one of the other planes is rewritten, so HDF5 decodes and encodes the chunk.", ""]
         rows = [[name, *[f"{error:.3f}" for error in errors.values()]] for name, errors in drifts.items()]
         lines += [*base.table(["codec", *[f"{n} writes" for n in next(iter(drifts.values()))]], rows), ""]
     middle = 1e-3 if 1e-3 in bounds else bounds[len(bounds) // 2]
@@ -622,14 +622,14 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "target" / "bench-lossy")
     options = parser.parse_args()
     if not options.library.is_file():
-        sys.exit(f"{options.library} is not there; run make first")
+        sys.exit(f"{options.library} does not exist; run make first")
     if not (options.reference / "MANIFEST.json").is_file():
         sys.exit(f"no reference data at {options.reference}: give --reference or GRIDZ_SHARED")
 
     core = min(os.sched_getaffinity(0))
     cores = len(os.sched_getaffinity(0))
     found, missing, version = peers(options.library)
-    about = f"{machine(version)}. Kept to one of {cores} cores; CPU time, medians of {options.runs} runs."
+    about = f"{machine(version)}. Pinned to one of {cores} cores; CPU time, medians of {options.runs} runs."
     os.sched_setaffinity(0, {core})
     print(about, file=sys.stderr)
     for name, reason in missing:

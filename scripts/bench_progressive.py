@@ -100,7 +100,7 @@ def main():
         path.unlink()
     n_all = told["all, h5py"]
     print(f"{platform.machine()}, {len(os.sched_getaffinity(0))} cores; float32 {shape} in chunks of {CHUNK}, {request}: {n_all} bytes\n")
-    print("| read | MB told | MB counted | of the dataset | not in cache, ms | in cache, ms | of all cores, ms |")
+    print("| read | MB reported | MB counted | of the dataset | not in cache, ms | in cache, ms | of all cores, ms |")
     print("|---|---|---|---|---|---|---|")
     for name, found in times.items():
         cold, warm, work = map(np.median, found)

@@ -288,13 +288,13 @@ def on_gpu(matrix, compressed, runs):
         check(lib.gridz_cci_multiply_async(handle, ffi.cast("void *", dx.data.ptr), dx.nbytes, ffi.cast("void *", y.data.ptr), y.nbytes, stream))
 
     multiply()
-    assert np.array_equal(cp.asnumpy(y), compressed[1] @ x), "the GPU has other bits"
+    assert np.array_equal(cp.asnumpy(y), compressed[1] @ x), "the GPU's result differs in its bits"
     calls = {"cusparse": lambda: csr @ dx, "gridz": multiply}
     others = {"sell": sell_call(cp, matrix, dx), "bsr": bsr_call(cp, matrix, dx, compressed[1].info["block"])}
     for name, call in others.items():
         if call:
             want = compressed[1] @ x
-            assert np.allclose(cp.asnumpy(call()), want, rtol=1e-3, atol=1e-4 * np.abs(want).max(initial=0)), f"{name} has another result"
+            assert np.allclose(cp.asnumpy(call()), want, rtol=1e-3, atol=1e-4 * np.abs(want).max(initial=0)), f"{name} has a different result"
             calls[name] = call
 
     def timer(call):
@@ -410,7 +410,7 @@ def main():
     threads = sorted({1, *map(int, asked.threads.split(","))})
     names, nnz = asked.only.split(";") if asked.only else list(MATRICES), int(asked.nnz * 1e6)
     if unknown := set(names) - set(MATRICES):
-        parser.error(f"no matrix {', '.join(unknown)}; there are {'; '.join(MATRICES)}")
+        parser.error(f"unknown matrix {', '.join(unknown)}; the matrices are {'; '.join(MATRICES)}")
     if asked.keep:
         asked.keep.mkdir(parents=True, exist_ok=True)
         with multiprocessing.Pool() as workers:

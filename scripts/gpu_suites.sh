@@ -7,8 +7,8 @@
 # Prints a table in Markdown, for docs/results/. Fails if a test fails, if a suite runs no test, or
 # if a test is in no suite.
 #
-# A BUILD names one architecture of build.rs. sm_90 is machine code. The others are PTX, which the
-# driver compiles for the installed GPU, so a newer GPU runs the code paths of older ones.
+# A BUILD names one architecture of build.rs. sm_90 is machine code. The other builds are PTX, which
+# the driver compiles for the installed GPU, so a newer GPU runs the code paths of older ones.
 #
 #   GRIDZ_GPU_CASES=n   random cases of a test (60)
 #   SECONDS_EACH=n      time limit for a suite, including the driver's compilation (900)

@@ -13,7 +13,7 @@
 #include <zstd.h>
 
 #if ZSTD_VERSION_NUMBER < 10504 || ZSTD_VERSION_NUMBER > 10507
-#error "the functions are known of zstd 1.5.4 to 1.5.7"
+#error "these functions are declared as in zstd 1.5.4 to 1.5.7 only"
 #endif
 
 size_t HUF_compressBound(size_t size);

@@ -94,7 +94,7 @@ def draw(rows, path):
         own = [row for row in layered if float(row["bound"]) == bound]
         points = [(int(row["bytes"]), float(row["largest_error"])) for row in own]
         axis.plot(*zip(*points), "o-", color=colour, label=f"one frame of four layers, bound {bound:g}: 1 to 4 of them read")
-    axis.set(xscale="log", yscale="log", xlabel="bytes that are read", ylabel="largest error, part of the range")
+    axis.set(xscale="log", yscale="log", xlabel="bytes that are read", ylabel="largest error, fraction of the range")
     axis.grid(which="both", alpha=0.25)
     axis.legend(frameon=False)
     axis.set_title("Turbulence, 256³ float32, 64 MiB")
@@ -107,10 +107,10 @@ def text(rows, table, today):
     lines = [
         f"# Reading less of multigrid, {today}",
         "",
-        "One frame of `multigrid` with four layers, of which the first ones are read, beside frames that are coded for one bound each. The array is turbulence of 256³ float32, 64 MiB;",
-        f"bounds and errors are parts of its range. All points are in [a table]({table}); `scripts/plot_progressive.py` makes it and the plot.",
+        "The first layers of one `multigrid` frame with four layers, compared with frames that are coded for one bound each. The array is turbulence of 256³ float32, 64 MiB;",
+        f"bounds and errors are fractions of its range. All points are in [a table]({table}); `scripts/plot_progressive.py` writes the table and the plot.",
         "",
-        "![Largest error by bytes that are read](../images/progressive.png)",
+        "![Largest error by bytes read](../images/progressive.png)",
         "",
         "| bound | layers read | bytes | of the frame | largest error | that of `quant` max at equal bytes | times |",
         "|---|---|---|---|---|---|---|",

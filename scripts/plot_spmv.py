@@ -3,9 +3,8 @@
 
     plot_spmv.py PICTURE TITLE=RESULTS...
 
-RESULTS are results.csv of bench_spmv.py; each becomes a plot with its title, of the last quotient
-column: that with the most threads. Needs
-matplotlib.
+RESULTS are results.csv of bench_spmv.py. Each becomes a plot with its title, of the last quotient
+column, which has the most threads. Needs matplotlib.
 """
 
 import csv

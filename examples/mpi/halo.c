@@ -40,7 +40,7 @@ typedef struct {
     int to, from;
     char *face, *ghost;       /* planes of the slab */
     char *out, *in;           /* messages: n + 1 offsets of frames, n lengths, then the frames, packed */
-    char *host_out, *host_in; /* pinned memory on the way */
+    char *host_out, *host_in; /* pinned staging memory */
     size_t out_bytes, in_bytes;
     gridz_status *statuses; /* pinned too: the GPU writes them directly to host memory */
 } Way;
@@ -159,12 +159,12 @@ static void exchange_compressed(Halo *halo)
         way->out_bytes = halo->index_bytes + *(size_t *)way->host_out;
     pass(halo, 0);
     for (Way *way = halo->ways; way < halo->ways + 2; way++)
-        must(way->in_bytes >= halo->index_bytes, "a message", "too short; has every rank the same --planes?");
+        must(way->in_bytes >= halo->index_bytes, "a message", "too short; pass the same --planes to every rank");
     decompress(halo);
     CUDA(cudaStreamSynchronize(stream));
     for (size_t k = 0; k < 2 * halo->n; k++) {
         const gridz_status status = halo->ways[k % 2].statuses[k / 2];
-        must(status == GRIDZ_OK, "a frame that came", gridz_status_name(status));
+        must(status == GRIDZ_OK, "a received frame", gridz_status_name(status));
     }
 }
 
@@ -261,7 +261,7 @@ static void measure(const char *name, const char *codec, Halo *halo, char *slab,
     take(halo, raw);
     exchange_compressed(halo);
     take(halo, back);
-    must(memcmp(raw, back, 2 * halo->face_bytes) == 0, name, "ghost planes that came compressed are not the same");
+    must(memcmp(raw, back, 2 * halo->face_bytes) == 0, name, "ghost planes that were sent compressed differ from those sent uncompressed");
     free(raw);
     free(back);
 
@@ -315,7 +315,7 @@ static void read_planes(const char *name, void *values, uint64_t offset, size_t 
 {
     FILE *file = fopen(name, "rb");
     must(file != NULL && fseek(file, (long)offset, SEEK_SET) == 0, name, "cannot be opened; is it on every node?");
-    must(fread(values, 1, n_bytes, file) == n_bytes, name, "is shorter than type and extents say");
+    must(fread(values, 1, n_bytes, file) == n_bytes, name, "is shorter than its type and extents require");
     fclose(file);
 }
 
@@ -331,7 +331,7 @@ static void measure_field(char *request, uint64_t n_ghosts)
             ;
         must(colon != NULL && sscanf(colon, ":f%u:%" SCNu64 "x%" SCNu64 "x%" SCNu64, &bits, &extents[0], &extents[1],
                                      &extents[2]) == 4 && (bits == 32 || bits == 64),
-             request, "a field is FILE:f32:ZxYxX or FILE:f64:ZxYxX");
+             request, "is not a field; give FILE:f32:ZxYxX or FILE:f64:ZxYxX");
         *colon = 0;
         name = strrchr(request, '/') != NULL ? strrchr(request, '/') + 1 : request;
     }
@@ -413,7 +413,7 @@ int main(int argc, char **argv)
         MPI_Finalize();
         return NO_GPU;
     }
-    must(!is_gpu_aware || !refuses_gpu_memory(), "--gpu-aware", "this MPI was built without CUDA; leave it out");
+    must(!is_gpu_aware || !refuses_gpu_memory(), "--gpu-aware", "this MPI was built without CUDA; remove this option");
     CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
 
     if (rank == 0)

@@ -27,5 +27,5 @@ pub fn check(
             return Ok(());
         }
     }
-    Err("the data came back different".into())
+    Err("the decompressed data differs from the original".into())
 }

@@ -56,8 +56,8 @@ template <class T> static T *on_gpu(const T *from, std::size_t n)
 
 int main()
 {
-    // Each node has a link to the next one and a few random ones; the last has one to every other
-    // node.
+    // Each node has a link to the next node and a few random links; the last node has links to all
+    // other nodes.
     const int n = 100000;
     std::vector<int> starts{0}, columns;
     for (int row = 0; row < n; row++) {
@@ -102,7 +102,7 @@ int main()
     must(cudaGetLastError());
     must(cudaMemcpy(got.data(), y, n * sizeof(int), cudaMemcpyDeviceToHost));
     if (got != want)
-        return std::puts("the GPU finds others"), 1;
+        return std::puts("the GPU finds different minima"), 1;
     std::puts("the same on the CPU and the GPU");
     return 0;
 }

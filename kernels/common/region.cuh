@@ -1,7 +1,7 @@
 // A region of an array: which elements are decompressed, and their positions in the output. The
 // twin of crates/gridz-codecs/src/format/region.rs.
 //
-// An array is viewed with three axes, one of which may consist of several merged axes. Then a box of
+// An array is viewed with three axes. One of them may consist of several merged axes. Then a box of
 // the array covers places on the merged axis that are in order but not contiguous. In the output,
 // the region's elements are contiguous.
 

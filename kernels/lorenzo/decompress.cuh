@@ -10,7 +10,7 @@
 //      bytes at a time where rows allow.
 //
 // Blocks whose rows are not of 32 elements are added up in the tile, axis by axis, by one routine
-// for all shapes. One warp decodes HUFF while the others wait. Only blocks of up to 4096 elements
+// for all shapes. One warp decodes HUFF; the other warps wait. Only blocks of up to 4096 elements
 // in SPLIT, without DICT, are unpacked from the stage; all other blocks are read from the frame.
 //
 // For DECIMAL, CUT or masked elements, the words are computed in the tile before it is stored.

@@ -1,9 +1,11 @@
-// Strings of Huffman codes, back to numbers: the 32 lanes of one warp decode a string each, in lockstep.
+// Decodes strings of Huffman codes to numbers: each of the 32 lanes of one warp decodes one string,
+// in lockstep.
 //
-// A lane's next ten bits are looked up in the table of its context, which gives the symbol and the length of its
-// code. The strings are copied to shared memory first, each to the end of the place where its numbers will be: almost
-// always these are longer than what is left of the string, so nothing is written over that is still to be read. Where
-// it is, the lane notices, and the strings are read from the frame.
+// A lane looks up its next ten bits in the table of its context. The entry gives the symbol and the
+// length of its code. The strings are first copied to shared memory, each to the end of the space
+// for its numbers. Numbers are written from the start of this space on. The remaining numbers are
+// almost always longer than the rest of the string, so no unread word is overwritten. If one is, the
+// lane detects it, and the strings are decoded from the frame instead.
 
 #pragma once
 
@@ -15,27 +17,29 @@ constexpr u32 kContexts = 4;
 constexpr u32 kMaxCode = 10;  // bits
 constexpr u32 kTableEntries = kContexts << kMaxCode;
 
-// A table entry has the code's length in bits 0 to 3, or is 0 if no code begins so; in bits 4 to 9 how many low bits of the
-// number follow; in bit 10 whether it is not 0. The last two add up to the symbol.
+// A table entry. Bits 0 to 3: length of the code. Bits 4 to 9: number of low bits of the number
+// that follow the code. Bit 10: set if the number is not 0. The last two fields add up to the
+// symbol. An entry is 0 if no code begins with its index.
 struct alignas(16) HuffTables {
     unsigned short entries[kTableEntries];
 };
 
-// The context of a number, by the sum of the two symbols before it, less twice the pivot: how many of -3, 0 and 2 that is not below.
+// The context of a number. `sum`: the two preceding symbols, minus twice the pivot. The context is
+// the number of thresholds -3, 0 and 2 that the sum reaches.
 __device__ __forceinline__ u32 context_of(s32 sum) {
-    // A byte for each of -4 to 2.
+    // One byte for each sum from -4 to 2.
     return __byte_perm(0x01010100, 0x030202, min(max(sum + 4, 0), 6));
 }
 
-// Sections of a block of such strings, in bytes from its first.
+// Sections of a block of such strings. Offsets are in bytes from the block's start.
 struct HuffPlan {
     u32 lo, hi, pivot, flag;
-    u32 lengths;    // where the code lengths begin
-    u32 lane, end;  // where the lane's string begins and ends
+    u32 lengths;    // offset of the code lengths
+    u32 lane, end;  // start and end of the lane's string
     u32 n_bytes;    // of all
     bool is_sound;
 
-    // By a warp. The payload has `available` bytes from `from`, which is aligned to 4.
+    // Called by a warp. The payload has `available` bytes from `from`, which is aligned to 4.
     __device__ __forceinline__ HuffPlan(const unsigned char* from, u32 available, u32 m, u32 word_bits)
         : lo(0), hi(0), pivot(0), flag(0), lengths(0), lane(0), end(0), n_bytes(0), is_sound(available >= 4) {
         const u32 n_runs = (m + kRow - 1) / kRow;
@@ -46,7 +50,7 @@ struct HuffPlan {
         const u32 lanes = lengths + 2 * (hi - lo + 1);
         is_sound = lo <= hi && hi <= word_bits && pivot <= word_bits && flag <= 1 && available >= lanes + 2 * kWarp;
         if (!is_sound) return;
-        // They may be at odd addresses.
+        // The fields may be at odd addresses.
         const unsigned char* const mine = from + lanes + 2 * lane_id();
         const u32 own = mine[0] | mine[1] << 8;
         const u32 through = warp_inclusive_sum(own);
@@ -57,16 +61,17 @@ struct HuffPlan {
     }
 };
 
-// Makes the table of one context, by a warp. Is false if codes overlap or are too long.
+// Builds the table of one context. Called by a warp. Returns false if codes overlap or are too
+// long.
 __device__ __forceinline__ bool make_table(const unsigned char* lengths, const HuffPlan& plan, u32 context, HuffTables& tables) {
-    constexpr u32 kRounds = 3;  // up to 65 symbols, one a lane at a time
+    constexpr u32 kRounds = 3;  // up to 65 symbols, one per lane and round
     constexpr u32 kSize = 1u << kMaxCode, kFewEntries = kWarp / 2, kLongCode = kMaxCode - 4;
     static_assert(kSize >> kLongCode == kFewEntries, "a long code has few entries");
     const u32 n = plan.hi - plan.lo + 1, lane = lane_id();
     unsigned short* const entries = tables.entries + context * kSize;
     for (u32 i = lane; i < kSize * sizeof(*entries) / kUnitBytes; i += kWarp) reinterpret_cast<uint4*>(entries)[i] = make_uint4(0, 0, 0, 0);
     u32 length[kRounds] = {}, code[kRounds] = {};
-    u32 next = 0;  // code of the length that is looked at
+    u32 next = 0;  // next code of the current length
     bool is_sound = true;
 #pragma unroll
     for (u32 k = 0; k < kRounds; ++k) {
@@ -93,7 +98,8 @@ __device__ __forceinline__ bool make_table(const unsigned char* lengths, const H
         if (k * kWarp >= n) break;
         const u32 l = length[k], symbol = plan.lo + k * kWarp + lane, first = l > 0 ? __brev(code[k]) >> (32 - l) : 0;
         const u32 entry = l | (max(symbol, 1u) - 1) << 4 | (symbol > 0) << 10;
-        // Entries of a short code are written by all lanes, those of long ones by a lane each.
+        // All lanes write the entries of a short code together. One lane writes those of a long
+        // code.
         u32 short_codes = __ballot_sync(kAllLanes, l > 0 && l < kLongCode);
         while (short_codes) {
             const u32 from = __ffs(short_codes) - 1;
@@ -108,16 +114,18 @@ __device__ __forceinline__ bool make_table(const unsigned char* lengths, const H
     return true;
 }
 
-// A lane's string: three words, the position of the next bit in the first, and the two words behind them, which are
-// loaded anew after every number and not looked at before the next.
+// Reader of a lane's string. It holds three words, the position of the next bit in the first one,
+// and the two following words. These two are loaded after every number and not used before the next
+// one.
 struct BitReader {
     const u32* const words;  // of all strings
-    const u32 last;          // word that has bits of the string; it stands for all behind it
-    u32 index;               // of the first of the three
+    const u32 last;          // last word of the string; it replaces all later words
+    u32 index;               // of the first of the three words
     u32 at;
     u32 own[3], ahead[2];
 
-    // The string is bytes [first, behind) of `words`, maybe none; there is something before it.
+    // The string is bytes [first, behind) of `words`. It may be empty. At least one byte precedes
+    // it.
     __device__ __forceinline__ BitReader(const u32* words, u32 first, u32 behind)
         : words(words), last((behind - 1) / 4), index(first / 4), at(first % 4 * 8) {
         for (u32 i = 0; i < 3; ++i) own[i] = words[min(index + i, last)];
@@ -128,9 +136,9 @@ struct BitReader {
     }
     // The next 32 bits.
     __device__ __forceinline__ u32 peek() const { return __funnelshift_r(own[0], own[1], at); }
-    // The 32 bits after those.
+    // The 32 bits after the next 32 bits.
     __device__ __forceinline__ u32 peek_behind() const { return __funnelshift_r(own[1], own[2], at); }
-    // At most 64.
+    // Skips n bits, at most 64.
     __device__ __forceinline__ void skip(u32 n) {
         at += n;
         const bool one = at >= 32, two = at >= 64;
@@ -141,13 +149,14 @@ struct BitReader {
         at %= 32;
         look_ahead();
     }
-    // Where the reader is, in bits.
+    // Position of the next bit.
     __device__ __forceinline__ u32 position() const { return index * 32 + at; }
-    // The first word that may be read later: those ahead are loaded again if what is skipped next ends in the same word.
+    // The first word that may still be read. The words in `ahead` count as unread: they are loaded
+    // again if the next skip ends in the same word.
     __device__ __forceinline__ const u32* unread() const { return words + index + 3; }
 };
 
-// The runs that a lane decodes.
+// Runs that a lane decodes.
 struct Runs {
     u32 first, last;
 
@@ -158,7 +167,7 @@ struct Runs {
     }
 };
 
-// Where a lane's string is put: to the end of the place of its runs.
+// Destination of a lane's string in the tile: the end of the space for its runs.
 template <typename Place>
 struct StringPlace {
     u32 first_word, n_words;  // in the frame
@@ -174,7 +183,8 @@ struct StringPlace {
     }
 };
 
-// Starts to copy all strings, by all kWarps warps. Is false if they do not fit.
+// Starts the copies of all strings. Called by all kWarps warps. Returns false if a string does not
+// fit.
 template <typename Place, u32 kWarps>
 __device__ __forceinline__ bool copy_strings(const unsigned char* from, const HuffPlan& plan, u32 m, unsigned char* tile) {
     const StringPlace<Place> own(plan.lane, plan.end, Runs(lane_id(), m), tile);
@@ -188,13 +198,14 @@ __device__ __forceinline__ bool copy_strings(const unsigned char* from, const Hu
     return true;
 }
 
-// Where the strings are that are decoded: copied to the tile, or in the frame.
+// Location of the strings: copied to the tile, or in the frame.
 enum class Strings : u32 { kInTile, kInFrame };
 
 enum Outcome : u32 { kDecoded, kDamaged, kOverwritten };
 
-// Decodes all numbers of a block and undoes their signs, by a warp, to the tile in shared memory. If they are in the frame, they
-// may come by columns of a box with rows of `stride` numbers; else it is 1.
+// Decodes all numbers of a block to the tile in shared memory, and undoes the zigzag coding. Called
+// by a warp. Strings in the frame may have the numbers in column order, in a box with rows of
+// `stride` numbers; otherwise `stride` is 1.
 template <typename Place, Strings kStrings>
 __device__ __forceinline__ Outcome decode_strings(const unsigned char* from, const HuffPlan& plan, u32 m, u32 stride, const HuffTables& tables, unsigned char* to) {
     using W = typename Place::Word;
@@ -203,12 +214,12 @@ __device__ __forceinline__ Outcome decode_strings(const unsigned char* from, con
     const unsigned char* const empty = from + 4;
     const StringPlace<Place> place(plan.lane, plan.end, runs, to);
     BitReader reader(kCopied ? place.to - place.first_word : reinterpret_cast<const u32*>(from), plan.lane, plan.end);
-    // Symbols before, less the pivot.
+    // The two preceding symbols, minus the pivot.
     const s32 pivot = static_cast<s32>(plan.pivot);
     s32 one = 0, two = 0;
-    s32 slack = 0;  // between what is written and what is not read yet, where it is below 0
-    u32 least = ~0u;  // entry
-    // The next number's place, if it is not the one behind the last.
+    s32 slack = 0;  // minimum of 0 and the bytes from the written numbers to the unread words
+    u32 least = ~0u;  // least entry so far
+    // Position of the next number in the box, for strings in the frame.
     u32 place_in_box = kCopied ? 0 : runs.first * kRow / (m / stride) + runs.first * kRow % (m / stride) * stride;
     const auto next_place = [&]() {
         const u32 own = place_in_box;
@@ -250,7 +261,7 @@ __device__ __forceinline__ Outcome decode_strings(const unsigned char* from, con
             if (kCopied) slack = min(slack, static_cast<s32>(shared_address(reader.unread()) - shared_address(number + 1)));
         }
     }
-    // What is behind the string is not read, whatever is in its place.
+    // Words after the string are never read, so it does not matter if numbers overwrite them.
     if (kCopied && __any_sync(kAllLanes, slack < 0)) return kOverwritten;
     return __all_sync(kAllLanes, least > 0 && reader.position() <= plan.end * 8) ? kDecoded : kDamaged;
 }

@@ -1,11 +1,17 @@
-// Numbers as strings of Huffman codes: what huff.cuh reads, with the codes that the rules of the format's writer give. By a CTA
-// of which a warp has 32 runs.
+// Encodes numbers as the strings of Huffman codes that huff.cuh reads, with the codes that the
+// rules of the format's writer define. Called by all threads of a CTA; each warp has 32 runs.
 //
-// A number's key is its length and, above that, the context that the two lengths before it give. One pass over all runs counts the keys
-// (count), and keeps them. Then there are code trees for each context (make_codes): eight are made at a time, for counts as they are and for
-// halved ones, since a tree that gets too deep is made again of these. Warps sort the leaves, eight lanes of the first warp merge nodes, each in
-// a tree of its own, and warps find out how deep leaves are. A second pass, of which each thread has a run, finds by the keys where the bits of
-// each run will be (measure), a third one adds them to zeros (write), where the lanes of a warp have a run's numbers side by side.
+// A number's key consists of its length and of its context, which the two preceding lengths
+// determine.
+//
+//   1. count: one pass over all runs counts the keys and stores them.
+//   2. make_codes: builds a code tree for each context. Eight trees are built at a time: for each
+//      context one from the counts and one from halved counts, because a tree that is too deep is
+//      rebuilt from halved counts. Warps sort the leaves. Eight lanes of the first warp merge nodes,
+//      each in its own tree. Then warps determine the depths of the leaves.
+//   3. measure: each thread adds up the bits of one run from its keys. This gives the position of
+//      each run.
+//   4. write: adds the bits to zeros. Adjacent lanes have adjacent numbers of a run.
 
 #pragma once
 
@@ -21,37 +27,39 @@ constexpr u32 kRun = kRow;            // numbers
 constexpr u32 kRunsPerWarp = 32;
 constexpr u32 kStrings = 32;
 
-// What a CTA knows of its numbers, in shared memory.
+// State of a CTA's numbers, in shared memory.
 template <typename W, u32 kThreads>
 struct HuffState {
     static constexpr u32 kSymbols = Word<W>::kBits + 1, kWarps = kThreads / kWarp;
-    // How often each key comes, without zeros of runs that are all zeros, and these, which have the symbol 0, by context.
+    // counts: occurrences of each key, except in runs of zeros. zero_counts: zeros in these runs,
+    // by context.
     u32 counts[kContexts * kSymbols], zero_counts[kContexts];
-    // Of keys: code | bits of the code << 16 | bits of code and tail << 24. The last one is of no number.
+    // Indexed by key: code | bits of the code << 16 | bits of code and tail << 24. The last entry
+    // is for missing numbers.
     u32 entries[kContexts * kSymbols + 1];
-    u32 zero_runs[kWarps];              // marks of runs that are all zeros
-    u32 run_bits[kThreads];             // of each run; then where they begin
+    u32 zero_runs[kWarps];              // marks of runs of zeros
+    u32 run_bits[kThreads];             // of each run; later the position of its first bit
     u32 string_bytes[kStrings];
-    u32 n, row;                         // numbers; elements of a row, if they come by columns, or 0
-    SmallDivisor columns;               // by the numbers of a column
+    u32 n, row;                         // number of numbers; in column order the length of a row, else 0
+    SmallDivisor columns;               // divisor: the numbers of a column
     u32 pivot, lowest, highest, n_bytes;
-    bool marks_zeros;                   // runs of zeros are marked, and have no codes
+    bool marks_zeros;                   // runs of zeros are marked and have no codes
 
-    // By one thread, before a barrier.
+    // Called by one thread, before a barrier.
     __device__ __forceinline__ void set(u32 n_numbers, u32 columns_of_row) {
         n = n_numbers, row = columns_of_row, columns = SmallDivisor(row ? n / row : 1);
     }
 };
 
-// Trees that are made at the same time.
+// Trees that are built at the same time.
 template <u32 kSymbols>
 struct HuffTrees {
-    static constexpr u32 kTrees = 8, kStride = kSymbols | 1;  // lanes that are in the same place meet no bank conflict
+    static constexpr u32 kTrees = 8, kStride = kSymbols | 1;  // lanes at the same index meet no bank conflict
     u32 leaves[kTrees][kStride], nodes[kTrees][kStride];      // weights
-    unsigned char taken[kTrees][kSymbols];                    // leaves, before each node was made
+    unsigned char taken[kTrees][kSymbols];                    // leaves consumed before each node was built
     u32 n_leaves[kTrees], is_low[kTrees];
 
-    // By a lane, which has tree t.
+    // Both are called by a lane. merge() builds tree t.
     __device__ __forceinline__ void merge(u32 t) { merge_leaves<0>(leaves[t], n_leaves[t], nodes[t], taken[t]); }
     __device__ __forceinline__ u32 depth(u32 t, u32 leaf) const { return depth_of_leaf(leaf, n_leaves[t], taken[t]); }
 };
@@ -65,7 +73,7 @@ struct WrittenHuff {
     static_assert(kRunsPerWarp * kWarps == kThreads, "a thread has a run");
     static constexpr u32 kNoKey = kContexts * kSymbols, kPerWord = kNoKey < 256 ? 4 : 2;  // keys in a word
     using Key = std::conditional_t<kPerWord == 4, unsigned char, unsigned short>;
-    // What is only needed until codes are found, in shared memory.
+    // Shared memory that is only needed until the codes are known.
     struct Work {
         alignas(16) Key keys[kThreads * kRun];
         Trees trees;
@@ -77,19 +85,20 @@ struct WrittenHuff {
     __device__ __forceinline__ u32 n_runs() const { return (state.n + kRun - 1) / kRun; }
     __device__ __forceinline__ u32 runs_per_string() const { return (n_runs() + kStrings - 1) / kStrings; }
 
-    // Clears what is counted. By all threads, then a barrier.
+    // Clears the counts. Called by all threads; a barrier must follow.
     static __device__ __forceinline__ void clear(State& state) {
         for (u32 key = threadIdx.x; key < kContexts * kSymbols; key += kThreads) state.counts[key] = 0;
         if (threadIdx.x < kContexts) state.zero_counts[threadIdx.x] = 0;
     }
 
-    // The middle of the lengths: the least that more than half of the numbers do not pass. By a warp.
+    // The median length: the least length that more than half of the numbers do not exceed. Called
+    // by a warp.
     __device__ __forceinline__ u32 pivot_of(const u32 (&lengths)[kWarps][Word<W>::kBits + 1]) const {
         constexpr u32 kParts = Word<W>::kBits / kWarp;
         u32 above = 0, pivot = 0;
 #pragma unroll
         for (u32 p = kParts; p-- > 0;) {
-            // Longer than k bits, by lane 31 - k.
+            // Lane 31 - k computes the number of numbers longer than k bits.
             u32 own = 0;
 #pragma unroll
             for (u32 w = 0; w < kWarps; ++w) own += lengths[w][(p + 1) * kWarp - lane_id()];
@@ -106,12 +115,13 @@ struct WrittenHuff {
         u32 symbol, context;
         bool exists;
     };
-    // Does `f(run, two)` for the lanes' numbers of two of the warp's runs, the first of which is `run`; maybe only that one exists.
+    // Calls `f(run, two)` for the warp's runs, two at a time. `two` has the lane's numbers of runs
+    // `run` and `run + 1`. The second run may not exist.
     template <typename F>
     __device__ __forceinline__ void for_runs(u32 pivot, F f) const {
         const u32 lane = opaque_thread_id() % kWarp, per_string = runs_per_string(), first = warp_id() * kRunsPerWarp, last = min(first + kRunsPerWarp, n_runs());
         if (first >= last) return;
-        // What is in shared memory would be loaded again for every run.
+        // Kept in registers; otherwise they would be reloaded from shared memory for every run.
         const u32 end = min(last * kRun, state.n), row = state.row;
         const SmallDivisor columns = state.columns;
         const auto value_of = [=](u32 i) {
@@ -121,7 +131,7 @@ struct WrittenHuff {
             return numbers[y * row + x];
         };
         u32 in_string = first % per_string;
-        // Symbols of the run before.
+        // Symbols of the previous run.
         u32 before = in_string > 0 ? bit_length(value_of((first - 1) * kRun + lane)) : pivot;
 #pragma unroll 1
         for (u32 run = first; run < last; run += 2) {
@@ -143,8 +153,8 @@ struct WrittenHuff {
         }
     }
 
-    // Finds the codes of numbers of which so many have each length above 0, in kWarps lists, and is the bytes of all. There are barriers, also
-    // behind that.
+    // Determines the codes, and returns the total number of bytes. `lengths`: number of numbers of
+    // each length above 0, in kWarps lists. Contains barriers, one at the end.
     __device__ __forceinline__ u32 look(const u32 (&lengths)[kWarps][Word<W>::kBits + 1], Work& work) const {
         const u32 pivot = pivot_of(lengths);
         if (threadIdx.x == 0) state.pivot = pivot;
@@ -156,7 +166,7 @@ struct WrittenHuff {
         return measure(work.keys, marks_zeros);
     }
 
-    // Counts keys, and keeps those of all runs.
+    // Counts the keys of all runs and stores them.
     __device__ __forceinline__ void count(u32 pivot, Key* keys) const {
         const u32 first = threadIdx.x / kWarp * kRunsPerWarp;
         u32 zero_runs = 0;
@@ -166,7 +176,7 @@ struct WrittenHuff {
                 const u32 key = two[k].symbol + kSymbols * two[k].context;
                 keys[(run + k) * kRun + lane_id()] = static_cast<Key>(two[k].exists ? key : kNoKey);
                 const bool is_zero = __all_sync(kAllLanes, two[k].symbol == 0);
-                // Of every run there is, lane 0 has a number.
+                // Lane 0 has a number in every existing run.
                 if (unlikely(is_zero) && two[k].exists) zero_runs |= 1u << (run + k - first);
                 if (two[k].exists) add_one(unlikely(is_zero) ? state.zero_counts + two[k].context : state.counts + key);
             }
@@ -175,16 +185,16 @@ struct WrittenHuff {
     }
     static __device__ __forceinline__ void add_one(u32* count) { asm volatile("red.shared.add.u32 [%0], 1;" ::"r"(shared_address(count)) : "memory"); }
 
-    // Whether runs of zeros are to be marked.
+    // True if runs of zeros are marked.
     __device__ __forceinline__ bool marks_zero_runs() const {
         u32 n_zero_runs = 0;
 #pragma unroll
         for (u32 w = 0; w < kWarps; ++w) n_zero_runs += __popc(state.zero_runs[w]);
-        // A zero takes at least a bit.
+        // A zero takes at least one bit.
         return kRun * n_zero_runs > n_runs();
     }
 
-    // Makes the codes, with a barrier behind them.
+    // Builds the codes. Ends with a barrier.
     __device__ __forceinline__ void make_codes(Trees& trees, bool marks_zeros) const {
         const u32 warp = threadIdx.x / kWarp, lane = lane_id(), context = warp % kContexts;
         u32 counts[kRounds];
@@ -197,7 +207,7 @@ struct WrittenHuff {
         u32 done = 0;
 #pragma unroll 1
         for (u32 halvings = warp / kContexts; done != low_bits(0u, kContexts); halvings += Trees::kTrees / kContexts) {
-            // Leaves by weight, and by symbol where that is the same.
+            // Leaves are sorted by weight, then by symbol.
             constexpr u32 kSymbolBits = 7;
             u32 keys[kRounds], ranks[kRounds], n_leaves = 0;
 #pragma unroll
@@ -234,7 +244,7 @@ struct WrittenHuff {
         }
         __syncthreads();
     }
-    // Gives codes of these lengths out, in the order of length and symbol, by a warp.
+    // Assigns codes of these lengths, in the order of length and symbol. Called by a warp.
     __device__ __forceinline__ void give_codes(u32 context, const u32 (&lengths)[kRounds]) const {
         u32 next = 0, codes[kRounds] = {};
 #pragma unroll 1
@@ -259,7 +269,7 @@ struct WrittenHuff {
         return !(marks_zeros && state.zero_runs[run / kRunsPerWarp] >> run % kRunsPerWarp & 1);
     }
 
-    // Finds the bytes of all, and where runs begin.
+    // Computes the total number of bytes, and the position of each run.
     __device__ __forceinline__ u32 measure(const Key* keys, bool marks_zeros) const {
         const u32 lane = lane_id();
         u32 own = 0;
@@ -276,7 +286,7 @@ struct WrittenHuff {
         state.run_bits[threadIdx.x] = own;
         __syncthreads();
         if (threadIdx.x < kWarp) {
-            // A lane has a string.
+            // Each lane has one string.
             const u32 per_string = runs_per_string(), first = min(lane * per_string, n_runs()), last = min(first + per_string, n_runs());
             u32 bits = 0;
 #pragma unroll 1
@@ -309,13 +319,13 @@ struct WrittenHuff {
         __syncthreads();
         return state.n_bytes;
     }
-    // Where sections begin.
+    // Offsets of sections.
     __device__ __forceinline__ u32 lengths_at(bool marks_zeros) const { return 4 + (marks_zeros ? (n_runs() + 7) / 8 : 0); }
     __device__ __forceinline__ u32 strings_at(bool marks_zeros, u32 lowest, u32 highest) const {
         return lengths_at(marks_zeros) + kContexts / 2 * (highest - lowest + 1) + 2 * kStrings;
     }
 
-    // Adds all to zeros from byte `begin` on, a multiple of 4.
+    // Adds all sections to zeros, from byte `begin` on, which is a multiple of 4.
     __device__ __forceinline__ void write(unsigned char* stage, u32 begin) const {
         const u32 pivot = state.pivot;
         const bool marks_zeros = state.marks_zeros;
@@ -330,7 +340,7 @@ struct WrittenHuff {
         }
         if (t < kStrings) add_bits(words, 8 * (strings - 2 * kStrings) + 16 * t, state.string_bytes[t]);
         for_runs(pivot, [&](u32 run, const Number (&two)[2]) {
-            // The bits that both runs' numbers have up to this one are found together.
+            // One prefix sum gives the bits before the lane's number in both runs.
             u32 entries[2], widths = 0;
             bool are_written[2];
 #pragma unroll
@@ -349,9 +359,9 @@ struct WrittenHuff {
             }
         });
     }
-    // Adds a code, and the bits below a number's first.
+    // Adds a code, and the bits of the number below its highest one.
     static __device__ __forceinline__ void add_number(u32 words, u32 at, u32 code, u32 code_bits, u32 low) {
-        // At most three words.
+        // The bits are in three words at most.
         const u32 first = code | low << code_bits, second = __funnelshift_l(low, 0, code_bits);
         words += at / 32 * 4;
         or_shared(words, first << at % 32);

@@ -1,8 +1,9 @@
-// Numbers of which nearly all are 0: marks say which are not, and a bit string has these; or a list says how many zeros are before
-// each, how long it is, and its bits.
+// Reads numbers that are nearly all 0. There are two forms. In the first one, marks identify the
+// nonzero numbers, and a bit string contains these. In the second one, a list has for each nonzero
+// number the count of zeros before it, its length, and its bits.
 //
-// A warp has 32 numbers at a time. Of marked ones, how many are before a number says where its bits are; a list, which is short, is
-// read by one warp, which adds up what is before.
+// Marks: a warp reads 32 numbers at a time. The count of preceding marks locates the bits of a
+// number. List: it is short, so one warp reads it and computes the positions by prefix sums.
 
 #pragma once
 
@@ -12,13 +13,14 @@
 #include "unpack.cuh"
 #include "words.cuh"
 
-constexpr u32 kMaxListed = 256;   // numbers of a list
+constexpr u32 kMaxListed = 256;   // maximum numbers of a list
 constexpr u32 kMaxGapBits = 14;
 
-// Bits of the length, less 1, of a number of up to so many bits.
+// Bits of the field for the length minus 1 of a number of up to `width` bits.
 __device__ __forceinline__ u32 length_bits(u32 width) { return bit_length(max(width, 1u) - 1); }
 
-// Reads n such numbers from a list and undoes their signs; is the bytes of the list, or 0 if it is damaged.
+// Reads n numbers from a list and undoes the zigzag coding. Returns the bytes of the list, or 0 if
+// it is damaged.
 template <typename Place, u32 kThreads>
 __device__ __forceinline__ u32 read_list(const u32* string, u32 available, u32 n, unsigned char* tile) {
     using W = typename Place::Word;
@@ -28,7 +30,7 @@ __device__ __forceinline__ u32 read_list(const u32* string, u32 available, u32 n
 #pragma unroll 1
     for (u32 row = threadIdx.x / kWarp; row * kRow < n; row += kThreads / kWarp) *reinterpret_cast<W*>(tile + Place::row(row) + Place::in_row(lane_id())) = 0;
     __syncthreads();
-    // Every warp looks at all, so that all know the end; the first one writes.
+    // Every warp scans the list, so that all warps know its end. The first warp writes the numbers.
     u32 next = 0, at = 8 * fields;
     bool is_sound = true;
 #pragma unroll 1
@@ -49,8 +51,9 @@ __device__ __forceinline__ u32 read_list(const u32* string, u32 available, u32 n
     return __syncthreads_and(is_sound) ? (at + 7) / 8 : 0;
 }
 
-// Reads n such numbers and undoes their signs, by all threads of a CTA, from a payload that has `available` bytes from
-// `from`, which is aligned to 4, to the tile in shared memory. Is their bytes, or 0, in all threads, if they are damaged.
+// Reads n numbers of either form to the tile in shared memory and undoes the zigzag coding. Called
+// by all threads of a CTA. The payload has `available` bytes from `from`, which is aligned to 4.
+// Returns the bytes of the numbers in all threads, or 0 if they are damaged.
 template <typename Place, u32 kNumbers, u32 kThreads>
 __device__ __forceinline__ u32 read_sparse(const unsigned char* from, u32 available, u32 n, Bitmap<kNumbers, kThreads>& bitmap, unsigned char* tile) {
     using W = typename Place::Word;

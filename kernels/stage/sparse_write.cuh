@@ -1,5 +1,5 @@
-// A list of the few numbers that are not 0, written: what read_list of sparse.cuh reads. A thread has 32 numbers. All is added to
-// zeros.
+// Writes the list of nonzero numbers that read_list in sparse.cuh reads. Each thread has 32
+// numbers. The output is added to zeros.
 
 #pragma once
 
@@ -7,16 +7,16 @@
 #include "pack.cuh"
 #include "sparse.cuh"
 
-// By all kThreads threads of a CTA.
+// Used by all kThreads threads of a CTA.
 template <typename W, u32 kThreads>
 struct WrittenList {
     const W* const numbers;
-    u32 word;              // marks of the thread's numbers that are not 0
-    u32 next;              // the number behind the last of those before
-    u32 low_before, n_low; // bits below the highest ones, before the thread's numbers and of all
+    u32 word;              // marks of the thread's nonzero numbers
+    u32 next;              // index after the last nonzero number of preceding threads
+    u32 low_before, n_low; // bits below the highest ones: before the thread's numbers, in total
     u32 gap_bits;
 
-    // Whoever has marks in `words`, one word a thread. There is a barrier.
+    // `words` has the marks, one word per thread. Contains a barrier.
     __device__ __forceinline__ WrittenList(const W* numbers, const u32* words, u32 (&totals)[kThreads / kWarp], u32 (&gaps)[kThreads / kWarp])
         : numbers(numbers), word(words[threadIdx.x]), next(0) {
         const u32 warp = threadIdx.x / kWarp;
@@ -42,7 +42,8 @@ struct WrittenList {
         gap_bits = max(bit_length(gap), 1u);
     }
 
-    // With each of the thread's numbers that are not 0: which of these it is, the zeros before it, its length less 1, itself.
+    // Calls `f(k, zeros, low, number)` for each of the thread's nonzero numbers: its index among
+    // them, the zeros before it, its length minus 1, and the number.
     template <typename F>
     __device__ __forceinline__ void for_marked(const F& f) const {
         u32 before = next, k = 0;
@@ -56,10 +57,11 @@ struct WrittenList {
 
     __device__ __forceinline__ u32 lengths_at(u32 n) const { return kSparseHeader + (n * gap_bits + 7) / 8; }
     __device__ __forceinline__ u32 strings_at(u32 n, u32 width) const { return lengths_at(n) + (n * length_bits(width) + 7) / 8; }
-    // Bytes of n such numbers of up to `width` bits, with the header.
+    // Bytes of a list of n numbers of up to `width` bits, header included.
     __device__ __forceinline__ u32 n_bytes(u32 n, u32 width) const { return strings_at(n, width) + (n_low + 7) / 8; }
 
-    // From byte `at` of `to` on, behind the header; `marked_before`: how many are not 0 before the thread's.
+    // Writes the fields after the header of the list, which begins at byte `at` of `to`.
+    // `marked_before`: nonzero numbers before those of the thread.
     __device__ __forceinline__ void write(unsigned char* to, u32 at, u32 n, u32 width, u32 marked_before) const {
         const u32 words = shared_address(to), n_length = length_bits(width);
         u32 bit = 8 * (at + strings_at(n, width)) + low_before;

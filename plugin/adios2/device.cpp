@@ -19,7 +19,7 @@ template <class Function> Function find(Handle driver, const char *name)
 {
     const auto found = reinterpret_cast<Function>(dlsym(driver, name));
     if (found == nullptr)
-        throw std::runtime_error(std::string("the CUDA driver has no ") + name);
+        throw std::runtime_error(std::string("the CUDA driver lacks the function ") + name);
     return found;
 }
 
@@ -27,7 +27,7 @@ void check(Status status, const char *what)
 {
     if (status != 0)
         throw std::runtime_error(std::string(what) + " failed with CUDA error " + std::to_string(status) +
-                                 ", before gridz read an array in the memory of a GPU");
+                                 ", while gridz waited for an array in GPU memory");
 }
 
 struct Close {

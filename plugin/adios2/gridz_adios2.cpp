@@ -1,7 +1,7 @@
 // gridz as an operator of ADIOS2: libgridz_adios2.so, which ADIOS2 loads as a plugin.
 //
 // Each block of a variable becomes one gridz frame. The frame describes its contents, so a reader
-// needs no parameters; ADIOS2 passes none when it reads.
+// needs no parameters, and ADIOS2 passes none for reading.
 //
 // Errors are exceptions. A return value of 0 means to ADIOS2 that the operator did nothing: ADIOS2
 // would then take the frame for elements, or the elements for a frame. The constructor does not
@@ -65,7 +65,7 @@ std::optional<Element> element_of(DataType type)
     case DataType::Double: return Element{GRIDZ_DTYPE_F64, 8};
     case DataType::FloatComplex: return Element{GRIDZ_DTYPE_C64, 8};
     case DataType::DoubleComplex: return Element{GRIDZ_DTYPE_C128, 16};
-    // No codec computes with long double: lossless codecs keep its bytes, all others refuse it.
+    // No codec interprets long double: lossless codecs store its bytes, lossy codecs refuse it.
     case DataType::LongDouble: return Element{GRIDZ_DTYPE_OPAQUE, sizeof(long double)};
     default: return std::nullopt;
     }
@@ -163,7 +163,7 @@ private:
     {
         const std::optional<Element> element = element_of(type);
         if (!element)
-            throw std::invalid_argument("gridz compresses numbers, not structs nor strings; remove the operation from "
+            throw std::invalid_argument("gridz compresses numbers, but not structs or strings; remove the operation from "
                                         "this variable");
         const Block block(*element, count.data(), count.size(), request().is_column_major());
         const gridz_options options = request().options();
@@ -221,7 +221,7 @@ private:
         return *request_;
     }
 
-    // The threads and devices for reading. No other parameter matters to a reader.
+    // The threads and devices for reading. Reading ignores all other parameters.
     gridz_options resources() const
     {
         gridz_options options = request().options();
@@ -229,8 +229,8 @@ private:
         return options;
     }
 
-    // The last answer of GetEstimatedSize on a thread: the operator (`by`), the bytes of elements
-    // and the estimate. It holds for one Operate.
+    // The last result of GetEstimatedSize on a thread: the operator (`by`), the bytes of elements
+    // and the estimate. It is valid for one Operate.
     struct Told {
         std::uint64_t by = 0;
         std::size_t bytes = 0, room = 0;
@@ -273,8 +273,8 @@ private:
         std::size_t bound = 0;
         gridz::check(plain.find_bound(options, bound));
         if (bound > capacity)
-            throw std::length_error("this ADIOS2 has no room for the block and its header; choose a PluginName and "
-                                    "PluginLibrary of at most 48 letters together");
+            throw std::length_error("this version of ADIOS2 provides too little memory for the block and its header; choose a PluginName and "
+                                    "PluginLibrary of at most 48 characters together");
         return plain.compress(data, out, capacity, options);
     }
 

@@ -13,7 +13,7 @@
 #include "interface.hpp"
 
 #ifndef GRIDZ_ADIOS2_LIBRARY
-#error "compile with -DGRIDZ_ADIOS2_LIBRARY='\"libadios2_core.so.2.12\"', or what the library's soname is; CMake does so"
+#error "compile with -DGRIDZ_ADIOS2_LIBRARY='\"libadios2_core.so.2.12\"', the soname of ADIOS2's library; CMake sets it"
 #endif
 
 namespace gridz_adios2 {
@@ -112,7 +112,7 @@ void check_host(const void *caller)
     if (!is_same(built_for, found, caller))
         throw std::runtime_error("this gridz_adios2 was built for ADIOS2 " + built_for.version + " (" + built_for.stem +
                                  "), but the program has " + (found.version.empty() ? "another" : found.version) + " (" +
-                                 found.stem + "); build one for that (make install-adios2), and let ADIOS2_PLUGIN_PATH name its folder");
+                                 found.stem + "); build the plugin for that version (make install-adios2), and set ADIOS2_PLUGIN_PATH to its folder");
     known = host.dli_fbase;
 }
 

@@ -15,10 +15,10 @@
 
 #ifdef ADIOS2_PLUGIN_OPERATOR_INTERFACE
 static_assert(ADIOS2_PLUGIN_OPERATOR_INTERFACE == 2,
-              "this ADIOS2 has another interface of operator plugins than 1 and 2, which gridz knows; a newer gridz may");
+              "gridz supports versions 1 and 2 of ADIOS2's operator plugin interface; a newer gridz may support this ADIOS2");
 #else
 static_assert(ADIOS2_VERSION_MAJOR == 2 && ADIOS2_VERSION_MINOR >= 9 && ADIOS2_VERSION_MINOR <= 11,
-              "gridz knows the operator plugins of ADIOS2 2.9 to 2.12");
+              "gridz supports the operator plugins of ADIOS2 2.9 to 2.12");
 #endif
 
 #endif // GRIDZ_ADIOS2_INTERFACE_HPP

@@ -16,7 +16,7 @@ std::uint32_t number(const std::string &key, const std::string &value, std::uint
     const char *end = value.data() + value.size();
     const auto [stop, error] = std::from_chars(value.data(), end, found);
     if (error != std::errc() || stop != end || found > largest)
-        throw std::invalid_argument(key + "=" + value + ": " + key + " is a whole number of at most " +
+        throw std::invalid_argument(key + "=" + value + ": " + key + " must be a whole number of at most " +
                                     std::to_string(largest));
     return found;
 }
@@ -24,7 +24,7 @@ std::uint32_t number(const std::string &key, const std::string &value, std::uint
 bool is_column(const std::string &order)
 {
     if (order != "row" && order != "column")
-        throw std::invalid_argument("order=" + order + ": order is row, or column for arrays whose first axis varies fastest");
+        throw std::invalid_argument("order=" + order + ": order must be row, or column for arrays whose first axis varies fastest");
     return order == "column";
 }
 
@@ -32,7 +32,7 @@ bool is_column(const std::string &order)
 std::uint32_t device(const std::string &backend, const std::string &device)
 {
     if (!device.empty() && backend == "cpu")
-        throw std::invalid_argument("device=" + device + " is a GPU, but backend=cpu; leave one of them out");
+        throw std::invalid_argument("device=" + device + " is a GPU, but backend=cpu; remove one of the two parameters");
     if (device == "all")
         return GRIDZ_DEVICE_ALL;
     if (!device.empty())
@@ -43,7 +43,7 @@ std::uint32_t device(const std::string &backend, const std::string &device)
         return GRIDZ_DEVICE_CPU;
     if (backend == "cuda")
         return GRIDZ_DEVICE_CUDA;
-    throw std::invalid_argument("backend=" + backend + ": backend is auto, cpu or cuda");
+    throw std::invalid_argument("backend=" + backend + ": backend must be auto, cpu or cuda");
 }
 
 } // namespace
@@ -56,7 +56,7 @@ Request::Request(const adios2::Params &parameters)
         if (is_of_adios2(key)) {
         } else if (key == "codec" || key == "gridz") {
             if (!codec.empty())
-                throw std::invalid_argument("both codec=" + codec + " and gridz=" + value + "; they mean the same, keep one");
+                throw std::invalid_argument("both codec=" + codec + " and gridz=" + value + "; both mean the same, so remove one of them");
             codec = value;
         } else if (key == "threads") {
             threads = number(key, value, 1024);
@@ -70,7 +70,7 @@ Request::Request(const adios2::Params &parameters)
             // ADIOS2 stores each key once, so several fill values are words of one parameter.
             std::istringstream fills(value);
             if (value.find_first_not_of(" \t\n") == std::string::npos)
-                throw std::invalid_argument("fill has no value; give numbers, such as fill=-999, or leave it out");
+                throw std::invalid_argument("fill has no value; give numbers, such as fill=-999, or remove the parameter");
             for (std::string fill; fills >> fill;)
                 terms += ",fill=" + fill;
         } else {
@@ -79,7 +79,7 @@ Request::Request(const adios2::Params &parameters)
         }
     }
     if (codec.empty() && !terms.empty())
-        throw std::invalid_argument("no codec for \"" + terms.substr(1) +
+        throw std::invalid_argument("no codec is given for \"" + terms.substr(1) +
                                     "\"; add the parameter codec, such as codec=quant");
     text_ = codec + terms;
     const std::uint32_t where = device(backend, gpu);

@@ -1,7 +1,7 @@
 #!/bin/bash
 # smoke_test.sh PLUGINDIR: tests whether the plugin in this folder works, alone, in the HDF5 tools.
 #
-# Needs the HDF5 tools and readelf, and nothing of the source tree. Writes datasets of several types
+# Needs the HDF5 tools and readelf, but not the source tree. Writes datasets of several types
 # through the filter, reads them back and compares. Checks that the data was really read through the
 # plugin, and that the plugin needs only the C library's libraries.
 set -euo pipefail
@@ -23,7 +23,7 @@ fail() {
 dynamic=$(readelf --dynamic --wide "$plugin/libh5gridz.so")
 everywhere='^(libc|libm|libdl|librt|libpthread|libgcc_s|ld-linux.*)\.so' # on every Linux machine
 needed=$(sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' <<<"$dynamic" | grep -v -E "$everywhere" || true)
-[[ -z $needed ]] || fail "the plugin needs $needed; where that is missing HDF5 would not load it, nor say why"
+[[ -z $needed ]] || fail "the plugin needs $needed; on machines without it, HDF5 would skip the plugin silently"
 grep -q NODELETE <<<"$dynamic" || fail "the plugin is not linked with -z nodelete"
 
 # ---- input -------------------------------------------------------------------------------------
@@ -72,7 +72,7 @@ for dataset in smooth_f32 smooth_f64_big_endian integers; do
     grep -q 'FILTER_ID 34013' <<<"$properties" || fail "$dataset did not get the filter"
     if [[ $dataset == smooth* ]]; then
         stored=$(sed -n 's/.*SIZE \([0-9]*\) (.*/\1/p' <<<"$properties")
-        ((stored < $(stat --format=%s plain.bin))) || fail "$dataset takes $stored bytes, which is no less than it has"
+        ((stored < $(stat --format=%s plain.bin))) || fail "$dataset takes $stored bytes, which is not less than the size of its data"
     fi
 done
 

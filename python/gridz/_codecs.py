@@ -82,8 +82,8 @@ class Codec(Mapping):
         """
         if self.mode == "rel":
             raise UnsupportedJob(
-                f"{self}: a dataset is compressed chunk by chunk, so the range of the whole must be known before; use "
-                f"codec.bounded_for(array), which measures it and gives the codec with abs=, or give abs= yourself"
+                f"{self}: a dataset is compressed chunk by chunk, so its range must be known first; use "
+                f"codec.bounded_for(array), which measures it and returns the codec with abs=, or give abs= yourself"
             )
         return _values_of(self._text)
 
@@ -235,7 +235,7 @@ def _class_of(name: str) -> type[Codec]:
     __init__.__doc__ = (
         f"`{name}` with a level (name or number) and a mode with its value, such as `abs=1e-3`. `fill` is the value, or "
         f"a sequence of values, that marks missing data; elements below `valid_min` or above `valid_max` are missing, "
-        f"too. Missing elements come back bit for bit. `gridz.codecs()` lists levels and modes."
+        f"too. Missing elements are restored bit for bit. `gridz.codecs()` lists levels and modes."
     )
     doc = f"The codec `{name}` of the library."
     return type(name.capitalize(), (Codec,), {"__init__": __init__, "__doc__": doc, "__module__": "gridz"})
@@ -268,7 +268,7 @@ def fill_element(fill, dtype: np.dtype) -> bytes:
             number = int(fill_text) if re.fullmatch(r"[-+]?\d+", fill_text) else float(fill_text)
     except ValueError:
         raise InvalidArgument(
-            f"fill={fill_text} is no number; give one, such as -999, or the bits of an element, such as 0x7fc00001"
+            f"fill={fill_text} is not a number; give one, such as -999, or the bits of an element, such as 0x7fc00001"
         ) from None
     if isinstance(number, bytes):
         if len(number) != dtype.itemsize:
@@ -282,7 +282,7 @@ def fill_element(fill, dtype: np.dtype) -> bytes:
         with np.errstate(over="ignore"):
             return np.array(number, dtype).tobytes()
     except (OverflowError, ValueError):
-        raise InvalidArgument(f"fill={fill_text} is no element of {dtype}") from None
+        raise InvalidArgument(f"fill={fill_text} is not a value of type {dtype}; give a number that the type can represent") from None
 
 
 CLASSES: dict[str, type[Codec]] = {}

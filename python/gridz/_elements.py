@@ -17,7 +17,7 @@ def codec_of_chunks(codec, host: str) -> Codec:
     parsed = codec_of(codec)
     if parsed.mode == "rel":
         raise UnsupportedJob(
-            f"{parsed}: an array is compressed chunk by chunk, so its range must be known before; use "
+            f"{parsed}: an array is compressed chunk by chunk, so its range must be known first; use "
             f"{host}(gridz.codec({str(parsed)!r}).bounded_for(array)), which measures it"
         )
     return parsed

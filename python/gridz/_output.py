@@ -52,7 +52,7 @@ def replacing(path) -> Iterator[Tuple[int, str]]:
         except (OSError, HostError) as error:
             device = os.fstatvfs(descriptor)
             if device.f_bavail * device.f_frsize < FULL:
-                text = "no space is left on the device of the output; free some, or write to another one"
+                text = "no space is left on the output's device; free some space, or write to another device"
                 raise OSError(errno.ENOSPC, text, str(place)) from error
             raise
         _check_is_unchanged(place, old)
@@ -81,7 +81,7 @@ def _replaced(path) -> Optional[os.stat_result]:
     """The metadata of the file that will be replaced; None if there is none. Refuses files that
     must not be replaced."""
     if _names_descriptor(path):
-        _refuse(errno.EINVAL, "this is an open descriptor, which cannot be replaced; name a file", path)
+        _refuse(errno.EINVAL, "this is an open file descriptor, which cannot be replaced; give the name of a file", path)
     try:
         old = os.stat(path)
     except FileNotFoundError:
@@ -119,7 +119,7 @@ def _create(place: pathlib.Path, hidden: pathlib.Path, mode: int) -> Tuple[int, 
     try:
         return os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, mode), hidden
     except OSError as error:
-        _refuse(error.errno, f"no file can be made in its folder ({error.strerror})", place)
+        _refuse(error.errno, f"no file can be created in its folder ({error.strerror})", place)
 
 
 def _take_attributes(descriptor: int, place: pathlib.Path, old: os.stat_result) -> None:
@@ -146,7 +146,7 @@ def _take_attributes(descriptor: int, place: pathlib.Path, old: os.stat_result) 
         what = f"mode {stat.S_IMODE(old.st_mode):o}"
         os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
     except OSError as error:
-        text = f"its {what} cannot be kept ({error.strerror}); write to another file, or work as the owner of this one"
+        text = f"its {what} cannot be kept ({error.strerror}); write to another file, or run as the owner of this file"
         _refuse(error.errno, text, place)
 
 

@@ -111,7 +111,7 @@ def _plane(shape: tuple, index) -> tuple:
     leading = shape[:-2]
     chosen = tuple(n // 2 for n in leading) if index is None else tuple(np.atleast_1d(index).tolist())
     if len(chosen) != len(leading) or any(not -n <= i < n for i, n in zip(chosen, leading)):
-        raise gridz.InvalidArgument(f"index={index} is no place along the first {len(leading)} axes of {shape}")
+        raise gridz.InvalidArgument(f"index={index} is outside the first {len(leading)} axes of shape {shape}")
     return chosen
 
 

@@ -62,7 +62,7 @@ def try_tables(path):
 
 def same(is_same):
     if not is_same:
-        raise ValueError("what was read is not what was written")
+        raise ValueError("the data that was read differs from the data that was written")
 
 
 def libhdf5_of(name):
@@ -125,10 +125,10 @@ def plugin(path):
     except OSError as error:
         return {"error": str(error)}
     if not hasattr(library, "H5PLget_plugin_info"):
-        return {"error": "no HDF5 plugin: it has no function H5PLget_plugin_info"}
+        return {"error": "not an HDF5 plugin: it lacks the function H5PLget_plugin_info"}
     library.H5PLget_plugin_info.restype = ctypes.POINTER(Filter)
     if library.H5PLget_plugin_type() != 0:
-        return {"error": "a plugin of HDF5, but not a filter"}
+        return {"error": "an HDF5 plugin, but not a filter"}
     info = library.H5PLget_plugin_info().contents
     found = {"filter": info.id, "name": (info.name or b"").decode(errors="replace")}
     if hasattr(library, "gridz_version"):

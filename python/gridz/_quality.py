@@ -28,7 +28,7 @@ class Quality:
         try:
             return self.__dict__["report"][name]
         except KeyError:
-            raise AttributeError(f"{name} is no figure of the report; there are {', '.join(self.report)}") from None
+            raise AttributeError(f"{name} is not a figure of the report; the figures are {', '.join(self.report)}") from None
 
     @property
     def where(self) -> tuple[int, ...] | None:
@@ -70,7 +70,7 @@ def quality(
     the first one that is named, and must be equal in both arrays. `spectrum` also compares the
     power at each wavenumber. `spectrum_difference` is the largest relative difference, of the waves
     along the last axes, three at most, whose power is at least a millionth of the strongest ones'.
-    It takes about ten times the arrays' memory. Raises `UnsupportedJob` for elements that are no
+    It takes about ten times the arrays' memory. Raises `UnsupportedJob` for elements that are not
     numbers.
     """
     codec = parse(bound) if isinstance(bound, str) else bound
@@ -78,7 +78,7 @@ def quality(
     a, b = memory_of(original), memory_of(decoded)
     if (a.dtype, a.shape) != (b.dtype, b.shape):
         raise InvalidArgument(
-            f"the original has {a.dtype} {a.shape}, the other array {b.dtype} {b.shape}; they must be the same"
+            f"the original has {a.dtype} {a.shape}, the other array {b.dtype} {b.shape}; both must be the same"
         )
     mode, value = ("abs", float(codec)) if isinstance(codec, (int, float, np.number)) else ("lossless", 0.0)
     if isinstance(codec, Codec):
@@ -137,6 +137,6 @@ def without_masks(original, decoded, codec, *named) -> tuple:
         original, missing = filled(original, missing)
     if isinstance(decoded, np.ma.MaskedArray):
         if decoded.dtype != dtype:
-            raise InvalidArgument(f"the original has {dtype}, the other array {decoded.dtype}; they must be the same")
+            raise InvalidArgument(f"the original has {dtype}, the other array {decoded.dtype}; both must be the same")
         decoded, missing = filled(decoded, missing)
     return original, decoded, missing

@@ -80,7 +80,7 @@ class Range:
             fill, bound = " ".join(f"--fill {v}" for v in values) + f" ({fill})", f"--dataset {dataset}=quant,abs=…"
             force = "--force (force=True)"
         raise InvalidArgument(
-            f"{name}: outliers make the range {self.minimum:.6g} to {self.maximum:.6g}, which rel= is relative to: "
+            f"{name}: outliers determine the range that rel= is relative to, {self.minimum:.6g} to {self.maximum:.6g}: "
             f"{', '.join(shares[:3])}{more}. If they mark missing data, name them with {fill}; otherwise give an "
             f"absolute bound with {bound}, or accept the range with {force}"
         )
@@ -92,12 +92,12 @@ def check_rel(codec: Codec, force: bool) -> None:
     if codec.mode == "rel" and codec.value > LARGEST_REL and not force:
         raise InvalidArgument(
             f"rel={codec.value:g} lets errors grow to {100 * codec.value:g} % of the range; give at most "
-            f"{LARGEST_REL:g}, such as rel=1e-3, or insist with --force (Python: force=True)"
+            f"{LARGEST_REL:g}, such as rel=1e-3, or override this check with --force (Python: force=True)"
         )
 
 
 def outliers(numbers: np.ndarray) -> list[tuple[float, float]]:
-    """The outliers that make the range of a sample much larger than it is without them, each with
+    """The outliers that make the range of a sample much larger than it would be without them, each with
     its fraction of the numbers."""
     left, found = np.sort(numbers), []  # NaN and infinities are not among them
     while left.size:

@@ -260,7 +260,7 @@ class _Job:
             return codec
         dtype, fills = dataset.dtype.base, []
         for value in self._fills:
-            with contextlib.suppress(gridz.InvalidArgument):  # the value is no element of this type
+            with contextlib.suppress(gridz.InvalidArgument):  # the value is not an element of this type
                 fills += of_values(dtype, value).fills
         codec = (of_dataset(dataset) | Missing(dtype, tuple(fills))).kept_by(codec, shown(path))
         if codec.mode != "rel":

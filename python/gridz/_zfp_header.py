@@ -5,7 +5,7 @@ from __future__ import annotations
 
 def mode_of(cd_values) -> str:
     """`rate=8`, `precision=16`, `abs=0.001` (the power of two that zfp derived from it),
-    `lossless`, or the parameters of expert mode; "" if this is no such header."""
+    `lossless`, or the parameters of expert mode; "" if the values are not such a header."""
     header = sum(word << 32 * i for i, word in enumerate(cd_values[1:]))
     if len(cd_values) < 4 or header & 0xFFFFFF != int.from_bytes(b"zfp", "little"):
         return ""

@@ -35,7 +35,7 @@ class FrameInfo:
     value: float
     """The parameter of the mode."""
     bound: float
-    """No element's error is larger; NaN if there is no such bound. This is the guarantee, not the
+    """No element's error is larger; NaN if no such bound exists. This is the guarantee, not the
     actual error. For `zfp` and `multigrid`, it refers to the array from which this frame was made: if
     parts are changed repeatedly, the other elements drift."""
     array_bytes: int
@@ -232,7 +232,7 @@ def detail_of(level: int | None, layers: int | None, error: float | None) -> tup
     details = [(lib.GRIDZ_DETAIL_LEVEL, level), (lib.GRIDZ_DETAIL_LAYERS, layers), (lib.GRIDZ_DETAIL_ERROR, error)]
     given = [(detail, value) for detail, value in details if value is not None]
     if len(given) != 1:
-        raise InvalidArgument("give one of level, layers and error")
+        raise InvalidArgument("give exactly one of level, layers and error")
     return given[0]
 
 
@@ -331,13 +331,13 @@ def _destination(out, info: FrameInfo, shape: tuple[int, ...], frame: Memory):
     need = math.prod(shape) * info.dtype.itemsize
     if out is None:
         if frame.on_gpu:
-            raise InvalidArgument("the frame is in memory of a GPU; give out=, an array on the GPU or the host")
+            raise InvalidArgument("the frame is in GPU memory; give out=, an array in memory of the GPU or the host")
         # A tiny frame of one constant block may claim any size: NumPy refuses what it cannot
         # allocate.
         try:
             made = np.empty(shape, info.dtype)
         except (MemoryError, ValueError, OverflowError):
-            raise Corrupt(f"the frame says that its array has {need} bytes, which cannot be had; is it damaged?") from None
+            raise Corrupt(f"the frame claims an array of {need} bytes, which cannot be allocated; the frame may be damaged") from None
         return made, memory_of(made, writable=True)
     to = memory_of(out, writable=True)
     is_buffer = to.dtype.itemsize == 1 and to.n_bytes == need
@@ -353,20 +353,20 @@ def _box(region, shape: tuple[int, ...]) -> tuple[list[int], list[int], tuple[in
         i = region.index(Ellipsis)
         region = (*region[:i], *[slice(None)] * (len(shape) - len(region) + 1), *region[i + 1 :])
     if len(region) > len(shape) or Ellipsis in region:
-        raise InvalidArgument(f"a region of {len(region)} axes of an array with {len(shape)}; give one slice or integer an axis")
+        raise InvalidArgument(f"the region has {len(region)} axes, the array has {len(shape)}; give one slice or integer per axis")
     start, count, kept = [], [], []
     for index, extent in zip((*region, *[slice(None)] * (len(shape) - len(region))), shape):
         if isinstance(index, slice):
             first, stop, step = index.indices(extent)
             if step != 1:
-                raise InvalidArgument(f"a step of {step}; regions have no steps, take them from the result")
+                raise InvalidArgument(f"the region has a step of {step}; only step 1 is supported, so apply the step to the result")
             start.append(first)
             count.append(max(stop - first, 0))
             kept.append(count[-1])
         else:
             first = int(index) + extent * (index < 0)
             if not 0 <= first < extent:
-                raise InvalidArgument(f"index {index} of an axis with {extent} elements")
+                raise InvalidArgument(f"index {index} is outside an axis with {extent} elements")
             start.append(first)
             count.append(1)
     return start, count, tuple(kept)

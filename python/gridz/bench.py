@@ -62,7 +62,7 @@ class Result:
     max_error: float = math.nan
     is_lossless: bool = True
     error: str = ""
-    """The reason why there are no numbers."""
+    """The reason why the measurement failed."""
 
 
 def chunks_for(shape: tuple, itemsize: int, target: int = CHUNK_BYTES) -> tuple:
@@ -226,7 +226,7 @@ def measure(sample: Sample, candidate: Candidate, repeats: int = 3) -> Result:
     result.read_gb_s = values.nbytes / statistics.median(reads) / 1e9
     result.max_error = max_error(values, back)
     if candidate.is_lossless and result.max_error != 0:
-        result.error = "the values that came back differ"
+        result.error = "the values that were read differ from the original"
     return result
 
 
@@ -258,23 +258,23 @@ def _on_codecs(good: list[Result]) -> list[str]:
     lossless, lossy = [r for r in mine if r.is_lossless], [r for r in mine if not r.is_lossless]
     if lossless:
         smallest = max(lossless, key=_ratio)
-        said.append(f"Smallest of gridz, bit for bit: {smallest.label[6:]}, {smallest.ratio:.2f} times smaller.")
+        said.append(f"Smallest lossless codec of gridz: {smallest.label[6:]}, {smallest.ratio:.2f} times smaller.")
         saving = [r for r in lossless if r.ratio > 1.1]
         if saving:
             fastest = min(saving, key=lambda r: 1 / r.write_gb_s + 1 / r.read_gb_s)
             said.append(
-                f"Fastest of gridz that saves a tenth: {fastest.label[6:]}, written with {fastest.write_gb_s:.2f} "
-                f"and read with {fastest.read_gb_s:.2f} GB/s."
+                f"Fastest codec of gridz that saves at least a tenth: {fastest.label[6:]}, {fastest.write_gb_s:.2f} GB/s written "
+                f"and {fastest.read_gb_s:.2f} GB/s read."
             )
         else:
             said.append(
-                "The data hardly shrinks without loss. If its last digits are noise, a bound (--abs, --rel) saves much."
+                "Lossless codecs save little here. If the last digits are noise, an error bound (--abs, --rel) saves much."
             )
         others = [r for r in good if r.is_lossless and r not in mine and r.ratio > smallest.ratio]
         if others:
             other = max(others, key=_ratio)
             said.append(
-                f"{other.label} is smaller still: {other.ratio:.2f} times, written with {other.write_gb_s:.2f} GB/s."
+                f"{other.label} is smaller: {other.ratio:.2f} times, at {other.write_gb_s:.2f} GB/s written."
             )
     if lossy:
         best = max(lossy, key=_ratio)
@@ -290,14 +290,14 @@ def _on_chunks(sample: Sample) -> list[str]:
     better = "x".join(map(str, chunks_for(sample.shape, itemsize)))
     n_bytes = math.prod(sample.chunks) * itemsize
     if not sample.chunks_are_given:
-        return [f"The array has no chunks; {chunks} were taken. 1 to 16 MiB, long along all axes, suit most files."]
+        return [f"The array has no chunks; {chunks} were used. Chunks of 1 to 16 MiB, long along all axes, suit most files."]
     if n_bytes < 16 << 10 and math.prod(sample.shape) * itemsize > n_bytes:
         return [
-            f"The chunks, {chunks}, have {n_bytes} bytes: below 16 KiB HDF5's time for each counts most. Try {better}."
+            f"The chunks, {chunks}, have {n_bytes} bytes: below 16 KiB, HDF5's overhead per chunk dominates. Try {better}."
         ]
     if n_bytes > 64 << 20:
         return [
-            f"The chunks, {chunks}, have {n_bytes >> 20} MiB, and a whole one is read for each element. Try {better}."
+            f"The chunks, {chunks}, have {n_bytes >> 20} MiB, and reading any element reads a whole chunk. Try {better}."
         ]
     if len(sample.chunks) > 1 and sample.chunks[-1] < 16 < sample.shape[-1]:
         return [

@@ -3,11 +3,11 @@
     import gridz.cci
     a = gridz.cci.compress(csr)              # a SciPy matrix or array, in rows or columns
     y = a @ x                                # also scipy.sparse.linalg.cg(a, b), a.T @ x, a.rmatvec(x)
-    print(a.info)                            # bytes, and how columns and values are kept
+    print(a.info)                            # bytes, and the codings of columns and values
     a.save("a.gridz"); a = gridz.cci.load("a.gridz")
     x = gridz.cci.read_h5("cells.h5ad")      # or any group of an HDF5 file that holds a matrix
 
-Needs SciPy. Nothing is lost: `tocsr` gives back every column and value, bit for bit and in the same order.
+Needs SciPy. Lossless: `tocsr` restores every column and value, bit for bit and in the same order.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ class Matrix(LinearOperator):
     def multiply(self, x, semiring: str = "plus_times", transposed: bool = False) -> np.ndarray:
         """A x, or Aᵀ x, for a vector or an array of several, one in each column (up to 256), in a semiring.
 
-        `x` is converted to the matrix's type. Raises `UnsupportedJob` for an `x` that has no real numbers.
+        `x` is converted to the matrix's type. Raises `UnsupportedJob` for an `x` whose elements are not real numbers.
         """
         if semiring not in SEMIRINGS:
-            raise InvalidArgument(f"semiring {semiring!r} is none of {', '.join(SEMIRINGS)}")
+            raise InvalidArgument(f"semiring {semiring!r} is unknown; give one of {', '.join(SEMIRINGS)}")
         x = np.asarray(x)
         if x.dtype.kind not in "biuf":
             raise UnsupportedJob(f"x has elements of type {x.dtype}; give real numbers, such as x.real and then x.imag")
@@ -107,7 +107,7 @@ class Matrix(LinearOperator):
     def rows(self, start: int, stop: int) -> scipy.sparse.csr_array:
         """Decodes rows `start` to `stop`."""
         if not 0 <= start <= stop <= self.shape[0]:
-            raise InvalidArgument(f"rows {start} to {stop} are none of {self.shape[0]}")
+            raise InvalidArgument(f"rows {start} to {stop} are not inside the matrix, which has {self.shape[0]} rows")
         n, counted = stop - start, ffi.new("uint64_t *")
         check(lib.gridz_cci_count(self._pointer, start, n, counted))
         nnz = counted[0]
@@ -147,9 +147,9 @@ def compress(matrix, values: str = "best", threads: int | None = None) -> Matrix
     `threads` applies to the compression and to the products of the result.
     """
     if values not in VALUES:
-        raise InvalidArgument(f"values={values!r} is none of {', '.join(VALUES)}")
+        raise InvalidArgument(f"values={values!r} is unknown; give one of {', '.join(VALUES)}")
     if not scipy.sparse.issparse(matrix) or len(matrix.shape) != 2:
-        raise InvalidArgument(f"{type(matrix).__name__} is no sparse matrix; give scipy.sparse.csr_array(array)")
+        raise InvalidArgument(f"{type(matrix).__name__} is not a sparse matrix; give scipy.sparse.csr_array(array)")
     if matrix.format not in ("csr", "csc"):
         matrix = _converted(matrix)
     return _create(matrix.indptr, matrix.indices, matrix.data, matrix.shape, matrix.format, values, threads)
@@ -191,7 +191,7 @@ def _create(starts, indices, data, shape, layout: str, values: str, threads: int
             f"indptr has {len(starts)} starts, but the {major} {name} of a {layout} matrix of shape {tuple(shape)} need {major + 1}"
         )
     if starts.dtype.kind not in "iu" or indices.dtype.kind not in "iu":
-        raise InvalidArgument(f"indptr and indices are integers; {starts.dtype} and {indices.dtype} were given")
+        raise InvalidArgument(f"indptr and indices must be integers, not {starts.dtype} and {indices.dtype}")
     index = np.int32 if starts.dtype == indices.dtype == np.int32 else np.int64
     starts, indices = np.ascontiguousarray(starts, index), np.ascontiguousarray(indices, index)
     data = _as_floats(data)
@@ -258,11 +258,11 @@ def read_h5(file, group: str | None = None, values: str = "best", threads: int |
     if group is None:
         found = [name for name in ("X", "matrix") if name in file]
         if not found and "indptr" not in file:
-            raise InvalidArgument(f"{file.name} has no X and no matrix; name the group, one of {', '.join(file)}")
+            raise InvalidArgument(f"{file.name} has no group X or matrix; give group=, one of {', '.join(file)}")
         group = found[0] if found else "."
     members = file[group]
     if not isinstance(members, h5py.Group) or any(name not in members for name in ("data", "indices", "indptr")):
-        raise InvalidArgument(f"{group} is no sparse matrix: it must be a group with data, indices and indptr")
+        raise InvalidArgument(f"{group} is not a sparse matrix: it must be a group with data, indices and indptr")
     attributes = members.attrs
     shape = attributes.get("shape", attributes.get("h5sparse_shape"))
     if shape is None:

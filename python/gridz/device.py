@@ -33,7 +33,7 @@ def memory_of(array, writable: bool = False) -> Memory:
         given, array = array, _on_host(array)
         if writable and not np.may_share_memory(array, _on_host(given)):
             what = type(given).__name__
-            raise InvalidArgument(f"NumPy has only a copy of this {what}, which is lost; give np.empty(shape, dtype)")
+            raise InvalidArgument(f"NumPy can only copy this {what}, so the result would be lost; give np.empty(shape, dtype)")
     if writable and not (array.flags.c_contiguous and array.flags.writeable):
         raise InvalidArgument("the destination must be contiguous, in C order, and writable; give np.empty(shape, dtype)")
     if isinstance(array, np.ma.MaskedArray):
@@ -56,13 +56,13 @@ def _on_host(array) -> np.ndarray:
         try:
             found = np.asanyarray(array)
         except (TypeError, ValueError) as error:  # such as torch's bfloat16, which NumPy lacks
-            raise InvalidArgument(f"NumPy cannot look at this {type(array).__name__}: {error}") from error
+            raise InvalidArgument(f"NumPy cannot view this {type(array).__name__}: {error}") from error
         if found.dtype.hasobject:
-            raise InvalidArgument(f"{type(array).__name__} is no array of numbers; convert it with numpy.asarray")
+            raise InvalidArgument(f"{type(array).__name__} is not an array of numbers; convert it with numpy.asarray")
         return found
     if array.__dlpack_device__()[0] not in (1, 3):  # CPU memory and pinned memory
         raise InvalidArgument(
-            f"{type(array).__name__} is in memory of a GPU and has no __cuda_array_interface__; "
+            f"{type(array).__name__} is in GPU memory and has no __cuda_array_interface__; "
             f"give cupy.from_dlpack(array)"
         )
     return np.from_dlpack(array)
@@ -97,4 +97,4 @@ def _wait(stream: int) -> None:
     driver = ctypes.CDLL("libcuda.so.1")
     status = driver.cuStreamSynchronize(ctypes.c_void_p(stream))
     if status != 0:
-        raise DeviceError(f"the array's stream could not be waited for: CUDA error {status}")
+        raise DeviceError(f"waiting for the array's stream failed: CUDA error {status}")

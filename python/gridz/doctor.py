@@ -48,7 +48,7 @@ SECONDS = 120
 
 @dataclass
 class Problem:
-    """A problem. `matters`: gridz does not work somewhere where it is meant to."""
+    """A problem. `matters`: gridz does not work in a program that should be able to use it."""
 
     what: str
     remedy: str
@@ -112,7 +112,7 @@ def _run(command: list[str], env: dict | None = None) -> tuple[int | str, str, s
         )
         return done.returncode, done.stdout, done.stderr
     except subprocess.TimeoutExpired:
-        return f"none after {SECONDS} s", "", ""
+        return f"timeout after {SECONDS} s", "", ""
     except OSError as error:
         return str(error), "", ""
 
@@ -137,7 +137,7 @@ def _gridz(found: Findings) -> None:
     try:
         gridz.decompress(gridz.compress(b"gridz"))
     except gridz.Error as error:
-        found.problem(f"the library does not work: {error}", "correct or unset the variable named, or reinstall gridz")
+        found.problem(f"the library does not work: {error}", "correct or unset the named variable, or reinstall gridz")
     if reason and (backend == "cuda" or found.gridz["driver"]):
         remedy = "run nvidia-smi to see whether the driver works" if found.gridz["driver"] else "unset GRIDZ_BACKEND"
         found.problem(f"no GPU can be used: {reason}", remedy, backend == "cuda")
@@ -169,11 +169,11 @@ def _driver() -> str:
 def _folders(found: Findings) -> None:
     """The plugins that HDF5 finds in the folders of HDF5_PLUGIN_PATH."""
     if found.environment.get("HDF5_PLUGIN_PRELOAD") == "::":
-        found.problem("HDF5_PLUGIN_PRELOAD=:: switches all plugins of HDF5 off", "unset HDF5_PLUGIN_PRELOAD")
+        found.problem("HDF5_PLUGIN_PRELOAD=:: disables all HDF5 plugins", "unset HDF5_PLUGIN_PRELOAD")
     for name in filter(None, re.split("[:;]", found.environment.get("HDF5_PLUGIN_PATH", ""))):
         folder = pathlib.Path(name)
         if not folder.is_dir():
-            found.problem(f"{name} of HDF5_PLUGIN_PATH is no folder", "take it out, or create it", False)
+            found.problem(f"{name} in HDF5_PLUGIN_PATH is not a folder", "remove it from the variable, or create it", False)
             continue
         for path in sorted(folder.iterdir()):
             # The file names that HDF5 opens.
@@ -182,18 +182,18 @@ def _folders(found: Findings) -> None:
             plugin = {"path": str(path), **probe("plugin", str(path))}
             found.plugins.append(plugin)
             if "error" in plugin:
-                remedy = "HDF5 passes over it and says nothing; mend or remove it"
+                remedy = "HDF5 skips it silently; repair or remove it"
                 found.problem(f"{path} cannot be used: {plugin['error']}", remedy, "gridz" in path.name)
             elif plugin["filter"] == gridz.FILTER_ID and plugin.get("gridz") != gridz.__version__:
                 other = (
                     f"gridz {plugin['gridz']}"
                     if "gridz" in plugin
-                    else f"no gridz, but {plugin['name']!r} with its number"
+                    else f"not gridz, but {plugin['name']!r} with the same filter number"
                 )
-                what = f"{path} is {other}; this package is {gridz.__version__}, and HDF5 takes the first that it finds"
+                what = f"{path} is {other}; this package is {gridz.__version__}, and HDF5 uses the first one that it finds"
                 found.problem(
                     what,
-                    f"take the folder out of HDF5_PLUGIN_PATH, or name {gridz.PLUGIN_PATH} first",
+                    f"remove the folder from HDF5_PLUGIN_PATH, or put {gridz.PLUGIN_PATH} first",
                     "gridz" not in plugin,
                 )
 
@@ -245,7 +245,7 @@ def _tools(found: Findings, folder: pathlib.Path) -> None:
         told = gridz.PLUGIN_PATH in (given or "").split(":")
         path = gridz.PLUGIN_PATH + (":$HDF5_PLUGIN_PATH" if given else "")
         remedy = "their HDF5 may be built without plugins" if told else f"export HDF5_PLUGIN_PATH={path}"
-        found.problem(f"these do not find the filter: {failing}", remedy, told)
+        found.problem(f"these tools do not find the filter: {failing}", remedy, told)
 
 
 def _try_tool(path: str, name: str, plain: pathlib.Path, sample: pathlib.Path, out: pathlib.Path) -> bool:

@@ -23,11 +23,11 @@ class MissingFilter(UnsupportedJob):
 
 
 class Cancelled(Error):
-    """The progress function ended the call."""
+    """The progress function canceled the call."""
 
 
 class Corrupt(Error):
-    """The bytes are no frame, or were damaged after they were written."""
+    """The bytes are not a frame, or were damaged after they were written."""
 
 
 class Truncated(Corrupt):

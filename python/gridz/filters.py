@@ -131,7 +131,7 @@ def get_filters(filters: int | str | tuple[int | str, ...] = ()) -> tuple[type[C
     found = []
     for given in (filters,) if isinstance(filters, (int, str)) else filters or (FILTER_ID,):
         if given not in CLASSES and given not in (FILTER_ID, *FILTERS, "registered"):
-            raise ValueError(f"{given!r} is no codec of gridz; there are {', '.join(CLASSES)}")
+            raise ValueError(f"{given!r} is not a codec of gridz; the codecs are {', '.join(CLASSES)}")
         found += [CLASSES[given]] if given in CLASSES else CLASSES.values()
     return tuple(dict.fromkeys(found))
 
@@ -139,7 +139,7 @@ def get_filters(filters: int | str | tuple[int | str, ...] = ()) -> tuple[type[C
 def from_filter_options(filter_id: int | str, filter_options) -> Codec:
     """The codec described by cd_values of a dataset, for `filter_id` 34013 or "gridz"."""
     if filter_id not in (FILTER_ID, *FILTERS):
-        raise ValueError(f"filter {filter_id!r} is not gridz, which is {FILTER_ID}")
+        raise ValueError(f"filter {filter_id!r} is not gridz; the filter of gridz is {FILTER_ID}")
     return Codec.from_filter_options(filter_options)
 
 

@@ -105,7 +105,7 @@ def read(dset, out=None, start=None, count=None, *, progress: Progress = False, 
         out = np.empty([b - a for a, b in zip(first, end)], dset.dtype)
     refuse_mask(out, "out")
     if count is not None and (*_integers(count, "count"), *_inner(dset).shape) != tuple(out.shape):
-        raise InvalidArgument(f"out has the shape {tuple(out.shape)}, count says {tuple(count)}; leave count out")
+        raise InvalidArgument(f"out has the shape {tuple(out.shape)}, but count is {tuple(count)}; leave count out")
     with _Bar(progress, "read") as bar:
         _move(lib.gridz_h5_read_by, dset, out, start, bar, threads, memory_limit)
     return out
@@ -124,7 +124,7 @@ def read_progressive(
     layers.
 
     Only the needed bytes of each chunk are read, if the operating system can read the file (not
-    with `core`, `family`, `mpio` or file objects). Chunks that are no frames of `multigrid` are read as
+    with `core`, `family`, `mpio` or file objects). Chunks that are not frames of `multigrid` are read as
     a whole.
 
     `start` and `count` are in elements of the dataset. A grid has the elements whose indices in the
@@ -141,7 +141,7 @@ def read_progressive(
     if out is None:
         out = np.empty(shape, dset.dtype)
     elif tuple(out.shape) != shape:
-        raise InvalidArgument(f"out has the shape {tuple(out.shape)}, what comes back {shape}")
+        raise InvalidArgument(f"out has the shape {tuple(out.shape)}, but the result has {shape}; give out of that shape")
     address, dtype, strides = _memory(dset, out, True)
     info = struct("gridz_h5_part_info")
     with _Bar(progress, "read") as bar, _locked() as h5py:
@@ -176,7 +176,7 @@ def _box(dset, start, count) -> tuple[list[int], list[int]]:
     first = _integers(start, "start") if start is not None else [0] * dset.ndim
     size = _integers(count, "count") if count is not None else [n - a for n, a in zip(dset.shape, first)]
     if not len(first) == len(size) == dset.ndim or min(first + size, default=0) < 0:
-        raise InvalidArgument(f"start {first} and count {size} are no box of {_name_of(dset)}, which has the shape {dset.shape}")
+        raise InvalidArgument(f"start {first} and count {size} are not inside {_name_of(dset)}, which has the shape {dset.shape}")
     return first, [a + n for a, n in zip(first, size)]
 
 
@@ -319,11 +319,11 @@ def _memory(dset, array, is_read: bool):
         strides = None if array.flags.c_contiguous else array.strides[: dset.ndim]
         if strides and array.strides[dset.ndim :] != np.empty(inner, dtype).strides:
             raise InvalidArgument(
-                f"elements of {_name_of(dset)} are arrays {inner}, which must be contiguous in the memory of the array"
+                f"elements of {_name_of(dset)} are arrays of shape {inner}, which must be contiguous in memory"
             )
     if dtype.hasobject or h5py.check_dtype(vlen=dset.dtype) is not None:
         raise InvalidArgument(
-            f"{_name_of(dset)} has elements of variable length or Python's objects; use dset[...] for those"
+            f"{_name_of(dset)} has elements of variable length or Python objects; use dset[...] for them"
         )
     return address, _elements_of(dset.dtype, dtype), strides
 
@@ -358,15 +358,15 @@ def _check_shape(dset, shape, start) -> tuple:
     inner, name = _inner(dset).shape, _name_of(dset)
     own = tuple(shape)[: len(shape) - len(inner)]
     if tuple(shape)[len(own) :] != inner:
-        raise InvalidArgument(f"elements of {name} are arrays {inner}; the array's shape {tuple(shape)} must end with that")
+        raise InvalidArgument(f"elements of {name} are arrays of shape {inner}; the array's shape {tuple(shape)} must end with {inner}")
     if start is None and own != tuple(dset.shape):
         raise InvalidArgument(
             f"the array has the shape {tuple(shape)}, {name} has {(*dset.shape, *inner)}; "
-            f"for a part of the dataset give start=, the place of the first element"
+            f"to write or read a part of the dataset, give start=, the index of the first element"
         )
     if start is not None and not len(_integers(start, "start")) == len(own) == dset.ndim:
         n = len(_integers(start, "start"))
-        raise InvalidArgument(f"start has {n} and the array {len(own)} axes, {name} has {dset.ndim}")
+        raise InvalidArgument(f"start has {n} axes and the array {len(own)}, but {name} has {dset.ndim}")
     return own
 
 
@@ -452,7 +452,7 @@ class _Bar:
     def tell(self, done: int, total: int) -> None:
         """Reports progress; raises `Cancelled` if the receiver asks to stop."""
         if self._told and self._told(done, total) is False:
-            raise Cancelled("the function that is told of the progress ended the call")
+            raise Cancelled("the progress function canceled the call")
 
     def check(self, status: int) -> None:
         """Raises the function's exception, or the error for the status."""

@@ -39,16 +39,16 @@ def set_filter(variable, codec: gridz.Codec | str | None = None) -> None:
     codec = gridz.codec(codec)
     if variable.group().data_model != "NETCDF4":
         raise gridz.InvalidArgument(
-            f"{variable.name}: in a file of format {variable.group().data_model} it gets no filter; "
+            f"{variable.name}: variables in a file of format {variable.group().data_model} cannot have a filter; "
             f'use format="NETCDF4"'
         )
     if not variable.ndim:
         raise gridz.InvalidArgument(
-            f"{variable.name} is one value without dimensions, which has no filters; leave it as it is"
+            f"{variable.name} is a single value without dimensions, which cannot have a filter; leave it uncompressed"
         )
     if variable.dtype is str or type(variable.datatype).__name__ == "VLType":
         raise gridz.UnsupportedJob(
-            f"{variable.name}: elements of variable length cannot be compressed; leave it as it is"
+            f"{variable.name}: elements of variable length cannot be compressed; leave the variable uncompressed"
         )
     codec = _with_missing(variable, codec)
     values = codec.filter_options
@@ -63,7 +63,7 @@ def set_filter(variable, codec: gridz.Codec | str | None = None) -> None:
     if status:
         why = library.nc_strerror(ctypes.c_int(status)).decode()
         hint = "; set the filter right after createVariable, before data are written" if status in _TOO_LATE else ""
-        raise gridz.HostError(f"{variable.name}: netCDF does not take the filter: {why} ({status}){hint}")
+        raise gridz.HostError(f"{variable.name}: netCDF rejects the filter: {why} ({status}){hint}")
 
 
 def _with_missing(variable, codec: gridz.Codec) -> gridz.Codec:

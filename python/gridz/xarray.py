@@ -67,7 +67,7 @@ def xarray_encoding(
     unknown = [name for name in chosen if name not in dataset.variables]
     if unknown:
         raise InvalidArgument(
-            f"per_variable names {unknown[0]!r}; the dataset has {', '.join(map(str, dataset.variables))}"
+            f"per_variable contains {unknown[0]!r}, which is not a variable; the dataset has {', '.join(map(str, dataset.variables))}"
         )
     exact = _exact(dataset)
     encoding = {}

@@ -75,8 +75,8 @@ class GridzCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         dtype = array_spec.dtype.to_native_dtype()
         if dtype.hasobject or dtype.kind == "T":
             raise gridz.UnsupportedJob(
-                f"elements of type {dtype} have no fixed size; leave serializer out for such an array, "
-                f"Zarr has codecs for them"
+                f"elements of type {dtype} have no fixed size; omit serializer= for such an array, since "
+                f"Zarr has codecs of its own for them"
             )
         check_job(self._codec_for(array_spec), dtype, array_spec.ndim)
         return self
@@ -123,7 +123,7 @@ def _decoded(frame: np.ndarray, chunk_spec, selection=()):
     # The byte order is recorded in the frame only; `zarr.json` has none.
     if info.shape != chunk_spec.shape or info.dtype.newbyteorder("=") != number_dtype(dtype).newbyteorder("="):
         raise gridz.Corrupt(
-            f"the chunk holds {info.dtype} {info.shape}, but its array says {dtype} {chunk_spec.shape}; "
+            f"the chunk has {info.dtype} {info.shape}, but its array has {dtype} {chunk_spec.shape}; "
             f"was the file moved here from another array?"
         )
     box, rest = box_and_rest(selection, info.shape)

@@ -1,9 +1,9 @@
 /*
  * gridz: compression of scientific arrays.
  *
- * gridz_compress turns an array into a frame, gridz_decompress turns a frame into the array again, bit
- * for bit. A frame describes itself: dtype, byte order, extents and codec. Frames of a released
- * version are decoded by every later version. Link with -lgridz.
+ * gridz_compress encodes an array to a frame, and gridz_decompress restores the array from the frame.
+ * A frame is self-describing: it contains dtype, byte order, extents and codec. Every later version
+ * decodes the frames of a released version. Link with -lgridz.
  *
  *     uint64_t extents[3] = {128, 128, 128};
  *     gridz_array array = {.struct_size = sizeof array, .dtype = GRIDZ_DTYPE_F32, .rank = 3,
@@ -14,8 +14,8 @@
  *     if (gridz_compress(&array, data, data_bytes, frame, bound, &frame_bytes, NULL) != GRIDZ_OK)
  *         fprintf(stderr, "%s\n", gridz_last_error());
  *
- * Many chunks of one type and shape in the memory of an NVIDIA GPU, one behind the other, to frames in
- * slots and back, on a CUDA stream and without waiting:
+ * The asynchronous functions compress many contiguous chunks of one type and shape in GPU memory to
+ * frames in slots, and decompress them, on a CUDA stream:
  *
  *     gridz_compress_bound(&array, NULL, &bound);
  *     size_t slot = (bound + 15) / 16 * 16, space;
@@ -32,31 +32,32 @@
  *     cudaStreamSynchronize(stream);
  *
  * Units.      Every size, length, capacity and bound is in bytes; extents are in elements.
- * Memory.     The caller owns every buffer and struct. gridz reads and writes them during the call only
- *             and keeps no pointer to them; the functions named *_async are done with the memory when
- *             their stream is. The one thing that gridz makes for the caller to end is a
- *             gridz_context. Texts that gridz returns are never freed by the caller.
- * Pointers.   A pointer must be valid for as many bytes as its length says. NULL is allowed for a
+ * Memory.     The caller owns every buffer and struct. gridz accesses them during the call only and
+ *             retains no pointers to them. The functions named *_async access them until the stream
+ *             has completed the work. The caller frees each gridz_context and gridz_cci with its
+ *             destroy function, and never frees texts that gridz returns.
+ * Pointers.   The memory at a pointer must have at least the given length. NULL is allowed for a
  *             buffer of length 0 and where this header says so, and is an error elsewhere. Source and
- *             destination may not overlap, and nobody else may write to a buffer during the call.
- * Structs.    Set everything to zero, then struct_size to the sizeof of the struct, then what you need.
- *             That keeps programs and libraries of different versions compatible: a field that the
- *             library does not know is an error only if it is not zero.
- * Errors.     Functions that can fail return GRIDZ_OK or a GRIDZ_ERROR_* code, and gridz_last_error has
- *             the text. They write their results only on success, except the needed size on
- *             GRIDZ_ERROR_DST_TOO_SMALL. Below, errors are named without GRIDZ_ERROR_; besides those named,
- *             any function may return INTERNAL, or INVALID_ARGUMENT for an environment variable.
- * Threads.    Every function may be called from any thread at any time, also with the same context,
- *             frame, source or options, and in a child after fork. Not from signal handlers.
- * Environment GRIDZ_THREADS=1..1024, GRIDZ_LOG=info|debug, GRIDZ_BACKEND=auto|cpu|cuda, GRIDZ_DEVICE=0..|all,
- *             GRIDZ_CACHE_MIB=0.., GRIDZ_CPU_LEVEL=scalar|avx2|avx512: read once per process, at the first
- *             call. A value that gridz does not know, or a level that the CPU lacks, fails every call.
+ *             destination must not overlap, and no other thread may write to a buffer during the call.
+ * Structs.    Zero the struct, set struct_size to its sizeof, then set the fields that you need. This
+ *             keeps programs and libraries of different versions compatible: a field that the library
+ *             does not support is an error only if it is not zero.
+ * Errors.     Functions that can fail return GRIDZ_OK or a GRIDZ_ERROR_* code, and gridz_last_error
+ *             returns the text. They write their results only on success, except the needed size on
+ *             GRIDZ_ERROR_DST_TOO_SMALL. Below, errors are named without GRIDZ_ERROR_. In addition to
+ *             these, any function may return INTERNAL, or INVALID_ARGUMENT for an environment variable.
+ * Threads.    Any thread may call any function at any time, also with the same context, frame, source
+ *             or options, and in a child process after fork. Signal handlers must not call gridz.
+ * Environment GRIDZ_THREADS=1..1024, GRIDZ_LOG=info|debug, GRIDZ_BACKEND=auto|cpu|cuda,
+ *             GRIDZ_DEVICE=0..|all, GRIDZ_CACHE_MIB=0.., GRIDZ_CPU_LEVEL=scalar|avx2|avx512: read once
+ *             per process, at the first call. With an invalid value, or a level that the CPU lacks,
+ *             every call fails.
  */
 
 #ifndef GRIDZ_H
 #define GRIDZ_H
 
-/* Made by cbindgen from crates/gridz-capi/src; do not edit. */
+/* Generated by cbindgen from crates/gridz-capi/src; do not edit. */
 
 #include <stddef.h>
 #include <stdint.h>

@@ -42,7 +42,7 @@ using adios2::plugin::PluginOperatorInterface;
         }                                                                                                                          \
     } while (false)
 
-// By this text the plugin recognizes a host with a statically linked ADIOS2.
+// The plugin recognizes a host with a statically linked ADIOS2 by this text.
 const char *version = ADIOS2_VERSION_STR;
 
 PluginOperatorInterface *(*create)(const Params &);
@@ -253,7 +253,7 @@ void bad_parameters()
     refuses("codec=lorenzo;level=9", "level");
     refuses("codec=lorenzo;colour=red", "colour");
     refuses("level=2", "codec");
-    refuses("codec=quant;gridz=quant,abs=1", "keep one");
+    refuses("codec=quant;gridz=quant,abs=1", "remove one");
     refuses("codec=lorenzo;threads=0x4", "threads");
     refuses("codec=lorenzo;threads=-1", "threads");
     refuses("codec=lorenzo;threads=2000", "threads");

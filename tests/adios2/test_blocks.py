@@ -20,7 +20,7 @@ def state(step, seed=0):
 
 
 def cuts(rng, n, parts):
-    """Random cuts of an axis of n elements into parts, some of which may be empty."""
+    """Random cuts of an axis of n elements into parts. Some parts may be empty."""
     inner = sorted(int(x) for x in rng.integers(0, n + 1, parts - 1))
     return list(zip([0, *inner], [*inner, n]))
 

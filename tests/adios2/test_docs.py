@@ -1,5 +1,5 @@
-"""Runs all commands of docs/adios2.md in the order of the page, as a user who has ADIOS2's Python
-package."""
+"""Runs all commands of docs/adios2.md in the order of the page, with ADIOS2's Python package
+installed."""
 
 import os
 import sys

@@ -22,8 +22,8 @@ variable = io.define_variable("x", np.zeros(1), [10, 20], [0, 0], [10, 20])
 
 
 def test_bad_parameters(tmp_path):
-    """The first Put raises them as an exception, and so does each later Put. Never earlier, where
-    ADIOS2 would abort, and raw data is never written instead."""
+    """The first Put raises an exception for them, and so does each later Put. An earlier call does
+    not: there ADIOS2 would abort. Raw data is never written instead."""
     code = WRITE + """
 variable.add_operation_string("plugin", plugin | {"codec": "quant", "abs": "much"})  # noexcept in ADIOS2
 engine = io.open("x.bp", adios2.bindings.Mode.Write)
@@ -32,13 +32,13 @@ for _ in range(2):
     try:
         engine.put(variable, np.zeros((10, 20)), adios2.bindings.Mode.Sync)
     except RuntimeError as error:
-        print("told:", error)
+        print("error:", error)
 sys.stdout.flush()
 import os
 os._exit(7)
 """
     output = python(code, tmp_path, 7)
-    assert output.count("told: abs=much: abs is followed by a number, such as abs=1e-3") == 2
+    assert output.count("error: abs=much: abs is followed by a number, such as abs=1e-3") == 2
     assert output.count("gridz_adios2: abs=much") == 1
 
 
@@ -99,12 +99,12 @@ variable.add_operation(adios.define_operator("o", "plugin", plugin))
 try:
     engine.put(variable, np.zeros((10, 20)), adios2.bindings.Mode.Sync)
 except RuntimeError as error:
-    print("told:", error)
+    print("error:", error)
 import os, sys
 sys.stdout.flush()
 os._exit(7)
 """
-    assert "told: " in python(code, tmp_path, 7)
+    assert "error: " in python(code, tmp_path, 7)
 
 
 def test_type_that_is_no_number(tmp_path):
@@ -217,7 +217,7 @@ def test_installing(tmp_path, prefix):
     """A failing installation of the plugin is reported, and uninstalling removes the plugin."""
     with pytest.raises(AssertionError, match="run make install"):
         make("install-adios2", PREFIX=tmp_path / "nothing", ADIOS2=WHEEL)
-    with pytest.raises(AssertionError, match="Where is ADIOS2"):
+    with pytest.raises(AssertionError, match="The operator was not built"):
         make("install-adios2", PREFIX=prefix, ADIOS2=tmp_path, ADIOS2_PLUGINDIR=tmp_path / "plugin")
     stage = tmp_path / "stage"
     make("install", PREFIX="/usr", DESTDIR=stage)

@@ -87,7 +87,7 @@ NOISE = """
 #include <random>
 #include <vector>
 
-// Blocks that do not shrink, of all shapes, which older versions have room for 128 bytes beside.
+// Incompressible blocks of all shapes. Older versions provide 128 bytes in addition to the block.
 int main(int argc, char **)
 {
     const std::vector<adios2::Dims> shapes = {{5}, {40, 50}, {3, 4, 5}, {2, 3, 4, 5}, {2, 3, 2, 3, 2}, {1, 2, 1, 2, 3, 2},

@@ -156,7 +156,7 @@ fn header() -> String {
 fn header_is_fresh() {
     assert!(
         read("include/gridz.h") == header(),
-        "include/gridz.h is not what crates/gridz-capi/src says; write it anew with\n\
+        "include/gridz.h is out of date with crates/gridz-capi/src; regenerate it with\n\
          cargo test --test api -- --ignored bless_header"
     );
 }

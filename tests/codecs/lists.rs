@@ -133,7 +133,7 @@ fn what_a_new_codec_needs_is_there() {
             let path = path.replace("<name>", name);
             // Not every codec has kernels.
             let is_optional = path.starts_with("kernels/");
-            assert!(root().join(&path).exists() || is_optional, "CONTRIBUTING.md names {path}, which is not there");
+            assert!(root().join(&path).exists() || is_optional, "CONTRIBUTING.md names {path}, which is missing");
         }
     }
 }

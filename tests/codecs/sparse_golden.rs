@@ -75,7 +75,7 @@ fn rows_of_input<T: Element>(input: &MatrixInput) -> Vec<u8> {
     rows_bytes(&rows.starts, &rows.columns, &rows.values)
 }
 
-/// A x, for a fixed x of sevenths, of which some are negative and some 0.
+/// A x, for a fixed x: multiples of 1/7, some of them negative and some 0.
 fn product<T: Element>(matrix: &Matrix, level: Isa, pool: &Pool) -> Vec<u8> {
     let element = |i: u64| {
         let seventh =
@@ -152,7 +152,7 @@ fn features(matrix: &Matrix) -> BTreeSet<String> {
         see("one row".into());
     }
     if head.n_cols > 1 << 32 {
-        see("columns behind 2^32".into());
+        see("columns beyond 2^32".into());
     }
     // The number of elements in the longest row of a slice.
     let longest = |i: usize| {
@@ -278,7 +278,7 @@ const WANTED: &[&str] = &[
     "no elements in 0 rows",
     "no elements in 2 rows",
     "one row",
-    "columns behind 2^32",
+    "columns beyond 2^32",
     "long, 0 bytes of codes",
     "long, 1 bytes of codes",
     "long, 2 bytes of codes",

@@ -81,7 +81,8 @@ impl Input {
         if let Some(words) = fields::words(&self.generator, array.dtype(), &self.extents, self.seed) {
             return self.in_order(&words, size / fields::parts(array.dtype()).1);
         }
-        // Elements of 1, 2, 4 or 8 bytes come from one word each; all others are filled with noise.
+        // An element of 1, 2, 4 or 8 bytes is the low bytes of one word. Elements of other sizes
+        // are filled with noise.
         if !matches!(size, 1 | 2 | 4 | 8) {
             return noise(array.n_bytes() as usize);
         }

@@ -48,8 +48,8 @@ pub struct Reject {
     pub error: String,
 }
 
-/// Asserts that each frame of a folder is refused as its manifest states, and that there are at
-/// least `n`.
+/// Asserts that each frame of a folder is refused with the error in its manifest, and that the
+/// folder has at least `n` frames.
 pub fn assert_refused(folder: &Path, n: usize, read: impl Fn(&[u8]) -> Result<(), gridz::Error>) {
     let rows: Vec<Reject> = manifest(folder);
     assert_same_files(folder, rows.iter().map(|row| row.file.clone()).collect());

@@ -179,7 +179,7 @@ fn scrambled(i: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Prefix sums of 62 bits and of 32 bits by decoupled look-back, over many warps, some of which are
+/// Prefix sums of 62 bits and of 32 bits by decoupled look-back, over many warps. Some warps are
 /// delayed.
 #[test]
 #[ignore = "needs a GPU"]

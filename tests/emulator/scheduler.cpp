@@ -68,8 +68,8 @@ struct Fiber {
     std::vector<Copy> copies;
 };
 
-// Lanes of a warp that exchange values, identified by their mask. A lane in one round cannot be two
-// rounds behind another lane.
+// Lanes of a warp that exchange values, identified by their mask. The rounds of two lanes never
+// differ by more than one.
 struct Group {
     u32 mask, arrived, round;
     const char* function;
@@ -181,7 +181,7 @@ static void run_fiber() {
     --n_running;
     note_progress();
     yield();
-    fail("a thread goes on behind its end");
+    fail("a thread continues after its end");
 }
 
 static void start(u32 thread, unsigned char* stacks) {
@@ -227,7 +227,7 @@ static void run_cta(unsigned char* stacks, u32 n_shared, bool is_backward, u32 f
     for (Barrier& barrier : barriers) barrier = {};
     n_running = blockDim.x;
     for (u32 vain = 0; n_running != 0; ++vain) {
-        if (vain == kPatience) fail("threads wait for ever");
+        if (vain == kPatience) fail("threads wait forever");
         for (u32 i = 0; i < n_warps; ++i) {
             if (run_warp(is_backward ? n_warps - 1 - i : i, is_backward)) vain = 0;
         }
@@ -250,7 +250,7 @@ extern "C" void emulator_launch(emulator::Kernel kernel, unsigned n_ctas, unsign
     using namespace emulator;
     static unsigned char* const stacks =
         static_cast<unsigned char*>(mmap(nullptr, kMaxThreads * kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-    if (stacks == MAP_FAILED || n_threads > kMaxThreads || n_threads % kLanes != 0 || n_shared > kMaxShared) fail("a launch that cannot be");
+    if (stacks == MAP_FAILED || n_threads > kMaxThreads || n_threads % kLanes != 0 || n_shared > kMaxShared) fail("an impossible launch configuration");
     // GPUs round to nearest and support subnormal numbers, whatever the caller's settings are.
     std::fenv_t of_caller;
     std::feholdexcept(&of_caller);

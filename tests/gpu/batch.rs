@@ -326,7 +326,7 @@ impl<'s> Batch<'s> {
             assert_eq!(n_bytes, frame.len() as u64, "{what}: length of the frame");
             let slot = &frames[i * self.slot..(i + 1) * self.slot];
             assert_same_bytes(&slot[..frame.len()], frame, &what);
-            assert!(is_poison(&slot[self.bound..]), "{what}: written behind the slot's bound");
+            assert!(is_poison(&slot[self.bound..]), "{what}: written past the slot's bound");
         }
         self.assert_reads(kept, &format!("{what}, frames of the GPU"));
         self.write_frames(&by_cpu);

@@ -162,7 +162,7 @@ fn check(spec: &Request, dtype: DType, seed: u64, n_rounds: u64, changes: &Atomi
         let lengths = batch.read_lengths();
         for (i, (slot, &n_bytes)) in frames.chunks(batch.slot).zip(&lengths).enumerate() {
             assert!(n_bytes as usize <= batch.bound, "{what}: chunk {i} has {n_bytes} of {} bytes", batch.bound);
-            assert!(is_poison(&slot[batch.bound..]), "{what}: written behind slot {i}");
+            assert!(is_poison(&slot[batch.bound..]), "{what}: written past slot {i}");
             let frame = &slot[..n_bytes as usize];
             // Only in the first round, because the CPU takes longest.
             if round == 0 {

@@ -275,8 +275,8 @@ impl<'s> Memory<'s> {
         let (mut before, mut behind) = (vec![0; GUARD + self.shift], vec![0; GUARD]);
         self.read_raw(self.base, &mut before);
         self.read_raw(self.address(self.n_bytes), &mut behind);
-        assert!(is_poison(&before), "{what}: written in front of the memory");
-        assert!(is_poison(&behind), "{what}: written behind the memory");
+        assert!(is_poison(&before), "{what}: written before the memory");
+        assert!(is_poison(&behind), "{what}: written past the memory");
     }
 }
 

@@ -128,7 +128,7 @@ fn a_forked_child() {
                 let mut status = 0;
                 // SAFETY: waits for the child and writes one integer.
                 assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-                assert_eq!(status, 0, "the child's frame is another");
+                assert_eq!(status, 0, "the child's frame differs");
             }
         }
         chunk.assert_same_frame(&gpu(), "in the parent, later");

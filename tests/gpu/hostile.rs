@@ -143,7 +143,7 @@ pub fn damage(
         }
         _ => {
             bytes.fill_with(|| random.word() as u8);
-            "nothing but rubbish"
+            "random bytes"
         }
     };
     (what, bytes)
@@ -228,8 +228,8 @@ fn damaged_frames_by(spec: &Request) {
     println!("{spec:?}: {n_refused} refused, {n_read} read, as by the CPU");
 }
 
-/// Blocks of zeros have no columns. If a bit in a head claims that there is one, the column's data
-/// does not exist.
+/// Blocks of zeros have no columns. If a bit in a head claims a column, the column's data does not
+/// exist.
 #[test]
 fn heads_without_columns() {
     if !has_gpu("heads_without_columns") {
@@ -260,7 +260,7 @@ fn heads_without_columns() {
                 batch.poison_results();
                 batch.submit_decompress(flags);
                 assert_eq!(batch.read_statuses(), [0, CORRUPT, 0], "{dtype:?} {extents:?}");
-                assert_same_bytes(batch.chunk(&batch.back.read_all(), 2), &raw, "the frame behind it");
+                assert_same_bytes(batch.chunk(&batch.back.read_all(), 2), &raw, "the next frame");
             }
         }
     }

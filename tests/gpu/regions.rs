@@ -180,7 +180,7 @@ fn check(stream: &Stream, batch: &Batch, frames: &[Vec<u8>], part: &Box, random:
         assert_eq!(status, 0, "{what}, GPU's frame {from_gpu}, GPU's destination {to_gpu}: {text:?}");
         let bytes = if to_gpu { in_gpu.read_all() } else { in_host };
         assert_same_bytes(&bytes[..n_bytes], &expected[0], what);
-        assert!(is_poison(&bytes[n_bytes..]), "{what}: written behind the region");
+        assert!(is_poison(&bytes[n_bytes..]), "{what}: written past the region");
         in_gpu.assert_guards(what);
     }
 }

@@ -181,7 +181,7 @@ def spec_in(values):
 
 
 def frames(dataset):
-    """The stored bytes of every chunk of an h5py dataset, all of which must have gone through gridz."""
+    """The stored bytes of every chunk of an h5py dataset. gridz must have compressed every chunk."""
     return [frame for _, frame in placed_frames(dataset)]
 
 

@@ -93,8 +93,8 @@ def test_numbers_by_lorenzo(tmp_path, rng, name, dtype, rank):
 def test_floats_by_ndzip(tmp_path, rng, dtype, rank):
     shape, chunks = SHAPES[rank]
     inside, edge = round_trip(tmp_path / "smooth.h5", smooth(dtype, shape), chunks, (1,))
-    # Chunks that hold a complete block are compressed; all others are too small. float16 is not
-    # supported.
+    # Chunks that hold a complete block are compressed; the other chunks are too small. float16 is
+    # not supported.
     holds_a_block = np.prod(chunks) >= 4096
     assert ((NDZIP, 0) in inside | edge) == (holds_a_block and not dtype.endswith("2"))
     assert inside | edge <= {(STORED, 0), (NDZIP, 0)}

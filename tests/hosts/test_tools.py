@@ -256,7 +256,7 @@ def test_nccopy_real_files(tmp_path, words):
 
 @pytest.fixture
 def netcdf(tmp_path):
-    """A plain netCDF file and what is in it."""
+    """A plain netCDF file, and its contents."""
     theta = smooth("f4", (10, 64, 64))
     theta[0] = specials("f4", (64, 64))
     dataset = xarray.Dataset({"theta": (("t", "z", "x"), theta), "mass": ("x", smooth("f8", (64,)))})

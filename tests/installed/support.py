@@ -25,7 +25,7 @@ class Installed:
 
     @property
     def environment(self):
-        """The environment of a user who has set the variables of docs/install.md."""
+        """The environment with the variables of docs/install.md."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("GRIDZ_", "MAKE"))}
         return environment | {
             "HOME": str(self.folder),

@@ -69,7 +69,7 @@ program test_bulk
 
   call gridz_h5_write(set, H5T_NATIVE_REAL, c_loc(part), error, start=[0_hsize_t, 0_hsize_t], &
       count=[5_hsize_t, 6_hsize_t])
-  call must(error == 100 .and. index(gridz_h5_message(), '3 axes, but start has 2 numbers and count 2') > 0, &
+  call must(error == 100 .and. index(gridz_h5_message(), 'rank 3, start has size 2, count has size 2') > 0, &
       'two of three axes')
   call gridz_h5_write(set, H5T_NATIVE_REAL, c_loc(part), error, start=[0_hsize_t, 0_hsize_t, 38_hsize_t], &
       count=shape(part, hsize_t))

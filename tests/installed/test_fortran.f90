@@ -113,11 +113,11 @@ contains
     call must(status == GRIDZ_OK .and. all(abs(g2 - g) <= 1d-3), 'real(8), rank 3')
 
     call gridz_decompress_progressive(frame, g2, status, level=1)
-    call must(status == GRIDZ_ERROR_INVALID_ARGUMENT .and. index(gridz_message(), 'inspect_progressive tells') > 0, 'a shape')
+    call must(status == GRIDZ_ERROR_INVALID_ARGUMENT .and. index(gridz_message(), 'inspect_progressive returns') > 0, 'a shape')
     call gridz_decompress_progressive(frame, c2, status, level=1)
     call must(status == GRIDZ_ERROR_INVALID_ARGUMENT .and. index(gridz_message(), 'type') > 0, 'a type')
     call gridz_decompress_progressive(frame, g2, status, level=1, layers=1)
-    call must(status == GRIDZ_ERROR_INVALID_ARGUMENT .and. index(gridz_message(), 'one of level') > 0, 'two of three')
+    call must(status == GRIDZ_ERROR_INVALID_ARGUMENT .and. index(gridz_message(), 'exactly one of level') > 0, 'two of three')
     call gridz_inspect_progressive(frame, info, status, layers=2)
     call must(status == GRIDZ_ERROR_INVALID_ARGUMENT .and. index(gridz_message(), 'the frame has 1') > 0, 'layers')
     call gridz_decompress_progressive(frame(:size(frame)/2), g2, status, layers=1)

@@ -102,9 +102,9 @@ def test_uninstall(tmp_path):
     prefix, plugins = tmp_path / "gone", tmp_path / "plugins"
     foreign = prefix / "lib/pkgconfig/other.pc"
     foreign.parent.mkdir(parents=True)
-    foreign.write_text("of somebody else")
+    foreign.write_text("of another package")
     old = prefix / "lib/libgridz.so.0.0.9"
-    old.write_text("of a release before")
+    old.write_text("of an earlier release")
     make("install", PREFIX=prefix, PLUGINDIR=plugins)
     assert not old.exists()
     make("uninstall", PREFIX=prefix, PLUGINDIR=plugins)

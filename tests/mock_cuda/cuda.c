@@ -267,7 +267,7 @@ static void open_libraries(void) {
         void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
         if (handle == NULL) fprintf(stderr, "%s\n", dlerror()), abort();
         launch_function *launch = (launch_function *)dlsym(handle, "emulator_launch");
-        if (launch == NULL) fprintf(stderr, "%s has no kernels for the CPU; make it with tests/emulator/build.sh\n", path), abort();
+        if (launch == NULL) fprintf(stderr, "%s has no kernels for the CPU; build it with tests/emulator/build.sh\n", path), abort();
         libraries[n_libraries++] = (struct library){handle, launch};
     }
     if (files != NULL) closedir(files);
@@ -559,8 +559,8 @@ CUresult cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t n_bytes, v
 
 /*
  * Memory of the pool, and pinned memory, belong to GPU 0 and no context. So do the addresses below
- * 1024, of which odd ones are managed memory. Addresses from 1024 to 2047 belong to GPU 0 and its
- * second context, those from 2048 to 4095 to GPU 1 and its primary context.
+ * 1024; the odd ones are managed memory. Addresses from 1024 to 2047 belong to GPU 0 and its second
+ * context, those from 2048 to 4095 to GPU 1 and its primary context.
  */
 CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr pointer) {
     pthread_mutex_lock(&buffers_lock);

@@ -142,7 +142,7 @@ proptest! {
         let ours = common::ndzip::decode(dtype, &input.extents, &stream, &serial());
         match oracle(dtype, &input.extents).decode(&stream) {
             Some(array) => assert_same_bytes(&ours.unwrap(), &array, "decoded damage"),
-            None => prop_assert!(ours.is_err(), "the crate accepts what it should not"),
+            None => prop_assert!(ours.is_err(), "the crate accepts a stream that it must refuse"),
         }
     }
 }

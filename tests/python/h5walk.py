@@ -269,7 +269,7 @@ def _split(kind, offset: int, plain: np.ndarray, special: list) -> None:
 
 
 def _fills(dataset: h5d.DatasetID) -> np.ndarray:
-    """The numbers that mark missing elements: the fill values of the user, in HDF5 and in the attributes of netCDF."""
+    """The numbers that mark missing elements: the user-defined fill values, in HDF5 and in the attributes of netCDF."""
     dataset, found = h5py.Dataset(dataset), []
     if dataset.id.get_create_plist().fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED:
         found.append(dataset.fillvalue)

@@ -72,7 +72,7 @@ def tensors():
     out = torch.empty(A.shape, device="cuda")
     gridz.decompress(frame, out)
     assert (out.cpu().numpy() == A).all()
-    refused(lambda: gridz.compress(torch.zeros(9, dtype=torch.bfloat16)), "NumPy cannot look at")
+    refused(lambda: gridz.compress(torch.zeros(9, dtype=torch.bfloat16)), "NumPy cannot view")
 
 
 for test in (frames, streams, bulk, tensors):

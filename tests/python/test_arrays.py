@@ -79,7 +79,7 @@ def test_what_is_no_array_of_numbers():
             with pytest.raises((gridz.InvalidArgument, gridz.UnsupportedJob)):
                 call(thing)
     assert gridz.decompress(gridz.compress([[1, 2], [3, 4]])).tolist() == [[1, 2], [3, 4]]
-    with pytest.raises(gridz.InvalidArgument, match="only a copy"):
+    with pytest.raises(gridz.InvalidArgument, match="can only copy"):
         gridz.decompress(gridz.compress([1, 2]), out=[0, 0])
 
 
@@ -172,7 +172,7 @@ def test_parts():
         gridz.decompress_progressive(gridz.compress(field), level=1)
     with pytest.raises(gridz.InvalidArgument, match="there is no level 7"):
         gridz.decompress_progressive(frame, level=7)
-    with pytest.raises(gridz.InvalidArgument, match="one of level, layers and error"):
+    with pytest.raises(gridz.InvalidArgument, match="exactly one of level, layers and error"):
         gridz.decompress_progressive(frame, level=1, error=1)
 
 
@@ -256,7 +256,7 @@ def test_codecs():
         (lambda: gridz.Quant(abs=1, fill="0x123"), "fill"),
         (lambda: gridz.range_of(np.zeros(3, "i4"), fill="0x123"), "such as -999"),
         (lambda: gridz.Quant(abs=1, fill=1j), "numpy.complex64"),
-        (lambda: gridz.range_of(np.zeros(3, "i4"), fill=2**40), "no element"),
+        (lambda: gridz.range_of(np.zeros(3, "i4"), fill=2**40), "not a value of type"),
         (lambda: gridz.range_of(np.zeros(3, "i4"), fill="0x12"), "1 bytes"),
         (lambda: gridz.Quant(rel=1e-3).filter_options, "bounded_for"),
         (lambda: gridz.compress(object()), "numpy.asarray"),

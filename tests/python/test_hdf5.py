@@ -143,12 +143,12 @@ def test_less_than_there_is(tmp_path):
             (gridz.InvalidArgument, "no number of a level", {"level": -1}),
             (gridz.InvalidArgument, "the frame has 3", {"layers": 4}),
             (gridz.InvalidArgument, "out has the shape", {"level": 1, "out": out}),
-            (gridz.InvalidArgument, "no box", {"level": 1, "start": (1, 2)}),
-            (gridz.InvalidArgument, "no box", {"level": 1, "start": (101, 0, 0)}),
+            (gridz.InvalidArgument, "not inside", {"level": 1, "start": (1, 2)}),
+            (gridz.InvalidArgument, "not inside", {"level": 1, "start": (101, 0, 0)}),
             (gridz.InvalidArgument, "not inside", {"level": 1, "start": (10, 0, 0), "count": (100, 1, 1)}),
             (gridz.UnsupportedJob, "another type", {"layers": 1, "out": np.zeros(wave.shape)}),
             (ValueError, "threads=0", {"level": 1, "threads": 0}),
-            (gridz.Cancelled, "ended", {"level": 1, "progress": lambda done, total: False}),
+            (gridz.Cancelled, "canceled", {"level": 1, "progress": lambda done, total: False}),
             (ZeroDivisionError, "zero", {"level": 1, "progress": lambda done, total: 1 / 0}),
         ]:
             with pytest.raises(error, match=match):

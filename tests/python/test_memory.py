@@ -44,7 +44,7 @@ array = np.cumsum(np.random.default_rng(1).normal(size=(64, 16384)).round(2), ax
 counts, held = {}, []
 
 def leave(n_bytes):
-    # The memory of the process is all that it may have, also what allocators hold for later; then it may have more.
+    # Limits the process to its present memory and uses up what allocators hold in reserve, then raises the limit.
     with open("/proc/self/statm") as file:
         limit = int(file.read().split()[0]) * 4096
     resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
@@ -72,8 +72,8 @@ for codec in [
                 except (MemoryError, gridz.OutOfMemory):
                     code = 1
                 except gridz.Corrupt as error:
-                    # Of a frame from elsewhere a size without memory may be damage.
-                    code = 1 if "cannot be had" in str(error) else 9
+                    # A size that cannot be allocated is reported as possible damage of the frame.
+                    code = 1 if "cannot be allocated" in str(error) else 9
                 finally:
                     os._exit(code)
             code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

@@ -200,7 +200,7 @@ def test_netcdf_with_filling_switched_off(tmp_path, codec):
                 assert (np.ma.getmaskarray(before) == np.ma.getmaskarray(after)).all()
                 masked += int(np.ma.getmaskarray(after).sum())
             check_kept(before, after)
-        assert masked == 4 * MASK.sum()  # netCDF4 itself does not apply "double", which is no float32
+        assert masked == 4 * MASK.sum()  # netCDF4 itself does not apply "double", which is not a float32
 
 
 @pytest.mark.filterwarnings("ignore:WARNING. missing_value")

@@ -305,7 +305,7 @@ def test_errors_leave_the_old_file_and_nothing_else(tmp_path, way):
     with replacing(path) as (descriptor, _):
         os.write(descriptor, b"new")
     assert path.read_bytes() == b"new" and os.listdir(tmp_path) == [path.name]
-    with pytest.raises(OSError, match="no file can be made in its folder") as raised, replacing(tmp_path / "no" / "a"):
+    with pytest.raises(OSError, match="no file can be created in its folder") as raised, replacing(tmp_path / "no" / "a"):
         raise AssertionError("the block began")
     assert raised.value.filename == str(tmp_path / "no" / "a")
 

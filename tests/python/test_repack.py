@@ -123,7 +123,7 @@ def test_what_is_no_hdf5(tmp_path):
     (tmp_path / "x").write_bytes(b"hello")
     assert "nccopy -k nc4" in run("repack", tmp_path / "c.nc", tmp_path / "y", code=3)
     for command in (["info"], ["check"], ["repack", tmp_path / "x"]):
-        assert "no HDF5 file" in run(*command, tmp_path / "x", code=3)
+        assert "not an HDF5 file" in run(*command, tmp_path / "x", code=3)
 
 
 def test_info_and_check(tmp_path):

@@ -164,7 +164,7 @@ def test_chunks():
     [
         ({"engine": "scipy"}, "give one of h5netcdf, netcdf4, zarr"),
         ({"engine": "zarr", "zarr_format": 4}, "give 2 or 3"),
-        ({"per_variable": {"nope": "lorenzo"}}, "per_variable names 'nope'; the dataset has t, "),
+        ({"per_variable": {"nope": "lorenzo"}}, "per_variable contains 'nope', which is not a variable; the dataset has t, "),
         ({"per_variable": {"height": "quant,abs=1"}}, "height: quant.* is not for a coordinate"),
         ({"per_variable": {"y_bounds": "quant,abs=1"}}, "y_bounds: quant.* is not for a coordinate .named in bounds of /y"),
         ({"per_variable": {"number": "quant,abs=1"}}, "number: quant.* is not for values that are stored as int64"),
@@ -209,7 +209,7 @@ def test_a_filter_for_a_variable_of_netcdf4(tmp_path):
 def test_formats_without_filters(tmp_path, form):
     with netCDF4.Dataset(tmp_path / "x.nc", "w", format=form) as nc:
         nc.createDimension("x", 9)
-        with pytest.raises(gridz.InvalidArgument, match=f'{form} it gets no filter; use format="NETCDF4"'):
+        with pytest.raises(gridz.InvalidArgument, match=f'{form} cannot have a filter; use format="NETCDF4"'):
             gridz.netcdf4.set_filter(nc.createVariable("v", "f4", ("x",)))
 
 
@@ -221,7 +221,7 @@ def test_variables_that_cannot_have_one(tmp_path):
             gridz.netcdf4.set_filter(v, "quant,rel=1e-3")
         with pytest.raises(gridz.UnsupportedJob, match="use abs"):
             gridz.netcdf4.set_filter(nc.createVariable("i", "i4", ("x",)), "quant,pwrel=1e-3")
-        with pytest.raises(gridz.InvalidArgument, match="one value without dimensions"):
+        with pytest.raises(gridz.InvalidArgument, match="a single value without dimensions"):
             gridz.netcdf4.set_filter(nc.createVariable("one", "f4", ()))
         with pytest.raises(gridz.UnsupportedJob, match="variable length"):
             gridz.netcdf4.set_filter(nc.createVariable("s", str, ("x",)))

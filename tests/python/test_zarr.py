@@ -127,7 +127,7 @@ def test_metadata_come_back(tmp_path):
         ("quant,abs=1e-3", "U3", "quant does not take opaque elements"),
         ("quant,abs=1", "M8[s]", "quant does not take opaque elements"),
         ("quant,pwrel=1e-3", "i4", "use abs"),
-        ("lorenzo", str, "no fixed size; leave serializer out"),
+        ("lorenzo", str, "no fixed size; omit serializer="),
         ("quant,abs=1", "S4", "use a lossless codec"),
         ("nope", "f4", 'codec "nope" is unknown'),
     ],

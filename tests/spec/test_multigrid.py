@@ -97,8 +97,8 @@ def interpolation(n, level):
 
 
 def norm(errors, n, s):
-    """The norm of an array of errors, of which `n` count, by its definition: least squares for each
-    level."""
+    """The norm of an array of errors by its definition: least squares for each level. `n` is the
+    number of errors that count."""
     squares, level = [(errors**2).sum()], 0
     while any(extent - 1 >> level for extent in errors.shape):
         level += 1

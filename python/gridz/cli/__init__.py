@@ -40,8 +40,8 @@ class Commands(click.Group):
 @click.group(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 fine, 1 something is wrong with the data, 2 wrong arguments, 3 a file cannot be read or written, "
-    "4 something is missing here.",
+    epilog="Exit codes: 0 success, 1 a problem with the data, 2 wrong arguments, 3 a file cannot be read or written, "
+    "4 a package, a GPU or the filter is missing.",
 )
 @click.version_option(gridz.__version__, prog_name="gridz")
 def main() -> None:

@@ -33,15 +33,15 @@ SMALLEST = 64 << 10
 @click.option("--dataset", "names", multiple=True, metavar="NAME", help="Measure this dataset only; may be repeated.")
 @array_options
 @click.option("--codec", "codecs", multiple=True, metavar="CODEC", help="Measure this codec only; may be repeated.")
-@click.option("--bulk", is_flag=True, help="Also by gridz.h5.write and read, which use all threads.")
+@click.option("--bulk", is_flag=True, help="Also measure gridz.h5.write and read, which use all threads.")
 @click.option(
-    "--abs", "abs_bound", type=click.FloatRange(min=0, min_open=True), help="Also codecs that keep this error bound."
+    "--abs", "abs_bound", type=click.FloatRange(min=0, min_open=True), help="Also measure codecs with this error bound."
 )
 @click.option(
     "--rel",
     "rel_bound",
     type=click.FloatRange(0, 1, min_open=True),
-    help="Also with a bound of this part of the range.",
+    help="Also measure codecs with a bound of this fraction of the range.",
 )
 @click.option(
     "--sample",
@@ -49,32 +49,32 @@ SMALLEST = 64 << 10
     show_default=True,
     type=click.IntRange(1, 4096),
     metavar="MIB",
-    help="Most MiB of each dataset, from its middle.",
+    help="Largest sample of each dataset in MiB, taken from its middle.",
 )
 @click.option(
-    "--repeats", default=3, show_default=True, type=click.IntRange(1, 100), help="Speeds are medians of so many."
+    "--repeats", default=3, show_default=True, type=click.IntRange(1, 100), help="Number of repeats; speeds are their medians."
 )
 @click.option(
     "--png", type=click.Path(dir_okay=False, path_type=pathlib.Path), help="Draw ratios and speeds to this file."
 )
-@click.option("--force", is_flag=True, help="Accept --rel above 0.1, and ranges that outliers make.")
+@click.option("--force", is_flag=True, help="Accept --rel above 0.1, and ranges that outliers determine.")
 @json_option
 def command(
     source, names, dtype, shape, codecs, bulk, abs_bound, rel_bound, sample, repeats, png, force, as_json
 ) -> None:
     """Measure the codecs of gridz, and of HDF5 and hdf5plugin, on the data in FILE.
 
-    FILE is an HDF5 or netCDF-4 file, a .npy file, or a raw array. All goes through h5py to a file
-    in memory; in large chunks gridz uses several threads, unless GRIDZ_THREADS=1, where others use one. Of HDF5 files
-    all datasets of numbers with 64 KiB and more are measured, or those that are named.
+    FILE is an HDF5 or netCDF-4 file, a .npy file, or a raw array. h5py writes the data to a file
+    in memory and reads it back. Most codecs use one thread; gridz uses several threads in large chunks, unless
+    GRIDZ_THREADS=1. In an HDF5 file, all datasets of numbers with at least 64 KiB are measured, or the named ones.
     """
     from gridz import bench
 
     if abs_bound and rel_bound:
-        raise click.UsageError("--abs and --rel are two bounds; give one")
+        raise click.UsageError("--abs and --rel exclude each other; give one")
     if codecs and (abs_bound or rel_bound):
         raise click.UsageError(
-            "--abs and --rel are for the codecs that are chosen here; with --codec write quant,abs=1e-3"
+            "--abs and --rel cannot be combined with --codec; write the bound in the codec, such as --codec quant,abs=1e-3"
         )
     with contextlib.ExitStack() as stack:
         picture = stack.enter_context(replacing(png))[1] if png else None
@@ -96,7 +96,7 @@ def command(
             if not as_json:
                 _print(part, results, bench.advice(part, results))
         if not found and not failed:
-            fail(f"{source} has no dataset of numbers", "name a file that has some", EXIT.DATA)
+            fail(f"{source} has no dataset of numbers", "give a file with datasets of numbers", EXIT.DATA)
         if picture and found:
             _draw(found, picture, format_of(png))
     if as_json:
@@ -130,7 +130,7 @@ def _arrays(source: pathlib.Path, names, dtype, shape) -> Iterator:
 
     if source.suffix == ".npy" or dtype is not None or not h5py.is_hdf5(source):
         if names:
-            fail(f"{source} is no HDF5 file, so it has no datasets", "leave out --dataset", EXIT.USAGE)
+            fail(f"{source} is not an HDF5 file, so it has no datasets", "leave out --dataset", EXIT.USAGE)
         array = open_array(source, dtype, shape)
         if is_measurable(array):
             yield source.name, array, None
@@ -141,7 +141,7 @@ def _arrays(source: pathlib.Path, names, dtype, shape) -> Iterator:
             if not isinstance(dataset, h5py.Dataset):
                 fail(f"{source} has no dataset {name!r}", "h5ls -r lists them", EXIT.USAGE)
             if not is_measurable(dataset):
-                fail(f"{name} holds no numbers, or none yet", "name another dataset", EXIT.USAGE)
+                fail(f"{name} does not contain numbers, or is empty", "name another dataset", EXIT.USAGE)
         all_found = [] if names else list(datasets_of(file.id))
         for found in all_found:
             if found.id is None:
@@ -180,7 +180,7 @@ def _draw(found, path: str, picture_format: str) -> None:
     try:
         figure = new_figure((13, (1.5 + 0.3 * most) * len(found)))
     except ModuleNotFoundError:
-        fail("matplotlib, which draws, is missing", 'pip install "gridz[plot]"', EXIT.MISSING)
+        fail("plots need matplotlib, which is missing", 'pip install "gridz[plot]"', EXIT.MISSING)
     axes = figure.subplots(len(found), 3, squeeze=False)
     for row, (part, results) in zip(axes, found):
         good = [r for r in results if not r.error]

@@ -13,15 +13,15 @@ from gridz.cli.common import Command, json_option, print_json
     examples=[
         "gridz cd-values quant,abs=1e-3              # the numbers, and the command lines with them",
         "gridz cd-values lorenzo,level=dense --json",
-        "gridz cd-values 2 0 2                     # and back: what the numbers of a file mean",
+        "gridz cd-values 2 0 2                     # back: the codec for the numbers of a file",
     ],
 )
 @click.argument("codec", nargs=-1, required=True)
 @json_option
 def command(codec: "tuple[str, ...]", as_json: bool) -> None:
-    """Translate CODEC, such as quant,abs=1e-3, to the cd_values of the HDF5 filter, and back.
+    """Convert CODEC, such as quant,abs=1e-3, to the cd_values of the HDF5 filter, and back.
 
-    CODEC may also be numbers, as h5dump and ncdump print them: then the text form is found.
+    CODEC may also be cd_values, as h5dump and ncdump print them; they are converted to the text form.
     """
     request = ",".join(codec)
     parts = [part for part in request.replace(" ", ",").split(",") if part]

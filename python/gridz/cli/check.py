@@ -15,9 +15,9 @@ from gridz.cli.raw import threads_option
 @threads_option
 @json_option
 def command(path, threads, as_json) -> None:
-    """Read every chunk of every dataset of FILE, and report which are damaged: exit code 1 if any is.
+    """Read every chunk of every dataset of FILE, and report the damaged ones. The exit code is 1 if any is damaged.
 
-    A dataset whose filter is not available is reported once and not checked: exit code 4 if nothing is damaged.
+    A dataset whose filter is not available is reported once and not checked; then the exit code is 4 if nothing is damaged.
     """
     from gridz._report import problems
     from gridz._tree import datasets_of, open_file

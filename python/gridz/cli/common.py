@@ -32,10 +32,10 @@ class EXIT(enum.IntEnum):
     """Exit codes of every command."""
 
     FINE = 0  # success
-    DATA = 1  # something is wrong with the data: a damaged chunk, a failed verification, a broken bound
+    DATA = 1  # a problem with the data: a damaged chunk, a failed verification, a broken bound
     USAGE = 2  # wrong arguments
     FILE = 3  # a file cannot be read or written
-    MISSING = 4  # something is missing here: a package, a GPU, the filter
+    MISSING = 4  # missing on this machine: a package, a GPU, the filter
 
 
 class Failure(click.ClickException):
@@ -176,8 +176,8 @@ def check_is_hdf5(path: pathlib.Path) -> None:
         is_classic = stream.read(3) == b"CDF"
     if h5py.is_hdf5(path):
         return
-    remedy = f"nccopy -k nc4 {path} NEW.nc makes it netCDF-4" if is_classic else "give a file of HDF5 or netCDF-4"
-    fail(f"{path} is {'netCDF-3' if is_classic else 'no HDF5 file, or a damaged one'}", remedy, EXIT.FILE)
+    remedy = f"convert it to netCDF-4: nccopy -k nc4 {path} NEW.nc" if is_classic else "give an HDF5 or netCDF-4 file"
+    fail(f"{path} is {'a netCDF-3 file' if is_classic else 'not an HDF5 file, or is damaged'}", remedy, EXIT.FILE)
 
 
 def extents_of(text: str) -> Optional[Tuple[int, ...]]:

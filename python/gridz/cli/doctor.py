@@ -11,14 +11,14 @@ from gridz.cli.common import EXIT, Command, json_option, print_json, table
 
 
 @click.command(
-    cls=Command, examples=["gridz doctor", "gridz doctor --json > doctor.json       # for a report of a problem"]
+    cls=Command, examples=["gridz doctor", "gridz doctor --json > doctor.json       # for a bug report"]
 )
 @json_option
 def command(as_json: bool) -> None:
-    """Tell what gridz finds here, whether each program that reads HDF5 can use it, and what to do if not.
+    """Report the installation, whether each program that reads HDF5 can use gridz, and a remedy for each problem.
 
-    Looks at h5py, netCDF4, PyTables, h5repack, h5dump, nccopy, ncdump, the folders of HDF5_PLUGIN_PATH, CPU and GPUs.
-    The exit code is 4 if something is missing that matters.
+    Examines h5py, netCDF4, PyTables, h5repack, h5dump, nccopy, ncdump, the folders of HDF5_PLUGIN_PATH, CPU and GPUs.
+    The exit code is 4 if something necessary is missing.
     """
     from gridz.doctor import examine
 
@@ -71,7 +71,7 @@ def _print(found) -> None:
     for problem in found.problems:
         click.echo(f"{'PROBLEM' if problem.matters else 'note'}: {problem.what}\n  remedy: {problem.remedy}")
     if not any(problem.matters for problem in found.problems):
-        click.echo("All that matters works.")
+        click.echo("Everything necessary works.")
 
 
 def _yes(works) -> str:

@@ -16,8 +16,8 @@ from gridz.cli.common import EXIT, Command, bytes_text, check_is_hdf5, json_opti
 def command(path, as_json) -> None:
     """List the datasets of FILE, HDF5 or netCDF-4: shape, type, chunks, codec, ratio, kinds of blocks, bound.
 
-    With --json also what there is to read of chunks of multigrid: bytes and bound of 1, 2, … layers, bytes and shape of each level.
-    All datasets are listed; if something in one cannot be read, the exit code is 1.
+    With --json, also the parts of multigrid chunks that can be read: bytes and bound of 1, 2, … layers, bytes and shape of each level.
+    All datasets are listed; the exit code is 1 if a part of one cannot be read.
     """
     from gridz._report import describe
     from gridz._tree import datasets_of, open_file

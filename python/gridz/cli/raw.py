@@ -42,7 +42,7 @@ def dtype_of(name: str) -> np.dtype:
     try:
         dtype = np.dtype(in_numpy)
     except TypeError:
-        raise click.BadParameter(f"{name!r} is no type of elements; give one such as f32, f64, i16, uint8, <f4 or >f4")
+        raise click.BadParameter(f"{name!r} is not an element type; give one such as f32, f64, i16, uint8, <f4 or >f4")
     if not is_recorded(dtype):
         raise click.BadParameter(f"a frame does not record {name!r}; give f32, u8 or the like, or V12 for 12 opaque bytes")
     # NumPy's names without an order mean the machine's order; raw files are nearly always
@@ -54,7 +54,7 @@ def shape_of(text: str) -> Tuple[int, ...]:
     """Parses a shape such as `512x512x512`, slowest axis first."""
     shape = extents_of(text)
     if shape is None:
-        raise click.BadParameter(f"{text!r} is no shape; give the extents, slowest axis first, such as 100x500x500")
+        raise click.BadParameter(f"{text!r} is not a shape; give the extents, slowest axis first, such as 100x500x500")
     return shape
 
 
@@ -64,7 +64,7 @@ def array_options(function):
         "--dtype",
         metavar="TYPE",
         callback=lambda ctx, option, value: value and dtype_of(value),
-        help="Elements of a raw file: f32, f64, i16, uint8, <f4, >f4, …; little-endian unless it says otherwise.",
+        help="Elements of a raw file: f32, f64, i16, uint8, <f4, >f4, …; little-endian by default.",
     )
     shape = click.option(
         "--shape",
@@ -79,18 +79,18 @@ def open_array(path: pathlib.Path, dtype, shape) -> np.ndarray:
     """The array in a .npy or raw file, memory-mapped and not read."""
     if path.suffix == ".npy":
         if dtype is not None or shape is not None:
-            fail(f"{path} says itself what is in it", "leave out --dtype and --shape", EXIT.USAGE)
+            fail(f"{path} records its own type and shape", "leave out --dtype and --shape", EXIT.USAGE)
         try:
             return np.load(path, mmap_mode="r")
         except ValueError as error:
             fail(f"{path}: {error}", "is it a .npy file of numbers?", EXIT.FILE)
     if dtype is None or shape is None:
         fail(
-            f"{path} is no .npy file, so what is in it must be said", "give --dtype f32 --shape 100x500x500", EXIT.USAGE
+            f"{path} is not a .npy file, so its type and shape must be given", "give --dtype f32 --shape 100x500x500", EXIT.USAGE
         )
     there, said = path.stat().st_size, int(np.prod(shape, dtype=object)) * dtype.itemsize
     if there != said:
-        text = f"{path} has {there} bytes, but {'x'.join(map(str, shape))} elements of {dtype} are {said}"
+        text = f"{path} has {there} bytes, but {'x'.join(map(str, shape))} elements of {dtype} have {said}"
         fail(text, "correct --dtype or --shape", EXIT.USAGE)
     return np.memmap(path, dtype, "r", shape=shape) if said else np.empty(shape, dtype)
 
@@ -115,14 +115,14 @@ def new_file(path: pathlib.Path, force: bool) -> Iterator:
 )
 @click.argument("source", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path))
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=pathlib.Path), help="Default: FILE.gridz.")
-@click.option("--codec", metavar="CODEC", help="What to compress with, such as lorenzo,level=dense or quant,abs=1e-3.")
+@click.option("--codec", metavar="CODEC", help="Codec, such as lorenzo,level=dense or quant,abs=1e-3.")
 @array_options
 @click.option("--verify", is_flag=True, help="Decompress again and compare before the file is written.")
-@click.option("--force", is_flag=True, help="Replace the output if it exists; accept ranges that outliers make.")
+@click.option("--force", is_flag=True, help="Replace the output if it exists; accept ranges that outliers determine.")
 @threads_option
 @json_option
 def compress(source, output, codec, dtype, shape, verify, force, threads, as_json) -> None:
-    """Compress the array in FILE, .npy or raw, to one frame, which describes itself."""
+    """Compress the array in FILE, .npy or raw, to one self-describing frame."""
     codec = gridz.codec(codec)
     array = open_array(source, dtype, shape)
     output = output or source.with_name(source.name + SUFFIX)
@@ -153,7 +153,7 @@ def compress(source, output, codec, dtype, shape, verify, force, threads, as_jso
     "-o",
     "--output",
     type=click.Path(dir_okay=False, path_type=pathlib.Path),
-    help="A .npy file if it ends so, else a raw one. Default: FILE without .gridz.",
+    help="Written as .npy if the name ends in .npy, otherwise raw. Default: FILE without .gridz.",
 )
 @force_option
 @threads_option
@@ -198,11 +198,11 @@ def _verify(array, frame, codec, threads) -> dict:
     if codec.is_lossless:
         # Compare bytes, not values: NaN differs from itself, and -0 equals 0.
         if not np.array_equal(_bytes_of(back), _bytes_of(array)):
-            fail("what comes back is not what was compressed", "this is a defect of gridz; please report it", EXIT.DATA)
+            fail("the decompressed array differs from the original", "this is a defect of gridz; please report it", EXIT.DATA)
         return {"verified": "bit for bit"}
     quality = gridz.quality(array, back, bound=codec)
     if not quality.ok:
-        problem = f"the largest error is {quality.largest_error:g}, outside of what {codec} promises"
+        problem = f"the largest error is {quality.largest_error:g}, above the guarantee of {codec}"
         fail(problem, "this is a defect of gridz; please report it", EXIT.DATA)
     return {"verified": "within the bound", "largest_error": quality.largest_error, "psnr": quality.psnr}
 

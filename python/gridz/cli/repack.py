@@ -21,7 +21,7 @@ def rule_of(text: str) -> tuple[str, str]:
     """Parses pattern and codec in `GLOB=CODEC`; the codec's text contains `=` too."""
     glob, is_there, codec = text.partition("=")
     if not (glob and is_there and codec):
-        raise click.BadParameter(f"{text!r} is no GLOB=CODEC; give one such as '/fields/*=quant,abs=1e-3' or 'x*=keep'")
+        raise click.BadParameter(f"{text!r} does not have the form GLOB=CODEC; give one such as '/fields/*=quant,abs=1e-3' or 'x*=keep'")
     return glob, codec
 
 
@@ -31,7 +31,7 @@ def chunk_of(text: str):
         return text
     chunk = extents_of(text)
     if chunk is None or 0 in chunk:
-        raise click.BadParameter(f"{text!r} is no chunk; give auto, keep, or extents such as 64,64,64")
+        raise click.BadParameter(f"{text!r} is not a chunk; give auto, keep, or extents such as 64,64,64")
     return chunk
 
 
@@ -46,7 +46,7 @@ def chunk_of(text: str):
 )
 @click.argument("source", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path))
 @click.argument("target", metavar="NEW", type=click.Path(dir_okay=False, path_type=pathlib.Path))
-@click.option("--codec", metavar="CODEC", help="What to compress with, such as lorenzo,level=dense or quant,abs=1e-3.")
+@click.option("--codec", metavar="CODEC", help="Codec, such as lorenzo,level=dense or quant,abs=1e-3.")
 @click.option("--rel", type=float, metavar="BOUND", help="Short for --codec quant,rel=BOUND: of each dataset's range.")
 @click.option(
     "--dataset",
@@ -54,7 +54,7 @@ def chunk_of(text: str):
     metavar="GLOB=CODEC",
     multiple=True,
     callback=lambda ctx, option, values: dict(rule_of(value) for value in values),
-    help="Codec of the datasets that match, or keep to leave them; may be repeated, the last match counts. GLOB is a "
+    help="Codec of the matching datasets, or keep to copy them unchanged; may be repeated, the last match counts. GLOB is a "
     "path if it has a slash, otherwise a name anywhere in the file.",
 )
 @click.option(
@@ -74,19 +74,20 @@ def chunk_of(text: str):
 @click.option(
     "--force",
     is_flag=True,
-    help="Replace NEW if it exists; accept --rel above 0.1, and ranges that outliers make.",
+    help="Replace NEW if it exists; accept --rel above 0.1, and ranges that outliers determine.",
 )
 @threads_option
 @json_option
 def command(source, target, codec, rel, rules, chunk, fills, force, threads, as_json) -> None:
     """Compress the datasets of FILE, HDF5 or netCDF-4, to NEW, which may be FILE itself.
 
-    Bounds are for floats that are no coordinates (dimension scales, and by the CF conventions); the rest is bit for bit.
-    So are missing data: fill values, _FillValue, missing_value, and elements outside of valid_range. Links, attributes,
-    types, references and dimensions are kept. NEW gets its name when everything was read back and compared.
+    Error bounds apply only to floats that are not coordinates (dimension scales, and by the CF conventions). Everything
+    else is kept bit for bit, also missing data: fill values, _FillValue, missing_value, and elements outside of
+    valid_range. Links, attributes, types, references and dimensions are kept. NEW gets its name after all of it was
+    read back and compared.
     """
     if codec and rel is not None:
-        fail("--codec and --rel say both what to compress with", "keep one", EXIT.USAGE)
+        fail("--codec and --rel both select a codec", "give one of them", EXIT.USAGE)
     if target.is_file() and not force and not os.path.samefile(source, target):
         fail(f"{target} exists", "choose another name, or replace it with --force", EXIT.FILE)
     check_is_hdf5(source)
@@ -106,7 +107,7 @@ def command(source, target, codec, rel, rules, chunk, fills, force, threads, as_
     exact = [d for d in changed if d.reason]
     say(
         f"{target}: {bytes_text(before)} became {bytes_text(after)}; {len(changed)} datasets compressed"
-        f"{_reasons(exact, ', bit for bit: ')}, {len(kept)} kept as they were{_reasons(kept, ': ')}; "
+        f"{_reasons(exact, ', bit for bit: ')}, {len(kept)} kept unchanged{_reasons(kept, ': ')}; "
         f"all read back and compared with {reference}"
     )
 

@@ -1,6 +1,7 @@
-/* callback PLUGIN PART CODEC LEVEL: calls the plugin's filter function directly, as libhdf5 would or worse.
+/* callback PLUGIN PART CODEC LEVEL: calls the plugin's filter function directly, also in ways that
+   libhdf5 does not.
    values    random cd_values of 0 to 256 words: encoding never fails and its frame decodes
-   garbage   decoding bytes that are no frame fails and leaves the caller's buffer and length unchanged
+   garbage   decoding bytes that are not a frame fails and leaves the caller's buffer and length unchanged
    damaged   one wrong byte is an error; under H5Z_FLAG_SKIP_EDC, where payload checksums are not
              compared, it is an error or gives a whole chunk of other values, and some bytes do the latter
    at once   eight threads encode and decode different chunks concurrently */

@@ -179,7 +179,7 @@ fn payloads_of_small_arrays_are_the_defined_ones() {
         &[3, 40],
         &[5, 6, 7],
         &[20, 2, 9],
-        // 33, 34 and 35 rows, of which some or all are sampled, and the same numbers of runs.
+        // 33, 34 and 35 rows, some or all of them sampled, and the same numbers of runs.
         &[33, 4],
         &[34, 4],
         &[35, 3],

@@ -98,7 +98,7 @@ fn signal(draw: &mut Draw, extents: &[u64], n: usize, bits: u64) -> Vec<i64> {
             };
             (0..n).map(walk).collect()
         }
-        // A level for each row, plane, or both, so that some axes are smooth and others are not.
+        // A level for each row, plane, or both, so that only some axes are smooth.
         4 => {
             let axis = draw.below(extents.len() as u64) as usize;
             let distance: u64 = extents[axis + 1..].iter().product();
@@ -119,7 +119,7 @@ fn signal(draw: &mut Draw, extents: &[u64], n: usize, bits: u64) -> Vec<i64> {
             let values: Vec<i64> = (0..n_values as i64).map(make).collect();
             (0..n).map(|_| values[draw.below(n_values) as usize].wrapping_add(draw.noise(low))).collect()
         }
-        // Noise of a few lengths, some of which are rare.
+        // Noise of a few lengths, some of them rare.
         7 => {
             let lengths: Vec<(u64, u64)> =
                 (0..2 + draw.below(6)).map(|_| (draw.below(bits), draw.below(12))).collect();
