@@ -49,39 +49,43 @@ enum Work<'a, T> {
     Long(Range<usize>, &'a mut [T]),
 }
 
-/// Does one unit of work; `sums_of` computes the sums of a slice.
+/// Does one unit of work; `sums_of` computes the sums of a slice. It is called in one place only,
+/// because it is inlined there.
 #[inline(always)]
 fn work<T: Element, R: Ring<T>>(view: &View, work: Work<T>, sums_of: impl Fn(usize, &Slice) -> Sums<T>) {
-    match work {
-        Work::Rows(slices, first, y) => {
-            for i in slices {
-                let slice = view.slice(i);
-                let sums = sums_of(i, &slice);
-                let n_lanes = usize::from(slice.n_lanes);
-                if slice.order_at == IN_ORDER {
-                    let at = (u64::from(slice.place) * LANES as u64 - first) as usize;
-                    y[at..at + n_lanes].copy_from_slice(&sums[..n_lanes]);
-                } else {
-                    let block = view.head.block;
-                    let mut order = view.order(slice.order_at as usize).iter();
-                    let mut next = || order.next().map_or(0, |&node| usize::from(u16::from_le_bytes(node)) * block);
-                    let window = slice.place as usize / (WINDOW / LANES) * WINDOW - first as usize;
-                    let (mut node, mut sub) = (next(), slice.phase(block));
-                    for (lane, &sum) in sums[..n_lanes].iter().enumerate() {
-                        y[window + node + sub] = sum;
-                        sub += 1;
-                        // The last lane's node may be the last one, so there may be no next node.
-                        if sub == block && lane + 1 < n_lanes {
-                            (node, sub) = (next(), 0);
-                        }
-                    }
-                }
-            }
+    let (slices, first, to) = match work {
+        Work::Rows(slices, first, y) => (slices, Some(first), y),
+        Work::Long(slices, to) => (slices, None, to),
+    };
+    for (k, i) in slices.enumerate() {
+        let slice = view.slice(i);
+        let sums = sums_of(i, &slice);
+        match first {
+            Some(first) => store_sums(view, &slice, &sums, first, to),
+            None => to[k] = fold::<T, R>(sums),
         }
-        Work::Long(slices, to) => {
-            for (i, to) in slices.zip(to) {
-                *to = fold::<T, R>(sums_of(i, &view.slice(i)));
-            }
+    }
+}
+
+/// Writes the sums of a slice's rows. `y` starts at row `first`.
+fn store_sums<T: Element>(view: &View, slice: &Slice, sums: &Sums<T>, first: u64, y: &mut [T]) {
+    let n_lanes = usize::from(slice.n_lanes);
+    if slice.order_at == IN_ORDER {
+        let at = (u64::from(slice.place) * LANES as u64 - first) as usize;
+        y[at..at + n_lanes].copy_from_slice(&sums[..n_lanes]);
+        return;
+    }
+    let block = view.head.block;
+    let mut order = view.order(slice.order_at as usize).iter();
+    let mut next = || order.next().map_or(0, |&node| usize::from(u16::from_le_bytes(node)) * block);
+    let window = slice.place as usize / (WINDOW / LANES) * WINDOW - first as usize;
+    let (mut node, mut sub) = (next(), slice.phase(block));
+    for (lane, &sum) in sums[..n_lanes].iter().enumerate() {
+        y[window + node + sub] = sum;
+        sub += 1;
+        // The last lane's node may be the last one, so there may be no next node.
+        if sub == block && lane + 1 < n_lanes {
+            (node, sub) = (next(), 0);
         }
     }
 }

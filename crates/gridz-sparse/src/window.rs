@@ -1,5 +1,6 @@
 //! Codes a window of rows: chooses their order and the long rows, and builds their slices.
 
+use std::cmp::Reverse;
 use std::ops::Range;
 
 use crate::csr::{Index, Source};
@@ -84,59 +85,20 @@ impl<'a, I: Index, T: Element> Coder<'a, I, T> {
         self.source.starts_of(window, &mut self.starts);
         let mut part = Part::default();
         let lens: Vec<usize> = self.starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        // The longest row of each node. Rows of a node stay together.
-        let of_node = |node: &u16| {
-            let start = usize::from(*node) * block;
-            lens[start..start + block].iter().copied().max().unwrap_or(0)
-        };
-        let mut order: Vec<u16> = (0..(n_rows / block) as u16).collect();
-        order.sort_by_key(|node| std::cmp::Reverse(of_node(node)));
-        let n_long = n_long(&order, block, of_node);
-        let mut is_long = vec![false; n_rows];
-        for &node in &order[..n_long] {
-            is_long[usize::from(node) * block..][..block].fill(true);
-        }
-        order.drain(..n_long);
+        let RowOrder { is_long, nodes, n_steps } = RowOrder::choose(&lens, block);
         part.long = (0..n_rows).filter(|&row| is_long[row]).map(|row| (first + row) as u64).collect();
-
-        // Total number of steps of all slices, in both orders.
-        let short = |row: usize| if is_long[row] { 0 } else { lens[row] };
-        let steps_of = |n: usize, row: &dyn Fn(usize) -> usize| -> usize {
-            (0..n).step_by(LANES).map(|i| (i..n.min(i + LANES)).map(|i| short(row(i))).max().unwrap_or(0)).sum()
-        };
-        let n_sorted = order.len() * block;
-        let row_of = |order: &[u16], i: usize| usize::from(order[i / block]) * block + i % block;
-        let in_order = steps_of(n_rows, &|i| i);
-        let mut sorted = steps_of(n_sorted, &|i| row_of(&order, i));
-        let keeps = in_order * 20 <= sorted * 23;
-        if !keeps && sorted >= NEAR_STEPS * n_sorted.div_ceil(LANES) {
-            // Neighboring rows use the same parts of the vector, so they stay together if that
-            // takes few more steps.
-            for part_rows in PARTS.into_iter().filter(|rows| rows.is_multiple_of(block)) {
-                let mut near = order.clone();
-                near.sort_by_key(|node| (usize::from(*node) * block / part_rows, std::cmp::Reverse(of_node(node))));
-                let steps = steps_of(n_sorted, &|i| row_of(&near, i));
-                if steps * 25 <= sorted * 26 {
-                    (order, sorted) = (near, steps);
-                    break;
-                }
-            }
-        }
-        let n = if keeps { n_rows } else { n_sorted };
-        part.values.extend(try_vec::<T>(LANES * if keeps { in_order } else { sorted }, "values")?);
+        let n = nodes.as_ref().map_or(n_rows, |nodes| nodes.len() * block);
+        part.values.extend(try_vec::<T>(LANES * n_steps, "values")?);
         for i in (0..n).step_by(LANES) {
-            let rows = i..n.min(i + LANES);
-            let rows: Vec<Option<usize>> = rows
-                .map(|i| if keeps { i } else { row_of(&order, i) })
+            let rows: Vec<Option<usize>> = (i..n.min(i + LANES))
+                .map(|i| nodes.as_ref().map_or(i, |nodes| row_of(nodes, block, i)))
                 .map(|row| (!is_long[row]).then_some(first + row))
                 .collect();
             let place = ((first + i) / LANES) as u32;
-            let order_at = if keeps { IN_ORDER } else { (i / block) as u32 };
+            let order_at = if nodes.is_some() { (i / block) as u32 } else { IN_ORDER };
             self.slice(&mut part, &rows, i % block, place, order_at)?;
         }
-        if !keeps {
-            part.order = order;
-        }
+        part.order = nodes.unwrap_or_default();
         Ok(part)
     }
 
@@ -285,6 +247,70 @@ fn are_same<I: Index>(a: &[I], b: &[I]) -> bool {
 fn are_runs<I: Index>(columns: &[I], block: usize) -> bool {
     let is_run = |run: &[I]| run.iter().zip(run[0].get()..).all(|(column, next)| column.get() == next);
     columns.len().is_multiple_of(block) && columns.chunks(block).all(is_run)
+}
+
+/// The order in which the rows of a window are coded.
+struct RowOrder {
+    /// For each row, true if it is long. Long rows are in no slice of the window.
+    is_long: Vec<bool>,
+    /// The nodes without long rows, in coding order; `None` if all rows keep their places.
+    nodes: Option<Vec<u16>>,
+    /// Total number of steps of the slices.
+    n_steps: usize,
+}
+
+impl RowOrder {
+    /// Chooses the order for rows with these numbers of elements, in nodes of `block` rows.
+    fn choose(lens: &[usize], block: usize) -> Self {
+        let n_rows = lens.len();
+        // The longest row of each node. Rows of a node stay together.
+        let longest: Vec<usize> =
+            lens.chunks_exact(block).map(|lens| lens.iter().copied().max().unwrap_or(0)).collect();
+        let of_node = |node: &u16| longest[usize::from(*node)];
+        let mut nodes: Vec<u16> = (0..longest.len() as u16).collect();
+        sort_by_length(&mut nodes, &longest, usize::MAX);
+        let n_long = n_long(&nodes, block, of_node);
+        let mut is_long = vec![false; n_rows];
+        for &node in &nodes[..n_long] {
+            is_long[usize::from(node) * block..][..block].fill(true);
+        }
+        nodes.drain(..n_long);
+
+        // Total number of steps of all slices, in both orders.
+        let short = |row: usize| if is_long[row] { 0 } else { lens[row] };
+        let steps_of = |n: usize, row: &dyn Fn(usize) -> usize| -> usize {
+            (0..n).step_by(LANES).map(|i| (i..n.min(i + LANES)).map(|i| short(row(i))).max().unwrap_or(0)).sum()
+        };
+        let n_sorted = nodes.len() * block;
+        let in_order = steps_of(n_rows, &|i| i);
+        let sorted = steps_of(n_sorted, &|i| row_of(&nodes, block, i));
+        if in_order * 20 <= sorted * 23 {
+            return Self { is_long, nodes: None, n_steps: in_order };
+        }
+        if sorted >= NEAR_STEPS * n_sorted.div_ceil(LANES) {
+            // Neighboring rows use the same parts of the vector, so they stay together if that
+            // takes few more steps.
+            for part_rows in PARTS.into_iter().filter(|rows| rows.is_multiple_of(block)) {
+                let mut near = nodes.clone();
+                sort_by_length(&mut near, &longest, part_rows / block);
+                let n_steps = steps_of(n_sorted, &|i| row_of(&near, block, i));
+                if n_steps * 25 <= sorted * 26 {
+                    return Self { is_long, nodes: Some(near), n_steps };
+                }
+            }
+        }
+        Self { is_long, nodes: Some(nodes), n_steps: sorted }
+    }
+}
+
+/// Sorts nodes by their longest rows, longest first, within parts of this many consecutive nodes.
+fn sort_by_length(nodes: &mut [u16], longest: &[usize], part: usize) {
+    nodes.sort_by_key(|&node| (usize::from(node) / part, Reverse(longest[usize::from(node)])));
+}
+
+/// The row at position `i` of nodes in this order.
+fn row_of(nodes: &[u16], block: usize, i: usize) -> usize {
+    usize::from(nodes[i / block]) * block + i % block
 }
 
 /// Number of nodes, longest first, whose rows are long: they would make a slice much larger than

@@ -37,6 +37,7 @@ use crate::error::{Error, Result};
 use crate::format::checksum::Checksum;
 use crate::format::fold::Fold;
 use crate::format::region::FoldedRegion;
+use crate::stage::blocks::payload::{Blocks, Worker};
 use crate::types::{Array, DType, Shape};
 
 #[expect(clippy::large_enum_variant, reason = "there is one at a time, and it is taken apart at once")]
@@ -130,6 +131,13 @@ pub struct Job<'a> {
     pub level: Isa,
     /// True if decoding verifies the checksums that are part of a payload.
     pub verify: bool,
+}
+
+impl Job<'_> {
+    /// The worker for blocks of this chunk.
+    pub fn worker<'b>(&'b self, blocks: &'b dyn Blocks) -> Worker<'b> {
+        Worker { blocks, pool: self.pool, level: self.level, verify: self.verify }
+    }
 }
 
 /// Length of a payload and its checksum.

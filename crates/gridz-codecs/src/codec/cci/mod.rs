@@ -20,8 +20,6 @@ pub mod params;
 mod repeats;
 mod runs;
 
-use std::marker::PhantomData;
-
 use crate::codec::{Codec, CodecState, Decision, EncodeParams, Encoded, Job, Plan};
 use crate::cpu::isa::Isa;
 use crate::error::{Error, Result};
@@ -29,7 +27,7 @@ use crate::format::checksum::Checksum;
 use crate::format::fold::Fold;
 use crate::format::region::FoldedRegion;
 use crate::stage::blocks::layout::Layout;
-use crate::stage::blocks::payload::{BlockCoder, Worker};
+use crate::stage::blocks::payload::{BlockCoder, Blocks, WithWord, Worker};
 use crate::stage::blocks::source::Source;
 use crate::stage::blocks::target::Target;
 use crate::stage::element::Element;
@@ -39,18 +37,14 @@ use block::Work;
 
 pub struct Cci;
 
-/// Runs code with the worker for a job's words.
-macro_rules! with_worker {
-    ($job:expr, |$worker:ident| $what:expr) => {{
-        let coder = Coder { chunk: *$job.layout.get(), level: $job.level };
-        if coder.chunk.element.bytes == 8 {
-            let $worker = worker::<u64>(&coder, $job);
-            $what
-        } else {
-            let $worker = worker::<u32>(&coder, $job);
-            $what
-        }
-    }};
+/// Calls `run` with the worker for a job's words.
+fn with_worker<R>(job: &Job, run: impl FnOnce(Worker) -> R) -> R {
+    let coder = Coder { chunk: *job.layout.get(), level: job.level };
+    let blocks: &dyn Blocks = match coder.chunk.element.bytes {
+        8 => &WithWord::<u64, _>::new(&coder),
+        _ => &WithWord::<u32, _>::new(&coder),
+    };
+    run(job.worker(blocks))
 }
 
 impl Codec for Cci {
@@ -77,11 +71,11 @@ impl Codec for Cci {
     }
 
     fn encode(&self, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
-        with_worker!(job, |worker| worker.encode(src, dst)).map(|(n_bytes, sums)| Encoded { n_bytes, sums })
+        with_worker(job, |worker| worker.encode(src, dst)).map(|(n_bytes, sums)| Encoded { n_bytes, sums })
     }
 
     fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Checksum> {
-        with_worker!(job, |worker| worker.decode(payload, dst))
+        with_worker(job, |worker| worker.decode(payload, dst))
     }
 
     fn decode_region(
@@ -91,7 +85,7 @@ impl Codec for Cci {
         region: &FoldedRegion,
         dst: &mut [u8],
     ) -> Result<Option<Checksum>> {
-        with_worker!(job, |worker| worker.decode_region(payload, region, dst))?;
+        with_worker(job, |worker| worker.decode_region(payload, region, dst))?;
         Ok(None)
     }
 }
@@ -124,10 +118,6 @@ impl Chunk {
 struct Coder {
     chunk: Chunk,
     level: Isa,
-}
-
-fn worker<'a, W: SimdWord>(coder: &'a Coder, job: &Job<'a>) -> Worker<'a, W, Coder> {
-    Worker { coder, pool: job.pool, level: job.level, verify: job.verify, word: PhantomData }
 }
 
 impl<W: SimdWord> BlockCoder<W> for Coder {

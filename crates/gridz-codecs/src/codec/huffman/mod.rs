@@ -19,7 +19,7 @@ use crate::format::checksum::Checksum;
 use crate::format::fold::Fold;
 use crate::format::region::FoldedRegion;
 use crate::stage::blocks::layout::Layout;
-use crate::stage::blocks::payload::{BlockCoder, Worker};
+use crate::stage::blocks::payload::{BlockCoder, WithWord, Worker};
 use crate::stage::blocks::source::Source;
 use crate::stage::blocks::target::Target;
 use crate::stage::element::Element;
@@ -56,30 +56,17 @@ impl Codec for Huffman {
     }
 
     fn encode(&self, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
-        let chunk: &Chunk = job.layout.get();
-        let (n_bytes, sums) = match chunk.element.bytes {
-            1 => worker(&Coder::<u8>::new(chunk, job), job).encode(src, dst),
-            2 => worker(&Coder::<u16>::new(chunk, job), job).encode(src, dst),
-            _ => worker(&Coder::<u32>::new(chunk, job), job).encode(src, dst),
-        }?;
-        Ok(Encoded { n_bytes, sums })
+        with_worker(job, |worker| worker.encode(src, dst)).map(|(n_bytes, sums)| Encoded { n_bytes, sums })
     }
 
     fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Checksum> {
-        let chunk: &Chunk = job.layout.get();
-        match chunk.element.bytes {
-            1 => worker(&Coder::<u8>::new(chunk, job), job).decode(payload, dst),
-            2 => worker(&Coder::<u16>::new(chunk, job), job).decode(payload, dst),
-            _ => worker(&Coder::<u32>::new(chunk, job), job).decode(payload, dst),
-        }
+        with_worker(job, |worker| worker.decode(payload, dst))
     }
 
     fn count_blocks(&self, job: &Job, payload: &[u8]) -> Option<Result<BlockCounts>> {
-        let chunk: &Chunk = job.layout.get();
         let mut counts = BlockCounts::default();
-        // The header of a block is the same for all number types.
-        let coder = Coder::<u8>::new(chunk, job);
-        let looked = worker(&coder, job).for_blocks(payload, |bytes, _| block::count(bytes, &mut counts));
+        let mut count = |bytes: &[u8], _| block::count(bytes, &mut counts);
+        let looked = with_worker(job, |worker| worker.for_blocks(payload, &mut count));
         Some(looked.map(|()| counts))
     }
 
@@ -90,13 +77,18 @@ impl Codec for Huffman {
         region: &FoldedRegion,
         dst: &mut [u8],
     ) -> Result<Option<Checksum>> {
-        let chunk: &Chunk = job.layout.get();
-        match chunk.element.bytes {
-            1 => worker(&Coder::<u8>::new(chunk, job), job).decode_region(payload, region, dst),
-            2 => worker(&Coder::<u16>::new(chunk, job), job).decode_region(payload, region, dst),
-            _ => worker(&Coder::<u32>::new(chunk, job), job).decode_region(payload, region, dst),
-        }?;
+        with_worker(job, |worker| worker.decode_region(payload, region, dst))?;
         Ok(None)
+    }
+}
+
+/// Calls `run` with the worker for a job's numbers.
+fn with_worker<R>(job: &Job, run: impl FnOnce(Worker) -> R) -> R {
+    let chunk: &Chunk = job.layout.get();
+    match chunk.element.bytes {
+        1 => run(job.worker(&WithWord::new(&Coder::<u8>::new(chunk, job)))),
+        2 => run(job.worker(&WithWord::new(&Coder::<u16>::new(chunk, job)))),
+        _ => run(job.worker(&WithWord::new(&Coder::<u32>::new(chunk, job)))),
     }
 }
 
@@ -136,10 +128,6 @@ impl<T> Coder<T> {
     fn new(chunk: &Chunk, job: &Job) -> Self {
         Self { chunk: *chunk, level: job.level, number: PhantomData }
     }
-}
-
-fn worker<'a, T: Number>(coder: &'a Coder<T>, job: &Job<'a>) -> Worker<'a, u32, Coder<T>> {
-    Worker { coder, pool: job.pool, level: job.level, verify: job.verify, word: PhantomData }
 }
 
 impl<T: Number> BlockCoder<u32> for Coder<T> {

@@ -23,14 +23,12 @@ mod mask;
 mod max;
 pub mod params;
 
-use std::marker::PhantomData;
-
 use crate::codec::{BlockCounts, Codec, CodecState, Decision, EncodeParams, Encoded, Job, Plan};
 use crate::error::{Error, Result};
 use crate::format::checksum::Checksum;
 use crate::format::region::FoldedRegion;
 use crate::stage::blocks::layout::Layout;
-use crate::stage::blocks::payload::{BlockCoder, Worker};
+use crate::stage::blocks::payload::{BlockCoder, Blocks, WithWord, Worker};
 use crate::stage::blocks::source::Source;
 use crate::stage::blocks::target::Target;
 use crate::stage::element::Element;
@@ -41,31 +39,19 @@ use params::Mode;
 
 pub struct Lorenzo;
 
-/// Runs code with the worker for a job's words and level.
-macro_rules! with_worker {
-    ($job:expr, |$worker:ident| $what:expr) => {{
-        let chunk: &Chunk = $job.layout.get();
-        let at_max = max::Max { layout: chunk.layout, element: chunk.element, period: chunk.period };
-        match (Mode::of(chunk.b), chunk.element.word_bits()) {
-            (Mode::Max, 64) => {
-                let $worker = worker::<u64, _>(&at_max, $job);
-                $what
-            }
-            (Mode::Max, _) => {
-                let $worker = worker::<u32, _>(&at_max, $job);
-                $what
-            }
-            (_, 64) => {
-                let $worker = worker::<u64, _>(chunk, $job);
-                $what
-            }
-            _ => {
-                let $worker = worker::<u32, _>(chunk, $job);
-                $what
-            }
-        }
-    }};
+/// Calls `run` with the worker for a job's words and level.
+fn with_worker<R>(job: &Job, run: impl FnOnce(Worker) -> R) -> R {
+    let chunk: &Chunk = job.layout.get();
+    let at_max = max::Max { layout: chunk.layout, element: chunk.element, period: chunk.period };
+    let blocks: &dyn Blocks = match (Mode::of(chunk.b), chunk.element.word_bits()) {
+        (Mode::Max, 64) => &WithWord::<u64, _>::new(&at_max),
+        (Mode::Max, _) => &WithWord::<u32, _>::new(&at_max),
+        (_, 64) => &WithWord::<u64, _>::new(chunk),
+        _ => &WithWord::<u32, _>::new(chunk),
+    };
+    run(job.worker(blocks))
 }
+
 impl Codec for Lorenzo {
     fn max_rank(&self) -> usize {
         params::MAX_RANK
@@ -94,21 +80,22 @@ impl Codec for Lorenzo {
     }
 
     fn encode(&self, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
-        with_worker!(job, |worker| worker.encode(src, dst)).map(|(n_bytes, sums)| Encoded { n_bytes, sums })
+        with_worker(job, |worker| worker.encode(src, dst)).map(|(n_bytes, sums)| Encoded { n_bytes, sums })
     }
 
     fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Checksum> {
-        with_worker!(job, |worker| worker.decode(payload, dst))
+        with_worker(job, |worker| worker.decode(payload, dst))
     }
 
     fn count_blocks(&self, job: &Job, payload: &[u8]) -> Option<Result<BlockCounts>> {
         let chunk: &Chunk = job.layout.get();
         let mut counts = BlockCounts::default();
         let is_float = chunk.element.is_float;
-        let looked = with_worker!(job, |worker| worker.for_blocks(payload, |bytes, _| match Mode::of(chunk.b) {
+        let mut count = |bytes: &[u8], _| match Mode::of(chunk.b) {
             Mode::Max => max::count(bytes, is_float, &mut counts),
             _ => header::count(bytes, &mut counts),
-        }));
+        };
+        let looked = with_worker(job, |worker| worker.for_blocks(payload, &mut count));
         Some(looked.map(|()| counts))
     }
 
@@ -119,7 +106,7 @@ impl Codec for Lorenzo {
         region: &FoldedRegion,
         dst: &mut [u8],
     ) -> Result<Option<Checksum>> {
-        with_worker!(job, |worker| worker.decode_region(payload, region, dst))?;
+        with_worker(job, |worker| worker.decode_region(payload, region, dst))?;
         Ok(None)
     }
 }
@@ -147,10 +134,6 @@ impl Chunk {
         let layout = layout::new(shape, element.bytes, b)?;
         Some(Self { layout, element, b, period })
     }
-}
-
-fn worker<'a, W: SimdWord, C: BlockCoder<W>>(coder: &'a C, job: &Job<'a>) -> Worker<'a, W, C> {
-    Worker { coder, pool: job.pool, level: job.level, verify: job.verify, word: PhantomData }
 }
 
 impl<W: SimdWord> BlockCoder<W> for Chunk {

@@ -27,7 +27,7 @@ use crate::format::checksum::Checksum;
 use crate::format::fold::Fold;
 use crate::format::region::FoldedRegion;
 use crate::stage::blocks::layout::{Form, Layout};
-use crate::stage::blocks::payload::{BlockCoder, Worker};
+use crate::stage::blocks::payload::{BlockCoder, WithWord, Worker};
 use crate::stage::blocks::source::Source;
 use crate::stage::blocks::target::Target;
 use crate::stage::byte_groups::Widths;
@@ -41,7 +41,7 @@ use crate::stage::word::Word;
 use crate::types::{Array, DType, Shape};
 use block::{Coding, MAX_PARTS, RAW_HEAD, Work};
 use packing::Packing;
-use params::{Asked, LOG2_UNITS, MAX_RANK};
+use params::{Asked, LOG2_UNITS, MAX_RANK, QuantLevel};
 
 /// Bytes before a payload's table: the bound in force.
 const HEAD_BYTES: usize = 8;
@@ -160,7 +160,7 @@ impl Codec for Quant {
 /// The layout of payloads of such arrays, of rank 1 to 3, with units of 2^`log2_unit` bytes.
 /// Returns `None` for unsupported elements, for an empty array, or if a payload could exceed what
 /// the block table can describe.
-pub fn layout(dtype: DType, shape: &Shape, log2_unit: u8, level: params::QuantLevel) -> Option<Layout> {
+pub fn layout(dtype: DType, shape: &Shape, log2_unit: u8, level: QuantLevel) -> Option<Layout> {
     let (number, parts) = dtype.parts();
     let form = Form { head_bytes: HEAD_BYTES, unit: 1 << log2_unit, row: level.row(), block_head: RAW_HEAD, parts };
     Layout::new(shape, Element::of(number)?.bytes, level.log2_size(), form)
@@ -213,28 +213,15 @@ impl Chunk {
     }
 }
 
-/// Runs code with the worker for a chunk's blocks; the chunk's level selects how they are coded.
-macro_rules! with_blocks {
-    ($coder:expr, $job:expr, $encodes:expr, |$worker:ident| $what:expr) => {{
-        let (coder, job, encodes) = ($coder, $job, $encodes);
-        match coder.chunk.asked.level {
-            params::QuantLevel::Fast => {
-                let packed = Packed::<_, Widths>::new(coder, job, encodes);
-                let $worker = worker(&packed, job);
-                $what
-            }
-            params::QuantLevel::Dense => {
-                let packed = Packed::<_, contexts::Work>::new(coder, job, encodes);
-                let $worker = worker(&packed, job);
-                $what
-            }
-            params::QuantLevel::Max => {
-                let max = Max { coder, encodes, level: job.level };
-                let $worker = worker(&max, job);
-                $what
-            }
+/// Calls `run` with the worker for a chunk's blocks; the chunk's level selects how they are coded.
+fn with_worker<W: SimdWord, R>(coder: &Coder<W>, job: &Job, encodes: bool, run: impl FnOnce(Worker) -> R) -> R {
+    match coder.chunk.asked.level {
+        QuantLevel::Fast => run(job.worker(&WithWord::new(&Packed::<_, Widths>::new(coder, job, encodes)))),
+        QuantLevel::Dense => {
+            run(job.worker(&WithWord::new(&Packed::<_, contexts::Work>::new(coder, job, encodes))))
         }
-    }};
+        QuantLevel::Max => run(job.worker(&WithWord::new(&Max { coder, encodes, level: job.level }))),
+    }
 }
 
 /// A chunk and the quantization of its elements.
@@ -279,12 +266,12 @@ fn encode<W: SimdWord>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> 
     };
     dst[..HEAD_BYTES].copy_from_slice(&bound.to_le_bytes());
     let coder = Coder::<W>::new(chunk, bound);
-    let (n_bytes, sums) = with_blocks!(&coder, job, true, |worker| worker.encode(src, dst))?;
+    let (n_bytes, sums) = with_worker(&coder, job, true, |worker| worker.encode(src, dst))?;
     Ok(Encoded { n_bytes, sums })
 }
 
 fn decode<W: SimdWord>(coder: &Coder<W>, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Checksum> {
-    with_blocks!(coder, job, false, |worker| worker.decode(payload, dst))
+    with_worker(coder, job, false, |worker| worker.decode(payload, dst))
 }
 
 fn decode_region<W: SimdWord>(
@@ -294,18 +281,19 @@ fn decode_region<W: SimdWord>(
     region: &FoldedRegion,
     dst: &mut [u8],
 ) -> Result<()> {
-    with_blocks!(coder, job, false, |worker| worker.decode_region(payload, region, dst))
+    with_worker(coder, job, false, |worker| worker.decode_region(payload, region, dst))
 }
 
 fn count<W: SimdWord>(coder: &Coder<W>, job: &Job, payload: &[u8], counts: &mut BlockCounts) -> Result<()> {
     let element = coder.chunk.element;
-    with_blocks!(coder, job, false, |worker| {
-        worker.for_blocks(payload, |bytes, shape| worker.coder.count(bytes, shape, element, counts))
+    let count = match coder.chunk.asked.level {
+        QuantLevel::Fast => block::count::<W, Widths>,
+        QuantLevel::Dense => block::count::<W, contexts::Work>,
+        QuantLevel::Max => max::count::<W>,
+    };
+    with_worker(coder, job, false, |worker| {
+        worker.for_blocks(payload, &mut |bytes, shape| count(bytes, shape, element, counts))
     })
-}
-
-fn worker<'a, W: SimdWord, C: BlockCoder<W>>(coder: &'a C, job: &Job<'a>) -> Worker<'a, W, C> {
-    Worker { coder, pool: job.pool, level: job.level, verify: job.verify, word: PhantomData }
 }
 
 /// The blocks of a chunk, with one kind of packing.
@@ -321,10 +309,6 @@ struct Packed<'a, W, P> {
 impl<'a, W: SimdWord, P: Packing<W>> Packed<'a, W, P> {
     fn new(coder: &'a Coder<W>, job: &Job, encodes: bool) -> Self {
         Self { coder, encodes, level: job.level, packing: PhantomData }
-    }
-
-    fn count(&self, bytes: &[u8], shape: [usize; 3], element: Element, counts: &mut BlockCounts) -> Result<()> {
-        block::count::<W, P>(bytes, shape, element, counts)
     }
 }
 
@@ -377,12 +361,6 @@ struct Max<'a, W> {
     encodes: bool,
     /// CPU level to use.
     level: Isa,
-}
-
-impl<W: SimdWord> Max<'_, W> {
-    fn count(&self, bytes: &[u8], shape: [usize; 3], element: Element, counts: &mut BlockCounts) -> Result<()> {
-        max::count::<W>(bytes, shape, element, counts)
-    }
 }
 
 impl<W: SimdWord> BlockCoder<W> for Max<'_, W> {

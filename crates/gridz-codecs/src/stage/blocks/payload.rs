@@ -63,6 +63,84 @@ pub trait BlockCoder<W: SimdWord>: Sync {
     ) -> Result<()>;
 }
 
+/// The blocks of a chunk and their coder. [`WithWord`] makes it of a [`BlockCoder`], so that a
+/// [`Worker`] is compiled only once.
+pub trait Blocks: Sync {
+    /// The codec's name, for messages.
+    fn name(&self) -> &'static str;
+    /// See [`BlockCoder::layout`].
+    fn layout(&self) -> &Layout;
+    /// See [`BlockCoder::element`].
+    fn element(&self) -> Element;
+    /// See [`BlockCoder::is_slow`].
+    fn is_slow(&self) -> bool;
+    /// Calls `run` with scratch memory for a thread's blocks.
+    ///
+    /// # Errors
+    /// `OutOfMemory`, and those of `run`.
+    fn with_scratch(&self, level: Isa, run: &mut dyn FnMut(&mut dyn Scratch) -> Result<()>) -> Result<()>;
+}
+
+/// A thread's scratch memory, in which it codes one block after the other.
+pub trait Scratch {
+    /// See [`BlockCoder::encode`].
+    fn encode(&mut self, source: &Source, shape: [usize; 3], out: &mut [u8]) -> usize;
+    /// See [`BlockCoder::decode`].
+    ///
+    /// # Errors
+    /// `Corrupt` or `UnsupportedFormat`.
+    fn decode(&mut self, shape: [usize; 3], bytes: &[u8], target: &mut Target) -> Result<()>;
+}
+
+/// The blocks of a coder, with words of one type.
+pub struct WithWord<'a, W, C>(&'a C, PhantomData<fn() -> W>);
+
+impl<'a, W: SimdWord, C: BlockCoder<W>> WithWord<'a, W, C> {
+    pub fn new(coder: &'a C) -> Self {
+        Self(coder, PhantomData)
+    }
+}
+
+impl<W: SimdWord, C: BlockCoder<W>> Blocks for WithWord<'_, W, C> {
+    fn name(&self) -> &'static str {
+        C::NAME
+    }
+
+    fn layout(&self) -> &Layout {
+        self.0.layout()
+    }
+
+    fn element(&self) -> Element {
+        self.0.element()
+    }
+
+    fn is_slow(&self) -> bool {
+        self.0.is_slow()
+    }
+
+    fn with_scratch(&self, level: Isa, run: &mut dyn FnMut(&mut dyn Scratch) -> Result<()>) -> Result<()> {
+        run(&mut OfThread { coder: self.0, work: self.0.work()?, level, word: PhantomData })
+    }
+}
+
+/// The scratch memory of a coder.
+struct OfThread<'a, W: SimdWord, C: BlockCoder<W>> {
+    coder: &'a C,
+    work: C::Work,
+    level: Isa,
+    word: PhantomData<W>,
+}
+
+impl<W: SimdWord, C: BlockCoder<W>> Scratch for OfThread<'_, W, C> {
+    fn encode(&mut self, source: &Source, shape: [usize; 3], out: &mut [u8]) -> usize {
+        dispatch(self.level, EncodeBlock { coder: self.coder, work: &mut self.work, source, shape, out })
+    }
+
+    fn decode(&mut self, shape: [usize; 3], bytes: &[u8], target: &mut Target) -> Result<()> {
+        dispatch(self.level, DecodeBlock { coder: self.coder, work: &mut self.work, shape, bytes, target })
+    }
+}
+
 /// Raw bytes of a piece if several threads encode. A piece is still in the cache when it is copied
 /// to its place and summed.
 const PIECE_BYTES: usize = 256 << 10;
@@ -70,27 +148,25 @@ const PIECE_BYTES: usize = 256 << 10;
 const PIECE_BYTES_SLOW: usize = PIECE_BYTES / 4;
 
 /// Encodes and decodes payloads.
-pub struct Worker<'a, W: SimdWord, C: BlockCoder<W>> {
-    /// The coder of its blocks.
-    pub coder: &'a C,
+pub struct Worker<'a> {
+    /// The blocks.
+    pub blocks: &'a dyn Blocks,
     /// Workers for large chunks.
     pub pool: &'a Pool,
     /// Instructions that may be used.
     pub level: Isa,
     /// Whether to verify the checks of blocks.
     pub verify: bool,
-    /// The type of the blocks' words.
-    pub word: PhantomData<W>,
 }
 
-impl<W: SimdWord, C: BlockCoder<W>> Worker<'_, W, C> {
+impl Worker<'_> {
     /// Encodes `src` into `dst`, where the head is written already. Returns the payload's bytes and
     /// their sums.
     ///
     /// # Errors
     /// `OutOfMemory`.
     pub fn encode(&self, src: &[u8], dst: &mut [u8]) -> Result<(usize, Checksum)> {
-        let layout = self.coder.layout();
+        let layout = self.blocks.layout();
         let n_blocks = layout.n_blocks();
         let data_start = layout.table_bytes();
         let (front, data) = dst.split_at_mut(data_start);
@@ -102,8 +178,8 @@ impl<W: SimdWord, C: BlockCoder<W>> Worker<'_, W, C> {
             let of_front = checksum_of(self.level, Prefetch::Nothing, front, 0);
             return Ok((data_start + n_bytes, sums.map_or(of_front, |sums| of_front.combine(sums))));
         }
-        let block_bytes = layout.blocks.block_elements() * self.coder.element().bytes;
-        let piece_bytes = if self.coder.is_slow() { PIECE_BYTES_SLOW } else { PIECE_BYTES };
+        let block_bytes = layout.blocks.block_elements() * self.blocks.element().bytes;
+        let piece_bytes = if self.blocks.is_slow() { PIECE_BYTES_SLOW } else { PIECE_BYTES };
         let per_piece = piece_bytes.div_ceil(block_bytes);
         let mut pieces = try_vec(n_blocks.div_ceil(per_piece), "bookkeeping")?;
         pieces.extend(entries.chunks_mut(ENTRY * per_piece).enumerate().map(|(i, table)| (i * per_piece, table)));
@@ -138,49 +214,44 @@ impl<W: SimdWord, C: BlockCoder<W>> Worker<'_, W, C> {
         out: &mut [u8],
         start: Option<usize>,
     ) -> Result<(usize, Option<Checksum>)> {
-        let layout = self.coder.layout();
-        let mut work = self.coder.work()?;
+        let layout = self.blocks.layout();
         let (row, plane) = layout.blocks.strides();
-        let (size, parts) = (self.coder.element().bytes, layout.parts());
+        let (size, parts) = (self.blocks.element().bytes, layout.parts());
         let from = |block: &Block| {
             let [z, y, x] = block.origin;
             (z * plane + y * row + x) * size * parts
         };
         // Room for one part of a block's elements, if elements have several parts.
         let mut part = self.bytes_of_block(parts > 1)?;
-        let mut end = 0;
-        let mut all = Checksum::default();
-        for (i, entry) in table.chunks_exact_mut(ENTRY).enumerate() {
-            let index = first_block + i;
-            let block = layout.blocks.block(index / parts);
-            let next = layout.blocks.block((index / parts + 1).min(layout.blocks.n_blocks() - 1));
-            let mut source = Source { bytes: &src[from(&block)..], next: &src[from(&next)..], row, plane, part: 0 };
-            if parts > 1 {
-                source.copy_part(block.shape, size, [index % parts, parts], &mut part);
-                let [_, sy, sx] = block.shape;
-                source = Source { bytes: &part, next: &part, row: sx, plane: sy * sx, part: index % parts };
+        let (mut end, mut all) = (0, Checksum::default());
+        self.blocks.with_scratch(self.level, &mut |scratch| {
+            for (i, entry) in table.chunks_exact_mut(ENTRY).enumerate() {
+                let index = first_block + i;
+                let block = layout.blocks.block(index / parts);
+                let next = layout.blocks.block((index / parts + 1).min(layout.blocks.n_blocks() - 1));
+                let (bytes, next) = (&src[from(&block)..], &src[from(&next)..]);
+                let mut source = Source { bytes, next, row, plane, part: 0 };
+                if parts > 1 {
+                    source.copy_part(block.shape, size, [index % parts, parts], &mut part);
+                    let [_, sy, sx] = block.shape;
+                    source = Source { bytes: &part, next: &part, row: sx, plane: sy * sx, part: index % parts };
+                }
+                let n_bytes = scratch.encode(&source, block.shape, &mut out[end..]);
+                let bytes = &out[end..end + n_bytes];
+                match start {
+                    Some(start) => all = all.combine(self.entries().complete(entry, start + end, bytes)),
+                    None => self.entries().note(entry, end + n_bytes),
+                }
+                end += n_bytes;
             }
-            let task = EncodeBlock {
-                coder: self.coder,
-                work: &mut work,
-                source: &source,
-                shape: block.shape,
-                out: &mut out[end..],
-            };
-            let n_bytes = dispatch(self.level, task);
-            let bytes = &out[end..end + n_bytes];
-            match start {
-                Some(start) => all = all.combine(self.entries().complete(entry, start + end, bytes)),
-                None => self.entries().note(entry, end + n_bytes),
-            }
-            end += n_bytes;
-        }
+            Ok(())
+        })?;
         Ok((end, start.map(|_| all)))
     }
 
     /// The writer of the table's entries.
     fn entries(&self) -> Writer {
-        let layout = self.coder.layout();
+        let layout = self.blocks.layout();
         Writer { level: self.level, unit: layout.unit(), at: layout.table_bytes() }
     }
 
@@ -190,7 +261,7 @@ impl<W: SimdWord, C: BlockCoder<W>> Worker<'_, W, C> {
     /// `Corrupt`, `Truncated`, `UnsupportedFormat`, `OutOfMemory`.
     pub fn decode(&self, payload: &[u8], dst: &mut [u8]) -> Result<Checksum> {
         let sections = self.sections(payload)?;
-        let n_pieces = self.n_pieces(self.coder.layout().payload_bound());
+        let n_pieces = self.n_pieces(self.blocks.layout().payload_bound());
         let of_front = checksum_of(self.level, Prefetch::Nothing, sections.front, 0);
         if n_pieces == 1 {
             return Ok(of_front.combine(self.decode_all(&sections, dst)?));
@@ -205,22 +276,24 @@ impl<W: SimdWord, C: BlockCoder<W>> Worker<'_, W, C> {
 
     /// Decodes all blocks to an array, and returns their sums.
     fn decode_all(&self, sections: &Sections, dst: &mut [u8]) -> Result<Checksum> {
-        let blocks = &self.coder.layout().blocks;
-        let mut work = self.work()?;
+        let blocks = &self.blocks.layout().blocks;
         let (row, plane) = blocks.strides();
         let bands = &mut [dst];
         let mut all = Checksum::default();
-        for index in 0..blocks.n_blocks() {
-            let [z, y, x] = blocks.block(index).origin;
-            let mut target = Target { bands, plane: Some(plane), offset: z * plane + y * row + x, row };
-            all = all.combine(self.decode_box(&mut work, sections, index, &mut target)?);
-        }
+        self.with_memory(|memory| {
+            for index in 0..blocks.n_blocks() {
+                let [z, y, x] = blocks.block(index).origin;
+                let mut target = Target { bands, plane: Some(plane), offset: z * plane + y * row + x, row };
+                all = all.combine(self.decode_box(memory, sections, index, &mut target)?);
+            }
+            Ok(())
+        })?;
         Ok(all)
     }
 
     /// Cuts the destination into the bands of every strip.
     fn strips_of<'d>(&self, mut dst: &'d mut [u8]) -> Result<Vec<Strip<'d>>> {
-        let blocks = &self.coder.layout().blocks;
+        let blocks = &self.blocks.layout().blocks;
         let mut strips: Vec<Strip> = try_vec(blocks.n_strips(), "bookkeeping")?;
         for (n_elements, number) in blocks.bands() {
             if number == strips.len() {
@@ -235,66 +308,68 @@ impl<W: SimdWord, C: BlockCoder<W>> Worker<'_, W, C> {
 
     /// Decodes some consecutive strips and returns the sums of their blocks.
     fn decode_strips(&self, sections: &Sections, strips: &mut [Strip]) -> Result<Checksum> {
-        let blocks = &self.coder.layout().blocks;
-        let mut work = self.work()?;
+        let blocks = &self.blocks.layout().blocks;
         let (row, _) = blocks.strides();
         let mut all = Checksum::default();
-        for strip in strips {
-            for i in 0..blocks.blocks_per_strip() {
-                let index = strip.number * blocks.blocks_per_strip() + i;
-                let (bands, plane) = (&mut strip.bands, blocks.band_plane());
-                let mut target = Target { bands, plane, offset: i * blocks.block_step(), row };
-                all = all.combine(self.decode_box(&mut work, sections, index, &mut target)?);
+        self.with_memory(|memory| {
+            for strip in &mut *strips {
+                for i in 0..blocks.blocks_per_strip() {
+                    let index = strip.number * blocks.blocks_per_strip() + i;
+                    let (bands, plane) = (&mut strip.bands, blocks.band_plane());
+                    let mut target = Target { bands, plane, offset: i * blocks.block_step(), row };
+                    all = all.combine(self.decode_box(memory, sections, index, &mut target)?);
+                }
             }
-        }
+            Ok(())
+        })?;
         Ok(all)
     }
 
     /// The best number of pieces for this number of bytes.
     fn n_pieces(&self, n_bytes: u64) -> usize {
-        if self.coder.is_slow() { self.pool.pieces_of_slow(n_bytes) } else { self.pool.pieces(n_bytes) }
+        if self.blocks.is_slow() { self.pool.pieces_of_slow(n_bytes) } else { self.pool.pieces(n_bytes) }
     }
 
     /// Bytes of an element, with all its parts.
     fn element_bytes(&self) -> usize {
-        self.coder.element().bytes * self.coder.layout().parts()
+        self.blocks.element().bytes * self.blocks.layout().parts()
     }
 
     /// Memory for the elements of a block, if it is needed.
     fn bytes_of_block(&self, is_needed: bool) -> Result<Vec<u8>> {
-        let layout = self.coder.layout();
-        let n = if is_needed { layout.blocks.block_elements() * self.coder.element().bytes } else { 0 };
+        let layout = self.blocks.layout();
+        let n = if is_needed { layout.blocks.block_elements() * self.blocks.element().bytes } else { 0 };
         let mut bytes = try_vec(n, "a block")?;
         bytes.resize(n, 0);
         Ok(bytes)
     }
 
-    /// Memory for decoding: the coder's and, if elements have several parts, room for one part of a
-    /// block.
-    fn work(&self) -> Result<(C::Work, Vec<u8>)> {
-        Ok((self.coder.work()?, self.bytes_of_block(self.coder.layout().parts() > 1)?))
+    /// Calls `run` with memory for decoding.
+    fn with_memory(&self, mut run: impl FnMut(&mut Memory) -> Result<()>) -> Result<()> {
+        let mut part = self.bytes_of_block(self.blocks.layout().parts() > 1)?;
+        self.blocks.with_scratch(self.level, &mut |scratch| run(&mut Memory { scratch, part: &mut part }))
     }
 
     /// Decodes the blocks of box `index` to its place, and returns their sums.
     fn decode_box(
         &self,
-        (work, part): &mut (C::Work, Vec<u8>),
+        memory: &mut Memory,
         sections: &Sections,
         index: usize,
         target: &mut Target,
     ) -> Result<Checksum> {
-        let parts = self.coder.layout().parts();
+        let parts = self.blocks.layout().parts();
         if parts == 1 {
-            return self.decode_block(work, sections, index, target);
+            return self.decode_block(memory.scratch, sections, index, target);
         }
-        let shape = self.coder.layout().blocks.block(index).shape;
+        let shape = self.blocks.layout().blocks.block(index).shape;
         let [_, sy, sx] = shape;
         let mut all = Checksum::default();
         for i in 0..parts {
-            let bands = &mut [&mut part[..]];
+            let bands = &mut [&mut memory.part[..]];
             let mut into = Target { bands, plane: Some(sy * sx), offset: 0, row: sx };
-            all = all.combine(self.decode_block(work, sections, index * parts + i, &mut into)?);
-            target.store_part(part, shape, self.coder.element().bytes, [i, parts]);
+            all = all.combine(self.decode_block(memory.scratch, sections, index * parts + i, &mut into)?);
+            target.store_part(memory.part, shape, self.blocks.element().bytes, [i, parts]);
         }
         Ok(all)
     }
@@ -302,15 +377,15 @@ impl<W: SimdWord, C: BlockCoder<W>> Worker<'_, W, C> {
     /// Decodes block `index` to its place, and returns its sums.
     fn decode_block(
         &self,
-        work: &mut C::Work,
+        scratch: &mut dyn Scratch,
         sections: &Sections,
         index: usize,
         target: &mut Target,
     ) -> Result<Checksum> {
         let (bytes, sums) = self.block(sections, index)?;
-        let layout = self.coder.layout();
+        let layout = self.blocks.layout();
         let shape = layout.blocks.block(index / layout.parts()).shape;
-        dispatch(self.level, DecodeBlock { coder: self.coder, work, shape, bytes, target })?;
+        scratch.decode(shape, bytes, target)?;
         Ok(sums)
     }
 
@@ -320,30 +395,31 @@ impl<W: SimdWord, C: BlockCoder<W>> Worker<'_, W, C> {
     /// Those of [`Worker::decode`].
     pub fn decode_region(&self, payload: &[u8], region: &FoldedRegion, dst: &mut [u8]) -> Result<()> {
         let sections = self.sections(payload)?;
-        let blocks = &self.coder.layout().blocks;
-        let mut work = self.work()?;
+        let blocks = &self.blocks.layout().blocks;
         let size = self.element_bytes();
         let mut elements = try_vec(blocks.block_elements() * size, "bookkeeping")?;
         elements.resize(blocks.block_elements() * size, 0);
-        for index in blocks.blocks_in(region) {
-            let Block { origin, shape } = blocks.block(index);
-            let [_, sy, sx] = shape;
-            let bands = &mut [&mut elements[..]];
-            let mut target = Target { bands, plane: Some(sy * sx), offset: 0, row: sx };
-            self.decode_box(&mut work, &sections, index, &mut target)?;
-            region.take(origin.map(|n| n as u64), shape.map(|n| n as u64), &elements, size, dst);
-        }
-        Ok(())
+        self.with_memory(|memory| {
+            for index in blocks.blocks_in(region) {
+                let Block { origin, shape } = blocks.block(index);
+                let [_, sy, sx] = shape;
+                let bands = &mut [&mut elements[..]];
+                let mut target = Target { bands, plane: Some(sy * sx), offset: 0, row: sx };
+                self.decode_box(memory, &sections, index, &mut target)?;
+                region.take(origin.map(|n| n as u64), shape.map(|n| n as u64), &elements, size, dst);
+            }
+            Ok(())
+        })
     }
 
     /// Calls `look` with the bytes and the shape of every block.
     ///
     /// # Errors
     /// Those of [`Worker::decode`] and of `look`.
-    pub fn for_blocks(&self, payload: &[u8], mut look: impl FnMut(&[u8], [usize; 3]) -> Result<()>) -> Result<()> {
+    pub fn for_blocks(&self, payload: &[u8], look: &mut dyn FnMut(&[u8], [usize; 3]) -> Result<()>) -> Result<()> {
         let sections = self.sections(payload)?;
-        for index in 0..self.coder.layout().n_blocks() {
-            let layout = self.coder.layout();
+        for index in 0..self.blocks.layout().n_blocks() {
+            let layout = self.blocks.layout();
             look(self.block(&sections, index)?.0, layout.blocks.block(index / layout.parts()).shape)?;
         }
         Ok(())
@@ -351,13 +427,13 @@ impl<W: SimdWord, C: BlockCoder<W>> Worker<'_, W, C> {
 
     /// Finds the sections of a payload and checks the ends of its blocks, so that each can be sliced.
     fn sections<'p>(&self, payload: &'p [u8]) -> Result<Sections<'p>> {
-        let layout = self.coder.layout();
+        let layout = self.blocks.layout();
         let (front, blocks) = payload.split_at_checked(layout.table_bytes()).ok_or_else(|| {
-            let (name, have, need) = (C::NAME, payload.len(), layout.table_bytes());
+            let (name, have, need) = (self.blocks.name(), payload.len(), layout.table_bytes());
             Error::new(ErrorKind::Truncated, format!("a {name} payload has {have} of {need} bytes of its table"))
         })?;
         let entries = &front[layout.head_bytes()..][..ENTRY * layout.n_blocks()];
-        Ok(Sections { front, table: Table::new(C::NAME, entries, blocks, front.len(), layout.unit())? })
+        Ok(Sections { front, table: Table::new(self.blocks.name(), entries, blocks, front.len(), layout.unit())? })
     }
 
     /// The bytes of a block, and their sums. Compares the sums with the block's check if `verify`
@@ -401,6 +477,13 @@ impl<W: SimdWord, C: BlockCoder<W>> WithSimd<W> for DecodeBlock<'_, '_, '_, W, C
     fn run<S: Simd<W>>(self, s: S) -> Result<()> {
         self.coder.decode(s, self.work, self.shape, self.bytes, self.target)
     }
+}
+
+/// Memory for decoding blocks.
+struct Memory<'a> {
+    scratch: &'a mut dyn Scratch,
+    /// Room for one part of a block's elements, if elements have several parts.
+    part: &'a mut [u8],
 }
 
 /// A payload's head with the table, and its blocks.
