@@ -55,6 +55,10 @@ pub trait Word:
 
     /// The quantizer of floats of this width, see [`Uniform`].
     fn uniform(float: Float, bound: f64) -> Option<Uniform<Self>>;
+    /// The codes of a row if all its floats are in the first zone, see [`Uniform::first_codes`].
+    fn first_codes(uniform: &Uniform<Self>, lanes: &[Self; LANES]) -> Option<[Self; LANES]>;
+    /// The floats of a row of codes if all are in the first zone, see [`Uniform::first_values`].
+    fn first_values(uniform: &Uniform<Self>, lanes: &[Self; LANES]) -> Option<[Self; LANES]>;
     /// Quantizes a row; returns the lanes that have a code, and those that come back within the
     /// bound.
     fn quantize(uniform: &Uniform<Self>, lanes: &mut [Self; LANES]) -> (u32, u32);
@@ -138,6 +142,14 @@ macro_rules! word {
             }
             fn uniform(float: Float, bound: f64) -> Option<Uniform<Self>> {
                 Uniform::<$unsigned>::new(float, bound)
+            }
+            #[inline(always)]
+            fn first_codes(uniform: &Uniform<Self>, lanes: &[Self; LANES]) -> Option<[Self; LANES]> {
+                uniform.first_codes(lanes)
+            }
+            #[inline(always)]
+            fn first_values(uniform: &Uniform<Self>, lanes: &[Self; LANES]) -> Option<[Self; LANES]> {
+                uniform.first_values(lanes)
             }
             #[inline(always)]
             fn quantize(uniform: &Uniform<Self>, lanes: &mut [Self; LANES]) -> (u32, u32) {

@@ -419,7 +419,7 @@ fn write_dictionary<W: Word, S: Simd<W>>(
         && let Some(out) = shortest.replace(coding.n_bytes())
     {
         header::emit(out, SPLIT, Meaning::Dictionary(shift as u16, coding.fields));
-        coding.write(s, numbers, scratch, &mut out[UNIT..]);
+        coding.write(s, numbers, scratch, &mut out[UNIT..], ahead);
     }
 }
 
@@ -482,12 +482,15 @@ pub fn decode<W: Word, S: Simd<W>>(
                     + match coder {
                         SPLIT => pack::read(s, rest, n_coded, numbers, scratch)?,
                         SPARSE => sparse::read(rest, &mut numbers[..n_coded])?,
-                        _ if huff::is_by_columns(shape, is_masked) => {
-                            let n_bytes = huff::read(rest, &mut other[..n])?;
-                            huff::from_columns(&other[..n], shape[2], numbers);
+                        _ => {
+                            let by_columns = huff::is_by_columns(shape, is_masked);
+                            let to = if by_columns { &mut *other } else { &mut *numbers };
+                            let n_bytes = huff::read(rest, &mut to[..n_coded])?;
+                            if by_columns {
+                                huff::from_columns(&other[..n], shape[2], numbers);
+                            }
                             n_bytes
                         }
-                        _ => huff::read(rest, &mut numbers[..n_coded])?,
                     };
                 if let Some((_, bitmap)) = &mask {
                     expand(s, bitmap, numbers, n_coded, other);

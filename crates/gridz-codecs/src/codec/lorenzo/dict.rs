@@ -6,7 +6,7 @@
 use crate::error::{Error, Result, try_vec};
 use crate::stage::bits::{Writer, peek, string_bytes};
 use crate::stage::pack;
-use crate::stage::rows::{LANES, NoPrefetch, Simd};
+use crate::stage::rows::{LANES, Prefetcher, Simd};
 use crate::stage::word::Word;
 
 /// Values that are examined before all are.
@@ -144,13 +144,20 @@ impl<W: Word> Coding<W> {
 
     /// Writes dictionary and numbers to `out`, which has exactly [`Self::n_bytes`] bytes.
     #[inline(always)]
-    pub fn write<S: Simd<W>>(&self, s: S, numbers: &[W], scratch: &mut pack::Scratch<W>, out: &mut [u8]) {
+    pub fn write<S: Simd<W>>(
+        &self,
+        s: S,
+        numbers: &[W],
+        scratch: &mut pack::Scratch<W>,
+        out: &mut [u8],
+        ahead: &mut impl Prefetcher,
+    ) {
         let (deltas, out) = out.split_at_mut(delta_bytes(&self.fields));
         deltas.fill(0);
         let mut writer = Writer::new(deltas);
         self.deltas.iter().for_each(|&delta| writer.push(delta, self.fields.delta_bits.into()));
         writer.finish();
-        self.indices.write(s, numbers, scratch, out, &mut NoPrefetch);
+        self.indices.write(s, numbers, scratch, out, ahead);
     }
 }
 
@@ -200,14 +207,14 @@ pub fn read<W: Word, S: Simd<W>>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::rows::Portable;
+    use crate::stage::rows::{NoPrefetch, Portable};
 
     fn round_trip<W: Word + std::fmt::Debug>(values: &[W]) -> Option<usize> {
         let n = values.len();
         let mut numbers = vec![W::default(); n.next_multiple_of(LANES)];
         let coding = Coding::choose(Portable, values, &mut numbers, &mut pack::Scratch::new(), n * W::BYTES)?;
         let mut out = vec![0xee; coding.n_bytes()];
-        coding.write(Portable, &numbers, &mut pack::Scratch::new(), &mut out);
+        coding.write(Portable, &numbers, &mut pack::Scratch::new(), &mut out, &mut NoPrefetch);
         numbers.fill(W::from_u64(9));
         assert_eq!(
             read(Portable, &coding.fields, &out, n, &mut numbers, &mut pack::Scratch::new()).unwrap(),

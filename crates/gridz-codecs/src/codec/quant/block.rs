@@ -19,7 +19,7 @@ use crate::stage::element::Element;
 use crate::stage::exceptions::{ALIGNMENT, Bitmap, FillMask, Outliers, outlier_bytes, place, write_outliers};
 use crate::stage::missing::MissingWords;
 use crate::stage::predict::{self, ANY, LineSums, MAX_ORDER, Orders};
-use crate::stage::quantize::{Coded, Quantizer};
+use crate::stage::quantize::{Coded, Quantizer, Uniform};
 use crate::stage::rows::{CACHE_LINE, LANES, RowSink, Simd, first_lanes};
 use crate::stage::word::Word;
 
@@ -356,15 +356,15 @@ fn is_zero<W: Word, S: Simd<W>>(s: S, v: &[W], n: usize) -> bool {
     true
 }
 
-/// Converts codes, or unquantized words, to words.
+/// Converts codes to floats, or keeps unquantized words, while rows are stored.
 #[derive(Clone, Copy)]
-pub struct Values<W>(pub Option<Quantizer<W>>);
+struct Values<'a, W>(Option<&'a Uniform<W>>);
 
-impl<W: Word> Finish<W> for Values<W> {
+impl<W: Word> Finish<W> for Values<'_, W> {
     #[inline(always)]
     fn words<S: Simd<W>>(&self, s: S, row: S::Row) -> S::Row {
-        match &self.0 {
-            Some(quantizer) => quantizer.value(s, row),
+        match self.0 {
+            Some(uniform) => s.dequantize(uniform, row),
             None => row,
         }
     }
@@ -452,9 +452,15 @@ pub fn decode<W: Word, S: Simd<W>, P: Packing<W>>(
     let outliers = if header & OUTLIERS != 0 { Some(Outliers::read(&mut rest, n, element)?) } else { None };
     let is_whole = |n_bytes: usize| whole(bytes.len() - rest.len() + n_bytes);
 
-    let finish = Values(quantizer);
-    let is_direct = element.bytes == W::BYTES && fill_mask.is_none();
-    if is_direct && shape[..2] == [1, 1] {
+    // Only the quantizer of floats with an absolute bound is worth a copy in every loop that stores.
+    let (finish, is_uniform) = match &quantizer {
+        None => (Values(None), true),
+        Some(Quantizer::Uniform(uniform)) => (Values(Some(uniform)), true),
+        Some(_) => (Values(None), false),
+    };
+    let is_direct = element.bytes == W::BYTES && fill_mask.is_none() && is_uniform;
+    // Numbers with an entropy code take longer than another pass over them.
+    if is_direct && !P::IS_ENTROPY && shape[..2] == [1, 1] {
         let mut line = Line { bytes: &mut target.row(0, 0, W::BYTES)[..n * W::BYTES], finish };
         is_whole(if orders[2] == 1 {
             packing.unpack(s, table, rest, shape, &mut LineSums::<_, _, 1>::new(s, orders, base, &mut line))
@@ -479,14 +485,16 @@ pub fn decode<W: Word, S: Simd<W>, P: Packing<W>>(
         predict::undo_rows(s, numbers, other, shape, orders, base, &mut sink);
         words
     };
-    let mut at = 0;
-    while at < n {
-        let mut row = finish.words(s, s.load(&words[at..]));
-        if let Some((word, bitmap)) = &fill_mask {
-            row = s.select(bitmap.words()[at / LANES], s.splat(*word), row);
+    if let Some(quantizer) = &quantizer {
+        quantizer.values(s, &mut words[..n.next_multiple_of(LANES)]);
+    }
+    if let Some((word, bitmap)) = &fill_mask {
+        let mut at = 0;
+        while at < n {
+            let row = s.select(bitmap.words()[at / LANES], s.splat(*word), s.load(&words[at..]));
+            s.store(row, &mut words[at..]);
+            at += LANES;
         }
-        s.store(row, &mut words[at..]);
-        at += LANES;
     }
     target.store(s, words, shape, element);
     put_outliers(&outliers, element, shape, target);

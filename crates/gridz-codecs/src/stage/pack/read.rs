@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::stage::pack::patches::{Patch, Patches, last_bytes};
 use crate::stage::pack::{GROUP, Group, HEADER, MAX_GROUPS, Scratch, damage};
-use crate::stage::rows::{LANES, RowSink, Simd, first_lanes};
+use crate::stage::rows::{LANES, RowSink, Simd, WithSimd, first_lanes};
 use crate::stage::word::Word;
 
 /// Reads `n` numbers, at most those of a block, from the start of `bytes`; returns their bytes.
@@ -71,7 +71,24 @@ pub fn read<W: Word, S: Simd<W>>(
     numbers: &mut [W],
     scratch: &mut Scratch<W>,
 ) -> Result<usize> {
-    read_rows(s, bytes, n, scratch, &mut Stored(numbers))
+    s.outlined(Read { bytes, n, numbers, scratch })
+}
+
+/// [`read`] as a task.
+struct Read<'a, W> {
+    bytes: &'a [u8],
+    n: usize,
+    numbers: &'a mut [W],
+    scratch: &'a mut Scratch<W>,
+}
+
+impl<W: Word> WithSimd<W> for Read<'_, W> {
+    type Output = Result<usize>;
+
+    #[inline(always)]
+    fn run<S: Simd<W>>(self, s: S) -> Result<usize> {
+        read_rows(s, self.bytes, self.n, self.scratch, &mut Stored(self.numbers))
+    }
 }
 
 /// A sink that stores rows in memory.

@@ -3,7 +3,7 @@
 use crate::stage::bits::string_bytes;
 use crate::stage::pack::patches::{Patch, Patches, write_start};
 use crate::stage::pack::{GROUP, Group, HEADER, MAX_GROUPS, Scratch, packed_bytes};
-use crate::stage::rows::{LANES, LENGTHS, Prefetcher, Simd};
+use crate::stage::rows::{LANES, LENGTHS, Prefetcher, Simd, WithSimd};
 use crate::stage::word::Word;
 
 /// Rounds of the search for widths.
@@ -73,6 +73,11 @@ impl Coding {
     /// Chooses the coding of `n` numbers; zeros pad their last row.
     #[inline(always)]
     pub fn choose<W: Word, S: Simd<W>>(s: S, numbers: &[W], n: usize, scratch: &mut Scratch<W>) -> Self {
+        s.outlined(Choose { numbers, n, scratch })
+    }
+
+    #[inline(always)]
+    fn choose_inlined<W: Word, S: Simd<W>>(s: S, numbers: &[W], n: usize, scratch: &mut Scratch<W>) -> Self {
         let groups = [Group::default(); MAX_GROUPS];
         let mut coding = Self { groups, n, n_bytes: 0, n_nonzero: Some(0), longest: 0 };
         let mut start = 0;
@@ -116,6 +121,18 @@ impl Coding {
         out: &mut [u8],
         ahead: &mut impl Prefetcher,
     ) {
+        s.outlined(Write { coding: self, numbers, scratch, out, ahead });
+    }
+
+    #[inline(always)]
+    fn write_inlined<W: Word, S: Simd<W>>(
+        &self,
+        s: S,
+        numbers: &[W],
+        scratch: &mut Scratch<W>,
+        out: &mut [u8],
+        ahead: &mut impl Prefetcher,
+    ) {
         let groups = &self.groups[..self.n.div_ceil(GROUP)];
         let size = |g: usize| (self.n - g * GROUP).min(GROUP);
         let (headers, mut packed) = out.split_at_mut(HEADER * groups.len());
@@ -143,6 +160,40 @@ impl Coding {
                 write_patched(s, group, numbers, &mut scratch.words, [bits, bitmap, string], ahead);
             }
         }
+    }
+}
+
+/// [`Coding::choose`] as a task.
+struct Choose<'a, W> {
+    numbers: &'a [W],
+    n: usize,
+    scratch: &'a mut Scratch<W>,
+}
+
+impl<W: Word> WithSimd<W> for Choose<'_, W> {
+    type Output = Coding;
+
+    #[inline(always)]
+    fn run<S: Simd<W>>(self, s: S) -> Coding {
+        Coding::choose_inlined(s, self.numbers, self.n, self.scratch)
+    }
+}
+
+/// [`Coding::write`] as a task.
+struct Write<'a, W, P> {
+    coding: &'a Coding,
+    numbers: &'a [W],
+    scratch: &'a mut Scratch<W>,
+    out: &'a mut [u8],
+    ahead: &'a mut P,
+}
+
+impl<W: Word, P: Prefetcher> WithSimd<W> for Write<'_, W, P> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd<W>>(self, s: S) {
+        self.coding.write_inlined(s, self.numbers, self.scratch, self.out, self.ahead);
     }
 }
 

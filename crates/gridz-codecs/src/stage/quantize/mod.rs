@@ -80,7 +80,7 @@ impl<W: Word> Quantizer<W> {
             Self::Uniform(uniform) => s.quantize(uniform, words),
             _ => {
                 let mut lanes = lanes_of(s, words);
-                let are_coded = s.outlined(Lanes::<_, true> { quantizer: self, lanes: &mut lanes });
+                let are_coded = s.outlined(Lanes { quantizer: self, lanes: &mut lanes });
                 Coded { codes: s.load(&lanes), are_coded, are_within: are_coded }
             }
         }
@@ -101,40 +101,108 @@ impl<W: Word> Quantizer<W> {
     pub fn value<S: Simd<W>>(&self, s: S, codes: S::Row) -> S::Row {
         match self {
             Self::Uniform(uniform) => s.dequantize(uniform, codes),
-            Self::Whole(_) => {
+            _ => {
                 let mut lanes = lanes_of(s, codes);
-                s.outlined(Lanes::<_, false> { quantizer: self, lanes: &mut lanes });
-                s.load(&lanes)
-            }
-            // Inlined: a call for each row takes 10 % of decompression.
-            Self::Relative(relative) => {
-                let mut lanes = lanes_of(s, codes);
-                relative.dequantize(&mut lanes);
+                self.values(s, &mut lanes);
                 s.load(&lanes)
             }
         }
     }
+
+    /// Converts whole rows of codes to words.
+    #[inline(always)]
+    pub fn values<S: Simd<W>>(&self, s: S, codes: &mut [W]) {
+        s.outlined(Values { quantizer: self, codes });
+    }
 }
 
-/// Quantizes a row of words (`CODES`), or turns codes into words, for the quantizers that are not
-/// part of [`Simd`]. Returns the lanes that have a code.
-struct Lanes<'a, W, const CODES: bool> {
+/// Quantizes a row of words, for the quantizers that are not part of [`Simd`]. Returns the lanes
+/// that have a code.
+struct Lanes<'a, W> {
     quantizer: &'a Quantizer<W>,
     lanes: &'a mut [W; LANES],
 }
 
-impl<W: Word, const CODES: bool> WithSimd<W> for Lanes<'_, W, CODES> {
+impl<W: Word> WithSimd<W> for Lanes<'_, W> {
     type Output = u32;
 
     #[inline(always)]
     fn run<S: Simd<W>>(self, _: S) -> u32 {
         match self.quantizer {
-            Quantizer::Whole(whole) if CODES => whole.quantize(self.lanes),
-            Quantizer::Whole(whole) => whole.dequantize(self.lanes),
-            Quantizer::Relative(relative) if CODES => return relative.quantize(self.lanes),
-            Quantizer::Uniform(_) | Quantizer::Relative(_) => unreachable!("inlined into callers"),
+            Quantizer::Whole(whole) => {
+                whole.quantize(self.lanes);
+                u32::MAX
+            }
+            Quantizer::Relative(relative) => relative.quantize(self.lanes),
+            Quantizer::Uniform(_) => unreachable!("part of Simd"),
         }
-        u32::MAX
+    }
+}
+
+/// [`Quantizer::values`] as a task.
+struct Values<'a, W> {
+    quantizer: &'a Quantizer<W>,
+    codes: &'a mut [W],
+}
+
+impl<W: Word> WithSimd<W> for Values<'_, W> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd<W>>(self, s: S) {
+        for lanes in self.codes.as_chunks_mut().0 {
+            match self.quantizer {
+                Quantizer::Uniform(uniform) => s.store(s.dequantize(uniform, s.load(lanes)), lanes),
+                Quantizer::Whole(whole) => whole.dequantize(lanes),
+                Quantizer::Relative(relative) => relative.dequantize(lanes),
+            }
+        }
+    }
+}
+
+/// Quantizes a row of floats of any width and size.
+#[inline(always)]
+pub fn any_codes<W: Word, S: Simd<W>>(s: S, uniform: &Uniform<W>, floats: S::Row) -> Coded<S::Row> {
+    let mut lanes = lanes_of(s, floats);
+    let (are_coded, are_within) = s.outlined(AnyCodes { uniform, lanes: &mut lanes });
+    Coded { codes: s.load(&lanes), are_coded, are_within }
+}
+
+/// Converts a row of codes to floats of any width and size.
+#[inline(always)]
+pub fn any_values<W: Word, S: Simd<W>>(s: S, uniform: &Uniform<W>, codes: S::Row) -> S::Row {
+    let mut lanes = lanes_of(s, codes);
+    s.outlined(AnyValues { uniform, lanes: &mut lanes });
+    s.load(&lanes)
+}
+
+/// [`any_codes`] as a task.
+struct AnyCodes<'a, W> {
+    uniform: &'a Uniform<W>,
+    lanes: &'a mut [W; LANES],
+}
+
+impl<W: Word> WithSimd<W> for AnyCodes<'_, W> {
+    type Output = (u32, u32);
+
+    #[inline(always)]
+    fn run<S: Simd<W>>(self, _: S) -> (u32, u32) {
+        W::quantize(self.uniform, self.lanes)
+    }
+}
+
+/// [`any_values`] as a task.
+struct AnyValues<'a, W> {
+    uniform: &'a Uniform<W>,
+    lanes: &'a mut [W; LANES],
+}
+
+impl<W: Word> WithSimd<W> for AnyValues<'_, W> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd<W>>(self, _: S) {
+        W::dequantize(self.uniform, self.lanes);
     }
 }
 

@@ -84,12 +84,6 @@ macro_rules! uniform {
                 /// back within the bound.
                 #[inline(always)]
                 pub fn quantize(&self, lanes: &mut [$word; LANES]) -> (u32, u32) {
-                    if !self.float.is_narrow() {
-                        if let Some(codes) = self.first_codes(lanes) {
-                            *lanes = codes;
-                            return (u32::MAX, u32::MAX);
-                        }
-                    }
                     let (most, bound) = (<$float>::from_bits(self.most), <$float>::from_bits(self.bound));
                     let mut x = [0.0; LANES];
                     $widen(self.float, lanes, &mut x);
@@ -129,10 +123,13 @@ macro_rules! uniform {
                     (lanes_set(&are_coded), lanes_set(&are_within))
                 }
 
-                /// [`Uniform::codes`] if all elements are in the first zone and come back within
-                /// the bound. Elements must be as wide as a word.
+                /// The result of [`Uniform::quantize`] if all elements are as wide as a word, are in
+                /// the first zone and come back within the bound.
                 #[inline(always)]
-                fn first_codes(&self, lanes: &[$word; LANES]) -> Option<[$word; LANES]> {
+                pub fn first_codes(&self, lanes: &[$word; LANES]) -> Option<[$word; LANES]> {
+                    if self.float.is_narrow() {
+                        return None;
+                    }
                     let Zone { inverse, step, end, .. } = self.zone(0);
                     let bound = <$float>::from_bits(self.bound);
                     let mut codes = [0; LANES];
@@ -155,12 +152,6 @@ macro_rules! uniform {
                 /// Converts codes to elements.
                 #[inline(always)]
                 pub fn dequantize(&self, lanes: &mut [$word; LANES]) {
-                    if !self.float.is_narrow() {
-                        if let Some(values) = self.first_values(lanes) {
-                            *lanes = values;
-                            return;
-                        }
-                    }
                     let mut values = [0.0; LANES];
                     let mut i = 0;
                     while i < LANES {
@@ -180,10 +171,13 @@ macro_rules! uniform {
                     $narrow(self.float, &values, lanes);
                 }
 
-                /// [`Uniform::values`] if all codes are in the first zone. Elements must be as wide
-                /// as a word.
+                /// The result of [`Uniform::dequantize`] if all elements are as wide as a word and
+                /// all codes are in the first zone.
                 #[inline(always)]
-                fn first_values(&self, lanes: &[$word; LANES]) -> Option<[$word; LANES]> {
+                pub fn first_values(&self, lanes: &[$word; LANES]) -> Option<[$word; LANES]> {
+                    if self.float.is_narrow() {
+                        return None;
+                    }
                     let Zone { step, end, .. } = self.zone(0);
                     // The bits of 2^n combined by OR with a smaller integer are the bits of their
                     // sum.

@@ -24,7 +24,7 @@ pub use simd::SimdWord;
 
 use crate::stage::bits::window;
 use crate::stage::element::Element;
-use crate::stage::quantize::{Coded, Uniform, lanes_of};
+use crate::stage::quantize::{Coded, Uniform, any_codes, any_values, lanes_of};
 use crate::stage::word::Word;
 
 /// Lanes of a row.
@@ -471,16 +471,18 @@ pub trait Simd<W: Word>: Keys {
     /// Quantizes floats.
     #[inline(always)]
     fn quantize(self, uniform: &Uniform<W>, floats: Self::Row) -> Coded<Self::Row> {
-        let mut lanes = lanes_of(self, floats);
-        let (are_coded, are_within) = W::quantize(uniform, &mut lanes);
-        Coded { codes: self.load(&lanes), are_coded, are_within }
+        match W::first_codes(uniform, &lanes_of(self, floats)) {
+            Some(codes) => Coded { codes: self.load(&codes), are_coded: u32::MAX, are_within: u32::MAX },
+            None => any_codes(self, uniform, floats),
+        }
     }
     /// The floats that codes stand for.
     #[inline(always)]
     fn dequantize(self, uniform: &Uniform<W>, codes: Self::Row) -> Self::Row {
-        let mut lanes = lanes_of(self, codes);
-        W::dequantize(uniform, &mut lanes);
-        self.load(&lanes)
+        match W::first_values(uniform, &lanes_of(self, codes)) {
+            Some(values) => self.load(&values),
+            None => any_values(self, uniform, codes),
+        }
     }
     /// Writes the bit length of the longest of every eight numbers, in whole rows.
     #[inline(always)]

@@ -31,7 +31,7 @@ use crate::stage::element::Element;
 use crate::stage::entropy::model::Model;
 use crate::stage::entropy::range::{Coder, Decoder, Encoder};
 use crate::stage::predict::Orders;
-use crate::stage::rows::{LANES, Simd, SimdWord};
+use crate::stage::rows::{LANES, Simd, SimdWord, WithSimd};
 use crate::stage::word::Word;
 use body::{Memory, code_mask, code_numbers, code_words};
 use choose::Part;
@@ -120,7 +120,28 @@ impl<W: Word> Work<W> {
         start: usize,
         is_float: bool,
     ) -> [u32; N] {
-        let Self { numbers, masked, values, planes, rows, above, coded, tables, models, .. } = self;
+        s.outlined(CodeNumbers { work: self, coder, plan, shape, lag, start, is_float })
+    }
+}
+
+/// [`Work::code`] as a task.
+struct CodeNumbers<'a, W: Word, C> {
+    work: &'a mut Work<W>,
+    coder: &'a mut C,
+    plan: &'a Plan<W>,
+    shape: [usize; 3],
+    lag: usize,
+    start: usize,
+    is_float: bool,
+}
+
+impl<W: Word, C: Coder> WithSimd<W> for CodeNumbers<'_, W, C> {
+    type Output = [u32; N];
+
+    #[inline(always)]
+    fn run<S: Simd<W>>(self, s: S) -> [u32; N] {
+        let Self { work, coder, plan, shape, lag, start, is_float } = self;
+        let Work { numbers, masked, values, planes, rows, above, coded, tables, models, .. } = work;
         let memory = &mut Memory { models: &mut models[0], values, planes, rows, above, coded, tables };
         let n = shape[0] * shape[1] * shape[2];
         let (masked, numbers) = (&masked[start..start + n], &mut numbers[start..start + n]);

@@ -17,7 +17,7 @@ mod weights;
 
 use crate::codec::BlockCounts;
 use crate::codec::quant::block::{
-    CONST, Coding, FEW, FILL_MASK, OUTLIERS, RAW, RAW_HEAD, Values, WORDS, code_row, constant, decode_plain, newer,
+    CONST, Coding, FEW, FILL_MASK, OUTLIERS, RAW, RAW_HEAD, WORDS, code_row, constant, decode_plain, newer,
     no_codes, write_raw,
 };
 use crate::cpu::isa::Isa;
@@ -25,7 +25,7 @@ use crate::cpu::thread_cache::{Cacheable, ThreadCache, at_least, bytes_of};
 use crate::error::{Error, Result};
 use crate::stage::blocks::layout::Layout;
 use crate::stage::blocks::source::{BlockWords, Source};
-use crate::stage::blocks::target::{Finish, Target};
+use crate::stage::blocks::target::Target;
 use crate::stage::element::Element;
 use crate::stage::entropy::frequencies::{self, LOG2_TOTAL};
 use crate::stage::entropy::rans::{Decoder, Encoder, put_words};
@@ -401,9 +401,12 @@ pub fn decode<W: Word, S: Simd<W>>(
         return Err(Error::corrupt("a quant block is not what its front says"));
     }
 
-    let (finish, base) = (Values(quantizer), s.splat(front.base));
+    let base = s.splat(front.base);
     for at in (0..n).step_by(LANES) {
-        s.store(finish.words(s, s.add(s.load(&codes[at..]), base)), &mut words[at..]);
+        s.store(s.add(s.load(&codes[at..]), base), &mut words[at..]);
+    }
+    if let Some(quantizer) = &quantizer {
+        quantizer.values(s, &mut words[..n.next_multiple_of(LANES)]);
     }
     if front.n_filled > 0 {
         for (word, _) in words.iter_mut().zip(kinds.iter()).filter(|&(_, &kind)| kind == IS_FILL) {

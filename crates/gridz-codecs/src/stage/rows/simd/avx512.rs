@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 
 use super::{Token, byte_groups, each, quantize, rows};
 use crate::stage::element::Element;
-use crate::stage::quantize::{Coded, Uniform, lanes_of};
+use crate::stage::quantize::{Coded, Uniform, any_codes, any_values};
 use crate::stage::rows::{BYTE_GROUPS_ROOM, LANES, LENGTHS, Simd, WithSimd, first_lanes};
 use crate::stage::word::Word;
 
@@ -657,9 +657,7 @@ macro_rules! level {
             #[inline(always)]
             fn quantize(self, uniform: &Uniform<$word>, floats: Self::Row) -> Coded<Self::Row> {
                 if uniform.float.is_narrow() {
-                    let mut lanes = lanes_of(self, floats);
-                    let (are_coded, are_within) = uniform.quantize(&mut lanes);
-                    return Coded { codes: Simd::<$word>::load(self, &lanes), are_coded, are_within };
+                    return any_codes(self, uniform, floats);
                 }
                 let mut coded = Coded { codes: floats, are_coded: 0, are_within: 0 };
                 for (i, code) in coded.codes.iter_mut().enumerate() {
@@ -674,9 +672,7 @@ macro_rules! level {
             #[inline(always)]
             fn dequantize(self, uniform: &Uniform<$word>, mut codes: Self::Row) -> Self::Row {
                 if uniform.float.is_narrow() {
-                    let mut lanes = lanes_of(self, codes);
-                    uniform.dequantize(&mut lanes);
-                    return Simd::<$word>::load(self, &lanes);
+                    return any_values(self, uniform, codes);
                 }
                 for code in &mut codes {
                     // SAFETY: the token is proof of the instructions.
