@@ -5,6 +5,7 @@
 
 use std::ffi::{CStr, c_char, c_void};
 
+use crate::arguments::{Options, deliver, read_both};
 use crate::convert;
 use crate::guard::{guard, guard_or, guard_text};
 use crate::ptr::{self, Out, OutStruct};
@@ -13,9 +14,8 @@ use crate::types::{
     gridz_array, gridz_block_counts, gridz_context, gridz_context_options, gridz_frame_info, gridz_options,
     gridz_part_info,
 };
-use gridz::{Context, Request, Verify};
-use gridz_codecs::error::{ErrorKind, Result, with_last};
-use gridz_codecs::types::Array;
+use gridz::Context;
+use gridz_codecs::error::with_last;
 
 /// Computes the destination size that is always enough to compress an array, whatever its values.
 ///
@@ -365,82 +365,4 @@ pub unsafe extern "C" fn gridz_last_error() -> *const c_char {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_version() -> *const c_char {
     guard_text(|| concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast())
-}
-
-/// Options, converted for the engine.
-pub(super) struct Options<'a> {
-    pub request: Request,
-    pub verify: Verify,
-    context: Option<&'a gridz_context>,
-}
-
-impl<'a> Options<'a> {
-    /// Reads the options, and the fill values and valid range for `array` if it is given.
-    ///
-    /// # Safety
-    /// The caller's promise, as [`ptr`] states it.
-    pub(super) unsafe fn read(from: *const gridz_options, array: Option<&Array>) -> Result<Self> {
-        // SAFETY: the caller's promise.
-        let Some(c) = (unsafe { ptr::read_optional(from)? }) else {
-            return Ok(Self { request: Request::default(), verify: Verify::Checksum, context: None });
-        };
-        // SAFETY: the caller's promise, for what the struct points to.
-        let (codec, context) = unsafe { (ptr::text(c.codec), ptr::context(c.context)) };
-        let (mut request, verify) = (convert::request(&c, codec)?, convert::verify(&c)?);
-        if let Some(array) = array.filter(|_| request.wants_missing()) {
-            // SAFETY: the caller's promise, for elements of the array's type.
-            let missing =
-                unsafe { ptr::missing(array, c.fill_value, c.n_fill_values, [c.valid_min, c.valid_max])? };
-            request = request.with_elements(array, &missing)?;
-        }
-        Ok(Self { request, verify, context })
-    }
-
-    /// Calls `work` with the caller's context or that of the process.
-    pub fn with_context<R>(&self, work: impl FnOnce(&Context) -> R) -> R {
-        match self.context {
-            Some(context) => work(&context.0),
-            None => work(&Context::default()),
-        }
-    }
-}
-
-/// Reads an array description and the options for compressing it.
-///
-/// # Safety
-/// The caller's promise, as [`ptr`] states it.
-pub(super) unsafe fn read_both<'a>(
-    array: *const gridz_array,
-    options: *const gridz_options,
-) -> Result<(Array, Options<'a>)> {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let array = read_array(array)?;
-        Ok((array, Options::read(options, Some(&array))?))
-    }
-}
-
-/// # Safety
-/// The caller's promise, as [`ptr`] states it.
-pub(super) unsafe fn read_array(from: *const gridz_array) -> Result<Array> {
-    // SAFETY: the caller's promise.
-    let c = unsafe { ptr::read(from)? };
-    // SAFETY: the caller's promise, for what the struct points to.
-    let extents = unsafe { ptr::extents("extents", c.extents, c.rank)? };
-    convert::array(&c, &extents)
-}
-
-/// Writes the number of written bytes or, on `DstTooSmall`, the number of needed bytes to
-/// `n_bytes`.
-pub(super) fn deliver(result: Result<usize>, n_bytes: Out<usize>) -> Result<()> {
-    match result {
-        Ok(written) => n_bytes.write(written),
-        Err(error) => {
-            if let ErrorKind::DstTooSmall { need } = error.kind() {
-                n_bytes.write(need as usize);
-            }
-            return Err(error);
-        }
-    }
-    Ok(())
 }

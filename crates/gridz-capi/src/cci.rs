@@ -4,6 +4,7 @@
 
 use std::ffi::c_void;
 
+use crate::cci_types::*;
 use crate::guard::{guard, guard_or};
 use crate::ptr::{self, Out, OutStruct};
 use crate::status::gridz_status;

@@ -4,7 +4,7 @@
 
 use std::ffi::c_void;
 
-use crate::api::{Options, deliver, read_array, read_both};
+use crate::arguments::{Options, deliver, read_array, read_both};
 use crate::guard::guard;
 use crate::ptr::{self, Out};
 use crate::status::gridz_status;

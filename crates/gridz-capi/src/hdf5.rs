@@ -7,9 +7,9 @@ use std::ffi::c_void;
 
 use crate::convert;
 use crate::guard::guard;
-use crate::ptr::{self, OutStruct, ProgressFn};
+use crate::hdf5_types::{gridz_h5_function, gridz_h5_options, gridz_h5_part_info, gridz_progress};
+use crate::ptr::{self, OutStruct};
 use crate::status::gridz_status;
-use crate::types::{gridz_h5_function, gridz_h5_options, gridz_h5_part_info};
 use gridz::device::{self, DeviceSlice};
 use gridz::{Context, Detail};
 use gridz::{Destination, Source};
@@ -277,6 +277,27 @@ unsafe fn chosen(dataset: &Dataset, start: *const u64, count: *const u64) -> Res
     // SAFETY: the caller's promise.
     let lists = unsafe { [ptr::extents("start", start, rank as u32)?, ptr::extents("count", count, rank as u32)?] };
     Ok(lists.map(|list| list[..rank].to_vec()))
+}
+
+/// A progress callback and its first argument.
+#[derive(Clone, Copy)]
+struct ProgressFn {
+    function: gridz_progress,
+    data: *mut c_void,
+}
+
+impl ProgressFn {
+    /// # Safety
+    /// The function may be called with `data` during the call.
+    unsafe fn new(function: gridz_progress, data: *mut c_void) -> Self {
+        Self { function, data }
+    }
+
+    /// Calls the callback. Returns false if the callback cancels the call.
+    fn tell(&self, done: u64, total: u64) -> bool {
+        // SAFETY: the caller of `new` promised that the function may be called.
+        self.function.is_none_or(|function| unsafe { function(self.data, done, total) } == 0)
+    }
 }
 
 /// Options, converted from C.

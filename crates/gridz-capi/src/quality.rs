@@ -5,7 +5,7 @@
 
 use std::ffi::c_void;
 
-use crate::api::read_array;
+use crate::arguments::{read_array, read_missing};
 use crate::convert;
 use crate::guard::{guard, guard_or};
 use crate::ptr::{self, Out, OutStruct};
@@ -132,7 +132,7 @@ impl Asked<'_> {
         let limits = [c.valid_min, c.valid_max];
         // SAFETY: the caller's promise, for what the struct points to.
         let (missing, context) =
-            unsafe { (ptr::missing(array, c.fill_value, c.n_fill_values, limits)?, ptr::context(c.context)) };
+            unsafe { (read_missing(array, c.fill_value, c.n_fill_values, limits)?, ptr::context(c.context)) };
         Ok(Self { bound: convert::bound(&c)?, missing, context: context.map(|context| &context.0) })
     }
 }
