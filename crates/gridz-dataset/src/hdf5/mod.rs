@@ -2,9 +2,9 @@
 //!
 //! `filter` has the entry points that libhdf5 calls. At creation, `dl` finds the libhdf5 that
 //! called, and `dataset` queries it for the description of the dataset. The filter's cd_values
-//! ([`cd`]) store this description, so that reading needs neither. `buf` owns the buffers that
-//! libhdf5 exchanges with filters, `shuffle` undoes HDF5's shuffle filter, and `report` reports
-//! errors.
+//! ([`cd`]) store this description as a [`record`], so that reading needs neither. `buf` owns the
+//! buffers that libhdf5 exchanges with filters, `shuffle` undoes HDF5's shuffle filter, and
+//! `report` reports errors.
 //!
 //! [`bulk`] transfers whole datasets, without the filter interface. `library` calls the libhdf5 of
 //! the program. `chunk` applies to a chunk the filters that HDF5 would apply, and `third_party`
@@ -24,6 +24,7 @@ mod filter;
 mod functions;
 pub mod library;
 pub mod progressive;
+pub mod record;
 mod report;
 mod shuffle;
 mod third_party;
