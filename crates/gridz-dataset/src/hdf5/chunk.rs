@@ -6,8 +6,8 @@
 //! that does not fit its description is framed as plain bytes, unchanged.
 
 use super::abi;
+use super::api::PipelineEntry;
 use super::cd::Values;
-use super::dl::PipelineEntry;
 use super::filter::{FILTER_ID, is_plain_bytes};
 use super::record::Record;
 use super::shuffle;
