@@ -74,7 +74,7 @@ pub unsafe extern "C" fn gridz_compress(
         };
         let request = &options.request;
         let (src, dst) = buffers;
-        let result = options.with_context(|context| gridz::compress(&array, request, src, dst, context));
+        let result = gridz::compress(&array, request, src, dst, options.context);
         deliver(result, n_bytes)
     })
 }
@@ -112,8 +112,7 @@ pub unsafe extern "C" fn gridz_decompress(
             )
         };
         let (frame, dst) = buffers;
-        let result = options
-            .with_context(|context| gridz::decompress(frame, gridz::Part::All, dst, options.verify, context));
+        let result = gridz::decompress(frame, gridz::Part::All, dst, options.verify, options.context);
         deliver(result, n_bytes)
     })
 }
@@ -167,9 +166,8 @@ pub unsafe extern "C" fn gridz_decompress_region(
         };
         let (frame, dst) = buffers;
         let [start, count] = [&start[..rank as usize], &count[..rank as usize]];
-        let result = options.with_context(|context| {
-            gridz::decompress(frame, gridz::Part::Region { start, count }, dst, options.verify, context)
-        });
+        let result =
+            gridz::decompress(frame, gridz::Part::Region { start, count }, dst, options.verify, options.context);
         deliver(result, n_bytes)
     })
 }
@@ -217,11 +215,8 @@ pub unsafe extern "C" fn gridz_decompress_progressive(
         // Filled in before decompression, so that a caller whose destination is too small gets it
         // too.
         let found = gridz::inspect_part(frame, detail)?;
-        let struct_size = info.n_bytes();
-        info.write(&convert::part_info(&found, struct_size));
-        options.with_context(|context| {
-            gridz::decompress(frame, gridz::Part::Detail(detail), dst, options.verify, context).map(|_| ())
-        })
+        info.write(&convert::part_info(&found));
+        gridz::decompress(frame, gridz::Part::Detail(detail), dst, options.verify, options.context).map(|_| ())
     })
 }
 
@@ -245,8 +240,7 @@ pub unsafe extern "C" fn gridz_inspect_progressive(
         // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (info, frame) = unsafe { (OutStruct::new(info)?, ptr::source("frame", frame, frame_bytes)?) };
         let found = gridz::inspect_part(frame, convert::detail(detail, value)?)?;
-        let struct_size = info.n_bytes();
-        info.write(&convert::part_info(&found, struct_size));
+        info.write(&convert::part_info(&found));
         Ok(())
     })
 }
@@ -266,8 +260,7 @@ pub unsafe extern "C" fn gridz_inspect_blocks(
         // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (counts, frame) = unsafe { (OutStruct::new(counts)?, ptr::source("frame", frame, frame_bytes)?) };
         let found = gridz::count_blocks(frame, &Context::default())?;
-        let struct_size = counts.n_bytes();
-        counts.write(&convert::block_counts(&found, struct_size));
+        counts.write(&convert::block_counts(&found));
         Ok(())
     })
 }
@@ -288,8 +281,7 @@ pub unsafe extern "C" fn gridz_inspect(
         // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (info, frame) = unsafe { (OutStruct::new(info)?, ptr::source("frame", frame, frame_bytes)?) };
         let found = gridz::inspect(frame)?;
-        let struct_size = info.n_bytes();
-        info.write(&convert::frame_info(&found, struct_size));
+        info.write(&convert::frame_info(&found));
         Ok(())
     })
 }
@@ -308,12 +300,8 @@ pub unsafe extern "C" fn gridz_context_create(
 ) -> gridz_status {
     guard(|| {
         // SAFETY: the caller keeps the promises about pointers in the head of the manual.
-        let (context, options) = unsafe { (Out::new("context", context)?, ptr::read_optional(options)?) };
-        let made = match options {
-            Some(options) => convert::context(&options)?,
-            None => Context::default(),
-        };
-        context.write(ptr::leak(gridz_context(made)));
+        let (context, options) = unsafe { (Out::new("context", context)?, ptr::read_options(options)?) };
+        context.write(ptr::leak(gridz_context(convert::context(&options)?)));
         Ok(())
     })
 }

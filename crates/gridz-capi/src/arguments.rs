@@ -6,7 +6,7 @@ use std::ffi::c_void;
 
 use crate::convert;
 use crate::ptr::{self, Out};
-use crate::types::{gridz_array, gridz_context, gridz_options};
+use crate::types::{gridz_array, gridz_options};
 use gridz::{Context, MAX_FILLS, MissingElements, Request, Verify};
 use gridz_codecs::error::{Error, ErrorKind, Result};
 use gridz_codecs::types::Array;
@@ -15,7 +15,7 @@ use gridz_codecs::types::Array;
 pub struct Options<'a> {
     pub request: Request,
     pub verify: Verify,
-    context: Option<&'a gridz_context>,
+    pub context: &'a Context,
 }
 
 impl<'a> Options<'a> {
@@ -25,9 +25,7 @@ impl<'a> Options<'a> {
     /// The caller's promise, as [`ptr`] states it.
     pub unsafe fn read(from: *const gridz_options, array: Option<&Array>) -> Result<Self> {
         // SAFETY: the caller's promise.
-        let Some(c) = (unsafe { ptr::read_optional(from)? }) else {
-            return Ok(Self { request: Request::default(), verify: Verify::Checksum, context: None });
-        };
+        let c = unsafe { ptr::read_options(from)? };
         // SAFETY: the caller's promise, for what the struct points to.
         let (codec, context) = unsafe { (ptr::text(c.codec), ptr::context(c.context)) };
         let (mut request, verify) = (convert::request(&c, codec)?, convert::verify(&c)?);
@@ -38,14 +36,6 @@ impl<'a> Options<'a> {
             request = request.with_elements(array, &missing)?;
         }
         Ok(Self { request, verify, context })
-    }
-
-    /// Calls `work` with the caller's context or that of the process.
-    pub fn with_context<R>(&self, work: impl FnOnce(&Context) -> R) -> R {
-        match self.context {
-            Some(context) => work(&context.0),
-            None => work(&Context::default()),
-        }
     }
 }
 

@@ -13,11 +13,13 @@ use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 use std::slice;
 
+use once_cell::race::OnceBox;
+
 use crate::hdf5_types::gridz_h5_function;
 use crate::types::gridz_context;
 use crate::versioned::{self, Versioned};
 use gridz::device::{DeviceSlice, StreamHandle, gpu_of_pointer};
-use gridz::{Destination, Source};
+use gridz::{Context, Destination, Source};
 use gridz_codecs::error::{Error, Result};
 use gridz_codecs::types::MAX_RANK;
 
@@ -43,16 +45,13 @@ pub unsafe fn read<T: Versioned>(from: *const T) -> Result<T> {
     }
 }
 
-/// Like [`read`], but `None` for null.
+/// Like [`read`], but all zeros for null: the defaults.
 ///
 /// # Safety
 /// The caller's promise.
-pub unsafe fn read_optional<T: Versioned>(from: *const T) -> Result<Option<T>> {
-    if from.is_null() {
-        return Ok(None);
-    }
+pub unsafe fn read_options<T: Versioned>(from: *const T) -> Result<T> {
     // SAFETY: the caller's promise.
-    unsafe { read(from) }.map(Some)
+    if from.is_null() { versioned::from_bytes(&[]) } else { unsafe { read(from) } }
 }
 
 /// Destination of one result. No reference to it exists before it is written, so it may lie inside
@@ -101,21 +100,17 @@ impl<T: Versioned> OutStruct<T> {
         (!to.is_null()).then(|| unsafe { Self::new(to) }).transpose()
     }
 
-    /// The caller's `struct_size`.
-    pub fn n_bytes(&self) -> usize {
-        self.n_bytes
-    }
-
-    /// Writes the fields that the caller's version has. Fields that this library does not know
-    /// become zero.
+    /// Writes the fields that the caller's version has, and the caller's `struct_size`. Fields that
+    /// this library does not know become zero.
     pub fn write(self, value: &T) {
         let to = self.to.as_ptr().cast::<u8>();
         let known = size_of::<T>().min(self.n_bytes);
         // SAFETY: the caller of `new` promised `n_bytes` bytes, `known` is at most that, and only
-        // this function uses `value`.
+        // this function uses `value`. A `T` begins with its size.
         unsafe {
             to.copy_from_nonoverlapping(std::ptr::from_ref(value).cast::<u8>(), known);
             to.add(known).write_bytes(0, self.n_bytes - known);
+            to.cast::<usize>().write_unaligned(self.n_bytes);
         }
     }
 }
@@ -447,13 +442,15 @@ pub unsafe fn functions(from: *const gridz_h5_function) -> Result<Vec<(&'static 
     }
 }
 
-/// The context at `from`, or `None` for null.
+/// The context at `from`, or the default one for null.
 ///
 /// # Safety
 /// `from` is null, or a live pointer from [`leak`].
-pub unsafe fn context<'a>(from: *const gridz_context) -> Option<&'a gridz_context> {
+pub unsafe fn context<'a>(from: *const gridz_context) -> &'a Context {
+    static DEFAULT: OnceBox<Context> = OnceBox::new();
     // SAFETY: the promise of the caller.
-    unsafe { from.as_ref() }
+    let given = unsafe { from.as_ref() };
+    given.map_or_else(|| DEFAULT.get_or_init(Box::default), |context| &context.0)
 }
 
 /// The object that C holds at `from`, called `name` there.
