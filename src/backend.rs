@@ -25,6 +25,19 @@ pub enum Attempt<R> {
     Unsupported(Cow<'static, str>),
 }
 
+impl<R> Attempt<R> {
+    /// Continues the work with its first part's result.
+    ///
+    /// # Errors
+    /// Those of `next`.
+    pub fn and_then<T>(self, next: impl FnOnce(R) -> Result<T>) -> Result<Attempt<T>> {
+        match self {
+            Self::Done(result) => next(result).map(Attempt::Done),
+            Self::Unsupported(reason) => Ok(Attempt::Unsupported(reason)),
+        }
+    }
+}
+
 /// True if this library has kernels of the codec and this machine has a GPU for them. Asks the
 /// driver, without creating a CUDA context.
 pub fn gpu_available(entry: &Entry) -> bool {

@@ -1,6 +1,7 @@
 //! Batches of chunks in GPU memory. No call waits for the GPU unless its documentation says so.
 #![allow(unsafe_code, reason = "gives memory to a stream")]
 
+use crate::async_args::{MAX_ARGS, NamedSlice, check_args, check_gpu_allowed, open};
 use crate::backend::Attempt;
 use crate::context::Context;
 use crate::frame::{FRAME_ALIGNMENT, Verify};
@@ -11,9 +12,8 @@ use gridz_codecs::codec::gpu::Direction;
 use gridz_codecs::codec::request::Request;
 use gridz_codecs::error::{Error, ErrorKind, Result};
 use gridz_codecs::format::region::Region;
-use gridz_codecs::settings::Backend;
 use gridz_codecs::types::Array;
-use gridz_cuda::{Device, DeviceSlice, Entered, Stream, StreamHandle, gpu_of_address};
+use gridz_cuda::{Device, DeviceSlice, Stream, StreamHandle};
 
 /// Chunks of one type and shape, and the positions of their arrays and frames: array `i` begins at
 /// `i * array_stride` bytes, frame `i` at `i * frame_stride`.
@@ -146,12 +146,6 @@ impl PreparedBatch {
     }
 }
 
-/// A memory argument and its name.
-type NamedSlice<'a> = (&'static str, DeviceSlice<'a>);
-
-/// Most memory arguments of a call.
-const MAX_ARGS: usize = 5;
-
 /// Checks all memory of a call as far as the host can.
 fn check_memory<'a>(
     prepared: &PreparedBatch,
@@ -170,33 +164,6 @@ fn check_memory<'a>(
         memory.workspace.map(|workspace| ("workspace", workspace, 0, 8)),
     ];
     check_args(all)
-}
-
-/// A memory argument: its name, its memory, the bytes it must have and its required alignment.
-type Requirement<'a> = (&'static str, DeviceSlice<'a>, u64, u64);
-
-fn check_args(all: [Option<Requirement>; MAX_ARGS]) -> Result<[Option<NamedSlice>; MAX_ARGS]> {
-    let mut checked: [Option<NamedSlice>; MAX_ARGS] = [None; MAX_ARGS];
-    for (i, (name, slice, need, alignment)) in all.into_iter().flatten().enumerate() {
-        let (start, have) = (slice.address(), slice.n_bytes());
-        if have < need {
-            return Err(Error::invalid(format!("{name} has {have} bytes; {need} are needed")));
-        }
-        if have == 0 {
-            continue;
-        }
-        if !start.is_multiple_of(alignment) {
-            let text = format!("{name} is at {start:#x}; it must be aligned to {alignment} bytes");
-            return Err(Error::invalid(text));
-        }
-        let overlaps =
-            |other: &DeviceSlice| start < other.address() + other.n_bytes() && other.address() < start + have;
-        if let Some((other, _)) = checked.iter().flatten().find(|(_, other)| overlaps(other)) {
-            return Err(Error::invalid(format!("{other} and {name} overlap; give each memory of its own")));
-        }
-        checked[i] = Some((name, slice));
-    }
-    Ok(checked)
 }
 
 /// Enqueues the compression of a batch on a stream. When the stream has completed it, each frame is
@@ -330,36 +297,6 @@ fn enqueue(
     unsafe { launch.start(&stream, &memory, scratch) }
 }
 
-/// Opens the stream, enters its context, and checks that it can access all memory. A default stream
-/// belongs to the GPU of `memory`, whose name is `name`.
-fn open<'a>(
-    stream: StreamHandle<'a>,
-    name: &str,
-    memory: DeviceSlice,
-    all: &[Option<NamedSlice>],
-    context: &Context,
-) -> Result<(Stream<'a>, Entered)> {
-    let stream = stream.open(|| Device::of_memory(&[memory])).map_err(|error| match error.kind() {
-        ErrorKind::InvalidArgument => not_gpu_memory(name),
-        _ => error,
-    })?;
-    let device = stream.device();
-    context.check_device(device)?;
-    let entered = device.enter()?;
-    for &(name, slice) in all.iter().flatten() {
-        if !device.reaches(slice)? {
-            return Err(match gpu_of_address(slice.address()) {
-                Some(other) => Error::invalid(format!(
-                    "{name} is memory of GPU {other}, to which GPU {} has no access, and the stream is there",
-                    device.gpu().ordinal
-                )),
-                None => not_gpu_memory(name),
-            });
-        }
-    }
-    Ok((stream, entered))
-}
-
 /// Waits for the work on a stream that creates or uses `memory`. A default stream belongs to the
 /// current context, or to the GPU of `memory` if there is none. A stream that is being captured
 /// cannot be waited for.
@@ -477,12 +414,6 @@ fn enqueue_packing(
     start(&stream)
 }
 
-fn not_gpu_memory(name: &str) -> Error {
-    Error::invalid(format!(
-        "{name} is no memory that a GPU can use; gridz_compress and gridz_decompress take host memory"
-    ))
-}
-
 /// The plan, or an error with the remedy.
 ///
 /// # Errors
@@ -491,19 +422,5 @@ fn require_kernels(attempt: Attempt<GpuPlan>, remedy: &str) -> Result<GpuPlan> {
     match attempt {
         Attempt::Done(plan) => Ok(plan),
         Attempt::Unsupported(reason) => Err(Error::unsupported(format!("{reason}; {remedy}"))),
-    }
-}
-
-/// Checks that the settings allow a GPU.
-///
-/// # Errors
-/// `Device` if they do not.
-fn check_gpu_allowed(context: &Context) -> Result<()> {
-    match context.settings()?.backend {
-        Backend::Cpu => Err(Error::device(
-            "GRIDZ_BACKEND=cpu rules the GPU out, but asynchronous calls work on a GPU only; unset it, or use \
-             gridz_compress and gridz_decompress",
-        )),
-        Backend::Auto | Backend::Cuda => Ok(()),
     }
 }

@@ -27,7 +27,8 @@ use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::cpu::pool::Pool;
 use gridz_codecs::format::checksum::Checksum;
 use gridz_codecs::format::header::{FORMAT_VERSION, MAGIC, header_bytes};
-use gridz_dataset::hdf5::cd::{RECORD_MAGIC, RECORD_VERSION, Record, Values};
+use gridz_dataset::hdf5::cd::Values;
+use gridz_dataset::hdf5::record::{RECORD_MAGIC, RECORD_VERSION, Record};
 
 // ---- counting allocations -------------------------------------------------------------------------
 

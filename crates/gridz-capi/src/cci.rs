@@ -4,6 +4,7 @@
 
 use std::ffi::c_void;
 
+use crate::cci_types::*;
 use crate::guard::{guard, guard_or};
 use crate::ptr::{self, Out, OutStruct};
 use crate::status::gridz_status;
@@ -43,8 +44,6 @@ pub unsafe extern "C" fn gridz_cci_create(
         let choice = ValueChoice::ALL.get(values as usize).copied();
         let choice =
             choice.ok_or_else(|| Error::invalid(format!("values {values} is none of GRIDZ_CCI_VALUES_*")))?;
-        let of_process = Context::default();
-        let context = context.map_or(&of_process, |context| &context.0);
         let of_values = ofs(c.dtype, "dtype", [GRIDZ_DTYPE_F32, GRIDZ_DTYPE_F64])?;
         let of_indices = ofs(c.index_dtype, "index_dtype", [GRIDZ_DTYPE_I32, GRIDZ_DTYPE_I64])?;
         // SAFETY: the same promises.
@@ -78,9 +77,8 @@ pub unsafe extern "C" fn gridz_cci_inspect(cci: *const gridz_cci, info: *mut gri
         // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (info, cci) = unsafe { (OutStruct::new(info)?, ptr::shared("cci", cci)?) };
         let (head, kinds) = (cci.0.head(), gridz_sparse::kinds(&cci.0));
-        let struct_size = info.n_bytes();
         info.write(&gridz_cci_info {
-            struct_size,
+            struct_size: 0,
             n_rows: head.n_rows,
             n_cols: head.n_cols,
             nnz: head.nnz,
@@ -144,8 +142,6 @@ pub unsafe extern "C" fn gridz_cci_open(
         let (cci, frame, context) = unsafe {
             (Out::new("cci", cci)?, ptr::host_bytes("frame", frame, frame_bytes)?, ptr::context(context))
         };
-        let of_process = Context::default();
-        let context = context.map_or(&of_process, |context| &context.0);
         cci.write(ptr::leak(gridz_cci(Matrix::from_frame(frame, context.pool())?)));
         Ok(())
     })
@@ -186,8 +182,6 @@ pub unsafe extern "C" fn gridz_cci_multiply(
     guard(|| {
         // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (cci, context) = unsafe { (ptr::shared("cci", cci)?, ptr::context(context)) };
-        let of_process = Context::default();
-        let context = context.map_or(&of_process, |context| &context.0);
         let semiring = Semiring::ALL.get(semiring as usize).copied();
         let semiring = semiring.ok_or_else(|| Error::invalid("semiring is none of GRIDZ_CCI_SEMIRING_*"))?;
         if transposed > 1 {
@@ -289,8 +283,6 @@ pub unsafe extern "C" fn gridz_cci_decode(
     guard(|| {
         // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (cci, context) = unsafe { (ptr::shared("cci", cci)?, ptr::context(context)) };
-        let of_process = Context::default();
-        let context = context.map_or(&of_process, |context| &context.0);
         let of_indices = ofs(index_dtype, "index_dtype", [GRIDZ_DTYPE_I32, GRIDZ_DTYPE_I64])?;
         let rows = Rows { matrix: &cci.0, rows: first..first.saturating_add(n), nnz, context };
         // SAFETY: the same promises.

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicPtr;
 
 use once_cell::race::OnceBox;
 
+use crate::hdf5_types::gridz_h5_part_info;
 use crate::types::*;
 use gridz::{BlockCounts, Context, Detail, FrameInfo, Mode, PartInfo, Request, Verify, device};
 use gridz_codecs::codec::registry::{CODECS, Entry};
@@ -51,14 +52,14 @@ pub fn codec_name(index: usize) -> *const c_char {
     texts().get(index).map_or(ptr::null(), |texts| texts.name.as_ptr())
 }
 
-/// The codec at `index` of the table, for a struct of `struct_size` bytes.
-pub fn codec(index: usize, struct_size: usize) -> Result<gridz_codec> {
+/// The codec at `index` of the table
+pub fn codec(index: usize) -> Result<gridz_codec> {
     let (entry, texts) = CODECS.get(index).zip(texts().get(index)).ok_or_else(|| {
         Error::invalid(format!("there is no codec {index}: gridz_codec_count() is {}", CODECS.len()))
     })?;
     let bits = |ids: &mut dyn Iterator<Item = u8>| ids.fold(0, |bits, id| bits | 1 << id);
     Ok(gridz_codec {
-        struct_size,
+        struct_size: 0,
         name: texts.name.as_ptr(),
         description: texts.about.as_ptr(),
         level_names: texts.level_names.as_ptr().cast(),
@@ -119,11 +120,11 @@ pub fn context(c: &gridz_context_options) -> Result<Context> {
     }
 }
 
-/// Converts a frame's description to a struct of `struct_size` bytes.
-pub fn frame_info(info: &FrameInfo, struct_size: usize) -> gridz_frame_info {
+/// Converts a frame's description to C's struct.
+pub fn frame_info(info: &FrameInfo) -> gridz_frame_info {
     let shape = info.array.shape();
     gridz_frame_info {
-        struct_size,
+        struct_size: 0,
         dtype: u32::from(info.array.dtype().id()),
         byte_order: match info.array.order() {
             ByteOrder::Little => GRIDZ_BYTE_ORDER_LITTLE,
@@ -162,10 +163,10 @@ pub fn detail(detail: u32, value: f64) -> Result<Detail> {
     }
 }
 
-/// Converts the description of a part of a frame to a struct of `struct_size` bytes.
-pub fn part_info(info: &PartInfo, struct_size: usize) -> gridz_part_info {
+/// Converts the description of a part of a frame to C's struct.
+pub fn part_info(info: &PartInfo) -> gridz_part_info {
     gridz_part_info {
-        struct_size,
+        struct_size: 0,
         rank: u32::from(info.shape.rank()),
         level: info.level,
         extents: extents(&info.shape),
@@ -180,13 +181,13 @@ pub fn part_info(info: &PartInfo, struct_size: usize) -> gridz_part_info {
     }
 }
 
-/// Converts the description of a part of a dataset to a struct of `struct_size` bytes.
-pub fn h5_part_info(access: &PartAccess, tally: &Tally, struct_size: usize) -> gridz_h5_part_info {
+/// Converts the description of a part of a dataset to C's struct.
+pub fn h5_part_info(access: &PartAccess, tally: &Tally) -> gridz_h5_part_info {
     let &Tally { n_chunks, stored_bytes, read_bytes, layers, n_layers, bound, rms } = tally;
     let mut extents = [0; GRIDZ_MAX_RANK];
     extents[..access.extents().len()].copy_from_slice(access.extents());
     gridz_h5_part_info {
-        struct_size,
+        struct_size: 0,
         rank: access.extents().len() as u32,
         level: access.level(),
         extents,
@@ -203,12 +204,12 @@ pub fn h5_part_info(access: &PartAccess, tally: &Tally, struct_size: usize) -> g
     }
 }
 
-/// Converts the counts to a struct of `struct_size` bytes.
-pub fn block_counts(counts: &BlockCounts, struct_size: usize) -> gridz_block_counts {
+/// Converts the counts to C's struct.
+pub fn block_counts(counts: &BlockCounts) -> gridz_block_counts {
     let BlockCounts { all, raw, constant, packed, entropy, .. } = *counts;
     let BlockCounts { fixed_point, dictionary, sparse, decimal, masked, cut, exact, .. } = *counts;
     gridz_block_counts {
-        struct_size,
+        struct_size: 0,
         all,
         raw,
         constant,
@@ -236,11 +237,11 @@ pub fn bound(c: &gridz_quality_options) -> Result<Bound> {
     Bound::new(mode, c.value)
 }
 
-/// Converts a comparison's results to a struct of `struct_size` bytes.
-pub fn quality_report(report: &Report, struct_size: usize) -> gridz_quality_report {
+/// Converts a comparison's results to C's struct.
+pub fn quality_report(report: &Report) -> gridz_quality_report {
     let Report { elements, numbers, fill_mismatches, nan_mismatches, infinity_mismatches, .. } = *report;
     gridz_quality_report {
-        struct_size,
+        struct_size: 0,
         elements,
         numbers,
         fill_mismatches,

@@ -7,9 +7,9 @@ use std::ffi::c_void;
 
 use crate::convert;
 use crate::guard::guard;
-use crate::ptr::{self, OutStruct, ProgressFn};
+use crate::hdf5_types::{gridz_h5_function, gridz_h5_options, gridz_h5_part_info, gridz_progress};
+use crate::ptr::{self, OutStruct};
 use crate::status::gridz_status;
-use crate::types::{gridz_h5_function, gridz_h5_options, gridz_h5_part_info};
 use gridz::device::{self, DeviceSlice};
 use gridz::{Context, Detail};
 use gridz::{Destination, Source};
@@ -21,18 +21,6 @@ use gridz_dataset::hdf5::progressive::PartAccess;
 
 /// Limit for buffers if the options do not set one.
 const MEMORY_LIMIT: u64 = 1 << 30;
-
-/// Options in place of NULL.
-const NO_OPTIONS: gridz_h5_options = gridz_h5_options {
-    struct_size: 0,
-    context: std::ptr::null(),
-    strides: std::ptr::null(),
-    progress: None,
-    progress_data: std::ptr::null_mut(),
-    memory_limit: 0,
-    dxpl: 0,
-    stream: std::ptr::null_mut(),
-};
 
 /// Writes a box of a dataset. This implements `gridz_h5_write` of `gridz_hdf5.h`, which documents
 /// it and passes the functions of the program's libhdf5.
@@ -165,8 +153,7 @@ pub unsafe extern "C" fn gridz_h5_inspect_progressive_by(
 
 /// Writes to C's struct which part of a dataset was read, or would be.
 fn tell(info: OutStruct<gridz_h5_part_info>, access: &PartAccess, tally: &Tally) {
-    let struct_size = info.n_bytes();
-    info.write(&convert::h5_part_info(access, tally, struct_size));
+    info.write(&convert::h5_part_info(access, tally));
 }
 
 /// Copies a dataset. This implements `gridz_h5_copy` of `gridz_hdf5.h`; see `gridz_h5_write_by` for
@@ -279,9 +266,30 @@ unsafe fn chosen(dataset: &Dataset, start: *const u64, count: *const u64) -> Res
     Ok(lists.map(|list| list[..rank].to_vec()))
 }
 
+/// A progress callback and its first argument.
+#[derive(Clone, Copy)]
+struct ProgressFn {
+    function: gridz_progress,
+    data: *mut c_void,
+}
+
+impl ProgressFn {
+    /// # Safety
+    /// The function may be called with `data` during the call.
+    unsafe fn new(function: gridz_progress, data: *mut c_void) -> Self {
+        Self { function, data }
+    }
+
+    /// Calls the callback. Returns false if the callback cancels the call.
+    fn tell(&self, done: u64, total: u64) -> bool {
+        // SAFETY: the caller of `new` promised that the function may be called.
+        self.function.is_none_or(|function| unsafe { function(self.data, done, total) } == 0)
+    }
+}
+
 /// Options, converted from C.
 struct Options<'a> {
-    context: Option<&'a Context>,
+    context: &'a Context,
     strides: *const i64,
     progress: ProgressFn,
     memory_limit: u64,
@@ -294,13 +302,12 @@ impl Options<'_> {
     /// The caller's promise, as [`ptr`] states it.
     unsafe fn read(from: *const gridz_h5_options) -> Result<Self> {
         // SAFETY: the caller's promise.
-        let c = unsafe { ptr::read_optional(from)? };
-        let c = c.unwrap_or(NO_OPTIONS);
+        let c = unsafe { ptr::read_options(from)? };
         // SAFETY: the caller's promise, for what the struct points to.
         let (context, progress) =
             unsafe { (ptr::context(c.context), ProgressFn::new(c.progress, c.progress_data)) };
         Ok(Self {
-            context: context.map(|context| &context.0),
+            context,
             strides: c.strides,
             progress,
             memory_limit: if c.memory_limit == 0 { MEMORY_LIMIT } else { c.memory_limit },
@@ -349,9 +356,8 @@ impl Options<'_> {
 
     /// Calls `work` with these options.
     fn run<R>(&self, work: impl FnOnce(&bulk::Options, Progress) -> Result<R>) -> Result<R> {
-        let of_process = Context::default();
         let &Self { context, memory_limit, dxpl, progress, .. } = self;
-        let options = bulk::Options { context: context.unwrap_or(&of_process), memory_limit, dxpl };
+        let options = bulk::Options { context, memory_limit, dxpl };
         work(&options, &mut |done, total| progress.tell(done, total))
     }
 }

@@ -6,9 +6,10 @@
 //! that does not fit its description is framed as plain bytes, unchanged.
 
 use super::abi;
-use super::cd::{Record, Values};
-use super::dl::PipelineEntry;
+use super::api::PipelineEntry;
+use super::cd::Values;
 use super::filter::{FILTER_ID, is_plain_bytes};
+use super::record::Record;
 use super::shuffle;
 use crate::bulk::{ChunkCoder, FrameCoder};
 use gridz::device::DeviceSlice;

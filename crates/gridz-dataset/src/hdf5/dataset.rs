@@ -3,8 +3,8 @@
 use std::ffi::c_int;
 
 use super::abi::{self, Hid, class, order};
+use super::api::{Api, FloatFields, PipelineEntry};
 use super::cd::Values;
-use super::dl::{Api, FloatFields, PipelineEntry};
 use gridz::{Mode, Request};
 use gridz_codecs::error::{Error, ErrorKind, Result, try_vec};
 use gridz_codecs::format::header::MAX_PARAMS;

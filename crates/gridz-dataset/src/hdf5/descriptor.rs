@@ -13,7 +13,7 @@ use std::os::fd::FromRawFd;
 use std::os::unix::fs::FileExt;
 
 use super::abi::{self, Hid};
-use super::dl::ok;
+use super::api::ok;
 use super::functions::functions;
 use super::library::Library;
 use crate::bulk::ReadAt;

@@ -17,10 +17,12 @@
 use std::ffi::{CStr, c_int, c_uint, c_void};
 
 use super::abi::{self, FilterClass, Hid};
+use super::api::{Api, Callback};
 use super::buf::HostBuffer;
-use super::cd::{self, Record, Values};
+use super::cd::{self, Values};
 use super::dataset::{Before, Dataset};
-use super::dl::{self, Api, Callback};
+use super::dl;
+use super::record::Record;
 use super::{report, shuffle};
 use crate::bulk::{Buffer, FrameBuffer};
 use gridz::{Context, Frame, Part, Prepared, Request, Verify};

@@ -10,8 +10,8 @@ use std::collections::HashMap;
 use super::abi::{self, Hid};
 use super::bulk::{Dataset, Options};
 use super::chunk::ChunkFilters;
+use super::chunk_io::{Stored, check_encoded_bytes};
 use super::descriptor::Descriptor;
-use super::library::Stored;
 use crate::bulk::{
     Buffer, ChunkCoder, ChunkStore, Encoded, Grid, PartReader, Place, Placement, Progress, ReadAt, Tally, Transfer,
     n_levels,
@@ -190,24 +190,15 @@ impl Store<'_> {
             Some(index) => grid.number_of(chunk).and_then(|number| index.get(&number).copied()),
             None => library.stored(*id, chunk)?,
         };
-        // A damaged file must not determine how much memory is allocated.
-        match found {
-            Some(Stored { n_bytes, .. }) if n_bytes > self.most_bytes as u64 => Err(Error::corrupt(format!(
-                "a chunk of {n_bytes} encoded bytes, where {} are the most there can be",
-                self.most_bytes
-            ))),
-            found => Ok(found),
-        }
+        found.map_or(Ok(()), |stored| check_encoded_bytes(stored.n_bytes, self.most_bytes))?;
+        Ok(found)
     }
 
     /// Has HDF5 read the encoded bytes of a chunk to the start of `bytes`, which is replaced if it
     /// is too short. Returns the chunk's filter mask.
     fn read_whole(&self, chunk: &[u64], n_bytes: usize, bytes: &mut Buffer) -> Result<u32> {
         let Dataset { library, id, .. } = *self.access.dataset;
-        if bytes.n_bytes() < n_bytes {
-            *bytes = Buffer::new(n_bytes)?;
-        }
-        library.read_chunk(id, self.dxpl, chunk, &mut bytes.bytes()[..n_bytes])
+        library.read_chunk(id, self.dxpl, chunk, bytes.reserve(n_bytes)?)
     }
 
     /// File offset that addresses count from. Some versions of HDF5 count from the end of the user
@@ -243,10 +234,7 @@ impl ChunkStore for Store<'_> {
         let Some(stored) = self.find(&chunk)? else { return Ok(None) };
         if let Some(base) = self.file {
             let place = Place { at: stored.address.saturating_add(base), n_bytes: stored.n_bytes };
-            if bytes.n_bytes() < Place::BYTES {
-                *bytes = Buffer::new(Place::BYTES)?;
-            }
-            bytes.bytes()[..Place::BYTES].copy_from_slice(&place.to_bytes());
+            bytes.reserve(Place::BYTES)?.copy_from_slice(&place.to_bytes());
             return Ok(Some(Encoded { n_bytes: Place::BYTES, mask: stored.mask }));
         }
         let Dataset { library, id, .. } = *self.access.dataset;

@@ -1,7 +1,7 @@
 //! Decodes the chunks of datasets with a third-party filter, without that filter. It never writes
 //! them.
 
-use super::dl::PipelineEntry;
+use super::api::PipelineEntry;
 use crate::bulk::ChunkCoder;
 use gridz::Source;
 use gridz::{Context, ThirdPartyChunks};
