@@ -159,7 +159,7 @@ impl<T> Parts<T> {
                 (Some((_, done)), _) => see(done, 0, false)?,
                 (None, Some(empty)) => see(empty, place_of(window), true)?,
                 (None, None) => {
-                    return Err(Error::internal("a window of a sparse matrix has no part"));
+                    return Err(Error::internal("a window of a sparse matrix was not encoded"));
                 }
             }
         }

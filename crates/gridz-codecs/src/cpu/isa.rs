@@ -35,7 +35,7 @@ impl Isa {
             Some(level) => {
                 let (name, best) = (level.name(), Self::best().kind().name());
                 let text =
-                    format!("GRIDZ_CPU_LEVEL={name} is not possible on this CPU, whose best level is {best}");
+                    format!("GRIDZ_CPU_LEVEL={name} is not available on this CPU; its highest level is {best}");
                 Err(Error::invalid(text))
             }
         }
