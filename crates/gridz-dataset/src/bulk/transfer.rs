@@ -81,9 +81,15 @@ struct Incoming {
     bytes: Buffer,
 }
 
-/// The error after the progress callback has canceled a transfer.
-pub fn cancelled() -> Error {
-    Error::new(ErrorKind::Cancelled, "the progress function ended the transfer; what came before is done")
+/// Calls the progress callback.
+///
+/// # Errors
+/// `Cancelled` if it cancels the transfer.
+pub fn report(progress: Progress, done: u64, total: u64) -> Result<()> {
+    if progress(done, total) {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Cancelled, "the progress function ended the transfer; what came before is done"))
 }
 
 impl Transfer<'_> {
@@ -157,7 +163,7 @@ impl Transfer<'_> {
             store.borrow_mut().write(part.chunk(), &out.bytes()[..n_bytes])?;
             encoded.put(out);
             done += self.bytes_of(&part);
-            if progress(done, self.total_bytes()) { Ok(()) } else { Err(cancelled()) }
+            report(progress, done, self.total_bytes())
         };
         pipeline::run(pool, window, begin, work, finish)
     }
@@ -263,7 +269,7 @@ impl Transfer<'_> {
         let finish = |(part, bytes): (Part, Buffer)| {
             buffers.put(bytes);
             done += self.bytes_of(&part);
-            if progress(done, self.total_bytes()) { Ok(()) } else { Err(cancelled()) }
+            report(progress, done, self.total_bytes())
         };
         pipeline::run(pool, window, begin, work, finish)
     }

@@ -20,11 +20,11 @@ use super::dataset_store::DatasetStore;
 use super::library::{Call, Library};
 use super::third_party::ThirdPartyCoder;
 use crate::bulk::{
-    Buffer, ChunkCoder, ChunkStore, Encoded, Part, Placement, Progress, Selection, SharedBytes, Transfer, cancelled,
+    Buffer, ChunkCoder, ChunkStore, Encoded, Part, Placement, Progress, Selection, SharedBytes, Transfer, report,
 };
 use gridz::{Context, Verify};
 use gridz::{Destination, Source};
-use gridz_codecs::error::{Error, ErrorKind, Result};
+use gridz_codecs::error::{Error, Result};
 use gridz_codecs::format::header::MAX_HEADER_BYTES;
 use gridz_codecs::settings::{self, LogLevel};
 use gridz_codecs::types::{ByteOrder, DType};
@@ -83,9 +83,11 @@ impl<'l> Dataset<'l> {
         let extents = library.extents(space.id())?;
         let extents = extents.ok_or_else(|| Error::unsupported("the dataset has a null dataspace: no elements"))?;
         let (dtype, dcpl) = (library.dataset_type(id)?, library.dataset_plist(id)?);
-        let element_bytes = library.api.size(dtype.id()).ok_or_else(|| not_reported("the size of the datatype"))?;
+        let element_bytes =
+            library.api.size(dtype.id()).ok_or_else(|| dataset::not_reported("the size of the datatype"))?;
         let chunk = library.chunk(dcpl.id()).filter(|chunk| chunk.len() == extents.len());
-        let pipeline = library.api.pipeline(dcpl.id()).ok_or_else(|| not_reported("the filter pipeline"))?;
+        let pipeline =
+            library.api.pipeline(dcpl.id()).ok_or_else(|| dataset::not_reported("the filter pipeline"))?;
         let mut third_party = None;
         let filters = match &chunk {
             None => Err("it is not in chunks".into()),
@@ -190,10 +192,6 @@ impl<'l> Dataset<'l> {
     }
 }
 
-fn not_reported(what: &str) -> Error {
-    Error::new(ErrorKind::Host, format!("HDF5 does not tell {what}"))
-}
-
 /// Copies all elements of a dataset to another one of the same extents. Chunks, filters and types
 /// may differ.
 ///
@@ -249,9 +247,7 @@ pub fn copy<'l>(from: &'l Dataset<'l>, to: &'l Dataset<'l>, options: &Options, p
             _ => copy_box(from, to, &part, options, &mut bytes)?,
         }
         done += part.n_elements() * to.element_bytes as u64;
-        if !progress(done, total) {
-            return Err(cancelled());
-        }
+        report(progress, done, total)?;
     }
     Ok(())
 }
@@ -428,7 +424,7 @@ impl Access<'_> {
                 }
                 _ => transfer(&call, Memory::All)?,
             }
-            return if progress(total, total) { Ok(()) } else { Err(cancelled()) };
+            return report(progress, total, total);
         }
         let (mut done, mut buffer) = (0, Buffer::new(0)?);
         for i in 0..self.selection.n_chunks() {
@@ -448,9 +444,7 @@ impl Access<'_> {
                 )?;
             }
             done += part.n_elements() * self.placement.element_bytes() as u64;
-            if !progress(done, total) {
-                return Err(cancelled());
-            }
+            report(progress, done, total)?;
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Reads, writes and lists the encoded chunks of a dataset, through HDF5's functions for chunks.
 #![allow(unsafe_code)] // calls into libhdf5
 
+use std::collections::HashMap;
 use std::ffi::{CStr, c_int, c_uint, c_void};
 
 use super::abi::{self, Hid};
@@ -129,13 +130,19 @@ impl Library<'_> {
         Ok((address != abi::NO_ADDRESS).then_some(Stored { n_bytes, mask, address }))
     }
 
-    /// Calls `visit` with the offset and description of every chunk that was written. Returns false
-    /// if this version of HDF5 cannot iterate over chunks.
-    pub fn for_each_chunk(&self, dataset: Hid, rank: usize, mut visit: impl FnMut(&[u64], Stored)) -> Result<bool> {
+    /// The chunks that were written and have a number, by that number. `number_of` gets the offset
+    /// of a chunk. `None` if this version of HDF5 cannot list chunks.
+    pub fn index(
+        &self,
+        dataset: Hid,
+        rank: usize,
+        number_of: &dyn Fn(&[u64]) -> Option<u64>,
+    ) -> Result<Option<HashMap<u64, Stored>>> {
         /// Argument of the C callback.
         struct Visitor<'v> {
             rank: usize,
-            visit: &'v mut dyn FnMut(&[u64], Stored),
+            number_of: &'v dyn Fn(&[u64]) -> Option<u64>,
+            index: HashMap<u64, Stored>,
         }
         extern "C" fn each(
             offset: *const u64,
@@ -150,19 +157,20 @@ impl Library<'_> {
             let offset = unsafe { std::slice::from_raw_parts(offset, visitor.rank) };
             let stored = Stored { n_bytes, mask, address };
             // A panic must not unwind into libhdf5.
-            let visited =
-                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (visitor.visit)(offset, stored)));
+            let visited = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                (visitor.number_of)(offset).map(|number| visitor.index.insert(number, stored));
+            }));
             if visited.is_ok() { 0 } else { -1 }
         }
         // Before 1.14 the offsets were in units of chunks.
         let Some(iter) = self.chunks.iter.as_ref().filter(|_| self.api.version() >= (1, 14)) else {
-            return Ok(false);
+            return Ok(None);
         };
-        let mut visitor = Visitor { rank, visit: &mut visit };
+        let mut visitor = Visitor { rank, number_of, index: HashMap::new() };
         // SAFETY: takes any id; the visitor lives as long as the call.
         let done =
             unsafe { (iter.for_each)(dataset, abi::DEFAULT_PLIST, each, std::ptr::from_mut(&mut visitor).cast()) };
-        ok(done).map(|()| true).ok_or_else(|| self.failed("H5Dchunk_iter"))
+        ok(done).map(|()| Some(visitor.index)).ok_or_else(|| self.failed("H5Dchunk_iter"))
     }
 
     /// Whether reading a chunk checks its length. Before 2.0 libhdf5 writes the whole stored chunk

@@ -72,18 +72,20 @@ impl Dataset {
                 "gridz compresses datasets, not groups; remove it from the group's filters",
             ));
         }
-        let pipeline = api.pipeline(dcpl).ok_or_else(|| host("the filter pipeline"))?;
-        let ours =
-            pipeline.iter().position(|entry| entry.id == id).ok_or_else(|| host("our place in the pipeline"))?;
+        let pipeline = api.pipeline(dcpl).ok_or_else(|| not_reported("the filter pipeline"))?;
+        let ours = pipeline
+            .iter()
+            .position(|entry| entry.id == id)
+            .ok_or_else(|| not_reported("our place in the pipeline"))?;
         let PipelineEntry { flags, ref values, n_values, .. } = pipeline[ours];
         if n_values > values.len() {
             return Err(Error::invalid(format!("{n_values} cd_values are more than gridz has a meaning for")));
         }
         let values = Values::parse(values)?;
         let request = values.request()?;
-        let extents = api.extents(space).ok_or_else(|| host("the extents of the chunks"))?;
+        let extents = api.extents(space).ok_or_else(|| not_reported("the extents of the chunks"))?;
         let array = chunk(api, dtype, &extents)?;
-        let size = api.size(dtype).ok_or_else(|| host("the size of the datatype"))?;
+        let size = api.size(dtype).ok_or_else(|| not_reported("the size of the datatype"))?;
         let before = Before::of(&pipeline[..ours], size);
         let array = match before {
             Before::Other(_) => Array::bytes(array.n_bytes())?,
@@ -139,7 +141,7 @@ pub(super) fn with_fill(api: &Api, dcpl: Hid, dtype: Hid, array: &Array, request
     let unknown = || {
         let text =
             "whether the dataset has a fill value, which its codec must know; use a program with a shared libhdf5";
-        host(text)
+        not_reported(text)
     };
     if !api.has_fill(dcpl).ok_or_else(unknown)? {
         return Ok(request);
@@ -147,7 +149,7 @@ pub(super) fn with_fill(api: &Api, dcpl: Hid, dtype: Hid, array: &Array, request
     let n_bytes = api.size(dtype).ok_or_else(unknown)?;
     let mut bytes = try_vec(n_bytes, "a fill value")?;
     bytes.resize(n_bytes, 0);
-    api.read_fill(dcpl, dtype, &mut bytes).ok_or_else(|| host("the fill value of the dataset"))?;
+    api.read_fill(dcpl, dtype, &mut bytes).ok_or_else(|| not_reported("the fill value of the dataset"))?;
     request.with_fill(array, one_element(&bytes, array.element_size() as usize)?)
 }
 
@@ -191,7 +193,7 @@ fn chunk(api: &Api, dtype: Hid, extents: &[u64]) -> Result<Array> {
         return chunk(api, base.id(), &[extents, &inner].concat());
     }
     let shape = Shape::new(extents)?;
-    let size = api.size(dtype).ok_or_else(|| host("the size of the datatype"))?;
+    let size = api.size(dtype).ok_or_else(|| not_reported("the size of the datatype"))?;
     match number(api, dtype, size) {
         Some((number, order)) => Array::new(number, order, shape),
         None => match u32::try_from(size) {
@@ -280,7 +282,7 @@ fn fields_of(bits: usize, mantissa: usize) -> FloatFields {
     }
 }
 
-fn host(what: &str) -> Error {
+pub(super) fn not_reported(what: &str) -> Error {
     Error::new(ErrorKind::Host, format!("HDF5 does not tell {what}"))
 }
 

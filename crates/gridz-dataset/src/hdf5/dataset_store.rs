@@ -24,7 +24,7 @@ pub(super) struct DatasetStore<'s> {
     access: &'s Access<'s>,
     dxpl: Hid,
     /// Chunks in the file by their number in the selection, if all were listed at once.
-    index: Option<HashMap<u64, Encoded>>,
+    index: Option<HashMap<u64, Stored>>,
     is_asked: bool,
     /// Numbers of chunks that were read and had filters left out.
     left_out: HashSet<u64>,
@@ -45,15 +45,11 @@ impl<'s> DatasetStore<'s> {
     fn indexed(&mut self, chunk: &[u64]) -> Result<Option<Option<Encoded>>> {
         let Access { dataset: Dataset { library, id, extents, .. }, selection, .. } = self.access;
         if !self.is_asked && selection.n_chunks() >= MANY_CHUNKS {
-            let mut index = HashMap::new();
-            let can = library.for_each_chunk(*id, extents.len(), |chunk, Stored { n_bytes, mask, .. }| {
-                let encoded = Encoded { n_bytes: n_bytes as usize, mask };
-                selection.number_of(chunk).map(|number| index.insert(number, encoded));
-            })?;
-            self.index = can.then_some(index);
+            self.index = library.index(*id, extents.len(), &|chunk| selection.number_of(chunk))?;
         }
         self.is_asked = true;
-        Ok(self.index.as_ref().map(|index| index.get(&self.number(chunk)).copied()))
+        let encoded = |stored: &Stored| Encoded { n_bytes: stored.n_bytes as usize, mask: stored.mask };
+        Ok(self.index.as_ref().map(|index| index.get(&self.number(chunk)).map(encoded)))
     }
 
     /// Whether a chunk was written.

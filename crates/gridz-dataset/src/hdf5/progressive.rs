@@ -176,11 +176,7 @@ impl Store<'_> {
         if grid.selection().n_chunks() < 2 {
             return Ok(None);
         }
-        let mut index = HashMap::new();
-        let can = library.for_each_chunk(*id, extents.len(), |chunk, stored| {
-            grid.number_of(chunk).map(|number| index.insert(number, stored));
-        })?;
-        Ok(can.then_some(index))
+        library.index(*id, extents.len(), &|chunk| grid.number_of(chunk))
     }
 
     /// The chunk in the file with the first element `chunk`.
