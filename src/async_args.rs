@@ -36,7 +36,7 @@ pub fn check_args(all: [Option<Requirement>; MAX_ARGS]) -> Result<[Option<NamedS
         let overlaps =
             |other: &DeviceSlice| start < other.address() + other.n_bytes() && other.address() < start + have;
         if let Some((other, _)) = checked.iter().flatten().find(|(_, other)| overlaps(other)) {
-            return Err(Error::invalid(format!("{other} and {name} overlap; give each memory of its own")));
+            return Err(Error::invalid(format!("{other} and {name} overlap; pass separate memory for each")));
         }
         checked[i] = Some((name, slice));
     }
@@ -66,7 +66,7 @@ pub fn open<'a>(
         if !device.reaches(slice)? {
             return Err(match gpu_of_address(slice.address()) {
                 Some(other) => Error::invalid(format!(
-                    "{name} is memory of GPU {other}, to which GPU {} has no access, and the stream is there",
+                    "{name} is memory of GPU {other}, which GPU {} of the stream cannot access",
                     device.gpu().ordinal
                 )),
                 None => not_gpu_memory(name),
@@ -78,7 +78,7 @@ pub fn open<'a>(
 
 fn not_gpu_memory(name: &str) -> Error {
     Error::invalid(format!(
-        "{name} is no memory that a GPU can use; gridz_compress and gridz_decompress take host memory"
+        "{name} is not memory that a GPU can access; for host memory use gridz_compress and gridz_decompress"
     ))
 }
 
@@ -89,8 +89,8 @@ fn not_gpu_memory(name: &str) -> Error {
 pub fn check_gpu_allowed(context: &Context) -> Result<()> {
     match context.settings()?.backend {
         Backend::Cpu => Err(Error::device(
-            "GRIDZ_BACKEND=cpu rules the GPU out, but asynchronous calls work on a GPU only; unset it, or use \
-             gridz_compress and gridz_decompress",
+            "asynchronous calls need a GPU, but GRIDZ_BACKEND=cpu excludes GPUs; unset it, or use gridz_compress \
+             and gridz_decompress",
         )),
         Backend::Auto | Backend::Cuda => Ok(()),
     }

@@ -53,8 +53,7 @@ pub fn check(settings: &Settings) -> Result<()> {
     if settings.backend != Backend::Cuda {
         return Ok(());
     }
-    let because =
-        |error: Error| Error::new(error.kind(), format!("the GPU that is required cannot be used: {error}"));
+    let because = |error: Error| Error::new(error.kind(), format!("the required GPU cannot be used: {error}"));
     // Every call passes here, so a single GPU must not cost a list.
     let found = match settings.gpus {
         Gpus::All => Device::all().map(drop),
@@ -132,10 +131,10 @@ pub fn or_cpu<R>(settings: &Settings, attempt: Result<Attempt<R>>) -> Result<Opt
         Ok(Attempt::Unsupported(reason)) => {
             if is_required {
                 settings::warn(&format!(
-                    "{reason}; the GPU is required, but the CPU does it (the bytes are the same)"
+                    "{reason}; the GPU is required, but the CPU does this part (the bytes are the same)"
                 ));
             } else {
-                settings::log(LogLevel::Debug, || format!("{reason}; the CPU does it"));
+                settings::log(LogLevel::Debug, || format!("{reason}; the CPU does this part"));
             }
             Ok(None)
         }

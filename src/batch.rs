@@ -110,20 +110,21 @@ impl PreparedBatch {
         let alignment = self.prepared.alignment();
         let (stride, name) = (array_stride, names.array_stride);
         if n_chunks > 1 && (stride < array_bytes || !stride.is_multiple_of(alignment)) {
-            let text = format!("{name} is {stride}; it must be a multiple of {alignment}, at least {array_bytes}");
+            let text =
+                format!("{name} is {stride}; it must be a multiple of {alignment} and at least {array_bytes}");
             return Err(Error::invalid(text));
         }
         let (stride, name) = (frame_stride, names.frame_stride);
         if stride < slot_bytes || !stride.is_multiple_of(FRAME_ALIGNMENT) {
             let text =
-                format!("{name} is {stride}; it must be a multiple of {FRAME_ALIGNMENT}, at least {slot_bytes}");
+                format!("{name} is {stride}; it must be a multiple of {FRAME_ALIGNMENT} and at least {slot_bytes}");
             return Err(Error::invalid(text));
         }
         let span = |name: &str, stride: u64, last: u64| {
             let before = (n_chunks as u64 - 1).checked_mul(stride);
             let span = before.and_then(|before| before.checked_add(last)).filter(|&n| i64::try_from(n).is_ok());
             span.ok_or_else(|| {
-                Error::invalid(format!("{n_chunks} chunks with a {name} of {stride} cannot be addressed"))
+                Error::invalid(format!("{n_chunks} chunks with a {name} of {stride} exceed the address space"))
             })
         };
         Ok((
@@ -377,7 +378,7 @@ pub fn pack_async(packing: &Packing, stream: StreamHandle, context: &Context) ->
 /// As [`compress_async`].
 pub fn unpack_async(packing: &Packing, stream: StreamHandle, context: &Context) -> Result<()> {
     if packing.lengths.is_none() {
-        return Err(Error::invalid("frames cannot be unpacked without memory for their lengths"));
+        return Err(Error::invalid("lengths is NULL; pass memory for the lengths of the unpacked frames"));
     }
     // SAFETY: as above.
     enqueue_packing(packing, packing.n_frames, stream, context, |stream| unsafe { packing.unpack(stream) })
@@ -402,7 +403,8 @@ fn enqueue_packing(
             "frame_stride is {stride}; it must be a multiple of {FRAME_ALIGNMENT}"
         )));
     }
-    let span = stride.checked_mul(n).ok_or_else(|| Error::invalid(format!("{n} frames cannot be addressed")))?;
+    let span =
+        stride.checked_mul(n).ok_or_else(|| Error::invalid(format!("{n} frames exceed the address space")))?;
     let checked = check_args([
         Some(("frames", packing.slots, span, FRAME_ALIGNMENT)),
         Some(("packed", packing.packed, 0, FRAME_ALIGNMENT)),

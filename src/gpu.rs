@@ -187,11 +187,11 @@ pub fn decompress(
             Ok(())
         }
         Some(ErrorKind::Corrupt) => {
-            Err(Error::corrupt("the data is damaged: its checksum does not match, or its parts contradict it"))
+            Err(Error::corrupt("the data is damaged: its checksum does not match, or its parts are inconsistent"))
         }
         Some(ErrorKind::Truncated) => Err(truncated()),
         Some(kind @ ErrorKind::UnsupportedFormat) => {
-            let text = "a part of the data is of a kind unknown to this version; a newer gridz may read it";
+            let text = "a part of the data is of an unknown kind; a newer gridz may read this data";
             Err(Error::new(kind, text))
         }
         _ => Err(Error::internal(format_args!("a kernel returned the unknown status {status}"))),
@@ -199,5 +199,5 @@ pub fn decompress(
 }
 
 fn truncated() -> Error {
-    Error::new(ErrorKind::Truncated, "the data ends early")
+    Error::new(ErrorKind::Truncated, "the data is truncated")
 }

@@ -196,12 +196,13 @@ fn grid_and_scratch(
     before: &[ScratchRange],
 ) -> Result<(Grid, ScratchRange)> {
     let n_tiles = n_tiles(pass, info);
-    let all_tiles = n_tiles.checked_mul(n_chunks).filter(|&all| all.max(n_chunks) <= MAX_TILES).ok_or_else(|| {
-        Error::unsupported(format!(
-            "{n_chunks} chunks of {n_tiles} tiles each are too much for one launch on a GPU, which is below 2^31 \
-             tiles; use fewer or smaller chunks"
-        ))
-    })?;
+    let all_tiles =
+        n_tiles.checked_mul(n_chunks).filter(|&all| all.max(n_chunks) <= MAX_TILES).ok_or_else(|| {
+            Error::unsupported(format!(
+                "{n_chunks} chunks of {n_tiles} tiles exceed the limit of one GPU launch, 2^31 tiles; use fewer or \
+                 smaller chunks"
+            ))
+        })?;
     let LaunchInfo { threads, shared_bytes, persistent, .. } = *info;
     let limit = if persistent == 0 { MAX_TILES } else { u64::from(resident) };
     let grid = Grid { ctas: all_tiles.min(limit) as u32, threads, shared_bytes };

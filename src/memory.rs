@@ -84,7 +84,7 @@ impl<'a> Source<'a> {
     /// `Truncated` if it has fewer.
     pub(super) fn start(self, n_bytes: u64) -> Result<Self> {
         if self.n_bytes() < n_bytes {
-            let text = format!("the frame ends after {} of {n_bytes} bytes", self.n_bytes());
+            let text = format!("the frame is truncated: it has {} of {n_bytes} bytes", self.n_bytes());
             return Err(Error::new(ErrorKind::Truncated, text));
         }
         match self {

@@ -82,7 +82,7 @@ struct CopyJobs {
     queue: Mutex<VecDeque<CopyJob>>,
     upload: [AtomicUsize; N_BUFFERS],
     download: [AtomicUsize; N_BUFFERS],
-    /// Set when a worker has panicked.
+    /// Set when a worker thread panicked.
     is_poisoned: AtomicBool,
 }
 
@@ -333,7 +333,7 @@ pub unsafe fn staged_copy(
             }
             if jobs.is_poisoned.load(Ordering::Relaxed) {
                 // The pool passes the panic itself on to the caller.
-                return Err(Error::internal("a worker has panicked"));
+                return Err(Error::internal("a worker thread panicked"));
             }
             if !advanced && !step() {
                 std::thread::yield_now();

@@ -280,7 +280,7 @@ def test_scalars_and_nothing(bulk, file):
 def test_mistakes_have_names(bulk, file):
     dataset = file.create_dataset("x", (10, 10), "<f4", chunks=(4, 4), compression=GRIDZ)
     data = np.zeros((4, 4), "<f4")
-    for array, start, text in [(data, (7, 0), "along axis 0 it has 4 elements from 7 on, and the dataset 10"), (data, (0, 1 << 60), "axis 1")]:
+    for array, start, text in [(data, (7, 0), "along axis 0 it has 4 elements from 7 on, but the dataset has 10"), (data, (0, 1 << 60), "axis 1")]:
         with pytest.raises(Failed, match=text) as failure:
             bulk.write(dataset, array, start)
         assert failure.value.status == INVALID_ARGUMENT
@@ -294,7 +294,7 @@ def test_mistakes_have_names(bulk, file):
         bulk.write(closed, data)
     short = Bulk()
     short.functions[3].address = None
-    with pytest.raises(Failed, match="is not among the functions of HDF5"):
+    with pytest.raises(Failed, match="the HDF5 function .* was not found"):
         short.write(dataset, np.zeros((10, 10), "<f4"))
     assert stored(dataset) == {}
     # A function whose name is missing from an older header's table is found in the library of the
@@ -318,7 +318,7 @@ def test_damage_is_found(bulk, file):
             same(bulk.read(dataset, np.empty((16, 64), "<f4"), (0, 0)), data[:16])
     # No chunk of a gridz dataset is that long, so no memory is allocated for it.
     dataset.id.write_direct_chunk((16, 32), bytes(5000))
-    with pytest.raises(Failed, match="a chunk of 5000 encoded bytes") as failure:
+    with pytest.raises(Failed, match="a chunk has 5000 encoded bytes") as failure:
         bulk.read(dataset, all_of(dataset))
     assert failure.value.status == CORRUPT
     # Writing the whole chunk does not need its old contents.
@@ -414,7 +414,7 @@ def test_what_a_transfer_list_says_is_done(bulk, file):
     same(bulk.read(dataset, all_of(dataset), dxpl=doubles.id), data * 2)
     bulk.write(dataset, data, dxpl=doubles.id)
     same(dataset[:], data * 2)
-    with pytest.raises(Failed, match="transformed twice"):
+    with pytest.raises(Failed, match="transform would be applied twice"):
         bulk.copy(dataset, dataset, dxpl=doubles.id)
     # A frame whose payload checksum does not match its header, and which is otherwise valid.
     plain = file.create_dataset("plain", data=data, chunks=(8, 8), compression=GRIDZ, compression_opts=(0, 0, 0))

@@ -124,8 +124,8 @@ def test_metadata_come_back(tmp_path):
     ("codec", "dtype", "text"),
     [
         ("quant,rel=1e-3", "f4", r"GridzCodec\(gridz.codec\('quant,rel=1e-3,level=fast'\).bounded_for\(array\)\)"),
-        ("quant,abs=1e-3", "U3", "quant does not take opaque elements"),
-        ("quant,abs=1", "M8[s]", "quant does not take opaque elements"),
+        ("quant,abs=1e-3", "U3", "quant does not support opaque elements"),
+        ("quant,abs=1", "M8[s]", "quant does not support opaque elements"),
         ("quant,pwrel=1e-3", "i4", "use abs"),
         ("lorenzo", str, "no fixed size; omit serializer="),
         ("quant,abs=1", "S4", "use a lossless codec"),

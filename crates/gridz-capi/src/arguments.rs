@@ -84,7 +84,8 @@ pub unsafe fn read_missing(
     }
     if n_fill_values > MAX_FILLS {
         let text = format!(
-            "n_fill_values is {n_fill_values}; a codec keeps {MAX_FILLS}: give fewer, or use a lossless codec"
+            "n_fill_values is {n_fill_values}; at most {MAX_FILLS} are supported; pass fewer, or use a lossless \
+             codec"
         );
         return Err(Error::invalid(text));
     }

@@ -43,7 +43,7 @@ pub unsafe extern "C" fn gridz_cci_create(
         }
         let choice = ValueChoice::ALL.get(values as usize).copied();
         let choice =
-            choice.ok_or_else(|| Error::invalid(format!("values {values} is none of GRIDZ_CCI_VALUES_*")))?;
+            choice.ok_or_else(|| Error::invalid(format!("values {values} is not one of GRIDZ_CCI_VALUES_*")))?;
         let of_values = ofs(c.dtype, "dtype", [GRIDZ_DTYPE_F32, GRIDZ_DTYPE_F64])?;
         let of_indices = ofs(c.index_dtype, "index_dtype", [GRIDZ_DTYPE_I32, GRIDZ_DTYPE_I64])?;
         // SAFETY: the same promises.
@@ -182,16 +182,16 @@ pub unsafe extern "C" fn gridz_cci_multiply(
     guard(|| {
         // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (cci, context) = unsafe { (ptr::shared("cci", cci)?, ptr::context(context)) };
-        let semiring = Semiring::ALL.get(semiring as usize).copied();
-        let semiring = semiring.ok_or_else(|| Error::invalid("semiring is none of GRIDZ_CCI_SEMIRING_*"))?;
+        let unknown = || Error::invalid(format!("semiring {semiring} is not one of GRIDZ_CCI_SEMIRING_*"));
+        let semiring = Semiring::ALL.get(semiring as usize).copied().ok_or_else(unknown)?;
         if transposed > 1 {
             return Err(Error::invalid(format!("transposed is {transposed}; it must be 0 or 1")));
         }
         if gpu_of_pointer(x).is_some() || gpu_of_pointer(y).is_some() {
             if transposed != 0 || n_vectors != 1 || semiring != Semiring::PlusTimes {
                 return Err(Error::unsupported(
-                    "on GPUs there is A x only, with one vector and sums of products; make a matrix of the transpose, \
-                     or copy the vectors to the host",
+                    "a GPU supports only A x with one vector and the semiring GRIDZ_CCI_SEMIRING_PLUS_TIMES; \
+                     create a matrix from the transpose, or copy the vectors to the host",
                 ));
             }
             // SAFETY: the same promises; the call waits until the GPU has completed the work.
@@ -313,9 +313,14 @@ unsafe fn create<I: Index, T: Element>(c: &gridz_csr, choice: ValueChoice, conte
     let (n_rows, n_cols) = match c.layout {
         GRIDZ_CCI_ROWS => (c.n_rows, c.n_cols),
         GRIDZ_CCI_COLUMNS => (c.n_cols, c.n_rows),
-        other => return Err(Error::invalid(format!("layout {other} is neither GRIDZ_CCI_ROWS nor _COLUMNS"))),
+        other => {
+            return Err(Error::invalid(format!(
+                "layout {other} is not one of GRIDZ_CCI_ROWS and GRIDZ_CCI_COLUMNS"
+            )));
+        }
     };
-    let too_many = || Error::invalid("no memory has so many elements");
+    let too_many =
+        || Error::invalid("the arrays of the matrix exceed the address space; check n_rows, n_cols and nnz");
     let n_starts = n_rows.checked_add(1).and_then(|n| usize::try_from(n).ok()).ok_or_else(too_many)?;
     let nnz = usize::try_from(c.nnz).map_err(|_| too_many())?;
     let n_values = if c.values.is_null() { 0 } else { nnz };
@@ -356,7 +361,9 @@ impl Asked<'_> {
         let &Self { matrix, semiring, transposed, n_vectors, context } = self;
         for (name, n_bytes) in [("x", x_bytes), ("y", y_bytes)] {
             if !n_bytes.is_multiple_of(T::BYTES) {
-                return Err(Error::invalid(format!("{name} has {n_bytes} bytes, which are no whole elements")));
+                return Err(Error::invalid(format!(
+                    "{name} has {n_bytes} bytes, which is not a multiple of the element size"
+                )));
             }
         }
         // SAFETY: the caller's promise.
@@ -392,7 +399,7 @@ impl Rows<'_> {
         let n = gridz_sparse::count(matrix, rows.clone())?;
         if n != nnz {
             return Err(Error::invalid(format!(
-                "nnz is {nnz}, but rows {} to {} have {n} elements; gridz_cci_count counts them",
+                "nnz is {nnz}, but rows {} to {} have {n} elements; pass the number that gridz_cci_count returns",
                 rows.start, rows.end
             )));
         }

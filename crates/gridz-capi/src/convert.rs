@@ -21,17 +21,21 @@ use gridz_quality::{Bound, Report};
 pub fn array(c: &gridz_array, extents: &[u64; MAX_RANK]) -> Result<Array> {
     let dtype = u8::try_from(c.dtype).ok().and_then(DType::from_id).ok_or_else(|| {
         let last = DType::ALL.len() - 1;
-        Error::invalid(format!("dtype {} is none of GRIDZ_DTYPE_*, which are 0 to {last}", c.dtype))
+        Error::invalid(format!("dtype {} is not one of GRIDZ_DTYPE_*, which are 0 to {last}", c.dtype))
     })?;
     let order = match c.byte_order {
         GRIDZ_BYTE_ORDER_NATIVE => ByteOrder::NATIVE,
         GRIDZ_BYTE_ORDER_LITTLE => ByteOrder::Little,
         GRIDZ_BYTE_ORDER_BIG => ByteOrder::Big,
-        other => return Err(Error::invalid(format!("byte_order {other} is none of GRIDZ_BYTE_ORDER_*"))),
+        other => return Err(Error::invalid(format!("byte_order {other} is not one of GRIDZ_BYTE_ORDER_*"))),
     };
     let element_size = match (c.element_size, dtype.size()) {
         (0, Some(size)) => size,
-        (0, None) => return Err(Error::invalid("GRIDZ_DTYPE_OPAQUE needs element_size, the bytes of one element")),
+        (0, None) => {
+            return Err(Error::invalid(
+                "GRIDZ_DTYPE_OPAQUE needs element_size; set it to the bytes of one element",
+            ));
+        }
         (size, _) => size,
     };
     Array::with_size(dtype, order, element_size, Shape::new(&extents[..c.rank as usize])?)
@@ -55,7 +59,10 @@ pub fn codec_name(index: usize) -> *const c_char {
 /// The codec at `index` of the table
 pub fn codec(index: usize) -> Result<gridz_codec> {
     let (entry, texts) = CODECS.get(index).zip(texts().get(index)).ok_or_else(|| {
-        Error::invalid(format!("there is no codec {index}: gridz_codec_count() is {}", CODECS.len()))
+        Error::invalid(format!(
+            "codec index {index} is out of range; it must be below gridz_codec_count(), which is {}",
+            CODECS.len()
+        ))
     })?;
     let bits = |ids: &mut dyn Iterator<Item = u8>| ids.fold(0, |bits, id| bits | 1 << id);
     Ok(gridz_codec {
@@ -103,7 +110,7 @@ pub fn verify(c: &gridz_options) -> Result<Verify> {
     match c.flags {
         0 => Ok(Verify::Checksum),
         GRIDZ_FLAG_SKIP_CHECKSUM => Ok(Verify::Structure),
-        other => Err(Error::invalid(format!("flags {other:#x} has bits that are none of GRIDZ_FLAG_*"))),
+        other => Err(Error::invalid(format!("flags {other:#x} has unknown bits; only GRIDZ_FLAG_* are allowed"))),
     }
 }
 
@@ -153,13 +160,15 @@ fn extents(shape: &Shape) -> [u64; GRIDZ_MAX_RANK] {
 pub fn detail(detail: u32, value: f64) -> Result<Detail> {
     let whole = || match value as u32 {
         whole if f64::from(whole) == value => Ok(whole),
-        _ => Err(Error::invalid(format!("{value} is no number of a level or of layers"))),
+        _ => Err(Error::invalid(format!(
+            "value {value} is not a valid level or number of layers; give a whole number"
+        ))),
     };
     match detail {
         GRIDZ_DETAIL_LEVEL => whole().map(Detail::Level),
         GRIDZ_DETAIL_LAYERS => whole().map(Detail::Layers),
         GRIDZ_DETAIL_ERROR => Ok(Detail::Error(value)),
-        other => Err(Error::invalid(format!("detail {other} is none of GRIDZ_DETAIL_*"))),
+        other => Err(Error::invalid(format!("detail {other} is not one of GRIDZ_DETAIL_*"))),
     }
 }
 
@@ -232,7 +241,7 @@ pub fn bound(c: &gridz_quality_options) -> Result<Bound> {
     }
     let mode = Mode::from_id(c.mode).ok_or_else(|| {
         let last = Mode::ALL.len() - 1;
-        Error::invalid(format!("mode {} is none of GRIDZ_MODE_*, which are 0 to {last}", c.mode))
+        Error::invalid(format!("mode {} is not one of GRIDZ_MODE_*, which are 0 to {last}", c.mode))
     })?;
     Bound::new(mode, c.value)
 }

@@ -256,7 +256,9 @@ unsafe fn chosen(dataset: &Dataset, start: *const u64, count: *const u64) -> Res
     let extents = dataset.extents();
     let rank = extents.len();
     if start.is_null() != count.is_null() && rank > 0 {
-        return Err(Error::invalid("start and count are both NULL, which is all of the dataset, or none of them"));
+        return Err(Error::invalid(
+            "only one of start and count is NULL; pass both for a box, or NULL for both for the whole dataset",
+        ));
     }
     if start.is_null() {
         return Ok([vec![0; rank], extents.to_vec()]);
@@ -328,7 +330,8 @@ impl Options<'_> {
             // SAFETY: the caller's promise.
             Some(array) => device::wait_for(unsafe { ptr::stream(self.stream) }, array),
             None => Err(Error::invalid(format!(
-                "{name} is no memory of a GPU, but there is a stream; wait for the stream before the call, and leave it NULL"
+                "{name} is not GPU memory, but options->stream is set; synchronize the stream before the call and \
+                 leave stream NULL"
             ))),
         }
     }

@@ -192,7 +192,7 @@ pub unsafe fn source_and_destination<'a>(
     let apart = src.addr() + src_bytes <= dst.addr() || dst.addr() + dst_capacity <= src.addr();
     if !(no_src || no_dst || apart) {
         return Err(Error::invalid(format!(
-            "{src_name} and {dst_name} overlap; gridz cannot work in place, give it a separate destination"
+            "{src_name} and {dst_name} overlap; gridz does not work in place, so pass a separate destination"
         )));
     }
     // SAFETY: the caller's promise, for memory of a GPU or of the host.
@@ -285,7 +285,7 @@ fn check_lengths(name: &str, start: *const usize, n: usize) -> Result<()> {
     const { assert!(size_of::<usize>() == size_of::<u64>(), "gridz is for machines of 64 bits") };
     check_aligned(name, start, n)?;
     if n > 0 && gpu_of_pointer(start.cast()).is_some() {
-        return Err(Error::invalid(format!("{name} is memory of a GPU; here it must be the host's")));
+        return Err(Error::invalid(format!("{name} is GPU memory; it must be host memory")));
     }
     Ok(())
 }
@@ -381,7 +381,7 @@ pub unsafe fn items_and_items_mut<'a, T: Copy>(
     let (x_bytes, y_bytes) = (size_of_val(from), n_y.saturating_mul(size_of::<T>()));
     is_empty(y_name, y, y_bytes)?;
     if x_bytes > 0 && y_bytes > 0 && x.addr() < y.addr() + y_bytes && y.addr() < x.addr() + x_bytes {
-        return Err(Error::invalid(format!("{x_name} and {y_name} overlap; give {y_name} memory of its own")));
+        return Err(Error::invalid(format!("{x_name} and {y_name} overlap; pass separate memory for {y_name}")));
     }
     // SAFETY: the caller's promise; the memory does not overlap.
     Ok((from, unsafe { items_mut(y_name, y, n_y)? }))
@@ -389,7 +389,9 @@ pub unsafe fn items_and_items_mut<'a, T: Copy>(
 
 fn check_host(name: &str, start: *const c_void, n: usize) -> Result<()> {
     match n > 0 && gpu_of_pointer(start).is_some() {
-        true => Err(Error::unsupported(format!("{name} is memory of a GPU; copy it to the host first"))),
+        true => Err(Error::unsupported(format!(
+            "{name} is GPU memory, which this call does not support; copy it to the host first"
+        ))),
         false => Ok(()),
     }
 }
@@ -489,7 +491,7 @@ fn is_empty(name: &str, start: *const c_void, n_bytes: usize) -> Result<bool> {
         return Err(Error::invalid(format!("{name} is NULL but has a length of {n_bytes} bytes")));
     }
     if isize::try_from(n_bytes).is_err() || start.addr().checked_add(n_bytes).is_none() {
-        return Err(Error::invalid(format!("{name} cannot have {n_bytes} bytes: no buffer is so large")));
+        return Err(Error::invalid(format!("{name} has {n_bytes} bytes, which exceeds the address space")));
     }
     Ok(false)
 }

@@ -88,7 +88,7 @@ pub unsafe extern "C" fn gridz_range(
         // SAFETY: the same promises.
         let Asked { bound, missing, context } = unsafe { Asked::read(options, &array)? };
         if bound != Bound::None {
-            return Err(Error::invalid("mode and value mean nothing here; set them to 0"));
+            return Err(Error::invalid("mode and value are not used by gridz_range; set them to 0"));
         }
         let [least, most] = gridz_quality::range(&array, data, &missing, context)?;
         minimum.write(least);

@@ -62,7 +62,8 @@ const MAX_STRUCT_BYTES: usize = 4096;
 pub fn check_size<T: Versioned>(n_bytes: usize) -> Result<()> {
     let (name, first) = (T::NAME, T::FIRST_BYTES);
     if !(first..=MAX_STRUCT_BYTES).contains(&n_bytes) {
-        let text = format!("struct_size {n_bytes} of a {name} must be sizeof({name}), at least {first} bytes");
+        let text =
+            format!("struct_size of {name} is {n_bytes}; set it to sizeof({name}), which is at least {first}");
         return Err(Error::invalid(text));
     }
     Ok(())
@@ -77,8 +78,8 @@ pub fn from_bytes<T: Versioned>(bytes: &[u8]) -> Result<T> {
     let known = size_of::<T>();
     if bytes.iter().skip(known).any(|&byte| byte != 0) {
         return Err(Error::invalid(format!(
-            "a {} of {} bytes sets fields that gridz {} does not know: the program is newer than this library; leave \
-             those fields zero or install a newer gridz",
+            "a {} of {} bytes sets fields that gridz {} does not support: the program was compiled with a newer \
+             header; leave these fields zero or install a newer gridz",
             T::NAME,
             bytes.len(),
             gridz_codecs::VERSION

@@ -557,7 +557,7 @@ mod tests {
         head.nnz -= 1;
         let error = check(&head, &bytes).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt);
-        assert!(error.context().contains("245760 elements, but the header says 245759"), "{error}");
+        assert!(error.context().contains("245760 elements, but its header says 245759"), "{error}");
 
         // With base 1000 and this offset, no column exceeds 2^64. With a base near 2^64 the second
         // step's columns do.

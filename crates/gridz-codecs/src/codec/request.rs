@@ -686,7 +686,7 @@ mod tests {
             parse("any,abs=1,valid_min=1").unwrap().with_elements(&array_of(DType::F32), &limits).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "any,abs=1,level=dense,fill=0,valid_min=1 has another valid_min, -0.5; keep one"
+            "any,abs=1,level=dense,fill=0,valid_min=1 has a second valid_min, -0.5; remove one"
         );
         let complex = Array::new(DType::C64, ByteOrder::Big, shape()).unwrap();
         let element = [0x3f, 0x80, 0, 0, 0xc0, 0, 0, 1];
@@ -726,10 +726,7 @@ mod tests {
             assert!(error.context().contains("is a parameter of mode expert, not of"), "{error}");
         }
         let error = "multigrid,abs=1e-3,s=-1".parse::<Request>().unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "multigrid: s is a parameter of mode rms, not of abs; add rms, or leave s out"
-        );
+        assert_eq!(error.to_string(), "multigrid: s is a parameter of mode rms, not of abs; use rms, or remove s");
         assert!(Request::with_codec_params(4, 3, 8.0, 0, &[1, 300, 20]).is_err(), "words of another mode");
         assert!(Request::with_codec_params(4, 3, 8.0, 0, &[1, 16658, 64]).is_ok(), "the defaults");
         assert!(
@@ -753,33 +750,33 @@ mod tests {
             ("flat", "flat: use mode 1, abs, or mode 6, rms; it has no mode 0, lossless"),
             ("flat,rel=1e-3", "flat: use mode 1, abs, or mode 6, rms; it has no mode 2, rel"),
             ("flat,abs=1,level=1", "flat has no levels; use 0, not 1"),
-            ("any,level=3", "any has the levels 2 dense, 7 max, and 0 for the default, not 3"),
-            ("any,level=fast", "not fast"),
-            ("any,level=-1", "not -1"),
-            ("any,levle=1", "any: \"levle=1\" means nothing; known are lossless, abs=NUMBER, rel=NUMBER"),
-            ("flat,abs", "flat: \"abs\" means nothing; known are abs=NUMBER, rms=NUMBER"),
-            ("any,lossless=1", "any: \"lossless=1\" means nothing"),
-            ("any,", "any: \"\" means nothing"),
-            ("any,abs=", "abs=: abs is followed by a number"),
-            ("any,abs=1mm", "abs=1mm: abs is followed by a number"),
+            ("any,level=3", "any does not have level 3; its levels are 2 dense, 7 max, and 0 for the default"),
+            ("any,level=fast", "any does not have level fast"),
+            ("any,level=-1", "any does not have level -1"),
+            ("any,levle=1", "any: \"levle=1\" is unknown; allowed are lossless, abs=NUMBER, rel=NUMBER"),
+            ("flat,abs", "flat: \"abs\" is unknown; allowed are abs=NUMBER, rms=NUMBER"),
+            ("any,lossless=1", "any: \"lossless=1\" is unknown"),
+            ("any,", "any: \"\" is unknown"),
+            ("any,abs=", "abs= is not valid: abs must be followed by a number"),
+            ("any,abs=1mm", "abs=1mm is not valid: abs must be followed by a number"),
             ("any,minexp=.5", "any: minexp must be a whole number of 32 bits, not 0.5"),
             ("any,minexp=3e9", "any: minexp must be a whole number of 32 bits, not 3000000000"),
             ("any,s=nan", "any: s must be a finite number, not NaN"),
-            ("any,s=1,s=1", "names a second s, s=1"),
-            ("flat,abs=1,s=1", "flat: \"s=1\" means nothing"),
+            ("any,s=1,s=1", "contains a second s, s=1"),
+            ("flat,abs=1,s=1", "flat: \"s=1\" is unknown"),
             (
                 "any,x=1",
                 "level=dense|max, minexp=NUMBER, s=NUMBER, fill=NUMBER, valid_min=NUMBER, valid_max=NUMBER",
             ),
-            ("any,fill", "any: \"fill\" means nothing"),
-            ("any,fill=none", "fill=none: fill is followed by a number, such as fill=-999"),
-            ("flat,abs=1,fill=none", "fill=none: fill is followed by a number"),
-            ("any,valid_min=1,valid_min=1", "names a second valid_min, valid_min=1"),
-            ("any,abs=1,valid_max", "any: \"valid_max\" means nothing"),
-            ("any,abs=1,valid_max=x", "valid_max=x: valid_max is followed by a number, such as valid_max=-999"),
-            ("any,abs=1,abs=1", "names a second mode, abs=1"),
-            ("any,abs=1,rms=1", "names a second mode, rms=1"),
-            ("any,level=2,level=2", "names a second level, level=2"),
+            ("any,fill", "any: \"fill\" is unknown"),
+            ("any,fill=none", "fill=none is not valid; give a number, such as fill=-999"),
+            ("flat,abs=1,fill=none", "fill=none is not valid; give a number"),
+            ("any,valid_min=1,valid_min=1", "contains a second valid_min, valid_min=1"),
+            ("any,abs=1,valid_max", "any: \"valid_max\" is unknown"),
+            ("any,abs=1,valid_max=x", "valid_max=x is not valid; give a number, such as valid_max=-999"),
+            ("any,abs=1,abs=1", "contains a second mode, abs=1"),
+            ("any,abs=1,rms=1", "contains a second mode, rms=1"),
+            ("any,level=2,level=2", "contains a second level, level=2"),
             ("any,abs=nan", "any, abs: the value must be a finite number above 0, not NaN"),
             ("any,rms=inf", "must be a finite number above 0, not inf"),
             ("any,abs=0", "must be a finite number above 0, not 0"),
@@ -796,7 +793,9 @@ mod tests {
         for (mode, value, level) in [(1, 0.0, 0), (0, 1.0, 0), (0, f64::NAN, 0), (0, 0.0, 2)] {
             let twice = said(Request::by_name(Some("lorenzo,level=dense"), mode, value, level));
             assert!(
-                twice.contains("\"lorenzo,level=dense\" is a whole request: leave mode, value and level 0"),
+                twice.contains(
+                    "\"lorenzo,level=dense\" is a whole request in text form; leave mode, value and level 0"
+                ),
                 "{twice}"
             );
         }
@@ -828,7 +827,7 @@ mod tests {
         for words in [&[2, 1][..], &[2, 1, 0], &[2, 0, 0, 0], &[2, 0, 0, 0, 0], &[2, 0, 0, 0, 0, 0]] {
             let error = Request::from_words(words).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-            assert!(error.context().contains("mean nothing to gridz; allowed are: no value"), "{error}");
+            assert!(error.context().contains("are invalid; allowed are: no value"), "{error}");
         }
     }
 

@@ -102,7 +102,7 @@ mod tests {
                 Err(error) => {
                     assert!(!all.iter().any(|level| level.kind() == wanted));
                     assert!(
-                        error.context().contains(&format!("GRIDZ_CPU_LEVEL={} is not possible", wanted.name())),
+                        error.context().contains(&format!("GRIDZ_CPU_LEVEL={} is not available", wanted.name())),
                         "{error}"
                     );
                 }

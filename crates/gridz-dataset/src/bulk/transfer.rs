@@ -89,7 +89,10 @@ pub fn report(progress: Progress, done: u64, total: u64) -> Result<()> {
     if progress(done, total) {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Cancelled, "the progress function ended the transfer; what came before is done"))
+    Err(Error::new(
+        ErrorKind::Cancelled,
+        "the progress callback canceled the transfer; the chunks that were reported before are complete",
+    ))
 }
 
 impl Transfer<'_> {
@@ -360,8 +363,8 @@ enum Memory<'m> {
 fn swapped() -> Error {
     Error::new(
         ErrorKind::UnsupportedJob,
-        "the elements have another byte order in the file, and the array is in the memory of a GPU; give the memory type of \
-         the file's byte order, or copy the array to the host first",
+        "elements in the file have another byte order, which is not supported for GPU memory; pass the memory type \
+         with the file's byte order, or copy the array to the host first",
     )
 }
 

@@ -90,15 +90,16 @@ impl<'l> Dataset<'l> {
             library.api.pipeline(dcpl.id()).ok_or_else(|| dataset::not_reported("the filter pipeline"))?;
         let mut third_party = None;
         let filters = match &chunk {
-            None => Err("it is not in chunks".into()),
+            None => Err("it is not chunked".into()),
             Some(_) if library.has_pointers(dtype.id()) => Err("its elements are of variable length".into()),
-            Some(_) if library.transforms(dxpl) => Err("HDF5 is to compute with its elements".into()),
+            Some(_) if library.transforms(dxpl) => Err("the transfer property list has a data transform".into()),
             Some(_) if library.keeps_edges_unfiltered(dcpl.id()) => {
-                Err("its chunks at the edges are kept without filters".into())
+                Err("its chunks at the edges are stored without filters".into())
             }
             Some(chunk) => {
                 let n_bytes = chunk.iter().try_fold(element_bytes as u64, |n, &extent| n.checked_mul(extent));
-                let n_bytes = n_bytes.ok_or_else(|| Error::invalid("chunks of 2^64 bytes"))?;
+                let n_bytes =
+                    n_bytes.ok_or_else(|| Error::invalid("chunks of 2^64 bytes or more are not supported"))?;
                 let filters = ChunkFilters::new(&pipeline, n_bytes);
                 // The third-party codec decodes to little-endian elements.
                 let element = dataset::element(&library.api, dtype.id());
@@ -165,7 +166,7 @@ impl<'l> Dataset<'l> {
     /// Bytes of an element in memory.
     pub(super) fn memory_bytes(&self, memory_type: Hid) -> Result<usize> {
         let found = self.library.api.size(memory_type);
-        found.ok_or_else(|| Error::invalid("mem_type is no datatype; 0 means that of the dataset"))
+        found.ok_or_else(|| Error::invalid("mem_type is not a datatype; pass 0 for the type of the dataset"))
     }
 
     /// Size in bytes of the numbers whose byte order differs in memory; 1 if elements are identical
@@ -207,16 +208,19 @@ pub fn copy<'l>(from: &'l Dataset<'l>, to: &'l Dataset<'l>, options: &Options, p
     }
     if from.library.is_parallel(from.id)? || to.library.is_parallel(to.id)? {
         return Err(Error::unsupported(
-            "datasets in files that are open by MPI-IO cannot be copied; read and write them, each process its boxes",
+            "datasets in files opened with MPI-IO cannot be copied; let each process read and write its boxes",
         ));
     }
     if to.library.transforms(options.dxpl) {
         return Err(Error::unsupported(
-            "a copy would be transformed twice, when it is read and when it is written; use a list without a transform",
+            "the data transform would be applied twice, for reading and for writing; pass a property list without \
+             a transform",
         ));
     }
     if [from, to].iter().any(|dataset| dataset.library.has_pointers(dataset.dtype.id())) {
-        return Err(Error::unsupported("elements of variable length cannot be copied so; use H5Ocopy or h5repack"));
+        return Err(Error::unsupported(
+            "elements of variable length cannot be copied by this function; use H5Ocopy or h5repack",
+        ));
     }
     let rank = to.extents.len();
     let unit = vec![1; rank];
@@ -306,7 +310,7 @@ impl Access<'_> {
                 self.transfer(*filters, fill.as_deref(), options).write(&mut store, memory, progress)
             }
             way => {
-                let why = way.as_ref().err().map_or("its file is open by MPI-IO", String::as_str);
+                let why = way.as_ref().err().map_or("its file was opened with MPI-IO", String::as_str);
                 let Source::Host(memory) = memory else { return Err(not_from_gpu(why)) };
                 self.log("written", why);
                 self.by_hdf5(is_parallel, options.dxpl, progress, &mut |call, which| match which {
@@ -452,7 +456,7 @@ impl Access<'_> {
 
 fn not_from_gpu(why: &str) -> Error {
     Error::unsupported(format!(
-        "the array is in the memory of a GPU, and HDF5 itself has to move it, because {why}; use memory of the host"
+        "the array is in GPU memory, but only HDF5 itself can transfer this dataset, because {why}; use host memory"
     ))
 }
 

@@ -89,7 +89,7 @@ pub struct Stored {
 /// `Corrupt` if it has more.
 pub(super) fn check_encoded_bytes(n_bytes: u64, most: usize) -> Result<()> {
     if n_bytes > most as u64 {
-        let text = format!("a chunk of {n_bytes} encoded bytes, where {most} are the most there can be");
+        let text = format!("a chunk has {n_bytes} encoded bytes, but at most {most} are possible");
         return Err(Error::corrupt(text));
     }
     Ok(())
@@ -192,7 +192,10 @@ impl Library<'_> {
             // reported, and the manual forbids writing to the dataset during the call.
             (None, Some(one)) => unsafe { (one.read)(dataset, dxpl, offset, &mut mask, to) },
             (None, None) => {
-                return Err(Error::invalid("H5Dread_chunk is not among the functions of HDF5 that are known"));
+                return Err(Error::invalid(
+                    "the HDF5 function H5Dread_chunk was not found; use libhdf5 1.10 or later and the current \
+                     gridz_hdf5.h",
+                ));
             }
         };
         ok(done).filter(|()| n_bytes == bytes.len()).map(|()| mask).ok_or_else(|| self.failed("H5Dread_chunk"))

@@ -76,10 +76,13 @@ impl Dataset {
         let ours = pipeline
             .iter()
             .position(|entry| entry.id == id)
-            .ok_or_else(|| not_reported("our place in the pipeline"))?;
+            .ok_or_else(|| not_reported("the position of gridz in the filter pipeline"))?;
         let PipelineEntry { flags, ref values, n_values, .. } = pipeline[ours];
         if n_values > values.len() {
-            return Err(Error::invalid(format!("{n_values} cd_values are more than gridz has a meaning for")));
+            return Err(Error::invalid(format!(
+                "{n_values} cd_values are too many; gridz supports at most {}",
+                values.len()
+            )));
         }
         let values = Values::parse(values)?;
         let request = values.request()?;
@@ -97,8 +100,8 @@ impl Dataset {
         if request.mode() != Mode::Lossless {
             if is_enumeration(api, dtype) {
                 return Err(Error::unsupported(format!(
-                    "{request}: the dataset has members of an enumeration, and a number near one means another; use a \
-                     lossless codec"
+                    "{request}: the elements are an enumeration, in which a neighboring number has another \
+                     meaning; use a lossless codec"
                 )));
             }
             // The codec may reject such chunks.
@@ -123,8 +126,8 @@ impl Dataset {
         match self.before {
             _ if self.request.codec() == gridz::STORED => None,
             Before::Other(_) => Some(format!(
-                "{} runs before gridz, which keeps what that makes of the data as it is; put gridz first, \
-                 or leave one of them out",
+                "{} runs before gridz, so gridz stores the output of that filter uncompressed; put gridz first, or \
+                 remove one of them",
                 self.before.name().unwrap_or_default()
             )),
             _ => self.request.why_stored(self.array.dtype()),
@@ -140,7 +143,7 @@ pub(super) fn with_fill(api: &Api, dcpl: Hid, dtype: Hid, array: &Array, request
     }
     let unknown = || {
         let text =
-            "whether the dataset has a fill value, which its codec must know; use a program with a shared libhdf5";
+            "whether the dataset has a fill value, which the codec needs; use a program with a shared libhdf5";
         not_reported(text)
     };
     if !api.has_fill(dcpl).ok_or_else(unknown)? {
@@ -158,8 +161,8 @@ fn one_element(bytes: &[u8], size: usize) -> Result<&[u8]> {
     match bytes.split_at_checked(size) {
         Some((first, rest)) if rest.chunks(size).all(|other| other == first) => Ok(first),
         _ => Err(Error::unsupported(
-            "the fill value of the dataset is an array of several values, and only one can be kept; set one with equal \
-             elements, or none, or use a lossless codec",
+            "the fill value of the dataset is an array of different values, but only one can be kept; set a fill \
+             value with equal elements or none, or use a lossless codec",
         )),
     }
 }
@@ -171,8 +174,8 @@ fn check_frame_fits(api: &Api, array: &Array) -> Result<()> {
     if major < 2 && gridz::stored_bytes(array) + MAX_PARAMS as u64 > u64::from(u32::MAX) {
         let n_bytes = array.n_bytes();
         return Err(Error::unsupported(format!(
-            "a chunk of {n_bytes} bytes may not fit HDF5 {major}.{minor}, whose compressed chunks end at 4 GiB; \
-             choose smaller chunks"
+            "a chunk of {n_bytes} bytes may exceed the limit of HDF5 {major}.{minor}, 4 GiB for a compressed \
+             chunk; choose smaller chunks"
         )));
     }
     Ok(())
@@ -200,7 +203,7 @@ fn chunk(api: &Api, dtype: Hid, extents: &[u64]) -> Result<Array> {
             Ok(size) => Array::opaque(size, shape),
             Err(_) => {
                 let n_bytes = shape.n_elements().checked_mul(size as u64);
-                Array::bytes(n_bytes.ok_or_else(|| Error::invalid("a chunk of more than 2^64 bytes"))?)
+                Array::bytes(n_bytes.ok_or_else(|| Error::invalid("a chunk has more than 2^64 bytes"))?)
             }
         },
     }
@@ -283,7 +286,7 @@ fn fields_of(bits: usize, mantissa: usize) -> FloatFields {
 }
 
 pub(super) fn not_reported(what: &str) -> Error {
-    Error::new(ErrorKind::Host, format!("HDF5 does not tell {what}"))
+    Error::new(ErrorKind::Host, format!("HDF5 did not report {what}"))
 }
 
 #[cfg(test)]

@@ -79,7 +79,10 @@ impl<'f> Library<'f> {
     /// loaded for `'f`.
     pub unsafe fn new(find: &Find) -> Result<Self> {
         let missing = |name: &CStr| {
-            Error::invalid(format!("{} is not among the functions of HDF5 that are known", name.to_string_lossy()))
+            Error::invalid(format!(
+                "the HDF5 function {} was not found; use libhdf5 1.10 or later and the current gridz_hdf5.h",
+                name.to_string_lossy()
+            ))
         };
         // SAFETY: the caller's promise.
         unsafe {
@@ -154,7 +157,7 @@ impl<'f> Library<'f> {
         // SAFETY: walks the stack of this thread from the innermost entry on. `text` outlives the
         // call.
         unsafe { (self.datasets.walk_errors)(abi::DEFAULT_STACK, abi::WALK_UPWARD, first, place) };
-        let why = text.map_or_else(|| "HDF5 does not say why".to_owned(), |text| format!("HDF5 says: {text}"));
+        let why = text.map_or_else(|| "HDF5 reported no reason".to_owned(), |text| format!("HDF5 says: {text}"));
         Error::new(ErrorKind::Host, format!("{what} failed; {why}"))
     }
 
@@ -391,8 +394,8 @@ mod tests {
         assert!(of(&[open]).is_ok());
         for (table, missing) in [
             // A null address marks a function that the program's libhdf5 lacks.
-            (&[open, (c"H5Dwrite", std::ptr::null_mut())][..], "H5Dwrite is not among"),
-            (&[], "H5get_libversion is not among"),
+            (&[open, (c"H5Dwrite", std::ptr::null_mut())][..], "the HDF5 function H5Dwrite was not found"),
+            (&[], "the HDF5 function H5get_libversion was not found"),
         ] {
             let error = of(table).err().expect("a function is missing");
             assert!(error.context().starts_with(missing), "{error}");

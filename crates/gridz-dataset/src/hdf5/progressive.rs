@@ -46,18 +46,17 @@ impl<'l> Dataset<'l> {
         strides: Option<&[i64]>,
     ) -> Result<PartAccess<'l>> {
         let refused = |why: &str| {
-            let text = format!(
-                "only datasets that gridz reads itself are read in part, and this is none, because {why}; read it as a whole"
-            );
+            let text =
+                format!("this dataset does not support progressive reads, because {why}; read it as a whole");
             Error::unsupported(text)
         };
         let filters = self.filters.as_ref().map_err(|why| refused(why))?;
-        let chunk = self.chunk.as_ref().ok_or_else(|| refused("it is not in chunks"))?;
+        let chunk = self.chunk.as_ref().ok_or_else(|| refused("it is not chunked"))?;
         let level = match detail {
             Detail::Level(level) => level,
-            Detail::Layers(0) => return Err(Error::invalid("0 layers cannot be read; give 1 or more")),
+            Detail::Layers(0) => return Err(Error::invalid("0 layers were requested; request 1 or more")),
             Detail::Error(error) if error.is_nan() || error < 0.0 => {
-                return Err(Error::invalid(format!("an error of {error:?}; give 0 or a number above it")));
+                return Err(Error::invalid(format!("error {error:?} is invalid; give 0 or a positive number")));
             }
             Detail::Layers(_) | Detail::Error(_) => 0,
         };
@@ -142,11 +141,14 @@ impl PartAccess<'_> {
         let mut store = Store { access: self, dxpl, most_bytes, file: None, index: None };
         store.index = store.all()?;
         let file = match found {
-            Ok(file) => store.base(&file)?.map(|base| (file, base)).ok_or("its chunks are not where HDF5 tells"),
+            Ok(file) => store
+                .base(&file)?
+                .map(|base| (file, base))
+                .ok_or("its chunks are not at the addresses that HDF5 reports"),
             Err(why) => Err(why),
         };
         let file = file.inspect_err(|why| {
-            settings::log(LogLevel::Info, || format!("chunks are read as a whole by HDF5, because {why}"));
+            settings::log(LogLevel::Info, || format!("HDF5 reads whole chunks, because {why}"));
         });
         let (file, base) = file.ok().unzip();
         store.file = base;
@@ -241,7 +243,7 @@ impl ChunkStore for Store<'_> {
             false => library.encoded_bytes(id, &chunk)?,
         };
         let Some(n_bytes) = n_bytes.filter(|&n_bytes| n_bytes <= self.most_bytes as u64) else {
-            return Err(Error::new(ErrorKind::Host, "the dataset has changed while it was read"));
+            return Err(Error::new(ErrorKind::Host, "the dataset changed while it was read; read it again"));
         };
         let n_bytes = n_bytes as usize;
         self.read_whole(&chunk, n_bytes, bytes)?;

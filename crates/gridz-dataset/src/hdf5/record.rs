@@ -103,7 +103,7 @@ impl Record {
     pub fn request(&self) -> Result<Request> {
         let (codec, mode, level) = (self.codec.into(), self.mode.into(), self.level.into());
         if self.has_more {
-            return Err(needs_newer("filter values that this version does not know"));
+            return Err(needs_newer("unknown filter values"));
         }
         // If this version rejects the request, a later version wrote the record.
         let codec_params = &self.codec_params[..self.n_codec_params];
@@ -121,7 +121,7 @@ impl Record {
             return Err(needs_newer(&format!("filter values of version {}", words[0] & 0xffff)));
         }
         let &[_, what, layout, element_size, value_low, value_high, ref rest @ ..] = verified(words)? else {
-            return Err(damaged("too few"));
+            return Err(damaged("too few values"));
         };
         let [codec, mode, level @ ..] = what.to_le_bytes();
         let [dtype, order, rank, flags] = layout.to_le_bytes();
@@ -129,7 +129,7 @@ impl Record {
         let array = take_array([dtype, order, rank], element_size, &mut more)?;
         let (shuffle, mut more) = match (flags & IS_SHUFFLED, more) {
             (0, _) => (None, more),
-            (_, [0, ..] | []) => return Err(damaged("no element size of the shuffle filter")),
+            (_, [0, ..] | []) => return Err(damaged("the element size of the shuffle filter is missing")),
             (_, [size, rest @ ..]) => (Some(*size), rest),
         };
         let value = u64::from(value_low) | u64::from(value_high) << 32;
@@ -145,7 +145,7 @@ impl Record {
         // Words of an unknown flag would come first, and their number is unknown.
         let is_known = flags & !(IS_SHUFFLED | HAS_FILL | HAS_CODEC_PARAMS | HAS_MISSING | HAS_CHECK) == 0
             && (is_number || flags & (HAS_FILL | HAS_MISSING) == 0);
-        let no_codec_params = || damaged("fewer codec parameters than their count says");
+        let no_codec_params = || damaged("codec parameters are missing");
         let (found, mut more) = match more {
             _ if flags & HAS_CODEC_PARAMS == 0 || !is_known => (&[][..], more),
             [] | [0, ..] => return Err(no_codec_params()),
@@ -243,7 +243,7 @@ fn take_array([dtype, order, rank]: [u8; 3], element_size: u32, words: &mut &[u3
     }
     shape
         .get(..usize::from(rank))
-        .ok_or_else(|| Error::invalid(format!("rank {rank}")))
+        .ok_or_else(|| Error::invalid(format!("rank {rank} is over the limit of {MAX_RANK}")))
         .and_then(Shape::new)
         .and_then(|shape| Array::with_size(dtype, order, element_size, shape))
         .map_err(|error| damaged(error.context()))
@@ -251,7 +251,7 @@ fn take_array([dtype, order, rank]: [u8; 3], element_size: u32, words: &mut &[u3
 
 /// Takes the bytes of an element, as whole words, from the start of `words`.
 fn take_element(element_size: u32, words: &mut &[u32]) -> Result<[u8; MAX_ELEMENT_BYTES as usize]> {
-    let cut = || damaged("no whole fill value or limit");
+    let cut = || damaged("a fill value or limit is incomplete");
     let (these, rest) = words.split_at_checked(element_size.div_ceil(4) as usize).ok_or_else(cut)?;
     *words = rest;
     let mut bytes = [0; MAX_ELEMENT_BYTES as usize];
@@ -260,18 +260,18 @@ fn take_element(element_size: u32, words: &mut &[u32]) -> Result<[u8; MAX_ELEMEN
     }
     let padding = bytes.get(element_size as usize..).unwrap_or_default();
     if padding.iter().any(|&byte| byte != 0) {
-        return Err(damaged("a fill value or limit that is longer than an element"));
+        return Err(damaged("a fill value or limit is longer than an element"));
     }
     Ok(bytes)
 }
 
 /// Takes several fill values and limits, with their head, from the start of `words`.
 fn take_missing(flags: u8, element_size: u32, words: &mut &[u32], missing: &mut MissingElements) -> Result<()> {
-    let wrong = || damaged("no list of fill values and limits");
+    let wrong = || damaged("the list of fill values and limits is invalid");
     let (&count, rest) = words.split_first().ok_or_else(wrong)?;
     let [n_fills, limits, 0, 0] = count.to_le_bytes() else { return Err(wrong()) };
     if usize::from(n_fills) > MAX_FILLS {
-        return Err(needs_newer(&format!("{n_fills} fill values, more than this version has room for,")));
+        return Err(needs_newer(&format!("{n_fills} fill values are more than this version supports")));
     }
     if limits > 3 || (n_fills < 2 && limits == 0) || flags & HAS_FILL != 0 {
         return Err(wrong());
@@ -284,7 +284,7 @@ fn take_missing(flags: u8, element_size: u32, words: &mut &[u32], missing: &mut 
         missing.set_limit(which, &take_element(element_size, words)?[..element_size as usize])?;
     }
     if missing.fills().len() != usize::from(n_fills) {
-        return Err(damaged("the same fill value twice"));
+        return Err(damaged("two fill values are equal"));
     }
     Ok(())
 }
@@ -294,7 +294,7 @@ fn damaged(what: &str) -> Error {
 }
 
 fn needs_newer(what: &str) -> Error {
-    Error::new(ErrorKind::UnsupportedFormat, format!("{what}; a newer gridz is needed for this dataset"))
+    Error::new(ErrorKind::UnsupportedFormat, format!("{what}; this dataset needs a newer gridz"))
 }
 
 /// cd_values in a buffer of fixed size.
