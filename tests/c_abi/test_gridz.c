@@ -856,7 +856,7 @@ static void test_regions(void)
 static void test_parts(void)
 {
     const gridz_options layered = {.struct_size = sizeof layered, .codec = "multigrid,abs=1e-3,layers=3"};
-    gridz_part_info info = {.struct_size = sizeof info}, told = info;
+    gridz_part_info info = {.struct_size = sizeof info}, inspected = info;
     static float part[SMALL * SMALL * SMALL];
     size_t n;
     unsigned char *frame = compressed(&small_array, small, sizeof small, &n, &layered);
@@ -864,17 +864,17 @@ static void test_parts(void)
 #define PART(frame, n, detail, value)                                                                          \
     gridz_decompress_progressive(frame, n, detail, value, part, sizeof part, &info, NULL)
     for (uint32_t layers = 1; layers <= 3; layers++) {
-        CHECK_OK(gridz_inspect_progressive(frame, n, GRIDZ_DETAIL_LAYERS, layers, &told));
-        CHECK(told.layers == layers && told.n_layers == 3 && told.level == 0 && told.mode == GRIDZ_MODE_ABS);
-        CHECK(told.array_bytes == sizeof small && (told.frame_bytes == n) == (layers == 3));
+        CHECK_OK(gridz_inspect_progressive(frame, n, GRIDZ_DETAIL_LAYERS, layers, &inspected));
+        CHECK(inspected.layers == layers && inspected.n_layers == 3 && inspected.level == 0 && inspected.mode == GRIDZ_MODE_ABS);
+        CHECK(inspected.array_bytes == sizeof small && (inspected.frame_bytes == n) == (layers == 3));
         /* A buffer that ends with the last byte needed. */
-        unsigned char *first = exactly(told.frame_bytes);
-        memcpy(first, frame, told.frame_bytes);
-        CHECK_OK(PART(first, told.frame_bytes, GRIDZ_DETAIL_ERROR, told.bound));
-        CHECK(memcmp(&info, &told, sizeof info) == 0);
+        unsigned char *first = exactly(inspected.frame_bytes);
+        memcpy(first, frame, inspected.frame_bytes);
+        CHECK_OK(PART(first, inspected.frame_bytes, GRIDZ_DETAIL_ERROR, inspected.bound));
+        CHECK(memcmp(&info, &inspected, sizeof info) == 0);
         for (int i = 0; i < SMALL * SMALL * SMALL; i++)
-            CHECK(part[i] - small[i] <= told.bound && small[i] - part[i] <= told.bound);
-        CHECK_STATUS(PART(first, told.frame_bytes - 1, GRIDZ_DETAIL_LAYERS, layers), GRIDZ_ERROR_TRUNCATED);
+            CHECK(part[i] - small[i] <= inspected.bound && small[i] - part[i] <= inspected.bound);
+        CHECK_STATUS(PART(first, inspected.frame_bytes - 1, GRIDZ_DETAIL_LAYERS, layers), GRIDZ_ERROR_TRUNCATED);
         free(first);
     }
     CHECK_OK(PART(frame, n, GRIDZ_DETAIL_LEVEL, 2));

@@ -330,11 +330,11 @@ def test_progress_and_its_end(bulk, file):
     data = smooth("<f4", (40, 40))
     for filters in (FILTERS["lorenzo"], OTHERS["gzip"]):
         dataset = file.create_dataset(None, data.shape, "<f4", chunks=(8, 8), **filters)
-        told = []
-        bulk.write(dataset, data, progress=lambda *now: told.append(now))
-        bulk.read(dataset, all_of(dataset), progress=lambda *now: told.append(now))
-        assert all(total == data.nbytes for _, total in told)
-        assert [now for now, _ in told].count(data.nbytes) == 2
+        calls = []
+        bulk.write(dataset, data, progress=lambda *now: calls.append(now))
+        bulk.read(dataset, all_of(dataset), progress=lambda *now: calls.append(now))
+        assert all(total == data.nbytes for _, total in calls)
+        assert [now for now, _ in calls].count(data.nbytes) == 2
     dataset = file.create_dataset(None, data.shape, "<f4", chunks=(8, 8), compression=GRIDZ, fillvalue=9)
     with pytest.raises(Failed, match="progress") as failure:
         bulk.write(dataset, data, progress=lambda done, _: done < 7 * 256)
@@ -428,7 +428,7 @@ def test_what_a_transfer_list_says_is_done(bulk, file):
     assert (bulk.read(plain, all_of(plain), dxpl=unchecked.id) != data).sum() == 1
 
 
-def test_hdf5s_reasons_are_told(bulk, file, tmp_path):
+def test_hdf5s_reasons_are_reported(bulk, file, tmp_path):
     data = smooth("<f4", (16, 16))
     file.create_dataset("x", data=data, chunks=(8, 8), compression=GRIDZ)
     path = file.filename

@@ -120,7 +120,7 @@ def test_shuffle_before_does_no_harm(tmp_path, rng, dtype, spec):
         assert shuffled == record(plain[1], plain[2] | 1 << 24, *plain[3:-1], dtype.itemsize)
 
 
-def test_what_gridz_will_not_compress_is_told_once(tmp_path):
+def test_what_gridz_will_not_compress_is_reported_once(tmp_path):
     done = python(
         """
         import h5py, numpy

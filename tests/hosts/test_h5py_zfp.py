@@ -58,7 +58,7 @@ def test_what_cannot_be_is_refused_when_the_dataset_is_created(tmp_path):
 
 
 @pytest.mark.parametrize("values, n", [((ZFP, 0), 0), (options(ZFP, RATE, 8.0), 1), (options(ZFP, ABS, 1e-2), 1)])
-def test_drift_is_told_once(tmp_path, values, n):
+def test_drift_is_reported_once(tmp_path, values, n):
     done = python(
         f"""
         import h5py, numpy as np

@@ -131,8 +131,8 @@ def test_layers_are_those_of_the_frames(bulk, file, dtype, mode):
     for detail, value in details:
         got, info = bulk.read_part(dataset, detail, value)
         same(got, parts_of(bulk, dataset, detail, value))
-        told = bulk.inspect_part(dataset, detail, value)
-        assert told.told() == info.told() and info.n_layers == 3
+        inspected = bulk.inspect_part(dataset, detail, value)
+        assert inspected.fields() == info.fields() and info.n_layers == 3
         errors = abs(got.astype("f8") - every(info.level, data))
         assert errors.max() <= info.bound * (1 + 1e-12)
         if mode == "rms" and info.level == 0:
@@ -183,9 +183,9 @@ def test_chunks_of_all_kinds(bulk, file, rng):
             same(got, every(level, rough))
             # A box of exact chunks has bound 0.
             for box, bound in [(((32, 0), (48, 64)), 0), (((0, 32), (80, 32)), 0), (((16, 0), (20, 32)), 8 * BOUND)]:
-                part, told = bulk.read_part(dataset, LEVEL, level, box)
+                part, info = bulk.read_part(dataset, LEVEL, level, box)
                 same(part, box_of(level, rough, *box))
-                assert (told.bound, told.rms) == (bound, bound)
+                assert (info.bound, info.rms) == (bound, bound)
         empty, info = bulk.read_part(dataset, LEVEL, 1, ((0, 32), (80, 32)))
         same(empty, np.full((40, 16), fill or 0, "<f4"))
         assert (info.n_chunks, info.read_bytes, info.stored_bytes, info.layers) == (0, 0, 0, 0)
@@ -273,15 +273,15 @@ def test_refusals(bulk, file, tmp_path):
 
 def test_progress_and_its_end(bulk, file):
     dataset = create(file, waves("<f4", (64, 64, 64)), (16, 16, 16))
-    told = []
-    array, info = bulk.read_part(dataset, LEVEL, 2, array=np.empty((16, 16, 16), "<f4"), progress=lambda *now: told.append(now))
-    assert told[-1] == (array.nbytes, array.nbytes) and len(told) == 64
+    calls = []
+    array, info = bulk.read_part(dataset, LEVEL, 2, array=np.empty((16, 16, 16), "<f4"), progress=lambda *now: calls.append(now))
+    assert calls[-1] == (array.nbytes, array.nbytes) and len(calls) == 64
     with pytest.raises(Failed) as failed:
         bulk.read_part(dataset, LEVEL, 2, array=array, progress=lambda done, total: done < total / 2)
     assert failed.value.status == CANCELLED
-    told.clear()
-    bulk.inspect_part(dataset, LEVEL, 2, progress=lambda *now: told.append(now))
-    assert told[-1] == (64, 64)
+    calls.clear()
+    bulk.inspect_part(dataset, LEVEL, 2, progress=lambda *now: calls.append(now))
+    assert calls[-1] == (64, 64)
     with pytest.raises(Failed) as failed:
         bulk.inspect_part(dataset, LEVEL, 2, progress=lambda done, total: done < total / 2)
     assert failed.value.status == CANCELLED
@@ -313,8 +313,8 @@ def test_fewer_bytes_are_read(bulk, tmp_path):
             assert info.stored_bytes == n_all
             sizes.append(info.read_bytes / n_all)
             before = read_by_this_process()
-            told = bulk.inspect_part(dataset, detail, value)
-            assert told.told() == info.told() and read_by_this_process() - before < 8 * 4096 + 16384
+            inspected = bulk.inspect_part(dataset, detail, value)
+            assert inspected.fields() == info.fields() and read_by_this_process() - before < 8 * 4096 + 16384
         assert sizes == sorted(sizes) and sizes[-1] == 1
         assert sizes[0] < 0.05 and sizes[2] < 0.1 and sizes[3] < 0.3 and sizes[4] < 0.55, sizes
 

@@ -114,7 +114,7 @@ pub unsafe extern "C" fn gridz_h5_read_progressive_by(
                 let memory = ptr::destination("dst", dst, access.first(), access.span())?;
                 options.wait_for_destination(&memory, access.span())?;
                 let tally = options.run(|options, progress| access.read(memory, options, progress))?;
-                info.into_iter().for_each(|info| tell(info, access, &tally));
+                info.into_iter().for_each(|info| write_info(info, access, &tally));
                 Ok(())
             })
         }
@@ -144,7 +144,7 @@ pub unsafe extern "C" fn gridz_h5_inspect_progressive_by(
             let info = OutStruct::new(info)?;
             box_of.part(detail, |access, options| {
                 let tally = options.run(|options, progress| access.inspect(options, progress))?;
-                tell(info, access, &tally);
+                write_info(info, access, &tally);
                 Ok(())
             })
         }
@@ -152,7 +152,7 @@ pub unsafe extern "C" fn gridz_h5_inspect_progressive_by(
 }
 
 /// Writes to C's struct which part of a dataset was read, or would be.
-fn tell(info: OutStruct<gridz_h5_part_info>, access: &PartAccess, tally: &Tally) {
+fn write_info(info: OutStruct<gridz_h5_part_info>, access: &PartAccess, tally: &Tally) {
     info.write(&convert::h5_part_info(access, tally));
 }
 
@@ -283,7 +283,7 @@ impl ProgressFn {
     }
 
     /// Calls the callback. Returns false if the callback cancels the call.
-    fn tell(&self, done: u64, total: u64) -> bool {
+    fn report(&self, done: u64, total: u64) -> bool {
         // SAFETY: the caller of `new` promised that the function may be called.
         self.function.is_none_or(|function| unsafe { function(self.data, done, total) } == 0)
     }
@@ -361,6 +361,6 @@ impl Options<'_> {
     fn run<R>(&self, work: impl FnOnce(&bulk::Options, Progress) -> Result<R>) -> Result<R> {
         let &Self { context, memory_limit, dxpl, progress, .. } = self;
         let options = bulk::Options { context, memory_limit, dxpl };
-        work(&options, &mut |done, total| progress.tell(done, total))
+        work(&options, &mut |done, total| progress.report(done, total))
     }
 }
