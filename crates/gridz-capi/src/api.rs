@@ -214,8 +214,7 @@ pub unsafe extern "C" fn gridz_decompress_progressive(
         let (detail, (frame, dst)) = (convert::detail(detail, value)?, buffers);
         // Filled in before decompression, so that a caller whose destination is too small gets it
         // too.
-        let found = gridz::inspect_part(frame, detail)?;
-        info.write(&convert::part_info(&found));
+        info.write(&convert::part_info(&gridz::inspect_part(frame, detail)?));
         gridz::decompress(frame, gridz::Part::Detail(detail), dst, options.verify, options.context).map(|_| ())
     })
 }
@@ -239,8 +238,7 @@ pub unsafe extern "C" fn gridz_inspect_progressive(
     guard(|| {
         // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (info, frame) = unsafe { (OutStruct::new(info)?, ptr::source("frame", frame, frame_bytes)?) };
-        let found = gridz::inspect_part(frame, convert::detail(detail, value)?)?;
-        info.write(&convert::part_info(&found));
+        info.write(&convert::part_info(&gridz::inspect_part(frame, convert::detail(detail, value)?)?));
         Ok(())
     })
 }
@@ -259,8 +257,7 @@ pub unsafe extern "C" fn gridz_inspect_blocks(
     guard(|| {
         // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (counts, frame) = unsafe { (OutStruct::new(counts)?, ptr::source("frame", frame, frame_bytes)?) };
-        let found = gridz::count_blocks(frame, &Context::default())?;
-        counts.write(&convert::block_counts(&found));
+        counts.write(&convert::block_counts(&gridz::count_blocks(frame, &Context::default())?));
         Ok(())
     })
 }
@@ -280,8 +277,7 @@ pub unsafe extern "C" fn gridz_inspect(
     guard(|| {
         // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (info, frame) = unsafe { (OutStruct::new(info)?, ptr::source("frame", frame, frame_bytes)?) };
-        let found = gridz::inspect(frame)?;
-        info.write(&convert::frame_info(&found));
+        info.write(&convert::frame_info(&gridz::inspect(frame)?));
         Ok(())
     })
 }
