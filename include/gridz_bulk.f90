@@ -144,17 +144,17 @@ contains
     type(gridz_h5_part_info), intent(out), optional :: info
     integer(c_int64_t), target :: box(32, 2)
     type(c_ptr) :: places(2)
-    type(gridz_h5_part_info) :: told
+    type(gridz_h5_part_info) :: part
     integer(c_int32_t) :: detail
     real(c_double) :: value
 
     call detailed(detail, value, status, level, layers, error)
     if (status == 0) call boxed(dset, box, places, status, start, count)
     if (status /= 0) return
-    told%struct_size = c_sizeof(told)
+    part%struct_size = c_sizeof(part)
     status = c_read_progressive(c_null_ptr, int(dset, c_int64_t), int(mem_type, c_int64_t), places(1), places(2), detail, value, &
-        dst, told, options(dxpl))
-    if (present(info)) info = turned(told)
+        dst, part, options(dxpl))
+    if (present(info)) info = turned(part)
   end subroutine
 
   ! Describes what gridz_h5_read_progressive would read. Only the first bytes of each chunk are

@@ -83,7 +83,7 @@ def main():
     try:
         measured = list(ways(bulk, shape))
         times = {name: ([], [], []) for name, *_ in measured}
-        told, counted = {}, {}
+        returned, counted = {}, {}
         for _ in range(ROUNDS):
             for name, array, read in measured:
                 for is_warm in (False, True):
@@ -92,19 +92,19 @@ def main():
                     with h5py.File(path) as file:
                         dset, before = file["x"], read_bytes()
                         begin, work = time.perf_counter(), time.process_time()
-                        told[name] = read(dset, array)
+                        returned[name] = read(dset, array)
                         times[name][2].extend([1e3 * (time.process_time() - work)] * is_warm)
                         times[name][is_warm].append(1e3 * (time.perf_counter() - begin))
                         counted.setdefault(name, read_bytes() - before)
     finally:
         path.unlink()
-    n_all = told["all, h5py"]
+    n_all = returned["all, h5py"]
     print(f"{platform.machine()}, {len(os.sched_getaffinity(0))} cores; float32 {shape} in chunks of {CHUNK}, {request}: {n_all} bytes\n")
     print("| read | MB reported | MB counted | of the dataset | not in cache, ms | in cache, ms | of all cores, ms |")
     print("|---|---|---|---|---|---|---|")
     for name, found in times.items():
         cold, warm, work = map(np.median, found)
-        megabytes = f"{told[name] / 1e6:.1f} | {counted[name] / 1e6:.1f} | {100 * told[name] / n_all:.1f} %"
+        megabytes = f"{returned[name] / 1e6:.1f} | {counted[name] / 1e6:.1f} | {100 * returned[name] / n_all:.1f} %"
         print(f"| {name} | {megabytes} | {cold:.0f} | {warm:.0f} | {work:.0f} |")
 
 

@@ -25,6 +25,19 @@ pub enum Attempt<R> {
     Unsupported(Cow<'static, str>),
 }
 
+impl<R> Attempt<R> {
+    /// Continues the work with its first part's result.
+    ///
+    /// # Errors
+    /// Those of `next`.
+    pub fn and_then<T>(self, next: impl FnOnce(R) -> Result<T>) -> Result<Attempt<T>> {
+        match self {
+            Self::Done(result) => next(result).map(Attempt::Done),
+            Self::Unsupported(reason) => Ok(Attempt::Unsupported(reason)),
+        }
+    }
+}
+
 /// True if this library has kernels of the codec and this machine has a GPU for them. Asks the
 /// driver, without creating a CUDA context.
 pub fn gpu_available(entry: &Entry) -> bool {
@@ -40,8 +53,7 @@ pub fn check(settings: &Settings) -> Result<()> {
     if settings.backend != Backend::Cuda {
         return Ok(());
     }
-    let because =
-        |error: Error| Error::new(error.kind(), format!("the GPU that is required cannot be used: {error}"));
+    let because = |error: Error| Error::new(error.kind(), format!("the required GPU cannot be used: {error}"));
     // Every call passes here, so a single GPU must not cost a list.
     let found = match settings.gpus {
         Gpus::All => Device::all().map(drop),
@@ -119,10 +131,10 @@ pub fn or_cpu<R>(settings: &Settings, attempt: Result<Attempt<R>>) -> Result<Opt
         Ok(Attempt::Unsupported(reason)) => {
             if is_required {
                 settings::warn(&format!(
-                    "{reason}; the GPU is required, but the CPU does it (the bytes are the same)"
+                    "{reason}; the GPU is required, but the CPU does this part (the bytes are the same)"
                 ));
             } else {
-                settings::log(LogLevel::Debug, || format!("{reason}; the CPU does it"));
+                settings::log(LogLevel::Debug, || format!("{reason}; the CPU does this part"));
             }
             Ok(None)
         }

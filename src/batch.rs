@@ -1,6 +1,7 @@
 //! Batches of chunks in GPU memory. No call waits for the GPU unless its documentation says so.
 #![allow(unsafe_code, reason = "gives memory to a stream")]
 
+use crate::async_args::{MAX_ARGS, NamedSlice, check_args, check_gpu_allowed, open};
 use crate::backend::Attempt;
 use crate::context::Context;
 use crate::frame::{FRAME_ALIGNMENT, Verify};
@@ -11,9 +12,8 @@ use gridz_codecs::codec::gpu::Direction;
 use gridz_codecs::codec::request::Request;
 use gridz_codecs::error::{Error, ErrorKind, Result};
 use gridz_codecs::format::region::Region;
-use gridz_codecs::settings::Backend;
 use gridz_codecs::types::Array;
-use gridz_cuda::{Device, DeviceSlice, Entered, Stream, StreamHandle, gpu_of_address};
+use gridz_cuda::{Device, DeviceSlice, Stream, StreamHandle};
 
 /// Chunks of one type and shape, and the positions of their arrays and frames: array `i` begins at
 /// `i * array_stride` bytes, frame `i` at `i * frame_stride`.
@@ -110,20 +110,21 @@ impl PreparedBatch {
         let alignment = self.prepared.alignment();
         let (stride, name) = (array_stride, names.array_stride);
         if n_chunks > 1 && (stride < array_bytes || !stride.is_multiple_of(alignment)) {
-            let text = format!("{name} is {stride}; it must be a multiple of {alignment}, at least {array_bytes}");
+            let text =
+                format!("{name} is {stride}; it must be a multiple of {alignment} and at least {array_bytes}");
             return Err(Error::invalid(text));
         }
         let (stride, name) = (frame_stride, names.frame_stride);
         if stride < slot_bytes || !stride.is_multiple_of(FRAME_ALIGNMENT) {
             let text =
-                format!("{name} is {stride}; it must be a multiple of {FRAME_ALIGNMENT}, at least {slot_bytes}");
+                format!("{name} is {stride}; it must be a multiple of {FRAME_ALIGNMENT} and at least {slot_bytes}");
             return Err(Error::invalid(text));
         }
         let span = |name: &str, stride: u64, last: u64| {
             let before = (n_chunks as u64 - 1).checked_mul(stride);
             let span = before.and_then(|before| before.checked_add(last)).filter(|&n| i64::try_from(n).is_ok());
             span.ok_or_else(|| {
-                Error::invalid(format!("{n_chunks} chunks with a {name} of {stride} cannot be addressed"))
+                Error::invalid(format!("{n_chunks} chunks with a {name} of {stride} exceed the address space"))
             })
         };
         Ok((
@@ -146,12 +147,6 @@ impl PreparedBatch {
     }
 }
 
-/// A memory argument and its name.
-type NamedSlice<'a> = (&'static str, DeviceSlice<'a>);
-
-/// Most memory arguments of a call.
-const MAX_ARGS: usize = 5;
-
 /// Checks all memory of a call as far as the host can.
 fn check_memory<'a>(
     prepared: &PreparedBatch,
@@ -170,33 +165,6 @@ fn check_memory<'a>(
         memory.workspace.map(|workspace| ("workspace", workspace, 0, 8)),
     ];
     check_args(all)
-}
-
-/// A memory argument: its name, its memory, the bytes it must have and its required alignment.
-type Requirement<'a> = (&'static str, DeviceSlice<'a>, u64, u64);
-
-fn check_args(all: [Option<Requirement>; MAX_ARGS]) -> Result<[Option<NamedSlice>; MAX_ARGS]> {
-    let mut checked: [Option<NamedSlice>; MAX_ARGS] = [None; MAX_ARGS];
-    for (i, (name, slice, need, alignment)) in all.into_iter().flatten().enumerate() {
-        let (start, have) = (slice.address(), slice.n_bytes());
-        if have < need {
-            return Err(Error::invalid(format!("{name} has {have} bytes; {need} are needed")));
-        }
-        if have == 0 {
-            continue;
-        }
-        if !start.is_multiple_of(alignment) {
-            let text = format!("{name} is at {start:#x}; it must be aligned to {alignment} bytes");
-            return Err(Error::invalid(text));
-        }
-        let overlaps =
-            |other: &DeviceSlice| start < other.address() + other.n_bytes() && other.address() < start + have;
-        if let Some((other, _)) = checked.iter().flatten().find(|(_, other)| overlaps(other)) {
-            return Err(Error::invalid(format!("{other} and {name} overlap; give each memory of its own")));
-        }
-        checked[i] = Some((name, slice));
-    }
-    Ok(checked)
 }
 
 /// Enqueues the compression of a batch on a stream. When the stream has completed it, each frame is
@@ -330,36 +298,6 @@ fn enqueue(
     unsafe { launch.start(&stream, &memory, scratch) }
 }
 
-/// Opens the stream, enters its context, and checks that it can access all memory. A default stream
-/// belongs to the GPU of `memory`, whose name is `name`.
-fn open<'a>(
-    stream: StreamHandle<'a>,
-    name: &str,
-    memory: DeviceSlice,
-    all: &[Option<NamedSlice>],
-    context: &Context,
-) -> Result<(Stream<'a>, Entered)> {
-    let stream = stream.open(|| Device::of_memory(&[memory])).map_err(|error| match error.kind() {
-        ErrorKind::InvalidArgument => not_gpu_memory(name),
-        _ => error,
-    })?;
-    let device = stream.device();
-    context.check_device(device)?;
-    let entered = device.enter()?;
-    for &(name, slice) in all.iter().flatten() {
-        if !device.reaches(slice)? {
-            return Err(match gpu_of_address(slice.address()) {
-                Some(other) => Error::invalid(format!(
-                    "{name} is memory of GPU {other}, to which GPU {} has no access, and the stream is there",
-                    device.gpu().ordinal
-                )),
-                None => not_gpu_memory(name),
-            });
-        }
-    }
-    Ok((stream, entered))
-}
-
 /// Waits for the work on a stream that creates or uses `memory`. A default stream belongs to the
 /// current context, or to the GPU of `memory` if there is none. A stream that is being captured
 /// cannot be waited for.
@@ -440,7 +378,7 @@ pub fn pack_async(packing: &Packing, stream: StreamHandle, context: &Context) ->
 /// As [`compress_async`].
 pub fn unpack_async(packing: &Packing, stream: StreamHandle, context: &Context) -> Result<()> {
     if packing.lengths.is_none() {
-        return Err(Error::invalid("frames cannot be unpacked without memory for their lengths"));
+        return Err(Error::invalid("lengths is NULL; pass memory for the lengths of the unpacked frames"));
     }
     // SAFETY: as above.
     enqueue_packing(packing, packing.n_frames, stream, context, |stream| unsafe { packing.unpack(stream) })
@@ -465,7 +403,8 @@ fn enqueue_packing(
             "frame_stride is {stride}; it must be a multiple of {FRAME_ALIGNMENT}"
         )));
     }
-    let span = stride.checked_mul(n).ok_or_else(|| Error::invalid(format!("{n} frames cannot be addressed")))?;
+    let span =
+        stride.checked_mul(n).ok_or_else(|| Error::invalid(format!("{n} frames exceed the address space")))?;
     let checked = check_args([
         Some(("frames", packing.slots, span, FRAME_ALIGNMENT)),
         Some(("packed", packing.packed, 0, FRAME_ALIGNMENT)),
@@ -477,12 +416,6 @@ fn enqueue_packing(
     start(&stream)
 }
 
-fn not_gpu_memory(name: &str) -> Error {
-    Error::invalid(format!(
-        "{name} is no memory that a GPU can use; gridz_compress and gridz_decompress take host memory"
-    ))
-}
-
 /// The plan, or an error with the remedy.
 ///
 /// # Errors
@@ -491,19 +424,5 @@ fn require_kernels(attempt: Attempt<GpuPlan>, remedy: &str) -> Result<GpuPlan> {
     match attempt {
         Attempt::Done(plan) => Ok(plan),
         Attempt::Unsupported(reason) => Err(Error::unsupported(format!("{reason}; {remedy}"))),
-    }
-}
-
-/// Checks that the settings allow a GPU.
-///
-/// # Errors
-/// `Device` if they do not.
-fn check_gpu_allowed(context: &Context) -> Result<()> {
-    match context.settings()?.backend {
-        Backend::Cpu => Err(Error::device(
-            "GRIDZ_BACKEND=cpu rules the GPU out, but asynchronous calls work on a GPU only; unset it, or use \
-             gridz_compress and gridz_decompress",
-        )),
-        Backend::Auto | Backend::Cuda => Ok(()),
     }
 }

@@ -31,7 +31,7 @@ pub fn packed_bytes(lengths: &[u64]) -> Option<u64> {
 pub fn packed_bound(array: &Array, n_chunks: usize) -> Result<u64> {
     let each = max_packed_bytes(array);
     each.checked_mul(n_chunks as u64).filter(|&n_bytes| isize::try_from(n_bytes).is_ok()).ok_or_else(|| {
-        Error::invalid(format!("{n_chunks} chunks of {} bytes cannot be addressed", array.n_bytes()))
+        Error::invalid(format!("{n_chunks} chunks of {} bytes exceed the address space", array.n_bytes()))
     })
 }
 
@@ -46,13 +46,13 @@ impl ChunkArray {
         let Some(before) = (n_chunks as u64).checked_sub(1) else { return Ok(0) };
         if before > 0 && stride < array.n_bytes() {
             return Err(Error::invalid(format!(
-                "{name} is {stride}; it must be at least the {} bytes of an array",
+                "{name} is {stride}; it must be at least the size of an array, {} bytes",
                 array.n_bytes()
             )));
         }
         let span = before.checked_mul(stride).and_then(|before| before.checked_add(array.n_bytes()));
         span.filter(|&n| i64::try_from(n).is_ok()).ok_or_else(|| {
-            Error::invalid(format!("{n_chunks} chunks with a {name} of {stride} cannot be addressed"))
+            Error::invalid(format!("{n_chunks} chunks with a {name} of {stride} exceed the address space"))
         })
     }
 
@@ -95,14 +95,18 @@ impl ChunkArray {
 
 pub fn too_small(have: u64, array: &Array, n_chunks: usize) -> Error {
     let need = max_packed_bytes(array).saturating_mul(n_chunks as u64);
-    let text = format!("a destination of {have} bytes is too small; {need} are enough for any values");
+    let text = format!("a destination of {have} bytes is too small; {need} bytes are always enough");
     Error::new(ErrorKind::DstTooSmall { need }, text)
 }
 
 pub fn check_lengths(chunks: &ChunkArray, lengths: &[u64]) -> Result<()> {
     match lengths.len() == chunks.n_chunks {
         true => Ok(()),
-        false => Err(Error::invalid(format!("{} lengths for {} frames", lengths.len(), chunks.n_chunks))),
+        false => Err(Error::invalid(format!(
+            "{} lengths were given for {} frames; give one per frame",
+            lengths.len(),
+            chunks.n_chunks
+        ))),
     }
 }
 
@@ -111,7 +115,7 @@ pub fn frame_error(i: usize, error: &Error) -> Error {
 }
 
 pub fn array_mismatch(have: &Array, want: &Array) -> Error {
-    Error::invalid(format!("its array is {have:?} instead of {want:?}"))
+    Error::invalid(format!("its array is {have:?}, but the call describes {want:?}"))
 }
 
 /// A range of offsets in GPU memory or a frame, as one for host memory.

@@ -108,7 +108,8 @@ pub fn decompress_chunks(
         return Ok(());
     }
     let end = packed_bytes(lengths).filter(|&end| end <= frames.n_bytes()).ok_or_else(|| {
-        let text = format!("the lengths of the frames add up to more than the source's {} bytes", frames.n_bytes());
+        let text =
+            format!("the lengths of the frames add up to more than the {} bytes of the source", frames.n_bytes());
         Error::new(ErrorKind::Truncated, text)
     })?;
     let (begin, raw_bytes) = (Instant::now(), chunks.n_chunks as u64 * chunks.array.n_bytes());

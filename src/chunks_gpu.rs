@@ -14,7 +14,9 @@ use crate::context::Context;
 use crate::frame::{FRAME_ALIGNMENT, Verify, max_packed_bytes};
 use crate::log;
 use crate::memory::{Destination, Source, start_of, through_host};
-use crate::pipeline::{CompressPipeline, DecompressPipeline, Input, Output};
+use crate::pipeline::compress::CompressPipeline;
+use crate::pipeline::decompress::DecompressPipeline;
+use crate::pipeline::{Input, Output};
 use crate::prepared::Prepared;
 use crate::scheduler::{self, CompressIo, DecompressIo, WorkQueue};
 use gridz_codecs::cpu::pool::lock;
@@ -214,10 +216,6 @@ pub fn compress_gpu(
     lengths: &mut [u64],
     context: &Context,
 ) -> Result<Attempt<u64>> {
-    let created = match pipelines(devices, |device| CompressPipeline::new(device, prepared))? {
-        Attempt::Done(pipelines) => pipelines,
-        Attempt::Unsupported(reason) => return Ok(Attempt::Unsupported(reason)),
-    };
     let mut io = Compression {
         chunks,
         src,
@@ -227,14 +225,15 @@ pub fn compress_gpu(
         lengths,
         offsets: vec![0],
     };
-    // Declared after `io`, the pipelines are dropped before the memory that `io` lends to them.
-    let mut pipelines = created;
     let (queue, array_bytes) = (WorkQueue::new(chunks.n_chunks as u64), chunks.array.n_bytes());
     let is_staged = matches!(io.dst, Endpoint::Host(_)) || matches!(src, Source::Host(_)) && !io.is_pinned;
     let mut sizer = BatchSizer::new(array_bytes, context.batch_bytes() / devices.len() as u64, is_staged);
-    scheduler::compress(&mut pipelines, &mut io, (&queue, array_bytes), &mut sizer, context.pool())?;
-    log::stream_times(pipelines.iter().map(CompressPipeline::times), &sizer);
-    Ok(Attempt::Done(io.end()))
+    // The pipelines are dropped before the memory that `io` lends to them.
+    pipelines(devices, |device| CompressPipeline::new(device, prepared))?.and_then(|mut pipelines| {
+        scheduler::compress(&mut pipelines, &mut io, (&queue, array_bytes), &mut sizer, context.pool())?;
+        log::stream_times(pipelines.iter().map(CompressPipeline::times), &sizer);
+        Ok(io.end())
+    })
 }
 
 /// Decompresses on these devices, at least one, as
@@ -270,11 +269,6 @@ pub fn decompress_gpu(
     let prepared = Prepared::of(&header).map_err(|error| frame_error(0, &error))?;
     // No valid frame is longer than that, whatever the lengths say.
     let max_frame_bytes = lengths.iter().copied().max().unwrap_or(0).min(max_packed_bytes(&chunks.array));
-    let created =
-        match pipelines(devices, |device| DecompressPipeline::new(device, &prepared, max_frame_bytes, verify))? {
-            Attempt::Done(pipelines) => pipelines,
-            Attempt::Unsupported(reason) => return Ok(Attempt::Unsupported(reason)),
-        };
     let io = Decompression {
         chunks,
         frames,
@@ -285,21 +279,24 @@ pub fn decompress_gpu(
         verify,
         context,
     };
-    // Declared after `io`, the pipelines are dropped before the memory that `io` lends to them.
-    let mut pipelines = created;
     let (queue, array_bytes) = (WorkQueue::new(chunks.n_chunks as u64), chunks.array.n_bytes());
     let is_staged = matches!(io.dst, Endpoint::Host(_)) || matches!(frames, Source::Host(_)) && !io.is_pinned;
     let mut sizer = BatchSizer::new(array_bytes, context.batch_bytes() / devices.len() as u64, is_staged);
-    let mut work = || scheduler::decompress(&mut pipelines, &io, (&queue, array_bytes), &mut sizer, context.pool());
-    // Then CPU threads have nothing to copy, and the bus limits the GPUs.
-    let both_pinned = io.is_pinned && matches!(io.dst, Endpoint::Pinned(_));
-    if both_pinned && context.settings()?.backend == Backend::Auto {
-        with_cpu_help(&io, &queue, devices.len(), context, work)?
-    } else {
-        work()?
-    }
-    log::stream_times(pipelines.iter().map(DecompressPipeline::times), &sizer);
-    Ok(Attempt::Done(()))
+    let create = |device| DecompressPipeline::new(device, &prepared, max_frame_bytes, verify);
+    // The pipelines are dropped before the memory that `io` lends to them.
+    pipelines(devices, create)?.and_then(|mut pipelines| {
+        let mut work =
+            || scheduler::decompress(&mut pipelines, &io, (&queue, array_bytes), &mut sizer, context.pool());
+        // Then CPU threads have nothing to copy, and the bus limits the GPUs.
+        let both_pinned = io.is_pinned && matches!(io.dst, Endpoint::Pinned(_));
+        if both_pinned && context.settings()?.backend == Backend::Auto {
+            with_cpu_help(&io, &queue, devices.len(), context, work)?
+        } else {
+            work()?
+        }
+        log::stream_times(pipelines.iter().map(DecompressPipeline::times), &sizer);
+        Ok(())
+    })
 }
 
 /// Chunks that a GPU decompresses and downloads while a CPU thread decompresses one (51 GB/s and 2

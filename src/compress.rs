@@ -3,10 +3,12 @@
 use std::time::Instant;
 
 use crate::context::Context;
-use crate::frame::{check_destination, check_source, stored_bytes};
+use crate::frame::{Verify, check_destination, check_source, stored_bytes};
+use crate::launch::GpuPlan;
 use crate::memory::{Destination, Source, through_host};
 use crate::prepared::Prepared;
 use crate::{backend, cpu, gpu, log};
+use gridz_codecs::codec::gpu::Direction;
 use gridz_codecs::codec::request::Request;
 use gridz_codecs::error::Result;
 use gridz_codecs::types::Array;
@@ -58,7 +60,10 @@ impl Prepared {
         check_destination(dst.n_bytes(), self.bound())?;
         let begin = Instant::now();
         let device = backend::of_chunk(settings, memory_of, entry, array.n_bytes(), context)?;
-        let by_gpu = device.map(|device| gpu::compress(device, self, src, dst.reborrow(), context));
+        let by_gpu = device.map(|device| {
+            GpuPlan::new(Direction::Compress, self, Verify::Checksum)
+                .and_then(|plan| gpu::compress(device, &plan, self, src, dst.reborrow(), context))
+        });
         let by_gpu = by_gpu.map_or(Ok(None), |attempt| backend::or_cpu(settings, attempt))?;
         let (n_bytes, by) = match by_gpu {
             Some(n_bytes) => (n_bytes, log::CUDA),

@@ -61,7 +61,7 @@ impl Context {
     pub fn new(threads: Option<usize>, memory_limit: Option<u64>) -> Result<Self> {
         if threads.is_some_and(|n| !(1..=settings::MAX_THREADS).contains(&n)) {
             let max = settings::MAX_THREADS;
-            return Err(Error::invalid(format!("a context has 1 to {max} threads")));
+            return Err(Error::invalid(format!("a context must have 1 to {max} threads")));
         }
         Ok(Self { pool: threads.map(Pool::new), memory_limit, ..Self::default() })
     }
@@ -152,8 +152,8 @@ impl Context {
         let ordinal = device.gpu().ordinal;
         match self.gpu {
             Some(gpu) if gpu != ordinal => Err(Error::invalid(format!(
-                "the context was made for GPU {gpu} (device = {}), but the call is about GPU {ordinal}; use a context \
-                 for that one",
+                "the context was created for GPU {gpu} (device = {}), but the call uses memory or a stream of GPU \
+                 {ordinal}; use a context for that GPU",
                 gpu + 1
             ))),
             _ => Ok(()),
@@ -187,7 +187,7 @@ impl Context {
     pub(super) fn scratch(&self, n_bytes: usize) -> Result<Vec<u8>> {
         let need = n_bytes as u64;
         if let Some(limit) = self.memory_limit.filter(|&limit| limit < need) {
-            let text = format!("{need} bytes of working memory are over the context's limit of {limit}");
+            let text = format!("{need} bytes of working memory exceed the limit of the context, {limit}");
             return Err(Error::new(ErrorKind::OutOfMemory, text));
         }
         let mut bytes = try_vec(n_bytes, "working memory")?;

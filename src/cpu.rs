@@ -86,7 +86,10 @@ pub fn count_blocks(prepared: &Prepared, payload: &[u8], context: &Context) -> R
     let job = job(prepared, Verify::Checksum, context)?;
     let counts = prepared.entry.codec.count_blocks(&job, payload);
     counts.unwrap_or_else(|| {
-        Err(Error::unsupported(format!("blocks of {} are all of one kind", prepared.entry.name)))
+        Err(Error::unsupported(format!(
+            "{} has only one kind of block, so there is nothing to count",
+            prepared.entry.name
+        )))
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::backend::{self, Attempt};
+use crate::backend;
 use crate::context::Context;
 use crate::detail;
 use crate::frame::{Frame, Verify, check_destination, check_payload, entry_of};
@@ -117,11 +117,12 @@ pub(super) fn run(
     let attempt = match device {
         None => Ok(None),
         Some(device) => {
-            let plan: Attempt<GpuPlan> = match &region {
+            let plan = match &region {
                 None => GpuPlan::new(Direction::Decompress, &prepared, verify),
                 Some(region) => GpuPlan::region(&prepared, region, verify),
             };
-            let attempt = gpu::decompress(device, plan, source, dst.reborrow(), n_bytes, context);
+            let attempt =
+                plan.and_then(|plan| gpu::decompress(device, &plan, source, dst.reborrow(), n_bytes, context));
             backend::or_cpu(settings, attempt)
         }
     };

@@ -60,8 +60,10 @@ pub(super) fn select(frame: &Frame, detail: Detail) -> Result<(Selected, PartInf
     let entry = entry_of(header)?;
     check_payload(header, (payload.len() as u64).max(header.payload_bytes))?;
     let codec = entry.codec.progressive().ok_or_else(|| {
-        let text =
-            format!("frames of {} are read as a whole; multigrid has levels, and with layers= layers", entry.name);
+        let text = format!(
+            "frames of {} cannot be read in part; use multigrid for levels, and its parameter layers for layers",
+            entry.name
+        );
         Error::unsupported(text)
     })?;
     let prepared = Prepared::of(header)?;
@@ -159,7 +161,7 @@ pub(super) fn run(
         return decompress(source, Part::All, dst, verify, context);
     }
     if settings.backend == Backend::Cuda {
-        let reason = "there are no kernels for levels and layers of a frame";
+        let reason = "there are no kernels for reading levels and layers";
         backend::or_cpu(settings, Ok(Attempt::<()>::Unsupported(reason.into())))?;
     }
     let header = &frame.header;

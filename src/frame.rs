@@ -162,10 +162,13 @@ pub(super) fn entry_of(header: &Header) -> Result<&'static Entry> {
 pub(super) fn check_payload(header: &Header, have: u64) -> Result<()> {
     let need = header.payload_bytes;
     if have < need {
-        return Err(Error::new(ErrorKind::Truncated, format!("the frame has {have} of {need} bytes of payload")));
+        return Err(Error::new(
+            ErrorKind::Truncated,
+            format!("the frame is truncated: it has {have} of {need} bytes of payload"),
+        ));
     }
     if have > need {
-        return Err(Error::corrupt(format!("{} bytes follow the frame", have - need)));
+        return Err(Error::corrupt(format!("{} bytes follow the frame; pass exactly one frame", have - need)));
     }
     Ok(())
 }
@@ -174,7 +177,7 @@ pub(super) fn check_payload(header: &Header, have: u64) -> Result<()> {
 pub(super) fn check_source(array: &Array, have: u64) -> Result<()> {
     let need = array.n_bytes();
     if have != need {
-        return Err(Error::invalid(format!("the source has {have} bytes, the array {need}")));
+        return Err(Error::invalid(format!("the source has {have} bytes, but the array has {need}")));
     }
     Ok(())
 }

@@ -1,14 +1,12 @@
 //! One chunk on a GPU: the copies around the kernels.
 #![allow(unsafe_code, reason = "gives memory to a stream")]
 
-use crate::backend::Attempt;
 use crate::context::Context;
-use crate::frame::{FRAME_ALIGNMENT, Verify};
+use crate::frame::FRAME_ALIGNMENT;
 use crate::launch::{GpuPlan, LaunchMemory};
 use crate::memory::{Destination, Source};
 use crate::prepared::Prepared;
 use crate::staging;
-use gridz_codecs::codec::gpu::Direction;
 use gridz_codecs::cpu::pool::Pool;
 use gridz_codecs::error::{Error, ErrorKind, Result};
 use gridz_cuda::{Device, DeviceBuffer, DeviceSlice, Stream};
@@ -97,22 +95,19 @@ fn copy_to_destination(
     }
 }
 
-/// Compresses `src`, which has the array's length, to the start of `dst`, which has the bound.
-/// Returns the frame's length.
+/// Compresses `src`, which has the array's length, to the start of `dst`, which has the bound, by
+/// the plan of `prepared`. Returns the frame's length.
 ///
 /// # Errors
 /// `Device`, `OutOfMemory`, `UnsupportedJob`.
 pub fn compress(
     device: &'static Device,
+    plan: &GpuPlan,
     prepared: &Prepared,
     src: Source,
     dst: Destination,
     context: &Context,
-) -> Result<Attempt<usize>> {
-    let plan = match GpuPlan::new(Direction::Compress, prepared, Verify::Checksum) {
-        Attempt::Done(plan) => plan,
-        Attempt::Unsupported(reason) => return Ok(Attempt::Unsupported(reason)),
-    };
+) -> Result<usize> {
     let slot_bytes = prepared.bound();
     let stream = device.stream()?;
     let sync = SyncOnDrop(Some(&stream));
@@ -141,7 +136,7 @@ pub fn compress(
     }
     copy_to_destination(&stream, &frames, dst, n_bytes, context.pool())?;
     sync.disarm();
-    Ok(Attempt::Done(n_bytes as usize))
+    Ok(n_bytes as usize)
 }
 
 /// Decompresses `frame`, one whole frame, or a region of it, according to `plan`. The result has
@@ -151,16 +146,12 @@ pub fn compress(
 /// `Corrupt`, `Truncated`, `Device`, `OutOfMemory`, `UnsupportedJob`.
 pub fn decompress(
     device: &'static Device,
-    plan: Attempt<GpuPlan>,
+    plan: &GpuPlan,
     frame: Source,
     dst: Destination,
     array_bytes: u64,
     context: &Context,
-) -> Result<Attempt<()>> {
-    let plan = match plan {
-        Attempt::Done(plan) => plan,
-        Attempt::Unsupported(reason) => return Ok(Attempt::Unsupported(reason)),
-    };
+) -> Result<()> {
     let frame_bytes = frame.n_bytes();
     if frame_bytes < plan.min_frame_bytes() {
         return Err(truncated());
@@ -193,14 +184,14 @@ pub fn decompress(
         None if status == 0 => {
             copy_to_destination(&stream, &arrays, dst, array_bytes, context.pool())?;
             sync.disarm();
-            Ok(Attempt::Done(()))
+            Ok(())
         }
         Some(ErrorKind::Corrupt) => {
-            Err(Error::corrupt("the data is damaged: its checksum does not match, or its parts contradict it"))
+            Err(Error::corrupt("the data is damaged: its checksum does not match, or its parts are inconsistent"))
         }
         Some(ErrorKind::Truncated) => Err(truncated()),
         Some(kind @ ErrorKind::UnsupportedFormat) => {
-            let text = "a part of the data is of a kind unknown to this version; a newer gridz may read it";
+            let text = "a part of the data is of an unknown kind; a newer gridz may read this data";
             Err(Error::new(kind, text))
         }
         _ => Err(Error::internal(format_args!("a kernel returned the unknown status {status}"))),
@@ -208,5 +199,5 @@ pub fn decompress(
 }
 
 fn truncated() -> Error {
-    Error::new(ErrorKind::Truncated, "the data ends early")
+    Error::new(ErrorKind::Truncated, "the data is truncated")
 }

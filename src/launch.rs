@@ -4,6 +4,7 @@
 use crate::backend::Attempt;
 use crate::frame::Verify;
 use crate::header_template::HeaderTemplate;
+use crate::kernel_args::{Tail, arguments};
 use crate::kernels;
 use crate::prepared::Prepared;
 use gridz_codecs::codec::gpu::{self, Answer, Chunks, Direction, MOST_THEN, Pass, Passes, Rounds, Scratch};
@@ -14,37 +15,7 @@ use gridz_codecs::format::region::Region;
 use gridz_cuda::{Device, DeviceSlice, Function, Grid, KernelStruct, Stream};
 
 gridz_codecs::kernel_struct! {
-    /// The part of `CompressArgs` in `kernels/common/types.cuh` before the codec's own arguments.
-    struct CompressHead, size 48 {
-        src: u64,
-        src_stride: u64,
-        dst: u64,
-        dst_stride: u64,
-        frame_bytes: u64,
-        scratch: u64,
-    }
-
-    /// The same part of `DecompressArgs`.
-    struct DecompressHead, size 64 {
-        src: u64,
-        src_stride: u64,
-        frame_bytes: u64,
-        max_frame_bytes: u64,
-        dst: u64,
-        dst_stride: u64,
-        statuses: u64,
-        scratch: u64,
-    }
-
-    /// The part of both after the codec's own arguments.
-    struct Tail, size 2168 {
-        n_chunks: u32,
-        flags: u32,
-        encoded: HeaderTemplate,
-        stored: HeaderTemplate,
-    }
-
-    /// `LaunchInfo` there: how a kernel must be launched.
+    /// `LaunchInfo` in `kernels/common/types.cuh`: how a kernel must be launched.
     struct LaunchInfo, size 48 {
         threads: u32,
         shared_bytes: u32,
@@ -130,18 +101,14 @@ impl GpuPlan {
     /// A plan that compresses such chunks, or decompresses such frames and stored frames of the
     /// same array.
     pub fn new(direction: Direction, prepared: &Prepared, verify: Verify) -> Attempt<Self> {
-        match kernel_support(direction, prepared) {
-            Answer::Run(passes) => Attempt::Done(Self::with_passes(direction, prepared, passes, verify)),
-            Answer::NotHere(reason) => Attempt::Unsupported(reason),
-            Answer::Incompressible => {
-                let stored = Prepared::stored(&prepared.array);
-                match kernel_support(direction, &stored) {
-                    Answer::Run(passes) => Attempt::Done(Self::with_passes(direction, &stored, passes, verify)),
-                    Answer::NotHere(reason) => Attempt::Unsupported(reason),
-                    Answer::Incompressible => Attempt::Unsupported("chunks that shrink are not stored".into()),
-                }
-            }
-        }
+        let attempt = |prepared: &Prepared| match kernel_support(direction, prepared) {
+            Answer::Run(passes) => Some(Attempt::Done(Self::with_passes(direction, prepared, passes, verify))),
+            Answer::NotHere(reason) => Some(Attempt::Unsupported(reason)),
+            Answer::Incompressible => None,
+        };
+        attempt(prepared)
+            .or_else(|| attempt(&Prepared::stored(&prepared.array)))
+            .unwrap_or_else(|| Attempt::Unsupported("chunks that shrink are not stored".into()))
     }
 
     fn with_passes(direction: Direction, prepared: &Prepared, passes: Passes, verify: Verify) -> Self {
@@ -229,12 +196,13 @@ fn grid_and_scratch(
     before: &[ScratchRange],
 ) -> Result<(Grid, ScratchRange)> {
     let n_tiles = n_tiles(pass, info);
-    let all_tiles = n_tiles.checked_mul(n_chunks).filter(|&all| all.max(n_chunks) <= MAX_TILES).ok_or_else(|| {
-        Error::unsupported(format!(
-            "{n_chunks} chunks of {n_tiles} tiles each are too much for one launch on a GPU, which is below 2^31 \
-             tiles; use fewer or smaller chunks"
-        ))
-    })?;
+    let all_tiles =
+        n_tiles.checked_mul(n_chunks).filter(|&all| all.max(n_chunks) <= MAX_TILES).ok_or_else(|| {
+            Error::unsupported(format!(
+                "{n_chunks} chunks of {n_tiles} tiles exceed the limit of one GPU launch, 2^31 tiles; use fewer or \
+                 smaller chunks"
+            ))
+        })?;
     let LaunchInfo { threads, shared_bytes, persistent, .. } = *info;
     let limit = if persistent == 0 { MAX_TILES } else { u64::from(resident) };
     let grid = Grid { ctas: all_tiles.min(limit) as u32, threads, shared_bytes };
@@ -317,7 +285,7 @@ impl Launch<'_> {
                 // SAFETY: the scratch memory lives long enough by this function's contract.
                 unsafe { stream.zero(scratch.slice(0..range.n_zeroed)?)? };
             }
-            let mut args = arguments(direction, memory, scratch.address(), pass, &tail)?;
+            let mut args = arguments(direction, memory, scratch.address(), pass.args.bytes(), &tail)?;
             if let Some(region) = region {
                 args.push(region.as_bytes());
             }
@@ -329,71 +297,10 @@ impl Launch<'_> {
     }
 }
 
-/// Bytes of arguments that all GPUs and drivers accept.
-const MAX_ARGUMENTS: usize = 4096;
-
-/// The argument struct of a kernel.
-#[repr(align(16))]
-struct Arguments {
-    bytes: [u8; MAX_ARGUMENTS],
-    n_bytes: usize,
-}
-
-impl Arguments {
-    fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.n_bytes]
-    }
-
-    /// Appends a part. Every part consists of whole 8-byte words, so its fields are aligned.
-    fn push(&mut self, part: &[u8]) {
-        self.bytes[self.n_bytes..][..part.len()].copy_from_slice(part);
-        self.n_bytes += part.len();
-    }
-}
-
-fn arguments(
-    direction: Direction,
-    memory: &LaunchMemory,
-    scratch: u64,
-    pass: &Pass,
-    tail: &Tail,
-) -> Result<Arguments> {
-    let mut args = Arguments { bytes: [0; MAX_ARGUMENTS], n_bytes: 0 };
-    let (arrays, array_stride) = (memory.arrays.address(), memory.array_stride);
-    let (slots, frame_stride) = (memory.frames.address(), memory.frame_stride);
-    let frame_bytes = memory.frame_bytes.address();
-    match direction {
-        Direction::Compress => {
-            let (src, src_stride, dst, dst_stride) = (arrays, array_stride, slots, frame_stride);
-            args.push(CompressHead { src, src_stride, dst, dst_stride, frame_bytes, scratch }.as_bytes());
-        }
-        Direction::Decompress => {
-            let (src, src_stride, dst, dst_stride) = (slots, frame_stride, arrays, array_stride);
-            let (max_frame_bytes, statuses) = (memory.slot_bytes, memory.statuses);
-            let statuses = statuses.ok_or_else(|| Error::internal("there is no buffer for statuses"))?.address();
-            let head = DecompressHead {
-                src,
-                src_stride,
-                frame_bytes,
-                max_frame_bytes,
-                dst,
-                dst_stride,
-                statuses,
-                scratch,
-            };
-            args.push(head.as_bytes());
-        }
-    }
-    args.push(pass.args.bytes());
-    args.push(tail.as_bytes());
-    Ok(args)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use gridz_codecs::codec::gpu::{Args, Kernel};
-    use gridz_codecs::types::Array;
 
     const INFO: LaunchInfo = LaunchInfo {
         threads: 128,
@@ -407,15 +314,14 @@ mod tests {
     };
 
     gridz_codecs::kernel_struct! {
-        /// Arguments of two words.
-        struct Own, size 16 {
+        /// Arguments of one word.
+        struct Own, size 8 {
             bound: u64,
-            other: u64,
         }
     }
 
     fn pass(units: [u64; 2], scratch: Scratch) -> Pass {
-        let args = Args::new(&Own { bound: 0x1122_3344, other: 7 });
+        let args = Args::new(&Own { bound: 7 });
         Pass { kernel: Kernel::Always(("k", "k_info")), units, args, scratch, tile_bytes: 0 }
     }
 
@@ -461,6 +367,11 @@ mod tests {
     }
 
     #[test]
+    fn launch_info_is_laid_out_as_in_cuda() {
+        assert_eq!(std::mem::offset_of!(LaunchInfo, scratch_fixed_bytes), 16);
+    }
+
+    #[test]
     fn a_grid_is_the_resident_ctas_or_all_tiles() {
         let ctas = |persistent, n_chunks| {
             let info = LaunchInfo { persistent, ..INFO };
@@ -469,38 +380,5 @@ mod tests {
         assert_eq!((ctas(0, 100).unwrap(), ctas(1, 100).unwrap(), ctas(1, 5).unwrap()), (1000, 264, 50));
         assert!(ctas(0, MAX_TILES / 10).is_ok());
         assert!(ctas(0, MAX_TILES / 10 + 1).is_err() && ctas(1, u64::MAX).is_err());
-    }
-
-    #[test]
-    fn kernels_find_the_arguments() {
-        let slice = |address: usize| {
-            // SAFETY: the address is never dereferenced.
-            unsafe { DeviceSlice::from_raw(std::ptr::without_provenance(address), 0) }
-        };
-        let memory = LaunchMemory {
-            arrays: slice(1),
-            array_stride: 2,
-            frames: slice(3),
-            frame_stride: 4,
-            slot_bytes: 5,
-            frame_bytes: slice(6),
-            statuses: Some(slice(7)),
-        };
-        let template = HeaderTemplate::new(&Prepared::stored(&Array::bytes(3).unwrap()).header());
-        let tail = Tail { n_chunks: 9, flags: 10, encoded: template, stored: template };
-        let pass = pass([1, 0], Scratch::Zeroed);
-        for (direction, head, size) in [
-            (Direction::Compress, &[1, 2, 3, 4, 6, 8][..], 2216),
-            (Direction::Decompress, &[3, 4, 6, 5, 1, 2, 7, 8], 2232),
-        ] {
-            let args = arguments(direction, &memory, 8, &pass, &tail).unwrap();
-            assert_eq!(args.bytes().len(), size + size_of::<Own>());
-            let word = |i: usize| u64::from_le_bytes(args.bytes()[8 * i..][..8].try_into().unwrap());
-            let n = head.len();
-            assert_eq!((0..n).map(word).collect::<Vec<_>>(), head);
-            assert_eq!([word(n), word(n + 1), word(n + 2)], [0x1122_3344, 7, 9 | 10 << 32]);
-            assert_eq!(args.bytes()[8 * (n + 3)..][..1080], *template.as_bytes());
-        }
-        assert_eq!(std::mem::offset_of!(LaunchInfo, scratch_fixed_bytes), 16);
     }
 }

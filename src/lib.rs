@@ -32,9 +32,10 @@
 //! - `memory`, `backend`: host or GPU memory, and the choice of CPU or GPU;
 //! - [`Prepared`]: everything about a request that does not depend on the data;
 //! - `context`: the caller's threads and settings;
-//! - `cpu`, `gpu`: the two back ends, the latter with `header_template`, `launch` and `staging`;
+//! - `cpu`, `gpu`: the two back ends, the latter with `header_template`, `kernel_args`, `launch`
+//!   and `staging`;
 //! - `frame`, `compress`, `decompress`, `detail`: the calls for one frame;
-//! - `batch`: batches on a stream, without waiting;
+//! - `batch`: batches on a stream, without waiting, after the checks of `async_args`;
 //! - `chunks`: many chunks of a `chunk_array`, on CPUs (`chunks_cpu`) or GPUs (`chunks_gpu` with
 //!   `pipeline`, `scheduler`, `batch_sizer`, `packing`);
 //! - `strided_copy`: copies between an array and a chunk in GPU memory.
@@ -44,6 +45,7 @@
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("gridz is for 64-bit machines: sizes in its format are");
 
+mod async_args;
 mod backend;
 mod batch;
 mod batch_sizer;
@@ -61,6 +63,7 @@ pub mod format;
 mod frame;
 mod gpu;
 mod header_template;
+mod kernel_args;
 mod kernels;
 mod launch;
 mod log;

@@ -22,45 +22,31 @@ pub enum Destination<'a> {
     Device(DeviceSlice<'a>),
 }
 
-impl<'a> From<&'a [u8]> for Source<'a> {
-    fn from(bytes: &'a [u8]) -> Self {
-        Self::Host(bytes)
-    }
+macro_rules! from_host_memory {
+    ($([$($generics:tt)*] $bytes:ty;)+) => {$(
+        impl<'a, $($generics)*> From<&'a $bytes> for Source<'a> {
+            fn from(bytes: &'a $bytes) -> Self {
+                Self::Host(bytes)
+            }
+        }
+
+        impl<'a, $($generics)*> From<&'a mut $bytes> for Destination<'a> {
+            fn from(bytes: &'a mut $bytes) -> Self {
+                Self::Host(bytes)
+            }
+        }
+    )+};
 }
 
-impl<'a> From<&'a Vec<u8>> for Source<'a> {
-    fn from(bytes: &'a Vec<u8>) -> Self {
-        Self::Host(bytes)
-    }
-}
-
-impl<'a, const N: usize> From<&'a [u8; N]> for Source<'a> {
-    fn from(bytes: &'a [u8; N]) -> Self {
-        Self::Host(bytes)
-    }
+from_host_memory! {
+    [] [u8];
+    [] Vec<u8>;
+    [const N: usize] [u8; N];
 }
 
 impl<'a> From<DeviceSlice<'a>> for Source<'a> {
     fn from(slice: DeviceSlice<'a>) -> Self {
         Self::Device(slice)
-    }
-}
-
-impl<'a> From<&'a mut [u8]> for Destination<'a> {
-    fn from(bytes: &'a mut [u8]) -> Self {
-        Self::Host(bytes)
-    }
-}
-
-impl<'a> From<&'a mut Vec<u8>> for Destination<'a> {
-    fn from(bytes: &'a mut Vec<u8>) -> Self {
-        Self::Host(bytes)
-    }
-}
-
-impl<'a, const N: usize> From<&'a mut [u8; N]> for Destination<'a> {
-    fn from(bytes: &'a mut [u8; N]) -> Self {
-        Self::Host(bytes)
     }
 }
 
@@ -84,7 +70,7 @@ impl<'a> Source<'a> {
     /// `Truncated` if it has fewer.
     pub(super) fn start(self, n_bytes: u64) -> Result<Self> {
         if self.n_bytes() < n_bytes {
-            let text = format!("the frame ends after {} of {n_bytes} bytes", self.n_bytes());
+            let text = format!("the frame is truncated: it has {} of {n_bytes} bytes", self.n_bytes());
             return Err(Error::new(ErrorKind::Truncated, text));
         }
         match self {

@@ -86,7 +86,9 @@ impl Packing<'_> {
     unsafe fn start(&self, stream: &Stream, kernel: &'static str, grid: Option<Grid>) -> Result<()> {
         debug_assert!(self.slot_stride.is_multiple_of(FRAME_ALIGNMENT));
         let pieces = self.slot_stride.div_ceil(PIECE_BYTES).max(1);
-        let too_many = || Error::unsupported(format!("{} frames are too many for one launch", self.n_frames));
+        let too_many = || {
+            Error::unsupported(format!("{} frames exceed the limit of one launch; use fewer frames", self.n_frames))
+        };
         let ctas = self.n_frames.checked_mul(pieces).filter(|&n| n <= MAX_CTAS).ok_or_else(too_many)?;
         let args = PackingArgs {
             slots: self.slots.address(),

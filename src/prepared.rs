@@ -42,7 +42,7 @@ impl Prepared {
         };
         let bound = prepared.bound;
         isize::try_from(bound)
-            .map_err(|_| Error::invalid(format!("a chunk of {bound} bytes cannot be addressed")))?;
+            .map_err(|_| Error::invalid(format!("a chunk of {bound} bytes exceeds the address space")))?;
         Ok(prepared)
     }
 
@@ -70,7 +70,7 @@ impl Prepared {
         let (array, fold) = (header.array, header.fold);
         let shape = codec_shape(&array, entry, fold);
         if header.codec_version != entry.codec.version(header.params) {
-            let text = "the frame's parameters are not those of its version; a newer gridz may read this data";
+            let text = "the frame's parameters do not match its version; a newer gridz may read this data";
             return Err(Error::new(ErrorKind::UnsupportedFormat, text));
         }
         // The codec refuses parameters that are not its own.

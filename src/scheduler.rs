@@ -10,7 +10,9 @@ use std::sync::Mutex;
 
 use crate::batch_sizer::BatchSizer;
 use crate::frame::FRAME_ALIGNMENT;
-use crate::pipeline::{CompressPipeline, DEPTH, DecompressPipeline, DrainFn, FillFn, Input, Output, Pipeline};
+use crate::pipeline::compress::CompressPipeline;
+use crate::pipeline::decompress::DecompressPipeline;
+use crate::pipeline::{DEPTH, DrainFn, FillFn, Input, Output, Pipeline};
 use crate::staging::{self, StagingPool};
 use gridz_codecs::cpu::pool::{Pool, lock};
 use gridz_codecs::error::Result;
@@ -162,15 +164,15 @@ struct StagingPools {
 }
 
 impl StagingPools {
-    fn of(pipelines: &[impl AsRef<Pipeline>]) -> Self {
-        let pools = || pipelines.iter().map(|pipeline| StagingPool::new(pipeline.as_ref().device())).collect();
+    fn of<D>(pipelines: &[Pipeline<D>]) -> Self {
+        let pools = || pipelines.iter().map(|pipeline| StagingPool::new(pipeline.device())).collect();
         Self { upload: pools(), download: pools() }
     }
 
     /// Uploads input of one batch and downloads output of another one at the same time.
-    fn copy<P: AsMut<Pipeline> + AsRef<Pipeline>>(
+    fn copy<D>(
         &mut self,
-        pipelines: &mut [P],
+        pipelines: &mut [Pipeline<D>],
         upload: StagedBatch<FillFn>,
         download: StagedBatch<DrainFn>,
         pool: &Pool,
@@ -180,19 +182,18 @@ impl StagingPools {
         else {
             return Ok(());
         };
-        let _entered = pipelines[pipeline].as_ref().device().enter()?;
-        upload.map_or(Ok(()), |(batch, n_bytes, _)| {
-            pipelines[batch.pipeline].as_mut().reserve_input(batch.index, n_bytes)
-        })?;
+        let _entered = pipelines[pipeline].device().enter()?;
+        upload
+            .map_or(Ok(()), |(batch, n_bytes, _)| pipelines[batch.pipeline].reserve_input(batch.index, n_bytes))?;
         let upload = upload.map(|(batch, n_bytes, callback)| {
             Ok((
-                pipelines[batch.pipeline].as_ref().staged_upload(batch.index, n_bytes, callback)?,
+                pipelines[batch.pipeline].staged_upload(batch.index, n_bytes, callback)?,
                 &mut self.upload[batch.pipeline],
             ))
         });
         let download = download.map(|(batch, n_bytes, callback)| {
             Ok((
-                pipelines[batch.pipeline].as_ref().staged_download(batch.index, n_bytes, callback)?,
+                pipelines[batch.pipeline].staged_download(batch.index, n_bytes, callback)?,
                 &mut self.download[batch.pipeline],
             ))
         });

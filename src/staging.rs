@@ -82,7 +82,7 @@ struct CopyJobs {
     queue: Mutex<VecDeque<CopyJob>>,
     upload: [AtomicUsize; N_BUFFERS],
     download: [AtomicUsize; N_BUFFERS],
-    /// Set when a worker has panicked.
+    /// Set when a worker thread panicked.
     is_poisoned: AtomicBool,
 }
 
@@ -183,6 +183,103 @@ struct ReadyBuffers<'a> {
     buffers: Vec<(&'a Event, &'a mut bool)>,
 }
 
+/// An upload in progress, buffer by buffer. `filling` counts the buffers that have been given to
+/// workers, `sent` those whose copies have been started.
+struct Uploading<'a> {
+    copy: &'a Upload<'a>,
+    memory: &'a [SharedBytes<'a>],
+    buffers: Vec<(&'a Event, &'a mut bool)>,
+    n_bytes: usize,
+    filling: usize,
+    sent: usize,
+}
+
+impl Uploading<'_> {
+    fn is_done(&self) -> bool {
+        self.sent == self.n_bytes.div_ceil(BUFFER_BYTES)
+    }
+
+    /// Has workers fill a free buffer, and sends a filled one. Returns false if there is neither.
+    ///
+    /// # Safety
+    /// The GPU memory must live until the stream has completed the work.
+    unsafe fn advance(&mut self, jobs: &CopyJobs, call_worker: &dyn Fn()) -> Result<bool> {
+        let (before, n_buffers) = ((self.filling, self.sent), self.buffers.len());
+        if self.filling < self.n_bytes.div_ceil(BUFFER_BYTES).min(self.sent + n_buffers) {
+            let buffer = self.filling % n_buffers;
+            let (completed, in_flight) = &mut self.buffers[buffer];
+            if !**in_flight || completed.is_reached()? {
+                **in_flight = false;
+                jobs.push(true, buffer, byte_range(self.filling, self.n_bytes), call_worker);
+                self.filling += 1;
+            }
+        }
+        if self.sent < self.filling && jobs.are_done(true, self.sent % n_buffers) {
+            let (buffer, bytes) = (self.sent % n_buffers, byte_range(self.sent, self.n_bytes));
+            let to = self.copy.dst.slice(to_u64(&bytes))?;
+            // SAFETY: the buffer is filled, and no thread accesses it before its copy has
+            // completed. The GPU memory lives, by this function's contract.
+            unsafe { self.copy.stream.bring(to, self.memory[buffer].part(0..bytes.len()))? };
+            let (completed, in_flight) = &mut self.buffers[buffer];
+            **in_flight = true;
+            record(self.copy.stream, completed)?;
+            self.sent += 1;
+        }
+        Ok(before != (self.filling, self.sent))
+    }
+}
+
+/// A download in progress, buffer by buffer. `requested` counts the copies that have been started,
+/// `arrived` those that have completed, and `drained` those that workers have drained.
+struct Downloading<'a> {
+    copy: &'a Download<'a>,
+    memory: &'a [SharedBytes<'a>],
+    buffers: Vec<(&'a Event, &'a mut bool)>,
+    n_bytes: usize,
+    requested: usize,
+    arrived: usize,
+    drained: usize,
+}
+
+impl Downloading<'_> {
+    fn is_done(&self) -> bool {
+        self.drained == self.n_bytes.div_ceil(BUFFER_BYTES)
+    }
+
+    /// Starts a copy to a drained buffer, and has workers drain a filled one. Returns false if there
+    /// is neither.
+    ///
+    /// # Safety
+    /// The GPU memory must live until the stream has completed the work.
+    unsafe fn advance(&mut self, jobs: &CopyJobs, call_worker: &dyn Fn()) -> Result<bool> {
+        let (before, n_buffers) = ((self.requested, self.arrived, self.drained), self.buffers.len());
+        if self.drained < self.arrived && jobs.are_done(false, self.drained % n_buffers) {
+            self.drained += 1;
+        }
+        if self.requested < self.n_bytes.div_ceil(BUFFER_BYTES).min(self.drained + n_buffers) {
+            let (buffer, bytes) = (self.requested % n_buffers, byte_range(self.requested, self.n_bytes));
+            let from = self.copy.src.slice(to_u64(&bytes))?;
+            // SAFETY: the buffer is drained, and no thread accesses it before its copy has
+            // completed. The GPU memory lives, by this function's contract.
+            unsafe { self.copy.stream.fetch(from, self.memory[buffer].part(0..bytes.len()))? };
+            let (completed, in_flight) = &mut self.buffers[buffer];
+            **in_flight = true;
+            record(self.copy.stream, completed)?;
+            self.requested += 1;
+        }
+        if self.arrived < self.requested {
+            let buffer = self.arrived % n_buffers;
+            let (completed, in_flight) = &mut self.buffers[buffer];
+            if completed.is_reached()? {
+                **in_flight = false;
+                jobs.push(false, buffer, byte_range(self.arrived, self.n_bytes), call_worker);
+                self.arrived += 1;
+            }
+        }
+        Ok(before != (self.requested, self.arrived, self.drained))
+    }
+}
+
 /// Copies to and from the GPU at the same time; the two copies may use different GPUs. On return,
 /// the download is complete and drained. The upload's source has been read, but its last copies may
 /// still be in flight on the stream.
@@ -201,12 +298,13 @@ pub unsafe fn staged_copy(
     let (upload, download) = (upload.as_ref(), download.as_ref());
     let upload_bytes = upload.map_or(0, |upload| upload.dst.n_bytes() as usize);
     let download_bytes = download.map_or(0, |download| download.src.n_bytes() as usize);
-    let (n_uploads, n_downloads) = (upload_bytes.div_ceil(BUFFER_BYTES), download_bytes.div_ceil(BUFFER_BYTES));
-    let ReadyBuffers { memory: upload_memory, buffers: mut upload_buffers } =
-        StagingPool::acquire(upload_pool, upload_bytes)?;
-    let ReadyBuffers { memory: download_memory, buffers: mut download_buffers } =
-        StagingPool::acquire(download_pool, download_bytes)?;
-    let (n_upload_buffers, n_download_buffers) = (upload_buffers.len().max(1), download_buffers.len().max(1));
+    let ReadyBuffers { memory: upload_memory, buffers } = StagingPool::acquire(upload_pool, upload_bytes)?;
+    let (n_bytes, memory) = (upload_bytes, &upload_memory);
+    let mut uploading = upload.map(|copy| Uploading { copy, memory, buffers, n_bytes, filling: 0, sent: 0 });
+    let ReadyBuffers { memory: download_memory, buffers } = StagingPool::acquire(download_pool, download_bytes)?;
+    let (n_bytes, memory) = (download_bytes, &download_memory);
+    let mut downloading =
+        download.map(|copy| Downloading { copy, memory, buffers, n_bytes, requested: 0, arrived: 0, drained: 0 });
     let jobs = CopyJobs::default();
     let fill = |CopyJob { buffer, bytes, at, .. }: &CopyJob| {
         // SAFETY: each job belongs to one worker, and the buffer's copy does not start before all
@@ -220,74 +318,23 @@ pub unsafe fn staged_copy(
     };
     let step = || jobs.run_one(fill, drain);
     pool.run_with_helpers(&step, |call_worker| {
-        let (mut filling, mut sent) = (0, 0);
-        let (mut requested, mut arrived, mut drained) = (0, 0, 0);
-        while sent < n_uploads || drained < n_downloads {
-            let progress = (filling, sent, requested, arrived, drained);
-            if let Some(upload) = upload {
-                if filling < n_uploads.min(sent + n_upload_buffers) {
-                    let (completed, in_flight) = &mut upload_buffers[filling % n_upload_buffers];
-                    if !**in_flight || completed.is_reached()? {
-                        **in_flight = false;
-                        jobs.push(true, filling % n_upload_buffers, byte_range(filling, upload_bytes), call_worker);
-                        filling += 1;
-                    }
+        while !(uploading.as_ref().is_none_or(Uploading::is_done)
+            && downloading.as_ref().is_none_or(Downloading::is_done))
+        {
+            let mut advanced = false;
+            // SAFETY: the GPU memory lives, by this function's contract.
+            unsafe {
+                if let Some(uploading) = &mut uploading {
+                    advanced |= uploading.advance(&jobs, call_worker)?;
                 }
-                let buffer = sent % n_upload_buffers;
-                if sent < filling && jobs.are_done(true, buffer) {
-                    let (bytes, (completed, in_flight)) =
-                        (byte_range(sent, upload_bytes), &mut upload_buffers[buffer]);
-                    // SAFETY: the buffer is filled, and no thread accesses it before its copy has
-                    // completed. The GPU memory lives, by this function's contract.
-                    unsafe {
-                        upload
-                            .stream
-                            .bring(upload.dst.slice(to_u64(&bytes))?, upload_memory[buffer].part(0..bytes.len()))?
-                    };
-                    **in_flight = true;
-                    record(upload.stream, completed)?;
-                    sent += 1;
-                }
-            }
-            if let Some(download) = download {
-                if drained < arrived && jobs.are_done(false, drained % n_download_buffers) {
-                    drained += 1;
-                }
-                if requested < n_downloads.min(drained + n_download_buffers) {
-                    let buffer = requested % n_download_buffers;
-                    let (bytes, (completed, in_flight)) =
-                        (byte_range(requested, download_bytes), &mut download_buffers[buffer]);
-                    // SAFETY: the buffer is drained, and no thread accesses it before its copy has
-                    // completed. The GPU memory lives, by this function's contract.
-                    unsafe {
-                        download.stream.fetch(
-                            download.src.slice(to_u64(&bytes))?,
-                            download_memory[buffer].part(0..bytes.len()),
-                        )?;
-                    }
-                    **in_flight = true;
-                    record(download.stream, completed)?;
-                    requested += 1;
-                }
-                if arrived < requested {
-                    let (completed, in_flight) = &mut download_buffers[arrived % n_download_buffers];
-                    if completed.is_reached()? {
-                        **in_flight = false;
-                        jobs.push(
-                            false,
-                            arrived % n_download_buffers,
-                            byte_range(arrived, download_bytes),
-                            call_worker,
-                        );
-                        arrived += 1;
-                    }
+                if let Some(downloading) = &mut downloading {
+                    advanced |= downloading.advance(&jobs, call_worker)?;
                 }
             }
             if jobs.is_poisoned.load(Ordering::Relaxed) {
                 // The pool passes the panic itself on to the caller.
-                return Err(Error::internal("a worker has panicked"));
+                return Err(Error::internal("a worker thread panicked"));
             }
-            let advanced = progress != (filling, sent, requested, arrived, drained);
             if !advanced && !step() {
                 std::thread::yield_now();
             }

@@ -40,7 +40,7 @@ impl ThirdPartyChunks {
     pub fn decode(&self, stored: &[u8], dst: &mut [u8], context: &Context) -> Result<()> {
         let FilterParams { n_bytes, ref layout, .. } = self.params;
         if dst.len() as u64 != n_bytes {
-            return Err(Error::corrupt(format!("a chunk of {n_bytes} bytes in place of one of {}", dst.len())));
+            return Err(Error::corrupt(format!("a chunk has {n_bytes} bytes instead of {}", dst.len())));
         }
         self.filter.decode(layout, context.level()?, stored, dst)
     }

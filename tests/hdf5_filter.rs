@@ -418,11 +418,14 @@ fn refusals_are_on_the_error_stack_of_the_thread() {
         (&[250][..], "codec 250 is unknown"),
         (&[1, 0, 9], "ndzip has no levels; use 0, not 9"),
         (&[1, 1, 0, 0], "ndzip: use mode 0, lossless; it has no mode 1, abs"),
-        (&[1, 1], "[1, 1] mean nothing to gridz; allowed are: no value"),
+        (&[1, 1], "[1, 1] are invalid; allowed are: no value"),
         (&[9; 256], "codec 9 is unknown"),
         (&[3], "quant: use mode 1, abs, or mode 2, rel, or mode 5, pwrel; it has no mode 0, lossless"),
-        (&[3, 2, 0, 0x3fe0_0000], "the filter sees one chunk at a time"),
-        (&[3, 1, 0, 0x3fe0_0000, 4], "quant has the levels 1 fast, 2 dense, 3 max, and 0 for the default, not 4"),
+        (&[3, 2, 0, 0x3fe0_0000], "the filter processes one chunk at a time"),
+        (
+            &[3, 1, 0, 0x3fe0_0000, 4],
+            "quant does not have level 4; its levels are 1 fast, 2 dense, 3 max, and 0 for the default",
+        ),
         (&[2, 0, 1, 0], "allowed are: no value"),
     ] {
         let Err(stack) = Dataset::create(&path, &array, &[50], values) else { panic!("{values:?} was accepted") };

@@ -27,7 +27,8 @@ use gridz_codecs::cpu::isa::Isa;
 use gridz_codecs::cpu::pool::Pool;
 use gridz_codecs::format::checksum::Checksum;
 use gridz_codecs::format::header::{FORMAT_VERSION, MAGIC, header_bytes};
-use gridz_dataset::hdf5::cd::{RECORD_MAGIC, RECORD_VERSION, Record, Values};
+use gridz_dataset::hdf5::cd::Values;
+use gridz_dataset::hdf5::record::{RECORD_MAGIC, RECORD_VERSION, Record};
 
 // ---- counting allocations -------------------------------------------------------------------------
 
@@ -424,7 +425,7 @@ fn resealed_frames_have_the_checks_of_encoders() {
         reseal(&mut damaged);
         let resealed = attack(&damaged, &mut vec![0; array.len()]);
         let is_of_check = |result: &gridz::Result<usize>| {
-            result.as_ref().is_err_and(|error| error.context().contains("check does not match"))
+            result.as_ref().is_err_and(|error| error.context().contains("checksum does not match"))
         };
         assert!(!is_of_check(&resealed), "{resealed:?}");
         if is_of_check(&repaired) {
@@ -750,7 +751,7 @@ fn resealed(name: &str, level: u16) {
                     ),
                     "{what}: {error}"
                 );
-                let is_of_check = error.context().contains("check does not match");
+                let is_of_check = error.context().contains("checksum does not match");
                 tally.only_checks += u64::from(is_of_check);
                 assert!(unchecked.is_err() || is_of_check, "{what}: {error}, but not without checks");
                 tally.answers.add(error.context());

@@ -108,7 +108,7 @@ fn chunks_of_hdf5() {
     let class = unsafe { &*gridz_dataset::hdf5::filter_class().cast::<FilterClass>() };
     for spec in specs() {
         let array = array_for(&spec);
-        let words = gridz_dataset::hdf5::cd::Record::new(&spec, array, None).unwrap().words();
+        let words = gridz_dataset::hdf5::record::Record::new(&spec, array, None).unwrap().words();
         let run = |flags: u32, bytes: &[u8]| {
             // SAFETY: a malloc buffer with its size, as libhdf5 passes it.
             unsafe {

@@ -3,7 +3,8 @@
 
 mod reach;
 
-use gridz_dataset::hdf5::cd::{RECORD_MAGIC, RECORD_VERSION, Values};
+use gridz_dataset::hdf5::cd::Values;
+use gridz_dataset::hdf5::record::{RECORD_MAGIC, RECORD_VERSION};
 use libfuzzer_sys::fuzz_target;
 use reach::REACH;
 

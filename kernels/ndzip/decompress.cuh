@@ -28,62 +28,7 @@
 #include "../common/warp.cuh"
 #include "layout.cuh"
 #include "transform.cuh"
-
-// A CTA decodes kBlocks blocks, each by the threads of one part. In three dimensions, a block of
-// f32 has rows of 64 bytes. If they are not aligned to sectors of 32 bytes, the rows of two
-// adjacent blocks are stored together. Then fewer sectors are written in two parts. Where rows are
-// aligned, this costs slightly more.
-template <typename W, u32 kBlocks>
-constexpr u32 kDecompressThreads = Type<W>::kLines * kBlocks;
-
-template <typename W, u32 kBlocks>
-struct DecompressShared {
-    static constexpr u32 kWarps = kDecompressThreads<W, kBlocks> / kWarp;
-    // Per block: the stage, for the longest block, in multiples of 16 bytes; later the elements.
-    alignas(1024) unsigned char bytes[kBlocks][(Type<W>::kMaxWords * Type<W>::kBytes + 2 * kUnitBytes + 127) / 128 * 128];
-    CtaSums<kWarps> sums;
-    u32 starts[kBlocks];  // first elements
-    // In one dimension, the sum of each warp's words.
-    u64 carries[kWarps];
-};
-
-// Byte order of the stored elements.
-enum class Order : u32 { kNative, kSwapped };
-
-// The data that a thread adds up with one load: two words of f32 or one of f64.
-struct Cell32 {
-    u32 x, y;
-    __device__ __forceinline__ void operator+=(Cell32 other) { x += other.x, y += other.y; }
-    __device__ __forceinline__ uint2 bits() const { return make_uint2(x, y); }
-    // The value to store, in the given byte order.
-    template <Order kOrder>
-    __device__ __forceinline__ uint2 value() const {
-        const u32 first = rotated_right(x), second = rotated_right(y);
-        return kOrder == Order::kSwapped ? make_uint2(swapped_bytes(first), swapped_bytes(second)) : make_uint2(first, second);
-    }
-    static __device__ __forceinline__ Cell32 of(uint2 v) { return Cell32{v.x, v.y}; }
-};
-struct Cell64 {
-    u64 x;
-    __device__ __forceinline__ void operator+=(Cell64 other) { x += other.x; }
-    __device__ __forceinline__ uint2 bits() const { return make_uint2(static_cast<u32>(x), static_cast<u32>(x >> 32)); }
-    template <Order kOrder>
-    __device__ __forceinline__ uint2 value() const {
-        const u64 value = rotated_right(x);
-        return Cell64{kOrder == Order::kSwapped ? swapped_bytes(value) : value}.bits();
-    }
-    static __device__ __forceinline__ Cell64 of(uint2 v) { return Cell64{static_cast<u64>(v.y) << 32 | v.x}; }
-};
-template <typename W>
-struct CellOf {
-    using Type = Cell32;
-};
-template <>
-struct CellOf<u64> {
-    using Type = Cell64;
-};
-constexpr u32 kCellBytes = 8;
-constexpr u32 kCells = 16;  // per thread
+#include "decompress_shared.cuh"
 
 // kSums: adds the data read to the payload's checksum.
 template <typename W, int kRank, u32 kBlocks, bool kSums = true>

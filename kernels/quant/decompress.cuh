@@ -23,21 +23,7 @@
 
 #include "block_tile.cuh"
 #include "byte_group_reader.cuh"
-
-template <typename W>
-struct QuantDecompressShared {
-    // The longest block, at any offset within a 16-byte unit, and the bytes that are read after it.
-    static constexpr u32 kMostBytes = kElements * sizeof(W) + kUnitBytes;
-    static constexpr u32 kStageBytes = kMostBytes + 3 * kUnitBytes;
-
-    alignas(128) unsigned char stage[kStageBytes];  // later the tile
-    Quantizer<W> quantizer;
-    Box box;
-    CtaSums<kQuantWarps> sums;
-    u32 totals[kQuantWarps];             // bytes of a warp's groups
-    u32 carries[kQuantWarps][kRow];      // sums of a warp's numbers
-    Bitmap<kElements, kQuantThreads> bitmap;
-};
+#include "decompress_shared.cuh"
 
 // kPart: stores only the elements of a region, given by the arguments of region.cuh.
 template <typename W, bool kPart = false>

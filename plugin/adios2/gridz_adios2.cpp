@@ -125,12 +125,12 @@ public:
 
     std::size_t Operate(const char *data, const Dims &, const Dims &count, const DataType type, char *out) override
     {
-        return told_of_failure([&] { return encode(data, count, type, out); });
+        return reporting_failure([&] { return encode(data, count, type, out); });
     }
 
     std::size_t InverseOperate(const char *in, const std::size_t size, char *out) override
     {
-        return told_of_failure([&] { return decode(in, size, out); });
+        return reporting_failure([&] { return decode(in, size, out); });
     }
 
     bool IsDataTypeValid(const DataType type) const override { return element_of(type).has_value(); }
@@ -154,7 +154,7 @@ public:
             }
         } catch (const std::exception &) {
         }
-        told() = {id_, n * element_size, largest};
+        last_estimate() = {id_, n * element_size, largest};
         return largest;
     }
 
@@ -197,15 +197,15 @@ private:
     // Runs `work`, and prints its exception to stderr before it rethrows, each text once per
     // process. Reason: after an exception from a Put, ADIOS2 itself may crash when the step or file
     // is closed. Python closes the file before it shows the exception.
-    template <class Work> static std::size_t told_of_failure(const Work &work)
+    template <class Work> static std::size_t reporting_failure(const Work &work)
     {
         try {
             return work();
         } catch (const std::exception &error) {
             static std::mutex mutex;
-            static std::set<std::string> told;
+            static std::set<std::string> reported;
             const std::lock_guard<std::mutex> lock(mutex);
-            if (has_stderr && told.size() < 100 && told.insert(error.what()).second)
+            if (has_stderr && reported.size() < 100 && reported.insert(error.what()).second)
                 std::fprintf(stderr, "gridz_adios2: %s\n", error.what());
             throw;
         }
@@ -231,13 +231,13 @@ private:
 
     // The last result of GetEstimatedSize on a thread: the operator (`by`), the bytes of elements
     // and the estimate. It is valid for one Operate.
-    struct Told {
+    struct Estimate {
         std::uint64_t by = 0;
         std::size_t bytes = 0, room = 0;
     };
-    static Told &told()
+    static Estimate &last_estimate()
     {
-        static thread_local Told last;
+        static thread_local Estimate last;
         return last;
     }
 
@@ -253,7 +253,7 @@ private:
     // takes part of these.
     std::size_t room(const Block &block) const
     {
-        const Told last = std::exchange(told(), {});
+        const Estimate last = std::exchange(last_estimate(), {});
         if (last.by == id_ && last.bytes == block.bytes())
             return last.room;
         const auto length = [this](const char *key) {

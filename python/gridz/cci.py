@@ -49,13 +49,13 @@ class Matrix(LinearOperator):
     def __init__(self, pointer, threads: int | None = None):
         self._pointer = ffi.gc(pointer, lib.gridz_cci_destroy)
         self._context = context(threads)
-        told = struct("gridz_cci_info")
-        check(lib.gridz_cci_inspect(self._pointer, told))
+        info = struct("gridz_cci_info")
+        check(lib.gridz_cci_inspect(self._pointer, info))
         fields = [name for name, _ in ffi.typeof("gridz_cci_info").fields if name not in ("struct_size", "reserved")]
-        self.info = {name: getattr(told, name) for name in fields}
-        self.info["values"] = _CODECS[told.values]
-        self.info["dtype"] = "float32" if told.dtype == lib.GRIDZ_DTYPE_F32 else "float64"
-        super().__init__(np.dtype(self.info["dtype"]), (told.n_rows, told.n_cols))
+        self.info = {name: getattr(info, name) for name in fields}
+        self.info["values"] = _CODECS[info.values]
+        self.info["dtype"] = "float32" if info.dtype == lib.GRIDZ_DTYPE_F32 else "float64"
+        super().__init__(np.dtype(self.info["dtype"]), (info.n_rows, info.n_cols))
 
     @property
     def nnz(self) -> int:

@@ -70,16 +70,16 @@ def _on_host(array) -> np.ndarray:
 
 def _on_gpu(array) -> Memory:
     """GPU memory by the CUDA array interface, version 2 or 3."""
-    told = array.__cuda_array_interface__
-    dtype, shape = np.dtype(told["typestr"]), tuple(told["shape"])
-    if told.get("mask") is not None:
+    interface = array.__cuda_array_interface__
+    dtype, shape = np.dtype(interface["typestr"]), tuple(interface["shape"])
+    if interface.get("mask") is not None:
         raise InvalidArgument("arrays with a mask are not supported; fill the masked elements")
-    strides = told.get("strides")
+    strides = interface.get("strides")
     if strides is not None and not _is_contiguous(shape, strides, dtype.itemsize):
         raise InvalidArgument("an array on a GPU must be contiguous, in C order; give cupy.ascontiguousarray(array)")
-    if told.get("stream") not in (None, 0):
-        _wait(told["stream"])
-    return Memory(array, told["data"][0] or 0, dtype, shape, True)
+    if interface.get("stream") not in (None, 0):
+        _wait(interface["stream"])
+    return Memory(array, interface["data"][0] or 0, dtype, shape, True)
 
 
 def _is_contiguous(shape, strides, itemsize: int) -> bool:

@@ -242,10 +242,10 @@ def _tools(found: Findings, folder: pathlib.Path) -> None:
     failing = ", ".join(tool["name"] for tool in found.tools if not tool["works"])
     if failing:
         given = found.environment.get("HDF5_PLUGIN_PATH")
-        told = gridz.PLUGIN_PATH in (given or "").split(":")
+        is_set = gridz.PLUGIN_PATH in (given or "").split(":")
         path = gridz.PLUGIN_PATH + (":$HDF5_PLUGIN_PATH" if given else "")
-        remedy = "their HDF5 may be built without plugins" if told else f"export HDF5_PLUGIN_PATH={path}"
-        found.problem(f"these tools do not find the filter: {failing}", remedy, told)
+        remedy = "their HDF5 may be built without plugins" if is_set else f"export HDF5_PLUGIN_PATH={path}"
+        found.problem(f"these tools do not find the filter: {failing}", remedy, is_set)
 
 
 def _try_tool(path: str, name: str, plain: pathlib.Path, sample: pathlib.Path, out: pathlib.Path) -> bool:

@@ -86,7 +86,7 @@ def write(dset, array, start=None, *, progress: Progress = False, threads=None, 
                 values = _without_overlap(_without_mask(dset, np.asanyarray(block.compute())))
                 _move(lib.gridz_h5_write_by, dset, values, first, _Bar(False), threads, memory_limit)
                 done += block.nbytes
-                bar.tell(done, array.nbytes)
+                bar.update(done, array.nbytes)
             return
         if not hasattr(array, "__cuda_array_interface__"):
             array = _without_overlap(_without_mask(dset, np.asanyarray(array)))
@@ -434,13 +434,13 @@ class _Bar:
     the library has returned."""
 
     def __init__(self, progress: Progress, what: str = ""):
-        self._bar, self._told, self._error = None, progress if callable(progress) else None, None
+        self._bar, self._receiver, self._error = None, progress if callable(progress) else None, None
         if progress is True:
             from tqdm.auto import tqdm
 
             self._bar = tqdm(desc=what, unit="B", unit_scale=True, unit_divisor=1024)
-            self._told = self._advance
-        self.function = ffi.callback("gridz_progress", self._call) if self._told else ffi.NULL
+            self._receiver = self._advance
+        self.function = ffi.callback("gridz_progress", self._call) if self._receiver else ffi.NULL
 
     def __enter__(self):
         return self
@@ -449,9 +449,9 @@ class _Bar:
         if self._bar is not None:
             self._bar.close()
 
-    def tell(self, done: int, total: int) -> None:
+    def update(self, done: int, total: int) -> None:
         """Reports progress; raises `Cancelled` if the receiver asks to stop."""
-        if self._told and self._told(done, total) is False:
+        if self._receiver and self._receiver(done, total) is False:
             raise Cancelled("the progress function canceled the call")
 
     def check(self, status: int) -> None:
@@ -462,7 +462,7 @@ class _Bar:
 
     def _call(self, _, done, total) -> int:
         try:
-            return 1 if self._told(done, total) is False else 0
+            return 1 if self._receiver(done, total) is False else 0
         except BaseException as error:  # also KeyboardInterrupt: C cannot pass it on
             self._error = error
             return 1

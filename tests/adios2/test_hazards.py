@@ -38,7 +38,7 @@ import os
 os._exit(7)
 """
     output = python(code, tmp_path, 7)
-    assert output.count("error: abs=much: abs is followed by a number, such as abs=1e-3") == 2
+    assert output.count("error: abs=much is not valid: abs must be followed by a number, such as abs=1e-3") == 2
     assert output.count("gridz_adios2: abs=much") == 1
 
 
@@ -52,7 +52,7 @@ with adios2.Stream(io, "x.bp", "w") as stream:
         stream.write(variable, np.zeros((10, 20)))
 """
     output = python(code, tmp_path, "failure")
-    assert 'gridz_adios2: lorenzo: "colour=red" means nothing' in output
+    assert 'gridz_adios2: lorenzo: "colour=red" is unknown' in output
 
 
 @pytest.mark.parametrize("variable", ["GRIDZ_BACKEND", "GRIDZ_THREADS"])
@@ -85,7 +85,7 @@ engine = io.open("x.bp", adios2.bindings.Mode.Write)
 engine.begin_step()
 engine.put(variable, np.zeros((10, 20), "i2"), adios2.bindings.Mode.Sync)
 """
-    assert "multigrid does not take int16" in python(code, tmp_path, "failure")
+    assert "multigrid does not support int16" in python(code, tmp_path, "failure")
 
 
 def test_operator_that_is_late(tmp_path):

@@ -144,8 +144,21 @@ fn the_header_is_cplusplus_too() {
 fn header() -> String {
     let config = cbindgen::Config::from_file(root().join("cbindgen.toml")).unwrap();
     // In the order in which constants are easiest to read.
-    let sources = ["types", "status", "api", "batch", "chunks", "codecs", "cd_values", "quality", "cci", "hdf5"]
-        .map(|name| root().join(format!("crates/gridz-capi/src/{name}.rs")));
+    let sources = [
+        "types",
+        "cci_types",
+        "status",
+        "api",
+        "batch",
+        "chunks",
+        "codecs",
+        "cd_values",
+        "quality",
+        "cci",
+        "hdf5_types",
+        "hdf5",
+    ]
+    .map(|name| root().join(format!("crates/gridz-capi/src/{name}.rs")));
     let builder = sources.into_iter().fold(cbindgen::Builder::new(), cbindgen::Builder::with_src);
     let mut text = Vec::new();
     builder.with_config(config).generate().unwrap().write(&mut text);

@@ -180,10 +180,10 @@ static void test_descriptions(void)
     REFUSED(csr.layout = 2, GRIDZ_ERROR_INVALID_ARGUMENT, "layout 2");
     REFUSED(csr.reserved = 1, GRIDZ_ERROR_INVALID_ARGUMENT, "reserved");
     REFUSED(csr.struct_size = 8, GRIDZ_ERROR_INVALID_ARGUMENT, "struct_size");
-    REFUSED(csr.n_rows = UINT64_MAX, GRIDZ_ERROR_INVALID_ARGUMENT, "no memory");
+    REFUSED(csr.n_rows = UINT64_MAX, GRIDZ_ERROR_INVALID_ARGUMENT, "exceed the address space");
     csr = described();
     CHECK_FAILS(gridz_cci_create(&csr, 5, NULL, &cci), GRIDZ_ERROR_INVALID_ARGUMENT, "GRIDZ_CCI_VALUES_");
-    CHECK_FAILS(gridz_cci_create(&csr, GRIDZ_CCI_VALUES_CONSTANT, NULL, &cci), GRIDZ_ERROR_INVALID_ARGUMENT, "the same");
+    CHECK_FAILS(gridz_cci_create(&csr, GRIDZ_CCI_VALUES_CONSTANT, NULL, &cci), GRIDZ_ERROR_INVALID_ARGUMENT, "not all equal");
     CHECK_FAILS(gridz_cci_create(&csr, 0, NULL, NULL), GRIDZ_ERROR_INVALID_ARGUMENT, "cci");
     CHECK_FAILS(gridz_cci_create(NULL, 0, NULL, &cci), GRIDZ_ERROR_INVALID_ARGUMENT, "NULL");
 

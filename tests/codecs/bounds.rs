@@ -226,8 +226,8 @@ fn what_cannot_be_kept_is_refused_by_name() {
     let array =
         |dtype| Array::with_size(dtype, ByteOrder::Little, dtype.size().unwrap_or(3), Shape::new(&[100]).unwrap());
     for (dtype, text, says) in [
-        (DType::Opaque, "quant,abs=1", "quant does not take opaque elements"),
-        (DType::I32, "quant,pwrel=.1", "int32 elements are integers; use abs"),
+        (DType::Opaque, "quant,abs=1", "quant does not support opaque elements"),
+        (DType::I32, "quant,pwrel=.1", "int32 elements, which are integers; use abs"),
     ] {
         assert_refused(&array(dtype).unwrap(), text, says);
     }

@@ -280,7 +280,7 @@ fn what_multigrid_cannot_do_is_refused_with_a_reason() {
     assert_refused(
         &array(DType::I32, &[10]),
         "multigrid,abs=1",
-        "multigrid does not take int32 elements; use quant",
+        "multigrid does not support int32 elements; use quant",
     );
     assert_no_request("multigrid", "multigrid: use mode 1, abs, or mode 2, rel, or mode 6, rms");
     assert_no_request("multigrid,rms=0", "the value must be a finite number above 0");
@@ -290,7 +290,7 @@ fn what_multigrid_cannot_do_is_refused_with_a_reason() {
         assert_refused(&array(DType::F32, &[10]), &text, "layers must be from 1 to 8");
     }
     for (text, said) in [
-        ("multigrid,rms=1,s=1", "differences of neighbours are off by about twice"),
+        ("multigrid,rms=1,s=1", "for differences of neighbors use s=0, where their error is at most about twice"),
         ("multigrid,rms=1,s=-2.5", "s must be from -2 to 0"),
     ] {
         assert_refused(&array(DType::F32, &[10]), text, said);

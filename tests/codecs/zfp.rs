@@ -68,17 +68,17 @@ fn array(dtype: DType, extents: &[u64]) -> Array {
 #[test]
 fn what_cannot_be_is_refused_by_name() {
     for (dtype, text, says) in [
-        (DType::U8, "zfp,rate=8", "zfp does not take uint8 elements"),
-        (DType::I32, "zfp,abs=1", "of int32 elements, which are integers, zfp keeps no bound; use quant"),
-        (DType::I64, "zfp,rel=.1", "zfp keeps no bound"),
+        (DType::U8, "zfp,rate=8", "zfp does not support uint8 elements"),
+        (DType::I32, "zfp,abs=1", "zfp keeps no error bound for int32 elements, which are integers; use quant"),
+        (DType::I64, "zfp,rel=.1", "zfp keeps no error bound"),
         (DType::F32, "zfp,rate=2000", "use a rate from 0.03125 to 1041.125"),
-        (DType::I32, "zfp,rate=0.01", "are not between 1 and 16658 bits"),
-        (DType::F32, "zfp,precision=65", "65 bit planes; there are 64 at most"),
+        (DType::I32, "zfp,rate=0.01", "is outside the limits of 1 to 16658 bits"),
+        (DType::F32, "zfp,precision=65", "65 bit planes are too many; use at most 64"),
         (DType::F32, "zfp,expert,minbits=9,maxbits=8", "minbits must be from 0 to maxbits"),
         (DType::F64, "zfp,expert,minbits=0,maxbits=11", "maxbits from 12 to 16658"),
         (DType::F32, "zfp,expert,maxbits=20000", "maxbits from 9 to 16658"),
         (DType::F32, "zfp,expert,maxprec=0", "maxprec from 1 to 64"),
-        (DType::F32, "zfp,expert,minexp=-1075", "for a minexp of -1075 use lossless"),
+        (DType::F32, "zfp,expert,minexp=-1075", "for a minexp of -1075 use mode lossless"),
         (DType::F32, "zfp,expert,minbits=-1", "minbits must be from 0 to maxbits"),
     ] {
         assert_refused(&array(dtype, &[40, 40]), text, says);

@@ -46,10 +46,7 @@ fn requiring_the_gpu_reports_why_there_is_none() {
         let error = gridz::check_backend().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Device);
         let text = error.context();
-        assert!(
-            text.starts_with("the GPU that is required cannot be used: no NVIDIA driver is installed"),
-            "{text}"
-        );
+        assert!(text.starts_with("the required GPU cannot be used: no NVIDIA driver is installed"), "{text}");
         assert_eq!(Context::default().on(Backend::Cuda, None).unwrap_err(), error);
         round_trip(&Context::default().on(Backend::Cpu, None).unwrap());
 
@@ -143,6 +140,6 @@ fn an_image_that_is_no_whole_fatbin_is_refused() {
     Fatbin::new("whole", whole).unwrap();
     for image in [&whole[..19], &whole[..16], &whole[..5], &whole[1..], &[]] {
         let error = Fatbin::new("part", image).unwrap_err();
-        assert_eq!(error.context(), "part is not a whole CUDA fatbin");
+        assert_eq!(error.context(), "part is not a complete CUDA fatbin");
     }
 }

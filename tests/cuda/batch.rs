@@ -148,7 +148,7 @@ fn wrong_memory_is_refused() {
         assert_error(
             compress(&memory),
             InvalidArgument,
-            &["src is no memory that a GPU can use", "gridz_compress"],
+            &["src is not memory that a GPU can access", "gridz_compress"],
         );
         assert_eq!(count(c"launches"), 0);
 
@@ -184,7 +184,7 @@ fn a_context_is_for_its_gpu() {
         let on = |gpu| Context::default().on(Backend::Cuda, Some(gpu)).unwrap();
         let stream = choose().stream().unwrap();
         let buffers = Buffers::new(&stream);
-        let parts = ["made for GPU 1", "about GPU 0"];
+        let parts = ["created for GPU 1", "uses memory or a stream of GPU 0"];
         let memory = buffers.memory(None);
         buffers.compress(&memory, handle(&stream), &on(0)).unwrap();
         assert_error(buffers.compress(&memory, handle(&stream), &on(1)), InvalidArgument, &parts);
@@ -217,7 +217,7 @@ fn memory_belongs_to_its_context() {
             assert!(ptr::eq(Device::of_memory(&memory).unwrap(), owner));
         }
         assert_eq!(Device::of_memory(&[other]).unwrap().gpu().ordinal, 1);
-        assert_error(Device::of_memory(&[second, other]), InvalidArgument, &["GPU 0", "GPU 1"]);
+        assert_error(Device::of_memory(&[second, other]), InvalidArgument, &["different GPUs, 0 and 1"]);
         assert_error(Device::of_memory(&[at(5000)]), InvalidArgument, &["no GPU memory at 0x1388"]);
         assert!(primary.reaches(pool).unwrap() && !primary.reaches(other).unwrap());
     });

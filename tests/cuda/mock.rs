@@ -210,7 +210,7 @@ fn all_devices_take_turns() {
 fn no_device_of_all_can_be_used() {
     let env = [("MOCK_CUDA_DEVICES", "2"), ("MOCK_CUDA_FAIL", "cuDevicePrimaryCtxRetain:2")];
     with_mock("mock::no_device_of_all_can_be_used", &env, || {
-        assert_error(Device::all().map(drop), OutOfMemory, &["GPU 0", "no context", "MOCK_ERROR_2"]);
+        assert_error(Device::all().map(drop), OutOfMemory, &["creating a context on GPU 0", "MOCK_ERROR_2"]);
     });
 }
 
@@ -360,12 +360,12 @@ fn wrong_launches_are_refused() {
         let device = choose().unwrap();
         let module = device.module(fatbin()).unwrap();
         assert_error(module.function("other"), Gpu, &["kernel other of selftest", "MOCK_ERROR_500"]);
-        assert_error(module.function("a\0b"), InvalidArgument, &["no name"]);
+        assert_error(module.function("a\0b"), InvalidArgument, &["is not a kernel name"]);
         assert_error(module.global::<Args>("selftest_info"), Internal, &["8 bytes, not 48"]);
         assert_error(module.global::<Info>("other"), Gpu, &["MOCK_ERROR_500"]);
         let (kernel, stream) = (kernel(device).unwrap(), device.stream().unwrap());
         for grid in [Grid { ctas: 0, ..GRID }, Grid { threads: 0, ..GRID }, Grid { threads: 1025, ..GRID }] {
-            assert_error(launch(kernel, grid, &stream, ARGS.as_bytes()), Internal, &["cannot start"]);
+            assert_error(launch(kernel, grid, &stream, ARGS.as_bytes()), Internal, &["cannot be launched"]);
         }
         let short = &ARGS.as_bytes()[..8];
         assert_error(launch(kernel, GRID, &stream, short), Internal, &["48 bytes of arguments, not 8"]);
@@ -375,13 +375,25 @@ fn wrong_launches_are_refused() {
         assert_eq!(count(c"cuFuncSetAttribute"), 1);
         assert_error(large(228 << 10), Gpu, &["233472 bytes of shared memory"]);
         let buffer = stream.alloc(10).unwrap();
-        assert_error(stream.copy_in(buffer.all(), &[0; 9]), InvalidArgument, &["9 bytes to 10"]);
-        assert_error(stream.copy_out(buffer.all(), &mut [0; 11]), InvalidArgument, &["10 bytes to 11"]);
+        assert_error(stream.copy_in(buffer.all(), &[0; 9]), InvalidArgument, &["9 bytes at its source, but 10"]);
+        assert_error(
+            stream.copy_out(buffer.all(), &mut [0; 11]),
+            InvalidArgument,
+            &["10 bytes at its source, but 11"],
+        );
         let mut pinned = device.pinned(9).unwrap();
         // SAFETY: nothing is copied.
-        assert_error(unsafe { stream.bring(buffer.all(), &pinned) }, InvalidArgument, &["9 bytes to 10"]);
+        assert_error(
+            unsafe { stream.bring(buffer.all(), &pinned) },
+            InvalidArgument,
+            &["9 bytes at its source, but 10"],
+        );
         // SAFETY: the same.
-        assert_error(unsafe { stream.fetch(buffer.all(), &mut pinned) }, InvalidArgument, &["10 bytes to 9"]);
+        assert_error(
+            unsafe { stream.fetch(buffer.all(), &mut pinned) },
+            InvalidArgument,
+            &["10 bytes at its source, but 9"],
+        );
         assert_error(buffer.slice(5..11), Internal, &["5..11"]);
         assert_eq!(stream.alloc(0).unwrap().all().n_bytes(), 0);
         assert_eq!(count(c"launches"), 2);
@@ -447,7 +459,7 @@ fn a_driver_that_does_not_start() {
 #[test]
 fn no_context() {
     with_mock("mock::no_context", &[("MOCK_CUDA_FAIL", "cuDevicePrimaryCtxRetain:2")], || {
-        assert_error(choose(), OutOfMemory, &["GPU 0 (Mock 0) gives no context", "MOCK_ERROR_2 "]);
+        assert_error(choose(), OutOfMemory, &["creating a context on GPU 0 (Mock 0) failed", "MOCK_ERROR_2 "]);
         assert_eq!(count(c"contexts"), 0);
     });
 }

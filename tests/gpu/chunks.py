@@ -238,8 +238,8 @@ def main():
 
     print("\n| call | copies up, ms | kernels | copies back | whole | hidden | boxes a batch |\n|---|---|---|---|---|---|---|")
     environment = {**os.environ, "GRIDZ_LOG": "debug"}
-    told = subprocess.run([sys.executable, *sys.argv], env=environment, stderr=subprocess.PIPE, text=True, check=True).stderr
-    lines = [line for line in told.splitlines() if "chunks" in line]
+    log = subprocess.run([sys.executable, *sys.argv], env=environment, stderr=subprocess.PIPE, text=True, check=True).stderr
+    lines = [line for line in log.splitlines() if "chunks" in line]
     calls = [f"{codec}, {way}" for codec in ("ndzip", "lorenzo") for _ in range(2) for way in ("compress", "decompress")]
     for i, call in enumerate(calls):
         # The first call of each kind allocates its memory.

@@ -192,7 +192,7 @@ def refusals(bulk, folder):
         data = cupy.arange(1000, dtype=cupy.float32)
         swapped = file.create_dataset("swapped", (1000,), ">f4", chunks=(100,), compression=34013)
         gzip = file.create_dataset("gzip", (1000,), "<f4", chunks=(100,), compression="gzip")
-        for dataset, part in ((swapped, "byte order"), (gzip, "memory of a GPU")):
+        for dataset, part in ((swapped, "byte order"), (gzip, "GPU memory")):
             for way in ("write", "read"):
                 try:
                     bulk.move(way, dataset, data, (0,))
@@ -265,7 +265,7 @@ def streams(bulk, folder):
             bulk.move("write", dataset, before, (0, 0), stream)
             raise AssertionError("a stream for an array of the host")
         except Failed as failed:
-            assert "no memory of a GPU" in str(failed), failed
+            assert "is not GPU memory" in str(failed), failed
 
 
 def main():

@@ -46,7 +46,7 @@ beside() { # TITLE COMMAND...: a test in the background; its output is printed a
     check "$@" >"$(mktemp "$tmp/beside.XXXXXX")" &
 }
 
-told() {
+print_beside() {
     wait
     cat "$tmp"/beside.*
 }
@@ -79,7 +79,7 @@ tests() {
     check "CuPy's memory, streams and graphs" python3 streams.py "$library"
     check "HDF5 filter in h5py" python3 h5py_filter.py "$PWD/plugin"
     check "whole datasets of HDF5 from GPU memory" python3 h5_bulk.py "$PWD/plugin/libh5gridz.so" "$PWD/gridz_hdf5.h"
-    [[ ${1:-} == quick ]] && told && finish
+    [[ ${1:-} == quick ]] && print_beside && finish
     if command -v compute-sanitizer >/dev/null; then
         # Ignore API errors: gridz asks the driver about pointers that may not be GPU pointers.
         sanitizer() { # TOOL TEST CASES
@@ -97,7 +97,7 @@ tests() {
     else
         echo "- compute-sanitizer: SKIPPED, not on this machine"
     fi
-    told
+    print_beside
 }
 [[ ${1:-} == benches ]] || tests "$@"
 [[ ${1:-} == tests ]] && finish

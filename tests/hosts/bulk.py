@@ -63,7 +63,7 @@ class PartInfo(ctypes.Structure):
     def shape(self):
         return tuple(self.extents[: self.rank])
 
-    def told(self):
+    def fields(self):
         """All fields as a tuple."""
         return tuple(getattr(self, name) for name, _ in self._fields_ if name != "extents") + self.shape
 
@@ -115,8 +115,8 @@ class Bulk:
         strides = None
         if not array.flags.c_contiguous:
             strides = None if array.flags.c_contiguous else (c_int64 * max(array.ndim, 1))(*array.strides)
-        told = PROGRESS(lambda _, done, total: 0 if progress(done, total) is not False else 1) if progress else PROGRESS()
-        options = Options(ctypes.sizeof(Options), context, strides, told, None, memory_limit, dxpl)
+        callback = PROGRESS(lambda _, done, total: 0 if progress(done, total) is not False else 1) if progress else PROGRESS()
+        options = Options(ctypes.sizeof(Options), context, strides, callback, None, memory_limit, dxpl)
         box = [None, None]
         if start is not None:
             box = [(c_uint64 * max(array.ndim, 1))(*numbers) for numbers in (start, array.shape)]
@@ -148,8 +148,8 @@ class Bulk:
 
     def copy(self, src, dst, progress=None, memory_limit=0, context=None, dxpl=0):
         """Copies an h5py dataset to another one."""
-        told = PROGRESS(lambda _, done, total: 0 if progress(done, total) is not False else 1) if progress else PROGRESS()
-        options = Options(ctypes.sizeof(Options), context, None, told, None, memory_limit, dxpl)
+        callback = PROGRESS(lambda _, done, total: 0 if progress(done, total) is not False else 1) if progress else PROGRESS()
+        options = Options(ctypes.sizeof(Options), context, None, callback, None, memory_limit, dxpl)
         self.check(
             self.library.gridz_h5_copy_by(self.functions, c_int64(src.id.id), c_int64(dst.id.id), byref(options))
         )
@@ -157,8 +157,8 @@ class Bulk:
     def inspect_part(self, dataset, detail, value, box=None, progress=None, context=None):
         """Describes a progressive read without performing it. `box` is (start, count)."""
         info = PartInfo(ctypes.sizeof(PartInfo))
-        told = PROGRESS(lambda _, done, total: 0 if progress(done, total) is not False else 1) if progress else PROGRESS()
-        options = Options(ctypes.sizeof(Options), context, None, told)
+        callback = PROGRESS(lambda _, done, total: 0 if progress(done, total) is not False else 1) if progress else PROGRESS()
+        options = Options(ctypes.sizeof(Options), context, None, callback)
         lists = [(c_uint64 * max(len(box[0]), 1))(*numbers) for numbers in box] if box else [None, None]
         identifier = c_int64(dataset.id.id if hasattr(dataset, "id") else dataset)
         function = self.library.gridz_h5_inspect_progressive_by
@@ -170,11 +170,11 @@ class Bulk:
         info."""
         info = PartInfo(ctypes.sizeof(PartInfo))
         if array is None:
-            told = self.inspect_part(dataset, detail, value, box, context=context)
-            array = np.full(told.shape, 0xA5, dataset.dtype)
+            inspected = self.inspect_part(dataset, detail, value, box, context=context)
+            array = np.full(inspected.shape, 0xA5, dataset.dtype)
         strides = None if array.flags.c_contiguous else (c_int64 * max(array.ndim, 1))(*array.strides)
-        told = PROGRESS(lambda _, done, total: 0 if progress(done, total) is not False else 1) if progress else PROGRESS()
-        options = Options(ctypes.sizeof(Options), context, strides, told, None, memory_limit, dxpl)
+        callback = PROGRESS(lambda _, done, total: 0 if progress(done, total) is not False else 1) if progress else PROGRESS()
+        options = Options(ctypes.sizeof(Options), context, strides, callback, None, memory_limit, dxpl)
         lists = [(c_uint64 * max(len(box[0]), 1))(*numbers) for numbers in box] if box else [None, None]
         identifier = c_int64(dataset.id.id if hasattr(dataset, "id") else dataset)
         self.check(

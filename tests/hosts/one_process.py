@@ -28,7 +28,7 @@ for round in range(2):
                 same(library.read(folder / f"{writer}.{dtype[1:]}.{dtype[0] == '<'}.h5", dtype, data.shape), data)
 
 # An error is on the stack of the library that made the request, and on no other.
-refused = {(1, 0, 5): "ndzip has no levels; use 0, not 5", (2, 0, 4): "lorenzo has the levels 1 fast, 2 dense, 3 max, and 0 for the default, not 4"}
+refused = {(1, 0, 5): "ndzip has no levels; use 0, not 5", (2, 0, 4): "lorenzo does not have level 4; its levels are 1 fast, 2 dense, 3 max, and 0 for the default"}
 for name, library, values in [(*item, values) for item in libraries.items() for values in refused]:
     try:
         library.write(folder / "refused.h5", arrays["<f4"], (64, 64), values)

@@ -280,7 +280,7 @@ def test_scalars_and_nothing(bulk, file):
 def test_mistakes_have_names(bulk, file):
     dataset = file.create_dataset("x", (10, 10), "<f4", chunks=(4, 4), compression=GRIDZ)
     data = np.zeros((4, 4), "<f4")
-    for array, start, text in [(data, (7, 0), "along axis 0 it has 4 elements from 7 on, and the dataset 10"), (data, (0, 1 << 60), "axis 1")]:
+    for array, start, text in [(data, (7, 0), "along axis 0 it has 4 elements from 7 on, but the dataset has 10"), (data, (0, 1 << 60), "axis 1")]:
         with pytest.raises(Failed, match=text) as failure:
             bulk.write(dataset, array, start)
         assert failure.value.status == INVALID_ARGUMENT
@@ -294,7 +294,7 @@ def test_mistakes_have_names(bulk, file):
         bulk.write(closed, data)
     short = Bulk()
     short.functions[3].address = None
-    with pytest.raises(Failed, match="is not among the functions of HDF5"):
+    with pytest.raises(Failed, match="the HDF5 function .* was not found"):
         short.write(dataset, np.zeros((10, 10), "<f4"))
     assert stored(dataset) == {}
     # A function whose name is missing from an older header's table is found in the library of the
@@ -318,7 +318,7 @@ def test_damage_is_found(bulk, file):
             same(bulk.read(dataset, np.empty((16, 64), "<f4"), (0, 0)), data[:16])
     # No chunk of a gridz dataset is that long, so no memory is allocated for it.
     dataset.id.write_direct_chunk((16, 32), bytes(5000))
-    with pytest.raises(Failed, match="a chunk of 5000 encoded bytes") as failure:
+    with pytest.raises(Failed, match="a chunk has 5000 encoded bytes") as failure:
         bulk.read(dataset, all_of(dataset))
     assert failure.value.status == CORRUPT
     # Writing the whole chunk does not need its old contents.
@@ -330,11 +330,11 @@ def test_progress_and_its_end(bulk, file):
     data = smooth("<f4", (40, 40))
     for filters in (FILTERS["lorenzo"], OTHERS["gzip"]):
         dataset = file.create_dataset(None, data.shape, "<f4", chunks=(8, 8), **filters)
-        told = []
-        bulk.write(dataset, data, progress=lambda *now: told.append(now))
-        bulk.read(dataset, all_of(dataset), progress=lambda *now: told.append(now))
-        assert all(total == data.nbytes for _, total in told)
-        assert [now for now, _ in told].count(data.nbytes) == 2
+        calls = []
+        bulk.write(dataset, data, progress=lambda *now: calls.append(now))
+        bulk.read(dataset, all_of(dataset), progress=lambda *now: calls.append(now))
+        assert all(total == data.nbytes for _, total in calls)
+        assert [now for now, _ in calls].count(data.nbytes) == 2
     dataset = file.create_dataset(None, data.shape, "<f4", chunks=(8, 8), compression=GRIDZ, fillvalue=9)
     with pytest.raises(Failed, match="progress") as failure:
         bulk.write(dataset, data, progress=lambda done, _: done < 7 * 256)
@@ -414,7 +414,7 @@ def test_what_a_transfer_list_says_is_done(bulk, file):
     same(bulk.read(dataset, all_of(dataset), dxpl=doubles.id), data * 2)
     bulk.write(dataset, data, dxpl=doubles.id)
     same(dataset[:], data * 2)
-    with pytest.raises(Failed, match="transformed twice"):
+    with pytest.raises(Failed, match="transform would be applied twice"):
         bulk.copy(dataset, dataset, dxpl=doubles.id)
     # A frame whose payload checksum does not match its header, and which is otherwise valid.
     plain = file.create_dataset("plain", data=data, chunks=(8, 8), compression=GRIDZ, compression_opts=(0, 0, 0))
@@ -428,7 +428,7 @@ def test_what_a_transfer_list_says_is_done(bulk, file):
     assert (bulk.read(plain, all_of(plain), dxpl=unchecked.id) != data).sum() == 1
 
 
-def test_hdf5s_reasons_are_told(bulk, file, tmp_path):
+def test_hdf5s_reasons_are_reported(bulk, file, tmp_path):
     data = smooth("<f4", (16, 16))
     file.create_dataset("x", data=data, chunks=(8, 8), compression=GRIDZ)
     path = file.filename

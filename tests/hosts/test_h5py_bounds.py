@@ -159,7 +159,7 @@ def test_what_cannot_be_kept_is_refused(tmp_path):
     refused(path, options(QUANT, PWREL, 1.0), "below 1")
     refused(path, options(QUANT, ABS, 0.0), "above 0")
     refused(path, options(QUANT, ABS, float("nan")), "finite")
-    refused(path, options(QUANT, ABS, 1e-3, 4), "quant has the levels 1 fast, 2 dense, 3 max", "not 4")
+    refused(path, options(QUANT, ABS, 1e-3, 4), "quant does not have level 4", "its levels are 1 fast, 2 dense, 3 max")
     refused(path, (QUANT,), "mode 1, abs")
     refused(path, options(QUANT, 3, 8.0), "rate")
 

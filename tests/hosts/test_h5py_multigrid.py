@@ -83,7 +83,7 @@ def test_it_says_that_it_drifts(tmp_path):
 
 def test_what_cannot_be_kept_is_refused(tmp_path):
     data = smooth("<i4", (64, 64))
-    with pytest.raises(ValueError, match="multigrid takes float32, float64; use a lossless codec"):
+    with pytest.raises(ValueError, match="multigrid supports only float32, float64; use a lossless codec"):
         create(tmp_path / "x.h5", data, options(MULTIGRID, ABS, 1))
     with pytest.raises(ValueError, match="cannot know the range of the dataset; use abs"):
         create(tmp_path / "x.h5", data.astype("f4"), options(MULTIGRID, REL, 1e-3))

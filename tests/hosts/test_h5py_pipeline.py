@@ -120,7 +120,7 @@ def test_shuffle_before_does_no_harm(tmp_path, rng, dtype, spec):
         assert shuffled == record(plain[1], plain[2] | 1 << 24, *plain[3:-1], dtype.itemsize)
 
 
-def test_what_gridz_will_not_compress_is_told_once(tmp_path):
+def test_what_gridz_will_not_compress_is_reported_once(tmp_path):
     done = python(
         """
         import h5py, numpy
@@ -139,11 +139,11 @@ def test_what_gridz_will_not_compress_is_told_once(tmp_path):
         tmp_path / "x.h5",
     )
     assert done.stderr.splitlines() == [
-        "gridz: ndzip does not take int32 elements: the data is kept uncompressed; lorenzo (codec 2) takes them",
-        "gridz: lorenzo does not take opaque elements (strings, compounds and the like): the data is kept"
-        " uncompressed; no codec of gridz 0.1.0 takes them",
-        "gridz: HDF5 filter 6 runs before gridz, which keeps what that makes of the data as it is; put gridz first, or"
-        " leave one of them out",
+        "gridz: ndzip does not support int32 elements, so the data is stored uncompressed; lorenzo (codec 2) supports them",
+        "gridz: lorenzo does not support opaque elements (strings, compounds and the like), so the data is stored"
+        " uncompressed; no codec of gridz 0.1.0 supports them",
+        "gridz: HDF5 filter 6 runs before gridz, so gridz stores the output of that filter uncompressed; put"
+        " gridz first, or remove one of them",
     ]
 
 
@@ -199,4 +199,4 @@ def test_beside_the_plugins_of_hdf5plugin(tmp_path, values):
     )
     assert done.stdout == "same\n"
     # One line for each other filter that ran before gridz.
-    assert len(done.stderr.splitlines()) == 3 and done.stderr.count("runs before gridz, which keeps") == 3
+    assert len(done.stderr.splitlines()) == 3 and done.stderr.count("runs before gridz, so gridz stores the output") == 3

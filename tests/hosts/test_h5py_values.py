@@ -143,27 +143,27 @@ DOUBLE = tuple(int(word) for word in np.frombuffer(np.float64(1e-3).tobytes(), "
         ((1, 8, *DOUBLE), ["ndzip: use mode 0, lossless; there is no mode 8"]),
         ((1, 0, 1), ["ndzip has no levels; use 0, not 1"]),
         ((0, 0, 7), ["stored has no levels; use 0, not 7"]),
-        ((2, 0, 4), ["lorenzo has the levels 1 fast, 2 dense, 3 max, and 0 for the default, not 4"]),
-        ((2, 0, 0xFFFF), ["lorenzo has the levels 1 fast, 2 dense, 3 max, and 0 for the default, not 65535"]),
-        ((2, 0, 0x10001), ["lorenzo has the levels 1 fast, 2 dense, 3 max, and 0 for the default, not 65537"]),
-        ((2, 1), ["[2, 1] mean nothing", ALLOWED]),
+        ((2, 0, 4), ["lorenzo does not have level 4; its levels are 1 fast, 2 dense, 3 max, and 0 for the default"]),
+        ((2, 0, 0xFFFF), ["lorenzo does not have level 65535; its levels are 1 fast, 2 dense, 3 max, and 0 for the default"]),
+        ((2, 0, 0x10001), ["lorenzo does not have level 65537; its levels are 1 fast, 2 dense, 3 max, and 0 for the default"]),
+        ((2, 1), ["[2, 1] are invalid", ALLOWED]),
         ((2, 0, *DOUBLE, 1), ["[2, 0, ", ALLOWED]),
-        ((2, 0, 2, 0), ["[2, 0, 2, 0] mean nothing", ALLOWED]),
+        ((2, 0, 2, 0), ["[2, 0, 2, 0] are invalid", ALLOWED]),
         ((1, 0, 0xFFFFFFFF), ["not 4294967295"]),
-        ((1, 0, 0, 0), ["[1, 0, 0, 0] mean nothing", ALLOWED]),
-        ((1, 1, 0), ["[1, 1, 0] mean nothing", ALLOWED]),
-        ((1, *(0,) * 6), ["[1, 0, 0, 0, 0, 0, …] mean nothing", ALLOWED]),
+        ((1, 0, 0, 0), ["[1, 0, 0, 0] are invalid", ALLOWED]),
+        ((1, 1, 0), ["[1, 1, 0] are invalid", ALLOWED]),
+        ((1, *(0,) * 6), ["[1, 0, 0, 0, 0, 0, …] are invalid", ALLOWED]),
         ((1,) * 256, ["ndzip: use mode 0, lossless"]),
         ((0x475A0001,), ["damaged filter values", "too few"]),
         ((0x475A0002, 1, 11, 4, 0, 0), ["version 2", "a newer gridz"]),
         ((0x475A0001, 1, 0x1000000B, 4, 0, 0), ["damaged filter values", "checksum"]),
         ((0x475A0001, 9, 0x0B, 4, 0, 0), ["codec 9 is unknown"]),
-        ((0x475A0001, LORENZO | 4 << 16, 0x0B, 4, 0, 0), ["lorenzo has the levels 1 fast, 2 dense, 3 max, and 0 for the default, not 4"]),
+        ((0x475A0001, LORENZO | 4 << 16, 0x0B, 4, 0, 0), ["lorenzo does not have level 4; its levels are 1 fast, 2 dense, 3 max, and 0 for the default"]),
         ((0x475A0001, NDZIP | 1 << 16, 0x0B, 4, 0, 0), ["ndzip has no levels; use 0, not 1"]),
         ((0x475A0001, 0x0101, 0x0B, 4, 0, 0), ["it has no mode 1, abs", "a newer gridz"]),
-        ((0x475A0001, 0x0001, 0x2000000B, 4, 0, 0), ["does not know", "a newer gridz"]),
-        ((0x475A0001, 0x0001, 0x0800000B, 4, 0, 0), ["damaged filter values", "no list of fill values"]),
-        ((0x475A0001, 0x0001, 0x0200000B, 4, 0, 0), ["damaged filter values", "no whole fill value"]),
+        ((0x475A0001, 0x0001, 0x2000000B, 4, 0, 0), ["unknown filter values", "a newer gridz"]),
+        ((0x475A0001, 0x0001, 0x0800000B, 4, 0, 0), ["damaged filter values", "the list of fill values and limits is invalid"]),
+        ((0x475A0001, 0x0001, 0x0200000B, 4, 0, 0), ["damaged filter values", "a fill value or limit is incomplete"]),
     ],
     ids=lambda value: "-".join(map(str, value[:4])) if isinstance(value, tuple) else "",
 )
@@ -195,7 +195,7 @@ def test_a_refusal_is_on_stderr_once(tmp_path):
     assert done.stdout == 4 * "refused\n"
     first, second = done.stderr.splitlines()
     assert first.startswith("gridz: a dataset is refused: codec 99 is unknown to gridz")
-    assert second.startswith("gridz: a dataset is refused: lorenzo has ")
+    assert second.startswith("gridz: a dataset is refused: lorenzo does not have level ")
 
 
 def test_more_values_than_hdf5_hands_out(tmp_path):
@@ -203,7 +203,7 @@ def test_more_values_than_hdf5_hands_out(tmp_path):
         plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
         plist.set_chunk((64, 64))
         plist.set_filter(GRIDZ, h5py.h5z.FLAG_OPTIONAL, (1,) * 257)
-        with pytest.raises(ValueError, match="257 cd_values are more than gridz has a meaning for"):
+        with pytest.raises(ValueError, match="257 cd_values are too many; gridz supports at most"):
             h5py.h5d.create(file.id, b"x", h5py.h5t.IEEE_F32LE, h5py.h5s.create_simple((128, 128)), plist)
 
 
@@ -297,18 +297,18 @@ def test_a_bad_setting_is_an_error_for_writers_and_a_warning_for_readers(tmp_pat
     path = tmp_path / "x.h5"
     create(path, None)
     done = creates(tmp_path / "new.h5", **{variable: value})
-    assert f"{variable}={value} is not a value gridz knows" in done.stdout
+    assert f"{variable}={value} is not valid" in done.stdout
     done = reads(path, **{variable: value})
     assert bytes.fromhex(done.stdout) == DATA.tobytes()
     (line,) = done.stderr.splitlines()
-    assert f"{variable}={value} is not a value gridz knows" in line and "the default is used" in line
+    assert f"{variable}={value} is not valid" in line and "the default is used" in line
 
 
 def test_requiring_the_gpu_reports_that_there_is_none(tmp_path):
     for name in ("libcuda.so", "libcuda.so.1"):
         (tmp_path / name).write_text("no library")  # hides a real one
     environment = {"GRIDZ_BACKEND": "cuda", "LD_LIBRARY_PATH": str(tmp_path)}
-    reason = "the GPU that is required cannot be used: no NVIDIA driver is installed"
+    reason = "the required GPU cannot be used: no NVIDIA driver is installed"
     path = tmp_path / "x.h5"
     create(path, None)
     done = creates(tmp_path / "new.h5", **environment)

@@ -45,12 +45,12 @@ def test_the_fill_value_of_the_dataset_comes_back(tmp_path):
 
 def test_what_cannot_be_is_refused_when_the_dataset_is_created(tmp_path):
     for dtype, values, says in [
-        ("i4", options(ZFP, ABS, 1.0), "zfp keeps no bound; use quant"),
-        ("f4", options(ZFP, REL, 1e-3), "use abs, the value times that range"),
+        ("i4", options(ZFP, ABS, 1.0), "zfp keeps no error bound for int32 elements, which are integers; use quant"),
+        ("f4", options(ZFP, REL, 1e-3), "use abs with the value times that range"),
         ("f4", options(ZFP, PWREL, 1e-3), "it has no mode 5, pwrel"),
         ("f4", options(ZFP, RATE, 2000.0), "use a rate from"),
         ("f4", (*options(ZFP, EXPERT, 0.0), 9, 8), "minbits must be from 0 to maxbits"),
-        ("u2", options(ZFP, RATE, 8.0), "zfp takes int32, int64, float32, float64"),
+        ("u2", options(ZFP, RATE, 8.0), "zfp supports only int32, int64, float32, float64"),
     ]:
         with h5py.File(tmp_path / "x.h5", "w") as file, pytest.raises(Exception, match=says):
             data = np.zeros((80, 100), dtype)
@@ -58,7 +58,7 @@ def test_what_cannot_be_is_refused_when_the_dataset_is_created(tmp_path):
 
 
 @pytest.mark.parametrize("values, n", [((ZFP, 0), 0), (options(ZFP, RATE, 8.0), 1), (options(ZFP, ABS, 1e-2), 1)])
-def test_drift_is_told_once(tmp_path, values, n):
+def test_drift_is_reported_once(tmp_path, values, n):
     done = python(
         f"""
         import h5py, numpy as np

@@ -113,7 +113,7 @@ def test_grids_are_every_so_many_elements(bulk, file, dtype, rng):
                 got, info = bulk.read_part(dataset, LEVEL, level, (start, count), memory, kind.id, context=bulk.context(1 + turn))
                 same(got.astype(dtype), expected)
                 assert info.shape == expected.shape
-        with pytest.raises(Failed, match=f"there is no level {n_levels + 1}") as failed:
+        with pytest.raises(Failed, match=f"level {n_levels + 1} does not exist") as failed:
             bulk.inspect_part(dataset, LEVEL, n_levels + 1)
         assert failed.value.status == INVALID_ARGUMENT
 
@@ -131,8 +131,8 @@ def test_layers_are_those_of_the_frames(bulk, file, dtype, mode):
     for detail, value in details:
         got, info = bulk.read_part(dataset, detail, value)
         same(got, parts_of(bulk, dataset, detail, value))
-        told = bulk.inspect_part(dataset, detail, value)
-        assert told.told() == info.told() and info.n_layers == 3
+        inspected = bulk.inspect_part(dataset, detail, value)
+        assert inspected.fields() == info.fields() and info.n_layers == 3
         errors = abs(got.astype("f8") - every(info.level, data))
         assert errors.max() <= info.bound * (1 + 1e-12)
         if mode == "rms" and info.level == 0:
@@ -146,8 +146,8 @@ def test_layers_are_those_of_the_frames(bulk, file, dtype, mode):
     same(bulk.read_part(dataset, LAYERS, 3)[0], dataset[()])
     same(bulk.read_part(dataset, LEVEL, 1)[0], every(1, bulk.read_part(dataset, LAYERS, 1)[0]))
     for detail, value, text in [
-        (LAYERS, 4, "the frame has 3"), (LAYERS, 0, "give 1 or more"), (ERROR, -1, "give 0 or a number above it"),
-        (ERROR, np.nan, "give 0 or"), (LEVEL, 1.5, "is no number of a level"), (7, 1, "GRIDZ_DETAIL"), (LEVEL, -1, "is no number"),
+        (LAYERS, 4, "the frame has 3"), (LAYERS, 0, "request 1 or more"), (ERROR, -1, "give 0 or a positive number"),
+        (ERROR, np.nan, "give 0 or"), (LEVEL, 1.5, "is not a valid level"), (7, 1, "GRIDZ_DETAIL"), (LEVEL, -1, "is not a valid level"),
     ]:  # fmt: skip
         with pytest.raises(Failed, match=text) as failed:
             bulk.read_part(dataset, detail, value, array=data.copy())
@@ -183,9 +183,9 @@ def test_chunks_of_all_kinds(bulk, file, rng):
             same(got, every(level, rough))
             # A box of exact chunks has bound 0.
             for box, bound in [(((32, 0), (48, 64)), 0), (((0, 32), (80, 32)), 0), (((16, 0), (20, 32)), 8 * BOUND)]:
-                part, told = bulk.read_part(dataset, LEVEL, level, box)
+                part, info = bulk.read_part(dataset, LEVEL, level, box)
                 same(part, box_of(level, rough, *box))
-                assert (told.bound, told.rms) == (bound, bound)
+                assert (info.bound, info.rms) == (bound, bound)
         empty, info = bulk.read_part(dataset, LEVEL, 1, ((0, 32), (80, 32)))
         same(empty, np.full((40, 16), fill or 0, "<f4"))
         assert (info.n_chunks, info.read_bytes, info.stored_bytes, info.layers) == (0, 0, 0, 0)
@@ -246,17 +246,17 @@ def test_refusals(bulk, file, tmp_path):
         "checksum": create(file, data, (12, 60), name="checksum", fletcher32=True),
         "nothing": file.create_dataset("nothing", data=data, chunks=(12, 60)),
     }
-    for name, why in [("plain", "not in chunks"), ("gzip", "its filter is 1"), ("checksum", "more filters"), ("nothing", "no filters")]:
+    for name, why in [("plain", "not chunked"), ("gzip", "its filter is 1"), ("checksum", "filters other than gridz and shuffle"), ("nothing", "no filters")]:
         with pytest.raises(Failed, match=f"(?s){why}.*read it as a whole") as failed:
             bulk.inspect_part(others[name], LEVEL, 1)
         assert failed.value.status == UNSUPPORTED_JOB
     with pytest.raises(Failed, match="another type in memory") as failed:
         bulk.read_part(multigrid, LEVEL, 1, array=np.zeros((20, 30)), kind=h5py.h5t.NATIVE_DOUBLE.id)
     assert failed.value.status == UNSUPPORTED_JOB
-    with pytest.raises(Failed, match=r"no level 3: along axis 0 chunks have 12 elements.*2\^3; there are levels 0 to 2") as failed:
+    with pytest.raises(Failed, match=r"level 3 does not exist: along axis 0 chunks have 12 elements.*2\^3; the levels are 0 to 2") as failed:
         bulk.inspect_part(multigrid, LEVEL, 3)
     assert failed.value.status == INVALID_ARGUMENT
-    with pytest.raises(Failed, match="along axis 0 chunks have 5 elements.*level 0 alone"):
+    with pytest.raises(Failed, match="along axis 0 chunks have 5 elements.*only level 0 exists"):
         bulk.inspect_part(create(file, data, (5, 60), name="odd"), LEVEL, 1)
     with pytest.raises(Failed, match="not inside the dataset") as failed:
         bulk.inspect_part(multigrid, LEVEL, 1, ((30, 0), (11, 1)))
@@ -273,15 +273,15 @@ def test_refusals(bulk, file, tmp_path):
 
 def test_progress_and_its_end(bulk, file):
     dataset = create(file, waves("<f4", (64, 64, 64)), (16, 16, 16))
-    told = []
-    array, info = bulk.read_part(dataset, LEVEL, 2, array=np.empty((16, 16, 16), "<f4"), progress=lambda *now: told.append(now))
-    assert told[-1] == (array.nbytes, array.nbytes) and len(told) == 64
+    calls = []
+    array, info = bulk.read_part(dataset, LEVEL, 2, array=np.empty((16, 16, 16), "<f4"), progress=lambda *now: calls.append(now))
+    assert calls[-1] == (array.nbytes, array.nbytes) and len(calls) == 64
     with pytest.raises(Failed) as failed:
         bulk.read_part(dataset, LEVEL, 2, array=array, progress=lambda done, total: done < total / 2)
     assert failed.value.status == CANCELLED
-    told.clear()
-    bulk.inspect_part(dataset, LEVEL, 2, progress=lambda *now: told.append(now))
-    assert told[-1] == (64, 64)
+    calls.clear()
+    bulk.inspect_part(dataset, LEVEL, 2, progress=lambda *now: calls.append(now))
+    assert calls[-1] == (64, 64)
     with pytest.raises(Failed) as failed:
         bulk.inspect_part(dataset, LEVEL, 2, progress=lambda done, total: done < total / 2)
     assert failed.value.status == CANCELLED
@@ -313,8 +313,8 @@ def test_fewer_bytes_are_read(bulk, tmp_path):
             assert info.stored_bytes == n_all
             sizes.append(info.read_bytes / n_all)
             before = read_by_this_process()
-            told = bulk.inspect_part(dataset, detail, value)
-            assert told.told() == info.told() and read_by_this_process() - before < 8 * 4096 + 16384
+            inspected = bulk.inspect_part(dataset, detail, value)
+            assert inspected.fields() == info.fields() and read_by_this_process() - before < 8 * 4096 + 16384
         assert sizes == sorted(sizes) and sizes[-1] == 1
         assert sizes[0] < 0.05 and sizes[2] < 0.1 and sizes[3] < 0.3 and sizes[4] < 0.55, sizes
 
@@ -466,7 +466,7 @@ def test_damaged_chunks_are_errors(bulk, tmp_path):
             assert failed.value.status in (CORRUPT, TRUNCATED)
         # More bytes than any chunk may have.
         dataset.id.write_direct_chunk((0, 0), frame + bytes(100000))
-        with pytest.raises(Failed, match="where .* are the most there can be") as failed:
+        with pytest.raises(Failed, match="but at most .* are possible") as failed:
             bulk.read_part(dataset, LEVEL, 1, array=array[LEVEL, 1])
         assert failed.value.status == CORRUPT
         # A frame of another array, and a level that does not exist, in a chunk with ample space.
@@ -486,7 +486,7 @@ def test_a_file_that_ends_early(bulk, tmp_path):
         last = max(ends, key=lambda chunk: chunk.byte_offset)
         os.truncate(tmp_path / "x.h5", last.byte_offset + 100)
         for detail, value in [(LEVEL, 2), (LAYERS, 1)]:
-            with pytest.raises(Failed, match="the file ends within") as failed:
+            with pytest.raises(Failed, match="the file is truncated: it ends within") as failed:
                 bulk.read_part(dataset, detail, value, array=np.empty((128, 64) if detail == LAYERS else (32, 16), "<f4"))
             assert failed.value.status == TRUNCATED
 
@@ -519,4 +519,4 @@ def test_the_log_says_who_reads(tmp_path):
         """
     for driver in ("sec2", "core"):
         done = python(code, tmp_path / "x.h5", driver, *options(MULTIGRID, ABS, BOUND), GRIDZ_LOG="info", PYTHONPATH=os.path.dirname(__file__))
-        assert ("chunks are read as a whole by HDF5, because its file is not one of a descriptor" in done.stderr) == (driver == "core")
+        assert ("HDF5 reads whole chunks, because its file driver does not use a file descriptor" in done.stderr) == (driver == "core")

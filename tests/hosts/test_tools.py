@@ -194,7 +194,7 @@ def test_repack_when_gridz_refuses(tmp_path, plain, words):
     # otherwise gridz prints it.
     quiet = run("h5repack", "-f", f"UD=34013,0,{words}", plain, tmp_path / "y.h5")
     done = run("h5repack", "--enable-error-stack", "-f", f"UD=34013,0,{words}", plain, tmp_path / "x.h5")
-    reasons = "it has 0 stored|has no levels|the levels 1 fast, 2 dense, 3 max|use mode 0, lossless|allowed are"
+    reasons = "the codecs are 0 stored|has no levels|its levels are 1 fast, 2 dense, 3 max|use mode 0, lossless|allowed are"
     (line,) = quiet.stderr.splitlines()
     assert re.search(rf"gridz: a dataset is refused: .*({reasons})", line)
     assert "a dataset is refused" not in done.stderr

@@ -82,7 +82,7 @@ def test_write_and_read(tmp_path, rng, hdf5, dtype, flags):
     [
         ((77,), "codec 77 is unknown"),
         ((1, 0, 2), "ndzip has no levels; use 0, not 2"),
-        ((2, 0, 4), "lorenzo has the levels 1 fast, 2 dense, 3 max, and 0 for the default, not 4"),
+        ((2, 0, 4), "lorenzo does not have level 4; its levels are 1 fast, 2 dense, 3 max, and 0 for the default"),
         ((2, 1, 0, 0), "lorenzo: use mode 0, lossless; it has no mode 1, abs"),
         ((1, 1, 0, 0), "ndzip: use mode 0, lossless; it has no mode 1, abs"),
         ((1, 1), "allowed are: no value"),
@@ -113,7 +113,7 @@ def test_chunks_whose_frames_may_not_fit_the_library(tmp_path, hdf5):
     shape = (2**30 - 1,)
     if hdf5.version() < (2, 0, 0):
         with pytest.raises(
-            RuntimeError, match="a chunk of 4294967292 bytes may not fit HDF5 1.1.*choose smaller chunks"
+            RuntimeError, match="a chunk of 4294967292 bytes may exceed the limit of HDF5 1.1.*choose smaller chunks"
         ):
             hdf5.create(tmp_path / "x.h5", "<f4", shape, shape)
     else:
@@ -143,10 +143,10 @@ def test_all_libraries_at_once(tmp_path):
 @pytest.mark.parametrize(
     ("word", "text"),
     [
-        ({0: 0x475A0002}, "filter values of version 2; a newer gridz is needed for this dataset"),
-        ({1: 0x0008}, "codec 8 is unknown to gridz .*; it has 0 stored, 1 ndzip, 2 lorenzo, 3 quant"),
-        ({1: LORENZO | 4 << 16}, "lorenzo has the levels 1 fast, 2 dense, 3 max, and 0 for the default, not 4"),
-        ({1: LORENZO | 1 << 8}, "it has no mode 1, abs; a newer gridz is needed"),
+        ({0: 0x475A0002}, "filter values of version 2; this dataset needs a newer gridz"),
+        ({1: 0x0008}, "codec 8 is unknown to gridz .*; the codecs are 0 stored, 1 ndzip, 2 lorenzo, 3 quant"),
+        ({1: LORENZO | 4 << 16}, "lorenzo does not have level 4; its levels are 1 fast, 2 dense, 3 max, and 0 for the default"),
+        ({1: LORENZO | 1 << 8}, "it has no mode 1, abs; this dataset needs a newer gridz"),
     ],
     ids=["layout", "codec", "level", "mode"],
 )

@@ -60,7 +60,7 @@ program test_bulk
   call gridz_h5_read_progressive(coarse, H5T_NATIVE_REAL, c_loc(back), error, layers=1)
   call must(error == 0, 'layers')
   call gridz_h5_read_progressive(coarse, H5T_NATIVE_REAL, c_loc(back), error, level=2)
-  call must(error == 100 .and. index(gridz_h5_message(), 'there are levels 0 to 1') > 0, 'no such level')
+  call must(error == 100 .and. index(gridz_h5_message(), 'the levels are 0 to 1') > 0, 'no such level')
   call gridz_h5_read_progressive(coarse, H5T_NATIVE_REAL, c_loc(back), error, level=1, layers=1)
   call must(error == 100 .and. index(gridz_h5_message(), 'one of level') > 0, 'two of three')
   call gridz_h5_inspect_progressive(coarse, info, error)

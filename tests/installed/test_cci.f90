@@ -109,7 +109,7 @@ contains
 
     call gridz_cci_create(a, starts, columns, values, 4, status)
     call gridz_cci_create(none, starts, columns, values, 3, status)
-    call fails('column 3 of element 1 is none of 3')
+    call fails('column 3 of element 1 is outside the matrix, which has 3 columns')
     call gridz_cci_create(none, starts, columns(:5), values, 4, status)
     call fails('indices has 5 elements, but values has 6')
     call gridz_cci_create(none, starts(:0), columns, values, 4, status)

@@ -66,7 +66,7 @@ def test_bulk(file):
     assert one_in_bulk["ratio"] == one["ratio"] and two_in_bulk["max_error"] == two["max_error"] > 0
 
 
-def test_wrong_values_of_a_lossless_codec_are_told():
+def test_wrong_values_of_a_lossless_codec_are_reported():
     sample = bench.sample_of("x", FIELD, 1 << 20)
     lossy = bench.Candidate("x", dict(**gridz.parse("quant,abs=0.1")), is_lossless=True)
     assert "differ" in bench.measure(sample, lossy, 1).error

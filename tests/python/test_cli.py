@@ -57,7 +57,7 @@ def test_raw_there_and_back(tmp_path, dtype):
     assert read.dtype == array.dtype and read.tobytes() == array.tobytes()
 
 
-def test_the_bound_is_kept_and_told(field, tmp_path):
+def test_the_bound_is_kept_and_reported(field, tmp_path):
     out = tmp_path / "x.gridz"
     document = json.loads(run("compress", field, "-o", out, "--codec", "quant,abs=1e-3", "--verify", "--json"))
     error = np.abs(gridz.decompress(out.read_bytes()).astype("f8") - FIELD).max()

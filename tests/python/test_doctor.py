@@ -33,7 +33,7 @@ def test_every_host_that_is_installed_works():
         assert host["works"] and host["version"][0] in "12" and "libhdf5" in host["libhdf5"], host
 
 
-def test_tools_need_the_variable_and_are_told_so():
+def test_the_doctor_reports_tools_that_need_the_variable():
     tools = [name for name in doctor.TOOLS if shutil.which(name)]
     if not tools:
         pytest.skip("no tools of HDF5 or netCDF on PATH (Debian: hdf5-tools, netcdf-bin)")
@@ -67,5 +67,5 @@ def test_a_wrong_variable_is_a_problem():
     assert any("GRIDZ_CPU_LEVEL" in problem["what"] for problem in examine(4, GRIDZ_CPU_LEVEL="fastest")["problems"])
 
 
-def test_a_probe_that_dies_is_told():
+def test_a_probe_that_dies_is_reported():
     assert "ended with status" in doctor._run_text("import os; os.abort()")["error"]

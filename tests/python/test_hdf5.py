@@ -65,9 +65,9 @@ def test_bulk(tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as file:
         x = file.create_dataset("x", A.shape, "f4", chunks=(16, 20, 60), **gridz.Lorenzo())
         y = file.create_dataset("y", data=A, chunks=(16, 20, 60), **gridz.Lorenzo())
-        told = []
-        gridz.h5.write(x, A, progress=lambda done, total: told.append((done, total)))
-        assert told[-1] == (A.nbytes, A.nbytes)
+        calls = []
+        gridz.h5.write(x, A, progress=lambda done, total: calls.append((done, total)))
+        assert calls[-1] == (A.nbytes, A.nbytes)
         assert x.id.read_direct_chunk((16, 20, 0)) == y.id.read_direct_chunk((16, 20, 0))
         assert (gridz.h5.read(x) == A).all()
         gridz.h5.write(x, A[:10, ::2, ::-1], start=(3, 5, 0))
@@ -126,21 +126,21 @@ def test_less_than_there_is(tmp_path):
             assert abs(grid - wave[::step, ::step, ::step]).max() <= part.bound == part.rms == 64e-4
             assert (part.level, part.n_levels, part.layers, part.n_layers, part.n_chunks) == (level, 5, 1, 3, 8)
             assert part == gridz.h5.inspect_progressive(x, level=level) and part.read_bytes < part.stored_bytes / 2
-            box, told = gridz.h5.read_progressive(x, level=level, start=(7, 0, 9), count=(80, 96, 100), threads=1)
+            box, _ = gridz.h5.read_progressive(x, level=level, start=(7, 0, 9), count=(80, 96, 100), threads=1)
             assert (box == grid[-(-7 // step) : -(-87 // step), :, -(-9 // step) : -(-109 // step)]).all()
             assert (gridz.h5.read_progressive(exact, level=level)[0] == wave[::step, ::step, ::step]).all()
         rough, part = gridz.h5.read_progressive(x, error=1e-3, count=(10, 96, 128))
         assert abs(rough - wave[:10]).max() <= part.bound == 8e-4 and part.layers == 2
         out = np.zeros((128, 96, 100), ">f4").T
-        told = []
-        made, part = gridz.h5.read_progressive(x, out, layers=3, progress=lambda done, total: told.append((done, total)))
+        calls = []
+        made, part = gridz.h5.read_progressive(x, out, layers=3, progress=lambda done, total: calls.append((done, total)))
         assert made is out and (out == x[...]).all() and part.bound == 1e-4 and part.read_bytes == part.stored_bytes
-        assert told[-1] == (wave.nbytes, wave.nbytes)
+        assert calls[-1] == (wave.nbytes, wave.nbytes)
         for error, match, call in [
             (gridz.InvalidArgument, "one of level", {}),
             (gridz.InvalidArgument, "one of level", {"level": 1, "error": 1}),
-            (gridz.InvalidArgument, "no level 6: along axis 0 chunks have 32", {"level": 6}),
-            (gridz.InvalidArgument, "no number of a level", {"level": -1}),
+            (gridz.InvalidArgument, "level 6 does not exist: along axis 0 chunks have 32", {"level": 6}),
+            (gridz.InvalidArgument, "not a valid level", {"level": -1}),
             (gridz.InvalidArgument, "the frame has 3", {"layers": 4}),
             (gridz.InvalidArgument, "out has the shape", {"level": 1, "out": out}),
             (gridz.InvalidArgument, "not inside", {"level": 1, "start": (1, 2)}),
@@ -155,9 +155,9 @@ def test_less_than_there_is(tmp_path):
                 gridz.h5.read_progressive(x, **call)
     with h5py.File(tmp_path / "y.h5", "w") as file:
         plain = file.create_dataset("plain", data=wave)
-        with pytest.raises(gridz.UnsupportedJob, match="not in chunks"):
+        with pytest.raises(gridz.UnsupportedJob, match="not chunked"):
             gridz.h5.read_progressive(plain, level=1)
-        with pytest.raises(gridz.UnsupportedJob, match="not in chunks"):
+        with pytest.raises(gridz.UnsupportedJob, match="not chunked"):
             gridz.h5.inspect_progressive(plain, level=1)
 
 

@@ -30,8 +30,8 @@ def test_zarr_format_2(tmp_path, dtype, order):
         tmp_path, shape=SHAPE, dtype=dtype, chunks=CHUNKS, order=order, zarr_format=2, compressors=Gridz(), filters=None
     )
     array[...] = data
-    told = json.loads((tmp_path / ".zarray").read_text())
-    assert told["compressor"] == {"id": "gridz", "codec": "lorenzo,level=fast"}
+    stored = json.loads((tmp_path / ".zarray").read_text())
+    assert stored["compressor"] == {"id": "gridz", "codec": "lorenzo,level=fast"}
     frame = gridz.inspect((tmp_path / "0.0.0").read_bytes())
     assert frame.shape == (CHUNKS if order == "C" else CHUNKS[::-1])
     again = zarr.open_array(tmp_path)

@@ -119,8 +119,8 @@ def read_layers(source, n_layers, first):
     bound, n_bytes, exact_check = struct.unpack("<dQQ", source.take(24))
     layers = [first._replace(bound=bound, n_bytes=n_bytes, exact_check=exact_check)]
     for _ in range(1, n_layers):
-        told = struct.unpack("<dQQQQQ", source.take(48))
-        layers.append(Layer(*told, read_bins(source, len(first.bins))))
+        fields = struct.unpack("<dQQQQQ", source.take(48))
+        layers.append(Layer(*fields, read_bins(source, len(first.bins))))
     low = checksum(source.data[: source.at], 0) % (1 << 32)
     check(struct.pack("<Q", low) == source.take(8), "check of the head")
     for layer in layers:

@@ -5,6 +5,7 @@
 
 use std::ffi::{CStr, c_char, c_void};
 
+use crate::arguments::{Options, deliver, read_both};
 use crate::convert;
 use crate::guard::{guard, guard_or, guard_text};
 use crate::ptr::{self, Out, OutStruct};
@@ -13,9 +14,8 @@ use crate::types::{
     gridz_array, gridz_block_counts, gridz_context, gridz_context_options, gridz_frame_info, gridz_options,
     gridz_part_info,
 };
-use gridz::{Context, Request, Verify};
-use gridz_codecs::error::{ErrorKind, Result, with_last};
-use gridz_codecs::types::Array;
+use gridz::Context;
+use gridz_codecs::error::with_last;
 
 /// Computes the destination size that is always enough to compress an array, whatever its values.
 ///
@@ -74,7 +74,7 @@ pub unsafe extern "C" fn gridz_compress(
         };
         let request = &options.request;
         let (src, dst) = buffers;
-        let result = options.with_context(|context| gridz::compress(&array, request, src, dst, context));
+        let result = gridz::compress(&array, request, src, dst, options.context);
         deliver(result, n_bytes)
     })
 }
@@ -112,8 +112,7 @@ pub unsafe extern "C" fn gridz_decompress(
             )
         };
         let (frame, dst) = buffers;
-        let result = options
-            .with_context(|context| gridz::decompress(frame, gridz::Part::All, dst, options.verify, context));
+        let result = gridz::decompress(frame, gridz::Part::All, dst, options.verify, options.context);
         deliver(result, n_bytes)
     })
 }
@@ -167,9 +166,8 @@ pub unsafe extern "C" fn gridz_decompress_region(
         };
         let (frame, dst) = buffers;
         let [start, count] = [&start[..rank as usize], &count[..rank as usize]];
-        let result = options.with_context(|context| {
-            gridz::decompress(frame, gridz::Part::Region { start, count }, dst, options.verify, context)
-        });
+        let result =
+            gridz::decompress(frame, gridz::Part::Region { start, count }, dst, options.verify, options.context);
         deliver(result, n_bytes)
     })
 }
@@ -216,12 +214,8 @@ pub unsafe extern "C" fn gridz_decompress_progressive(
         let (detail, (frame, dst)) = (convert::detail(detail, value)?, buffers);
         // Filled in before decompression, so that a caller whose destination is too small gets it
         // too.
-        let found = gridz::inspect_part(frame, detail)?;
-        let struct_size = info.n_bytes();
-        info.write(&convert::part_info(&found, struct_size));
-        options.with_context(|context| {
-            gridz::decompress(frame, gridz::Part::Detail(detail), dst, options.verify, context).map(|_| ())
-        })
+        info.write(&convert::part_info(&gridz::inspect_part(frame, detail)?));
+        gridz::decompress(frame, gridz::Part::Detail(detail), dst, options.verify, options.context).map(|_| ())
     })
 }
 
@@ -244,9 +238,7 @@ pub unsafe extern "C" fn gridz_inspect_progressive(
     guard(|| {
         // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (info, frame) = unsafe { (OutStruct::new(info)?, ptr::source("frame", frame, frame_bytes)?) };
-        let found = gridz::inspect_part(frame, convert::detail(detail, value)?)?;
-        let struct_size = info.n_bytes();
-        info.write(&convert::part_info(&found, struct_size));
+        info.write(&convert::part_info(&gridz::inspect_part(frame, convert::detail(detail, value)?)?));
         Ok(())
     })
 }
@@ -265,9 +257,7 @@ pub unsafe extern "C" fn gridz_inspect_blocks(
     guard(|| {
         // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (counts, frame) = unsafe { (OutStruct::new(counts)?, ptr::source("frame", frame, frame_bytes)?) };
-        let found = gridz::count_blocks(frame, &Context::default())?;
-        let struct_size = counts.n_bytes();
-        counts.write(&convert::block_counts(&found, struct_size));
+        counts.write(&convert::block_counts(&gridz::count_blocks(frame, &Context::default())?));
         Ok(())
     })
 }
@@ -287,9 +277,7 @@ pub unsafe extern "C" fn gridz_inspect(
     guard(|| {
         // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (info, frame) = unsafe { (OutStruct::new(info)?, ptr::source("frame", frame, frame_bytes)?) };
-        let found = gridz::inspect(frame)?;
-        let struct_size = info.n_bytes();
-        info.write(&convert::frame_info(&found, struct_size));
+        info.write(&convert::frame_info(&gridz::inspect(frame)?));
         Ok(())
     })
 }
@@ -308,12 +296,8 @@ pub unsafe extern "C" fn gridz_context_create(
 ) -> gridz_status {
     guard(|| {
         // SAFETY: the caller keeps the promises about pointers in the head of the manual.
-        let (context, options) = unsafe { (Out::new("context", context)?, ptr::read_optional(options)?) };
-        let made = match options {
-            Some(options) => convert::context(&options)?,
-            None => Context::default(),
-        };
-        context.write(ptr::leak(gridz_context(made)));
+        let (context, options) = unsafe { (Out::new("context", context)?, ptr::read_options(options)?) };
+        context.write(ptr::leak(gridz_context(convert::context(&options)?)));
         Ok(())
     })
 }
@@ -365,82 +349,4 @@ pub unsafe extern "C" fn gridz_last_error() -> *const c_char {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gridz_version() -> *const c_char {
     guard_text(|| concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast())
-}
-
-/// Options, converted for the engine.
-pub(super) struct Options<'a> {
-    pub request: Request,
-    pub verify: Verify,
-    context: Option<&'a gridz_context>,
-}
-
-impl<'a> Options<'a> {
-    /// Reads the options, and the fill values and valid range for `array` if it is given.
-    ///
-    /// # Safety
-    /// The caller's promise, as [`ptr`] states it.
-    pub(super) unsafe fn read(from: *const gridz_options, array: Option<&Array>) -> Result<Self> {
-        // SAFETY: the caller's promise.
-        let Some(c) = (unsafe { ptr::read_optional(from)? }) else {
-            return Ok(Self { request: Request::default(), verify: Verify::Checksum, context: None });
-        };
-        // SAFETY: the caller's promise, for what the struct points to.
-        let (codec, context) = unsafe { (ptr::text(c.codec), ptr::context(c.context)) };
-        let (mut request, verify) = (convert::request(&c, codec)?, convert::verify(&c)?);
-        if let Some(array) = array.filter(|_| request.wants_missing()) {
-            // SAFETY: the caller's promise, for elements of the array's type.
-            let missing =
-                unsafe { ptr::missing(array, c.fill_value, c.n_fill_values, [c.valid_min, c.valid_max])? };
-            request = request.with_elements(array, &missing)?;
-        }
-        Ok(Self { request, verify, context })
-    }
-
-    /// Calls `work` with the caller's context or that of the process.
-    pub fn with_context<R>(&self, work: impl FnOnce(&Context) -> R) -> R {
-        match self.context {
-            Some(context) => work(&context.0),
-            None => work(&Context::default()),
-        }
-    }
-}
-
-/// Reads an array description and the options for compressing it.
-///
-/// # Safety
-/// The caller's promise, as [`ptr`] states it.
-pub(super) unsafe fn read_both<'a>(
-    array: *const gridz_array,
-    options: *const gridz_options,
-) -> Result<(Array, Options<'a>)> {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let array = read_array(array)?;
-        Ok((array, Options::read(options, Some(&array))?))
-    }
-}
-
-/// # Safety
-/// The caller's promise, as [`ptr`] states it.
-pub(super) unsafe fn read_array(from: *const gridz_array) -> Result<Array> {
-    // SAFETY: the caller's promise.
-    let c = unsafe { ptr::read(from)? };
-    // SAFETY: the caller's promise, for what the struct points to.
-    let extents = unsafe { ptr::extents("extents", c.extents, c.rank)? };
-    convert::array(&c, &extents)
-}
-
-/// Writes the number of written bytes or, on `DstTooSmall`, the number of needed bytes to
-/// `n_bytes`.
-pub(super) fn deliver(result: Result<usize>, n_bytes: Out<usize>) -> Result<()> {
-    match result {
-        Ok(written) => n_bytes.write(written),
-        Err(error) => {
-            if let ErrorKind::DstTooSmall { need } = error.kind() {
-                n_bytes.write(need as usize);
-            }
-            return Err(error);
-        }
-    }
-    Ok(())
 }

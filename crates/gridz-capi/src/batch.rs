@@ -4,7 +4,7 @@
 
 use std::ffi::c_void;
 
-use crate::api::{Options, read_both};
+use crate::arguments::{Options, read_both};
 use crate::guard::guard;
 use crate::ptr::{self, Out};
 use crate::status::gridz_status;
@@ -36,9 +36,7 @@ pub unsafe extern "C" fn gridz_async_workspace_bytes(
         // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (bytes, (array, options), stream) =
             unsafe { (Out::new("bytes", bytes)?, read_both(array, options)?, ptr::stream(stream)) };
-        let n_bytes = options.with_context(|context| {
-            device::async_workspace_bytes(&array, n_chunks, &options.request, stream, context)
-        })?;
+        let n_bytes = device::async_workspace_bytes(&array, n_chunks, &options.request, stream, options.context)?;
         bytes.write(n_bytes as usize);
         Ok(())
     })
@@ -115,7 +113,7 @@ pub unsafe extern "C" fn gridz_compress_async(
             };
             (memory, ptr::stream(stream))
         };
-        options.with_context(|context| batch.compress(&memory, stream, context))
+        batch.compress(&memory, stream, options.context)
     })
 }
 
@@ -251,5 +249,5 @@ unsafe fn decompress(
         let statuses = ptr::device_memory("statuses", statuses.cast(), 4 * n_chunks as u64)?;
         (memory, statuses, ptr::stream(stream))
     };
-    options.with_context(|context| batch.decompress(&memory, statuses, options.verify, stream, context))
+    batch.decompress(&memory, statuses, options.verify, stream, options.context)
 }

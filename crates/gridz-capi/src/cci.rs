@@ -4,6 +4,7 @@
 
 use std::ffi::c_void;
 
+use crate::cci_types::*;
 use crate::guard::{guard, guard_or};
 use crate::ptr::{self, Out, OutStruct};
 use crate::status::gridz_status;
@@ -42,9 +43,7 @@ pub unsafe extern "C" fn gridz_cci_create(
         }
         let choice = ValueChoice::ALL.get(values as usize).copied();
         let choice =
-            choice.ok_or_else(|| Error::invalid(format!("values {values} is none of GRIDZ_CCI_VALUES_*")))?;
-        let of_process = Context::default();
-        let context = context.map_or(&of_process, |context| &context.0);
+            choice.ok_or_else(|| Error::invalid(format!("values {values} is not one of GRIDZ_CCI_VALUES_*")))?;
         let of_values = ofs(c.dtype, "dtype", [GRIDZ_DTYPE_F32, GRIDZ_DTYPE_F64])?;
         let of_indices = ofs(c.index_dtype, "index_dtype", [GRIDZ_DTYPE_I32, GRIDZ_DTYPE_I64])?;
         // SAFETY: the same promises.
@@ -78,9 +77,8 @@ pub unsafe extern "C" fn gridz_cci_inspect(cci: *const gridz_cci, info: *mut gri
         // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (info, cci) = unsafe { (OutStruct::new(info)?, ptr::shared("cci", cci)?) };
         let (head, kinds) = (cci.0.head(), gridz_sparse::kinds(&cci.0));
-        let struct_size = info.n_bytes();
         info.write(&gridz_cci_info {
-            struct_size,
+            struct_size: 0,
             n_rows: head.n_rows,
             n_cols: head.n_cols,
             nnz: head.nnz,
@@ -144,8 +142,6 @@ pub unsafe extern "C" fn gridz_cci_open(
         let (cci, frame, context) = unsafe {
             (Out::new("cci", cci)?, ptr::host_bytes("frame", frame, frame_bytes)?, ptr::context(context))
         };
-        let of_process = Context::default();
-        let context = context.map_or(&of_process, |context| &context.0);
         cci.write(ptr::leak(gridz_cci(Matrix::from_frame(frame, context.pool())?)));
         Ok(())
     })
@@ -186,18 +182,16 @@ pub unsafe extern "C" fn gridz_cci_multiply(
     guard(|| {
         // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (cci, context) = unsafe { (ptr::shared("cci", cci)?, ptr::context(context)) };
-        let of_process = Context::default();
-        let context = context.map_or(&of_process, |context| &context.0);
-        let semiring = Semiring::ALL.get(semiring as usize).copied();
-        let semiring = semiring.ok_or_else(|| Error::invalid("semiring is none of GRIDZ_CCI_SEMIRING_*"))?;
+        let unknown = || Error::invalid(format!("semiring {semiring} is not one of GRIDZ_CCI_SEMIRING_*"));
+        let semiring = Semiring::ALL.get(semiring as usize).copied().ok_or_else(unknown)?;
         if transposed > 1 {
             return Err(Error::invalid(format!("transposed is {transposed}; it must be 0 or 1")));
         }
         if gpu_of_pointer(x).is_some() || gpu_of_pointer(y).is_some() {
             if transposed != 0 || n_vectors != 1 || semiring != Semiring::PlusTimes {
                 return Err(Error::unsupported(
-                    "on GPUs there is A x only, with one vector and sums of products; make a matrix of the transpose, \
-                     or copy the vectors to the host",
+                    "a GPU supports only A x with one vector and the semiring GRIDZ_CCI_SEMIRING_PLUS_TIMES; \
+                     create a matrix from the transpose, or copy the vectors to the host",
                 ));
             }
             // SAFETY: the same promises; the call waits until the GPU has completed the work.
@@ -289,8 +283,6 @@ pub unsafe extern "C" fn gridz_cci_decode(
     guard(|| {
         // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (cci, context) = unsafe { (ptr::shared("cci", cci)?, ptr::context(context)) };
-        let of_process = Context::default();
-        let context = context.map_or(&of_process, |context| &context.0);
         let of_indices = ofs(index_dtype, "index_dtype", [GRIDZ_DTYPE_I32, GRIDZ_DTYPE_I64])?;
         let rows = Rows { matrix: &cci.0, rows: first..first.saturating_add(n), nnz, context };
         // SAFETY: the same promises.
@@ -321,9 +313,14 @@ unsafe fn create<I: Index, T: Element>(c: &gridz_csr, choice: ValueChoice, conte
     let (n_rows, n_cols) = match c.layout {
         GRIDZ_CCI_ROWS => (c.n_rows, c.n_cols),
         GRIDZ_CCI_COLUMNS => (c.n_cols, c.n_rows),
-        other => return Err(Error::invalid(format!("layout {other} is neither GRIDZ_CCI_ROWS nor _COLUMNS"))),
+        other => {
+            return Err(Error::invalid(format!(
+                "layout {other} is not one of GRIDZ_CCI_ROWS and GRIDZ_CCI_COLUMNS"
+            )));
+        }
     };
-    let too_many = || Error::invalid("no memory has so many elements");
+    let too_many =
+        || Error::invalid("the arrays of the matrix exceed the address space; check n_rows, n_cols and nnz");
     let n_starts = n_rows.checked_add(1).and_then(|n| usize::try_from(n).ok()).ok_or_else(too_many)?;
     let nnz = usize::try_from(c.nnz).map_err(|_| too_many())?;
     let n_values = if c.values.is_null() { 0 } else { nnz };
@@ -364,7 +361,9 @@ impl Asked<'_> {
         let &Self { matrix, semiring, transposed, n_vectors, context } = self;
         for (name, n_bytes) in [("x", x_bytes), ("y", y_bytes)] {
             if !n_bytes.is_multiple_of(T::BYTES) {
-                return Err(Error::invalid(format!("{name} has {n_bytes} bytes, which are no whole elements")));
+                return Err(Error::invalid(format!(
+                    "{name} has {n_bytes} bytes, which is not a multiple of the element size"
+                )));
             }
         }
         // SAFETY: the caller's promise.
@@ -400,7 +399,7 @@ impl Rows<'_> {
         let n = gridz_sparse::count(matrix, rows.clone())?;
         if n != nnz {
             return Err(Error::invalid(format!(
-                "nnz is {nnz}, but rows {} to {} have {n} elements; gridz_cci_count counts them",
+                "nnz is {nnz}, but rows {} to {} have {n} elements; pass the number that gridz_cci_count returns",
                 rows.start, rows.end
             )));
         }

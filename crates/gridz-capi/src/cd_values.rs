@@ -35,8 +35,9 @@ pub unsafe extern "C" fn gridz_cd_values(
         let (request, room, n_values) = unsafe {
             (ptr::text(request), ptr::room("values", values, capacity)?, Out::new("n_values", n_values)?)
         };
-        let request = request.ok_or_else(|| Error::invalid("request is NULL; give its text".to_owned()))?;
-        let text = request.to_str().map_err(|_| Error::invalid("the request is no UTF-8".to_owned()))?;
+        let request =
+            request.ok_or_else(|| Error::invalid("request is NULL; pass a request in text form".to_owned()))?;
+        let text = request.to_str().map_err(|_| Error::invalid("the request is not valid UTF-8".to_owned()))?;
         let request: Request = text.parse()?;
         copy(&cd::user_words(&request), room, n_values)
     })
@@ -78,7 +79,10 @@ fn copy<T: Copy>(from: &[T], to: &mut [MaybeUninit<T>], n: Out<usize>) -> Result
     n.write(from.len());
     let (need, have) = (from.len(), to.len());
     let Some(to) = to.get_mut(..need) else {
-        let text = format!("{need} elements of {} bytes do not fit into {have}", size_of::<T>());
+        let text = format!(
+            "the destination has room for {have} elements of {} bytes, but {need} are needed",
+            size_of::<T>()
+        );
         return Err(Error::new(ErrorKind::DstTooSmall { need: need as u64 }, text));
     };
     for (to, from) in to.iter_mut().zip(from) {

@@ -4,7 +4,7 @@
 
 use std::ffi::c_void;
 
-use crate::api::{Options, deliver, read_array, read_both};
+use crate::arguments::{Options, deliver, read_array, read_both};
 use crate::guard::guard;
 use crate::ptr::{self, Out};
 use crate::status::gridz_status;
@@ -83,8 +83,7 @@ pub unsafe extern "C" fn gridz_compress_chunks(
             (buffers, ptr::lengths_mut("frame_bytes", frame_bytes, n_chunks)?)
         };
         let request = &options.request;
-        let end =
-            options.with_context(|context| device::compress_chunks(&chunks, request, src, dst, lengths, context));
+        let end = device::compress_chunks(&chunks, request, src, dst, lengths, options.context);
         deliver(end.map(|end| end as usize), n_bytes)
     })
 }
@@ -121,9 +120,7 @@ pub unsafe extern "C" fn gridz_decompress_chunks(
             let buffers = ptr::source_and_destination(("frames", frames, frames_bytes), ("dst", dst, dst_bytes))?;
             (buffers, ptr::lengths("frame_bytes", frame_bytes, n_chunks)?)
         };
-        options.with_context(|context| {
-            device::decompress_chunks(&chunks, frames, lengths, dst, options.verify, context)
-        })
+        device::decompress_chunks(&chunks, frames, lengths, dst, options.verify, options.context)
     })
 }
 

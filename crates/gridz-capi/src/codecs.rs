@@ -38,8 +38,7 @@ pub unsafe extern "C" fn gridz_codec_info(index: usize, codec: *mut gridz_codec)
     guard(|| {
         // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let codec = unsafe { OutStruct::new(codec)? };
-        let struct_size = codec.n_bytes();
-        codec.write(&convert::codec(index, struct_size)?);
+        codec.write(&convert::codec(index)?);
         Ok(())
     })
 }

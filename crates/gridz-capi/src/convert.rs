@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicPtr;
 
 use once_cell::race::OnceBox;
 
+use crate::hdf5_types::gridz_h5_part_info;
 use crate::types::*;
 use gridz::{BlockCounts, Context, Detail, FrameInfo, Mode, PartInfo, Request, Verify, device};
 use gridz_codecs::codec::registry::{CODECS, Entry};
@@ -20,17 +21,21 @@ use gridz_quality::{Bound, Report};
 pub fn array(c: &gridz_array, extents: &[u64; MAX_RANK]) -> Result<Array> {
     let dtype = u8::try_from(c.dtype).ok().and_then(DType::from_id).ok_or_else(|| {
         let last = DType::ALL.len() - 1;
-        Error::invalid(format!("dtype {} is none of GRIDZ_DTYPE_*, which are 0 to {last}", c.dtype))
+        Error::invalid(format!("dtype {} is not one of GRIDZ_DTYPE_*, which are 0 to {last}", c.dtype))
     })?;
     let order = match c.byte_order {
         GRIDZ_BYTE_ORDER_NATIVE => ByteOrder::NATIVE,
         GRIDZ_BYTE_ORDER_LITTLE => ByteOrder::Little,
         GRIDZ_BYTE_ORDER_BIG => ByteOrder::Big,
-        other => return Err(Error::invalid(format!("byte_order {other} is none of GRIDZ_BYTE_ORDER_*"))),
+        other => return Err(Error::invalid(format!("byte_order {other} is not one of GRIDZ_BYTE_ORDER_*"))),
     };
     let element_size = match (c.element_size, dtype.size()) {
         (0, Some(size)) => size,
-        (0, None) => return Err(Error::invalid("GRIDZ_DTYPE_OPAQUE needs element_size, the bytes of one element")),
+        (0, None) => {
+            return Err(Error::invalid(
+                "GRIDZ_DTYPE_OPAQUE needs element_size; set it to the bytes of one element",
+            ));
+        }
         (size, _) => size,
     };
     Array::with_size(dtype, order, element_size, Shape::new(&extents[..c.rank as usize])?)
@@ -51,14 +56,17 @@ pub fn codec_name(index: usize) -> *const c_char {
     texts().get(index).map_or(ptr::null(), |texts| texts.name.as_ptr())
 }
 
-/// The codec at `index` of the table, for a struct of `struct_size` bytes.
-pub fn codec(index: usize, struct_size: usize) -> Result<gridz_codec> {
+/// The codec at `index` of the table
+pub fn codec(index: usize) -> Result<gridz_codec> {
     let (entry, texts) = CODECS.get(index).zip(texts().get(index)).ok_or_else(|| {
-        Error::invalid(format!("there is no codec {index}: gridz_codec_count() is {}", CODECS.len()))
+        Error::invalid(format!(
+            "codec index {index} is out of range; it must be below gridz_codec_count(), which is {}",
+            CODECS.len()
+        ))
     })?;
     let bits = |ids: &mut dyn Iterator<Item = u8>| ids.fold(0, |bits, id| bits | 1 << id);
     Ok(gridz_codec {
-        struct_size,
+        struct_size: 0,
         name: texts.name.as_ptr(),
         description: texts.about.as_ptr(),
         level_names: texts.level_names.as_ptr().cast(),
@@ -102,7 +110,7 @@ pub fn verify(c: &gridz_options) -> Result<Verify> {
     match c.flags {
         0 => Ok(Verify::Checksum),
         GRIDZ_FLAG_SKIP_CHECKSUM => Ok(Verify::Structure),
-        other => Err(Error::invalid(format!("flags {other:#x} has bits that are none of GRIDZ_FLAG_*"))),
+        other => Err(Error::invalid(format!("flags {other:#x} has unknown bits; only GRIDZ_FLAG_* are allowed"))),
     }
 }
 
@@ -119,11 +127,11 @@ pub fn context(c: &gridz_context_options) -> Result<Context> {
     }
 }
 
-/// Converts a frame's description to a struct of `struct_size` bytes.
-pub fn frame_info(info: &FrameInfo, struct_size: usize) -> gridz_frame_info {
+/// Converts a frame's description to C's struct.
+pub fn frame_info(info: &FrameInfo) -> gridz_frame_info {
     let shape = info.array.shape();
     gridz_frame_info {
-        struct_size,
+        struct_size: 0,
         dtype: u32::from(info.array.dtype().id()),
         byte_order: match info.array.order() {
             ByteOrder::Little => GRIDZ_BYTE_ORDER_LITTLE,
@@ -152,20 +160,22 @@ fn extents(shape: &Shape) -> [u64; GRIDZ_MAX_RANK] {
 pub fn detail(detail: u32, value: f64) -> Result<Detail> {
     let whole = || match value as u32 {
         whole if f64::from(whole) == value => Ok(whole),
-        _ => Err(Error::invalid(format!("{value} is no number of a level or of layers"))),
+        _ => Err(Error::invalid(format!(
+            "value {value} is not a valid level or number of layers; give a whole number"
+        ))),
     };
     match detail {
         GRIDZ_DETAIL_LEVEL => whole().map(Detail::Level),
         GRIDZ_DETAIL_LAYERS => whole().map(Detail::Layers),
         GRIDZ_DETAIL_ERROR => Ok(Detail::Error(value)),
-        other => Err(Error::invalid(format!("detail {other} is none of GRIDZ_DETAIL_*"))),
+        other => Err(Error::invalid(format!("detail {other} is not one of GRIDZ_DETAIL_*"))),
     }
 }
 
-/// Converts the description of a part of a frame to a struct of `struct_size` bytes.
-pub fn part_info(info: &PartInfo, struct_size: usize) -> gridz_part_info {
+/// Converts the description of a part of a frame to C's struct.
+pub fn part_info(info: &PartInfo) -> gridz_part_info {
     gridz_part_info {
-        struct_size,
+        struct_size: 0,
         rank: u32::from(info.shape.rank()),
         level: info.level,
         extents: extents(&info.shape),
@@ -180,13 +190,13 @@ pub fn part_info(info: &PartInfo, struct_size: usize) -> gridz_part_info {
     }
 }
 
-/// Converts the description of a part of a dataset to a struct of `struct_size` bytes.
-pub fn h5_part_info(access: &PartAccess, tally: &Tally, struct_size: usize) -> gridz_h5_part_info {
+/// Converts the description of a part of a dataset to C's struct.
+pub fn h5_part_info(access: &PartAccess, tally: &Tally) -> gridz_h5_part_info {
     let &Tally { n_chunks, stored_bytes, read_bytes, layers, n_layers, bound, rms } = tally;
     let mut extents = [0; GRIDZ_MAX_RANK];
     extents[..access.extents().len()].copy_from_slice(access.extents());
     gridz_h5_part_info {
-        struct_size,
+        struct_size: 0,
         rank: access.extents().len() as u32,
         level: access.level(),
         extents,
@@ -203,12 +213,12 @@ pub fn h5_part_info(access: &PartAccess, tally: &Tally, struct_size: usize) -> g
     }
 }
 
-/// Converts the counts to a struct of `struct_size` bytes.
-pub fn block_counts(counts: &BlockCounts, struct_size: usize) -> gridz_block_counts {
+/// Converts the counts to C's struct.
+pub fn block_counts(counts: &BlockCounts) -> gridz_block_counts {
     let BlockCounts { all, raw, constant, packed, entropy, .. } = *counts;
     let BlockCounts { fixed_point, dictionary, sparse, decimal, masked, cut, exact, .. } = *counts;
     gridz_block_counts {
-        struct_size,
+        struct_size: 0,
         all,
         raw,
         constant,
@@ -231,16 +241,16 @@ pub fn bound(c: &gridz_quality_options) -> Result<Bound> {
     }
     let mode = Mode::from_id(c.mode).ok_or_else(|| {
         let last = Mode::ALL.len() - 1;
-        Error::invalid(format!("mode {} is none of GRIDZ_MODE_*, which are 0 to {last}", c.mode))
+        Error::invalid(format!("mode {} is not one of GRIDZ_MODE_*, which are 0 to {last}", c.mode))
     })?;
     Bound::new(mode, c.value)
 }
 
-/// Converts a comparison's results to a struct of `struct_size` bytes.
-pub fn quality_report(report: &Report, struct_size: usize) -> gridz_quality_report {
+/// Converts a comparison's results to C's struct.
+pub fn quality_report(report: &Report) -> gridz_quality_report {
     let Report { elements, numbers, fill_mismatches, nan_mismatches, infinity_mismatches, .. } = *report;
     gridz_quality_report {
-        struct_size,
+        struct_size: 0,
         elements,
         numbers,
         fill_mismatches,

@@ -7,32 +7,20 @@ use std::ffi::c_void;
 
 use crate::convert;
 use crate::guard::guard;
-use crate::ptr::{self, OutStruct, ProgressFn};
+use crate::hdf5_types::{gridz_h5_function, gridz_h5_options, gridz_h5_part_info};
+use crate::ptr::{self, OutStruct};
 use crate::status::gridz_status;
-use crate::types::{gridz_h5_function, gridz_h5_options, gridz_h5_part_info};
 use gridz::device::{self, DeviceSlice};
 use gridz::{Context, Detail};
 use gridz::{Destination, Source};
 use gridz_codecs::error::{Error, Result};
-use gridz_dataset::bulk::{Progress, Tally};
+use gridz_dataset::bulk::Progress;
 use gridz_dataset::hdf5::bulk::{self, Access, Dataset};
 use gridz_dataset::hdf5::library::Library;
 use gridz_dataset::hdf5::progressive::PartAccess;
 
 /// Limit for buffers if the options do not set one.
 const MEMORY_LIMIT: u64 = 1 << 30;
-
-/// Options in place of NULL.
-const NO_OPTIONS: gridz_h5_options = gridz_h5_options {
-    struct_size: 0,
-    context: std::ptr::null(),
-    strides: std::ptr::null(),
-    progress: None,
-    progress_data: std::ptr::null_mut(),
-    memory_limit: 0,
-    dxpl: 0,
-    stream: std::ptr::null_mut(),
-};
 
 /// Writes a box of a dataset. This implements `gridz_h5_write` of `gridz_hdf5.h`, which documents
 /// it and passes the functions of the program's libhdf5.
@@ -126,7 +114,7 @@ pub unsafe extern "C" fn gridz_h5_read_progressive_by(
                 let memory = ptr::destination("dst", dst, access.first(), access.span())?;
                 options.wait_for_destination(&memory, access.span())?;
                 let tally = options.run(|options, progress| access.read(memory, options, progress))?;
-                info.into_iter().for_each(|info| tell(info, access, &tally));
+                info.into_iter().for_each(|info| info.write(&convert::h5_part_info(access, &tally)));
                 Ok(())
             })
         }
@@ -156,17 +144,11 @@ pub unsafe extern "C" fn gridz_h5_inspect_progressive_by(
             let info = OutStruct::new(info)?;
             box_of.part(detail, |access, options| {
                 let tally = options.run(|options, progress| access.inspect(options, progress))?;
-                tell(info, access, &tally);
+                info.write(&convert::h5_part_info(access, &tally));
                 Ok(())
             })
         }
     })
-}
-
-/// Writes to C's struct which part of a dataset was read, or would be.
-fn tell(info: OutStruct<gridz_h5_part_info>, access: &PartAccess, tally: &Tally) {
-    let struct_size = info.n_bytes();
-    info.write(&convert::h5_part_info(access, tally, struct_size));
 }
 
 /// Copies a dataset. This implements `gridz_h5_copy` of `gridz_hdf5.h`; see `gridz_h5_write_by` for
@@ -183,7 +165,8 @@ pub unsafe extern "C" fn gridz_h5_copy_by(
     guard(|| {
         // SAFETY: the caller keeps the promises about pointers in the head of the manual.
         let (library, options) = unsafe { (library(functions)?, Options::read(options)?) };
-        let (src, dst) = (Dataset::open(&library, src, options.dxpl)?, Dataset::open(&library, dst, options.dxpl)?);
+        let (src, dst) =
+            (Dataset::open(&library, src, options.c.dxpl)?, Dataset::open(&library, dst, options.c.dxpl)?);
         options.run(|options, progress| bulk::copy(&src, &dst, options, progress))
     })
 }
@@ -250,7 +233,7 @@ impl BoxOf {
     ) -> Result<()> {
         // SAFETY: the caller's promise.
         let (library, options) = unsafe { (library(self.functions)?, Options::read(self.options)?) };
-        let dataset = Dataset::open(&library, self.dataset, options.dxpl)?;
+        let dataset = Dataset::open(&library, self.dataset, options.c.dxpl)?;
         let rank = dataset.extents().len() as u32;
         // SAFETY: the caller's promise.
         let ([start, count], strides) =
@@ -269,7 +252,9 @@ unsafe fn chosen(dataset: &Dataset, start: *const u64, count: *const u64) -> Res
     let extents = dataset.extents();
     let rank = extents.len();
     if start.is_null() != count.is_null() && rank > 0 {
-        return Err(Error::invalid("start and count are both NULL, which is all of the dataset, or none of them"));
+        return Err(Error::invalid(
+            "only one of start and count is NULL; pass both for a box, or NULL for both for the whole dataset",
+        ));
     }
     if start.is_null() {
         return Ok([vec![0; rank], extents.to_vec()]);
@@ -279,14 +264,11 @@ unsafe fn chosen(dataset: &Dataset, start: *const u64, count: *const u64) -> Res
     Ok(lists.map(|list| list[..rank].to_vec()))
 }
 
-/// Options, converted from C.
+/// Options of C, and the context that they name. The caller has promised that the progress callback
+/// may be called with its first argument.
 struct Options<'a> {
-    context: Option<&'a Context>,
-    strides: *const i64,
-    progress: ProgressFn,
-    memory_limit: u64,
-    dxpl: i64,
-    stream: *mut c_void,
+    c: gridz_h5_options,
+    context: &'a Context,
 }
 
 impl Options<'_> {
@@ -294,19 +276,9 @@ impl Options<'_> {
     /// The caller's promise, as [`ptr`] states it.
     unsafe fn read(from: *const gridz_h5_options) -> Result<Self> {
         // SAFETY: the caller's promise.
-        let c = unsafe { ptr::read_optional(from)? };
-        let c = c.unwrap_or(NO_OPTIONS);
+        let c = unsafe { ptr::read_options(from)? };
         // SAFETY: the caller's promise, for what the struct points to.
-        let (context, progress) =
-            unsafe { (ptr::context(c.context), ProgressFn::new(c.progress, c.progress_data)) };
-        Ok(Self {
-            context: context.map(|context| &context.0),
-            strides: c.strides,
-            progress,
-            memory_limit: if c.memory_limit == 0 { MEMORY_LIMIT } else { c.memory_limit },
-            dxpl: c.dxpl,
-            stream: c.stream,
-        })
+        Ok(Self { c, context: unsafe { ptr::context(c.context) } })
     }
 
     /// Waits for the caller's stream, if there is one, whose work produces or uses `array`, called
@@ -317,11 +289,12 @@ impl Options<'_> {
     /// The caller's promise, as [`ptr`] states it: it is a stream.
     unsafe fn wait_for_stream(&self, name: &str, array: Option<DeviceSlice>, n_bytes: usize) -> Result<()> {
         match array {
-            _ if self.stream.is_null() || n_bytes == 0 => Ok(()),
+            _ if self.c.stream.is_null() || n_bytes == 0 => Ok(()),
             // SAFETY: the caller's promise.
-            Some(array) => device::wait_for(unsafe { ptr::stream(self.stream) }, array),
+            Some(array) => device::wait_for(unsafe { ptr::stream(self.c.stream) }, array),
             None => Err(Error::invalid(format!(
-                "{name} is no memory of a GPU, but there is a stream; wait for the stream before the call, and leave it NULL"
+                "{name} is not GPU memory, but options->stream is set; synchronize the stream before the call and \
+                 leave stream NULL"
             ))),
         }
     }
@@ -343,15 +316,17 @@ impl Options<'_> {
     /// The caller's promise, as [`ptr`] states it.
     unsafe fn strides(&self, rank: u32) -> Result<Option<Vec<i64>>> {
         // SAFETY: the caller's promise.
-        let strides = unsafe { ptr::strides(self.strides, rank)? };
+        let strides = unsafe { ptr::strides(self.c.strides, rank)? };
         Ok(strides.map(|strides| strides[..rank as usize].to_vec()))
     }
 
     /// Calls `work` with these options.
     fn run<R>(&self, work: impl FnOnce(&bulk::Options, Progress) -> Result<R>) -> Result<R> {
-        let of_process = Context::default();
-        let &Self { context, memory_limit, dxpl, progress, .. } = self;
-        let options = bulk::Options { context: context.unwrap_or(&of_process), memory_limit, dxpl };
-        work(&options, &mut |done, total| progress.tell(done, total))
+        let &Self { c: gridz_h5_options { memory_limit, dxpl, progress, progress_data, .. }, context } = self;
+        let memory_limit = if memory_limit == 0 { MEMORY_LIMIT } else { memory_limit };
+        work(&bulk::Options { context, memory_limit, dxpl }, &mut |done, total| {
+            // SAFETY: the caller has promised this.
+            progress.is_none_or(|function| unsafe { function(progress_data, done, total) } == 0)
+        })
     }
 }

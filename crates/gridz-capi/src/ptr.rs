@@ -13,74 +13,24 @@ use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 use std::slice;
 
-use crate::types::{
-    gridz_array, gridz_block_counts, gridz_cci_info, gridz_codec, gridz_context, gridz_context_options, gridz_csr,
-    gridz_frame_info, gridz_h5_function, gridz_h5_options, gridz_h5_part_info, gridz_options, gridz_part_info,
-    gridz_progress, gridz_quality_options, gridz_quality_report,
-};
+use once_cell::race::OnceBox;
+
+use crate::hdf5_types::gridz_h5_function;
+use crate::types::gridz_context;
+use crate::versioned::{self, Versioned};
 use gridz::device::{DeviceSlice, StreamHandle, gpu_of_pointer};
-use gridz::{Destination, Source};
-use gridz::{MAX_FILLS, MissingElements};
+use gridz::{Context, Destination, Source};
 use gridz_codecs::error::{Error, Result};
-use gridz_codecs::types::{Array, MAX_RANK};
-
-/// A struct of the API that begins with `size_t struct_size`. It says how much of the struct the
-/// other side has, so that programs and libraries of different versions work together.
-///
-/// # Safety
-/// The type is `repr(C)`, begins with a `usize`, has no padding on 64-bit machines, and all its
-/// values are valid for any bit pattern.
-pub unsafe trait Versioned: Copy {
-    /// Name of the type in C.
-    const NAME: &'static str;
-    /// Size in the first library version that had the struct: the smallest valid `struct_size`.
-    const FIRST_BYTES: usize;
-}
-
-macro_rules! versioned {
-    ($($type:ident: $first_bytes:expr),* $(,)?) => {
-        $(
-            // SAFETY: integers, floats and raw pointers in `repr(C)`, `struct_size` first.
-            unsafe impl Versioned for $type {
-                const NAME: &'static str = stringify!($type);
-                const FIRST_BYTES: usize = $first_bytes;
-            }
-        )*
-    };
-}
-
-versioned! {
-    gridz_array: size_of::<gridz_array>(),
-    gridz_options: size_of::<gridz_options>(),
-    gridz_context_options: size_of::<gridz_context_options>(),
-    gridz_frame_info: 312,
-    gridz_part_info: size_of::<gridz_part_info>(),
-    gridz_block_counts: 96,
-    gridz_codec: size_of::<gridz_codec>(),
-    gridz_quality_options: size_of::<gridz_quality_options>(),
-    gridz_quality_report: size_of::<gridz_quality_report>(),
-    gridz_h5_options: size_of::<gridz_h5_options>(),
-    gridz_h5_part_info: size_of::<gridz_h5_part_info>(),
-    gridz_csr: size_of::<gridz_csr>(),
-    gridz_cci_info: size_of::<gridz_cci_info>(),
-}
-
-/// Upper limit of `struct_size`: no struct of the API will ever be larger.
-const MAX_STRUCT_BYTES: usize = 4096;
+use gridz_codecs::types::MAX_RANK;
 
 /// Reads and checks the `struct_size` of the struct at `from`.
 ///
 /// # Safety
 /// The caller's promise.
 unsafe fn struct_size<T: Versioned>(from: *const T) -> Result<usize> {
-    let (name, first) = (T::NAME, T::FIRST_BYTES);
     // SAFETY: not null. By the promise it is a `T` of some version, which begins with its size.
-    let n_bytes = unsafe { not_null(name, from)?.cast::<usize>().read_unaligned() };
-    if !(first..=MAX_STRUCT_BYTES).contains(&n_bytes) {
-        let text = format!("struct_size {n_bytes} of a {name} must be sizeof({name}), at least {first} bytes");
-        return Err(Error::invalid(text));
-    }
-    Ok(n_bytes)
+    let n_bytes = unsafe { not_null(T::NAME, from)?.cast::<usize>().read_unaligned() };
+    versioned::check_size::<T>(n_bytes).map(|()| n_bytes)
 }
 
 /// Reads the struct at `from`. Fields that the caller's version lacks become zero.
@@ -88,37 +38,20 @@ unsafe fn struct_size<T: Versioned>(from: *const T) -> Result<usize> {
 /// # Safety
 /// The caller's promise.
 pub unsafe fn read<T: Versioned>(from: *const T) -> Result<T> {
-    let known = size_of::<T>();
-    // SAFETY: the caller's promise.
-    let n_bytes = unsafe { struct_size(from)? };
     // SAFETY: by the promise `from` has `struct_size` bytes.
-    let bytes = unsafe { slice::from_raw_parts(from.cast::<u8>(), n_bytes) };
-    if bytes.iter().skip(known).any(|&byte| byte != 0) {
-        let name = T::NAME;
-        let text = format!(
-            "a {name} of {n_bytes} bytes sets fields that gridz {} does not know: the program is newer than this \
-             library; leave those fields zero or install a newer gridz",
-            gridz_codecs::VERSION
-        );
-        return Err(Error::invalid(text));
+    unsafe {
+        let n_bytes = struct_size(from)?;
+        versioned::from_bytes(slice::from_raw_parts(from.cast::<u8>(), n_bytes))
     }
-    let mut value = MaybeUninit::<T>::zeroed();
-    // SAFETY: both have that many bytes, and only this function uses `value`.
-    unsafe { value.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), n_bytes.min(known)) };
-    // SAFETY: every byte is initialized, and all values of a `Versioned` are valid.
-    Ok(unsafe { value.assume_init() })
 }
 
-/// Like [`read`], but `None` for null.
+/// Like [`read`], but all zeros for null: the defaults.
 ///
 /// # Safety
 /// The caller's promise.
-pub unsafe fn read_optional<T: Versioned>(from: *const T) -> Result<Option<T>> {
-    if from.is_null() {
-        return Ok(None);
-    }
+pub unsafe fn read_options<T: Versioned>(from: *const T) -> Result<T> {
     // SAFETY: the caller's promise.
-    unsafe { read(from) }.map(Some)
+    if from.is_null() { versioned::from_bytes(&[]) } else { unsafe { read(from) } }
 }
 
 /// Destination of one result. No reference to it exists before it is written, so it may lie inside
@@ -167,21 +100,17 @@ impl<T: Versioned> OutStruct<T> {
         (!to.is_null()).then(|| unsafe { Self::new(to) }).transpose()
     }
 
-    /// The caller's `struct_size`.
-    pub fn n_bytes(&self) -> usize {
-        self.n_bytes
-    }
-
-    /// Writes the fields that the caller's version has. Fields that this library does not know
-    /// become zero.
+    /// Writes the fields that the caller's version has, and the caller's `struct_size`. Fields that
+    /// this library does not know become zero.
     pub fn write(self, value: &T) {
         let to = self.to.as_ptr().cast::<u8>();
         let known = size_of::<T>().min(self.n_bytes);
         // SAFETY: the caller of `new` promised `n_bytes` bytes, `known` is at most that, and only
-        // this function uses `value`.
+        // this function uses `value`. A `T` begins with its size.
         unsafe {
             to.copy_from_nonoverlapping(std::ptr::from_ref(value).cast::<u8>(), known);
             to.add(known).write_bytes(0, self.n_bytes - known);
+            to.cast::<usize>().write_unaligned(self.n_bytes);
         }
     }
 }
@@ -207,42 +136,6 @@ pub unsafe fn optional_bytes<'a>(name: &str, from: *const c_void, n_bytes: usize
     (!from.is_null()).then(|| unsafe { bytes(name, from, n_bytes) }).transpose()
 }
 
-/// Reads the missing elements: consecutive fill values, and the limits of the valid range.
-///
-/// # Safety
-/// The caller's promise.
-pub unsafe fn missing(
-    array: &Array,
-    fill_value: *const c_void,
-    n_fill_values: usize,
-    [valid_min, valid_max]: [*const c_void; 2],
-) -> Result<MissingElements> {
-    let size = array.element_size() as usize;
-    let mut missing = MissingElements::none(size as u64);
-    if n_fill_values > 0 && fill_value.is_null() {
-        let text = format!("n_fill_values is {n_fill_values}, but fill_value is NULL; set both, or neither");
-        return Err(Error::invalid(text));
-    }
-    if n_fill_values > MAX_FILLS {
-        let text = format!(
-            "n_fill_values is {n_fill_values}; a codec keeps {MAX_FILLS}: give fewer, or use a lossless codec"
-        );
-        return Err(Error::invalid(text));
-    }
-    // SAFETY: the caller's promise.
-    let fills = unsafe { optional_bytes("fill_value", fill_value, n_fill_values.max(1) * size)? };
-    for fill in fills.into_iter().flat_map(|fills| fills.chunks_exact(size)) {
-        missing.add(fill)?;
-    }
-    for (which, (name, from)) in [("valid_min", valid_min), ("valid_max", valid_max)].into_iter().enumerate() {
-        // SAFETY: the caller's promise.
-        if let Some(limit) = unsafe { optional_bytes(name, from, size)? } {
-            missing.set_limit(which, limit)?;
-        }
-    }
-    Ok(missing)
-}
-
 /// A source in host or GPU memory.
 ///
 /// # Safety
@@ -263,13 +156,10 @@ pub unsafe fn source<'a>(name: &str, from: *const c_void, n_bytes: usize) -> Res
 /// # Safety
 /// The caller's promise.
 pub unsafe fn host_bytes<'a>(name: &str, from: *const c_void, n_bytes: usize) -> Result<&'a [u8]> {
+    is_empty(name, from, n_bytes)?;
+    check_host(name, from, n_bytes)?;
     // SAFETY: the caller's promise.
-    match unsafe { source(name, from, n_bytes)? } {
-        Source::Host(bytes) => Ok(bytes),
-        Source::Device(_) => {
-            Err(Error::unsupported(format!("{name} is memory of a GPU; copy it to the host first")))
-        }
-    }
+    unsafe { bytes(name, from, n_bytes) }
 }
 
 /// The `n_bytes` bytes from `before` bytes below `to` on, called `name` in C, in host or GPU
@@ -286,12 +176,7 @@ pub unsafe fn destination<'a>(
     let start = to.wrapping_byte_sub(before);
     let no_bytes = is_empty(name, start, n_bytes)? || to.is_null();
     // SAFETY: the caller's promise.
-    Ok(unsafe {
-        match !no_bytes && gpu_of_pointer(start).is_some() {
-            true => Destination::Device(DeviceSlice::from_raw(start, n_bytes as u64)),
-            false => Destination::Host(bytes_mut(no_bytes, start, n_bytes)),
-        }
-    })
+    Ok(unsafe { checked_destination(no_bytes, start, n_bytes) })
 }
 
 /// A source and a destination, each in host or GPU memory. They must not overlap.
@@ -307,17 +192,39 @@ pub unsafe fn source_and_destination<'a>(
     let apart = src.addr() + src_bytes <= dst.addr() || dst.addr() + dst_capacity <= src.addr();
     if !(no_src || no_dst || apart) {
         return Err(Error::invalid(format!(
-            "{src_name} and {dst_name} overlap; gridz cannot work in place, give it a separate destination"
+            "{src_name} and {dst_name} overlap; gridz does not work in place, so pass a separate destination"
         )));
     }
     // SAFETY: the caller's promise, for memory of a GPU or of the host.
-    Ok(unsafe {
-        let destination = match !no_dst && gpu_of_pointer(dst).is_some() {
-            true => Destination::Device(DeviceSlice::from_raw(dst, dst_capacity as u64)),
-            false => Destination::Host(bytes_mut(no_dst, dst, dst_capacity)),
-        };
-        (source(src_name, src, src_bytes)?, destination)
-    })
+    Ok(unsafe { (source(src_name, src, src_bytes)?, checked_destination(no_dst, dst, dst_capacity)) })
+}
+
+/// The destination at `to`, in host or GPU memory, which has been checked.
+///
+/// # Safety
+/// The caller's promise. The memory must not overlap any other memory of the call.
+unsafe fn checked_destination<'a>(is_empty: bool, to: *mut c_void, n_bytes: usize) -> Destination<'a> {
+    if is_empty {
+        return Destination::Host(&mut []);
+    }
+    if gpu_of_pointer(to).is_some() {
+        // SAFETY: the caller's promise, for memory of that GPU.
+        return Destination::Device(unsafe { DeviceSlice::from_raw(to, n_bytes as u64) });
+    }
+    // SAFETY: not null, of a possible length and apart from the source. By the promise no other
+    // thread uses it. One problem remains: the memory may be fresh from malloc, while
+    // `from_raw_parts_mut` requires initialized bytes. Two arguments cover this.
+    //
+    // A rule of the engine: a codec writes a byte of the destination before it reads it, so no
+    // indeterminate value is ever used. The C tests compare frames made in differently filled
+    // destinations, and are clean under valgrind.
+    //
+    // A fact: this memory comes from outside through a C call. The compiler cannot know that it is
+    // uninitialized, so it cannot conclude anything from that.
+    //
+    // The alternative is to zero every destination first. That pass over memory costs more than it
+    // gives.
+    Destination::Host(unsafe { slice::from_raw_parts_mut(to.cast::<u8>(), n_bytes) })
 }
 
 /// `n_bytes` bytes of GPU memory. The engine checks later that a GPU can access them.
@@ -378,7 +285,7 @@ fn check_lengths(name: &str, start: *const usize, n: usize) -> Result<()> {
     const { assert!(size_of::<usize>() == size_of::<u64>(), "gridz is for machines of 64 bits") };
     check_aligned(name, start, n)?;
     if n > 0 && gpu_of_pointer(start.cast()).is_some() {
-        return Err(Error::invalid(format!("{name} is memory of a GPU; here it must be the host's")));
+        return Err(Error::invalid(format!("{name} is GPU memory; it must be host memory")));
     }
     Ok(())
 }
@@ -391,30 +298,6 @@ fn check_lengths(name: &str, start: *const usize, n: usize) -> Result<()> {
 pub unsafe fn stream<'a>(stream: *mut c_void) -> StreamHandle<'a> {
     // SAFETY: the caller's promise.
     unsafe { StreamHandle::from_raw(stream) }
-}
-
-/// The bytes at `to`, which has been checked.
-///
-/// # Safety
-/// The caller's promise. The memory must not overlap any other memory of the call.
-unsafe fn bytes_mut<'a>(is_empty: bool, to: *mut c_void, n_bytes: usize) -> &'a mut [u8] {
-    if is_empty {
-        return &mut [];
-    }
-    // SAFETY: not null, of a possible length and apart from the source. By the promise no other
-    // thread uses it. One problem remains: the memory may be fresh from malloc, while
-    // `from_raw_parts_mut` requires initialized bytes. Two arguments cover this.
-    //
-    // A rule of the engine: a codec writes a byte of the destination before it reads it, so no
-    // indeterminate value is ever used. The C tests compare frames made in differently filled
-    // destinations, and are clean under valgrind.
-    //
-    // A fact: this memory comes from outside through a C call. The compiler cannot know that it is
-    // uninitialized, so it cannot conclude anything from that.
-    //
-    // The alternative is to zero every destination first. That pass over memory costs more than it
-    // gives.
-    unsafe { slice::from_raw_parts_mut(to.cast::<u8>(), n_bytes) }
 }
 
 /// Reads the first `rank` extents. The remaining entries are 0.
@@ -481,7 +364,7 @@ pub unsafe fn items_mut<'a, T: Copy>(name: &str, to: *mut c_void, n: usize) -> R
     check_aligned(name, to, n)?;
     check_host(name, to.cast(), n)?;
     // SAFETY: the caller's promise. The memory is aligned and of a possible length. The argument
-    // about fresh memory in `bytes_mut` applies here too.
+    // about fresh memory in `checked_destination` applies here too.
     Ok(if n == 0 { &mut [] } else { unsafe { slice::from_raw_parts_mut(to, n) } })
 }
 
@@ -498,7 +381,7 @@ pub unsafe fn items_and_items_mut<'a, T: Copy>(
     let (x_bytes, y_bytes) = (size_of_val(from), n_y.saturating_mul(size_of::<T>()));
     is_empty(y_name, y, y_bytes)?;
     if x_bytes > 0 && y_bytes > 0 && x.addr() < y.addr() + y_bytes && y.addr() < x.addr() + x_bytes {
-        return Err(Error::invalid(format!("{x_name} and {y_name} overlap; give {y_name} memory of its own")));
+        return Err(Error::invalid(format!("{x_name} and {y_name} overlap; pass separate memory for {y_name}")));
     }
     // SAFETY: the caller's promise; the memory does not overlap.
     Ok((from, unsafe { items_mut(y_name, y, n_y)? }))
@@ -506,7 +389,9 @@ pub unsafe fn items_and_items_mut<'a, T: Copy>(
 
 fn check_host(name: &str, start: *const c_void, n: usize) -> Result<()> {
     match n > 0 && gpu_of_pointer(start).is_some() {
-        true => Err(Error::unsupported(format!("{name} is memory of a GPU; copy it to the host first"))),
+        true => Err(Error::unsupported(format!(
+            "{name} is GPU memory, which this call does not support; copy it to the host first"
+        ))),
         false => Ok(()),
     }
 }
@@ -559,34 +444,15 @@ pub unsafe fn functions(from: *const gridz_h5_function) -> Result<Vec<(&'static 
     }
 }
 
-/// A progress callback and its first argument.
-#[derive(Clone, Copy)]
-pub struct ProgressFn {
-    function: gridz_progress,
-    data: *mut c_void,
-}
-
-impl ProgressFn {
-    /// # Safety
-    /// The function may be called with `data` during the call.
-    pub unsafe fn new(function: gridz_progress, data: *mut c_void) -> Self {
-        Self { function, data }
-    }
-
-    /// Calls the callback. Returns false if the callback cancels the call.
-    pub fn tell(&self, done: u64, total: u64) -> bool {
-        // SAFETY: the caller of `new` promised that the function may be called.
-        self.function.is_none_or(|function| unsafe { function(self.data, done, total) } == 0)
-    }
-}
-
-/// The context at `from`, or `None` for null.
+/// The context at `from`, or the default one for null.
 ///
+/// # Safety
 /// `from` is null, or a live pointer from [`leak`].
-/// `from` is null or came from [`leak`] and was not taken back.
-pub unsafe fn context<'a>(from: *const gridz_context) -> Option<&'a gridz_context> {
+pub unsafe fn context<'a>(from: *const gridz_context) -> &'a Context {
+    static DEFAULT: OnceBox<Context> = OnceBox::new();
     // SAFETY: the promise of the caller.
-    unsafe { from.as_ref() }
+    let given = unsafe { from.as_ref() };
+    given.map_or_else(|| DEFAULT.get_or_init(Box::default), |context| &context.0)
 }
 
 /// The object that C holds at `from`, called `name` there.
@@ -625,7 +491,7 @@ fn is_empty(name: &str, start: *const c_void, n_bytes: usize) -> Result<bool> {
         return Err(Error::invalid(format!("{name} is NULL but has a length of {n_bytes} bytes")));
     }
     if isize::try_from(n_bytes).is_err() || start.addr().checked_add(n_bytes).is_none() {
-        return Err(Error::invalid(format!("{name} cannot have {n_bytes} bytes: no buffer is so large")));
+        return Err(Error::invalid(format!("{name} has {n_bytes} bytes, which exceeds the address space")));
     }
     Ok(false)
 }

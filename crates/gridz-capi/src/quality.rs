@@ -5,7 +5,7 @@
 
 use std::ffi::c_void;
 
-use crate::api::read_array;
+use crate::arguments::{read_array, read_missing};
 use crate::convert;
 use crate::guard::{guard, guard_or};
 use crate::ptr::{self, Out, OutStruct};
@@ -49,11 +49,8 @@ pub unsafe extern "C" fn gridz_quality(
         };
         // SAFETY: the same promises.
         let Asked { bound, missing, context } = unsafe { Asked::read(options, &array)? };
-        let of_process = Context::default();
-        let found =
-            gridz_quality::compare(&array, original, decoded, bound, &missing, context.unwrap_or(&of_process))?;
-        let struct_size = report.n_bytes();
-        report.write(&convert::quality_report(&found, struct_size));
+        let found = gridz_quality::compare(&array, original, decoded, bound, &missing, context)?;
+        report.write(&convert::quality_report(&found));
         Ok(())
     })
 }
@@ -91,10 +88,9 @@ pub unsafe extern "C" fn gridz_range(
         // SAFETY: the same promises.
         let Asked { bound, missing, context } = unsafe { Asked::read(options, &array)? };
         if bound != Bound::None {
-            return Err(Error::invalid("mode and value mean nothing here; set them to 0"));
+            return Err(Error::invalid("mode and value are not used by gridz_range; set them to 0"));
         }
-        let of_process = Context::default();
-        let [least, most] = gridz_quality::range(&array, data, &missing, context.unwrap_or(&of_process))?;
+        let [least, most] = gridz_quality::range(&array, data, &missing, context)?;
         minimum.write(least);
         maximum.write(most);
         Ok(())
@@ -115,7 +111,7 @@ pub unsafe extern "C" fn gridz_relative_bound(minimum: f64, maximum: f64, value:
 struct Asked<'a> {
     bound: Bound,
     missing: MissingElements,
-    context: Option<&'a Context>,
+    context: &'a Context,
 }
 
 impl Asked<'_> {
@@ -125,14 +121,11 @@ impl Asked<'_> {
     /// The caller's promise, as [`ptr`] states it.
     unsafe fn read(from: *const gridz_quality_options, array: &Array) -> Result<Self> {
         // SAFETY: the caller's promise.
-        let Some(c) = (unsafe { ptr::read_optional(from)? }) else {
-            let missing = MissingElements::none(array.element_size().into());
-            return Ok(Self { bound: Bound::None, missing, context: None });
-        };
+        let c = unsafe { ptr::read_options(from)? };
         let limits = [c.valid_min, c.valid_max];
         // SAFETY: the caller's promise, for what the struct points to.
         let (missing, context) =
-            unsafe { (ptr::missing(array, c.fill_value, c.n_fill_values, limits)?, ptr::context(c.context)) };
-        Ok(Self { bound: convert::bound(&c)?, missing, context: context.map(|context| &context.0) })
+            unsafe { (read_missing(array, c.fill_value, c.n_fill_values, limits)?, ptr::context(c.context)) };
+        Ok(Self { bound: convert::bound(&c)?, missing, context })
     }
 }

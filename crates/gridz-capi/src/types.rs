@@ -1,4 +1,5 @@
-//! Constants and structs of the C API. Their doc comments are the C manual.
+//! Constants and structs of the C API. Their doc comments are the C manual. `cci_types` and
+//! `hdf5_types` hold those that only sparse matrices and HDF5 datasets need, by the same rules.
 //!
 //! Integers from C stay plain integers here and are never Rust enums. A caller can pass any value,
 //! and an enum with an unknown value is undefined behavior before any code can check it. The
@@ -6,8 +7,6 @@
 //! have no padding on 64-bit machines, so that a field added later cannot hide in padding bytes.
 
 use std::ffi::{c_char, c_void};
-
-use gridz_sparse::Matrix;
 
 /// Major version of this header. It grows with every incompatible change.
 pub const GRIDZ_VERSION_MAJOR: u32 = 0;
@@ -102,34 +101,6 @@ pub const GRIDZ_DETAIL_LAYERS: u32 = 1;
 /// if none qualifies. For a frame in mode `GRIDZ_MODE_RMS` the root mean square counts instead of
 /// the bound.
 pub const GRIDZ_DETAIL_ERROR: u32 = 2;
-
-/// `gridz_csr.layout`: CSR. `starts` are row starts and `indices` are column indices.
-pub const GRIDZ_CCI_ROWS: u32 = 0;
-/// `gridz_csr.layout`: CSC. `starts` are column starts and `indices` are row indices.
-pub const GRIDZ_CCI_COLUMNS: u32 = 1;
-
-/// Value coding of a sparse matrix: the smallest of the lossless codings below. `BLOCKS` is chosen
-/// only if it saves at least a fifth of the value bytes.
-pub const GRIDZ_CCI_VALUES_BEST: u32 = 0;
-/// Value coding: values are stored verbatim.
-pub const GRIDZ_CCI_VALUES_PLAIN: u32 = 1;
-/// Value coding: one value for all elements. Different values are an error.
-pub const GRIDZ_CCI_VALUES_CONSTANT: u32 = 2;
-/// Value coding: indices of 1 or 2 bytes into a table of at most 65536 distinct values. More
-/// distinct values are an error.
-pub const GRIDZ_CCI_VALUES_DICTIONARY: u32 = 3;
-/// Value coding: the values of 32 rows as bit-packed multiples of a power of two, relative to the
-/// smallest one.
-pub const GRIDZ_CCI_VALUES_BLOCKS: u32 = 4;
-
-/// Sum of products, as in linear algebra.
-pub const GRIDZ_CCI_SEMIRING_PLUS_TIMES: u32 = 0;
-/// Minimum of sums (shortest paths). The result of an empty row is infinity.
-pub const GRIDZ_CCI_SEMIRING_MIN_PLUS: u32 = 1;
-/// Maximum of products. The result of an empty row is minus infinity.
-pub const GRIDZ_CCI_SEMIRING_MAX_TIMES: u32 = 2;
-/// 1 if a row has a nonzero element that meets a nonzero vector element, else 0 (reachability).
-pub const GRIDZ_CCI_SEMIRING_OR_AND: u32 = 3;
 
 /// Element type: one of `GRIDZ_DTYPE_*`. Frames store these numbers, so they never change.
 pub type gridz_dtype = u32;
@@ -495,169 +466,3 @@ pub struct gridz_quality_report {
 /// `gridz_context_destroy` frees it.
 #[derive(Debug)]
 pub struct gridz_context(pub(super) gridz::Context);
-
-/// A function pointer of unspecified type.
-pub type gridz_function = Option<unsafe extern "C" fn()>;
-
-/// Name and address of a libhdf5 function, for the functions that transfer whole datasets.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub struct gridz_h5_function {
-    /// Name of the function, such as `"H5Dwrite"`.
-    pub name: *const c_char,
-    /// Address of the function, cast from its own type.
-    pub address: gridz_function,
-}
-
-/// Progress callback. The thread that called gridz invokes it after every chunk or box. `done` and
-/// `total` are bytes of the array; `gridz_h5_inspect_progressive` counts chunks instead. Any return
-/// value except 0 cancels the call, which then returns `GRIDZ_ERROR_CANCELLED`.
-///
-/// The callback must return, must not modify the array, and must not use the dataset. A C++
-/// exception must not leave it: catch it inside, return 1, and rethrow it after the call.
-pub type gridz_progress = Option<unsafe extern "C" fn(data: *mut c_void, done: u64, total: u64) -> i32>;
-
-/// Options for transferring a dataset. Zero in all fields except `struct_size` selects the
-/// defaults. So does NULL in place of the struct.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub struct gridz_h5_options {
-    /// `sizeof(gridz_h5_options)`.
-    pub struct_size: usize,
-    /// Threads. NULL = the worker threads of the process.
-    pub context: *const gridz_context,
-    /// Distance in memory from element to element along each axis of the dataset, in bytes. Strides
-    /// may be negative. No two elements may share a byte. The data pointer of the call is that of
-    /// the first element. NULL = contiguous, in C order. Read during the call only.
-    pub strides: *const i64,
-    /// Progress callback, or NULL.
-    pub progress: gridz_progress,
-    /// First argument of `progress`.
-    pub progress_data: *mut c_void,
-    /// Approximate limit for buffers, in bytes, but always enough for one chunk. The context's
-    /// `memory_limit` applies to each chunk in addition. 0 = 1 GiB.
-    pub memory_limit: u64,
-    /// Data transfer property list, an `hid_t`. 0 = `H5P_DEFAULT`.
-    pub dxpl: i64,
-    /// A `cudaStream_t` (or `CUstream`), if `src` or `dst` is GPU memory. The call waits for all
-    /// work in this stream, such as the kernels that produce the array. NULL = the program has
-    /// already synchronized the streams that use the array. Pass `cudaStreamLegacy` or
-    /// `cudaStreamPerThread` for a default stream.
-    pub stream: *mut c_void,
-}
-
-/// Description of a part of a dataset: a coarser grid, or fewer layers.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub struct gridz_h5_part_info {
-    /// `sizeof(gridz_h5_part_info)`, set by the caller.
-    pub struct_size: usize,
-    /// Number of extents, the rank of the dataset.
-    pub rank: u32,
-    /// Level of the grid. 0 = the dataset itself.
-    pub level: u32,
-    /// `rank` extents of the result in elements, slowest-varying first. The remaining entries are
-    /// 0.
-    pub extents: [u64; GRIDZ_MAX_RANK],
-    /// Bytes of the result if it is contiguous in memory.
-    pub array_bytes: u64,
-    /// Number of chunks that the result needs. Chunks that were never written do not count.
-    pub n_chunks: u64,
-    /// Encoded bytes of these chunks.
-    pub stored_bytes: u64,
-    /// Encoded bytes that are read, at most `stored_bytes`.
-    pub read_bytes: u64,
-    /// Number of levels above level 0 that the dataset has.
-    pub n_levels: u32,
-    /// Largest number of layers read from a chunk. 0 if no chunk has layers.
-    pub layers: u32,
-    /// Largest number of layers in a chunk.
-    pub n_layers: u32,
-    /// Always 0.
-    pub reserved: u32,
-    /// Largest absolute difference between an element of the result and its original. NaN if a
-    /// chunk guarantees no bound. Exact chunks, such as those that were never written, count as 0.
-    /// The remarks on `bound` in `gridz_frame_info` apply here too.
-    pub bound: f64,
-    /// Upper limit of the root mean square error of each chunk that is read, taken over the whole
-    /// chunk. It is the guarantee of mode `GRIDZ_MODE_RMS`, or else `bound`. NaN if a chunk
-    /// guarantees neither.
-    pub rms: f64,
-}
-
-/// A sparse matrix that stays compressed in memory. Opaque. `gridz_cci_create` and `gridz_cci_open`
-/// create it, `gridz_cci_destroy` frees it.
-#[derive(Debug)]
-pub struct gridz_cci(pub(crate) Matrix);
-
-/// A sparse matrix in compressed rows (CSR) or columns (CSC).
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub struct gridz_csr {
-    /// `sizeof(gridz_csr)`.
-    pub struct_size: usize,
-    /// Rows of the matrix.
-    pub n_rows: u64,
-    /// Columns of the matrix.
-    pub n_cols: u64,
-    /// Number of elements.
-    pub nnz: u64,
-    /// Type of the values: `GRIDZ_DTYPE_F32` or `GRIDZ_DTYPE_F64`.
-    pub dtype: gridz_dtype,
-    /// Type of `starts` and `indices`: `GRIDZ_DTYPE_I32` or `GRIDZ_DTYPE_I64`.
-    pub index_dtype: gridz_dtype,
-    /// `GRIDZ_CCI_ROWS` or `GRIDZ_CCI_COLUMNS`.
-    pub layout: u32,
-    /// Must be 0.
-    pub reserved: u32,
-    /// Index of the first element of each row (column), counted from 0, and `nnz` at the end: one
-    /// entry more than there are rows (columns). gridz cannot check the length of this memory; the
-    /// caller ensures it. `starts`, `indices` and `values` are in host memory and aligned for their
-    /// elements.
-    pub starts: *const c_void,
-    /// Column (row) of each element.
-    pub indices: *const c_void,
-    /// Value of each element. NULL = all values are 1.
-    pub values: *const c_void,
-}
-
-/// Dimensions of a compressed sparse matrix, and its coding.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub struct gridz_cci_info {
-    /// `sizeof(gridz_cci_info)`, set by the caller.
-    pub struct_size: usize,
-    /// Rows.
-    pub n_rows: u64,
-    /// Columns.
-    pub n_cols: u64,
-    /// Number of elements.
-    pub nnz: u64,
-    /// Type of the values: `GRIDZ_DTYPE_F32` or `GRIDZ_DTYPE_F64`.
-    pub dtype: gridz_dtype,
-    /// Value coding: 0 verbatim, 1 one value for all, 2 table indices of 1 byte, 3 table indices of
-    /// 2 bytes, 4 blocks.
-    pub values: u32,
-    /// Side of the dense blocks that the elements form, such as the unknowns of one node. 1 = no
-    /// blocks.
-    pub block: u32,
-    /// Always 0.
-    pub reserved: u32,
-    /// Bytes of the frame. The matrix takes this much memory, plus 8 bytes for every 3840 rows.
-    pub frame_bytes: u64,
-    /// Bytes of the frame that hold values.
-    pub value_bytes: u64,
-    /// Elements whose columns take no bytes, because their distance from the diagonal is stored
-    /// once for 32 rows.
-    pub by_distance: u64,
-    /// Elements in blocks, with one column code per block.
-    pub blocked: u64,
-    /// Elements with column codes of 1 or 2 bytes.
-    pub short_codes: u64,
-    /// Elements whose columns are stored verbatim in 4 or 8 bytes, because no shorter code was
-    /// found.
-    pub plain: u64,
-    /// Elements of rows that are much longer than the other rows. They are included in the counts
-    /// above.
-    pub long_rows: u64,
-}

@@ -102,7 +102,7 @@ impl Error {
 
     /// Memory for `what` could not be allocated.
     pub fn out_of_memory(bytes: u64, what: &str) -> Self {
-        Self::new(ErrorKind::OutOfMemory, format!("no memory for {bytes} bytes of {what}"))
+        Self::new(ErrorKind::OutOfMemory, format!("{bytes} bytes of {what} could not be allocated"))
     }
 
     /// A defect of gridz itself. The text asks the user to report it.

@@ -267,7 +267,7 @@ fn parse(get: impl Fn(&str) -> std::result::Result<String, VarError>) -> Result<
 }
 
 fn unknown(name: &str, value: &str, allowed: &str) -> Error {
-    Error::invalid(format!("{name}={value} is not a value gridz knows; use {allowed}, or unset it"))
+    Error::invalid(format!("{name}={value} is not valid; use {allowed}, or unset it"))
 }
 
 /// MPI ranks on this node, which share its cores and its GPUs' memory; 1 if no launcher reports a

@@ -157,7 +157,7 @@ impl Shape {
         shape.extents[..extents.len()].copy_from_slice(extents);
         match shape.product_without_zeros() {
             Some(_) => Ok(shape),
-            None => Err(Error::invalid("the product of the extents passes 2^64-1")),
+            None => Err(Error::invalid("the product of the extents exceeds 2^64-1")),
         }
     }
 
@@ -205,7 +205,7 @@ impl Array {
     /// `InvalidArgument` for [`DType::Opaque`] (use [`Array::opaque`]) or if the size in bytes cannot
     /// be addressed.
     pub fn new(dtype: DType, order: ByteOrder, shape: Shape) -> Result<Self> {
-        let size = dtype.size().ok_or_else(|| Error::invalid("opaque elements need a size"))?;
+        let size = dtype.size().ok_or_else(|| Error::invalid("opaque elements need an element size"))?;
         Self::with_size(dtype, order, size, shape)
     }
 
@@ -231,10 +231,10 @@ impl Array {
     /// `InvalidArgument` if the parts contradict each other or the size in bytes cannot be addressed.
     pub fn with_size(dtype: DType, order: ByteOrder, element_size: u32, shape: Shape) -> Result<Self> {
         match dtype.size() {
-            None if element_size == 0 => return Err(Error::invalid("opaque elements of 0 bytes")),
+            None if element_size == 0 => return Err(Error::invalid("opaque elements cannot have 0 bytes")),
             Some(size) if size != element_size => {
                 let name = dtype.name();
-                return Err(Error::invalid(format!("{name} has {size} bytes per element, not {element_size}")));
+                return Err(Error::invalid(format!("{name} elements have {size} bytes, not {element_size}")));
             }
             _ => {}
         }
@@ -244,7 +244,7 @@ impl Array {
         let array = Self { dtype, order, element_size, shape };
         let bytes = shape.product_without_zeros().and_then(|n| n.checked_mul(u64::from(element_size)));
         if bytes.is_none_or(|bytes| isize::try_from(bytes).is_err()) {
-            let text = format!("an array {shape:?} of elements of {element_size} bytes cannot be addressed");
+            let text = format!("an array {shape:?} of elements of {element_size} bytes exceeds the address space");
             return Err(Error::invalid(text));
         }
         Ok(array)

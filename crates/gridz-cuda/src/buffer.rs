@@ -34,7 +34,7 @@ impl<'a> Stream<'a> {
         let size = usize::try_from(n_bytes.max(1)).map_err(|_| Error::out_of_memory(n_bytes, "GPU memory"))?;
         // SAFETY: writes one address; pool and stream are alive.
         let code = unsafe { sys::cuMemAllocFromPoolAsync(&raw mut address, size, pool, self.raw()) };
-        context.check(code, format_args!("no {n_bytes} bytes of GPU memory"))?;
+        context.check(code, format_args!("allocating {n_bytes} bytes of GPU memory failed"))?;
         Ok(DeviceBuffer { stream: self.clone(), address, n_bytes })
     }
 }
@@ -69,7 +69,7 @@ impl Drop for DeviceBuffer<'_> {
             // SAFETY: allocated on this stream and not used by any work enqueued later. The check
             // records a lost device; no other error can be handled here.
             let code = unsafe { sys::cuMemFreeAsync(self.address, self.stream.raw()) };
-            let _ = context.check(code, "GPU memory is not given back");
+            let _ = context.check(code, "freeing GPU memory failed");
         }
     }
 }

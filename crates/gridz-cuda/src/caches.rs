@@ -45,12 +45,15 @@ impl MemoryPool {
         properties.location_id = context.gpu.ordinal as i32;
         let mut raw = ptr::null_mut();
         // SAFETY: writes one handle.
-        context.check(unsafe { sys::cuMemPoolCreate(&raw mut raw, &raw const properties) }, "no memory pool")?;
+        context.check(
+            unsafe { sys::cuMemPoolCreate(&raw mut raw, &raw const properties) },
+            "creating a memory pool failed",
+        )?;
         let mut threshold = cache_bytes();
         let attribute = sys::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
         // SAFETY: reads one u64.
         let code = unsafe { sys::cuMemPoolSetAttribute(raw, attribute, (&raw mut threshold).cast::<c_void>()) };
-        if let Err(error) = context.check(code, "the memory pool takes no limit") {
+        if let Err(error) = context.check(code, "setting the limit of the memory pool failed") {
             // SAFETY: created above, and still empty.
             let _ = unsafe { sys::cuMemPoolDestroy(raw) };
             return Err(error);
@@ -64,7 +67,7 @@ impl MemoryPool {
         if let Some(pool) = *lock(&self.0) {
             // SAFETY: the pool is alive. The check records a lost context; no other error can be
             // handled here.
-            let _ = context.check(unsafe { sys::cuMemPoolTrimTo(pool.0, 0) }, "GPU memory is not given back");
+            let _ = context.check(unsafe { sys::cuMemPoolTrimTo(pool.0, 0) }, "freeing cached GPU memory failed");
         }
     }
 }
@@ -82,7 +85,7 @@ impl OwnStream {
         let mut raw = ptr::null_mut();
         let flags = sys::CU_STREAM_NON_BLOCKING;
         // SAFETY: writes one handle; the context is current.
-        context.check(unsafe { sys::cuStreamCreate(&raw mut raw, flags) }, "no stream can be made")?;
+        context.check(unsafe { sys::cuStreamCreate(&raw mut raw, flags) }, "creating a stream failed")?;
         Ok(Self { context, raw: Handle(raw) })
     }
 }
@@ -93,7 +96,7 @@ impl Drop for OwnStream {
             // SAFETY: the stream is alive and not used again; work that is still running on it
             // completes.
             let code = unsafe { sys::cuStreamDestroy_v2(self.raw.0) };
-            let _ = self.context.check(code, "a stream is not given back");
+            let _ = self.context.check(code, "destroying a stream failed");
         }
     }
 }

@@ -53,7 +53,7 @@ impl DriverContext {
             let _ = self.lost.set(Box::new(Error::device(text.clone())));
             return Err(Error::device(text));
         }
-        Entered::new(self.raw.0, |code| self.check(code, "its context cannot be used"))
+        Entered::new(self.raw.0, |code| self.check(code, "making its context current failed"))
     }
 
     /// True if the context still is the one that this value was created for. The driver accepts a
@@ -87,7 +87,7 @@ impl DriverContext {
     pub(super) fn settle(&self) {
         if let Ok(_entered) = self.enter() {
             // SAFETY: the context is current.
-            let result = self.check(unsafe { sys::cuCtxSynchronize() }, "its work does not end");
+            let result = self.check(unsafe { sys::cuCtxSynchronize() }, "waiting for its work failed");
             if let Err(error) = result {
                 let _ = self.lost.set(Box::new(error));
             }
@@ -99,7 +99,7 @@ impl DriverContext {
 pub(super) fn id_of(context: CUcontext) -> Result<u64> {
     let mut id = 0;
     // SAFETY: writes one integer; for a destroyed context the driver returns an error.
-    check(unsafe { sys::cuCtxGetId(context, &raw mut id) }, "a CUDA context has no number")?;
+    check(unsafe { sys::cuCtxGetId(context, &raw mut id) }, "querying the id of a CUDA context failed")?;
     Ok(id)
 }
 

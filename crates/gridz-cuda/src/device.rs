@@ -58,7 +58,8 @@ impl Device {
         let gpu = gpus.get(wanted as usize).ok_or_else(|| {
             let last = gpus.len() - 1;
             Error::invalid(format!(
-                "there is no GPU {wanted}: those here are 0 to {last} (GRIDZ_DEVICE, or a context's device)"
+                "there is no GPU {wanted}; the available GPUs are 0 to {last} (GRIDZ_DEVICE, or the device of a \
+                 context)"
             ))
         })?;
         current.filter(|device| device.context.gpu == gpu).map_or_else(|| Self::primary(gpu), Ok)
@@ -141,7 +142,7 @@ impl Device {
             let first = *first.get_or_insert(ordinal);
             if first != ordinal {
                 return Err(Error::invalid(format!(
-                    "the source is memory of GPU {first}, the destination of GPU {ordinal}"
+                    "source and destination are on different GPUs, {first} and {ordinal}; use one GPU"
                 )));
             }
             let device = probe::context_of_address(address).map(Self::of_context).transpose()?;
@@ -149,12 +150,12 @@ impl Device {
                 && !ptr::eq(a, b)
             {
                 return Err(Error::invalid(format!(
-                    "source and destination are of two CUDA contexts on GPU {ordinal}"
+                    "source and destination belong to different CUDA contexts of GPU {ordinal}; use one context"
                 )));
             }
             owner = owner.or(device);
         }
-        let ordinal = first.ok_or_else(|| Error::invalid("no memory of a GPU"))?;
+        let ordinal = first.ok_or_else(|| Error::invalid("no GPU memory was given"))?;
         owner.map_or_else(|| Self::of_gpu(ordinal), Ok)
     }
 
@@ -177,10 +178,10 @@ impl Device {
         if let Some(known) = devices().find(|device| device.context.id == id) {
             return Ok(known);
         }
-        let entered = Entered::new(context, |code| check(code, "a CUDA context cannot be used"))?;
+        let entered = Entered::new(context, |code| check(code, "making a CUDA context current failed"))?;
         let mut ordinal = 0;
         // SAFETY: writes one integer; a context is current.
-        check(unsafe { sys::cuCtxGetDevice(&raw mut ordinal) }, "a CUDA context names no GPU")?;
+        check(unsafe { sys::cuCtxGetDevice(&raw mut ordinal) }, "querying the GPU of a CUDA context failed")?;
         drop(entered);
         let gpus = probe::gpus()?;
         let gpu = gpus.get(ordinal as usize).ok_or_else(|| Error::device(format!("there is no GPU {ordinal}")))?;
@@ -196,7 +197,7 @@ impl Device {
         }
         gpu.check_usable()?;
         let mut context = ptr::null_mut();
-        let what = format_args!("GPU {} ({}) gives no context", gpu.ordinal, gpu.name).to_string();
+        let what = format_args!("creating a context on GPU {} ({}) failed", gpu.ordinal, gpu.name).to_string();
         // SAFETY: writes one pointer; the number is that of a GPU.
         check(unsafe { sys::cuDevicePrimaryCtxRetain(&raw mut context, gpu.ordinal as i32) }, what)?;
         Self::of(gpu, context, true)

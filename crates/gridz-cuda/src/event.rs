@@ -41,7 +41,7 @@ impl Event {
         let _entered = context.enter()?;
         let mut raw = ptr::null_mut();
         // SAFETY: writes one handle; the context is current.
-        context.check(unsafe { sys::cuEventCreate(&raw mut raw, flags) }, "no event can be made")?;
+        context.check(unsafe { sys::cuEventCreate(&raw mut raw, flags) }, "creating an event failed")?;
         Ok(Self { context, raw: Handle(raw) })
     }
 
@@ -87,7 +87,7 @@ impl Event {
         let mut milliseconds = 0f32;
         // SAFETY: writes one number; both events are alive.
         let code = unsafe { sys::cuEventElapsedTime_v2(&raw mut milliseconds, begin.raw.0, self.raw.0) };
-        self.context.check(code, "the time between two events is unknown")?;
+        self.context.check(code, "measuring the time between two events failed")?;
         Ok(Duration::from_secs_f64(f64::from(milliseconds.max(0.0)) / 1e3))
     }
 }

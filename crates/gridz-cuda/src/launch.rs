@@ -43,7 +43,7 @@ impl Function {
         let Grid { ctas, threads, shared_bytes } = grid;
         let is_grid = (1..=MAX_CTAS).contains(&ctas) && (1..=max_threads).contains(&threads);
         if !is_grid || !ptr::eq(&raw const stream.device().context, self.context) {
-            return Err(Error::internal(format_args!("{name} cannot start with {grid:?}")));
+            return Err(Error::internal(format_args!("kernel {name} cannot be launched with {grid:?}")));
         }
         self.kernel.check_args(args.len())?;
         self.allow_shared(shared_bytes)?;
@@ -66,6 +66,6 @@ impl Function {
                 ptr::null_mut(),
             )
         };
-        self.context.check(code, format_args!("the kernel {name} does not start"))
+        self.context.check(code, format_args!("launching kernel {name} failed"))
     }
 }

@@ -48,7 +48,7 @@ impl Fatbin {
             body.checked_add(u64::from(header))
         };
         if !image.starts_with(&MAGIC) || claimed().is_none_or(|n_bytes| n_bytes > image.len() as u64) {
-            return Err(Error::invalid(format!("{name} is not a whole CUDA fatbin")));
+            return Err(Error::invalid(format!("{name} is not a complete CUDA fatbin")));
         }
         Ok(Self { name, image })
     }
@@ -150,7 +150,7 @@ impl Module {
         let log = String::from_utf8_lossy(&log);
         let (name, log) = (fatbin.name, log.trim_end_matches('\0').trim());
         let colon = if log.is_empty() { "" } else { ": " };
-        context.check(code, format_args!("the kernels of {name} do not load{colon}{log}"))?;
+        context.check(code, format_args!("loading the kernels of {name} failed{colon}{log}"))?;
         let loaded = Loaded { name, raw: Handle(raw), functions: Mutex::default(), constants: Mutex::default() };
         Ok(Self { context, loaded: Box::leak(Box::new(loaded)) })
     }
@@ -225,7 +225,7 @@ impl Module {
     }
 
     fn constant(&self, name: &str) -> Result<Box<[u8]>> {
-        let what = format!("the constant {name} of {} cannot be read", self.loaded.name);
+        let what = format!("reading constant {name} of {} failed", self.loaded.name);
         let c_name = c_name(name)?;
         let (mut address, mut n_bytes) = (0, 0);
         // SAFETY: writes two numbers; the name ends with a 0 byte.
@@ -242,7 +242,7 @@ impl Module {
 }
 
 fn c_name(name: &str) -> Result<CString> {
-    CString::new(name).map_err(|_| Error::invalid(format!("{name:?} is no name of a kernel")))
+    CString::new(name).map_err(|_| Error::invalid(format!("{name:?} is not a kernel name")))
 }
 
 impl Function {
@@ -269,9 +269,11 @@ impl Function {
             )
         };
         let name = self.kernel.name;
-        self.context.check(code, format_args!("the occupancy of {name} is unknown"))?;
+        self.context.check(code, format_args!("querying the occupancy of {name} failed"))?;
         if ctas < 1 {
-            return Err(Error::device(format!("{name}: a CTA of {threads} threads does not fit on this GPU")));
+            return Err(Error::device(format!(
+                "{name}: a thread block of {threads} threads does not fit on this GPU"
+            )));
         }
         let ctas = ctas as u32 * self.context.gpu.multiprocessors;
         resident.insert((threads, shared_bytes), ctas);
@@ -288,7 +290,7 @@ impl Function {
         // SAFETY: the only pointer is the kernel's handle, which belongs to this device.
         let code = unsafe { sys::cuFuncSetAttribute(self.kernel.raw.0, attribute, shared_bytes as i32) };
         let name = self.kernel.name;
-        self.context.check(code, format_args!("{name} cannot have {shared_bytes} bytes of shared memory"))?;
+        self.context.check(code, format_args!("{name}: setting {shared_bytes} bytes of shared memory failed"))?;
         allowed.fetch_max(shared_bytes, Ordering::Relaxed);
         Ok(())
     }

@@ -65,7 +65,7 @@ impl Allocation {
         let mut address = ptr::null_mut();
         // SAFETY: writes one pointer; the context is current.
         let code = unsafe { sys::cuMemHostAlloc(&raw mut address, size, sys::CU_MEMHOSTALLOC_PORTABLE) };
-        context.check(code, format_args!("no {size} bytes of pinned memory"))?;
+        context.check(code, format_args!("allocating {size} bytes of pinned memory failed"))?;
         let address =
             NonNull::new(address.cast::<u8>()).ok_or_else(|| Error::out_of_memory(size as u64, "pinned memory"))?;
         // SAFETY: the driver has just allocated it. Rust requires that memory is initialized before
@@ -77,8 +77,7 @@ impl Allocation {
     /// The context must be current.
     fn free(self, context: &DriverContext) -> Result<()> {
         // SAFETY: allocated by the driver, and no copy uses it any more.
-        context
-            .check(unsafe { sys::cuMemFreeHost(self.address.as_ptr().cast()) }, "pinned memory is not given back")
+        context.check(unsafe { sys::cuMemFreeHost(self.address.as_ptr().cast()) }, "freeing pinned memory failed")
     }
 }
 

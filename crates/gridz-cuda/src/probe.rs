@@ -51,7 +51,7 @@ impl Gpu {
         }
         if !self.has_memory_pools {
             return Err(Error::device(format!(
-                "GPU {ordinal} ({name}) has no stream-ordered memory here (a virtual GPU?)"
+                "GPU {ordinal} ({name}) does not support stream-ordered memory allocation (it may be a virtual GPU)"
             )));
         }
         Ok(())
@@ -99,28 +99,28 @@ pub(super) fn check_process() -> Result<()> {
 fn probe() -> Result<Vec<Gpu>> {
     let mut version = 0;
     // SAFETY: writes one integer; may be called before cuInit.
-    check(unsafe { sys::cuDriverGetVersion(&raw mut version) }, "the CUDA driver does not report its version")?;
+    check(unsafe { sys::cuDriverGetVersion(&raw mut version) }, "querying the version of the CUDA driver failed")?;
     // Check this before calling any newer function, which an old driver lacks.
     if version < MIN_DRIVER {
         let (major, minor) = (version / 1000, version % 1000 / 10);
         return Err(Error::device(format!(
-            "the NVIDIA driver is too old: it is of CUDA {major}.{minor}; gridz needs CUDA 13.0, which is driver 580 \
-             or newer"
+            "the NVIDIA driver is too old: it supports CUDA {major}.{minor}, but gridz needs CUDA 13.0 (driver 580 \
+             or newer)"
         )));
     }
     // SAFETY: no pointers; may be called again and by several threads.
-    check(unsafe { sys::cuInit(0) }, "the CUDA driver does not start")?;
+    check(unsafe { sys::cuInit(0) }, "initializing the CUDA driver failed")?;
     let mut count = 0;
     // SAFETY: writes one integer.
-    check(unsafe { sys::cuDeviceGetCount(&raw mut count) }, "the CUDA driver does not count its GPUs")?;
+    check(unsafe { sys::cuDeviceGetCount(&raw mut count) }, "querying the number of GPUs failed")?;
     if count == 0 {
-        return Err(Error::device("the NVIDIA driver shows no GPU to this process (see CUDA_VISIBLE_DEVICES)"));
+        return Err(Error::device("the NVIDIA driver shows no GPU to this process; check CUDA_VISIBLE_DEVICES"));
     }
     (0..count).map(describe).collect()
 }
 
 fn describe(ordinal: c_int) -> Result<Gpu> {
-    let what = format_args!("the CUDA driver does not describe GPU {ordinal}").to_string();
+    let what = format_args!("querying the properties of GPU {ordinal} failed").to_string();
     let mut device = 0;
     // SAFETY: writes one integer.
     check(unsafe { sys::cuDeviceGet(&raw mut device, ordinal) }, &what)?;

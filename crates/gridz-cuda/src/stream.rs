@@ -80,7 +80,10 @@ impl<'a> StreamHandle<'a> {
         } else {
             let mut context = ptr::null_mut();
             // SAFETY: writes one pointer; the stream is alive.
-            check(unsafe { sys::cuStreamGetCtx(self.raw, &raw mut context) }, "a stream has no context")?;
+            check(
+                unsafe { sys::cuStreamGetCtx(self.raw, &raw mut context) },
+                "querying the context of a stream failed",
+            )?;
             Device::of_context(context)?
         };
         Ok(Stream { device, raw: Raw::Callers(Handle(self.raw), PhantomData) })
@@ -210,7 +213,7 @@ impl Stream<'_> {
         let _entered = self.device.enter()?;
         // SAFETY: device memory of that many bytes, which lives long enough by the caller's promise.
         let code = unsafe { sys::cuMemsetD8Async(dst.address(), 0, dst.n_bytes() as usize, self.raw()) };
-        self.device.context.check(code, "filling memory of the GPU failed")
+        self.device.context.check(code, "filling GPU memory failed")
     }
 
     /// Records `event` at this point of the stream.
@@ -221,7 +224,7 @@ impl Stream<'_> {
         let _entered = self.device.enter()?;
         // SAFETY: both are alive.
         let code = unsafe { sys::cuEventRecord(event.raw(), self.raw()) };
-        self.device.context.check(code, "an event was not recorded")
+        self.device.context.check(code, "recording an event failed")
     }
 
     /// Makes all later work on the stream wait for the point that `event` marks, which may be on
@@ -233,13 +236,13 @@ impl Stream<'_> {
         let _entered = self.device.enter()?;
         // SAFETY: both are alive; the driver keeps the event's state as long as it needs it.
         let code = unsafe { sys::cuStreamWaitEvent(self.raw(), event.raw(), 0) };
-        self.device.context.check(code, "a stream does not wait for an event")
+        self.device.context.check(code, "making a stream wait for an event failed")
     }
 }
 
 fn same_length(dst: u64, src: u64) -> Result<()> {
     match dst == src {
         true => Ok(()),
-        false => Err(Error::invalid(format!("a copy of {src} bytes to {dst}"))),
+        false => Err(Error::invalid(format!("a copy has {src} bytes at its source, but {dst} at its destination"))),
     }
 }

@@ -213,7 +213,8 @@ pub(super) fn load() -> Result<()> {
             && parent != this
         {
             return Err(Error::device(format!(
-                "this process was forked while process {parent} loaded libcuda.so.1; start workers by spawn or exec"
+                "this process was forked while process {parent} was loading libcuda.so.1; start workers by spawn \
+                 or exec"
             )));
         }
     }

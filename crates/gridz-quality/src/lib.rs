@@ -60,14 +60,15 @@ impl Bound {
             Mode::Rel => (Self::Rel(value), value > 0.0 && value.is_finite()),
             Mode::Pwrel => (Self::Pwrel(value), value > 0.0 && value < 1.0),
             other => {
-                let text = format!("mode {}: errors are compared with a bound of abs, rel or pwrel", other.name());
+                let text = format!("mode {} does not bound each error; use abs, rel or pwrel", other.name());
                 return Err(Error::unsupported(text));
             }
         };
         let wrong = || {
             let name = mode.name();
             Error::invalid(format!(
-                "{name}={value}: 0 for lossless; above 0 for abs and rel; between 0 and 1 for pwrel"
+                "{name}={value} is invalid; use 0 for lossless, a number above 0 for abs and rel, and a number \
+                 between 0 and 1 for pwrel"
             ))
         };
         if is_right { Ok(bound) } else { Err(wrong()) }
@@ -139,7 +140,9 @@ fn check(array: &Array, memory: &[(&str, &[u8])], missing: &MissingElements) -> 
     let has_range = missing.limits() != [None; 2];
     if has_range && matches!(array.dtype(), DType::C64 | DType::C128 | DType::Opaque) {
         let name = array.dtype().name();
-        return Err(Error::invalid(format!("a valid range of {name} elements, which have no order; leave it out")));
+        return Err(Error::invalid(format!(
+            "{name} elements are not ordered, so they cannot have a valid range; remove it"
+        )));
     }
     Ok(())
 }
@@ -164,7 +167,10 @@ pub fn compare(
     let is_float = matches!(dtype, F16 | Bf16 | F32 | F64 | C64 | C128);
     let pwrel = match bound {
         Bound::Pwrel(_) if !is_float => {
-            return Err(Error::unsupported(format!("pwrel: {} elements are integers; use abs", dtype.name())));
+            return Err(Error::unsupported(format!(
+                "mode pwrel does not support {} elements, which are integers; use abs",
+                dtype.name()
+            )));
         }
         Bound::Pwrel(value) => Some(value),
         _ => None,

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use crate::bytes::Bytes;
 use crate::csr::{Index, Source};
 use crate::element::Element;
-use crate::frame::{self, Head};
+use crate::frame::{self, Head, TableRanges};
 use crate::layout::{
     BLOCKS, CODE_UNIT, IN_ORDER, LANES, Long, SLICE_BYTES, Slice, Step, VALUE_BLOCK_BYTES, ValueBlock, ValueCodec,
     WINDOW, counted, counted_rows,
@@ -159,7 +159,7 @@ impl<T> Parts<T> {
                 (Some((_, done)), _) => see(done, 0, false)?,
                 (None, Some(empty)) => see(empty, place_of(window), true)?,
                 (None, None) => {
-                    return Err(Error::internal("a window of a sparse matrix has no part"));
+                    return Err(Error::internal("a window of a sparse matrix was not encoded"));
                 }
             }
         }
@@ -197,34 +197,7 @@ fn assemble<I: Index, T: Element>(
     mut parts: Parts<T>,
     long: Vec<Long>,
 ) -> Result<(Head, Bytes)> {
-    let mut steps: Vec<Step> = Vec::new();
-    let mut known: HashMap<Box<[Step]>, u32> = HashMap::new();
-    let mut all = Sizes::default();
-    let mut knows_empty = false;
-    parts.each(|done, _, is_empty| {
-        all.add(done, block);
-        // Slices of empty windows share the same steps, wherever the windows are.
-        if is_empty && std::mem::replace(&mut knows_empty, true) {
-            return Ok(());
-        }
-        let mut rest = &done.part.steps[..];
-        for slice in &mut done.part.slices {
-            let (own, others) = rest.split_at(usize::from(slice.n_steps));
-            rest = others;
-            slice.steps_at = match known.get(own) {
-                Some(&at) => at,
-                None => {
-                    let at = counted(steps.len())?;
-                    try_reserve(&mut steps, own.len(), "steps")?;
-                    steps.extend(own);
-                    known.insert(own.into(), at);
-                    at
-                }
-            };
-        }
-        Ok(())
-    })?;
-    drop(known);
+    let (steps, all) = share_steps(&mut parts, block)?;
     // If these totals fit in 32 bits, so do the positions in all slices.
     for n in [all.value_steps, all.code_bytes / CODE_UNIT, all.order] {
         counted(n)?;
@@ -256,6 +229,46 @@ fn assemble<I: Index, T: Element>(
         to.resize(T::BYTES, 0);
         value.write(to);
     });
+    write_parts(bytes, &places, &mut parts, block)?;
+    frame::seal(bytes);
+    Ok((head, frame))
+}
+
+/// Collects the steps of all slices and sets the slices' positions in them. Slices with the same
+/// steps share them. Also returns the sizes of all parts.
+fn share_steps<T>(parts: &mut Parts<T>, block: usize) -> Result<(Vec<Step>, Sizes)> {
+    let mut steps: Vec<Step> = Vec::new();
+    let mut known: HashMap<Box<[Step]>, u32> = HashMap::new();
+    let mut all = Sizes::default();
+    let mut knows_empty = false;
+    parts.each(|done, _, is_empty| {
+        all.add(done, block);
+        // Slices of empty windows share the same steps, wherever the windows are.
+        if is_empty && std::mem::replace(&mut knows_empty, true) {
+            return Ok(());
+        }
+        let mut rest = &done.part.steps[..];
+        for slice in &mut done.part.slices {
+            let (own, others) = rest.split_at(usize::from(slice.n_steps));
+            rest = others;
+            slice.steps_at = match known.get(own) {
+                Some(&at) => at,
+                None => {
+                    let at = counted(steps.len())?;
+                    try_reserve(&mut steps, own.len(), "steps")?;
+                    steps.extend(own);
+                    known.insert(own.into(), at);
+                    at
+                }
+            };
+        }
+        Ok(())
+    })?;
+    Ok((steps, all))
+}
+
+/// Writes the tables, codes and values of the parts.
+fn write_parts<T>(bytes: &mut [u8], places: &TableRanges, parts: &mut Parts<T>, block: usize) -> Result<()> {
     let mut before = Sizes::default();
     parts.each(|done, place, _| {
         let part = &done.part;
@@ -280,9 +293,7 @@ fn assemble<I: Index, T: Element>(
         bytes[places.values.start + before.value_bytes..][..done.values.len()].copy_from_slice(&done.values);
         before.add(done, block);
         Ok(())
-    })?;
-    frame::seal(bytes);
-    Ok((head, frame))
+    })
 }
 
 /// Writes consecutive entries of a table, starting at offset `at`.

@@ -167,7 +167,7 @@ pub fn tables(view: &View, pool: &Pool) -> Result<u64> {
     let head = view.head;
     let n_all = head.n_slices + head.n_long_slices;
     if !head.n_rows.is_multiple_of(head.block as u64) {
-        return corrupt(format!("{} rows are no nodes of {}", head.n_rows, head.block));
+        return corrupt(format!("{} rows cannot be divided into nodes of {}", head.n_rows, head.block));
     }
     let n_different_is_right = match head.codec {
         ValueCodec::Constant => head.n_different == 1,
@@ -176,7 +176,7 @@ pub fn tables(view: &View, pool: &Pool) -> Result<u64> {
         ValueCodec::Plain | ValueCodec::Blocks => head.n_different == 0,
     };
     if !n_different_is_right {
-        return corrupt(format!("{} different values", head.n_different));
+        return corrupt(format!("its table cannot have {} different values", head.n_different));
     }
     let longest = (0..n_all).map(|i| usize::from(view.slice(i).n_steps)).max().unwrap_or(0);
     let masks = Summaries::<Masks>::new(view.all_steps(), longest)?;
@@ -185,7 +185,7 @@ pub fn tables(view: &View, pool: &Pool) -> Result<u64> {
         for i in slices {
             let slice = view.slice(i);
             if !slice_is_inside(view, i, &masks, &mut totals) {
-                return corrupt(format!("slice {i} leaves its tables"));
+                return corrupt(format!("slice {i} refers to entries outside the tables"));
             }
             totals.code_bytes += slice.code_bytes(head.block) as u64;
         }
@@ -194,13 +194,13 @@ pub fn tables(view: &View, pool: &Pool) -> Result<u64> {
     let sum = |of: fn(&Totals) -> u64| pieces.iter().map(of).fold(0, u64::saturating_add);
     let nnz = sum(|totals| totals.elements);
     if nnz != head.nnz {
-        return corrupt(format!("{nnz} elements, but the header says {}", head.nnz));
+        return corrupt(format!("its slices have {nnz} elements, but its header says {}", head.nnz));
     }
     let code_bytes = sum(|totals| totals.code_bytes);
     if code_bytes > head.code_bytes as u64 {
         return Err(Error::unsupported(format!(
-            "the slices of a sparse matrix have {code_bytes} bytes of codes in a table of {}; this library reads no slices that \
-             share codes",
+            "the slices of a sparse matrix need {code_bytes} bytes of codes in a table of {}; this library does \
+             not support slices that share codes",
             head.code_bytes
         )));
     }
@@ -215,7 +215,7 @@ pub fn tables(view: &View, pool: &Pool) -> Result<u64> {
         _ => true,
     };
     if !all_known {
-        return corrupt("a value has a number that is not in the table".into());
+        return corrupt("an index of a value is outside the table of values".into());
     }
     Ok(visits + columns(view, pool)?)
 }
@@ -258,14 +258,18 @@ fn columns(view: &View, pool: &Pool) -> Result<u64> {
                     let (low, high) = (origin.wrapping_add(low.into()), origin.wrapping_add(high.into()));
                     if low > high && low < head.n_cols {
                         return Err(Error::unsupported(format!(
-                            "slice {i} of a sparse matrix has columns on both sides of 2^64; this library reads none that has"
+                            "slice {i} of a sparse matrix has columns on both sides of 2^64, which this library \
+                             does not support"
                         )));
                     }
                     worst = worst.max(low).max(high.saturating_add(last_of_block));
                 }
             }
             if slice.n_steps > 0 && worst >= head.n_cols {
-                return corrupt(format!("column {worst} in slice {i} is none of {}", head.n_cols));
+                return corrupt(format!(
+                    "column {worst} in slice {i} is outside the matrix, which has {} columns",
+                    head.n_cols
+                ));
             }
         }
         Ok(visits)
@@ -334,7 +338,7 @@ fn rows(view: &View, masks: &Summaries<Masks>) -> Result<u64> {
     // A frame cannot have more rows than lanes and long rows. So the loop below takes no longer
     // than reading the frame.
     if n_rows > head.n_slices.saturating_mul(LANES).saturating_add(head.n_long) {
-        return corrupt(format!("{n_rows} rows are more than its slices have"));
+        return corrupt(format!("the header has {n_rows} rows, but the slices have fewer"));
     }
     let (mut next_long_slice, mut last_long) = (0, None);
     let mut seen = vec![false; WINDOW];
@@ -354,7 +358,7 @@ fn rows(view: &View, masks: &Summaries<Masks>) -> Result<u64> {
             for row in view.rows(&slice) {
                 let at = (row as usize).wrapping_sub(first);
                 if at >= n || std::mem::replace(&mut seen[at], true) {
-                    return corrupt(format!("row {row} is in slice {i}, and not once"));
+                    return corrupt(format!("row {row} in slice {i} is out of range or occurs twice"));
                 }
             }
         }
@@ -376,11 +380,11 @@ fn rows(view: &View, masks: &Summaries<Masks>) -> Result<u64> {
             next_long_slice += one.n as usize;
         }
         if let Some(row) = seen[..n].iter().position(|&seen| !seen) {
-            return corrupt(format!("row {} is nowhere", first + row));
+            return corrupt(format!("row {} is in no slice", first + row));
         }
     }
     if slices.next().is_some() || long.next().is_some() || next_long_slice != head.n_long_slices {
-        return corrupt("slices or long rows are left over".into());
+        return corrupt("some slices or long rows belong to no row".into());
     }
     Ok(visits)
 }
@@ -553,7 +557,7 @@ mod tests {
         head.nnz -= 1;
         let error = check(&head, &bytes).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt);
-        assert!(error.context().contains("245760 elements, but the header says 245759"), "{error}");
+        assert!(error.context().contains("245760 elements, but its header says 245759"), "{error}");
 
         // With base 1000 and this offset, no column exceeds 2^64. With a base near 2^64 the second
         // step's columns do.

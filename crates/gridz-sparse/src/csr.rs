@@ -62,13 +62,13 @@ impl<I: Index, T: Element> Csr<'_, I, T> {
         let wrong = |text: String| Err(Error::invalid(text));
         if n_rows.checked_add(1) != Some(self.starts.len() as u64) {
             return wrong(format!(
-                "{} row starts for {n_rows} rows; there must be one more than rows",
+                "{} row starts were given for {n_rows} rows; there must be one more than rows",
                 self.starts.len()
             ));
         }
         if !self.values.is_empty() && self.values.len() != n {
             return wrong(format!(
-                "{} values for {n} columns; there must be one for each, or none",
+                "{} values were given for {n} columns; give one for each, or none",
                 self.values.len()
             ));
         }
@@ -85,7 +85,10 @@ impl<I: Index, T: Element> Csr<'_, I, T> {
         }
         if let Some(at) = self.columns.iter().position(|column| column.get() >= self.n_cols) {
             let column = self.columns[at].get() as i64;
-            return wrong(format!("column {column} of element {at} is none of {}", self.n_cols));
+            return wrong(format!(
+                "column {column} of element {at} is outside the matrix, which has {} columns",
+                self.n_cols
+            ));
         }
         Ok(())
     }
@@ -210,7 +213,7 @@ impl<I: Index, T: Element> Transpose<I, T> {
     pub fn of(csr: &Csr<I, T>) -> Result<Self> {
         if csr.n_rows > I::MAX {
             return Err(Error::invalid(format!(
-                "{} rows are more than the type of the indices can count; give indices of 64 bits",
+                "{} rows exceed the range of the index type; use 64-bit indices",
                 csr.n_rows
             )));
         }

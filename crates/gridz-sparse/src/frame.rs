@@ -87,7 +87,8 @@ impl Head {
     pub fn table_ranges(&self) -> Result<TableRanges> {
         let mut end = HEADER_BYTES;
         let mut next = |n: usize, bytes: usize| -> Result<Range<usize>> {
-            let too_many = || Error::corrupt("the header of a sparse matrix counts more than any frame has");
+            let too_many =
+                || Error::corrupt("the header of a sparse matrix is damaged: its counts exceed those of any frame");
             let start = end;
             let n_bytes = n.checked_mul(bytes).ok_or_else(too_many)?;
             let stop = start.checked_add(n_bytes).filter(|&stop| stop < 1 << 62).ok_or_else(too_many)?;
@@ -139,39 +140,46 @@ impl Head {
     pub fn read(frame: &[u8]) -> Result<Self> {
         let corrupt = |text: &'static str| Err(Error::corrupt(text));
         let Some(head) = frame.get(..HEADER_BYTES) else {
-            let text = format!("{} bytes are fewer than the header of a sparse matrix has", frame.len());
+            let text = format!("the header of a sparse matrix is truncated after {} bytes", frame.len());
             return Err(Error::new(ErrorKind::Truncated, text));
         };
         if head[..4] != MAGIC {
-            return corrupt("this is no frame of a sparse matrix: it does not begin with GRDM");
+            return corrupt("not a frame of a sparse matrix: the data does not begin with GRDM");
         }
         let crc = u32::from_le_bytes(head[CRC_AT..].try_into().expect("4 bytes"));
         if crc32c::crc32c(&head[..CRC_AT]) != crc {
-            return corrupt("the header of a sparse matrix is damaged: its checksum differs");
+            return corrupt("the header of a sparse matrix is damaged: its checksum does not match");
         }
         let newer = |text: String| Err(Error::new(ErrorKind::UnsupportedFormat, text));
         if head[4] != VERSION {
-            return newer(format!("a sparse matrix of version {}; this library reads version {VERSION}", head[4]));
+            return newer(format!(
+                "the sparse matrix has format version {}; this library reads version {VERSION}",
+                head[4]
+            ));
         }
         let dtype = match head[5] {
             11 => DType::F32,
             12 => DType::F64,
-            other => return newer(format!("a sparse matrix of element type {other}, which must be 11 or 12")),
+            other => {
+                return newer(format!(
+                    "the sparse matrix has element type {other}; this library supports 11 and 12"
+                ));
+            }
         };
         let Some(codec) = ValueCodec::from_number(head[6]) else {
             return newer(format!(
-                "a sparse matrix with values of kind {}, which this library does not know",
+                "the sparse matrix has value coding {}, which this library does not support",
                 head[6]
             ));
         };
         let block = usize::from(head[7]);
         if !crate::layout::BLOCKS.contains(&block) {
-            return corrupt("a sparse matrix has blocks of a side that there is not");
+            return corrupt("the header of a sparse matrix is damaged: its block side is invalid");
         }
         let word = |i: usize| u64::from_le_bytes(head[8 + 8 * i..][..8].try_into().expect("8 bytes"));
         let count = |i: usize| word(i) as usize;
         if head[112..CRC_AT].iter().any(|&byte| byte != 0) {
-            return corrupt("reserved bytes in the header of a sparse matrix are not 0");
+            return corrupt("the header of a sparse matrix is damaged: reserved bytes are not 0");
         }
         Ok(Self {
             dtype,
@@ -219,17 +227,20 @@ pub fn begin(frame: &mut [u8], head: &Head) {
 pub fn check_sums(frame: &[u8], frame_bytes: usize) -> Result<()> {
     let word = |range: Range<usize>| u64::from_le_bytes(frame[range].try_into().expect("8 bytes"));
     if word(BYTES_AT) != frame_bytes as u64 {
-        return Err(Error::corrupt("a sparse matrix has another length than its tables"));
+        return Err(Error::corrupt("a sparse matrix is damaged: its length does not match its tables"));
     }
     if frame.len() < frame_bytes {
-        let text = format!("{} bytes of a sparse matrix of {frame_bytes}", frame.len());
+        let text = format!("a sparse matrix is truncated: it has {} of {frame_bytes} bytes", frame.len());
         return Err(Error::new(ErrorKind::Truncated, text));
     }
     if frame.len() > frame_bytes {
-        return Err(Error::corrupt(format!("{} bytes follow a sparse matrix", frame.len() - frame_bytes)));
+        return Err(Error::corrupt(format!(
+            "{} bytes follow the frame of a sparse matrix; pass exactly one frame",
+            frame.len() - frame_bytes
+        )));
     }
     if word(SUM_AT) != checksum(&frame[HEADER_BYTES..]) {
-        return Err(Error::corrupt("a sparse matrix is damaged: its checksum differs"));
+        return Err(Error::corrupt("a sparse matrix is damaged: its checksum does not match"));
     }
     Ok(())
 }

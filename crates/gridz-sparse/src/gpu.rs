@@ -133,15 +133,18 @@ unsafe fn give(matrix: &Matrix, x: DeviceSlice, y: DeviceSlice, stream: &Stream)
     for (name, vector, n) in [("x", x, head.n_cols), ("y", y, head.n_rows)] {
         if n.checked_mul(element) != Some(vector.n_bytes()) {
             let n_bytes = vector.n_bytes();
-            let text =
-                format!("{name} has {n_bytes} bytes; with this matrix it must have {n} elements of {element}");
+            let text = format!(
+                "{name} has {n_bytes} bytes; with this matrix it must have {n} elements of {element} bytes"
+            );
             return Err(Error::invalid(text));
         }
         if !vector.address().is_multiple_of(element) {
             return Err(Error::invalid(format!("{name} is not aligned to the {element} bytes of its elements")));
         }
         if n > 1 << 32 {
-            return Err(Error::unsupported(format!("{n} rows or columns; on GPUs there may be 2^32")));
+            return Err(Error::unsupported(format!(
+                "the matrix has {n} rows or columns; GPUs support at most 2^32"
+            )));
         }
     }
     let n_all = (head.n_slices + head.n_long_slices) as u64;

@@ -275,7 +275,7 @@ pub fn counted(n: usize) -> Result<u32> {
         Ok(n) if n < u32::MAX => Ok(n),
         _ => Err(Error::unsupported(
             "the matrix is too large for one frame, whose tables have fewer than 2^32 entries (more than 10^11 \
-             elements); cut it into several by its rows",
+             elements); divide it by rows into several matrices",
         )),
     }
 }

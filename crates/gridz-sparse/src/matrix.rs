@@ -129,7 +129,9 @@ impl Matrix {
     pub fn check_vectors<T: Element>(&self, x: (usize, u64), y: (usize, u64)) -> Result<()> {
         if T::DTYPE != self.head.dtype {
             let (own, theirs) = (self.head.dtype.name(), T::DTYPE.name());
-            return Err(Error::invalid(format!("the matrix has {own} values, the vectors {theirs}")));
+            return Err(Error::invalid(format!(
+                "the matrix has {own} values, but the vectors have {theirs}; convert the vectors"
+            )));
         }
         for (name, (n, need)) in [("x", x), ("y", y)] {
             if n as u64 != need {

@@ -145,7 +145,7 @@ impl<I: Index, T: Element> Job<'_, I, T> {
 fn check_rows(matrix: &Matrix, rows: &Range<u64>) -> Result<()> {
     let n_rows = matrix.head().n_rows;
     if rows.start > rows.end || rows.end > n_rows {
-        let text = format!("rows {} to {} were asked for, but the matrix has {n_rows}", rows.start, rows.end);
+        let text = format!("rows {} to {} are outside the matrix, which has {n_rows} rows", rows.start, rows.end);
         return Err(Error::invalid(text));
     }
     Ok(())
@@ -170,7 +170,7 @@ pub fn decode_to<I: Index, T: Element>(
         return Err(Error::invalid(format!("the matrix has {own} values, which cannot be read as {theirs}")));
     }
     if head.n_cols > I::MAX.saturating_add(1) || head.nnz > I::MAX {
-        return Err(Error::invalid("the matrix is too large for indices of 32 bits; take those of 64"));
+        return Err(Error::invalid("the matrix is too large for 32-bit indices; use 64-bit indices"));
     }
     let window = WINDOW as u64;
     let n_parts = (rows.end.div_ceil(window) - rows.start / window).div_ceil(AT_A_TIME as u64);

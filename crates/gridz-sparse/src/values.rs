@@ -318,8 +318,8 @@ impl<T: Element> Chosen<T> {
         };
         chosen.codec = codec.ok_or_else(|| {
             Error::invalid(match choice {
-                ValueChoice::Constant => "the values are not all the same; choose another way to keep them",
-                _ => "there are more than 65536 different values; choose another way to keep them",
+                ValueChoice::Constant => "the values are not all equal; choose another value coding",
+                _ => "there are more than 65536 distinct values; choose another value coding",
             })
         })?;
         if chosen.codec == ValueCodec::Blocks {

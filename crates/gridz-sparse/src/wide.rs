@@ -218,7 +218,7 @@ pub fn multiply_wide<T: Element>(
 /// `InvalidArgument` if `n` is 0 or too large.
 pub fn lengths(matrix: &Matrix, n: usize) -> Result<[u64; 2]> {
     if !(1..=MAX_VECTORS).contains(&n) {
-        return Err(Error::invalid(format!("{n} vectors; one product has 1 to {MAX_VECTORS}")));
+        return Err(Error::invalid(format!("{n} vectors were given; a product supports 1 to {MAX_VECTORS}")));
     }
     let head = matrix.head();
     Ok([head.n_rows, head.n_cols].map(|length| length.saturating_mul(n as u64)))

@@ -38,7 +38,10 @@ impl Fill {
     pub fn of_bytes(dtype: DType, bytes: &[u8]) -> Result<Self> {
         let n_bytes = bytes.len();
         if !(1..=MAX_FILL_BYTES).contains(&n_bytes) || dtype.size().is_some_and(|size| size as usize != n_bytes) {
-            return Err(Error::invalid(format!("{n_bytes} bytes are no fill value of type {}", dtype.name())));
+            return Err(Error::invalid(format!(
+                "a fill value of type {} cannot have {n_bytes} bytes",
+                dtype.name()
+            )));
         }
         let mut all = [0; MAX_FILL_BYTES];
         all[..n_bytes].copy_from_slice(bytes);
@@ -71,12 +74,16 @@ impl Fill {
     /// `InvalidArgument` if no element of the type has this value.
     pub fn bits(&self, dtype: DType, element_size: u64) -> Result<u128> {
         let wrong = |why: &str| {
-            let text = format!("fill={self}: {why} {}; give one of that type, or leave it out", dtype.name());
+            let text = format!("fill={self} is {why} {}; give a value of that type, or remove it", dtype.name());
             Err(Error::invalid(text))
         };
         let number = match *self {
             Self::Bits { n_bytes, bits } => {
-                return if element_size == u64::from(n_bytes) { Ok(bits) } else { wrong("of another size than") };
+                return if element_size == u64::from(n_bytes) {
+                    Ok(bits)
+                } else {
+                    wrong("of another size than type")
+                };
             }
             Self::Whole(number) => number as f64,
             Self::Number(number) => number,
@@ -103,7 +110,7 @@ impl Fill {
             DType::F32 | DType::C64 => narrow(to_narrow, 8, 23),
             DType::F64 | DType::C128 => Some(number.to_bits().into()),
         };
-        found.map_or_else(|| wrong("not a value of"), Ok)
+        found.map_or_else(|| wrong("not a value of type"), Ok)
     }
 }
 
@@ -176,7 +183,7 @@ impl Fill {
             return Ok(Self::number(number));
         }
         Err(Error::invalid(format!(
-            "{name}={text}: {name} is followed by a number, such as {name}=-999, or by the bits of an element, such as \
+            "{name}={text} is not valid; give a number, such as {name}=-999, or the bits of an element, such as \
              {name}=0x7fc00001"
         )))
     }
@@ -271,7 +278,10 @@ mod tests {
         }
         let error = "1e20".parse::<Fill>().unwrap().bits(DType::I64, 8).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-        assert!(error.context().starts_with("fill=1e20: not a value of int64; give one of that type"), "{error}");
+        assert!(
+            error.context().starts_with("fill=1e20 is not a value of type int64; give a value of that type"),
+            "{error}"
+        );
     }
 
     /// A whole number is rounded once. Rounding to float64 first would give the middle between two
@@ -357,7 +367,7 @@ mod tests {
         }
         for wrong in ["", "abc", "0x", "0x1", "0x0g", "0x+1", "0x000000000000000000000000000000000000", "1 2"] {
             let said = wrong.parse::<Fill>().unwrap_err().to_string();
-            assert!(said.contains("fill is followed by a number"), "{wrong}: {said}");
+            assert!(said.contains(" is not valid; give a number"), "{wrong}: {said}");
         }
     }
 }

@@ -93,15 +93,15 @@ impl Missing {
         for (which, limit) in self.limits.iter().enumerate() {
             let Some(limit) = limit else { continue };
             let name = LIMITS[which];
-            let wrong = |why: &str| Err(Error::invalid(format!("{name}={limit}: {why}; leave it out")));
+            let wrong = |why: &str| Err(Error::invalid(format!("{name}={limit}: {why}; remove it")));
             if Element::of(dtype).is_none() {
-                return wrong(&format!("{} elements have no order", dtype.name()));
+                return wrong(&format!("{} elements are not ordered, so they cannot have limits", dtype.name()));
             }
             let bits = limit
                 .bits(dtype, element_size)
                 .map_err(|error| Error::invalid(error.context().replacen("fill", name, 1)))?;
             if is_nan(dtype, bits) {
-                return wrong("NaN is no limit");
+                return wrong("NaN cannot be a limit");
             }
             elements.set_limit(which, &bits.to_le_bytes()[..elements.size()])?;
         }
@@ -110,7 +110,8 @@ impl Missing {
             && !is_ordered(dtype, low, high)
         {
             return Err(Error::invalid(format!(
-                "valid_min={least} is above valid_max={most}: no element is valid; correct them, or leave them out"
+                "valid_min={least} is above valid_max={most}, so no element is valid; correct the limits, or \
+                 remove them"
             )));
         }
         Ok(elements)
@@ -193,7 +194,8 @@ impl fmt::Display for Missing {
 
 fn too_many() -> Error {
     Error::unsupported(format!(
-        "more than {MAX_FILLS} fill values, which a codec with a bound cannot keep apart; give fewer, or use a lossless codec"
+        "more than {MAX_FILLS} fill values, which a codec with an error bound does not support; give fewer, or use \
+         a lossless codec"
     ))
 }
 
@@ -284,11 +286,11 @@ impl MissingElements {
         }
         let (n_bytes, size) = (element.len(), self.size);
         if size == 0 {
-            let text = format!("{name}: elements of this size cannot be missing; use a lossless codec");
+            let text = format!("{name}: elements of this size do not support missing values; use a lossless codec");
             return Err(Error::unsupported(text));
         }
         Err(Error::invalid(format!(
-            "{name} has {n_bytes} bytes, and one of {size} is needed; give one element of the array"
+            "{name} has {n_bytes} bytes; give one element of the array, which has {size} bytes"
         )))
     }
 
@@ -429,7 +431,7 @@ mod tests {
                 for limits in [[None; 2], [Some("1"), None], [None, Some("3")], [Some("1"), Some("3")]] {
                     let missing = missing(fills, limits);
                     if dtype == DType::C128 && limits != [None; 2] {
-                        assert!(missing.elements(dtype, size).unwrap_err().context().contains("have no order"));
+                        assert!(missing.elements(dtype, size).unwrap_err().context().contains("are not ordered"));
                         continue;
                     }
                     let elements = missing.elements(dtype, size).unwrap();
@@ -461,8 +463,8 @@ mod tests {
         assert!(error([Some("5"), Some("4")], DType::U8, 1).contains("valid_min=5 is above valid_max=4"));
         assert!(error([Some("-1"), Some("-2")], DType::F16, 2).contains("no element is valid"));
         assert!(error([Some("-1"), Some("-2")], DType::I32, 4).contains("no element is valid"));
-        assert!(error([Some("nan"), None], DType::F64, 8).contains("valid_min=NaN: NaN is no limit"));
-        assert!(error([None, Some("300")], DType::U8, 1).contains("valid_max=300: not a value of uint8"));
+        assert!(error([Some("nan"), None], DType::F64, 8).contains("valid_min=NaN: NaN cannot be a limit"));
+        assert!(error([None, Some("300")], DType::U8, 1).contains("valid_max=300 is not a value of type uint8"));
         for (dtype, size) in [(DType::I32, 4), (DType::F16, 2), (DType::F64, 8), (DType::I64, 8), (DType::I8, 1)] {
             assert!(missing(&[], [Some("-5"), Some("4")]).elements(dtype, size).is_ok());
             assert!(missing(&[], [Some("-5"), Some("-5")]).elements(dtype, size).is_ok());

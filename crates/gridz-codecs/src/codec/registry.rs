@@ -122,7 +122,7 @@ pub static CODECS: &[Entry] = &[
     Entry {
         id: STORED,
         name: "stored",
-        about: "the bytes as they are, with a header and a checksum",
+        about: "the bytes unchanged, with a header and a checksum",
         max_expansion: 1,
         dtypes: &DType::ALL,
         verbatim: true,
@@ -163,7 +163,8 @@ pub static CODECS: &[Entry] = &[
         name: "quant",
         former_name: Some("szp"),
         reads: &[(1, 5), (2, 6)],
-        about: "numbers of all types, each within a bound of what it was, however often they are rewritten",
+        about: "all numeric types, each element within a bound of its original value, however often it is \
+                rewritten",
         levels: &[
             Level { number: 1, name: "fast" },
             Level { number: 2, name: "dense" },
@@ -182,7 +183,7 @@ pub static CODECS: &[Entry] = &[
         id: 4,
         name: "zfp",
         reads: &[(1, 5), (2, 6)],
-        about: "the stream of libzfp, for floats and integers of 32 and 64 bits; drifts where parts are rewritten",
+        about: "the stream of libzfp, for 32-bit and 64-bit floats and integers; drifts if parts are rewritten",
         levels: &[Level { number: 1, name: "fast" }],
         modes: &[Mode::Lossless, Mode::Abs, Mode::Rel, Mode::Rate, Mode::Precision, Mode::Expert],
         codec_params: crate::codec::zfp::params::CODEC_PARAMS,
@@ -201,7 +202,8 @@ pub static CODECS: &[Entry] = &[
         name: "multigrid",
         former_name: Some("mgard"),
         reads: &[(1, 5), (2, 6)],
-        about: "floats, predicted from coarser grids of them, within a bound or a mean of squares; drifts where parts are rewritten",
+        about: "floats predicted from coarser grids, within a bound on each error or on their root mean square; \
+                drifts if parts are rewritten",
         levels: &[Level { number: 1, name: "fast" }],
         modes: &[Mode::Abs, Mode::Rel, Mode::Rms],
         codec_params: crate::codec::multigrid::params::CODEC_PARAMS,
@@ -217,7 +219,8 @@ pub static CODECS: &[Entry] = &[
     Entry {
         id: 6,
         name: "huffman",
-        about: "integers of up to 32 bits, by how often each comes: for data neither smooth nor repeated",
+        about: "integers of up to 32 bits, coded by the frequency of each value: for data that is neither smooth \
+                nor repetitive",
         max_expansion: 10923,
         dtypes: &[DType::U8, DType::U16, DType::U32, DType::I8, DType::I16, DType::I32],
         codec: &crate::codec::huffman::Huffman,
@@ -228,7 +231,7 @@ pub static CODECS: &[Entry] = &[
     Entry {
         id: 7,
         name: "cci",
-        about: "indices of sparse matrices, meshes and tables, 32 and 64 bits: by rows that are like rows before",
+        about: "32-bit and 64-bit indices of sparse matrices, meshes and tables: rows that resemble earlier rows",
         levels: &[Level { number: 2, name: "dense" }, Level { number: 1, name: "fast" }],
         max_expansion: 13108,
         dtypes: &[DType::U32, DType::U64, DType::I32, DType::I64],

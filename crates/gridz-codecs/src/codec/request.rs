@@ -78,7 +78,8 @@ impl Request {
             let (name, n) = (self.name(), words.len());
             let known: usize = self.entry.codec_params.iter().map(CodecParam::n_words).sum();
             let text = format!(
-                "{n} words follow the level: {name} has {known} words of codec parameters, and the rest are no fill values and limits"
+                "{n} words follow the level: {name} has {known} words of codec parameters, and the remaining words \
+                 are not fill values and limits"
             );
             return Err(Error::unsupported(text));
         };
@@ -129,7 +130,8 @@ impl Request {
             Some(text) if text.contains(',') && (mode, value, level) == (0, 0.0, 0) => return text.parse(),
             Some(text) if text.contains(',') => {
                 return Err(Error::invalid(format!(
-                    "\"{text}\" is a whole request: leave mode, value and level 0, or give the codec's name alone"
+                    "\"{text}\" is a whole request in text form; leave mode, value and level 0, or pass only the \
+                     name of the codec"
                 )));
             }
             Some(name) => named(registry::CODECS, name.trim())?,
@@ -155,9 +157,9 @@ impl Request {
                 let shown: Vec<String> = words.iter().take(6).map(u32::to_string).collect();
                 let (shown, more) = (shown.join(", "), if words.len() > 6 { ", …" } else { "" });
                 Err(Error::invalid(format!(
-                    "cd_values [{shown}{more}] mean nothing to gridz; allowed are: no value (the default lossless \
-                     codec), [codec], [codec, 0], [codec, 0, level], [codec, mode, low, high] and [codec, mode, low, \
-                     high, level, param …], low and high being the halves of a float64"
+                    "cd_values [{shown}{more}] are invalid; allowed are: no value (the default lossless codec), \
+                     [codec], [codec, 0], [codec, 0, level], [codec, mode, low, high] and [codec, mode, low, high, \
+                     level, param …], where low and high are the halves of a float64"
                 )))
             }
         }
@@ -172,8 +174,11 @@ impl Request {
         for part in parts {
             let (key, value) = part.split_once('=').map_or((part, None), |(key, value)| (key, Some(value)));
             let number = |text: &str| {
-                let wrong =
-                    |_| Error::invalid(format!("{part}: {key} is followed by a number, such as {key}=1e-3"));
+                let wrong = |_| {
+                    Error::invalid(format!(
+                        "{part} is not valid: {key} must be followed by a number, such as {key}=1e-3"
+                    ))
+                };
                 text.parse::<f64>().map_err(wrong)
             };
             let param = entry.codec_params.iter().position(|param| param.name == key);
@@ -198,7 +203,7 @@ impl Request {
                 _ => return Err(unknown_key(entry, part)),
             };
             if !is_new {
-                return Err(Error::invalid(format!("\"{text}\" names a second {what}, {part}; keep one")));
+                return Err(Error::invalid(format!("\"{text}\" contains a second {what}, {part}; remove one")));
             }
         }
         let (mode, value) = mode.unwrap_or((Mode::Lossless, 0.0));
@@ -332,7 +337,7 @@ impl Request {
             let Some(limit) = limit.filter(|&limit| known != Some(limit)) else { continue };
             let number = Fill::of_bytes(dtype, limit)?;
             if !self.encode_params.missing.limit(which, number) {
-                let text = format!("{self} has another {}, {number}; keep one", LIMITS[which]);
+                let text = format!("{self} has a second {}, {number}; remove one", LIMITS[which]);
                 return Err(Error::invalid(text));
             }
         }
@@ -366,14 +371,14 @@ impl Request {
         }
         if let Some(before) = before {
             return Err(Error::unsupported(format!(
-                "{self}: {before} runs before gridz, and so nobody can promise what becomes of the values; remove it, \
-                 or put it behind gridz"
+                "{self}: {before} runs before gridz, so gridz cannot guarantee an error bound; remove that filter, \
+                 or put it after gridz"
             )));
         }
         if !self.entry.dtypes.contains(&dtype) {
             let takes: Vec<&str> = self.entry.dtypes.iter().map(|dtype| dtype.name()).collect();
             return Err(Error::unsupported(format!(
-                "{self}: the dataset has {}, and {} takes {}; use a lossless codec",
+                "{self}: the dataset has {}, but {} supports only {}; use a lossless codec",
                 elements(dtype),
                 self.name(),
                 takes.join(", ")
@@ -382,8 +387,8 @@ impl Request {
         if self.mode() == Mode::Rel {
             let or_pwrel = if self.entry.modes.contains(&Mode::Pwrel) { ", or pwrel" } else { "" };
             return Err(Error::unsupported(format!(
-                "{self}: the filter sees one chunk at a time and cannot know the range of the dataset; use abs, the \
-                 value times that range{or_pwrel}"
+                "{self}: the filter processes one chunk at a time and cannot know the range of the dataset; use \
+                 abs with the value times that range{or_pwrel}"
             )));
         }
         Ok(())
@@ -398,11 +403,11 @@ impl Request {
         }
         let may_be_named = |entry: &&Entry| entry.id != registry::STORED && entry.modes.contains(&self.mode());
         let remedy = match registry::CODECS.iter().filter(may_be_named).find(|entry| takes(entry)) {
-            Some(entry) => format!("{} (codec {}) takes them", entry.name, entry.id),
-            None => format!("no codec of gridz {} takes them", crate::VERSION),
+            Some(entry) => format!("{} (codec {}) supports them", entry.name, entry.id),
+            None => format!("no codec of gridz {} supports them", crate::VERSION),
         };
         let (name, elements) = (self.name(), elements(dtype));
-        Some(format!("{name} does not take {elements}: the data is kept uncompressed; {remedy}"))
+        Some(format!("{name} does not support {elements}, so the data is stored uncompressed; {remedy}"))
     }
 }
 
@@ -492,7 +497,7 @@ fn check_codec_param_mode(entry: &Entry, param: &CodecParam, mode: Mode) -> Resu
     let modes: Vec<&str> = param.modes.iter().map(|mode| mode.name()).collect();
     let (codec, name, mode, modes) = (entry.name, param.name, mode.name(), modes.join(" or "));
     Err(Error::invalid(format!(
-        "{codec}: {name} is a parameter of mode {modes}, not of {mode}; add {modes}, or leave {name} out"
+        "{codec}: {name} is a parameter of mode {modes}, not of {mode}; use {modes}, or remove {name}"
     )))
 }
 
@@ -505,7 +510,7 @@ fn elements(dtype: DType) -> String {
 
 fn unknown_codec(codec: &dyn fmt::Display) -> Error {
     let available = registry::available();
-    Error::unsupported(format!("codec {codec} is unknown to gridz {}; it has {available}", crate::VERSION))
+    Error::unsupported(format!("codec {codec} is unknown to gridz {}; the codecs are {available}", crate::VERSION))
 }
 
 /// The number of a level by its name or number; 0 is the default.
@@ -519,7 +524,10 @@ fn unknown_level(entry: &Entry, level: &dyn fmt::Display) -> Error {
     let levels: Vec<String> = levels.iter().map(|Level { number, name }| format!("{number} {name}")).collect();
     Error::unsupported(match levels.as_slice() {
         [] => format!("{name} has no levels; use 0, not {level}"),
-        _ => format!("{name} has the levels {}, and 0 for the default, not {level}", levels.join(", ")),
+        _ => format!(
+            "{name} does not have level {level}; its levels are {}, and 0 for the default",
+            levels.join(", ")
+        ),
     })
 }
 
@@ -534,7 +542,7 @@ fn unknown_key(entry: &Entry, part: &str) -> Error {
     let missing = ["fill", LIMITS[0], LIMITS[1]].map(|name| format!("{name}=NUMBER"));
     let missing = missing.into_iter().filter(|_| entry.wants_missing);
     let known: Vec<String> = values.chain(level).chain(codec_params).chain(missing).collect();
-    Error::invalid(format!("{}: \"{part}\" means nothing; known are {}", entry.name, known.join(", ")))
+    Error::invalid(format!("{}: \"{part}\" is unknown; allowed are {}", entry.name, known.join(", ")))
 }
 
 #[cfg(test)]
@@ -678,7 +686,7 @@ mod tests {
             parse("any,abs=1,valid_min=1").unwrap().with_elements(&array_of(DType::F32), &limits).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "any,abs=1,level=dense,fill=0,valid_min=1 has another valid_min, -0.5; keep one"
+            "any,abs=1,level=dense,fill=0,valid_min=1 has a second valid_min, -0.5; remove one"
         );
         let complex = Array::new(DType::C64, ByteOrder::Big, shape()).unwrap();
         let element = [0x3f, 0x80, 0, 0, 0xc0, 0, 0, 1];
@@ -718,10 +726,7 @@ mod tests {
             assert!(error.context().contains("is a parameter of mode expert, not of"), "{error}");
         }
         let error = "multigrid,abs=1e-3,s=-1".parse::<Request>().unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "multigrid: s is a parameter of mode rms, not of abs; add rms, or leave s out"
-        );
+        assert_eq!(error.to_string(), "multigrid: s is a parameter of mode rms, not of abs; use rms, or remove s");
         assert!(Request::with_codec_params(4, 3, 8.0, 0, &[1, 300, 20]).is_err(), "words of another mode");
         assert!(Request::with_codec_params(4, 3, 8.0, 0, &[1, 16658, 64]).is_ok(), "the defaults");
         assert!(
@@ -745,33 +750,33 @@ mod tests {
             ("flat", "flat: use mode 1, abs, or mode 6, rms; it has no mode 0, lossless"),
             ("flat,rel=1e-3", "flat: use mode 1, abs, or mode 6, rms; it has no mode 2, rel"),
             ("flat,abs=1,level=1", "flat has no levels; use 0, not 1"),
-            ("any,level=3", "any has the levels 2 dense, 7 max, and 0 for the default, not 3"),
-            ("any,level=fast", "not fast"),
-            ("any,level=-1", "not -1"),
-            ("any,levle=1", "any: \"levle=1\" means nothing; known are lossless, abs=NUMBER, rel=NUMBER"),
-            ("flat,abs", "flat: \"abs\" means nothing; known are abs=NUMBER, rms=NUMBER"),
-            ("any,lossless=1", "any: \"lossless=1\" means nothing"),
-            ("any,", "any: \"\" means nothing"),
-            ("any,abs=", "abs=: abs is followed by a number"),
-            ("any,abs=1mm", "abs=1mm: abs is followed by a number"),
+            ("any,level=3", "any does not have level 3; its levels are 2 dense, 7 max, and 0 for the default"),
+            ("any,level=fast", "any does not have level fast"),
+            ("any,level=-1", "any does not have level -1"),
+            ("any,levle=1", "any: \"levle=1\" is unknown; allowed are lossless, abs=NUMBER, rel=NUMBER"),
+            ("flat,abs", "flat: \"abs\" is unknown; allowed are abs=NUMBER, rms=NUMBER"),
+            ("any,lossless=1", "any: \"lossless=1\" is unknown"),
+            ("any,", "any: \"\" is unknown"),
+            ("any,abs=", "abs= is not valid: abs must be followed by a number"),
+            ("any,abs=1mm", "abs=1mm is not valid: abs must be followed by a number"),
             ("any,minexp=.5", "any: minexp must be a whole number of 32 bits, not 0.5"),
             ("any,minexp=3e9", "any: minexp must be a whole number of 32 bits, not 3000000000"),
             ("any,s=nan", "any: s must be a finite number, not NaN"),
-            ("any,s=1,s=1", "names a second s, s=1"),
-            ("flat,abs=1,s=1", "flat: \"s=1\" means nothing"),
+            ("any,s=1,s=1", "contains a second s, s=1"),
+            ("flat,abs=1,s=1", "flat: \"s=1\" is unknown"),
             (
                 "any,x=1",
                 "level=dense|max, minexp=NUMBER, s=NUMBER, fill=NUMBER, valid_min=NUMBER, valid_max=NUMBER",
             ),
-            ("any,fill", "any: \"fill\" means nothing"),
-            ("any,fill=none", "fill=none: fill is followed by a number, such as fill=-999"),
-            ("flat,abs=1,fill=none", "fill=none: fill is followed by a number"),
-            ("any,valid_min=1,valid_min=1", "names a second valid_min, valid_min=1"),
-            ("any,abs=1,valid_max", "any: \"valid_max\" means nothing"),
-            ("any,abs=1,valid_max=x", "valid_max=x: valid_max is followed by a number, such as valid_max=-999"),
-            ("any,abs=1,abs=1", "names a second mode, abs=1"),
-            ("any,abs=1,rms=1", "names a second mode, rms=1"),
-            ("any,level=2,level=2", "names a second level, level=2"),
+            ("any,fill", "any: \"fill\" is unknown"),
+            ("any,fill=none", "fill=none is not valid; give a number, such as fill=-999"),
+            ("flat,abs=1,fill=none", "fill=none is not valid; give a number"),
+            ("any,valid_min=1,valid_min=1", "contains a second valid_min, valid_min=1"),
+            ("any,abs=1,valid_max", "any: \"valid_max\" is unknown"),
+            ("any,abs=1,valid_max=x", "valid_max=x is not valid; give a number, such as valid_max=-999"),
+            ("any,abs=1,abs=1", "contains a second mode, abs=1"),
+            ("any,abs=1,rms=1", "contains a second mode, rms=1"),
+            ("any,level=2,level=2", "contains a second level, level=2"),
             ("any,abs=nan", "any, abs: the value must be a finite number above 0, not NaN"),
             ("any,rms=inf", "must be a finite number above 0, not inf"),
             ("any,abs=0", "must be a finite number above 0, not 0"),
@@ -788,7 +793,9 @@ mod tests {
         for (mode, value, level) in [(1, 0.0, 0), (0, 1.0, 0), (0, f64::NAN, 0), (0, 0.0, 2)] {
             let twice = said(Request::by_name(Some("lorenzo,level=dense"), mode, value, level));
             assert!(
-                twice.contains("\"lorenzo,level=dense\" is a whole request: leave mode, value and level 0"),
+                twice.contains(
+                    "\"lorenzo,level=dense\" is a whole request in text form; leave mode, value and level 0"
+                ),
                 "{twice}"
             );
         }
@@ -820,7 +827,7 @@ mod tests {
         for words in [&[2, 1][..], &[2, 1, 0], &[2, 0, 0, 0], &[2, 0, 0, 0, 0], &[2, 0, 0, 0, 0, 0]] {
             let error = Request::from_words(words).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-            assert!(error.context().contains("mean nothing to gridz; allowed are: no value"), "{error}");
+            assert!(error.context().contains("are invalid; allowed are: no value"), "{error}");
         }
     }
 

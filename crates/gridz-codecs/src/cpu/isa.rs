@@ -35,7 +35,7 @@ impl Isa {
             Some(level) => {
                 let (name, best) = (level.name(), Self::best().kind().name());
                 let text =
-                    format!("GRIDZ_CPU_LEVEL={name} is not possible on this CPU, whose best level is {best}");
+                    format!("GRIDZ_CPU_LEVEL={name} is not available on this CPU; its highest level is {best}");
                 Err(Error::invalid(text))
             }
         }
@@ -102,7 +102,7 @@ mod tests {
                 Err(error) => {
                     assert!(!all.iter().any(|level| level.kind() == wanted));
                     assert!(
-                        error.context().contains(&format!("GRIDZ_CPU_LEVEL={} is not possible", wanted.name())),
+                        error.context().contains(&format!("GRIDZ_CPU_LEVEL={} is not available", wanted.name())),
                         "{error}"
                     );
                 }

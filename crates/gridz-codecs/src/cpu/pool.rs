@@ -197,12 +197,14 @@ fn worker_loop<'s>(scope: &Scope<'s>, step: &'s (dyn Fn() -> bool + Sync)) {
 impl ProcessPool {
     fn start(pid: u32, threads: usize) -> Self {
         let serially = |why: &dyn std::fmt::Display| {
-            settings::log(settings::LogLevel::Info, || format!("working serially: no threads ({why})"));
+            settings::log(settings::LogLevel::Info, || {
+                format!("no worker threads ({why}); working on the calling thread only")
+            });
         };
         // A new thread that gets no memory for its thread-local variables or its signal stack ends
         // the process. So memory for all threads must be available before the first one starts.
         if !can_map(threads.saturating_mul(THREAD_BYTES)) {
-            serially(&"there is no memory for them");
+            serially(&"their memory could not be allocated");
             return Self { pid, workers: None, next: OnceBox::new() };
         }
         let built = ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("gridz-{i}")).build();

@@ -27,7 +27,7 @@ impl Fold {
             1 => Ok(Fold::Flat),
             _ => Err(Error::new(
                 ErrorKind::UnsupportedFormat,
-                format!("fold {id} is unknown to this version; a newer gridz may read this data"),
+                format!("the frame header has an unknown fold, {id}; a newer gridz may read this data"),
             )),
         }
     }

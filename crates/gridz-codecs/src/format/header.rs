@@ -67,7 +67,7 @@ impl<'a> Header<'a> {
     /// `Corrupt` if no frame can be that long.
     pub fn frame_bytes(&self) -> Result<u64> {
         let n_bytes = self.payload_bytes.checked_add(self.n_bytes() as u64);
-        n_bytes.ok_or_else(|| Error::corrupt("impossible payload length in a frame header"))
+        n_bytes.ok_or_else(|| Error::corrupt("damaged frame header: the payload length is invalid"))
     }
 
     /// Writes the header to the start of `dst`, which must have room for [`Header::n_bytes`].
@@ -107,17 +107,17 @@ impl<'a> Header<'a> {
     pub fn parse(frame: &'a [u8]) -> Result<Self> {
         let cut = || {
             let have = frame.len();
-            Error::new(ErrorKind::Truncated, format!("the frame ends within its header, after {have} bytes"))
+            Error::new(ErrorKind::Truncated, format!("the frame is truncated: its header ends after {have} bytes"))
         };
         let magic = frame.get(..4).ok_or_else(cut)?;
         if magic != MAGIC {
-            return Err(Error::corrupt("not a gridz frame: it does not begin with GRDZ"));
+            return Err(Error::corrupt("not a gridz frame: the data does not begin with GRDZ"));
         }
         let fixed: &[u8; FIXED_BYTES] = frame.first_chunk().ok_or_else(cut)?;
         if (1..OLDEST_FORMAT).contains(&fixed[4]) {
             return Err(Error::new(
                 ErrorKind::UnsupportedFormat,
-                "the frame was written by a version before 0.1.0, which no release reads; write the data again",
+                "the frame was written by a version before 0.1.0, which no release reads; compress the data again",
             ));
         }
         if !(OLDEST_FORMAT..=FORMAT_VERSION).contains(&fixed[4]) {
@@ -128,7 +128,9 @@ impl<'a> Header<'a> {
         }
         let (rank, n_params) = (fixed[9], usize::from(fixed[11]));
         if usize::from(rank) > MAX_RANK {
-            return Err(Error::corrupt(format!("damaged frame header: rank {rank}")));
+            return Err(Error::corrupt(format!(
+                "damaged frame header: rank {rank} is over the limit of {MAX_RANK}"
+            )));
         }
         let header = frame.get(..header_bytes(rank, n_params)).ok_or_else(cut)?;
         let stored_crc = u32::from_le_bytes(word(fixed, CRC_AT));
@@ -148,7 +150,7 @@ impl<'a> Header<'a> {
             .ok_or_else(|| unsupported(format!("element type {} is unknown to this version", fixed[8])))?;
         let fold = Fold::from_id(fixed[10])?;
         if fixed[36..40] != [0; 4] {
-            return Err(unsupported("a reserved field of the frame header is in use".into()));
+            return Err(unsupported("a reserved field of the frame header is not 0".into()));
         }
         let params_at = FIXED_BYTES + 8 * usize::from(rank);
         let mut extents = [0; MAX_RANK];
@@ -157,15 +159,17 @@ impl<'a> Header<'a> {
         }
         let (params, pad) = header[params_at..].split_at(n_params);
         if pad.iter().any(|&b| b != 0) {
-            return Err(unsupported("the padding of the frame header is in use".into()));
+            return Err(unsupported("the padding of the frame header is not 0".into()));
         }
         let order = if flags & FLAG_BIG_ENDIAN != 0 { ByteOrder::Big } else { ByteOrder::Little };
         let element_size = u32::from_le_bytes(word(fixed, 12));
         let array = Shape::new(&extents[..usize::from(rank)])
             .and_then(|shape| Array::with_size(dtype, order, element_size, shape))
-            .map_err(|e| Error::corrupt(format!("impossible array in a frame header: {e}")))?;
+            .map_err(|e| Error::corrupt(format!("damaged frame header: {e}")))?;
         if array.order() != order {
-            return Err(Error::corrupt("a frame of elements without a byte order is marked big-endian"));
+            return Err(Error::corrupt(
+                "damaged frame header: elements without a byte order are marked as big-endian",
+            ));
         }
         Ok(Self {
             format: fixed[4],

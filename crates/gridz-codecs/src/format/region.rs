@@ -36,13 +36,18 @@ impl Region {
         let rank = shape.extents().len();
         if start.len() != rank || count.len() != rank {
             let (start, count) = (start.len(), count.len());
-            let text = format!("a region with {start} starts and {count} counts in an array of rank {rank}");
+            let text = format!(
+                "a region of an array of rank {rank} has {start} starts and {count} counts; it must have {rank} of \
+                 each"
+            );
             return Err(Error::invalid(text));
         }
         let mut spans = Vec::with_capacity(rank);
         for (axis, ((&extent, &start), &count)) in shape.extents().iter().zip(start).zip(count).enumerate() {
             if start > extent || count > extent - start {
-                let text = format!("a region of {count} from {start} on along axis {axis}, which has {extent}");
+                let text = format!(
+                    "along axis {axis} the region has {count} elements from {start} on, but the array has {extent}"
+                );
                 return Err(Error::invalid(text));
             }
             spans.push(Span { extent, start, count });

@@ -220,7 +220,7 @@ impl<const WORDS: usize> Bitmap<WORDS> {
 }
 
 fn damage() -> Error {
-    Error::corrupt("a bitmap ends too early or has bits after its last number")
+    Error::corrupt("a bitmap is damaged: it is incomplete, or has bits after its last number")
 }
 
 #[cfg(test)]

@@ -195,7 +195,7 @@ impl Widths {
             i += 1;
         }
         if !is_in_order || table.last().is_some_and(|&width| u32::from(width) > W::BITS) {
-            return Err(Error::corrupt("the widths of a block are not in order"));
+            return Err(Error::corrupt("a block is damaged: its table of widths is invalid"));
         }
         self.n_table = table.len();
         self.table[..table.len()].copy_from_slice(table);
@@ -224,7 +224,7 @@ impl Widths {
             at += LANES;
         }
         if beyond != 0 {
-            return Err(Error::corrupt("a group has a width that is not in its table"));
+            return Err(Error::corrupt("a block is damaged: a group has a width that is not in the block's table"));
         }
         let mut width_of = [0; TABLE];
         width_of[..table.len()].copy_from_slice(table);

@@ -19,7 +19,7 @@ pub const ALIGNMENT: usize = 4;
 const CODED: u16 = 1 << 15;
 
 fn damage() -> Error {
-    Error::corrupt("the exceptions of a block are not what it says")
+    Error::corrupt("a block is damaged: its exceptions do not match their description")
 }
 
 /// Takes the next `n` bytes, and skips their padding.

@@ -120,7 +120,7 @@ fn write_string(out: &mut [u8], fields: impl Iterator<Item = (u64, u32)>) {
 /// # Errors
 /// `Corrupt`.
 pub fn read<W: Word>(bytes: &[u8], numbers: &mut [W]) -> Result<usize> {
-    let damage = || Error::corrupt("sparse numbers have impossible counts or end too early");
+    let damage = || Error::corrupt("a block is damaged: its sparse numbers have invalid counts or are incomplete");
     let (&[low, high, width, gap_bits], rest) = bytes.split_first_chunk::<HEADER>().ok_or_else(damage)?;
     let count = usize::from(u16::from_le_bytes([low, high]));
     let (width, gap_bits) = (u32::from(width), u32::from(gap_bits));
@@ -139,7 +139,8 @@ pub fn read<W: Word>(bytes: &[u8], numbers: &mut [W]) -> Result<usize> {
 }
 
 fn read_marked<W: Word>(bytes: &[u8], numbers: &mut [W], count: usize, width: u32) -> Result<usize> {
-    let damage = || Error::corrupt("sparse numbers are not as many as the bits of their bitmap, or end too early");
+    let damage =
+        || Error::corrupt("a block is damaged: its sparse numbers do not match their bitmap or are incomplete");
     let (bitmap, bitmap_bytes) = <Bitmap>::read(bytes, numbers.len())?;
     let n_string = string_bytes(count, width);
     let string = bytes[bitmap_bytes..].get(..n_string).filter(|_| bitmap.count() == count).ok_or_else(damage)?;

@@ -81,6 +81,17 @@ impl Buffer {
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.n_bytes) }
     }
 
+    /// Its first `n_bytes` bytes. If it has fewer, it is replaced by a new buffer.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn reserve(&mut self, n_bytes: usize) -> Result<&mut [u8]> {
+        if self.n_bytes < n_bytes {
+            *self = Self::new(n_bytes)?;
+        }
+        Ok(&mut self.bytes()[..n_bytes])
+    }
+
     /// Gives up the ownership of the memory, which the caller frees with `free`.
     pub fn into_raw(self) -> *mut c_void {
         let start = self.start.as_ptr().cast();

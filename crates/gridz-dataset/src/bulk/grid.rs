@@ -42,15 +42,15 @@ impl Grid {
         let most = n_levels(extents, chunk);
         if level > most {
             let which =
-                if most == 0 { "there is level 0 alone".into() } else { format!("there are levels 0 to {most}") };
+                if most == 0 { "only level 0 exists".into() } else { format!("the levels are 0 to {most}") };
             let is_odd = |&axis: &usize| chunk[axis] < extents[axis] && chunk[axis].trailing_zeros() < level;
             let why = (0..extents.len()).find(is_odd).map_or(String::new(), |axis| {
                 format!(
-                    ": along axis {axis} chunks have {} elements, which is no multiple of 2^{level}",
+                    ": along axis {axis} chunks have {} elements, which is not a multiple of 2^{level}",
                     chunk[axis]
                 )
             });
-            return Err(Error::invalid(format!("there is no level {level}{why}; {which}")));
+            return Err(Error::invalid(format!("level {level} does not exist{why}; {which}")));
         }
         let of = |list: &[u64]| list.iter().map(|&n| coarse(n, level)).collect::<Vec<_>>();
         // No sum overflows: the box is inside.

@@ -31,4 +31,4 @@ pub use placement::Placement;
 pub use progressive::{FrameCoder, PartReader, Place, ReadAt, Tally};
 pub use selection::{Covers, Part, Selection};
 pub use store::{ChunkCoder, ChunkStore, Encoded};
-pub use transfer::{Progress, Transfer, cancelled};
+pub use transfer::{Progress, Transfer, report};

@@ -154,7 +154,7 @@ struct Report<'a, T, D> {
 impl<T, D> Drop for Report<'_, T, D> {
     fn drop(&mut self) {
         // The panic itself propagates to the caller.
-        let error = Error::internal("a worker has panicked");
+        let error = Error::internal("a worker thread panicked");
         report(self.tasks, self.is_done, self.number, Err(error), Duration::ZERO);
     }
 }

@@ -48,7 +48,7 @@ struct Walk {
 }
 
 fn too_large() -> Error {
-    Error::invalid("the array in memory has more bytes than can be addressed")
+    Error::invalid("the array in memory exceeds the address space")
 }
 
 /// Distances in bytes from element to element of a contiguous array in C order.
@@ -75,7 +75,10 @@ impl Placement {
         let mut found = contiguous(selection.count(), element_bytes)?;
         if let Some(strides) = strides {
             if strides.len() != rank {
-                return Err(Error::invalid(format!("{} strides for {rank} axes", strides.len())));
+                return Err(Error::invalid(format!(
+                    "{} strides were given for {rank} axes; give one per axis",
+                    strides.len()
+                )));
             }
             found[..rank].copy_from_slice(strides);
         }
@@ -106,7 +109,8 @@ impl Placement {
         let mut reach = self.element_bytes as u64;
         for (stride, count) in axes {
             if stride.unsigned_abs() < reach {
-                let text = format!("a stride of {stride} bytes makes elements overlap, which take {reach}");
+                let text =
+                    format!("with a stride of {stride} bytes elements overlap; at least {reach} bytes are needed");
                 return Err(Error::invalid(text));
             }
             // No overflow: `new` has computed the same sum.

@@ -12,7 +12,7 @@ use crate::bulk::buffer::Buffer;
 use crate::bulk::grid::Grid;
 use crate::bulk::pipeline;
 use crate::bulk::store::{ChunkCoder, ChunkStore, Encoded};
-use crate::bulk::transfer::{Progress, cancelled};
+use crate::bulk::transfer::{Progress, report};
 use gridz::Source;
 use gridz::{Context, Detail, Frame, Mode, PartInfo, Promise, Verify};
 use gridz_codecs::cpu::pool::lock;
@@ -196,7 +196,7 @@ impl<'a> PartReader<'a> {
         };
         let n_bytes = part.frame_bytes;
         if n_bytes > stored_bytes {
-            let text = format!("a chunk of {stored_bytes} encoded bytes, of which {n_bytes} are needed");
+            let text = format!("a chunk has {stored_bytes} encoded bytes, but {n_bytes} are needed");
             return Err(Error::new(ErrorKind::Truncated, text));
         }
         // The head has already been read, so it counts too.
@@ -271,7 +271,7 @@ impl<'a> PartReader<'a> {
         };
         let finish = |()| {
             done += 1;
-            if progress(done, total) { Ok(()) } else { Err(cancelled()) }
+            report(progress, done, total)
         };
         let pool = context.pool();
         pipeline::run(pool, 2 * pool.threads(), begin, work, finish)?;

@@ -58,13 +58,16 @@ impl Selection {
     pub fn new(extents: &[u64], chunk: &[u64], start: &[u64], count: &[u64]) -> Result<Self> {
         let rank = extents.len();
         if rank > MAX_RANK || [chunk, start, count].iter().any(|list| list.len() != rank) || chunk.contains(&0) {
-            return Err(Error::invalid("extents, chunk, start and count do not belong together"));
+            return Err(Error::invalid(format!(
+                "extents, chunk, start and count must have the same rank, at most {MAX_RANK}, and chunk must not \
+                 contain 0"
+            )));
         }
         for axis in 0..rank {
             if start[axis].checked_add(count[axis]).is_none_or(|end| end > extents[axis]) {
                 return Err(Error::invalid(format!(
-                    "the selection is not inside the dataset: along axis {axis} it has {} elements from {} on, and \
-                     the dataset {}",
+                    "the selection is not inside the dataset: along axis {axis} it has {} elements from {} on, but \
+                     the dataset has {}",
                     count[axis], start[axis], extents[axis]
                 )));
             }
@@ -76,7 +79,9 @@ impl Selection {
                 0 => 0,
                 count => (start[axis] + count - 1) / chunk[axis] + 1 - first[axis],
             };
-            n_chunks = n_chunks.checked_mul(n[axis]).ok_or_else(|| Error::invalid("more than 2^64 chunks"))?;
+            n_chunks = n_chunks
+                .checked_mul(n[axis])
+                .ok_or_else(|| Error::invalid("the dataset has more than 2^64 chunks"))?;
         }
         let (extents, chunk, start, count) = (axes(extents), axes(chunk), axes(start), axes(count));
         Ok(Self { rank, extents, chunk, start, count, first, n, n_chunks })

@@ -81,9 +81,18 @@ struct Incoming {
     bytes: Buffer,
 }
 
-/// The error after the progress callback has canceled a transfer.
-pub fn cancelled() -> Error {
-    Error::new(ErrorKind::Cancelled, "the progress function ended the transfer; what came before is done")
+/// Calls the progress callback.
+///
+/// # Errors
+/// `Cancelled` if it cancels the transfer.
+pub fn report(progress: Progress, done: u64, total: u64) -> Result<()> {
+    if progress(done, total) {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::Cancelled,
+        "the progress callback canceled the transfer; the chunks that were reported before are complete",
+    ))
 }
 
 impl Transfer<'_> {
@@ -157,7 +166,7 @@ impl Transfer<'_> {
             store.borrow_mut().write(part.chunk(), &out.bytes()[..n_bytes])?;
             encoded.put(out);
             done += self.bytes_of(&part);
-            if progress(done, self.total_bytes()) { Ok(()) } else { Err(cancelled()) }
+            report(progress, done, self.total_bytes())
         };
         pipeline::run(pool, window, begin, work, finish)
     }
@@ -263,7 +272,7 @@ impl Transfer<'_> {
         let finish = |(part, bytes): (Part, Buffer)| {
             buffers.put(bytes);
             done += self.bytes_of(&part);
-            if progress(done, self.total_bytes()) { Ok(()) } else { Err(cancelled()) }
+            report(progress, done, self.total_bytes())
         };
         pipeline::run(pool, window, begin, work, finish)
     }
@@ -354,8 +363,8 @@ enum Memory<'m> {
 fn swapped() -> Error {
     Error::new(
         ErrorKind::UnsupportedJob,
-        "the elements have another byte order in the file, and the array is in the memory of a GPU; give the memory type of \
-         the file's byte order, or copy the array to the host first",
+        "elements in the file have another byte order, which is not supported for GPU memory; pass the memory type \
+         with the file's byte order, or copy the array to the host first",
     )
 }
 

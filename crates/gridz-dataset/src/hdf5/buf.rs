@@ -25,7 +25,7 @@ impl HostBuffer {
     /// Non-null pointers must be as libhdf5 passes them: `*buffer` is a block of the C heap with at
     /// least `n_valid` initialized bytes. Nothing else uses it until the call returns.
     pub unsafe fn new(buffer: *mut *mut c_void, buffer_bytes: *mut usize, n_valid: usize) -> Result<Self> {
-        let null = || Error::invalid("HDF5 passed the filter no buffer");
+        let null = || Error::invalid("HDF5 passed no buffer to the filter");
         let buffer = NonNull::new(buffer).ok_or_else(null)?;
         let buffer_bytes = NonNull::new(buffer_bytes).ok_or_else(null)?;
         // SAFETY: valid by our contract.

@@ -12,28 +12,25 @@
 
 #![allow(unsafe_code)] // memory that HDF5 reads and writes
 
-use std::collections::{HashMap, HashSet};
-
 use super::abi::{self, Hid};
+use super::api::Owned;
 use super::chunk::ChunkFilters;
 use super::dataset;
-use super::library::{Call, Library, Owned, Stored};
+use super::dataset_store::DatasetStore;
+use super::library::{Call, Library};
 use super::third_party::ThirdPartyCoder;
 use crate::bulk::{
-    Buffer, ChunkCoder, ChunkStore, Covers, Encoded, Part, Placement, Progress, Selection, SharedBytes, Transfer,
-    cancelled,
+    Buffer, ChunkCoder, ChunkStore, Encoded, Part, Placement, Progress, Selection, SharedBytes, Transfer, report,
 };
 use gridz::{Context, Verify};
 use gridz::{Destination, Source};
-use gridz_codecs::error::{Error, ErrorKind, Result};
+use gridz_codecs::error::{Error, Result};
 use gridz_codecs::format::header::MAX_HEADER_BYTES;
 use gridz_codecs::settings::{self, LogLevel};
 use gridz_codecs::types::{ByteOrder, DType};
 
 /// Approximate bytes of a box that `H5Dwrite` or `H5Dread` transfers.
 const BOX_BYTES: u64 = 64 << 20;
-/// Minimum number of chunks in a selection for which the index of all chunks is read at once.
-const MANY_CHUNKS: u64 = 64;
 
 /// Options of a transfer.
 #[derive(Clone, Copy)]
@@ -63,15 +60,15 @@ pub struct Dataset<'l> {
 
 /// A box of a dataset, and its layout in memory.
 pub struct Access<'d> {
-    dataset: &'d Dataset<'d>,
+    pub(super) dataset: &'d Dataset<'d>,
     start: Vec<u64>,
     count: Vec<u64>,
     memory_type: Hid,
     /// `None` = contiguous in C order.
     strides: Option<Vec<i64>>,
-    selection: Selection,
+    pub(super) selection: Selection,
     placement: Placement,
-    way: std::result::Result<&'d ChunkFilters, String>,
+    pub(super) way: std::result::Result<&'d ChunkFilters, String>,
     /// Decodes chunks that gridz can read but not write.
     third_party: Option<&'d ThirdPartyCoder>,
 }
@@ -86,20 +83,23 @@ impl<'l> Dataset<'l> {
         let extents = library.extents(space.id())?;
         let extents = extents.ok_or_else(|| Error::unsupported("the dataset has a null dataspace: no elements"))?;
         let (dtype, dcpl) = (library.dataset_type(id)?, library.dataset_plist(id)?);
-        let element_bytes = library.api.size(dtype.id()).ok_or_else(|| not_reported("the size of the datatype"))?;
+        let element_bytes =
+            library.api.size(dtype.id()).ok_or_else(|| dataset::not_reported("the size of the datatype"))?;
         let chunk = library.chunk(dcpl.id()).filter(|chunk| chunk.len() == extents.len());
-        let pipeline = library.api.pipeline(dcpl.id()).ok_or_else(|| not_reported("the filter pipeline"))?;
+        let pipeline =
+            library.api.pipeline(dcpl.id()).ok_or_else(|| dataset::not_reported("the filter pipeline"))?;
         let mut third_party = None;
         let filters = match &chunk {
-            None => Err("it is not in chunks".into()),
+            None => Err("it is not chunked".into()),
             Some(_) if library.has_pointers(dtype.id()) => Err("its elements are of variable length".into()),
-            Some(_) if library.transforms(dxpl) => Err("HDF5 is to compute with its elements".into()),
+            Some(_) if library.transforms(dxpl) => Err("the transfer property list has a data transform".into()),
             Some(_) if library.keeps_edges_unfiltered(dcpl.id()) => {
-                Err("its chunks at the edges are kept without filters".into())
+                Err("its chunks at the edges are stored without filters".into())
             }
             Some(chunk) => {
                 let n_bytes = chunk.iter().try_fold(element_bytes as u64, |n, &extent| n.checked_mul(extent));
-                let n_bytes = n_bytes.ok_or_else(|| Error::invalid("chunks of 2^64 bytes"))?;
+                let n_bytes =
+                    n_bytes.ok_or_else(|| Error::invalid("chunks of 2^64 bytes or more are not supported"))?;
                 let filters = ChunkFilters::new(&pipeline, n_bytes);
                 // The third-party codec decodes to little-endian elements.
                 let element = dataset::element(&library.api, dtype.id());
@@ -166,7 +166,7 @@ impl<'l> Dataset<'l> {
     /// Bytes of an element in memory.
     pub(super) fn memory_bytes(&self, memory_type: Hid) -> Result<usize> {
         let found = self.library.api.size(memory_type);
-        found.ok_or_else(|| Error::invalid("mem_type is no datatype; 0 means that of the dataset"))
+        found.ok_or_else(|| Error::invalid("mem_type is not a datatype; pass 0 for the type of the dataset"))
     }
 
     /// Size in bytes of the numbers whose byte order differs in memory; 1 if elements are identical
@@ -193,10 +193,6 @@ impl<'l> Dataset<'l> {
     }
 }
 
-fn not_reported(what: &str) -> Error {
-    Error::new(ErrorKind::Host, format!("HDF5 does not tell {what}"))
-}
-
 /// Copies all elements of a dataset to another one of the same extents. Chunks, filters and types
 /// may differ.
 ///
@@ -212,16 +208,19 @@ pub fn copy<'l>(from: &'l Dataset<'l>, to: &'l Dataset<'l>, options: &Options, p
     }
     if from.library.is_parallel(from.id)? || to.library.is_parallel(to.id)? {
         return Err(Error::unsupported(
-            "datasets in files that are open by MPI-IO cannot be copied; read and write them, each process its boxes",
+            "datasets in files opened with MPI-IO cannot be copied; let each process read and write its boxes",
         ));
     }
     if to.library.transforms(options.dxpl) {
         return Err(Error::unsupported(
-            "a copy would be transformed twice, when it is read and when it is written; use a list without a transform",
+            "the data transform would be applied twice, for reading and for writing; pass a property list without \
+             a transform",
         ));
     }
     if [from, to].iter().any(|dataset| dataset.library.has_pointers(dataset.dtype.id())) {
-        return Err(Error::unsupported("elements of variable length cannot be copied so; use H5Ocopy or h5repack"));
+        return Err(Error::unsupported(
+            "elements of variable length cannot be copied by this function; use H5Ocopy or h5repack",
+        ));
     }
     let rank = to.extents.len();
     let unit = vec![1; rank];
@@ -240,7 +239,8 @@ pub fn copy<'l>(from: &'l Dataset<'l>, to: &'l Dataset<'l>, options: &Options, p
     let is_same_fill = fills[0] == fills[1] && fills[0].is_some();
     let all = |dataset: &'l Dataset<'l>| dataset.select(&vec![0; rank], &dataset.extents, None, None);
     let (source, target) = (all(from)?, all(to)?);
-    let (mut source, mut target) = (Store::new(&source, options.dxpl), Store::new(&target, options.dxpl));
+    let (mut source, mut target) =
+        (DatasetStore::new(&source, options.dxpl), DatasetStore::new(&target, options.dxpl));
     let (mut done, mut bytes) = (0, Buffer::new(0)?);
     for i in 0..selection.n_chunks() {
         let part = selection.part(i);
@@ -251,20 +251,14 @@ pub fn copy<'l>(from: &'l Dataset<'l>, to: &'l Dataset<'l>, options: &Options, p
             _ => copy_box(from, to, &part, options, &mut bytes)?,
         }
         done += part.n_elements() * to.element_bytes as u64;
-        if !progress(done, total) {
-            return Err(cancelled());
-        }
+        report(progress, done, total)?;
     }
     Ok(())
 }
 
 /// Copies the elements of `part`, which consists of whole chunks, through `buffer`.
 fn copy_box(from: &Dataset, to: &Dataset, part: &Part, options: &Options, buffer: &mut Buffer) -> Result<()> {
-    let n_bytes = part.n_elements() as usize * to.element_bytes;
-    if buffer.n_bytes() < n_bytes {
-        *buffer = Buffer::new(n_bytes)?;
-    }
-    let buffer = &mut buffer.bytes()[..n_bytes];
+    let buffer = buffer.reserve(part.n_elements() as usize * to.element_bytes)?;
     // HDF5 leaves some bytes unchanged: elements that were never written, and new members of
     // compounds.
     buffer.fill(0);
@@ -312,11 +306,11 @@ impl Access<'_> {
         match &self.way {
             Ok(filters) if !is_parallel => {
                 let fill = self.dataset.fill()?;
-                let mut store = Store::new(self, options.dxpl);
+                let mut store = DatasetStore::new(self, options.dxpl);
                 self.transfer(*filters, fill.as_deref(), options).write(&mut store, memory, progress)
             }
             way => {
-                let why = way.as_ref().err().map_or("its file is open by MPI-IO", String::as_str);
+                let why = way.as_ref().err().map_or("its file was opened with MPI-IO", String::as_str);
                 let Source::Host(memory) = memory else { return Err(not_from_gpu(why)) };
                 self.log("written", why);
                 self.by_hdf5(is_parallel, options.dxpl, progress, &mut |call, which| match which {
@@ -344,7 +338,7 @@ impl Access<'_> {
                 let fill = self.dataset.fill()?;
                 // Each process reads independently, so a collective property list would be wrong.
                 let dxpl = if library.is_parallel(id)? { abi::DEFAULT_PLIST } else { options.dxpl };
-                let mut store = Store::new(self, dxpl);
+                let mut store = DatasetStore::new(self, dxpl);
                 self.transfer(coder, fill.as_deref(), options).read(&mut store, memory, progress)
             }
             Err(why) => {
@@ -388,7 +382,7 @@ impl Access<'_> {
     }
 
     /// Maximum number of encoded bytes of a chunk, with or without the filter.
-    fn most_encoded_bytes(&self) -> usize {
+    pub(super) fn most_encoded_bytes(&self) -> usize {
         let chunk_bytes = self.selection.chunk().iter().product::<u64>() as usize * self.dataset.element_bytes;
         let bound = self.reader().map_or(0, ChunkCoder::bound);
         bound.max(chunk_bytes + MAX_HEADER_BYTES)
@@ -434,7 +428,7 @@ impl Access<'_> {
                 }
                 _ => transfer(&call, Memory::All)?,
             }
-            return if progress(total, total) { Ok(()) } else { Err(cancelled()) };
+            return report(progress, total, total);
         }
         let (mut done, mut buffer) = (0, Buffer::new(0)?);
         for i in 0..self.selection.n_chunks() {
@@ -447,19 +441,14 @@ impl Access<'_> {
             } else {
                 let n_bytes =
                     self.selection.chunk().iter().product::<u64>() as usize * self.placement.element_bytes();
-                if buffer.n_bytes() < n_bytes {
-                    buffer = Buffer::new(n_bytes)?;
-                }
                 let memory_space = library.space_with(self.selection.chunk(), part.in_chunk(), part.count())?;
                 transfer(
                     &call(memory_space.id(), file_space.id()),
-                    Memory::Part(&self.placement, &part, buffer.bytes()),
+                    Memory::Part(&self.placement, &part, buffer.reserve(n_bytes)?),
                 )?;
             }
             done += part.n_elements() * self.placement.element_bytes() as u64;
-            if !progress(done, total) {
-                return Err(cancelled());
-            }
+            report(progress, done, total)?;
         }
         Ok(())
     }
@@ -467,7 +456,7 @@ impl Access<'_> {
 
 fn not_from_gpu(why: &str) -> Error {
     Error::unsupported(format!(
-        "the array is in the memory of a GPU, and HDF5 itself has to move it, because {why}; use memory of the host"
+        "the array is in GPU memory, but only HDF5 itself can transfer this dataset, because {why}; use host memory"
     ))
 }
 
@@ -477,142 +466,4 @@ enum Memory<'a> {
     All,
     /// A buffer for a part of the selection, and the placement of that part in the caller's memory.
     Part(&'a Placement, &'a Part, &'a mut [u8]),
-}
-
-/// The chunks of a dataset in its file.
-///
-/// `H5Dwrite_chunk` (libhdf5 1.10 to 2.2) does not always store the filter mask when it overwrites
-/// a chunk. It keeps the old mask if the new bytes have the same length, and until another chunk is
-/// looked up. Read with the old mask, the new chunk would be nonsense. So a chunk from which
-/// filters were left out is overwritten by `H5Dwrite`.
-struct Store<'s> {
-    access: &'s Access<'s>,
-    dxpl: Hid,
-    /// Chunks in the file by their number in the selection, if all were listed at once.
-    index: Option<HashMap<u64, Encoded>>,
-    is_asked: bool,
-    /// Numbers of chunks that were read and had filters left out.
-    left_out: HashSet<u64>,
-    buffer: Option<Buffer>,
-}
-
-impl<'s> Store<'s> {
-    fn new(access: &'s Access<'s>, dxpl: Hid) -> Self {
-        Self { access, dxpl, index: None, is_asked: false, left_out: HashSet::new(), buffer: None }
-    }
-
-    fn number(&self, chunk: &[u64]) -> u64 {
-        self.access.selection.number_of(chunk).expect("a chunk of the selection")
-    }
-
-    /// The chunk in the file. The outer `Option` is `None` if the chunks were not listed: there are
-    /// few of them, or this libhdf5 cannot list them.
-    fn indexed(&mut self, chunk: &[u64]) -> Result<Option<Option<Encoded>>> {
-        let Access { dataset: Dataset { library, id, extents, .. }, selection, .. } = self.access;
-        if !self.is_asked && selection.n_chunks() >= MANY_CHUNKS {
-            let mut index = HashMap::new();
-            let can = library.for_each_chunk(*id, extents.len(), |chunk, Stored { n_bytes, mask, .. }| {
-                let encoded = Encoded { n_bytes: n_bytes as usize, mask };
-                selection.number_of(chunk).map(|number| index.insert(number, encoded));
-            })?;
-            self.index = can.then_some(index);
-        }
-        self.is_asked = true;
-        Ok(self.index.as_ref().map(|index| index.get(&self.number(chunk)).copied()))
-    }
-
-    /// Whether a chunk was written.
-    fn has(&mut self, chunk: &[u64]) -> Result<bool> {
-        let Dataset { library, id, .. } = self.access.dataset;
-        Ok(match self.indexed(chunk)? {
-            Some(encoded) => encoded.is_some(),
-            None => library.encoded_bytes(*id, chunk)?.is_some(),
-        })
-    }
-
-    /// Whether filters were left out of the chunk in the file.
-    fn has_left_out(&mut self, chunk: &[u64]) -> Result<bool> {
-        if let Some(encoded) = self.indexed(chunk)? {
-            return Ok(encoded.is_some_and(|encoded| encoded.mask != 0));
-        }
-        // A chunk that is written in part has been read before.
-        if self.access.selection.part(self.number(chunk)).covers() != Covers::Part {
-            // A search that may be inconclusive. A certain answer would go through all chunks for
-            // each new one.
-            let Dataset { library, id, .. } = self.access.dataset;
-            if library.known_bytes(*id, chunk).is_none() {
-                return Ok(false);
-            }
-            let mut buffer = self.buffer.take().map_or_else(|| Buffer::new(0), Ok)?;
-            // HDF5 has a function for the mask alone, but it goes through all chunks up to this
-            // one.
-            let read = self.read(chunk, &mut buffer);
-            self.buffer = Some(buffer);
-            match read {
-                // An unreadable chunk is overwritten.
-                Err(error) if matches!(error.kind(), ErrorKind::Host | ErrorKind::Corrupt) => return Ok(false),
-                read => read?,
-            };
-        }
-        Ok(self.left_out.contains(&self.number(chunk)))
-    }
-
-    /// Has HDF5 write the chunk that is encoded in `bytes`.
-    fn write_by_hdf5(&self, chunk: &[u64], bytes: &[u8]) -> Result<()> {
-        let Access { dataset, way, .. } = self.access;
-        let Dataset { library, id, extents, dtype, element_bytes, .. } = dataset;
-        let filters = way.as_ref().expect("chunks that gridz makes");
-        let shape = self.access.selection.chunk();
-        let n_bytes = shape.iter().product::<u64>() as usize * element_bytes;
-        let mut elements = Buffer::new(n_bytes)?;
-        filters.decode(0, bytes, elements.bytes(), &Context::lenient())?;
-        let inside = |((begin, extent), chunk): ((&u64, &u64), &u64)| (extent - begin).min(*chunk);
-        let count: Vec<u64> = chunk.iter().zip(extents).zip(shape).map(inside).collect();
-        let memory_space = library.space_with(shape, &vec![0; shape.len()], &count)?;
-        let file_space = library.dataset_space(*id)?;
-        library.select(file_space.id(), chunk, &count)?;
-        let (memory_space, file_space) = (memory_space.id(), file_space.id());
-        let call = Call { dataset: *id, memory_type: dtype.id(), memory_space, file_space, dxpl: self.dxpl };
-        // SAFETY: elements of the dataset's type, with the extents of the dataspace.
-        unsafe { library.write(&call, elements.bytes().as_ptr()) }
-    }
-}
-
-impl ChunkStore for Store<'_> {
-    fn read(&mut self, chunk: &[u64], bytes: &mut Buffer) -> Result<Option<Encoded>> {
-        let Dataset { library, id, .. } = self.access.dataset;
-        let indexed = self.indexed(chunk)?;
-        let n_bytes = match indexed {
-            Some(encoded) if library.tells_lengths() => encoded.map(|encoded| encoded.n_bytes),
-            Some(None) => None,
-            // The index may be outdated, and this HDF5 writes the stored chunk to memory whatever
-            // its length is.
-            _ => library.encoded_bytes(*id, chunk)?.map(|n_bytes| n_bytes as usize),
-        };
-        let Some(n_bytes) = n_bytes else { return Ok(None) };
-        // A damaged file must not determine how much memory is allocated.
-        let most = self.access.most_encoded_bytes();
-        if n_bytes > most {
-            return Err(Error::corrupt(format!(
-                "a chunk of {n_bytes} encoded bytes, where {most} are the most there can be"
-            )));
-        }
-        if bytes.n_bytes() < n_bytes {
-            *bytes = Buffer::new(n_bytes)?;
-        }
-        let mask = library.read_chunk(*id, self.dxpl, chunk, &mut bytes.bytes()[..n_bytes])?;
-        let encoded = indexed.flatten().unwrap_or(Encoded { n_bytes, mask });
-        if encoded.mask != 0 {
-            self.left_out.insert(self.number(chunk));
-        }
-        Ok(Some(encoded))
-    }
-
-    fn write(&mut self, chunk: &[u64], bytes: &[u8]) -> Result<()> {
-        if self.has_left_out(chunk)? {
-            return self.write_by_hdf5(chunk, bytes);
-        }
-        let Dataset { library, id, .. } = self.access.dataset;
-        library.write_chunk(*id, self.dxpl, chunk, bytes)
-    }
 }

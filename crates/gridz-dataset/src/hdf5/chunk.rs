@@ -6,9 +6,10 @@
 //! that does not fit its description is framed as plain bytes, unchanged.
 
 use super::abi;
-use super::cd::{Record, Values};
-use super::dl::PipelineEntry;
+use super::api::PipelineEntry;
+use super::cd::Values;
 use super::filter::{FILTER_ID, is_plain_bytes};
+use super::record::Record;
 use super::shuffle;
 use crate::bulk::{ChunkCoder, FrameCoder};
 use gridz::device::DeviceSlice;
@@ -38,13 +39,13 @@ impl ChunkFilters {
             [shuffle, gridz] if shuffle.id == abi::FILTER_SHUFFLE && gridz.id == FILTER_ID => (gridz, true),
             [] => return Err("it has no filters".into()),
             _ if pipeline.iter().any(|filter| filter.id == FILTER_ID) => {
-                return Err("it has more filters than gridz and shuffle".into());
+                return Err("it has filters other than gridz and shuffle".into());
             }
             [filter, ..] => return Err(format!("its filter is {} and not gridz", filter.id)),
         };
         let record = match Values::parse(&gridz.values) {
             Ok(Values::Record(record)) => record,
-            Ok(Values::User(_)) => return Err("HDF5 has not described its chunks to gridz".into()),
+            Ok(Values::User(_)) => return Err("its cd_values do not describe its chunks".into()),
             Err(error) => return Err(error.context().to_owned()),
         };
         let shuffle = match (shuffle, record.shuffle()) {
@@ -52,10 +53,10 @@ impl ChunkFilters {
             // Shuffling elements of one byte changes nothing.
             (true, Some(1)) => None,
             (true, Some(size)) if !is_plain_bytes(record.array()) => Some(size as usize),
-            _ => return Err("its chunks are shuffled in a way that gridz has no note of".into()),
+            _ => return Err("its cd_values do not describe its shuffle filter".into()),
         };
         if record.array().n_bytes() != chunk_bytes {
-            return Err("its chunks are not what HDF5 has described to gridz".into());
+            return Err("its chunks differ from those that its cd_values describe".into());
         }
         let prepared = record.request().and_then(|request| Prepared::new(record.array(), &request));
         let verify = Verify::Checksum;
@@ -107,7 +108,7 @@ impl ChunkCoder for ChunkFilters {
         let (gridz, shuffle) = self.bits();
         let was_shuffled = mask & shuffle == 0;
         let wrong = |n_bytes: u64| {
-            let text = format!("a chunk of {n_bytes} bytes in place of one of {}", chunk.len());
+            let text = format!("a chunk has {n_bytes} bytes instead of {}", chunk.len());
             Err(Error::corrupt(text))
         };
         // Whether `chunk` is shuffled at this point.
@@ -231,10 +232,10 @@ mod tests {
         for (pipeline, why) in [
             (vec![], "no filters"),
             (vec![entry(1, &[6])], "its filter is 1"),
-            (vec![record(None), entry(3, &[])], "more filters"),
-            (vec![shuffle(), record(None)], "no note of"),
-            (vec![record(Some(4))], "no note of"),
-            (vec![entry(FILTER_ID, &[2, 0])], "has not described"),
+            (vec![record(None), entry(3, &[])], "other than gridz and shuffle"),
+            (vec![shuffle(), record(None)], "do not describe its shuffle filter"),
+            (vec![record(Some(4))], "do not describe its shuffle filter"),
+            (vec![entry(FILTER_ID, &[2, 0])], "do not describe its chunks"),
         ] {
             let found = ChunkFilters::new(&pipeline, 120).map(|_| ()).unwrap_err();
             assert!(found.contains(why), "{found}");

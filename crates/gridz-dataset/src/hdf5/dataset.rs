@@ -3,8 +3,8 @@
 use std::ffi::c_int;
 
 use super::abi::{self, Hid, class, order};
+use super::api::{Api, FloatFields, PipelineEntry};
 use super::cd::Values;
-use super::dl::{Api, FloatFields, PipelineEntry};
 use gridz::{Mode, Request};
 use gridz_codecs::error::{Error, ErrorKind, Result, try_vec};
 use gridz_codecs::format::header::MAX_PARAMS;
@@ -72,18 +72,23 @@ impl Dataset {
                 "gridz compresses datasets, not groups; remove it from the group's filters",
             ));
         }
-        let pipeline = api.pipeline(dcpl).ok_or_else(|| host("the filter pipeline"))?;
-        let ours =
-            pipeline.iter().position(|entry| entry.id == id).ok_or_else(|| host("our place in the pipeline"))?;
+        let pipeline = api.pipeline(dcpl).ok_or_else(|| not_reported("the filter pipeline"))?;
+        let ours = pipeline
+            .iter()
+            .position(|entry| entry.id == id)
+            .ok_or_else(|| not_reported("the position of gridz in the filter pipeline"))?;
         let PipelineEntry { flags, ref values, n_values, .. } = pipeline[ours];
         if n_values > values.len() {
-            return Err(Error::invalid(format!("{n_values} cd_values are more than gridz has a meaning for")));
+            return Err(Error::invalid(format!(
+                "{n_values} cd_values are too many; gridz supports at most {}",
+                values.len()
+            )));
         }
         let values = Values::parse(values)?;
         let request = values.request()?;
-        let extents = api.extents(space).ok_or_else(|| host("the extents of the chunks"))?;
+        let extents = api.extents(space).ok_or_else(|| not_reported("the extents of the chunks"))?;
         let array = chunk(api, dtype, &extents)?;
-        let size = api.size(dtype).ok_or_else(|| host("the size of the datatype"))?;
+        let size = api.size(dtype).ok_or_else(|| not_reported("the size of the datatype"))?;
         let before = Before::of(&pipeline[..ours], size);
         let array = match before {
             Before::Other(_) => Array::bytes(array.n_bytes())?,
@@ -95,8 +100,8 @@ impl Dataset {
         if request.mode() != Mode::Lossless {
             if is_enumeration(api, dtype) {
                 return Err(Error::unsupported(format!(
-                    "{request}: the dataset has members of an enumeration, and a number near one means another; use a \
-                     lossless codec"
+                    "{request}: the elements are an enumeration, in which a neighboring number has another \
+                     meaning; use a lossless codec"
                 )));
             }
             // The codec may reject such chunks.
@@ -121,8 +126,8 @@ impl Dataset {
         match self.before {
             _ if self.request.codec() == gridz::STORED => None,
             Before::Other(_) => Some(format!(
-                "{} runs before gridz, which keeps what that makes of the data as it is; put gridz first, \
-                 or leave one of them out",
+                "{} runs before gridz, so gridz stores the output of that filter uncompressed; put gridz first, or \
+                 remove one of them",
                 self.before.name().unwrap_or_default()
             )),
             _ => self.request.why_stored(self.array.dtype()),
@@ -138,8 +143,8 @@ pub(super) fn with_fill(api: &Api, dcpl: Hid, dtype: Hid, array: &Array, request
     }
     let unknown = || {
         let text =
-            "whether the dataset has a fill value, which its codec must know; use a program with a shared libhdf5";
-        host(text)
+            "whether the dataset has a fill value, which the codec needs; use a program with a shared libhdf5";
+        not_reported(text)
     };
     if !api.has_fill(dcpl).ok_or_else(unknown)? {
         return Ok(request);
@@ -147,7 +152,7 @@ pub(super) fn with_fill(api: &Api, dcpl: Hid, dtype: Hid, array: &Array, request
     let n_bytes = api.size(dtype).ok_or_else(unknown)?;
     let mut bytes = try_vec(n_bytes, "a fill value")?;
     bytes.resize(n_bytes, 0);
-    api.read_fill(dcpl, dtype, &mut bytes).ok_or_else(|| host("the fill value of the dataset"))?;
+    api.read_fill(dcpl, dtype, &mut bytes).ok_or_else(|| not_reported("the fill value of the dataset"))?;
     request.with_fill(array, one_element(&bytes, array.element_size() as usize)?)
 }
 
@@ -156,8 +161,8 @@ fn one_element(bytes: &[u8], size: usize) -> Result<&[u8]> {
     match bytes.split_at_checked(size) {
         Some((first, rest)) if rest.chunks(size).all(|other| other == first) => Ok(first),
         _ => Err(Error::unsupported(
-            "the fill value of the dataset is an array of several values, and only one can be kept; set one with equal \
-             elements, or none, or use a lossless codec",
+            "the fill value of the dataset is an array of different values, but only one can be kept; set a fill \
+             value with equal elements or none, or use a lossless codec",
         )),
     }
 }
@@ -169,8 +174,8 @@ fn check_frame_fits(api: &Api, array: &Array) -> Result<()> {
     if major < 2 && gridz::stored_bytes(array) + MAX_PARAMS as u64 > u64::from(u32::MAX) {
         let n_bytes = array.n_bytes();
         return Err(Error::unsupported(format!(
-            "a chunk of {n_bytes} bytes may not fit HDF5 {major}.{minor}, whose compressed chunks end at 4 GiB; \
-             choose smaller chunks"
+            "a chunk of {n_bytes} bytes may exceed the limit of HDF5 {major}.{minor}, 4 GiB for a compressed \
+             chunk; choose smaller chunks"
         )));
     }
     Ok(())
@@ -191,14 +196,14 @@ fn chunk(api: &Api, dtype: Hid, extents: &[u64]) -> Result<Array> {
         return chunk(api, base.id(), &[extents, &inner].concat());
     }
     let shape = Shape::new(extents)?;
-    let size = api.size(dtype).ok_or_else(|| host("the size of the datatype"))?;
+    let size = api.size(dtype).ok_or_else(|| not_reported("the size of the datatype"))?;
     match number(api, dtype, size) {
         Some((number, order)) => Array::new(number, order, shape),
         None => match u32::try_from(size) {
             Ok(size) => Array::opaque(size, shape),
             Err(_) => {
                 let n_bytes = shape.n_elements().checked_mul(size as u64);
-                Array::bytes(n_bytes.ok_or_else(|| Error::invalid("a chunk of more than 2^64 bytes"))?)
+                Array::bytes(n_bytes.ok_or_else(|| Error::invalid("a chunk has more than 2^64 bytes"))?)
             }
         },
     }
@@ -280,8 +285,8 @@ fn fields_of(bits: usize, mantissa: usize) -> FloatFields {
     }
 }
 
-fn host(what: &str) -> Error {
-    Error::new(ErrorKind::Host, format!("HDF5 does not tell {what}"))
+pub(super) fn not_reported(what: &str) -> Error {
+    Error::new(ErrorKind::Host, format!("HDF5 did not report {what}"))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use std::os::fd::FromRawFd;
 use std::os::unix::fs::FileExt;
 
 use super::abi::{self, Hid};
-use super::dl::ok;
+use super::api::ok;
 use super::functions::functions;
 use super::library::Library;
 use crate::bulk::ReadAt;
@@ -51,7 +51,7 @@ impl Descriptor {
     /// `Host` if HDF5 cannot flush the file.
     pub fn of(library: &Library, dataset: Hid) -> Result<std::result::Result<Self, &'static str>> {
         let Some(files) = &library.files else {
-            return Ok(Err("the program does not tell the functions for that"));
+            return Ok(Err("the program does not provide the necessary HDF5 functions"));
         };
         let file = library.file_of(dataset)?;
         // SAFETY: takes any id.
@@ -67,7 +67,7 @@ impl Descriptor {
                 .and_then(|()| ok((files.handle)(file.id(), abi::DEFAULT_PLIST, &mut handle)))
         });
         if asked.is_none() || handle.is_null() {
-            return Ok(Err("its file is not one of a descriptor"));
+            return Ok(Err("its file driver does not use a file descriptor"));
         }
         // SAFETY: takes any id.
         let created = unsafe { (files.create_plist)(file.id()) };
@@ -87,7 +87,7 @@ impl Descriptor {
         let file = ManuallyDrop::new(unsafe { File::from_raw_fd(handle.cast::<c_int>().read()) });
         let (found, mut begin) = (Self { file, user_block }, [0; SIGNATURE.len()]);
         let is_it = found.read_at(user_block, &mut begin).is_ok() && begin == *SIGNATURE;
-        Ok(if is_it { Ok(found) } else { Err("its file does not begin as one of HDF5") })
+        Ok(if is_it { Ok(found) } else { Err("its file does not begin with an HDF5 signature") })
     }
 }
 
@@ -97,10 +97,14 @@ impl ReadAt for Descriptor {
             let n_bytes = bytes.len();
             match error.kind() {
                 std::io::ErrorKind::UnexpectedEof => {
-                    let text = format!("the file ends within the {n_bytes} bytes of a chunk from {at} on");
+                    let text =
+                        format!("the file is truncated: it ends within a chunk of {n_bytes} bytes at offset {at}");
                     Error::new(ErrorKind::Truncated, text)
                 }
-                _ => Error::new(ErrorKind::Host, format!("{n_bytes} bytes of the file from {at} on: {error}")),
+                _ => Error::new(
+                    ErrorKind::Host,
+                    format!("reading {n_bytes} bytes of the file at offset {at} failed: {error}"),
+                ),
             }
         })
     }

@@ -17,10 +17,12 @@
 use std::ffi::{CStr, c_int, c_uint, c_void};
 
 use super::abi::{self, FilterClass, Hid};
+use super::api::{Api, Callback};
 use super::buf::HostBuffer;
-use super::cd::{self, Record, Values};
+use super::cd::{self, Values};
 use super::dataset::{Before, Dataset};
-use super::dl::{self, Api, Callback};
+use super::dl;
+use super::record::Record;
 use super::{report, shuffle};
 use crate::bulk::{Buffer, FrameBuffer};
 use gridz::{Context, Frame, Part, Prepared, Request, Verify};
@@ -108,15 +110,15 @@ extern "C" fn set_local_from(dcpl: Hid, dtype: Hid, space: Hid, caller: *const c
         };
         let words = Record::new(&dataset.request, dataset.array, shuffle)?.words();
         api.set_filter_values(dcpl, FILTER_ID, dataset.flags, &words)
-            .ok_or_else(|| Error::new(ErrorKind::Host, "HDF5 does not take the filter's values"))?;
+            .ok_or_else(|| Error::new(ErrorKind::Host, "HDF5 rejected the cd_values of the filter"))?;
         if let Some(why) = dataset.why_stored() {
             report::line(&why);
         }
         if dataset.request.drifts() {
             // The text is the same for all datasets, so it is printed once.
             report::line(&format!(
-                "{} that is not lossless drifts: where parts of chunks are written again and again, the rest of them \
-                 moves further from what it was each time; write chunks as a whole, or use quant",
+                "{} that is not lossless drifts: if parts of a chunk are rewritten repeatedly, the error of its \
+                 other elements can grow each time; write whole chunks, or use quant",
                 dataset.request.name()
             ));
         }
@@ -134,8 +136,8 @@ fn prepare(callback: Callback, caller: *const c_void, body: impl FnOnce(&Api) ->
     guarded(|| {
         let Some(api) = dl::calling_library(caller) else {
             report::line(
-                "the HDF5 functions of this program cannot be found, so gridz does not know what the chunks \
-                 contain and keeps them uncompressed; use a program with a shared libhdf5 1.10 or later",
+                "the HDF5 functions of this program cannot be found, so gridz cannot query the type of the chunks \
+                 and stores them uncompressed; use a program with a shared libhdf5 1.10 or later",
             );
             return Ok(());
         };
@@ -195,7 +197,7 @@ fn encode(values: &[u32], chunk: &[u8]) -> Result<(FrameBuffer, usize)> {
         Ok(Values::Record(record)) if record.array().n_bytes() == chunk.len() as u64 => Some(record),
         Ok(_) => None,
         Err(error) => {
-            report::line(&format!("{error}; the data is kept uncompressed"));
+            report::line(&format!("{error}; the data is stored uncompressed"));
             None
         }
     };
@@ -213,7 +215,7 @@ fn encode(values: &[u32], chunk: &[u8]) -> Result<(FrameBuffer, usize)> {
         });
         match compressed {
             Ok(compressed) => return Ok(compressed),
-            Err(error) => report::line(&format!("{error}; the data is kept uncompressed")),
+            Err(error) => report::line(&format!("{error}; the data is stored uncompressed")),
         }
     }
     let stored = Request::new(u32::from(gridz::STORED), 0)?;
@@ -248,7 +250,7 @@ fn decode(values: &[u32], frame: &[u8], verify: Verify) -> Result<(Buffer, usize
     // shorter one.
     let may_vary = record.is_none_or(|record| is_plain_bytes(record.array())) || is_opaque;
     if n_bytes == 0 || !(may_vary || Some(n_bytes) == expected) {
-        let text = format!("a frame of {n_bytes} bytes in place of a chunk of {}", expected.unwrap_or(0));
+        let text = format!("a frame of {n_bytes} bytes does not fit a chunk of {} bytes", expected.unwrap_or(0));
         return Err(Error::corrupt(text));
     }
     // So the bytes may be fewer than a chunk, but the buffer may not be shorter. The file
@@ -341,7 +343,7 @@ mod tests {
             let found = with_fill(api, dcpl, dtype, &array, plain);
             match (&found, expected) {
                 (Ok(found), Some(expected)) => assert_eq!(missing(*found), missing(expected)),
-                (Err(error), None) => assert!(error.context().contains("an array of several values"), "{error}"),
+                (Err(error), None) => assert!(error.context().contains("an array of different values"), "{error}"),
                 _ => panic!("{found:?}, not {expected:?}"),
             }
             // Fill values of the request stay, and that of the property list is added.
@@ -352,7 +354,7 @@ mod tests {
             // A codec without fill values does not query HDF5.
             assert_eq!(with_fill(api, -1, -1, &array, Request::default()).unwrap(), Request::default());
             let error = with_fill(&Api::without_fills(), dcpl, dtype, &array, plain).unwrap_err();
-            assert!(error.context().contains("does not tell whether the dataset has a fill value"), "{error}");
+            assert!(error.context().contains("did not report whether the dataset has a fill value"), "{error}");
             // SAFETY: the list was created above.
             unsafe { H5Pclose(dcpl) };
         }

@@ -5,8 +5,10 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::marker::PhantomData;
 
 use super::abi::{self, Hid};
+use super::api::{Api, Owned, ok};
+use super::chunk_io::ChunkFunctions;
 use super::descriptor::Files;
-use super::dl::{self, Api, ok};
+use super::dl;
 use super::functions::{Find, functions};
 use gridz_codecs::error::{Error, ErrorKind, Result};
 
@@ -18,9 +20,6 @@ functions! {
         dataset_plist: "H5Dget_create_plist" fn(Hid) -> Hid;
         write: "H5Dwrite" fn(Hid, Hid, Hid, Hid, Hid, *const c_void) -> c_int;
         read: "H5Dread" fn(Hid, Hid, Hid, Hid, Hid, *mut c_void) -> c_int;
-        write_chunk: "H5Dwrite_chunk" fn(Hid, Hid, u32, *const u64, usize, *const c_void) -> c_int;
-        chunk_storage: "H5Dget_chunk_storage_size" fn(Hid, *const u64, *mut u64) -> c_int;
-        chunk_info: "H5Dget_chunk_info_by_coord" fn(Hid, *const u64, *mut c_uint, *mut u64, *mut u64) -> c_int;
         layout: "H5Pget_layout" fn(Hid) -> c_int;
         chunk: "H5Pget_chunk" fn(Hid, c_int, *mut u64) -> c_int;
         chunk_options: "H5Pget_chunk_opts" fn(Hid, *mut c_uint) -> c_int;
@@ -49,30 +48,6 @@ functions! {
 }
 
 functions! {
-    /// Reads the encoded bytes of a chunk, in 1.10 to 1.14. Later versions have [`ReadChunk2`].
-    struct ReadChunk {
-        read: "H5Dread_chunk" fn(Hid, Hid, *const u64, *mut u32, *mut c_void) -> c_int;
-    }
-}
-
-functions! {
-    /// Reads the encoded bytes of a chunk, from 2.0 on. It takes the length of the buffer.
-    struct ReadChunk2 {
-        read: "H5Dread_chunk2" fn(Hid, Hid, *const u64, *mut u32, *mut c_void, *mut usize) -> c_int;
-    }
-}
-
-/// `H5D_chunk_iter_op_t`.
-type EachChunk = extern "C" fn(*const u64, c_uint, u64, u64, *mut c_void) -> c_int;
-
-functions! {
-    /// Iterates over all chunks, from 1.12.3 on. It is correct from 1.14 on.
-    struct ChunkIter {
-        for_each: "H5Dchunk_iter" fn(Hid, Hid, EachChunk, *mut c_void) -> c_int;
-    }
-}
-
-functions! {
     /// A function of parallel builds of libhdf5. It fails unless the file's driver uses MPI.
     struct Parallel {
         atomicity: "H5Fget_mpi_atomicity" fn(Hid, *mut bool) -> c_int;
@@ -84,45 +59,10 @@ pub struct Library<'f> {
     /// Functions that the filter needs too.
     pub api: Api,
     datasets: Datasets,
-    read_chunk: Option<ReadChunk>,
-    read_chunk_2: Option<ReadChunk2>,
-    chunk_iter: Option<ChunkIter>,
+    pub(super) chunks: ChunkFunctions,
     parallel: Option<Parallel>,
     pub(super) files: Option<Files>,
     of: PhantomData<&'f ()>,
-}
-
-/// A chunk in a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stored {
-    /// Number of encoded bytes.
-    pub n_bytes: u64,
-    /// Filter mask: a bit is set for each filter that was left out.
-    pub mask: u32,
-    /// Address of the encoded bytes. Depending on the version it counts from the beginning of the
-    /// file or from the end of the user block.
-    pub address: u64,
-}
-
-/// An id that this module opened; closed when dropped.
-pub struct Owned<'l> {
-    id: Hid,
-    close: unsafe extern "C" fn(Hid) -> c_int,
-    of: PhantomData<&'l ()>,
-}
-
-impl Owned<'_> {
-    /// The id.
-    pub fn id(&self) -> Hid {
-        self.id
-    }
-}
-
-impl Drop for Owned<'_> {
-    fn drop(&mut self) {
-        // SAFETY: an id of the library that `close` belongs to; closed once.
-        unsafe { (self.close)(self.id) };
-    }
 }
 
 /// `H5E_walk2_t`.
@@ -139,16 +79,17 @@ impl<'f> Library<'f> {
     /// loaded for `'f`.
     pub unsafe fn new(find: &Find) -> Result<Self> {
         let missing = |name: &CStr| {
-            Error::invalid(format!("{} is not among the functions of HDF5 that are known", name.to_string_lossy()))
+            Error::invalid(format!(
+                "the HDF5 function {} was not found; use libhdf5 1.10 or later and the current gridz_hdf5.h",
+                name.to_string_lossy()
+            ))
         };
         // SAFETY: the caller's promise.
         unsafe {
             Ok(Self {
                 api: Api::resolve(find).map_err(missing)?,
                 datasets: Datasets::resolve(find).map_err(missing)?,
-                read_chunk: ReadChunk::resolve(find).ok(),
-                read_chunk_2: ReadChunk2::resolve(find).ok(),
-                chunk_iter: ChunkIter::resolve(find).ok(),
+                chunks: ChunkFunctions::resolve(find).map_err(missing)?,
                 parallel: Parallel::resolve(find).ok(),
                 files: Files::resolve(find).ok(),
                 of: PhantomData,
@@ -216,7 +157,7 @@ impl<'f> Library<'f> {
         // SAFETY: walks the stack of this thread from the innermost entry on. `text` outlives the
         // call.
         unsafe { (self.datasets.walk_errors)(abi::DEFAULT_STACK, abi::WALK_UPWARD, first, place) };
-        let why = text.map_or_else(|| "HDF5 does not say why".to_owned(), |text| format!("HDF5 says: {text}"));
+        let why = text.map_or_else(|| "HDF5 reported no reason".to_owned(), |text| format!("HDF5 says: {text}"));
         Error::new(ErrorKind::Host, format!("{what} failed; {why}"))
     }
 
@@ -235,7 +176,11 @@ impl<'f> Library<'f> {
     }
 
     fn owned(&self, id: Hid, close: unsafe extern "C" fn(Hid) -> c_int, what: &str) -> Result<Owned<'_>> {
-        if id < 0 { Err(self.failed(what)) } else { Ok(Owned { id, close, of: PhantomData }) }
+        if id < 0 {
+            return Err(self.failed(what));
+        }
+        // SAFETY: a new id of this library, and the function that closes its kind.
+        Ok(unsafe { Owned::new(id, close) })
     }
 
     /// The dataspace of a dataset.
@@ -373,114 +318,6 @@ impl<'f> Library<'f> {
         result
     }
 
-    // ---- chunks ----------------------------------------------------------------------------------
-
-    /// Number of encoded bytes of the chunk at `offset` if the chunk index shows that it was
-    /// written. `None` is inconclusive. This is a search in the index.
-    pub fn known_bytes(&self, dataset: Hid, offset: &[u64]) -> Option<u64> {
-        let mut n_bytes = 0;
-        // SAFETY: takes any id; an offset of the dataset's rank, and a valid pointer for the
-        // result.
-        let asked =
-            self.quietly(|| unsafe { (self.datasets.chunk_storage)(dataset, offset.as_ptr(), &mut n_bytes) });
-        (asked >= 0 && n_bytes > 0).then_some(n_bytes)
-    }
-
-    /// Number of encoded bytes of the chunk at `offset`, or `None` if it was never written. This is
-    /// a search in the chunk index. For chunks that were never written it may become a walk through
-    /// the whole index.
-    pub fn encoded_bytes(&self, dataset: Hid, offset: &[u64]) -> Result<Option<u64>> {
-        if let Some(n_bytes) = self.known_bytes(dataset, offset) {
-            return Ok(Some(n_bytes));
-        }
-        // The search fails for a chunk that was never written, but also for other reasons.
-        Ok(self.stored(dataset, offset)?.map(|stored| stored.n_bytes))
-    }
-
-    /// The chunk at `offset`, or `None` if it was never written. This is a walk through the chunk
-    /// index.
-    pub fn stored(&self, dataset: Hid, offset: &[u64]) -> Result<Option<Stored>> {
-        let (mut mask, mut address, mut n_bytes) = (0, 0, 0);
-        // SAFETY: takes any id; an offset of the dataset's rank, and valid pointers for the
-        // results.
-        let asked =
-            unsafe { (self.datasets.chunk_info)(dataset, offset.as_ptr(), &mut mask, &mut address, &mut n_bytes) };
-        ok(asked).ok_or_else(|| self.failed("H5Dget_chunk_info_by_coord"))?;
-        Ok((address != abi::NO_ADDRESS).then_some(Stored { n_bytes, mask, address }))
-    }
-
-    /// Calls `visit` with the offset and description of every chunk that was written. Returns false
-    /// if this version of HDF5 cannot iterate over chunks.
-    pub fn for_each_chunk(&self, dataset: Hid, rank: usize, mut visit: impl FnMut(&[u64], Stored)) -> Result<bool> {
-        /// Argument of the C callback.
-        struct Visitor<'v> {
-            rank: usize,
-            visit: &'v mut dyn FnMut(&[u64], Stored),
-        }
-        extern "C" fn each(
-            offset: *const u64,
-            mask: c_uint,
-            address: u64,
-            n_bytes: u64,
-            visitor: *mut c_void,
-        ) -> c_int {
-            // SAFETY: the pointer passed below. Nothing else uses it during the call.
-            let visitor = unsafe { &mut *visitor.cast::<Visitor>() };
-            // SAFETY: libhdf5 passes an offset of the dataset's rank.
-            let offset = unsafe { std::slice::from_raw_parts(offset, visitor.rank) };
-            let stored = Stored { n_bytes, mask, address };
-            // A panic must not unwind into libhdf5.
-            let visited =
-                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (visitor.visit)(offset, stored)));
-            if visited.is_ok() { 0 } else { -1 }
-        }
-        // Before 1.14 the offsets were in units of chunks.
-        let Some(iter) = self.chunk_iter.as_ref().filter(|_| self.api.version() >= (1, 14)) else {
-            return Ok(false);
-        };
-        let mut visitor = Visitor { rank, visit: &mut visit };
-        // SAFETY: takes any id; the visitor lives as long as the call.
-        let done =
-            unsafe { (iter.for_each)(dataset, abi::DEFAULT_PLIST, each, std::ptr::from_mut(&mut visitor).cast()) };
-        ok(done).map(|()| true).ok_or_else(|| self.failed("H5Dchunk_iter"))
-    }
-
-    /// Whether reading a chunk checks its length. Before 2.0 libhdf5 writes the whole stored chunk
-    /// to the buffer, whatever the buffer's size is.
-    pub fn tells_lengths(&self) -> bool {
-        self.read_chunk_2.is_some()
-    }
-
-    /// Reads the encoded bytes of the chunk at `offset`, exactly `bytes.len()` bytes.
-    /// Returns the chunk's filter mask.
-    pub fn read_chunk(&self, dataset: Hid, dxpl: Hid, offset: &[u64], bytes: &mut [u8]) -> Result<u32> {
-        let mut mask = 0;
-        let (offset, to, mut n_bytes) = (offset.as_ptr(), bytes.as_mut_ptr().cast(), bytes.len());
-        let done = match (&self.read_chunk_2, &self.read_chunk) {
-            // SAFETY: takes any ids, an offset of the dataset's rank, and a buffer of `n_bytes`
-            // bytes.
-            (Some(two), _) => unsafe { (two.read)(dataset, dxpl, offset, &mut mask, to, &mut n_bytes) },
-            // SAFETY: the same ids and offset. The buffer has the length that libhdf5 has just
-            // reported, and the manual forbids writing to the dataset during the call.
-            (None, Some(one)) => unsafe { (one.read)(dataset, dxpl, offset, &mut mask, to) },
-            (None, None) => {
-                return Err(Error::invalid("H5Dread_chunk is not among the functions of HDF5 that are known"));
-            }
-        };
-        ok(done).filter(|()| n_bytes == bytes.len()).map(|()| mask).ok_or_else(|| self.failed("H5Dread_chunk"))
-    }
-
-    /// Writes the encoded bytes of the chunk at `offset`, to which all filters were applied.
-    pub fn write_chunk(&self, dataset: Hid, dxpl: Hid, offset: &[u64], bytes: &[u8]) -> Result<()> {
-        // SAFETY: takes any ids, an offset of the dataset's rank, and `bytes.len()` bytes.
-        let done = unsafe {
-            (self.datasets.write_chunk)(dataset, dxpl, 0, offset.as_ptr(), bytes.len(), bytes.as_ptr().cast())
-        };
-        ok(done).ok_or_else(|| self.failed("H5Dwrite_chunk"))
-    }
-
-    // ---- fallback: HDF5's own transfers -----------------------------------------------------------
-
     /// A dataspace of `extents` with a box selected in it.
     pub fn space_with(&self, extents: &[u64], start: &[u64], count: &[u64]) -> Result<Owned<'_>> {
         // SAFETY: `extents` has as many entries as the call is given; null means no larger maximum
@@ -557,8 +394,8 @@ mod tests {
         assert!(of(&[open]).is_ok());
         for (table, missing) in [
             // A null address marks a function that the program's libhdf5 lacks.
-            (&[open, (c"H5Dwrite", std::ptr::null_mut())][..], "H5Dwrite is not among"),
-            (&[], "H5get_libversion is not among"),
+            (&[open, (c"H5Dwrite", std::ptr::null_mut())][..], "the HDF5 function H5Dwrite was not found"),
+            (&[], "the HDF5 function H5get_libversion was not found"),
         ] {
             let error = of(table).err().expect("a function is missing");
             assert!(error.context().starts_with(missing), "{error}");

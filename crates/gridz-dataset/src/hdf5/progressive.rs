@@ -10,8 +10,8 @@ use std::collections::HashMap;
 use super::abi::{self, Hid};
 use super::bulk::{Dataset, Options};
 use super::chunk::ChunkFilters;
+use super::chunk_io::{Stored, check_encoded_bytes};
 use super::descriptor::Descriptor;
-use super::library::Stored;
 use crate::bulk::{
     Buffer, ChunkCoder, ChunkStore, Encoded, Grid, PartReader, Place, Placement, Progress, ReadAt, Tally, Transfer,
     n_levels,
@@ -46,18 +46,17 @@ impl<'l> Dataset<'l> {
         strides: Option<&[i64]>,
     ) -> Result<PartAccess<'l>> {
         let refused = |why: &str| {
-            let text = format!(
-                "only datasets that gridz reads itself are read in part, and this is none, because {why}; read it as a whole"
-            );
+            let text =
+                format!("this dataset does not support progressive reads, because {why}; read it as a whole");
             Error::unsupported(text)
         };
         let filters = self.filters.as_ref().map_err(|why| refused(why))?;
-        let chunk = self.chunk.as_ref().ok_or_else(|| refused("it is not in chunks"))?;
+        let chunk = self.chunk.as_ref().ok_or_else(|| refused("it is not chunked"))?;
         let level = match detail {
             Detail::Level(level) => level,
-            Detail::Layers(0) => return Err(Error::invalid("0 layers cannot be read; give 1 or more")),
+            Detail::Layers(0) => return Err(Error::invalid("0 layers were requested; request 1 or more")),
             Detail::Error(error) if error.is_nan() || error < 0.0 => {
-                return Err(Error::invalid(format!("an error of {error:?}; give 0 or a number above it")));
+                return Err(Error::invalid(format!("error {error:?} is invalid; give 0 or a positive number")));
             }
             Detail::Layers(_) | Detail::Error(_) => 0,
         };
@@ -142,11 +141,14 @@ impl PartAccess<'_> {
         let mut store = Store { access: self, dxpl, most_bytes, file: None, index: None };
         store.index = store.all()?;
         let file = match found {
-            Ok(file) => store.base(&file)?.map(|base| (file, base)).ok_or("its chunks are not where HDF5 tells"),
+            Ok(file) => store
+                .base(&file)?
+                .map(|base| (file, base))
+                .ok_or("its chunks are not at the addresses that HDF5 reports"),
             Err(why) => Err(why),
         };
         let file = file.inspect_err(|why| {
-            settings::log(LogLevel::Info, || format!("chunks are read as a whole by HDF5, because {why}"));
+            settings::log(LogLevel::Info, || format!("HDF5 reads whole chunks, because {why}"));
         });
         let (file, base) = file.ok().unzip();
         store.file = base;
@@ -176,11 +178,7 @@ impl Store<'_> {
         if grid.selection().n_chunks() < 2 {
             return Ok(None);
         }
-        let mut index = HashMap::new();
-        let can = library.for_each_chunk(*id, extents.len(), |chunk, stored| {
-            grid.number_of(chunk).map(|number| index.insert(number, stored));
-        })?;
-        Ok(can.then_some(index))
+        library.index(*id, extents.len(), &|chunk| grid.number_of(chunk))
     }
 
     /// The chunk in the file with the first element `chunk`.
@@ -190,24 +188,15 @@ impl Store<'_> {
             Some(index) => grid.number_of(chunk).and_then(|number| index.get(&number).copied()),
             None => library.stored(*id, chunk)?,
         };
-        // A damaged file must not determine how much memory is allocated.
-        match found {
-            Some(Stored { n_bytes, .. }) if n_bytes > self.most_bytes as u64 => Err(Error::corrupt(format!(
-                "a chunk of {n_bytes} encoded bytes, where {} are the most there can be",
-                self.most_bytes
-            ))),
-            found => Ok(found),
-        }
+        found.map_or(Ok(()), |stored| check_encoded_bytes(stored.n_bytes, self.most_bytes))?;
+        Ok(found)
     }
 
     /// Has HDF5 read the encoded bytes of a chunk to the start of `bytes`, which is replaced if it
     /// is too short. Returns the chunk's filter mask.
     fn read_whole(&self, chunk: &[u64], n_bytes: usize, bytes: &mut Buffer) -> Result<u32> {
         let Dataset { library, id, .. } = *self.access.dataset;
-        if bytes.n_bytes() < n_bytes {
-            *bytes = Buffer::new(n_bytes)?;
-        }
-        library.read_chunk(id, self.dxpl, chunk, &mut bytes.bytes()[..n_bytes])
+        library.read_chunk(id, self.dxpl, chunk, bytes.reserve(n_bytes)?)
     }
 
     /// File offset that addresses count from. Some versions of HDF5 count from the end of the user
@@ -243,10 +232,7 @@ impl ChunkStore for Store<'_> {
         let Some(stored) = self.find(&chunk)? else { return Ok(None) };
         if let Some(base) = self.file {
             let place = Place { at: stored.address.saturating_add(base), n_bytes: stored.n_bytes };
-            if bytes.n_bytes() < Place::BYTES {
-                *bytes = Buffer::new(Place::BYTES)?;
-            }
-            bytes.bytes()[..Place::BYTES].copy_from_slice(&place.to_bytes());
+            bytes.reserve(Place::BYTES)?.copy_from_slice(&place.to_bytes());
             return Ok(Some(Encoded { n_bytes: Place::BYTES, mask: stored.mask }));
         }
         let Dataset { library, id, .. } = *self.access.dataset;
@@ -257,7 +243,7 @@ impl ChunkStore for Store<'_> {
             false => library.encoded_bytes(id, &chunk)?,
         };
         let Some(n_bytes) = n_bytes.filter(|&n_bytes| n_bytes <= self.most_bytes as u64) else {
-            return Err(Error::new(ErrorKind::Host, "the dataset has changed while it was read"));
+            return Err(Error::new(ErrorKind::Host, "the dataset changed while it was read; read it again"));
         };
         let n_bytes = n_bytes as usize;
         self.read_whole(&chunk, n_bytes, bytes)?;

@@ -10,7 +10,7 @@
 
 use std::ffi::CString;
 
-use super::dl::{Api, Callback};
+use super::api::{Api, Callback};
 use gridz_codecs::error::{self, Error};
 pub use gridz_codecs::settings::warn as line;
 

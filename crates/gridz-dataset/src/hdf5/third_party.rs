@@ -1,7 +1,7 @@
 //! Decodes the chunks of datasets with a third-party filter, without that filter. It never writes
 //! them.
 
-use super::dl::PipelineEntry;
+use super::api::PipelineEntry;
 use crate::bulk::ChunkCoder;
 use gridz::Source;
 use gridz::{Context, ThirdPartyChunks};
@@ -26,7 +26,7 @@ impl ChunkCoder for ThirdPartyCoder {
     }
 
     fn encode(&self, _chunk: Source, _encoded: &mut [u8], _context: &Context) -> Result<usize> {
-        Err(Error::unsupported("gridz reads the chunks of this filter, and does not write them"))
+        Err(Error::unsupported("gridz reads chunks of this filter but does not write them"))
     }
 
     fn decode(&self, mask: u32, stored: &[u8], chunk: &mut [u8], context: &Context) -> Result<()> {
@@ -35,7 +35,7 @@ impl ChunkCoder for ThirdPartyCoder {
         }
         // The filter was left out for this chunk.
         if stored.len() != chunk.len() {
-            let text = format!("a chunk of {} bytes in place of one of {}", stored.len(), chunk.len());
+            let text = format!("a chunk has {} bytes instead of {}", stored.len(), chunk.len());
             return Err(Error::corrupt(text));
         }
         chunk.copy_from_slice(stored);

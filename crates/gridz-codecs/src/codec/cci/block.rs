@@ -278,15 +278,15 @@ pub fn decode<W: Word, S: Simd<W>>(
     bytes: &[u8],
     out: &mut [u8],
 ) -> Result<()> {
-    let early = || damage("an early end");
+    let early = || damage("too few bytes");
     let (&[kind, flags, zeros @ ..], rest) = bytes.split_first_chunk::<RAW_HEAD>().ok_or_else(early)?;
     if kind == RAW && flags == 0 && zeros == [0; RAW_HEAD - 2] {
         out.copy_from_slice(rest.get(..out.len()).ok_or_else(early)?);
         let is_whole = (RAW_HEAD + out.len()).next_multiple_of(UNIT) == bytes.len();
-        return if is_whole { Ok(()) } else { Err(damage("bytes behind its elements")) };
+        return if is_whole { Ok(()) } else { Err(damage("bytes after its elements")) };
     }
     if kind != CODED || flags > HAS_RUNS | HAS_ROWS || zeros[..2] != [0; 2] {
-        let text = "a cci block is of a kind unknown to this version; a newer gridz may read this data";
+        let text = "a cci block is of an unknown kind; a newer gridz may read this data";
         return Err(Error::new(ErrorKind::UnsupportedFormat, text));
     }
     let (head, rest) = bytes.split_at_checked(HEAD).ok_or_else(early)?;
@@ -304,7 +304,7 @@ pub fn decode<W: Word, S: Simd<W>>(
         || n_repeats > n_copies / SYMBOLS_PER
         || !is_base
     {
-        return Err(damage("impossible numbers"));
+        return Err(damage("invalid counts"));
     }
     let base = W::read(&head[16..]);
     let memory = work.memory();
@@ -325,7 +325,7 @@ pub fn decode<W: Word, S: Simd<W>>(
     let copies = &mut memory.copies[..n_copies];
     for (i, copy) in copies[n_copies - n_literal..].iter_mut().enumerate() {
         let numbers = [0, 1, 2, 3].map(|k| list_values[k][i]);
-        *copy = Copy::of(numbers).ok_or_else(|| damage("impossible copies"))?;
+        *copy = Copy::of(numbers).ok_or_else(|| damage("invalid copies"))?;
     }
     repeats::expand(repeats, n_literal, copies);
     let n_numbers = copies::check(copies, m)?;
@@ -342,7 +342,7 @@ pub fn decode<W: Word, S: Simd<W>>(
     let starts = &mut memory.starts[..n_starts + LANES];
     reader.take_rows(s, &mut starts[..n_starts])?;
     if (bytes.len() - reader.bytes.len()).next_multiple_of(UNIT) != bytes.len() {
-        return Err(damage("bytes behind its lists"));
+        return Err(damage("bytes after its lists"));
     }
 
     let mut literal = literals::Reader { has_rows, numbers: all_numbers, starts, n_starts: 0, start: base };
@@ -379,5 +379,5 @@ fn store<W: Word>(elements: &[W], out: &mut [u8]) {
 }
 
 fn damage(what: &str) -> Error {
-    Error::corrupt(format!("a cci block has {what}"))
+    Error::corrupt(format!("a cci block is damaged: it has {what}"))
 }

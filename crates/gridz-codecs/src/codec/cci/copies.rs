@@ -245,12 +245,12 @@ pub fn check(copies: &[Copy], m: usize) -> Result<usize> {
         at += u64::from(copy.literals);
         n_literals += u64::from(copy.literals);
         if u64::from(copy.distance) > at {
-            return Err(damage("of symbols before the first one"));
+            return Err(damage("from before its first symbol"));
         }
         at += u64::from(copy.length);
     }
     if at > m as u64 {
-        return Err(damage("behind the last symbol"));
+        return Err(damage("to positions after its last symbol"));
     }
     Ok((n_literals + m as u64 - at) as usize)
 }
@@ -303,5 +303,5 @@ pub fn copy_lengths(all: &mut [u32], at: usize, copy: Copy) {
 }
 
 fn damage(what: &str) -> Error {
-    Error::corrupt(format!("a cci block has copies {what}"))
+    Error::corrupt(format!("a cci block is damaged: it copies symbols {what}"))
 }

@@ -23,9 +23,7 @@ impl GpuCodec for Cci {
     fn passes(&self, direction: Direction, chunks: &Chunks) -> Answer {
         let chunk: &Chunk = chunks.layout.get();
         match direction {
-            Direction::Compress => {
-                Answer::NotHere("GPUs read frames of cci, and leave it to the CPU to write them".into())
-            }
+            Direction::Compress => Answer::NotHere("cci has no compression kernels".into()),
             Direction::Decompress => Answer::Run(one(chunks, &DECOMPRESS, chunk.layout.blocks.n_blocks() as u64)),
         }
     }

@@ -316,7 +316,7 @@ impl Reader<'_, '_> {
         if numbers.is_empty() {
             return Ok(());
         }
-        let early = || damage("an early end");
+        let early = || damage("too few bytes");
         let (&head, bytes) = self.bytes.split_first_chunk::<HEAD>().ok_or_else(early)?;
         match head {
             [FIXED, width, least_words @ 0..=2, 0] if u32::from(width) <= W::BITS => {
@@ -345,7 +345,7 @@ impl Reader<'_, '_> {
                     bytes.split_at_checked(n_widths.next_multiple_of(WORD_BYTES)).ok_or_else(early)?;
                 for (row, &width) in numbers.chunks_mut(LANES).zip(widths) {
                     if u32::from(width) > W::BITS {
-                        return Err(damage("impossible widths"));
+                        return Err(damage("invalid widths"));
                     }
                     let behind = rest.get(row_bytes(width.into(), row.len())..).ok_or_else(early)?;
                     reader.read(rest, width.into(), W::ZERO, row);
@@ -361,12 +361,12 @@ impl Reader<'_, '_> {
                 }
                 self.bytes = bytes.get(n_bytes.next_multiple_of(WORD_BYTES)..).ok_or_else(early)?;
             }
-            _ => return Err(damage("an impossible head")),
+            _ => return Err(damage("an invalid header")),
         }
         Ok(())
     }
 }
 
 fn damage(what: &str) -> Error {
-    Error::corrupt(format!("a list of a cci block has {what}"))
+    Error::corrupt(format!("a list in a cci block is damaged: it has {what}"))
 }

@@ -75,13 +75,13 @@ pub fn check(repeats: &[Repeat], n: usize) -> Result<usize> {
         at += u64::from(repeat.literals);
         n_literals += u64::from(repeat.literals);
         if repeat.length == 0 || repeat.distance == 0 || u64::from(repeat.distance) > at {
-            return Err(Error::corrupt("a cci block has an impossible repeat"));
+            return Err(Error::corrupt("a cci block is damaged: it has an invalid repeat"));
         }
         at += u64::from(repeat.length);
     }
     let left = (n as u64).checked_sub(at);
     left.map(|left| (n_literals + left) as usize)
-        .ok_or_else(|| Error::corrupt("a cci block repeats more copies than it has"))
+        .ok_or_else(|| Error::corrupt("a cci block is damaged: a repeat refers to more copies than precede it"))
 }
 
 /// Builds all copies in place. On entry, the literal copies are at the end of `copies`.

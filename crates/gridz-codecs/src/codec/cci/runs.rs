@@ -89,5 +89,5 @@ pub fn expand<W: Word>(firsts: &[W], lengths: &[u32], out: &mut [u8]) -> Result<
 }
 
 fn damage() -> Error {
-    Error::corrupt("the runs of a cci block have another number of elements than it")
+    Error::corrupt("a cci block is damaged: its runs do not add up to its number of elements")
 }

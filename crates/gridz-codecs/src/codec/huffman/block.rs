@@ -190,7 +190,7 @@ fn parse(bytes: &[u8]) -> Result<(u8, bool, &[u8])> {
         (&[kind @ (RAW | CONST), 0, 0, 0], rest) => Ok((kind, false, rest)),
         (&[CODES, differences @ (0 | 1), 0, 0], rest) => Ok((CODES, differences == 1, rest)),
         _ => {
-            let text = "a huffman block is of a kind unknown to this version; a newer gridz may read this data";
+            let text = "a huffman block is of an unknown kind; a newer gridz may read this data";
             Err(Error::new(ErrorKind::UnsupportedFormat, text))
         }
     }
@@ -261,5 +261,5 @@ pub fn count(bytes: &[u8], counts: &mut BlockCounts) -> Result<()> {
 }
 
 fn damage() -> Error {
-    Error::corrupt("a huffman block is not as long as its contents")
+    Error::corrupt("a huffman block is damaged: its length does not match its contents")
 }

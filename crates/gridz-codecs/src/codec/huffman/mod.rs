@@ -50,9 +50,9 @@ impl Codec for Huffman {
     }
 
     fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<CodecState> {
-        Chunk::new(dtype, shape, params)
-            .map(CodecState::new)
-            .ok_or_else(|| Error::corrupt("huffman cannot have written a chunk of this type, size or parameters"))
+        Chunk::new(dtype, shape, params).map(CodecState::new).ok_or_else(|| {
+            Error::corrupt("damaged frame header: huffman does not encode this type, size or set of parameters")
+        })
     }
 
     fn encode(&self, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {

@@ -447,7 +447,7 @@ pub fn decode<W: Word, S: Simd<W>>(
     target: &mut Target,
 ) -> Result<()> {
     let n = shape[0] * shape[1] * shape[2];
-    let damage = || Error::corrupt("a lorenzo block is not as long as its contents");
+    let damage = || Error::corrupt("a lorenzo block is damaged: its length does not match its contents");
     let (header, rest) = bytes.split_first_chunk().ok_or_else(damage)?;
     let (coder, meaning, base) = header::parse::<W>(header)?;
     let ([words, mut other, mut numbers, lengths, tail_words], scratch) = work.buffers();
@@ -455,7 +455,7 @@ pub fn decode<W: Word, S: Simd<W>>(
     let (mut n_bytes, mut left) = match meaning {
         Some(Meaning::Differences { map, unit, orders, base, is_masked }) => {
             if map != BITS && !element.is_float {
-                return Err(Error::corrupt("a lorenzo block has floats where integers are"));
+                return Err(Error::corrupt("a lorenzo block is damaged: it uses a float coding for integers"));
             }
             let unit = u32::from(unit);
             let is_direct = map == BITS && element.bytes == W::BYTES && !is_masked;

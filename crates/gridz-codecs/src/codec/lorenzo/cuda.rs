@@ -40,7 +40,11 @@ impl GpuCodec for Lorenzo {
         let names = match direction {
             Direction::Compress => match COMPRESS[of_word].get(of_size) {
                 Some(&names) => names,
-                None => return Answer::NotHere("no encoder of lorenzo makes blocks of 2^14 elements".into()),
+                None => {
+                    return Answer::NotHere(
+                        "lorenzo has no compression kernels for blocks of 2^14 elements".into(),
+                    );
+                }
             },
             Direction::Decompress => DECOMPRESS[of_word][of_size],
         };

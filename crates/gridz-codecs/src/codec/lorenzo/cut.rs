@@ -245,7 +245,7 @@ pub fn from_cut<W: Word, S: Simd<W>>(
             let row = s.load(&v[at..]);
             let sizes = with_signs(s, row, s.shift_right_signed(row, W::BITS - 1));
             if s.gt_mask(sizes, W::low_mask(W::FRACTION_BITS + 1)) & lanes != 0 {
-                return Err(Error::corrupt("a lorenzo block has numbers beyond their type"));
+                return Err(Error::corrupt("a lorenzo block is damaged: a number exceeds the range of its type"));
             }
             let n_bits = s.select_or_zero(lanes, tail_bits.of(s, row));
             s.store(n_bits, &mut lengths[at..]);
@@ -256,7 +256,9 @@ pub fn from_cut<W: Word, S: Simd<W>>(
         (n_full, n_left, start) = (n_full + full, n_left + left, end);
     }
     let n_bytes = n_full * W::BYTES + n_left.div_ceil(8);
-    let tails = bytes.get(..n_bytes).ok_or_else(|| Error::corrupt("the tails of a lorenzo block end too early"))?;
+    let tails = bytes
+        .get(..n_bytes)
+        .ok_or_else(|| Error::corrupt("a lorenzo block is damaged: its tails are incomplete"))?;
     let (full, left_over) = tails.split_at(n_full * W::BYTES);
     load_words(s, full, words);
 

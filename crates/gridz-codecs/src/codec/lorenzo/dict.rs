@@ -175,7 +175,7 @@ pub fn read<W: Word, S: Simd<W>>(
     values: &mut [W],
     scratch: &mut pack::Scratch<W>,
 ) -> Result<usize> {
-    let damage = |what: &str| Error::corrupt(format!("a lorenzo block has {what}"));
+    let damage = |what: &str| Error::corrupt(format!("a lorenzo block is damaged: it has {what}"));
     let bits = [fields.low_bits, fields.delta_bits, fields.delta_shift].map(u32::from);
     let n_entries = usize::from(fields.n_entries);
     if !(1..=n).contains(&n_entries)
@@ -183,10 +183,10 @@ pub fn read<W: Word, S: Simd<W>>(
         || bits[0] == W::BITS
         || bits[2] == W::BITS
     {
-        return Err(damage("an impossible dictionary"));
+        return Err(damage("an invalid dictionary"));
     }
     let [low_bits, delta_bits, delta_shift] = bits;
-    let (deltas, numbers) = bytes.split_at_checked(delta_bytes(fields)).ok_or_else(|| damage("an early end"))?;
+    let (deltas, numbers) = bytes.split_at_checked(delta_bytes(fields)).ok_or_else(|| damage("too few bytes"))?;
     let mut entries = try_vec(n_entries, "a dictionary")?;
     let mut entry = fields.base;
     entries.push(entry);
@@ -199,7 +199,7 @@ pub fn read<W: Word, S: Simd<W>>(
     let mask = W::low_mask(low_bits);
     for value in &mut values[..n] {
         let entry = entries.get((*value >> low_bits).to_u64() as usize);
-        *value = entry.ok_or_else(|| damage("an index without entry"))?.wrapping_add(*value & mask);
+        *value = entry.ok_or_else(|| damage("an index that is not in the dictionary"))?.wrapping_add(*value & mask);
     }
     Ok(deltas.len() + n_bytes)
 }

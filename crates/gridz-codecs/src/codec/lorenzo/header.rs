@@ -58,10 +58,10 @@ pub fn emit<W: Word>(out: &mut [u8], coder: u8, meaning: Meaning<W>) {
 /// Returns the coder and, if numbers follow, their meaning.
 pub fn parse<W: Word>(header: &[u8; UNIT]) -> Result<(u8, Option<Meaning<W>>, W)> {
     let newer = || {
-        let text = "a lorenzo block is of a kind unknown to this version; a newer gridz may read this data";
+        let text = "a lorenzo block is of an unknown kind; a newer gridz may read this data";
         Error::new(ErrorKind::UnsupportedFormat, text)
     };
-    let damage = || Error::corrupt("a lorenzo block has an impossible header");
+    let damage = || Error::corrupt("a lorenzo block is damaged: its header is invalid");
     let (coder, map) = (header[0] % 16, header[0] / 16);
     let pair = |k: usize| u16::from_le_bytes([header[k], header[k + 1]]);
     let base = W::read(&header[8..]);
@@ -110,7 +110,9 @@ pub fn parse<W: Word>(header: &[u8; UNIT]) -> Result<(u8, Option<Meaning<W>>, W)
 /// # Errors
 /// As [`parse`], except for checks that depend on the bits of a word.
 pub fn count(bytes: &[u8], counts: &mut BlockCounts) -> Result<()> {
-    let header = bytes.first_chunk().ok_or_else(|| Error::corrupt("a lorenzo block has no header"))?;
+    let header = bytes
+        .first_chunk()
+        .ok_or_else(|| Error::corrupt("a lorenzo block is damaged: its header is incomplete"))?;
     // Headers of all word sizes differ only in the values in them.
     let (coder, meaning, _) = parse::<u64>(header)?;
     counts.all += 1;

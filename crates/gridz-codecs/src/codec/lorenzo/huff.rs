@@ -274,7 +274,7 @@ fn length_bytes(lowest: u8, highest: u8) -> usize {
 }
 
 fn damage(what: &str) -> Error {
-    Error::corrupt(format!("a lorenzo block has {what}"))
+    Error::corrupt(format!("a lorenzo block is damaged: it has {what}"))
 }
 
 /// A decoding table entry, in fields of a byte. From the lowest byte on: bits of code and tail
@@ -504,12 +504,12 @@ fn number<W: Word>(bits: u64, entry: Entry) -> W {
 /// `Corrupt` if the bytes end early or contradict each other.
 #[inline(always)]
 pub fn read<W: Word>(bytes: &[u8], numbers: &mut [W]) -> Result<usize> {
-    let early = || damage("an early end");
+    let early = || damage("too few bytes");
     let n_runs = numbers.len().div_ceil(RUN);
     let (&[lowest, highest, pivot, flag], rest) = bytes.split_first_chunk().ok_or_else(early)?;
     let limit = W::BITS as u8;
     if lowest > highest || highest > limit || pivot > limit || flag > 1 {
-        return Err(damage("impossible symbols"));
+        return Err(damage("invalid symbols"));
     }
     let (bitmap, rest) = rest.split_at_checked(if flag == 1 { n_runs.div_ceil(8) } else { 0 }).ok_or_else(early)?;
     let (lengths, rest) = rest.split_at_checked(length_bytes(lowest, highest)).ok_or_else(early)?;
@@ -577,7 +577,7 @@ pub fn read<W: Word>(bytes: &[u8], numbers: &mut [W]) -> Result<usize> {
     }
     // No valid entry has the highest bit.
     if all >= NO_CODE || lanes.iter().zip(ends).any(|(lane, end)| lane.at > 8 * end) {
-        return Err(damage("bits that are no code"));
+        return Err(damage("bits that are not a code"));
     }
     Ok(bytes.len() - strings.len() + end)
 }

@@ -139,7 +139,11 @@ pub fn from_fixed<W: Word, S: Simd<W>>(s: S, v: &mut [W], n: usize, unit: u32) -
         s.store(s.or(s.select(are_normal, normal, subnormal), s.and(row, top_bit)), &mut v[at..]);
         at += LANES;
     }
-    if too_large == 0 { Ok(()) } else { Err(Error::corrupt("a lorenzo block has a value beyond its type")) }
+    if too_large == 0 {
+        Ok(())
+    } else {
+        Err(Error::corrupt("a lorenzo block is damaged: a value exceeds the range of its type"))
+    }
 }
 
 #[cfg(test)]

@@ -115,14 +115,13 @@ impl<W: Word> Mask<W> {
     /// # Errors
     /// `Corrupt`, or `UnsupportedFormat` for a mask that only a later version can have written.
     pub fn read(bytes: &[u8], shape: [usize; 3]) -> Result<(W, Bitmap, usize)> {
-        let damage = || Error::corrupt("the mask of a lorenzo block is not what it says");
+        let damage = || Error::corrupt("a lorenzo block is damaged: its mask does not match its header");
         let n: usize = shape.iter().product();
         let (header, rest) = bytes.split_first_chunk::<UNIT>().ok_or_else(damage)?;
         let pair = |k: usize| usize::from(u16::from_le_bytes([header[k], header[k + 1]]));
         let (n_masked, bitmap_bytes) = (pair(8), pair(10));
         if header[12] > 1 || header[13..].iter().chain(&header[W::BYTES..8]).any(|&byte| byte != 0) {
-            let text =
-                "the mask of a lorenzo block is of a kind unknown to this version; a newer gridz may read it";
+            let text = "the mask of a lorenzo block is of an unknown kind; a newer gridz may read this data";
             return Err(Error::new(ErrorKind::UnsupportedFormat, text));
         }
         let coded = rest.get(..bitmap_bytes).ok_or_else(damage)?;

@@ -70,9 +70,9 @@ impl Codec for Lorenzo {
     }
 
     fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<CodecState> {
-        Chunk::new(dtype, shape, params)
-            .map(CodecState::new)
-            .ok_or_else(|| Error::corrupt("lorenzo cannot have written a chunk of this type, size or parameters"))
+        Chunk::new(dtype, shape, params).map(CodecState::new).ok_or_else(|| {
+            Error::corrupt("damaged frame header: lorenzo does not encode this type, size or set of parameters")
+        })
     }
 
     fn version(&self, params: &[u8]) -> u8 {

@@ -120,7 +120,7 @@ crate::kernel_struct! {
 fn by_cpu(direction: Direction, chunk: &Chunk) -> Option<Answer> {
     let text = match (direction, &chunk.asked) {
         (Direction::Decompress, _) => None,
-        (_, asked) if asked.s != 0.0 => Some("multigrid: norms other than s=0 are measured by the CPU"),
+        (_, asked) if asked.s != 0.0 => Some("multigrid has no compression kernels for s other than 0"),
         _ => None,
     };
     text.map(|text| Answer::NotHere(text.into()))

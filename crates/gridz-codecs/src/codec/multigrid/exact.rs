@@ -121,7 +121,8 @@ impl<'b, W: Word> Piece<'b, W> {
         let head = take(&mut bytes, ALIGNMENT)?;
         let flags = u16::from_le_bytes([head[0], head[1]]);
         if flags == 0 || flags & !(FILL_MASK | OUTLIERS) != 0 || head[2..] != [0; 2] {
-            let text = "a multigrid piece is of a kind unknown to this version; a newer gridz may read this data";
+            let text = "the exact elements of a multigrid payload are of an unknown kind; a newer gridz may read \
+                        this data";
             return Err(Error::new(ErrorKind::UnsupportedFormat, text));
         }
         let fill_mask =
@@ -186,5 +187,5 @@ pub fn count<T: Real>(section: &[u8], n_all: usize, row: usize, element: Element
 }
 
 fn damage() -> Error {
-    Error::corrupt("the exact elements of a multigrid payload are not what it says")
+    Error::corrupt("the exact elements of a multigrid payload are damaged: they do not match their description")
 }

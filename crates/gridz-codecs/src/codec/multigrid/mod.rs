@@ -58,7 +58,8 @@ impl Codec for Multigrid {
     fn plan(&self, array: &Array, encode_params: &EncodeParams) -> Decision {
         let dtype = array.dtype();
         if !is_float(dtype) {
-            let text = format!("multigrid does not take {} elements; use quant, or a lossless codec", dtype.name());
+            let text =
+                format!("multigrid does not support {} elements; use quant, or a lossless codec", dtype.name());
             return Decision::Refuse(Error::unsupported(text));
         }
         let asked = match Asked::new(encode_params, dtype) {
@@ -71,7 +72,7 @@ impl Codec for Multigrid {
             return Decision::Store;
         }
         let Some(chunk) = Chunk::new(dtype, &shape, asked) else {
-            let text = "multigrid: chunks must have less than 16 GiB; use smaller ones";
+            let text = "multigrid: a chunk must be smaller than 16 GiB; choose smaller chunks";
             return Decision::Refuse(Error::unsupported(text));
         };
         let params = asked.to_params();
@@ -80,13 +81,15 @@ impl Codec for Multigrid {
 
     fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<CodecState> {
         if Asked::is_later(params) {
-            let text = "multigrid parameters unknown to this version; a newer gridz may read this data";
+            let text = "the frame header has unknown multigrid parameters; a newer gridz may read this data";
             return Err(Error::new(ErrorKind::UnsupportedFormat, text));
         }
         let size = dtype.size().map(|size| size as usize);
         let asked = Asked::of_params(params, size).filter(|_| is_float(dtype));
         let chunk = asked.and_then(|asked| Chunk::new(dtype, shape, asked));
-        let wrong = || Error::corrupt("multigrid cannot have written a chunk of this type, size or parameters");
+        let wrong = || {
+            Error::corrupt("damaged frame header: multigrid does not encode this type, size or set of parameters")
+        };
         chunk.map(CodecState::new).ok_or_else(wrong)
     }
 
@@ -171,7 +174,7 @@ impl Chunk {
 
     /// How elements map to words.
     fn element(&self) -> Result<Element> {
-        Element::of(self.dtype).ok_or_else(|| Error::corrupt("a multigrid chunk of elements that are no floats"))
+        Element::of(self.dtype).ok_or_else(|| Error::corrupt("damaged frame header: multigrid encodes only floats"))
     }
 
     /// The missing words, if there are any.
@@ -200,7 +203,9 @@ impl Chunk {
         let is_other =
             |(k, layer): (usize, &payload::Layer)| layer.bound.to_bits() != self.asked.of_layer(k, value).to_bits();
         if mode == Mode::Abs && parsed.head.layers[..n_layers].iter().enumerate().any(is_other) {
-            return Err(Error::corrupt("a multigrid payload has another bound than was asked for"));
+            return Err(Error::corrupt(
+                "a multigrid payload is damaged: its bound does not match the frame header",
+            ));
         }
         Ok(parsed)
     }

@@ -469,14 +469,14 @@ fn parse(bytes: &[u8]) -> Result<(u8, &[u8])> {
     match bytes.split_first_chunk().ok_or_else(damage)? {
         (&[kind @ (RAW | CODED | ZEROS), 0, 0, 0], rest) => Ok((kind, rest)),
         _ => {
-            let text = "a multigrid block is of a kind unknown to this version; a newer gridz may read this data";
+            let text = "a multigrid block is of an unknown kind; a newer gridz may read this data";
             Err(Error::new(ErrorKind::UnsupportedFormat, text))
         }
     }
 }
 
 fn damage() -> Error {
-    Error::corrupt("a multigrid block is not as long as its contents")
+    Error::corrupt("a multigrid block is damaged: its length does not match its contents")
 }
 
 #[cfg(test)]

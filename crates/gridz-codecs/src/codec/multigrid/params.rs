@@ -69,8 +69,8 @@ impl Asked {
         }
         if s > 0.0 {
             let text = format!(
-                "multigrid: s must be from {LEAST_S} to 0, not {s}; differences of neighbours are off by about twice \
-                 the rms of s=0 at most"
+                "multigrid: s must be from {LEAST_S} to 0, not {s}; for differences of neighbors use s=0, where \
+                 their error is at most about twice the rms"
             );
             return Err(Error::unsupported(text));
         }

@@ -41,15 +41,19 @@ fn part<T: Real>(chunk: &Chunk, payload: &[u8], n_all: u64, detail: Detail) -> R
     };
     let (level, layers) = match detail {
         Detail::Level(level) if level > n_levels => {
-            return Err(Error::invalid(format!("there is no level {level}; the array has levels 0 to {n_levels}")));
+            return Err(Error::invalid(format!(
+                "level {level} does not exist; the array has levels 0 to {n_levels}"
+            )));
         }
         Detail::Level(level) => (level, 1),
         Detail::Layers(n) if !(1..=n_layers as u32).contains(&n) => {
-            return Err(Error::invalid(format!("{n} layers cannot be read; the frame has {n_layers}")));
+            return Err(Error::invalid(format!(
+                "{n} layers were requested, but the frame has {n_layers}; request 1 to {n_layers}"
+            )));
         }
         Detail::Layers(n) => (0, n as usize),
         Detail::Error(error) if error.is_nan() || error < 0.0 => {
-            return Err(Error::invalid(format!("an error of {error:?}; give 0 or a number above it")));
+            return Err(Error::invalid(format!("error {error:?} is invalid; give 0 or a positive number")));
         }
         Detail::Error(error) => {
             let is_enough = |promise: Promise| match promise.mode {

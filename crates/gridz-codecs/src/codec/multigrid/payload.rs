@@ -161,8 +161,8 @@ impl<'p> Payload<'p> {
     /// `Corrupt`, `Truncated`, or `UnsupportedFormat`.
     pub fn parse(grid: Grid, words: DType, n_layers: usize, n_all: u64, bytes: &'p [u8]) -> Result<Self> {
         let n_head = head_bytes(&grid, n_layers);
-        let front = bytes.get(..n_head).ok_or_else(|| truncated("its head"))?;
-        let wrong = || Error::corrupt("the head of a multigrid payload is not what it says");
+        let front = bytes.get(..n_head).ok_or_else(|| truncated("its header"))?;
+        let wrong = || Error::corrupt("the header of a multigrid payload is damaged: its values are inconsistent");
         let number = |at: usize| u64::from_le_bytes(*front[at..].first_chunk().expect("bytes of the head"));
         let float = |at: usize| f64::from_bits(number(at));
         let size = |at: usize| usize::try_from(number(at)).map_err(|_| wrong());
@@ -170,7 +170,7 @@ impl<'p> Payload<'p> {
         let grid = grid.ordered(order).ok_or_else(wrong)?;
         let unused = if words == DType::U32 { number(8) >> 32 } else { 0 };
         if front[20..24] != [0; 4] || unused != 0 {
-            let text = "a multigrid payload is of a kind unknown to this version; a newer gridz may read this data";
+            let text = "a multigrid payload is of an unknown kind; a newer gridz may read this data";
             return Err(Error::new(ErrorKind::UnsupportedFormat, text));
         }
         let n_levels = grid.n_levels() as usize;
@@ -192,7 +192,9 @@ impl<'p> Payload<'p> {
             (layers[0].bound, layers[0].n_bytes) = (float(0), n_left);
         } else {
             if number(n_head - CHECK_BYTES) != check_of_head(&front[..n_head - CHECK_BYTES]) {
-                return Err(Error::corrupt("the head of a multigrid payload is damaged: its check does not match"));
+                return Err(Error::corrupt(
+                    "the header of a multigrid payload is damaged: its checksum does not match",
+                ));
             }
             let check = |at: usize| u32::try_from(number(at)).map_err(|_| wrong());
             (layers[0].bound, layers[0].n_bytes) = (float(behind + 8), size(behind + 16)?);
@@ -275,5 +277,5 @@ impl<'p> Payload<'p> {
 
 /// The error of a payload that ends within something.
 pub fn truncated(within: &str) -> Error {
-    Error::new(ErrorKind::Truncated, format!("a multigrid payload ends within {within}"))
+    Error::new(ErrorKind::Truncated, format!("a multigrid payload is truncated within {within}"))
 }

@@ -164,7 +164,9 @@ fn decode_next<W: FloatWord, const ROW: usize, const ROWS: usize, const PLANES: 
 ) -> Result<usize> {
     let end = sections.block::<W>(number).1;
     if !coder.decode(&sections.blocks[start..], end - start, bands, offset, row) {
-        return Err(Error::corrupt(format!("ndzip block {number} is not as long as its heads say")));
+        return Err(Error::corrupt(format!(
+            "ndzip block {number} is damaged: its length does not match its headers"
+        )));
     }
     Ok(end)
 }

@@ -43,7 +43,9 @@ impl Codec for Ndzip {
     fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<CodecState> {
         let known = matches!(dtype, DType::F32 | DType::F64) && params.is_empty();
         let layout = known.then(|| Layout::new(shape, dtype)).flatten().map(CodecState::new);
-        layout.ok_or_else(|| Error::corrupt("ndzip cannot have written a chunk of this type, size or parameters"))
+        layout.ok_or_else(|| {
+            Error::corrupt("damaged frame header: ndzip does not encode this type, size or set of parameters")
+        })
     }
 
     fn encode(&self, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {
@@ -174,7 +176,7 @@ impl<'a> Sections<'a> {
     fn parse<W: FloatWord>(layout: &Layout, payload: &'a [u8]) -> Result<Self> {
         let cut = || {
             let have = payload.len();
-            Error::new(ErrorKind::Truncated, format!("an ndzip stream ends early, after {have} bytes"))
+            Error::new(ErrorKind::Truncated, format!("an ndzip stream is truncated after {have} bytes"))
         };
         let (table, rest) = payload.split_at_checked(layout.table_bytes()).ok_or_else(cut)?;
         let mut last = 0;
@@ -182,7 +184,7 @@ impl<'a> Sections<'a> {
             let end = u32::read(entry);
             let n_words = end.saturating_sub(last) as usize;
             if n_words < W::GROUPS || n_words > layout.max_block_words() {
-                return Err(Error::corrupt(format!("ndzip block {block} has an impossible length")));
+                return Err(Error::corrupt(format!("ndzip block {block} is damaged: its length is invalid")));
             }
             last = end;
         }
@@ -190,7 +192,9 @@ impl<'a> Sections<'a> {
         let (_, border) = rest.split_at_checked(last as usize * W::BYTES).ok_or_else(cut)?;
         if border.len() != layout.n_border() * W::BYTES {
             let (have, need) = (border.len(), layout.n_border() * W::BYTES);
-            return Err(Error::corrupt(format!("an ndzip stream has {have} bytes of border instead of {need}")));
+            return Err(Error::corrupt(format!(
+                "an ndzip stream is damaged: it has {have} bytes of border elements instead of {need}"
+            )));
         }
         Ok(Self { table, blocks: rest, border })
     }

@@ -385,7 +385,7 @@ pub fn decode_plain<W: Word, S: Simd<W>>(
     target: &mut Target,
 ) -> Result<Option<u16>> {
     let n = shape[0] * shape[1] * shape[2];
-    let damage = || Error::corrupt("a quant block is not as long as its contents");
+    let damage = || Error::corrupt("a quant block is damaged: its length does not match its contents");
     let whole = |n_bytes: usize| if n_bytes.next_multiple_of(unit) == bytes.len() { Ok(()) } else { Err(damage()) };
     if bytes.is_empty() {
         words[..n].fill(W::default());
@@ -428,7 +428,7 @@ pub fn decode<W: Word, S: Simd<W>, P: Packing<W>>(
 ) -> Result<()> {
     let n = shape[0] * shape[1] * shape[2];
     let element = coding.element;
-    let damage = || Error::corrupt("a quant block is not as long as its contents");
+    let damage = || Error::corrupt("a quant block is damaged: its length does not match its contents");
     let ([words, numbers, other, _], packing, _) = work.buffers();
     let whole = |n_bytes: usize| if n_bytes.next_multiple_of(unit) == bytes.len() { Ok(()) } else { Err(damage()) };
     let Some(header) = decode_plain(s, words, element, unit, shape, bytes, target)? else { return Ok(()) };
@@ -529,12 +529,12 @@ fn widths_of<W: Word, P: Packing<W>>(header: u16) -> Result<usize> {
 }
 
 pub fn newer() -> Error {
-    let text = "a quant block is of a kind unknown to this version; a newer gridz may read this data";
+    let text = "a quant block is of an unknown kind; a newer gridz may read this data";
     Error::new(ErrorKind::UnsupportedFormat, text)
 }
 
 pub fn no_codes() -> Error {
-    Error::corrupt("a quant block has codes, and there is no bound for them")
+    Error::corrupt("a quant block is damaged: it has quantized elements, but the frame has no bound")
 }
 
 /// Counts a block of this shape by how it is coded, and the elements that it stores exactly.
@@ -548,7 +548,7 @@ pub fn count<W: Word, P: Packing<W>>(
     counts: &mut BlockCounts,
 ) -> Result<()> {
     let n = shape.iter().product::<usize>();
-    let damage = || Error::corrupt("a quant block ends within its header");
+    let damage = || Error::corrupt("a quant block is damaged: its header is incomplete");
     counts.all += 1;
     if bytes.is_empty() {
         counts.constant += 1;

@@ -61,10 +61,12 @@ impl Codec for Quant {
         let (dtype, name) = (array.dtype(), array.dtype().name());
         let (number, _) = dtype.parts();
         if Element::of(number).is_none() {
-            return refuse(format!("quant does not take {name} elements; use a lossless codec"));
+            return refuse(format!("quant does not support {name} elements; use a lossless codec"));
         }
         if encode_params.mode == Mode::Pwrel && Quantizer::<u64>::relative(number, encode_params.value).is_none() {
-            return refuse(format!("quant, pwrel: {name} elements are integers; use abs"));
+            return refuse(format!(
+                "quant: mode pwrel does not support {name} elements, which are integers; use abs"
+            ));
         }
         if array.shape().n_elements() == 0 {
             return Decision::Store;
@@ -81,13 +83,14 @@ impl Codec for Quant {
                 return Decision::Take(Plan { fold, params, bound, layout: CodecState::new(chunk) });
             }
         }
-        refuse("quant: chunks must be below 64 GiB; use smaller ones".into())
+        refuse("quant: a chunk must be smaller than 64 GiB; choose smaller chunks".into())
     }
 
     fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<CodecState> {
-        let wrong = || Error::corrupt("quant cannot have written a chunk of this type, size or parameters");
+        let wrong =
+            || Error::corrupt("damaged frame header: quant does not encode this type, size or set of parameters");
         if Asked::is_later(params) {
-            let text = "quant parameters unknown to this version; a newer gridz may read this data";
+            let text = "the frame header has unknown quant parameters; a newer gridz may read this data";
             return Err(Error::new(ErrorKind::UnsupportedFormat, text));
         }
         let (number, parts) = dtype.parts();
@@ -198,7 +201,7 @@ impl Chunk {
             let have = payload.len();
             Error::new(
                 ErrorKind::Truncated,
-                format!("a quant payload has {have} of {HEAD_BYTES} bytes of its bound"),
+                format!("a quant payload is truncated: it has {have} of the {HEAD_BYTES} bytes of its header"),
             )
         })?;
         let bound = f64::from_le_bytes(*bound);
@@ -208,7 +211,7 @@ impl Chunk {
         if is_sound {
             Ok(bound)
         } else {
-            Err(Error::corrupt("a quant payload has another bound than was asked for"))
+            Err(Error::corrupt("a quant payload is damaged: its bound does not match the frame header"))
         }
     }
 }
@@ -249,7 +252,10 @@ impl<W: SimdWord> Coder<W> {
         if block.len() <= most {
             return Ok(());
         }
-        Err(Error::corrupt(format!("a quant block has {} bytes instead of at most {most}", block.len())))
+        Err(Error::corrupt(format!(
+            "a quant block is damaged: it has {} bytes, but at most {most} are possible",
+            block.len()
+        )))
     }
 }
 

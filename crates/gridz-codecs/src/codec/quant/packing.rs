@@ -108,7 +108,7 @@ impl<W: Word> Packing<W> for Widths {
         [sz, sy, sx]: [usize; 3],
         sink: &mut impl RowSink<W, S>,
     ) -> Result<usize> {
-        let damage = || Error::corrupt("a quant block ends within its packed groups");
+        let damage = || Error::corrupt("a quant block is damaged: its packed groups are incomplete");
         let n = sz * sy * sx;
         let index_bytes = Self::bytes_of_index(table.len(), n);
         self.read(s, table, bytes.get(..index_bytes).ok_or_else(damage)?, n)?;

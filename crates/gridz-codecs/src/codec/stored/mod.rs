@@ -31,7 +31,7 @@ impl Codec for Stored {
     fn layout(&self, _dtype: DType, _shape: &Shape, params: &[u8]) -> Result<CodecState> {
         match params {
             [] => Ok(CodecState::new(())),
-            _ => Err(Error::corrupt("a stored payload has no parameters")),
+            _ => Err(Error::corrupt("damaged frame header: stored has no parameters")),
         }
     }
 
@@ -42,7 +42,9 @@ impl Codec for Stored {
     fn decode(&self, job: &Job, payload: &[u8], dst: &mut [u8]) -> Result<Checksum> {
         if payload.len() != dst.len() {
             let (have, need) = (payload.len(), dst.len());
-            return Err(Error::corrupt(format!("a stored payload of {have} bytes for an array of {need}")));
+            return Err(Error::corrupt(format!(
+                "a stored payload is damaged: it has {have} bytes, but its array has {need}"
+            )));
         }
         Ok(copy(job.level, payload, dst))
     }
@@ -59,7 +61,7 @@ impl Codec for Stored {
             region.axes.iter().fold((1, 1), |(n, all), axis| (n * axis.count(), all * axis.extent()));
         let size = (dst.len() as u64).checked_div(wanted).unwrap_or(0);
         if payload.len() as u64 != all * size {
-            return Err(Error::corrupt("a stored payload is not as long as its array"));
+            return Err(Error::corrupt("a stored payload is damaged: its length does not match its array"));
         }
         region.take_all(payload, size as usize, dst);
         Ok(None)

@@ -180,7 +180,10 @@ impl<'p> Decoder<'p> {
         }
         decode_blocks(self.level, self.layout.rank(), &self.numbers, self.payload.stream, &mut at, elements);
         if let Some(i) = (0..S).find(|&i| at[i] != ends[i]) {
-            return Err(Error::corrupt(format!("the blocks of zfp group {} do not end where it ends", first + i)));
+            return Err(Error::corrupt(format!(
+                "zfp group {} is damaged: its blocks do not end at the end of the group",
+                first + i
+            )));
         }
         if let Some(exceptions) = &section.exceptions {
             let n = self.layout.block_elements();

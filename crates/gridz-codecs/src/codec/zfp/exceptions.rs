@@ -28,7 +28,7 @@ const MOST_BYTES: usize = HEAD_BYTES + 8 + 2 * PLAIN_BYTES + 8 * SECTION_ELEMENT
 const MARKS: usize = 32;
 
 fn damage() -> Error {
-    Error::corrupt("the exceptions of a zfp section are not what it says")
+    Error::corrupt("a zfp section is damaged: its exceptions do not match their description")
 }
 
 /// The exceptions of a section, in order, collected during encoding.

@@ -65,7 +65,7 @@ impl Codec for Zfp {
             if is_lossless {
                 return Decision::Store;
             }
-            let text = format!("zfp does not take {} elements; use quant, or a lossless codec", dtype.name());
+            let text = format!("zfp does not support {} elements; use quant, or a lossless codec", dtype.name());
             return Decision::Refuse(Error::unsupported(text));
         }
         let fold = Fold::Merge;
@@ -83,16 +83,17 @@ impl Codec for Zfp {
                 Decision::Take(Plan { fold, params, bound: array.n_bytes(), layout: CodecState::new(chunk) })
             }
             None if !is_lossless => Decision::Refuse(Error::unsupported(
-                "zfp: chunks must have fewer than 2^32 blocks; use smaller ones",
+                "zfp: a chunk must have fewer than 2^32 blocks; choose smaller chunks",
             )),
             _ => Decision::Store,
         }
     }
 
     fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<CodecState> {
-        let wrong = || Error::corrupt("zfp cannot have written a chunk of this type, size or parameters");
+        let wrong =
+            || Error::corrupt("damaged frame header: zfp does not encode this type, size or set of parameters");
         if Asked::is_later(params) {
-            let text = "zfp parameters unknown to this version; a newer gridz may read this data";
+            let text = "the frame header has unknown zfp parameters; a newer gridz may read this data";
             return Err(Error::new(ErrorKind::UnsupportedFormat, text));
         }
         let is_sound = is_number(dtype);
@@ -189,7 +190,7 @@ impl Chunk {
         match is_sound {
             true if mode == Mode::Rel => Ok(bounded(bound)),
             true => Ok(numbers),
-            false => Err(Error::corrupt("a zfp payload has another bound than was asked for")),
+            false => Err(Error::corrupt("a zfp payload is damaged: its bound does not match the frame header")),
         }
     }
 }

@@ -63,7 +63,8 @@ impl Asked {
         let (mode_name, name) = (mode.name(), dtype.name());
         if matches!(mode, Mode::Abs | Mode::Rel) && !is_float(dtype) {
             return Err(Error::unsupported(format!(
-                "zfp, {mode_name}: of {name} elements, which are integers, zfp keeps no bound; use quant, or rate or precision"
+                "zfp, {mode_name}: zfp keeps no error bound for {name} elements, which are integers; use quant, or \
+                 mode rate or precision"
             )));
         }
         let numbers =
@@ -73,17 +74,21 @@ impl Asked {
             let (least, most) = (least_maxbits(dtype), Numbers::DEFAULT.maxbits);
             return Err(Error::unsupported(match mode {
                 Mode::Rate => format!(
-                    "zfp, {mode_name}: {value} bits for each of {n} elements of a block are not between 1 and {most} bits; \
-                     use a rate from {} to {}",
+                    "zfp, {mode_name}: with {value} bits per element, a block of {n} elements is outside the \
+                     limits of 1 to {most} bits; use a rate from {} to {}",
                     0.5 / n as f64,
                     f64::from(most) / n as f64
                 ),
                 Mode::Precision => {
-                    format!("zfp, {mode_name}: {value} bit planes; there are {} at most", Numbers::DEFAULT.maxprec)
+                    format!(
+                        "zfp, {mode_name}: {value} bit planes are too many; use at most {}",
+                        Numbers::DEFAULT.maxprec
+                    )
                 }
                 _ => format!(
-                    "zfp, {mode_name}: for {name} elements minbits must be from 0 to maxbits, maxbits from {least} to {most}, \
-                     maxprec from 1 to {}, minexp from {} to {}; for a minexp of {REVERSIBLE} use lossless",
+                    "zfp, {mode_name}: for {name} elements minbits must be from 0 to maxbits, maxbits from {least} \
+                     to {most}, maxprec from 1 to {}, and minexp from {} to {}; for a minexp of {REVERSIBLE} use \
+                     mode lossless",
                     Numbers::DEFAULT.maxprec,
                     MINEXPS.start(),
                     MINEXPS.end()

@@ -31,14 +31,14 @@ impl<'p> Payload<'p> {
     pub fn parse(layout: &'p Layout, numbers: &Numbers, payload: &'p [u8]) -> Result<Self> {
         let tail = Tail::of(payload).ok_or_else(|| {
             let have = payload.len();
-            let text = format!("a zfp payload has {have} of the {TAIL_BYTES} bytes of its tail");
+            let text = format!("a zfp payload is truncated: it has {have} of the {TAIL_BYTES} bytes of its tail");
             Error::new(ErrorKind::Truncated, text)
         })?;
         let Parts { stream, groups, exception_ends, exceptions, tail: at_tail } =
             layout.parts(numbers.is_fixed(), tail.n_bits, tail.n_units);
         if at_tail + TAIL_BYTES as u64 != payload.len() as u64 {
             let (have, need) = (payload.len(), at_tail + TAIL_BYTES as u64);
-            return Err(Error::corrupt(format!("a zfp payload has {have} bytes instead of {need}")));
+            return Err(Error::corrupt(format!("a zfp payload is damaged: it has {have} bytes instead of {need}")));
         }
         // All offsets are at most the length of the payload.
         let part = |from: u64, to: u64| &payload[from as usize..to as usize];
@@ -65,7 +65,7 @@ impl<'p> Payload<'p> {
             ),
         };
         if n_bits != Some(tail.n_bits) || n_units != Some(u64::from(tail.n_units)) {
-            return Err(Error::corrupt("the ends in a zfp payload fall, leap, or do not lead to its end"));
+            return Err(Error::corrupt("a zfp payload is damaged: the ends of its sections are invalid"));
         }
         Ok(this)
     }
@@ -83,7 +83,9 @@ impl<'p> Payload<'p> {
         let start = if section == 0 { 0 } else { end(section - 1) };
         let n_bits: usize = self.layout.groups_of(section).map(|group| self.group_bits(group)).sum();
         if start + n_bits != end(section) {
-            return Err(Error::corrupt(format!("the groups of zfp section {section} do not end where it ends")));
+            return Err(Error::corrupt(format!(
+                "zfp section {section} is damaged: its groups do not end at the end of the section"
+            )));
         }
         Ok(start..end(section))
     }

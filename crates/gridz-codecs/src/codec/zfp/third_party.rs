@@ -48,7 +48,7 @@ impl ThirdPartyFilter for Zfp {
     }
 
     fn params(&self, cd_values: &[u32]) -> Result<FilterParams> {
-        let wrong = || Error::corrupt("the cd_values of filter 32013 hold no header of zfp");
+        let wrong = || Error::corrupt("the cd_values of filter 32013 do not contain a zfp header");
         if cd_values.len() < LEAST_WORDS {
             return Err(wrong());
         }
@@ -59,7 +59,7 @@ impl ThirdPartyFilter for Zfp {
         }
         let version = bits.take(8);
         if version != VERSION {
-            let text = format!("a stream of zfp of version {version}, of which gridz reads {VERSION} only");
+            let text = format!("the zfp stream has version {version}; gridz reads version {VERSION} only");
             return Err(Error::new(ErrorKind::UnsupportedFormat, text));
         }
         let dtype = [DType::I32, DType::I64, DType::F32, DType::F64][bits.take(2) as usize];
@@ -91,7 +91,8 @@ impl ThirdPartyFilter for Zfp {
             _ => decode_stream::<i64>(layout, numbers, level, stored, dst),
         };
         if n_bits > 8 * stored.len() {
-            let text = format!("a stream of zfp has {} of {} bytes", stored.len(), n_bits.div_ceil(8));
+            let text =
+                format!("a zfp stream is truncated: it has {} of {} bytes", stored.len(), n_bits.div_ceil(8));
             return Err(Error::new(ErrorKind::Truncated, text));
         }
         Ok(())

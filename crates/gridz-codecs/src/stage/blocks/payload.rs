@@ -430,7 +430,10 @@ impl Worker<'_> {
         let layout = self.blocks.layout();
         let (front, blocks) = payload.split_at_checked(layout.table_bytes()).ok_or_else(|| {
             let (name, have, need) = (self.blocks.name(), payload.len(), layout.table_bytes());
-            Error::new(ErrorKind::Truncated, format!("a {name} payload has {have} of {need} bytes of its table"))
+            Error::new(
+                ErrorKind::Truncated,
+                format!("a {name} payload is truncated: it has {have} of {need} bytes of its table"),
+            )
         })?;
         let entries = &front[layout.head_bytes()..][..ENTRY * layout.n_blocks()];
         Ok(Sections { front, table: Table::new(self.blocks.name(), entries, blocks, front.len(), layout.unit())? })

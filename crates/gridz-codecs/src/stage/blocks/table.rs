@@ -88,14 +88,16 @@ impl<'p> Table<'p> {
         for (index, entry) in entries.chunks_exact(ENTRY).enumerate() {
             let end = end_of(entry, unit);
             if end < last {
-                return Err(Error::corrupt(format!("{name} block {index} ends before it begins")));
+                return Err(Error::corrupt(format!(
+                    "the table of a {name} payload is damaged: block {index} ends before it begins"
+                )));
             }
             last = end;
         }
         if last != blocks.len() {
             let have = blocks.len();
             return Err(Error::corrupt(format!(
-                "a payload of {name} has {have} bytes of blocks instead of {last}"
+                "a {name} payload is damaged: it has {have} bytes of blocks instead of {last}"
             )));
         }
         Ok(Self { entries, blocks, at, unit, name })
@@ -113,7 +115,7 @@ impl<'p> Table<'p> {
         let sums = checksum_of(level, Prefetch::Following, bytes, (self.at + start) as u64);
         if verify && check_of(sums, bytes.len()) != u32::read(&entry[4..]) {
             let name = self.name;
-            return Err(Error::corrupt(format!("{name} block {index} is damaged: its check does not match")));
+            return Err(Error::corrupt(format!("{name} block {index} is damaged: its checksum does not match")));
         }
         Ok((bytes, sums))
     }

@@ -233,7 +233,7 @@ impl Work {
 }
 
 fn damage() -> Error {
-    Error::corrupt("numbers in contexts are not what their tables say")
+    Error::corrupt("a block is damaged: its numbers do not match the tables of its contexts")
 }
 
 #[cfg(test)]

@@ -122,7 +122,7 @@ impl Frequencies {
     /// # Errors
     /// `Corrupt`.
     pub fn read(bytes: &[u8], at: &mut usize) -> Result<Self> {
-        let damage = || Error::corrupt("a table of frequencies is not one");
+        let damage = || Error::corrupt("a block is damaged: a table of frequencies is invalid");
         let mut take = |n: u32| {
             let value = peek(bytes, *at) & ((1 << n) - 1);
             *at += n as usize;

@@ -228,7 +228,7 @@ pub fn put_words(words: &[u16], out: &mut [u8]) {
 }
 
 fn damage() -> Error {
-    Error::corrupt("a string of entropy codes does not end as it began")
+    Error::corrupt("a block is damaged: its string of entropy codes ends in a wrong state")
 }
 
 #[cfg(test)]

@@ -410,7 +410,7 @@ fn write_words(mut writer: Writer, codes: &[u16], level: Isa, out: &mut [u8]) {
 /// # Errors
 /// `Corrupt` if the bytes end early or contradict each other.
 pub fn read<T: Number>(bytes: &[u8], numbers: &mut [T], work: &mut Work<T>, level: Isa) -> Result<usize> {
-    let early = || damage("an early end");
+    let early = || damage("too few bytes");
     let (head, rest) = bytes.split_at_checked(HEAD_BYTES).ok_or_else(early)?;
     let field = |i: usize| usize::from(u16::from_le_bytes([head[2 * i], head[2 * i + 1]]));
     let [lowest, n_symbols, length_bytes, n_words] = [field(0), field(1), field(2), field(3)];
@@ -418,7 +418,7 @@ pub fn read<T: Number>(bytes: &[u8], numbers: &mut [T], work: &mut Work<T>, leve
     let n_rows = numbers.len().div_ceil(LANES);
     let bitmap_bytes = if last & MARKED > 0 { n_rows.div_ceil(8) } else { 0 };
     if lowest + n_symbols > T::SYMBOLS {
-        return Err(damage("impossible symbols"));
+        return Err(damage("invalid symbols"));
     }
     let (words, rest) = rest.split_at_checked(WORD_BYTES * n_words).ok_or_else(early)?;
     let (bitmap, rest) = rest.split_at_checked(bitmap_bytes).ok_or_else(early)?;
@@ -429,7 +429,7 @@ pub fn read<T: Number>(bytes: &[u8], numbers: &mut [T], work: &mut Work<T>, leve
     let of_symbols = &mut work.lengths[..n_symbols];
     of_symbols.fill(0);
     read_lengths(lengths, of_symbols)?;
-    let codes = Codes::new(of_symbols).ok_or_else(|| damage("codes that overlap or leave something over"))?;
+    let codes = Codes::new(of_symbols).ok_or_else(|| damage("codes that overlap or are incomplete"))?;
     let n_used = codes.rank(of_symbols, lowest, &mut work.by_rank);
     let is_marked = |row: usize| bitmap.get(row / 8).is_some_and(|byte| byte >> (row % 8) & 1 == 1);
     let n_coded = LANES * (0..n_rows).filter(|&row| !is_marked(row)).count();
@@ -484,7 +484,7 @@ fn read_rows<T: Number>(
     }
     reader.read(codes, table, &mut ranks[n_ranks..]);
     if !reader.is_done() {
-        return Err(damage("other words than it says"));
+        return Err(damage("a wrong number of words"));
     }
     Ok(n_numbers)
 }
@@ -528,7 +528,7 @@ fn read_tails<T: Number>(
         *number = T::from_u32(u32::from(entry) >> LOG_BITS << n_bits | tail);
         at += n_bits as usize;
     }
-    if at.div_ceil(8) == tails.len() { Ok(()) } else { Err(damage("other tails than it says")) }
+    if at.div_ceil(8) == tails.len() { Ok(()) } else { Err(damage("a wrong number of tail bits")) }
 }
 
 /// Reads code lengths from 4-bit values. No byte may be left over.
@@ -537,7 +537,7 @@ fn read_lengths(bytes: &[u8], lengths: &mut [u8]) -> Result<()> {
     let mut n_read = 0_usize;
     let mut next = || {
         n_read += 1;
-        halves.next().ok_or_else(|| damage("an early end"))
+        halves.next().ok_or_else(|| damage("too few bytes"))
     };
     let mut at = 0;
     while at < lengths.len() {
@@ -550,13 +550,13 @@ fn read_lengths(bytes: &[u8], lengths: &mut [u8]) -> Result<()> {
         }
     }
     if at > lengths.len() || n_read.div_ceil(2) != bytes.len() || halves.any(|half| half != 0) {
-        return Err(damage("other symbols than it says"));
+        return Err(damage("a wrong number of symbols"));
     }
     Ok(())
 }
 
 fn damage(what: &str) -> Error {
-    Error::corrupt(format!("a block of codes has {what}"))
+    Error::corrupt(format!("a section of Huffman codes is damaged: it has {what}"))
 }
 
 #[cfg(test)]

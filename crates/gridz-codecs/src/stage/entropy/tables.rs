@@ -68,7 +68,7 @@ pub fn read<const CONTEXTS: usize>(bytes: &[u8], slots: &mut [u32]) -> Result<us
         }
     }
     if tables[CONTEXTS - 1].is_none() {
-        return Err(Error::corrupt("the last context has no table"));
+        return Err(Error::corrupt("a block is damaged: its last context has no table"));
     }
     for (context, table) in tables.iter().enumerate().rev() {
         let (of_context, of_next) = slots[context << LOG2_TOTAL..].split_at_mut(1 << LOG2_TOTAL);

@@ -55,7 +55,7 @@ impl Group {
             && group.n_patched_twice <= group.n_patched
             && (group.n_patched == 0) == (patch == 0)
             && (group.n_patched_twice == 0) == (second_patch == 0);
-        if is_sound { Ok(group) } else { Err(damage("impossible widths")) }
+        if is_sound { Ok(group) } else { Err(damage("invalid widths")) }
     }
 
     /// Bytes of its packed bits.
@@ -92,7 +92,7 @@ fn packed_bytes(rows: usize, width: u32) -> usize {
 }
 
 fn damage(what: &str) -> Error {
-    Error::corrupt(format!("packed numbers have {what}"))
+    Error::corrupt(format!("a group of packed numbers is damaged: it has {what}"))
 }
 
 /// Scratch memory for a group; its contents are arbitrary. It is aligned for the lengths, which are

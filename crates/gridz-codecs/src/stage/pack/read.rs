@@ -20,7 +20,7 @@ pub fn read_rows<W: Word, S: Simd<W>>(
     scratch: &mut Scratch<W>,
     sink: &mut impl RowSink<W, S>,
 ) -> Result<usize> {
-    let early = || damage("an early end");
+    let early = || damage("too few bytes");
     let n_groups = n.div_ceil(GROUP);
     let (headers, rest) = bytes.split_at_checked(HEADER * n_groups).ok_or_else(early)?;
     let (headers, _) = headers.as_chunks();
@@ -51,7 +51,7 @@ pub fn read_rows<W: Word, S: Simd<W>>(
             unpack_patched(s, group, words, &mut scratch.last, bitmap, strings, &mut scratch.words, sink)
         };
         if !is_sound {
-            return Err(damage("another number of patches than it says"));
+            return Err(damage("a wrong number of patches"));
         }
         packed = &packed[words.n_bytes..];
         strings = behind;

@@ -76,7 +76,7 @@ impl<W: Word> Header<W> {
     /// `UnsupportedFormat` for a header that a later version may have written; `Corrupt`.
     pub fn parse(header: &[u8; BYTES], is_float: bool) -> Result<Self> {
         let newer = || {
-            let text = "a lorenzo block is of a kind unknown to this version; a newer gridz may read this data";
+            let text = "a lorenzo block is of an unknown kind; a newer gridz may read this data";
             Error::new(ErrorKind::UnsupportedFormat, text)
         };
         let zero = |from: usize, to: usize| header[from..to].iter().all(|&byte| byte == 0);
@@ -105,12 +105,14 @@ impl<W: Word> Header<W> {
                 let is_masked = flags & 1 == 1;
                 if !is_sound || active == 0 || (map == RANKS) != (n_ranks > 0) || !is_masked && word != W::default()
                 {
-                    return Err(Error::corrupt("a lorenzo block has an impossible header"));
+                    return Err(Error::corrupt("a lorenzo block is damaged: its header is invalid"));
                 }
                 let mask = is_masked.then_some(word);
                 Ok(Self::Coded(Plan { map, unit, mask, looks_back: flags & 2 == 2, active, orders, n_ranks }))
             }
-            WITHDRAWN => Err(Error::corrupt("a lorenzo block is of a kind that was never released")),
+            WITHDRAWN => Err(Error::corrupt(
+                "a lorenzo block is of a kind that no release has written; compress the data again",
+            )),
             _ => Err(newer()),
         }
     }

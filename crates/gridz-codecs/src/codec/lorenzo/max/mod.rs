@@ -253,7 +253,7 @@ impl<W: SimdWord> BlockCoder<W> for Max {
     ) -> Result<()> {
         let n = shape[0] * shape[1] * shape[2];
         let (work, element) = (&mut **work, self.element);
-        let damage = || Error::corrupt("a lorenzo block is not as long as its contents");
+        let damage = || Error::corrupt("a lorenzo block is damaged: its length does not match its contents");
         let (head, rest) = bytes.split_first_chunk().ok_or_else(damage)?;
         match Header::<W>::parse(head, element.is_float)? {
             Header::Raw => {
@@ -273,7 +273,7 @@ impl<W: SimdWord> BlockCoder<W> for Max {
             Header::Coded(plan) => {
                 let is_possible = (0..3).all(|k| plan.orders[k] == 0 || shape[k] > 1);
                 if plan.n_ranks as usize > n || !is_possible {
-                    return Err(Error::corrupt("a lorenzo block has an impossible header"));
+                    return Err(Error::corrupt("a lorenzo block is damaged: its header is invalid"));
                 }
                 work.prepare(shape)?;
                 work.prepare_orders(plan.orders, shape)?;
@@ -342,7 +342,8 @@ fn to_words<W: Word>(work: &mut Work<W>, plan: &Plan<W>, n: usize, is_float: boo
                 _ => usize::try_from(number).ok().and_then(|rank| ranks.get(rank).copied()),
             },
         };
-        words[i] = word.ok_or_else(|| Error::corrupt("a lorenzo block has a value beyond its type"))?;
+        words[i] = word
+            .ok_or_else(|| Error::corrupt("a lorenzo block is damaged: a value exceeds the range of its type"))?;
     }
     Ok(())
 }
@@ -352,7 +353,9 @@ fn to_words<W: Word>(work: &mut Work<W>, plan: &Plan<W>, n: usize, is_float: boo
 /// # Errors
 /// As [`Header::parse`], except for checks that depend on the bits of a word.
 pub fn count(bytes: &[u8], is_float: bool, counts: &mut BlockCounts) -> Result<()> {
-    let head = bytes.first_chunk().ok_or_else(|| Error::corrupt("a lorenzo block has no header"))?;
+    let head = bytes
+        .first_chunk()
+        .ok_or_else(|| Error::corrupt("a lorenzo block is damaged: its header is incomplete"))?;
     counts.all += 1;
     match Header::<u64>::parse(head, is_float)? {
         Header::Raw => counts.raw += 1,

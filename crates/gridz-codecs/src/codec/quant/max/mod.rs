@@ -398,7 +398,7 @@ pub fn decode<W: Word, S: Simd<W>>(
     let used = bytes.len() - rest.len() + decoder.finish()?;
     let matches_header = n_outliers * element.bytes == front.outliers.len() && n_filled == front.n_filled;
     if !is_sound || !matches_header || used.next_multiple_of(unit) != bytes.len() {
-        return Err(Error::corrupt("a quant block is not what its front says"));
+        return Err(Error::corrupt("a quant block is damaged: its contents do not match its header"));
     }
 
     let base = s.splat(front.base);
@@ -441,7 +441,7 @@ impl<'b, W: Word> Front<'b, W> {
             return Err(newer());
         }
         let base = W::read(take(bytes, W::BYTES)?);
-        let none = || Error::corrupt("a quant block has no exceptions, or more than it has bytes");
+        let none = || Error::corrupt("a quant block is damaged: its number of exceptions is invalid");
         let count = |bytes: &mut &'b [u8]| {
             let n = u32::from_le_bytes(*take(bytes, 4)?.first_chunk().expect("four bytes"));
             if n > 0 { Ok(n as usize) } else { Err(none()) }
@@ -540,7 +540,7 @@ pub fn count<W: Word>(bytes: &[u8], shape: [usize; 3], element: Element, counts:
             counts.masked += u64::from(front.n_filled > 0);
             let n_exact = (front.n_filled + front.outliers.len() / element.bytes) as u64;
             if n_exact > n {
-                return Err(Error::corrupt("a quant block is not what its front says"));
+                return Err(Error::corrupt("a quant block is damaged: its contents do not match its header"));
             }
             counts.exact += if header & WORDS != 0 { n } else { n_exact };
         }

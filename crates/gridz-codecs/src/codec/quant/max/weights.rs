@@ -221,7 +221,9 @@ impl Weights {
         }
         let mut weights = Self { of: [[0; TAPS]; KINDS], fraction: FRACTION, head };
         let n_bytes = weights.n_bytes(neighbours);
-        let bytes = bytes.get(..n_bytes).ok_or_else(|| Error::corrupt("a block ends within its weights"))?;
+        let bytes = bytes
+            .get(..n_bytes)
+            .ok_or_else(|| Error::corrupt("a quant block is damaged: its weights are incomplete"))?;
         let (mut left, _) = bytes.as_chunks();
         for &kind in neighbours.view.kinds() {
             for i in neighbours.present(kind) {
