@@ -196,6 +196,11 @@ impl<T: Element, R: Ring<T>> SparseKernel for Portable<'_, T, R> {
         let job = self.job;
         work::<T, R>(&job.view, self.what, |i, slice| job.slice::<R>(i, slice));
     }
+
+    fn run_small(self) {
+        let job = self.job;
+        work::<T, R>(&job.view, self.what, |i, _| job.any::<R>(i));
+    }
 }
 
 /// Sums of products with AVX2.

@@ -458,7 +458,7 @@ pub fn decode<W: Word, S: Simd<W>>(
                 return Err(Error::corrupt("a lorenzo block is damaged: it uses a float coding for integers"));
             }
             let unit = u32::from(unit);
-            let is_direct = map == BITS && element.bytes == W::BYTES && !is_masked;
+            let is_direct = map == BITS && element.bytes == W::BYTES && !is_masked && !S::IS_SMALL;
             if coder == SPLIT && is_direct && shape[..2] == [1, 1] {
                 let mut line =
                     Line { bytes: &mut target.row(0, 0, W::BYTES)[..n * W::BYTES], finish: Shifted(unit) };

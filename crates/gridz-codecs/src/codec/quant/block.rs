@@ -458,7 +458,7 @@ pub fn decode<W: Word, S: Simd<W>, P: Packing<W>>(
         Some(Quantizer::Uniform(uniform)) => (Values(Some(uniform)), true),
         Some(_) => (Values(None), false),
     };
-    let is_direct = element.bytes == W::BYTES && fill_mask.is_none() && is_uniform;
+    let is_direct = element.bytes == W::BYTES && fill_mask.is_none() && is_uniform && !S::IS_SMALL;
     // Numbers with an entropy code take longer than another pass over them.
     if is_direct && !P::IS_ENTROPY && shape[..2] == [1, 1] {
         let mut line = Line { bytes: &mut target.row(0, 0, W::BYTES)[..n * W::BYTES], finish };

@@ -1,7 +1,7 @@
 //! Loads a block's elements.
 
 use crate::stage::element::Element;
-use crate::stage::rows::{CACHE_LINE, LANES, Prefetcher, Simd, first_lanes};
+use crate::stage::rows::{CACHE_LINE, LANES, Prefetcher, Simd, WithSimd, first_lanes};
 use crate::stage::word::Word;
 
 /// The location of a block's elements.
@@ -95,6 +95,17 @@ impl<W: Word> BlockWords<W> {
     /// of the words.
     #[inline(always)]
     pub fn load<S: Simd<W>>(s: S, source: &Source, shape: [usize; 3], element: Element, words: &mut [W]) -> Self {
+        s.outlined(Load { source, shape, element, words })
+    }
+
+    #[inline(always)]
+    fn load_inlined<S: Simd<W>>(
+        s: S,
+        source: &Source,
+        shape: [usize; 3],
+        element: Element,
+        words: &mut [W],
+    ) -> Self {
         // Merge rows and planes that are contiguous in the array, too.
         let [mut nz, mut ny, mut nx] = shape;
         if nx == source.row {
@@ -144,6 +155,23 @@ impl<W: Word> BlockWords<W> {
             }
         }
         Self { first: one[0], all: s.any(all), range: [s.lowest(lowest), s.highest(highest)] }
+    }
+}
+
+/// [`BlockWords::load`] as a task.
+struct Load<'a, 's, W> {
+    source: &'a Source<'s>,
+    shape: [usize; 3],
+    element: Element,
+    words: &'a mut [W],
+}
+
+impl<W: Word> WithSimd<W> for Load<'_, '_, W> {
+    type Output = BlockWords<W>;
+
+    #[inline(always)]
+    fn run<S: Simd<W>>(self, s: S) -> BlockWords<W> {
+        BlockWords::load_inlined(s, self.source, self.shape, self.element, self.words)
     }
 }
 

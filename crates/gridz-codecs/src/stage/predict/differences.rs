@@ -2,7 +2,7 @@
 
 use crate::stage::predict::starts::Starts;
 use crate::stage::predict::{MAX_ORDER, Orders, SHORT, plane_rows, strides, work_words};
-use crate::stage::rows::{LANES, Prefetcher, Simd, first_lanes};
+use crate::stage::rows::{LANES, Prefetcher, Simd, WithSimd, first_lanes};
 use crate::stage::word::Word;
 
 /// Computes the unsigned differences of the numbers `v` less `base`, in `v` or in `spare`, and
@@ -14,6 +14,40 @@ pub fn apply<'a, W: Word, S: Simd<W>>(
     s: S,
     v: &'a mut [W],
     spare: &'a mut [W],
+    work: &mut [W],
+    shape: [usize; 3],
+    orders: Orders,
+    base: W,
+    ahead: &mut impl Prefetcher,
+) -> &'a mut [W] {
+    s.outlined(Apply { v, spare, work, shape, orders, base, ahead })
+}
+
+/// [`apply`] as a task.
+struct Apply<'a, 'w, W, P> {
+    v: &'a mut [W],
+    spare: &'a mut [W],
+    work: &'w mut [W],
+    shape: [usize; 3],
+    orders: Orders,
+    base: W,
+    ahead: &'w mut P,
+}
+
+impl<'a, W: Word, P: Prefetcher> WithSimd<W> for Apply<'a, '_, W, P> {
+    type Output = &'a mut [W];
+
+    #[inline(always)]
+    fn run<S: Simd<W>>(self, s: S) -> &'a mut [W] {
+        let Self { v, spare, work, shape, orders, base, ahead } = self;
+        apply_inlined(s, [v, spare], work, shape, orders, base, ahead)
+    }
+}
+
+#[inline(always)]
+fn apply_inlined<'a, W: Word, S: Simd<W>>(
+    s: S,
+    [v, spare]: [&'a mut [W]; 2],
     work: &mut [W],
     shape: [usize; 3],
     orders: Orders,

@@ -159,6 +159,10 @@ pub trait Simd<W: Word>: Keys {
     /// Partial sums.
     type Sum: Copy;
 
+    /// True if small code is better than fast code: then loops have no special cases, and blocks
+    /// are completed in memory before they are stored.
+    const IS_SMALL: bool = false;
+
     /// Runs a task in a function that all its callers share. All other code is inlined into its
     /// caller, so a step with several callers is outlined unless it takes less than about 100 ns.
     fn outlined<T: WithSimd<W>>(self, task: T) -> T::Output;
