@@ -208,7 +208,7 @@ struct HuffmanChooser {
     }
     __device__ __forceinline__ void add_lengths(bool are_differences) const {
         // All units of a thread cover the same lanes.
-        static_assert(kChooseThreads % kRowUnits == 0, "a thread has whole rows behind it");
+        static_assert(kChooseThreads % kRowUnits == 0, "threads start at whole rows");
         u32 bits[kUnit] = {};
         const u32 first_lane = threadIdx.x % kRowUnits * kUnit;
         for_units(are_differences, [&](u32 first, const u32 (&of)[kUnit]) {

@@ -8,7 +8,7 @@
 #include "range.cuh"
 
 constexpr u32 kLargeElements = 1 << 16;
-static_assert(kLogDense == 16 && kLogMax == 16, "so many elements");
+static_assert(kLogDense == 16 && kLogMax == 16, "blocks have 65536 elements");
 // Words of a bitmap. The last ones are 0, so that all threads have equally many.
 constexpr u32 kLargeBitmap = kLargeElements / 32 / 8 * 9;
 

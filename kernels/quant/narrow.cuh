@@ -139,7 +139,7 @@ struct NarrowOrders {
     // of all magnitudes.
     template <u32 kOrder>
     __device__ __forceinline__ void add_cost(u32 to, const Orders& o, u32 most, u32 first_warp) const {
-        static_assert(kOrder == 2 || kOrder == 3, "what others are is not known here");
+        static_assert(kOrder == 2 || kOrder == 3, "only orders 2 and 3 are implemented");
         // If box.sy is a multiple of 8, rows that follow each other along z have the same swizzle.
         const bool is_small = ((2 * most + 1) << (o.z + o.y)) <= 0xffff && (o.z == 0 || box.sy % 8 == 0);
 #pragma unroll 1

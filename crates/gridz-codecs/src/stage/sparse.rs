@@ -1,7 +1,8 @@
-//! Sparse numbers: where those are that are not zero, and these.
+//! Sparse numbers: the positions and bits of the few nonzero numbers of a block.
 //!
-//! Few numbers are a list: the zeros before each, its bit length, and its bits. Many, and those that lie together, have
-//! a bitmap, and all the same number of bits.
+//! There are two forms, and the shorter one is written. A list has the number of zeros before each
+//! nonzero number, its bit length, and its bits. A bitmap marks the nonzero numbers, which all have
+//! the same number of bits.
 
 use crate::error::{Error, Result};
 use crate::stage::bitmap::Bitmap;
@@ -9,36 +10,36 @@ use crate::stage::bits::{Writer, peek, string_bytes, window};
 use crate::stage::rows::{LANES, Simd, first_lanes};
 use crate::stage::word::Word;
 
-/// Bytes in front: how many numbers are not zero, their bits, and the bits of a gap.
+/// Bytes of the header: the count of nonzero numbers, their bits, and the bits of a gap.
 const HEADER: usize = 4;
 /// Most numbers of a list.
 const MAX_LISTED: usize = 256;
-/// Most bits of a gap: a block has no more numbers.
+/// Most bits of a gap, because blocks have at most 2^14 numbers.
 const MAX_GAP_BITS: u32 = 14;
 
-/// How some numbers will be coded.
+/// The chosen form of a block's numbers.
 pub struct Coding {
     bitmap: Bitmap,
     count: usize,
     width: u32,
     /// Bits of the number of zeros before each; 0 if there is a bitmap instead.
     gap_bits: u32,
-    /// Bytes behind the header.
+    /// Bytes after the header.
     n_bytes: usize,
 }
 
-/// Bits of the length, less 1, of a number of up to so many bits.
+/// Bits of the field for a number's bit length less 1, if the longest number has `width` bits.
 fn length_bits(width: u32) -> u32 {
     width.saturating_sub(1).bit_length()
 }
 
-/// So many numbers that are not zero, of up to so many bits, take no fewer bytes.
+/// A lower bound of the bytes of `count` nonzero numbers of up to `width` bits.
 pub fn least_bytes(count: usize, width: u32) -> usize {
     if count > MAX_LISTED { string_bytes(count, width) } else { 0 }
 }
 
 impl Coding {
-    /// Looks at `n` numbers, behind which there is room for a row.
+    /// Chooses the form for `n` numbers. The slice has room for one more row.
     #[inline(always)]
     pub fn choose<W: Word, S: Simd<W>>(s: S, numbers: &[W], n: usize) -> Self {
         let mut bitmap = Bitmap::new(n);
@@ -60,7 +61,7 @@ impl Coding {
         coding
     }
 
-    /// Makes a list of the numbers if that is shorter.
+    /// Chooses a list if it is shorter than the bitmap.
     fn try_list<W: Word>(&mut self, numbers: &[W]) {
         let (mut longest, mut next, mut low_bits) = (0, 0, 0);
         for i in self.bitmap.marked() {
@@ -80,7 +81,7 @@ impl Coding {
         HEADER + self.n_bytes
     }
 
-    /// Writes the numbers that were looked at to `out`, which has exactly [`Coding::n_bytes`].
+    /// Writes the numbers that [`Coding::choose`] saw to `out`, which has exactly [`Coding::n_bytes`].
     pub fn write<W: Word>(&self, numbers: &[W], out: &mut [u8]) {
         let (header, rest) = out.split_at_mut(HEADER);
         header[..2].copy_from_slice(&(self.count as u16).to_le_bytes());
@@ -115,7 +116,7 @@ fn write_string(out: &mut [u8], fields: impl Iterator<Item = (u64, u32)>) {
     string.finish();
 }
 
-/// Reads as many numbers as there are, which are coded at the start of `bytes`, and returns their bytes.
+/// Reads all numbers of a block from the start of `bytes`, and returns the bytes read.
 ///
 /// # Errors
 /// `Corrupt`.
@@ -155,7 +156,7 @@ fn read_marked<W: Word>(bytes: &[u8], numbers: &mut [W], count: usize, width: u3
     Ok(bitmap_bytes + n_string)
 }
 
-/// `None` if the list leads past the last number, or the bytes end too early.
+/// Returns `None` if the list leads beyond the last number, or the bytes end too early.
 fn read_listed<W: Word>(bytes: &[u8], numbers: &mut [W], count: usize, width: u32, gap_bits: u32) -> Option<usize> {
     let length_bits = length_bits(width);
     let (gaps, rest) = bytes.split_at_checked(string_bytes(count, gap_bits))?;

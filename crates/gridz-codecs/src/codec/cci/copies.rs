@@ -274,7 +274,7 @@ pub fn copy<W: Word>(all: &mut [W], at: usize, copy: Copy) {
     }
     while at < end {
         let from: [W; AT_ONCE] = *all[at - distance..].first_chunk().expect("symbols before");
-        let to = all[at..].first_chunk_mut::<AT_ONCE>().expect("room behind the symbols");
+        let to = all[at..].first_chunk_mut::<AT_ONCE>().expect("room after the symbols");
         for (to, from) in to.iter_mut().zip(from) {
             *to = from.wrapping_add(added);
         }
@@ -297,7 +297,7 @@ pub fn copy_lengths(all: &mut [u32], at: usize, copy: Copy) {
     }
     while at < end {
         let from: [u32; AT_ONCE] = *all[at - distance..].first_chunk().expect("lengths before");
-        *all[at..].first_chunk_mut().expect("room behind the lengths") = from;
+        *all[at..].first_chunk_mut().expect("room after the lengths") = from;
         at += AT_ONCE;
     }
 }

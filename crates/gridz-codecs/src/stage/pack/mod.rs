@@ -140,7 +140,7 @@ mod tests {
             let longer = [&out[..], &vec![0xff; more]].concat();
             back.fill(W::default());
             assert_eq!(read(Portable, &longer, n, &mut back, &mut Scratch::new()).unwrap(), out.len());
-            assert_eq!(back[..n], *numbers, "{more} bytes behind them");
+            assert_eq!(back[..n], *numbers, "{more} more bytes");
         }
         for cut in 0..out.len() {
             assert!(

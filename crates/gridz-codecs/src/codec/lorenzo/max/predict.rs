@@ -60,7 +60,7 @@ impl Values<'_> {
     /// The `N` values from `place` on.
     #[inline(always)]
     fn at<const N: usize>(&self, place: usize) -> [f64; N] {
-        *self.all[place..].first_chunk().expect("no neighbours behind the block")
+        *self.all[place..].first_chunk().expect("no neighbours after the block")
     }
 
     /// Number of values that a block needs.

@@ -237,7 +237,7 @@ mod tests {
                 assert_eq!(bits.take(1), 1);
             }
             fields.iter().for_each(|&(value, n)| assert_eq!(bits.take(n), value));
-            assert_eq!(bits.take(64), 0, "the rest of the last word, and what is behind it");
+            assert_eq!(bits.take(64), 0, "the rest of the last word, and the bits after it");
         }
     }
 
