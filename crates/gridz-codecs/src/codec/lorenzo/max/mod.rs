@@ -4,8 +4,8 @@
 //! A block's words become numbers (`map`). Each number is predicted in several ways (`predict`,
 //! `lorenzo`, `lookback`), and the prediction that was best nearby is used. The difference is coded
 //! as its length, its sign and its bits (`residual`). The code for this is written once for both
-//! directions (`body`); `choose` and `orders` have a writer's choices. All per-element code is inlined, so that
-//! it is compiled with the instructions of the caller's level.
+//! directions (`body`); `choose` and `orders` have a writer's choices. All per-element code is
+//! inlined, so that it is compiled with the instructions of the caller's level.
 
 mod body;
 mod choose;

@@ -1,4 +1,4 @@
-//! Reads a section. Damaged bytes give an error, at all CPU levels the same.
+//! Reads a section. For damaged bytes, all CPU levels read the same numbers, or all report an error.
 
 use crate::cpu::isa::Isa;
 use crate::error::{Error, Result};
