@@ -1,5 +1,5 @@
 // The steps of a grid, and the arrays of their numbers, made by one warp. The counterpart of
-// grid.rs and of Arrays in numbers.rs.
+// grid.rs and of Arrays in arrays.rs.
 
 #pragma once
 

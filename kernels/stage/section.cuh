@@ -1,5 +1,5 @@
 // Decodes a section of Huffman codes: the 32 lanes of one warp decode a row at a time, in lockstep.
-// The twin of crates/gridz-codecs/src/stage/entropy/section.rs.
+// The twin of crates/gridz-codecs/src/stage/entropy/section/read.rs.
 //
 //   1. A warp reads the code lengths, 32 half bytes at a time. The number of preceding fifteens
 //      determines the meaning of a half byte.

@@ -1,5 +1,5 @@
 // Encodes the numbers of a block as a section of Huffman codes. The twin of
-// crates/gridz-codecs/src/stage/entropy/section.rs and lanes.rs.
+// crates/gridz-codecs/src/stage/entropy/section/write.rs and ../lanes.rs.
 //
 // SectionChoice, called by all threads of a CTA: computes codes from counts, the half bytes that
 // describe their lengths, and the size of the lanes' words. LaneWriter, called by a warp: writes

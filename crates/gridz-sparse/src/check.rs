@@ -2,15 +2,14 @@
 //!
 //! Slices may share steps, so a few bytes can represent very many elements: 65 280 for each slice
 //! of 32 bytes. Nevertheless the time of a check is proportional to the bytes of the frame. A
-//! [`Summary`] combines 16 steps, so that each slice reads at most 46 entries. Only codes, which
-//! slices do not share, are read one by one.
+//! summary (`summaries`) combines 16 steps, so that each slice reads at most 46 entries. Only codes,
+//! which slices do not share, are read one by one.
 
 use std::ops::Range;
 
-use crate::frame::{View, step};
-use crate::layout::{
-    BLOCKED, CODE_UNIT, FULL, IN_ORDER, LANES, RELATIVE, STEP_BYTES, Slice, Step, ValueCodec, WINDOW,
-};
+use crate::frame::View;
+use crate::layout::{BLOCKED, CODE_UNIT, FULL, IN_ORDER, LANES, RELATIVE, Slice, ValueCodec, WINDOW};
+use crate::summaries::{Masks, Reach, Summaries};
 use crate::values::{NUMBER_BYTES, NUMBERS_UNIT};
 use crate::walk::{Columns, lanes_of};
 use gridz_codecs::cpu::pool::Pool;
@@ -20,117 +19,8 @@ fn corrupt<T>(text: String) -> Result<T> {
     Err(Error::corrupt(format!("a sparse matrix is damaged: {text}")))
 }
 
-/// Steps in a summary.
-const SUMMARY: usize = 16;
 /// Slices in a unit of work for a thread.
 const AT_A_TIME: usize = 1024;
-
-/// Combined properties of some steps.
-trait Summary: Clone + Default {
-    /// Adds a step.
-    fn add(&mut self, step: Step);
-    /// Adds the steps of another summary.
-    fn join(&mut self, other: &Self);
-}
-
-/// The masks of some steps.
-#[derive(Debug, Clone, Copy)]
-struct Masks {
-    any: u32,
-    all: u32,
-    has_empty: bool,
-    n_elements: u64,
-}
-
-impl Default for Masks {
-    fn default() -> Self {
-        Self { any: 0, all: u32::MAX, has_empty: false, n_elements: 0 }
-    }
-}
-
-impl Summary for Masks {
-    fn add(&mut self, Step { mask, .. }: Step) {
-        let n_elements = mask.count_ones().into();
-        self.join(&Self { any: mask, all: mask, has_empty: mask == 0, n_elements });
-    }
-
-    fn join(&mut self, other: &Self) {
-        self.any |= other.any;
-        self.all &= other.all;
-        self.has_empty |= other.has_empty;
-        self.n_elements += other.n_elements;
-    }
-}
-
-/// The smallest and the largest offset of each lane's elements.
-#[derive(Debug, Clone)]
-struct Reach {
-    low: [u32; LANES],
-    high: [u32; LANES],
-}
-
-impl Default for Reach {
-    fn default() -> Self {
-        Self { low: [u32::MAX; LANES], high: [0; LANES] }
-    }
-}
-
-impl Summary for Reach {
-    fn add(&mut self, Step { offset, mask }: Step) {
-        for lane in 0..LANES {
-            // All bits are set if the lane has an element.
-            let has = 0u32.wrapping_sub(mask >> lane & 1);
-            self.low[lane] = self.low[lane].min(offset | !has);
-            self.high[lane] = self.high[lane].max(offset & has);
-        }
-    }
-
-    fn join(&mut self, other: &Self) {
-        for lane in 0..LANES {
-            self.low[lane] = self.low[lane].min(other.low[lane]);
-            self.high[lane] = self.high[lane].max(other.high[lane]);
-        }
-    }
-}
-
-/// Summaries of any range of steps in a table.
-struct Summaries<'a, S> {
-    steps: &'a [[u8; STEP_BYTES]],
-    /// Summaries of [`SUMMARY`] steps each, from the first step on.
-    of_many: Vec<S>,
-}
-
-impl<'a, S: Summary> Summaries<'a, S> {
-    /// Takes the length of the longest range.
-    fn new(steps: &'a [[u8; STEP_BYTES]], longest: usize) -> Result<Self> {
-        // Shorter ranges may not contain a whole summary.
-        let chunks = if longest < 2 * SUMMARY { &[] } else { steps.as_chunks::<SUMMARY>().0 };
-        let mut of_many = try_vec(chunks.len(), "summaries of steps")?;
-        for chunk in chunks {
-            let mut summary = S::default();
-            (0..SUMMARY).for_each(|k| summary.add(step(chunk, k)));
-            of_many.push(summary);
-        }
-        Ok(Self { steps, of_many })
-    }
-
-    /// The summary of a range, and the number of entries read.
-    fn of(&self, range: Range<usize>) -> (S, u64) {
-        let mut summary = S::default();
-        let whole = range.start.div_ceil(SUMMARY)..range.end / SUMMARY;
-        let mut add = |range: Range<usize>| {
-            range.clone().for_each(|k| summary.add(step(self.steps, k)));
-            range.len() as u64
-        };
-        if self.of_many.is_empty() || whole.is_empty() {
-            let n = add(range);
-            return (summary, n);
-        }
-        let n = add(range.start..whole.start * SUMMARY) + add(whole.end * SUMMARY..range.end);
-        self.of_many[whole.clone()].iter().for_each(|one| summary.join(one));
-        (summary, n + whole.len() as u64)
-    }
-}
 
 /// The entries of a slice in the table of steps.
 fn steps_of(slice: &Slice) -> Range<usize> {
@@ -394,7 +284,7 @@ mod tests {
     use super::*;
     use crate::bytes::Bytes;
     use crate::frame::{self, Head};
-    use crate::layout::SLICE_BYTES;
+    use crate::layout::{SLICE_BYTES, Step};
     use crate::walk::{Walk, walk_columns};
     use gridz_codecs::error::ErrorKind;
     use gridz_codecs::types::DType;

@@ -7,7 +7,7 @@
 //! - `layout`: the tables, and the order of rows in them; `frame`, `bytes`: all tables in one
 //!   allocation
 //! - `csr`, `pack`, `window`, `values`, `build`: compress rows into a frame
-//! - `matrix`, `check`, `walk`: validate a frame and iterate over its elements
+//! - `matrix`, `check`, `summaries`, `walk`: validate a frame and iterate over its elements
 //! - `element`, `access`, `level`, `product`, `sums`, `simd`, `wide`, `turned`, `rows`, `gpu`:
 //!   products and decompression
 
@@ -27,6 +27,7 @@ mod product;
 mod rows;
 #[cfg(target_arch = "x86_64")]
 mod simd;
+mod summaries;
 mod sums;
 mod turned;
 mod values;

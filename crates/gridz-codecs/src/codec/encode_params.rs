@@ -1,7 +1,8 @@
 //! Terms: the parameters of a request for its codec.
 //!
-//! This module is independent of any codec. `request.rs` builds the parameters from user text and
-//! options, within the limits of the codec's registry entry. The codec builds its plan from them.
+//! This module is independent of any codec. `request.rs`, `request_text.rs` and `request_words.rs`
+//! build the parameters from user options and text, within the limits of the codec's registry
+//! entry. The codec builds its plan from them.
 
 use crate::codec::missing::Missing;
 use crate::codec::mode::Mode;

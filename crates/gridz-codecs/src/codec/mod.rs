@@ -22,6 +22,8 @@ pub mod ndzip;
 pub mod quant;
 pub mod registry;
 pub mod request;
+mod request_text;
+mod request_words;
 mod state;
 pub mod stored;
 pub mod third_party;

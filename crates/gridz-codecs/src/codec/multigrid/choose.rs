@@ -10,9 +10,10 @@
 //! shorter than the errors of predictions, predictions add nothing; if they are longer, because the
 //! array is smooth, predictions add information.
 
+use crate::codec::multigrid::accuracy::Marked;
 use crate::codec::multigrid::grid::{Grid, MAX_RANK, Step};
 use crate::codec::multigrid::real::Real;
-use crate::codec::multigrid::refine::{Marked, cubic, linear, near};
+use crate::codec::multigrid::refine::{cubic, linear, near};
 use crate::stage::entropy::log::log;
 use crate::stage::word::Word;
 

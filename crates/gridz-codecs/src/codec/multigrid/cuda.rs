@@ -5,8 +5,8 @@ use crate::codec::gpu::{
     Scratch, names,
 };
 use crate::codec::mode::Mode;
+use crate::codec::multigrid::arrays::Arrays;
 use crate::codec::multigrid::grid::{Grid, MAX_RANK};
-use crate::codec::multigrid::numbers::Arrays;
 use crate::codec::multigrid::real::Real;
 use crate::codec::multigrid::{Chunk, Multigrid, exact, payload};
 use crate::format::region::FoldedRegion;

@@ -2,9 +2,9 @@
 //! to a coarser grid, layer by layer. Finally writes the elements that are stored exactly.
 
 use crate::codec::multigrid::Chunk;
+use crate::codec::multigrid::arrays::Arrays;
 use crate::codec::multigrid::exact;
 use crate::codec::multigrid::grid::MAX_RANK;
-use crate::codec::multigrid::numbers::Arrays;
 use crate::codec::multigrid::payload::{Head, Payload};
 use crate::codec::multigrid::real::Real;
 use crate::codec::multigrid::refine::{Numbers, Refine};

@@ -5,14 +5,16 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::codec::mode::Mode;
 use crate::codec::multigrid::Chunk;
+use crate::codec::multigrid::accuracy::{Errors, Limit, Marked, Watch};
+use crate::codec::multigrid::arrays::Arrays;
 use crate::codec::multigrid::choose::{Place, Sampler};
 use crate::codec::multigrid::exact;
 use crate::codec::multigrid::norm;
-use crate::codec::multigrid::numbers::{self, Arrays};
+use crate::codec::multigrid::numbers;
 use crate::codec::multigrid::params::MAX_LAYERS;
 use crate::codec::multigrid::payload::{self, Head, Layer};
 use crate::codec::multigrid::real::Real;
-use crate::codec::multigrid::refine::{Errors, Limit, Marked, Refine, Watch};
+use crate::codec::multigrid::refine::Refine;
 use crate::codec::multigrid::walk::{self, Memory};
 use crate::codec::{Encoded, Job};
 use crate::cpu::float::Ieee;

@@ -2,14 +2,18 @@
 //! element or for the mean square error.
 //!
 //! `grid` describes the grids, `refine` computes each grid from the previous one, and `numbers`
-//! codes the residuals. With several layers, each further layer codes what the previous layers have
-//! left; `part` determines how much a progressive reader needs. `choose` selects the predictions.
+//! codes the residuals, in blocks of `arrays`. `runs` finds the nodes in the array, and `accuracy`
+//! checks and measures the errors of an encoder. With several layers, each further layer codes what
+//! the previous layers have left; `part` determines how much a progressive reader needs. `choose`
+//! selects the predictions.
 //! `encode` and `decode` process a chunk, and `payload` is the layout of a payload. `exact` stores
 //! NaN, fill values and the elements that no prediction approximates well enough.
 //!
 //! A decoded element depends on all elements of its chunk. So arrays drift if parts of them are
 //! rewritten.
 
+mod accuracy;
+mod arrays;
 mod choose;
 mod cuda;
 mod decode;
@@ -23,6 +27,7 @@ mod part;
 mod payload;
 mod real;
 mod refine;
+mod runs;
 mod walk;
 
 use crate::codec::mode::Mode;

@@ -1,7 +1,7 @@
 //! Partial reads: levels and layers of a payload.
 
 use crate::codec::mode::Mode;
-use crate::codec::multigrid::numbers::Arrays;
+use crate::codec::multigrid::arrays::Arrays;
 use crate::codec::multigrid::real::Real;
 use crate::codec::multigrid::{Chunk, Multigrid, decode};
 use crate::codec::{CodecState, Detail, Job, Part, Progressive, Promise};

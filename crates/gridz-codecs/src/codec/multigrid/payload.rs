@@ -12,8 +12,9 @@
 //!
 //! So the bytes that few layers need come first, and the head gives their number.
 
+use crate::codec::multigrid::arrays::Arrays;
 use crate::codec::multigrid::grid::{Grid, MAX_LEVELS, MAX_RANK, Step};
-use crate::codec::multigrid::numbers::{Arrays, Coded, UNIT, end_of_blocks};
+use crate::codec::multigrid::numbers::{Coded, UNIT, end_of_blocks};
 use crate::codec::multigrid::params::MAX_LAYERS;
 use crate::codec::multigrid::real::Real;
 use crate::codec::multigrid::refine::{From, Rule};

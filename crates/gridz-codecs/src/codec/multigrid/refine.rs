@@ -13,12 +13,12 @@
 //! tiles, which fit the first-level cache.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::codec::multigrid::accuracy::{Errors, Limit, Watch, hide, measure_with};
+use crate::codec::multigrid::arrays::{Array, InBlocks};
 use crate::codec::multigrid::grid::Step;
-use crate::codec::multigrid::numbers::{Array, InBlocks};
 use crate::codec::multigrid::real::Real;
-use crate::stage::missing::{MAX_FILLS, MissingWords};
+use crate::codec::multigrid::runs::{Run, Runs, gather};
 use crate::stage::rows::{Simd, WithSimd};
 use crate::stage::word::Word;
 
@@ -67,7 +67,7 @@ pub struct Refine<'a, T: Real> {
 impl<T: Real> Refine<'_, T> {
     /// True if the step is along the last axis.
     #[inline(always)]
-    fn is_along_rows(&self) -> bool {
+    pub(super) fn is_along_rows(&self) -> bool {
         self.step.around()[1] == 1
     }
 
@@ -324,157 +324,6 @@ impl<T: Real> WithSimd<T::Word> for Decode<'_, T> {
     }
 }
 
-/// The missing elements, in a form for vectorized loops: the number of comparisons is constant.
-#[derive(Clone, Copy)]
-pub struct Marked<T: Real> {
-    /// The words of fill values, the last one repeated as needed. Without fill values they are NaN,
-    /// which is never an ordinary element anyway.
-    fills: [T::Word; MAX_FILLS],
-    /// The valid range.
-    least: T,
-    most: T,
-    /// True if only the first fill value must be compared.
-    is_one: bool,
-}
-
-impl<T: Real> Marked<T> {
-    /// The missing elements of a chunk.
-    pub fn new(missing: Option<&MissingWords<T::Word>>) -> Self {
-        let mut fills = [T::Word::low_mask(T::Word::BITS); MAX_FILLS];
-        let mut range = [T::ZERO - T::INFINITY, T::INFINITY];
-        let Some(missing) = missing else { return Self { fills, least: range[0], most: range[1], is_one: true } };
-        if let Some(&first) = missing.fills().first() {
-            fills = [first; MAX_FILLS];
-            fills[..missing.fills().len()].copy_from_slice(missing.fills());
-        }
-        for (to, word) in range.iter_mut().zip(missing.range()) {
-            *to = word.map_or(*to, |word| T::of(T::put(word)));
-        }
-        let is_one = missing.fills().len() <= 1 && !missing.has_range();
-        Self { fills, least: range[0], most: range[1], is_one }
-    }
-
-    /// True if an element is missing. Without `MANY`, only the first fill value is compared.
-    #[inline(always)]
-    pub fn has<const MANY: bool>(&self, x: T) -> bool {
-        let word = x.to_word();
-        if !MANY {
-            return word == self.fills[0];
-        }
-        let mut has = x < self.least || x > self.most;
-        let mut k = 0;
-        while k < MAX_FILLS {
-            has |= word == self.fills[k];
-            k += 1;
-        }
-        has
-    }
-
-    /// True if an element is finite and not missing.
-    #[inline(always)]
-    pub fn is_ordinary(&self, x: T) -> bool {
-        x.size() <= T::MAX && if self.is_one { !self.has::<false>(x) } else { !self.has::<true>(x) }
-    }
-
-    /// True if [`Marked::has`] must compare more than the first fill value.
-    pub fn are_many(&self) -> bool {
-        !self.is_one
-    }
-}
-
-/// The condition under which a decoded value is acceptable for an element.
-#[derive(Clone, Copy)]
-pub struct Limit<T: Real> {
-    /// Errors must be smaller than this.
-    pub bound: T,
-    /// The missing elements. They have no acceptable decoded value, and no other element may decode
-    /// to one of them.
-    pub missing: Marked<T>,
-}
-
-impl<T: Real> Limit<T> {
-    /// True if an element may decode to `back`.
-    #[inline(always)]
-    fn is_kept<const MANY: bool>(&self, element: T, back: T, n_bins: T) -> bool {
-        (element - back).size() < self.bound
-            && n_bins.size() < T::CODES
-            && !self.missing.has::<MANY>(element)
-            && !self.missing.has::<MANY>(back)
-    }
-
-    /// As [`Self::is_kept`], for a single element.
-    fn keeps(&self, element: T, back: T) -> bool {
-        if self.missing.are_many() {
-            self.is_kept::<true>(element, back, T::ZERO)
-        } else {
-            self.is_kept::<false>(element, back, T::ZERO)
-        }
-    }
-}
-
-/// An encoder's error bound for elements, and the elements that violate it.
-pub struct Watch<'a, T: Real> {
-    /// The array.
-    pub array: &'a [T::Bytes],
-    /// A bit for each element that previous layers store exactly, if any.
-    pub exact_before: Option<&'a [AtomicU32]>,
-    pub limit: Limit<T>,
-    /// A bit for each element of the array that this layer cannot approximate.
-    pub exact: &'a [AtomicU32],
-    /// If errors are measured: the number of error units in 1.0.
-    pub units: Option<T>,
-}
-
-/// Replaces elements that are already stored exactly by NaN, which is never acceptable.
-#[inline(never)]
-fn hide<T: Real>(exact: &[AtomicU32], mut runs: Runs, elements: &mut [T]) {
-    let mut k = 0;
-    while let Some(Run { place, stride, n }) = runs.next() {
-        for place in (0..n).map(|i| place + i * stride) {
-            if exact[place / 32].load(Ordering::Relaxed) >> (place % 32) & 1 == 1 {
-                elements[k] = T::of(T::put(T::Word::low_mask(T::Word::BITS)));
-            }
-            k += 1;
-        }
-    }
-}
-
-impl<T: Real> Watch<'_, T> {
-    /// Marks the first element if `first` is not acceptable for it. Returns its error if errors are
-    /// measured.
-    pub fn begin(&self, first: T) -> Errors {
-        let is_exact = |exact: &[AtomicU32]| exact[0].load(Ordering::Relaxed) & 1 == 1;
-        if self.exact_before.is_some_and(is_exact) {
-            return Errors::default();
-        }
-        let element = T::of(self.array[0]);
-        let is_kept = self.limit.keeps(element, first);
-        if !is_kept {
-            self.mark(0);
-        }
-        let measure = |scale| measure_with(&self.limit, scale, &[element], &[first], is_kept.into());
-        self.units.map_or_else(Errors::default, measure)
-    }
-
-    fn mark(&self, place: usize) {
-        self.exact[place / 32].fetch_or(1 << (place % 32), Ordering::Relaxed);
-    }
-}
-
-/// Measured errors: the sum of their squares, and the number of elements that have one.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Errors {
-    pub squares: u128,
-    pub n: u64,
-}
-
-impl Errors {
-    /// Adds the errors of two parts.
-    pub fn combine(self, other: Self) -> Self {
-        Self { squares: self.squares + other.squares, n: self.n + other.n }
-    }
-}
-
 /// Encodes some units of a step.
 pub struct Encode<'a, T: Real> {
     pub refine: &'a Refine<'a, T>,
@@ -579,139 +428,5 @@ fn mark_exact<T: Real>(refine: &Refine<T>, watch: &Watch<T>, unit: usize, start:
             }
             k += 1;
         }
-    }
-}
-
-/// Sums the squares of errors.
-#[inline(always)]
-fn measure_with<T: Real>(limit: &Limit<T>, scale: T, elements: &[T], new: &[T], n_kept: usize) -> Errors {
-    if limit.missing.are_many() {
-        measure::<T, true>(limit, scale, elements, new, n_kept)
-    } else {
-        measure::<T, false>(limit, scale, elements, new, n_kept)
-    }
-}
-
-#[inline(always)]
-fn measure<T: Real, const MANY: bool>(
-    limit: &Limit<T>,
-    scale: T,
-    elements: &[T],
-    new: &[T],
-    n_kept: usize,
-) -> Errors {
-    let n = new.len();
-    let elements = &elements[..n];
-    let mut squares = 0u64;
-    let mut k = 0;
-    while k < n {
-        let error =
-            if limit.is_kept::<MANY>(elements[k], new[k], T::ZERO) { elements[k] - new[k] } else { T::ZERO };
-        // This is below 2^15, so the sum of squares of a tile is below 2^39.
-        let size = (error * scale).nearest().1.to_u64().div_ceil(2);
-        squares += size * size;
-        k += 1;
-    }
-    Errors { squares: squares.into(), n: n_kept as u64 }
-}
-
-/// Gathers the elements of the new nodes of a unit from `start` on.
-#[inline(always)]
-fn gather<T: Real>(refine: &Refine<T>, array: &[T::Bytes], unit: usize, start: usize, out: &mut [T]) {
-    let mut runs = Runs::new(refine, unit, start, out.len());
-    let mut at = 0;
-    while let Some(Run { place, stride, n }) = runs.next() {
-        let (from, out) = (&array[place..], &mut out[at..at + n]);
-        match stride {
-            0 | 1 => copy::<T, 1>(from, out),
-            2 => copy::<T, 2>(from, out),
-            4 => copy::<T, 4>(from, out),
-            _ => {
-                let mut k = 0;
-                while k < n {
-                    out[k] = T::of(from[k * stride]);
-                    k += 1;
-                }
-            }
-        }
-        at += n;
-    }
-}
-
-/// Copies every `STRIDE`-th element.
-#[inline(always)]
-fn copy<T: Real, const STRIDE: usize>(from: &[T::Bytes], out: &mut [T]) {
-    let n = out.len();
-    let from = &from[..(n - 1) * STRIDE + 1];
-    let mut k = 0;
-    while k < n {
-        out[k] = T::of(from[k * STRIDE]);
-        k += 1;
-    }
-}
-
-/// Runs of new nodes of a unit. The nodes of a run are equidistant in the array.
-struct Runs<'a> {
-    step: &'a Step,
-    /// Index of node 0 of the unit in the array.
-    base: usize,
-    /// The stride between nodes if all are in one run; else 0.
-    stride: usize,
-    /// The range of new nodes not yet returned.
-    at: usize,
-    end: usize,
-}
-
-struct Run {
-    /// The index of its first node in the array.
-    place: usize,
-    /// The stride from one node to the next.
-    stride: usize,
-    n: usize,
-}
-
-impl<'a> Runs<'a> {
-    /// The runs of the `n` new nodes of a unit from `start` on.
-    #[inline(always)]
-    fn new<T: Real>(refine: &Refine<'a, T>, unit: usize, start: usize, n: usize) -> Self {
-        let step = refine.step;
-        let Step { axis, after, strides, .. } = *step;
-        let is_one = refine.is_along_rows();
-        let pairs = if is_one { 1 } else { step.along()[1] };
-        let mut base = (2 * (unit % pairs) + 1) * strides[axis];
-        let mut outer = unit / pairs;
-        let mut before = axis;
-        while before > 0 {
-            before -= 1;
-            base += outer % after[before] * strides[before];
-            outer /= after[before];
-        }
-        // The axes after the step's axis may all have one node.
-        Self { step, base, stride: if is_one { 2 * strides[axis] } else { 0 }, at: start, end: start + n }
-    }
-
-    #[inline(always)]
-    fn next(&mut self) -> Option<Run> {
-        if self.at == self.end {
-            return None;
-        }
-        let start = self.at;
-        if self.stride > 0 {
-            self.at = self.end;
-            return Some(Run { place: self.base + start * self.stride, stride: self.stride, n: self.end - start });
-        }
-        let Step { axis, after, strides, .. } = *self.step;
-        let last = after.len() - 1;
-        let row = after[last];
-        let n = (row - start % row).min(self.end - start);
-        let mut place = self.base + start % row * strides[last];
-        let (mut rest, mut behind) = (start / row, last);
-        while behind > axis + 1 {
-            behind -= 1;
-            place += rest % after[behind] * strides[behind];
-            rest /= after[behind];
-        }
-        self.at += n;
-        Some(Run { place, stride: strides[last], n })
     }
 }

@@ -3,9 +3,10 @@
 use std::sync::atomic::AtomicU32;
 
 use crate::codec::Job;
+use crate::codec::multigrid::accuracy::{Errors, Watch};
 use crate::codec::multigrid::grid::Grid;
 use crate::codec::multigrid::real::Real;
-use crate::codec::multigrid::refine::{Decode, Encode, Errors, Numbers, Refine, Watch};
+use crate::codec::multigrid::refine::{Decode, Encode, Numbers, Refine};
 use crate::cpu::thread_cache::{Cacheable, bytes_of};
 use crate::error::{Error, Result, try_vec};
 use crate::stage::rows::dispatch;

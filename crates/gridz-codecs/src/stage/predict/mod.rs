@@ -11,6 +11,7 @@
 //! then the search follows the direction in which the estimate improves.
 
 mod choice;
+mod cost;
 mod differences;
 mod masked;
 mod starts;
@@ -18,7 +19,8 @@ mod sums;
 
 use crate::stage::rows::LANES;
 use crate::stage::word::Word;
-pub use choice::{Cost, Each, GroupMaxBits, Measure, Numbers, choose, measure};
+pub use choice::{Measure, Numbers, choose, measure};
+pub use cost::{Cost, Each, GroupMaxBits};
 pub use differences::apply;
 pub use masked::apply_masked;
 pub use sums::{ANY, LineSums, Plane, Sink, is_in_rows, undo, undo_rows};

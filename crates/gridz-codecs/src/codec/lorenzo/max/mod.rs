@@ -4,8 +4,8 @@
 //! A block's words become numbers (`map`). Each number is predicted in several ways (`predict`,
 //! `lorenzo`, `lookback`), and the prediction that was best nearby is used. The difference is coded
 //! as its length, its sign and its bits (`residual`). The code for this is written once for both
-//! directions (`body`); `choose` has a writer's choices. All per-element code is inlined, so that
-//! it is compiled with the instructions of the caller's level.
+//! directions (`body`); `choose` and `orders` have a writer's choices. All per-element code is
+//! inlined, so that it is compiled with the instructions of the caller's level.
 
 mod body;
 mod choose;
@@ -14,6 +14,7 @@ mod header;
 mod lookback;
 mod lorenzo;
 mod map;
+mod orders;
 mod predict;
 mod residual;
 
@@ -40,6 +41,7 @@ use header::{Header, Plan};
 use lookback::{LOG2_PLACES, Tables};
 use lorenzo::Lorenzo;
 use map::{BITS, CUT, DECIMAL, RANKS, code_tail};
+use orders::most_orders;
 use predict::{N, Values};
 use residual::{Coded, Models};
 
@@ -196,7 +198,7 @@ impl<W: SimdWord> BlockCoder<W> for Max {
         }
         for (_, shape) in self.layout.blocks.kinds().filter(|&(n_blocks, _)| n_blocks > 0) {
             work.prepare(shape)?;
-            work.prepare_orders(choose::most_orders(shape), shape)?;
+            work.prepare_orders(most_orders(shape), shape)?;
             at_least(&mut work.ranks, shape.iter().product())?;
         }
         Ok(work)

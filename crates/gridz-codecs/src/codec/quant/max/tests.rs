@@ -1,8 +1,14 @@
 use super::*;
+use crate::codec::BlockCounts;
 use crate::codec::quant::MAX_PARTS;
+use crate::codec::quant::block::{CONST, Coding, RAW, RAW_HEAD, WORDS};
 use crate::codec::quant::params;
 use crate::cpu::isa::Isa;
 use crate::stage::blocks::layout::Form;
+use crate::stage::blocks::source::Source;
+use crate::stage::blocks::target::Target;
+use crate::stage::element::Element;
+use crate::stage::exceptions::ALIGNMENT;
 use crate::stage::missing::MissingWords;
 use crate::stage::quantize::{self, Quantizer};
 use crate::stage::rows::{SimdWord, WithSimd, dispatch};
