@@ -45,10 +45,8 @@ impl MemoryPool {
         properties.location_id = context.gpu.ordinal as i32;
         let mut raw = ptr::null_mut();
         // SAFETY: writes one handle.
-        context.check(
-            unsafe { sys::cuMemPoolCreate(&raw mut raw, &raw const properties) },
-            "creating a memory pool failed",
-        )?;
+        let code = unsafe { sys::cuMemPoolCreate(&raw mut raw, &raw const properties) };
+        context.check(code, "creating a memory pool failed")?;
         let mut threshold = cache_bytes();
         let attribute = sys::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
         // SAFETY: reads one u64.

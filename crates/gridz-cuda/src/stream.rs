@@ -80,10 +80,8 @@ impl<'a> StreamHandle<'a> {
         } else {
             let mut context = ptr::null_mut();
             // SAFETY: writes one pointer; the stream is alive.
-            check(
-                unsafe { sys::cuStreamGetCtx(self.raw, &raw mut context) },
-                "querying the context of a stream failed",
-            )?;
+            let code = unsafe { sys::cuStreamGetCtx(self.raw, &raw mut context) };
+            check(code, "querying the context of a stream failed")?;
             Device::of_context(context)?
         };
         Ok(Stream { device, raw: Raw::Callers(Handle(self.raw), PhantomData) })

@@ -298,7 +298,7 @@ fn count<W: SimdWord>(coder: &Coder<W>, job: &Job, payload: &[u8], counts: &mut 
         QuantLevel::Max => max::count::<W>,
     };
     with_worker(coder, job, false, |worker| {
-        worker.for_blocks(payload, &mut |bytes, shape| count(bytes, shape, element, counts))
+        worker.for_blocks(payload, |bytes, shape| count(bytes, shape, element, counts))
     })
 }
 

@@ -74,10 +74,7 @@ pub trait Blocks: Sync {
     fn element(&self) -> Element;
     /// See [`BlockCoder::is_slow`].
     fn is_slow(&self) -> bool;
-    /// Calls `run` with scratch memory for a thread's blocks.
-    ///
-    /// # Errors
-    /// `OutOfMemory`, and those of `run`.
+    /// Calls `run` with scratch memory for a thread's blocks; fails as `run`, or with `OutOfMemory`.
     fn with_scratch(&self, level: Isa, run: &mut dyn FnMut(&mut dyn Scratch) -> Result<()>) -> Result<()>;
 }
 
@@ -86,9 +83,6 @@ pub trait Scratch {
     /// See [`BlockCoder::encode`].
     fn encode(&mut self, source: &Source, shape: [usize; 3], out: &mut [u8]) -> usize;
     /// See [`BlockCoder::decode`].
-    ///
-    /// # Errors
-    /// `Corrupt` or `UnsupportedFormat`.
     fn decode(&mut self, shape: [usize; 3], bytes: &[u8], target: &mut Target) -> Result<()>;
 }
 
@@ -416,7 +410,7 @@ impl Worker<'_> {
     ///
     /// # Errors
     /// Those of [`Worker::decode`] and of `look`.
-    pub fn for_blocks(&self, payload: &[u8], look: &mut dyn FnMut(&[u8], [usize; 3]) -> Result<()>) -> Result<()> {
+    pub fn for_blocks(&self, payload: &[u8], mut look: impl FnMut(&[u8], [usize; 3]) -> Result<()>) -> Result<()> {
         let sections = self.sections(payload)?;
         for index in 0..self.blocks.layout().n_blocks() {
             let layout = self.blocks.layout();
