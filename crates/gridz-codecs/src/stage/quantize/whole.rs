@@ -76,7 +76,7 @@ impl<W: Word> Whole<W> {
         }
     }
 
-    /// [`Whole::codes`] for any bound.
+    /// [`Self::quantize`] for any bound.
     #[cold]
     fn far_codes(&self, lanes: &mut [W; LANES]) {
         let bound = i128::from(self.bound);
@@ -86,7 +86,7 @@ impl<W: Word> Whole<W> {
         }
     }
 
-    /// [`Whole::values`] for any bound.
+    /// [`Self::dequantize`] for any bound.
     #[cold]
     fn far_values(&self, lanes: &mut [W; LANES]) {
         let Integers { least, most, .. } = self.integers;

@@ -53,7 +53,7 @@ impl Blocks {
     }
 }
 
-/// The next bits from each position on, at least [`WINDOW_BITS`]. Bits after the end are zero.
+/// The next bits from each position on, at least [`WINDOW_BITS`](crate::stage::bits::WINDOW_BITS). Bits after the end are zero.
 ///
 /// # Safety
 /// The CPU must have AVX-512.
