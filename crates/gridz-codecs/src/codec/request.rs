@@ -465,7 +465,7 @@ pub(super) mod tests {
         assert!(refused("any,abs=1e-3", DType::Opaque, None).contains("has opaque elements"));
         assert!(
             refused("any,abs=1e-3", DType::I32, None)
-                .contains("has int32 elements, and any takes float32, float64")
+                .contains("has int32 elements, but any supports only float32, float64")
         );
         assert!(refused("any,rel=1e-3", DType::F32, None).contains("use abs"));
         assert_eq!(refused("any", DType::Opaque, Some("shuffle")), "", "lossless");
