@@ -10,14 +10,6 @@ pub trait SparseKernel {
     /// The result.
     type Output;
     fn run(self) -> Self::Output;
-
-    /// As [`Self::run`], in less code, for CPUs before AVX2.
-    fn run_small(self) -> Self::Output
-    where
-        Self: Sized,
-    {
-        self.run()
-    }
 }
 
 /// Runs a computation with the instructions of a level, but with AVX2 at most. Compilers turn this
@@ -27,7 +19,6 @@ pub fn run_sparse_kernel<K: SparseKernel>(level: Isa, task: K) -> K::Output {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: an `Isa` exists only if the CPU has been checked for its instructions.
         CpuLevel::Avx2 | CpuLevel::Avx512 => unsafe { with_avx2(task) },
-        _ if cfg!(target_arch = "x86_64") => task.run_small(),
         _ => task.run(),
     }
 }

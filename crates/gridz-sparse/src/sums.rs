@@ -48,6 +48,45 @@ impl<T: Element, V: Values<T>> Job<'_, T, V> {
         }
     }
 
+    /// As [`Self::slice`], in less code: one loop for all widths of codes, with blocks or without.
+    #[inline(always)]
+    pub fn slice_small<R: Ring<T>>(&self, i: usize, slice: &Slice) -> Sums<T> {
+        let (view, width, is_blocked) = (&self.view, usize::from(slice.width), slice.has(BLOCKED));
+        if (is_blocked, width) == (false, 0)
+            && slice.has(RELATIVE)
+            && slice.order_at == IN_ORDER
+            && i < view.head.n_slices
+        {
+            return self.diagonals::<R, false>(i, slice);
+        }
+        if self.x.len() as u64 > NARROW || !matches!(width, 0 | 1 | 2 | 4) {
+            return self.any::<R>(i);
+        }
+        let block = if is_blocked { view.head.block } else { 1 };
+        let n_codes = if is_blocked { slice.n_codes(block) } else { LANES };
+        let phase = if is_blocked { slice.phase(block) } else { 0 };
+        let nodes: [usize; LANES] = std::array::from_fn(|lane| (phase + lane) / block);
+        let (steps, codes, of) = (view.steps(slice), view.codes(slice), self.values.of_slice(i, slice));
+        let origins = origins(view, slice);
+        let mut sums = [R::zero(); LANES];
+        for k in 0..steps.len() {
+            let one = step(steps, k);
+            let codes = &codes[k * n_codes * width..][..n_codes * width];
+            let mut columns = origins.map(|origin| origin.wrapping_add(one.offset));
+            match width {
+                0 => {}
+                1 => add_codes::<1>(codes, &nodes, &mut columns),
+                2 => add_codes::<2>(codes, &nodes, &mut columns),
+                _ => add_codes::<4>(codes, &nodes, &mut columns),
+            }
+            for j in 0..block {
+                let values = self.values.step(of, k * block + j);
+                self.add::<R>(&mut sums, one.mask, &values, columns, j);
+            }
+        }
+        sums
+    }
+
     /// Fallback for slices that the other functions do not support: one element after the other.
     pub fn any<R: Ring<T>>(&self, i: usize) -> Sums<T> {
         let mut sums = [R::zero(); LANES];
@@ -179,6 +218,13 @@ pub fn origins(view: &View, slice: &Slice) -> [u32; LANES] {
         }
     }
     origins
+}
+
+/// Adds the codes of the lanes' nodes, of `W` bytes, to the lanes' columns.
+fn add_codes<const W: usize>(codes: &[u8], nodes: &[usize; LANES], columns: &mut [u32; LANES]) {
+    for (column, &node) in columns.iter_mut().zip(nodes) {
+        *column = column.wrapping_add(code::<W>(codes, node));
+    }
 }
 
 /// Code `i` of `W` bytes, at most 4.
