@@ -239,7 +239,7 @@ fn what_cannot_be_kept_is_refused_by_name() {
         ("quant,abs=nan", "NaN"),
         ("quant,pwrel=1", "below 1"),
         ("quant,rate=8", "rate"),
-        ("quant,abs=1,level=4", "not 4"),
+        ("quant,abs=1,level=4", "quant does not have level 4"),
     ] {
         assert_no_request(text, says);
     }
