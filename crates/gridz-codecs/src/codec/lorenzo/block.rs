@@ -13,7 +13,7 @@ use crate::stage::blocks::source::{BlockWords, Source, SourcePrefetcher};
 use crate::stage::blocks::target::{Buffered, Direct, Line, Shifted, Target};
 use crate::stage::element::Element;
 use crate::stage::pack;
-use crate::stage::predict::{self, ANY, Each, LineSums};
+use crate::stage::predict::{self, ANY, Each, LineSums, Orders};
 use crate::stage::rows::{CACHE_LINE, LANES, Prefetcher, Simd};
 use crate::stage::samples::{FEW, Samples};
 use crate::stage::sparse;
@@ -462,14 +462,7 @@ pub fn decode<W: Word, S: Simd<W>>(
             if coder == SPLIT && is_direct && shape[..2] == [1, 1] {
                 let mut line =
                     Line { bytes: &mut target.row(0, 0, W::BYTES)[..n * W::BYTES], finish: Shifted(unit) };
-                let n_bytes = if orders[2] == 1 {
-                    let mut sums = LineSums::<_, _, 1>::new(s, orders, base, &mut line);
-                    pack::read_rows(s, rest, n, scratch, &mut sums)?
-                } else {
-                    let mut sums = LineSums::<_, _, ANY>::new(s, orders, base, &mut line);
-                    pack::read_rows(s, rest, n, scratch, &mut sums)?
-                };
-                (n_bytes, None)
+                (read_line(s, rest, n, (orders, base), scratch, &mut line)?, None)
             } else {
                 let (mut n_coded, mut mask_bytes) = (n, 0);
                 if is_masked {
@@ -483,13 +476,8 @@ pub fn decode<W: Word, S: Simd<W>>(
                         SPLIT => pack::read(s, rest, n_coded, numbers, scratch)?,
                         SPARSE => sparse::read(rest, &mut numbers[..n_coded])?,
                         _ => {
-                            let by_columns = huff::is_by_columns(shape, is_masked);
-                            let to = if by_columns { &mut *other } else { &mut *numbers };
-                            let n_bytes = huff::read(rest, &mut to[..n_coded])?;
-                            if by_columns {
-                                huff::from_columns(&other[..n], shape[2], numbers);
-                            }
-                            n_bytes
+                            let columns = huff::is_by_columns(shape, is_masked).then_some(shape[2]);
+                            read_entropy(rest, n_coded, columns, other, numbers)?
                         }
                     };
                 if let Some((_, bitmap)) = &mask {
@@ -536,8 +524,58 @@ pub fn decode<W: Word, S: Simd<W>>(
         return Err(damage());
     }
     let Some((words, map, unit)) = left else { return Ok(()) };
+    to_words(s, words, n, (map, unit), mask.as_ref())?;
+    target.store(s, words, shape, element);
+    Ok(())
+}
+
+/// Reads packed differences of a single row, and stores their sums directly.
+#[inline(always)]
+fn read_line<W: Word, S: Simd<W>>(
+    s: S,
+    bytes: &[u8],
+    n: usize,
+    (orders, base): (Orders, W),
+    scratch: &mut pack::Scratch<W>,
+    line: &mut Line<Shifted>,
+) -> Result<usize> {
+    if orders[2] == 1 {
+        pack::read_rows(s, bytes, n, scratch, &mut LineSums::<_, _, 1>::new(s, orders, base, line))
+    } else {
+        pack::read_rows(s, bytes, n, scratch, &mut LineSums::<_, _, ANY>::new(s, orders, base, line))
+    }
+}
+
+/// Reads `n` Huffman coded numbers. If they are ordered by columns, orders them by rows of this
+/// many elements.
+#[inline(always)]
+fn read_entropy<W: Word>(
+    bytes: &[u8],
+    n: usize,
+    columns: Option<usize>,
+    other: &mut [W],
+    numbers: &mut [W],
+) -> Result<usize> {
+    // One call, because it is inlined.
+    let to = if columns.is_some() { &mut *other } else { &mut *numbers };
+    let n_bytes = huff::read(bytes, &mut to[..n])?;
+    if let Some(row) = columns {
+        huff::from_columns(&other[..n], row, numbers);
+    }
+    Ok(n_bytes)
+}
+
+/// Converts the numbers of a map with this parameter to words, in place.
+#[inline(always)]
+fn to_words<W: Word, S: Simd<W>>(
+    s: S,
+    words: &mut [W],
+    n: usize,
+    (map, unit): (u8, u32),
+    mask: Option<&(W, Bitmap)>,
+) -> Result<()> {
     if map == FIXED {
-        if let Some((_, bitmap)) = &mask {
+        if let Some((_, bitmap)) = mask {
             // The predictions of masked elements may be beyond the type.
             put_masked(s, W::default(), bitmap, words);
         }
@@ -551,10 +589,9 @@ pub fn decode<W: Word, S: Simd<W>>(
             at += LANES;
         }
     }
-    if let Some((word, bitmap)) = &mask {
+    if let Some((word, bitmap)) = mask {
         put_masked(s, *word, bitmap, words);
     }
-    target.store(s, words, shape, element);
     Ok(())
 }
 
