@@ -346,29 +346,44 @@ pub fn decode<W: Word, S: Simd<W>>(
     }
 
     let mut literal = literals::Reader { has_rows, numbers: all_numbers, starts, n_starts: 0, start: base };
-    let symbols = &mut memory.symbols[..];
-    symbols[0] = base;
+    memory.symbols[0] = base;
+    let lengths = has_runs.then_some((&mut memory.lengths[..], &memory.literal_lengths[..n_numbers]));
+    expand_copies(s, &mut literal, copies, &mut memory.symbols, m, lengths);
+    let symbols = &memory.symbols[1..=m];
+    if has_runs {
+        return runs::expand(symbols, &memory.lengths[..m], out);
+    }
+    store(symbols, out);
+    Ok(())
+}
+
+/// Rebuilds `m` symbols, after the first word of `symbols`, from literals and copies. With runs,
+/// also rebuilds the lengths of all symbols from the lengths of the literals.
+#[inline(always)]
+fn expand_copies<W: Word, S: Simd<W>>(
+    s: S,
+    literal: &mut literals::Reader<W>,
+    copies: &[Copy],
+    symbols: &mut [W],
+    m: usize,
+    mut lengths: Option<(&mut [u32], &[u32])>,
+) {
     let (mut at, mut first) = (1, 0);
-    for copy in &*copies {
+    for copy in copies {
         let end = at + copy.literals as usize;
         literal.take(s, symbols[at - 1], copy.literals as usize, &mut symbols[at..]);
         copies::copy(symbols, end, *copy);
-        if has_runs {
-            let n_lengths = end - at;
-            memory.lengths[at - 1..end - 1].copy_from_slice(&memory.literal_lengths[first..first + n_lengths]);
-            first += n_lengths;
-            copies::copy_lengths(&mut memory.lengths, end - 1, *copy);
+        if let Some((all, of_literals)) = &mut lengths {
+            all[at - 1..end - 1].copy_from_slice(&of_literals[first..first + end - at]);
+            first += end - at;
+            copies::copy_lengths(all, end - 1, *copy);
         }
         at = end + copy.length as usize;
     }
     literal.take(s, symbols[at - 1], m + 1 - at, &mut symbols[at..]);
-    let symbols = &symbols[1..=m];
-    if !has_runs {
-        store(symbols, out);
-        return Ok(());
+    if let Some((all, of_literals)) = lengths {
+        all[at - 1..m].copy_from_slice(&of_literals[first..]);
     }
-    memory.lengths[at - 1..m].copy_from_slice(&memory.literal_lengths[first..n_numbers]);
-    runs::expand(symbols, &memory.lengths[..m], out)
 }
 
 #[inline(always)]

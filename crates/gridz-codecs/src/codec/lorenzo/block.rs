@@ -460,8 +460,8 @@ pub fn decode<W: Word, S: Simd<W>>(
             let unit = u32::from(unit);
             let is_direct = map == BITS && element.bytes == W::BYTES && !is_masked && !S::IS_SMALL;
             if coder == SPLIT && is_direct && shape[..2] == [1, 1] {
-                let mut line =
-                    Line { bytes: &mut target.row(0, 0, W::BYTES)[..n * W::BYTES], finish: Shifted(unit) };
+                let bytes = &mut target.row(0, 0, W::BYTES)[..n * W::BYTES];
+                let mut line = Line { bytes, finish: Shifted(unit) };
                 (read_line(s, rest, n, (orders, base), scratch, &mut line)?, None)
             } else {
                 let (mut n_coded, mut mask_bytes) = (n, 0);
