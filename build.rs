@@ -248,7 +248,10 @@ fn kept(nvcc: &Path, source: &Path, args: &[String], fatbin: &Path) -> Result<(P
     let of_source =
         |file: &Path| file.parent() == source.parent() || SHARED.iter().any(|shared| file.starts_with(shared));
     for file in files("kernels")?.iter().filter(|file| of_source(file)) {
-        (file, fs::read(file).map_err(text)?).hash(&mut hasher);
+        let code = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+        file.hash(&mut hasher);
+        // Lines that are only comments do not change a kernel.
+        code.lines().filter(|line| !line.trim_start().starts_with("//")).for_each(|line| line.hash(&mut hasher));
     }
     let folder = match variable("GRIDZ_CUDA_CACHE") {
         folder if folder.is_empty() => fatbin.with_file_name("kernels"),
