@@ -1,4 +1,4 @@
-// Bit operations on 32-bit and 64-bit words. A thread does them alone.
+// Bit operations on 32-bit and 64-bit words that need no other thread.
 
 #pragma once
 

@@ -93,7 +93,7 @@ __device__ __forceinline__ void store_word(unsigned char* to, u32 n_bytes, u32 w
     }
 }
 
-// Direction of a copy.
+// Destination of a copy.
 enum class Towards : u32 { kArray, kPayload };
 
 // Parameters of copy_stored: number of cooperating threads, loads in flight per thread, direction,

@@ -53,8 +53,8 @@
 //   });
 //
 // If the codec knows all lengths in advance, it passes 1 as the last argument (n_placed): only the
-// first tile publishes a length, 0. selftest.cu has the simplest codec that needs look-back. Launch
-// as ordered_launch() describes, with zeroed scratch memory.
+// first tile publishes a length, which is 0. selftest.cu has the simplest codec that needs
+// look-back. Launch as ordered_launch() describes, with zeroed scratch memory.
 
 #pragma once
 
@@ -69,7 +69,7 @@ enum TileKind : u32 {
     kRewrite,  // tile of a chunk that is rewritten
     kStart,    // no tile: initial state of a CTA that looks ahead
     kPastEnd,  // past the first round; whether it exists is not known yet
-    kNone,     // does not exist
+    kNone,     // no tile: none is left
 };
 
 // A tile that a CTA has taken.
@@ -77,7 +77,7 @@ struct alignas(16) Ticket {
     TileKind kind;
     u32 number;  // value of the tile counter
     u32 chunk;
-    u32 index;   // in the chunk
+    u32 index;   // index of the tile in its chunk
 };
 
 // Scratch layout, zeroed: this struct, one ChunkScratch per chunk, one look-back state per tile.
@@ -85,8 +85,8 @@ struct alignas(16) Ticket {
 struct FramesScratch {
     u32 next_tile;
     u32 reserved[31];
-    u32 n_finished;  // chunks finished for the first time
-    u32 n_rewrites;  // chunks on the rewrite list
+    u32 n_finished;  // number of chunks that the first round has finished
+    u32 n_rewrites;  // number of chunks on the rewrite list
     u32 reserved2[30];
 };
 struct ChunkScratch {
@@ -107,7 +107,7 @@ struct OrderedFrames {
 
     const Args& args;
     const Layout layout;
-    const u32 tiles, n_placed;  // per chunk: all tiles, and the first ones, which have a length
+    const u32 tiles, n_placed;  // tiles per chunk; the first n_placed of them have a length
     FramesScratch* const scratch;
     ChunkScratch* const chunks;
     u64* const states;
@@ -130,7 +130,7 @@ struct OrderedFrames {
     // yet. Taking a tile earlier is still correct, and faster if positions are needed much later.
     __device__ __forceinline__ u32 take() const { return atomicAdd(&scratch->next_tile, 1); }
 
-    // The tile with this number.
+    // Finds the chunk and the tile of a number in the first round.
     __device__ __forceinline__ Ticket resolve(u32 number) const {
         const u32 chunk = args.n_chunks == 1 ? (number >= tiles) : min(number / tiles, args.n_chunks);
         return Ticket{chunk < args.n_chunks ? kFirst : kPastEnd, number, chunk, number - chunk * tiles};
@@ -170,7 +170,7 @@ struct OrderedFrames {
 
     // Waits for the sum of all lengths of a chunk, and returns it.
     __device__ __forceinline__ Sum await_sum(u32 chunk) const { return static_cast<Sum>(await_prefix(chunk_states(chunk) + n_placed - 1)); }
-    // True if a chunk is stored, because its lengths add up to `sum` and it does not shrink.
+    // True if a chunk whose lengths add up to `sum` does not shrink, so that it is stored.
     __device__ __forceinline__ bool is_stored(Sum sum) const {
         return args.encoded.n_bytes + layout.payload_bytes(sum) >= args.stored.n_bytes + layout.raw_bytes();
     }

@@ -13,14 +13,14 @@
 
 // One of the original axes that form a merged axis. The outermost comes first.
 struct AxisLevel {
-    u64 stride;  // places on the merged axis per step on this one; 1 for the innermost
+    u64 stride;        // places on the merged axis per step on this one; 1 for the innermost
     u64 start, count;  // first index of the region on this axis, and number of indices
-    u64 inner;   // places of the region per step on this axis; 1 for the innermost
+    u64 inner;         // places of the region per step on this axis; 1 for the innermost
 };
 constexpr u32 kMaxLevels = 34;
 
 struct Region {
-    u64 extents[3];        // of the array
+    u64 extents[3];        // extents of the array
     u64 first[3], end[3];  // the region's first place on each axis, and one past its last
     u64 count[3];          // number of places of the region on each axis
     u32 levels_of[4];      // levels of axis k: [levels_of[k], levels_of[k + 1]), at least one

@@ -83,7 +83,7 @@ __device__ void test_look_back(const SelftestArgs& args) {
             publish_state(states + tile, before + own, kPrefix);
             states[args.n_words + tile] = before;
         }
-        // Any thread can wait for the inclusive prefix later.
+        // A thread can also wait for the inclusive prefix sum later.
         if (await_prefix(states + tile) != before + own) asm volatile("trap;");
     }
 }

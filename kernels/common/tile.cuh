@@ -24,7 +24,7 @@ struct DecompressTile {
     const char* const frame;
     const u64 frame_bytes;
     const char* const payload;
-    const u64 n_bytes;  // of the payload
+    const u64 n_bytes;  // length of the payload
     char* const array;
 
     __device__ __forceinline__ explicit DecompressTile(const DecompressArgs<Own>& args)
@@ -87,8 +87,9 @@ struct DecompressTile {
     // compares the checksum if the tiles have computed the payload's sums (`has_sums`).
     __device__ __forceinline__ void finish(u32 n_before, bool has_sums = true) const {
         if (threadIdx.x >= kWarp) return;
-        // Recompute the members that only this code needs from laundered values. The compiler
-        // cannot identify them with the originals, so these occupy no registers before.
+        // Recompute the members that only this code needs from laundered values. The compiler does
+        // not know that they equal the originals, so it does not keep those in registers until
+        // here.
         u32 n_chunks = args.n_chunks, chunk = this->chunk;
         launder(n_chunks), launder(chunk);
         const u32 tiles = n_chunks == 1 ? gridDim.x : gridDim.x / n_chunks;

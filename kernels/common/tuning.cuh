@@ -19,21 +19,22 @@ constexpr u32 kMaxSharedBytes = 163 << 10;
 // while the writer warps empty the other.
 constexpr u32 kStages = kAsyncCopy ? 2 : 1;
 
-// Writer warps per CTA of a compressing kernel. The number of its compute warps is a multiple.
+// Warps per CTA of a compressing kernel that copy output. Must divide the number of compute warps.
 constexpr u32 kWriterWarps = 2;
 
 // Minimum number of resident CTAs per multiprocessor of a compressing kernel, for
 // __launch_bounds__, which limits the registers per thread accordingly.
 constexpr u32 kCompressCtas = 2;
 
-// The same for quant, with words of 32 and 64 bits. On sm_90, as many CTAs fit in shared memory.
+// The same for quant, with words of 32 and 64 bits. On sm_90, shared memory holds this many CTAs.
 // Without asynchronous copies, the limit for 32-bit words is lower, because multiprocessors have
 // less shared memory.
 constexpr u32 kQuantCtasOfU32 = kAsyncCopy ? 6 : 4, kQuantCtasOfU64 = 3;
 
-// Resident blocks of f32 per multiprocessor for which the registers of a decompressing kernel are
-// limited; half as many of f64. A CTA has 128 threads per block of f32, 256 per block of f64. The
-// value for sm_90 was measured. Other architectures get the largest number that causes no spills.
+// Minimum number of resident f32 blocks per multiprocessor of a decompressing kernel; half as many
+// f64 blocks. __launch_bounds__ limits the registers accordingly. A CTA has 128 threads per block
+// of f32, 256 per block of f64. The value for sm_90 was measured. Other architectures get the
+// largest number that causes no spills.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
 constexpr u32 kDecompressBlocksPerSm = 10;
 #else
@@ -49,8 +50,9 @@ constexpr u32 kSlots = 31;
 
 // Products of sparse matrices: threads per CTA, and minimum number of resident CTAs per
 // multiprocessor, for __launch_bounds__, which limits the registers per thread accordingly. Each
-// slice is a chain of dependent loads, so more slices in flight are faster. The values for sm_90
-// were measured (Most). Other architectures get the largest number that causes no spills.
+// slice is a chain of dependent loads, so more slices in flight are faster. On sm_90, `Most`
+// applies, which was measured for each kernel. Other architectures get the largest number that
+// causes no spills.
 constexpr u32 kSparseThreads = 256;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
 template <u32 Most>

@@ -19,7 +19,7 @@ constexpr u32 kMaxHeaderWords = 140;
 // to 23), its checksum (24 to 31) and the header's own CRC-32C (32 to 35). The CRC is linear, so
 // each bit of the other two fields flips a known pattern in it.
 struct FrameForm {
-    u32 n_bytes;                 // of the header; a multiple of 16
+    u32 n_bytes;                 // length of the header, a multiple of 16
     u32 crc;                     // CRC-32C of the header with zeros in all three fields
     u32 crc_of_bit[128];         // the CRC pattern of bit i % 8 of byte 16 + i / 8
     u32 words[kMaxHeaderWords];  // the header with zeros in all three fields
@@ -83,7 +83,7 @@ struct LaunchInfo {
     u32 threads;          // per CTA
     u32 shared_bytes;     // dynamic shared memory per CTA
     u32 persistent;       // 1: CTAs take tiles from a counter, any grid works; 0: one CTA per tile
-    u32 blocks_per_tile;  // per tile, of each kind of blocks that the host counts
+    u32 blocks_per_tile;  // for each kind of block that the host counts
     u64 scratch_fixed_bytes;
     u64 scratch_bytes_per_chunk;
     u64 scratch_bytes_per_tile;

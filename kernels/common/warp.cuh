@@ -34,8 +34,8 @@ __device__ __forceinline__ u32 lanes_below() {
 __device__ __forceinline__ void launder(u32& value) { asm("" : "+r"(value)); }
 __device__ __forceinline__ void launder(u64& value) { asm("" : "+l"(value)); }
 
-// The thread index as a laundered value. Values derived from it are computed where they are needed,
-// and occupy no registers during loops before.
+// The thread index as a laundered value. The compiler computes values derived from it where they
+// are used, instead of keeping them in registers across an earlier loop.
 __device__ __forceinline__ u32 opaque_thread_id() {
     u32 thread = threadIdx.x;
     launder(thread);
