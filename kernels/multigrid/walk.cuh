@@ -7,9 +7,9 @@
 // first steps, which have small grids, are one tile (the front). With several chunks, CTAs move
 // from chunk to chunk (visit_chunks).
 //
-// One refinement of a chunk is a sweep (`way`). An encoder may make several sweeps, with different bins. Each
-// of its sweeps begins with the tiles of a stage before the first step. A decoder makes one sweep
-// for each layer; an encoder has one launch for each layer.
+// One refinement of a chunk is a sweep (`way`). An encoder may make several sweeps, with different
+// bins. Each of its sweeps begins with the tiles of a stage before the first step. A decoder makes
+// one sweep for each layer; an encoder has one launch for each layer.
 
 #pragma once
 
