@@ -1,5 +1,5 @@
-// Copies boxes of elements between two GPU arrays with any strides: parts of chunks, to and from an
-// array in memory.
+// Copies boxes of elements between two arrays in GPU memory with any strides. Used to copy parts of
+// chunks to and from an array.
 
 #include "../common/types.cuh"
 #include "../common/warp.cuh"
@@ -7,8 +7,8 @@
 // Maximum number of axes: those of an array, and one for the units of an element.
 constexpr u32 kMaxAxes = 33;
 
-// A box of units of 1, 2, 4, 8 or 16 bytes, aligned in both arrays. The fastest axis comes first.
-// Strides are in bytes and may be negative.
+// A box to be copied, in units of 1, 2, 4, 8 or 16 bytes that are aligned in both arrays. The
+// fastest axis comes first. Strides are in bytes and may be negative.
 struct BoxArgs {
     const char* src;
     char* dst;

@@ -2,7 +2,7 @@
 
 #include "decompress.cuh"
 
-// One set per element size; `name` gives the bits of an element.
+// The entry points for one element size; `name` gives the bits of an element.
 #define CCI(name, Type)                                                                                                                     \
     extern "C" __global__ void __launch_bounds__(kCciThreads, 14) cci_decompress_##name(const __grid_constant__ DecompressArgs<Flat> args) { \
         cci_decompress<Type>(args);                                                                                                         \

@@ -2,9 +2,10 @@
 //
 //   1. All threads sum up the bytes of the block, and read its lists to scratch (lists.cuh).
 //   2. The first warp generates the symbols: 32 literals at a time, by prefix sums over the warp;
-//      then copies, whose symbols do not depend on each other. Where a copy overlaps its own
-//      output, the number of rounds gives the increment.
-//   3. All threads store the symbols; or the first warp expands runs, one per lane.
+//      then copies. The symbols of a copy do not depend on each other, even if it overlaps its own
+//      output: they are symbols of the source, plus an increment for each round through it.
+//   3. If there are runs, the first warp expands them, one per lane. Otherwise all threads store
+//      the symbols.
 
 #pragma once
 
@@ -16,9 +17,9 @@ constexpr u32 kCciThreads = 64, kCciWarps = kCciThreads / kWarp;
 struct CciShared {
     ListShared lists;
     CtaSums<kCciWarps> sums;
-    u32 n_own;      // copies that no repeat generates
-    u32 n_numbers;  // of literal symbols
-    u32 n_starts;
+    u32 n_own;      // number of copies that no repeat generates
+    u32 n_numbers;  // number of literal symbols
+    u32 n_starts;   // number of starts of rows
 };
 
 template <typename W, bool kPart>
@@ -47,7 +48,8 @@ struct CciDecompressor : FlatTile<CciDecompressor<W, kPart>, W, kCciThreads, kPa
         return is_coded ? decode_lists(source, block_bytes, m, flags, head) : Base::unknown(is_checked);
     }
 
-    // Decodes a block of n elements. Thread 0 returns the damage.
+    // Decodes the lists of a coded block of n elements. Called by all threads. Returns a damage
+    // code, or 0 if the block is sound.
     __device__ __forceinline__ u32 decode_lists(const unsigned char* source, u32 block_bytes, u32 n, u32 flags, uint4 head) {
         const bool has_runs = flags & kHasRuns, has_rows = flags & kHasRows;
         const u32 m = has_runs ? head.y : n, n_copies = head.z, n_repeats = head.w;
@@ -101,6 +103,7 @@ struct CciDecompressor : FlatTile<CciDecompressor<W, kPart>, W, kCciThreads, kPa
         if (!has_runs) store_all(own.symbols, n);
         return 0;
     }
+    // Marks the block as damaged. Called by all threads; contains barriers.
     __device__ __forceinline__ void is_wrong(const Lists& lists) const {
         __syncthreads();
         if (threadIdx.x == 0) lists.damage();
@@ -173,8 +176,8 @@ struct CciDecompressor : FlatTile<CciDecompressor<W, kPart>, W, kCciThreads, kPa
         __syncthreads();
     }
 
-    // Expands the repeats: generates all copies from the ones at the end of the array. Called by a
-    // warp.
+    // Expands the repeats to copies: generates all copies from the n_own ones that were read to the
+    // end of the array. Called by a warp.
     static __device__ __forceinline__ void expand_repeats(BlockScratch<W>& own, u32 n_copies, u32 n_repeats, u32 n_own) {
         u32 at = 0, from = n_copies - n_own;
 #pragma unroll 1
@@ -196,8 +199,8 @@ struct CciDecompressor : FlatTile<CciDecompressor<W, kPart>, W, kCciThreads, kPa
         }
     }
 
-    // Generates symbols, and the lengths of runs. Returns true if all copies are valid. Called by a
-    // warp.
+    // Generates all symbols of a block, and the lengths of their runs. Returns false if a copy is
+    // invalid. Called by a warp.
     static __device__ __forceinline__ bool make_symbols(BlockScratch<W>& own, u32 m, u32 n_copies, W base, bool has_runs, bool has_rows) {
         Literals literals{own, base, has_runs, has_rows};
         u32 n_left = 0;
@@ -231,8 +234,8 @@ struct CciDecompressor : FlatTile<CciDecompressor<W, kPart>, W, kCciThreads, kPa
         BlockScratch<W>& own;
         W base;
         bool has_runs, has_rows;
-        u32 from = 0, n_starts = 0;  // index of the next number; starts consumed
-        W start = base;              // of the last row
+        u32 from = 0, n_starts = 0;  // index of the next number; number of starts consumed
+        W start = base;              // start of the last row
 
         // Generates the next n symbols, from index `at` on.
         __device__ __forceinline__ void make(u32 at, u32 n) {
@@ -251,7 +254,7 @@ struct CciDecompressor : FlatTile<CciDecompressor<W, kPart>, W, kCciThreads, kPa
                 if (rows) {
                     const W more = begins ? static_cast<W>(unzigzag(own.starts[n_starts + __popc(rows & lanes_below())])) : W(0);
                     const W starts = start + warp_inclusive_sum(more);
-                    // The lane with the latest row start.
+                    // The last lane, up to this one, in which a row starts.
                     const u32 before = rows & (lanes_below() | 1u << lane), begun = before ? bit_length(before) - 1 : 0;
                     const W start_of_row = __shfl_sync(kAllLanes, starts, begun), sum_of_row = __shfl_sync(kAllLanes, sum, begun);
                     if (before) of_row = start_of_row, sum -= sum_of_row;
@@ -271,7 +274,8 @@ struct CciDecompressor : FlatTile<CciDecompressor<W, kPart>, W, kCciThreads, kPa
         }
     };
 
-    // Stores the elements of runs. Returns true if there are exactly n elements. Called by a warp.
+    // Stores the elements of runs, in which each element is the one before plus 1. Returns true if
+    // there are exactly n elements. Called by a warp.
     __device__ __forceinline__ bool store_runs(BlockScratch<W>& own, u32 m, u32 n) const {
         constexpr u32 kLong = 16;
         u32 at = 0;
@@ -300,7 +304,7 @@ struct CciDecompressor : FlatTile<CciDecompressor<W, kPart>, W, kCciThreads, kPa
 #pragma unroll 4
         for (u32 i = threadIdx.x; i < n; i += kCciThreads) store(i, elements[i]);
     }
-    // Stores element i of the block, if it is wanted.
+    // Stores element i of the block, if it is in the region.
     __device__ __forceinline__ void store(u32 i, W element) const {
         u64 at;
         if (!Base::find(i, at)) return;

@@ -20,7 +20,7 @@ template <u32 kThreads>
 struct ListReader {
     ListShared& shared;
     const unsigned char* const block;
-    const u32 n_bytes;  // of the block, a multiple of 4
+    const u32 n_bytes;  // length of the block, a multiple of 4
     const bool has_codes;
     u32 at = kCodedHead;
 
@@ -31,10 +31,10 @@ struct ListReader {
     }
 
     __device__ __forceinline__ bool is_sound() const { return !shared.is_damaged; }
-    // Called by any thread, before a barrier.
+    // Marks the block as damaged. Called by any thread, before a barrier.
     __device__ __forceinline__ void damage() const { shared.is_damaged = 1; }
 
-    // Calls `put(i, number)` for the numbers of a list, which have the bits of N. `put` returns
+    // Calls `put(i, number)` for the n numbers of the next list, in words of type N. `put` returns
     // true if the number is valid. Ends with a barrier. Does nothing if damage was found before.
     template <typename N, typename F>
     __device__ __forceinline__ void take(u32 n, F put) {
@@ -47,7 +47,7 @@ struct ListReader {
         }
         const u32 head = *reinterpret_cast<const u32*>(block + at), form = head & 0xff, width = head >> 8 & 0xff, n_least = head >> 16 & 0xff;
         at += 4;
-        // Barrier: every thread must have read the old damage flag before it is set.
+        // Every thread must have read the old damage flag before it is set.
         __syncthreads();
         if (form > 2 || head >> 24 || (form != 0 && head >> 8) || n_least > 2) {
             if (threadIdx.x == 0) damage();
@@ -63,7 +63,8 @@ struct ListReader {
     }
 
   private:
-    // Records the end of the list. Returns true if it is in the block. Thread 0 does the work.
+    // Records the end of the list, as a distance in bytes from `at`. Returns false in all threads
+    // if it is outside of the block. Thread 0 does the work.
     __device__ __forceinline__ bool end_at(u64 bytes_from_here) const {
         const bool fits = bytes_from_here <= n_bytes - at;
         if (threadIdx.x == 0) {
@@ -73,6 +74,7 @@ struct ListReader {
         return fits;
     }
 
+    // Reads numbers of one width. Called by all threads.
     template <typename N, typename F>
     __device__ __forceinline__ void take_fixed(u32 n, u32 width, u32 n_least, F put) const {
         const u32* const words = reinterpret_cast<const u32*>(block + at);
@@ -91,7 +93,7 @@ struct ListReader {
         if (!is_possible) damage();
     }
 
-    // Called by the first warp.
+    // Reads rows of 32 numbers, each row with a width of its own. Called by the first warp.
     template <typename N, typename F>
     __device__ __forceinline__ void take_rows(u32 n, F put) const {
         const u32 lane = lane_id(), n_rows = (n + kWarp - 1) / kWarp, width_bytes = (n_rows + 3) / 4 * 4;
@@ -121,6 +123,7 @@ struct ListReader {
         end_at(width_bytes + 4ull * n_taken);
     }
 
+    // Reads entropy-coded numbers. Called by all threads.
     template <typename N, typename F>
     __device__ __forceinline__ void take_codes(u32 n, F put) const {
         const unsigned char* const from = block + at;

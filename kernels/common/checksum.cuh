@@ -1,9 +1,11 @@
-// The two sums of the payload checksum (crates/gridz-codecs/src/format/checksum.rs explains the design).
+// Computes the two sums of the payload checksum. Its design is explained in
+// crates/gridz-codecs/src/format/checksum.rs.
 //
 // The payload's u32 words form rows of 16 lanes. Sum a is Σ A(lane)·key(row)·word; sum b uses the
 // weights B instead. Both are sums of integers modulo 2^64, so each thread adds the words that it
-// handles, in any order. It only needs their positions in the payload. A thread whose stride is a
-// multiple of 16 words stays in its lanes: it multiplies by the lane weights once, at the end.
+// handles, in any order. A thread only needs the positions of its words in the payload. If its
+// stride is a multiple of 16 words, its words are always in the same lanes, so it multiplies by the
+// lane weights only once, at the end.
 
 #pragma once
 
@@ -12,8 +14,8 @@
 
 constexpr u32 kLanes = 16;
 
-// Row keys: multiplications and shifts of row + 1. The first multiplication is done incrementally:
-// `steps` is (row + 1)·kKeyStep, so the next row only needs an addition.
+// The key of a row: mixes the bits of row + 1 by multiplications and shifts. `steps` is the first
+// product, (row + 1)·kKeyStep; its value for the next row only takes an addition.
 constexpr u32 kKeyStep = 0xed5ad4bbu;
 __host__ __device__ __forceinline__ constexpr u32 key_of(u32 steps) {
     u32 x = steps;
@@ -35,14 +37,14 @@ struct LaneWeights {
         }
     }
 };
-// Not in constant memory: lanes that read different addresses would serialize. Aligned to one cache
-// line.
+// In global memory: constant memory would serialize the accesses of lanes to different addresses.
+// Aligned to one cache line.
 alignas(128) __device__ const LaneWeights kLaneWeights;
 
 struct Sums {
     u64 a = 0, b = 0;
 
-    // Adds `sum`, a Σ key·word over words in the lane of payload word `index`.
+    // Adds `sum`, which is Σ key·word over words that are all in the lane of payload word `index`.
     __device__ __forceinline__ void add_lane(u64 index, u64 sum) {
         a += sum * kLaneWeights.a[index % kLanes];
         b += sum * kLaneWeights.b[index % kLanes];
@@ -53,22 +55,22 @@ struct Sums {
     __device__ __forceinline__ void remove(u64 index, u32 word) { add_lane(index, 0 - static_cast<u64>(key_of(key_steps(index))) * word); }
 };
 
-// The weights in registers of a warp: thread i holds those of lane i % 16. Use this when weights
-// are needed rarely: the cache may evict them in between.
+// The lane weights in the registers of a warp: thread i holds the weights of lane i % 16. For
+// kernels that use them so rarely that the cache would evict kLaneWeights in between.
 struct WarpWeights {
     u32 own_a, own_b;
 
     __device__ __forceinline__ WarpWeights() : own_a(kLaneWeights.a[lane_id() % kLanes]), own_b(kLaneWeights.b[lane_id() % kLanes]) {}
     __device__ __forceinline__ u32 a(u32 lane) const { return __shfl_sync(kAllLanes, own_a, lane % kLanes); }
     __device__ __forceinline__ u32 b(u32 lane) const { return __shfl_sync(kAllLanes, own_b, lane % kLanes); }
-    // Sums::add_lane, called by all threads of the warp.
+    // Like Sums::add_lane, for a lane index. Called by all threads of the warp.
     __device__ __forceinline__ void add_lane(u32 lane, u64 sum, Sums& sums) const {
         sums.a += sum * a(lane);
         sums.b += sum * b(lane);
     }
 };
 
-// Sums over words with stride kStride, a multiple of a row.
+// Sums the words of one thread, which are kStride apart. kStride is a multiple of a row.
 template <u32 kStride>
 struct StridedSums {
     static_assert(kStride % kLanes == 0, "a thread stays in its lane");
@@ -84,8 +86,8 @@ struct StridedSums {
     __device__ __forceinline__ void finish(u64 first, Sums& sums) const { sums.add_lane(first, sum); }
 };
 
-// Stores n words with all kThreads threads, and adds their sums. Word i is `word_of(i)`; `to[0]` is
-// word `first` of the payload.
+// Stores n words, and adds their checksum sums to `sums`. Called by all kThreads threads. Word i is
+// `word_of(i)`; `to[0]` is word `first` of the payload.
 template <u32 kThreads, typename F>
 __device__ __forceinline__ void store_words(u32* to, u64 first, u32 n, Sums& sums, F word_of) {
     first += threadIdx.x;
@@ -99,7 +101,8 @@ __device__ __forceinline__ void store_words(u32* to, u64 first, u32 n, Sums& sum
     word_sums.finish(first, sums);
 }
 
-// Sums over pairs of words with a stride of kStride pairs. Each pair starts at an even word.
+// Sums the word pairs of one thread, which are kStride pairs apart. Each pair starts at an even
+// word.
 template <u32 kStride>
 struct PairSums {
     static_assert(kStride * 2 % kLanes == 0, "a thread stays in its lanes");
@@ -117,13 +120,13 @@ struct PairSums {
     __device__ __forceinline__ void finish(u64 first, Sums& sums) const { sums.add_lane(2 * first, x), sums.add_lane(2 * first + 1, y); }
 };
 
-// Sums over units of four words with a stride of kStride units, a multiple of a row. `first`, the
-// first word, is a multiple of 4.
+// Sums the units of four words of one thread. The units are kStride units apart, a multiple of a
+// row. `first`, the payload index of the first unit's first word, is a multiple of 4.
 template <u32 kStride>
 struct UnitSums {
     static_assert(kStride * 4 % kLanes == 0, "a thread stays in its lanes");
     u64 x = 0, y = 0, z = 0, w = 0;
-    u32 steps, unit;  // index of the unit in its row
+    u32 steps, unit;  // unit: index of the unit in its row
 
     __device__ __forceinline__ explicit UnitSums(u64 first) : steps(key_steps(first)), unit(static_cast<u32>(first) / 4 % (kLanes / 4)) {}
     __device__ __forceinline__ void add(uint4 unit) {
@@ -140,7 +143,7 @@ struct UnitSums {
         sums.a += x * a.x + y * a.y + z * a.z + w * a.w;
         sums.b += x * b.x + y * b.y + z * b.z + w * b.w;
     }
-    // The same, called by all threads of a warp.
+    // Like finish(sums), with weights in registers. Called by all threads of a warp.
     __device__ __forceinline__ void finish(const WarpWeights& weights, Sums& sums) const {
         weights.add_lane(4 * unit, x, sums);
         weights.add_lane(4 * unit + 1, y, sums);
@@ -164,7 +167,8 @@ template <u32 kWarps>
 struct CtaSums {
     u64 a[kWarps], b[kWarps];
 
-    // Called by all threads, each with its own sums. A barrier must follow.
+    // Stores the sums of each warp. Called by all threads, each with its own sums. A barrier must
+    // follow.
     __device__ __forceinline__ void share(Sums sums) {
         sums.a = warp_sum(sums.a), sums.b = warp_sum(sums.b);
         if (lane_id() == 0) a[threadIdx.x / kWarp] = sums.a, b[threadIdx.x / kWarp] = sums.b;
@@ -181,12 +185,12 @@ struct CtaSums {
     }
 };
 
-// The running totals of a chunk over its tiles, in zeroed scratch memory.
+// Running totals over the tiles of a chunk, in zeroed scratch memory.
 struct Totals {
     u64 sum_a, sum_b;
-    u32 n_done;    // tiles, or parts of tiles
-    u32 n_stored;  // parts that were stored (compression)
-    u32 marks;     // flags set by tiles (decompression)
+    u32 n_done;    // finished tiles, or parts of tiles
+    u32 n_stored;  // finished parts in stored form (compression)
+    u32 marks;     // damage flags set by tiles (decompression)
     u32 reserved;
 
     __device__ __forceinline__ void add(Sums sums) {
@@ -195,7 +199,7 @@ struct Totals {
     }
 
     // Counts `n` parts whose sums this thread has added. Returns the number counted before. Release
-    // semantics: a thread that counts later sees these sums and marks.
+    // semantics: after acquire(), the warp that counts the last part sees these sums and marks.
     __device__ __forceinline__ u32 count(u32 new_marks, u32 n) {
         if (new_marks) atomicOr(&marks, new_marks);
         u32 n_before;

@@ -9,7 +9,7 @@
 struct Element {
     u32 bytes;
     bool is_float;   // float32 or float64
-    bool is_signed;  // sign-extended to words
+    bool is_signed;  // signed integers are sign-extended to words
 
     __device__ __forceinline__ explicit Element(const FrameForm& form) {
         const u32 type = form.words[2] & 0xff;
@@ -19,7 +19,7 @@ struct Element {
     }
 };
 
-// The word of an element that has at most the word's size, with its bytes swapped if `swaps`.
+// Converts an element to a word, which is at least as long. Swaps the element's bytes if `swaps`.
 template <typename W>
 __device__ __forceinline__ W word_of_element(u64 word, const Element&, bool swaps) { return swaps ? swapped_bytes(word) : word; }
 template <typename W>
@@ -34,7 +34,7 @@ __device__ __forceinline__ W word_of_element(unsigned char byte, const Element& 
     return element.is_signed ? static_cast<u32>(static_cast<s32>(static_cast<signed char>(byte))) : byte;
 }
 
-// The word of the element at `from`.
+// Loads the element at `from` as a word.
 template <typename W>
 __device__ __forceinline__ W load_element(const void* from, const Element& element, bool swaps) {
     if (sizeof(W) == 8 || element.bytes == 4) return word_of_element<W>(*static_cast<const W*>(from), element, swaps);

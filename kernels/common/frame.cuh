@@ -1,5 +1,5 @@
-// Frames: the header before every payload, and stored payloads (the array's bytes verbatim). The
-// host has prepared all of a header that does not depend on the payload (FrameForm).
+// Reads and writes frames: the header before every payload, and stored payloads (the array's bytes
+// verbatim). The host prepares the header fields that do not depend on the payload (FrameForm).
 
 #pragma once
 
@@ -10,7 +10,7 @@
 // Words of a header that depend on the payload: its length, its checksum and the header's CRC.
 constexpr u32 kLengthWord = 4, kChecksumWord = 6, kCrcWord = 8;
 
-// The value of a header word, given bytes 16 to 31 as `fields`, and the CRC.
+// The value of a header word. `fields` are bytes 16 to 31 of the header.
 __device__ __forceinline__ u32 header_word(const FrameForm& form, u32 word, ulonglong2 fields, u32 crc) {
     if (word == kCrcWord) return crc;
     if (word < kLengthWord || word > kCrcWord) return form.words[word];
@@ -18,7 +18,7 @@ __device__ __forceinline__ u32 header_word(const FrameForm& form, u32 word, ulon
     return static_cast<u32>(field >> word % 2 * 32);
 }
 
-// CRC-32C of the whole header. Called by a warp.
+// Computes the CRC-32C of the header, whose bytes 16 to 31 are `fields`. Called by a warp.
 __device__ __forceinline__ u32 header_crc(const FrameForm& form, ulonglong2 fields) {
     constexpr u32 kBits = 128 / kWarp;
     const u32 first = lane_id() * kBits;
@@ -64,16 +64,16 @@ __device__ __forceinline__ u64 header_payload_bytes(const void* frame) {
     return static_cast<u64>(words[kLengthWord + 1]) << 32 | words[kLengthWord];
 }
 
-// True if the frame says that its payload is stored. The header's second word holds the codec.
+// True if the payload is stored, according to the codec in the header's second word.
 __device__ __forceinline__ bool is_stored(const FrameForm& stored, const void* frame) {
     return static_cast<const u32*>(frame)[1] == stored.words[1];
 }
 
-// Alignment of an array: kWords is aligned to words and a whole number of words; kBytes is
+// Alignment of an array. kWords: address and length are multiples of 4 bytes. kBytes: they are
 // arbitrary.
 enum class Pieces : u32 { kWords, kBytes };
 
-// Loads the word at `from`, where `n_bytes` bytes remain. Missing bytes are zeros.
+// Loads the word at `from`. `n_bytes`: bytes of the array from there on; bytes past the end are 0.
 template <Pieces kPieces>
 __device__ __forceinline__ u32 load_word(const unsigned char* from, u32 n_bytes) {
     u32 word = 0;
@@ -93,7 +93,7 @@ __device__ __forceinline__ void store_word(unsigned char* to, u32 n_bytes, u32 w
     }
 }
 
-// Direction of a copy.
+// Destination of a copy.
 enum class Towards : u32 { kArray, kPayload };
 
 // Parameters of copy_stored: number of cooperating threads, loads in flight per thread, direction,

@@ -1,9 +1,10 @@
-// Decoupled look-back (Merrill and Garland): a prefix sum over tiles in the same pass that makes them.
+// Decoupled look-back (Merrill and Garland): computes a prefix sum over tiles in the same pass that
+// computes the summands.
 //
 // Every tile has one 64-bit state: value << 2 | status. It starts empty (0), then holds the tile's
-// own sum (kOwn), and finally the inclusive prefix sum (kPrefix). Value and status change in one
-// store, and no other data is read because of a state; so relaxed accesses suffice. Values have up
-// to 62 bits. Where all sums fit 32 bits, use Sum = u32: it costs half the work.
+// own sum (kOwn), and finally the inclusive prefix sum (kPrefix). One store changes value and
+// status together, and readers of a state rely on no other data, so relaxed accesses suffice.
+// Values have up to 62 bits. If all sums fit 32 bits, use Sum = u32, which halves the work.
 //
 // A tile only waits for lower-numbered tiles, and tiles are handed out in order. So the first
 // unfinished tile never waits: there is no deadlock, whichever CTAs are resident.
@@ -26,7 +27,7 @@ __device__ __forceinline__ void publish_state(u64* state, u64 value, u64 status)
     asm volatile("st.relaxed.gpu.u64 [%0], %1;" ::"l"(state), "l"(value << 2 | status) : "memory");
 }
 
-// Waits for the inclusive prefix sum of a tile.
+// Waits for the inclusive prefix sum of a tile, and returns it.
 __device__ __forceinline__ u64 await_prefix(const u64* state) {
     u64 value = load_state(state);
     while ((value & 3) != kPrefix) value = load_state(state);

@@ -17,10 +17,10 @@
 //      frame's length (complete).
 //
 // A chunk that does not shrink is stored instead, but this is known only when its last tile has a
-// position. If the chunk has already been written in the wrong form, it is put on a rewrite list.
-// After the last tile of all chunks, CTAs take the tiles of the chunks on the list. They start once
-// all chunks are finished for the first time (await_again); from then on all lengths are known in
-// advance.
+// position. If parts of the chunk were already written in the other form, it is put on a rewrite
+// list. After the last tile of all chunks, CTAs take the tiles of the chunks on the list. They wait
+// until the first round has finished all chunks (await_rewrite); from then on all lengths are
+// known.
 //
 // A CTA only waits for lower-numbered tiles. So progress never depends on which or how many CTAs
 // are resident.
@@ -35,7 +35,7 @@
 //       u64 payload_bytes(Sum sum) const;        // size of the payload if the lengths add up to `sum`
 //   };
 //
-// Where a CTA encodes one tile at a time, run() is the kernel's main loop, which also stores chunks
+// If a CTA encodes one tile at a time, run() is the kernel's main loop, which also stores chunks
 // that do not shrink. The codec passes two functions. One thread calls the first one to prepare;
 // all threads call the second one to encode the tile:
 //
@@ -52,9 +52,9 @@
 //       return shared.sums.sum();
 //   });
 //
-// A codec that knows all lengths in advance needs less: only the first tile has a published
-// position (pass 1 as the last argument), and it publishes 0. selftest.cu has the simplest codec
-// that needs look-back. Launch as ordered_launch() describes, with zeroed scratch memory.
+// If the codec knows all lengths in advance, it passes 1 as the last argument (n_placed): only the
+// first tile publishes a length, which is 0. selftest.cu has the simplest codec that needs
+// look-back. Launch as ordered_launch() describes, with zeroed scratch memory.
 
 #pragma once
 
@@ -65,11 +65,11 @@
 #include "warp.cuh"
 
 enum TileKind : u32 {
-    kFirst,    // taken for the first time
-    kRewrite,  // of a chunk that is rewritten
+    kFirst,    // in the first round
+    kRewrite,  // tile of a chunk that is rewritten
     kStart,    // no tile: initial state of a CTA that looks ahead
-    kPastEnd,  // past the last tile of the first round: whether it exists is not known yet
-    kNone,     // does not exist
+    kPastEnd,  // past the first round; whether it exists is not known yet
+    kNone,     // no tile: none is left
 };
 
 // A tile that a CTA has taken.
@@ -77,7 +77,7 @@ struct alignas(16) Ticket {
     TileKind kind;
     u32 number;  // value of the tile counter
     u32 chunk;
-    u32 index;   // in the chunk
+    u32 index;   // index of the tile in its chunk
 };
 
 // Scratch layout, zeroed: this struct, one ChunkScratch per chunk, one look-back state per tile.
@@ -85,17 +85,17 @@ struct alignas(16) Ticket {
 struct FramesScratch {
     u32 next_tile;
     u32 reserved[31];
-    u32 n_finished;  // chunks finished for the first time
-    u32 n_rewrites;  // chunks on the rewrite list
+    u32 n_finished;  // number of chunks that the first round has finished
+    u32 n_rewrites;  // number of chunks on the rewrite list
     u32 reserved2[30];
 };
 struct ChunkScratch {
     Totals first, rewrite;
-    u32 to_rewrite;  // entry i of the rewrite list, in the scratch of chunk i
+    u32 to_rewrite;  // chunk i's scratch holds entry i of the rewrite list
     u32 reserved[3];
 };
 
-// Launch parameters of such a kernel.
+// Launch parameters of a kernel that compresses to ordered frames.
 constexpr LaunchInfo ordered_launch(u32 threads, u32 shared_bytes, u32 blocks_per_tile) {
     return LaunchInfo{threads, shared_bytes, 1, blocks_per_tile, sizeof(FramesScratch), sizeof(ChunkScratch), sizeof(u64)};
 }
@@ -107,7 +107,7 @@ struct OrderedFrames {
 
     const Args& args;
     const Layout layout;
-    const u32 tiles, n_placed;  // per chunk; the n_placed tiles with a length come first
+    const u32 tiles, n_placed;  // tiles per chunk; the first n_placed of them have a length
     FramesScratch* const scratch;
     ChunkScratch* const chunks;
     u64* const states;
@@ -116,7 +116,7 @@ struct OrderedFrames {
         : args(args), layout(layout), tiles(tiles), n_placed(n_placed), scratch(static_cast<FramesScratch*>(args.scratch)),
           chunks(reinterpret_cast<ChunkScratch*>(scratch + 1)), states(reinterpret_cast<u64*>(chunks + args.n_chunks)) {}
 
-    // Addresses.
+    // Addresses of a chunk's data.
     __device__ __forceinline__ const char* source(u32 chunk) const { return static_cast<const char*>(args.src) + chunk * args.src_stride; }
     __device__ __forceinline__ char* frame(u32 chunk) const { return static_cast<char*>(args.dst) + chunk * args.dst_stride; }
     __device__ __forceinline__ char* payload(u32 chunk) const { return frame(chunk) + args.encoded.n_bytes; }
@@ -126,18 +126,19 @@ struct OrderedFrames {
     __device__ __forceinline__ u64* chunk_states(u32 chunk) const { return states + static_cast<u64>(chunk) * tiles; }
 
     // Takes the next tile and returns its number. A CTA should first publish the length of its
-    // previous tile; otherwise later tiles wait for a tile that no CTA works on. Taking it earlier
-    // is also correct, and pays where positions are needed much later.
+    // previous tile. Otherwise, CTAs with later tiles wait for the new tile, which no CTA works on
+    // yet. Taking a tile earlier is still correct, and faster if positions are needed much later.
     __device__ __forceinline__ u32 take() const { return atomicAdd(&scratch->next_tile, 1); }
 
-    // The tile with this number.
+    // Finds the chunk and the tile of a number in the first round.
     __device__ __forceinline__ Ticket resolve(u32 number) const {
         const u32 chunk = args.n_chunks == 1 ? (number >= tiles) : min(number / tiles, args.n_chunks);
         return Ticket{chunk < args.n_chunks ? kFirst : kPastEnd, number, chunk, number - chunk * tiles};
     }
 
-    // Resolves a tile that was kPastEnd, once all chunks are finished for the first time. The
-    // calling thread must not be one that the CTA's pending count() and complete() calls wait for.
+    // Resolves a tile that was kPastEnd. Waits until the first round has finished all chunks. A
+    // warp with pending count() and complete() calls must not call this, because the wait would
+    // never end.
     __device__ __forceinline__ Ticket await_rewrite(u32 number) const {
         u32 n_finished;
         do {
@@ -159,33 +160,36 @@ struct OrderedFrames {
     __device__ __forceinline__ void publish_end(u32 chunk, u32 index, Sum end) const {
         if (index > 0) publish_state(chunk_states(chunk) + index, end, kPrefix);
     }
-    // Both. Called by one of the warps that encode the tile.
+    // Looks back for the sum of all lengths before a tile, publishes the tile's end, and returns
+    // the sum. Called by one of the warps that encode the tile.
     __device__ __forceinline__ Sum place(u32 chunk, u32 index, Sum length) const {
         const Sum before = look_back(chunk, index);
         if (lane_id() == 0) publish_end(chunk, index, before + length);
         return before;
     }
 
-    // Waits for the sum of all lengths of a chunk. Below: the decision that follows from it.
+    // Waits for the sum of all lengths of a chunk, and returns it.
     __device__ __forceinline__ Sum await_sum(u32 chunk) const { return static_cast<Sum>(await_prefix(chunk_states(chunk) + n_placed - 1)); }
+    // True if a chunk whose lengths add up to `sum` does not shrink, so that it is stored.
     __device__ __forceinline__ bool is_stored(Sum sum) const {
         return args.encoded.n_bytes + layout.payload_bytes(sum) >= args.stored.n_bytes + layout.raw_bytes();
     }
 
-    // Called by a warp: adds the sums of `parts` parts of a chunk's tiles, `n_stored` of them stored.
-    // Lane 0 passes the sums and gets the number of parts done so far.
+    // Counts `parts` finished parts of a chunk's tiles, of which `n_stored` are stored, and adds
+    // their sums. Called by a warp. Lane 0 passes the sums, and gets the number of parts finished
+    // so far.
     __device__ __forceinline__ u32 count(TileKind kind, u32 chunk, Sums sums, u32 parts, u32 n_stored) const {
         ChunkScratch& mine = chunks[chunk];
         Totals& totals = kind == kRewrite ? mine.rewrite : mine.first;
-        // The sums, and the data written, are those of all lanes.
+        // All lanes have written their data before lane 0 counts it.
         __syncwarp();
         if (lane_id() != 0) return 0;
         totals.add(sums);
         if (n_stored) atomicAdd(&totals.n_stored, n_stored);
         return totals.count(0, parts) + parts;
     }
-    // Called later by the same warp. If all parts are done, completes the frame or schedules the
-    // chunk to be rewritten.
+    // If all parts are finished, completes the frame or puts the chunk on the rewrite list. Called
+    // after count(), by the same warp.
     __device__ __forceinline__ void complete(TileKind kind, u32 chunk, u32 n_done) const {
         const u32 parts = tiles * Layout::kPartsPerTile;
         if (likely(__shfl_sync(kAllLanes, n_done, 0) != parts)) return;
@@ -206,8 +210,8 @@ struct OrderedFrames {
         if (kind == kRewrite || lane_id() != 0) return;
         if (unlikely(!is_right)) {
             chunks[atomicAdd(&scratch->n_rewrites, 1)].to_rewrite = chunk;
-            // A CTA that sees n_finished also sees the list, and its writes come after those of the
-            // first round. Frames that are right need no such ordering.
+            // A CTA that sees n_finished must also see the list, and its writes must come after
+            // those of the first round. Chunks in the right form need no such order.
             __threadfence();
         }
         atomicAdd(&scratch->n_finished, 1);
@@ -215,9 +219,9 @@ struct OrderedFrames {
 
     // The main loop of a CTA of kThreads threads that encodes one tile at a time. The last thread
     // calls `prepare(tile)`, while the first warp may still count the previous tile. Then all
-    // threads call `make(tile)`. It returns the CTA's sums to the first thread, from `sums` or
-    // after another barrier. After its last barrier, `make` must not read the tile or anything that
-    // `prepare` changes.
+    // threads call `make(tile)`, which returns the CTA's sums in the first thread. `make` must
+    // contain a barrier after its last write (such as the one between sums.share() and sums.sum()).
+    // After its last barrier, it must not read the tile or anything that `prepare` changes.
     template <u32 kThreads, typename Prepare, typename Make>
     __device__ __forceinline__ void run(Ticket (&ticket)[2], CtaSums<kThreads / kWarp>& sums, Prepare prepare, Make make) const {
         for (;;) {
@@ -230,7 +234,7 @@ struct OrderedFrames {
             __syncthreads();
             const TileKind kind = ticket[0].kind;
             if (unlikely(kind == kNone)) return;
-            // Kept in shared memory to free registers meanwhile.
+            // The ticket is kept in shared memory, so that `make` has more registers.
             if (threadIdx.x == 0) ticket[1] = ticket[0];
             const Sums all = likely(kind == kFirst) ? make(ticket[0]) : store<kThreads>(ticket[0].chunk, ticket[0].index, sums);
             if (threadIdx.x >= kWarp) continue;
@@ -238,8 +242,8 @@ struct OrderedFrames {
             complete(tile.kind, tile.chunk, count(tile.kind, tile.chunk, all, 1, tile.kind == kRewrite));
         }
     }
-    // Stores the chunks on the rewrite list. For a CTA with a loop of its own. On entry `ticket` is
-    // the tile past the last one of the first round.
+    // Stores the chunks on the rewrite list. For kernels that have their own main loop instead of
+    // run(). On entry, `ticket` is the CTA's first tile past the first round.
     template <u32 kThreads>
     __device__ __forceinline__ void run_rewrites(Ticket& ticket, CtaSums<kThreads / kWarp>& sums) const {
         u32 number = ticket.number;

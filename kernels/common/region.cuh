@@ -1,8 +1,9 @@
 // A region of an array: which elements are decompressed, and their positions in the output. The
 // twin of crates/gridz-codecs/src/format/region.rs.
 //
-// An array is viewed with three axes. One of them may consist of several merged axes. Then a box of
-// the array covers places on the merged axis that are in order but not contiguous. In the output,
+// An array is viewed with three axes. A place is an index along such an axis. One of the axes may
+// consist of several merged axes of the original array. A region, which is a box of the original
+// array, then covers places on the merged axis that are in order but not contiguous. In the output,
 // the region's elements are contiguous.
 
 #pragma once
@@ -10,22 +11,22 @@
 #include "types.cuh"
 #include "warp.cuh"
 
-// One of the axes that were merged into an axis, from the outermost on.
+// One of the original axes that form a merged axis. The outermost comes first.
 struct AxisLevel {
-    u64 stride;  // places on the merged axis per step on this one; 1 for the innermost
-    u64 start, count;
-    u64 inner;   // places of the region per step on this axis; 1 for the innermost
+    u64 stride;        // places on the merged axis per step on this one; 1 for the innermost
+    u64 start, count;  // first index of the region on this axis, and number of indices
+    u64 inner;         // places of the region per step on this axis; 1 for the innermost
 };
 constexpr u32 kMaxLevels = 34;
 
 struct Region {
-    u64 extents[3];        // of the array
-    u64 first[3], end[3];  // the region's first place on the axis, and one past its last
-    u64 count[3];          // places of the region
+    u64 extents[3];        // extents of the array
+    u64 first[3], end[3];  // the region's first place on each axis, and one past its last
+    u64 count[3];          // number of places of the region on each axis
     u32 levels_of[4];      // levels of axis k: [levels_of[k], levels_of[k + 1]), at least one
     AxisLevel levels[kMaxLevels];
 
-    // The number of the region's places before `place`.
+    // Number of the region's places before `place`.
     __device__ __forceinline__ u64 before(u32 axis, u64 place) const {
         const u32 innermost = levels_of[axis + 1] - 1;
         u64 n = 0;
@@ -41,7 +42,7 @@ struct Region {
         const AxisLevel& level = levels[innermost];
         return place < level.start ? n : n + min(place - level.start, level.count);
     }
-    // True if `place` is in the region; `number` is then its number there.
+    // True if `place` is in the region. `number` is then its index among the region's places.
     __device__ __forceinline__ bool find(u32 axis, u64 place, u64& number) const {
         const u32 innermost = levels_of[axis + 1] - 1;
         u64 n = 0;
@@ -57,7 +58,7 @@ struct Region {
         number = n + (place - level.start);
         return place >= level.start && place - level.start < level.count;
     }
-    // The place with this number in the region.
+    // The place with index `number` among the region's places.
     __device__ __forceinline__ u64 place(u32 axis, u64 number) const {
         const u32 innermost = levels_of[axis + 1] - 1;
         u64 place = 0;
@@ -70,7 +71,7 @@ struct Region {
         }
         return place + levels[innermost].start + number;
     }
-    // True if the element at these places is in the region; `number` is then its number there.
+    // True if the element at these places is in the region. `number` is then its output index.
     __device__ __forceinline__ bool find(u64 z, u64 y, u64 x, u64& number) const {
         u64 of_z, of_y, of_x;
         if (!find(0, z, of_z) || !find(1, y, of_y) || !find(2, x, of_x)) return false;
@@ -81,7 +82,8 @@ struct Region {
 static_assert(sizeof(AxisLevel) == 32 && sizeof(Region) == 1200 && offsetof(Region, levels_of) == 96, "crates/gridz-codecs/src/codec/gpu.rs has the same structs");
 static_assert(offsetof(Region, levels) == 112, "crates/gridz-codecs/src/codec/gpu.rs has the same struct");
 
-// The arguments of a kernel that decompresses a region. `dst` and its stride refer to the regions.
+// The arguments of a kernel that decompresses a region. `dst` holds the regions, which are
+// `dst_stride` bytes apart.
 template <typename Own>
 struct RegionArgs : DecompressArgs<Own> {
     Region region;
@@ -135,8 +137,8 @@ __device__ __forceinline__ void copy_run(const char* from, char* to, u64 n_bytes
     }
 }
 
-// Copies a tile's share of a region of an array that is stored verbatim. Called by all threads of
-// the CTA; each warp copies runs of contiguous elements.
+// Copies a region of an array that is stored verbatim: the share of one tile. Called by all threads
+// of the CTA; each warp copies runs of contiguous elements.
 template <u32 kThreads>
 __device__ __forceinline__ void copy_region(const Region& region, u64 element_bytes, const char* array, char* dst, u32 tile, u32 tiles) {
     const u64 length = region.levels[region.levels_of[3] - 1].count;  // elements of a run

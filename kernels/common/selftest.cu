@@ -1,5 +1,5 @@
-// Kernels that test the infrastructure around kernels: struct layouts, launches, device loss,
-// look-back and ordered frames (ordered_frames.cuh).
+// Kernels that test the GPU infrastructure: struct layouts, launches, device loss, look-back and
+// ordered frames (ordered_frames.cuh).
 
 #include <cstddef>
 #include <cstdint>
@@ -25,8 +25,8 @@ static_assert(sizeof(SelftestInfo) == 8, "crates/gridz-cuda has the same struct"
 
 extern "C" __device__ const SelftestInfo selftest_info = {128, 0};
 
-// One thread: copies every field of the arguments as the device sees it. The host compares them
-// with what it wrote.
+// Copies every field of the arguments, as the device sees it, to `dst`. The host compares them with
+// the values that it passed. Run by one thread.
 extern "C" __global__ void selftest_fields(const __grid_constant__ SelftestArgs args) {
     uint64_t* dst = reinterpret_cast<uint64_t*>(args.dst);
     dst[0] = args.dst;
@@ -39,7 +39,7 @@ extern "C" __global__ void selftest_fields(const __grid_constant__ SelftestArgs 
     dst[7] = sizeof(SelftestArgs);
 }
 
-// Any grid: sets word i to value + i.
+// Sets word i to value + i. Works with any grid.
 extern "C" __global__ void selftest_fill(const __grid_constant__ SelftestArgs args) {
     uint32_t* dst = reinterpret_cast<uint32_t*>(args.dst);
     uint64_t n_threads = uint64_t(gridDim.x) * blockDim.x;
@@ -48,7 +48,7 @@ extern "C" __global__ void selftest_fill(const __grid_constant__ SelftestArgs ar
     }
 }
 
-// Traps, so that this process loses the device.
+// Traps if `value` is not 0. The process then loses the device.
 extern "C" __global__ void selftest_trap(const __grid_constant__ SelftestArgs args) {
     if (args.value != 0) {
         asm volatile("trap;");
@@ -62,8 +62,8 @@ __device__ void dawdle(u64 i) {
     if (scrambled(i) % 8 == 0) __nanosleep(static_cast<u32>(scrambled(i) >> 32) % 20000);
 }
 
-// CTAs of one warp: prefix sums over tiles. `dst` holds 8-byte items: a counter; n_words states,
-// zero at first; n_words exclusive prefix sums (the kernel's output). Tile i contributes
+// Tests prefix sums over tiles, with CTAs of one warp. `dst` holds 8-byte items: a counter; n_words
+// states, zero at first; n_words exclusive prefix sums (the kernel's output). Tile i contributes
 // `scrambled(i) >> value`; every fourth tile contributes 0.
 template <typename Sum>
 __device__ void test_look_back(const SelftestArgs& args) {
@@ -83,16 +83,16 @@ __device__ void test_look_back(const SelftestArgs& args) {
             publish_state(states + tile, before + own, kPrefix);
             states[args.n_words + tile] = before;
         }
-        // Any thread can wait for the inclusive prefix later.
+        // A thread can also wait for the inclusive prefix sum later.
         if (await_prefix(states + tile) != before + own) asm volatile("trap;");
     }
 }
 extern "C" __global__ void selftest_look_back_u32(const __grid_constant__ SelftestArgs args) { test_look_back<u32>(args); }
 extern "C" __global__ void selftest_look_back_u64(const __grid_constant__ SelftestArgs args) { test_look_back<u64>(args); }
 
-// The simplest codec: arrays are words, a tile is 128 words, and zeros are dropped. The payload is
-// a table of u32 words, the end of each tile, padded to 16 bytes; then the nonzero words. Published
-// lengths are scaled by 2^kShift to test long sums.
+// The simplest codec: arrays consist of words, a tile has 128 words, and zeros are dropped. The
+// payload is a table of u32 words with the end of each tile, padded to 16 bytes, followed by the
+// nonzero words. Published lengths are multiplied by 2^kShift to test long sums.
 struct SelftestWords {
     u64 n_words;
     u32 n_tiles;

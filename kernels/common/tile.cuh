@@ -1,5 +1,5 @@
-// A tile of a frame that is decompressed by one CTA: its position, its damage, and how the CTAs of
-// a chunk combine their results.
+// Decompression of a frame by one CTA per tile: a tile's position, its damage, and the combination
+// of the results of a chunk's CTAs.
 //
 // Every tile adds its sums and marks to one of the chunk's slots, which spreads the atomic
 // operations over several addresses. The last tile of a slot adds the slot to the chunk's totals.
@@ -24,7 +24,7 @@ struct DecompressTile {
     const char* const frame;
     const u64 frame_bytes;
     const char* const payload;
-    const u64 n_bytes;  // of the payload
+    const u64 n_bytes;  // length of the payload
     char* const array;
 
     __device__ __forceinline__ explicit DecompressTile(const DecompressArgs<Own>& args)
@@ -34,19 +34,20 @@ struct DecompressTile {
           payload(frame + args.encoded.n_bytes), n_bytes(frame_bytes - args.encoded.n_bytes),
           array(static_cast<char*>(args.dst) + chunk * args.dst_stride) {}
 
-    // Damage if `have` bytes are present and `need` are required.
+    // Returns a damage code if the `have` bytes are not exactly the `need` bytes required,
+    // otherwise 0.
     static __device__ __forceinline__ u32 check_length(u64 have, u64 need) {
         return have == need ? 0 : have < need ? kMarkTruncated : kMarkCorrupt;
     }
-    // Damage that the length alone reveals, for an encoded frame whose payload begins with a table
-    // of `table_bytes` bytes.
+    // Checks the length of an encoded frame whose payload begins with a table of `table_bytes`
+    // bytes. Returns a damage code, or 0.
     __device__ __forceinline__ u32 check_frame(u64 table_bytes) const {
         const bool is_short = (frame_bytes < args.encoded.n_bytes + table_bytes) | (frame_bytes < args.stored.n_bytes);
         return is_short ? kMarkTruncated : frame_bytes > args.max_frame_bytes ? kMarkCorrupt : 0;
     }
 
     // Copies a tile's share of a stored frame: at most `share` bytes (a multiple of 16) of the
-    // array's `raw_bytes`. Returns the damage.
+    // array's `raw_bytes`. Returns a damage code, or 0 if the frame's length is right.
     template <u32 kThreads, Pieces kPieces>
     __device__ __forceinline__ u32 copy_share(u64 raw_bytes, u64 share, Sums& sums) const {
         const u32 damage = check_length(frame_bytes, args.stored.n_bytes + raw_bytes);
@@ -76,18 +77,19 @@ struct DecompressTile {
         }
     }
 
-    // Counts the CTA's tile. Thread 0 returns the number of tiles that the slot had counted before.
-    // Before the call, a barrier must follow all sums and reports of other threads. The stores of
-    // the CTA's output need not have completed.
+    // Counts the CTA's tile. Returns, in thread 0, the number of tiles that the slot had counted
+    // before. A barrier must separate the call from all sums and reports of other threads. The
+    // stores of the CTA's output need not have completed.
     __device__ __forceinline__ u32 count() const { return threadIdx.x == 0 ? slot()->count(0, 1) : 0; }
 
-    // The last CTA of a slot adds the slot to the chunk's totals. The last CTA of the chunk checks
-    // the header. It also compares the checksum if the tiles have computed the payload's sums
-    // (`has_sums`).
+    // Finishes a tile; `n_before` is the result of count(). The last CTA of a slot adds the slot to
+    // the chunk's totals. The last CTA of the chunk checks the header and sets the status. It also
+    // compares the checksum if the tiles have computed the payload's sums (`has_sums`).
     __device__ __forceinline__ void finish(u32 n_before, bool has_sums = true) const {
         if (threadIdx.x >= kWarp) return;
-        // Recompute members that only this code needs, from values that the compiler cannot
-        // identify with the originals (keep). So they occupy no registers before.
+        // Recompute the members that only this code needs from laundered values. The compiler does
+        // not know that they equal the originals, so it does not keep those in registers until
+        // here.
         u32 n_chunks = args.n_chunks, chunk = this->chunk;
         launder(n_chunks), launder(chunk);
         const u32 tiles = n_chunks == 1 ? gridDim.x : gridDim.x / n_chunks;

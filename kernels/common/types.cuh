@@ -19,13 +19,13 @@ constexpr u32 kMaxHeaderWords = 140;
 // to 23), its checksum (24 to 31) and the header's own CRC-32C (32 to 35). The CRC is linear, so
 // each bit of the other two fields flips a known pattern in it.
 struct FrameForm {
-    u32 n_bytes;                 // of the header; a multiple of 16
+    u32 n_bytes;                 // length of the header, a multiple of 16
     u32 crc;                     // CRC-32C of the header with zeros in all three fields
     u32 crc_of_bit[128];         // the CRC pattern of bit i % 8 of byte 16 + i / 8
     u32 words[kMaxHeaderWords];  // the header with zeros in all three fields
 };
 
-// How to write or read the frames of a launch.
+// Options of a launch.
 enum Flags : u32 {
     kSwapBytes = 1,     // the array's elements are big-endian
     kSkipChecksum = 2,  // do not compare the payload's checksum
@@ -35,8 +35,8 @@ enum Flags : u32 {
 enum Status : s32 { kOk = 0, kCorrupt = 200, kTruncated = 201, kUnsupportedFormat = 202 };
 
 // The arguments of a pass. All chunks of a launch have the same type and extents. `Own` is the
-// codec's own struct, which its host side fills: the folded extents, the partition of a chunk, and
-// so on. It is a multiple of 8 bytes. Pointers are device pointers; strides are bytes between
+// codec's own struct, filled by its host side: the folded extents, the partition of a chunk, and so
+// on. Its size is a multiple of 8 bytes. Pointers are device pointers; strides are bytes between
 // chunks. The pass defines the initial contents of scratch (crates/gridz-codecs/src/codec/gpu.rs).
 constexpr u32 kMaxOwnBytes = 256;
 
@@ -45,7 +45,9 @@ struct CompressArgs {
     static_assert(sizeof(Own) % 8 == 0 && sizeof(Own) <= kMaxOwnBytes, "whole words, not too many");
     const void* src;  // arrays, aligned to their element size
     u64 src_stride;
-    void* dst;  // frame slots, 16-byte aligned: header, and the payload's bound rounded up to 16
+    // Frame slots, 16-byte aligned. A slot has room for a header and the longest payload, rounded
+    // up to a multiple of 16 bytes.
+    void* dst;
     u64 dst_stride;
     u64* frame_bytes;  // bytes of each frame, written by the kernel
     void* scratch;
@@ -81,7 +83,7 @@ struct LaunchInfo {
     u32 threads;          // per CTA
     u32 shared_bytes;     // dynamic shared memory per CTA
     u32 persistent;       // 1: CTAs take tiles from a counter, any grid works; 0: one CTA per tile
-    u32 blocks_per_tile;  // blocks of each kind per tile
+    u32 blocks_per_tile;  // for each kind of block that the host counts
     u64 scratch_fixed_bytes;
     u64 scratch_bytes_per_chunk;
     u64 scratch_bytes_per_tile;

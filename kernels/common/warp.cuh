@@ -6,8 +6,8 @@
 #include "tuning.cuh"
 #include "types.cuh"
 
-// Branch hints. The compiler moves unlikely code out of line; contiguous instructions are fetched
-// faster.
+// Branch hints. The compiler moves unlikely code out of line, so that likely instructions are
+// contiguous and are fetched faster.
 __device__ __forceinline__ bool likely(bool condition) { return __builtin_expect(condition, 1); }
 __device__ __forceinline__ bool unlikely(bool condition) { return __builtin_expect(condition, 0); }
 
@@ -18,7 +18,8 @@ constexpr u32 kUnitBytes = 16;  // the widest load or store of a thread
 __device__ __forceinline__ u32 lane_id() { return threadIdx.x % kWarp; }
 
 // The index of the warp in its CTA, in a form that the compiler knows to be uniform over the lanes.
-// Otherwise, code that only some warps run would test before each vote that all lanes are present.
+// Otherwise, in code that only some warps run, the compiler would test before each vote that all
+// lanes are present.
 __device__ __forceinline__ u32 warp_id() { return __shfl_sync(kAllLanes, threadIdx.x / kWarp, 0); }
 
 // Mask of the lanes before this one. `volatile` keeps the compiler from recomputing it at each use.
@@ -28,13 +29,13 @@ __device__ __forceinline__ u32 lanes_below() {
     return mask;
 }
 
-// `launder` hides from the optimizer where a value comes from, so that it compiles the
-// code as written. Its own version would take more instructions or registers.
+// Hides from the optimizer how a value was computed, so that it compiles the code as written. The
+// optimizer's own version would take more instructions or registers.
 __device__ __forceinline__ void launder(u32& value) { asm("" : "+r"(value)); }
 __device__ __forceinline__ void launder(u64& value) { asm("" : "+l"(value)); }
 
-// The thread index as a laundered value. For loops after which no register should hold anything
-// derived from threadIdx.x.
+// The thread index as a laundered value. The compiler computes values derived from it where they
+// are used, instead of keeping them in registers across an earlier loop.
 __device__ __forceinline__ u32 opaque_thread_id() {
     u32 thread = threadIdx.x;
     launder(thread);
@@ -114,10 +115,10 @@ __device__ __forceinline__ u64 warp_max_unsigned(u64 value) {
     return static_cast<u64>(high) << 32 | low;
 }
 
-// A barrier for n of the CTA's threads.
+// Barrier `id`, for n of the CTA's threads.
 __device__ __forceinline__ void barrier_sync(u32 id, u32 n) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(n) : "memory"); }
 
-// Shared memory is addressed by 32-bit byte addresses.
+// The 32-bit address of an object in shared memory, for the accesses below.
 __device__ __forceinline__ u32 shared_address(const void* p) { return static_cast<u32>(__cvta_generic_to_shared(p)); }
 
 __device__ __forceinline__ uint4 load_shared_16(u32 address) {
@@ -163,8 +164,8 @@ __device__ __forceinline__ void store_shared_1(u32 address, u32 v) {
 
 // An mbarrier in shared memory: once `n_arrivals` threads have arrived, it releases the waiting
 // threads, and the next round begins. Writes before an arrival are visible after the wait. No
-// thread may be more than one round late. From sm_80 on this is a hardware mbarrier; before, a
-// counter that only grows.
+// thread may be more than one round late. From sm_80 on this is a hardware mbarrier; on older
+// architectures, a counter that only grows.
 struct alignas(8) Mbarrier {
     u32 count, n_arrivals;
 
@@ -189,7 +190,7 @@ struct alignas(8) Mbarrier {
     // Waits for the end of round `round`, counted from 0.
     __device__ __forceinline__ void wait(u32 round) {
 #if __CUDA_ARCH__ >= 900
-        constexpr u32 kLongNs = 1000000;  // suspend instead of polling
+        constexpr u32 kLongNs = 1000000;  // longest suspension of a waiting thread
         u32 is_open;
         do {
             asm volatile(
@@ -210,7 +211,8 @@ struct alignas(8) Mbarrier {
     }
 };
 
-// The compiler may split a store of a vector into words, which doubles the traffic to the L2 cache.
+// Stores 8 or 16 bytes with one instruction. The compiler may split the store of a vector into
+// words, which doubles the traffic to the L2 cache.
 __device__ __forceinline__ void store_global_8(void* p, uint2 v) {
     asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(p), "r"(v.x), "r"(v.y) : "memory");
 }
@@ -219,8 +221,8 @@ __device__ __forceinline__ void store_global_16(void* p, uint4 v) {
     asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
 }
 
-// Stores data that is not read soon (evict-first): it leaves the L2 cache before data that was only
-// read. For whole lines; partly written lines stay until the rest is written.
+// Stores data that is not read soon (evict-first), so that the L2 cache evicts it before data that
+// was only read. Use it for whole lines: partly written lines stay until the rest is written.
 __device__ __forceinline__ void store_global_streaming(u32* p, u32 word) { __stcs(p, word); }
 __device__ __forceinline__ void store_global_streaming(void* p, uint4 v) {
     asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
@@ -229,7 +231,7 @@ __device__ __forceinline__ void store_global_streaming(void* p, uint4 v) {
 // Prefetches the line of an address into the L2 cache.
 __device__ __forceinline__ void prefetch_l2(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 
-// Hint of how much the L2 cache prefetches around a copy's source.
+// How many bytes around a copy's source are prefetched to the L2 cache (a hint).
 enum class Fetch : u32 { kNoMore, k128Bytes, k256Bytes };
 
 // Starts a copy of kBytes (4, 8 or 16) from global to shared memory; both addresses are aligned to

@@ -1,17 +1,21 @@
 // Quantization bins, and the search for them in mode rms. The counterpart of `Coder::widen` and
-// `Plan::bin` in encode.rs.
+// `Plan::set_bins` in encode.rs.
 
 #pragma once
 
 #include "compress.cuh"
 
+// In mode rms with several axes, each level has bins shorter by kFiner than the next finer level,
+// in total by at most kFinest.
 constexpr double kFiner = 1.5, kFinest = 4.0;
-constexpr u32 kTries = 4;
-constexpr double kLargestError = 8.0;  // times the requested value
-constexpr double kUnits = 32768.0;     // for an error of a whole bin
+constexpr u32 kTries = 4;              // maximum number of sweeps that measure errors
+constexpr double kLargestError = 8.0;  // maximum half-width of a bin, in requested errors
+constexpr double kUnits = 32768.0;     // units per bin; errors are measured in units
+// The true root mean square error exceeds that of errors rounded to units by at most this many
+// units.
 constexpr double kRounded = 0.511;
 
-// The bins of a layer. Used by one thread.
+// Chooses the bins of a layer. Used by one thread.
 template <typename W, bool kLayered>
 struct Bins {
     const Chunk& own;
@@ -19,20 +23,22 @@ struct Bins {
     Tries& tries;
     const u32 layer;
 
-    // The value for the layer that corresponds to a value for the whole.
+    // The requested value of this layer, given that of the last layer.
     __device__ __forceinline__ double of_layer(double value) const {
         if (!kLayered) return value;
         return fmin(value * static_cast<double>(u64{1} << kLayerBits * (own.n_layers - 1 - layer)), Real<u64>::kMax);
     }
     __device__ __forceinline__ double asked_of_all() const { return __longlong_as_double(static_cast<s64>(own.value)); }
     __device__ __forceinline__ double asked() const { return of_layer(asked_of_all()); }
-    // The bound; in mode rms the requested value.
+    // The error bound of the layer; in mode rms, its requested root mean square error.
     __device__ __forceinline__ double bound(const RangeScratch& range) const {
         return own.mode == kRel ? of_layer(bound_of_range<W>(range, kFloatType<W>, asked_of_all())) : asked();
     }
-    // Half a bin, such that errors are within a bound if rounding adds up to a unit.
+    // The half-width of a bin that keeps errors within a bound if rounding adds up to `unit`; at
+    // least half of the bound.
     static __device__ __forceinline__ double within(double bound, double unit) { return fmax(bound - unit, bound / 2); }
-    // Sets the bins. Those of the finest level have this half.
+    // Sets the bins and the bound. `half` is the half-width of the finest level's bins; each
+    // coarser level has bins shorter by `finer`, in total by at most kFinest.
     __device__ __forceinline__ void set(double half, double bound, double finer) const {
         Layer& to = plan.layers[layer];
         double factor = 1;
@@ -44,19 +50,21 @@ struct Bins {
         if (own.n_levels == 0) to.bins[0] = 0;
         to.bound = bound;
     }
-    // Errors must be smaller than this. Below the smallest number, the only error is 0.
+    // Errors must be smaller than this limit. If the bound is 0, the limit is the smallest positive
+    // number, so that only error 0 is allowed.
     static __device__ __forceinline__ Float<W> limit(const Layer& of) { return fmax(rounded_down(of.bound, W()), float_of(W(1))); }
 
-    // Starts with the bins of a bound, reduced by a unit of rounding.
+    // Sets the bins for a bound. `unit`: amount that rounding may add to an error.
     __device__ __forceinline__ void begin(double bound, double unit) const {
         tries.unit = unit, tries.n_ways = own.mode == kRms ? 0 : 1;
         set(within(bound, unit), bound, 1.0);
     }
-    // Continues with wider bins, in mode rms.
+    // In mode rms, starts the search with wider bins. Called after begin().
     __device__ __forceinline__ void widen() const {
-        // Uniformly distributed errors in bins with this half have the requested RMS.
+        // Uniformly distributed errors in bins with this half-width have the requested RMS.
         if (own.mode == kRms) attempt(asked() * 1.7320508075688772);
     }
+    // Prepares a sweep that measures the errors of bins with this half-width.
     __device__ __forceinline__ void attempt(double half) const {
         u32 n_axes = 0;
         for (u32 k = 0; k < kAxes; ++k) n_axes += own.extents[k] > 1;
@@ -64,10 +72,11 @@ struct Bins {
         set(half, fmin(half + fmin(tries.unit, half), Real<u64>::kMax), n_axes > 1 ? kFiner : 1.0);
         tries.units = rounded_down(kUnits / static_cast<double>(rounded_down(plan.layers[layer].bins[0], W())), W());
     }
-    // Decides how to continue after a sweep. `n_before`: number of sweeps before it.
+    // Decides how to continue after a sweep: with other bins, or not at all. `n_before`: number of
+    // sweeps before it.
     __device__ __forceinline__ void decide(u32 n_before) const {
         const double value = asked(), half = tries.half;
-        // Other CTAs have added to these.
+        // Volatile, because other CTAs have added to these fields.
         const volatile Tries& found = tries;
         const double mean = __ull2double_rn(found.squares) / __ull2double_rn(max(static_cast<u64>(found.n_measured), u64{1}));
         const double root = (sqrt(mean) + kRounded) / tries.units;
@@ -86,7 +95,7 @@ struct Bins {
         }
         tries.n_ways = n_before + 2;
         if (tries.has_best) return attempt(tries.best_half);
-        // If each error is below the value, so is the RMS.
+        // No sweep had a small enough RMS. If each error is below the value, so is the RMS.
         set(within(value, tries.unit), value, 1.0);
         tries.units = 0, tries.squares = tries.n_measured = 0;
     }

@@ -1,10 +1,10 @@
-// Decisions of the encoder before it starts. The counterpart of `Coder::plan` in encode.rs, and of
-// its choices for layer 0.
+// The encoder's decisions before it encodes: bins, order of axes, predictions, and whether the
+// array is stored. The counterpart of `Coder::plan` in encode.rs, and of its choices for layer 0.
 //
-// First it needs the median of some elements. Only if none of these is ordinary, all CTAs search
-// for the first element that is. Then they search for the largest element that may have a code.
-// CTAs search the array in shares. The CTA that has searched the last share of a chunk decides
-// everything else.
+// The encoder first needs the median of some sampled elements. Only if none of these is ordinary
+// (finite and not missing), all CTAs search for the first ordinary element of the array. Then all
+// CTAs search for the largest element that may have a code. The array is split into shares for
+// these searches. The CTA that finishes the last share of a chunk makes the decisions.
 
 #pragma once
 
@@ -12,13 +12,13 @@
 #include "sample.cuh"
 
 constexpr u32 kChooseThreads = 256;
-constexpr u32 kShare = 16384;     // elements that a CTA searches together
+constexpr u32 kShare = 16384;     // elements of a share, which a CTA searches at a time
 constexpr u32 kMiddleOf = 63;     // elements that are sampled to find the median
 
 struct ChooseShared {
-    u64 middle;            // its word
+    u64 middle;            // word of the median
     u32 has_middle;
-    u32 chunk;             // chunk that it belongs to
+    u32 chunk;             // chunk of the median
     u32 is_last;
     u64 largest[kChooseThreads / kWarp];
     Costs costs[kAxes * kSampledLevels];
@@ -44,8 +44,8 @@ struct Chooser {
     __device__ __forceinline__ Chooser(const CompressArgs<Chunk>& args, ChooseShared& shared, u32 chunk)
         : args(args), shared(shared), chunk(chunk), own(args.own), array(args, chunk), zeroed(zeroed_of(args, chunk)), work(work_of<W>(args, chunk)), plan(work.plan()) {}
 
-    // Finds the median of some elements, if there is an ordinary one among them. Called by all
-    // threads; has barriers.
+    // Finds the median of the ordinary elements among the sampled ones, if there are any. Called by
+    // all threads; contains barriers.
     __device__ __forceinline__ void find_middle() const {
         if (shared.chunk == chunk) return;
         __syncthreads();
@@ -83,7 +83,7 @@ struct Chooser {
     }
 
     // Searches a share for the first ordinary element, unless there is a median. Called by all
-    // threads; has barriers.
+    // threads; contains barriers.
     __device__ __forceinline__ void find_first(u32 share) const {
         find_middle();
         if (likely(shared.has_middle)) return;
@@ -96,15 +96,16 @@ struct Chooser {
         if (lane_id() == 0 && first != ~0u) atomicMax(reinterpret_cast<unsigned long long*>(&zeroed.before_first), static_cast<unsigned long long>(n - first));
     }
 
-    // The reference word, from which other elements are measured.
+    // The reference word: the median, or the first ordinary element, or 0 if there is none.
+    // Elements that are too far from it have no code.
     __device__ __forceinline__ W first_word() const {
         if (likely(shared.has_middle)) return static_cast<W>(shared.middle);
         return zeroed.before_first > 0 ? array[static_cast<u32>(own.elements() - zeroed.before_first)] : W(0);
     }
     __device__ __forceinline__ Bins<W, kLayered> bins() const { return Bins<W, kLayered>{own, plan, zeroed.tries, 0}; }
     __device__ __forceinline__ double bound() const { return bins().bound(zeroed.range); }
-    // The predicted value of the first element. With several layers it is the element itself,
-    // unless that is far off.
+    // The prediction of the first element: the reference word. With several layers, it is the
+    // element itself if that is ordinary and not too far from the reference word.
     __device__ __forceinline__ W predicted_first(double bound) const {
         const W middle = first_word();
         if (!kLayered) return middle;
@@ -113,8 +114,8 @@ struct Chooser {
         return is_near ? first : middle;
     }
 
-    // Searches a share for the largest element that may have a code. The CTA that has searched the
-    // last share chooses. Called by all threads; has barriers.
+    // Searches a share for the largest element that may have a code. The CTA that finishes the
+    // chunk's last share also makes the decisions. Called by all threads; contains barriers.
     __device__ __forceinline__ void find_largest(u32 share) const {
         find_middle();
         const F middle = float_of(first_word()), farthest = rounded_down(bound(), W()) * Real<W>::kCodes;
@@ -124,7 +125,7 @@ struct Chooser {
         for (u32 i = threadIdx.x; i < end; i += kChooseThreads) {
             const W word = array[share * kShare + i];
             const F x = float_of(word);
-            // False for elements that are not finite.
+            // The first condition is false for elements that are not finite.
             if (size_of(x - middle) < farthest && size_of(x) > largest && !(own.missing.any() && is_missing(own, word))) largest = size_of(x);
         }
         const W all = warp_max_unsigned(bits_of(largest));
@@ -142,11 +143,12 @@ struct Chooser {
         if (shared.is_last) choose();
     }
 
-    // Makes all choices. Called by all threads; has barriers.
+    // Makes all decisions for a chunk. Called by all threads; contains barriers.
     __device__ __forceinline__ void choose() const {
         if (threadIdx.x == 0) {
             const double size = float_of(static_cast<W>(*static_cast<volatile u64*>(&zeroed.largest)));
-            // Approximately what rounding may add to an error.
+            // The unit in the last place of the largest element: about the amount that rounding may
+            // add to an error.
             const s32 exponent = static_cast<s32>(static_cast<u64>(__double_as_longlong(size)) >> 52) - 1023 - static_cast<s32>(Real<W>::kFraction);
             const double unit = size == 0 || exponent <= -1023 ? 0.0 : __longlong_as_double(static_cast<s64>(exponent + 1023) << 52);
             const double bound = this->bound();
@@ -164,11 +166,13 @@ struct Chooser {
         __syncthreads();
     }
 
-    // Chooses the order of axes and the cubic steps, from the costs. Called by one warp.
+    // Chooses the order of axes and the cubic steps from the costs, and whether the array is
+    // stored. Called by one warp.
     __device__ __forceinline__ void decide() const {
         if (lane_id() == 0) {
-            // For each axis, the lower cost of a sample, in 2^-16 of its unit. On a tie, the first
-            // axis comes last.
+            // For each axis: the mean cost of its samples at the finest level with the better of
+            // the two predictions, in 2^-16 of the unit of costs. The axis with the lowest mean
+            // comes last; on a tie, the first of these axes.
             u64 each[kAxes];
             for (u32 axis = 0; axis < kAxes; ++axis) {
                 const Costs& of = shared.costs[axis * kSampledLevels];
@@ -184,11 +188,11 @@ struct Chooser {
         }
         __syncwarp();
         Planner{own, plan}.run();
-        // A step's own predictions depend on its axis and level.
+        // The costs of a step's axis and level decide whether it is cubic.
         const u64 cubic = steps_that(plan, shared.costs, is_cubic);
         if (lane_id() == 0) {
             plan.layers[0].cubic = cubic;
-            // If there may be no room for all blocks, the array is stored.
+            // If the blocks might not fit into the payload, the array is stored.
             const u64 most_bytes = own.head_bytes() + static_cast<u64>(kEntryBytes + kBlockHead) * plan.n_blocks + static_cast<u64>(sizeof(W)) * (own.elements() - 1);
             plan.is_stored = most_bytes > own.payload_bound(sizeof(W));
         }
@@ -205,7 +209,7 @@ __device__ __forceinline__ void multigrid_find_range(const CompressArgs<Chunk>& 
     RangeFinder<W>(chunks, shared).run([&](u32 number) -> RangeScratch& { return zeroed_of(args, number).range; });
 }
 
-// Calls `look` with a chooser and a share, for all shares of all chunks.
+// Calls `look(chooser, share)` for all shares of all chunks.
 template <typename W, bool kLayered, typename F>
 __device__ __forceinline__ void look_at_shares(const CompressArgs<Chunk>& args, F look) {
     __shared__ ChooseShared shared;
@@ -213,7 +217,8 @@ __device__ __forceinline__ void look_at_shares(const CompressArgs<Chunk>& args, 
     __syncthreads();
     const u32 shares = shares_of(args.own);
     const u64 n = static_cast<u64>(shares) * args.n_chunks;
-    // With several chunks, a CTA has consecutive shares, so that it needs the median of only a few.
+    // A CTA takes consecutive shares. So even with many chunks, its shares belong to few of them,
+    // and it computes few medians (one per chunk).
     const u64 first = n * blockIdx.x / gridDim.x, end = n * (blockIdx.x + 1) / gridDim.x;
     for (u64 i = first; i < end; ++i) {
         look(Chooser<W, kLayered>(args, shared, static_cast<u32>(i / shares)), static_cast<u32>(i % shares));

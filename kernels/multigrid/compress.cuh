@@ -1,22 +1,24 @@
 // Compression, in passes:
 //
-//   1. choose.cuh, in mode rel: the range of the array, which determines the bound.
-//   2. choose.cuh, two passes: the median, and all choices: bins, the order of axes, the cubic
-//      steps.
-//   3. refine_write.cuh: step by step from the first element to the array. Each number is relative
-//      to the values that a decoder has. Mode rms repeats this several times.
-//   4. numbers_write.cuh, two passes: a CTA per block counts its numbers in their contexts and
-//      builds the tables; then a warp writes the string.
-//   5. exact_write.cuh: a CTA per piece finds its exact elements, and the bytes that they take.
-//   6. place.cuh: everything gets its place in the payload by the protocol of
-//      common/ordered_frames.cuh.
+//   1. In mode rel: finds the range of the array, which determines the bound (choose.cuh).
+//   2. Two passes find the median and choose bins, the order of axes and the cubic steps
+//      (choose.cuh).
+//   3. Refines step by step, from the first element to the whole array, and computes a number for
+//      each element: the code of its difference from a prediction. Predictions only use values that
+//      a decoder has. Mode rms repeats this several times (refine_write.cuh).
+//   4. Two passes encode the numbers. A CTA per block counts its numbers in their contexts and
+//      builds the tables; then a warp writes the string (numbers_write.cuh).
+//   5. A CTA per piece of the array finds the exact elements and their encoded size
+//      (exact_write.cuh).
+//   6. Finds the places of blocks and pieces in the payload by the protocol of
+//      common/ordered_frames.cuh, and writes them (place.cuh).
 //
-// With several layers, passes 3 to 6 run once for each. One more pass follows them
-// (layers_write.cuh), which makes the choices for the next layer. At the end the head is written.
-// Scratch is that of one layer, plus the values that the layer before has for the array.
+// With several layers, passes 3 to 6 run once for each. After each layer, another pass chooses bins
+// and predictions of the next layer (layers_write.cuh). The last pass writes the head. The scratch
+// is that of one layer, plus the array as decoded from the layer before.
 //
-// Data that passes share is in the chunks' scratch (layout.cuh), except for data that must be
-// zeroed first.
+// Data that passes share is in the chunks' scratch (layout.cuh). Shared data that must be zeroed
+// first is in CompressZeroed.
 
 #pragma once
 
@@ -27,33 +29,33 @@
 // State of the search for a chunk's bins in mode rms, between two sweeps; and the results of the
 // last sweep.
 struct Tries {
-    double half, best_half;  // half a bin of the finest level, now and for the best bins
+    double half, best_half;  // half-width of the finest bins: current, best
     double unit;             // amount that rounding may add to an error
     u32 has_best;
-    u32 n_ways;              // number of sweeps after which the search ends, once decided
-    u64 squares, n_measured; // of errors, in units; number of elements measured
-    double units;            // of an error of 1
+    u32 n_ways;              // total number of sweeps; 0 if not yet decided
+    u64 squares, n_measured; // sum of squared errors, in squared units; number of errors
+    double units;            // units in an error of 1
 };
 
-// Scratch of a chunk, zeroed.
+// The zeroed scratch of a chunk.
 struct CompressZeroed {
     RangeScratch range;
-    u64 before_first;   // number of elements minus the index of the first ordinary one, if needed
-    u64 largest;        // bits of the magnitude of the largest element that counts
-    u32 n_looked;       // shares of the array that were searched for it
-    u32 has_exact;      // whether any element is stored exactly
-    u32 has_exact_before, reserved;  // the same, by the layers before
+    u64 before_first;   // number of elements minus index of the first ordinary one; 0: not found
+    u64 largest;        // bits of the largest magnitude of an element that may have a code
+    u32 n_looked;       // number of shares searched for the largest element
+    u32 has_exact;      // whether the current layer stores any element exactly
+    u32 has_exact_before, reserved;  // whether any layer before stores an element exactly
     WalkCounters walk;
     Tries tries;
-    Sums exact[kMostLayers];  // of sections of exact elements, if there are several layers
+    Sums exact[kMostLayers];  // sums of the layers' exact elements, if there are several layers
 };
 
-// The layer that is written.
+// Index of the layer that is being written.
 template <bool kLayered>
 __device__ __forceinline__ u32 layer_of(const Plan& plan) { return kLayered ? plan.layer : 0; }
 
-// Lengths of a frame's parts, for ordered_frames.cuh, in units. That of the first tile includes the
-// table.
+// Describes a frame to ordered_frames.cuh. Lengths of tiles are in units of kUnit bytes. The length
+// of the first tile includes the table.
 struct FrameLayout {
     using Own = Chunk;
     using Sum = u64;
@@ -66,7 +68,8 @@ struct FrameLayout {
     __device__ __forceinline__ u64 payload_bytes(u64 units) const { return own.head_bytes() + units * kUnit; }
 };
 
-// Scratch of all passes: that of the protocol, then other zeroed data.
+// Scratch layout of all passes. Zeroed: the protocol's scratch, Visits, and a CompressZeroed for
+// each chunk. Then the other scratch of each chunk (Work).
 __device__ __forceinline__ u64 protocol_bytes(const CompressArgs<Chunk>& args) {
     return sizeof(FramesScratch) + args.n_chunks * (sizeof(ChunkScratch) + u64{8} * args.own.n_tiles);
 }
@@ -85,7 +88,7 @@ constexpr LaunchInfo compress_launch(u32 threads, u32 shared_bytes, u32 persiste
     return LaunchInfo{threads, shared_bytes, persistent, 1, sizeof(FramesScratch) + sizeof(Visits), sizeof(ChunkScratch) + sizeof(CompressZeroed), sizeof(u64)};
 }
 
-// A chunk's array.
+// Reads the elements of a chunk's array, in native byte order.
 template <typename W>
 struct Array {
     const W* const elements;
@@ -96,8 +99,8 @@ struct Array {
     __device__ __forceinline__ W operator[](u32 i) const { return swaps ? swapped_bytes(elements[i]) : elements[i]; }
 };
 
-// Whether an element is missing. Unrolled comparisons take fewer registers than a loop if many
-// loads are in flight, and more if few are.
+// True if an element is missing. kUnrolls: unrolls the loop over fill values. This takes fewer
+// registers if many loads are in flight, and more if few are.
 template <bool kUnrolls = false, typename W>
 __device__ __forceinline__ bool is_missing(const Chunk& own, W word) {
     bool is_fill = false;
@@ -106,7 +109,7 @@ __device__ __forceinline__ bool is_missing(const Chunk& own, W word) {
     return is_fill || float_of(word) < float_of(static_cast<W>(own.least)) || float_of(word) > float_of(static_cast<W>(own.most));
 }
 
-// Whether an element is finite, and not missing.
+// True if an element is finite and not missing.
 template <typename W>
 __device__ __forceinline__ bool is_ordinary(const Chunk& own, W word) {
     return size_of(float_of(word)) <= Real<W>::kMax && !(own.missing.any() && is_missing(own, word));

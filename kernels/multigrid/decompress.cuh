@@ -1,8 +1,10 @@
-// Decompression, in passes. A warp per chunk reads the head of its payload, and plans everything
-// that depends on it. A warp per block decodes numbers (numbers_read.cuh). The numbers become
-// elements step by step (below), layer by layer. Then exact elements are put into their places
-// (exact_read.cuh). For a region, the array is in scratch, and the wanted part of it is copied at
-// the end.
+// Decompression, in passes:
+//
+//   1. A warp per chunk reads the head of its payload, and computes the plan (layout.cuh).
+//   2. A warp per block decodes its numbers (numbers_read.cuh).
+//   3. The numbers are converted to elements, step by step and layer by layer (below).
+//   4. A CTA per piece writes the exact elements to the array (exact_read.cuh).
+//   5. For a region: the array is in scratch, and the region is copied from there.
 
 #pragma once
 
@@ -10,11 +12,11 @@
 #include "../common/tile.cuh"
 #include "walk.cuh"
 
-// Scratch of all passes. First comes zeroed data: that of all chunks' tiles (common/tile.cuh), then
-// these structs. Then comes the scratch of each chunk.
+// Scratch layout of all passes. Zeroed: the scratch of all chunks' tiles (common/tile.cuh), Visits,
+// and this struct for each chunk. Then the other scratch of each chunk (Work).
 struct DecompressZeroed {
     WalkCounters walk;
-    Sums exact[kMostLayers];  // of sections of exact elements, if there are several layers
+    Sums exact[kMostLayers];  // sums of the layers' exact elements, if there are several layers
 };
 __device__ __forceinline__ Visits& visits_of(const DecompressArgs<Chunk>& args) {
     return *reinterpret_cast<Visits*>(static_cast<char*>(args.scratch) + args.n_chunks * u64{kDecompressScratch});
@@ -32,16 +34,16 @@ constexpr LaunchInfo decompress_launch(u32 threads, u32 shared_bytes, u32 persis
     return LaunchInfo{threads, shared_bytes, persistent, 1, sizeof(Visits), kDecompressScratch + sizeof(DecompressZeroed), 0};
 }
 
-// Place of a chunk's array: that of the caller, or for a region one in scratch.
+// Address of a chunk's decoded array: the output, or scratch if only a region is wanted (kPart).
 template <typename W, bool kPart>
 __device__ __forceinline__ W* array_of(const DecompressArgs<Chunk>& args, u32 chunk) {
     return kPart ? reinterpret_cast<W*>(work_of<W>(args, chunk).array()) : reinterpret_cast<W*>(static_cast<char*>(args.dst) + chunk * args.dst_stride);
 }
 
-// A frame, and its payload.
+// Addresses and lengths of a frame and its payload.
 struct Frame {
     const char* const frame;
-    const u64 frame_bytes, n_bytes;  // of the payload
+    const u64 frame_bytes, n_bytes;  // n_bytes: of the payload
     const char* const payload;
 
     __device__ __forceinline__ Frame(const DecompressArgs<Chunk>& args, u32 chunk)
@@ -49,7 +51,7 @@ struct Frame {
           n_bytes(frame_bytes - args.encoded.n_bytes), payload(frame + args.encoded.n_bytes) {}
 };
 
-// Reads the head of a payload, and makes the plan. Called by one warp.
+// Reads the head of a payload, and computes the plan. Called by one warp.
 template <typename W>
 struct HeadReader {
     const DecompressArgs<Chunk>& args;
@@ -77,7 +79,7 @@ struct HeadReader {
         if (!is_stored && damage == 0) damage = read(own);
         if (lane == 0) plan.damage = damage;
     }
-    // Reads the head. Returns the damage, or 0.
+    // Reads the head. Returns a damage code, or 0 if it is sound.
     __device__ __forceinline__ u32 read(const Chunk& own) const {
         const u32 lane = lane_id(), head_bytes = own.head_bytes();
         const u32* const words = reinterpret_cast<const u32*>(frame.payload);
@@ -97,7 +99,8 @@ struct HeadReader {
         if (lane == 0) plan.first = number(8), plan.order = order;
         __syncwarp();
         Planner{own, plan}.run();
-        // Without blocks, no other code checks the bytes in between.
+        // The table must fit before the exact elements. If there are no blocks, nothing else may
+        // precede them, which no other code checks.
         const u64 table_bytes = static_cast<u64>(kEntryBytes) * plan.n_blocks;
         u32 damage = 0;
         for (u32 layer = 0; layer < own.n_layers; ++layer) {
@@ -107,7 +110,7 @@ struct HeadReader {
         return damage;
     }
     // Reads the description of a layer, whose data begins at byte `at` of the payload, and moves
-    // `at` past that data. Returns whether the lane's share is sound.
+    // `at` past that data. Returns false if a value that the lane has read is invalid.
     __device__ __forceinline__ bool read_layer(const Chunk& own, u32 number_of_layer, u64& at) const {
         Layer& layer = plan.layers[number_of_layer];
         const bool is_only = own.n_layers == 1, is_first = number_of_layer == 0;
@@ -116,7 +119,7 @@ struct HeadReader {
         const u64 n_bytes = is_only ? left - min(n_exact, left) : number(layer_head + 8), check = is_only ? 0 : number(layer_head + 16);
         const u64 bound_bits = number(is_only ? 0 : layer_head);
         const double bound = __longlong_as_double(static_cast<s64>(bound_bits));
-        // All sections consist of whole words.
+        // The length of every section must be a multiple of a word.
         bool is_sound = n_exact <= left && n_bytes <= left - n_exact && (n_exact | n_bytes) % kUnit == 0 && is_finite(bound);
         is_sound &= check <= ~0u && (n_exact > 0 || check == 0);
         if (own.mode == kAbs) {
@@ -136,7 +139,7 @@ struct HeadReader {
         at += min(left, n_bytes + n_exact);
         return is_sound;
     }
-    // The check of `n` words.
+    // The checksum of `n` words, in 32 bits. Called by one warp.
     static __device__ __forceinline__ u64 check_of(const u32* words, u32 n) {
         Sums sums;
         for (u32 i = lane_id(); i < n; i += kWarp) sums.add(i, words[i]);
@@ -144,13 +147,13 @@ struct HeadReader {
     }
 };
 
-// Called by CTAs of one warp. A CTA takes one chunk after another.
+// Reads the heads of all chunks. A CTA has one warp and takes one chunk after another.
 template <typename W, bool kPart>
 __device__ __forceinline__ void multigrid_read_heads(const DecompressArgs<Chunk>& args) {
     for (u32 chunk = blockIdx.x; chunk < args.n_chunks; chunk += gridDim.x) {
         const HeadReader<W> reader(args, chunk);
         reader.run();
-        // Without steps, the first element is the whole result.
+        // If there are no steps, the first element is the whole array.
         const Plan& plan = reader.plan;
         if (lane_id() == 0 && plan.damage == 0 && !plan.is_stored) {
             const W word = static_cast<W>(plan.first);
@@ -159,12 +162,12 @@ __device__ __forceinline__ void multigrid_read_heads(const DecompressArgs<Chunk>
     }
 }
 
-// Makes elements of the numbers. With several layers, there is a sweep for each. One array has the
-// result of the layers before, another one receives the new result, and they swap roles. The last
-// result is in the destination.
+// Converts numbers to elements. With several layers, there is a sweep for each: it reads the result
+// of the layers before from one array and writes its own result to another. The arrays alternate
+// such that the last result is in the destination.
 template <typename W, bool kPart, bool kLayered>
 struct Refiner {
-    // Layers take more registers.
+    // Several layers take more registers, so a thread refines fewer nodes together.
     static constexpr u32 kBatch = kLayered ? 2 : ::kBatch<W>;
 
     const DecompressArgs<Chunk>& args;
@@ -204,13 +207,14 @@ struct Refiner {
                     refine_tile<false>(work, plan, layer, step, tile, layers, work.before(plan, step + 1));
                 }
             });
-            // No CTA waits for the last step of the last layer.
+            // No CTA waits for the last step of the last layer, so its tiles are not counted.
             if (number + 1 == n_steps && layer + 1 == n_layers) continue;
             __syncthreads();
             if (threadIdx.x == 0) add_release(&counters.n_done, 1);
         }
     }
-    // `layers`: the array as the layers before decode it.
+    // Refines a tile of step `number` of a layer, and writes the nodes after the step to `after`.
+    // `layers`: the array as decoded from the layers before.
     template <bool kIsLast>
     __device__ __forceinline__ void refine_tile(const Work<W>& work, const Plan& plan, u32 layer, u32 number, u32 tile, const W* layers, W* after) const {
         const Step& step = shared.step;
@@ -228,7 +232,7 @@ struct Refiner {
             Node nodes[kBatch];
             Beside<W> beside[kBatch];
             W codes[kBatch], had[kBatch];
-            // All loads are in flight together. Past the last node, that node repeats.
+            // Issue all loads together. Indices past the last node are replaced by it.
 #pragma unroll
             for (u32 i = 0; i < kBatch; ++i) {
                 nodes[i] = Node(step, min(first + (k + i) * kWalkThreads, step.n_nodes - 1));
@@ -255,7 +259,8 @@ __device__ __forceinline__ void multigrid_refine(const DecompressArgs<Chunk>& ar
     Refiner<W, kPart, kLayered>{args, shared}.run();
 }
 
-// Copies the wanted part of a decoded array. A CTA copies a share of a chunk.
+// Copies the wanted region of a decoded array to the output. A CTA copies a share of a chunk's
+// region.
 template <typename W>
 __device__ __forceinline__ void multigrid_take(const RegionArgs<Chunk>& args) {
     constexpr u32 kThreads = 256;

@@ -1,5 +1,5 @@
-// Puts exact elements into their places: a CTA per piece of the array. The counterpart of exact.rs,
-// which describes the format.
+// Decodes exact elements and writes them to the array: a CTA per piece of the array. The
+// counterpart of exact.rs, which describes the format.
 
 #pragma once
 
@@ -28,7 +28,7 @@ struct ExactReader {
     __device__ __forceinline__ void run() const {
         if (plan.is_stored) return;
         const s32 status = args.statuses[chunk];
-        // Other pieces may change it meanwhile, but never to 0.
+        // CTAs of other pieces may change the status meanwhile, but never to kOk.
         if (!__syncthreads_and(status == kOk)) return;
 #pragma unroll 1
         for (u32 number = 0; number < args.own.n_layers; ++number) {
@@ -39,19 +39,20 @@ struct ExactReader {
             __syncthreads();
         }
     }
-    // Whether the exact elements of a layer match their check, if there is one and it counts.
+    // True if the exact elements of a layer match their check, or if there is none or it is
+    // skipped.
     __device__ __forceinline__ bool is_checked(const Layer& layer, u32 number) const {
         if (args.own.n_layers == 1 || args.flags & kSkipChecksum) return true;
         const Sums& sums = zeroed_of(args, chunk).exact[number];
         return static_cast<u32>(checksum_of(sums.a, sums.b, layer.n_exact)) == layer.exact_check;
     }
-    // Of several statuses, the lowest number counts.
+    // Sets the chunk's status. If several CTAs report one, the lowest number remains.
     __device__ __forceinline__ void report(Status own) const {
         s32* const status = args.statuses + chunk;
         if (atomicCAS(status, s32{kOk}, s32{own}) != kOk) atomicMin(status, s32{own});
     }
 
-    // Bytes of all pieces before this CTA's one. Called by all threads; has a barrier.
+    // Total bytes of all pieces before this CTA's piece. Called by all threads; contains a barrier.
     __device__ __forceinline__ u64 bytes_before(const u32* table) const {
         u64 sum = 0;
         for (u32 i = threadIdx.x; i < piece; i += kExactThreads) sum += table[i];
@@ -62,7 +63,7 @@ struct ExactReader {
         for (u32 w = 0; w < kExactThreads / kWarp; ++w) all += shared.sums[w];
         return all;
     }
-    // Puts the piece's elements into the array. Returns the same status in all threads.
+    // Writes the piece's exact elements to the array. Returns the same status in all threads.
     __device__ __forceinline__ Status read(const Layer& layer) const {
         const char* const section = Frame(args, chunk).payload + layer.exact_at;
         const u32* const table = reinterpret_cast<const u32*>(section);
@@ -86,8 +87,8 @@ struct ExactReader {
     __device__ __forceinline__ W* array() const { return array_of<W, kPart>(args, chunk) + piece * kPiece; }
     __device__ __forceinline__ W in_array(W word) const { return args.flags & kSwapBytes ? swapped_bytes(word) : word; }
 
-    // Puts the filled elements that are described from byte `at` on, and moves `at` past them.
-    // Returns, in all threads, whether they are sound.
+    // Writes the filled elements to the array. Their description begins at byte `at`, which is
+    // moved past it. Returns false in all threads if it is damaged.
     __device__ __forceinline__ bool put_filled(const unsigned char* from, u32 n_bytes, u32 m, u32& at) const {
         if (n_bytes - at < sizeof(W) + 4) return false;
         const W fill = load_word<W>(from + at);
@@ -115,7 +116,7 @@ struct ExactReader {
         at += aligned_up(bitmap_bytes, 4);
         return true;
     }
-    // The same for outliers.
+    // Writes the outliers to the array, like put_filled().
     __device__ __forceinline__ bool put_outliers(const unsigned char* from, u32 n_bytes, u32 m, u32& at) const {
         if (n_bytes - at < 4) return false;
         const unsigned short* const places = reinterpret_cast<const unsigned short*>(from + at);

@@ -1,5 +1,6 @@
-// Exact elements: a CTA per piece of the array. It first finds them, and the bytes that they take.
-// They are written once their place is known (place.cuh). The counterpart of exact.rs.
+// Encodes exact elements: a CTA per piece of the array. One pass finds them and measures their
+// encoded size. The last pass writes them, once their place in the payload is known (place.cuh).
+// The counterpart of exact.rs.
 
 #pragma once
 
@@ -13,15 +14,15 @@ constexpr u32 kPieceWords = kPiece / 32, kOwnWords = kPieceWords / kExactThreads
 struct PieceInfo {
     u64 fill;
     u32 n_filled, n_outliers;
-    u32 bitmap;    // bytes, with kCodedBitmap
-    u32 n_bytes;  // of the piece
+    u32 bitmap;    // bytes of the fill mask; the flag kCodedBitmap if it is coded
+    u32 n_bytes;  // encoded bytes of the piece
 };
 static_assert(sizeof(PieceInfo) == 24, "crates/gridz-codecs/src/codec/multigrid/cuda.rs leaves so much");
 
 struct ExactShared {
     using Bitmap = BitmapWriter<kExactThreads, kOwnWords>;
 
-    // Zeros follow the last ones.
+    // Marks of exact elements and of filled elements. A zero follows the last word of each.
     u32 exact[kPieceWords + 1], fill_mask[kPieceWords + 1];
     u32 coded[kPieceWords + kPieceWords / 4];
     typename Bitmap::Sum totals[kExactWarps];
@@ -35,7 +36,7 @@ struct PieceWriter {
     using Bitmap = ExactShared::Bitmap;
     ExactShared& shared;
     const Array<W> array;
-    const u32* const bitmap;  // of the piece
+    const u32* const bitmap;  // marks of the piece's exact elements
     const u32 start, m, row;
 
     __device__ __forceinline__ PieceWriter(const CompressArgs<Chunk>& args, ExactShared& shared, u32 chunk, u32 piece)
@@ -45,7 +46,8 @@ struct PieceWriter {
     __device__ __forceinline__ u32 n_words() const { return (m + 31) / 32; }
     __device__ __forceinline__ W word(u32 i) const { return array[start + i]; }
 
-    // Loads the marks. Returns the number of exact elements. Called by all threads; has barriers.
+    // Loads the marks of exact elements to shared memory. Returns their number. Called by all
+    // threads; contains barriers.
     __device__ __forceinline__ u32 load() const {
         if (threadIdx.x == 0) shared.n_marked = shared.n_equal = 0, shared.first = ~0u, shared.exact[kPieceWords] = shared.fill_mask[kPieceWords] = 0;
         if (threadIdx.x < 64) shared.counts[threadIdx.x] = 0;
@@ -61,8 +63,8 @@ struct PieceWriter {
         __syncthreads();
         return shared.n_marked;
     }
-    // Calls `f(i, word, mine)` for each word of marks that is not 0, by one warp each. `mine`:
-    // whether the lane's element is marked.
+    // Calls `f(i, word, is_mine)` for each nonzero word i of the marks, with one warp each.
+    // `is_mine`: true if the lane's element is marked; `word` is then that element, otherwise 0.
     template <typename F>
     __device__ __forceinline__ void for_words(F f) const {
 #pragma unroll 1
@@ -73,7 +75,8 @@ struct PieceWriter {
             f(i, is_mine ? word(32 * i + lane_id()) : W(0), is_mine);
         }
     }
-    // Marks the exact elements that equal a word. Returns their number. Has barriers.
+    // Marks the exact elements that equal `fill` in the fill mask. Returns their number. Contains
+    // barriers.
     __device__ __forceinline__ u32 mark_filled(W fill) const {
         for (u32 i = threadIdx.x; i < kPieceWords; i += kExactThreads) shared.fill_mask[i] = 0;
         if (threadIdx.x == 0) shared.n_equal = 0;
@@ -88,8 +91,8 @@ struct PieceWriter {
         __syncthreads();
         return shared.n_equal;
     }
-    // The word that has the majority's value of each bit. If most elements have the same word, it
-    // is that word. Has a barrier.
+    // The bitwise majority of the exact elements. If more than half of them are the same word, it
+    // is that word. Contains a barrier.
     __device__ __forceinline__ W likely_word() const {
         for_words([&](u32, W word, bool is_mine) {
             u32 own[sizeof(W) / 4] = {};
@@ -108,7 +111,7 @@ struct PieceWriter {
         for (u32 b = 0; b < 8 * sizeof(W); ++b) word |= static_cast<W>(2 * shared.counts[b] > shared.n_marked) << b;
         return word;
     }
-    // The fill mask in coded form. Has a barrier.
+    // Computes the coded form of the fill mask. Contains a barrier.
     __device__ __forceinline__ Bitmap changes() const {
         u32 own[kOwnWords];
 #pragma unroll
@@ -120,7 +123,8 @@ struct PieceWriter {
     }
     __device__ __forceinline__ u32 outlier_bytes(u32 n) const { return aligned_up(2 + 2 * n, 4) + n * static_cast<u32>(sizeof(W)); }
 
-    // Measures the contents of the piece. Called by all threads; has barriers.
+    // Finds the contents of the piece and their encoded size. Called by all threads; contains
+    // barriers.
     __device__ __forceinline__ void measure(PieceInfo& to) const {
         PieceInfo info = {};
         const u32 n = load();
@@ -145,18 +149,18 @@ struct PieceWriter {
         if (threadIdx.x == 0) to = info;
     }
 
-    // For the next layers, adds the marks of a piece to those of the layers before, if there are
-    // any.
+    // Adds the piece's marks to `before`, the marks of the layers before, for the next layers.
+    // `has_before`: true if the layers before have marked any element.
     __device__ __forceinline__ void save_bitmap(u32* before, bool has_before) const {
         for (u32 i = threadIdx.x; i < n_words(); i += kExactThreads) before[i] = (has_before ? before[i] : 0) | bitmap[i];
     }
 
-    // Writes a measured piece. Called by all threads; has barriers.
+    // Writes a measured piece. Called by all threads; contains barriers.
     __device__ __forceinline__ void write(const PieceInfo& info, u32* to) const {
         load();
         mark_filled(static_cast<W>(info.fill));
         if (info.n_filled == 0) {
-            // Outliers may have that word, too.
+            // There are no filled elements, but outliers may equal `info.fill` and were marked.
             for (u32 i = threadIdx.x; i < kPieceWords; i += kExactThreads) shared.fill_mask[i] = 0;
         }
         __syncthreads();
@@ -199,8 +203,8 @@ struct PieceWriter {
 #pragma unroll
         for (u32 k = 0; k < kOwnWords; ++k) {
 #pragma unroll 1
-            // If elements changed after they were measured, filled elements may have become
-            // outliers.
+            // `at < n`: if the array changes after the measurement, there may be more outliers than
+            // measured.
             for (u32 left = own[k]; left != 0 && at < n; left &= left - 1, ++at) {
                 const u32 i = 32 * (kOwnWords * threadIdx.x + k) + __ffs(left) - 1;
                 places[at + 1] = static_cast<unsigned short>(i);
@@ -230,7 +234,7 @@ __device__ __forceinline__ void multigrid_measure_exact(const CompressArgs<Chunk
     writer.measure(info);
     if (kLayered) writer.save_bitmap(work.bitmap_before() + piece * kPieceWords, zeroed.has_exact_before);
     if (threadIdx.x > 0) return;
-    // Includes the table.
+    // The first piece also counts the table.
     const u32 n_bytes = info.n_bytes + (piece == 0 ? 4 * n_pieces : 0);
     if (n_bytes > 0) atomicAdd(reinterpret_cast<unsigned long long*>(&plan.layers[layer_of<kLayered>(plan)].n_exact), static_cast<unsigned long long>(n_bytes));
 }

@@ -1,5 +1,6 @@
-// Several layers: the choices for the next layer once one is written, the places of a layer's
-// tiles, and the head, which is written at the end. The counterpart of `encode` in encode.rs.
+// Compression with several layers: makes the choices for the next layer after a layer is written,
+// writes a layer's tiles to their places, and writes the head at the end. The counterpart of
+// `encode` in encode.rs.
 
 #pragma once
 
@@ -13,7 +14,7 @@ struct NextShared {
     u32 goes_on;
 };
 
-// Goes on to the next layer of a chunk.
+// Ends a layer of a chunk, and chooses bins and predictions of the next one.
 template <typename W>
 struct NextLayer {
     using F = Float<W>;
@@ -29,7 +30,7 @@ struct NextLayer {
     __device__ __forceinline__ NextLayer(const CompressArgs<Chunk>& args, NextShared& shared, u32 chunk)
         : args(args), shared(shared), chunk(chunk), own(args.own), work(work_of<W>(args, chunk)), plan(work.plan()), zeroed(zeroed_of(args, chunk)) {}
 
-    // Called by all threads; has barriers.
+    // Called by all threads; contains barriers.
     __device__ __forceinline__ void run() const {
         if (threadIdx.x == 0) shared.goes_on = begin();
         if (threadIdx.x < kAxes * kSampledLevels) shared.costs[threadIdx.x] = Costs{};
@@ -48,7 +49,7 @@ struct NextLayer {
     }
     __device__ __forceinline__ Bins bins(u32 layer) const { return Bins{own, plan, zeroed.tries, layer}; }
 
-    // Ends a layer and begins the next one. Returns whether there is one to write. Called by one
+    // Ends a layer and begins the next one. Returns false if none is to be written. Called by one
     // thread.
     __device__ __forceinline__ bool begin() const {
         const u32 number = plan.layer + 1;
@@ -59,7 +60,7 @@ struct NextLayer {
         if (number == own.n_layers) return false;
         Layer& layer = plan.layers[number];
         layer.start = before.exact_at + before.n_exact, layer.n_exact = 0;
-        // If there are as many bytes as in the array, it is stored.
+        // If the payload already has as many bytes as the array, the array is stored.
         plan.is_stored = layer.start >= static_cast<u64>(own.elements()) * sizeof(W);
         if (plan.is_stored) return false;
         plan.block_units = 0;
@@ -71,17 +72,18 @@ struct NextLayer {
     }
 };
 
-// The number of the first head, if the tiles of all layers come before all heads.
+// The tile number of the first head: the heads follow the tiles of all layers of all chunks.
 __device__ __forceinline__ u32 first_head(const CompressArgs<Chunk>& args) { return args.n_chunks * (args.own.n_tiles - 1); }
 
-// Run by one CTA per chunk.
+// Prepares the next layer, with one CTA per chunk.
 template <typename W>
 __device__ __forceinline__ void multigrid_next_layer(const CompressArgs<Chunk>& args) {
     __shared__ NextShared shared;
     if (blockIdx.x == 0 && threadIdx.x == 0) {
         Visits& visits = visits_of(args);
         visits.next = visits.next_placed = 0;
-        // The heads are taken last. After them come the tiles of chunks that are stored.
+        // The protocol's tile counter is used for the heads only, and for the stored chunks after
+        // them. Tiles of layers have their own counter, `next_placed`.
         static_cast<FramesScratch*>(args.scratch)->next_tile = first_head(args);
     }
     NextLayer<W>(args, shared, blockIdx.x).run();
@@ -94,7 +96,7 @@ struct LayerPlacer : Placer<W, true> {
 
     __device__ __forceinline__ LayerPlacer(const CompressArgs<Chunk>& args, PlaceShared& shared) : Base(args, shared) {}
 
-    // Places the tiles of a layer. Called by all threads.
+    // Writes the tiles of a layer to their places, for all chunks. Called by all threads.
     __device__ __forceinline__ void run_layer() const {
         const u32 n = this->n_tiles(), n_all = n * args.n_chunks;
         for (;;) {
@@ -106,7 +108,7 @@ struct LayerPlacer : Placer<W, true> {
             if (shared.ticket[0].kind == kNone) return;
             const u32 chunk = shared.ticket[0].chunk;
             const Sums all = this->put(shared.ticket[0]);
-            // The head completes the chunk.
+            // No call of complete(): the head is the last tile of the chunk.
             if (threadIdx.x < kWarp) frames.count(kFirst, chunk, all, 1, 0);
         }
     }
@@ -127,7 +129,8 @@ struct LayerPlacer : Placer<W, true> {
         }
         frames.template run_rewrites<kPlaceThreads>(shared.ticket[0], shared.sums);
     }
-    // Writes the head of a chunk. Returns its sums, in the first thread. Has a barrier.
+    // Writes the head of a chunk. Returns its checksum sums in the first thread. Contains a
+    // barrier.
     __device__ __forceinline__ Sums put_head(u32 chunk) const {
         const Plan& plan = work_of<W>(args, chunk).plan();
         const CompressZeroed& zeroed = zeroed_of(args, chunk);
@@ -147,11 +150,12 @@ struct LayerPlacer : Placer<W, true> {
         }
         return all;
     }
-    // Number `i` of a head.
+    // The 8-byte field `i` of a head.
     __device__ __forceinline__ u64 number(const Plan& plan, const CompressZeroed& zeroed, u32 i) const {
         const auto bits = [](double x) { return static_cast<u64>(__double_as_longlong(x)); };
         const auto bin = [&](u32 layer, u32 level) { return bits(plan.layers[layer].bins[own.n_levels - 1 - level]); };
-        // Bound, bytes of table and blocks, and check of exact elements.
+        // The fields that all layers have: bound, bytes of table and blocks, check of exact
+        // elements.
         const auto of_any = [&](u32 layer, u32 i) -> u64 {
             const Layer& of = plan.layers[layer];
             const Sums& exact = zeroed.exact[layer];

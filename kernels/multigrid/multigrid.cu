@@ -9,7 +9,8 @@
     }                                                                                                              \
     extern "C" __device__ const LaunchInfo name##_info = decompress_launch(kThreads, kShared, kPersistent);
 
-// As many warps as registers and shared memory allow: each waits for its own numbers.
+// Warps decode numbers sequentially and often wait, so the numbers pass runs as many of them as
+// registers and shared memory allow.
 #define PASSES(what, Args, bits, kPart)                                                                                                \
     PASS(multigrid_##what##_heads_u##bits, Args, kWarp, 16, 0, 1, multigrid_read_heads<u##bits, kPart>)                                          \
     PASS(multigrid_##what##_numbers_u##bits, Args, kWarp, 20, sizeof(NumbersShared<u##bits>), 0, multigrid_read_numbers<u##bits, kPart>)         \

@@ -1,13 +1,13 @@
 // Decodes the numbers of a payload: a warp per block, in contexts of nearby numbers
-// (stage/contexts.cuh). They are stored in the order of nodes. The rest of the payload is summed on
-// the way.
+// (stage/contexts.cuh). Stores them in the order of nodes. Also adds the rest of the payload to the
+// checksum.
 
 #pragma once
 
 #include "../stage/contexts.cuh"
 #include "decompress.cuh"
 
-constexpr u32 kMostTablesBytes = 2048;  // with the head and states of a block
+constexpr u32 kMostTablesBytes = 2048;  // maximum bytes of a block's head, tables and states
 
 template <typename W>
 struct NumbersShared {
@@ -42,7 +42,7 @@ struct NumbersReader : DecompressTile<Chunk> {
         add(shared.sums, sums, damage);
         finish(count(), !(kPart && plan.is_stored));
     }
-    // Sums words [first, first + n) of the payload.
+    // Adds words [first, first + n) of the payload to the sums.
     __device__ __forceinline__ void sum_up(u64 first, u64 n, Sums& sums) const {
         const u32* const words = reinterpret_cast<const u32*>(payload) + first;
         StridedSums<kWarp> word_sums(first + threadIdx.x);
@@ -50,7 +50,8 @@ struct NumbersReader : DecompressTile<Chunk> {
         for (u64 i = threadIdx.x; i < n; i += kWarp) word_sums.add(words[i]);
         word_sums.finish(first + threadIdx.x, sums);
     }
-    // Sums the head, in the first tile, and a share of the exact elements.
+    // Adds this tile's share of the exact elements to the checksum; the first tile also adds the
+    // head.
     __device__ __forceinline__ void sum_up_rest(Sums& sums) const {
         if (tile == 0) sum_up(0, args.own.head_bytes() / 4, sums);
 #pragma unroll 1
@@ -63,7 +64,7 @@ struct NumbersReader : DecompressTile<Chunk> {
             if (args.own.n_layers > 1) add_exact(layer, own);
         }
     }
-    // The exact elements of a layer have a check of their own.
+    // Adds to the sums of a layer's exact elements, which have a check of their own.
     __device__ __forceinline__ void add_exact(u32 layer, const Sums& own) const {
         const u64 a = warp_sum(own.a), b = warp_sum(own.b);
         Sums& all = zeroed_of(args, chunk).exact[layer];
@@ -72,7 +73,7 @@ struct NumbersReader : DecompressTile<Chunk> {
         atomicAdd(reinterpret_cast<unsigned long long*>(&all.b), static_cast<unsigned long long>(b));
     }
 
-    // Decodes a block of a layer. Returns the damage, or 0.
+    // Decodes a block of a layer. Returns a damage code, or 0 if the block is sound.
     __device__ __forceinline__ u32 read_block(const Layer& layer, u32 block, Sums& sums) const {
         const u32 entry_word = static_cast<u32>(layer.start / 4) + kEntryBytes / 4 * block;
         // Further layers begin at any word, so entries are read word by word.
@@ -82,7 +83,7 @@ struct NumbersReader : DecompressTile<Chunk> {
         const u64 first = static_cast<u64>(begin) * kUnit, last = static_cast<u64>(end) * kUnit;
         if (last < first || last > blocks_bytes || (block + 1 == plan.n_blocks && last != blocks_bytes)) return kMarkCorrupt;
         const NumberBlock box(plan, block);
-        // A block longer than the longest tables and numbers is not even summed.
+        // Reject a block that is longer than any valid one, without reading it.
         if (last - first > static_cast<u64>(box.m) * (sizeof(W) + 1) + kMostTablesBytes) return kMarkCorrupt;
         Sums own;
         sum_up((blocks_at + first) / 4, (last - first) / 4, own);
@@ -115,7 +116,7 @@ struct NumbersReader : DecompressTile<Chunk> {
         }
         return aligned_up(kBlockHead + n_read, kUnit) == n_bytes ? 0 : kMarkCorrupt;
     }
-    // Decodes numbers in contexts. Returns their bytes, or 0 if they are damaged.
+    // Decodes numbers in contexts. Returns the number of bytes read, or 0 if they are damaged.
     __device__ __forceinline__ u32 decode_numbers(const NumberBlock& block, W* numbers, const unsigned char* source, u32 n_bytes) const {
         shared.tables.template read<kWarp>(source, n_bytes);
         if (!shared.tables.is_sound) return 0;
@@ -123,7 +124,8 @@ struct NumbersReader : DecompressTile<Chunk> {
         ContextReader<W> reader(shared.tables, source + tables_bytes, n_bytes - tables_bytes);
         if (block.sx == kRow) {
             W* to = numbers + block.start + lane_id();
-            // From the last row of a plane to the first one of the next.
+            // Distances to the next row: within a plane, and from a plane's last row to the next
+            // plane.
             const u64 next_row = block.row, next_plane = block.plane - (block.sy - 1) * block.row;
             u32 y = 0;
             const auto take = [&](u32, W number) {

@@ -1,6 +1,6 @@
-// Writes the blocks of numbers, in two passes. A CTA counts the numbers of a block in their
-// contexts, and builds the tables (stage/contexts_write.cuh). Then a warp writes the string, after
-// which the block's length is known. The counterpart of `EncodeBlock` in numbers.rs.
+// Encodes the blocks of numbers, in two passes. First, a CTA counts the numbers of a block in their
+// contexts, and builds the tables (stage/contexts_write.cuh). Then a warp writes the string, which
+// determines the block's length. The counterpart of `EncodeBlock` in numbers.rs.
 
 #pragma once
 
@@ -11,24 +11,25 @@
 template <typename W>
 using NumberCoding = Coding<W, kNumberContexts, 0>;
 
-// A block that has been made, in scratch. It is followed by an entry for each number, then by
-// bytes. The front of the block grows up from their start, the string down from their end.
+// An encoded block in scratch. This struct is followed by an entry for each number, then by the
+// block's bytes. In these, the front (head and tables) is written from the start on, and the string
+// backwards from the end.
 template <typename W>
 struct alignas(8) MadeBlock {
     u32 kind, n_units;
-    u32 front_bytes;           // of the head and the tables
-    u32 string, string_bytes;  // its offset, and its bytes with the states
+    u32 front_bytes;           // bytes of the head and the tables
+    u32 string, string_bytes;  // the string's offset, and its bytes including the states
     u32 reserved[3];
-    // By keys: the first slot of the symbol and, in the upper half, its frequency.
+    // For each key: the first slot of the symbol (lower half), and its frequency (upper half).
     u32 ranges[NumberCoding<W>::kKeys];
 
     __device__ __forceinline__ unsigned short* entries() { return reinterpret_cast<unsigned short*>(this + 1); }
     __device__ __forceinline__ unsigned char* bytes(u32 m) { return reinterpret_cast<unsigned char*>(this + 1) + aligned_up(2 * m, kUnitBytes); }
     __device__ __forceinline__ const unsigned char* bytes(u32 m) const { return const_cast<MadeBlock*>(this)->bytes(m); }
-    // Bytes for front and string.
+    // Available bytes for front and string of a block of m numbers.
     static __device__ __forceinline__ u32 room(u32 m) { return aligned_up(m * static_cast<u32>(sizeof(W)), kUnitBytes) + kStringRowsBytes - kStringEndBytes; }
 };
-// Bytes of a block besides those for each number. Longer words need more.
+// Bytes of a block in scratch, in addition to a fixed number of bytes for each of its numbers.
 template <typename W>
 constexpr u32 kMadeBytes = sizeof(MadeBlock<W>) + kStringRowsBytes + 4 * kUnitBytes;
 static_assert(kMadeBytes<u32> == 6336 && kMadeBytes<u64> == 9408, "crates/gridz-codecs/src/codec/multigrid/cuda.rs leaves so much");
@@ -38,7 +39,7 @@ __device__ __forceinline__ MadeBlock<W>& made_block(const Work<W>& work, const N
     const u64 of_numbers = block.n_before * (sizeof(W) + sizeof(unsigned short)) / kUnitBytes * kUnitBytes;
     return *reinterpret_cast<MadeBlock<W>*>(work.start + work.own.blocks + static_cast<u64>(index) * kMadeBytes<W> + of_numbers);
 }
-// A block, by its number among the possible blocks of all chunks.
+// The chunk and the block of a CTA. Every chunk gets CTAs for the maximum number of blocks.
 struct BlockOfAll {
     u32 chunk, index;
 
@@ -46,13 +47,13 @@ struct BlockOfAll {
 };
 
 constexpr u32 kCountThreads = 256;
-// Numbers that are counted together, and by one thread.
+// Numbers that a CTA counts in a round, and numbers per thread.
 constexpr u32 kCountRound = 4096, kCountPer = kCountRound / kCountThreads;
 
 template <typename W>
 struct CountShared {
-    // Sizes of the last numbers; zeros before the first ones. The next sizes are written while
-    // those of a round are read.
+    // Ring buffer of the sizes of the last numbers; zeros stand for numbers before the first one.
+    // The next round's sizes may be written while other threads still read for this round.
     static constexpr u32 kSizes = 1 << 14;
     static_assert(kFarthest + 2 * kCountRound <= kSizes, "what is near is kept");
 

@@ -1,7 +1,7 @@
-// Last pass of compression: blocks and pieces of exact elements get their places by the protocol of
-// common/ordered_frames.cuh, and are written there. Tiles are the possible blocks, then the pieces.
-// With several layers the pass runs once for each; tiles are then those of all layers, and the head
-// (layers_write.cuh).
+// Last pass of compression: finds the places of blocks and of pieces of exact elements by the
+// protocol of common/ordered_frames.cuh, and writes them there. The tiles of a chunk are its blocks
+// (the maximum number), then its pieces. With several layers, the pass runs once for each; the
+// protocol's tiles are then those of all layers, and the head (layers_write.cuh).
 
 #pragma once
 
@@ -31,16 +31,16 @@ struct Placer {
         frames.run<kPlaceThreads>(shared.ticket, shared.sums, [](const Ticket&) {}, [&](const Ticket& tile) { return put(tile); });
     }
 
-    // Of the layer: tiles of a chunk, units of the table of blocks, bytes of exact elements, and
-    // units of the payload before it, without the head.
+    // For the current layer: number of tiles per chunk, units of the table of blocks, bytes of
+    // exact elements, and units of the payload between the head and the layer.
     __device__ __forceinline__ u32 n_tiles() const { return own.n_blocks + own.n_pieces; }
     static __device__ __forceinline__ u64 table_units(const Plan& plan) { return static_cast<u64>(kEntryBytes / kUnit) * plan.n_blocks; }
     static __device__ __forceinline__ u64 n_exact(const Plan& plan) { return plan.layers[layer_of<kLayered>(plan)].n_exact; }
     __device__ __forceinline__ u64 start(const Plan& plan) const { return kLayered ? (plan.layers[plan.layer].start - own.head_bytes()) / kUnit : 0; }
-    // Units of a tile.
+    // Length of a tile, in units.
     __device__ __forceinline__ u64 length(const Plan& plan, const Work<W>& work, u32 index) const {
-        // A chunk that is to be stored publishes more than the stored array takes. Further layers
-        // add nothing to that.
+        // To make the protocol store a chunk, its first tile publishes a length greater than the
+        // stored array's, and all others publish 0.
         if (plan.is_stored) return index == 0 && layer_of<kLayered>(plan) == 0 ? (static_cast<u64>(own.elements()) * sizeof(W) + 4096) / kUnit : 0;
         const u64 table = index == 0 ? table_units(plan) : 0;
         if (index < own.n_blocks) return table + (index < plan.n_blocks ? made_block(work, NumberBlock(plan, index), index).n_units : 0);
@@ -48,7 +48,7 @@ struct Placer {
         return n_exact(plan) == 0 ? 0 : (piece == 0 ? own.n_pieces : 0) + piece_info(work, piece).n_bytes / kUnit;
     }
 
-    // Writes a tile of the layer to its place. Returns the sums of that.
+    // Writes a tile of the layer to its place. Returns its checksum sums in the first thread.
     __device__ __forceinline__ Sums put(const Ticket& tile) const {
         const u32 chunk = tile.chunk, index = tile.index;
         const Work<W> work = work_of<W>(args, chunk);
@@ -63,7 +63,7 @@ struct Placer {
         __syncthreads();
         const u64 before = shared.before;
         Sums sums, entries;
-        // Chunks that do not fit are stored in the end.
+        // A tile that does not fit is not written, because its chunk will be stored.
         if (!plan.is_stored && own.head_bytes() + (before + length) * kUnit <= own.payload_bound(sizeof(W)) * (kLayered ? 2 : 1)) {
             if (index >= own.n_blocks) {
                 put_piece(plan, work, chunk, index - own.n_blocks, before, sums);
@@ -87,8 +87,8 @@ struct Placer {
     }
     __device__ __forceinline__ u32* payload(u32 chunk) const { return reinterpret_cast<u32*>(frames.payload(chunk)); }
 
-    // Writes a block. Returns the sums of its entry in the table, in the first thread. Has
-    // barriers.
+    // Writes a block and adds its sums. Returns the sums of its table entry in the first thread.
+    // Contains barriers.
     __device__ __forceinline__ Sums put_block(const Plan& plan, const Work<W>& work, u32 chunk, u32 index, u64 before, Sums& sums) const {
         const NumberBlock block(plan, index);
         const MadeBlock<W>& made = made_block(work, block, index);
@@ -114,7 +114,7 @@ struct Placer {
             const u32 end = static_cast<u32>(start + made.n_units), check = static_cast<u32>(checksum_of(of_block.a, of_block.b, static_cast<u64>(made.n_units) * kUnit));
             u32* const entry = payload(chunk) + entry_word;
             if (kLayered) {
-                // Layers begin at any word.
+                // Layers begin at any word, so the entry may not be aligned to 8 bytes.
                 entry[0] = end, entry[1] = check;
             } else {
                 *reinterpret_cast<uint2*>(entry) = make_uint2(end, check);
@@ -137,7 +137,7 @@ struct Placer {
             return half(level < own.n_levels ? bits(plan.layers[0].bins[own.n_levels - 1 - level]) : plan.layers[0].n_exact);
         });
     }
-    // Writes a piece and its entry, and adds their sums. Has barriers.
+    // Writes a piece and its table entry, and adds their sums. Contains barriers.
     __device__ __forceinline__ void put_piece(const Plan& plan, const Work<W>& work, u32 chunk, u32 piece, u64 before, Sums& sums) const {
         if (n_exact(plan) == 0) return;
         const PieceInfo info = piece_info(work, piece);

@@ -1,28 +1,30 @@
-// The steps of a grid, and the arrays of their numbers, made by one warp. The counterpart of
+// Computes the steps of a grid and the arrays of their numbers, with one warp. The counterpart of
 // grid.rs and of Arrays in arrays.rs.
 
 #pragma once
 
 #include "layout.cuh"
 
-constexpr u32 kTileNodes = 2048;  // nodes, counted before a step, that a CTA refines together
+// Nodes of a tile, which a CTA refines at a time. Only nodes that exist before the step count.
+constexpr u32 kTileNodes = 2048;
 
-// Computes everything that depends on the order of axes, which is in the plan.
+// Computes the parts of a plan that depend on the order of axes, which must be set. Used by one
+// warp.
 struct Planner {
     const Chunk& own;
     Plan& plan;
 
     __device__ __forceinline__ u32 axis_at(u32 place) const { return plan.order >> 8 * place & 0xff; }
-    // Nodes along an axis at a level.
+    // Number of nodes along an axis at a level.
     __device__ __forceinline__ u32 extent(u32 axis, u32 level) const { return static_cast<u32>(static_cast<u64>(own.extents[axis] - 1) >> level) + 1; }
 
-    // Called by one warp.
     __device__ __forceinline__ void run() const {
         const u32 lane = lane_id(), n = own.n_levels * kAxes;
         u32 n_steps = 0;
 #pragma unroll 1
         for (u32 first = 0; first < n; first += kWarp) {
-            // The step that makes the nodes of a level along an axis, from the coarsest level on.
+            // Each lane takes one level and axis, from the coarsest level on: the step that adds
+            // the nodes of this level along this axis.
             const u32 i = first + lane, place = i % kAxes, level = own.n_levels - 1 - min(i / kAxes, own.n_levels - 1), axis = axis_at(place);
             const bool exists = i < n && extent(axis, level) > 1;
             const u32 all = __ballot_sync(kAllLanes, exists), step = n_steps + __popc(all & lanes_below());
@@ -46,7 +48,7 @@ struct Planner {
             for (u32 p = 0; p < kAxes; ++p) other_place = axis_at(p) == other ? p : other_place;
             const u32 other_level = level + (other_place > place), after = extent(other, other_level);
             step.after[other] = after;
-            // An axis with one node has no next one.
+            // An axis with one node has no next node, so its stride is not used.
             step.strides[other] = after > 1 ? strides[other] << other_level : 0;
             step.of_after[other].set(after);
             if (other < axis) outer *= after;
@@ -63,11 +65,11 @@ struct Planner {
         for (u32 i = 0; i < n_steps; ++i) {
             Step& step = plan.steps[i];
             const bool is_front = step.n_nodes + step.n_new <= kFrontNodes;
-            // All steps of the front are one tile.
+            // The front (the first steps, which have small grids) is one tile.
             step.first_number = first_number, step.first_tile = is_front ? 0 : n_tiles;
             first_number += step.n_new, n_front += is_front;
             n_tiles = is_front ? 1 : n_tiles + (step.n_nodes - 1) / kTileNodes + 1;
-            // The last step of the front has the numbers of all of them.
+            // All numbers of the front are one array, which its last step adds.
             if (is_front && i + 1 < n_steps && plan.steps[i + 1].n_nodes + plan.steps[i + 1].n_new <= kFrontNodes) continue;
             NumbersOf& of = plan.arrays[n_arrays++];
             of.first_block = n_blocks;
@@ -82,8 +84,8 @@ struct Planner {
         }
         plan.n_front = n_front, plan.n_arrays = n_arrays, plan.n_blocks = n_blocks, plan.n_tiles = n_tiles;
     }
-    // The new nodes of a step along three axes: axes with one node are dropped, then the first two
-    // are merged.
+    // Folds the extents of a step's new nodes to three axes: drops axes with one node; if four are
+    // left, merges the first two.
     __device__ __forceinline__ void merge(const Step& step, u64 (&extents)[3]) const {
         u64 last[kAxes] = {1, 1, 1, 1};
 #pragma unroll

@@ -1,5 +1,5 @@
-// Floats of both widths, in single operations of IEEE 754, and predictions. The counterpart of
-// real.rs and of the predictions in refine.rs.
+// Arithmetic of f32 and f64, and predictions. Every operation is rounded on its own (IEEE 754), so
+// results equal those of the CPU. The counterpart of real.rs and of the predictions in refine.rs.
 
 #pragma once
 
@@ -11,7 +11,8 @@ template <>
 struct Real<u32> {
     static constexpr float kMax = 3.402823466e38f;
     static constexpr u32 kFraction = 23;
-    // Integers below kCodes have codes. Floats of the size of kMiddle are integers.
+    // Integers of magnitude below kCodes have codes. Adding kMiddle to such a number rounds it to
+    // an integer, because all floats near kMiddle are integers.
     static constexpr float kCodes = 1 << 22, kMiddle = 12582912.0f;
 };
 template <>
@@ -28,7 +29,8 @@ __device__ __forceinline__ F inverse_of(F x) {
     return size_of(inverse) <= Real<decltype(bits_of(x))>::kMax ? inverse : F(0);
 }
 
-// The integer nearest to x, which is below kCodes, and its code: 0, -1, 1, -2, …
+// Returns the integer nearest to x, whose magnitude is below kCodes. Sets `code`: 0, 1, 2, 3, …
+// stand for 0, -1, 1, -2, …
 template <typename W>
 __device__ __forceinline__ Float<W> nearest(Float<W> x, W& code) {
     constexpr Float<W> kMiddle = Real<W>::kMiddle;
@@ -36,20 +38,20 @@ __device__ __forceinline__ Float<W> nearest(Float<W> x, W& code) {
     code = zigzag(static_cast<W>(bits_of(shifted) - bits_of(kMiddle)));
     return shifted - kMiddle;
 }
-// The integer with a code.
+// The integer with this code.
 template <typename W>
 __device__ __forceinline__ Float<W> whole(W code) {
     constexpr Float<W> kMiddle = Real<W>::kMiddle;
     return float_of(static_cast<W>(bits_of(kMiddle) + unzigzag(code))) - kMiddle;
 }
 
-// A prediction or a node, or 0 if it is not finite, because of damage or because sums of large
-// numbers are infinite.
+// Replaces a prediction or a node that is not finite by 0. Damage and sums of large numbers cause
+// such values.
 template <typename F>
 __device__ __forceinline__ F ordinary(F x) {
     return size_of(x) <= Real<decltype(bits_of(x))>::kMax ? x : F(0);
 }
-// The value nearest to a prediction that is within `reach` of another value.
+// Clamps a prediction to the numbers within `reach` of `value`.
 template <typename F>
 __device__ __forceinline__ F near(F predicted, F value, F reach) {
     const F least = value - reach, most = value + reach, above = predicted < least ? least : predicted;

@@ -1,12 +1,13 @@
-// Makes numbers of elements, step by step. Each new node is predicted from values that a decoder
-// has. With several layers, the prediction also uses the layer before's values for the array. The
-// counterpart of refine.rs.
+// Computes the numbers of all elements, step by step. Each new node is predicted from values that a
+// decoder has, and its number is the code of the difference. With several layers, the prediction
+// also uses the array as decoded from the layer before. The counterpart of refine.rs.
 
 #pragma once
 
 #include "bins.cuh"
 
-constexpr u32 kClearedWords = 8192;  // words of marks that a tile before the first step clears
+// Words of marks that a tile of the stage before the first step clears.
+constexpr u32 kClearedWords = 8192;
 
 struct RefineShared {
     WalkShared walk;
@@ -19,7 +20,7 @@ template <typename W, bool kLayered, bool kLists>
 struct RefineWriter {
     using F = Float<W>;
     using Bins = ::Bins<W, kLayered>;
-    // Layers take more registers.
+    // Several layers take more registers, so a thread refines fewer nodes together.
     static constexpr u32 kBatch = kLayered ? 2 : ::kBatch<W>;
 
     const CompressArgs<Chunk>& args;
@@ -37,7 +38,7 @@ struct RefineWriter {
         Plan& plan;
         CompressZeroed& zeroed;
         const Array<W> array;
-        const W fill;  // the first one; if there is none, NaN, which no layer can code anyway
+        const W fill;  // first fill value, or NaN if there is none: no layer codes a NaN
         const u32 layer;
 
         __device__ __forceinline__ Way(const CompressArgs<Chunk>& args, RefineShared& shared, u32 chunk)
@@ -46,7 +47,7 @@ struct RefineWriter {
 
         __device__ __forceinline__ u32 n_words() const { return work.n_bitmap_words(); }
         __device__ __forceinline__ bool is_measured() const { return own.mode == kRms; }
-        // Whether the layers before store any element exactly, and whether they store this one.
+        // True if the layers before store any element exactly; true if they store this one exactly.
         __device__ __forceinline__ bool has_exact_before() const { return kLayered && zeroed.has_exact_before; }
         __device__ __forceinline__ bool is_exact_before(u32 element) const { return work.bitmap_before()[element / 32] >> element % 32 & 1; }
 
@@ -79,28 +80,31 @@ struct RefineWriter {
                             refine_tile<false>(step, tile);
                         }
                     });
-                    // No CTA waits for the last step, unless a decision is made then.
+                    // No CTA waits for the last step, unless the search for bins continues after
+                    // it.
                     if (number + 1 == n_steps && !is_measured()) continue;
                 }
                 __syncthreads();
                 if (threadIdx.x == 0) end_tile(n_before + n_tiles);
             }
         }
-        // Counts a tile. The last tile of a sweep decides how to continue.
+        // Counts a finished tile. In mode rms, the CTA that finishes a sweep decides how to
+        // continue.
         __device__ __forceinline__ void end_tile(u32 of_way) const {
             __threadfence();
             const u32 n_done = atomicAdd(&zeroed.walk.n_done, 1) + 1;
             if (n_done % of_way != 0 || !is_measured()) return;
             __threadfence();
             const u32 n_before = n_done / of_way - 1;
-            // The number of sweeps may already be known.
+            // If the number of sweeps is known, there is nothing to decide.
             if (zeroed.tries.n_ways == 0) Bins{own, plan, zeroed.tries, layer}.decide(n_before);
             if (zeroed.tries.n_ways != n_before + 1) zeroed.has_exact = 0;
-            // No decisions follow the last one.
+            // After the last decision, no CTA needs to wait for one.
             add_release(&zeroed.walk.n_decided, zeroed.tries.n_ways > 0 ? kTries + 1 : 1);
         }
 
-        // Clears some marks. The first tile also handles the first element.
+        // Does a tile of the stage before the first step: clears its share of the marks. The first
+        // tile also encodes the first element.
         __device__ __forceinline__ void begin(u32 tile) const {
             const u32 end = min(n_words() - tile * kClearedWords, kClearedWords);
             u32* const bitmap = work.bitmap() + tile * kClearedWords;
@@ -123,7 +127,7 @@ struct RefineWriter {
             zeroed.has_exact = 1;
         }
         __device__ __forceinline__ bool is_missing(W word) const { return kLists ? ::is_missing<!kLayered>(own, word) : word == fill; }
-        // Whether an element may be decoded to `back`.
+        // True if an element may be decoded to `back`.
         __device__ __forceinline__ bool is_kept(W element, F back, F n_bins, F limit) const {
             return size_of(float_of(element) - back) < limit && size_of(n_bins) < Real<W>::kCodes && !is_missing(element) && !is_missing(bits_of(back));
         }
@@ -142,7 +146,7 @@ struct RefineWriter {
         __device__ __forceinline__ void refine_tile(u32 number, u32 tile) const {
             const Step& step = shared.walk.step;
             const W* const before = work.before(plan, number);
-            // The next layer begins with the nodes after the last step.
+            // The nodes after the last step are needed by the next layer only.
             const bool has_after = !kIsLast || (kLayered && layer + 1 < own.n_layers);
             W* const after = kIsLast ? (kLayered ? work.values(layer) : nullptr) : work.before(plan, number + 1);
             W* const numbers = work.numbers() + step.first_number;
@@ -162,8 +166,8 @@ struct RefineWriter {
                 W elements[kBatch], had[kBatch];
                 u32 to[kBatch], places[kBatch], to_numbers[kBatch];
                 bool has_new[kBatch];
-                // All loads are in flight together. Past the last node, that node repeats, without
-                // a new one.
+                // Issue all loads together. Indices past the last node are replaced by it, without
+                // a new node.
 #pragma unroll
                 for (u32 i = 0; i < kBatch; ++i) {
                     const u32 index = first + (k + i) * kWalkThreads;
@@ -172,8 +176,8 @@ struct RefineWriter {
                     to[i] = kIsLast && !kLayered ? 0 : node.after(step), to_numbers[i] = node.number(step), places[i] = has_new[i] ? node.element(step) : 0;
                     elements[i] = array[places[i]];
                     had[i] = is_further ? values[places[i]] : W(0);
-                    // No layer codes a NaN, so this hides elements that the layers before store
-                    // exactly.
+                    // A NaN replaces elements that the layers before store exactly, because no
+                    // layer codes a NaN.
                     if (hides && is_exact_before(places[i])) elements[i] = ~W(0);
                 }
 #pragma unroll
@@ -201,12 +205,12 @@ struct RefineWriter {
             }
             if (is_measured()) measure(squares, n_measured);
         }
-        // Adds up the measurements of all threads. Has barriers.
+        // Adds up the measurements of all threads. Contains barriers.
         __device__ __forceinline__ void measure(u64 squares, u32 n) const {
             const u32 warp = threadIdx.x / kWarp;
             squares = warp_sum(squares), n = warp_sum(n);
-            // The first thread may still add up those of the tile before: in the front, nothing
-            // else separates tiles of a step.
+            // The first thread may still read the sums of the tile before: in the front, no other
+            // barrier separates tiles of a step.
             __syncthreads();
             if (lane_id() == 0) shared.squares[warp] = squares, shared.n_measured[warp] = n;
             __syncthreads();

@@ -1,14 +1,18 @@
-// Samples of the finest levels, which determine how steps predict. The counterpart of choose.rs.
+// Estimates the costs of predictions from samples of the finest levels. They determine the order of
+// axes and how steps predict. The counterpart of choose.rs.
 
 #pragma once
 
 #include "compress.cuh"
 
-// Number of levels that are sampled. Coarser ones are treated like the last one.
+// Number of sampled levels, from the finest on. Coarser levels are treated like the last of these.
 constexpr u32 kSampledLevels = 3;
+// The finest level has one sample per kSampleEvery elements, within these limits. Each coarser
+// level has half as many.
 constexpr u32 kSampleEvery = 1 << 10, kLeastSamples = 1 << 6, kMostSamples = 1 << 10;
 
-// A place in [0, 1), in units of 2^-64, from which digits of any bases can be taken.
+// A pseudorandom position in [0, 1), in units of 2^-64. Digits to any bases can be extracted from
+// it.
 struct Place {
     u64 rest;
 
@@ -20,15 +24,16 @@ struct Place {
     }
 };
 
-// Costs of the residuals of samples along an axis at a level, with each prediction; in a further
-// layer also without prediction.
+// Total costs of the residuals of samples along an axis at a level: without prediction (only in
+// layers after the first), with linear, and with cubic predictions; and the number of samples.
 struct Costs {
     u64 nothing, linear, cubic;
     u32 n, reserved;
 };
 
-// Evaluates samples. Called by all kThreads threads. In a further layer, `values` is the array of
-// the layers before, and `reach` is the maximum distance of predictions from it.
+// Evaluates samples. Called by all kThreads threads. kFurther: for a layer after the first;
+// `values` is then the array as decoded from the layers before, and `reach` is the maximum distance
+// of predictions from it.
 template <typename W, u32 kThreads, bool kFurther>
 struct Sampler {
     using F = Float<W>;
@@ -41,8 +46,8 @@ struct Sampler {
     const F reach;
 
     __device__ __forceinline__ u32 n_samples(u32 level) const { return min(max(own.elements() / kSampleEvery, kLeastSamples), kMostSamples) >> level; }
-    // Adds up costs with bins of this length. Each warp takes 32 samples of an axis and level at a
-    // time.
+    // Adds up the costs of all samples for bins of length `bin`. Each warp takes 32 samples of an
+    // axis and level at a time.
     __device__ __forceinline__ void run(F bin) const {
         const F inverse = inverse_of(bin);
         u32 strides[kAxes], n_units = 0;
@@ -81,8 +86,8 @@ struct Sampler {
         }
     }
     __device__ __forceinline__ u32 units_of(u32 level) const { return (n_samples(level) + kWarp - 1) / kWarp; }
-    // Costs of a node with linear and with cubic predictions, and without prediction. Returns false
-    // if the node or one of its neighbors is not an ordinary number.
+    // Computes the costs of a node with linear and with cubic predictions, and without prediction.
+    // Returns false if the node or one of its neighbors is not an ordinary number.
     __device__ __forceinline__ bool cost(u32 place, u32 step, u32 along, u32 last, F bin, F inverse, u32 (&costs)[kCosts]) const {
         bool are_ordinary = true;
         const auto element = [&](u32 place) {
@@ -116,14 +121,14 @@ struct Sampler {
         costs[1] = cost_of(cubic(far_before, before, after, far_after));
         return are_ordinary;
     }
-    // A logarithm in sixteenths of a bit (crates/gridz-codecs/src/stage/entropy/log.rs).
+    // Approximate log2 in sixteenths of a bit (crates/gridz-codecs/src/stage/entropy/log.rs).
     static __device__ __forceinline__ u32 log_of(u64 number) {
         const u32 whole = bit_length(number) - 1;
         return 16 * whole + static_cast<u32>(number << (63 - whole) << 1 >> 60);
     }
 };
 
-// A bit for each step whose costs satisfy `are`. Called by one warp.
+// Bit mask of the steps whose costs satisfy `are`. Called by one warp.
 template <typename F>
 __device__ __forceinline__ u64 steps_that(const Plan& plan, const Costs (&costs)[kAxes * kSampledLevels], F are) {
     u64 steps = 0;

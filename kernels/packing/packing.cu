@@ -1,19 +1,20 @@
 // Copies frames between their slots and a packed buffer. In the packed buffer, each frame begins at
-// the first multiple of 16 after the previous one, with zeros in between. One CTA computes the
-// offsets; then each CTA copies a piece of a frame. The copies are memory-bound.
+// the end of the previous one, rounded up to a multiple of 16; zeros fill the gap. One CTA computes
+// the offsets; then each CTA copies a piece of a frame. Memory bandwidth limits the copies.
 
 #include "../common/types.cuh"
 #include "../common/warp.cuh"
 
-// Pointers are device pointers; those of tables may point to pinned host memory.
+// Pointers are device pointers; `offsets`, `frame_bytes` and `lengths` may point to pinned host
+// memory.
 struct PackingArgs {
     void* slots;  // 16-byte aligned, slot_stride bytes apart (a multiple of 16)
     u64 slot_stride;
     void* packed;  // 16-byte aligned
     u64 packed_bytes;
-    u64* offsets;  // of each frame in packed, followed by the end of the last one
+    u64* offsets;  // of each frame in `packed`, followed by the end of the last frame
     const u64* frame_bytes;
-    u64* lengths;  // copy of the lengths of all frames, or null; 0 for invalid ones
+    u64* lengths;  // output: lengths of all frames, 0 for invalid ones; or null
     u32 n_frames;
     u32 pieces;  // per slot
 };
@@ -96,7 +97,7 @@ struct Piece {
 };
 
 // Copies frames from the slots to the offsets that packing_place has computed. Skips a frame that
-// does not fit; the caller detects this by the end of the last frame.
+// does not fit; the caller detects this from the end of the last frame in `offsets`.
 extern "C" __global__ void __launch_bounds__(kCopyThreads) packing_pack(const __grid_constant__ PackingArgs args) {
     const Piece piece(args);
     const u64 n_bytes = length_of(args, piece.frame), offset = args.offsets[piece.frame];

@@ -1,4 +1,5 @@
-// The tables of a sparse matrix: src/format/SPEC.md, "Sparse matrices". crates/gridz-sparse/src/layout.rs has the same structs.
+// The tables of a sparse matrix: src/format/SPEC.md, "Sparse matrices". The structs are also in
+// crates/gridz-sparse/src/layout.rs.
 
 #pragma once
 
@@ -12,7 +13,7 @@ constexpr u32 kCodeUnit = 32;
 
 enum SliceFlags : u32 { kRelative = 1, kBlocked = 2, kFull = 4 };
 
-// 32 rows, one for each lane of a warp.
+// A group of 32 rows, one for each lane of a warp.
 struct Slice {
     u64 base;
     u32 place;
@@ -37,7 +38,7 @@ static_assert(sizeof(LongRow) == 16, "as in the frame");
 // A matrix on a GPU, and the vectors of a product.
 struct SparseArgs {
     const Slice* slices;
-    const uint2* steps;  // offset, mask
+    const uint2* steps;  // offset, and mask of the lanes that have an element
     const unsigned short* order;
     const LongRow* long_rows;
     const void* different;
@@ -46,15 +47,16 @@ struct SparseArgs {
     const unsigned char* values;
     const void* x;
     void* y;
-    void* long_sums;  // per slice of a long row
-    u32 n_slices;     // slices of rows that are not long
-    u32 n_all;        // all slices, including those of long rows
+    void* long_sums;  // one for each slice of a long row
+    u32 n_slices;     // number of slices of rows that are not long
+    u32 n_all;        // number of all slices, including those of long rows
     u32 n_long;
     u32 block;
 };
 static_assert(sizeof(SparseArgs) == 104, "crates/gridz-sparse/src/gpu.rs has the same struct");
 
-// The row of a lane. With blocks: also its node within the slice, and the node's first row.
+// The row of a lane. With blocks: also the index of its node in the slice, and that node's first
+// row.
 struct Row {
     u32 row;
     u32 node_row;
@@ -76,7 +78,7 @@ __device__ __forceinline__ Row row_of(const SparseArgs& args, const Slice& slice
     return {node_row + sub, node_row, node};
 }
 
-// Code `i` of `Width` bytes.
+// Loads code `i`, of `Width` bytes.
 template <u32 Width>
 __device__ __forceinline__ u32 code_at(const unsigned char* codes, u64 i) {
     if constexpr (Width == 1) return codes[i];

@@ -1,13 +1,15 @@
-// y = A x for a matrix that stays compressed, one warp per slice. Every lane has a row and sums it
-// from its first element to its last, as the CPU does. The data that the warp reads in a step is
-// contiguous. Loads of several steps are in flight at a time, those of values first, since they
-// depend on nothing: the sums are a dependency chain, but the loads are not. The last steps of a
-// slice are also done together; one by one, each would wait for memory.
+// Computes y = A x for a matrix that stays compressed, with one warp per slice. Each lane sums one
+// row from its first element to its last, as the CPU does. The data that the warp reads in a step
+// is contiguous. The additions depend on each other, but the loads do not, so loads of several
+// steps are in flight at a time. Loads of values are issued first, since they do not depend on
+// other loads. The last steps of a slice are also processed together: one by one, each would wait
+// for memory.
 
 #include "values.cuh"
 
-// Positions of a lane's columns. A step is a block of `Side` columns. Without blocks, each lane has
-// its own codes.
+// Finds the columns of a lane's elements. In a step, a lane has `Side` consecutive columns, which
+// are its row of a block. Without blocks (Side = 1), each lane has its own codes; otherwise, the
+// lanes of a node share them.
 struct Columns {
     const uint2* steps;
     const unsigned char* codes;
@@ -20,8 +22,8 @@ struct Columns {
     }
 };
 
-// Adds steps `first` to `first + N - 1`. There are no branches: all loads are issued before the
-// first result is used.
+// Adds the products of steps `first` to `first + N - 1`. There are no branches, so all loads are
+// issued before the first result is used.
 template <u32 N, u32 Side, u32 Width, bool Full, typename T, typename V>
 __device__ __forceinline__ T add_steps(T sum, const V& values, const T* x, const Columns& columns, u32 first) {
     typename V::Loaded loaded[N][Side];
@@ -122,13 +124,14 @@ __device__ __forceinline__ void multiply(const SparseArgs& args) {
     } else {
         sum = sum_of<1, T>(values, x, columns, slice);
     }
-    // Recomputed from a laundered thread index, so that no register holds it meanwhile.
+    // Recomputed from a laundered thread index, so that no register holds it during the summation.
     const u32 slice_now = blockIdx.x * (kSparseThreads / kWarp) + opaque_thread_id() / kWarp;
     if (slice_now < args.n_slices) {
         if (lane < slice.n_lanes) static_cast<T*>(args.y)[row.row] = sum;
         return;
     }
-    // The CPU's order of summation: lanes l and l + 16, then l + 8, and so on.
+    // The lanes have parts of one long row. They are added in the CPU's order: lanes l and l + 16,
+    // then l and l + 8, and so on.
 #pragma unroll
     for (u32 half = kWarp / 2; half > 0; half /= 2) sum += __shfl_down_sync(kAllLanes, sum, half);
     if (lane == 0) static_cast<T*>(args.long_sums)[slice_now - args.n_slices] = sum;

@@ -1,12 +1,13 @@
-// The values of a slice, in any encoding. A step has 32 of them, one per lane. They are first
-// loaded as stored in memory (Loaded) and decoded later, so that loads of several steps are in flight
-// at a time. kAhead is the number of these steps; for steps of blocks, kBlockAhead is the number of
-// elements of a row. kCtas is the number of CTAs that share the registers of a multiprocessor.
-// These were measured on sm_90, where plain values gain from more CTAs, other encodings from more
-// loads. PlainDeep is for rows with many elements that have codes of their own: most loads wait for
-// loads of codes, so more of them are in flight.
-// Data that is read once is loaded with an evict-first hint (__ldcs), so that the vector stays in
-// the caches.
+// Loads the values of a slice, in each encoding. A step has 32 values, one per lane. A value is
+// first loaded as stored in memory (Loaded) and decoded later, so that loads of several steps are
+// in flight at a time. kAhead is the number of these steps. For steps of blocks, kBlockAhead is the
+// number of values per lane in these steps. kCtas is the minimum number of resident CTAs per
+// multiprocessor, for __launch_bounds__, which limits the registers per thread accordingly. All
+// these numbers were measured on sm_90, where plain values gain from more CTAs, other encodings
+// from more loads in flight. PlainDeep is for rows with many elements that have codes of their own:
+// most loads of the vector wait for loads of codes, so more steps are in flight.
+// Values are read once. So they are loaded with an evict-first hint (__ldcs), which leaves the
+// caches to the vector.
 
 #pragma once
 
@@ -54,8 +55,9 @@ struct Dictionary {
     __device__ __forceinline__ T value(Loaded number) const { return __ldg(table + number); }
 };
 
-// Numbers of 0 to 8 bytes, not aligned. Loads only the words that contain bytes of the number. In
-// each step they begin at the same byte of a word, since a step has a multiple of 32 bytes.
+// Values whose bits are `first + (number << shift)`, with unaligned numbers of 0 to 8 bytes. Loads
+// only the words that contain bytes of the number. A lane's numbers begin at the same byte of a
+// word in every step, since the length of a step is a multiple of 32 bytes.
 template <typename T>
 struct Blocks {
     static constexpr u32 kWords = sizeof(T) / 4;

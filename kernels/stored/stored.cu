@@ -17,7 +17,7 @@ struct Bytes {
 };
 static_assert(sizeof(Bytes) == 8, "crates/gridz-codecs/src/codec/stored/cuda.rs has the same struct");
 
-// Scratch layout: Totals per chunk.
+// A tile of a stored frame. The scratch has a Totals for each chunk.
 struct StoredTile {
     u64 n_bytes;
     u32 tiles, chunk;
@@ -27,7 +27,8 @@ struct StoredTile {
         : n_bytes(bytes.n_bytes), tiles(gridDim.x / n_chunks), chunk(blockIdx.x / tiles),
           first(static_cast<u64>(blockIdx.x % tiles) * kStoredTileBytes) {}
 
-    // Copies the tile. Returns true, in the first warp, if all tiles of the chunk are done.
+    // Copies the tile if `is_sound`. Returns true in the first warp of the CTA that finishes the
+    // last tile of the chunk.
     template <Towards kTowards>
     __device__ __forceinline__ bool copy(const void* array, const void* payload, Totals& totals, bool is_sound) const {
         __shared__ CtaSums<kStoredThreads / kWarp> all;
@@ -79,7 +80,7 @@ extern "C" __global__ void __launch_bounds__(kStoredThreads) stored_decompress(c
     if (threadIdx.x == 0) args.statuses[tile.chunk] = status;
 }
 
-// A region: nothing is summed up, so only the copied bytes are read.
+// Decompresses a region. The checksum is not verified, so only the copied bytes are read.
 extern "C" __global__ void __launch_bounds__(kStoredThreads) stored_region(const __grid_constant__ RegionArgs<Bytes> args) {
     const DecompressTile<Bytes> tile(args);
     const u32 damage = tile.check_length(tile.frame_bytes, args.stored.n_bytes + args.own.n_bytes);
