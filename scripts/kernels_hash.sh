@@ -5,9 +5,12 @@ set -eu
 cd "$(dirname "$0")/.."
 nvcc=$(scripts/nvcc.sh)
 code=$(mktemp)
-trap 'rm -f "$code"' EXIT
+trap 'rm -f "$code" "$code.options"' EXIT
 "$nvcc" --version | grep -o 'release [0-9.]*' >"$code"
-grep -o '"-std=.*"-fmad=false"' build.rs >>"$code"
+# The list of options in build.rs, from its first to its last one.
+sed -n '/^        "-fatbin",$/,/^        "-Ikernels",$/p' build.rs >"$code.options"
+grep -q fmad=false "$code.options"
+cat "$code.options" >>"$code"
 for source in kernels/*/*.cu kernels/*/*.cuh; do
     # Removes comments. Nothing is included or expanded, so code for every architecture counts.
     echo "$source" >>"$code"
