@@ -52,7 +52,7 @@ struct DenseExceptions : LargeExceptions<W, DensePredictShared<W>, DenseBlock<W>
         return typename Exceptions::Bitmap(own, this->n_words(), shared.bitmap_totals);
     }
 
-    // Bytes of the sections: fill mask, positions of outliers, all of the outliers section, and
+    // Bytes of the fill mask section, of the outliers' positions, of the outliers section, and of
     // both sections.
     __device__ __forceinline__ u32 fill_mask_bytes() const { return shared.n_filled ? static_cast<u32>(sizeof(W)) + kAlignment + aligned_up(shared.bitmap_bytes, kAlignment) : 0; }
     __device__ __forceinline__ u32 places_bytes() const { return aligned_up(2 + 2 * shared.n_outliers, kAlignment); }

@@ -282,7 +282,7 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
         for (u32 i = threadIdx.x; i < kSizes / 2; i += kThreads) shared.size_pairs[i] = 0;
         __syncthreads();
         if (box.is_line() || (box.sx == kRow && box.sy % kStep == 0)) return difference_rows<N>(tables, o, base);
-        // Pieces of rows, with at most 32 numbers each.
+        // Divides rows into pieces of at most 32 numbers.
         const SmallDivisor pieces((box.sx + kRow - 1) / kRow);
         const u32 n_pieces = pieces.divisor * box.sz * box.sy;
         u32 begin = 0;

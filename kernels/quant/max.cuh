@@ -2,9 +2,8 @@
 //
 //   1. The bytes of the block are summed, and the tables of its contexts are built
 //      (stage/rans.cuh).
-//   2. Numbers are decoded, 32 at a time, one from each of 32 rows (max_scan.cuh). Each is
-//      converted
-//      to an element and stored at once.
+//   2. Numbers are decoded, 32 at a time, one from each of 32 rows (max_scan.cuh). Each one is
+//      converted to an element and stored at once.
 //   3. Outliers, which are stored exactly, are copied to their positions.
 
 #pragma once

@@ -235,7 +235,7 @@ struct QuantOrders {
         const u32 own = lengths_of(d), any = (is_odd ? other : own) | __shfl_xor_sync(kAllLanes, is_odd ? own : other, 1);
         return exists ? bit_length(any) : 0;
     }
-    // Adds up such costs over the warp and shares the sums.
+    // Adds up the costs from cost_of_two() over the warp, and stores both sums.
     __device__ __forceinline__ void share_two(u32 even, u32 odd, u32 own) const {
         const u32 both = warp_sum(own << lane_id() % 2 * 16);
         share_cost(even, both & 0xffff);
