@@ -1,4 +1,5 @@
-// The header of a block, and the places of its sections. Everything is checked before it is used.
+// Parses the header of a block and finds the byte offsets of its sections. Checks lengths and
+// offsets before they are used.
 
 #pragma once
 
@@ -7,8 +8,8 @@
 #include "../stage/words.cuh"
 #include "layout.cuh"
 
-// Checks a block without numbers that begins with this word: raw elements of `raw_bytes` bytes, or
-// one constant. Returns the damage, or 0.
+// Checks a raw block, whose elements take `raw_bytes` bytes, or a constant block. `start`: the
+// block's first word. Returns a damage code, or 0 if the block is sound.
 template <typename W>
 __device__ __forceinline__ u32 plain_damage(u32 start, u32 raw_bytes, u32 n_bytes, u32 log_unit) {
     if (start != kRawBlock && start != kConstBlock) return kMarkUnsupported;
@@ -19,22 +20,24 @@ __device__ __forceinline__ u32 plain_damage(u32 start, u32 raw_bytes, u32 n_byte
 template <typename W>
 struct BlockPlan {
     u32 header;
-    u32 x, y, z;  // orders
+    u32 x, y, z;  // orders of differences along each axis
     u32 n_widths;
-    u32 table[2];  // the widths, one byte each, padded with 0xff
+    u32 table[2];  // bit widths of groups, one byte each, padded with 0xff
     W base;
-    // Offset of the fill mask section; bytes of its bitmap; number of filled elements.
+    // Byte offset of the fill mask section, bytes of its bitmap, and number of filled elements.
     u32 fill_mask, bitmap_bytes, n_filled;
     bool is_bitmap_coded;
-    // Offset of the outliers section, number of outliers, offset of their elements.
+    // Byte offset of the outliers section, number of outliers, and byte offset of their elements.
     u32 outliers, n_outliers, outlier_elements;
-    u32 index, byte_groups;                     // offsets of the entries and of the groups
+    u32 index, byte_groups;                     // byte offsets: width indices, groups
 
     __device__ __forceinline__ bool is_plain() const { return header & kRawBlock; }
     __device__ __forceinline__ u32 bitmap() const { return fill_mask + sizeof(W) + kAlignment; }
 
-    // Reads a block of m elements with `n_bytes` bytes, at least one unit. Returns the damage, or
-    // 0. In blocks with entropy codes, which have no widths, these begin where the groups would.
+    // Reads the header of a block of m elements that has `n_bytes` bytes, at least one unit.
+    // Returns a damage code, or 0 if the header is sound. `has_codes`: the quantizer has codes, so
+    // the block need not contain words. `has_widths`: groups have widths; otherwise the block has
+    // entropy codes, which begin at `byte_groups`.
     __device__ __forceinline__ u32 read(const unsigned char* block, u32 n_bytes, u32 log_unit, u32 m, u32 element_bytes, bool has_codes, bool has_widths) {
         const u32* const words = reinterpret_cast<const u32*>(block);
         const u32 start = words[0];
@@ -76,8 +79,8 @@ struct BlockPlan {
         return byte_groups > n_bytes ? kMarkCorrupt : 0;
     }
 
-    // Whether the widths ascend, and the last one is at most that of a word. No other read depends
-    // on this.
+    // Whether the widths ascend and are at most the bits of a word. Memory safety does not depend
+    // on this check.
     __device__ __forceinline__ bool is_table_sound() const {
         bool is_sound = true;
         u32 before = 0;
@@ -91,8 +94,8 @@ struct BlockPlan {
     }
     __device__ __forceinline__ u32 longest() const { return (n_widths > 4 ? table[1] : table[0]) >> (n_widths - 1) % 4 * 8 & 0xff; }
 
-    // The widths of four groups with these entries, one byte each. Entries that do not exist give
-    // 0xff.
+    // The widths of four groups, one byte each, given their packed indices in the table of widths.
+    // Indices past its end give 0xff.
     __device__ __forceinline__ u32 widths_of(u32 entries) const {
         const u32 n = index_bits(n_widths), up = 4 - n, mask = low_bits(0u, n);
         const u32 selector = (entries & mask) | (entries << up & mask << 4) | (entries << 2 * up & mask << 8) | (entries << 3 * up & mask << 12);

@@ -1,5 +1,6 @@
-// Last pass of compression with blocks of 65536 elements, at any level: finds the places of the
-// blocks by the protocol of common/ordered_frames.cuh, and copies them there.
+// Last pass of compression with blocks of 65536 elements, at levels dense and max: finds each
+// block's position in the payload by the protocol of common/ordered_frames.cuh, and copies the
+// block there.
 
 #pragma once
 
@@ -21,7 +22,7 @@ struct BlockPlacer {
 
     const CompressArgs<Chunk>& args;
     PlaceShared& shared;
-    const Element element;  // one part of an element
+    const Element element;  // an element, or one part of a complex element
     const OrderedFrames<FrameLayout> frames;
 
     __device__ __forceinline__ BlockPlacer(const CompressArgs<Chunk>& args, PlaceShared& shared)
@@ -35,7 +36,8 @@ struct BlockPlacer {
         frames.run<kPlaceThreads>(shared.ticket, shared.sums, prepare, [&](const Ticket& tile) { return put(tile); });
     }
 
-    // Copies a block to its place. Returns the sums of its bytes.
+    // Copies a block to its position in the payload and writes its table entry. Returns the
+    // checksum sums of both, in the first thread only.
     __device__ __forceinline__ Sums put(const Ticket& tile) const {
         const u32 chunk = tile.chunk, index = tile.index;
         const Block& block = Level::block(args, chunk * args.own.n_blocks + index);

@@ -1,5 +1,5 @@
-// A block of a frame in decompression, handled by one CTA: its location, its checks, its
-// exceptions, and the places of its elements. Used for blocks of all sizes and kinds.
+// Decompression steps common to blocks of all sizes and levels: one CTA locates a block, checks it,
+// and stores its exceptions and elements in the array.
 
 #pragma once
 
@@ -16,8 +16,9 @@
 #include "layout.cuh"
 #include "quantize.cuh"
 
-// Blocks have up to 2^kLog elements. Shared memory holds box, quantizer, sums and marks. kPart:
-// stores only the elements of a region, given by the arguments of region.cuh.
+// Base of the decompressors. Blocks have up to 2^kLog elements. `Shared` holds the box, the
+// quantizer, the checksum sums and, at levels that have one, the fill mask's bitmap. If kPart, only
+// the elements of a region are stored; the launch arguments are then those of region.cuh.
 template <typename W, u32 kLog, u32 kThreads, bool kPart, typename Shared, u32 kLogRow = ::kLogRow>
 struct BlockTile : DecompressTile<Chunk> {
     using Plan = BlockPlan<W>;
@@ -28,18 +29,20 @@ struct BlockTile : DecompressTile<Chunk> {
     __device__ __forceinline__ BlockTile(const DecompressArgs<Chunk>& args, Shared& shared)
         : DecompressTile<Chunk>(args), shared(shared), block(kPart ? touched_block() : tile) {}
 
-    // A part of an element, and the address of the first element's part.
+    // The part of an element that the block holds (complex elements have two parts), and the
+    // address of this part in the array's first element.
     __device__ __forceinline__ Element part() const { return args.own.part(args.encoded); }
     __device__ __forceinline__ char* dst() const { return array + (block & ((1u << args.own.log_parts()) - 1)) * part().bytes; }
 
     __device__ __forceinline__ const uint2* table() const { return reinterpret_cast<const uint2*>(payload + kHeadBytes); }
 
-    // Decodes the tile's block by `decode(begin, end, check)`, which gets the block's table entry,
-    // and ends the tile. If the frame is stored, copies a share of it instead.
+    // Decodes the tile's block by `decode(begin, end, check)`, which also ends the tile. The block
+    // is in units [begin, end) after the table; `check` is its checksum. If the frame is stored,
+    // copies the tile's share of the raw bytes instead.
     template <typename Decode>
     __device__ __forceinline__ void run(Decode decode) {
-        // Header and table can be read whatever the frame's length is, so all these loads are in
-        // flight together.
+        // Header and table can be read before the frame's length is checked, so all these loads are
+        // in flight together.
         const u32 begin = block ? table()[block - 1].x : 0;
         const uint2 entry = table()[block];
         const bool stored = is_stored(args.stored, frame);
@@ -54,7 +57,7 @@ struct BlockTile : DecompressTile<Chunk> {
         finish(count());
     }
 
-    // run() for a tile of a region.
+    // Like run(), for a tile of a region.
     template <typename Decode>
     __device__ __forceinline__ void run_part(Decode decode) {
         const bool stored = is_stored(args.stored, frame);
@@ -73,28 +76,30 @@ struct BlockTile : DecompressTile<Chunk> {
     }
     __device__ __forceinline__ const Region& region() const { return static_cast<const RegionArgs<Chunk>&>(args).region; }
 
-    // The block of a region's tile, or kNoBlock.
+    // The block that this tile of a region decodes, or kNoBlock.
     __device__ __forceinline__ u32 touched_block() const {
         const u32 log_parts = args.own.log_parts(), box = touched_box(region(), args.own.extents, kLog, tile >> log_parts, kLogRow);
         return box == kNoBlock ? kNoBlock : box << log_parts | (tile & ((1u << log_parts) - 1));
     }
-    // For a region, the blocks have been checked, but not the payload.
+    // For a region, only the blocks that it touches have been read, so the checksum of the whole
+    // payload is not verified.
     __device__ __forceinline__ void finish(u32 n_before) const { DecompressTile<Chunk>::finish(n_before, !kPart); }
 
-    // The bound in force, and whether it is a possible one.
+    // Reads the error bound in force from the frame. Sets `is_sound` to whether it is valid.
     __device__ __forceinline__ double bound(bool& is_sound) const {
         const u64 bits = *reinterpret_cast<const u64*>(payload);
         is_sound = args.own.mode() == kRel ? bits < 0x7ff0000000000000ull || bits == u64{1} << 63 : bits == args.own.value;
         return __longlong_as_double(static_cast<s64>(bits));
     }
 
-    // Location of a block that the table places in units [begin, end), and the damage found in
-    // that.
+    // Location of a block in the payload, the bound in force, and a damage code, or 0 if both are
+    // sound.
     struct Extent {
         double bound;  // in force
         u64 first, n_bytes;
         u32 damage;
     };
+    // Converts units [begin, end), from the table, to bytes, and checks them.
     __device__ __forceinline__ Extent extent(u32 begin, u32 end) const {
         const u32 log_unit = args.own.log_unit();
         const u64 table_end = args.own.table_bytes(), first = table_end + (static_cast<u64>(begin) << log_unit), last = table_end + (static_cast<u64>(end) << log_unit);
@@ -105,13 +110,13 @@ struct BlockTile : DecompressTile<Chunk> {
         return Extent{in_force, first, damage ? 0 : last - first, damage};
     }
     __device__ __forceinline__ bool is_last() const { return block + 1 == args.own.n_blocks; }
-    // Finds the box of the block, and prepares the quantizer. Called by one thread, before a
+    // Finds the box of the block and prepares the quantizer. Called by one thread, before a
     // barrier.
     __device__ __forceinline__ void prepare(const Extent& extent) const {
         shared.box = find_box(args.own.extents, kLog, block >> args.own.log_parts(), kLogRow);
         shared.quantizer.set(args.own, extent.bound);
     }
-    // Sums the bytes of a block. Called by all threads.
+    // Adds the words of a block to the checksum sums. Called by all threads.
     __device__ __forceinline__ void sum_up(const Extent& extent, Sums& sums) const {
         const u64 first = extent.first / 4 + threadIdx.x;
         const u32* const words = reinterpret_cast<const u32*>(payload + extent.first);
@@ -120,8 +125,9 @@ struct BlockTile : DecompressTile<Chunk> {
         for (u64 word = threadIdx.x; word < extent.n_bytes / 4; word += kThreads) word_sums.add(words[word]);
         word_sums.finish(first, sums);
     }
-    // Adds the sums that all threads shared before a barrier, and those of the table, and reports
-    // damage. Returns whether the block's check is right. Called by the first thread.
+    // Adds the block's sums, which all threads shared before a barrier, and the sums of its table
+    // entry to the payload's sums, and reports damage. Returns whether the block matches its check.
+    // Called by the first thread.
     __device__ __forceinline__ bool add_sums(const Extent& extent, u32 end, u32 check) const {
         Sums sums = shared.sums.sum();
         const bool is_checked = static_cast<u32>(checksum_of(sums.a, sums.b, extent.n_bytes)) == check;
@@ -134,14 +140,14 @@ struct BlockTile : DecompressTile<Chunk> {
             for (u64 word = table_word + 2ull * args.own.n_blocks; word < args.own.table_bytes() / 4; ++word) sums.add(word, words[word]);
         }
         slot()->add(sums);
-        // A truncated block has no check.
+        // A block with a damaged location was not summed, so its check is not compared.
         report(extent.damage ? extent.damage : !is_checked && !(args.flags & kSkipChecksum) ? kMarkCorrupt : 0);
         return is_checked;
     }
 
-    // Decodes the block that the table places in units [begin, end), for a CTA that does only this.
-    // `read(plan, source, n_bytes)` reads the plan and returns the damage; the plan is in shared
-    // memory afterwards. `decode(source, n_bytes)` makes the elements of a block with numbers.
+    // Decodes the block in units [begin, end) after the table directly from the frame. `read(plan,
+    // source, n_bytes)` reads the plan, which is then stored in shared memory, and returns a damage
+    // code or 0. `decode(source, n_bytes)` decodes a block with numbers and stores its elements.
     // Called by all threads.
     template <typename Read, typename Decode>
     __device__ __forceinline__ void decode_block(u32 begin, u32 end, u32 check, Read read, Decode decode) const {
@@ -155,7 +161,7 @@ struct BlockTile : DecompressTile<Chunk> {
         bool is_checked = true;
         if (threadIdx.x == 0) is_checked = add_sums(extent, end, check);
         u32 damage = extent.damage;
-        // The length of a block that is too long is limited to one that is still too long.
+        // Clamps the length to 32 bits. A block that is too long remains too long.
         const u32 n_bytes = static_cast<u32>(min(extent.n_bytes, u64{Shared::kMostBytes} + kUnitBytes));
         auto plan = typename Shared::Plan();
         plan.header = kConstBlock, plan.base = 0, plan.n_outliers = 0;
@@ -163,10 +169,11 @@ struct BlockTile : DecompressTile<Chunk> {
             damage = read(plan, source, n_bytes);
             if (damage == 0 && extent.n_bytes > Shared::kMostBytes) damage = kMarkCorrupt;
             if (damage == 0 && plan.header == kConstBlock) plan.base = load_word<W>(source + kAlignment);
-            // A block from a later version does not count as damaged if its check is right.
+            // An unsupported block is corrupt if its check fails. Otherwise a later version wrote
+            // it.
             if (threadIdx.x == 0) report(damage == kMarkUnsupported && !is_checked ? kMarkCorrupt : damage);
         }
-        // In shared memory it takes no registers.
+        // From here on, the plan is in shared memory, to save registers.
         if (threadIdx.x == 0) shared.plan = plan;
         __syncthreads();
         if (unlikely(damage)) return finish(count());
@@ -183,15 +190,15 @@ struct BlockTile : DecompressTile<Chunk> {
         finish(count());
     }
 
-    // Checks that the places of outliers ascend and are in the block. Invalid places are never
-    // used.
+    // Checks that the positions of outliers ascend and are in the block. put_outliers() ignores
+    // positions outside it.
     __device__ __forceinline__ void check_outliers(const Plan& plan, const unsigned char* block, u32 m) const {
         const unsigned short* const places = reinterpret_cast<const unsigned short*>(block + plan.outliers);
         bool is_sound = true;
         for (u32 i = threadIdx.x + 1; i <= plan.n_outliers; i += kThreads) is_sound &= places[i] < m && (i == 1 || places[i] > places[i - 1]);
         if (!is_sound) report(kMarkCorrupt);
     }
-    // Stores the outliers, from the frame.
+    // Copies the outliers from the frame to the array.
     __device__ __forceinline__ void put_outliers(const Plan& plan, const unsigned char* block) const {
         const Element element = part();
         const unsigned short* const places = reinterpret_cast<const unsigned short*>(block + plan.outliers);
@@ -200,7 +207,7 @@ struct BlockTile : DecompressTile<Chunk> {
             if (place < shared.box.m) store_place(place, element, load_unaligned(block + plan.outlier_elements + i * element.bytes, element));
         }
     }
-    // The word of an element that may be aligned to 4 bytes only.
+    // Loads an element that may be aligned to only 4 bytes.
     static __device__ __forceinline__ W load_unaligned(const unsigned char* from, const Element& element) {
         return sizeof(W) == 8 ? load_word<W>(from) : load_element<W>(from, element, false);
     }
@@ -208,8 +215,7 @@ struct BlockTile : DecompressTile<Chunk> {
     __device__ __forceinline__ W fill_of(const Plan& plan, const unsigned char* source) const {
         return load_word<W>(source + plan.fill_mask);
     }
-    // Reads the fill mask. Returns false, in all threads, if that is damaged, which is
-    // reported.
+    // Reads the fill mask. If it is damaged, reports this and returns false, in all threads.
     __device__ __forceinline__ bool read_fill_mask(const Plan& plan, const unsigned char* source) const {
         const Box& box = shared.box;
         const unsigned char* const from = source + plan.bitmap();
@@ -229,7 +235,8 @@ struct BlockTile : DecompressTile<Chunk> {
         return is_sound;
     }
 
-    // Stores the elements of any box, or those in the region. `word_of(i)` is the word of number i.
+    // Stores the elements of a box of any shape; for a region, only those in it. `word_of(i)` is
+    // the word of element i.
     template <typename F>
     __device__ __forceinline__ void store_elements(F word_of) const {
         const Element element = part();

@@ -1,4 +1,5 @@
-// Scratch data that passes share when they compress blocks of 65536 elements, at any level.
+// Scratch data shared by the passes that compress blocks of 65536 elements, at levels dense and
+// max.
 
 #pragma once
 
@@ -9,39 +10,39 @@
 
 constexpr u32 kLargeElements = 1 << 16;
 static_assert(kLogDense == 16 && kLogMax == 16, "blocks have 65536 elements");
-// Words of a bitmap. The last ones are 0, so that all threads have equally many.
+// Words of a bitmap. Padding with zero words gives all threads equally many.
 constexpr u32 kLargeBitmap = kLargeElements / 32 / 8 * 9;
 
 // Results of the passes for a block.
 template <typename W>
 struct BlockInfo {
-    u32 header;        // kConstBlock, kRawBlock, or 0 for one that has numbers
-    u32 n_units;       // of the payload
-    W word;            // of a constant one
+    u32 header;        // kConstBlock, kRawBlock, or 0 for a block that has numbers
+    u32 n_units;       // length in units of the payload
+    W word;            // the element of a constant block
     u32 front_bytes;   // bytes before the string: header, base, exceptions and tables
-    u32 string, string_bytes;  // its offset from the front on, and its bytes, with the states
+    u32 string, string_bytes;  // offset from front(); bytes, with the coder's states
 };
 
-// Bitmaps of elements: without a code, and exceptions.
+// Bitmaps of a block's elements: those without a code, filled elements, and outliers.
 struct BlockBitmaps {
     u32 uncoded[kLargeBitmap], fill_mask[kLargeBitmap], outliers[kLargeBitmap];
 };
 
-// Start of the blocks of all chunks, after the zeroed part of scratch.
+// Address of the first block's scratch data, which follows the zeroed part of scratch.
 __device__ __forceinline__ char* blocks_scratch(const CompressArgs<Chunk>& args) {
     const RangeScratch* const end = range_scratch(args) + args.n_chunks;
     const u64 n_bytes = reinterpret_cast<u64>(end) - reinterpret_cast<u64>(args.scratch);
     return static_cast<char*>(args.scratch) + (n_bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
 }
 
-// A block, by its number among those of all chunks.
+// A block, identified by its number among the blocks of all chunks.
 struct BlockOfAll {
     u32 number, chunk, index;
 
     __device__ __forceinline__ BlockOfAll(const Chunk& own, u32 number) : number(number), chunk(number / own.n_blocks), index(number % own.n_blocks) {}
 };
 
-// Launch parameters of any pass of a level. All passes share the scratch.
+// Launch parameters of a pass. All passes of a level share the scratch data.
 template <typename Block>
 constexpr LaunchInfo blocks_launch(u32 threads, u32 shared_bytes, u32 persistent) {
     LaunchInfo info = quant_launch(threads, shared_bytes);
@@ -49,7 +50,7 @@ constexpr LaunchInfo blocks_launch(u32 threads, u32 shared_bytes, u32 persistent
     return info;
 }
 
-// A pass of a level: its entry point, and its launch parameters. The last argument is the function
+// Defines the entry point and the launch parameters of a pass. The last argument is the function
 // that does the work.
 #define BLOCKS_PASS(name, Block, kThreads, kCtas, Shared, kPersistent, ...)                                                  \
     extern "C" __global__ void __launch_bounds__(kThreads, kCtas) name(const __grid_constant__ CompressArgs<Chunk> args) { \

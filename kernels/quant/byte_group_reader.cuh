@@ -7,13 +7,14 @@
 #include "layout.cuh"
 
 struct ByteGroupReader {
-    // Spreads fields of `bits` bits each, at most eight, of a string: four fields to one byte each.
+    // Spreads the first four fields of a bit string, of `bits` bits each (at most eight), to one
+    // byte each.
     static __device__ __forceinline__ u32 pdep(u32 string, u32 bits, u32 pair_mask, u32 mask) {
         const u32 pairs = (string & pair_mask) | (string >> 2 * bits & pair_mask) << 16;
         return (pairs & mask) | (pairs >> bits & mask) << 8;
     }
-    // Part of a group at byte `at` of shared memory: a byte of each of the first four numbers, and
-    // of each of the last four.
+    // Reads a part of a group from byte `at` of shared memory: up to eight bits of each number.
+    // Returns one byte for each of the first four numbers, and for each of the last four.
     static __device__ __forceinline__ uint2 part(u32 at, u32 bits) {
         const u32 words = at & ~3u, shift = at * 8;
         const u32 first = load_shared_4(words), second = load_shared_4(words + 4), third = load_shared_4(words + 8);
@@ -22,8 +23,8 @@ struct ByteGroupReader {
         return make_uint2(pdep(low, bits, pair_mask, masks), pdep(__funnelshift_rc(low, high, 4 * bits), bits, pair_mask, masks));
     }
 
-    // Reads the numbers of four groups in shared memory with at most 32 bits per number, with
-    // signs. `at`: where each group begins. Called by all threads of a warp.
+    // Reads four groups of numbers with at most 32 bits each from shared memory, and decodes their
+    // signs. `at`: address of each group. Called by all threads of a warp.
     static __device__ __forceinline__ void read(const u32 (&at)[4], const u32 (&widths)[4], u32 (&v)[4][kByteGroup]) {
         const u32 longest = warp_max_unsigned(max(max(widths[0], widths[1]), max(widths[2], widths[3])));
         if (likely(longest <= 8)) {
@@ -54,10 +55,10 @@ struct ByteGroupReader {
             for (u32 i = 0; i < kByteGroup; ++i) v[k][i] = unzigzag(v[k][i]);
         }
     }
-    // Decodes zigzag in four bytes.
+    // Decodes zigzag in each of four bytes.
     static __device__ __forceinline__ u32 signed_bytes(u32 bytes) { return (bytes >> 1 & 0x7f7f7f7fu) ^ (bytes & 0x01010101u) * 0xff; }
 
-    // Number i of a group of any width in the frame, still in zigzag form.
+    // Reads number i of a group of any width from the frame, in zigzag form.
     static __device__ __forceinline__ u64 number(const unsigned char* group, u32 width, u32 i) {
         u64 number = 0;
         for (u32 p = 0; 8 * p < width; ++p) {

@@ -5,7 +5,7 @@
 #include "../stage/pack.cuh"
 #include "block_work.cuh"
 
-// The next present width after 32·slot + lane, or ~0 if there is none.
+// The smallest width in `present` above 32·slot + lane, or ~0 if there is none.
 template <u32 kSlots>
 __device__ __forceinline__ u32 next_width(const u32 (&present)[kSlots], u32 slot, u32 lane) {
     u32 next = ~0u;
@@ -17,12 +17,12 @@ __device__ __forceinline__ u32 next_width(const u32 (&present)[kSlots], u32 slot
     return next;
 }
 
-// Chooses the widths, given how many groups have each length, by the rule of the format's writer.
-// It repeatedly removes the width whose removal lengthens the groups the least. Called by one warp.
-// No length is more than kLongest.
+// Chooses the widths of a block, given the number of groups of each bit length, by the same rule as
+// the CPU encoder: it repeatedly removes the width whose removal lengthens the groups the least.
+// Called by one warp. No length exceeds kLongest.
 template <u32 kLongest, typename W>
 __device__ __forceinline__ void choose_table(QuantShared<W>& shared, u32 n_groups) {
-    // A lane has widths lane, lane + 32, lane + 64.
+    // Slot k of a lane stands for width 32·k + lane.
     constexpr u32 kSlots = kLongest / 32 + 1;
     const u32 lane = lane_id();
     u32 counts[kSlots], present[kSlots], best_present[kSlots] = {};
@@ -55,8 +55,8 @@ __device__ __forceinline__ void choose_table(QuantShared<W>& shared, u32 n_group
             if (present[k] >> lane & 1 && next != ~0u) key = min(key, counts[k] * (next - k * 32 - lane) << 8 | (k * 32 + lane));
         }
         key = warp_min_unsigned(key);
-        // Each further removal costs at least as much as this one. Could any smaller number of
-        // widths still be better?
+        // Each further removal costs at least as much as this one. This tests whether `fewer`
+        // widths could still be better.
         const auto may_be_better = [&](u32 fewer) {
             return fewer < n && n_bytes + (n - fewer) * (key >> 8) + fewer + (n_groups * index_bits(fewer) + 7) / 8 < best;
         };
@@ -92,7 +92,7 @@ __device__ __forceinline__ void choose_table(QuantShared<W>& shared, u32 n_group
     }
     if (lane == 0) shared.n_widths = best_n, shared.group_bytes = best_bytes;
 }
-// Adds a group of numbers with `width` bits each to zeros in shared memory, from byte `at` on.
+// ORs a group of numbers, with `width` bits each, into zeroed shared memory, from byte `at` on.
 template <typename N>
 __device__ __forceinline__ void add_group(const N (&r)[kByteGroup], u32 width, u32 at) {
 #pragma unroll

@@ -1,9 +1,9 @@
-// Elements of a block of 65536 become codes, or words, in scratch, minus the first one. All levels
-// with such blocks start with this. Done by a CTA.
+// First step of compression with blocks of 65536 elements, at levels dense and max: a CTA converts
+// the elements of a block to codes or words, subtracts the first one, and stores them in scratch.
 //
-// If all elements are in the first zone of the quantizer, this takes one product each. Otherwise
-// they are quantized one by one. Those that have no code, or violate the bound, are marked as
-// exceptions. A thread has several words of the marks, which are in scratch.
+// If all elements are in the first zone of the quantizer, a code takes one product. Otherwise
+// elements are quantized one by one, and those that have no code or violate the bound are marked as
+// exceptions, in bitmaps in scratch. A thread handles several words of each bitmap.
 
 #pragma once
 
@@ -12,7 +12,7 @@
 #include "each_element.cuh"
 #include "payload_write.cuh"
 
-// Shared memory of the threads.
+// Shared memory of the CTA.
 template <typename W, u32 kThreadsOfAll>
 struct CodesShared {
     static constexpr u32 kThreads = kThreadsOfAll, kWarps = kThreads / kWarp;
@@ -39,17 +39,17 @@ struct LargeExceptions {
     const bool swaps;
 
     __device__ __forceinline__ W word(u32 i) const { return load_element<W>(elements.find(array, i, element.bytes), element, swaps); }
-    // Mask of the existing ones among the 32 numbers of a word of marks.
+    // Mask of those numbers that exist, among the 32 numbers of a bitmap word.
     __device__ __forceinline__ u32 existing(u32 word) const { return low_bits(0u, min(shared.box.m - min(shared.box.m, 32 * word), 32u)); }
     __device__ __forceinline__ u32 n_words() const { return (shared.box.m + 31) / 32; }
 
-    // Gives each element without a code the code of another one, and marks filled elements and
-    // outliers (`outliers`). Returns false, in all threads, if the block must have words instead.
-    // Has barriers.
+    // Gives each element without a code the code of another element, and marks filled elements and
+    // outliers in their bitmaps. Returns false, in all threads, if the block must store words
+    // instead. Has barriers.
     __device__ __forceinline__ bool find() const {
         const u32 t = threadIdx.x, warp = t / kWarp, lane = lane_id(), m = shared.box.m;
-        // The last number up to the thread's words that has a code, plus 1; the first with a code;
-        // and the first without one.
+        // Number indices: the last with a code up to the end of the thread's words, plus 1; the
+        // first with a code; and the first without one.
         u32 through = 0, first_coded = kNone, first_uncoded = kNone;
 #pragma unroll
         for (u32 k = kOwn; k-- > 0;) {
@@ -127,15 +127,16 @@ struct LargeExceptions {
             for (u32 left = block.bitmap.outliers[kOwn * threadIdx.x + k]; left != 0; left &= left - 1, ++n) f(n, 32 * (kOwn * threadIdx.x + k) + __ffs(left) - 1);
         }
     }
-    // In the frame, its elements are only aligned to 4 bytes.
+    // Stores an element in the frame, where it is aligned to only 4 bytes.
     __device__ __forceinline__ void store_exact(unsigned char* to, u32 word) const { store_element(to, element, false, word); }
     __device__ __forceinline__ void store_exact(unsigned char* to, u64 word) const {
         reinterpret_cast<u32*>(to)[0] = static_cast<u32>(word), reinterpret_cast<u32*>(to)[1] = static_cast<u32>(word >> 32);
     }
 };
 
-// Codes may be stored with 16 bits. Those of all CTAs then fit the L2 cache, from which they are
-// read twice or more. Data that is read or written once is marked to be evicted first.
+// Type of codes that are stored in 16 bits. The codes of all resident CTAs then fit the L2 cache,
+// from which they are read at least twice. Accesses to data that is read or written once have
+// evict-first hints.
 using Short = short;
 
 template <typename W, typename Level, typename SharedOfAll>
@@ -147,7 +148,7 @@ struct BlockCodes {
     const CompressArgs<Chunk>& args;
     Shared& shared;
     const BlockOfAll tile;
-    const Element element;  // one part of an element
+    const Element element;  // an element, or one part of a complex element
     Block& block;
 
     __device__ __forceinline__ BlockCodes(const CompressArgs<Chunk>& args, Shared& shared)
@@ -159,9 +160,9 @@ struct BlockCodes {
         shared.quantizer.set(args.own, bound_of<W>(args, tile.chunk));
         shared.n_filled = shared.n_outliers = 0;
     }
-    // Stores the block's codes or words to scratch and returns its header flags, or kEnded for a
-    // constant block, which is recorded. N is W, or Short for codes of 16 bits where those are
-    // enough; the result then contains kAreShort. Has barriers.
+    // Stores the block's codes or words in scratch and returns its header flags. For a constant
+    // block, records it and returns kEnded. N is W, or Short to store codes in 16 bits; the result
+    // contains kAreShort if all codes fit. Has barriers.
     static constexpr u32 kEnded = ~0u, kAreShort = 1u << 31;
     template <typename N>
     __device__ __forceinline__ u32 load() const {
@@ -182,7 +183,7 @@ struct BlockCodes {
         if (has_codes) share(load_any(false));
         return kHasWords;
     }
-    // In addition to Found: some codes are wider than Short.
+    // Flag in addition to Found: some codes do not fit Short.
     static constexpr u32 kShortLimit = 1u << 15, kWide = 1u << 31;
     // Codes in the first zone of float32 are all below 2^14.
     template <typename N>
@@ -190,7 +191,7 @@ struct BlockCodes {
     template <typename N>
     __device__ __forceinline__ N* codes() const { return reinterpret_cast<N*>(block.codes); }
 
-    // Made again where needed, so that it takes no registers meanwhile.
+    // Built anew for each use, so that it takes no registers in between.
     __device__ __forceinline__ Finder elements() const { return Finder(args.own, shared.box); }
     __device__ __forceinline__ const char* array() const {
         return static_cast<const char*>(args.src) + tile.chunk * args.src_stride + part_of(args.own, tile.index) * element.bytes;
@@ -198,7 +199,7 @@ struct BlockCodes {
     __device__ __forceinline__ LargeExceptions<W, Shared, Block> exceptions() const {
         return LargeExceptions<W, Shared, Block>{shared, block, elements(), array(), element, (args.flags & kSwapBytes) != 0};
     }
-    // Ends a block whose elements are all this word.
+    // Records a block whose elements all equal this word.
     __device__ __forceinline__ u32 end_constant(W word) const {
         if (threadIdx.x == 0) block.info.header = kConstBlock, block.info.word = word;
         return kEnded;
@@ -216,20 +217,21 @@ struct BlockCodes {
         return found;
     }
 
-    // Whether rows consist of whole, aligned units, which can be loaded.
+    // Whether rows consist of whole, aligned 16-byte units, so that elements can be loaded by
+    // units.
     __device__ __forceinline__ bool has_units() const {
         const u64 start = reinterpret_cast<u64>(array()) + shared.box.start * sizeof(W), next_row = args.own.extents[2] * sizeof(W);
         return shared.box.sx % Word<W>::kPerUnit == 0 && (start | (shared.box.is_line() ? 0 : next_row)) % kUnitBytes == 0 && !(args.flags & kSwapBytes);
     }
-    // Stores the codes of a block, minus the first one. The result contains kFar if an element is
-    // not in the first zone, and kWide if a code does not fit N. Has barriers.
+    // Stores the codes of a block minus its first code, and returns flags: kFar if an element is
+    // not in the first zone, kWide if a code does not fit N. Has barriers.
     template <typename N>
     __device__ __forceinline__ u32 load_near() const { return share(has_units() ? load_near<N, Word<W>::kPerUnit>() : load_near<N, 1>()); }
-    // load_near() with `kN` elements at a time.
+    // Implements load_near(), with `kN` elements at a time.
     template <typename N, u32 kN>
     __device__ __forceinline__ u32 load_near() const {
         using F = Float<W>;
-        // Loads issued together, while those before are handled.
+        // Loads in flight while the previous batch is converted.
         constexpr u32 kBatch = 4, kApart = kN * kThreads;
         const Quantizer<W>& quantizer = shared.quantizer;
         const F step = quantizer.steps[0], inverse = quantizer.inverses[0], bound = quantizer.bound, limit = quantizer.near_limit;
@@ -314,7 +316,7 @@ struct BlockCodes {
     static __device__ __forceinline__ W sign_extended(u32 code) { return static_cast<W>(static_cast<s64>(static_cast<s32>(code))); }
 
     // Stores the numbers of any block, codes or words, one by one. For codes, marks elements that
-    // have no code or violate the bound.
+    // have no code or violate the bound. Returns the thread's Found flags.
     __device__ __forceinline__ u32 load_any(bool are_codes) const {
         const Finder elements = this->elements();
         const char* const array = this->array();

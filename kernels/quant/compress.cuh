@@ -1,42 +1,44 @@
-// Compression in one pass, by the protocol of common/ordered_frames.cuh. A CTA makes one block of
+// Compression in one pass, by the protocol of common/ordered_frames.cuh. A CTA encodes one block of
 // 4096 elements at a time; many CTAs share a multiprocessor.
 //
-// Nearly all blocks of floats have small codes. These use narrow.cuh: two codes in a word, and
-// residuals that stay in registers. It also handles clipped boxes, if they do not have too many
-// rows and no row is longer than 32. All other blocks use the steps below. Steps 4 and 5 are common
-// to both, but blocks of small codes have their staging buffers elsewhere.
-//   1. Words become codes in registers, which are stored to shared memory (quantize.cuh). If all
-//      elements are in the first zone of the quantizer, this takes one product each. Otherwise
-//      words are quantized one by one. Those that have no code, or violate the bound, are marked
+// Nearly all blocks of floats have small codes. narrow.cuh handles them: two codes share a word,
+// and residuals stay in registers. It also handles clipped boxes, if they do not have too many rows
+// and no row is longer than 32. All other blocks use the steps below. Steps 4 and 5 are common to
+// both, but blocks of small codes have their staging buffers elsewhere.
+//   1. Words become codes in registers, which are stored in shared memory (quantize.cuh). If all
+//      elements are in the first zone of the quantizer, a code takes one product. Otherwise words
+//      are quantized one by one. Words that have no code, or violate the bound, are marked
 //      (exceptions.cuh).
 //   2. Some rows are predicted with each candidate for the orders (orders.cuh).
-//   3. A thread has a row of 32 numbers. It differences them in registers, using the rows before.
-//      In shared memory it counts how many groups of eight have each length.
-//   4. The first warp chooses the widths, and the block's size is published. Meanwhile the other
+//   3. Each thread differences a row of 32 numbers in registers, using the previous rows. A
+//      histogram in shared memory counts the groups of eight of each bit length.
+//   4. The first warp chooses the widths, and the block's length is published. Meanwhile the other
 //      warps clear the stage, the block's staging buffer, which overlays the numbers. A prefix sum
-//      gives the start of each group, and threads add their groups to the stage (byte_groups.cuh).
-//   5. A warp looks back for the block's place, at a time when all earlier blocks have probably
-//      published their lengths. Then the stage is copied to the payload and summed for the
-//      checksum, and the block is counted.
+//      gives the start of each group, and threads write their groups to the stage
+//      (byte_groups.cuh).
+//   5. A warp looks back at earlier blocks to find the block's position, at a time when all of them
+//      have probably published their lengths. Then the stage is copied to the payload and summed
+//      for the checksum, and the block is counted as complete.
 //
 // A CTA that looks back at once waits for the slowest of all earlier blocks. So blocks of small
-// codes stay in their stages while the next ones are made. Each part of step 5 handles another
+// codes stay in their stages while the next ones are encoded. Each part of step 5 handles another
 // block and runs on warps that would otherwise wait at a barrier:
 //   - While orders of 2 are tried, one block is placed and the next one is taken.
 //   - While the first warp chooses widths, the others copy the placed block and count the one
 //     before it.
 //
-// Once a length is published, the input of the next block is prefetched to the L2 cache. A block of
-// another kind takes all shared memory, so the pending blocks are written to the payload first.
+// Once a length is published, the input of the next block is prefetched to the L2 cache. A block
+// without small codes takes all shared memory, so the pending blocks are written to the payload
+// first.
 //
 // A CTA only waits for blocks that precede one whose length it has already published. While it
 // waits, it holds no block that is taken but unfinished, except later ones. So the CTA with the
 // first unfinished block never waits.
 //
-// Blocks whose rows do not have 32 elements are differenced row by row (stage/differences.cuh), to
+// Blocks whose rows do not have 32 elements are differenced row by row (stage/differences.cuh) into
 // a separate buffer. So are blocks with numbers that may need 64 bits.
 //
-// A separate pass before this one finds a relative bound (range.cuh).
+// For a relative bound, a separate pass before this one finds the range of each array (range.cuh).
 
 #pragma once
 
@@ -63,16 +65,16 @@ template <typename W>
 struct QuantCompressor {
     using Shared = QuantShared<W>;
     static constexpr u32 kPerUnit = Word<W>::kPerUnit;
-    // 64-bit codes below 2^kNarrowBits in magnitude fit 32 bits in all differences whose orders add
-    // up to kNarrowOrders or less.
+    // Differences of 64-bit codes fit 32 bits if the magnitudes of the codes are below
+    // 2^kNarrowBits and the orders add up to at most kNarrowOrders.
     static constexpr u32 kNarrowBits = 19, kNarrowOrders = 10;
 
-    // The lengths or widths of a thread's four groups, one byte each.
+    // The bit lengths or widths of a thread's four groups, one byte each.
     using Four = u32;
 
     const CompressArgs<Chunk>& args;
     Shared& shared;
-    const Element element;  // one part of an element
+    const Element element;  // an element, or one part of a complex element
     const OrderedFrames<FrameLayout> frames;
 
     __device__ __forceinline__ QuantCompressor(const CompressArgs<Chunk>& args, Shared& shared)
@@ -95,19 +97,19 @@ struct QuantCompressor {
         flush_all(turn);
         frames.run_rewrites<kQuantThreads>(shared.ticket, shared.pending[0].sums);
     }
-    // Pending blocks of small codes take turns. While one is made, the second before it is placed
-    // and copied, and the third before it is counted. Other blocks are copied as soon as they are
-    // made, in a turn of their own.
+    // Blocks of small codes use the entries of `pending` in turn. While a block is encoded, the
+    // second block before it is placed and copied, and the third before it is counted. Any other
+    // block is copied as soon as it is encoded, from entry kNow.
     static constexpr u32 kTurns = 3, kNow = kTurns;
     static __device__ __forceinline__ u32 after(u32 turn) { return turn + 1 == kTurns ? 0 : turn + 1; }
 
-    // Draws the next block. Called by one thread.
+    // Takes the next block and finds its box. Called by one thread.
     __device__ __forceinline__ void find_next() const {
         const Ticket next = frames.resolve(frames.take());
         shared.next = next, shared.is_found = 1;
         if (likely(next.kind == kFirst)) shared.next_box.set(shared.grid.box(args.own.extents, next.index >> args.own.log_parts()), kLogBlock);
     }
-    // Publishes the next block to all threads. Called by the last warp.
+    // Makes the next block the current one, for all threads. Called by the last warp.
     __device__ __forceinline__ void begin() const {
         // All lanes read the last lane's earlier writes, before it writes again.
         __syncwarp();
@@ -136,15 +138,15 @@ struct QuantCompressor {
         if (shared.narrow_misses >= kMiss) --shared.narrow_misses;
     }
 
-    // The form of a block.
+    // The result of encoding a block.
     struct Made {
-        u32 header = 0;  // of plain blocks
+        u32 header = 0;  // of raw and constant blocks
         u32 n_units;
         W word;      // of a constant block
-        u32 stage;   // of other blocks: offset in the buffers
+        u32 stage;   // of other blocks: byte offset in the buffers
     };
 
-    // Makes the frame's block. Called by all threads.
+    // Encodes a block. Called by all threads.
     __device__ __forceinline__ void encode(const Ticket& tile, u32 turn) const {
         const RowBox& box = shared.box;
         const bool has_rows = box.sx == kRow || box.is_line();
@@ -155,7 +157,7 @@ struct QuantCompressor {
             if (likely(is_made && !(made.header & kRawBlock))) return;
             __syncthreads();
         }
-        // This block is made in the memory of the pending ones.
+        // Encoding this block takes the memory of the pending ones.
         flush_all(turn);
         if (has_rows && unlikely(!is_made)) {
             is_made = make<true>(tile, made);
@@ -181,21 +183,21 @@ struct QuantCompressor {
         for (u32 i = 0; i < kRow * sizeof(W); i += kLine) prefetch_l2(row + min(i, (box.sx - 1) * static_cast<u32>(sizeof(W))));
     }
 
-    // Records a block that has been made. Called by one thread.
+    // Records an encoded block as pending. Called by one thread.
     __device__ __forceinline__ void save(u32 to, const Ticket& tile, const Made& made) const {
         PendingBlock& pending = shared.pending[to];
         pending.exists = 1, pending.chunk = tile.chunk, pending.index = tile.index, pending.n_units = made.n_units, pending.stage = made.stage;
     }
-    // Finds the place of a pending block. Called by one warp.
+    // Finds the position of a pending block in the payload. Called by one warp.
     __device__ __forceinline__ void place(PendingBlock& pending) const {
         if (!pending.exists) return;
         const u32 before = frames.place(pending.chunk, pending.index, pending.n_units);
         if (lane_id() == 0) pending.before = before;
     }
-    // Places, copies and counts pending block `last`, and counts the one before it. Called by all
-    // threads, after a barrier.
+    // Places, copies and counts pending block `last`, and counts block `before`, which precedes it.
+    // Called by all threads, after a barrier.
     __device__ __forceinline__ void flush(u32 last, u32 before, const Made& made) const {
-        // If this one does not exist, neither does the one before.
+        // If `last` does not exist, neither does `before`.
         if (!shared.pending[last].exists) return;
         if (threadIdx.x < kWarp) place(shared.pending[last]);
         if (threadIdx.x / kWarp == 1) settle(shared.pending[before]);
@@ -246,7 +248,8 @@ struct QuantCompressor {
         }
         pending.sums.share(sums);
     }
-    // Writes the table's entry of a block whose sums are shared, and counts it. Called by one warp.
+    // Writes the table entry of a copied block, whose sums are shared, and counts the block as
+    // complete. Called by one warp.
     __device__ __forceinline__ void settle(PendingBlock& pending) const {
         if (!pending.exists) return;
         const u32 chunk = pending.chunk, block = pending.index;
@@ -259,8 +262,8 @@ struct QuantCompressor {
         if (lane_id() == 0) pending.exists = 0;
     }
 
-    // Index of the part of the elements that a block holds, and the array from that part's first
-    // byte on.
+    // Index of the part of each element that a block holds, and the address of this part in the
+    // array's first element.
     __device__ __forceinline__ u32 part(u32 index) const { return part_of(args.own, index); }
     __device__ __forceinline__ const char* source(u32 chunk, u32 index) const { return frames.source(chunk) + part(index) * element.bytes; }
 
@@ -273,22 +276,22 @@ struct QuantCompressor {
         return all.x | all.y | all.z | all.w;
     }
 
-    // Rows that all threads load at once, with `kN` elements each.
+    // Rows that all threads together load at once, if each thread loads `kN` elements.
     template <u32 kN>
     static constexpr u32 kRowsOf = kQuantThreads / (kRow / kN);
-    // Stores the codes of a block, minus the first one. If an element is not in the first zone, the
-    // result contains kFar.
-    // loads in flight, as many as registers allow
+    // Loads in flight per thread: as many as registers allow.
     static constexpr u32 kBatch = sizeof(W) == 4 ? 4 : 8;
     __device__ __forceinline__ bool may_be_near() const {
         return shared.quantizer.near_limit > Float<W>(0) && args.own.has_plain_elements() && (shared.box.sz == 1 || shared.box.sy >= kRowsOf<1>);
     }
+    // Stores the codes of a block minus its first code, and returns flags: kFar if an element is
+    // not in the first zone.
     __device__ __forceinline__ u32 load_near(const char* start, const Numbers<W, true>& numbers) const {
         const u32 next_row = shared.box.is_line() ? 0 : static_cast<u32>(args.own.extents[2] * sizeof(W));
         const bool is_aligned = (static_cast<u32>(reinterpret_cast<u64>(start)) | next_row) % kUnitBytes == 0 && !(args.flags & kSwapBytes);
         return likely(is_aligned) ? load_near_by<kPerUnit>(start, numbers) : load_near_by<1>(start, numbers);
     }
-    // load_near() with `kN` elements at a time.
+    // Implements load_near(), with `kN` elements at a time.
     template <u32 kN>
     __device__ __forceinline__ u32 load_near_by(const char* start, const Numbers<W, true>& numbers) const {
         using F = Float<W>;
@@ -321,7 +324,7 @@ struct QuantCompressor {
             W words[kBatch][kN];
 #pragma unroll
             for (u32 k = 0; k < kBatch; ++k) {
-                // The first row replaces rows that do not exist.
+                // Loads past the last row read the first row instead.
                 const char* const at = row + k * kRowsAtOnce < n_rows ? from : start + x * kN * sizeof(W);
                 if (kN == 1) {
                     words[k][0] = *reinterpret_cast<const W*>(at);
@@ -330,7 +333,7 @@ struct QuantCompressor {
                 }
                 from += next_rows;
                 if (kN == 1) {
-                    // A plane has at least this many rows, so at most one plane ends.
+                    // A plane has at least kRowsAtOnce rows, so at most one plane ends.
                     y += kRowsAtOnce;
                     const bool ends = !is_even && y >= height;
                     y -= ends ? height : 0;
@@ -367,7 +370,7 @@ struct QuantCompressor {
     static __device__ __forceinline__ W sign_extended(u32 code) { return static_cast<W>(static_cast<s64>(static_cast<s32>(code))); }
 
     // Stores the numbers of any block, codes or words, one by one. For codes, marks elements that
-    // have no code or violate the bound.
+    // have no code or violate the bound. Returns the thread's Found flags.
     template <bool kRows>
     __device__ __forceinline__ u32 load_any(const Finder& elements, const char* array, const Numbers<W, kRows>& numbers, bool are_codes, const Missing& missing) const {
         using N = typename Numbers<W, kRows>::N;
@@ -382,7 +385,8 @@ struct QuantCompressor {
         });
     }
 
-    // Blocks of small codes (narrow.cuh). After repeated misses they are not tried for a while.
+    // Whether to try a block as one of small codes (narrow.cuh). After repeated misses, it is not
+    // tried for a while.
     static constexpr u32 kMiss = 8, kMostMisses = 15;
     __device__ __forceinline__ bool may_be_narrow() const {
         const RowBox& box = shared.box;
@@ -391,7 +395,8 @@ struct QuantCompressor {
         const bool has_rows = box.is_line() ? box.m == kElements : box.sx <= kRow && box.sz * box.sy <= kNarrowRows && (box.sz == 1 || box.sy >= kRowsOf<1>);
         return limit > Float<W>(0) && limit <= most && args.own.has_plain_elements() && has_rows && shared.narrow_misses < kMiss;
     }
-    // Stores their codes. The result has the OR of all magnitudes from bit kSizesAt on.
+    // Stores the codes of such a block. The result contains Found flags and, from bit kSizesAt on,
+    // the OR of all magnitudes.
     static constexpr u32 kSizesAt = 16;
     __device__ __forceinline__ u32 load_narrow(const char* start, const NarrowNumbers<W>& numbers) const {
         constexpr u32 kRows = kRowsOf<kPerUnit>;
@@ -402,7 +407,7 @@ struct QuantCompressor {
         return likely(is_aligned && is_whole) ? load_narrow_whole(start, numbers) : load_narrow_any(start, numbers);
     }
 
-    // Bytes from one row to the next.
+    // Bytes from the start of one row to that of the next.
     __device__ __forceinline__ u64 row_bytes() const { return (shared.box.is_line() ? kRow : args.own.extents[2]) * sizeof(W); }
 
     // Quantizes elements and collects the properties of all of them.
@@ -429,10 +434,10 @@ struct QuantCompressor {
         // The element's code minus the first one, as an unsigned 16-bit number with a bias of 2^15.
         __device__ __forceinline__ u32 number(W word) {
             const F value = float_of(word), whole = value * inverse + magic();
-            // The product is exact, so it need not be rounded.
+            // The product is exact, so a fused multiply-add gives the same result.
             is_near &= (size_of(less_product(value, whole - magic(), step)) <= bound) & (size_of(value) < limit);
             const u32 number = static_cast<u32>(bits_of(whole)) - zero;
-            // 32-bit words have fewer codes than that in the first zone.
+            // The first zone of 32-bit words has fewer codes than this.
             if (sizeof(W) == 8) is_near &= number < 0x10000;
             words_differ |= word ^ first_word;
             return number;
@@ -485,7 +490,7 @@ struct QuantCompressor {
         }
         return maker.found();
     }
-    // Loads any block, one element at a time; a warp has a row.
+    // Loads any block, one element per lane at a time; a warp handles a row.
     __device__ __forceinline__ u32 load_narrow_any(const char* start, const NarrowNumbers<W>& numbers) const {
         constexpr u32 kLoads = 8;
         const RowBox& box = shared.box;
@@ -504,7 +509,7 @@ struct QuantCompressor {
             W words[kLoads];
 #pragma unroll
             for (u32 k = 0; k < kLoads; ++k) {
-                // The first element replaces rows that do not exist.
+                // Loads past the last row read the first element instead.
                 words[k] = *reinterpret_cast<const W*>(row + k * kQuantWarps < n_rows ? from : start);
                 y += kQuantWarps;
                 const bool ends = y >= height;
@@ -520,7 +525,7 @@ struct QuantCompressor {
         return maker.found();
     }
 
-    // kCodesDiffer if any number of the thread's row is not 0. Has a barrier.
+    // Returns kCodesDiffer if any number of the thread's row is not 0. Has a barrier.
     __device__ __forceinline__ u32 have_codes(const NarrowNumbers<W>& numbers) const {
         u32 found = 0;
         for (u32 x = 0; x < min(shared.box.sx, kRow) && threadIdx.x < shared.box.n_rows(); ++x) {
@@ -530,14 +535,14 @@ struct QuantCompressor {
         return found;
     }
 
-    // Like make(); also returns false if the codes are not small.
+    // Like make(), for a block of small codes. Also returns false if its codes are not small.
     __device__ __forceinline__ bool make_narrow(const Ticket& tile, Made& made, u32 turn) const {
         const RowBox& box = shared.box;
         const NarrowNumbers<W> numbers(shared);
         const u32 m = box.m, t = threadIdx.x, n_rows = box.n_rows();
         const Keep keeper{*this, tile, made, turn};
-        // 16-bit numbers, then the stages. A stage has room for such numbers, the front of the
-        // block, and one unit.
+        // The buffers hold the 16-bit numbers, then one stage per turn. A stage has room for as
+        // many bytes as the numbers, the front of the block, and one unit.
         constexpr u32 kNumberBytes = kElements * 2, kStageBytes = kNumberBytes + 512;
         static_assert(kNumberBytes + kTurns * kStageBytes <= sizeof shared.buffers && kMaxWidths * kByteGroups / 16 + 64 <= kStageBytes - kNumberBytes, "stages fit");
         const u32 stage = kNumberBytes + turn * kStageBytes;
@@ -549,7 +554,7 @@ struct QuantCompressor {
         bool is_narrow = !(found & kFar) && sizes < kMostNarrow;
         if (likely(is_narrow)) {
             if (unlikely(!(found & kWordsDiffer))) return make_const(tile, made, shared.first_word);
-            // 0 and -1 have the same sizes.
+            // 0 and -1 have the same magnitude here, so the numbers themselves must be compared.
             if (unlikely(sizes == 0) && !(share(have_codes(numbers)) & kCodesDiffer)) return make_const(tile, made, shared.quantizer.value(shared.first_code));
             is_narrow = NarrowOrders<W>(shared).choose(sizes, orders, base, keeper) && ((2 * sizes + 1) << (orders.z + orders.y + orders.x)) <= 0xffff;
         }
@@ -594,8 +599,8 @@ struct QuantCompressor {
             }
         }
     };
-    // Work done while a block is made: a pending block is placed and copied, the one before it is
-    // counted, and the next one is taken.
+    // Work done while a block is encoded: a pending block is placed and copied, the one before it
+    // is counted, and the next block is taken.
     struct Keep {
         const QuantCompressor& of;
         const Ticket& tile;
@@ -634,8 +639,8 @@ struct QuantCompressor {
         __device__ __forceinline__ void write(unsigned char*, u32) const {}
     };
 
-    // Makes a block in its stage and publishes its size. Returns false, in all threads, if its
-    // numbers are too large for that. Has barriers.
+    // Encodes a block in its stage and publishes its length. Returns false, in all threads, if the
+    // numbers or their differences may not fit N. Has barriers.
     template <bool kRows>
     __device__ __forceinline__ bool make(const Ticket& tile, Made& made) const {
         using N = typename Numbers<W, kRows>::N;
@@ -682,7 +687,8 @@ struct QuantCompressor {
         if (sizeof(N) < sizeof(W) && orders.z + orders.y + orders.x > kNarrowOrders) return false;
         const Residuals<kRows> residuals{shared};
         const Four lengths = make_residuals(residuals, numbers, base, orders);
-        // 32-bit numbers with exceptions take at most 1.5 times the bytes of the numbers.
+        // A block of 32-bit numbers with exceptions takes at most 1.5 times the bytes of the
+        // numbers.
         constexpr u32 n_stage_bytes = sizeof(N) < sizeof(W) ? kElements * sizeof(N) / 2 * 3 : sizeof(Buffer<W>);
         made.stage = 0, made.header = header;
         const W start = shared.first_code + (sizeof(N) < sizeof(W) ? sign_extended(static_cast<u32>(base)) : static_cast<W>(base));
@@ -690,9 +696,9 @@ struct QuantCompressor {
         return true;
     }
 
-    // Completes a block whose group lengths are known: publishes its size and makes its stage.
-    // `add` adds the thread's groups, with the given widths, from an address on. `keeper` does
-    // other work meanwhile. Has barriers.
+    // Completes a block whose group lengths are known: publishes its length and fills its stage.
+    // `add(widths, at)` writes the thread's groups to shared memory, from address `at` on. `keeper`
+    // does other work meanwhile. Has barriers.
     template <u32 kStageBytes, u32 kLongest, typename Exceptions, typename Add, typename Keeper>
     __device__ __forceinline__ void finish(const Ticket& tile, Made& made, const Orders& orders, W start, Four lengths, const Exceptions& exceptions, Add add,
                                            Keeper keeper) const {
@@ -756,7 +762,7 @@ struct QuantCompressor {
         add(widths, at);
     }
     __device__ __forceinline__ u32 load_rows(const char* start, const Numbers<W, true>& numbers) const { return load_near(start, numbers); }
-    // load_near() for a box with rows of other lengths; a warp has some of them.
+    // load_near() for a box whose rows have any length; a warp handles a row.
     __device__ __forceinline__ u32 load_rows(const char* start, const Numbers<W, false>& numbers) const {
         using F = Float<W>;
         constexpr u32 kBatch = 4;
@@ -804,7 +810,7 @@ struct QuantCompressor {
         return (words_differ ? kWordsDiffer : 0) | (codes_differ ? kCodesDiffer : 0) | (is_near ? 0 : kFar);
     }
 
-    // Makes a block whose elements are all equal.
+    // Encodes a block whose elements are all equal.
     __device__ __forceinline__ bool make_const(const Ticket& tile, Made& made, W word) const {
         made.header = kConstBlock, made.word = word;
         made.n_units = word == 0 ? 0 : units_of(kAlignment + sizeof(W), args.own.log_unit());
@@ -812,8 +818,8 @@ struct QuantCompressor {
         return true;
     }
 
-    // Residuals, in the other buffer. A thread has its own row; its 16-byte pieces are interleaved
-    // with those of the other threads.
+    // Residuals, in the second buffer; each thread loads its own 32. If kRows, a thread's 16-byte
+    // pieces are interleaved with those of the other threads.
     template <bool kRows, typename = void>
     struct Residuals {
         Shared& shared;
@@ -844,7 +850,7 @@ struct QuantCompressor {
         }
     };
 
-    // Differences a thread's row, and finds the lengths of its groups.
+    // Differences a thread's row, stores the residuals, and returns the bit lengths of its groups.
     __device__ __forceinline__ Four make_residuals(const Residuals<true>& residuals, const Numbers<W, true>& numbers, u32 base, const Orders& o) const {
         const RowBox& box = shared.box;
         const u32 row = threadIdx.x;
@@ -868,7 +874,7 @@ struct QuantCompressor {
         Four lengths = 0;
         if (likely((o.z | o.y | o.x) <= 1)) {
             const u32 keeps = 0 - o.x;
-            // Whether there is a row before along y, and along z, for these orders.
+            // Whether these orders subtract a previous row along y, and along z.
             const bool has_y = o.y > 0 && y > 0, has_z = o.z > 0 && z > 0;
             u32 before = box.is_line() && row > 0 ? numbers[row * kRow - 1] - base : 0;
 #pragma unroll 1
@@ -894,7 +900,8 @@ struct QuantCompressor {
             return lengths;
         }
         Carries carries;
-        // On a line, the first group is the last one of the row before.
+        // On a line, starts with the last group of the previous row, which the first differences
+        // need.
 #pragma unroll 1
         for (u32 c = box.is_line() && row > 0 ? 0 : 1; c < 5; ++c) {
             u32 d[kByteGroup];

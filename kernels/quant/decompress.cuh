@@ -2,18 +2,18 @@
 // each other's latency.
 //
 //   1. The table says where the block is. Its bytes are copied to shared memory (the stage) and
-//      summed for the block's check and the checksum. If the frame is stored, the CTA copies as
-//      many raw bytes instead.
-//   2. A thread reads the entries of four groups, and so their widths. A prefix sum gives the start
-//      of each group.
-//   3. A thread unpacks four groups in registers: from four consecutive rows or, on a line, 32
-//      consecutive numbers. Threads compute prefix sums along x and y together, and write the
-//      results to shared memory (the tile), which replaces the stage.
-//   4. A thread computes prefix sums along a column in z, makes words of the codes, and stores
+//      summed for the block's check and the checksum. If the frame is stored, the CTA copies its
+//      share of the raw bytes instead.
+//   2. A thread reads the width indices of four groups, and so their widths. A prefix sum gives the
+//      start of each group.
+//   3. A thread unpacks four groups into registers: from four consecutive rows or, on a line, 32
+//      consecutive numbers. The threads together compute prefix sums along x and y, and write the
+//      results to shared memory (the tile), which overwrites the stage.
+//   4. A thread computes prefix sums along a column in z, converts the codes to words, and stores
 //      them, 16 bytes at a time where the rows allow it.
 //
 // Blocks without rows of 32 elements, and those with a fill mask or with numbers that may need 64
-// bits, are summed in the tile, axis by axis, by common code. 64-bit numbers are read from the
+// bits, are summed in the tile, axis by axis, by generic code. 64-bit numbers are read from the
 // frame.
 //
 // For a region there is one CTA per block, from the first to the last block that it touches. The
@@ -25,7 +25,7 @@
 #include "byte_group_reader.cuh"
 #include "decompress_shared.cuh"
 
-// kPart: stores only the elements of a region, given by the arguments of region.cuh.
+// kPart: stores only the elements of a region; the launch arguments are then those of region.cuh.
 template <typename W, bool kPart = false>
 struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDecompressShared<W>> {
     using Shared = QuantDecompressShared<W>;
@@ -47,15 +47,14 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
         }
     }
 
-    // Decodes the block that the table places in units [begin, end).
+    // Decodes the block in units [begin, end) after the table; `check` is its checksum.
     __device__ __forceinline__ void decode_block(u32 begin, u32 end, u32 check) {
         const u32 t = threadIdx.x, log_unit = args.own.log_unit();
         const typename Tile::Extent extent = Tile::extent(begin, end);
-        // A longer block is damaged, or from a later version.
+        // Only a damaged block, or one from a later version, is longer.
         const bool is_staged = extent.n_bytes <= Shared::kMostBytes;
         const unsigned char* const source = reinterpret_cast<const unsigned char*>(payload) + extent.first;
-        // The length of a block that is too long is limited to one that is still too long: its own
-        // may not fit 32 bits.
+        // Clamps the length to 32 bits. A block that is too long remains too long.
         const u32 n_bytes = static_cast<u32>(min(extent.n_bytes, u64{Shared::kMostBytes} + kUnitBytes)), offset = static_cast<u32>(extent.first) % kUnitBytes;
         Sums sums;
         if (t == kQuantThreads - 1) Tile::prepare(extent);
@@ -84,7 +83,8 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
             if (damage == 0 && !plan.is_plain()) damage = find_groups(plan, stage, n_bytes, log_unit, m, four_widths, start);
             if (damage == 0 && plan.n_outliers > 0) Tile::check_outliers(plan, stage, m);
             if (t == 2 * kWarp && damage == 0 && !plan.is_plain() && !plan.is_table_sound()) report(kMarkCorrupt);
-            // A block from a later version does not count as damaged if its check is right.
+            // An unsupported block is corrupt if its check fails. Otherwise a later version wrote
+            // it.
             if (t == 0) report(damage == kMarkUnsupported && !is_checked ? kMarkCorrupt : damage);
         }
         if (unlikely(damage)) {
@@ -109,10 +109,10 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
         finish(count());
     }
 
-    // Copies payload bytes from `from`, a multiple of 16, to the stage, and adds up those of the
-    // block.
+    // Copies the 16-byte units of a block to the stage, from payload byte `from` on, a multiple of
+    // 16, and adds the block's words to the checksum sums.
     __device__ __forceinline__ void stage_block(u64 from, u32 offset, u32 n_bytes, Sums& sums) const {
-        // If no bytes are wanted, there may be none to read.
+        // An empty block may be at the end of the payload, where no unit can be read.
         const u32 end = offset + n_bytes, n_units = n_bytes ? (end + kUnitBytes - 1) / kUnitBytes : 0, to = shared_address(shared.stage);
         const char* const source = payload + from;
         const u64 available = Tile::n_bytes - from;
@@ -141,8 +141,8 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
         unit_sums.finish(sums);
     }
 
-    // Finds the widths of the thread's four groups and the start of the first one. Returns the
-    // damage, or 0. Has a barrier.
+    // Finds the widths of the thread's four groups and the start of the first one. Returns a damage
+    // code, or 0 if the groups are sound. Has a barrier.
     __device__ __forceinline__ u32 find_groups(const Plan& plan, const unsigned char* stage, u32 n_bytes, u32 log_unit, u32 m, u32& four_widths, u32& start) const {
         const u32 n_groups = (m + kByteGroup - 1) / kByteGroup, bits = index_bits(plan.n_widths);
         const u32 at = (shared_address(stage) + plan.index) * 8 + 4 * threadIdx.x * bits;
@@ -160,17 +160,19 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
         return units_of(plan.byte_groups + all, log_unit) << log_unit == n_bytes ? 0 : kMarkCorrupt;
     }
 
-    // Makes the array's elements from the numbers.
+    // Decodes the block's numbers and stores its elements in the array.
     __device__ __forceinline__ void decode_numbers(Plan& plan, const unsigned char* source, u32 offset, u32 four_widths, u32 start) {
         const Box& box = shared.box;
         const bool is_line = box.sz * box.sy == 1;
-        // Prefix sums of order-1 differences of at most this many bits, plus the base, fit 32 bits.
+        // For 64-bit words: with these limits, prefix sums of order-1 differences, plus the base,
+        // fit 32 bits.
         const bool is_narrow = sizeof(W) == 4 || (plan.longest() <= 16 && !(plan.header & kHasWords) && static_cast<u64>(plan.base) + (1u << 29) < 1u << 30);
         const bool is_high = !plan_is_low(plan), has_rows = box.sx == kRow && (plan.z == 0 || box.sz == 1 || (box.sy % 8 == 0 && (box.sy & (box.sy - 1)) == 0));
         const bool is_fast = !kPart && args.own.log_parts() == 0 && likely((is_line || has_rows) && is_narrow && !(plan.header & kHasFillMask) && !is_high);
         W* const numbers = reinterpret_cast<W*>(shared.stage);
         if (sizeof(W) == 4 || likely(is_fast)) {
-            // In a box, a thread has a column of groups in four rows, else consecutive groups.
+            // In a box, a thread has the same column of groups in four rows. Otherwise it has four
+            // consecutive groups.
             const bool by_columns = is_fast && !is_line;
             u32 v[4][kByteGroup];
             read(by_columns, offset, four_widths, start, v);
@@ -225,8 +227,8 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
 
     static __device__ __forceinline__ bool plan_is_low(const Plan& plan) { return (plan.x | plan.y | plan.z) <= 1; }
 
-    // Unpacks four groups: the thread's own ones, or a column of groups in four rows. The widths of
-    // those rows are spread over four threads.
+    // Unpacks four groups: the thread's own consecutive ones, or the same column of groups in four
+    // rows. The widths of these rows are spread over four threads.
     __device__ __forceinline__ void read(bool by_columns, u32 offset, u32 four_widths, u32 start, u32 (&v)[4][kByteGroup]) const {
         const u32 stage = shared_address(shared.stage) + offset;
         u32 at[4], widths[4];
@@ -250,9 +252,9 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
         ByteGroupReader::read(at, widths, v);
     }
 
-    // Place of a 16-byte chunk of the tile. The swizzle avoids most bank conflicts, for threads
-    // that write groups and for threads that read rows. `y` is the row's index in its plane, or
-    // among all rows.
+    // Byte offset of a 16-byte chunk of the tile. The swizzle avoids most bank conflicts, both when
+    // threads write groups and when they read rows. `y` is the row's index in its plane, or among
+    // all rows.
     __device__ __forceinline__ static u32 chunk_at(u32 row, u32 y, u32 chunk) { return row * kRowBytes + (chunk ^ (y & 7) ^ (y >> 2 & 1)) * kUnitBytes; }
     __device__ __forceinline__ void put_group(u32 row, u32 y, u32 column, const u32 (&v)[kByteGroup]) const {
         const u32 at = chunk_at(row, y, 2 * column);
@@ -277,8 +279,8 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
             for (u32 i = 0; i < kByteGroup; ++i) v[k][i] += before;
         }
     }
-    // Prefix sums along y, in planes of `height` times four rows, a power of two, or in one plane.
-    // Has barriers if a plane spans several warps.
+    // Prefix sums along y. A plane has `4 * height` rows, where `height` is a power of two; or
+    // there is a single plane (kSinglePlane). Has barriers if a plane spans several warps.
     __device__ __forceinline__ void add_up_y(u32 (&v)[4][kByteGroup], u32 height) const {
         const u32 own = threadIdx.x / 4, warp = threadIdx.x / kWarp;
         const u32 in_plane = height == kSinglePlane ? own : own & (height - 1), in_warp = min(in_plane, own % 8);
@@ -340,7 +342,8 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
     struct Lines {
         u32 a, b, c;
     };
-    // Prefix sums along any axis of any box: `n_lines` lines of `length` numbers, `distance` apart.
+    // Prefix sums along any axis of any box: along `n_lines` lines of `length` numbers that are
+    // `distance` apart.
     __device__ __forceinline__ void add_up_axis(W* numbers, u32 order, u32 length, u32 distance, u32 n_lines, Lines lines) const {
         const SmallDivisor divisor(lines.a);
         // Number of adjacent threads that share a line.
@@ -372,7 +375,7 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
         }
     }
 
-    // Stores the elements of the tile's codes, which are rows of 32.
+    // Decodes the codes in the tile, which has rows of 32, and stores the elements.
     __device__ __forceinline__ void store_codes(const Plan& plan) const {
         const Box& box = shared.box;
         const u32 element_bytes = Element(args.encoded).bytes;
@@ -396,14 +399,14 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
     }
 
     // Computes prefix sums along z and stores kN adjacent elements of a row at a time. A line is
-    // treated as rows of 32, plus a rest of fewer elements.
+    // treated as rows of 32, plus a shorter rest.
     template <u32 kN>
     __device__ __forceinline__ void store_rows(const Plan& plan) const {
         const Box& box = shared.box;
         const Element element = part();
         const bool is_line = box.sz * box.sy == 1, swaps = args.flags & kSwapBytes;
-        // Without differences along z, the tile treats all planes as one. They still go to their
-        // own places in the array.
+        // Without differences along z, the tile treats all planes as one, but in the array they are
+        // apart.
         const u32 depth = is_line ? 1 : box.sz, height = is_line ? box.m / kRow : box.sy;
         const u64 row = (is_line ? kRow : args.own.extents[2]) * element.bytes, plane = args.own.extents[1] * row;
         char* const to = array + box.start * element.bytes;
@@ -459,7 +462,7 @@ struct QuantDecompressor : BlockTile<W, kLogBlock, kQuantThreads, kPart, QuantDe
                     }
                 }
             }
-            // Values outside the first zone are looked up, one by one.
+            // If a value is outside the first zone, the whole column is decoded again, one by one.
             if (likely(greatest < limit)) continue;
 #pragma unroll 1
             for (u32 i = 0; i < kN; ++i) {

@@ -1,4 +1,5 @@
-// Shared memory of a decompressing CTA. See the head of decompress.cuh.
+// Shared memory of a CTA that decompresses a block of 4096 elements. See the head of
+// decompress.cuh.
 
 #pragma once
 
@@ -6,11 +7,12 @@
 
 template <typename W>
 struct QuantDecompressShared {
-    // The longest block, at any offset within a 16-byte unit, and the bytes that are read after it.
+    // Maximum bytes of a block. The stage also has room for the block's offset within a 16-byte
+    // unit and for bytes that are read past its end.
     static constexpr u32 kMostBytes = kElements * sizeof(W) + kUnitBytes;
     static constexpr u32 kStageBytes = kMostBytes + 3 * kUnitBytes;
 
-    alignas(128) unsigned char stage[kStageBytes];  // later the tile
+    alignas(128) unsigned char stage[kStageBytes];  // the staged block, later the tile
     Quantizer<W> quantizer;
     Box box;
     CtaSums<kQuantWarps> sums;

@@ -3,11 +3,11 @@
 //   1. All threads sum the bytes of the block and build the tables of its contexts
 //      (stage/contexts.cuh).
 //   2. The first warp reads the numbers, 32 at a time. It stores them as words at their elements'
-//      places in the array. If elements are shorter than words, or only some are wanted, it stores
-//      them in scratch.
+//      positions in the array. If elements are shorter than words, or only some are wanted, it
+//      stores them in scratch instead.
 //   3. If rows have 32 numbers, the second warp follows it and computes prefix sums along x and y
 //      in place. Otherwise all threads do that afterwards.
-//   4. All threads compute prefix sums along z and make elements of the results.
+//   4. All threads compute prefix sums along z and convert the results to elements.
 //
 // Each step of 32 numbers depends on the one before. So step 2 takes nearly all the time, and its
 // loop contains nothing else.
@@ -22,7 +22,7 @@ constexpr u32 kDenseThreads = 64, kDenseWarps = kDenseThreads / kWarp;
 template <typename W>
 struct DenseShared {
     using Plan = BlockPlan<W>;
-    // The longest block.
+    // Maximum bytes of a block.
     static constexpr u32 kMostBytes = (sizeof(W) << kLogDense) + kUnitBytes;
 
     union {
@@ -33,11 +33,11 @@ struct DenseShared {
     Box box;
     CtaSums<kDenseWarps> sums;
     Plan plan;
-    u32 n_read;           // bytes of the block
-    // `read` completes when the first warp has read some rows, `followed` when the second one has
-    // summed them
+    u32 n_read;           // bytes of the block, or 0 if it is damaged
+    // A phase of `read` completes when the first warp has read kReportRows rows, a phase of
+    // `followed` when the second warp has summed them.
     Mbarrier read, followed;
-    W of_warps[kDenseWarps];  // sums
+    W of_warps[kDenseWarps];  // sum of each warp's numbers
 };
 
 // kInArray: elements are as long as words, and all are wanted. kPart: as in block_tile.cuh.
@@ -50,7 +50,8 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
     using Tile::args, Tile::payload, Tile::shared;
     using Tile::count, Tile::finish, Tile::part, Tile::report, Tile::store_elements;
 
-    // Numbers per thread at a time. With a region, each also needs its place there.
+    // Numbers that a thread handles together. In a region, just one, as each also needs its
+    // position there.
     static constexpr u32 kBatch = kPart ? 1 : 4, kColumnBatch = kPart ? 1 : 32 / sizeof(W);
 
     using Tile::Tile;
@@ -67,17 +68,17 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
             Tile::run(decode);
         }
     }
-    // Reads and checks the front of a block. Returns the damage, or 0.
+    // Reads and checks the front of a block. Returns a damage code, or 0 if it is sound.
     __device__ __forceinline__ u32 read_plan(Plan& plan, const unsigned char* source, u32 n_bytes) const {
         const u32 m = shared.box.m, damage = plan.read(source, n_bytes, args.own.log_unit(), m, part().bytes, shared.quantizer.kind != Quantized::kNothing, false);
         if (damage == 0 && plan.n_outliers > 0) Tile::check_outliers(plan, source, m);
         return damage;
     }
 
-    // Where the numbers of the box are stored.
+    // Locations of the box's numbers.
     struct Places {
         W* first;
-        u64 row, plane;  // words from one to the next
+        u64 row, plane;  // words from one row or plane to the next
         u32 step;        // words from number to number
 
         __device__ __forceinline__ W* at(u32 z, u32 y, u32 x) const { return first + (z * plane + y * row + x * step); }
@@ -94,7 +95,7 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
         return Places{first, box.sx, static_cast<u64>(box.sy) * box.sx, 1};
     }
 
-    // Prefix sums of each order that the differences have.
+    // Running prefix sums of orders 1 to kMaxOrder.
     struct Running {
         W sums[kMaxOrder] = {};
         __device__ __forceinline__ W add(u32 order, W number) {
@@ -107,7 +108,7 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
         }
     };
 
-    // Makes the array's elements from the numbers.
+    // Decodes the block's numbers and stores its elements in the array.
     __device__ __forceinline__ void decode_numbers(const unsigned char* source, u32 n_bytes) {
         if (threadIdx.x == 0) shared.read.init(kWarp), shared.followed.init(kWarp);
         shared.tables.template read<kDenseThreads>(source + shared.plan.byte_groups, n_bytes - shared.plan.byte_groups);
@@ -144,7 +145,7 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
         ContextReader<W> reader(shared.tables, source + start, n_bytes - start);
         if (box.sx == kRow) {
             W* to = places.at(0, 0, lane_id());
-            // From the last row of a plane to the first of the next one.
+            // next_plane: words from the last row of a plane to the first row of the next plane.
             const u64 next_row = places.row, next_plane = places.plane - (box.sy - 1) * places.row;
             const u32 n_rows = box.sy;
             u32 y = 0;
@@ -177,8 +178,8 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
         shared.read.arrive();
     }
 
-    // Number of planes that differences along y see: without differences along z, all planes count
-    // as one.
+    // Number of planes for differences along y. Without differences along z, all planes count as
+    // one.
     __device__ __forceinline__ u32 n_planes() const { return shared.plan.z > 0 ? shared.box.sz : 1; }
 
     // Prefix sums along x and y, in any box. Has barriers.
@@ -198,7 +199,8 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
         });
     }
 
-    // Prefix sums along lines of `length` numbers. A thread has some lines.
+    // Prefix sums along lines of `length` numbers. Number i of a line is at `at(line, i)`. A thread
+    // handles whole lines.
     template <typename F>
     __device__ __forceinline__ void add_up(u32 order, u32 n_lines, u32 length, F at) const {
         if (order == 0) return;
@@ -281,7 +283,7 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
         }
     }
 
-    // Prefix sums along z; makes elements of the results.
+    // Computes prefix sums along z, converts the results to elements and stores them.
     __device__ __forceinline__ void finish_numbers(const unsigned char* source) const {
         const Box& box = shared.box;
         if (shared.plan.header & kHasFillMask && !Tile::read_fill_mask(shared.plan, source)) return;
@@ -331,8 +333,8 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
             finish_some(source, codes, n, at, advance, number);
         }
     }
-    // Makes elements of n codes that lack the base. Code i is number `number(i)` of the block. The
-    // first one is stored at `at`; `advance(at, i)` moves `at` to that of code i.
+    // Adds the base to n codes and stores their elements. Code i is number `number(i)` of the
+    // block. `at` is the address of the first one; `advance(at, i)` moves it to that of code i.
     template <typename Advance, typename Number>
     __device__ __forceinline__ void finish_some(const unsigned char* source, W (&codes)[kColumnBatch], u32 n, W* at, Advance advance, Number number) const {
         const bool has_fill_mask = shared.plan.header & kHasFillMask, is_words = shared.plan.header & kHasWords;
@@ -355,8 +357,8 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
             }
             return;
         }
-        // Other codes are looked up, one by one. Hiding the address keeps the compiler from holding
-        // the fields used here in registers meanwhile.
+        // If a value is outside the first zone, decodes all codes one by one. Hiding the address
+        // keeps the compiler from holding the fields used here in registers meanwhile.
         u64 address = reinterpret_cast<u64>(&shared);
         launder(address);
         const Shared& shared = *reinterpret_cast<const Shared*>(address);
@@ -370,7 +372,7 @@ struct DenseDecompressor : BlockTile<W, kLogDense, kDenseThreads, kPart, DenseSh
         }
     }
     static __device__ __noinline__ W value_of(const Quantizer<W>& quantizer, W code) { return quantizer.value(code); }
-    // Stores the word of a number.
+    // Stores the element of a number, given its word.
     __device__ __forceinline__ void store(W* at, u32 number, W word) const {
         if (kInArray) {
             *at = args.flags & kSwapBytes ? swapped_bytes(word) : word;

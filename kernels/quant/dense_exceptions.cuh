@@ -1,16 +1,16 @@
-// Elements of a block of level dense that are stored exactly, in its format: the fill mask, and
-// places and elements of outliers.
+// Exceptions of a block at level dense: writes the fill mask, and the positions and elements of
+// outliers, which are stored exactly.
 
 #pragma once
 
 #include "codes.cuh"
 #include "dense_scratch.cuh"
 
-// As many as registers allow, with several CTAs per multiprocessor.
+// Threads per CTA: as many as registers allow with kPredictCtas CTAs per multiprocessor.
 template <typename W>
 constexpr u32 kPredictThreads = sizeof(W) == 4 ? 384 : 256;
 constexpr u32 kPredictCtas = 2;
-constexpr u32 kMostCandidates = 8;  // for the orders, at a time
+constexpr u32 kMostCandidates = 8;  // maximum number of orders that are tried together
 
 // Shared memory of the first pass.
 template <typename W>
@@ -18,15 +18,15 @@ struct DensePredictShared : CodesShared<W, kPredictThreads<W>> {
     static constexpr u32 kSizes = 1 << 14, kLow = 4;
 
     union {
-        // Sizes of the last numbers; zeros before the first ones. With rows of 32 numbers, a word
-        // has sizes of two rows.
+        // Sizes of the most recent numbers, with zeros before the first number. With rows of 32
+        // numbers, each word of `size_pairs` has sizes of two rows instead.
         unsigned char sizes[kSizes];
         u32 size_pairs[kSizes / 2];
-        u32 bitmap[kLargeBitmap];  // coded
+        u32 bitmap[kLargeBitmap];  // the coded fill mask
     };
     typename ContextTablesMaker<DenseCoding<W>, kPredictThreads<W>>::State tables;
     u32 costs[3][kMostCandidates];
-    u32 low_costs[kLow * kLow * kLow];  // of orders below 4 along z, y and x
+    u32 low_costs[kLow * kLow * kLow];  // costs of orders below 4 along z, y and x
     u32 bitmap_bytes, is_bitmap_coded;
 };
 
@@ -35,7 +35,7 @@ struct DenseExceptions : LargeExceptions<W, DensePredictShared<W>, DenseBlock<W>
     using Exceptions = LargeExceptions<W, DensePredictShared<W>, DenseBlock<W>>;
     using Exceptions::shared, Exceptions::block, Exceptions::element, Exceptions::kThreads, Exceptions::kOwn;
 
-    // Chooses the form of the fill mask. Has barriers.
+    // Chooses the form of the fill mask, plain or coded, which gives its length. Has barriers.
     __device__ __forceinline__ void measure() const {
         const u32 coded_bytes = changes().n_bytes(), plain_bytes = this->n_words() * 4;
         if (threadIdx.x == 0) shared.bitmap_bytes = min(coded_bytes, plain_bytes), shared.is_bitmap_coded = coded_bytes <= plain_bytes;
@@ -52,7 +52,8 @@ struct DenseExceptions : LargeExceptions<W, DensePredictShared<W>, DenseBlock<W>
         return typename Exceptions::Bitmap(own, this->n_words(), shared.bitmap_totals);
     }
 
-    // Bytes of both sections.
+    // Bytes of the fill mask section, of the outliers' positions, of the outliers section, and of
+    // both sections.
     __device__ __forceinline__ u32 fill_mask_bytes() const { return shared.n_filled ? static_cast<u32>(sizeof(W)) + kAlignment + aligned_up(shared.bitmap_bytes, kAlignment) : 0; }
     __device__ __forceinline__ u32 places_bytes() const { return aligned_up(2 + 2 * shared.n_outliers, kAlignment); }
     __device__ __forceinline__ u32 outlier_bytes() const { return shared.n_outliers ? places_bytes() + aligned_up(shared.n_outliers * element.bytes, kAlignment) : 0; }

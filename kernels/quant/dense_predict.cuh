@@ -5,10 +5,10 @@
 //   2. Some rows are predicted with each candidate for the orders. One pass over these rows tries
 //      all low orders together. Other candidates are tried together if they do not depend on each
 //      other.
-//   3. Rows are differenced, some at a time. The residuals are stored, and their sizes go to shared
+//   3. Rows are differenced, several at a time, and the sizes of the residuals are stored in shared
 //      memory. Then each residual is counted in its context, which depends on earlier sizes, and
-//      becomes a half-word entry in scratch. The full residual is stored there only if its entry
-//      lacks some of its bits.
+//      becomes a half-word entry in scratch. If its entry lacks some of its bits, the full residual
+//      is stored there as well.
 //   4. The tables of contexts are built and the front of the block is written
 //      (stage/contexts_write.cuh).
 
@@ -27,8 +27,8 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
     static constexpr u32 kThreads = Shared::kThreads, kWarps = Shared::kWarps, kSymbols = Coding::kSymbols;
     using Tables = ContextTablesMaker<Coding, kThreads>;
     using Codes::args, Codes::shared, Codes::block;
-    // Pieces that are differenced at a time. Sizes that are kept: of numbers near those being
-    // counted, of these, and of the next ones.
+    // kPieces: pieces of rows that are differenced at a time. kSizes: sizes that are kept, of the
+    // numbers being counted, of earlier numbers near them, and of the next pieces.
     static constexpr u32 kPieces = 16 * kWarps, kSizes = Shared::kSizes;
     static_assert(kFarthest + 2 * kPieces * kRow <= kSizes, "what is near is kept");
 
@@ -57,7 +57,7 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
     __device__ __forceinline__ N* codes() const { return Codes::template codes<N>(); }
     template <typename N>
     __device__ __forceinline__ void predict(Orders& orders, W& base) const {
-        // One row after the last number may be read.
+        // Reads may extend one row past the last number.
         if (threadIdx.x < kRow) codes<N>()[shared.box.m + threadIdx.x] = 0;
         __syncthreads();
         choose<N>(orders, base);
@@ -76,8 +76,8 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
         Differences<W, kWarps>{shared.box}.for_residuals(codes<N>(), base, o, sample.first, sample.step, [&](u32, W r) { cost += bit_length(r); });
         return cost;
     }
-    // Orders below kLow have a table of known costs. It also has that of order 3 along all existing
-    // axes.
+    // `low_costs` has the costs of orders below kLow. First it has only those below kFew, and the
+    // cost of order 3 along all existing axes.
     static constexpr u32 kLow = Shared::kLow, kFew = kLow - 1;
     __device__ __forceinline__ bool has_short_rows() const { return !shared.box.is_line() && shared.box.sx <= kRow; }
     static __device__ __forceinline__ Orders cubic(const RowBox& box) { return Orders{box.sz > 1 ? 3u : 0u, box.sy > 1 ? 3u : 0u, box.sx > 1 ? 3u : 0u}; }
@@ -88,17 +88,18 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
         return known > 0 && (greatest(o) < known || (greatest(o) < kLow && place_of(o) == place_of(cubic(shared.box))));
     }
 
-    // Finds the costs of all orders below kFew along every axis (kAll: those still unknown then),
-    // if rows have at most 32 numbers. A row and those before it, in four planes, are differenced
-    // step by step. The caller adds a barrier.
+    // Finds the costs of all orders below kFew on every axis, and of cubic(). If kAll, finds the
+    // other costs of orders below kLow instead. Rows have at most 32 numbers. A row and the three
+    // before it, in four planes, are differenced step by step. The caller adds a barrier.
     template <typename N, bool kAll>
     __device__ __forceinline__ void find_low_costs(W middle) const {
         const RowBox& box = shared.box;
         const Sample sample(box.n_existing_rows());
         const Orders cube = cubic(box);
         const u32 lane = lane_id(), plane = box.sy * box.sx;
-        // Costs of two orders along x share a word: a lane's share of a cost is below 2^16. The
-        // bias kMany keeps costs positive, as fewer than kMany numbers have no bits.
+        // Costs of two orders along x share a word, as a lane's share of a cost is below 2^16. A
+        // number without bits adds -1, so the bias kMany, which is more than the number of rows,
+        // keeps costs positive.
         constexpr u32 kMany = 1 << 12;
         u32 costs[kLow][kLow][kLow / 2], n = kMany;
 #pragma unroll
@@ -109,8 +110,8 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
             u32 y;
             const u32 z = box.planes.divide(row, y);
             const N* const at = codes<N>() + row * box.sx + lane;
-            // Without differences along z, all planes count as one, and so contain the rows before
-            // a plane.
+            // Without differences along z (k = 0), all planes count as one, so the rows before may
+            // be in the previous plane.
             W v[kLow][kLow];
 #pragma unroll
             for (u32 k = 0; k < kLow; ++k) {
@@ -133,7 +134,7 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
                         for (u32 ox = 0; ox < kLow; ++ox) {
                             if (!kAll && are_few && ox == kFew) break;
                             const W different = oz + oy + ox == 0 ? r - middle : r;
-                            // One bit per row is counted below, through `n`.
+                            // The bit subtracted here is added again below, through `n`.
                             if (kAll || are_few || ox == 0 || ox == kFew) costs[oz][oy][ox / 2] += (zigzag_length(different) - 1) << ox % 2 * 16;
                             const W left = __shfl_up_sync(kAllLanes, r, 1);
                             if (lane > 0) r -= left;
@@ -167,9 +168,9 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
         }
     }
 
-    // Finds the costs of `n` candidates. `orders_of` says which of them are possible. Returns the
-    // least cost; `best` is the first candidate that has it. A lane has a candidate. `round` counts
-    // from 0. Has barriers.
+    // Finds the costs of `n` candidates, one per lane. `orders_of(c, o)` sets the orders of
+    // candidate c and returns whether they are possible. Returns the least cost, and sets `best` to
+    // the first candidate that has it. `round` counts from 0. Has barriers.
     template <typename N, typename F>
     __device__ __forceinline__ u32 try_all(u32 n, u32& round, u32& known, W middle, F orders_of, u32& best) const {
         u32* const costs = shared.costs[round % 3];
@@ -183,7 +184,7 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
             __syncthreads();
         }
         if (unknown) {
-            // Clears the costs of the next round. All threads have read the old ones.
+            // Clears the costs of the next round, whose old values all threads have read.
             ++round;
             if (threadIdx.x < kMostCandidates) shared.costs[round % 3][threadIdx.x] = 0;
 #pragma unroll 1
@@ -201,8 +202,9 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
         return least;
     }
 
-    // The 33rd of 64 sorted samples: the greatest that at most 32 samples are less than. Numbers
-    // lack `first`, and so does the result. Called by all threads of a warp.
+    // The 33rd of 64 sorted samples, that is, the greatest sample with at most 32 smaller ones.
+    // `first` was subtracted from the numbers; the result lacks it, too. Called by all threads of a
+    // warp.
     template <typename N>
     __device__ __forceinline__ W middle(W first) const {
         constexpr u32 kSamples = 64;
@@ -232,7 +234,8 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
         if (has_short_rows()) find_low_costs<N, false>(middle);
         u32 known = has_short_rows() ? kFew : 0;
         __syncthreads();
-        // Order 0 or 1 on each axis, then 3 on all axes where the block has an extent.
+        // The first candidates: order 0 or 1 on each axis, then order 3 on all axes longer than 1.
+        // Bit c of a constant is the order of candidate c.
         constexpr u32 kFirst = 6, kAlongZ = 0x30, kAlongY = 0x2c, kAlongX = 0x3a;
         const auto first = [&](u32 c, Orders& o) {
             o = c == kFirst ? cubic(box) : Orders{kAlongZ >> c & 1, kAlongY >> c & 1, kAlongX >> c & 1};
@@ -250,7 +253,7 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
             if (other >= least) break;
             least = other, best = o;
         }
-        // One more or one less along one axis, as long as that is better.
+        // Raises or lowers the order along one axis by one, as long as this lowers the cost.
 #pragma unroll 1
         for (;;) {
             const Orders from = best;
@@ -279,7 +282,7 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
         for (u32 i = threadIdx.x; i < kSizes / 2; i += kThreads) shared.size_pairs[i] = 0;
         __syncthreads();
         if (box.is_line() || (box.sx == kRow && box.sy % kStep == 0)) return difference_rows<N>(tables, o, base);
-        // Pieces of rows, with at most 32 numbers each.
+        // Divides rows into pieces of at most 32 numbers.
         const SmallDivisor pieces((box.sx + kRow - 1) / kRow);
         const u32 n_pieces = pieces.divisor * box.sz * box.sy;
         u32 begin = 0;
@@ -297,7 +300,8 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
         }
         __syncthreads();
     }
-    // Called by all warps.
+    // Differences pieces [first, end) of rows, and stores the residuals and their sizes. Called by
+    // all warps.
     template <typename N>
     __device__ __forceinline__ void difference_pieces(u32 first, u32 end, const SmallDivisor& pieces, const Orders& o, W base) const {
         const RowBox& box = shared.box;
@@ -314,8 +318,8 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
             shared.sizes[i % kSizes] = static_cast<unsigned char>(ContextReader<W>::size_of_number(r));
         }
     }
-    // Finds the contexts of numbers [begin, end) and counts them. The next pieces may be
-    // differenced meanwhile: sizes near the first number are still kept then.
+    // Counts the residuals of numbers [begin, end) in their contexts. Other warps may already
+    // difference the next pieces, which does not overwrite the sizes that are read here.
     __device__ __forceinline__ void count(const Tables& tables, u32 begin, u32 end) const {
         const Near near(shared.box);
 #pragma unroll 2
@@ -330,9 +334,10 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
         }
     }
 
-    // The same in a box with rows of 32 numbers, where a warp has consecutive rows, or on a line,
-    // treated as such rows. The rows of a step are in one plane. Until it is counted, a number's
-    // data takes half a word, so that one instruction handles two rows where possible.
+    // Implements difference() for boxes with rows of 32 numbers, where a warp has consecutive rows,
+    // and for lines, treated as such rows. The kStep rows that are differenced together are in one
+    // plane. Entries and sizes take half a word each, so that one instruction handles two rows
+    // where possible.
     static constexpr u32 kOwnRows = kPieces / kWarps, kStep = 4, kPairs = kStep / 2;
     template <typename N>
     __device__ __forceinline__ void difference_rows(const Tables& tables, const Orders& orders, W base) const {
@@ -342,7 +347,7 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
         const u32 lane = lane_id(), n_rows = box.n_existing_rows(), plane = box.sy * kRow, m = box.m;
         const u32 oz = uniform(orders.z), oy = uniform(orders.y), ox = uniform(orders.x), height = oz > 0 ? uniform(box.sy) : ~0u;
         const bool is_last = lane == kRow - 1, is_below = near.below != near.plane;
-        // The warp's rows, loaded while those before are counted.
+        // The warp's rows, loaded while the previous ones are counted.
         W own[kOwnRows];
         const auto load = [&](u32 first) {
             const N* const from = codes<N>() + first * kRow + lane;
@@ -358,14 +363,15 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
         load(first);
 #pragma unroll 1
         for (u32 round = 0; round < n_rows; round += kPieces, first += kPieces) {
-            // Two rows per word: entries in a context, and sizes of numbers.
+            // Entries and sizes of numbers, two rows per word.
             u32 entries[kOwnRows / 2] = {}, sizes[kOwnRows / 2] = {};
             u32* const to_sizes = shared.size_pairs + first / 2 * kRow % (kSizes / 2) + lane;
             if (first < n_rows) {
                 u32 y = first, z = 0;
                 if (oz > 0) z = box.planes.divide(first, y);
-                // For every order along y: the row before the first one, minus those before it. On
-                // a line, for every order: the last number before the first row.
+                // above[k]: the row before the warp's first one, differenced k times along y. On a
+                // line: the last number before the warp's first row, differenced k times along the
+                // line.
                 W above[kMaxOrder] = {};
                 if (is_line && first > 0) {
                     W v[1] = {static_cast<W>(codes<N>()[first * kRow - kRow + lane])};
@@ -416,7 +422,7 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
             }
             load(first + kPieces);
             __syncthreads();
-            // Sizes `rows` rows before the warp's first ones.
+            // Sizes of two rows, which begin `rows` rows before the warp's first row.
             const auto pair_before = [&](u32 rows) { return shared.size_pairs[(first * kRow - rows * kRow) / 2 % (kSizes / 2) + lane]; };
             u32 two = pair_before(2), next = near.plane ? pair_before(near.plane / kRow) : 0;
             unsigned short* const to = block.entries + first * kRow + lane;
@@ -447,8 +453,8 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
         }
         __syncthreads();
     }
-    // Zero, hidden from the compiler. Otherwise it would select between zero and the old value for
-    // every row.
+    // Zero, hidden from the compiler. Otherwise the compiler would select between zero and the old
+    // value for every row.
     static __device__ __forceinline__ W nothing() {
         u32 zero = 0;
         asm volatile("" : "+r"(zero));
@@ -458,7 +464,7 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
     static __device__ __forceinline__ u64 magnitude(u64 v) { return static_cast<u64>(max(static_cast<s64>(v), static_cast<s64>(0 - v))); }
     // A value that is equal in all lanes, in a form that the compiler recognizes.
     static __device__ __forceinline__ u32 uniform(u32 n) { return __shfl_sync(kAllLanes, n, 0); }
-    // Differences consecutive rows along z. The first one is at `from`.
+    // Differences consecutive rows along z. The first row is at `from`.
     template <typename N, u32 kRows>
     static __device__ __forceinline__ void difference_z(W (&v)[kRows], const N* from, u32 plane, u32 order, u32 z) {
 #pragma unroll 1
@@ -469,8 +475,8 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
             for (u32 k = 0; k < kRows; ++k) v[k] += factor * static_cast<W>(from[k * kRow]);
         }
     }
-    // The same along y, after a row that is differenced for every order below this one. Afterwards
-    // `above` has the last of these rows.
+    // Differences consecutive rows along y. above[k] is the row before them, differenced k times.
+    // Afterwards it is the last of these rows, differenced k times.
     template <u32 kRows>
     static __device__ __forceinline__ void difference_y(W (&v)[kRows], u32 order, W (&above)[kMaxOrder]) {
 #pragma unroll
@@ -491,7 +497,8 @@ struct DensePredictor : BlockCodes<W, DenseLevel<W>, DensePredictShared<W>> {
             for (u32 k = 0; k < kStep; ++k) v[k] += __shfl_up_sync(kAllLanes, v[k], 1) * not_first;
         }
     }
-    // Differences rows of a line. Of the row before them, only the last number counts.
+    // Differences consecutive rows of a line. before[k] is the row before them, differenced k
+    // times, of which only the last number is used.
     template <u32 kRows>
     static __device__ __forceinline__ void difference_line(W (&v)[kRows], u32 order, W (&before)[kMaxOrder]) {
         const u32 lane = lane_id();

@@ -1,9 +1,8 @@
-// Scratch data of a block that the passes of compression at level dense share; and their launch
-// parameters.
+// Scratch data of a block, shared by the passes of compression at level dense:
 //
-//   1. dense_predict.cuh, a CTA per block: residuals, and the tables of their contexts.
-//   2. dense_write.cuh, a warp per block: the string.
-//   3. block_place.cuh: its place in the payload.
+//   1. dense_predict.cuh (a CTA per block) finds residuals, and the tables of their contexts.
+//   2. dense_write.cuh (a warp per block) writes the string.
+//   3. block_place.cuh copies the block to the payload.
 
 #pragma once
 
@@ -13,16 +12,16 @@
 template <typename W>
 using DenseCoding = Coding<W, kNumberContexts, 0>;
 
-// In scratch. As contiguous bytes, the front of the block grows up from the start of `codes`, the
-// string down from its end.
+// Scratch data of a block. The encoded block replaces the codes: its front grows up from the start
+// of `codes`, the string down from the end.
 template <typename W>
 struct alignas(256) DenseBlock {
     BlockInfo<W> info;
-    // By keys: the first slot of the symbol and, in the upper half, its frequency.
+    // Indexed by key: the first slot of the symbol and, in the upper half, its frequency.
     u32 ranges[DenseCoding<W>::kKeys];
     BlockBitmaps bitmap;
     alignas(16) unsigned short entries[kLargeElements];  // ContextEntry
-    // Residuals, at least those whose entry lacks bits of the tail.
+    // Residuals. Those whose entries contain all their bits may be absent.
     alignas(16) W residuals[kLargeElements];
     alignas(16) W codes[kLargeElements + kStringRowsBytes / sizeof(W)];
 
@@ -31,7 +30,7 @@ struct alignas(256) DenseBlock {
     __device__ __forceinline__ const unsigned char* front() const { return reinterpret_cast<const unsigned char*>(codes); }
 };
 
-// Properties of the level, for code that several levels share.
+// Properties of level dense, for code that several levels share.
 template <typename W>
 struct DenseLevel {
     using Block = DenseBlock<W>;

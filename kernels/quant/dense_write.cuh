@@ -1,5 +1,5 @@
-// Second pass of compression at level dense: a warp writes the string of a block. Then the block's
-// length is known.
+// Second pass of compression at level dense: a warp writes the string of a block, which determines
+// the block's length.
 
 #pragma once
 

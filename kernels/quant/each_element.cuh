@@ -18,15 +18,15 @@ struct EachElement {
     const u32 m;
 
     __device__ __forceinline__ W word(u32 i) const { return load_element<W>(elements.find(array, i, element.bytes), element, swaps); }
-    // The number of the first element, and its word.
+    // Returns the number of the first element, and sets `first_word`.
     __device__ __forceinline__ W first(bool are_codes, W& first_word) const {
         first_word = word(0);
         return are_codes ? quantizer.code(first_word).code : first_word;
     }
 
-    // Calls `put(i, number)` for each element, which returns findings as bits. For codes, also
-    // writes two bitmaps of `n_bitmap_words` words each: elements that have no code, and elements
-    // that violate the bound. Returns the thread's findings.
+    // Calls `put(i, number)` for each element, which returns Found flags. For codes, also writes
+    // two bitmaps of `n_bitmap_words` words each: `uncoded` marks elements that have no code,
+    // `outliers` elements that violate the bound. Returns the thread's Found flags.
     template <u32 kWarps, typename Put>
     __device__ __forceinline__ u32 load(bool are_codes, W first_word, W first, u32* uncoded, u32* outliers, u32 n_bitmap_words, Put put) const {
         u32 found = 0;

@@ -1,5 +1,5 @@
-// Elements of a block that are stored exactly: filled elements, which all have the same word, and
-// outliers (`outliers`). Called by all threads of a CTA.
+// Exceptions of a block, which are stored exactly: filled elements, which all have the same word,
+// and outliers. Called by all threads of a CTA.
 
 #pragma once
 
@@ -7,15 +7,16 @@
 #include "../stage/bitmap_write.cuh"
 #include "numbers.cuh"
 
-// Finds elements by their numbers, or one part of each.
+// Finds the addresses of a block's elements, or of one part of each, by their indices.
 struct Finder {
     const Chunk& chunk;
     const RowBox& box;
-    const SmallDivisor rows;  // by the elements of a row
+    const SmallDivisor rows;  // divides by the length of a row
 
     __device__ __forceinline__ Finder(const Chunk& chunk, const RowBox& box) : chunk(chunk), box(box), rows(box.is_line() ? kRow : box.sx) {}
 
-    // `array` begins with the part of the first element; a part has `part_bytes` bytes.
+    // Address of element i. `array` is the address of the part in the array's first element; a part
+    // has `part_bytes` bytes.
     __device__ __forceinline__ const char* find(const char* array, u32 i, u32 part_bytes) const {
         const u64 next_row = box.is_line() ? kRow : chunk.extents[2];
         u32 x, y;
@@ -38,13 +39,14 @@ struct QuantExceptions {
 
     __device__ __forceinline__ W word(u32 i) const { return load_element<W>(elements.find(array, i, element.bytes), element, swaps); }
 
-    // Gives each element without a code the code of another one, and marks filled elements and
-    // outliers. Returns false, in all threads, if the block must have words instead. Has barriers.
+    // Gives each element without a code the code of another element, and marks filled elements and
+    // outliers in their bitmaps. Returns false, in all threads, if the block must store words
+    // instead. Has barriers.
     __device__ __forceinline__ bool find() const {
         const u32 t = threadIdx.x, warp = t / kWarp, lane = lane_id(), m = shared.box.m;
         const u32 exist = low_bits(0u, min(m - min(m, 32 * t), 32u)), uncoded = shared.uncoded[t], coded = exist & ~uncoded;
-        // The last number up to the thread's word that has a code, plus 1; the first with a code;
-        // and the first without one.
+        // Number indices: the last with a code up to the end of the thread's word, plus 1; the
+        // first with a code; and the first without one.
         u32 through = coded ? 32 * t + 32 - __clz(coded) : 0;
 #pragma unroll
         for (u32 step = 1; step < kWarp; step *= 2) {
@@ -108,13 +110,13 @@ struct QuantExceptions {
         return true;
     }
 
-    // Bytes of both sections.
+    // Bytes of the fill mask section and of the outliers section.
     __device__ __forceinline__ u32 fill_mask_bytes() const { return shared.n_filled ? static_cast<u32>(sizeof(W)) + kAlignment + aligned_up(shared.bitmap_bytes, kAlignment) : 0; }
     __device__ __forceinline__ u32 outlier_bytes() const {
         return shared.n_outliers ? aligned_up(2 + 2 * shared.n_outliers, kAlignment) + aligned_up(shared.n_outliers * element.bytes, kAlignment) : 0;
     }
 
-    // Adds both sections to zeros, from byte `at` of the stage on. Has barriers.
+    // Writes both sections to the zeroed stage, from byte `at` on. Has barriers.
     __device__ __forceinline__ void write(unsigned char* stage, u32 at) const {
         const u32 t = threadIdx.x, m = shared.box.m, n_words = (m + 31) / 32;
         const u32 exist = low_bits(0u, min(m - min(m, 32 * t), 32u));

@@ -2,9 +2,9 @@
 //
 //   1. The bytes of the block are summed, and the tables of its contexts are built
 //      (stage/rans.cuh).
-//   2. Numbers are decoded, 32 at a time, from as many rows (max_scan.cuh). They become elements at
-//      once.
-//   3. Elements that are stored exactly are put into their places.
+//   2. Numbers are decoded, 32 at a time, one from each of 32 rows (max_scan.cuh). Each one is
+//      converted to an element and stored at once.
+//   3. Outliers, which are stored exactly, are copied to their positions.
 
 #pragma once
 
@@ -12,15 +12,15 @@
 #include "block_tile.cuh"
 #include "max_scan.cuh"
 
-// The header of a block, and the places of its sections.
+// The header of a block, and the byte offsets of its sections.
 template <typename W>
 struct MaxPlan {
     u32 header, n_filled, n_outliers;
-    u32 outliers, weights;  // their offsets
+    u32 outliers, weights;  // byte offsets of the sections
     W base, fill;
 
-    // Reads a block of m elements with `n_bytes` bytes, at least one unit. Returns the damage, or
-    // 0.
+    // Reads the header of a block of m elements that has `n_bytes` bytes, at least one unit.
+    // Returns a damage code, or 0 if the header is sound.
     __device__ __forceinline__ u32 read(const unsigned char* block, u32 n_bytes, u32 log_unit, u32 m, u32 element_bytes, bool has_codes) {
         constexpr u32 kKnown = 2 * kHasWeights - 1 | kHasWords | kHasFillMask | kHasOutliers;
         const u32* const words = reinterpret_cast<const u32*>(block);
@@ -55,7 +55,7 @@ struct MaxPlan {
 template <typename W>
 struct MaxShared {
     using Plan = MaxPlan<W>;
-    // The longest block.
+    // Maximum bytes of a block.
     static constexpr u32 kMostBytes = (sizeof(W) << kLogMax) + kUnitBytes;
 
     RansTables<kMaxContexts, kNoNumbers + kWordSymbols<W>> tables;
@@ -93,12 +93,13 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
             Tile::run(decode);
         }
     }
-    // Reads and checks the front of a block. Returns the damage, or 0.
+    // Reads and checks the front of a block. Returns a damage code, or 0 if it is sound.
     __device__ __forceinline__ u32 read_plan(Plan& plan, const unsigned char* source, u32 n_bytes) const {
         return plan.read(source, n_bytes, args.own.log_unit(), shared.box.m, part().bytes, shared.quantizer.kind != Quantized::kNothing);
     }
 
-    // In scratch: the outlier bitmap, a bit for each element, then the window of cells.
+    // The block's scratch memory: the outlier bitmap, with a bit for each element, then the window
+    // of cells.
     static constexpr u32 kBitmapWords = (1u << kLogMax) / 32;
     __device__ __forceinline__ u32* scratch() const {
         // After the zeroed part, at a multiple of the host's alignment.
@@ -108,7 +109,8 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
         return reinterpret_cast<u32*>(all + (static_cast<u64>(Tile::chunk) * Tile::tiles + Tile::tile) * n_bytes);
     }
 
-    // Makes the array's elements from the numbers. Returns whether the block is sound.
+    // Decodes the block's numbers and stores its elements in the array. Returns whether the block
+    // is sound.
     __device__ __forceinline__ bool decode_numbers(const unsigned char* source, u32 n_bytes) {
         const MaxView view(shared.box);
         const u32 header = shared.plan.header, weights = shared.plan.weights;
@@ -125,7 +127,7 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
         Coder coder(*this, view, Reader(shared.tables, source + string, n_bytes - string), bitmap);
         const CellWindow<W> window(reinterpret_cast<char*>(bitmap + kBitmapWords), args.own.n_cells);
         MaxScan<W, Coder>{shared.cells, window, view, shared.box.m, header & kHasWeights ? kWeightBits : 0}.run(coder);
-        // There are no more exceptions than elements.
+        // The two counts of a lane do not overflow, as a lane has fewer than 2^16 elements.
         const u32 n_read = coder.reader.n_bytes(), n_filled = warp_sum(coder.found % kOutlierFound), n_outliers = warp_sum(coder.found / kOutlierFound);
         const u32 log_unit = args.own.log_unit();
         const bool is_sound = n_read > 0 && units_of(string + n_read, log_unit) << log_unit == n_bytes && n_filled == shared.plan.n_filled && n_outliers == shared.plan.n_outliers;
@@ -133,23 +135,24 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
         return is_sound;
     }
 
-    // Counts of a lane: filled elements, and above them outliers.
+    // Increments of a lane's counts, which share a word: filled elements, and above them outliers.
     static constexpr u32 kFillFound = 1, kOutlierFound = 1 << 16;
 
-    // Decodes numbers and makes elements of them. All it needs for each is in registers.
+    // The coder for MaxScan: decodes numbers and stores their elements. Everything needed for a
+    // number is in registers.
     struct Coder {
-        // kTogether: times that are unrolled together.
+        // kPer: words per 16-byte unit. kTogether: time steps that are unrolled together.
         static constexpr u32 kPer = Word<W>::kPerUnit, kTogether = 1;
 
         const MaxDecompressor& block;
         Reader reader;
         u32* const bitmap;
         const u32 length;
-        const bool has_places, has_units, swaps;  // where elements are in the array: see below
+        const bool has_places, has_units, swaps;  // see has_places() and has_units() below
         const u32 log_step;
         const W base;
         const Float<W> step, limit;  // elements below the limit are their codes times a step
-        W* place = nullptr;          // of the lane's row, if the view's rows are those of the array
+        W* place = nullptr;          // address of the lane's row, if has_places
         W before[kPer - 1] = {};     // words of elements not yet stored
         u32 found = 0;
 
@@ -186,7 +189,8 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
         }
         __device__ __forceinline__ void put(const MaxStep<W>& at, W word) const {
             if (kInArray && has_units) {
-                // One unit at a time, then the rest at the end of a row.
+                // Stores one 16-byte unit at a time, then the remaining elements at the end of a
+                // row.
                 if (at.x % kPer == kPer - 1) {
                     W words[kPer];
 #pragma unroll
@@ -236,7 +240,8 @@ struct MaxDecompressor : BlockTile<W, kLogMax, kWarp, kPart, MaxShared<W>, kLogM
     static __device__ __forceinline__ float signed_float(u32 code) { return __int2float_rn(static_cast<s32>(code)); }
     static __device__ __forceinline__ double signed_float(u64 code) { return __ll2double_rn(static_cast<s64>(code)); }
 
-    // Stores the outliers, which are in the order of their places.
+    // Copies the outliers from the frame, where they are in the order of their positions, to the
+    // array. `bitmap` marks these positions.
     __device__ __forceinline__ void put_outliers(const u32* bitmap, const unsigned char* source) const {
         __syncwarp();
         const Element element = part();

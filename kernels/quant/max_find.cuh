@@ -1,9 +1,10 @@
 // Second pass of compression at level max: a warp finds the residuals and their contexts. Each
-// residual becomes a half-word entry, in the order of decompression, and is counted.
+// residual is counted in its context and becomes a half-word entry, in the order of decompression.
 //
 // Blocks of short rows without exceptions are handled row by row (max_rows.cuh). For lines, long
-// rows, and blocks with exceptions, a warp follows the order of decompression (max_scan.cuh).
-// Exceptions get their expected numbers. Codes are loaded one time before they are needed.
+// rows, and blocks with exceptions, a warp follows the order of decompression (max_scan.cuh). The
+// expected number of an exception takes the place of its code. Codes are loaded one time step
+// before they are needed.
 
 #pragma once
 
@@ -27,12 +28,13 @@ struct MaxFinder {
     using Rows = MaxRows<W>;
     using Entry = ContextEntry<MaxCoding<W>>;
 
-    // Finds entries.
+    // The coder for MaxScan: finds the entry of each residual.
     struct Coder {
-        static constexpr u32 kTogether = 2;  // times that are unrolled together
+        static constexpr u32 kTogether = 2;  // time steps that are unrolled together
 
         const MaxView& view;
-        const u32 m, period;  // elements; times from one row of a lane to its next
+        // Number of elements; time steps from one row of a lane to its next.
+        const u32 m, period;
         const W* const codes;
         const BlockBitmaps* const bitmap;  // of exceptions, or null
         unsigned short* const entries;
@@ -78,20 +80,20 @@ struct MaxFinder {
         unsigned short* const entries = Level::entries(args.own, block);
         W* const residuals = Level::residuals(block);
         if (block.is_by_rows(view)) {
-            // Memory of the cells holds sizes here.
+            // In this case, the memory of the cells holds sizes.
             u32* const sizes = reinterpret_cast<u32*>(cells.numbers);
             counted(block, shared.rows.weights, shared.rows.counts, [&] { Rows{shared.rows, view, fraction, block.codes, entries, residuals, sizes}.run(); });
         } else {
             counted(block, shared.scan.cells.weights, shared.scan.counts, [&] {
                 const BlockBitmaps* const bitmap = block.has_exceptions ? &block.bitmap : nullptr;
                 Coder coder{view, box.m, view.is_line() ? ~0u : view.row_step(), block.codes, bitmap, entries, residuals, shared.scan.counts, 0};
-                // On a line all lanes begin at once, in rows only the first one.
+                // On a line, all lanes begin at once. In rows, only the first lane does.
                 if (view.is_line() || lane_id() == 0) coder.load(lane_id(), 0);
                 MaxScan<W, Coder>{shared.scan.cells, cells, view, box.m, fraction}.run(coder);
             });
         }
     }
-    // Loads the weights, calls `find`, and stores the counts. Contexts after the counted ones get
+    // Loads the weights, calls `find`, and stores the counts. Keys from kCounts on get a count of
     // 0.
     template <u32 kCounts, typename Find>
     static __device__ __forceinline__ void counted(typename Level::Block& block, MaxWeights& weights, u32 (&counts)[kCounts], Find find) {

@@ -1,6 +1,6 @@
-// First pass of compression at level max, by one CTA: makes codes or words of the elements
-// (codes.cuh), chooses the weights that predict them (max_weights.cuh), and writes the block's part
-// before the tables.
+// First pass of compression at level max: a CTA converts the elements of a block to codes or words
+// (codes.cuh), chooses the weights that predict them (max_weights.cuh), and writes the part of the
+// block before the tables.
 
 #pragma once
 
@@ -45,7 +45,7 @@ struct MaxLoader : BlockCodes<W, MaxLevel<W>, MaxLoadShared<W>> {
             store(front, header | weights_header);
             store(front + kAlignment, shared.first_code);
             if (shared.n_filled) store(front + fill_mask, shared.fill), store(front + fill_mask + sizeof(W), shared.n_filled);
-            // The zeros that pad sections are written first.
+            // The last word of each section is zeroed first, for the padding.
             if (n_outliers) store(front + weights - kAlignment, 0u), store(front + outliers, n_outliers);
             if (weights_bytes) store(front + weights + weights_bytes - kAlignment, 0u);
             block.info.header = 0, block.info.front_bytes = weights + weights_bytes;

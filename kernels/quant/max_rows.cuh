@@ -1,27 +1,31 @@
-// Second pass of compression at level max, for blocks in which all elements have codes. All numbers
-// are known. So no number waits for another one, as each does in decompression (max_scan.cuh).
+// Second pass of compression at level max, for blocks of short rows without exceptions. All numbers
+// are known in advance, so none waits for another one, as each does in decompression
+// (max_scan.cuh).
 //
-// A warp takes row after row; a lane has some adjacent elements. It first finds their residuals,
-// then their contexts, from the sizes of residuals near them. Rows move through registers: each row
-// becomes the row before. Rows of the plane before are loaded again. All data is loaded one row
-// before it is needed, and not used until then.
+// A warp handles row after row; a lane has two or four adjacent elements. It first finds their
+// residuals, then their contexts, from the sizes of nearby residuals. Rows move through registers:
+// each row becomes the previous row. Rows of the previous plane are loaded again. All data is
+// loaded one row before it is needed, and not used until then.
 //
-// Entries are in the order of decompression, in which a lane has every 32nd row. They pass through
-// shared memory. Once a row is done, the times at which no later row has an element are written.
+// Entries are written in the order of decompression, in which a lane has every 32nd row. They wait
+// in shared memory. After each row, the entries are written for all time steps at which no later
+// row has an element.
 
 #pragma once
 
 #include "max_scratch.cuh"
 
-// Numbers of a row that a lane needs: some before its own, its own, and one after.
+// Numbers of a row that a lane needs: kBefore numbers before its own, its own kOwn numbers, and one
+// after them.
 template <typename W, u32 kOwn, u32 kBefore>
 struct MaxNumbers {
     W of[kBefore + kOwn + 1] = {};
 
-    // Sets the numbers of the row after `last` from the lane's own ones. Numbers past a row's end
-    // equal its last number. Numbers before it equal the first number of the row before.
+    // Sets the numbers of the row that follows `last`, given the lane's own ones. Numbers past the
+    // row's end equal its last number. Numbers before the row's start equal the first number of
+    // `last`.
     __device__ __forceinline__ void follow(const MaxNumbers& last, const W (&own)[kOwn]) {
-        // From the first lane, for all lanes with neighbors before the row.
+        // The first number of `last`, for lanes with neighbors before the row's start.
         const W front = kOwn < kBefore ? __shfl_sync(kAllLanes, last.of[kBefore], 0) : last.of[kBefore];
 #pragma unroll
         for (u32 i = 0; i < kOwn; ++i) of[kBefore + i] = own[i];
@@ -36,7 +40,7 @@ struct MaxNumbers {
     }
 };
 
-// Words of a lane, aligned to all their bytes, or to a unit if they have more.
+// Words of a lane, aligned to their total size, but at most to 16 bytes.
 template <typename W, u32 n>
 struct alignas(n * sizeof(W) < kUnitBytes ? n * sizeof(W) : kUnitBytes) MaxWords {
     W of[n];
@@ -55,8 +59,8 @@ __device__ __forceinline__ void store_words(W* to, const W (&from)[n]) {
     *reinterpret_cast<MaxWords<W, n>*>(to) = words;
 }
 
-// Sizes of the residuals of these numbers, in pairs of half words, so that two are added at a time;
-// and those of the two numbers before and after.
+// Sizes of the residuals of a lane's own numbers, and of the two numbers before and after these.
+// They are pairs of half words, so that two are added at a time.
 template <u32 kPairs>
 struct MaxSizes {
     u32 of[kPairs + 2] = {};
@@ -68,23 +72,26 @@ struct MaxSizes {
         for (u32 i = 0; i < kPairs; ++i) of[1 + i] = own[i];
         of[kPairs + 1] = lane_id() == kWarp - 1 ? 0 : behind;
     }
-    // A pair, those one or two elements before it, and that one element after it.
+    // Sizes of a pair; of the pairs one and two elements before it; and of the pair one element
+    // after it.
     __device__ __forceinline__ u32 at(u32 pair) const { return of[1 + pair]; }
     __device__ __forceinline__ u32 one_before(u32 pair) const { return of[pair] >> 16 | of[1 + pair] << 16; }
     __device__ __forceinline__ u32 two_before(u32 pair) const { return of[pair]; }
     __device__ __forceinline__ u32 one_behind(u32 pair) const { return of[1 + pair] >> 16 | of[2 + pair] << 16; }
 };
-// A sum adds sizes of neighbors, at most 11 times the largest one.
+// A sum of neighbors' sizes is at most 11 times the largest size.
 static_assert(11 * kLargestMaxSize < 1 << 16, "half a word has a sum");
 
-// Entries that wait in shared memory until they are written. A ring has those of every 16th row,
-// one row after another. When a row begins, most of the one before it has been written. Rows of 125
-// elements need the most room: all of these and 61 left over.
+// Ring buffers in shared memory for entries that are not yet written. A ring has the entries of
+// every 16th row, one row after another. When a row begins, most of the previous row in its ring
+// has been written. Rows of 125 elements need the most room: 125 entries, and up to 61 of the
+// previous row.
 struct MaxRings {
     static constexpr u32 kRings = 16, kLength = 192;
     static_assert(kLength % 4 == 0, "entries of a lane are stored together");
 
-    // Whether a row fits beside the rest of the last two rows of its ring.
+    // Whether a ring has room for a row and the unwritten entries of the two rows before it in the
+    // ring.
     static constexpr bool has_room(u32 length) {
         const u32 written = kRings * MaxView::lag_of(length);
         return (length <= written || 2 * length - written <= kLength) && (length <= 2 * written || 3 * length - 2 * written <= kLength);
@@ -93,7 +100,7 @@ struct MaxRings {
 
     unsigned short of[kRings * kLength];
 
-    // A place in a ring, wrapped once if it is past the end.
+    // An index in a ring, wrapped around once if it is past the end.
     static __device__ __forceinline__ u32 wrapped(u32 place) { return min(place, place - kLength); }
     __device__ __forceinline__ unsigned short& entry(u32 ring, u32 place) { return of[ring % kRings * kLength + wrapped(place)]; }
 };
@@ -118,7 +125,7 @@ struct MaxRows {
     const W* const codes;
     unsigned short* const entries;
     W* const residuals;
-    // Size pairs of lanes, for as many rows as a plane has, by their places in it.
+    // Size pairs of all lanes for the most recent rows, indexed by the place of a row in its plane.
     u32* const sizes;
 
     __device__ __forceinline__ void run() const {
@@ -126,12 +133,13 @@ struct MaxRows {
         view.is_deep() ? rows<4, true>() : rows<4, false>();
     }
 
-    // Whether a lane's own elements are aligned to all their bytes.
+    // Whether a lane's own elements are aligned to their total size, so that one access loads or
+    // stores all.
     template <u32 kOwn>
     __device__ __forceinline__ bool are_aligned() const { return view.length % kOwn == 0; }
 
-    // Loads a lane's own codes of a row. In lanes past its end, the last code is the row's last
-    // one.
+    // Loads a lane's own codes of a row. A lane past the row's end gets the row's last code as its
+    // last one.
     template <u32 kOwn>
     __device__ __forceinline__ void load(u32 row, W (&own)[kOwn]) const {
         const W* const from = codes + row * view.length;
@@ -143,7 +151,7 @@ struct MaxRows {
             for (u32 i = 0; i < kOwn; ++i) own[i] = from[min(x + i, view.length - 1)];
         }
     }
-    // kOwn: elements of a lane. kDeep: there are planes.
+    // kOwn: elements of a lane. kDeep: there are several planes.
     template <u32 kOwn, bool kDeep>
     __device__ __forceinline__ void rows() const {
         constexpr u32 kPairs = kOwn / 2, kBefore = 3, kBeforeAbove = 1;
@@ -158,11 +166,11 @@ struct MaxRows {
         MaxSizes<kPairs> own_sizes, north_sizes, up_sizes;
         u32 south_sizes[kPairs] = {};
         W weights[kTaps];
-        // Loads in flight: the next row, and the row after it in the plane before.
+        // Loads in flight: the next row and, in the previous plane, the row after the next one.
         W next[kOwn], next_south[kOwn] = {};
         u32 next_sizes[kPairs] = {};
         load(0, next);
-        // Of the row: its place in its plane, its kind, and its start in its ring.
+        // The row's index in its plane, its kind, and its start in its ring.
         u32 y = 0, kind = ~0u, begin = 0;
         Writing writing{entries + lane, 0, length};
 #pragma unroll 1
@@ -185,7 +193,7 @@ struct MaxRows {
             kind = view.kind(row, y);
             if (kind != last_kind) shared.weights.load(kind, weights);
 
-            // Residuals.
+            // Finds the residuals.
             W left[kOwn];
             W all = 0;
             u32 distances[kOwn], of_left[kOwn], pairs[kPairs];
@@ -211,7 +219,7 @@ struct MaxRows {
             north_sizes = own_sizes, own_sizes.set(pairs);
             if (kDeep) store_words(sizes + (y * kWarp + lane) * kPairs, pairs);
 
-            // Contexts.
+            // Finds the contexts.
             u32 found[kOwn];
 #pragma unroll
             for (u32 i = 0; i < kOwn; ++i) {
@@ -224,19 +232,19 @@ struct MaxRows {
                 if (x + i < length) atomicAdd(&shared.counts[key], 1u);
                 found[i] = Entry::with_key(left[i], key);
             }
-            // Other lanes may still read entries that are overwritten here.
+            // Other lanes may still read entries that put() overwrites.
             __syncwarp();
             put(row, begin + x, found);
             __syncwarp();
             if (lane == row % kWarp) writing.begin = begin, writing.x = 0;
-            // Up to the start of the next row, or to the end of this last one.
+            // Writes up to the start of the next row or, after the last row, to its end.
             write(writing, row + 1 == n_rows ? length : view.lag + (row % kWarp == kWarp - 1));
             if (row % MaxRings::kRings == MaxRings::kRings - 1) begin = MaxRings::wrapped(begin + length);
             if (++y == per_plane) y = 0;
         }
     }
 
-    // Stores all of a lane's numbers, if an entry lacks bits of any of them.
+    // Stores all residuals of a lane, as the entry of at least one lacks some of its bits.
     template <u32 kOwn>
     __device__ __forceinline__ void store_residuals(u32 at, const W (&left)[kOwn]) const {
         if (are_aligned<kOwn>()) {
@@ -265,13 +273,13 @@ struct MaxRows {
             }
         }
     }
-    // A lane's next output: the destination, and the place in its last row, which starts at `begin`
-    // in its ring.
+    // A lane's output: the next destination, and the index `x` in the row being written, which
+    // starts at `begin` in its ring.
     struct Writing {
         unsigned short* to;
         u32 begin, x;
     };
-    // Writes `n_times` times.
+    // Writes a lane's entries of `n_times` time steps.
     __device__ __forceinline__ void write(Writing& writing, u32 n_times) const {
         constexpr u32 kTogether = MaxView::lag_of(1 << kLogMaxRow) + 1;
 #pragma unroll 1

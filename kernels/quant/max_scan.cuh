@@ -1,29 +1,30 @@
-// Traversal of a block of level max, shared by both directions: 32 lanes predict their numbers and
-// find the contexts of the residuals. The counterpart of crates/gridz-codecs/src/codec/quant/max/scan.rs.
+// Traversal of a block of level max, shared by compression and decompression: 32 lanes predict
+// their numbers and find the contexts of the residuals. The counterpart of
+// crates/gridz-codecs/src/codec/quant/max/scan.rs.
 //
-// A lane needs data of its own row, of the row before, and of the plane before. This data moves
-// along in registers: at each time (step), one more element of each row is added. Data of the row
-// before is in shared memory, which holds the last few times. If rows are long, it is in scratch,
-// like data of the plane before, and is loaded one time earlier. In scratch, each time has 32
-// adjacent cells, which replace the oldest ones.
+// A lane needs data of its own row, of the previous row, and of the previous plane. This data moves
+// through registers: at each time step, one more element of each row is added. Data of the previous
+// row is in shared memory, which holds the last few time steps. If rows are long, it is in scratch
+// instead, like data of the previous plane, and is loaded one time step earlier. In scratch, each
+// time step has 32 adjacent cells, which replace the oldest ones.
 
 #pragma once
 
 #include "max_view.cuh"
 
-// In shared memory.
+// Shared memory of a scan.
 template <typename W>
 struct MaxCells {
-    // Times that are kept for the row after each. Its lag must be smaller.
+    // Time steps whose data is kept for the next row. The lag must be smaller.
     static constexpr u32 kTimes = 6, kCells = kTimes * kWarp;
 
     W numbers[kCells];
     unsigned short sizes[kCells];
     MaxWeights weights;
-    SmallDivisor planes = SmallDivisor(1);  // by the rows of a plane
+    SmallDivisor planes = SmallDivisor(1);  // divides by the rows of a plane
 };
 
-// The window of a block's cells in scratch.
+// Ring buffer of a block's cells, in scratch.
 template <typename W>
 struct CellWindow {
     W* numbers;
@@ -34,11 +35,11 @@ struct CellWindow {
     static __device__ __forceinline__ u64 n_bytes(u32 n_cells) { return n_cells * (sizeof(W) + sizeof(unsigned short)); }
     __device__ __forceinline__ CellWindow(char* memory, u32 n_cells)
         : numbers(reinterpret_cast<W*>(memory)), sizes(reinterpret_cast<unsigned short*>(numbers + n_cells)), n_cells(n_cells) {}
-    // The cell that is `before` cells before `at`, at most once around.
+    // Index of the cell that is `before` cells before `at`, wrapped around once if necessary.
     __device__ __forceinline__ u32 place(u32 at, u32 before) const { return min(at - before, at - before + n_cells); }
 };
 
-// The next element of a lane, if it takes part: its place, its expected number, and its context.
+// A lane's element at a time step, if it takes part: its position, expected number, and context.
 template <typename W>
 struct MaxStep {
     bool takes_part;
@@ -54,8 +55,8 @@ struct SizedNumber {
     u32 size;
 };
 
-// `coder.code()` returns the number of a step; it is called in all lanes at once. `coder.begin()`
-// is called in a lane when a row begins.
+// Scans a block. `coder.code(step)` returns the number of a step and the size of its residual; all
+// lanes call it at once. A lane calls `coder.begin(row)` when it begins a row.
 template <typename W, typename Coder>
 struct MaxScan {
     MaxCells<W>& cells;
@@ -94,12 +95,13 @@ struct MaxScan {
         }
     }
 
-    // kDeep: there are planes. kNear: the last times of the row before are in shared memory.
+    // kDeep: there are several planes. kNear: the last time steps of the previous row are in shared
+    // memory.
     template <bool kDeep, bool kNear>
     __device__ __forceinline__ void rows(Coder& coder) const {
         constexpr bool kKeeps = kDeep || !kNear;
-        // Cells are prefetched this many times before they are needed. Two rows of a plane are at
-        // least as far apart.
+        // kAhead: cells are prefetched this many time steps before they are needed. The cells of
+        // `up_south` are at least as old.
         constexpr u32 kCells = MaxCells<W>::kCells, kAhead = 4;
         const u32 lane = lane_id(), row_step = view.row_step(), n_times = view.n_times();
         for (u32 i = lane; i < kCells; i += kWarp) cells.numbers[i] = 0, cells.sizes[i] = 0;
@@ -108,19 +110,21 @@ struct MaxScan {
             for (u32 i = lane; i < window.n_cells; i += kWarp) window.numbers[i] = 0, window.sizes[i] = 0;
         }
         __syncwarp();
-        // Distance in cells to the same element in the rows before, and in the plane before.
+        // Distances in cells to the same element in the previous row, and in three rows of the
+        // previous plane.
         const u32 north = row_step, up = row_step * view.per_plane, up_north = up + row_step, up_south = up - row_step;
-        // Of the row: weights, the numbers before this one, and the number in front of the row.
+        // For the lane's row: its weights, the previous numbers, and the number that precedes the
+        // row.
         W weights[kTaps] = {}, west[3] = {}, front = 0;
         u32 west_sizes[2] = {};
-        // Of the row before: from two elements before to one after. Of three rows of the plane
-        // before: from one element before to one after. The next elements of these are loads in
-        // flight.
+        // Numbers of the previous row, from two elements before the current one to one after it;
+        // and of three rows of the previous plane, from one element before to one after. The loads
+        // of the next elements of these three rows are in flight.
         W of_north[4] = {}, of_up[3] = {}, of_up_north[3] = {}, of_up_south[3] = {}, next[3] = {};
         u32 north_sizes[3] = {}, up_sizes[2] = {}, up_south_size = 0, next_sizes[2] = {};
         u32 row = lane, x = 0 - view.lag * lane, cell = lane, time_cell = 0;
         // Each iteration of the loop ends with a copy of the loads in flight, which waits for them.
-        // Unrolling makes that rarer.
+        // Unrolling makes such copies rarer.
 #pragma unroll Coder::kTogether
         for (u32 time = 0; time < n_times; ++time) {
             const bool begins = x == 0 && row < view.n_rows;
@@ -139,15 +143,15 @@ struct MaxScan {
                 __syncwarp();
             }
             if (kNear) {
-                // Cells back to the number that the lane before made. The last lane made it one
-                // time earlier.
+                // Distance in cells to the needed number of the previous lane. Lane 0 follows the
+                // last lane, which coded its number one time step earlier.
                 const u32 behind = (lane > 0 ? view.lag - 1 : view.lag) * kWarp;
                 const u32 at = time_cell + (time_cell < behind ? kCells : 0) - behind + (lane + kWarp - 1) % kWarp;
                 of_north[3] = cells.numbers[at], north_sizes[2] = cells.sizes[at];
             }
             if (kDeep) {
                 of_up[2] = next[0], of_up_north[2] = next[1], of_up_south[2] = next[2], up_sizes[1] = next_sizes[0], up_south_size = next_sizes[1];
-                // Cells that were written long ago come from device memory.
+                // Cells that were written long ago may be in device memory, so they are prefetched.
                 const u32 at_up = window.place(cell, up - 2 * kWarp), later = window.place(cell, up_south - kAhead * kWarp);
                 prefetch_l2(window.numbers + later), prefetch_l2(window.sizes + later);
                 next[0] = window.numbers[at_up], next_sizes[0] = window.sizes[at_up];

@@ -1,10 +1,10 @@
-// Scratch data of a block that the passes of compression at level max share; and their launch
-// parameters.
+// Scratch data of a block, shared by the passes of compression at level max:
 //
-//   1. max_load.cuh, a CTA per block: codes, weights, and the part before the tables.
-//   2. max_find.cuh, a warp per block: residuals of codes, in their contexts.
-//   3. max_write.cuh, a warp per block: the tables of contexts, and the string.
-//   4. block_place.cuh: its place in the payload.
+//   1. max_load.cuh (a CTA per block) finds codes and weights, and writes the part before the
+//      tables.
+//   2. max_find.cuh (a warp per block) finds the residuals of codes, and their contexts.
+//   3. max_write.cuh (a warp per block) writes the tables of contexts and the string.
+//   4. block_place.cuh copies the block to the payload.
 
 #pragma once
 
@@ -14,34 +14,34 @@
 template <typename W>
 using MaxCoding = Coding<W, kMaxContexts, kNoNumbers>;
 
-// In scratch. The front of the block grows up from its start, the string down from the end of
-// `codes`.
+// Scratch data of a block. The front of the encoded block grows up from `start`, the string down
+// from the end of `codes`.
 template <typename W>
 struct alignas(256) MaxBlock {
-    // Room for exact elements, which are at most an eighth, and for all other parts.
+    // Room for the outliers, at most an eighth of the elements, and for all other sections.
     static constexpr u32 kFrontBytes = sizeof(W) * kLargeElements / 8 + 4096;
 
     BlockInfo<W> info;
     u32 has_weights, has_exceptions;
     MaxWeights weights;
     BlockBitmaps bitmap;
-    u32 counts[MaxCoding<W>::kKeys];  // occurrences, by keys
-    // By keys: the first slot of the symbol and, in the upper half, its frequency.
+    u32 counts[MaxCoding<W>::kKeys];  // occurrences, indexed by key
+    // Indexed by key: the first slot of the symbol and, in the upper half, its frequency.
     u32 ranges[MaxCoding<W>::kKeys];
     alignas(16) unsigned char start[kFrontBytes];
     alignas(16) W codes[kLargeElements + kStringRowsBytes / sizeof(W)];
 
     static constexpr u32 kFrontAndString = kFrontBytes + sizeof(W) * kLargeElements + kStringRowsBytes - kStringEndBytes;
-    // Whether residuals are found row by row (max_rows.cuh). Those that do not fit their entries
-    // are then in that order.
+    // Whether residuals are found row by row (max_rows.cuh). Residuals that do not fit their
+    // entries are then stored in the order of rows, not in that of decompression.
     __device__ __forceinline__ bool is_by_rows(const MaxView& view) const { return !view.is_line() && view.length <= 1 << kLogMaxRow && !has_exceptions; }
     __device__ __forceinline__ unsigned char* front() { return start; }
     __device__ __forceinline__ const unsigned char* front() const { return start; }
 };
 
-// A block is followed by an entry for each lane at each time, by words for residuals that do not
-// fit their entries, and by cells. The host gives their numbers; crates/gridz-codecs/src/codec/quant/cuda.rs has the same
-// formula for their bytes.
+// For each lane at each time step, a block is followed by a word, for a residual that does not fit
+// its entry, and by an entry. Cells follow. The host passes the numbers of time steps and of cells;
+// crates/gridz-codecs/src/codec/quant/cuda.rs has the same formula for their bytes.
 template <typename W>
 struct MaxLevel {
     using Block = MaxBlock<W>;

@@ -1,23 +1,25 @@
-// A block of level max as rows, which 32 lanes code side by side. The counterpart of
-// crates/gridz-codecs/src/codec/quant/max/view.rs, and of the weights of crates/gridz-codecs/src/codec/quant/max/weights.rs.
+// View of a block of level max as rows, which 32 lanes code in parallel. The counterpart of
+// crates/gridz-codecs/src/codec/quant/max/view.rs, and of the weights of
+// crates/gridz-codecs/src/codec/quant/max/weights.rs.
 //
-// A lane has every 32nd row. It begins a row when the row before is `lag` elements ahead. Two rows
-// of a lane are as many times apart as two adjacent rows are cells apart: 32 * lag + 1.
+// A lane has every 32nd row. It begins a row when the previous row is `lag` elements ahead. So two
+// rows of a lane are 32 * lag + 1 time steps apart, and two adjacent rows as many cells.
 
 #pragma once
 
 #include "../stage/boxes.cuh"
 #include "layout.cuh"
 
-constexpr u32 kMaxContexts = 28, kMaxSizeContexts = 25;  // all, and those of sizes alone
-constexpr u32 kFillSymbol = 0, kOutlierSymbol = 1, kNoNumbers = 2;  // symbols of elements without a number, and how many there are
+constexpr u32 kMaxContexts = 28, kMaxSizeContexts = 25;  // all contexts, and those of sizes alone
+// Symbols of elements without a number, and how many such symbols there are.
+constexpr u32 kFillSymbol = 0, kOutlierSymbol = 1, kNoNumbers = 2;
 constexpr u32 kLargestMaxSize = (1 << 11) - 1, kFillSize = 1 << 15;
 constexpr u32 kTaps = 16, kPlaneTaps = 7, kRowKinds = 5;
-constexpr u32 kHasWeights = 1 << 3;  // in a header; below it are orders
+constexpr u32 kHasWeights = 1 << 3;  // in a header; the bits below it are orders of differences
 constexpr u32 kWeightBits = 12;      // fraction bits of a weight
 
 struct MaxView {
-    u32 length, per_plane, n_rows, lag;  // lag 0: a line, of 32 parts
+    u32 length, per_plane, n_rows, lag;  // a lag of 0 means a line, of 32 parts
 
     __device__ __forceinline__ explicit MaxView(const Box& box) {
         constexpr u32 kMinLength = 16, kMinPlane = 3, kMinRows = 8;
@@ -55,7 +57,7 @@ struct MaxView {
     __device__ __forceinline__ u32 present(u32 kind) const {
         return is_line() ? 0xffff : kind == 0 ? 0x0007 : kind == 1 ? 0x007f : kind == 2 ? 0xe387 : kind == 3 ? 0xffff : 0x1fff;
     }
-    // Number of weights that are written: all but that of the first neighbor.
+    // Number of weights that are written: for each kind of row, all but that of the first neighbor.
     __device__ __forceinline__ u32 n_weights() const {
         u32 n = 0;
         for (u32 kind = 0; kind < n_kinds(); ++kind) n += __popc(present(kind)) - 1;
@@ -63,22 +65,23 @@ struct MaxView {
     }
 };
 
-// The weights of all kinds of rows, except those of the first neighbor. These make the weights of a
-// row add up to 0.
+// The weights of all kinds of rows, except those of the first neighbor. load() computes these so
+// that the weights of a row add up to 0.
 struct MaxWeights {
     short of[kRowKinds][kTaps];
 
     // The weight of a neighbor in differences of these orders; bits 0 to 2 stand for x, y and z.
     // Axes without a neighbor are ignored.
     static __device__ __forceinline__ short of_differences(const MaxView& view, u32 kind, u32 orders, u32 tap) {
-        // For each neighbor, four bits: the axes along which it is one before, or 0 if it is
-        // elsewhere.
+        // Four bits per neighbor: the axes along which the neighbor is one element before, or 0 if
+        // it is elsewhere.
         const u32 present = view.present(kind), axes = static_cast<u32>(0x0000670450230000ull >> 4 * tap) & 7;
         const u32 has = 1 | (present >> 5 & 1) << 1 | (present >> 8 & 1) << 2;
         const bool is_one = axes && !(axes & ~(orders & has)) && present >> tap & 1 && !view.is_line();
         return is_one ? (__popc(axes) & 1 ? 1 : -1) : 0;
     }
-    // Sets the weights from the header and, if it has weights, from `written`. Called by one warp.
+    // Sets the weights from `written`, if the header has kHasWeights, or from the header's orders
+    // of differences. Called by one warp.
     __device__ __forceinline__ void read(const MaxView& view, u32 header, const unsigned char* written) {
         const u32 tap = lane_id();
         u32 before = 0;
@@ -87,7 +90,7 @@ struct MaxWeights {
             const u32 present = view.present(kind), below = (1u << tap) - 2;
             if (tap == 0) of[kind][0] = 0;
             if (tap > 0 && tap < kTaps) {
-                // Aligned to two bytes.
+                // `written` is aligned to two bytes.
                 const bool is_written = header & kHasWeights && present >> tap & 1;
                 of[kind][tap] = is_written ? reinterpret_cast<const short*>(written)[before + __popc(present & below)]
                                 : header & kHasWeights ? static_cast<short>(0) : of_differences(view, kind, header, tap);
@@ -107,7 +110,7 @@ struct MaxWeights {
             before += __popc(present) - 1;
         }
     }
-    // The weights of a kind of rows, as words. The first one is that of the first neighbor.
+    // Loads the weights of a kind of row as words. The first weight is computed: all add up to 0.
     template <typename W>
     __device__ __forceinline__ void load(u32 kind, W (&weights)[kTaps]) const {
         weights[0] = 0;
@@ -123,15 +126,16 @@ struct MaxWeights {
 template <typename W>
 __device__ __forceinline__ u32 max_size(W left) { return static_cast<u32>(min(static_cast<W>((left >> 1) + (left & 1)), static_cast<W>(kLargestMaxSize))); }
 
-// The context of a symbol without filled elements nearby. It depends on the sum of sizes near it,
-// and on the distance of the prediction from its rounded value, in parts of 2^fraction.
+// The context of a symbol without filled elements nearby. It depends on the sum of the sizes of
+// nearby residuals, and on the distance of the prediction from its rounded value, in units of
+// 2^-fraction.
 __device__ __forceinline__ u32 max_size_context(u32 sizes, u32 distance, u32 fraction) {
     constexpr u32 kRoundedUpTo = 5, kMostLength = 12, kLongerAt = 3 * (kRoundedUpTo + 1);
     static_assert(kMaxSizeContexts == kLongerAt + kMostLength - kRoundedUpTo, "the following ones are of filled elements");
     const u32 length = bit_length(sizes), sixths = min(6 * distance >> fraction, 2u);
     return length > kRoundedUpTo ? min(length, kMostLength) + (kLongerAt - kRoundedUpTo - 1) : 3 * length + sixths;
 }
-// The same, if filled elements may be near.
+// The context of a symbol, if filled elements may be nearby.
 __device__ __forceinline__ u32 max_context(u32 sizes, u32 distance, u32 fraction) {
     const u32 context = max_size_context(sizes, distance, fraction);
     if (likely(sizes < kFillSize)) return context;
@@ -145,13 +149,14 @@ struct Expected {
     u32 distance;     // from the prediction to `number`
     bool is_rounded_up;
 
-    // From the number before it, and the weighted sum of its neighbors plus half of the last bit.
+    // Computes it from the previous number, and from `sum`: the weighted sum of the neighbors, plus
+    // one half, in units of 2^-fraction.
     __device__ __forceinline__ Expected(W before, W sum, u32 fraction) {
         const s32 above = static_cast<s32>(static_cast<u32>(sum) & ((1u << fraction) - 1)) - (1 << fraction >> 1);
         number = before + shifted_signed(sum, fraction);
         distance = static_cast<u32>(abs(above)), is_rounded_up = above < 0;
     }
-    // The residual of a number in coded form, and the number with such a residual.
+    // The residual of a number in zigzag form, and the number that has such a residual.
     __device__ __forceinline__ W left(W of) const { return zigzag(is_rounded_up ? number - of : of - number); }
     __device__ __forceinline__ W with(W left) const { return is_rounded_up ? number - unzigzag(left) : number + unzigzag(left); }
 };

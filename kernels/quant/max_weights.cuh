@@ -1,6 +1,6 @@
-// Weights of the neighbors that predict a block's numbers: from least squares, or those of
-// differences. The counterpart of crates/gridz-codecs/src/codec/quant/max/weights.rs, which gives the reasons. Done by a
-// CTA; some steps run on one of its warps each.
+// Chooses the weights of the neighbors that predict a block's numbers: from least squares, or those
+// of differences. The counterpart of crates/gridz-codecs/src/codec/quant/max/weights.rs, which
+// gives the reasons. Called by all threads of a CTA; some steps run on a single warp.
 //
 // All sums are of integers, so their order does not matter. Linear systems are solved in single
 // operations of binary64, in the order given by SPEC.md.
@@ -13,12 +13,12 @@
 template <u32 kThreads>
 struct WeightsChooser {
     static constexpr u32 kWarps = kThreads / kWarp;
-    // Maximum number of sampled elements. Every second sample is tried, which decides whether
-    // weights are used. Shared memory holds either the tried samples or the other ones.
+    // Maximum number of sampled elements. Options are tried on every second sample, to decide
+    // whether weights are used. Shared memory holds either these samples or the other ones.
     static constexpr u32 kSamples = 1 << 10, kHalf = kSamples / 2;
     static constexpr u32 kStride = kHalf + 1;  // so that taps are in different banks
     static constexpr s32 kLimit = 1 << 19;        // larger differences count as this
-    // Distances between samples differ: golden section, in parts of 2^16.
+    // The distances between samples vary by the golden section, in units of 2^-16.
     static constexpr u32 kGolden = 40503;
     static constexpr u32 kCounts = 1 << 20, kLittleSpread = 1 << 4, kLittleLeft = 1 << 2;
     static constexpr u32 kOptions = 8;            // weights, and seven orders of differences
@@ -27,15 +27,16 @@ struct WeightsChooser {
     static constexpr u32 kFour = 4, kProducts = 39, kParts = 4;
     static constexpr u32 kFactorStride = kTaps + 1;
 
-    // In shared memory.
+    // State in shared memory.
     struct State {
-        // Differences from the number before: of the number itself, then of its neighbors.
+        // Differences from the previous number: of the sampled number itself, then of its
+        // neighbors.
         s32 samples[kTaps][kStride];
         u32 counts[kHalf];            // how often a sample counts
         u32 taken[kSamples / 32];     // marks of elements that are samples
-        u32 n_samples;                // all
-        // Sums of products: those with the number in column 0, all other ones up to the diagonal
-        // only.
+        u32 n_samples;                // number of all samples
+        // Sums of products. Column 0 has those with the number itself. The others are known up to
+        // the diagonal only.
         u64 sums[kTaps][kTaps];
         union {
             double factors[kRowKinds][kTaps][kFactorStride];
@@ -43,7 +44,7 @@ struct WeightsChooser {
         };
         u64 costs[kOptions];
         MaxWeights weights;
-        u32 header;                   // the bits for them in the block's header
+        u32 header;                   // header bits that stand for the weights
     };
     State& state;
     const MaxView& view;
@@ -113,7 +114,8 @@ struct WeightsChooser {
         const u32 step = (n_elements + kSamples - 1) / kSamples;
         return i * step + (i * kGolden % (1u << 16) * step >> 16);
     }
-    // Marks elements that have all neighbors of their kind within the block. Has barriers.
+    // Marks the samples: elements of kind `sampled` that have all neighbors within the block. Has
+    // barriers.
     __device__ __forceinline__ void find_samples(u32 sampled) const {
         if (threadIdx.x == 0) state.n_samples = 0;
         __syncthreads();
@@ -125,7 +127,7 @@ struct WeightsChooser {
         }
         __syncthreads();
     }
-    // Loads the differences of every second sample. Has a barrier.
+    // Loads the differences of every second sample, from sample `first` on. Has a barrier.
     template <typename W>
     __device__ __forceinline__ void take(const W* numbers, u32 first) const {
         const u32 lane = lane_id(), n_taps = view.is_line() || view.is_deep() ? kTaps : kPlaneTaps;
@@ -248,8 +250,9 @@ struct WeightsChooser {
         return 16 * whole + ((number << (31 - whole) << 1) >> 28);
     }
     static __device__ __forceinline__ u32 of_count(u32 n) { return n > 0 ? n * log(n) : 0; }
-    // Cost of n samples in 1/16 bits: the entropy of residuals' bit lengths, in classes by how much
-    // neighbors differ, plus the bits below the highest one. Called by one warp.
+    // Finds the cost of n samples with an option, in 1/16 bits: the entropy of the residuals' bit
+    // lengths, in classes by how much neighbors differ, plus the bits below the highest one. Called
+    // by one warp.
     __device__ __forceinline__ void find_cost(u32 option, u32 n, u32 sampled) const {
         const u32 lane = lane_id();
         u32* const table = state.tables[option];
@@ -269,7 +272,7 @@ struct WeightsChooser {
         __syncwarp();
         u32 total = 0, apart = 0;
         for (u32 i = 0; i < kLengths / 2; ++i) {
-            // Lanes read different words, as the same place in all classes is in one bank.
+            // Lanes start at different words, as the same word of all classes is in one bank.
             const u32 two = table[lane * (kLengths / 2) + (i + lane) % (kLengths / 2)];
             total += (two & 0xffff) + (two >> 16), apart += of_count(two & 0xffff) + of_count(two >> 16);
         }

@@ -1,5 +1,5 @@
 // Third pass of compression at level max: a warp builds the tables of contexts and writes the
-// string of a block. Then the block's length is known.
+// string of a block, which determines the block's length.
 
 #pragma once
 
@@ -11,9 +11,10 @@ union MaxWriteShared {
     typename ContextWriter<MaxCoding<W>>::Ranges ranges;
 };
 
-// Place of an entry's residual: the place of the entry, or that in the order of rows. Blocks by
-// rows have fewer than 2^16 times. If a lane has nothing at a time, there is no residual, and any
-// place will do.
+// Maps the index of an entry to that of its residual: the same index or, if residuals are stored in
+// the order of rows, the index in that order. Blocks with this order have fewer than 2^16 time
+// steps, as SmallDivisor requires. An entry of a lane without an element has no residual; its
+// result is not used.
 struct ResidualPlaces {
     const MaxView view;
     const bool is_by_rows;

@@ -1,4 +1,5 @@
-// Blocks of small codes: two numbers in a word, half the memory, and nearly half the instructions.
+// Compression of blocks of small codes. Two numbers share a word, which takes half the memory, and
+// nearly half the instructions.
 //
 // Numbers are codes minus the block's first code. They have at most 13 bits with their sign, so all
 // their differences of order 1 along three axes fit 16 bits. A word of two numbers is one integer,
@@ -6,8 +7,8 @@
 // results fit. Adding kZeros makes the halves unsigned, so that they can be unpacked.
 //
 // A row has 32 numbers, 64 bytes, in shared memory. Rows of clipped boxes are shorter and end in
-// arbitrary values. A thread has a row. A full line is treated as such rows, each preceded by the
-// row before.
+// arbitrary values. A thread handles a row. A full line is treated as such rows, where each row
+// continues the previous one.
 
 #pragma once
 
@@ -25,7 +26,7 @@ __device__ __forceinline__ u32 broadcast_signs(u32 pair) {
     asm("prmt.b32 %0, %1, 0, 0xbb99;" : "=r"(signs) : "r"(pair));
     return signs;
 }
-// Zigzag: two unsigned numbers, small if the magnitudes of the pair's numbers are small.
+// Zigzag-encodes two biased numbers to two unsigned numbers.
 __device__ __forceinline__ u32 zigzag_pair(u32 pair) { return (pair << 1 & 0xfffefffeu) ^ ~broadcast_signs(pair); }
 // The pair that starts with the second number of `before`.
 __device__ __forceinline__ u32 pair_between(u32 before, u32 pair) { return __funnelshift_l(before, pair, 16); }
@@ -60,10 +61,13 @@ struct NarrowNumbers {
     __device__ __forceinline__ unsigned short& number(u32 row, u32 x) const { return reinterpret_cast<unsigned short*>(&byte_group(row, x / kByteGroup))[x % kByteGroup]; }
 };
 
-// Chooses orders for such a block, like QuantOrders. A lane has eight numbers of a row.
+// Chooses the orders of a block of small codes, like QuantOrders. A lane handles eight numbers of a
+// row.
 template <typename W>
 struct NarrowOrders {
-    static constexpr u32 kForms = 4;  // nothing, y, z, both: each with and without differences along x
+    // Differences along neither z nor y, along y, along z, and along both: each with and without
+    // differences along x.
+    static constexpr u32 kForms = 4;
 
     QuantShared<W>& shared;
     const NarrowNumbers<W> numbers;
@@ -96,8 +100,8 @@ struct NarrowOrders {
         if (unlikely(box.sx < kRow)) cut_group(pairs, static_cast<s32>(box.sx) - static_cast<s32>(task.c * kByteGroup));
         return task.exists ? longest_of(pairs) : 0;
     }
-    // Called by all lanes; adjacent lanes have adjacent groups of a row. `before`: the pair before
-    // a row.
+    // Differences groups along x. Called by all lanes; adjacent lanes have adjacent groups of a
+    // row. `before`: the pair before the row.
     __device__ __forceinline__ void difference_x(u32 (&pairs)[4], u32 c, u32 before) const {
         u32 left = __shfl_up_sync(kAllLanes, pairs[3], 1);
         if (c == 0) left = before;
@@ -106,7 +110,8 @@ struct NarrowOrders {
         pairs[0] = pairs[0] - pair_between(left, pairs[0]) + kZeros;
     }
 
-    // Costs of all candidates whose orders are 0 or 1, except the first.
+    // Adds up the costs of all candidates whose orders are 0 or 1, except the candidate without
+    // differences.
     __device__ __forceinline__ void first_costs() const {
         const u32 n_forms = box.sz > 1 ? kForms : box.is_line() ? 1 : kForms / 2, n = n_forms * n_tasks;
 #pragma unroll 1
@@ -135,8 +140,8 @@ struct NarrowOrders {
         }
     }
 
-    // Adds the warp's share of the cost of order `kOrder` along the axes of `o`. `most` is the OR
-    // of all magnitudes.
+    // Adds the warp's share of the cost of order `kOrder` along the axes of `o` to
+    // narrow_costs[to]. `most` is the OR of all magnitudes.
     template <u32 kOrder>
     __device__ __forceinline__ void add_cost(u32 to, const Orders& o, u32 most, u32 first_warp) const {
         static_assert(kOrder == 2 || kOrder == 3, "only orders 2 and 3 are implemented");
@@ -187,7 +192,7 @@ struct NarrowOrders {
                 }
                 __syncwarp();
             }
-            // The number before the row, for each order of differences.
+            // The last number of the previous row, for each order of differences.
             u32 before[3] = {};
             if (unlikely(box.is_line()) && own.row > 0) {
                 const uint4 last = numbers.byte_group(own.row - 1, 3);
@@ -268,7 +273,8 @@ struct NarrowOrders {
         add_cost<3>(kCubicAt, cubic, most, 1);
         first_costs();
         __syncthreads();
-        // In the order of the writer's candidates; on a tie the first one wins.
+        // Compares the candidates in the same order as the CPU encoder; on a tie the first one
+        // wins.
         const uint4 forms = *reinterpret_cast<const uint4*>(shared.narrow_costs);
         const bool has_z = box.sz > 1, has_y = box.sy > 1, has_x = box.sx > 1;
         u32 key = shared.narrow_costs[kForms] << 4;
@@ -306,7 +312,7 @@ struct NarrowOrders {
     }
 };
 
-// The residuals of a thread's row; unsigned once differenced.
+// The numbers of a thread's row. difference() leaves unsigned residuals.
 template <typename W>
 struct NarrowRow {
     u32 pairs[kPairs];
@@ -325,7 +331,7 @@ struct NarrowRow {
         }
     }
 
-    // Differences the row.
+    // Loads the row and differences it.
     __device__ __forceinline__ void difference(const NarrowNumbers<W>& numbers, const RowBox& box, u32 row, const Orders& o, u32 base) {
         u32 y = row;
         const u32 z = o.z > 0 ? box.planes.divide(row, y) : 0;
@@ -356,7 +362,8 @@ struct NarrowRow {
 #pragma unroll
             for (u32 i = 0; i < kPairs; ++i) pairs[i] += (1 - factors) * kZeros;
         }
-        // The pair before the row, and its first differences. Higher orders do not occur here.
+        // The last pair of the previous row, and its first differences. Higher orders do not occur
+        // here.
         u32 before = kZeros, next_before = kZeros;
         if (unlikely(box.is_line()) && row > 0) {
             const uint4 last = numbers.byte_group(row - 1, 3);
@@ -378,7 +385,7 @@ struct NarrowRow {
     }
 };
 
-// Adds a string of up to 64 bits to zeros in shared memory, from byte `at` on.
+// ORs a string of up to 64 bits into zeroed shared memory, from byte `at` on.
 __device__ __forceinline__ void add_bytes(u32 low, u32 high, u32 at) {
     const u32 to = at & ~3u, shift = (at & 3) * 8;
     or_shared(to, low << shift);

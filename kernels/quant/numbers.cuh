@@ -1,7 +1,8 @@
-// The numbers of a block during compression: codes or words, minus the first one.
+// The numbers of a block of 4096 elements during compression: codes or words, minus the first one.
 //
-// Blocks with rows of 32 numbers, and lines, which are treated as such rows, have 32-bit numbers; a
-// thread has a row. All other blocks have numbers with the bits of a word.
+// kRows: the block has rows of 32 numbers, or is a line, which is treated as such rows. Its numbers
+// have 32 bits, and a thread handles a row. The numbers of all other blocks have as many bits as a
+// word.
 
 #pragma once
 
@@ -20,7 +21,7 @@ struct Numbers<W, true> {
     static constexpr u32 kRowBytes = kRow * sizeof(u32);
     unsigned char* const at;
     __device__ __forceinline__ explicit Numbers(QuantShared<W>& shared) : at(reinterpret_cast<unsigned char*>(shared.buffers[0].words)) {}
-    // 16 bytes of a row, swizzled so that vertical neighbors have no bank conflicts.
+    // 16 bytes of a row, swizzled so that accesses to vertical neighbors have no bank conflicts.
     __device__ __forceinline__ uint4& chunk(u32 row, u32 chunk) const {
         return *reinterpret_cast<uint4*>(at + row * kRowBytes + (chunk ^ (row & 7)) * kUnitBytes);
     }
@@ -33,15 +34,15 @@ struct RowDifferences {
     const Numbers<W, true> numbers;
     const RowBox& box;
 
-    // Loads kN numbers of a row, 4 or 8, from `first` on, a multiple of kN.
+    // Loads kN numbers (4 or 8) of a row, from number `first` on, a multiple of kN.
     template <u32 kN>
     __device__ __forceinline__ void load(u32 row, u32 first, u32 (&v)[kN]) const {
-        // The swizzle keeps a pair of chunks together.
+        // The swizzle keeps pairs of chunks adjacent, so the two addresses differ in one bit.
         unsigned char* const at = reinterpret_cast<unsigned char*>(&numbers.chunk(row, first / 4));
         split(*reinterpret_cast<const uint4*>(at), v);
         if (kN == 8) split(*reinterpret_cast<const uint4*>(numbers.at + ((at - numbers.at) ^ kUnitBytes)), v + kN - 4);
     }
-    // Adds such numbers, times a factor.
+    // Adds kN numbers of a row, times `factor`, to `v`.
     template <u32 kN>
     __device__ __forceinline__ void add(u32 row, u32 first, u32 factor, u32 (&v)[kN]) const {
         u32 other[kN];
@@ -49,7 +50,7 @@ struct RowDifferences {
 #pragma unroll
         for (u32 i = 0; i < kN; ++i) v[i] += factor * other[i];
     }
-    // Loads such numbers minus the base, differenced along z and y.
+    // Loads kN numbers of a row, differenced along z and y, minus the base.
     template <u32 kN>
     __device__ __forceinline__ void load_zy(u32 row, u32 z, u32 y, u32 first, const Orders& o, u32 base, u32 (&v)[kN]) const {
         load(row, first, v);
@@ -71,16 +72,16 @@ struct RowDifferences {
             for (u32 i = 0; i < kN; ++i) v[i] -= base;
         }
     }
-    // The plane of a row, and its place there. Without differences along z, all planes count as
-    // one.
+    // Returns the plane of a row, and sets `y` to the row's index in it. Without differences along
+    // z, all planes count as one.
     __device__ __forceinline__ u32 place(u32 row, const Orders& o, u32& y) const {
         y = row;
         return o.z > 0 ? box.planes.divide(row, y) : 0;
     }
 };
 
-// Differences along x, one group after another. `last` has the end of the group before, for every
-// order.
+// Differences a row along x, group by group. last[k] is the last number of the previous group,
+// differenced k times.
 struct Carries {
     u32 last[kMaxOrder] = {};
 

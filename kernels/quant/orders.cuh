@@ -1,6 +1,6 @@
-// Finds the orders of differences that make the groups of a block shortest, by the rules of the
-// format's writer. Some rows are predicted with each candidate; of every eight numbers the longest
-// counts. Called by all threads of a CTA.
+// Chooses the orders of differences that make the groups of a block shortest, by the same rules as
+// the CPU encoder. Some rows are differenced with each candidate; its cost is the bit length of the
+// longest of every eight residuals, summed up. Called by all threads of a CTA.
 
 #pragma once
 
@@ -16,7 +16,8 @@ struct QuantOrders {
 
     __device__ __forceinline__ explicit QuantOrders(QuantShared<W>& shared) : shared(shared), numbers(shared) {}
 
-    // 0 or 1 on each axis, then 3 where the block has an extent. Bit c of each number belongs to candidate c.
+    // The first candidates: order 0 or 1 on each axis, then order 3 on all axes longer than 1. Bit
+    // c of a constant is the order of candidate c.
     static constexpr u32 kAlongZ = 0xf0, kAlongY = 0xac, kAlongX = 0x3a;
     static_assert(((kAlongZ >> 6 & 1) | (kAlongY >> 7 & 1)) == 1, "(1, 0, 0) and (1, 1, 0) are the last");
     __device__ __forceinline__ Orders candidate(u32 c) const {
@@ -29,14 +30,14 @@ struct QuantOrders {
         return !(missing >> c & 1);
     }
 
-    // Whether there are planes, and rows that follow each other along z have the same swizzle in
-    // shared memory.
+    // Whether there are several planes, and rows that follow each other along z have the same
+    // swizzle in shared memory.
     __device__ __forceinline__ bool is_even() const { return shared.box.sz > 1 && shared.box.sy % 8 == 0; }
 
     using Sample = RowSample<13>;
 
-    // The fifth of eight sorted samples. Numbers lack `first`, and so does the result. Called by
-    // all threads of a warp.
+    // The fifth of eight sorted samples. `first` was subtracted from the numbers; the result lacks
+    // it, too. Called by all threads of a warp.
     __device__ __forceinline__ N middle(N first) const {
         constexpr u32 kSamples = 8;
         const u32 j = lane_id() % kSamples;
@@ -86,7 +87,7 @@ struct QuantOrders {
         while (order < kMaxOrder) {
             ++order;
             const Orders o{best.z > 0 ? order : 0, best.y > 0 ? order : 0, best.x > 0 ? order : 0};
-            // Two places in turn: no thread still reads the one that is written.
+            // Alternates between two places, so that no thread still reads the one that is written.
             u32 place = kHigher + order % 2;
             if (are_known && order <= 3) {
                 place = order == 2 ? kQuadratic : kCubic;
@@ -110,7 +111,7 @@ struct QuantOrders {
     // The warp's share of the cost of any orders.
     __device__ __forceinline__ u32 cost(N base, const Orders& o) const { return cost(base, o, numbers); }
 
-    // A warp has a row.
+    // For rows of any length: a warp handles a row.
     __device__ __forceinline__ u32 cost(W base, const Orders& o, const Numbers<W, false>& numbers) const {
         const RowBox& box = shared.box;
         const bool is_line = box.is_line();
@@ -133,8 +134,8 @@ struct QuantOrders {
         return warp_sum(cost);
     }
 
-    // The warp's share of the costs of all candidates but the last, in a box with rows of at most
-    // 32.
+    // The warp's share of the costs of all candidates except the last one, in a box with rows of at
+    // most 32.
     __device__ __forceinline__ void short_costs() const { short_costs(numbers); }
     __device__ __forceinline__ void short_costs(const Numbers<W, true>&) const {}
     __device__ __forceinline__ void short_costs(const Numbers<W, false>& numbers) const {
@@ -171,7 +172,7 @@ struct QuantOrders {
         for (u32 c = 0; c < kCubic; ++c) share_cost(c, warp_sum(costs[c]));
     }
 
-    // A thread has four numbers.
+    // For rows of 32 numbers: a thread handles four numbers.
     __device__ __forceinline__ u32 cost(u32 base, const Orders& o, const Numbers<W, true>& numbers) const {
         const RowBox& box = shared.box;
         const Sample sample(box.n_existing_rows());
@@ -216,25 +217,25 @@ struct QuantOrders {
         d[3] -= d[2], d[2] -= d[1], d[1] -= d[0];
         if (chunk > 0) d[0] -= left;
     }
-    // A number with the bit length of the longest of these in zigzag form.
+    // A number that has the bit length of the longest of these numbers in zigzag form.
     static __device__ __forceinline__ u32 lengths_of(const u32 (&d)[4]) {
         u32 any = 0;
 #pragma unroll
         for (u32 i = 0; i < 4; ++i) any |= d[i] ^ d[i] << 1;
         return any;
     }
-    // The bits of the longest of eight numbers. Two threads have half of them each.
+    // The bit length of the longest of eight numbers. Two threads have half of the numbers each.
     static __device__ __forceinline__ u32 cost_of_pair(u32 any, bool exists) {
         any |= __shfl_xor_sync(kAllLanes, any, 1);
         return exists && lane_id() % 2 == 0 ? bit_length(any) : 0;
     }
-    // The same for two candidates: even lanes return the first cost, odd lanes the other one.
+    // cost_of_pair() for two candidates: even lanes return the first cost, odd lanes the other one.
     static __device__ __forceinline__ u32 cost_of_two(const u32 (&d)[4], u32 other, bool exists) {
         const bool is_odd = lane_id() % 2;
         const u32 own = lengths_of(d), any = (is_odd ? other : own) | __shfl_xor_sync(kAllLanes, is_odd ? own : other, 1);
         return exists ? bit_length(any) : 0;
     }
-    // Shares the sums of such costs.
+    // Adds up the costs from cost_of_two() over the warp, and stores both sums.
     __device__ __forceinline__ void share_two(u32 even, u32 odd, u32 own) const {
         const u32 both = warp_sum(own << lane_id() % 2 * 16);
         share_cost(even, both & 0xffff);
@@ -254,7 +255,7 @@ struct QuantOrders {
             u32 y;
             const u32 z = box.planes.divide(row, y);
             const u32 plane = box.sy * numbers.kRowBytes;
-            // Along z with the factors of both orders, then along y.
+            // Differences of both orders, along z and then along y.
             u32 two[4] = {}, three[4] = {};
 #pragma unroll 1
             for (u32 j = 0; j < min(y + 1, 4u); ++j) {
@@ -300,7 +301,8 @@ struct QuantOrders {
         if (lane_id() < kQuantWarps) shared.costs[0][lane_id()] = lane_id() == 0 ? cost : 0;
     }
 
-    // The warp's share of the costs of all candidates but the first and the last, in a box of rows of 32.
+    // The warp's share of the costs of all candidates except the first and the last one, in a box
+    // of rows of 32.
     __device__ __forceinline__ void first_costs() const { first_costs(numbers); }
     __device__ __forceinline__ void first_costs(const Numbers<W, false>&) const {}
     __device__ __forceinline__ void first_costs(const Numbers<W, true>& numbers) const {

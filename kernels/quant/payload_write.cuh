@@ -7,10 +7,10 @@
 #include "exceptions.cuh"
 #include "range.cuh"
 
-// Index of the part of the elements that a block holds.
+// Index of the part of each element that a block holds.
 __device__ __forceinline__ u32 part_of(const Chunk& own, u32 index) { return index & ((1u << own.log_parts()) - 1); }
 
-// Word i of a block without numbers, of m elements.
+// Word i (32 bits) of a raw or constant block of m elements.
 template <typename W>
 __device__ __forceinline__ u32 plain_word(u32 header, W constant, u32 i, const Finder& elements, const char* array, const Element& element, u32 m, bool swaps) {
     if (i == 0) return header;
@@ -31,8 +31,9 @@ __device__ __forceinline__ u32 plain_word(u32 header, W constant, u32 i, const F
     return word;
 }
 
-// Writes the table entry of a block with these sums. With the first block it also writes the bound,
-// with the last one the zeros after the table. Adds all of these to the sums. Called by one thread.
+// Writes the table entry of a block, given the sums of its bytes. With the first block it also
+// writes the bound, with the last one the zeros after the table. Adds all these bytes to `sums`.
+// Called by one thread.
 template <typename W>
 __device__ __forceinline__ void add_entry(const OrderedFrames<FrameLayout>& frames, u32 chunk, u32 block, u32 before, u32 n_units, Sums& sums) {
     const Chunk& own = frames.args.own;
@@ -50,7 +51,7 @@ __device__ __forceinline__ void add_entry(const OrderedFrames<FrameLayout>& fram
         sums.add(1, static_cast<u32>(bits >> 32));
     }
     if (block + 1 == frames.tiles) {
-        // Zeros add nothing.
+        // Zeros do not change the sums.
         for (u64 word = table_word + 2ull * frames.tiles; word < own.table_bytes() / 4; ++word) words[word] = 0;
     }
 }

@@ -1,10 +1,12 @@
-// Entry points of the quant kernels, and how to launch them. The bodies are templates over the word.
+// Entry points and launch parameters of the quant kernels. Their bodies are templates over the
+// word.
 
 #include "compress.cuh"
 #include "decompress.cuh"
 #include "range.cuh"
 
-// CTAs per multiprocessor that registers are limited for.
+// Minimum number of resident CTAs per multiprocessor, for __launch_bounds__, which limits the
+// registers per thread accordingly.
 template <typename W>
 constexpr u32 kQuantDecompressCtas = sizeof(W) == 4 ? 7 : 6;
 template <typename W>

@@ -1,4 +1,4 @@
-// Entry points of the kernels that compress at level dense of quant, and how to launch them.
+// Entry points and launch parameters of the kernels that compress at level dense of quant.
 
 #include "block_place.cuh"
 #include "dense_predict.cuh"

@@ -1,8 +1,9 @@
-// Entry points of the kernels for level max of quant, and how to launch them.
+// Entry points and launch parameters of the kernels that decompress at level max of quant.
 
 #include "max.cuh"
 
-// kCtas: CTAs per multiprocessor that registers are limited for.
+// kCtas: minimum number of resident CTAs per multiprocessor, for __launch_bounds__, which limits
+// the registers per thread accordingly.
 #define MAX_DECOMPRESS(name, Word, kInArray, kCtas)                                              \
     extern "C" __global__ void __launch_bounds__(kWarp, kCtas)                                     \
         quant_max_decompress_##name(const __grid_constant__ DecompressArgs<Chunk> args) {          \

@@ -1,12 +1,12 @@
-// Entry points of the kernels that compress at level max of quant, and how to launch them.
+// Entry points and launch parameters of the kernels that compress at level max of quant.
 
 #include "block_place.cuh"
 #include "max_find.cuh"
 #include "max_load.cuh"
 #include "max_write.cuh"
 
-// kWarpCtas: CTAs per multiprocessor that registers are limited for, in passes with CTAs of one
-// warp.
+// kWarpCtas: for passes with CTAs of one warp, the minimum number of resident CTAs per
+// multiprocessor, for __launch_bounds__, which limits the registers per thread accordingly.
 #define MAX_COMPRESS(name, Word, kWarpCtas)                                                                                               \
     BLOCKS_PASS(quant_max_range_##name, MaxBlock<Word>, kRangeThreads, 4, RangeShared<Word>, 1, find_range<Word, kLogMax>)                  \
     BLOCKS_PASS(quant_max_load_##name, MaxBlock<Word>, kMaxLoadThreads<Word>, kMaxLoadCtas, MaxLoadShared<Word>, 0, quant_max_load<Word>)     \

@@ -25,11 +25,11 @@ struct Coded {
     bool is_coded, is_within;
 };
 
-// In shared memory.
+// A quantizer, in shared memory.
 template <typename W>
 struct Quantizer {
     using F = Float<W>;
-    static constexpr u32 kCountingBits = 8 * sizeof(W) - 2;  // of a code's magnitude
+    static constexpr u32 kCountingBits = 8 * sizeof(W) - 2;  // used for a code's magnitude
 
     Quantized kind;
     u32 type;
@@ -38,12 +38,15 @@ struct Quantizer {
     F starts[kZones], steps[kZones], inverses[kZones];
     W firsts[kZones];
     F most, bound;
-    F near_limit;  // smaller elements with a word's bits are in the first zone, and not at its end
-    // Integers, and floats with a pointwise relative bound: values to either side that share a
-    // code, all values that share it, and the first multiple.
+    // Elements below this magnitude are in the first zone, and not at its end. 0 if types are
+    // narrower than a word.
+    F near_limit;
+    // Integers, and floats with a pointwise relative bound: the number of values on either side of
+    // a quantized value that share its code, the number of all values that share it, and (floats
+    // only) the multiple of `whole` that stands for the smallest normal number.
     W half, whole, first;
-    W greatest, least_size;  // integers: the greatest, and the magnitude of the least
-    bool is_far;             // the step is more than any word
+    W greatest, least_size;  // integers: the greatest value, and the magnitude of the least
+    bool is_far;             // the step exceeds every word
 
     // Called by one thread.
     __device__ __forceinline__ void set(const Chunk& chunk, double bound) {
@@ -110,12 +113,12 @@ struct Quantizer {
             firsts[k] = is_finite ? firsts[k - 1] + whole_of(steps_to(starts[k], starts[k - 1], steps[k - 1], inverses[k - 1], k - 1)) + 1
                                   : static_cast<W>(1) << kCountingBits;
         }
-        // For float64, also small enough that differences of codes fit 32 bits.
+        // For float64, the limit also keeps codes so small that their differences fit 32 bits.
         if (type > kBf16) near_limit = starts[1] - F(2) * steps[0];
         if (sizeof(W) == 8) near_limit = fmin(near_limit, steps[0] * F(1 << 18));
     }
 
-    // The number of steps, from the start of a zone, that is nearest to a magnitude.
+    // The number of steps from the start of a zone that comes nearest to `size`.
     static __device__ __forceinline__ F steps_to(F size, F start, F step, F inverse, u32 zone) {
         const F rest = size - start;
         const F n = rint(rest * inverse);
@@ -130,7 +133,8 @@ struct Quantizer {
         if (kind == Quantized::kRelative) return relative_code(word);
         return {0, false, false};
     }
-    // Like code(), but missing elements have no code, and no other element may become one of them.
+    // Like code(), but missing elements have no code, and an element whose code would decode to a
+    // missing element counts as outside the bound.
     __device__ __forceinline__ Coded<W> code_beside(const Missing& missing, W word) const {
         const Places<W> places(type);
         Coded<W> coded = code(word);

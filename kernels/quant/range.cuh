@@ -1,5 +1,5 @@
-// The range of an array (stage/range.cuh), for a relative bound. The pass that finds it stores it
-// after the scratch of compression.
+// Finds the value range of an array (stage/range.cuh), which scales a relative bound. The pass
+// stores the range after the scratch data of compression.
 
 #pragma once
 
@@ -17,19 +17,19 @@ __device__ __forceinline__ RangeScratch* range_scratch(const CompressArgs<Chunk>
     return reinterpret_cast<RangeScratch*>(scratch + args.n_chunks * (sizeof(ChunkScratch) + static_cast<u64>(args.own.n_blocks) * sizeof(u64)));
 }
 
-// The bound in force in a chunk.
+// The error bound in force in a chunk.
 template <typename W>
 __device__ __forceinline__ double bound_of(const CompressArgs<Chunk>& args, u32 chunk) {
     const double value = __longlong_as_double(static_cast<s64>(args.own.value));
     return args.own.mode() == kRel ? bound_of_range<W>(range_scratch(args)[chunk], args.own.dtype(), value) : value;
 }
 
-// For chunks with blocks of 2^kLog elements.
+// Finds the value ranges of all chunks. Their blocks have 2^kLog elements.
 template <typename W, u32 kLog>
 __device__ __forceinline__ void find_range(const CompressArgs<Chunk>& args) {
     extern __shared__ __align__(128) unsigned char bytes[];
     const Chunk& chunk = args.own;
-    // There are as many blocks as shares, or more where blocks are clipped.
+    // kShares shares per block cover all elements. Clipped blocks leave some shares empty.
     constexpr u32 kShares = (1u << kLog) / kRangeElements;
     const RangeChunks<W> chunks{static_cast<const char*>(args.src), args.src_stride, args.n_chunks, chunk.n_blocks * kShares, chunk.elements() << chunk.log_parts(),
                                 chunk.dtype(), chunk.part(args.encoded), (args.flags & kSwapBytes) != 0, chunk.missing[0], chunk.missing[1]};

@@ -1,13 +1,13 @@
-// Reads marks, a bitmap over many numbers. Decodes them to words of 32 bits in shared memory, which
-// say for any number whether it is marked and how many marked numbers precede it.
+// Reads a bitmap that marks some of many numbers, and decodes it to 32-bit words in shared memory.
+// For any number, these words give whether it is marked, and how many marked numbers precede it.
 //
-// The coded bitmap has two levels: one bit per word, set if the word is not 0; four bits for each
-// of those words, one per byte, set if the byte is not 0; and these bytes. So counts of bits locate
-// a word's bytes. Every warp computes all counts by itself, with three scans. Then it decodes 32
-// words at a time without waiting for other warps.
+// The coded bitmap consists of three strings: one bit per word, set if the word is not 0; four bits
+// for each nonzero word, one per byte, set if the byte is not 0; and the nonzero bytes. So counts
+// of bits locate a word's bytes. Every warp computes all counts by itself, with a few prefix sums.
+// Then it decodes 32 words at a time without waiting for other warps.
 //
-// Marks may be coded as changes: each mark XOR the mark a distance before it. Few steps undo this:
-// XOR the string with itself shifted by the distance, then by twice the distance, and so on, until
+// The bitmap may be coded as changes: each bit XOR the bit `distance` before it. To undo this, the
+// string is XORed with itself shifted by the distance, then by twice the distance, and so on, until
 // the shift exceeds the string.
 
 #pragma once
@@ -17,7 +17,7 @@
 #include "words.cuh"
 
 constexpr u32 kBitmapWordBits = 32;
-constexpr u32 kSparseHeader = 4;  // bytes before the marks of sparse numbers
+constexpr u32 kSparseHeader = 4;  // bytes before the bitmap of sparse numbers
 
 // Number of bits set in the words of the preceding lanes, and in all words.
 __device__ __forceinline__ u32 bits_before(u32 word, u32& all) {
@@ -26,8 +26,8 @@ __device__ __forceinline__ u32 bits_before(u32 word, u32& all) {
     return through - n;
 }
 
-// Coded marks of up to kNumbers numbers, held by a warp. Lane j has the words j, j + 32, … of the
-// first and the second string.
+// A coded bitmap of up to kNumbers numbers, distributed over a warp. Lane j has words j, j + 32, …
+// of the first and of the second string.
 template <u32 kNumbers = 1 << 14>
 struct CodedBitmap {
     static constexpr u32 kStringWord = 32, kBitmapWords = kNumbers / kBitmapWordBits;
@@ -35,14 +35,14 @@ struct CodedBitmap {
     static constexpr u32 kSecond = (4 * kBitmapWords + kStringWord * kWarp - 1) / (kStringWord * kWarp);
 
     const u32* string;
-    u32 n_words;                                     // in the bitmap
-    u32 words[kFirst], words_before[kFirst];         // nonzero words; number of them before
-    u32 bytes[kSecond], bytes_before[kSecond];       // nonzero bytes of these words; number before
-    u32 values;                                      // byte offset of these bytes
+    u32 n_words;                                     // words of the bitmap
+    u32 words[kFirst], words_before[kFirst];         // first string; set bits before its words
+    u32 bytes[kSecond], bytes_before[kSecond];       // second string; set bits before its words
+    u32 values;                                      // byte offset of the nonzero bytes
     u32 n_bytes;                                     // total of all strings
     bool is_sound;
 
-    // Reads the marks of n numbers from `available` bytes at `from`, which is aligned to 4.
+    // Reads the coded bitmap of n numbers from `available` bytes at `from`, which is aligned to 4.
     __device__ __forceinline__ CodedBitmap(const unsigned char* from, u32 available, u32 n)
         : string(reinterpret_cast<const u32*>(from)), n_words((n + kBitmapWordBits - 1) / kBitmapWordBits), values(0), n_bytes((n_words + 7) / 8),
           is_sound(n_bytes <= available) {
@@ -71,8 +71,8 @@ struct CodedBitmap {
     __device__ __forceinline__ u32 load(u32 at, u32 n, u32 i) const {
         return i * 32 < n ? load_bits(string, at + i * 32, min(n - i * 32, 32u), 0u) : 0;
     }
-    // `sum` plus the bits set in the words of the preceding lanes. Adds the bits of all lanes to
-    // `sum`.
+    // Returns `sum` plus the number of bits set in the words of the preceding lanes. Adds the
+    // number of bits set in all lanes to `sum`.
     static __device__ __forceinline__ u32 before(u32 word, u32& sum) {
         u32 all;
         const u32 n = sum + bits_before(word, all);
@@ -112,13 +112,13 @@ struct CodedBitmap {
     }
 };
 
-// A bitmap of up to kNumbers numbers in shared memory. Called by all kThreads threads of a CTA.
+// A bitmap of up to kNumbers numbers in shared memory. Used by all kThreads threads of a CTA.
 template <u32 kNumbers, u32 kThreads>
 struct Bitmap {
     static constexpr u32 kWords = kNumbers / kBitmapWordBits, kWarps = kThreads / kWarp;
 
     u32 words[kWords];
-    unsigned short before[kWords];  // marked numbers before a word's first
+    unsigned short before[kWords];  // number of marked numbers before each word
 
     static __device__ __forceinline__ u32 n_words(u32 n) { return (n + kBitmapWordBits - 1) / kBitmapWordBits; }
 
@@ -130,8 +130,8 @@ struct Bitmap {
         return (word & ~possible) == 0;
     }
 
-    // Reads coded marks, or words stored verbatim. Both return false in some thread if numbers past
-    // the last one are marked.
+    // Reads a coded bitmap, or words stored verbatim. Both return false in at least one thread if
+    // numbers past the last one are marked.
     template <u32 kMost>
     __device__ __forceinline__ bool read(const CodedBitmap<kMost>& coded, u32 n) {
         static_assert(kNumbers <= kMost, "what a warp has of coded marks");
@@ -193,7 +193,7 @@ struct Bitmap {
         return __syncthreads_and(is_sound);
     }
 
-    // Whether number 32·i + j is marked, in lane j, and the number of marked ones before it.
+    // In lane j: whether number 32·i + j is marked, and how many marked numbers precede it.
     __device__ __forceinline__ bool has(u32 i) const { return words[i] >> lane_id() & 1; }
     __device__ __forceinline__ u32 n_before(u32 i) const { return before[i] + __popc(words[i] & lanes_below()); }
 };

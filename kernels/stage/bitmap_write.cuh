@@ -1,7 +1,7 @@
-// Writes marks in the format that bitmap.cuh reads. Each thread has one word of the bitmap, or
-// several adjacent ones, so that the CTA's threads cover the longest bitmap. The numbers of
-// preceding words, bytes and marks give the position of all its output. Threads share output words,
-// so everything is added to zeros by OR.
+// Writes bitmaps in the coded form that bitmap.cuh reads. Each thread has one word of the bitmap,
+// or several adjacent ones, so that the CTA's threads cover the longest bitmap. The numbers of
+// nonzero words and bytes before a thread's words give the position of its output. Threads share
+// output words, so all output is ORed into zeros.
 
 #pragma once
 
@@ -11,7 +11,7 @@
 #include "pack.cuh"
 
 // The bitmap word of the thread's 32 numbers, where each warp has the numbers of a group.
-// `f(number)` says whether a number is marked. Numbers past the last one may be marked, too.
+// `f(number)` returns whether a number is marked. Numbers past the last one may be marked, too.
 template <typename W, typename F>
 __device__ __forceinline__ u32 own_bitmap(const W* numbers, F f) {
     const W* const group = numbers + threadIdx.x / kWarp * kGroup + lane_id();
@@ -24,20 +24,19 @@ __device__ __forceinline__ u32 own_bitmap(const W* numbers, F f) {
     return own;
 }
 
-// Codes word i of the marks as changes: XORs each mark with that of the number `distance` before
-// it.
+// Word i of the bitmap, coded as changes: each bit XOR the bit `distance` before it.
 __device__ __forceinline__ u32 bitmap_changes(const u32* words, u32 distance, u32 i = threadIdx.x) {
     const u32 whole = distance / 32;
     const u32 low = i > whole ? words[i - whole - 1] : 0, high = i >= whole ? words[i - whole] : 0;
     return words[i] ^ __funnelshift_l(low, high, distance);
 }
 
-// Used by all kThreads threads of a CTA, each with kOwn words.
+// Writes a bitmap. Used by all kThreads threads of a CTA, each with kOwn words.
 template <u32 kThreads, u32 kOwn = 1>
 struct BitmapWriter {
     static constexpr bool kFew = kThreads * kOwn <= 128;
     static_assert(kThreads * kOwn <= 4096, "what fits the fields of a sum");
-    // Fields: nonzero words, nonzero bytes of them, marks.
+    // Fields of a sum: the numbers of nonzero words, of nonzero bytes, and of marks.
     using Sum = std::conditional_t<kFew, u32, u64>;
     static constexpr u32 kBytesAt = kFew ? 8 : 16, kCountAt = kFew ? 18 : 32;
 
@@ -74,7 +73,7 @@ struct BitmapWriter {
     __device__ __forceinline__ u32 values_at() const { return presence_bytes() + (words_of(all) + 1) / 2; }
     __device__ __forceinline__ u32 n_bytes() const { return values_at() + bytes_of(all); }
 
-    // Adds the marks to zeros in word-aligned shared memory, from byte `at` on.
+    // ORs the coded bitmap into zeroed, word-aligned shared memory, from byte `at` on.
     __device__ __forceinline__ void write(unsigned char* to, u32 at) const {
         const u32 to_words = shared_address(to);
         if (kOwn == 1) {

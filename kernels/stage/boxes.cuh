@@ -16,8 +16,8 @@ struct Shape {
 
 __device__ __forceinline__ u32 ceil_log2(u64 n) { return n <= 1 ? 0 : 64 - __clzll(n - 1); }
 
-// The block shape of an array: at most 2^log_block elements, in rows of 2^log_row, or longer if the
-// other axes are short.
+// The block shape of an array: at most 2^log_block elements, in rows of 2^log_row elements. Rows
+// are longer if the other axes are short.
 __device__ __forceinline__ Shape block_shape(const u64 (&extents)[3], u32 log_block, u32 log_row) {
     const u32 z = ceil_log2(extents[0]), y = ceil_log2(extents[1]), x = ceil_log2(extents[2]);
     if (extents[0] == 1 && extents[1] == 1) return Shape{0, 0, log_block};
@@ -32,9 +32,9 @@ __device__ __forceinline__ Shape block_shape(const u64 (&extents)[3], u32 log_bl
 
 // A block in the array.
 struct Box {
-    u64 start;        // first element
+    u64 start;        // index of the first element in the array
     u32 sz, sy, sx;   // extents
-    u32 m;            // elements
+    u32 m;            // number of elements
 };
 
 // The boxes of a chunk: a grid of blocks of one shape.
@@ -64,7 +64,8 @@ __device__ __forceinline__ Box find_box(const u64 (&extents)[3], u32 log_block, 
     return BoxGrid(extents, log_block, log_row).box(extents, block);
 }
 
-// The block of a region's tile, or kNoBlock if it contains no element of the region.
+// The block of a tile of a region, or kNoBlock if the tile has none, or none that contains elements
+// of the region.
 constexpr u32 kNoBlock = ~0u;
 __device__ __forceinline__ u32 touched_box(const Region& region, const u64 (&extents)[3], u32 log_block, u32 tile, u32 log_row = kLogRow) {
     const Shape shape = block_shape(extents, log_block, log_row);
@@ -77,7 +78,7 @@ __device__ __forceinline__ u32 touched_box(const Region& region, const u64 (&ext
     return has_some(region, logs, at) ? (at[0] * n_blocks[1] + at[1]) * n_blocks[2] + at[2] : kNoBlock;
 }
 
-// Division by a number up to 2^16 that is used many times, for dividends below 2^16.
+// Divides by a number up to 2^16 that is used many times. Dividends must be below 2^16.
 struct SmallDivisor {
     u32 divisor, reciprocal;
     __device__ __forceinline__ explicit SmallDivisor(u32 d) : divisor(d), reciprocal((0xffffffffu / d) + 1) {}
@@ -94,7 +95,9 @@ constexpr u32 kStepRows = 8;  // rows that a warp processes at a time
 struct RowBox : Box {
     SmallDivisor planes = SmallDivisor(1);  // divisor: the rows of a plane
     u32 log_lanes;                          // log2 of the lanes per row; other lanes of a warp process other rows
-    bool has_steps, has_steps_in_planes;    // rows are of 32 and fill whole steps; steps do not cross planes
+    // Whether rows have 32 elements and fill whole steps; and whether, in addition, no step crosses
+    // planes.
+    bool has_steps, has_steps_in_planes;
 
     // Called by one thread. Blocks have at most 2^log_block elements.
     __device__ __forceinline__ void set(const Box& found, u32 log_block) {
@@ -106,8 +109,8 @@ struct RowBox : Box {
         has_steps_in_planes = has_steps && found.sy % kStepRows == 0;
     }
     __device__ __forceinline__ bool is_line() const { return sz * sy == 1; }
-    // Number of rows; of a line, that of an unclipped one.
+    // Number of rows; for a line, as if it were not clipped.
     __device__ __forceinline__ u32 n_rows() const { return is_line() ? planes.divisor : sz * sy; }
-    // Number of rows; of a line, the actual one.
+    // Number of rows; for a line, only those that exist.
     __device__ __forceinline__ u32 n_existing_rows() const { return is_line() ? (m + kRow - 1) / kRow : sz * sy; }
 };

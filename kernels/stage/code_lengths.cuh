@@ -1,15 +1,15 @@
 // Computes the lengths of Huffman codes, limited to a maximum.
 //
-// All threads sort the leaves. One thread builds the tree; it waits for memory all the time, so
-// other CTAs should have work meanwhile. Then each leaf counts the levels above it. If a code is
-// too long, weights are halved and everything is repeated.
+// All threads sort the leaves. One thread builds the tree; memory latency limits it, so other CTAs
+// should be resident meanwhile. Then the levels above each leaf are counted. If a code is too long,
+// the weights are halved and all steps are repeated.
 
 #pragma once
 
 #include "../common/warp.cuh"
 #include "trees.cuh"
 
-// In shared memory. Symbols are below 2^12; the sum of their counts is below 2^20.
+// State in shared memory. Symbols are below 2^12; the sum of their counts is below 2^20.
 template <u32 kSymbols, u32 kThreads>
 struct CodeLengths {
     static constexpr u32 kSymbolBits = 12, kMost = 1u << kSymbolBits;
@@ -17,8 +17,8 @@ struct CodeLengths {
     static constexpr u32 kLeaves = power_of_two(kSymbols);
     static_assert(kSymbols <= kMost, "a leaf is its weight and its symbol");
 
-    u32 counts[kSymbols];   // of each symbol
-    u32 leaves[kLeaves];    // weight above the symbol
+    u32 counts[kSymbols];   // occurrences of each symbol
+    u32 leaves[kLeaves];    // weight in the bits above the symbol
     u32 weights[kSymbols];  // of merged nodes
     unsigned short taken[kSymbols];   // leaves consumed before each node was built
     unsigned char lengths[kSymbols];  // the result; 0 for symbols that do not occur

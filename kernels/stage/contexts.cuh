@@ -1,9 +1,9 @@
-// Decodes the numbers of a block coded by rANS, each in a context of preceding numbers: one warp,
-// 32 numbers per step (rans.cuh). The twin of crates/gridz-codecs/src/stage/entropy/contexts.rs, which defines the
-// contexts.
+// Decodes the numbers of a block that are coded by rANS, each in a context of preceding numbers.
+// One warp decodes 32 numbers per step (rans.cuh). The counterpart of
+// crates/gridz-codecs/src/stage/entropy/contexts.rs, which defines the contexts.
 //
-// In blocks of rows of 32, and in lines, the neighbors of a number are in registers, except for the
-// previous plane.
+// In blocks of rows of 32, and in lines, the neighbors of a number are in registers, except for
+// those in the previous plane.
 
 #pragma once
 
@@ -15,13 +15,14 @@ constexpr u32 kNumberContexts = 12;
 constexpr u32 kFarthest = 1 << 12;   // largest distance of a neighbor
 constexpr u32 kLargestSize = 255;
 
-// In shared memory.
+// Tables of the contexts, and sizes of recent numbers, in shared memory.
 template <typename W>
 struct ContextTables : RansTables<kNumberContexts, kWordSymbols<W>> {
-    // Half of each of the last 4096 numbers, rounded up and clamped to kLargestSize: a ring buffer.
+    // Ring buffer of the sizes of the last 4096 numbers. A size is half of a number, rounded up and
+    // clamped to kLargestSize.
     unsigned char sizes[kFarthest];
 
-    // Overrides RansTables::read.
+    // Reads the tables like RansTables::read, and clears the sizes.
     template <u32 kThreads>
     __device__ __forceinline__ void read(const unsigned char* from, u32 available) {
         for (u32 i = threadIdx.x; i < kFarthest / 4; i += kThreads) reinterpret_cast<u32*>(sizes)[i] = 0;
@@ -46,7 +47,7 @@ struct Near {
     }
 };
 
-// Decodes the numbers. Called by a warp.
+// Decodes the numbers of a block. Used by one warp.
 template <typename W>
 struct ContextReader : RansReader<W, ContextTables<W>, 0> {
     using Reader = RansReader<W, ContextTables<W>, 0>;
@@ -55,12 +56,12 @@ struct ContextReader : RansReader<W, ContextTables<W>, 0> {
 
     const u32 sizes;  // address in shared memory
 
-    // Same arguments as RansReader.
+    // `from` and `available`: as in RansReader.
     __device__ __forceinline__ ContextReader(ContextTables<W>& tables, const unsigned char* from, u32 available)
         : Reader(tables, from, available), sizes(shared_address(tables.sizes)) {}
 
-    // The next number of each lane, or of the lanes that take part, in the context of the sum of
-    // sizes `sum`.
+    // Decodes the next number of each lane; unless kAll, only in lanes that take part. `sum`, the
+    // sum of the neighbors' sizes, determines the context.
     template <bool kAll>
     __device__ __forceinline__ W number(u32 sum, bool takes_part) {
         u32 symbol;
@@ -71,7 +72,7 @@ struct ContextReader : RansReader<W, ContextTables<W>, 0> {
     }
 
     // Calls `take(i, number)` for every number i of a box. Calls `report()` after every kReportRows
-    // rows and after the last whole row, but only where rows are seen as rows of 32.
+    // rows and after the last whole row, but only if the block is viewed as rows of 32 numbers.
     template <typename F, typename Report>
     __device__ __forceinline__ void read(const Box& box, F take, Report report) {
         const Near near(box);
@@ -89,13 +90,13 @@ struct ContextReader : RansReader<W, ContextTables<W>, 0> {
     struct Bool {
         static constexpr bool value = kValue;
     };
-    // For blocks whose neighbors lie in rows of 32.
+    // read() for blocks in which the neighbors of a number are in rows of 32 numbers.
     template <bool kPlane, typename F, typename Report>
     __device__ __forceinline__ void read_rows(const Near& near, u32 m, F take, Report report) {
         const u32 lane = lane_id(), lane_before = (lane + kRow - 1) % kRow;
         const bool is_last = lane == kRow - 1, is_below = near.below != near.plane;
-        // Sizes one and two rows before, and in the previous plane. `at`: position of the previous
-        // plane's size, one row on.
+        // Sizes one and two rows before, and in the previous plane. `at`: index in `sizes` of the
+        // number at distance near.below.
         u32 one = 0, two = 0, plane = 0, at = 0 - near.below + lane;
         const auto step = [&](auto all, u32 i) {
             const u32 before = __shfl_sync(kAllLanes, is_last ? two : one, lane_before);
@@ -109,7 +110,8 @@ struct ContextReader : RansReader<W, ContextTables<W>, 0> {
             }
             const W number = this->number<decltype(all)::value>(sum, i < m);
             two = one, one = size_of_number(number);
-            // All lanes have read the replaced sizes: the votes in number() have synchronized them.
+            // All lanes have read the size that this replaces, as the votes in number() synchronize
+            // them.
             if (kPlane) store_shared_1(sizes + i % kFarthest, one);
             if (decltype(all)::value || i < m) take(i, number);
         };
@@ -125,7 +127,7 @@ struct ContextReader : RansReader<W, ContextTables<W>, 0> {
         if (n_whole * kRow < m) step(Bool<false>(), i);
     }
 
-    // For all other blocks.
+    // read() for all other blocks.
     template <typename F, typename Report>
     __device__ __forceinline__ void read_any(const Near& near, u32 m, F take, Report report) {
 #pragma unroll 1

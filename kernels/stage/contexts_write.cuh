@@ -1,5 +1,6 @@
-// Encodes the numbers of a block for rans.cuh: the tables of their contexts, and the string. The
-// twin of crates/gridz-codecs/src/stage/entropy/tables.rs, frequencies.rs and steps.rs, which define the rules.
+// Encodes the numbers of a block for rans.cuh: builds the tables of their contexts, and writes the
+// string. The counterpart of crates/gridz-codecs/src/stage/entropy/tables.rs, frequencies.rs and
+// steps.rs, which define the rules.
 
 #pragma once
 
@@ -16,27 +17,29 @@ struct Coding {
 
 __device__ __forceinline__ float cut_to_float(u32 number) { return __uint2float_rz(number); }
 __device__ __forceinline__ float cut_to_float(u64 number) { return __ull2float_rz(number); }
-// The symbol of a number; its tail is the remaining low bits. A symbol holds the number's length
-// and second bit. In the number as a float, exponent and highest mantissa bit are adjacent and give
-// just that. Numbers below 8 are their own symbols; the float's value is never smaller than these.
+// The symbol of a number holds its length and second bit; the remaining low bits are its tail. If
+// the number is converted to a float, the exponent and the highest mantissa bit are adjacent and
+// contain exactly these. Numbers below 8 are their own symbols; the value from the float is never
+// smaller than these.
 template <typename W>
 __device__ __forceinline__ u32 symbol_of(W number) {
     static_assert(kOwnSymbols == 8, "from 8 on a symbol is twice the length plus the second bit");
     constexpr u32 kSecondBitAt = 22, kOfLength = 2 * 126;
     return static_cast<u32>(min(number, static_cast<W>((__float_as_uint(cut_to_float(number)) >> kSecondBitAt) - kOfLength)));
 }
-// Tail bits of a number's symbol.
+// Number of tail bits of a symbol's numbers.
 __device__ __forceinline__ u32 tail_bits(u32 symbol) { return symbol >= kOwnSymbols ? (symbol - kOwnSymbols) / 2 + 2 : 0; }
 
-// A number in 16 bits: its key, kSymbols · context + symbol; above the key as many of the lowest
-// bits of the number as fit. They hold most tails completely. Callers ignore bits above 16.
+// A number in 16 bits: its key, kSymbols · context + symbol; above the key, as many of the number's
+// lowest bits as fit. They hold most tails completely. Callers ignore bits above 16.
 template <typename Coding>
 struct ContextEntry {
     using W = typename Coding::Word;
     static constexpr u32 kSymbols = Coding::kSymbols, kKeyBits = Coding::kKeys <= 1 << 10 ? 10 : Coding::kKeys < 1 << 11 ? 11 : 12, kBits = 16 - kKeyBits;
     static_assert(Coding::kKeys <= 1 << kKeyBits && kBits <= kBitsWithSymbol, "half a word has room for it");
 
-    // Uses context 1. So the position of the highest bit of a sum is the number of contexts to add.
+    // of() gives a number's entry in context 1. in_context_of() then adds the position of the sum's
+    // highest bit to the context.
     static __device__ __forceinline__ u32 of(W number) { return (static_cast<u32>(number) << kKeyBits) + (symbol_of(number) + kSymbols); }
     static __device__ __forceinline__ u32 in_context_of(u32 sum, u32 entry) { return entry + (bit_length(sum) - 1) * kSymbols; }
     static __device__ __forceinline__ u32 key(u32 entry) { return entry & ((1u << kKeyBits) - 1); }
@@ -55,7 +58,7 @@ struct ContextTablesMaker {
     static constexpr u32 kContexts = Coding::kContexts, kSymbols = Coding::kSymbols;
     static constexpr u32 kPer = (kSymbols + kWarp - 1) / kWarp, kMaxWords = (kContexts * (17 + 7 * kSymbols) + 31) / 32 + 2;
 
-    // In shared memory.
+    // State in shared memory.
     struct State {
         u32 counts[kContexts * kSymbols];  // indexed by key
         unsigned short frequencies[kContexts][kSymbols];
@@ -77,9 +80,9 @@ struct ContextTablesMaker {
     struct Table {
         u32 of[kPer];
         u32 rest;  // the symbol that gets the remaining slots
-        u32 bits;  // approximate size of the table and of its symbols in the string
+        u32 bits;  // approximate bits of the table and of its symbols in the string
     };
-    // The largest value over all lanes, and its symbol; the first symbol on a tie.
+    // Returns the largest value over all lanes. `symbol`: the first symbol that has it.
     static __device__ __forceinline__ u32 first_largest(const u32 (&n)[kPer], u32& symbol) {
         u32 best = 0;
 #pragma unroll
@@ -93,7 +96,7 @@ struct ContextTablesMaker {
         const u32 below = max(bit_length(frequency), 4u) - 4;
         return frequency >> below << below;
     }
-    // Builds the table of counts `n`. Called by a warp.
+    // Builds the table of a context from its counts `n`. Called by a warp.
     static __device__ __forceinline__ Table make(const u32 (&n)[kPer]) {
         constexpr u64 kLog2_256ths = 0xe8cfb39676522c00ull;  // log2(1 + i/8) in units of 1/256, one byte each
         Table table;
@@ -207,7 +210,7 @@ struct ContextTablesMaker {
 #pragma unroll
             for (u32 k = 0; k < kPer; ++k) both[k] = last[k] + own[k];
             const Table of_next = load(next);
-            // If one of them is empty, the other table is the merged one.
+            // If one context is empty, the merged table is that of the other context.
             const bool is_empty = !has_any(own), was_empty = !has_any(last);
             const Table together = is_empty ? of_last : was_empty ? of_next : make(both);
             const bool shares = together.bits <= of_last.bits + of_next.bits;
@@ -220,8 +223,8 @@ struct ContextTablesMaker {
         if (lane_id() == 0) state.owners = owners | 1u << (kContexts - 1);
         __syncwarp();
     }
-    // Bits of a context's table. If kWrites, adds them to zeroed words from bit `at` on. Called by
-    // a warp.
+    // Returns the number of bits of a context's table. If kWrites, ORs them into zeroed words, from
+    // bit `at` on. Called by a warp.
     template <bool kWrites>
     __device__ __forceinline__ u32 put(u32 context, u32 at) const {
         const u32 words = shared_address(state.words), lane = lane_id(), begin = at;
@@ -253,7 +256,8 @@ template <typename Coding>
 struct ContextWriter {
     using W = typename Coding::Word;
     static constexpr u32 kSymbols = Coding::kSymbols;
-    // Maximum parts of a tail beyond the bits with the symbol; maximum 16-bit words of a row.
+    // kParts: maximum number of further parts of a tail, beyond the bits taken with the symbol.
+    // kRowWords: maximum number of 16-bit words of a row.
     static constexpr u32 kParts = (8 * sizeof(W) - 2 - kBitsWithSymbol + kMostStepBits - 1) / kMostStepBits, kRowWords = kWarp * (1 + kParts);
 
     // Per key, in shared memory: first slot, frequency and tail bits in one word; then the inverse
@@ -289,9 +293,9 @@ struct ContextWriter {
     __device__ __forceinline__ ContextWriter(const Ranges& ranges, unsigned short* string, u32 end)
         : ranges(shared_address(&ranges.of)), inverses(shared_address(&ranges.inverses)), below(lanes_below()), string(string), at(end) {}
 
-    // Renormalization: moves the low halves of states that are too large to the string. The new
-    // state does not depend on their position. So several may be pending: call `drain` first, and
-    // `append` later in the same order.
+    // Renormalization: moves the low halves of states that are too large to the string. drain()
+    // shortens the states, append() stores the halves. States do not depend on the positions of the
+    // halves, so several drains may be pending; they are appended in the same order.
     struct Drained {
         u32 state;
         bool is_large;
@@ -318,8 +322,9 @@ struct ContextWriter {
     }
     // True if a number with this key has a tail longer than an entry holds.
     __device__ __forceinline__ bool has_long_tail(u32 key) const { return load_shared_4(ranges + key * 4 * kWords) >> kTailAt > ContextEntry<Coding>::kBits; }
-    // Puts a row of numbers in front of the string. All bits of the numbers' tails are valid. Lanes
-    // that do not take part pass key 0. kShort: every tail fits into the bits with the symbol.
+    // Puts a row of numbers in front of the string. In each number, at least the bits of the tail
+    // are valid. Lanes that do not take part pass key 0. kShort: every tail fits into the bits
+    // taken with the symbol.
     template <bool kShort>
     __device__ __forceinline__ void put(W number, u32 key, bool takes_part) {
         const uint2 range = this->range(key);
@@ -349,25 +354,25 @@ struct ContextWriter {
     }
 };
 
-// Bound on the bytes of rows written together plus the states; bytes of zeros after the end, since
-// readers load whole words.
+// kStringRowsBytes: upper bound on the bytes of rows written together, plus the states.
+// kStringEndBytes: bytes of zeros after the string's end, since readers load whole words.
 constexpr u32 kStringRowsBytes = 3072, kStringEndBytes = 8;
 
-// For residuals at the same indices as their entries.
+// Places of residuals that have the same indices as their entries.
 struct SamePlaces {
     __device__ __forceinline__ u32 operator()(u32 entry) const { return entry; }
 };
 
-// Writes the string of entries, 32 per row. It takes a number from `residuals` where the entry does
-// not hold its whole tail. Entries are loaded some rows ahead. The dependency between rows is a
-// short chain only, since symbols and tails do not depend on states.
+// Writes the string of entries, 32 per row. Takes a number from `residuals` if the entry does not
+// hold its whole tail. Entries are loaded some rows ahead. The dependency chain between rows is
+// short, since symbols and tails do not depend on states.
 // kHasGaps: entries may be kNothing. Places: maps indices of entries to indices of residuals.
 template <typename Coding, bool kHasGaps, typename Places = SamePlaces>
 struct StringWriter {
     using W = typename Coding::Word;
     using Entry = ContextEntry<Coding>;
     using Writer = ContextWriter<Coding>;
-    // Rows loaded together; rows from a load to its prefetch.
+    // kAhead: rows loaded together. kFetched: rows from a prefetch to the load.
     static constexpr u32 kRow = kWarp, kAhead = 8, kFetched = 4 * kAhead;
     static_assert(2 * (kAhead * Writer::kRowWords + Writer::kZeros) + kStateBytes <= kStringRowsBytes, "there is room");
 
@@ -375,7 +380,7 @@ struct StringWriter {
     const bool may_be_long;
     const unsigned short* const entries;
     const W* const residuals;
-    const u32 m;  // entries
+    const u32 m;  // number of entries
     unsigned char* const to;  // output: the front, then the string
     const Places places = {};
 

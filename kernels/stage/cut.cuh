@@ -1,5 +1,5 @@
-// The map CUT and its inverse: floats are cut at a power of two; the bits below it are a tail. The
-// number alone determines the length of the tail.
+// The map CUT and its inverse: a float is cut at a power of two. The bits above the cut are a
+// number, the bits below it a tail. The number alone determines the length of the tail.
 
 #pragma once
 
@@ -27,7 +27,7 @@ __device__ __forceinline__ W fraction_of(W word) {
     return (word & low_bits(W(), Word<W>::kMantissa)) | static_cast<W>(is_normal) << Word<W>::kMantissa;
 }
 
-// The number of a float in the map CUT.
+// The number of a float in the map CUT; `e` is the block's exponent parameter.
 template <typename W>
 __device__ __forceinline__ W cut_of_float(W word, u32 e) {
     const W size = max(fraction_of(word) >> min(e - exponent_of(word), Word<W>::kBits - 1), static_cast<W>(word != 0));

@@ -1,12 +1,12 @@
 // The map DECIMAL and its inverse: floats as multiples of a power of ten. Every step is rounded to
 // nearest, ties to even, as on the CPU. Division by a power of ten that is exact in float64 gives
-// the float that the decimal fraction is parsed as.
+// the same float as parsing the decimal fraction.
 
 #pragma once
 
 #include "words.cuh"
 
-constexpr u32 kMaxDecimals = 22;  // 10^22 is the last power of ten that is a float64
+constexpr u32 kMaxDecimals = 22;  // 10^22 is the largest power of ten that is exact in float64
 __constant__ const double kPowersOfTen[kMaxDecimals + 1] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                                             1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 
@@ -18,8 +18,7 @@ __device__ __forceinline__ u64 float_of_decimal(u64 v, double power) {
     return static_cast<u64>(__double_as_longlong(__ddiv_rn(__ll2double_rn(static_cast<s64>(v)), power)));
 }
 
-// Limit of the multiples that samples may have: with more digits, any float would be a decimal
-// fraction.
+// Limit of the multiples in samples. Beyond it, any float would be a decimal fraction.
 template <typename W>
 constexpr double kDecimalLimit = sizeof(W) == 4 ? 8388608.0 : 2251799813685248.0;
 
@@ -30,10 +29,10 @@ __device__ __forceinline__ double value_of_float(u64 word) { return __longlong_a
 template <typename W>
 __device__ __forceinline__ bool decimal_of_float(W word, double power, s64& v) {
     const double product = __dmul_rn(value_of_float(word), power), rounded = rint(product);
-    // The product of a multiple deviates from the integer by less than half of this. The deviation
-    // stems from two roundings to float64, or one to float32, which is not subnormal for e up to 22.
-    // Few other floats are that near, and only these need the division. The result does not depend
-    // on this test.
+    // Maximum deviation of the product from an integer, relative to the product. For a multiple, it
+    // is less than half of this: it stems from two roundings to float64, or one to float32, which
+    // is not subnormal for e up to 22. Few other floats are that near, and only these need the
+    // division. The result does not depend on this test.
     constexpr double kNear = sizeof(W) == 4 ? 1.0 / (1 << 23) : 1.0 / (1ll << 51);
     v = 0;
     if (!(fabs(rounded) < 4 * kDecimalLimit<W>) || fabs(__dsub_rn(product, rounded)) > __dmul_rn(fabs(product), kNear)) return false;
@@ -41,7 +40,8 @@ __device__ __forceinline__ bool decimal_of_float(W word, double power, s64& v) {
     return float_of_decimal(static_cast<W>(v), power) == word;
 }
 
-// The least e, from 1 on, for which all lanes' floats are multiples; 0 if there is none.
+// The least e, from 1 on, for which the floats of all lanes are multiples of 10^−e, or 0 if there
+// is none.
 template <typename W>
 __device__ __forceinline__ u32 least_decimals(W word) {
     const double largest = value_of_float(warp_max_unsigned(word & ~kTopBit<W>)), limit = kDecimalLimit<W>;

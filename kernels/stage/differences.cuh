@@ -1,6 +1,6 @@
-// Differences of numbers along the axes of a box, with a separate order per axis: the residuals of
-// prediction from preceding numbers. Warps process rows of 32 numbers, eight rows at a time in
-// registers.
+// Computes differences of numbers along the axes of a box, with a separate order for each axis.
+// They are the residuals of predicting each number from preceding ones. Warps process rows of 32
+// numbers, eight rows at a time in registers.
 
 #pragma once
 
@@ -33,8 +33,8 @@ __constant__ const s32 kBinomials[8][8] = {{1},
                                            {1, -6, 15, -20, 15, -6, 1},
                                            {1, -7, 21, -35, 35, -21, 7, -1}};
 
-// The rows (of a line: pieces of 32) that are sampled for the costs of orders: one in kEvery, or
-// all if there are few.
+// The rows (of a line: pieces of 32 numbers) that are sampled for the costs of orders: one in
+// kEvery, or all if there are fewer than kMinRows.
 template <u32 kEvery>
 struct RowSample {
     static constexpr u32 kFirst = 8, kStep = kEvery, kMinRows = 34;
@@ -43,9 +43,9 @@ struct RowSample {
         : first(in_full || n_rows < kMinRows ? 0 : kFirst), step(in_full || n_rows < kMinRows ? 1 : kStep), n((n_rows - first + step - 1) / step) {}
 };
 
-// The numbers of a box, processed by kWarps warps. A step of rows after the box must be readable.
-// Numbers before the first one equal the base. Numbers of type N may be narrower than words; they
-// are sign-extended.
+// Differences the numbers of a box with kWarps warps. A step of rows after the box must be
+// readable. Numbers before the first one count as the base. Numbers of type N may be narrower than
+// words; they are sign-extended.
 template <typename W, u32 kWarps>
 struct Differences {
     const RowBox& box;
@@ -107,7 +107,7 @@ struct Differences {
         }
     }
 
-    // The residual of the lane's number in the 32 numbers of a row from x on. x is a multiple of
+    // The residual of the lane's number among the 32 numbers of a row from x on. x is a multiple of
     // 32.
     template <typename N>
     __device__ __forceinline__ W residual(const N* numbers, W base, const Orders& o, u32 row, u32 x) const {
@@ -122,7 +122,7 @@ struct Differences {
         return zigzag(d);
     }
 
-    // The number at `at`, in row y of plane z, less the base, differenced along z and y.
+    // The number at `at`, in row y of plane z, minus the base, differenced along z and y.
     template <typename N>
     __device__ __forceinline__ W difference_zy(const N* at, W base, const Orders& o, u32 z, u32 y) const {
         const u32 row = box.sx, plane = box.sy * row;
@@ -138,18 +138,18 @@ struct Differences {
             }
             d += factor(o.y, j) * along_z;
         }
-        // Subtracts the base's contribution of the existing numbers.
+        // Subtracts the base from each number in the sum: the base times the sum of the factors.
         return d - base * factors_up_to(o.z, z) * factors_up_to(o.y, y);
     }
     static __device__ __forceinline__ W factor(u32 order, u32 i) { return static_cast<W>(static_cast<s64>(kBinomials[order][i])); }
     static __device__ __forceinline__ W factors_up_to(u32 order, u32 i) { return order == 0 ? 1 : i < order ? factor(order - 1, i) : 0; }
 
-    // Subtracts from a row of numbers their predecessors along x. `left` is the preceding row of
-    // 32, which is differenced too.
+    // Subtracts from each number of a row its predecessor along x. `left`: the preceding 32
+    // numbers, which are differenced as well.
     static __device__ __forceinline__ void difference_x(W& d, W& left) {
         d -= __shfl_sync(kAllLanes, lane_id() == kRow - 1 ? left : d, (lane_id() + kRow - 1) % kRow);
-        // Its first lanes become wrong, but its last lane stays right for the required number of
-        // calls.
+        // The first lanes of `left` become invalid, but its last lane remains valid for up to
+        // kMaxOrder calls.
         left -= __shfl_up_sync(kAllLanes, left, 1);
     }
 
@@ -166,8 +166,8 @@ struct Differences {
         }
     }
 
-    // The residuals of rows of 32 from `first` on, with orders up to 1. Each step lies in one
-    // plane.
+    // Writes the residuals of rows of 32 numbers, from row `first` on, for orders up to 1, and
+    // counts their lengths. Each step lies in one plane.
     __device__ __forceinline__ void difference_group_low(const W* numbers, W* residuals, W base, const Orders& o, u32 first, u32 rows,
                                                          LengthCounts<W>& counts) const {
         const u32 lane = lane_id(), plane = box.sy * kRow;
@@ -176,9 +176,10 @@ struct Differences {
         if (o.z > 0) z = box.planes.divide(first, y);
         const W* from = numbers + first * kRow + lane;
         W* to = residuals + first * kRow + lane;
-        // The row before a step, differenced along z. Before the first row of a plane it is the
-        // base. Without differences along y, the base is subtracted from all rows. After
-        // differences along z, only the first plane has a base.
+        // The row before a step, differenced along z. Steps at the start of a plane do not use it:
+        // they subtract `own_base`, which is the base in the first plane and 0 in later planes,
+        // where differences along z have removed the base. Without differences along y, `own_base`
+        // is subtracted from all rows.
         W above = y > 0 ? from[-static_cast<s32>(kRow)] : 0;
         if (y > 0 && z > 0) above -= (from - plane)[-static_cast<s32>(kRow)];
         const W* const end = from + rows * kRow;
@@ -213,8 +214,8 @@ struct Differences {
         }
     }
 
-    // Differences along x. `not_first` is -1, or 0 at the start of a row. Without differences along
-    // y, rows begin with the base.
+    // Differences a step of rows along x. `not_first` is -1, but 0 at the start of a row. Without
+    // differences along y, the number before a row counts as the base.
     __device__ __forceinline__ void difference_step_x(W (&v)[kStepRows], const Orders& o, W base, W not_first) const {
 #pragma unroll 1
         for (u32 k = 0; k < o.x; ++k) {
@@ -226,8 +227,8 @@ struct Differences {
         }
     }
 
-    // The residuals of a box with rows of at most 32, with an order along y up to 1. Each set of
-    // lanes that a row needs processes steps of rows; each step lies in one plane.
+    // Writes the residuals of a box with rows of at most 32 numbers, for orders up to 1 along y.
+    // Each set of 2^log_lanes lanes processes steps of rows; each step lies in one plane.
     __device__ __forceinline__ void difference_rows(const W* numbers, W* residuals, W base, const Orders& o) const {
         const u32 x = lane_id() & low_bits(0u, box.log_lanes), height = o.z > 0 ? box.sy : box.sz * box.sy, in_plane = (height + kStepRows - 1) / kStepRows;
         const u32 n_steps = in_plane * (o.z > 0 ? box.sz : 1), sharers = kWarps * kWarp >> box.log_lanes, share = (n_steps + sharers - 1) / kWarps >> (5 - box.log_lanes);
@@ -266,16 +267,18 @@ struct Differences {
         }
     }
 
-    // The residuals of rows from `first` on. Each step lies in one plane.
+    // Writes the residuals of rows of 32 numbers, from row `first` on, and counts their lengths.
+    // Each step lies in one plane.
     __device__ __forceinline__ void difference_group(const W* numbers, W* residuals, W base, const Orders& o, u32 first, u32 rows,
                                                      LengthCounts<W>& counts) const {
         const bool line = box.is_line();
         const u32 lane = lane_id();
         u32 z = 0, y = first;
         if (o.z > 0) z = box.planes.divide(first, y);
-        // The rows before a step, after differences along z and y. Of a line, viewed as rows of 32:
-        // after differences along x. They are kept in the place of the last residual rows. A group
-        // inside the box first processes one extra step to obtain them.
+        // before[k * kRow]: the row before a step, differenced along z, and k times along y. For a
+        // line, viewed as rows of 32: differenced k times along x. These rows are stored in the
+        // place of the last residual rows. A group that does not begin a plane first processes one
+        // extra step to obtain them.
         W* const before = residuals + (first + kGroupRows - kMaxOrder) * kRow + lane;
         const u32 skipped = y > 0 && (line ? o.x : o.y) > 0 ? kStepRows : 0;
         y -= skipped;
@@ -283,7 +286,8 @@ struct Differences {
         for (u32 row = first - skipped; row < first + rows; row += kStepRows) {
             W v[kStepRows];
             const W* const from = numbers + row * kRow + lane;
-            // Subtract the base. Its differences vanish except at the start.
+            // The base after differences along z. Further differences of it vanish except at the
+            // start.
             const W own_base = base * factors_up_to(o.z, z);
             load_step(from, kRow, box.sy * kRow, o, z, v);
             if (o.y == 0 && o.x == 0 && own_base != 0) {

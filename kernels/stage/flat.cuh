@@ -1,6 +1,6 @@
 // A flat payload: the array is cut into blocks of contiguous elements, whatever its extents.
 //
-//   table: u32 end of each block in units of 16 bytes, u32 block checksum | pad to 16 bytes | blocks
+//   table, per block: u32 end in units of 16 bytes, u32 checksum | padding to 16 bytes | blocks
 
 #pragma once
 
@@ -10,7 +10,7 @@
 // The host's description of a chunk.
 struct Flat {
     u64 n;         // elements of the chunk
-    u32 n_blocks;  // the last one may be shorter
+    u32 n_blocks;  // number of blocks; the last one may be shorter
     u32 how;       // log2 of a block's elements, and a flag of the codec; one byte each
 
     __device__ __forceinline__ u32 log_block() const { return how & 0xff; }

@@ -10,14 +10,15 @@
 #include "boxes.cuh"
 #include "flat.cuh"
 
-// All threads sum up the bytes of a block. Then the codec decodes it by
+// All threads sum up the bytes of a block. Then the codec decodes the block by
 //
 //   Self::decode(const unsigned char* source, u32 block_bytes, u32 m, bool is_checked)
 //
-// for a block of m elements. It returns the damage, which counts in thread 0 only. `is_checked`
-// says whether the block checksum is right; it is valid in thread 0 only. Elements have the size of
-// T. kPart: stores only the elements of a region, with the arguments of region.cuh; there is one
-// CTA for each block from the first to the last that it touches.
+// m: the block's elements. decode() returns a damage code, or 0 if the block is sound; only the
+// result of thread 0 is used. `is_checked` says whether the block matches its checksum; it is valid
+// in thread 0 only. Elements have the size of T. kPart: stores only the elements of a region; the
+// launch arguments are then those of region.cuh, and there is one CTA for each block from the first
+// to the last that the region touches.
 template <typename Self, typename T, u32 kThreads, bool kPart>
 struct FlatTile : DecompressTile<Flat> {
     static constexpr u32 kBytes = sizeof(T), kWarps = kThreads / kWarp;
@@ -36,12 +37,13 @@ struct FlatTile : DecompressTile<Flat> {
         const u64 extents[3] = {1, 1, args.own.n};
         return touched_box(region(), extents, args.own.log_block(), tile);
     }
-    // For a region, the blocks were verified, not the payload.
+    // For a region, only the blocks that it touches have been read, so the checksum of the whole
+    // payload is not verified.
     __device__ __forceinline__ void finish(u32 n_before) const { DecompressTile<Flat>::finish(n_before, !kPart); }
 
     __device__ __forceinline__ void run() {
-        // Header and table are readable whatever the frame's length is, so all these loads are in
-        // flight together.
+        // Header and table can be read before the frame's length is checked, so all these loads are
+        // in flight together.
         const bool exists = block != kNoBlock, stored = is_stored(args.stored, frame);
         const u32 begin = exists && block ? table()[block - 1].x : 0;
         const uint2 entry = exists ? table()[block] : make_uint2(0, 0);
@@ -54,7 +56,7 @@ struct FlatTile : DecompressTile<Flat> {
         if (stored && kPart && damage == 0) {
             copy_region<kThreads>(region(), kBytes, frame + args.stored.n_bytes, array, tile, tiles);
         } else if (stored && !kPart) {
-            // Clipped blocks are shorter, so all tiles copy the same share.
+            // All tiles copy equal shares, as the last block may be shorter.
             damage = copy_share<kThreads, Pieces::kBytes>(raw_bytes(), (raw_bytes() / tiles / kUnitBytes + 1) * kUnitBytes, own);
         }
         add(sums, own, damage);
@@ -77,10 +79,11 @@ struct FlatTile : DecompressTile<Flat> {
         __syncthreads();
         finish(count());
     }
-    // Damage for an unknown kind of block. If its checksum is right, a later version has written
-    // it.
+    // The damage code of a block of unknown kind. If its checksum is right, a later version has
+    // written it.
     static __device__ __forceinline__ u32 unknown(bool is_checked) { return is_checked ? kMarkUnsupported : kMarkCorrupt; }
-    // Damage if a block of `n` payload bytes does not have the required length.
+    // Returns a damage code if a block with `n` bytes of contents does not have the required
+    // length, or 0.
     static __device__ __forceinline__ u32 check_units(u64 n, u32 block_bytes) {
         return (n + kUnitBytes - 1) / kUnitBytes * kUnitBytes == block_bytes ? 0 : kMarkCorrupt;
     }
@@ -104,12 +107,12 @@ struct FlatTile : DecompressTile<Flat> {
             for (u64 word = 2ull * args.own.n_blocks; word < args.own.table_bytes() / 4; ++word) all.add(word, reinterpret_cast<const u32*>(payload)[word]);
         }
         slot()->add(all);
-        // A truncated block has no checksum to compare.
+        // A block with a damaged location was not summed, so its checksum is not compared.
         report(damage ? damage : !is_checked && !(args.flags & kSkipChecksum) ? kMarkCorrupt : 0);
         return is_checked;
     }
 
-    // Finds the index of block element i in the output; false if the element is not wanted.
+    // Finds the index of block element i in the output. Returns false if the element is not wanted.
     __device__ __forceinline__ bool find(u32 i, u64& at) const {
         at = (static_cast<u64>(block) << args.own.log_block()) + i;
         return !kPart || region().find(2, at, at);

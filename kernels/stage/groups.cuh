@@ -5,11 +5,12 @@
 #include "../common/types.cuh"
 #include "../common/warp.cuh"
 
-constexpr u32 kGroup = 1024;   // numbers
+constexpr u32 kGroup = 1024;   // numbers in a group
 constexpr u32 kRow = kWarp;    // numbers in a row of a group, one per lane
 constexpr u32 kGroupRows = kGroup / kRow;
 
-// A group's header.
+// A group's header: each number has w packed bits; n1 numbers have a patch of e1 further bits, and
+// n2 of these have a second patch of e2 bits.
 struct Widths {
     u32 rows;
     u32 w, e1, e2;

@@ -4,8 +4,8 @@
 // A lane looks up its next ten bits in the table of its context. The entry gives the symbol and the
 // length of its code. The strings are first copied to shared memory, each to the end of the space
 // for its numbers. Numbers are written from the start of this space on. The remaining numbers are
-// almost always longer than the rest of the string, so no unread word is overwritten. If one is, the
-// lane detects it, and the strings are decoded from the frame instead.
+// almost always longer than the rest of the string, so no unread word is overwritten. If one is,
+// the lane detects it, and the strings are decoded from the frame instead.
 
 #pragma once
 
@@ -14,7 +14,7 @@
 #include "words.cuh"
 
 constexpr u32 kContexts = 4;
-constexpr u32 kMaxCode = 10;  // bits
+constexpr u32 kMaxCode = 10;  // maximum bits of a code
 constexpr u32 kTableEntries = kContexts << kMaxCode;
 
 // A table entry. Bits 0 to 3: length of the code. Bits 4 to 9: number of low bits of the number
@@ -24,22 +24,23 @@ struct alignas(16) HuffTables {
     unsigned short entries[kTableEntries];
 };
 
-// The context of a number. `sum`: the two preceding symbols, minus twice the pivot. The context is
-// the number of thresholds -3, 0 and 2 that the sum reaches.
+// The context of a number. `sum`: the sum of the two preceding symbols, minus twice the pivot. The
+// context is the number of thresholds -3, 0 and 2 that the sum reaches.
 __device__ __forceinline__ u32 context_of(s32 sum) {
     // One byte for each sum from -4 to 2.
     return __byte_perm(0x01010100, 0x030202, min(max(sum + 4, 0), 6));
 }
 
-// Sections of a block of such strings. Offsets are in bytes from the block's start.
+// Sections of a block of Huffman strings. Offsets are in bytes from the block's start.
 struct HuffPlan {
     u32 lo, hi, pivot, flag;
     u32 lengths;    // offset of the code lengths
     u32 lane, end;  // start and end of the lane's string
-    u32 n_bytes;    // of all
+    u32 n_bytes;    // total bytes of the sections
     bool is_sound;
 
-    // Called by a warp. The payload has `available` bytes from `from`, which is aligned to 4.
+    // Reads the plan of a block of m numbers. Called by a warp. The payload has `available` bytes
+    // from `from`, which is aligned to 4.
     __device__ __forceinline__ HuffPlan(const unsigned char* from, u32 available, u32 m, u32 word_bits)
         : lo(0), hi(0), pivot(0), flag(0), lengths(0), lane(0), end(0), n_bytes(0), is_sound(available >= 4) {
         const u32 n_runs = (m + kRow - 1) / kRow;
@@ -118,9 +119,9 @@ __device__ __forceinline__ bool make_table(const unsigned char* lengths, const H
 // and the two following words. These two are loaded after every number and not used before the next
 // one.
 struct BitReader {
-    const u32* const words;  // of all strings
+    const u32* const words;  // words of all strings
     const u32 last;          // last word of the string; it replaces all later words
-    u32 index;               // of the first of the three words
+    u32 index;               // index of the first of the three words
     u32 at;
     u32 own[3], ahead[2];
 
@@ -156,7 +157,7 @@ struct BitReader {
     __device__ __forceinline__ const u32* unread() const { return words + index + 3; }
 };
 
-// Runs that a lane decodes.
+// The runs (of 32 numbers each) that a lane decodes: [first, last).
 struct Runs {
     u32 first, last;
 
@@ -214,7 +215,7 @@ __device__ __forceinline__ Outcome decode_strings(const unsigned char* from, con
     const unsigned char* const empty = from + 4;
     const StringPlace<Place> place(plan.lane, plan.end, runs, to);
     BitReader reader(kCopied ? place.to - place.first_word : reinterpret_cast<const u32*>(from), plan.lane, plan.end);
-    // The two preceding symbols, minus the pivot.
+    // The two preceding symbols, each minus the pivot.
     const s32 pivot = static_cast<s32>(plan.pivot);
     s32 one = 0, two = 0;
     s32 slack = 0;  // minimum of 0 and the bytes from the written numbers to the unread words

@@ -1,5 +1,5 @@
-// Encodes numbers as the strings of Huffman codes that huff.cuh reads, with the codes that the
-// rules of the format's writer define. Called by all threads of a CTA; each warp has 32 runs.
+// Encodes numbers as the strings of Huffman codes that huff.cuh reads, with the same codes as the
+// CPU encoder. Called by all threads of a CTA; each warp has 32 runs.
 //
 // A number's key consists of its length and of its context, which the two preceding lengths
 // determine.
@@ -7,11 +7,11 @@
 //   1. count: one pass over all runs counts the keys and stores them.
 //   2. make_codes: builds a code tree for each context. Eight trees are built at a time: for each
 //      context one from the counts and one from halved counts, because a tree that is too deep is
-//      rebuilt from halved counts. Warps sort the leaves. Eight lanes of the first warp merge nodes,
-//      each in its own tree. Then warps determine the depths of the leaves.
+//      rebuilt from halved counts. Warps sort the leaves. Eight lanes of the first warp merge
+//      nodes, each in its own tree. Then warps determine the depths of the leaves.
 //   3. measure: each thread adds up the bits of one run from its keys. This gives the position of
 //      each run.
-//   4. write: adds the bits to zeros. Adjacent lanes have adjacent numbers of a run.
+//   4. write: ORs the bits into zeros. Adjacent lanes have adjacent numbers of a run.
 
 #pragma once
 
@@ -23,11 +23,11 @@
 #include "trees.cuh"
 #include "words.cuh"
 
-constexpr u32 kRun = kRow;            // numbers
+constexpr u32 kRun = kRow;            // numbers of a run
 constexpr u32 kRunsPerWarp = 32;
 constexpr u32 kStrings = 32;
 
-// State of a CTA's numbers, in shared memory.
+// State of the encoder, in shared memory.
 template <typename W, u32 kThreads>
 struct HuffState {
     static constexpr u32 kSymbols = Word<W>::kBits + 1, kWarps = kThreads / kWarp;
@@ -37,8 +37,8 @@ struct HuffState {
     // Indexed by key: code | bits of the code << 16 | bits of code and tail << 24. The last entry
     // is for missing numbers.
     u32 entries[kContexts * kSymbols + 1];
-    u32 zero_runs[kWarps];              // marks of runs of zeros
-    u32 run_bits[kThreads];             // of each run; later the position of its first bit
+    u32 zero_runs[kWarps];              // bitmap of each warp's runs of zeros
+    u32 run_bits[kThreads];             // bits of each run; later the position of its first bit
     u32 string_bytes[kStrings];
     u32 n, row;                         // number of numbers; in column order the length of a row, else 0
     SmallDivisor columns;               // divisor: the numbers of a column
@@ -54,12 +54,13 @@ struct HuffState {
 // Trees that are built at the same time.
 template <u32 kSymbols>
 struct HuffTrees {
-    static constexpr u32 kTrees = 8, kStride = kSymbols | 1;  // lanes at the same index meet no bank conflict
+    static constexpr u32 kTrees = 8, kStride = kSymbols | 1;  // odd, so lanes at the same index have no bank conflict
     u32 leaves[kTrees][kStride], nodes[kTrees][kStride];      // weights
     unsigned char taken[kTrees][kSymbols];                    // leaves consumed before each node was built
     u32 n_leaves[kTrees], is_low[kTrees];
 
-    // Both are called by a lane. merge() builds tree t.
+    // Both functions are called by a lane. merge() builds tree t; depth() is the depth of a leaf in
+    // it.
     __device__ __forceinline__ void merge(u32 t) { merge_leaves<0>(leaves[t], n_leaves[t], nodes[t], taken[t]); }
     __device__ __forceinline__ u32 depth(u32 t, u32 leaf) const { return depth_of_leaf(leaf, n_leaves[t], taken[t]); }
 };
@@ -98,7 +99,7 @@ struct WrittenHuff {
         u32 above = 0, pivot = 0;
 #pragma unroll
         for (u32 p = kParts; p-- > 0;) {
-            // Lane 31 - k computes the number of numbers longer than k bits.
+            // Lane 31 - k counts the numbers longer than 32 * p + k bits.
             u32 own = 0;
 #pragma unroll
             for (u32 w = 0; w < kWarps; ++w) own += lengths[w][(p + 1) * kWarp - lane_id()];
@@ -190,7 +191,7 @@ struct WrittenHuff {
         u32 n_zero_runs = 0;
 #pragma unroll
         for (u32 w = 0; w < kWarps; ++w) n_zero_runs += __popc(state.zero_runs[w]);
-        // A zero takes at least one bit.
+        // The codes of a run's zeros take at least one bit each; marks take one bit per run.
         return kRun * n_zero_runs > n_runs();
     }
 
@@ -319,13 +320,13 @@ struct WrittenHuff {
         __syncthreads();
         return state.n_bytes;
     }
-    // Offsets of sections.
+    // Byte offsets of the code lengths and of the strings.
     __device__ __forceinline__ u32 lengths_at(bool marks_zeros) const { return 4 + (marks_zeros ? (n_runs() + 7) / 8 : 0); }
     __device__ __forceinline__ u32 strings_at(bool marks_zeros, u32 lowest, u32 highest) const {
         return lengths_at(marks_zeros) + kContexts / 2 * (highest - lowest + 1) + 2 * kStrings;
     }
 
-    // Adds all sections to zeros, from byte `begin` on, which is a multiple of 4.
+    // ORs all sections into zeros, from byte `begin` of the stage on, which is a multiple of 4.
     __device__ __forceinline__ void write(unsigned char* stage, u32 begin) const {
         const u32 pivot = state.pivot;
         const bool marks_zeros = state.marks_zeros;
@@ -359,7 +360,7 @@ struct WrittenHuff {
             }
         });
     }
-    // Adds a code, and the bits of the number below its highest one.
+    // ORs a code at bit `at`, followed by `low`, the number's bits below its highest one.
     static __device__ __forceinline__ void add_number(u32 words, u32 at, u32 code, u32 code_bits, u32 low) {
         // The bits are in three words at most.
         const u32 first = code | low << code_bits, second = __funnelshift_l(low, 0, code_bits);

@@ -1,10 +1,9 @@
-// Types of elements, and the floats that words of them represent.
+// Types of elements, and conversions between words and floats.
 
 #pragma once
 
 #include "words.cuh"
 
-// Types of elements.
 enum Type : u32 { kU8 = 1, kU16 = 2, kU32 = 3, kU64 = 4, kI8 = 5, kI32 = 7, kI64 = 8, kF16 = 9, kBf16 = 10, kF32 = 11, kF64 = 12 };
 __device__ __forceinline__ bool is_float(u32 type) { return type >= kF16; }
 __device__ __forceinline__ u32 fraction_bits_of(u32 type) { return type == kF16 ? 10 : type == kBf16 ? 7 : type == kF32 ? 23 : 52; }
@@ -19,7 +18,8 @@ constexpr u32 kFloatType = sizeof(W) == 8 ? kF64 : kF32;
 template <typename W>
 constexpr u32 kIntegerType = sizeof(W) == 8 ? kI64 : kI32;
 
-// The float of a word, and the reverse. Narrower floats are computed with as binary32.
+// Converts a word to the float that it represents, and back. Floats of 16 bits are represented as
+// binary32.
 __device__ __forceinline__ float widened(u32 type, u32 word) {
     if (type == kBf16) return __uint_as_float(word << 16);
     if (type == kF16) {

@@ -1,13 +1,13 @@
 // Missing elements: those with the bits of a fill value, and those outside of the valid range. A
-// lossy codec stores them bit for bit, and no other element may become one. The twin of
-// crates/gridz-codecs/src/stage/missing.rs.
+// lossy codec stores them bit for bit, and no other element may be decoded to a missing one. The
+// counterpart of crates/gridz-codecs/src/stage/missing.rs.
 
 #pragma once
 
 #include "kinds.cuh"
 #include "words.cuh"
 
-// Maps words to places: integers in the order of the numbers.
+// Maps words to places: unsigned integers in the same order as the numbers of the words.
 template <typename W>
 struct Places {
     const u32 type, bits;

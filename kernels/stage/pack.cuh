@@ -1,5 +1,5 @@
-// Packs the numbers of a group with the chosen widths (widths.cuh) to shared memory. Called by one
-// warp.
+// Packs the numbers of a group with the chosen widths (widths.cuh) into shared memory. Called by
+// one warp.
 //
 // Lane j has the numbers j of all rows. Their low bits form a bit string; its word k is stored 32
 // words after word k - 1, so that each store of the warp covers 32 adjacent words. Longer numbers
@@ -11,13 +11,14 @@
 #include "groups.cuh"
 #include "words.cuh"
 
-// Whether any number is longer than the width; whether the width is more than 31.
+// Patches: whether any number is longer than the width. Width: whether the width is more than 31
+// (kFar) or not.
 enum class Patches : u32 { kNone, kSome };
 enum class Width : u32 { kNear, kFar };
 
-// The bit string of a lane, made of consecutive numbers. `appended`: its last kBits bits after a
-// number's low w bits are added. `completed`: the word that starts with the string's last `filled`
-// bits and continues with the number.
+// Both functions append a number to a lane's bit string, of which the last kBits bits are known.
+// appended(): the last kBits bits after the low w bits of the number are appended. completed(): the
+// word that starts with the string's last `filled` bits and continues with the number.
 template <Width kWidth>
 __device__ __forceinline__ u32 appended(u32 string, u32 number, u32 w) { return __funnelshift_rc(string, number, w); }
 template <Width kWidth>
@@ -61,7 +62,7 @@ __device__ __forceinline__ void store_shared(u32 address, u64 word) {
 // them to a list. The list overwrites the numbers, but only those already read.
 template <Patches kPatches, Width kWidth, typename W>
 __device__ __forceinline__ void pack_rows(unsigned char* packed, unsigned char* bitmap, W* numbers, u32 rows, u32 w) {
-    constexpr u32 kBits = Word<W>::kBits, kAtOnce = 4;  // rows
+    constexpr u32 kBits = Word<W>::kBits, kAtOnce = 4;  // rows that are loaded together
     const u32 lane = lane_id(), below = lanes_below();
     const u32 out = shared_address(packed) + lane * static_cast<u32>(sizeof(W));
     u32 marks = shared_address(bitmap), list = shared_address(numbers);
@@ -117,7 +118,7 @@ __device__ __forceinline__ void pack_rows(unsigned char* packed, unsigned char* 
 __device__ __forceinline__ void or_shared(u32 address, u32 bits) {
     asm volatile("red.shared.or.b32 [%0], %1;" ::"r"(address), "r"(bits) : "memory");
 }
-// Adds bits to a bit string in shared memory by OR.
+// ORs bits into a bit string in shared memory, from bit `at` on.
 __device__ __forceinline__ void add_bits(u32 words, u32 at, u32 bits) {
     words += at / 32 * 4;
     or_shared(words, bits << at % 32);
@@ -129,7 +130,7 @@ __device__ __forceinline__ void add_bits(u32 words, u32 at, u64 bits) {
     if (bits >> 32) add_bits(words, at + 32, static_cast<u32>(bits >> 32));
 }
 
-// Writes the zeros after a list that add_string reads. A list is short enough to leave room for
+// Writes zeros after a list, which add_string() reads. A list is short enough to leave room for
 // them in its group.
 template <typename W>
 __device__ __forceinline__ void end_list(W* list, u32 n) {
@@ -137,8 +138,8 @@ __device__ __forceinline__ void end_list(W* list, u32 n) {
     __syncwarp();
 }
 
-// Adds `bits` bits of each of n numbers, from bit `shift` on, to zeros in shared memory, from bit
-// `first` on.
+// ORs `bits` bits of each of n numbers, taken from bit `shift` on, into zeroed shared memory, from
+// bit `first` on.
 template <typename W>
 __device__ __forceinline__ void add_string(u32 words, u32 first, const W* numbers, u32 n, u32 shift, u32 bits) {
     if (likely(bits <= 8)) {
@@ -194,8 +195,8 @@ __device__ __forceinline__ void pack(unsigned char* packed, unsigned char* bitma
             n_again += __popc(twice);
         }
         __syncwarp();
-        // Limit to the counted numbers, for which there is room. Numbers of a dictionary are
-        // recomputed from an array that may have changed.
+        // Limits n to the counted numbers, for which there is room. Numbers of a dictionary are
+        // recomputed from an array that may have changed since they were counted.
         at = again + (n + 7) / 8 * 8, n = min(n_again, widths.n2), bits = widths.e2;
     }
 }

@@ -1,5 +1,5 @@
-// Finds the range of an array's numbers, which turns a relative bound into an absolute one. This is
-// a pass before compression; it leaves its result in the scratch memory of compression. Numbers
+// Finds the range of an array's numbers, which turns a relative bound into an absolute one. This
+// pass runs before compression and stores its result in the scratch memory of compression. Numbers
 // that are missing or not finite are ignored.
 
 #pragma once
@@ -10,7 +10,8 @@
 #include "missing.cuh"
 #include "words.cuh"
 
-// Per chunk, zeroed: places, that is, unsigned integers in the order of the numbers.
+// The range of a chunk, initially zeroed, as places (missing.cuh): unsigned integers in the same
+// order as the numbers.
 struct RangeScratch {
     u64 most, before_least;  // the greatest place, and the complement of the least
     u32 has_any, reserved;
@@ -20,7 +21,7 @@ struct RangeScratch {
 __device__ __forceinline__ double product_down(double a, double b) {
     const double nearest = fmin(a * b, __longlong_as_double(0x7fefffffffffffffll));
     const double rest = __fma_rn(a, b, -nearest);
-    // 2^-970
+    // Below 2^-970, `rest` may be inexact, so the result is rounded down in any case.
     const bool is_small = nearest < __longlong_as_double(53ll << 52);
     const s64 bits = __double_as_longlong(nearest);
     if (rest < 0 || is_small) return bits <= 0 ? 0.0 : __longlong_as_double(bits - 1);
@@ -39,7 +40,7 @@ __device__ __forceinline__ double bound_of_range(const RangeScratch& range, u32 
 }
 
 constexpr u32 kRangeThreads = 256;
-constexpr u32 kRangeElements = 4096;  // per share
+constexpr u32 kRangeElements = 4096;  // numbers per share
 
 // The least and the greatest number so far.
 template <typename W>
@@ -77,26 +78,26 @@ struct RangeShared {
 // Chunks of one type and shape, viewed as numbers: an element with two parts counts as two numbers.
 template <typename W>
 struct RangeChunks {
-    const char* first;  // first chunk
+    const char* first;  // address of the first chunk
     u64 stride;         // bytes from chunk to chunk
     u32 n;
-    // Shares of kRangeElements numbers per chunk, at least enough to cover it. All shares together
-    // are below 2^32.
+    // Number of shares of kRangeElements numbers per chunk: enough to cover the chunk, or more. The
+    // total number of shares is below 2^32.
     u32 shares;
-    u64 elements;  // per chunk
+    u64 elements;  // numbers per chunk
     u32 type;
     Element element;
     bool swaps;
-    const Missing &even, &odd;  // for numbers at even and at odd places
+    const Missing &even, &odd;  // for numbers with even and with odd indices
 };
 
-// Processes the shares of a CTA. Those of one chunk are far apart. Those of several chunks are
-// contiguous, so that a CTA reports its results to few chunks.
+// Processes the shares of a CTA. If there is one chunk, its shares are far apart. If there are
+// several chunks, the shares are contiguous, so that a CTA reports its results to few chunks.
 template <typename W>
 struct RangeFinder {
     static constexpr u32 kUnits = kRangeElements / Word<W>::kPerUnit / kRangeThreads;
-    // Whether the next share's loads are in flight while a share is examined. For float64 this
-    // would take twice as many registers.
+    // Whether the next share's loads are in flight while a share is examined. For 64-bit words,
+    // this would take twice as many registers.
     static constexpr bool kAhead = sizeof(W) == 4;
 
     const RangeChunks<W> chunks;
@@ -110,7 +111,7 @@ struct RangeFinder {
     struct Share {
         const char* from;
         u32 chunk, n;
-        bool is_whole;  // words that are loaded unchanged, a unit at a time
+        bool is_whole;  // whether words can be loaded unchanged, a unit at a time
     };
     __device__ __forceinline__ Share share(u32 number) const {
         Share share;
@@ -150,7 +151,8 @@ struct RangeFinder {
         }
     }
 
-    // `range_of` returns the RangeScratch of a chunk. Called by all threads of any grid.
+    // Finds the ranges of all chunks. `range_of(chunk)` returns the RangeScratch of a chunk. Called
+    // by all threads of a grid of any size.
     template <typename RangeOf>
     __device__ __forceinline__ void run(RangeOf range_of) const {
         const u32 end = chunks.shares * chunks.n;

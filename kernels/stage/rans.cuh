@@ -1,16 +1,16 @@
-// Decodes symbols coded by rANS, each with its context's table, and the tails of their numbers: one
-// warp, 32 symbols a step, one per lane. The twin of crates/gridz-codecs/src/stage/entropy/rans.rs, tables.rs and
-// steps.rs.
+// Decodes symbols coded by rANS, each with the table of its context, and the tails of their
+// numbers. One warp decodes 32 symbols per step, one per lane. The counterpart of
+// crates/gridz-codecs/src/stage/entropy/rans.rs, tables.rs and steps.rs.
 //
 // Each lane has a state. Its low bits are a slot of the context's table. A bucket covers four slots
 // and holds the symbol of its first slot. The slot's symbol is this one or the next one, rarely a
-// later one. The symbol's slot range determines the next state. A lane whose state has become
-// small, also after the tail's first bits, takes words of the string. All lanes share the string
-// and take words in lane order, which a ballot finds. The next words are in shared memory, and the
-// words after them are in flight to registers.
+// later one. The symbol's slot range determines the next state. If a state has become small, after
+// a symbol or after bits of a tail, its lane takes the next word of the string. All lanes share the
+// string and take words in lane order, which a ballot finds. The next words are in shared memory,
+// and the words after them are in flight to registers.
 //
-// Steps are one dependency chain: each instruction waits for the previous one. So the number of
-// instructions counts, and the number of warps side by side, that is, the shared memory of each.
+// Decoding is limited by latency, as all steps form one dependency chain. So each step should have
+// few instructions, and each warp should use little shared memory, so that many warps are resident.
 
 #pragma once
 
@@ -18,10 +18,12 @@
 #include "words.cuh"
 
 constexpr u32 kLogSlots = 10, kContextSlots = 1 << kLogSlots;
-// Tail bits that a state takes at a time, and together with a symbol.
+// Maximum tail bits that are taken from a state at a time; and together with a symbol.
 constexpr u32 kMostStepBits = 16, kBitsWithSymbol = kMostStepBits - kLogSlots;
 constexpr u32 kMostSymbols = 132;
-constexpr u32 kOwnSymbols = 8;       // the smallest numbers; symbols of larger ones hold length and second bit
+// Numbers below this are their own symbols. The symbol of a larger number holds its length and
+// second bit.
+constexpr u32 kOwnSymbols = 8;
 constexpr u32 kStateBytes = 4 * kWarp;
 constexpr u32 kLowestState = 1 << 16;
 
@@ -44,7 +46,9 @@ struct RansTables {
     unsigned short starts[kContexts][kStarts];
     u32 n_bytes;
     u32 is_sound;
-    u32 owners;  // bit mask of contexts with a table of their own; the rest share that of the next such context
+    // Bit mask of contexts with a table of their own. Any other context shares the table of the
+    // next context in the mask.
+    u32 owners;
 
     // Reads the tables from `available` bytes at any address. Called by all kThreads threads of a
     // CTA; contains barriers.
@@ -85,8 +89,8 @@ struct RansTables {
             return word;
         }
     };
-    // Reads the frequencies of symbols to `starts`, where their first slots will be. Called by one
-    // thread.
+    // Reads the frequencies of symbols into `starts`, where fill() replaces them by first slots.
+    // Called by one thread.
     __device__ __forceinline__ void read_frequencies(const unsigned char* from, u32 available) {
         constexpr u32 kLengthBits = 4, kKept = 3;
         Bits bits{from, available, 0};
@@ -162,15 +166,15 @@ struct RansTables {
     }
 };
 
-// Decodes the symbols. Called by a warp. The first kNone symbols stand for elements without a
-// number; the symbols of numbers follow.
+// Decodes the symbols. Used by a warp. The first kNone symbols stand for elements without a number;
+// the symbols of numbers follow.
 template <typename W, typename Tables, u32 kNone>
 struct RansReader {
     static constexpr u32 kPart = 4 * kWarp, kWindow = sizeof(Tables::window);      // bytes
 
     const u32 buckets, starts, window;  // addresses in shared memory
     const u32 below;                    // mask of the lanes before this one
-    const u32* const string;            // aligned words; the string's are shifted against them
+    const u32* const string;            // aligned; the string begins at bit `shift`
     const u32 shift, n_words;
     u32 state;
     u32 low, high, next;    // words in flight; index of the next ones
@@ -206,7 +210,7 @@ struct RansReader {
         if (unlikely(n_taken + 2 * kPart > n_loaded)) load();
     }
 
-    // Gives the next words to the lanes with small states: at most 32 in all.
+    // Gives the next words of the string to the lanes with small states, one to each.
     __device__ __forceinline__ void refill() {
         const bool is_low = state < kLowestState;
         const u32 taking = __ballot_sync(kAllLanes, is_low), at = n_taken + 2 * __popc(taking & below);
@@ -215,8 +219,8 @@ struct RansReader {
         n_taken += 2 * __popc(taking);
     }
 
-    // The next symbol of each lane, or of the lanes that take part, in a context; returns its
-    // number.
+    // Decodes the next symbol of each lane in a context; unless kAll, only in lanes that take part.
+    // Returns the symbol's number.
     template <bool kAll>
     __device__ __forceinline__ W number(u32 context, bool takes_part, u32& symbol) {
         const u32 slot = state % kContextSlots, context_starts = starts + context * (2 * Tables::kStarts);
@@ -229,7 +233,7 @@ struct RansReader {
             if (slot >= end) ++symbol, at += 2, start = end, end = load_shared_2(at + 2);
         }
         const bool is_long = symbol >= kOwnSymbols + kNone && (kAll || takes_part);
-        // n_bytes() reports symbols of numbers with more bits.
+        // Limits the tails of invalid symbols, which n_bytes() reports as damage.
         constexpr u32 kLongest = 8 * sizeof(W) - 2;
         const u32 of_number = max(symbol, kNone) - kNone;
         const u32 length = is_long ? min(of_number / 2 + 2 - kOwnSymbols / 2, kLongest) : 0, n_bits = min(length, kBitsWithSymbol);
@@ -252,8 +256,8 @@ struct RansReader {
         return number;
     }
 
-    // Bytes of states and string if the final states are those with which an encoder starts; else
-    // 0. In all lanes.
+    // Returns the bytes of states and string in all lanes, or 0 if a symbol was invalid or the
+    // final states are not those with which an encoder starts.
     __device__ __forceinline__ u32 n_bytes() const {
         const bool is_damaged = greatest >= Tables::kSymbols || state != kLowestState;
         return __any_sync(kAllLanes, is_damaged) ? 0 : kStateBytes + n_taken;

@@ -1,26 +1,26 @@
 // Decodes a section of Huffman codes: the 32 lanes of one warp decode a row at a time, in lockstep.
-// The twin of crates/gridz-codecs/src/stage/entropy/section/read.rs.
+// The counterpart of crates/gridz-codecs/src/stage/entropy/section/read.rs.
 //
 //   1. A warp reads the code lengths, 32 half bytes at a time. The number of preceding fifteens
 //      determines the meaning of a half byte.
-//   2. Codes are ordered by length and symbol. All threads fill a table, indexed by the next bits,
-//      that gives the code that they begin with.
-//   3. The warp takes the words of the lanes and looks up codes, row by row. The next words are in
-//      shared memory, and the words after them are in flight to registers, as in contexts.cuh.
+//   2. Codes are ordered by length and symbol. All threads fill a table that is indexed by the next
+//      bits and gives the code with which they begin.
+//   3. The warp loads the words of the lanes and looks up codes, row by row. The next words are in
+//      shared memory, and the words after them are in flight to registers, as in rans.cuh.
 //
-// Rows are one dependency chain: the bits of a lane, the table, the length of the code. So the
-// number of CTAs in flight counts, and the table must be small: longer codes, which are rare, are
-// found bit by bit.
+// Decoding is limited by latency: the bits of a lane select a table entry, whose code length
+// determines the lane's next bits. Many resident CTAs hide this latency, so the table in shared
+// memory must be small. Codes longer than its index are rare and are decoded bit by bit.
 
 #pragma once
 
 #include "symbols.cuh"
 
-// In shared memory.
+// Tables for decoding a section, in shared memory.
 template <typename T>
 struct SectionTables {
     using Symbol = Symbols<T>;
-    // No encoder writes longer codes for bytes.
+    // For bytes, the table covers all codes that encoders write.
     static constexpr u32 kTableBits = Symbol::kHasTails ? 12 : kDirectBits;
     static constexpr u32 kLonger = 0xffff;  // entry of a code that is too long for the table
     static constexpr u32 kRounds = (Symbol::kCount + kWarp - 1) / kWarp;
@@ -29,16 +29,18 @@ struct SectionTables {
     // Ring buffer of the words around the next one. The struct's address is a multiple of this
     // buffer's size, so an OR replaces an addition in addresses.
     alignas(16) unsigned short window[kWindow];
-    // The symbol of the code that the index begins with; its length is above bit 12.
+    // Indexed by the next bits: the symbol of the code with which they begin and, from bit 12 on,
+    // the length of this code.
     unsigned short entries[1 << kTableBits];
     // The same entries in the order of codes, that is, by length and symbol.
     unsigned short by_rank[kRounds * kWarp];
     unsigned char lengths[kRounds * kWarp];
-    // Indexed by length. next: number of codes, later the rank of the next code. limits: the first
-    // 16 bits that no code up to this length begins with. offsets: code plus offset is its rank.
+    // Indexed by length. next: number of codes, later the rank of the next code. limits: 16 bits
+    // that are not less than this begin with a longer code. offsets: a code plus the offset is its
+    // rank.
     u32 next[kCodeWordBits];
     u32 limits[kCodeWordBits], offsets[kCodeWordBits];
-    u32 shortest, longest;  // codes
+    u32 shortest, longest;  // bits of the shortest and the longest code
     u32 n_codes;
     u32 is_sound;
 
@@ -141,8 +143,8 @@ struct SectionTables {
             entries[bits] = static_cast<unsigned short>(n_codes == 0 ? 0 : entry_of(top, shortest, known));
         }
     }
-    // The entry of the code that these 16 bits begin with. It has at least `shortest` bits. kLonger
-    // if it has more than `known` bits.
+    // The entry of the code with which the 16 bits `top` begin, or kLonger if this code has more
+    // than `known` bits. It has at least `shortest` bits.
     __device__ __forceinline__ u32 entry_of(u32 top, u32 shortest, u32 known) const {
         u32 length = shortest;
         while (length < longest && top >= limits[length]) ++length;
@@ -160,10 +162,10 @@ struct SectionReader {
     const Tables& tables;
     const u32 entries, window;     // addresses in shared memory
     const u32 below;               // mask of the lanes before this one
-    const u32* const words;        // stored in pairs
+    const u32* const words;        // 16-bit words of the lanes, stored in pairs
     const u32 n_pairs, n_words;
     const u32 longest, shift;      // (bits >> 1) >> shift is the index into the table
-    u32 bits, count;               // of the lane, left-aligned; number of them
+    u32 bits, count;               // the lane's bits, left-aligned; their number
     u32 loaded, next;              // a pair in flight; index of the next one
     u32 n_taken, n_loaded;         // bytes taken, and loaded into the window
 

@@ -1,10 +1,10 @@
-// Encodes the numbers of a block as a section of Huffman codes. The twin of
+// Encodes the numbers of a block as a section of Huffman codes. The counterpart of
 // crates/gridz-codecs/src/stage/entropy/section/write.rs and ../lanes.rs.
 //
-// SectionChoice, called by all threads of a CTA: computes codes from counts, the half bytes that
-// describe their lengths, and the size of the lanes' words. LaneWriter, called by a warp: writes
-// the words, from the last row to the first. A row's numbers and codes do not depend on the
-// following row, so their loads are issued early. Only a few instructions form a dependency chain.
+// SectionChoice, used by all threads of a CTA, computes codes from counts, the half bytes that
+// describe their lengths, and the size of the lanes' words. LaneWriter, used by a warp, writes the
+// words, from the last row to the first. A row's numbers and codes do not depend on the following
+// row, so they are loaded early, and only a few instructions form a dependency chain.
 
 #pragma once
 
@@ -22,7 +22,7 @@ struct SectionCodes {
     u32 longest;                     // longest code length; 0 if there is at most one code
 };
 
-// In shared memory.
+// Chooses the codes of a section; resides in shared memory.
 template <typename T, u32 kThreads>
 struct SectionChoice {
     static constexpr u32 kSymbols = Symbols<T>::kCount, kLengths = kCodeWordBits;
@@ -128,7 +128,7 @@ struct SectionChoice {
     }
     __device__ __forceinline__ void put_half(u32 at, u32 half) { atomicOr(&halves[at / 8], half << at % 8 * 4); }
 
-    // Computes the number of the lanes' words from their bits. Called by a warp.
+    // Computes how many words the lanes need, from their bits. Called by a warp.
     __device__ __forceinline__ void count_words(SectionCodes<T>& to) {
         const u32 lane = lane_id(), bits = lane_bits[lane], of_last = last[lane];
         // Before a reader decodes the last row, each lane has at least as many bits as the longest
@@ -142,8 +142,8 @@ struct SectionChoice {
 
 // Writes the words of the lanes. Called by a warp.
 struct LaneWriter {
-    u32 bits, count;  // of the lane, left-aligned
-    const u32 longest, from_here;  // mask of the lanes from this one on
+    u32 bits, count;  // the lane's bits, left-aligned; their number
+    const u32 longest, from_here;  // from_here: mask of the lanes from this one on
     unsigned short* const words;
     const u32 n_words;
     u32 end;  // number of words not written yet

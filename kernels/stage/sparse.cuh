@@ -1,9 +1,9 @@
-// Reads numbers that are nearly all 0. There are two forms. In the first one, marks identify the
-// nonzero numbers, and a bit string contains these. In the second one, a list has for each nonzero
+// Reads numbers that are nearly all 0. There are two forms. In the first one, a bitmap marks the
+// nonzero numbers, and a bit string contains them. In the second one, a list has for each nonzero
 // number the count of zeros before it, its length, and its bits.
 //
-// Marks: a warp reads 32 numbers at a time. The count of preceding marks locates the bits of a
-// number. List: it is short, so one warp reads it and computes the positions by prefix sums.
+// With a bitmap, a warp reads 32 numbers at a time; the count of preceding marks locates the bits
+// of a number. A list is short, so one warp writes its numbers, to positions that prefix sums give.
 
 #pragma once
 
@@ -16,7 +16,7 @@
 constexpr u32 kMaxListed = 256;   // maximum numbers of a list
 constexpr u32 kMaxGapBits = 14;
 
-// Bits of the field for the length minus 1 of a number of up to `width` bits.
+// Bits of a field that holds the length, minus 1, of a number of up to `width` bits.
 __device__ __forceinline__ u32 length_bits(u32 width) { return bit_length(max(width, 1u) - 1); }
 
 // Reads n numbers from a list and undoes the zigzag coding. Returns the bytes of the list, or 0 if

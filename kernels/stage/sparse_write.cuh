@@ -1,5 +1,5 @@
 // Writes the list of nonzero numbers that read_list in sparse.cuh reads. Each thread has 32
-// numbers. The output is added to zeros.
+// numbers. The output is ORed into zeros.
 
 #pragma once
 
@@ -7,16 +7,16 @@
 #include "pack.cuh"
 #include "sparse.cuh"
 
-// Used by all kThreads threads of a CTA.
+// A list that is to be written. Used by all kThreads threads of a CTA.
 template <typename W, u32 kThreads>
 struct WrittenList {
     const W* const numbers;
-    u32 word;              // marks of the thread's nonzero numbers
+    u32 word;              // bitmap of the thread's nonzero numbers
     u32 next;              // index after the last nonzero number of preceding threads
-    u32 low_before, n_low; // bits below the highest ones: before the thread's numbers, in total
+    u32 low_before, n_low; // numbers' bits below the highest: before the thread, in total
     u32 gap_bits;
 
-    // `words` has the marks, one word per thread. Contains a barrier.
+    // `words`: the bitmap of nonzero numbers, one word per thread. Contains a barrier.
     __device__ __forceinline__ WrittenList(const W* numbers, const u32* words, u32 (&totals)[kThreads / kWarp], u32 (&gaps)[kThreads / kWarp])
         : numbers(numbers), word(words[threadIdx.x]), next(0) {
         const u32 warp = threadIdx.x / kWarp;

@@ -1,6 +1,6 @@
 // Symbols of numbers of 8, 16 and 32 bits, and definitions that Huffman encoder and decoder share.
-// The twin of crates/gridz-codecs/src/stage/entropy/symbols.rs and lanes.rs, which define the symbols of numbers and
-// the 16-bit words that 32 lanes share.
+// The counterpart of crates/gridz-codecs/src/stage/entropy/symbols.rs and lanes.rs, which define
+// the symbols of numbers and the 16-bit words that 32 lanes share.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 constexpr u32 kDirectBits = 11;                 // numbers with fewer bits are their own symbols
 constexpr u32 kDirectSymbols = 1 << kDirectBits;
-// Bits after the highest one that the symbol of a larger number includes.
+// Number of bits after the highest one that the symbol of a larger number contains.
 constexpr u32 kHeadBits = 2;
 constexpr u32 kMostCodeBits = 14;
 constexpr u32 kCodeWordBits = 16;               // bits of a lane's word

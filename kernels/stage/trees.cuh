@@ -1,14 +1,15 @@
-// Builds trees of Huffman codes with one thread, from leaves sorted by weight. The twin of
-// crates/gridz-codecs/src/stage/entropy/huffman.rs, which defines the order, so that trees are the same everywhere.
+// Builds trees of Huffman codes with one thread, from leaves sorted by weight. The counterpart of
+// crates/gridz-codecs/src/stage/entropy/huffman.rs, which defines the order, so that trees are the
+// same everywhere.
 
 #pragma once
 
 #include "../common/types.cuh"
 
-// Repeatedly merges the two lightest of n leaves and of the nodes, until one node is left. On ties,
-// leaves come first. Weights of leaves are above kShift bits; their sum is below 2^30. Nodes are
-// created by ascending weight, so both nodes and leaves are consumed in order. `taken` describes a
-// node: the number of leaves consumed before it.
+// Repeatedly merges the two lightest among n leaves and the nodes built so far, until one node is
+// left. On ties, leaves are taken first. A leaf's weight is in the bits above kShift; the sum of
+// weights is below 2^30. Nodes are built in ascending order of weight, so both nodes and leaves are
+// consumed in order. taken[node]: the number of leaves consumed before the node was built.
 template <u32 kShift, typename Count>
 __device__ __forceinline__ void merge_leaves(const u32* leaves, u32 n, u32* weights, Count* taken) {
     constexpr u32 kNone = 1u << 30;

@@ -23,7 +23,7 @@ __device__ __forceinline__ u64 load_bits(const u32* string, u32 at, u32 n, u64) 
     return bits & low_bits(static_cast<u64>(0), n);
 }
 
-// The same for shared memory, where any word can be read. `at` counts bits from address 0.
+// load_bits() for shared memory, where any word can be read. `at` counts bits from address 0.
 __device__ __forceinline__ u32 load_shared_bits(u32 at, u32 n, u32) {
     const u32 words = at / 32 * 4;
     return __funnelshift_r(load_shared_4(words), load_shared_4(words + 4), at) & low_bits(0u, n);
@@ -37,8 +37,8 @@ __device__ __forceinline__ u64 load_shared_bits(u32 at, u32 n, u64) {
 // A group's header, and the positions of its sections, in bytes from the first group's header.
 struct GroupPlan {
     u32 n, rows;           // numbers and their rows
-    u32 w, e1, e2;         // bits
-    u32 n1, n2;            // patched numbers
+    u32 w, e1, e2;         // widths in bits
+    u32 n1, n2;            // numbers with a patch, and with a second patch
     u32 packed, bitmap, patches;
 };
 
@@ -113,11 +113,11 @@ struct PackedSections {
     }
 };
 
-// Where sections are read: in a frame, or staged in shared memory. There, any word or some rows of
-// words after them can be read.
+// Location of sections: in a frame, or staged in shared memory, where any word, and some rows of
+// words after the sections, can be read.
 enum class Source : u32 { kFrame, kStage };
 
-// The low bits of the numbers in rows [first, first + kRows) of a group.
+// Unpacks the low bits of the numbers in rows [first, first + kRows) of a group.
 template <Source kSource, u32 kRows>
 __device__ __forceinline__ void unpack(const unsigned char* packed, const GroupPlan& group, u32 first, u32 (&v)[kRows]) {
     const unsigned char* const mine = packed + lane_id() * 4;
@@ -174,7 +174,7 @@ struct PatchStrings {
     u32 first, marks, second;  // bit positions of the strings
 
     __device__ __forceinline__ PatchStrings(const unsigned char* sections, const GroupPlan& group) : e1(group.e1), e2(group.e2) {
-        // The patches start at any byte.
+        // The patches may start at any byte.
         words = reinterpret_cast<const u32*>(sections + group.patches / 4 * 4);
         first = (kShared ? shared_address(words) * 8 : 0) + group.patches % 4 * 8;
         marks = first + (group.n1 * e1 + 7) / 8 * 8;
@@ -197,10 +197,10 @@ struct RowPatches {
     u32 before, before_twice;
 };
 
-// Whether some patches are too short and patched again.
+// Whether some numbers are patched twice.
 enum class Patched : u32 { kOnce, kTwice };
 
-// Writes these patches by `put(number, patch)`, two independent ones at a time.
+// Passes a row's patches to `put(number, patch)`, two independent ones at a time.
 template <Patched kPatched, typename W, Source kSource, typename Put>
 __device__ __forceinline__ void take_patches(const PatchStrings<W, kSource>& strings, RowPatches left, Put put) {
     u32 at = strings.first + left.before * strings.e1, at_again = strings.second + left.before_twice * strings.e2;

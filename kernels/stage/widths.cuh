@@ -34,8 +34,8 @@ struct LengthCounts {
     }
 };
 
-// The cheapest widths, by the rule of the format's writer. The low part of all numbers is packed.
-// One or two further parts are patches, stored only for numbers that need them.
+// Finds the cheapest widths, by the same rule as the CPU encoder. The low part of all numbers is
+// packed. One or two further parts are patches, stored only for numbers that need them.
 template <typename W>
 __device__ __forceinline__ Widths choose_widths(const LengthCounts<W>& counts, u32 n, u32 rows) {
     constexpr u32 kParts = LengthCounts<W>::kParts;

@@ -29,7 +29,7 @@ __device__ __forceinline__ u32 bit_length(u64 v) {
 __device__ __forceinline__ u32 trailing_zeros(u32 v) { return __ffs(v) - 1; }
 __device__ __forceinline__ u32 trailing_zeros(u64 v) { return __ffsll(v) - 1; }
 
-// The lowest n bits set; n is at most the number of bits.
+// A mask of the lowest n bits; n is at most the number of bits of a word.
 __device__ __forceinline__ u32 low_bits(u32, u32 n) { return n ? ~0u >> (32 - n) : 0; }
 __device__ __forceinline__ u64 low_bits(u64, u32 n) { return n ? ~0ull >> (64 - n) : 0; }
 
