@@ -35,7 +35,7 @@ use crate::codec::mode::Mode;
 pub use crate::codec::state::CodecState;
 use crate::cpu::isa::Isa;
 use crate::cpu::pool::Pool;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::checksum::Checksum;
 use crate::format::fold::Fold;
 use crate::format::region::FoldedRegion;
@@ -246,6 +246,23 @@ pub trait Progressive: Sync {
     /// # Errors
     /// As [`Codec::decode`].
     fn decode_part(&self, job: &Job, payload: &[u8], n_all: u64, part: &Part, dst: &mut [u8]) -> Result<Checksum>;
+}
+
+/// The error of [`Codec::layout`] for a header that codec `name` does not write.
+fn not_written(name: &str, dtype: DType, shape: &Shape, params: &[u8]) -> Error {
+    let dtype = dtype.name();
+    Error::corrupt(format!(
+        "the frame header is damaged: {name} cannot have written {dtype} elements of (folded) shape {shape:?} with \
+         parameters {params:?}"
+    ))
+}
+
+/// The error of [`Codec::layout`] for parameters that later versions of codec `name` may write.
+#[cfg(any(feature = "multigrid", feature = "quant", feature = "zfp"))]
+fn unknown_params(name: &str, params: &[u8]) -> Error {
+    let text =
+        format!("the frame header has unknown {name} parameters, {params:?}; a newer gridz may read this data");
+    Error::new(ErrorKind::UnsupportedFormat, text)
 }
 
 /// A compression method. Implementations are stateless; all methods may run concurrently.
