@@ -139,7 +139,10 @@ unsafe fn give(matrix: &Matrix, x: DeviceSlice, y: DeviceSlice, stream: &Stream)
             return Err(Error::invalid(text));
         }
         if !vector.address().is_multiple_of(element) {
-            return Err(Error::invalid(format!("{name} is not aligned to the {element} bytes of its elements")));
+            let address = vector.address();
+            return Err(Error::invalid(format!(
+                "{name} is at {address:#x}; it must be aligned to {element} bytes"
+            )));
         }
         if n > 1 << 32 {
             return Err(Error::unsupported(format!(
