@@ -59,9 +59,9 @@ impl Context {
     /// # Errors
     /// `InvalidArgument` for 0 threads or more than 1024.
     pub fn new(threads: Option<usize>, memory_limit: Option<u64>) -> Result<Self> {
-        if threads.is_some_and(|n| !(1..=settings::MAX_THREADS).contains(&n)) {
+        if let Some(n) = threads.filter(|n| !(1..=settings::MAX_THREADS).contains(n)) {
             let max = settings::MAX_THREADS;
-            return Err(Error::invalid(format!("a context must have 1 to {max} threads")));
+            return Err(Error::invalid(format!("a context cannot have {n} threads; give 1 to {max}")));
         }
         Ok(Self { pool: threads.map(Pool::new), memory_limit, ..Self::default() })
     }
