@@ -173,7 +173,8 @@ impl Context {
         Isa::choose(self.settings()?.cpu_level)
     }
 
-    /// Most bytes of arrays in a batch. Several batches are in flight, each with its frames.
+    /// Maximum total size in bytes of the arrays in a batch. Several batches are in flight, each
+    /// with its frames.
     pub(super) fn batch_bytes(&self) -> u64 {
         self.memory_limit.map_or(u64::MAX, |limit| limit / 8)
     }

@@ -26,7 +26,7 @@ const PLACE_THREADS: u32 = 1024;
 const COPY_THREADS: u32 = 256;
 /// Bytes that a CTA copies.
 const PIECE_BYTES: u64 = 32 << 10;
-/// Most CTAs of a launch.
+/// Maximum number of CTAs of a launch.
 const MAX_CTAS: u64 = i32::MAX as u64;
 
 /// Frames in slots, and packed. Each packed frame begins at the first multiple of 16 after the

@@ -23,8 +23,8 @@ pub struct Prepared {
     /// The folded extents.
     pub(super) shape: Shape,
     pub(super) layout: CodecState,
-    /// Most bytes of a frame during compression, rounded up to a multiple of [`FRAME_ALIGNMENT`]:
-    /// the size of a kernel's destination.
+    /// Maximum size in bytes of a frame while it is being compressed, rounded up to a multiple of
+    /// [`FRAME_ALIGNMENT`]: the size of a kernel's destination.
     bound: u64,
 }
 

@@ -7,7 +7,7 @@
 use crate::codec::missing::Missing;
 use crate::codec::mode::Mode;
 
-/// Most parameters of its own that a codec has.
+/// Maximum number of parameters that a codec can have in addition to the common ones.
 pub const MAX_CODEC_PARAMS: usize = 4;
 
 /// A numeric parameter that only one codec has.

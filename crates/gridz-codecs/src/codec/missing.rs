@@ -180,7 +180,7 @@ const FLOAT: u32 = 0;
 const WHOLE: u32 = 1;
 const BITS: u32 = 16;
 
-/// Most words of [`Missing::words`].
+/// Maximum number of words of [`Missing::words`].
 pub const MAX_MISSING_WORDS: usize = (MAX_FILLS + 2) * 5;
 
 impl fmt::Display for Missing {

@@ -62,14 +62,14 @@ pub struct Plan {
     pub fold: Fold,
     /// Parameters for the frame header.
     pub params: Params,
-    /// Most bytes of a payload.
+    /// Maximum size in bytes of a payload.
     pub bound: u64,
     /// The codec's layout of such arrays: the result of [`Codec::layout`] for the folded shape and
     /// the parameters.
     pub layout: CodecState,
 }
 
-/// Most bytes of parameters that any current codec has; a frame has room for 255.
+/// Maximum size in bytes of the parameters of any current codec; a frame has room for 255.
 const MAX_PARAMS: usize = 191;
 
 /// A codec's parameters in a frame, stored inline.

@@ -64,8 +64,8 @@ pub struct Writer<'a, W> {
 }
 
 impl<W: Word> Writer<'_, W> {
-    /// Writes the numbers of the first `n` literal symbols. Both slices are readable for [`LANES`]
-    /// more elements, whose values are arbitrary.
+    /// Writes the numbers of the first `n` literal symbols. Both slices must have at least `n` +
+    /// [`LANES`] elements; those from `n` on may have any value.
     #[inline(always)]
     pub fn put<S: Simd<W>>(&mut self, s: S, symbols: &[W], differences: &[W], n: usize) {
         let one = s.splat(W::from_u64(1));

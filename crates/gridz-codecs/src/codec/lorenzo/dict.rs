@@ -11,7 +11,7 @@ use crate::stage::word::Word;
 
 /// Values that are examined before all are.
 const SAMPLE: usize = 1024;
-/// Most entries.
+/// Maximum number of entries of a dictionary.
 const MAX_ENTRIES: usize = u16::MAX as usize;
 
 /// The fields of a block's header that describe its dictionary.

@@ -4,7 +4,7 @@ use crate::codec::Params;
 use crate::format::fold::Fold;
 use crate::types::{Array, MAX_RANK as ANY_RANK};
 
-/// Most axes that the codec distinguishes.
+/// Maximum number of axes that the codec distinguishes.
 pub const MAX_RANK: usize = 3;
 
 /// The encoder's strategy; a decoder does not depend on it.

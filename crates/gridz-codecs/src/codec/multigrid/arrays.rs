@@ -14,7 +14,7 @@ use crate::stage::blocks::table::ENTRY;
 use crate::stage::blocks::{Blocks, ROW};
 use crate::types::Shape;
 
-/// Most numbers of a block.
+/// Maximum number of numbers in a block.
 pub(super) const MOST: usize = 1 << 16;
 
 /// The numbers of one or several steps.
@@ -109,7 +109,7 @@ impl Arrays {
         ENTRY * self.n_in_table
     }
 
-    /// Most bytes of table and blocks, for words of this size.
+    /// Maximum total size in bytes of the table and blocks, for words of this size.
     pub fn most_bytes(&self, word_bytes: usize) -> usize {
         self.table_bytes() + HEADER * self.n_blocks + word_bytes * self.n_numbers
     }

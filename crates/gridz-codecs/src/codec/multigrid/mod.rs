@@ -1,5 +1,5 @@
-//! `multigrid`: a hierarchy of grids, each predicted from the next coarser one, with a bound for every
-//! element or for the mean square error.
+//! `multigrid`: a hierarchy of grids, each predicted from the next coarser one, with a bound for
+//! every element or for the mean square error.
 //!
 //! `grid` describes the grids, `refine` computes each grid from the previous one, and `numbers`
 //! codes the residuals, in blocks of `arrays`. `runs` finds the nodes in the array, and `accuracy`
@@ -190,14 +190,14 @@ impl Chunk {
         (!missing.is_none()).then(|| missing.of_part(self.dtype, 0, 1))
     }
 
-    /// Most bytes of layer 0; an array that needs more is stored.
+    /// Maximum size in bytes of layer 0; an array whose layer 0 is larger is stored.
     fn room(&self) -> u64 {
         let n_bytes = self.grid.n_nodes() as u64 * u64::from(self.dtype.size().unwrap_or_default());
         n_bytes + n_bytes / 32 + FRONT_BYTES
     }
 
-    /// Most bytes of a payload. A further layer is only written if the previous ones have fewer
-    /// bytes than the array.
+    /// Maximum size in bytes of a payload. A further layer is only written if the previous ones
+    /// have fewer bytes than the array.
     fn payload_bound(&self) -> u64 {
         self.room() * if self.asked.n_layers > 1 { 2 } else { 1 }
     }

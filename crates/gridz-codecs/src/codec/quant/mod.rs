@@ -49,7 +49,7 @@ use params::{Asked, LOG2_UNITS, MAX_RANK, QuantLevel};
 /// Bytes before a payload's table: the bound in force.
 const HEAD_BYTES: usize = 8;
 
-/// Most bytes of a block in addition to one word per element.
+/// Maximum number of bytes of a block in addition to one word per element.
 const MOST_AROUND_WORDS: usize = 16;
 
 pub struct Quant;

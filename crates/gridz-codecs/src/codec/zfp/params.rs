@@ -165,7 +165,8 @@ fn is_float(dtype: DType) -> bool {
     matches!(dtype, DType::F32 | DType::F64)
 }
 
-/// Fewest bits to which a block may be truncated: the flag for nonzero blocks, and their exponent.
+/// Minimum number of bits to which a block may be truncated: the flag for nonzero blocks, and their
+/// exponent.
 fn least_maxbits(dtype: DType) -> u32 {
     match dtype {
         DType::F32 => 1 + f32::EXPONENT_BITS,
