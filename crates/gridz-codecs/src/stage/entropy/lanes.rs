@@ -165,7 +165,7 @@ impl<'a> Reader<'a> {
                 let (bits, count) = (self.bits[lane], self.counts[lane]);
                 let next = self.stream.get(self.at..self.at + WORD_BYTES);
                 let next = next.map_or(0, |word| u16::from_le_bytes([word[0], word[1]]));
-                // Branch-free, because words are filled at unpredictable codes.
+                // Branch-free, because a branch would be mispredicted for about half of the codes.
                 let takes = u32::from(count < codes.longest);
                 let bits = bits | (takes * u32::from(next)).wrapping_shl(WORD_BITS.wrapping_sub(count));
                 let count = count + takes * WORD_BITS;
@@ -255,7 +255,7 @@ impl Writer {
         for codes in codes.chunks_exact(LANES).rev() {
             for lane in (0..LANES).rev() {
                 let ((code, length), bits, count) = (code_of(codes[lane]), self.bits[lane], self.counts[lane]);
-                // Branch-free, because words are filled at unpredictable codes.
+                // Branch-free, because a branch would be mispredicted for about half of the codes.
                 let is_full = u32::from(count + length >= WORD_BITS + self.longest);
                 if let Some((_, word)) = out[..end].split_last_chunk_mut() {
                     *word = ((bits >> ((32 - count) % 32)) as u16).to_le_bytes();
