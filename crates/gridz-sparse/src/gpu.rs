@@ -37,7 +37,8 @@ const SLICES: u64 = 8;
 
 /// Names of the kernels for one element type.
 struct Kernels {
-    /// Indexed by the numbers of [`ValueCodec`]; each for matrices without and with blocks.
+    /// Indexed by the numbers of [`ValueCodec`]. Entry 0: for matrices without blocks. Entry 1: for
+    /// matrices with blocks.
     slices: [[&'static str; 2]; ValueCodec::ALL.len()],
     /// For plain values of rows with many elements that have codes of their own, without blocks.
     deep: &'static str,

@@ -1,4 +1,4 @@
-//! Terms: the parameters of a request for its codec.
+//! The parameters of a request, as its codec receives them.
 //!
 //! This module is independent of any codec. `request.rs`, `request_text.rs` and `request_words.rs`
 //! build the parameters from user options and text, within the limits of the codec's registry
@@ -35,7 +35,7 @@ impl CodecParam {
 pub struct EncodeParams {
     /// What the codec may do to the values.
     pub mode: Mode,
-    /// The mode's parameter; 0 if none does.
+    /// The mode's parameter; 0 if the mode has none.
     pub value: f64,
     /// The effort level; 0 only if the codec has none.
     pub level: u16,

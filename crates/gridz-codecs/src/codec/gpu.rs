@@ -237,7 +237,7 @@ pub enum Scratch {
     Of(usize),
 }
 
-/// Maximum size in bytes of the arguments that only one codec has.
+/// Maximum size in bytes of a codec's own argument struct.
 const MAX_ARGS: usize = 256;
 
 crate::kernel_struct! {

@@ -37,7 +37,7 @@ const BOX_BYTES: u64 = 64 << 20;
 pub struct Options<'a> {
     /// Threads and memory.
     pub context: &'a Context,
-    /// Maximum bytes of buffers.
+    /// Maximum total size in bytes of buffers.
     pub memory_limit: u64,
     /// HDF5's data transfer property list.
     pub dxpl: Hid,

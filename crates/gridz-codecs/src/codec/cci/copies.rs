@@ -208,7 +208,7 @@ pub fn find<W: Word, S: Simd<W>>(
             std::mem::replace(&mut last[usize::from(hashes.short[usize::from(place)]) % (1 << HASH_BITS)], place);
         // Positions within the last copy are only entered into the table.
         let is_behind = at >= end_of_last;
-        // One branch that is hard to predict, instead of one per symbol.
+        // This is one unpredictable branch, instead of one per symbol.
         if is_behind && s.n_same_bytes(tags(from), tags(place)) as usize >= least {
             let from = usize::from(from);
             let mut length = symbols.n_same(s, from, at);

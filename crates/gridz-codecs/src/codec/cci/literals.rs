@@ -59,7 +59,7 @@ pub struct Writer<'a, W> {
     pub numbers: &'a mut [W],
     /// Destination of the row starts, padded by [`LANES`].
     pub starts: &'a mut [W],
-    /// How many of each have been written.
+    /// Counts of the numbers and of the row starts written so far.
     pub n: [usize; 2],
 }
 
@@ -118,7 +118,7 @@ pub struct Reader<'a, W> {
 }
 
 impl<W: Word> Reader<'_, W> {
-    /// First element of the next row. Kept out of the loop, because most symbols begin no row.
+    /// First element of the next row. Not inlined into the loop, because most symbols begin no row.
     #[cold]
     #[inline(never)]
     fn next_row(&mut self) -> W {

@@ -125,7 +125,8 @@ impl Arrays {
         Block { range, first: first_number + z * plane + y * row + x, row, plane, shape: block.shape }
     }
 
-    /// Ranges of blocks that have about `n_numbers` numbers, or a few more.
+    /// Splits the blocks into consecutive ranges of at least `n_numbers` numbers each; the last one
+    /// may have fewer.
     pub(super) fn pieces(&self, n_numbers: usize) -> Result<Vec<Range<usize>>> {
         let mut pieces = try_vec(self.n_blocks, "bookkeeping")?;
         let (mut start, mut n) = (0, 0);

@@ -122,7 +122,7 @@ impl<W: Word> Exceptions<W> {
         (self.fill_mask, self.n_outliers) = (None, 0);
     }
 
-    /// Their flags in a block's header.
+    /// The flags of these exceptions in a block's header.
     fn flags(&self) -> u16 {
         let fill_mask = if self.fill_mask.is_some() { FILL_MASK } else { 0 };
         fill_mask | if self.n_outliers > 0 { OUTLIERS } else { 0 }
@@ -134,7 +134,7 @@ impl<W: Word> Exceptions<W> {
             + if self.n_outliers > 0 { outlier_bytes(self.n_outliers, element) } else { 0 }
     }
 
-    /// Writes them. `words` are all words, each minus `first`.
+    /// Writes the exceptions. `words` are all words, each minus `first`.
     fn write(&self, words: &[W], first: W, element: Element, out: &mut &mut [u8]) {
         if let Some(fill_mask) = &self.fill_mask {
             fill_mask.write(out);

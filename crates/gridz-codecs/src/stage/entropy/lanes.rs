@@ -34,7 +34,7 @@ pub struct Codes {
     /// By length: the first 16-bit value above all codes of up to that length. Not used for the
     /// longest length.
     pub limits: [u16; LANES],
-    /// By length: what to add to a code's bits to get its rank.
+    /// By length: the number to add to a code's bits to get its rank.
     pub offsets: [u16; LANES],
     /// Number of codes of each length, in each of the equal parts and in the remainder.
     per_length: [[u16; LANES]; PARTS + 1],
