@@ -35,7 +35,7 @@ use crate::codec::mode::Mode;
 pub use crate::codec::state::CodecState;
 use crate::cpu::isa::Isa;
 use crate::cpu::pool::Pool;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::format::checksum::Checksum;
 use crate::format::fold::Fold;
 use crate::format::region::FoldedRegion;
@@ -262,7 +262,7 @@ fn not_written(name: &str, dtype: DType, shape: &Shape, params: &[u8]) -> Error 
 fn unknown_params(name: &str, params: &[u8]) -> Error {
     let text =
         format!("the frame header has unknown {name} parameters, {params:?}; a newer gridz may read this data");
-    Error::new(ErrorKind::UnsupportedFormat, text)
+    Error::new(crate::error::ErrorKind::UnsupportedFormat, text)
 }
 
 /// A compression method. Implementations are stateless; all methods may run concurrently.
