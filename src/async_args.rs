@@ -9,7 +9,7 @@ use gridz_cuda::{Device, DeviceSlice, Entered, Stream, StreamHandle, gpu_of_addr
 /// A memory argument and its name.
 pub type NamedSlice<'a> = (&'static str, DeviceSlice<'a>);
 
-/// Most memory arguments of a call.
+/// Maximum number of memory arguments of a call.
 pub const MAX_ARGS: usize = 5;
 
 /// A memory argument: its name, its memory, the bytes it must have and its required alignment.

@@ -9,12 +9,13 @@ use gridz_codecs::error::{Error, ErrorKind, Result};
 use gridz_codecs::settings::{self, Backend, Gpus, LogLevel, Settings};
 use gridz_cuda::Device;
 
-/// With `auto`, a program that already uses a GPU gets it for chunks of at least this many raw
-/// bytes …
+/// With `auto`, a program that already uses a GPU gets it for chunks in host memory with at least
+/// this many raw bytes.
 const AUTO_BYTES: u64 = 4 << 20;
-/// … unless the CPU has at least this many threads. Copies take most of the GPU's time. On an H200
-/// host, the GPU compresses at 5 GB/s and decompresses at 5 GB/s with one thread, and at 12 and 15
-/// GB/s with four. The CPU (AVX-512) reaches 5 and 3 GB/s, or 15 and 12 GB/s.
+/// With `auto`, the CPU processes chunks in host memory if it has at least this many threads,
+/// because copies take most of the GPU's time. On an H200 host, the GPU compresses at 5 GB/s and
+/// decompresses at 5 GB/s with one thread, and at 12 and 15 GB/s with four. The CPU (AVX-512)
+/// reaches 5 and 3 GB/s, or 15 and 12 GB/s.
 const AUTO_THREADS: usize = 4;
 
 /// Result of work on a GPU.
@@ -54,7 +55,7 @@ pub fn check(settings: &Settings) -> Result<()> {
         return Ok(());
     }
     let because = |error: Error| Error::new(error.kind(), format!("the required GPU cannot be used: {error}"));
-    // Every call passes here, so a single GPU must not cost a list.
+    // This runs in every call, so no list is allocated for a single GPU.
     let found = match settings.gpus {
         Gpus::All => Device::all().map(drop),
         _ => Device::choose(settings).and_then(|device| device.enter().map(drop)),

@@ -400,11 +400,12 @@ fn enqueue_packing(
     let stride = packing.slot_stride;
     if stride == 0 || !stride.is_multiple_of(FRAME_ALIGNMENT) {
         return Err(Error::invalid(format!(
-            "frame_stride is {stride}; it must be a multiple of {FRAME_ALIGNMENT}"
+            "frame_stride is {stride}; it must be a positive multiple of {FRAME_ALIGNMENT}"
         )));
     }
-    let span =
-        stride.checked_mul(n).ok_or_else(|| Error::invalid(format!("{n} frames exceed the address space")))?;
+    let span = stride.checked_mul(n).ok_or_else(|| {
+        Error::invalid(format!("{n} frames with a frame_stride of {stride} exceed the address space"))
+    })?;
     let checked = check_args([
         Some(("frames", packing.slots, span, FRAME_ALIGNMENT)),
         Some(("packed", packing.packed, 0, FRAME_ALIGNMENT)),

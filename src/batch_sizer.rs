@@ -33,8 +33,8 @@ pub struct BatchSizer {
 }
 
 impl BatchSizer {
-    /// For chunks of `chunk_bytes` bytes and batches of at most `limit` bytes, or one chunk.
-    /// `is_staged`: the input or output is not pinned.
+    /// A sizer for chunks of `chunk_bytes` bytes and batches of at most `limit` bytes, or one
+    /// chunk. `is_staged`: the input or output is not pinned.
     pub fn new(chunk_bytes: u64, limit: u64, is_staged: bool) -> Self {
         let first = if is_staged { FIRST_STAGED_BYTES } else { FIRST_BYTES };
         let chunks = |n_bytes: u64| (n_bytes.min(limit) / chunk_bytes.max(MIN_CHUNK_BYTES)).max(1);

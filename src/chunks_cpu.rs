@@ -49,7 +49,7 @@ pub fn compress_cpu(
         let n_left = (chunks.n_chunks - next).min(MAX_CHUNKS_PER_ROUND);
         let n_fitting = (free.len() / max_packed_bytes(&chunks.array) as usize).min(n_left);
         if n_fitting < pool.threads() || !context.affords((pool.threads() * bound) as u64) {
-            // Few fit: one chunk after the other, each with all threads.
+            // If few chunks fit, they are compressed one after the other, each by all threads.
             let chunk = &src[chunks.host_range(next)];
             let n_bytes = compress_one(prepared, chunk, free, context).map_err(|error| match error.kind() {
                 ErrorKind::DstTooSmall { .. } => too_small(dst.len() as u64, &chunks.array, chunks.n_chunks),

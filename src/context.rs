@@ -59,9 +59,9 @@ impl Context {
     /// # Errors
     /// `InvalidArgument` for 0 threads or more than 1024.
     pub fn new(threads: Option<usize>, memory_limit: Option<u64>) -> Result<Self> {
-        if threads.is_some_and(|n| !(1..=settings::MAX_THREADS).contains(&n)) {
+        if let Some(n) = threads.filter(|n| !(1..=settings::MAX_THREADS).contains(n)) {
             let max = settings::MAX_THREADS;
-            return Err(Error::invalid(format!("a context must have 1 to {max} threads")));
+            return Err(Error::invalid(format!("a context cannot have {n} threads; give 1 to {max}")));
         }
         Ok(Self { pool: threads.map(Pool::new), memory_limit, ..Self::default() })
     }
@@ -173,7 +173,8 @@ impl Context {
         Isa::choose(self.settings()?.cpu_level)
     }
 
-    /// Most bytes of arrays in a batch. Several batches are in flight, each with its frames.
+    /// Maximum total size in bytes of the arrays in a batch. Several batches are in flight, each
+    /// with its frames.
     pub(super) fn batch_bytes(&self) -> u64 {
         self.memory_limit.map_or(u64::MAX, |limit| limit / 8)
     }

@@ -24,8 +24,8 @@ pub fn job<'a>(prepared: &'a Prepared, verify: Verify, context: &'a Context) -> 
 }
 
 /// Compresses `src`, which has the array's length, to the start of `dst`, which has the bound.
-/// Returns the frame's length. If the payload is not smaller than the array, the frame is a stored
-/// one.
+/// Returns the frame's length. If the frame would not be shorter than a stored one, stores the
+/// array.
 pub fn compress(prepared: &Prepared, src: &[u8], dst: &mut [u8], context: &Context) -> Result<usize> {
     let Prepared { array, entry, .. } = prepared;
     let header = prepared.header();

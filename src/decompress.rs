@@ -107,7 +107,8 @@ pub(super) fn run(
     let prepared = Prepared::of(header)?;
     let begin = Instant::now();
     let device = match (memory_of, &region) {
-        // The whole frame would be copied for a part of the array: only if a GPU is required.
+        // For a region of a frame in host memory, a GPU needs a copy of the whole frame. So it is
+        // used only if it is required.
         (None, Some(_)) if settings.backend == Backend::Cuda && entry.id != STORED => {
             Some(Device::in_turn(settings)?)
         }

@@ -70,7 +70,7 @@ pub(super) fn select(frame: &Frame, detail: Detail) -> Result<(Selected, PartInf
     let part = codec.part(&prepared.layout, payload, header.payload_bytes, detail)?;
     let codec::Part { level, n_levels, layers, n_layers, promise, .. } = part;
     let array = &header.array;
-    // Axes of one element aside, unless some were merged.
+    // The extents are those of the array unless axes were merged; axes of extent 1 do not count.
     let [axes, folded] = [array.shape(), &prepared.shape].map(|shape| shape.extents().iter().filter(|&&n| n > 1));
     let whole = if level > 0 && !axes.eq(folded) { prepared.shape } else { *array.shape() };
     // A level is below the number of bits of an extent.

@@ -43,7 +43,7 @@ pub fn stored_bytes(array: &Array) -> u64 {
     header_bytes(array.shape().rank(), 0) as u64 + array.n_bytes()
 }
 
-/// Most bytes of a packed frame: [`stored_bytes`], rounded up to [`FRAME_ALIGNMENT`].
+/// Maximum size in bytes of a packed frame: [`stored_bytes`], rounded up to [`FRAME_ALIGNMENT`].
 pub(super) fn max_packed_bytes(array: &Array) -> u64 {
     stored_bytes(array).next_multiple_of(FRAME_ALIGNMENT)
 }

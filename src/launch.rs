@@ -35,7 +35,7 @@ const SKIP_CHECKSUM: u32 = 2;
 
 /// Alignment of a pass's scratch memory.
 const SCRATCH_ALIGNMENT: u64 = 256;
-/// Most tiles of a launch: kernels count them in 31 bits.
+/// Maximum number of tiles of a launch: kernels count them in 31 bits.
 const MAX_TILES: u64 = i32::MAX as u64;
 
 /// The memory of a batch on one GPU. Chunk and frame `i` are at `i` times their strides.
@@ -122,7 +122,7 @@ impl GpuPlan {
         Self { passes, direction, encoded, stored, flags, region: None, alignment: prepared.alignment() }
     }
 
-    /// Least length of a valid frame. Decompression reads that many bytes whatever the frame's
+    /// Minimum length of a valid frame. Decompression reads that many bytes whatever the frame's
     /// length.
     pub fn min_frame_bytes(&self) -> u64 {
         u64::from(self.encoded.n_bytes) + self.passes.table_bytes

@@ -26,7 +26,7 @@ const PLACE_THREADS: u32 = 1024;
 const COPY_THREADS: u32 = 256;
 /// Bytes that a CTA copies.
 const PIECE_BYTES: u64 = 32 << 10;
-/// Most CTAs of a launch.
+/// Maximum number of CTAs of a launch.
 const MAX_CTAS: u64 = i32::MAX as u64;
 
 /// Frames in slots, and packed. Each packed frame begins at the first multiple of 16 after the
@@ -87,7 +87,11 @@ impl Packing<'_> {
         debug_assert!(self.slot_stride.is_multiple_of(FRAME_ALIGNMENT));
         let pieces = self.slot_stride.div_ceil(PIECE_BYTES).max(1);
         let too_many = || {
-            Error::unsupported(format!("{} frames exceed the limit of one launch; use fewer frames", self.n_frames))
+            let Self { n_frames, slot_stride, .. } = self;
+            Error::unsupported(format!(
+                "{n_frames} frames with a frame_stride of {slot_stride} exceed the limit of one launch, {MAX_CTAS} \
+                 pieces of {PIECE_BYTES} bytes; use fewer frames or a smaller stride"
+            ))
         };
         let ctas = self.n_frames.checked_mul(pieces).filter(|&n| n <= MAX_CTAS).ok_or_else(too_many)?;
         let args = PackingArgs {

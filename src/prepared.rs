@@ -23,8 +23,8 @@ pub struct Prepared {
     /// The folded extents.
     pub(super) shape: Shape,
     pub(super) layout: CodecState,
-    /// Most bytes of a frame during compression, rounded up to a multiple of [`FRAME_ALIGNMENT`]:
-    /// the size of a kernel's destination.
+    /// Maximum size in bytes of a frame while it is being compressed, rounded up to a multiple of
+    /// [`FRAME_ALIGNMENT`]: the size of a kernel's destination.
     bound: u64,
 }
 
@@ -42,7 +42,7 @@ impl Prepared {
         };
         let bound = prepared.bound;
         isize::try_from(bound)
-            .map_err(|_| Error::invalid(format!("a chunk of {bound} bytes exceeds the address space")))?;
+            .map_err(|_| Error::invalid(format!("a frame of up to {bound} bytes exceeds the address space")))?;
         Ok(prepared)
     }
 
@@ -70,7 +70,11 @@ impl Prepared {
         let (array, fold) = (header.array, header.fold);
         let shape = codec_shape(&array, entry, fold);
         if header.codec_version != entry.codec.version(header.params) {
-            let text = "the frame's parameters do not match its version; a newer gridz may read this data";
+            let (name, version, params) = (entry.name, header.codec_version, header.params);
+            let text = format!(
+                "codec {name} version {version} does not have the frame's parameters {params:?}; a newer gridz may \
+                 read this data"
+            );
             return Err(Error::new(ErrorKind::UnsupportedFormat, text));
         }
         // The codec refuses parameters that are not its own.

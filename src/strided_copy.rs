@@ -8,7 +8,7 @@ use gridz_codecs::error::{Error, Result};
 use gridz_codecs::types::MAX_RANK;
 use gridz_cuda::{Device, DeviceBuffer, DeviceSlice, Grid, KernelStruct, Stream};
 
-/// Most axes: those of an array, and the units of an element.
+/// Maximum number of axes: those of an array, and one for the units of an element.
 const MAX_AXES: usize = MAX_RANK + 1;
 
 gridz_codecs::kernel_struct! {
@@ -26,7 +26,7 @@ gridz_codecs::kernel_struct! {
 }
 
 const THREADS: u32 = 256;
-/// Most CTAs per multiprocessor.
+/// Maximum number of CTAs per multiprocessor.
 const CTAS_PER_MULTIPROCESSOR: u32 = 8;
 
 /// A box of elements, in an array and in a chunk.

@@ -28,7 +28,7 @@ impl ThirdPartyChunks {
         self.params.n_bytes
     }
 
-    /// Most bytes of an encoded chunk.
+    /// Maximum size in bytes of an encoded chunk.
     pub fn bound(&self) -> u64 {
         self.params.bound
     }

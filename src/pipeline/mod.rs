@@ -27,7 +27,7 @@ use crate::staging::{Download, Upload};
 use gridz_codecs::error::{Error, Result};
 use gridz_cuda::{Device, DeviceBuffer, DeviceSlice, Event, PinnedBuffer, Stream};
 
-/// Most batches in flight: one per stream.
+/// Maximum number of batches in flight: one per stream.
 pub const DEPTH: usize = 3;
 
 /// Time that a pipeline's streams were busy.

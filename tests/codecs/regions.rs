@@ -151,8 +151,8 @@ fn of_ndzip_all_is_compared_and_little_decoded() {
     let raw = input.bytes();
     let context = Context::default();
     let frame = compress(&input.array(), &ndzip(), &raw, &context);
-    // The head of the last of eight blocks (the table has the end of each in words); then the
-    // border.
+    // The loop below damages the head of the last of eight blocks, and then the border. `begin` is
+    // where that block begins, in words: the table has the end of each block.
     let header = gridz_codecs::format::header::header_bytes(3, 0);
     let begin = u32::from_le_bytes(frame[header + 24..header + 28].try_into().unwrap()) as usize;
     let read = |frame: &[u8], start: [u64; 3], verify: Verify| {

@@ -94,8 +94,8 @@ def test_one_line_for_many_damaged_chunks(tmp_path, spec):
 
 PARTS = {
     "magic": "not a gridz frame",
-    "header": "damaged frame header",
-    "parameter": "damaged frame header",
+    "header": "the frame header is damaged",
+    "parameter": "the frame header is damaged",
     "payload": "damaged",
     "last byte": "damaged",
 }

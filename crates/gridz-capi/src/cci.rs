@@ -319,8 +319,12 @@ unsafe fn create<I: Index, T: Element>(c: &gridz_csr, choice: ValueChoice, conte
             )));
         }
     };
-    let too_many =
-        || Error::invalid("the arrays of the matrix exceed the address space; check n_rows, n_cols and nnz");
+    let too_many = || {
+        let gridz_csr { n_rows, n_cols, nnz, .. } = c;
+        Error::invalid(format!(
+            "n_rows {n_rows}, n_cols {n_cols} and nnz {nnz} describe arrays that exceed the address space"
+        ))
+    };
     let n_starts = n_rows.checked_add(1).and_then(|n| usize::try_from(n).ok()).ok_or_else(too_many)?;
     let nnz = usize::try_from(c.nnz).map_err(|_| too_many())?;
     let n_values = if c.values.is_null() { 0 } else { nnz };
@@ -362,7 +366,8 @@ impl Asked<'_> {
         for (name, n_bytes) in [("x", x_bytes), ("y", y_bytes)] {
             if !n_bytes.is_multiple_of(T::BYTES) {
                 return Err(Error::invalid(format!(
-                    "{name} has {n_bytes} bytes, which is not a multiple of the element size"
+                    "{name} has {n_bytes} bytes, which is not a multiple of the element size, {}",
+                    T::BYTES
                 )));
             }
         }

@@ -37,7 +37,9 @@ pub unsafe extern "C" fn gridz_cd_values(
         };
         let request =
             request.ok_or_else(|| Error::invalid("request is NULL; pass a request in text form".to_owned()))?;
-        let text = request.to_str().map_err(|_| Error::invalid("the request is not valid UTF-8".to_owned()))?;
+        let text = request.to_str().map_err(|error| {
+            Error::invalid(format!("the request is not valid UTF-8 from byte {} on", error.valid_up_to()))
+        })?;
         let request: Request = text.parse()?;
         copy(&cd::user_words(&request), room, n_values)
     })

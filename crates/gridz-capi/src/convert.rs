@@ -33,7 +33,7 @@ pub fn array(c: &gridz_array, extents: &[u64; MAX_RANK]) -> Result<Array> {
         (0, Some(size)) => size,
         (0, None) => {
             return Err(Error::invalid(
-                "GRIDZ_DTYPE_OPAQUE needs element_size; set it to the bytes of one element",
+                "element_size is 0; with GRIDZ_DTYPE_OPAQUE set it to the bytes of one element",
             ));
         }
         (size, _) => size,
@@ -158,15 +158,16 @@ fn extents(shape: &Shape) -> [u64; GRIDZ_MAX_RANK] {
 
 /// Converts C's choice of the part of a frame to read.
 pub fn detail(detail: u32, value: f64) -> Result<Detail> {
-    let whole = || match value as u32 {
+    let whole = |what: &str, least: u32| match value as u32 {
         whole if f64::from(whole) == value => Ok(whole),
         _ => Err(Error::invalid(format!(
-            "value {value} is not a valid level or number of layers; give a whole number"
+            "value {value} is not a valid {what}; it must be a whole number from {least} to {}",
+            u32::MAX
         ))),
     };
     match detail {
-        GRIDZ_DETAIL_LEVEL => whole().map(Detail::Level),
-        GRIDZ_DETAIL_LAYERS => whole().map(Detail::Layers),
+        GRIDZ_DETAIL_LEVEL => whole("level", 0).map(Detail::Level),
+        GRIDZ_DETAIL_LAYERS => whole("number of layers", 1).map(Detail::Layers),
         GRIDZ_DETAIL_ERROR => Ok(Detail::Error(value)),
         other => Err(Error::invalid(format!("detail {other} is not one of GRIDZ_DETAIL_*"))),
     }

@@ -227,10 +227,10 @@ fn parse(get: impl Fn(&str) -> std::result::Result<String, VarError>) -> Result<
     let mut settings = DEFAULT;
     if let Some(value) = get("GRIDZ_THREADS")? {
         let threads = value.parse().ok().filter(|n| (1..=MAX_THREADS).contains(n));
-        settings.threads = Some(
-            threads
-                .ok_or_else(|| unknown("GRIDZ_THREADS", &value, &format!("a number from 1 to {MAX_THREADS}")))?,
-        );
+        settings.threads =
+            Some(threads.ok_or_else(|| {
+                unknown("GRIDZ_THREADS", &value, &format!("a whole number from 1 to {MAX_THREADS}"))
+            })?);
     }
     if let Some(value) = get("GRIDZ_LOG")? {
         settings.log = match value.as_str() {
@@ -256,7 +256,8 @@ fn parse(get: impl Fn(&str) -> std::result::Result<String, VarError>) -> Result<
     }
     if let Some(value) = get("GRIDZ_CACHE_MIB")? {
         let bytes = value.parse().ok().and_then(|mib: u64| mib.checked_mul(1 << 20));
-        settings.cache_bytes = Some(bytes.ok_or_else(|| unknown("GRIDZ_CACHE_MIB", &value, "a number of MiB"))?);
+        let allowed = || format!("a whole number of MiB from 0 to {}", u64::MAX >> 20);
+        settings.cache_bytes = Some(bytes.ok_or_else(|| unknown("GRIDZ_CACHE_MIB", &value, &allowed()))?);
     }
     if let Some(value) = get("GRIDZ_CPU_LEVEL")? {
         let level = CpuLevel::from_name(&value);

@@ -157,7 +157,9 @@ impl Shape {
         shape.extents[..extents.len()].copy_from_slice(extents);
         match shape.product_without_zeros() {
             Some(_) => Ok(shape),
-            None => Err(Error::invalid("the product of the extents exceeds 2^64-1")),
+            None => Err(Error::invalid(format!(
+                "the extents {extents:?} are too large: the product of all that are not 0 exceeds 2^64-1"
+            ))),
         }
     }
 
@@ -244,8 +246,10 @@ impl Array {
         let array = Self { dtype, order, element_size, shape };
         let bytes = shape.product_without_zeros().and_then(|n| n.checked_mul(u64::from(element_size)));
         if bytes.is_none_or(|bytes| isize::try_from(bytes).is_err()) {
-            let text = format!("an array {shape:?} of elements of {element_size} bytes exceeds the address space");
-            return Err(Error::invalid(text));
+            let zeros = if shape.extents().contains(&0) { " (extents of 0 count as 1)" } else { "" };
+            return Err(Error::invalid(format!(
+                "an array {shape:?} of elements of {element_size} bytes exceeds the address space{zeros}"
+            )));
         }
         Ok(array)
     }

@@ -67,8 +67,8 @@ impl Bound {
         let wrong = || {
             let name = mode.name();
             Error::invalid(format!(
-                "{name}={value} is invalid; use 0 for lossless, a number above 0 for abs and rel, and a number \
-                 between 0 and 1 for pwrel"
+                "{name}={value} is invalid; use 0 for lossless, a finite number above 0 for abs and rel, and \
+                 a number between 0 and 1 for pwrel"
             ))
         };
         if is_right { Ok(bound) } else { Err(wrong()) }

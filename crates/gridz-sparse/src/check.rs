@@ -66,7 +66,10 @@ pub fn tables(view: &View, pool: &Pool) -> Result<u64> {
         ValueCodec::Plain | ValueCodec::Blocks => head.n_different == 0,
     };
     if !n_different_is_right {
-        return corrupt(format!("its table cannot have {} different values", head.n_different));
+        return corrupt(format!(
+            "a table of {} distinct values is not possible with value coding {}",
+            head.n_different, head.codec as u8
+        ));
     }
     let longest = (0..n_all).map(|i| usize::from(view.slice(i).n_steps)).max().unwrap_or(0);
     let masks = Summaries::<Masks>::new(view.all_steps(), longest)?;
@@ -105,7 +108,10 @@ pub fn tables(view: &View, pool: &Pool) -> Result<u64> {
         _ => true,
     };
     if !all_known {
-        return corrupt("an index of a value is outside the table of values".into());
+        return corrupt(format!(
+            "an index of a value is outside the table of values, which has {} entries",
+            head.n_different
+        ));
     }
     Ok(visits + columns(view, pool)?)
 }
@@ -228,7 +234,10 @@ fn rows(view: &View, masks: &Summaries<Masks>) -> Result<u64> {
     // A frame cannot have more rows than lanes and long rows. So the loop below takes no longer
     // than reading the frame.
     if n_rows > head.n_slices.saturating_mul(LANES).saturating_add(head.n_long) {
-        return corrupt(format!("the header has {n_rows} rows, but the slices have fewer"));
+        return corrupt(format!(
+            "its {} slices and {} long rows cannot hold the {n_rows} rows of its header",
+            head.n_slices, head.n_long
+        ));
     }
     let (mut next_long_slice, mut last_long) = (0, None);
     let mut seen = vec![false; WINDOW];

@@ -213,8 +213,9 @@ impl<I: Index, T: Element> Transpose<I, T> {
     pub fn of(csr: &Csr<I, T>) -> Result<Self> {
         if csr.n_rows > I::MAX {
             return Err(Error::invalid(format!(
-                "{} rows exceed the range of the index type; use 64-bit indices",
-                csr.n_rows
+                "{} rows exceed the range of the index type, whose maximum is {}; use 64-bit indices",
+                csr.n_rows,
+                I::MAX
             )));
         }
         // Check this before any allocation.

@@ -87,8 +87,16 @@ impl Head {
     pub fn table_ranges(&self) -> Result<TableRanges> {
         let mut end = HEADER_BYTES;
         let mut next = |n: usize, bytes: usize| -> Result<Range<usize>> {
-            let too_many =
-                || Error::corrupt("the header of a sparse matrix is damaged: its counts exceed those of any frame");
+            let too_many = || {
+                let Self { n_rows, nnz, n_slices, n_long_slices, n_steps, n_order, n_long, .. } = self;
+                let Self { n_different, code_bytes, value_bytes, .. } = self;
+                Error::corrupt(format!(
+                    "the header of a sparse matrix is damaged: its counts ({n_rows} rows, {nnz} elements, \
+                     {n_slices} slices and {n_long_slices} of long rows, {n_steps} steps, {n_order} nodes, {n_long} \
+                     long rows, {n_different} distinct values, {code_bytes} bytes of codes and {value_bytes} of \
+                     values) describe a frame of 2^62 bytes or more"
+                ))
+            };
             let start = end;
             let n_bytes = n.checked_mul(bytes).ok_or_else(too_many)?;
             let stop = start.checked_add(n_bytes).filter(|&stop| stop < 1 << 62).ok_or_else(too_many)?;
@@ -174,7 +182,10 @@ impl Head {
         };
         let block = usize::from(head[7]);
         if !crate::layout::BLOCKS.contains(&block) {
-            return corrupt("the header of a sparse matrix is damaged: its block side is invalid");
+            return Err(Error::corrupt(format!(
+                "the header of a sparse matrix is damaged: its block side {block} is not one of {:?}",
+                crate::layout::BLOCKS
+            )));
         }
         let word = |i: usize| u64::from_le_bytes(head[8 + 8 * i..][..8].try_into().expect("8 bytes"));
         let count = |i: usize| word(i) as usize;

@@ -37,7 +37,8 @@ const SLICES: u64 = 8;
 
 /// Names of the kernels for one element type.
 struct Kernels {
-    /// Indexed by the numbers of [`ValueCodec`]; each for matrices without and with blocks.
+    /// Indexed by the numbers of [`ValueCodec`]. Entry 0: for matrices without blocks. Entry 1: for
+    /// matrices with blocks.
     slices: [[&'static str; 2]; ValueCodec::ALL.len()],
     /// For plain values of rows with many elements that have codes of their own, without blocks.
     deep: &'static str,
@@ -139,7 +140,10 @@ unsafe fn give(matrix: &Matrix, x: DeviceSlice, y: DeviceSlice, stream: &Stream)
             return Err(Error::invalid(text));
         }
         if !vector.address().is_multiple_of(element) {
-            return Err(Error::invalid(format!("{name} is not aligned to the {element} bytes of its elements")));
+            let address = vector.address();
+            return Err(Error::invalid(format!(
+                "{name} is at {address:#x}; it must be aligned to {element} bytes"
+            )));
         }
         if n > 1 << 32 {
             return Err(Error::unsupported(format!(

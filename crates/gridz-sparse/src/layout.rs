@@ -273,10 +273,11 @@ pub fn counted(n: usize) -> Result<u32> {
     // The largest number is reserved: it is [`IN_ORDER`] in the table of slices.
     match u32::try_from(n) {
         Ok(n) if n < u32::MAX => Ok(n),
-        _ => Err(Error::unsupported(
-            "the matrix is too large for one frame, whose tables have fewer than 2^32 entries (more than 10^11 \
-             elements); divide it by rows into several matrices",
-        )),
+        _ => Err(Error::unsupported(format!(
+            "the matrix is too large for one frame: a table would have {n} entries, and at most {} are supported \
+                 (more than 10^11 elements); divide it by rows into several matrices",
+            u32::MAX - 1
+        ))),
     }
 }
 

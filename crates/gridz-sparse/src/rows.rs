@@ -170,7 +170,11 @@ pub fn decode_to<I: Index, T: Element>(
         return Err(Error::invalid(format!("the matrix has {own} values, which cannot be read as {theirs}")));
     }
     if head.n_cols > I::MAX.saturating_add(1) || head.nnz > I::MAX {
-        return Err(Error::invalid("the matrix is too large for 32-bit indices; use 64-bit indices"));
+        let (n_cols, nnz, most) = (head.n_cols, head.nnz, I::MAX);
+        let advice = if I::MAX == i32::MAX as u64 { "; use 64-bit indices" } else { "" };
+        return Err(Error::invalid(format!(
+            "a matrix with {n_cols} columns and {nnz} elements does not fit in indices of at most {most}{advice}"
+        )));
     }
     let window = WINDOW as u64;
     let n_parts = (rows.end.div_ceil(window) - rows.start / window).div_ceil(AT_A_TIME as u64);

@@ -1,4 +1,4 @@
-//! Terms: the parameters of a request for its codec.
+//! The parameters of a request, as its codec receives them.
 //!
 //! This module is independent of any codec. `request.rs`, `request_text.rs` and `request_words.rs`
 //! build the parameters from user options and text, within the limits of the codec's registry
@@ -7,7 +7,7 @@
 use crate::codec::missing::Missing;
 use crate::codec::mode::Mode;
 
-/// Most parameters of its own that a codec has.
+/// Maximum number of parameters that a codec can have in addition to the common ones.
 pub const MAX_CODEC_PARAMS: usize = 4;
 
 /// A numeric parameter that only one codec has.
@@ -35,7 +35,7 @@ impl CodecParam {
 pub struct EncodeParams {
     /// What the codec may do to the values.
     pub mode: Mode,
-    /// The mode's parameter; 0 if none does.
+    /// The mode's parameter; 0 if the mode has none.
     pub value: f64,
     /// The effort level; 0 only if the codec has none.
     pub level: u16,

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use crate::error::{Error, Result};
 use crate::types::DType;
 
-/// Most bytes of an element that can be a fill value.
+/// Maximum size in bytes of an element that can be a fill value.
 pub const MAX_FILL_BYTES: usize = 16;
 
 /// A fill value. Request text has no element type, so the value may be a number that is converted

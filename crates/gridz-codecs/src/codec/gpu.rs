@@ -36,8 +36,8 @@ pub trait GpuCodec: Sync {
     fn region(&self, chunks: &Chunks, region: &FoldedRegion, compares: bool) -> Answer;
 }
 
-/// Most levels of a region's positions: the axes of an array of the largest rank, and two for axes
-/// of extent 1.
+/// Maximum number of levels of a region's positions: the axes of an array of the largest rank, and
+/// two for axes of extent 1.
 const MAX_LEVELS: usize = MAX_RANK + 2;
 
 crate::kernel_struct! {
@@ -108,7 +108,7 @@ pub enum Answer {
     NotHere(Cow<'static, str>),
 }
 
-/// Most passes after the first one.
+/// Maximum number of passes after the first one.
 pub const MOST_THEN: usize = 9;
 
 /// One or several passes, which run without the host in between.
@@ -237,7 +237,7 @@ pub enum Scratch {
     Of(usize),
 }
 
-/// Most bytes of a codec's own arguments.
+/// Maximum size in bytes of a codec's own argument struct.
 const MAX_ARGS: usize = 256;
 
 crate::kernel_struct! {

@@ -180,7 +180,7 @@ const FLOAT: u32 = 0;
 const WHOLE: u32 = 1;
 const BITS: u32 = 16;
 
-/// Most words of [`Missing::words`].
+/// Maximum number of words of [`Missing::words`].
 pub const MAX_MISSING_WORDS: usize = (MAX_FILLS + 2) * 5;
 
 impl fmt::Display for Missing {
@@ -194,8 +194,7 @@ impl fmt::Display for Missing {
 
 fn too_many() -> Error {
     Error::unsupported(format!(
-        "more than {MAX_FILLS} fill values, which a codec with an error bound does not support; give fewer, or use \
-         a lossless codec"
+        "a codec with an error bound supports at most {MAX_FILLS} fill values; give fewer, or use a lossless codec"
     ))
 }
 
@@ -286,8 +285,10 @@ impl MissingElements {
         }
         let (n_bytes, size) = (element.len(), self.size);
         if size == 0 {
-            let text = format!("{name}: elements of this size do not support missing values; use a lossless codec");
-            return Err(Error::unsupported(text));
+            return Err(Error::unsupported(format!(
+                "{name} is not supported, because elements of the array do not have 1 to {MAX_FILL_BYTES} bytes; \
+                 use a lossless codec"
+            )));
         }
         Err(Error::invalid(format!(
             "{name} has {n_bytes} bytes; give one element of the array, which has {size} bytes"
@@ -419,7 +420,9 @@ mod tests {
         }
         let many: Vec<u32> =
             (0..=MAX_FILLS as u64).flat_map(|i| [1, 0, (i as f64).to_bits().wrapping_shr(32) as u32]).collect();
-        assert!(Missing::of_words(&many).unwrap().unwrap_err().context().contains("more than 8 fill values"));
+        assert!(
+            Missing::of_words(&many).unwrap().unwrap_err().context().contains("supports at most 8 fill values")
+        );
     }
 
     #[test]

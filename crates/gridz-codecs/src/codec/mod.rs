@@ -62,14 +62,14 @@ pub struct Plan {
     pub fold: Fold,
     /// Parameters for the frame header.
     pub params: Params,
-    /// Most bytes of a payload.
+    /// Maximum size in bytes of a payload.
     pub bound: u64,
     /// The codec's layout of such arrays: the result of [`Codec::layout`] for the folded shape and
     /// the parameters.
     pub layout: CodecState,
 }
 
-/// Most bytes of parameters that any current codec has; a frame has room for 255.
+/// Maximum size in bytes of the parameters of any current codec; a frame has room for 255.
 const MAX_PARAMS: usize = 191;
 
 /// A codec's parameters in a frame, stored inline.
@@ -246,6 +246,23 @@ pub trait Progressive: Sync {
     /// # Errors
     /// As [`Codec::decode`].
     fn decode_part(&self, job: &Job, payload: &[u8], n_all: u64, part: &Part, dst: &mut [u8]) -> Result<Checksum>;
+}
+
+/// The error of [`Codec::layout`] for a header that codec `name` does not write.
+fn not_written(name: &str, dtype: DType, shape: &Shape, params: &[u8]) -> Error {
+    let dtype = dtype.name();
+    Error::corrupt(format!(
+        "the frame header is damaged: {name} cannot have written {dtype} elements of (folded) shape {shape:?} with \
+         parameters {params:?}"
+    ))
+}
+
+/// The error of [`Codec::layout`] for parameters that later versions of codec `name` may write.
+#[cfg(any(feature = "multigrid", feature = "quant", feature = "zfp"))]
+fn unknown_params(name: &str, params: &[u8]) -> Error {
+    let text =
+        format!("the frame header has unknown {name} parameters, {params:?}; a newer gridz may read this data");
+    Error::new(crate::error::ErrorKind::UnsupportedFormat, text)
 }
 
 /// A compression method. Implementations are stateless; all methods may run concurrently.

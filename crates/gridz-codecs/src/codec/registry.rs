@@ -13,8 +13,8 @@ pub struct Entry {
     pub id: u8,
     /// Name, the same in every interface.
     pub name: &'static str,
-    /// Its name before the first release. Requests may use it, and its golden frames lie in a folder of
-    /// this name.
+    /// Its name before the first release. Requests may use it, and its golden frames lie in a
+    /// folder of this name.
     pub former_name: Option<&'static str>,
     /// Purpose, in one line.
     pub about: &'static str,
@@ -34,8 +34,8 @@ pub struct Entry {
     /// True if it stores missing elements separately (`missing`). Other codecs are lossless and get
     /// none.
     pub wants_missing: bool,
-    /// Most raw bytes one payload byte can stand for: bounds what a reader without other knowledge
-    /// of the array's size may allocate.
+    /// Maximum number of raw bytes that one payload byte can stand for: bounds what a reader
+    /// without other knowledge of the array's size may allocate.
     pub max_expansion: u64,
     /// Element types it encodes; arrays of other types are `stored`.
     pub dtypes: &'static [DType],

@@ -299,7 +299,7 @@ pub(super) fn check_codec_param(entry: &Entry, param: &CodecParam, value: f64) -
     let what = match param.is_whole {
         true if f64::from(value as i32) == value => return Ok(()),
         false if value.is_finite() => return Ok(()),
-        true => "a whole number of 32 bits",
+        true => "a whole number from -2^31 to 2^31-1",
         false => "a finite number",
     };
     Err(Error::invalid(format!("{}: {} must be {what}, not {value}", entry.name, param.name)))

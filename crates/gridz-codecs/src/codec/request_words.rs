@@ -28,7 +28,7 @@ impl Request {
                 Err(Error::invalid(format!(
                     "cd_values [{shown}{more}] are invalid; allowed are: no value (the default lossless codec), \
                      [codec], [codec, 0], [codec, 0, level], [codec, mode, low, high] and [codec, mode, low, high, \
-                     level, param …], where low and high are the halves of a float64"
+                     level, param …], where mode is not 0, and low and high are the halves of a float64"
                 )))
             }
         }

@@ -9,7 +9,7 @@ use crate::error::Result;
 pub struct FilterParams {
     /// Bytes of a chunk's elements, which are little-endian.
     pub n_bytes: u64,
-    /// Most bytes of an encoded chunk.
+    /// Maximum size in bytes of an encoded chunk.
     pub bound: u64,
     /// The codec's layout.
     pub layout: CodecState,

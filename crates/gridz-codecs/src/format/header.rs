@@ -67,7 +67,12 @@ impl<'a> Header<'a> {
     /// `Corrupt` if no frame can be that long.
     pub fn frame_bytes(&self) -> Result<u64> {
         let n_bytes = self.payload_bytes.checked_add(self.n_bytes() as u64);
-        n_bytes.ok_or_else(|| Error::corrupt("damaged frame header: the payload length is invalid"))
+        n_bytes.ok_or_else(|| {
+            let n_bytes = self.payload_bytes;
+            Error::corrupt(format!(
+                "the frame header is damaged: with a payload of {n_bytes} bytes, the frame would exceed 2^64-1 bytes"
+            ))
+        })
     }
 
     /// Writes the header to the start of `dst`, which must have room for [`Header::n_bytes`].
@@ -129,7 +134,7 @@ impl<'a> Header<'a> {
         let (rank, n_params) = (fixed[9], usize::from(fixed[11]));
         if usize::from(rank) > MAX_RANK {
             return Err(Error::corrupt(format!(
-                "damaged frame header: rank {rank} is over the limit of {MAX_RANK}"
+                "the frame header is damaged: rank {rank} is over the limit of {MAX_RANK}"
             )));
         }
         let header = frame.get(..header_bytes(rank, n_params)).ok_or_else(cut)?;
@@ -138,7 +143,7 @@ impl<'a> Header<'a> {
         let crc = crc32c::crc32c_append(crc, &[0; 4]);
         let crc = crc32c::crc32c_append(crc, &header[CRC_AT + 4..]);
         if crc != stored_crc {
-            return Err(Error::corrupt("damaged frame header: its checksum does not match"));
+            return Err(Error::corrupt("the frame header is damaged: its checksum does not match"));
         }
         // The CRC matches, so a writer wrote these bytes. An unknown value comes from a newer or
         // foreign writer.
@@ -150,7 +155,8 @@ impl<'a> Header<'a> {
             .ok_or_else(|| unsupported(format!("element type {} is unknown to this version", fixed[8])))?;
         let fold = Fold::from_id(fixed[10])?;
         if fixed[36..40] != [0; 4] {
-            return Err(unsupported("a reserved field of the frame header is not 0".into()));
+            let reserved = &fixed[36..40];
+            return Err(unsupported(format!("the reserved field of the frame header is {reserved:?} and not 0")));
         }
         let params_at = FIXED_BYTES + 8 * usize::from(rank);
         let mut extents = [0; MAX_RANK];
@@ -159,17 +165,18 @@ impl<'a> Header<'a> {
         }
         let (params, pad) = header[params_at..].split_at(n_params);
         if pad.iter().any(|&b| b != 0) {
-            return Err(unsupported("the padding of the frame header is not 0".into()));
+            return Err(unsupported(format!("the padding of the frame header is {pad:?} and not 0")));
         }
         let order = if flags & FLAG_BIG_ENDIAN != 0 { ByteOrder::Big } else { ByteOrder::Little };
         let element_size = u32::from_le_bytes(word(fixed, 12));
         let array = Shape::new(&extents[..usize::from(rank)])
             .and_then(|shape| Array::with_size(dtype, order, element_size, shape))
-            .map_err(|e| Error::corrupt(format!("damaged frame header: {e}")))?;
+            .map_err(|e| Error::corrupt(format!("the frame header is damaged: {e}")))?;
         if array.order() != order {
-            return Err(Error::corrupt(
-                "damaged frame header: elements without a byte order are marked as big-endian",
-            ));
+            return Err(Error::corrupt(format!(
+                "the frame header is damaged: {} elements, which have no byte order, are marked as big-endian",
+                dtype.name()
+            )));
         }
         Ok(Self {
             format: fixed[4],

@@ -17,11 +17,11 @@ use crate::stage::word::Word;
 
 /// Numbers of a group.
 pub const GROUP: usize = 8;
-/// Maximum groups of a block.
+/// Maximum number of groups of a block.
 const MAX_GROUPS: usize = LENGTHS;
-/// Maximum widths of a block.
+/// Maximum number of widths of a block.
 const MAX_WIDTHS: usize = 8;
-/// Maximum bits of a number.
+/// Maximum number of bits of a number.
 const LONGEST: usize = 64;
 /// Entries of tables that are indexed by a length.
 const TABLE: usize = 128;

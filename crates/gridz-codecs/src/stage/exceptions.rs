@@ -2,8 +2,8 @@
 //! exception has its own.
 //!
 //! A fill value or NaN may cover half of a block. Only a bitmap is stored for it, encoded as
-//! changes from row to row. All other elements that have no code, or would not come back within the
-//! bound, are few: each is stored with its place.
+//! changes from row to row. All other elements that have no code, or would not be decoded within
+//! the bound, are few: each is stored with its place.
 
 use crate::error::{Error, Result};
 use crate::stage::bitmap;

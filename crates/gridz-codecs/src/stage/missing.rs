@@ -9,7 +9,7 @@ use crate::stage::quantize::Numbers;
 use crate::stage::rows::Simd;
 use crate::stage::word::Word;
 
-/// Maximum fill values of an array.
+/// Maximum number of fill values of an array.
 pub const MAX_FILLS: usize = 8;
 
 /// The missing elements of an array, or of one part of its complex elements.

@@ -26,7 +26,7 @@ impl<W: Word> Samples<W> {
     }
 
     /// The median of `N` samples, which is near that of all values. Values are signed numbers,
-    /// stored less `base`.
+    /// stored minus `base`.
     #[inline(always)]
     pub fn middle<const N: usize>(values: &[W], base: W) -> W {
         let mut few = [W::default(); N];

@@ -12,9 +12,9 @@ use crate::stage::word::Word;
 
 /// Bytes of the header: the count of nonzero numbers, their bits, and the bits of a gap.
 const HEADER: usize = 4;
-/// Most numbers of a list.
+/// Maximum number of numbers in a list.
 const MAX_LISTED: usize = 256;
-/// Most bits of a gap, because blocks have at most 2^14 numbers.
+/// Maximum number of bits of a gap, because blocks have at most 2^14 numbers.
 const MAX_GAP_BITS: u32 = 14;
 
 /// The chosen form of a block's numbers.
@@ -81,7 +81,8 @@ impl Coding {
         HEADER + self.n_bytes
     }
 
-    /// Writes the numbers that [`Coding::choose`] saw to `out`, which has exactly [`Coding::n_bytes`].
+    /// Writes the numbers that [`Coding::choose`] saw to `out`, which has exactly
+    /// [`Coding::n_bytes`].
     pub fn write<W: Word>(&self, numbers: &[W], out: &mut [u8]) {
         let (header, rest) = out.split_at_mut(HEADER);
         header[..2].copy_from_slice(&(self.count as u16).to_le_bytes());

@@ -59,7 +59,7 @@ pub trait Word:
     fn first_codes(uniform: &Uniform<Self>, lanes: &[Self; LANES]) -> Option<[Self; LANES]>;
     /// The floats of a row of codes if all are in the first zone, see [`Uniform::first_values`].
     fn first_values(uniform: &Uniform<Self>, lanes: &[Self; LANES]) -> Option<[Self; LANES]>;
-    /// Quantizes a row; returns the lanes that have a code, and those that come back within the
+    /// Quantizes a row; returns the lanes that have a code, and those that are decoded within the
     /// bound.
     fn quantize(uniform: &Uniform<Self>, lanes: &mut [Self; LANES]) -> (u32, u32);
     /// Converts codes back to elements, see [`Word::quantize`].

@@ -47,12 +47,16 @@ struct Walk {
     run: Axis,
 }
 
-fn too_large() -> Error {
-    Error::invalid("the array in memory exceeds the address space")
+fn too_large(extents: &[u64], element_bytes: usize) -> Error {
+    let zeros = if extents.contains(&0) { " (extents of 0 count as 1)" } else { "" };
+    Error::invalid(format!(
+        "an array {extents:?} of elements of {element_bytes} bytes exceeds the address space{zeros}"
+    ))
 }
 
 /// Distances in bytes from element to element of a contiguous array in C order.
 fn contiguous(extents: &[u64], element_bytes: usize) -> Result<Axes<i64>> {
+    let too_large = || too_large(extents, element_bytes);
     let mut strides = [0; MAX_RANK];
     let mut stride = element_bytes as u64;
     for (axis, &extent) in extents.iter().enumerate().rev() {
@@ -82,6 +86,12 @@ impl Placement {
             }
             found[..rank].copy_from_slice(strides);
         }
+        let too_large = || {
+            let (count, strides) = (selection.count(), &found[..rank]);
+            Error::invalid(format!(
+                "an array {count:?} in memory with strides of {strides:?} bytes exceeds the address space"
+            ))
+        };
         let (mut low, mut high) = (0i64, element_bytes as i64);
         if selection.n_chunks() > 0 {
             for (&stride, &count) in found.iter().zip(selection.count()) {
@@ -109,9 +119,9 @@ impl Placement {
         let mut reach = self.element_bytes as u64;
         for (stride, count) in axes {
             if stride.unsigned_abs() < reach {
-                let text =
-                    format!("with a stride of {stride} bytes elements overlap; at least {reach} bytes are needed");
-                return Err(Error::invalid(text));
+                return Err(Error::invalid(format!(
+                    "a stride of {stride} bytes makes elements overlap; its absolute value must be at least {reach}"
+                )));
             }
             // No overflow: `new` has computed the same sum.
             reach += stride.unsigned_abs() * (count - 1);

@@ -59,8 +59,8 @@ impl Selection {
         let rank = extents.len();
         if rank > MAX_RANK || [chunk, start, count].iter().any(|list| list.len() != rank) || chunk.contains(&0) {
             return Err(Error::invalid(format!(
-                "extents, chunk, start and count must have the same rank, at most {MAX_RANK}, and chunk must not \
-                 contain 0"
+                "extents {extents:?}, chunk {chunk:?}, start {start:?} and count {count:?} must have the same \
+                 length, at most {MAX_RANK}, and chunk must not contain 0"
             )));
         }
         for axis in 0..rank {
@@ -79,9 +79,11 @@ impl Selection {
                 0 => 0,
                 count => (start[axis] + count - 1) / chunk[axis] + 1 - first[axis],
             };
-            n_chunks = n_chunks
-                .checked_mul(n[axis])
-                .ok_or_else(|| Error::invalid("the dataset has more than 2^64 chunks"))?;
+            n_chunks = n_chunks.checked_mul(n[axis]).ok_or_else(|| {
+                Error::invalid(format!(
+                    "a selection of {count:?} elements is in 2^64 or more chunks of {chunk:?}; select fewer elements"
+                ))
+            })?;
         }
         let (extents, chunk, start, count) = (axes(extents), axes(chunk), axes(start), axes(count));
         Ok(Self { rank, extents, chunk, start, count, first, n, n_chunks })

@@ -38,7 +38,7 @@ pub struct Transfer<'a> {
     pub fill: Option<&'a [u8]>,
     /// Threads and memory.
     pub context: &'a Context,
-    /// Maximum bytes of buffers, but always enough for one chunk.
+    /// Maximum total size in bytes of buffers, but always enough for one chunk.
     pub memory_limit: u64,
 }
 

@@ -37,7 +37,7 @@ const BOX_BYTES: u64 = 64 << 20;
 pub struct Options<'a> {
     /// Threads and memory.
     pub context: &'a Context,
-    /// Maximum bytes of buffers.
+    /// Maximum total size in bytes of buffers.
     pub memory_limit: u64,
     /// HDF5's data transfer property list.
     pub dxpl: Hid,
@@ -98,8 +98,12 @@ impl<'l> Dataset<'l> {
             }
             Some(chunk) => {
                 let n_bytes = chunk.iter().try_fold(element_bytes as u64, |n, &extent| n.checked_mul(extent));
-                let n_bytes =
-                    n_bytes.ok_or_else(|| Error::invalid("chunks of 2^64 bytes or more are not supported"))?;
+                let n_bytes = n_bytes.ok_or_else(|| {
+                    Error::invalid(format!(
+                        "chunks {chunk:?} of elements of {element_bytes} bytes have 2^64 bytes or more, which is not \
+                         supported"
+                    ))
+                })?;
                 let filters = ChunkFilters::new(&pipeline, n_bytes);
                 // The third-party codec decodes to little-endian elements.
                 let element = dataset::element(&library.api, dtype.id());

@@ -203,7 +203,11 @@ fn chunk(api: &Api, dtype: Hid, extents: &[u64]) -> Result<Array> {
             Ok(size) => Array::opaque(size, shape),
             Err(_) => {
                 let n_bytes = shape.n_elements().checked_mul(size as u64);
-                Array::bytes(n_bytes.ok_or_else(|| Error::invalid("a chunk has more than 2^64 bytes"))?)
+                Array::bytes(n_bytes.ok_or_else(|| {
+                    Error::invalid(format!(
+                        "chunks {shape:?} of elements of {size} bytes have 2^64 bytes or more, which is not supported"
+                    ))
+                })?)
             }
         },
     }

@@ -44,7 +44,7 @@ pub struct Job<'a, T, V> {
     view: View<'a>,
     values: V,
     x: &'a [T],
-    /// By phase.
+    /// Indexed by the phase of a slice.
     nodes: Vec<Nodes>,
 }
 

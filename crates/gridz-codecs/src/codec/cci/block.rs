@@ -27,12 +27,12 @@ const HAS_RUNS: u8 = 1;
 const HAS_ROWS: u8 = 2;
 /// Bytes of the head, before the lists.
 const HEAD: usize = 24;
-/// Padding after the last symbol.
+/// Number of padding words after the last symbol.
 const ROOM: usize = LANES;
 /// The estimate of literal bits samples one of this many rows of 32 symbols.
 const SAMPLE_EVERY: usize = 8;
-/// Estimated bits of one copy: without entropy codes, and with them. A copy must be long enough
-/// that its symbols would take more.
+/// Estimated bits of one copy. Entry 0: without entropy codes. Entry 1: with entropy codes. A copy
+/// must be so long that its symbols would take more bits than the copy.
 const COPY_BITS: [u64; 2] = [48, 28];
 /// Limits of the minimum copy length.
 const LEAST_LENGTHS: std::ops::RangeInclusive<u64> = 3..=32;

@@ -12,7 +12,7 @@ use crate::stage::word::Word;
 /// Symbols that are copied at once. The last of them may lie beyond the copy, so the buffer is
 /// padded by this many.
 pub const AT_ONCE: usize = 16;
-/// Most symbols of a block.
+/// Maximum number of symbols of a block.
 const MOST: usize = 1 << u16::BITS;
 /// Bits of a hash.
 const HASH_BITS: u32 = 13;
@@ -20,7 +20,7 @@ const HASH_BITS: u32 = 13;
 const FOUND_AT_END: usize = 16;
 /// After this many symbols without a copy, the search begins to skip symbols.
 const PATIENCE: usize = 128;
-/// Most symbols that are skipped at a time.
+/// Maximum number of symbols that are skipped at a time.
 const MOST_LEFT_OUT: usize = 7;
 /// Odd factors of the hash, one per symbol.
 const FACTORS: [u32; 5] = [0x9e37_79b1, 0x85eb_ca77, 0xc2b2_ae3d, 0x27d4_eb2f, 0x1656_67b1];
@@ -208,7 +208,7 @@ pub fn find<W: Word, S: Simd<W>>(
             std::mem::replace(&mut last[usize::from(hashes.short[usize::from(place)]) % (1 << HASH_BITS)], place);
         // Positions within the last copy are only entered into the table.
         let is_behind = at >= end_of_last;
-        // One branch that is hard to predict, instead of one per symbol.
+        // This is one unpredictable branch, instead of one per symbol.
         if is_behind && s.n_same_bytes(tags(from), tags(place)) as usize >= least {
             let from = usize::from(from);
             let mut length = symbols.n_same(s, from, at);

@@ -39,7 +39,8 @@ impl GpuCodec for Cci {
 /// One pass over `n_tiles` blocks.
 fn one(chunks: &Chunks, names: &OfBytes, n_tiles: u64) -> Passes {
     let &Chunk { layout, element, has_codes } = chunks.layout.get();
-    // A single block may be shorter; then the next power of two does.
+    // A single block may be shorter than the codec's block size; then its length is rounded up
+    // to a power of two.
     let log2_block = layout.blocks.block_elements().next_power_of_two().ilog2();
     let args = Indices {
         n: chunks.shape.n_elements(),

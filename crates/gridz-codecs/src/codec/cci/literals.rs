@@ -59,13 +59,13 @@ pub struct Writer<'a, W> {
     pub numbers: &'a mut [W],
     /// Destination of the row starts, padded by [`LANES`].
     pub starts: &'a mut [W],
-    /// How many of each have been written.
+    /// Counts of the numbers and of the row starts written so far.
     pub n: [usize; 2],
 }
 
 impl<W: Word> Writer<'_, W> {
-    /// Writes the numbers of the first `n` literal symbols. Both slices are readable for [`LANES`]
-    /// more elements, whose values are arbitrary.
+    /// Writes the numbers of the first `n` literal symbols. Both slices must have at least `n` +
+    /// [`LANES`] elements; those from `n` on may have any value.
     #[inline(always)]
     pub fn put<S: Simd<W>>(&mut self, s: S, symbols: &[W], differences: &[W], n: usize) {
         let one = s.splat(W::from_u64(1));
@@ -118,7 +118,7 @@ pub struct Reader<'a, W> {
 }
 
 impl<W: Word> Reader<'_, W> {
-    /// First element of the next row. Kept out of the loop, because most symbols begin no row.
+    /// First element of the next row. Not inlined into the loop, because most symbols begin no row.
     #[cold]
     #[inline(never)]
     fn next_row(&mut self) -> W {

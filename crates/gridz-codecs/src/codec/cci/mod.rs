@@ -20,9 +20,9 @@ pub mod params;
 mod repeats;
 mod runs;
 
-use crate::codec::{Codec, CodecState, Decision, EncodeParams, Encoded, Job, Plan};
+use crate::codec::{Codec, CodecState, Decision, EncodeParams, Encoded, Job, Plan, not_written};
 use crate::cpu::isa::Isa;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::checksum::Checksum;
 use crate::format::fold::Fold;
 use crate::format::region::FoldedRegion;
@@ -65,9 +65,8 @@ impl Codec for Cci {
     }
 
     fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<CodecState> {
-        Chunk::new(dtype, shape, params).map(CodecState::new).ok_or_else(|| {
-            Error::corrupt("damaged frame header: cci does not encode this type, size or set of parameters")
-        })
+        let chunk = Chunk::new(dtype, shape, params);
+        chunk.map(CodecState::new).ok_or_else(|| not_written("cci", dtype, shape, params))
     }
 
     fn encode(&self, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {

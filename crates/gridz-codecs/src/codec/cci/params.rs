@@ -5,7 +5,7 @@ use crate::stage::blocks::ROW;
 use crate::stage::blocks::layout::{Form, Layout};
 use crate::types::Shape;
 
-/// Most axes that the codec distinguishes.
+/// Maximum number of axes that the codec distinguishes.
 pub const MAX_RANK: usize = 1;
 /// Blocks begin at multiples of this in the payload, in bytes.
 pub const UNIT: usize = 16;

@@ -12,9 +12,11 @@ pub mod params;
 
 use std::marker::PhantomData;
 
-use crate::codec::{BlockCounts, Codec, CodecState, Decision, EncodeParams, Encoded, Job, Params, Plan};
+use crate::codec::{
+    BlockCounts, Codec, CodecState, Decision, EncodeParams, Encoded, Job, Params, Plan, not_written,
+};
 use crate::cpu::isa::Isa;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::checksum::Checksum;
 use crate::format::fold::Fold;
 use crate::format::region::FoldedRegion;
@@ -50,9 +52,8 @@ impl Codec for Huffman {
     }
 
     fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<CodecState> {
-        Chunk::new(dtype, shape, params).map(CodecState::new).ok_or_else(|| {
-            Error::corrupt("damaged frame header: huffman does not encode this type, size or set of parameters")
-        })
+        let chunk = Chunk::new(dtype, shape, params);
+        chunk.map(CodecState::new).ok_or_else(|| not_written("huffman", dtype, shape, params))
     }
 
     fn encode(&self, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {

@@ -4,7 +4,7 @@ use crate::stage::blocks::ROW;
 use crate::stage::blocks::layout::{Form, Layout};
 use crate::types::Shape;
 
-/// Most axes that the codec distinguishes.
+/// Maximum number of axes that the codec distinguishes.
 pub const MAX_RANK: usize = 1;
 /// Blocks begin at multiples of this in the payload, in bytes. It is also the size of a block's
 /// header with the head of its section.

@@ -23,8 +23,8 @@ use crate::stage::word::Word;
 /// first one does. Then no vector load crosses a line.
 const ALIGNMENT: usize = CACHE_LINE / size_of::<u32>();
 
-/// If the sampled rows of this many elements have less than one bit, the orders are chosen again
-/// with all rows.
+/// If the sampled rows take less than one bit per this many elements of the block, the orders are
+/// chosen again with all rows.
 const FEW_BITS: usize = 256;
 
 /// Tails cost time. Where time matters, CUT must save this fraction of the bits (1 /
@@ -428,7 +428,7 @@ fn padded(n_bytes: usize) -> usize {
     UNIT + n_bytes.next_multiple_of(UNIT)
 }
 
-/// Zeroes the padding after them.
+/// Zeroes the padding of a block that has `n_bytes` bytes after its header.
 fn fill(out: &mut [u8], n_bytes: usize) {
     out[UNIT + n_bytes..padded(n_bytes)].fill(0);
 }
@@ -599,7 +599,7 @@ fn to_words<W: Word, S: Simd<W>>(
 /// others.
 #[inline(always)]
 fn expand<W: Word, S: Simd<W>>(s: S, masked: &Bitmap, numbers: &mut [W], n: usize, to: &mut [W]) {
-    // These would otherwise be read as another row.
+    // The last rows read numbers after the first `n`, which must be zeros.
     numbers[n..n + LANES].fill(W::default());
     let (mut from, mut k) = (0, 0);
     while k < masked.words().len() {
@@ -610,7 +610,7 @@ fn expand<W: Word, S: Simd<W>>(s: S, masked: &Bitmap, numbers: &mut [W], n: usiz
     }
 }
 
-/// Writes their word to the masked elements.
+/// Writes `word` to the masked elements.
 #[inline(always)]
 fn put_masked<W: Word, S: Simd<W>>(s: S, word: W, masked: &Bitmap, words: &mut [W]) {
     let word = s.splat(word);

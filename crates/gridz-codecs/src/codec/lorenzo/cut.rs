@@ -288,7 +288,7 @@ pub fn from_cut<W: Word, S: Simd<W>>(
             let n_bits = s.load(&lengths[at..]);
             let n_rest = s.sub(n_waiting, n_bits);
             let are_empty = s.gt_mask(n_rest, W::low_mask(W::BITS - 1));
-            // As many words as were counted.
+            // No underflow: `n_words` counts these words.
             from -= are_empty.count_ones() as usize;
             let next = s.expand(are_empty, &words[from..]);
             let tails =

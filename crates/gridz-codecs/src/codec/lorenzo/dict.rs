@@ -9,9 +9,9 @@ use crate::stage::pack;
 use crate::stage::rows::{LANES, Prefetcher, Simd};
 use crate::stage::word::Word;
 
-/// Values that are examined before all are.
+/// Number of values that are examined first. If they are promising, all are examined.
 const SAMPLE: usize = 1024;
-/// Most entries.
+/// Maximum number of entries of a dictionary.
 const MAX_ENTRIES: usize = u16::MAX as usize;
 
 /// The fields of a block's header that describe its dictionary.
@@ -104,7 +104,7 @@ impl<W: Word> Coding<W> {
             let n_entries = entries[k as usize];
             n_entries <= (n / 2).min(MAX_ENTRIES) && k + index_bits(n_entries) <= W::BITS
         };
-        // Of several best ones, the largest k.
+        // Of several k with the lowest cost, take the largest.
         let low_bits = (0..W::BITS).rev().filter(is_possible).min_by_key(|&k| cost(k))?;
         if cost(low_bits) >= 8 * limit {
             return None;

@@ -9,7 +9,7 @@ use crate::types::Shape;
 /// Blocks begin at multiples of this in the payload, in bytes. It is also the size of a block's
 /// header in version 1.
 pub const UNIT: usize = 16;
-/// Parameters b that version 1 allows; and those of version 2.
+/// Parameters b that version 1 allows, and those that version 2 allows.
 pub const LOG2_SIZES: std::ops::RangeInclusive<u8> = 12..=14;
 pub const LOG2_SIZES_MAX: std::ops::RangeInclusive<u8> = 16..=18;
 /// Base-2 logarithm of the number of a block's rows at level max, in an array of large extents.

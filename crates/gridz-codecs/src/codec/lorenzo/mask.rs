@@ -16,9 +16,9 @@ const LEAST_SAMPLES: u32 = 3;
 
 /// The masked elements of a block.
 pub struct Mask<W> {
-    /// Their word.
+    /// The word of the masked elements.
     pub word: W,
-    /// Their bitmap.
+    /// A bit for each masked element.
     pub bitmap: Bitmap,
     /// The bitmap as it is written, if it is coded: the changes from row to row or, in a block of
     /// one row, the bitmap itself.

@@ -23,8 +23,8 @@ mod mask;
 mod max;
 pub mod params;
 
-use crate::codec::{BlockCounts, Codec, CodecState, Decision, EncodeParams, Encoded, Job, Plan};
-use crate::error::{Error, Result};
+use crate::codec::{BlockCounts, Codec, CodecState, Decision, EncodeParams, Encoded, Job, Plan, not_written};
+use crate::error::Result;
 use crate::format::checksum::Checksum;
 use crate::format::region::FoldedRegion;
 use crate::stage::blocks::layout::Layout;
@@ -70,9 +70,8 @@ impl Codec for Lorenzo {
     }
 
     fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<CodecState> {
-        Chunk::new(dtype, shape, params).map(CodecState::new).ok_or_else(|| {
-            Error::corrupt("damaged frame header: lorenzo does not encode this type, size or set of parameters")
-        })
+        let chunk = Chunk::new(dtype, shape, params);
+        chunk.map(CodecState::new).ok_or_else(|| not_written("lorenzo", dtype, shape, params))
     }
 
     fn version(&self, params: &[u8]) -> u8 {

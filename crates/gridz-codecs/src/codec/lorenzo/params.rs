@@ -4,7 +4,7 @@ use crate::codec::Params;
 use crate::format::fold::Fold;
 use crate::types::{Array, MAX_RANK as ANY_RANK};
 
-/// Most axes that the codec distinguishes.
+/// Maximum number of axes that the codec distinguishes.
 pub const MAX_RANK: usize = 3;
 
 /// The encoder's strategy; a decoder does not depend on it.
@@ -34,10 +34,11 @@ const DENSE_B: u8 = 13;
 const DENSE_MOST_B: u8 = 14;
 const MAX_B: u8 = 18;
 
-/// The folding of an array, and the parameters, at a level; 0 means 1.
+/// The folding of an array, and the parameters, at a level from 1 to 3: a request for level 0 has
+/// the number of the default level here.
 pub fn choose(array: &Array, level: u16) -> (Fold, Params) {
     let params = match level {
-        ..=1 => Params::new(&[FAST_B]),
+        1 => Params::new(&[FAST_B]),
         2 => Params::new(&[DENSE_B]),
         _ => {
             let [a, b, c, d] = period_of(array).to_le_bytes();

@@ -14,7 +14,7 @@ use crate::stage::blocks::table::ENTRY;
 use crate::stage::blocks::{Blocks, ROW};
 use crate::types::Shape;
 
-/// Most numbers of a block.
+/// Maximum number of numbers in a block.
 pub(super) const MOST: usize = 1 << 16;
 
 /// The numbers of one or several steps.
@@ -109,7 +109,7 @@ impl Arrays {
         ENTRY * self.n_in_table
     }
 
-    /// Most bytes of table and blocks, for words of this size.
+    /// Maximum total size in bytes of the table and blocks, for words of this size.
     pub fn most_bytes(&self, word_bytes: usize) -> usize {
         self.table_bytes() + HEADER * self.n_blocks + word_bytes * self.n_numbers
     }
@@ -125,7 +125,8 @@ impl Arrays {
         Block { range, first: first_number + z * plane + y * row + x, row, plane, shape: block.shape }
     }
 
-    /// Ranges of blocks that have about `n_numbers` numbers, or a few more.
+    /// Splits the blocks into consecutive ranges of at least `n_numbers` numbers each; the last one
+    /// may have fewer.
     pub(super) fn pieces(&self, n_numbers: usize) -> Result<Vec<Range<usize>>> {
         let mut pieces = try_vec(self.n_blocks, "bookkeeping")?;
         let (mut start, mut n) = (0, 0);

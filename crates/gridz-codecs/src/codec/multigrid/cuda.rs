@@ -26,7 +26,8 @@ struct Read {
 /// The passes that compress; with several layers, some kernels differ.
 struct Write {
     choose: OfWord,
-    /// With at most one fill value; and with several, or a valid range.
+    /// Entry 0: kernels for at most one fill value. Entry 1: kernels for several fill values or a
+    /// valid range.
     refine: [OfWord; 2],
     exact: OfWord,
     place: OfWord,

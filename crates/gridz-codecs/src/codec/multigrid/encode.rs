@@ -77,8 +77,8 @@ pub fn encode<T: Real>(chunk: &Chunk, job: &Job, src: &[u8], dst: &mut [u8]) -> 
         coder.choose(&mut plan, k)?;
         coder.walk(&plan.head, k, None)?;
         let grid = plan.head.grid;
-        // What does not fit is stored. Every writer has the same limits: one for layer 0, and twice
-        // that for all layers.
+        // If the payload does not fit, the array is stored. Every writer has the same limits: one
+        // for layer 0, and twice that for all layers.
         let room = if k == 0 { chunk.room() as usize - n_head } else { rest.len() };
         let arrays = Arrays::new(grid);
         if (k > 0 && n_head + end >= src.len()) || end + arrays.most_bytes(size_of::<T>()) > room {
@@ -134,7 +134,7 @@ struct Coder<'a, T: Real> {
 }
 
 impl<T: Real> Coder<'_, T> {
-    /// Makes the decisions that belong to no layer.
+    /// Makes the decisions that all layers share.
     fn plan(&self, src: &[u8]) -> Result<Plan> {
         let asked = self.chunk.asked;
         let of_all = if asked.mode == Mode::Rel { self.relative_bound(src)? } else { asked.value };

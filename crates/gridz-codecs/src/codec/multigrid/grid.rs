@@ -8,9 +8,9 @@
 
 use crate::types::Shape;
 
-/// Most axes of an array.
+/// Maximum number of axes of an array.
 pub const MAX_RANK: usize = 4;
-/// Most levels above the array's, and most steps: an array has at most 2^32 elements.
+/// Maximum number of levels above the array's, and of steps: an array has at most 2^32 elements.
 pub const MAX_LEVELS: usize = 33;
 pub const MAX_STEPS: usize = MAX_LEVELS + MAX_RANK;
 /// The numbers of the first steps are coded together, up to a grid with this many nodes.

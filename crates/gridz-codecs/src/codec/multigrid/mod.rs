@@ -1,5 +1,5 @@
-//! `multigrid`: a hierarchy of grids, each predicted from the next coarser one, with a bound for every
-//! element or for the mean square error.
+//! `multigrid`: a hierarchy of grids, each predicted from the next coarser one, with a bound for
+//! every element or for the mean square error.
 //!
 //! `grid` describes the grids, `refine` computes each grid from the previous one, and `numbers`
 //! codes the residuals, in blocks of `arrays`. `runs` finds the nodes in the array, and `accuracy`
@@ -32,10 +32,11 @@ mod walk;
 
 use crate::codec::mode::Mode;
 use crate::codec::{
-    BlockCounts, Codec, CodecState, Decision, EncodeParams, Encoded, Job, Plan, Progressive, Promise,
+    BlockCounts, Codec, CodecState, Decision, EncodeParams, Encoded, Job, Plan, Progressive, Promise, not_written,
+    unknown_params,
 };
 use crate::cpu::float::Ieee;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::format::checksum::Checksum;
 use crate::format::fold::Fold;
 use crate::format::region::FoldedRegion;
@@ -77,8 +78,10 @@ impl Codec for Multigrid {
             return Decision::Store;
         }
         let Some(chunk) = Chunk::new(dtype, &shape, asked) else {
-            let text = "multigrid: a chunk must be smaller than 16 GiB; choose smaller chunks";
-            return Decision::Refuse(Error::unsupported(text));
+            let n_bytes = array.n_bytes();
+            return Decision::Refuse(Error::unsupported(format!(
+                "multigrid: a chunk has {n_bytes} bytes, but must be smaller than 16 GiB; choose smaller chunks"
+            )));
         };
         let params = asked.to_params();
         Decision::Take(Plan { fold, params, bound: chunk.payload_bound(), layout: CodecState::new(chunk) })
@@ -86,16 +89,12 @@ impl Codec for Multigrid {
 
     fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<CodecState> {
         if Asked::is_later(params) {
-            let text = "the frame header has unknown multigrid parameters; a newer gridz may read this data";
-            return Err(Error::new(ErrorKind::UnsupportedFormat, text));
+            return Err(unknown_params("multigrid", params));
         }
         let size = dtype.size().map(|size| size as usize);
         let asked = Asked::of_params(params, size).filter(|_| is_float(dtype));
         let chunk = asked.and_then(|asked| Chunk::new(dtype, shape, asked));
-        let wrong = || {
-            Error::corrupt("damaged frame header: multigrid does not encode this type, size or set of parameters")
-        };
-        chunk.map(CodecState::new).ok_or_else(wrong)
+        chunk.map(CodecState::new).ok_or_else(|| not_written("multigrid", dtype, shape, params))
     }
 
     fn version(&self, params: &[u8]) -> u8 {
@@ -179,7 +178,10 @@ impl Chunk {
 
     /// How elements map to words.
     fn element(&self) -> Result<Element> {
-        Element::of(self.dtype).ok_or_else(|| Error::corrupt("damaged frame header: multigrid encodes only floats"))
+        Element::of(self.dtype).ok_or_else(|| {
+            let name = self.dtype.name();
+            Error::corrupt(format!("the frame header is damaged: multigrid does not encode {name} elements"))
+        })
     }
 
     /// The missing words, if there are any.
@@ -188,14 +190,14 @@ impl Chunk {
         (!missing.is_none()).then(|| missing.of_part(self.dtype, 0, 1))
     }
 
-    /// Most bytes of layer 0; an array that needs more is stored.
+    /// Maximum size in bytes of layer 0; an array whose layer 0 is larger is stored.
     fn room(&self) -> u64 {
         let n_bytes = self.grid.n_nodes() as u64 * u64::from(self.dtype.size().unwrap_or_default());
         n_bytes + n_bytes / 32 + FRONT_BYTES
     }
 
-    /// Most bytes of a payload. A further layer is only written if the previous ones have fewer
-    /// bytes than the array.
+    /// Maximum size in bytes of a payload. A further layer is only written if the previous ones
+    /// have fewer bytes than the array.
     fn payload_bound(&self) -> u64 {
         self.room() * if self.asked.n_layers > 1 { 2 } else { 1 }
     }

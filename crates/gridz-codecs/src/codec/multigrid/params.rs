@@ -24,7 +24,7 @@ const LAYERS_AT: usize = 2;
 const MISSING_AT: usize = 3;
 /// Byte range of s.
 const S_AT: std::ops::Range<usize> = 4..8;
-/// Most layers.
+/// Maximum number of layers.
 pub const MAX_LAYERS: usize = 8;
 /// The bound of a layer is larger than that of the next one by this power of two.
 const LAYER_BITS: usize = 3;

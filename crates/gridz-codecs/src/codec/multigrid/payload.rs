@@ -51,7 +51,7 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// A layer before anything is known.
+    /// The initial value, before anything about the layer is known.
     pub const NEW: Self = Self {
         bound: 0.0,
         predicts: u64::MAX,
@@ -276,7 +276,7 @@ impl<'p> Payload<'p> {
     }
 }
 
-/// The error of a payload that ends within something.
+/// The error of a payload that ends within the part `within`.
 pub fn truncated(within: &str) -> Error {
     Error::new(ErrorKind::Truncated, format!("a multigrid payload is truncated within {within}"))
 }

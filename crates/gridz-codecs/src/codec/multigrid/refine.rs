@@ -22,7 +22,7 @@ use crate::codec::multigrid::runs::{Run, Runs, gather};
 use crate::stage::rows::{Simd, WithSimd};
 use crate::stage::word::Word;
 
-/// Most nodes of a tile.
+/// Maximum number of nodes of a tile.
 pub const TILE: usize = 512;
 
 /// The source of predictions of new nodes of a step.

@@ -74,8 +74,8 @@ pub fn reserve<B: FromZeros>(grid: &Grid, n_steps: usize, kept: bool, grids: &mu
     at_least(&mut grids[1], most[1])
 }
 
-/// The array that has the numbers of step `i`, and the index of the first of them in it. `first` is
-/// their index among all numbers.
+/// Returns the index of the array that has the numbers of step `i`, and the index in that array of
+/// the step's first number. `first` is the index of that number among all numbers.
 pub fn array_of(grid: &Grid, i: usize, first: usize) -> (usize, usize) {
     let n_front = grid.n_front();
     if i < n_front { (0, first) } else { (i - n_front + usize::from(n_front > 0), 0) }
@@ -88,6 +88,7 @@ fn n_pieces<T: Real>(refine: &Refine<T>, job: &Job) -> usize {
     job.pool.pieces_of_slow((refine.step.n_nodes() * size_of::<T>()) as u64).clamp(1, refine.n_units())
 }
 
+/// Decodes a step.
 ///
 /// # Errors
 /// `OutOfMemory`.

@@ -34,8 +34,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout of an array of rank 1 to 3; `None` if a stream of it could pass the 32-bit offsets
-    /// of the table.
+    /// The layout of an array of rank 1 to 3; `None` if a stream of it could pass the 32-bit
+    /// offsets of the table.
     pub fn new(shape: &Shape, dtype: DType) -> Option<Self> {
         let sides = match shape.rank() {
             1 => [1, 1, 4096],
@@ -95,7 +95,7 @@ impl Layout {
         (4 * self.n_blocks()).next_multiple_of(self.word_bytes)
     }
 
-    /// Most bytes of a payload. This bound is tight.
+    /// Maximum size in bytes of a payload. This bound is tight.
     pub fn payload_bound(&self) -> u64 {
         let words = self.n_blocks() * self.max_block_words() + self.n_border();
         (self.table_bytes() + words * self.word_bytes) as u64

@@ -16,7 +16,7 @@ pub mod scalar;
 mod simd;
 pub mod word;
 
-use crate::codec::{Codec, CodecState, Decision, EncodeParams, Encoded, Job};
+use crate::codec::{Codec, CodecState, Decision, EncodeParams, Encoded, Job, not_written};
 use crate::cpu::isa::Isa;
 use crate::cpu::ordered;
 use crate::error::{Error, ErrorKind, Result, try_vec};
@@ -43,9 +43,7 @@ impl Codec for Ndzip {
     fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<CodecState> {
         let known = matches!(dtype, DType::F32 | DType::F64) && params.is_empty();
         let layout = known.then(|| Layout::new(shape, dtype)).flatten().map(CodecState::new);
-        layout.ok_or_else(|| {
-            Error::corrupt("damaged frame header: ndzip does not encode this type, size or set of parameters")
-        })
+        layout.ok_or_else(|| not_written("ndzip", dtype, shape, params))
     }
 
     fn encode(&self, job: &Job, src: &[u8], dst: &mut [u8]) -> Result<Encoded> {

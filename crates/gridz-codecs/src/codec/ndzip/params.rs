@@ -5,7 +5,7 @@ use crate::codec::{CodecState, Decision, Params, Plan};
 use crate::format::fold::Fold;
 use crate::types::{Array, DType};
 
-/// Most axes that the codec distinguishes.
+/// Maximum number of axes that the codec distinguishes.
 pub const MAX_RANK: usize = 3;
 
 /// The plan for `array`. Arrays that are not floats, or too large for the 32-bit offset table, are

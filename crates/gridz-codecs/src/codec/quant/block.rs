@@ -38,13 +38,13 @@ const WIDTHS_AT: u16 = 9;
 const WIDTHS_BITS: u16 = 3;
 /// A block has at most one outlier per this many elements; otherwise it has words instead of codes.
 pub const FEW: usize = 8;
-/// Most bytes of a raw block in addition to its elements.
+/// Maximum number of bytes of a raw block in addition to its elements.
 pub const RAW_HEAD: usize = ALIGNMENT;
 
 /// Buffer sizes are multiples of this many words, so that all buffers begin at a cache line if the
 /// first one does.
 const LINE_WORDS: usize = CACHE_LINE / size_of::<u32>();
-/// Most parts of an element.
+/// Maximum number of parts of an element.
 pub const MAX_PARTS: usize = 2;
 /// Scratch buffers of a block.
 const BUFFERS: usize = 4;
@@ -122,7 +122,7 @@ impl<W: Word> Exceptions<W> {
         (self.fill_mask, self.n_outliers) = (None, 0);
     }
 
-    /// Their flags in a block's header.
+    /// The flags of these exceptions in a block's header.
     fn flags(&self) -> u16 {
         let fill_mask = if self.fill_mask.is_some() { FILL_MASK } else { 0 };
         fill_mask | if self.n_outliers > 0 { OUTLIERS } else { 0 }
@@ -134,7 +134,7 @@ impl<W: Word> Exceptions<W> {
             + if self.n_outliers > 0 { outlier_bytes(self.n_outliers, element) } else { 0 }
     }
 
-    /// Writes them. `words` are all words, each minus `first`.
+    /// Writes the exceptions. `words` are all words, each minus `first`.
     fn write(&self, words: &[W], first: W, element: Element, out: &mut &mut [u8]) {
         if let Some(fill_mask) = &self.fill_mask {
             fill_mask.write(out);
@@ -452,7 +452,8 @@ pub fn decode<W: Word, S: Simd<W>, P: Packing<W>>(
     let outliers = if header & OUTLIERS != 0 { Some(Outliers::read(&mut rest, n, element)?) } else { None };
     let is_whole = |n_bytes: usize| whole(bytes.len() - rest.len() + n_bytes);
 
-    // Only the quantizer of floats with an absolute bound is worth a copy in every loop that stores.
+    // Only the quantizer of floats with an absolute bound is worth a copy in every loop that
+    // stores.
     let (finish, is_uniform) = match &quantizer {
         None => (Values(None), true),
         Some(Quantizer::Uniform(uniform)) => (Values(Some(uniform)), true),

@@ -19,7 +19,10 @@ pub mod params;
 use std::marker::PhantomData;
 
 use crate::codec::mode::Mode;
-use crate::codec::{BlockCounts, Codec, CodecState, Decision, EncodeParams, Encoded, Job, Plan, Promise};
+use crate::codec::{
+    BlockCounts, Codec, CodecState, Decision, EncodeParams, Encoded, Job, Plan, Promise, not_written,
+    unknown_params,
+};
 use crate::cpu::float::Ieee;
 use crate::cpu::isa::Isa;
 use crate::error::{Error, ErrorKind, Result};
@@ -46,7 +49,7 @@ use params::{Asked, LOG2_UNITS, MAX_RANK, QuantLevel};
 /// Bytes before a payload's table: the bound in force.
 const HEAD_BYTES: usize = 8;
 
-/// Most bytes of a block in addition to one word per element.
+/// Maximum number of bytes of a block in addition to one word per element.
 const MOST_AROUND_WORDS: usize = 16;
 
 pub struct Quant;
@@ -83,15 +86,16 @@ impl Codec for Quant {
                 return Decision::Take(Plan { fold, params, bound, layout: CodecState::new(chunk) });
             }
         }
-        refuse("quant: a chunk must be smaller than 64 GiB; choose smaller chunks".into())
+        refuse(format!(
+            "quant: a chunk of {} bytes could have a payload of 64 GiB or more; choose smaller chunks",
+            array.n_bytes()
+        ))
     }
 
     fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<CodecState> {
-        let wrong =
-            || Error::corrupt("damaged frame header: quant does not encode this type, size or set of parameters");
+        let wrong = || not_written("quant", dtype, shape, params);
         if Asked::is_later(params) {
-            let text = "the frame header has unknown quant parameters; a newer gridz may read this data";
-            return Err(Error::new(ErrorKind::UnsupportedFormat, text));
+            return Err(unknown_params("quant", params));
         }
         let (number, parts) = dtype.parts();
         let element = Element::of(number).ok_or_else(wrong)?;

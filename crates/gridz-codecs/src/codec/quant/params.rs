@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::stage::blocks::ROW;
 use crate::types::DType;
 
-/// Most axes that the codec distinguishes.
+/// Maximum number of axes that the codec distinguishes.
 pub const MAX_RANK: usize = 3;
 /// How blocks are coded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -31,7 +31,9 @@ impl Codec for Stored {
     fn layout(&self, _dtype: DType, _shape: &Shape, params: &[u8]) -> Result<CodecState> {
         match params {
             [] => Ok(CodecState::new(())),
-            _ => Err(Error::corrupt("damaged frame header: stored has no parameters")),
+            _ => Err(Error::corrupt(format!(
+                "the frame header is damaged: it has parameters {params:?}, but stored has none"
+            ))),
         }
     }
 

@@ -26,7 +26,8 @@ macro_rules! by_shape {
     };
 }
 
-/// The first pass of compression, of decompression, and of regions: lossy, lossless.
+/// The first pass of compression, of decompression, and of regions. Entry 0: lossy. Entry 1:
+/// lossless.
 const COMPRESS: [ByShape; 2] = [by_shape!("zfp_compress"), by_shape!("zfp_compress_lossless")];
 const DECOMPRESS: [ByShape; 2] = [by_shape!("zfp_decompress"), by_shape!("zfp_decompress_lossless")];
 const REGION: [ByShape; 2] = [by_shape!("zfp_region"), by_shape!("zfp_region_lossless")];

@@ -129,7 +129,7 @@ pub fn count<W: Word>(chunk: &Chunk, payload: &[u8]) -> Result<BlockCounts> {
     Ok(counts)
 }
 
-/// Most groups that are decoded side by side.
+/// Maximum number of groups that are decoded side by side.
 const TOGETHER: usize = 16;
 
 /// The common data of all sections.

@@ -125,7 +125,7 @@ fn relative_bound<T: Checked>(
     ranger.bound(src, missing.map(std::slice::from_ref), chunk.asked.value)
 }
 
-/// Most bits of a block.
+/// Maximum number of bits of a block.
 fn most_bits<T: Scalar>(layout: &Layout, numbers: &Numbers) -> usize {
     let (n, planes) = (layout.block_elements(), T::Word::BITS as usize);
     // Every element in every plane, and flags for every plane and every element, which say whether

@@ -22,7 +22,7 @@ const HEAD_BYTES: usize = 8;
 const PLAIN_BYTES: usize = SECTION_ELEMENTS / 8;
 /// Flag in the length of a bitmap: the bitmap is coded.
 const CODED: u16 = 1 << 15;
-/// Most bytes of the exceptions of a section.
+/// Maximum total size in bytes of the exceptions of a section.
 const MOST_BYTES: usize = HEAD_BYTES + 8 + 2 * PLAIN_BYTES + 8 * SECTION_ELEMENTS;
 /// Positions per word of a bitmap.
 const MARKS: usize = 32;

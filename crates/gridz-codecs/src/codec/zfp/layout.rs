@@ -11,7 +11,7 @@ use crate::codec::zfp::block::GROUP;
 use crate::format::region::{AXES, FoldedRegion};
 use crate::types::Shape;
 
-/// Most axes that the codec distinguishes.
+/// Maximum number of axes that the codec distinguishes.
 pub const MAX_RANK: usize = AXES;
 /// Elements of a whole block along an axis.
 pub const SIDE: usize = 4;
@@ -21,7 +21,7 @@ const WHOLE: [[u8; MAX_RANK]; MAX_RANK + 1] = [[1; 4], [1, 1, 1, 4], [1, 1, 4, 4
 pub const SECTION_ELEMENTS: usize = GROUP * GROUPS_PER_SECTION;
 /// Groups of a section.
 pub const GROUPS_PER_SECTION: usize = 32;
-/// Most bits of a section, given that the lengths of its groups are u16.
+/// Maximum number of bits of a section, given that the lengths of its groups are u16.
 pub const MOST_SECTION_BITS: u64 = GROUPS_PER_SECTION as u64 * u16::MAX as u64;
 /// Bytes of the tail.
 pub const TAIL_BYTES: usize = 24;
@@ -42,7 +42,7 @@ pub struct Block {
     pub shape: [u8; MAX_RANK],
 }
 
-/// Most blocks of a group.
+/// Maximum number of blocks of a group.
 pub const MOST_BLOCKS: usize = GROUP / SIDE;
 
 impl Block {

@@ -4,7 +4,7 @@ use crate::codec::zfp::exceptions::Found;
 use crate::codec::zfp::index::Index;
 use crate::cpu::thread_cache::{Cacheable, bytes_of};
 
-/// Most bytes of each kind that a thread caches.
+/// Maximum number of bytes of each kind that a thread caches.
 const KEPT_BYTES: usize = 2 << 20;
 
 /// Encoded sections.

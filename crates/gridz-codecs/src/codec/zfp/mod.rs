@@ -28,8 +28,11 @@ mod scatter;
 mod third_party;
 
 use crate::codec::mode::Mode;
-use crate::codec::{BlockCounts, Codec, CodecState, Decision, EncodeParams, Encoded, Job, Plan, Promise};
-use crate::error::{Error, ErrorKind, Result};
+use crate::codec::{
+    BlockCounts, Codec, CodecState, Decision, EncodeParams, Encoded, Job, Plan, Promise, not_written,
+    unknown_params,
+};
+use crate::error::{Error, Result};
 use crate::format::checksum::Checksum;
 use crate::format::fold::Fold;
 use crate::format::region::FoldedRegion;
@@ -82,24 +85,21 @@ impl Codec for Zfp {
                 let params = asked.to_params();
                 Decision::Take(Plan { fold, params, bound: array.n_bytes(), layout: CodecState::new(chunk) })
             }
-            None if !is_lossless => Decision::Refuse(Error::unsupported(
-                "zfp: a chunk must have fewer than 2^32 blocks; choose smaller chunks",
-            )),
+            None if !is_lossless => Decision::Refuse(Error::unsupported(format!(
+                "zfp: a chunk of extents {shape:?} has 2^32 blocks or more; choose smaller chunks"
+            ))),
             _ => Decision::Store,
         }
     }
 
     fn layout(&self, dtype: DType, shape: &Shape, params: &[u8]) -> Result<CodecState> {
-        let wrong =
-            || Error::corrupt("damaged frame header: zfp does not encode this type, size or set of parameters");
         if Asked::is_later(params) {
-            let text = "the frame header has unknown zfp parameters; a newer gridz may read this data";
-            return Err(Error::new(ErrorKind::UnsupportedFormat, text));
+            return Err(unknown_params("zfp", params));
         }
         let is_sound = is_number(dtype);
         let asked = is_sound.then(|| Asked::of_params(params, dtype, shape.extents().len())).flatten();
         let chunk = asked.and_then(|asked| Chunk::new(dtype, shape, asked)).filter(Chunk::can_shrink);
-        chunk.map(CodecState::new).ok_or_else(wrong)
+        chunk.map(CodecState::new).ok_or_else(|| not_written("zfp", dtype, shape, params))
     }
 
     fn version(&self, params: &[u8]) -> u8 {

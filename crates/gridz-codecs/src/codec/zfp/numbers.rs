@@ -6,11 +6,11 @@ pub const REVERSIBLE: i32 = -1075;
 /// The truncation of blocks: the parameters of a zfp stream that represent every mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Numbers {
-    /// Least bits of a block.
+    /// Minimum number of bits of a block.
     pub minbits: u32,
-    /// Most bits of a block.
+    /// Maximum number of bits of a block.
     pub maxbits: u32,
-    /// Most bit planes of a block.
+    /// Maximum number of bit planes of a block.
     pub maxprec: u32,
     /// Exponent of the lowest bit plane of floats that is coded, or [`REVERSIBLE`].
     pub minexp: i32,

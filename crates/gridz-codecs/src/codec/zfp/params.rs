@@ -72,6 +72,7 @@ impl Asked {
         let Some(numbers) = numbers.filter(|numbers| are_possible(mode, numbers, dtype)) else {
             let n = block_elements(rank);
             let (least, most) = (least_maxbits(dtype), Numbers::DEFAULT.maxbits);
+            let [minbits, maxbits, maxprec, minexp] = codec_params;
             return Err(Error::unsupported(match mode {
                 Mode::Rate => format!(
                     "zfp, {mode_name}: with {value} bits per element, a block of {n} elements is outside the \
@@ -87,8 +88,8 @@ impl Asked {
                 }
                 _ => format!(
                     "zfp, {mode_name}: for {name} elements minbits must be from 0 to maxbits, maxbits from {least} \
-                     to {most}, maxprec from 1 to {}, and minexp from {} to {}; for a minexp of {REVERSIBLE} use \
-                     mode lossless",
+                     to {most}, maxprec from 1 to {}, and minexp from {} to {}, but they are {minbits}, {maxbits}, \
+                     {maxprec} and {minexp}; for a minexp of {REVERSIBLE} use mode lossless",
                     Numbers::DEFAULT.maxprec,
                     MINEXPS.start(),
                     MINEXPS.end()
@@ -164,7 +165,8 @@ fn is_float(dtype: DType) -> bool {
     matches!(dtype, DType::F32 | DType::F64)
 }
 
-/// Fewest bits to which a block may be truncated: the flag for nonzero blocks, and their exponent.
+/// Minimum number of bits to which a block may be truncated: the flag for nonzero blocks, and their
+/// exponent.
 fn least_maxbits(dtype: DType) -> u32 {
     match dtype {
         DType::F32 => 1 + f32::EXPONENT_BITS,

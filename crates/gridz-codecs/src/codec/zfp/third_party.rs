@@ -29,7 +29,7 @@ const VERSION: u64 = 5;
 const LEAST_WORDS: usize = 1 + 3;
 /// The mode that is followed by the four numbers.
 const LONG: u64 = 0xfff;
-/// The first short modes with a precision, that are reversible, and with an accuracy.
+/// The first short mode of each kind: with a precision, reversible, and with an accuracy.
 const PRECISION: u64 = 2048;
 const REVERSIBLE_MODE: u64 = 2176;
 const ACCURACY: u64 = 2177;

@@ -18,9 +18,10 @@ pub struct Form {
     pub head_bytes: usize,
     /// Blocks begin at multiples of this in the payload; a power of two.
     pub unit: usize,
-    /// Maximum elements of a block's row, unless other axes leave their share to x; a power of two.
+    /// Maximum number of elements of a block's row, unless other axes leave their share to x; a
+    /// power of two.
     pub row: usize,
-    /// Maximum bytes of a block in addition to its raw elements.
+    /// Maximum number of bytes of a block in addition to its raw elements.
     pub block_head: usize,
     /// Parts of an element; each part has its own blocks.
     pub parts: usize,
@@ -73,12 +74,12 @@ impl Layout {
         (self.form.head_bytes + self.n_blocks() * ENTRY).next_multiple_of(self.form.unit)
     }
 
-    /// Maximum bytes of a block with `n` elements.
+    /// Maximum number of bytes of a block with `n` elements.
     pub fn block_bound(&self, n: usize) -> usize {
         (self.form.block_head + n * self.part_bytes).next_multiple_of(self.form.unit)
     }
 
-    /// Maximum bytes of a payload.
+    /// Maximum number of bytes of a payload.
     pub fn payload_bound(&self) -> u64 {
         let mut bytes = self.table_bytes() as u64;
         for (n_blocks, [sz, sy, sx]) in self.blocks.kinds() {

@@ -106,7 +106,7 @@ impl Blocks {
         self.counts.iter().product()
     }
 
-    /// Maximum elements of a block.
+    /// Maximum number of elements of a block.
     pub fn block_elements(&self) -> usize {
         (0..3).map(|k| self.sides[k].min(self.extents[k])).product()
     }
@@ -150,7 +150,8 @@ impl Blocks {
         })
     }
 
-    /// Blocks of one strip: those with the same first two coordinates, or one block of an array with one axis.
+    /// Blocks of one strip: those with the same first two coordinates, or one block of an array
+    /// with one axis.
     pub fn blocks_per_strip(&self) -> usize {
         if self.is_line() { 1 } else { self.counts[2] }
     }
@@ -187,7 +188,7 @@ impl Blocks {
         })
     }
 
-    /// Maximum bands of a strip.
+    /// Maximum number of bands of a strip.
     pub fn bands_per_strip(&self) -> usize {
         if self.band_plane().is_some() { 1 } else { self.sides[0] }
     }

@@ -91,8 +91,8 @@ pub struct BlockWords<W> {
 }
 
 impl<W: Word> BlockWords<W> {
-    /// Writes the words of the block's elements, less the first, to `words`. Returns the properties
-    /// of the words.
+    /// Writes the words of the block's elements, minus the first, to `words`. Returns the
+    /// properties of the words.
     #[inline(always)]
     pub fn load<S: Simd<W>>(s: S, source: &Source, shape: [usize; 3], element: Element, words: &mut [W]) -> Self {
         s.outlined(Load { source, shape, element, words })

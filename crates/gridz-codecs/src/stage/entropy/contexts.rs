@@ -22,7 +22,7 @@ use crate::stage::word::Word;
 pub const CONTEXTS: usize = 12;
 /// Larger sizes are clamped to this.
 const LARGEST: u32 = u8::MAX as u32;
-/// Maximum bytes of the tables.
+/// Maximum number of bytes of the tables.
 const TABLES_BYTES: usize = tables::tables_bytes(CONTEXTS);
 /// A symbol with its context above it is below this.
 const IN_CONTEXTS: usize = CONTEXTS.next_power_of_two() << u8::BITS;

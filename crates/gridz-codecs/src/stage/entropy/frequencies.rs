@@ -1,7 +1,8 @@
 //! The frequencies of a context's symbols, in units of 2^-10, and the format of their table.
 //!
-//! The most frequent symbol has the rest that the others leave. The others keep four significant
-//! bits: a share that is wrong by 1/16 costs less than the bits that would correct it.
+//! The frequency of the most frequent symbol is the total minus all other frequencies. These have
+//! four significant bits: a share that is wrong by 1/16 costs less than the bits that would correct
+//! it.
 
 use crate::error::{Error, Result};
 use crate::stage::bits::{Writer, peek};
@@ -9,7 +10,7 @@ use crate::stage::bits::{Writer, peek};
 /// Base-2 logarithm of the sum of all frequencies.
 pub const LOG2_TOTAL: u32 = 10;
 const TOTAL: u32 = 1 << LOG2_TOTAL;
-/// Maximum symbols of a context.
+/// Maximum number of symbols of a context.
 pub const MAX_SYMBOLS: usize = 132;
 /// Bits of the field for a symbol or a number of symbols, and of the field for a frequency's bit
 /// length.
@@ -19,7 +20,7 @@ const LENGTH_BITS: u32 = 4;
 const KEPT: u32 = 3;
 /// The fraction of a frequency's base-2 logarithm, by its [`KEPT`] bits, in 1/256 of a bit.
 const LOG2_256THS: [u32; 1 << KEPT] = [0, 44, 82, 118, 150, 179, 207, 232];
-/// Maximum bits of a context's table.
+/// Maximum number of bits of a context's table.
 pub const TABLE_BITS: usize = 2 * SYMBOL_BITS as usize + MAX_SYMBOLS * (LENGTH_BITS + KEPT) as usize;
 
 /// Marks a slot without symbol.
@@ -35,7 +36,7 @@ pub const FREQUENCY_BITS: u32 = 12;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frequencies {
     of: [u16; MAX_SYMBOLS],
-    /// The symbol that has the rest that the others leave.
+    /// The most frequent symbol; its frequency is the total minus all others.
     rest: u8,
 }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// Largest `max_bits` allowed.
 pub const MAX_BITS: u32 = 16;
-/// Maximum symbols of a code.
+/// Maximum number of symbols of a code.
 pub const MAX_SYMBOLS: usize = 4096;
 /// For up to this many symbols, less memory is cleared.
 const FEW: usize = 256;

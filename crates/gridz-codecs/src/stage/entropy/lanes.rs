@@ -34,7 +34,7 @@ pub struct Codes {
     /// By length: the first 16-bit value above all codes of up to that length. Not used for the
     /// longest length.
     pub limits: [u16; LANES],
-    /// By length: what to add to a code's bits to get its rank.
+    /// By length: the number to add to a code's bits to get its rank.
     pub offsets: [u16; LANES],
     /// Number of codes of each length, in each of the equal parts and in the remainder.
     per_length: [[u16; LANES]; PARTS + 1],
@@ -165,7 +165,7 @@ impl<'a> Reader<'a> {
                 let (bits, count) = (self.bits[lane], self.counts[lane]);
                 let next = self.stream.get(self.at..self.at + WORD_BYTES);
                 let next = next.map_or(0, |word| u16::from_le_bytes([word[0], word[1]]));
-                // About as likely as not, so there is no branch.
+                // Branch-free, because a branch would be mispredicted for about half of the codes.
                 let takes = u32::from(count < codes.longest);
                 let bits = bits | (takes * u32::from(next)).wrapping_shl(WORD_BITS.wrapping_sub(count));
                 let count = count + takes * WORD_BITS;
@@ -248,14 +248,14 @@ impl Writer {
         lane_bits.iter().zip(self.counts).map(|(n, count)| ((n + count) / WORD_BITS) as usize).sum()
     }
 
-    /// Prepends rows of codes in the form of [`ended`]. Writes full words to the end of `out`;
-    /// returns where they begin.
+    /// Prepends rows of codes in the form of [`ended`]. Writes full words to the end of `out`, and
+    /// returns the index of the first byte written.
     pub fn write(&mut self, codes: &[u16], out: &mut [u8]) -> usize {
         let mut end = out.len();
         for codes in codes.chunks_exact(LANES).rev() {
             for lane in (0..LANES).rev() {
                 let ((code, length), bits, count) = (code_of(codes[lane]), self.bits[lane], self.counts[lane]);
-                // About as likely as not, so there is no branch.
+                // Branch-free, because a branch would be mispredicted for about half of the codes.
                 let is_full = u32::from(count + length >= WORD_BITS + self.longest);
                 if let Some((_, word)) = out[..end].split_last_chunk_mut() {
                     *word = ((bits >> ((32 - count) % 32)) as u16).to_le_bytes();
@@ -269,8 +269,8 @@ impl Writer {
         end
     }
 
-    /// Writes the words that a decoder takes before the first row to the end of `out`; returns
-    /// where they begin.
+    /// Writes the first word of each lane that has bits left to the end of `out`, and returns the
+    /// index of the first byte written. A decoder reads these words before the first row of codes.
     pub fn finish(self, out: &mut [u8]) -> usize {
         let mut end = out.len();
         for lane in (0..LANES).rev().filter(|&lane| self.counts[lane] > 0) {

@@ -17,7 +17,7 @@ use crate::stage::rows::LANES;
 pub const STATE_BYTES: usize = 4 * LANES;
 /// States are never below this; encoders start with it.
 pub const LOWEST: u32 = 1 << 16;
-/// Maximum plain bits of a step, and of a step with symbols.
+/// Maximum number of plain bits per lane of a step without symbols, and of a step with symbols.
 pub const MAX_BITS: u32 = 16;
 pub const BITS_WITH_SYMBOL: u32 = MAX_BITS - LOG2_TOTAL;
 

@@ -11,7 +11,7 @@ use crate::stage::entropy::huffman;
 
 /// Numbers with fewer bits are their own symbols.
 const DIRECT_BITS: u32 = 11;
-/// How many numbers are their own symbols.
+/// Number of numbers that are their own symbols.
 const DIRECT: usize = 1 << DIRECT_BITS;
 /// Bits below the highest one that the symbol determines.
 const HEAD_BITS: u32 = 2;

@@ -22,7 +22,7 @@ pub use write::Coding;
 
 /// Numbers of a group.
 pub const GROUP: usize = 1024;
-/// Maximum groups of a block.
+/// Maximum number of groups of a block.
 const MAX_GROUPS: usize = (1 << 14) / GROUP;
 /// Bytes of a group's header.
 const HEADER: usize = 8;

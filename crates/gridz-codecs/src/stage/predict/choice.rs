@@ -8,16 +8,16 @@ use crate::stage::predict::{MAX_ORDER, Orders, Prediction};
 use crate::stage::rows::{LANES, Simd, WithSimd, first_lanes};
 use crate::stage::word::Word;
 
-/// If rows are sampled, the index of the first one …
+/// Index of the first sampled row.
 const SAMPLED: usize = 8;
-/// … but with fewer rows than this, all are examined.
+/// All rows are examined if there are fewer than this.
 const SAMPLE_FROM: usize = 34;
 
 /// Orders up to 1 that may be good for a block.
 pub(super) const FIRST: [Orders; 8] =
     [[0, 0, 0], [0, 0, 1], [0, 1, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1], [1, 0, 0], [1, 1, 0]];
 
-/// The numbers of a block less the first of them.
+/// The numbers of a block minus the first of them.
 pub struct Numbers<'a, W> {
     /// The numbers, followed by room for a row. The first number is zero.
     pub v: &'a [W],

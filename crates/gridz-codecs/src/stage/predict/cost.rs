@@ -157,7 +157,7 @@ fn cost_inlined<W: Word, S: Simd<W>, C: Cost<W>>(s: S, numbers: &Numbers<W>, ord
         while run < sx.div_ceil(LANES) {
             let at = run * LANES;
             let mut this = s.sub(s.load(&v[at..]), base);
-            // Only the last lanes of the run before get correct differences, but as many as are
+            // Only the last lanes of the previous run get correct differences. No others are
             // needed.
             let mut before = s.splat(W::default());
             if run > 0 {

@@ -5,7 +5,7 @@ use crate::stage::predict::{MAX_ORDER, Orders, SHORT, plane_rows, strides, work_
 use crate::stage::rows::{LANES, Prefetcher, Simd, WithSimd, first_lanes};
 use crate::stage::word::Word;
 
-/// Computes the unsigned differences of the numbers `v` less `base`, in `v` or in `spare`, and
+/// Computes the unsigned differences of the numbers `v` minus `base`, in `v` or in `spare`, and
 /// returns that slice. Both have room for one more row after the block. The base is zero unless all
 /// orders are zero. `work` is used if it is long enough. Prefetches lines of `ahead` meanwhile.
 #[inline(always)]

@@ -8,9 +8,9 @@ use crate::stage::predict::{Orders, plane_rows, strides};
 use crate::stage::rows::{LANES, Prefetcher, Simd, first_lanes};
 use crate::stage::word::Word;
 
-/// Writes the unsigned differences of the unmasked numbers less `base` contiguously to `r`; returns
-/// how many there are. Writes all numbers to `predicted`, masked ones as their predictions. No
-/// order is above 1. All slices have room for one more row after the block. Prefetches lines of
+/// Writes the unsigned differences of the unmasked numbers minus `base` contiguously to `r`;
+/// returns how many there are. Writes all numbers to `predicted`, masked ones as their predictions.
+/// No order is above 1. All slices have room for one more row after the block. Prefetches lines of
 /// `ahead` meanwhile.
 #[inline(always)]
 #[expect(clippy::too_many_arguments)]

@@ -143,7 +143,7 @@ pub mod tests {
         }
     }
 
-    /// The output of [`LineSums`] for the differences of a line of numbers less `base`.
+    /// The output of [`LineSums`] for the differences of a line of numbers minus `base`.
     fn line<const ORDER: usize>(r: &[u32], orders: Orders, base: u32) -> Vec<u32> {
         let mut out = Collected(vec![]);
         let mut sums = LineSums::<_, _, ORDER>::new(Portable, orders, base, &mut out);

@@ -13,7 +13,7 @@
 //! are exact. [`Whole`] is for integers. [`Relative`] is for bounds relative to the element: it
 //! takes the bits of a float as an integer, which is near enough to its logarithm.
 //!
-//! A quantizer also reports which elements have a code, and which of those come back within the
+//! A quantizer also reports which elements have a code, and which of those are decoded within the
 //! bound. All arithmetic is that of IEEE 754 in the element's format, or in binary32 for narrower
 //! ones, one operation at a time.
 //!
@@ -36,14 +36,14 @@ use crate::stage::rows::{LANES, Portable, Simd, WithSimd, mask_of};
 use crate::stage::word::Word;
 use crate::types::DType;
 
-/// A quantized row: the codes, which elements have one, and which of those come back within the
+/// A quantized row: the codes, which elements have one, and which of those are decoded within the
 /// bound.
 pub struct Coded<R> {
     /// The codes, in two's complement; zeros where there is none.
     pub codes: R,
     /// The lanes of elements that have a code.
     pub are_coded: u32,
-    /// The lanes of those that come back within the bound.
+    /// The lanes of those that are decoded within the bound.
     pub are_within: u32,
 }
 

@@ -123,8 +123,8 @@ macro_rules! uniform {
                     (lanes_set(&are_coded), lanes_set(&are_within))
                 }
 
-                /// The result of [`Uniform::quantize`] if all elements are as wide as a word, are in
-                /// the first zone and come back within the bound.
+                /// The result of [`Uniform::quantize`] if all elements are as wide as a word, are
+                /// in the first zone and are decoded within the bound.
                 #[inline(always)]
                 pub fn first_codes(&self, lanes: &[$word; LANES]) -> Option<[$word; LANES]> {
                     if self.float.is_narrow() {

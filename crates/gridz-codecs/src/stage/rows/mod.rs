@@ -32,7 +32,7 @@ pub const LANES: usize = 32;
 /// Bit lengths that are counted together.
 pub const LENGTHS: usize = 1024;
 
-/// Maximum bytes of four groups of eight numbers, plus eight.
+/// Maximum number of bytes of four groups of eight numbers, plus eight.
 pub const BYTE_GROUPS_ROOM: usize = LANES * 8 + 8;
 
 /// The first `n` of 32 lanes.

@@ -21,7 +21,7 @@ const MAX_SYMBOLS: usize = 65;
 const RUN: usize = 32;
 const LANES: usize = 32;
 const CONTEXTS: usize = 4;
-/// Most runs of a block.
+/// Maximum number of runs of a block.
 const MAX_RUNS: usize = (1 << 14) / RUN;
 
 /// True if the numbers of a block are coded by columns. In short rows, neighbors along a row are

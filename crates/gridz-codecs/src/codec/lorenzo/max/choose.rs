@@ -18,8 +18,9 @@ use crate::stage::predict::Orders;
 use crate::stage::rows::Simd;
 use crate::stage::word::Word;
 
-/// Approximate number of elements of the part for trials: at least `TRIED`, and one in `TRIED_PART`
-/// of the block. `LEAST_TRIED` has its minimum extents.
+/// Plans are tried on a box in the middle of the block. The box has about `TRIED` elements, or one
+/// in `TRIED_PART` of the block's elements if that is more. Its extents are at least `LEAST_TRIED`,
+/// or those of the block.
 const TRIED: usize = 1 << 12;
 const TRIED_PART: usize = 64;
 const LEAST_TRIED: [usize; 3] = [4, 4, 512];

@@ -49,7 +49,8 @@ impl<'a> Lorenzo<'a> {
         for k in 0..self.orders[1] {
             sum = sum.wrapping_add(self.rows[k * sx + x]);
         }
-        // There are too few for vector code to pay, which slices would become.
+        // No slice: compilers would generate vector code for it, which does not pay for so few
+        // orders.
         for (k, number) in self.here.iter().enumerate() {
             if k == self.orders[2] {
                 break;

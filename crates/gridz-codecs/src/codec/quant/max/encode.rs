@@ -20,7 +20,7 @@ const NO_SYMBOL: u16 = u16::MAX;
 /// Limit of symbols combined with their contexts in the upper bits. It also limits [`NO_SYMBOL`],
 /// which acts as an unused symbol.
 const IN_CONTEXTS: usize = CONTEXTS.next_power_of_two() << u8::BITS;
-/// Most bytes of all tables.
+/// Maximum total size in bytes of all tables.
 const TABLES_BYTES: usize = tables::tables_bytes(CONTEXTS);
 
 /// The properties of a block's numbers.

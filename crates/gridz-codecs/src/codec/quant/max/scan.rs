@@ -8,9 +8,9 @@ use crate::stage::word::Word;
 
 /// Number of contexts of symbols.
 pub const CONTEXTS: usize = 28;
-/// Limit of the magnitude of a residual, …
+/// Maximum magnitude of a residual in the sums that determine contexts.
 pub const MAX_SIZE: u32 = (1 << 11) - 1;
-/// … and the magnitude that a filled element counts as.
+/// Magnitude of a filled element in these sums.
 pub const FILL_SIZE: u32 = 1 << 15;
 /// For longer sums of magnitudes, the rounding error of a prediction does not matter.
 const ROUNDED_UP_TO: u32 = 5;

@@ -8,11 +8,11 @@
 
 use crate::stage::rows::{LANES, first_lanes};
 
-/// Shorter rows are merged, …
+/// Rows with fewer elements are merged.
 const MIN_LENGTH: usize = 16;
-/// … as are planes with fewer rows; …
+/// Planes with fewer rows are merged.
 const MIN_PLANE: usize = 3;
-/// … blocks with fewer rows become a line.
+/// Blocks with fewer rows become a line.
 const MIN_ROWS: usize = 8;
 /// Minimum number of elements by which a row trails the previous one.
 const MIN_LAG: usize = 2;

@@ -7,7 +7,7 @@ use crate::stage::entropy::log::{LOG_OF_2, log};
 use crate::stage::rows::LANES;
 use crate::stage::word::Word;
 
-/// Most neighbors of a number.
+/// Maximum number of neighbors of a number.
 pub const TAPS: usize = 16;
 /// Neighbors of a number if there is one plane.
 const PLANE_TAPS: usize = 7;
@@ -15,8 +15,8 @@ const PLANE_TAPS: usize = 7;
 const KINDS: usize = 5;
 /// Fraction bits of a weight.
 const FRACTION: u32 = 12;
-/// Most samples of a least-squares fit. A part of them (one in `TRIED`) decides whether the fitted
-/// weights are used.
+/// Maximum number of samples of a least-squares fit. A part of them (one in `TRIED`) decides
+/// whether the fitted weights are used.
 pub const SAMPLES: usize = 1 << 10;
 const TRIED: usize = 2;
 /// Samples are at varying distances, lest they fall in a few columns: the golden ratio in units of
@@ -28,9 +28,9 @@ const TOGETHER: usize = 32;
 const LIMIT: i64 = 1 << 19;
 /// Number of fits to the part of the samples, before the fit to all samples.
 const ROUNDS: usize = 2;
-/// A sample's weight in the fit is this, divided by the spread of its neighbors and by its
-/// residual. Both are increased by a constant, because differences of a few codes are not
-/// significant.
+/// A sample's weight in the fit is `COUNTS / ((LITTLE_SPREAD + spread) * (LITTLE_LEFT +
+/// residual))`, with the spread of its neighbors. The added constants limit the effect of
+/// differences of a few codes, which are not significant.
 const COUNTS: u64 = 1 << 20;
 const LITTLE_SPREAD: u64 = 1 << 4;
 const LITTLE_LEFT: u64 = 1 << 2;

@@ -35,7 +35,7 @@ use crate::codec::zfp::numbers::Numbers;
 use crate::cpu::isa::Isa;
 use crate::settings::CpuLevel;
 
-/// Most elements of the blocks that are coded together.
+/// Maximum number of elements of the blocks that are coded together.
 pub const GROUP: usize = 256;
 
 /// Work that is compiled for each level.

@@ -21,7 +21,7 @@ use crate::stage::entropy::symbols::Number;
 pub use read::{LOG_BITS, read};
 pub use write::{Coding, count, whole};
 
-/// Maximum numbers in a block. It ensures that 16 bits can count the block's words.
+/// Maximum number of numbers in a block. It ensures that 16 bits can count the block's words.
 pub const MAX_NUMBERS: usize = 1 << 16;
 const MAX_ROWS: usize = MAX_NUMBERS / LANES;
 const HEAD_BYTES: usize = 12;

@@ -9,9 +9,10 @@ use crate::stage::entropy::simd::{Avx512, lanes as simd};
 use crate::stage::entropy::symbols::{Number, any_symbol, have_tails, symbol, tail_bits};
 use crate::stage::rows::{Simd, WithSimd, dispatch};
 
-/// Longest code if few symbols are used …
+/// Lower limit of the maximum code length.
 const FEW_BITS: u32 = 11;
-/// … and otherwise, how many bits longer than the logarithm of the number of used symbols.
+/// The maximum code length is the base-2 logarithm of the number of used symbols plus this, from
+/// [`FEW_BITS`] to [`MAX_BITS`].
 const MORE_BITS: u32 = 3;
 
 /// How the numbers of a block will be coded.

@@ -29,7 +29,7 @@ pub struct Blocks {
     pub at: [Lanes; 2],
     /// End of each block's bits.
     pub end: [Lanes; 2],
-    /// Most planes of each block.
+    /// Maximum number of planes of each block.
     pub n_planes: [Lanes; 2],
 }
 
@@ -53,7 +53,8 @@ impl Blocks {
     }
 }
 
-/// The next bits from each position on, at least [`WINDOW_BITS`](crate::stage::bits::WINDOW_BITS). Bits after the end are zero.
+/// The next bits from each position on, at least [`WINDOW_BITS`](crate::stage::bits::WINDOW_BITS).
+/// Bits after the end are zero.
 ///
 /// # Safety
 /// The CPU must have AVX-512.
