@@ -368,7 +368,9 @@ pub fn async_workspace_bytes(
 pub fn pack_async(packing: &Packing, stream: StreamHandle, context: &Context) -> Result<()> {
     // SAFETY: `enqueue_packing` has verified length and alignment of all memory. The creator of the
     // stream's handle has promised that it lives long enough.
-    enqueue_packing(packing, packing.n_frames + 1, stream, context, |stream| unsafe { packing.pack(stream) })
+    enqueue_packing(packing, packing.n_frames.saturating_add(1), stream, context, |stream| unsafe {
+        packing.pack(stream)
+    })
 }
 
 /// Enqueues work on a stream that copies packed frames to slots. Frames that are not inside the

@@ -168,11 +168,15 @@ impl Weights {
         let tried = || samples.iter().step_by(TRIED);
         let sampled = view.sampled();
         let mut squares = Self { of: [[0; TAPS]; KINDS], fraction: FRACTION, head: SQUARES };
-        let mut sums = checksum_of(tried(), None);
+        let mut sums = sums_of_products(tried(), None);
         for round in 1..=ROUNDS {
             solve(&sums, neighbours.present(sampled), &mut squares.of[sampled as usize]);
             let known = Some(&squares.of[sampled as usize]);
-            sums = if round < ROUNDS { checksum_of(tried(), known) } else { checksum_of(samples.iter(), known) };
+            sums = if round < ROUNDS {
+                sums_of_products(tried(), known)
+            } else {
+                sums_of_products(samples.iter(), known)
+            };
         }
         for &kind in view.kinds() {
             solve(&sums, neighbours.present(kind), &mut squares.of[kind as usize]);
@@ -254,7 +258,7 @@ impl Weights {
 /// much. Their residuals are large and have a context of their own; there, a small fraction of a
 /// residual matters as much as it does where neighbors are similar.
 #[inline(always)]
-fn checksum_of<'a>(
+fn sums_of_products<'a>(
     samples: impl Iterator<Item = &'a Differences>,
     known: Option<&[i16; TAPS]>,
 ) -> [[i64; TAPS]; TAPS] {
