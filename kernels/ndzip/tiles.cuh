@@ -51,7 +51,7 @@ struct CompressShared {
     alignas(128) unsigned char stages[kStages][kStageBytes];
     alignas(128) unsigned char slot[kAsyncCopy ? kTileBytes : 128];
     alignas(128) uint4 zeros[kLineBytes / kUnitBytes];
-    Divisor by_x, by_y;  // by the number of blocks along x and y
+    Divisor by_x, by_y;  // for the number of blocks along x and along y
     Tile tiles[2];  // the current one and the next one
     SizedTile sized[kSizedSlots];
     Progress progress[kSizedSlots];  // for each tile in `sized`; written by a writer warp
