@@ -11,7 +11,8 @@
 //      exponents differ by at least two, try CUT (tails.cuh).
 //   3. Write residuals to the other buffer (stage/differences.cuh). If the block has whole planes,
 //      a warp computes eight rows of its group at a time in registers; otherwise it computes rows
-//      one by one. Masked numbers are replaced by their predictions before, and omitted afterwards.
+//      one by one. Masked numbers are replaced by their predictions before this step, and omitted
+//      after it.
 //   4. Each warp builds, in shared memory, a histogram of the bit lengths of its group's residuals.
 //      From it, lane k gets the number of residuals that are longer than k bits, and the cost of
 //      width k (stage/widths.cuh). If few residuals are nonzero, SPARSE may be shorter.

@@ -16,8 +16,8 @@
 // For DECIMAL, CUT or masked elements, the words are computed in the tile before it is stored.
 // Tails are read from the frame.
 //
-// For a region, there is a CTA for each block from the first to the last that the region touches.
-// It stores the wanted elements one by one.
+// For a region, there is one CTA per block that the region may touch. It stores the wanted elements
+// one by one.
 //
 // All data is validated before use. The CTA that finishes the last tile of a chunk verifies the
 // header and its checksum.

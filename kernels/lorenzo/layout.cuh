@@ -1,7 +1,7 @@
 // Layout of the blocks in the array, and of the sections in the payload and in a block. It must
 // match the layout of the CPU codec.
 //
-//   table: u32 end of each block in units of 16 bytes, u32 block checksum | pad to 16 bytes | blocks
+//   table: u32 end of each block in 16-byte units, u32 block checksum | pad to 16 bytes | blocks
 //
 // In shared memory, the numbers of a block are in segments of 128 bytes (32 numbers of u32 or 16 of
 // u64). 16 bytes of padding follow each segment; in blocks that may be coded by HUFF, another 16

@@ -57,8 +57,8 @@ struct Blocks {
 };
 static_assert(sizeof(Blocks) == 32 && offsetof(Blocks, n_blocks) == 24, "crates/gridz-codecs/src/codec/ndzip/cuda.rs has the same struct");
 
-// Geometry of one chunk. The host has made sure that the payload has fewer than 2^32 words, so counts
-// of elements and words fit u32; offsets in bytes are u64.
+// Geometry of one chunk. The host has made sure that the payload has fewer than 2^32 words, so
+// counts of elements and words fit u32. Offsets in bytes are u64.
 template <typename W, int kRank>
 struct Layout {
     u32 rows, columns;         // extents along y and x; planes follow from n_elements

@@ -1,4 +1,4 @@
-// Decompression of a region. There is one CTA per block that the region touches; it stores the
+// Decompression of a region. There is one CTA per block that the region may touch; it stores the
 // wanted elements one by one.
 //
 // The tiles are first these blocks, then parts of the region's elements in the border, then shares

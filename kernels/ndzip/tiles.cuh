@@ -34,7 +34,7 @@ struct SizedTile {
     bool is_stored;
 };
 
-// Whether a chunk has shrunk in total up to the end of a placed tile.
+// Whether a chunk has shrunk in total up to the end of a tile whose position is known.
 struct Progress {
     u32 chunk;
     bool is_smaller;
