@@ -21,9 +21,9 @@ struct alignas(256) HuffmanBlock {
 
     u32 kind;  // BlockKind in the lowest byte; 1 in the next byte if numbers are differences
     u32 n_units;
-    u32 element;             // of a constant block
-    u32 head[3];             // of the section
-    u32 bitmap[kRows / 32];   // rows that the section leaves out
+    u32 element;             // element of a constant block
+    u32 head[3];             // header of the section
+    u32 bitmap[kRows / 32];   // rows that the section omits
     SectionCodes<T> section;
     alignas(16) unsigned char bytes[kMostBytes];  // the block, if it has codes
 };

@@ -42,7 +42,7 @@ struct MaskState {
     bool is_used, is_coded;
     u32 n_masked, n_bytes;   // number of masked elements; bytes of their marks
     u32 all_bytes;           // size of the mask in bytes, with its header
-    u32 n_coded;             // numbers that are not masked
+    u32 n_coded;             // number of unmasked elements
     u32 bitmap[B::kElements / 32];
     typename BitmapWriter<B::kThreads>::Sum totals[2][B::kGroups];
     u32 firsts[B::kGroups];
@@ -57,7 +57,7 @@ template <typename B>
 struct Codes<B, true> {
     using W = typename B::W;
     HuffState<W, B::kThreads> huff;
-    u32 t;                               // common trailing zeros of the words
+    u32 t;                               // number of trailing zeros that all words have
     W lowest[B::kGroups], highest[B::kGroups];
     // entries[i]: number of entries of a dictionary with from + i low bits. top: bitmap of the
     // following level, for more low bits.
@@ -81,11 +81,11 @@ struct LorenzoShared {
     u32 lowest[B::kGroups], highest[B::kGroups];  // least and greatest exponents of floats
     alignas(16) u32 costs[B::kIsDense ? 26 : 14][B::kGroups];
     u32 lengths[B::kGroups][LengthCounts<W>::kCounts];
-    uint4 sections[B::kGroups];  // sizes of a group's sections
+    uint4 sections[B::kGroups];  // sizes of each group's sections in bytes
     u32 n_nonzero, longest;   // number of nonzero residuals; bit length of the longest one
     u32 tail_words[B::kGroups], tail_bits[B::kGroups], tail_bytes;  // sizes of the tails of CUT
     uint2 group_headers[B::kGroups];
-    uint4 header;             // of the block in SPLIT
+    uint4 header;             // header of the block as coded by SPLIT
     CtaSums<B::kGroups> sums;
     MaskState<B> mask;
     u32 nonzero[B::kElements / 32];  // bitmap of nonzero residuals, for SPARSE
@@ -93,14 +93,14 @@ struct LorenzoShared {
     Codes<B> codes;               // for HUFF and DICT
     bool is_list;
     W frequent;                   // the most frequent word of the samples
-    u32 n_frequent;               // its count
+    u32 n_frequent;               // its count among the samples
     u32 decimals;                 // decimal digits of the samples; 0 if they are not decimal fractions
     u32 shift;                    // t of the map BITS
     W middle;                     // median of samples of the words, or of the numbers of the map tried last
     RowBox box;
     alignas(16) Orders cubic;  // order 3 on each axis whose extent exceeds 1
     u32 candidates;            // mask of candidates for the orders
-    bool is_full;              // at least kMinDepth planes of 16 rows of 32
+    bool is_full;              // the block has at least kMinDepth planes of 16 rows of 32 numbers
     Ticket ticket[2];
-    u32 before;  // units of all preceding blocks
+    u32 before;  // number of units of all preceding blocks
 };

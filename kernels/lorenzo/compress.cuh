@@ -28,7 +28,7 @@
 // A slow block delays all CTAs that look back at it, so the code for clipped blocks must be fast,
 // too.
 //
-// Chunks that do not shrink are encoded first, and stored at the end.
+// A chunk that turns out not to shrink is stored instead, after all chunks have been encoded.
 
 #pragma once
 

@@ -555,7 +555,7 @@ struct Decompressor : DecompressTile<Blocks> {
     // words of blocks with DECIMAL, CUT or a mask.
     __device__ __forceinline__ void complete(Plan& plan) const {
         const Box& box = shared.box;
-        // Reread where needed, to save registers.
+        // The map is reread where needed, to save registers.
         const auto needs_words = [&] { return shared.offset.map() >= kDecimal; };
         if (plan.z > 0 && (!(box.sx == kRow && stores_rows()) || needs_words())) {
             const u32 plane = box.sy * box.sx;

@@ -83,7 +83,7 @@ struct DecompressShared {
     static constexpr u32 kRowsAt = kStaged ? kStageBytes : kStageBytes - sizeof(Rows);
     static_assert(kStaged || kEntryBytes + sizeof(Rows) <= kStageBytes, "rows are in the place of the tables");
 
-    // Some rows of words after the stage are readable.
+    // The stage. Some rows of words after a staged block can be read without leaving the array.
     alignas(16) unsigned char stage[kStaged ? kStageBytes + sizeof(Rows) : kStageBytes];
     alignas(16) unsigned char tile[kTileBytes];
     Box box;

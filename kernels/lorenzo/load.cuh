@@ -18,7 +18,8 @@ struct BlockLoader {
 
     __device__ __forceinline__ const char* source(const Ticket& tile) const { return static_cast<const char*>(args.src) + tile.chunk * args.src_stride; }
 
-    // Loads the words of the block to shared memory.
+    // Loads the words by the fastest routine for the block's alignment and shape and the element's
+    // size.
     __device__ __forceinline__ void load_words(const char* array, W* words) const {
         const char* const start = array + box.start * element.bytes;
         const u64 row_bytes = (box.is_line() ? kRow : args.own.extents[2]) * element.bytes, plane_bytes = args.own.extents[1] * row_bytes;
@@ -43,7 +44,7 @@ struct BlockLoader {
     static constexpr u32 kSlab = 16;  // rows
     __device__ __forceinline__ void copy_slabs(const char* start, u64 row_bytes, u64 plane_bytes, W* words) const {
         constexpr u32 kRowUnits = kRow / kPerUnit, kRows = B::kThreads / kRowUnits;
-        constexpr u32 kAtOnce = kRows > kSlab ? kRows / kSlab : 1;  // slabs
+        constexpr u32 kAtOnce = kRows > kSlab ? kRows / kSlab : 1;  // slabs that all threads copy at a time
         const u32 height = box.planes.divisor, own = threadIdx.x / (kSlab * kRowUnits);
         // If each plane is one slab, or if there is only one plane, the slabs are equally far
         // apart, and one loop copies all of them.

@@ -28,7 +28,7 @@ struct Type {
     static constexpr u32 kHeads = kBlock / kBits;                     // per block, one for each group of kBits elements
     static constexpr u32 kLineElements = kLineBytes / kBytes;
     static constexpr u32 kLines = kBlock / kLineElements;             // per block
-    static constexpr u32 kMaxWords = kBlock + kHeads;                 // of an encoded block
+    static constexpr u32 kMaxWords = kBlock + kHeads;                 // maximum of an encoded block
 };
 
 template <int kRank>
@@ -38,7 +38,7 @@ struct Sides {
     static constexpr u32 kZ = kRank == 3 ? 16 : 1;
 };
 
-// Division of u32 by a divisor that is used many times.
+// Divides u32 numbers by a divisor that is used many times.
 struct Divisor {
     u32 divisor, reciprocal;  // floor((2^32 − 1) / divisor), which gives quotients at most one too small
     __device__ __forceinline__ explicit Divisor(u32 d) : divisor(d), reciprocal(d ? ~0u / d : 0) {}

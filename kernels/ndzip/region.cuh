@@ -18,7 +18,7 @@ struct RegionBorder {
     const Layout<W, kRank>& layout;
     const u64 covered_z, covered_y, covered_x;  // number of positions along each axis that blocks cover
     u64 in_z, in_y, in_x;                       // how many of these positions are in the region
-    u64 n_tails, n_rows, n_planes;              // elements of each kind
+    u64 n_tails, n_rows, n_planes;              // number of elements of each kind
 
     __device__ __forceinline__ RegionBorder(const Region& region, const Layout<W, kRank>& layout)
         : region(region), layout(layout), covered_z(layout.covered_z), covered_y(layout.blocks_y * Sides<kRank>::kY),
@@ -38,7 +38,7 @@ struct RegionBorder {
         const u64 (&count)[3] = region.count;
         const bool is_tail = i < n_tails, is_row = !is_tail && i < n_tails + n_rows;
         const u64 rest = is_tail ? i : is_row ? i - n_tails : i - n_tails - n_rows;
-        // The extents of this part of the region, and its start.
+        // Extents of the part of the region that contains the element, and the start of this part.
         const u64 row = is_tail ? count[2] - in_x : count[2], rows = is_tail ? in_y : is_row ? count[1] - in_y : count[1];
         const u64 from_x = is_tail ? in_x : 0, from_y = is_row ? in_y : 0, from_z = is_tail || is_row ? 0 : in_z;
         const u64 of_row = rest / row, of_x = from_x + rest % row, of_z = from_z + of_row / rows, of_y = from_y + of_row % rows;
@@ -111,7 +111,7 @@ struct RegionDecompressor : Decompressor<W, kRank, 1, false> {
         const u32* const table = reinterpret_cast<const u32*>(payload);
         const u32 damage = Base::decode_block(block ? table[block - 1] : 0, table[block]);
         if (kRank == 3) __syncthreads();
-        // The elements of a damaged block are garbage.
+        // A damaged block is stored, too; its elements are garbage.
         if (args.flags & kSwapBytes) {
             store_elements<Order::kSwapped>();
         } else {

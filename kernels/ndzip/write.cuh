@@ -97,7 +97,7 @@ struct WriterWarps {
         if (layout.has_pad() && block + 1 == layout.n_blocks) table[block + 1] = 0;
     }
 
-    // Copies a tile's share of a stored frame from its stage.
+    // Copies a tile's share of a stored frame from the stage to the frame.
     __device__ __forceinline__ void write_stored_tile(u32 stage, u32 chunk, u32 index) {
         constexpr u32 kThreads = kWriterWarps * kWarp;
         const StoredRange range(layout.raw_bytes(), index);

@@ -17,7 +17,7 @@ template <typename W>
 struct LeftOut {
     W limit;   // floats of at least this magnitude cannot be coded; at most infinity
     const Missing& missing;
-    W bound;   // rounded down to the type
+    W bound;   // the error bound, rounded down to the type
     s32 minexp;
     bool is_float, has_missing, has_bound;
 

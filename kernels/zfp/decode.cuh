@@ -54,7 +54,7 @@ struct SharedWords {
     u32 address;
     u32 n_words;
 
-    // Four words from word i on.
+    // Returns four words from word i on.
     __device__ __forceinline__ uint4 load(u32 i) const {
         const u32 at = address + 4 * min(i, n_words);
         return make_uint4(load_shared_4(at), load_shared_4(at + 4), load_shared_4(at + 8), load_shared_4(at + 12));

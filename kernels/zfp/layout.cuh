@@ -30,7 +30,7 @@ enum Mode : u32 { kLossless = 0, kAbs = 1, kRel = 2, kRate = 3, kPrecision = 4, 
 
 // The host's description of a chunk.
 struct Chunk {
-    u64 extents[4];   // slowest first, with leading ones
+    u64 extents[4];   // slowest first, padded with leading ones
     u64 value;        // modes abs and rel: the requested value, the bits of a double; else 0
     Missing missing;
     u32 n_blocks;     // including clipped ones
@@ -86,8 +86,8 @@ __device__ __forceinline__ u32 first_own_block(u32 section) { return (section * 
 // A block's place in the array.
 template <u32 kRank>
 struct BlockPlace {
-    u64 start;         // first element
-    u32 there[kRank];  // elements along x, y, z, w, from 1 to 4
+    u64 start;         // index in the array of the block's first element
+    u32 there[kRank];  // number of existing elements along x, y, z, w, from 1 to 4
     bool is_whole;
 };
 

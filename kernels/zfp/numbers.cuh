@@ -26,8 +26,8 @@ __device__ __forceinline__ s32 exponent_of(W magnitude) {
     return static_cast<s32>(magnitude >> Floats<W>::kFraction) - (Floats<W>::kBias - 1) - (magnitude == 0);
 }
 
-// The word of 2^p, for p not above the range of exponents. Below normal numbers it is rounded to
-// nearest.
+// The word of 2^p, for p up to the greatest exponent of the type; 0 below the least subnormal
+// number.
 template <typename W>
 __device__ __forceinline__ W power_of_two(s32 p) {
     const s32 stored = p + Floats<W>::kBias;
@@ -54,7 +54,7 @@ __device__ __forceinline__ u64 scaled_down(u64 i, u64 scale) {
     return bits_of(__dmul_rn(__ll2double_rn(static_cast<s64>(i)), float_of(scale)));
 }
 
-// The bits of a double, rounded down to the type.
+// Rounds a double, given by its bits, down to the type.
 __device__ __forceinline__ u32 rounded_down(u64 bits, u32) { return bits_of(__double2float_rd(float_of(bits))); }
 __device__ __forceinline__ u64 rounded_down(u64 bits, u64) { return bits; }
 
